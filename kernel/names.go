@@ -1,0 +1,160 @@
+package kernel
+
+import (
+	"strings"
+)
+
+// Names are the parts of our objects' names that configuration can change, so
+// that another proxy can run beside this one.
+type Names struct {
+	Prefix string // of sets and chains: "KUBE"
+	Device string // that VIPs are bound to: "kube-ipvs0"
+}
+
+// DefaultNames are kube-proxy's.
+var DefaultNames = Names{Prefix: "KUBE", Device: "kube-ipvs0"}
+
+// SetType is an ipset type by the name ipset prints.
+type SetType string
+
+// The set types in use.
+const (
+	HashIP        SetType = "hash:ip"
+	HashIPPort    SetType = "hash:ip,port"
+	HashIPPortIP  SetType = "hash:ip,port,ip"
+	HashIPPortNet SetType = "hash:ip,port,net"
+	BitmapPort    SetType = "bitmap:port"
+)
+
+// SetName says which of our sets is meant, without prefix and family.
+type SetName string
+
+// Our sets. All but VirtualServer are kube-proxy's.
+const (
+	LoopBack               SetName = "LOOP-BACK"
+	ClusterIP              SetName = "CLUSTER-IP"
+	ExternalIP             SetName = "EXTERNAL-IP"
+	ExternalIPLocal        SetName = "EXTERNAL-IP-LOCAL"
+	LoadBalancer           SetName = "LOAD-BALANCER"
+	LoadBalancerLocal      SetName = "LOAD-BALANCER-LOCAL"
+	LoadBalancerFW         SetName = "LOAD-BALANCER-FW"
+	LoadBalancerSourceIP   SetName = "LOAD-BALANCER-SOURCE-IP"
+	LoadBalancerSourceCIDR SetName = "LOAD-BALANCER-SOURCE-CIDR"
+	NodePortTCP            SetName = "NODE-PORT-TCP"
+	NodePortLocalTCP       SetName = "NODE-PORT-LOCAL-TCP"
+	NodePortUDP            SetName = "NODE-PORT-UDP"
+	NodePortLocalUDP       SetName = "NODE-PORT-LOCAL-UDP"
+	NodePortSCTP           SetName = "NODE-PORT-SCTP-HASH"
+	NodePortLocalSCTP      SetName = "NODE-PORT-LOCAL-SCTP-HASH"
+	HealthCheckNodePort    SetName = "HEALTH-CHECK-NODE-PORT"
+	IPVSIPs                SetName = "IPVS-IPS"
+	VirtualServer          SetName = "VIRTUAL-SERVER" // ownership: every virtual server we made
+)
+
+// SetSpec is what all sets of one name have in common.
+type SetSpec struct {
+	Name SetName
+	Type SetType
+	// Opens: an entry lets new connections past the filter that guards bound
+	// VIPs. It goes in after the virtual server it names and out before it, so
+	// that no packet for the VIP reaches a port of the host in between.
+	Opens bool
+	// Proto of a bitmap's ports, which the kernel does not store; else 0.
+	Proto Proto
+}
+
+// SetSpecs lists our sets.
+var SetSpecs = []SetSpec{
+	{Name: LoopBack, Type: HashIPPortIP},
+	{Name: ClusterIP, Type: HashIPPort, Opens: true},
+	{Name: ExternalIP, Type: HashIPPort, Opens: true},
+	{Name: ExternalIPLocal, Type: HashIPPort, Opens: true},
+	{Name: LoadBalancer, Type: HashIPPort, Opens: true},
+	{Name: LoadBalancerLocal, Type: HashIPPort},
+	{Name: LoadBalancerFW, Type: HashIPPort},
+	{Name: LoadBalancerSourceIP, Type: HashIPPortIP},
+	{Name: LoadBalancerSourceCIDR, Type: HashIPPortNet},
+	{Name: NodePortTCP, Type: BitmapPort, Proto: TCP},
+	{Name: NodePortLocalTCP, Type: BitmapPort, Proto: TCP},
+	{Name: NodePortUDP, Type: BitmapPort, Proto: UDP},
+	{Name: NodePortLocalUDP, Type: BitmapPort, Proto: UDP},
+	{Name: NodePortSCTP, Type: HashIPPort},
+	{Name: NodePortLocalSCTP, Type: HashIPPort},
+	{Name: HealthCheckNodePort, Type: BitmapPort, Proto: TCP},
+	{Name: IPVSIPs, Type: HashIP},
+	{Name: VirtualServer, Type: HashIPPort},
+}
+
+// maxSetName is IPSET_MAXNAMELEN less its NUL.
+const maxSetName = 31
+
+// Set gives the full name of a set: KUBE-CLUSTER-IP, KUBE-6-CLUSTER-IP. IPv6
+// names are cut at 31 characters, as kube-proxy does.
+func (n Names) Set(f Family, s SetName) string {
+	name := n.Prefix + "-" + string(s)
+	if f == IPv6 {
+		name = n.Prefix + "-6-" + string(s)
+	}
+	return name[:min(len(name), maxSetName)]
+}
+
+// TempSets is how the names of sets begin that exist only while another set is
+// being replaced by a larger one.
+func (n Names) TempSets() string { return n.Prefix + "-TMP-" }
+
+// OwnsSet says whether a set of this name is ours.
+func (n Names) OwnsSet(name string) bool {
+	if strings.HasPrefix(name, n.TempSets()) {
+		return true
+	}
+	_, _, ok := n.SetSpec(name)
+	return ok
+}
+
+// SetSpec finds family and specification of a full set name.
+func (n Names) SetSpec(name string) (Family, SetSpec, bool) {
+	for _, s := range SetSpecs {
+		switch name {
+		case n.Set(IPv4, s.Name):
+			return IPv4, s, true
+		case n.Set(IPv6, s.Name):
+			return IPv6, s, true
+		}
+	}
+	return 0, SetSpec{}, false
+}
+
+// ChainName says which of our chains is meant, without prefix.
+type ChainName string
+
+// Our chains. ChainNodePort exists in nat and in filter.
+const (
+	ChainServices             ChainName = "SERVICES"
+	ChainPostrouting          ChainName = "POSTROUTING"
+	ChainMarkMasq             ChainName = "MARK-MASQ"
+	ChainLoadBalancer         ChainName = "LOAD-BALANCER"
+	ChainNodePort             ChainName = "NODE-PORT"
+	ChainForward              ChainName = "FORWARD"
+	ChainProxyFirewall        ChainName = "PROXY-FIREWALL"
+	ChainSourceRangesFirewall ChainName = "SOURCE-RANGES-FIREWALL"
+	ChainIPVSFilter           ChainName = "IPVS-FILTER"
+	ChainIPVSOutFilter        ChainName = "IPVS-OUT-FILTER"
+)
+
+var chainNames = map[string][]ChainName{
+	"nat":    {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort},
+	"filter": {ChainForward, ChainProxyFirewall, ChainSourceRangesFirewall, ChainNodePort, ChainIPVSFilter, ChainIPVSOutFilter},
+}
+
+// Chain gives the full name of a chain: KUBE-SERVICES.
+func (n Names) Chain(c ChainName) string { return n.Prefix + "-" + string(c) }
+
+// OwnsChain says whether a chain of this name in this table is ours.
+func (n Names) OwnsChain(table, name string) bool {
+	for _, c := range chainNames[table] {
+		if n.Chain(c) == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,77 @@
+package kernel
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Observed is one reading of the kernel: the objects of our names, all virtual
+// and real servers of whoever made them, and the facts that Diff and the rules
+// need beside them.
+type Observed struct {
+	State
+	Conns []Conns // of State.Reals, by index
+	// Fresh: Conns was read in this very round. Otherwise a real server that
+	// is no longer wanted is not deleted on the strength of it.
+	Fresh bool
+
+	Node  Node
+	Names Names
+	Clock time.Time
+
+	// Saved has the sysctls that we changed since boot, as they were before.
+	Saved []SavedSysctl
+	// Owned are the virtual servers that the reading before this one held as
+	// ours; a set that was emptied by hand does not disown them.
+	Owned []VirtualKey
+	// Drains are the drains under way, by real server, since when.
+	Drains []Drain
+	// FWMark counts virtual servers by firewall mark. They are never ours.
+	FWMark int
+}
+
+// Conns counts a real server's connections. Active are established ones;
+// Inactive are half-closed, in TIME_WAIT, or UDP; Persist are templates.
+type Conns struct{ Active, Inactive, Persist uint32 }
+
+// Drain is a real server on its way out.
+type Drain struct {
+	Real  RealKey
+	Since time.Time
+}
+
+// SavedSysctl is a kernel parameter that we changed: its value before, and ours.
+type SavedSysctl struct{ Name, Before, Ours string }
+
+// Node is what the rules need to know of this machine.
+type Node struct {
+	Name string
+	Zone string
+	// Addrs are the addresses of the node, without those of our own device
+	// and without loopback, sorted.
+	Addrs []NodeAddr
+	// Primary addresses: the source of the default route, by family; zero if
+	// there is none.
+	Primary4, Primary6 netip.Addr
+	// Gateways are the next hops of the default routes.
+	Gateways []netip.Addr
+	// BrNetfilter: bridged packets pass iptables. Only then may a rule use -m
+	// physdev, which would load it.
+	BrNetfilter bool
+	// Release is the running kernel's version: {6, 1}.
+	Release Release
+}
+
+// NodeAddr is an address of the node with the length of its network's prefix.
+type NodeAddr struct {
+	Prefix netip.Prefix
+	Link   string
+}
+
+// Release is a kernel's major and minor version.
+type Release struct{ Major, Minor int }
+
+// Before says whether r is an older release than major.minor.
+func (r Release) Before(major, minor int) bool {
+	return r.Major < major || r.Major == major && r.Minor < minor
+}

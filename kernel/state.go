@@ -1,0 +1,78 @@
+package kernel
+
+import (
+	"math/bits"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// State is what the kernel should look like, or does: sorted slices of
+// comparable values without duplicates. Its zero is a kernel with nothing of
+// ours in it.
+type State struct {
+	Sysctls  []Sysctl
+	Sets     []Set
+	Entries  []Entry
+	Chains   []Chain
+	Links    []Link
+	Virtuals []Virtual
+	Reals    []Real
+	Addrs    []Addr
+
+	Policy Policy // of a wanted state: what Diff may do
+}
+
+// Policy is what Diff needs to know beside the objects themselves. Its zero
+// removes what is ours and unwanted, at once or, where connections live, when
+// the last has ended.
+type Policy struct {
+	// Hold keeps Diff from removing or draining anything: what is wanted is
+	// not yet known in full.
+	Hold bool
+	// DeleteUnknown makes foreign virtual servers count as ours, but for those
+	// inside ExcludeCIDRs.
+	DeleteUnknown bool
+	ExcludeCIDRs  []netip.Prefix
+	// DrainTimeout is the longest a real server drains; 0 is for ever.
+	DrainTimeout time.Duration
+	// Drains has the virtual servers with a DrainTimeout of their own, sorted.
+	Drains []VirtualDrain
+}
+
+// VirtualDrain is the drain timeout of one virtual server's real servers.
+type VirtualDrain struct {
+	Virtual VirtualKey
+	Timeout time.Duration
+}
+
+// Sort brings the slices into the order that Diff needs and drops duplicates.
+func (s *State) Sort() {
+	sortUnique(&s.Sysctls, compareSysctl)
+	sortUnique(&s.Sets, compareSet)
+	sortUnique(&s.Entries, Entry.Compare)
+	sortUnique(&s.Chains, compareChain)
+	sortUnique(&s.Links, compareLink)
+	sortUnique(&s.Virtuals, compareVirtual)
+	sortUnique(&s.Reals, compareReal)
+	sortUnique(&s.Addrs, compareAddr)
+	sortUnique(&s.Policy.Drains, func(a, b VirtualDrain) int { return a.Virtual.Compare(b.Virtual) })
+}
+
+// sortUnique keeps the first of those that compare as equal.
+func sortUnique[T any](s *[]T, compare func(a, b T) int) {
+	if !slices.IsSortedFunc(*s, compare) {
+		slices.SortStableFunc(*s, compare)
+	}
+	*s = slices.CompactFunc(*s, func(a, b T) bool { return compare(a, b) == 0 })
+}
+
+// minCapacity of a set keeps a small table from being recreated as it grows.
+const minCapacity = 1024
+
+// Capacity is the size to create a set with that must hold n entries: the next
+// power of two above twice the need, so that it is seldom replaced by a larger
+// one.
+func Capacity(n int) uint32 {
+	return max(minCapacity, uint32(1)<<bits.Len(uint(2*n)))
+}
