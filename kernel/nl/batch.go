@@ -1,0 +1,210 @@
+package nl
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Batch is a sequence of netlink messages under construction, in one buffer that Reset keeps.
+// Its zero value is empty and ready. A message is Begin, its header and attributes, End.
+//
+// A mistake (an attribute longer than its 16-bit length can say) is kept and returned by the
+// Conn that is asked to send the batch; nothing of it is sent then.
+type Batch struct {
+	buf    []byte
+	starts []int // offset of each message, the open one included
+	open   bool
+	err    error
+}
+
+// Reset empties the batch and keeps its memory.
+func (b *Batch) Reset() {
+	b.buf, b.starts, b.open, b.err = b.buf[:0], b.starts[:0], false, nil
+}
+
+// Len is the number of finished messages.
+func (b *Batch) Len() int {
+	if b.open {
+		return len(b.starts) - 1
+	}
+	return len(b.starts)
+}
+
+// Size is the length in bytes of all messages so far, an open one included.
+func (b *Batch) Size() int { return len(b.buf) }
+
+// Err is the first mistake made while building, or nil.
+func (b *Batch) Err() error { return b.err }
+
+// Begin opens a message. NLM_F_REQUEST is added to flags; NLM_F_ACK and the sequence number are
+// the Conn's to set.
+func (b *Batch) Begin(typ, flags uint16) {
+	if b.open {
+		b.fail("message %d was not ended", len(b.starts)-1)
+	}
+	b.open = true
+	b.starts = append(b.starts, len(b.buf))
+	b.buf = binary.NativeEndian.AppendUint32(b.buf, 0)
+	b.buf = binary.NativeEndian.AppendUint16(b.buf, typ)
+	b.buf = binary.NativeEndian.AppendUint16(b.buf, flags&^unix.NLM_F_ACK|unix.NLM_F_REQUEST)
+	b.buf = append(b.buf, 0, 0, 0, 0, 0, 0, 0, 0) // sequence and port id
+}
+
+// End closes the open message and returns its index, counted from 0 since the last Reset.
+func (b *Batch) End() int {
+	i := len(b.starts) - 1
+	if !b.open {
+		b.fail("message %d was ended twice", i)
+		return i
+	}
+	b.open = false
+	start := b.starts[i]
+	binary.NativeEndian.PutUint32(b.buf[start:], uint32(len(b.buf)-start))
+	return i
+}
+
+// Raw appends bytes as they are, padded to a multiple of four: a protocol's own header.
+func (b *Batch) Raw(p []byte) {
+	b.buf = append(b.buf, p...)
+	b.pad()
+}
+
+// Genl appends a generic netlink header (struct genlmsghdr).
+func (b *Batch) Genl(command, version uint8) {
+	b.buf = append(b.buf, command, version, 0, 0)
+}
+
+// Nfgen appends a netfilter netlink header (struct nfgenmsg) with resource id 0.
+func (b *Batch) Nfgen(family uint8) {
+	b.buf = append(b.buf, family, unix.NFNETLINK_V0, 0, 0)
+}
+
+// Attr appends an attribute with the value p. typ may carry NLA_F_NET_BYTEORDER.
+func (b *Batch) Attr(typ uint16, p []byte) {
+	b.head(typ, len(p))
+	b.buf = append(b.buf, p...)
+	b.pad()
+}
+
+// U8 appends an 8-bit attribute.
+func (b *Batch) U8(typ uint16, v uint8) {
+	b.head(typ, 1)
+	b.buf = append(b.buf, v, 0, 0, 0)
+}
+
+// U16 appends a 16-bit attribute in the machine's byte order.
+func (b *Batch) U16(typ uint16, v uint16) {
+	b.head(typ, 2)
+	b.buf = append(binary.NativeEndian.AppendUint16(b.buf, v), 0, 0)
+}
+
+// U16BE appends a 16-bit attribute in network byte order.
+func (b *Batch) U16BE(typ uint16, v uint16) {
+	b.head(typ, 2)
+	b.buf = append(binary.BigEndian.AppendUint16(b.buf, v), 0, 0)
+}
+
+// U32 appends a 32-bit attribute in the machine's byte order.
+func (b *Batch) U32(typ uint16, v uint32) {
+	b.head(typ, 4)
+	b.buf = binary.NativeEndian.AppendUint32(b.buf, v)
+}
+
+// U32BE appends a 32-bit attribute in network byte order.
+func (b *Batch) U32BE(typ uint16, v uint32) {
+	b.head(typ, 4)
+	b.buf = binary.BigEndian.AppendUint32(b.buf, v)
+}
+
+// U64 appends a 64-bit attribute in the machine's byte order.
+func (b *Batch) U64(typ uint16, v uint64) {
+	b.head(typ, 8)
+	b.buf = binary.NativeEndian.AppendUint64(b.buf, v)
+}
+
+// U64BE appends a 64-bit attribute in network byte order.
+func (b *Batch) U64BE(typ uint16, v uint64) {
+	b.head(typ, 8)
+	b.buf = binary.BigEndian.AppendUint64(b.buf, v)
+}
+
+// Text appends a string attribute with its terminating NUL.
+func (b *Batch) Text(typ uint16, s string) {
+	b.head(typ, len(s)+1)
+	b.buf = append(b.buf, s...)
+	b.buf = append(b.buf, 0)
+	b.pad()
+}
+
+// Flag appends an attribute without a value.
+func (b *Batch) Flag(typ uint16) { b.head(typ, 0) }
+
+// Nest opens a nested attribute, marked NLA_F_NESTED, and returns what EndNest wants.
+func (b *Batch) Nest(typ uint16) (mark int) {
+	mark = len(b.buf)
+	b.head(typ|unix.NLA_F_NESTED, 0)
+	return mark
+}
+
+// EndNest closes the nested attribute that Nest opened.
+func (b *Batch) EndNest(mark int) {
+	n := len(b.buf) - mark
+	if n > maxAttr {
+		b.fail("nested attribute of %d bytes: the longest is %d", n, maxAttr)
+		return
+	}
+	binary.NativeEndian.PutUint16(b.buf[mark:], uint16(n))
+}
+
+// maxAttr is the most an attribute's 16-bit length can say, header included (struct nlattr).
+const maxAttr = 1<<16 - 1
+
+func (b *Batch) head(typ uint16, n int) {
+	n += unix.SizeofNlAttr
+	if n > maxAttr {
+		b.fail("attribute %d of %d bytes: the longest is %d", typ, n, maxAttr)
+	}
+	b.buf = binary.NativeEndian.AppendUint16(b.buf, uint16(n))
+	b.buf = binary.NativeEndian.AppendUint16(b.buf, typ)
+}
+
+func (b *Batch) pad() {
+	for len(b.buf)%unix.NLMSG_ALIGNTO != 0 {
+		b.buf = append(b.buf, 0)
+	}
+}
+
+func (b *Batch) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf("netlink batch: "+format, args...)
+	}
+}
+
+// span returns the bytes of messages i to j-1.
+func (b *Batch) span(i, j int) []byte {
+	if j == len(b.starts) {
+		return b.buf[b.starts[i]:]
+	}
+	return b.buf[b.starts[i]:b.starts[j]]
+}
+
+// ready says whether the batch may be sent.
+func (b *Batch) ready() error {
+	if b.open {
+		b.fail("message %d was not ended", len(b.starts)-1)
+	}
+	return b.err
+}
+
+// stamp gives message i its sequence number and, when ack, asks for an acknowledgement.
+func (b *Batch) stamp(i int, seq uint32, ack bool, extra uint16) {
+	h := b.buf[b.starts[i]:]
+	flags := binary.NativeEndian.Uint16(h[6:])&^unix.NLM_F_ACK | extra
+	if ack {
+		flags |= unix.NLM_F_ACK
+	}
+	binary.NativeEndian.PutUint16(h[6:], flags)
+	binary.NativeEndian.PutUint32(h[8:], seq)
+}
