@@ -1,0 +1,109 @@
+// Package file reads services from TOML files: the services.toml and services.d/*.toml of an
+// administrator, or the services table inside svcproxy.toml.
+//
+// It is strict, because a typo that is passed over is an outage found by a customer: an unknown or
+// duplicate key, a wrong type and a value that cannot be are each refused with file and line, all of
+// them in one go. A file is taken or rejected as a whole, and a rejected one keeps its own last good
+// content. What is written in a half-written file, a FIFO or a vanished file is never guessed.
+//
+// Decode is pure, Load reads once, and Source follows the files as they change.
+package file
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Decode reads a file of services. The table is sorted and holds the services that have no problem;
+// name is the file's name in Origins and messages. A warning is about something that works but is not
+// what it looks like. Whether the services make sense is for sources.Validate.
+func Decode(name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
+	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
+	root, ok := d.parse(data, func(string) bool { return true })
+	if !ok {
+		return sources.Table{}, nil, d.sorted(d.problems)
+	}
+	table(d, root, fields[sources.Table]{"services": readServices}, &t)
+	return t, d.sorted(d.warnings), d.sorted(d.problems)
+}
+
+// DecodeServices reads the services table of a document that has other keys too, which are left to
+// whoever they belong to. source is what Origins say.
+func DecodeServices(source, name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
+	d := &decoder{origin: sources.Origin{Source: source, File: name}}
+	root, ok := d.parse(data, func(key string) bool { return strings.HasPrefix(key, "services") })
+	if !ok {
+		return sources.Table{}, nil, d.sorted(d.problems)
+	}
+	if v, ok := root.v.(map[string]any)["services"]; ok {
+		readServices(d, node{"services", root.at.child("services"), v}, &t)
+	}
+	return t, d.sorted(d.warnings), d.sorted(d.problems)
+}
+
+// parse gives the document, and false when it is not TOML. Duplicate keys are refused here, those that
+// ours says yes to.
+func (d *decoder) parse(data []byte, ours func(key string) bool) (node, bool) {
+	if !utf8.Valid(data) {
+		good := 0
+		for r, size := utf8.DecodeRune(data); r != utf8.RuneError || size > 1; r, size = utf8.DecodeRune(data[good:]) {
+			good += size
+		}
+		d.refuse(lineOf(data, good), "not UTF-8: TOML files must be")
+		return node{}, false
+	}
+
+	text := string(data)
+	places, dups, deep := locate(text)
+	for _, dup := range dups {
+		if ours(dup.key) {
+			d.refuse(node{at: &place{line: dup.line}}, "duplicate key %s, first given at line %d", dup.key, dup.first)
+		}
+	}
+	if deep != 0 {
+		d.refuse(node{at: &place{line: deep}}, "nested more than %d deep", maxDepth)
+		return node{}, false
+	}
+	if len(dups) > 0 {
+		text = rename(text, dups)
+	}
+
+	var tree map[string]any
+	if _, err := toml.Decode(text, &tree); err != nil {
+		d.syntax(err)
+		return node{}, false
+	}
+	return node{"", places, tree}, true
+}
+
+// syntax refuses what the library could not read, in one line.
+func (d *decoder) syntax(err error) {
+	var pe toml.ParseError
+	if !errors.As(err, &pe) {
+		d.refuse(node{}, "not TOML: %v", err)
+		return
+	}
+	message := strings.TrimRight(pe.Message, ".\n")
+	d.refuse(node{at: &place{line: pe.Position.Line}}, "not TOML: %s", strings.Join(strings.Fields(message), " "))
+}
+
+// lineOf is a node at a byte of the text.
+func lineOf(data []byte, offset int) node {
+	line := 1 + strings.Count(string(data[:offset]), "\n")
+	return node{at: &place{line: line}}
+}
+
+// sorted puts problems in the order of the text: map order must not show.
+func (d *decoder) sorted(problems []sources.Problem) []sources.Problem {
+	slices.SortStableFunc(problems, func(a, b sources.Problem) int {
+		return cmp.Or(cmp.Compare(a.Origin.Line, b.Origin.Line), cmp.Compare(a.Message, b.Message))
+	})
+	return problems
+}

@@ -1,0 +1,56 @@
+package file
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+)
+
+// thousand is a table of n services with 10 endpoints each, a third of them written in full.
+func bigFile(n int) []byte {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "[services.web-%d]\ntype = \"LoadBalancer\"\nclusterIP = \"10.96.%d.%d\"\n", i, i/250, 1+i%250)
+		fmt.Fprintf(&b, "ports = [ { name = \"http\", port = 80, targetPort = 8080 }, { name = \"https\", port = 443, targetPort = 8443 } ]\n")
+		fmt.Fprintf(&b, "endpoints = [\n")
+		for j := range 10 {
+			if j%3 == 0 {
+				fmt.Fprintf(&b, "  { address = \"10.%d.%d.%d\", nodeName = \"n%d\", zone = \"a\", weight = %d },\n", j, i/250, 1+i%250, j, j)
+			} else {
+				fmt.Fprintf(&b, "  \"10.%d.%d.%d\",\n", j, i/250, 1+i%250)
+			}
+		}
+		fmt.Fprintf(&b, "]\n\n")
+	}
+	return []byte(b.String())
+}
+
+func BenchmarkDecode(b *testing.B) {
+	data := bigFile(1000)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		table, _, problems := Decode("services.toml", data)
+		if len(table.Services) != 1000 || len(problems) != 0 {
+			b.Fatal(len(table.Services), problems)
+		}
+	}
+}
+
+func BenchmarkLibraryAlone(b *testing.B) {
+	data := string(bigFile(1000))
+	for b.Loop() {
+		var v map[string]any
+		if _, err := toml.Decode(data, &v); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkLocate(b *testing.B) {
+	data := string(bigFile(1000))
+	for b.Loop() {
+		locate(data)
+	}
+}

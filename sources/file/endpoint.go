@@ -1,0 +1,149 @@
+package file
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// draftEndpoint is an endpoint as given: what its service's ports and defaults make of it comes later.
+type draftEndpoint struct {
+	sources.Endpoint
+	at             node
+	ready, serving *bool
+	ports          map[string]portGiven // by port name
+}
+
+type portGiven struct {
+	at     node
+	number uint16
+}
+
+func readEndpoints(d *decoder, n node, s *draft) {
+	d.list(n, `IP addresses, or tables { address = "...", ... }`, func(n node) {
+		e := draftEndpoint{at: n}
+		e.Weight = sources.DefaultWeight
+		before := len(d.problems)
+		if _, ok := n.v.(map[string]any); ok {
+			table(d, n, endpointFields, &e)
+			if !e.Addr.IsValid() && len(d.problems) == before {
+				d.refuse(n, "an endpoint has no address")
+			}
+		} else {
+			e.Addr, _ = d.addr(n)
+		}
+		if len(d.problems) == before {
+			s.endpoints = append(s.endpoints, e)
+		}
+	})
+}
+
+var endpointFields = fields[draftEndpoint]{
+	"address":  func(d *decoder, n node, e *draftEndpoint) { e.Addr, _ = d.addr(n) },
+	"nodeName": func(d *decoder, n node, e *draftEndpoint) { d.text(n, &e.NodeName) },
+	"zone":     func(d *decoder, n node, e *draftEndpoint) { d.text(n, &e.Zone) },
+	"weight": func(d *decoder, n node, e *draftEndpoint) {
+		switch w, ok := n.v.(int64); {
+		case !ok:
+			d.mistyped(n, "an integer")
+		case w < 0 || w > math.MaxUint16:
+			d.refuse(n, "weight %d must be 0 (drain) to 65535", w)
+		default:
+			e.Weight = uint32(w)
+		}
+	},
+	"ready": func(d *decoder, n node, e *draftEndpoint) {
+		e.ready = new(bool)
+		d.flag(n, e.ready)
+	},
+	"serving": func(d *decoder, n node, e *draftEndpoint) {
+		e.serving = new(bool)
+		d.flag(n, e.serving)
+	},
+	"terminating": func(d *decoder, n node, e *draftEndpoint) { d.flag(n, &e.Terminating) },
+	"ports": func(d *decoder, n node, e *draftEndpoint) {
+		t, ok := n.v.(map[string]any)
+		if !ok {
+			d.mistyped(n, "a table { PORTNAME = 9080 }")
+			return
+		}
+		e.ports = make(map[string]portGiven, len(t))
+		for name, v := range t {
+			if isSpare(name) {
+				continue
+			}
+			c := node{name, n.at.child(name), v}
+			var number uint16
+			d.port(c, &number)
+			e.ports[name] = portGiven{c, number}
+		}
+	},
+}
+
+// resolve makes the service's endpoints of what was given for them.
+func (d *decoder) resolve(s *draft) {
+	at := make(map[netip.Addr][]draftEndpoint, len(s.endpoints))
+	for _, given := range s.endpoints {
+		e := given.Endpoint
+		e.Ready = given.ready == nil || *given.ready
+		e.Serving = e.Ready
+		if given.serving != nil {
+			e.Serving = *given.serving
+		}
+		e.Ports = d.endpointPorts(given, s.Ports)
+		e.NodeHints, e.ZoneHints = hints(e, s.TrafficDistribution)
+
+		for _, other := range at[e.Addr] {
+			if slices.ContainsFunc(e.Ports, func(p sources.EndpointPort) bool { return slices.Contains(other.Ports, p) }) {
+				d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, other.at.line())
+				break
+			}
+		}
+		given.Endpoint = e
+		at[e.Addr] = append(at[e.Addr], given)
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	slices.SortStableFunc(s.Endpoints, func(a, b sources.Endpoint) int { return a.Addr.Compare(b.Addr) })
+}
+
+// endpointPorts gives, for each of the service's ports, where the endpoint serves it: what the endpoint
+// says under that port's name, else the targetPort.
+func (d *decoder) endpointPorts(e draftEndpoint, ports []sources.Port) []sources.EndpointPort {
+	resolved := make([]sources.EndpointPort, 0, len(ports))
+	names := make([]string, 0, len(ports))
+	for _, p := range ports {
+		number := p.TargetPort
+		if own, ok := e.ports[p.Name]; ok {
+			number = own.number
+		}
+		resolved = append(resolved, sources.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: number})
+		names = append(names, p.Name)
+	}
+	if len(ports) == 0 {
+		return nil // said by Validate, once, or already refused
+	}
+	for name, own := range e.ports {
+		switch meant := near(name, names); {
+		case slices.Contains(names, name):
+		case meant != "":
+			d.refuse(own.at, "the service has no port named %q, did you mean %q?", name, meant)
+		default:
+			d.refuse(own.at, "the service has no port named %q: the keys of an endpoint's ports are the names of its service's", name)
+		}
+	}
+	return resolved
+}
+
+// hints gives what an API server's endpoint slice controller would write for the distribution: the zone
+// to use the endpoint from, and under PreferSameNode also the node.
+func hints(e sources.Endpoint, want sources.TrafficDistribution) (nodes, zones []string) {
+	if want == sources.PreferSameNode && e.NodeName != "" {
+		nodes = []string{e.NodeName}
+	}
+	if want != sources.DistributeEvenly && e.Zone != "" {
+		zones = []string{e.Zone}
+	}
+	return nodes, zones
+}

@@ -1,0 +1,226 @@
+package file
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// node is one value of the document: what it is called in messages, where it stands, what it is.
+type node struct {
+	key string
+	at  *place
+	v   any // as the TOML library gives it to an any
+}
+
+func (n node) line() int {
+	if n.at == nil {
+		return 0
+	}
+	return n.at.line
+}
+
+// decoder collects what is wrong with one document.
+type decoder struct {
+	origin   sources.Origin // without a line
+	service  string         // the one being read, or ""
+	problems []sources.Problem
+	warnings []sources.Problem
+}
+
+func (d *decoder) problem(n node, format string, args ...any) sources.Problem {
+	p := sources.Problem{Service: d.service, Origin: d.origin, Message: fmt.Sprintf(format, args...)}
+	p.Origin.Line = n.line()
+	return p
+}
+
+func (d *decoder) refuse(n node, format string, args ...any) {
+	d.problems = append(d.problems, d.problem(n, format, args...))
+}
+
+func (d *decoder) warn(n node, format string, args ...any) {
+	d.warnings = append(d.warnings, d.problem(n, format, args...))
+}
+
+// fields are the keys a table may have, each with what reads its value into a T.
+type fields[T any] map[string]func(*decoder, node, *T)
+
+// table reads a table strictly: a key that is not among the fields is refused.
+func table[T any](d *decoder, n node, known fields[T], into *T) {
+	t, ok := n.v.(map[string]any)
+	if !ok {
+		d.mistyped(n, "a table")
+		return
+	}
+	for key, v := range t {
+		c := node{key, n.at.child(key), v}
+		if read := known[key]; read != nil {
+			read(d, c, into)
+		} else if !isSpare(key) {
+			d.unknown(c, slices.Sorted(maps.Keys(known)))
+		}
+	}
+}
+
+func (d *decoder) unknown(n node, known []string) {
+	switch meant := near(n.key, known); {
+	case meant != "":
+		d.refuse(n, "unknown key %q, did you mean %q?", n.key, meant)
+	case len(known) <= 10:
+		d.refuse(n, "unknown key %q, the keys here are %s", n.key, strings.Join(known, ", "))
+	default:
+		d.refuse(n, "unknown key %q, see services.toml(5) for the keys of a service", n.key)
+	}
+}
+
+// mistyped refuses a value that is not what it must be.
+func (d *decoder) mistyped(n node, want string) {
+	d.refuse(n, "%s must be %s, not %s", n.key, want, kind(n.v))
+}
+
+// kind names a value's TOML type with its article.
+func kind(v any) string {
+	switch v.(type) {
+	case string:
+		return "a string"
+	case int64:
+		return "an integer"
+	case float64:
+		return "a float"
+	case bool:
+		return "a boolean"
+	case time.Time:
+		return "a date or time"
+	case map[string]any:
+		return "a table"
+	}
+	return "an array"
+}
+
+// list calls item for each element of an array, or of an array of [[tables]].
+func (d *decoder) list(n node, of string, item func(node)) {
+	switch list := n.v.(type) {
+	case []any:
+		for i, v := range list {
+			item(node{n.key, n.at.elem(i), v})
+		}
+	case []map[string]any:
+		for i, v := range list {
+			item(node{n.key, n.at.elem(i), v})
+		}
+	default:
+		d.mistyped(n, "an array of "+of)
+	}
+}
+
+func (d *decoder) text(n node, into *string) {
+	if s, ok := n.v.(string); ok {
+		*into = s
+	} else {
+		d.mistyped(n, "a string")
+	}
+}
+
+func (d *decoder) flag(n node, into *bool) {
+	if b, ok := n.v.(bool); ok {
+		*into = b
+	} else {
+		d.mistyped(n, "true or false")
+	}
+}
+
+func (d *decoder) port(n node, into *uint16) {
+	switch i, ok := n.v.(int64); {
+	case !ok:
+		d.mistyped(n, "a port number")
+	case i < 1 || i > math.MaxUint16:
+		d.refuse(n, "%s %d is not a port: must be 1 to 65535", n.key, i)
+	default:
+		*into = uint16(i)
+	}
+}
+
+func (d *decoder) duration(n node, into *time.Duration) {
+	s, ok := n.v.(string)
+	if !ok {
+		d.mistyped(n, `a duration such as "30s"`)
+		return
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		d.refuse(n, `%s %q is not a duration such as "30s", "5m" or "3h"`, n.key, s)
+		return
+	}
+	if v < 0 {
+		d.refuse(n, "%s %q must not be negative", n.key, s)
+		return
+	}
+	*into = v
+}
+
+func (d *decoder) addr(n node) (netip.Addr, bool) {
+	s, ok := n.v.(string)
+	if !ok {
+		d.mistyped(n, "an IP address in quotes")
+		return netip.Addr{}, false
+	}
+	a, err := netip.ParseAddr(strings.TrimSpace(s))
+	if err != nil {
+		d.refuse(n, "%s %q is not an IP address%s", n.key, s, addrHint(s))
+		return netip.Addr{}, false
+	}
+	if a.Is4In6() {
+		d.refuse(n, "%s %q is an IPv4 address in IPv6 clothing: write %q", n.key, s, a.Unmap())
+		return netip.Addr{}, false
+	}
+	return a, true
+}
+
+// addrHint says what is probably meant by something near an address.
+func addrHint(s string) string {
+	if ap, err := netip.ParseAddrPort(s); err == nil {
+		return fmt.Sprintf(": write %q, the port belongs in ports", ap.Addr())
+	}
+	if p, err := netip.ParsePrefix(s); err == nil {
+		return fmt.Sprintf(": write %q, without a prefix length", p.Addr())
+	}
+	return ""
+}
+
+func (d *decoder) addrs(n node, into *[]netip.Addr) {
+	d.list(n, "IP addresses", func(n node) {
+		if a, ok := d.addr(n); ok {
+			*into = append(*into, a)
+		}
+	})
+}
+
+// word reads one of a few words.
+func word[W ~string](d *decoder, n node, into *W, known ...W) {
+	s, ok := n.v.(string)
+	if !ok {
+		d.mistyped(n, "a string")
+		return
+	}
+	if slices.Contains(known, W(s)) {
+		*into = W(s)
+		return
+	}
+	names := make([]string, 0, len(known))
+	for _, k := range known {
+		if k != "" {
+			names = append(names, string(k))
+		}
+	}
+	if meant := near(s, names); meant != "" {
+		d.refuse(n, "%s %q is not known, did you mean %q?", n.key, s, meant)
+		return
+	}
+	d.refuse(n, "%s %q is not one of %s", n.key, s, strings.Join(names, ", "))
+}
