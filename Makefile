@@ -1,0 +1,58 @@
+# Go may be installed where Debian's PATH does not look.
+export PATH := $(PATH):/usr/local/go/bin
+export CGO_ENABLED := 0
+
+GO          ?= go
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GUEST        = bin/guest
+# Packages outside ./... that are checked like the rest: wildcards skip testdata.
+EXTRA_PKGS   = ./testdata/guest
+# Packages whose tests need a kernel with IPVS: run once more in the guest.
+KERNEL_PKGS ?= $(sort $(dir $(wildcard ./kernel/*/*_test.go)))
+
+# build: the static binary, bin/svcproxy
+build:
+	$(GO) build -trimpath -o bin/svcproxy .
+
+# guest: the test guest with its Debian packages and its kernel, see testdata/guest/README.md
+guest: $(GUEST)
+	$(GUEST) install
+	$(GUEST) kernel
+
+$(GUEST): $(wildcard testdata/guest/*.go) go.mod
+	$(GO) build -trimpath -ldflags='-s -w' -o $@ ./testdata/guest
+
+# test: everything: lint, tests on this kernel, tests on the guest's
+test: lint guest
+	$(GO) test ./... $(EXTRA_PKGS)
+	$(GUEST) test $(addprefix ./,$(KERNEL_PKGS))
+
+# lint: format, vet, staticcheck
+lint:
+	@unformatted=$$($(GO)fmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./... $(EXTRA_PKGS)
+	$(GO) run $(STATICCHECK) ./... $(EXTRA_PKGS)
+
+# demo: what svcproxy does, shown with real traffic in the guest
+demo: build guest
+	$(GUEST) run -- testdata/demo/run.sh
+
+# fuzz: every fuzz target for FUZZTIME; finds stay as seeds in the package's testdata
+FUZZTIME ?= 60s
+fuzz:
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
+		for target in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz'); do \
+			echo "$$dir $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$dir || exit 1; \
+		done; \
+	done
+
+# bench: all benchmarks that need no kernel
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# clean: what make made in the tree (the kernel cache stays, see guest)
+clean:
+	rm -rf bin
+
+.PHONY: build guest test lint demo fuzz bench clean

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// packages are Debian's: what runs the guest, and what the tests and the demo
+// read the kernel and make traffic with, written by others than us.
+var packages = []string{
+	"qemu-system-x86", "kmod", "xz-utils",
+	"ipvsadm", "ipset", "iptables", "conntrack", "iproute2", "procps", "curl",
+}
+
+// install adds the packages that are missing, and nothing else.
+func install(ctx context.Context, args []string) error {
+	flag.NewFlagSet("guest install", flag.ExitOnError).Parse(args)
+	if _, err := exec.LookPath("dpkg-query"); err != nil {
+		return fmt.Errorf("this machine has no dpkg; install by hand what Debian calls: %s", strings.Join(packages, " "))
+	}
+	missing := missingPackages(ctx)
+	if len(missing) == 0 {
+		fmt.Println("guest: all Debian packages are installed")
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("not root; as root run: apt-get install --no-install-recommends %s", strings.Join(missing, " "))
+	}
+	fmt.Println("guest: installing", strings.Join(missing, " "))
+	// A stale list names versions that have left the archive. One broken
+	// third-party source must not stop Debian's own packages: install decides.
+	updateErr := aptGet(ctx, "update")
+	err := aptGet(ctx, append([]string{"install", "--yes", "--no-install-recommends"}, missing...)...)
+	if err != nil {
+		return errors.Join(updateErr, err)
+	}
+	return nil
+}
+
+func missingPackages(ctx context.Context) []string {
+	// dpkg-query fails when it does not know one; the others it prints all the same.
+	out, _ := exec.CommandContext(ctx, "dpkg-query", append([]string{"-W", "-f", "${db:Status-Abbrev}${Package}\n"}, packages...)...).Output()
+	installed := strings.Split(string(out), "\n")
+	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return slices.Contains(installed, "ii "+p) })
+}
+
+func aptGet(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q"}, args...)...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("apt-get %s: %w", args[0], err)
+	}
+	return nil
+}

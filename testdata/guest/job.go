@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// scratch is where the guest sees the one host folder it can write to. In it:
+// job.json for the guest; up, exit and out/ from it.
+const scratch = "/run/guest"
+
+// A job is what the host asks of the guest.
+type job struct {
+	Args    []string // the command
+	Env     []string
+	Dir     string   // where it runs
+	Modules string   // lib/modules/RELEASE, a host path
+	Load    []string // modules to load first
+}
+
+func (j job) write(dir string) error {
+	b, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "job.json"), b, 0o644)
+}
+
+func readJob(dir string) (job, error) {
+	var j job
+	b, err := os.ReadFile(filepath.Join(dir, "job.json"))
+	if err != nil {
+		return j, err
+	}
+	return j, json.Unmarshal(b, &j)
+}
+
+// A fetch is a file or folder below out/ that belongs elsewhere on the host.
+type fetch struct{ from, to string }
+
+// fileFlags are the flags of a test binary that name a file it writes.
+var fileFlags = map[string]bool{
+	"coverprofile": true, "cpuprofile": true, "memprofile": true, "blockprofile": true,
+	"mutexprofile": true, "trace": true, "testlogfile": true, "gocoverdir": true,
+}
+
+// redirect makes a test binary write its files below out, and says where each
+// belongs. It also returns the binary's own time limit; zero when it has none.
+func redirect(args []string, dir, out string) (redirected []string, fetches []fetch, limit time.Duration) {
+	for _, arg := range args {
+		name, value, ok := strings.Cut(arg, "=")
+		name, isTest := strings.CutPrefix("-"+strings.TrimLeft(name, "-"), "-test.")
+		switch {
+		case !ok || !isTest:
+		case name == "outputdir":
+			dir = filepath.Join(value)
+			continue
+		case name == "timeout":
+			limit, _ = time.ParseDuration(value)
+		case fileFlags[name]:
+			fetches = append(fetches, fetch{name, value})
+			arg = "-test." + name + "=" + filepath.Join(out, name)
+		}
+		redirected = append(redirected, arg)
+	}
+	for i, f := range fetches {
+		if !filepath.IsAbs(f.to) {
+			fetches[i].to = filepath.Join(dir, f.to)
+		}
+	}
+	return redirected, fetches, limit
+}
+
+// carry copies what the guest left below out to where it belongs. What is not
+// there was not written.
+func carry(out string, fetches []fetch) error {
+	for _, f := range fetches {
+		from := filepath.Join(out, f.from)
+		st, err := os.Stat(from)
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err == nil && st.IsDir() {
+			err = copyFolder(from, f.to)
+		} else if err == nil {
+			err = copyFile(from, f.to)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFolder(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, below), 0o755)
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		return copyFile(path, filepath.Join(to, below))
+	})
+}
+
+func copyFile(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o644)
+}

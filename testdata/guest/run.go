@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A runner runs jobs on some kernel that has what svcproxy needs.
+type runner struct {
+	machine *machine
+	suite   *string
+	kernel  string // a folder to use instead of the suite's
+	where   string // "qemu", "native" or "auto"
+	load    string
+	out     string // host folder for what the job leaves in $SVCPROXY_GUEST_OUT
+}
+
+func runnerFlags(fs *flag.FlagSet) *runner {
+	r := &runner{machine: machineFlags(fs), suite: suiteFlag(fs)}
+	fs.StringVar(&r.kernel, "kernel", os.Getenv("SVCPROXY_GUEST_KERNEL"), "folder of an unpacked kernel, instead of the suite's (SVCPROXY_GUEST_KERNEL)")
+	fs.StringVar(&r.where, "where", env("SVCPROXY_GUEST_WHERE", "auto"), "qemu, native (new namespaces on this kernel) or auto (SVCPROXY_GUEST_WHERE)")
+	fs.StringVar(&r.load, "load", env("SVCPROXY_GUEST_LOAD", "dummy,ip_vs"), "modules to load first (SVCPROXY_GUEST_LOAD)")
+	fs.StringVar(&r.out, "out", "", "folder that gets what the command leaves in $SVCPROXY_GUEST_OUT")
+	fs.DurationVar(&r.machine.Limit, "limit", 0, "end the guest after this time; 0 is never, or a minute past a test binary's own -test.timeout")
+	return r
+}
+
+// runCommand runs one command and ends with its exit code.
+func runCommand(ctx context.Context, args []string) error {
+	fs := flag.NewFlagSet("guest run", flag.ExitOnError)
+	r := runnerFlags(fs)
+	fs.Parse(args)
+	if fs.NArg() == 0 {
+		fs.Usage()
+		return exitCode(exitUsage)
+	}
+	return r.run(ctx, fs.Args())
+}
+
+func (r *runner) run(ctx context.Context, args []string) error {
+	args, err := absolute(args)
+	if err != nil {
+		return err
+	}
+	native, err := r.native()
+	if err != nil {
+		return err
+	}
+	code := 0
+	if native {
+		code, err = runNative(ctx, args, r.out)
+	} else {
+		code, err = r.runGuest(ctx, args)
+	}
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// absolute makes a command given by a relative path good for any folder.
+func absolute(args []string) ([]string, error) {
+	if !strings.Contains(args[0], "/") {
+		return args, nil
+	}
+	path, err := filepath.Abs(args[0])
+	return append([]string{path}, args[1:]...), err
+}
+
+func (r *runner) native() (bool, error) {
+	switch r.where {
+	case "native":
+		return true, nil
+	case "qemu":
+		return false, nil
+	case "auto":
+		// Icount, a kernel of one's own and kernel arguments mean a machine.
+		return os.Geteuid() == 0 && !r.machine.Icount && r.kernel == "" && r.machine.Append == "" && kernelHasIPVS(), nil
+	}
+	return false, fmt.Errorf("--where=%s: want qemu, native or auto", r.where)
+}
+
+func kernelHasIPVS() bool {
+	for _, m := range []string{"ip_vs", "dummy"} {
+		if _, err := os.Stat("/sys/module/" + m); err != nil && exec.Command("modprobe", "-q", m).Run() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// runNative gives the command network and mount namespaces of its own.
+func runNative(ctx context.Context, args []string, out string) (int, error) {
+	const enter = `ip link set lo up && mount -t sysfs sysfs /sys && mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec "$@"`
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", enter, "guest"}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "SVCPROXY_GUEST=1", "PATH="+os.Getenv("PATH")+":"+systemPath)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // a Go test shows its goroutines
+	cmd.WaitDelay = 10 * time.Second
+	if out != "" {
+		dir, err := filepath.Abs(out)
+		if err != nil {
+			return 0, err
+		}
+		if err := mkdirs(dir); err != nil {
+			return 0, err
+		}
+		cmd.Env = append(cmd.Env, "SVCPROXY_GUEST_OUT="+dir)
+	}
+	err := cmd.Run()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) {
+		return 0, err
+	}
+	if status := ended.Sys().(syscall.WaitStatus); status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return ended.ExitCode(), nil
+}
+
+func (r *runner) runGuest(ctx context.Context, args []string) (int, error) {
+	k, err := r.openKernel()
+	if err != nil {
+		return 0, err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return 0, err
+	}
+	out := filepath.Join(scratch, "out")
+	rest, fetches, limit := redirect(args[1:], dir, out)
+	m := *r.machine
+	if m.Limit == 0 && limit > 0 {
+		m.Limit = m.BootLimit + limit + time.Minute
+	}
+	j := job{
+		Args: append(args[:1:1], rest...), Dir: dir, Modules: k.modules(),
+		Env: append(os.Environ(), "SVCPROXY_GUEST=1", "SVCPROXY_GUEST_OUT="+out),
+	}
+	if r.load != "" {
+		j.Load = strings.Split(r.load, ",")
+	}
+	if cover := os.Getenv("GOCOVERDIR"); cover != "" {
+		j.Env = append(j.Env, "GOCOVERDIR="+out+"/covdata")
+		fetches = append(fetches, fetch{"covdata", cover})
+	}
+	if r.out != "" {
+		fetches = append(fetches, fetch{".", r.out})
+	}
+	return m.boot(ctx, k, j, fetches)
+}
+
+func (r *runner) openKernel() (kernel, error) {
+	if r.kernel != "" {
+		return openKernel(r.kernel)
+	}
+	return cachedKernel(*r.suite)
+}
