@@ -2,7 +2,6 @@ package file
 
 import (
 	"math"
-	"net/netip"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -22,6 +21,9 @@ type portGiven struct {
 }
 
 func readEndpoints(d *decoder, n node, s *draft) {
+	if list, ok := n.v.([]any); ok {
+		s.endpoints = make([]draftEndpoint, 0, len(list))
+	}
 	d.list(n, `IP addresses, or tables { address = "...", ... }`, func(n node) {
 		e := draftEndpoint{at: n}
 		e.Weight = sources.DefaultWeight
@@ -82,10 +84,15 @@ var endpointFields = fields[draftEndpoint]{
 	},
 }
 
-// resolve makes the service's endpoints of what was given for them.
+// resolve makes the service's endpoints of what was given for them, in order of address.
 func (d *decoder) resolve(s *draft) {
-	at := make(map[netip.Addr][]draftEndpoint, len(s.endpoints))
-	for _, given := range s.endpoints {
+	if len(s.endpoints) == 0 {
+		return
+	}
+	slices.SortStableFunc(s.endpoints, func(a, b draftEndpoint) int { return a.Addr.Compare(b.Addr) })
+	s.Endpoints = make([]sources.Endpoint, len(s.endpoints))
+	for i := range s.endpoints {
+		given := &s.endpoints[i]
 		e := given.Endpoint
 		e.Ready = given.ready == nil || *given.ready
 		e.Serving = e.Ready
@@ -94,35 +101,41 @@ func (d *decoder) resolve(s *draft) {
 		}
 		e.Ports = d.endpointPorts(given, s.Ports)
 		e.NodeHints, e.ZoneHints = hints(e, s.TrafficDistribution)
+		s.Endpoints[i] = e
 
-		for _, other := range at[e.Addr] {
-			if slices.ContainsFunc(e.Ports, func(p sources.EndpointPort) bool { return slices.Contains(other.Ports, p) }) {
-				d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, other.at.line())
+		for j := i - 1; j >= 0 && s.Endpoints[j].Addr == e.Addr; j-- {
+			if overlap(s.Endpoints[j], e) {
+				d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, s.endpoints[j].at.line())
 				break
 			}
 		}
-		given.Endpoint = e
-		at[e.Addr] = append(at[e.Addr], given)
-		s.Endpoints = append(s.Endpoints, e)
 	}
-	slices.SortStableFunc(s.Endpoints, func(a, b sources.Endpoint) int { return a.Addr.Compare(b.Addr) })
+}
+
+// overlap says whether two endpoints of one address serve the same port at the same place.
+func overlap(a, b sources.Endpoint) bool {
+	return len(a.Ports) == 0 || slices.ContainsFunc(a.Ports, func(p sources.EndpointPort) bool {
+		return slices.Contains(b.Ports, p)
+	})
 }
 
 // endpointPorts gives, for each of the service's ports, where the endpoint serves it: what the endpoint
 // says under that port's name, else the targetPort.
-func (d *decoder) endpointPorts(e draftEndpoint, ports []sources.Port) []sources.EndpointPort {
+func (d *decoder) endpointPorts(e *draftEndpoint, ports []sources.Port) []sources.EndpointPort {
 	resolved := make([]sources.EndpointPort, 0, len(ports))
-	names := make([]string, 0, len(ports))
 	for _, p := range ports {
 		number := p.TargetPort
 		if own, ok := e.ports[p.Name]; ok {
 			number = own.number
 		}
 		resolved = append(resolved, sources.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: number})
-		names = append(names, p.Name)
 	}
-	if len(ports) == 0 {
-		return nil // said by Validate, once, or already refused
+	if len(e.ports) == 0 || len(ports) == 0 {
+		return resolved // no ports at all is said by Validate, once, or was refused already
+	}
+	names := make([]string, 0, len(ports))
+	for _, p := range ports {
+		names = append(names, p.Name)
 	}
 	for name, own := range e.ports {
 		switch meant := near(name, names); {
