@@ -1,0 +1,151 @@
+// Package kerneltest holds what tests of the real kernel share: network
+// namespaces of their own, and skipping what this machine's kernel cannot do.
+//
+// It refuses to let a test pass by skipping where everything is there: with
+// SVCPROXY_GUEST=1 in the environment, as in the test guest, a missing feature
+// fails the test.
+package kerneltest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// NewNamespace moves the calling goroutine into a new network namespace, with
+// lo up, for the rest of the test or benchmark. Sockets it opens and programs it
+// starts are inside. Subtests are not, since they run in goroutines of their
+// own: each calls NewNamespace itself. Skips unless root.
+func NewNamespace(t testing.TB) {
+	t.Helper()
+	Need(t, Root)
+	if err := enterNamespace(); err != nil {
+		t.Fatal(err)
+	}
+	if err := linkUp("lo"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// enterNamespace never gives the thread back: the runtime ends a thread whose
+// goroutine ends locked to it, so none with a foreign namespace is reused.
+func enterNamespace() error {
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("new network namespace: %w", err)
+	}
+	return nil
+}
+
+func linkUp(name string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	ifr, err := unix.NewIfreq(name)
+	if err != nil {
+		return err
+	}
+	ifr.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr); err != nil {
+		return fmt.Errorf("set %s up: %w", name, err)
+	}
+	return nil
+}
+
+// Feature is something a test needs that a machine may lack.
+type Feature struct {
+	Name  string
+	probe func() error // nil when it is there
+}
+
+// What the kernel tests need.
+var (
+	Root = Feature{"root", func() error {
+		if os.Geteuid() != 0 {
+			return fmt.Errorf("running as uid %d", os.Geteuid())
+		}
+		return nil
+	}}
+	IPVS = Feature{"ip_vs", sync.OnceValue(func() error {
+		c, err := new(nl.Dialer).Dial(unix.NETLINK_GENERIC)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = nl.Family(c, "IPVS")
+		return err
+	})}
+	Dummy = Feature{"dummy", sync.OnceValue(func() error { return inNamespace(addDummy) })}
+)
+
+// Tool is an independent reader or writer of the kernel: ipset, ip, ipvsadm.
+func Tool(name string) Feature {
+	return Feature{name, func() error { _, err := exec.LookPath(name); return err }}
+}
+
+// Need skips the test unless all the features are there, and fails it in the
+// guest, where all of them should be.
+func Need(t testing.TB, features ...Feature) {
+	t.Helper()
+	for _, f := range features {
+		err := f.probe()
+		switch {
+		case err == nil:
+		case os.Getenv("SVCPROXY_GUEST") == "1":
+			t.Fatalf("the guest lacks %s: %v", f.Name, err)
+		default:
+			t.Skipf("needs %s: %v", f.Name, err)
+		}
+	}
+}
+
+// Run executes an independent tool in the calling goroutine's namespace and
+// returns what it prints. Anything but exit code 0 fails the test.
+func Run(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	Need(t, Tool(name))
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// inNamespace runs f in a new namespace that ends with it.
+func inNamespace(f func() error) error {
+	done := make(chan error)
+	go func() {
+		err := enterNamespace()
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+func addDummy() error {
+	c, err := new(nl.Dialer).Dial(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var b nl.Batch
+	b.Begin(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	b.Raw(make([]byte, unix.SizeofIfInfomsg))
+	b.Text(unix.IFLA_IFNAME, "probe0")
+	info := b.Nest(unix.IFLA_LINKINFO)
+	b.Text(unix.IFLA_INFO_KIND, "dummy")
+	b.EndNest(info)
+	b.End()
+	return c.Send(&b)
+}
