@@ -1,7 +1,9 @@
 package sources
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -25,18 +27,33 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
-// RejectedError is why something a source read does not apply: files are taken or rejected as a whole,
-// and a rejected one goes on with its own last good content.
+// SortProblems puts problems in order of file, line and message.
+func SortProblems(problems []Problem) {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(
+			cmp.Compare(a.Origin.File, b.Origin.File),
+			cmp.Compare(a.Origin.Line, b.Origin.Line),
+			cmp.Compare(a.Message, b.Message))
+	})
+}
+
+// RejectedError is why something that a source read does not apply, or not wholly. Files are taken or
+// rejected as a whole, and a rejected one goes on with its own last good content, if it had any; a
+// service in conflict with an earlier file's is left out alone.
 type RejectedError struct {
-	Files    []string  // those rejected, sorted
+	Files    []string  // those rejected or missing, sorted; none when there are only conflicts
 	Problems []Problem // at least one, in order of file and line
+
+	// Incomplete: a file that the configuration names has not been there since the start, so the table
+	// beside this error lacks what it may hold, and nothing should be removed for not being in it.
+	Incomplete bool
 }
 
 // Error is the first problem and the number of the others.
 func (e *RejectedError) Error() string {
 	switch len(e.Problems) {
 	case 0:
-		return fmt.Sprintf("%s rejected", strings.Join(e.Files, ", "))
+		return "rejected: " + strings.Join(e.Files, ", ")
 	case 1:
 		return e.Problems[0].Error()
 	}

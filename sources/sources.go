@@ -11,9 +11,9 @@ import "context"
 
 // Source emits what is to be served.
 type Source interface {
-	// Watch emits a complete Table at start and whenever it changes, never a delta, and returns when
-	// ctx ends or when it can never emit again. An error with a zero Table means: could not read; the
-	// last table stays. An error beside a Table means: this is what holds now, and part of what was
-	// read was refused (see RejectedError). emit is called from one goroutine at a time.
+	// Watch emits a complete Table at start and whenever it changes, never a delta. It returns nil when
+	// ctx ends and an error when it cannot go on. An error emitted with a zero Table means: could not
+	// read; the last table stays. An error beside a Table means: this is what holds now, and part of
+	// what was read was refused (see RejectedError). emit is called from one goroutine at a time.
 	Watch(ctx context.Context, emit func(Table, error)) error
 }

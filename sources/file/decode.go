@@ -10,9 +10,7 @@
 package file
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -28,10 +26,10 @@ func Decode(name string, data []byte) (t sources.Table, warnings, problems []sou
 	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
 	root, ok := d.parse(data, func(string) bool { return true })
 	if !ok {
-		return sources.Table{}, nil, d.sorted(d.problems)
+		return sources.Table{}, nil, sorted(d.problems)
 	}
 	table(d, root, fields[sources.Table]{"services": readServices}, &t)
-	return t, d.sorted(d.warnings), d.sorted(d.problems)
+	return t, sorted(d.warnings), sorted(d.problems)
 }
 
 // DecodeServices reads the services table of a document that has other keys too, which are left to
@@ -40,12 +38,12 @@ func DecodeServices(source, name string, data []byte) (t sources.Table, warnings
 	d := &decoder{origin: sources.Origin{Source: source, File: name}}
 	root, ok := d.parse(data, func(key string) bool { return strings.HasPrefix(key, "services") })
 	if !ok {
-		return sources.Table{}, nil, d.sorted(d.problems)
+		return sources.Table{}, nil, sorted(d.problems)
 	}
 	if v, ok := root.v.(map[string]any)["services"]; ok {
 		readServices(d, node{"services", root.at.child("services"), v}, &t)
 	}
-	return t, d.sorted(d.warnings), d.sorted(d.problems)
+	return t, sorted(d.warnings), sorted(d.problems)
 }
 
 // parse gives the document, and false when it is not TOML. Duplicate keys are refused here, those that
@@ -101,9 +99,7 @@ func lineOf(data []byte, offset int) node {
 }
 
 // sorted puts problems in the order of the text: map order must not show.
-func (d *decoder) sorted(problems []sources.Problem) []sources.Problem {
-	slices.SortStableFunc(problems, func(a, b sources.Problem) int {
-		return cmp.Or(cmp.Compare(a.Origin.Line, b.Origin.Line), cmp.Compare(a.Message, b.Message))
-	})
+func sorted(problems []sources.Problem) []sources.Problem {
+	sources.SortProblems(problems)
 	return problems
 }

@@ -1,0 +1,123 @@
+package sources
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// VIPs are the addresses a node serves the service on, in the order cluster, external, load balancer;
+// those that a load balancer proxies are not the node's affair.
+func (s Service) VIPs() []netip.Addr {
+	vips := slices.Concat(s.ClusterIPs, s.ExternalIPs)
+	for _, vip := range s.LoadBalancerIPs {
+		if vip.Mode != IPModeProxy {
+			vips = append(vips, vip.Addr)
+		}
+	}
+	return vips
+}
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// unfit says why an address can be neither a VIP nor an endpoint; "" when it can.
+func unfit(a netip.Addr) string {
+	switch {
+	case !a.IsValid():
+		return "is no address"
+	case a.Is4In6():
+		return "is an IPv4 address in IPv6 clothing"
+	case a.Zone() != "":
+		return "has a zone"
+	case a.IsLoopback():
+		return "is a loopback address"
+	case a.IsUnspecified():
+		return "is the unspecified address"
+	case a.IsMulticast():
+		return "is a multicast address"
+	case a.IsLinkLocalUnicast():
+		return "is a link-local address"
+	case a == broadcast:
+		return "is the broadcast address"
+	}
+	return ""
+}
+
+func (v *validation) vips(s Service) {
+	var v4, v6 int
+	for _, a := range s.ClusterIPs {
+		if a.Is4() {
+			v4++
+		} else {
+			v6++
+		}
+	}
+	if v4 > 1 || v6 > 1 {
+		v.refuse(s, "more than one cluster IP of a family: at most one IPv4 and one IPv6, others can be externalIPs")
+	}
+
+	vips := s.VIPs()
+	for i, a := range vips {
+		if why := unfit(a); why != "" {
+			v.refuse(s, "VIP %s %s: no client could reach it", a, why)
+			continue
+		}
+		if slices.Contains(vips[:i], a) {
+			v.refuse(s, "VIP %s is given twice", a)
+			continue
+		}
+		if slices.Contains(v.host.Gateways, a) {
+			v.refuse(s, "VIP %s is this host's default gateway: serving it would cut the node off", a)
+		}
+		if v.host.owns(a) && !slices.Contains(s.ExternalIPs, a) {
+			v.refuse(s, "VIP %s is this host's own address: list it in externalIPs, where it is served and not bound", a)
+		}
+	}
+}
+
+func (v *validation) endpoints(s Service) {
+	vips := s.VIPs()
+	for _, e := range s.Endpoints {
+		if why := unfit(e.Addr); why != "" {
+			v.refuse(s, "endpoint %s %s: IPVS could not reach it", e.Addr, why)
+			continue
+		}
+		if e.Weight > 65535 {
+			v.refuse(s, "endpoint %s: weight %d must be 0 (drain) to 65535", e.Addr, e.Weight)
+		}
+		if len(vips) > 0 && !slices.ContainsFunc(vips, func(a netip.Addr) bool { return a.Is4() == e.Addr.Is4() }) {
+			v.refuse(s, "endpoint %s is %s and no VIP of the service is", e.Addr, family(e.Addr))
+		}
+		if slices.Contains(vips, e.Addr) {
+			v.selfServed(s, e)
+		}
+	}
+}
+
+// selfServed judges an endpoint whose address is a VIP of its own service. Bound here, the address would
+// no longer be reached where the endpoint is. Only on the host's own address, which is not bound, may a
+// process on this host serve it, on another port.
+func (v *validation) selfServed(s Service, e Endpoint) {
+	bound := !slices.Contains(s.ExternalIPs, e.Addr)
+	switch {
+	case loops(s, e):
+		v.refuse(s, "endpoint %s is the service's own VIP and port: it would be sent to itself", e.Addr)
+	case bound || len(v.host.Addrs) > 0 && !v.host.owns(e.Addr):
+		v.refuse(s, "VIP %s is also an endpoint: bound on this node it could no longer be reached", e.Addr)
+	case len(v.host.Addrs) == 0:
+		v.warn(s, "external IP %s is also an endpoint: right only if it is this host's own address", e.Addr)
+	}
+}
+
+// loops says whether one of the endpoint's ports is the service's own.
+func loops(s Service, e Endpoint) bool {
+	return slices.ContainsFunc(e.Ports, func(ep EndpointPort) bool {
+		return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Port == ep.Port && p.Protocol == ep.Protocol })
+	})
+}
+
+func family(a netip.Addr) string {
+	if a.Is4() {
+		return "IPv4"
+	}
+	return "IPv6"
+}

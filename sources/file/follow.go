@@ -1,0 +1,157 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// follower is one run of a Source: its watches, and what it has read so far. Only the goroutine that
+// runs Watch uses it.
+type follower struct {
+	o       Options
+	shelf   *shelf
+	listing *listing
+	watcher *fsnotify.Watcher // nil when not watching
+	dead    map[string]bool   // directories whose failure to be watched was logged
+	told    map[string]bool   // warnings that were logged
+}
+
+func (s *Source) follow() *follower {
+	f := &follower{
+		o:     s.o,
+		shelf: newShelf(s.o.Host),
+		dead:  map[string]bool{},
+		told:  map[string]bool{},
+	}
+	if s.o.Watch {
+		var err error
+		if f.watcher, err = fsnotify.NewWatcher(); err != nil {
+			// The limit on inotify instances is per user and often small. Files still change, later.
+			f.o.Log.Warn("cannot watch service files: changes are seen only when everything is read again",
+				slog.Any("err", err), slog.Duration("every", s.o.Resync))
+		}
+	}
+	return f
+}
+
+func (f *follower) close() {
+	if f.watcher != nil {
+		f.watcher.Close()
+	}
+}
+
+// read lists and reads everything, again for as long as something is being written, within bounds. It
+// says whether the outcome is another one; the error is ctx's.
+func (f *follower) read(ctx context.Context) (changed bool, err error) {
+	// At most 3 waits of at most 20 times the debounce: a log file given by mistake delays the others by
+	// 3 seconds, and does not stop them.
+	const tries = 3
+	for try := 0; ; try++ {
+		f.listing = list(f.o.Paths, f.watch)
+		f.unwatch()
+		news, writing := f.shelf.update(f.listing)
+		changed = changed || news
+		if len(writing) == 0 {
+			break
+		}
+		if try == tries {
+			changed = f.shelf.giveUp(writing, f.listing) || changed
+			break
+		}
+		if err := f.quiet(ctx); err != nil {
+			return false, err
+		}
+	}
+	f.tell()
+	return changed, nil
+}
+
+// quiet waits until nothing of interest has happened for the debounce: a save is many events, and what
+// is read in the middle of one is half a file. A stream of events that does not end is cut off.
+func (f *follower) quiet(ctx context.Context) error {
+	calm, limit := time.NewTimer(f.o.Debounce), time.NewTimer(20*f.o.Debounce)
+	defer calm.Stop()
+	defer limit.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-calm.C:
+			return nil
+		case <-limit.C:
+			return nil
+		case e := <-f.changes():
+			if f.listing.concerns(e.Name) {
+				calm.Reset(f.o.Debounce)
+			}
+		case err := <-f.faults():
+			f.fault(err)
+		}
+	}
+}
+
+// changes are what happens in the watched directories; nothing when not watching.
+func (f *follower) changes() <-chan fsnotify.Event {
+	if f.watcher == nil {
+		return nil
+	}
+	return f.watcher.Events
+}
+
+func (f *follower) faults() <-chan error {
+	if f.watcher == nil {
+		return nil
+	}
+	return f.watcher.Errors
+}
+
+// fault logs what went wrong with watching. Events that the kernel had to drop cost nothing here:
+// whatever they were, everything is read again.
+func (f *follower) fault(err error) {
+	if !errors.Is(err, fsnotify.ErrEventOverflow) {
+		f.o.Log.Warn("watching service files", slog.Any("err", err))
+	}
+}
+
+// watch is called for each directory of a listing, each time: the directory behind a name may be
+// another one by now, and for one that is watched already it is one system call.
+func (f *follower) watch(dir string) {
+	if f.watcher == nil {
+		return
+	}
+	err := f.watcher.Add(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !f.dead[dir] {
+		f.dead[dir] = true
+		f.o.Log.Warn("cannot watch a directory: changes in it are seen only when everything is read again",
+			slog.String("dir", dir), slog.Any("err", err), slog.Duration("every", f.o.Resync))
+	}
+}
+
+// unwatch ends the watches of directories that paths no longer lead through.
+func (f *follower) unwatch() {
+	if f.watcher == nil {
+		return
+	}
+	for _, dir := range f.watcher.WatchList() {
+		if f.listing.dirs[dir] == nil {
+			_ = f.watcher.Remove(dir) // fails only if the directory is gone, and the watch with it
+		}
+	}
+}
+
+// tell logs the warnings about what is served, each once for as long as it holds.
+func (f *follower) tell() {
+	told := map[string]bool{}
+	for _, w := range f.shelf.doubts() {
+		line := w.Error()
+		if told[line] = true; !f.told[line] {
+			f.o.Log.Warn(line)
+		}
+	}
+	f.told = told
+}

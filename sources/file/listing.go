@@ -1,0 +1,169 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// listing is what the configured paths come to at one moment, and what could change that. A path is
+// followed from the root, link by link, and every directory on the way is looked at for one name: so a
+// directory that is yet to be made, a ConfigMap's ..data link and a directory renamed over another are
+// all just names that change in a directory.
+type listing struct {
+	files   []string        // that are there, sorted
+	missing []string        // that the configuration names and are not there, sorted
+	named   map[string]bool // what the configuration names, there or not
+
+	dirs     map[string]*interest // by real path
+	visit    func(dir string)     // called before a directory is first looked into
+	problems []sources.Problem    // directories that could not be listed
+}
+
+// interest is which names of a directory matter.
+type interest struct {
+	names    map[string]bool
+	patterns []string
+}
+
+// list looks at paths, absolute ones, each a name or a glob. visit is called for each directory before
+// anything in it is looked at: a watch that is set then misses nothing.
+func list(paths []string, visit func(dir string)) *listing {
+	l := &listing{named: map[string]bool{}, dirs: map[string]*interest{}, visit: visit}
+	for _, p := range paths {
+		l.expand("/", components(p), !hasMeta(p))
+	}
+	slices.Sort(l.files)
+	l.files = slices.Compact(l.files)
+	slices.Sort(l.missing)
+	l.missing = slices.Compact(l.missing)
+	return l
+}
+
+func components(path string) []string {
+	return strings.FieldsFunc(filepath.Clean(path), func(r rune) bool { return r == '/' })
+}
+
+// hasMeta says whether a path is a glob, in filepath.Match's syntax.
+func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[\`) }
+
+// expand finds the files below prefix that rest leads to.
+func (l *listing) expand(prefix string, rest []string, named bool) {
+	glob := slices.IndexFunc(rest, hasMeta)
+	if glob < 0 {
+		path := filepath.Join(prefix, filepath.Join(rest...))
+		if named {
+			l.named[path] = true
+		}
+		l.follow("/", components(path), 0)
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			l.files = append(l.files, path)
+		} else if named {
+			l.missing = append(l.missing, path)
+		}
+		return
+	}
+	prefix = filepath.Join(prefix, filepath.Join(rest[:glob]...))
+	dir, ok := l.follow("/", components(prefix), 0)
+	if !ok {
+		return
+	}
+	pattern := rest[glob]
+	at := l.look(dir)
+	if !slices.Contains(at.patterns, pattern) {
+		at.patterns = append(at.patterns, pattern)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.problems = append(l.problems, sources.Problem{Origin: sources.Origin{Source: "file", File: prefix},
+			Message: fmt.Sprintf("cannot list the directory: %v", cause(err))})
+	}
+	for _, e := range entries {
+		if matches(pattern, e.Name()) {
+			l.expand(filepath.Join(prefix, e.Name()), rest[glob+1:], false)
+		}
+	}
+}
+
+// matches is a shell's match: a wildcard does not stand for a leading dot, so that the lock and swap
+// files of editors are no services.
+func matches(pattern, name string) bool {
+	ok, _ := filepath.Match(pattern, name)
+	return ok && (name[0] != '.' || pattern[0] == '.')
+}
+
+// maxLinks is how many symbolic links a path may go through: Linux' own limit.
+const maxLinks = 40
+
+// follow goes from a real directory along names, through links, and gives the real path reached; false
+// when it ends early.
+func (l *listing) follow(dir string, rest []string, links int) (string, bool) {
+	for len(rest) > 0 {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case ".":
+			continue
+		case "..":
+			dir = filepath.Dir(dir)
+			continue
+		}
+		l.look(dir).names[name] = true
+		path := filepath.Join(dir, name)
+		info, err := os.Lstat(path)
+		if err != nil {
+			return "", false
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			dir = path
+			continue
+		}
+		target, err := os.Readlink(path)
+		if links++; err != nil || links > maxLinks {
+			return "", false
+		}
+		if filepath.IsAbs(target) {
+			dir = "/"
+		}
+		// Not cleaned: "link/.." is the parent of what link points to.
+		names := strings.FieldsFunc(target, func(r rune) bool { return r == '/' })
+		rest = append(names, rest...)
+	}
+	return dir, true
+}
+
+// look is the interest in a directory, which is visited the first time.
+func (l *listing) look(dir string) *interest {
+	at := l.dirs[dir]
+	if at == nil {
+		at = &interest{names: map[string]bool{}}
+		l.dirs[dir] = at
+		l.visit(dir)
+	}
+	return at
+}
+
+// concerns says whether a change of what has this path could change the listing or a file's content.
+func (l *listing) concerns(path string) bool {
+	path = filepath.Clean(path)
+	at := l.dirs[filepath.Dir(path)]
+	if at == nil {
+		return false
+	}
+	name := filepath.Base(path)
+	return at.names[name] || slices.ContainsFunc(at.patterns, func(p string) bool { return matches(p, name) })
+}
+
+// cause is an error without the path and the system call in front, which the message has already.
+func cause(err error) error {
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}

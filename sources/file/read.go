@@ -1,0 +1,78 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// maxSize is the largest file that is read: 64 MiB, some 100,000 services. What is larger is a mistake
+// (a log, a disk image), and is not worth the node's memory.
+const maxSize = 64 << 20
+
+// errChanging says that the file was being written while it was read.
+var errChanging = errors.New("changes while it is read")
+
+// read gives the content of a regular file that nobody is writing.
+func read(path string) ([]byte, error) {
+	// Asked before opening, which on a device may do something.
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if err := readable(info); err != nil {
+		return nil, err
+	}
+	// A FIFO that comes between the two must not block, nor its open wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	before, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := readable(before); err != nil {
+		return nil, err
+	}
+	data := make([]byte, before.Size()+1) // one more, to see it grow
+	n, err := io.ReadFull(f, data)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if int64(n) != before.Size() || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
+		return nil, errChanging
+	}
+	return data[:n], nil
+}
+
+// readable says why a file is not read at all.
+func readable(info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return errors.New("is a directory, not a file")
+	case !mode.IsRegular():
+		return fmt.Errorf("is not a regular file but %s", special(mode))
+	case info.Size() > maxSize:
+		return fmt.Errorf("is %d MiB large: at most %d are read", info.Size()>>20, maxSize>>20)
+	}
+	return nil
+}
+
+func special(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "of another kind"
+}

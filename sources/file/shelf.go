@@ -1,0 +1,179 @@
+package file
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// shelf holds each file's last good content.
+type shelf struct {
+	host    func() sources.HostFacts
+	records map[string]*record // by path
+	unread  []sources.Problem  // directories that could not be listed
+}
+
+// record is one file.
+type record struct {
+	named    bool              // by the configuration, not found by a glob
+	good     bool              // some content of it was accepted
+	sum      [sha256.Size]byte // of that content
+	table    sources.Table     // that content
+	warnings []sources.Problem // about that content
+	missing  bool              // it was not there when last looked for
+	problems []sources.Problem // why what is there now is not what table says
+}
+
+func newShelf(host func() sources.HostFacts) *shelf {
+	if host == nil {
+		host = func() sources.HostFacts { return sources.HostFacts{} }
+	}
+	return &shelf{host: host, records: map[string]*record{}}
+}
+
+// update reads what is listed. It says whether the outcome differs from the last one, and which files
+// could not be read because they are being written: those are to be read again, or given up.
+func (s *shelf) update(l *listing) (changed bool, writing []string) {
+	for path, r := range s.records {
+		if _, listed := slices.BinarySearch(l.files, path); !listed && !l.named[path] {
+			// A glob no longer finds it: its services are no more.
+			changed = changed || r.good || r.problems != nil
+			delete(s.records, path)
+		}
+	}
+	for _, path := range l.missing {
+		changed = s.record(path, l).gone(path) || changed
+	}
+	host := s.host()
+	for _, path := range l.files {
+		data, err := read(path)
+		switch {
+		case errors.Is(err, errChanging):
+			writing = append(writing, path)
+		case errors.Is(err, fs.ErrNotExist):
+			changed = s.vanished(path, l) || changed
+		case err != nil:
+			changed = s.record(path, l).refuse(path, cause(err).Error()) || changed
+		default:
+			changed = s.record(path, l).take(path, data, host) || changed
+		}
+	}
+	changed = changed || !slices.Equal(s.unread, l.problems)
+	s.unread = l.problems
+	return changed, writing
+}
+
+// giveUp refuses files that never hold still; their last good content stays.
+func (s *shelf) giveUp(paths []string, l *listing) (changed bool) {
+	for _, path := range paths {
+		changed = s.record(path, l).refuse(path, "does not stop changing while it is read: write another file and rename it over") || changed
+	}
+	return changed
+}
+
+func (s *shelf) record(path string, l *listing) *record {
+	r := s.records[path]
+	if r == nil {
+		r = &record{named: l.named[path]}
+		s.records[path] = r
+	}
+	return r
+}
+
+// vanished deals with a file that was listed and is not there to be read: a link to nothing, or gone in
+// between, for which there will be an event.
+func (s *shelf) vanished(path string, l *listing) bool {
+	if _, err := os.Lstat(path); err == nil {
+		return s.record(path, l).refuse(path, "is a link to nothing")
+	}
+	if l.named[path] {
+		return s.record(path, l).gone(path)
+	}
+	return false
+}
+
+// gone notes that a file the configuration names is not there.
+func (r *record) gone(path string) bool {
+	changed := r.refuse(path, "is not there")
+	r.missing = true
+	return changed
+}
+
+// refuse notes a problem with the file itself, and whether that is news.
+func (r *record) refuse(path, why string) bool {
+	origin := sources.Origin{Source: "file", File: path}
+	return r.reject([]sources.Problem{{Origin: origin, Message: why}})
+}
+
+func (r *record) reject(problems []sources.Problem) bool {
+	news := !slices.Equal(r.problems, problems)
+	r.problems, r.missing = problems, false
+	return news
+}
+
+// take makes content the file's last good one, or notes why not; it says whether anything is new.
+func (r *record) take(path string, data []byte, host sources.HostFacts) bool {
+	if len(data) == 0 && len(r.table.Services) > 0 {
+		return r.refuse(path, fmt.Sprintf("is empty and had %d services: to have none, leave a comment in it", len(r.table.Services)))
+	}
+	sum := sha256.Sum256(data)
+	if r.good && sum == r.sum {
+		return r.reject(nil)
+	}
+	table, warnings, problems := Decode(path, data)
+	doubts, errs := sources.Validate(table, host)
+	if problems = append(problems, errs...); len(problems) > 0 {
+		return r.reject(sorted(problems))
+	}
+	r.reject(nil)
+	r.good, r.sum, r.table, r.warnings = true, sum, table, sorted(append(warnings, doubts...))
+	return true
+}
+
+// outcome merges the last good contents in order of path. The error is nil or a *sources.RejectedError.
+func (s *shelf) outcome() (sources.Table, error) {
+	var tables []sources.Table
+	rejected := &sources.RejectedError{Problems: slices.Clone(s.unread)}
+	for _, path := range slices.Sorted(maps.Keys(s.records)) {
+		r := s.records[path]
+		tables = append(tables, r.table)
+		if len(r.problems) > 0 {
+			rejected.Files = append(rejected.Files, path)
+			rejected.Problems = append(rejected.Problems, r.problems...)
+			rejected.Incomplete = rejected.Incomplete || r.named && r.missing && !r.good
+		}
+	}
+	table, conflicts := sources.Merge(tables...)
+	if rejected.Problems = append(rejected.Problems, conflicts...); len(rejected.Problems) == 0 {
+		return table, nil
+	}
+	sources.SortProblems(rejected.Problems)
+	return table, rejected
+}
+
+// unserved are the files that are there, are refused and have no last good content to go on with.
+func (s *shelf) unserved() []string {
+	var paths []string
+	for path, r := range s.records {
+		if len(r.problems) > 0 && !r.good && !r.missing {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// doubts are the warnings about what is served.
+func (s *shelf) doubts() []sources.Problem {
+	var all []sources.Problem
+	for _, r := range s.records {
+		all = append(all, r.warnings...)
+	}
+	return sorted(all)
+}

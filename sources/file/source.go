@@ -1,0 +1,150 @@
+package file
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Options say which files a Source follows, and how.
+type Options struct {
+	Paths    []string      // names and globs (filepath.Match's syntax); a name that is missing is a problem, a glob that finds nothing is not
+	Watch    bool          // follow changes as they happen, not only at Resync and Reload
+	Debounce time.Duration // how long it must be quiet before files are read; 0 = 50 ms
+	Resync   time.Duration // how often everything is read again, whatever was noticed; 0 = never
+
+	Host func() sources.HostFacts // what Validate may know of the node; nil = nothing
+	Log  *slog.Logger             // for warnings and what cannot be watched; nil = none
+}
+
+// Source follows files of services. What it emits is the last good content of each of them, merged in
+// order of path; an error beside the table is a *sources.RejectedError and names each problem of each
+// file whose present content is not in it.
+type Source struct {
+	o       Options
+	reloads chan chan<- error
+}
+
+// New makes a Source; relative paths are taken from the working directory now.
+func New(o Options) (*Source, error) {
+	paths, err := absolute(o.Paths)
+	if err != nil {
+		return nil, err
+	}
+	o.Paths = paths
+	if o.Debounce == 0 {
+		o.Debounce = 50 * time.Millisecond
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Source{o: o, reloads: make(chan chan<- error)}, nil
+}
+
+func absolute(paths []string) ([]string, error) {
+	all := make([]string, 0, len(paths))
+	for _, p := range paths {
+		if _, err := filepath.Match(p, ""); err != nil {
+			return nil, fmt.Errorf("services path %q: %w", p, err)
+		}
+		abs, err := filepath.Abs(p)
+		if err != nil {
+			return nil, fmt.Errorf("services path %q: %w", p, err)
+		}
+		all = append(all, abs)
+	}
+	return all, nil
+}
+
+// Load reads the files once, for a check: problems are all that would be refused or left out, a service
+// that is in two files among them.
+func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems []sources.Problem, err error) {
+	o.Watch = false
+	s, err := New(o)
+	if err != nil {
+		return sources.Table{}, nil, nil, err
+	}
+	f := s.follow()
+	defer f.close()
+	if _, err := f.read(ctx); err != nil {
+		return sources.Table{}, nil, nil, err
+	}
+	t, rejected := f.shelf.outcome()
+	if r, ok := rejected.(*sources.RejectedError); ok {
+		problems = r.Problems
+	}
+	return t, f.shelf.doubts(), problems, nil
+}
+
+// Watch reads the files, emits their table, and goes on doing so as they change. It returns a
+// *sources.RejectedError without having emitted anything when at the first read a file that is there is
+// refused: there is no last good content to stand in for it. A named file that is missing at the first
+// read is waited for, and what was emitted until then is marked Incomplete.
+func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) error {
+	f := s.follow()
+	defer f.close()
+	if _, err := f.read(ctx); err != nil {
+		return nil // ctx has ended
+	}
+	table, rejected := f.shelf.outcome()
+	if len(f.shelf.unserved()) > 0 {
+		return rejected
+	}
+	emit(table, rejected)
+
+	var resync <-chan time.Time
+	if s.o.Resync > 0 {
+		t := time.NewTicker(s.o.Resync)
+		defer t.Stop()
+		resync = t.C
+	}
+	for {
+		var reload chan<- error
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-resync:
+		case reload = <-s.reloads:
+		case e := <-f.changes():
+			if !f.listing.concerns(e.Name) || f.quiet(ctx) != nil {
+				continue // after quiet: ctx has ended
+			}
+		case err := <-f.faults():
+			f.fault(err)
+		}
+		changed, err := f.read(ctx)
+		if err != nil {
+			return nil
+		}
+		table, rejected := f.shelf.outcome()
+		if changed {
+			emit(table, rejected)
+		}
+		if reload != nil {
+			reload <- rejected
+		}
+	}
+}
+
+// Reload has a running Watch read everything again now, and waits until the outcome, if it is another
+// one, was emitted. It returns what was emitted beside the table: nil, or a *sources.RejectedError; or
+// ctx's error.
+func (s *Source) Reload(ctx context.Context) error {
+	done := make(chan error, 1)
+	select {
+	case s.reloads <- done:
+	case <-ctx.Done():
+		return fmt.Errorf("reload %s: %w", strings.Join(s.o.Paths, ", "), ctx.Err())
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("reload %s: %w", strings.Join(s.o.Paths, ", "), ctx.Err())
+	}
+}

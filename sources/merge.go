@@ -1,0 +1,166 @@
+package sources
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Merge makes one table of several, the earlier ones winning: the order is static, files by path, API
+// server. A service that needs something of an earlier one, be it the name, a VIP:port, a node port or
+// an endpoint's address as VIP, is left out whole and reported with both places. No argument is changed.
+func Merge(tables ...Table) (Table, []Problem) {
+	var merged Table
+	var problems []Problem
+	all := newLedger(HostFacts{})
+	for _, t := range tables {
+		for _, s := range t.Services {
+			conflicts := all.conflicts(s)
+			for _, conflict := range conflicts {
+				problems = append(problems, problem(s, "left out: %s", conflict))
+			}
+			if len(conflicts) == 0 {
+				all.enter(s)
+				merged.Services = append(merged.Services, s)
+			}
+		}
+	}
+	merged.Sort()
+	return merged, problems
+}
+
+// claim is something only one service can have: a VIP's port, or, with no address, a node port.
+type claim struct {
+	addr     netip.Addr
+	port     uint16
+	protocol Protocol
+}
+
+func (c claim) String() string {
+	if !c.addr.IsValid() {
+		return fmt.Sprintf("node port %d/%s", c.port, c.protocol)
+	}
+	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(c.addr, c.port), c.protocol)
+}
+
+// claims are what a service must have for itself. A health check is answered over TCP.
+func claims(s Service) []claim {
+	if !s.Type.Serves() {
+		return nil
+	}
+	var needed []claim
+	vips := s.VIPs()
+	for _, p := range s.Ports {
+		for _, vip := range vips {
+			needed = append(needed, claim{vip, p.Port, p.Protocol})
+		}
+		if p.NodePort != 0 {
+			needed = append(needed, claim{port: p.NodePort, protocol: p.Protocol})
+		}
+	}
+	if s.HealthCheckNodePort != 0 {
+		needed = append(needed, claim{port: s.HealthCheckNodePort, protocol: TCP})
+	}
+	return needed
+}
+
+// owner is a service as later ones are told of it.
+type owner struct {
+	namespace, name string
+	origin          Origin
+}
+
+func ownerOf(s Service) owner { return owner{s.Namespace, s.Name, s.Origin} }
+
+func (o owner) String() string {
+	name := o.name
+	if o.namespace != DefaultNamespace {
+		name = o.namespace + "/" + o.name
+	}
+	return fmt.Sprintf("%s (%s)", name, o.origin)
+}
+
+// ledger is who has what, of the services entered so far.
+type ledger struct {
+	host      HostFacts
+	names     map[[2]string]owner
+	claims    map[claim]owner
+	bound     map[netip.Addr]owner // VIPs that this node will take for its own
+	endpoints map[netip.Addr]owner
+}
+
+func newLedger(host HostFacts) *ledger {
+	return &ledger{
+		host:      host,
+		names:     map[[2]string]owner{},
+		claims:    map[claim]owner{},
+		bound:     map[netip.Addr]owner{},
+		endpoints: map[netip.Addr]owner{},
+	}
+}
+
+// conflicts says what a service cannot have, once for each other service and kind.
+func (l *ledger) conflicts(s Service) []string {
+	if o, taken := l.names[[2]string{s.Namespace, s.Name}]; taken {
+		return []string{fmt.Sprintf("the name is taken by %s", o)}
+	}
+	var found []string
+	for _, c := range claims(s) {
+		if o, taken := l.claims[c]; taken {
+			found = append(found, fmt.Sprintf("%s is taken by %s", c, o))
+		}
+	}
+	if !s.Type.Serves() {
+		return found
+	}
+	for _, a := range l.bindable(s) {
+		if o, taken := l.endpoints[a]; taken {
+			found = append(found, fmt.Sprintf("VIP %s is an endpoint of %s: bound on this node it could no longer be reached", a, o))
+		}
+	}
+	for _, e := range s.Endpoints {
+		if o, taken := l.bound[e.Addr]; taken {
+			found = append(found, fmt.Sprintf("endpoint %s is a VIP of %s: bound on this node it cannot be reached", e.Addr, o))
+		}
+	}
+	return found
+}
+
+// enter notes what a service has; what an earlier one has stays its.
+func (l *ledger) enter(s Service) {
+	o := ownerOf(s)
+	note(l.names, [2]string{s.Namespace, s.Name}, o)
+	if !s.Type.Serves() {
+		return
+	}
+	for _, c := range claims(s) {
+		note(l.claims, c, o)
+	}
+	for _, a := range l.bindable(s) {
+		note(l.bound, a, o)
+	}
+	for _, e := range s.Endpoints {
+		note(l.endpoints, e.Addr, o)
+	}
+}
+
+func note[K comparable](m map[K]owner, k K, o owner) {
+	if _, taken := m[k]; !taken {
+		m[k] = o
+	}
+}
+
+// bindable are the VIPs that end up on this node. An external IP may be the host's own address, which
+// is served and not bound, so it counts only where the host's addresses are known and it is not one.
+func (l *ledger) bindable(s Service) []netip.Addr {
+	bound := make([]netip.Addr, 0, 4)
+	for _, a := range s.VIPs() {
+		external := false
+		for _, e := range s.ExternalIPs {
+			external = external || e == a
+		}
+		if !external || len(l.host.Addrs) > 0 && !l.host.owns(a) {
+			bound = append(bound, a)
+		}
+	}
+	return bound
+}

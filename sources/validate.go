@@ -1,0 +1,255 @@
+package sources
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Validate finds what is wrong with a table: what an API server would have refused, what would break
+// the node, and, as warnings, what is served but probably not as it was meant. The errors name every
+// service that must not be served; a source that is taken as a whole is refused for any of them. Both
+// lists are in order of file and line.
+func Validate(t Table, host HostFacts) (warnings, errors []Problem) {
+	v := &validation{host: host}
+	all := newLedger(host)
+	for _, s := range byOrigin(t.Services) {
+		v.check(s)
+		for _, conflict := range all.conflicts(s) {
+			v.refuse(s, "%s", conflict)
+		}
+		all.enter(s)
+	}
+	v.warnUnmasqueraded(t)
+	SortProblems(v.warnings)
+	SortProblems(v.errors)
+	return v.warnings, v.errors
+}
+
+// byOrigin puts services as their files have them, so that of two in conflict the later is named.
+func byOrigin(services []Service) []Service {
+	return slices.SortedStableFunc(slices.Values(services), func(a, b Service) int {
+		return cmp.Or(cmp.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line))
+	})
+}
+
+type validation struct {
+	host             HostFacts
+	warnings, errors []Problem
+}
+
+func (v *validation) refuse(s Service, format string, args ...any) {
+	v.errors = append(v.errors, problem(s, format, args...))
+}
+
+func (v *validation) warn(s Service, format string, args ...any) {
+	v.warnings = append(v.warnings, problem(s, format, args...))
+}
+
+func problem(s Service, format string, args ...any) Problem {
+	return Problem{Service: s.FullName(), Origin: s.Origin, Message: fmt.Sprintf(format, args...)}
+}
+
+// check applies every rule that needs one service alone.
+func (v *validation) check(s Service) {
+	v.label(s, "namespace", s.Namespace)
+	v.label(s, "name", s.Name)
+	if !s.Type.Serves() {
+		if reachable(s) {
+			v.refuse(s, "type %s serves nothing: remove its addresses and node ports, or choose another type", s.Type)
+		}
+		return
+	}
+	if !reachable(s) {
+		v.refuse(s, "nothing to reach it by: give clusterIPs, externalIPs, loadBalancerIPs or a nodePort")
+	}
+	v.ports(s)
+	v.typed(s)
+	v.vips(s)
+	v.endpoints(s)
+	v.tuning(s)
+	v.locality(s)
+}
+
+// reachable says whether a service has any address or port of its own.
+func reachable(s Service) bool {
+	return len(s.ClusterIPs) > 0 || len(s.ExternalIPs) > 0 || len(s.LoadBalancerIPs) > 0 || hasNodePort(s)
+}
+
+func hasNodePort(s Service) bool {
+	return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.NodePort != 0 })
+}
+
+func (v *validation) label(s Service, what, value string) {
+	if !isLabel(value) {
+		v.refuse(s, "%s %q is not a DNS label: lower-case letters, digits and '-', a letter or digit first and last, at most 63", what, value)
+	}
+}
+
+// isLabel is RFC 1123's rule as Kubernetes applies it.
+func isLabel(s string) bool {
+	if len(s) == 0 || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func (v *validation) ports(s Service) {
+	if len(s.Ports) == 0 {
+		v.refuse(s, "no ports: give at least one, ports = [ { port = 80 } ]")
+	}
+	type number struct {
+		port     uint16
+		protocol Protocol
+	}
+	names, numbers, nodePorts := map[string]bool{}, map[number]bool{}, map[number]bool{}
+	for _, p := range s.Ports {
+		switch p.Protocol {
+		case TCP, UDP, SCTP:
+		default:
+			v.refuse(s, "%s cannot be balanced: must be TCP, UDP or SCTP", p.Protocol)
+		}
+		if p.Port == 0 || p.TargetPort == 0 {
+			v.refuse(s, "port %d to target port %d: must be 1 to 65535", p.Port, p.TargetPort)
+		}
+		if n := (number{p.Port, p.Protocol}); numbers[n] {
+			v.refuse(s, "port %d/%s is given twice", p.Port, p.Protocol)
+		} else {
+			numbers[n] = true
+		}
+		if n := (number{p.NodePort, p.Protocol}); p.NodePort != 0 && nodePorts[n] {
+			v.refuse(s, "node port %d/%s is given twice", p.NodePort, p.Protocol)
+		} else {
+			nodePorts[n] = true
+		}
+		switch {
+		case p.Name == "" && len(s.Ports) > 1:
+			v.refuse(s, "port %d/%s has no name: each needs one when there are several", p.Port, p.Protocol)
+		case p.Name == "":
+		case names[p.Name]:
+			v.refuse(s, "port name %q is given twice", p.Name)
+		default:
+			v.label(s, "port name", p.Name)
+		}
+		names[p.Name] = true
+	}
+	if nodePorts[number{s.HealthCheckNodePort, TCP}] && s.HealthCheckNodePort != 0 {
+		v.refuse(s, "health check node port %d is also a node port of the service", s.HealthCheckNodePort)
+	}
+}
+
+// typed applies the rules on what a type and a policy allow.
+func (v *validation) typed(s Service) {
+	balanced := s.Type == LoadBalancer
+	switch s.Type {
+	case ClusterIP, NodePort, LoadBalancer:
+	default:
+		v.refuse(s, "type %q is not one of ClusterIP, NodePort, LoadBalancer, Headless, ExternalName", s.Type)
+	}
+	if hasNodePort(s) && s.Type == ClusterIP {
+		v.refuse(s, `a nodePort needs type = "NodePort" or "LoadBalancer"`)
+	}
+	if s.Type == NodePort && len(s.Ports) > 0 && !hasNodePort(s) {
+		v.warn(s, "type NodePort without a nodePort opens none: give one, nothing allocates it here")
+	}
+	if len(s.LoadBalancerIPs) > 0 && !balanced {
+		v.refuse(s, `loadBalancerIPs need type = "LoadBalancer"`)
+	}
+	if len(s.SourceRanges) > 0 && !balanced {
+		v.refuse(s, `loadBalancerSourceRanges need type = "LoadBalancer": only load balancer IPs are guarded`)
+	}
+	if s.HealthCheckNodePort != 0 && !(balanced && s.ExternalTrafficPolicy == Local) {
+		v.refuse(s, `healthCheckNodePort needs type = "LoadBalancer" and externalTrafficPolicy = "Local"`)
+	}
+	if s.ExternalTrafficPolicy == Local && s.Type == ClusterIP && len(s.ExternalIPs) == 0 {
+		v.refuse(s, `externalTrafficPolicy = "Local" needs something external: a node port, a load balancer IP or an external IP`)
+	}
+}
+
+// tuning applies the rules on how connections are handed out.
+func (v *validation) tuning(s Service) {
+	switch t := s.AffinityTimeout; {
+	case s.Affinity == AffinityNone:
+	case t < time.Second || t > 24*time.Hour:
+		v.refuse(s, "sessionAffinityTimeout %s must be 1s to 24h", t)
+	case t%time.Second != 0:
+		v.refuse(s, "sessionAffinityTimeout %s must be whole seconds: IPVS counts nothing shorter", t)
+	}
+	if s.DrainTimeout != nil && *s.DrainTimeout < 0 {
+		v.refuse(s, "drainTimeout %s must not be negative", *s.DrainTimeout)
+	}
+
+	scheduler := cmp.Or(s.Scheduler, v.host.Scheduler)
+	if s.Scheduler != "" {
+		if err := CheckScheduler(s.Scheduler); err != nil {
+			v.refuse(s, "%v", err)
+		} else if v.host.Schedulers != nil && !slices.Contains(v.host.Schedulers, s.Scheduler) {
+			v.refuse(s, "this kernel has no scheduler %q: the module is ip_vs_%s", s.Scheduler, s.Scheduler)
+		}
+	}
+	least, most := uint32(math.MaxUint32), uint32(0)
+	for _, e := range s.Endpoints {
+		if e.Weight != 0 {
+			least, most = min(least, e.Weight), max(most, e.Weight)
+		}
+	}
+	if ignoresWeights(scheduler) && least < most {
+		v.warn(s, "scheduler %q ignores weights, and they differ: %q would heed them", scheduler, heeding(scheduler))
+	}
+}
+
+// heeding is the scheduler that does the same with weights.
+func heeding(scheduler string) string {
+	switch scheduler {
+	case "lc":
+		return "wlc"
+	case "dh":
+		return "mh"
+	}
+	return "wrr"
+}
+
+// locality warns of policies that leave nothing to send traffic to here.
+func (v *validation) locality(s Service) {
+	if v.host.NodeName == "" || len(s.Endpoints) == 0 || slices.ContainsFunc(s.Endpoints, v.host.Local) {
+		return
+	}
+	if s.ExternalTrafficPolicy == Local {
+		v.warn(s, `externalTrafficPolicy = "Local" and no endpoint on this node, %s`, v.host.NodeName)
+	}
+	if s.InternalTrafficPolicy == Local && len(s.ClusterIPs) > 0 {
+		v.warn(s, `internalTrafficPolicy = "Local" and no endpoint on this node, %s`, v.host.NodeName)
+	}
+}
+
+// warnUnmasqueraded says once, not for each service, what clients of cluster IPs must do.
+func (v *validation) warnUnmasqueraded(t Table) {
+	if !v.host.Unmasqueraded {
+		return
+	}
+	var first Service
+	n := 0
+	for _, s := range byOrigin(t.Services) {
+		if len(s.ClusterIPs) > 0 && s.Type.Serves() {
+			if n == 0 {
+				first = s
+			}
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	others := ""
+	if n > 1 {
+		others = fmt.Sprintf(" (and %d more services)", n-1)
+	}
+	v.warn(first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their replies must be routed back through this node", others)
+}
