@@ -98,6 +98,18 @@ func (n Names) Set(f Family, s SetName) string {
 	return name[:min(len(name), maxSetName)]
 }
 
+// isSet says whether full is Set(f, s), without building it.
+func (n Names) isSet(full string, f Family, s SetName) bool {
+	rest, ok := strings.CutPrefix(full, n.Prefix)
+	if f == IPv6 && ok {
+		rest, ok = strings.CutPrefix(rest, "-6")
+	}
+	if rest, ok = strings.CutPrefix(rest, "-"); !ok {
+		return false
+	}
+	return rest == string(s) || len(full) == maxSetName && strings.HasPrefix(string(s), rest)
+}
+
 // TempSets is how the names of sets begin that exist only while another set is
 // being replaced by a larger one.
 func (n Names) TempSets() string { return n.Prefix + "-TMP-" }
@@ -114,11 +126,10 @@ func (n Names) OwnsSet(name string) bool {
 // SetSpec finds family and specification of a full set name.
 func (n Names) SetSpec(name string) (Family, SetSpec, bool) {
 	for _, s := range SetSpecs {
-		switch name {
-		case n.Set(IPv4, s.Name):
-			return IPv4, s, true
-		case n.Set(IPv6, s.Name):
-			return IPv6, s, true
+		for _, f := range [...]Family{IPv4, IPv6} {
+			if n.isSet(name, f, s.Name) {
+				return f, s, true
+			}
 		}
 	}
 	return 0, SetSpec{}, false

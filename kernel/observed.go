@@ -62,6 +62,16 @@ type Node struct {
 	Release Release
 }
 
+// Has says whether an address is one of the node's own.
+func (n Node) Has(a netip.Addr) bool {
+	for _, own := range n.Addrs {
+		if own.Prefix.Addr() == a {
+			return true
+		}
+	}
+	return false
+}
+
 // NodeAddr is an address of the node with the length of its network's prefix.
 type NodeAddr struct {
 	Prefix netip.Prefix

@@ -291,6 +291,9 @@ func (p *parser) virtual(f []string) error {
 		}
 		f = f[1:]
 	}
+	if v.Scheduler == "" {
+		return fmt.Errorf("virtual server %s: want a scheduler, -s NAME", k)
+	}
 	p.o.Virtuals = append(p.o.Virtuals, v)
 	return nil
 }
@@ -404,10 +407,7 @@ func (p *parser) directive(f []string, line string) error {
 	case "clock":
 		p.o.Clock, err = time.Parse(time.RFC3339Nano, arg(1))
 	case "saved":
-		s := SavedSysctl{Name: arg(1)}
-		_, values, _ := strings.Cut(line, " before ")
-		_, err = fmt.Sscanf(values, "%q ours %q", &s.Before, &s.Ours)
-		p.o.Saved = append(p.o.Saved, s)
+		err = p.saved(strings.TrimPrefix(line, directive+"saved "))
 	case "owned":
 		var k VirtualKey
 		k, _, err = parseVirtualKey(f[1:])
@@ -420,6 +420,28 @@ func (p *parser) directive(f []string, line string) error {
 		err = p.o.Node.directive(f[0], arg(1), arg(3))
 	}
 	return err
+}
+
+// saved reads: NAME before "VALUE" ours "VALUE".
+func (p *parser) saved(s string) error {
+	name, s, _ := strings.Cut(s, " before ")
+	before, err := strconv.QuotedPrefix(s)
+	if err != nil {
+		return fmt.Errorf("saved %s: value before: %w", name, err)
+	}
+	ours, ok := strings.CutPrefix(s[len(before):], " ours ")
+	if !ok {
+		return fmt.Errorf("saved %s: want ours behind the value before", name)
+	}
+	saved := SavedSysctl{Name: name}
+	if saved.Before, err = strconv.Unquote(before); err != nil {
+		return err
+	}
+	if saved.Ours, err = strconv.Unquote(ours); err != nil {
+		return fmt.Errorf("saved %s: our value: %w", name, err)
+	}
+	p.o.Saved = append(p.o.Saved, saved)
+	return nil
 }
 
 func (p *parser) drainTimeout(f []string) error {

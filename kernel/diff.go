@@ -1,0 +1,180 @@
+package kernel
+
+import (
+	"slices"
+)
+
+// Diff finds what has to be done for the kernel to become as wanted: the ops
+// in the order in which to do them. It changes nothing that is not ours.
+//
+// Both states are sorted, so that it walks them side by side; where they are
+// equal it allocates nothing. The same input gives the same plan.
+func Diff(want State, have Observed) Plan {
+	d := differ{want: want, have: have}
+	d.diffVirtuals()
+	if d.plan.Conflicts != nil {
+		d.want = want.without(d.plan.Conflicts, have.Names)
+	}
+	d.diffReals()
+	d.diffSysctls()
+	d.diffSets()
+	d.diffChains()
+	d.diffLinks()
+	d.diffAddrs()
+	d.collect()
+	return d.plan
+}
+
+// differ is one run of Diff.
+type differ struct {
+	want State
+	have Observed
+	ops  [numPhases][]Op
+	plan Plan
+	// reset has the families whose chains go and come again, because a set
+	// they name is of a wrong type.
+	reset4, reset6 bool
+	temps          int // temporary sets in use
+}
+
+func (d *differ) add(p phase, o Object) { d.ops[p] = append(d.ops[p], Op{Verb: Add, Object: o}) }
+func (d *differ) change(p phase, was, to Object) {
+	d.ops[p] = append(d.ops[p], Op{Verb: Change, Object: to, Was: was})
+}
+func (d *differ) remove(p phase, o Object) {
+	d.ops[p] = append(d.ops[p], Op{Verb: Remove, Object: o, Was: o})
+}
+func (d *differ) hold() bool { return d.want.Policy.Hold }
+
+// collect puts the phases' ops in line.
+func (d *differ) collect() {
+	n := 0
+	for _, ops := range d.ops {
+		n += len(ops)
+	}
+	if n == 0 {
+		return
+	}
+	d.plan.Ops = make([]Op, 0, n)
+	for _, ops := range d.ops {
+		d.plan.Ops = append(d.plan.Ops, ops...)
+	}
+}
+
+// walk goes through two sorted slices side by side and reports what is only in
+// one of them, or in both with a difference. The missing side is nil.
+func walk[T comparable](want, have []T, compare func(a, b T) int, differs func(w, h *T)) {
+	i, j := 0, 0
+	for i < len(want) && j < len(have) {
+		if want[i] == have[j] {
+			i++
+			j++
+			continue
+		}
+		switch c := compare(want[i], have[j]); {
+		case c < 0:
+			differs(&want[i], nil)
+			i++
+		case c > 0:
+			differs(nil, &have[j])
+			j++
+		default:
+			differs(&want[i], &have[j])
+			i++
+			j++
+		}
+	}
+	for ; i < len(want); i++ {
+		differs(&want[i], nil)
+	}
+	for ; j < len(have); j++ {
+		differs(nil, &have[j])
+	}
+}
+
+func (d *differ) diffSysctls() {
+	walk(d.want.Sysctls, d.have.Sysctls, compareSysctl, func(w, h *Sysctl) {
+		switch {
+		case h == nil:
+			d.add(setSysctls, *w)
+		case w != nil:
+			d.change(setSysctls, *h, *w)
+		}
+	})
+	if d.hold() {
+		return
+	}
+	for _, s := range d.have.Saved {
+		if _, wanted := slices.BinarySearchFunc(d.want.Sysctls, Sysctl{Name: s.Name}, compareSysctl); wanted {
+			continue
+		}
+		i, there := slices.BinarySearchFunc(d.have.Sysctls, Sysctl{Name: s.Name}, compareSysctl)
+		// A value that is no longer ours was set by somebody who meant it.
+		if there && d.have.Sysctls[i].Value == s.Ours && s.Ours != s.Before {
+			d.change(restoreSysctls, d.have.Sysctls[i], Sysctl{Name: s.Name, Value: s.Before})
+		}
+	}
+}
+
+func (d *differ) diffChains() {
+	walk(d.want.Chains, d.have.Chains, compareChain, func(w, h *Chain) {
+		if h != nil && d.reset(h.Family) {
+			d.remove(dropMisusedChains, *h)
+			h = nil
+			if w == nil {
+				return
+			}
+		}
+		switch {
+		case h == nil:
+			d.add(writeChains, *w)
+		case w == nil:
+			if !d.hold() {
+				d.remove(removeChains, *h)
+			}
+		case !sameRules(w.Rules, h.Rules):
+			d.change(writeChains, *h, *w)
+		}
+	})
+	d.resetEqualChains()
+}
+
+// resetEqualChains also rewrites the chains that walk found equal, in a family
+// whose sets have to be freed of all rules.
+func (d *differ) resetEqualChains() {
+	if !d.reset4 && !d.reset6 {
+		return
+	}
+	for _, w := range d.want.Chains {
+		if i, ok := slices.BinarySearchFunc(d.have.Chains, w, compareChain); ok && d.reset(w.Family) && d.have.Chains[i] == w {
+			d.remove(dropMisusedChains, w)
+			d.add(writeChains, w)
+		}
+	}
+}
+
+func (d *differ) reset(f Family) bool { return f == IPv4 && d.reset4 || f == IPv6 && d.reset6 }
+
+func (d *differ) diffLinks() {
+	walk(d.want.Links, d.have.Links, compareLink, func(w, h *Link) {
+		switch {
+		case h == nil:
+			d.add(addLinks, *w)
+		case w != nil:
+			d.change(addLinks, *h, *w)
+		case !d.hold():
+			d.remove(removeLinks, *h)
+		}
+	})
+}
+
+func (d *differ) diffAddrs() {
+	walk(d.want.Addrs, d.have.Addrs, compareAddr, func(w, h *Addr) {
+		switch {
+		case h == nil:
+			d.add(addAddrs, *w)
+		case w == nil && !d.hold():
+			d.remove(removeAddrs, *h)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package kernel
+
+import (
+	"slices"
+	"time"
+)
+
+// diffVirtuals decides which virtual servers are ours before it compares them,
+// and notes the conflicts.
+func (d *differ) diffVirtuals() {
+	own := d.have.ownership()
+	want, have := d.want.Virtuals, d.have.Virtuals
+	i, j := 0, 0
+	for i < len(want) || j < len(have) {
+		c := -1
+		if i == len(want) {
+			c = 1
+		} else if j < len(have) {
+			c = want[i].Key.Compare(have[j].Key)
+		}
+		switch {
+		case c < 0:
+			d.add(addVirtuals, want[i])
+			i++
+		case c > 0:
+			if (own.has(have[j].Key) || d.claims(have[j].Key)) && !d.hold() {
+				d.remove(removeVirtuals, have[j])
+			}
+			j++
+		default:
+			switch {
+			case !own.has(want[i].Key) && !d.claims(want[i].Key) && !d.adopts(want[i], have[j]):
+				d.plan.Conflicts = append(d.plan.Conflicts, Conflict{Want: want[i], Have: have[j]})
+			case want[i] != have[j]:
+				d.change(addVirtuals, have[j], want[i])
+			}
+			i++
+			j++
+		}
+	}
+}
+
+// claims says whether policy makes a foreign virtual server ours.
+func (d *differ) claims(k VirtualKey) bool {
+	if !d.want.Policy.DeleteUnknown {
+		return false
+	}
+	for _, c := range d.want.Policy.ExcludeCIDRs {
+		if c.Contains(k.Addr.Addr()) {
+			return false
+		}
+	}
+	return true
+}
+
+// adopts says whether a wanted virtual server that exists outside the ownership
+// set may be taken for ours: nothing would change by it, or it is what
+// kube-proxy left on a node that never ran svcproxy.
+func (d *differ) adopts(want, have Virtual) bool {
+	if d.have.leftByKubeProxy(want.Key) {
+		return true
+	}
+	return want == have && slices.Equal(realsOf(d.want.Reals, want.Key), realsOf(d.have.Reals, want.Key))
+}
+
+// realsOf is the part of sorted reals that belongs to a virtual server.
+func realsOf(reals []Real, k VirtualKey) []Real {
+	start, _ := slices.BinarySearchFunc(reals, k, func(r Real, k VirtualKey) int { return r.Key.Virtual.Compare(k) })
+	end := start
+	for end < len(reals) && reals[end].Key.Virtual == k {
+		end++
+	}
+	return reals[start:end]
+}
+
+// diffReals compares the real servers of the virtual servers that are wanted
+// and ours. Those of others go with their virtual server or are not ours.
+func (d *differ) diffReals() {
+	virtuals := keyCursor[Virtual]{rest: d.want.Virtuals, key: func(v *Virtual) VirtualKey { return v.Key }}
+	timeouts := keyCursor[VirtualDrain]{rest: d.want.Policy.Drains, key: func(t *VirtualDrain) VirtualKey { return t.Virtual }}
+	since := d.have.Drains
+	if d.hold() {
+		d.plan.Drains = d.have.Drains
+	}
+	want, have := d.want.Reals, d.have.Reals
+	i := 0
+	for j := range have {
+		h := &have[j]
+		c := 1
+		for ; i < len(want); i++ {
+			if want[i] == *h {
+				c = 0
+				break
+			}
+			if c = want[i].Key.Compare(h.Key); c >= 0 {
+				break
+			}
+			d.add(addReals, want[i])
+			c = 1
+		}
+		if i < len(want) && c == 0 {
+			if want[i] != *h {
+				d.change(addReals, *h, want[i])
+			}
+			i++
+			continue
+		}
+		if d.hold() || virtuals.find(h.Key.Virtual) == nil {
+			continue
+		}
+		timeout := d.want.Policy.DrainTimeout
+		if own := timeouts.find(h.Key.Virtual); own != nil {
+			timeout = own.Timeout
+		}
+		var start time.Time
+		for ; len(since) > 0 && since[0].Real.Compare(h.Key) <= 0; since = since[1:] {
+			if since[0].Real == h.Key {
+				start = since[0].Since
+			}
+		}
+		d.drain(j, timeout, start)
+	}
+	for ; i < len(want); i++ {
+		d.add(addReals, want[i])
+	}
+}
+
+// drain decides what becomes of a real server that is no longer wanted. Only
+// TCP is worth waiting for: a UDP client would go on sending to a dead server,
+// and an SCTP association fails over by itself.
+func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
+	h := d.have.Reals[j]
+	if since.IsZero() {
+		since = d.have.Clock
+	}
+	deadline := since.Add(timeout)
+	switch {
+	case h.Key.Virtual.Proto != TCP,
+		timeout > 0 && h.Weight == 0 && !d.have.Clock.Before(deadline),
+		d.have.Fresh && j < len(d.have.Conns) && d.have.Conns[j].Active+d.have.Conns[j].Inactive == 0:
+		d.remove(removeReals, h)
+		return
+	}
+	if h.Weight != 0 {
+		to := h
+		to.Weight = 0
+		d.change(addReals, h, to)
+	}
+	d.plan.Draining++
+	d.plan.Drains = append(d.plan.Drains, Drain{Real: h.Key, Since: since})
+	if timeout > 0 && (d.plan.Wake.IsZero() || deadline.Before(d.plan.Wake)) {
+		d.plan.Wake = deadline
+	}
+}
+
+// keyCursor finds virtual servers' keys, asked for in ascending order, in a
+// slice sorted by them.
+type keyCursor[T any] struct {
+	rest []T
+	key  func(*T) VirtualKey
+}
+
+func (c *keyCursor[T]) find(k VirtualKey) *T {
+	for len(c.rest) > 0 {
+		first := &c.rest[0]
+		switch o := c.key(first).Compare(k); {
+		case o == 0:
+			return first
+		case o > 0:
+			return nil
+		}
+		c.rest = c.rest[1:]
+	}
+	return nil
+}

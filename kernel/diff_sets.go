@@ -1,0 +1,176 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+)
+
+// diffSets compares the sets and, set by set, their entries.
+func (d *differ) diffSets() {
+	wantEntries, haveEntries := d.want.Entries, d.have.Entries
+	walkAll(d.want.Sets, d.have.Sets, compareSet, func(w, h *Set) {
+		switch {
+		case w == nil:
+			d.unwantedSet(*h, nextSet(&haveEntries, h.Name))
+		case h == nil:
+			d.newSet(addSets, *w, nextSet(&wantEntries, w.Name))
+		default:
+			d.sameSet(*w, *h, nextSet(&wantEntries, w.Name), nextSet(&haveEntries, h.Name))
+		}
+	})
+}
+
+// walkAll is walk that also reports what is equal on both sides.
+func walkAll[T any](want, have []T, compare func(a, b T) int, pair func(w, h *T)) {
+	i, j := 0, 0
+	for i < len(want) || j < len(have) {
+		c := -1
+		if i == len(want) {
+			c = 1
+		} else if j < len(have) {
+			c = compare(want[i], have[j])
+		}
+		switch {
+		case c < 0:
+			pair(&want[i], nil)
+			i++
+		case c > 0:
+			pair(nil, &have[j])
+			j++
+		default:
+			pair(&want[i], &have[j])
+			i++
+			j++
+		}
+	}
+}
+
+// nextSet cuts the entries of a set off the front of sorted entries; those of
+// sets before it are skipped.
+func nextSet(entries *[]Entry, set string) []Entry {
+	e := *entries
+	start := 0
+	for start < len(e) && e[start].Set < set {
+		start++
+	}
+	end := start
+	for end < len(e) && e[end].Set == set {
+		end++
+	}
+	*entries = e[end:]
+	return e[start:end]
+}
+
+// newSet creates a set and fills it.
+func (d *differ) newSet(p phase, w Set, entries []Entry) {
+	if w.Type != BitmapPort {
+		w.MaxElem = max(w.MaxElem, uint32(len(entries)))
+	}
+	d.add(p, w)
+	build, _ := d.entryPhases(w.Name)
+	for _, e := range entries {
+		d.add(build, e)
+	}
+}
+
+// unwantedSet removes a set. What opens a VIP to new connections is closed
+// before its virtual server goes; other entries vanish with their set.
+func (d *differ) unwantedSet(h Set, entries []Entry) {
+	if strings.HasPrefix(h.Name, d.have.Names.TempSets()) {
+		d.remove(dropLeftovers, h)
+		return
+	}
+	if d.hold() {
+		return
+	}
+	if _, teardown := d.entryPhases(h.Name); teardown == closeVIPs {
+		for _, e := range entries {
+			d.remove(closeVIPs, e)
+		}
+	}
+	d.remove(removeSets, h)
+}
+
+// sameSet compares the entries of a set that is wanted and exists, and replaces
+// it where it has the wrong type or too little room.
+func (d *differ) sameSet(w, h Set, want, have []Entry) {
+	if w.Type != h.Type || w.Family != h.Family {
+		d.misuse(w.Family)
+		d.remove(dropMisusedSets, h)
+		d.newSet(addSets, w, want)
+		return
+	}
+	onlyHave := 0
+	walk(want, have, Entry.Compare, func(w, h *Entry) {
+		if w == nil {
+			onlyHave++
+		}
+	})
+	var build, teardown phase
+	known := false
+	// While a plan runs a set holds what is wanted and what was there.
+	room := uint32(len(want) + onlyHave)
+	resize := w.Type != BitmapPort && room > h.MaxElem
+	if resize {
+		d.resize(w, room, want, have)
+	}
+	walk(want, have, Entry.Compare, func(w, h *Entry) {
+		if !known {
+			build, teardown = d.entryPhases(set(w, h))
+			known = true
+		}
+		switch {
+		case h == nil && !resize:
+			d.add(build, *w)
+		case w == nil && !d.hold():
+			d.remove(teardown, *h)
+		}
+	})
+}
+
+func set(w, h *Entry) string {
+	if w != nil {
+		return w.Set
+	}
+	return h.Set
+}
+
+// entryPhases are the phases in which entries of a set come and go.
+func (d *differ) entryPhases(set string) (build, teardown phase) {
+	if _, spec, _ := d.have.Names.SetSpec(set); spec.Opens {
+		return openVIPs, closeVIPs
+	}
+	return addGuards, removeGuards
+}
+
+// misuse frees the sets of a family from all rules.
+func (d *differ) misuse(f Family) {
+	if f == IPv4 {
+		d.reset4 = true
+	} else {
+		d.reset6 = true
+	}
+}
+
+// resize puts a larger set in the place of one that rules go on using: a
+// temporary one gets what is wanted and what was there, and they swap.
+func (d *differ) resize(w Set, room uint32, want, have []Entry) {
+	temp := w
+	temp.Name = fmt.Sprintf("%s%d", d.have.Names.TempSets(), d.temps)
+	temp.MaxElem = max(w.MaxElem, Capacity(int(room)))
+	d.temps++
+	d.add(addSets, temp)
+	fill := func(e Entry) {
+		e.Set = temp.Name
+		d.add(addSets, e)
+	}
+	walkAll(want, have, Entry.Compare, func(w, h *Entry) {
+		if w != nil {
+			fill(*w)
+		} else {
+			fill(*h)
+		}
+	})
+	d.ops[addSets] = append(d.ops[addSets], Op{Verb: Change, Object: Swap{From: temp.Name, To: w.Name}})
+	d.remove(addSets, temp)
+}

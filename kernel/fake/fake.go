@@ -1,0 +1,280 @@
+// Package fake is a kernel in memory, as strict as Linux: it refuses what
+// Linux refuses, with the same errors, and so it tells a wrong plan from a
+// right one in microseconds. kerneltest holds it to the real kernel.
+//
+// It interprets ops, it does not record them. It balances no traffic.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// ErrFull is what adding to a set at its capacity gives.
+var ErrFull = errors.New("set is full")
+
+// Kernel is a kernel in memory. Its methods may be called from several
+// goroutines. Make one with New.
+type Kernel struct {
+	mu sync.Mutex
+
+	sysctls  map[string]string
+	saved    map[string]kernel.SavedSysctl
+	sets     map[string]*set
+	chains   map[chainKey]string
+	links    map[string]string
+	virtuals map[kernel.VirtualKey]kernel.Virtual
+	reals    map[kernel.RealKey]kernel.Real
+	conns    map[kernel.RealKey]kernel.Conns
+	addrs    map[kernel.Addr]bool
+
+	names kernel.Names
+	node  kernel.Node
+
+	// Schedulers that the kernel has; others are ENOENT. Nil means all.
+	Schedulers map[string]bool
+	// Fail, if set, is asked before each op; its error is the op's.
+	Fail func(kernel.Op) error
+	// After, if set, is called with each op that was carried out.
+	After func(kernel.Op)
+	// Now is the clock of readings.
+	Now func() time.Time
+
+	reads, writes int
+}
+
+type set struct {
+	kernel.Set
+	entries map[kernel.Entry]bool
+}
+
+type chainKey struct {
+	family      kernel.Family
+	table, name string
+}
+
+// New makes a kernel that holds what state says. Names say which of its sets
+// and chains a reading shows.
+func New(names kernel.Names, node kernel.Node, state kernel.State) *Kernel {
+	k := &Kernel{
+		sysctls: map[string]string{}, saved: map[string]kernel.SavedSysctl{},
+		sets: map[string]*set{}, chains: map[chainKey]string{}, links: map[string]string{},
+		virtuals: map[kernel.VirtualKey]kernel.Virtual{}, reals: map[kernel.RealKey]kernel.Real{},
+		conns: map[kernel.RealKey]kernel.Conns{}, addrs: map[kernel.Addr]bool{},
+		names: names, node: node, Now: time.Now,
+	}
+	for _, s := range state.Sysctls {
+		k.sysctls[s.Name] = s.Value
+	}
+	for _, s := range state.Sets {
+		k.sets[s.Name] = &set{Set: s, entries: map[kernel.Entry]bool{}}
+	}
+	for _, e := range state.Entries {
+		k.sets[e.Set].entries[e] = true
+	}
+	for _, c := range state.Chains {
+		k.chains[chainKey{c.Family, c.Table, c.Name}] = c.Rules
+	}
+	for _, l := range state.Links {
+		k.links[l.Name] = l.Type
+	}
+	for _, v := range state.Virtuals {
+		k.virtuals[v.Key] = v
+	}
+	for _, r := range state.Reals {
+		k.reals[r.Key] = r
+	}
+	for _, a := range state.Addrs {
+		k.addrs[a] = true
+	}
+	return k
+}
+
+// SetConns sets the connections that a reading shows for a real server.
+func (k *Kernel) SetConns(r kernel.RealKey, c kernel.Conns) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.conns[r] = c
+}
+
+// SetNode changes what a reading shows of the node.
+func (k *Kernel) SetNode(n kernel.Node) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.node = n
+}
+
+// Counts gives how many readings were made and how many ops carried out.
+func (k *Kernel) Counts() (reads, writes int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.reads, k.writes
+}
+
+// Read shows everything of our names, and all of IPVS.
+func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
+	if err := ctx.Err(); err != nil {
+		return kernel.Observed{}, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reads++
+	o := k.everything()
+	o.Sets = only(o.Sets, func(s kernel.Set) bool { return k.names.OwnsSet(s.Name) })
+	o.Entries = only(o.Entries, func(e kernel.Entry) bool { return k.names.OwnsSet(e.Set) })
+	o.Chains = only(o.Chains, func(c kernel.Chain) bool { return c.BuiltIn() || k.names.OwnsChain(c.Table, c.Name) })
+	for i := range o.Chains {
+		if o.Chains[i].BuiltIn() {
+			o.Chains[i].Rules = k.jumps(o.Chains[i])
+		}
+	}
+	o.Chains = only(o.Chains, func(c kernel.Chain) bool { return !c.BuiltIn() || c.Rules != "" })
+	o.Links = only(o.Links, func(l kernel.Link) bool { return l.Name == k.names.Device })
+	o.Addrs = only(o.Addrs, func(a kernel.Addr) bool { return a.Link == k.names.Device })
+	o.Conns = make([]kernel.Conns, len(o.Reals))
+	for i, r := range o.Reals {
+		o.Conns[i] = k.conns[r.Key]
+	}
+	for _, s := range k.saved {
+		o.Saved = append(o.Saved, s)
+	}
+	o.Names, o.Node, o.Clock, o.Fresh = k.names, k.node, k.Now(), true
+	return o, nil
+}
+
+// State shows everything, foreign objects too.
+func (k *Kernel) State() kernel.State {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.everything().State
+}
+
+func (k *Kernel) everything() kernel.Observed {
+	var o kernel.Observed
+	for name, v := range k.sysctls {
+		o.Sysctls = append(o.Sysctls, kernel.Sysctl{Name: name, Value: v})
+	}
+	for _, s := range k.sets {
+		o.Sets = append(o.Sets, s.Set)
+		for e := range s.entries {
+			o.Entries = append(o.Entries, e)
+		}
+	}
+	for c, rules := range k.chains {
+		o.Chains = append(o.Chains, kernel.Chain{Family: c.family, Table: c.table, Name: c.name, Rules: rules})
+	}
+	for name, t := range k.links {
+		o.Links = append(o.Links, kernel.Link{Name: name, Type: t})
+	}
+	for _, v := range k.virtuals {
+		o.Virtuals = append(o.Virtuals, v)
+	}
+	for _, r := range k.reals {
+		o.Reals = append(o.Reals, r)
+	}
+	for a := range k.addrs {
+		o.Addrs = append(o.Addrs, a)
+	}
+	o.Sort()
+	return o
+}
+
+// jumps keeps, of a built-in chain's rules, those to chains of ours.
+func (k *Kernel) jumps(c kernel.Chain) string {
+	var ours []string
+	for rule := range strings.SplitSeq(c.Rules, "\n") {
+		if k.names.OwnsChain(c.Table, kernel.Target(rule)) {
+			ours = append(ours, rule)
+		}
+	}
+	return strings.Join(ours, "\n")
+}
+
+func only[T any](s []T, keep func(T) bool) []T {
+	var kept []T
+	for _, v := range s {
+		if keep(v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// Conns shows the connections of some real servers.
+func (k *Kernel) Conns(_ context.Context, reals []kernel.RealKey) ([]kernel.Conns, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	conns := make([]kernel.Conns, len(reals))
+	for i, r := range reals {
+		conns[i] = k.conns[r]
+	}
+	return conns, nil
+}
+
+// Apply carries the plan out, going on past errors. Neighbouring ops on chains
+// are one transaction, as with iptables-restore.
+func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	errs := make([]error, len(p.Ops))
+	for i := 0; i < len(p.Ops); i++ {
+		end := i
+		for end < len(p.Ops) && p.Ops[end].Object.Kind() == kernel.KindChain {
+			end++
+		}
+		if end > i {
+			err := k.restore(p.Ops[i:end])
+			for ; i < end; i++ {
+				errs[i] = err
+			}
+			i--
+			continue
+		}
+		errs[i] = k.do(p.Ops[i])
+	}
+	return kernel.Failures(p.Ops, errs)
+}
+
+func (k *Kernel) do(o kernel.Op) error {
+	if k.Fail != nil {
+		if err := k.Fail(o); err != nil {
+			return err
+		}
+	}
+	k.writes++
+	var err error
+	switch v := o.Object.(type) {
+	case kernel.Sysctl:
+		k.sysctl(v)
+	case kernel.Set:
+		err = k.set(o.Verb, v)
+	case kernel.Entry:
+		err = k.entry(o.Verb, v)
+	case kernel.Swap:
+		err = k.swap(v)
+	case kernel.Link:
+		err = k.link(o.Verb, v)
+	case kernel.Virtual:
+		err = k.virtual(o.Verb, v)
+	case kernel.Real:
+		err = k.real(o.Verb, v)
+	case kernel.Addr:
+		err = k.addr(o.Verb, v)
+	default:
+		err = fmt.Errorf("%T: %w", v, syscall.EOPNOTSUPP)
+	}
+	if err == nil && k.After != nil {
+		k.After(o)
+	}
+	return err
+}

@@ -1,0 +1,156 @@
+package kernel
+
+import (
+	"slices"
+	"strings"
+)
+
+// ownership answers, for keys in ascending order, whether a virtual server is
+// ours: it is in the ownership set of its family, or the last reading held it.
+type ownership struct {
+	entries keyCursor[Entry]      // of both families: IPv4 addresses sort before IPv6
+	more    keyCursor[Entry]      // of IPv6
+	memory  keyCursor[VirtualKey] // of the last reading
+}
+
+func entryKey(e *Entry) VirtualKey        { return e.Key() }
+func virtualKey(k *VirtualKey) VirtualKey { return *k }
+
+func (o *Observed) ownership() ownership {
+	return ownership{
+		entries: keyCursor[Entry]{rest: o.owned(IPv4), key: entryKey},
+		more:    keyCursor[Entry]{rest: o.owned(IPv6), key: entryKey},
+		memory:  keyCursor[VirtualKey]{rest: o.Owned, key: virtualKey},
+	}
+}
+
+func (w *ownership) has(k VirtualKey) bool {
+	entries := &w.entries
+	if k.Family() == IPv6 {
+		entries = &w.more
+	}
+	return entries.find(k) != nil || w.memory.find(k) != nil
+}
+
+// OwnedKeys lists the virtual servers in the ownership sets, sorted: what the
+// next reading is told in Owned.
+func (o *Observed) OwnedKeys() []VirtualKey {
+	v4, v6 := o.owned(IPv4), o.owned(IPv6)
+	keys := make([]VirtualKey, 0, len(v4)+len(v6))
+	for _, e := range v4 {
+		keys = append(keys, e.Key())
+	}
+	for _, e := range v6 {
+		keys = append(keys, e.Key())
+	}
+	return keys
+}
+
+// owned is the content of a family's ownership set.
+func (o *Observed) owned(f Family) []Entry {
+	for i := range o.Sets {
+		if o.Names.isSet(o.Sets[i].Name, f, VirtualServer) {
+			return o.entriesOf(o.Sets[i].Name)
+		}
+	}
+	return nil
+}
+
+// entriesOf is the part of the sorted entries that belongs to a set.
+func (s *State) entriesOf(set string) []Entry {
+	start, _ := slices.BinarySearchFunc(s.Entries, set, func(e Entry, set string) int {
+		if c := strings.Compare(e.Set, set); c != 0 {
+			return c
+		}
+		return 1 // before the first of the set
+	})
+	end := start
+	for end < len(s.Entries) && s.Entries[end].Set == set {
+		end++
+	}
+	return s.Entries[start:end]
+}
+
+// HasSet says whether a set of this name exists.
+func (s *State) HasSet(name string) bool {
+	_, ok := slices.BinarySearchFunc(s.Sets, name, func(t Set, name string) int { return strings.Compare(t.Name, name) })
+	return ok
+}
+
+// kubeProxySets are kube-proxy's own sets that name its virtual servers.
+var kubeProxySets = []SetName{
+	ClusterIP, ExternalIP, ExternalIPLocal, LoadBalancer,
+	NodePortTCP, NodePortUDP, NodePortSCTP,
+}
+
+// leftByKubeProxy says whether a virtual server is named by kube-proxy's sets
+// on a node where our own ownership set was never made.
+func (o *Observed) leftByKubeProxy(k VirtualKey) bool {
+	if o.HasSet(o.Names.Set(k.Family(), VirtualServer)) {
+		return false
+	}
+	for _, name := range kubeProxySets {
+		set := o.Names.Set(k.Family(), name)
+		for _, e := range o.entriesOf(set) {
+			if e.Addr.IsValid() && e.Key() == k {
+				return true
+			}
+			if _, spec, _ := o.Names.SetSpec(set); !e.Addr.IsValid() && e.Port == k.Addr.Port() && spec.Proto == k.Proto && o.Node.Has(k.Addr.Addr()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// without leaves out of a wanted state what concerns virtual servers that are
+// somebody else's: nothing of ours must touch their packets.
+func (s State) without(conflicts []Conflict, names Names) State {
+	foreign := func(k VirtualKey) bool {
+		_, found := slices.BinarySearchFunc(conflicts, k, func(c Conflict, k VirtualKey) int { return c.Want.Key.Compare(k) })
+		return found
+	}
+	s.Virtuals = keep(s.Virtuals, func(v Virtual) bool { return !foreign(v.Key) })
+	s.Reals = keep(s.Reals, func(r Real) bool { return !foreign(r.Key.Virtual) })
+
+	type portKey struct {
+		proto Proto
+		port  uint16
+	}
+	ports := make(map[portKey]bool) // that some virtual server of ours still has
+	served := make(map[string]bool) // addresses, likewise
+	dropped := make(map[portKey]bool)
+	for _, v := range s.Virtuals {
+		ports[portKey{v.Key.Proto, v.Key.Addr.Port()}] = true
+		served[v.Key.Addr.Addr().String()] = true
+	}
+	for _, c := range conflicts {
+		dropped[portKey{c.Want.Key.Proto, c.Want.Key.Addr.Port()}] = true
+	}
+	s.Entries = keep(s.Entries, func(e Entry) bool {
+		_, spec, _ := names.SetSpec(e.Set)
+		switch {
+		case spec.Name == LoopBack:
+			return true // about endpoints
+		case spec.Name == IPVSIPs:
+			return served[e.Addr.String()]
+		case spec.Type == BitmapPort:
+			k := portKey{spec.Proto, e.Port}
+			return spec.Name == HealthCheckNodePort || ports[k] || !dropped[k]
+		}
+		return !foreign(e.Key())
+	})
+	s.Addrs = keep(s.Addrs, func(a Addr) bool { return served[a.Addr.String()] })
+	return s
+}
+
+// keep copies what passes, leaving the original as it is.
+func keep[T any](s []T, pass func(T) bool) []T {
+	kept := make([]T, 0, len(s))
+	for _, v := range s {
+		if pass(v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
