@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -23,7 +24,9 @@ type gotest struct {
 	tags    string
 	timeout time.Duration // for each package
 	grace   time.Duration // beyond it, before SIGQUIT and again before SIGKILL
-	flags   []string      // for the test binaries
+	verbose bool
+	noSkip  bool
+	flags   []string // for the test binaries
 }
 
 // testCommand is `go test` with one guest for all packages.
@@ -33,12 +36,18 @@ func testCommand(ctx context.Context, args []string) error {
 	fs.StringVar(&t.tags, "tags", "", "build tags")
 	fs.DurationVar(&t.timeout, "timeout", 3*time.Minute, "time limit for each package")
 	fs.DurationVar(&t.grace, "grace", 10*time.Second, "time beyond -timeout before SIGQUIT, and then before SIGKILL")
-	for _, name := range []string{"run", "skip", "bench", "benchtime", "count", "cpu"} {
+	fs.BoolVar(&t.verbose, "v", false, "show all output as it comes")
+	fs.BoolVar(&t.noSkip, "noskip", false, "a skipped test is a failed one")
+	for _, name := range []string{"run", "skip", "benchtime", "count", "cpu"} {
 		fs.Func(name, "as go test has it", func(v string) error { t.flags = append(t.flags, "-test."+name+"="+v); return nil })
 	}
-	for _, name := range []string{"v", "short", "failfast", "benchmem"} {
+	for _, name := range []string{"short", "failfast", "benchmem"} {
 		fs.BoolFunc(name, "as go test has it", func(v string) error { t.flags = append(t.flags, "-test."+name+"="+v); return nil })
 	}
+	fs.Func("bench", "as go test has it; shows all output", func(v string) error {
+		t.verbose, t.flags = true, append(t.flags, "-test.bench="+v)
+		return nil
+	})
 	fs.Parse(args)
 	packages := fs.Args()
 	if len(packages) == 0 {
@@ -69,17 +78,42 @@ func (t gotest) run(ctx context.Context, packages []string) error {
 		each := t.timeout + 3*t.grace
 		t.runner.machine.Limit = t.runner.machine.BootLimit + time.Duration(len(s.Tests))*each + time.Minute
 	}
+	t.runner.fetches = append(t.runner.fetches, fetch{runningFile, filepath.Join(dir, runningFile)}, fetch{outputFile, filepath.Join(dir, outputFile)})
 	err = t.runner.run(ctx, []string{self, "testsuite", plan})
 	var code exitCode
 	if err != nil && !errors.As(err, &code) {
-		fmt.Println("FAIL") // the guest could not say it
+		s.mourn(os.Stdout, dir)
 	}
 	return err
 }
 
+// mourn says what a guest that died could not: what the package whose turn it
+// was had printed, and that it and those after it failed.
+func (s suite) mourn(out io.Writer, dir string) {
+	if output, err := os.ReadFile(filepath.Join(dir, outputFile)); err == nil && !s.Verbose {
+		io.WriteString(out, digest(string(output)).text(true))
+	}
+	running, _ := os.ReadFile(filepath.Join(dir, runningFile)) // none: it died before the first
+	i := slices.IndexFunc(s.Tests, func(t packageTest) bool { return t.Package == string(running) })
+	for _, t := range s.Tests[max(i, 0):] {
+		switch {
+		case t.Verdict != "":
+			fmt.Fprintln(out, t.Verdict)
+		case t.Package == string(running):
+			fmt.Fprintf(out, "FAIL\t%s [guest ended]\n", t.Package)
+		default:
+			fmt.Fprintf(out, "FAIL\t%s [not run]\n", t.Package)
+		}
+	}
+	fmt.Fprintln(out, "FAIL")
+}
+
 // build lists the packages and compiles a test binary of each below dir.
 func (t gotest) build(ctx context.Context, dir string, packages []string) (suite, error) {
-	s := suite{Flags: append(t.flags, "-test.paniconexit0", "-test.timeout="+t.timeout.String()), Timeout: t.timeout, Grace: t.grace}
+	s := suite{
+		Flags:   append(t.flags, "-test.v", "-test.paniconexit0", "-test.timeout="+t.timeout.String()),
+		Timeout: t.timeout, Grace: t.grace, Verbose: t.verbose, NoSkip: t.noSkip,
+	}
 	list := goTool(ctx, append([]string{"list", "-tags=" + t.tags, "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles"}, packages...)...)
 	list.Stderr = os.Stderr
 	out, err := list.Output()

@@ -12,8 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // beInit is the guest's process 1. What goes wrong is said on the console,
 // which the host shows when there is no exit code.
 func beInit() {
@@ -133,7 +131,7 @@ func mountKernelFolders() error {
 		return err
 	}
 	return errors.Join(
-		mount("devpts", "/dev/pts", "devpts", 0, ""),
+		mount("devpts", "/dev/pts", "devpts", 0, "ptmxmode=666,mode=620"),
 		mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777"),
 		mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, ""),
 		linkFdFolders(),
@@ -180,8 +178,8 @@ func prepare(j job) error {
 // execute runs the job and returns its exit code as a shell gives it.
 func execute(j job, out *os.File) int {
 	for _, v := range j.Env {
-		if name, value, _ := strings.Cut(v, "="); name == "PATH" {
-			os.Setenv("PATH", value+":"+systemPath)
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			os.Setenv("PATH", path)
 		}
 	}
 	path, err := exec.LookPath(j.Args[0])
@@ -195,7 +193,7 @@ func execute(j job, out *os.File) int {
 		return 126
 	}
 	p, err := os.StartProcess(path, j.Args, &os.ProcAttr{
-		Dir: j.Dir, Env: append(j.Env, "PATH="+os.Getenv("PATH")), Files: []*os.File{null, out, out},
+		Dir: j.Dir, Env: j.Env, Files: []*os.File{null, out, out},
 	})
 	if err != nil {
 		fmt.Fprintln(out, "guest:", err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -36,6 +37,30 @@ func readJob(dir string) (job, error) {
 		return j, err
 	}
 	return j, json.Unmarshal(b, &j)
+}
+
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// withSystem adds the folders root finds its tools in to a user's search path.
+func withSystem(path string) string {
+	dirs := filepath.SplitList(path)
+	for _, d := range filepath.SplitList(systemPath) {
+		if !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
+		}
+	}
+	return strings.Join(dirs, ":")
+}
+
+// environment is this process's, marked as a guest's, with files for the host
+// to go to out. A name appears once: which of two counts is not defined.
+func environment(out string) []string {
+	path := withSystem(os.Getenv("PATH"))
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return name == "PATH" || strings.HasPrefix(name, "SVCPROXY_GUEST")
+	})
+	return append(env, "PATH="+path, "SVCPROXY_GUEST=1", "SVCPROXY_GUEST_OUT="+out)
 }
 
 // A fetch is a file or folder below out/ that belongs elsewhere on the host.

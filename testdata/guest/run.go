@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -20,7 +18,7 @@ type runner struct {
 	kernel  string // a folder to use instead of the suite's
 	where   string // "qemu", "native" or "auto"
 	load    string
-	out     string // host folder for what the job leaves in $SVCPROXY_GUEST_OUT
+	fetches []fetch
 }
 
 func runnerFlags(fs *flag.FlagSet) *runner {
@@ -28,7 +26,10 @@ func runnerFlags(fs *flag.FlagSet) *runner {
 	fs.StringVar(&r.kernel, "kernel", os.Getenv("SVCPROXY_GUEST_KERNEL"), "folder of an unpacked kernel, instead of the suite's (SVCPROXY_GUEST_KERNEL)")
 	fs.StringVar(&r.where, "where", env("SVCPROXY_GUEST_WHERE", "auto"), "qemu, native (new namespaces on this kernel) or auto (SVCPROXY_GUEST_WHERE)")
 	fs.StringVar(&r.load, "load", env("SVCPROXY_GUEST_LOAD", "dummy,ip_vs"), "modules to load first (SVCPROXY_GUEST_LOAD)")
-	fs.StringVar(&r.out, "out", "", "folder that gets what the command leaves in $SVCPROXY_GUEST_OUT")
+	fs.Func("out", "folder that gets what the command leaves in $SVCPROXY_GUEST_OUT", func(dir string) error {
+		r.fetches = append(r.fetches, fetch{".", dir})
+		return os.MkdirAll(dir, 0o755)
+	})
 	fs.DurationVar(&r.machine.Limit, "limit", 0, "end the guest after this time; 0 is never, or a minute past a test binary's own -test.timeout")
 	return r
 }
@@ -56,7 +57,7 @@ func (r *runner) run(ctx context.Context, args []string) error {
 	}
 	code := 0
 	if native {
-		code, err = runNative(ctx, args, r.out)
+		code, err = r.runNative(ctx, args)
 	} else {
 		code, err = r.runGuest(ctx, args)
 	}
@@ -91,45 +92,6 @@ func (r *runner) native() (bool, error) {
 	return false, fmt.Errorf("--where=%s: want qemu, native or auto", r.where)
 }
 
-func kernelHasIPVS() bool {
-	for _, m := range []string{"ip_vs", "dummy"} {
-		if _, err := os.Stat("/sys/module/" + m); err != nil && exec.Command("modprobe", "-q", m).Run() != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// runNative gives the command network and mount namespaces of its own.
-func runNative(ctx context.Context, args []string, out string) (int, error) {
-	const enter = `ip link set lo up && mount -t sysfs sysfs /sys && mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec "$@"`
-	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", enter, "guest"}, args...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "SVCPROXY_GUEST=1", "PATH="+os.Getenv("PATH")+":"+systemPath)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // a Go test shows its goroutines
-	cmd.WaitDelay = 10 * time.Second
-	if out != "" {
-		dir, err := filepath.Abs(out)
-		if err != nil {
-			return 0, err
-		}
-		if err := mkdirs(dir); err != nil {
-			return 0, err
-		}
-		cmd.Env = append(cmd.Env, "SVCPROXY_GUEST_OUT="+dir)
-	}
-	err := cmd.Run()
-	var ended *exec.ExitError
-	if !errors.As(err, &ended) {
-		return 0, err
-	}
-	if status := ended.Sys().(syscall.WaitStatus); status.Signaled() {
-		return 128 + int(status.Signal()), nil
-	}
-	return ended.ExitCode(), nil
-}
-
 func (r *runner) runGuest(ctx context.Context, args []string) (int, error) {
 	k, err := r.openKernel()
 	if err != nil {
@@ -145,21 +107,16 @@ func (r *runner) runGuest(ctx context.Context, args []string) (int, error) {
 	if m.Limit == 0 && limit > 0 {
 		m.Limit = m.BootLimit + limit + time.Minute
 	}
-	j := job{
-		Args: append(args[:1:1], rest...), Dir: dir, Modules: k.modules(),
-		Env: append(os.Environ(), "SVCPROXY_GUEST=1", "SVCPROXY_GUEST_OUT="+out),
-	}
+	j := job{Args: append(args[:1:1], rest...), Dir: dir, Modules: k.modules(), Env: environment(out)}
 	if r.load != "" {
 		j.Load = strings.Split(r.load, ",")
 	}
 	if cover := os.Getenv("GOCOVERDIR"); cover != "" {
+		j.Env = slices.DeleteFunc(j.Env, func(v string) bool { return strings.HasPrefix(v, "GOCOVERDIR=") })
 		j.Env = append(j.Env, "GOCOVERDIR="+out+"/covdata")
 		fetches = append(fetches, fetch{"covdata", cover})
 	}
-	if r.out != "" {
-		fetches = append(fetches, fetch{".", r.out})
-	}
-	return m.boot(ctx, k, j, fetches)
+	return m.boot(ctx, k, j, append(fetches, r.fetches...))
 }
 
 func (r *runner) openKernel() (kernel, error) {

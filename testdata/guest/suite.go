@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +19,8 @@ type suite struct {
 	Tests          []packageTest
 	Flags          []string // for each binary
 	Timeout, Grace time.Duration
+	Verbose        bool // show all output as it comes
+	NoSkip         bool // a skipped test is a failed one
 }
 
 // A packageTest is one package's test binary, or its verdict when that is known
@@ -26,6 +28,14 @@ type suite struct {
 type packageTest struct {
 	Package, Dir, Binary, Verdict string
 }
+
+// Files a suite leaves for the host, which reads them when the guest dies.
+const (
+	runningFile = "running" // the package whose turn it is
+	outputFile  = "output"  // what it has said so far
+)
+
+var errNoRecord = errors.New("cannot record a test's output")
 
 func (s suite) write(path string) error {
 	b, err := json.Marshal(s)
@@ -48,25 +58,37 @@ func suiteCommand(ctx context.Context, args []string) error {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
-	if !s.run(ctx, os.Stdout) {
+	ok, err := s.run(ctx, os.Stdout, os.Getenv("SVCPROXY_GUEST_OUT"))
+	if err == nil && !ok {
 		fmt.Println("FAIL")
 		return exitCode(1)
 	}
-	return nil
+	return err
 }
 
-// run prints each package's output as it comes and then its verdict. It goes on
-// past failures and says whether there was none.
-func (s suite) run(ctx context.Context, out io.Writer) bool {
-	ok, idle := true, 0
+// run prints each package's verdict, before it the output of one that failed,
+// and at the end what did not run. It goes on past failures and says whether
+// there was none. Files for the host go to dir.
+func (s suite) run(ctx context.Context, out io.Writer, dir string) (bool, error) {
+	ok, idle, skipped := true, 0, []string(nil)
 	for _, t := range s.Tests {
 		verdict := t.Verdict
 		if verdict == "" {
-			seen := &watcher{out: out}
 			start := time.Now()
-			err := s.runBinary(ctx, t, seen)
-			verdict = judge(t.Package, time.Since(start), err, seen.ranNone, out)
-			if err == nil && seen.ranNone {
+			output, err := s.runRecorded(ctx, t, out, dir)
+			if errors.Is(err, errNoRecord) {
+				return false, err
+			}
+			d := digest(output)
+			verdict = s.judge(t.Package, time.Since(start), d, err)
+			if strings.HasPrefix(verdict, "FAIL") && !s.Verbose {
+				io.WriteString(out, d.text(s.NoSkip))
+			}
+			explain(out, err)
+			for _, name := range d.skipped {
+				skipped = append(skipped, t.Package+" "+name)
+			}
+			if d.ranNone && err == nil {
 				idle++
 			}
 		}
@@ -74,26 +96,56 @@ func (s suite) run(ctx context.Context, out io.Writer) bool {
 		ok = ok && !strings.HasPrefix(verdict, "FAIL")
 	}
 	if idle > 0 {
-		fmt.Fprintf(out, "guest: %d of %d packages ran no test\n", idle, len(s.Tests))
+		fmt.Fprintf(out, "guest: packages that ran no test: %d of %d\n", idle, len(s.Tests))
 	}
-	return ok
+	if len(skipped) > 0 {
+		fmt.Fprintf(out, "guest: tests skipped: %d\n\t%s\n", len(skipped), strings.Join(skipped, "\n\t"))
+	}
+	return ok, nil
 }
 
 // judge words a package's end as go test does.
-func judge(pkg string, took time.Duration, err error, ranNone bool, out io.Writer) string {
-	seconds := fmt.Sprintf("%.3fs", took.Seconds())
+func (s suite) judge(pkg string, took time.Duration, d digested, err error) string {
+	word, note := "ok  ", ""
+	if err != nil || s.NoSkip && len(d.skipped) > 0 {
+		word = "FAIL"
+	} else if d.ranNone {
+		note = " [no tests to run]"
+	}
+	return fmt.Sprintf("%s\t%s\t%.3fs%s", word, pkg, took.Seconds(), note)
+}
+
+// explain says how a binary ended, unless in a Go test's own ways to fail.
+func explain(out io.Writer, err error) {
+	ended, ok := err.(*exec.ExitError) // not wrapped: it ended by itself
+	if err == nil || ok && (ended.ExitCode() == 1 || ended.ExitCode() == 2) {
+		return
+	}
+	fmt.Fprintln(out, "guest:", err)
+}
+
+// runRecorded runs a binary and returns its output, kept in a file below dir so
+// that it outlives the guest.
+func (s suite) runRecorded(ctx context.Context, t packageTest, out io.Writer, dir string) (string, error) {
+	if err := os.WriteFile(filepath.Join(dir, runningFile), []byte(t.Package), 0o644); err != nil {
+		return "", fmt.Errorf("%w: %w", errNoRecord, err)
+	}
+	path := filepath.Join(dir, outputFile)
+	record, err := os.Create(path)
 	if err != nil {
-		ended, ok := err.(*exec.ExitError) // not wrapped: it ended by itself
-		if !ok || ended.ExitCode() != 1 && ended.ExitCode() != 2 {
-			fmt.Fprintln(out, "guest:", err) // 1 and 2 are a Go test's own ways to fail
-		}
-		return "FAIL\t" + pkg + "\t" + seconds
+		return "", fmt.Errorf("%w: %w", errNoRecord, err)
 	}
-	verdict := "ok  \t" + pkg + "\t" + seconds
-	if ranNone {
-		verdict += " [no tests to run]"
+	defer record.Close()
+	var sink io.Writer = record
+	if s.Verbose {
+		sink = io.MultiWriter(out, record)
 	}
-	return verdict
+	ended := s.runBinary(ctx, t, sink)
+	output, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errNoRecord, err)
+	}
+	return string(output), ended
 }
 
 // runBinary runs one test binary in its package's folder. It has its own time
@@ -105,7 +157,6 @@ func (s suite) runBinary(ctx context.Context, t packageTest, out io.Writer) erro
 	defer cancel()
 	cmd := exec.CommandContext(ctx, t.Binary, s.Flags...)
 	cmd.Dir = t.Dir
-	cmd.Env = append(os.Environ(), "PWD="+t.Dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGQUIT) }
@@ -122,20 +173,4 @@ func (s suite) runBinary(ctx context.Context, t packageTest, out io.Writer) erro
 		return errors.New("test left processes behind that hold its output")
 	}
 	return err
-}
-
-// A watcher passes a test's output on and notices when no test ran.
-type watcher struct {
-	out     io.Writer
-	last    []byte // the end of what went by, for a warning cut in two
-	ranNone bool
-}
-
-var noTests = []byte("testing: warning: no tests to run\n")
-
-func (w *watcher) Write(p []byte) (int, error) {
-	w.last = append(w.last, p...)
-	w.ranNone = w.ranNone || bytes.Contains(w.last, noTests)
-	w.last = bytes.Clone(w.last[max(0, len(w.last)-len(noTests)):])
-	return w.out.Write(p)
 }

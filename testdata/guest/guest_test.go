@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const fixtures = "./testdata/fixture/"
+
+// built is this package's program: tests run it as its users do.
+var built string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "guest-built-")
+	if err != nil {
+		panic(err)
+	}
+	built = filepath.Join(dir, "guest")
+	if out, err := goTool(context.Background(), "build", "-o", built, ".").CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// guest runs the program and returns all it printed and its exit code.
+func guest(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), built, args...)
+	cmd.Env = append(os.Environ(), "GREETING=from the host")
+	start := time.Now()
+	out, err := cmd.CombinedOutput()
+	if _, ok := err.(*exec.ExitError); err != nil && !ok {
+		t.Fatal(err)
+	}
+	t.Logf("guest %s: exit code %d after %v", strings.Join(args, " "), cmd.ProcessState.ExitCode(), time.Since(start).Round(time.Millisecond))
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// needMachine skips where a guest cannot be: the rest of this package's tests
+// need no kernel but the one at hand.
+func needMachine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("boots a guest")
+	}
+	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
+		t.Skip(err, "(make guest)")
+	}
+	if _, err := cachedKernel(env("SVCPROXY_GUEST_SUITE", defaultSuite)); err != nil {
+		t.Skip(err)
+	}
+	t.Parallel()
+}
+
+func wantLines(t *testing.T, out string, patterns ...string) {
+	t.Helper()
+	for _, p := range patterns {
+		if !regexp.MustCompile("(?m)" + p).MatchString(out) {
+			t.Errorf("no line like %q in:\n%s", p, out)
+		}
+	}
+}
+
+func TestKernelIsWhatSvcproxyNeeds(t *testing.T) {
+	needMachine(t)
+	if out, code := guest(t, "run", "--where=qemu", "--", "testdata/kernel.sh"); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+func TestGuestCannotWriteToHost(t *testing.T) {
+	needMachine(t)
+	host, results := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(host, "kept"), []byte("host\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(host, "folder"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, code := guest(t, "run", "--where=qemu", "--out", results, "--", "testdata/writes.sh", host)
+	if code != 33 {
+		t.Fatalf("exit code %d, want the command's 33:\n%s", code, out)
+	}
+	entries, err := os.ReadDir(host)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("host's folder holds %v, %v; want folder and kept", entries, err)
+	}
+	for path, want := range map[string]string{filepath.Join(host, "kept"): "host\n", filepath.Join(results, "results/answer"): "42\n"} {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s holds %q, %v; want %q", path, got, err, want)
+		}
+	}
+	if _, err := os.Stat("/etc/guest-was-here"); err == nil {
+		t.Error("a write to /etc reached the host")
+	}
+}
+
+// One boot for every way a package can end but the guest's own death.
+func TestPackagesEndInTheGuest(t *testing.T) {
+	needMachine(t)
+	out, code := guest(t, "test", "--where=qemu", "-timeout=3s", "-grace=1s",
+		fixtures+"fail", fixtures+"panic", fixtures+"hang", fixtures+"deaf", fixtures+"none", fixtures+"pass")
+	if code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	const pkg = "\tgithub.com/svcproxy/svcproxy/testdata/guest/testdata/fixture/"
+	const seconds = `\t\d+\.\d{3}s$`
+	wantLines(t, out,
+		"fail_test.go:5: this test fails on purpose", "^FAIL"+pkg+"fail"+seconds,
+		"^panic: assignment to entry in nil map", "^FAIL"+pkg+"panic"+seconds,
+		"^panic: test timed out after 3s", `hang\.TestHang\(`, "^FAIL"+pkg+"hang"+seconds,
+		"^SIGQUIT: quit", `deaf\.TestMain\(`, "^guest: test hung: no end within 4s", "^FAIL"+pkg+"deaf"+seconds,
+		`^\?   `+pkg+`none\t\[no test files\]$`,
+		"^ok  "+pkg+"pass"+seconds, "^FAIL$",
+	)
+}
+
+func TestKernelPanicIsNoPass(t *testing.T) {
+	needMachine(t)
+	out, code := guest(t, "test", "--where=qemu", fixtures+"pass", fixtures+"crash", fixtures+"idle")
+	if code != exitNoGuest {
+		t.Errorf("exit code %d, want %d", code, exitNoGuest)
+	}
+	wantLines(t, out, `^ok  \t.*/pass\t`, "crash_test.go:.*: about to take the kernel down", `^FAIL\t.*/crash \[guest ended\]$`,
+		`^FAIL\t.*/idle \[not run\]$`, "^FAIL$", "guest: kernel panic in the guest: sysrq triggered crash", "sysrq_handle_crash")
+}
+
+func TestNoBootIsNoPass(t *testing.T) {
+	needMachine(t)
+	out, code := guest(t, "test", "--where=qemu", "--append=rdinit=/nosuch", fixtures+"pass")
+	if code != exitNoGuest {
+		t.Errorf("exit code %d, want %d", code, exitNoGuest)
+	}
+	wantLines(t, out, `^FAIL\t.*/pass \[not run\]$`, "^FAIL$", "guest: kernel panic in the guest: VFS: Unable to mount root fs", "end of the guest's console")
+}
+
+func TestBootThatHangsIsNoPass(t *testing.T) {
+	needMachine(t)
+	out, code := guest(t, "run", "--where=qemu", "--append=rdinit=/nosuch panic=0", "--boot-limit=4s", "--", "true")
+	if code != exitTimeout {
+		t.Errorf("exit code %d, want %d", code, exitTimeout)
+	}
+	wantLines(t, out, "guest: .*the guest did not boot within 4s")
+}
+
+func TestGuestThatHangsIsNoPass(t *testing.T) {
+	needMachine(t)
+	out, code := guest(t, "run", "--where=qemu", "--limit=5s", "--", "sleep", "1000")
+	if code != exitTimeout {
+		t.Errorf("exit code %d, want %d", code, exitTimeout)
+	}
+	wantLines(t, out, "guest: the guest did not end within 5s")
+}
