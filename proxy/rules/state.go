@@ -1,0 +1,117 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// State is what the kernel of node n must look like to serve table t in mode ipvs: sorted, without
+// duplicates, and the same bytes for the same arguments.
+func State(t sources.Table, n kernel.Node, c Config) kernel.State {
+	l := newListing(t, n, c)
+	for i := range t.Services {
+		l.service(i)
+	}
+	l.order()
+
+	s := kernel.State{
+		Links:    []kernel.Link{{Name: c.Names.Device, Type: "dummy"}},
+		Virtuals: l.virtuals(),
+		Reals:    l.reals(),
+		Addrs:    l.addrs(),
+		Policy:   l.policy(),
+	}
+	s.Sysctls = sysctls(n, c, l.serves(kernel.IPv6))
+	filled := l.sets(&s)
+	for _, f := range c.families() {
+		s.Chains = append(s.Chains, (&scope{family: f, config: c, node: n, filled: filled}).chains(l)...)
+	}
+	s.Sort()
+	return s
+}
+
+// families are those the host has.
+func (c Config) families() []kernel.Family {
+	if c.IPv6 {
+		return []kernel.Family{kernel.IPv4, kernel.IPv6}
+	}
+	return []kernel.Family{kernel.IPv4}
+}
+
+// virtuals are the virtual servers, one for each front.
+func (l *listing) virtuals() []kernel.Virtual {
+	virtuals := make([]kernel.Virtual, len(l.fronts))
+	for i, f := range l.fronts {
+		s := &l.table.Services[f.service]
+		v := kernel.Virtual{
+			Key:       f.key,
+			Scheduler: cmp.Or(s.Scheduler, l.config.Scheduler, "rr"),
+			Netmask:   uint8(f.key.Family().Bits()),
+		}
+		if s.Affinity == sources.AffinityClientIP {
+			v.Flags |= kernel.FlagPersistent
+			v.Timeout = uint32(s.AffinityTimeout / time.Second)
+		}
+		// Without it mh hashes the client's address alone, and all of one client's connections meet in
+		// one real server.
+		if v.Scheduler == "mh" {
+			v.Flags |= kernel.FlagSched2
+		}
+		virtuals[i] = v
+	}
+	return virtuals
+}
+
+// reals are the real servers, in the order of their virtual servers.
+func (l *listing) reals() []kernel.Real {
+	n := 0
+	for _, f := range l.fronts {
+		n += f.backends.len()
+	}
+	reals := make([]kernel.Real, 0, n)
+	for _, f := range l.fronts {
+		for _, b := range l.backends[f.backends.from:f.backends.to] {
+			reals = append(reals, kernel.Real{
+				Key:     kernel.RealKey{Virtual: f.key, Addr: b.addr},
+				Weight:  b.weight,
+				Forward: kernel.Masquerade,
+			})
+		}
+	}
+	return reals
+}
+
+// addrs are the VIPs to bind.
+func (l *listing) addrs() []kernel.Addr {
+	var addrs []kernel.Addr
+	for _, f := range l.fronts {
+		if f.traits&bound == 0 {
+			continue
+		}
+		if n := len(addrs); n > 0 && addrs[n-1].Addr == f.key.Addr.Addr() {
+			continue // another port of the same VIP
+		}
+		addrs = append(addrs, kernel.Addr{Addr: f.key.Addr.Addr(), Link: l.config.Names.Device})
+	}
+	return addrs
+}
+
+// policy is what the configuration and the services let Diff do.
+func (l *listing) policy() kernel.Policy {
+	p := kernel.Policy{
+		Hold:          l.config.Hold,
+		DeleteUnknown: l.config.DeleteUnknown,
+		ExcludeCIDRs:  slices.Clone(l.config.ExcludeCIDRs),
+		DrainTimeout:  l.config.DrainTimeout,
+	}
+	for _, f := range l.fronts {
+		if d := l.table.Services[f.service].DrainTimeout; d != nil {
+			p.Drains = append(p.Drains, kernel.VirtualDrain{Virtual: f.key, Timeout: *d})
+		}
+	}
+	return p
+}

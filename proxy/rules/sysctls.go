@@ -1,0 +1,55 @@
+package rules
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// sysctls are the kernel parameters that serving needs. route_localnet is not among them, ever: it would
+// open the host's loopback to its neighbours.
+func sysctls(n kernel.Node, c Config, servesIPv6 bool) []kernel.Sysctl {
+	s := []kernel.Sysctl{
+		// Without vs.conntrack MASQUERADE is silently not applied to what IPVS has balanced.
+		{Name: "net.ipv4.vs.conntrack", Value: "1"},
+		// Without expire_nodest_conn a UDP flow to a real server that is gone is a black hole.
+		{Name: "net.ipv4.vs.expire_nodest_conn", Value: "1"},
+		// Without expire_quiescent_template persistence keeps a client with a real server that drains.
+		{Name: "net.ipv4.vs.expire_quiescent_template", Value: "1"},
+		{Name: "net.ipv4.ip_forward", Value: "1"},
+	}
+	if servesIPv6 {
+		s = append(s, kernel.Sysctl{Name: "net.ipv6.conf.all.forwarding", Value: "1"})
+	}
+	// In between, a client that reuses a port early waits a second for its connection; before 4.1 there
+	// was no such parameter, and from 5.9 on the default is right.
+	if !n.Release.Before(4, 1) && n.Release.Before(5, 9) {
+		s = append(s, kernel.Sysctl{Name: "net.ipv4.vs.conn_reuse_mode", Value: "0"})
+	}
+	if c.StrictARP {
+		s = append(s,
+			kernel.Sysctl{Name: "net.ipv4.conf.all.arp_ignore", Value: "1"},
+			kernel.Sysctl{Name: "net.ipv4.conf.all.arp_announce", Value: "2"})
+	}
+	return append(s, c.Conntrack.sysctls()...)
+}
+
+func (c Conntrack) sysctls() []kernel.Sysctl {
+	var s []kernel.Sysctl
+	set := func(name string, value uint64) {
+		if value != 0 {
+			s = append(s, kernel.Sysctl{Name: "net.netfilter.nf_conntrack_" + name, Value: strconv.FormatUint(value, 10)})
+		}
+	}
+	set("max", uint64(c.Max))
+	set("buckets", uint64(c.Buckets))
+	set("tcp_timeout_established", uint64(c.TCPEstablished/time.Second))
+	set("tcp_timeout_close_wait", uint64(c.TCPCloseWait/time.Second))
+	set("udp_timeout", uint64(c.UDP/time.Second))
+	set("udp_timeout_stream", uint64(c.UDPStream/time.Second))
+	if c.TCPBeLiberal {
+		set("tcp_be_liberal", 1)
+	}
+	return s
+}
