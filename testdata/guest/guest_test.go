@@ -151,6 +151,42 @@ func TestBootThatHangsIsNoPass(t *testing.T) {
 	wantLines(t, out, "guest: .*the guest did not boot within 4s")
 }
 
+// go test's own way in: the binary is below its build folder, and it asks for a
+// file that must come home.
+func TestGoTestExec(t *testing.T) {
+	needMachine(t)
+	profile := filepath.Join(t.TempDir(), "cover")
+	out, err := goTool(t.Context(), "test", "-count=1", "-v", "-exec", built+" run --where=qemu --", "-coverprofile="+profile, fixtures+"pass").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	wantLines(t, string(out), "^--- PASS: TestPass", `^ok  \t.*/pass\t`)
+	if b, err := os.ReadFile(profile); err != nil || !strings.HasPrefix(string(b), "mode: set\n") {
+		t.Errorf("profile: %q, %v", b, err)
+	}
+}
+
+func TestNativeNamespaces(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("new namespaces need root")
+	}
+	t.Parallel()
+	here, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const script = `set -ex; test "$SVCPROXY_GUEST" = 1; ip link show lo | grep LOWER_UP; test "$(readlink /proc/self/ns/net)" != "$1"; exit 33`
+	if out, code := guest(t, "run", "--where=native", "--", "sh", "-c", script, "sh", here); code != 33 {
+		t.Errorf("exit code %d, want the command's 33:\n%s", code, out)
+	}
+	if _, code := guest(t, "run", "--where=native", "--", "sh", "-c", "kill -TERM $$"); code != 128+15 {
+		t.Errorf("exit code %d of a command ended by SIGTERM, want 143", code)
+	}
+	if out, code := guest(t, "run", "--where=native", "--limit=100ms", "--", "sleep", "1000"); code != exitTimeout {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitTimeout, out)
+	}
+}
+
 func TestGuestThatHangsIsNoPass(t *testing.T) {
 	needMachine(t)
 	out, code := guest(t, "run", "--where=qemu", "--limit=5s", "--", "sleep", "1000")
