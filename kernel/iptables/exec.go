@@ -1,0 +1,85 @@
+package iptables
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// timeout bounds one run of a tool. iptables-restore takes 1.5 to 10 ms, 75 in
+// an emulated guest; what lasts this long waits for something that will not come.
+const timeout = 30 * time.Second
+
+// lockWait is how many seconds iptables-restore waits for another program's
+// hold on /run/xtables.lock: less than timeout, so that it can say so itself.
+const lockWait = 10
+
+// Run runs argv with stdin as its standard input and gives its standard output.
+// A tool that is not installed is an exec.ErrNotFound, one that failed an
+// *ExitError.
+type Run func(ctx context.Context, stdin string, argv ...string) (stdout string, err error)
+
+// ExitError is a tool that ran and failed.
+type ExitError struct {
+	Argv   []string
+	Code   int
+	Stderr string
+}
+
+// Error is the command, its exit status and what it said, in one line.
+func (e *ExitError) Error() string {
+	var said []string
+	for line := range strings.Lines(e.Stderr) {
+		line = strings.TrimSuffix(strings.TrimSpace(line), ":")
+		if line != "" && !strings.HasPrefix(line, "Try `") && !strings.HasPrefix(line, "#") {
+			said = append(said, line)
+		}
+	}
+	return fmt.Sprintf("%s: exit status %d: %s", strings.Join(e.Argv, " "), e.Code, strings.Join(said, ": "))
+}
+
+// run is Run for the real tools.
+func run(ctx context.Context, stdin string, argv ...string) (string, error) {
+	path, err := find(argv[0])
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, argv[1:]...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	// A child of the tool (modprobe) must not hold the pipes open for ever.
+	cmd.WaitDelay = time.Second
+	err = cmd.Run()
+	switch exit := (*exec.ExitError)(nil); {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("%s: ended after no answer: %w", strings.Join(argv, " "), context.Cause(ctx))
+	case errors.As(err, &exit):
+		return "", &ExitError{Argv: argv, Code: exit.ExitCode(), Stderr: stderr.String()}
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+	}
+	return stdout.String(), nil
+}
+
+// find looks for a tool in PATH and where root's PATH would have it.
+func find(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}

@@ -1,0 +1,217 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// still is a stamp that a test moves.
+type still struct{ id string }
+
+func (s *still) read() (string, []string, error) { return s.id, tables, nil }
+func (s *still) Close() error                    { return nil }
+
+// fake makes IPv4 Tables over a fake Run, without a kernel.
+func fake(r Run) (*Tables, *still) {
+	s := &still{id: "1"}
+	tool := Tool{Name: "iptables", Version: "1.8.9", NFT: true}
+	return &Tables{run: r, families: []*family{{Family: kernel.IPv4, tool: tool, stamp: s}}}, s
+}
+
+const emptySave = "*nat\nCOMMIT\n"
+
+func TestProbe(t *testing.T) {
+	for _, test := range []struct{ out, want string }{
+		{"iptables v1.8.9 (nf_tables)\n", "iptables 1.8.9 (nf_tables)"},
+		{"iptables v1.8.7 (legacy)\n", "iptables 1.8.7 (legacy)"},
+		{"iptables v1.6.2\n", "iptables 1.6.2 (legacy)"},
+		{"iptables v1.10 (nf_tables)\n", "iptables 1.10.0 (nf_tables)"},
+		{"iptables v2.0.1-rc1 (nf_tables)\n", "iptables 2.0.1 (nf_tables)"},
+		{"iptables v1.6.1\n", "iptables is 1.6.1, which cannot wait for the xtables lock: 1.6.2 is needed"},
+		{"hello\n", `probing iptables: "hello\n" is not a version`},
+	} {
+		tool, err := parseVersion("iptables", test.out)
+		got := tool.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%q: got %q, want %q", test.out, got, test.want)
+		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	_, err := Open(t.Context(), Options{Run: func(ctx context.Context, _ string, argv ...string) (string, error) {
+		return run(ctx, "", "svcproxy-test-no-such-"+argv[0])
+	}})
+	var missing *MissingError
+	if !errors.As(err, &missing) || missing.Hint != "apt-get install iptables" {
+		t.Fatalf("got %v, want a MissingError with the package", err)
+	}
+}
+
+// A tool that hangs is ended, and what it did is not known.
+func TestHang(t *testing.T) {
+	tt, _ := fake(func(ctx context.Context, stdin string, argv ...string) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		return run(ctx, stdin, "sleep", "60")
+	})
+	start := time.Now()
+	errs := tt.Apply(t.Context(), []kernel.Op{{Object: kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SERVICES"}}})
+	if !errors.Is(errs[0], context.DeadlineExceeded) || !errors.Is(errs[0], kernel.ErrUnknownOutcome) {
+		t.Errorf("Apply: %v", errs[0])
+	}
+	if _, err := tt.Read(t.Context(), kernel.DefaultNames); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Read: %v", err)
+	}
+	if d := time.Since(start); d > 10*time.Second {
+		t.Errorf("took %v", d)
+	}
+}
+
+// The tool runs without a shell, in the C locale, with a given standard input.
+func TestRun(t *testing.T) {
+	out, err := run(t.Context(), "in", "sh", "-c", "cat; echo \" $LC_ALL $1\"", "sh", "a b;c")
+	if err != nil || out != "in C a b;c\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+	_, err = run(t.Context(), "", "sh", "-c", "echo 'line 3 failed' >&2; exit 4")
+	var exit *ExitError
+	if !errors.As(err, &exit) || exit.Code != 4 || !strings.HasSuffix(err.Error(), "exit status 4: line 3 failed") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := run(t.Context(), "", "svcproxy-test-no-such"); !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// chain is an op that adds a chain of one rule to a table.
+func chain(table, name string) kernel.Op {
+	return kernel.Op{Object: kernel.Chain{Family: kernel.IPv4, Table: table, Name: name, Rules: "-j RETURN"}}
+}
+
+// Which op has which error, by what iptables-restore says. The input is
+//
+//	1 *nat, 2 :KUBE-SERVICES, 3 :KUBE-MARK-MASQ, 4 and 5 their rules, 6 COMMIT,
+//	7 *filter, 8 :KUBE-FORWARD, 9 its rule, 10 COMMIT
+func TestBlame(t *testing.T) {
+	const ok, tool, rest, unknown = "", "exit status", "not carried out", "outcome unknown"
+	for _, test := range []struct {
+		stderr string
+		want   [3]string
+	}{
+		{"iptables-restore: line 4 failed", [3]string{tool, rest, rest}},
+		{"v1.8.9 (nf_tables): unknown option\nError occurred at line: 5\nTry `x -h'", [3]string{rest, tool, rest}},
+		{"v1.8.9 (nf_tables): \nline 9: RULE_APPEND failed (Invalid argument): rule in chain KUBE-FORWARD", [3]string{ok, ok, tool}},
+		{"iptables-restore: line 6 failed", [3]string{tool, tool, rest}}, // COMMIT
+		{"iptables-restore: line 10 failed", [3]string{ok, ok, tool}},
+		{"iptables-restore: line 99 failed", [3]string{unknown, unknown, unknown}},
+		{"out of memory", [3]string{unknown, unknown, unknown}},
+	} {
+		tt, _ := fake(func(_ context.Context, _ string, argv ...string) (string, error) {
+			return "", &ExitError{Argv: argv, Code: 1, Stderr: test.stderr}
+		})
+		errs := tt.Apply(t.Context(), []kernel.Op{chain("nat", "KUBE-SERVICES"), chain("nat", "KUBE-MARK-MASQ"), chain("filter", "KUBE-FORWARD")})
+		for i, want := range test.want {
+			got := ""
+			if errs[i] != nil {
+				got = errs[i].Error()
+			}
+			if want == ok && got != "" || !strings.Contains(got, want) || want == tool && strings.Contains(got, rest) {
+				t.Errorf("%q: op %d has %q, want %q", test.stderr, i, got, want)
+			}
+		}
+		if s := tt.Stats(); s.Writers != 1 {
+			t.Errorf("%q: %d writers ran", test.stderr, s.Writers)
+		}
+	}
+}
+
+func TestUnfit(t *testing.T) {
+	tt, _ := fake(func(context.Context, string, ...string) (string, error) {
+		t.Error("a tool ran")
+		return "", nil
+	})
+	errs := tt.Apply(t.Context(), []kernel.Op{
+		{Object: kernel.Set{Name: "KUBE-CLUSTER-IP"}},
+		{Object: kernel.Chain{Family: kernel.IPv4, Table: "mangle", Name: "KUBE-SERVICES"}},
+		{Object: kernel.Chain{Family: kernel.IPv6, Table: "nat", Name: "KUBE-SERVICES"}},
+	})
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("op %d was carried out", i)
+		}
+	}
+	var missing *MissingError
+	if !errors.As(errs[2], &missing) {
+		t.Errorf("no IPv6: %v", errs[2])
+	}
+}
+
+// Nothing runs while the kernel says that no rule changed, but after a write,
+// with other names, or when told to.
+func TestCache(t *testing.T) {
+	tt, s := fake(func(_ context.Context, _ string, argv ...string) (string, error) {
+		if strings.HasSuffix(argv[0], "-restore") {
+			return "", nil
+		}
+		return "*" + argv[2] + "\nCOMMIT\n", nil
+	})
+	names := kernel.DefaultNames
+	for _, step := range []struct {
+		name  string
+		do    func()
+		execs uint64
+	}{
+		{"first", func() {}, 2},
+		{"idle", func() {}, 0},
+		{"a rule changed", func() { s.id = "2" }, 2},
+		{"other names", func() { names.Prefix = "LB" }, 2},
+		{"after a write", func() { tt.Apply(t.Context(), []kernel.Op{chain("nat", "LB-SERVICES")}) }, 2},
+		{"told to", tt.Forget, 2},
+		{"idle again", func() {}, 0},
+	} {
+		step.do()
+		before := tt.Stats().Readers
+		if _, err := tt.Read(t.Context(), names); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if n := tt.Stats().Readers - before; n != step.execs {
+			t.Errorf("%s: %d execs, want %d", step.name, n, step.execs)
+		}
+	}
+}
+
+// Rules that change under a reading are read again, and a reading that never
+// was one state is not kept.
+func TestMoving(t *testing.T) {
+	var s *still
+	move := 1 // readings that are disturbed
+	tt, s := fake(func(context.Context, string, ...string) (string, error) {
+		if move > 0 {
+			s.id += "."
+			move--
+		}
+		return emptySave, nil
+	})
+	if _, err := tt.Read(t.Context(), kernel.DefaultNames); err != nil || tt.Stats().Readers != 4 {
+		t.Errorf("disturbed once: %d execs, %v; want 4", tt.Stats().Readers, err)
+	}
+	move = 100
+	tt.Forget()
+	if _, err := tt.Read(t.Context(), kernel.DefaultNames); err != nil || tt.Stats().Readers != 4+2*tries {
+		t.Errorf("disturbed always: %d execs, %v", tt.Stats().Readers, err)
+	}
+	move = 0
+	if _, err := tt.Read(t.Context(), kernel.DefaultNames); err != nil || tt.Stats().Readers != 4+2*tries+2 {
+		t.Errorf("quiet again: %d execs, %v", tt.Stats().Readers, err)
+	}
+}

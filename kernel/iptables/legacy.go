@@ -1,0 +1,150 @@
+package iptables
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// legacyStamp is a hash of the legacy tables as the kernel gives them, counters
+// left out.
+type legacyStamp struct {
+	fd     int
+	layout layout
+}
+
+// layout is where things are in a family's struct ipt_entry or ip6t_entry, and
+// how to ask for it.
+type layout struct {
+	domain, level int
+	names         string // the file that lists the tables there are
+	next          int    // offset of next_offset, 16 bits
+	counters      int    // offset of struct xt_counters
+	size          int    // of the entry without its matches
+}
+
+// Offsets from linux/netfilter_ipv4/ip_tables.h and ip6_tables.h on 64-bit
+// machines: struct ipt_ip has 84 bytes, struct ip6t_ip6 136; then nfcache,
+// target_offset, next_offset, comefrom and, aligned to 8, the counters.
+var layouts = map[kernel.Family]layout{
+	kernel.IPv4: {
+		domain: unix.AF_INET, level: unix.SOL_IP, names: "/proc/thread-self/net/ip_tables_names",
+		next: 90, counters: 96, size: 112,
+	},
+	kernel.IPv6: {
+		domain: unix.AF_INET6, level: unix.SOL_IPV6, names: "/proc/thread-self/net/ip6_tables_names",
+		next: 142, counters: 152, size: 168,
+	},
+}
+
+const (
+	countersSize = 16 // struct xt_counters: packets and bytes
+
+	// IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES, the same numbers for IPv6.
+	soGetInfo    = 64
+	soGetEntries = 65
+
+	infoSize  = 84 // struct ipt_getinfo; its last 32 bits are the size of the entries
+	nameSize  = 32 // XT_TABLE_MAXNAMELEN
+	entriesAt = 40 // struct ipt_get_entries: name, size, entries aligned to 8
+)
+
+func newLegacyStamp(f kernel.Family) (*legacyStamp, error) {
+	l := layouts[f]
+	fd, err := unix.Socket(l.domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		return nil, fmt.Errorf("raw socket: %w", err)
+	}
+	return &legacyStamp{fd: fd, layout: l}, nil
+}
+
+func (s *legacyStamp) Close() error { return unix.Close(s.fd) }
+
+func (s *legacyStamp) read() (string, []string, error) {
+	// Asking for a table that nobody uses would create it, with its hooks.
+	list, err := os.ReadFile(s.layout.names)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", nil, fmt.Errorf("tables in use: %w", err)
+	}
+	inUse := strings.Fields(string(list))
+	var present []string
+	h := sha256.New()
+	for _, table := range tables {
+		if !slices.Contains(inUse, table) {
+			continue
+		}
+		present = append(present, table)
+		entries, err := s.entries(table)
+		if err == nil {
+			err = s.layout.clearCounters(entries)
+		}
+		if err != nil {
+			return "", nil, fmt.Errorf("entries of table %s: %w", table, err)
+		}
+		fmt.Fprintf(h, "%s %d ", table, len(entries))
+		h.Write(entries)
+	}
+	return string(h.Sum(nil)), present, nil
+}
+
+// entries gives the table's rules as the kernel keeps them.
+func (s *legacyStamp) entries(table string) ([]byte, error) {
+	for try := 1; ; try++ {
+		info := make([]byte, infoSize)
+		copy(info[:nameSize-1], table)
+		if err := getsockopt(s.fd, s.layout.level, soGetInfo, info); err != nil {
+			return nil, err
+		}
+		size := binary.NativeEndian.Uint32(info[infoSize-4:])
+		buf := make([]byte, entriesAt+int(size))
+		copy(buf[:nameSize-1], table)
+		binary.NativeEndian.PutUint32(buf[nameSize:], size)
+		err := getsockopt(s.fd, s.layout.level, soGetEntries, buf)
+		if err == nil {
+			return buf[entriesAt:], nil
+		}
+		// EAGAIN: the table was replaced by one of another size.
+		if !errors.Is(err, unix.EAGAIN) || try == tries {
+			return nil, err
+		}
+	}
+}
+
+// clearCounters sets the counters of all entries to zero.
+func (l layout) clearCounters(entries []byte) error {
+	for rest := entries; len(rest) > 0; {
+		if len(rest) < l.size {
+			return fmt.Errorf("%d bytes left over", len(rest))
+		}
+		next := int(binary.NativeEndian.Uint16(rest[l.next:]))
+		if next < l.size || next > len(rest) {
+			return fmt.Errorf("an entry of %d bytes with %d left", next, len(rest))
+		}
+		copy(rest[l.counters:], zeroCounters)
+		rest = rest[next:]
+	}
+	return nil
+}
+
+var zeroCounters = bytes.Repeat([]byte{0}, countersSize)
+
+func getsockopt(fd, level, name int, buf []byte) error {
+	n := uint32(len(buf))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), uintptr(level), uintptr(name),
+		uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&n)), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package iptables
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// parseSave takes our chains and jumps out of what iptables-save printed. Each
+// rule is brought into one form, whichever release and back end printed it.
+func parseSave(text string, f kernel.Family, names kernel.Names) ([]kernel.Chain, error) {
+	p := saved{family: f, names: names, index: make(map[kernel.Chain]int)}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if err := p.line(line); err != nil {
+			return nil, fmt.Errorf("%q: %w", line, err)
+		}
+	}
+	if p.table != "" {
+		return nil, fmt.Errorf("table %s has no COMMIT: the output is cut off", p.table)
+	}
+	return p.chains, nil
+}
+
+// saved is what was found so far.
+type saved struct {
+	family kernel.Family
+	names  kernel.Names
+	table  string // we are inside, "" outside
+	chains []kernel.Chain
+	index  map[kernel.Chain]int // of chains, by the chain without its rules
+}
+
+func (p *saved) line(s string) error {
+	switch {
+	case s[0] == '*':
+		p.table = s[1:]
+	case p.table == "":
+		return fmt.Errorf("stands outside any table")
+	case s == "COMMIT":
+		p.table = ""
+	case s[0] == ':':
+		if name, _, _ := strings.Cut(s[1:], " "); p.names.OwnsChain(p.table, name) {
+			p.chain(name)
+		}
+	default:
+		return p.rule(s)
+	}
+	return nil
+}
+
+// chain finds or makes the chain of this name in the current table.
+func (p *saved) chain(name string) *kernel.Chain {
+	c := kernel.Chain{Family: p.family, Table: p.table, Name: name}
+	i, ok := p.index[c]
+	if !ok {
+		i = len(p.chains)
+		p.index[c] = i
+		p.chains = append(p.chains, c)
+	}
+	return &p.chains[i]
+}
+
+// rule takes in "-A CHAIN RULE" if it is of our chains or jumps to one.
+func (p *saved) rule(s string) error {
+	name, rule, err := cutRule(s)
+	if err != nil {
+		return err
+	}
+	ours := p.names.OwnsChain(p.table, name)
+	if !ours && !(kernel.Chain{Name: name}).BuiltIn() {
+		return nil
+	}
+	words, err := split(rule)
+	if err != nil {
+		return err
+	}
+	if !ours && !p.names.OwnsChain(p.table, target(words)) {
+		return nil
+	}
+	c := p.chain(name)
+	if c.Rules != "" {
+		c.Rules += "\n"
+	}
+	c.Rules += canonical(words)
+	return nil
+}
+
+// cutRule takes "-A CHAIN RULE" apart, with counters in front or without.
+func cutRule(line string) (chain, rule string, err error) {
+	rest := line
+	if line[0] == '[' {
+		_, rest, _ = strings.Cut(line, "] ")
+	}
+	rest, ok := strings.CutPrefix(rest, "-A ")
+	chain, rule, _ = strings.Cut(rest, " ")
+	if !ok || chain == "" {
+		return "", "", fmt.Errorf("want -A CHAIN RULE")
+	}
+	return chain, rule, nil
+}
+
+// word is one word of a rule: what it means and whether it stood in quotes.
+type word struct {
+	text   string
+	quoted bool
+}
+
+// split takes a rule apart into words, quotes and backslashes resolved.
+func split(rule string) ([]word, error) {
+	var words []word
+	for rest := strings.TrimLeft(rule, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
+		if rest[0] != '"' {
+			var w string
+			w, rest, _ = strings.Cut(rest, " ")
+			words = append(words, word{text: w})
+			continue
+		}
+		text, n, err := unquote(rest)
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, word{text, true})
+		rest = rest[n:]
+	}
+	return words, nil
+}
+
+// unquote reads the quoted word that s begins with and gives its length in s.
+func unquote(s string) (text string, n int, err error) {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '"' && i+1 < len(s) && s[i+1] != ' ':
+			return "", 0, fmt.Errorf("text stands right behind a closing quote")
+		case s[i] == '"':
+			return b.String(), i + 1, nil
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return "", 0, fmt.Errorf("a quote is not closed")
+}
+
+// target is the chain or target a rule ends in, "" if it has none.
+func target(words []word) string {
+	for i := 0; i+1 < len(words); i++ {
+		switch words[i] {
+		case word{text: "--comment"}:
+			i++ // whatever it says
+		case word{text: "-j"}, word{text: "-g"}:
+			return words[i+1].text
+		}
+	}
+	return ""
+}
+
+// protocols are names for what some releases print as a number, or as an alias.
+var protocols = map[string]string{
+	"1": "icmp", "6": "tcp", "17": "udp", "58": "ipv6-icmp", "132": "sctp", "icmpv6": "ipv6-icmp",
+}
+
+// canonical puts words back together in the form of iptables-save 1.8: quotes
+// only where they are needed, protocols by name.
+func canonical(words []word) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+			if name := protocols[w.text]; name != "" && words[i-1].text == "-p" {
+				w.text = name
+			}
+		}
+		if w.quoted {
+			w.text = quote(w.text)
+		}
+		b.WriteString(w.text)
+	}
+	return b.String()
+}
+
+// quote writes text as iptables does (xtables_save_string): plain if it is one
+// word of letters, digits, - and _.
+func quote(text string) string {
+	plain := func(c rune) bool {
+		return c == '-' || c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+	}
+	if text != "" && strings.TrimFunc(text, plain) == "" {
+		return text
+	}
+	return `"` + escape.Replace(text) + `"`
+}
+
+var escape = strings.NewReplacer(`"`, `\"`, `\`, `\\`, `'`, `\'`)

@@ -1,0 +1,77 @@
+package iptables
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// tables are those that we have chains in, in the order they are written.
+var tables = []string{"nat", "filter"}
+
+// tries is how often tables are read that change meanwhile. What a third reading
+// in a row finds changed is given as it is: the next round reads again.
+const tries = 3
+
+// Read gives our chains with their rules, and of the built-in chains those
+// rules that jump to one of ours, in kernel.State's order. It runs nothing when
+// no rule of the family was changed, by anybody, since the last Read.
+func (t *Tables) Read(ctx context.Context, names kernel.Names) ([]kernel.Chain, error) {
+	var s kernel.State
+	for _, f := range t.families {
+		if err := t.read(ctx, f, names); err != nil {
+			return nil, fmt.Errorf("reading %s rules: %w", f.Family, err)
+		}
+		s.Chains = append(s.Chains, f.last...)
+	}
+	return s.Chains, nil
+}
+
+func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error {
+	id, present, err := f.stamp.read()
+	if err != nil {
+		return err
+	}
+	if f.cached && f.lastID == id && f.lastName == names {
+		return nil
+	}
+	f.cached = false
+	for try := 1; ; try++ {
+		chains, err := t.save(ctx, f, names, present)
+		if err != nil {
+			return err
+		}
+		before := id
+		if id, present, err = f.stamp.read(); err != nil {
+			return err
+		}
+		if id == before || try == tries {
+			f.last, f.lastID, f.lastName, f.cached = chains, id, names, id == before
+			return nil
+		}
+	}
+}
+
+// save reads the tables that are present.
+func (t *Tables) save(ctx context.Context, f *family, names kernel.Names, present []string) ([]kernel.Chain, error) {
+	var s kernel.State
+	for _, table := range tables {
+		if !slices.Contains(present, table) {
+			continue
+		}
+		t.readers.Add(1)
+		out, err := t.run(ctx, "", f.tool.Name+"-save", "-t", table)
+		if err != nil {
+			return nil, err
+		}
+		chains, err := parseSave(out, f.Family, names)
+		if err != nil {
+			return nil, fmt.Errorf("%s-save -t %s: %w", f.tool.Name, table, err)
+		}
+		s.Chains = append(s.Chains, chains...)
+	}
+	s.Sort()
+	return s.Chains, nil
+}

@@ -1,0 +1,48 @@
+package iptables
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// Each file of testdata/restore says what is there, what is wanted, and the
+// input iptables-restore gets to bring the one to the other.
+func TestRestoreInput(t *testing.T) {
+	files, err := filepath.Glob("testdata/restore/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts := make(map[string]string)
+			for _, f := range a.Files {
+				parts[f.Name] = string(f.Data)
+			}
+			ops := kernel.Diff(state(t, parts["want"]).State, state(t, parts["have"])).Ops
+			in := write(sections(kernel.IPv4, ops), ops, nil)
+			if got := in.text.String(); got != parts["input"] {
+				t.Errorf("got\n%swant\n%s", got, parts["input"])
+			}
+			if other := sections(kernel.IPv6, ops); other != nil {
+				t.Errorf("IPv6 has %v to do", other)
+			}
+		})
+	}
+}
+
+func state(t *testing.T, text string) kernel.Observed {
+	t.Helper()
+	o, err := kernel.ParseObserved(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}

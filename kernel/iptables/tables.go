@@ -1,0 +1,104 @@
+package iptables
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// Tables are the iptables of one network namespace. One goroutine at a time may
+// use them; only Stats may be called from any.
+type Tables struct {
+	run      Run
+	families []*family
+
+	readers, writers atomic.Uint64
+}
+
+// family is one family's tables and the last reading of them.
+type family struct {
+	kernel.Family
+	tool  Tool
+	stamp stamp
+
+	last     []kernel.Chain // valid while cached
+	lastID   string
+	lastName kernel.Names
+	cached   bool
+}
+
+// Stats counts the tools that were run since Open.
+type Stats struct {
+	Readers uint64 // iptables-save, and --version at Open
+	Writers uint64 // iptables-restore
+}
+
+// Options of Open. The zero is right for everything but tests.
+type Options struct {
+	Run    Run        // nil: run the tools
+	Dialer *nl.Dialer // nil: plain netlink sockets
+}
+
+// Open probes iptables and ip6tables for the network namespace of the calling
+// thread. Where one cannot be used the error is a *MissingError.
+func Open(ctx context.Context, o Options) (*Tables, error) {
+	t := &Tables{run: o.Run}
+	if t.run == nil {
+		t.run = run
+	}
+	families := []kernel.Family{kernel.IPv4}
+	if hasIPv6() {
+		families = append(families, kernel.IPv6)
+	}
+	for _, f := range families {
+		t.readers.Add(1)
+		tool, err := probe(ctx, t.run, f)
+		if err != nil {
+			t.Close()
+			return nil, err
+		}
+		s, err := newStamp(f, tool, o.Dialer)
+		if err != nil {
+			t.Close()
+			return nil, fmt.Errorf("opening %s: %w", tool, err)
+		}
+		t.families = append(t.families, &family{Family: f, tool: tool, stamp: s})
+	}
+	return t, nil
+}
+
+// Close releases the sockets.
+func (t *Tables) Close() error {
+	var first error
+	for _, f := range t.families {
+		if err := f.stamp.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Tools are what was found at Open, IPv4 first; IPv6 is left out where the
+// kernel has none.
+func (t *Tables) Tools() []Tool {
+	tools := make([]Tool, len(t.families))
+	for i, f := range t.families {
+		tools[i] = f.tool
+	}
+	return tools
+}
+
+// Stats may be called at any time from any goroutine.
+func (t *Tables) Stats() Stats {
+	return Stats{Readers: t.readers.Load(), Writers: t.writers.Load()}
+}
+
+// Forget makes the next Read run iptables-save whatever the kernel says.
+func (t *Tables) Forget() {
+	for _, f := range t.families {
+		f.cached = false
+	}
+}
