@@ -83,7 +83,7 @@ func (s *scope) byFamily(v4, v6 string) string {
 	return v4
 }
 
-// setComments are kube-proxy's.
+// setComments are kube-proxy's, with the quotes as iptables-save has them.
 var setComments = map[kernel.SetName]string{
 	kernel.LoopBack:               "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose",
 	kernel.ClusterIP:              "Kubernetes service cluster ip + port for masquerade purpose",
@@ -98,7 +98,7 @@ var setComments = map[kernel.SetName]string{
 	kernel.NodePortLocalTCP:       "Kubernetes nodeport TCP port with externalTrafficPolicy=local",
 	kernel.NodePortUDP:            "Kubernetes nodeport UDP port for masquerade purpose",
 	kernel.NodePortLocalUDP:       "Kubernetes nodeport UDP port with externalTrafficPolicy=local",
-	kernel.NodePortSCTP:           "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'",
-	kernel.NodePortLocalSCTP:      "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type 'hash ip:port'",
+	kernel.NodePortSCTP:           "Kubernetes nodeport SCTP port for masquerade purpose with type \\'hash ip:port\\'",
+	kernel.NodePortLocalSCTP:      "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type \\'hash ip:port\\'",
 	kernel.HealthCheckNodePort:    "Kubernetes health check node port",
 }
