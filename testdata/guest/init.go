@@ -162,8 +162,8 @@ func prepare(j job) error {
 		return err
 	}
 	os.Setenv("PATH", systemPath)
-	// nf_conntrack's checksum library asks for crc32c when it is inserted, and
-	// finds none when that comes by request_module from within.
+	// libcrc32c, which nf_conntrack needs, asks for a crc32c while it is itself
+	// being inserted. One that is there spares it a modprobe within a modprobe.
 	for _, m := range append([]string{"crc32c_generic"}, j.Load...) {
 		if out, err := exec.Command("modprobe", strings.Split(m, " ")...).CombinedOutput(); err != nil {
 			return fmt.Errorf("modprobe %s: %w: %s", m, err, out)
