@@ -249,7 +249,7 @@ func (v *validation) warnUnmasqueraded(t Table) {
 	}
 	others := ""
 	if n > 1 {
-		others = fmt.Sprintf(" (and %d more services)", n-1)
+		others = fmt.Sprintf(" (here and in %d more)", n-1)
 	}
 	v.warn(first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their replies must be routed back through this node", others)
 }

@@ -54,7 +54,7 @@ func (d *decoder) parse(data []byte, ours func(key string) bool) (node, bool) {
 		for r, size := utf8.DecodeRune(data); r != utf8.RuneError || size > 1; r, size = utf8.DecodeRune(data[good:]) {
 			good += size
 		}
-		d.refuse(lineOf(data, good), "not UTF-8: TOML files must be")
+		d.refuse(lineOf(string(data), good), "not UTF-8: TOML files must be")
 		return node{}, false
 	}
 
@@ -75,27 +75,28 @@ func (d *decoder) parse(data []byte, ours func(key string) bool) (node, bool) {
 
 	var tree map[string]any
 	if _, err := toml.Decode(text, &tree); err != nil {
-		d.syntax(err)
+		d.syntax(text, err)
 		return node{}, false
 	}
 	return node{"", places, tree}, true
 }
 
 // syntax refuses what the library could not read, in one line.
-func (d *decoder) syntax(err error) {
+func (d *decoder) syntax(text string, err error) {
 	var pe toml.ParseError
 	if !errors.As(err, &pe) {
 		d.refuse(node{}, "not TOML: %v", err)
 		return
 	}
 	message := strings.TrimRight(pe.Message, ".\n")
-	d.refuse(node{at: &place{line: pe.Position.Line}}, "not TOML: %s", strings.Join(strings.Fields(message), " "))
+	// Its Line is one short where a line ends in CR and LF; its Start is right.
+	at := lineOf(text, min(max(pe.Position.Start, 0), len(text)))
+	d.refuse(at, "not TOML: %s", strings.Join(strings.Fields(message), " "))
 }
 
 // lineOf is a node at a byte of the text.
-func lineOf(data []byte, offset int) node {
-	line := 1 + strings.Count(string(data[:offset]), "\n")
-	return node{at: &place{line: line}}
+func lineOf(text string, offset int) node {
+	return node{at: &place{line: 1 + strings.Count(text[:offset], "\n")}}
 }
 
 // sorted puts problems in the order of the text: map order must not show.

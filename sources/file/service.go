@@ -23,7 +23,7 @@ type draft struct {
 func readServices(d *decoder, n node, into *sources.Table) {
 	services, ok := n.v.(map[string]any)
 	if !ok {
-		d.mistyped(n, "a table: write [services.NAME]")
+		d.mistyped(n, "a table, [services.NAME] for each service")
 		return
 	}
 	names := map[string]int{} // full name to line: "web" and "default/web" are one
@@ -122,10 +122,10 @@ var serviceFields = fields[draft]{
 		word(d, n, &s.InternalTrafficPolicy, sources.Cluster, sources.Local)
 	},
 	"sessionAffinity": func(d *decoder, n node, s *draft) {
-		// Kubernetes' word for none is "None".
-		if n.v == "None" {
+		if n.v == "None" { // Kubernetes' word for it
 			return
 		}
+		s.Affinity = sources.AffinityClientIP // until read: a bad word is one mistake, not two
 		word(d, n, &s.Affinity, sources.AffinityNone, sources.AffinityClientIP)
 	},
 	"sessionAffinityTimeout": func(d *decoder, n node, s *draft) {
