@@ -157,8 +157,16 @@ var chainNames = map[string][]ChainName{
 	"filter": {ChainForward, ChainProxyFirewall, ChainSourceRangesFirewall, ChainNodePort, ChainIPVSFilter, ChainIPVSOutFilter},
 }
 
-// Chain gives the full name of a chain: KUBE-SERVICES.
-func (n Names) Chain(c ChainName) string { return n.Prefix + "-" + string(c) }
+// maxChainName is XT_EXTENSION_MAXNAMELEN less its NUL: iptables refuses 29
+// characters, in both back ends (measured with 1.8.9).
+const maxChainName = 28
+
+// Chain gives the full name of a chain: KUBE-SERVICES. A prefix longer than
+// KUBE's can make one too long: it is cut, as names of sets are.
+func (n Names) Chain(c ChainName) string {
+	name := n.Prefix + "-" + string(c)
+	return name[:min(len(name), maxChainName)]
+}
 
 // OwnsChain says whether a chain of this name in this table is ours.
 func (n Names) OwnsChain(table, name string) bool {
