@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -84,4 +85,18 @@ type Release struct{ Major, Minor int }
 // Before says whether r is an older release than major.minor.
 func (r Release) Before(major, minor int) bool {
 	return r.Major < major || r.Major == major && r.Minor < minor
+}
+
+// SetConns writes newly counted connections into the reading; conns is parallel
+// to reals, and real servers that are not in the reading are passed over.
+func (o *Observed) SetConns(reals []RealKey, conns []Conns) {
+	if len(o.Conns) != len(o.Reals) {
+		o.Conns = make([]Conns, len(o.Reals))
+	}
+	for i, k := range reals {
+		j, found := slices.BinarySearchFunc(o.Reals, k, func(r Real, k RealKey) int { return r.Key.Compare(k) })
+		if found {
+			o.Conns[j] = conns[i]
+		}
+	}
 }

@@ -32,9 +32,10 @@ func (w *ownership) has(k VirtualKey) bool {
 	return entries.find(k) != nil || w.memory.find(k) != nil
 }
 
-// OwnedKeys lists the virtual servers in the ownership sets, sorted: what the
-// next reading is told in Owned.
-func (o *Observed) OwnedKeys() []VirtualKey {
+// Ours lists the virtual servers that are ours by this reading, sorted: what
+// the next one is told in Owned. A set that was emptied and could not be filled
+// again disowns no virtual server that is still there.
+func (o *Observed) Ours() []VirtualKey {
 	v4, v6 := o.owned(IPv4), o.owned(IPv6)
 	keys := make([]VirtualKey, 0, len(v4)+len(v6))
 	for _, e := range v4 {
@@ -43,7 +44,18 @@ func (o *Observed) OwnedKeys() []VirtualKey {
 	for _, e := range v6 {
 		keys = append(keys, e.Key())
 	}
+	for _, k := range o.Owned {
+		if o.hasVirtual(k) {
+			keys = append(keys, k)
+		}
+	}
+	sortUnique(&keys, VirtualKey.Compare)
 	return keys
+}
+
+func (o *Observed) hasVirtual(k VirtualKey) bool {
+	_, found := slices.BinarySearchFunc(o.Virtuals, k, func(v Virtual, k VirtualKey) int { return v.Key.Compare(k) })
+	return found
 }
 
 // owned is the content of a family's ownership set.

@@ -218,7 +218,7 @@ func (w *world) sync(want kernel.State) kernel.Plan {
 		w.t.Fatalf("%v\nhave:\n%s\nwant:\n%s\nplan:\n%s", err, have, want, text(p))
 	}
 	after := w.read()
-	w.owned, w.drains = after.OwnedKeys(), p.Drains
+	w.owned, w.drains = after.Ours(), p.Drains
 	return p
 }
 
@@ -367,7 +367,7 @@ func TestEveryPrefixIsSafe(t *testing.T) {
 }
 
 func safe(t *rapid.T, o kernel.Observed, foreign kernel.State, last kernel.Op) {
-	owned := o.OwnedKeys()
+	owned := o.Ours()
 	served := map[netip.Addr]bool{}
 	for _, v := range o.Virtuals {
 		served[v.Key.Addr.Addr()] = true

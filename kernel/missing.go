@@ -1,0 +1,11 @@
+package kernel
+
+// MissingError says that something cannot be done on this machine at all, and
+// what would bring it: a kernel without a module, an iptables that is not
+// installed. Trying again does not help.
+type MissingError struct {
+	What string // "the kernel has no IPVS"
+	Hint string // "modprobe ip_vs"
+}
+
+func (e *MissingError) Error() string { return e.What }

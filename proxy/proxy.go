@@ -1,0 +1,144 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Kernel is what the loop needs of a kernel: kernel/host's, or kernel/fake's.
+// It is used by one goroutine.
+type Kernel interface {
+	// Read gives everything of ours, and all of IPVS.
+	Read(context.Context) (kernel.Observed, error)
+	// Conns gives the connections of some real servers, in their order.
+	Conns(context.Context, []kernel.RealKey) ([]kernel.Conns, error)
+	// Apply carries a plan out in its order and goes on past errors. A
+	// *kernel.ApplyError has one error for every op that failed.
+	Apply(context.Context, kernel.Plan) error
+}
+
+// Rules gives the wanted state of a table on a node. While hold, occupied names
+// the sets whose entries stay although the table does not have them.
+type Rules func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State
+
+// startGrace is how long the first sync waits for every source to deliver, so
+// that a file that is refused writes nothing and a start is one sync. Then what
+// is there is served, and nothing removed.
+const startGrace = 2 * time.Second
+
+// Proxy is the loop. Fill in its fields and call Run once.
+type Proxy struct {
+	Kernel Kernel
+	Rules  Rules
+	Feeds  []Feed
+	Log    *slog.Logger
+
+	SyncPeriod    time.Duration // longest time between two full checks
+	MinSyncPeriod time.Duration // shortest time between two syncs
+
+	// OnSync, if set, is called after every sync, from the loop's goroutine.
+	OnSync func(Report)
+
+	once  sync.Once
+	check chan struct{}
+
+	in     *inbox
+	tables []sources.Table
+	pace   pace
+	// have is the last reading, kept up to date by what was applied since.
+	have  kernel.Observed
+	known bool // have can be trusted
+	hold  bool
+	since time.Time // the oldest change not yet programmed came
+}
+
+func (p *Proxy) init() {
+	p.once.Do(func() {
+		p.check = make(chan struct{}, 1)
+		p.in = newInbox(p.Feeds, time.Now)
+	})
+}
+
+// Check asks for a full check of the kernel now.
+func (p *Proxy) Check() {
+	p.init()
+	select {
+	case p.check <- struct{}{}:
+	default: // one is asked for already
+	}
+}
+
+// Sources says how the sources stand.
+func (p *Proxy) Sources() []SourceState {
+	p.init()
+	return p.in.snapshot()
+}
+
+// Run serves until ctx ends, and leaves the kernel serving. It returns early
+// only when a source gives up, or the kernel cannot do what is needed at all.
+func (p *Proxy) Run(ctx context.Context) error {
+	p.init()
+	p.pace = pace{minGap: p.MinSyncPeriod, period: p.SyncPeriod}
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	gaveUp := make(chan error, len(p.Feeds))
+	for i, f := range p.Feeds {
+		watching.Go(func() {
+			if err := f.Source.Watch(ctx, func(t sources.Table, err error) { p.in.put(i, t, err) }); err != nil {
+				gaveUp <- fmt.Errorf("source %s: %w", f.Name, err)
+			}
+		})
+	}
+	if err := p.awaitSources(ctx, gaveUp); err != nil || ctx.Err() != nil {
+		return err
+	}
+	return p.loop(ctx, gaveUp)
+}
+
+// awaitSources returns when every source has delivered, or the grace is over.
+func (p *Proxy) awaitSources(ctx context.Context, gaveUp <-chan error) error {
+	grace := time.NewTimer(startGrace)
+	defer grace.Stop()
+	for !p.in.complete() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-gaveUp:
+			return err
+		case <-grace.C:
+			return nil
+		case <-p.in.wake:
+		}
+	}
+	return nil
+}
+
+func (p *Proxy) loop(ctx context.Context, gaveUp <-chan error) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-gaveUp:
+			return err
+		case <-p.in.wake:
+			p.pace.changed = true
+		case <-p.check:
+			p.pace.lastFull = time.Time{}
+		case <-timer.C:
+			if err := p.sync(ctx); err != nil {
+				return err
+			}
+		}
+		timer.Reset(time.Until(p.pace.due()))
+	}
+}

@@ -1,0 +1,363 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/fake"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+var names = kernel.DefaultNames
+
+// script is a source that emits what it is handed.
+type script chan emission
+
+type emission struct {
+	table sources.Table
+	err   error
+}
+
+func (s script) Watch(ctx context.Context, emit func(sources.Table, error)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-s:
+			emit(e.table, e.err)
+		}
+	}
+}
+
+// table has one service of that many endpoints at 10.96.0.1:80.
+func table(endpoints int) sources.Table {
+	s := sources.Service{Namespace: "default", Name: "web", Type: sources.ClusterIP,
+		ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")},
+		Ports:      []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 8080}}}
+	for i := range endpoints {
+		s.Endpoints = append(s.Endpoints, sources.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 2, 0, byte(i + 1)}), Weight: 1})
+	}
+	return sources.Table{Services: []sources.Service{s}}
+}
+
+// rules are the least that shows what the loop does: a virtual server a
+// service, with its ownership entry.
+func rules(t sources.Table, _ kernel.Node, hold bool, _ []string) kernel.State {
+	set := kernel.Set{Name: names.Set(kernel.IPv4, kernel.VirtualServer), Type: kernel.HashIPPort, Family: kernel.IPv4, MaxElem: 16}
+	s := kernel.State{Sets: []kernel.Set{set}, Policy: kernel.Policy{Hold: hold}}
+	for _, svc := range t.Services {
+		k := kernel.VirtualKey{Addr: netip.AddrPortFrom(svc.ClusterIPs[0], svc.Ports[0].Port), Proto: kernel.TCP}
+		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: 32})
+		s.Entries = append(s.Entries, kernel.Entry{Set: set.Name, Addr: svc.ClusterIPs[0], Proto: kernel.TCP, Port: k.Addr.Port()})
+		for _, e := range svc.Endpoints {
+			s.Reals = append(s.Reals, kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(e.Addr, 8080)}, Weight: e.Weight})
+		}
+	}
+	s.Sort()
+	return s
+}
+
+// run has the loop running on a fake kernel, inside a synctest bubble.
+type run struct {
+	t       *testing.T
+	kernel  *fake.Kernel
+	proxy   *proxy.Proxy
+	source  script
+	reports []proxy.Report
+	done    chan error
+	stop    context.CancelFunc
+}
+
+func start(t *testing.T, prepare func(*run)) *run {
+	r := &run{t: t, kernel: fake.New(names, kernel.Node{}, kernel.State{}), source: make(script), done: make(chan error, 1)}
+	r.proxy = &proxy.Proxy{
+		Kernel: r.kernel, Rules: rules, Feeds: []proxy.Feed{{Name: "file", Source: r.source}}, Log: slog.New(slog.DiscardHandler),
+		SyncPeriod: 30 * time.Second, OnSync: func(rep proxy.Report) { r.reports = append(r.reports, rep) },
+	}
+	if prepare != nil {
+		prepare(r)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	go func() { r.done <- r.proxy.Run(ctx) }()
+	return r
+}
+
+func (r *run) emit(t sources.Table) {
+	r.source <- emission{table: t}
+	synctest.Wait()
+	time.Sleep(time.Millisecond)
+	synctest.Wait()
+}
+
+func (r *run) end() {
+	r.stop()
+	if err := <-r.done; err != nil {
+		r.t.Errorf("Run: %v", err)
+	}
+}
+
+func (r *run) last() proxy.Report {
+	r.t.Helper()
+	if len(r.reports) == 0 {
+		r.t.Fatal("no sync was made")
+	}
+	return r.reports[len(r.reports)-1]
+}
+
+func (r *run) weights() []uint32 {
+	var w []uint32
+	for _, real := range r.kernel.State().Reals {
+		w = append(w, real.Weight)
+	}
+	return w
+}
+
+func TestChangesAreProgrammedFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		r.emit(table(1))
+		r.emit(table(2))
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
+			t.Errorf("weights %v", got)
+		}
+		if reads, _ := r.kernel.Counts(); reads != 1 {
+			t.Errorf("%d readings of the kernel for a start and a change, want 1", reads)
+		}
+		if c := r.last().Cause; c != proxy.CauseTable {
+			t.Errorf("cause %q", c)
+		}
+	})
+}
+
+func TestIdleWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		r.emit(table(3))
+		_, before := r.kernel.Counts()
+		time.Sleep(5 * time.Minute)
+		reads, after := r.kernel.Counts()
+		if after != before {
+			t.Errorf("%d writes while idle", after-before)
+		}
+		if reads != 11 {
+			t.Errorf("%d readings in 5 minutes with a syncPeriod of 30s, want 11", reads)
+		}
+	})
+}
+
+func TestDriftIsRepaired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		r.emit(table(2))
+		gone := r.kernel.State()
+		var ops []kernel.Op
+		for _, v := range gone.Virtuals {
+			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: v})
+		}
+		for _, e := range gone.Entries {
+			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: e})
+		}
+		if err := r.kernel.Apply(t.Context(), kernel.Plan{Ops: ops}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(31 * time.Second)
+		if got := r.kernel.State().String(); got != gone.String() {
+			t.Errorf("after drift:\n%s\nwant:\n%s", got, gone)
+		}
+		if !slices.ContainsFunc(r.reports, proxy.Report.Drift) {
+			t.Error("no report tells of drift")
+		}
+	})
+}
+
+func TestFailuresAreRetriedSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refusals := 4
+		r := start(t, func(r *run) {
+			r.kernel.Fail = func(o kernel.Op) error {
+				if o.Object.Kind() == kernel.KindReal && refusals > 0 {
+					refusals--
+					return syscall.EPERM
+				}
+				return nil
+			}
+		})
+		defer r.end()
+		r.emit(table(1))
+		began := time.Now()
+		if !errors.Is(r.last().Err, syscall.EPERM) {
+			t.Fatalf("error %v", r.last().Err)
+		}
+		for refusals > 0 || r.last().Err != nil {
+			time.Sleep(50 * time.Millisecond)
+			synctest.Wait()
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("served after %v; four refusals should cost 0.1+0.2+0.4+0.8 s", took)
+		}
+		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
+			t.Errorf("weights %v", got)
+		}
+	})
+}
+
+func TestDrainEndsWithTheLastConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		r.emit(table(2))
+		second := r.kernel.State().Reals[1].Key
+		r.kernel.SetConns(second, kernel.Conns{Active: 1})
+		r.emit(table(1))
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 0}) {
+			t.Fatalf("weights %v while a connection lives, want [1 0]", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 0}) {
+			t.Fatalf("weights %v after 10 s with the connection alive", got)
+		}
+		r.kernel.SetConns(second, kernel.Conns{})
+		time.Sleep(3 * time.Second)
+		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
+			t.Errorf("weights %v after the connection has ended", got)
+		}
+	})
+}
+
+func TestReturningEndpointGetsItsWeightBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		r.emit(table(2))
+		r.kernel.SetConns(r.kernel.State().Reals[1].Key, kernel.Conns{Inactive: 1})
+		r.emit(table(1))
+		r.emit(table(2))
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
+			t.Errorf("weights %v", got)
+		}
+		if ops := r.last().Plan.Ops; len(ops) != 1 || ops[0].Verb != kernel.Change {
+			t.Errorf("ops %v, want one change", ops)
+		}
+	})
+}
+
+func TestNothingIsRemovedBeforeEverySourceHasSpoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := make(script)
+		r := start(t, func(r *run) {
+			r.kernel = fake.New(names, kernel.Node{}, rules(table(2), kernel.Node{}, false, nil))
+			r.proxy.Kernel = r.kernel
+			r.proxy.Feeds = append(r.proxy.Feeds, proxy.Feed{Name: "apiserver", Source: late})
+		})
+		defer r.end()
+		r.emit(sources.Table{})
+		time.Sleep(time.Minute)
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
+			t.Fatalf("weights %v while a source is silent", got)
+		}
+		if w := r.last().Waiting; !slices.Equal(w, []string{"apiserver"}) {
+			t.Errorf("waiting for %v", w)
+		}
+		late <- emission{table: sources.Table{}}
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		if got := r.weights(); len(got) != 0 {
+			t.Errorf("weights %v after both have spoken of nothing", got)
+		}
+	})
+}
+
+func TestFailedSourceKeepsItsTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		r.emit(table(2))
+		r.source <- emission{err: errors.New("disk gone")}
+		time.Sleep(time.Minute)
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
+			t.Errorf("weights %v", got)
+		}
+		if s := r.proxy.Sources()[0]; s.Err == nil {
+			t.Error("the source's error cannot be seen")
+		}
+	})
+}
+
+func TestBurstsAreOneSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *run) { r.proxy.MinSyncPeriod = time.Second })
+		defer r.end()
+		r.emit(table(1))
+		for i := range 100 {
+			r.source <- emission{table: table(i % 5)}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		if n := len(r.reports); n > 3 {
+			t.Errorf("%d syncs for a burst of 100 tables within minSyncPeriod", n)
+		}
+		if got := r.weights(); len(got) != 4 {
+			t.Errorf("%d real servers, want the last table's 4", len(got))
+		}
+	})
+}
+
+func TestAdoptsWithoutAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *run) {
+			r.kernel = fake.New(names, kernel.Node{}, rules(table(3), kernel.Node{}, false, nil))
+			r.proxy.Kernel = r.kernel
+		})
+		defer r.end()
+		r.emit(table(3))
+		if _, writes := r.kernel.Counts(); writes != 0 {
+			t.Errorf("%d writes to a kernel that was as wanted", writes)
+		}
+	})
+}
+
+func TestStopLeavesTheKernelServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.emit(table(2))
+		before := r.kernel.State().String()
+		r.end()
+		if got := r.kernel.State().String(); got != before {
+			t.Errorf("after the stop:\n%s\nbefore:\n%s", got, before)
+		}
+	})
+}
+
+type refused struct{}
+
+func (refused) Watch(context.Context, func(sources.Table, error)) error {
+	return &sources.RejectedError{Files: []string{"services.toml"}}
+}
+
+func TestRefusedAtFirstStartWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *run) { r.proxy.Feeds = append(r.proxy.Feeds, proxy.Feed{Name: "file", Source: refused{}}) })
+		err := <-r.done
+		var rejected *sources.RejectedError
+		if !errors.As(err, &rejected) {
+			t.Errorf("Run: %v, want the rejection", err)
+		}
+		if reads, writes := r.kernel.Counts(); reads+writes != 0 {
+			t.Errorf("the kernel was touched: %d readings, %d writes", reads, writes)
+		}
+		r.stop()
+	})
+}

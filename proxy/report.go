@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Cause is why a sync was made.
+type Cause string
+
+// The causes. Of several, the first that applies.
+const (
+	CauseStart  Cause = "start"
+	CauseTable  Cause = "table"  // a source delivered
+	CauseRetry  Cause = "retry"  // the last sync failed
+	CauseDrain  Cause = "drain"  // connections of a removed real server may have ended
+	CausePeriod Cause = "period" // full check
+)
+
+// Report is what one sync did.
+type Report struct {
+	Cause    Cause
+	Full     bool      // the whole kernel was read
+	Start    time.Time // of the sync
+	Changed  time.Time // when the oldest change in it came; zero if it was about none
+	Duration time.Duration
+
+	Plan kernel.Plan
+	Err  error // *kernel.ApplyError, or why the kernel could not be read
+
+	// Left out of the merged table, each naming the services in conflict.
+	Problems []sources.Problem
+	// Waiting are the sources that have not delivered yet; while there are any
+	// nothing is removed.
+	Waiting []string
+
+	Services, Virtuals, Reals int // wanted
+}
+
+// Drift says whether the kernel had changed by another hand than ours.
+func (r Report) Drift() bool {
+	return r.Cause == CausePeriod && !r.Plan.Empty()
+}
+
+// counts of ops by verb.
+func (r Report) counts() (add, change, remove int) {
+	for _, o := range r.Plan.Ops {
+		switch o.Verb {
+		case kernel.Add:
+			add++
+		case kernel.Change:
+			change++
+		case kernel.Remove:
+			remove++
+		}
+	}
+	return add, change, remove
+}
+
+// maxDriftLines bounds what one sync says about drift.
+const maxDriftLines = 20
+
+// log says in one line what a sync did, and nothing when it did nothing.
+// Drift is named object by object, with what was there and what is.
+func (r Report) log(log *slog.Logger) {
+	if r.Err != nil {
+		log.Error("sync failed", "cause", r.Cause, "err", r.Err)
+	}
+	for _, c := range r.Plan.Conflicts {
+		log.Warn("not taken over: somebody else's virtual server", "want", c.Want.String(), "have", c.Have.String())
+	}
+	if r.Plan.Empty() {
+		return
+	}
+	if r.Drift() {
+		for i, o := range r.Plan.Ops {
+			if i == maxDriftLines {
+				log.Warn("drift", "more", len(r.Plan.Ops)-i)
+				break
+			}
+			log.Warn("drift", "repair", o.String())
+		}
+	}
+	add, change, remove := r.counts()
+	failed := 0
+	if e, ok := r.Err.(*kernel.ApplyError); ok {
+		failed = len(e.Failed)
+	}
+	attrs := []any{
+		"cause", string(r.Cause), "add", add, "change", change, "remove", remove, "draining", r.Plan.Draining,
+		"services", r.Services, "virtuals", r.Virtuals, "reals", r.Reals, "took", r.Duration.Round(time.Microsecond),
+	}
+	if failed > 0 {
+		attrs = append(attrs, "failed", failed)
+	}
+	if len(r.Waiting) > 0 {
+		attrs = append(attrs, "waiting", r.Waiting)
+	}
+	log.Info("synced", attrs...)
+}

@@ -1,0 +1,183 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// sync brings the kernel to what the sources say. A failure is reported and
+// tried again; an error is returned only when trying again cannot help.
+func (p *Proxy) sync(ctx context.Context) error {
+	now := time.Now()
+	first := p.pace.lastSync.IsZero()
+	r := Report{Start: now, Cause: p.cause(), Full: p.pace.full(now) || !p.known}
+
+	tables, complete, since := p.in.take()
+	p.tables, p.hold = tables, !complete
+	if p.since.IsZero() {
+		p.since = since
+	}
+	r.Changed = p.since
+
+	r.Err = p.program(ctx, &r)
+	r.Duration = time.Since(now)
+	p.settle(now, r)
+	r.log(p.Log)
+	if p.OnSync != nil {
+		p.OnSync(r)
+	}
+	var missing *kernel.MissingError
+	if first && errors.As(r.Err, &missing) {
+		return r.Err
+	}
+	return nil
+}
+
+// cause is why the sync that begins now was due.
+func (p *Proxy) cause() Cause {
+	switch {
+	case p.pace.lastSync.IsZero():
+		return CauseStart
+	case p.pace.changed:
+		return CauseTable
+	case p.pace.failures > 0:
+		return CauseRetry
+	case p.pace.full(time.Now()):
+		return CausePeriod
+	}
+	return CauseDrain
+}
+
+// program reads, plans and applies.
+func (p *Proxy) program(ctx context.Context, r *Report) error {
+	if err := p.observe(ctx, r); err != nil {
+		return err
+	}
+	table, problems := sources.Merge(p.tables...)
+	r.Problems, r.Waiting = problems, p.waiting()
+	var occupied []string
+	if p.hold {
+		occupied = occupiedSets(p.have.Entries)
+	}
+	want := p.Rules(table, p.have.Node, p.hold, occupied)
+	r.Services, r.Virtuals, r.Reals = len(table.Services), len(want.Virtuals), len(want.Reals)
+
+	var err error
+	if r.Plan, err = p.plan(ctx, want); err != nil {
+		return err
+	}
+	p.have.Drains = r.Plan.Drains
+	if r.Plan.Empty() {
+		return nil
+	}
+	if err := p.Kernel.Apply(ctx, r.Plan); err != nil {
+		p.remember(done(r.Plan.Ops, err))
+		p.known = false
+		return err
+	}
+	p.remember(r.Plan.Ops)
+	return nil
+}
+
+// observe makes p.have current: by reading the kernel, or, between two full
+// checks, by what is known of it.
+func (p *Proxy) observe(ctx context.Context, r *Report) error {
+	if !r.Full {
+		p.have.Clock, p.have.Fresh = r.Start, false
+		return nil
+	}
+	have, err := p.Kernel.Read(ctx)
+	if err != nil {
+		p.known = false
+		return fmt.Errorf("reading the kernel: %w", err)
+	}
+	// What the kernel does not remember: what was ours at the last reading,
+	// and since when real servers drain.
+	have.Owned, have.Drains = p.have.Ours(), p.have.Drains
+	p.have, p.known = have, true
+	return nil
+}
+
+// plan is Diff, with connections counted in this very round for the real
+// servers that wait for theirs to end.
+func (p *Proxy) plan(ctx context.Context, want kernel.State) (kernel.Plan, error) {
+	plan := kernel.Diff(want, p.have)
+	if p.have.Fresh || plan.Draining == 0 || p.hold {
+		return plan, nil
+	}
+	keys := make([]kernel.RealKey, len(plan.Drains))
+	for i, d := range plan.Drains {
+		keys[i] = d.Real
+	}
+	conns, err := p.Kernel.Conns(ctx, keys)
+	if err != nil {
+		p.known = false
+		return kernel.Plan{}, fmt.Errorf("counting the connections of %d draining real servers: %w", len(keys), err)
+	}
+	p.have.SetConns(keys, conns)
+	// Diff looks at the connections of those alone.
+	p.have.Fresh = true
+	plan = kernel.Diff(want, p.have)
+	p.have.Fresh = false
+	return plan, nil
+}
+
+// remember carries ops out on the last reading.
+func (p *Proxy) remember(ops []kernel.Op) {
+	p.have, p.known = kernel.Advance(p.have, ops)
+}
+
+// done are the ops that were carried out.
+func done(ops []kernel.Op, err error) []kernel.Op {
+	var apply *kernel.ApplyError
+	if !errors.As(err, &apply) {
+		return nil
+	}
+	failed := make(map[string]bool, len(apply.Failed))
+	for _, f := range apply.Failed {
+		failed[f.Op.String()] = true
+	}
+	return slices.DeleteFunc(slices.Clone(ops), func(o kernel.Op) bool { return failed[o.String()] })
+}
+
+// settle notes what the next sync depends on.
+func (p *Proxy) settle(now time.Time, r Report) {
+	p.pace.lastSync, p.pace.changed = now, false
+	if r.Full {
+		p.pace.lastFull = now
+	}
+	p.pace.draining, p.pace.wake = r.Plan.Draining > 0, r.Plan.Wake
+	if r.Err != nil {
+		p.pace.failures++
+		return
+	}
+	p.pace.failures = 0
+	p.since = time.Time{}
+}
+
+func (p *Proxy) waiting() []string {
+	var names []string
+	for _, s := range p.in.snapshot() {
+		if !s.Spoken {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// occupiedSets are the names of the sets that have entries.
+func occupiedSets(entries []kernel.Entry) []string {
+	var names []string
+	for i, e := range entries {
+		if i == 0 || entries[i-1].Set != e.Set {
+			names = append(names, e.Set)
+		}
+	}
+	return names
+}
