@@ -1,0 +1,196 @@
+package ipvs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// service is a virtual server as read. One by firewall mark has no more than its family and mark.
+type service struct {
+	kernel.Virtual
+	family kernel.Family
+	fwmark uint32
+	reals  int // how many the kernel says it has; only getsockopt tells
+}
+
+// dest is a real server as read.
+type dest struct {
+	kernel.Real
+	kernel.Conns
+}
+
+// names keeps one copy of each scheduler's name, of which there are a dozen in a table of
+// thousands.
+type names map[string]string
+
+func (n names) of(b []byte) string {
+	if s, ok := n[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	n[s] = s
+	return s
+}
+
+// normal brings a virtual server into the form in which it is compared: without the kernel's own
+// flag and, where there is no persistence, without what the kernel keeps of one that once was:
+// timeout 0, the netmask that of a single client.
+func normal(v kernel.Virtual) kernel.Virtual {
+	v.Flags &^= flagHashed
+	if v.Flags&kernel.FlagPersistent == 0 {
+		v.Timeout, v.Netmask = 0, uint8(v.Key.Family().Bits())
+	}
+	return v
+}
+
+// nested returns the attributes inside the first attribute typ of a generic netlink message.
+func nested(payload []byte, typ uint16) (nl.Attrs, error) {
+	if len(payload) < unix.GENL_HDRLEN {
+		return nl.Attrs{}, fmt.Errorf("ipvs message of %d bytes", len(payload))
+	}
+	a := nl.ParseAttrs(payload[unix.GENL_HDRLEN:])
+	for a.Next() {
+		if a.Type() == typ {
+			return a.Nested(), nil
+		}
+	}
+	if a.Err() != nil {
+		return nl.Attrs{}, a.Err()
+	}
+	return nl.Attrs{}, fmt.Errorf("ipvs message without attribute %d", typ)
+}
+
+// decodeService reads an IPVS_CMD_NEW_SERVICE message of a dump.
+func decodeService(payload []byte, n names) (service, error) {
+	a, err := nested(payload, attrService)
+	if err != nil {
+		return service{}, err
+	}
+	var (
+		s    service
+		addr []byte
+		port uint16
+		mask []byte
+	)
+	for a.Next() {
+		switch a.Type() {
+		case svcFamily:
+			s.family = kernel.Family(a.U16())
+		case svcProtocol:
+			s.Key.Proto = kernel.Proto(a.U16())
+		case svcAddr:
+			addr = a.Bytes()
+		case svcPort:
+			port = a.U16BE()
+		case svcFWMark:
+			s.fwmark = a.U32()
+		case svcScheduler:
+			s.Scheduler = n.of(cString(a.Bytes()))
+		case svcFlags:
+			if len(a.Bytes()) != 8 { // struct ip_vs_flags
+				return service{}, fmt.Errorf("ipvs flags of %d bytes", len(a.Bytes()))
+			}
+			s.Flags = binary.NativeEndian.Uint32(a.Bytes())
+		case svcTimeout:
+			s.Timeout = a.U32()
+		case svcNetmask:
+			a.U32()
+			mask = a.Bytes()
+		}
+	}
+	if a.Err() != nil {
+		return service{}, a.Err()
+	}
+	if s.fwmark != 0 {
+		return service{family: s.family, fwmark: s.fwmark}, nil
+	}
+	ip, err := address(s.family, addr)
+	if err != nil {
+		return service{}, err
+	}
+	s.Key.Addr = netip.AddrPortFrom(ip, port)
+	s.Netmask = netmask(s.family, mask)
+	s.Virtual = normal(s.Virtual)
+	return s, nil
+}
+
+// decodeDest reads an IPVS_CMD_NEW_DEST message of a dump of v's real servers.
+func decodeDest(payload []byte, v kernel.VirtualKey) (dest, error) {
+	a, err := nested(payload, attrDest)
+	if err != nil {
+		return dest{}, err
+	}
+	var (
+		d      dest
+		family = v.Family() // kernels before 3.18 do not say, and have one family only
+		addr   []byte
+		port   uint16
+	)
+	for a.Next() {
+		switch a.Type() {
+		case destFamily:
+			family = kernel.Family(a.U16())
+		case destAddr:
+			addr = a.Bytes()
+		case destPort:
+			port = a.U16BE()
+		case destForward:
+			d.Forward = kernel.Forward(a.U32() & forwardMask)
+		case destWeight:
+			d.Weight = a.U32()
+		case destActive:
+			d.Active = a.U32()
+		case destInact:
+			d.Inactive = a.U32()
+		case destPersist:
+			d.Persist = a.U32()
+		}
+	}
+	if a.Err() != nil {
+		return dest{}, a.Err()
+	}
+	ip, err := address(family, addr)
+	if err != nil {
+		return dest{}, err
+	}
+	d.Key = kernel.RealKey{Virtual: v, Addr: netip.AddrPortFrom(ip, port)}
+	return d, nil
+}
+
+// address reads the kernel's union of both families.
+func address(f kernel.Family, p []byte) (netip.Addr, error) {
+	switch {
+	case f == kernel.IPv4 && len(p) >= 4:
+		return netip.AddrFrom4([4]byte(p)), nil
+	case f == kernel.IPv6 && len(p) >= 16:
+		return netip.AddrFrom16([16]byte(p)), nil
+	}
+	return netip.Addr{}, fmt.Errorf("ipvs address of %v in %d bytes", f, len(p))
+}
+
+// netmask reads a persistence netmask as a prefix length; p has 4 bytes, or none.
+func netmask(f kernel.Family, p []byte) uint8 {
+	switch {
+	case len(p) != 4:
+		return 0
+	case f == kernel.IPv4:
+		return prefixLength(binary.BigEndian.Uint32(p))
+	}
+	return uint8(binary.NativeEndian.Uint32(p))
+}
+
+// cString cuts p at its first NUL.
+func cString(p []byte) []byte {
+	for i, c := range p {
+		if c == 0 {
+			return p[:i]
+		}
+	}
+	return p
+}

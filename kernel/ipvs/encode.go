@@ -1,0 +1,90 @@
+package ipvs
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// putVirtual appends a message about a virtual server with all its attributes.
+func putVirtual(b *nl.Batch, family uint16, cmd uint8, v kernel.Virtual) {
+	b.Begin(family, 0)
+	b.Genl(cmd, familyVersion)
+	m := putKey(b, v.Key)
+	b.Text(svcScheduler, v.Scheduler)
+	// struct ip_vs_flags: the flags and which of them are meant; all are.
+	var flags [8]byte
+	binary.NativeEndian.PutUint32(flags[:], v.Flags&^flagHashed)
+	binary.NativeEndian.PutUint32(flags[4:], ^uint32(0))
+	b.Attr(svcFlags, flags[:])
+	b.U32(svcTimeout, v.Timeout)
+	putNetmask(b, v)
+	b.EndNest(m)
+	b.End()
+}
+
+// putVirtualKey appends a message that only names a virtual server.
+func putVirtualKey(b *nl.Batch, family uint16, cmd uint8, k kernel.VirtualKey) {
+	b.Begin(family, 0)
+	b.Genl(cmd, familyVersion)
+	b.EndNest(putKey(b, k))
+	b.End()
+}
+
+// putReal appends a message about a real server, with all its attributes unless cmd removes it.
+func putReal(b *nl.Batch, family uint16, cmd uint8, r kernel.Real) {
+	b.Begin(family, 0)
+	b.Genl(cmd, familyVersion)
+	b.EndNest(putKey(b, r.Key.Virtual))
+	m := b.Nest(attrDest)
+	putAddr(b, destAddr, r.Key.Addr.Addr().AsSlice())
+	b.U16BE(destPort, r.Key.Addr.Port())
+	// Without it the kernel takes the virtual server's family for the real server's.
+	b.U16(destFamily, uint16(kernel.FamilyOf(r.Key.Addr.Addr())))
+	if cmd != cmdDelDest {
+		b.U32(destForward, uint32(r.Forward)&forwardMask)
+		b.U32(destWeight, r.Weight)
+		b.U32(destUpper, 0)
+		b.U32(destLower, 0)
+	}
+	b.EndNest(m)
+	b.End()
+}
+
+// putKey opens the nested attribute of a virtual server and writes what identifies it.
+func putKey(b *nl.Batch, k kernel.VirtualKey) (mark int) {
+	mark = b.Nest(attrService)
+	b.U16(svcFamily, uint16(k.Family()))
+	b.U16(svcProtocol, uint16(k.Proto))
+	putAddr(b, svcAddr, k.Addr.Addr().AsSlice())
+	b.U16BE(svcPort, k.Addr.Port())
+	return mark
+}
+
+// putAddr writes an address into the kernel's union of both families, always 16 bytes.
+func putAddr(b *nl.Batch, typ uint16, addr []byte) {
+	var p [16]byte
+	copy(p[:], addr)
+	b.Attr(typ, p[:])
+}
+
+// putNetmask writes the persistence netmask: raw for IPv4, a prefix length for IPv6. It means
+// nothing without the persistent flag, but IPv6 wants 1 to 128 all the same
+// (ip_vs_add_service): then it is that of a single client, as normal reads it.
+func putNetmask(b *nl.Batch, v kernel.Virtual) {
+	family := v.Key.Family()
+	length := int(v.Netmask)
+	if v.Flags&kernel.FlagPersistent == 0 {
+		length = family.Bits()
+	}
+	if family == kernel.IPv6 {
+		b.U32(svcNetmask, uint32(length))
+		return
+	}
+	b.U32BE(svcNetmask, ^uint32(0)<<(32-min(length, 32)))
+}
+
+// prefixLength is the number of leading ones of a raw IPv4 netmask.
+func prefixLength(mask uint32) uint8 { return uint8(bits.LeadingZeros32(^mask)) }

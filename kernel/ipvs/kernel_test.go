@@ -1,0 +1,326 @@
+package ipvs
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// open returns the tables of a namespace of the test's own.
+func open(t testing.TB) *Table {
+	t.Helper()
+	kerneltest.Need(t, kerneltest.IPVS)
+	kerneltest.NewNamespace(t)
+	table, err := Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { table.Close() })
+	return table
+}
+
+func apply(t testing.TB, table *Table, ops ...kernel.Op) {
+	t.Helper()
+	if errs := table.Apply(ops); errs != nil {
+		t.Fatal(kernel.Failures(ops, errs))
+	}
+}
+
+func read(t testing.TB, table *Table) Reading {
+	t.Helper()
+	r, err := table.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func virtual(proto kernel.Proto, addr, scheduler string) kernel.Virtual {
+	k := kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: proto}
+	return kernel.Virtual{Key: k, Scheduler: scheduler, Netmask: uint8(k.Family().Bits())}
+}
+
+func persistent(v kernel.Virtual, timeout uint32, netmask uint8) kernel.Virtual {
+	v.Flags, v.Timeout, v.Netmask = v.Flags|kernel.FlagPersistent, timeout, netmask
+	return v
+}
+
+func target(v kernel.Virtual, addr string, weight uint32) kernel.Real {
+	return kernel.Real{Key: kernel.RealKey{Virtual: v.Key, Addr: netip.MustParseAddrPort(addr)}, Weight: weight}
+}
+
+func add(o kernel.Object) kernel.Op    { return kernel.Op{Verb: kernel.Add, Object: o} }
+func change(o kernel.Object) kernel.Op { return kernel.Op{Verb: kernel.Change, Object: o} }
+func remove(o kernel.Object) kernel.Op { return kernel.Op{Verb: kernel.Remove, Object: o} }
+
+func equal[T comparable](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %v\nwant %v", what, got, want)
+	}
+}
+
+// mixed is one of everything, sorted.
+func mixed() (virtuals []kernel.Virtual, reals []kernel.Real) {
+	virtuals = []kernel.Virtual{
+		virtual(kernel.TCP, "10.96.0.10:53", "wrr"),
+		persistent(virtual(kernel.TCP, "10.96.0.10:443", "sh"), 360, 24),
+		virtual(kernel.UDP, "10.96.0.10:53", "rr"),
+		virtual(kernel.SCTP, "10.96.0.11:7", "lc"),
+		virtual(kernel.TCP, "[fd00::10]:53", "wrr"),
+		persistent(virtual(kernel.TCP, "[fd00::10]:443", "rr"), 10800, 64),
+		virtual(kernel.UDP, "[fd00::10]:53", "mh"),
+	}
+	virtuals[2].Flags |= kernel.FlagOnePacket
+	virtuals[6].Flags |= kernel.FlagSched2
+	for i, v := range virtuals {
+		form := "10.0.0.%d:80"
+		if v.Key.Family() == kernel.IPv6 {
+			form = "[fd01::%d]:80"
+		}
+		for n := range i {
+			reals = append(reals, target(v, fmt.Sprintf(form, n+1), uint32(n)))
+		}
+	}
+	return virtuals, reals
+}
+
+func additions(virtuals []kernel.Virtual, reals []kernel.Real) (ops []kernel.Op) {
+	for _, v := range virtuals {
+		ops = append(ops, add(v))
+	}
+	for _, r := range reals {
+		ops = append(ops, add(r))
+	}
+	return ops
+}
+
+func TestKernelRoundTrip(t *testing.T) {
+	table := open(t)
+	virtuals, reals := mixed()
+	before := table.Stats()
+	apply(t, table, additions(virtuals, reals)...)
+	if s := table.Stats(); s.Sends-before.Sends != 2 || s.Receives-before.Receives != 2 {
+		t.Errorf("%d sends and %d receives, want 2 and 2", s.Sends-before.Sends, s.Receives-before.Receives)
+	}
+	r := read(t, table)
+	equal(t, "virtuals", r.Virtuals, virtuals)
+	equal(t, "reals", r.Reals, reals)
+	equal(t, "connections", r.Conns, make([]kernel.Conns, len(reals)))
+
+	some, conns, err := table.Reals([]kernel.VirtualKey{virtuals[3].Key, virtual(kernel.TCP, "1.2.3.4:5", "").Key, virtuals[5].Key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "reals of two", some, append(slices.Clone(reals[3:6]), reals[10:15]...))
+	if len(conns) != len(some) {
+		t.Errorf("%d connections of %d reals", len(conns), len(some))
+	}
+}
+
+func TestKernelChangeAndRemove(t *testing.T) {
+	table := open(t)
+	virtuals, reals := mixed()
+	apply(t, table, additions(virtuals, reals)...)
+
+	virtuals[0] = persistent(virtual(kernel.TCP, "10.96.0.10:53", "rr"), 60, 32)
+	virtuals[1] = virtual(kernel.TCP, "10.96.0.10:443", "sh") // no longer persistent
+	virtuals[4].Scheduler = "mh"
+	reals[3].Weight = 70000 // past what 16 bits hold
+	before := table.Stats()
+	apply(t, table, change(virtuals[0]), change(virtuals[1]), change(virtuals[4]), change(reals[3]),
+		remove(reals[4]), remove(virtuals[6]))
+	if s := table.Stats(); s.Sends-before.Sends != 1 || s.Receives-before.Receives != 1 || s.Queries != before.Queries {
+		t.Errorf("six changes cost %+v after %+v, want one send and one receive", s, before)
+	}
+	r := read(t, table)
+	equal(t, "virtuals", r.Virtuals, virtuals[:6])
+	want := slices.Delete(slices.Clone(reals[:15]), 4, 5)
+	equal(t, "reals", r.Reals, want)
+}
+
+func TestKernelErrors(t *testing.T) {
+	table := open(t)
+	here := virtual(kernel.TCP, "10.96.0.1:80", "rr")
+	gone := virtual(kernel.TCP, "10.96.0.2:80", "rr")
+	odd := virtual(kernel.TCP, "10.96.0.3:80", "odd")
+	there := virtual(kernel.TCP, "10.96.0.5:80", "rr")
+	apply(t, table, add(here), add(there), add(target(here, "10.0.0.1:80", 1)))
+	ops := []kernel.Op{
+		add(there),
+		add(target(here, "10.0.0.1:80", 1)),
+		change(gone),
+		add(target(gone, "10.0.0.1:80", 1)),
+		change(target(here, "10.0.0.2:80", 1)),
+		remove(target(here, "10.0.0.2:80", 1)),
+		add(odd),
+		add(target(odd, "10.0.0.1:80", 1)),
+		add(target(odd, "10.0.0.2:80", 1)),
+		change(target(here, "10.0.0.1:80", 1<<31)),
+		add(kernel.Link{Name: "kube-ipvs0"}),
+		remove(gone),
+		add(virtual(kernel.TCP, "10.96.0.4:80", "rr")),
+	}
+	errs := table.Apply(ops)
+	for i, want := range []string{
+		"there is such a virtual server already (file exists)",
+		"there is such a real server already (file exists)",
+		"no such virtual server (no such process)",
+		"no such virtual server (no such process)",
+		"no such real server (no such file or directory)",
+		"no such real server (no such file or directory)",
+		`unknown scheduler "odd": the kernel has no module ip_vs_odd (no such file or directory)`,
+		"not tried: its virtual server could not be added",
+		"not tried: its virtual server could not be added",
+		"the largest weight is 2147483647 (numerical result out of range)",
+		"link is not ipvs's to write",
+		"no such virtual server (no such process)",
+		"",
+	} {
+		got := ""
+		if errs[i] != nil {
+			got = errs[i].Error()
+		}
+		if got != want {
+			t.Errorf("%v: %q, want %q", ops[i], got, want)
+		}
+	}
+	if !errors.Is(errs[0], unix.EEXIST) || !errors.Is(errs[6], ErrScheduler) {
+		t.Error("errors.Is does not see through")
+	}
+	if r := read(t, table); len(r.Virtuals) != 3 || len(r.Reals) != 1 {
+		t.Errorf("left %v %v", r.Virtuals, r.Reals)
+	}
+}
+
+// A virtual server that somebody else made since the last reading gets none of our real servers.
+func TestKernelForeignVirtualIsLeftAlone(t *testing.T) {
+	table := open(t)
+	foreign := virtual(kernel.TCP, "10.96.0.1:80", "rr")
+	apply(t, table, add(foreign))
+	ours := virtual(kernel.TCP, "10.96.0.1:80", "mh")
+	errs := table.Apply([]kernel.Op{add(ours), add(target(ours, "10.0.0.1:80", 1))})
+	if len(errs) != 2 || errs[0] == nil || errs[1] == nil {
+		t.Errorf("errors %v, want two", errs)
+	}
+	r := read(t, table)
+	equal(t, "virtuals", r.Virtuals, []kernel.Virtual{foreign})
+	equal(t, "reals", r.Reals, nil)
+}
+
+func TestKernelMaglev(t *testing.T) {
+	table := open(t)
+	v := virtual(kernel.TCP, "10.96.0.1:80", "mh")
+	v.Flags = kernel.FlagSched2
+	ops := []kernel.Op{add(v)}
+	for i := range 100 {
+		ops = append(ops, add(target(v, fmt.Sprintf("10.0.0.%d:80", i+1), 1)))
+	}
+	apply(t, table, ops...)
+	r := read(t, table)
+	equal(t, "virtuals", r.Virtuals, []kernel.Virtual{v})
+	if len(r.Reals) != 100 {
+		t.Errorf("%d real servers, want 100", len(r.Reals))
+	}
+}
+
+func TestKernelForeign(t *testing.T) {
+	table := open(t)
+	kerneltest.Run(t, "ipvsadm", "-A", "-f", "7", "-s", "rr")
+	kerneltest.Run(t, "ipvsadm", "-A", "-f", "8", "-6", "-s", "rr")
+	kerneltest.Run(t, "ipvsadm", "-a", "-f", "7", "-r", "10.0.0.1", "-m")
+	kerneltest.Run(t, "ipvsadm", "-A", "-t", "10.96.0.1:80", "-s", "wlc", "-p", "300")
+	kerneltest.Run(t, "ipvsadm", "-a", "-t", "10.96.0.1:80", "-r", "10.0.0.1:80", "-g", "-w", "3")
+	kerneltest.Run(t, "ipvsadm", "-a", "-t", "10.96.0.1:80", "-r", "10.0.0.2:80", "-i", "-w", "4")
+	kerneltest.Run(t, "ipvsadm", "-a", "-t", "10.96.0.1:80", "-r", "[fd01::1]:80", "-i", "-w", "5")
+	r := read(t, table)
+	if r.FWMark != 2 {
+		t.Errorf("%d virtual servers by firewall mark, want 2", r.FWMark)
+	}
+	v := persistent(virtual(kernel.TCP, "10.96.0.1:80", "wlc"), 300, 32)
+	equal(t, "virtuals", r.Virtuals, []kernel.Virtual{v})
+	want := []kernel.Real{target(v, "10.0.0.1:80", 3), target(v, "10.0.0.2:80", 4), target(v, "[fd01::1]:80", 5)}
+	want[0].Forward, want[1].Forward, want[2].Forward = kernel.Direct, kernel.Tunnel, kernel.Tunnel
+	equal(t, "reals", r.Reals, want)
+}
+
+func TestKernelSeenByIpvsadm(t *testing.T) {
+	table := open(t)
+	virtuals, reals := mixed()
+	apply(t, table, additions(virtuals, reals)...)
+	out := kerneltest.Run(t, "ipvsadm", "-S", "-n")
+	for _, want := range []string{
+		"-A -t 10.96.0.10:443 -s sh -p 360 -M 255.255.255.0",
+		"-A -u 10.96.0.10:53 -s rr -o",
+		"-A -u [fd00::10]:53 -s mh -b mh-port",
+		"-A -t [fd00::10]:443 -s rr -p 10800 -M 64",
+		"-a -t [fd00::10]:53 -r [fd01::4]:80 -m -w 3",
+	} {
+		if !strings.Contains(out, want+"\n") {
+			t.Errorf("ipvsadm does not print %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestKernelScheduler(t *testing.T) {
+	table := open(t)
+	for _, name := range []string{"rr", "wrr", "mh", "dh"} {
+		if err := table.Scheduler(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	err := table.Scheduler("bogus")
+	if !errors.Is(err, ErrScheduler) || !strings.Contains(err.Error(), "ip_vs_bogus") {
+		t.Errorf("bogus: %v", err)
+	}
+	if r := read(t, table); len(r.Virtuals) != 0 {
+		t.Errorf("asking left %v", r.Virtuals)
+	}
+	if v, err := table.Version(); err != nil || v != "1.2.1" {
+		t.Errorf("version %q, %v", v, err)
+	}
+}
+
+// Without the refusal this hangs for good, the namespace's end and modprobe with it.
+func TestKernelSchedulerThatMustBeLoadedBefore(t *testing.T) {
+	table := open(t)
+	v := virtual(kernel.TCP, "10.96.0.1:80", "lblcr")
+	if !loaded("lblcr") {
+		if err := table.Scheduler("lblcr"); !errors.Is(err, ErrScheduler) {
+			t.Errorf("not loaded: %v, want %v", err, ErrScheduler)
+		}
+		errs := table.Apply([]kernel.Op{add(v), add(target(v, "10.0.0.1:80", 1))})
+		if len(errs) != 2 || !errors.Is(errs[0], ErrScheduler) || errs[1] == nil {
+			t.Errorf("not loaded: %v, want two errors", errs)
+		}
+	}
+	kerneltest.Run(t, "modprobe", "ip_vs_lblcr")
+	if err := table.Scheduler("lblcr"); err != nil {
+		t.Error(err)
+	}
+	apply(t, table, add(v), add(target(v, "10.0.0.1:80", 1)))
+}
+
+func TestKernelWithoutIPVS(t *testing.T) {
+	c, err := (*nl.Dialer)(nil).Dial(unix.NETLINK_GENERIC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := nl.Family(c, familyName); err == nil {
+		t.Log("this kernel has IPVS")
+		return
+	}
+	if _, err := Open(nil); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("opening: %v, want %v", err, ErrUnavailable)
+	}
+}

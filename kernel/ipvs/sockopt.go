@@ -1,0 +1,179 @@
+package ipvs
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// Options of getsockopt(2) on an IPv4 socket: linux/ip_vs.h, from IP_VS_BASE_CTL on.
+const (
+	optInfo     = 1153
+	optServices = 1154
+	optDests    = 1156
+)
+
+// Layouts of linux/ip_vs.h where a 64-bit integer is aligned to 8 bytes: everywhere but 386, whose
+// kernel refuses these lengths with EINVAL.
+const (
+	servicesHead = 8   // struct ip_vs_get_services: the count, padded
+	serviceSize  = 104 // struct ip_vs_service_entry
+	destsHead    = 24  // struct ip_vs_get_dests: the virtual server and the count, padded
+	destSize     = 96  // struct ip_vs_dest_entry
+	infoSize     = 12  // struct ip_vs_getinfo
+)
+
+// sockopt reads the IPv4 half of the tables. The kernel fills an array of the length it was asked
+// for and does not say how far, so every array is cleared first and asked for with room to spare:
+// one that comes back full may have been too small, and is asked for again.
+type sockopt struct {
+	fd       int
+	buf      []byte
+	services int // room for virtual servers in the next reading
+	calls    atomic.Uint64
+}
+
+func openSockopt() (*sockopt, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &sockopt{fd: fd, services: 64}, nil
+}
+
+func (s *sockopt) close() error { return unix.Close(s.fd) }
+
+// get calls getsockopt with buf as both question and answer.
+func (s *sockopt) get(option int, buf []byte) error {
+	s.calls.Add(1)
+	n := uint32(len(buf))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.SOL_IP, uintptr(option),
+		uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&n)), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// room returns n bytes of zeros.
+func (s *sockopt) room(n int) []byte {
+	if cap(s.buf) < n {
+		s.buf = make([]byte, n)
+	}
+	s.buf = s.buf[:n]
+	clear(s.buf)
+	return s.buf
+}
+
+// version is IPVS's own, as three numbers in one: 0x010201 is 1.2.1.
+func (s *sockopt) version() (uint32, error) {
+	p := s.room(infoSize)
+	if err := s.get(optInfo, p); err != nil {
+		return 0, err
+	}
+	return binary.NativeEndian.Uint32(p), nil
+}
+
+// readServices returns every IPv4 virtual server, those by firewall mark included.
+func (s *sockopt) readServices(n names) ([]service, error) {
+	for {
+		p := s.room(servicesHead + s.services*serviceSize)
+		binary.NativeEndian.PutUint32(p, uint32(s.services))
+		if err := s.get(optServices, p); err != nil {
+			return nil, err
+		}
+		all := decodeServices(p, n)
+		if len(all) < s.services {
+			s.services = len(all) + len(all)/8 + 64
+			return all, nil
+		}
+		s.services *= 2
+	}
+}
+
+// readDests returns the IPv4 real servers of an IPv4 virtual server that is thought to have about
+// n; ESRCH if there is no such virtual server.
+func (s *sockopt) readDests(v kernel.VirtualKey, n int) ([]dest, error) {
+	for n++; ; n *= 2 {
+		p := s.room(destsHead + n*destSize)
+		binary.NativeEndian.PutUint16(p, uint16(v.Proto))
+		copy(p[4:], v.Addr.Addr().AsSlice())
+		binary.BigEndian.PutUint16(p[8:], v.Addr.Port())
+		binary.NativeEndian.PutUint32(p[16:], uint32(n))
+		if err := s.get(optDests, p); err != nil {
+			return nil, err
+		}
+		if all := decodeDests(p, v); len(all) < n {
+			return all, nil
+		}
+	}
+}
+
+// decodeServices reads a struct ip_vs_get_services up to its first empty entry: one without a
+// scheduler, where the kernel writes "none" at least (ip_vs_copy_service).
+func decodeServices(p []byte, n names) []service {
+	if len(p) < servicesHead {
+		return nil
+	}
+	p = p[servicesHead:]
+	all := make([]service, 0, len(p)/serviceSize)
+	for ; len(p) >= serviceSize; p = p[serviceSize:] {
+		scheduler := cString(p[16:32])
+		if len(scheduler) == 0 {
+			break
+		}
+		if mark := binary.NativeEndian.Uint32(p[12:]); mark != 0 {
+			all = append(all, service{family: kernel.IPv4, fwmark: mark})
+			continue
+		}
+		all = append(all, service{
+			Virtual: normal(kernel.Virtual{
+				Key: kernel.VirtualKey{
+					Addr:  netip.AddrPortFrom(netip.AddrFrom4([4]byte(p[4:])), binary.BigEndian.Uint16(p[8:])),
+					Proto: kernel.Proto(binary.NativeEndian.Uint16(p)),
+				},
+				Scheduler: n.of(scheduler),
+				Flags:     binary.NativeEndian.Uint32(p[32:]),
+				Timeout:   binary.NativeEndian.Uint32(p[36:]),
+				Netmask:   prefixLength(binary.BigEndian.Uint32(p[40:])),
+			}),
+			family: kernel.IPv4,
+			reals:  int(binary.NativeEndian.Uint32(p[44:])),
+		})
+	}
+	return all
+}
+
+// decodeDests reads a struct ip_vs_get_dests up to its first empty entry: the kernel refuses a real
+// server at 0.0.0.0 (ip_vs_new_dest).
+func decodeDests(p []byte, v kernel.VirtualKey) []dest {
+	if len(p) < destsHead {
+		return nil
+	}
+	p = p[destsHead:]
+	all := make([]dest, 0, len(p)/destSize)
+	for ; len(p) >= destSize; p = p[destSize:] {
+		addr := netip.AddrFrom4([4]byte(p))
+		if addr.IsUnspecified() {
+			break
+		}
+		all = append(all, dest{
+			Real: kernel.Real{
+				Key:     kernel.RealKey{Virtual: v, Addr: netip.AddrPortFrom(addr, binary.BigEndian.Uint16(p[4:]))},
+				Forward: kernel.Forward(binary.NativeEndian.Uint32(p[8:]) & forwardMask),
+				Weight:  binary.NativeEndian.Uint32(p[12:]),
+			},
+			Conns: kernel.Conns{
+				Active:   binary.NativeEndian.Uint32(p[24:]),
+				Inactive: binary.NativeEndian.Uint32(p[28:]),
+				Persist:  binary.NativeEndian.Uint32(p[32:]),
+			},
+		})
+	}
+	return all
+}
