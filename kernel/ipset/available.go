@@ -1,0 +1,59 @@
+package ipset
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// types are the set types in use.
+var types = []kernel.SetType{kernel.HashIP, kernel.HashIPPort, kernel.HashIPPortIP, kernel.HashIPPortNet, kernel.BitmapPort}
+
+// Available says whether this kernel has ipset and every type that we use,
+// which it loads when asked. If not the error is a *MissingError that names the
+// module; any other error means that it could not be found out.
+func (s *Sets) Available() error {
+	err := s.ask(func(b *nl.Batch) { begin(b, cmdProtocol, 0) })
+	switch {
+	case errors.Is(err, unix.EINVAL): // nfnetlink knows no such subsystem
+		return missing("ipset", "ip_set")
+	case err != nil:
+		return fmt.Errorf("asking the kernel for ipset: %w", err)
+	}
+	for _, t := range types {
+		family := uint8(unix.AF_INET)
+		if t == kernel.BitmapPort {
+			family = unix.AF_UNSPEC
+		}
+		err := s.ask(func(b *nl.Batch) {
+			begin(b, cmdType, 0)
+			b.Text(attrTypeName, string(t))
+			b.U8(attrFamily, family)
+		})
+		switch {
+		case errors.Is(err, unix.Errno(errFindType)):
+			return missing("ipset type "+string(t), module(t))
+		case err != nil:
+			return fmt.Errorf("asking the kernel for ipset type %s: %w", t, err)
+		}
+	}
+	return nil
+}
+
+func (s *Sets) ask(put func(*nl.Batch)) error {
+	s.batch.Reset()
+	put(&s.batch)
+	s.batch.End()
+	return s.conn.Get(&s.batch, func([]byte) error { return nil })
+}
+
+// module is the kernel module of a set type: ip_set_hash_ipportnet.
+func module(t kernel.SetType) string {
+	method, parts, _ := strings.Cut(string(t), ":")
+	return "ip_set_" + method + "_" + strings.ReplaceAll(parts, ",", "")
+}

@@ -1,0 +1,173 @@
+package ipset
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// head is a set's header.
+type head struct {
+	set      kernel.Set
+	elements uint32 // how many entries, if counted
+	counted  bool   // kernels before 4.9 do not say
+}
+
+// empty says whether there is nothing to read.
+func (h head) empty() bool {
+	return h.counted && h.elements == 0 || !slices.Contains(types, h.set.Type)
+}
+
+// decodeHead reads the header of a set of ours; of other people's sets the
+// result is zero.
+func decodeHead(p []byte, names kernel.Names) (h head, err error) {
+	a, err := payload(p)
+	if err != nil {
+		return head{}, err
+	}
+	var lo, hi uint16
+	for a.Next() {
+		switch a.Type() {
+		case attrSetName:
+			if h.set.Name = a.Text(); !names.OwnsSet(h.set.Name) {
+				return head{}, nil
+			}
+		case attrTypeName:
+			h.set.Type = kernel.SetType(a.Text())
+		case attrFamily:
+			h.set.Family = kernel.Family(a.U8())
+		case attrData:
+			for d := a.Nested(); ; {
+				if !d.Next() {
+					if d.Err() != nil {
+						return head{}, d.Err()
+					}
+					break
+				}
+				switch d.Type() {
+				case attrMaxElem:
+					h.set.MaxElem = d.U32BE()
+				case attrElements:
+					h.elements, h.counted = d.U32BE(), true
+				case attrPort:
+					lo = d.U16BE()
+				case attrPortTo:
+					hi = d.U16BE()
+				}
+			}
+		}
+	}
+	if a.Err() != nil {
+		return head{}, a.Err()
+	}
+	if strings.HasPrefix(string(h.set.Type), "bitmap:") {
+		h.bitmap(lo, hi, names)
+	}
+	return h, nil
+}
+
+// bitmap sets what the kernel does not know of a bitmap, its family, from its
+// name. One of a smaller range has no room for every port: its type says so,
+// that it may be replaced.
+func (h *head) bitmap(lo, hi uint16, names kernel.Names) {
+	h.set.MaxElem = 0
+	if f, _, ok := names.SetSpec(h.set.Name); ok {
+		h.set.Family = f
+	} else {
+		h.set.Family = kernel.IPv4
+	}
+	if h.set.Type == kernel.BitmapPort && (lo != 0 || hi != 1<<16-1) {
+		h.set.Type = kernel.SetType(fmt.Sprintf("%s range %d-%d", kernel.BitmapPort, lo, hi))
+	}
+}
+
+// decodeMembers appends the entries of one message.
+func decodeMembers(p []byte, set string, entries []kernel.Entry) ([]kernel.Entry, error) {
+	a, err := payload(p)
+	if err != nil {
+		return entries, err
+	}
+	for a.Next() {
+		if a.Type() != attrADT {
+			continue
+		}
+		members := a.Nested()
+		for members.Next() {
+			if members.Type() != attrData {
+				continue
+			}
+			e, ok, err := decodeEntry(members.Nested())
+			if err != nil {
+				return entries, err
+			}
+			if ok {
+				e.Set = set
+				entries = append(entries, e)
+			}
+		}
+		if members.Err() != nil {
+			return entries, members.Err()
+		}
+	}
+	return entries, a.Err()
+}
+
+// decodeEntry reads one entry. It is not ok if it is an exception (nomatch),
+// which somebody made by hand: adding the entry again makes it match.
+func decodeEntry(a nl.Attrs) (e kernel.Entry, ok bool, err error) {
+	var second netip.Addr
+	bits := -1
+	ok = true
+	for a.Next() {
+		switch a.Type() {
+		case attrIP:
+			e.Addr, err = decodeAddr(a.Nested())
+		case attrPort:
+			e.Port = a.U16BE()
+		case attrProto:
+			e.Proto = kernel.Proto(a.U8())
+		case attrIP2:
+			second, err = decodeAddr(a.Nested())
+		case attrCIDR2:
+			bits = int(a.U8())
+		case attrFlagsADT:
+			ok = a.U32BE()&flagNoMatch == 0
+		}
+		if err != nil {
+			return kernel.Entry{}, false, err
+		}
+	}
+	if a.Err() != nil {
+		return kernel.Entry{}, false, a.Err()
+	}
+	if second.IsValid() {
+		if bits < 0 {
+			bits = second.BitLen()
+		}
+		if e.Second = netip.PrefixFrom(second, bits); !e.Second.IsValid() {
+			return kernel.Entry{}, false, fmt.Errorf("ipset entry: %s has no %d bits", second, bits)
+		}
+	}
+	return e, ok, nil
+}
+
+func decodeAddr(a nl.Attrs) (netip.Addr, error) {
+	if !a.Next() {
+		if a.Err() != nil {
+			return netip.Addr{}, a.Err()
+		}
+		return netip.Addr{}, fmt.Errorf("ipset address: empty")
+	}
+	p := a.Bytes()
+	switch {
+	case a.Type() == attrIPv4 && len(p) == 4:
+		return netip.AddrFrom4([4]byte(p)), nil
+	case a.Type() == attrIPv6 && len(p) == 16:
+		return netip.AddrFrom16([16]byte(p)), nil
+	}
+	return netip.Addr{}, fmt.Errorf("ipset address: type %d of %d bytes", a.Type(), len(p))
+}

@@ -1,0 +1,144 @@
+package ipset
+
+import (
+	"fmt"
+	"math/bits"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// maxName is IPSET_MAXNAMELEN less its NUL.
+const maxName = 31
+
+// netOrder marks the numbers that ipset wants in network order, and refuses
+// without the mark.
+const netOrder = unix.NLA_F_NET_BYTEORDER
+
+func begin(b *nl.Batch, cmd, flags uint16) {
+	b.Begin(unix.NFNL_SUBSYS_IPSET<<8|cmd, flags)
+	b.Nfgen(unix.AF_INET)
+	b.U8(attrProtocol, protocol)
+}
+
+func putCreate(b *nl.Batch, s kernel.Set) error {
+	if len(s.Name) > maxName {
+		return fmt.Errorf("%q is longer than %d characters", s.Name, maxName)
+	}
+	bitmap := s.Type == kernel.BitmapPort
+	family := uint8(s.Family)
+	if bitmap {
+		family = unix.AF_UNSPEC
+	}
+	begin(b, cmdCreate, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	b.Text(attrSetName, s.Name)
+	b.Text(attrTypeName, string(s.Type))
+	b.U8(attrRevision, revision(s.Type))
+	b.U8(attrFamily, family)
+	data := b.Nest(attrData)
+	if bitmap {
+		b.U16BE(attrPort|netOrder, 0)
+		b.U16BE(attrPortTo|netOrder, 1<<16-1)
+	} else {
+		b.U32BE(attrHashSize|netOrder, hashSize(s.MaxElem))
+		b.U32BE(attrMaxElem|netOrder, s.MaxElem)
+	}
+	b.EndNest(data)
+	b.End()
+	return nil
+}
+
+// revision of a type to ask for. 1 is where the types with ports learned SCTP,
+// 0 is the first; every kernel since 3.x has them, and so has every ipset tool,
+// which refuses to list a set of a revision newer than itself. What later
+// revisions add (counters, comments, bucket sizes) is not used.
+func revision(t kernel.SetType) uint8 {
+	switch t {
+	case kernel.HashIPPort, kernel.HashIPPortIP, kernel.HashIPPortNet:
+		return 1
+	}
+	return 0
+}
+
+// maxHashSize bounds what an empty set takes to 10 MiB; a set that is really
+// filled beyond is grown by the kernel.
+const maxHashSize = 1 << 20
+
+// hashSize is how many buckets to create a set with. A set that starts small is
+// rehashed by the kernel at each doubling while it fills, which doubles the
+// cost of filling it. Sets are made for twice their entries (kernel.Capacity),
+// so half of maxelem is one entry a bucket and never rehashes. An empty set takes
+// 10 bytes a bucket (measured by VmallocUsed on Linux 6.18): 5 KiB for maxelem
+// 1,024, 1.3 MiB for 262,144.
+func hashSize(maxElem uint32) uint32 {
+	const least = 64 // IPSET_MIMINAL_HASHSIZE
+	if maxElem/2 <= least {
+		return least
+	}
+	return min(maxHashSize, uint32(1)<<bits.Len32(maxElem/2-1))
+}
+
+// putDestroy asks for ENOENT where there is nothing to destroy; newer kernels
+// pass over that in silence without NLM_F_EXCL.
+func putDestroy(b *nl.Batch, name string) {
+	begin(b, cmdDestroy, unix.NLM_F_EXCL)
+	b.Text(attrSetName, name)
+	b.End()
+}
+
+func putSwap(b *nl.Batch, s kernel.Swap) {
+	begin(b, cmdSwap, 0)
+	b.Text(attrSetName, s.From)
+	b.Text(attrSetName2, s.To)
+	b.End()
+}
+
+// beginEntries opens a message that adds entries to a set or removes them, to
+// be filled with putEntry. Without NLM_F_EXCL what is already so is no error.
+func beginEntries(b *nl.Batch, verb kernel.Verb, set string) (mark int) {
+	cmd := uint16(cmdAdd)
+	if verb == kernel.Remove {
+		cmd = cmdDel
+	}
+	begin(b, cmd, 0)
+	b.Text(attrSetName, set)
+	b.U32(attrLine, 0) // must be there; its value would come back in an error
+	return b.Nest(attrADT)
+}
+
+// putEntry writes the parts that the entry has: the set's type need not be
+// known, and the kernel refuses an entry that lacks a part.
+func putEntry(b *nl.Batch, e kernel.Entry) {
+	data := b.Nest(attrData)
+	if e.Addr.IsValid() {
+		putAddr(b, attrIP, e.Addr)
+	}
+	if e.Proto != 0 {
+		b.U8(attrProto, uint8(e.Proto))
+	}
+	if e.Proto != 0 || !e.Addr.IsValid() {
+		b.U16BE(attrPort|netOrder, e.Port)
+	}
+	if e.Second.IsValid() {
+		putAddr(b, attrIP2, e.Second.Addr())
+		if !e.Second.IsSingleIP() {
+			b.U8(attrCIDR2, uint8(e.Second.Bits()))
+		}
+	}
+	b.EndNest(data)
+}
+
+func putAddr(b *nl.Batch, typ uint16, a netip.Addr) {
+	nest := b.Nest(typ)
+	if a.Is4() {
+		p := a.As4()
+		b.Attr(attrIPv4|netOrder, p[:])
+	} else {
+		p := a.As16()
+		b.Attr(attrIPv6|netOrder, p[:])
+	}
+	b.EndNest(nest)
+}

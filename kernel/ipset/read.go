@@ -1,0 +1,94 @@
+package ipset
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// Read returns the sets of our names, sorted, and their entries, sorted as
+// kernel.State wants them. A set of ours of a type that is not in use here has
+// that type and no entries.
+//
+// The headers of all sets are read first, and then the members of ours, set by
+// set, but for the empty ones: a dump of everything would carry other people's
+// blocklists, which can be far larger than all of ours.
+func (s *Sets) Read(names kernel.Names) ([]kernel.Set, []kernel.Entry, error) {
+	heads, err := s.heads(names)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing ipsets: %w", err)
+	}
+	slices.SortFunc(heads, func(a, b head) int { return strings.Compare(a.set.Name, b.set.Name) })
+	room := 0
+	for _, h := range heads {
+		room += int(h.elements)
+	}
+	sets := make([]kernel.Set, 0, len(heads))
+	entries := make([]kernel.Entry, 0, room)
+	for _, h := range heads {
+		if !h.empty() {
+			entries, err = s.members(h.set, entries)
+			if errors.Is(err, unix.ENOENT) {
+				continue // destroyed since its header was read
+			}
+			if err != nil {
+				return nil, nil, fmt.Errorf("listing ipset %s: %w", h.set.Name, err)
+			}
+		}
+		sets = append(sets, h.set)
+	}
+	return sets, entries, nil
+}
+
+// heads reads the headers of our sets.
+func (s *Sets) heads(names kernel.Names) ([]head, error) {
+	s.batch.Reset()
+	begin(&s.batch, cmdList, 0)
+	s.batch.U32BE(attrFlags, flagListHeader)
+	s.batch.End()
+	var heads []head
+	restart := func() { heads = heads[:0] }
+	err := s.conn.Dump(&s.batch, restart, func(p []byte) error {
+		h, err := decodeHead(p, names)
+		if err == nil && h.set.Name != "" {
+			heads = append(heads, h)
+		}
+		return err
+	})
+	return heads, err
+}
+
+// members appends the entries of one set, sorted.
+func (s *Sets) members(set kernel.Set, entries []kernel.Entry) ([]kernel.Entry, error) {
+	s.batch.Reset()
+	begin(&s.batch, cmdList, 0)
+	s.batch.Text(attrSetName, set.Name)
+	s.batch.End()
+	start := len(entries)
+	restart := func() { entries = entries[:start] }
+	err := s.conn.Dump(&s.batch, restart, func(p []byte) (err error) {
+		entries, err = decodeMembers(p, set.Name, entries)
+		return err
+	})
+	if err != nil {
+		return entries[:start], err
+	}
+	sortEntries(entries[start:])
+	return entries, nil
+}
+
+// payload strips the netfilter header off a message.
+func payload(p []byte) (nl.Attrs, error) {
+	if len(p) < sizeofNfgenmsg {
+		return nl.Attrs{}, fmt.Errorf("netfilter message of %d bytes", len(p))
+	}
+	return nl.ParseAttrs(p[sizeofNfgenmsg:]), nil
+}
+
+const sizeofNfgenmsg = 4
