@@ -1,0 +1,147 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// AskLimit is how long a question may take. Packets cross three namespaces in
+// well under a millisecond, in an emulated guest in a few.
+const AskLimit = 3 * time.Second
+
+// An Answer is what a backend says to whoever asks it.
+type Answer struct {
+	Backend string
+	Client  netip.AddrPort // whom the backend saw asking
+}
+
+func (a Answer) line() []byte { return fmt.Appendf(nil, "%s %s\n", a.Backend, a.Client) }
+
+func parseAnswer(line []byte) (a Answer, err error) {
+	name, client, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
+	if !ok {
+		return a, fmt.Errorf("not an answer of a backend: %q", line)
+	}
+	a.Backend = string(name)
+	a.Client, err = netip.ParseAddrPort(string(client))
+	return a, err
+}
+
+// addrPort is a socket's peer, without the mapping of a dual-stack socket.
+func addrPort(a net.Addr) netip.AddrPort {
+	var ap netip.AddrPort
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		ap = a.AddrPort()
+	case *net.UDPAddr:
+		ap = a.AddrPort()
+	}
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}
+
+// A Conn is a TCP connection, or a UDP socket with a peer.
+type Conn struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+// Dial connects from the namespace to a backend's LinePort; network is tcp or udp.
+func (ns *Namespace) Dial(network string, to netip.AddrPort) (*Conn, error) {
+	return ns.DialFrom(network, netip.Addr{}, to)
+}
+
+// DialFrom is Dial from one of the namespace's own addresses.
+func (ns *Namespace) DialFrom(network string, from netip.Addr, to netip.AddrPort) (*Conn, error) {
+	dialer := net.Dialer{Timeout: AskLimit}
+	switch {
+	case !from.IsValid():
+	case network == "udp":
+		dialer.LocalAddr = &net.UDPAddr{IP: from.AsSlice()}
+	default:
+		dialer.LocalAddr = &net.TCPAddr{IP: from.AsSlice()}
+	}
+	c, err := ns.dial(context.Background(), &dialer, network, to.String())
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{c, bufio.NewReader(c)}, nil
+}
+
+// dial works since a dialler of one numeric address opens its socket in the
+// goroutine that calls it.
+func (ns *Namespace) dial(ctx context.Context, d *net.Dialer, network, to string) (c net.Conn, err error) {
+	err = ns.Do(func() error {
+		c, err = d.DialContext(ctx, network, to)
+		return err
+	})
+	return c, err
+}
+
+// Ask has the backend at the other end answer, as often as wanted.
+func (c *Conn) Ask() (Answer, error) {
+	c.SetDeadline(time.Now().Add(AskLimit))
+	if _, err := c.Write([]byte("\n")); err != nil {
+		return Answer{}, err
+	}
+	line, err := c.r.ReadSlice('\n')
+	if err != nil {
+		return Answer{}, err
+	}
+	return parseAnswer(line)
+}
+
+// Ask asks once, on a connection of its own.
+func (ns *Namespace) Ask(network string, to netip.AddrPort) (Answer, error) {
+	c, err := ns.Dial(network, to)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer c.Close()
+	return c.Ask()
+}
+
+// HTTP is a client inside the namespace. With keepAlive it holds on to its
+// connection, else each request has its own.
+func (ns *Namespace) HTTP(keepAlive bool) *http.Client {
+	dialer := net.Dialer{Timeout: AskLimit}
+	return &http.Client{
+		Timeout: AskLimit,
+		Transport: &http.Transport{
+			DisableKeepAlives: !keepAlive,
+			DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
+				return ns.dial(ctx, &dialer, network, to)
+			},
+		},
+	}
+}
+
+// Get asks a backend's HTTPPort for its answer.
+func Get(c *http.Client, to netip.AddrPort) (Answer, error) {
+	r, err := c.Get("http://" + to.String() + "/")
+	if err != nil {
+		return Answer{}, err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1024))
+	if err != nil {
+		return Answer{}, err
+	}
+	if r.StatusCode != http.StatusOK {
+		return Answer{}, fmt.Errorf("GET %s: %s: %s", to, r.Status, strings.TrimSpace(string(body)))
+	}
+	return parseAnswer(body)
+}
+
+// Ping sends one echo request.
+func (ns *Namespace) Ping(to netip.Addr) error {
+	_, err := ns.Run("ping", "-n", "-c1", "-W2", to.String())
+	return err
+}

@@ -1,0 +1,164 @@
+// Package lab is a small network to try the whole program in: a client on
+// another host, a node that runs the real svcproxy, and three backends behind
+// the node, each in a network namespace of its own, with real sockets and real
+// packets between them.
+//
+//	client 192.0.2.2 ---- 192.0.2.1 node 10.2.N.1 ---- 10.2.N.10 podN (N = 1 to 3)
+//
+// It refuses to know anything of svcproxy but its command line: what the kernel
+// holds is read with ipvsadm, ipset, iptables and ip, and what it does is seen by
+// asking a service and reading who answered.
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// toolLimit ends a tool that hangs. An emulated processor is slow, not that slow.
+const toolLimit = 30 * time.Second
+
+// A Host is a namespace with an address of each family.
+type Host struct {
+	*Namespace
+	V4, V6 netip.Addr
+}
+
+// Addr is the host's address of the family of like.
+func (h *Host) Addr(like netip.Addr) netip.Addr {
+	if like.Is4() {
+		return h.V4
+	}
+	return h.V6
+}
+
+// A Lab is the network. The backends' way to everywhere is the node, so replies
+// that were not masqueraded come back through it too.
+type Lab struct {
+	Client, Node *Host
+	Backends     []*Backend
+}
+
+// backends is how many there are.
+const backends = 3
+
+// New builds the network and starts the backends.
+func New() (*Lab, error) {
+	l := &Lab{}
+	if err := l.build(); err != nil {
+		return nil, errors.Join(fmt.Errorf("building the lab: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+// NewNode builds the node alone, for what needs no traffic. It has the address
+// and the links that the node of a whole lab has, as dummies.
+func NewNode() (*Lab, error) {
+	l := &Lab{}
+	err := l.addNode()
+	if err == nil {
+		err = l.Node.IP("link add uplink type dummy", "link set uplink up",
+			"addr add 192.0.2.1/24 dev uplink", "addr add 2001:db8::1/64 dev uplink nodad",
+			"route add default via 192.0.2.2")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("building a node: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+func (l *Lab) build() error {
+	if err := l.addNode(); err != nil {
+		return err
+	}
+	if err := l.addClient(); err != nil {
+		return err
+	}
+	for i := range backends {
+		if err := l.addBackend(i + 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newHost(name, v4, v6 string) (*Host, error) {
+	ns, err := NewNamespace(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Host{ns, netip.MustParseAddr(v4), netip.MustParseAddr(v6)}, nil
+}
+
+func (l *Lab) addNode() (err error) {
+	l.Node, err = newHost("node", "192.0.2.1", "2001:db8::1")
+	return err
+}
+
+func (l *Lab) addClient() (err error) {
+	if l.Client, err = newHost("client", "192.0.2.2", "2001:db8::2"); err != nil {
+		return err
+	}
+	return l.cable(l.Client, "uplink", "192.0.2", "2001:db8:")
+}
+
+func (l *Lab) addBackend(n int) error {
+	subnet4, subnet6 := fmt.Sprintf("10.2.%d", n), fmt.Sprintf("fd00:2:%d:", n)
+	host, err := newHost(fmt.Sprintf("pod%d", n), subnet4+".10", subnet6+":10")
+	if err != nil {
+		return err
+	}
+	b := &Backend{Host: host}
+	l.Backends = append(l.Backends, b)
+	if err := l.cable(host, host.Name, subnet4, subnet6); err != nil {
+		return err
+	}
+	return b.serve()
+}
+
+// cable joins a host's eth0 with a link of the node's, which has the address .1,
+// and leads all of the host's traffic there.
+func (l *Lab) cable(h *Host, link, subnet4, subnet6 string) error {
+	err := l.Node.IP(
+		fmt.Sprintf("link add %s type veth peer name eth0 netns %s", link, h.path()),
+		fmt.Sprintf("addr add %s.1/24 dev %s", subnet4, link),
+		fmt.Sprintf("addr add %s:1/64 dev %s nodad", subnet6, link),
+		fmt.Sprintf("link set %s up", link),
+	)
+	if err != nil {
+		return err
+	}
+	return h.IP(
+		fmt.Sprintf("addr add %s/24 dev eth0", h.V4),
+		fmt.Sprintf("addr add %s/64 dev eth0 nodad", h.V6),
+		"link set eth0 up",
+		fmt.Sprintf("route add default via %s.1", subnet4),
+		fmt.Sprintf("route add default via %s:1", subnet6),
+	)
+}
+
+// Backend is the backend with this name.
+func (l *Lab) Backend(name string) *Backend {
+	for _, b := range l.Backends {
+		if b.Name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// Close ends the backends and lets go of the namespaces.
+func (l *Lab) Close() error {
+	var errs []error
+	for _, b := range l.Backends {
+		errs = append(errs, b.close())
+	}
+	for _, h := range []*Host{l.Client, l.Node} {
+		if h != nil {
+			errs = append(errs, h.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,142 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Proxy is svcproxy on a node, run from a folder with everything of its own.
+type Proxy struct {
+	Node   *Host
+	Binary string
+	Dir    string // svcproxy.toml, services.toml, services.d, state, run
+	Log    Log    // what it has written, over all its starts
+
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when cmd has been waited for
+}
+
+// NewProxy prepares a folder for svcproxy: main is what svcproxy.toml says
+// besides where its files are, dotted keys without a table before them.
+func NewProxy(node *Host, binary, dir, main string) (*Proxy, error) {
+	p := &Proxy{Node: node, Binary: binary, Dir: dir}
+	if err := os.MkdirAll(p.path("services.d"), 0o755); err != nil {
+		return nil, err
+	}
+	return p, p.Configure(main)
+}
+
+func (p *Proxy) path(name string) string { return filepath.Join(p.Dir, name) }
+
+// Configure writes svcproxy.toml anew; a running svcproxy does not read it again.
+func (p *Proxy) Configure(main string) error {
+	return p.save("svcproxy.toml", fmt.Sprintf("sources.file.paths = [%q, %q]\nstateDir = %q\nruntimeDir = %q\n"+
+		"healthzBindAddress = \"\"\nmetricsBindAddress = \"\"\n%s\n",
+		p.path("services.toml"), p.path("services.d/*.toml"), p.path("state"), p.path("run"), main))
+}
+
+// Save gives services.toml, or a file below services.d, a new content the safe
+// way: written beside it and renamed over.
+func (p *Proxy) save(name, content string) error {
+	if err := os.WriteFile(p.path(name)+".new", []byte(content), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(p.path(name)+".new", p.path(name))
+}
+
+// Serve saves services.toml.
+func (p *Proxy) Serve(services string) error { return p.save("services.toml", services) }
+
+// Start starts `svcproxy run`, as an argument of wrap if there is any.
+func (p *Proxy) Start(wrap ...string) error {
+	args := append(wrap, p.Binary, "run", "--config", p.path("svcproxy.toml"))
+	p.cmd = exec.Command(args[0], args[1:]...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.Log, &p.Log
+	if err := p.Node.Start(p.cmd); err != nil {
+		return fmt.Errorf("start svcproxy: %w", err)
+	}
+	p.ended = make(chan struct{})
+	go func() {
+		p.cmd.Wait()
+		close(p.ended)
+	}()
+	return nil
+}
+
+// Ended is closed when the started process has ended.
+func (p *Proxy) Ended() <-chan struct{} { return p.ended }
+
+// ExitCode is that of the process that ended, -1 if a signal ended it.
+func (p *Proxy) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
+
+// Pid is the running process.
+func (p *Proxy) Pid() int { return p.cmd.Process.Pid }
+
+// Kill is kill -9, and waits for the end.
+func (p *Proxy) Kill() { p.signal(unix.SIGKILL) }
+
+// Stop asks the process to end and returns how it did.
+func (p *Proxy) Stop() error {
+	if !p.signal(unix.SIGTERM) {
+		return nil
+	}
+	if code := p.ExitCode(); code != 0 {
+		return fmt.Errorf("svcproxy stopped with exit code %d; its log:\n%s", code, p.Log.String())
+	}
+	return nil
+}
+
+// signal says whether there was anything to signal.
+func (p *Proxy) signal(s unix.Signal) bool {
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.ended:
+		return false
+	default:
+	}
+	p.cmd.Process.Signal(s)
+	select {
+	case <-p.ended:
+	case <-time.After(toolLimit):
+		p.cmd.Process.Kill()
+		<-p.ended
+	}
+	return true
+}
+
+// Wait waits for a line of the log written after the mark that contains part,
+// and no longer than the process lives.
+func (p *Proxy) Wait(mark int, part string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), toolLimit, errors.New("too long"))
+	defer cancel()
+	go func() {
+		select {
+		case <-p.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return p.Log.Wait(ctx, mark, part)
+}
+
+// Command runs another svcproxy command with this configuration and returns its
+// output, standard error after standard output, and its exit code.
+func (p *Proxy) Command(command string, args ...string) (string, int, error) {
+	args = append([]string{command, "--config", p.path("svcproxy.toml")}, args...)
+	out, err := p.Node.Run(p.Binary, args...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return out + err.Error(), exit.ExitCode(), nil
+	}
+	return strings.TrimSpace(out), 0, err
+}
