@@ -104,8 +104,8 @@ func (c *choices) by(policy sources.TrafficPolicy) span {
 	return c.local
 }
 
-// choose lists the backends among those wanted: the ready ones, and if there are none those that are on
-// their way out but still serve. Topology hints are for ready endpoints, so near wants all others.
+// choose lists the backends among the candidates that are wanted: the ready ones, and if there are none
+// those on their way out that still serve.
 func (l *listing) choose(wanted func(*candidate) bool) span {
 	from := len(l.backends)
 	for i := range l.found {

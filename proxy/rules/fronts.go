@@ -61,15 +61,17 @@ type healthCheck struct {
 }
 
 func newListing(t sources.Table, n kernel.Node, c Config) *listing {
-	ports := 0
+	ports, targets := 0, 0
 	for i := range t.Services {
-		ports += len(t.Services[i].Ports)
+		s := &t.Services[i]
+		ports += len(s.Ports)
+		targets += len(s.Ports) * len(s.Endpoints)
 	}
 	l := &listing{
 		table: t, node: n, config: c,
 		host:     hostAddrs(n),
 		fronts:   make([]front, 0, 2*ports),
-		backends: make([]backend, 0, 4*ports),
+		backends: make([]backend, 0, targets),
 	}
 	l.nodePorts = nodePortAddrs(t, n, c, l.host)
 	return l

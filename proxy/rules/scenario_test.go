@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/BurntSushi/toml"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -56,7 +55,7 @@ func runScenario(t *testing.T, path string) {
 			continue
 		}
 		wants++
-		got, err := section(state, config.Names, what)
+		got, err := section(state, what)
 		switch {
 		case err != nil:
 			t.Error(err)
@@ -123,7 +122,7 @@ func defaults() Config {
 }
 
 // section is the part of a state's canonical text that a scenario is about.
-func section(s kernel.State, names kernel.Names, what string) (string, error) {
+func section(s kernel.State, what string) (string, error) {
 	part := kernel.State{}
 	kind, arg, _ := strings.Cut(what, " ")
 	switch kind {
@@ -156,7 +155,6 @@ func section(s kernel.State, names kernel.Names, what string) (string, error) {
 	default:
 		return "", fmt.Errorf("want %s: not one of state, policy, sysctls, sets, entries [SET], virtuals, addrs, chain|chain6 TABLE NAME", what)
 	}
-	_ = names
 	return part.String(), nil
 }
 
@@ -185,5 +183,3 @@ func big(n, m int) sources.Table {
 	}
 	return t
 }
-
-var _ = time.Second

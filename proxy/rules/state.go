@@ -87,7 +87,7 @@ func (l *listing) reals() []kernel.Real {
 
 // addrs are the VIPs to bind.
 func (l *listing) addrs() []kernel.Addr {
-	var addrs []kernel.Addr
+	addrs := make([]kernel.Addr, 0, len(l.fronts))
 	for _, f := range l.fronts {
 		if f.traits&bound == 0 {
 			continue

@@ -4,7 +4,7 @@ import "slices"
 
 // near gives the test for endpoints that topology hints let this node use. The hints are heeded when
 // every ready endpoint has one and one is for here: with some missing, or none for here, they would put
-// all load on a few, or leave this node with nothing.
+// all load on a few, or leave this node with nothing. They are for ready endpoints alone.
 func (l *listing) near() func(*candidate) bool {
 	forNode := func(x *candidate) []string { return x.endpoint.NodeHints }
 	forZone := func(x *candidate) []string { return x.endpoint.ZoneHints }
