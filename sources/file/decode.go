@@ -11,6 +11,7 @@ package file
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -73,19 +74,31 @@ func (d *decoder) parse(data []byte, ours func(key string) bool) (node, bool) {
 		text = rename(text, dups)
 	}
 
-	var tree map[string]any
-	if _, err := toml.Decode(text, &tree); err != nil {
+	tree, err := decodeTOML(text)
+	if err != nil {
 		d.syntax(text, err)
 		return node{}, false
 	}
 	return node{"", places, tree}, true
 }
 
+// decodeTOML is the library, which panics where it finds a fault in itself: that is one bad file, and no
+// reason to stop serving the others.
+func decodeTOML(text string) (tree map[string]any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the TOML library gave up: %v", r)
+		}
+	}()
+	_, err = toml.Decode(text, &tree)
+	return tree, err
+}
+
 // syntax refuses what the library could not read, in one line.
 func (d *decoder) syntax(text string, err error) {
 	var pe toml.ParseError
 	if !errors.As(err, &pe) {
-		d.refuse(node{}, "not TOML: %v", err)
+		d.refuse(node{at: &place{line: 1}}, "not TOML: %s", strings.Join(strings.Fields(err.Error()), " "))
 		return
 	}
 	message := strings.TrimRight(pe.Message, ".\n")

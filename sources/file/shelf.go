@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -131,9 +132,9 @@ func (r *record) take(path string, data []byte, host sources.HostFacts) bool {
 	if problems = append(problems, errs...); len(problems) > 0 {
 		return r.reject(sorted(problems))
 	}
-	r.reject(nil)
+	news := r.reject(nil) || !r.good || !reflect.DeepEqual(r.table, table)
 	r.good, r.sum, r.table, r.warnings = true, sum, table, sorted(append(warnings, doubts...))
-	return true
+	return news
 }
 
 // outcome merges the last good contents in order of path. The error is nil or a *sources.RejectedError.

@@ -1,0 +1,467 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// patience bounds every wait; a test that passes never waits it out.
+const patience = 20 * time.Second
+
+type emission struct {
+	names []string // of the services, in order
+	err   error
+}
+
+func (e emission) String() string { return fmt.Sprintf("%v %v", e.names, e.err) }
+
+// rig is a Source at work on a directory of its own.
+type rig struct {
+	*testing.T
+	dir    string
+	source *Source
+	emits  chan emission
+	ended  chan error
+}
+
+// start runs a Source over paths in a new directory, after prepare has filled it.
+func start(t *testing.T, prepare func(r *rig), o Options) *rig {
+	r := &rig{T: t, dir: t.TempDir(), emits: make(chan emission, 1000), ended: make(chan error, 1)}
+	if prepare != nil {
+		prepare(r)
+	}
+	for i, p := range o.Paths {
+		o.Paths[i] = r.path(p)
+	}
+	if o.Debounce == 0 {
+		o.Debounce = 10 * time.Millisecond
+	}
+	var err error
+	if r.source, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		r.ended <- r.source.Watch(ctx, func(table sources.Table, err error) {
+			e := emission{err: err}
+			for _, s := range table.Services {
+				e.names = append(e.names, s.Name)
+			}
+			r.emits <- e
+		})
+		close(r.ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		for range r.ended {
+		}
+	})
+	return r
+}
+
+func watching(paths ...string) Options { return Options{Paths: paths, Watch: true} }
+
+func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// write writes a file of the named services in place.
+func (r *rig) write(file string, names ...string) {
+	r.Helper()
+	r.put(file, services(names...))
+}
+
+func (r *rig) put(file, text string) {
+	r.Helper()
+	r.must(os.WriteFile(r.path(file), []byte(text), 0o644))
+}
+
+// services is a file of services; each name has an address of its own, in whatever file.
+func services(names ...string) string {
+	b := strings.Builder{}
+	b.WriteString("# services\n")
+	for _, n := range names {
+		fmt.Fprintf(&b, "[services.%s]\nclusterIP = \"10.96.0.%d\"\nports = [ { port = 80 } ]\n", n, n[0])
+	}
+	return b.String()
+}
+
+// want waits for an emission of these services whose error has all of the words of problem; "" = no error.
+func (r *rig) want(problem string, names ...string) error {
+	r.Helper()
+	var seen []emission
+	timeout := time.After(patience)
+	for {
+		select {
+		case e := <-r.emits:
+			text := ""
+			if e.err != nil {
+				text = e.err.Error()
+			}
+			if slices.Equal(e.names, names) && (problem == "") == (e.err == nil) && strings.Contains(text, problem) {
+				return e.err
+			}
+			seen = append(seen, e)
+		case err := <-r.ended:
+			r.Fatalf("Watch ended: %v", err)
+		case <-timeout:
+			r.Fatalf("want %v %q, seen %v", names, problem, seen)
+		}
+	}
+}
+
+// reload reads everything again and says what was found; after it, all that was to be emitted was.
+func (r *rig) reload() error {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return r.source.Reload(ctx)
+}
+
+// silent checks that nothing more is emitted.
+func (r *rig) silent() {
+	r.Helper()
+	if err := r.reload(); err != nil {
+		r.Error("reload:", err)
+	}
+	if len(r.emits) > 0 {
+		r.Errorf("emitted %v", <-r.emits)
+	}
+}
+
+func TestWriteInPlace(t *testing.T) {
+	r := start(t, func(r *rig) { r.write("s.toml", "a") }, watching("s.toml"))
+	r.want("", "a")
+	r.write("s.toml", "a", "b")
+	r.want("", "a", "b")
+	r.silent()
+}
+
+func TestRenameOver(t *testing.T) {
+	r := start(t, func(r *rig) { r.write("s.toml", "a") }, watching("s.toml"))
+	r.want("", "a")
+	for _, name := range []string{"b", "c", "d"} {
+		r.write("s.toml.new", name)
+		r.must(os.Rename(r.path("s.toml.new"), r.path("s.toml")))
+		r.want("", name)
+	}
+	r.silent()
+}
+
+func TestDeleteAndCreateAgain(t *testing.T) {
+	r := start(t, func(r *rig) { r.write("s.toml", "a") }, watching("s.toml"))
+	r.want("", "a")
+	for range 3 {
+		r.must(os.Remove(r.path("s.toml")))
+		r.want("is not there", "a")
+		r.write("s.toml", "a")
+		r.want("", "a")
+	}
+}
+
+// TestConfigMap swaps ..data as a kubelet does: no event ever names the file itself.
+func TestConfigMap(t *testing.T) {
+	r := start(t, func(r *rig) {
+		r.must(os.MkdirAll(r.path("etc/..1"), 0o755))
+		r.write("etc/..1/s.toml", "a")
+		r.must(os.Symlink("..1", r.path("etc/..data")))
+		r.must(os.Symlink("..data/s.toml", r.path("etc/s.toml")))
+	}, watching("etc/*.toml"))
+	r.want("", "a")
+	for i, name := range []string{"b", "c", "d"} {
+		dir := fmt.Sprintf("..%d", i+2)
+		r.must(os.Mkdir(r.path("etc/"+dir), 0o755))
+		r.write("etc/"+dir+"/s.toml", name)
+		r.must(os.Symlink(dir, r.path("etc/..tmp")))
+		r.must(os.Rename(r.path("etc/..tmp"), r.path("etc/..data")))
+		r.must(os.RemoveAll(r.path(fmt.Sprintf("etc/..%d", i+1))))
+		r.want("", name)
+	}
+}
+
+// TestLinkedElsewhere follows a link out of the directory, and what is done to its target there.
+func TestLinkedElsewhere(t *testing.T) {
+	r := start(t, func(r *rig) {
+		r.must(os.MkdirAll(r.path("far/away"), 0o755))
+		r.must(os.Mkdir(r.path("etc"), 0o755))
+		r.write("far/away/x", "a")
+		r.must(os.Symlink("../far/away/x", r.path("etc/s.toml")))
+	}, watching("etc/s.toml"))
+	r.want("", "a")
+	r.write("far/away/x", "b")
+	r.want("", "b")
+	r.write("far/away/y", "c")
+	r.must(os.Rename(r.path("far/away/y"), r.path("far/away/x")))
+	r.want("", "c")
+	r.must(os.Remove(r.path("far/away/x")))
+	r.want("is a link to nothing", "c")
+	r.write("far/away/x", "d")
+	r.want("", "d")
+}
+
+func TestDirectoryReplaced(t *testing.T) {
+	r := start(t, func(r *rig) {
+		r.must(os.Mkdir(r.path("etc"), 0o755))
+		r.write("etc/s.toml", "a")
+	}, watching("etc/s.toml"))
+	r.want("", "a")
+	r.must(os.Mkdir(r.path("new"), 0o755))
+	r.write("new/s.toml", "b")
+	r.must(os.Rename(r.path("etc"), r.path("old")))
+	r.must(os.Rename(r.path("new"), r.path("etc")))
+	r.want("", "b")
+	r.write("etc/s.toml", "c")
+	r.want("", "c")
+	r.must(os.RemoveAll(r.path("etc")))
+	r.want("is not there", "c")
+	r.must(os.Mkdir(r.path("etc"), 0o755))
+	r.write("etc/s.toml", "d")
+	r.want("", "d")
+}
+
+// TestMissingAtStart waits for a directory deep below one that exists. What is emitted until then must
+// not count as all there is.
+func TestMissingAtStart(t *testing.T) {
+	r := start(t, nil, watching("a/b/s.toml", "a/b/s.d/*.toml"))
+	err := r.want("is not there")
+	var rejected *sources.RejectedError
+	if !errors.As(err, &rejected) || !rejected.Incomplete || !slices.Equal(rejected.Files, []string{r.path("a/b/s.toml")}) {
+		t.Errorf("%+v", err)
+	}
+	r.must(os.MkdirAll(r.path("a/b/s.d"), 0o755))
+	r.write("a/b/s.d/x.toml", "x")
+	r.want("is not there", "x")
+	r.write("a/b/s.toml", "a")
+	r.want("", "a", "x")
+	// From now on it has a last good content, and is complete with it.
+	r.must(os.Remove(r.path("a/b/s.toml")))
+	if err := r.want("is not there", "a", "x"); !errors.As(err, &rejected) || rejected.Incomplete {
+		t.Errorf("%+v", err)
+	}
+}
+
+// TestGlob: a file that leaves the directory takes its services with it, and an editor's files are none.
+func TestGlob(t *testing.T) {
+	r := start(t, func(r *rig) { r.must(os.Mkdir(r.path("s.d"), 0o755)) }, watching("s.d/*.toml"))
+	r.want("")
+	r.write("s.d/1.toml", "a")
+	r.want("", "a")
+	r.write("s.d/.#2.toml", "b")
+	r.write("s.d/2.toml~", "b")
+	r.write("s.d/2.toml", "c")
+	r.want("", "a", "c")
+	r.must(os.Rename(r.path("s.d/1.toml"), r.path("s.d/1.toml.off")))
+	r.want("", "c")
+	r.must(os.RemoveAll(r.path("s.d")))
+	r.want("")
+	r.silent()
+}
+
+// TestBroken: a broken file keeps its own last good content, the others apply.
+func TestBroken(t *testing.T) {
+	r := start(t, func(r *rig) {
+		r.write("a.toml", "a")
+		r.write("b.toml", "b")
+	}, watching("*.toml"))
+	r.want("", "a", "b")
+	r.put("a.toml", services("a", "c")+"nonsense\n")
+	r.want("not TOML", "a", "b")
+	r.write("b.toml", "b", "d")
+	err := r.want("not TOML", "a", "b", "d")
+	var rejected *sources.RejectedError
+	if !errors.As(err, &rejected) || rejected.Incomplete || !slices.Equal(rejected.Files, []string{r.path("a.toml")}) {
+		t.Errorf("%+v", err)
+	}
+	r.put("a.toml", services("a", "c")+"typo = 1\n\n[services.e]\n")
+	r.want("(and 2 more)", "a", "b", "d")
+	r.put("c.toml", "broken from the start")
+	r.want("(and 3 more)", "a", "b", "d")
+	r.must(os.Remove(r.path("c.toml")))
+	r.write("a.toml", "a", "c")
+	r.want("", "a", "b", "c", "d")
+	// The last good content once more, after a broken one, is not an old story.
+	r.put("a.toml", "broken")
+	r.want("not TOML", "a", "b", "c", "d")
+	r.write("a.toml", "a", "c")
+	r.want("", "a", "b", "c", "d")
+	r.silent()
+}
+
+func TestEmptied(t *testing.T) {
+	r := start(t, func(r *rig) {
+		r.write("a.toml", "a")
+		r.put("b.toml", "")
+	}, watching("*.toml"))
+	r.want("", "a")
+	r.put("a.toml", "")
+	r.want("is empty and had 1 services", "a")
+	r.put("a.toml", "# none\n")
+	r.want("")
+	r.put("a.toml", "") // had none
+	r.silent()
+}
+
+// TestConflict: of two files that want the same, the later one's service is left out, alone.
+func TestConflict(t *testing.T) {
+	r := start(t, func(r *rig) {
+		r.write("a.toml", "a")
+		r.write("b.toml", "a", "b")
+	}, watching("*.toml"))
+	err := r.want("left out: the name is taken by a ("+r.path("a.toml")+":2)", "a", "b")
+	var rejected *sources.RejectedError
+	if !errors.As(err, &rejected) || len(rejected.Files) != 0 {
+		t.Errorf("%+v", err)
+	}
+	if err := r.reload(); err == nil {
+		t.Error("reload is content")
+	}
+}
+
+// TestBrokenAtStart: there is nothing to go on with.
+func TestBrokenAtStart(t *testing.T) {
+	r := start(t, func(r *rig) {
+		r.write("a.toml", "a")
+		r.put("b.toml", "[services.b]\nclusterIP = 1\n")
+	}, watching("*.toml"))
+	err := <-r.ended
+	var rejected *sources.RejectedError
+	if !errors.As(err, &rejected) || rejected.Problems[0].Origin.Line != 2 || len(r.emits) != 0 {
+		t.Errorf("%+v, emitted %d", err, len(r.emits))
+	}
+}
+
+// TestNotRegular: what is not a file is refused without waiting for it.
+func TestNotRegular(t *testing.T) {
+	r := start(t, func(r *rig) { r.write("a.toml", "a") }, watching("*.toml"))
+	r.want("", "a")
+	r.must(syscall.Mkfifo(r.path("fifo.toml"), 0o600))
+	r.want("is not a regular file but a FIFO", "a")
+	r.must(os.Remove(r.path("fifo.toml")))
+	r.want("", "a")
+	r.must(os.Mkdir(r.path("dir.toml"), 0o700))
+	r.want("is a directory", "a")
+	r.must(os.Remove(r.path("dir.toml")))
+	r.want("", "a")
+	r.must(os.Symlink("loop.toml", r.path("loop.toml")))
+	r.want("too many levels", "a")
+	r.must(os.Remove(r.path("loop.toml")))
+	r.want("", "a")
+	r.must(os.WriteFile(r.path("large.new"), nil, 0o600))
+	r.must(os.Truncate(r.path("large.new"), maxSize+1))
+	r.must(os.Rename(r.path("large.new"), r.path("large.toml")))
+	r.want("is 64 MiB large: at most 64", "a")
+}
+
+// TestBurst: many writes are one change, or few, and the last one counts.
+func TestBurst(t *testing.T) {
+	o := watching("s.toml")
+	o.Debounce = 50 * time.Millisecond
+	r := start(t, func(r *rig) { r.write("s.toml", "a") }, o)
+	r.want("", "a")
+	for i := range 500 {
+		r.write("s.toml", string(rune('b'+i%20)))
+	}
+	r.write("s.toml", "z")
+	r.want("", "z")
+	r.silent()
+}
+
+func TestUnwatched(t *testing.T) {
+	r := start(t, func(r *rig) { r.write("s.toml", "a") }, Options{Paths: []string{"s.toml"}})
+	r.want("", "a")
+	r.write("s.toml", "b")
+	r.must(r.reload())
+	if e := <-r.emits; !slices.Equal(e.names, []string{"b"}) { // no wait: emitted before Reload returned
+		t.Errorf("%v", e)
+	}
+	r.put("s.toml", "broken")
+	if err := r.reload(); err == nil || !strings.Contains(err.Error(), "s.toml:1: not TOML") {
+		t.Error(err)
+	}
+}
+
+func TestResync(t *testing.T) {
+	r := start(t, func(r *rig) { r.write("s.toml", "a") },
+		Options{Paths: []string{"s.toml"}, Resync: 10 * time.Millisecond})
+	r.want("", "a")
+	r.write("s.toml", "b")
+	r.want("", "b")
+}
+
+func TestReloadWithoutWatch(t *testing.T) {
+	s, err := New(watching("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Reload(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestBadGlob(t *testing.T) {
+	if _, err := New(watching("[")); !errors.Is(err, filepath.ErrBadPattern) {
+		t.Error(err)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.toml": services("a"),
+		"b.toml": services("a", "b"),
+		"c.toml": "typo = 1\n" + services("c"),
+		"d.toml": services("d") + "loadBalancerSourceRanges = [\"10.0.0.1/8\"]\ntype = \"LoadBalancer\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	missing := filepath.Join(dir, "missing.toml")
+	table, warnings, problems, err := Load(context.Background(), Options{Paths: []string{filepath.Join(dir, "[a-d].toml"), missing}})
+	if err != nil || len(table.Services) != 3 || len(warnings) != 1 {
+		t.Error(table, warnings, err)
+	}
+	var got []string
+	for _, p := range problems {
+		got = append(got, strings.ReplaceAll(p.Error(), dir+"/", ""))
+	}
+	want := []string{
+		"b.toml:2: a: left out: the name is taken by a (a.toml:2)",
+		`c.toml:1: unknown key "typo", the keys here are services`,
+		"missing.toml: is not there",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// TestNeverStill: a file that is written all the time is given up, with its last good content.
+func TestNeverStill(t *testing.T) {
+	s := newShelf(nil)
+	l := &listing{named: map[string]bool{"x": true}}
+	s.record("x", l).take("x", []byte(services("a")), s.host())
+	if !s.giveUp([]string{"x"}, l) || s.giveUp([]string{"x"}, l) {
+		t.Error("news the first time, not the second")
+	}
+	table, err := s.outcome()
+	if len(table.Services) != 1 || err == nil {
+		t.Error(table, err)
+	}
+}

@@ -1,0 +1,373 @@
+package strict
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// The TOML library checks the text and gives its values but, once it has parsed them, not where they
+// stood: only its own syntax errors have a position. So the text is also scanned for places, the lines
+// of its keys and array elements, as a tree of the document's shape. The scan judges nothing: text that
+// the library will refuse ends it early. Only duplicate keys are found here, all of them, because the
+// library stops at the first.
+
+// Place is where a key or an array element stands.
+type Place struct {
+	Line    int
+	defined bool // by a value or a header of its own, not just as a parent of one
+	tables  bool // an array of [[tables]]: a path through it leads to its last element
+	keys    map[string]*Place
+	elems   []*Place
+}
+
+// Key is the place under a key; nil when there is none.
+func (p *Place) Key(key string) *Place {
+	if p == nil {
+		return nil
+	}
+	return p.keys[key]
+}
+
+// Elem is the place of the ith element; nil when there is none.
+func (p *Place) Elem(i int) *Place {
+	if p == nil || i >= len(p.elems) {
+		return nil
+	}
+	return p.elems[i]
+}
+
+// add makes the place under a key.
+func (p *Place) add(key string, line int) *Place {
+	if p.keys == nil {
+		p.keys = make(map[string]*Place)
+	}
+	c := &Place{Line: line}
+	p.keys[key] = c
+	return c
+}
+
+// enter is the place that a path continues from: under key, made if need be.
+func (p *Place) enter(key string, line int) *Place {
+	c := p.keys[key]
+	if c == nil {
+		c = p.add(key, line)
+	}
+	if c.tables && len(c.elems) > 0 {
+		return c.elems[len(c.elems)-1]
+	}
+	return c
+}
+
+// duplicate is a key that was defined before.
+type duplicate struct {
+	key         string // as written, dots and quotes included
+	line, first int
+	start, end  int // of its last segment in the text
+}
+
+// spare is the name the nth duplicate gets in the text that is parsed, so that what stands under it is
+// checked too. No TOML text can hold a zero byte, and no sane one an escaped one.
+func spare(n int) string { return fmt.Sprintf("\x00%d", n) }
+
+// Spare says whether a key is a renamed duplicate.
+func Spare(key string) bool { return strings.HasPrefix(key, "\x00") }
+
+// rename gives the duplicates their spare names; lines stay what they were.
+func rename(text string, dups []duplicate) string {
+	var b strings.Builder
+	at := 0
+	for n, d := range dups {
+		b.WriteString(text[at:d.start])
+		fmt.Fprintf(&b, `"\u0000%d"`, n)
+		at = d.end
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}
+
+// maxDepth bounds nested arrays and inline tables: both this scan and the library recurse, and a file of
+// nothing but brackets must not end the process. services.toml needs 5.
+const maxDepth = 100
+
+// scan is a scanner's state.
+type scan struct {
+	text string
+	pos  int
+	line int
+	dups []duplicate
+	deep int // the line where maxDepth was passed, or 0
+}
+
+// locate finds the places of a document.
+func locate(text string) (root *Place, dups []duplicate, deep int) {
+	s := &scan{text: text, line: 1}
+	root = &Place{Line: 1}
+	s.document(root)
+	return root, s.dups, s.deep
+}
+
+func (s *scan) document(root *Place) {
+	if strings.HasPrefix(s.text, "\ufeff") {
+		s.pos = len("\ufeff")
+	}
+	current := root
+	for {
+		s.blank()
+		if s.pos == len(s.text) {
+			return
+		}
+		if s.text[s.pos] != '[' {
+			if !s.pair(current, 0) {
+				return
+			}
+			continue
+		}
+		next, ok := s.header(root)
+		if !ok {
+			return
+		}
+		current = next
+	}
+}
+
+// header reads [a.b] or [[a.b]] and gives the place that the following keys belong to.
+func (s *scan) header(root *Place) (*Place, bool) {
+	s.pos++
+	tables := s.peek('[')
+	if tables {
+		s.pos++
+	}
+	path, ok := s.path()
+	if !ok || !s.peek(']') {
+		return nil, false
+	}
+	s.pos++
+	if tables {
+		if !s.peek(']') {
+			return nil, false
+		}
+		s.pos++
+	}
+
+	p, last := s.parents(root, path), path[len(path)-1]
+	if tables {
+		c := p.keys[last.name]
+		if c == nil {
+			c = p.add(last.name, last.line)
+			c.defined, c.tables = true, true
+		}
+		elem := &Place{Line: last.line, defined: true}
+		c.elems = append(c.elems, elem)
+		return elem, true
+	}
+	c := p.keys[last.name]
+	if c != nil && !c.defined {
+		c.Line, c.defined = last.line, true // was a parent so far
+		return c, true
+	}
+	return s.define(p, path), true
+}
+
+// pair reads one key = value into p.
+func (s *scan) pair(p *Place, depth int) bool {
+	path, ok := s.path()
+	if !ok || !s.peek('=') {
+		return false
+	}
+	s.pos++
+	return s.value(s.define(s.parents(p, path), path), depth)
+}
+
+func (s *scan) parents(p *Place, path []segment) *Place {
+	for _, seg := range path[:len(path)-1] {
+		p = p.enter(seg.name, seg.line)
+	}
+	return p
+}
+
+// define makes the place for the path's last segment, under a spare name if the key is there already.
+func (s *scan) define(p *Place, path []segment) *Place {
+	last := path[len(path)-1]
+	name := last.name
+	if before := p.keys[name]; before != nil {
+		name = spare(len(s.dups))
+		key := strings.TrimSpace(s.text[path[0].start:last.end])
+		s.dups = append(s.dups, duplicate{key, last.line, before.Line, last.start, last.end})
+	}
+	c := p.add(name, last.line)
+	c.defined = true
+	return c
+}
+
+// value reads one value standing at p; false when the text makes no sense from here on.
+func (s *scan) value(p *Place, depth int) bool {
+	s.spaces()
+	if s.pos == len(s.text) {
+		return false
+	}
+	if depth > maxDepth {
+		s.deep = s.line
+		return false
+	}
+	switch c := s.text[s.pos]; c {
+	case '"', '\'':
+		return s.str(c)
+	case '[':
+		return s.items(']', func() bool {
+			s.blank()
+			elem := &Place{Line: s.line, defined: true}
+			p.elems = append(p.elems, elem)
+			return s.value(elem, depth+1)
+		})
+	case '{':
+		return s.items('}', func() bool { return s.pair(p, depth+1) })
+	}
+	start := s.pos
+	for s.pos < len(s.text) && !strings.ContainsRune(",]}#\n", rune(s.text[s.pos])) {
+		s.pos++
+	}
+	return s.pos > start
+}
+
+// items reads what stands between brackets, separated by commas.
+func (s *scan) items(end byte, item func() bool) bool {
+	s.pos++
+	for {
+		s.blank()
+		if s.peek(end) {
+			s.pos++
+			return true
+		}
+		if s.pos == len(s.text) || !item() {
+			return false
+		}
+		s.blank()
+		if s.peek(',') {
+			s.pos++
+		} else if !s.peek(end) {
+			return false
+		}
+	}
+}
+
+// segment is one part of a dotted key.
+type segment struct {
+	name       string
+	line       int
+	start, end int // in the text, quotes included
+}
+
+// path reads a key, dotted or not, up to what follows it.
+func (s *scan) path() ([]segment, bool) {
+	var path []segment
+	for {
+		s.spaces()
+		seg, ok := s.segment()
+		if !ok {
+			return nil, false
+		}
+		path = append(path, seg)
+		s.spaces()
+		if !s.peek('.') {
+			return path, true
+		}
+		s.pos++
+	}
+}
+
+func (s *scan) segment() (segment, bool) {
+	seg := segment{line: s.line, start: s.pos}
+	if s.peek('"') || s.peek('\'') {
+		ok := s.str(s.text[s.pos])
+		seg.end = s.pos
+		if !ok || s.line != seg.line {
+			return seg, false
+		}
+		seg.name, ok = unquote(s.text[seg.start:seg.end])
+		return seg, ok
+	}
+	for s.pos < len(s.text) && !strings.ContainsRune(" \t\r\n.=[]{},#\"'", rune(s.text[s.pos])) {
+		s.pos++
+	}
+	seg.end = s.pos
+	seg.name = s.text[seg.start:seg.end]
+	return seg, seg.name != ""
+}
+
+// unquote reads a quoted key; the library knows the escapes.
+func unquote(quoted string) (string, bool) {
+	inner := quoted[1 : len(quoted)-1]
+	if quoted[0] == '\'' || !strings.Contains(inner, `\`) {
+		return inner, true
+	}
+	var v struct{ K string }
+	if err := toml.Unmarshal([]byte("K = "+quoted), &v); err != nil {
+		return "", false
+	}
+	return v.K, true
+}
+
+// str passes a string of any of the four kinds.
+func (s *scan) str(quote byte) bool {
+	end := string(quote)
+	if long := strings.Repeat(end, 3); strings.HasPrefix(s.text[s.pos:], long) {
+		end = long
+	}
+	s.pos += len(end)
+	for s.pos < len(s.text) {
+		switch c := s.text[s.pos]; {
+		case c == '\\' && quote == '"':
+			s.pos++ // the next one too, which may be a quote, or the line's end
+			if s.peek('\n') {
+				s.line++
+			}
+		case c == '\n':
+			if len(end) == 1 {
+				return false
+			}
+			s.line++
+		case strings.HasPrefix(s.text[s.pos:], end):
+			s.pos += len(end)
+			// A long string may end in up to two quotes of its own.
+			for i := 0; len(end) == 3 && i < 2 && s.peek(quote); i++ {
+				s.pos++
+			}
+			return true
+		}
+		s.pos++
+	}
+	s.pos = len(s.text)
+	return false
+}
+
+// blank passes spaces, line ends and comments.
+func (s *scan) blank() {
+	for s.pos < len(s.text) {
+		switch s.text[s.pos] {
+		case ' ', '\t', '\r':
+		case '\n':
+			s.line++
+		case '#':
+			n := strings.IndexByte(s.text[s.pos:], '\n')
+			if n < 0 {
+				s.pos = len(s.text)
+				return
+			}
+			s.pos += n
+			continue
+		default:
+			return
+		}
+		s.pos++
+	}
+}
+
+func (s *scan) spaces() {
+	for s.peek(' ') || s.peek('\t') {
+		s.pos++
+	}
+}
+
+func (s *scan) peek(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] == c }

@@ -1,0 +1,94 @@
+// Package strict reads TOML text so that everything wrong with it can be said with its line: what is
+// no TOML, every duplicate key, and, through Places, whatever the reader of the document finds amiss.
+//
+// It is shared by all that is configured in TOML. It refuses to know which keys a document may have.
+package strict
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/BurntSushi/toml"
+)
+
+// Mistake is one thing wrong with a document as TOML.
+type Mistake struct {
+	Line    int
+	Key     string // of a duplicate key, as written there, dots and quotes included; else ""
+	Message string
+}
+
+// Parse gives a document's values, as the TOML library gives them to an any, and the places of its keys.
+// ok is false when it is not TOML. Duplicate keys are mistakes, and the document is read all the same:
+// what stands under one is there under a name that Spare knows.
+func Parse(data []byte) (tree map[string]any, places *Place, mistakes []Mistake, ok bool) {
+	text := string(data)
+	if !utf8.ValidString(text) {
+		return nil, nil, []Mistake{{Line: lineAt(text, validLength(text)), Message: "not UTF-8: TOML files must be"}}, false
+	}
+	places, dups, deep := locate(text)
+	for _, d := range dups {
+		message := fmt.Sprintf("duplicate key %s, first given at line %d", d.key, d.first)
+		mistakes = append(mistakes, Mistake{Line: d.line, Key: d.key, Message: message})
+	}
+	if deep != 0 {
+		return nil, nil, append(mistakes, Mistake{Line: deep, Message: fmt.Sprintf("nested more than %d deep", maxDepth)}), false
+	}
+	if len(dups) > 0 {
+		text = rename(text, dups)
+	}
+	if _, err := toml.Decode(text, &tree); err != nil {
+		return nil, nil, append(mistakes, syntax(text, err)), false
+	}
+	return tree, places, mistakes, true
+}
+
+// syntax is what the library could not read, in one line.
+func syntax(text string, err error) Mistake {
+	var pe toml.ParseError
+	if !errors.As(err, &pe) {
+		return Mistake{Line: 1, Message: fmt.Sprintf("not TOML: %v", err)}
+	}
+	message := strings.TrimRight(pe.Message, ".\n")
+	// Its Line is one short where a line ends in CR and LF; its Start is right.
+	line := lineAt(text, min(max(pe.Position.Start, 0), len(text)))
+	return Mistake{Line: line, Message: "not TOML: " + strings.Join(strings.Fields(message), " ")}
+}
+
+// lineAt is the line of a byte of the text.
+func lineAt(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
+
+// validLength is how many bytes of the text are UTF-8.
+func validLength(text string) int {
+	for i, r := range text {
+		if r != utf8.RuneError {
+			continue
+		}
+		if _, size := utf8.DecodeRuneInString(text[i:]); size == 1 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// TypeOf names the TOML type of a value, with its article.
+func TypeOf(v any) string {
+	switch v.(type) {
+	case string:
+		return "a string"
+	case int64:
+		return "an integer"
+	case float64:
+		return "a float"
+	case bool:
+		return "a boolean"
+	case time.Time:
+		return "a date or time"
+	case map[string]any:
+		return "a table"
+	}
+	return "an array"
+}
