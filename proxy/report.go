@@ -45,21 +45,6 @@ func (r Report) Drift() bool {
 	return r.Cause == CausePeriod && !r.Plan.Empty()
 }
 
-// counts of ops by verb.
-func (r Report) counts() (add, change, remove int) {
-	for _, o := range r.Plan.Ops {
-		switch o.Verb {
-		case kernel.Add:
-			add++
-		case kernel.Change:
-			change++
-		case kernel.Remove:
-			remove++
-		}
-	}
-	return add, change, remove
-}
-
 // maxDriftLines bounds what one sync says about drift.
 const maxDriftLines = 20
 
@@ -84,7 +69,7 @@ func (r Report) log(log *slog.Logger) {
 			log.Warn("drift", "repair", o.String())
 		}
 	}
-	add, change, remove := r.counts()
+	add, change, remove := r.Plan.Counts()
 	failed := 0
 	if e, ok := r.Err.(*kernel.ApplyError); ok {
 		failed = len(e.Failed)

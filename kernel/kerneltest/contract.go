@@ -1,0 +1,174 @@
+package kerneltest
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+//go:embed testdata/contract/*.txtar
+var contracts embed.FS
+
+// Kernel is what the contract is about: kernel/fake's and kernel/host's.
+type Kernel interface {
+	Read(context.Context) (kernel.Observed, error)
+	Apply(context.Context, kernel.Plan) error
+}
+
+// Contract runs every scenario of testdata/contract on kernels that open makes,
+// empty of anything of ours. A scenario lists ops, one a line, each a plan of its
+// own; those behind "!" must be refused. A chain's rules follow it, indented.
+// Then the reading, sysctls apart, must equal the scenario's state.
+func Contract(t *testing.T, names kernel.Names, open func(testing.TB) Kernel) {
+	files, err := contracts.ReadDir("testdata/contract")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(f.Name(), ".txtar"), func(t *testing.T) {
+			text, err := contracts.ReadFile(path.Join("testdata/contract", f.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			scenario(t, open(t), names, txtar.Parse(text))
+		})
+	}
+}
+
+func scenario(t *testing.T, k Kernel, names kernel.Names, a *txtar.Archive) {
+	var ops, want string
+	for _, f := range a.Files {
+		switch f.Name {
+		case "ops":
+			ops = string(f.Data)
+		case "state":
+			want = string(f.Data)
+		default:
+			t.Fatalf("section %q: want ops and state", f.Name)
+		}
+	}
+	for _, s := range steps(ops) {
+		have := read(t, k)
+		op, err := parseOp(s, have.State)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = k.Apply(t.Context(), kernel.Plan{Ops: []kernel.Op{op}})
+		if refused := err != nil; refused != s.refused {
+			t.Fatalf("%s: refused %v, want %v: %v\nstate:\n%s", s.text, refused, s.refused, err, have.State)
+		}
+	}
+	got := read(t, k).State
+	got.Sysctls = nil
+	if got.String() != want {
+		t.Errorf("state:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func read(t *testing.T, k Kernel) kernel.Observed {
+	t.Helper()
+	o, err := k.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// step is one op as text.
+type step struct {
+	text    string
+	rules   []string // of a chain
+	refused bool
+}
+
+func steps(text string) []step {
+	var all []step
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '\t':
+			last := &all[len(all)-1]
+			last.rules = append(last.rules, line[1:])
+		default:
+			rest, refused := strings.CutPrefix(line, "! ")
+			all = append(all, step{text: rest, refused: refused})
+		}
+	}
+	return all
+}
+
+var verbs = map[string]kernel.Verb{"+": kernel.Add, "~": kernel.Change, "-": kernel.Remove}
+
+func parseOp(s step, have kernel.State) (kernel.Op, error) {
+	sign, text, _ := strings.Cut(s.text, " ")
+	verb, ok := verbs[sign]
+	if !ok {
+		return kernel.Op{}, fmt.Errorf("%q: want +, ~ or - first", s.text)
+	}
+	object, err := parseObject(text, s.rules)
+	if err != nil {
+		return kernel.Op{}, fmt.Errorf("%q: %w", s.text, err)
+	}
+	op := kernel.Op{Verb: verb, Object: object}
+	if verb != kernel.Add {
+		op.Was = object
+		if c, ok := object.(kernel.Chain); ok {
+			op.Was = chain(have, c)
+		}
+	}
+	return op, nil
+}
+
+// chain is how a chain is now, or how it would be without rules.
+func chain(have kernel.State, c kernel.Chain) kernel.Chain {
+	for _, h := range have.Chains {
+		if h.Family == c.Family && h.Table == c.Table && h.Name == c.Name {
+			return h
+		}
+	}
+	c.Rules = ""
+	return c
+}
+
+func parseObject(text string, rules []string) (kernel.Object, error) {
+	f := strings.Fields(text)
+	switch f[0] {
+	case "chain":
+		if len(f) != 4 {
+			return nil, fmt.Errorf("want: chain iptables|ip6tables TABLE NAME")
+		}
+		c := kernel.Chain{Family: kernel.IPv4, Table: f[2], Name: f[3], Rules: strings.Join(rules, "\n")}
+		if f[1] == "ip6tables" {
+			c.Family = kernel.IPv6
+		}
+		return c, nil
+	case "swap":
+		return kernel.Swap{From: f[1], To: f[2]}, nil
+	}
+	o, err := kernel.ParseObserved(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(o.Sets) == 1:
+		return o.Sets[0], nil
+	case len(o.Entries) == 1:
+		return o.Entries[0], nil
+	case len(o.Links) == 1:
+		return o.Links[0], nil
+	case len(o.Addrs) == 1:
+		return o.Addrs[0], nil
+	case len(o.Virtuals) == 1:
+		return o.Virtuals[0], nil
+	case len(o.Reals) == 1:
+		return o.Reals[0], nil
+	}
+	return nil, fmt.Errorf("no object")
+}
