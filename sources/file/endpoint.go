@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file/strict"
 )
 
 // draftEndpoint is an endpoint as given: what its service's ports and defaults make of it comes later.
@@ -73,10 +74,10 @@ var endpointFields = fields[draftEndpoint]{
 		}
 		e.ports = make(map[string]portGiven, len(t))
 		for name, v := range t {
-			if isSpare(name) {
+			if strict.Spare(name) {
 				continue
 			}
-			c := node{name, n.at.child(name), v}
+			c := node{name, n.at.Key(name), v}
 			var number uint16
 			d.port(c, &number)
 			e.ports[name] = portGiven{c, number}
@@ -138,7 +139,7 @@ func (d *decoder) endpointPorts(e *draftEndpoint, ports []sources.Port) []source
 		names = append(names, p.Name)
 	}
 	for name, own := range e.ports {
-		switch meant := near(name, names); {
+		switch meant := strict.Near(name, names); {
 		case slices.Contains(names, name):
 		case meant != "":
 			d.refuse(own.at, "the service has no port named %q, did you mean %q?", name, meant)

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file/strict"
 )
 
 // node is one value of the document: what it is called in messages, where it stands, what it is.
 type node struct {
 	key string
-	at  *place
+	at  *strict.Place
 	v   any // as the TOML library gives it to an any
 }
 
@@ -23,7 +24,7 @@ func (n node) line() int {
 	if n.at == nil {
 		return 0
 	}
-	return n.at.line
+	return n.at.Line
 }
 
 // decoder collects what is wrong with one document.
@@ -59,17 +60,17 @@ func table[T any](d *decoder, n node, known fields[T], into *T) {
 		return
 	}
 	for key, v := range t {
-		c := node{key, n.at.child(key), v}
+		c := node{key, n.at.Key(key), v}
 		if read := known[key]; read != nil {
 			read(d, c, into)
-		} else if !isSpare(key) {
+		} else if !strict.Spare(key) {
 			d.unknown(c, slices.Sorted(maps.Keys(known)))
 		}
 	}
 }
 
 func (d *decoder) unknown(n node, known []string) {
-	switch meant := near(n.key, known); {
+	switch meant := strict.Near(n.key, known); {
 	case meant != "":
 		d.refuse(n, "unknown key %q, did you mean %q?", n.key, meant)
 	case len(known) <= 10:
@@ -81,26 +82,7 @@ func (d *decoder) unknown(n node, known []string) {
 
 // mistyped refuses a value that is not what it must be.
 func (d *decoder) mistyped(n node, want string) {
-	d.refuse(n, "%s must be %s, not %s", n.key, want, kind(n.v))
-}
-
-// kind names a value's TOML type with its article.
-func kind(v any) string {
-	switch v.(type) {
-	case string:
-		return "a string"
-	case int64:
-		return "an integer"
-	case float64:
-		return "a float"
-	case bool:
-		return "a boolean"
-	case time.Time:
-		return "a date or time"
-	case map[string]any:
-		return "a table"
-	}
-	return "an array"
+	d.refuse(n, "%s must be %s, not %s", n.key, want, strict.TypeOf(n.v))
 }
 
 // list calls item for each element of an array, or of an array of [[tables]].
@@ -108,11 +90,11 @@ func (d *decoder) list(n node, of string, item func(node)) {
 	switch list := n.v.(type) {
 	case []any:
 		for i, v := range list {
-			item(node{n.key, n.at.elem(i), v})
+			item(node{n.key, n.at.Elem(i), v})
 		}
 	case []map[string]any:
 		for i, v := range list {
-			item(node{n.key, n.at.elem(i), v})
+			item(node{n.key, n.at.Elem(i), v})
 		}
 	default:
 		d.mistyped(n, "an array of "+of)
@@ -218,7 +200,7 @@ func word[W ~string](d *decoder, n node, into *W, known ...W) {
 			names = append(names, string(k))
 		}
 	}
-	if meant := near(s, names); meant != "" {
+	if meant := strict.Near(s, names); meant != "" {
 		d.refuse(n, "%s %q is not known, did you mean %q?", n.key, s, meant)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file/strict"
 )
 
 // draft is a service while its table is read: endpoints are resolved last, when the ports, which may
@@ -28,13 +29,13 @@ func readServices(d *decoder, n node, into *sources.Table) {
 	}
 	names := map[string]int{} // full name to line: "web" and "default/web" are one
 	for _, key := range sortedByLine(services, n.at) {
-		s, ok := d.readService(node{key, n.at.child(key), services[key]})
+		s, ok := d.readService(node{key, n.at.Key(key), services[key]})
 		if !ok {
 			continue
 		}
 		if first, twice := names[s.FullName()]; twice {
 			d.service = s.FullName()
-			d.refuse(node{at: n.at.child(key)}, "defined twice, first at line %d", first)
+			d.refuse(node{at: n.at.Key(key)}, "defined twice, first at line %d", first)
 			continue
 		}
 		names[s.FullName()] = s.Origin.Line
@@ -45,12 +46,12 @@ func readServices(d *decoder, n node, into *sources.Table) {
 }
 
 // sortedByLine gives a table's keys as the file has them, so that the first of two equals is the first.
-func sortedByLine(t map[string]any, at *place) []string {
+func sortedByLine(t map[string]any, at *strict.Place) []string {
 	keys := make([]string, 0, len(t))
 	for key := range t {
 		keys = append(keys, key)
 	}
-	line := func(key string) int { return node{at: at.child(key)}.line() }
+	line := func(key string) int { return node{at: at.Key(key)}.line() }
 	slices.SortFunc(keys, func(a, b string) int {
 		return cmp.Or(cmp.Compare(line(a), line(b)), cmp.Compare(a, b))
 	})
@@ -74,7 +75,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		s.Namespace, s.Name = namespace, name
 	}
 	d.service = s.FullName()
-	if isSpare(n.key) {
+	if strict.Spare(n.key) {
 		d.service = ""
 	}
 
@@ -90,7 +91,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		d.refuse(s.affinityTime, `sessionAffinityTimeout has no effect without sessionAffinity = "ClientIP"`)
 	}
 	d.resolve(&s)
-	return s.Service, len(d.problems) == before && !isSpare(n.key)
+	return s.Service, len(d.problems) == before && !strict.Spare(n.key)
 }
 
 var serviceFields = fields[draft]{

@@ -17,6 +17,7 @@ import (
 // Mistake is one thing wrong with a document as TOML.
 type Mistake struct {
 	Line    int
+	Top     string // of a duplicate key: the document's own key that it is under, or is; else ""
 	Key     string // of a duplicate key, as written there, dots and quotes included; else ""
 	Message string
 }
@@ -32,7 +33,7 @@ func Parse(data []byte) (tree map[string]any, places *Place, mistakes []Mistake,
 	places, dups, deep := locate(text)
 	for _, d := range dups {
 		message := fmt.Sprintf("duplicate key %s, first given at line %d", d.key, d.first)
-		mistakes = append(mistakes, Mistake{Line: d.line, Key: d.key, Message: message})
+		mistakes = append(mistakes, Mistake{Line: d.line, Top: d.top, Key: d.key, Message: message})
 	}
 	if deep != 0 {
 		return nil, nil, append(mistakes, Mistake{Line: deep, Message: fmt.Sprintf("nested more than %d deep", maxDepth)}), false
@@ -40,17 +41,30 @@ func Parse(data []byte) (tree map[string]any, places *Place, mistakes []Mistake,
 	if len(dups) > 0 {
 		text = rename(text, dups)
 	}
-	if _, err := toml.Decode(text, &tree); err != nil {
+	tree, err := decode(text)
+	if err != nil {
 		return nil, nil, append(mistakes, syntax(text, err)), false
 	}
 	return tree, places, mistakes, true
+}
+
+// decode is the library, which panics where it finds a fault in itself: that is one bad document, and no
+// reason to end the process.
+func decode(text string) (tree map[string]any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the TOML library gave up: %v", r)
+		}
+	}()
+	_, err = toml.Decode(text, &tree)
+	return tree, err
 }
 
 // syntax is what the library could not read, in one line.
 func syntax(text string, err error) Mistake {
 	var pe toml.ParseError
 	if !errors.As(err, &pe) {
-		return Mistake{Line: 1, Message: fmt.Sprintf("not TOML: %v", err)}
+		return Mistake{Line: 1, Message: "not TOML: " + strings.Join(strings.Fields(err.Error()), " ")}
 	}
 	message := strings.TrimRight(pe.Message, ".\n")
 	// Its Line is one short where a line ends in CR and LF; its Start is right.

@@ -1,91 +1,10 @@
-package file
+package strict
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 )
-
-// The TOML library checks the text and gives its values but, once it has parsed them, not where they
-// stood: only its own syntax errors have a position. So the text is also scanned for places, the lines
-// of its keys and array elements, as a tree of the document's shape. The scan judges nothing: text that
-// the library will refuse ends it early. Only duplicate keys are found here, all of them, because the
-// library stops at the first.
-
-// place is where a key or an array element stands.
-type place struct {
-	line    int
-	defined bool // by a value or a header of its own, not just as a parent of one
-	tables  bool // an array of [[tables]]: a path through it leads to its last element
-	keys    map[string]*place
-	elems   []*place
-}
-
-// child is the place under a key; nil when there is none.
-func (p *place) child(key string) *place {
-	if p == nil {
-		return nil
-	}
-	return p.keys[key]
-}
-
-// elem is the place of the ith element; nil when there is none.
-func (p *place) elem(i int) *place {
-	if p == nil || i >= len(p.elems) {
-		return nil
-	}
-	return p.elems[i]
-}
-
-// add makes the place under a key.
-func (p *place) add(key string, line int) *place {
-	if p.keys == nil {
-		p.keys = make(map[string]*place)
-	}
-	c := &place{line: line}
-	p.keys[key] = c
-	return c
-}
-
-// enter is the place that a path continues from: under key, made if need be.
-func (p *place) enter(key string, line int) *place {
-	c := p.keys[key]
-	if c == nil {
-		c = p.add(key, line)
-	}
-	if c.tables && len(c.elems) > 0 {
-		return c.elems[len(c.elems)-1]
-	}
-	return c
-}
-
-// duplicate is a key that was defined before.
-type duplicate struct {
-	key         string // as written, dots and quotes included
-	line, first int
-	start, end  int // of its last segment in the text
-}
-
-// spare is the name the nth duplicate gets in the text that is parsed, so that what stands under it is
-// checked too. No TOML text can hold a zero byte, and no sane one an escaped one.
-func spare(n int) string { return fmt.Sprintf("\x00%d", n) }
-
-// isSpare says whether a key is a renamed duplicate.
-func isSpare(key string) bool { return strings.HasPrefix(key, "\x00") }
-
-// rename gives the duplicates their spare names; lines stay what they were.
-func rename(text string, dups []duplicate) string {
-	var b strings.Builder
-	at := 0
-	for n, d := range dups {
-		b.WriteString(text[at:d.start])
-		fmt.Fprintf(&b, `"\u0000%d"`, n)
-		at = d.end
-	}
-	b.WriteString(text[at:])
-	return b.String()
-}
 
 // maxDepth bounds nested arrays and inline tables: both this scan and the library recurse, and a file of
 // nothing but brackets must not end the process. services.toml needs 5.
@@ -96,19 +15,20 @@ type scan struct {
 	text string
 	pos  int
 	line int
+	top  string // the document's key that is being read
 	dups []duplicate
 	deep int // the line where maxDepth was passed, or 0
 }
 
 // locate finds the places of a document.
-func locate(text string) (root *place, dups []duplicate, deep int) {
+func locate(text string) (root *Place, dups []duplicate, deep int) {
 	s := &scan{text: text, line: 1}
-	root = &place{line: 1}
+	root = &Place{Line: 1}
 	s.document(root)
 	return root, s.dups, s.deep
 }
 
-func (s *scan) document(root *place) {
+func (s *scan) document(root *Place) {
 	if strings.HasPrefix(s.text, "\ufeff") {
 		s.pos = len("\ufeff")
 	}
@@ -119,6 +39,9 @@ func (s *scan) document(root *place) {
 			return
 		}
 		if s.text[s.pos] != '[' {
+			if current == root {
+				s.top = ""
+			}
 			if !s.pair(current, 0) {
 				return
 			}
@@ -133,7 +56,7 @@ func (s *scan) document(root *place) {
 }
 
 // header reads [a.b] or [[a.b]] and gives the place that the following keys belong to.
-func (s *scan) header(root *place) (*place, bool) {
+func (s *scan) header(root *Place) (*Place, bool) {
 	s.pos++
 	tables := s.peek('[')
 	if tables {
@@ -151,6 +74,7 @@ func (s *scan) header(root *place) (*place, bool) {
 		s.pos++
 	}
 
+	s.top = path[0].name
 	p, last := s.parents(root, path), path[len(path)-1]
 	if tables {
 		c := p.keys[last.name]
@@ -158,29 +82,32 @@ func (s *scan) header(root *place) (*place, bool) {
 			c = p.add(last.name, last.line)
 			c.defined, c.tables = true, true
 		}
-		elem := &place{line: last.line, defined: true}
+		elem := &Place{Line: last.line, defined: true}
 		c.elems = append(c.elems, elem)
 		return elem, true
 	}
 	c := p.keys[last.name]
 	if c != nil && !c.defined {
-		c.line, c.defined = last.line, true // was a parent so far
+		c.Line, c.defined = last.line, true // was a parent so far
 		return c, true
 	}
 	return s.define(p, path), true
 }
 
 // pair reads one key = value into p.
-func (s *scan) pair(p *place, depth int) bool {
+func (s *scan) pair(p *Place, depth int) bool {
 	path, ok := s.path()
 	if !ok || !s.peek('=') {
 		return false
 	}
 	s.pos++
+	if s.top == "" {
+		s.top = path[0].name
+	}
 	return s.value(s.define(s.parents(p, path), path), depth)
 }
 
-func (s *scan) parents(p *place, path []segment) *place {
+func (s *scan) parents(p *Place, path []segment) *Place {
 	for _, seg := range path[:len(path)-1] {
 		p = p.enter(seg.name, seg.line)
 	}
@@ -188,13 +115,13 @@ func (s *scan) parents(p *place, path []segment) *place {
 }
 
 // define makes the place for the path's last segment, under a spare name if the key is there already.
-func (s *scan) define(p *place, path []segment) *place {
+func (s *scan) define(p *Place, path []segment) *Place {
 	last := path[len(path)-1]
 	name := last.name
 	if before := p.keys[name]; before != nil {
 		name = spare(len(s.dups))
 		key := strings.TrimSpace(s.text[path[0].start:last.end])
-		s.dups = append(s.dups, duplicate{key, last.line, before.line, last.start, last.end})
+		s.dups = append(s.dups, duplicate{s.top, key, last.line, before.Line, last.start, last.end})
 	}
 	c := p.add(name, last.line)
 	c.defined = true
@@ -202,7 +129,7 @@ func (s *scan) define(p *place, path []segment) *place {
 }
 
 // value reads one value standing at p; false when the text makes no sense from here on.
-func (s *scan) value(p *place, depth int) bool {
+func (s *scan) value(p *Place, depth int) bool {
 	s.spaces()
 	if s.pos == len(s.text) {
 		return false
@@ -217,7 +144,7 @@ func (s *scan) value(p *place, depth int) bool {
 	case '[':
 		return s.items(']', func() bool {
 			s.blank()
-			elem := &place{line: s.line, defined: true}
+			elem := &Place{Line: s.line, defined: true}
 			p.elems = append(p.elems, elem)
 			return s.value(elem, depth+1)
 		})

@@ -1,0 +1,70 @@
+package strict
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+// FuzzParse holds what must be so for any bytes at all: the parse ends, gives the same answer twice,
+// every mistake has a line that the document has, and where the library reads it, the scan has found the
+// place of every key and element, and of no others.
+func FuzzParse(f *testing.F) {
+	samples, err := filepath.Glob("testdata/*.toml")
+	if err != nil || len(samples) == 0 {
+		f.Fatal("no samples", err)
+	}
+	for _, path := range samples {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n")))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tree, places, mistakes, ok := Parse(data)
+		tree2, _, mistakes2, _ := Parse(data)
+		if !reflect.DeepEqual(mistakes, mistakes2) || ok && len(tree) != len(tree2) {
+			t.Fatalf("two answers: %v\n%v", mistakes, mistakes2)
+		}
+		lines := 1 + bytes.Count(data, []byte("\n"))
+		for _, m := range mistakes {
+			if m.Line < 1 || m.Line > lines || bytes.Contains([]byte(m.Message), []byte("\n")) {
+				t.Errorf("of %d lines: %+v", lines, m)
+			}
+		}
+		if ok {
+			same(t, "", tree, places, lines)
+		} else if len(mistakes) == 0 {
+			t.Error("not TOML, and no mistake in it")
+		}
+	})
+}
+
+// same checks that places has the shape of v, with lines that the document has.
+func same(t *testing.T, path string, v any, at *Place, lines int) {
+	if at == nil || at.Line < 1 || at.Line > lines {
+		t.Errorf("no place for %q: %+v", path, at)
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) != len(at.keys) {
+			t.Errorf("%q has %d keys, %d were found", path, len(v), len(at.keys))
+		}
+		for k, c := range v {
+			same(t, path+"."+k, c, at.keys[k], lines)
+		}
+	case []any:
+		for i, c := range v {
+			same(t, path+"[]", c, at.Elem(i), lines)
+		}
+	case []map[string]any:
+		for i, c := range v {
+			same(t, path+"[]", c, at.Elem(i), lines)
+		}
+	}
+}

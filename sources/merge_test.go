@@ -1,0 +1,175 @@
+package sources_test
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Which rule says what is in sources/file/testdata/scenario; here is what must hold for all tables.
+
+// tables draws a table from a small world, so that its services get in each other's way.
+func tables(source string) *rapid.Generator[sources.Table] {
+	return rapid.Custom(func(t *rapid.T) sources.Table {
+		var table sources.Table
+		for i, name := range rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 0, 6, rapid.ID[int]).Draw(t, "names") {
+			s := sources.Service{
+				Namespace:       sources.DefaultNamespace,
+				Name:            fmt.Sprintf("s%d", name),
+				Type:            rapid.SampledFrom([]sources.Type{sources.ClusterIP, sources.LoadBalancer, sources.Headless}).Draw(t, "type"),
+				ClusterIPs:      []netip.Addr{addr(rapid.IntRange(0, 5).Draw(t, "vip"))},
+				AffinityTimeout: sources.DefaultAffinityTimeout,
+				Origin:          sources.Origin{Source: source, File: source, Line: i + 1},
+			}
+			port := sources.Port{Protocol: sources.TCP, Port: rapid.Uint16Range(80, 83).Draw(t, "port"), TargetPort: 8080}
+			if s.Type == sources.LoadBalancer {
+				port.NodePort = rapid.Uint16Range(0, 3).Draw(t, "node port")
+				s.ExternalTrafficPolicy = sources.Local
+				s.HealthCheckNodePort = rapid.Uint16Range(0, 3).Draw(t, "health check")
+			}
+			s.Ports = []sources.Port{port}
+			s.Endpoints = []sources.Endpoint{{Addr: addr(rapid.IntRange(4, 9).Draw(t, "endpoint"))}}
+			table.Services = append(table.Services, s)
+		}
+		table.Sort()
+		return table
+	})
+}
+
+func addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
+
+func TestMergeHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := tables("a").Draw(t, "a"), tables("b").Draw(t, "b")
+		before := fmt.Sprint(a, b)
+		merged, problems := sources.Merge(a, b)
+		if fmt.Sprint(a, b) != before {
+			t.Fatal("arguments were changed")
+		}
+
+		// Every service is either in the merged table, unchanged, or reported.
+		for _, s := range slices.Concat(a.Services, b.Services) {
+			got, ok := merged.Lookup(s.Namespace, s.Name)
+			in := ok && reflect.DeepEqual(got, s)
+			reported := slices.ContainsFunc(problems, func(p sources.Problem) bool {
+				return p.Service == s.FullName() && p.Origin == s.Origin
+			})
+			if in == reported {
+				t.Errorf("%s of %s: in %t, reported %t", s.FullName(), s.Origin, in, reported)
+			}
+		}
+
+		// What came out is free of conflicts, so merging it again changes nothing, and so does what cannot
+		// win anything: the table itself.
+		again, problems := sources.Merge(merged)
+		if !reflect.DeepEqual(again, merged) || len(problems) > 0 {
+			t.Errorf("again: %v, %v", again, problems)
+		}
+		if both, _ := sources.Merge(merged, merged); !reflect.DeepEqual(both, merged) {
+			t.Errorf("with itself: %v", both)
+		}
+		_, errs := sources.Validate(merged, sources.HostFacts{})
+		for _, e := range errs {
+			if strings.Contains(e.Message, "is taken by") {
+				t.Errorf("merged and in conflict: %v", e)
+			}
+		}
+
+		// The earlier table keeps what it has alone.
+		alone, _ := sources.Merge(a)
+		for _, s := range alone.Services {
+			if got, ok := merged.Lookup(s.Namespace, s.Name); !ok || !reflect.DeepEqual(got, s) {
+				t.Errorf("%s lost to a later table", s.FullName())
+			}
+		}
+	})
+}
+
+func TestValidateIsPure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := tables("a").Draw(t, "a")
+		before := fmt.Sprint(table)
+		w1, e1 := sources.Validate(table, sources.HostFacts{NodeName: "n", Unmasqueraded: true})
+		w2, e2 := sources.Validate(table, sources.HostFacts{NodeName: "n", Unmasqueraded: true})
+		if fmt.Sprint(table) != before || !reflect.DeepEqual(w1, w2) || !reflect.DeepEqual(e1, e2) {
+			t.Error("not the same twice")
+		}
+	})
+}
+
+func TestProtocol(t *testing.T) {
+	for _, p := range []sources.Protocol{sources.TCP, sources.UDP, sources.SCTP} {
+		if got, err := sources.ParseProtocol(p.String()); got != p || err != nil {
+			t.Errorf("%s: %s, %v", p, got, err)
+		}
+	}
+	if _, err := sources.ParseProtocol("tcp"); err == nil {
+		t.Error("tcp is TCP")
+	}
+}
+
+func TestProblemText(t *testing.T) {
+	p := sources.Problem{
+		Service: "default/web",
+		Origin:  sources.Origin{Source: "file", File: "s.toml", Line: 3},
+		Message: "no ports",
+	}
+	for want, got := range map[string]string{
+		"s.toml:3: web: no ports":              p.Error(),
+		"apiserver: prod/web: no ports":        sources.Problem{Service: "prod/web", Origin: sources.Origin{Source: "apiserver"}, Message: "no ports"}.Error(),
+		"s.toml: is not there":                 sources.Problem{Origin: sources.Origin{Source: "file", File: "s.toml"}, Message: "is not there"}.Error(),
+		"s.toml:3: web: no ports (and 1 more)": (&sources.RejectedError{Problems: []sources.Problem{p, p}}).Error(),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// many is n services of 10 endpoints.
+func many(n int) sources.Table {
+	var table sources.Table
+	for i := range n {
+		s := sources.Service{
+			Namespace: "default", Name: fmt.Sprintf("s%05d", i), Type: sources.ClusterIP,
+			ClusterIPs:      []netip.Addr{netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)})},
+			Ports:           []sources.Port{{Name: "http", Protocol: sources.TCP, Port: 80, TargetPort: 8080}},
+			AffinityTimeout: 3 * time.Hour,
+		}
+		for j := range 10 {
+			s.Endpoints = append(s.Endpoints, sources.Endpoint{
+				Addr:   netip.AddrFrom4([4]byte{10, byte(j), byte(i >> 8), byte(i)}),
+				Ports:  []sources.EndpointPort{{Name: "http", Protocol: sources.TCP, Port: 8080}},
+				Weight: 1, Ready: true, Serving: true,
+			})
+		}
+		table.Services = append(table.Services, s)
+	}
+	return table
+}
+
+func BenchmarkValidate(b *testing.B) {
+	table := many(1000)
+	for b.Loop() {
+		if _, errs := sources.Validate(table, sources.HostFacts{}); len(errs) > 0 {
+			b.Fatal(errs[0])
+		}
+	}
+}
+
+func BenchmarkMerge(b *testing.B) {
+	table := many(1000)
+	for b.Loop() {
+		if _, problems := sources.Merge(sources.Table{}, table); len(problems) > 0 {
+			b.Fatal(problems[0])
+		}
+	}
+}
