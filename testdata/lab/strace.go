@@ -1,0 +1,196 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// straceFlags have strace write what a Trace wants: who talked netlink or
+// executed something, messages decoded and whole, strings short. Only these
+// system calls stop the traced process.
+var straceFlags = []string{"-f", "-qq", "-yy", "-v", "-s", "4", "-x", "--seccomp-bpf",
+	"-e", "trace=execve,sendto,sendmsg,sendmmsg,recvfrom,recvmsg,getsockopt,setsockopt"}
+
+// A Call is one system call of a trace.
+type Call struct {
+	Name     string    // sendto
+	Socket   string    // of netlink: GENERIC, NETFILTER, ROUTE; else ""
+	Messages []Message // sent
+	Exec     string    // of execve: the program
+	Line     string    // as strace wrote it
+}
+
+// A Message is one netlink message that was sent.
+type Message struct {
+	Type  string // RTM_NEWADDR, IPSET_CMD_ADD, IPVS 5
+	Write bool   // it may change something; unknown ones do
+	Dump  bool
+}
+
+// A Trace is system calls in their order.
+type Trace []Call
+
+var (
+	traceLine   = regexp.MustCompile(`^(?:\d+\s+)?(\w+)\((.*)$`)
+	netlinkFile = regexp.MustCompile(`^\d+<NETLINK:\[(\w+)`)
+	netlinkHead = regexp.MustCompile(`\{nlmsg_len=\d+, nlmsg_type=([^,]+), nlmsg_flags=([^,]+),[^}]*\}(?:, "\\x(..))?`)
+	execPath    = regexp.MustCompile(`^"([^"]+)"`)
+	// reads are the message types that change nothing, by what strace calls them.
+	// IPVS's are commands of linux/ip_vs.h: GET_SERVICE, _DEST, _DAEMON, _CONFIG, _INFO.
+	reads = regexp.MustCompile(`^(RTM_GET\w+|nlctrl|NLMSG_NOOP|IPVS (04|08|0b|0d|0f)|` +
+		`NFNL_SUBSYS_IPSET<<8\|IPSET_CMD_(PROTOCOL|LIST|SAVE|TEST|HEADER|TYPE|GET_BYNAME|GET_BYINDEX)|` +
+		`NFNL_SUBSYS_NFTABLES<<8\|NFT_MSG_GET\w+|NFNL_SUBSYS_CTNETLINK<<8\|IPCTNL_MSG_CT_GET\w*)$`)
+	setsIPVS = regexp.MustCompile(`, SOL_IP, (0x)?4[89a-f]\w`)
+)
+
+// ParseTrace reads what strace wrote with straceFlags.
+func ParseTrace(text string) Trace {
+	var t Trace
+	s := bufio.NewScanner(strings.NewReader(text))
+	s.Buffer(nil, len(text)+1)
+	for s.Scan() {
+		m := traceLine.FindStringSubmatch(s.Text())
+		if m == nil {
+			continue // a signal, an exit, the second half of an interrupted call
+		}
+		c := Call{Name: m[1], Line: s.Text()}
+		if f := netlinkFile.FindStringSubmatch(m[2]); f != nil {
+			c.Socket = f[1]
+		}
+		switch {
+		case c.Name == "execve":
+			if p := execPath.FindStringSubmatch(m[2]); p != nil {
+				c.Exec = p[1]
+			}
+		case c.Socket != "" && strings.HasPrefix(c.Name, "send"):
+			c.Messages = messages(m[2])
+		case c.Name == "setsockopt" && setsIPVS.MatchString(m[2]):
+			c.Messages = []Message{{Type: "IP_VS_SO_SET", Write: true}}
+		}
+		t = append(t, c)
+	}
+	return t
+}
+
+func messages(args string) []Message {
+	var list []Message
+	for _, m := range netlinkHead.FindAllStringSubmatch(args, -1) {
+		typ := m[1]
+		if typ == "IPVS" {
+			typ += " " + m[3]
+		}
+		list = append(list, Message{
+			Type: typ, Write: !reads.MatchString(typ),
+			Dump: strings.Contains(m[2], "NLM_F_DUMP") || strings.HasSuffix(typ, "IPSET_CMD_LIST") || strings.HasSuffix(typ, "IPSET_CMD_SAVE"),
+		})
+	}
+	if len(list) == 0 { // what strace does not decode must not pass for nothing
+		list = append(list, Message{Type: "undecoded", Write: true})
+	}
+	return list
+}
+
+// Writes are the messages that may have changed the kernel.
+func (t Trace) Writes() []Message { return t.messages(func(m Message) bool { return m.Write }) }
+
+// Dumps are the requests for whole tables, getsockopt's included.
+func (t Trace) Dumps() []Message {
+	list := t.messages(func(m Message) bool { return m.Dump })
+	for _, c := range t {
+		if c.Name == "getsockopt" && setsIPVS.MatchString(c.Line) {
+			list = append(list, Message{Type: "IP_VS_SO_GET", Dump: true})
+		}
+	}
+	return list
+}
+
+func (t Trace) messages(want func(Message) bool) []Message {
+	var list []Message
+	for _, c := range t {
+		for _, m := range c.Messages {
+			if want(m) {
+				list = append(list, m)
+			}
+		}
+	}
+	return list
+}
+
+// Execs are the programs that were executed.
+func (t Trace) Execs() []string {
+	var list []string
+	for _, c := range t {
+		if c.Exec != "" {
+			list = append(list, c.Exec)
+		}
+	}
+	return list
+}
+
+// Netlink are the calls on netlink sockets, and those of getsockopt and
+// setsockopt that reach IPVS.
+func (t Trace) Netlink() Trace {
+	return slices.DeleteFunc(slices.Clone(t), func(c Call) bool {
+		return c.Socket == "" && !(strings.HasSuffix(c.Name, "sockopt") && setsIPVS.MatchString(c.Line))
+	})
+}
+
+// String is strace's lines, each cut to what a person reads.
+func (t Trace) String() string {
+	var b strings.Builder
+	for _, c := range t {
+		fmt.Fprintf(&b, "%.300s\n", c.Line)
+	}
+	return b.String()
+}
+
+// StartTraced starts `svcproxy run` under strace, which writes to a file that
+// Trace reads. Signals go to svcproxy itself.
+func (p *Proxy) StartTraced() error {
+	os.Remove(p.path("trace"))
+	args := append([]string{"strace", "-D", "-o", p.path("trace")}, straceFlags...)
+	return p.Start(append(args, "--")...)
+}
+
+// Trace is what strace has written so far, up to the last whole line.
+func (p *Proxy) Trace() (Trace, error) {
+	text, err := os.ReadFile(p.path("trace"))
+	whole := string(text[:strings.LastIndexByte(string(text), '\n')+1])
+	return ParseTrace(whole), err
+}
+
+// TraceDuring attaches strace to the running svcproxy while f runs.
+func (p *Proxy) TraceDuring(f func() error) (Trace, error) {
+	os.Remove(p.path("trace"))
+	// -qq would also silence "attached", and seccomp filters cannot be attached.
+	flags := slices.DeleteFunc(slices.Clone(straceFlags), func(f string) bool { return f == "-qq" || f == "--seccomp-bpf" })
+	cmd := exec.Command("strace", append(flags, "-o", p.path("trace"), "-p", fmt.Sprint(p.Pid()))...)
+	var log Log
+	cmd.Stderr = &log
+	if err := p.Node.Start(cmd); err != nil {
+		return nil, fmt.Errorf("start strace: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), toolLimit, errors.New("too long"))
+	defer cancel()
+	_, err := log.Wait(ctx, 0, "attached")
+	if err == nil {
+		err = f()
+	}
+	detached := time.AfterFunc(toolLimit, func() { cmd.Process.Kill() })
+	defer detached.Stop()
+	cmd.Process.Signal(syscall.SIGINT)
+	cmd.Wait() // ends by the signal
+	if err != nil {
+		return nil, err
+	}
+	return p.Trace()
+}
