@@ -27,12 +27,52 @@ type Op struct {
 	Was    Object
 }
 
-// String is one line: the verb's sign and the object's canonical text.
+// String is one line: the verb's sign, and what one would give the kernel's own
+// tool to do it.
 func (o Op) String() string {
 	if o.Verb == Change && o.Was != nil {
-		return fmt.Sprintf("%s %s (was %s)", o.Verb, o.Object, o.Was)
+		return fmt.Sprintf("%s %s (was %s)", o.Verb, o.command(), o.Was)
 	}
-	return fmt.Sprintf("%s %s", o.Verb, o.Object)
+	return fmt.Sprintf("%s %s", o.Verb, o.command())
+}
+
+// command is the object's canonical text, which adds it, with the tool's word
+// for the verb.
+func (o Op) command() string {
+	text := o.Object.String()
+	switch v := o.Object.(type) {
+	case Set:
+		if o.Verb == Remove {
+			return "destroy " + v.Name
+		}
+	case Entry:
+		if o.Verb == Remove {
+			return "del" + strings.TrimPrefix(text, "add")
+		}
+	case Link:
+		if o.Verb == Remove {
+			return "link del " + v.Name
+		}
+	case Addr:
+		if o.Verb == Remove {
+			return "addr del" + strings.TrimPrefix(text, "addr add")
+		}
+	case Virtual:
+		switch o.Verb {
+		case Change:
+			return "-E" + strings.TrimPrefix(text, "-A")
+		case Remove:
+			return "-D " + v.Key.String()
+		}
+	case Real:
+		switch o.Verb {
+		case Change:
+			return "-e" + strings.TrimPrefix(text, "-a")
+		case Remove:
+			return "-d " + v.Key.String()
+		}
+	}
+	return text
 }
 
 // Plan is what Diff found to do.
