@@ -1,0 +1,74 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// check looks at fields that must fit each other, and at those without effect.
+func (d *decoder) check() {
+	c := &d.config
+	if c.IPTables.MinSyncPeriod > c.IPTables.SyncPeriod {
+		d.conflict("iptables.minSyncPeriod", "iptables.syncPeriod", "must not be longer than")
+	}
+	if c.IPVS.MinSyncPeriod > c.IPVS.SyncPeriod {
+		d.conflict("ipvs.minSyncPeriod", "ipvs.syncPeriod", "must not be longer than")
+	}
+	d.needs("BridgeInterface", "detectLocal.bridgeInterface", c.BridgeInterface)
+	d.needs("InterfaceNamePrefix", "detectLocal.interfaceNamePrefix", c.InterfaceNamePrefix)
+	if len(c.IPVS.ExcludeCIDRs) > 0 && !c.IPVS.DeleteUnknown {
+		d.warn("ipvs.excludeCIDRs", "has no effect without ipvs.deleteUnknown = true: foreign virtual servers stay anyway")
+	}
+	for _, gate := range slices.Sorted(maps.Keys(c.FeatureGates)) {
+		d.warn("featureGates", fmt.Sprintf("gate %s is not known here and has no effect", gate))
+	}
+}
+
+// conflict refuses what key says because of what other says. One of them may be
+// a default: the line is that of the one that was given.
+func (d *decoder) conflict(key, other, relation string) {
+	if d.refused[key] || d.refused[other] {
+		return
+	}
+	at := key
+	if _, given := d.origins[key]; !given {
+		at = other
+	}
+	a, b := fieldOf(key), fieldOf(other)
+	d.refuseAt(at, fmt.Sprintf("%s = %s %s %s = %s", key, a.value(&d.config).toml(), relation, other, b.value(&d.config).toml()))
+}
+
+// needs refuses a detectLocalMode without its interface, and warns of an
+// interface without its mode.
+func (d *decoder) needs(mode, key, value string) {
+	chosen := d.config.DetectLocalMode == mode
+	switch {
+	case chosen && value == "" && !d.refused[key]:
+		d.refuseAt("detectLocalMode", fmt.Sprintf("detectLocalMode %q needs %s", mode, key))
+	case !chosen && value != "":
+		d.warn(key, fmt.Sprintf("has no effect without detectLocalMode = %q", mode))
+	}
+}
+
+func (d *decoder) refuseAt(key, message string) {
+	d.problems = append(d.problems, d.at(key, message))
+}
+
+func (d *decoder) warn(key, message string) {
+	o := d.origins[key]
+	name := key
+	if o.flag != "" {
+		name = o.flag
+	}
+	d.warnings = append(d.warnings, d.at(key, name+" "+message))
+}
+
+// at is a problem where key was given.
+func (d *decoder) at(key, message string) Problem {
+	o := d.origins[key]
+	if o.flag != "" {
+		return Problem{Message: message}
+	}
+	return Problem{File: d.file, Line: o.line, Message: message}
+}

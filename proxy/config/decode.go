@@ -1,0 +1,140 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/sources/file/strict"
+)
+
+// decoder sets a Config's fields and collects what is wrong.
+type decoder struct {
+	config   Config
+	file     string
+	origins  map[string]origin // by key; a key without one has its default
+	refused  map[string]bool   // by key; what they should have been is not known
+	problems []Problem
+	warnings []Problem
+}
+
+// origin is where a field's value was given.
+type origin struct {
+	flag string // "--ipvs-scheduler", or "" for the file
+	line int
+}
+
+// Decode reads svcproxy.toml over the defaults, strictly, and the flags over
+// that; flags may be nil. name is the file's name in messages. The key services
+// is left to package sources/static. The error is an *Error; warnings are about
+// what has no effect.
+func Decode(name string, data []byte, flags *Flags) (c Config, warnings []Problem, err error) {
+	d := &decoder{config: Default(), file: name, origins: make(map[string]origin), refused: make(map[string]bool)}
+	d.document(data)
+	d.flags(flags)
+	d.check()
+	sortProblems(d.problems)
+	sortProblems(d.warnings)
+	if d.problems != nil {
+		return Default(), d.warnings, &Error{d.problems}
+	}
+	return d.config, d.warnings, nil
+}
+
+func (d *decoder) document(data []byte) {
+	tree, places, mistakes, ok := strict.Parse(data)
+	for _, m := range mistakes {
+		// What is twice in services is said by who reads them.
+		if !slices.Contains(foreignKeys, m.Top) {
+			d.refuse(m.Line, "%s", m.Message)
+		}
+	}
+	if ok {
+		d.table("", tree, places)
+	}
+}
+
+func (d *decoder) refuse(line int, format string, args ...any) {
+	d.problems = append(d.problems, Problem{File: d.file, Line: line, Message: fmt.Sprintf(format, args...)})
+}
+
+// table reads the table of this dotted name, "" for the document.
+func (d *decoder) table(name string, t map[string]any, at *strict.Place) {
+	for _, word := range slices.Sorted(maps.Keys(t)) {
+		key, place := word, at.Key(word)
+		if name != "" {
+			key = name + "." + word
+		}
+		inner, isTable := t[word].(map[string]any)
+		f := fieldOf(key)
+		switch {
+		case strict.Spare(word):
+		case f != nil:
+			d.set(f, t[word], place)
+		case slices.Contains(foreignKeys, key):
+		case !isTableName(key):
+			d.refuse(place.Line, "unknown key %q%s", key, hint(name, word))
+		case !isTable:
+			d.refuse(place.Line, "%s %v", key, mistyped("a table", t[word]))
+		default:
+			d.table(key, inner, place)
+		}
+	}
+}
+
+func (d *decoder) set(f *field, v any, at *strict.Place) {
+	d.origins[f.key] = origin{line: at.Line}
+	err := f.value(&d.config).set(v)
+	if err == nil {
+		return
+	}
+	d.refused[f.key] = true
+	line := at.Line
+	var item *itemError
+	if errors.As(err, &item) && at.Elem(item.index) != nil {
+		line = at.Elem(item.index).Line
+	}
+	d.refuse(line, "%s %v", f.key, err)
+}
+
+func fieldOf(key string) *field {
+	if i := slices.IndexFunc(fields, func(f field) bool { return f.key == key }); i >= 0 {
+		return &fields[i]
+	}
+	return nil
+}
+
+func isTableName(key string) bool {
+	return slices.ContainsFunc(fields, func(f field) bool { return strings.HasPrefix(f.key, key+".") })
+}
+
+// hint says what an unknown key was probably meant to be: one of its table, or
+// a key of that very name elsewhere.
+func hint(table, word string) string {
+	var siblings, elsewhere []string
+	inside := table
+	if inside != "" {
+		inside += "."
+	}
+	for _, f := range fields {
+		if rest, ok := strings.CutPrefix(f.key, inside); ok {
+			sibling, _, _ := strings.Cut(rest, ".")
+			siblings = append(siblings, sibling)
+		}
+		if strings.EqualFold(f.name(), word) {
+			elsewhere = append(elsewhere, f.key)
+		}
+	}
+	if table == "" {
+		siblings = append(siblings, foreignKeys...)
+	}
+	if meant := strict.Near(word, siblings); meant != "" {
+		return fmt.Sprintf(", did you mean %q?", inside+meant)
+	}
+	if len(elsewhere) > 0 {
+		return fmt.Sprintf(", did you mean %q?", strings.Join(elsewhere, `" or "`))
+	}
+	return ", see svcproxy.toml(5) for the keys"
+}

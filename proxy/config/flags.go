@@ -1,0 +1,153 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Flags are what the command line says about the configuration.
+type Flags struct {
+	File    string // --config
+	WriteTo string // --write-config-to
+
+	given []setting
+}
+
+// setting is one flag as given.
+type setting struct {
+	field *field
+	text  string
+}
+
+// AddFlags defines --config, --write-config-to and upstream's flag of every
+// field that has one. The values are checked by Decode, together with the file.
+func AddFlags(fs *pflag.FlagSet) *Flags {
+	flags := &Flags{}
+	fs.StringVar(&flags.File, "config", "", "the configuration `FILE` (default "+DefaultFile+", if it is there)")
+	fs.StringVar(&flags.WriteTo, "write-config-to", "", "write the default configuration to `FILE` and exit")
+	c := Default()
+	for i := range fields {
+		f := &fields[i]
+		if f.flag == "" {
+			continue
+		}
+		v := f.value(&c)
+		short := ""
+		if len(f.flag) == 1 {
+			short = f.flag
+		}
+		pf := fs.VarPF(&flagValue{flags, f, v}, f.flag, short, f.comment)
+		if v.form() == formBool {
+			pf.NoOptDefVal = "true"
+		}
+	}
+	return flags
+}
+
+// flagValue is a pflag.Value that notes what it is given. A list that is given
+// twice is the sum of both, as with upstream's flags; of others the last holds.
+type flagValue struct {
+	flags *Flags
+	field *field
+	value value // the default
+}
+
+func (v *flagValue) String() string {
+	if v.value == nil { // pflag asks a zero value for what it prints
+		return ""
+	}
+	return strings.Trim(v.value.toml(), `"[]{}`)
+}
+
+func (v *flagValue) Type() string {
+	return [...]string{formText: "string", formBool: "bool", formInt: "int", formFloat: "float", formList: "strings", formGates: "A=true|false,..."}[v.value.form()]
+}
+
+func (v *flagValue) Set(s string) error {
+	adds := v.value.form() == formList || v.value.form() == formGates
+	for i := range v.flags.given {
+		if g := &v.flags.given[i]; g.field == v.field {
+			if adds && g.text != "" && s != "" {
+				s = g.text + "," + s
+			}
+			g.text = s
+			return nil
+		}
+	}
+	v.flags.given = append(v.flags.given, setting{v.field, s})
+	return nil
+}
+
+// flags sets the fields that flags were given for.
+func (d *decoder) flags(flags *Flags) {
+	if flags == nil {
+		return
+	}
+	for _, g := range flags.given {
+		name := "--" + g.field.flag
+		d.origins[g.field.key] = origin{flag: name}
+		value := g.field.value(&d.config)
+		v, err := fromText(value.form(), g.text)
+		if err == nil {
+			err = value.set(v)
+		}
+		if err != nil {
+			d.refused[g.field.key] = true
+			d.problems = append(d.problems, Problem{Message: fmt.Sprintf("%s %v", name, err)})
+		}
+	}
+}
+
+// fromText gives a flag's text the type that TOML would.
+func fromText(f form, s string) (any, error) {
+	switch f {
+	case formBool:
+		b, err := strconv.ParseBool(s)
+		if err != nil {
+			return nil, fmt.Errorf("%q must be true or false", s)
+		}
+		return b, nil
+	case formInt:
+		i, err := strconv.ParseInt(s, 0, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q must be an integer", s)
+		}
+		return i, nil
+	case formFloat:
+		n, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q must be a number", s)
+		}
+		return n, nil
+	case formList:
+		items := []any{}
+		for item := range strings.SplitSeq(s, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				items = append(items, item)
+			}
+		}
+		return items, nil
+	case formGates:
+		return gatesFromText(s)
+	}
+	return s, nil
+}
+
+func gatesFromText(s string) (any, error) {
+	t := map[string]any{}
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
+		name, on, _ := strings.Cut(item, "=")
+		b, err := strconv.ParseBool(on)
+		if err != nil || name == "" {
+			return nil, fmt.Errorf("%q must be NAME=true or NAME=false", item)
+		}
+		t[name] = b
+	}
+	return t, nil
+}

@@ -1,0 +1,54 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Problem is one thing wrong, or doubtful, with a configuration.
+type Problem struct {
+	File    string // "" when a flag is meant, or the default file's absence
+	Line    int    // 0 when there is none
+	Message string // what is wrong, and what would be right; one line, lower case
+}
+
+// Error is "file:line: message", without what is not known.
+func (p Problem) Error() string {
+	switch {
+	case p.File == "":
+		return p.Message
+	case p.Line == 0:
+		return fmt.Sprintf("%s: %s", p.File, p.Message)
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
+}
+
+// Error is a configuration that is not valid: exit code 3.
+type Error struct {
+	Problems []Problem // at least one, flags first, then in order of lines
+}
+
+// Error is the first problem and the number of the others.
+func (e *Error) Error() string {
+	if len(e.Problems) == 1 {
+		return e.Problems[0].Error()
+	}
+	return fmt.Sprintf("%s (and %d more)", e.Problems[0].Error(), len(e.Problems)-1)
+}
+
+// Unwrap gives each problem as an error.
+func (e *Error) Unwrap() []error {
+	errs := make([]error, len(e.Problems))
+	for i, p := range e.Problems {
+		errs[i] = p
+	}
+	return errs
+}
+
+// sortProblems puts them in the order of the text: map order must not show.
+func sortProblems(ps []Problem) {
+	slices.SortFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
+	})
+}
