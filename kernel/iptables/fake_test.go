@@ -51,7 +51,7 @@ func TestMissing(t *testing.T) {
 	_, err := Open(t.Context(), Options{Run: func(ctx context.Context, _ string, argv ...string) (string, error) {
 		return run(ctx, "", "svcproxy-test-no-such-"+argv[0])
 	}})
-	var missing *MissingError
+	var missing *kernel.MissingError
 	if !errors.As(err, &missing) || missing.Hint != "apt-get install iptables" {
 		t.Fatalf("got %v, want a MissingError with the package", err)
 	}
@@ -150,7 +150,7 @@ func TestUnfit(t *testing.T) {
 			t.Errorf("op %d was carried out", i)
 		}
 	}
-	var missing *MissingError
+	var missing *kernel.MissingError
 	if !errors.As(errs[2], &missing) {
 		t.Errorf("no IPv6: %v", errs[2])
 	}

@@ -12,16 +12,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// MissingError says that iptables cannot be used here, and what would help.
-type MissingError struct {
-	What string // "ip6tables is not installed"
-	Hint string // "apt-get install iptables"
-}
-
-func (e *MissingError) Error() string { return e.What }
-
 // errNoIPv6 answers ops on IPv6 chains where the kernel has no IPv6.
-var errNoIPv6 = &MissingError{
+var errNoIPv6 = &kernel.MissingError{
 	What: "this kernel runs without IPv6",
 	Hint: "boot without ipv6.disable=1, or serve no IPv6 addresses",
 }
@@ -56,7 +48,7 @@ func probe(ctx context.Context, run Run, f kernel.Family) (Tool, error) {
 	name := toolNames[f]
 	out, err := run(ctx, "", name, "--version")
 	if errors.Is(err, exec.ErrNotFound) {
-		return Tool{}, &MissingError{What: name + " is not installed", Hint: packageHint}
+		return Tool{}, &kernel.MissingError{What: name + " is not installed", Hint: packageHint}
 	}
 	if err != nil {
 		return Tool{}, fmt.Errorf("probing %s: %w", name, err)
@@ -79,7 +71,7 @@ func parseVersion(name, out string) (Tool, error) {
 			break
 		}
 		if v[i] < oldest[i] {
-			return Tool{}, &MissingError{
+			return Tool{}, &kernel.MissingError{
 				What: fmt.Sprintf("%s is %s, which cannot wait for the xtables lock: 1.6.2 is needed", name, t.Version),
 				Hint: packageHint,
 			}

@@ -43,7 +43,7 @@ type Options struct {
 }
 
 // Open probes iptables and ip6tables for the network namespace of the calling
-// thread. Where one cannot be used the error is a *MissingError.
+// thread. Where one cannot be used the error is a *kernel.MissingError.
 func Open(ctx context.Context, o Options) (*Tables, error) {
 	t := &Tables{run: o.Run}
 	if t.run == nil {
