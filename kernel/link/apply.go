@@ -1,0 +1,192 @@
+package link
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// Apply carries the ops out in their order and goes on past errors. The result
+// is parallel to ops. It handles kernel.Link and kernel.Addr (Add, Remove).
+func (l *Links) Apply(ops []kernel.Op) []error {
+	a := applying{Links: l, ops: ops, errs: make([]error, len(ops))}
+	l.batch.Reset()
+	l.sent = l.sent[:0]
+	for i := range ops {
+		if err := a.put(i); err != nil {
+			a.errs[i] = err
+		}
+	}
+	a.send()
+	return a.errs
+}
+
+// applying is one run of Apply.
+type applying struct {
+	*Links
+	ops  []kernel.Op
+	errs []error
+
+	absent    string // a device that was looked for in vain
+	absentErr error
+}
+
+func (a *applying) put(i int) error {
+	op := a.ops[i]
+	switch o := op.Object.(type) {
+	case kernel.Link:
+		return a.putLink(i, op.Verb, o)
+	case kernel.Addr:
+		return a.putAddr(i, op.Verb, o)
+	}
+	return fmt.Errorf("%s is not a link or an address", op.Object.Kind())
+}
+
+// putLink sends at once: the kernel gives a new device the index that its
+// addresses are added by.
+func (a *applying) putLink(i int, verb kernel.Verb, k kernel.Link) error {
+	a.send()
+	index := 0
+	switch verb {
+	case kernel.Remove:
+		var err error
+		if index, err = a.index(k.Name); err != nil {
+			return err
+		}
+		a.batch.Begin(unix.RTM_DELLINK, 0)
+		a.batch.Raw(ifInfo(index))
+	case kernel.Add:
+		a.batch.Begin(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+		a.batch.Raw(ifInfo(0))
+		a.batch.Text(unix.IFLA_IFNAME, k.Name)
+		info := a.batch.Nest(unix.IFLA_LINKINFO)
+		a.batch.Text(unix.IFLA_INFO_KIND, k.Type)
+		a.batch.EndNest(info)
+	default:
+		return &ForeignError{Device: k.Name, Kind: wasKind(a.ops[i]), want: k.Type}
+	}
+	a.batch.End()
+	a.sent = append(a.sent, i)
+	a.send()
+	a.forget()
+	return nil
+}
+
+func wasKind(op kernel.Op) string {
+	was, _ := op.Was.(kernel.Link)
+	return was.Type
+}
+
+func (a *applying) putAddr(i int, verb kernel.Verb, o kernel.Addr) error {
+	index, err := a.index(o.Link)
+	if err != nil {
+		return err
+	}
+	bits := uint8(o.Addr.BitLen())
+	var flags uint8
+	switch verb {
+	case kernel.Add:
+		a.batch.Begin(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+		if o.Addr.Is6() {
+			flags = unix.IFA_F_NODAD // a tentative address answers nobody
+		}
+	case kernel.Remove:
+		a.batch.Begin(unix.RTM_DELADDR, 0)
+		if odd, ok := a.odd[addrKey{o.Addr, index}]; ok {
+			bits = odd
+		}
+	default:
+		return errors.New("an address cannot be changed")
+	}
+	a.batch.Raw(ifAddr(kernel.FamilyOf(o.Addr), bits, flags, index))
+	a.batch.Attr(unix.IFA_LOCAL, o.Addr.AsSlice())
+	a.batch.Attr(unix.IFA_ADDRESS, o.Addr.AsSlice())
+	a.batch.End()
+	a.sent = append(a.sent, i)
+	return nil
+}
+
+// index finds the device that ops are about, which must be ours to change.
+// It is asked for once and remembered, also that it is not there.
+func (a *applying) index(name string) (int, error) {
+	switch {
+	case a.device.index != 0 && a.device.name == name:
+		return a.device.index, nil
+	case a.absentErr != nil && a.absent == name:
+		return 0, a.absentErr
+	}
+	a.send() // the batch's memory is needed
+	d, err := a.lookup(name)
+	if err == nil && d.kind != a.kind {
+		err = &ForeignError{Device: name, Kind: d.kind, want: a.kind}
+	}
+	if err != nil {
+		a.absent, a.absentErr = name, fmt.Errorf("looking for device %s: %w", name, err)
+		return 0, a.absentErr
+	}
+	a.device = d
+	return d.index, nil
+}
+
+// lookup asks the kernel for one device.
+func (l *Links) lookup(name string) (d device, err error) {
+	l.batch.Reset()
+	l.batch.Begin(unix.RTM_GETLINK, 0)
+	l.batch.Raw(ifInfo(0))
+	l.batch.U32(unix.IFLA_EXT_MASK, skipStatistics)
+	l.batch.Text(unix.IFLA_IFNAME, name)
+	l.batch.End()
+	err = l.conn.Get(&l.batch, func(p []byte) error {
+		d, err = decodeLink(p)
+		return err
+	})
+	l.batch.Reset()
+	return d, err
+}
+
+func (a *applying) forget() { a.device, a.absentErr = device{}, nil }
+
+// send sends what is queued.
+func (a *applying) send() {
+	if a.batch.Len() == 0 {
+		return
+	}
+	err := a.conn.Send(&a.batch)
+	var failed *nl.BatchError
+	switch {
+	case errors.As(err, &failed):
+		for i := range failed.Messages {
+			m := &failed.Messages[i]
+			op := a.sent[m.Index]
+			a.errs[op] = reason(a.ops[op], m.Err)
+			if errors.Is(m.Err, unix.ENODEV) {
+				a.forget() // somebody removed it since
+			}
+		}
+	case err != nil:
+		for _, op := range a.sent {
+			a.errs[op] = err
+		}
+	}
+	a.batch.Reset()
+	a.sent = a.sent[:0]
+}
+
+// ifInfo is a struct ifinfomsg.
+func ifInfo(index int) []byte {
+	p := make([]byte, unix.SizeofIfInfomsg)
+	binary.NativeEndian.PutUint32(p[4:], uint32(index))
+	return p
+}
+
+// ifAddr is a struct ifaddrmsg of global scope.
+func ifAddr(f kernel.Family, bits, flags uint8, index int) []byte {
+	p := []byte{uint8(f), bits, flags, unix.RT_SCOPE_UNIVERSE, 0, 0, 0, 0}
+	binary.NativeEndian.PutUint32(p[4:], uint32(index))
+	return p
+}

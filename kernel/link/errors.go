@@ -1,0 +1,72 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// MissingError says that this kernel lacks something, and what would help.
+type MissingError struct {
+	What string // "this kernel has no dummy devices"
+	Hint string // "modprobe dummy"
+}
+
+func (e *MissingError) Error() string { return e.What }
+
+// Unwrap gives the errno that the kernel says it with.
+func (e *MissingError) Unwrap() error { return unix.EOPNOTSUPP }
+
+var (
+	errNoDummy = &MissingError{"this kernel has no dummy devices (module dummy)", "modprobe dummy"}
+	errNoIPv6  = &MissingError{"this kernel runs without IPv6", "boot without ipv6.disable=1, or serve no IPv6 addresses"}
+)
+
+// ForeignError says that the device of our name is not of the kind that we
+// make, and so not ours. Nothing on it is changed.
+type ForeignError struct {
+	Device string
+	Kind   string // as `ip -d link` says it, "" for hardware
+	want   string
+}
+
+func (e *ForeignError) Error() string {
+	kind := "hardware"
+	if e.Kind != "" {
+		kind = "a " + e.Kind + " device"
+	}
+	return fmt.Sprintf("%s is %s, not a %s device: not touched; choose another deviceName, or remove it", e.Device, kind, e.want)
+}
+
+// Unwrap gives EOPNOTSUPP, as for a device whose kind cannot be changed.
+func (e *ForeignError) Unwrap() error { return unix.EOPNOTSUPP }
+
+// reason puts what became of an op in words.
+func reason(op kernel.Op, err error) error {
+	var k *nl.KernelError
+	if !errors.As(err, &k) {
+		if errors.Is(err, nl.ErrUnknown) {
+			return fmt.Errorf("%w: %w", kernel.ErrUnknownOutcome, err)
+		}
+		return err
+	}
+	switch o := op.Object.(type) {
+	case kernel.Link:
+		if op.Verb == kernel.Add && k.Errno == unix.EOPNOTSUPP && o.Type == dummy {
+			return errNoDummy
+		}
+	case kernel.Addr:
+		switch {
+		case o.Addr.Is4():
+		case k.Errno == unix.EOPNOTSUPP || k.Errno == unix.EAFNOSUPPORT:
+			return errNoIPv6
+		case k.Errno == unix.EACCES:
+			return fmt.Errorf("IPv6 is switched off on %s (sysctl net.ipv6.conf.%s.disable_ipv6): %w", o.Link, o.Link, k)
+		}
+	}
+	return k
+}

@@ -1,0 +1,56 @@
+// Package link reads and writes the device that VIPs are bound to and the
+// addresses on it, over rtnetlink, and reads the facts about the node that
+// depend on its other devices: addresses, default routes.
+//
+// It never changes a device that is not a dummy, and never the state of one that
+// is: the device stays down, where its addresses work all the same. Setting it
+// up would add an fe80:: address, setting it down again would delete every IPv6
+// address on it (verified on Linux 6.1).
+//
+// # What is an error
+//
+// As the kernel has it: a device or an address that exists is EEXIST, a device
+// that does not is ENODEV, an address that does not is EADDRNOTAVAIL.
+package link
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// dummy is the kind of device that VIPs are bound to, as IFLA_INFO_KIND has it.
+const dummy = "dummy"
+
+// Links are the devices of one network namespace. One goroutine at a time may
+// use it; only Stats may be called from any.
+type Links struct {
+	conn  *nl.Conn
+	batch nl.Batch
+	sent  []int // the op of each message of batch
+
+	kind   string // of our device: dummy, but for tests
+	device device // ours as last seen; index 0 if not
+
+	// odd has the prefix lengths of addresses on our device that are not a
+	// single address each. Somebody added them, and IPv6 ones are only
+	// removed by their own length.
+	odd map[addrKey]uint8
+}
+
+// Open opens the devices of the calling thread's network namespace.
+func Open(d *nl.Dialer) (*Links, error) {
+	conn, err := d.Dial(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("opening rtnetlink: %w", err)
+	}
+	return &Links{conn: conn, kind: dummy}, nil
+}
+
+// Close releases the socket.
+func (l *Links) Close() error { return l.conn.Close() }
+
+// Stats counts system calls and messages.
+func (l *Links) Stats() nl.Stats { return l.conn.Stats() }

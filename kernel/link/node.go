@@ -1,0 +1,100 @@
+package link
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// node finds the facts about the node in a survey; ours is the index of our own
+// device, whose addresses are not the node's.
+//
+// A routable address on lo is the node's, as where hosts speak BGP. Temporary
+// IPv6 addresses are not: they change daily, and nobody is told them. Tentative
+// ones are: they will serve within seconds, and nothing would be read again
+// then; but not those that another host turned out to have.
+func (s survey) node(ours int) kernel.Node {
+	var n kernel.Node
+	names := make(map[int]string, len(s.devices))
+	for _, d := range s.devices {
+		names[d.index] = d.name
+	}
+	mine := s.addrs[:0:0]
+	for _, x := range s.addrs {
+		if x.index != ours && x.isNodes() {
+			mine = append(mine, x)
+			n.Addrs = append(n.Addrs, kernel.NodeAddr{Prefix: x.prefix, Link: names[x.index]})
+		}
+	}
+	slices.SortFunc(n.Addrs, func(a, b kernel.NodeAddr) int {
+		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()), strings.Compare(a.Link, b.Link))
+	})
+	for _, r := range s.routes {
+		n.Gateways = append(n.Gateways, r.gateways...)
+	}
+	slices.SortFunc(n.Gateways, netip.Addr.Compare)
+	n.Gateways = slices.Compact(n.Gateways)
+	n.Primary4 = primary(kernel.IPv4, s.routes, mine)
+	n.Primary6 = primary(kernel.IPv6, s.routes, mine)
+	return n
+}
+
+func (x address) isNodes() bool {
+	a := x.prefix.Addr()
+	if a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() {
+		return false
+	}
+	return a.Is4() || x.flags&(unix.IFA_F_TEMPORARY|unix.IFA_F_DADFAILED) == 0
+}
+
+// primary is the address that the kernel gives packets along the default route
+// of the lowest metric: the one the route prefers, else one of the device the
+// route leads through, else the first anywhere. It is zero without such a route.
+func primary(f kernel.Family, routes []route, addrs []address) netip.Addr {
+	var best *route
+	for i := range routes {
+		if r := &routes[i]; r.family == f && (best == nil || r.metric < best.metric) {
+			best = r
+		}
+	}
+	if best == nil {
+		return netip.Addr{}
+	}
+	if best.source.IsValid() {
+		return best.source
+	}
+	var source netip.Addr
+	most := -1
+	for _, x := range addrs {
+		a := x.prefix.Addr()
+		if kernel.FamilyOf(a) != f || a.Is6() && x.flags&(unix.IFA_F_DEPRECATED|unix.IFA_F_TENTATIVE) != 0 {
+			continue
+		}
+		if n := x.rank(best); n > most {
+			source, most = a, n
+		}
+	}
+	return source
+}
+
+// rank says how well an address fits a default route as its source.
+func (x address) rank(r *route) int {
+	n := 0
+	if x.index == r.device {
+		n += 4
+	}
+	if slices.ContainsFunc(r.gateways, x.prefix.Contains) {
+		n += 2
+	}
+	// Towards the Internet a global IPv6 address goes before a unique local
+	// one (RFC 6724, rule 6).
+	if a := x.prefix.Addr(); a.Is6() && !a.IsPrivate() {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,161 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// skipStatistics is RTEXT_FILTER_SKIP_STATS: half of a link message is counters.
+const skipStatistics = 1 << 3
+
+// Read returns our device, if it is there, its addresses, sorted as
+// kernel.State wants them, and what its other devices and routes say about the
+// node; the node's name and zone are not here. If the device of our name is not
+// a dummy the error is a *ForeignError.
+//
+// The addresses of all devices come in one dump, ours among them: the node's own
+// are wanted too, and two dumps could differ. IPv6 link-local addresses of our
+// device are the kernel's and left out. Where the main table holds a full
+// Internet table, each reading walks it for its default routes.
+func (l *Links) Read(names kernel.Names) ([]kernel.Link, []kernel.Addr, kernel.Node, error) {
+	s, err := l.survey()
+	if err != nil {
+		return nil, nil, kernel.Node{}, err
+	}
+	l.device = device{}
+	var links []kernel.Link
+	for _, d := range s.devices {
+		if d.name != names.Device {
+			continue
+		}
+		if d.kind != l.kind {
+			return nil, nil, kernel.Node{}, &ForeignError{Device: d.name, Kind: d.kind, want: l.kind}
+		}
+		l.device = d
+		links = append(links, kernel.Link{Name: d.name, Type: d.kind})
+	}
+	n := s.node(l.device.index)
+	n.BrNetfilter = brNetfilter()
+	if n.Release, err = release(); err != nil {
+		return nil, nil, kernel.Node{}, err
+	}
+	return links, l.bound(s.addrs), n, nil
+}
+
+// bound picks the addresses of our device.
+func (l *Links) bound(all []address) []kernel.Addr {
+	l.odd = nil
+	if l.device.index == 0 {
+		return nil
+	}
+	var addrs []kernel.Addr
+	for _, x := range all {
+		a := x.prefix.Addr()
+		if x.index != l.device.index || a.Is6() && x.scope == unix.RT_SCOPE_LINK {
+			continue
+		}
+		if !x.prefix.IsSingleIP() {
+			if l.odd == nil {
+				l.odd = make(map[addrKey]uint8)
+			}
+			l.odd[addrKey{a, x.index}] = uint8(x.prefix.Bits())
+		}
+		addrs = append(addrs, kernel.Addr{Addr: a, Link: l.device.name})
+	}
+	slices.SortFunc(addrs, func(a, b kernel.Addr) int { return a.Addr.Compare(b.Addr) })
+	return slices.Compact(addrs)
+}
+
+// survey is what the kernel says of all devices, in its own order.
+type survey struct {
+	devices []device
+	addrs   []address
+	routes  []route // default routes of the main table
+}
+
+func (l *Links) survey() (s survey, err error) {
+	err = l.dump("links", func(b *nl.Batch) {
+		b.Begin(unix.RTM_GETLINK, 0)
+		b.Raw(ifInfo(0))
+		b.U32(unix.IFLA_EXT_MASK, skipStatistics)
+	}, func() { s.devices = s.devices[:0] }, func(p []byte) error {
+		d, err := decodeLink(p)
+		s.devices = append(s.devices, d)
+		return err
+	})
+	if err != nil {
+		return survey{}, err
+	}
+	err = l.dump("addresses", func(b *nl.Batch) {
+		b.Begin(unix.RTM_GETADDR, 0)
+		b.Raw(ifAddr(unix.AF_UNSPEC, 0, 0, 0))
+	}, func() { s.addrs = s.addrs[:0] }, func(p []byte) error {
+		x, ok, err := decodeAddr(p)
+		if ok {
+			s.addrs = append(s.addrs, x)
+		}
+		return err
+	})
+	if err != nil {
+		return survey{}, err
+	}
+	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		start := len(s.routes)
+		err := l.dump(f.String()+" routes", func(b *nl.Batch) {
+			b.Begin(unix.RTM_GETROUTE, 0)
+			b.Raw([]byte{uint8(f), 0, 0, 0, unix.RT_TABLE_MAIN, 0, 0, unix.RTN_UNICAST, 0, 0, 0, 0})
+		}, func() { s.routes = s.routes[:start] }, func(p []byte) error {
+			r, ok, err := decodeRoute(p)
+			// A kernel without IPv6 lists IPv4's routes instead.
+			if ok && r.family == f {
+				s.routes = append(s.routes, r)
+			}
+			return err
+		})
+		// The main table of a new namespace is made with its first route.
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return survey{}, err
+		}
+	}
+	return s, nil
+}
+
+func (l *Links) dump(what string, put func(*nl.Batch), restart func(), each func([]byte) error) error {
+	l.batch.Reset()
+	put(&l.batch)
+	l.batch.End()
+	if err := l.conn.Dump(&l.batch, restart, each); err != nil {
+		return fmt.Errorf("listing %s: %w", what, err)
+	}
+	return nil
+}
+
+// brNetfilter says whether bridged packets pass iptables: the module makes the
+// directory.
+func brNetfilter() bool {
+	_, err := os.Stat("/proc/sys/net/bridge")
+	return err == nil
+}
+
+// release is the running kernel's.
+func release() (kernel.Release, error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return kernel.Release{}, fmt.Errorf("uname: %w", err)
+	}
+	return parseRelease(unix.ByteSliceToString(u.Release[:]))
+}
+
+func parseRelease(s string) (r kernel.Release, err error) {
+	if _, err := fmt.Sscanf(s, "%d.%d", &r.Major, &r.Minor); err != nil {
+		return kernel.Release{}, fmt.Errorf("kernel release %q: want MAJOR.MINOR", s)
+	}
+	return r, nil
+}
