@@ -44,8 +44,9 @@ type RejectedError struct {
 	Files    []string  // those rejected or missing, sorted; none when there are only conflicts
 	Problems []Problem // at least one, in order of file and line
 
-	// Incomplete: a file that the configuration names has not been there since the start, so the table
-	// beside this error lacks what it may hold, and nothing should be removed for not being in it.
+	// Incomplete: a file that the configuration names has not been there since the start, or a directory
+	// cannot be listed, so the table beside this error may lack what is there, and nothing should be
+	// removed for not being in it.
 	Incomplete bool
 }
 

@@ -3,6 +3,7 @@ package file
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file/strict"
@@ -44,9 +45,13 @@ func readEndpoints(d *decoder, n node, s *draft) {
 }
 
 var endpointFields = fields[draftEndpoint]{
-	"address":  func(d *decoder, n node, e *draftEndpoint) { e.Addr, _ = d.addr(n) },
-	"nodeName": func(d *decoder, n node, e *draftEndpoint) { d.text(n, &e.NodeName) },
-	"zone":     func(d *decoder, n node, e *draftEndpoint) { d.text(n, &e.Zone) },
+	"address": func(d *decoder, n node, e *draftEndpoint) { e.Addr, _ = d.addr(n) },
+	"nodeName": func(d *decoder, n node, e *draftEndpoint) {
+		d.text(n, &e.NodeName)
+		// As the node's own name is, which it is compared with.
+		e.NodeName = strings.ToLower(strings.TrimSpace(e.NodeName))
+	},
+	"zone": func(d *decoder, n node, e *draftEndpoint) { d.text(n, &e.Zone) },
 	"weight": func(d *decoder, n node, e *draftEndpoint) {
 		switch w, ok := n.v.(int64); {
 		case !ok:

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -23,7 +24,8 @@ type listing struct {
 
 	dirs     map[string]*interest // by real path
 	visit    func(dir string)     // called before a directory is first looked into
-	problems []sources.Problem    // directories that could not be listed
+	unlisted []string             // directories, as configured, that could not be listed: what is in them is not known
+	problems []sources.Problem    // why they could not
 }
 
 // interest is which names of a directory matter.
@@ -61,7 +63,7 @@ func (l *listing) expand(prefix string, rest []string, named bool) {
 		if named {
 			l.named[path] = true
 		}
-		l.follow("/", components(path), 0)
+		_, _ = l.follow("/", components(path), 0) // where it ends early is what to watch; reading says why
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			l.files = append(l.files, path)
 		} else if named {
@@ -70,8 +72,9 @@ func (l *listing) expand(prefix string, rest []string, named bool) {
 		return
 	}
 	prefix = filepath.Join(prefix, filepath.Join(rest[:glob]...))
-	dir, ok := l.follow("/", components(prefix), 0)
-	if !ok {
+	dir, err := l.follow("/", components(prefix), 0)
+	if err != nil {
+		l.unlist(prefix, err)
 		return
 	}
 	pattern := rest[glob]
@@ -80,15 +83,35 @@ func (l *listing) expand(prefix string, rest []string, named bool) {
 		at.patterns = append(at.patterns, pattern)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.problems = append(l.problems, sources.Problem{Origin: sources.Origin{Source: "file", File: prefix},
-			Message: fmt.Sprintf("cannot list the directory: %v", cause(err))})
+	if err != nil {
+		l.unlist(prefix, err)
+		return
 	}
 	for _, e := range entries {
 		if matches(pattern, e.Name()) {
 			l.expand(filepath.Join(prefix, e.Name()), rest[glob+1:], false)
 		}
 	}
+}
+
+// unlist notes that a directory could not be listed. One that is not there has no files; of any other,
+// what was in it may still be there.
+func (l *listing) unlist(dir string, err error) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return
+	}
+	l.unlisted = append(l.unlisted, dir)
+	l.problems = append(l.problems, sources.Problem{
+		Origin:  sources.Origin{Source: "file", File: dir},
+		Message: fmt.Sprintf("cannot list the directory: %v", cause(err)),
+	})
+}
+
+// mayHold says whether a file that was not found may be there all the same.
+func (l *listing) mayHold(path string) bool {
+	return l.named[path] || slices.ContainsFunc(l.unlisted, func(dir string) bool {
+		return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+	})
 }
 
 // matches is a shell's match: a wildcard does not stand for a leading dot, so that the lock and swap
@@ -101,9 +124,8 @@ func matches(pattern, name string) bool {
 // maxLinks is how many symbolic links a path may go through: Linux' own limit.
 const maxLinks = 40
 
-// follow goes from a real directory along names, through links, and gives the real path reached; false
-// when it ends early.
-func (l *listing) follow(dir string, rest []string, links int) (string, bool) {
+// follow goes from a real directory along names, through links, and gives the real path reached.
+func (l *listing) follow(dir string, rest []string, links int) (string, error) {
 	for len(rest) > 0 {
 		name := rest[0]
 		rest = rest[1:]
@@ -118,15 +140,18 @@ func (l *listing) follow(dir string, rest []string, links int) (string, bool) {
 		path := filepath.Join(dir, name)
 		info, err := os.Lstat(path)
 		if err != nil {
-			return "", false
+			return "", err
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			dir = path
 			continue
 		}
 		target, err := os.Readlink(path)
-		if links++; err != nil || links > maxLinks {
-			return "", false
+		if err != nil {
+			return "", err
+		}
+		if links++; links > maxLinks {
+			return "", syscall.ELOOP
 		}
 		if filepath.IsAbs(target) {
 			dir = "/"
@@ -135,7 +160,7 @@ func (l *listing) follow(dir string, rest []string, links int) (string, bool) {
 		names := strings.FieldsFunc(target, func(r rune) bool { return r == '/' })
 		rest = append(names, rest...)
 	}
-	return dir, true
+	return dir, nil
 }
 
 // look is the interest in a directory, which is visited the first time.

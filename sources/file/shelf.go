@@ -42,7 +42,7 @@ func newShelf(host func() sources.HostFacts) *shelf {
 // could not be read because they are being written: those are to be read again, or given up.
 func (s *shelf) update(l *listing) (changed bool, writing []string) {
 	for path, r := range s.records {
-		if _, listed := slices.BinarySearch(l.files, path); !listed && !l.named[path] {
+		if _, listed := slices.BinarySearch(l.files, path); !listed && !l.mayHold(path) {
 			// A glob no longer finds it: its services are no more.
 			changed = changed || r.good || r.problems != nil
 			delete(s.records, path)
@@ -140,7 +140,7 @@ func (r *record) take(path string, data []byte, host sources.HostFacts) bool {
 // outcome merges the last good contents in order of path. The error is nil or a *sources.RejectedError.
 func (s *shelf) outcome() (sources.Table, error) {
 	var tables []sources.Table
-	rejected := &sources.RejectedError{Problems: slices.Clone(s.unread)}
+	rejected := &sources.RejectedError{Problems: slices.Clone(s.unread), Incomplete: len(s.unread) > 0}
 	for _, path := range slices.Sorted(maps.Keys(s.records)) {
 		r := s.records[path]
 		tables = append(tables, r.table)

@@ -465,3 +465,23 @@ func TestNeverStill(t *testing.T) {
 		t.Error(table, err)
 	}
 }
+
+// TestUnlistable: a directory that cannot be listed is not an empty one.
+func TestUnlistable(t *testing.T) {
+	s := newShelf(nil)
+	l := &listing{}
+	s.record("/etc/s.d/x.toml", l).take("/etc/s.d/x.toml", []byte(services("a")), s.host())
+	l.unlist("/etc/s.d", syscall.EIO)
+	s.update(l)
+	table, err := s.outcome()
+	var rejected *sources.RejectedError
+	if len(table.Services) != 1 || !errors.As(err, &rejected) || !rejected.Incomplete {
+		t.Error(table, err)
+	}
+	if changed, _ := s.update(&listing{}); !changed {
+		t.Error("nothing new when it is listed again, without the file")
+	}
+	if table, err = s.outcome(); len(table.Services) != 0 || err != nil {
+		t.Error(table, err)
+	}
+}

@@ -1,0 +1,65 @@
+package file
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestList: what is found, and which changes could matter, along a path with a link in it.
+func TestList(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, d := range []string{"real/s.d", "etc"} {
+		if err := os.MkdirAll(at(d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"real/s.d/1.toml", "real/s.d/a[b].toml", "real/s.d/.x.toml", "real/s.d/note", "etc/s.toml"} {
+		if err := os.WriteFile(at(f), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../etc/../real", at("etc/link")); err != nil {
+		t.Fatal(err)
+	}
+
+	var visited []string
+	l := list([]string{at("etc/li*/s.d/*.toml"), at("etc/s.toml"), at("etc/s.*"), at("no/such/dir/x.toml"), at("no/such/*.toml")},
+		func(dir string) { visited = append(visited, dir) })
+	if want := []string{at("etc/link/s.d/1.toml"), at("etc/link/s.d/a[b].toml"), at("etc/s.toml")}; !slices.Equal(l.files, want) {
+		t.Errorf("files %q", l.files)
+	}
+	if want := []string{at("no/such/dir/x.toml")}; !slices.Equal(l.missing, want) || len(l.problems) > 0 {
+		t.Errorf("missing %q, problems %v", l.missing, l.problems)
+	}
+	for _, d := range []string{"/", dir, at("etc"), at("real"), at("real/s.d")} {
+		if !slices.Contains(visited, d) {
+			t.Errorf("%s was not visited", d)
+		}
+	}
+	if slices.Contains(visited, at("etc/link")) || len(visited) != len(slices.Compact(slices.Sorted(slices.Values(visited)))) {
+		t.Errorf("visited %q", visited)
+	}
+	for path, want := range map[string]bool{
+		"etc": true, "etc/link": true, "etc/lib": true, "etc/s.toml": true, "real": true, "real/s.d": true, "no": true,
+		"real/s.d/2.toml": true, "real/s.d/.2.toml": false, "real/s.d/note": false, "etc/passwd": false, "real/x": false, "yes": false,
+	} {
+		if l.concerns(at(path)) != want {
+			t.Errorf("%s concerns: %t", path, !want)
+		}
+	}
+}
+
+// TestReadGrowing: a file that holds more, or less, than it had when it was opened is being written. Files
+// in /proc are always so: regular, of size 0, and not empty.
+func TestReadGrowing(t *testing.T) {
+	if data, err := read("/proc/self/status"); !errors.Is(err, errChanging) {
+		t.Errorf("%q, %v", data, err)
+	}
+}
