@@ -1,0 +1,67 @@
+package traffic
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+func TestWeightsDivideConnections(t *testing.T) {
+	const connections = 1000
+	n := newNode(t, `ipvs.scheduler = "wrr"`)
+	n.start(t, clusterIP("web", "10.96.0.20", `[
+		{ address = "10.2.1.10", weight = 1 },
+		{ address = "10.2.2.10", weight = 3 },
+		{ address = "10.2.3.10", weight = 6 },
+	]`))
+	who := map[string]int{}
+	for range connections {
+		who[ask(t, n.Client, "tcp", "10.96.0.20:80").Backend]++
+		if t.Failed() {
+			return
+		}
+	}
+	for name, share := range map[string]float64{"pod1": 0.1, "pod2": 0.3, "pod3": 0.6} {
+		want := share * connections
+		if math.Abs(float64(who[name])-want) > 0.05*want {
+			t.Errorf("%s answered %d of %d, want %v within 5 %%", name, who[name], connections, want)
+		}
+	}
+}
+
+func TestClientAffinityHoldsAClientToABackend(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, clusterIP("web", "10.96.0.20", allV4)+"sessionAffinity = \"ClientIP\"\n"+
+		clusterIP("other", "10.96.0.21", allV4))
+	used := map[string]bool{}
+	for i := range 6 {
+		from := netip.AddrFrom4([4]byte{192, 0, 2, byte(10 + i)})
+		must(t, n.Client.IP(fmt.Sprintf("addr add %s/32 dev eth0", from)))
+		first := askFrom(t, n.Client, from, "10.96.0.20:80")
+		used[first] = true
+		for range 5 {
+			if again := askFrom(t, n.Client, from, "10.96.0.20:80"); again != first {
+				t.Errorf("client %s was with %s, is with %s", from, first, again)
+			}
+		}
+	}
+	if len(used) < 2 {
+		t.Errorf("six clients are all with %v", used)
+	}
+	wantEach(t, n.Client, "tcp", "10.96.0.21:80")
+}
+
+const allV4 = `["10.2.1.10", "10.2.2.10", "10.2.3.10"]`
+
+func askFrom(t *testing.T, h *lab.Host, from netip.Addr, to string) string {
+	t.Helper()
+	c, err := h.DialFrom("tcp", from, netip.MustParseAddrPort(to))
+	must(t, err)
+	defer c.Close()
+	a, err := c.Ask()
+	must(t, err)
+	return a.Backend
+}

@@ -1,0 +1,165 @@
+package traffic
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// services is a table of n cluster IPs with two endpoints each, the last one's
+// as given. The addresses need no host behind them.
+func services(n int, last string) string {
+	var b strings.Builder
+	for i := range n {
+		endpoints := fmt.Sprintf("[\"10.3.%d.%d\", \"10.4.%d.%d\"]", i/250, i%250+1, i/250, i%250+1)
+		if i == n-1 {
+			endpoints = last
+		}
+		b.WriteString(clusterIP(fmt.Sprintf("s%d", i), fmt.Sprintf("10.96.%d.%d", i/250, i%250+1), endpoints))
+	}
+	return b.String()
+}
+
+// A kernel that is as it should be is read, at the start and at each period, and
+// not written to. After the start nothing is executed, not even to read.
+func TestAdoptionAndIdleChecksWriteAndExecuteNothing(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("strace"))
+	n := newLonelyNode(t, "ipvs.syncPeriod = \"1s\"")
+	n.start(t, web+services(20, `["10.3.9.9"]`))
+	must(t, n.Stop())
+	before := n.read(t)
+
+	mark := n.Log.Len()
+	must(t, n.StartTraced())
+	const checks = 4 // the start's and three of the period
+	var trace lab.Trace
+	must(t, lab.Eventually(time.Minute, func() (err error) {
+		if trace, err = n.Trace(); err != nil {
+			return err
+		}
+		if starts := fullReads(trace); len(starts) <= checks {
+			return fmt.Errorf("%d full readings of IPVS; svcproxy's log:\n%s", len(starts), n.Log.String()[mark:])
+		}
+		return nil
+	}))
+	must(t, n.Stop())
+
+	for _, w := range trace.Writes() {
+		t.Errorf("written: %s", w.Type)
+	}
+	starts := fullReads(trace)
+	for _, program := range trace[starts[1]:].Execs() {
+		t.Errorf("executed after the first sync: %s", program)
+	}
+	for _, program := range trace[:starts[1]].Execs() {
+		if strings.HasSuffix(program, "-restore") || strings.HasSuffix(program, "/ipset") || strings.HasSuffix(program, "/modprobe") {
+			t.Errorf("executed at the start: %s", program)
+		}
+	}
+	if log := n.Log.String()[mark:]; strings.Contains(log, "msg=synced") {
+		t.Errorf("a sync that changed nothing was logged:\n%s", log)
+	}
+	if diff := lab.Diff(before, n.read(t)); diff != "" {
+		t.Errorf("the kernel before and after:\n%s", diff)
+	}
+	t.Logf("calls for one idle check: %d", len(trace[starts[2]:starts[3]].Netlink()))
+}
+
+// fullReads are the places in a trace where a reading of all of IPVS begins: the
+// request for its IPv4 virtual servers.
+func fullReads(t lab.Trace) []int {
+	var at []int
+	for i, c := range t {
+		if c.Name == "getsockopt" && strings.Contains(c.Line, "SOL_IP, 0x482") {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// One endpoint costs the same in a small table and in a large one.
+func TestOneEndpointCostsFourCallsAtAnySize(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("strace"))
+	for _, size := range []int{10, 1000} {
+		t.Run(fmt.Sprint(size, " services"), func(t *testing.T) {
+			n := newLonelyNode(t, "ipvs.syncPeriod = \"1h\"\nipvs.scheduler = \"wrr\"")
+			n.start(t, services(size, `["10.5.0.1"]`))
+			for _, change := range []struct{ name, last string }{
+				{"added", `["10.5.0.1", "10.5.0.2"]`},
+				{"weighted", `["10.5.0.1", { address = "10.5.0.2", weight = 7 }]`},
+				{"removed", `["10.5.0.1"]`},
+			} {
+				mark := n.Log.Len()
+				trace, err := n.TraceDuring(func() error {
+					if err := n.Serve(services(size, change.last)); err != nil {
+						return err
+					}
+					_, err := n.Wait(mark, "msg=synced")
+					return err
+				})
+				must(t, err)
+				calls := trace.Netlink()
+				if len(calls) == 0 || len(calls) > 4 || len(calls.Dumps()) > 0 || len(trace.Execs()) > 0 {
+					t.Errorf("an endpoint %s: %d netlink calls, %d dumps, executed %q; want at most 4, none, none\n%s",
+						change.name, len(calls), len(calls.Dumps()), trace.Execs(), calls)
+				}
+			}
+		})
+	}
+}
+
+// Loading costs calls by the hundreds of messages, not by the service.
+func TestLoadIsBatched(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("strace"))
+	const size = 300
+	n := newLonelyNode(t, "")
+	must(t, n.Serve(services(size, `["10.5.0.1"]`)))
+	must(t, n.StartTraced())
+	n.synced(t, 0)
+	must(t, n.Stop())
+	trace, err := n.Trace()
+	must(t, err)
+
+	messages, calls := map[string]int{}, map[string]int{}
+	for i, c := range trace {
+		n := len(trace[i : i+1].Writes())
+		if n == 0 {
+			continue
+		}
+		messages[c.Socket] += n
+		// The send, and the receptions of its acknowledgements until this socket sends again.
+		calls[c.Socket] += 1 + receptions(trace[i+1:], c.Socket)
+	}
+	for _, socket := range []string{"GENERIC", "NETFILTER", "ROUTE"} {
+		bound := 2*((messages[socket]+249)/250) + 8
+		if messages[socket] == 0 || calls[socket] > bound {
+			t.Errorf("%s: %d messages took %d calls, want at most %d", socket, messages[socket], calls[socket], bound)
+		}
+		t.Logf("%s: %d messages, %d calls", socket, messages[socket], calls[socket])
+	}
+	if want := size + 2*(size-1) + 1; messages["GENERIC"] != want {
+		t.Errorf("%d messages to IPVS, want one for each virtual and real server: %d", messages["GENERIC"], want)
+	}
+	if execs := trace.Execs(); len(execs) > 20 {
+		t.Errorf("%d programs executed: %q", len(execs), slices.Compact(execs))
+	}
+}
+
+func receptions(t lab.Trace, socket string) int {
+	count := 0
+	for _, c := range t {
+		if c.Socket != socket {
+			continue
+		}
+		if !strings.HasPrefix(c.Name, "recv") {
+			break
+		}
+		count++
+	}
+	return count
+}

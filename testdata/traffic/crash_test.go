@@ -1,0 +1,165 @@
+package traffic
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// Killed at any time of a load, svcproxy leaves a kernel in which every virtual
+// server of ours is known as ours and no VIP is bound without one; started again
+// it gets to where it would have got from empty. What is not ours it never
+// touches.
+func TestKilledDuringALoad(t *testing.T) {
+	const kills = 20
+	table := services(500, `["10.5.0.1"]`) + web
+	n := newLonelyNode(t, "")
+	n.plantForeign(t)
+	empty := n.read(t)
+	begin := time.Now()
+	n.start(t, table)
+	whole := time.Since(begin)
+	loaded := n.read(t)
+	wantOwned(t, loaded)
+	wantForeign(t, empty, loaded)
+	n.cleanUp(t, empty)
+
+	stages := map[string]int{}
+	for i := range kills {
+		// One at a random time in each twentieth of the load, so that none is left out.
+		after := whole * time.Duration(i) / kills
+		after += time.Duration(rand.Int64N(int64(whole / kills)))
+		mark := n.Log.Len()
+		must(t, n.Start())
+		time.Sleep(after) // the time is what this test is about
+		n.Kill()
+		killed := n.read(t)
+		stages[stage(killed)]++
+		wantOwned(t, killed)
+		wantForeign(t, empty, killed)
+
+		must(t, n.Start())
+		if _, err := n.Wait(mark, "msg=synced"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := lab.Diff(loaded, n.read(t)); diff != "" {
+			t.Errorf("killed after %v of %v; from empty and after the restart:\n%s", after, whole, head(diff))
+		}
+		n.cleanUp(t, empty)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("a load took %v; found at the kills: %v", whole, stages)
+}
+
+// stage says how far a load had got.
+func stage(r lab.Reading) string {
+	reals, addrs := 0, 0
+	for _, l := range r.Virtuals {
+		if strings.HasPrefix(l, "-a ") {
+			reals++
+		}
+	}
+	for _, a := range r.Addrs {
+		if strings.HasPrefix(a, "kube-ipvs0 ") {
+			addrs++
+		}
+	}
+	switch {
+	case addrs > 0:
+		return "addresses"
+	case reals > 10:
+		return "virtual servers"
+	case slices.ContainsFunc(r.Rules, func(l string) bool { return strings.Contains(l, "KUBE-") }):
+		return "chains"
+	case slices.ContainsFunc(r.Sets, func(l string) bool { return strings.Contains(l, "KUBE-") }):
+		return "sets"
+	}
+	return "nothing"
+}
+
+// cleanUp stops svcproxy and has `cleanup` take away all that is ours.
+func (n node) cleanUp(t *testing.T, empty lab.Reading) {
+	t.Helper()
+	must(t, n.Stop())
+	out, code, err := n.Command("cleanup")
+	must(t, err)
+	if code != 0 {
+		t.Fatalf("cleanup: exit code %d\n%s", code, out)
+	}
+	if diff := lab.Diff(empty, n.read(t)); diff != "" {
+		t.Fatalf("the kernel before svcproxy and after cleanup:\n%s", head(diff))
+	}
+}
+
+// wantOwned wants every virtual server but the foreign one in its ownership set,
+// and every address on kube-ipvs0 to have a virtual server.
+func wantOwned(t *testing.T, r lab.Reading) {
+	t.Helper()
+	virtuals, err := lab.VirtualServers(r.Virtuals)
+	must(t, err)
+	served := map[string]bool{}
+	for _, v := range virtuals {
+		served[v.Addr.Addr().String()] = true
+		set := "KUBE-VIRTUAL-SERVER"
+		if v.Addr.Addr().Is6() {
+			set = "KUBE-6-VIRTUAL-SERVER"
+		}
+		if entry := fmt.Sprintf("add %s %s", set, v.Entry); v.Addr.String() != foreignVirtual && !slices.Contains(r.Sets, entry) {
+			t.Errorf("virtual server %s is not in %s", v.Addr, set)
+		}
+	}
+	for _, line := range r.Addrs {
+		if vip, ok := strings.CutPrefix(line, "kube-ipvs0 "); ok {
+			addr, _, _ := strings.Cut(vip, "/")
+			if !served[addr] && !strings.HasPrefix(addr, "fe80:") {
+				t.Errorf("%s is bound and has no virtual server", addr)
+			}
+		}
+	}
+}
+
+const foreignVirtual = "192.0.2.1:9999"
+
+// plantForeign makes one of everything that svcproxy also makes, with names and
+// addresses that are not its own.
+func (n node) plantForeign(t *testing.T) {
+	t.Helper()
+	must(t, n.Lab.Node.IP("addr add 203.0.113.77/32 dev lo"))
+	n.feed(t, "-A -t "+foreignVirtual+" -s wlc -p 77\n-a -t "+foreignVirtual+" -r 10.2.1.10:9 -m -w 3\n", "ipvsadm", "-R")
+	n.feed(t, "create FOREIGN hash:ip,port\nadd FOREIGN 203.0.113.77,tcp:80\ncreate FOREIGN6 hash:net family inet6\nadd FOREIGN6 2001:db8:77::/64\n", "ipset", "restore")
+	for _, tool := range []string{"iptables-restore", "ip6tables-restore"} {
+		n.feed(t, "*nat\n:FOREIGN - [0:0]\n-A PREROUTING -p tcp --dport 7777 -j FOREIGN\n-A FOREIGN -j RETURN\nCOMMIT\n"+
+			"*filter\n:FOREIGN - [0:0]\n-A INPUT -p tcp --dport 7777 -j FOREIGN\n-A FORWARD -j FOREIGN\n-A FOREIGN -m comment --comment \"not svcproxy's\" -j RETURN\nCOMMIT\n",
+			tool)
+	}
+}
+
+// wantForeign wants the lines about foreign objects to be what they were.
+func wantForeign(t *testing.T, before, after lab.Reading) {
+	t.Helper()
+	foreign := func(line string) bool {
+		return strings.Contains(line, "FOREIGN") || strings.Contains(line, foreignVirtual) || strings.Contains(line, "203.0.113.77")
+	}
+	if diff := lab.Diff(before.Keep(foreign), after.Keep(foreign)); diff != "" {
+		t.Errorf("foreign objects before and after:\n%s", diff)
+	}
+	if len(before.Keep(foreign).Lines()) < 20 {
+		t.Errorf("too little to compare: %q", before.Keep(foreign).Lines())
+	}
+}
+
+// head is the beginning of a long text.
+func head(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	if len(lines) > 40 {
+		return strings.Join(lines[:40], "") + fmt.Sprintf("and %d more lines\n", len(lines)-40)
+	}
+	return text
+}

@@ -1,0 +1,87 @@
+package traffic
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// A removed endpoint keeps the connections it has, gets no new ones, is back at
+// once when it returns, and is gone when its last connection is.
+func TestRemovedEndpointDrains(t *testing.T) {
+	n := newNode(t, "")
+	both := clusterIP("web", "10.96.0.20", `["10.2.1.10", "10.2.2.10"]`)
+	one := clusterIP("web", "10.96.0.20", `["10.2.2.10"]`)
+	n.start(t, both)
+	vip := netip.MustParseAddrPort("10.96.0.20:80")
+
+	kept := dialBackend(t, n, vip, "pod1")
+	for range 2 {
+		n.serve(t, one)
+		wantStill(t, kept, "pod1")
+		for range 4 {
+			if a := ask(t, n.Client, "tcp", vip.String()); a.Backend != "pod2" {
+				t.Errorf("a new connection went to %q while it drains", a.Backend)
+			}
+		}
+		if w := weightOf(t, n, "10.2.1.10:7000"); w != "0" {
+			t.Errorf("draining at weight %q", w)
+		}
+		n.serve(t, both)
+		wantStill(t, kept, "pod1")
+		if w := weightOf(t, n, "10.2.1.10:7000"); w != "1" {
+			t.Errorf("back at weight %q", w)
+		}
+	}
+
+	// A reset is forgotten in 10 s, an orderly end (TIME_WAIT) in two minutes.
+	n.serve(t, one)
+	kept.Reset()
+	must(t, lab.Eventually(time.Minute, func() error {
+		if w := weightOf(t, n, "10.2.1.10:7000"); w != "" {
+			return fmt.Errorf("10.2.1.10 is still there, at weight %s", w)
+		}
+		return nil
+	}))
+}
+
+// dialBackend opens connections until one is with the backend.
+func dialBackend(t *testing.T, n node, vip netip.AddrPort, name string) *lab.Conn {
+	t.Helper()
+	for range 10 {
+		c, err := n.Client.Dial("tcp", vip)
+		must(t, err)
+		a, err := c.Ask()
+		must(t, err)
+		if a.Backend == name {
+			t.Cleanup(func() { c.Close() })
+			return c
+		}
+		c.Reset()
+	}
+	t.Fatalf("ten connections and none with %s", name)
+	return nil
+}
+
+func wantStill(t *testing.T, c *lab.Conn, name string) {
+	t.Helper()
+	if a, err := c.Ask(); err != nil || a.Backend != name {
+		t.Fatalf("the open connection: %v, %v", a, err)
+	}
+}
+
+// weightOf is a real server's weight as ipvsadm prints it, "" if it is not there.
+func weightOf(t *testing.T, n node, real string) string {
+	t.Helper()
+	for line := range strings.Lines(n.tool(t, "ipvsadm", "-Sn")) {
+		f := strings.Fields(line)
+		if len(f) > 7 && f[4] == real {
+			return f[7]
+		}
+	}
+	return ""
+}
