@@ -15,8 +15,8 @@ import (
 var types = []kernel.SetType{kernel.HashIP, kernel.HashIPPort, kernel.HashIPPortIP, kernel.HashIPPortNet, kernel.BitmapPort}
 
 // Available says whether this kernel has ipset and every type that we use,
-// which it loads when asked. If not the error is a *MissingError that names the
-// module; any other error means that it could not be found out.
+// which it loads when asked. If not the error is a *kernel.MissingError that
+// names the module; any other error means that it could not be found out.
 func (s *Sets) Available() error {
 	err := s.ask(func(b *nl.Batch) { begin(b, cmdProtocol, 0) })
 	switch {

@@ -10,16 +10,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// MissingError says that ipset cannot be used here, and what would help.
-type MissingError struct {
-	What string // "this kernel has no ipset"
-	Hint string // "modprobe ip_set"
-}
-
-func (e *MissingError) Error() string { return e.What }
-
 func missing(what, module string) error {
-	return &MissingError{
+	return &kernel.MissingError{
 		What: fmt.Sprintf("this kernel has no %s (module %s)", what, module),
 		Hint: "modprobe " + module,
 	}

@@ -117,7 +117,7 @@ func TestKernelWithoutIPSet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var m *MissingError
+		var m *kernel.MissingError
 		if err := s.Available(); !errors.As(err, &m) || m.Hint != want {
 			t.Errorf("errno %d: %v, want the hint %q", errno, err, want)
 		}

@@ -32,8 +32,8 @@ type Sets struct {
 }
 
 // Open opens the sets of the calling thread's network namespace. A kernel
-// without netfilter's netlink is a *MissingError; whether it has ipset, and all
-// its types that we use, is for Available to say.
+// without netfilter's netlink is a *kernel.MissingError; whether it has ipset,
+// and all its types that we use, is for Available to say.
 func Open(d *nl.Dialer) (*Sets, error) {
 	conn, err := d.Dial(unix.NETLINK_NETFILTER)
 	switch {

@@ -10,20 +10,15 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// MissingError says that this kernel lacks something, and what would help.
-type MissingError struct {
-	What string // "this kernel has no dummy devices"
-	Hint string // "modprobe dummy"
-}
-
-func (e *MissingError) Error() string { return e.What }
-
-// Unwrap gives the errno that the kernel says it with.
-func (e *MissingError) Unwrap() error { return unix.EOPNOTSUPP }
-
 var (
-	errNoDummy = &MissingError{"this kernel has no dummy devices (module dummy)", "modprobe dummy"}
-	errNoIPv6  = &MissingError{"this kernel runs without IPv6", "boot without ipv6.disable=1, or serve no IPv6 addresses"}
+	errNoDummy = &kernel.MissingError{
+		What: "this kernel has no dummy devices (module dummy)",
+		Hint: "modprobe dummy",
+	}
+	errNoIPv6 = &kernel.MissingError{
+		What: "this kernel runs without IPv6",
+		Hint: "boot without ipv6.disable=1, or serve no IPv6 addresses",
+	}
 )
 
 // ForeignError says that the device of our name is not of the kind that we

@@ -30,17 +30,16 @@ func open(t testing.TB, d *nl.Dialer) *Links {
 func withDevice(t testing.TB, d *nl.Dialer) *Links {
 	t.Helper()
 	l := open(t, d)
-	err := l.Apply(add(kernel.Link{Name: "kube-ipvs0", Type: dummy}))[0]
-	if errors.Is(err, unix.EOPNOTSUPP) && os.Getenv("SVCPROXY_GUEST") != "1" {
+	var missing *kernel.MissingError
+	if err := l.Available(); errors.As(err, &missing) && os.Getenv("SVCPROXY_GUEST") != "1" {
 		l.kind = "ifb"
-		err = l.Apply(add(kernel.Link{Name: "kube-ipvs0", Type: l.kind}))[0]
-		if errors.Is(err, unix.EOPNOTSUPP) {
+		if l.Available() != nil {
 			t.Skip("this kernel has neither dummy nor ifb devices")
 		}
-	}
-	if err != nil {
+	} else if err != nil {
 		t.Fatal(err)
 	}
+	apply(t, l, add(kernel.Link{Name: "kube-ipvs0", Type: l.kind}))
 	return l
 }
 
@@ -142,6 +141,24 @@ func TestDeviceExists(t *testing.T) {
 	l := withDevice(t, nil)
 	if err := l.Apply(add(kernel.Link{Name: "kube-ipvs0", Type: l.kind}))[0]; !errors.Is(err, unix.EEXIST) {
 		t.Errorf("adding it again: %v", err)
+	}
+}
+
+func TestAvailableMakesNoDevice(t *testing.T) {
+	l := open(t, nil)
+	before := kerneltest.Run(t, "ip", "-o", "link")
+	for _, kind := range []string{dummy, "ifb", "nonsense"} {
+		l.kind = kind
+		var missing *kernel.MissingError
+		if err := l.Available(); err != nil && !errors.As(err, &missing) || err == nil && kind == "nonsense" {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	if after := kerneltest.Run(t, "ip", "-o", "link"); after != before {
+		t.Errorf("links were\n%s, are\n%s", before, after)
+	}
+	if err := l.Apply(add(kernel.Link{Name: "kube-ipvs0", Type: "nonsense"}))[0]; !errors.Is(err, unix.EOPNOTSUPP) {
+		t.Errorf("a device of no kind: %v", err)
 	}
 }
 
