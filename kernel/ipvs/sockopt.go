@@ -34,7 +34,8 @@ const (
 type sockopt struct {
 	fd       int
 	buf      []byte
-	services int // room for virtual servers in the next reading
+	services int    // room for virtual servers in the next reading
+	dests    []dest // reused by readDests
 	calls    atomic.Uint64
 }
 
@@ -97,7 +98,7 @@ func (s *sockopt) readServices(n names) ([]service, error) {
 }
 
 // readDests returns the IPv4 real servers of an IPv4 virtual server that is thought to have about
-// n; ESRCH if there is no such virtual server.
+// n, valid until the next call; ESRCH if there is no such virtual server.
 func (s *sockopt) readDests(v kernel.VirtualKey, n int) ([]dest, error) {
 	for n++; ; n *= 2 {
 		p := s.room(destsHead + n*destSize)
@@ -108,8 +109,9 @@ func (s *sockopt) readDests(v kernel.VirtualKey, n int) ([]dest, error) {
 		if err := s.get(optDests, p); err != nil {
 			return nil, err
 		}
-		if all := decodeDests(p, v); len(all) < n {
-			return all, nil
+		s.dests = decodeDests(s.dests[:0], p, v)
+		if len(s.dests) < n {
+			return s.dests, nil
 		}
 	}
 }
@@ -149,14 +151,13 @@ func decodeServices(p []byte, n names) []service {
 	return all
 }
 
-// decodeDests reads a struct ip_vs_get_dests up to its first empty entry: the kernel refuses a real
-// server at 0.0.0.0 (ip_vs_new_dest).
-func decodeDests(p []byte, v kernel.VirtualKey) []dest {
+// decodeDests adds to all what a struct ip_vs_get_dests holds up to its first empty entry: the
+// kernel refuses a real server at 0.0.0.0 (__ip_vs_new_dest).
+func decodeDests(all []dest, p []byte, v kernel.VirtualKey) []dest {
 	if len(p) < destsHead {
-		return nil
+		return all
 	}
 	p = p[destsHead:]
-	all := make([]dest, 0, len(p)/destSize)
 	for ; len(p) >= destSize; p = p[destSize:] {
 		addr := netip.AddrFrom4([4]byte(p))
 		if addr.IsUnspecified() {

@@ -1,0 +1,206 @@
+package ipvs
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+)
+
+// seeds holds what a real kernel answered to the tables of mixed: one answer a line, in hex.
+//
+//	go test -exec "$PWD/bin/guest run --out $PWD/kernel/ipvs/testdata/6.1 --" -run Seeds ./kernel/ipvs -args -seeds
+const seeds = "testdata/6.1"
+
+var writeSeeds = flag.Bool("seeds", false, "write the kernel's answers to $SVCPROXY_GUEST_OUT")
+
+func TestKernelSeeds(t *testing.T) {
+	if !*writeSeeds {
+		return
+	}
+	table := open(t)
+	virtuals, reals := mixed()
+	apply(t, table, additions(virtuals, reals)...)
+	kerneltest.Run(t, "ipvsadm", "-A", "-f", "7", "-s", "rr")
+	kerneltest.Run(t, "ipvsadm", "-A", "-f", "8", "-6", "-s", "rr")
+	kerneltest.Run(t, "ipvsadm", "-a", "--sctp-service", "10.96.0.11:7", "-r", "[fd01::1]:80", "-i", "-w", "5")
+
+	write := func(name string, answers ...[]byte) {
+		var b strings.Builder
+		for _, a := range answers {
+			fmt.Fprintf(&b, "%x\n", a)
+		}
+		if err := os.WriteFile(filepath.Join(os.Getenv("SVCPROXY_GUEST_OUT"), name), []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dump := func(put func()) (answers [][]byte) {
+		table.batch.Reset()
+		put()
+		err := table.conn.Dump(&table.batch, nil, func(p []byte) error {
+			answers = append(answers, slices.Clone(p))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answers
+	}
+	write("services.hex", dump(func() {
+		table.batch.Begin(table.family, 0)
+		table.batch.Genl(cmdGetService, familyVersion)
+		table.batch.End()
+	})...)
+	last := virtuals[len(virtuals)-1]
+	write("dests.hex", dump(func() { putVirtualKey(&table.batch, table.family, cmdGetDest, last.Key) })...)
+
+	table.opt.services = 8
+	if _, err := table.opt.readServices(table.names); err != nil {
+		t.Fatal(err)
+	}
+	write("get-services.hex", table.opt.buf)
+	if _, err := table.opt.readDests(virtuals[3].Key, 4); err != nil {
+		t.Fatal(err)
+	}
+	write("get-dests.hex", table.opt.buf)
+}
+
+// answers reads a file of seeds.
+func answers(t testing.TB, name string) (all [][]byte) {
+	t.Helper()
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		t.Skip("the kernel's answers are from a little-endian machine")
+	}
+	text, err := os.ReadFile(filepath.Join(seeds, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		p, err := hex.DecodeString(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func TestDecodeServiceMessages(t *testing.T) {
+	virtuals, _ := mixed()
+	var got []kernel.Virtual
+	marks := 0
+	for _, p := range answers(t, "services.hex") {
+		s, err := decodeService(p, names{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.fwmark != 0 {
+			marks++
+			continue
+		}
+		if ipv4(p) != (s.family == kernel.IPv4) {
+			t.Errorf("%v: taken for the other family", s.Key)
+		}
+		got = append(got, s.Virtual)
+	}
+	slices.SortFunc(got, func(a, b kernel.Virtual) int { return a.Key.Compare(b.Key) })
+	equal(t, "virtuals", got, virtuals)
+	if marks != 2 {
+		t.Errorf("%d by firewall mark, want 2", marks)
+	}
+}
+
+func TestDecodeDestMessages(t *testing.T) {
+	virtuals, reals := mixed()
+	last := virtuals[len(virtuals)-1]
+	var got []kernel.Real
+	for _, p := range answers(t, "dests.hex") {
+		d, err := decodeDest(p, last.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, d.Real)
+	}
+	slices.SortFunc(got, func(a, b kernel.Real) int { return a.Key.Compare(b.Key) })
+	equal(t, "reals", got, reals[len(reals)-6:])
+}
+
+func TestDecodeGetsockopt(t *testing.T) {
+	virtuals, reals := mixed()
+	var got []kernel.Virtual
+	counts := map[kernel.VirtualKey]int{}
+	marks := 0
+	for _, s := range decodeServices(answers(t, "get-services.hex")[0], names{}) {
+		if s.fwmark != 0 {
+			marks++
+			continue
+		}
+		got = append(got, s.Virtual)
+		counts[s.Key] = s.reals
+	}
+	slices.SortFunc(got, func(a, b kernel.Virtual) int { return a.Key.Compare(b.Key) })
+	equal(t, "virtuals", got, virtuals[:4])
+	// One real server more than getsockopt lists: the one at an IPv6 address.
+	if marks != 1 || counts[virtuals[3].Key] != 4 {
+		t.Errorf("%d by firewall mark, %v real servers", marks, counts)
+	}
+	var there []kernel.Real
+	for _, d := range decodeDests(nil, answers(t, "get-dests.hex")[0], virtuals[3].Key) {
+		there = append(there, d.Real)
+	}
+	slices.SortFunc(there, func(a, b kernel.Real) int { return a.Key.Compare(b.Key) })
+	equal(t, "reals", there, reals[3:6])
+}
+
+func FuzzDecodeService(f *testing.F) {
+	for _, p := range answers(f, "services.hex") {
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		ipv4(p)
+		if s, err := decodeService(p, names{}); err == nil && s.fwmark == 0 && !s.Key.Addr.IsValid() {
+			t.Error("a virtual server without an address")
+		}
+	})
+}
+
+func FuzzDecodeDest(f *testing.F) {
+	for _, p := range answers(f, "dests.hex") {
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		if d, err := decodeDest(p, probe); err == nil && !d.Key.Addr.IsValid() {
+			t.Error("a real server without an address")
+		}
+	})
+}
+
+func FuzzDecodeGetServices(f *testing.F) {
+	f.Add(answers(f, "get-services.hex")[0])
+	f.Fuzz(func(t *testing.T, p []byte) {
+		for _, s := range decodeServices(p, names{}) {
+			if s.fwmark == 0 && (!s.Key.Addr.IsValid() || s.Scheduler == "") {
+				t.Errorf("incomplete: %+v", s)
+			}
+		}
+	})
+}
+
+func FuzzDecodeGetDests(f *testing.F) {
+	f.Add(answers(f, "get-dests.hex")[0])
+	f.Fuzz(func(t *testing.T, p []byte) {
+		for _, d := range decodeDests(nil, p, probe) {
+			if !d.Key.Addr.Addr().Is4() {
+				t.Errorf("not an IPv4 address: %+v", d)
+			}
+		}
+	})
+}
