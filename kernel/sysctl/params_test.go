@@ -226,6 +226,9 @@ func TestRealParameters(t *testing.T) {
 	if text, _ := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); strings.TrimSpace(string(text)) != other {
 		t.Errorf("the file has %q", text)
 	}
+	if !p.CanWrite(name) || p.CanWrite("net.ipv4.nonsense") || p.CanWrite("kernel.random.boot_id") {
+		t.Error("CanWrite is wrong about ip_forward, nonsense or the read-only boot id")
+	}
 	if err := p.Apply(write(name, "no number"))[0]; err == nil {
 		t.Error("a value that is no number was taken")
 	}
