@@ -47,6 +47,7 @@ type Proxy struct {
 
 	once  sync.Once
 	check chan struct{}
+	dump  chan struct{}
 
 	in     *inbox
 	tables []sources.Table
@@ -61,6 +62,7 @@ type Proxy struct {
 func (p *Proxy) init() {
 	p.once.Do(func() {
 		p.check = make(chan struct{}, 1)
+		p.dump = make(chan struct{}, 1)
 		p.in = newInbox(p.Feeds, time.Now)
 	})
 }
@@ -68,9 +70,19 @@ func (p *Proxy) init() {
 // Check asks for a full check of the kernel now.
 func (p *Proxy) Check() {
 	p.init()
+	ask(p.check)
+}
+
+// DumpState asks for the last reading of the kernel to be logged.
+func (p *Proxy) DumpState() {
+	p.init()
+	ask(p.dump)
+}
+
+func ask(c chan<- struct{}) {
 	select {
-	case p.check <- struct{}{}:
-	default: // one is asked for already
+	case c <- struct{}{}:
+	default: // it is asked for already
 	}
 }
 
@@ -134,6 +146,8 @@ func (p *Proxy) loop(ctx context.Context, gaveUp <-chan error) error {
 			p.pace.changed = true
 		case <-p.check:
 			p.pace.lastFull = time.Time{}
+		case <-p.dump:
+			p.Log.Info("state", "text", p.have.String())
 		case <-timer.C:
 			if err := p.sync(ctx); err != nil {
 				return err

@@ -7,6 +7,31 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
+// ConntrackMax is the size of the connection table, of all network namespaces
+// together: only in the first of them can it be written.
+const ConntrackMax = conntrackPrefix + "max"
+
+const conntrackPrefix = "net.netfilter.nf_conntrack_"
+
+// SysctlNames are the parameters that State may want to be set.
+var SysctlNames = []string{
+	"net.ipv4.conf.all.arp_announce",
+	"net.ipv4.conf.all.arp_ignore",
+	"net.ipv4.ip_forward",
+	"net.ipv4.vs.conn_reuse_mode",
+	"net.ipv4.vs.conntrack",
+	"net.ipv4.vs.expire_nodest_conn",
+	"net.ipv4.vs.expire_quiescent_template",
+	"net.ipv6.conf.all.forwarding",
+	conntrackPrefix + "buckets",
+	ConntrackMax,
+	conntrackPrefix + "tcp_be_liberal",
+	conntrackPrefix + "tcp_timeout_close_wait",
+	conntrackPrefix + "tcp_timeout_established",
+	conntrackPrefix + "udp_timeout",
+	conntrackPrefix + "udp_timeout_stream",
+}
+
 // sysctls are the kernel parameters that serving needs. route_localnet is not among them, ever: it would
 // open the host's loopback to its neighbours.
 func sysctls(n kernel.Node, c Config, servesIPv6 bool) []kernel.Sysctl {
@@ -39,7 +64,7 @@ func (c Conntrack) sysctls() []kernel.Sysctl {
 	var s []kernel.Sysctl
 	set := func(name string, value uint64) {
 		if value != 0 {
-			s = append(s, kernel.Sysctl{Name: "net.netfilter.nf_conntrack_" + name, Value: strconv.FormatUint(value, 10)})
+			s = append(s, kernel.Sysctl{Name: conntrackPrefix + name, Value: strconv.FormatUint(value, 10)})
 		}
 	}
 	set("max", uint64(c.Max))

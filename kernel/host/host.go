@@ -1,0 +1,189 @@
+// Package host is this machine's kernel: the adapters for each kind of object
+// put together, so that it can be read as one value and a plan applied to it in
+// one call.
+//
+// It decides nothing. It refuses to open where something is missing that no
+// plan could do without, and says what would bring it.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/ipset"
+	"github.com/svcproxy/svcproxy/kernel/iptables"
+	"github.com/svcproxy/svcproxy/kernel/ipvs"
+	"github.com/svcproxy/svcproxy/kernel/link"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+	"github.com/svcproxy/svcproxy/kernel/sysctl"
+)
+
+// Options say which objects are ours and where to remember what the kernel
+// cannot.
+type Options struct {
+	Names    kernel.Names
+	NodeName string
+	Zone     string
+	// StateDir keeps sysctls as they were before us.
+	StateDir string
+	// Sysctls are the kernel parameters that a reading shows, with dots.
+	Sysctls []string
+	// Dialer makes the netlink sockets; nil makes plain ones.
+	Dialer *nl.Dialer
+}
+
+// Kernel is the kernel of one network namespace. One goroutine at a time may
+// use it.
+type Kernel struct {
+	o       Options
+	ipvs    *ipvs.Table
+	sets    *ipset.Sets
+	tables  *iptables.Tables
+	links   *link.Links
+	sysctls *sysctl.Params
+}
+
+// Open opens the kernel of the calling thread's network namespace. Where the
+// machine lacks something the error is, or wraps, every *kernel.MissingError
+// there is to tell of.
+func Open(ctx context.Context, o Options) (*Kernel, error) {
+	if o.Dialer == nil {
+		o.Dialer = new(nl.Dialer)
+	}
+	k := &Kernel{o: o}
+	var errs [5]error
+	k.ipvs, errs[0] = ipvs.Open(o.Dialer)
+	k.sets, errs[1] = ipset.Open(o.Dialer)
+	if errs[1] == nil {
+		errs[1] = k.sets.Available()
+	}
+	k.tables, errs[2] = iptables.Open(ctx, iptables.Options{Dialer: o.Dialer})
+	k.links, errs[3] = link.Open(o.Dialer)
+	k.sysctls, errs[4] = sysctl.Open(o.StateDir)
+	if err := errors.Join(errs[:]...); err != nil {
+		k.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+// HasIPv6 says whether the network namespace has IPv6 at all.
+func HasIPv6() bool {
+	_, err := os.Stat("/proc/thread-self/net/if_inet6")
+	return err == nil
+}
+
+// CanWrite says whether a kernel parameter is there and can be written.
+func (k *Kernel) CanWrite(sysctl string) bool { return k.sysctls.CanWrite(sysctl) }
+
+// Scheduler makes the kernel load a scheduler. Where it has none of that name
+// the error is a *kernel.MissingError.
+func (k *Kernel) Scheduler(name string) error {
+	err := k.ipvs.Scheduler(name)
+	if errors.Is(err, ipvs.ErrScheduler) {
+		return &kernel.MissingError{What: err.Error(), Hint: "modprobe ip_vs_" + name + ", or choose another scheduler"}
+	}
+	return err
+}
+
+// Tools names the iptables in use, for people.
+func (k *Kernel) Tools() string {
+	var names []string
+	for _, t := range k.tables.Tools() {
+		names = append(names, t.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// Close releases the sockets.
+func (k *Kernel) Close() error {
+	var errs []error
+	if k.ipvs != nil {
+		errs = append(errs, k.ipvs.Close())
+	}
+	if k.sets != nil {
+		errs = append(errs, k.sets.Close())
+	}
+	if k.tables != nil {
+		errs = append(errs, k.tables.Close())
+	}
+	if k.links != nil {
+		errs = append(errs, k.links.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Node is what is known of this machine: the part of a reading that the rules
+// need.
+func (k *Kernel) Node() (kernel.Node, error) {
+	_, _, n, err := k.readLinks()
+	return n, err
+}
+
+func (k *Kernel) readLinks() ([]kernel.Link, []kernel.Addr, kernel.Node, error) {
+	links, addrs, n, err := k.links.Read(k.o.Names)
+	if err != nil {
+		return nil, nil, kernel.Node{}, fmt.Errorf("reading links and addresses: %w", err)
+	}
+	n.Name, n.Zone = k.o.NodeName, k.o.Zone
+	return links, addrs, n, nil
+}
+
+// Read reads everything that is ours, all of IPVS, and the node.
+func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
+	o := kernel.Observed{Names: k.o.Names, Clock: time.Now(), Fresh: true}
+	var err error
+	if o.Sets, o.Entries, err = k.sets.Read(k.o.Names); err != nil {
+		return kernel.Observed{}, fmt.Errorf("reading ipsets: %w", err)
+	}
+	if o.Chains, err = k.tables.Read(ctx, k.o.Names); err != nil {
+		return kernel.Observed{}, fmt.Errorf("reading iptables: %w", err)
+	}
+	if o.Links, o.Addrs, o.Node, err = k.readLinks(); err != nil {
+		return kernel.Observed{}, err
+	}
+	o.Saved = k.sysctls.Saved()
+	names := k.o.Sysctls
+	for _, s := range o.Saved {
+		names = append(names[:len(names):len(names)], s.Name)
+	}
+	if o.Sysctls, err = k.sysctls.Read(names); err != nil {
+		return kernel.Observed{}, fmt.Errorf("reading sysctls: %w", err)
+	}
+	// Last, so that the connections are as fresh as can be when Diff sees them.
+	table, err := k.ipvs.Read()
+	if err != nil {
+		return kernel.Observed{}, fmt.Errorf("reading IPVS: %w", err)
+	}
+	o.Virtuals, o.Reals, o.Conns, o.FWMark = table.Virtuals, table.Reals, table.Conns, table.FWMark
+	o.Sort()
+	return o, nil
+}
+
+// Conns reads the connections of some real servers, zero for those not there.
+func (k *Kernel) Conns(_ context.Context, keys []kernel.RealKey) ([]kernel.Conns, error) {
+	var virtuals []kernel.VirtualKey
+	for i, r := range keys {
+		if i == 0 || keys[i-1].Virtual != r.Virtual {
+			virtuals = append(virtuals, r.Virtual)
+		}
+	}
+	reals, found, err := k.ipvs.Reals(virtuals)
+	if err != nil {
+		return nil, fmt.Errorf("reading IPVS: %w", err)
+	}
+	at := make(map[kernel.RealKey]kernel.Conns, len(reals))
+	for i, r := range reals {
+		at[r.Key] = found[i]
+	}
+	conns := make([]kernel.Conns, len(keys))
+	for i, r := range keys {
+		conns[i] = at[r]
+	}
+	return conns, nil
+}

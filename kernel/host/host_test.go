@@ -1,0 +1,29 @@
+package host_test
+
+import (
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+)
+
+// open opens the kernel of a namespace that is the test's own.
+func open(t testing.TB, o host.Options) *host.Kernel {
+	t.Helper()
+	kerneltest.NewNamespace(t)
+	kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy, kerneltest.Tool("iptables"))
+	o.Names, o.StateDir = kernel.DefaultNames, t.TempDir()
+	k, err := host.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	return k
+}
+
+func TestContract(t *testing.T) {
+	kerneltest.Contract(t, kernel.DefaultNames, func(t testing.TB) kerneltest.Kernel {
+		return open(t, host.Options{})
+	})
+}

@@ -1,0 +1,59 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// lastNames is the file in the state directory that remembers under which names
+// objects were made: under other names they could not be found again.
+const lastNames = "names"
+
+// LastNames are the names that the last run used, and whether there was one.
+func LastNames(stateDir string) (kernel.Names, bool, error) {
+	text, err := os.ReadFile(filepath.Join(stateDir, lastNames))
+	if errors.Is(err, fs.ErrNotExist) {
+		return kernel.Names{}, false, nil
+	}
+	if err != nil {
+		return kernel.Names{}, false, fmt.Errorf("reading the names of the last run: %w", err)
+	}
+	f := strings.Fields(string(text))
+	if len(f) != 2 {
+		return kernel.Names{}, false, fmt.Errorf("%s: want a prefix and a device, have %q", filepath.Join(stateDir, lastNames), text)
+	}
+	return kernel.Names{Prefix: f[0], Device: f[1]}, true, nil
+}
+
+// KeepNames remembers the names in use for the next run.
+func KeepNames(stateDir string, n kernel.Names) error {
+	if last, ok, err := LastNames(stateDir); err == nil && ok && last == n {
+		return nil
+	}
+	err := os.MkdirAll(stateDir, 0o755)
+	if err == nil {
+		path := filepath.Join(stateDir, lastNames)
+		if err = os.WriteFile(path+".new", []byte(n.Prefix+" "+n.Device+"\n"), 0o644); err == nil {
+			err = os.Rename(path+".new", path)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remembering the names in use: %w", err)
+	}
+	return nil
+}
+
+// ForgetNames is for when nothing under them is left.
+func ForgetNames(stateDir string) error {
+	err := os.Remove(filepath.Join(stateDir, lastNames))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting the names of the last run: %w", err)
+	}
+	return nil
+}
