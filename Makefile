@@ -6,9 +6,9 @@ GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GUEST        = bin/guest
 # Packages outside ./... that are checked like the rest: wildcards skip testdata.
-EXTRA_PKGS   = ./testdata/guest
+EXTRA_PKGS   = ./testdata/guest ./testdata/lab ./testdata/traffic ./testdata/demo
 # Packages whose tests need a kernel with IPVS: run once more in the guest.
-KERNEL_PKGS ?= $(sort $(dir $(wildcard ./kernel/*/*_test.go)))
+KERNEL_PKGS ?= $(sort $(dir $(wildcard ./kernel/*/*_test.go))) testdata/lab testdata/traffic
 
 # build: the static binary, bin/svcproxy
 build:
@@ -23,7 +23,7 @@ $(GUEST): $(wildcard testdata/guest/*.go) go.mod
 	$(GO) build -trimpath -ldflags='-s -w' -o $@ ./testdata/guest
 
 # test: everything: lint, tests on this kernel, tests on the guest's
-test: lint guest
+test: lint build guest
 	$(GO) test ./... $(EXTRA_PKGS)
 	$(GUEST) test -noskip $(KERNEL_PKGS)
 
@@ -35,7 +35,8 @@ lint:
 
 # demo: what svcproxy does, shown with real traffic in the guest
 demo: build guest
-	$(GUEST) run -- testdata/demo/run.sh
+	$(GO) build -trimpath -o bin/demo ./testdata/demo
+	$(GUEST) run -- bin/demo
 
 # fuzz: every fuzz target for FUZZTIME; finds stay as seeds in the package's testdata
 FUZZTIME ?= 60s

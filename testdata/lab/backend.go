@@ -2,7 +2,6 @@ package lab
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -52,9 +51,7 @@ func (b *Backend) serve() error {
 func wildcard(port int) string { return net.JoinHostPort("::", strconv.Itoa(port)) }
 
 func (b *Backend) listen(port int) (net.Listener, error) {
-	var config net.ListenConfig
-	config.SetMultipathTCP(false) // plain TCP is what is balanced
-	l, err := config.Listen(context.Background(), "tcp", wildcard(port))
+	l, err := b.Listen(port)
 	if err == nil {
 		b.closers = append(b.closers, l)
 	}

@@ -98,6 +98,36 @@ func (c *Conn) Ask() (Answer, error) {
 	return parseAnswer(line)
 }
 
+// Reset ends a TCP connection without waiting for anything, which IPVS forgets
+// in 10 s; an orderly end it remembers for two minutes.
+func (c *Conn) Reset() error {
+	if t, ok := c.Conn.(*net.TCPConn); ok {
+		t.SetLinger(0)
+	}
+	return c.Close()
+}
+
+// Connect opens and closes a TCP connection.
+func (ns *Namespace) Connect(to netip.AddrPort) error {
+	c, err := ns.Dial("tcp", to)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// Listen opens a TCP port on every address of the namespace; the kernel accepts
+// for whoever never does.
+func (ns *Namespace) Listen(port int) (l net.Listener, err error) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // plain TCP is what is balanced
+	err = ns.Do(func() error {
+		l, err = config.Listen(context.Background(), "tcp", wildcard(port))
+		return err
+	})
+	return l, err
+}
+
 // Ask asks once, on a connection of its own.
 func (ns *Namespace) Ask(network string, to netip.AddrPort) (Answer, error) {
 	c, err := ns.Dial(network, to)
