@@ -113,20 +113,6 @@ func (p *Params) Apply(ops []kernel.Op) []error {
 	return errs
 }
 
-// CanWrite says whether a parameter is there and may be written: some that hold
-// for the whole machine are read-only in all network namespaces but the first.
-func (p *Params) CanWrite(name string) bool {
-	path, err := p.path(name)
-	if err != nil {
-		return false
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0) // writes nothing
-	if err != nil {
-		return false
-	}
-	return f.Close() == nil
-}
-
 func (p *Params) get(name string) (string, error) {
 	path, err := p.path(name)
 	if err != nil {
