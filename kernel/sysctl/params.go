@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
@@ -111,6 +113,13 @@ func (p *Params) Apply(ops []kernel.Op) []error {
 	}
 	p.saved.store()
 	return errs
+}
+
+// CanWrite says whether a parameter is there and may be written: some that hold
+// for the whole machine are read-only in all network namespaces but the first.
+func (p *Params) CanWrite(name string) bool {
+	path, err := p.path(name)
+	return err == nil && unix.Access(path, unix.W_OK) == nil
 }
 
 func (p *Params) get(name string) (string, error) {
