@@ -143,14 +143,15 @@ func help(w io.Writer, cmd command, flags *pflag.FlagSet) {
 	fmt.Fprintf(w, "\nFlags:\n%s", flags.FlagUsages())
 }
 
-// failure is an error with the exit code and the next step it calls for.
+// failure is an error with the exit code and the next step it calls for. One
+// without an error is an answer, told by the exit code alone.
 type failure struct {
 	code int
 	err  error
 	hint string
 }
 
-func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Error() string { return fmt.Sprintf("exit %d: %v", f.code, f.err) }
 func (f *failure) Unwrap() error { return f.err }
 
 // fail prints an error as a person wants it: a line each, then what to do.
@@ -161,6 +162,9 @@ func fail(w io.Writer, err error) int {
 	f := &failure{code: exitFailed, err: err}
 	if !errors.As(err, &f) {
 		classify(f)
+	}
+	if f.err == nil {
+		return f.code
 	}
 	for _, line := range lines(f.err) {
 		fmt.Fprintf(w, "svcproxy: %s\n", line)
@@ -510,7 +514,7 @@ func runPlan(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.detailedExitCode && !p.Empty() {
-		return &failure{code: exitChanges, err: errors.New("the kernel is not as wanted: " + p.Summary())}
+		return &failure{code: exitChanges}
 	}
 	return nil
 }

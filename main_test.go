@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"svcproxy": main})
+}
+
+// TestScripts runs testdata/script/*.txtar: what the whole program says and
+// exits with. Those that need root, or a kernel with or without IPVS, say so.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "expand": expand},
+		Condition: func(name string) (bool, error) {
+			switch name {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "ipvs":
+				_, err := os.Stat("/proc/net/ip_vs")
+				return err == nil, nil
+			}
+			return false, errors.New("unknown condition " + name)
+		},
+	})
+}
+
+// exits is `exec` that wants this exit code: exits 3 svcproxy check.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARGS...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// expand puts the values of $VARIABLES into files: expand FILE...
+func expand(ts *testscript.TestScript, neg bool, args []string) {
+	for _, name := range args {
+		text := os.Expand(ts.ReadFile(name), ts.Getenv)
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o644))
+	}
+}
+
+const module = "github.com/svcproxy/svcproxy"
+
+// mayImport is what each package may import of the project's own: the picture
+// of design.md, "imports point down only". A package that is not here may
+// import nothing of ours.
+var mayImport = map[string][]string{
+	"":                    {"kernel", "kernel/host", "proxy", "proxy/config", "proxy/rules", "sources", "sources/file", "sources/static"},
+	"proxy":               {"kernel", "sources"},
+	"proxy/rules":         {"kernel", "sources"},
+	"proxy/config":        {"sources", "sources/file/strict"},
+	"sources/file":        {"sources", "sources/file/strict"},
+	"sources/file/strict": {},
+	"sources/static":      {"sources", "sources/file"},
+	"kernel/nl":           {},
+	"kernel/ipvs":         {"kernel", "kernel/nl"},
+	"kernel/ipset":        {"kernel", "kernel/nl"},
+	"kernel/iptables":     {"kernel", "kernel/nl"},
+	"kernel/link":         {"kernel", "kernel/nl"},
+	"kernel/sysctl":       {"kernel"},
+	"kernel/host":         {"kernel", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl"},
+	"kernel/fake":         {"kernel"},
+	"kernel/kerneltest":   {"kernel", "kernel/nl"},
+}
+
+// standardOnly are the packages that import nothing but the standard library
+// and what mayImport says: values and pure functions.
+var standardOnly = []string{"kernel", "sources", "kernel/fake", "proxy", "proxy/rules"}
+
+// theKernels are the modules that only packages below kernel may import.
+var theKernels = []string{"golang.org/x/sys", "github.com/vishvananda", "github.com/moby/ipvs", "github.com/coreos/go-iptables"}
+
+func TestImportsPointDown(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		for _, i := range p.Imports {
+			if own, ok := strings.CutPrefix(i, module+"/"); ok {
+				if !slices.Contains(mayImport[name], own) {
+					t.Errorf("package %s must not import %s", path.Join("svcproxy", name), own)
+				}
+				continue
+			}
+			if slices.Contains(standardOnly, name) && strings.Contains(strings.Split(i, "/")[0], ".") {
+				t.Errorf("package %s imports %s: it is for the standard library alone", name, i)
+			}
+			if !strings.HasPrefix(name, "kernel/") && slices.ContainsFunc(theKernels, func(m string) bool { return strings.HasPrefix(i, m) }) {
+				t.Errorf("package %s imports %s: only those below kernel talk to it", path.Join("svcproxy", name), i)
+			}
+		}
+	}
+}
