@@ -233,11 +233,8 @@ func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 			end++
 		}
 		if end > i {
-			err := k.restore(p.Ops[i:end])
-			for ; i < end; i++ {
-				errs[i] = err
-			}
-			i--
+			copy(errs[i:end], k.restore(p.Ops[i:end]))
+			i = end - 1
 			continue
 		}
 		errs[i] = k.do(p.Ops[i])

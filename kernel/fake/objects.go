@@ -115,22 +115,34 @@ func (s *set) renamed(name string) *set {
 }
 
 // restore carries out all ops on chains or none. What a rule names must exist
-// when all of them are done.
-func (k *Kernel) restore(ops []kernel.Op) error {
+// when all of them are done. A chain that another one still jumps to is emptied
+// and stays, and its op fails alone, as kernel/iptables has it.
+func (k *Kernel) restore(ops []kernel.Op) []error {
+	errs := make([]error, len(ops))
 	before := maps.Clone(k.chains)
-	if err := k.rewrite(ops); err != nil {
-		k.chains = before
-		return err
+	err := k.rewrite(ops)
+	if err == nil {
+		k.unlink(ops, errs)
+		err = k.check()
 	}
-	k.writes += len(ops)
-	if k.After != nil {
-		for _, o := range ops {
-			k.After(o)
+	for i := range errs {
+		switch {
+		case err != nil:
+			errs[i] = err
+		case errs[i] == nil:
+			k.writes++
+			if k.After != nil {
+				k.After(ops[i])
+			}
 		}
 	}
-	return nil
+	if err != nil {
+		k.chains = before
+	}
+	return errs
 }
 
+// rewrite writes chains; one that is to be removed is only emptied.
 func (k *Kernel) rewrite(ops []kernel.Op) error {
 	for _, o := range ops {
 		if k.Fail != nil {
@@ -139,7 +151,7 @@ func (k *Kernel) rewrite(ops []kernel.Op) error {
 			}
 		}
 		c := o.Object.(kernel.Chain)
-		key := chainKey{c.Family, c.Table, c.Name}
+		key := keyOf(c)
 		_, exists := k.chains[key]
 		switch {
 		case c.BuiltIn():
@@ -150,12 +162,42 @@ func (k *Kernel) rewrite(ops []kernel.Op) error {
 		case o.Verb == kernel.Remove && !exists:
 			return syscall.ENOENT
 		case o.Verb == kernel.Remove:
-			delete(k.chains, key)
+			k.chains[key] = ""
 		default:
 			k.chains[key] = c.Rules
 		}
 	}
-	return k.check()
+	return nil
+}
+
+// unlink removes the emptied chains that nothing jumps to.
+func (k *Kernel) unlink(ops []kernel.Op, errs []error) {
+	for i, o := range ops {
+		c := o.Object.(kernel.Chain)
+		switch key := keyOf(c); {
+		case o.Verb != kernel.Remove || c.BuiltIn():
+		case k.jumpedTo(key):
+			errs[i] = syscall.EBUSY
+		default:
+			delete(k.chains, key)
+		}
+	}
+}
+
+func keyOf(c kernel.Chain) chainKey { return chainKey{c.Family, c.Table, c.Name} }
+
+func (k *Kernel) jumpedTo(to chainKey) bool {
+	for key, rules := range k.chains {
+		if key.family != to.family || key.table != to.table {
+			continue
+		}
+		for _, rule := range lines(rules) {
+			if kernel.Target(rule) == to.name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // rejump takes the old jumps out of a built-in chain and puts the new in front.
