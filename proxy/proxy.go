@@ -57,6 +57,8 @@ type Proxy struct {
 	known bool // have can be trusted
 	hold  bool
 	since time.Time // the oldest change not yet programmed came
+	// What one source gave and another has already.
+	left complaintLog
 }
 
 func (p *Proxy) init() {
@@ -64,6 +66,7 @@ func (p *Proxy) init() {
 		p.check = make(chan struct{}, 1)
 		p.dump = make(chan struct{}, 1)
 		p.in = newInbox(p.Feeds, time.Now)
+		p.left.log = p.Log
 	})
 }
 
@@ -103,8 +106,13 @@ func (p *Proxy) Run(ctx context.Context) error {
 	defer cancel()
 	gaveUp := make(chan error, len(p.Feeds))
 	for i, f := range p.Feeds {
+		said := complaintLog{log: p.Log.With("source", f.Name)}
 		watching.Go(func() {
-			if err := f.Source.Watch(ctx, func(t sources.Table, err error) { p.in.put(i, t, err) }); err != nil {
+			err := f.Source.Watch(ctx, func(t sources.Table, err error) {
+				said.hear(complaints(err))
+				p.in.put(i, t, err)
+			})
+			if err != nil {
 				gaveUp <- fmt.Errorf("source %s: %w", f.Name, err)
 			}
 		})

@@ -1,11 +1,13 @@
 package proxy_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -292,6 +294,33 @@ func TestFailedSourceKeepsItsTable(t *testing.T) {
 		}
 		if s := r.proxy.Sources()[0]; s.Err == nil {
 			t.Error("the source's error cannot be seen")
+		}
+	})
+}
+
+func TestRefusalsAreSaidOnceEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := start(t, func(r *run) { r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		defer r.end()
+		refused := func(messages ...string) {
+			rejected := &sources.RejectedError{}
+			for _, m := range messages {
+				rejected.Problems = append(rejected.Problems, sources.Problem{Message: m})
+			}
+			r.source <- emission{table(1), rejected}
+			synctest.Wait()
+		}
+		r.emit(table(1))
+		refused("no key endponts")
+		refused("no key endponts", "no port")
+		refused("no key endponts", "no port")
+		r.emit(table(1))
+		refused("no port")
+		for message, want := range map[string]int{"no key endponts": 1, "no port": 2, "nothing is refused any more": 1} {
+			if got := strings.Count(log.String(), message); got != want {
+				t.Errorf("%q is said %d times, want %d:\n%s", message, got, want, log.String())
+			}
 		}
 	})
 }

@@ -61,6 +61,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	}
 	table, problems := sources.Merge(p.tables...)
 	r.Problems, r.Waiting = problems, p.waiting()
+	p.left.hear(lines(problems))
 	var occupied []string
 	if p.hold {
 		occupied = occupiedSets(p.have.Entries)

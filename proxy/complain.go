@@ -1,0 +1,50 @@
+package proxy
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// A complaintLog says what is wrong with what is to be served, each thing once
+// for as long as it holds, and when nothing is any more.
+type complaintLog struct {
+	log  *slog.Logger
+	said map[string]bool
+}
+
+// hear takes everything that is wrong now.
+func (c *complaintLog) hear(lines []string) {
+	now := make(map[string]bool, len(lines))
+	for _, line := range lines {
+		if !now[line] && !c.said[line] {
+			c.log.Warn("refused", "err", line)
+		}
+		now[line] = true
+	}
+	if len(now) == 0 && len(c.said) > 0 {
+		c.log.Info("nothing is refused any more")
+	}
+	c.said = now
+}
+
+// complaints are the lines of a source's error, one for each problem.
+func complaints(err error) []string {
+	var rejected *sources.RejectedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &rejected) && len(rejected.Problems) > 0:
+		return lines(rejected.Problems)
+	}
+	return []string{err.Error()}
+}
+
+func lines(problems []sources.Problem) []string {
+	list := make([]string, len(problems))
+	for i, p := range problems {
+		list[i] = p.Error()
+	}
+	return list
+}
