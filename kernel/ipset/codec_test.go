@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +42,18 @@ var samples = []string{
 	"192.0.2.1,tcp:443,198.51.100.0/24", "2001:db8::1,tcp:443,2001:db8:7::/48", "10.96.0.20", "fd00::9", "30080", "0",
 }
 
+// members reads the entries of one message.
+func members(p []byte) (got []kernel.Entry, err error) {
+	err = eachMember(p, func(member []byte) error {
+		e, ok, err := decodeEntry(member)
+		if ok {
+			got = append(got, e)
+		}
+		return err
+	})
+	return got, err
+}
+
 func TestEntriesRoundTrip(t *testing.T) {
 	var want []kernel.Entry
 	for _, m := range samples {
@@ -48,7 +61,6 @@ func TestEntriesRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Set = "KUBE-X"
 		want = append(want, e)
 	}
 	p := message(func(b *nl.Batch) {
@@ -59,7 +71,7 @@ func TestEntriesRoundTrip(t *testing.T) {
 		b.EndNest(mark)
 		b.End()
 	})
-	got, err := decodeMembers(p, "KUBE-X", nil)
+	got, err := members(p)
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v and %v, want %v", got, err, want)
 	}
@@ -79,22 +91,26 @@ func TestHeadRoundTrip(t *testing.T) {
 	}
 }
 
-func TestSortEntries(t *testing.T) {
+func TestPackedOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for _, v6 := range []bool{false, true} {
-		got := make([]kernel.Entry, 3000)
-		for i := range got {
-			a := netip.AddrFrom4([4]byte{10, 0, byte(rnd.IntN(3)), byte(rnd.IntN(256))})
-			if v6 {
-				a = netip.AddrFrom16(a.As16())
-			}
-			got[i] = kernel.Entry{Set: "KUBE-X", Addr: a, Proto: kernel.TCP, Port: uint16(rnd.IntN(3)), Second: netip.PrefixFrom(a, 24+rnd.IntN(9))}
+	address := func() netip.Addr {
+		return netip.AddrFrom4([4]byte{byte(10 + rnd.IntN(2)), 0, byte(rnd.IntN(3)), byte(rnd.IntN(256))})
+	}
+	var want []kernel.Entry
+	var all, spare []packed
+	for range 3000 {
+		e := kernel.Entry{Set: "KUBE-X", Addr: address(), Proto: kernel.TCP, Port: uint16(rnd.IntN(3))}
+		if rnd.IntN(2) > 0 {
+			e.Second = netip.PrefixFrom(address(), 24+rnd.IntN(9)).Masked()
 		}
-		want := slices.Clone(got)
-		slices.SortFunc(want, kernel.Entry.Compare)
-		sortEntries(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("IPv6 %v: the order is not kernel.Entry's", v6)
+		want = append(want, e)
+		all = append(all, pack(&e))
+	}
+	slices.SortFunc(want, kernel.Entry.Compare)
+	all, _ = sortPacked(all, spare)
+	for i, p := range all {
+		if got := p.entry("KUBE-X"); got != want[i] {
+			t.Fatalf("entry %d is %v, want %v", i, got, want[i])
 		}
 	}
 }
@@ -114,6 +130,38 @@ func TestModule(t *testing.T) {
 		if got := module(set); got != want {
 			t.Errorf("%s is in %s, want %s", set, got, want)
 		}
+	}
+}
+
+func packLearned(member []byte) (packed, bool) {
+	s := learn(member)
+	return s.pack(member)
+}
+
+func TestShape(t *testing.T) {
+	p := message(func(b *nl.Batch) {
+		mark := beginEntries(b, kernel.Add, "KUBE-X")
+		for _, m := range samples {
+			e, _ := kernel.ParseMember(m)
+			putEntry(b, e)
+		}
+		b.EndNest(mark)
+		b.End()
+	})
+	var fast []string
+	err := eachMember(p, func(member []byte) error {
+		e, _, err := decodeEntry(member)
+		if p, ok := packLearned(member); ok {
+			fast = append(fast, p.entry("").Member())
+			if p.entry("") != e {
+				t.Errorf("by its shape the entry is %v, by its attributes %v", p.entry(""), e)
+			}
+		}
+		return err
+	})
+	want := slices.DeleteFunc(slices.Clone(samples), func(m string) bool { return !strings.Contains(m, ".") })
+	if err != nil || !slices.Equal(fast, want) {
+		t.Errorf("read by shape: %q and %v, want %q", fast, err, want)
 	}
 }
 
@@ -140,15 +188,19 @@ func FuzzDecode(f *testing.F) {
 		if err == nil && h.set.Name != "" && !kernel.DefaultNames.OwnsSet(h.set.Name) {
 			t.Fatalf("read %q, which is not ours", h.set.Name)
 		}
-		got, err := decodeMembers(p, "KUBE-X", nil)
-		if err != nil {
-			return
-		}
-		for _, e := range got {
+		eachMember(p, func(member []byte) error {
+			e, ok, err := decodeEntry(member)
+			if err != nil || !ok {
+				return err
+			}
 			if e.Addr.IsValid() && e.Second.IsValid() && e.Second.Bits() > e.Second.Addr().BitLen() {
 				t.Fatalf("entry %v", e)
 			}
+			if p, ok := packLearned(member); ok && p != pack(&e) {
+				t.Fatalf("by its shape the entry is %v, by its attributes %v", p.entry(""), e)
+			}
 			_ = e.Member()
-		}
+			return nil
+		})
 	})
 }

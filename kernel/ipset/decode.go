@@ -85,11 +85,11 @@ func (h *head) bitmap(lo, hi uint16, names kernel.Names) {
 	}
 }
 
-// decodeMembers appends the entries of one message.
-func decodeMembers(p []byte, set string, entries []kernel.Entry) ([]kernel.Entry, error) {
+// eachMember calls each with the attributes of every entry of one message.
+func eachMember(p []byte, each func(member []byte) error) error {
 	a, err := payload(p)
 	if err != nil {
-		return entries, err
+		return err
 	}
 	for a.Next() {
 		if a.Type() != attrADT {
@@ -100,25 +100,21 @@ func decodeMembers(p []byte, set string, entries []kernel.Entry) ([]kernel.Entry
 			if members.Type() != attrData {
 				continue
 			}
-			e, ok, err := decodeEntry(members.Nested())
-			if err != nil {
-				return entries, err
-			}
-			if ok {
-				e.Set = set
-				entries = append(entries, e)
+			if err := each(members.Bytes()); err != nil {
+				return err
 			}
 		}
 		if members.Err() != nil {
-			return entries, members.Err()
+			return members.Err()
 		}
 	}
-	return entries, a.Err()
+	return a.Err()
 }
 
 // decodeEntry reads one entry. It is not ok if it is an exception (nomatch),
 // which somebody made by hand: adding the entry again makes it match.
-func decodeEntry(a nl.Attrs) (e kernel.Entry, ok bool, err error) {
+func decodeEntry(member []byte) (e kernel.Entry, ok bool, err error) {
+	a := nl.ParseAttrs(member)
 	var second netip.Addr
 	bits := -1
 	ok = true

@@ -64,23 +64,65 @@ func (s *Sets) heads(names kernel.Names) ([]head, error) {
 	return heads, err
 }
 
-// members appends the entries of one set, sorted.
+// members appends the entries of one set, sorted; the kernel lists them in the
+// order of its hash.
 func (s *Sets) members(set kernel.Set, entries []kernel.Entry) ([]kernel.Entry, error) {
-	s.batch.Reset()
-	begin(&s.batch, cmdList, 0)
-	s.batch.Text(attrSetName, set.Name)
-	s.batch.End()
+	if set.Family == kernel.IPv4 && set.Type != kernel.BitmapPort {
+		return s.packedMembers(set.Name, entries)
+	}
 	start := len(entries)
-	restart := func() { entries = entries[:start] }
-	err := s.conn.Dump(&s.batch, restart, func(p []byte) (err error) {
-		entries, err = decodeMembers(p, set.Name, entries)
+	err := s.list(set.Name, func() { entries = entries[:start] }, func(member []byte) error {
+		e, ok, err := decodeEntry(member)
+		if ok {
+			e.Set = set.Name
+			entries = append(entries, e)
+		}
 		return err
 	})
 	if err != nil {
 		return entries[:start], err
 	}
-	sortEntries(entries[start:])
+	slices.SortFunc(entries[start:], kernel.Entry.Compare)
 	return entries, nil
+}
+
+// packedMembers is members for IPv4 addresses.
+func (s *Sets) packedMembers(set string, entries []kernel.Entry) ([]kernel.Entry, error) {
+	s.packed = s.packed[:0]
+	var common shape
+	err := s.list(set, func() { s.packed = s.packed[:0] }, func(member []byte) error {
+		if p, ok := common.pack(member); ok {
+			s.packed = append(s.packed, p)
+			return nil
+		}
+		e, ok, err := decodeEntry(member)
+		switch {
+		case err != nil || !ok:
+			return err
+		case !e.Addr.Is4() || e.Second.IsValid() && !e.Second.Addr().Is4():
+			return fmt.Errorf("entry %s is not of the set's family", e.Member())
+		}
+		s.packed = append(s.packed, pack(&e))
+		common = learn(member)
+		return nil
+	})
+	if err != nil {
+		return entries, err
+	}
+	s.packed, s.spare = sortPacked(s.packed, s.spare)
+	for _, p := range s.packed {
+		entries = append(entries, p.entry(set))
+	}
+	return entries, nil
+}
+
+// list dumps the entries of one set.
+func (s *Sets) list(set string, restart func(), each func(member []byte) error) error {
+	s.batch.Reset()
+	begin(&s.batch, cmdList, 0)
+	s.batch.Text(attrSetName, set)
+	s.batch.End()
+	return s.conn.Dump(&s.batch, restart, func(p []byte) error { return eachMember(p, each) })
 }
 
 // payload strips the netfilter header off a message.

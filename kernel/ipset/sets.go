@@ -29,6 +29,8 @@ type Sets struct {
 	conn  *nl.Conn
 	batch nl.Batch
 	spans []span // what each message of batch is about
+
+	packed, spare []packed // of one set while it is read
 }
 
 // Open opens the sets of the calling thread's network namespace. A kernel

@@ -1,0 +1,90 @@
+package ipset
+
+import (
+	"encoding/binary"
+
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// shape is where the parts of an IPv4 entry are among its attributes. The
+// entries of a set are all alike, so it is learned from one of them and the
+// others are read by position: walking their attributes took half of what the
+// kernel itself needs to list them. Its zero fits no entry.
+type shape struct {
+	size  int
+	heads []head32 // that must be where they are
+
+	ip, port, proto, second, bits int // offsets of values, 0 if there is none
+}
+
+// head32 is the length and type of an attribute in one word.
+type head32 struct {
+	offset int
+	word   uint32
+}
+
+// learn finds the shape of an entry that decodeEntry has read. It is zero for an
+// entry with anything but the parts that ours have.
+func learn(member []byte) (s shape) {
+	offset := 0
+	for a := nl.ParseAttrs(member); a.Next(); {
+		s.head(member, offset)
+		value, n := offset+sizeofAttr, len(a.Bytes())
+		switch {
+		case a.Type() == attrPort && n == 2:
+			s.port = value
+		case a.Type() == attrProto && n == 1:
+			s.proto = value
+		case a.Type() == attrCIDR2 && n == 1:
+			s.bits = value
+		case a.Type() == attrIP && n == sizeofAttr+4:
+			s.head(member, value)
+			s.ip = value + sizeofAttr
+		case a.Type() == attrIP2 && n == sizeofAttr+4:
+			s.head(member, value)
+			s.second = value + sizeofAttr
+		default:
+			return shape{}
+		}
+		offset = value + (n+3)&^3
+	}
+	if s.ip == 0 {
+		return shape{}
+	}
+	s.size = len(member)
+	return s
+}
+
+const sizeofAttr = 4
+
+func (s *shape) head(member []byte, offset int) {
+	s.heads = append(s.heads, head32{offset, binary.NativeEndian.Uint32(member[offset:])})
+}
+
+// pack reads an entry of this shape; it is not ok if it is of another.
+func (s *shape) pack(member []byte) (p packed, ok bool) {
+	if len(member) != s.size || s.size == 0 {
+		return packed{}, false
+	}
+	for _, h := range s.heads {
+		if binary.NativeEndian.Uint32(member[h.offset:]) != h.word {
+			return packed{}, false
+		}
+	}
+	p = packed{key: uint64(binary.BigEndian.Uint32(member[s.ip:])) << 24, bits: noSecond}
+	if s.proto != 0 {
+		p.key |= uint64(member[s.proto]) << 16
+	}
+	if s.port != 0 {
+		p.key |= uint64(binary.BigEndian.Uint16(member[s.port:]))
+	}
+	if s.second != 0 {
+		p.second, p.bits = binary.BigEndian.Uint32(member[s.second:]), 32
+		if s.bits != 0 {
+			if p.bits = member[s.bits]; p.bits > 32 {
+				return packed{}, false
+			}
+		}
+	}
+	return p, true
+}
