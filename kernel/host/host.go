@@ -63,7 +63,9 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 		errs[1] = k.sets.Available()
 	}
 	k.tables, errs[2] = iptables.Open(ctx, iptables.Options{Dialer: o.Dialer})
-	k.links, errs[3] = link.Open(o.Dialer)
+	if k.links, errs[3] = link.Open(o.Dialer); errs[3] == nil {
+		errs[3] = k.links.Available()
+	}
 	k.sysctls, errs[4] = sysctl.Open(o.StateDir)
 	if err := errors.Join(errs[:]...); err != nil {
 		k.Close()
