@@ -148,6 +148,33 @@ func TestKernelChangeAndRemove(t *testing.T) {
 	equal(t, "reals", r.Reals, want)
 }
 
+// Many IPv6 virtual servers are read from /proc, and those with persistence still each by a dump.
+func TestKernelManyIPv6(t *testing.T) {
+	table := open(t)
+	ops := bigTable(300, 3, kernel.IPv6)
+	var virtuals []kernel.Virtual
+	var reals []kernel.Real
+	for i := range ops {
+		switch o := ops[i].Object.(type) {
+		case kernel.Virtual:
+			if i%100 == 0 {
+				o = persistent(o, 600, 128)
+				ops[i].Object = o
+			}
+			virtuals = append(virtuals, o)
+		case kernel.Real:
+			reals = append(reals, o)
+		}
+	}
+	apply(t, table, ops...)
+	before := table.Stats()
+	r := read(t, table)
+	equal(t, "virtuals", r.Virtuals, virtuals)
+	equal(t, "reals", r.Reals, reals)
+	// Not one each: 1+3 unless another namespace, perhaps of a test before, has virtual servers.
+	t.Logf("%d dumps", table.Stats().Queries-before.Queries)
+}
+
 func TestKernelErrors(t *testing.T) {
 	table := open(t)
 	here := virtual(kernel.TCP, "10.96.0.1:80", "rr")

@@ -21,43 +21,78 @@ type Reading struct {
 
 // Read reads everything.
 func (t *Table) Read() (Reading, error) {
-	services, err := t.opt.readServices(t.names)
+	services, err := t.readServices()
 	if err != nil {
-		return Reading{}, fmt.Errorf("reading virtual servers: %w", t.unloaded(err))
+		return Reading{}, err
 	}
-	six, err := t.dumpServices()
-	if err != nil {
-		return Reading{}, fmt.Errorf("reading IPv6 virtual servers: %w", err)
-	}
-	services = append(services, six...)
 	var r Reading
+	reals, six := 0, 0
 	services = slices.DeleteFunc(services, func(s service) bool {
 		if s.fwmark != 0 {
 			r.FWMark++
+			return true
 		}
-		return s.fwmark != 0
+		reals += s.reals
+		if s.family == kernel.IPv6 {
+			six++
+		}
+		return false
 	})
-	// A dump goes by position and can bring one twice when the table changes meanwhile.
 	slices.SortFunc(services, func(a, b service) int { return a.Key.Compare(b.Key) })
+	// A dump goes by position and can bring one twice when the table changes meanwhile.
 	services = slices.CompactFunc(services, func(a, b service) bool { return a.Key == b.Key })
 
-	reals := 0
-	for _, s := range services {
-		reals += s.reals
-	}
+	text := t.readProc(six, len(services))
 	r.Virtuals = make([]kernel.Virtual, 0, len(services))
-	r.Reals = make([]kernel.Real, 0, reals)
-	r.Conns = make([]kernel.Conns, 0, reals)
+	r.Reals = make([]kernel.Real, 0, reals+len(text.dests))
+	r.Conns = make([]kernel.Conns, 0, reals+len(text.dests))
 	for _, s := range services {
-		there, err := t.readReals(s.Key, s.reals, true, &r)
-		if err != nil {
-			return Reading{}, err
+		all, ok := text.get(s.Key)
+		if !ok || s.Flags&kernel.FlagPersistent != 0 {
+			if all, err = t.readDests(s.Key, s.reals, true); errors.Is(err, unix.ESRCH) {
+				continue // gone since
+			}
+			if err != nil {
+				return Reading{}, err
+			}
 		}
-		if there {
-			r.Virtuals = append(r.Virtuals, s.Virtual)
-		}
+		r.Virtuals = append(r.Virtuals, s.Virtual)
+		r.add(all)
 	}
 	return r, nil
+}
+
+// readServices returns the virtual servers of both families. Whether there are IPv6 ones is not to
+// be had for less than the dump, which brings the IPv4 ones again: GET_INFO counts IPv4 only, and
+// /proc/net/ip_vs, with its real servers, costs several times as much.
+func (t *Table) readServices() ([]service, error) {
+	four, err := t.opt.readServices(t.names)
+	if err != nil {
+		return nil, fmt.Errorf("reading IPv4 virtual servers: %w", t.unloaded(err))
+	}
+	six, err := t.dumpServices()
+	if err != nil {
+		return nil, fmt.Errorf("reading IPv6 virtual servers: %w", err)
+	}
+	return append(four, six...), nil
+}
+
+// readProc reads the real servers of the IPv6 virtual servers from /proc/net/ip_vs when these are
+// many among all. It is only a shortcut: what is missing in it is dumped. Where other network
+// namespaces have virtual servers much is missing: from one read(2) to the next the kernel counts
+// those as well, but finds its place again without them (ip_vs_info_seq_next, ip_vs_info_array).
+// By the instruction count on Linux 6.1 a dump costs as much as 20 to 25 lines of the text, in
+// which the IPv4 ones stand too.
+func (t *Table) readProc(six, all int) procDests {
+	const few = 8
+	if six <= few || six < all/few {
+		return procDests{}
+	}
+	text, err := t.proc.read()
+	if err != nil {
+		return procDests{}
+	}
+	return text
 }
 
 // Reals reads the real servers of the given virtual servers only, and their connections, in the
@@ -65,23 +100,21 @@ func (t *Table) Read() (Reading, error) {
 func (t *Table) Reals(virtuals []kernel.VirtualKey) ([]kernel.Real, []kernel.Conns, error) {
 	var r Reading
 	for _, v := range virtuals {
-		if _, err := t.readReals(v, 15, false, &r); err != nil {
+		all, err := t.readDests(v, 15, false)
+		if err != nil && !errors.Is(err, unix.ESRCH) {
 			return nil, nil, err
 		}
+		r.add(all)
 	}
 	return r.Reals, r.Conns, nil
 }
 
-// readReals adds the real servers of one virtual server to r; n are expected, exactly so or about.
-// It says whether the virtual server is there, as far as the kernel tells.
-func (t *Table) readReals(v kernel.VirtualKey, n int, exact bool, r *Reading) (there bool, err error) {
-	var all []dest
-	dump := true
-	if v.Family() == kernel.IPv4 {
+// readDests reads the real servers of one virtual server, of which n are expected, exactly so or
+// about. The error is ESRCH if an IPv4 one is not there; of an IPv6 one the kernel does not tell.
+func (t *Table) readDests(v kernel.VirtualKey, n int, exact bool) (all []dest, err error) {
+	dump := v.Family() == kernel.IPv6
+	if !dump {
 		all, err = t.opt.readDests(v, n)
-		if errors.Is(err, unix.ESRCH) {
-			return false, nil
-		}
 		// getsockopt leaves out what an IPv4 virtual server has at IPv6 addresses, by tunnel.
 		dump = err == nil && exact && len(all) != n
 	}
@@ -89,13 +122,19 @@ func (t *Table) readReals(v kernel.VirtualKey, n int, exact bool, r *Reading) (t
 		all, err = t.dumpDests(v)
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading the real servers of %v %v: %w", v.Proto, v.Addr, t.unloaded(err))
+		return nil, fmt.Errorf("reading the real servers of %v: %w", v, t.unloaded(err))
 	}
+	return all, nil
+}
+
+// add takes in the real servers of one virtual server.
+func (r *Reading) add(all []dest) {
 	slices.SortFunc(all, func(a, b dest) int { return a.Key.Addr.Compare(b.Key.Addr) })
-	all = slices.CompactFunc(all, func(a, b dest) bool { return a.Key == b.Key })
-	for _, d := range all {
+	for i, d := range all {
+		if i > 0 && d.Key == all[i-1].Key {
+			continue // a dump goes by position too
+		}
 		r.Reals = append(r.Reals, d.Real)
 		r.Conns = append(r.Conns, d.Conns)
 	}
-	return true, nil
 }

@@ -1,6 +1,7 @@
 package ipvs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"flag"
@@ -71,6 +72,11 @@ func TestKernelSeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("get-dests.hex", table.opt.buf)
+	text, err := os.ReadFile("/proc/thread-self/net/ip_vs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("proc.hex", text)
 }
 
 // answers reads a file of seeds.
@@ -158,6 +164,69 @@ func TestDecodeGetsockopt(t *testing.T) {
 	}
 	slices.SortFunc(there, func(a, b kernel.Real) int { return a.Key.Compare(b.Key) })
 	equal(t, "reals", there, reals[3:6])
+}
+
+func TestParseProc(t *testing.T) {
+	virtuals, reals := mixed()
+	p, err := parseProc(bytes.NewReader(answers(t, "proc.hex")[0]), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []kernel.Real
+	for _, v := range virtuals {
+		all, ok := p.get(v.Key)
+		if ok != (v.Key.Family() == kernel.IPv6) {
+			t.Errorf("%v: in the text: %v", v.Key, ok)
+		}
+		for _, d := range all {
+			got = append(got, d.Real)
+		}
+	}
+	slices.SortFunc(got, func(a, b kernel.Real) int { return a.Key.Compare(b.Key) })
+	equal(t, "reals", got, reals[6:])
+}
+
+func TestParseProcByHand(t *testing.T) {
+	p, err := parseProc(strings.NewReader(`IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
+FWM  00000007 rr
+  -> 0A000001:0000      Masq    1      0          0
+TCP  [fd00:0000:0000:0000:0000:0000:0000:0010]:01BB rr persistent 10800 00000040
+  -> [fd01:0000:0000:0000:0000:0000:0000:0002]:1F90      Route   70000  4294967295 7
+  -> 0A000001:1F90      Tunnel  3      1          2
+`), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := virtual(kernel.TCP, "[fd00::10]:443", "")
+	one, two := target(v, "[fd01::2]:8080", 70000), target(v, "10.0.0.1:8080", 3)
+	one.Forward, two.Forward = kernel.Direct, kernel.Tunnel
+	got, _ := p.get(v.Key)
+	equal(t, "real servers", got, []dest{
+		{one, kernel.Conns{Active: 4294967295, Inactive: 7}},
+		{two, kernel.Conns{Active: 1, Inactive: 2}},
+	})
+}
+
+func FuzzParseProc(f *testing.F) {
+	f.Add(answers(f, "proc.hex")[0])
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := parseProc(bytes.NewReader(text), 0)
+		if err != nil {
+			return
+		}
+		for k := range p.of {
+			if k.Family() != kernel.IPv6 {
+				t.Errorf("%v is not IPv6", k)
+			}
+			for _, d := range p.dests {
+				if !d.Key.Addr.IsValid() {
+					t.Error("a real server without an address")
+				}
+			}
+		}
+	})
 }
 
 func FuzzDecodeService(f *testing.F) {

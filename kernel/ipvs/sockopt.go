@@ -34,7 +34,7 @@ const (
 type sockopt struct {
 	fd       int
 	buf      []byte
-	services int    // room for virtual servers in the next reading
+	services int    // room for virtual servers in the next reading, 0 before the first
 	dests    []dest // reused by readDests
 	calls    atomic.Uint64
 }
@@ -44,7 +44,7 @@ func openSockopt() (*sockopt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sockopt{fd: fd, services: 64}, nil
+	return &sockopt{fd: fd}, nil
 }
 
 func (s *sockopt) close() error { return unix.Close(s.fd) }
@@ -71,17 +71,25 @@ func (s *sockopt) room(n int) []byte {
 	return s.buf
 }
 
-// version is IPVS's own, as three numbers in one: 0x010201 is 1.2.1.
-func (s *sockopt) version() (uint32, error) {
+// info returns IPVS's own version, as three numbers in one (0x010201 is 1.2.1), and the number of
+// IPv4 virtual servers.
+func (s *sockopt) info() (version uint32, services int, err error) {
 	p := s.room(infoSize)
 	if err := s.get(optInfo, p); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return binary.NativeEndian.Uint32(p), nil
+	return binary.NativeEndian.Uint32(p), int(binary.NativeEndian.Uint32(p[8:])), nil
 }
 
 // readServices returns every IPv4 virtual server, those by firewall mark included.
 func (s *sockopt) readServices(n names) ([]service, error) {
+	if s.services == 0 {
+		_, there, err := s.info()
+		if err != nil {
+			return nil, err
+		}
+		s.services = there + 64
+	}
 	for {
 		p := s.room(servicesHead + s.services*serviceSize)
 		binary.NativeEndian.PutUint32(p, uint32(s.services))

@@ -18,6 +18,7 @@ type Table struct {
 	conn   *nl.Conn
 	family uint16 // 0: to be asked for
 	opt    *sockopt
+	proc   proc
 	batch  nl.Batch
 	names  names
 }
@@ -43,12 +44,14 @@ func Open(d *nl.Dialer) (*Table, error) {
 		t.Close()
 		return nil, fmt.Errorf("opening ipvs: %w", err)
 	}
+	// Only now is it there; without it there are the dumps.
+	t.proc, _ = openProc()
 	return t, nil
 }
 
 // Close releases the sockets.
 func (t *Table) Close() error {
-	err := t.conn.Close()
+	err := errors.Join(t.conn.Close(), t.proc.close())
 	if t.opt != nil {
 		err = errors.Join(err, t.opt.close())
 	}
@@ -76,7 +79,7 @@ func (t *Table) lookup() error {
 
 // Version is the version of the kernel's IPVS, "1.2.1" for the last twenty years.
 func (t *Table) Version() (string, error) {
-	v, err := t.opt.version()
+	v, _, err := t.opt.info()
 	if err != nil {
 		return "", fmt.Errorf("reading the ipvs version: %w", t.unloaded(err))
 	}
