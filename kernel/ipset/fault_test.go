@@ -1,6 +1,7 @@
 package ipset
 
 import (
+	"encoding/binary"
 	"errors"
 	"testing"
 
@@ -89,55 +90,45 @@ func TestUnknownFillIsNotSwapped(t *testing.T) {
 	}
 }
 
-// refusing answers every request as a kernel without the subsystem does.
-type refusing struct {
+// scripted answers each request with the next of its errnos; 0 is an
+// acknowledgement.
+type scripted struct {
 	nl.Transport
-	errno unix.Errno
-	seq   *[4]byte
+	answers *[]unix.Errno
+	seq     *[4]byte
 }
 
-func (r refusing) Send(p []byte) error { copy(r.seq[:], p[8:]); return nil }
-func (r refusing) Receive(p []byte) (int, error) {
-	var b [36]byte
-	b[0], b[4] = 36, unix.NLMSG_ERROR
-	copy(b[8:], r.seq[:])
-	code := -int32(r.errno)
-	b[16], b[17], b[18], b[19] = byte(code), byte(code>>8), byte(code>>16), byte(code>>24)
-	b[20] = 16
-	return copy(p, b[:]), nil
+func (s scripted) Send(p []byte) error { copy(s.seq[:], p[8:]); return nil }
+
+func (s scripted) Receive(p []byte) (int, error) {
+	const size = unix.SizeofNlMsghdr + unix.SizeofNlMsgerr
+	clear(p[:size])
+	binary.NativeEndian.PutUint32(p, size)
+	binary.NativeEndian.PutUint16(p[4:], unix.NLMSG_ERROR)
+	copy(p[8:], s.seq[:])
+	binary.NativeEndian.PutUint32(p[unix.SizeofNlMsghdr:], -uint32((*s.answers)[0]))
+	binary.NativeEndian.PutUint32(p[unix.SizeofNlMsghdr+4:], unix.SizeofNlMsghdr) // the request's header
+	*s.answers = (*s.answers)[1:]
+	return size, nil
 }
 
 func TestKernelWithoutIPSet(t *testing.T) {
-	for errno, want := range map[unix.Errno]string{unix.EINVAL: "modprobe ip_set", errFindType: "modprobe ip_set_hash_ip"} {
-		d := &nl.Dialer{Wrap: func(_ int, tr nl.Transport) nl.Transport {
-			seen := 0
-			return firstPasses{tr, refusing{tr, errno, new([4]byte)}, &seen, errno == errFindType}
-		}}
-		s, err := Open(d)
+	for want, answers := range map[string][]unix.Errno{
+		"modprobe ip_set":                {unix.EINVAL},
+		"modprobe ip_set_hash_ip":        {0, errFindType},
+		"modprobe ip_set_bitmap_port":    {0, 0, 0, 0, 0, errFindType},
+		"modprobe ip_set_hash_ipportnet": {0, 0, 0, 0, errFindType},
+	} {
+		s, err := Open(&nl.Dialer{Wrap: func(_ int, tr nl.Transport) nl.Transport {
+			return scripted{tr, &answers, new([4]byte)}
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var m *kernel.MissingError
 		if err := s.Available(); !errors.As(err, &m) || m.Hint != want {
-			t.Errorf("errno %d: %v, want the hint %q", errno, err, want)
+			t.Errorf("%v, want the hint %q", err, want)
 		}
 		s.Close()
 	}
-}
-
-// firstPasses answers the first request itself, and kindly, if pass says so.
-type firstPasses struct {
-	nl.Transport
-	refusing refusing
-	seen     *int
-	pass     bool
-}
-
-func (f firstPasses) Send(p []byte) error { *f.seen++; return f.refusing.Send(p) }
-func (f firstPasses) Receive(p []byte) (int, error) {
-	r := f.refusing
-	if f.pass && *f.seen == 1 {
-		r.errno = 0
-	}
-	return r.Receive(p)
 }

@@ -280,6 +280,33 @@ func TestNodeFacts(t *testing.T) {
 	}
 }
 
+// deaf loses every answer once it is told to.
+type deaf struct {
+	nl.Transport
+	now *bool
+}
+
+func (d deaf) Receive(p []byte) (int, error) {
+	if *d.now {
+		return 0, nl.ErrTimeout
+	}
+	return d.Transport.Receive(p)
+}
+
+func TestLostAnswer(t *testing.T) {
+	now := false
+	l := withDevice(t, &nl.Dialer{Wrap: func(_ int, tr nl.Transport) nl.Transport { return deaf{tr, &now} }})
+	apply(t, l, add(vip("10.96.0.10")))
+	now = true
+	if err := l.Apply(add(vip("10.96.0.20")))[0]; !errors.Is(err, kernel.ErrUnknownOutcome) {
+		t.Errorf("error %v", err)
+	}
+	now = false
+	if got, _ := read(t, l); !strings.Contains(got, "10.96.0.20/32") {
+		t.Errorf("read\n%s", got)
+	}
+}
+
 func vips(n int) []kernel.Object {
 	objects := make([]kernel.Object, n)
 	for i := range objects {
