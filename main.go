@@ -154,20 +154,26 @@ type failure struct {
 func (f *failure) Error() string { return fmt.Sprintf("exit %d: %v", f.code, f.err) }
 func (f *failure) Unwrap() error { return f.err }
 
-// fail prints an error as a person wants it: a line each, then what to do.
+// fail prints an error as a person wants it: a line each, and what to do.
 func fail(w io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
 	f := &failure{code: exitFailed, err: err}
 	if !errors.As(err, &f) {
-		classify(f)
+		f.code = codeOf(err)
 	}
 	if f.err == nil {
 		return f.code
 	}
-	for _, line := range lines(f.err) {
-		fmt.Fprintf(w, "svcproxy: %s\n", line)
+	for _, m := range messages(f.err) {
+		fmt.Fprintf(w, "svcproxy: %s\n", m.text)
+		if m.hint != "" {
+			fmt.Fprintf(w, "hint: %s\n", m.hint)
+		}
+	}
+	if f.code == exitPermission {
+		f.hint = "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
 	}
 	if f.hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", f.hint)
@@ -175,39 +181,53 @@ func fail(w io.Writer, err error) int {
 	return f.code
 }
 
-// classify finds the exit code, and the hint where there is one.
-func classify(f *failure) {
+// codeOf is the exit code for an error that does not bring its own.
+func codeOf(err error) int {
 	var invalid *config.Error
 	var rejected *sources.RejectedError
 	var missing *kernel.MissingError
 	switch {
-	case errors.As(f.err, &invalid), errors.As(f.err, &rejected):
-		f.code = exitConfig
-	case errors.As(f.err, &missing):
-		f.code, f.hint = exitMissing, missing.Hint
-	case errors.Is(f.err, fs.ErrPermission):
-		f.code, f.hint = exitPermission, "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
+	case errors.As(err, &invalid), errors.As(err, &rejected):
+		return exitConfig
+	case errors.Is(err, fs.ErrPermission):
+		return exitPermission
+	case errors.As(err, &missing):
+		return exitMissing
 	}
+	return exitFailed
 }
 
-// lines are the messages of an error: those of each of its parts, if it is
-// several of one kind.
-func lines(err error) []string {
-	var invalid *config.Error
-	var rejected *sources.RejectedError
-	var all []string
-	switch {
-	case errors.As(err, &invalid):
-		for _, p := range invalid.Problems {
-			all = append(all, p.Error())
+// message is one thing to say to a person.
+type message struct{ text, hint string }
+
+// messages takes an error of many parts apart.
+func messages(err error) []message {
+	var all []message
+	switch e := err.(type) {
+	case *config.Error:
+		for _, p := range e.Problems {
+			all = append(all, message{text: p.Error()})
 		}
-	case errors.As(err, &rejected):
-		for _, p := range rejected.Problems {
-			all = append(all, p.Error())
+	case *sources.RejectedError:
+		for _, p := range e.Problems {
+			all = append(all, message{text: p.Error()})
+		}
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			all = append(all, messages(part)...)
+		}
+	case interface{ Unwrap() error }:
+		// What wraps many parts says less than they do.
+		if all = messages(e.Unwrap()); len(all) == 1 {
+			all[0].text = err.Error()
 		}
 	}
 	if all == nil {
-		all = []string{err.Error()}
+		m := message{text: err.Error()}
+		if missing, ok := err.(*kernel.MissingError); ok {
+			m.hint = missing.Hint
+		}
+		return []message{m}
 	}
 	return all
 }
@@ -390,6 +410,7 @@ func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, leve
 			return s.want(t, n, hold, occupied)
 		},
 		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
+		OnSync: warnOnce(log, k.Warning),
 	}
 	if err := host.KeepNames(s.Config.StateDir, s.names()); err != nil {
 		log.Warn("the next run will not know under which names objects were made", "err", err)
@@ -399,6 +420,21 @@ func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, leve
 	err = p.Run(ctx)
 	log.Info("stopped; the kernel goes on serving")
 	return err
+}
+
+// warnOnce says a warning again only when it is another one.
+func warnOnce(log *slog.Logger, warning func() error) func(proxy.Report) {
+	last := ""
+	return func(proxy.Report) {
+		text := ""
+		if err := warning(); err != nil {
+			text = err.Error()
+		}
+		if text != last && text != "" {
+			log.Warn("cleanup may not find it later", "err", text)
+		}
+		last = text
+	}
 }
 
 // onSignals answers those that do not end the process.

@@ -104,10 +104,10 @@ func (n Names) isSet(full string, f Family, s SetName) bool {
 	if f == IPv6 && ok {
 		rest, ok = strings.CutPrefix(rest, "-6")
 	}
-	if rest, ok = strings.CutPrefix(rest, "-"); !ok {
-		return false
+	if ok {
+		rest, ok = strings.CutPrefix(rest, "-")
 	}
-	return rest == string(s) || len(full) == maxSetName && strings.HasPrefix(string(s), rest)
+	return ok && (rest == string(s) || len(full) == maxSetName && strings.HasPrefix(string(s), rest))
 }
 
 // TempSets is how the names of sets begin that exist only while another set is

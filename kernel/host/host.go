@@ -93,6 +93,10 @@ func (k *Kernel) Scheduler(name string) error {
 	return err
 }
 
+// Warning is why something that should outlast this process could not be written
+// down, or nil.
+func (k *Kernel) Warning() error { return k.sysctls.Warning() }
+
 // Tools names the iptables in use, for people.
 func (k *Kernel) Tools() string {
 	var names []string
