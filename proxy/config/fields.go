@@ -219,14 +219,16 @@ func checkInterface(s string) error {
 	return nil
 }
 
-var prefix = regexp.MustCompile(`^[A-Z0-9][A-Z0-9-]{0,7}$`)
+// Six is what 31 characters of an ipset's name leave: with seven the IPv6 sets
+// LOAD-BALANCER-SOURCE-IP and -SOURCE-CIDR are cut to one name.
+var prefix = regexp.MustCompile(`^[A-Z0-9][A-Z0-9-]{0,5}$`)
 
 // checkPrefix also refuses the prefixes under which one proxy's sets would have
 // the names of another's: KUBE-6-CLUSTER-IP is the IPv6 set of KUBE.
 func checkPrefix(s string) error {
 	switch {
 	case !prefix.MatchString(s):
-		return fmt.Errorf("%q must be 1 to 8 of A-Z, 0-9 and '-', and not begin with '-'", s)
+		return fmt.Errorf("%q must be 1 to 6 of A-Z, 0-9 and '-', and not begin with '-'", s)
 	case strings.HasSuffix(s, "-6"), strings.HasSuffix(s, "-TMP"):
 		other := s[:strings.LastIndexByte(s, '-')]
 		return fmt.Errorf("%q would name sets as the prefix %q does: take another", s, other)
