@@ -6,11 +6,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
 // ErrUnavailable says that this kernel has no IPVS and could not load it.
-var ErrUnavailable = errors.New("this kernel has no IPVS: load the module ip_vs (modprobe ip_vs), or run a kernel that has it")
+var ErrUnavailable error = &kernel.MissingError{
+	What: "this kernel has no IPVS",
+	Hint: "modprobe ip_vs, or run a kernel that has it",
+}
 
 // Table is the IPVS tables of one network namespace. One goroutine at a time may use it; only
 // Stats may be called from any.
