@@ -8,7 +8,7 @@ GUEST        = bin/guest
 # Packages outside ./... that are checked like the rest: wildcards skip testdata.
 EXTRA_PKGS   = ./testdata/guest ./testdata/lab ./testdata/traffic ./testdata/demo
 # Packages whose tests need a kernel with IPVS: run once more in the guest.
-KERNEL_PKGS ?= $(sort $(dir $(wildcard ./kernel/*/*_test.go))) testdata/lab testdata/traffic
+KERNEL_PKGS ?= $(sort $(dir $(wildcard ./kernel/*/*_test.go))) ./testdata/lab ./testdata/traffic
 
 # build: the static binary, bin/svcproxy
 build:
@@ -25,7 +25,7 @@ $(GUEST): $(wildcard testdata/guest/*.go) go.mod
 # test: everything: lint, tests on this kernel, tests on the guest's
 test: lint build guest
 	$(GO) test ./... $(EXTRA_PKGS)
-	$(GUEST) test -noskip $(KERNEL_PKGS)
+	$(GUEST) test -noskip -timeout 10m $(KERNEL_PKGS)
 
 # lint: format, vet, staticcheck
 lint:

@@ -14,7 +14,8 @@ import (
 )
 
 // configuration looks at the whole kernel every second, for the spectator's sake.
-const configuration = `ipvs.scheduler = "wrr"
+const configuration = `clusterCIDR = "10.2.0.0/16"
+ipvs.scheduler = "wrr"
 ipvs.syncPeriod = "1s"`
 
 const web = `[services.web]
@@ -41,6 +42,10 @@ var (
 	shopVIP = netip.MustParseAddrPort("10.96.0.21:80")
 	cartVIP = netip.MustParseAddrPort("10.96.0.22:80")
 )
+
+// attempt is how long to wait before asking anew: a packet that came too early
+// is repeated by TCP after 1 s, and that is not svcproxy's time.
+const attempt = 100 * time.Millisecond
 
 // patience is how long anything may take in an emulated machine.
 const patience = 20 * time.Second
@@ -70,6 +75,7 @@ func (d *demo) serveFile() (string, error) {
 // answered asks over HTTP until there is an answer.
 func (d *demo) answered(vip netip.AddrPort) (a lab.Answer, err error) {
 	client := d.Client.HTTP(false)
+	client.Timeout = attempt
 	err = lab.Eventually(patience, func() error {
 		a, err = lab.Get(client, vip)
 		return err

@@ -97,11 +97,23 @@ func (l *Lab) addNode() (err error) {
 	return err
 }
 
+// unserved are the prefixes that VIPs come from. Whoever routes them to a node
+// has the node refuse what it does not serve, or packets would go back and forth
+// over its default route until they are too old.
+var unserved = []string{"10.96.0.0/12", "198.51.100.0/24", "203.0.113.0/24"}
+
 func (l *Lab) addClient() (err error) {
 	if l.Client, err = newHost("client", "192.0.2.2", "2001:db8::2"); err != nil {
 		return err
 	}
-	return l.cable(l.Client, "uplink", "192.0.2", "2001:db8:")
+	if err := l.cable(l.Client, "uplink", "192.0.2", "2001:db8:"); err != nil {
+		return err
+	}
+	routes := []string{"route add default via " + l.Client.V4.String()}
+	for _, prefix := range unserved {
+		routes = append(routes, "route add unreachable "+prefix)
+	}
+	return l.Node.IP(routes...)
 }
 
 func (l *Lab) addBackend(n int) error {

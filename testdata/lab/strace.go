@@ -22,6 +22,7 @@ var straceFlags = []string{"-f", "-qq", "-yy", "-v", "-s", "4", "-x", "--seccomp
 
 // A Call is one system call of a trace.
 type Call struct {
+	Thread   string
 	Name     string    // sendto
 	Socket   string    // of netlink: GENERIC, NETFILTER, ROUTE; else ""
 	Messages []Message // sent
@@ -31,8 +32,8 @@ type Call struct {
 
 // A Message is one netlink message that was sent.
 type Message struct {
-	Type  string // RTM_NEWADDR, IPSET_CMD_ADD, IPVS 5
-	Write bool   // it may change something; unknown ones do
+	Type  string // RTM_NEWADDR, NFNL_SUBSYS_IPSET<<8|IPSET_CMD_ADD, IPVS 05
+	Write bool   // it may have changed something: of an unknown type, or of one that does and not refused
 	Dump  bool
 }
 
@@ -40,16 +41,19 @@ type Message struct {
 type Trace []Call
 
 var (
-	traceLine   = regexp.MustCompile(`^(?:\d+\s+)?(\w+)\((.*)$`)
+	traceLine   = regexp.MustCompile(`^(\d+)\s+(\w+)\((.*)$`)
 	netlinkFile = regexp.MustCompile(`^\d+<NETLINK:\[(\w+)`)
 	netlinkHead = regexp.MustCompile(`\{nlmsg_len=\d+, nlmsg_type=([^,]+), nlmsg_flags=([^,]+),[^}]*\}(?:, "\\x(..))?`)
+	refusal     = regexp.MustCompile(`nlmsg_type=NLMSG_ERROR,.*\{error=-E`)
 	execPath    = regexp.MustCompile(`^"([^"]+)"`)
 	// reads are the message types that change nothing, by what strace calls them.
 	// IPVS's are commands of linux/ip_vs.h: GET_SERVICE, _DEST, _DAEMON, _CONFIG, _INFO.
 	reads = regexp.MustCompile(`^(RTM_GET\w+|nlctrl|NLMSG_NOOP|IPVS (04|08|0b|0d|0f)|` +
 		`NFNL_SUBSYS_IPSET<<8\|IPSET_CMD_(PROTOCOL|LIST|SAVE|TEST|HEADER|TYPE|GET_BYNAME|GET_BYINDEX)|` +
-		`NFNL_SUBSYS_NFTABLES<<8\|NFT_MSG_GET\w+|NFNL_SUBSYS_CTNETLINK<<8\|IPCTNL_MSG_CT_GET\w*)$`)
-	setsIPVS = regexp.MustCompile(`, SOL_IP, (0x)?4[89a-f]\w`)
+		`NFNL_SUBSYS_NFTABLES<<8\|NFT_MSG_GET\w+|NFNL_SUBSYS_NFT_COMPAT<<8\|NFNL_MSG_COMPAT_GET|NFNL_SUBSYS_CTNETLINK<<8\|IPCTNL_MSG_CT_GET\w*)$`)
+	// dumps matches the flags of a dump, which of most families strace knows as a number.
+	dumps       = regexp.MustCompile(`NLM_F_DUMP|\b0x3\d\d\b`)
+	sockoptIPVS = regexp.MustCompile(`, SOL_IP, IP_VS_SO_`)
 )
 
 // ParseTrace reads what strace wrote with straceFlags.
@@ -62,23 +66,56 @@ func ParseTrace(text string) Trace {
 		if m == nil {
 			continue // a signal, an exit, the second half of an interrupted call
 		}
-		c := Call{Name: m[1], Line: s.Text()}
-		if f := netlinkFile.FindStringSubmatch(m[2]); f != nil {
+		c := Call{Thread: m[1], Name: m[2], Line: s.Text()}
+		args := m[3]
+		if f := netlinkFile.FindStringSubmatch(args); f != nil {
 			c.Socket = f[1]
 		}
 		switch {
 		case c.Name == "execve":
-			if p := execPath.FindStringSubmatch(m[2]); p != nil {
+			if p := execPath.FindStringSubmatch(args); p != nil {
 				c.Exec = p[1]
 			}
 		case c.Socket != "" && strings.HasPrefix(c.Name, "send"):
-			c.Messages = messages(m[2])
-		case c.Name == "setsockopt" && setsIPVS.MatchString(m[2]):
+			c.Messages = messages(args)
+		case c.Name == "setsockopt" && sockoptIPVS.MatchString(args):
 			c.Messages = []Message{{Type: "IP_VS_SO_SET", Write: true}}
+		case c.Socket != "" && strings.HasPrefix(c.Name, "recv") && refusal.MatchString(args):
+			t.refuse(c)
 		}
 		t = append(t, c)
 	}
 	return t
+}
+
+// refuse notes that the kernel refused what the thread sent last, if that was a
+// single message: a question put as a write that cannot succeed.
+func (t Trace) refuse(answer Call) {
+	for _, c := range slices.Backward(t) {
+		if c.Thread == answer.Thread && c.Socket == answer.Socket && len(c.Messages) > 0 {
+			if len(c.Messages) == 1 {
+				c.Messages[0].Write = false
+			}
+			return
+		}
+	}
+}
+
+// Own are the calls of svcproxy itself, without those of the programs that it
+// executed. Their threads' first call is execve, as is svcproxy's own if strace
+// started it.
+func (t Trace) Own() Trace {
+	others := map[string]bool{}
+	var own Trace
+	for i, c := range t {
+		if c.Name == "execve" && i > 0 {
+			others[c.Thread] = true
+		}
+		if !others[c.Thread] {
+			own = append(own, c)
+		}
+	}
+	return own
 }
 
 func messages(args string) []Message {
@@ -88,10 +125,8 @@ func messages(args string) []Message {
 		if typ == "IPVS" {
 			typ += " " + m[3]
 		}
-		list = append(list, Message{
-			Type: typ, Write: !reads.MatchString(typ),
-			Dump: strings.Contains(m[2], "NLM_F_DUMP") || strings.HasSuffix(typ, "IPSET_CMD_LIST") || strings.HasSuffix(typ, "IPSET_CMD_SAVE"),
-		})
+		write := !reads.MatchString(typ)
+		list = append(list, Message{Type: typ, Write: write, Dump: !write && dumps.MatchString(m[2])})
 	}
 	if len(list) == 0 { // what strace does not decode must not pass for nothing
 		list = append(list, Message{Type: "undecoded", Write: true})
@@ -106,7 +141,7 @@ func (t Trace) Writes() []Message { return t.messages(func(m Message) bool { ret
 func (t Trace) Dumps() []Message {
 	list := t.messages(func(m Message) bool { return m.Dump })
 	for _, c := range t {
-		if c.Name == "getsockopt" && setsIPVS.MatchString(c.Line) {
+		if c.Name == "getsockopt" && sockoptIPVS.MatchString(c.Line) {
 			list = append(list, Message{Type: "IP_VS_SO_GET", Dump: true})
 		}
 	}
@@ -140,7 +175,7 @@ func (t Trace) Execs() []string {
 // setsockopt that reach IPVS.
 func (t Trace) Netlink() Trace {
 	return slices.DeleteFunc(slices.Clone(t), func(c Call) bool {
-		return c.Socket == "" && !(strings.HasSuffix(c.Name, "sockopt") && setsIPVS.MatchString(c.Line))
+		return c.Socket == "" && !(strings.HasSuffix(c.Name, "sockopt") && sockoptIPVS.MatchString(c.Line))
 	})
 }
 

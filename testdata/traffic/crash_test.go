@@ -1,8 +1,10 @@
 package traffic
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,21 +23,32 @@ func TestKilledDuringALoad(t *testing.T) {
 	n := newLonelyNode(t, "")
 	n.plantForeign(t)
 	empty := n.read(t)
-	begin := time.Now()
-	n.start(t, table)
-	whole := time.Since(begin)
+	n.start(t, table) // the first finds no module loaded
 	loaded := n.read(t)
 	wantOwned(t, loaded)
 	wantForeign(t, empty, loaded)
 	n.cleanUp(t, empty)
+	begin, mark := time.Now(), n.Log.Len()
+	virtuals := n.startUntilVirtuals(t)
+	n.synced(t, mark)
+	before, during := virtuals.Sub(begin), time.Since(virtuals)
+	n.cleanUp(t, empty)
 
 	stages := map[string]int{}
 	for i := range kills {
-		// One at a random time in each twentieth of the load, so that none is left out.
-		after := whole * time.Duration(i) / kills
-		after += time.Duration(rand.Int64N(int64(whole / kills)))
-		mark := n.Log.Len()
-		must(t, n.Start())
+		// Half before the first virtual server is there, half from then on, one at
+		// a random time in each tenth, so that none is left out.
+		part := func(whole time.Duration) time.Duration {
+			return whole*time.Duration(i/2)/(kills/2) + time.Duration(rand.Int64N(int64(whole)))/(kills/2)
+		}
+		mark = n.Log.Len()
+		after := part(before)
+		if i%2 == 0 {
+			must(t, n.Start())
+		} else {
+			after = part(during)
+			n.startUntilVirtuals(t)
+		}
 		time.Sleep(after) // the time is what this test is about
 		n.Kill()
 		killed := n.read(t)
@@ -44,41 +57,59 @@ func TestKilledDuringALoad(t *testing.T) {
 		wantForeign(t, empty, killed)
 
 		must(t, n.Start())
-		if _, err := n.Wait(mark, "msg=synced"); err != nil {
-			t.Fatal(err)
+		if lab.Diff(loaded, killed) != "" {
+			n.synced(t, mark)
 		}
 		if diff := lab.Diff(loaded, n.read(t)); diff != "" {
-			t.Errorf("killed after %v of %v; from empty and after the restart:\n%s", after, whole, head(diff))
+			t.Errorf("killed %v after its start or its first virtual server; from empty and after the restart:\n%s", after, head(diff))
 		}
 		n.cleanUp(t, empty)
 		if t.Failed() {
 			return
 		}
 	}
-	t.Logf("a load took %v; found at the kills: %v", whole, stages)
+	t.Logf("%v until the first virtual server, %v from then on; found at the kills: %v", before, during, stages)
+}
+
+// startUntilVirtuals starts svcproxy and returns when the kernel has the first
+// virtual server that it had not before.
+func (n node) startUntilVirtuals(t *testing.T) time.Time {
+	t.Helper()
+	count := func() (lines int, err error) {
+		err = n.Lab.Node.Do(func() error {
+			text, err := os.ReadFile("/proc/thread-self/net/ip_vs")
+			lines = strings.Count(string(text), "\n")
+			return err
+		})
+		return lines, err
+	}
+	foreign, err := count()
+	must(t, err)
+	must(t, n.Start())
+	must(t, lab.Eventually(time.Minute, func() error {
+		if lines, err := count(); err != nil || lines > foreign {
+			return err
+		}
+		return errors.New("no virtual server")
+	}))
+	return time.Now()
 }
 
 // stage says how far a load had got.
 func stage(r lab.Reading) string {
-	reals, addrs := 0, 0
-	for _, l := range r.Virtuals {
-		if strings.HasPrefix(l, "-a ") {
-			reals++
-		}
-	}
-	for _, a := range r.Addrs {
-		if strings.HasPrefix(a, "kube-ipvs0 ") {
-			addrs++
-		}
+	begins := func(lines []string, with string) bool {
+		return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, with) })
 	}
 	switch {
-	case addrs > 0:
+	case begins(r.Addrs, "kube-ipvs0 "):
 		return "addresses"
-	case reals > 10:
+	case begins(r.Virtuals, "-a -t 10.97."):
+		return "real servers"
+	case begins(r.Virtuals, "-A -t 10.97."):
 		return "virtual servers"
-	case slices.ContainsFunc(r.Rules, func(l string) bool { return strings.Contains(l, "KUBE-") }):
+	case begins(r.Rules, "iptables-save :KUBE-"):
 		return "chains"
-	case slices.ContainsFunc(r.Sets, func(l string) bool { return strings.Contains(l, "KUBE-") }):
+	case begins(r.Sets, "create KUBE-"):
 		return "sets"
 	}
 	return "nothing"
@@ -145,7 +176,7 @@ func (n node) plantForeign(t *testing.T) {
 func wantForeign(t *testing.T, before, after lab.Reading) {
 	t.Helper()
 	foreign := func(line string) bool {
-		return strings.Contains(line, "FOREIGN") || strings.Contains(line, foreignVirtual) || strings.Contains(line, "203.0.113.77")
+		return strings.Contains(line, "FOREIGN") || strings.Contains(line, foreignVirtual) || strings.HasPrefix(line, "lo ")
 	}
 	if diff := lab.Diff(before.Keep(foreign), after.Keep(foreign)); diff != "" {
 		t.Errorf("foreign objects before and after:\n%s", diff)
