@@ -15,7 +15,7 @@ import (
 // read the kernel and make traffic with, written by others than us.
 var packages = []string{
 	"qemu-system-x86", "kmod", "xz-utils",
-	"ipvsadm", "ipset", "iptables", "nftables", "conntrack", "iproute2", "iputils-ping", "procps", "curl",
+	"ipvsadm", "ipset", "iptables", "nftables", "conntrack", "iproute2", "iputils-ping", "procps", "curl", "busybox", "strace",
 }
 
 // install adds the packages that are missing, and nothing else.
