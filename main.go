@@ -331,14 +331,15 @@ func (s setup) files(n func() kernel.Node, log *slog.Logger) file.Options {
 	}
 }
 
-// mode says whether this build and the configuration agree on how to serve.
-func (s setup) mode() error {
-	switch m := s.Config.Mode; m {
-	case "", "ipvs":
-		return nil
-	default:
+// can says whether this version can do what the configuration asks for.
+func (s setup) can() error {
+	switch m := s.Config.Mode; {
+	case m != "" && m != "ipvs":
 		return &kernel.MissingError{What: fmt.Sprintf("mode %s is not in this version", m), Hint: `set mode = "ipvs", or leave it out`}
+	case s.Config.APIServer.Enabled:
+		return &kernel.MissingError{What: "the API server source is not in this version", Hint: "set sources.apiserver.enabled = false, and write services.toml"}
 	}
+	return nil
 }
 
 // open opens the kernel, after everything that can be known without it.
@@ -366,7 +367,7 @@ func runDaemon(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.mode(); err != nil {
+	if err := s.can(); err != nil {
 		return err
 	}
 	level := new(slog.LevelVar)
@@ -534,7 +535,7 @@ func runPlan(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.mode(); err != nil {
+	if err := s.can(); err != nil {
 		return err
 	}
 	have, err := c.observe(ctx, &s)

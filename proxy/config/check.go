@@ -20,8 +20,31 @@ func (d *decoder) check() {
 	if len(c.IPVS.ExcludeCIDRs) > 0 && !c.IPVS.DeleteUnknown {
 		d.warn("ipvs.excludeCIDRs", "has no effect without ipvs.deleteUnknown = true: foreign virtual servers stay anyway")
 	}
+	d.warnIdle()
 	for _, gate := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		d.warn("featureGates", fmt.Sprintf("gate %s is not known here and has no effect", gate))
+	}
+}
+
+// idle are the keys that nothing in this version acts upon. They are read and
+// checked, so that a file that has them can be written now.
+var idle = []string{
+	"bindAddressHardFail", "healthzBindAddress", "metricsBindAddress", "enableProfiling", "showHiddenMetricsForVersion",
+	"oomScoreAdj", "node.addresses",
+	"iptables.syncPeriod", "iptables.minSyncPeriod",
+	"ipvs.tcpTimeout", "ipvs.tcpFinTimeout", "ipvs.udpTimeout", "ipvs.vipBinding",
+	"clientConnection.kubeconfig", "clientConnection.acceptContentTypes", "clientConnection.contentType",
+	"clientConnection.qps", "clientConnection.burst", "logging.flushFrequency",
+}
+
+// warnIdle warns of an idle key with a value that asks for something.
+func (d *decoder) warnIdle() {
+	defaults := Default()
+	for _, key := range idle {
+		f := fieldOf(key)
+		if _, given := d.origins[key]; given && !d.refused[key] && f.value(&d.config).toml() != f.value(&defaults).toml() {
+			d.warn(key, "has no effect in this version")
+		}
 	}
 }
 

@@ -136,5 +136,5 @@ func hint(table, word string) string {
 	if len(elsewhere) > 0 {
 		return fmt.Sprintf(", did you mean %q?", strings.Join(elsewhere, `" or "`))
 	}
-	return ", see svcproxy.toml(5) for the keys"
+	return ", svcproxy --write-config-to FILE lists the keys"
 }
