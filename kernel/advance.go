@@ -45,8 +45,8 @@ func Advance(have Observed, ops []Op) (Observed, bool) {
 
 // groupOps sorts ops by the kind of their objects; within one kind they keep
 // their order.
-func groupOps(ops []Op) [KindAddr + 1][]Op {
-	var groups [KindAddr + 1][]Op
+func groupOps(ops []Op) [numKinds][]Op {
+	var groups [numKinds][]Op
 	for _, o := range ops {
 		groups[o.Object.Kind()] = append(groups[o.Object.Kind()], o)
 	}

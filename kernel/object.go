@@ -27,9 +27,15 @@ const (
 	KindVirtual
 	KindReal
 	KindAddr
+	KindRoute
+	KindNeighbor
+	KindFlow
+	numKinds
 )
 
-var kindNames = [...]string{"sysctl", "set", "entry", "swap", "chain", "link", "virtual", "real", "address"}
+var kindNames = [numKinds]string{
+	"sysctl", "set", "entry", "swap", "chain", "link", "virtual", "real", "address", "route", "neighbor", "flow",
+}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -140,6 +146,26 @@ type Addr struct {
 	Link string
 }
 
+// RouteProtocol marks the local routes that are ours: an rtm_protocol that
+// neither the kernel (linux/rtnetlink.h) nor iproute2 (rt_protos) gives a name.
+const RouteProtocol = 143
+
+// Route makes a VIP local without binding it: `local ADDR dev lo table local`,
+// with RouteProtocol.
+type Route struct{ Addr netip.Addr }
+
+// Neighbor has the node answer neighbour solicitations for an IPv6 VIP on a
+// link, as it answers ARP for IPv4 ones unasked.
+type Neighbor struct {
+	Addr netip.Addr
+	Link string
+}
+
+// Flow is what connection tracking knows of a virtual server's packets to one
+// real server: all entries with this original destination and this reply
+// source. It is only ever removed.
+type Flow struct{ Key RealKey }
+
 // The Kind methods make the types Objects.
 func (Sysctl) Kind() Kind  { return KindSysctl }
 func (Set) Kind() Kind     { return KindSet }
@@ -150,6 +176,10 @@ func (Link) Kind() Kind    { return KindLink }
 func (Virtual) Kind() Kind { return KindVirtual }
 func (Real) Kind() Kind    { return KindReal }
 func (Addr) Kind() Kind    { return KindAddr }
+
+func (Route) Kind() Kind    { return KindRoute }
+func (Neighbor) Kind() Kind { return KindNeighbor }
+func (Flow) Kind() Kind     { return KindFlow }
 
 // Compare orders by address, protocol and port: the order of entries in a set,
 // so that virtual servers and the ownership set can be walked side by side.
@@ -198,6 +228,12 @@ func compareReal(a, b Real) int       { return a.Key.Compare(b.Key) }
 
 func compareChain(a, b Chain) int {
 	return cmp.Or(cmp.Compare(a.Family, b.Family), strings.Compare(a.Table, b.Table), strings.Compare(a.Name, b.Name))
+}
+
+func compareRoute(a, b Route) int { return a.Addr.Compare(b.Addr) }
+
+func compareNeighbor(a, b Neighbor) int {
+	return cmp.Or(strings.Compare(a.Link, b.Link), a.Addr.Compare(b.Addr))
 }
 
 func compareAddr(a, b Addr) int {

@@ -99,6 +99,21 @@ func (a Addr) String() string {
 	return fmt.Sprintf("addr add %s/%d dev %s", a.Addr, a.Addr.BitLen(), a.Link)
 }
 
+// String is the ip -batch form.
+func (r Route) String() string {
+	return fmt.Sprintf("route add local %s/%d dev lo table local proto %d", r.Addr, r.Addr.BitLen(), RouteProtocol)
+}
+
+// String is the ip -batch form.
+func (n Neighbor) String() string { return fmt.Sprintf("neigh add proxy %s dev %s", n.Addr, n.Link) }
+
+// String is the conntrack -D form.
+func (f Flow) String() string {
+	v, r := f.Key.Virtual, f.Key.Addr
+	return fmt.Sprintf("conntrack -p %s --orig-dst %s --orig-port-dst %d --reply-src %s --reply-port-src %d",
+		v.Proto, v.Addr.Addr(), v.Addr.Port(), r.Addr(), r.Port())
+}
+
 // String is ipvsadm's: -t 10.96.0.20:80.
 func (k VirtualKey) String() string {
 	flag := "-t"
