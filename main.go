@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -26,21 +25,11 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/static"
-)
-
-// The exit codes, documented in README.md.
-const (
-	exitOK         = 0
-	exitFailed     = 1
-	exitUsage      = 2
-	exitConfig     = 3
-	exitMissing    = 4
-	exitPermission = 5
-	exitChanges    = 10 // plan --detailed-exitcode
 )
 
 // version is set by the linker; a build without it has the module's.
@@ -107,7 +96,7 @@ func execute(argv []string, out, errs io.Writer) int {
 			}
 		}
 		if !found {
-			return fail(errs, &failure{code: exitUsage, err: fmt.Errorf("unknown command %q", argv[0]), hint: "svcproxy --help lists the commands"})
+			return exit.Tell(errs, &exit.Error{Code: exit.Usage, Err: fmt.Errorf("unknown command %q", argv[0]), Hint: "svcproxy --help lists the commands"})
 		}
 		argv = argv[1:]
 	}
@@ -121,15 +110,15 @@ func execute(argv []string, out, errs io.Writer) int {
 	switch err := flags.Parse(argv); {
 	case errors.Is(err, pflag.ErrHelp):
 		help(out, cmd, flags)
-		return exitOK
+		return exit.OK
 	case err != nil:
-		return fail(errs, &failure{code: exitUsage, err: err, hint: fmt.Sprintf("svcproxy %s --help lists the flags", cmd.name)})
+		return exit.Tell(errs, &exit.Error{Code: exit.Usage, Err: err, Hint: fmt.Sprintf("svcproxy %s --help lists the flags", cmd.name)})
 	}
 	c.args = flags.Args()
 	if len(c.args) > 0 && cmd.args == "" {
-		return fail(errs, &failure{code: exitUsage, err: fmt.Errorf("%s takes no arguments, have %q", cmd.name, c.args)})
+		return exit.Tell(errs, &exit.Error{Code: exit.Usage, Err: fmt.Errorf("%s takes no arguments, have %q", cmd.name, c.args)})
 	}
-	return fail(errs, cmd.run(ctx, c))
+	return exit.Tell(errs, cmd.run(ctx, c))
 }
 
 func help(w io.Writer, cmd command, flags *pflag.FlagSet) {
@@ -141,95 +130,6 @@ func help(w io.Writer, cmd command, flags *pflag.FlagSet) {
 		}
 	}
 	fmt.Fprintf(w, "\nFlags:\n%s", flags.FlagUsages())
-}
-
-// failure is an error with the exit code and the next step it calls for. One
-// without an error is an answer, told by the exit code alone.
-type failure struct {
-	code int
-	err  error
-	hint string
-}
-
-func (f *failure) Error() string { return fmt.Sprintf("exit %d: %v", f.code, f.err) }
-func (f *failure) Unwrap() error { return f.err }
-
-// fail prints an error as a person wants it: a line each, and what to do.
-func fail(w io.Writer, err error) int {
-	if err == nil {
-		return exitOK
-	}
-	f := &failure{code: exitFailed, err: err}
-	if !errors.As(err, &f) {
-		f.code = codeOf(err)
-	}
-	if f.err == nil {
-		return f.code
-	}
-	for _, m := range messages(f.err) {
-		fmt.Fprintf(w, "svcproxy: %s\n", m.text)
-		if m.hint != "" {
-			fmt.Fprintf(w, "hint: %s\n", m.hint)
-		}
-	}
-	if f.code == exitPermission {
-		f.hint = "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
-	}
-	if f.hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", f.hint)
-	}
-	return f.code
-}
-
-// codeOf is the exit code for an error that does not bring its own.
-func codeOf(err error) int {
-	var invalid *config.Error
-	var rejected *sources.RejectedError
-	var missing *kernel.MissingError
-	switch {
-	case errors.As(err, &invalid), errors.As(err, &rejected):
-		return exitConfig
-	case errors.Is(err, fs.ErrPermission):
-		return exitPermission
-	case errors.As(err, &missing):
-		return exitMissing
-	}
-	return exitFailed
-}
-
-// message is one thing to say to a person.
-type message struct{ text, hint string }
-
-// messages takes an error of many parts apart.
-func messages(err error) []message {
-	var all []message
-	switch e := err.(type) {
-	case *config.Error:
-		for _, p := range e.Problems {
-			all = append(all, message{text: p.Error()})
-		}
-	case *sources.RejectedError:
-		for _, p := range e.Problems {
-			all = append(all, message{text: p.Error()})
-		}
-	case interface{ Unwrap() []error }:
-		for _, part := range e.Unwrap() {
-			all = append(all, messages(part)...)
-		}
-	case interface{ Unwrap() error }:
-		// What wraps many parts says less than they do.
-		if all = messages(e.Unwrap()); len(all) == 1 {
-			all[0].text = err.Error()
-		}
-	}
-	if all == nil {
-		m := message{text: err.Error()}
-		if missing, ok := err.(*kernel.MissingError); ok {
-			m.hint = missing.Hint
-		}
-		return []message{m}
-	}
-	return all
 }
 
 // setup is what every command knows of the configuration.
@@ -273,10 +173,6 @@ func (c *call) warn(problems []sources.Problem) {
 	}
 }
 
-func (s setup) names() kernel.Names {
-	return kernel.Names{Prefix: s.Config.IPVS.NamePrefix, Device: s.Config.IPVS.DeviceName}
-}
-
 // facts are what validation may know of the node.
 func (s setup) facts(n kernel.Node) sources.HostFacts {
 	f := sources.HostFacts{
@@ -289,27 +185,6 @@ func (s setup) facts(n kernel.Node) sources.HostFacts {
 	return f
 }
 
-// rules are the configuration in the words of rules.State.
-func (s setup) rules(hold bool, occupied []string) rules.Config {
-	c := s.Config
-	return rules.Config{
-		Names: s.names(), IPv6: s.ipv6,
-		Scheduler: c.IPVS.Scheduler, MasqueradeAll: c.IPTables.MasqueradeAll, MasqueradeBit: uint8(c.IPTables.MasqueradeBit),
-		DetectLocal: rules.DetectLocal(c.DetectLocalMode), ClusterCIDRs: c.ClusterCIDR,
-		BridgeInterface: c.BridgeInterface, InterfaceNamePrefix: c.InterfaceNamePrefix,
-		NodePortAddresses: c.NodePortAddresses.CIDRs, NodePortPrimary: c.NodePortAddresses.Primary,
-		LocalCIDRs: c.Node.LocalCIDRs, LocalFallback: rules.LocalFallback(c.IPVS.LocalFallback),
-		StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing,
-		Conntrack: rules.Conntrack{
-			Max: s.conntrackMax, TCPEstablished: c.Conntrack.TCPEstablishedTimeout,
-			TCPCloseWait: c.Conntrack.TCPCloseWaitTimeout, TCPBeLiberal: c.Conntrack.TCPBeLiberal,
-			UDP: c.Conntrack.UDPTimeout, UDPStream: c.Conntrack.UDPStreamTimeout,
-		},
-		DrainTimeout: c.IPVS.DrainTimeout, DeleteUnknown: c.IPVS.DeleteUnknown, ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
-		Hold: hold, Occupied: occupied,
-	}
-}
-
 // want is what the rules make of a table on a node.
 func (s setup) want(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
 	if a := s.Config.BindAddress; !a.IsUnspecified() {
@@ -319,7 +194,9 @@ func (s setup) want(t sources.Table, n kernel.Node, hold bool, occupied []string
 			n.Primary6 = a
 		}
 	}
-	return rules.State(t, n, s.rules(hold, occupied))
+	c := s.Config.Rules()
+	c.IPv6, c.Conntrack.Max, c.Hold, c.Occupied = s.ipv6, s.conntrackMax, hold, occupied
+	return rules.State(t, n, c)
 }
 
 // files says which files the file source reads.
@@ -380,7 +257,7 @@ func runDaemon(ctx context.Context, c *call) error {
 	if err := s.sameNames(); err != nil {
 		return err
 	}
-	k, err := s.open(ctx, s.names())
+	k, err := s.open(ctx, s.Config.Names())
 	if err != nil {
 		return err
 	}
@@ -413,7 +290,7 @@ func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, leve
 		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
 		OnSync: warnOnce(log, k.Warning),
 	}
-	if err := host.KeepNames(s.Config.StateDir, s.names()); err != nil {
+	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
 		log.Warn("the next run will not know under which names objects were made", "err", err)
 	}
 	log.Info("starting", "version", buildVersion(), "node", s.node, "config", s.File, "iptables", k.Tools())
@@ -485,14 +362,14 @@ func (s setup) logger(w io.Writer, level *slog.LevelVar) *slog.Logger {
 // would stay for ever.
 func (s setup) sameNames() error {
 	last, ok, err := host.LastNames(s.Config.StateDir)
-	if err != nil || !ok || last == s.names() {
+	if err != nil || !ok || last == s.Config.Names() {
 		return err
 	}
-	return &failure{
-		code: exitConfig,
-		err: fmt.Errorf("namePrefix and deviceName are %s and %s, but the last run's objects have %s and %s",
-			s.names().Prefix, s.names().Device, last.Prefix, last.Device),
-		hint: "svcproxy cleanup removes the last run's objects; then start again",
+	return &exit.Error{
+		Code: exit.Config,
+		Err: fmt.Errorf("namePrefix and deviceName are %s and %s, but the last run's objects have %s and %s",
+			s.Config.Names().Prefix, s.Config.Names().Device, last.Prefix, last.Device),
+		Hint: "svcproxy cleanup removes the last run's objects; then start again",
 	}
 }
 
@@ -529,7 +406,7 @@ func (c *call) read(ctx context.Context, s setup, o file.Options) (sources.Table
 
 func runPlan(ctx context.Context, c *call) error {
 	if c.output != "text" && c.output != "json" {
-		return &failure{code: exitUsage, err: fmt.Errorf("output %q: want text or json", c.output)}
+		return &exit.Error{Code: exit.Usage, Err: fmt.Errorf("output %q: want text or json", c.output)}
 	}
 	s, err := c.load()
 	if err != nil {
@@ -551,7 +428,7 @@ func runPlan(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.detailedExitCode && !p.Empty() {
-		return &failure{code: exitChanges}
+		return &exit.Error{Code: exit.Changes}
 	}
 	return nil
 }
@@ -559,7 +436,7 @@ func runPlan(ctx context.Context, c *call) error {
 // observe reads the kernel, or the text of one.
 func (c *call) observe(ctx context.Context, s *setup) (kernel.Observed, error) {
 	if c.state == "" {
-		k, err := s.open(ctx, s.names())
+		k, err := s.open(ctx, s.Config.Names())
 		if err != nil {
 			return kernel.Observed{}, err
 		}
@@ -574,7 +451,7 @@ func (c *call) observe(ctx context.Context, s *setup) (kernel.Observed, error) {
 	if err != nil {
 		return kernel.Observed{}, fmt.Errorf("%s: %w", c.state, err)
 	}
-	have.Names, s.ipv6 = s.names(), true
+	have.Names, s.ipv6 = s.Config.Names(), true
 	if have.Node.Name == "" {
 		have.Node.Name = s.node
 	}
@@ -602,13 +479,13 @@ func runCleanup(ctx context.Context, c *call) error {
 	}
 	lock, err := host.AcquireLock(s.Config.RuntimeDir)
 	if errors.Is(err, host.ErrRunning) {
-		return &failure{code: exitFailed, err: err, hint: "stop it first: systemctl stop svcproxy"}
+		return &exit.Error{Code: exit.Failed, Err: err, Hint: "stop it first: systemctl stop svcproxy"}
 	}
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
-	names := s.names()
+	names := s.Config.Names()
 	if last, ok, err := host.LastNames(s.Config.StateDir); err != nil {
 		return err
 	} else if ok {

@@ -74,10 +74,11 @@ const module = "github.com/svcproxy/svcproxy"
 // of design.md, "imports point down only". A package that is not here may
 // import nothing of ours.
 var mayImport = map[string][]string{
-	"":                    {"kernel", "kernel/host", "proxy", "proxy/config", "proxy/rules", "sources", "sources/file", "sources/static"},
+	"":                    {"kernel", "kernel/host", "proxy", "proxy/config", "proxy/exit", "proxy/rules", "sources", "sources/file", "sources/static"},
 	"proxy":               {"kernel", "sources"},
 	"proxy/rules":         {"kernel", "sources"},
-	"proxy/config":        {"sources", "sources/file/strict"},
+	"proxy/config":        {"kernel", "proxy/rules", "sources", "sources/file/strict"},
+	"proxy/exit":          {"kernel", "proxy/config", "sources"},
 	"sources/file":        {"sources", "sources/file/strict"},
 	"sources/file/strict": {},
 	"sources/static":      {"sources", "sources/file"},

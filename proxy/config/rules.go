@@ -1,0 +1,30 @@
+package config
+
+import (
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+)
+
+// Names are what sets, chains and the device of VIPs are called.
+func (c Config) Names() kernel.Names {
+	return kernel.Names{Prefix: c.IPVS.NamePrefix, Device: c.IPVS.DeviceName}
+}
+
+// Rules is the configuration in the words of rules.State, without what depends
+// on the machine: whether it has IPv6, and its connection table's size.
+func (c Config) Rules() rules.Config {
+	return rules.Config{
+		Names:     c.Names(),
+		Scheduler: c.IPVS.Scheduler, MasqueradeAll: c.IPTables.MasqueradeAll, MasqueradeBit: uint8(c.IPTables.MasqueradeBit),
+		DetectLocal: rules.DetectLocal(c.DetectLocalMode), ClusterCIDRs: c.ClusterCIDR,
+		BridgeInterface: c.BridgeInterface, InterfaceNamePrefix: c.InterfaceNamePrefix,
+		NodePortAddresses: c.NodePortAddresses.CIDRs, NodePortPrimary: c.NodePortAddresses.Primary,
+		LocalCIDRs: c.Node.LocalCIDRs, LocalFallback: rules.LocalFallback(c.IPVS.LocalFallback),
+		StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing,
+		Conntrack: rules.Conntrack{
+			TCPEstablished: c.Conntrack.TCPEstablishedTimeout, TCPCloseWait: c.Conntrack.TCPCloseWaitTimeout,
+			TCPBeLiberal: c.Conntrack.TCPBeLiberal, UDP: c.Conntrack.UDPTimeout, UDPStream: c.Conntrack.UDPStreamTimeout,
+		},
+		DrainTimeout: c.IPVS.DrainTimeout, DeleteUnknown: c.IPVS.DeleteUnknown, ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
+	}
+}

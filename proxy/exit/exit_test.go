@@ -1,0 +1,43 @@
+package exit_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+func TestTell(t *testing.T) {
+	lacks := &kernel.MissingError{What: "this kernel has no IPVS", Hint: "modprobe ip_vs"}
+	tools := &kernel.MissingError{What: "iptables is not installed", Hint: "apt-get install iptables"}
+	rejected := &sources.RejectedError{Problems: []sources.Problem{{Message: "first"}, {Message: "second"}}}
+	for _, c := range []struct {
+		name string
+		err  error
+		code int
+		want string
+	}{
+		{"nothing", nil, exit.OK, ""},
+		{"plain", errors.New("broken"), exit.Failed, "svcproxy: broken\n"},
+		{"answer", &exit.Error{Code: exit.Changes}, exit.Changes, ""},
+		{"own code and hint", &exit.Error{Code: exit.Usage, Err: errors.New("unknown"), Hint: "look"}, exit.Usage, "svcproxy: unknown\nhint: look\n"},
+		{"wrapped own code", fmt.Errorf("x: %w", &exit.Error{Code: exit.Usage, Err: errors.New("unknown")}), exit.Usage, "svcproxy: unknown\n"},
+		{"all that is missing", errors.Join(fmt.Errorf("opening ipvs: %w", lacks), tools), exit.Missing,
+			"svcproxy: opening ipvs: this kernel has no IPVS\nhint: modprobe ip_vs\nsvcproxy: iptables is not installed\nhint: apt-get install iptables\n"},
+		{"all that was rejected", fmt.Errorf("source file: %w", rejected), exit.Config, "svcproxy: first\nsvcproxy: second\n"},
+		{"permission before missing", errors.Join(lacks, fs.ErrPermission), exit.Permission,
+			"svcproxy: this kernel has no IPVS\nhint: modprobe ip_vs\nsvcproxy: permission denied\nhint: run as root, or with CAP_NET_ADMIN and CAP_NET_RAW\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b strings.Builder
+			if code := exit.Tell(&b, c.err); code != c.code || b.String() != c.want {
+				t.Errorf("exit code %d, want %d, and text\n%swant\n%s", code, c.code, b.String(), c.want)
+			}
+		})
+	}
+}
