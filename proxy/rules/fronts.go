@@ -50,12 +50,12 @@ type listing struct {
 	fronts    []front        // sorted by key after order
 	backends  []backend      // of all fronts, that share those of a service port
 	loops     []kernel.Entry // KUBE-LOOP-BACK's entries, without their set
-	checks    []healthCheck  // health check node ports
+	checks    []checkPort    // health check node ports
 
 	found []candidate // of the service port at hand, kept for its memory
 }
 
-type healthCheck struct {
+type checkPort struct {
 	family kernel.Family
 	port   uint16
 }
@@ -90,8 +90,8 @@ func (l *listing) service(i int) {
 		for _, p := range s.Ports {
 			l.port(i, f, p)
 		}
-		if s.HealthCheckNodePort != 0 && s.Type == sources.LoadBalancer && s.ExternalTrafficPolicy == sources.Local {
-			l.checks = append(l.checks, healthCheck{f, s.HealthCheckNodePort})
+		if healthChecked(s) {
+			l.checks = append(l.checks, checkPort{f, s.HealthCheckNodePort})
 		}
 	}
 }

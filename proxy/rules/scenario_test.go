@@ -56,6 +56,9 @@ func runScenario(t *testing.T, path string) {
 		}
 		wants++
 		got, err := section(state, what)
+		if what == "health" {
+			got, err = healthText(HealthChecks(table, node, config)), nil
+		}
 		switch {
 		case err != nil:
 			t.Error(err)
@@ -153,9 +156,18 @@ func section(s kernel.State, what string) (string, error) {
 		}
 		return part.Chains[0].Text(), nil
 	default:
-		return "", fmt.Errorf("want %s: not one of state, policy, sysctls, sets, entries [SET], virtuals, addrs, chain|chain6 TABLE NAME", what)
+		return "", fmt.Errorf("want %s: not one of state, policy, sysctls, sets, entries [SET], virtuals, addrs, chain|chain6 TABLE NAME, health", what)
 	}
 	return part.String(), nil
+}
+
+// healthText is a line for each health check node port: its number, whose it is, and what it says.
+func healthText(checks []HealthCheck) string {
+	var text strings.Builder
+	for _, c := range checks {
+		fmt.Fprintf(&text, "%d %s/%s: %d local endpoints\n", c.Port, c.Namespace, c.Name, c.LocalEndpoints)
+	}
+	return text.String()
 }
 
 func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
