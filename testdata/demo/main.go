@@ -27,7 +27,7 @@ type step struct {
 var steps = []step{
 	{"A services file becomes served VIPs", "the VIP answers", (*demo).serveFile},
 	{"300 requests over weighted backends", "50, 100 and 150, within 5 %", (*demo).spread},
-	{"A changed file is saved", "a new service within 2 s", (*demo).change},
+	{"A changed file is saved", "a new service within 5 s", (*demo).change},
 	{"A broken file is saved while traffic goes on", "refused with file and line, no request fails", (*demo).breakFile},
 	{"kill -9, and a restart", "no request on a live connection fails", (*demo).kill},
 	{"ipvsadm -C by hand", "healed at the next check", (*demo).drift},

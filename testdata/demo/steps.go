@@ -126,7 +126,7 @@ func (d *demo) change() (string, error) {
 	}
 	took := time.Since(start)
 	d.say("GET http://%s from the client: %s, %s after the file was saved", shopVIP, answer.Backend, ms(took))
-	if took > 2*time.Second {
+	if took > 5*time.Second {
 		return "", fmt.Errorf("it took %v", took)
 	}
 	return ms(took) + " from saving to serving", nil

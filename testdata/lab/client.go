@@ -15,7 +15,7 @@ import (
 
 // AskLimit is how long a question may take. Packets cross three namespaces in
 // well under a millisecond, in an emulated guest in a few.
-const AskLimit = 3 * time.Second
+const AskLimit = 5 * time.Second
 
 // An Answer is what a backend says to whoever asks it.
 type Answer struct {

@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// toolLimit ends a tool that hangs. An emulated processor is slow, not that slow.
-const toolLimit = 30 * time.Second
+// toolLimit ends what hangs. An emulated processor on a busy machine is slow, not
+// that slow.
+const toolLimit = time.Minute
 
 // A Host is a namespace with an address of each family.
 type Host struct {

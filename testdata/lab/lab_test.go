@@ -104,7 +104,7 @@ func TestLogWaitsForWholeLines(t *testing.T) {
 		log.Write([]byte("ced ops=3\n"))
 	}()
 	line, err := log.Wait(t.Context(), mark, "synced")
-	if err != nil || line != "level=INFO msg=synced ops=3\n" {
+	if err != nil || line != "level=INFO msg=synced ops=3" {
 		t.Errorf("%q, %v", line, err)
 	}
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -35,26 +36,35 @@ func (l *Log) String() string {
 // Len is a mark to look for lines after.
 func (l *Log) Len() int { return len(l.String()) }
 
-// Wait waits for a whole line that contains part, written after the mark, and
-// returns it.
-func (l *Log) Wait(ctx context.Context, mark int, part string) (string, error) {
+// Wait waits for a whole line that matches the regular expression, written after
+// the mark, and returns it without its end.
+func (l *Log) Wait(ctx context.Context, mark int, expression string) (string, error) {
+	match, err := regexp.Compile(expression)
+	if err != nil {
+		return "", err
+	}
 	for {
-		l.mu.Lock()
-		text := l.text.String()[mark:]
-		if l.written == nil {
-			l.written = make(chan struct{})
-		}
-		written := l.written
-		l.mu.Unlock()
+		text, written := l.since(mark)
 		for line := range strings.Lines(text) {
-			if strings.Contains(line, part) && strings.HasSuffix(line, "\n") {
+			line, whole := strings.CutSuffix(line, "\n")
+			if whole && match.MatchString(line) {
 				return line, nil
 			}
 		}
 		select {
 		case <-written:
 		case <-ctx.Done():
-			return "", fmt.Errorf("no line with %q in the log: %w; since the mark it has:\n%s", part, ctx.Err(), text)
+			return "", fmt.Errorf("no line with %q in the log: %w; since the mark it has:\n%s", expression, context.Cause(ctx), text)
 		}
 	}
+}
+
+// since is what was written after the mark, and a channel that more will close.
+func (l *Log) since(mark int) (string, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.written == nil {
+		l.written = make(chan struct{})
+	}
+	return l.text.String()[mark:], l.written
 }

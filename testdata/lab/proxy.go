@@ -114,19 +114,26 @@ func (p *Proxy) signal(s unix.Signal) bool {
 	return true
 }
 
-// Wait waits for a line of the log written after the mark that contains part,
-// and no longer than the process lives.
-func (p *Proxy) Wait(mark int, part string) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), toolLimit, errors.New("too long"))
-	defer cancel()
+// Synced matches the log line of a sync that changed something, after which all
+// is served: of none with a failure, nor while a source has yet to deliver, which
+// the line goes on to say.
+const Synced = `msg=synced .* took=\S+$`
+
+// Wait waits for a line of the log written after the mark that matches the
+// regular expression, and no longer than the process lives.
+func (p *Proxy) Wait(mark int, expression string) (string, error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
 	go func() {
 		select {
 		case <-p.ended:
-			cancel()
+			cancel(errors.New("svcproxy has ended"))
+		case <-time.After(toolLimit):
+			cancel(fmt.Errorf("%v were not enough", toolLimit))
 		case <-ctx.Done():
 		}
 	}()
-	return p.Log.Wait(ctx, mark, part)
+	return p.Log.Wait(ctx, mark, expression)
 }
 
 // Command runs another svcproxy command with this configuration and returns its

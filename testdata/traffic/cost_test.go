@@ -89,7 +89,9 @@ func TestOneEndpointCostsFourCallsAtAnySize(t *testing.T) {
 	for _, size := range []int{10, 1000} {
 		t.Run(fmt.Sprint(size, " services"), func(t *testing.T) {
 			n := newLonelyNode(t, "ipvs.syncPeriod = \"1h\"\nipvs.scheduler = \"wrr\"")
-			n.start(t, services(size, `["10.5.0.1"]`))
+			n.start(t, services(size, `["10.5.0.9"]`))
+			// A load that had to enlarge a set has the next sync read the kernel.
+			n.serve(t, services(size, `["10.5.0.1"]`))
 			for _, change := range []struct{ name, last string }{
 				{"added", `["10.5.0.1", "10.5.0.2"]`},
 				{"weighted", `["10.5.0.1", { address = "10.5.0.2", weight = 7 }]`},
@@ -101,7 +103,7 @@ func TestOneEndpointCostsFourCallsAtAnySize(t *testing.T) {
 					if err := n.Serve(services(size, change.last)); err != nil {
 						return err
 					}
-					_, err := n.Wait(mark, "msg=synced")
+					_, err := n.Wait(mark, lab.Synced)
 					return err
 				})
 				must(t, err)

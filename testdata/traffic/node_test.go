@@ -92,7 +92,7 @@ func (n node) serve(t *testing.T, services string) {
 // synced waits for a sync that changed something, and wants none to have failed.
 func (n node) synced(t *testing.T, mark int) {
 	t.Helper()
-	if _, err := n.Wait(mark, "msg=synced"); err != nil {
+	if _, err := n.Wait(mark, lab.Synced); err != nil {
 		t.Fatal(err)
 	}
 }
