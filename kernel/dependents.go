@@ -1,30 +1,39 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 )
 
-// Dependents follows a plan as it is carried out and tells which of its ops
+// dependents follows a plan as it is carried out and tells which of its ops
 // have lost what they stand on, so that the order of phases keeps its meaning
-// when an op fails: no virtual server outside the ownership set, no VIP bound
-// without a virtual server or a guard. The next plan has the rest.
-//
-// Its zero value, made with the names in use, is ready.
-type Dependents struct {
-	Names Names
+// when an op fails: no virtual server outside the ownership set, none gone that
+// new connections are still let in to, no VIP bound without a virtual server or
+// a guard. The next plan has the rest.
+type dependents struct {
+	Names  Names
+	served []netip.Addr // addresses that had a virtual server of ours before the plan; sorted
 
-	unowned  map[VirtualKey]error // ownership entry or virtual server not there
-	unserved map[netip.Addr]error // no virtual server of this address came up
-	lasting  map[VirtualKey]error // virtual server could not be removed
-	bound    map[netip.Addr]error // address could not be removed
+	unowned    map[VirtualKey]error // ownership entry or virtual server not there
+	unserved   map[netip.Addr]error // no virtual server of this address came up
+	unguarded  map[netip.Addr]error // not in IPVS-IPS
+	unfiltered map[Family]error     // the chain that heeds IPVS-IPS could not be made
+	unfilled   map[string]error     // temporary set that lacks something
+	open       map[VirtualKey]error // new connections could not be shut out
+	lasting    map[VirtualKey]error // virtual server could not be removed
+	bound      map[netip.Addr]error // address could not be removed
+	failures   bool                 // any of these has anything
 }
 
-// Note takes the outcome of some neighbouring ops; errs is parallel to ops.
-func (d *Dependents) Note(ops []Op, errs []error) {
+// note takes the outcome of some neighbouring ops; errs is parallel to ops.
+func (d *dependents) note(ops []Op, errs []error) {
 	for i, err := range errs {
 		if err != nil {
 			d.failed(ops[i], err)
+			d.failures = true
 		}
 	}
 	if len(d.unserved) == 0 {
@@ -37,69 +46,110 @@ func (d *Dependents) Note(ops []Op, errs []error) {
 	}
 }
 
-func (d *Dependents) failed(o Op, err error) {
+func (d *dependents) failed(o Op, err error) {
 	switch v := o.Object.(type) {
+	case Set:
+		if o.Verb == Add {
+			d.failedTemp(v.Name, err)
+		}
 	case Entry:
-		f := FamilyOf(v.Addr)
-		switch {
-		case o.Verb != Add:
-		case d.Names.isSet(v.Set, f, VirtualServer):
-			note(&d.unowned, v.Key(), err)
-			note(&d.unserved, v.Addr, err)
-		case d.Names.isSet(v.Set, f, IPVSIPs):
-			note(&d.unserved, v.Addr, err)
+		d.failedEntry(o.Verb, v, err)
+	case Chain:
+		// One that exists goes on guarding when a change of it fails.
+		if o.Verb == Add && v.Table == "filter" {
+			mark(&d.unfiltered, v.Family, err)
 		}
 	case Virtual:
 		switch o.Verb {
 		case Remove:
-			note(&d.lasting, v.Key, err)
+			mark(&d.lasting, v.Key, err)
 		case Add:
-			note(&d.unowned, v.Key, err)
-			note(&d.unserved, v.Key.Addr.Addr(), err)
+			mark(&d.unowned, v.Key, err)
+			d.failedServing(v.Key.Addr.Addr(), err)
 		}
 	case Addr:
 		if o.Verb == Remove {
-			note(&d.bound, v.Addr, err)
+			mark(&d.bound, v.Addr, err)
 		}
 	}
 }
 
-func note[K comparable](m *map[K]error, k K, err error) {
+func (d *dependents) failedEntry(verb Verb, e Entry, err error) {
+	_, spec, _ := d.Names.SetSpec(e.Set)
+	switch {
+	case verb == Remove && spec.Opens:
+		mark(&d.open, e.Key(), err)
+	case verb != Add:
+	case spec.Name == VirtualServer:
+		mark(&d.unowned, e.Key(), err)
+		d.failedServing(e.Addr, err)
+	case spec.Name == IPVSIPs:
+		mark(&d.unguarded, e.Addr, err)
+	default:
+		d.failedTemp(e.Set, err)
+	}
+}
+
+func (d *dependents) failedTemp(set string, err error) {
+	if strings.HasPrefix(set, d.Names.TempSets()) {
+		mark(&d.unfilled, set, err)
+	}
+}
+
+func (d *dependents) failedServing(a netip.Addr, err error) {
+	if _, already := slices.BinarySearchFunc(d.served, a, netip.Addr.Compare); !already {
+		mark(&d.unserved, a, err)
+	}
+}
+
+func mark[K comparable](m *map[K]error, k K, err error) {
 	if *m == nil {
 		*m = make(map[K]error)
 	}
 	(*m)[k] = err
 }
 
-// Lost is why an op must not be carried out, or nil.
-func (d *Dependents) Lost(o Op) error {
-	if d.unowned == nil && d.unserved == nil && d.lasting == nil && d.bound == nil {
+// lost is why an op must not be carried out, or nil.
+func (d *dependents) lost(o Op) error {
+	if !d.failures {
 		return nil
 	}
-	var cause error
-	switch v := o.Object.(type) {
-	case Virtual:
-		if o.Verb == Add {
-			cause = d.unowned[v.Key]
-		}
-	case Real:
-		if o.Verb == Add {
-			cause = d.unowned[v.Key.Virtual]
-		}
-	case Addr:
-		if o.Verb == Add {
-			cause = d.unserved[v.Addr]
-		}
-	case Entry:
-		cause = d.lostEntry(o.Verb, v)
+	if cause := d.cause(o); cause != nil {
+		return fmt.Errorf("not carried out, since what it needs failed: %w", cause)
 	}
-	if cause == nil {
-		return nil
-	}
-	return fmt.Errorf("not carried out, since what it needs failed: %w", cause)
+	return nil
 }
 
-func (d *Dependents) lostEntry(verb Verb, e Entry) error {
+func (d *dependents) cause(o Op) error {
+	switch v := o.Object.(type) {
+	case Swap:
+		return d.unfilled[v.From] // it would take entries away from rules
+	case Set:
+		if o.Verb == Remove {
+			return d.needed(v)
+		}
+	case Chain:
+		if o.Verb == Remove {
+			return anyOf(d.bound, v.Family, FamilyOf)
+		}
+	case Entry:
+		return d.lostEntry(o.Verb, v)
+	case Virtual:
+		if o.Verb == Remove {
+			return d.open[v.Key]
+		}
+		return d.unowned[v.Key]
+	case Real:
+		return d.unowned[v.Key.Virtual]
+	case Addr:
+		if o.Verb == Add {
+			return cmp.Or(d.unserved[v.Addr], d.unguarded[v.Addr], d.unfiltered[FamilyOf(v.Addr)])
+		}
+	}
+	return nil
+}
+
+func (d *dependents) lostEntry(verb Verb, e Entry) error {
 	_, spec, _ := d.Names.SetSpec(e.Set)
 	switch {
 	case verb == Add && spec.Opens:
@@ -108,6 +158,25 @@ func (d *Dependents) lostEntry(verb Verb, e Entry) error {
 		return d.lasting[e.Key()]
 	case verb == Remove && spec.Name == IPVSIPs:
 		return d.bound[e.Addr]
+	}
+	return nil
+}
+
+// needed is why a set cannot go yet.
+func (d *dependents) needed(s Set) error {
+	f, spec, _ := d.Names.SetSpec(s.Name)
+	if spec.Name == VirtualServer {
+		return anyOf(d.lasting, f, VirtualKey.Family)
+	}
+	return nil
+}
+
+// anyOf is the error of some key of a family.
+func anyOf[K comparable](m map[K]error, f Family, family func(K) Family) error {
+	for k, err := range m {
+		if family(k) == f {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"net/netip"
 	"slices"
 )
 
@@ -173,8 +174,31 @@ func (d *differ) diffAddrs() {
 		switch {
 		case h == nil:
 			d.add(addAddrs, *w)
+			if d.serves(w.Addr) {
+				d.plan.Served = append(d.plan.Served, w.Addr)
+			}
 		case w == nil && !d.hold():
 			d.remove(removeAddrs, *h)
 		}
 	})
+}
+
+// serves says whether some wanted virtual server of an address is there.
+func (d *differ) serves(a netip.Addr) bool {
+	for _, v := range virtualsOf(d.want.Virtuals, a) {
+		if _, there := slices.BinarySearchFunc(d.have.Virtuals, v, compareVirtual); there {
+			return true
+		}
+	}
+	return false
+}
+
+// virtualsOf is the part of sorted virtual servers that has an address.
+func virtualsOf(virtuals []Virtual, a netip.Addr) []Virtual {
+	start, _ := slices.BinarySearchFunc(virtuals, a, func(v Virtual, a netip.Addr) int { return v.Key.Addr.Addr().Compare(a) })
+	end := start
+	for end < len(virtuals) && virtuals[end].Key.Addr.Addr() == a {
+		end++
+	}
+	return virtuals[start:end]
 }

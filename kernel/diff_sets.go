@@ -110,9 +110,8 @@ func (d *differ) sameSet(w, h Set, want, have []Entry) {
 	known := false
 	// While a plan runs a set holds what is wanted and what was there.
 	room := uint32(len(want) + onlyHave)
-	resize := w.Type != BitmapPort && room > h.MaxElem
-	if resize {
-		d.resize(w, room, want, have)
+	if w.Type != BitmapPort && room > h.MaxElem {
+		d.resize(w, room, have)
 	}
 	walk(want, have, Entry.Compare, func(w, h *Entry) {
 		if !known {
@@ -120,7 +119,7 @@ func (d *differ) sameSet(w, h Set, want, have []Entry) {
 			known = true
 		}
 		switch {
-		case h == nil && !resize:
+		case h == nil:
 			d.add(build, *w)
 		case w == nil && !d.hold():
 			d.remove(teardown, *h)
@@ -153,24 +152,18 @@ func (d *differ) misuse(f Family) {
 }
 
 // resize puts a larger set in the place of one that rules go on using: a
-// temporary one gets what is wanted and what was there, and they swap.
-func (d *differ) resize(w Set, room uint32, want, have []Entry) {
+// temporary one gets what is there, and they swap. What is to come follows in
+// its own phase, as in any other set.
+func (d *differ) resize(w Set, room uint32, have []Entry) {
 	temp := w
 	temp.Name = fmt.Sprintf("%s%d", d.have.Names.TempSets(), d.temps)
 	temp.MaxElem = max(w.MaxElem, Capacity(int(room)))
 	d.temps++
 	d.add(addSets, temp)
-	fill := func(e Entry) {
+	for _, e := range have {
 		e.Set = temp.Name
 		d.add(addSets, e)
 	}
-	walkAll(want, have, Entry.Compare, func(w, h *Entry) {
-		if w != nil {
-			fill(*w)
-		} else {
-			fill(*h)
-		}
-	})
 	d.ops[addSets] = append(d.ops[addSets], Op{Verb: Change, Object: Swap{From: temp.Name, To: w.Name}})
 	d.remove(addSets, temp)
 }

@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -84,6 +85,9 @@ type Plan struct {
 	Draining int
 	Drains   []Drain
 	Wake     time.Time
+	// Served are those addresses, among the ones to be bound, that have a
+	// virtual server of ours already, sorted.
+	Served []netip.Addr
 	// Conflicts are the wanted virtual servers that somebody else has made.
 	Conflicts []Conflict
 }

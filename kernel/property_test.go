@@ -151,6 +151,8 @@ func wanted(table []service) kernel.State {
 			kernel.Chain{Family: f, Table: "nat", Name: "KUBE-SERVICES", Rules: strings.Join(rules, "\n")},
 			kernel.Chain{Family: f, Table: "nat", Name: "OUTPUT", Rules: "-j KUBE-SERVICES"},
 			kernel.Chain{Family: f, Table: "nat", Name: "PREROUTING", Rules: "-j KUBE-SERVICES"},
+			kernel.Chain{Family: f, Table: "filter", Name: "KUBE-IPVS-FILTER", Rules: "-m set --match-set " + names.Set(f, kernel.IPVSIPs) + " dst -j REJECT"},
+			kernel.Chain{Family: f, Table: "filter", Name: "INPUT", Rules: "-j KUBE-IPVS-FILTER"},
 		)
 	}
 	s.Sort()

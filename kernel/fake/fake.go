@@ -226,21 +226,15 @@ func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	errs := make([]error, len(p.Ops))
-	for i := 0; i < len(p.Ops); i++ {
-		end := i
-		for end < len(p.Ops) && p.Ops[end].Object.Kind() == kernel.KindChain {
-			end++
+	return p.Carry(k.names, oneRestore, func(ops []kernel.Op) []error {
+		if ops[0].Object.Kind() == kernel.KindChain {
+			return k.restore(ops)
 		}
-		if end > i {
-			copy(errs[i:end], k.restore(p.Ops[i:end]))
-			i = end - 1
-			continue
-		}
-		errs[i] = k.do(p.Ops[i])
-	}
-	return kernel.Failures(p.Ops, errs)
+		return []error{k.do(ops[0])}
+	})
 }
+
+func oneRestore(a, b kernel.Kind) bool { return a == kernel.KindChain && b == kernel.KindChain }
 
 func (k *Kernel) do(o kernel.Op) error {
 	if k.Fail != nil {

@@ -12,35 +12,9 @@ import (
 func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 	// A plan that was begun is finished: half of one serves nobody.
 	ctx = context.WithoutCancel(ctx)
-	errs := make([]error, len(p.Ops))
-	dependents := kernel.Dependents{Names: k.o.Names}
-	for start := 0; start < len(p.Ops); {
-		apply := k.adapter(p.Ops[start].Object.Kind())
-		end := start + 1
-		for end < len(p.Ops) && sameAdapter(p.Ops[start].Object.Kind(), p.Ops[end].Object.Kind()) {
-			end++
-		}
-		run(ctx, apply, p.Ops[start:end], errs[start:end], &dependents)
-		start = end
-	}
-	return kernel.Failures(p.Ops, errs)
-}
-
-// run carries out what has not lost what it needs.
-func run(ctx context.Context, apply adapter, ops []kernel.Op, errs []error, d *kernel.Dependents) {
-	var going []kernel.Op
-	var at []int
-	for i, o := range ops {
-		if errs[i] = d.Lost(o); errs[i] == nil {
-			going, at = append(going, o), append(at, i)
-		}
-	}
-	if len(going) > 0 {
-		for i, err := range apply(ctx, going) {
-			errs[at[i]] = err
-		}
-	}
-	d.Note(ops, errs)
+	return p.Carry(k.o.Names, sameAdapter, func(ops []kernel.Op) []error {
+		return k.adapter(ops[0].Object.Kind())(ctx, ops)
+	})
 }
 
 // adapter carries out ops on objects of its kinds, and gives an error for each.

@@ -1,0 +1,71 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// Carry carries the plan out in its order and goes on past errors; kernel/host
+// and kernel/fake both apply plans by it. apply gets neighbouring ops of kinds
+// that go together in one call, less those that have lost what they stand on,
+// and gives an error for each, or nil if all succeeded. The error, if any, is an
+// *ApplyError.
+func (p Plan) Carry(n Names, together func(a, b Kind) bool, apply func([]Op) []error) error {
+	c := carrying{Plan: p, errs: make([]error, len(p.Ops)), apply: apply}
+	c.Names, c.served = n, p.Served
+	for start := 0; start < len(p.Ops); {
+		end := start + 1
+		for end < len(p.Ops) && together(p.Ops[start].Object.Kind(), p.Ops[end].Object.Kind()) {
+			end++
+		}
+		c.run(start, end)
+		start = end
+	}
+	return Failures(p.Ops, c.errs)
+}
+
+// carrying is one plan on its way.
+type carrying struct {
+	Plan
+	dependents
+	errs  []error // of Ops, by index
+	apply func([]Op) []error
+}
+
+// run carries out the ops from start to end.
+func (c *carrying) run(start, end int) {
+	var going []Op
+	var at []int
+	for i := start; i < end; i++ {
+		if c.errs[i] = c.lost(c.Ops[i]); c.errs[i] == nil {
+			going, at = append(going, c.Ops[i]), append(at, i)
+		}
+	}
+	if len(going) > 0 {
+		for i, err := range c.apply(going) {
+			c.errs[at[i]] = err
+		}
+	}
+	c.note(c.Ops[start:end], c.errs[start:end])
+	for i := start; i < end; i++ {
+		if v, ok := c.Ops[i].Object.(Virtual); ok && c.Ops[i].Verb == Add && errors.Is(c.errs[i], fs.ErrExist) {
+			c.disown(v.Key)
+		}
+	}
+}
+
+// disown takes an entry of this plan out of the ownership set again, because its
+// virtual server turned out to be somebody else's, made since the reading: left
+// in, it would make the next reading take that one for ours.
+func (c *carrying) disown(k VirtualKey) {
+	for i, o := range c.Ops {
+		e, ok := o.Object.(Entry)
+		if !ok || o.Verb != Add || c.errs[i] != nil || e.Key() != k || !c.Names.isSet(e.Set, k.Family(), VirtualServer) {
+			continue
+		}
+		if errs := c.apply([]Op{{Verb: Remove, Object: e, Was: e}}); len(errs) == 0 || errs[0] == nil {
+			c.errs[i] = fmt.Errorf("taken back, since its virtual server is somebody else's: %w", fs.ErrExist)
+		}
+	}
+}

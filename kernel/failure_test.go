@@ -1,0 +1,295 @@
+package kernel_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/fake"
+)
+
+// faults makes some ops fail, each of them as often as chance has it.
+type faults struct {
+	chance *rand.Rand
+	left   map[string]int
+}
+
+// most is how often one op fails.
+const most = 2
+
+func (f *faults) fail(o kernel.Op) error {
+	line := o.String()
+	n, met := f.left[line]
+	if !met && f.chance.IntN(4) == 0 {
+		n = 1 + f.chance.IntN(most)
+	}
+	f.left[line] = max(0, n-1)
+	if n > 0 {
+		return syscall.EIO
+	}
+	return nil
+}
+
+// TestFailuresAreSafeAndHeal: ops fail at random and are tried again with the
+// next plan, as the loop does. After each of them no packet takes a way it must
+// not, nothing foreign has changed, not even a virtual server that somebody made
+// since the reading, and when nothing fails any more all is as wanted.
+func TestFailuresAreSafeAndHeal(t *testing.T) {
+	fewerChecks(t)
+	rapid.Check(t, func(t *rapid.T) {
+		foreign := foreigners(t)
+		w := newWorld(t, foreign)
+		if rapid.Bool().Draw(t, "served before") {
+			w.sync(wanted(drawTable(t, "a")))
+			w.drawConns()
+		}
+		f := faults{rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), map[string]int{}}
+		var want kernel.State
+		if rapid.IntRange(0, 3).Draw(t, "cleanup") > 0 {
+			want = wanted(drawTable(t, "b"))
+		}
+		intruder := drawIntruder(t, want, w.read())
+		for round := 0; ; round++ {
+			plan := kernel.Diff(want, w.read())
+			if plan.Empty() {
+				break
+			}
+			if round == 50 {
+				t.Fatalf("does not heal; what is left to do:\n%s", text(plan))
+			}
+			if intruder != nil {
+				foreign.Virtuals = append(foreign.Virtuals, *intruder)
+				w.must(kernel.Op{Object: *intruder})
+				intruder = nil
+			}
+			w.carry(plan, foreign, func(o kernel.Op) error {
+				if aboutForeign(o, foreign) {
+					return nil
+				}
+				return f.fail(o)
+			})
+			after := w.read()
+			w.owned, w.drains = after.Ours(), plan.Drains
+		}
+		w.settle(want)
+		fresh := newWorld(t, foreign)
+		fresh.sync(want)
+		if got, want := lasting(w.kernel.State()), lasting(fresh.kernel.State()); got != want {
+			t.Fatalf("healed:\n%s\nwithout failures:\n%s", got, want)
+		}
+	})
+}
+
+// fewerChecks is for a property that looks at the whole kernel after each op.
+func fewerChecks(t *testing.T) {
+	f := flag.Lookup("rapid.checks")
+	all := f.Value.String()
+	n, err := strconv.Atoi(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Value.Set(all) })
+	f.Value.Set(strconv.Itoa(max(1, n/10)))
+}
+
+// aboutForeign says whether an op is about what somebody else made since the
+// reading: there the kernel's own answer counts. Were it lost, or the entry not
+// to be had back from the ownership set, nobody could tell whose it is.
+func aboutForeign(o kernel.Op, foreign kernel.State) bool {
+	return slices.ContainsFunc(foreign.Virtuals, func(v kernel.Virtual) bool {
+		switch o := o.Object.(type) {
+		case kernel.Virtual:
+			return o.Key == v.Key
+		case kernel.Entry:
+			return o.Key() == v.Key
+		}
+		return false
+	})
+}
+
+// drawIntruder draws a virtual server, sometimes, that somebody else makes in
+// the place of one that is wanted and not there yet.
+func drawIntruder(t *rapid.T, want kernel.State, have kernel.Observed) *kernel.Virtual {
+	var free []kernel.Virtual
+	for _, v := range want.Virtuals {
+		if !slices.ContainsFunc(have.Virtuals, func(h kernel.Virtual) bool { return h.Key == v.Key }) {
+			free = append(free, v)
+		}
+	}
+	if len(free) == 0 || rapid.Bool().Draw(t, "alone") {
+		return nil
+	}
+	v := rapid.SampledFrom(free).Draw(t, "intruder")
+	return &kernel.Virtual{Key: v.Key, Scheduler: "sed", Netmask: v.Netmask}
+}
+
+func (w *world) must(o kernel.Op) {
+	if err := w.kernel.Apply(context.Background(), kernel.Plan{Ops: []kernel.Op{o}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// carry carries a plan out op by op, some of which fail, and looks at the
+// kernel after each.
+func (w *world) carry(p kernel.Plan, foreign kernel.State, fail func(kernel.Op) error) {
+	chains := func(a, b kernel.Kind) bool { return a == kernel.KindChain && b == kernel.KindChain }
+	_ = p.Carry(names, chains, func(ops []kernel.Op) []error {
+		errs := make([]error, len(ops))
+		for _, o := range ops {
+			if err := fail(o); err != nil {
+				for i := range errs {
+					errs[i] = err // chains are all or nothing
+				}
+				return errs
+			}
+		}
+		err := w.kernel.Apply(context.Background(), kernel.Plan{Ops: ops})
+		var failed *kernel.ApplyError
+		if errors.As(err, &failed) {
+			for i, o := range ops {
+				for _, f := range failed.Failed {
+					if f.Op == o {
+						errs[i] = f.Err
+					}
+				}
+			}
+		}
+		w.inspect(foreign, ops[0], errs[0])
+		return errs
+	})
+}
+
+// inspect looks for packets that could take a wrong way.
+func (w *world) inspect(foreign kernel.State, last kernel.Op, err error) {
+	o := w.read()
+	var virtuals []kernel.Virtual
+	owned := o.Ours()
+	for _, v := range o.Virtuals {
+		theirs := slices.Contains(foreign.Virtuals, v)
+		if theirs {
+			virtuals = append(virtuals, v)
+		} else if !slices.Contains(owned, v.Key) {
+			w.t.Fatalf("after %s: %s is in no ownership set", last, v)
+		}
+	}
+	if len(virtuals) != len(foreign.Virtuals) {
+		w.t.Fatalf("after %s: foreign virtual servers %v, want %v", last, virtuals, foreign.Virtuals)
+	}
+	in := func(e kernel.Entry) bool { return slices.Contains(o.Entries, e) }
+	has := func(k kernel.VirtualKey) bool {
+		return slices.ContainsFunc(o.Virtuals, func(v kernel.Virtual) bool { return v.Key == k })
+	}
+	for _, a := range o.Addrs {
+		f := kernel.FamilyOf(a.Addr)
+		if !in(kernel.Entry{Set: names.Set(f, kernel.IPVSIPs), Addr: a.Addr}) {
+			w.t.Fatalf("after %s: %s is not guarded", last, a)
+		}
+		if !slices.ContainsFunc(o.Chains, func(c kernel.Chain) bool { return c.Family == f && c.Name == "KUBE-IPVS-FILTER" && c.Rules != "" }) {
+			w.t.Fatalf("after %s: nothing guards %s", last, a)
+		}
+	}
+	for _, e := range o.Entries {
+		_, spec, _ := names.SetSpec(e.Set)
+		if spec.Opens && slices.Contains(o.Addrs, kernel.Addr{Addr: e.Addr, Link: names.Device}) && !has(e.Key()) {
+			w.t.Fatalf("after %s: %s lets packets in to no virtual server", last, e)
+		}
+	}
+	if bound, ok := last.Object.(kernel.Addr); ok && last.Verb == kernel.Add && err == nil {
+		if !slices.ContainsFunc(o.Virtuals, func(v kernel.Virtual) bool { return v.Key.Addr.Addr() == bound.Addr }) {
+			w.t.Fatalf("after %s: no virtual server there", last)
+		}
+	}
+}
+
+// lasting is the state as text without what may differ between two ways to it.
+func lasting(s kernel.State) string {
+	s.Chains = slices.DeleteFunc(s.Chains, func(c kernel.Chain) bool { return c.BuiltIn() && c.Rules == "" })
+	return sameCapacity(s)
+}
+
+// TestFailureLeaves: what one op that goes on failing keeps the others from, and
+// what it does not.
+func TestFailureLeaves(t *testing.T) {
+	const sets = `create KUBE-CLUSTER-IP hash:ip,port family inet maxelem 8
+create KUBE-IPVS-IPS hash:ip family inet maxelem 8
+create KUBE-VIRTUAL-SERVER hash:ip,port family inet maxelem 8
+`
+	const serving = sets + `add KUBE-CLUSTER-IP 10.96.0.1,tcp:80
+add KUBE-IPVS-IPS 10.96.0.1
+add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:80
+#: iptables
+*filter
+:KUBE-IPVS-FILTER - [0:0]
+-A INPUT -j KUBE-IPVS-FILTER
+-A KUBE-IPVS-FILTER -m set --match-set KUBE-IPVS-IPS dst -j REJECT
+COMMIT
+link add kube-ipvs0 type dummy
+addr add 10.96.0.1/32 dev kube-ipvs0
+-A -t 10.96.0.1:80 -s rr
+`
+	unbound := strings.Replace(serving, "addr add 10.96.0.1/32 dev kube-ipvs0\n", "", 1)
+	for _, c := range []struct {
+		name, want, have, fails string
+		has, hasNot             []string
+	}{
+		{"a virtual server that stays is still ours", "", serving, "- -D -t",
+			[]string{"-A -t 10.96.0.1:80", "add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:80"}, []string{"addr add"}},
+		{"an address that stays is still guarded", "link add kube-ipvs0 type dummy", serving, "- addr del",
+			[]string{"addr add 10.96.0.1", "add KUBE-IPVS-IPS 10.96.0.1", "-A INPUT -j KUBE-IPVS-FILTER"}, []string{"-A -t"}},
+		{"a VIP that cannot be closed is still served", sets, serving, "- del KUBE-CLUSTER-IP",
+			[]string{"-A -t 10.96.0.1:80", "add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:80"}, nil},
+		{"nothing is bound that nothing guards", serving, "", "+ chain ipv4 filter KUBE-IPVS-FILTER",
+			[]string{"-A -t 10.96.0.1:80"}, []string{"addr add"}},
+		{"a port that cannot be served leaves the others of its VIP", serving + "add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:81\n-A -t 10.96.0.1:81 -s mh\n", unbound, "+ -A -t 10.96.0.1:81",
+			[]string{"addr add 10.96.0.1"}, []string{"-A -t 10.96.0.1:81"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want, have := observed(t, c.want), observed(t, c.have)
+			k := fake.New(names, node, have.State)
+			k.Fail = func(o kernel.Op) error {
+				if strings.HasPrefix(o.String(), c.fails) {
+					return syscall.EIO
+				}
+				return nil
+			}
+			for range 3 {
+				o, err := k.Read(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := k.Apply(t.Context(), kernel.Diff(want.State, o)); err == nil {
+					t.Error("nothing failed")
+				}
+			}
+			state := k.State().String()
+			for _, line := range c.has {
+				if !strings.Contains(state, line) {
+					t.Errorf("%q is gone:\n%s", line, state)
+				}
+			}
+			for _, line := range c.hasNot {
+				if strings.Contains(state, line) {
+					t.Errorf("%q is there:\n%s", line, state)
+				}
+			}
+		})
+	}
+}
+
+func observed(t *testing.T, text string) kernel.Observed {
+	t.Helper()
+	o, err := kernel.ParseObserved(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
