@@ -74,11 +74,12 @@ const module = "github.com/svcproxy/svcproxy"
 // of design.md, "imports point down only". A package that is not here may
 // import nothing of ours.
 var mayImport = map[string][]string{
-	"":                    {"kernel", "kernel/host", "proxy", "proxy/config", "proxy/exit", "proxy/rules", "sources", "sources/file", "sources/static"},
+	"":                    {"kernel", "kernel/host", "proxy", "proxy/config", "proxy/exit", "proxy/rules", "proxy/web", "sources", "sources/file", "sources/static"},
 	"proxy":               {"kernel", "sources"},
 	"proxy/rules":         {"kernel", "sources"},
 	"proxy/config":        {"kernel", "proxy/rules", "sources", "sources/file/strict"},
 	"proxy/exit":          {"kernel", "proxy/config", "sources"},
+	"proxy/web":           {},
 	"sources/file":        {"sources", "sources/file/strict"},
 	"sources/file/strict": {},
 	"sources/static":      {"sources", "sources/file"},
@@ -91,11 +92,12 @@ var mayImport = map[string][]string{
 	"kernel/host":         {"kernel", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl"},
 	"kernel/fake":         {"kernel"},
 	"kernel/kerneltest":   {"kernel", "kernel/nl"},
+	"kernel/trace":        {"kernel"},
 }
 
 // standardOnly are the packages that import nothing but the standard library
 // and what mayImport says: values and pure functions.
-var standardOnly = []string{"kernel", "sources", "kernel/fake", "proxy", "proxy/rules"}
+var standardOnly = []string{"kernel", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/rules"}
 
 // theKernels are the modules that only packages below kernel may import.
 var theKernels = []string{"golang.org/x/sys", "github.com/vishvananda", "github.com/moby/ipvs", "github.com/coreos/go-iptables"}

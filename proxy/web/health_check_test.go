@@ -1,0 +1,62 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// The answer is kube-proxy's to the byte.
+func TestHealthCheckAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		endpoints int
+		healthy   bool
+		code      int
+		body      string
+	}{
+		"serving": {2, true, http.StatusOK, `{
+	"service": {
+		"namespace": "default",
+		"name": "web"
+	},
+	"localEndpoints": 2,
+	"serviceProxyHealthy": true
+}`},
+		"none local": {0, true, http.StatusServiceUnavailable, `{
+	"service": {
+		"namespace": "default",
+		"name": "web"
+	},
+	"localEndpoints": 0,
+	"serviceProxyHealthy": true
+}`},
+		"unhealthy": {2, false, http.StatusServiceUnavailable, `{
+	"service": {
+		"namespace": "default",
+		"name": "web"
+	},
+	"localEndpoints": 2,
+	"serviceProxyHealthy": false
+}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			HealthCheck{"default", "web", 32000, c.endpoints}.write(w, c.healthy)
+			if w.Code != c.code {
+				t.Errorf("code %d, want %d", w.Code, c.code)
+			}
+			if got := w.Body.String(); got != c.body {
+				t.Errorf("body\n%s\nwant\n%s", got, c.body)
+			}
+			for key, want := range map[string]string{
+				"Content-Type":                     "application/json",
+				"X-Content-Type-Options":           "nosniff",
+				"X-Load-Balancing-Endpoint-Weight": string('0' + rune(c.endpoints)),
+			} {
+				if got := w.Header().Get(key); got != want {
+					t.Errorf("%s: %q, want %q", key, got, want)
+				}
+			}
+		})
+	}
+}
