@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -11,6 +12,7 @@ import (
 // for as long as it holds, and when nothing is any more.
 type complaintLog struct {
 	log  *slog.Logger
+	what string // what became of each: "refused"
 	said map[string]bool
 }
 
@@ -19,12 +21,12 @@ func (c *complaintLog) hear(lines []string) {
 	now := make(map[string]bool, len(lines))
 	for _, line := range lines {
 		if !now[line] && !c.said[line] {
-			c.log.Warn("refused", "err", line)
+			c.log.Warn(c.what, "err", line)
 		}
 		now[line] = true
 	}
 	if len(now) == 0 && len(c.said) > 0 {
-		c.log.Info("nothing is refused any more")
+		c.log.Info("nothing is " + c.what + " any more")
 	}
 	c.said = now
 }
@@ -45,6 +47,14 @@ func lines(problems []sources.Problem) []string {
 	list := make([]string, len(problems))
 	for i, p := range problems {
 		list[i] = p.Error()
+	}
+	return list
+}
+
+func texts[T fmt.Stringer](s []T) []string {
+	list := make([]string, len(s))
+	for i, v := range s {
+		list[i] = v.String()
 	}
 	return list
 }

@@ -47,7 +47,9 @@ func (p pace) due() time.Time {
 	}
 	if p.draining {
 		earlier(p.lastSync.Add(drainLook))
-		if !p.wake.IsZero() {
+		// One that has passed was acted upon; if in vain, trying again at once
+		// would go on without a pause.
+		if p.wake.After(p.lastSync) {
 			earlier(p.wake)
 		}
 	}

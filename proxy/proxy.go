@@ -57,8 +57,9 @@ type Proxy struct {
 	known bool // have can be trusted
 	hold  bool
 	since time.Time // the oldest change not yet programmed came
-	// What one source gave and another has already.
-	left complaintLog
+	// What one source gave and another has already, and what somebody else
+	// serves.
+	left, conflicts complaintLog
 }
 
 func (p *Proxy) init() {
@@ -66,7 +67,8 @@ func (p *Proxy) init() {
 		p.check = make(chan struct{}, 1)
 		p.dump = make(chan struct{}, 1)
 		p.in = newInbox(p.Feeds, time.Now)
-		p.left.log = p.Log
+		p.left = complaintLog{log: p.Log, what: "refused"}
+		p.conflicts = complaintLog{log: p.Log, what: "not taken over"}
 	})
 }
 
@@ -106,7 +108,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	defer cancel()
 	gaveUp := make(chan error, len(p.Feeds))
 	for i, f := range p.Feeds {
-		said := complaintLog{log: p.Log.With("source", f.Name)}
+		said := complaintLog{log: p.Log.With("source", f.Name), what: "refused"}
 		watching.Go(func() {
 			err := f.Source.Watch(ctx, func(t sources.Table, err error) {
 				said.hear(complaints(err))

@@ -390,3 +390,83 @@ func TestRefusedAtFirstStartWritesNothing(t *testing.T) {
 		r.stop()
 	})
 }
+
+// TestPassedDeadlineIsNoBusyLoop: a real server whose drain is over but whose
+// weight the kernel will not change is tried again with back-off.
+func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := false
+		r := start(t, func(r *run) {
+			r.proxy.Rules = func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+				s := rules(t, n, hold, occupied)
+				s.Policy.DrainTimeout = time.Second
+				return s
+			}
+			r.kernel.Fail = func(o kernel.Op) error {
+				if stuck && o.Object.Kind() == kernel.KindReal {
+					return syscall.EPERM
+				}
+				return nil
+			}
+		})
+		defer r.end()
+		r.emit(table(2))
+		r.kernel.SetConns(r.kernel.State().Reals[1].Key, kernel.Conns{Active: 1})
+		stuck = true
+		r.emit(table(1))
+		time.Sleep(time.Minute)
+		if n := len(r.reports); n > 50 {
+			t.Fatalf("%d syncs in a minute", n)
+		}
+		stuck = false
+		time.Sleep(time.Minute)
+		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
+			t.Errorf("weights %v, want the drain at its end", got)
+		}
+	})
+}
+
+// TestConflictIsSaidOnce: for as long as it is one, however many syncs there are.
+func TestConflictIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		foreign := kernel.Virtual{Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Scheduler: "sed", Netmask: 32}
+		r := start(t, func(r *run) {
+			r.kernel = fake.New(names, kernel.Node{}, kernel.State{Virtuals: []kernel.Virtual{foreign}})
+			r.proxy.Kernel, r.proxy.Log = r.kernel, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		defer r.end()
+		r.emit(table(1))
+		time.Sleep(5 * time.Minute)
+		if n := strings.Count(log.String(), "not taken over"); n != 1 {
+			t.Errorf("said %d times:\n%s", n, log.String())
+		}
+		if err := r.kernel.Apply(t.Context(), kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Remove, Object: foreign}}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(31 * time.Second)
+		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
+			t.Errorf("weights %v after the other one has gone", got)
+		}
+	})
+}
+
+// TestEndOfDrainIsNoDrift, not even when the full check finds it.
+func TestEndOfDrainIsNoDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *run) { r.proxy.SyncPeriod = time.Second })
+		defer r.end()
+		r.emit(table(2))
+		second := r.kernel.State().Reals[1].Key
+		r.kernel.SetConns(second, kernel.Conns{Active: 1})
+		r.emit(table(1))
+		r.kernel.SetConns(second, kernel.Conns{})
+		time.Sleep(3 * time.Second)
+		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
+			t.Errorf("weights %v after the connection has ended", got)
+		}
+		if slices.ContainsFunc(r.reports, proxy.Report.Drift) {
+			t.Error("the end of a drain is reported as drift")
+		}
+	})
+}

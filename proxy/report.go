@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -41,8 +42,21 @@ type Report struct {
 }
 
 // Drift says whether the kernel had changed by another hand than ours.
-func (r Report) Drift() bool {
-	return r.Cause == CausePeriod && !r.Plan.Empty()
+func (r Report) Drift() bool { return len(r.repairs()) > 0 }
+
+// repairs are the ops that put right what another hand changed.
+func (r Report) repairs() []kernel.Op {
+	if r.Cause != CausePeriod {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.Plan.Ops), endsDrain)
+}
+
+// endsDrain says whether an op removes a real server that had no weight any
+// more: its connections have ended, which is nobody's doing.
+func endsDrain(o kernel.Op) bool {
+	real, ok := o.Object.(kernel.Real)
+	return ok && o.Verb == kernel.Remove && real.Weight == 0
 }
 
 // maxDriftLines bounds what one sync says about drift.
@@ -54,20 +68,16 @@ func (r Report) log(log *slog.Logger) {
 	if r.Err != nil {
 		log.Error("sync failed", "cause", r.Cause, "err", r.Err)
 	}
-	for _, c := range r.Plan.Conflicts {
-		log.Warn("not taken over: somebody else's virtual server", "want", c.Want.String(), "have", c.Have.String())
-	}
 	if r.Plan.Empty() {
 		return
 	}
-	if r.Drift() {
-		for i, o := range r.Plan.Ops {
-			if i == maxDriftLines {
-				log.Warn("drift", "more", len(r.Plan.Ops)-i)
-				break
-			}
-			log.Warn("drift", "repair", o.String())
+	repairs := r.repairs()
+	for i, o := range repairs {
+		if i == maxDriftLines {
+			log.Warn("drift", "more", len(repairs)-i)
+			break
 		}
+		log.Warn("drift", "repair", o.String())
 	}
 	add, change, remove := r.Plan.Counts()
 	failed := 0

@@ -74,6 +74,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 		return err
 	}
 	p.have.Drains = r.Plan.Drains
+	p.conflicts.hear(texts(r.Plan.Conflicts))
 	if r.Plan.Empty() {
 		return nil
 	}
