@@ -252,26 +252,28 @@ func (e ending) Close() error {
 	return nil
 }
 
-// A host where listening can be refused, and is counted.
+// A host where listening at one port can be refused, and where all tries are counted.
 type host struct {
-	refuse   error // under HealthPorts.mu, as all here
+	port     uint16
+	refuse   error // under HealthPorts.mu, as the rest
 	tries    int
-	listener ending
+	listener ending // at port
 }
 
-func (h *host) listen(uint16) (net.Listener, error) {
+func (h *host) listen(port uint16) (net.Listener, error) {
 	h.tries++
-	if h.refuse != nil {
-		return nil, h.refuse
+	l := ending{make(chan error, 1)}
+	if port != h.port {
+		return l, nil
 	}
-	h.listener = ending{make(chan error, 1)}
-	return h.listener, nil
+	h.listener = l
+	return l, h.refuse
 }
 
 func TestHealthPortInUseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		h := &host{refuse: syscall.EADDRINUSE}
+		h := &host{port: 32000, refuse: syscall.EADDRINUSE}
 		p := &HealthPorts{Healthy: func() bool { return true }, Log: slog.New(slog.NewTextHandler(&log, nil)), listen: h.listen}
 		defer p.Close()
 		wantTries := func(n int, lines ...string) {
@@ -294,29 +296,29 @@ func TestHealthPortInUseIsTriedAgain(t *testing.T) {
 			defer p.mu.Unlock()
 			h.refuse = err
 		}
-		checks := []HealthCheck{{"default", "web", 32000, 1}}
+		checks := []HealthCheck{{"default", "web", 32000, 1}, {"default", "dns", 32001, 1}}
 		p.Set(checks)
-		wantTries(1, "address already in use")
+		wantTries(2, "address already in use")
 		time.Sleep(3 * time.Second)
 		p.Set(checks)
-		wantTries(1, "address already in use")
+		wantTries(2, "address already in use")
 		time.Sleep(13 * time.Second)
-		wantTries(4, "address already in use")
+		wantTries(5, "address already in use")
 		refuse(nil)
 		time.Sleep(5 * time.Second)
-		wantTries(5, "in use", "opened")
+		wantTries(6, "in use", "opened")
 		time.Sleep(time.Minute)
-		wantTries(5, "in use", "opened")
+		wantTries(6, "in use", "opened")
 
 		// A listener that breaks is no other case.
 		refuse(syscall.EADDRINUSE)
 		h.listener.end <- syscall.EINVAL
 		time.Sleep(6 * time.Second)
-		wantTries(6, "in use", "opened", "invalid argument")
+		wantTries(7, "in use", "opened", "invalid argument")
 
 		// Nobody waits for a port that is not wanted any more.
 		p.Set(nil)
 		time.Sleep(time.Minute)
-		wantTries(6, "in use", "opened", "invalid argument")
+		wantTries(7, "in use", "opened", "invalid argument")
 	})
 }
