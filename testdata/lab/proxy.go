@@ -58,15 +58,15 @@ func (p *Proxy) Serve(services string) error { return p.save("services.toml", se
 // Start starts `svcproxy run`, as an argument of wrap if there is any.
 func (p *Proxy) Start(wrap ...string) error {
 	args := append(wrap, p.Binary, "run", "--config", p.path("svcproxy.toml"))
-	p.cmd = exec.Command(args[0], args[1:]...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.Log, &p.Log
-	if err := p.Node.Start(p.cmd); err != nil {
+	cmd, ended := exec.Command(args[0], args[1:]...), make(chan struct{})
+	cmd.Stdout, cmd.Stderr = &p.Log, &p.Log
+	if err := p.Node.Start(cmd); err != nil {
 		return fmt.Errorf("start svcproxy: %w", err)
 	}
-	p.ended = make(chan struct{})
+	p.cmd, p.ended = cmd, ended
 	go func() {
-		p.cmd.Wait()
-		close(p.ended)
+		cmd.Wait()
+		close(ended)
 	}()
 	return nil
 }
