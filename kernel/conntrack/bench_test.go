@@ -1,0 +1,37 @@
+package conntrack
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+)
+
+// Both benchmarks delete the flows of VIPs with nothing to delete among 50,000
+// entries, so the table is the same each time: what is compared is looking. The
+// wall time says little on a shared machine: see the guest's -icount.
+const benchEntries = 50_000
+
+func BenchmarkFiltered(b *testing.B) {
+	for _, n := range []int{1, mostFiltered} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { look(b, n, false) })
+	}
+}
+
+func BenchmarkFullDump(b *testing.B) { look(b, 1, true) }
+
+func look(b *testing.B, virtuals int, everything bool) {
+	c := open(b, nil)
+	fill(b, benchEntries, netip.MustParseAddrPort("10.96.0.10:53"))
+	c.ignoresFilter = everything
+	var flows []string
+	for i := range virtuals {
+		flows = append(flows, fmt.Sprintf("udp 10.96.1.%d:53 10.2.0.1:5353", i))
+	}
+	ops := remove(flows...)
+	before := c.Stats()
+	for b.Loop() {
+		apply(b, c, ops)
+	}
+	after := c.Stats()
+	b.ReportMetric(float64(after.Sends-before.Sends+after.Receives-before.Receives)/float64(b.N), "syscalls/op")
+}

@@ -1,0 +1,114 @@
+package conntrack
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// entry is what one message of a dump says. The slices are attributes' values,
+// valid as long as the message.
+type entry struct {
+	key   kernel.RealKey // original destination; reply source
+	reply []byte         // the reply's tuple, its zone included
+	zone  []byte         // of both directions; nil for the default one
+	id    []byte
+}
+
+// tuple is one direction of an entry. Ports are zero where the protocol has none.
+type tuple struct {
+	src, dst         netip.Addr
+	proto            kernel.Proto
+	srcPort, dstPort uint16
+}
+
+// decode reads an entry. Of protocols without ports it has addresses only.
+func decode(p []byte) (e entry, err error) {
+	if len(p) < sizeofNfgenmsg {
+		return entry{}, fmt.Errorf("conntrack message of %d bytes", len(p))
+	}
+	var orig, reply tuple
+	a := nl.ParseAttrs(p[sizeofNfgenmsg:])
+	for a.Next() && err == nil {
+		switch a.Type() {
+		case attrTupleOrig:
+			orig, err = decodeTuple(a.Nested())
+		case attrTupleReply:
+			e.reply = a.Bytes()
+			reply, err = decodeTuple(a.Nested())
+		case attrZone:
+			e.zone = a.Bytes()
+		case attrID:
+			e.id = a.Bytes()
+		}
+	}
+	switch {
+	case err == nil && a.Err() != nil:
+		err = a.Err()
+	case err == nil && (!orig.dst.IsValid() || !reply.src.IsValid() || e.id == nil):
+		err = errors.New("an entry without both its tuples and its id")
+	}
+	if err != nil {
+		return entry{}, fmt.Errorf("conntrack message: %w", err)
+	}
+	e.key = kernel.RealKey{
+		Virtual: kernel.VirtualKey{Addr: netip.AddrPortFrom(orig.dst, orig.dstPort), Proto: orig.proto},
+		Addr:    netip.AddrPortFrom(reply.src, reply.srcPort),
+	}
+	return e, nil
+}
+
+func decodeTuple(a nl.Attrs) (t tuple, err error) {
+	for a.Next() && err == nil {
+		switch a.Type() {
+		case attrTupleIP:
+			err = t.addrs(a.Nested())
+		case attrTupleProto:
+			err = t.ports(a.Nested())
+		}
+	}
+	if err == nil {
+		err = a.Err()
+	}
+	return t, err
+}
+
+func (t *tuple) addrs(a nl.Attrs) (err error) {
+	for a.Next() && err == nil {
+		switch a.Type() {
+		case attrIPv4Src, attrIPv6Src:
+			t.src, err = ip(a.Bytes())
+		case attrIPv4Dst, attrIPv6Dst:
+			t.dst, err = ip(a.Bytes())
+		}
+	}
+	if err == nil {
+		err = a.Err()
+	}
+	return err
+}
+
+func (t *tuple) ports(a nl.Attrs) error {
+	for a.Next() {
+		switch a.Type() {
+		case attrProto:
+			t.proto = kernel.Proto(a.U8())
+		case attrSrcPort:
+			t.srcPort = a.U16BE()
+		case attrDstPort:
+			t.dstPort = a.U16BE()
+		}
+	}
+	return a.Err()
+}
+
+func ip(p []byte) (netip.Addr, error) {
+	a, ok := netip.AddrFromSlice(p)
+	if !ok {
+		return netip.Addr{}, fmt.Errorf("an address of %d bytes", len(p))
+	}
+	return a, nil
+}
