@@ -73,13 +73,15 @@ func spare(n int) string { return fmt.Sprintf("\x00%d", n) }
 // Spare says whether a key is a renamed duplicate.
 func Spare(key string) bool { return strings.HasPrefix(key, "\x00") }
 
-// rename gives the duplicates their spare names; lines stay what they were.
+// rename gives the duplicates their spare names; lines stay what they were. The
+// space keeps a name's quote apart from a string's that ends right before it,
+// where a line break was forgotten: together they would begin another string.
 func rename(text string, dups []duplicate) string {
 	var b strings.Builder
 	at := 0
 	for n, d := range dups {
 		b.WriteString(text[at:d.start])
-		fmt.Fprintf(&b, `"\u0000%d"`, n)
+		fmt.Fprintf(&b, ` "\u0000%d"`, n)
 		at = d.end
 	}
 	b.WriteString(text[at:])
