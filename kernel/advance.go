@@ -35,6 +35,10 @@ func Advance(have Observed, ops []Op) (Observed, bool) {
 			have.followReals(group)
 		case KindAddr:
 			have.Addrs = follow(have.Addrs, group, compareAddr)
+		case KindRoute:
+			have.Routes = follow(have.Routes, group, compareRoute)
+		case KindNeighbor:
+			have.Neighbors = follow(have.Neighbors, group, compareNeighbor)
 		}
 		if !ok {
 			return have, false

@@ -67,11 +67,19 @@ func (d *dependents) failed(o Op, err error) {
 			mark(&d.unowned, v.Key, err)
 			d.failedServing(v.Key.Addr.Addr(), err)
 		}
-	case Addr:
+	case Addr, Route:
 		if o.Verb == Remove {
-			mark(&d.bound, v.Addr, err)
+			mark(&d.bound, local(v), err)
 		}
 	}
+}
+
+// local is the VIP that an address or a route makes local.
+func local(o Object) netip.Addr {
+	if r, ok := o.(Route); ok {
+		return r.Addr
+	}
+	return o.(Addr).Addr
 }
 
 func (d *dependents) failedEntry(verb Verb, e Entry, err error) {
@@ -141,9 +149,10 @@ func (d *dependents) cause(o Op) error {
 		return d.unowned[v.Key]
 	case Real:
 		return d.unowned[v.Key.Virtual]
-	case Addr:
+	case Addr, Route:
 		if o.Verb == Add {
-			return cmp.Or(d.unserved[v.Addr], d.unguarded[v.Addr], d.unfiltered[FamilyOf(v.Addr)])
+			vip := local(v)
+			return cmp.Or(d.unserved[vip], d.unguarded[vip], d.unfiltered[FamilyOf(vip)])
 		}
 	}
 	return nil

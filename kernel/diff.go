@@ -22,6 +22,8 @@ func Diff(want State, have Observed) Plan {
 	d.diffChains()
 	d.diffLinks()
 	d.diffAddrs()
+	d.diffRoutes()
+	d.diffNeighbors()
 	d.collect()
 	return d.plan
 }
@@ -165,20 +167,6 @@ func (d *differ) diffLinks() {
 			d.change(addLinks, *h, *w)
 		case !d.hold():
 			d.remove(removeLinks, *h)
-		}
-	})
-}
-
-func (d *differ) diffAddrs() {
-	walk(d.want.Addrs, d.have.Addrs, compareAddr, func(w, h *Addr) {
-		switch {
-		case h == nil:
-			d.add(addAddrs, *w)
-			if d.serves(w.Addr) {
-				d.plan.Served = append(d.plan.Served, w.Addr)
-			}
-		case w == nil && !d.hold():
-			d.remove(removeAddrs, *h)
 		}
 	})
 }

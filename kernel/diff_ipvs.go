@@ -25,6 +25,9 @@ func (d *differ) diffVirtuals() {
 		case c > 0:
 			if (own.has(have[j].Key) || d.claims(have[j].Key)) && !d.hold() {
 				d.remove(removeVirtuals, have[j])
+				for _, r := range realsOf(d.have.Reals, have[j].Key) {
+					d.clearFlows(r.Key)
+				}
 			}
 			j++
 		default:
@@ -139,6 +142,7 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 		timeout > 0 && h.Weight == 0 && !d.have.Clock.Before(deadline),
 		d.have.Fresh && j < len(d.have.Conns) && d.have.Conns[j].Active+d.have.Conns[j].Inactive == 0:
 		d.remove(removeReals, h)
+		d.clearFlows(h.Key)
 		return
 	}
 	if h.Weight != 0 {

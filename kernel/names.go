@@ -177,3 +177,9 @@ func (n Names) OwnsChain(table, name string) bool {
 	}
 	return false
 }
+
+// ProxyNDP is the parameter that lets a link answer for proxy neighbours. A dot
+// in its name is a slash, as sysctl(8) has it.
+func ProxyNDP(link string) string {
+	return "net.ipv6.conf." + strings.ReplaceAll(link, ".", "/") + ".proxy_ndp"
+}

@@ -58,6 +58,14 @@ func (o Op) command() string {
 		if o.Verb == Remove {
 			return "addr del" + strings.TrimPrefix(text, "addr add")
 		}
+	case Route:
+		if o.Verb == Remove {
+			return "route del" + strings.TrimPrefix(text, "route add")
+		}
+	case Neighbor:
+		if o.Verb == Remove {
+			return "neigh del" + strings.TrimPrefix(text, "neigh add")
+		}
 	case Virtual:
 		switch o.Verb {
 		case Change:

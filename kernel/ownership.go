@@ -153,6 +153,8 @@ func (s State) without(conflicts []Conflict, names Names) State {
 		return !foreign(e.Key())
 	})
 	s.Addrs = keep(s.Addrs, func(a Addr) bool { return served[a.Addr.String()] })
+	s.Routes = keep(s.Routes, func(r Route) bool { return served[r.Addr.String()] })
+	s.Neighbors = keep(s.Neighbors, func(n Neighbor) bool { return served[n.Addr.String()] })
 	return s
 }
 

@@ -26,6 +26,7 @@ const (
 	closeVIPs // from here on new connections are refused, old ones still served
 	removeReals
 	removeVirtuals
+	clearFlows // once no packet makes them anew
 	removeAddrs
 	removeGuards
 	removeChains

@@ -18,7 +18,10 @@ type State struct {
 	Links    []Link
 	Virtuals []Virtual
 	Reals    []Real
-	Addrs    []Addr
+	// VIPs are bound as addresses or made local by routes.
+	Addrs     []Addr
+	Routes    []Route
+	Neighbors []Neighbor
 
 	Policy Policy // of a wanted state: what Diff may do
 }
@@ -56,6 +59,8 @@ func (s *State) Sort() {
 	sortUnique(&s.Virtuals, compareVirtual)
 	sortUnique(&s.Reals, compareReal)
 	sortUnique(&s.Addrs, compareAddr)
+	sortUnique(&s.Routes, compareRoute)
+	sortUnique(&s.Neighbors, compareNeighbor)
 	sortUnique(&s.Policy.Drains, func(a, b VirtualDrain) int { return a.Virtual.Compare(b.Virtual) })
 }
 

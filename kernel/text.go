@@ -110,7 +110,7 @@ func (n Neighbor) String() string { return fmt.Sprintf("neigh add proxy %s dev %
 // String is the conntrack -D form.
 func (f Flow) String() string {
 	v, r := f.Key.Virtual, f.Key.Addr
-	return fmt.Sprintf("conntrack -p %s --orig-dst %s --orig-port-dst %d --reply-src %s --reply-port-src %d",
+	return fmt.Sprintf("conntrack -D -p %s --orig-dst %s --orig-port-dst %d --reply-src %s --reply-port-src %d",
 		v.Proto, v.Addr.Addr(), v.Addr.Port(), r.Addr(), r.Port())
 }
 
@@ -174,9 +174,15 @@ func (s State) String() string {
 	appendLines(&b, s.Entries)
 	s.appendChains(&b)
 	appendLines(&b, s.Links)
-	appendLines(&b, s.Addrs)
+	s.appendVIPs(&b)
 	s.appendVirtuals(&b, nil)
 	return b.String()
+}
+
+func (s State) appendVIPs(b *strings.Builder) {
+	appendLines(b, s.Addrs)
+	appendLines(b, s.Routes)
+	appendLines(b, s.Neighbors)
 }
 
 func appendLines[T fmt.Stringer](b *strings.Builder, objects []T) {
@@ -276,7 +282,7 @@ func (o Observed) String() string {
 	appendLines(&b, o.Entries)
 	o.appendChains(&b)
 	appendLines(&b, o.Links)
-	appendLines(&b, o.Addrs)
+	o.appendVIPs(&b)
 	o.appendVirtuals(&b, o.Conns)
 	return b.String()
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -34,6 +33,8 @@ type Kernel struct {
 	reals    map[kernel.RealKey]kernel.Real
 	conns    map[kernel.RealKey]kernel.Conns
 	addrs    map[kernel.Addr]bool
+	routes   map[kernel.Route]bool
+	neighs   map[kernel.Neighbor]bool
 
 	names kernel.Names
 	node  kernel.Node
@@ -68,6 +69,7 @@ func New(names kernel.Names, node kernel.Node, state kernel.State) *Kernel {
 		sets: map[string]*set{}, chains: map[chainKey]string{}, links: map[string]string{},
 		virtuals: map[kernel.VirtualKey]kernel.Virtual{}, reals: map[kernel.RealKey]kernel.Real{},
 		conns: map[kernel.RealKey]kernel.Conns{}, addrs: map[kernel.Addr]bool{},
+		routes: map[kernel.Route]bool{}, neighs: map[kernel.Neighbor]bool{},
 		names: names, node: node, Now: time.Now,
 	}
 	for _, s := range state.Sysctls {
@@ -93,6 +95,12 @@ func New(names kernel.Names, node kernel.Node, state kernel.State) *Kernel {
 	}
 	for _, a := range state.Addrs {
 		k.addrs[a] = true
+	}
+	for _, r := range state.Routes {
+		k.routes[r] = true
+	}
+	for _, n := range state.Neighbors {
+		k.neighs[n] = true
 	}
 	return k
 }
@@ -127,17 +135,8 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	defer k.mu.Unlock()
 	k.reads++
 	o := k.everything()
-	o.Sets = only(o.Sets, func(s kernel.Set) bool { return k.names.OwnsSet(s.Name) })
-	o.Entries = only(o.Entries, func(e kernel.Entry) bool { return k.names.OwnsSet(e.Set) })
-	o.Chains = only(o.Chains, func(c kernel.Chain) bool { return c.BuiltIn() || k.names.OwnsChain(c.Table, c.Name) })
-	for i := range o.Chains {
-		if o.Chains[i].BuiltIn() {
-			o.Chains[i].Rules = k.jumps(o.Chains[i])
-		}
-	}
-	o.Chains = only(o.Chains, func(c kernel.Chain) bool { return !c.BuiltIn() || c.Rules != "" })
-	o.Links = only(o.Links, func(l kernel.Link) bool { return l.Name == k.names.Device })
-	o.Addrs = only(o.Addrs, func(a kernel.Addr) bool { return a.Link == k.names.Device })
+	o.Names = k.names
+	o.KeepOurs()
 	o.Conns = make([]kernel.Conns, len(o.Reals))
 	for i, r := range o.Reals {
 		o.Conns[i] = k.conns[r.Key]
@@ -145,7 +144,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	for _, s := range k.saved {
 		o.Saved = append(o.Saved, s)
 	}
-	o.Names, o.Node, o.Clock, o.Fresh = k.names, k.node, k.Now(), true
+	o.Node, o.Clock, o.Fresh = k.node, k.Now(), true
 	return o, nil
 }
 
@@ -182,29 +181,14 @@ func (k *Kernel) everything() kernel.Observed {
 	for a := range k.addrs {
 		o.Addrs = append(o.Addrs, a)
 	}
+	for r := range k.routes {
+		o.Routes = append(o.Routes, r)
+	}
+	for n := range k.neighs {
+		o.Neighbors = append(o.Neighbors, n)
+	}
 	o.Sort()
 	return o
-}
-
-// jumps keeps, of a built-in chain's rules, those to chains of ours.
-func (k *Kernel) jumps(c kernel.Chain) string {
-	var ours []string
-	for rule := range strings.SplitSeq(c.Rules, "\n") {
-		if k.names.OwnsChain(c.Table, kernel.Target(rule)) {
-			ours = append(ours, rule)
-		}
-	}
-	return strings.Join(ours, "\n")
-}
-
-func only[T any](s []T, keep func(T) bool) []T {
-	var kept []T
-	for _, v := range s {
-		if keep(v) {
-			kept = append(kept, v)
-		}
-	}
-	return kept
 }
 
 // Conns shows the connections of some real servers.
@@ -261,6 +245,12 @@ func (k *Kernel) do(o kernel.Op) error {
 		err = k.real(o.Verb, v)
 	case kernel.Addr:
 		err = k.addr(o.Verb, v)
+	case kernel.Route:
+		err = toggle(k.routes, o.Verb, v, syscall.ESRCH)
+	case kernel.Neighbor:
+		err = toggle(k.neighs, o.Verb, v, syscall.ENOENT)
+	case kernel.Flow:
+		// It balances no traffic, so there is nothing tracked.
 	default:
 		err = fmt.Errorf("%T: %w", v, syscall.EOPNOTSUPP)
 	}

@@ -289,6 +289,21 @@ func (k *Kernel) addr(verb kernel.Verb, a kernel.Addr) error {
 	return nil
 }
 
+// toggle adds or removes an element; missing is the error where it is not there.
+func toggle[T comparable](set map[T]bool, verb kernel.Verb, v T, missing error) error {
+	switch {
+	case verb == kernel.Add && set[v]:
+		return syscall.EEXIST
+	case verb == kernel.Add:
+		set[v] = true
+	case !set[v]:
+		return missing
+	default:
+		delete(set, v)
+	}
+	return nil
+}
+
 func (k *Kernel) virtual(verb kernel.Verb, v kernel.Virtual) error {
 	_, exists := k.virtuals[v.Key]
 	switch {

@@ -33,6 +33,8 @@ func (k *Kernel) adapter(kind kernel.Kind) adapter {
 		return k.tables.Apply
 	case toLink:
 		return plain(k.links.Apply)
+	case toConntrack:
+		return plain(k.flows.Apply)
 	default:
 		return plain(k.ipvs.Apply)
 	}
@@ -44,19 +46,23 @@ const (
 	toIPTables
 	toLink
 	toIPVS
+	toConntrack
 )
 
 // adapterOf says which adapter knows a kind.
 var adapterOf = [...]int{
-	kernel.KindSysctl:  toSysctl,
-	kernel.KindSet:     toIPSet,
-	kernel.KindEntry:   toIPSet,
-	kernel.KindSwap:    toIPSet,
-	kernel.KindChain:   toIPTables,
-	kernel.KindLink:    toLink,
-	kernel.KindAddr:    toLink,
-	kernel.KindVirtual: toIPVS,
-	kernel.KindReal:    toIPVS,
+	kernel.KindSysctl:   toSysctl,
+	kernel.KindSet:      toIPSet,
+	kernel.KindEntry:    toIPSet,
+	kernel.KindSwap:     toIPSet,
+	kernel.KindChain:    toIPTables,
+	kernel.KindLink:     toLink,
+	kernel.KindAddr:     toLink,
+	kernel.KindRoute:    toLink,
+	kernel.KindNeighbor: toLink,
+	kernel.KindVirtual:  toIPVS,
+	kernel.KindReal:     toIPVS,
+	kernel.KindFlow:     toConntrack,
 }
 
 func sameAdapter(a, b kernel.Kind) bool { return adapterOf[a] == adapterOf[b] }

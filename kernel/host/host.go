@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/conntrack"
 	"github.com/svcproxy/svcproxy/kernel/ipset"
 	"github.com/svcproxy/svcproxy/kernel/iptables"
 	"github.com/svcproxy/svcproxy/kernel/ipvs"
@@ -46,6 +47,7 @@ type Kernel struct {
 	tables  *iptables.Tables
 	links   *link.Links
 	sysctls *sysctl.Params
+	flows   *conntrack.Table
 }
 
 // Open opens the kernel of the calling thread's network namespace. Where the
@@ -56,7 +58,7 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 		o.Dialer = new(nl.Dialer)
 	}
 	k := &Kernel{o: o}
-	var errs [5]error
+	var errs [6]error
 	k.ipvs, errs[0] = ipvs.Open(o.Dialer)
 	k.sets, errs[1] = ipset.Open(o.Dialer)
 	if errs[1] == nil {
@@ -67,6 +69,7 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 		errs[3] = k.links.Available()
 	}
 	k.sysctls, errs[4] = sysctl.Open(o.StateDir)
+	k.flows, errs[5] = conntrack.Open(o.Dialer)
 	if err := errors.Join(errs[:]...); err != nil {
 		k.Close()
 		return nil, err
@@ -120,6 +123,9 @@ func (k *Kernel) Close() error {
 	}
 	if k.links != nil {
 		errs = append(errs, k.links.Close())
+	}
+	if k.flows != nil {
+		errs = append(errs, k.flows.Close())
 	}
 	return errors.Join(errs...)
 }

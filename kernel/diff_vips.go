@@ -1,0 +1,49 @@
+package kernel
+
+// diffAddrs and diffRoutes compare how VIPs are made local, diffNeighbors how
+// they are answered for on a link. Building precedes tearing down, so a VIP that
+// changes from address to route is local all the time.
+func (d *differ) diffAddrs() {
+	walk(d.want.Addrs, d.have.Addrs, compareAddr, func(w, h *Addr) {
+		switch {
+		case h == nil:
+			d.add(addAddrs, *w)
+			if d.serves(w.Addr) {
+				d.plan.Served = append(d.plan.Served, w.Addr)
+			}
+		case w == nil && !d.hold():
+			d.remove(removeAddrs, *h)
+		}
+	})
+}
+
+func (d *differ) diffRoutes() {
+	walk(d.want.Routes, d.have.Routes, compareRoute, func(w, h *Route) {
+		switch {
+		case h == nil:
+			d.add(addAddrs, *w)
+		case w == nil && !d.hold():
+			d.remove(removeAddrs, *h)
+		}
+	})
+}
+
+func (d *differ) diffNeighbors() {
+	walk(d.want.Neighbors, d.have.Neighbors, compareNeighbor, func(w, h *Neighbor) {
+		switch {
+		case h == nil:
+			d.add(addAddrs, *w)
+		case w == nil && !d.hold():
+			d.remove(removeAddrs, *h)
+		}
+	})
+}
+
+// clearFlows forgets the tracked UDP flows of a virtual server to a real server
+// that is removed: a client that goes on sending from the same port would be
+// sent there for ever. Of TCP and SCTP the ends themselves find out.
+func (d *differ) clearFlows(r RealKey) {
+	if r.Virtual.Proto == UDP {
+		d.ops[clearFlows] = append(d.ops[clearFlows], Op{Verb: Remove, Object: Flow{r}})
+	}
+}
