@@ -44,12 +44,16 @@ type Proxy struct {
 
 	// OnSync, if set, is called after every sync, from the loop's goroutine.
 	OnSync func(Report)
+	// Served, if set, is told after every sync that read the kernel which table
+	// was programmed, on what node; from the loop's goroutine.
+	Served func(sources.Table, kernel.Node)
 
 	once  sync.Once
 	check chan struct{}
 	dump  chan struct{}
 
 	in     *inbox
+	health health
 	tables []sources.Table
 	pace   pace
 	// have is the last reading, kept up to date by what was applied since.
@@ -112,6 +116,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		watching.Go(func() {
 			err := f.Source.Watch(ctx, func(t sources.Table, err error) {
 				said.hear(complaints(err))
+				p.health.queued(time.Now())
 				p.in.put(i, t, err)
 			})
 			if err != nil {

@@ -470,3 +470,38 @@ func TestEndOfDrainIsNoDrift(t *testing.T) {
 		}
 	})
 }
+
+func TestHealthyUntilASyncIsOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := false
+		r := start(t, func(r *run) {
+			r.kernel.Fail = func(kernel.Op) error {
+				if broken {
+					return syscall.EPERM
+				}
+				return nil
+			}
+		})
+		defer r.end()
+		r.emit(table(1))
+		time.Sleep(10 * time.Minute)
+		if !r.proxy.Healthy() {
+			t.Fatal("unhealthy while idle")
+		}
+		broken = true
+		r.emit(table(2))
+		time.Sleep(59 * time.Second)
+		if !r.proxy.Healthy() {
+			t.Error("unhealthy before twice syncPeriod")
+		}
+		time.Sleep(2 * time.Second)
+		if r.proxy.Healthy() {
+			t.Error("healthy with a change that waits for more than twice syncPeriod")
+		}
+		broken = false
+		time.Sleep(time.Minute)
+		if !r.proxy.Healthy() {
+			t.Error("unhealthy after the change was programmed")
+		}
+	})
+}

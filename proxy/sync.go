@@ -25,7 +25,9 @@ func (p *Proxy) sync(ctx context.Context) error {
 	}
 	r.Changed = p.since
 
+	p.health.queued(now)
 	r.Err = p.program(ctx, &r)
+	p.health.settled(r.Err)
 	r.Duration = time.Since(now)
 	p.settle(now, r)
 	r.log(p.Log)
@@ -62,6 +64,9 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	table, problems := sources.Merge(p.tables...)
 	r.Problems, r.Waiting = problems, p.waiting()
 	p.left.hear(lines(problems))
+	if p.Served != nil {
+		defer func() { p.Served(table, p.have.Node) }()
+	}
 	var occupied []string
 	if p.hold {
 		occupied = occupiedSets(p.have.Entries)
