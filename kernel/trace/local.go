@@ -1,0 +1,62 @@
+package trace
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// local says whether an address is the node's: its own, loopback, or a VIP that is bound.
+func (t *tracer) local(a netip.Addr) bool {
+	return a.IsLoopback() || t.node.Has(a) ||
+		slices.ContainsFunc(t.state.Addrs, func(x kernel.Addr) bool { return x.Addr == a })
+}
+
+// martian says whether the kernel drops a packet that comes in by a device for its addresses: loopback's
+// belong on lo, and nobody else sends from an address of the node's. IPv6 has only the first of these
+// checks.
+func (t *tracer) martian(f *flight) bool {
+	src, dst := f.Src.Addr(), f.Dst.Addr()
+	return src.IsLoopback() || dst.IsLoopback() || src.Is4() && t.local(src)
+}
+
+// source is the address that the kernel sends from to dst: dst itself where that is local, else, as far
+// as is known here, the node's primary address.
+func (t *tracer) source(dst netip.Addr) (netip.Addr, error) {
+	primary := t.node.Primary4
+	if dst.Is6() {
+		primary = t.node.Primary6
+	}
+	switch {
+	case t.local(dst):
+		return dst, nil
+	case primary.IsValid():
+		return primary, nil
+	}
+	return netip.Addr{}, fmt.Errorf("no primary address to send from to %s", dst)
+}
+
+// virtual finds the virtual server at a packet's destination.
+func (t *tracer) virtual(f *flight) (kernel.VirtualKey, bool) {
+	k := kernel.VirtualKey{Addr: f.Dst, Proto: f.Proto}
+	_, found := slices.BinarySearchFunc(t.state.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	return k, found
+}
+
+// reals are the real servers of a virtual server.
+func (t *tracer) reals(k kernel.VirtualKey) []kernel.Real {
+	all := t.state.Reals
+	from, _ := slices.BinarySearchFunc(all, k, func(r kernel.Real, k kernel.VirtualKey) int {
+		if c := r.Key.Virtual.Compare(k); c != 0 {
+			return c
+		}
+		return 1
+	})
+	to := from
+	for to < len(all) && all[to].Key.Virtual == k {
+		to++
+	}
+	return all[from:to]
+}

@@ -1,0 +1,147 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// Packet is the first packet of a connection, or with Established a later one, as it comes to the node
+// or as a process on the node sends it.
+type Packet struct {
+	// Proto is 0 of a ping. Of TCP and SCTP a first packet is one that opens a connection: SYN, INIT.
+	Proto kernel.Proto
+	// Src of a packet from the node itself may be zero: the kernel then chooses its address.
+	Src, Dst netip.AddrPort
+	// In is the device that it comes in by, the bridge if it is one; "" if the node itself sends it.
+	In string
+	// BridgePort is the port of bridge In; "" if In is no bridge.
+	BridgePort  string
+	Established bool
+	Echo        bool // an ICMP echo request, which has no ports
+}
+
+// anyPort is the source port of a packet whose own does not matter.
+const anyPort = 40000
+
+const grammar = `want "tcp|udp|sctp|ping SOURCE -> DESTINATION [in DEVICE [port DEVICE]] [established]", with SOURCE "node" or an address`
+
+// ParsePacket reads a packet as a person writes it:
+//
+//	tcp 192.0.2.9 -> 10.96.0.20:80 in eth0
+//	udp 10.2.1.10:5353 -> 10.96.0.10:53 in br0 port veth1 established
+//	ping 2001:db8::9 -> fd00:96::20 in eth0
+//	tcp node -> 10.96.0.20:80
+//	tcp 127.0.0.1 -> 10.96.0.20:80
+//
+// Without a device it is the node that sends; "node" leaves the source address to the kernel.
+func ParsePacket(text string) (Packet, error) {
+	p, err := parsePacket(strings.Fields(text))
+	if err != nil {
+		return Packet{}, fmt.Errorf("packet %q: %w", text, err)
+	}
+	return p, nil
+}
+
+func parsePacket(words []string) (Packet, error) {
+	var p Packet
+	if len(words) < 4 || words[2] != "->" {
+		return p, errors.New(grammar)
+	}
+	var err error
+	if p.Echo = words[0] == "ping"; !p.Echo {
+		if p.Proto, err = kernel.ParseProto(words[0]); err != nil {
+			return p, err
+		}
+	}
+	if words[1] != "node" {
+		if p.Src, err = parseEnd(words[1], p.Echo, anyPort); err != nil {
+			return p, fmt.Errorf("source: %w", err)
+		}
+	}
+	if p.Dst, err = parseEnd(words[3], p.Echo, 0); err != nil {
+		return p, fmt.Errorf("destination: %w", err)
+	}
+	for rest := words[4:]; len(rest) > 0; {
+		switch {
+		case rest[0] == "established":
+			p.Established, rest = true, rest[1:]
+		case rest[0] == "in" && len(rest) > 1:
+			p.In, rest = rest[1], rest[2:]
+		case rest[0] == "port" && len(rest) > 1 && p.In != "":
+			p.BridgePort, rest = rest[1], rest[2:]
+		default:
+			return p, errors.New(grammar)
+		}
+	}
+	return p, nil
+}
+
+// parseEnd reads one end of a packet. A ping's is an address; that of others may leave out the port if
+// there is a default for it.
+func parseEnd(s string, echo bool, port uint16) (netip.AddrPort, error) {
+	if !echo && port == 0 {
+		return netip.ParseAddrPort(s)
+	}
+	a, err := netip.ParseAddr(s)
+	switch {
+	case echo:
+		return netip.AddrPortFrom(a, 0), err
+	case err == nil:
+		return netip.AddrPortFrom(a, port), nil
+	}
+	return netip.ParseAddrPort(s)
+}
+
+// String is the packet as ParsePacket reads it.
+func (p Packet) String() string {
+	var b strings.Builder
+	end := func(a netip.AddrPort) {
+		switch {
+		case !a.IsValid():
+			b.WriteString("node")
+		case p.Echo:
+			b.WriteString(a.Addr().String())
+		default:
+			b.WriteString(a.String())
+		}
+	}
+	if p.Echo {
+		b.WriteString("ping ")
+	} else {
+		b.WriteString(p.Proto.String() + " ")
+	}
+	end(p.Src)
+	b.WriteString(" -> ")
+	end(p.Dst)
+	if p.In != "" {
+		b.WriteString(" in " + p.In)
+	}
+	if p.BridgePort != "" {
+		b.WriteString(" port " + p.BridgePort)
+	}
+	if p.Established {
+		b.WriteString(" established")
+	}
+	return b.String()
+}
+
+// check refuses packets that no kernel sees.
+func (p Packet) check() error {
+	switch {
+	case !p.Dst.Addr().IsValid():
+		return errors.New("no destination")
+	case p.In != "" && !p.Src.Addr().IsValid():
+		return errors.New("it comes in by a device and has no source")
+	case p.Src.Addr().IsValid() && p.Src.Addr().Is4() != p.Dst.Addr().Is4():
+		return errors.New("its ends are of two families")
+	case p.Echo != (p.Proto == 0):
+		return errors.New("a ping has no protocol, anything else needs one")
+	case p.BridgePort != "" && p.In == "":
+		return errors.New("a bridge port without its bridge")
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// rule is one rule as it is applied: all matches hold, then its target.
+type rule struct {
+	matches  []match
+	onSource bool // one match looks the source up in a set
+	target   string
+
+	value, mask uint32 // of MARK
+}
+
+// match says whether it holds for a packet, and why or why not.
+type match func(*tracer, *flight) (bool, string)
+
+// applies says whether all matches hold, with a reason for a person.
+func (r rule) applies(t *tracer, f *flight) (bool, string) {
+	why := "yes"
+	for _, m := range r.matches {
+		ok, because := m(t, f)
+		if !ok {
+			return false, "no, " + because
+		}
+		why += ", " + because
+	}
+	return true, why
+}
+
+// not holds where m does not, for the same reason.
+func not(m match) match {
+	return func(t *tracer, f *flight) (bool, string) {
+		ok, why := m(t, f)
+		return !ok, why
+	}
+}
+
+// parser reads the words of a rule, as iptables-save prints it.
+type parser struct {
+	*tracer
+	family kernel.Family
+	words  []string
+	rule   rule
+	module string // of the last -m
+}
+
+// parse reads a rule without its comment.
+func (t *tracer) parse(f kernel.Family, text string) (rule, error) {
+	p := parser{tracer: t, family: f, words: strings.Fields(text)}
+	for len(p.words) > 0 {
+		if err := p.option(); err != nil {
+			return rule{}, err
+		}
+	}
+	return p.rule, nil
+}
+
+// next takes one word; "" at the end, which no option has as its value.
+func (p *parser) next() string {
+	if len(p.words) == 0 {
+		return ""
+	}
+	w := p.words[0]
+	p.words = p.words[1:]
+	return w
+}
+
+// option reads one option with its values.
+func (p *parser) option() error {
+	word := p.next()
+	negated := word == "!"
+	if negated {
+		word = p.next()
+	}
+	switch word {
+	case "-m":
+		p.module = p.next()
+		return p.known(negated)
+	case "-j":
+		return p.target(negated)
+	}
+	m, err := p.match(word)
+	if err != nil {
+		return err
+	}
+	if negated {
+		if p.module == "ipvs" { // holds for nothing that was not balanced, negated or not
+			return fmt.Errorf("option \"! %s\" is not understood", word)
+		}
+		m = not(m)
+	}
+	p.rule.matches = append(p.rule.matches, m)
+	return nil
+}
+
+// modules are the matches that option understands.
+var modules = []string{"set", "addrtype", "mark", "conntrack", "physdev", "icmp", "icmp6", "ipvs"}
+
+func (p *parser) known(negated bool) error {
+	if negated || !slices.Contains(modules, p.module) {
+		return fmt.Errorf("match %q is not understood", p.module)
+	}
+	return nil
+}
+
+// targets are the options each target may have, beyond the jumps to chains. What MASQUERADE and REJECT
+// are told changes which port or which error it is, not where the packet goes.
+var targets = map[string][]string{
+	"ACCEPT": nil, "DROP": nil, "RETURN": nil,
+	"REJECT":     {"--reject-with"},
+	"MARK":       {"--set-xmark"},
+	"MASQUERADE": {"--random-fully"},
+}
+
+// target reads what follows -j, to the end of the rule.
+func (p *parser) target(negated bool) error {
+	p.rule.target = p.next()
+	if negated || p.rule.target == "" || p.rule.target == "MARK" && len(p.words) == 0 {
+		return fmt.Errorf("target %q is not understood", p.rule.target)
+	}
+	for len(p.words) > 0 {
+		option := p.next()
+		if !slices.Contains(targets[p.rule.target], option) {
+			return fmt.Errorf("option %q of target %s is not understood", option, p.rule.target)
+		}
+		switch option {
+		case "--reject-with":
+			p.next()
+		case "--set-xmark":
+			var err error
+			if p.rule.value, p.rule.mask, err = markAndMask(p.next()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// markAndMask reads 0x4000/0x4000; without a mask all bits count.
+func markAndMask(s string) (value, mask uint32, err error) {
+	v, m, masked := strings.Cut(s, "/")
+	if !masked {
+		m = "0xffffffff"
+	}
+	v64, err := strconv.ParseUint(v, 0, 32)
+	if err != nil {
+		return 0, 0, fmt.Errorf("mark %q: %w", s, err)
+	}
+	m64, err := strconv.ParseUint(m, 0, 32)
+	if err != nil {
+		return 0, 0, fmt.Errorf("mark %q: %w", s, err)
+	}
+	return uint32(v64), uint32(m64), nil
+}

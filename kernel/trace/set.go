@@ -1,0 +1,89 @@
+package trace
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// dimensions are how many parts of a packet a set of each type is asked about.
+var dimensions = map[kernel.SetType]int{
+	kernel.HashIP: 1, kernel.HashIPPort: 2, kernel.HashIPPortIP: 3, kernel.HashIPPortNet: 3, kernel.BitmapPort: 1,
+}
+
+// inSet looks parts of a packet, "dst,dst,src", up in a set.
+func (p *parser) inSet(name, parts string) (match, error) {
+	at := slices.IndexFunc(p.state.Sets, func(s kernel.Set) bool { return s.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("there is no set %s", name)
+	}
+	set, from := p.state.Sets[at], strings.Split(parts, ",")
+	if n, ok := dimensions[set.Type]; !ok || n != len(from) {
+		return nil, fmt.Errorf("set %s of type %q cannot be asked about %q", name, set.Type, parts)
+	}
+	source := make([]bool, len(from))
+	for i, part := range from {
+		if source[i] = part == "src"; !source[i] && part != "dst" {
+			return nil, fmt.Errorf("%q is neither src nor dst", part)
+		}
+		p.rule.onSource = p.rule.onSource || source[i]
+	}
+	return func(t *tracer, f *flight) (bool, string) {
+		e, ok := lookup(set, source, f)
+		switch {
+		case !ok:
+			return false, "nothing of it can be in " + name
+		case t.has(set, e):
+			return true, e.Member() + " is in " + name
+		}
+		return false, e.Member() + " is not in " + name
+	}, nil
+}
+
+// lookup is the entry that a packet would be in a set, if it can be in it: a hash has one family, a ping
+// no port, and a bitmap of ports is asked for TCP and UDP alone (net/netfilter/ipset/ip_set_bitmap_port.c).
+func lookup(set kernel.Set, source []bool, f *flight) (kernel.Entry, bool) {
+	part := func(i int) netip.AddrPort {
+		end, _ := f.end(source[i])
+		return end
+	}
+	e := kernel.Entry{Set: set.Name}
+	if set.Type == kernel.BitmapPort {
+		e.Port = part(0).Port()
+		return e, f.Proto == kernel.TCP || f.Proto == kernel.UDP
+	}
+	if set.Family != f.family() {
+		return e, false
+	}
+	e.Addr = part(0).Addr()
+	if set.Type == kernel.HashIP {
+		return e, true
+	}
+	e.Proto, e.Port = f.Proto, part(1).Port()
+	if len(source) > 2 {
+		a := part(2).Addr()
+		e.Second = netip.PrefixFrom(a, a.BitLen())
+	}
+	return e, !f.Echo
+}
+
+// has says whether an entry is in its set; in one of networks, whether a network has the entry's address.
+func (t *tracer) has(set kernel.Set, e kernel.Entry) bool {
+	all := t.state.Entries
+	if set.Type != kernel.HashIPPortNet {
+		_, found := slices.BinarySearchFunc(all, e, kernel.Entry.Compare)
+		return found
+	}
+	first := e
+	first.Second = netip.Prefix{}
+	i, _ := slices.BinarySearchFunc(all, first, kernel.Entry.Compare)
+	for ; i < len(all) && all[i].Set == e.Set && all[i].Key() == e.Key(); i++ {
+		if all[i].Second.Contains(e.Second.Addr()) {
+			return true
+		}
+	}
+	return false
+}

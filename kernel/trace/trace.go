@@ -1,0 +1,206 @@
+package trace
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// Trace says what becomes of packet p on node n, whose kernel is in state s: sorted, as all States are.
+// An error is about the packet, or about something in the state that it does not understand.
+func Trace(s kernel.State, n kernel.Node, p Packet) (Verdict, error) {
+	t := &tracer{state: s, node: n}
+	v, err := t.packet(p)
+	if err != nil {
+		return Verdict{Steps: t.steps}, fmt.Errorf("tracing %s: %w", p, err)
+	}
+	v.Steps = t.steps
+	return v, nil
+}
+
+// tracer is one packet's way so far.
+type tracer struct {
+	state kernel.State
+	node  kernel.Node
+	steps []string
+}
+
+// flight is a packet as it is on its way.
+type flight struct {
+	Packet
+	mark       uint32
+	virtual    kernel.VirtualKey // that balanced it, or zero
+	masquerade Masquerade
+}
+
+func (f *flight) family() kernel.Family { return kernel.FamilyOf(f.Dst.Addr()) }
+
+func (t *tracer) step(format string, args ...any) {
+	t.steps = append(t.steps, fmt.Sprintf(format, args...))
+}
+
+func (t *tracer) packet(p Packet) (Verdict, error) {
+	if err := p.check(); err != nil {
+		return Verdict{}, err
+	}
+	f := &flight{Packet: p}
+	if p.In == "" {
+		return t.sent(f)
+	}
+	return t.received(f)
+}
+
+// received follows a packet that comes in by a device.
+func (t *tracer) received(f *flight) (Verdict, error) {
+	if fate, err := t.hook("nat", "PREROUTING", f); fate != passed || err != nil {
+		return Verdict{Fate: fate}, err
+	}
+	if t.martian(f) {
+		t.step("routing: %s -> %s comes in by %s, which the kernel believes of nobody", f.Src.Addr(), f.Dst.Addr(), f.In)
+		return Verdict{Fate: Dropped}, nil
+	}
+	if t.local(f.Dst.Addr()) {
+		t.step("routing: %s is an address of the node", f.Dst.Addr())
+		return t.delivered(f)
+	}
+	t.step("routing: %s is elsewhere", f.Dst.Addr())
+	if fate, err := t.hook("filter", "FORWARD", f); fate != passed || err != nil {
+		return Verdict{Fate: fate}, err
+	}
+	fate, err := t.leaves(f, Forwarded)
+	return Verdict{Fate: fate, Masquerade: f.masquerade}, err
+}
+
+// delivered follows a packet for an address of the node through LOCAL_IN: the filter, then IPVS.
+func (t *tracer) delivered(f *flight) (Verdict, error) {
+	if fate, err := t.hook("filter", "INPUT", f); fate != passed || err != nil {
+		return Verdict{Fate: fate}, err
+	}
+	if k, ok := t.virtual(f); ok {
+		return t.balanced(f, k)
+	}
+	t.step("no virtual server at %s: the node itself", f.Dst)
+	return Verdict{Fate: Host, Masquerade: f.masquerade}, nil
+}
+
+// sent follows a packet of the node's own. In LOCAL_OUT IPVS comes after nat and before the filter
+// (NF_IP_PRI_NAT_DST + 2 of linux/netfilter_ipv4.h), which therefore sees it on its way to a real server.
+func (t *tracer) sent(f *flight) (Verdict, error) {
+	if !f.Src.IsValid() {
+		a, err := t.source(f.Dst.Addr())
+		if err != nil {
+			return Verdict{}, err
+		}
+		f.Src = netip.AddrPortFrom(a, anyPort)
+		t.step("routing: the node sends from %s", a)
+	} else if !t.local(f.Src.Addr()) {
+		return Verdict{}, fmt.Errorf("%s is not an address of the node, and it comes in by no device", f.Src.Addr())
+	}
+	if fate, err := t.hook("nat", "OUTPUT", f); fate != passed || err != nil {
+		return Verdict{Fate: fate}, err
+	}
+	if k, ok := t.virtual(f); ok {
+		return t.balanced(f, k)
+	}
+	if fate, err := t.hook("filter", "OUTPUT", f); fate != passed || err != nil {
+		return Verdict{Fate: fate}, err
+	}
+	if fate, err := t.leaves(f, Forwarded); fate != Forwarded || err != nil || !t.local(f.Dst.Addr()) {
+		return Verdict{Fate: fate, Masquerade: f.masquerade}, err
+	}
+	t.step("routing: %s is an address of the node", f.Dst.Addr())
+	f.In = loopback
+	return t.delivered(f)
+}
+
+// loopback is the device by which what the node sends to itself comes in.
+const loopback = "lo"
+
+// balanced follows a packet to each real server that virtual server k may choose.
+func (t *tracer) balanced(f *flight, k kernel.VirtualKey) (Verdict, error) {
+	v := Verdict{Fate: Refused, Virtual: k}
+	for _, r := range t.reals(k) {
+		if r.Weight == 0 && !f.Established {
+			t.step("ipvs %s: %s has weight 0", k, r.Key.Addr)
+			continue
+		}
+		if r.Forward != kernel.Masquerade {
+			return Verdict{}, fmt.Errorf("%s: only masquerading (-m) can be followed", r)
+		}
+		w, err := t.way(*f, r)
+		if err != nil {
+			return Verdict{}, err
+		}
+		v.Ways = append(v.Ways, w)
+	}
+	if len(v.Ways) == 0 {
+		t.step("ipvs %s: no usable real server", k)
+		return v, nil
+	}
+	v.Fate = v.Ways[0].Fate
+	if slices.ContainsFunc(v.Ways, func(w Way) bool { return w.Fate == Balanced }) {
+		v.Fate = Balanced
+	}
+	return v, nil
+}
+
+// way follows a packet to one real server. IPVS gives it its new destination and sends it out by
+// LOCAL_OUT (ip_vs_nat_xmit), whence it came; nat OUTPUT is not asked a second time for one connection.
+// A real server on the node itself gets what came in without further ado.
+func (t *tracer) way(f flight, r kernel.Real) (Way, error) {
+	cameIn, here := f.In != "", t.local(r.Key.Addr.Addr())
+	t.step("ipvs %s", r)
+	f.Dst, f.virtual, f.In, f.BridgePort = r.Key.Addr, r.Key.Virtual, "", ""
+	w := Way{Real: r.Key.Addr, Weight: r.Weight, Fate: Balanced}
+	if f.Established {
+		w.Masquerade = AsBefore
+	}
+	switch {
+	case cameIn && here:
+		t.step("%s is the node itself: neither filtered nor masqueraded again", r.Key.Addr.Addr())
+		return w, nil
+	case !here && f.Src.Addr().IsLoopback():
+		t.step("ipvs lets nothing leave from %s", f.Src.Addr())
+		w.Fate = Dropped
+		return w, nil
+	}
+	fate, err := t.hook("filter", "OUTPUT", &f)
+	if fate == passed && err == nil {
+		fate, err = t.leaves(&f, Balanced)
+	}
+	if fate == Balanced && err == nil && here {
+		f.In = loopback
+		if fate, err = t.hook("filter", "INPUT", &f); fate == passed {
+			fate = Balanced
+		}
+	}
+	w.Fate = fate
+	if !f.Established {
+		w.Masquerade = f.masquerade
+	}
+	return w, err
+}
+
+// leaves takes a packet through POSTROUTING, the last hook on the way to fate.
+func (t *tracer) leaves(f *flight, fate Fate) (Fate, error) {
+	if f.virtual.Proto != 0 && !t.tracked() {
+		t.step("net.ipv4.vs.conntrack is off: what ipvs balanced passes no nat rules")
+		return fate, nil
+	}
+	stop, err := t.hook("nat", "POSTROUTING", f)
+	if stop != passed {
+		fate = stop
+	}
+	if f.Established {
+		f.masquerade = AsBefore
+	}
+	return fate, err
+}
+
+// tracked says whether connection tracking follows what IPVS balances. A state that does not say is one
+// of rules alone, in a kernel set up as it should be.
+func (t *tracer) tracked() bool {
+	return !slices.Contains(t.state.Sysctls, kernel.Sysctl{Name: "net.ipv4.vs.conntrack", Value: "0"})
+}

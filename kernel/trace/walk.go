@@ -1,0 +1,96 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// passed is what a hook says of a packet that goes on to the next.
+const passed Fate = 0xff
+
+// maxDepth is more chains than ours are deep; jumps in a circle end here.
+const maxDepth = 16
+
+// hook takes a packet through a built-in chain. Those of nat see only what opens a connection.
+func (t *tracer) hook(table, chain string, f *flight) (Fate, error) {
+	if table == "nat" && f.Established {
+		t.step("nat %s: not asked, its connection is known", chain)
+		return passed, nil
+	}
+	target, err := t.walk(table, chain, f, 0)
+	if err != nil {
+		return Dropped, err
+	}
+	switch target {
+	case "DROP":
+		return Dropped, nil
+	case "REJECT":
+		return Rejected, nil
+	}
+	return passed, nil
+}
+
+// walk takes a packet through a chain and gives the target that ended its way through the hook; "" if
+// it returns.
+func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error) {
+	c, err := t.chain(f.family(), table, chain)
+	if err != nil {
+		return "", err
+	}
+	if depth > maxDepth {
+		return "", fmt.Errorf("%s %s: jumps in a circle", table, chain)
+	}
+	if c.Rules == "" {
+		return "", nil
+	}
+	for text := range strings.SplitSeq(c.Rules, "\n") {
+		text = kernel.WithoutComment(text)
+		r, err := t.parse(f.family(), text)
+		if err != nil {
+			return "", fmt.Errorf("%s %s: rule %q: %w", table, chain, text, err)
+		}
+		hit, why := r.applies(t, f)
+		t.step("%s %s: %s: %s", table, chain, text, why)
+		if !hit {
+			continue
+		}
+		switch r.target {
+		case "ACCEPT", "DROP", "REJECT":
+			return r.target, nil
+		case "RETURN":
+			return "", nil
+		case "MARK":
+			f.mark = f.mark&^r.mask ^ r.value
+		case "MASQUERADE":
+			f.masquerade = ByMark
+			if r.onSource {
+				f.masquerade = Hairpin
+			}
+			return r.target, nil
+		case "":
+		default:
+			if target, err := t.walk(table, r.target, f, depth+1); target != "" || err != nil {
+				return target, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// chain finds a chain. A built-in one that is not in the state has no rule of ours.
+func (t *tracer) chain(f kernel.Family, table, name string) (kernel.Chain, error) {
+	want := kernel.Chain{Family: f, Table: table, Name: name}
+	i := slices.IndexFunc(t.state.Chains, func(c kernel.Chain) bool {
+		return c.Name == name && c.Table == table && c.Family == f
+	})
+	switch {
+	case i >= 0:
+		return t.state.Chains[i], nil
+	case want.BuiltIn():
+		return want, nil
+	}
+	return want, fmt.Errorf("%s has no chain and no target %s", table, name)
+}
