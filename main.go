@@ -27,6 +27,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/web"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/static"
@@ -199,6 +200,17 @@ func (s setup) want(t sources.Table, n kernel.Node, hold bool, occupied []string
 	return rules.State(t, n, c)
 }
 
+// healthChecks are what health check node ports answer.
+func (s setup) healthChecks(t sources.Table, n kernel.Node) []web.HealthCheck {
+	c := s.Config.Rules()
+	c.IPv6 = s.ipv6
+	var checks []web.HealthCheck
+	for _, h := range rules.HealthChecks(t, n, c) {
+		checks = append(checks, web.HealthCheck(h))
+	}
+	return checks
+}
+
 // files says which files the file source reads.
 func (s setup) files(n func() kernel.Node, log *slog.Logger) file.Options {
 	f := s.Config.File
@@ -290,6 +302,9 @@ func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, leve
 		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
 		OnSync: warnOnce(log, k.Warning),
 	}
+	ports := &web.HealthPorts{Healthy: p.Healthy, Log: log}
+	defer ports.Close()
+	p.Served = func(t sources.Table, n kernel.Node) { ports.Set(s.healthChecks(t, n)) }
 	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
 		log.Warn("the next run will not know under which names objects were made", "err", err)
 	}
@@ -452,6 +467,7 @@ func (c *call) observe(ctx context.Context, s *setup) (kernel.Observed, error) {
 		return kernel.Observed{}, fmt.Errorf("%s: %w", c.state, err)
 	}
 	have.Names, s.ipv6 = s.Config.Names(), true
+	have.KeepOurs()
 	if have.Node.Name == "" {
 		have.Node.Name = s.node
 	}

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // ParseObserved reads canonical text, of a State or an Observed, and what
@@ -24,6 +23,7 @@ func ParseObserved(text string) (Observed, error) {
 		return Observed{}, fmt.Errorf("line %d: table %s has no COMMIT", n, p.table)
 	}
 	o := p.o
+	o.dropAliens()
 	conns := make(map[RealKey]Conns, len(o.Conns))
 	for i, c := range o.Conns {
 		conns[o.Reals[i].Key] = c
@@ -49,6 +49,7 @@ func (p *parser) line(s string) error {
 	case strings.HasPrefix(s, directive):
 		return p.directive(strings.Fields(strings.TrimPrefix(s, directive)), s)
 	case s == "" || s[0] == '#':
+		p.generated(s)
 		return nil
 	case s[0] == '*':
 		p.table = s[1:]
@@ -60,6 +61,9 @@ func (p *parser) line(s string) error {
 		return p.rule(s)
 	}
 	f := strings.Fields(s)
+	if p.alien(f) {
+		return nil
+	}
 	switch f[0] {
 	case "create":
 		return p.set(f)
@@ -69,12 +73,18 @@ func (p *parser) line(s string) error {
 		return p.link(f)
 	case "addr":
 		return p.addr(f)
+	case "route":
+		return p.route(f)
+	case "neigh":
+		return p.neighbor(f)
 	case "-A":
 		return p.virtual(f)
 	case "-a":
 		return p.real(f)
 	}
-	if name, value, ok := strings.Cut(s, " = "); ok {
+	// One without a value has lost the space behind it.
+	if name, value, ok := strings.Cut(s+" ", " = "); ok {
+		value = strings.TrimSpace(value)
 		p.o.Sysctls = append(p.o.Sysctls, Sysctl{Name: name, Value: value})
 		return nil
 	}
@@ -84,6 +94,9 @@ func (p *parser) line(s string) error {
 func (p *parser) rule(s string) error {
 	if p.family == 0 {
 		p.family = IPv4
+	}
+	if strings.HasPrefix(s, "[") {
+		_, s, _ = strings.Cut(s, "] ") // iptables-save -c
 	}
 	if strings.HasPrefix(s, ":") {
 		name, _, _ := strings.Cut(s[1:], " ")
@@ -231,276 +244,26 @@ func (p *parser) addr(f []string) error {
 	return nil
 }
 
-// parseVirtualKey reads "-t ADDRESS:PORT" at the start of f and gives the rest.
-func parseVirtualKey(f []string) (VirtualKey, []string, error) {
-	if len(f) < 2 {
-		return VirtualKey{}, nil, fmt.Errorf("want -t, -u or --sctp-service and ADDRESS:PORT")
+func (p *parser) route(f []string) error {
+	if len(f) != 10 || strings.Join(f[:3], " ") != "route add local" || strings.Join(f[4:], " ") != fmt.Sprintf("dev lo table local proto %d", RouteProtocol) {
+		return fmt.Errorf("want: route add local ADDRESS/LENGTH dev lo table local proto %d", RouteProtocol)
 	}
-	var k VirtualKey
-	switch f[0] {
-	case "-t":
-		k.Proto = TCP
-	case "-u":
-		k.Proto = UDP
-	case "--sctp-service":
-		k.Proto = SCTP
-	default:
-		return k, nil, fmt.Errorf("%q: want -t, -u or --sctp-service", f[0])
+	a, err := netip.ParsePrefix(f[3])
+	if err != nil || !a.IsSingleIP() {
+		return fmt.Errorf("route %q: want the full length, /32 or /128", f[3])
 	}
-	var err error
-	k.Addr, err = parseAddrPort(f[1])
-	return k, f[2:], err
-}
-
-func parseAddrPort(s string) (netip.AddrPort, error) {
-	a, err := netip.ParseAddrPort(s)
-	if err == nil && a.Addr().Zone() != "" {
-		err = fmt.Errorf("%q: an address with a zone", s)
-	}
-	return a, err
-}
-
-func parseRealKey(f []string) (RealKey, []string, error) {
-	v, f, err := parseVirtualKey(f)
-	if err != nil {
-		return RealKey{}, nil, err
-	}
-	if len(f) < 2 || f[0] != "-r" {
-		return RealKey{}, nil, fmt.Errorf("real server of %s: want -r ADDRESS:PORT", v)
-	}
-	a, err := parseAddrPort(f[1])
-	return RealKey{Virtual: v, Addr: a}, f[2:], err
-}
-
-func (p *parser) virtual(f []string) error {
-	k, f, err := parseVirtualKey(f[1:])
-	if err != nil {
-		return err
-	}
-	v := Virtual{Key: k, Netmask: uint8(k.Family().Bits())}
-	for ; len(f) > 0; f = f[1:] {
-		if f[0] == "-o" {
-			v.Flags |= FlagOnePacket
-			continue
-		}
-		if len(f) < 2 {
-			return fmt.Errorf("virtual server %s: %s has no value", k, f[0])
-		}
-		if err := v.option(f[0], f[1]); err != nil {
-			return fmt.Errorf("virtual server %s: %w", k, err)
-		}
-		f = f[1:]
-	}
-	if v.Scheduler == "" {
-		return fmt.Errorf("virtual server %s: want a scheduler, -s NAME", k)
-	}
-	p.o.Virtuals = append(p.o.Virtuals, v)
+	p.o.Routes = append(p.o.Routes, Route{Addr: a.Addr()})
 	return nil
 }
 
-// option sets one of ipvsadm's options that have a value.
-func (v *Virtual) option(name, value string) error {
-	switch name {
-	case "-s":
-		v.Scheduler = value
-	case "-p":
-		n, err := strconv.ParseUint(value, 10, 32)
-		if err != nil {
-			return fmt.Errorf("timeout %q: want seconds", value)
-		}
-		v.Flags |= FlagPersistent
-		v.Timeout = uint32(n)
-	case "-M":
-		n, err := strconv.ParseUint(value, 10, 8)
-		if err != nil || int(n) > v.Key.Family().Bits() {
-			return fmt.Errorf("netmask %q: want a prefix length", value)
-		}
-		v.Netmask = uint8(n)
-	case "-b":
-		for flag := range strings.SplitSeq(value, ",") {
-			n, err := strconv.Atoi(strings.TrimPrefix(flag, "flag-"))
-			if err != nil || n < 1 || n > len(schedFlags) {
-				return fmt.Errorf("scheduler flag %q: want flag-1 to flag-3", flag)
-			}
-			v.Flags |= schedFlags[n-1]
-		}
-	default:
-		return fmt.Errorf("unknown option %q", name)
+func (p *parser) neighbor(f []string) error {
+	if len(f) != 6 || strings.Join(f[:3], " ") != "neigh add proxy" || f[4] != "dev" {
+		return fmt.Errorf("want: neigh add proxy ADDRESS dev NAME")
 	}
+	a, err := netip.ParseAddr(f[3])
+	if err != nil || a.Zone() != "" {
+		return fmt.Errorf("neighbour %q: want an address", f[3])
+	}
+	p.o.Neighbors = append(p.o.Neighbors, Neighbor{Addr: a, Link: f[5]})
 	return nil
-}
-
-func (p *parser) real(f []string) error {
-	k, f, err := parseRealKey(f[1:])
-	if err != nil {
-		return err
-	}
-	r := Real{Key: k, Weight: 1}
-	var c Conns
-	for len(f) > 0 && f[0] != "#" {
-		n, err := r.option(f)
-		if err != nil {
-			return fmt.Errorf("real server %s: %w", k, err)
-		}
-		f = f[n:]
-	}
-	if len(f) == 7 {
-		if _, err := fmt.Sscanf(strings.Join(f, " "), "# active %d inactive %d persist %d", &c.Active, &c.Inactive, &c.Persist); err != nil {
-			return fmt.Errorf("real server %s: connections: %w", k, err)
-		}
-	}
-	p.o.Reals = append(p.o.Reals, r)
-	p.o.Conns = append(p.o.Conns, c)
-	return nil
-}
-
-// option sets the option at the start of f and gives how many words it took.
-func (r *Real) option(f []string) (int, error) {
-	for forward, flag := range forwardFlags {
-		if f[0] == flag {
-			r.Forward = Forward(forward)
-			return 1, nil
-		}
-	}
-	if f[0] != "-w" || len(f) < 2 {
-		return 0, fmt.Errorf("unknown option %q", f[0])
-	}
-	w, err := strconv.ParseUint(f[1], 10, 31)
-	if err != nil {
-		return 0, fmt.Errorf("weight %q: not a number", f[1])
-	}
-	r.Weight = uint32(w)
-	return 2, nil
-}
-
-// directive reads what no tool prints. f has the words of line behind "#: ".
-func (p *parser) directive(f []string, line string) error {
-	if len(f) == 0 {
-		return nil
-	}
-	arg := func(i int) string {
-		if i < len(f) {
-			return f[i]
-		}
-		return ""
-	}
-	var err error
-	switch f[0] {
-	case "iptables":
-		p.family = IPv4
-	case "ip6tables":
-		p.family = IPv6
-	case "hold":
-		p.o.Policy.Hold = true
-	case "delete-unknown":
-		p.o.Policy.DeleteUnknown = true
-	case "exclude":
-		var c netip.Prefix
-		c, err = netip.ParsePrefix(arg(1))
-		p.o.Policy.ExcludeCIDRs = append(p.o.Policy.ExcludeCIDRs, c)
-	case "drain-timeout":
-		err = p.drainTimeout(f[1:])
-	case "fresh":
-		p.o.Fresh = true
-	case "names":
-		p.o.Names = Names{Prefix: arg(1), Device: arg(2)}
-	case "clock":
-		p.o.Clock, err = time.Parse(time.RFC3339Nano, arg(1))
-	case "saved":
-		err = p.saved(strings.TrimPrefix(line, directive+"saved "))
-	case "owned":
-		var k VirtualKey
-		k, _, err = parseVirtualKey(f[1:])
-		p.o.Owned = append(p.o.Owned, k)
-	case "drain":
-		err = p.drain(f[1:])
-	case "fwmark":
-		p.o.FWMark, err = strconv.Atoi(arg(1))
-	default:
-		err = p.o.Node.directive(f[0], arg(1), arg(3))
-	}
-	return err
-}
-
-// saved reads: NAME before "VALUE" ours "VALUE".
-func (p *parser) saved(s string) error {
-	name, s, _ := strings.Cut(s, " before ")
-	before, err := strconv.QuotedPrefix(s)
-	if err != nil {
-		return fmt.Errorf("saved %s: value before: %w", name, err)
-	}
-	ours, ok := strings.CutPrefix(s[len(before):], " ours ")
-	if !ok {
-		return fmt.Errorf("saved %s: want ours behind the value before", name)
-	}
-	saved := SavedSysctl{Name: name}
-	if saved.Before, err = strconv.Unquote(before); err != nil {
-		return err
-	}
-	if saved.Ours, err = strconv.Unquote(ours); err != nil {
-		return fmt.Errorf("saved %s: our value: %w", name, err)
-	}
-	p.o.Saved = append(p.o.Saved, saved)
-	return nil
-}
-
-func (p *parser) drainTimeout(f []string) error {
-	if len(f) == 0 {
-		return fmt.Errorf("drain-timeout: want a duration")
-	}
-	d, err := time.ParseDuration(f[0])
-	if err != nil {
-		return err
-	}
-	if len(f) == 1 {
-		p.o.Policy.DrainTimeout = d
-		return nil
-	}
-	k, _, err := parseVirtualKey(f[1:])
-	p.o.Policy.Drains = append(p.o.Policy.Drains, VirtualDrain{Virtual: k, Timeout: d})
-	return err
-}
-
-func (p *parser) drain(f []string) error {
-	if len(f) == 0 {
-		return fmt.Errorf("drain: want a time and a real server")
-	}
-	since, err := time.Parse(time.RFC3339Nano, f[0])
-	if err != nil {
-		return err
-	}
-	k, _, err := parseRealKey(f[1:])
-	p.o.Drains = append(p.o.Drains, Drain{Real: k, Since: since})
-	return err
-}
-
-func (n *Node) directive(name, value, link string) (err error) {
-	switch name {
-	case "node":
-		n.Name = value
-	case "zone":
-		n.Zone = value
-	case "address":
-		var a netip.Prefix
-		a, err = netip.ParsePrefix(value)
-		n.Addrs = append(n.Addrs, NodeAddr{Prefix: a, Link: link})
-	case "primary":
-		var a netip.Addr
-		if a, err = netip.ParseAddr(value); a.Is4() {
-			n.Primary4 = a
-		} else {
-			n.Primary6 = a
-		}
-	case "gateway":
-		var a netip.Addr
-		a, err = netip.ParseAddr(value)
-		n.Gateways = append(n.Gateways, a)
-	case "br_netfilter":
-		n.BrNetfilter = true
-	case "release":
-		_, err = fmt.Sscanf(value, "%d.%d", &n.Release.Major, &n.Release.Minor)
-	default:
-		return fmt.Errorf("unknown directive %q", name)
-	}
-	return err
 }

@@ -1,0 +1,35 @@
+package kernel
+
+import (
+	"slices"
+	"strings"
+)
+
+// KeepOurs leaves in a reading what is of our names, and all of IPVS: of what
+// the tools print, the part that Diff may see. The rest it would take for ours
+// and unwanted.
+func (o *Observed) KeepOurs() {
+	n := o.Names
+	o.Sets = keep(o.Sets, func(s Set) bool { return n.OwnsSet(s.Name) })
+	o.Entries = keep(o.Entries, func(e Entry) bool { return n.OwnsSet(e.Set) })
+	o.Chains = keep(o.Chains, func(c Chain) bool { return c.BuiltIn() || n.OwnsChain(c.Table, c.Name) })
+	for i := range o.Chains {
+		if o.Chains[i].BuiltIn() {
+			o.Chains[i].Rules = n.jumps(o.Chains[i])
+		}
+	}
+	o.Chains = slices.DeleteFunc(o.Chains, func(c Chain) bool { return c.BuiltIn() && c.Rules == "" })
+	o.Links = keep(o.Links, func(l Link) bool { return l.Name == n.Device })
+	o.Addrs = keep(o.Addrs, func(a Addr) bool { return a.Link == n.Device })
+}
+
+// jumps are, of a built-in chain's rules, those to chains of ours.
+func (n Names) jumps(c Chain) string {
+	var ours []string
+	for rule := range strings.SplitSeq(c.Rules, "\n") {
+		if n.OwnsChain(c.Table, Target(rule)) {
+			ours = append(ours, rule)
+		}
+	}
+	return strings.Join(ours, "\n")
+}

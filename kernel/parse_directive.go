@@ -1,0 +1,141 @@
+package kernel
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// directive reads what no tool prints. f has the words of line behind "#: ".
+func (p *parser) directive(f []string, line string) error {
+	if len(f) == 0 {
+		return nil
+	}
+	arg := func(i int) string {
+		if i < len(f) {
+			return f[i]
+		}
+		return ""
+	}
+	var err error
+	switch f[0] {
+	case "iptables":
+		p.family = IPv4
+	case "ip6tables":
+		p.family = IPv6
+	case "hold":
+		p.o.Policy.Hold = true
+	case "delete-unknown":
+		p.o.Policy.DeleteUnknown = true
+	case "exclude":
+		var c netip.Prefix
+		c, err = netip.ParsePrefix(arg(1))
+		p.o.Policy.ExcludeCIDRs = append(p.o.Policy.ExcludeCIDRs, c)
+	case "drain-timeout":
+		err = p.drainTimeout(f[1:])
+	case "fresh":
+		p.o.Fresh = true
+	case "names":
+		p.o.Names = Names{Prefix: arg(1), Device: arg(2)}
+	case "clock":
+		p.o.Clock, err = time.Parse(time.RFC3339Nano, arg(1))
+	case "saved":
+		err = p.saved(strings.TrimPrefix(line, directive+"saved "))
+	case "owned":
+		var k VirtualKey
+		k, _, err = parseVirtualKey(f[1:])
+		p.o.Owned = append(p.o.Owned, k)
+	case "drain":
+		err = p.drain(f[1:])
+	case "fwmark":
+		p.o.FWMark, err = strconv.Atoi(arg(1))
+	default:
+		err = p.o.Node.directive(f[0], arg(1), arg(3))
+	}
+	return err
+}
+
+// saved reads: NAME before "VALUE" ours "VALUE".
+func (p *parser) saved(s string) error {
+	name, s, _ := strings.Cut(s, " before ")
+	before, err := strconv.QuotedPrefix(s)
+	if err != nil {
+		return fmt.Errorf("saved %s: value before: %w", name, err)
+	}
+	ours, ok := strings.CutPrefix(s[len(before):], " ours ")
+	if !ok {
+		return fmt.Errorf("saved %s: want ours behind the value before", name)
+	}
+	saved := SavedSysctl{Name: name}
+	if saved.Before, err = strconv.Unquote(before); err != nil {
+		return err
+	}
+	if saved.Ours, err = strconv.Unquote(ours); err != nil {
+		return fmt.Errorf("saved %s: our value: %w", name, err)
+	}
+	p.o.Saved = append(p.o.Saved, saved)
+	return nil
+}
+
+func (p *parser) drainTimeout(f []string) error {
+	if len(f) == 0 {
+		return fmt.Errorf("drain-timeout: want a duration")
+	}
+	d, err := time.ParseDuration(f[0])
+	if err != nil {
+		return err
+	}
+	if len(f) == 1 {
+		p.o.Policy.DrainTimeout = d
+		return nil
+	}
+	k, _, err := parseVirtualKey(f[1:])
+	p.o.Policy.Drains = append(p.o.Policy.Drains, VirtualDrain{Virtual: k, Timeout: d})
+	return err
+}
+
+func (p *parser) drain(f []string) error {
+	if len(f) == 0 {
+		return fmt.Errorf("drain: want a time and a real server")
+	}
+	since, err := time.Parse(time.RFC3339Nano, f[0])
+	if err != nil {
+		return err
+	}
+	k, _, err := parseRealKey(f[1:])
+	p.o.Drains = append(p.o.Drains, Drain{Real: k, Since: since})
+	return err
+}
+
+func (n *Node) directive(name, value, link string) (err error) {
+	switch name {
+	case "node":
+		n.Name = value
+	case "zone":
+		n.Zone = value
+	case "address":
+		var a netip.Prefix
+		a, err = netip.ParsePrefix(value)
+		n.Addrs = append(n.Addrs, NodeAddr{Prefix: a, Link: link})
+	case "primary":
+		var a netip.Addr
+		if a, err = netip.ParseAddr(value); a.Is4() {
+			n.Primary4 = a
+		} else {
+			n.Primary6 = a
+		}
+	case "gateway":
+		var a netip.Addr
+		a, err = netip.ParseAddr(value)
+		n.Gateways = append(n.Gateways, a)
+	case "br_netfilter":
+		n.BrNetfilter = true
+	case "release":
+		_, err = fmt.Sscanf(value, "%d.%d", &n.Release.Major, &n.Release.Minor)
+	default:
+		return fmt.Errorf("unknown directive %q", name)
+	}
+	return err
+}
