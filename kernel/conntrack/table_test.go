@@ -245,8 +245,8 @@ func TestTrafficThroughIPVS(t *testing.T) {
 		f := strings.Fields(line)
 		kerneltest.Run(t, f[0], f[1:]...)
 	}
-	// Connection tracking hooks in when a rule needs it.
-	kerneltest.Run(t, "iptables", "-t", "nat", "-A", "POSTROUTING", "-j", "RETURN")
+	// Connection tracking starts when a rule needs it; IPVS alone does not.
+	kerneltest.Run(t, "iptables", "-t", "nat", "-A", "POSTROUTING", "-s", "203.0.113.9", "-j", "MASQUERADE")
 	server, err := net.ListenPacket("udp", "10.2.0.1:5353")
 	if err != nil {
 		t.Fatal(err)
