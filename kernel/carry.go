@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
+	"slices"
 )
 
 // Carry carries the plan out in its order and goes on past errors; kernel/host
@@ -13,7 +15,7 @@ import (
 // *ApplyError.
 func (p Plan) Carry(n Names, together func(a, b Kind) bool, apply func([]Op) []error) error {
 	c := carrying{Plan: p, errs: make([]error, len(p.Ops)), apply: apply}
-	c.Names, c.served = n, p.Served
+	c.Names, c.served = n, slices.SortedFunc(slices.Values(p.Served), netip.Addr.Compare)
 	for start := 0; start < len(p.Ops); {
 		end := start + 1
 		for end < len(p.Ops) && together(p.Ops[start].Object.Kind(), p.Ops[end].Object.Kind()) {

@@ -22,6 +22,9 @@ func (d *differ) diffRoutes() {
 		switch {
 		case h == nil:
 			d.add(addAddrs, *w)
+			if d.serves(w.Addr) {
+				d.plan.Served = append(d.plan.Served, w.Addr)
+			}
 		case w == nil && !d.hold():
 			d.remove(removeAddrs, *h)
 		}

@@ -236,6 +236,7 @@ link add kube-ipvs0 type dummy
 addr add 10.96.0.1/32 dev kube-ipvs0
 -A -t 10.96.0.1:80 -s rr
 `
+	route := kernel.Route{Addr: vips[0]}.String()
 	unbound := strings.Replace(serving, "addr add 10.96.0.1/32 dev kube-ipvs0\n", "", 1)
 	for _, c := range []struct {
 		name, want, have, fails string
@@ -249,6 +250,8 @@ addr add 10.96.0.1/32 dev kube-ipvs0
 			[]string{"-A -t 10.96.0.1:80", "add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:80"}, nil},
 		{"nothing is bound that nothing guards", serving, "", "+ chain ipv4 filter KUBE-IPVS-FILTER",
 			[]string{"-A -t 10.96.0.1:80"}, []string{"addr add"}},
+		{"also where a route makes the VIP local", strings.Replace(serving, "addr add 10.96.0.1/32 dev kube-ipvs0", route, 1) + "add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:81\n-A -t 10.96.0.1:81 -s mh\n", unbound, "+ -A -t 10.96.0.1:81",
+			[]string{route}, []string{"-A -t 10.96.0.1:81"}},
 		{"a port that cannot be served leaves the others of its VIP", serving + "add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:81\n-A -t 10.96.0.1:81 -s mh\n", unbound, "+ -A -t 10.96.0.1:81",
 			[]string{"addr add 10.96.0.1"}, []string{"-A -t 10.96.0.1:81"}},
 	} {

@@ -93,8 +93,8 @@ type Plan struct {
 	Draining int
 	Drains   []Drain
 	Wake     time.Time
-	// Served are those addresses, among the ones to be bound, that have a
-	// virtual server of ours already, sorted.
+	// Served are those addresses, among the ones to be made local, that have a
+	// virtual server of ours already.
 	Served []netip.Addr
 	// Conflicts are the wanted virtual servers that somebody else has made.
 	Conflicts []Conflict
