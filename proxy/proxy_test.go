@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -70,20 +72,35 @@ func rules(t sources.Table, _ kernel.Node, hold bool, _ []string) kernel.State {
 
 // run has the loop running on a fake kernel, inside a synctest bubble.
 type run struct {
-	t       *testing.T
-	kernel  *fake.Kernel
-	proxy   *proxy.Proxy
-	source  script
+	t      *testing.T
+	kernel *fake.Kernel
+	proxy  *proxy.Proxy
+	source script
+	done   chan error
+	stop   context.CancelFunc
+
+	mu      sync.Mutex
 	reports []proxy.Report
-	done    chan error
-	stop    context.CancelFunc
+}
+
+func (r *run) report(rep proxy.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reports = append(r.reports, rep)
+}
+
+// all are the reports until now.
+func (r *run) all() []proxy.Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.reports)
 }
 
 func start(t *testing.T, prepare func(*run)) *run {
 	r := &run{t: t, kernel: fake.New(names, kernel.Node{}, kernel.State{}), source: make(script), done: make(chan error, 1)}
 	r.proxy = &proxy.Proxy{
 		Kernel: r.kernel, Rules: rules, Feeds: []proxy.Feed{{Name: "file", Source: r.source}}, Log: slog.New(slog.DiscardHandler),
-		SyncPeriod: 30 * time.Second, OnSync: func(rep proxy.Report) { r.reports = append(r.reports, rep) },
+		SyncPeriod: 30 * time.Second, OnSync: r.report,
 	}
 	if prepare != nil {
 		prepare(r)
@@ -97,7 +114,12 @@ func start(t *testing.T, prepare func(*run)) *run {
 func (r *run) emit(t sources.Table) {
 	r.source <- emission{table: t}
 	synctest.Wait()
-	time.Sleep(time.Millisecond)
+	pass(time.Millisecond)
+}
+
+// pass lets time pass, and all that is due at its end happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
 	synctest.Wait()
 }
 
@@ -110,10 +132,11 @@ func (r *run) end() {
 
 func (r *run) last() proxy.Report {
 	r.t.Helper()
-	if len(r.reports) == 0 {
+	all := r.all()
+	if len(all) == 0 {
 		r.t.Fatal("no sync was made")
 	}
-	return r.reports[len(r.reports)-1]
+	return all[len(all)-1]
 }
 
 func (r *run) weights() []uint32 {
@@ -148,7 +171,7 @@ func TestIdleWritesNothing(t *testing.T) {
 		defer r.end()
 		r.emit(table(3))
 		_, before := r.kernel.Counts()
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		reads, after := r.kernel.Counts()
 		if after != before {
 			t.Errorf("%d writes while idle", after-before)
@@ -175,11 +198,11 @@ func TestDriftIsRepaired(t *testing.T) {
 		if err := r.kernel.Apply(t.Context(), kernel.Plan{Ops: ops}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(31 * time.Second)
+		pass(31 * time.Second)
 		if got := r.kernel.State().String(); got != gone.String() {
 			t.Errorf("after drift:\n%s\nwant:\n%s", got, gone)
 		}
-		if !slices.ContainsFunc(r.reports, proxy.Report.Drift) {
+		if !slices.ContainsFunc(r.all(), proxy.Report.Drift) {
 			t.Error("no report tells of drift")
 		}
 	})
@@ -187,11 +210,12 @@ func TestDriftIsRepaired(t *testing.T) {
 
 func TestFailuresAreRetriedSooner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refusals := 4
+		var refusals atomic.Int32
+		refusals.Store(4)
 		r := start(t, func(r *run) {
 			r.kernel.Fail = func(o kernel.Op) error {
-				if o.Object.Kind() == kernel.KindReal && refusals > 0 {
-					refusals--
+				if o.Object.Kind() == kernel.KindReal && refusals.Load() > 0 {
+					refusals.Add(-1)
 					return syscall.EPERM
 				}
 				return nil
@@ -203,9 +227,8 @@ func TestFailuresAreRetriedSooner(t *testing.T) {
 		if !errors.Is(r.last().Err, syscall.EPERM) {
 			t.Fatalf("error %v", r.last().Err)
 		}
-		for refusals > 0 || r.last().Err != nil {
-			time.Sleep(50 * time.Millisecond)
-			synctest.Wait()
+		for refusals.Load() > 0 || r.last().Err != nil {
+			pass(50 * time.Millisecond)
 		}
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("served after %v; four refusals should cost 0.1+0.2+0.4+0.8 s", took)
@@ -227,12 +250,12 @@ func TestDrainEndsWithTheLastConnection(t *testing.T) {
 		if got := r.weights(); !slices.Equal(got, []uint32{1, 0}) {
 			t.Fatalf("weights %v while a connection lives, want [1 0]", got)
 		}
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if got := r.weights(); !slices.Equal(got, []uint32{1, 0}) {
 			t.Fatalf("weights %v after 10 s with the connection alive", got)
 		}
 		r.kernel.SetConns(second, kernel.Conns{})
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
 			t.Errorf("weights %v after the connection has ended", got)
 		}
@@ -266,7 +289,7 @@ func TestNothingIsRemovedBeforeEverySourceHasSpoken(t *testing.T) {
 		})
 		defer r.end()
 		r.emit(sources.Table{})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
 			t.Fatalf("weights %v while a source is silent", got)
 		}
@@ -275,7 +298,7 @@ func TestNothingIsRemovedBeforeEverySourceHasSpoken(t *testing.T) {
 		}
 		late <- emission{table: sources.Table{}}
 		synctest.Wait()
-		time.Sleep(time.Millisecond)
+		pass(time.Millisecond)
 		if got := r.weights(); len(got) != 0 {
 			t.Errorf("weights %v after both have spoken of nothing", got)
 		}
@@ -288,7 +311,7 @@ func TestFailedSourceKeepsItsTable(t *testing.T) {
 		defer r.end()
 		r.emit(table(2))
 		r.source <- emission{err: errors.New("disk gone")}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
 			t.Errorf("weights %v", got)
 		}
@@ -332,10 +355,10 @@ func TestBurstsAreOneSync(t *testing.T) {
 		r.emit(table(1))
 		for i := range 100 {
 			r.source <- emission{table: table(i % 5)}
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 		}
-		time.Sleep(2 * time.Second)
-		if n := len(r.reports); n > 3 {
+		pass(2 * time.Second)
+		if n := len(r.all()); n > 3 {
 			t.Errorf("%d syncs for a burst of 100 tables within minSyncPeriod", n)
 		}
 		if got := r.weights(); len(got) != 4 {
@@ -395,7 +418,7 @@ func TestRefusedAtFirstStartWritesNothing(t *testing.T) {
 // weight the kernel will not change is tried again with back-off.
 func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stuck := false
+		var stuck atomic.Bool
 		r := start(t, func(r *run) {
 			r.proxy.Rules = func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
 				s := rules(t, n, hold, occupied)
@@ -403,7 +426,7 @@ func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {
 				return s
 			}
 			r.kernel.Fail = func(o kernel.Op) error {
-				if stuck && o.Object.Kind() == kernel.KindReal {
+				if stuck.Load() && o.Object.Kind() == kernel.KindReal {
 					return syscall.EPERM
 				}
 				return nil
@@ -412,14 +435,14 @@ func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {
 		defer r.end()
 		r.emit(table(2))
 		r.kernel.SetConns(r.kernel.State().Reals[1].Key, kernel.Conns{Active: 1})
-		stuck = true
+		stuck.Store(true)
 		r.emit(table(1))
-		time.Sleep(time.Minute)
-		if n := len(r.reports); n > 50 {
+		pass(time.Minute)
+		if n := len(r.all()); n > 50 {
 			t.Fatalf("%d syncs in a minute", n)
 		}
-		stuck = false
-		time.Sleep(time.Minute)
+		stuck.Store(false)
+		pass(time.Minute)
 		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
 			t.Errorf("weights %v, want the drain at its end", got)
 		}
@@ -437,14 +460,14 @@ func TestConflictIsSaidOnce(t *testing.T) {
 		})
 		defer r.end()
 		r.emit(table(1))
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		if n := strings.Count(log.String(), "not taken over"); n != 1 {
 			t.Errorf("said %d times:\n%s", n, log.String())
 		}
 		if err := r.kernel.Apply(t.Context(), kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Remove, Object: foreign}}}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(31 * time.Second)
+		pass(31 * time.Second)
 		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
 			t.Errorf("weights %v after the other one has gone", got)
 		}
@@ -461,11 +484,11 @@ func TestEndOfDrainIsNoDrift(t *testing.T) {
 		r.kernel.SetConns(second, kernel.Conns{Active: 1})
 		r.emit(table(1))
 		r.kernel.SetConns(second, kernel.Conns{})
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
 			t.Errorf("weights %v after the connection has ended", got)
 		}
-		if slices.ContainsFunc(r.reports, proxy.Report.Drift) {
+		if slices.ContainsFunc(r.all(), proxy.Report.Drift) {
 			t.Error("the end of a drain is reported as drift")
 		}
 	})
@@ -473,10 +496,10 @@ func TestEndOfDrainIsNoDrift(t *testing.T) {
 
 func TestHealthyUntilASyncIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		broken := false
+		var broken atomic.Bool
 		r := start(t, func(r *run) {
 			r.kernel.Fail = func(kernel.Op) error {
-				if broken {
+				if broken.Load() {
 					return syscall.EPERM
 				}
 				return nil
@@ -484,22 +507,22 @@ func TestHealthyUntilASyncIsOverdue(t *testing.T) {
 		})
 		defer r.end()
 		r.emit(table(1))
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if !r.proxy.Healthy() {
 			t.Fatal("unhealthy while idle")
 		}
-		broken = true
+		broken.Store(true)
 		r.emit(table(2))
-		time.Sleep(59 * time.Second)
+		pass(59 * time.Second)
 		if !r.proxy.Healthy() {
 			t.Error("unhealthy before twice syncPeriod")
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if r.proxy.Healthy() {
 			t.Error("healthy with a change that waits for more than twice syncPeriod")
 		}
-		broken = false
-		time.Sleep(time.Minute)
+		broken.Store(false)
+		pass(time.Minute)
 		if !r.proxy.Healthy() {
 			t.Error("unhealthy after the change was programmed")
 		}
