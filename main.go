@@ -512,25 +512,35 @@ func runCleanup(ctx context.Context, c *call) error {
 		return err
 	}
 	defer k.Close()
-	for round := 1; ; round++ {
+	if err := c.clean(ctx, k); err != nil || c.dryRun {
+		return err
+	}
+	return host.ForgetNames(s.Config.StateDir)
+}
+
+// clean removes what is ours until a reading shows nothing of it.
+func (c *call) clean(ctx context.Context, k proxy.Kernel) error {
+	var failed error
+	for round := 0; ; round++ {
 		have, err := k.Read(ctx)
 		if err != nil {
 			return err
 		}
 		p := kernel.Diff(kernel.State{}, have)
-		if round == 1 {
+		if round == 0 {
 			if err := c.print(p); err != nil {
 				return err
 			}
 		}
-		if c.dryRun {
+		switch {
+		case p.Empty() || c.dryRun:
 			return nil
-		}
-		if p.Empty() {
-			return host.ForgetNames(s.Config.StateDir)
-		}
-		if err := k.Apply(ctx, p); err != nil && round == cleanupRounds {
-			return err
+		case round < cleanupRounds:
+			failed = k.Apply(ctx, p)
+		case failed != nil:
+			return failed
+		default:
+			return fmt.Errorf("%d objects come back as often as they are removed, the first is %s", len(p.Ops), p.Ops[0].Object)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,9 +12,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/fake"
 )
 
 func TestMain(m *testing.M) {
@@ -133,5 +138,30 @@ func TestImportsPointDown(t *testing.T) {
 				t.Errorf("package %s imports %s: only those below kernel talk to it", path.Join("svcproxy", name), i)
 			}
 		}
+	}
+}
+
+// restless is a kernel in which somebody puts back what is removed.
+type restless struct{ *fake.Kernel }
+
+func (restless) Apply(context.Context, kernel.Plan) error { return nil }
+
+func TestCleanupEnds(t *testing.T) {
+	leftover := kernel.State{Links: []kernel.Link{{Name: kernel.DefaultNames.Device, Type: "dummy"}}}
+	k := fake.New(kernel.DefaultNames, kernel.Node{}, leftover)
+	err := (&call{out: io.Discard}).clean(t.Context(), restless{k})
+	if err == nil || !strings.Contains(err.Error(), "come back") {
+		t.Errorf("cleanup of what comes back: %v", err)
+	}
+	k.Fail = func(kernel.Op) error { return syscall.EBUSY }
+	if err := (&call{out: io.Discard}).clean(t.Context(), k); err == nil || !strings.Contains(err.Error(), "busy") {
+		t.Errorf("cleanup of what cannot be removed: %v", err)
+	}
+	k.Fail = nil
+	if err := (&call{out: io.Discard, dryRun: true}).clean(t.Context(), k); err != nil || len(k.State().Links) != 1 {
+		t.Errorf("dry run: %v, links %v", err, k.State().Links)
+	}
+	if err := (&call{out: io.Discard}).clean(t.Context(), k); err != nil || len(k.State().Links) != 0 {
+		t.Errorf("cleanup: %v, links %v", err, k.State().Links)
 	}
 }
