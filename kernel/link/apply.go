@@ -12,7 +12,8 @@ import (
 )
 
 // Apply carries the ops out in their order and goes on past errors. The result
-// is parallel to ops. It handles kernel.Link and kernel.Addr (Add, Remove).
+// is parallel to ops. It handles kernel.Link, kernel.Addr, kernel.Route and
+// kernel.Neighbor (Add, Remove).
 func (l *Links) Apply(ops []kernel.Op) []error {
 	a := applying{Links: l, ops: ops, errs: make([]error, len(ops))}
 	l.batch.Reset()
@@ -34,6 +35,9 @@ type applying struct {
 
 	absent    string // a device that was looked for in vain
 	absentErr error
+
+	proxied map[addrKey]bool // proxy neighbours, whether ours; nil if not asked for
+	indexes map[string]int   // devices of proxy neighbours
 }
 
 func (a *applying) put(i int) error {
@@ -43,8 +47,12 @@ func (a *applying) put(i int) error {
 		return a.putLink(i, op.Verb, o)
 	case kernel.Addr:
 		return a.putAddr(i, op.Verb, o)
+	case kernel.Route:
+		return a.putRoute(i, op.Verb, o)
+	case kernel.Neighbor:
+		return a.putNeighbor(i, op.Verb, o)
 	}
-	return fmt.Errorf("%s is not a link or an address", op.Object.Kind())
+	return fmt.Errorf("%s is not a link's", op.Object.Kind())
 }
 
 // putLink sends at once: the kernel gives a new device the index that its
@@ -134,12 +142,18 @@ func (a *applying) index(name string) (int, error) {
 }
 
 // lookup asks the kernel for one device.
-func (l *Links) lookup(name string) (d device, err error) {
+func (l *Links) lookup(name string) (device, error) {
+	return l.ask(func(b *nl.Batch) {
+		b.Raw(ifInfo(0))
+		b.U32(unix.IFLA_EXT_MASK, skipStatistics)
+		b.Text(unix.IFLA_IFNAME, name)
+	})
+}
+
+func (l *Links) ask(put func(*nl.Batch)) (d device, err error) {
 	l.batch.Reset()
 	l.batch.Begin(unix.RTM_GETLINK, 0)
-	l.batch.Raw(ifInfo(0))
-	l.batch.U32(unix.IFLA_EXT_MASK, skipStatistics)
-	l.batch.Text(unix.IFLA_IFNAME, name)
+	put(&l.batch)
 	l.batch.End()
 	err = l.conn.Get(&l.batch, func(p []byte) error {
 		d, err = decodeLink(p)

@@ -46,6 +46,14 @@ var (
 		2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0,
 		22, 0, 18, 0, 10, 0, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 8, 0, 4, 0, 3, 0, 0, 0,
 	}
+	vipRouteMessage = []byte{
+		2, 32, 0, 0, 255, 143, 254, 2, 0, 0, 0, 0,
+		8, 0, 15, 0, 255, 0, 0, 0, 8, 0, 1, 0, 10, 96, 0, 20, 8, 0, 4, 0, 1, 0, 0, 0,
+	}
+	proxyMessage = []byte{
+		10, 0, 0, 0, 3, 0, 0, 0, 0, 0, 8, 5,
+		20, 0, 1, 0, 0xfd, 0, 0, 0x96, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x20, 5, 0, 12, 0, 143, 0, 0, 0,
+	}
 )
 
 func TestDecodeLink(t *testing.T) {
@@ -140,16 +148,60 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+func TestDecodeVIPRoute(t *testing.T) {
+	if a, ok, err := decodeVIPRoute(vipRouteMessage); !ok || err != nil || a != netip.MustParseAddr("10.96.0.20") {
+		t.Errorf("got %v, %v and %v", a, ok, err)
+	}
+	for what, at := range map[string]struct {
+		offset int
+		value  byte
+	}{
+		"a network":        {1, 24},
+		"the main table":   {4, unix.RT_TABLE_MAIN},
+		"the kernel's":     {5, unix.RTPROT_KERNEL},
+		"a unicast route":  {7, unix.RTN_UNICAST},
+		"another device's": {len(vipRouteMessage) - 4, 2},
+	} {
+		p := slices.Clone(vipRouteMessage)
+		p[at.offset] = at.value
+		if a, ok, err := decodeVIPRoute(p); ok || err != nil {
+			t.Errorf("%s: %v, %v and %v", what, a, ok, err)
+		}
+	}
+}
+
+func TestDecodeProxy(t *testing.T) {
+	want := proxy{key: addrKey{netip.MustParseAddr("fd00:96::20"), 3}, ours: true}
+	if got, ok, err := decodeProxy(proxyMessage); !ok || err != nil || got != want {
+		t.Errorf("got %+v, %v and %v", got, ok, err)
+	}
+	want.ours = false
+	if got, ok, err := decodeProxy(proxyMessage[:len(proxyMessage)-8]); !ok || err != nil || got != want {
+		t.Errorf("without a protocol: %+v, %v and %v", got, ok, err)
+	}
+	neighbor := slices.Clone(proxyMessage)
+	neighbor[10] = 0
+	if got, ok, err := decodeProxy(neighbor); ok || err != nil {
+		t.Errorf("a neighbour: %+v, %v and %v", got, ok, err)
+	}
+}
+
 // FuzzDecode feeds any bytes as each kind of message: no panic, no loop, and
 // what is read is valid.
 func FuzzDecode(f *testing.F) {
-	for _, p := range [][]byte{linkMessage, addr4Message, peerMessage, addr6Message, routeMessage, multipathMessage, viaMessage} {
+	for _, p := range [][]byte{linkMessage, addr4Message, peerMessage, addr6Message, routeMessage, multipathMessage, viaMessage, vipRouteMessage, proxyMessage} {
 		f.Add(p)
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		decodeLink(p)
 		if x, ok, err := decodeAddr(p); ok && (err != nil || !x.prefix.IsValid()) {
 			t.Fatalf("address %v with error %v", x, err)
+		}
+		if a, ok, err := decodeVIPRoute(p); ok && (err != nil || !a.IsValid()) {
+			t.Fatalf("VIP's route %v with error %v", a, err)
+		}
+		if x, ok, err := decodeProxy(p); ok && (err != nil || !x.key.addr.Is6()) {
+			t.Fatalf("proxy neighbour %v with error %v", x, err)
 		}
 		r, ok, err := decodeRoute(p)
 		if ok && err != nil {

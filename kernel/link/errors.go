@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"golang.org/x/sys/unix"
 
@@ -40,6 +41,17 @@ func (e *ForeignError) Error() string {
 // Unwrap gives EOPNOTSUPP, as for a device whose kind cannot be changed.
 func (e *ForeignError) Unwrap() error { return unix.EOPNOTSUPP }
 
+// ForeignNeighborError says that somebody else made a proxy neighbour for the
+// same address and link. It is left as it is.
+type ForeignNeighborError struct{ Neighbor kernel.Neighbor }
+
+func (e *ForeignNeighborError) Error() string {
+	return fmt.Sprintf("%s has a proxy neighbour on %s that somebody else made: not touched", e.Neighbor.Addr, e.Neighbor.Link)
+}
+
+// Unwrap gives EEXIST.
+func (e *ForeignNeighborError) Unwrap() error { return unix.EEXIST }
+
 // reason puts what became of an op in words.
 func reason(op kernel.Op, err error) error {
 	var k *nl.KernelError
@@ -55,13 +67,24 @@ func reason(op kernel.Op, err error) error {
 			return errNoDummy
 		}
 	case kernel.Addr:
-		switch {
-		case o.Addr.Is4():
-		case k.Errno == unix.EOPNOTSUPP || k.Errno == unix.EAFNOSUPPORT:
-			return errNoIPv6
-		case k.Errno == unix.EACCES:
-			return fmt.Errorf("IPv6 is switched off on %s (sysctl net.ipv6.conf.%s.disable_ipv6): %w", o.Link, o.Link, k)
-		}
+		return ipv6(o.Addr, o.Link, k)
+	case kernel.Route:
+		return ipv6(o.Addr, "lo", k)
+	case kernel.Neighbor:
+		return ipv6(o.Addr, o.Link, k)
+	}
+	return k
+}
+
+// ipv6 says if a refusal means that the node, or one of its devices, is without
+// IPv6.
+func ipv6(a netip.Addr, device string, k *nl.KernelError) error {
+	switch {
+	case a.Is4():
+	case k.Errno == unix.EOPNOTSUPP || k.Errno == unix.EAFNOSUPPORT:
+		return errNoIPv6
+	case k.Errno == unix.EACCES:
+		return fmt.Errorf("IPv6 is switched off on %s (sysctl net.ipv6.conf.%s.disable_ipv6): %w", device, device, k)
 	}
 	return k
 }

@@ -1,16 +1,19 @@
-// Package link reads and writes the device that VIPs are bound to and the
-// addresses on it, over rtnetlink, and reads the facts about the node that
-// depend on its other devices: addresses, default routes.
+// Package link reads and writes, over rtnetlink, what makes VIPs local: the
+// device that they are bound to and the addresses on it, or their routes, and
+// the proxy neighbours that have the node answer for them. It reads the facts
+// about the node that depend on its other devices, addresses and default
+// routes, and tells when they change.
 //
-// It never changes a device that is not a dummy, and never the state of one that
+// It never changes a route or a proxy neighbour that does not carry our
+// protocol, nor a device that is not a dummy, and never the state of one that
 // is: the device stays down, where its addresses work all the same. Setting it
 // up would add an fe80:: address, setting it down again would delete every IPv6
 // address on it (verified on Linux 6.1).
 //
 // # What is an error
 //
-// As the kernel has it: a device or an address that exists is EEXIST, a device
-// that does not is ENODEV, an address that does not is EADDRNOTAVAIL.
+// As the kernel has it: what exists is EEXIST, a device that does not is ENODEV,
+// an address EADDRNOTAVAIL, a route ESRCH, a proxy neighbour ENOENT.
 package link
 
 import (
@@ -31,8 +34,9 @@ type Links struct {
 	batch nl.Batch
 	sent  []int // the op of each message of batch
 
-	kind   string // of our device: dummy, but for tests
-	device device // ours as last seen; index 0 if not
+	kind   string         // of our device: dummy, but for tests
+	device device         // ours as last seen; index 0 if not
+	names  map[int]string // of all devices at the last Read
 
 	// odd has the prefix lengths of addresses on our device that are not a
 	// single address each. Somebody added them, and IPv6 ones are only

@@ -29,9 +29,10 @@ func (l *Links) Read(names kernel.Names) ([]kernel.Link, []kernel.Addr, kernel.N
 	if err != nil {
 		return nil, nil, kernel.Node{}, err
 	}
-	l.device = device{}
+	l.device, l.names = device{}, make(map[int]string, len(s.devices))
 	var links []kernel.Link
 	for _, d := range s.devices {
+		l.names[d.index] = d.name
 		if d.name != names.Device {
 			continue
 		}
