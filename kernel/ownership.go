@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -155,7 +156,25 @@ func (s State) without(conflicts []Conflict, names Names) State {
 	s.Addrs = keep(s.Addrs, func(a Addr) bool { return served[a.Addr.String()] })
 	s.Routes = keep(s.Routes, func(r Route) bool { return served[r.Addr.String()] })
 	s.Neighbors = keep(s.Neighbors, func(n Neighbor) bool { return served[n.Addr.String()] })
+	s.Chains = slices.Clone(s.Chains)
+	for i := range s.Chains {
+		if c := &s.Chains[i]; c.Name == names.Chain(ChainIPVSOutFilter) {
+			c.Rules = withoutRules(c.Rules, conflicts)
+		}
+	}
 	return s
+}
+
+// withoutRules leaves out the rules that name a virtual server in conflict. Only
+// KUBE-IPVS-OUT-FILTER has such rules; the others go by the sets.
+func withoutRules(rules string, conflicts []Conflict) string {
+	kept := keep(strings.Split(rules, "\n"), func(rule string) bool {
+		return !slices.ContainsFunc(conflicts, func(c Conflict) bool {
+			k := c.Want.Key
+			return strings.Contains(rule+" ", fmt.Sprintf(" --vproto %d --vaddr %s --vport %d ", k.Proto, k.Addr.Addr(), k.Addr.Port()))
+		})
+	})
+	return strings.Join(kept, "\n")
 }
 
 // keep copies what passes, leaving the original as it is.
