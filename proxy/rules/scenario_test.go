@@ -55,9 +55,14 @@ func runScenario(t *testing.T, path string) {
 			continue
 		}
 		wants++
-		got, err := section(state, what)
-		if what == "health" {
-			got, err = healthText(HealthChecks(table, node, config)), nil
+		var got string
+		switch what {
+		case "health":
+			got = healthText(HealthChecks(table, node, config))
+		case "trace":
+			got, err = traced(state, node, string(f.Data))
+		default:
+			got, err = section(state, what)
 		}
 		switch {
 		case err != nil:
@@ -156,7 +161,7 @@ func section(s kernel.State, what string) (string, error) {
 		}
 		return part.Chains[0].Text(), nil
 	default:
-		return "", fmt.Errorf("want %s: not one of state, policy, sysctls, sets, entries [SET], virtuals, addrs, chain|chain6 TABLE NAME, health", what)
+		return "", fmt.Errorf("want %s: not one of state, policy, sysctls, sets, entries [SET], virtuals, addrs, chain|chain6 TABLE NAME, health, trace", what)
 	}
 	return part.String(), nil
 }
