@@ -8,10 +8,13 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// local says whether an address is the node's: its own, loopback, or a VIP that is bound.
+// local says whether an address is the node's: its own, loopback, or a VIP that is bound or routed here.
 func (t *tracer) local(a netip.Addr) bool {
-	return a.IsLoopback() || t.node.Has(a) ||
-		slices.ContainsFunc(t.state.Addrs, func(x kernel.Addr) bool { return x.Addr == a })
+	return a.IsLoopback() || t.node.Has(a) || t.bound(a) || slices.Contains(t.state.Routes, kernel.Route{Addr: a})
+}
+
+func (t *tracer) bound(a netip.Addr) bool {
+	return slices.ContainsFunc(t.state.Addrs, func(x kernel.Addr) bool { return x.Addr == a })
 }
 
 // martian says whether the kernel drops a packet that comes in by a device for its addresses: loopback's
@@ -22,20 +25,26 @@ func (t *tracer) martian(f *flight) bool {
 	return src.IsLoopback() || dst.IsLoopback() || src.Is4() && t.local(src)
 }
 
-// source is the address that the kernel sends from to dst: dst itself where that is local, else, as far
-// as is known here, the node's primary address.
+// source is the address that the kernel sends from to dst: dst itself where that is local, though an IPv6
+// VIP only if it is bound, not if it is routed (measured on 6.1). Else it is, as far as is known here,
+// the node's primary address, or its first.
 func (t *tracer) source(dst netip.Addr) (netip.Addr, error) {
+	if t.local(dst) && (dst.Is4() || dst.IsLoopback() || t.node.Has(dst) || t.bound(dst)) {
+		return dst, nil
+	}
 	primary := t.node.Primary4
 	if dst.Is6() {
 		primary = t.node.Primary6
 	}
-	switch {
-	case t.local(dst):
-		return dst, nil
-	case primary.IsValid():
+	if primary.IsValid() {
 		return primary, nil
 	}
-	return netip.Addr{}, fmt.Errorf("no primary address to send from to %s", dst)
+	for _, a := range t.node.Addrs {
+		if own := a.Prefix.Addr(); own.Is4() == dst.Is4() && own.IsGlobalUnicast() {
+			return own, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("the node has no address to send from to %s", dst)
 }
 
 // virtual finds the virtual server at a packet's destination.

@@ -46,14 +46,15 @@ func not(m match) match {
 type parser struct {
 	*tracer
 	family kernel.Family
+	table  string
 	words  []string
 	rule   rule
 	module string // of the last -m
 }
 
 // parse reads a rule without its comment.
-func (t *tracer) parse(f kernel.Family, text string) (rule, error) {
-	p := parser{tracer: t, family: f, words: strings.Fields(text)}
+func (t *tracer) parse(f kernel.Family, table, text string) (rule, error) {
+	p := parser{tracer: t, family: f, table: table, words: strings.Fields(text)}
 	for len(p.words) > 0 {
 		if err := p.option(); err != nil {
 			return rule{}, err
@@ -122,8 +123,10 @@ var targets = map[string][]string{
 // target reads what follows -j, to the end of the rule.
 func (p *parser) target(negated bool) error {
 	p.rule.target = p.next()
-	if negated || p.rule.target == "" || p.rule.target == "MARK" && len(p.words) == 0 {
-		return fmt.Errorf("target %q is not understood", p.rule.target)
+	_, known := targets[p.rule.target]
+	known = known || p.chain(p.family, p.table, p.rule.target).Name != ""
+	if negated || !known || p.rule.target == "MARK" && len(p.words) == 0 {
+		return fmt.Errorf("target %q is not understood, and no chain of table %s", p.rule.target, p.table)
 	}
 	for len(p.words) > 0 {
 		option := p.next()

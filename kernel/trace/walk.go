@@ -36,19 +36,16 @@ func (t *tracer) hook(table, chain string, f *flight) (Fate, error) {
 // walk takes a packet through a chain and gives the target that ended its way through the hook; "" if
 // it returns.
 func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error) {
-	c, err := t.chain(f.family(), table, chain)
-	if err != nil {
-		return "", err
-	}
+	rules := t.chain(f.family(), table, chain).Rules
 	if depth > maxDepth {
 		return "", fmt.Errorf("%s %s: jumps in a circle", table, chain)
 	}
-	if c.Rules == "" {
+	if rules == "" {
 		return "", nil
 	}
-	for text := range strings.SplitSeq(c.Rules, "\n") {
+	for text := range strings.SplitSeq(rules, "\n") {
 		text = kernel.WithoutComment(text)
-		r, err := t.parse(f.family(), text)
+		r, err := t.parse(f.family(), table, text)
 		if err != nil {
 			return "", fmt.Errorf("%s %s: rule %q: %w", table, chain, text, err)
 		}
@@ -80,17 +77,13 @@ func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error)
 	return "", nil
 }
 
-// chain finds a chain. A built-in one that is not in the state has no rule of ours.
-func (t *tracer) chain(f kernel.Family, table, name string) (kernel.Chain, error) {
-	want := kernel.Chain{Family: f, Table: table, Name: name}
+// chain finds a chain. One that is not in the state has no rules, as a built-in one without any of ours.
+func (t *tracer) chain(f kernel.Family, table, name string) kernel.Chain {
 	i := slices.IndexFunc(t.state.Chains, func(c kernel.Chain) bool {
 		return c.Name == name && c.Table == table && c.Family == f
 	})
-	switch {
-	case i >= 0:
-		return t.state.Chains[i], nil
-	case want.BuiltIn():
-		return want, nil
+	if i < 0 {
+		return kernel.Chain{}
 	}
-	return want, fmt.Errorf("%s has no chain and no target %s", table, name)
+	return t.state.Chains[i]
 }
