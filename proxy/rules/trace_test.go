@@ -42,6 +42,8 @@ func TestTraffic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, node, config := drawTable(t), drawNode(t), drawConfig(t)
 		settle(t, table, node)
+		node.Primary6 = addr("2001:db8:1::1") // for the node to send from
+		node.Addrs = append(node.Addrs, kernel.NodeAddr{Prefix: netip.PrefixFrom(node.Primary6, 64), Link: "eth0"})
 		config.VIPPing = rapid.Bool().Draw(t, "vipPing")
 		l := newListing(table, node, config)
 		for i := range table.Services {
@@ -54,6 +56,9 @@ func TestTraffic(t *testing.T) {
 		}
 		for _, a := range x.state.Addrs {
 			x.guarded(a.Addr)
+		}
+		for _, r := range x.state.Routes {
+			x.guarded(r.Addr)
 		}
 	})
 }
@@ -182,7 +187,8 @@ func (x *traffic) otherNodePort(f *front) bool {
 }
 
 func (x *traffic) onNode(a netip.Addr) bool {
-	return x.node.Has(a) || slices.ContainsFunc(x.state.Addrs, func(b kernel.Addr) bool { return b.Addr == a })
+	return x.node.Has(a) || slices.ContainsFunc(x.state.Addrs, func(b kernel.Addr) bool { return b.Addr == a }) ||
+		slices.Contains(x.state.Routes, kernel.Route{Addr: a})
 }
 
 // guarded asks about what is not served at a bound VIP: none of it is the host's to answer, but health
