@@ -1,5 +1,7 @@
 package kernel
 
+import "slices"
+
 // diffAddrs and diffRoutes compare how VIPs are made local, diffNeighbors how
 // they are answered for on a link. Building precedes tearing down, so a VIP that
 // changes from address to route is local all the time.
@@ -35,7 +37,9 @@ func (d *differ) diffNeighbors() {
 	walk(d.want.Neighbors, d.have.Neighbors, compareNeighbor, func(w, h *Neighbor) {
 		switch {
 		case h == nil:
-			d.add(addAddrs, *w)
+			if _, answered := slices.BinarySearchFunc(d.have.Answered, *w, compareNeighbor); !answered {
+				d.add(addAddrs, *w)
+			}
 		case w == nil && !d.hold():
 			d.remove(removeAddrs, *h)
 		}

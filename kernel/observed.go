@@ -27,6 +27,9 @@ type Observed struct {
 	Owned []VirtualKey
 	// Drains are the drains under way, by real server, since when.
 	Drains []Drain
+	// Answered are proxy neighbours that others made, sorted: what is wanted is
+	// there, and never ours.
+	Answered []Neighbor
 	// FWMark counts virtual servers by firewall mark. They are never ours.
 	FWMark int
 }

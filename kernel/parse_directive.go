@@ -49,6 +49,12 @@ func (p *parser) directive(f []string, line string) error {
 		p.o.Owned = append(p.o.Owned, k)
 	case "drain":
 		err = p.drain(f[1:])
+	case "answered":
+		err = p.neighbor([]string{"neigh", "add", "proxy", arg(1), arg(2), arg(3)})
+		if n := len(p.o.Neighbors); err == nil {
+			p.o.Answered = append(p.o.Answered, p.o.Neighbors[n-1])
+			p.o.Neighbors = p.o.Neighbors[:n-1]
+		}
 	case "fwmark":
 		p.o.FWMark, err = strconv.Atoi(arg(1))
 	default:

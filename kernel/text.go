@@ -273,6 +273,9 @@ func (o Observed) String() string {
 	for _, d := range o.Drains {
 		line("drain %s %s", d.Since.Format(time.RFC3339Nano), d.Real)
 	}
+	for _, n := range o.Answered {
+		line("answered %s dev %s", n.Addr, n.Link)
+	}
 	if o.FWMark != 0 {
 		line("fwmark %d", o.FWMark)
 	}

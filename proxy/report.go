@@ -39,6 +39,8 @@ type Report struct {
 	Waiting []string
 
 	Services, Virtuals, Reals int // wanted
+	// VIPs that are bound as addresses, and made local by routes.
+	Bound, Routed int
 }
 
 // Drift says whether the kernel had changed by another hand than ours.
@@ -87,6 +89,9 @@ func (r Report) log(log *slog.Logger) {
 	attrs := []any{
 		"cause", string(r.Cause), "add", add, "change", change, "remove", remove, "draining", r.Plan.Draining,
 		"services", r.Services, "virtuals", r.Virtuals, "reals", r.Reals, "took", r.Duration.Round(time.Microsecond),
+	}
+	if r.Routed > 0 {
+		attrs = append(attrs, "bound", r.Bound, "routed", r.Routed)
 	}
 	if failed > 0 {
 		attrs = append(attrs, "failed", failed)

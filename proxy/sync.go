@@ -73,6 +73,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	}
 	want := p.Rules(table, p.have.Node, p.hold, occupied)
 	r.Services, r.Virtuals, r.Reals = len(table.Services), len(want.Virtuals), len(want.Reals)
+	r.Bound, r.Routed = len(want.Addrs), len(want.Routes)
 
 	var err error
 	if r.Plan, err = p.plan(ctx, want); err != nil {

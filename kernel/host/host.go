@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,12 +160,14 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if o.Links, o.Addrs, o.Node, err = k.readLinks(); err != nil {
 		return kernel.Observed{}, err
 	}
-	o.Saved = k.sysctls.Saved()
-	names := k.o.Sysctls
-	for _, s := range o.Saved {
-		names = append(names[:len(names):len(names)], s.Name)
+	if o.Routes, err = k.links.ReadRoutes(); err != nil {
+		return kernel.Observed{}, fmt.Errorf("reading routes: %w", err)
 	}
-	if o.Sysctls, err = k.sysctls.Read(names); err != nil {
+	if o.Neighbors, o.Answered, err = k.links.ReadNeighbors(); err != nil {
+		return kernel.Observed{}, fmt.Errorf("reading proxy neighbours: %w", err)
+	}
+	o.Saved = k.sysctls.Saved()
+	if o.Sysctls, err = k.sysctls.Read(k.sysctlNames(o)); err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading sysctls: %w", err)
 	}
 	// Last, so that the connections are as fresh as can be when Diff sees them.
@@ -175,6 +178,21 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	o.Virtuals, o.Reals, o.Conns, o.FWMark = table.Virtuals, table.Reals, table.Conns, table.FWMark
 	o.Sort()
 	return o, nil
+}
+
+// sysctlNames are the parameters to read: those asked for, those that were
+// changed, and those of the links that may answer for IPv6 VIPs.
+func (k *Kernel) sysctlNames(o kernel.Observed) []string {
+	names := slices.Clone(k.o.Sysctls)
+	for _, s := range o.Saved {
+		names = append(names, s.Name)
+	}
+	for _, a := range o.Node.Addrs {
+		if a.Prefix.Addr().Is6() {
+			names = append(names, kernel.ProxyNDP(a.Link))
+		}
+	}
+	return names
 }
 
 // Conns reads the connections of some real servers, zero for those not there.

@@ -165,6 +165,10 @@ func parseObject(text string, rules []string) (kernel.Object, error) {
 		return o.Links[0], nil
 	case len(o.Addrs) == 1:
 		return o.Addrs[0], nil
+	case len(o.Routes) == 1:
+		return o.Routes[0], nil
+	case len(o.Neighbors) == 1:
+		return o.Neighbors[0], nil
 	case len(o.Virtuals) == 1:
 		return o.Virtuals[0], nil
 	case len(o.Reals) == 1:

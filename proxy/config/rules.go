@@ -20,7 +20,7 @@ func (c Config) Rules() rules.Config {
 		BridgeInterface: c.BridgeInterface, InterfaceNamePrefix: c.InterfaceNamePrefix,
 		NodePortAddresses: c.NodePortAddresses.CIDRs, NodePortPrimary: c.NodePortAddresses.Primary,
 		LocalCIDRs: c.Node.LocalCIDRs, LocalFallback: rules.LocalFallback(c.IPVS.LocalFallback),
-		StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing,
+		VIPBinding: rules.VIPBinding(c.IPVS.VIPBinding), StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing,
 		Conntrack: rules.Conntrack{
 			TCPEstablished: c.Conntrack.TCPEstablishedTimeout, TCPCloseWait: c.Conntrack.TCPCloseWaitTimeout,
 			TCPBeLiberal: c.Conntrack.TCPBeLiberal, UDP: c.Conntrack.UDPTimeout, UDPStream: c.Conntrack.UDPStreamTimeout,

@@ -33,9 +33,10 @@ type Config struct {
 	LocalCIDRs    []netip.Prefix
 	LocalFallback LocalFallback
 
-	StrictARP bool
-	VIPPing   bool
-	Conntrack Conntrack
+	VIPBinding VIPBinding
+	StrictARP  bool
+	VIPPing    bool
+	Conntrack  Conntrack
 
 	DrainTimeout  time.Duration // 0 = until the last connection ends
 	DeleteUnknown bool

@@ -147,7 +147,7 @@ func section(s kernel.State, what string) (string, error) {
 	case "virtuals":
 		part.Virtuals, part.Reals = s.Virtuals, s.Reals
 	case "addrs":
-		part.Links, part.Addrs = s.Links, s.Addrs
+		part.Links, part.Addrs, part.Routes, part.Neighbors = s.Links, s.Addrs, s.Routes, s.Neighbors
 	case "chain", "chain6":
 		family := kernel.IPv4
 		if kind == "chain6" {

@@ -22,10 +22,10 @@ func State(t sources.Table, n kernel.Node, c Config) kernel.State {
 		Links:    []kernel.Link{{Name: c.Names.Device, Type: "dummy"}},
 		Virtuals: l.virtuals(),
 		Reals:    l.reals(),
-		Addrs:    l.addrs(),
 		Policy:   l.policy(),
 	}
 	s.Sysctls = sysctls(n, c, l.serves(kernel.IPv6))
+	l.vips(&s)
 	filled := l.sets(&s)
 	for _, f := range c.families() {
 		s.Chains = append(s.Chains, (&scope{family: f, config: c, node: n, filled: filled}).chains(l)...)
@@ -83,21 +83,6 @@ func (l *listing) reals() []kernel.Real {
 		}
 	}
 	return reals
-}
-
-// addrs are the VIPs to bind.
-func (l *listing) addrs() []kernel.Addr {
-	addrs := make([]kernel.Addr, 0, len(l.fronts))
-	for _, f := range l.fronts {
-		if f.traits&bound == 0 {
-			continue
-		}
-		if n := len(addrs); n > 0 && addrs[n-1].Addr == f.key.Addr.Addr() {
-			continue // another port of the same VIP
-		}
-		addrs = append(addrs, kernel.Addr{Addr: f.key.Addr.Addr(), Link: l.config.Names.Device})
-	}
-	return addrs
 }
 
 // policy is what the configuration and the services let Diff do.
