@@ -1,0 +1,221 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+)
+
+// soon is what a change may take to be told; a machine under load gets more.
+const soon = 200 * time.Millisecond
+
+// watching starts a watch of the test's namespace for a device of our name.
+type watching struct {
+	*Subscription
+	told  chan time.Time
+	ended chan error
+	stop  context.CancelFunc
+}
+
+func watch(t *testing.T) *watching {
+	t.Helper()
+	s, err := Subscribe(nil, "kube-ipvs0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	w := &watching{s, make(chan time.Time), make(chan error, 1), stop}
+	go func() { w.ended <- s.Watch(ctx, func() { w.told <- time.Now() }) }()
+	t.Cleanup(stop)
+	return w
+}
+
+// expect runs ip's lines, each of which must be told. The least of a few times
+// counts: the machine may be busy.
+func (w *watching) expect(t *testing.T, lines ...string) {
+	t.Helper()
+	least := time.Hour
+	for _, line := range lines {
+		kerneltest.Run(t, "ip", strings.Fields(line)...)
+		start := time.Now()
+		select {
+		case at := <-w.told:
+			least = min(least, at.Sub(start))
+		case <-time.After(10 * time.Second):
+			t.Fatalf("ip %s is not told", line)
+		}
+	}
+	if least > soon {
+		t.Errorf("told after %v", least)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	withLinks(t)
+	w := watch(t)
+	w.expect(t,
+		"addr add 192.0.2.10/24 dev eth0",
+		"addr add 192.0.2.11/24 dev eth0",
+		"addr add fd00:7::10/64 dev eth0 nodad",
+		"route add default via 192.0.2.1",
+		"-6 route add default via fd00:7::1",
+		"route add default via 192.0.2.2 metric 9",
+		"-6 route del default",
+		"addr del 192.0.2.11/24 dev eth0",
+		"link set eth0 down", // takes the IPv4 routes along without a word
+	)
+	w.expect(t, "addr add 203.0.113.1/32 dev lo")
+}
+
+func TestWatchOfOurOwnDevice(t *testing.T) {
+	l := withDevice(t, nil)
+	kerneltest.Run(t, "ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
+	w := watch(t)
+	apply(t, l, add(vips(1000)...))
+	apply(t, l, add(vip("fd00:96::20"), viaLo("10.97.0.1"), viaLo("fd00:97::1")))
+	w.expect(t, "addr add 192.0.2.10/24 dev eth0")
+	w.expect(t, "link del kube-ipvs0")
+	// A device made anew has another index.
+	kerneltest.Run(t, "ip", "link", "add", "kube-ipvs0", "type", l.kind)
+	read(t, l)
+	apply(t, l, add(vips(1000)...))
+	w.expect(t, "addr del 192.0.2.10/24 dev eth0")
+	select {
+	case <-w.told:
+		t.Error("told twice")
+	default:
+	}
+	w.stop()
+	if err := <-w.ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// pending says whether a message waits to be read.
+func pending(t *testing.T, f *os.File) bool {
+	t.Helper()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	if err := raw.Read(func(fd uintptr) bool {
+		_, _, failed = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK)
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return !errors.Is(failed, unix.EAGAIN)
+}
+
+// The kernel passes over what we write ourselves, and a router's routes.
+func TestFilter(t *testing.T) {
+	l := withDevice(t, nil)
+	kerneltest.Run(t, "ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
+	kerneltest.Run(t, "ip", "link", "set", "eth0", "up")
+	f, err := listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, err := l.lookup("kube-ipvs0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := attach(f, d.index); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, l, add(vips(1000)...))
+	apply(t, l, add(vip("fd00:96::20"), viaLo("10.97.0.1"), viaLo("fd00:97::1")))
+	for _, line := range []string{"route add 198.51.100.0/24 dev eth0", "route add default dev eth0 table 7", "-6 route add 2001:db8::/64 dev eth0"} {
+		kerneltest.Run(t, "ip", strings.Fields(line)...)
+	}
+	if pending(t, f) {
+		t.Error("our own writes or other routes are heard")
+	}
+	for _, line := range []string{"addr add 192.0.2.10/24 dev eth0", "route add default dev eth0", "-6 route add default dev eth0", "link set eth0 down"} {
+		f, err := listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kerneltest.Run(t, "ip", strings.Fields(line)...)
+		if !pending(t, f) {
+			t.Errorf("ip %s is not heard", line)
+		}
+		f.Close()
+	}
+}
+
+// Changes that were lost are told, though all looks as before.
+func TestWatchOverflow(t *testing.T) {
+	withLinks(t)
+	w := watch(t)
+	raw, err := w.events.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 1) }); err != nil {
+		t.Fatal(err)
+	}
+	kerneltest.Run(t, "ip", "addr", "add", "192.0.2.10/24", "dev", "eth0")
+	// Nothing takes from told, so Watch waits inside notify, or is about to.
+	for range 30 {
+		kerneltest.Run(t, "ip", "addr", "add", "192.0.2.11/24", "dev", "eth0")
+		kerneltest.Run(t, "ip", "addr", "del", "192.0.2.11/24", "dev", "eth0")
+	}
+	for i := range 2 {
+		select {
+		case <-w.told:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("told %d times", i)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	at := func(p []byte, index byte) []byte {
+		p = slices.Clone(p)
+		p[4] = index
+		return p
+	}
+	port := slices.Clone(linkMessage)
+	port[0] = unix.AF_BRIDGE
+	loopbackAddr := slices.Clone(addr4Message)
+	loopbackAddr[12], loopbackAddr[20] = 127, 127
+	for _, tc := range []struct {
+		what string
+		typ  uint16
+		p    []byte
+		want verdict
+	}{
+		{"our device is there", unix.RTM_NEWLINK, linkMessage, ignore},
+		{"our device is gone", unix.RTM_DELLINK, linkMessage, tell},
+		{"a container's link", unix.RTM_DELLINK, at(linkMessage, 9), ignore},
+		{"the node's link", unix.RTM_DELLINK, at(linkMessage, 2), look},
+		{"a bridge's port", unix.RTM_DELLINK, port, ignore},
+		{"an address of the node", unix.RTM_NEWADDR, addr4Message, look},
+		{"an address that goes", unix.RTM_DELADDR, addr4Message, look},
+		{"an address of ours", unix.RTM_NEWADDR, at(addr4Message, 3), ignore},
+		{"a link-local address", unix.RTM_NEWADDR, addr6Message, ignore},
+		{"a loopback address", unix.RTM_NEWADDR, loopbackAddr, ignore},
+		{"a default route", unix.RTM_DELROUTE, routeMessage, look},
+		{"a VIP's route", unix.RTM_NEWROUTE, vipRouteMessage, ignore},
+		{"a neighbour", unix.RTM_NEWNEIGH, proxyMessage, ignore},
+		{"half a link", unix.RTM_NEWLINK, linkMessage[:7], tell},
+		{"half an address", unix.RTM_NEWADDR, addr4Message[:7], tell},
+		{"half a route", unix.RTM_NEWROUTE, routeMessage[:7], tell},
+	} {
+		s := Subscription{device: "kube-ipvs0", ours: 3, bearers: map[int]bool{2: true}}
+		if got := s.judgeMessage(tc.typ, tc.p); got != tc.want {
+			t.Errorf("%s: verdict %d, want %d", tc.what, got, tc.want)
+		}
+	}
+}
