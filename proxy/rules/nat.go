@@ -23,13 +23,15 @@ func (s *scope) services() []string {
 	if s.has(kernel.ExternalIPLocal) {
 		rules = append(rules, s.acceptExternal(kernel.ExternalIPLocal)...)
 	}
-	rules = append(rules, "-m addrtype --dst-type LOCAL "+s.to(kernel.ChainNodePort))
+	// Before node ports, which are known without addresses: a VIP's port that has
+	// the number of another service's node port would be masqueraded like that
+	// one. kube-proxy has these rules last.
 	for _, set := range []kernel.SetName{kernel.ClusterIP, kernel.LoadBalancer} {
 		if s.has(set) {
 			rules = append(rules, s.in(set, "dst,dst")+"-j ACCEPT")
 		}
 	}
-	return rules
+	return append(rules, "-m addrtype --dst-type LOCAL "+s.to(kernel.ChainNodePort))
 }
 
 // clusterIPs matches the traffic to cluster IPs that is masqueraded: all of it, or what does not come

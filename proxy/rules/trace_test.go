@@ -169,21 +169,12 @@ func (x *traffic) masquerades(f *front, p trace.Packet, v trace.Verdict, w trace
 	switch {
 	case w.Fate != trace.Balanced || f.traits&clusterIP != 0:
 	case f.traits&local != 0:
-		if w.Masquerade == trace.ByMark && !x.otherNodePort(f) {
+		if w.Masquerade == trace.ByMark {
 			x.wrong(p, v, fmt.Sprintf("%s: policy Local keeps the source", w.Real))
 		}
 	case w.Masquerade == trace.Kept && !hairpin && (p.In == "" || !x.onNode(w.Real.Addr())):
 		x.wrong(p, v, fmt.Sprintf("%s: policy Cluster masquerades", w.Real))
 	}
-}
-
-// otherNodePort: the front's port is also another service's node port, with policy Cluster. A known
-// limit: see testdata/rules/trace-port-of-both.txtar.
-func (x *traffic) otherNodePort(f *front) bool {
-	return f.traits&loadBalancer != 0 && slices.ContainsFunc(x.fronts, func(o front) bool {
-		return o.traits&(nodePort|local) == nodePort && o.key.Proto == f.key.Proto && o.key.Addr.Port() == f.key.Addr.Port() &&
-			o.key.Family() == f.key.Family()
-	})
 }
 
 func (x *traffic) onNode(a netip.Addr) bool {
