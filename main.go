@@ -244,6 +244,9 @@ func (s *setup) open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 }
 
 func runDaemon(ctx context.Context, c *call) error {
+	// From the start: one that nobody listens for ends the process.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	switch {
 	case c.config.WriteTo != "":
 		return config.Write(c.config.WriteTo, config.Default())
@@ -277,11 +280,11 @@ func runDaemon(ctx context.Context, c *call) error {
 	if err := k.Scheduler(s.Config.IPVS.Scheduler); err != nil {
 		return err
 	}
-	return s.serve(ctx, k, log, level)
+	return s.serve(ctx, k, log, level, signals)
 }
 
 // serve runs the loop over the configured sources.
-func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, level *slog.LevelVar) error {
+func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, level *slog.LevelVar, signals <-chan os.Signal) error {
 	var node atomic.Pointer[kernel.Node]
 	first, err := k.Node()
 	if err != nil {
@@ -309,7 +312,7 @@ func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, leve
 		log.Warn("the next run will not know under which names objects were made", "err", err)
 	}
 	log.Info("starting", "version", buildVersion(), "node", s.node, "config", s.File, "iptables", k.Tools())
-	go s.onSignals(ctx, p, files, log, level)
+	go s.onSignals(ctx, signals, p, files, log, level)
 	err = p.Run(ctx)
 	log.Info("stopped; the kernel goes on serving")
 	return err
@@ -331,9 +334,7 @@ func warnOnce(log *slog.Logger, warning func() error) func(proxy.Report) {
 }
 
 // onSignals answers those that do not end the process.
-func (s setup) onSignals(ctx context.Context, p *proxy.Proxy, files *file.Source, log *slog.Logger, level *slog.LevelVar) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+func (s setup) onSignals(ctx context.Context, signals <-chan os.Signal, p *proxy.Proxy, files *file.Source, log *slog.Logger, level *slog.LevelVar) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -493,14 +494,16 @@ func runCleanup(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	lock, err := host.AcquireLock(s.Config.RuntimeDir)
-	if errors.Is(err, host.ErrRunning) {
-		return &exit.Error{Code: exit.Failed, Err: err, Hint: "stop it first: systemctl stop svcproxy"}
+	if !c.dryRun {
+		lock, err := host.AcquireLock(s.Config.RuntimeDir)
+		if errors.Is(err, host.ErrRunning) {
+			return &exit.Error{Code: exit.Failed, Err: err, Hint: "stop it first: systemctl stop svcproxy"}
+		}
+		if err != nil {
+			return err
+		}
+		defer lock.Release()
 	}
-	if err != nil {
-		return err
-	}
-	defer lock.Release()
 	names := s.Config.Names()
 	if last, ok, err := host.LastNames(s.Config.StateDir); err != nil {
 		return err

@@ -135,6 +135,12 @@ func (d *differ) diffChains() {
 			if !d.hold() {
 				d.remove(removeChains, *h)
 			}
+		case d.hold() && w.Name == d.have.Names.Chain(ChainIPVSOutFilter):
+			// Its rules are of VIPs one by one, so those of services that are not
+			// yet known stay; all of them drop, in any order.
+			if to := (Chain{w.Family, w.Table, w.Name, withRules(w.Rules, h.Rules)}); !sameRules(to.Rules, h.Rules) {
+				d.change(writeChains, *h, to)
+			}
 		case !sameRules(w.Rules, h.Rules):
 			d.change(writeChains, *h, *w)
 		}

@@ -97,9 +97,11 @@ var kubeProxySets = []SetName{
 }
 
 // leftByKubeProxy says whether a virtual server is named by kube-proxy's sets
-// on a node where our own ownership set was never made.
+// on a node where our own ownership set was never made, or is empty: as when a
+// takeover ended between making it and filling it. None of these sets names what
+// is foreign.
 func (o *Observed) leftByKubeProxy(k VirtualKey) bool {
-	if o.HasSet(o.Names.Set(k.Family(), VirtualServer)) {
+	if len(o.owned(k.Family())) > 0 {
 		return false
 	}
 	for _, name := range kubeProxySets {

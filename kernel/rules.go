@@ -18,6 +18,17 @@ func sameRules(a, b string) bool {
 	return true
 }
 
+// withRules are the rules of have, and behind them those of want that it lacks.
+func withRules(want, have string) string {
+	there := ruleSet(have)
+	for rule := range strings.SplitSeq(want, "\n") {
+		if rule != "" && !there[WithoutComment(rule)] {
+			have = strings.TrimPrefix(have+"\n"+rule, "\n")
+		}
+	}
+	return have
+}
+
 // WithoutComment is the rule without its comment match.
 func WithoutComment(rule string) string {
 	const match = "-m comment --comment "

@@ -25,6 +25,9 @@ func LastNames(stateDir string) (kernel.Names, bool, error) {
 		return kernel.Names{}, false, fmt.Errorf("reading the names of the last run: %w", err)
 	}
 	f := strings.Fields(string(text))
+	if len(f) == 0 {
+		return kernel.Names{}, false, nil // the machine died as it was written, and the kernel's state with it
+	}
 	if len(f) != 2 {
 		return kernel.Names{}, false, fmt.Errorf("%s: want a prefix and a device, have %q", filepath.Join(stateDir, lastNames), text)
 	}
@@ -36,17 +39,27 @@ func KeepNames(stateDir string, n kernel.Names) error {
 	if last, ok, err := LastNames(stateDir); err == nil && ok && last == n {
 		return nil
 	}
-	err := os.MkdirAll(stateDir, 0o755)
-	if err == nil {
-		path := filepath.Join(stateDir, lastNames)
-		if err = os.WriteFile(path+".new", []byte(n.Prefix+" "+n.Device+"\n"), 0o644); err == nil {
-			err = os.Rename(path+".new", path)
-		}
-	}
-	if err != nil {
+	if err := replaceFile(filepath.Join(stateDir, lastNames), n.Prefix+" "+n.Device+"\n"); err != nil {
 		return fmt.Errorf("remembering the names in use: %w", err)
 	}
 	return nil
+}
+
+// replaceFile writes a file by renaming over, so that it is there with the old
+// text or with the new.
+func replaceFile(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // ForgetNames is for when nothing under them is left.
