@@ -45,6 +45,7 @@ func TestTraffic(t *testing.T) {
 		node.Primary6 = addr("2001:db8:1::1") // for the node to send from
 		node.Addrs = append(node.Addrs, kernel.NodeAddr{Prefix: netip.PrefixFrom(node.Primary6, 64), Link: "eth0"})
 		config.VIPPing = rapid.Bool().Draw(t, "vipPing")
+		config.VIPBinding = rapid.SampledFrom([]VIPBinding{BindAddress, BindRoute}).Draw(t, "binding")
 		l := newListing(table, node, config)
 		for i := range table.Services {
 			l.service(i)
