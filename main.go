@@ -313,9 +313,22 @@ func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, leve
 	}
 	log.Info("starting", "version", buildVersion(), "node", s.node, "config", s.File, "iptables", k.Tools())
 	go s.onSignals(ctx, signals, p, files, log, level)
+	go watchNode(ctx, k, p, log)
 	err = p.Run(ctx)
 	log.Info("stopped; the kernel goes on serving")
 	return err
+}
+
+// watchNode asks for a full check when the node's addresses have changed. Where
+// it cannot, the sync period finds them.
+func watchNode(ctx context.Context, k *host.Kernel, p *proxy.Proxy, log *slog.Logger) {
+	changes, err := k.Subscribe()
+	if err == nil {
+		err = changes.Watch(ctx, func() { p.Check(proxy.CauseNode) })
+	}
+	if err != nil {
+		log.Warn("changes of the node's addresses are noticed at full checks only", "err", err)
+	}
 }
 
 // warnOnce says a warning again only when it is another one.
@@ -345,7 +358,7 @@ func (s setup) onSignals(ctx context.Context, signals <-chan os.Signal, p *proxy
 				if err := files.Reload(ctx); err != nil {
 					log.Error("reload refused; what was good goes on", "err", err)
 				}
-				p.Check()
+				p.Check(proxy.CauseAsked)
 			case syscall.SIGUSR1:
 				p.DumpState()
 			case syscall.SIGUSR2:

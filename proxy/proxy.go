@@ -49,7 +49,7 @@ type Proxy struct {
 	Served func(sources.Table, kernel.Node)
 
 	once  sync.Once
-	check chan struct{}
+	check chan Cause
 	dump  chan struct{}
 
 	in     *inbox
@@ -60,6 +60,7 @@ type Proxy struct {
 	have  kernel.Observed
 	known bool // have can be trusted
 	hold  bool
+	asked Cause     // for a full check; "" if nobody has
 	since time.Time // the oldest change not yet programmed came
 	// What one source gave and another has already, and what somebody else
 	// serves.
@@ -68,7 +69,7 @@ type Proxy struct {
 
 func (p *Proxy) init() {
 	p.once.Do(func() {
-		p.check = make(chan struct{}, 1)
+		p.check = make(chan Cause, 1)
 		p.dump = make(chan struct{}, 1)
 		p.in = newInbox(p.Feeds, time.Now)
 		p.left = complaintLog{log: p.Log, what: "refused"}
@@ -76,21 +77,21 @@ func (p *Proxy) init() {
 	})
 }
 
-// Check asks for a full check of the kernel now.
-func (p *Proxy) Check() {
+// Check asks for a full check of the kernel now: because somebody asked
+// (CauseAsked), or the node has changed (CauseNode).
+func (p *Proxy) Check(why Cause) {
 	p.init()
-	ask(p.check)
+	select {
+	case p.check <- why:
+	default: // one is asked for already
+	}
 }
 
 // DumpState asks for the last reading of the kernel to be logged.
 func (p *Proxy) DumpState() {
 	p.init()
-	ask(p.dump)
-}
-
-func ask(c chan<- struct{}) {
 	select {
-	case c <- struct{}{}:
+	case p.dump <- struct{}{}:
 	default: // it is asked for already
 	}
 }
@@ -159,7 +160,7 @@ func (p *Proxy) loop(ctx context.Context, gaveUp <-chan error) error {
 			return err
 		case <-p.in.wake:
 			p.pace.changed = true
-		case <-p.check:
+		case p.asked = <-p.check:
 			p.pace.lastFull = time.Time{}
 		case <-p.dump:
 			p.Log.Info("state", "text", p.have.String())

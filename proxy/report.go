@@ -18,7 +18,9 @@ const (
 	CauseTable  Cause = "table"  // a source delivered
 	CauseRetry  Cause = "retry"  // the last sync failed
 	CauseDrain  Cause = "drain"  // connections of a removed real server may have ended
-	CausePeriod Cause = "period" // full check
+	CauseNode   Cause = "node"   // the node's addresses have changed
+	CauseAsked  Cause = "asked"  // a full check, by a signal
+	CausePeriod Cause = "period" // a full check, because one is due
 )
 
 // Report is what one sync did.
@@ -48,7 +50,7 @@ func (r Report) Drift() bool { return len(r.repairs()) > 0 }
 
 // repairs are the ops that put right what another hand changed.
 func (r Report) repairs() []kernel.Op {
-	if r.Cause != CausePeriod {
+	if r.Cause != CausePeriod && r.Cause != CauseAsked {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(r.Plan.Ops), endsDrain)

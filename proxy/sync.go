@@ -50,6 +50,8 @@ func (p *Proxy) cause() Cause {
 		return CauseTable
 	case p.pace.failures > 0:
 		return CauseRetry
+	case p.asked != "":
+		return p.asked
 	case p.pace.full(time.Now()):
 		return CausePeriod
 	}
@@ -156,7 +158,7 @@ func done(ops []kernel.Op, err error) []kernel.Op {
 
 // settle notes what the next sync depends on.
 func (p *Proxy) settle(now time.Time, r Report) {
-	p.pace.lastSync, p.pace.changed = now, false
+	p.pace.lastSync, p.pace.changed, p.asked = now, false, ""
 	if r.Full {
 		p.pace.lastFull = now
 	}

@@ -78,6 +78,16 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	return k, nil
 }
 
+// Subscribe has the kernel tell of changes of the node's addresses, links and
+// default routes from now on, those of our own device apart.
+func (k *Kernel) Subscribe() (*link.Subscription, error) {
+	s, err := link.Subscribe(k.o.Dialer, k.o.Names.Device)
+	if err != nil {
+		return nil, fmt.Errorf("subscribing to the node's addresses: %w", err)
+	}
+	return s, nil
+}
+
 // HasIPv6 says whether the network namespace has IPv6 at all.
 func HasIPv6() bool {
 	_, err := os.Stat("/proc/thread-self/net/if_inet6")
