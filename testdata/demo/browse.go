@@ -32,7 +32,7 @@ func (d *demo) browse(keepAlive bool, vips ...netip.AddrPort) *browsing {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &browsing{cancel: cancel}
 	for _, vip := range vips {
-		client := d.Client.HTTP(keepAlive)
+		client := d.Client.HTTP(keepAlive, lab.AskLimit)
 		transport := client.Transport.(*http.Transport)
 		dial := transport.DialContext
 		transport.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {

@@ -74,8 +74,7 @@ func (d *demo) serveFile() (string, error) {
 
 // answered asks over HTTP until there is an answer.
 func (d *demo) answered(vip netip.AddrPort) (a lab.Answer, err error) {
-	client := d.Client.HTTP(false)
-	client.Timeout = attempt
+	client := d.Client.HTTP(false, attempt)
 	err = lab.Eventually(patience, func() error {
 		a, err = lab.Get(client, vip)
 		return err
@@ -85,7 +84,7 @@ func (d *demo) answered(vip netip.AddrPort) (a lab.Answer, err error) {
 
 func (d *demo) spread() (string, error) {
 	const requests = 300
-	client, who := d.Client.HTTP(false), map[string]int{}
+	client, who := d.Client.HTTP(false, lab.AskLimit), map[string]int{}
 	for i := range requests {
 		a, err := lab.Get(client, webVIP)
 		if err != nil {
@@ -111,7 +110,7 @@ func (d *demo) spread() (string, error) {
 }
 
 func (d *demo) change() (string, error) {
-	if _, err := lab.Get(d.Client.HTTP(false), shopVIP); err == nil {
+	if _, err := lab.Get(d.Client.HTTP(false, lab.AskLimit), shopVIP); err == nil {
 		return "", fmt.Errorf("%s is served before it is in the file", shopVIP)
 	}
 	d.say("added to services.toml:")
@@ -255,7 +254,7 @@ func (d *demo) cleanUp() (string, error) {
 	if err := d.proxy.Stop(); err != nil {
 		return "", err
 	}
-	if _, err := lab.Get(d.Client.HTTP(false), webVIP); err != nil {
+	if _, err := lab.Get(d.Client.HTTP(false, lab.AskLimit), webVIP); err != nil {
 		return "", fmt.Errorf("stopped, the kernel should go on serving: %w", err)
 	}
 	d.say("stopped; the kernel goes on serving")

@@ -138,12 +138,14 @@ func (ns *Namespace) Ask(network string, to netip.AddrPort) (Answer, error) {
 	return c.Ask()
 }
 
-// HTTP is a client inside the namespace. With keepAlive it holds on to its
-// connection, else each request has its own.
-func (ns *Namespace) HTTP(keepAlive bool) *http.Client {
-	dialer := net.Dialer{Timeout: AskLimit}
+// HTTP is a client inside the namespace, with a limit for each request. With
+// keepAlive it holds on to its connection, else each request has its own.
+func (ns *Namespace) HTTP(keepAlive bool, limit time.Duration) *http.Client {
+	// The limit of a request is not that of its connection: net/http would go on
+	// dialling for later requests, and IPVS schedule connections nobody counts.
+	dialer := net.Dialer{Timeout: limit}
 	return &http.Client{
-		Timeout: AskLimit,
+		Timeout: limit,
 		Transport: &http.Transport{
 			DisableKeepAlives: !keepAlive,
 			DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
