@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -18,46 +16,57 @@ const pause = 10 * time.Millisecond
 
 // A browsing is clients that send one request after the other until told to stop.
 type browsing struct {
-	cancel      context.CancelFunc
-	clients     sync.WaitGroup
-	connections atomic.Int64
-	answered    atomic.Int64
-	mu          sync.Mutex
-	failures    []error
+	cancel   context.CancelFunc
+	clients  sync.WaitGroup
+	answered atomic.Int64
+	mu       sync.Mutex
+	failures []error
 }
 
-// browse starts a client for each VIP. With keepAlive each holds on to its
-// connection.
-func (d *demo) browse(keepAlive bool, vips ...netip.AddrPort) *browsing {
-	ctx, cancel := context.WithCancel(context.Background())
-	b := &browsing{cancel: cancel}
+// browse starts a client for each VIP, with a connection for each request.
+func (d *demo) browse(vips ...netip.AddrPort) *browsing {
+	b, ctx := newBrowsing()
 	for _, vip := range vips {
-		client := d.Client.HTTP(keepAlive, lab.AskLimit)
-		transport := client.Transport.(*http.Transport)
-		dial := transport.DialContext
-		transport.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
-			b.connections.Add(1)
-			return dial(ctx, network, to)
-		}
-		b.clients.Go(func() {
-			defer client.CloseIdleConnections()
-			for ctx.Err() == nil {
-				b.count(lab.Get(client, vip))
-				time.Sleep(pause)
-			}
-		})
+		client := d.Client.HTTP(lab.AskLimit)
+		b.clients.Go(func() { b.keep(ctx, func() (lab.Answer, error) { return lab.Get(client, vip) }) })
 	}
 	return b
 }
 
-func (b *browsing) count(_ lab.Answer, err error) {
-	if err == nil {
-		b.answered.Add(1)
-		return
+// browseOn starts a client for each VIP, with one connection for all its requests.
+func (d *demo) browseOn(vips ...netip.AddrPort) (*browsing, error) {
+	b, ctx := newBrowsing()
+	for _, vip := range vips {
+		c, err := d.Client.Dial("tcp", vip)
+		if err != nil {
+			b.stop()
+			return nil, err
+		}
+		b.clients.Go(func() {
+			defer c.Close()
+			b.keep(ctx, c.Get)
+		})
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failures = append(b.failures, err)
+	return b, nil
+}
+
+func newBrowsing() (*browsing, context.Context) {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &browsing{cancel: cancel}, ctx
+}
+
+// keep sends requests and counts what becomes of them.
+func (b *browsing) keep(ctx context.Context, request func() (lab.Answer, error)) {
+	for ctx.Err() == nil {
+		if _, err := request(); err != nil {
+			b.mu.Lock()
+			b.failures = append(b.failures, err)
+			b.mu.Unlock()
+		} else {
+			b.answered.Add(1)
+		}
+		time.Sleep(pause)
+	}
 }
 
 // more waits for n more answers.

@@ -53,7 +53,7 @@ type Conn struct {
 	r *bufio.Reader
 }
 
-// Dial connects from the namespace to a backend's LinePort; network is tcp or udp.
+// Dial connects from the namespace to a backend; network is tcp or udp.
 func (ns *Namespace) Dial(network string, to netip.AddrPort) (*Conn, error) {
 	return ns.DialFrom(network, netip.Addr{}, to)
 }
@@ -85,7 +85,7 @@ func (ns *Namespace) dial(ctx context.Context, d *net.Dialer, network, to string
 	return c, err
 }
 
-// Ask has the backend at the other end answer, as often as wanted.
+// Ask has the backend's LinePort at the other end answer, as often as wanted.
 func (c *Conn) Ask() (Answer, error) {
 	c.SetDeadline(time.Now().Add(AskLimit))
 	if _, err := c.Write([]byte("\n")); err != nil {
@@ -138,16 +138,16 @@ func (ns *Namespace) Ask(network string, to netip.AddrPort) (Answer, error) {
 	return c.Ask()
 }
 
-// HTTP is a client inside the namespace, with a limit for each request. With
-// keepAlive it holds on to its connection, else each request has its own.
-func (ns *Namespace) HTTP(keepAlive bool, limit time.Duration) *http.Client {
+// HTTP is a client inside the namespace that has a connection for each request,
+// and a limit for it.
+func (ns *Namespace) HTTP(limit time.Duration) *http.Client {
 	// The limit of a request is not that of its connection: net/http would go on
 	// dialling for later requests, and IPVS schedule connections nobody counts.
 	dialer := net.Dialer{Timeout: limit}
 	return &http.Client{
 		Timeout: limit,
 		Transport: &http.Transport{
-			DisableKeepAlives: !keepAlive,
+			DisableKeepAlives: true,
 			DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
 				return ns.dial(ctx, &dialer, network, to)
 			},
@@ -161,13 +161,36 @@ func Get(c *http.Client, to netip.AddrPort) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	return readAnswer(r)
+}
+
+// Get is an HTTP request on this very connection, to a backend's HTTPPort. A
+// client of net/http would open another one when this fails, or is slow, and say
+// nothing.
+func (c *Conn) Get() (Answer, error) {
+	c.SetDeadline(time.Now().Add(AskLimit))
+	request, err := http.NewRequest(http.MethodGet, "http://"+c.RemoteAddr().String()+"/", nil)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := request.Write(c); err != nil {
+		return Answer{}, err
+	}
+	r, err := http.ReadResponse(c.r, request)
+	if err != nil {
+		return Answer{}, err
+	}
+	return readAnswer(r)
+}
+
+func readAnswer(r *http.Response) (Answer, error) {
 	defer r.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1024))
 	if err != nil {
 		return Answer{}, err
 	}
 	if r.StatusCode != http.StatusOK {
-		return Answer{}, fmt.Errorf("GET %s: %s: %s", to, r.Status, strings.TrimSpace(string(body)))
+		return Answer{}, fmt.Errorf("%s: %s", r.Status, strings.TrimSpace(string(body)))
 	}
 	return parseAnswer(body)
 }

@@ -45,7 +45,7 @@ func TestEveryHostReachesEveryBackendThroughTheNode(t *testing.T) {
 			}
 		}
 	}
-	got, err := lab.Get(l.Client.HTTP(false, lab.AskLimit), netip.AddrPortFrom(l.Backends[1].V4, lab.HTTPPort))
+	got, err := lab.Get(l.Client.HTTP(lab.AskLimit), netip.AddrPortFrom(l.Backends[1].V4, lab.HTTPPort))
 	if err != nil || got.Backend != "pod2" || got.Client.Addr() != l.Client.V4 {
 		t.Errorf("HTTP: %+v, %v", got, err)
 	}
