@@ -314,8 +314,9 @@ func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, leve
 	log.Info("starting", "version", buildVersion(), "node", s.node, "config", s.File, "iptables", k.Tools())
 	go s.onSignals(ctx, signals, p, files, log, level)
 	go watchNode(ctx, k, p, log)
-	err = p.Run(ctx)
-	log.Info("stopped; the kernel goes on serving")
+	if err = p.Run(ctx); err == nil {
+		log.Info("stopped; the kernel goes on serving")
+	}
 	return err
 }
 
