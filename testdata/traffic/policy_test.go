@@ -1,0 +1,210 @@
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// thisNode names the lab's node.
+const thisNode = "hostnameOverride = \"n1\"\nnode.zone = \"a\"\n"
+
+// wantFrom wants exactly these backends to answer questions in turn; none means
+// that connections are refused.
+func wantFrom(t *testing.T, from *lab.Host, to string, pods string) {
+	t.Helper()
+	if pods == "" {
+		if err := from.Connect(netip.MustParseAddrPort(to)); !errors.Is(err, unix.ECONNREFUSED) {
+			t.Errorf("%s asks %s: want refused, got %v", from.Name, to, err)
+		}
+		return
+	}
+	want := strings.Fields(pods)
+	var who []string
+	for range 3 * len(want) { // any that should not answer would
+		who = append(who, ask(t, from, "tcp", to).Backend)
+	}
+	slices.Sort(who)
+	if who = slices.Compact(who); !slices.Equal(who, want) {
+		t.Errorf("%s asks %s: answered by %s, want %s", from.Name, to, who, want)
+	}
+}
+
+// The endpoints' conditions, names and places choose who answers: at the cluster
+// IP among all of them, at an external IP of policy Local among those of this node.
+func TestEndpointConditionsAndPlaces(t *testing.T) {
+	n := newNode(t, thisNode)
+	rows := []struct{ name, extra, endpoints, cluster, local string }{
+		{"not-ready", "", `["10.2.1.10", { address = "10.2.2.10", ready = false }]`, "pod1", ""},
+		{"terminating-beside-a-ready", "", `["10.2.1.10", { address = "10.2.2.10", ready = false, serving = true, terminating = true }]`, "pod1", ""},
+		{"all-terminating", "", `[{ address = "10.2.1.10", ready = false, serving = true, terminating = true },
+			{ address = "10.2.2.10", ready = false, serving = false, terminating = true },
+			{ address = "10.2.3.10", ready = false, serving = true }]`, "pod1", ""},
+		{"none-serves", "", `[{ address = "10.2.1.10", ready = false, serving = false, terminating = true }, { address = "10.2.2.10", ready = false }]`, "", ""},
+		{"decided-apart", "", `[{ address = "10.2.1.10", nodeName = "n1", ready = false, serving = true, terminating = true },
+			{ address = "10.2.2.10", nodeName = "n2" }]`, "pod2", "pod1"},
+		{"published", "publishNotReadyAddresses = true", `["10.2.1.10", { address = "10.2.2.10", nodeName = "n1", ready = false }]`, "pod1 pod2", "pod2"},
+		{"this-node", `trafficDistribution = "PreferSameNode"`, `[{ address = "10.2.1.10", nodeName = "n1", zone = "a" },
+			{ address = "10.2.2.10", nodeName = "n2", zone = "a" }, { address = "10.2.3.10", nodeName = "n3", zone = "b" }]`, "pod1", "pod1"},
+		{"not-this-node", `trafficDistribution = "PreferSameNode"`, `[{ address = "10.2.2.10", nodeName = "n2", zone = "a" },
+			{ address = "10.2.3.10", nodeName = "n3", zone = "b" }]`, "pod2", ""},
+		{"this-zone", `trafficDistribution = "PreferSameZone"`, `[{ address = "10.2.1.10", nodeName = "n1", zone = "a" },
+			{ address = "10.2.2.10", nodeName = "n2", zone = "a" }, { address = "10.2.3.10", nodeName = "n3", zone = "b" }]`, "pod1 pod2", "pod1"},
+		{"not-this-zone", `trafficDistribution = "PreferSameZone"`, `[{ address = "10.2.2.10", nodeName = "n2", zone = "b" },
+			{ address = "10.2.3.10", nodeName = "n3", zone = "c" }]`, "pod2 pod3", ""},
+		{"one-without-zone", `trafficDistribution = "PreferSameZone"`, `[{ address = "10.2.1.10", nodeName = "n1", zone = "a" },
+			{ address = "10.2.2.10", nodeName = "n2" }]`, "pod1 pod2", "pod1"},
+		{"weight-zero", "", `[{ address = "10.2.1.10", weight = 0 }, "10.2.2.10"]`, "pod2", ""},
+	}
+	var table strings.Builder
+	for i, r := range rows {
+		table.WriteString(clusterIP(r.name, fmt.Sprintf("10.96.1.%d", i), r.endpoints))
+		fmt.Fprintf(&table, "externalIPs = [\"203.0.113.%d\"]\nexternalTrafficPolicy = \"Local\"\n%s\n", i, r.extra)
+	}
+	n.start(t, table.String())
+	for i, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			wantFrom(t, n.Client, fmt.Sprintf("10.96.1.%d:80", i), r.cluster)
+			wantFrom(t, n.Client, fmt.Sprintf("203.0.113.%d:80", i), r.local)
+		})
+	}
+}
+
+// An endpoint's port is found by the name and the protocol of the service's port:
+// nobody listens at the others.
+func TestPortsAreFoundByNameAndProtocol(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, `
+[services.web]
+clusterIP = "10.96.0.20"
+ports = [
+  { name = "line", port = 80, targetPort = 7000 },
+  { name = "line-udp", port = 80, targetPort = 1, protocol = "UDP" },
+  { name = "other", port = 81, targetPort = 1 },
+]
+endpoints = [
+  "10.2.1.10",
+  { address = "10.2.2.10", ports = { line-udp = 7000 } },
+  { address = "10.2.3.10", ports = { line-udp = 7000, other = 7000 } },
+]
+`)
+	for _, b := range n.Backends[1:] { // one that nobody answers would be an error
+		if _, err := n.Lab.Node.Ask("udp", netip.AddrPortFrom(b.V4, lab.LinePort)); err != nil {
+			t.Error(err)
+		}
+	}
+	wantFrom(t, n.Client, "10.96.0.20:80", "pod1 pod2 pod3")
+	virtuals, err := n.Lab.Node.Virtuals()
+	must(t, err)
+	for _, want := range []string{
+		"-a -u 10.96.0.20:80 -r 10.2.1.10:1 ", "-a -u 10.96.0.20:80 -r 10.2.2.10:7000 ", "-a -u 10.96.0.20:80 -r 10.2.3.10:7000 ",
+		"-a -t 10.96.0.20:81 -r 10.2.2.10:1 ", "-a -t 10.96.0.20:81 -r 10.2.3.10:7000 ",
+	} {
+		if !slices.ContainsFunc(virtuals, func(l string) bool { return strings.HasPrefix(l, want) }) {
+			t.Errorf("no real server %q in %q", want, virtuals)
+		}
+	}
+}
+
+// Where policy Local finds no local endpoint nobody waits, or everybody is served,
+// as localFallback has it. Without node names, localCIDRs say what is local.
+func TestLocalWithoutALocalEndpoint(t *testing.T) {
+	n := newNode(t, thisNode)
+	policies := "externalIPs = [\"203.0.113.9\"]\nexternalTrafficPolicy = \"Local\"\ninternalTrafficPolicy = \"Local\"\n"
+	n.start(t, clusterIP("away", "10.96.0.20", `[{ address = "10.2.2.10", nodeName = "n2" }, "10.2.3.10"]`)+policies)
+	vips := []string{"10.96.0.20:80", "203.0.113.9:80"}
+	for _, c := range []struct{ name, main, pods string }{
+		{"drop", thisNode, ""},
+		{"cluster", thisNode + `ipvs.localFallback = "cluster"`, "pod2 pod3"},
+		{"localCIDRs", thisNode + `node.localCIDRs = ["10.2.3.0/24"]`, "pod3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.main != thisNode {
+				mark := n.Log.Len()
+				n.restart(t, c.main)
+				n.synced(t, mark)
+			}
+			for _, vip := range vips {
+				wantFrom(t, n.Client, vip, c.pods)
+			}
+			if c.pods == "" {
+				return
+			}
+			if a := ask(t, n.Client, "tcp", "203.0.113.9:80"); a.Client.Addr() != n.Client.V4 {
+				t.Errorf("%s sees %s, want the client", a.Backend, a.Client)
+			}
+		})
+	}
+}
+
+// Services that are somebody else's business leave the kernel as it is without
+// them, beside one of ours.
+func TestWhatIsNotServed(t *testing.T) {
+	n := newNode(t, "")
+	ours := clusterIP("web", "10.96.0.20", allV4)
+	n.start(t, ours)
+	without := n.read(t)
+	n.serve(t, ours+clusterIP("seen", "10.96.0.21", allV4)+`
+[services.headless]
+type = "Headless"
+ports = [{ port = 80 }]
+endpoints = ["10.2.1.10"]
+[services.elsewhere]
+type = "ExternalName"
+[services.proxied]
+type = "LoadBalancer"
+loadBalancerIPs = [{ ip = "198.51.100.81", ipMode = "Proxy" }]
+ports = [{ port = 80, targetPort = 7000 }]
+endpoints = ["10.2.1.10"]
+`)
+	if err := connect(n.Client, "198.51.100.81", 80); !errors.Is(err, unix.EHOSTUNREACH) {
+		t.Errorf("a load balancer IP of ipMode Proxy: want no way there, got %v", err)
+	}
+	wantEach(t, n.Client, "tcp", "10.96.0.21:80")
+	n.serve(t, ours+"[services.headless]\ntype = \"Headless\"\n[services.elsewhere]\ntype = \"ExternalName\"\n")
+	n.healed(t, without)
+}
+
+// An external IP that is the node's own is served there and stays the node's, with
+// all its other ports, whatever becomes of the service.
+func TestExternalIPOfTheNodeIsNeitherBoundNorUnbound(t *testing.T) {
+	n := newNode(t, thisNode)
+	sshd, err := n.Lab.Node.Listen(2222)
+	must(t, err)
+	defer sshd.Close()
+	own := []string{"192.0.2.1", "2001:db8::1"}
+	n.start(t, clusterIP("other", "10.96.0.21", allV4))
+	before := n.read(t)
+	whole := func(when string) {
+		t.Helper()
+		for _, addr := range own {
+			if err := connect(n.Client, addr, 2222); err != nil {
+				t.Errorf("%s: the node's own port: %v", when, err)
+			}
+		}
+		if addrs := n.read(t).Addrs; !slices.Equal(addrs, before.Addrs) {
+			t.Errorf("%s: addresses %q, want %q", when, addrs, before.Addrs)
+		}
+	}
+	n.serve(t, clusterIP("other", "10.96.0.21", allV4)+`
+[services.web]
+externalIPs = ["192.0.2.1", "2001:db8::1"]
+ports = [{ port = 80, targetPort = 7000 }]
+endpoints = `+allPods)
+	whole("served")
+	for _, to := range []string{"192.0.2.1:80", "[2001:db8::1]:80"} {
+		for _, from := range []*lab.Host{n.Client, n.Lab.Node, n.Backends[0].Host} {
+			wantFrom(t, from, to, "pod1 pod2 pod3")
+		}
+	}
+	n.serve(t, clusterIP("other", "10.96.0.21", allV4))
+	whole("no longer served")
+	n.healed(t, before)
+}
