@@ -28,12 +28,12 @@ func TestRemovedEndpointDrains(t *testing.T) {
 				t.Errorf("a new connection went to %q while it drains", a.Backend)
 			}
 		}
-		if w := weightOf(t, n, "10.2.1.10:7000"); w != "0" {
+		if w := weightOf(t, n, vip.String(), "10.2.1.10:7000"); w != "0" {
 			t.Errorf("draining at weight %q", w)
 		}
 		n.serve(t, both)
 		wantStill(t, kept, "pod1")
-		if w := weightOf(t, n, "10.2.1.10:7000"); w != "1" {
+		if w := weightOf(t, n, vip.String(), "10.2.1.10:7000"); w != "1" {
 			t.Errorf("back at weight %q", w)
 		}
 	}
@@ -42,7 +42,7 @@ func TestRemovedEndpointDrains(t *testing.T) {
 	n.serve(t, one)
 	kept.Reset()
 	must(t, lab.Eventually(time.Minute, func() error {
-		if w := weightOf(t, n, "10.2.1.10:7000"); w != "" {
+		if w := weightOf(t, n, vip.String(), "10.2.1.10:7000"); w != "" {
 			return fmt.Errorf("10.2.1.10 is still there, at weight %s", w)
 		}
 		return nil
@@ -74,12 +74,13 @@ func wantStill(t *testing.T, c *lab.Conn, name string) {
 	}
 }
 
-// weightOf is a real server's weight as ipvsadm prints it, "" if it is not there.
-func weightOf(t *testing.T, n node, real string) string {
+// weightOf is the weight of a virtual server's real server as ipvsadm prints it,
+// "" if it is not there.
+func weightOf(t *testing.T, n node, virtual, real string) string {
 	t.Helper()
 	for line := range strings.Lines(n.tool(t, "ipvsadm", "-Sn")) {
 		f := strings.Fields(line)
-		if len(f) > 7 && f[4] == real {
+		if len(f) > 7 && f[2] == virtual && f[4] == real {
 			return f[7]
 		}
 	}

@@ -1,0 +1,133 @@
+package traffic
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// slack is how late the end of a drain may be noticed: the loop wakes at the
+// deadline, an emulated processor on a busy machine some time after.
+const slack = time.Second
+
+// A chat is a client that asks at a steady pace on a connection of its own, until
+// that fails or the chat is ended.
+type chat struct {
+	*lab.Conn
+	stop, over chan struct{}
+	ended      time.Time // when it failed
+	err        error     // why
+}
+
+func (n node) chat(t *testing.T, to, backend string) *chat {
+	t.Helper()
+	c := &chat{dialBackend(t, n, netip.MustParseAddrPort(to), backend), make(chan struct{}), make(chan struct{}), time.Time{}, nil}
+	go func() {
+		defer close(c.over)
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
+		for {
+			if _, err := c.Ask(); err != nil {
+				c.ended, c.err = time.Now(), err
+				return
+			}
+			select {
+			case <-c.stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return c
+}
+
+// wantReset wants the connection to be reset so long after its backend was removed.
+func (c *chat) wantReset(t *testing.T, removed time.Time, after time.Duration) {
+	t.Helper()
+	select {
+	case <-c.over:
+	case <-time.After(after + 10*slack):
+		t.Fatalf("a connection to %s that sends is not reset %v after its backend was removed", c.RemoteAddr(), time.Since(removed))
+	}
+	took := c.ended.Sub(removed)
+	if !wasReset(c.err) {
+		t.Errorf("a connection to %s ended by %v, want a reset", c.RemoteAddr(), c.err)
+	}
+	if took < after-slack || took > after+slack {
+		t.Errorf("a connection to %s was reset %v after its backend was removed, want %v", c.RemoteAddr(), took, after)
+	}
+}
+
+// wantAlive ends the chat and wants it to have lived until now.
+func (c *chat) wantAlive(t *testing.T) {
+	t.Helper()
+	close(c.stop)
+	<-c.over
+	if c.err != nil {
+		t.Errorf("a connection to %s that was to live ended by %v", c.RemoteAddr(), c.err)
+	}
+}
+
+func wasReset(err error) bool {
+	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+}
+
+// At its deadline a drain ends for those who send, for the idle when they next
+// do; services have deadlines of their own; and who returns in time is not
+// touched by the deadline that there was.
+func TestDrainEndsAtItsDeadline(t *testing.T) {
+	const timeout = 3 * time.Second
+	n := newNode(t, `ipvs.drainTimeout = "3s"`)
+	service := func(name, v4, v6 string, endpoints string) string {
+		return "[services." + name + "]\nclusterIPs = [\"" + v4 + "\", \"" + v6 + "\"]\nports = [{ port = 80, targetPort = 7000 }]\nendpoints = " + endpoints + "\n"
+	}
+	const both, one = `["10.2.1.10", "10.2.2.10", "fd00:2:1::10", "fd00:2:2::10"]`, `["10.2.2.10", "fd00:2:2::10"]`
+	table := func(endpoints, returning string) string {
+		return service("web", "10.96.0.20", "fd00:96::20", endpoints) +
+			service("patient", "10.96.0.21", "fd00:96::21", endpoints) + "drainTimeout = \"1m\"\n" +
+			service("hasty", "10.96.0.22", "fd00:96::22", endpoints) + "drainTimeout = \"1s\"\n" +
+			service("endless", "10.96.0.23", "fd00:96::23", endpoints) + "drainTimeout = \"0s\"\n" +
+			service("returning", "10.96.0.24", "fd00:96::24", returning)
+	}
+	n.start(t, table(both, both))
+	busy := []*chat{n.chat(t, "10.96.0.20:80", "pod1"), n.chat(t, "[fd00:96::20]:80", "pod1")}
+	hasty := n.chat(t, "10.96.0.22:80", "pod1")
+	alive := []*chat{
+		n.chat(t, "10.96.0.21:80", "pod1"), n.chat(t, "[fd00:96::21]:80", "pod1"), n.chat(t, "10.96.0.23:80", "pod1"),
+		n.chat(t, "10.96.0.24:80", "pod1"), n.chat(t, "[fd00:96::24]:80", "pod1"), n.chat(t, "10.96.0.20:80", "pod2"),
+	}
+	idle := []*lab.Conn{dialBackend(t, n, netip.MustParseAddrPort("10.96.0.20:80"), "pod1"), dialBackend(t, n, netip.MustParseAddrPort("[fd00:96::20]:80"), "pod1")}
+
+	n.serve(t, table(one, one))
+	removed := time.Now()
+	n.serve(t, table(one, both))
+	hasty.wantReset(t, removed, time.Second)
+	for _, c := range busy {
+		c.wantReset(t, removed, timeout)
+	}
+	for virtual, want := range map[string]string{
+		"10.96.0.20:80": "", "[fd00:96::20]:80": "", "10.96.0.21:80": "0", "10.96.0.22:80": "", "10.96.0.23:80": "0", "10.96.0.24:80": "1",
+	} {
+		real := "10.2.1.10:7000"
+		if strings.HasPrefix(virtual, "[") {
+			real = "[fd00:2:1::10]:7000"
+		}
+		if w := weightOf(t, n, virtual, real); w != want {
+			t.Errorf("%s has pod1 at weight %q, want %q", virtual, w, want)
+		}
+	}
+	for _, c := range idle {
+		if _, err := c.Ask(); !wasReset(err) {
+			t.Errorf("an idle connection to %s wants to be reset at its next packet, got %v", c.RemoteAddr(), err)
+		}
+	}
+	for _, c := range alive {
+		c.wantAlive(t)
+	}
+}
