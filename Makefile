@@ -6,9 +6,9 @@ GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GUEST        = bin/guest
 # Packages outside ./... that are checked like the rest: wildcards skip testdata.
-EXTRA_PKGS   = ./testdata/guest ./testdata/lab ./testdata/traffic ./testdata/demo
+EXTRA_PKGS   = ./testdata/guest ./testdata/lab ./testdata/random ./testdata/traffic ./testdata/demo
 # Packages whose tests need a kernel with IPVS: run once more in the guest.
-KERNEL_PKGS ?= . $(sort $(dir $(wildcard ./kernel/*/*_test.go))) ./proxy/rules ./testdata/lab ./testdata/traffic
+KERNEL_PKGS ?= . $(sort $(dir $(wildcard ./kernel/*/*_test.go))) ./proxy/rules ./testdata/lab ./testdata/random ./testdata/traffic
 
 # build: the static binary, bin/svcproxy
 build:

@@ -1,0 +1,98 @@
+package random
+
+import (
+	"maps"
+	"net/netip"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+)
+
+const nodeName = "n1"
+
+// What is foreign on the node: a virtual server, a set, rules, a local route and
+// a proxy neighbour.
+var foreignVirtual = netip.MustParseAddrPort("10.9.9.9:99")
+
+const foreignNeighbor = "2001:db8::77"
+
+var foreigners = [][]string{
+	{"ipvsadm", "-A", "-t", foreignVirtual.String(), "-s", "wlc", "-p", "600"},
+	{"ipvsadm", "-a", "-t", foreignVirtual.String(), "-r", "10.9.9.1:99", "-g", "-w", "7"},
+	{"ipset", "create", "blocklist", "hash:ip"},
+	{"ipset", "add", "blocklist", "192.0.2.66"},
+	{"iptables", "-N", "MINE"},
+	{"iptables", "-A", "MINE", "-m", "set", "--match-set", "blocklist", "src", "-j", "DROP"},
+	{"iptables", "-I", "INPUT", "-j", "MINE"},
+	{"iptables", "-A", "FORWARD", "-i", "eth9", "-m", "comment", "--comment", "not ours", "-j", "ACCEPT"},
+	{"iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "eth9", "-j", "MASQUERADE"},
+	{"ip6tables", "-A", "INPUT", "-s", "2001:db8:bad::/48", "-j", "DROP"},
+	{"ip6tables", "-t", "nat", "-A", "PREROUTING", "-i", "eth9", "-j", "ACCEPT"},
+	{"ip", "route", "add", "local", "10.9.9.9", "dev", "lo", "table", "local"},
+	{"ip", "neigh", "add", "proxy", foreignNeighbor, "dev", "eth0"},
+}
+
+// node is a network namespace with links of its own, and what was in it before.
+type node struct {
+	*testing.T
+	kernel *host.Kernel
+
+	before        []string
+	beforeSysctls map[string]string
+	toggled       bool // it has the second link's addresses
+}
+
+// newNode makes the links, with addresses that are VIPs in some tables, too, and
+// plants the foreigners.
+func newNode(t *testing.T) *node {
+	kerneltest.NewNamespace(t)
+	kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy)
+	ipBatch(t, `link add eth0 type dummy
+link set eth0 up
+link add eth1 type dummy
+link set eth1 up
+addr add 192.0.2.1/24 dev eth0
+addr add 2001:db8::1/64 dev eth0 nodad
+route add default via 192.0.2.254
+route add default via 2001:db8::fe
+`)
+	for _, args := range foreigners {
+		kerneltest.Run(t, args[0], args[1:]...)
+	}
+	n := &node{T: t}
+	n.open()
+	n.before, n.beforeSysctls = readKernel(t).others(false), allSysctls(t)
+	return n
+}
+
+// open is what a start of the program does.
+func (n *node) open() {
+	n.Helper()
+	k, err := host.Open(n.Context(), host.Options{
+		Names: kernel.DefaultNames, NodeName: nodeName, Zone: "a", StateDir: n.TempDir(), Sysctls: rules.SysctlNames,
+	})
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.Cleanup(func() { k.Close() })
+	n.kernel = k
+}
+
+// toggle gives the second link its addresses, or takes them.
+func (n *node) toggle() {
+	n.Helper()
+	verb := map[bool]string{false: "add", true: "del"}[n.toggled]
+	ipBatch(n, "addr "+verb+" 192.0.2.2/24 dev eth1\naddr "+verb+" 2001:db8::2/64 dev eth1\n")
+	n.toggled = !n.toggled
+}
+
+// allSysctls are the network's parameters, but for the one that counts.
+func allSysctls(t testing.TB) map[string]string {
+	t.Helper()
+	all := readSysctls(t, "-a", "-r", `^net\.`)
+	maps.DeleteFunc(all, func(name, _ string) bool { return name == "net.netfilter.nf_conntrack_count" })
+	return all
+}

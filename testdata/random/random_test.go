@@ -1,0 +1,215 @@
+package random
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// lifetime is how many tables are served before a cleanup and a new start.
+const lifetime = 10
+
+// TestRandomTables goes from table to table on one node. SVCPROXY_RANDOM_TABLES
+// says how many, SVCPROXY_RANDOM_SEED which.
+func TestRandomTables(t *testing.T) {
+	tables, seed := setting(t, "SVCPROXY_RANDOM_TABLES", 200), uint64(setting(t, "SVCPROXY_RANDOM_SEED", 1))
+	t.Run("nft", func(t *testing.T) { run(t, "nft", tables, seed) })
+	t.Run("legacy", func(t *testing.T) { run(t, "legacy", (tables+7)/8, seed+1) })
+}
+
+func run(t *testing.T, backend string, tables int, seed uint64) {
+	kerneltest.UseBackend(t, backend)
+	n, d := newNode(t), newDraw(seed)
+	var table sources.Table
+	config := d.config()
+	for i := range tables {
+		table = d.next(table)
+		if d.chance(4) {
+			config = d.config()
+		}
+		if d.chance(5) {
+			n.toggle()
+		}
+		start := time.Now()
+		n.sync(table, config)
+		n.Logf("%d %d services %s", i, len(table.Services), time.Since(start))
+		if i%lifetime == lifetime-1 || i == tables-1 {
+			n.cleanup()
+		}
+		if n.Failed() {
+			t.Fatalf("at table %d of seed %d", i+1, seed)
+		}
+	}
+}
+
+func setting(t *testing.T, name string, or int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return or
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n <= 0 {
+		t.Fatalf("%s=%s: want a number above 0", name, text)
+	}
+	return n
+}
+
+// sync brings the kernel to a table and checks it.
+func (n *node) sync(t sources.Table, c rules.Config) {
+	n.Helper()
+	have := n.read()
+	want := rules.State(t, have.Node, c)
+	n.apply(kernel.Diff(want, have))
+	n.compare(want)
+	if p := kernel.Diff(want, n.read()); !p.Empty() || len(p.Conflicts) > 0 {
+		n.Errorf("the next sync is not idle:\n%s", p)
+	}
+}
+
+// cleanup takes everything away, as the program's command does, and starts anew.
+func (n *node) cleanup() {
+	n.Helper()
+	n.apply(kernel.Diff(kernel.State{}, n.read()))
+	if n.toggled {
+		n.toggle()
+	}
+	r := readKernel(n)
+	if ours := r.state(n); ours.String() != "" {
+		n.Errorf("left over:\n%s", ours)
+	}
+	n.sameLines("after cleanup", n.before, r.others(false))
+	n.sameLines("sysctls after cleanup", settings(n.beforeSysctls), settings(allSysctls(n)))
+	n.kernel.Close()
+	n.open()
+}
+
+func (n *node) read() kernel.Observed {
+	n.Helper()
+	o, err := n.kernel.Read(n.Context())
+	if err != nil {
+		n.Fatal(err)
+	}
+	return o
+}
+
+func (n *node) apply(p kernel.Plan) {
+	n.Helper()
+	if err := n.kernel.Apply(n.Context(), p); err != nil {
+		n.Error(err)
+	}
+}
+
+// compare checks that what the tools say is what is wanted, and that the rest is
+// as it was.
+func (n *node) compare(want kernel.State) {
+	n.Helper()
+	r := readKernel(n)
+	have := r.state(n)
+	n.sameLines("virtual servers", lines(want.Virtuals), lines(have.Virtuals))
+	n.sameLines("real servers", lines(want.Reals), lines(have.Reals))
+	n.sameLines("sets", sets(want.Sets), sets(have.Sets))
+	n.sameLines("entries", lines(want.Entries), lines(have.Entries))
+	n.sameLines("chains", chains(want.Chains), chains(have.Chains))
+	n.sameLines("links", lines(want.Links), lines(have.Links))
+	n.sameLines("addresses", lines(want.Addrs), lines(have.Addrs))
+	n.sameLines("routes", lines(want.Routes), lines(have.Routes))
+	n.sameLines("proxy neighbours", lines(want.Neighbors), lines(have.Neighbors))
+	n.compareSysctls(want.Sysctls)
+	if !n.toggled {
+		n.sameLines("what is foreign", n.before, r.others(true))
+	}
+}
+
+// compareSysctls checks those that are wanted, and that others are as before.
+func (n *node) compareSysctls(want []kernel.Sysctl) {
+	n.Helper()
+	names := slices.Concat(rules.SysctlNames, []string{kernel.ProxyNDP("eth0"), kernel.ProxyNDP("eth1")})
+	wanted := make(map[string]string)
+	for _, name := range names {
+		if value, ok := n.beforeSysctls[name]; ok {
+			wanted[name] = value
+		}
+	}
+	for _, s := range want {
+		wanted[s.Name] = s.Value
+	}
+	n.sameLines("sysctls", settings(wanted), settings(readSysctls(n, names...)))
+}
+
+// sameLines shows what only one of two lists has.
+func (n *node) sameLines(what string, want, have []string) {
+	n.Helper()
+	if slices.Equal(want, have) {
+		return
+	}
+	var diff strings.Builder
+	for _, l := range want {
+		if !slices.Contains(have, l) {
+			fmt.Fprintln(&diff, "-", l)
+		}
+	}
+	for _, l := range have {
+		if !slices.Contains(want, l) {
+			fmt.Fprintln(&diff, "+", l)
+		}
+	}
+	if diff.Len() == 0 {
+		fmt.Fprintf(&diff, "another order:\n%s\nwant\n%s\n", strings.Join(have, "\n"), strings.Join(want, "\n"))
+	}
+	n.Errorf("%s:\n%s", what, diff.String())
+}
+
+func lines[T fmt.Stringer](objects []T) []string {
+	var all []string
+	for _, o := range objects {
+		all = append(all, o.String())
+	}
+	return all
+}
+
+// sets are sets without their size: one that is large enough is kept.
+func sets(objects []kernel.Set) []string {
+	objects = slices.Clone(objects)
+	for i := range objects {
+		objects[i].MaxElem = 0
+	}
+	return lines(objects)
+}
+
+// chains are chains and their rules without comments, each rule with its number
+// so that order counts.
+func chains(objects []kernel.Chain) []string {
+	var all []string
+	for _, c := range objects {
+		if !c.BuiltIn() {
+			all = append(all, fmt.Sprintf("%s %s %s", c.Family, c.Table, c.Name))
+		}
+		i := 0
+		for rule := range strings.SplitSeq(c.Rules, "\n") {
+			if rule != "" {
+				i++
+				all = append(all, fmt.Sprintf("%s %s %s %d: %s", c.Family, c.Table, c.Name, i, kernel.WithoutComment(rule)))
+			}
+		}
+	}
+	return all
+}
+
+func settings(values map[string]string) []string {
+	var all []string
+	for name, value := range values {
+		all = append(all, name+" = "+value)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,167 @@
+package random
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+)
+
+// reading is what other people's tools print of the kernel.
+type reading struct {
+	ipvs, sets string
+	rules      string // of both families
+	ip         string // of both families: links, addresses, local routes, proxy neighbours
+}
+
+// An exec takes 40 ms in an emulated guest, so ip is asked several things at once.
+const (
+	askIP  = "link show type dummy\naddr show\nroute show table local\n"
+	askIP6 = "route show table local\nneigh show proxy\n"
+)
+
+func readKernel(t testing.TB) reading {
+	t.Helper()
+	return reading{
+		ipvs:  kerneltest.Run(t, "ipvsadm", "-Sn"),
+		sets:  kerneltest.Run(t, "ipset", "save"),
+		rules: kerneltest.Run(t, "iptables-save") + kerneltest.Run(t, "ip6tables-save"),
+		ip:    ipBatch(t, askIP) + ipBatch(t, askIP6, "-6"),
+	}
+}
+
+// ipBatch runs several commands of ip in one process.
+func ipBatch(t testing.TB, commands string, options ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "batch")
+	if err := os.WriteFile(file, []byte(commands), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kerneltest.Run(t, "ip", append(options, "-o", "-batch", file)...)
+}
+
+// readSysctls gives kernel parameters as sysctl prints them, by name.
+func readSysctls(t testing.TB, args ...string) map[string]string {
+	t.Helper()
+	values := make(map[string]string)
+	for line := range strings.Lines(kerneltest.Run(t, "sysctl", append([]string{"-e"}, args...)...)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " =")
+		values[name] = strings.TrimSpace(value)
+	}
+	return values
+}
+
+// state is the part of a reading that is ours, as values.
+func (r reading) state(t testing.TB) kernel.State {
+	t.Helper()
+	o, err := kernel.ParseObserved(r.ipvs + r.sets + r.rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := kernel.State{
+		Sets:     slices.DeleteFunc(o.Sets, func(s kernel.Set) bool { return foreign(s.Name) }),
+		Entries:  slices.DeleteFunc(o.Entries, func(e kernel.Entry) bool { return foreign(e.Set) }),
+		Virtuals: slices.DeleteFunc(o.Virtuals, func(v kernel.Virtual) bool { return v.Key.Addr == foreignVirtual }),
+		Reals:    slices.DeleteFunc(o.Reals, func(r kernel.Real) bool { return r.Key.Virtual.Addr == foreignVirtual }),
+	}
+	for _, c := range o.Chains {
+		if c.BuiltIn() {
+			c.Rules = jumps(c.Rules)
+		}
+		if !foreign(c.Name) || c.BuiltIn() && c.Rules != "" {
+			s.Chains = append(s.Chains, c)
+		}
+	}
+	for line := range strings.Lines(r.ip) {
+		if err := addIPLine(&s, strings.Fields(line)); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+	s.Sort()
+	return s
+}
+
+func foreign(name string) bool { return !strings.HasPrefix(name, "KUBE-") }
+
+// jumps are the rules that lead to a chain of ours.
+func jumps(rules string) string {
+	var ours []string
+	for rule := range strings.SplitSeq(rules, "\n") {
+		if strings.Contains(rule, "-j KUBE-") {
+			ours = append(ours, rule)
+		}
+	}
+	return strings.Join(ours, "\n")
+}
+
+// addIPLine takes in what ip -o says of something of ours: of our device, with
+// our mark, or a proxy neighbour.
+func addIPLine(s *kernel.State, f []string) (err error) {
+	device := kernel.DefaultNames.Device
+	switch {
+	case len(f) < 4 || !ipOurs(f):
+	case f[1] == device+":":
+		s.Links = append(s.Links, kernel.Link{Name: device, Type: "dummy"}) // ip was asked for that type
+	case f[1] == device:
+		p, err := netip.ParsePrefix(f[3])
+		if err == nil && !p.IsSingleIP() {
+			err = fmt.Errorf("an address with a network")
+		}
+		s.Addrs = append(s.Addrs, kernel.Addr{Addr: p.Addr(), Link: device})
+		return err
+	case f[0] == "local" && f[3] == "lo":
+		var a netip.Addr
+		a, err = netip.ParseAddr(f[1])
+		s.Routes = append(s.Routes, kernel.Route{Addr: a})
+	case f[1] == "dev" && f[3] == "proxy":
+		var a netip.Addr
+		a, err = netip.ParseAddr(f[0])
+		s.Neighbors = append(s.Neighbors, kernel.Neighbor{Addr: a, Link: f[2]})
+	case f[0] == "local" && f[3] == device: // the kernel's own, of a bound address
+	default:
+		err = fmt.Errorf("neither ours nor what follows from it")
+	}
+	return err
+}
+
+// ipOurs says whether a line of ip is about something that a sync made.
+func ipOurs(f []string) bool {
+	device := kernel.DefaultNames.Device
+	return slices.Contains(f, device) || slices.Contains(f, device+":") ||
+		strings.Contains(strings.Join(f, " "), fmt.Sprintf("proto %d", kernel.RouteProtocol))
+}
+
+var counters = regexp.MustCompile(`\[\d+:\d+\]`)
+
+// others is the part of a reading that was there before us, line by line. While
+// IPv6 is forwarded each network has an anycast address, which a sync causes and
+// does not make.
+func (r reading) others(forwarding bool) []string {
+	var lines []string
+	for line := range strings.Lines(r.ipvs + r.sets + r.rules + r.ip) {
+		f := strings.Fields(counters.ReplaceAllString(line, ""))
+		switch {
+		case len(f) == 0 || f[0] == "#":
+		case ipOurs(f):
+		case forwarding && f[0] == "anycast":
+		case strings.Contains(line, "KUBE-"):
+		case len(f) > 2 && (f[0] == "-A" || f[0] == "-a") && isVirtual(f[1]) && f[2] != foreignVirtual.String():
+		default:
+			lines = append(lines, strings.Join(f, " "))
+		}
+	}
+	return lines
+}
+
+// isVirtual says whether an option of ipvsadm, which shares -A with iptables,
+// names a virtual server.
+func isVirtual(option string) bool {
+	return option == "-t" || option == "-u" || option == "--sctp-service"
+}
