@@ -117,7 +117,7 @@ func (p *Proxy) signal(s unix.Signal) bool {
 // Synced matches the log line of a sync that changed something, after which all
 // is served: of none with a failure, nor while a source has yet to deliver, which
 // the line goes on to say.
-const Synced = `msg=synced .* took=\S+$`
+const Synced = `msg=synced .* took=\S+( bound=\d+ routed=\d+)?$`
 
 // Wait waits for a line of the log written after the mark that matches the
 // regular expression, and no longer than the process lives.

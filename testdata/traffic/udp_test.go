@@ -86,6 +86,30 @@ func end(streams map[string]*lab.Stream) map[string]lab.Tally {
 	return tallies
 }
 
+// A flow of UDP has no drain, however many datagrams are on their way.
+func TestRemovedUDPEndpointIsGoneAtOnce(t *testing.T) {
+	n := newNode(t, `ipvs.drainTimeout = "1h"`)
+	n.start(t, webOf(`["10.2.1.10"]`))
+	for _, network := range []string{"tcp", "udp"} {
+		c, err := n.Client.Dial(network, netip.MustParseAddrPort("10.96.0.20:80"))
+		must(t, err)
+		defer c.Close()
+		wantStill(t, c, "pod1")
+	}
+	n.serve(t, webOf(`["10.2.2.10"]`))
+	virtuals := n.tool(t, "ipvsadm", "-Sn")
+	for line, want := range map[string]bool{
+		"-a -t 10.96.0.20:80 -r 10.2.1.10:7000 -m -w 0": true, // drains, so there was something to cut
+		"-a -u 10.96.0.20:80 -r 10.2.1.10:7000 -m -w 0": false,
+		"-a -u 10.96.0.20:80 -r 10.2.1.10:7000 -m -w 1": false,
+		"-a -u 10.96.0.20:80 -r 10.2.2.10:7000 -m -w 1": true,
+	} {
+		if there := strings.Contains(virtuals, line+"\n"); there != want {
+			t.Errorf("%q: there is %v, want %v; in all\n%s", line, there, want, virtuals)
+		}
+	}
+}
+
 // Without endpoints a client is told at once, one that was being served too.
 func TestUDPScaledToZeroIsRefused(t *testing.T) {
 	n := newNode(t, "")
