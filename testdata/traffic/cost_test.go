@@ -70,12 +70,15 @@ func TestAdoptionAndIdleChecksWriteAndExecuteNothing(t *testing.T) {
 	t.Logf("calls for one idle check: %d", len(trace[starts[2]:starts[3]].Netlink()))
 }
 
-// fullReads are the places in a trace where a reading of all of IPVS begins: the
-// request for its IPv4 virtual servers.
+// fullRead is in the call that begins a reading of all of IPVS: the request for
+// its IPv4 virtual servers.
+const fullRead = "IP_VS_SO_GET_SERVICES"
+
+// fullReads are the places in a trace where a reading of all of IPVS begins.
 func fullReads(t lab.Trace) []int {
 	var at []int
 	for i, c := range t {
-		if c.Name == "getsockopt" && strings.Contains(c.Line, "IP_VS_SO_GET_SERVICES") {
+		if c.Name == "getsockopt" && strings.Contains(c.Line, fullRead) {
 			at = append(at, i)
 		}
 	}

@@ -1,0 +1,30 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// ErrSilence is how Try ends when nothing at all comes back.
+var ErrSilence = errors.New("no answer of any kind")
+
+// Try connects from one of the namespace's own addresses, or from any if it is
+// zero, and closes: for who expects to be dropped, and for how long.
+func (ns *Namespace) Try(from netip.Addr, to netip.AddrPort, limit time.Duration) error {
+	dialer := net.Dialer{Timeout: limit}
+	if from.IsValid() {
+		dialer.LocalAddr = &net.TCPAddr{IP: from.AsSlice()}
+	}
+	c, err := ns.dial(context.Background(), &dialer, "tcp", to.String())
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return ErrSilence
+	}
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
