@@ -9,14 +9,18 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
+// The weights are heeded by a service's own scheduler; the others keep theirs.
 func TestWeightsDivideConnections(t *testing.T) {
 	const connections = 1000
-	n := newNode(t, `ipvs.scheduler = "wrr"`)
-	n.start(t, clusterIP("web", "10.96.0.20", `[
+	n := newNode(t, "")
+	weighted := `[
 		{ address = "10.2.1.10", weight = 1 },
 		{ address = "10.2.2.10", weight = 3 },
 		{ address = "10.2.3.10", weight = 6 },
-	]`))
+	]
+`
+	n.start(t, clusterIP("web", "10.96.0.20", weighted)+"scheduler = \"wrr\"\n"+clusterIP("even", "10.96.0.21", weighted))
+	wantEach(t, n.Client, "tcp", "10.96.0.21:80") // by rr, the default
 	who := map[string]int{}
 	for range connections {
 		who[ask(t, n.Client, "tcp", "10.96.0.20:80").Backend]++

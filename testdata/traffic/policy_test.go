@@ -77,39 +77,34 @@ func TestEndpointConditionsAndPlaces(t *testing.T) {
 	}
 }
 
-// An endpoint's port is found by the name and the protocol of the service's port:
-// nobody listens at the others.
-func TestPortsAreFoundByNameAndProtocol(t *testing.T) {
+// An endpoint's port is found by the name of the service's port, else it is the
+// targetPort: nobody listens at port 1.
+func TestPortsAreFoundByName(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, `
 [services.web]
 clusterIP = "10.96.0.20"
 ports = [
   { name = "line", port = 80, targetPort = 7000 },
-  { name = "line-udp", port = 80, targetPort = 1, protocol = "UDP" },
-  { name = "other", port = 81, targetPort = 1 },
+  { name = "datagram", port = 80, targetPort = 1, protocol = "UDP" },
+  { name = "own", port = 81, targetPort = 1 },
 ]
 endpoints = [
-  "10.2.1.10",
-  { address = "10.2.2.10", ports = { line-udp = 7000 } },
-  { address = "10.2.3.10", ports = { line-udp = 7000, other = 7000 } },
+  { address = "10.2.1.10", ports = { datagram = 7000, own = 7000 } },
+  { address = "10.2.2.10", ports = { own = 7000, datagram = 7000 } },
+  { address = "10.2.3.10", ports = { datagram = 7000 } },
 ]
 `)
-	for _, b := range n.Backends[1:] { // one that nobody answers would be an error
-		if _, err := n.Lab.Node.Ask("udp", netip.AddrPortFrom(b.V4, lab.LinePort)); err != nil {
-			t.Error(err)
+	wantFrom(t, n.Client, "10.96.0.20:80", "pod1 pod2 pod3")
+	wantEach(t, n.Client, "udp", "10.96.0.20:80")
+	refused := 0
+	for range 3 {
+		if err := connect(n.Client, "10.96.0.20", 81); errors.Is(err, unix.ECONNREFUSED) {
+			refused++
 		}
 	}
-	wantFrom(t, n.Client, "10.96.0.20:80", "pod1 pod2 pod3")
-	virtuals, err := n.Lab.Node.Virtuals()
-	must(t, err)
-	for _, want := range []string{
-		"-a -u 10.96.0.20:80 -r 10.2.1.10:1 ", "-a -u 10.96.0.20:80 -r 10.2.2.10:7000 ", "-a -u 10.96.0.20:80 -r 10.2.3.10:7000 ",
-		"-a -t 10.96.0.20:81 -r 10.2.2.10:1 ", "-a -t 10.96.0.20:81 -r 10.2.3.10:7000 ",
-	} {
-		if !slices.ContainsFunc(virtuals, func(l string) bool { return strings.HasPrefix(l, want) }) {
-			t.Errorf("no real server %q in %q", want, virtuals)
-		}
+	if refused != 1 {
+		t.Errorf("of three connections in turn %d were refused, want that of the one endpoint without a port of the name", refused)
 	}
 }
 
@@ -179,32 +174,41 @@ func TestExternalIPOfTheNodeIsNeitherBoundNorUnbound(t *testing.T) {
 	sshd, err := n.Lab.Node.Listen(2222)
 	must(t, err)
 	defer sshd.Close()
-	own := []string{"192.0.2.1", "2001:db8::1"}
-	n.start(t, clusterIP("other", "10.96.0.21", allV4))
+	other := clusterIP("other", "10.96.0.21", allV4)
+	n.start(t, other)
 	before := n.read(t)
 	whole := func(when string) {
 		t.Helper()
-		for _, addr := range own {
+		addrs := n.read(t).Addrs
+		for _, addr := range []string{"192.0.2.1", "2001:db8::1"} {
 			if err := connect(n.Client, addr, 2222); err != nil {
 				t.Errorf("%s: the node's own port: %v", when, err)
 			}
-		}
-		if addrs := n.read(t).Addrs; !slices.Equal(addrs, before.Addrs) {
-			t.Errorf("%s: addresses %q, want %q", when, addrs, before.Addrs)
+			if at := slices.IndexFunc(addrs, func(l string) bool { return strings.HasPrefix(l, "kube-ipvs0 "+addr+"/") }); at >= 0 {
+				t.Errorf("%s: bound: %s", when, addrs[at])
+			}
 		}
 	}
-	n.serve(t, clusterIP("other", "10.96.0.21", allV4)+`
+	web := `
 [services.web]
 externalIPs = ["192.0.2.1", "2001:db8::1"]
 ports = [{ port = 80, targetPort = 7000 }]
-endpoints = `+allPods)
+endpoints = ` + allPods
+	n.serve(t, other+web)
 	whole("served")
 	for _, to := range []string{"192.0.2.1:80", "[2001:db8::1]:80"} {
 		for _, from := range []*lab.Host{n.Client, n.Lab.Node, n.Backends[0].Host} {
 			wantFrom(t, from, to, "pod1 pod2 pod3")
 		}
 	}
-	n.serve(t, clusterIP("other", "10.96.0.21", allV4))
+	n.serve(t, other)
 	whole("no longer served")
 	n.healed(t, before)
+
+	n.serve(t, other+web)
+	must(t, n.Stop())
+	if out, code, err := n.Command("cleanup"); err != nil || code != 0 {
+		t.Errorf("cleanup: %v, exit code %d\n%s", err, code, out)
+	}
+	whole("cleaned up")
 }
