@@ -1,7 +1,6 @@
 package random
 
 import (
-	"maps"
 	"net/netip"
 	"testing"
 
@@ -39,6 +38,7 @@ var foreigners = [][]string{
 type node struct {
 	*testing.T
 	kernel *host.Kernel
+	have   kernel.Observed // the last reading, advanced
 
 	before        []string
 	beforeSysctls map[string]string
@@ -63,8 +63,8 @@ route add default via 2001:db8::fe
 		kerneltest.Run(t, args[0], args[1:]...)
 	}
 	n := &node{T: t}
-	n.open()
 	n.before, n.beforeSysctls = readKernel(t).others(false), allSysctls(t)
+	n.open()
 	return n
 }
 
@@ -79,6 +79,7 @@ func (n *node) open() {
 	}
 	n.Cleanup(func() { k.Close() })
 	n.kernel = k
+	n.read()
 }
 
 // toggle gives the second link its addresses, or takes them.
@@ -87,12 +88,5 @@ func (n *node) toggle() {
 	verb := map[bool]string{false: "add", true: "del"}[n.toggled]
 	ipBatch(n, "addr "+verb+" 192.0.2.2/24 dev eth1\naddr "+verb+" 2001:db8::2/64 dev eth1\n")
 	n.toggled = !n.toggled
-}
-
-// allSysctls are the network's parameters, but for the one that counts.
-func allSysctls(t testing.TB) map[string]string {
-	t.Helper()
-	all := readSysctls(t, "-a", "-r", `^net\.`)
-	maps.DeleteFunc(all, func(name, _ string) bool { return name == "net.netfilter.nf_conntrack_count" })
-	return all
+	n.read()
 }

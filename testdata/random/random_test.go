@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
@@ -15,15 +14,22 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// lifetime is how many tables are served before a cleanup and a new start.
-const lifetime = 10
+// lifetime is how many tables are served before a cleanup and a new start,
+// checkEvery how many before the kernel is read again, which takes a third of a
+// table's time; in between the last reading is advanced, as in the loop.
+const (
+	lifetime   = 10
+	checkEvery = 3
+)
 
-// TestRandomTables goes from table to table on one node. SVCPROXY_RANDOM_TABLES
-// says how many, SVCPROXY_RANDOM_SEED which.
+// TestRandomTables goes from table to table on a node. SVCPROXY_RANDOM_TABLES
+// says how many, a fifth of them with the legacy back end, SVCPROXY_RANDOM_SEED
+// which.
 func TestRandomTables(t *testing.T) {
 	tables, seed := setting(t, "SVCPROXY_RANDOM_TABLES", 200), uint64(setting(t, "SVCPROXY_RANDOM_SEED", 1))
-	t.Run("nft", func(t *testing.T) { run(t, "nft", tables, seed) })
-	t.Run("legacy", func(t *testing.T) { run(t, "legacy", (tables+7)/8, seed+1) })
+	legacy := (tables + 4) / 5
+	t.Run("nft", func(t *testing.T) { run(t, "nft", tables-legacy, seed) })
+	t.Run("legacy", func(t *testing.T) { run(t, "legacy", legacy, seed+1) })
 }
 
 func run(t *testing.T, backend string, tables int, seed uint64) {
@@ -39,9 +45,10 @@ func run(t *testing.T, backend string, tables int, seed uint64) {
 		if d.chance(5) {
 			n.toggle()
 		}
-		start := time.Now()
 		n.sync(table, config)
-		n.Logf("%d %d services %s", i, len(table.Services), time.Since(start))
+		if i%checkEvery == 0 {
+			n.check(table, config)
+		}
 		if i%lifetime == lifetime-1 || i == tables-1 {
 			n.cleanup()
 		}
@@ -64,22 +71,31 @@ func setting(t *testing.T, name string, or int) int {
 	return n
 }
 
-// sync brings the kernel to a table and checks it.
+// sync brings the kernel to a table and checks what its tools say.
 func (n *node) sync(t sources.Table, c rules.Config) {
 	n.Helper()
-	have := n.read()
-	want := rules.State(t, have.Node, c)
-	n.apply(kernel.Diff(want, have))
+	want := rules.State(t, n.have.Node, c)
+	n.apply(want)
 	n.compare(want)
-	if p := kernel.Diff(want, n.read()); !p.Empty() || len(p.Conflicts) > 0 {
+	if p := kernel.Diff(want, n.have); !p.Empty() || len(p.Conflicts) > 0 {
 		n.Errorf("the next sync is not idle:\n%s", p)
+	}
+}
+
+// check reads the kernel and finds nothing to do.
+func (n *node) check(t sources.Table, c rules.Config) {
+	n.Helper()
+	n.read()
+	if p := kernel.Diff(rules.State(t, n.have.Node, c), n.have); !p.Empty() || len(p.Conflicts) > 0 {
+		n.Errorf("the next full check is not idle:\n%s", p)
 	}
 }
 
 // cleanup takes everything away, as the program's command does, and starts anew.
 func (n *node) cleanup() {
 	n.Helper()
-	n.apply(kernel.Diff(kernel.State{}, n.read()))
+	n.read()
+	n.apply(kernel.State{})
 	if n.toggled {
 		n.toggle()
 	}
@@ -93,20 +109,41 @@ func (n *node) cleanup() {
 	n.open()
 }
 
-func (n *node) read() kernel.Observed {
+func (n *node) read() {
 	n.Helper()
-	o, err := n.kernel.Read(n.Context())
-	if err != nil {
+	var err error
+	if n.have, err = n.kernel.Read(n.Context()); err != nil {
 		n.Fatal(err)
 	}
-	return o
 }
 
-func (n *node) apply(p kernel.Plan) {
+// apply carries out what is needed for a state, and advances the reading.
+func (n *node) apply(want kernel.State) {
 	n.Helper()
+	n.count()
+	p := kernel.Diff(want, n.have)
 	if err := n.kernel.Apply(n.Context(), p); err != nil {
 		n.Error(err)
 	}
+	var ok bool
+	if n.have, ok = kernel.Advance(n.have, p.Ops); !ok {
+		n.read()
+	}
+}
+
+// count brings the connections up to date, without which nothing is deleted.
+func (n *node) count() {
+	n.Helper()
+	var reals []kernel.RealKey
+	for _, r := range n.have.Reals {
+		reals = append(reals, r.Key)
+	}
+	conns, err := n.kernel.Conns(n.Context(), reals)
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.have.SetConns(reals, conns)
+	n.have.Fresh = true
 }
 
 // compare checks that what the tools say is what is wanted, and that the rest is
@@ -143,7 +180,11 @@ func (n *node) compareSysctls(want []kernel.Sysctl) {
 	for _, s := range want {
 		wanted[s.Name] = s.Value
 	}
-	n.sameLines("sysctls", settings(wanted), settings(readSysctls(n, names...)))
+	have := make(map[string]string)
+	for name := range wanted {
+		have[name] = sysctl(n, name)
+	}
+	n.sameLines("sysctls", settings(wanted), settings(have))
 }
 
 // sameLines shows what only one of two lists has.

@@ -47,15 +47,26 @@ func ipBatch(t testing.TB, commands string, options ...string) string {
 	return kerneltest.Run(t, "ip", append(options, "-o", "-batch", file)...)
 }
 
-// readSysctls gives kernel parameters as sysctl prints them, by name.
-func readSysctls(t testing.TB, args ...string) map[string]string {
+// sysctl reads one kernel parameter.
+func sysctl(t testing.TB, name string) string {
 	t.Helper()
-	values := make(map[string]string)
-	for line := range strings.Lines(kerneltest.Run(t, "sysctl", append([]string{"-e"}, args...)...)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " =")
-		values[name] = strings.TrimSpace(value)
+	value, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return values
+	return strings.TrimSpace(string(value))
+}
+
+// allSysctls are the network's parameters, but for the one that counts.
+func allSysctls(t testing.TB) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for line := range strings.Lines(kerneltest.Run(t, "sysctl", "-a", "-r", `^net\.`)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " =")
+		all[name] = strings.TrimSpace(value)
+	}
+	delete(all, "net.netfilter.nf_conntrack_count")
+	return all
 }
 
 // state is the part of a reading that is ours, as values.
