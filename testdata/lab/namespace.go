@@ -32,7 +32,16 @@ func NewNamespace(name string) (*Namespace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new network namespace for %s: %w", name, err)
 	}
+	if err := ns.Do(trustLinkLocal); err != nil {
+		return nil, err
+	}
 	return ns, ns.IP("link set lo up")
+}
+
+// trustLinkLocal has the links to come use their link-local addresses at once. Until the kernel has made
+// sure, for a second or two, that nobody else has them, no neighbour would be asked for.
+func trustLinkLocal() error {
+	return os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0o644)
 }
 
 const threadNamespace = "/proc/thread-self/ns/net"

@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// sticky is a service with session affinity and TCP and UDP ports, on both
+// sticky is a service web with session affinity and TCP and UDP ports, on both
 // families.
 func sticky(timeout, endpoints string) string {
 	return fmt.Sprintf(`
