@@ -122,7 +122,7 @@ func TestIdleChecksLoseNobodyAllowed(t *testing.T) {
 	asked, first := 0, len(fullReads(before))
 	begin, pace := time.Now(), time.NewTicker(5*time.Millisecond) // leaves svcproxy the time to look
 	defer pace.Stop()
-	for done := first; done < first+checks; <-pace.C {
+	for done := first; done <= first+checks; <-pace.C {
 		for _, c := range flows {
 			if _, err := c.Ask(); err != nil {
 				t.Fatalf("datagram %d from %s to %s: %v", asked, c.LocalAddr(), c.RemoteAddr(), err)
