@@ -21,6 +21,7 @@ func (d *differ) diffVirtuals() {
 		switch {
 		case c < 0:
 			d.add(addVirtuals, want[i])
+			d.clearFlows(RealKey{want[i].Key, want[i].Key.Addr})
 			i++
 		case c > 0:
 			if (own.has(have[j].Key) || d.claims(have[j].Key)) && !d.hold() {

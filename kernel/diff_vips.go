@@ -46,9 +46,11 @@ func (d *differ) diffNeighbors() {
 	})
 }
 
-// clearFlows forgets the tracked UDP flows of a virtual server to a real server
-// that is removed: a client that goes on sending from the same port would be
-// sent there for ever. Of TCP and SCTP the ends themselves find out.
+// clearFlows forgets the tracked UDP flows of a virtual server to whom answers
+// them no more: a client that goes on sending from the same port would be sent
+// there for ever. That is a real server that is removed, or, where a virtual
+// server is new, its address itself, which is whom packets were tracked to while
+// nobody balanced them. Of TCP and SCTP the ends themselves find out.
 func (d *differ) clearFlows(r RealKey) {
 	if r.Virtual.Proto == UDP {
 		d.ops[clearFlows] = append(d.ops[clearFlows], Op{Verb: Remove, Object: Flow{r}})

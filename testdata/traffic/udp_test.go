@@ -90,6 +90,36 @@ func end(streams map[string]*lab.Stream) map[string]lab.Tally {
 	return tallies
 }
 
+// A client that was already sending when its service came is served, although
+// its datagrams were tracked on their way to nobody: to addresses that were
+// routed elsewhere, and to a node port that was closed.
+func TestUDPClientFromBeforeItsService(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, clusterIP("other", "10.96.0.21", allV4))
+	// By its default route the node would send these back to where they came from.
+	must(t, n.Lab.Node.IP("route add 10.200.0.0/24 via 10.2.3.10", "route add fd00:200::/64 via fd00:2:3::10"))
+	streams := map[string]*lab.Stream{}
+	for _, to := range []string{"10.200.0.1:80", "[fd00:200::1]:80", "10.200.0.2:80", "[fd00:200::2]:80", "192.0.2.1:30080", "[2001:db8::1]:30080"} {
+		for _, from := range []*lab.Host{n.Client, n.Backend("pod1").Host} {
+			c, err := from.Dial("udp", netip.MustParseAddrPort(to))
+			must(t, err)
+			streams[from.Name+" to "+to] = c.Stream(pace)
+		}
+	}
+	for name, s := range streams {
+		must(t, lab.Eventually(20*time.Second, func() error {
+			if tally := s.Tally(); tally.Sent < 3 {
+				return fmt.Errorf("%s: %d datagrams sent", name, tally.Sent)
+			}
+			return nil
+		}))
+	}
+	addresses := strings.NewReplacer("10.96.0.20", "10.200.0.1", "fd00:96::20", "fd00:200::1", "198.51.100.80", "10.200.0.2", "2001:db8:80::80", "fd00:200::2")
+	n.serve(t, addresses.Replace(webOf(`["10.2.2.10", "fd00:2:2::10"]`)))
+	n.wantAnswering(t, streams, "pod2")
+	end(streams)
+}
+
 // A flow of UDP has no drain, however many datagrams are on their way.
 func TestRemovedUDPEndpointIsGoneAtOnce(t *testing.T) {
 	n := newNode(t, `ipvs.drainTimeout = "1h"`)
