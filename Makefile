@@ -25,7 +25,7 @@ $(GUEST): $(wildcard testdata/guest/*.go) go.mod
 # test: everything: lint, tests on this kernel, tests on the guest's
 test: lint build guest
 	$(GO) test ./... $(EXTRA_PKGS)
-	$(GUEST) test -noskip -timeout 10m $(KERNEL_PKGS)
+	$(GUEST) test -noskip -timeout 20m $(KERNEL_PKGS)
 
 # lint: format, vet, staticcheck
 lint:
