@@ -99,9 +99,11 @@ var kubeProxySets = []SetName{
 // leftByKubeProxy says whether a virtual server is named by kube-proxy's sets
 // on a node where our own ownership set was never made, or is empty: as when a
 // takeover ended between making it and filling it. None of these sets names what
-// is foreign.
+// is foreign; but ours may, by the number of a node port, so an ownership set that
+// lost its entries while we ran is no takeover.
 func (o *Observed) leftByKubeProxy(k VirtualKey) bool {
-	if len(o.owned(k.Family())) > 0 {
+	ours := func(v VirtualKey) bool { return v.Family() == k.Family() }
+	if len(o.owned(k.Family())) > 0 || slices.ContainsFunc(o.Owned, ours) {
 		return false
 	}
 	for _, name := range kubeProxySets {
