@@ -1,6 +1,9 @@
 package kernel
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Advance gives the reading that follows when every op of a plan has been
 // carried out, so that a small change needs no new reading. It reports false
@@ -16,6 +19,7 @@ func Advance(have Observed, ops []Op) (Observed, bool) {
 		ok := true
 		switch Kind(kind) {
 		case KindSysctl:
+			have.save(group)
 			have.Sysctls = follow(have.Sysctls, group, compareSysctl)
 		case KindSet:
 			ok = !slices.ContainsFunc(group, func(o Op) bool { return o.Verb == Remove })
@@ -95,6 +99,24 @@ func follow[T Object](s []T, ops []Op, compare func(a, b T) int) []T {
 		}
 	}
 	return append(merged, s...)
+}
+
+// save notes what parameters were before they were changed, as whoever carries
+// the ops out does, and forgets those that are what they were.
+func (o *Observed) save(ops []Op) {
+	for _, op := range ops {
+		s := op.Object.(Sysctl)
+		i, saved := slices.BinarySearchFunc(o.Saved, s.Name, func(p SavedSysctl, name string) int { return strings.Compare(p.Name, name) })
+		was, known := op.Was.(Sysctl)
+		switch {
+		case saved && o.Saved[i].Before == s.Value:
+			o.Saved = slices.Delete(o.Saved, i, i+1)
+		case saved:
+			o.Saved[i].Ours = s.Value
+		case known && was.Value != s.Value:
+			o.Saved = slices.Insert(o.Saved, i, SavedSysctl{Name: s.Name, Before: was.Value, Ours: s.Value})
+		}
+	}
 }
 
 // dropReals forgets the real servers of virtual servers that were removed.

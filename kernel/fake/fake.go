@@ -9,6 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -141,9 +144,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	for i, r := range o.Reals {
 		o.Conns[i] = k.conns[r.Key]
 	}
-	for _, s := range k.saved {
-		o.Saved = append(o.Saved, s)
-	}
+	o.Saved = slices.SortedFunc(maps.Values(k.saved), func(a, b kernel.SavedSysctl) int { return strings.Compare(a.Name, b.Name) })
 	o.Node, o.Clock, o.Fresh = k.node, k.Now(), true
 	return o, nil
 }
