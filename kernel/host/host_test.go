@@ -23,7 +23,12 @@ func open(t testing.TB, o host.Options) *host.Kernel {
 }
 
 func TestContract(t *testing.T) {
-	kerneltest.Contract(t, kernel.DefaultNames, func(t testing.TB) kerneltest.Kernel {
-		return open(t, host.Options{})
-	})
+	for _, backend := range kerneltest.Backends {
+		t.Run(backend, func(t *testing.T) {
+			kerneltest.UseBackend(t, backend)
+			kerneltest.Contract(t, kernel.DefaultNames, func(t testing.TB) kerneltest.Kernel {
+				return open(t, host.Options{})
+			})
+		})
+	}
 }
