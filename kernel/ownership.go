@@ -131,28 +131,30 @@ func (s State) without(conflicts []Conflict, names Names) State {
 	s.Reals = keep(s.Reals, func(r Real) bool { return !foreign(r.Key.Virtual) })
 
 	type portKey struct {
-		proto Proto
-		port  uint16
+		family Family
+		proto  Proto
+		port   uint16
 	}
+	portOf := func(k VirtualKey) portKey { return portKey{k.Family(), k.Proto, k.Addr.Port()} }
 	ports := make(map[portKey]bool) // that some virtual server of ours still has
 	served := make(map[string]bool) // addresses, likewise
 	dropped := make(map[portKey]bool)
 	for _, v := range s.Virtuals {
-		ports[portKey{v.Key.Proto, v.Key.Addr.Port()}] = true
+		ports[portOf(v.Key)] = true
 		served[v.Key.Addr.Addr().String()] = true
 	}
 	for _, c := range conflicts {
-		dropped[portKey{c.Want.Key.Proto, c.Want.Key.Addr.Port()}] = true
+		dropped[portOf(c.Want.Key)] = true
 	}
 	s.Entries = keep(s.Entries, func(e Entry) bool {
-		_, spec, _ := names.SetSpec(e.Set)
+		family, spec, _ := names.SetSpec(e.Set)
 		switch {
 		case spec.Name == LoopBack:
 			return true // about endpoints
 		case spec.Name == IPVSIPs:
 			return served[e.Addr.String()]
 		case spec.Type == BitmapPort:
-			k := portKey{spec.Proto, e.Port}
+			k := portKey{family, spec.Proto, e.Port}
 			return spec.Name == HealthCheckNodePort || ports[k] || !dropped[k]
 		}
 		return !foreign(e.Key())
