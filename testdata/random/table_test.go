@@ -66,7 +66,7 @@ func (d draw) addrs(n int, from []netip.Prefix) []netip.Addr {
 
 // largeServices is past what the smallest sets have room for, with enough VIPs
 // that they are routed by default.
-const largeServices = 1200
+const largeServices = 1100
 
 // next is the table that follows another: some services stay, some have other
 // endpoints, others are new or gone. Now and then it is empty, or large.
@@ -86,7 +86,7 @@ func (d draw) next(last sources.Table) sources.Table {
 			t.Services = append(t.Services, d.service(fmt.Sprintf("s%02d", d.IntN(100))))
 		}
 	}
-	if d.chance(40) {
+	if d.chance(80) {
 		t.Services = append(t.Services, large()...)
 	}
 	t, _ = sources.Merge(t) // which leaves out what is there twice, as the program does
