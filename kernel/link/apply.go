@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,9 @@ type applying struct {
 
 	proxied map[addrKey]bool // proxy neighbours, whether ours; nil if not asked for
 	indexes map[string]int   // devices of proxy neighbours
+
+	added   map[netip.Addr]int  // IPv6 addresses added by this run, with their ops
+	settled map[netip.Addr]bool // those that have their local routes, as last read
 }
 
 func (a *applying) put(i int) error {
@@ -91,6 +95,12 @@ func wasKind(op kernel.Op) string {
 }
 
 func (a *applying) putAddr(i int, verb kernel.Verb, o kernel.Addr) error {
+	if verb == kernel.Add && o.Addr.Is6() {
+		if a.added == nil {
+			a.added = make(map[netip.Addr]int)
+		}
+		a.added[o.Addr] = i
+	}
 	index, err := a.index(o.Link)
 	if err != nil {
 		return err

@@ -84,6 +84,9 @@ func (a *applying) putRoute(i int, verb kernel.Verb, o kernel.Route) error {
 	case kernel.Add:
 		a.batch.Begin(unix.RTM_NEWROUTE, unix.NLM_F_CREATE)
 	case kernel.Remove:
+		if err := a.settle(o.Addr); err != nil {
+			return err
+		}
 		a.batch.Begin(unix.RTM_DELROUTE, 0)
 	default:
 		return errors.New("a route cannot be changed")

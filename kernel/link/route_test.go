@@ -113,6 +113,28 @@ func TestSwitchBetweenAddressAndRoute(t *testing.T) {
 	}
 }
 
+// The kernel makes an IPv6 address's local route after its answer, so in one run
+// the VIP's own has to stay until then.
+func TestSwitchToAddressLeavesNoGap(t *testing.T) {
+	l := withDevice(t, nil)
+	const a = "fd00:96::20"
+	apply(t, l, add(viaLo(a)))
+	for range 100 {
+		apply(t, l, append(add(vip(a)), remove(viaLo(a))...))
+		now := applying{Links: l}
+		if err := now.readSettled(); err != nil || !now.settled[netip.MustParseAddr(a)] {
+			t.Fatalf("%s is nobody's: %v", a, err)
+		}
+		apply(t, l, append(add(viaLo(a)), remove(vip(a))...))
+	}
+
+	// An address that does not come does not cost the VIP its route.
+	failing := kernel.Addr{Addr: netip.MustParseAddr(a), Link: "nothing"}
+	if errs := l.Apply(append(add(failing), remove(viaLo(a))...)); errs[0] == nil || errs[1] == nil || len(localRoutes(t, a)) != 1 {
+		t.Errorf("%v; routes %q", errs, localRoutes(t, a))
+	}
+}
+
 func TestRouteSystemCalls(t *testing.T) {
 	l := open(t, nil)
 	const n = 1000
