@@ -38,10 +38,11 @@ demo: build guest
 	$(GO) build -trimpath -o bin/demo ./testdata/demo
 	$(GUEST) run -- bin/demo
 
-# fuzz: every fuzz target for FUZZTIME; finds stay as seeds in the package's testdata.
+# fuzz: new random kernels for the planner; then every fuzz target for FUZZTIME; finds stay as seeds in the package's testdata.
 # Go would spend a minute on making each new input small; ten tries are enough.
 FUZZTIME ?= 60s
 fuzz:
+	$(GO) test -count=1 -run '^Test' ./kernel -rapid.seed=0 -rapid.checks=20000
 	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
 		for target in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz'); do \
 			echo "$$dir $$target"; \

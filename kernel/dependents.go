@@ -17,6 +17,7 @@ type dependents struct {
 	Names  Names
 	served []netip.Addr // addresses that had a virtual server of ours before the plan; sorted
 
+	unmade     map[Family]error     // the ownership set could not be made
 	unowned    map[VirtualKey]error // ownership entry or virtual server not there
 	unserved   map[netip.Addr]error // no virtual server of this address came up
 	unguarded  map[netip.Addr]error // not in IPVS-IPS
@@ -51,6 +52,9 @@ func (d *dependents) failed(o Op, err error) {
 	case Set:
 		if o.Verb == Add {
 			d.failedTemp(v.Name, err)
+			if d.Names.isSet(v.Name, v.Family, VirtualServer) {
+				mark(&d.unmade, v.Family, err)
+			}
 		}
 	case Entry:
 		d.failedEntry(o.Verb, v, err)
@@ -159,8 +163,12 @@ func (d *dependents) cause(o Op) error {
 }
 
 func (d *dependents) lostEntry(verb Verb, e Entry) error {
-	_, spec, _ := d.Names.SetSpec(e.Set)
+	family, spec, _ := d.Names.SetSpec(e.Set)
 	switch {
+	case verb == Add && d.unmade[family] != nil:
+		// Without the ownership set the next reading would take these for
+		// kube-proxy's, and what others serve under their numbers with them.
+		return d.unmade[family]
 	case verb == Add && spec.Opens:
 		return d.unowned[e.Key()]
 	case verb == Remove && spec.Name == VirtualServer:

@@ -97,13 +97,11 @@ var kubeProxySets = []SetName{
 }
 
 // leftByKubeProxy says whether a virtual server is named by kube-proxy's sets
-// on a node where our own ownership set was never made, or is empty: as when a
-// takeover ended between making it and filling it. None of these sets names what
-// is foreign; but ours may, by the number of a node port, so an ownership set that
-// lost its entries while we ran is no takeover.
+// on a node where our own ownership set was never made. One that is only empty
+// proves nothing: our own NODE-PORT sets, too, can have the number of a port that
+// somebody else serves.
 func (o *Observed) leftByKubeProxy(k VirtualKey) bool {
-	ours := func(v VirtualKey) bool { return v.Family() == k.Family() }
-	if len(o.owned(k.Family())) > 0 || slices.ContainsFunc(o.Owned, ours) {
+	if o.HasSet(o.Names.Set(k.Family(), VirtualServer)) {
 		return false
 	}
 	for _, name := range kubeProxySets {

@@ -17,17 +17,21 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/fake"
 )
 
-// The number of random pairs of table and kernel that each property is tried on.
+// The number of random pairs of table and kernel that each property is tried on,
+// the same ones in every run: `make fuzz` looks for others.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	checks := "5000"
 	if testing.Short() {
 		checks = "300"
 	}
-	set := false
-	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
-	if !set {
-		if err := flag.Set("rapid.checks", checks); err != nil {
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range map[string]string{"rapid.checks": checks, "rapid.seed": "1"} {
+		if given[name] {
+			continue
+		}
+		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
 	}
