@@ -50,7 +50,8 @@ type node struct {
 func newNode(t *testing.T) *node {
 	kerneltest.NewNamespace(t)
 	kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy)
-	ipBatch(t, `link add eth0 type dummy
+	kerneltest.Run(t, "sh", "-ec", `ip -batch - <<END
+link add eth0 type dummy
 link set eth0 up
 link add eth1 type dummy
 link set eth1 up
@@ -58,7 +59,7 @@ addr add 192.0.2.1/24 dev eth0
 addr add 2001:db8::1/64 dev eth0 nodad
 route add default via 192.0.2.254
 route add default via 2001:db8::fe
-`)
+END`)
 	for _, args := range foreigners {
 		kerneltest.Run(t, args[0], args[1:]...)
 	}
@@ -86,7 +87,9 @@ func (n *node) open() {
 func (n *node) toggle() {
 	n.Helper()
 	verb := map[bool]string{false: "add", true: "del"}[n.toggled]
-	ipBatch(n, "addr "+verb+" 192.0.2.2/24 dev eth1\naddr "+verb+" 2001:db8::2/64 dev eth1\n")
+	for _, addr := range []string{"192.0.2.2/24", "2001:db8::2/64"} {
+		kerneltest.Run(n, "ip", "addr", verb, addr, "dev", "eth1")
+	}
 	n.toggled = !n.toggled
 	n.read()
 }

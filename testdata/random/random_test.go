@@ -19,7 +19,7 @@ import (
 // table's time; in between the last reading is advanced, as in the loop.
 const (
 	lifetime   = 10
-	checkEvery = 3
+	checkEvery = 5
 )
 
 // TestRandomTables goes from table to table on a node. SVCPROXY_RANDOM_TABLES
@@ -39,14 +39,14 @@ func run(t *testing.T, backend string, tables int, seed uint64) {
 	config := d.config()
 	for i := range tables {
 		table = d.next(table)
-		if d.chance(4) {
+		if d.chance(6) {
 			config = d.config()
 		}
-		if d.chance(5) {
+		if d.chance(8) {
 			n.toggle()
 		}
 		n.sync(table, config)
-		if i%checkEvery == 0 {
+		if i%checkEvery == checkEvery-1 {
 			n.check(table, config)
 		}
 		if i%lifetime == lifetime-1 || i == tables-1 {
