@@ -307,7 +307,7 @@ func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, leve
 	}
 	ports := &web.HealthPorts{Healthy: p.Healthy, Log: log}
 	defer ports.Close()
-	p.Served = func(t sources.Table, n kernel.Node) { ports.Set(s.healthChecks(t, n)) }
+	p.Served = func(now *proxy.Snapshot) { ports.Set(s.healthChecks(now.Table, now.Node)) }
 	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
 		log.Warn("the next run will not know under which names objects were made", "err", err)
 	}

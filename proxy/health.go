@@ -2,12 +2,14 @@ package proxy
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // health is whether the loop keeps up: since when something waits to be
 // programmed, as seen from other goroutines.
 type health struct {
+	period  atomic.Int64 // the sync period, in ns; 0 before Run
 	mu      sync.Mutex
 	waiting time.Time // since when the oldest change waits; zero if none does
 }
@@ -44,5 +46,5 @@ func (h *health) since() time.Time {
 // called from any goroutine.
 func (p *Proxy) Healthy() bool {
 	since := p.health.since()
-	return since.IsZero() || time.Since(since) < 2*p.SyncPeriod
+	return since.IsZero() || time.Since(since) < 2*time.Duration(p.health.period.Load())
 }

@@ -26,6 +26,22 @@ type SourceState struct {
 	Since time.Time
 }
 
+// times are when the oldest of some changes was noticed by its source, and when
+// the oldest came to the loop, read and parsed. Zero if there is none.
+type times struct{ seen, emitted time.Time }
+
+// oldest is of both the older ones.
+func (t times) oldest(o times) times {
+	return times{seen: older(t.seen, o.seen), emitted: older(t.emitted, o.emitted)}
+}
+
+func older(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // inbox holds the latest table of each source. Older ones are overwritten: a
 // table is complete, so nothing is lost by it.
 type inbox struct {
@@ -33,7 +49,7 @@ type inbox struct {
 	now    func() time.Time
 	tables []sources.Table
 	states []SourceState
-	first  time.Time // of the changes not yet taken; zero if there are none
+	times  times // of the changes not yet taken
 	wake   chan struct{}
 }
 
@@ -64,21 +80,19 @@ func (in *inbox) put(i int, t sources.Table, err error) {
 	}
 	in.tables[i] = t
 	s.Spoken = s.Spoken || err == nil || !rejected.Incomplete
-	if in.first.IsZero() {
-		in.first = in.now()
-	}
+	in.times = in.times.oldest(times{seen: t.Seen, emitted: in.now()})
 	select {
 	case in.wake <- struct{}{}:
 	default: // it is awake already
 	}
 }
 
-// take gives the latest tables, whether every source has spoken, and when the
-// oldest change in them came, zero if nothing came since the last take.
-func (in *inbox) take() (tables []sources.Table, complete bool, since time.Time) {
+// take gives the latest tables, whether every source has spoken, and the times
+// of the changes in them, zero if nothing came since the last take.
+func (in *inbox) take() (tables []sources.Table, complete bool, since times) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	since, in.first = in.first, time.Time{}
+	since, in.times = in.times, times{}
 	complete = true
 	for _, s := range in.states {
 		complete = complete && s.Spoken

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -39,18 +40,19 @@ type Proxy struct {
 	Feeds  []Feed
 	Log    *slog.Logger
 
-	SyncPeriod    time.Duration // longest time between two full checks
-	MinSyncPeriod time.Duration // shortest time between two syncs
+	SyncPeriod    time.Duration // longest time between two full checks, to begin with: see SetPeriods
+	MinSyncPeriod time.Duration // shortest time between two syncs, likewise
 
 	// OnSync, if set, is called after every sync, from the loop's goroutine.
 	OnSync func(Report)
-	// Served, if set, is told after every sync that read the kernel which table
-	// was programmed, on what node; from the loop's goroutine.
-	Served func(sources.Table, kernel.Node)
+	// Served, if set, is told after every sync that got as far as a plan what
+	// the kernel was to be brought to; from the loop's goroutine.
+	Served func(*Snapshot)
 
-	once  sync.Once
-	check chan Cause
-	dump  chan struct{}
+	once    sync.Once
+	check   chan Cause
+	dump    chan struct{}
+	periods chan [2]time.Duration
 
 	in     *inbox
 	health health
@@ -60,8 +62,11 @@ type Proxy struct {
 	have  kernel.Observed
 	known bool // have can be trusted
 	hold  bool
-	asked Cause     // for a full check; "" if nobody has
-	since time.Time // the oldest change not yet programmed came
+	asked Cause // for a full check; "" if nobody has
+	since times // of the changes not yet programmed
+	// What is known to others, and what will be after this sync.
+	last atomic.Pointer[Snapshot]
+	next Snapshot
 	// What one source gave and another has already, and what somebody else
 	// serves.
 	left, conflicts complaintLog
@@ -71,6 +76,7 @@ func (p *Proxy) init() {
 	p.once.Do(func() {
 		p.check = make(chan Cause, 1)
 		p.dump = make(chan struct{}, 1)
+		p.periods = make(chan [2]time.Duration)
 		p.in = newInbox(p.Feeds, time.Now)
 		p.left = complaintLog{log: p.Log, what: "refused"}
 		p.conflicts = complaintLog{log: p.Log, what: "not taken over"}
@@ -84,6 +90,16 @@ func (p *Proxy) Check(why Cause) {
 	select {
 	case p.check <- why:
 	default: // one is asked for already
+	}
+}
+
+// SetPeriods changes SyncPeriod and MinSyncPeriod of a running loop; it returns
+// when that is done, or ctx ends.
+func (p *Proxy) SetPeriods(ctx context.Context, sync, minSync time.Duration) {
+	p.init()
+	select {
+	case p.periods <- [2]time.Duration{sync, minSync}:
+	case <-ctx.Done():
 	}
 }
 
@@ -107,6 +123,7 @@ func (p *Proxy) Sources() []SourceState {
 func (p *Proxy) Run(ctx context.Context) error {
 	p.init()
 	p.pace = pace{minGap: p.MinSyncPeriod, period: p.SyncPeriod}
+	p.health.period.Store(int64(p.SyncPeriod))
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -162,6 +179,9 @@ func (p *Proxy) loop(ctx context.Context, gaveUp <-chan error) error {
 			p.pace.changed = true
 		case p.asked = <-p.check:
 			p.pace.lastFull = time.Time{}
+		case periods := <-p.periods:
+			p.pace.period, p.pace.minGap = periods[0], periods[1]
+			p.health.period.Store(int64(p.pace.period))
 		case <-p.dump:
 			p.Log.Info("state", "text", p.have.String())
 		case <-timer.C:

@@ -19,7 +19,8 @@ const (
 	CauseRetry  Cause = "retry"  // the last sync failed
 	CauseDrain  Cause = "drain"  // connections of a removed real server may have ended
 	CauseNode   Cause = "node"   // the node's addresses have changed
-	CauseAsked  Cause = "asked"  // a full check, by a signal
+	CauseConfig Cause = "config" // the configuration has changed
+	CauseAsked  Cause = "asked"  // a full check, by a signal or a command
 	CausePeriod Cause = "period" // a full check, because one is due
 )
 
@@ -28,7 +29,9 @@ type Report struct {
 	Cause    Cause
 	Full     bool      // the whole kernel was read
 	Start    time.Time // of the sync
-	Changed  time.Time // when the oldest change in it came; zero if it was about none
+	Seen     time.Time // when a source noticed the oldest change in it; zero if none did
+	Changed  time.Time // when the oldest change in it came, read and parsed; zero if it was about none
+	Planned  time.Time // when it was known what to do; zero if it did not get there
 	Duration time.Duration
 
 	Plan kernel.Plan

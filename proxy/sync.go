@@ -20,10 +20,8 @@ func (p *Proxy) sync(ctx context.Context) error {
 
 	tables, complete, since := p.in.take()
 	p.tables, p.hold = tables, !complete
-	if p.since.IsZero() {
-		p.since = since
-	}
-	r.Changed = p.since
+	p.since = p.since.oldest(since)
+	r.Seen, r.Changed = p.since.seen, p.since.emitted
 
 	p.health.queued(now)
 	r.Err = p.program(ctx, &r)
@@ -31,9 +29,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	r.Duration = time.Since(now)
 	p.settle(now, r)
 	r.log(p.Log)
-	if p.OnSync != nil {
-		p.OnSync(r)
-	}
+	p.publish(r)
 	var missing *kernel.MissingError
 	if first && errors.As(r.Err, &missing) {
 		return r.Err
@@ -66,9 +62,6 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	table, problems := sources.Merge(p.tables...)
 	r.Problems, r.Waiting = problems, p.waiting()
 	p.left.hear(lines(problems))
-	if p.Served != nil {
-		defer func() { p.Served(table, p.have.Node) }()
-	}
 	var occupied []string
 	if p.hold {
 		occupied = occupiedSets(p.have.Entries)
@@ -81,6 +74,8 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	if r.Plan, err = p.plan(ctx, want); err != nil {
 		return err
 	}
+	r.Planned = time.Now()
+	p.next.Table, p.next.Node, p.next.Want, p.next.Drains = table, p.have.Node, want, r.Plan.Drains
 	p.have.Drains = r.Plan.Drains
 	p.conflicts.hear(texts(r.Plan.Conflicts))
 	if r.Plan.Empty() {
@@ -168,7 +163,7 @@ func (p *Proxy) settle(now time.Time, r Report) {
 		return
 	}
 	p.pace.failures = 0
-	p.since = time.Time{}
+	p.since = times{}
 }
 
 func (p *Proxy) waiting() []string {

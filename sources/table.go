@@ -12,6 +12,9 @@ import (
 // namespace and name, and not changed by anyone after it was sent.
 type Table struct {
 	Services []Service
+	// Seen is when the source noticed the oldest change in it: the event, before anything was read
+	// or parsed. Zero when it noticed none, as with its first table or a full reading.
+	Seen time.Time
 }
 
 // Sort puts the services in order of namespace and name; services of equal name keep their order.

@@ -105,12 +105,15 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 	}
 	for {
 		var reload chan<- error
+		var seen time.Time
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-resync:
 		case reload = <-s.reloads:
+			seen = time.Now()
 		case e := <-f.changes():
+			seen = time.Now()
 			if !f.listing.concerns(e.Name) || f.quiet(ctx) != nil {
 				continue // after quiet: ctx has ended
 			}
@@ -123,6 +126,7 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		}
 		table, rejected := f.shelf.outcome()
 		if changed {
+			table.Seen = seen
 			emit(table, rejected)
 		}
 		if reload != nil {
