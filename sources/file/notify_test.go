@@ -1,0 +1,72 @@
+package file_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources/file"
+)
+
+// A configuration is saved in many ways, and each is noticed.
+func TestNotify(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "conf.toml")
+	ways := map[string]func() error{
+		"made":         func() error { return os.WriteFile(path, []byte("1"), 0o644) },
+		"written":      func() error { return os.WriteFile(path, []byte("22"), 0o644) },
+		"renamed over": func() error { return rename(dir, path) },
+		"removed":      func() error { return os.Remove(path) },
+		"a link":       func() error { return os.Symlink("other", path) },
+		"its target":   func() error { return os.WriteFile(filepath.Join(dir, "other"), []byte("4"), 0o644) },
+	}
+	changed := make(chan struct{}, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- file.Notify(ctx, path, 5*time.Millisecond, slog.New(slog.DiscardHandler), func() { changed <- struct{}{} })
+	}()
+	await(t, changed, "the beginning")
+	for _, way := range []string{"made", "written", "renamed over", "removed", "a link", "its target"} {
+		if err := ways[way](); err != nil {
+			t.Fatal(err)
+		}
+		await(t, changed, way)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rename(dir, path string) error {
+	temp := filepath.Join(dir, "temp")
+	if err := os.WriteFile(temp, []byte("333"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+func await(t *testing.T, changed <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-changed:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("not noticed: %s", what)
+	}
+}
+
+func TestReadNeverWaitsForAFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Read(path); err == nil || !strings.Contains(err.Error(), "fifo: is not a regular file but a FIFO") {
+		t.Fatal(err)
+	}
+}
