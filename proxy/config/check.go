@@ -42,7 +42,7 @@ func (d *decoder) warnIdle() {
 	defaults := Default()
 	for _, key := range idle {
 		f := fieldOf(key)
-		if _, given := d.origins[key]; given && !d.refused[key] && f.value(&d.config).toml() != f.value(&defaults).toml() {
+		if _, given := d.origins[key]; given && !d.refused[key] && toml(f.value(&d.config)) != toml(f.value(&defaults)) {
 			d.warn(key, "has no effect in this version")
 		}
 	}
@@ -59,7 +59,7 @@ func (d *decoder) conflict(key, other, relation string) {
 		at = other
 	}
 	a, b := fieldOf(key), fieldOf(other)
-	d.refuseAt(at, fmt.Sprintf("%s = %s %s %s = %s", key, a.value(&d.config).toml(), relation, other, b.value(&d.config).toml()))
+	d.refuseAt(at, fmt.Sprintf("%s = %s %s %s = %s", key, toml(a.value(&d.config)), relation, other, toml(b.value(&d.config))))
 }
 
 // needs refuses a detectLocalMode without its interface, and warns of an

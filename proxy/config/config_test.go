@@ -69,7 +69,7 @@ func changed(c Config) string {
 	var b strings.Builder
 	d := Default()
 	for _, f := range fields {
-		if v := f.value(&c).toml(); v != f.value(&d).toml() {
+		if v := toml(f.value(&c)); v != toml(f.value(&d)) {
 			b.WriteString(f.key + " = " + v + "\n")
 		}
 	}

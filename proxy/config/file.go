@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,27 +52,4 @@ func Write(name string, c Config) error {
 		return fmt.Errorf("writing the configuration: %w", err)
 	}
 	return nil
-}
-
-const head = `# svcproxy: how this node's proxy behaves. An absent key has the value it has
-# here. What is served is in services.toml and services.d, see
-# sources.file.paths, or in this file as [services.NAME].
-`
-
-// TOML is the configuration as svcproxy.toml, every key with a comment. Decode
-// reads the same values back.
-func (c Config) TOML() []byte {
-	var b bytes.Buffer
-	b.WriteString(head)
-	table := ""
-	for _, f := range fields {
-		if f.table() != table {
-			table = f.table()
-			fmt.Fprintf(&b, "\n[%s]\n", table)
-		} else {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, "# %s\n%s = %s\n", f.comment, f.name(), f.value(&c).toml())
-	}
-	return b.Bytes()
 }

@@ -59,7 +59,7 @@ func (v *flagValue) String() string {
 	if v.value == nil { // pflag asks a zero value for what it prints
 		return ""
 	}
-	return strings.Trim(v.value.toml(), `"[]{}`)
+	return strings.Trim(toml(v.value), `"[]{}`)
 }
 
 func (v *flagValue) Type() string {

@@ -19,12 +19,12 @@ type list[T any] struct {
 }
 
 func (l list[T]) form() form { return formList }
-func (l list[T]) toml() string {
-	items := make([]string, len(*l.p))
+func (l list[T]) get() any {
+	items := make([]any, len(*l.p))
 	for i, item := range *l.p {
-		items[i] = quote(l.print(item))
+		items[i] = l.print(item)
 	}
-	return "[" + strings.Join(items, ", ") + "]"
+	return items
 }
 func (l list[T]) set(v any) error {
 	words, err := stringsOf(v, l.of)
@@ -97,12 +97,12 @@ func parsePrefix(s string) (netip.Prefix, error) {
 type pair struct{ p *[]netip.Prefix }
 
 func (c pair) form() form { return formText }
-func (c pair) toml() string {
+func (c pair) get() any {
 	words := make([]string, len(*c.p))
 	for i, p := range *c.p {
 		words[i] = p.String()
 	}
-	return quote(strings.Join(words, ","))
+	return strings.Join(words, ",")
 }
 func (c pair) set(v any) error {
 	s, ok := v.(string)
@@ -132,11 +132,11 @@ type nodePorts struct{ p *NodePortAddresses }
 const primary = "primary"
 
 func (n nodePorts) form() form { return formList }
-func (n nodePorts) toml() string {
+func (n nodePorts) get() any {
 	if n.p.Primary {
-		return `["` + primary + `"]`
+		return []any{primary}
 	}
-	return prefixes(&n.p.CIDRs).toml()
+	return prefixes(&n.p.CIDRs).get()
 }
 func (n nodePorts) set(v any) error {
 	words, err := stringsOf(v, "CIDRs")
@@ -161,15 +161,12 @@ func (n nodePorts) set(v any) error {
 type gates struct{ p *map[string]bool }
 
 func (g gates) form() form { return formGates }
-func (g gates) toml() string {
-	var items []string
-	for _, name := range slices.Sorted(maps.Keys(*g.p)) {
-		items = append(items, fmt.Sprintf("%s = %t", quote(name), (*g.p)[name]))
+func (g gates) get() any {
+	t := make(map[string]any, len(*g.p))
+	for name, on := range *g.p {
+		t[name] = on
 	}
-	if items == nil {
-		return "{}"
-	}
-	return "{ " + strings.Join(items, ", ") + " }"
+	return t
 }
 func (g gates) set(v any) error {
 	t, ok := v.(map[string]any)

@@ -17,8 +17,8 @@ type value interface {
 	// set takes what the TOML library gives for a value. The error follows the
 	// field's name in a sentence: `"x" is not one of a, b`.
 	set(v any) error
-	// toml is the value as TOML.
-	toml() string
+	// get is the value as set takes it.
+	get() any
 	// form is what a flag's text is turned into before set.
 	form() form
 }
@@ -45,8 +45,8 @@ type text struct {
 	check func(string) error // or nil
 }
 
-func (t text) form() form   { return formText }
-func (t text) toml() string { return quote(*t.p) }
+func (t text) form() form { return formText }
+func (t text) get() any   { return *t.p }
 func (t text) set(v any) error {
 	s, ok := v.(string)
 	if !ok {
@@ -80,8 +80,8 @@ func word(p *string, known ...string) text {
 
 type truth struct{ p *bool }
 
-func (b truth) form() form   { return formBool }
-func (b truth) toml() string { return strconv.FormatBool(*b.p) }
+func (b truth) form() form { return formBool }
+func (b truth) get() any   { return *b.p }
 func (b truth) set(v any) error {
 	t, ok := v.(bool)
 	if !ok {
@@ -96,8 +96,8 @@ type number struct {
 	least, most int
 }
 
-func (n number) form() form   { return formInt }
-func (n number) toml() string { return strconv.Itoa(*n.p) }
+func (n number) form() form { return formInt }
+func (n number) get() any   { return int64(*n.p) }
 func (n number) set(v any) error {
 	i, ok := v.(int64)
 	switch {
@@ -116,13 +116,7 @@ func (n number) set(v any) error {
 type fraction struct{ p *float64 }
 
 func (f fraction) form() form { return formFloat }
-func (f fraction) toml() string {
-	s := strconv.FormatFloat(*f.p, 'f', -1, 64)
-	if !strings.Contains(s, ".") {
-		s += ".0"
-	}
-	return s
-}
+func (f fraction) get() any   { return *f.p }
 func (f fraction) set(v any) error {
 	switch n := v.(type) {
 	case int64:
@@ -148,8 +142,8 @@ type duration struct {
 
 func (d duration) form() form { return formText }
 
-// toml leaves out the zeros that time.Duration's String has: 15m, not 15m0s.
-func (d duration) toml() string {
+// get leaves out the zeros that time.Duration's String has: 15m, not 15m0s.
+func (d duration) get() any {
 	s := d.p.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -157,7 +151,7 @@ func (d duration) toml() string {
 	if strings.HasSuffix(s, "h0m") {
 		s = strings.TrimSuffix(s, "0m")
 	}
-	return quote(s)
+	return s
 }
 
 func (d duration) set(v any) error {
@@ -188,8 +182,8 @@ const positive = time.Nanosecond
 
 type address struct{ p *netip.Addr }
 
-func (a address) form() form   { return formText }
-func (a address) toml() string { return quote(a.p.String()) }
+func (a address) form() form { return formText }
+func (a address) get() any   { return a.p.String() }
 func (a address) set(v any) error {
 	s, ok := v.(string)
 	if !ok {
@@ -220,11 +214,11 @@ func parseAddr(s string) (netip.Addr, error) {
 type listener struct{ p *netip.AddrPort }
 
 func (l listener) form() form { return formText }
-func (l listener) toml() string {
+func (l listener) get() any {
 	if !l.p.IsValid() {
-		return `""`
+		return ""
 	}
-	return quote(l.p.String())
+	return l.p.String()
 }
 func (l listener) set(v any) error {
 	s, ok := v.(string)
@@ -241,23 +235,4 @@ func (l listener) set(v any) error {
 	}
 	*l.p = ap
 	return nil
-}
-
-// quote writes a TOML basic string.
-func quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < ' ' || r == 0x7f:
-			fmt.Fprintf(&b, `\u%04X`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every name in fixed is a key or a table.
+func TestFixed(t *testing.T) {
+	for _, key := range fixed {
+		if fieldOf(key) == nil && !isTableName(key) {
+			t.Errorf("%s is no key and no table", key)
+		}
+	}
+	if f := fieldOf("sources.file.paths"); f.live() {
+		t.Error("sources.file.paths is live")
+	}
+	if f := fieldOf("ipvs.scheduler"); !f.live() {
+		t.Error("ipvs.scheduler is not live")
+	}
+}
+
+func TestAdopt(t *testing.T) {
+	running, next := Default(), Default()
+	running.Mode, running.IPVS.Scheduler = "ipvs", "lc"
+	next.File.Paths = nil
+	next.IPVS.Scheduler, next.IPVS.NamePrefix = "wrr", "EDGE"
+	next.FeatureGates = map[string]bool{"A": true}
+
+	now, kept := running.Adopt(next)
+	want := Default()
+	want.Mode, want.IPVS.Scheduler = "ipvs", "wrr"
+	if !reflect.DeepEqual(now, want) {
+		t.Errorf("got  %+v\nwant %+v", now, want)
+	}
+	wantKept := []Kept{
+		{"mode", `"ipvs"`, `""`},
+		{"featureGates", `{}`, `{ "A" = true }`},
+		{"ipvs.namePrefix", `"KUBE"`, `"EDGE"`},
+		{"sources.file.paths", `["/etc/svcproxy/services.toml", "/etc/svcproxy/services.d/*.toml"]`, `[]`},
+	}
+	if !slices.Equal(kept, wantKept) {
+		t.Errorf("kept %q", kept)
+	}
+	if got := running.Changes(now); !slices.Equal(got, []Change{{"ipvs.scheduler", `"lc"`, `"wrr"`}}) {
+		t.Errorf("changes %q", got)
+	}
+	if _, kept := now.Adopt(now); kept != nil || now.Changes(now) != nil {
+		t.Errorf("against itself: %q", kept)
+	}
+	for _, c := range running.Changes(next) {
+		if strings.Contains(c.From+c.To, "\n") {
+			t.Errorf("%q is more than a line", c)
+		}
+	}
+}
