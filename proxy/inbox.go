@@ -64,8 +64,8 @@ func newInbox(feeds []Feed, now func() time.Time) *inbox {
 	return in
 }
 
-// put is what a source emits.
-func (in *inbox) put(i int, t sources.Table, err error) {
+// put is what a source emits. It gives how the source stands after that.
+func (in *inbox) put(i int, t sources.Table, err error) SourceState {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	s := &in.states[i]
@@ -76,7 +76,7 @@ func (in *inbox) put(i int, t sources.Table, err error) {
 	var rejected *sources.RejectedError
 	partial := errors.As(err, &rejected)
 	if err != nil && !partial {
-		return // could not read: the last table stays
+		return *s // could not read: the last table stays
 	}
 	in.tables[i] = t
 	s.Spoken = s.Spoken || err == nil || !rejected.Incomplete
@@ -85,6 +85,7 @@ func (in *inbox) put(i int, t sources.Table, err error) {
 	case in.wake <- struct{}{}:
 	default: // it is awake already
 	}
+	return *s
 }
 
 // take gives the latest tables, whether every source has spoken, and the times

@@ -48,6 +48,9 @@ type Proxy struct {
 	// Served, if set, is told after every sync that got as far as a plan what
 	// the kernel was to be brought to; from the loop's goroutine.
 	Served func(*Snapshot)
+	// OnSource, if set, is called with everything that a source emits, table or
+	// error, from that source's goroutine.
+	OnSource func(SourceState)
 
 	once    sync.Once
 	check   chan Cause
@@ -135,7 +138,10 @@ func (p *Proxy) Run(ctx context.Context) error {
 			err := f.Source.Watch(ctx, func(t sources.Table, err error) {
 				said.hear(complaints(err))
 				p.health.queued(time.Now())
-				p.in.put(i, t, err)
+				state := p.in.put(i, t, err)
+				if p.OnSource != nil {
+					p.OnSource(state)
+				}
 			})
 			if err != nil {
 				gaveUp <- fmt.Errorf("source %s: %w", f.Name, err)

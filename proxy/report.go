@@ -48,20 +48,46 @@ type Report struct {
 	Bound, Routed int
 }
 
-// Drift says whether the kernel had changed by another hand than ours.
-func (r Report) Drift() bool { return len(r.repairs()) > 0 }
+// Stages are how long a change took on its way from the source to the kernel.
+type Stages struct {
+	Parse time.Duration // from the event to the table; 0 if no event was noticed
+	Plan  time.Duration // from there to knowing what to do, the wait for the sync included
+	Apply time.Duration // from there to the kernel's acknowledgement
+	Total time.Duration
+}
 
-// repairs are the ops that put right what another hand changed.
-func (r Report) repairs() []kernel.Op {
+// Stages are those of the oldest change in the sync; false if it was about none,
+// or did not get as far as a plan.
+func (r Report) Stages() (Stages, bool) {
+	if r.Changed.IsZero() || r.Planned.IsZero() {
+		return Stages{}, false
+	}
+	s := Stages{Plan: r.Planned.Sub(r.Changed), Apply: r.End().Sub(r.Planned)}
+	// The oldest event and the oldest table may be of two sources.
+	if !r.Seen.IsZero() && r.Seen.Before(r.Changed) {
+		s.Parse = r.Changed.Sub(r.Seen)
+	}
+	s.Total = s.Parse + s.Plan + s.Apply
+	return s, true
+}
+
+// End is when the sync was over: when the kernel had acknowledged its ops.
+func (r Report) End() time.Time { return r.Start.Add(r.Duration) }
+
+// Drift says whether the kernel had changed by another hand than ours.
+func (r Report) Drift() bool { return len(r.Repairs()) > 0 }
+
+// Repairs are the ops that put right what another hand changed.
+func (r Report) Repairs() []kernel.Op {
 	if r.Cause != CausePeriod && r.Cause != CauseAsked {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(r.Plan.Ops), endsDrain)
+	return slices.DeleteFunc(slices.Clone(r.Plan.Ops), EndsDrain)
 }
 
-// endsDrain says whether an op removes a real server that had no weight any
+// EndsDrain says whether an op removes a real server that had no weight any
 // more: its connections have ended, which is nobody's doing.
-func endsDrain(o kernel.Op) bool {
+func EndsDrain(o kernel.Op) bool {
 	real, ok := o.Object.(kernel.Real)
 	return ok && o.Verb == kernel.Remove && real.Weight == 0
 }
@@ -78,7 +104,7 @@ func (r Report) log(log *slog.Logger) {
 	if r.Plan.Empty() {
 		return
 	}
-	repairs := r.repairs()
+	repairs := r.Repairs()
 	for i, o := range repairs {
 		if i == maxDriftLines {
 			log.Warn("drift", "more", len(repairs)-i)
@@ -93,8 +119,13 @@ func (r Report) log(log *slog.Logger) {
 	}
 	attrs := []any{
 		"cause", string(r.Cause), "add", add, "change", change, "remove", remove, "draining", r.Plan.Draining,
-		"services", r.Services, "virtuals", r.Virtuals, "reals", r.Reals, "took", r.Duration.Round(time.Microsecond),
+		"services", r.Services, "virtuals", r.Virtuals, "reals", r.Reals,
 	}
+	if s, ok := r.Stages(); ok {
+		attrs = append(attrs, "parse", s.Parse.Round(time.Microsecond), "plan", s.Plan.Round(time.Microsecond),
+			"apply", s.Apply.Round(time.Microsecond), "total", s.Total.Round(time.Microsecond))
+	}
+	attrs = append(attrs, "took", r.Duration.Round(time.Microsecond))
 	if r.Routed > 0 {
 		attrs = append(attrs, "bound", r.Bound, "routed", r.Routed)
 	}

@@ -34,7 +34,7 @@ func (p *Proxy) publish(r Report) {
 	s := p.next
 	s.Report = r
 	if r.Err == nil {
-		s.Succeeded = r.Start.Add(r.Duration)
+		s.Succeeded = r.End()
 	}
 	p.next = s
 	p.last.Store(&s)

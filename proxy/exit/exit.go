@@ -24,6 +24,9 @@ const (
 	Config     = 3 // the configuration or a services file is not valid
 	Missing    = 4 // the kernel or a program lacks something
 	Permission = 5
+	NoDaemon   = 6  // the daemon cannot be reached
+	Degraded   = 7  // status: something is not as it should be
+	NoBackends = 8  // status: a service has nobody to serve it
 	Changes    = 10 // plan --detailed-exitcode: there is something to do
 )
 
@@ -51,7 +54,7 @@ func Tell(w io.Writer, err error) int {
 	if e.Err == nil {
 		return e.Code
 	}
-	if e.Code == Permission {
+	if e.Code == Permission && e.Hint == "" {
 		e.Hint = "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
 	}
 	for _, m := range append(messages(e.Err), message{hint: e.Hint}) {

@@ -1,0 +1,88 @@
+package proxy_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"regexp"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy"
+)
+
+func TestStages(t *testing.T) {
+	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	for name, c := range map[string]struct {
+		report proxy.Report
+		want   proxy.Stages
+		ok     bool
+	}{
+		"a file's event": {
+			proxy.Report{Seen: at(0), Changed: at(52), Start: at(53), Planned: at(60), Duration: ms(20)},
+			proxy.Stages{Parse: ms(52), Plan: ms(8), Apply: ms(13), Total: ms(73)}, true,
+		},
+		"no event noticed": {
+			proxy.Report{Changed: at(52), Start: at(53), Planned: at(60), Duration: ms(20)},
+			proxy.Stages{Plan: ms(8), Apply: ms(13), Total: ms(21)}, true,
+		},
+		"two sources, the older table of an unnoticed event": {
+			proxy.Report{Seen: at(55), Changed: at(52), Start: at(53), Planned: at(60), Duration: ms(20)},
+			proxy.Stages{Plan: ms(8), Apply: ms(13), Total: ms(21)}, true,
+		},
+		"about no change":   {report: proxy.Report{Start: at(53), Planned: at(60), Duration: ms(20)}},
+		"kernel not read":   {report: proxy.Report{Changed: at(52), Start: at(53), Duration: ms(20)}},
+		"nothing happened":  {},
+		"not even a change": {report: proxy.Report{Start: at(1)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, ok := c.report.Stages(); got != c.want || ok != c.ok {
+				t.Errorf("%+v, %v; want %+v, %v", got, ok, c.want, c.ok)
+			}
+		})
+	}
+}
+
+// TestSyncedLineHasTheStages of a change, and none of what was nobody's change.
+func TestSyncedLineHasTheStages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := start(t, func(r *run) { r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		defer r.end()
+		changed := table(2)
+		changed.Seen = time.Now()
+		pass(50 * time.Millisecond)
+		r.emit(changed)
+		if !regexp.MustCompile(`msg=synced .* parse=50ms plan=\S+ apply=\S+ total=5\S+ms took=\S+\n$`).MatchString(log.String()) {
+			t.Errorf("log:\n%s", log.String())
+		}
+	})
+}
+
+func TestOnSourceHearsTablesAndErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var heard []proxy.SourceState
+		r := start(t, func(r *run) {
+			r.proxy.OnSource = func(s proxy.SourceState) {
+				mu.Lock()
+				defer mu.Unlock()
+				heard = append(heard, s)
+			}
+		})
+		defer r.end()
+		r.emit(table(1))
+		broken := errors.New("no such file")
+		pass(time.Second)
+		r.source <- emission{err: broken}
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(heard) != 2 || !heard[0].Spoken || heard[0].Err != nil || heard[1].Err != broken || !heard[1].Since.After(heard[0].Since) {
+			t.Errorf("heard %+v", heard)
+		}
+	})
+}
