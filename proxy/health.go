@@ -12,12 +12,14 @@ type health struct {
 	period  atomic.Int64 // the sync period, in ns; 0 before Run
 	mu      sync.Mutex
 	waiting time.Time // since when the oldest change waits; zero if none does
+	newest  time.Time // when something to do came last; zero before the first
 }
 
 // queued notes that there is something to do.
 func (h *health) queued(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.newest = now
 	if h.waiting.IsZero() {
 		h.waiting = now
 	}
@@ -47,4 +49,12 @@ func (h *health) since() time.Time {
 func (p *Proxy) Healthy() bool {
 	since := p.health.since()
 	return since.IsZero() || time.Since(since) < 2*time.Duration(p.health.period.Load())
+}
+
+// Queued is when something to do came last, a full check included; zero before
+// the first. It may be called from any goroutine.
+func (p *Proxy) Queued() time.Time {
+	p.health.mu.Lock()
+	defer p.health.mu.Unlock()
+	return p.health.newest
 }
