@@ -85,8 +85,9 @@ var mayImport = map[string][]string{
 	"proxy/config":        {"kernel", "proxy/rules", "sources", "sources/file/strict"},
 	"proxy/exit":          {"kernel", "proxy/config", "sources"},
 	"proxy/web":           {},
-	"sources/file":        {"sources", "sources/file/strict"},
+	"sources/file":        {"sources", "sources/file/strict", "sources/lastgood"},
 	"sources/file/strict": {},
+	"sources/lastgood":    {},
 	"sources/static":      {"sources", "sources/file"},
 	"kernel/nl":           {},
 	"kernel/ipvs":         {"kernel", "kernel/nl"},
@@ -103,7 +104,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are the packages that import nothing but the standard library
 // and what mayImport says: values and pure functions.
-var standardOnly = []string{"kernel", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/rules"}
+var standardOnly = []string{"kernel", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/rules", "sources/lastgood"}
 
 // theKernels are the modules that only packages below kernel may import.
 var theKernels = []string{"golang.org/x/sys", "github.com/vishvananda", "github.com/moby/ipvs", "github.com/coreos/go-iptables"}

@@ -1,0 +1,76 @@
+package lastgood
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// The first line of a copy says what it is, to a person and to Get. It is a comment in TOML and YAML, so
+// that a copy can also be used as the file it is of.
+//
+//	# last good content of "/etc/svcproxy/services.toml" of 2026-11-20T09:31:05Z sha256 9f86d08...
+const headerFormat = "# last good content of %q of %s sha256 %x"
+
+// maxHeader bounds the first line: a path has at most 4096 bytes, in quotes at most four times as many.
+const maxHeader = 20000
+
+type head struct {
+	name string
+	at   time.Time
+	sum  [sha256.Size]byte
+}
+
+func header(name string, content []byte, at time.Time) []byte {
+	return fmt.Appendf(nil, headerFormat+"\n", name, at.UTC().Format(time.RFC3339), sha256.Sum256(content))
+}
+
+func parseHeader(line string) (h head, err error) {
+	var at string
+	var sum []byte
+	if _, err := fmt.Sscanf(line, headerFormat, &h.name, &at, &sum); err != nil {
+		return head{}, fmt.Errorf("does not begin with what it is of: %w", err)
+	}
+	if h.at, err = time.Parse(time.RFC3339, at); err != nil {
+		return head{}, fmt.Errorf("the time in its first line: %w", err)
+	}
+	if len(sum) != len(h.sum) {
+		return head{}, fmt.Errorf("the sum in its first line has %d bytes, not %d", len(sum), len(h.sum))
+	}
+	copy(h.sum[:], sum)
+	return h, nil
+}
+
+func readHeader(path string) (head, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return head{}, err
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(io.LimitReader(f, maxHeader)).ReadString('\n')
+	if err != nil {
+		return head{}, err
+	}
+	return parseHeader(strings.TrimSuffix(line, "\n"))
+}
+
+// fileName is the name of a copy: what of the name a person knows it by, and enough of its sum that no
+// two are the same.
+func fileName(name string) string {
+	plain := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_':
+			return r
+		}
+		return '-'
+	}, strings.Trim(name, "/"))
+	const most = 150 // of the 255 bytes that a file's name may have
+	plain = plain[max(0, len(plain)-most):]
+	sum := sha256.Sum256([]byte(name))
+	return plain + "~" + hex.EncodeToString(sum[:6])
+}
