@@ -1,0 +1,73 @@
+package events
+
+import (
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// Size is how many events a Ring holds.
+const Size = 1000
+
+// Ring holds the last Size events. Its zero is empty and ready. Its methods may
+// be called from any goroutine.
+type Ring struct {
+	mu    sync.Mutex
+	kept  []Event // a ring once it is full: event Seq is at (Seq-1) % Size
+	last  uint64  // sequence number of the newest; 0 = none yet
+	added chan struct{}
+}
+
+// Add numbers events and keeps them.
+func (r *Ring) Add(list ...Event) {
+	if len(list) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range list {
+		r.last++
+		e.Seq = r.last
+		if len(r.kept) < Size {
+			r.kept = append(r.kept, e.bounded())
+		} else {
+			r.kept[(e.Seq-1)%Size] = e.bounded()
+		}
+	}
+	if r.added != nil {
+		close(r.added)
+		r.added = nil
+	}
+}
+
+// After gives the events that came after the one numbered seq, oldest first, how
+// many of them are forgotten already, and what is closed when there is another.
+// A number that was never given, one of an earlier run, counts as 0.
+func (r *Ring) After(seq uint64) (list []Event, lost uint64, more <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if seq > r.last {
+		seq = 0
+	}
+	if forgotten := r.last - uint64(len(r.kept)); seq < forgotten {
+		lost, seq = forgotten-seq, forgotten
+	}
+	for ; seq < r.last; seq++ {
+		list = append(list, r.kept[seq%Size])
+	}
+	if r.added == nil {
+		r.added = make(chan struct{})
+	}
+	return list, lost, r.added
+}
+
+// trimmed drops what is left of a character that was cut.
+func trimmed(s string) string {
+	for len(s) > 0 {
+		if r, n := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || n > 1 {
+			break
+		}
+		s = s[:len(s)-1]
+	}
+	return strings.TrimRight(s, " ")
+}
