@@ -28,8 +28,8 @@ type origin struct {
 
 // Decode reads svcproxy.toml over the defaults, strictly, and the flags over
 // that; flags may be nil. name is the file's name in messages. The key services
-// is left to package sources/static. The error is an *Error; warnings are about
-// what has no effect.
+// is left to package sources/static. The error is an *Error, and c then the
+// defaults but for the folders; warnings are about what has no effect.
 func Decode(name string, data []byte, flags *Flags) (c Config, warnings []Problem, err error) {
 	d := &decoder{config: Default(), file: name, origins: make(map[string]origin), refused: make(map[string]bool)}
 	d.document(data)
@@ -38,7 +38,9 @@ func Decode(name string, data []byte, flags *Flags) (c Config, warnings []Proble
 	sortProblems(d.problems)
 	sortProblems(d.warnings)
 	if d.problems != nil {
-		return Default(), d.warnings, &Error{d.problems}
+		c = Default()
+		c.StateDir, c.RuntimeDir = d.config.StateDir, d.config.RuntimeDir
+		return c, d.warnings, &Error{d.problems}
 	}
 	return d.config, d.warnings, nil
 }
