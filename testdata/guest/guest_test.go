@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,6 +103,21 @@ func TestGuestCannotWriteToHost(t *testing.T) {
 	}
 	if _, err := os.Stat("/etc/guest-was-here"); err == nil {
 		t.Error("a write to /etc reached the host")
+	}
+}
+
+func TestGuestReachesServersOnTheHostsLoopback(t *testing.T) {
+	needMachine(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "answered on the host") })}
+	go server.Serve(l)
+	defer server.Close()
+	url := fmt.Sprintf("http://10.0.2.2:%d/", l.Addr().(*net.TCPAddr).Port)
+	if out, code := guest(t, "run", "--net", "--", "curl", "-sS", url); code != 0 || out != "answered on the host\n" {
+		t.Errorf("exit code %d: %s", code, out)
 	}
 }
 

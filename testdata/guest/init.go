@@ -169,8 +169,17 @@ func prepare(j job) error {
 			return fmt.Errorf("modprobe %s: %w: %s", m, err, out)
 		}
 	}
-	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
-		return fmt.Errorf("set lo up: %w: %s", err, out)
+	links := "link set lo up\n"
+	if j.Net {
+		if out, err := exec.Command("modprobe", "virtio_net").CombinedOutput(); err != nil {
+			return fmt.Errorf("modprobe virtio_net: %w: %s", err, out)
+		}
+		links += "link set eth0 up\naddr add 10.0.2.15/24 dev eth0\n"
+	}
+	ip := exec.Command("ip", "-batch", "-")
+	ip.Stdin = strings.NewReader(links)
+	if out, err := ip.CombinedOutput(); err != nil {
+		return fmt.Errorf("set links up: %w: %s", err, out)
 	}
 	return nil
 }

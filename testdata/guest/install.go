@@ -16,6 +16,7 @@ import (
 var packages = []string{
 	"qemu-system-x86", "kmod", "xz-utils",
 	"ipvsadm", "ipset", "iptables", "nftables", "conntrack", "iproute2", "iputils-ping", "procps", "curl", "busybox", "strace",
+	"etcd-server",
 }
 
 // install adds the packages that are missing, and nothing else.

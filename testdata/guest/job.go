@@ -20,6 +20,7 @@ type job struct {
 	Dir     string   // where it runs
 	Modules string   // lib/modules/RELEASE, a host path
 	Load    []string // modules to load first
+	Net     bool     // eth0 is there, to be given the address that QEMU expects
 }
 
 func (j job) write(dir string) error {

@@ -18,6 +18,7 @@ import (
 type machine struct {
 	CPUs, Memory int    // memory in MiB
 	Icount       bool   // one instruction is one nanosecond: repeatable, one CPU
+	Net          bool   // eth0 is a network with the host at 10.0.2.2
 	Append       string // more kernel arguments, last so that they win
 	QEMU         string // more QEMU arguments, split at spaces
 	Console      bool   // the console goes to standard error
@@ -32,6 +33,7 @@ func machineFlags(fs *flag.FlagSet) *machine {
 	fs.IntVar(&m.CPUs, "cpus", cpus, "virtual CPUs (SVCPROXY_GUEST_CPUS)")
 	fs.IntVar(&m.Memory, "memory", memory, "memory in MiB (SVCPROXY_GUEST_MEMORY)")
 	fs.BoolVar(&m.Icount, "icount", false, "count instructions as time (-icount shift=0) on one CPU")
+	fs.BoolVar(&m.Net, "net", os.Getenv("SVCPROXY_GUEST_NET") == "1", "an eth0 with the host, its loopback too, at 10.0.2.2 (SVCPROXY_GUEST_NET=1)")
 	fs.StringVar(&m.Append, "append", os.Getenv("SVCPROXY_GUEST_APPEND"), "more kernel arguments (SVCPROXY_GUEST_APPEND)")
 	fs.StringVar(&m.QEMU, "qemu", os.Getenv("SVCPROXY_GUEST_QEMU"), "more QEMU arguments (SVCPROXY_GUEST_QEMU)")
 	fs.BoolVar(&m.Console, "console", false, "show the guest's console on standard error")
@@ -69,7 +71,12 @@ func (m machine) arguments(k kernel, dir string) []string {
 		"-device", "virtio-9p-pci,fsdev=scratch,mount_tag=scratch",
 		"-chardev", "stdio,id=stdio,signal=off", "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=stdio,name=stdio",
 	}
-	return append(append(args, icount...), strings.Fields(m.QEMU)...)
+	args = append(args, icount...)
+	if m.Net {
+		// QEMU's own router would give the guest an IPv6 default route.
+		args = append(args, "-nic", "user,model=virtio-net-pci,ipv6=off")
+	}
+	return append(args, strings.Fields(m.QEMU)...)
 }
 
 // boot starts the machine on a job and returns the command's exit code, once

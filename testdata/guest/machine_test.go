@@ -64,6 +64,9 @@ func TestMachineArguments(t *testing.T) {
 			t.Errorf("no %q in %s", want, args)
 		}
 	}
+	if strings.Contains(args, "virtio-net") {
+		t.Errorf("a network that nobody asked for: %s", args)
+	}
 	m.Icount = true
 	if args := strings.Join(m.arguments(kernel{Dir: "/k"}, "/d"), " "); !strings.Contains(args, "-smp 1 ") || !strings.Contains(args, "-icount shift=0") {
 		t.Errorf("icount: %s", args)

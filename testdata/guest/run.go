@@ -86,8 +86,8 @@ func (r *runner) native() (bool, error) {
 	case "qemu":
 		return false, nil
 	case "auto":
-		// Icount, a kernel of one's own and kernel arguments mean a machine.
-		return os.Geteuid() == 0 && !r.machine.Icount && r.kernel == "" && r.machine.Append == "" && kernelHasIPVS(), nil
+		// Icount, a network, a kernel of one's own and kernel arguments mean a machine.
+		return os.Geteuid() == 0 && !r.machine.Icount && !r.machine.Net && r.kernel == "" && r.machine.Append == "" && kernelHasIPVS(), nil
 	}
 	return false, fmt.Errorf("--where=%s: want qemu, native or auto", r.where)
 }
@@ -107,7 +107,7 @@ func (r *runner) runGuest(ctx context.Context, args []string) (int, error) {
 	if m.Limit == 0 && limit > 0 {
 		m.Limit = m.BootLimit + limit + time.Minute
 	}
-	j := job{Args: append(args[:1:1], rest...), Dir: dir, Modules: k.modules(), Env: environment(out)}
+	j := job{Args: append(args[:1:1], rest...), Dir: dir, Modules: k.modules(), Net: m.Net, Env: environment(out)}
 	if r.load != "" {
 		j.Load = strings.Split(r.load, ",")
 	}
