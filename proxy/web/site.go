@@ -1,0 +1,85 @@
+package web
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+)
+
+// Site is what the metrics listener serves: what the proxy says of itself to monitoring and to people. All
+// of it is read-only. Its functions are called by many goroutines.
+type Site struct {
+	// Metrics serves /metrics.
+	Metrics http.Handler
+	// Mode is the proxy mode in effect: "ipvs".
+	Mode func() string
+	// Config gives the configuration in effect, as something that encoding/json takes.
+	Config func() any
+	// Profiling says whether /debug/pprof is there now.
+	Profiling func() bool
+}
+
+// configGroup is the API group under which kube-proxy's /configz has its configuration.
+const configGroup = "kubeproxy.config.k8s.io"
+
+// Handler serves /metrics, /proxyMode, /configz, /healthz and, while profiling, /debug/pprof.
+func (s Site) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", s.Metrics)
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok") })
+	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { writeText(w, s.Mode()) })
+	mux.HandleFunc("/configz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, map[string]any{configGroup: s.Config()})
+	})
+	mux.HandleFunc("/debug/pprof", s.whileProfiling(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/debug/pprof/", http.StatusMovedPermanently)
+	}))
+	mux.HandleFunc("/debug/pprof/", s.whileProfiling(profile))
+	return mux
+}
+
+// whileProfiling hides a handler unless profiling is on.
+func (s Site) whileProfiling(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !s.Profiling() {
+			http.NotFound(w, r)
+			return
+		}
+		h(w, r)
+	}
+}
+
+func profile(w http.ResponseWriter, r *http.Request) {
+	switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
+	case "cmdline":
+		pprof.Cmdline(w, r)
+	case "profile":
+		pprof.Profile(w, r)
+	case "symbol":
+		pprof.Symbol(w, r)
+	case "trace":
+		pprof.Trace(w, r)
+	default:
+		pprof.Index(w, r) // the others by name, and the list of them
+	}
+}
+
+// writeText answers with plain text and no newline, as kube-proxy does.
+func writeText(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	io.WriteString(w, text) // an error is the client's going away
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Write(body)
+}

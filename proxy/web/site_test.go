@@ -1,0 +1,43 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestSiteAnswers(t *testing.T) {
+	profiling := false
+	h := Site{
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "some_metric 1\n") }),
+		Mode:    func() string { return "ipvs" },
+		Config: func() any {
+			return map[string]any{"mode": "ipvs", "ipvs": map[string]any{"scheduler": "rr"}}
+		},
+		Profiling: func() bool { return profiling },
+	}.Handler()
+	want := func(path string, code int, body string) {
+		t.Helper()
+		if gotCode, got := ask(h, path); gotCode != code || !strings.Contains(got, body) {
+			t.Errorf("%s: %d %s\nwant %d with %s", path, gotCode, got, code, body)
+		}
+	}
+	if _, got := ask(h, "/proxyMode"); got != "ipvs" {
+		t.Errorf("/proxyMode: %q", got) // with no newline
+	}
+	want("/healthz", 200, "ok")
+	want("/metrics", 200, "some_metric 1")
+	want("/configz", 200, `{"kubeproxy.config.k8s.io":{"ipvs":{"scheduler":"rr"},"mode":"ipvs"}}`)
+	want("/nowhere", 404, "not found")
+	want("/debug/pprof/", 404, "not found")
+	want("/debug/pprof/heap", 404, "not found")
+
+	profiling = true
+	want("/debug/pprof", 301, "/debug/pprof/")
+	want("/debug/pprof/", 200, "goroutine")
+	want("/debug/pprof/heap?debug=1", 200, "heap profile")
+	want("/debug/pprof/cmdline", 200, "web.test")
+	want("/debug/pprof/symbol", 200, "num_symbols")
+	want("/debug/pprof/nothing", 404, "Unknown profile")
+}
