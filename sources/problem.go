@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Problem is one thing wrong, or doubtful, in what a source gave, said to a person.
@@ -48,6 +49,16 @@ type RejectedError struct {
 	// cannot be listed, so the table beside this error may lack what is there, and nothing should be
 	// removed for not being in it.
 	Incomplete bool
+
+	// Stale are the files of which content of an earlier run is served: they are refused since this
+	// process started.
+	Stale []StaleFile
+}
+
+// StaleFile is a refused file, and when what is served of it was last good.
+type StaleFile struct {
+	Path string
+	Good time.Time
 }
 
 // Error is the first problem and the number of the others.

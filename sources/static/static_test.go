@@ -2,8 +2,11 @@ package static_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/static"
@@ -45,20 +48,29 @@ func TestNone(t *testing.T) {
 	}
 }
 
-func TestWatch(t *testing.T) {
-	table, _, _ := static.Decode("svcproxy.toml", []byte(main))
-	ctx, cancel := context.WithCancel(context.Background())
-	emitted := 0
-	err := static.Source{Table: table}.Watch(ctx, func(got sources.Table, err error) {
-		emitted++
-		if len(got.Services) != 1 || err != nil {
+// The last table holds, whoever was late to look.
+func TestSetWhileWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, _, _ := static.Decode("svcproxy.toml", []byte(main))
+		source := static.New(first, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []string
+		done := make(chan error)
+		go func() {
+			done <- source.Watch(ctx, func(table sources.Table, err error) {
+				got = append(got, fmt.Sprint(len(table.Services), " ", err))
+			})
+		}()
+		synctest.Wait()
+		source.Set(sources.Table{}, nil)
+		source.Set(first, errors.New("refused"))
+		synctest.Wait()
+		cancel()
+		err := <-done
+		if err != nil || got[0] != "1 <nil>" || got[len(got)-1] != "1 refused" {
 			t.Error(got, err)
 		}
-		cancel()
 	})
-	if emitted != 1 || err != nil {
-		t.Error(emitted, err)
-	}
 }
 
-var _ sources.Source = static.Source{}
+var _ sources.Source = (*static.Source)(nil)
