@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,13 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/fake"
 )
 
 func TestMain(m *testing.M) {
@@ -79,33 +75,36 @@ const module = "github.com/svcproxy/svcproxy"
 // of design.md, "imports point down only". A package that is not here may
 // import nothing of ours.
 var mayImport = map[string][]string{
-	"":                    {"kernel", "kernel/host", "proxy", "proxy/config", "proxy/exit", "proxy/rules", "proxy/web", "sources", "sources/file", "sources/static"},
-	"proxy":               {"kernel", "sources"},
-	"proxy/rules":         {"kernel", "sources"},
-	"proxy/config":        {"kernel", "proxy/rules", "sources", "sources/file/strict"},
-	"proxy/exit":          {"kernel", "proxy/config", "sources"},
-	"proxy/web":           {},
-	"proxy/events":        {"kernel", "proxy", "sources"},
-	"proxy/status":        {"kernel", "proxy", "proxy/exit", "proxy/screen", "sources"},
-	"proxy/control":       {"proxy/events", "proxy/exit", "proxy/status"},
-	"proxy/top":           {"proxy/screen", "proxy/status"},
-	"proxy/screen":        {},
-	"sources/file":        {"sources", "sources/file/strict", "sources/lastgood"},
-	"sources/file/strict": {},
-	"sources/lastgood":    {},
-	"sources/static":      {"sources", "sources/file"},
-	"kernel/nl":           {},
-	"kernel/ipvs":         {"kernel", "kernel/nl"},
-	"kernel/ipset":        {"kernel", "kernel/nl"},
-	"kernel/iptables":     {"kernel", "kernel/nl"},
-	"kernel/link":         {"kernel", "kernel/nl"},
-	"kernel/before":       {"kernel"},
-	"kernel/sysctl":       {"kernel", "kernel/before"},
-	"kernel/conntrack":    {"kernel", "kernel/nl"},
-	"kernel/host":         {"kernel", "kernel/before", "kernel/conntrack", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl"},
-	"kernel/fake":         {"kernel"},
-	"kernel/kerneltest":   {"kernel", "kernel/nl"},
-	"kernel/trace":        {"kernel"},
+	"":                     {"kernel", "kernel/host", "proxy", "proxy/command", "proxy/config", "proxy/config/current", "proxy/exit", "proxy/logging", "proxy/rules", "proxy/web", "sources", "sources/file"},
+	"proxy":                {"kernel", "sources"},
+	"proxy/rules":          {"kernel", "sources"},
+	"proxy/command":        {"proxy/exit"},
+	"proxy/config":         {"kernel", "proxy/rules", "sources", "sources/file", "sources/file/strict"},
+	"proxy/config/current": {"proxy/config", "sources", "sources/file", "sources/lastgood", "sources/static"},
+	"proxy/logging":        {},
+	"proxy/exit":           {"kernel", "proxy/config", "sources"},
+	"proxy/web":            {},
+	"proxy/events":         {"kernel", "proxy", "sources"},
+	"proxy/status":         {"kernel", "proxy", "proxy/exit", "proxy/screen", "sources"},
+	"proxy/control":        {"proxy/events", "proxy/exit", "proxy/status"},
+	"proxy/top":            {"proxy/screen", "proxy/status"},
+	"proxy/screen":         {},
+	"sources/file":         {"sources", "sources/file/strict", "sources/lastgood"},
+	"sources/file/strict":  {},
+	"sources/lastgood":     {},
+	"sources/static":       {"sources", "sources/file"},
+	"kernel/nl":            {},
+	"kernel/ipvs":          {"kernel", "kernel/nl"},
+	"kernel/ipset":         {"kernel", "kernel/nl"},
+	"kernel/iptables":      {"kernel", "kernel/nl"},
+	"kernel/link":          {"kernel", "kernel/nl"},
+	"kernel/before":        {"kernel"},
+	"kernel/sysctl":        {"kernel", "kernel/before"},
+	"kernel/conntrack":     {"kernel", "kernel/nl"},
+	"kernel/host":          {"kernel", "kernel/before", "kernel/conntrack", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl"},
+	"kernel/fake":          {"kernel"},
+	"kernel/kerneltest":    {"kernel", "kernel/nl"},
+	"kernel/trace":         {"kernel"},
 }
 
 // standardOnly are the packages that import nothing but the standard library
@@ -145,30 +144,5 @@ func TestImportsPointDown(t *testing.T) {
 				t.Errorf("package %s imports %s: only those below kernel talk to it", path.Join("svcproxy", name), i)
 			}
 		}
-	}
-}
-
-// restless is a kernel in which somebody puts back what is removed.
-type restless struct{ *fake.Kernel }
-
-func (restless) Apply(context.Context, kernel.Plan) error { return nil }
-
-func TestCleanupEnds(t *testing.T) {
-	leftover := kernel.State{Links: []kernel.Link{{Name: kernel.DefaultNames.Device, Type: "dummy"}}}
-	k := fake.New(kernel.DefaultNames, kernel.Node{}, leftover)
-	err := (&call{out: io.Discard}).clean(t.Context(), restless{k})
-	if err == nil || !strings.Contains(err.Error(), "come back") {
-		t.Errorf("cleanup of what comes back: %v", err)
-	}
-	k.Fail = func(kernel.Op) error { return syscall.EBUSY }
-	if err := (&call{out: io.Discard}).clean(t.Context(), k); err == nil || !strings.Contains(err.Error(), "busy") {
-		t.Errorf("cleanup of what cannot be removed: %v", err)
-	}
-	k.Fail = nil
-	if err := (&call{out: io.Discard, dryRun: true}).clean(t.Context(), k); err != nil || len(k.State().Links) != 1 {
-		t.Errorf("dry run: %v, links %v", err, k.State().Links)
-	}
-	if err := (&call{out: io.Discard}).clean(t.Context(), k); err != nil || len(k.State().Links) != 0 {
-		t.Errorf("cleanup: %v, links %v", err, k.State().Links)
 	}
 }

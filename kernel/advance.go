@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -19,7 +20,10 @@ func Advance(have Observed, ops []Op) (Observed, bool) {
 		ok := true
 		switch Kind(kind) {
 		case KindSysctl:
-			have.save(group)
+			for _, op := range group {
+				was, _ := op.Was.(Sysctl)
+				have.save(op.Object.(Sysctl), was.Value)
+			}
 			have.Sysctls = follow(have.Sysctls, group, compareSysctl)
 		case KindSet:
 			ok = !slices.ContainsFunc(group, func(o Op) bool { return o.Verb == Remove })
@@ -43,6 +47,8 @@ func Advance(have Observed, ops []Op) (Observed, bool) {
 			have.Routes = follow(have.Routes, group, compareRoute)
 		case KindNeighbor:
 			have.Neighbors = follow(have.Neighbors, group, compareNeighbor)
+		case KindTimeouts:
+			have.followTimeouts(group)
 		}
 		if !ok {
 			return have, false
@@ -101,21 +107,29 @@ func follow[T Object](s []T, ops []Op, compare func(a, b T) int) []T {
 	return append(merged, s...)
 }
 
-// save notes what parameters were before they were changed, as whoever carries
-// the ops out does, and forgets those that are what they were.
-func (o *Observed) save(ops []Op) {
+// save notes what a parameter was before it was changed, as whoever carries the
+// op out does, and forgets one that is what it was; before is "" where the op
+// does not tell.
+func (o *Observed) save(s Sysctl, before string) {
+	i, saved := slices.BinarySearchFunc(o.Saved, s.Name, func(p Saved, name string) int { return strings.Compare(p.Name, name) })
+	switch {
+	case saved && o.Saved[i].Before == s.Value:
+		o.Saved = slices.Delete(o.Saved, i, i+1)
+	case saved:
+		o.Saved[i].Ours = s.Value
+	case before != "" && before != s.Value:
+		o.Saved = slices.Insert(o.Saved, i, Saved{Name: s.Name, Before: before, Ours: s.Value})
+	}
+}
+
+// followTimeouts is follow for IPVS's timeouts.
+func (o *Observed) followTimeouts(ops []Op) {
 	for _, op := range ops {
-		s := op.Object.(Sysctl)
-		i, saved := slices.BinarySearchFunc(o.Saved, s.Name, func(p SavedSysctl, name string) int { return strings.Compare(p.Name, name) })
-		was, known := op.Was.(Sysctl)
-		switch {
-		case saved && o.Saved[i].Before == s.Value:
-			o.Saved = slices.Delete(o.Saved, i, i+1)
-		case saved:
-			o.Saved[i].Ours = s.Value
-		case known && was.Value != s.Value:
-			o.Saved = slices.Insert(o.Saved, i, SavedSysctl{Name: s.Name, Before: was.Value, Ours: s.Value})
+		to := op.Object.(Timeouts)
+		for _, p := range to.Parameters() {
+			o.save(p, strconv.FormatUint(uint64(*o.Timeouts.field(p.Name)), 10))
 		}
+		o.Timeouts = to.Over(o.Timeouts)
 	}
 }
 

@@ -18,6 +18,7 @@ func Diff(want State, have Observed) Plan {
 	}
 	d.diffReals()
 	d.diffSysctls()
+	d.diffTimeouts()
 	d.diffSets()
 	d.diffChains()
 	d.diffLinks()

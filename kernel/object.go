@@ -30,11 +30,12 @@ const (
 	KindRoute
 	KindNeighbor
 	KindFlow
+	KindTimeouts
 	numKinds
 )
 
 var kindNames = [numKinds]string{
-	"sysctl", "set", "entry", "swap", "chain", "link", "virtual", "real", "address", "route", "neighbor", "flow",
+	"sysctl", "set", "entry", "swap", "chain", "link", "virtual", "real", "address", "route", "neighbor", "flow", "timeouts",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -180,6 +181,7 @@ func (Addr) Kind() Kind    { return KindAddr }
 func (Route) Kind() Kind    { return KindRoute }
 func (Neighbor) Kind() Kind { return KindNeighbor }
 func (Flow) Kind() Kind     { return KindFlow }
+func (Timeouts) Kind() Kind { return KindTimeouts }
 
 // Compare orders by address, protocol and port: the order of entries in a set,
 // so that virtual servers and the ownership set can be walked side by side.

@@ -20,8 +20,9 @@ type Observed struct {
 	Names Names
 	Clock time.Time
 
-	// Saved has the sysctls that we changed since boot, as they were before.
-	Saved []SavedSysctl
+	// Saved has the sysctls, and IPVS's timeouts, that we changed since boot, as
+	// they were before.
+	Saved []Saved
 	// Owned are the virtual servers that the reading before this one held as
 	// ours; a set that was emptied by hand does not disown them.
 	Owned []VirtualKey
@@ -44,8 +45,8 @@ type Drain struct {
 	Since time.Time
 }
 
-// SavedSysctl is a kernel parameter that we changed: its value before, and ours.
-type SavedSysctl struct{ Name, Before, Ours string }
+// Saved is a kernel parameter that we changed: its value before, and ours.
+type Saved struct{ Name, Before, Ours string }
 
 // Node is what the rules need to know of this machine.
 type Node struct {

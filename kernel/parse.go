@@ -77,6 +77,8 @@ func (p *parser) line(s string) error {
 		return p.route(f)
 	case "neigh":
 		return p.neighbor(f)
+	case "--set":
+		return p.timeouts(f)
 	case "-A":
 		return p.virtual(f)
 	case "-a":

@@ -74,7 +74,7 @@ func (p *parser) saved(s string) error {
 	if !ok {
 		return fmt.Errorf("saved %s: want ours behind the value before", name)
 	}
-	saved := SavedSysctl{Name: name}
+	saved := Saved{Name: name}
 	if saved.Before, err = strconv.Unquote(before); err != nil {
 		return err
 	}

@@ -48,6 +48,22 @@ func parseRealKey(f []string) (RealKey, []string, error) {
 	return RealKey{Virtual: v, Addr: a}, f[2:], err
 }
 
+// timeouts reads: --set TCP TCPFIN UDP.
+func (p *parser) timeouts(f []string) error {
+	if len(f) != 4 {
+		return fmt.Errorf("want: --set TCP TCPFIN UDP")
+	}
+	t := &p.o.Timeouts
+	for i, to := range []*uint32{&t.TCP, &t.TCPFin, &t.UDP} {
+		n, err := strconv.ParseUint(f[i+1], 10, 31)
+		if err != nil {
+			return fmt.Errorf("timeout %q: want seconds", f[i+1])
+		}
+		*to = uint32(n)
+	}
+	return nil
+}
+
 func (p *parser) virtual(f []string) error {
 	k, f, err := parseVirtualKey(f[1:])
 	if err != nil {

@@ -107,6 +107,12 @@ func wanted(table []service) kernel.State {
 	if len(table) > 1 {
 		s.Sysctls = append(s.Sysctls, kernel.Sysctl{Name: "net.ipv4.ip_forward", Value: "1"})
 	}
+	if len(table) > 0 {
+		s.Timeouts.TCP = uint32(900 + len(table)%2*100) // 900 is what IPVS begins with
+	}
+	if len(table) > 2 {
+		s.Timeouts.UDP = 30
+	}
 	s.Links = []kernel.Link{{Name: names.Device, Type: "dummy"}}
 	for _, svc := range table {
 		v := kernel.Virtual{Key: svc.key, Scheduler: svc.scheduler, Netmask: uint8(svc.key.Family().Bits())}
@@ -501,6 +507,7 @@ func FuzzParseObserved(f *testing.F) {
 	f.Add(wanted(nil).String())
 	f.Add("#: iptables\n*nat\n:KUBE-SERVICES - [0:0]\n-A KUBE-SERVICES -j ACCEPT\nCOMMIT\n")
 	f.Add("-A -t 10.0.0.1:80 -s mh -p 10 -M 24 -b flag-2\n-a -t 10.0.0.1:80 -r 10.2.0.1:8080 -m -w 3 # active 1 inactive 2 persist 0\n")
+	f.Add("--set 900 120 300\n#: saved ipvs.udpTimeout before \"300\" ours \"60\"\n")
 	f.Add("#: saved net.ipv4.ip_forward before \"0\" ours \"1\"\n#: drain 2026-01-01T00:00:00Z -u [fd00::1]:53 -r [fd00::2]:53\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		o, err := kernel.ParseObserved(s)

@@ -12,6 +12,7 @@ import (
 // ours in it.
 type State struct {
 	Sysctls  []Sysctl
+	Timeouts Timeouts // of IPVS; one that is 0 is left alone
 	Sets     []Set
 	Entries  []Entry
 	Chains   []Chain

@@ -17,6 +17,16 @@ const directive = "#: "
 // String is the sysctl -a form: net.ipv4.vs.conntrack = 1.
 func (s Sysctl) String() string { return s.Name + " = " + s.Value }
 
+// String is ipvsadm's: --set TCP TCPFIN UDP, in seconds, where 0 leaves a timeout
+// as it is.
+func (t Timeouts) String() string { return fmt.Sprintf("--set %d %d %d", t.TCP, t.TCPFin, t.UDP) }
+
+func (t Timeouts) append(b *strings.Builder) {
+	if t != (Timeouts{}) {
+		b.WriteString(t.String() + "\n")
+	}
+}
+
 // String is the ipset save form.
 func (s Set) String() string {
 	if s.Type == BitmapPort {
@@ -175,6 +185,7 @@ func (s State) String() string {
 	s.appendChains(&b)
 	appendLines(&b, s.Links)
 	s.appendVIPs(&b)
+	s.Timeouts.append(&b)
 	s.appendVirtuals(&b, nil)
 	return b.String()
 }
@@ -286,6 +297,7 @@ func (o Observed) String() string {
 	o.appendChains(&b)
 	appendLines(&b, o.Links)
 	o.appendVIPs(&b)
+	o.Timeouts.append(&b)
 	o.appendVirtuals(&b, o.Conns)
 	return b.String()
 }

@@ -28,7 +28,8 @@ type Kernel struct {
 	mu sync.Mutex
 
 	sysctls  map[string]string
-	saved    map[string]kernel.SavedSysctl
+	saved    map[string]kernel.Saved
+	timeouts kernel.Timeouts
 	sets     map[string]*set
 	chains   map[chainKey]string
 	links    map[string]string
@@ -68,8 +69,9 @@ type chainKey struct {
 // and chains a reading shows.
 func New(names kernel.Names, node kernel.Node, state kernel.State) *Kernel {
 	k := &Kernel{
-		sysctls: map[string]string{}, saved: map[string]kernel.SavedSysctl{},
-		sets: map[string]*set{}, chains: map[chainKey]string{}, links: map[string]string{},
+		sysctls: map[string]string{}, saved: map[string]kernel.Saved{},
+		timeouts: state.Timeouts.Over(kernel.LinuxTimeouts),
+		sets:     map[string]*set{}, chains: map[chainKey]string{}, links: map[string]string{},
 		virtuals: map[kernel.VirtualKey]kernel.Virtual{}, reals: map[kernel.RealKey]kernel.Real{},
 		conns: map[kernel.RealKey]kernel.Conns{}, addrs: map[kernel.Addr]bool{},
 		routes: map[kernel.Route]bool{}, neighs: map[kernel.Neighbor]bool{},
@@ -144,7 +146,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	for i, r := range o.Reals {
 		o.Conns[i] = k.conns[r.Key]
 	}
-	o.Saved = slices.SortedFunc(maps.Values(k.saved), func(a, b kernel.SavedSysctl) int { return strings.Compare(a.Name, b.Name) })
+	o.Saved = slices.SortedFunc(maps.Values(k.saved), func(a, b kernel.Saved) int { return strings.Compare(a.Name, b.Name) })
 	o.Node, o.Clock, o.Fresh = k.node, k.Now(), true
 	return o, nil
 }
@@ -188,6 +190,7 @@ func (k *Kernel) everything() kernel.Observed {
 	for n := range k.neighs {
 		o.Neighbors = append(o.Neighbors, n)
 	}
+	o.Timeouts = k.timeouts
 	o.Sort()
 	return o
 }
@@ -250,6 +253,8 @@ func (k *Kernel) do(o kernel.Op) error {
 		err = toggle(k.routes, o.Verb, v, syscall.ESRCH)
 	case kernel.Neighbor:
 		err = toggle(k.neighs, o.Verb, v, syscall.ENOENT)
+	case kernel.Timeouts:
+		err = k.setTimeouts(o.Verb, v)
 	case kernel.Flow:
 		// It balances no traffic, so there is nothing tracked.
 	default:

@@ -12,6 +12,11 @@ import (
 func (k *Kernel) sysctl(s kernel.Sysctl) {
 	before, there := k.sysctls[s.Name]
 	k.sysctls[s.Name] = s.Value
+	k.save(s, before, there)
+}
+
+// save remembers what a parameter was, if it was there.
+func (k *Kernel) save(s kernel.Sysctl, before string, there bool) {
 	saved, ours := k.saved[s.Name]
 	switch {
 	case ours && saved.Before == s.Value:
@@ -19,9 +24,30 @@ func (k *Kernel) sysctl(s kernel.Sysctl) {
 	case ours:
 		saved.Ours = s.Value
 		k.saved[s.Name] = saved
-	case there:
-		k.saved[s.Name] = kernel.SavedSysctl{Name: s.Name, Before: before, Ours: s.Value}
+	case there && before != s.Value:
+		k.saved[s.Name] = kernel.Saved{Name: s.Name, Before: before, Ours: s.Value}
 	}
+}
+
+// maxTimeout is what the kernel takes with HZ 250, INT_MAX / HZ seconds.
+const maxTimeout = 1 << 31 / 250
+
+func (k *Kernel) setTimeouts(verb kernel.Verb, t kernel.Timeouts) error {
+	if verb != kernel.Change {
+		return syscall.EOPNOTSUPP
+	}
+	if max(t.TCP, t.TCPFin, t.UDP) > maxTimeout {
+		return syscall.EINVAL
+	}
+	before := make(map[string]string)
+	for _, p := range k.timeouts.Parameters() {
+		before[p.Name] = p.Value
+	}
+	for _, p := range t.Parameters() {
+		k.save(p, before[p.Name], true)
+	}
+	k.timeouts = t.Over(k.timeouts)
+	return nil
 }
 
 func (k *Kernel) set(verb kernel.Verb, s kernel.Set) error {

@@ -33,6 +33,8 @@ func (k *Kernel) adapter(kind kernel.Kind) adapter {
 		return k.tables.Apply
 	case toLink:
 		return plain(k.links.Apply)
+	case toTimeouts:
+		return plain(k.setTimeouts)
 	case toConntrack:
 		return plain(k.flows.Apply)
 	default:
@@ -47,6 +49,7 @@ const (
 	toLink
 	toIPVS
 	toConntrack
+	toTimeouts
 )
 
 // adapterOf says which adapter knows a kind.
@@ -63,6 +66,7 @@ var adapterOf = [...]int{
 	kernel.KindVirtual:  toIPVS,
 	kernel.KindReal:     toIPVS,
 	kernel.KindFlow:     toConntrack,
+	kernel.KindTimeouts: toTimeouts,
 }
 
 func sameAdapter(a, b kernel.Kind) bool { return adapterOf[a] == adapterOf[b] }

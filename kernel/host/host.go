@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/before"
 	"github.com/svcproxy/svcproxy/kernel/conntrack"
 	"github.com/svcproxy/svcproxy/kernel/ipset"
 	"github.com/svcproxy/svcproxy/kernel/iptables"
@@ -31,7 +32,7 @@ type Options struct {
 	Names    kernel.Names
 	NodeName string
 	Zone     string
-	// StateDir keeps sysctls as they were before us.
+	// StateDir keeps sysctls and timeouts as they were before us.
 	StateDir string
 	// Sysctls are the kernel parameters that a reading shows, with dots.
 	Sysctls []string
@@ -47,6 +48,7 @@ type Kernel struct {
 	sets    *ipset.Sets
 	tables  *iptables.Tables
 	links   *link.Links
+	was     *before.Values
 	sysctls *sysctl.Params
 	flows   *conntrack.Table
 }
@@ -69,7 +71,10 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	if k.links, errs[3] = link.Open(o.Dialer); errs[3] == nil {
 		errs[3] = k.links.Available()
 	}
-	k.sysctls, errs[4] = sysctl.Open(o.StateDir)
+	boot, err := before.BootID()
+	errs[4] = err
+	k.was = before.Open(o.StateDir, boot)
+	k.sysctls = sysctl.Open(k.was)
 	k.flows, errs[5] = conntrack.Open(o.Dialer)
 	if err := errors.Join(errs[:]...); err != nil {
 		k.Close()
@@ -109,7 +114,7 @@ func (k *Kernel) Scheduler(name string) error {
 
 // Warning is why something that should outlast this process could not be written
 // down, or nil.
-func (k *Kernel) Warning() error { return k.sysctls.Warning() }
+func (k *Kernel) Warning() error { return k.was.Warning() }
 
 // Tools names the iptables in use, for people.
 func (k *Kernel) Tools() string {
@@ -176,9 +181,12 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if o.Neighbors, o.Answered, err = k.links.ReadNeighbors(); err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading proxy neighbours: %w", err)
 	}
-	o.Saved = k.sysctls.Saved()
+	o.Saved = k.was.All()
 	if o.Sysctls, err = k.sysctls.Read(k.sysctlNames(o)); err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading sysctls: %w", err)
+	}
+	if o.Timeouts, err = k.ipvs.Timeouts(); err != nil {
+		return kernel.Observed{}, fmt.Errorf("reading IPVS: %w", err)
 	}
 	// Last, so that the connections are as fresh as can be when Diff sees them.
 	table, err := k.ipvs.Read()
@@ -195,7 +203,9 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 func (k *Kernel) sysctlNames(o kernel.Observed) []string {
 	names := slices.Clone(k.o.Sysctls)
 	for _, s := range o.Saved {
-		names = append(names, s.Name)
+		if !kernel.IsTimeout(s.Name) {
+			names = append(names, s.Name)
+		}
 	}
 	for _, a := range o.Node.Addrs {
 		if a.Prefix.Addr().Is6() {

@@ -11,9 +11,15 @@ import (
 // open opens the kernel of a namespace that is the test's own.
 func open(t testing.TB, o host.Options) *host.Kernel {
 	t.Helper()
+	o.Names, o.StateDir = kernel.DefaultNames, t.TempDir()
+	return openWith(t, o)
+}
+
+// openWith is open where names and state directory are the test's choice.
+func openWith(t testing.TB, o host.Options) *host.Kernel {
+	t.Helper()
 	kerneltest.NewNamespace(t)
 	kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy, kerneltest.Tool("iptables"))
-	o.Names, o.StateDir = kernel.DefaultNames, t.TempDir()
 	k, err := host.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

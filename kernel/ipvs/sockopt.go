@@ -16,6 +16,7 @@ const (
 	optInfo     = 1153
 	optServices = 1154
 	optDests    = 1156
+	optTimeouts = 1158
 )
 
 // Layouts of linux/ip_vs.h where a 64-bit integer is aligned to 8 bytes: everywhere but 386, whose
@@ -26,6 +27,7 @@ const (
 	destsHead    = 24  // struct ip_vs_get_dests: the virtual server and the count, padded
 	destSize     = 96  // struct ip_vs_dest_entry
 	infoSize     = 12  // struct ip_vs_getinfo
+	timeoutsSize = 12  // struct ip_vs_timeout_user
 )
 
 // sockopt reads the IPv4 half of the tables. The kernel fills an array of the length it was asked
@@ -79,6 +81,16 @@ func (s *sockopt) info() (version uint32, services int, err error) {
 		return 0, 0, err
 	}
 	return binary.NativeEndian.Uint32(p), int(binary.NativeEndian.Uint32(p[8:])), nil
+}
+
+// timeouts returns IPVS's timeouts, which are of both families.
+func (s *sockopt) timeouts() (kernel.Timeouts, error) {
+	p := s.room(timeoutsSize)
+	if err := s.get(optTimeouts, p); err != nil {
+		return kernel.Timeouts{}, err
+	}
+	n := binary.NativeEndian
+	return kernel.Timeouts{TCP: n.Uint32(p), TCPFin: n.Uint32(p[4:]), UDP: n.Uint32(p[8:])}, nil
 }
 
 // readServices returns every IPv4 virtual server, those by firewall mark included.

@@ -13,9 +13,14 @@ const (
 	cmdSetDest    = 6
 	cmdDelDest    = 7
 	cmdGetDest    = 8
+	cmdSetConfig  = 12
 
 	attrService = 1
 	attrDest    = 2
+
+	attrTimeoutTCP    = 4
+	attrTimeoutTCPFin = 5
+	attrTimeoutUDP    = 6
 
 	svcFamily    = 1
 	svcProtocol  = 2

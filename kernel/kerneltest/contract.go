@@ -25,7 +25,8 @@ type Kernel interface {
 // Contract runs every scenario of testdata/contract on kernels that open makes,
 // empty of anything of ours. A scenario lists ops, one a line, each a plan of its
 // own; those behind "!" must be refused. A chain's rules follow it, indented.
-// Then the reading, sysctls apart, must equal the scenario's state.
+// Then the reading, sysctls apart, and timeouts where the scenario has none,
+// must equal the scenario's state.
 func Contract(t *testing.T, names kernel.Names, open func(testing.TB) Kernel) {
 	files, err := contracts.ReadDir("testdata/contract")
 	if err != nil {
@@ -67,6 +68,9 @@ func scenario(t *testing.T, k Kernel, names kernel.Names, a *txtar.Archive) {
 	}
 	got := read(t, k).State
 	got.Sysctls = nil
+	if !strings.Contains(want, "--set ") {
+		got.Timeouts = kernel.Timeouts{}
+	}
 	if got.String() != want {
 		t.Errorf("state:\n%s\nwant:\n%s", got, want)
 	}
@@ -169,6 +173,8 @@ func parseObject(text string, rules []string) (kernel.Object, error) {
 		return o.Routes[0], nil
 	case len(o.Neighbors) == 1:
 		return o.Neighbors[0], nil
+	case o.Timeouts != kernel.Timeouts{}:
+		return o.Timeouts, nil
 	case len(o.Virtuals) == 1:
 		return o.Virtuals[0], nil
 	case len(o.Reals) == 1:

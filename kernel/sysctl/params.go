@@ -1,13 +1,9 @@
 // Package sysctl reads and writes kernel parameters below /proc/sys by their
-// dotted names, and remembers in the state directory what those that it changed
-// were before.
+// dotted names, and has what those that it changed were before remembered.
 //
 // It refuses names that lead out of /proc/sys, and it never guesses: a parameter
 // that this kernel lacks is an error with the module that brings it, where one
 // does.
-//
-// A state directory that cannot be written costs the memory, not the parameter:
-// see Params.Warning.
 package sysctl
 
 import (
@@ -22,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/before"
 )
 
 const procSys = "/proc/sys"
@@ -29,34 +26,12 @@ const procSys = "/proc/sys"
 // Params are the kernel parameters that the calling thread sees: those below
 // net belong to its network namespace. One goroutine at a time may use it.
 type Params struct {
-	root  string
-	saved saved
+	root string
+	was  *before.Values
 }
 
-// Open reads what is remembered in stateDir from this boot; "" remembers
-// nothing on disk. Trouble with the directory is no error: Warning has it.
-func Open(stateDir string) (*Params, error) { return open(procSys, stateDir) }
-
-func open(root, stateDir string) (*Params, error) {
-	boot, err := os.ReadFile(filepath.Join(root, "kernel/random/boot_id"))
-	if err != nil {
-		return nil, fmt.Errorf("opening sysctl: %w", err)
-	}
-	p := &Params{root: root, saved: saved{boot: strings.TrimSpace(string(boot))}}
-	if stateDir != "" {
-		p.saved.path = filepath.Join(stateDir, savedFile)
-		p.saved.load()
-	}
-	return p, nil
-}
-
-// Saved has the parameters that were changed since boot, sorted by name.
-func (p *Params) Saved() []kernel.SavedSysctl { return slices.Clone(p.saved.list) }
-
-// Warning says what is wrong with the state directory, so that `cleanup` may not
-// find what parameters were before; nil if nothing is. It is about the latest
-// use of the directory.
-func (p *Params) Warning() error { return p.saved.warning }
+// Open gives the parameters; what they were before a change goes to was.
+func Open(was *before.Values) *Params { return &Params{root: procSys, was: was} }
 
 // Read returns the parameters of these names, sorted. Those that this kernel
 // lacks are left out.
@@ -97,21 +72,21 @@ func (p *Params) Apply(ops []kernel.Op) []error {
 		case op.Verb == kernel.Remove:
 			errs[i] = errors.New("a kernel parameter cannot be removed")
 		default:
-			before, err := p.get(s.Name)
+			value, err := p.get(s.Name)
 			if errs[i] = err; err == nil {
-				p.saved.changing(s.Name, before, canonical(s.Value))
+				p.was.Changing(s.Name, value, canonical(s.Value))
 				going = append(going, i)
 			}
 		}
 	}
-	p.saved.store()
+	p.was.Store()
 	for _, i := range going {
 		s := ops[i].Object.(kernel.Sysctl)
 		if errs[i] = p.set(s.Name, s.Value); errs[i] == nil {
-			p.saved.changed(s.Name, canonical(s.Value))
+			p.was.Changed(s.Name, canonical(s.Value))
 		}
 	}
-	p.saved.store()
+	p.was.Store()
 	return errs
 }
 

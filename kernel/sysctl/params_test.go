@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/before"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
@@ -44,11 +45,11 @@ func put(t *testing.T, path, value string) {
 
 func mustOpen(t *testing.T, root, stateDir string) *Params {
 	t.Helper()
-	p, err := open(root, stateDir)
+	boot, err := os.ReadFile(filepath.Join(root, "kernel/random/boot_id"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return &Params{root: root, was: before.Open(stateDir, string(boot))}
 }
 
 func write(name, value string) []kernel.Op {
@@ -126,8 +127,8 @@ func TestMissing(t *testing.T) {
 	if got := hint("net.ipv6.conf.all.forwarding"); !strings.Contains(got, "ipv6.disable=1") {
 		t.Errorf("hint %q", got)
 	}
-	if len(p.Saved()) != 0 {
-		t.Errorf("saved %v", p.Saved())
+	if len(p.was.All()) != 0 {
+		t.Errorf("saved %v", p.was.All())
 	}
 }
 
@@ -148,17 +149,17 @@ func TestValueBeforeIsRemembered(t *testing.T) {
 	root, state := tree(t), filepath.Join(t.TempDir(), "made", "on demand")
 	p := mustOpen(t, root, state)
 	apply(t, p, slices.Concat(write("net.ipv4.vs.conntrack", "1"), write("net.ipv4.ip_forward", "1"), write("net.ipv4.ip_local_port_range", "32768  60999")))
-	want := []kernel.SavedSysctl{
+	want := []kernel.Saved{
 		{Name: "net.ipv4.ip_forward", Before: "0", Ours: "1"},
 		{Name: "net.ipv4.vs.conntrack", Before: "0", Ours: "1"},
 	}
-	check := func(when string, p *Params, want []kernel.SavedSysctl) {
+	check := func(when string, p *Params, want []kernel.Saved) {
 		t.Helper()
-		if got := p.Saved(); !slices.Equal(got, want) {
+		if got := p.was.All(); !slices.Equal(got, want) {
 			t.Errorf("%s: saved %v, want %v", when, got, want)
 		}
-		if p.Warning() != nil {
-			t.Errorf("%s: %v", when, p.Warning())
+		if p.was.Warning() != nil {
+			t.Errorf("%s: %v", when, p.was.Warning())
 		}
 	}
 	check("at first", p, want)
@@ -181,7 +182,7 @@ func TestValueBeforeIsRemembered(t *testing.T) {
 	check("after a reboot", p, nil)
 	put(t, filepath.Join(root, "net/ipv4/vs/conntrack"), "5\n")
 	apply(t, p, write("net.ipv4.vs.conntrack", "1"))
-	check("a new value before", mustOpen(t, root, state), []kernel.SavedSysctl{{Name: "net.ipv4.vs.conntrack", Before: "5", Ours: "1"}})
+	check("a new value before", mustOpen(t, root, state), []kernel.Saved{{Name: "net.ipv4.vs.conntrack", Before: "5", Ours: "1"}})
 }
 
 // Trouble with the directory is said, and the parameter is written all the same.
@@ -191,37 +192,38 @@ func TestStateDirectoryTrouble(t *testing.T) {
 	put(t, file, "")
 	p := mustOpen(t, root, file) // a file in the place of the directory
 	apply(t, p, write("net.ipv4.ip_forward", "1"))
-	if p.Warning() == nil || len(p.Saved()) != 1 {
-		t.Errorf("warning %v, saved %v", p.Warning(), p.Saved())
+	if p.was.Warning() == nil || len(p.was.All()) != 1 {
+		t.Errorf("warning %v, saved %v", p.was.Warning(), p.was.All())
 	}
 	if got, _ := p.Read([]string{"net.ipv4.ip_forward"}); got[0].Value != "1" {
 		t.Errorf("not written: %v", got)
 	}
 	os.Remove(file)
 	apply(t, p, write("net.ipv4.vs.conntrack", "1"))
-	if p.Warning() != nil || len(mustOpen(t, root, file).Saved()) != 2 {
-		t.Errorf("warning %v after the directory could be made", p.Warning())
+	if p.was.Warning() != nil || len(mustOpen(t, root, file).was.All()) != 2 {
+		t.Errorf("warning %v after the directory could be made", p.was.Warning())
 	}
 
-	put(t, filepath.Join(file, savedFile), "{not json")
+	put(t, filepath.Join(file, before.File), "{not json")
 	p = mustOpen(t, root, file)
-	if p.Warning() == nil || !strings.Contains(p.Warning().Error(), savedFile) || len(p.Saved()) != 0 {
-		t.Errorf("warning %v, saved %v", p.Warning(), p.Saved())
+	if p.was.Warning() == nil || !strings.Contains(p.was.Warning().Error(), before.File) || len(p.was.All()) != 0 {
+		t.Errorf("warning %v, saved %v", p.was.Warning(), p.was.All())
 	}
 }
 
 func TestRealParameters(t *testing.T) {
 	kerneltest.NewNamespace(t)
-	p, err := Open(t.TempDir())
+	boot, err := before.BootID()
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := Open(before.Open(t.TempDir(), boot))
 	const name = "net.ipv4.ip_forward"
-	before, err := p.Read([]string{name, "net.ipv4.ip_local_port_range"})
-	if err != nil || len(before) != 2 {
-		t.Fatal(before, err)
+	now, err := p.Read([]string{name, "net.ipv4.ip_local_port_range"})
+	if err != nil || len(now) != 2 {
+		t.Fatal(now, err)
 	}
-	other := map[string]string{"0": "1", "1": "0"}[before[0].Value]
+	other := map[string]string{"0": "1", "1": "0"}[now[0].Value]
 	apply(t, p, write(name, other))
 	if text, _ := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); strings.TrimSpace(string(text)) != other {
 		t.Errorf("the file has %q", text)
@@ -232,9 +234,9 @@ func TestRealParameters(t *testing.T) {
 	if err := p.Apply(write(name, "no number"))[0]; err == nil {
 		t.Error("a value that is no number was taken")
 	}
-	apply(t, p, write(name, before[0].Value))
-	if len(p.Saved()) != 0 {
-		t.Errorf("saved %v", p.Saved())
+	apply(t, p, write(name, now[0].Value))
+	if len(p.was.All()) != 0 {
+		t.Errorf("saved %v", p.was.All())
 	}
 }
 

@@ -32,7 +32,6 @@ var idle = []string{
 	"bindAddressHardFail", "healthzBindAddress", "metricsBindAddress", "enableProfiling", "showHiddenMetricsForVersion",
 	"oomScoreAdj", "node.addresses",
 	"iptables.syncPeriod", "iptables.minSyncPeriod",
-	"ipvs.tcpTimeout", "ipvs.tcpFinTimeout", "ipvs.udpTimeout",
 	"clientConnection.kubeconfig", "clientConnection.acceptContentTypes", "clientConnection.contentType",
 	"clientConnection.qps", "clientConnection.burst", "logging.flushFrequency",
 }

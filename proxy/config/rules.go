@@ -1,6 +1,9 @@
 package config
 
 import (
+	"math"
+	"time"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 )
@@ -25,6 +28,11 @@ func (c Config) Rules() rules.Config {
 			TCPEstablished: c.Conntrack.TCPEstablishedTimeout, TCPCloseWait: c.Conntrack.TCPCloseWaitTimeout,
 			TCPBeLiberal: c.Conntrack.TCPBeLiberal, UDP: c.Conntrack.UDPTimeout, UDPStream: c.Conntrack.UDPStreamTimeout,
 		},
+		Timeouts:     kernel.Timeouts{TCP: ipvsSeconds(c.IPVS.TCPTimeout), TCPFin: ipvsSeconds(c.IPVS.TCPFinTimeout), UDP: ipvsSeconds(c.IPVS.UDPTimeout)},
 		DrainTimeout: c.IPVS.DrainTimeout, DeleteUnknown: c.IPVS.DeleteUnknown, ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
 	}
 }
+
+// ipvsSeconds is a timeout as IPVS counts it. One that is too long for that is the
+// longest there is, which the kernel refuses by name.
+func ipvsSeconds(d time.Duration) uint32 { return uint32(min(int64(d/time.Second), math.MaxInt32)) }

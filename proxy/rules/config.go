@@ -37,6 +37,8 @@ type Config struct {
 	StrictARP  bool
 	VIPPing    bool
 	Conntrack  Conntrack
+	// Timeouts are how long silent connections are kept, in seconds; 0 leaves the kernel's alone.
+	Timeouts kernel.Timeouts
 
 	DrainTimeout  time.Duration // 0 = until the last connection ends
 	DeleteUnknown bool

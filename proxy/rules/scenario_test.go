@@ -140,6 +140,8 @@ func section(s kernel.State, what string) (string, error) {
 		part.Policy = s.Policy
 	case "sysctls":
 		part.Sysctls = s.Sysctls
+	case "timeouts":
+		part.Timeouts = s.Timeouts
 	case "sets":
 		part.Sets = s.Sets
 	case "entries":
@@ -161,7 +163,7 @@ func section(s kernel.State, what string) (string, error) {
 		}
 		return part.Chains[0].Text(), nil
 	default:
-		return "", fmt.Errorf("want %s: not one of state, policy, sysctls, sets, entries [SET], virtuals, addrs, chain|chain6 TABLE NAME, health, trace", what)
+		return "", fmt.Errorf("want %s: not one of state, policy, sysctls, timeouts, sets, entries [SET], virtuals, addrs, chain|chain6 TABLE NAME, health, trace", what)
 	}
 	return part.String(), nil
 }

@@ -19,6 +19,7 @@ func State(t sources.Table, n kernel.Node, c Config) kernel.State {
 	l.order()
 
 	s := kernel.State{
+		Timeouts: c.Timeouts,
 		Links:    []kernel.Link{{Name: c.Names.Device, Type: "dummy"}},
 		Virtuals: l.virtuals(),
 		Reals:    l.reals(),

@@ -1,0 +1,44 @@
+package host
+
+import (
+	"errors"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// setTimeouts sets IPVS's timeouts, and has what they were remembered as
+// sysctl.Params does for those below /proc/sys.
+func (k *Kernel) setTimeouts(ops []kernel.Op) []error {
+	errs := make([]error, len(ops))
+	for i, op := range ops {
+		if op.Verb == kernel.Change {
+			errs[i] = k.setTimeout(op.Object.(kernel.Timeouts))
+		} else {
+			errs[i] = errors.New("timeouts can only be changed")
+		}
+	}
+	return errs
+}
+
+func (k *Kernel) setTimeout(to kernel.Timeouts) error {
+	now, err := k.ipvs.Timeouts()
+	if err != nil {
+		return err
+	}
+	was := make(map[string]string)
+	for _, p := range now.Parameters() {
+		was[p.Name] = p.Value
+	}
+	for _, p := range to.Parameters() {
+		k.was.Changing(p.Name, was[p.Name], p.Value)
+	}
+	k.was.Store()
+	if err := k.ipvs.SetTimeouts(to); err != nil {
+		return err
+	}
+	for _, p := range to.Parameters() {
+		k.was.Changed(p.Name, p.Value)
+	}
+	k.was.Store()
+	return nil
+}
