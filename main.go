@@ -24,24 +24,35 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/command"
 	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/config/current"
 	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/logging"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/proxy/web"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
-	"github.com/svcproxy/svcproxy/sources/static"
 )
 
 // version is set by the linker; a build without it has the module's.
 var version = ""
 
+func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// execute runs a command line and gives the exit code. It is the one place that
+// speaks to a person about failure.
+func execute(argv []string, out, errs io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	c := &call{out: out, err: errs}
+	return exit.Tell(errs, c.program().Run(ctx, argv, out))
+}
+
 // call is one invocation of svcproxy.
 type call struct {
 	out, err io.Writer
-	args     []string // behind the command
-
-	config *config.Flags
+	config   *config.Flags
 
 	output           string
 	state            string
@@ -51,139 +62,97 @@ type call struct {
 	version          bool
 }
 
-type command struct {
-	name, args, short string
-	flags             func(*call, *pflag.FlagSet)
-	run               func(context.Context, *call) error
+func (c *call) program() command.Program {
+	return command.Program{
+		Name:  "svcproxy",
+		Flags: func(fs *pflag.FlagSet) { c.config = config.AddFlags(fs) },
+		Commands: []command.Command{
+			{Name: "run", Short: "serve until told to stop; the kernel goes on serving after that", Flags: c.runFlags, Run: c.run},
+			{Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files, without root or kernel", Run: c.check},
+			{Name: "plan", Short: "print what a sync would change, and change nothing", Flags: c.planFlags, Run: c.plan},
+			{Name: "cleanup", Short: "remove everything of ours from the kernel", Flags: c.cleanupFlags, Run: c.clean},
+			{Name: "version", Short: "print the version", Run: c.printVersion},
+		},
+	}
 }
 
-// commands: nouns look, verbs change. The first is the default.
-var commands = []command{
-	{name: "run", short: "serve until told to stop; the kernel goes on serving after that", flags: runFlags, run: runDaemon},
-	{name: "check", args: "[FILE...]", short: "validate the configuration and service files, without root or kernel", run: runCheck},
-	{name: "plan", short: "print what a sync would change, and change nothing", flags: planFlags, run: runPlan},
-	{name: "cleanup", short: "remove everything of ours from the kernel", flags: cleanupFlags, run: runCleanup},
-	{name: "version", short: "print the version", run: runVersion},
-}
-
-func runFlags(c *call, fs *pflag.FlagSet) {
+func (c *call) runFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.cleanup, "cleanup", false, "do what the command cleanup does, and exit")
 	fs.BoolVar(&c.version, "version", false, "print the version and exit")
 }
 
-func planFlags(c *call, fs *pflag.FlagSet) {
+func (c *call) planFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&c.output, "output", "o", "text", "`FORMAT` of the plan: text or json")
 	fs.StringVar(&c.state, "state", "", "read the kernel's state from `FILE` instead; needs no root")
 	fs.BoolVar(&c.detailedExitCode, "detailed-exitcode", false, "exit with 10 when there is something to do")
 }
 
-func cleanupFlags(c *call, fs *pflag.FlagSet) {
+func (c *call) cleanupFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be removed, and remove nothing")
 }
 
-func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
-
-// execute runs a command line and gives the exit code. It is the one place that
-// speaks to a person about failure.
-func execute(argv []string, out, errs io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	cmd := commands[0]
-	if len(argv) > 0 && (len(argv[0]) == 0 || argv[0][0] != '-') {
-		found := false
-		for _, cmd = range commands {
-			if found = cmd.name == argv[0]; found {
-				break
-			}
-		}
-		if !found {
-			return exit.Tell(errs, &exit.Error{Code: exit.Usage, Err: fmt.Errorf("unknown command %q", argv[0]), Hint: "svcproxy --help lists the commands"})
-		}
-		argv = argv[1:]
-	}
-	c := &call{out: out, err: errs}
-	flags := pflag.NewFlagSet(cmd.name, pflag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	c.config = config.AddFlags(flags)
-	if cmd.flags != nil {
-		cmd.flags(c, flags)
-	}
-	switch err := flags.Parse(argv); {
-	case errors.Is(err, pflag.ErrHelp):
-		help(out, cmd, flags)
-		return exit.OK
-	case err != nil:
-		return exit.Tell(errs, &exit.Error{Code: exit.Usage, Err: err, Hint: fmt.Sprintf("svcproxy %s --help lists the flags", cmd.name)})
-	}
-	c.args = flags.Args()
-	if len(c.args) > 0 && cmd.args == "" {
-		return exit.Tell(errs, &exit.Error{Code: exit.Usage, Err: fmt.Errorf("%s takes no arguments, have %q", cmd.name, c.args)})
-	}
-	return exit.Tell(errs, cmd.run(ctx, c))
-}
-
-func help(w io.Writer, cmd command, flags *pflag.FlagSet) {
-	fmt.Fprintf(w, "svcproxy %s %s\n\n%s\n", cmd.name, cmd.args, cmd.short)
-	if cmd.name == commands[0].name {
-		fmt.Fprint(w, "\nCommands:\n")
-		for _, c := range commands {
-			fmt.Fprintf(w, "  %-18s %s\n", c.name+" "+c.args, c.short)
-		}
-	}
-	fmt.Fprintf(w, "\nFlags:\n%s", flags.FlagUsages())
-}
-
-// setup is what every command knows of the configuration.
+// setup is a configuration together with what it comes to on this machine.
 type setup struct {
-	config.Loaded
-	node   string
-	static sources.Table
-
-	ipv6         bool   // the host has it
-	conntrackMax uint32 // 0 leaves the kernel's value alone
+	current.Setup
+	machine
 }
 
-// load reads the configuration, warnings said and the static services decoded.
-func (c *call) load() (setup, error) {
-	loaded, err := config.Load(c.config)
-	for _, w := range loaded.Warnings {
-		fmt.Fprintf(c.err, "svcproxy: warning: %s\n", w.Error())
+// machine is what a configuration does not say and the rules depend on.
+type machine struct {
+	hostname         string
+	ipv6             bool // the host has it
+	ownsConntrackMax bool // it can be written: it belongs to the first network namespace
+}
+
+func thisMachine() (machine, error) {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return machine{}, fmt.Errorf("asking for the host's name: %w", err)
 	}
+	return machine{hostname: hostname, ipv6: host.HasIPv6(), ownsConntrackMax: true}, nil
+}
+
+// load reads the configuration for a command that a person looks at.
+func (c *call) load() (setup, error) {
+	m, err := thisMachine()
 	if err != nil {
 		return setup{}, err
 	}
-	s := setup{Loaded: loaded, ipv6: host.HasIPv6(), conntrackMax: loaded.Config.Conntrack.Max(runtime.NumCPU())}
-	hostname, err := os.Hostname()
-	if err != nil {
-		return setup{}, fmt.Errorf("asking for the host's name: %w", err)
-	}
-	s.node = loaded.Config.NodeName(hostname)
-	table, warnings, problems := static.Decode(loaded.File, loaded.Data)
-	moreWarnings, moreProblems := sources.Validate(table, s.facts(kernel.Node{}))
-	c.warn(append(warnings, moreWarnings...))
-	if problems = append(problems, moreProblems...); len(problems) > 0 {
-		return setup{}, &sources.RejectedError{Files: []string{loaded.File}, Problems: problems}
-	}
-	s.static = table
-	return s, nil
+	s, err := current.Load(c.config, func(f config.Config) sources.HostFacts { return facts(f, m, kernel.Node{}) })
+	c.warn(s.Warnings)
+	return setup{s, m}, err
 }
 
-func (c *call) warn(problems []sources.Problem) {
-	for _, p := range problems {
-		fmt.Fprintf(c.err, "svcproxy: warning: %s\n", p.Error())
+func (c *call) warn(lines []string) {
+	for _, line := range lines {
+		fmt.Fprintf(c.err, "svcproxy: warning: %s\n", line)
 	}
 }
 
 // facts are what validation may know of the node.
-func (s setup) facts(n kernel.Node) sources.HostFacts {
+func facts(c config.Config, m machine, n kernel.Node) sources.HostFacts {
 	f := sources.HostFacts{
-		NodeName: s.node, LocalCIDRs: s.Config.Node.LocalCIDRs, Gateways: n.Gateways, Scheduler: s.Config.IPVS.Scheduler,
-		Unmasqueraded: len(s.Config.ClusterCIDR) == 0 && !s.Config.IPTables.MasqueradeAll,
+		NodeName: c.NodeName(m.hostname), LocalCIDRs: c.Node.LocalCIDRs, Gateways: n.Gateways, Scheduler: c.IPVS.Scheduler,
+		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll,
 	}
 	for _, a := range n.Addrs {
 		f.Addrs = append(f.Addrs, a.Prefix.Addr())
 	}
 	return f
+}
+
+func (s setup) facts(n kernel.Node) sources.HostFacts { return facts(s.Config, s.machine, n) }
+
+func (s setup) node() string { return s.Config.NodeName(s.hostname) }
+
+// rules is the configuration in the words of the rules, on this machine.
+func (s setup) rules() rules.Config {
+	c := s.Config.Rules()
+	c.IPv6 = s.ipv6
+	if s.ownsConntrackMax {
+		c.Conntrack.Max = s.Config.Conntrack.Max(runtime.NumCPU())
+	}
+	return c
 }
 
 // want is what the rules make of a table on a node.
@@ -195,29 +164,25 @@ func (s setup) want(t sources.Table, n kernel.Node, hold bool, occupied []string
 			n.Primary6 = a
 		}
 	}
-	c := s.Config.Rules()
-	c.IPv6, c.Conntrack.Max, c.Hold, c.Occupied = s.ipv6, s.conntrackMax, hold, occupied
+	n.Zone = s.Config.Node.Zone
+	c := s.rules()
+	c.Hold, c.Occupied = hold, occupied
 	return rules.State(t, n, c)
 }
 
 // healthChecks are what health check node ports answer.
 func (s setup) healthChecks(t sources.Table, n kernel.Node) []web.HealthCheck {
-	c := s.Config.Rules()
-	c.IPv6 = s.ipv6
 	var checks []web.HealthCheck
-	for _, h := range rules.HealthChecks(t, n, c) {
+	for _, h := range rules.HealthChecks(t, n, s.rules()) {
 		checks = append(checks, web.HealthCheck(h))
 	}
 	return checks
 }
 
 // files says which files the file source reads.
-func (s setup) files(n func() kernel.Node, log *slog.Logger) file.Options {
+func (s setup) files() file.Options {
 	f := s.Config.File
-	return file.Options{
-		Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod, Log: log,
-		Host: func() sources.HostFacts { return s.facts(n()) },
-	}
+	return file.Options{Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod}
 }
 
 // can says whether this version can do what the configuration asks for.
@@ -234,16 +199,16 @@ func (s setup) can() error {
 // open opens the kernel, after everything that can be known without it.
 func (s *setup) open(ctx context.Context, names kernel.Names) (*host.Kernel, error) {
 	k, err := host.Open(ctx, host.Options{
-		Names: names, NodeName: s.node, Zone: s.Config.Node.Zone,
+		Names: names, NodeName: s.node(), Zone: s.Config.Node.Zone,
 		StateDir: s.Config.StateDir, Sysctls: rules.SysctlNames,
 	})
-	if err == nil && !k.CanWrite(rules.ConntrackMax) {
-		s.conntrackMax = 0 // it belongs to the first network namespace
+	if err == nil {
+		s.ownsConntrackMax = k.CanWrite(rules.ConntrackMax)
 	}
 	return k, err
 }
 
-func runDaemon(ctx context.Context, c *call) error {
+func (c *call) run(ctx context.Context, args []string) error {
 	// From the start: one that nobody listens for ends the process.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
@@ -251,19 +216,31 @@ func runDaemon(ctx context.Context, c *call) error {
 	case c.config.WriteTo != "":
 		return config.Write(c.config.WriteTo, config.Default())
 	case c.version:
-		return runVersion(ctx, c)
+		return c.printVersion(ctx, args)
 	case c.cleanup:
-		return runCleanup(ctx, c)
+		return c.clean(ctx, args)
 	}
-	s, err := c.load()
+	return c.serve(ctx, signals)
+}
+
+// serve is run, once the command line asks for nothing else.
+func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
+	d := &daemon{log: logging.New(c.err)}
+	var err error
+	if d.machine, err = thisMachine(); err != nil {
+		return err
+	}
+	d.current, err = current.Start(current.Options{
+		Flags: c.config, Log: d.log.Logger, Fits: d.fits, Changed: d.changed,
+		Facts: func(f config.Config) sources.HostFacts { return facts(f, d.machine, kernel.Node{}) },
+	})
 	if err != nil {
 		return err
 	}
+	s := d.now()
 	if err := s.can(); err != nil {
 		return err
 	}
-	level := new(slog.LevelVar)
-	log := s.logger(c.err, level)
 	lock, err := host.AcquireLock(s.Config.RuntimeDir)
 	if err != nil {
 		return err
@@ -272,120 +249,15 @@ func runDaemon(ctx context.Context, c *call) error {
 	if err := s.sameNames(); err != nil {
 		return err
 	}
-	k, err := s.open(ctx, s.Config.Names())
-	if err != nil {
+	if d.kernel, err = s.open(ctx, s.Config.Names()); err != nil {
 		return err
 	}
-	defer k.Close()
-	if err := k.Scheduler(s.Config.IPVS.Scheduler); err != nil {
+	defer d.kernel.Close()
+	d.machine = s.machine
+	if err := host.Scheduler(s.Config.IPVS.Scheduler); err != nil {
 		return err
 	}
-	return s.serve(ctx, k, log, level, signals)
-}
-
-// serve runs the loop over the configured sources.
-func (s setup) serve(ctx context.Context, k *host.Kernel, log *slog.Logger, level *slog.LevelVar, signals <-chan os.Signal) error {
-	var node atomic.Pointer[kernel.Node]
-	first, err := k.Node()
-	if err != nil {
-		return err
-	}
-	node.Store(&first)
-	files, err := file.New(s.files(func() kernel.Node { return *node.Load() }, log))
-	if err != nil {
-		return err
-	}
-	p := &proxy.Proxy{
-		Kernel: k, Log: log,
-		Feeds: []proxy.Feed{{Name: "static", Source: static.Source{Table: s.static}}, {Name: "file", Source: files}},
-		Rules: func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
-			node.Store(&n)
-			return s.want(t, n, hold, occupied)
-		},
-		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
-		OnSync: warnOnce(log, k.Warning),
-	}
-	ports := &web.HealthPorts{Healthy: p.Healthy, Log: log}
-	defer ports.Close()
-	p.Served = func(now *proxy.Snapshot) { ports.Set(s.healthChecks(now.Table, now.Node)) }
-	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
-		log.Warn("the next run will not know under which names objects were made", "err", err)
-	}
-	log.Info("starting", "version", buildVersion(), "node", s.node, "config", s.File, "iptables", k.Tools())
-	go s.onSignals(ctx, signals, p, files, log, level)
-	go watchNode(ctx, k, p, log)
-	if err = p.Run(ctx); err == nil {
-		log.Info("stopped; the kernel goes on serving")
-	}
-	return err
-}
-
-// watchNode asks for a full check when the node's addresses have changed. Where
-// it cannot, the sync period finds them.
-func watchNode(ctx context.Context, k *host.Kernel, p *proxy.Proxy, log *slog.Logger) {
-	changes, err := k.Subscribe()
-	if err == nil {
-		err = changes.Watch(ctx, func() { p.Check(proxy.CauseNode) })
-	}
-	if err != nil {
-		log.Warn("changes of the node's addresses are noticed at full checks only", "err", err)
-	}
-}
-
-// warnOnce says a warning again only when it is another one.
-func warnOnce(log *slog.Logger, warning func() error) func(proxy.Report) {
-	last := ""
-	return func(proxy.Report) {
-		text := ""
-		if err := warning(); err != nil {
-			text = err.Error()
-		}
-		if text != last && text != "" {
-			log.Warn("cleanup may not find it later", "err", text)
-		}
-		last = text
-	}
-}
-
-// onSignals answers those that do not end the process.
-func (s setup) onSignals(ctx context.Context, signals <-chan os.Signal, p *proxy.Proxy, files *file.Source, log *slog.Logger, level *slog.LevelVar) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case sig := <-signals:
-			switch sig {
-			case syscall.SIGHUP:
-				if err := files.Reload(ctx); err != nil {
-					log.Error("reload refused; what was good goes on", "err", err)
-				}
-				p.Check(proxy.CauseAsked)
-			case syscall.SIGUSR1:
-				p.DumpState()
-			case syscall.SIGUSR2:
-				toggleDebug(level)
-			}
-		}
-	}
-}
-
-func toggleDebug(level *slog.LevelVar) {
-	if level.Level() == slog.LevelDebug {
-		level.Set(slog.LevelInfo)
-	} else {
-		level.Set(slog.LevelDebug)
-	}
-}
-
-func (s setup) logger(w io.Writer, level *slog.LevelVar) *slog.Logger {
-	if s.Config.Logging.Verbosity >= 4 {
-		level.Set(slog.LevelDebug)
-	}
-	options := &slog.HandlerOptions{Level: level}
-	if s.Config.Logging.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return d.run(ctx, signals)
 }
 
 // sameNames refuses to start under other names than the last run's: its objects
@@ -403,14 +275,150 @@ func (s setup) sameNames() error {
 	}
 }
 
-func runCheck(ctx context.Context, c *call) error {
+// daemon is a running svcproxy: its parts, joined.
+type daemon struct {
+	log     *logging.Log
+	machine machine
+	current *current.Current
+	kernel  *host.Kernel
+	proxy   *proxy.Proxy
+	files   *file.Source
+	node    atomic.Pointer[kernel.Node]
+}
+
+// now is the setup that holds.
+func (d *daemon) now() setup { return setup{*d.current.Now(), d.machine} }
+
+// run runs the loop over the configured sources.
+func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
+	s := d.now()
+	d.log.Set(s.Config.Logging.Format, s.Config.Logging.Verbosity)
+	first, err := d.kernel.Node()
+	if err != nil {
+		return err
+	}
+	d.node.Store(&first)
+	if d.files, err = d.fileSource(s); err != nil {
+		return err
+	}
+	d.proxy = &proxy.Proxy{
+		Kernel: d.kernel, Log: d.log.Logger, Rules: d.rules,
+		Feeds:      []proxy.Feed{{Name: "static", Source: d.current.Source()}, {Name: "file", Source: d.files}},
+		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
+		OnSync: warnOnce(d.log.Logger, d.kernel.Warning),
+	}
+	ports := &web.HealthPorts{Healthy: d.proxy.Healthy, Log: d.log.Logger}
+	defer ports.Close()
+	d.proxy.Served = func(now *proxy.Snapshot) { ports.Set(d.now().healthChecks(now.Table, now.Node)) }
+	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
+		d.log.Warn("the next run will not know under which names objects were made", "err", err)
+	}
+	d.current.Keep()
+	d.log.Info("starting", "version", buildVersion(), "node", s.node(), "config", s.File, "iptables", d.kernel.Tools())
+	go d.onSignals(ctx, signals)
+	go d.current.Follow(ctx)
+	go d.watchNode(ctx)
+	if err = d.proxy.Run(ctx); err == nil {
+		d.log.Info("stopped; the kernel goes on serving")
+	}
+	return err
+}
+
+func (d *daemon) fileSource(s setup) (*file.Source, error) {
+	o := s.files()
+	o.Log = d.log.Logger
+	o.Host = func() sources.HostFacts { return d.now().facts(*d.node.Load()) }
+	return file.New(o)
+}
+
+// rules is what the loop asks for, under the configuration that holds now.
+func (d *daemon) rules(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+	d.node.Store(&n)
+	return d.now().want(t, n, hold, occupied)
+}
+
+// fits refuses a configuration that this kernel cannot do.
+func (d *daemon) fits(next config.Config) error {
+	if next.IPVS.Scheduler == d.now().Config.IPVS.Scheduler {
+		return nil
+	}
+	return host.Scheduler(next.IPVS.Scheduler)
+}
+
+// changed has the parts follow the configuration; the loop asks for rules anew.
+func (d *daemon) changed(_, now *current.Setup) {
+	c := now.Config
+	d.log.Set(c.Logging.Format, c.Logging.Verbosity)
+	d.proxy.SetPeriods(c.IPVS.SyncPeriod, c.IPVS.MinSyncPeriod)
+	d.proxy.Check(proxy.CauseConfig)
+}
+
+// onSignals answers those that do not end the process.
+func (d *daemon) onSignals(ctx context.Context, signals <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case sig := <-signals:
+			switch sig {
+			case syscall.SIGHUP:
+				if err := d.reload(ctx); err != nil {
+					d.log.Error("reload refused; what was good goes on", "err", err)
+				}
+			case syscall.SIGUSR1:
+				d.proxy.DumpState()
+			case syscall.SIGUSR2:
+				d.log.Toggle()
+			}
+		}
+	}
+}
+
+// watchNode asks for a full check when the node's addresses have changed. Where
+// it cannot, the sync period finds them.
+func (d *daemon) watchNode(ctx context.Context) {
+	changes, err := d.kernel.Subscribe()
+	if err == nil {
+		err = changes.Watch(ctx, func() { d.proxy.Check(proxy.CauseNode) })
+	}
+	if err != nil {
+		d.log.Warn("changes of the node's addresses are noticed at full checks only", "err", err)
+	}
+}
+
+// reload reads all files again and checks the kernel in full. The error says
+// what was refused; what was good before goes on in its place.
+func (d *daemon) reload(ctx context.Context) error {
+	_, err := d.current.Reload()
+	err = errors.Join(err, d.files.Reload(ctx))
+	d.proxy.Check(proxy.CauseAsked)
+	return err
+}
+
+// warnOnce says a warning again only when it is another one.
+func warnOnce(log *slog.Logger, warning func() error) func(proxy.Report) {
+	last := ""
+	return func(proxy.Report) {
+		text := ""
+		if err := warning(); err != nil {
+			text = err.Error()
+		}
+		if text != last && text != "" {
+			log.Warn("cleanup may not find it later", "err", text)
+		}
+		last = text
+	}
+}
+
+func (c *call) check(ctx context.Context, args []string) error {
 	s, err := c.load()
 	if err != nil {
 		return err
 	}
-	o := s.files(func() kernel.Node { return kernel.Node{} }, nil)
-	if len(c.args) > 0 {
-		o.Paths = c.args
+	o := s.files()
+	o.Host = func() sources.HostFacts { return s.facts(kernel.Node{}) }
+	if len(args) > 0 {
+		o.Paths = args
 	}
 	table, err := c.read(ctx, s, o)
 	if err != nil {
@@ -426,15 +434,17 @@ func (c *call) read(ctx context.Context, s setup, o file.Options) (sources.Table
 	if err != nil {
 		return sources.Table{}, err
 	}
-	c.warn(warnings)
-	merged, left := sources.Merge(s.static, table)
+	for _, w := range warnings {
+		c.warn([]string{w.Error()})
+	}
+	merged, left := sources.Merge(s.Static, table)
 	if problems = append(problems, left...); len(problems) > 0 {
 		return sources.Table{}, &sources.RejectedError{Problems: problems}
 	}
 	return merged, nil
 }
 
-func runPlan(ctx context.Context, c *call) error {
+func (c *call) plan(ctx context.Context, _ []string) error {
 	if c.output != "text" && c.output != "json" {
 		return &exit.Error{Code: exit.Usage, Err: fmt.Errorf("output %q: want text or json", c.output)}
 	}
@@ -449,7 +459,9 @@ func runPlan(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	table, err := c.read(ctx, s, s.files(func() kernel.Node { return have.Node }, nil))
+	o := s.files()
+	o.Host = func() sources.HostFacts { return s.facts(have.Node) }
+	table, err := c.read(ctx, s, o)
 	if err != nil {
 		return err
 	}
@@ -484,7 +496,7 @@ func (c *call) observe(ctx context.Context, s *setup) (kernel.Observed, error) {
 	have.Names, s.ipv6 = s.Config.Names(), true
 	have.KeepOurs()
 	if have.Node.Name == "" {
-		have.Node.Name = s.node
+		have.Node.Name = s.node()
 	}
 	return have, nil
 }
@@ -499,11 +511,7 @@ func (c *call) print(p kernel.Plan) error {
 	return e.Encode(p)
 }
 
-// cleanupRounds is how often cleanup tries what failed; a rule that another
-// program has just added may stand in the way of a set once.
-const cleanupRounds = 3
-
-func runCleanup(ctx context.Context, c *call) error {
+func (c *call) clean(ctx context.Context, _ []string) error {
 	s, err := c.load()
 	if err != nil {
 		return err
@@ -529,40 +537,13 @@ func runCleanup(ctx context.Context, c *call) error {
 		return err
 	}
 	defer k.Close()
-	if err := c.clean(ctx, k); err != nil || c.dryRun {
+	if err := proxy.Clean(ctx, k, c.dryRun, c.print); err != nil || c.dryRun {
 		return err
 	}
 	return host.ForgetNames(s.Config.StateDir)
 }
 
-// clean removes what is ours until a reading shows nothing of it.
-func (c *call) clean(ctx context.Context, k proxy.Kernel) error {
-	var failed error
-	for round := 0; ; round++ {
-		have, err := k.Read(ctx)
-		if err != nil {
-			return err
-		}
-		p := kernel.Diff(kernel.State{}, have)
-		if round == 0 {
-			if err := c.print(p); err != nil {
-				return err
-			}
-		}
-		switch {
-		case p.Empty() || c.dryRun:
-			return nil
-		case round < cleanupRounds:
-			failed = k.Apply(ctx, p)
-		case failed != nil:
-			return failed
-		default:
-			return fmt.Errorf("%d objects come back as often as they are removed, the first is %s", len(p.Ops), p.Ops[0].Object)
-		}
-	}
-}
-
-func runVersion(_ context.Context, c *call) error {
+func (c *call) printVersion(context.Context, []string) error {
 	_, err := fmt.Fprintln(c.out, "svcproxy", buildVersion())
 	return err
 }

@@ -79,7 +79,7 @@ func (p *Proxy) init() {
 	p.once.Do(func() {
 		p.check = make(chan Cause, 1)
 		p.dump = make(chan struct{}, 1)
-		p.periods = make(chan [2]time.Duration)
+		p.periods = make(chan [2]time.Duration, 1)
 		p.in = newInbox(p.Feeds, time.Now)
 		p.left = complaintLog{log: p.Log, what: "refused"}
 		p.conflicts = complaintLog{log: p.Log, what: "not taken over"}
@@ -96,13 +96,16 @@ func (p *Proxy) Check(why Cause) {
 	}
 }
 
-// SetPeriods changes SyncPeriod and MinSyncPeriod of a running loop; it returns
-// when that is done, or ctx ends.
-func (p *Proxy) SetPeriods(ctx context.Context, sync, minSync time.Duration) {
+// SetPeriods changes SyncPeriod and MinSyncPeriod of a running loop, or of one
+// that is about to run.
+func (p *Proxy) SetPeriods(sync, minSync time.Duration) {
 	p.init()
-	select {
-	case p.periods <- [2]time.Duration{sync, minSync}:
-	case <-ctx.Done():
+	for {
+		select {
+		case p.periods <- [2]time.Duration{sync, minSync}:
+			return
+		case <-p.periods: // not taken yet, and out of date
+		}
 	}
 }
 

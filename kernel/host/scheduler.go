@@ -1,0 +1,25 @@
+package host
+
+import (
+	"errors"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/ipvs"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// Scheduler makes the kernel load a scheduler. Where it has none of that name
+// the error is a *kernel.MissingError. It has a socket of its own, so that it
+// may be asked while a Kernel is in use.
+func Scheduler(name string) error {
+	t, err := ipvs.Open(new(nl.Dialer))
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	err = t.Scheduler(name)
+	if errors.Is(err, ipvs.ErrScheduler) {
+		return &kernel.MissingError{What: err.Error(), Hint: "modprobe ip_vs_" + name + ", or choose another scheduler"}
+	}
+	return err
+}
