@@ -104,7 +104,9 @@ func outcome(before, now *proxy.Snapshot) (Event, bool) {
 	}
 	e := Event{Kind: kindOf(r.Cause), Times: timesOf(r)}
 	if !r.Changed.IsZero() {
-		e.Services = changed(before.Table.Services, now.Table.Services)
+		for _, c := range sources.Changes(before.Table, now.Table) {
+			e.Services = append(e.Services, c.Name)
+		}
 	}
 	ops := slices.DeleteFunc(slices.Clone(r.Plan.Ops), proxy.EndsDrain)
 	if len(ops) > 0 {

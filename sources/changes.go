@@ -1,46 +1,53 @@
-package events
+package sources
 
 import (
-	"cmp"
 	"slices"
-
-	"github.com/svcproxy/svcproxy/sources"
 )
 
-// changed are the full names of the services that differ between two tables, in
-// order: a walk side by side. Where a service was defined is no difference.
-func changed(a, b []sources.Service) []string {
-	var names []string
+// Change is a service that two tables have differently. One that only one of them has, has changed in both
+// ways, unless it has no endpoints.
+type Change struct {
+	Name      string // "namespace/name"
+	Service   bool   // in itself
+	Endpoints bool
+}
+
+// Changes are the differences between two sorted tables, in order of name. Where a service was defined is
+// no difference.
+func Changes(before, now Table) []Change {
+	var changes []Change
+	a, b := before.Services, now.Services
 	for len(a) > 0 || len(b) > 0 {
 		switch c := order(a, b); {
 		case c < 0:
-			names, a = append(names, a[0].FullName()), a[1:]
+			changes, a = append(changes, Change{a[0].FullName(), true, len(a[0].Endpoints) > 0}), a[1:]
 		case c > 0:
-			names, b = append(names, b[0].FullName()), b[1:]
+			changes, b = append(changes, Change{b[0].FullName(), true, len(b[0].Endpoints) > 0}), b[1:]
 		default:
-			if !same(&a[0], &b[0]) {
-				names = append(names, b[0].FullName())
+			change := Change{b[0].FullName(), !sameService(&a[0], &b[0]), !sameEndpoints(a[0].Endpoints, b[0].Endpoints)}
+			if change.Service || change.Endpoints {
+				changes = append(changes, change)
 			}
 			a, b = a[1:], b[1:]
 		}
 	}
-	return names
+	return changes
 }
 
 // order compares the first services of two lists; none comes last.
-func order(a, b []sources.Service) int {
+func order(a, b []Service) int {
 	switch {
 	case len(a) == 0:
 		return 1
 	case len(b) == 0:
 		return -1
 	}
-	return cmp.Or(cmp.Compare(a[0].Namespace, b[0].Namespace), cmp.Compare(a[0].Name, b[0].Name))
+	return compareNames(a[0], b[0])
 }
 
-// same says whether two services of one name are to be served alike. A source
-// that has not read a service again gives the same slices: those are not walked.
-func same(a, b *sources.Service) bool {
+// sameService says whether two services of one name are the same but for their endpoints. A source that has
+// not read a service again gives the same slices: those are not walked.
+func sameService(a, b *Service) bool {
 	return a.Type == b.Type &&
 		a.ExternalTrafficPolicy == b.ExternalTrafficPolicy && a.InternalTrafficPolicy == b.InternalTrafficPolicy &&
 		a.Affinity == b.Affinity && a.AffinityTimeout == b.AffinityTimeout &&
@@ -48,11 +55,14 @@ func same(a, b *sources.Service) bool {
 		a.TrafficDistribution == b.TrafficDistribution && a.Scheduler == b.Scheduler &&
 		(a.DrainTimeout == nil) == (b.DrainTimeout == nil) && (a.DrainTimeout == nil || *a.DrainTimeout == *b.DrainTimeout) &&
 		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) && equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&
-		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports) &&
-		(identical(a.Endpoints, b.Endpoints) || slices.EqualFunc(a.Endpoints, b.Endpoints, sameEndpoint))
+		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports)
 }
 
-func sameEndpoint(a, b sources.Endpoint) bool {
+func sameEndpoints(a, b []Endpoint) bool {
+	return identical(a, b) || slices.EqualFunc(a, b, sameEndpoint)
+}
+
+func sameEndpoint(a, b Endpoint) bool {
 	return a.Addr == b.Addr && a.NodeName == b.NodeName && a.Zone == b.Zone && a.Weight == b.Weight &&
 		a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
 		equal(a.Ports, b.Ports) && equal(a.NodeHints, b.NodeHints) && equal(a.ZoneHints, b.ZoneHints)

@@ -1,0 +1,107 @@
+package sources
+
+import (
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestEveryFieldCounts: one that is not looked at is a change that nobody is told of.
+func TestEveryFieldCounts(t *testing.T) {
+	notChanges := []string{"Namespace", "Name", "Origin"}
+	compare := func(a, b Service) Change {
+		if changes := Changes(Table{Services: []Service{a}}, Table{Services: []Service{b}}); len(changes) > 0 {
+			return changes[0]
+		}
+		return Change{}
+	}
+	typ := reflect.TypeFor[Service]()
+	for i := range typ.NumField() {
+		a, b := full(), full()
+		switch name := typ.Field(i).Name; {
+		case name == "Endpoints" || name == "Namespace" || name == "Name":
+		default:
+			fill(reflect.ValueOf(&b).Elem().Field(i))
+			if got, want := compare(a, b).Service, !slices.Contains(notChanges, name); got != want {
+				t.Errorf("%s: differs is %v, want %v", name, got, want)
+			}
+		}
+	}
+	typ = reflect.TypeFor[Endpoint]()
+	for i := range typ.NumField() {
+		a, b := full(), full()
+		fill(reflect.ValueOf(&b.Endpoints[0]).Elem().Field(i))
+		if c := compare(a, b); !c.Endpoints || c.Service {
+			t.Errorf("an endpoint's %s: %+v", typ.Field(i).Name, c)
+		}
+	}
+	if c := compare(full(), full()); c != (Change{}) {
+		t.Error("two equal services in different memory are not the same")
+	}
+}
+
+func full() Service {
+	return Service{Endpoints: []Endpoint{{Addr: netip.MustParseAddr("10.2.0.1")}}}
+}
+
+// fill gives a field another value than it has.
+func fill(v reflect.Value) {
+	switch v.Interface().(type) {
+	case netip.Addr:
+		v.Set(reflect.ValueOf(netip.MustParseAddr("10.2.0.9")))
+		return
+	case netip.Prefix:
+		v.Set(reflect.ValueOf(netip.MustParsePrefix("10.0.0.0/8")))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("other")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		v.SetUint(v.Uint() + 1)
+	case reflect.Pointer:
+		v.Set(reflect.ValueOf(new(time.Duration)))
+	case reflect.Struct:
+		fill(v.Field(0))
+	case reflect.Slice:
+		one := reflect.New(v.Type().Elem()).Elem()
+		fill(one)
+		v.Set(reflect.Append(v, one))
+	default:
+		panic("no other value for " + v.Type().String())
+	}
+}
+
+func TestChanges(t *testing.T) {
+	service := func(name string, endpoints ...string) Service {
+		s := Service{Namespace: "default", Name: name}
+		for _, e := range endpoints {
+			s.Endpoints = append(s.Endpoints, Endpoint{Addr: netip.MustParseAddr(e)})
+		}
+		return s
+	}
+	table := func(services ...Service) Table { return Table{Services: services} }
+	typed := service("g", "10.2.0.1")
+	typed.Type = NodePort
+	before := table(service("a", "10.2.0.1"), service("b"), service("d", "10.2.0.2"), service("f"), service("g", "10.2.0.1"))
+	now := table(service("a", "10.2.0.1"), service("c", "10.2.0.1"), service("d", "10.2.0.3"), service("e"), service("f"), typed)
+	want := []Change{
+		{"default/b", true, false}, {"default/c", true, true}, {"default/d", false, true},
+		{"default/e", true, false}, {"default/g", true, false},
+	}
+	if got := Changes(before, now); !slices.Equal(got, want) {
+		t.Errorf("changes %v, want %v", got, want)
+	}
+	if got := Changes(now, now); got != nil {
+		t.Errorf("changes %v, want none", got)
+	}
+	if got := Changes(Table{}, table(before.Services[0])); !slices.Equal(got, []Change{{"default/a", true, true}}) {
+		t.Errorf("changes %v, want the first", got)
+	}
+}
