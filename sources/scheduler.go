@@ -9,6 +9,9 @@ import (
 // schedulers are those of Linux (net/netfilter/ipvs/ip_vs_*.c), by the names that IPVS gives them.
 var schedulers = []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "fo", "ovf", "mh", "twos"}
 
+// Schedulers are all that IPVS has, by its names for them; a kernel may lack some.
+func Schedulers() []string { return slices.Clone(schedulers) }
+
 // CheckScheduler says whether IPVS knows a scheduler by this name, and if not what would be right.
 func CheckScheduler(name string) error {
 	if slices.Contains(schedulers, name) {

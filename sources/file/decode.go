@@ -23,8 +23,13 @@ func Decode(name string, data []byte) (t sources.Table, warnings, problems []sou
 	if !ok {
 		return sources.Table{}, nil, sorted(d.problems)
 	}
-	table(d, root, fields[sources.Table]{"services": readServices}, &t)
+	table(d, root, documentFields, &t)
 	return t, sorted(d.warnings), sorted(d.problems)
+}
+
+// documentFields are the keys of a services file itself.
+var documentFields = fields[sources.Table]{
+	{"services", value[sources.Table]{Table, nil, readServices}, "", "all services of the file, a table each"},
 }
 
 // DecodeServices reads the services table of a document that has other keys too, which are left to

@@ -45,49 +45,57 @@ func readEndpoints(d *decoder, n node, s *draft) {
 }
 
 var endpointFields = fields[draftEndpoint]{
-	"address": func(d *decoder, n node, e *draftEndpoint) { e.Addr, _ = d.addr(n) },
-	"nodeName": func(d *decoder, n node, e *draftEndpoint) {
-		d.text(n, &e.NodeName)
-		// As the node's own name is, which it is compared with.
-		e.NodeName = strings.ToLower(strings.TrimSpace(e.NodeName))
-	},
-	"zone": func(d *decoder, n node, e *draftEndpoint) { d.text(n, &e.Zone) },
-	"weight": func(d *decoder, n node, e *draftEndpoint) {
-		switch w, ok := n.v.(int64); {
-		case !ok:
-			d.mistyped(n, "an integer")
-		case w < 0 || w > math.MaxUint16:
-			d.refuse(n, "weight %d must be 0 (drain) to 65535", w)
-		default:
-			e.Weight = uint32(w)
+	{"address", value[draftEndpoint]{Address, nil, func(d *decoder, n node, e *draftEndpoint) { e.Addr, _ = d.addr(n) }},
+		"", "required"},
+	{"ports", value[draftEndpoint]{Table, nil, readEndpointPorts},
+		"", "PORTNAME = port, for the service ports that it serves elsewhere than at their targetPort"},
+	{"weight", value[draftEndpoint]{WeightNumber, nil, readWeight},
+		"1", "its part of the connections under a scheduler that heeds weights, 0 to 65535; 0 drains it"},
+	{"ready", optionalFlagAt(func(e *draftEndpoint) **bool { return &e.ready }),
+		"true", "false: no new connections"},
+	{"serving", optionalFlagAt(func(e *draftEndpoint) **bool { return &e.serving }),
+		"", "with terminating: it may still be used if no other can; absent: as ready"},
+	{"terminating", flagAt(func(e *draftEndpoint) *bool { return &e.Terminating }),
+		"false", "it is shutting down"},
+	{"nodeName", value[draftEndpoint]{Text, nil, readNodeName},
+		"", "the node it is on, for policy Local; absent: this node if its address is in node.localCIDRs of svcproxy.toml"},
+	{"zone", textAt(func(e *draftEndpoint) *string { return &e.Zone }),
+		"", "the zone it is in, for trafficDistribution"},
+}
+
+// readNodeName reads it as the node's own name is read, which it is compared with.
+func readNodeName(d *decoder, n node, e *draftEndpoint) {
+	d.text(n, &e.NodeName)
+	e.NodeName = strings.ToLower(strings.TrimSpace(e.NodeName))
+}
+
+func readWeight(d *decoder, n node, e *draftEndpoint) {
+	switch w, ok := n.v.(int64); {
+	case !ok:
+		d.mistyped(n, "an integer")
+	case w < 0 || w > math.MaxUint16:
+		d.refuse(n, "weight %d must be 0 (drain) to 65535", w)
+	default:
+		e.Weight = uint32(w)
+	}
+}
+
+func readEndpointPorts(d *decoder, n node, e *draftEndpoint) {
+	t, ok := n.v.(map[string]any)
+	if !ok {
+		d.mistyped(n, "a table { PORTNAME = 9080 }")
+		return
+	}
+	e.ports = make(map[string]portGiven, len(t))
+	for name, v := range t {
+		if strict.Spare(name) {
+			continue
 		}
-	},
-	"ready": func(d *decoder, n node, e *draftEndpoint) {
-		e.ready = new(bool)
-		d.flag(n, e.ready)
-	},
-	"serving": func(d *decoder, n node, e *draftEndpoint) {
-		e.serving = new(bool)
-		d.flag(n, e.serving)
-	},
-	"terminating": func(d *decoder, n node, e *draftEndpoint) { d.flag(n, &e.Terminating) },
-	"ports": func(d *decoder, n node, e *draftEndpoint) {
-		t, ok := n.v.(map[string]any)
-		if !ok {
-			d.mistyped(n, "a table { PORTNAME = 9080 }")
-			return
-		}
-		e.ports = make(map[string]portGiven, len(t))
-		for name, v := range t {
-			if strict.Spare(name) {
-				continue
-			}
-			c := node{name, n.at.Key(name), v}
-			var number uint16
-			d.port(c, &number)
-			e.ports[name] = portGiven{c, number}
-		}
-	},
+		c := node{name, n.at.Key(name), v}
+		var number uint16
+		d.port(c, &number)
+		e.ports[name] = portGiven{c, number}
+	}
 }
 
 // resolve makes the service's endpoints of what was given for them, in order of address.

@@ -2,7 +2,6 @@ package file
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -49,9 +48,6 @@ func (d *decoder) warn(n node, format string, args ...any) {
 	d.warnings = append(d.warnings, d.problem(n, format, args...))
 }
 
-// fields are the keys a table may have, each with what reads its value into a T.
-type fields[T any] map[string]func(*decoder, node, *T)
-
 // table reads a table strictly: a key that is not among the fields is refused.
 func table[T any](d *decoder, n node, known fields[T], into *T) {
 	t, ok := n.v.(map[string]any)
@@ -61,10 +57,10 @@ func table[T any](d *decoder, n node, known fields[T], into *T) {
 	}
 	for key, v := range t {
 		c := node{key, n.at.Key(key), v}
-		if read := known[key]; read != nil {
-			read(d, c, into)
+		if f, ok := known.find(key); ok {
+			f.read(d, c, into)
 		} else if !strict.Spare(key) {
-			d.unknown(c, slices.Sorted(maps.Keys(known)))
+			d.unknown(c, known.names())
 		}
 	}
 }

@@ -2,7 +2,6 @@ package file
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -95,144 +94,53 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 }
 
 var serviceFields = fields[draft]{
-	"type": func(d *decoder, n node, s *draft) {
-		word(d, n, &s.Type, sources.ClusterIP, sources.NodePort, sources.LoadBalancer, sources.Headless, sources.ExternalName)
-	},
-	"clusterIP": func(d *decoder, n node, s *draft) {
-		s.clusterIP = true
-		if n.v == "None" {
-			d.refuse(n, `clusterIP "None": write type = "Headless" and no clusterIP`)
-		} else if a, ok := d.addr(n); ok {
-			s.ClusterIPs = append(s.ClusterIPs, a)
-		}
-	},
-	"clusterIPs": func(d *decoder, n node, s *draft) {
-		s.clusterIPs = true
-		d.addrs(n, &s.ClusterIPs)
-	},
-	"externalIPs":     func(d *decoder, n node, s *draft) { d.addrs(n, &s.ExternalIPs) },
-	"loadBalancerIPs": readVIPs,
-	"loadBalancerSourceRanges": func(d *decoder, n node, s *draft) {
-		d.list(n, "CIDRs", func(n node) { readRange(d, n, &s.SourceRanges) })
-	},
-	"ports": readPorts,
-	"externalTrafficPolicy": func(d *decoder, n node, s *draft) {
-		word(d, n, &s.ExternalTrafficPolicy, sources.Cluster, sources.Local)
-	},
-	"internalTrafficPolicy": func(d *decoder, n node, s *draft) {
-		word(d, n, &s.InternalTrafficPolicy, sources.Cluster, sources.Local)
-	},
-	"sessionAffinity": func(d *decoder, n node, s *draft) {
-		if n.v == "None" { // Kubernetes' word for it
-			return
-		}
-		s.Affinity = sources.AffinityClientIP // until read: a bad word is one mistake, not two
-		word(d, n, &s.Affinity, sources.AffinityNone, sources.AffinityClientIP)
-	},
-	"sessionAffinityTimeout": func(d *decoder, n node, s *draft) {
-		s.affinityTime = n
-		d.duration(n, &s.AffinityTimeout)
-	},
-	"healthCheckNodePort":      func(d *decoder, n node, s *draft) { d.port(n, &s.HealthCheckNodePort) },
-	"publishNotReadyAddresses": func(d *decoder, n node, s *draft) { d.flag(n, &s.PublishNotReadyAddresses) },
-	"trafficDistribution": func(d *decoder, n node, s *draft) {
-		word(d, n, &s.TrafficDistribution, sources.DistributeEvenly, sources.PreferSameZone, sources.PreferSameNode)
-	},
-	"scheduler": func(d *decoder, n node, s *draft) { d.text(n, &s.Scheduler) },
-	"drainTimeout": func(d *decoder, n node, s *draft) {
-		// "0s" is an answer: to the last connection, whatever the node's default is.
-		var timeout time.Duration
-		d.duration(n, &timeout)
-		s.DrainTimeout = &timeout
-	},
-	"endpoints": readEndpoints,
+	{"type", wordAt(func(s *draft) *sources.Type { return &s.Type },
+		sources.ClusterIP, sources.NodePort, sources.LoadBalancer, sources.Headless, sources.ExternalName),
+		`"ClusterIP"`, "what it may be reached by, as in Kubernetes; Headless and ExternalName serve nothing"},
+	{"clusterIPs", value[draft]{Addresses, nil, readClusterIPs},
+		"", "virtual addresses, at most one of each family"},
+	{"clusterIP", value[draft]{Address, nil, readClusterIP},
+		"", "the same with one address"},
+	{"ports", value[draft]{Tables, nil, readPorts},
+		"", "at least one"},
+	{"endpoints", value[draft]{AddressesOrTables, nil, readEndpoints},
+		"", "where it is served; an address alone is a table with nothing else; none: connections are refused"},
+	{"externalIPs", value[draft]{Addresses, nil, readExternalIPs},
+		"", "further virtual addresses; the node's own are served and not bound"},
+	{"loadBalancerIPs", value[draft]{AddressesOrTables, nil, readVIPs},
+		"", "virtual addresses of type LoadBalancer"},
+	{"loadBalancerSourceRanges", value[draft]{CIDRs, nil, readSourceRanges},
+		"", "who may use the loadBalancerIPs; absent: everyone"},
+	{"externalTrafficPolicy", wordAt(func(s *draft) *sources.TrafficPolicy { return &s.ExternalTrafficPolicy }, sources.Cluster, sources.Local),
+		`"Cluster"`, "Local: from outside only to endpoints on this node, and the client's address is kept"},
+	{"internalTrafficPolicy", wordAt(func(s *draft) *sources.TrafficPolicy { return &s.InternalTrafficPolicy }, sources.Cluster, sources.Local),
+		`"Cluster"`, "Local: to the cluster IPs only to endpoints on this node"},
+	{"sessionAffinity", value[draft]{Word, []string{"None", string(sources.AffinityClientIP), string(sources.AffinityNone)}, readAffinity},
+		`"None"`, "ClientIP: a client stays with its endpoint"},
+	{"sessionAffinityTimeout", value[draft]{Duration, nil, readAffinityTimeout},
+		`"3h"`, "how long after its last connection, 1s to 24h"},
+	{"healthCheckNodePort", portAt(func(s *draft) *uint16 { return &s.HealthCheckNodePort }),
+		"", "where the node tells a load balancer whether it has endpoints; type LoadBalancer with externalTrafficPolicy Local"},
+	{"publishNotReadyAddresses", flagAt(func(s *draft) *bool { return &s.PublishNotReadyAddresses }),
+		"false", "serve endpoints that are not ready, too"},
+	{"trafficDistribution", wordAt(func(s *draft) *sources.TrafficDistribution { return &s.TrafficDistribution },
+		sources.DistributeEvenly, sources.PreferSameZone, sources.PreferSameNode),
+		`""`, "prefer endpoints that are near"},
+	{"scheduler", schedulerAt(func(s *draft) *string { return &s.Scheduler }),
+		"", "of this service; absent: ipvs.scheduler of svcproxy.toml"},
+	{"drainTimeout", optionalDurationAt(func(s *draft) **time.Duration { return &s.DrainTimeout }),
+		"", `longest drain of an endpoint that left; "0s": until its last connection ends; absent: ipvs.drainTimeout of svcproxy.toml`},
 }
 
-func readVIPs(d *decoder, n node, s *draft) {
-	d.list(n, `IP addresses, or tables { ip = "...", ipMode = "..." }`, func(n node) {
-		var vip sources.VIP
-		if _, ok := n.v.(map[string]any); !ok {
-			if a, ok := d.addr(n); ok {
-				s.LoadBalancerIPs = append(s.LoadBalancerIPs, sources.VIP{Addr: a})
-			}
-			return
-		}
-		before := len(d.problems)
-		table(d, n, vipFields, &vip)
-		switch {
-		case len(d.problems) > before:
-		case !vip.Addr.IsValid():
-			d.refuse(n, "a load balancer IP has no ip")
-		default:
-			s.LoadBalancerIPs = append(s.LoadBalancerIPs, vip)
-		}
-	})
-}
-
-var vipFields = fields[sources.VIP]{
-	"ip": func(d *decoder, n node, v *sources.VIP) {
-		v.Addr, _ = d.addr(n)
-	},
-	"ipMode": func(d *decoder, n node, v *sources.VIP) {
-		word(d, n, &v.Mode, sources.IPModeDefault, sources.IPModeVIP, sources.IPModeProxy)
-	},
-}
-
-// readRange reads a CIDR as an API server does: spaces around it do not count.
-func readRange(d *decoder, n node, into *[]netip.Prefix) {
-	s, ok := n.v.(string)
-	if !ok {
-		d.mistyped(n, `a CIDR in quotes such as "10.0.0.0/8"`)
+func readAffinity(d *decoder, n node, s *draft) {
+	if n.v == "None" { // Kubernetes' word for it
 		return
 	}
-	p, err := netip.ParsePrefix(strings.TrimSpace(s))
-	if err != nil {
-		hint := ` such as "10.0.0.0/8"`
-		if a, err := netip.ParseAddr(strings.TrimSpace(s)); err == nil && a.Zone() == "" {
-			hint = `: write "` + netip.PrefixFrom(a, a.BitLen()).String() + `"`
-		}
-		d.refuse(n, "%s %q is not a CIDR%s", n.key, s, hint)
-		return
-	}
-	if p.Addr().Is4In6() {
-		d.refuse(n, "%s %q is an IPv4 range in IPv6 clothing: write it as IPv4", n.key, s)
-		return
-	}
-	if p != p.Masked() {
-		d.warn(n, "%s %q has bits beyond its prefix length: taken as %q", n.key, s, p.Masked())
-	}
-	*into = append(*into, p.Masked())
+	s.Affinity = sources.AffinityClientIP // until read: a bad word is one mistake, not two
+	word(d, n, &s.Affinity, sources.AffinityNone, sources.AffinityClientIP)
 }
 
-func readPorts(d *decoder, n node, s *draft) {
-	d.list(n, "tables { port = 80, ... }", func(n node) {
-		p := sources.Port{Protocol: sources.TCP}
-		before := len(d.problems)
-		table(d, n, portFields, &p)
-		switch {
-		case len(d.problems) > before:
-			return
-		case p.Port == 0:
-			d.refuse(n, "a port has no port number: write port = 80")
-			return
-		case p.TargetPort == 0:
-			p.TargetPort = p.Port
-		}
-		s.Ports = append(s.Ports, p)
-	})
-}
-
-var portFields = fields[sources.Port]{
-	"name":       func(d *decoder, n node, p *sources.Port) { d.text(n, &p.Name) },
-	"port":       func(d *decoder, n node, p *sources.Port) { d.port(n, &p.Port) },
-	"targetPort": func(d *decoder, n node, p *sources.Port) { d.port(n, &p.TargetPort) },
-	"nodePort":   func(d *decoder, n node, p *sources.Port) { d.port(n, &p.NodePort) },
-	"protocol": func(d *decoder, n node, p *sources.Port) {
-		var name string
-		before := len(d.problems)
-		word(d, n, &name, "TCP", "UDP", "SCTP")
-		if len(d.problems) == before {
-			p.Protocol, _ = sources.ParseProtocol(name)
-		}
-	},
+func readAffinityTimeout(d *decoder, n node, s *draft) {
+	s.affinityTime = n
+	d.duration(n, &s.AffinityTimeout)
 }

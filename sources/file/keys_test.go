@@ -1,0 +1,146 @@
+package file
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// document is a services file with a value at a key's path, and else as little as can be.
+func document(path, value string) string {
+	for _, name := range []string{"PORTNAME", "NAME"} {
+		path = strings.ReplaceAll(path, name, "a")
+	}
+	before, below, inside := strings.Cut(path, "[].")
+	if !inside {
+		return path + " = " + value + "\n"
+	}
+	return fmt.Sprintf("%s = [ { %s } ]\n", before, strings.TrimSuffix(document(below, value), "\n"))
+}
+
+// samples are values of each kind, as TOML.
+var samples = map[Kind][]string{
+	Table:             {"{}"},
+	Tables:            {"[]"},
+	AddressesOrTables: {"[]", `["10.96.0.1"]`},
+	Addresses:         {"[]", `["10.96.0.1", "fd00::1"]`},
+	CIDRs:             {"[]", `["10.0.0.0/8"]`},
+	Address:           {`"10.96.0.1"`, `"fd00::1"`},
+	PortNumber:        {"1", "65535"},
+	WeightNumber:      {"0", "65535"},
+	Duration:          {`"0s"`, `"1h30m"`},
+	Boolean:           {"true", "false"},
+	Text:              {`""`, `"any"`},
+}
+
+// wrong are values that no kind but a table is.
+const wrong = "{ x = 1979-05-27 }"
+
+// TestKeysAreRead: each key that is documented is known, takes every value it is said to take, and is
+// told when it gets another.
+func TestKeysAreRead(t *testing.T) {
+	for _, k := range Keys() {
+		values := slices.Clone(samples[k.Kind])
+		for _, w := range k.Words {
+			values = append(values, fmt.Sprintf("%q", w))
+		}
+		if k.Default != "" {
+			values = append(values, k.Default)
+		}
+		if len(values) == 0 || k.Comment == "" {
+			t.Errorf("nothing to say of %+v", k)
+		}
+		for _, v := range values {
+			text := document(k.Path, v)
+			_, _, problems := Decode("f.toml", []byte(text))
+			for _, p := range problems {
+				// What is missing beside it, or of no effect alone, is another matter.
+				if m := p.Message; strings.Contains(m, "unknown") || strings.Contains(m, "must be") || strings.Contains(m, "is not") {
+					t.Errorf("%s: %v", text, p)
+				}
+			}
+		}
+		if k.Kind == Table {
+			continue
+		}
+		if _, _, problems := Decode("f.toml", []byte(document(k.Path, wrong))); len(problems) == 0 {
+			t.Errorf("%s takes %s", k.Path, wrong)
+		}
+	}
+}
+
+// TestDefaults: a default that is written is the same as the key left out.
+func TestDefaults(t *testing.T) {
+	defaults := 0
+	for _, k := range Keys() {
+		if k.Default == "" {
+			continue
+		}
+		defaults++
+		without := "[services.a]\nsessionAffinity = \"ClientIP\"\nports = [ { port = 80 } ]\nendpoints = [ { address = \"10.2.0.1\" } ]\nloadBalancerIPs = [ { ip = \"10.96.0.1\" } ]\n"
+		if strings.HasSuffix(k.Path, "sessionAffinity") {
+			without = strings.Replace(without, "sessionAffinity = \"ClientIP\"\n", "", 1)
+		}
+		given := k.Path[strings.LastIndexByte(k.Path, '.')+1:] + " = " + k.Default
+		with := without + given + "\n"
+		if list, _, inside := strings.Cut(strings.TrimPrefix(k.Path, "services.NAME."), "[]."); inside {
+			with = strings.Replace(without, list+" = [ { ", list+" = [ { "+given+", ", 1)
+		}
+		want, _, problems := Decode("f.toml", []byte(without))
+		got, _, more := Decode("f.toml", []byte(with))
+		if len(problems)+len(more) > 0 || !strings.Contains(with, given) || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s\n%v\n%+v\nwithout it\n%v\n%+v", with, more, got, problems, want)
+		}
+	}
+	if defaults < 10 {
+		t.Errorf("%d defaults", defaults)
+	}
+}
+
+// TestEveryKeyIsDocumented: no table of the document is left out.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	documented := map[string]bool{}
+	for _, k := range Keys() {
+		if documented[k.Path] {
+			t.Errorf("%s is documented twice", k.Path)
+		}
+		documented[k.Path] = true
+	}
+	tables := map[string][]string{
+		"":                                 documentFields.names(),
+		"services.NAME.":                   serviceFields.names(),
+		"services.NAME.ports[].":           portFields.names(),
+		"services.NAME.loadBalancerIPs[].": vipFields.names(),
+		"services.NAME.endpoints[].":       endpointFields.names(),
+		"services.NAME.endpoints[].ports.": {"PORTNAME"},
+		"services.":                        {"NAME"},
+	}
+	read := 0
+	for below, names := range tables {
+		for _, name := range names {
+			read++
+			if !documented[below+name] {
+				t.Errorf("%s%s is read and not documented", below, name)
+			}
+		}
+	}
+	if read != len(documented) {
+		t.Errorf("%d keys are read, %d documented", read, len(documented))
+	}
+}
+
+// The words of a key are those of the type that holds it.
+func TestWords(t *testing.T) {
+	for _, k := range Keys() {
+		if k.Path == "services.NAME.scheduler" && !slices.Equal(k.Words, sources.Schedulers()) {
+			t.Error(k.Words)
+		}
+		if (k.Kind == Word) != (len(k.Words) > 0) {
+			t.Errorf("%+v", k)
+		}
+	}
+}
