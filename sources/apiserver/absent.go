@@ -1,0 +1,25 @@
+//go:build noapiserver
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// ErrAbsent is why New fails in a build without this source.
+var ErrAbsent = errors.New("built without the API server source (tag noapiserver)")
+
+// Built says whether this build has the source.
+const Built = false
+
+// Source cannot be had in this build.
+type Source struct{}
+
+// New gives ErrAbsent.
+func New(Options) (*Source, error) { return nil, ErrAbsent }
+
+// Watch gives ErrAbsent.
+func (*Source) Watch(context.Context, func(sources.Table, error)) error { return ErrAbsent }

@@ -1,0 +1,203 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Convert gives a service with the endpoints of its slices. node is this node's name: of two endpoints
+// with one address and port, the one here counts. A service that is headless or an external name keeps
+// its ports and loses all else, as it serves nothing here.
+//
+// ok is false when the service cannot be served, and problems say why; beside an ok service, they are
+// about single endpoints that were left out.
+func Convert(s Service, parts []EndpointSlice, node string) (out sources.Service, problems []sources.Problem, ok bool) {
+	c := &converter{service: sources.Service{
+		Namespace: cmp.Or(s.Metadata.Namespace, sources.DefaultNamespace),
+		Name:      s.Metadata.Name,
+		Origin:    s.Metadata.Origin,
+	}}
+	c.spec(s.Spec)
+	if c.service.Type.Serves() {
+		c.addresses(s)
+		c.tuning(s.Spec)
+	}
+	if len(c.problems) > 0 {
+		return c.service, c.problems, false
+	}
+	if c.service.Type.Serves() {
+		c.endpoints(parts, node)
+	}
+	return c.service, c.problems, true
+}
+
+// Ours says whether a service is for this proxy to serve.
+func (s Service) Ours() bool { return s.Metadata.Labels.ProxyName == nil }
+
+// Ours says whether a slice is for this proxy to use, and names its service.
+func (e EndpointSlice) Ours() bool {
+	l := e.Metadata.Labels
+	return l.ServiceName != "" && l.ProxyName == nil && l.Headless == nil
+}
+
+type converter struct {
+	service  sources.Service
+	problems []sources.Problem
+}
+
+func (c *converter) refuse(format string, args ...any) {
+	c.problems = append(c.problems, sources.Problem{
+		Service: c.service.FullName(), Origin: c.service.Origin, Message: fmt.Sprintf(format, args...),
+	})
+}
+
+// spec reads what every type has.
+func (c *converter) spec(spec ServiceSpec) {
+	s := &c.service
+	s.Type = sources.Type(cmp.Or(spec.Type, string(sources.ClusterIP)))
+	s.ExternalTrafficPolicy = c.policy("externalTrafficPolicy", spec.ExternalTrafficPolicy)
+	s.InternalTrafficPolicy = c.policy("internalTrafficPolicy", spec.InternalTrafficPolicy)
+	s.AffinityTimeout = sources.DefaultAffinityTimeout
+	if slices.Contains(clusterIPs(spec), "None") {
+		s.Type = sources.Headless
+	}
+	for _, p := range spec.Ports {
+		c.port(p)
+	}
+}
+
+func (c *converter) policy(name, value string) sources.TrafficPolicy {
+	switch p := sources.TrafficPolicy(cmp.Or(value, string(sources.Cluster))); p {
+	case sources.Cluster, sources.Local:
+		return p
+	}
+	c.refuse("%s %q is not one of Cluster, Local", name, value)
+	return sources.Cluster
+}
+
+func (c *converter) port(p ServicePort) {
+	protocol, err := sources.ParseProtocol(cmp.Or(p.Protocol, "TCP"))
+	if err != nil {
+		c.refuse("port %d: %v", p.Port, err)
+		return
+	}
+	out := sources.Port{Name: p.Name, Protocol: protocol}
+	if out.Port = c.number("port", p.Port); out.Port == 0 {
+		c.refuse("port %q has no port number", p.Name)
+	}
+	out.TargetPort = cmp.Or(c.number("targetPort", int32(p.TargetPort)), out.Port)
+	if c.service.Type == sources.NodePort || c.service.Type == sources.LoadBalancer {
+		out.NodePort = c.number("nodePort", p.NodePort)
+	}
+	c.service.Ports = append(c.service.Ports, out)
+}
+
+// number reads a port, 0 if there is none.
+func (c *converter) number(what string, port int32) uint16 {
+	if port < 0 || port > math.MaxUint16 {
+		c.refuse("%s %d is not a port: must be 1 to 65535", what, port)
+		return 0
+	}
+	return uint16(port)
+}
+
+func clusterIPs(spec ServiceSpec) []string {
+	if len(spec.ClusterIPs) == 0 && spec.ClusterIP != "" {
+		return []string{spec.ClusterIP}
+	}
+	return spec.ClusterIPs
+}
+
+// addresses reads the VIPs and who may use them. Those of a family that the service's cluster IPs do not
+// have are left out, as in kube-proxy: it has no endpoints there, and a VIP would only refuse.
+func (c *converter) addresses(in Service) {
+	s := &c.service
+	for _, text := range clusterIPs(in.Spec) {
+		if a, ok := c.addr("clusterIP", text); ok {
+			s.ClusterIPs = append(s.ClusterIPs, a)
+		}
+	}
+	for _, text := range in.Spec.ExternalIPs {
+		if a, ok := c.addr("externalIP", text); ok && c.ofFamily(a) {
+			s.ExternalIPs = append(s.ExternalIPs, a)
+		}
+	}
+	if s.Type != sources.LoadBalancer {
+		return
+	}
+	for _, i := range in.Status.LoadBalancer.Ingress {
+		c.ingress(i)
+	}
+	for _, text := range in.Spec.LoadBalancerSourceRanges {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil || p.Addr().Is4In6() {
+			c.refuse("loadBalancerSourceRanges: %q is not a CIDR", text)
+			continue
+		}
+		s.SourceRanges = append(s.SourceRanges, p.Masked())
+	}
+	if s.ExternalTrafficPolicy == sources.Local {
+		s.HealthCheckNodePort = c.number("healthCheckNodePort", in.Spec.HealthCheckNodePort)
+	}
+}
+
+// ingress reads a load balancer's address, if it is one: a host name is not.
+func (c *converter) ingress(i Ingress) {
+	if i.IP == "" {
+		return
+	}
+	mode := sources.IPMode(i.IPMode)
+	switch mode {
+	case sources.IPModeDefault, sources.IPModeVIP, sources.IPModeProxy:
+	default:
+		c.refuse("load balancer IP %s: ipMode %q is not one of VIP, Proxy", i.IP, i.IPMode)
+		return
+	}
+	if a, ok := c.addr("load balancer IP", i.IP); ok && c.ofFamily(a) {
+		c.service.LoadBalancerIPs = append(c.service.LoadBalancerIPs, sources.VIP{Addr: a, Mode: mode})
+	}
+}
+
+func (c *converter) addr(what, text string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		c.refuse("%s %q is not an IP address", what, text)
+		return netip.Addr{}, false
+	}
+	return a.Unmap(), true
+}
+
+// ofFamily says whether the service is of an address' family. Without a cluster IP it is of all.
+func (c *converter) ofFamily(a netip.Addr) bool {
+	own := c.service.ClusterIPs
+	return len(own) == 0 || slices.ContainsFunc(own, func(o netip.Addr) bool { return o.Is4() == a.Is4() })
+}
+
+// tuning reads how connections are handed out.
+func (c *converter) tuning(spec ServiceSpec) {
+	s := &c.service
+	switch spec.SessionAffinity {
+	case "", "None":
+	case string(sources.AffinityClientIP):
+		s.Affinity = sources.AffinityClientIP
+		if t := spec.SessionAffinityConfig.ClientIP.TimeoutSeconds; t != 0 {
+			s.AffinityTimeout = time.Duration(t) * time.Second
+		}
+	default:
+		c.refuse("sessionAffinity %q is not one of None, ClientIP", spec.SessionAffinity)
+	}
+	s.PublishNotReadyAddresses = spec.PublishNotReadyAddresses
+	switch spec.TrafficDistribution {
+	case "PreferClose", string(sources.PreferSameZone): // the first is the older name
+		s.TrafficDistribution = sources.PreferSameZone
+	case string(sources.PreferSameNode):
+		s.TrafficDistribution = sources.PreferSameNode
+	}
+}

@@ -1,0 +1,134 @@
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Objects are those of manifests that count here, in the order of the text.
+type Objects struct {
+	Services []Service
+	Slices   []EndpointSlice
+	Nodes    []NodeObject
+}
+
+// Decode reads YAML or JSON documents as kubectl writes and takes them, Lists too. Objects of other kinds
+// and fields that are not used are passed over; an object that cannot be read is named and left out. name
+// is the file's in messages.
+func Decode(name string, data []byte) (Objects, []sources.Problem) {
+	d := &decoder{name: name}
+	docs := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		switch err := docs.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			sources.SortProblems(d.problems)
+			return d.objects, d.problems
+		case err != nil:
+			// What follows cannot be told from what is broken.
+			d.fault(0, err)
+			sources.SortProblems(d.problems)
+			return d.objects, d.problems
+		}
+		if len(doc.Content) > 0 {
+			d.object(doc.Content[0], head{})
+		}
+	}
+}
+
+type decoder struct {
+	name     string
+	objects  Objects
+	problems []sources.Problem
+}
+
+func (d *decoder) refuse(line int, format string, args ...any) {
+	d.problems = append(d.problems, sources.Problem{Origin: d.origin(line), Message: fmt.Sprintf(format, args...)})
+}
+
+func (d *decoder) origin(line int) sources.Origin {
+	return sources.Origin{Source: "manifest", File: d.name, Line: line}
+}
+
+// fault notes what the YAML library has to say, which has the line in its text.
+func (d *decoder) fault(line int, err error) {
+	var typed *yaml.TypeError
+	texts := []string{err.Error()}
+	if errors.As(err, &typed) {
+		texts = typed.Errors
+	}
+	for _, text := range texts {
+		text = strings.TrimPrefix(text, "yaml: ")
+		at := line
+		if n, err := fmt.Sscanf(text, "line %d:", &at); n == 1 && err == nil {
+			_, text, _ = strings.Cut(text, ": ")
+		}
+		d.refuse(at, "%s", text)
+	}
+}
+
+// head is what an object is.
+type head struct {
+	APIVersion string      `yaml:"apiVersion"`
+	Kind       string      `yaml:"kind"`
+	Items      []yaml.Node `yaml:"items"`
+}
+
+// object reads one object, or those of a List, which may leave it to the List to say what they are.
+func (d *decoder) object(n *yaml.Node, is head) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return // a document of comments
+	}
+	if err := n.Decode(&is); err != nil {
+		d.fault(n.Line, err)
+		return
+	}
+	switch is.APIVersion + " " + is.Kind {
+	case "v1 Service":
+		read(d, n, &d.objects.Services, func(s *Service) *Metadata { return &s.Metadata })
+	case "v1 Node":
+		read(d, n, &d.objects.Nodes, func(o *NodeObject) *Metadata { return &o.Metadata })
+	case "discovery.k8s.io/v1 EndpointSlice":
+		read(d, n, &d.objects.Slices, func(e *EndpointSlice) *Metadata { return &e.Metadata })
+	case "v1 List", "v1 ServiceList", "v1 NodeList", "discovery.k8s.io/v1 EndpointSliceList":
+		of := head{APIVersion: is.APIVersion, Kind: strings.TrimSuffix(is.Kind, "List")}
+		for i := range is.Items {
+			d.object(&is.Items[i], of)
+		}
+	case " ":
+		d.refuse(n.Line, "no apiVersion and kind: not a Kubernetes object")
+	default:
+		if is.Kind == "EndpointSlice" {
+			d.refuse(n.Line, "EndpointSlice of apiVersion %q: must be discovery.k8s.io/v1", is.APIVersion)
+		}
+	}
+}
+
+// read decodes an object and appends it to its kind's.
+func read[T any](d *decoder, n *yaml.Node, to *[]T, metadata func(*T) *Metadata) {
+	var object T
+	if err := n.Decode(&object); err != nil {
+		d.fault(n.Line, err)
+		return
+	}
+	m := metadata(&object)
+	m.Origin = d.origin(n.Line)
+	m.Namespace = cmp.Or(m.Namespace, sources.DefaultNamespace)
+	*to = append(*to, object)
+}
+
+// UnmarshalYAML takes a number or a port's name.
+func (p *TargetPort) UnmarshalYAML(n *yaml.Node) error {
+	if n.Tag == "!!str" {
+		return nil
+	}
+	return n.Decode((*int32)(p))
+}

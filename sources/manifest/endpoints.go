@@ -1,0 +1,159 @@
+package manifest
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// endpoints gives the service what its slices have, sorted by address. Slices overlap while their
+// controller moves endpoints between them: of equal ones the one on this node counts, else the one of
+// the first slice by name.
+func (c *converter) endpoints(parts []EndpointSlice, node string) {
+	if !slices.IsSortedFunc(parts, byName) {
+		parts = slices.SortedStableFunc(slices.Values(parts), byName)
+	}
+	n := 0
+	for i := range parts {
+		n += len(parts[i].Endpoints)
+	}
+	if n == 0 {
+		return
+	}
+	found := make([]sources.Endpoint, 0, n)
+	for i := range parts {
+		found = c.slice(found, &parts[i])
+	}
+	slices.SortStableFunc(found, func(a, b sources.Endpoint) int {
+		if order := a.Addr.Compare(b.Addr); order != 0 {
+			return order
+		}
+		return cmp.Compare(away(a, node), away(b, node))
+	})
+	c.service.Endpoints = distinct(found)
+}
+
+func byName(a, b EndpointSlice) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) }
+
+// away is 0 for an endpoint on this node, and 1 elsewhere.
+func away(e sources.Endpoint, node string) int {
+	if node != "" && e.NodeName == node {
+		return 0
+	}
+	return 1
+}
+
+// slice appends the endpoints of one slice that serve any of the service's ports.
+func (c *converter) slice(to []sources.Endpoint, part *EndpointSlice) []sources.Endpoint {
+	if part.AddressType != "IPv4" && part.AddressType != "IPv6" {
+		return to // host names
+	}
+	ports := c.portsOf(part)
+	if len(ports) == 0 {
+		return to
+	}
+	for i := range part.Endpoints {
+		e := &part.Endpoints[i]
+		if len(e.Addresses) == 0 {
+			continue
+		}
+		a, err := netip.ParseAddr(e.Addresses[0])
+		if err != nil || a.Is4() != (part.AddressType == "IPv4") {
+			c.refuse("endpoint %q of EndpointSlice %s left out: not an address of type %s", e.Addresses[0], part.Metadata.Name, part.AddressType)
+			continue
+		}
+		if c.reachable(a) {
+			to = append(to, endpoint(e, a, ports))
+		}
+	}
+	return to
+}
+
+// reachable says whether a VIP of the service could lead to an endpoint: one of its family. While a
+// service changes its families, slices of the other one are still there.
+func (c *converter) reachable(a netip.Addr) bool {
+	vips := c.service.VIPs()
+	return len(vips) == 0 || slices.ContainsFunc(vips, func(v netip.Addr) bool { return v.Is4() == a.Is4() })
+}
+
+// portsOf finds where a slice's endpoints serve the service's ports, in the order of those. A port of a
+// slice is the service's of the same name and protocol; one without a number leads nowhere.
+func (c *converter) portsOf(part *EndpointSlice) []sources.EndpointPort {
+	ports := make([]sources.EndpointPort, 0, len(c.service.Ports))
+	for _, p := range c.service.Ports {
+		for _, own := range part.Ports {
+			if own.Name == p.Name && cmp.Or(own.Protocol, "TCP") == p.Protocol.String() && own.Port > 0 && own.Port <= 65535 {
+				ports = append(ports, sources.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: uint16(own.Port)})
+				break
+			}
+		}
+	}
+	return ports
+}
+
+// endpoint gives an endpoint with its conditions resolved. ports is shared by all of a slice.
+func endpoint(e *Endpoint, a netip.Addr, ports []sources.EndpointPort) sources.Endpoint {
+	ready := or(e.Conditions.Ready, true)
+	return sources.Endpoint{
+		Addr:        a,
+		Ports:       ports,
+		NodeName:    e.NodeName,
+		Zone:        e.Zone,
+		Weight:      sources.DefaultWeight,
+		Ready:       ready,
+		Serving:     or(e.Conditions.Serving, ready),
+		Terminating: or(e.Conditions.Terminating, false),
+		NodeHints:   names(e.Hints.ForNodes),
+		ZoneHints:   names(e.Hints.ForZones),
+	}
+}
+
+func or(given *bool, otherwise bool) bool {
+	if given == nil {
+		return otherwise
+	}
+	return *given
+}
+
+func names(hints []Hint) []string {
+	if len(hints) == 0 {
+		return nil
+	}
+	all := make([]string, len(hints))
+	for i, h := range hints {
+		all[i] = h.Name
+	}
+	return all
+}
+
+// distinct leaves each address and port to the first endpoint that has it; endpoints are sorted by
+// address. One that has no port left is left out.
+func distinct(endpoints []sources.Endpoint) []sources.Endpoint {
+	out := endpoints[:0]
+	for _, e := range endpoints {
+		for i := len(out) - 1; i >= 0 && out[i].Addr == e.Addr; i-- {
+			e.Ports = without(e.Ports, out[i].Ports)
+		}
+		if len(e.Ports) > 0 {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// without gives the ports that are not taken; what is shared is not changed.
+func without(ports, taken []sources.EndpointPort) []sources.EndpointPort {
+	free := func(p sources.EndpointPort) bool { return !slices.Contains(taken, p) }
+	if !slices.ContainsFunc(ports, func(p sources.EndpointPort) bool { return !free(p) }) {
+		return ports
+	}
+	left := make([]sources.EndpointPort, 0, len(ports))
+	for _, p := range ports {
+		if free(p) {
+			left = append(left, p)
+		}
+	}
+	return left
+}

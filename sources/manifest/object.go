@@ -1,0 +1,127 @@
+// Package manifest is what Kubernetes objects say of services: Services and EndpointSlices become
+// sources.Services, and a Node the facts that matter here.
+//
+// The objects are types of our own that have the few fields used, under the names they have in YAML, so
+// that a manifest can be read, and an API server's objects be kept, without the Kubernetes libraries.
+// Convert is pure and lenient the way an API server's client must be: what it does not know it passes
+// over, and what cannot be served is left out and named. It refuses to judge whether a service makes
+// sense (sources.Validate) and which of its endpoints are used (proxy/rules).
+package manifest
+
+import "github.com/svcproxy/svcproxy/sources"
+
+// Metadata is what is used of an object's metadata.
+type Metadata struct {
+	Namespace         string `yaml:"namespace"` // "" = default
+	Name              string `yaml:"name"`
+	Labels            Labels `yaml:"labels"`
+	DeletionTimestamp string `yaml:"deletionTimestamp"` // "" = it is here to stay
+
+	Origin sources.Origin `yaml:"-"`
+}
+
+// Labels are those that matter, of all that an object has; nil and "" = it has not. Of ProxyName and
+// Headless only the presence counts, whatever the value: an object that has the first is another proxy's,
+// a slice with the second is for name servers alone.
+type Labels struct {
+	ServiceName string  `yaml:"kubernetes.io/service-name"`
+	Zone        string  `yaml:"topology.kubernetes.io/zone"`
+	ProxyName   *string `yaml:"service.kubernetes.io/service-proxy-name"`
+	Headless    *string `yaml:"service.kubernetes.io/headless"`
+}
+
+// Service is what is used of a v1 Service.
+type Service struct {
+	Metadata Metadata      `yaml:"metadata"`
+	Spec     ServiceSpec   `yaml:"spec"`
+	Status   ServiceStatus `yaml:"status"`
+}
+
+// ServiceSpec is what is used of a Service's spec.
+type ServiceSpec struct {
+	Type                     string        `yaml:"type"`       // "" = ClusterIP
+	ClusterIP                string        `yaml:"clusterIP"`  // None = headless
+	ClusterIPs               []string      `yaml:"clusterIPs"` // goes before ClusterIP
+	ExternalIPs              []string      `yaml:"externalIPs"`
+	LoadBalancerSourceRanges []string      `yaml:"loadBalancerSourceRanges"`
+	Ports                    []ServicePort `yaml:"ports"`
+	ExternalTrafficPolicy    string        `yaml:"externalTrafficPolicy"` // "" = Cluster
+	InternalTrafficPolicy    string        `yaml:"internalTrafficPolicy"` // "" = Cluster
+	SessionAffinity          string        `yaml:"sessionAffinity"`       // "" = None
+	SessionAffinityConfig    struct {
+		ClientIP struct {
+			TimeoutSeconds int32 `yaml:"timeoutSeconds"` // 0 = not given
+		} `yaml:"clientIP"`
+	} `yaml:"sessionAffinityConfig"`
+	HealthCheckNodePort      int32  `yaml:"healthCheckNodePort"` // 0 = none
+	PublishNotReadyAddresses bool   `yaml:"publishNotReadyAddresses"`
+	TrafficDistribution      string `yaml:"trafficDistribution"`
+}
+
+// ServicePort is one port of a Service.
+type ServicePort struct {
+	Name       string     `yaml:"name"`
+	Protocol   string     `yaml:"protocol"` // "" = TCP
+	Port       int32      `yaml:"port"`
+	TargetPort TargetPort `yaml:"targetPort"`
+	NodePort   int32      `yaml:"nodePort"`
+}
+
+// TargetPort is the number of a port on endpoints; 0 when it was not given, or by name: then the
+// EndpointSlices say.
+type TargetPort int32
+
+// ServiceStatus is what is used of a Service's status.
+type ServiceStatus struct {
+	LoadBalancer struct {
+		Ingress []Ingress `yaml:"ingress"`
+	} `yaml:"loadBalancer"`
+}
+
+// Ingress is an address that a load balancer has given a Service.
+type Ingress struct {
+	IP     string `yaml:"ip"`     // "" = it has a host name
+	IPMode string `yaml:"ipMode"` // "" = VIP
+}
+
+// EndpointSlice is what is used of a discovery.k8s.io/v1 EndpointSlice.
+type EndpointSlice struct {
+	Metadata    Metadata       `yaml:"metadata"`
+	AddressType string         `yaml:"addressType"` // IPv4, IPv6 or FQDN
+	Endpoints   []Endpoint     `yaml:"endpoints"`
+	Ports       []EndpointPort `yaml:"ports"`
+}
+
+// EndpointPort is a port that all of a slice's endpoints have.
+type EndpointPort struct {
+	Name     string `yaml:"name"`
+	Protocol string `yaml:"protocol"` // "" = TCP
+	Port     int32  `yaml:"port"`     // 0 = not given: no port to send anything to
+}
+
+// Endpoint is one of a slice's endpoints. Only its first address counts, as the API has it.
+type Endpoint struct {
+	Addresses  []string   `yaml:"addresses"`
+	Conditions Conditions `yaml:"conditions"`
+	NodeName   string     `yaml:"nodeName"`
+	Zone       string     `yaml:"zone"`
+	Hints      Hints      `yaml:"hints"`
+}
+
+// Conditions are an endpoint's, nil where not given.
+type Conditions struct {
+	Ready       *bool `yaml:"ready"`
+	Serving     *bool `yaml:"serving"`
+	Terminating *bool `yaml:"terminating"`
+}
+
+// Hints say which zones and nodes should use an endpoint.
+type Hints struct {
+	ForZones []Hint `yaml:"forZones"`
+	ForNodes []Hint `yaml:"forNodes"`
+}
+
+// Hint is a zone or a node.
+type Hint struct {
+	Name string `yaml:"name"`
+}

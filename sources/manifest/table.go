@@ -1,0 +1,51 @@
+package manifest
+
+import (
+	"fmt"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Table makes a table of objects that were read together; node is as in Convert. Problems are what was
+// left out of it: services that cannot be read or are there twice, endpoints, and slices of no service.
+func Table(o Objects, node string) (sources.Table, []sources.Problem) {
+	type key struct{ namespace, name string }
+	parts := map[key][]EndpointSlice{}
+	for _, e := range o.Slices {
+		if e.Ours() {
+			k := key{e.Metadata.Namespace, e.Metadata.Labels.ServiceName}
+			parts[k] = append(parts[k], e)
+		}
+	}
+	var t sources.Table
+	var problems []sources.Problem
+	seen := map[key]sources.Origin{}
+	for _, s := range o.Services {
+		k := key{s.Metadata.Namespace, s.Metadata.Name}
+		if first, twice := seen[k]; twice {
+			problems = append(problems, problem(s.Metadata, k.namespace+"/"+k.name, "left out: it is there twice, first at %s", first))
+			continue
+		}
+		seen[k] = s.Metadata.Origin
+		if !s.Ours() {
+			continue
+		}
+		service, left, ok := Convert(s, parts[k], node)
+		if problems = append(problems, left...); ok {
+			t.Services = append(t.Services, service)
+		}
+	}
+	for _, e := range o.Slices {
+		k := key{e.Metadata.Namespace, e.Metadata.Labels.ServiceName}
+		if _, known := seen[k]; e.Ours() && !known {
+			problems = append(problems, problem(e.Metadata, "", "EndpointSlice %s left out: there is no Service %s/%s", e.Metadata.Name, k.namespace, k.name))
+		}
+	}
+	t.Sort()
+	sources.SortProblems(problems)
+	return t, problems
+}
+
+func problem(m Metadata, service, format string, args ...any) sources.Problem {
+	return sources.Problem{Service: service, Origin: m.Origin, Message: fmt.Sprintf(format, args...)}
+}
