@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -50,10 +51,11 @@ type sweep struct {
 // family removes the flows of one family.
 func (s sweep) family(f kernel.Family) {
 	questions := s.questions(f)
-	switch {
-	case len(questions) == 0:
+	if len(questions) == 0 {
 		return
-	case len(questions) > mostFiltered || s.ignoresFilter:
+	}
+	defer func(start time.Time) { s.swept(f).took.Add(int64(time.Since(start))) }(time.Now())
+	if len(questions) > mostFiltered || s.ignoresFilter {
 		questions = []question{{family: f}}
 	}
 	for _, q := range questions {
@@ -119,7 +121,7 @@ func (s sweep) send(f kernel.Family) {
 			s.errs[op] = err
 		}
 	}
-	s.counter(f).Add(uint64(gone))
+	s.swept(f).deleted.Add(uint64(gone))
 	s.forget()
 }
 

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,7 +31,8 @@ import (
 )
 
 // Table is the connection tracking of one network namespace. One goroutine at a
-// time may use it; only Stats and Deleted may be called from any.
+// time may use it; only Stats, Deleted and Took may be called
+// from any.
 type Table struct {
 	conn    *nl.Conn
 	query   nl.Batch
@@ -39,7 +41,13 @@ type Table struct {
 
 	ignoresFilter bool // the kernel answered more than it was asked
 
-	deleted4, deleted6 atomic.Uint64
+	swept4, swept6 swept
+}
+
+// swept is what became of one family's entries since Open.
+type swept struct {
+	deleted atomic.Uint64
+	took    atomic.Int64 // ns
 }
 
 // Open opens the connection tracking of the calling thread's network namespace.
@@ -91,11 +99,14 @@ func (t *Table) Close() error { return t.conn.Close() }
 func (t *Table) Stats() nl.Stats { return t.conn.Stats() }
 
 // Deleted counts the entries of a family that were deleted since Open.
-func (t *Table) Deleted(f kernel.Family) uint64 { return t.counter(f).Load() }
+func (t *Table) Deleted(f kernel.Family) uint64 { return t.swept(f).deleted.Load() }
 
-func (t *Table) counter(f kernel.Family) *atomic.Uint64 {
+// Took is how long looking for a family's entries and deleting them has taken since Open.
+func (t *Table) Took(f kernel.Family) time.Duration { return time.Duration(t.swept(f).took.Load()) }
+
+func (t *Table) swept(f kernel.Family) *swept {
 	if f == kernel.IPv4 {
-		return &t.deleted4
+		return &t.swept4
 	}
-	return &t.deleted6
+	return &t.swept6
 }

@@ -1,22 +1,41 @@
 package host
 
-import "github.com/svcproxy/svcproxy/kernel/nl"
+import (
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
 
 // Stats counts what the kernel was asked for since Open.
 type Stats struct {
 	Netlink Netlink
 	// Readers and Writers are the iptables tools that were run.
 	Readers, Writers uint64
+	// Tracked are the connections, by family, that connection tracking was made
+	// to forget.
+	Tracked4, Tracked6 Tracked
 }
 
 // Netlink counts system calls and messages by kind of socket.
-type Netlink struct{ IPVS, Sets, Links nl.Stats }
+type Netlink struct{ IPVS, Sets, Links, Conntrack nl.Stats }
+
+// Tracked counts tracked connections that were deleted, and how long that took.
+type Tracked struct {
+	Deleted uint64
+	Took    time.Duration
+}
 
 // Stats may be called at any time from any goroutine.
 func (k *Kernel) Stats() Stats {
 	tools := k.tables.Stats()
 	return Stats{
-		Netlink: Netlink{IPVS: k.ipvs.Stats().Stats, Sets: k.sets.Stats(), Links: k.links.Stats()},
+		Netlink: Netlink{IPVS: k.ipvs.Stats().Stats, Sets: k.sets.Stats(), Links: k.links.Stats(), Conntrack: k.flows.Stats()},
 		Readers: tools.Readers, Writers: tools.Writers,
+		Tracked4: k.tracked(kernel.IPv4), Tracked6: k.tracked(kernel.IPv6),
 	}
+}
+
+func (k *Kernel) tracked(f kernel.Family) Tracked {
+	return Tracked{Deleted: k.flows.Deleted(f), Took: k.flows.Took(f)}
 }
