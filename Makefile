@@ -38,6 +38,14 @@ demo: build guest
 	$(GO) build -trimpath -o bin/demo ./testdata/demo
 	$(GUEST) run -- bin/demo
 
+# packages: deb and rpm for amd64 and arm64 in bin/packages; the same commit gives the same bytes
+packages: bin/nfpm
+	rm -rf bin/packages
+	GO="$(GO)" packaging/build bin/packages
+
+bin/nfpm: packaging/nfpm/go.mod
+	$(GO) build -C packaging/nfpm -trimpath -o ../../$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
+
 # fuzz: new random kernels for the planner; then every fuzz target for FUZZTIME; finds stay as seeds in the package's testdata.
 # Go would spend a minute on making each new input small; ten tries are enough.
 FUZZTIME ?= 60s
@@ -58,4 +66,4 @@ bench:
 clean:
 	rm -rf bin
 
-.PHONY: build guest test lint demo fuzz bench clean
+.PHONY: build guest test lint demo packages fuzz bench clean
