@@ -1,6 +1,9 @@
 package events
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Kind is what sort of thing happened.
 type Kind string
@@ -85,4 +88,10 @@ func (e Event) bounded() Event {
 		e.Services, e.More = append([]string(nil), e.Services[:maxServices]...), e.More+n-maxServices
 	}
 	return e
+}
+
+// Forgotten is what a reader is told in place of events that came and went
+// before it read.
+func Forgotten(lost uint64) Event {
+	return Event{Time: time.Now(), Kind: Lost, Text: fmt.Sprintf("%d events were forgotten before they were read", lost)}
 }

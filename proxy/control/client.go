@@ -1,0 +1,124 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/status"
+)
+
+// askLimit is how long an answer may take that needs no reload.
+const askLimit = 30 * time.Second
+
+// Client asks the daemon behind a socket. Its errors say with exit.NoDaemon that
+// none answers there, and with exit.Permission that we may not ask.
+type Client struct{ Socket string }
+
+// Status asks how it stands, with all endpoints or only their counts.
+func (c Client) Status(ctx context.Context, endpoints bool) (status.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	path := "/v1/status"
+	if !endpoints {
+		path += "?endpoints=false"
+	}
+	var st status.Status
+	return st, c.ask(ctx, http.MethodGet, path, func(r io.Reader) error { return json.NewDecoder(r).Decode(&st) })
+}
+
+// Reload has all files read again. With wait it returns once what was good of
+// them is served, and tells what was not; else at once, and tells nothing.
+func (c Client) Reload(ctx context.Context, wait bool) (Reloaded, error) {
+	var result Reloaded
+	if !wait {
+		return result, c.ask(ctx, http.MethodPost, "/v1/reload", func(io.Reader) error { return nil })
+	}
+	ctx, cancel := context.WithTimeout(ctx, reloadLimit+askLimit)
+	defer cancel()
+	return result, c.ask(ctx, http.MethodPost, "/v1/reload?wait=1", func(r io.Reader) error { return json.NewDecoder(r).Decode(&result) })
+}
+
+// Events hands over the events that the daemon remembers after the one numbered
+// after, and with follow those that come, until ctx ends or each fails.
+func (c Client) Events(ctx context.Context, after uint64, follow bool, each func(events.Event) error) error {
+	query := url.Values{"after": {fmt.Sprint(after)}}
+	if follow {
+		query.Set("follow", "1")
+	}
+	err := c.ask(ctx, http.MethodGet, "/v1/events?"+query.Encode(), func(r io.Reader) error {
+		lines := json.NewDecoder(r)
+		for {
+			var e events.Event
+			switch err := lines.Decode(&e); {
+			case err == io.EOF && follow:
+				return c.unreachable(errors.New("it has stopped"))
+			case err == io.EOF:
+				return nil
+			case err != nil:
+				return err
+			}
+			if err := each(e); err != nil {
+				return err
+			}
+		}
+	})
+	if ctx.Err() != nil {
+		return nil // asked to end
+	}
+	return err
+}
+
+// ask makes one request in a connection of its own.
+func (c Client) ask(ctx context.Context, method, path string, read func(io.Reader) error) error {
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", c.Socket)
+		},
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://svcproxy"+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := transport.RoundTrip(req)
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if err != nil {
+		return c.unreachable(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxHeader))
+		return errors.Join(fmt.Errorf("asking svcproxy: %s", strings.TrimSpace(string(text))), err)
+	}
+	if err := read(resp.Body); err != nil {
+		return fmt.Errorf("svcproxy's answer: %w", err)
+	}
+	return nil
+}
+
+// unreachable says why nobody answers, and what to do about it.
+func (c Client) unreachable(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return &exit.Error{Code: exit.Permission, Err: fmt.Errorf("asking svcproxy: %w", err), Hint: "run as root, or as a member of the group " + group}
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		err = fmt.Errorf("svcproxy does not run: nobody listens at %s", c.Socket)
+	default:
+		err = fmt.Errorf("svcproxy does not answer at %s: %w", c.Socket, err)
+	}
+	return &exit.Error{Code: exit.NoDaemon, Err: err, Hint: "systemctl status svcproxy"}
+}

@@ -1,0 +1,283 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/control"
+	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/status"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// serving has a server on a socket of the test's own, until stop is called, or
+// the test ends.
+func serving(t *testing.T, s *control.Server) (c control.Client, stop func()) {
+	t.Helper()
+	if s.Events == nil {
+		s.Events = new(events.Ring)
+	}
+	s.Log = quiet
+	c.Socket = filepath.Join(t.TempDir(), "s")
+	l, err := control.Listen(c.Socket, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	ended := false
+	stop = func() {
+		cancel()
+		if !ended {
+			ended = true
+			if err := <-done; err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+		}
+	}
+	t.Cleanup(stop)
+	return c, stop
+}
+
+func code(err error) int {
+	var e *exit.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return exit.Failed
+}
+
+func TestStatus(t *testing.T) {
+	c, _ := serving(t, &control.Server{Status: func(context.Context) status.Status {
+		return status.Status{Daemon: status.Daemon{Version: "1"}, Services: []status.Service{{
+			Name: "default/web", Endpoints: []status.Endpoint{{State: status.EndpointServing}}, Backends: status.Backends{Serving: 1},
+		}}}
+	}})
+	for _, endpoints := range []bool{true, false} {
+		st, err := c.Status(t.Context(), endpoints)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := st.Services[0]; st.Daemon.Version != "1" || s.Backends.Serving != 1 || (len(s.Endpoints) == 1) != endpoints {
+			t.Errorf("endpoints %v: %+v", endpoints, st)
+		}
+	}
+}
+
+func TestReload(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	result, failure := control.Reloaded{}, error(nil)
+	c, _ := serving(t, &control.Server{Reload: func(context.Context) (control.Reloaded, error) {
+		r, err := result, failure
+		asked <- struct{}{}
+		return r, err
+	}})
+	reload := func(wait bool) error {
+		t.Helper()
+		r, err := c.Reload(t.Context(), wait)
+		<-asked
+		return errors.Join(err, r.Err())
+	}
+	if err := reload(true); err != nil {
+		t.Errorf("all accepted: %v", err)
+	}
+	result = control.Reloaded{Rejected: []string{"a.toml:3: unknown key", "b.toml:1: cut"}, Kept: []string{"a.toml", "b.toml"}}
+	if err := reload(true); code(err) != exit.Config || !strings.Contains(err.Error(), "b.toml:1") {
+		t.Errorf("rejected: %v", err)
+	}
+	if err := reload(false); err != nil {
+		t.Errorf("without waiting: %v", err)
+	}
+	failure = errors.New("no such thing")
+	if err := reload(true); code(err) != exit.Failed || !strings.Contains(err.Error(), "no such thing") {
+		t.Errorf("failed: %v", err)
+	}
+}
+
+func TestEventsAreFollowed(t *testing.T) {
+	ring := new(events.Ring)
+	c, stop := serving(t, &control.Server{Events: ring})
+	for i := range events.Size + 3 {
+		ring.Add(events.Event{Text: fmt.Sprint(i + 1)})
+	}
+	var got []events.Event
+	if err := c.Events(t.Context(), events.Size, false, func(e events.Event) error { got = append(got, e); return nil }); err != nil || len(got) != 3 {
+		t.Errorf("%d events after %d, %v; want 3", len(got), events.Size, err)
+	}
+	next := make(chan events.Event)
+	done := make(chan error, 1)
+	go func() {
+		done <- c.Events(t.Context(), 0, true, func(e events.Event) error { next <- e; return nil })
+	}()
+	if e := <-next; e.Kind != events.Lost || !strings.HasPrefix(e.Text, "3 events") {
+		t.Errorf("first %+v, want the 3 that are lost", e)
+	}
+	for range events.Size {
+		<-next
+	}
+	ring.Add(events.Event{Text: "late"})
+	if e := <-next; e.Text != "late" || e.Seq != events.Size+4 {
+		t.Errorf("got %+v, want what was added late", e)
+	}
+	stop()
+	if err := <-done; code(err) != exit.NoDaemon {
+		t.Errorf("after the daemon's end: %v, want exit code %d", err, exit.NoDaemon)
+	}
+}
+
+func TestFollowersAreBounded(t *testing.T) {
+	ring := new(events.Ring)
+	ring.Add(events.Event{Text: "one"})
+	c, _ := serving(t, &control.Server{Events: ring})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	followed, done := make(chan struct{}), make(chan error)
+	const many = 20
+	for range many {
+		go func() {
+			done <- c.Events(ctx, 0, true, func(events.Event) error { followed <- struct{}{}; return nil })
+		}()
+	}
+	refused, follow := 0, 0
+	for refused+follow < many {
+		select {
+		case <-followed:
+			follow++
+		case err := <-done:
+			if err == nil || !strings.Contains(err.Error(), "too many") {
+				t.Fatal(err)
+			}
+			refused++
+		}
+	}
+	if follow != 16 {
+		t.Errorf("%d follow, want 16", follow)
+	}
+	cancel()
+	for range follow {
+		if err := <-done; err != nil {
+			t.Errorf("after we ended it: %v", err)
+		}
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	c := control.Client{Socket: filepath.Join(t.TempDir(), "s")}
+	if _, err := c.Status(t.Context(), true); code(err) != exit.NoDaemon || !strings.Contains(err.Error(), "does not run") {
+		t.Errorf("no socket: %v", err)
+	}
+	dead(t, c.Socket)
+	if _, err := c.Reload(t.Context(), true); code(err) != exit.NoDaemon || !strings.Contains(err.Error(), "does not run") {
+		t.Errorf("a dead daemon's socket: %v", err)
+	}
+}
+
+// dead leaves a socket that nobody listens at.
+func dead(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+}
+
+func TestListenReplacesADeadSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	dead(t, path)
+	dead(t, path+"~") // one that died while it listened for the first time
+	l, err := control.Listen(path, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(path)
+	if err != nil || st.Mode().Perm() != 0o660 {
+		t.Errorf("%v, %v; want mode 0660", st.Mode(), err)
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Errorf("nobody listens at the new one: %v", err)
+	} else {
+		conn.Close()
+	}
+	l.Close()
+	l.Close()
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 0 {
+		t.Errorf("left over: %v, %v", entries, err)
+	}
+}
+
+func TestListenSaysWhatIsWrong(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 120))
+	if _, err := control.Listen(long, quiet); err == nil || !strings.Contains(err.Error(), "at most 106 bytes") {
+		t.Errorf("too long: %v", err)
+	}
+	if _, err := control.Listen(filepath.Join(t.TempDir(), "none", "s"), quiet); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
+// TestStrangeRequests are refused, and cost nobody else anything.
+func TestStrangeRequests(t *testing.T) {
+	c, _ := serving(t, &control.Server{Status: func(context.Context) status.Status { return status.Status{} }})
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", c.Socket)
+		},
+	}}
+	for _, r := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{"GET", "/", "", http.StatusNotFound},
+		{"GET", "/v2/status", "", http.StatusNotFound},
+		{"DELETE", "/v1/status", "", http.StatusMethodNotAllowed},
+		{"GET", "/v1/reload", "", http.StatusMethodNotAllowed},
+		{"GET", "/v1/events?after=-1", "", http.StatusBadRequest},
+		{"GET", "/v1/events?after=99999999999999999999", "", http.StatusBadRequest},
+		{"POST", "/v1/reload", strings.Repeat("x", 1<<20), http.StatusRequestEntityTooLarge},
+		{"GET", "/v1/status?" + strings.Repeat("x", 1<<16), "", http.StatusRequestHeaderFieldsTooLarge},
+	} {
+		req, err := http.NewRequest(r.method, "http://svcproxy"+r.path, strings.NewReader(r.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			// The server may close before it has taken all of a long body.
+			if r.body == "" {
+				t.Errorf("%s %.40s: %v", r.method, r.path, err)
+			}
+			continue
+		}
+		resp.Body.Close()
+		if resp.StatusCode != r.want {
+			t.Errorf("%s %.40s: %d, want %d", r.method, r.path, resp.StatusCode, r.want)
+		}
+	}
+	if _, err := c.Status(t.Context(), true); err != nil {
+		t.Errorf("after all that: %v", err)
+	}
+}
+
+func TestReloadedIsStable(t *testing.T) {
+	text, err := json.Marshal(control.Reloaded{Rejected: []string{"a"}, Kept: []string{"b"}, Restart: []string{"c"}})
+	if want := `{"rejected":["a"],"kept":["b"],"restart":["c"]}`; err != nil || string(text) != want {
+		t.Errorf("%s, %v; want %s", text, err, want)
+	}
+}

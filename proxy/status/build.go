@@ -1,0 +1,185 @@
+package status
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// builder puts together what the table says of services, what the rules made of
+// it, and what the kernel counts. One walk over each.
+type builder struct {
+	in       Input
+	services []Service // parallel to the table's
+	places   map[kernel.VirtualKey]place
+	ports    map[nodePort]place
+	found    map[backend]int // index among its service's endpoints
+}
+
+// place is a port of a service, and what kind of address it is reached at.
+type place struct {
+	service, port int
+	kind          string
+}
+
+type nodePort struct {
+	port  uint16
+	proto kernel.Proto
+}
+
+// backend is an endpoint of one port of one service.
+type backend struct {
+	service, port int
+	addr          netip.AddrPort
+}
+
+func newBuilder(in Input) *builder {
+	n := len(in.Snapshot.Want.Virtuals)
+	return &builder{
+		in: in, places: make(map[kernel.VirtualKey]place, n), ports: map[nodePort]place{},
+		found: make(map[backend]int, len(in.Snapshot.Want.Reals)/max(1, n)*len(in.Snapshot.Table.Services)),
+	}
+}
+
+// build gives all services, sorted by name, those left out among them.
+func (b *builder) build() []Service {
+	table := b.in.Snapshot.Table.Services
+	b.services = make([]Service, len(table))
+	for i := range table {
+		b.services[i] = described(&table[i])
+		b.locate(i, &table[i])
+	}
+	b.virtuals()
+	b.drains()
+	b.connections()
+	for i := range table {
+		b.unused(i, &table[i])
+		b.finish(i, &table[i])
+	}
+	all := append(b.services, leftOut(b.in.Past.leftOut)...)
+	slices.SortStableFunc(all, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// described is a service as the table has it.
+func described(s *sources.Service) Service {
+	d := Service{
+		Name: s.FullName(), Type: string(s.Type), Origin: s.Origin.String(), Affinity: string(s.Affinity),
+		ExternalPolicy: string(s.ExternalTrafficPolicy), InternalPolicy: string(s.InternalTrafficPolicy),
+		Virtuals: []Virtual{}, Endpoints: []Endpoint{}, Faults: []Fault{},
+	}
+	for _, r := range s.SourceRanges {
+		d.SourceRanges = append(d.SourceRanges, r.String())
+	}
+	return d
+}
+
+// leftOut are services that another one stands in the way of, each with all its
+// reasons.
+func leftOut(problems []sources.Problem) []Service {
+	var list []Service
+	for _, p := range problems {
+		reason := strings.TrimPrefix(p.Message, "left out: ")
+		if n := len(list); n > 0 && list[n-1].Name == p.Service && list[n-1].Origin == p.Origin.String() {
+			list[n-1].Reason += "; " + reason
+			continue
+		}
+		list = append(list, Service{
+			Name: p.Service, State: LeftOut, Reason: reason, Origin: p.Origin.String(),
+			Virtuals: []Virtual{}, Endpoints: []Endpoint{}, Faults: []Fault{},
+		})
+	}
+	return list
+}
+
+// locate notes where a service is reached.
+func (b *builder) locate(i int, s *sources.Service) {
+	note := func(port int, kind string, a netip.Addr) {
+		p := s.Ports[port]
+		k := kernel.VirtualKey{Addr: netip.AddrPortFrom(a, p.Port), Proto: kernel.Proto(p.Protocol)}
+		if _, taken := b.places[k]; !taken {
+			b.places[k] = place{i, port, kind}
+		}
+	}
+	for port, p := range s.Ports {
+		for _, a := range s.ClusterIPs {
+			note(port, KindClusterIP, a)
+		}
+		for _, a := range s.ExternalIPs {
+			note(port, KindExternalIP, a)
+		}
+		for _, v := range s.LoadBalancerIPs {
+			note(port, KindLoadBalancer, v.Addr)
+		}
+		if p.NodePort != 0 {
+			b.ports[nodePort{p.NodePort, kernel.Proto(p.Protocol)}] = place{i, port, KindNodePort}
+		}
+	}
+}
+
+// at is the place of a virtual server. What is at no service's address is at an
+// address of the node.
+func (b *builder) at(k kernel.VirtualKey) (place, bool) {
+	if p, ok := b.places[k]; ok {
+		return p, true
+	}
+	p, ok := b.ports[nodePort{k.Addr.Port(), k.Proto}]
+	return p, ok
+}
+
+// virtuals lists virtual servers with their real servers, both sorted by key.
+func (b *builder) virtuals() {
+	reals := b.in.Snapshot.Want.Reals
+	for _, v := range b.in.Snapshot.Want.Virtuals {
+		n := 0
+		for n < len(reals) && reals[n].Key.Virtual == v.Key {
+			n++
+		}
+		of := reals[:n]
+		reals = reals[n:]
+		p, ok := b.at(v.Key)
+		if !ok {
+			continue
+		}
+		s := &b.services[p.service]
+		w := Virtual{
+			Address: v.Key.Addr, Protocol: v.Key.Proto.String(), Port: b.portName(p), Kind: p.kind, Scheduler: v.Scheduler,
+			Traffic: b.in.Counters.virtual(v.Key), port: p.port,
+		}
+		for _, r := range of {
+			e := b.endpoint(p, r.Key.Addr)
+			e.Weight, e.State = r.Weight, EndpointServing
+			if r.Weight == 0 {
+				e.State = EndpointPaused
+			} else {
+				w.Backends++
+			}
+		}
+		s.Virtuals = append(s.Virtuals, w)
+		s.Traffic = s.Traffic.Plus(w.Traffic)
+	}
+	for _, c := range b.in.Past.conflicts {
+		b.conflict(c)
+	}
+}
+
+func (b *builder) portName(p place) string {
+	return b.in.Snapshot.Table.Services[p.service].Ports[p.port].Name
+}
+
+// conflict marks a virtual server as somebody else's.
+func (b *builder) conflict(c kernel.Conflict) {
+	p, ok := b.at(c.Want.Key)
+	if !ok {
+		return
+	}
+	for i := range b.services[p.service].Virtuals {
+		if v := &b.services[p.service].Virtuals[i]; v.Address == c.Want.Key.Addr && v.port == p.port {
+			v.Conflict = c.Have.String()
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package status
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// conflicts are the virtual servers that are somebody else's.
+func (b *builder) conflicts() []Conflict {
+	list := []Conflict{}
+	for _, c := range b.in.Past.conflicts {
+		list = append(list, Conflict{Service: b.nameAt(c.Want.Key), Address: c.Want.Key.Addr, Proto: c.Want.Key.Proto.String(), Text: c.String()})
+	}
+	return list
+}
+
+// faults are the objects that the kernel refuses, with their services.
+func (b *builder) faults() []Fault {
+	list := []Fault{}
+	for _, f := range b.in.Past.faults {
+		list = append(list, Fault{Op: f.text, Service: b.serviceOf(f.op.Object), Error: f.err, Since: f.since.UTC(), Count: f.count})
+	}
+	return list
+}
+
+// nameAt is the service that has a virtual server.
+func (b *builder) nameAt(k kernel.VirtualKey) string {
+	p, ok := b.at(k)
+	if !ok {
+		return ""
+	}
+	return b.in.Snapshot.Table.Services[p.service].FullName()
+}
+
+// nameOf is the first service that has a VIP.
+func (b *builder) nameOf(vip netip.Addr) string {
+	for i := range b.in.Snapshot.Table.Services {
+		if s := &b.in.Snapshot.Table.Services[i]; slices.Contains(s.VIPs(), vip) {
+			return s.FullName()
+		}
+	}
+	return ""
+}
+
+// attach gives each service, of those sorted by name, its own faults.
+func attach(services []Service, faults []Fault) {
+	for _, f := range faults {
+		i, _ := slices.BinarySearchFunc(services, f.Service, func(s Service, name string) int { return cmp.Compare(s.Name, name) })
+		for ; i < len(services) && services[i].Name == f.Service; i++ {
+			if services[i].State != LeftOut {
+				services[i].Faults = append(services[i].Faults, f)
+			}
+		}
+	}
+}
+
+// serviceOf finds the service an object in the kernel is about; "" for those
+// that are about none, or all.
+func (b *builder) serviceOf(o kernel.Object) string {
+	switch v := o.(type) {
+	case kernel.Virtual:
+		return b.nameAt(v.Key)
+	case kernel.Real:
+		return b.nameAt(v.Key.Virtual)
+	case kernel.Flow:
+		return b.nameAt(v.Key.Virtual)
+	case kernel.Entry:
+		return b.nameAt(v.Key())
+	case kernel.Addr:
+		return b.nameOf(v.Addr)
+	case kernel.Route:
+		return b.nameOf(v.Addr)
+	case kernel.Neighbor:
+		return b.nameOf(v.Addr)
+	}
+	return ""
+}

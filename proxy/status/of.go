@@ -1,0 +1,109 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Input is all that a Status is made of.
+type Input struct {
+	Now      time.Time
+	Daemon   Daemon
+	Healthy  bool
+	Snapshot *proxy.Snapshot // nil before the first sync
+	Sources  []proxy.SourceState
+	Past     Past
+	Counters Counters
+	Warnings []string
+}
+
+// maxSourceErrors is how many lines are given of what is wrong with one source.
+const maxSourceErrors = 20
+
+// Of makes the status of what is known.
+func Of(in Input) Status {
+	if in.Snapshot == nil {
+		in.Snapshot = &proxy.Snapshot{}
+	}
+	st := Status{
+		Time: in.Now.UTC(), Daemon: in.Daemon, Healthy: in.Healthy, Warnings: append([]string{}, in.Warnings...),
+		Sync: syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{}, Conntrack: in.Counters.Conntrack,
+	}
+	for _, s := range in.Sources {
+		st.Sources = append(st.Sources, sourceOf(s))
+	}
+	b := newBuilder(in)
+	st.Services, st.Conflicts, st.Faults = b.build(), b.conflicts(), b.faults()
+	attach(st.Services, st.Faults)
+	st.Totals = totals(st.Services)
+	want := in.Snapshot.Want
+	st.Totals.Services, st.Totals.LeftOut = len(in.Snapshot.Table.Services), len(st.Services)-len(in.Snapshot.Table.Services)
+	st.Totals.Virtuals, st.Totals.Reals, st.Totals.Draining = len(want.Virtuals), len(want.Reals), len(in.Snapshot.Drains)
+	st.Totals.VIPs, st.Totals.RoutedVIP, st.Totals.Faults = len(want.Addrs), len(want.Routes), in.Past.refused
+	st.Problems = problems(&st)
+	return st
+}
+
+func syncOf(in Input) Sync {
+	r := in.Snapshot.Report
+	s := Sync{
+		Cause: string(r.Cause), Start: r.Start.UTC(), Seconds: seconds(r.Duration), Succeeded: in.Snapshot.Succeeded.UTC(),
+		Since: in.Past.since.UTC(), Failures: in.Past.failures, Waiting: append([]string{}, r.Waiting...),
+		Change: in.Past.change.utc(), Drift: in.Past.drift.utc(),
+	}
+	if r.Err != nil {
+		s.Error = r.Err.Error()
+	}
+	return s
+}
+
+func (c *Change) utc() *Change {
+	if c == nil {
+		return nil
+	}
+	u := *c
+	u.Seen, u.Parsed, u.Planned, u.Acknowledged = c.Seen.UTC(), c.Parsed.UTC(), c.Planned.UTC(), c.Acknowledged.UTC()
+	return &u
+}
+
+func sourceOf(s proxy.SourceState) Source {
+	return Source{Name: s.Name, Delivered: s.Spoken, Since: s.Since.UTC(), Errors: sourceErrors(s.Err)}
+}
+
+// sourceErrors are the lines of a source's error, one for each problem.
+func sourceErrors(err error) []string {
+	var rejected *sources.RejectedError
+	switch {
+	case err == nil:
+		return []string{}
+	case !errors.As(err, &rejected) || len(rejected.Problems) == 0:
+		return []string{err.Error()}
+	}
+	var list []string
+	for i, p := range rejected.Problems {
+		if i == maxSourceErrors {
+			return append(list, fmt.Sprintf("and %d more", len(rejected.Problems)-i))
+		}
+		list = append(list, p.Error())
+	}
+	return list
+}
+
+// totals are the sums over services.
+func totals(list []Service) Totals {
+	var t Totals
+	for i := range list {
+		s := &list[i]
+		t.Active += s.Active
+		t.Inactive += s.Inactive
+		t.Traffic = t.Traffic.Plus(s.Traffic)
+		if s.State == NoBackends {
+			t.Empty++
+		}
+	}
+	return t
+}

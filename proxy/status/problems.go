@@ -1,0 +1,42 @@
+package status
+
+import (
+	"fmt"
+	"time"
+)
+
+// problems are why a status is degraded, the worst first.
+func problems(st *Status) []string {
+	list := []string{}
+	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	since := func(t time.Time) string { return " (since " + t.Format(time.RFC3339) + ")" }
+	if !st.Healthy {
+		add("changes have waited to be programmed for more than twice the sync period")
+	}
+	switch {
+	case st.Sync.Error != "":
+		add("the last sync failed: %s%s", st.Sync.Error, since(st.Sync.Since))
+	case st.Sync.Cause == "":
+		add("nothing was programmed yet: the first sync is not over")
+	}
+	if c := st.Daemon.Config; c.Error != "" {
+		add("the last good configuration is in use%s: %s", since(c.Since), c.Error)
+	}
+	for _, s := range st.Sources {
+		if !s.Delivered {
+			add("source %s has not delivered yet: nothing is removed until it has", s.Name)
+		}
+		for _, e := range s.Errors {
+			add("source %s: %s%s", s.Name, e, since(s.Since))
+		}
+	}
+	for _, c := range st.Conflicts {
+		add("conflict: %s", c.Text)
+	}
+	for i := range st.Services {
+		if s := &st.Services[i]; s.State == LeftOut {
+			add("%s is left out: %s", s.Name, s.Reason)
+		}
+	}
+	return list
+}

@@ -1,0 +1,61 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy"
+)
+
+// counterAge is how old a reading of the counters may be to be used once more:
+// however many ask, the kernel is read twice a second at most.
+const counterAge = 500 * time.Millisecond
+
+// Reader asks a running svcproxy how it stands. Fill in its fields; its method
+// may be called from any goroutine.
+type Reader struct {
+	Proxy    *proxy.Proxy
+	History  *History      // told of every sync
+	Daemon   func() Daemon // as it is now
+	Counters Counter       // nil: there are none
+	// Warnings, if set, are what may keep traffic away although all is programmed.
+	Warnings func() []string
+
+	mu     sync.Mutex
+	counts Counters
+	failed error
+	read   time.Time
+}
+
+// Status is how svcproxy stands now. Counters that cannot be read are a warning.
+func (r *Reader) Status(ctx context.Context) Status {
+	in := Input{
+		Now: time.Now(), Daemon: r.Daemon(), Healthy: r.Proxy.Healthy(), Snapshot: r.Proxy.Snapshot(),
+		Sources: r.Proxy.Sources(), Past: r.History.Past(),
+	}
+	if r.Warnings != nil {
+		in.Warnings = r.Warnings()
+	}
+	if r.Counters != nil {
+		var err error
+		if in.Counters, err = r.counters(ctx); err != nil {
+			in.Warnings = append(in.Warnings[:len(in.Warnings):len(in.Warnings)], fmt.Sprintf("connections are not known: %v", err))
+		}
+	}
+	return Of(in)
+}
+
+// counters reads them, one asker at a time.
+func (r *Reader) counters(ctx context.Context) (Counters, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.read) >= counterAge {
+		r.counts, r.failed = r.Counters.Read(ctx)
+		if ctx.Err() == nil { // else it was this asker who gave up
+			r.read = time.Now()
+		}
+	}
+	return r.counts, r.failed
+}

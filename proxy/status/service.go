@@ -1,0 +1,106 @@
+package status
+
+import (
+	"net/netip"
+	"time"
+)
+
+// State is whether a service is served.
+type State string
+
+// The states. Of several the first that applies.
+const (
+	LeftOut     State = "left out"    // an earlier service has its name or an address
+	Conflicting State = "conflict"    // somebody else has a virtual server of its
+	NoBackends  State = "no backends" // it, or one of its ports, has nobody to serve it
+	Partly      State = "partly"      // some of its addresses have nobody to serve them
+	NotServed   State = "not served"  // its type has nothing to be served
+	Serving     State = "serving"
+)
+
+// Service is one service: what it is, and how it is served.
+type Service struct {
+	Name   string `json:"name"` // "namespace/name"
+	Type   string `json:"type"`
+	State  State  `json:"state"`
+	Reason string `json:"reason,omitempty"` // why it is not Serving
+	Origin string `json:"origin"`           // "file:line", or the name of the source
+
+	ExternalPolicy string   `json:"externalTrafficPolicy,omitempty"`
+	InternalPolicy string   `json:"internalTrafficPolicy,omitempty"`
+	Affinity       string   `json:"sessionAffinity,omitempty"`
+	SourceRanges   []string `json:"loadBalancerSourceRanges,omitempty"`
+
+	Virtuals  []Virtual  `json:"virtuals"`  // sorted by port as given, then kind and address
+	Endpoints []Endpoint `json:"endpoints"` // sorted by port as given, then address
+	Faults    []Fault    `json:"faults"`
+
+	// Backends counts endpoints, each once for each port: those that get new
+	// connections, those that drain, and those that are not used.
+	Backends Backends `json:"backends"`
+	Active   uint64   `json:"active"`
+	Inactive uint64   `json:"inactive"`
+	Traffic  Traffic  `json:"traffic"`
+}
+
+// Backends counts a service's endpoints.
+type Backends struct {
+	Serving  int `json:"serving"`
+	Draining int `json:"draining"`
+	Unused   int `json:"unused"`
+}
+
+// The kinds of virtual servers.
+const (
+	KindClusterIP    = "clusterIP"
+	KindExternalIP   = "externalIP"
+	KindLoadBalancer = "loadBalancerIP"
+	KindNodePort     = "nodePort"
+)
+
+// Virtual is one address that a service is reached at.
+type Virtual struct {
+	Address   netip.AddrPort `json:"address"`
+	Protocol  string         `json:"protocol"` // tcp, udp, sctp
+	Port      string         `json:"port,omitempty"`
+	Kind      string         `json:"kind"`
+	Scheduler string         `json:"scheduler"`
+	Backends  int            `json:"backends"` // real servers that get new connections
+	Conflict  string         `json:"conflict,omitempty"`
+	Traffic   Traffic        `json:"traffic"`
+
+	port int // by index in the table's service
+}
+
+// The states of an endpoint.
+const (
+	EndpointServing  = "serving"
+	EndpointDraining = "draining"
+	EndpointPaused   = "weight 0" // as the table has it: no new connections
+	EndpointUnused   = "unused"
+)
+
+// Endpoint is one place that serves one port of a service. Its connections are
+// those of all its real servers, one on each address of the port.
+type Endpoint struct {
+	Address  netip.AddrPort `json:"address"`
+	Protocol string         `json:"protocol"`
+	Port     string         `json:"port,omitempty"`
+	Node     string         `json:"node,omitempty"`
+	Zone     string         `json:"zone,omitempty"`
+	Weight   uint32         `json:"weight"`
+	State    string         `json:"state"`
+	Reason   string         `json:"reason,omitempty"` // why it is unused
+	Active   uint64         `json:"active"`
+	Inactive uint64         `json:"inactive"`
+	Drain    *Drain         `json:"drain,omitempty"`
+
+	port int // by index in the table's service
+}
+
+// Drain is an endpoint's way out: since when, and when it is over at the latest.
+type Drain struct {
+	Since time.Time `json:"since"`
+	// Deadline is zero when it lasts until the last connection ends.
+	Deadline time.Time `json:"deadline,omitzero"`
+}

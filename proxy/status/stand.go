@@ -1,0 +1,81 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// finish sorts and counts what a service has, and says how it stands.
+func (b *builder) finish(i int, from *sources.Service) {
+	s := &b.services[i]
+	slices.SortStableFunc(s.Virtuals, func(a, b Virtual) int {
+		return cmp.Or(cmp.Compare(a.port, b.port), cmp.Compare(kindOrder[a.Kind], kindOrder[b.Kind]), a.Address.Compare(b.Address))
+	})
+	slices.SortFunc(s.Endpoints, func(a, b Endpoint) int {
+		return cmp.Or(cmp.Compare(a.port, b.port), a.Address.Compare(b.Address))
+	})
+	for _, e := range s.Endpoints {
+		switch e.State {
+		case EndpointServing:
+			s.Backends.Serving++
+		case EndpointDraining:
+			s.Backends.Draining++
+		default:
+			s.Backends.Unused++
+		}
+	}
+	s.State, s.Reason = stand(s, from)
+}
+
+var kindOrder = map[string]int{KindClusterIP: 0, KindExternalIP: 1, KindLoadBalancer: 2, KindNodePort: 3}
+
+// stand says whether a service is served, and why if not.
+func stand(s *Service, from *sources.Service) (State, string) {
+	if !from.Type.Serves() {
+		return NotServed, "a service of type " + string(from.Type) + " has nothing to be served"
+	}
+	for _, v := range s.Virtuals {
+		if v.Conflict != "" {
+			return Conflicting, fmt.Sprintf("%s/%s is somebody else's: %s", v.Address, v.Protocol, v.Conflict)
+		}
+	}
+	for i, p := range from.Ports {
+		if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i && v.Backends > 0 }) {
+			return NoBackends, nobody(s, from, i, p)
+		}
+	}
+	for _, v := range s.Virtuals {
+		if v.Backends == 0 {
+			return Partly, fmt.Sprintf("%s/%s has no backends", v.Address, v.Protocol)
+		}
+	}
+	return Serving, ""
+}
+
+// nobody says why a port of a service has no backends.
+func nobody(s *Service, from *sources.Service, i int, p sources.Port) string {
+	where := ""
+	if len(from.Ports) > 1 {
+		where = fmt.Sprintf(" for port %s", cmp.Or(p.Name, fmt.Sprint(p.Port)))
+	}
+	if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i }) {
+		return "no address of this node serves it" + where
+	}
+	for _, e := range s.Endpoints {
+		if e.port == i {
+			return fmt.Sprintf("no endpoint can be used%s: %s is %s", where, e.Address, e.says())
+		}
+	}
+	return "no endpoints" + where
+}
+
+// says is the state with its reason.
+func (e Endpoint) says() string {
+	if e.Reason != "" {
+		return e.State + ": " + e.Reason
+	}
+	return e.State
+}
