@@ -20,6 +20,9 @@ func (d *decoder) check() {
 	if len(c.IPVS.ExcludeCIDRs) > 0 && !c.IPVS.DeleteUnknown {
 		d.warn("ipvs.excludeCIDRs", "has no effect without ipvs.deleteUnknown = true: foreign virtual servers stay anyway")
 	}
+	if c.ClientConnection.Master != "" && !c.APIServer.Enabled {
+		d.warnings = append(d.warnings, Problem{Message: "--master has no effect without sources.apiserver.enabled = true"})
+	}
 	d.warnIdle()
 	for _, gate := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		d.warn("featureGates", fmt.Sprintf("gate %s is not known here and has no effect", gate))

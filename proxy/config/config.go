@@ -103,6 +103,7 @@ type Conntrack struct {
 
 // ClientConnection is table clientConnection: how to reach an API server.
 type ClientConnection struct {
+	Master             string // of --master alone, as upstream; "" is what Kubeconfig says
 	Kubeconfig         string
 	AcceptContentTypes string
 	ContentType        string

@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Each file of testdata/scenario has a configuration, flags one a line, and what
-// comes of them: values that are not the default, problems, warnings.
+// Each file of testdata/scenario has a configuration, svcproxy.toml or a
+// kube-proxy's config.conf or config.yaml, flags one a line, and what comes of
+// them: values that are not the default, problems, warnings.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenario/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -26,16 +27,19 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			part := make(map[string]string)
+			part, name := make(map[string]string), "svcproxy.toml"
 			for _, f := range a.Files {
 				part[f.Name] = string(f.Data)
+				if strings.HasPrefix(f.Name, "config.") {
+					name = f.Name
+				}
 			}
 			fs := pflag.NewFlagSet("svcproxy", pflag.ContinueOnError)
 			flags := AddFlags(fs)
 			if err := fs.Parse(strings.Split(strings.TrimSuffix(part["flags"], "\n"), "\n")); err != nil {
 				t.Fatal(err)
 			}
-			c, warnings, err := Decode("svcproxy.toml", []byte(part["svcproxy.toml"]), flags)
+			c, warnings, err := Decode(name, []byte(part[name]), flags)
 			var problems []Problem
 			if invalid := (*Error)(nil); errors.As(err, &invalid) {
 				problems = invalid.Problems
@@ -101,8 +105,12 @@ func TestWrite(t *testing.T) {
 	if text, err := os.ReadFile(name); err != nil || string(text) != string(Default().TOML()) {
 		t.Errorf("wrote %q, %v", text, err)
 	}
-	if err := Write(filepath.Join(t.TempDir(), "c.yaml"), Default()); err == nil || !strings.Contains(err.Error(), ".toml") {
-		t.Errorf("YAML: %v", err)
+	name = filepath.Join(filepath.Dir(name), "c.yaml")
+	if err := Write(name, Default()); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(name); err != nil || string(text) != string(Default().YAML()) {
+		t.Errorf("wrote %q, %v", text, err)
 	}
 }
 
@@ -143,8 +151,8 @@ func TestFields(t *testing.T) {
 		}
 		return n
 	}
-	if n := leaves(reflect.ValueOf(Config{})); n != len(fields) {
-		t.Errorf("Config has %d fields, %d have a key", n, len(fields))
+	if n := leaves(reflect.ValueOf(Config{})); n != len(fields)+1 {
+		t.Errorf("Config has %d fields, %d have a key and Master has none", n, len(fields))
 	}
 }
 

@@ -27,12 +27,18 @@ type origin struct {
 }
 
 // Decode reads svcproxy.toml over the defaults, strictly, and the flags over
-// that; flags may be nil. name is the file's name in messages. The key services
-// is left to package sources/static. The error is an *Error, and c then the
+// that; flags may be nil. A KubeProxyConfiguration in its place is read by
+// upstream's rules. name is the file's name in messages, and one that ends in
+// .yaml, .yml or .toml says which of them it is; else the text does. The key
+// services is left to package sources/static. The error is an *Error, and c then the
 // defaults but for the folders; warnings are about what has no effect.
 func Decode(name string, data []byte, flags *Flags) (c Config, warnings []Problem, err error) {
 	d := &decoder{config: Default(), file: name, origins: make(map[string]origin), refused: make(map[string]bool)}
-	d.document(data)
+	if isYAML(name, data) {
+		d.yaml(data)
+	} else {
+		d.document(data)
+	}
 	d.flags(flags)
 	d.check()
 	sortProblems(d.problems)
@@ -65,16 +71,18 @@ func (d *decoder) refuse(line int, format string, args ...any) {
 // table reads the table of this dotted name, "" for the document.
 func (d *decoder) table(name string, t map[string]any, at *strict.Place) {
 	for _, word := range slices.Sorted(maps.Keys(t)) {
-		key, place := word, at.Key(word)
-		if name != "" {
-			key = name + "." + word
-		}
+		key, place := joined(name, word), at.Key(word)
 		inner, isTable := t[word].(map[string]any)
 		f := fieldOf(key)
 		switch {
 		case strict.Spare(word):
 		case f != nil:
-			d.set(f, t[word], place)
+			d.set(f, t[word], place.Line, func(i int) int {
+				if elem := place.Elem(i); elem != nil {
+					return elem.Line
+				}
+				return place.Line
+			})
 		case slices.Contains(foreignKeys, key):
 		case !isTableName(key):
 			d.refuse(place.Line, "unknown key %q%s", key, hint(name, word))
@@ -86,19 +94,28 @@ func (d *decoder) table(name string, t map[string]any, at *strict.Place) {
 	}
 }
 
-func (d *decoder) set(f *field, v any, at *strict.Place) {
-	d.origins[f.key] = origin{line: at.Line}
+// set gives a field a value from a line of the file; element is the line of one
+// of its elements.
+func (d *decoder) set(f *field, v any, line int, element func(int) int) {
+	d.origins[f.key] = origin{line: line}
 	err := f.value(&d.config).set(v)
 	if err == nil {
 		return
 	}
 	d.refused[f.key] = true
-	line := at.Line
 	var item *itemError
-	if errors.As(err, &item) && at.Elem(item.index) != nil {
-		line = at.Elem(item.index).Line
+	if errors.As(err, &item) {
+		line = element(item.index)
 	}
 	d.refuse(line, "%s %v", f.key, err)
+}
+
+// joined is the dotted name of a word in a table, "" for the document.
+func joined(table, word string) string {
+	if table == "" {
+		return word
+	}
+	return table + "." + word
 }
 
 func fieldOf(key string) *field {

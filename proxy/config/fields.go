@@ -34,9 +34,9 @@ var fields = []field{
 	{"bindAddressHardFail", "bind-address-hard-fail", "failing to bind healthz or metrics ends the process; false: tried again every 5 s",
 		func(c *Config) value { return truth{&c.BindAddressHardFail} }},
 	{"healthzBindAddress", "healthz-bind-address", `for load balancers' probes; "" turns it off`,
-		func(c *Config) value { return listener{&c.HealthzBindAddress} }},
+		func(c *Config) value { return listener{&c.HealthzBindAddress, healthzPort} }},
 	{"metricsBindAddress", "metrics-bind-address", `for Prometheus; "" turns it off`,
-		func(c *Config) value { return listener{&c.MetricsBindAddress} }},
+		func(c *Config) value { return listener{&c.MetricsBindAddress, metricsPort} }},
 	{"enableProfiling", "profiling", "serve /debug/pprof on the metrics listener",
 		func(c *Config) value { return truth{&c.EnableProfiling} }},
 	{"showHiddenMetricsForVersion", "show-hidden-metrics-for-version", "the previous minor version, whose hidden metrics are shown",
@@ -163,8 +163,11 @@ var fields = []field{
 var foreignKeys = []string{"services"}
 
 func checkMode(s string) error {
-	if s == "kernelspace" {
+	switch s {
+	case "kernelspace":
 		return fmt.Errorf(`%q is for Windows: use "ipvs"`, s)
+	case "nftables":
+		return fmt.Errorf(`%q is a mode of kube-proxy alone: use "ipvs"`, s)
 	}
 	var mode string
 	return word(&mode, "", "ipvs", "iptables", "userspace").set(s)

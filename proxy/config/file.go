@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/svcproxy/svcproxy/sources/file"
 )
@@ -16,7 +15,7 @@ type Loaded struct {
 	Config   Config
 	File     string // "" if there was none
 	Data     []byte // of File, for the services in it
-	YAML     bool   // Data is YAML, which has no services
+	YAML     bool   // Data is a KubeProxyConfiguration, which has no services
 	Warnings []Problem
 }
 
@@ -39,10 +38,7 @@ func Load(flags *Flags) (Loaded, error) {
 // Parse is Load for content that was read already. Beside an error, of Config
 // only StateDir and RuntimeDir are what the content says, if it says that much.
 func Parse(name string, data []byte, flags *Flags) (Loaded, error) {
-	l := Loaded{Config: Default(), File: name, Data: data}
-	if isYAML(name) {
-		return l, &Error{[]Problem{{File: name, Message: "YAML is not read yet: write the configuration as TOML (--write-config-to FILE.toml makes one to start from)"}}}
-	}
+	l := Loaded{File: name, Data: data, YAML: isYAML(name, data)}
 	var err error
 	l.Config, l.Warnings, err = Decode(name, data, flags)
 	return l, err
@@ -56,18 +52,44 @@ func (f *Flags) Path() string {
 	return DefaultFile
 }
 
-func isYAML(name string) bool {
-	ext := strings.ToLower(filepath.Ext(name))
-	return ext == ".yaml" || ext == ".yml"
-}
-
-// Write puts a complete configuration into a file, for --write-config-to.
+// Write puts a complete configuration into a file, for --write-config-to: as a
+// KubeProxyConfiguration if the name ends in .yaml or .yml, else as TOML. Who
+// reads the file meanwhile sees what was there before or all of it.
 func Write(name string, c Config) error {
-	if isYAML(name) {
-		return fmt.Errorf("writing %s: YAML is not written yet: give a name that ends in .toml", name)
+	text := c.TOML()
+	if isYAML(name, nil) {
+		text = c.YAML()
 	}
-	if err := os.WriteFile(name, c.TOML(), 0o644); err != nil {
+	if err := replace(name, text); err != nil {
 		return fmt.Errorf("writing the configuration: %w", err)
 	}
 	return nil
+}
+
+// replace puts a file in the place of a regular one, or of none. A link or a
+// device that has the name would be replaced as well, and is refused: root
+// writing to /dev/stdout would have a file there.
+func replace(name string, text []byte) (err error) {
+	switch is, err := os.Lstat(name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case !is.Mode().IsRegular():
+		return fmt.Errorf("%s is there and not a regular file: give another name", name)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
 }

@@ -13,7 +13,11 @@ type Flags struct {
 	File    string // --config
 	WriteTo string // --write-config-to
 
-	given []setting
+	given  []setting
+	master string // --master
+
+	old                                                 []*oldFlag
+	healthzPort, metricsPort, initOnly, cleanupIPTables oldFlag // in old, too
 }
 
 // setting is one flag as given.
@@ -22,12 +26,15 @@ type setting struct {
 	text  string
 }
 
-// AddFlags defines --config, --write-config-to and upstream's flag of every
-// field that has one. The values are checked by Decode, together with the file.
+// AddFlags defines --config, --write-config-to and every flag that kube-proxy has
+// or had but for --cleanup, --version and --help, which belong to the command.
+// The values are checked by Decode, together with the file.
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	flags := &Flags{}
 	fs.StringVar(&flags.File, "config", "", "the configuration `FILE` (default "+DefaultFile+", if it is there)")
 	fs.StringVar(&flags.WriteTo, "write-config-to", "", "write the default configuration to `FILE` and exit")
+	fs.StringVar(&flags.master, "master", "", "the API server's `URL`, in the place of the one in kubeconfig")
+	flags.addOld(fs)
 	c := Default()
 	for i := range fields {
 		f := &fields[i]
@@ -99,6 +106,8 @@ func (d *decoder) flags(flags *Flags) {
 			d.problems = append(d.problems, Problem{Message: fmt.Sprintf("%s %v", name, err)})
 		}
 	}
+	d.config.ClientConnection.Master = flags.master
+	d.oldFlags(flags)
 }
 
 // fromText gives a flag's text the type that TOML would.

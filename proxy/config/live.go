@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // fixed are the keys, and the tables, that a running process keeps as they were
 // when it started: its mode, what its objects and folders are called, who it
@@ -11,13 +14,11 @@ var fixed = []string{
 }
 
 // live says whether the field can change while the process runs.
-func (f field) live() bool {
-	for _, key := range fixed {
-		if f.key == key || strings.HasPrefix(f.key, key+".") {
-			return false
-		}
-	}
-	return true
+func (f field) live() bool { return !within(f.key, fixed) }
+
+// within says whether a key is one of these, or in a table that is.
+func within(key string, keys []string) bool {
+	return slices.ContainsFunc(keys, func(k string) bool { return key == k || strings.HasPrefix(key, k+".") })
 }
 
 // Kept is a key that a reload cannot change: the values are TOML.
@@ -28,6 +29,7 @@ type Kept struct{ Key, Running, Wanted string }
 // value, and are in kept where next has another. Both must be what Decode gives.
 func (running Config) Adopt(next Config) (now Config, kept []Kept) {
 	now = next
+	now.ClientConnection.Master = running.ClientConnection.Master
 	for _, f := range fields {
 		was, wanted := f.value(&running), f.value(&next)
 		if f.live() || toml(was) == toml(wanted) {

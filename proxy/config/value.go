@@ -210,8 +210,18 @@ func parseAddr(s string) (netip.Addr, error) {
 	return a, nil
 }
 
-// listener is an address and port to listen on; "" turns it off.
-type listener struct{ p *netip.AddrPort }
+// listener is an address and port to listen on, the usual port if it has none;
+// "" turns it off.
+type listener struct {
+	p    *netip.AddrPort
+	port uint16
+}
+
+// Ports of upstream's listeners.
+const (
+	healthzPort = 10256
+	metricsPort = 10249
+)
 
 func (l listener) form() form { return formText }
 func (l listener) get() any {
@@ -223,15 +233,18 @@ func (l listener) get() any {
 func (l listener) set(v any) error {
 	s, ok := v.(string)
 	if !ok {
-		return mistyped(`an address and port such as "127.0.0.1:10249"`, v)
+		return mistyped(fmt.Sprintf(`an address and port such as "127.0.0.1:%d"`, l.port), v)
 	}
 	if s == "" {
 		*l.p = netip.AddrPort{}
 		return nil
 	}
 	ap, err := netip.ParseAddrPort(s)
+	if a, bare := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")); bare == nil {
+		ap, err = netip.AddrPortFrom(a, l.port), nil
+	}
 	if err != nil || ap.Port() == 0 {
-		return fmt.Errorf(`%q is not an address and port such as "127.0.0.1:10249" ("" turns the listener off)`, s)
+		return fmt.Errorf(`%q is not an address and port such as "127.0.0.1:%d" ("" turns the listener off)`, s, l.port)
 	}
 	*l.p = ap
 	return nil

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"math"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// words are what a text may be where not every text will do.
+var words = map[string][]string{
+	"mode":                            {"", "ipvs", "iptables", "userspace"},
+	"showHiddenMetricsForVersion":     {"", "1.35", "1.30"},
+	"detectLocalMode":                 {"ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"},
+	"stateDir":                        {"/", "/var/lib/svcproxy", "/a b/\"c\"/é\u2028"},
+	"runtimeDir":                      {"/run/svcproxy", "/tmp/~"},
+	"detectLocal.bridgeInterface":     {"br0", "null"},
+	"detectLocal.interfaceNamePrefix": {"veth", "0"},
+	"ipvs.scheduler":                  {"rr", "wlc", "mh"},
+	"ipvs.deviceName":                 {"kube-ipvs0", "true", "1"},
+	"ipvs.namePrefix":                 {"KUBE", "EDGE", "0"},
+	"ipvs.localFallback":              {"drop", "cluster"},
+	"ipvs.vipBinding":                 {"auto", "address", "route"},
+	"logging.format":                  {"text", "json"},
+}
+
+// configs draws configurations that Decode could have given.
+func configs() *rapid.Generator[Config] {
+	return rapid.Custom(func(t *rapid.T) Config {
+		c := Default()
+		for _, f := range fields {
+			v := f.value(&c)
+			if rapid.Bool().Draw(t, "default") {
+				continue
+			}
+			if err := v.set(drawn(t, &f, v)); err != nil {
+				t.Fatalf("%s %v", f.key, err)
+			}
+		}
+		c.IPTables.MinSyncPeriod = min(c.IPTables.MinSyncPeriod, c.IPTables.SyncPeriod)
+		c.IPVS.MinSyncPeriod = min(c.IPVS.MinSyncPeriod, c.IPVS.SyncPeriod)
+		if c.DetectLocalMode == "BridgeInterface" && c.BridgeInterface == "" || c.DetectLocalMode == "InterfaceNamePrefix" && c.InterfaceNamePrefix == "" {
+			c.DetectLocalMode = "NodeCIDR"
+		}
+		return c
+	})
+}
+
+func drawn(t *rapid.T, f *field, v value) any {
+	switch v := v.(type) {
+	case text:
+		if known := words[f.key]; known != nil {
+			return rapid.SampledFrom(known).Draw(t, f.key)
+		}
+		return rapid.OneOf(rapid.SampledFrom([]string{"", "0", "0s", "null", "~", "true", "a: b", "# c", "1.30"}), rapid.String()).Draw(t, f.key)
+	case truth:
+		return rapid.Bool().Draw(t, f.key)
+	case number:
+		return int64(rapid.IntRange(v.least, v.most).Draw(t, f.key))
+	case fraction:
+		return rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64)).Draw(t, f.key)
+	case duration:
+		least := v.least
+		if v.seconds {
+			least = time.Second
+		}
+		longer := rapid.Int64Range(int64(least), math.MaxInt64)
+		if v.least == 0 {
+			longer = rapid.OneOf(rapid.Just(int64(0)), longer)
+		}
+		return time.Duration(longer.Draw(t, f.key)).String()
+	case address:
+		return addrs().Draw(t, f.key).String()
+	case listener:
+		if rapid.Bool().Draw(t, "off") {
+			return ""
+		}
+		return netip.AddrPortFrom(addrs().Draw(t, f.key), rapid.Uint16Min(1).Draw(t, "port")).String()
+	case pair:
+		return strings.Join([]string{"10.0.0.0/8", "fd00::/8"}[:rapid.IntRange(0, 2).Draw(t, f.key)], ",")
+	case nodePorts:
+		if rapid.Bool().Draw(t, "primary") {
+			return []any{primary}
+		}
+		return items(t, f.key, prefixText)
+	case list[netip.Prefix]:
+		return items(t, f.key, prefixText)
+	case list[netip.Addr]:
+		return items(t, f.key, func(t *rapid.T) string { return addrs().Draw(t, "address").String() })
+	case list[string]:
+		return items(t, f.key, func(t *rapid.T) string { return "/" + rapid.String().Draw(t, "path") })
+	case gates:
+		g := make(map[string]any)
+		for name, on := range rapid.MapOf(rapid.String(), rapid.Bool()).Draw(t, f.key) {
+			g["A"+name] = on
+		}
+		return g
+	}
+	t.Fatalf("%s: no way to draw a %T", f.key, v)
+	return nil
+}
+
+func items(t *rapid.T, key string, one func(*rapid.T) string) []any {
+	list := []any{}
+	for range rapid.IntRange(0, 3).Draw(t, key) {
+		list = append(list, one(t))
+	}
+	return list
+}
+
+func prefixText(t *rapid.T) string {
+	a := addrs().Draw(t, "address")
+	return netip.PrefixFrom(a, rapid.IntRange(0, a.BitLen()).Draw(t, "bits")).Masked().String()
+}
+
+func addrs() *rapid.Generator[netip.Addr] {
+	return rapid.Custom(func(t *rapid.T) netip.Addr {
+		b := rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "bytes")
+		if rapid.Bool().Draw(t, "IPv4") {
+			return netip.AddrFrom4([4]byte(b))
+		}
+		return netip.AddrFrom16([16]byte(b)).Unmap()
+	})
+}
+
+// What is written, in either form, is read as the very same configuration, and
+// no key of it is unknown or without effect for being written.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := configs().Draw(t, "config")
+		for name, text := range map[string][]byte{"c.toml": c.TOML(), "c.yaml": c.YAML()} {
+			got, warnings, err := Decode(name, text, nil)
+			if err != nil || !reflect.DeepEqual(got, c) {
+				t.Errorf("%s: %v: %q\n%s", name, err, c.Changes(got), text)
+			}
+			for _, w := range warnings {
+				if strings.Contains(w.Message, "unknown key") || strings.Contains(w.Message, whyUnused("portRange")) {
+					t.Errorf("%s: %v", name, w)
+				}
+			}
+		}
+	})
+}
+
+// What a running process adopts is the next configuration in all that is live,
+// and its own in the rest; nothing is lost in between.
+func TestAdoptDrawn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		running, next := configs().Draw(t, "running"), configs().Draw(t, "next")
+		now, kept := running.Adopt(next)
+		for _, c := range running.Changes(now) {
+			if !fieldOf(c.Key).live() {
+				t.Errorf("changed: %q", c)
+			}
+		}
+		for _, c := range next.Changes(now) {
+			if fieldOf(c.Key).live() {
+				t.Errorf("not adopted: %q", c)
+			}
+		}
+		if got := len(next.Changes(now)); got != len(kept) {
+			t.Errorf("%d keys kept, said of %d", got, len(kept))
+		}
+	})
+}

@@ -1,0 +1,254 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// kube-proxy's own configuration is read, too: what finds it in a file of YAML
+// is here, what its fields say in yaml_fields.go.
+
+const (
+	upstreamVersion = "kubeproxy.config.k8s.io/v1alpha1"
+	upstreamKind    = "KubeProxyConfiguration"
+	upstreamKey     = "config.conf" // of kubeadm's ConfigMap
+)
+
+// maxYAML is what an API server lets an object hold; it bounds what a hostile
+// file can cost.
+const maxYAML = 1 << 20
+
+// isYAML says whether a file is a KubeProxyConfiguration and not svcproxy.toml:
+// by its name, or, as kube-proxy's file is often called config.conf, by the
+// first line that says something.
+func isYAML(name string, data []byte) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".yaml", ".yml":
+		return true
+	case ".toml":
+		return false
+	}
+	for line := range bytes.Lines(data) {
+		line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))
+		if len(line) > 0 && line[0] != '#' {
+			return yamlLine.Match(line)
+		}
+	}
+	return false
+}
+
+// yamlLine is a first line that no TOML begins with: a document's mark, JSON, or
+// a key with a colon.
+var yamlLine = regexp.MustCompile(`^(---|%YAML|\{|[A-Za-z][\w.-]*[ \t]*:([ \t]|$)|"[\w.-]+"[ \t]*:([ \t]|$)|'[\w.-]+'[ \t]*:([ \t]|$))`)
+
+// yamlReader reads one text of YAML documents.
+type yamlReader struct {
+	*decoder
+	first   int  // lines of the file before the text
+	oneLine bool // the text is a string of one line of the file: first
+	meant   map[string]bool
+	unknown int
+}
+
+// yaml reads the one KubeProxyConfiguration that the file has.
+func (d *decoder) yaml(data []byte) {
+	r := &yamlReader{decoder: d, meant: make(map[string]bool)}
+	switch {
+	case len(data) > maxYAML:
+		d.refuse(1, "has %d bytes: more than %d are no configuration", len(data), maxYAML)
+		return
+	case !utf8.Valid(data):
+		d.refuse(1, "not UTF-8: YAML files must be")
+		return
+	}
+	docs, err := documents(string(data))
+	if err != nil {
+		r.syntax(err, 1+bytes.Count(data, []byte("\n")))
+		return
+	}
+	r.choose(docs, string(data))
+}
+
+// documents are a text's YAML documents, aliases unresolved: no alias costs more
+// than it takes to write.
+func documents(text string) (docs []*yaml.Node, err error) {
+	// The library panics where it finds a fault in itself: that is one bad
+	// document, and no reason to end the process.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the YAML library gave up: %v", r)
+		}
+	}()
+	for dec := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var n yaml.Node
+		if err := dec.Decode(&n); errors.Is(err, io.EOF) {
+			return docs, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
+			docs = append(docs, n.Content[0])
+		}
+	}
+}
+
+var syntaxLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+
+// syntax refuses what the library could not read; lines are those of the text.
+func (r *yamlReader) syntax(err error, lines int) {
+	m := syntaxLine.FindStringSubmatch(err.Error())
+	line, _ := strconv.Atoi(m[1])
+	message := strings.Join(strings.Fields(err.Error()[len(m[0]):]), " ")
+	r.refuse(r.line(min(max(line, 1), lines)), "not YAML: %s", message)
+}
+
+// line is the file's line for one of the text.
+func (r *yamlReader) line(n int) int {
+	if r.oneLine {
+		return r.first
+	}
+	return r.first + n
+}
+
+// choose reads the one KubeProxyConfiguration among a text's documents, or the
+// one in a ConfigMap among them.
+func (r *yamlReader) choose(docs []*yaml.Node, text string) {
+	var found []*yaml.Node
+	for _, n := range docs {
+		if kind := wordAt(n, "kind"); kind == upstreamKind || kind == "ConfigMap" && r.first == 0 {
+			found = append(found, n)
+		}
+	}
+	switch {
+	case len(found) > 1:
+		r.refuse(r.line(found[1].Line), "a second %s, the first is at line %d: which one is meant?", wordAt(found[1], "kind"), r.line(found[0].Line))
+	case len(found) == 0:
+		r.nothing(docs)
+	case wordAt(found[0], "kind") == "ConfigMap":
+		r.configMap(found[0], text)
+	default:
+		r.object(found[0])
+	}
+}
+
+// nothing says that there is no configuration, and what there is.
+func (r *yamlReader) nothing(docs []*yaml.Node) {
+	for _, n := range docs {
+		if kind := wordAt(n, "kind"); kind != "" {
+			r.refuse(r.line(n.Line), "kind %q is not %s", kind, upstreamKind)
+			return
+		}
+	}
+	line := 1
+	if len(docs) > 0 {
+		line = docs[0].Line
+	}
+	r.refuse(r.line(line), "no %s: it begins with apiVersion: %s and kind: %s", upstreamKind, upstreamVersion, upstreamKind)
+}
+
+// object reads a KubeProxyConfiguration.
+func (r *yamlReader) object(n *yaml.Node) {
+	if v := wordAt(n, "apiVersion"); v != upstreamVersion {
+		line := n.Line
+		if at := nodeAt(n, "apiVersion"); at != nil {
+			line = at.Line
+		}
+		r.refuse(r.line(line), "apiVersion is %q, must be %q", v, upstreamVersion)
+		return
+	}
+	r.meaning(n)
+	r.mapping("", n)
+	r.listeners()
+}
+
+// configMap reads the configuration that a ConfigMap holds as text.
+func (r *yamlReader) configMap(n *yaml.Node, text string) {
+	for range r.pairs("", n) { // says what is twice
+	}
+	data := nodeAt(n, "data")
+	if data == nil || data.Kind != yaml.MappingNode || len(data.Content) == 0 {
+		r.refuse(n.Line, "the ConfigMap has no data")
+		return
+	}
+	held := make(map[string]*yaml.Node)
+	for key, value := range r.pairs("data", data) {
+		held[key.Value] = target(value)
+	}
+	key := upstreamKey
+	if len(held) == 1 {
+		for key = range held {
+		}
+	}
+	at := held[key]
+	switch {
+	case at == nil:
+		r.refuse(data.Line, "the ConfigMap has no %s, but %s", upstreamKey, strings.Join(slices.Sorted(maps.Keys(held)), ", "))
+		return
+	case at.Kind != yaml.ScalarNode:
+		r.refuse(at.Line, "%s in the ConfigMap must be a text: put a | behind its colon", key)
+		return
+	}
+	inner := *r
+	inner.first, inner.oneLine = at.Line, !below(text, at)
+	docs, err := documents(at.Value)
+	if err != nil {
+		inner.syntax(err, 1+strings.Count(strings.TrimSuffix(at.Value, "\n"), "\n"))
+		return
+	}
+	inner.choose(docs, at.Value)
+}
+
+// below says whether a string stands in the lines below its key, each line of it
+// on one of the file's, as in the block that | begins.
+func below(text string, n *yaml.Node) bool {
+	if n.Style&yaml.LiteralStyle == 0 {
+		return false
+	}
+	file := strings.Split(text, "\n")
+	for i, line := range strings.Split(strings.TrimRight(n.Value, "\n"), "\n") {
+		if n.Line+i >= len(file) || !strings.HasSuffix(strings.TrimSuffix(file[n.Line+i], "\r"), line) {
+			return false
+		}
+	}
+	return true
+}
+
+// target is what an alias stands for, or the node itself.
+func target(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// nodeAt is the value of a mapping's key, nil if there is none.
+func nodeAt(n *yaml.Node, key string) *yaml.Node {
+	if n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return target(n.Content[i+1])
+		}
+	}
+	return nil
+}
+
+// wordAt is the text of a mapping's key, "" if there is none.
+func wordAt(n *yaml.Node, key string) string {
+	if v := nodeAt(n, key); v != nil && v.Kind == yaml.ScalarNode {
+		return v.Value
+	}
+	return ""
+}

@@ -1,0 +1,312 @@
+package config
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/svcproxy/svcproxy/sources/file/strict"
+)
+
+// zeroStays are the keys, and the tables, whose zero is what it says. In every
+// other field of KubeProxyConfiguration "" and 0 mean the default, because
+// upstream's type cannot tell them from an absent one; these are pointers
+// there, or our own.
+var zeroStays = []string{
+	"conntrack", "oomScoreAdj", "iptables.masqueradeBit",
+	"ipvs.deviceName", "ipvs.namePrefix", "ipvs.vipPing", "ipvs.drainTimeout", "ipvs.localFallback", "ipvs.deleteUnknown", "ipvs.vipBinding",
+	"stateDir", "runtimeDir", "node", "sources",
+}
+
+// meantKey is our own key of a KubeProxyConfiguration: the keys of which a zero
+// is meant all the same, so that everything svcproxy.toml can say can be said.
+const meantKey = "explicit"
+
+// unused are the fields of KubeProxyConfiguration, of every release to 1.36,
+// that have no effect here, by the reason.
+var unused = []struct {
+	why  string
+	keys []string
+}{
+	{"it is for Windows", []string{"winkernel.networkName", "winkernel.sourceVip", "winkernel.enableDSR",
+		"winkernel.rootHnsEndpointName", "winkernel.forwardHealthCheckVip", "windowsRunAsService"}},
+	{"kube-proxy's old userspace mode had it", []string{"portRange", "udpIdleTimeout"}},
+	{"kube-proxy no longer has it", []string{"resourceContainer", "ipvs.ipSet.hashSize", "ipvs.ipSet.maxElements"}},
+	{"conntrack.maxPerCore and conntrack.min are its heirs", []string{"conntrack.max"}},
+	{"there is no nftables mode", []string{"nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod", "nftables.minSyncPeriod"}},
+	{"loopback addresses never serve node ports", []string{"iptables.localhostNodePorts"}},
+	{"masqueraded traffic has the address of its interface", []string{"iptables.snatNodeInternalIP"}},
+	{"the log is one stream without buffers or rules by file", []string{"logging.vmodule", "logging.sanitization",
+		"logging.options.json.splitStream", "logging.options.json.infoBufferSize", "logging.options.text.splitStream", "logging.options.text.infoBufferSize",
+		// Samples go about that have these beside an empty options.
+		"logging.json.splitStream", "logging.json.infoBufferSize", "logging.text.splitStream", "logging.text.infoBufferSize"}},
+}
+
+// whyUnused is why a key of KubeProxyConfiguration has no effect; "" if it has,
+// or is none.
+func whyUnused(key string) string {
+	for _, u := range unused {
+		if slices.Contains(u.keys, key) {
+			return u.why
+		}
+	}
+	return ""
+}
+
+// isGroup says whether KubeProxyConfiguration has a mapping under this key.
+func isGroup(key string) bool {
+	for _, u := range unused {
+		if slices.ContainsFunc(u.keys, func(k string) bool { return strings.HasPrefix(k, key+".") }) {
+			return true
+		}
+	}
+	return isTableName(key)
+}
+
+// meansDefault says whether a value that a KubeProxyConfiguration has for a
+// field is no more than its absence.
+func (f *field) meansDefault(v any) bool {
+	var c Config
+	_, timed := f.value(&c).(duration)
+	return !within(f.key, zeroStays) && (isZero(v) || timed && isNoTime(v))
+}
+
+// isNoTime says whether a value is a duration of 0.
+func isNoTime(v any) bool {
+	s, _ := v.(string)
+	d, err := time.ParseDuration(s)
+	return err == nil && d == 0
+}
+
+// isZero says whether a value is its type's zero.
+func isZero(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case bool:
+		return !v
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// hints is how many unknown keys are told what they were meant to be: it takes
+// time, and after so many nobody reads them.
+const hints = 100
+
+// mapping reads the mapping under this dotted name, "" for the object itself.
+func (r *yamlReader) mapping(name string, n *yaml.Node) {
+	for word, value := range r.pairs(name, n) {
+		key := joined(name, word.Value)
+		value, line := target(value), r.line(word.Line)
+		f, why := fieldOf(key), whyUnused(key)
+		switch {
+		case f != nil:
+			r.field(f, value, line)
+		case why != "":
+			if v := r.value(key, value); !isZero(v) && !isNoTime(v) {
+				r.warnAt(line, "%s has no effect: %s", key, why)
+			}
+		case isGroup(key) && value.Kind == yaml.MappingNode:
+			r.mapping(key, value)
+		case isGroup(key) && !isNull(value):
+			r.refuse(line, "%s %v", key, mistyped("a mapping", r.value(key, value)))
+		case isGroup(key), slices.Contains([]string{"apiVersion", "kind", meantKey}, key):
+		case slices.Contains(foreignKeys, key):
+			r.refuse(line, "%s are not read from YAML: write them into services.toml", key)
+		default:
+			r.unknownKey(name, word.Value, line)
+		}
+	}
+}
+
+func (r *yamlReader) unknownKey(name, word string, line int) {
+	meant := ""
+	if r.unknown++; r.unknown <= hints {
+		meant = hint(name, word)
+	}
+	r.warnAt(line, "unknown key %q has no effect%s", joined(name, word), meant)
+}
+
+// pairs are the keys of a mapping and their values. What is twice, and what is
+// taken over from elsewhere, is refused.
+func (r *yamlReader) pairs(name string, n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(*yaml.Node, *yaml.Node) bool) {
+		seen := make(map[string]int, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := target(n.Content[i])
+			line := r.line(n.Content[i].Line)
+			first, twice := seen[key.Value]
+			switch {
+			case key.Kind != yaml.ScalarNode:
+				r.refuse(line, "%s must be a word, not %s", joined(name, "key"), strict.TypeOf(scalar(key)))
+			case key.ShortTag() == "!!merge":
+				r.refuse(line, "%s: merged mappings are not read: write the keys out", joined(name, key.Value))
+			case twice:
+				r.refuse(line, "duplicate key %s, first given at line %d", joined(name, key.Value), first)
+			default:
+				seen[key.Value] = line
+				if !yield(n.Content[i], n.Content[i+1]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// meaning notes the keys of which a zero is meant.
+func (r *yamlReader) meaning(n *yaml.Node) {
+	at := nodeAt(n, meantKey)
+	if at == nil || isNull(at) {
+		return
+	}
+	keys, err := stringsOf(r.value(meantKey, at), "keys")
+	if err != nil {
+		r.refuse(r.line(at.Line), "%s %v", meantKey, err)
+		return
+	}
+	for i, key := range keys {
+		if fieldOf(key) == nil {
+			r.refuse(r.line(at.Content[i].Line), "%s names %q, which is no key", meantKey, key)
+		}
+		r.meant[key] = true
+	}
+}
+
+// field sets a field, unless its value only means the default.
+func (r *yamlReader) field(f *field, n *yaml.Node, line int) {
+	v := r.value(f.key, n)
+	if isNull(n) || f.meansDefault(v) && !r.meant[f.key] {
+		return
+	}
+	r.set(f, f.fit(v, n), line, func(i int) int {
+		if n.Kind == yaml.SequenceNode && i < len(n.Content) {
+			return r.line(n.Content[i].Line)
+		}
+		return line
+	})
+}
+
+// fit gives a value the type that it would have in TOML, where YAML has another
+// way to say the same.
+func (f *field) fit(v any, n *yaml.Node) any {
+	var c Config
+	to := f.value(&c)
+	switch i := v.(type) {
+	case int64:
+		// Of durations only this one may be a number upstream, of nanoseconds.
+		if _, ok := to.(duration); ok {
+			if i == 0 || f.key == "logging.flushFrequency" {
+				return time.Duration(i).String()
+			}
+			return v
+		}
+		if to.form() == formText {
+			return n.Value
+		}
+	case float64:
+		if to.form() == formText {
+			return n.Value // showHiddenMetricsForVersion: 1.35
+		}
+	case string:
+		var b bool
+		if to.form() == formBool && n.Style == 0 && n.Decode(&b) == nil {
+			return b // yes, no, on, off
+		}
+	}
+	return v
+}
+
+// value is a node as the TOML library would give it. What is nested deeper than
+// any field is left empty: its type is wrong, whatever it holds.
+func (r *yamlReader) value(key string, n *yaml.Node) any {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		items := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			items[i] = inside(item)
+		}
+		return items
+	case yaml.MappingNode:
+		t := make(map[string]any)
+		for word, value := range r.pairs(key, n) {
+			t[word.Value] = inside(value)
+		}
+		return t
+	}
+	return scalar(n)
+}
+
+// inside is what a list or a mapping holds; null is "" there.
+func inside(n *yaml.Node) any {
+	if v := scalar(target(n)); v != nil {
+		return v
+	}
+	return ""
+}
+
+// scalar is a node's value if it is one: nil for null, a list or a mapping
+// without what is in it for those.
+func scalar(n *yaml.Node) any {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return []any{}
+	case yaml.MappingNode:
+		return map[string]any{}
+	}
+	var err error
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		var b bool
+		if err = n.Decode(&b); err == nil {
+			return b
+		}
+	case "!!int":
+		var i int64
+		if err = n.Decode(&i); err == nil {
+			return i
+		}
+	case "!!float":
+		var x float64
+		if err = n.Decode(&x); err == nil {
+			return x
+		}
+	}
+	return n.Value
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// listeners gives the listeners that were not named the family of bindAddress,
+// as upstream does.
+func (r *yamlReader) listeners() {
+	if !r.config.BindAddress.Is6() {
+		return
+	}
+	if _, given := r.origins["healthzBindAddress"]; !given {
+		r.config.HealthzBindAddress = netip.AddrPortFrom(netip.IPv6Unspecified(), healthzPort)
+	}
+	if _, given := r.origins["metricsBindAddress"]; !given {
+		r.config.MetricsBindAddress = netip.AddrPortFrom(netip.IPv6Loopback(), metricsPort)
+	}
+}
+
+func (d *decoder) warnAt(line int, format string, args ...any) {
+	d.warnings = append(d.warnings, Problem{File: d.file, Line: line, Message: fmt.Sprintf(format, args...)})
+}

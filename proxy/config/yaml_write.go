@@ -1,0 +1,100 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const yamlHead = `# svcproxy: how this node's proxy behaves, in kube-proxy's words and with keys of
+# its own. An absent key has the value it has here, and so has one that is "" or
+# 0 where kube-proxy takes that for the default: see explicit. What is served is
+# in services.toml and services.d, see sources.file.paths.
+apiVersion: ` + upstreamVersion + `
+kind: ` + upstreamKind + `
+`
+
+// YAML is the configuration as a KubeProxyConfiguration, every key with a
+// comment. Decode reads the same values back; kube-proxy passes over the keys
+// that it does not have.
+func (c Config) YAML() []byte {
+	var b bytes.Buffer
+	b.WriteString(yamlHead)
+	var open []string // the tables that the last key is in
+	meant := []any{}
+	defaults := Default()
+	for _, f := range fields {
+		words := strings.Split(f.key, ".")
+		tables := words[:len(words)-1]
+		same := 0
+		for same < min(len(open), len(tables)) && open[same] == tables[same] {
+			same++
+		}
+		if same < len(tables) || len(tables) == 0 {
+			b.WriteByte('\n')
+		}
+		for i := same; i < len(tables); i++ {
+			fmt.Fprintf(&b, "%s%s:\n", indent(i), tables[i])
+		}
+		open = tables
+		v, comment := f.value(&c), f.comment
+		if _, ok := v.(listener); ok {
+			comment += " if " + meantKey + " names this key"
+		}
+		fmt.Fprintf(&b, "%s# %s\n%s%s: %s\n", indent(len(tables)), comment, indent(len(tables)), f.name(), yamlText(v.get()))
+		if f.meansDefault(v.get()) && toml(v) != toml(f.value(&defaults)) {
+			meant = append(meant, f.key)
+		}
+	}
+	fmt.Fprintf(&b, "\n# the keys above whose \"\" or 0 is meant, and not the default\n%s: %s\n", meantKey, yamlText(meant))
+	return b.Bytes()
+}
+
+func indent(depth int) string { return strings.Repeat("  ", depth) }
+
+// yamlText writes a value in YAML's flow style, which is that of TOML but for
+// tables and the characters that stand for themselves.
+func yamlText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return yamlQuote(v)
+	case []any:
+		items := make([]string, len(v))
+		for i, item := range v {
+			items[i] = yamlText(item)
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case map[string]any:
+		var items []string
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			items = append(items, yamlQuote(key)+": "+yamlText(v[key]))
+		}
+		return "{" + strings.Join(items, ", ") + "}"
+	}
+	return tomlText(v)
+}
+
+// yamlQuote writes a double-quoted scalar. YAML has more line breaks than TOML,
+// and characters that it does not take at all.
+func yamlQuote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08X`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
