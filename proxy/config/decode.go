@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -59,8 +60,22 @@ func (d *decoder) document(data []byte) {
 			d.refuse(m.Line, "%s", m.Message)
 		}
 	}
-	if ok {
-		d.table("", tree, places)
+	if !ok {
+		d.folders(data, mistakes[len(mistakes)-1].Line)
+		return
+	}
+	d.table("", tree, places)
+}
+
+// folders takes what the lines before a mistake say of stateDir and runtimeDir:
+// the last good configuration is to be found there.
+func (d *decoder) folders(data []byte, mistake int) {
+	before := slices.Collect(bytes.Lines(data))
+	tree, _, _, _ := strict.Parse(bytes.Join(before[:min(max(mistake-1, 0), len(before))], nil))
+	for _, key := range []string{"stateDir", "runtimeDir"} {
+		if v, said := tree[key]; said {
+			_ = fieldOf(key).value(&d.config).set(v) // a value that is refused is not looked for
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func NewProxy(node *Host, binary, dir, main string) (*Proxy, error) {
 
 func (p *Proxy) path(name string) string { return filepath.Join(p.Dir, name) }
 
-// Configure writes svcproxy.toml anew; a running svcproxy does not read it again.
+// Configure writes svcproxy.toml anew; a running svcproxy adopts it.
 func (p *Proxy) Configure(main string) error {
 	return p.save("svcproxy.toml", fmt.Sprintf("sources.file.paths = [%q, %q]\nstateDir = %q\nruntimeDir = %q\n"+
 		"healthzBindAddress = \"\"\nmetricsBindAddress = \"\"\n%s\n",

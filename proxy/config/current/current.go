@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,10 +118,12 @@ func (c *Current) Reload() (kept []config.Kept, err error) {
 	if c.refused == nil && next.File == was.File && bytes.Equal(next.Data, was.Data) {
 		return kept, nil
 	}
+	if c.refused != nil || !reflect.DeepEqual(now.Static, was.Static) {
+		c.static.Set(now.Static, nil)
+	}
 	c.refused = nil
 	c.say(was.Config.Changes(now.Config), kept, now.Warnings)
 	c.now.Store(&now)
-	c.static.Set(now.Static, nil)
 	c.o.Changed(was, &now)
 	c.Keep()
 	return kept, nil

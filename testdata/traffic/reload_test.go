@@ -1,0 +1,101 @@
+package traffic
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// svcproxy.toml is followed like the services are: what can change does, under
+// traffic, and what cannot says so.
+func TestConfigurationReloads(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, web)
+	open, err := n.Client.Dial("tcp", netip.MustParseAddrPort("198.51.100.80:80"))
+	must(t, err)
+	defer open.Close()
+	must(t, n.Client.Ping(netip.MustParseAddr("198.51.100.80")))
+
+	configure := func(main string) {
+		t.Helper()
+		mark := n.Log.Len()
+		must(t, n.Configure(main))
+		n.synced(t, mark)
+		if _, err := open.Ask(); err != nil {
+			t.Errorf("under %q: the open connection: %v", main, err)
+		}
+		ask(t, n.Client, "tcp", "198.51.100.80:80")
+	}
+	wants := func(what, where string, there bool) {
+		t.Helper()
+		if strings.Contains(where, what) != there {
+			t.Errorf("%q: there %t, want %t, in\n%s", what, !there, there, where)
+		}
+	}
+	configure(`ipvs.scheduler = "wlc"`)
+	wants("-s wlc", n.tool(t, "ipvsadm", "-Sn"), true)
+	wants("-s rr", n.tool(t, "ipvsadm", "-Sn"), false)
+
+	mark := n.Log.Len()
+	configure("ipvs.scheduler = \"wlc\"\nipvs.vipPing = false\niptables.masqueradeBit = 15\nhostnameOverride = \"other\"")
+	if _, err := n.Wait(mark, `msg="needs a restart" key=hostnameOverride`); err != nil {
+		t.Error(err)
+	}
+	wants("0x8000/0x8000", n.tool(t, "iptables-save"), true)
+	wants("0x4000", n.tool(t, "iptables-save"), false)
+	if n.Client.Ping(netip.MustParseAddr("198.51.100.80")) == nil {
+		t.Error("a VIP answers pings under vipPing = false")
+	}
+
+	before := n.read(t)
+	for _, broken := range []string{"ipvs.sheduler = \"rr\"", "ipvs.scheduler = \"rr\nmode", "ipvs.scheduler = \"frob\""} {
+		mark := n.Log.Len()
+		must(t, n.Configure(broken))
+		if _, err := n.Wait(mark, `msg=refused source=static err=".*svcproxy.toml:\d+: `); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := open.Ask(); err != nil {
+		t.Error("under a broken configuration:", err)
+	}
+	if d := lab.Diff(before, n.read(t)); d != "" {
+		t.Errorf("a refused configuration changed the kernel:\n%s", d)
+	}
+}
+
+// A node that starts with a broken configuration serves under the last good one;
+// a new node does not start at all.
+func TestBrokenConfigurationAtStart(t *testing.T) {
+	const good, broken = `ipvs.scheduler = "wlc"`, `ipvs.sheduler = "rr"`
+	n := newNode(t, broken)
+	empty := n.read(t)
+	must(t, n.Serve(web))
+	must(t, n.Start())
+	<-n.Ended()
+	if d := lab.Diff(empty, n.read(t)); n.ExitCode() != 3 || d != "" {
+		t.Errorf("exit code %d, want 3; the kernel has changed:\n%s", n.ExitCode(), d)
+	}
+	must(t, n.Configure(good))
+	n.start(t, web)
+	before := n.read(t)
+	must(t, n.Stop())
+	must(t, n.Configure(broken))
+	mark := n.Log.Len()
+	must(t, n.Start())
+	if _, err := n.Wait(mark, fmt.Sprintf(`level=ERROR msg=".*the last good one goes on" .*svcproxy.toml:\d+: .*%s`, "sheduler")); err != nil {
+		t.Error(err)
+	}
+	n.serve(t, web+clusterIP("more", "10.96.0.21", allV4))
+	ask(t, n.Client, "tcp", "10.96.0.21:80")
+	if missing := lab.Diff(before, n.read(t).Keep(func(line string) bool { return !strings.Contains(line, "10.96.0.21") })); missing != "" {
+		t.Errorf("under the last good configuration:\n%s", missing)
+	}
+	mark = n.Log.Len()
+	must(t, n.Configure(good))
+	if _, err := n.Wait(mark, `msg="nothing is refused any more" source=static`); err != nil {
+		t.Error(err)
+	}
+}
