@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	"proxy/config/current": {"proxy/config", "sources", "sources/file", "sources/lastgood", "sources/static"},
 	"proxy/logging":        {},
 	"proxy/exit":           {"kernel", "proxy/config", "sources"},
+	"proxy/metrics":        {"kernel", "proxy", "proxy/status", "sources"},
 	"proxy/web":            {},
 	"proxy/events":         {"kernel", "proxy", "sources"},
 	"proxy/status":         {"kernel", "proxy", "proxy/exit", "proxy/screen", "sources"},

@@ -1,0 +1,275 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/metrics.txt")
+
+// at gives metrics of a daemon that stands so.
+func at(s status.Status) *Metrics {
+	return New(Options{
+		Version: "1.2.3", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Status: func(context.Context) status.Status { return s },
+		Queued: func() time.Time { return time.Unix(1700000000, 5e8) },
+		Work:   func() Work { return work },
+	})
+}
+
+var work = Work{
+	Sockets:       []Socket{{Name: "ipvs", Messages: 4, Queries: 2, Syscalls: 9}},
+	IPTablesReads: 2, IPTablesWrites: 1,
+	Tracked: map[kernel.Family]Tracked{kernel.IPv4: {Deleted: 3, Took: 2 * time.Millisecond}, kernel.IPv6: {}},
+}
+
+// scrape gives the lines that are no comments.
+func scrape(t *testing.T, m *Metrics, query string) []string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics"+query, nil))
+	if w.Code != 200 {
+		t.Fatalf("code %d: %s", w.Code, w.Body)
+	}
+	return slices.DeleteFunc(strings.Split(strings.TrimSpace(w.Body.String()), "\n"), func(l string) bool { return strings.HasPrefix(l, "#") })
+}
+
+func wantLines(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			name, _, _ := strings.Cut(line, " ")
+			name, _, _ = strings.Cut(name, "{")
+			t.Errorf("no line\n%s\nbut\n%s", line, strings.Join(slices.DeleteFunc(slices.Clone(got), func(l string) bool { return !strings.HasPrefix(l, name) }), "\n"))
+		}
+	}
+}
+
+// shop is a status with something of everything.
+func shop() status.Status {
+	now := time.Unix(1700000000, 0)
+	port := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+	return status.Status{
+		Time: now, Healthy: true, Problems: []string{"one"}, Warnings: []string{"one", "two"},
+		Daemon:    status.Daemon{Mode: "ipvs"},
+		Sync:      status.Sync{Failures: 2},
+		Sources:   []status.Source{{Name: "file", Delivered: true, Errors: []string{"services.toml:3: no"}, Since: now}},
+		Conflicts: []status.Conflict{{}},
+		Totals:    status.Totals{Reals: 3, Draining: 1, Faults: 4, VIPs: 2, RoutedVIP: 1},
+		Conntrack: &status.Conntrack{Count: 10, Max: 100},
+		Services: []status.Service{
+			{
+				Name: "default/db", State: status.NoBackends, InternalPolicy: "Local", ExternalPolicy: "Local",
+				Virtuals: []status.Virtual{
+					{Address: port("10.96.0.2:5432"), Kind: status.KindClusterIP},
+					{Address: port("192.0.2.1:30000"), Kind: status.KindNodePort},
+				},
+				Endpoints: []status.Endpoint{{Address: port("10.2.0.9:5432"), State: status.EndpointUnused}},
+			},
+			{
+				Name: "default/web", State: status.Serving, Active: 7, Backends: status.Backends{Serving: 2, Draining: 1},
+				Traffic: status.Traffic{Connections: 1 << 40, InPackets: 2, OutPackets: 3, InBytes: 4, OutBytes: 5},
+				Virtuals: []status.Virtual{
+					{Address: port("10.96.0.1:80"), Kind: status.KindClusterIP, Backends: 2},
+					{Address: port("[fd00::1]:80"), Kind: status.KindClusterIP, Conflict: "theirs"},
+				},
+				Endpoints: []status.Endpoint{
+					{Address: port("10.2.0.1:8080"), Protocol: "tcp", Port: "http", Weight: 1, State: status.EndpointServing, Active: 5, Inactive: 6},
+					{Address: port("10.2.0.2:8080"), Protocol: "tcp", Port: "http", State: status.EndpointDraining, Drain: &status.Drain{Since: now.Add(-time.Minute)}},
+				},
+			},
+			{Name: "default/web", State: status.LeftOut},
+			{Name: "kube-system/dns", State: status.NotServed},
+		},
+	}
+}
+
+func TestStandingIsTold(t *testing.T) {
+	wantLines(t, scrape(t, at(shop()), ""),
+		`svcproxy_build_info{goversion="`+runtime.Version()+`",version="1.2.3"} 1`,
+		`svcproxy_healthy 1`, `svcproxy_problems 1`, `svcproxy_warnings 2`, `svcproxy_mode_info{mode="ipvs"} 1`,
+		`svcproxy_sync_failures_in_a_row 2`, `svcproxy_refused_objects 4`, `svcproxy_conflicts 1`,
+		`svcproxy_source_ok{source="file"} 0`, `svcproxy_source_delivered{source="file"} 1`, `svcproxy_source_since_timestamp_seconds{source="file"} 1.7e+09`,
+		`svcproxy_services{state="no backends"} 1`, `svcproxy_services{state="serving"} 1`, `svcproxy_services{state="left out"} 1`,
+		`svcproxy_services{state="not served"} 1`, `svcproxy_services{state="partly"} 0`, `svcproxy_services{state="conflict"} 0`,
+		`svcproxy_virtual_servers{state="serving"} 1`, `svcproxy_virtual_servers{state="no backends"} 2`, `svcproxy_virtual_servers{state="conflict"} 1`,
+		`svcproxy_real_servers{state="wanted"} 3`, `svcproxy_real_servers{state="draining"} 1`, `svcproxy_oldest_drain_seconds 60`,
+		`svcproxy_vips{binding="address"} 2`, `svcproxy_vips{binding="route"} 1`,
+		`svcproxy_conntrack_entries 10`, `svcproxy_conntrack_entries_limit 100`,
+		`svcproxy_service_backends{name="default/db"} 0`, `svcproxy_service_backends{name="default/web"} 2`,
+		`svcproxy_service_active_connections{name="default/web"} 7`, `svcproxy_service_connections_total{name="default/web"} 1.099511627776e+12`,
+		`svcproxy_service_packets_total{direction="in",name="default/web"} 2`, `svcproxy_service_packets_total{direction="out",name="default/web"} 3`,
+		`svcproxy_service_bytes_total{direction="in",name="default/web"} 4`, `svcproxy_service_bytes_total{direction="out",name="default/web"} 5`,
+		`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="internal"} 1`,
+		`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 1`,
+		`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv6",traffic_policy="internal"} 0`,
+		`svcproxy_netlink_messages_total{kind="change",socket="ipvs"} 4`, `svcproxy_netlink_syscalls_total{socket="ipvs"} 9`,
+		`svcproxy_iptables_runs_total{kind="write"} 1`,
+		`kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 3`,
+		`kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv6"} 1.7000000005e+09`,
+	)
+}
+
+// Series of endpoints are there for those who ask, and no others.
+func TestEndpointsAreToldOnRequest(t *testing.T) {
+	m := at(shop())
+	const web = `svcproxy_endpoint_active_connections{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp"} 5`
+	const db = `svcproxy_endpoint_weight{endpoint="10.2.0.9:5432",name="default/db",port="",protocol=""} 0`
+	for query, want := range map[string][]bool{"": {false, false}, "?endpoints=default/web": {true, false}, "?endpoints=*": {true, true}} {
+		lines := scrape(t, m, query)
+		if got := []bool{slices.Contains(lines, web), slices.Contains(lines, db)}; !slices.Equal(got, want) {
+			t.Errorf("query %q has endpoints of web, db: %v, want %v", query, got, want)
+		}
+	}
+}
+
+// report is of a sync that took 10 ms, about a change 30 ms before.
+func report(ops []kernel.Op, err error) proxy.Report {
+	start := time.Unix(1700000000, 0)
+	return proxy.Report{
+		Cause: proxy.CauseTable, Start: start, Duration: 10 * time.Millisecond,
+		Seen: start.Add(-30 * time.Millisecond), Changed: start.Add(-5 * time.Millisecond), Planned: start.Add(4 * time.Millisecond),
+		Plan: kernel.Plan{Ops: ops}, Err: err,
+	}
+}
+
+func table(names ...string) sources.Table {
+	var t sources.Table
+	for _, n := range names {
+		t.Services = append(t.Services, sources.Service{Namespace: "default", Name: n, Endpoints: []sources.Endpoint{{Addr: netip.MustParseAddr("10.2.0.1")}}})
+	}
+	return t
+}
+
+func TestSyncsAreCounted(t *testing.T) {
+	m := at(status.Status{})
+	chain := kernel.Op{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv6, Table: "nat", Name: "KUBE-SERVICES"}}
+	link := kernel.Op{Verb: kernel.Add, Object: kernel.Link{Name: "kube-ipvs0", Type: "dummy"}}
+	m.Synced(&proxy.Snapshot{Report: report([]kernel.Op{chain, link}, nil), Table: table("a", "b")})
+	refused := &kernel.ApplyError{Failed: []*kernel.OpError{{Op: chain, Err: errors.New("no")}}}
+	m.Synced(&proxy.Snapshot{Report: report([]kernel.Op{chain, link}, refused), Table: table("a", "b", "c")})
+	wantLines(t, scrape(t, m, ""),
+		`svcproxy_syncs_total{cause="table",result="ok"} 1`, `svcproxy_syncs_total{cause="table",result="failed"} 1`, `svcproxy_syncs_total{cause="period",result="ok"} 0`,
+		`svcproxy_sync_operations_total{kind="chain",verb="add"} 1`, `svcproxy_sync_operations_total{kind="link",verb="add"} 2`,
+		`svcproxy_sync_failed_operations_total{kind="chain"} 1`, `svcproxy_sync_failed_operations_total{kind="flow"} 0`,
+		`svcproxy_change_duration_seconds_sum{stage="parse"} 0.025`, `svcproxy_change_duration_seconds_sum{stage="plan"} 0.009`,
+		`svcproxy_change_duration_seconds_sum{stage="apply"} 0.006`, `svcproxy_change_duration_seconds_count{stage="total"} 1`,
+		`kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv4"} 2`,
+		`kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"} 1.70000000001e+09`,
+		`kubeproxy_network_programming_duration_seconds_sum{ip_family="IPv6"} 0.04`, `kubeproxy_network_programming_duration_seconds_count{ip_family="IPv6"} 1`,
+		`kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"} 1`, `kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"} 0`,
+		`kubeproxy_conntrack_reconciler_sync_duration_seconds_sum{ip_family="IPv4"} 0.002`, `kubeproxy_conntrack_reconciler_sync_duration_seconds_count{ip_family="IPv4"} 1`,
+		`kubeproxy_sync_proxy_rules_service_changes_total 3`, `kubeproxy_sync_proxy_rules_service_changes_pending 1`,
+		`kubeproxy_sync_proxy_rules_endpoint_changes_total 3`, `kubeproxy_sync_proxy_rules_endpoint_changes_pending 1`,
+	)
+	m.Synced(&proxy.Snapshot{Report: report(nil, nil), Table: table("a", "b", "c")})
+	wantLines(t, scrape(t, m, ""),
+		`kubeproxy_sync_proxy_rules_service_changes_total 3`, `kubeproxy_sync_proxy_rules_service_changes_pending 0`,
+		`kubeproxy_sync_proxy_rules_endpoint_changes_pending 0`)
+}
+
+// What a periodic check finds is drift; the end of a drain is not.
+func TestDriftIsCounted(t *testing.T) {
+	m := at(status.Status{})
+	entry := kernel.Op{Verb: kernel.Add, Object: kernel.Entry{Set: "KUBE-CLUSTER-IP"}}
+	drained := kernel.Op{Verb: kernel.Remove, Object: kernel.Real{}}
+	r := report([]kernel.Op{entry, drained}, nil)
+	m.Synced(&proxy.Snapshot{Report: r})
+	wantLines(t, scrape(t, m, ""), `svcproxy_drift_corrections_total{kind="entry"} 0`)
+	r.Cause = proxy.CausePeriod
+	m.Synced(&proxy.Snapshot{Report: r})
+	wantLines(t, scrape(t, m, ""), `svcproxy_drift_corrections_total{kind="entry"} 1`, `svcproxy_drift_corrections_total{kind="real"} 0`)
+}
+
+// A reading of the kernel that failed came to no op.
+func TestSyncThatDidNotComeToThePlan(t *testing.T) {
+	m := at(status.Status{})
+	r := report([]kernel.Op{{Object: kernel.Link{}}}, errors.New("no kernel"))
+	r.Planned = time.Time{}
+	m.Synced(&proxy.Snapshot{Report: r})
+	wantLines(t, scrape(t, m, ""), `svcproxy_syncs_total{cause="table",result="failed"} 1`, `svcproxy_sync_operations_total{kind="link",verb="add"} 0`)
+}
+
+func TestOthersAreCounted(t *testing.T) {
+	m := at(status.Status{})
+	m.Answered("/healthz", 503)
+	m.Answered("/livez", 200)
+	m.Request("200", "GET", "api:6443")
+	m.Latency("GET", "api:6443", 300*time.Millisecond)
+	wantLines(t, scrape(t, m, ""), `svcproxy_config_last_reload_successful 1`)
+	m.Reloaded(errors.New("no"))
+	wantLines(t, scrape(t, m, ""),
+		`kubeproxy_proxy_healthz_total{code="200"} 0`, `kubeproxy_proxy_healthz_total{code="503"} 1`, `kubeproxy_proxy_livez_total{code="200"} 1`,
+		`rest_client_requests_total{code="200",host="api:6443",method="GET"} 1`, `rest_client_request_duration_seconds_bucket{host="api:6443",verb="GET",le="0.5"} 1`,
+		`svcproxy_config_reloads_total{result="refused"} 1`, `svcproxy_config_last_reload_successful 0`)
+	m.Reloaded(nil)
+	wantLines(t, scrape(t, m, ""), `svcproxy_config_reloads_total{result="accepted"} 1`, `svcproxy_config_last_reload_successful 1`)
+}
+
+// TestNames holds names, types, labels and buckets to testdata/metrics.txt. Its kubeproxy_* and
+// rest_client_* lines were written from kube-proxy v1.34.4's sources, not by this program.
+func TestNames(t *testing.T) {
+	m := at(shop())
+	m.Request("200", "GET", "api:6443")
+	m.Latency("GET", "api:6443", time.Second)
+	now := prometheus.NewRegistry()
+	now.MustRegister(standing{status: shop(), endpoints: "*"})
+	metrics, err := prometheus.Gatherers{m.registry, now}.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, family := range metrics {
+		if name := family.GetName(); !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+			fmt.Fprintln(&got, describe(family))
+		}
+	}
+	if *update {
+		if err := os.WriteFile("testdata/metrics.txt", []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("testdata/metrics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != string(want) {
+		t.Errorf("metrics are\n%s\nwant\n%s", &got, want)
+	}
+}
+
+// describe is a metric in one line: name, type, labels, buckets.
+func describe(f *dto.MetricFamily) string {
+	line := []string{f.GetName(), strings.ToLower(f.GetType().String())}
+	first := f.GetMetric()[0]
+	for _, l := range first.GetLabel() {
+		line = append(line, l.GetName())
+	}
+	if h := first.GetHistogram(); h != nil {
+		line = append(line, "le:")
+		for _, b := range h.GetBucket() {
+			line = append(line, fmt.Sprint(b.GetUpperBound()))
+		}
+	}
+	return strings.Join(line, " ")
+}
