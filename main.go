@@ -305,11 +305,14 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 		Kernel: d.kernel, Log: d.log.Logger, Rules: d.rules,
 		Feeds:      []proxy.Feed{{Name: "static", Source: d.current.Source()}, {Name: "file", Source: d.files}},
 		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
-		OnSync: warnOnce(d.log.Logger, d.kernel.Warning),
 	}
+	warn := warnOnce(d.log.Logger, d.kernel.Warning)
 	ports := &web.HealthPorts{Healthy: d.proxy.Healthy, Log: d.log.Logger}
 	defer ports.Close()
-	d.proxy.Served = func(now *proxy.Snapshot) { ports.Set(d.now().healthChecks(now.Table, now.Node)) }
+	d.proxy.OnSync = func(now *proxy.Snapshot) {
+		ports.Set(d.now().healthChecks(now.Table, now.Node))
+		warn(now.Report)
+	}
 	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
 		d.log.Warn("the next run will not know under which names objects were made", "err", err)
 	}

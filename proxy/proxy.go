@@ -43,11 +43,9 @@ type Proxy struct {
 	SyncPeriod    time.Duration // longest time between two full checks, to begin with: see SetPeriods
 	MinSyncPeriod time.Duration // shortest time between two syncs, likewise
 
-	// OnSync, if set, is called after every sync, from the loop's goroutine.
-	OnSync func(Report)
-	// Served, if set, is told after every sync that got as far as a plan what
-	// the kernel was to be brought to; from the loop's goroutine.
-	Served func(*Snapshot)
+	// OnSync, if set, is told after every sync what is known then; from the
+	// loop's goroutine.
+	OnSync func(*Snapshot)
 	// OnSource, if set, is called with everything that a source emits, table or
 	// error, from that source's goroutine.
 	OnSource func(SourceState)
@@ -70,6 +68,11 @@ type Proxy struct {
 	// What is known to others, and what will be after this sync.
 	last atomic.Pointer[Snapshot]
 	next Snapshot
+	// published is closed, and another put in its place, by every publish.
+	published struct {
+		sync.Mutex
+		news chan struct{}
+	}
 	// What one source gave and another has already, and what somebody else
 	// serves.
 	left, conflicts complaintLog

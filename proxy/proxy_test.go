@@ -83,10 +83,10 @@ type run struct {
 	reports []proxy.Report
 }
 
-func (r *run) report(rep proxy.Report) {
+func (r *run) report(now *proxy.Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reports = append(r.reports, rep)
+	r.reports = append(r.reports, now.Report)
 }
 
 // all are the reports until now.

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -39,9 +41,34 @@ func (p *Proxy) publish(r Report) {
 	p.next = s
 	p.last.Store(&s)
 	if p.OnSync != nil {
-		p.OnSync(r)
+		p.OnSync(&s)
 	}
-	if p.Served != nil && !r.Planned.IsZero() {
-		p.Served(&s)
+	p.published.Lock()
+	defer p.published.Unlock()
+	if p.published.news != nil {
+		close(p.published.news)
+		p.published.news = nil
+	}
+}
+
+// Await waits for a sync that began at this time or later and gives what it
+// left; the error is ctx's.
+func (p *Proxy) Await(ctx context.Context, began time.Time) (*Snapshot, error) {
+	for {
+		p.published.Lock()
+		if s := p.last.Load(); s != nil && !s.Report.Start.Before(began) {
+			p.published.Unlock()
+			return s, nil
+		}
+		if p.published.news == nil {
+			p.published.news = make(chan struct{})
+		}
+		news := p.published.news
+		p.published.Unlock()
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for a sync: %w", ctx.Err())
+		}
 	}
 }

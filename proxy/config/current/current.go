@@ -43,6 +43,22 @@ type Current struct {
 
 	mu      sync.Mutex
 	refused *sources.RejectedError // what the file says now, if that does not hold
+	since   time.Time              // of refused
+	kept    []config.Kept
+}
+
+// Standing is how the file stands as it is now.
+type Standing struct {
+	Refused error         // why it does not hold; nil if it does
+	Since   time.Time     // of Refused
+	Kept    []config.Kept // what of it waits for a restart
+}
+
+// Standing says how the file stands.
+func (c *Current) Standing() Standing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Standing{c.rejected(), c.since, c.kept}
 }
 
 // Start reads the configuration. Where the file is refused, the last one that
@@ -78,7 +94,7 @@ func (c *Current) fallBack(s Setup, why error) (Setup, error) {
 	if err != nil {
 		return s, why // what is wrong is in the flags, or was right for another version
 	}
-	c.refused = rejection(s.File, why)
+	c.refused, c.since = rejection(s.File, why), time.Now()
 	c.refused.Stale = []sources.StaleFile{{Path: s.File, Good: at}}
 	c.o.Log.Error("the configuration is refused: the last good one goes on", "of", at, "err", why)
 	return last, nil
@@ -115,6 +131,7 @@ func (c *Current) Reload() (kept []config.Kept, err error) {
 	}
 	now := next
 	now.Config, kept = was.Config.Adopt(next.Config)
+	c.kept = kept
 	if c.refused == nil && next.File == was.File && bytes.Equal(next.Data, was.Data) {
 		return kept, nil
 	}
@@ -131,12 +148,13 @@ func (c *Current) Reload() (kept []config.Kept, err error) {
 
 // refuse leaves everything as it was.
 func (c *Current) refuse(name string, why error, was *Setup) {
-	var stale []sources.StaleFile
-	if c.refused != nil {
-		stale = c.refused.Stale
+	next := rejection(name, why)
+	if c.refused == nil {
+		c.since = time.Now()
+	} else {
+		next.Stale = c.refused.Stale
 	}
-	c.refused = rejection(name, why)
-	c.refused.Stale = stale
+	c.refused = next
 	c.static.Set(was.Static, c.refused)
 }
 
