@@ -36,7 +36,7 @@ func (p *proc) close() error {
 	return p.file.Close()
 }
 
-// procDests are the real servers of IPv6 virtual servers: where in dests those of each are.
+// procDests are the real servers of virtual servers: where in dests those of each are.
 type procDests struct {
 	dests []dest
 	of    map[kernel.VirtualKey]span
@@ -49,26 +49,27 @@ func (p procDests) get(k kernel.VirtualKey) ([]dest, bool) {
 	return p.dests[s.from:s.to], ok
 }
 
-func (p *proc) read() (procDests, error) {
+// read reads the real servers of the IPv6 virtual servers, or of those of both families.
+func (p *proc) read(both bool) (procDests, error) {
 	if p.file == nil {
 		return procDests{}, errors.New("no /proc/net/ip_vs")
 	}
 	if _, err := p.file.Seek(0, io.SeekStart); err != nil {
 		return procDests{}, err
 	}
-	d, err := parseProc(p.file, p.last)
+	d, err := parseProc(p.file, both, p.last)
 	p.last = len(d.dests) + len(d.dests)/8
 	return d, err
 }
 
-// parseProc reads the text's IPv6 virtual servers, of which about n real servers are expected. Its
-// lines are, by ip_vs_info_seq_show,
+// parseProc reads the text's IPv6 virtual servers, or both families', of which about n real servers
+// are expected. Its lines are, by ip_vs_info_seq_show,
 //
 //	TCP  [fd00:0000:0000:0000:0000:0000:0000:0010]:0035 wrr
 //	  -> [fd01:0000:0000:0000:0000:0000:0000:0001]:0050      Masq    1      0          0
 //
 // with ports in hexadecimal; the last columns are weight, active and inactive connections.
-func parseProc(r io.Reader, n int) (procDests, error) {
+func parseProc(r io.Reader, both bool, n int) (procDests, error) {
 	p := procDests{dests: make([]dest, 0, n), of: make(map[kernel.VirtualKey]span)}
 	var key kernel.VirtualKey // zero while in a virtual server that does not concern us
 	start := 0
@@ -85,7 +86,7 @@ func parseProc(r io.Reader, n int) (procDests, error) {
 		case !isReal:
 			end()
 			var err error
-			if key, err = procVirtual(line); err != nil {
+			if key, err = procVirtual(line, both); err != nil {
 				return procDests{}, err
 			}
 			start = len(p.dests)
@@ -102,16 +103,17 @@ func parseProc(r io.Reader, n int) (procDests, error) {
 	return p, lines.Err()
 }
 
-// procVirtual reads the key out of an IPv6 virtual server's line; it is zero for any other line.
-func procVirtual(line []byte) (kernel.VirtualKey, error) {
+// procVirtual reads the key out of the line of a virtual server, of an IPv6 one or of both families;
+// it is zero for any other line.
+func procVirtual(line []byte, both bool) (kernel.VirtualKey, error) {
 	name, rest, _ := bytes.Cut(line, []byte(" "))
 	rest = bytes.TrimLeft(rest, " ")
-	if len(rest) == 0 || rest[0] != '[' {
-		return kernel.VirtualKey{}, nil
-	}
 	proto, ok := procProtos[string(name)]
-	if !ok {
+	switch six := len(rest) > 0 && rest[0] == '['; {
+	case six && !ok:
 		return kernel.VirtualKey{}, fmt.Errorf("/proc/net/ip_vs: unknown protocol in %q", line)
+	case !six && !(both && ok):
+		return kernel.VirtualKey{}, nil // a heading, one by firewall mark, or IPv4
 	}
 	addr, _, err := procAddr(rest)
 	return kernel.VirtualKey{Addr: addr, Proto: proto}, err

@@ -88,7 +88,7 @@ func (t *Table) readProc(six, all int) procDests {
 	if six <= few || six < all/few {
 		return procDests{}
 	}
-	text, err := t.proc.read()
+	text, err := t.proc.read(false)
 	if err != nil {
 		return procDests{}
 	}

@@ -168,7 +168,7 @@ func TestDecodeGetsockopt(t *testing.T) {
 
 func TestParseProc(t *testing.T) {
 	virtuals, reals := mixed()
-	p, err := parseProc(bytes.NewReader(answers(t, "proc.hex")[0]), 0)
+	p, err := parseProc(bytes.NewReader(answers(t, "proc.hex")[0]), false, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +186,31 @@ func TestParseProc(t *testing.T) {
 	equal(t, "reals", got, reals[6:])
 }
 
+func TestParseProcOfBothFamilies(t *testing.T) {
+	virtuals, reals := mixed()
+	p, err := parseProc(bytes.NewReader(answers(t, "proc.hex")[0]), true, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []kernel.Real
+	for _, v := range virtuals {
+		all, ok := p.get(v.Key)
+		if !ok {
+			t.Errorf("%v is not in the text", v.Key)
+		}
+		for _, d := range all {
+			if d.Key.Addr.Addr().Is4() || v.Key.Family() == kernel.IPv6 { // the other one is by tunnel
+				got = append(got, d.Real)
+			}
+		}
+	}
+	slices.SortFunc(got, func(a, b kernel.Real) int { return a.Key.Compare(b.Key) })
+	equal(t, "reals", got, reals)
+	if len(p.of) != len(virtuals) {
+		t.Errorf("%d virtual servers, want %d", len(p.of), len(virtuals))
+	}
+}
+
 func TestParseProcByHand(t *testing.T) {
 	p, err := parseProc(strings.NewReader(`IP Virtual Server version 1.2.1 (size=4096)
 Prot LocalAddress:Port Scheduler Flags
@@ -195,7 +220,7 @@ FWM  00000007 rr
 TCP  [fd00:0000:0000:0000:0000:0000:0000:0010]:01BB rr persistent 10800 00000040
   -> [fd01:0000:0000:0000:0000:0000:0000:0002]:1F90      Route   70000  4294967295 7
   -> 0A000001:1F90      Tunnel  3      1          2
-`), 0)
+`), false, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,18 +237,19 @@ TCP  [fd00:0000:0000:0000:0000:0000:0000:0010]:01BB rr persistent 10800 00000040
 func FuzzParseProc(f *testing.F) {
 	f.Add(answers(f, "proc.hex")[0])
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := parseProc(bytes.NewReader(text), 0)
+		p, err := parseProc(bytes.NewReader(text), true, 0)
 		if err != nil {
 			return
 		}
-		for k := range p.of {
-			if k.Family() != kernel.IPv6 {
-				t.Errorf("%v is not IPv6", k)
+		for _, d := range p.dests {
+			if _, ok := p.of[d.Key.Virtual]; !ok || !d.Key.Addr.IsValid() {
+				t.Errorf("a real server without an address, or of no virtual server: %v", d.Key)
 			}
-			for _, d := range p.dests {
-				if !d.Key.Addr.IsValid() {
-					t.Error("a real server without an address")
-				}
+		}
+		six, err := parseProc(bytes.NewReader(text), false, 0)
+		for k := range six.of {
+			if k.Family() != kernel.IPv6 || err != nil {
+				t.Errorf("%v is not IPv6, or %v", k, err)
 			}
 		}
 	})

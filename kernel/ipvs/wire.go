@@ -31,6 +31,15 @@ const (
 	svcFlags     = 7
 	svcTimeout   = 8
 	svcNetmask   = 9
+	svcStats     = 10
+	svcStats64   = 12
+
+	// Inside both of them.
+	statsConns      = 1
+	statsInPackets  = 2
+	statsOutPackets = 3
+	statsInBytes    = 4
+	statsOutBytes   = 5
 
 	destAddr    = 1
 	destPort    = 2

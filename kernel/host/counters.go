@@ -1,0 +1,75 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/before"
+	"github.com/svcproxy/svcproxy/kernel/ipvs"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+	"github.com/svcproxy/svcproxy/kernel/sysctl"
+)
+
+// Counters reads what the kernel counts, beside the loop that uses a Kernel: it
+// has sockets and files of its own, and may be used from any goroutine.
+type Counters struct {
+	mu     sync.Mutex
+	ipvs   *ipvs.Counters
+	params *sysctl.Params
+}
+
+// OpenCounters opens the counters of the calling thread's network namespace; a
+// nil dialer makes plain sockets.
+func OpenCounters(d *nl.Dialer) (*Counters, error) {
+	c, err := ipvs.OpenCounters(d)
+	if err != nil {
+		return nil, err
+	}
+	return &Counters{ipvs: c, params: sysctl.Open(before.Open("", ""))}, nil
+}
+
+// Close releases sockets and files.
+func (c *Counters) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ipvs.Close()
+}
+
+const (
+	flowCount = "net.netfilter.nf_conntrack_count"
+	flowMax   = "net.netfilter.nf_conntrack_max"
+)
+
+// Read reads the counters. Its cost grows with the table, but not the number of
+// netlink dumps, which is one; callers wait for each other.
+func (c *Counters) Read(ctx context.Context) (kernel.Counters, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return kernel.Counters{}, err
+	}
+	r, err := c.ipvs.Read()
+	if err != nil {
+		return kernel.Counters{}, fmt.Errorf("reading IPVS: %w", err)
+	}
+	params, err := c.params.Read([]string{flowCount, flowMax})
+	if err != nil {
+		return kernel.Counters{}, err
+	}
+	for _, p := range params {
+		to := &r.Flows
+		if p.Name == flowMax {
+			to = &r.MaxFlows
+		}
+		n, bad := strconv.ParseUint(p.Value, 10, 64)
+		*to, err = n, errors.Join(err, bad)
+	}
+	return r, err
+}
+
+// Stats may be called at any time from any goroutine.
+func (c *Counters) Stats() nl.Stats { return c.ipvs.Stats().Stats }
