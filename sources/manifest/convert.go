@@ -18,7 +18,7 @@ import (
 //
 // ok is false when the service cannot be served, and problems say why; beside an ok service, they are
 // about single endpoints that were left out.
-func Convert(s Service, parts []EndpointSlice, node string) (out sources.Service, problems []sources.Problem, ok bool) {
+func Convert(s Service, parts []*EndpointSlice, node string) (out sources.Service, problems []sources.Problem, ok bool) {
 	c := &converter{service: sources.Service{
 		Namespace: cmp.Or(s.Metadata.Namespace, sources.DefaultNamespace),
 		Name:      s.Metadata.Name,
@@ -124,14 +124,20 @@ func (c *converter) addresses(in Service) {
 			s.ClusterIPs = append(s.ClusterIPs, a)
 		}
 	}
+	if s.Type == sources.LoadBalancer {
+		c.balancer(in)
+	}
 	for _, text := range in.Spec.ExternalIPs {
-		if a, ok := c.addr("externalIP", text); ok && c.ofFamily(a) {
+		// One that is a load balancer IP too is that alone: so its source ranges hold.
+		if a, ok := c.addr("externalIP", text); ok && c.free(a) {
 			s.ExternalIPs = append(s.ExternalIPs, a)
 		}
 	}
-	if s.Type != sources.LoadBalancer {
-		return
-	}
+}
+
+// balancer reads what only a service of type LoadBalancer has.
+func (c *converter) balancer(in Service) {
+	s := &c.service
 	for _, i := range in.Status.LoadBalancer.Ingress {
 		c.ingress(i)
 	}
@@ -160,7 +166,7 @@ func (c *converter) ingress(i Ingress) {
 		c.refuse("load balancer IP %s: ipMode %q is not one of VIP, Proxy", i.IP, i.IPMode)
 		return
 	}
-	if a, ok := c.addr("load balancer IP", i.IP); ok && c.ofFamily(a) {
+	if a, ok := c.addr("load balancer IP", i.IP); ok && c.free(a) {
 		c.service.LoadBalancerIPs = append(c.service.LoadBalancerIPs, sources.VIP{Addr: a, Mode: mode})
 	}
 }
@@ -174,10 +180,12 @@ func (c *converter) addr(what, text string) (netip.Addr, bool) {
 	return a.Unmap(), true
 }
 
-// ofFamily says whether the service is of an address' family. Without a cluster IP it is of all.
-func (c *converter) ofFamily(a netip.Addr) bool {
+// free says whether the service is of an address' family and does not have the address already. Without
+// a cluster IP it is of all families.
+func (c *converter) free(a netip.Addr) bool {
 	own := c.service.ClusterIPs
-	return len(own) == 0 || slices.ContainsFunc(own, func(o netip.Addr) bool { return o.Is4() == a.Is4() })
+	ofFamily := len(own) == 0 || slices.ContainsFunc(own, func(o netip.Addr) bool { return o.Is4() == a.Is4() })
+	return ofFamily && !slices.Contains(c.service.VIPs(), a)
 }
 
 // tuning reads how connections are handed out.

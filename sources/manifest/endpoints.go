@@ -11,20 +11,20 @@ import (
 // endpoints gives the service what its slices have, sorted by address. Slices overlap while their
 // controller moves endpoints between them: of equal ones the one on this node counts, else the one of
 // the first slice by name.
-func (c *converter) endpoints(parts []EndpointSlice, node string) {
+func (c *converter) endpoints(parts []*EndpointSlice, node string) {
 	if !slices.IsSortedFunc(parts, byName) {
 		parts = slices.SortedStableFunc(slices.Values(parts), byName)
 	}
 	n := 0
-	for i := range parts {
-		n += len(parts[i].Endpoints)
+	for _, part := range parts {
+		n += len(part.Endpoints)
 	}
 	if n == 0 {
 		return
 	}
 	found := make([]sources.Endpoint, 0, n)
-	for i := range parts {
-		found = c.slice(found, &parts[i])
+	for _, part := range parts {
+		found = c.slice(found, part)
 	}
 	slices.SortStableFunc(found, func(a, b sources.Endpoint) int {
 		if order := a.Addr.Compare(b.Addr); order != 0 {
@@ -35,7 +35,7 @@ func (c *converter) endpoints(parts []EndpointSlice, node string) {
 	c.service.Endpoints = distinct(found)
 }
 
-func byName(a, b EndpointSlice) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) }
+func byName(a, b *EndpointSlice) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) }
 
 // away is 0 for an endpoint on this node, and 1 elsewhere.
 func away(e sources.Endpoint, node string) int {

@@ -10,9 +10,9 @@ import (
 // left out of it: services that cannot be read or are there twice, endpoints, and slices of no service.
 func Table(o Objects, node string) (sources.Table, []sources.Problem) {
 	type key struct{ namespace, name string }
-	parts := map[key][]EndpointSlice{}
-	for _, e := range o.Slices {
-		if e.Ours() {
+	parts := map[key][]*EndpointSlice{}
+	for i := range o.Slices {
+		if e := &o.Slices[i]; e.Ours() {
 			k := key{e.Metadata.Namespace, e.Metadata.Labels.ServiceName}
 			parts[k] = append(parts[k], e)
 		}

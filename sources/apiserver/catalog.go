@@ -1,0 +1,248 @@
+//go:build !noapiserver
+
+package apiserver
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources/manifest"
+)
+
+// name is an object's.
+type name struct{ namespace, name string }
+
+func (n name) compare(o name) int {
+	return cmp.Or(cmp.Compare(n.namespace, o.namespace), cmp.Compare(n.name, o.name))
+}
+
+func nameOf(m manifest.Metadata) name { return name{m.Namespace, m.Name} }
+
+// serviceOf is the service that a slice belongs to.
+func serviceOf(e *manifest.EndpointSlice) name {
+	return name{e.Metadata.Namespace, e.Metadata.Labels.ServiceName}
+}
+
+// catalog is the objects as they are at the API server, and which services changed since they were last
+// looked at. Three reflectors fill it, one goroutine reads.
+type catalog struct {
+	wake chan struct{} // has something when there is something to look at
+
+	mu       sync.Mutex
+	services map[name]manifest.Service
+	slices   map[name]*manifest.EndpointSlice
+	parts    map[name][]*manifest.EndpointSlice // by service, sorted by name
+	node     manifest.Node
+
+	changed map[name]struct{} // services to convert again
+	seen    time.Time         // of the oldest change that a watch brought
+	listed  struct{ services, slices, node bool }
+	outages outages
+}
+
+func newCatalog() *catalog {
+	return &catalog{
+		wake:     make(chan struct{}, 1),
+		services: map[name]manifest.Service{},
+		slices:   map[name]*manifest.EndpointSlice{},
+		parts:    map[name][]*manifest.EndpointSlice{},
+		changed:  map[name]struct{}{},
+		outages:  outages{},
+	}
+}
+
+// lock is to be followed by the function it returns, which wakes the reader.
+func (c *catalog) lock() func() {
+	c.mu.Lock()
+	return func() {
+		c.mu.Unlock()
+		select {
+		case c.wake <- struct{}{}:
+		default: // it is awake already
+		}
+	}
+}
+
+// touch notes that a service has to be converted again because of a watch event.
+func (c *catalog) touch(n name) {
+	c.changed[n] = struct{}{}
+	if c.seen.IsZero() {
+		c.seen = time.Now()
+	}
+}
+
+// touchAll has everything converted again.
+func (c *catalog) touchAll() {
+	defer c.lock()()
+	for n := range c.services {
+		c.changed[n] = struct{}{}
+	}
+}
+
+func (c *catalog) putService(s manifest.Service) {
+	defer c.lock()()
+	n := nameOf(s.Metadata)
+	c.services[n] = s
+	c.touch(n)
+}
+
+func (c *catalog) dropService(s manifest.Service) {
+	defer c.lock()()
+	n := nameOf(s.Metadata)
+	delete(c.services, n)
+	c.touch(n)
+}
+
+// replaceServices takes a complete list.
+func (c *catalog) replaceServices(all []manifest.Service) {
+	defer c.lock()()
+	for n := range c.services {
+		c.changed[n] = struct{}{}
+	}
+	c.services = make(map[name]manifest.Service, len(all))
+	for _, s := range all {
+		n := nameOf(s.Metadata)
+		c.services[n] = s
+		c.changed[n] = struct{}{}
+	}
+	c.listed.services = true
+	c.outages.end("services")
+}
+
+func (c *catalog) putSlice(e *manifest.EndpointSlice) {
+	defer c.lock()()
+	c.take(nameOf(e.Metadata))
+	c.shelve(e)
+	c.touch(serviceOf(e))
+}
+
+func (c *catalog) dropSlice(e *manifest.EndpointSlice) {
+	defer c.lock()()
+	c.take(nameOf(e.Metadata))
+}
+
+func (c *catalog) shelve(e *manifest.EndpointSlice) {
+	c.slices[nameOf(e.Metadata)] = e
+	service := serviceOf(e)
+	parts := c.parts[service]
+	at, _ := slices.BinarySearchFunc(parts, e, func(a, b *manifest.EndpointSlice) int {
+		return cmp.Compare(a.Metadata.Name, b.Metadata.Name)
+	})
+	c.parts[service] = slices.Insert(parts, at, e)
+}
+
+// take takes a slice out, if it is there, of the service it was of until now.
+func (c *catalog) take(n name) {
+	old := c.slices[n]
+	if old == nil {
+		return
+	}
+	delete(c.slices, n)
+	service := serviceOf(old)
+	c.parts[service] = slices.DeleteFunc(c.parts[service], func(e *manifest.EndpointSlice) bool { return e == old })
+	if len(c.parts[service]) == 0 {
+		delete(c.parts, service)
+	}
+	c.touch(service)
+}
+
+// replaceSlices takes a complete list.
+func (c *catalog) replaceSlices(all []*manifest.EndpointSlice) {
+	defer c.lock()()
+	for service := range c.parts {
+		c.changed[service] = struct{}{}
+	}
+	c.slices = make(map[name]*manifest.EndpointSlice, len(all))
+	c.parts = make(map[name][]*manifest.EndpointSlice, len(all))
+	for _, e := range all {
+		c.shelve(e)
+		c.changed[serviceOf(e)] = struct{}{}
+	}
+	c.listed.slices = true
+	c.outages.end("endpointslices")
+}
+
+func (c *catalog) putNode(o manifest.NodeObject) {
+	defer c.lock()()
+	c.node = o.Node()
+}
+
+func (c *catalog) dropNode(manifest.NodeObject) {
+	defer c.lock()()
+	c.node = c.node.Gone()
+}
+
+// replaceNode takes the list of the one Node, or of none: then it never was, or it is no more.
+func (c *catalog) replaceNode(all []manifest.NodeObject) {
+	defer c.lock()()
+	switch {
+	case len(all) > 0:
+		c.node = all[0].Node()
+	case c.node.Name != "":
+		c.node = c.node.Gone()
+	}
+	c.listed.node = true
+	c.outages.end("nodes")
+}
+
+// fail notes that a kind cannot be read.
+func (c *catalog) fail(o outage) {
+	defer c.lock()()
+	c.outages.begin(o)
+	c.listed.node = c.listed.node || o.resource == "nodes" // without its facts, but go on
+}
+
+// answered notes that a watch of a kind is there again.
+func (c *catalog) answered(resource string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.outages.end(resource) {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// news is what changed since the last look.
+type news struct {
+	complete bool // services and slices were listed, and the Node asked for
+	node     manifest.Node
+	changes  []change // in order of name; none until complete
+	seen     time.Time
+	outages  outages
+}
+
+// change is a service as it is now, with its slices.
+type change struct {
+	name    name
+	service manifest.Service
+	there   bool // else it was deleted
+	parts   []*manifest.EndpointSlice
+}
+
+// look gives what changed, and forgets that it did.
+func (c *catalog) look(withNode bool) news {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := news{
+		complete: c.listed.services && c.listed.slices && (c.listed.node || !withNode),
+		node:     c.node,
+		outages:  c.outages.clone(),
+	}
+	if !n.complete {
+		return n
+	}
+	n.changes = make([]change, 0, len(c.changed))
+	for changed := range c.changed {
+		s, there := c.services[changed]
+		// Cloned: the catalog's own is changed in place.
+		n.changes = append(n.changes, change{changed, s, there, slices.Clone(c.parts[changed])})
+	}
+	slices.SortFunc(n.changes, func(a, b change) int { return a.name.compare(b.name) })
+	n.seen, c.seen = c.seen, time.Time{}
+	clear(c.changed)
+	return n
+}

@@ -1,0 +1,177 @@
+//go:build !noapiserver
+
+package apiserver
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+// connection is how to ask the API server with the credentials as they are now. Token files, client
+// certificate files and exec plugins client-go reads again by itself; what stands in the kubeconfig, and
+// the CA, it reads once: those are read again here when a request fails.
+type connection struct {
+	o     Options
+	limit flowcontrol.RateLimiter // of all kinds together, and over renewals
+
+	mu   sync.Mutex
+	sum  [sha256.Size]byte // of what client-go reads once
+	host string            // the API server's URL
+	core rest.Interface    // api/v1
+	disc rest.Interface    // apis/discovery.k8s.io/v1
+}
+
+// client-go's defaults, which it applies to a limiter of its own alone.
+const (
+	defaultQPS   = 5
+	defaultBurst = 10
+)
+
+func connect(o Options) (*connection, error) {
+	qps, burst := o.QPS, o.Burst
+	if qps == 0 {
+		qps = defaultQPS
+	}
+	if burst <= 0 {
+		burst = defaultBurst
+	}
+	c := &connection{o: o, limit: flowcontrol.NewFakeAlwaysRateLimiter()}
+	if qps > 0 {
+		c.limit = flowcontrol.NewTokenBucketRateLimiter(float32(qps), burst)
+	}
+	return c, c.renew()
+}
+
+// renew reads the credentials again and, if they are other ones, connects anew.
+func (c *connection) renew() error {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	sum, err := c.fingerprint(config)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.core != nil && sum == c.sum {
+		return nil
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.from(), err)
+	}
+	var groups [2]rest.Interface
+	for i, gv := range []schema.GroupVersion{corev1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion} {
+		ofGroup := rest.CopyConfig(config)
+		ofGroup.GroupVersion = &gv
+		if ofGroup.APIPath = "/apis"; gv.Group == "" {
+			ofGroup.APIPath = "/api"
+		}
+		if groups[i], err = rest.RESTClientForConfigAndClient(ofGroup, client); err != nil {
+			return fmt.Errorf("%s: %w", c.from(), err)
+		}
+	}
+	if old, ok := c.core.(*rest.RESTClient); ok {
+		utilnet.CloseIdleConnectionsFor(old.Client.Transport)
+	}
+	c.sum, c.host, c.core, c.disc = sum, config.Host, groups[0], groups[1]
+	return nil
+}
+
+// from is where the credentials are read, for messages.
+func (c *connection) from() string {
+	switch {
+	case c.o.Kubeconfig != "":
+		return "kubeconfig " + c.o.Kubeconfig
+	case c.o.Master != "":
+		return "master " + c.o.Master
+	}
+	return "the pod's account"
+}
+
+func (c *connection) config() (*rest.Config, error) {
+	read := rest.InClusterConfig
+	if c.o.Kubeconfig != "" || c.o.Master != "" {
+		read = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+			&clientcmd.ClientConfigLoadingRules{ExplicitPath: c.o.Kubeconfig},
+			&clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: c.o.Master}},
+		).ClientConfig
+	}
+	config, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.from(), err)
+	}
+	config.ContentType, config.AcceptContentTypes = c.o.ContentType, c.o.AcceptContentTypes
+	config.RateLimiter = c.limit
+	config.UserAgent = c.o.UserAgent
+	config.NegotiatedSerializer = codecs.WithoutConversion()
+	config.WarningHandler = rest.NoWarnings{}
+	return config, nil
+}
+
+// fingerprint changes with what client-go does not read again by itself.
+func (c *connection) fingerprint(config *rest.Config) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	for _, path := range []string{c.o.Kubeconfig, config.CAFile} {
+		if path == "" {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return sum, fmt.Errorf("%s: %w", c.from(), err)
+		}
+		fmt.Fprintf(h, "%d ", len(data))
+		h.Write(data)
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// get begins a request for a kind. It fails where it failed: the follower waits, and renews.
+func (c *connection) get(k kind, o metav1.ListOptions) *rest.Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	group := c.core
+	if k.discovery {
+		group = c.disc
+	}
+	o.LabelSelector, o.FieldSelector = k.labels, k.fields
+	return group.Get().Resource(k.resource).VersionedParams(&o, parameters).MaxRetries(0)
+}
+
+// server is the API server's URL.
+func (c *connection) server() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.host
+}
+
+var (
+	codecs     = serializer.NewCodecFactory(types())
+	parameters = runtime.NewParameterCodec(types())
+)
+
+// types are the only ones that are ever on the wire: the whole API's would be a table of a thousand.
+func types() *runtime.Scheme {
+	s := runtime.NewScheme()
+	s.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.ServiceList{}, &corev1.Node{}, &corev1.NodeList{})
+	s.AddKnownTypes(discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{}, &discoveryv1.EndpointSliceList{})
+	for _, gv := range []schema.GroupVersion{corev1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion} {
+		metav1.AddToGroupVersion(s, gv)
+	}
+	return s
+}

@@ -1,0 +1,32 @@
+//go:build !noapiserver
+
+package apiserver
+
+import (
+	"context"
+	"log/slog"
+
+	"k8s.io/klog/v2"
+)
+
+// quieten has client-go's own messages logged at level debug: what a person should know of them is in
+// what Watch emits, said once and not at each attempt.
+func quieten(log *slog.Logger) {
+	klog.SetSlogLogger(slog.New(debug{log.Handler()}))
+}
+
+// debug makes every record one of level debug.
+type debug struct{ slog.Handler }
+
+func (d debug) Enabled(ctx context.Context, _ slog.Level) bool {
+	return d.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (d debug) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return d.Handler.Handle(ctx, r)
+}
+
+func (d debug) WithAttrs(attrs []slog.Attr) slog.Handler { return debug{d.Handler.WithAttrs(attrs)} }
+
+func (d debug) WithGroup(name string) slog.Handler { return debug{d.Handler.WithGroup(name)} }

@@ -1,0 +1,95 @@
+//go:build !noapiserver
+
+package apiserver
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/manifest"
+)
+
+// table is what was emitted last, and what was left out of it. A change costs what its own services
+// cost, and a copy of the list of services: never the others' endpoints.
+type table struct {
+	node string // this node's name
+
+	services []sources.Service // sorted; not changed once emitted
+	problems map[name][]sources.Problem
+}
+
+// update converts what changed; it says whether that made a difference.
+func (t *table) update(changes []change, host sources.HostFacts) bool {
+	if t.problems == nil {
+		t.problems = map[name][]sources.Problem{}
+	}
+	next := make([]sources.Service, 0, len(t.services)+len(changes))
+	rest := t.services
+	news := false
+	for _, c := range changes {
+		at, had := slices.BinarySearchFunc(rest, c.name, func(s sources.Service, n name) int {
+			return name{s.Namespace, s.Name}.compare(n)
+		})
+		next = append(next, rest[:at]...)
+		rest = rest[at:]
+		s, problems, ok := t.convert(c, host)
+		news = news || had != ok || ok && !reflect.DeepEqual(rest[0], s) || !slices.Equal(problems, t.problems[c.name])
+		if had {
+			rest = rest[1:]
+		}
+		if ok {
+			next = append(next, s)
+		}
+		if delete(t.problems, c.name); len(problems) > 0 {
+			t.problems[c.name] = problems
+		}
+	}
+	if news {
+		t.services = append(next, rest...)
+	}
+	return news
+}
+
+// convert gives a service that can be served, and what is wrong with it or its endpoints.
+func (t *table) convert(c change, host sources.HostFacts) (sources.Service, []sources.Problem, bool) {
+	if !c.there {
+		return sources.Service{}, nil, false
+	}
+	s, problems, ok := manifest.Convert(c.service, c.parts, t.node)
+	if !ok {
+		return s, problems, false
+	}
+	leaveToHost(&s, host)
+	// By itself: what it has in common with others, Merge finds.
+	_, refused := sources.Validate(sources.Table{Services: []sources.Service{s}}, host)
+	return s, append(problems, refused...), len(refused) == 0
+}
+
+// leaveToHost makes external IPs of load balancer IPs that are this host's own addresses: those are
+// served and not bound. kube-vip and k3s put such there, and bound here too the host would lose them at
+// the end. One with source ranges is left, and refused: nothing would guard it as an external IP.
+func leaveToHost(s *sources.Service, host sources.HostFacts) {
+	if len(s.SourceRanges) > 0 {
+		return
+	}
+	own := func(v sources.VIP) bool {
+		return v.Mode != sources.IPModeProxy && slices.Contains(host.Addrs, v.Addr)
+	}
+	for _, v := range s.LoadBalancerIPs {
+		if own(v) {
+			s.ExternalIPs = append(s.ExternalIPs, v.Addr)
+		}
+	}
+	s.LoadBalancerIPs = slices.DeleteFunc(s.LoadBalancerIPs, own)
+}
+
+// refused are all problems, in order.
+func (t *table) refused() []sources.Problem {
+	all := slices.Concat(slices.Collect(maps.Values(t.problems))...)
+	slices.SortFunc(all, func(a, b sources.Problem) int {
+		return name{a.Service, a.Message}.compare(name{b.Service, b.Message})
+	})
+	return all
+}
