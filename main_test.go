@@ -83,7 +83,7 @@ var mayImport = map[string][]string{
 	"proxy/logging":        {},
 	"proxy/exit":           {"kernel", "proxy/config", "sources"},
 	"proxy/metrics":        {"kernel", "proxy", "proxy/status", "sources"},
-	"proxy/web":            {},
+	"proxy/web":            {"proxy/events", "proxy/status"},
 	"proxy/events":         {"kernel", "proxy", "sources"},
 	"proxy/status":         {"kernel", "proxy", "proxy/exit", "proxy/screen", "sources"},
 	"proxy/control":        {"proxy/events", "proxy/exit", "proxy/status"},

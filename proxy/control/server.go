@@ -19,7 +19,7 @@ import (
 const (
 	maxConns     = 64
 	maxFollowers = 16
-	maxReloads   = 16 // asked for and not over
+	maxReloads   = 16               // asked for and not over
 	maxHeader    = 4 << 10          // bytes; no request has a body
 	readLimit    = 5 * time.Second  // for a request to arrive, and for answers at the end
 	writeLimit   = 30 * time.Second // for an answer, or one line to a follower, to be taken

@@ -118,7 +118,8 @@ func outcome(before, now *proxy.Snapshot) (Event, bool) {
 		return e, true
 	}
 	e.Text = difference(before.Table, now.Table, e.Services)
-	return e, len(e.Services) > 0 || len(ops) > 0
+	// A retry in vain is not worth a word each time.
+	return e, len(e.Services) > 0 || len(ops) > 0 && e.Ops.Failed < len(ops)
 }
 
 func kindOf(c proxy.Cause) Kind {
@@ -152,12 +153,9 @@ func count(ops []kernel.Op, err error) *Ops {
 	return &n
 }
 
-// difference says what became of the services that changed.
+// difference says how many services changed, and how.
 func difference(before, now sources.Table, names []string) string {
-	if len(names) == 0 {
-		return "no service changed"
-	}
-	added, removed := 0, 0
+	var added, changed, removed int
 	for _, full := range names {
 		namespace, name, _ := strings.Cut(full, "/")
 		_, was := before.Lookup(namespace, name)
@@ -167,9 +165,23 @@ func difference(before, now sources.Table, names []string) string {
 			added++
 		case !is:
 			removed++
+		default:
+			changed++
 		}
 	}
-	return fmt.Sprintf("%d services added, %d changed, %d removed", added, len(names)-added-removed, removed)
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{added, "added"}, {changed, "changed"}, {removed, "removed"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	if len(parts) == 0 {
+		return "no service changed"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // drainsBegun are the real servers that drain and did not before. Both lists are

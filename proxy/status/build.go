@@ -148,7 +148,7 @@ func (b *builder) virtuals() {
 		s := &b.services[p.service]
 		w := Virtual{
 			Address: v.Key.Addr, Protocol: v.Key.Proto.String(), Port: b.portName(p), Kind: p.kind, Scheduler: v.Scheduler,
-			Traffic: b.in.Counters.virtual(v.Key), port: p.port,
+			Traffic: trafficOf(b.in.Counters, v.Key), port: p.port,
 		}
 		for _, r := range of {
 			e := b.endpoint(p, r.Key.Addr)

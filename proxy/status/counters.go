@@ -1,42 +1,32 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Counter reads the kernel's counters: those of all virtual and real servers,
-// whoever made them.
+// Counter reads what the kernel counts: host.Counters.
 type Counter interface {
-	Read(context.Context) (Counters, error)
+	Read(context.Context) (kernel.Counters, error)
 }
 
-// Counters is one reading. Its zero has none: all counts are 0 then.
-type Counters struct {
-	Virtuals  []VirtualCount // sorted by key
-	Reals     []RealCount    // sorted by key
-	Conntrack *Conntrack     // nil when it is not known
-}
-
-// VirtualCount is what a virtual server has seen since it was made.
-type VirtualCount struct {
-	Key kernel.VirtualKey
-	Traffic
-}
-
-// RealCount is a real server's connections now.
-type RealCount struct {
-	Key   kernel.RealKey
-	Conns kernel.Conns
-}
-
-// virtual is what is counted for a virtual server.
-func (c Counters) virtual(k kernel.VirtualKey) Traffic {
-	i, found := slices.BinarySearchFunc(c.Virtuals, k, func(v VirtualCount, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+// trafficOf is what is counted for a virtual server.
+func trafficOf(c kernel.Counters, k kernel.VirtualKey) Traffic {
+	i, found := slices.BinarySearchFunc(c.Virtuals, k, func(v kernel.VirtualCounters, k kernel.VirtualKey) int { return v.Key.Compare(k) })
 	if !found {
 		return Traffic{}
 	}
-	return c.Virtuals[i].Traffic
+	t := c.Virtuals[i].Traffic
+	return Traffic{t.Conns, t.InPackets, t.OutPackets, t.InBytes, t.OutBytes}
+}
+
+// flowsOf is how full the connection tracker is; nil where there is none.
+func flowsOf(c kernel.Counters) *Conntrack {
+	if cmp.Or(c.Flows, c.MaxFlows) == 0 {
+		return nil
+	}
+	return &Conntrack{Count: c.Flows, Max: c.MaxFlows}
 }

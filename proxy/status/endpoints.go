@@ -71,10 +71,10 @@ func (b *builder) connections() {
 			continue
 		}
 		s := &b.services[p.service]
-		s.Endpoints[i].Active += uint64(r.Conns.Active)
-		s.Endpoints[i].Inactive += uint64(r.Conns.Inactive)
-		s.Active += uint64(r.Conns.Active)
-		s.Inactive += uint64(r.Conns.Inactive)
+		s.Endpoints[i].Active += uint64(r.Active)
+		s.Endpoints[i].Inactive += uint64(r.Inactive)
+		s.Active += uint64(r.Active)
+		s.Inactive += uint64(r.Inactive)
 	}
 }
 

@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -45,13 +46,18 @@ func (b *builder) nameOf(vip netip.Addr) string {
 	return ""
 }
 
-// attach gives each service, of those sorted by name, its own faults.
+// attach gives each service, of those sorted by name, its own faults. What the
+// rules want of such a one is not what it has.
 func attach(services []Service, faults []Fault) {
 	for _, f := range faults {
 		i, _ := slices.BinarySearchFunc(services, f.Service, func(s Service, name string) int { return cmp.Compare(s.Name, name) })
 		for ; i < len(services) && services[i].Name == f.Service; i++ {
-			if services[i].State != LeftOut {
-				services[i].Faults = append(services[i].Faults, f)
+			s := &services[i]
+			if s.State == LeftOut {
+				continue
+			}
+			if s.Faults = append(s.Faults, f); len(s.Faults) == 1 {
+				s.State, s.Reason = Refused, fmt.Sprintf("%s: %s", f.Op, f.Error)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -17,7 +18,7 @@ type Input struct {
 	Snapshot *proxy.Snapshot // nil before the first sync
 	Sources  []proxy.SourceState
 	Past     Past
-	Counters Counters
+	Counters kernel.Counters // zero when they are not known
 	Warnings []string
 }
 
@@ -31,7 +32,7 @@ func Of(in Input) Status {
 	}
 	st := Status{
 		Time: in.Now.UTC(), Daemon: in.Daemon, Healthy: in.Healthy, Warnings: append([]string{}, in.Warnings...),
-		Sync: syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{}, Conntrack: in.Counters.Conntrack,
+		Sync: syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{}, Conntrack: flowsOf(in.Counters),
 	}
 	for _, s := range in.Sources {
 		st.Sources = append(st.Sources, sourceOf(s))
@@ -71,7 +72,14 @@ func (c *Change) utc() *Change {
 }
 
 func sourceOf(s proxy.SourceState) Source {
-	return Source{Name: s.Name, Delivered: s.Spoken, Since: s.Since.UTC(), Errors: sourceErrors(s.Err)}
+	from := Source{Name: s.Name, Delivered: s.Spoken, Since: s.Since.UTC(), Errors: sourceErrors(s.Err), Stale: []Stale{}}
+	var rejected *sources.RejectedError
+	if errors.As(s.Err, &rejected) {
+		for _, f := range rejected.Stale {
+			from.Stale = append(from.Stale, Stale{File: f.Path, Good: f.Good.UTC()})
+		}
+	}
+	return from
 }
 
 // sourceErrors are the lines of a source's error, one for each problem.

@@ -43,7 +43,9 @@ func (p Past) After(r proxy.Report) Past {
 	if !r.Planned.IsZero() {
 		p.conflicts, p.leftOut = r.Plan.Conflicts, r.Problems
 	}
-	if !r.Plan.Empty() && !r.Planned.IsZero() {
+	var failed *kernel.ApplyError
+	errors.As(r.Err, &failed)
+	if !r.Planned.IsZero() && (failed == nil || len(failed.Failed) < len(r.Plan.Ops)) && !r.Plan.Empty() {
 		p.change = changeOf(r)
 		if r.Drift() {
 			p.drift = p.change
@@ -56,8 +58,7 @@ func (p Past) After(r proxy.Report) Past {
 	if p.failures++; p.failures == 1 {
 		p.since = r.End()
 	}
-	var failed *kernel.ApplyError
-	if errors.As(r.Err, &failed) {
+	if failed != nil {
 		p.faults, p.refused = p.tried(failed.Failed, r.End()), len(failed.Failed)
 	}
 	return p

@@ -14,6 +14,8 @@ func problems(st *Status) []string {
 		add("changes have waited to be programmed for more than twice the sync period")
 	}
 	switch {
+	case len(st.Faults) > 0:
+		add("the kernel refuses %s, first %s: %s%s", several(st.Totals.Faults, "object"), st.Faults[0].Op, st.Faults[0].Error, since(st.Sync.Since))
 	case st.Sync.Error != "":
 		add("the last sync failed: %s%s", st.Sync.Error, since(st.Sync.Since))
 	case st.Sync.Cause == "":

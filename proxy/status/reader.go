@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
@@ -24,7 +25,7 @@ type Reader struct {
 	Warnings func() []string
 
 	mu     sync.Mutex
-	counts Counters
+	counts kernel.Counters
 	failed error
 	read   time.Time
 }
@@ -48,7 +49,7 @@ func (r *Reader) Status(ctx context.Context) Status {
 }
 
 // counters reads them, one asker at a time.
-func (r *Reader) counters(ctx context.Context) (Counters, error) {
+func (r *Reader) counters(ctx context.Context) (kernel.Counters, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if time.Since(r.read) >= counterAge {

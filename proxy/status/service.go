@@ -11,6 +11,7 @@ type State string
 // The states. Of several the first that applies.
 const (
 	LeftOut     State = "left out"    // an earlier service has its name or an address
+	Refused     State = "refused"     // the kernel refuses something of it
 	Conflicting State = "conflict"    // somebody else has a virtual server of its
 	NoBackends  State = "no backends" // it, or one of its ports, has nobody to serve it
 	Partly      State = "partly"      // some of its addresses have nobody to serve them

@@ -94,6 +94,14 @@ type Source struct {
 	// maxSourceErrors of them.
 	Errors []string  `json:"errors"`
 	Since  time.Time `json:"since"` // when it last became good or bad
+	// Stale are the refused files of which content of an earlier run is served.
+	Stale []Stale `json:"stale"`
+}
+
+// Stale is a refused file, and when what is served of it was last good.
+type Stale struct {
+	File string    `json:"file"`
+	Good time.Time `json:"good"`
 }
 
 // Fault is an object that the kernel refuses.
@@ -131,8 +139,8 @@ type Totals struct {
 
 // Conntrack is how full the connection tracking table is.
 type Conntrack struct {
-	Count int `json:"count"`
-	Max   int `json:"max"`
+	Count uint64 `json:"count"`
+	Max   uint64 `json:"max"`
 }
 
 // Traffic is counted by the kernel since the virtual server was made.

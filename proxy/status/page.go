@@ -1,0 +1,246 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/screen"
+)
+
+// page is the text of a status.
+type page struct {
+	strings.Builder
+	st *Status
+	View
+}
+
+// line adds a line, cut where the terminal ends.
+func (p *page) line(style screen.Style, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if p.Width > 0 {
+		text = screen.Cut(text, p.Width)
+	}
+	p.WriteString(screen.Paint(text, style, p.Colours) + "\n")
+}
+
+func (p *page) columns(c *screen.Columns) {
+	for _, line := range c.Lines(p.Width, p.Colours) {
+		p.WriteString(line + "\n")
+	}
+}
+
+// overview is the daemon, what is wrong, and a row for each service.
+func (p *page) overview() {
+	st := p.st
+	for _, text := range []string{p.daemon(), p.counts(), p.connections(), p.lastSync(), p.lastChange()} {
+		if text != "" {
+			p.line(screen.Plain, "%s", text)
+		}
+	}
+	p.list("degraded", screen.Bad, st.Problems)
+	p.list("refused by the kernel", screen.Bad, p.faults(st.Faults))
+	p.list("warnings", screen.Warn, st.Warnings)
+	p.list("waits for a restart", screen.Warn, st.Daemon.Config.Restart)
+	if len(st.Services) == 0 {
+		return
+	}
+	p.WriteString("\n")
+	if p.Format == Wide {
+		p.wide()
+	} else {
+		p.table()
+	}
+}
+
+func (p *page) daemon() string {
+	d := p.st.Daemon
+	text := fmt.Sprintf("svcproxy %s on %s, up %s, mode %s", d.Version, d.Node, p.ago(d.Started), d.Mode)
+	if d.ModeReason != "" {
+		text += " (" + d.ModeReason + ")"
+	}
+	return text + ", " + d.IPTables
+}
+
+func (p *page) counts() string {
+	t := p.st.Totals
+	text := fmt.Sprintf("%s, %s, %s", several(t.Services, "service"), several(t.Virtuals, "virtual server"), several(t.Reals, "real server"))
+	for _, n := range []struct {
+		of   int
+		what string
+	}{{t.Draining, "draining"}, {t.Empty, "without backends"}, {t.LeftOut, "left out"}} {
+		if n.of > 0 {
+			text += fmt.Sprintf(", %d %s", n.of, n.what)
+		}
+	}
+	return text
+}
+
+func (p *page) connections() string {
+	text := fmt.Sprintf("connections: %s active, %s inactive", screen.Count(p.st.Totals.Active), screen.Count(p.st.Totals.Inactive))
+	if c := p.st.Conntrack; c != nil {
+		text += fmt.Sprintf("; conntrack: %s of %s", screen.Count(c.Count), screen.Count(c.Max))
+	}
+	return text
+}
+
+func (p *page) lastSync() string {
+	s := p.st.Sync
+	if s.Cause == "" {
+		return "no sync yet"
+	}
+	text := fmt.Sprintf("last sync: %s ago (%s, %s)", p.ago(s.Start), s.Cause, length(s.Seconds))
+	if s.Error != "" {
+		text += fmt.Sprintf(", failed, %s in a row", several(s.Failures, "time"))
+	}
+	return text
+}
+
+func (p *page) lastChange() string {
+	c := p.st.Sync.Change
+	if c == nil {
+		return ""
+	}
+	text := fmt.Sprintf("last change: %s ago (%s, +%d ~%d -%d, in %s)", p.ago(c.Acknowledged), c.Cause, c.Add, c.Change, c.Remove, length(c.TotalSeconds))
+	if d := p.st.Sync.Drift; d != nil {
+		text += fmt.Sprintf(", last drift: %s ago", p.ago(d.Acknowledged))
+	}
+	return text
+}
+
+// ago is how long before this status something was.
+func (p *page) ago(t time.Time) string { return screen.Age(p.st.Time.Sub(t)) }
+
+// length is a duration of a sync.
+func length(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d < time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(10 * time.Millisecond).String()
+}
+
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// list adds lines below a heading, and nothing if there are none. They are not
+// cut: what is wrong is worth more than one line.
+func (p *page) list(heading string, style screen.Style, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	p.WriteString("\n" + screen.Paint(heading+":", style, p.Colours) + "\n")
+	for _, l := range lines {
+		p.WriteString("  " + l + "\n")
+	}
+}
+
+func (p *page) faults(faults []Fault) []string {
+	var lines []string
+	for _, f := range faults {
+		of := ""
+		if f.Service != "" && p.Service == "" {
+			of = short(f.Service) + ": "
+		}
+		lines = append(lines, fmt.Sprintf("%s%s: %s (%s, since %s ago)", of, f.Op, f.Error, several(f.Count, "time"), p.ago(f.Since)))
+	}
+	if more := p.st.Totals.Faults - len(faults); more > 0 && p.Service == "" && len(faults) > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
+// short is a service's name without the default namespace.
+func short(name string) string { return strings.TrimPrefix(name, "default/") }
+
+// table is a row for each service.
+func (p *page) table() {
+	c := &screen.Columns{Elastic: []int{5, 0}}
+	c.Heading("SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", "STATE")
+	for i := range p.st.Services {
+		s := &p.st.Services[i]
+		c.Row(text(short(s.Name)), text(s.Type), text(s.address()), number(s.backends()), number(screen.Count(s.Active)), p.state(s))
+	}
+	p.columns(c)
+}
+
+// wide is a row for each service with what there is no room for elsewhere.
+func (p *page) wide() {
+	c := &screen.Columns{Elastic: []int{9, 10, 0}}
+	c.Heading("SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE", "ORIGIN")
+	for i := range p.st.Services {
+		s := &p.st.Services[i]
+		c.Row(text(short(s.Name)), text(s.Type), text(s.address()), number(s.backends()), number(screen.Count(s.Active)),
+			number(screen.Count(s.Inactive)), number(screen.Count(s.Traffic.Connections)),
+			number(screen.Bytes(s.Traffic.InBytes)), number(screen.Bytes(s.Traffic.OutBytes)), p.state(s), text(s.Origin))
+	}
+	p.columns(c)
+}
+
+func text(s string) screen.Cell   { return screen.Cell{Text: s} }
+func number(s string) screen.Cell { return screen.Cell{Text: s, Right: true} }
+
+// address is the one that clients are most likely to use, and how many others
+// there are.
+func (s *Service) address() string {
+	if len(s.Virtuals) == 0 {
+		return "-"
+	}
+	best := &s.Virtuals[0]
+	for i := range s.Virtuals {
+		if v := &s.Virtuals[i]; addressRank[v.Kind] < addressRank[best.Kind] {
+			best = v
+		}
+	}
+	text := best.full()
+	if n := len(s.Virtuals) - 1; n > 0 {
+		text += fmt.Sprintf(" +%d", n)
+	}
+	return text
+}
+
+var addressRank = map[string]int{KindLoadBalancer: 0, KindExternalIP: 1, KindClusterIP: 2, KindNodePort: 3}
+
+// full is the address with its protocol, unless that is TCP.
+func (v *Virtual) full() string {
+	if v.Protocol == "tcp" {
+		return v.Address.String()
+	}
+	return v.Address.String() + "/" + v.Protocol
+}
+
+// backends is how many serve, of how many there are.
+func (s *Service) backends() string {
+	return fmt.Sprintf("%d/%d", s.Backends.Serving, s.Backends.Serving+s.Backends.Unused)
+}
+
+// state is the state of a service in few words, drains among them.
+func (p *page) state(s *Service) screen.Cell {
+	words := string(s.State)
+	if s.Reason != "" && s.State != NotServed {
+		words += ": " + s.Reason
+	}
+	if s.Backends.Draining > 0 {
+		words += fmt.Sprintf(", %d draining", s.Backends.Draining)
+	}
+	return screen.Cell{Text: words, Style: s.style()}
+}
+
+func (s *Service) style() screen.Style {
+	switch {
+	case s.State == NoBackends || s.State == Conflicting || s.State == LeftOut || s.State == Refused:
+		return screen.Bad
+	case s.State == Partly || s.Backends.Draining > 0:
+		return screen.Warn
+	case s.State == Serving:
+		return screen.Good
+	}
+	return screen.Faint
+}

@@ -1,0 +1,96 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/screen"
+)
+
+// service is all of one service.
+func (p *page) service(s *Service) {
+	if p.Len() > 0 {
+		p.WriteString("\n")
+	}
+	state := p.state(s)
+	p.line(state.Style, "%s: %s", short(s.Name), state.Text)
+	p.line(screen.Plain, "%s", strings.Join(s.traits(), ", "))
+	if len(s.Virtuals) > 0 {
+		p.WriteString("\n")
+		p.virtuals(s)
+	}
+	if len(s.Endpoints) > 0 {
+		p.WriteString("\n")
+		p.endpoints(s)
+	}
+	p.list("refused by the kernel", screen.Bad, p.faults(s.Faults))
+}
+
+// traits are what a service is, in words.
+func (s *Service) traits() []string {
+	var words []string
+	if s.Type != "" {
+		words = append(words, s.Type)
+	}
+	words = append(words, "from "+s.Origin)
+	if s.Affinity != "" {
+		words = append(words, "affinity "+s.Affinity)
+	}
+	if s.ExternalPolicy == "Local" {
+		words = append(words, "external policy Local")
+	}
+	if s.InternalPolicy == "Local" {
+		words = append(words, "internal policy Local")
+	}
+	if len(s.SourceRanges) > 0 {
+		words = append(words, "load balancer for "+strings.Join(s.SourceRanges, " ")+" only")
+	}
+	return words
+}
+
+func (p *page) virtuals(s *Service) {
+	c := &screen.Columns{Elastic: []int{9, 0}}
+	c.Heading("ADDRESS", "PORT", "KIND", "SCHEDULER", ">BACKENDS", ">TOTAL", ">IN", ">OUT", "STATE")
+	for i := range s.Virtuals {
+		v := &s.Virtuals[i]
+		state := screen.Cell{Text: string(Serving), Style: screen.Good}
+		switch {
+		case v.Conflict != "":
+			state = screen.Cell{Text: "somebody else's: " + v.Conflict, Style: screen.Bad}
+		case v.Backends == 0:
+			state = screen.Cell{Text: string(NoBackends), Style: screen.Bad}
+		}
+		c.Row(text(v.full()), text(cmp.Or(v.Port, "-")), text(v.Kind), text(v.Scheduler), number(fmt.Sprint(v.Backends)),
+			number(screen.Count(v.Traffic.Connections)), number(screen.Bytes(v.Traffic.InBytes)), number(screen.Bytes(v.Traffic.OutBytes)), state)
+	}
+	p.columns(c)
+}
+
+func (p *page) endpoints(s *Service) {
+	c := &screen.Columns{Elastic: []int{6, 0}}
+	c.Heading("ENDPOINT", "PORT", "NODE", ">WEIGHT", ">ACTIVE", ">INACTIVE", "STATE")
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		c.Row(text(e.Address.String()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")), number(fmt.Sprint(e.Weight)),
+			number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), EndpointState(e, p.st.Time))
+	}
+	p.columns(c)
+}
+
+// EndpointState is the state of an endpoint in few words: "draining (12 conns,
+// 43s left)".
+func EndpointState(e *Endpoint, now time.Time) screen.Cell {
+	switch {
+	case e.State == EndpointServing:
+		return screen.Cell{Text: e.says(), Style: screen.Good}
+	case e.State != EndpointDraining || e.Drain == nil:
+		return screen.Cell{Text: e.says(), Style: screen.Faint}
+	}
+	conns := screen.Count(e.Active+e.Inactive) + " conns"
+	if e.Drain.Deadline.IsZero() {
+		return screen.Cell{Text: fmt.Sprintf("draining (%s, for %s)", conns, screen.Age(now.Sub(e.Drain.Since))), Style: screen.Warn}
+	}
+	return screen.Cell{Text: fmt.Sprintf("draining (%s, %s left)", conns, screen.Age(e.Drain.Deadline.Sub(now))), Style: screen.Warn}
+}

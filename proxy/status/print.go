@@ -1,0 +1,107 @@
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/screen"
+)
+
+// Format is how a status is written.
+type Format string
+
+// The formats.
+const (
+	Table Format = "table"
+	Wide  Format = "wide"
+	JSON  Format = "json"
+)
+
+// ParseFormat reads a format's name; an error is of exit.Usage.
+func ParseFormat(name string) (Format, error) {
+	switch f := Format(name); f {
+	case Table, Wide, JSON:
+		return f, nil
+	}
+	return "", &exit.Error{Code: exit.Usage, Err: fmt.Errorf("output %q: want table, wide or json", name)}
+}
+
+// View is how much of a status is wanted, and what it is shown on.
+type View struct {
+	Format  Format
+	Service string // "name" or "namespace/name"; "" = all
+	Width   int    // of the terminal; 0 = nothing is cut
+	Colours bool
+}
+
+// Endpoints says whether the view needs a status with its endpoints.
+func (v View) Endpoints() bool { return v.Service != "" || v.Format == JSON }
+
+// Print writes a status. A service that is not in it is an error.
+func Print(w io.Writer, st Status, v View) error {
+	if v.Service != "" {
+		st.Services = st.named(v.Service)
+		if len(st.Services) == 0 {
+			return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("no service %s", v.Service), Hint: "svcproxy status lists all"}
+		}
+	}
+	if v.Format == JSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(st)
+	}
+	p := &page{st: &st, View: v}
+	if v.Service == "" {
+		p.overview()
+	}
+	for i := range st.Services {
+		if v.Service != "" {
+			p.service(&st.Services[i])
+		}
+	}
+	if v.Service != "" && len(st.Problems) > 0 {
+		p.list("degraded", screen.Bad, []string{"svcproxy as a whole: svcproxy status says why"})
+	}
+	_, err := io.WriteString(w, p.String())
+	return err
+}
+
+// named are the services of a name; without a namespace, those of any.
+func (st *Status) named(name string) []Service {
+	var found []Service
+	for _, s := range st.Services {
+		if s.Name == name || !strings.Contains(name, "/") && strings.HasSuffix(s.Name, "/"+name) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// Verdict is what `svcproxy status [SERVICE]` ends with: nil, or an *exit.Error
+// that says exit.Degraded or exit.NoBackends by its code alone. Of one service it
+// is about that one, whatever else is wrong.
+func (st *Status) Verdict(service string) error {
+	list, degraded := st.Services, len(st.Problems) > 0
+	if service != "" {
+		list, degraded = st.named(service), false
+	}
+	empty := false
+	for i := range list {
+		switch list[i].State {
+		case LeftOut, Refused, Conflicting:
+			degraded = true
+		case NoBackends:
+			empty = true
+		}
+	}
+	switch {
+	case degraded:
+		return &exit.Error{Code: exit.Degraded}
+	case empty:
+		return &exit.Error{Code: exit.NoBackends}
+	}
+	return nil
+}

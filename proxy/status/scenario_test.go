@@ -1,0 +1,314 @@
+package status_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/fake"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
+)
+
+var update = flag.Bool("update", false, "rewrite what the scenarios want")
+
+// TestScenarios runs testdata/*.txtar: the loop over the rules and a kernel in
+// memory, in a clock of its own. The file "script" has one command a line:
+//
+//	serve FILE                      a source delivers what FILE says
+//	refuse FILE                     it refuses FILE, and keeps what it had
+//	lose TEXT...                    it cannot read, with this error
+//	conns VIRTUAL REAL ACTIVE INACTIVE
+//	traffic VIRTUAL CONNECTIONS IN OUT
+//	foreign VIRTUAL SCHEDULER       somebody else makes a virtual server
+//	fail [TEXT]                     the kernel refuses the ops with TEXT in them
+//	undo                            somebody removes all real servers
+//	pass DURATION
+//	status [-width N] FORMAT [SERVICE] > FILE
+//	events > FILE
+func TestScenarios(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) { play(t, archive) })
+			if *update && !t.Failed() {
+				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// stage is a running loop, with all that looks at it.
+type stage struct {
+	t       *testing.T
+	archive *txtar.Archive
+	source  chan emission
+	kernel  *fake.Kernel
+	reader  *status.Reader
+	ring    *events.Ring
+	last    sources.Table
+	traffic map[kernel.VirtualKey]kernel.Traffic
+
+	mu   sync.Mutex
+	fail string
+}
+
+type emission struct {
+	table sources.Table
+	err   error
+}
+
+func (s *stage) Watch(ctx context.Context, emit func(sources.Table, error)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-s.source:
+			emit(e.table, e.err)
+		}
+	}
+}
+
+// Read is what the kernel counts.
+func (s *stage) Read(ctx context.Context) (kernel.Counters, error) {
+	var c kernel.Counters
+	state := s.kernel.State()
+	for _, v := range state.Virtuals {
+		c.Virtuals = append(c.Virtuals, kernel.VirtualCounters{Key: v.Key, Traffic: s.traffic[v.Key]})
+	}
+	for _, r := range state.Reals {
+		conns, err := s.kernel.Conns(ctx, []kernel.RealKey{r.Key})
+		if err != nil {
+			return c, err
+		}
+		c.Reals = append(c.Reals, kernel.RealCounters{Key: r.Key, Weight: r.Weight, Active: conns[0].Active, Inactive: conns[0].Inactive})
+	}
+	c.Flows, c.MaxFlows = 1200, 262144
+	return c, nil
+}
+
+func play(t *testing.T, archive *txtar.Archive) {
+	node := kernel.Node{
+		Name:  "n1",
+		Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.0.2.1/24"), Link: "eth0"}}, Release: kernel.Release{Major: 6, Minor: 1},
+	}
+	s := &stage{
+		t: t, archive: archive, source: make(chan emission), kernel: fake.New(kernel.DefaultNames, node, kernel.State{}),
+		ring: new(events.Ring), traffic: map[kernel.VirtualKey]kernel.Traffic{},
+	}
+	s.kernel.Fail = func(o kernel.Op) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.fail != "" && strings.Contains(o.String(), s.fail) {
+			return syscall.EPERM
+		}
+		return nil
+	}
+	scribe, history := &events.Scribe{Ring: s.ring}, new(status.History)
+	p := &proxy.Proxy{
+		Kernel: s.kernel, Feeds: []proxy.Feed{{Name: "file", Source: s}}, Log: slog.New(slog.DiscardHandler), SyncPeriod: 30 * time.Second,
+		Rules: func(table sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+			return rules.State(table, n, rules.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, Hold: hold, Occupied: occupied})
+		},
+		OnSource: scribe.Source,
+	}
+	p.OnSync = func(now *proxy.Snapshot) {
+		history.Synced(now.Report)
+		scribe.Synced(now)
+	}
+	started := time.Now()
+	s.reader = &status.Reader{Proxy: p, History: history, Counters: s, Daemon: func() status.Daemon {
+		return status.Daemon{
+			Version: "1.0.0", Node: "n1", PID: 4711, Started: started, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)",
+			Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"},
+		}
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- p.Run(ctx) }()
+	for line := range strings.Lines(s.file("script")) {
+		s.command(strings.Fields(line))
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func (s *stage) command(words []string) {
+	s.t.Helper()
+	if len(words) == 0 {
+		return
+	}
+	args, to := words[1:], ""
+	if n := len(args); n > 1 && args[n-2] == ">" {
+		args, to = args[:n-2], args[n-1]
+	}
+	switch words[0] {
+	case "serve", "refuse":
+		s.emit(args[0], words[0] == "refuse")
+	case "lose":
+		s.source <- emission{err: errors.New(strings.Join(args, " "))}
+	case "conns":
+		var c kernel.Conns
+		s.scan(args[2:], &c.Active, &c.Inactive)
+		s.kernel.SetConns(kernel.RealKey{Virtual: s.key(args[0]), Addr: netip.MustParseAddrPort(args[1])}, c)
+	case "traffic":
+		var c kernel.Traffic
+		s.scan(args[1:], &c.Conns, &c.InBytes, &c.OutBytes)
+		s.traffic[s.key(args[0])] = c
+	case "foreign":
+		s.apply(kernel.Op{Object: kernel.Virtual{Key: s.key(args[0]), Scheduler: args[1], Netmask: 32}})
+	case "undo":
+		for _, r := range s.kernel.State().Reals {
+			s.apply(kernel.Op{Verb: kernel.Remove, Object: r})
+		}
+	case "fail":
+		s.mu.Lock()
+		s.fail = strings.Join(args, " ")
+		s.mu.Unlock()
+	case "pass":
+		d, err := time.ParseDuration(args[0])
+		s.check(err)
+		time.Sleep(d)
+	case "status":
+		s.status(args, to)
+	case "events":
+		s.events(to)
+	default:
+		s.t.Fatalf("unknown command %q", words)
+	}
+	synctest.Wait()
+	time.Sleep(time.Millisecond)
+	synctest.Wait()
+}
+
+func (s *stage) emit(name string, refuse bool) {
+	seen := time.Now()
+	time.Sleep(50 * time.Millisecond)
+	table, _, problems := file.Decode("/etc/svcproxy/"+name, []byte(s.file(name)))
+	if refuse {
+		s.source <- emission{s.last, &sources.RejectedError{Files: []string{name}, Problems: problems}}
+		return
+	}
+	if len(problems) > 0 {
+		s.t.Fatalf("%s: %v", name, problems)
+	}
+	table.Seen, s.last = seen, table
+	s.source <- emission{table: table}
+}
+
+func (s *stage) status(args []string, to string) {
+	v := status.View{}
+	if args[0] == "-width" {
+		s.scan(args[1:2], &v.Width)
+		args = args[2:]
+	}
+	var err error
+	v.Format, err = status.ParseFormat(args[0])
+	s.check(err)
+	if len(args) > 1 {
+		v.Service = args[1]
+	}
+	st := s.reader.Status(s.t.Context())
+	if !v.Endpoints() {
+		st = st.WithoutEndpoints()
+	}
+	var b bytes.Buffer
+	s.check(status.Print(&b, st, v))
+	var verdict *exit.Error
+	if errors.As(st.Verdict(v.Service), &verdict) {
+		fmt.Fprintf(&b, "exit %d\n", verdict.Code)
+	}
+	s.want(to, b.String())
+}
+
+func (s *stage) events(to string) {
+	list, _, _ := s.ring.After(0)
+	var b strings.Builder
+	for _, e := range list {
+		fmt.Fprintln(&b, e.Line(false))
+	}
+	s.want(to, b.String())
+}
+
+// want compares, or, to update, keeps.
+func (s *stage) want(name, got string) {
+	s.t.Helper()
+	if *update {
+		for i := range s.archive.Files {
+			if s.archive.Files[i].Name == name {
+				s.archive.Files[i].Data = []byte(got)
+				return
+			}
+		}
+		s.archive.Files = append(s.archive.Files, txtar.File{Name: name, Data: []byte(got)})
+		return
+	}
+	if want := s.file(name); got != want {
+		s.t.Errorf("%s:\n%swant:\n%s", name, got, want)
+	}
+}
+
+func (s *stage) file(name string) string {
+	for _, f := range s.archive.Files {
+		if f.Name == name {
+			return string(f.Data)
+		}
+	}
+	s.t.Fatalf("no file %s", name)
+	return ""
+}
+
+// key reads tcp:10.96.0.1:80.
+func (s *stage) key(text string) kernel.VirtualKey {
+	name, addr, _ := strings.Cut(text, ":")
+	proto, err := kernel.ParseProto(name)
+	s.check(err)
+	return kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: proto}
+}
+
+func (s *stage) apply(o kernel.Op) {
+	s.check(s.kernel.Apply(s.t.Context(), kernel.Plan{Ops: []kernel.Op{o}}))
+}
+
+func (s *stage) scan(words []string, into ...any) {
+	_, err := fmt.Sscan(strings.Join(words, " "), into...)
+	s.check(err)
+}
+
+func (s *stage) check(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}

@@ -1,0 +1,108 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/screen"
+)
+
+// watchPeriod is how often a watched status is asked for.
+const watchPeriod = time.Second
+
+// Watch shows a status for as long as ctx lasts: on a terminal in place, else
+// once more whenever something but the time has changed. A daemon that does not
+// answer at first is an error; one that goes away is shown to be away.
+type Watch struct {
+	Out io.Writer
+	Ask func(context.Context) (Status, error)
+	// View is asked before each showing, since terminals change their size. A
+	// height of 0 means that Out is none.
+	View func() (v View, height int)
+}
+
+// Run shows until ctx ends, which is no error.
+func (w Watch) Run(ctx context.Context) error {
+	st, err := w.Ask(ctx)
+	if err != nil {
+		return err
+	}
+	view, height := w.View()
+	if height > 0 {
+		io.WriteString(w.Out, screen.Enter)
+		defer io.WriteString(w.Out, screen.Leave)
+	}
+	tick := time.NewTicker(watchPeriod)
+	defer tick.Stop()
+	for last := ""; ; {
+		if last, err = w.show(st, err, view, height, last); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if st, err = w.Ask(ctx); ctx.Err() != nil {
+			return nil
+		}
+		view, height = w.View()
+	}
+}
+
+// show shows a status, or why there is none, unless last is the same. It gives
+// what it compared.
+func (w Watch) show(st Status, away error, v View, height int, last string) (string, error) {
+	if height > 0 {
+		text, err := w.text(st, away, v)
+		if err == nil && text != last {
+			_, err = io.WriteString(w.Out, InPlace(text, height))
+		}
+		return text, err
+	}
+	same, err := w.text(st.timeless(), away, v)
+	if err != nil || same == last {
+		return same, err
+	}
+	text, err := w.text(st, away, v)
+	if err == nil && last != "" && v.Format != JSON {
+		text = "\n" + text
+	}
+	if err == nil {
+		_, err = io.WriteString(w.Out, text)
+	}
+	return same, err
+}
+
+func (w Watch) text(st Status, away error, v View) (string, error) {
+	if away != nil {
+		return fmt.Sprintf("svcproxy: %v\n", away), nil
+	}
+	var b bytes.Buffer
+	err := Print(&b, st, v)
+	return b.String(), err
+}
+
+// InPlace writes a text over what a terminal shows, its last lines left out
+// where they do not fit.
+func InPlace(text string, height int) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) > height {
+		left := len(lines) - height + 1
+		lines = append(lines[:height-1:height-1], fmt.Sprintf("… %d more lines", left))
+	}
+	// Without a line feed at the end, which would scroll.
+	return screen.Home + strings.Join(lines, screen.EraseLine+"\r\n") + screen.EraseLine + screen.EraseBelow
+}
+
+// timeless is the status without what changes while nothing happens.
+func (s Status) timeless() Status {
+	s.Time, s.Daemon.Started = time.Time{}, time.Time{}
+	s.Sync.Cause, s.Sync.Start, s.Sync.Seconds, s.Sync.Succeeded = "-", time.Time{}, 0, time.Time{}
+	s.Conntrack = nil
+	return s
+}
