@@ -24,16 +24,20 @@ func beInit() {
 }
 
 func serve() error {
-	for _, step := range []func() error{insertBootModules, mountRoot, enterRoot, mountKernelFolders} {
-		if err := step(); err != nil {
-			return err
-		}
+	if err := inOrder(insertBootModules, mountShares, restore); err != nil {
+		return err
 	}
-	j, err := readJob(scratch)
+	j, err := readJob("/scratch")
 	if err != nil {
 		return err
 	}
-	if err := prepare(j); err != nil {
+	if err := mountRoot(j); err != nil {
+		return err
+	}
+	if j.Root != "" {
+		return inOrder(func() error { return furnish(j) }, enterRoot, becomeSystemd)
+	}
+	if err := inOrder(enterRoot, mountKernelFolders, func() error { return prepare(j) }); err != nil {
 		return err
 	}
 	out, err := openPort("stdio")
@@ -46,6 +50,15 @@ func serve() error {
 	code := execute(j, out)
 	out.Close()
 	return os.WriteFile(filepath.Join(scratch, "exit"), []byte(strconv.Itoa(code)), 0o644)
+}
+
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func insertBootModules() error {
@@ -80,20 +93,28 @@ func insert(module string) error {
 	return nil
 }
 
-// mountRoot builds the root: the host's files read-only (QEMU refuses writes,
-// this mount does too) below a folder in memory that takes what is written.
-func mountRoot() error {
+// mountShares mounts the host's files read-only (QEMU refuses writes, this mount
+// does too), the one folder of the host that can be written to, and a folder in
+// memory that takes what is written elsewhere.
+func mountShares() error {
 	const nineP = "trans=virtio,version=9p2000.L,msize=512000,cache="
-	if err := mount("root", "/lower", "9p", unix.MS_RDONLY, nineP+"loose"); err != nil {
+	if err := mkdirs("/scratch"); err != nil {
 		return err
 	}
-	if err := mount("tmpfs", "/upper", "tmpfs", 0, "mode=755"); err != nil {
+	if err := errors.Join(
+		mount("root", "/lower", "9p", unix.MS_RDONLY, nineP+"loose"),
+		mount("scratch", "/scratch", "9p", 0, nineP+"none"),
+		mount("tmpfs", "/upper", "tmpfs", 0, "mode=755"),
+	); err != nil {
 		return err
 	}
-	if err := mkdirs("/upper/files", "/upper/work"); err != nil {
-		return err
-	}
-	if err := mount("overlay", "/root", "overlay", 0, "lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work"); err != nil {
+	return mkdirs("/upper/files", "/upper/work")
+}
+
+// mountRoot builds the root: the host's files, or the folder of them that is a
+// whole root, below what is written.
+func mountRoot(j job) error {
+	if err := mount("overlay", "/root", "overlay", 0, "lowerdir=/lower"+j.Root+",upperdir=/upper/files,workdir=/upper/work"); err != nil {
 		return err
 	}
 	if err := mount("tmpfs", "/root/run", "tmpfs", 0, "mode=755"); err != nil {
@@ -102,7 +123,7 @@ func mountRoot() error {
 	if err := mkdirs("/root"+scratch, "/root/run/lock"); err != nil {
 		return err
 	}
-	return mount("scratch", "/root"+scratch, "9p", 0, nineP+"none")
+	return mount("/scratch", "/root"+scratch, "", unix.MS_MOVE, "")
 }
 
 // enterRoot makes /root the root of every process. The kernel's own threads

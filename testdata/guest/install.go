@@ -17,6 +17,8 @@ var packages = []string{
 	"qemu-system-x86", "kmod", "xz-utils",
 	"ipvsadm", "ipset", "iptables", "nftables", "conntrack", "iproute2", "iputils-ping", "procps", "curl", "busybox", "strace",
 	"etcd-server",
+	// For the packages: a root with systemd to install them in, and what reads them.
+	"mmdebstrap", "rpm", "lintian", "rpmlint", "mandoc", "zsh", "fish", "bash-completion",
 }
 
 // install adds the packages that are missing, and nothing else.

@@ -21,6 +21,11 @@ type job struct {
 	Modules string   // lib/modules/RELEASE, a host path
 	Load    []string // modules to load first
 	Net     bool     // eth0 is there, to be given the address that QEMU expects
+
+	// Of a guest with --systemd only.
+	Root string   // what it boots, a host path; "" is the host's own files
+	Bind []string // host folders that the job finds at their places
+	Keep bool     // what it has written is wanted when it ends
 }
 
 func (j job) write(dir string) error {

@@ -24,6 +24,7 @@ type machine struct {
 	Console      bool   // the console goes to standard error
 	BootLimit    time.Duration
 	Limit        time.Duration // on the whole; zero is none
+	Kept         string        // a file for the guest to restore, if it is there
 }
 
 func machineFlags(fs *flag.FlagSet) *machine {
@@ -90,6 +91,9 @@ func (m machine) boot(ctx context.Context, k kernel, j job, fetches []fetch) (in
 	if err := stage(dir, k, j, fetches); err != nil {
 		return 0, err
 	}
+	if err := m.stageKept(dir); err != nil {
+		return 0, err
+	}
 	shared := filepath.Join(dir, "scratch")
 	ended := m.emulate(ctx, m.arguments(k, dir), filepath.Join(shared, "up"))
 	if err := carry(filepath.Join(shared, "out"), fetches); err != nil {
@@ -124,6 +128,13 @@ func stage(dir string, k kernel, j job, fetches []fetch) error {
 		return err
 	}
 	return j.write(filepath.Join(dir, "scratch"))
+}
+
+func (m machine) stageKept(dir string) error {
+	if _, err := os.Stat(m.Kept); m.Kept == "" || errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return copyFile(m.Kept, filepath.Join(dir, "scratch", keptFile))
 }
 
 // emulate runs QEMU to its end, which is too soon to call success.

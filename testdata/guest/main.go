@@ -20,6 +20,7 @@ import (
 const usage = `usage:
   guest install                        Debian packages that are missing (root)
   guest kernel [--suite S] [--refresh] fetch and unpack a kernel into the cache
+  guest root [--suite S]               make a root with systemd in the cache (root), for --systemd
   guest run [flags] -- COMMAND [ARGS]  run a command there; go test -exec "$PWD/bin/guest run --"
   guest test [flags] PACKAGE...        run the packages' tests in one guest
 flags of each: guest COMMAND -h`
@@ -39,9 +40,11 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) 
 var commands = map[string]func(context.Context, []string) error{
 	"install":   install,
 	"kernel":    kernelCommand,
+	"root":      rootCommand,
 	"run":       runCommand,
 	"test":      testCommand,
-	"testsuite": suiteCommand, // what `guest test` runs inside the guest
+	"systemjob": systemJobCommand, // what --systemd runs inside the guest
+	"testsuite": suiteCommand,     // what `guest test` runs inside the guest
 }
 
 func main() {

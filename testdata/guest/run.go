@@ -18,6 +18,9 @@ type runner struct {
 	kernel  string // a folder to use instead of the suite's
 	where   string // "qemu", "native" or "auto"
 	load    string
+	systemd bool
+	kept    string // a file: what an earlier guest has written
+	binds   []string
 	fetches []fetch
 }
 
@@ -29,6 +32,12 @@ func runnerFlags(fs *flag.FlagSet) *runner {
 	fs.Func("out", "folder that gets what the command leaves in $SVCPROXY_GUEST_OUT", func(dir string) error {
 		r.fetches = append(r.fetches, fetch{".", dir})
 		return os.MkdirAll(dir, 0o755)
+	})
+	fs.BoolVar(&r.systemd, "systemd", false, "boot the suite's root with systemd (guest root) and run the command as its last unit")
+	fs.StringVar(&r.kept, "keep", "", "with --systemd: `FILE` that what is written is restored from, if it is there, and kept in")
+	fs.Func("bind", "with --systemd: `FOLDER` of the host that the command finds at its place, besides the working folder", func(dir string) error {
+		r.binds = append(r.binds, dir)
+		return nil
 	})
 	fs.DurationVar(&r.machine.Limit, "limit", 0, "end the guest after this time; 0 is never, or a minute past a test binary's own -test.timeout")
 	return r
@@ -87,7 +96,7 @@ func (r *runner) native() (bool, error) {
 		return false, nil
 	case "auto":
 		// Icount, a network, a kernel of one's own and kernel arguments mean a machine.
-		return os.Geteuid() == 0 && !r.machine.Icount && !r.machine.Net && r.kernel == "" && r.machine.Append == "" && kernelHasIPVS(), nil
+		return os.Geteuid() == 0 && !r.systemd && !r.machine.Icount && !r.machine.Net && r.kernel == "" && r.machine.Append == "" && kernelHasIPVS(), nil
 	}
 	return false, fmt.Errorf("--where=%s: want qemu, native or auto", r.where)
 }
@@ -115,6 +124,18 @@ func (r *runner) runGuest(ctx context.Context, args []string) (int, error) {
 		j.Env = slices.DeleteFunc(j.Env, func(v string) bool { return strings.HasPrefix(v, "GOCOVERDIR=") })
 		j.Env = append(j.Env, "GOCOVERDIR="+out+"/covdata")
 		fetches = append(fetches, fetch{"covdata", cover})
+	}
+	if r.systemd {
+		if j.Root, err = rootDir(*r.suite); err != nil {
+			return 0, err
+		}
+		if _, err := os.Stat(j.Root); err != nil {
+			return 0, fmt.Errorf("%w: run `guest root`", err)
+		}
+		j.Bind, j.Keep, m.Kept = append([]string{dir}, r.binds...), r.kept != "", r.kept
+		if j.Keep {
+			fetches = append(fetches, fetch{keptFile, r.kept})
+		}
 	}
 	return m.boot(ctx, k, j, append(fetches, r.fetches...))
 }
