@@ -94,7 +94,9 @@ func (p *Params) Apply(ops []kernel.Op) []error {
 // for the whole machine are read-only in all network namespaces but the first.
 func (p *Params) CanWrite(name string) bool {
 	path, err := p.path(name)
-	return err == nil && unix.Access(path, unix.W_OK) == nil
+	// With the capabilities we have: access(2) would ask without them for a
+	// process that is not root's.
+	return err == nil && unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS) == nil
 }
 
 func (p *Params) get(name string) (string, error) {
