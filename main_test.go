@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 	"proxy/exit":           {"kernel", "proxy/config", "sources"},
 	"proxy/metrics":        {"kernel", "proxy", "proxy/status", "sources"},
 	"proxy/web":            {"proxy/events", "proxy/status"},
-	"proxy/events":         {"kernel", "proxy", "sources"},
+	"proxy/events":         {"kernel", "proxy", "proxy/screen", "sources"},
 	"proxy/status":         {"kernel", "proxy", "proxy/exit", "proxy/screen", "sources"},
 	"proxy/control":        {"proxy/events", "proxy/exit", "proxy/status"},
 	"proxy/top":            {"proxy/screen", "proxy/status"},
