@@ -11,13 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -27,9 +27,12 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/command"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/config/current"
+	"github.com/svcproxy/svcproxy/proxy/console"
 	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/logging"
+	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -284,6 +287,7 @@ type daemon struct {
 	proxy   *proxy.Proxy
 	files   *file.Source
 	node    atomic.Pointer[kernel.Node]
+	console *console.Console
 }
 
 // now is the setup that holds.
@@ -292,7 +296,6 @@ func (d *daemon) now() setup { return setup{*d.current.Now(), d.machine} }
 // run runs the loop over the configured sources.
 func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 	s := d.now()
-	d.log.Set(s.Config.Logging.Format, s.Config.Logging.Verbosity)
 	first, err := d.kernel.Node()
 	if err != nil {
 		return err
@@ -306,13 +309,21 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 		Feeds:      []proxy.Feed{{Name: "static", Source: d.current.Source()}, {Name: "file", Source: d.files}},
 		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
 	}
-	warn := warnOnce(d.log.Logger, d.kernel.Warning)
-	ports := &web.HealthPorts{Healthy: d.proxy.Healthy, Log: d.log.Logger}
-	defer ports.Close()
-	d.proxy.OnSync = func(now *proxy.Snapshot) {
-		ports.Set(d.now().healthChecks(now.Table, now.Node))
-		warn(now.Report)
+	counters, err := host.OpenCounters(nil)
+	if err != nil {
+		return err
 	}
+	defer counters.Close()
+	d.console = &console.Console{
+		Proxy: d.proxy, Current: d.current, Log: d.log.Logger, About: d.about(),
+		Counters: counters, Work: d.work, Warnings: d.warnings, Files: d.files,
+		HealthChecks: func(t sources.Table, n kernel.Node) []web.HealthCheck { return d.now().healthChecks(t, n) },
+	}
+	d.settle(s.Config)
+	if err := d.console.Open(ctx); err != nil {
+		return err
+	}
+	defer d.console.Close()
 	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
 		d.log.Warn("the next run will not know under which names objects were made", "err", err)
 	}
@@ -325,6 +336,59 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 		d.log.Info("stopped; the kernel goes on serving")
 	}
 	return err
+}
+
+// settle has the process follow the configuration.
+func (d *daemon) settle(c config.Config) {
+	d.log.Set(c.Logging.Format, c.Logging.Verbosity)
+	if err := host.SetOOMScoreAdj(c.OOMScoreAdj); err != nil {
+		d.log.Warn("this process may be ended when memory is short", "err", err)
+	}
+}
+
+// changed has all parts follow it while they run; the loop asks for rules anew.
+func (d *daemon) changed(_, now *current.Setup) {
+	c := now.Config
+	d.settle(c)
+	d.proxy.SetPeriods(c.IPVS.SyncPeriod, c.IPVS.MinSyncPeriod)
+	if err := d.console.Configure(c); err != nil {
+		d.log.Error("a listener stays where it was", "err", err)
+	}
+	d.proxy.Check(proxy.CauseConfig)
+}
+
+// about is what does not change while svcproxy runs.
+func (d *daemon) about() status.Daemon {
+	s := d.now()
+	about := status.Daemon{
+		Version: buildVersion(), Node: s.node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(), Mode: "ipvs",
+	}
+	if s.Config.Mode == "" {
+		about.ModeReason = "the best this kernel can do"
+	}
+	return about
+}
+
+// warnings are what was not written down that should outlast this process.
+func (d *daemon) warnings() []string {
+	if err := d.kernel.Warning(); err != nil {
+		return []string{fmt.Sprintf("cleanup may not find it later: %v", err)}
+	}
+	return nil
+}
+
+// work is what the kernel was asked for, in the words of metrics.
+func (d *daemon) work() metrics.Work {
+	stats := d.kernel.Stats()
+	tracked := func(t host.Tracked) metrics.Tracked { return metrics.Tracked(t) }
+	w := metrics.Work{
+		IPTablesReads: stats.Readers, IPTablesWrites: stats.Writers,
+		Tracked: map[kernel.Family]metrics.Tracked{kernel.IPv4: tracked(stats.Tracked4), kernel.IPv6: tracked(stats.Tracked6)},
+	}
+	for name, n := range stats.Netlink.All() {
+		w.Sockets = append(w.Sockets, metrics.Socket{Name: name, Messages: n.Messages, Queries: n.Queries, Syscalls: n.Sends + n.Receives})
+	}
+	return w
 }
 
 func (d *daemon) fileSource(s setup) (*file.Source, error) {
@@ -348,14 +412,6 @@ func (d *daemon) fits(next config.Config) error {
 	return host.Scheduler(next.IPVS.Scheduler)
 }
 
-// changed has the parts follow the configuration; the loop asks for rules anew.
-func (d *daemon) changed(_, now *current.Setup) {
-	c := now.Config
-	d.log.Set(c.Logging.Format, c.Logging.Verbosity)
-	d.proxy.SetPeriods(c.IPVS.SyncPeriod, c.IPVS.MinSyncPeriod)
-	d.proxy.Check(proxy.CauseConfig)
-}
-
 // onSignals answers those that do not end the process.
 func (d *daemon) onSignals(ctx context.Context, signals <-chan os.Signal) {
 	for {
@@ -365,8 +421,8 @@ func (d *daemon) onSignals(ctx context.Context, signals <-chan os.Signal) {
 		case sig := <-signals:
 			switch sig {
 			case syscall.SIGHUP:
-				if err := d.reload(ctx); err != nil {
-					d.log.Error("reload refused; what was good goes on", "err", err)
+				if done, err := d.console.Reload(ctx); errors.Join(done.Err(), err) != nil {
+					d.log.Error("reload refused; what was good goes on", "err", errors.Join(done.Err(), err))
 				}
 			case syscall.SIGUSR1:
 				d.proxy.DumpState()
@@ -386,30 +442,6 @@ func (d *daemon) watchNode(ctx context.Context) {
 	}
 	if err != nil {
 		d.log.Warn("changes of the node's addresses are noticed at full checks only", "err", err)
-	}
-}
-
-// reload reads all files again and checks the kernel in full. The error says
-// what was refused; what was good before goes on in its place.
-func (d *daemon) reload(ctx context.Context) error {
-	_, err := d.current.Reload()
-	err = errors.Join(err, d.files.Reload(ctx))
-	d.proxy.Check(proxy.CauseAsked)
-	return err
-}
-
-// warnOnce says a warning again only when it is another one.
-func warnOnce(log *slog.Logger, warning func() error) func(proxy.Report) {
-	last := ""
-	return func(proxy.Report) {
-		text := ""
-		if err := warning(); err != nil {
-			text = err.Error()
-		}
-		if text != last && text != "" {
-			log.Warn("cleanup may not find it later", "err", text)
-		}
-		last = text
 	}
 }
 

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"iter"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -19,6 +20,13 @@ type Stats struct {
 
 // Netlink counts system calls and messages by kind of socket.
 type Netlink struct{ IPVS, Sets, Links, Conntrack nl.Stats }
+
+// All gives each kind of socket with its name.
+func (n Netlink) All() iter.Seq2[string, nl.Stats] {
+	return func(yield func(string, nl.Stats) bool) {
+		_ = yield("ipvs", n.IPVS) && yield("ipset", n.Sets) && yield("link", n.Links) && yield("conntrack", n.Conntrack)
+	}
+}
 
 // Tracked counts tracked connections that were deleted, and how long that took.
 type Tracked struct {

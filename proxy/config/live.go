@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -23,6 +24,10 @@ func within(key string, keys []string) bool {
 
 // Kept is a key that a reload cannot change: the values are TOML.
 type Kept struct{ Key, Running, Wanted string }
+
+func (k Kept) String() string {
+	return fmt.Sprintf("%s = %s, running with %s", k.Key, k.Wanted, k.Running)
+}
 
 // Adopt is what a running process makes of a configuration that was read anew:
 // all of next, save what only a restart can change. Those keys have the running

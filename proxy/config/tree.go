@@ -1,0 +1,23 @@
+package config
+
+import "strings"
+
+// Tree is the configuration as encoding/json takes it: maps under the names of
+// tables, values as TOML has them.
+func (c Config) Tree() map[string]any {
+	root := map[string]any{}
+	for _, f := range fields {
+		words := strings.Split(f.key, ".")
+		table := root
+		for _, word := range words[:len(words)-1] {
+			inner, ok := table[word].(map[string]any)
+			if !ok {
+				inner = map[string]any{}
+				table[word] = inner
+			}
+			table = inner
+		}
+		table[f.name()] = f.value(&c).get()
+	}
+	return root
+}

@@ -1,0 +1,195 @@
+// Package console is everything through which others see a running svcproxy and
+// ask something of it: the control socket, the healthz and metrics listeners,
+// and the health check node ports.
+//
+// It joins the packages that answer; what they answer is theirs. It refuses to
+// know how the kernel is read.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/config/current"
+	"github.com/svcproxy/svcproxy/proxy/control"
+	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/metrics"
+	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/proxy/web"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Socket is where the control socket is, below a runtimeDir.
+func Socket(runtimeDir string) string { return filepath.Join(runtimeDir, "svcproxy.sock") }
+
+// Console is what its fields are asked for. Fill them in and call Open before
+// the proxy runs.
+type Console struct {
+	Proxy   *proxy.Proxy
+	Current *current.Current
+	Log     *slog.Logger
+	// About is what does not change while svcproxy runs.
+	About    status.Daemon
+	Counters status.Counter
+	Work     func() metrics.Work
+	// Files reads the service files again; the error says what was refused.
+	Files interface{ Reload(context.Context) error }
+	// HealthChecks are what health check node ports answer for a table.
+	HealthChecks func(sources.Table, kernel.Node) []web.HealthCheck
+	// Warnings say what is not as it should be although all is programmed, one
+	// line each. They are asked for after every sync, and said once.
+	Warnings func() []string
+	// Eligible says whether the node may be given traffic; nil is always.
+	Eligible func() bool
+
+	said    atomic.Pointer[[]string] // of Warnings
+	history status.History
+	ring    events.Ring
+	metrics *metrics.Metrics
+	ports   *web.HealthPorts
+	healthz *web.Listener
+	site    *web.Listener
+}
+
+// Open makes the socket and the listeners, and has the proxy tell of its syncs.
+// The socket answers until ctx ends, the listeners until Close.
+func (c *Console) Open(ctx context.Context) error {
+	about := c.Current.Now().Config
+	reader := &status.Reader{Proxy: c.Proxy, History: &c.history, Counters: c.Counters, Daemon: c.daemon, Warnings: c.warnings}
+	c.metrics = metrics.New(metrics.Options{Version: c.About.Version, Status: reader.Status, Queued: c.Proxy.Queued, Work: c.Work, Log: c.Log})
+	c.ports = &web.HealthPorts{Healthy: c.Proxy.Healthy, Log: c.Log}
+	c.healthz = &web.Listener{Name: "healthz", Log: c.Log, Handler: web.Health{
+		Healthy: c.Proxy.Healthy, Synced: c.synced, Eligible: c.Eligible, Answered: c.metrics.Answered,
+	}.Handler()}
+	c.site = &web.Listener{Name: "metrics", Log: c.Log, Handler: web.Site{
+		Metrics: c.metrics.Handler(), Mode: func() string { return c.About.Mode },
+		Config:    func() any { return c.Current.Now().Config.Tree() },
+		Profiling: func() bool { return c.Current.Now().Config.EnableProfiling },
+	}.Handler()}
+	c.listenIn()
+	socket, err := control.Listen(Socket(about.RuntimeDir), c.Log)
+	if err != nil {
+		return err
+	}
+	server := &control.Server{Status: reader.Status, Reload: c.Reload, Events: &c.ring, Log: c.Log}
+	go func() {
+		if err := server.Serve(ctx, socket); err != nil {
+			c.Log.Error("the control socket does not answer any more", "err", err)
+		}
+	}()
+	if err := c.Configure(about); err != nil {
+		c.Close()
+		return err
+	}
+	return nil
+}
+
+// listenIn has the proxy tell all who remember.
+func (c *Console) listenIn() {
+	scribe := &events.Scribe{Ring: &c.ring}
+	c.Proxy.OnSource = scribe.Source
+	c.Proxy.OnSync = func(now *proxy.Snapshot) {
+		c.ports.Set(c.HealthChecks(now.Table, now.Node))
+		c.history.Synced(now.Report)
+		scribe.Synced(now)
+		c.metrics.Synced(now)
+		c.warn()
+	}
+}
+
+// warn logs each warning once for as long as it holds.
+func (c *Console) warn() {
+	before, now := c.warnings(), c.Warnings()
+	for _, line := range now {
+		if !slices.Contains(before, line) {
+			c.Log.Warn(line)
+		}
+	}
+	c.said.Store(&now)
+}
+
+func (c *Console) warnings() []string {
+	if said := c.said.Load(); said != nil {
+		return *said
+	}
+	return nil
+}
+
+// Configure has the listeners follow the configuration. An error is only where
+// bindAddressHardFail asks for one; those listeners stay where they were.
+func (c *Console) Configure(now config.Config) error {
+	return errors.Join(
+		c.healthz.Listen(now.HealthzBindAddress, now.BindAddressHardFail),
+		c.site.Listen(now.MetricsBindAddress, now.BindAddressHardFail))
+}
+
+// Listeners are where the healthz and the metrics listener are now; zero where
+// one does not listen.
+func (c *Console) Listeners() (healthz, metrics netip.AddrPort) {
+	return c.healthz.Addr(), c.site.Addr()
+}
+
+// Close ends the listeners and the health check node ports.
+func (c *Console) Close() {
+	c.healthz.Close()
+	c.site.Close()
+	c.ports.Close()
+}
+
+// Reload reads all files again and returns when what is good of them is served.
+// What was good before goes on in the place of what is not.
+func (c *Console) Reload(ctx context.Context) (control.Reloaded, error) {
+	began := time.Now()
+	done := control.Reloaded{Rejected: []string{}, Kept: []string{}, Restart: []string{}}
+	kept, refused := c.Current.Reload()
+	c.metrics.Reloaded(refused)
+	for _, k := range kept {
+		done.Restart = append(done.Restart, k.String())
+	}
+	for _, err := range []error{refused, c.Files.Reload(ctx)} {
+		var rejected *sources.RejectedError
+		switch {
+		case errors.As(err, &rejected):
+			done.Kept = append(done.Kept, rejected.Files...)
+			for _, p := range rejected.Problems {
+				done.Rejected = append(done.Rejected, p.Error())
+			}
+		case err != nil:
+			return done, fmt.Errorf("reload: %w", err)
+		}
+	}
+	c.Proxy.Check(proxy.CauseAsked)
+	_, err := c.Proxy.Await(ctx, began)
+	return done, err
+}
+
+// daemon is About with how the configuration file stands.
+func (c *Console) daemon() status.Daemon {
+	about, standing := c.About, c.Current.Standing()
+	about.Config.File = c.Current.Now().File
+	if standing.Refused != nil {
+		about.Config.Error, about.Config.Since = standing.Refused.Error(), standing.Since
+	}
+	for _, k := range standing.Kept {
+		about.Config.Restart = append(about.Config.Restart, k.String())
+	}
+	return about
+}
+
+// synced is when the last sync without an error ended.
+func (c *Console) synced() time.Time {
+	if s := c.Proxy.Snapshot(); s != nil {
+		return s.Succeeded
+	}
+	return time.Time{}
+}

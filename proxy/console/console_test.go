@@ -1,0 +1,255 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/fake"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/config/current"
+	"github.com/svcproxy/svcproxy/proxy/console"
+	"github.com/svcproxy/svcproxy/proxy/control"
+	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/metrics"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/proxy/web"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// node is a running svcproxy whose kernel is a fake, with its services in
+// svcproxy.toml.
+type node struct {
+	*testing.T
+	dir     string
+	kernel  *fake.Kernel
+	console *console.Console
+	client  control.Client
+	stuck   sync.Mutex // a sync waits while it is held
+}
+
+const main = `runtimeDir = "DIR"
+stateDir = "DIR/state"
+healthzBindAddress = ""
+metricsBindAddress = ""
+ipvs.syncPeriod = "500ms"
+`
+
+const web1 = `[services.web]
+clusterIP = "10.96.0.1"
+ports = [ { port = 80 } ]
+endpoints = [ "10.2.0.1" ]
+`
+
+func (n *node) write(text string) {
+	n.Helper()
+	if err := os.WriteFile(filepath.Join(n.dir, "svcproxy.toml"), []byte(strings.ReplaceAll(text, "DIR", n.dir)), 0o644); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// files are service files with which all is well.
+type files struct{}
+
+func (files) Reload(context.Context) error { return nil }
+
+// counters are those of a kernel that counts nothing.
+type counters struct{}
+
+func (counters) Read(context.Context) (kernel.Counters, error) { return kernel.Counters{}, nil }
+
+func start(t *testing.T) *node {
+	n := &node{T: t, dir: t.TempDir()}
+	n.write(main + web1)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f := config.AddFlags(flags)
+	if err := flags.Parse([]string{"--config", filepath.Join(n.dir, "svcproxy.toml")}); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	cur, err := current.Start(current.Options{
+		Flags: f, Log: log,
+		Facts:   func(config.Config) sources.HostFacts { return sources.HostFacts{} },
+		Changed: func(_, now *current.Setup) { n.console.Proxy.Check(proxy.CauseConfig) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.kernel = fake.New(kernel.DefaultNames, kernel.Node{Name: "n1"}, kernel.State{})
+	p := &proxy.Proxy{
+		Kernel: n.kernel, Log: log, Feeds: []proxy.Feed{{Name: "static", Source: cur.Source()}},
+		SyncPeriod: cur.Now().Config.IPVS.SyncPeriod,
+		Rules: func(t sources.Table, at kernel.Node, hold bool, occupied []string) kernel.State {
+			n.stuck.Lock()
+			defer n.stuck.Unlock()
+			c := cur.Now().Config.Rules()
+			c.Hold, c.Occupied = hold, occupied
+			return rules.State(t, at, c)
+		},
+	}
+	n.console = &console.Console{
+		Proxy: p, Current: cur, Log: log, About: status.Daemon{Version: "1.2.3", Node: "n1", Mode: "ipvs"}, Counters: counters{},
+		Work: func() metrics.Work { return metrics.Work{} }, Files: files{}, Warnings: func() []string { return []string{"a warning"} },
+		HealthChecks: func(sources.Table, kernel.Node) []web.HealthCheck { return nil },
+	}
+	n.client = control.Client{Socket: console.Socket(n.dir)}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := n.console.Open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// Ports that are free, which a file cannot ask for.
+	c := cur.Now().Config
+	c.HealthzBindAddress, c.MetricsBindAddress = netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("127.0.0.1:0")
+	if err := n.console.Configure(c); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		n.console.Close()
+	})
+	if _, err := p.Await(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// get gives the code and the body of an answer.
+func (n *node) get(at netip.AddrPort, path string) (int, string) {
+	n.Helper()
+	r, err := http.Get(fmt.Sprintf("http://%s%s", at, path))
+	if err != nil {
+		n.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+// Everything that looks sees the same svcproxy.
+func TestTheSameEverywhere(t *testing.T) {
+	n := start(t)
+	st, err := n.client.Status(t.Context(), true)
+	if err != nil || len(st.Services) != 1 || st.Services[0].State != status.Serving || !st.Healthy || st.Daemon.Version != "1.2.3" {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if len(st.Warnings) != 1 || st.Warnings[0] != "a warning" {
+		t.Error(st.Warnings)
+	}
+	healthz, site := n.console.Listeners()
+	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK {
+		t.Error(code, body)
+	}
+	for path, want := range map[string]string{
+		"/proxyMode": "ipvs", "/metrics": `svcproxy_build_info{goversion=`, "/healthz": "ok",
+		"/configz": `"syncPeriod":"500ms"`,
+	} {
+		if code, body := n.get(site, path); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d, no %q in %.200s", path, code, want, body)
+		}
+	}
+	if code, _ := n.get(site, "/debug/pprof/"); code != http.StatusNotFound {
+		t.Error("profiles without enableProfiling:", code)
+	}
+	_, text := n.get(site, "/configz")
+	var configz map[string]map[string]any
+	if err := json.Unmarshal([]byte(text), &configz); err != nil || configz["kubeproxy.config.k8s.io"]["bindAddress"] != "0.0.0.0" {
+		t.Error(text, err)
+	}
+	var kinds []events.Kind
+	err = n.client.Events(t.Context(), 0, false, func(e events.Event) error {
+		kinds = append(kinds, e.Kind)
+		return nil
+	})
+	if err != nil || len(kinds) == 0 || kinds[0] != events.Started {
+		t.Error(kinds, err)
+	}
+}
+
+// A reload returns when what it read is served, and says what was refused.
+func TestReload(t *testing.T) {
+	n := start(t)
+	n.write(main + strings.Replace(web1, "10.2.0.1", "10.2.0.2", 1) + "[logging]\nverbosity = 4\n")
+	if done, err := n.client.Reload(t.Context(), true); err != nil || done.Err() != nil {
+		t.Error(done, err)
+	}
+	if !strings.Contains(n.kernel.State().String(), "10.2.0.2:80") {
+		t.Errorf("reloaded, and not served:\n%s", n.kernel.State())
+	}
+	n.write("hostnameOverride = \"x\"\n" + main + web1)
+	if done, err := n.client.Reload(t.Context(), true); err != nil || len(done.Restart) != 1 || !strings.Contains(done.Restart[0], "hostnameOverride") {
+		t.Error(done, err)
+	}
+	n.write(main + "frob = 1\n" + web1)
+	done, err := n.client.Reload(t.Context(), true)
+	if err != nil || len(done.Rejected) != 1 || !strings.Contains(done.Rejected[0], `unknown key "ipvs.frob"`) && !strings.Contains(done.Rejected[0], `"frob"`) {
+		t.Error(done, err)
+	}
+	if st, err := n.client.Status(t.Context(), true); err != nil || st.Daemon.Config.Error == "" || len(st.Services) != 1 {
+		t.Error(st, err)
+	}
+	_, site := n.console.Listeners()
+	if _, text := n.get(site, "/metrics"); !strings.Contains(text, `svcproxy_config_reloads_total{result="refused"} 1`) {
+		t.Error("a refused reload is not counted")
+	}
+}
+
+// A loop that hangs is not healthy within twice the sync period, and is again
+// when it goes on.
+func TestHealthOfALoopThatHangs(t *testing.T) {
+	n := start(t)
+	healthz, _ := n.console.Listeners()
+	await := func(want int, limit time.Duration) {
+		t.Helper()
+		for end := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+			code, body := n.get(healthz, "/healthz")
+			if code == want {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d after %v: %s", code, limit, body)
+			}
+		}
+	}
+	n.stuck.Lock()
+	await(http.StatusServiceUnavailable, 10*time.Second)
+	n.stuck.Unlock()
+	await(http.StatusOK, 10*time.Second)
+}
+
+// Under bindAddressHardFail an address that is taken is an error.
+func TestAnAddressThatIsTaken(t *testing.T) {
+	n := start(t)
+	healthz, _ := n.console.Listeners()
+	c := n.console.Current.Now().Config
+	c.HealthzBindAddress = netip.MustParseAddrPort("127.0.0.1:0") // as before
+	c.MetricsBindAddress, c.BindAddressHardFail = healthz, true
+	if err := n.console.Configure(c); err == nil || !strings.Contains(err.Error(), "metrics") {
+		t.Error(err)
+	}
+	if _, now := n.console.Listeners(); !now.IsValid() || now == healthz {
+		t.Error("the listener did not stay:", now)
+	}
+}
