@@ -1,7 +1,9 @@
 package screen
 
 import (
+	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 )
@@ -26,3 +28,15 @@ const (
 	Enter      = "\x1b[?1049h\x1b[?25l" // the other screen, and no cursor
 	Leave      = "\x1b[?25h\x1b[?1049l"
 )
+
+// InPlace writes a text over what a terminal shows, its last lines left out
+// where they do not fit.
+func InPlace(text string, height int) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) > height {
+		left := len(lines) - height + 1
+		lines = append(lines[:height-1:height-1], fmt.Sprintf("… %d more lines", left))
+	}
+	// Without a line feed at the end, which would scroll.
+	return Home + strings.Join(lines, EraseLine+"\r\n") + EraseLine + EraseBelow
+}

@@ -166,7 +166,7 @@ func (p *page) table() {
 	c.Heading("SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", "STATE")
 	for i := range p.st.Services {
 		s := &p.st.Services[i]
-		c.Row(text(short(s.Name)), text(s.Type), text(s.address()), number(s.backends()), number(screen.Count(s.Active)), p.state(s))
+		c.Row(text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(screen.Count(s.Active)), s.Cell())
 	}
 	p.columns(c)
 }
@@ -177,9 +177,9 @@ func (p *page) wide() {
 	c.Heading("SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE", "ORIGIN")
 	for i := range p.st.Services {
 		s := &p.st.Services[i]
-		c.Row(text(short(s.Name)), text(s.Type), text(s.address()), number(s.backends()), number(screen.Count(s.Active)),
+		c.Row(text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(screen.Count(s.Active)),
 			number(screen.Count(s.Inactive)), number(screen.Count(s.Traffic.Connections)),
-			number(screen.Bytes(s.Traffic.InBytes)), number(screen.Bytes(s.Traffic.OutBytes)), p.state(s), text(s.Origin))
+			number(screen.Bytes(s.Traffic.InBytes)), number(screen.Bytes(s.Traffic.OutBytes)), s.Cell(), text(s.Origin))
 	}
 	p.columns(c)
 }
@@ -216,13 +216,8 @@ func (v *Virtual) full() string {
 	return v.Address.String() + "/" + v.Protocol
 }
 
-// backends is how many serve, of how many there are.
-func (s *Service) backends() string {
-	return fmt.Sprintf("%d/%d", s.Backends.Serving, s.Backends.Serving+s.Backends.Unused)
-}
-
-// state is the state of a service in few words, drains among them.
-func (p *page) state(s *Service) screen.Cell {
+// Cell is the state of a service in few words, drains among them.
+func (s *Service) Cell() screen.Cell {
 	words := string(s.State)
 	if s.Reason != "" && s.State != NotServed {
 		words += ": " + s.Reason

@@ -14,7 +14,7 @@ func (p *page) service(s *Service) {
 	if p.Len() > 0 {
 		p.WriteString("\n")
 	}
-	state := p.state(s)
+	state := s.Cell()
 	p.line(state.Style, "%s: %s", short(s.Name), state.Text)
 	p.line(screen.Plain, "%s", strings.Join(s.traits(), ", "))
 	if len(s.Virtuals) > 0 {

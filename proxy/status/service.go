@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 )
@@ -50,6 +51,9 @@ type Backends struct {
 	Draining int `json:"draining"`
 	Unused   int `json:"unused"`
 }
+
+// String is how many serve, of how many there are that do not drain: "2/3".
+func (b Backends) String() string { return fmt.Sprintf("%d/%d", b.Serving, b.Serving+b.Unused) }
 
 // The kinds of virtual servers.
 const (

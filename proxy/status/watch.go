@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/screen"
@@ -60,7 +59,7 @@ func (w Watch) show(st Status, away error, v View, height int, last string) (str
 	if height > 0 {
 		text, err := w.text(st, away, v)
 		if err == nil && text != last {
-			_, err = io.WriteString(w.Out, InPlace(text, height))
+			_, err = io.WriteString(w.Out, screen.InPlace(text, height))
 		}
 		return text, err
 	}
@@ -85,18 +84,6 @@ func (w Watch) text(st Status, away error, v View) (string, error) {
 	var b bytes.Buffer
 	err := Print(&b, st, v)
 	return b.String(), err
-}
-
-// InPlace writes a text over what a terminal shows, its last lines left out
-// where they do not fit.
-func InPlace(text string, height int) string {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(lines) > height {
-		left := len(lines) - height + 1
-		lines = append(lines[:height-1:height-1], fmt.Sprintf("… %d more lines", left))
-	}
-	// Without a line feed at the end, which would scroll.
-	return screen.Home + strings.Join(lines, screen.EraseLine+"\r\n") + screen.EraseLine + screen.EraseBelow
 }
 
 // timeless is the status without what changes while nothing happens.

@@ -1,0 +1,181 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/screen"
+	"github.com/svcproxy/svcproxy/proxy/status"
+)
+
+// Sort is what the services are sorted by.
+type Sort byte
+
+// The orders. The zero value is not one of them: it means ByConns.
+const (
+	ByConns Sort = 'c' // connections a second
+	ByBytes Sort = 'b' // bytes a second, both ways
+	ByName  Sort = 'n'
+)
+
+// View is what is shown, and on what. Its zero is everything, as plain text.
+type View struct {
+	Sort      Sort
+	Endpoints bool // below their services
+	First     int  // row of the list that is shown first
+	Width     int  // of the terminal; 0 = any
+	Height    int  // 0 = no terminal: all rows, and no line about keys
+	Colours   bool
+	Away      error // why there is no newer status
+}
+
+// Frame draws a status and its rates since an earlier one; of a zero one there
+// are none. With a height it has exactly as many lines as fit.
+func Frame(now, before status.Status, v View) string {
+	rows, total := rowsOf(&now, &before)
+	order(rows, v.Sort)
+	lines := head(&now, total, v)
+	list := body(rows, &now, v)
+	if v.Height > 0 {
+		list = part(list, v, v.Height-len(lines)-1)
+		list = append(list, keys(v, len(rows)))
+	}
+	lines = append(lines, list...)
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// part is the heading and as many rows as there is room for.
+func part(list []string, v View, room int) []string {
+	shown := list[1+min(v.First, max(0, len(list)-room)):]
+	shown = append(list[:1:1], shown[:min(max(1, room-1), len(shown))]...)
+	for len(shown) < room {
+		shown = append(shown, "")
+	}
+	return shown
+}
+
+// bottom is the last row that it is of use to show first.
+func bottom(st *status.Status, v View) int {
+	rows := len(st.Services)
+	if v.Endpoints {
+		for i := range st.Services {
+			rows += len(st.Services[i].Endpoints)
+		}
+	}
+	return max(0, rows-(v.Height-len(head(st, rates{}, v))-2))
+}
+
+// maxTrouble is how many lines are spent on what is wrong, and on drains.
+const maxTrouble = 3
+
+// head is the daemon, what goes through it, what is wrong and what drains.
+func head(st *status.Status, total rates, v View) []string {
+	lines := []string{
+		fmt.Sprintf("svcproxy %s on %s  %s  up %s", st.Daemon.Version, st.Daemon.Node, st.Time.Local().Format(time.TimeOnly), screen.Age(st.Time.Sub(st.Daemon.Started))),
+		fmt.Sprintf("connections: %s active, %s inactive, %s new/s; in %s/s, out %s/s",
+			screen.Count(st.Totals.Active), screen.Count(st.Totals.Inactive), total.text(total.conns, 1000), total.text(total.in, 1024), total.text(total.out, 1024)),
+	}
+	for i := range lines {
+		lines[i] = cut(lines[i], v, screen.Plain)
+	}
+	add := func(label string, style screen.Style, list []string) {
+		for i, text := range list {
+			if i == maxTrouble-1 && len(list) > maxTrouble {
+				text = fmt.Sprintf("and %d more", len(list)-i)
+			}
+			if i < maxTrouble {
+				lines = append(lines, cut(label+": "+text, v, style))
+			}
+		}
+	}
+	if v.Away != nil {
+		add("away", screen.Bad, []string{v.Away.Error()})
+	}
+	add("degraded", screen.Bad, st.Problems)
+	add("warning", screen.Warn, st.Warnings)
+	add("draining", screen.Warn, draining(st))
+	return append(lines, "")
+}
+
+func cut(text string, v View, style screen.Style) string {
+	if v.Width > 0 {
+		text = screen.Cut(text, v.Width)
+	}
+	return screen.Paint(text, style, v.Colours)
+}
+
+// draining are the endpoints that drain, those with the most connections first.
+// A status without endpoints has how many there are.
+func draining(st *status.Status) []string {
+	type drain struct {
+		service string
+		*status.Endpoint
+	}
+	var drains []drain
+	for i := range st.Services {
+		s := &st.Services[i]
+		for j := range s.Endpoints {
+			if s.Endpoints[j].State == status.EndpointDraining {
+				drains = append(drains, drain{s.Name, &s.Endpoints[j]})
+			}
+		}
+	}
+	if drains == nil && st.Totals.Draining > 0 {
+		return []string{fmt.Sprintf("%d real servers", st.Totals.Draining)}
+	}
+	slices.SortStableFunc(drains, func(a, b drain) int { return cmp.Compare(b.Active+b.Inactive, a.Active+a.Inactive) })
+	var list []string
+	for _, d := range drains {
+		list = append(list, fmt.Sprintf("%s %s %s", short(d.service), d.Address,
+			strings.TrimPrefix(status.EndpointState(d.Endpoint, st.Time).Text, "draining ")))
+	}
+	return list
+}
+
+func short(name string) string { return strings.TrimPrefix(name, "default/") }
+
+// body is the heading and the rows.
+func body(rows []row, st *status.Status, v View) []string {
+	c := &screen.Columns{Elastic: []int{7, 0}}
+	c.Heading("SERVICE", ">NEW/S", ">IN/S", ">OUT/S", ">ACTIVE", ">INACTIVE", ">BACKENDS", "STATE")
+	for _, r := range rows {
+		c.Row(text(short(r.Name)), number(r.text(r.conns, 1000)), number(r.text(r.in, 1024)), number(r.text(r.out, 1024)),
+			number(screen.Count(r.Active)), number(screen.Count(r.Inactive)), number(r.Backends.String()), r.Service.Cell())
+		if !v.Endpoints {
+			continue
+		}
+		ends := slices.Clone(r.Endpoints)
+		if v.Sort != ByName {
+			slices.SortStableFunc(ends, func(a, b status.Endpoint) int {
+				return cmp.Or(cmp.Compare(b.Active, a.Active), cmp.Compare(b.Inactive, a.Inactive))
+			})
+		}
+		for i := range ends {
+			e := &ends[i]
+			c.Row(text("  "+e.Address.String()), text(""), text(""), text(""),
+				number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), text(""), status.EndpointState(e, st.Time))
+		}
+	}
+	return c.Lines(v.Width, v.Colours)
+}
+
+func text(s string) screen.Cell   { return screen.Cell{Text: s} }
+func number(s string) screen.Cell { return screen.Cell{Text: s, Right: true} }
+
+// text is a rate, or a dash where there is none.
+func (r rates) text(rate, base float64) string {
+	if !r.known {
+		return "-"
+	}
+	return screen.Rate(rate, base)
+}
+
+// keys is the last line.
+func keys(v View, services int) string {
+	by := map[Sort]string{ByBytes: "bytes", ByName: "name"}[v.Sort]
+	return cut(fmt.Sprintf("%d services by %s · c b n sort · e endpoints · ↑↓ scroll · q quit",
+		services, cmp.Or(by, "connections")), v, screen.Faint)
+}
