@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/logging"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
+	"github.com/svcproxy/svcproxy/proxy/remote"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
@@ -66,17 +68,26 @@ type call struct {
 }
 
 func (c *call) program() command.Program {
+	asking := &remote.Remote{Socket: c.socket, In: os.Stdin, Out: os.Stdout}
 	return command.Program{
 		Name:  "svcproxy",
 		Flags: func(fs *pflag.FlagSet) { c.config = config.AddFlags(fs) },
-		Commands: []command.Command{
+		Commands: slices.Concat([]command.Command{
 			{Name: "run", Short: "serve until told to stop; the kernel goes on serving after that", Flags: c.runFlags, Run: c.run},
 			{Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files, without root or kernel", Run: c.check},
 			{Name: "plan", Short: "print what a sync would change, and change nothing", Flags: c.planFlags, Run: c.plan},
+		}, asking.Commands(), []command.Command{
 			{Name: "cleanup", Short: "remove everything of ours from the kernel", Flags: c.cleanupFlags, Run: c.clean},
 			{Name: "version", Short: "print the version", Run: c.printVersion},
-		},
+		}),
 	}
+}
+
+// socket is the running daemon's. A configuration that is refused says where all
+// the same: the daemon runs on under the last good one.
+func (c *call) socket() string {
+	loaded, _ := config.Load(c.config)
+	return console.Socket(loaded.Config.RuntimeDir)
 }
 
 func (c *call) runFlags(fs *pflag.FlagSet) {
