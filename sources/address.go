@@ -55,16 +55,17 @@ func (v *validation) vips(s Service) {
 		v.refuse(s, "more than one cluster IP of a family: at most one IPv4 and one IPv6, others can be externalIPs")
 	}
 
-	vips := s.VIPs()
-	for i, a := range vips {
+	given := map[netip.Addr]bool{}
+	for _, a := range s.VIPs() {
 		if why := unfit(a); why != "" {
 			v.refuse(s, "VIP %s %s: no client could reach it", a, why)
 			continue
 		}
-		if slices.Contains(vips[:i], a) {
+		if given[a] {
 			v.refuse(s, "VIP %s is given twice", a)
 			continue
 		}
+		given[a] = true
 		if slices.Contains(v.host.Gateways, a) {
 			v.refuse(s, "VIP %s is this host's default gateway: serving it would cut the node off", a)
 		}
@@ -75,7 +76,10 @@ func (v *validation) vips(s Service) {
 }
 
 func (v *validation) endpoints(s Service) {
-	vips := s.VIPs()
+	vips, families := map[netip.Addr]bool{}, map[bool]bool{} // by whether it is IPv4
+	for _, a := range s.VIPs() {
+		vips[a], families[a.Is4()] = true, true
+	}
 	for _, e := range s.Endpoints {
 		if why := unfit(e.Addr); why != "" {
 			v.refuse(s, "endpoint %s %s: IPVS could not reach it", e.Addr, why)
@@ -84,10 +88,10 @@ func (v *validation) endpoints(s Service) {
 		if e.Weight > 65535 {
 			v.refuse(s, "endpoint %s: weight %d must be 0 (drain) to 65535", e.Addr, e.Weight)
 		}
-		if len(vips) > 0 && !slices.ContainsFunc(vips, func(a netip.Addr) bool { return a.Is4() == e.Addr.Is4() }) {
+		if len(vips) > 0 && !families[e.Addr.Is4()] {
 			v.refuse(s, "endpoint %s is %s and no VIP of the service is", e.Addr, family(e.Addr))
 		}
-		if slices.Contains(vips, e.Addr) {
+		if vips[e.Addr] {
 			v.selfServed(s, e)
 		}
 	}

@@ -153,12 +153,15 @@ func note[K comparable](m map[K]owner, k K, o owner) {
 // is served and not bound, so it counts only where the host's addresses are known and it is not one.
 func (l *ledger) bindable(s Service) []netip.Addr {
 	bound := make([]netip.Addr, 0, 4)
+	var external map[netip.Addr]bool // a broken file may have a million
+	if len(s.ExternalIPs) > 0 {
+		external = make(map[netip.Addr]bool, len(s.ExternalIPs))
+	}
+	for _, a := range s.ExternalIPs {
+		external[a] = true
+	}
 	for _, a := range s.VIPs() {
-		external := false
-		for _, e := range s.ExternalIPs {
-			external = external || e == a
-		}
-		if !external || len(l.host.Addrs) > 0 && !l.host.owns(a) {
+		if !external[a] || len(l.host.Addrs) > 0 && !l.host.owns(a) {
 			bound = append(bound, a)
 		}
 	}

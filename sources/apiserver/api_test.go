@@ -214,7 +214,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, resource string, sele
 	}
 	s := serializerFor(r)
 	w.Header().Set("Content-Type", s.MediaType)
-	if err := codecs.EncoderForVersion(s.Serializer, groupOf[resource]).Encode(list, w); err != nil {
+	if err := wire().codecs.EncoderForVersion(s.Serializer, groupOf[resource]).Encode(list, w); err != nil {
 		a.t.Logf("list: %v", err)
 	}
 }
@@ -234,11 +234,11 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request, resource string, sel
 	frames := s.StreamSerializer.Framer.NewFrameWriter(w)
 	send := func(kind watch.EventType, o runtime.Object) {
 		var object, wrapped bytes.Buffer
-		if err := codecs.EncoderForVersion(s.Serializer, groupOf[resource]).Encode(o, &object); err != nil {
+		if err := wire().codecs.EncoderForVersion(s.Serializer, groupOf[resource]).Encode(o, &object); err != nil {
 			a.t.Error(err)
 		}
 		e := &metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: object.Bytes()}}
-		if err := codecs.EncoderForVersion(s.StreamSerializer.Serializer, groupOf[resource]).Encode(e, &wrapped); err != nil {
+		if err := wire().codecs.EncoderForVersion(s.StreamSerializer.Serializer, groupOf[resource]).Encode(e, &wrapped); err != nil {
 			a.t.Error(err)
 		}
 		_, _ = frames.Write(wrapped.Bytes())
@@ -288,7 +288,7 @@ func serializerFor(r *http.Request) runtime.SerializerInfo {
 	if strings.HasPrefix(r.Header.Get("Accept"), "application/vnd.kubernetes.protobuf") {
 		want = "application/vnd.kubernetes.protobuf"
 	}
-	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), want)
+	info, _ := runtime.SerializerInfoForMediaType(wire().codecs.SupportedMediaTypes(), want)
 	return info
 }
 

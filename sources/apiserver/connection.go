@@ -5,8 +5,10 @@ package apiserver
 import (
 	"crypto/sha256"
 	"fmt"
+	"net"
 	"os"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -14,31 +16,36 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/connrotation"
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// connection is how to ask the API server with the credentials as they are now. Token files, client
-// certificate files and exec plugins client-go reads again by itself; what stands in the kubeconfig, and
-// the CA, it reads once: those are read again here when a request fails.
+// connection is how to ask the API server with the credentials as they are now. Exec plugins are asked
+// again by client-go itself, token files read every minute and client certificate files every five; the
+// kubeconfig and the CA it reads once. When a request fails, all files are looked at here, and if one has
+// changed everything is connected anew.
 type connection struct {
 	o     Options
 	limit flowcontrol.RateLimiter // of all kinds together, and over renewals
 
 	mu   sync.Mutex
-	sum  [sha256.Size]byte // of what client-go reads once
-	host string            // the API server's URL
-	core rest.Interface    // api/v1
-	disc rest.Interface    // apis/discovery.k8s.io/v1
+	sum  [sha256.Size]byte    // of the files
+	dial *connrotation.Dialer // knows the open connections
+	host string               // the API server's URL
+	core rest.Interface       // api/v1
+	disc rest.Interface       // apis/discovery.k8s.io/v1
 }
 
-// client-go's defaults, which it applies to a limiter of its own alone.
+// client-go's defaults, which it applies to a limiter and a dialer of its own alone; only it would wait
+// 30 s for a connection.
 const (
 	defaultQPS   = 5
 	defaultBurst = 10
+	dialTimeout  = 10 * time.Second
+	keepAlive    = 30 * time.Second
 )
 
 func connect(o Options) (*connection, error) {
@@ -71,6 +78,8 @@ func (c *connection) renew() error {
 	if c.core != nil && sum == c.sum {
 		return nil
 	}
+	dial := connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext)
+	config.Dial = dial.DialContext
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.from(), err)
@@ -86,10 +95,10 @@ func (c *connection) renew() error {
 			return fmt.Errorf("%s: %w", c.from(), err)
 		}
 	}
-	if old, ok := c.core.(*rest.RESTClient); ok {
-		utilnet.CloseIdleConnectionsFor(old.Client.Transport)
+	if c.dial != nil {
+		c.dial.CloseAll() // they have the old credentials
 	}
-	c.sum, c.host, c.core, c.disc = sum, config.Host, groups[0], groups[1]
+	c.sum, c.dial, c.host, c.core, c.disc = sum, dial, config.Host, groups[0], groups[1]
 	return nil
 }
 
@@ -119,15 +128,15 @@ func (c *connection) config() (*rest.Config, error) {
 	config.ContentType, config.AcceptContentTypes = c.o.ContentType, c.o.AcceptContentTypes
 	config.RateLimiter = c.limit
 	config.UserAgent = c.o.UserAgent
-	config.NegotiatedSerializer = codecs.WithoutConversion()
+	config.NegotiatedSerializer = wire().codecs.WithoutConversion()
 	config.WarningHandler = rest.NoWarnings{}
 	return config, nil
 }
 
-// fingerprint changes with what client-go does not read again by itself.
+// fingerprint changes with the files that the credentials are read from.
 func (c *connection) fingerprint(config *rest.Config) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
-	for _, path := range []string{c.o.Kubeconfig, config.CAFile} {
+	for _, path := range []string{c.o.Kubeconfig, config.CAFile, config.BearerTokenFile, config.CertFile, config.KeyFile} {
 		if path == "" {
 			continue
 		}
@@ -150,7 +159,7 @@ func (c *connection) get(k kind, o metav1.ListOptions) *rest.Request {
 		group = c.disc
 	}
 	o.LabelSelector, o.FieldSelector = k.labels, k.fields
-	return group.Get().Resource(k.resource).VersionedParams(&o, parameters).MaxRetries(0)
+	return group.Get().Resource(k.resource).VersionedParams(&o, wire().parameters).MaxRetries(0)
 }
 
 // server is the API server's URL.
@@ -160,10 +169,17 @@ func (c *connection) server() string {
 	return c.host
 }
 
-var (
-	codecs     = serializer.NewCodecFactory(types())
-	parameters = runtime.NewParameterCodec(types())
-)
+// wire is how objects and parameters are written, made when the first connection is: a daemon without
+// this source should not pay for it at its start.
+var wire = sync.OnceValue(func() (w struct {
+	codecs     serializer.CodecFactory
+	parameters runtime.ParameterCodec
+}) {
+	scheme := types()
+	w.codecs = serializer.NewCodecFactory(scheme)
+	w.parameters = runtime.NewParameterCodec(scheme)
+	return w
+})
 
 // types are the only ones that are ever on the wire: the whole API's would be a table of a thousand.
 func types() *runtime.Scheme {

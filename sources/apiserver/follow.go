@@ -44,6 +44,8 @@ func (f *follower) run(ctx context.Context) {
 		WatchFuncWithContext: f.watch,
 	}, f.kind.example, f.kind.store, cache.ReflectorOptions{Name: f.kind.resource})
 	r.WatchListPageSize = pageSize
+	// A connection that is reset looks like an internal error: try the watch before a list.
+	r.MaxInternalErrorRetryDuration = longPause
 	for ctx.Err() == nil {
 		// What failed was noted by the request that did. Without an error it is a watch that cannot go on
 		// where it was: list again.

@@ -5,14 +5,17 @@ package apiserver
 import (
 	"context"
 	"log/slog"
+	"sync"
 
 	"k8s.io/klog/v2"
 )
 
+var quietenOnce sync.Once
+
 // quieten has client-go's own messages logged at level debug: what a person should know of them is in
-// what Watch emits, said once and not at each attempt.
+// what Watch emits, said once and not at each attempt. There is one such log in a process.
 func quieten(log *slog.Logger) {
-	klog.SetSlogLogger(slog.New(debug{log.Handler()}))
+	quietenOnce.Do(func() { klog.SetSlogLogger(slog.New(debug{log.Handler()})) })
 }
 
 // debug makes every record one of level debug.

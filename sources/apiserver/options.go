@@ -38,9 +38,11 @@ type Options struct {
 	Host      func() sources.HostFacts // what Validate may know of the node; nil = nothing
 	// OnNode is told what the Node object says, at first before the first table, then when it changes,
 	// from Watch's goroutine. Without a Node object it is not called. nil = the Node is not asked for.
-	OnNode  func(manifest.Node)
+	OnNode func(manifest.Node)
+
+	// Both are client-go's for the whole process: the first Source's count.
 	Log     *slog.Logger // for client-go's own messages, at level debug; nil = none
-	Metrics Metrics      // nil = none. Process-wide: the first Source's counts
+	Metrics Metrics      // nil = none
 }
 
 // Metrics is told of every request: what rest_client_requests_total and

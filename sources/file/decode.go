@@ -15,16 +15,16 @@ import (
 )
 
 // Decode reads a file of services. The table is sorted and holds the services that have no problem;
-// name is the file's name in Origins and messages. A warning is about something that works but is not
+// name is the file's name in Origins and messages. Of many problems only the first are told. A warning is about something that works but is not
 // what it looks like. Whether the services make sense is for sources.Validate.
 func Decode(name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
 	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
 	root, ok := d.parse(data, func(string) bool { return true })
 	if !ok {
-		return sources.Table{}, nil, sorted(d.problems)
+		return sources.Table{}, nil, few(d.problems)
 	}
 	table(d, root, documentFields, &t)
-	return t, sorted(d.warnings), sorted(d.problems)
+	return t, few(d.warnings), few(d.problems)
 }
 
 // documentFields are the keys of a services file itself.
@@ -38,12 +38,12 @@ func DecodeServices(source, name string, data []byte) (t sources.Table, warnings
 	d := &decoder{origin: sources.Origin{Source: source, File: name}}
 	root, ok := d.parse(data, func(top string) bool { return top == "services" })
 	if !ok {
-		return sources.Table{}, nil, sorted(d.problems)
+		return sources.Table{}, nil, few(d.problems)
 	}
 	if v, ok := root.v.(map[string]any)["services"]; ok {
 		readServices(d, node{"services", root.at.Key("services"), v}, &t)
 	}
-	return t, sorted(d.warnings), sorted(d.problems)
+	return t, few(d.warnings), few(d.problems)
 }
 
 // parse gives the document, and false when it is not TOML. Of the duplicate keys in it, those under a
@@ -56,10 +56,4 @@ func (d *decoder) parse(data []byte, ours func(top string) bool) (node, bool) {
 		}
 	}
 	return node{"", places, tree}, ok
-}
-
-// sorted puts problems in the order of the text: map order must not show.
-func sorted(problems []sources.Problem) []sources.Problem {
-	sources.SortProblems(problems)
-	return problems
 }

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -98,13 +99,26 @@ func readEndpointPorts(d *decoder, n node, e *draftEndpoint) {
 	}
 }
 
+// maxReals bounds a service's endpoints times its ports, each of which is a real server: what a short file
+// can multiply must not take the node's memory.
+const maxReals = 1_000_000
+
 // resolve makes the service's endpoints of what was given for them, in order of address.
-func (d *decoder) resolve(s *draft) {
+func (d *decoder) resolve(s *draft, at node) {
 	if len(s.endpoints) == 0 {
+		return
+	}
+	if len(s.endpoints)*len(s.Ports) > maxReals {
+		d.refuse(at, "%d ports of %d endpoints each: at most %d together", len(s.Ports), len(s.endpoints), maxReals)
 		return
 	}
 	slices.SortStableFunc(s.endpoints, func(a, b draftEndpoint) int { return a.Addr.Compare(b.Addr) })
 	s.Endpoints = make([]sources.Endpoint, len(s.endpoints))
+	names := map[string]bool{}
+	for _, p := range s.Ports {
+		names[p.Name] = true
+	}
+	var taken map[sources.EndpointPort]int // of one address: the endpoint that has it
 	for i := range s.endpoints {
 		given := &s.endpoints[i]
 		e := given.Endpoint
@@ -113,29 +127,45 @@ func (d *decoder) resolve(s *draft) {
 		if given.serving != nil {
 			e.Serving = *given.serving
 		}
-		e.Ports = d.endpointPorts(given, s.Ports)
+		e.Ports = endpointPorts(given, s.Ports)
 		e.NodeHints, e.ZoneHints = hints(e, s.TrafficDistribution)
 		s.Endpoints[i] = e
+		if !d.full() {
+			d.portNames(given, names)
+		}
 
-		for j := i - 1; j >= 0 && s.Endpoints[j].Addr == e.Addr; j-- {
-			if overlap(s.Endpoints[j], e) {
-				d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, s.endpoints[j].at.line())
-				break
-			}
+		again := i > 0 && s.Endpoints[i-1].Addr == e.Addr
+		if !again && (i == len(s.endpoints)-1 || s.endpoints[i+1].Addr != e.Addr) {
+			continue // the only one of its address
+		}
+		if !again {
+			taken = map[sources.EndpointPort]int{}
+		}
+		if first, twice := take(taken, e.Ports, i); twice && !d.full() {
+			d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, s.endpoints[first].at.line())
 		}
 	}
 }
 
-// overlap says whether two endpoints of one address serve the same port at the same place.
-func overlap(a, b sources.Endpoint) bool {
-	return len(a.Ports) == 0 || slices.ContainsFunc(a.Ports, func(p sources.EndpointPort) bool {
-		return slices.Contains(b.Ports, p)
-	})
+// take enters an endpoint's ports among those taken, and gives the earlier endpoint that has one of them.
+// One without ports is nowhere, as are all of its service: the same as the first.
+func take(taken map[sources.EndpointPort]int, ports []sources.EndpointPort, i int) (first int, twice bool) {
+	if len(ports) == 0 {
+		ports = []sources.EndpointPort{{}}
+	}
+	for _, p := range ports {
+		if at, had := taken[p]; !had {
+			taken[p] = i
+		} else if !twice || at < first {
+			first, twice = at, true
+		}
+	}
+	return first, twice
 }
 
 // endpointPorts gives, for each of the service's ports, where the endpoint serves it: what the endpoint
 // says under that port's name, else the targetPort.
-func (d *decoder) endpointPorts(e *draftEndpoint, ports []sources.Port) []sources.EndpointPort {
+func endpointPorts(e *draftEndpoint, ports []sources.Port) []sources.EndpointPort {
 	resolved := make([]sources.EndpointPort, 0, len(ports))
 	for _, p := range ports {
 		number := p.TargetPort
@@ -144,23 +174,29 @@ func (d *decoder) endpointPorts(e *draftEndpoint, ports []sources.Port) []source
 		}
 		resolved = append(resolved, sources.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: number})
 	}
-	if len(e.ports) == 0 || len(ports) == 0 {
-		return resolved // no ports at all is said by Validate, once, or was refused already
+	return resolved
+}
+
+// portNames refuses ports of an endpoint that its service does not have. A service without any is said by
+// Validate, once, or was refused already.
+func (d *decoder) portNames(e *draftEndpoint, known map[string]bool) {
+	if len(known) == 0 {
+		return
 	}
-	names := make([]string, 0, len(ports))
-	for _, p := range ports {
-		names = append(names, p.Name)
-	}
+	var names []string
 	for name, own := range e.ports {
-		switch meant := strict.Near(name, names); {
-		case slices.Contains(names, name):
-		case meant != "":
+		if known[name] {
+			continue
+		}
+		if names == nil {
+			names = slices.Sorted(maps.Keys(known))
+		}
+		if meant := strict.Near(name, names); meant != "" {
 			d.refuse(own.at, "the service has no port named %q, did you mean %q?", name, meant)
-		default:
+		} else {
 			d.refuse(own.at, "the service has no port named %q: the keys of an endpoint's ports are the names of its service's", name)
 		}
 	}
-	return resolved
 }
 
 // hints gives what an API server's endpoint slice controller would write for the distribution: the zone

@@ -77,13 +77,6 @@ type value[T any] struct {
 	read  func(*decoder, node, *T)
 }
 
-func (fs fields[T]) find(name string) (field[T], bool) {
-	if i := slices.IndexFunc(fs, func(f field[T]) bool { return f.name == name }); i >= 0 {
-		return fs[i], true
-	}
-	return field[T]{}, false
-}
-
 // names are sorted.
 func (fs fields[T]) names() []string {
 	var names []string

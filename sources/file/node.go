@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -44,23 +45,48 @@ func (d *decoder) refuse(n node, format string, args ...any) {
 	d.problems = append(d.problems, d.problem(n, format, args...))
 }
 
+// maxProblems is how many problems of a file are told: a person mends a few and looks again.
+const maxProblems = 100
+
+// full says whether enough problems were found to read no further.
+func (d *decoder) full() bool { return len(d.problems) >= maxProblems }
+
+// few are the first problems in order of the text, which map order must not show, with a word on the rest.
+func few(problems []sources.Problem) []sources.Problem {
+	sources.SortProblems(problems)
+	if len(problems) > maxProblems {
+		problems = problems[:maxProblems+1]
+		problems[maxProblems] = sources.Problem{Origin: problems[maxProblems].Origin, Message: "and more, not told: mend these first"}
+	}
+	return problems
+}
+
 func (d *decoder) warn(n node, format string, args ...any) {
 	d.warnings = append(d.warnings, d.problem(n, format, args...))
 }
 
-// table reads a table strictly: a key that is not among the fields is refused.
+// table reads a table strictly: a key that is not among the fields is refused. Keys are taken in the order
+// of the fields, so that the same file has the same problems first.
 func table[T any](d *decoder, n node, known fields[T], into *T) {
 	t, ok := n.v.(map[string]any)
 	if !ok {
 		d.mistyped(n, "a table")
 		return
 	}
-	for key, v := range t {
-		c := node{key, n.at.Key(key), v}
-		if f, ok := known.find(key); ok {
-			f.read(d, c, into)
-		} else if !strict.Spare(key) {
-			d.unknown(c, known.names())
+	found := 0
+	for i := range known {
+		if v, ok := t[known[i].name]; ok {
+			found++
+			known[i].read(d, node{known[i].name, n.at.Key(known[i].name), v}, into)
+		}
+	}
+	if found == len(t) {
+		return
+	}
+	names := known.names()
+	for _, key := range slices.Sorted(maps.Keys(t)) {
+		if !slices.Contains(names, key) && !strict.Spare(key) && !d.full() {
+			d.unknown(node{key, n.at.Key(key), t[key]}, names)
 		}
 	}
 }
@@ -81,16 +107,16 @@ func (d *decoder) mistyped(n node, want string) {
 	d.refuse(n, "%s must be %s, not %s", n.key, want, strict.TypeOf(n.v))
 }
 
-// list calls item for each element of an array, or of an array of [[tables]].
+// list calls item for each element of an array, or of an array of [[tables]], while problems are of use.
 func (d *decoder) list(n node, of string, item func(node)) {
 	switch list := n.v.(type) {
 	case []any:
-		for i, v := range list {
-			item(node{n.key, n.at.Elem(i), v})
+		for i := 0; i < len(list) && !d.full(); i++ {
+			item(node{n.key, n.at.Elem(i), list[i]})
 		}
 	case []map[string]any:
-		for i, v := range list {
-			item(node{n.key, n.at.Elem(i), v})
+		for i := 0; i < len(list) && !d.full(); i++ {
+			item(node{n.key, n.at.Elem(i), list[i]})
 		}
 	default:
 		d.mistyped(n, "an array of "+of)

@@ -28,6 +28,9 @@ func readServices(d *decoder, n node, into *sources.Table) {
 	}
 	names := map[string]int{} // full name to line: "web" and "default/web" are one
 	for _, key := range sortedByLine(services, n.at) {
+		if d.full() {
+			break
+		}
 		s, ok := d.readService(node{key, n.at.Key(key), services[key]})
 		if !ok {
 			continue
@@ -89,7 +92,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 	if s.affinityTime.key != "" && s.Affinity == sources.AffinityNone {
 		d.refuse(s.affinityTime, `sessionAffinityTimeout has no effect without sessionAffinity = "ClientIP"`)
 	}
-	d.resolve(&s)
+	d.resolve(&s, n)
 	return s.Service, len(d.problems) == before && !strict.Spare(n.key)
 }
 

@@ -130,10 +130,10 @@ func (r *record) take(path string, data []byte, host sources.HostFacts) bool {
 	table, warnings, problems := Decode(path, data)
 	doubts, errs := sources.Validate(table, host)
 	if problems = append(problems, errs...); len(problems) > 0 {
-		return r.reject(sorted(problems))
+		return r.reject(few(problems))
 	}
 	news := r.reject(nil) || !r.good || !reflect.DeepEqual(r.table, table)
-	r.good, r.sum, r.table, r.warnings = true, sum, table, sorted(append(warnings, doubts...))
+	r.good, r.sum, r.table, r.warnings = true, sum, table, few(append(warnings, doubts...))
 	return news
 }
 
@@ -176,5 +176,6 @@ func (s *shelf) doubts() []sources.Problem {
 	for _, r := range s.records {
 		all = append(all, r.warnings...)
 	}
-	return sorted(all)
+	sources.SortProblems(all)
+	return all
 }

@@ -1,14 +1,20 @@
 package strict
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 )
 
-// maxDepth bounds nested arrays and inline tables: both this scan and the library recurse, and a file of
-// nothing but brackets must not end the process. services.toml needs 5.
-const maxDepth = 100
+// What bounds a document: any file may be given for one, and none may cost the process its memory, its
+// stack or minutes. The library takes about 1 KB and 10 us for each value.
+const (
+	maxLines      = 1_000_000
+	maxValues     = 1_000_000 // keys and array elements; 10,000 services of 10 endpoints are 200,000
+	maxDepth      = 100       // of nested arrays, inline tables and dotted keys; services.toml needs 6
+	maxDuplicates = 100       // that are told
+)
 
 // scan is a scanner's state.
 type scan struct {
@@ -17,15 +23,29 @@ type scan struct {
 	line int
 	top  string // the document's key that is being read
 	dups []duplicate
-	deep int // the line where maxDepth was passed, or 0
+
+	values int      // found so far
+	excess *Mistake // the limit that was passed, or nil
 }
 
-// locate finds the places of a document.
-func locate(text string) (root *Place, dups []duplicate, deep int) {
+// locate finds the places of a document. excess is the limit that it passes, if it does.
+func locate(text string) (root *Place, dups []duplicate, excess *Mistake) {
 	s := &scan{text: text, line: 1}
 	root = &Place{Line: 1}
 	s.document(root)
-	return root, s.dups, s.deep
+	return root, s.dups, s.excess
+}
+
+// tooMuch ends the scan.
+func (s *scan) tooMuch(format string, limit int) bool {
+	s.excess = &Mistake{Line: s.line, Message: fmt.Sprintf(format, limit)}
+	return false
+}
+
+// count notes one more value; false when it is one too many.
+func (s *scan) count() bool {
+	s.values++
+	return s.values <= maxValues || s.tooMuch("more than %d keys and values", maxValues)
 }
 
 func (s *scan) document(root *Place) {
@@ -74,6 +94,9 @@ func (s *scan) header(root *Place) (*Place, bool) {
 		s.pos++
 	}
 
+	if !s.count() {
+		return nil, false
+	}
 	s.top = path[0].name
 	p, last := s.parents(root, path), path[len(path)-1]
 	if tables {
@@ -91,7 +114,7 @@ func (s *scan) header(root *Place) (*Place, bool) {
 		c.Line, c.defined = last.line, true // was a parent so far
 		return c, true
 	}
-	return s.define(p, path), true
+	return s.define(p, path)
 }
 
 // pair reads one key = value into p.
@@ -104,7 +127,11 @@ func (s *scan) pair(p *Place, depth int) bool {
 	if s.top == "" {
 		s.top = path[0].name
 	}
-	return s.value(s.define(s.parents(p, path), path), depth)
+	if !s.count() {
+		return false
+	}
+	c, ok := s.define(s.parents(p, path), path)
+	return ok && s.value(c, depth)
 }
 
 func (s *scan) parents(p *Place, path []segment) *Place {
@@ -114,18 +141,22 @@ func (s *scan) parents(p *Place, path []segment) *Place {
 	return p
 }
 
-// define makes the place for the path's last segment, under a spare name if the key is there already.
-func (s *scan) define(p *Place, path []segment) *Place {
+// define makes the place for the path's last segment, under a spare name if the key is there already;
+// false when too many were.
+func (s *scan) define(p *Place, path []segment) (*Place, bool) {
 	last := path[len(path)-1]
 	name := last.name
 	if before := p.keys[name]; before != nil {
+		if len(s.dups) == maxDuplicates {
+			return nil, s.tooMuch("more than %d duplicate keys", maxDuplicates)
+		}
 		name = spare(len(s.dups))
 		key := strings.TrimSpace(s.text[path[0].start:last.end])
 		s.dups = append(s.dups, duplicate{s.top, key, last.line, before.Line, last.start, last.end})
 	}
 	c := p.add(name, last.line)
 	c.defined = true
-	return c
+	return c, true
 }
 
 // value reads one value standing at p; false when the text makes no sense from here on.
@@ -135,8 +166,7 @@ func (s *scan) value(p *Place, depth int) bool {
 		return false
 	}
 	if depth > maxDepth {
-		s.deep = s.line
-		return false
+		return s.tooMuch("nested more than %d deep", maxDepth)
 	}
 	switch c := s.text[s.pos]; c {
 	case '"', '\'':
@@ -144,6 +174,9 @@ func (s *scan) value(p *Place, depth int) bool {
 	case '[':
 		return s.items(']', func() bool {
 			s.blank()
+			if !s.count() {
+				return false
+			}
 			elem := &Place{Line: s.line, defined: true}
 			p.elems = append(p.elems, elem)
 			return s.value(elem, depth+1)
@@ -195,7 +228,9 @@ func (s *scan) path() ([]segment, bool) {
 		if !ok {
 			return nil, false
 		}
-		path = append(path, seg)
+		if path = append(path, seg); len(path) > maxDepth {
+			return nil, s.tooMuch("nested more than %d deep", maxDepth)
+		}
 		s.spaces()
 		if !s.peek('.') {
 			return path, true

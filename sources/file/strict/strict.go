@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 )
@@ -27,16 +26,16 @@ type Mistake struct {
 // what stands under one is there under a name that Spare knows.
 func Parse(data []byte) (tree map[string]any, places *Place, mistakes []Mistake, ok bool) {
 	text := string(data)
-	if !utf8.ValidString(text) {
-		return nil, nil, []Mistake{{Line: lineAt(text, validLength(text)), Message: "not UTF-8: TOML files must be"}}, false
+	if m, ok := checkText(text); !ok {
+		return nil, nil, []Mistake{m}, false
 	}
-	places, dups, deep := locate(text)
+	places, dups, excess := locate(text)
 	for _, d := range dups {
 		message := fmt.Sprintf("duplicate key %s, first given at line %d", d.key, d.first)
 		mistakes = append(mistakes, Mistake{Line: d.line, Top: d.top, Key: d.key, Message: message})
 	}
-	if deep != 0 {
-		return nil, nil, append(mistakes, Mistake{Line: deep, Message: fmt.Sprintf("nested more than %d deep", maxDepth)}), false
+	if excess != nil {
+		return nil, nil, append(mistakes, *excess), false
 	}
 	if len(dups) > 0 {
 		text = rename(text, dups)
@@ -67,6 +66,9 @@ func syntax(text string, err error) Mistake {
 		return Mistake{Line: 1, Message: "not TOML: " + strings.Join(strings.Fields(err.Error()), " ")}
 	}
 	message := strings.TrimRight(pe.Message, ".\n")
+	if strings.Contains(message, "'0x0d'") {
+		message = "a carriage return without a line feed: lines end in LF, or CR LF"
+	}
 	// Its Line is one short where a line ends in CR and LF; its Start is right.
 	line := lineAt(text, min(max(pe.Position.Start, 0), len(text)))
 	return Mistake{Line: line, Message: "not TOML: " + strings.Join(strings.Fields(message), " ")}
@@ -74,19 +76,6 @@ func syntax(text string, err error) Mistake {
 
 // lineAt is the line of a byte of the text.
 func lineAt(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
-
-// validLength is how many bytes of the text are UTF-8.
-func validLength(text string) int {
-	for i, r := range text {
-		if r != utf8.RuneError {
-			continue
-		}
-		if _, size := utf8.DecodeRuneInString(text[i:]); size == 1 {
-			return i
-		}
-	}
-	return len(text)
-}
 
 // TypeOf names the TOML type of a value, with its article.
 func TypeOf(v any) string {

@@ -87,15 +87,6 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
-// TestDeep: the scan and the library recurse, and must not run out of stack.
-func TestDeep(t *testing.T) {
-	for _, text := range []string{strings.Repeat("[", 1<<20), strings.Repeat("{a=", 1<<20), strings.Repeat("[{a=", 1<<20)} {
-		if _, _, mistakes, ok := Parse([]byte("x = " + text)); ok || len(mistakes) != 1 {
-			t.Error(ok, mistakes)
-		}
-	}
-}
-
 func TestNear(t *testing.T) {
 	known := []string{"ipMode", "port", "ports", "scheduler", "targetPort", "weight"}
 	for word, want := range map[string]string{

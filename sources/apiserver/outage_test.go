@@ -1,0 +1,323 @@
+//go:build !noapiserver
+
+package apiserver
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/manifest"
+)
+
+// whole fills an API server with two services.
+func whole(r *rig) {
+	r.put(svc("db", "10.96.0.2"), svc("web", "10.96.0.1"), eps("web-1", "web", "10.2.0.1"))
+}
+
+const wholeTable = "db, web 10.2.0.1"
+
+// answer has requests whose URL has all of the words answered with a Status; no words = none any more.
+func (r *rig) answer(code int, reason metav1.StatusReason, words ...string) {
+	r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+		for _, word := range words {
+			if !strings.Contains(q.URL.String(), word) {
+				return false
+			}
+		}
+		if len(words) == 0 {
+			return false
+		}
+		if code == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
+		fail(w, code, reason, "no")
+		return true
+	})
+}
+
+// cutWatches ends all connections, and with them all watches.
+func (r *rig) cutWatches() { r.CloseClientConnections() }
+
+// TestAnswers goes through what an API server may say instead of what was asked for: at the start, when
+// nothing may be emitted but the reason, and later, when nothing may be lost.
+func TestAnswers(t *testing.T) {
+	for _, c := range []struct {
+		code   int
+		reason metav1.StatusReason
+		words  []string
+		want   string
+		total  bool // nothing can be read
+	}{
+		{http.StatusForbidden, metav1.StatusReasonForbidden, []string{"/endpointslices"}, "endpointslices: forbidden: no: the account needs get, list and watch, see rbac.yaml", false},
+		{http.StatusUnauthorized, metav1.StatusReasonUnauthorized, []string{"/"}, "does not accept the credentials (401 Unauthorized)", true},
+		{http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, []string{"/"}, "has too many requests (429)", true},
+		{http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, []string{"/"}, "is not available (503)", true},
+		{http.StatusNotFound, metav1.StatusReasonNotFound, []string{"/endpointslices"}, "endpointslices: not found", false},
+		{http.StatusInternalServerError, metav1.StatusReasonInternalError, []string{"/services"}, "services: https://127.0.0.1", false},
+	} {
+		t.Run(fmt.Sprint(c.code), func(t *testing.T) {
+			t.Parallel()
+			r := start(t, Options{}, func(r *rig) {
+				whole(r)
+				r.answer(c.code, c.reason, c.words...)
+			})
+			e := r.complains(c.want)
+			if out := (*OutageError)(nil); !errors.As(e.err, &out) || out.Since.IsZero() || len(e.table.Services) > 0 {
+				t.Errorf("before anything was listed: %+v", e)
+			}
+			r.answer(0, "")
+			r.want(wholeTable)
+
+			r.answer(c.code, c.reason, c.words...)
+			r.cutWatches()
+			e = r.complains(c.want)
+			rejected := (*sources.RejectedError)(nil)
+			if partial := errors.As(e.err, &rejected); partial && len(e.table.Services) != 2 {
+				t.Errorf("a service is lost: %s", e)
+			} else if partial == c.total && !r.total(c.want) {
+				t.Errorf("total %t, and %T", c.total, e.err)
+			}
+			r.put(eps("web-1", "web", "10.2.0.9")) // while nobody looks
+			r.answer(0, "")
+			r.want("db, web 10.2.0.9")
+		})
+	}
+}
+
+// total waits for the word that nothing at all can be read.
+func (r *rig) total(want string) bool {
+	r.Helper()
+	return r.wait("outage", func(e emission) bool {
+		out := (*OutageError)(nil)
+		return errors.As(e.err, &out) && strings.Contains(e.err.Error(), want)
+	}).err != nil
+}
+
+// TestLost closes the API server's socket and opens it again on the same port.
+func TestLost(t *testing.T) {
+	r := start(t, Options{}, whole)
+	r.want(wholeTable)
+	address := r.Listener.Addr().String()
+	r.Server.Listener.Close()
+	r.cutWatches()
+	r.complains("cannot reach https://127.0.0.1", "connection refused")
+	r.put(svc("new", "10.96.0.3"))
+	lists := len(r.requests("limit="))
+
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := &http.Server{Handler: r.api, TLSConfig: r.TLS}
+	go again.ServeTLS(l, "", "")
+	defer again.Close()
+	r.want("db, new, web 10.2.0.1")
+	if n := len(r.requests("limit=")) - lists; n > 0 {
+		t.Errorf("%d lists, want the watches to go on where they were", n)
+	}
+}
+
+// TestCompacted: what happened while nobody looked is no longer known, so everything is listed again.
+func TestCompacted(t *testing.T) {
+	r := start(t, Options{}, whole)
+	r.want(wholeTable)
+	r.answer(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "watch=true")
+	r.cutWatches()
+	r.complains("503")
+	r.remove(svc("db", ""))
+	r.put(eps("web-1", "web", "10.2.0.2"), svc("new", "10.96.0.3"))
+	r.compact()
+	r.answer(0, "")
+	r.want("new, web 10.2.0.2")
+}
+
+// TestExpiredInStream: the 410 comes as an event of a watch that was answered.
+func TestExpiredInStream(t *testing.T) {
+	r := start(t, Options{ContentType: "application/json"}, whole)
+	r.want(wholeTable)
+	var said atomic.Bool
+	r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+		if !strings.Contains(q.URL.String(), "watch=true") || !strings.Contains(q.URL.Path, "services") || said.Swap(true) {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintln(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","message":"too old","code":410}}`)
+		return true
+	})
+	r.remove(svc("db", ""))
+	r.want("web 10.2.0.1")
+	r.cutWatches()
+	r.put(svc("new", "10.96.0.3"))
+	r.want("new, web 10.2.0.1")
+	if !said.Load() {
+		t.Error("no watch was told that it is too old")
+	}
+}
+
+// TestCutInTheMiddle cuts connections after the first bytes of every list and watch, for a while.
+func TestCutInTheMiddle(t *testing.T) {
+	for _, what := range []string{"limit=", "watch=true"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			var cuts atomic.Int32
+			r := start(t, Options{}, func(r *rig) {
+				whole(r)
+				r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+					if !strings.Contains(q.URL.String(), what) || cuts.Load() >= 4 {
+						return false
+					}
+					cuts.Add(1)
+					r.ServeHTTP(&short{ResponseWriter: w}, q)
+					return true
+				})
+			})
+			r.want(wholeTable)
+			r.put(eps("web-1", "web", "10.2.0.2"))
+			r.want("db, web 10.2.0.2")
+		})
+	}
+}
+
+// short is an answer that is cut after a few bytes.
+type short struct{ http.ResponseWriter }
+
+func (s *short) Write(p []byte) (int, error) {
+	_, _ = s.ResponseWriter.Write(p[:min(len(p), 10)])
+	s.ResponseWriter.(http.Flusher).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+func (s *short) Flush() {}
+
+// selfSigned is the certificate of somebody else's CA.
+func selfSigned(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, is, is, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// TestWrongCA: the connection is not trusted until the CA file is put right, without a restart.
+func TestWrongCA(t *testing.T) {
+	var right string
+	r := start(t, Options{}, func(r *rig) {
+		whole(r)
+		right = r.ca()
+		r.kubeconfig(selfSigned(t), "first")
+	})
+	r.complains("is not trusted", "certificate-authority")
+	r.kubeconfig(right, "first")
+	r.want(wholeTable)
+}
+
+// TestToken: the token expires, and a new one is written to its file.
+func TestToken(t *testing.T) {
+	var valid atomic.Value
+	valid.Store("first")
+	r := start(t, Options{}, func(r *rig) {
+		whole(r)
+		r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+			if q.Header.Get("Authorization") == "Bearer "+valid.Load().(string) {
+				return false
+			}
+			fail(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+			return true
+		})
+	})
+	r.want(wholeTable)
+	valid.Store("second")
+	r.cutWatches()
+	r.complains("401 Unauthorized")
+	r.put(svc("new", "10.96.0.3"))
+	r.write("token", "second")
+	r.want("db, new, web 10.2.0.1")
+}
+
+// TestInlineToken: the token stands in the kubeconfig itself, which is written anew.
+func TestInlineToken(t *testing.T) {
+	var valid atomic.Value
+	valid.Store("first")
+	inline := func(r *rig, token string) {
+		data, err := os.ReadFile(r.path("kubeconfig"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Replace(string(data), "tokenFile: token", "token: "+token, 1)
+		r.write("kubeconfig", strings.Replace(text, "token: first", "token: "+token, 1))
+	}
+	r := start(t, Options{}, func(r *rig) {
+		whole(r)
+		inline(r, "first")
+		r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+			if q.Header.Get("Authorization") == "Bearer "+valid.Load().(string) {
+				return false
+			}
+			fail(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+			return true
+		})
+	})
+	r.want(wholeTable)
+	valid.Store("second")
+	r.cutWatches()
+	r.complains("401 Unauthorized")
+	inline(r, "second")
+	r.put(svc("new", "10.96.0.3"))
+	r.want("db, new, web 10.2.0.1")
+}
+
+// TestSaidOnce: an outage is one emission, however often it is tried.
+func TestSaidOnce(t *testing.T) {
+	var tries atomic.Int32
+	r := start(t, Options{NodeName: "n1", OnNode: func(manifest.Node) {}}, func(r *rig) {
+		r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+			tries.Add(1)
+			fail(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "")
+			return true
+		})
+	})
+	deadline := time.Now().Add(patience)
+	for tries.Load() < 9 && time.Now().Before(deadline) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for len(r.emits) > 0 {
+		if e := <-r.emits; len(r.emits) > 1 || !strings.Contains(e.String(), "503") {
+			t.Errorf("and %d more after %s", len(r.emits), e)
+		}
+	}
+}
+
+// TestNodeForbidden: services are served without the Node, and the reason is said beside them.
+func TestNodeForbidden(t *testing.T) {
+	r := start(t, Options{NodeName: "n1", OnNode: func(n manifest.Node) { t.Errorf("node %v", n) }}, func(r *rig) {
+		whole(r)
+		r.put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+		r.answer(http.StatusForbidden, metav1.StatusReasonForbidden, "/nodes")
+	})
+	r.want(wholeTable + " ! nodes: forbidden: no: the account needs get, list and watch, see rbac.yaml")
+	r.put(svc("new", "10.96.0.3"))
+	r.want("db, new, web 10.2.0.1 ! nodes: forbidden: no: the account needs get, list and watch, see rbac.yaml")
+}

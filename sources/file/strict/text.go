@@ -1,0 +1,38 @@
+package strict
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// checkText says why a file is no text that TOML could be, if it is not.
+func checkText(text string) (Mistake, bool) {
+	switch {
+	case strings.HasPrefix(text, "\xff\xfe"), strings.HasPrefix(text, "\xfe\xff"):
+		return Mistake{Line: 1, Message: "not UTF-8 but UTF-16: TOML files must be UTF-8"}, false
+	case !utf8.ValidString(text):
+		at := validLength(text)
+		return Mistake{Line: lineAt(text, at), Message: fmt.Sprintf("not UTF-8, at byte %#x: TOML files must be", text[at])}, false
+	}
+	if at := strings.IndexByte(text, 0); at >= 0 {
+		return Mistake{Line: lineAt(text, at), Message: "not TOML: a zero byte, as in UTF-16 or in no text at all: TOML files must be UTF-8"}, false
+	}
+	if strings.Count(text, "\n") >= maxLines {
+		return Mistake{Line: maxLines, Message: fmt.Sprintf("more than %d lines", maxLines)}, false
+	}
+	return Mistake{}, true
+}
+
+// validLength is how many bytes of the text are UTF-8.
+func validLength(text string) int {
+	for i, r := range text {
+		if r != utf8.RuneError {
+			continue
+		}
+		if _, size := utf8.DecodeRuneInString(text[i:]); size == 1 {
+			return i
+		}
+	}
+	return len(text)
+}
