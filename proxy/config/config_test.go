@@ -47,11 +47,18 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			compare(t, "problems", lines(problems), part["problems"])
+			if !strings.Contains(part["warnings"], notYet) {
+				warnings = slices.DeleteFunc(warnings, func(p Problem) bool { return strings.HasSuffix(p.Message, notYet) })
+			}
 			compare(t, "warnings", lines(warnings), part["warnings"])
 			compare(t, "values", changed(c), part["values"])
 		})
 	}
 }
+
+// notYet ends the warnings of keys that nothing acts upon yet; only scenarios
+// that are about them have them.
+const notYet = "has no effect in this version"
 
 func compare(t *testing.T, what, got, want string) {
 	t.Helper()

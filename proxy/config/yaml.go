@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -57,13 +58,14 @@ type yamlReader struct {
 	*decoder
 	first   int  // lines of the file before the text
 	oneLine bool // the text is a string of one line of the file: first
+	last    int  // line of the file
 	meant   map[string]bool
 	unknown int
 }
 
 // yaml reads the one KubeProxyConfiguration that the file has.
 func (d *decoder) yaml(data []byte) {
-	r := &yamlReader{decoder: d, meant: make(map[string]bool)}
+	r := &yamlReader{decoder: d, meant: make(map[string]bool), last: 1 + bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))}
 	switch {
 	case len(data) > maxYAML:
 		d.refuse(1, "has %d bytes: more than %d are no configuration", len(data), maxYAML)
@@ -74,7 +76,7 @@ func (d *decoder) yaml(data []byte) {
 	}
 	docs, err := documents(string(data))
 	if err != nil {
-		r.syntax(err, 1+bytes.Count(data, []byte("\n")))
+		r.syntax(err, string(data))
 		return
 	}
 	r.choose(docs, string(data))
@@ -103,22 +105,40 @@ func documents(text string) (docs []*yaml.Node, err error) {
 	}
 }
 
-var syntaxLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+var (
+	syntaxLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+	// The library counts its parser's lines from 0, and its scanner's from 1.
+	parserError = regexp.MustCompile(`^(did not find expected (<|node content|key|'-' indicator|',' or)|found incompatible YAML|found duplicate %|found undefined tag)`)
+	noAnchor    = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+)
 
-// syntax refuses what the library could not read; lines are those of the text.
-func (r *yamlReader) syntax(err error, lines int) {
+// syntax refuses what the library could not read of a text.
+func (r *yamlReader) syntax(err error, text string) {
 	m := syntaxLine.FindStringSubmatch(err.Error())
-	line, _ := strconv.Atoi(m[1])
 	message := strings.Join(strings.Fields(err.Error()[len(m[0]):]), " ")
-	r.refuse(r.line(min(max(line, 1), lines)), "not YAML: %s", message)
+	line, _ := strconv.Atoi(m[1])
+	switch anchor := noAnchor.FindStringSubmatch(message); {
+	case m[1] != "" && parserError.MatchString(message):
+		line++
+	case anchor != nil:
+		line = lineOf(text, strings.Index(text, "*"+anchor[1]))
+	case message == "control characters are not allowed":
+		line = lineOf(text, strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n\u0085", r) }))
+	}
+	last := 1 + strings.Count(strings.TrimSuffix(text, "\n"), "\n")
+	r.refuse(r.line(min(max(line, 1), last)), "not YAML: %s", message)
 }
 
-// line is the file's line for one of the text.
+// lineOf is the line of a byte of a text.
+func lineOf(text string, at int) int { return 1 + strings.Count(text[:max(at, 0)], "\n") }
+
+// line is the file's line for one of the text. YAML also ends lines where no
+// editor does, at a lone CR or at U+2028: those lines count to the file's last.
 func (r *yamlReader) line(n int) int {
 	if r.oneLine {
-		return r.first
+		n = 0
 	}
-	return r.first + n
+	return min(r.first+n, r.last)
 }
 
 // choose reads the one KubeProxyConfiguration among a text's documents, or the
@@ -178,7 +198,7 @@ func (r *yamlReader) configMap(n *yaml.Node, text string) {
 	}
 	data := nodeAt(n, "data")
 	if data == nil || data.Kind != yaml.MappingNode || len(data.Content) == 0 {
-		r.refuse(n.Line, "the ConfigMap has no data")
+		r.refuse(r.line(n.Line), "the ConfigMap has no data")
 		return
 	}
 	held := make(map[string]*yaml.Node)
@@ -193,17 +213,17 @@ func (r *yamlReader) configMap(n *yaml.Node, text string) {
 	at := held[key]
 	switch {
 	case at == nil:
-		r.refuse(data.Line, "the ConfigMap has no %s, but %s", upstreamKey, strings.Join(slices.Sorted(maps.Keys(held)), ", "))
+		r.refuse(r.line(data.Line), "the ConfigMap has no %s, but %s", upstreamKey, strings.Join(slices.Sorted(maps.Keys(held)), ", "))
 		return
 	case at.Kind != yaml.ScalarNode:
-		r.refuse(at.Line, "%s in the ConfigMap must be a text: put a | behind its colon", key)
+		r.refuse(r.line(at.Line), "%s in the ConfigMap must be a text: put a | behind its colon", key)
 		return
 	}
 	inner := *r
 	inner.first, inner.oneLine = at.Line, !below(text, at)
 	docs, err := documents(at.Value)
 	if err != nil {
-		inner.syntax(err, 1+strings.Count(strings.TrimSuffix(at.Value, "\n"), "\n"))
+		inner.syntax(err, at.Value)
 		return
 	}
 	inner.choose(docs, at.Value)
