@@ -53,6 +53,7 @@ type Proxy struct {
 	once    sync.Once
 	check   chan Cause
 	dump    chan struct{}
+	alive   chan struct{}
 	periods chan [2]time.Duration
 
 	in     *inbox
@@ -82,6 +83,7 @@ func (p *Proxy) init() {
 	p.once.Do(func() {
 		p.check = make(chan Cause, 1)
 		p.dump = make(chan struct{}, 1)
+		p.alive = make(chan struct{})
 		p.periods = make(chan [2]time.Duration, 1)
 		p.in = newInbox(p.Feeds, time.Now)
 		p.left = complaintLog{log: p.Log, what: "refused"}
@@ -194,6 +196,7 @@ func (p *Proxy) loop(ctx context.Context, gaveUp <-chan error) error {
 		case periods := <-p.periods:
 			p.pace.period, p.pace.minGap = periods[0], periods[1]
 			p.health.period.Store(int64(p.pace.period))
+		case <-p.alive: // to be asked is the answer
 		case <-p.dump:
 			p.Log.Info("state", "text", p.have.String())
 		case <-timer.C:

@@ -1,0 +1,254 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// loop is as its fields say.
+type loop struct {
+	mu      sync.Mutex
+	now     *proxy.Snapshot
+	sources []proxy.SourceState
+	stuck   bool
+}
+
+func (l *loop) set(change func(*loop)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(l)
+}
+
+func (l *loop) Snapshot() *proxy.Snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now
+}
+
+func (l *loop) Sources() []proxy.SourceState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sources
+}
+
+func (l *loop) Alive(ctx context.Context) bool {
+	l.mu.Lock()
+	stuck := l.stuck
+	l.mu.Unlock()
+	if stuck {
+		<-ctx.Done()
+	}
+	return !stuck
+}
+
+// heard is what systemd was told.
+type heard struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (h *heard) send(state string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said = append(h.said, state)
+	return nil
+}
+
+// take gives what was said since the last take.
+func (h *heard) take() string {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	said := strings.Join(h.said, "|")
+	h.said = nil
+	return strings.ReplaceAll(said, "\n", " ")
+}
+
+// start runs a notifier of the loop until the test ends.
+func start(t *testing.T, l *loop, watchdog time.Duration) (*Notifier, *heard) {
+	h := &heard{}
+	n := &Notifier{Loop: l, Log: slog.New(slog.DiscardHandler), Send: h.send, Watchdog: watchdog}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		n.Run(ctx)
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		if said := h.take(); !strings.HasSuffix(said, "STOPPING=1") {
+			t.Errorf("at the end systemd was told %q", said)
+		}
+	})
+	return n, h
+}
+
+func want(t *testing.T, h *heard, said string) {
+	t.Helper()
+	if got := h.take(); got != said {
+		t.Errorf("systemd was told\n%q, want\n%q", got, said)
+	}
+}
+
+// The clock of a synctest bubble begins at midnight of 2000-01-01 UTC.
+func synchronised(services, reals int) *proxy.Snapshot {
+	now := time.Now().UTC()
+	return &proxy.Snapshot{
+		Report:    proxy.Report{Planned: now, Start: now, Duration: 3 * time.Millisecond},
+		Succeeded: now.Add(3 * time.Millisecond),
+		Table:     sources.Table{Services: make([]sources.Service, services)},
+		Want:      kernel.State{Reals: make([]kernel.Real, reals)},
+	}
+}
+
+func TestReadyAfterTheFirstSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &loop{sources: []proxy.SourceState{{Name: "file"}}}
+		n, h := start(t, l, 0)
+		want(t, h, "STATUS=not yet synced; waiting for source file")
+		time.Sleep(5 * time.Second)
+		l.set(func(l *loop) {
+			l.sources = []proxy.SourceState{{Name: "file", Spoken: true}}
+			l.now = synchronised(12, 40)
+		})
+		n.News()
+		time.Sleep(pause)
+		want(t, h, "READY=1 STATUS=12 services, 40 real servers, synced 00:00:05 (3 ms)")
+
+		// No news is said twice, and news that come together are one.
+		n.News()
+		n.News()
+		time.Sleep(pause)
+		want(t, h, "")
+		l.set(func(l *loop) { l.now = synchronised(1, 1) })
+		n.News()
+		time.Sleep(2 * pause)
+		want(t, h, "STATUS=1 service, 1 real server, synced 00:00:07 (3 ms)")
+	})
+}
+
+func TestReadyWithoutASourceThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &loop{sources: []proxy.SourceState{{Name: "file", Spoken: true}, {Name: "apiserver", Err: errors.New("dial tcp 10.0.0.1:6443: connection refused"), Since: time.Now().UTC()}}}
+		l.now = synchronised(12, 40)
+		l.now.Report.Waiting = []string{"apiserver"}
+		_, h := start(t, l, 0)
+		status := "STATUS=12 services, 40 real servers, synced 00:00:00 (3 ms); waiting for source apiserver; source apiserver since 00:00:00: dial tcp 10.0.0.1:6443: connection refused"
+		want(t, h, status)
+		time.Sleep(patience - time.Second)
+		want(t, h, "")
+		time.Sleep(time.Second)
+		want(t, h, "READY=1 "+status)
+	})
+}
+
+func TestReloading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &loop{}
+		n, h := start(t, l, 0)
+		n.Reloading()() // before READY there is nothing to take back
+		want(t, h, "STATUS=not yet synced")
+		l.set(func(l *loop) { l.now = synchronised(2, 3) })
+		n.News()
+		time.Sleep(pause)
+		h.take()
+		one, two := n.Reloading(), n.Reloading()
+		want(t, h, "RELOADING=1")
+		one()
+		one()
+		want(t, h, "")
+		two()
+		want(t, h, "READY=1 STATUS=2 services, 3 real servers, synced 00:00:00 (3 ms)")
+	})
+}
+
+func TestWatchdogIsFedByTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &loop{now: synchronised(0, 0)}
+		_, h := start(t, l, 30*time.Second)
+		h.take()
+		time.Sleep(16 * time.Second)
+		want(t, h, "WATCHDOG=1")
+		time.Sleep(15 * time.Second)
+		want(t, h, "WATCHDOG=1")
+		l.set(func(l *loop) { l.stuck = true })
+		time.Sleep(5 * time.Minute)
+		want(t, h, "")
+		l.set(func(l *loop) { l.stuck = false })
+		time.Sleep(31 * time.Second)
+		if said := h.take(); !strings.Contains(said, "WATCHDOG=1") {
+			t.Errorf("a loop that answers again: %q", said)
+		}
+	})
+}
+
+func TestText(t *testing.T) {
+	at := time.Date(2026, 3, 1, 9, 31, 2, 0, time.UTC)
+	failed := proxy.Report{Err: errors.New("reading the kernel: no buffer space\nsecond line")}
+	table, state := sources.Table{Services: make([]sources.Service, 3)}, kernel.State{Reals: make([]kernel.Real, 5)}
+	for _, c := range []struct {
+		name    string
+		now     *proxy.Snapshot
+		sources []proxy.SourceState
+		want    string
+	}{
+		{"before the first", nil, nil, "not yet synced"},
+		{"never worked", &proxy.Snapshot{Report: proxy.Report{Planned: at, Err: errors.New("refused")}, Table: table, Want: state}, nil,
+			"3 services, 5 real servers, not yet synced; last sync failed: refused"},
+		{"unreadable", &proxy.Snapshot{Report: proxy.Report{Err: errors.New("gone")}}, nil, "not yet synced; last sync failed: gone"},
+		{"worked once", &proxy.Snapshot{Report: failed, Succeeded: at, Table: table, Want: state}, nil,
+			"3 services, 5 real servers, synced 09:31:02; last sync failed: reading the kernel: no buffer space"},
+		{"refused", &proxy.Snapshot{Report: proxy.Report{Planned: at}, Succeeded: at},
+			[]proxy.SourceState{{Name: "file", Spoken: true, Err: errors.New("services.toml:3: " + strings.Repeat("ä", 100)), Since: at}},
+			"0 services, 0 real servers, synced 09:31:02 (0 ms); source file since 09:31:02: services.toml:3: " + strings.Repeat("ä", 71) + "..."},
+	} {
+		if got := Text(c.now, c.sources); got != c.want {
+			t.Errorf("%s:\n%s, want\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSystemdsSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	t.Setenv("WATCHDOG_USEC", "30000000")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := Systemd(&loop{now: synchronised(1, 2)}, slog.New(slog.DiscardHandler))
+	if n.Watchdog != 30*time.Second {
+		t.Errorf("watchdog %v", n.Watchdog)
+	}
+	ended := make(chan struct{})
+	go func() {
+		n.Run(ctx)
+		close(ended)
+	}()
+	for _, prefix := range []string{"READY=1\nSTATUS=1 service, 2 real servers, synced ", "STOPPING=1"} {
+		buffer := make([]byte, 1000)
+		socket.SetReadDeadline(time.Now().Add(10 * time.Second))
+		length, err := socket.Read(buffer)
+		if err != nil || !strings.HasPrefix(string(buffer[:length]), prefix) {
+			t.Fatalf("%q, %v; want %q...", buffer[:length], err, prefix)
+		}
+		cancel()
+	}
+	<-ended
+}

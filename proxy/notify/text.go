@@ -1,0 +1,80 @@
+package notify
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/svcproxy/svcproxy/proxy"
+)
+
+// Text is the STATUS that systemctl status shows: one line, what is served and
+// then what is wrong. now is nil before the first sync.
+func Text(now *proxy.Snapshot, sources []proxy.SourceState) string {
+	parts := []string{served(now)}
+	if silent := silent(sources); len(silent) > 0 {
+		parts = append(parts, "waiting for source "+strings.Join(silent, ", "))
+	}
+	for _, s := range sources {
+		if s.Err != nil {
+			parts = append(parts, fmt.Sprintf("source %s since %s: %s", s.Name, s.Since.Format(clock), short(s.Err)))
+		}
+	}
+	if now != nil && now.Report.Err != nil {
+		parts = append(parts, "last sync failed: "+short(now.Report.Err))
+	}
+	return strings.Join(parts, "; ")
+}
+
+const clock = "15:04:05"
+
+func served(now *proxy.Snapshot) string {
+	if now == nil || now.Report.Planned.IsZero() && now.Succeeded.IsZero() {
+		return "not yet synced"
+	}
+	r := now.Report
+	// Not the report's: one that could not read the kernel has counted nothing.
+	text := fmt.Sprintf("%s, %s", count(len(now.Table.Services), "service"), count(len(now.Want.Reals), "real server"))
+	switch {
+	case now.Succeeded.IsZero():
+		return text + ", not yet synced"
+	case r.Err != nil:
+		return text + ", synced " + now.Succeeded.Format(clock)
+	}
+	return fmt.Sprintf("%s, synced %s (%d ms)", text, now.Succeeded.Format(clock), r.Duration.Milliseconds())
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// silent are the sources that have not delivered yet.
+func silent(sources []proxy.SourceState) []string {
+	var names []string
+	for _, s := range sources {
+		if !s.Spoken {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// longest is how much of an error a status line has; the log has all of it.
+const longest = 160
+
+// short is the first line of an error, cut where a line of status ends.
+func short(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= longest {
+		return text
+	}
+	cut := longest
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "..."
+}
