@@ -84,6 +84,7 @@ var mayImport = map[string][]string{
 	"proxy/exit":           {"kernel", "proxy/config", "sources"},
 	"proxy/metrics":        {"kernel", "proxy", "proxy/status", "sources"},
 	"proxy/web":            {"proxy/events", "proxy/status"},
+	"proxy/notify":         {"proxy"},
 	"proxy/events":         {"kernel", "proxy", "proxy/screen", "sources"},
 	"proxy/status":         {"kernel", "proxy", "proxy/exit", "proxy/screen", "sources"},
 	"proxy/console":        {"kernel", "proxy", "proxy/config", "proxy/config/current", "proxy/control", "proxy/events", "proxy/metrics", "proxy/status", "proxy/web", "sources"},
