@@ -25,6 +25,12 @@ type VirtualCounters struct {
 	Traffic
 }
 
+// RealTraffic is the traffic of one real server.
+type RealTraffic struct {
+	Key RealKey
+	Traffic
+}
+
 // RealCounters is how one real server stands: its weight and its connections, as
 // in Conns. Persistence templates are not among them: nothing but a question
 // for each virtual server tells those, and a full reading asks it.

@@ -71,5 +71,17 @@ func (c *Counters) Read(ctx context.Context) (kernel.Counters, error) {
 	return r, err
 }
 
+// Reals reads the traffic of the real servers of some virtual servers, sorted by
+// virtual server as given and then by address. It asks once for each: it is for
+// those that somebody looks at, not for all.
+func (c *Counters) Reals(ctx context.Context, virtuals []kernel.VirtualKey) ([]kernel.RealTraffic, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return c.ipvs.Reals(virtuals)
+}
+
 // Stats may be called at any time from any goroutine.
 func (c *Counters) Stats() nl.Stats { return c.ipvs.Stats().Stats }

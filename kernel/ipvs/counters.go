@@ -112,7 +112,7 @@ func (t *Table) dumpTraffic() (all []kernel.VirtualCounters, err error) {
 		if err != nil || s.fwmark != 0 {
 			return err
 		}
-		traffic, err := decodeTraffic(payload)
+		traffic, err := decodeTraffic(payload, attrService)
 		all = append(all, kernel.VirtualCounters{Key: s.Key, Traffic: traffic})
 		return err
 	})
@@ -122,10 +122,11 @@ func (t *Table) dumpTraffic() (all []kernel.VirtualCounters, err error) {
 	return all, t.stale(err)
 }
 
-// decodeTraffic reads the counters out of an IPVS_CMD_NEW_SERVICE message. Kernels
-// before 4.1 have none of 64 bits; of theirs those of bytes alone are.
-func decodeTraffic(payload []byte) (kernel.Traffic, error) {
-	a, err := nested(payload, attrService)
+// decodeTraffic reads the counters out of an IPVS_CMD_NEW_SERVICE message, or with
+// attrDest out of an IPVS_CMD_NEW_DEST one, which has them under the same numbers.
+// Kernels before 4.1 have none of 64 bits; of theirs those of bytes alone are.
+func decodeTraffic(payload []byte, of uint16) (kernel.Traffic, error) {
+	a, err := nested(payload, of)
 	if err != nil {
 		return kernel.Traffic{}, err
 	}

@@ -104,6 +104,16 @@ func TestKernelCounters(t *testing.T) {
 		{Key: target(six, "[fd00:2::1]:8080", 0).Key, Weight: 1, Active: 1},
 	}
 	equal(t, "real servers", r.Reals, want)
+
+	// Here every virtual server with traffic has one real server, so both have the same.
+	reals, err := c.Reals([]kernel.VirtualKey{six.Key, virtual(kernel.TCP, "10.96.0.9:80", "rr").Key, web.Key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "traffic of real servers", reals, []kernel.RealTraffic{
+		{Key: target(six, "[fd00:2::1]:8080", 0).Key, Traffic: byKey[six.Key]},
+		{Key: target(web, "10.2.0.1:8080", 0).Key, Traffic: byKey[web.Key]},
+	})
 }
 
 // greet says something to each client and waits for it to hang up.
@@ -206,7 +216,7 @@ func BenchmarkKernelCounters(b *testing.B) {
 
 func TestDecodeTraffic(t *testing.T) {
 	for _, p := range answers(t, "services.hex") {
-		if traffic, err := decodeTraffic(p); err != nil || traffic != (kernel.Traffic{}) {
+		if traffic, err := decodeTraffic(p, attrService); err != nil || traffic != (kernel.Traffic{}) {
 			t.Errorf("%+v and %v, want zeros", traffic, err)
 		}
 	}
@@ -234,7 +244,7 @@ func FuzzDecodeTraffic(f *testing.F) {
 	for _, p := range answers(f, "services.hex") {
 		f.Add(p)
 	}
-	f.Fuzz(func(t *testing.T, p []byte) { decodeTraffic(p) })
+	f.Fuzz(func(t *testing.T, p []byte) { decodeTraffic(p, attrService); decodeTraffic(p, attrDest) })
 }
 
 func FuzzParseTotal(f *testing.F) {

@@ -1,0 +1,44 @@
+package ipvs
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// Reals reads the traffic of the real servers of the given virtual servers, in
+// that order and sorted by address, by one dump for each. One that is not there
+// has none.
+func (c *Counters) Reals(virtuals []kernel.VirtualKey) ([]kernel.RealTraffic, error) {
+	var all []kernel.RealTraffic
+	for _, v := range virtuals {
+		of, err := c.table.dumpDestTraffic(v)
+		if err != nil {
+			return nil, fmt.Errorf("reading the traffic of %v: %w", v, err)
+		}
+		all = append(all, of...)
+	}
+	return all, nil
+}
+
+// dumpDestTraffic returns the traffic of one virtual server's real servers, sorted.
+func (t *Table) dumpDestTraffic(v kernel.VirtualKey) (all []kernel.RealTraffic, err error) {
+	if err := t.lookup(); err != nil {
+		return nil, err
+	}
+	t.batch.Reset()
+	putVirtualKey(&t.batch, t.family, cmdGetDest, v)
+	err = t.conn.Dump(&t.batch, func() { all = all[:0] }, func(payload []byte) error {
+		d, err := decodeDest(payload, v)
+		if err != nil {
+			return err
+		}
+		traffic, err := decodeTraffic(payload, attrDest)
+		all = append(all, kernel.RealTraffic{Key: d.Key, Traffic: traffic})
+		return err
+	})
+	slices.SortFunc(all, func(a, b kernel.RealTraffic) int { return a.Key.Addr.Compare(b.Key.Addr) })
+	all = slices.CompactFunc(all, func(a, b kernel.RealTraffic) bool { return a.Key == b.Key }) // a dump goes by position
+	return all, t.stale(err)
+}
