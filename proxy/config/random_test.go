@@ -15,7 +15,6 @@ import (
 var words = map[string][]string{
 	"mode":                            {"", "ipvs", "iptables", "userspace"},
 	"showHiddenMetricsForVersion":     {"", "1.35", "1.30"},
-	"detectLocalMode":                 {"ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"},
 	"stateDir":                        {"/", "/var/lib/svcproxy", "/a b/\"c\"/é\u2028"},
 	"runtimeDir":                      {"/run/svcproxy", "/tmp/~"},
 	"detectLocal.bridgeInterface":     {"br0", "null"},
@@ -23,9 +22,6 @@ var words = map[string][]string{
 	"ipvs.scheduler":                  {"rr", "wlc", "mh"},
 	"ipvs.deviceName":                 {"kube-ipvs0", "true", "1"},
 	"ipvs.namePrefix":                 {"KUBE", "EDGE", "0"},
-	"ipvs.localFallback":              {"drop", "cluster"},
-	"ipvs.vipBinding":                 {"auto", "address", "route"},
-	"logging.format":                  {"text", "json"},
 }
 
 // configs draws configurations that Decode could have given.
@@ -52,6 +48,8 @@ func configs() *rapid.Generator[Config] {
 
 func drawn(t *rapid.T, f *field, v value) any {
 	switch v := v.(type) {
+	case choice:
+		return rapid.SampledFrom(v.known).Draw(t, f.key)
 	case text:
 		if known := words[f.key]; known != nil {
 			return rapid.SampledFrom(known).Draw(t, f.key)

@@ -61,9 +61,14 @@ func (t text) set(v any) error {
 	return nil
 }
 
-// word is one of a few.
-func word(p *string, known ...string) text {
-	return text{p, func(s string) error {
+// choice is one of a few words.
+type choice struct {
+	text
+	known []string
+}
+
+func word(p *string, known ...string) choice {
+	check := func(s string) error {
 		if slices.Contains(known, s) {
 			return nil
 		}
@@ -75,7 +80,8 @@ func word(p *string, known ...string) text {
 			quoted[i] = strconv.Quote(k)
 		}
 		return fmt.Errorf("%q is not one of %s", s, strings.Join(quoted, ", "))
-	}}
+	}
+	return choice{text{p, check}, known}
 }
 
 type truth struct{ p *bool }
