@@ -18,10 +18,15 @@ import (
 )
 
 const (
-	pageSize    = 1000             // objects of a list in one answer: about 2 MB of services
-	pageTimeout = time.Minute      // for one of them; a watch ends by the API server's own
-	firstPause  = time.Second / 2  // after a failure; then twice as long each time
-	longPause   = 15 * time.Second // at most, give or take half
+	pageSize    = 1000        // objects of a list in one answer: about 2 MB of services
+	pageTimeout = time.Minute // for one of them; a watch ends by the API server's own
+)
+
+// Pauses after a failure: the first, then twice as long each time up to the longest, give or take half.
+// Variables for the tests, which have no time.
+var (
+	firstPause = time.Second / 2
+	longPause  = 15 * time.Second
 )
 
 // follower keeps the catalog at what one kind is at the API server: client-go's reflector does the

@@ -114,6 +114,9 @@ func (r *rig) total(want string) bool {
 func TestLost(t *testing.T) {
 	r := start(t, Options{}, whole)
 	r.want(wholeTable)
+	// A watch that ends within its first second without an event is taken for a broken one.
+	r.put(svc("old", "10.96.0.4"), eps("web-1", "web", "10.2.0.2"))
+	r.want("db, old, web 10.2.0.2")
 	address := r.Listener.Addr().String()
 	r.Server.Listener.Close()
 	r.cutWatches()
@@ -128,7 +131,7 @@ func TestLost(t *testing.T) {
 	again := &http.Server{Handler: r.api, TLSConfig: r.TLS}
 	go again.ServeTLS(l, "", "")
 	defer again.Close()
-	r.want("db, new, web 10.2.0.1")
+	r.want("db, new, old, web 10.2.0.2")
 	if n := len(r.requests("limit=")) - lists; n > 0 {
 		t.Errorf("%d lists, want the watches to go on where they were", n)
 	}

@@ -23,6 +23,11 @@ import (
 // patience bounds every wait; a test that passes never waits it out.
 const patience = 20 * time.Second
 
+func TestMain(m *testing.M) {
+	firstPause, longPause = 20*time.Millisecond, 200*time.Millisecond
+	os.Exit(m.Run())
+}
+
 // emission is a table as text, "web 10.2.0.1 10.2.0.2, ...", and what was wrong.
 type emission struct {
 	table sources.Table
