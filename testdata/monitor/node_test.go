@@ -1,0 +1,196 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/fake"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/metrics"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/proxy/web"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/static"
+)
+
+// node is a running svcproxy over a kernel in memory, with its listeners on loopback.
+type node struct {
+	kernel  *fake.Kernel
+	table   *static.Source
+	proxy   *proxy.Proxy
+	metrics *metrics.Metrics
+	meter   *meter
+	hang    atomic.Bool // keeps every write to the kernel from ending
+
+	health, site netip.AddrPort // listeners
+}
+
+// start starts a node that serves a table, and returns when it does. It ends with the test.
+func start(t testing.TB, table sources.Table) *node {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	c := config.Default()
+	here := kernel.Node{
+		Name: "lb1", Primary4: netip.MustParseAddr("192.0.2.1"),
+		Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.0.2.1/24"), Link: "eth0"}},
+	}
+	n := &node{kernel: fake.New(c.Names(), here, kernel.State{}), table: static.New(table, nil)}
+	n.meter = &meter{kernel: n.kernel, start: time.Now()}
+	rulesConfig := c.Rules()
+	rulesConfig.IPv6 = true
+
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	n.kernel.After = func(kernel.Op) {
+		for n.hang.Load() && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	history, ring, started := &status.History{}, &events.Ring{}, time.Now()
+	scribe := &events.Scribe{Ring: ring}
+	synced := make(chan struct{}, 1)
+	n.proxy = &proxy.Proxy{
+		Kernel: n.kernel, Log: log, SyncPeriod: time.Second,
+		Feeds: []proxy.Feed{{Name: "static", Source: n.table}},
+		Rules: func(t sources.Table, k kernel.Node, hold bool, occupied []string) kernel.State {
+			with := rulesConfig
+			with.Hold, with.Occupied = hold, occupied
+			return rules.State(t, k, with)
+		},
+		OnSource: scribe.Source,
+		OnSync: func(s *proxy.Snapshot) {
+			history.Synced(s.Report)
+			scribe.Synced(s)
+			n.metrics.Synced(s)
+			select {
+			case synced <- struct{}{}:
+			default:
+			}
+		},
+	}
+	reader := &status.Reader{
+		Proxy: n.proxy, History: history, Counters: n.meter,
+		Daemon: func() status.Daemon {
+			return status.Daemon{Version: "1.0.0", Node: here.Name, PID: os.Getpid(), Started: started, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)", Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"}}
+		},
+	}
+	n.metrics = metrics.New(metrics.Options{
+		Version: "1.0.0", Log: log, Status: reader.Status, Queued: n.proxy.Queued, Work: n.meter.work,
+	})
+	health := &web.Listener{Name: "healthz", Log: log, Handler: web.Health{
+		Healthy: n.proxy.Healthy, Answered: n.metrics.Answered,
+		Synced: func() time.Time { return n.proxy.Snapshot().Succeeded },
+	}.Handler()}
+	site := &web.Listener{Name: "metrics", Log: log, Handler: web.Site{
+		Metrics: n.metrics.Handler(), Mode: func() string { return "ipvs" }, Config: func() any { return map[string]string{"mode": "ipvs"} },
+		Profiling: func() bool { return true }, Status: reader.Status, Events: ring,
+	}.Handler()}
+	go func() {
+		defer close(ended)
+		if err := n.proxy.Run(ctx); err != nil {
+			t.Errorf("svcproxy ended: %v", err)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		health.Close()
+		site.Close()
+	})
+	<-synced
+	for _, l := range []*web.Listener{health, site} {
+		if err := l.Listen(netip.MustParseAddrPort("127.0.0.1:0"), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.health, n.site = health.Addr(), site.Addr()
+	return n
+}
+
+// connect gives a service's real servers that many connections, so that those that are removed drain.
+func (n *node) connect(s sources.Service, conns uint32) {
+	for _, r := range n.kernel.State().Reals {
+		if r.Key.Virtual.Addr.Addr() == s.ClusterIPs[0] {
+			n.kernel.SetConns(r.Key, kernel.Conns{Active: conns})
+		}
+	}
+}
+
+// meter counts traffic that is not there: each virtual server has its own pace, which goes up and down.
+type meter struct {
+	kernel *fake.Kernel
+	start  time.Time
+	reads  atomic.Int64
+}
+
+func (m *meter) Read(context.Context) (kernel.Counters, error) {
+	m.reads.Add(1)
+	state := m.kernel.State()
+	seconds := time.Since(m.start).Seconds()
+	c := kernel.Counters{Flows: 1200, MaxFlows: 262144}
+	for i, v := range state.Virtuals {
+		pace, wave := float64(3+i*7%40), 9+float64(i%5)
+		// The integral of pace * (1 + sin), which never falls.
+		conns := pace * (seconds + wave*(1-math.Cos(seconds/wave)))
+		traffic := kernel.Traffic{Conns: uint64(conns), InPackets: uint64(9 * conns), OutPackets: uint64(12 * conns), InBytes: uint64(1500 * conns), OutBytes: uint64(22000 * conns)}
+		c.Virtuals = append(c.Virtuals, kernel.VirtualCounters{Key: v.Key, Traffic: traffic})
+	}
+	for i, r := range state.Reals {
+		c.Reals = append(c.Reals, kernel.RealCounters{Key: r.Key, Weight: r.Weight, Active: uint32(5 + i%23), Inactive: uint32(i % 7)})
+	}
+	return c, nil
+}
+
+func (m *meter) work() metrics.Work {
+	reads, writes := m.kernel.Counts()
+	return metrics.Work{
+		Sockets: []metrics.Socket{{Name: "ipvs", Messages: uint64(writes), Queries: uint64(reads), Syscalls: uint64(2 * (reads + writes))}},
+		Tracked: map[kernel.Family]metrics.Tracked{kernel.IPv4: {}, kernel.IPv6: {}},
+	}
+}
+
+// service makes one at 10.96.X.Y:80 with that many endpoints.
+func service(i int, name string, endpoints int) sources.Service {
+	s := sources.Service{
+		Namespace: "default", Name: name, Type: sources.ClusterIP,
+		ClusterIPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 96, byte(i / 250), byte(1 + i%250)})},
+		Ports:      []sources.Port{{Name: "http", Protocol: sources.TCP, Port: 80, TargetPort: 8080}},
+		Origin:     sources.Origin{Source: "file", File: "/etc/svcproxy/services.toml", Line: 10 + 7*i},
+	}
+	for e := range endpoints {
+		s.Endpoints = append(s.Endpoints, sources.Endpoint{
+			Addr:  netip.AddrFrom4([4]byte{10, byte(2 + e), byte(i / 250), byte(1 + i%250)}),
+			Ports: []sources.EndpointPort{{Name: "http", Protocol: sources.TCP, Port: 8080}}, Weight: 1, Ready: true, Serving: true,
+			NodeName: fmt.Sprintf("node-%d", e),
+		})
+	}
+	return s
+}
+
+// tableOf sorts services into a table.
+func tableOf(services ...sources.Service) sources.Table {
+	t := sources.Table{Services: services, Seen: time.Now()}
+	t.Sort()
+	return t
+}
+
+// await waits until something holds, and fails the test if that takes a minute.
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package monitor
+
+import (
+	"flag"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// screenshots are to be looked at by a person: go test -run TestPage -screenshots DIR.
+var screenshots = flag.String("screenshots", "", "folder to write screenshots of the status page to")
+
+// shop is a table with a little of everything.
+func shop() []sources.Service {
+	drained, empty, balanced := service(0, "web", 3), service(1, "mail", 0), service(2, "shop-frontend", 4)
+	balanced.Type, balanced.ExternalTrafficPolicy = sources.LoadBalancer, sources.Local
+	balanced.LoadBalancerIPs = []sources.VIP{{Addr: service(90, "", 0).ClusterIPs[0]}}
+	balanced.Ports[0].NodePort = 30080
+	balanced.Endpoints[0].NodeName = "lb1"
+	local := service(3, "metrics-agent", 2)
+	local.InternalTrafficPolicy = sources.Local
+	return []sources.Service{drained, empty, balanced, local, service(4, "db", 2), service(5, "cache", 6), service(6, "queue", 1)}
+}
+
+// TestPage opens the status page of a running svcproxy, changes what is served, and uses the page by
+// keyboard. Nothing may be reported to the console meanwhile.
+func TestPage(t *testing.T) {
+	n := start(t, tableOf(shop()...))
+	b := open(t, "http://"+n.site.String()+"/")
+	b.look(1280, 900, "light")
+	b.awaitText("svcproxy lb1", "web", "shop-frontend", "10.96.0.1:80", "no endpoints", "Sources", "static", "started")
+	if size := b.bytes(); size > 100<<10 {
+		t.Errorf("the page took %.0f bytes to load, want at most 100 KB", size)
+	}
+	await(t, "rates", func() bool { return b.eval(`document.querySelectorAll("td.chart path").length > 0`) == "true" })
+
+	// A service changes: it is shown, and so are the drain and the event.
+	n.connect(service(0, "web", 3), 12)
+	services := shop()
+	services[0].Endpoints = services[0].Endpoints[1:]
+	services = append(services, service(7, "newcomer", 1))
+	n.table.Set(tableOf(services...), nil)
+	b.awaitText("newcomer", "1 draining", "Draining", "10.2.0.1:8080")
+
+	// By keyboard: search, go to the row, open it, close it.
+	b.press("/", "s", "h", "o", "p")
+	await(t, "the search", func() bool { return b.eval(`document.querySelectorAll("tr.service").length`) == "1" })
+	b.press("Escape")
+	await(t, "the end of the search", func() bool { return b.eval(`document.querySelectorAll("tr.service").length`) == "8" })
+	b.press("j", "j", "Enter") // the second by name
+	b.awaitText("Endpoints")
+	if got := b.eval(`document.activeElement.textContent`); got != "db" {
+		t.Errorf("the keyboard is at %q, want db", got)
+	}
+	await(t, "details", func() bool {
+		return strings.Contains(b.eval(`document.querySelector("tr.detail").innerText`), "10.3.0.5:8080")
+	})
+	shots(t, b)
+	b.press("Enter")
+	await(t, "no details", func() bool { return b.eval(`document.querySelectorAll("tr.detail").length`) == "0" })
+
+	if said := b.complaints(); len(said) > 0 {
+		t.Errorf("the browser reports %s", strings.Join(said, "\n"))
+	}
+}
+
+// shots takes pictures, when they are asked for, once the charts have something to show.
+func shots(t *testing.T, b *browser) {
+	if *screenshots == "" {
+		return
+	}
+	end := time.Now().Add(50 * time.Second)
+	await(t, "a minute of charts", func() bool { return time.Now().After(end) })
+	for name, look := range map[string]struct {
+		width, height int
+		scheme        string
+	}{"light": {1280, 1300, "light"}, "dark": {1280, 1300, "dark"}, "phone": {390, 2600, "light"}, "phone-dark": {390, 2600, "dark"}} {
+		b.look(look.width, look.height, look.scheme)
+		b.screenshot(filepath.Join(*screenshots, name+".png"))
+	}
+	b.look(1280, 900, "light")
+}
