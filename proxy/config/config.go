@@ -2,8 +2,10 @@
 // svcproxy.toml, their defaults, and what values they may have.
 //
 // A Config is plain values. One table of fields (fields.go) drives everything
-// that is about keys: TOML, flags, and the file that --write-config-to writes.
-// Reading is strict and says everything that is wrong, with file and line.
+// that is about keys: TOML, flags, kube-proxy's YAML, and the files that
+// --write-config-to writes. Reading svcproxy.toml is strict; kube-proxy's own
+// configuration is read as kube-proxy reads it. Either way everything that is
+// wrong is said, with file and line.
 //
 // It refuses to know what is served (sources), what a node looks like, and what
 // its kernel can do: a Config that is valid here may still be more than a

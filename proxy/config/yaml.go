@@ -71,7 +71,8 @@ func (d *decoder) yaml(data []byte) {
 		d.refuse(1, "has %d bytes: more than %d are no configuration", len(data), maxYAML)
 		return
 	case !utf8.Valid(data):
-		d.refuse(1, "not UTF-8: YAML files must be")
+		whole := strings.ToValidUTF8(string(data), "\x00") // no YAML has that
+		d.refuse(lineOf(whole, strings.IndexByte(whole, 0)), "not UTF-8: YAML files must be")
 		return
 	}
 	docs, err := documents(string(data))

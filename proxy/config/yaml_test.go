@@ -51,6 +51,25 @@ func TestParseYAML(t *testing.T) {
 	}
 }
 
+// Lines are right where they end in CR LF, and in front of bytes that are no
+// text.
+func TestYAMLLines(t *testing.T) {
+	wrong := "kind: ConfigMap\ndata:\n  config.conf: |\n    apiVersion: " + upstreamVersion + "\n    kind: " + upstreamKind + "\n    mode: ipvz\n"
+	for _, test := range []struct{ text, want string }{
+		{wrong, "c.yaml:6: mode "},
+		{strings.ReplaceAll(wrong, "\n", "\r\n"), "c.yaml:6: mode "},
+		{"# \ufffd\na: b\nc: \xff\n", "c.yaml:3: not UTF-8"},
+		{"a: b\nc: \x01\n", "c.yaml:2: not YAML: control characters"},
+		{"a: b\nc: [1\nd: 2\n", "c.yaml:2: not YAML: did not find expected ','"},
+		{"a: b\nc: *d\n", "c.yaml:2: not YAML: unknown anchor 'd'"},
+		{"a: b\nc: }\n", "c.yaml:2: not YAML: did not find expected node content"},
+	} {
+		if _, _, err := Decode("c.yaml", []byte(test.text), nil); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%q: %v", test.text, err)
+		}
+	}
+}
+
 // What a hostile file costs is bounded: aliases are not expanded, and nesting
 // and size have an end.
 func TestYAMLBounded(t *testing.T) {

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// fit gives a value the type that it would have in TOML, where YAML has another
+// way to say the same.
+func (f *field) fit(v any, n *yaml.Node) any {
+	var c Config
+	to := f.value(&c)
+	switch i := v.(type) {
+	case int64:
+		// Of durations only this one may be a number upstream, of nanoseconds.
+		if _, ok := to.(duration); ok {
+			if i == 0 || f.key == "logging.flushFrequency" {
+				return time.Duration(i).String()
+			}
+			return v
+		}
+		if to.form() == formText {
+			return n.Value
+		}
+	case float64:
+		if to.form() == formText {
+			return n.Value // showHiddenMetricsForVersion: 1.35
+		}
+	case string:
+		var b bool
+		if to.form() == formBool && n.Style == 0 && n.Decode(&b) == nil {
+			return b // yes, no, on, off
+		}
+	}
+	return v
+}
+
+// value is a node as the TOML library would give it. What is nested deeper than
+// any field is left empty: its type is wrong, whatever it holds.
+func (r *yamlReader) value(key string, n *yaml.Node) any {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		items := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			items[i] = inside(item)
+		}
+		return items
+	case yaml.MappingNode:
+		t := make(map[string]any)
+		for word, value := range r.pairs(key, n) {
+			t[word.Value] = inside(value)
+		}
+		return t
+	}
+	return scalar(n)
+}
+
+// inside is what a list or a mapping holds; null is "" there.
+func inside(n *yaml.Node) any {
+	if v := scalar(target(n)); v != nil {
+		return v
+	}
+	return ""
+}
+
+// scalar is a node's value if it is one: nil for null, a list or a mapping
+// without what is in it for those.
+func scalar(n *yaml.Node) any {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return []any{}
+	case yaml.MappingNode:
+		return map[string]any{}
+	}
+	var err error
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		var b bool
+		if err = n.Decode(&b); err == nil {
+			return b
+		}
+	case "!!int":
+		var i int64
+		if err = n.Decode(&i); err == nil {
+			return i
+		}
+	case "!!float":
+		var x float64
+		if err = n.Decode(&x); err == nil {
+			return x
+		}
+	}
+	return n.Value
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// isNoTime says whether a value is a duration of 0.
+func isNoTime(v any) bool {
+	s, _ := v.(string)
+	d, err := time.ParseDuration(s)
+	return err == nil && d == 0
+}
+
+// isZero says whether a value is its type's zero.
+func isZero(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case bool:
+		return !v
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
