@@ -81,7 +81,7 @@ func (c *Console) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := &control.Server{Status: reader.Status, Reload: c.Reload, Events: &c.ring, Log: c.Log}
+	server := &control.Server{Status: reader.Status, Detail: reader.Detail, Reload: c.Reload, Events: &c.ring, Log: c.Log}
 	go func() {
 		if err := server.Serve(ctx, socket); err != nil {
 			c.Log.Error("the control socket does not answer any more", "err", err)

@@ -28,14 +28,23 @@ type Client struct{ Socket string }
 
 // Status asks how it stands, with all endpoints or only their counts.
 func (c Client) Status(ctx context.Context, endpoints bool) (status.Status, error) {
+	if endpoints {
+		return c.status(ctx, nil)
+	}
+	return c.status(ctx, url.Values{"endpoints": {"none"}})
+}
+
+// Detail asks how it stands, with the endpoints of the named services alone, and
+// with their traffic.
+func (c Client) Detail(ctx context.Context, names []string) (status.Status, error) {
+	return c.status(ctx, url.Values{"detail": {strings.Join(names, ",")}})
+}
+
+func (c Client) status(ctx context.Context, query url.Values) (st status.Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	path := "/v1/status"
-	if !endpoints {
-		path += "?endpoints=false"
-	}
-	var st status.Status
-	return st, c.ask(ctx, http.MethodGet, path, func(r io.Reader) error { return json.NewDecoder(r).Decode(&st) })
+	err = c.ask(ctx, http.MethodGet, "/v1/status?"+query.Encode(), func(r io.Reader) error { return json.NewDecoder(r).Decode(&st) })
+	return st, err
 }
 
 // Reload has all files read again. With wait it returns once what was good of

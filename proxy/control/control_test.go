@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,15 @@ func TestStatus(t *testing.T) {
 		if s := st.Services[0]; st.Daemon.Version != "1" || s.Backends.Serving != 1 || (len(s.Endpoints) == 1) != endpoints {
 			t.Errorf("endpoints %v: %+v", endpoints, st)
 		}
+	}
+}
+
+func TestDetailIsAskedForByName(t *testing.T) {
+	c, _ := serving(t, &control.Server{Detail: func(_ context.Context, names []string) status.Status {
+		return status.Status{Problems: names}
+	}})
+	if st, err := c.Detail(t.Context(), []string{"default/web", "all", "a&b"}); err != nil || !slices.Equal(st.Problems, []string{"default/web", "all", "a&b"}) {
+		t.Errorf("asked for %q, %v", st.Problems, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 	maxConns     = 64
 	maxFollowers = 16
 	maxReloads   = 16               // asked for and not over
-	maxHeader    = 4 << 10          // bytes; no request has a body
+	maxHeader    = 32 << 10         // bytes: the names of a screen of services; no request has a body
 	readLimit    = 5 * time.Second  // for a request to arrive, and for answers at the end
 	writeLimit   = 30 * time.Second // for an answer, or one line to a follower, to be taken
 	idleLimit    = time.Minute      // between two requests
@@ -30,6 +31,9 @@ const (
 // Server answers on the control socket. Fill in its fields and call Serve once.
 type Server struct {
 	Status func(context.Context) status.Status
+	// Detail is a status with the endpoints of the named services alone, and with
+	// their traffic.
+	Detail func(context.Context, []string) status.Status
 	// Reload reads all files again and returns once what was good of them is
 	// served. An error is of none of the files.
 	Reload func(context.Context) (Reloaded, error)
@@ -97,11 +101,14 @@ func (s *Server) handler() http.Handler {
 }
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	st := s.Status(r.Context())
-	if r.URL.Query().Get("endpoints") == "false" {
-		st = st.WithoutEndpoints()
+	switch query := r.URL.Query(); {
+	case query.Has("detail"):
+		answer(w, s.Detail(r.Context(), strings.Split(query.Get("detail"), ",")))
+	case query.Get("endpoints") == "none":
+		answer(w, s.Status(r.Context()).WithoutEndpoints())
+	default:
+		answer(w, s.Status(r.Context()))
 	}
-	answer(w, st)
 }
 
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) {

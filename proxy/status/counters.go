@@ -13,13 +13,22 @@ type Counter interface {
 	Read(context.Context) (kernel.Counters, error)
 }
 
+// RealCounter is a Counter that also knows the traffic of real servers, by one
+// question for each virtual server that is given.
+type RealCounter interface {
+	Reals(context.Context, []kernel.VirtualKey) ([]kernel.RealTraffic, error)
+}
+
 // trafficOf is what is counted for a virtual server.
 func trafficOf(c kernel.Counters, k kernel.VirtualKey) Traffic {
 	i, found := slices.BinarySearchFunc(c.Virtuals, k, func(v kernel.VirtualCounters, k kernel.VirtualKey) int { return v.Key.Compare(k) })
 	if !found {
 		return Traffic{}
 	}
-	t := c.Virtuals[i].Traffic
+	return traffic(c.Virtuals[i].Traffic)
+}
+
+func traffic(t kernel.Traffic) Traffic {
 	return Traffic{t.Conns, t.InPackets, t.OutPackets, t.InBytes, t.OutBytes}
 }
 

@@ -1,8 +1,10 @@
 package status
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -40,6 +42,7 @@ func Of(in Input) Status {
 	b := newBuilder(in)
 	st.Services, st.Conflicts, st.Faults = b.build(), b.conflicts(), b.faults()
 	attach(st.Services, st.Faults)
+	st.Drains = drainsOf(st.Services)
 	st.Totals = totals(st.Services)
 	want := in.Snapshot.Want
 	st.Totals.Services, st.Totals.LeftOut = len(in.Snapshot.Table.Services), len(st.Services)-len(in.Snapshot.Table.Services)
@@ -99,6 +102,22 @@ func sourceErrors(err error) []string {
 		list = append(list, p.Error())
 	}
 	return list
+}
+
+// maxDrains is how many drains are listed by themselves.
+const maxDrains = 100
+
+func drainsOf(services []Service) []Draining {
+	list := []Draining{}
+	for i := range services {
+		for _, e := range services[i].Endpoints {
+			if e.State == EndpointDraining {
+				list = append(list, Draining{services[i].Name, e})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Draining) int { return cmp.Compare(b.Active+b.Inactive, a.Active+a.Inactive) })
+	return list[:min(len(list), maxDrains)]
 }
 
 // totals are the sums over services.

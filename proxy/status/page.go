@@ -40,6 +40,7 @@ func (p *page) overview() {
 	}
 	p.list("degraded", screen.Bad, st.Problems)
 	p.list("refused by the kernel", screen.Bad, p.faults(st.Faults))
+	p.list("draining", screen.Warn, Drains(st, maxDrainLines))
 	p.list("warnings", screen.Warn, st.Warnings)
 	p.list("waits for a restart", screen.Warn, st.Daemon.Config.Restart)
 	if len(st.Services) == 0 {
@@ -153,6 +154,21 @@ func (p *page) faults(faults []Fault) []string {
 	}
 	if more := p.st.Totals.Faults - len(faults); more > 0 && p.Service == "" && len(faults) > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
+// maxDrainLines is how many drains the overview names.
+const maxDrainLines = 10
+
+// Drains are a status's in words, at most so many lines of them.
+func Drains(st *Status, most int) []string {
+	var lines []string
+	for i, d := range st.Drains {
+		if i == most-1 && len(st.Drains) > most {
+			return append(lines, fmt.Sprintf("and %d more", len(st.Drains)-i))
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s", short(d.Service), d.Address, d.left(st.Time)))
 	}
 	return lines
 }

@@ -69,12 +69,16 @@ func (p *page) virtuals(s *Service) {
 }
 
 func (p *page) endpoints(s *Service) {
-	c := &screen.Columns{Elastic: []int{6, 0}}
-	c.Heading("ENDPOINT", "PORT", "NODE", ">WEIGHT", ">ACTIVE", ">INACTIVE", "STATE")
+	c := &screen.Columns{Elastic: []int{9, 2, 0}}
+	c.Heading("ENDPOINT", "PORT", "NODE", ">WEIGHT", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE")
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
+		total, in, out := "-", "-", "-"
+		if t := e.Traffic; t != nil {
+			total, in, out = screen.Count(t.Connections), screen.Bytes(t.InBytes), screen.Bytes(t.OutBytes)
+		}
 		c.Row(text(e.Address.String()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")), number(fmt.Sprint(e.Weight)),
-			number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), EndpointState(e, p.st.Time))
+			number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), number(total), number(in), number(out), EndpointState(e, p.st.Time))
 	}
 	p.columns(c)
 }
@@ -88,9 +92,14 @@ func EndpointState(e *Endpoint, now time.Time) screen.Cell {
 	case e.State != EndpointDraining || e.Drain == nil:
 		return screen.Cell{Text: e.says(), Style: screen.Faint}
 	}
-	conns := screen.Count(e.Active+e.Inactive) + " conns"
+	return screen.Cell{Text: "draining " + e.left(now), Style: screen.Warn}
+}
+
+// left is how much of a drain there is left: "(12 conns, 43s left)".
+func (e *Endpoint) left(now time.Time) string {
+	conns := screen.Count(e.Active + e.Inactive)
 	if e.Drain.Deadline.IsZero() {
-		return screen.Cell{Text: fmt.Sprintf("draining (%s, for %s)", conns, screen.Age(now.Sub(e.Drain.Since))), Style: screen.Warn}
+		return fmt.Sprintf("(%s conns, for %s)", conns, screen.Age(now.Sub(e.Drain.Since)))
 	}
-	return screen.Cell{Text: fmt.Sprintf("draining (%s, %s left)", conns, screen.Age(e.Drain.Deadline.Sub(now))), Style: screen.Warn}
+	return fmt.Sprintf("(%s conns, %s left)", conns, screen.Age(e.Drain.Deadline.Sub(now)))
 }

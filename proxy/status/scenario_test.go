@@ -116,6 +116,20 @@ func (s *stage) Read(ctx context.Context) (kernel.Counters, error) {
 	return c, nil
 }
 
+// Reals is the traffic of real servers: each has half of its virtual server's.
+func (s *stage) Reals(_ context.Context, virtuals []kernel.VirtualKey) ([]kernel.RealTraffic, error) {
+	var all []kernel.RealTraffic
+	for _, v := range virtuals {
+		for _, r := range s.kernel.State().Reals {
+			if half := s.traffic[v]; r.Key.Virtual == v {
+				half.Conns, half.InBytes, half.OutBytes = half.Conns/2, half.InBytes/2, half.OutBytes/2
+				all = append(all, kernel.RealTraffic{Key: r.Key, Traffic: half})
+			}
+		}
+	}
+	return all, nil
+}
+
 func play(t *testing.T, archive *txtar.Archive) {
 	node := kernel.Node{
 		Name:  "n1",
@@ -240,7 +254,10 @@ func (s *stage) status(args []string, to string) {
 		v.Service = args[1]
 	}
 	st := s.reader.Status(s.t.Context())
-	if !v.Endpoints() {
+	switch {
+	case v.Service != "":
+		st = s.reader.Detail(s.t.Context(), []string{v.Service})
+	case v.Format != status.JSON:
 		st = st.WithoutEndpoints()
 	}
 	var b bytes.Buffer

@@ -99,8 +99,16 @@ type Endpoint struct {
 	Active   uint64         `json:"active"`
 	Inactive uint64         `json:"inactive"`
 	Drain    *Drain         `json:"drain,omitempty"`
+	// Traffic is known of those services alone that Reader.Detail is asked for.
+	Traffic *Traffic `json:"traffic,omitempty"`
 
 	port int // by index in the table's service
+}
+
+// Draining is an endpoint that drains, with its service.
+type Draining struct {
+	Service string `json:"service"`
+	Endpoint
 }
 
 // Drain is an endpoint's way out: since when, and when it is over at the latest.

@@ -23,6 +23,9 @@ type Status struct {
 	// Totals counts all.
 	Faults    []Fault    `json:"faults"`
 	Conflicts []Conflict `json:"conflicts"`
+	// Drains are the endpoints on their way out, those with the most connections
+	// first, at most maxDrains of them; Totals counts all real servers.
+	Drains    []Draining `json:"drains"`
 	Totals    Totals     `json:"totals"`
 	Conntrack *Conntrack `json:"conntrack,omitempty"` // nil when it is not known
 	// Services are sorted by name, those that were left out among them.

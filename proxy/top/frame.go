@@ -3,7 +3,6 @@ package top
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +24,7 @@ const (
 type View struct {
 	Sort      Sort
 	Endpoints bool // below their services
-	First     int  // row of the list that is shown first
+	First     int  // service of the list that is shown first
 	Width     int  // of the terminal; 0 = any
 	Height    int  // 0 = no terminal: all rows, and no line about keys
 	Colours   bool
@@ -40,32 +39,37 @@ func Frame(now, before status.Status, v View) string {
 	lines := head(&now, total, v)
 	list := body(rows, &now, v)
 	if v.Height > 0 {
-		list = part(list, v, v.Height-len(lines)-1)
+		list = list[:min(len(list), max(2, v.Height-len(lines)-1))]
+		for len(lines)+len(list) < v.Height-1 {
+			list = append(list, "")
+		}
 		list = append(list, keys(v, len(rows)))
 	}
 	lines = append(lines, list...)
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// part is the heading and as many rows as there is room for.
-func part(list []string, v View, room int) []string {
-	shown := list[1+min(v.First, max(0, len(list)-room)):]
-	shown = append(list[:1:1], shown[:min(max(1, room-1), len(shown))]...)
-	for len(shown) < room {
-		shown = append(shown, "")
-	}
-	return shown
-}
+// maxShown is how many services there is detail of where there is no screen that
+// ends.
+const maxShown = 50
 
-// bottom is the last row that it is of use to show first.
-func bottom(st *status.Status, v View) int {
-	rows := len(st.Services)
-	if v.Endpoints {
-		for i := range st.Services {
-			rows += len(st.Services[i].Endpoints)
-		}
+// Shown are the services whose endpoints a frame has room for.
+func Shown(now, before status.Status, v View) []string {
+	if !v.Endpoints {
+		return nil
 	}
-	return max(0, rows-(v.Height-len(head(st, rates{}, v))-2))
+	rows, _ := rowsOf(&now, &before)
+	order(rows, v.Sort)
+	rows = rows[min(v.First, len(rows)):]
+	n := maxShown
+	if v.Height > 0 {
+		n = v.Height
+	}
+	var names []string
+	for _, r := range rows[:min(n, len(rows))] {
+		names = append(names, r.Name)
+	}
+	return names
 }
 
 // maxTrouble is how many lines are spent on what is wrong, and on drains.
@@ -83,12 +87,13 @@ func head(st *status.Status, total rates, v View) []string {
 	}
 	add := func(label string, style screen.Style, list []string) {
 		for i, text := range list {
-			if i == maxTrouble-1 && len(list) > maxTrouble {
+			switch {
+			case i == maxTrouble:
+				return
+			case i == maxTrouble-1 && len(list) > maxTrouble:
 				text = fmt.Sprintf("and %d more", len(list)-i)
 			}
-			if i < maxTrouble {
-				lines = append(lines, cut(label+": "+text, v, style))
-			}
+			lines = append(lines, cut(label+": "+text, v, style))
 		}
 	}
 	if v.Away != nil {
@@ -96,7 +101,7 @@ func head(st *status.Status, total rates, v View) []string {
 	}
 	add("degraded", screen.Bad, st.Problems)
 	add("warning", screen.Warn, st.Warnings)
-	add("draining", screen.Warn, draining(st))
+	add("draining", screen.Warn, status.Drains(st, maxTrouble))
 	return append(lines, "")
 }
 
@@ -107,56 +112,19 @@ func cut(text string, v View, style screen.Style) string {
 	return screen.Paint(text, style, v.Colours)
 }
 
-// draining are the endpoints that drain, those with the most connections first.
-// A status without endpoints has how many there are.
-func draining(st *status.Status) []string {
-	type drain struct {
-		service string
-		*status.Endpoint
-	}
-	var drains []drain
-	for i := range st.Services {
-		s := &st.Services[i]
-		for j := range s.Endpoints {
-			if s.Endpoints[j].State == status.EndpointDraining {
-				drains = append(drains, drain{s.Name, &s.Endpoints[j]})
-			}
-		}
-	}
-	if drains == nil && st.Totals.Draining > 0 {
-		return []string{fmt.Sprintf("%d real servers", st.Totals.Draining)}
-	}
-	slices.SortStableFunc(drains, func(a, b drain) int { return cmp.Compare(b.Active+b.Inactive, a.Active+a.Inactive) })
-	var list []string
-	for _, d := range drains {
-		list = append(list, fmt.Sprintf("%s %s %s", short(d.service), d.Address,
-			strings.TrimPrefix(status.EndpointState(d.Endpoint, st.Time).Text, "draining ")))
-	}
-	return list
-}
-
 func short(name string) string { return strings.TrimPrefix(name, "default/") }
 
 // body is the heading and the rows.
 func body(rows []row, st *status.Status, v View) []string {
 	c := &screen.Columns{Elastic: []int{7, 0}}
 	c.Heading("SERVICE", ">NEW/S", ">IN/S", ">OUT/S", ">ACTIVE", ">INACTIVE", ">BACKENDS", "STATE")
-	for _, r := range rows {
-		c.Row(text(short(r.Name)), number(r.text(r.conns, 1000)), number(r.text(r.in, 1024)), number(r.text(r.out, 1024)),
-			number(screen.Count(r.Active)), number(screen.Count(r.Inactive)), number(r.Backends.String()), r.Service.Cell())
+	for _, r := range rows[min(v.First, len(rows)):] {
+		c.Row(append(r.rates.cells(short(r.Name)), number(screen.Count(r.Active)), number(screen.Count(r.Inactive)), number(r.Backends.String()), r.Service.Cell())...)
 		if !v.Endpoints {
 			continue
 		}
-		ends := slices.Clone(r.Endpoints)
-		if v.Sort != ByName {
-			slices.SortStableFunc(ends, func(a, b status.Endpoint) int {
-				return cmp.Or(cmp.Compare(b.Active, a.Active), cmp.Compare(b.Inactive, a.Inactive))
-			})
-		}
-		for i := range ends {
-			e := &ends[i]
-			c.Row(text("  "+e.Address.String()), text(""), text(""), text(""),
-				number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), text(""), status.EndpointState(e, st.Time))
+		for _, e := range r.endpoints {
+			c.Row(append(e.rates.cells("  "+e.Address.String()), number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), text(""), status.EndpointState(e.Endpoint, st.Time))...)
 		}
 	}
 	return c.Lines(v.Width, v.Colours)
@@ -164,6 +132,11 @@ func body(rows []row, st *status.Status, v View) []string {
 
 func text(s string) screen.Cell   { return screen.Cell{Text: s} }
 func number(s string) screen.Cell { return screen.Cell{Text: s, Right: true} }
+
+// cells are a name and its rates.
+func (r rates) cells(name string) []screen.Cell {
+	return []screen.Cell{text(name), number(r.text(r.conns, 1000)), number(r.text(r.in, 1024)), number(r.text(r.out, 1024))}
+}
 
 // text is a rate, or a dash where there is none.
 func (r rates) text(rate, base float64) string {

@@ -37,6 +37,29 @@ func ratesOf(now, before status.Traffic, seconds float64) rates {
 type row struct {
 	*status.Service
 	rates
+	endpoints []endpoint
+}
+
+// endpoint is one with its rates.
+type endpoint struct {
+	*status.Endpoint
+	rates
+}
+
+// endpointsOf are those of a service, with their rates since an earlier reading.
+func endpointsOf(now, before *status.Service, seconds float64) []endpoint {
+	list := make([]endpoint, len(now.Endpoints))
+	for i := range now.Endpoints {
+		e := &now.Endpoints[i]
+		list[i].Endpoint = e
+		same := func(b status.Endpoint) bool {
+			return b.Address == e.Address && b.Protocol == e.Protocol && b.Port == e.Port
+		}
+		if at := slices.IndexFunc(before.Endpoints, same); at >= 0 && e.Traffic != nil && before.Endpoints[at].Traffic != nil {
+			list[i].rates = ratesOf(*e.Traffic, *before.Endpoints[at].Traffic, seconds)
+		}
+	}
+	return list
 }
 
 // rowsOf are the services of a status, with their rates since an earlier one,
@@ -54,8 +77,10 @@ func rowsOf(now, before *status.Status) ([]row, rates) {
 		// One that was not there before has no rate yet.
 		at, found := slices.BinarySearchFunc(before.Services, s.Name, func(s status.Service, name string) int { return cmp.Compare(s.Name, name) })
 		if !found {
+			rows[i].endpoints = endpointsOf(s, &status.Service{}, 0)
 			continue
 		}
+		rows[i].endpoints = endpointsOf(s, &before.Services[at], seconds)
 		r := ratesOf(s.Traffic, before.Services[at].Traffic, seconds)
 		rows[i].rates = r
 		total.conns, total.in, total.out = total.conns+r.conns, total.in+r.in, total.out+r.out
@@ -63,15 +88,26 @@ func rowsOf(now, before *status.Status) ([]row, rates) {
 	return rows, total
 }
 
-// order sorts rows; those that are alike stay sorted by name.
+// order sorts rows, and the endpoints in them; those that are alike stay sorted
+// by name.
 func order(rows []row, by Sort) {
 	if by == ByName {
 		return // as they come
 	}
 	slices.SortStableFunc(rows, func(a, b row) int {
-		if by == ByBytes {
-			return cmp.Or(cmp.Compare(b.bytes(), a.bytes()), cmp.Compare(b.Active, a.Active))
-		}
-		return cmp.Or(cmp.Compare(b.conns, a.conns), cmp.Compare(b.Active, a.Active))
+		return cmp.Or(by.compare(a.rates, b.rates), cmp.Compare(b.Active, a.Active))
 	})
+	for _, r := range rows {
+		slices.SortStableFunc(r.endpoints, func(a, b endpoint) int {
+			return cmp.Or(by.compare(a.rates, b.rates), cmp.Compare(b.Active, a.Active), cmp.Compare(b.Inactive, a.Inactive))
+		})
+	}
+}
+
+// compare orders rates, the highest first.
+func (s Sort) compare(a, b rates) int {
+	if s == ByBytes {
+		return cmp.Compare(b.bytes(), a.bytes())
+	}
+	return cmp.Compare(b.conns, a.conns)
 }

@@ -19,8 +19,8 @@ import (
 // terminal, else frame by frame as plain text.
 type Top struct {
 	In, Out *os.File
-	// Ask gives the status, with its endpoints or without.
-	Ask    func(ctx context.Context, endpoints bool) (status.Status, error)
+	// Ask gives the status, with the endpoints of the named services alone.
+	Ask    func(ctx context.Context, detail []string) (status.Status, error)
 	Every  time.Duration // between two frames
 	Frames int           // how many; 0 = until ctx ends or q is pressed
 	View   View          // to begin with; size and colours are the terminal's
@@ -29,7 +29,10 @@ type Top struct {
 // Run shows until it is over. The first reading must succeed; later on a daemon
 // that does not answer is shown to be away on a terminal, and an error elsewhere.
 func (t Top) Run(ctx context.Context) error {
-	before, err := t.Ask(ctx, t.View.Endpoints)
+	before, err := t.Ask(ctx, nil)
+	if err == nil && t.View.Endpoints {
+		before, err = t.Ask(ctx, Shown(before, status.Status{}, t.View))
+	}
 	if err != nil {
 		return err
 	}
@@ -58,7 +61,7 @@ func (t Top) print(ctx context.Context, before status.Status) error {
 			return nil
 		case <-tick.C:
 		}
-		now, err := t.Ask(ctx, t.View.Endpoints)
+		now, err := t.Ask(ctx, Shown(before, status.Status{}, t.View))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -103,9 +106,9 @@ func (t Top) live(ctx context.Context, now status.Status) error {
 			if v, quit = v.press(keys, v.Height/2); quit || !open {
 				return nil
 			}
-			v.First = min(v.First, bottom(&now, v))
+			v.First = min(v.First, max(0, len(now.Services)-1))
 		case <-tick.C:
-			next, err := t.Ask(ctx, v.Endpoints)
+			next, err := t.Ask(ctx, Shown(now, before, v))
 			if v.Away = err; err == nil {
 				now, before = next, now
 			}

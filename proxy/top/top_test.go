@@ -4,6 +4,7 @@ import (
 	"flag"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,18 +40,28 @@ func readings() (now, before status.Status) {
 				Name: "shop/web", State: status.Serving, Active: 1312, Inactive: 32, Backends: status.Backends{Serving: 2, Draining: 1, Unused: 1},
 				Traffic: status.Traffic{Connections: 15234, InBytes: 15 << 20, OutBytes: 700 << 20},
 				Endpoints: []status.Endpoint{
-					endpoint("10.2.1.10:8080", status.EndpointServing, 400, 20), endpoint("10.2.2.10:8080", status.EndpointServing, 900, 11), draining,
+					with(endpoint("10.2.1.10:8080", status.EndpointServing, 900, 20), 9000, 3<<20, 200<<20),
+					with(endpoint("10.2.2.10:8080", status.EndpointServing, 400, 11), 6234, 12<<20, 500<<20), with(draining, 0, 0, 0),
 				},
 			},
 		},
+	}
+	now.Drains = []status.Draining{{Service: "shop/web", Endpoint: draining}}
+	earlier := []status.Endpoint{
+		with(endpoint("10.2.1.10:8080", "", 0, 0), 2000, 2<<20, 50<<20), with(endpoint("10.2.2.10:8080", "", 0, 0), 900, 3<<20, 50<<20),
 	}
 	before = now
 	before.Time = at.Add(-10 * time.Second)
 	before.Services = []status.Service{
 		{Name: "default/dns", Traffic: status.Traffic{Connections: 5000, InBytes: 80000, OutBytes: 160000}},
-		{Name: "shop/web", Traffic: status.Traffic{Connections: 2900, InBytes: 5 << 20, OutBytes: 100 << 20}},
+		{Name: "shop/web", Traffic: status.Traffic{Connections: 2900, InBytes: 5 << 20, OutBytes: 100 << 20}, Endpoints: earlier},
 	}
 	return now, before
+}
+
+func with(e status.Endpoint, conns, in, out uint64) status.Endpoint {
+	e.Traffic = &status.Traffic{Connections: conns, InBytes: in, OutBytes: out}
+	return e
 }
 
 func TestFrame(t *testing.T) {
@@ -61,7 +72,7 @@ func TestFrame(t *testing.T) {
 		"terminal 80x16":       {Endpoints: true, Width: 80, Height: 16},
 		"terminal by name":     {Sort: ByName, Width: 100, Height: 14},
 		"terminal by bytes":    {Sort: ByBytes, Width: 60, Height: 10},
-		"scrolled to the end":  {Endpoints: true, Width: 80, Height: 10, First: 99},
+		"scrolled":             {Endpoints: true, Width: 80, Height: 10, First: 1},
 	}
 	const path = "testdata/frames.txtar"
 	archive, err := txtar.ParseFile(path)
@@ -80,7 +91,7 @@ func TestFrame(t *testing.T) {
 	}
 	if *update {
 		a := &txtar.Archive{Comment: []byte("Frames of the readings in top_test.go.\n\n")}
-		for _, name := range []string{"plain", "plain with endpoints", "terminal 80x16", "terminal by name", "terminal by bytes", "scrolled to the end"} {
+		for _, name := range []string{"plain", "plain with endpoints", "terminal 80x16", "terminal by name", "terminal by bytes", "scrolled"} {
 			a.Files = append(a.Files, txtar.File{Name: name, Data: []byte(Frame(now, before, views[name]))})
 		}
 		if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
@@ -145,6 +156,24 @@ func TestKeys(t *testing.T) {
 	} {
 		if got, quit := (View{}).press(c.keys, 10); got != c.want || quit != c.quit {
 			t.Errorf("%q: %+v, %v; want %+v, %v", c.keys, got, quit, c.want, c.quit)
+		}
+	}
+}
+
+func TestShown(t *testing.T) {
+	now, before := readings()
+	for _, c := range []struct {
+		view View
+		want []string
+	}{
+		{View{}, nil},
+		{View{Endpoints: true}, []string{"shop/web", "default/dns", "default/batch"}},
+		{View{Endpoints: true, Sort: ByName, Height: 2}, []string{"default/batch", "default/dns"}},
+		{View{Endpoints: true, First: 2}, []string{"default/batch"}},
+		{View{Endpoints: true, First: 9}, nil},
+	} {
+		if got := Shown(now, before, c.view); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q, want %q", c.view, got, c.want)
 		}
 	}
 }

@@ -1,0 +1,83 @@
+package status
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// maxDetailed is how many virtual servers are asked for their real servers' traffic
+// at a time: a screen's worth. Each holds the kernel's lock for a moment.
+const maxDetailed = 200
+
+// Detail is how svcproxy stands now, with the endpoints of the named services
+// alone, and with the traffic of these.
+func (r *Reader) Detail(ctx context.Context, names []string) Status {
+	st := r.Status(ctx)
+	wanted := map[string]bool{}
+	for _, name := range names {
+		for _, s := range st.named(name) {
+			wanted[s.Name] = true
+		}
+	}
+	services := make([]Service, len(st.Services))
+	copy(services, st.Services)
+	for i := range services {
+		if !wanted[services[i].Name] {
+			services[i].Endpoints = []Endpoint{}
+		}
+	}
+	st.Services = services
+	if err := r.traffic(ctx, &st); err != nil {
+		st.Warnings = append(st.Warnings, fmt.Sprintf("the traffic of endpoints is not known: %v", err))
+	}
+	return st
+}
+
+// traffic fills in the traffic of the endpoints in a status.
+func (r *Reader) traffic(ctx context.Context, st *Status) error {
+	counter, ok := r.Counters.(RealCounter)
+	if !ok {
+		return nil
+	}
+	var keys []kernel.VirtualKey
+	var of []place // parallel to keys
+	for i := range st.Services {
+		s := &st.Services[i]
+		for _, v := range s.Virtuals {
+			proto, err := kernel.ParseProto(v.Protocol)
+			if err == nil && len(s.Endpoints) > 0 && len(keys) < maxDetailed {
+				keys, of = append(keys, kernel.VirtualKey{Addr: v.Address, Proto: proto}), append(of, place{service: i, port: v.port})
+			}
+		}
+	}
+	reals, err := counter.Reals(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for i, k := range keys {
+		n := 0
+		for n < len(reals) && reals[n].Key.Virtual == k {
+			st.Services[of[i].service].carry(of[i].port, reals[n])
+			n++
+		}
+		reals = reals[n:]
+	}
+	return nil
+}
+
+// carry adds a real server's traffic to its endpoint's.
+func (s *Service) carry(port int, r kernel.RealTraffic) {
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		if e.port != port || e.Address != r.Key.Addr {
+			continue
+		}
+		sum := traffic(r.Traffic)
+		if e.Traffic != nil {
+			sum = sum.Plus(*e.Traffic)
+		}
+		e.Traffic = &sum
+	}
+}
