@@ -25,7 +25,7 @@ func (d *decoder) check() {
 	}
 	d.warnIdle()
 	for _, gate := range slices.Sorted(maps.Keys(c.FeatureGates)) {
-		d.warn("featureGates", fmt.Sprintf("gate %s is not known here and has no effect", gate))
+		d.warn("featureGates", fmt.Sprintf("gate %s is not known here and has no effect", spelt(gate)))
 	}
 }
 

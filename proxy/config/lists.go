@@ -177,7 +177,7 @@ func (g gates) set(v any) error {
 	for _, name := range slices.Sorted(maps.Keys(t)) {
 		on, ok := t[name].(bool)
 		if !ok {
-			return fmt.Errorf("gate %s must be true or false, not %s", name, strict.TypeOf(t[name]))
+			return fmt.Errorf("gate %s must be true or false, not %s", spelt(name), strict.TypeOf(t[name]))
 		}
 		if !strict.Spare(name) {
 			found[name] = on

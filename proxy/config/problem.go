@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // Problem is one thing wrong, or doubtful, with a configuration.
@@ -44,6 +45,14 @@ func (e *Error) Unwrap() []error {
 		errs[i] = p
 	}
 	return errs
+}
+
+// spelt is a name as it is, or in quotes if it would not show on a line.
+func spelt(name string) string {
+	if quoted := strconv.Quote(name); quoted[1:len(quoted)-1] != name {
+		return quoted
+	}
+	return name
 }
 
 // sortProblems puts them in the order of the text: map order must not show.

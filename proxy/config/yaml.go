@@ -214,10 +214,10 @@ func (r *yamlReader) configMap(n *yaml.Node, text string) {
 	at := held[key]
 	switch {
 	case at == nil:
-		r.refuse(r.line(data.Line), "the ConfigMap has no %s, but %s", upstreamKey, strings.Join(slices.Sorted(maps.Keys(held)), ", "))
+		r.refuse(r.line(data.Line), "the ConfigMap has no %s, but %s", upstreamKey, spelt(strings.Join(slices.Sorted(maps.Keys(held)), ", ")))
 		return
 	case at.Kind != yaml.ScalarNode:
-		r.refuse(r.line(at.Line), "%s in the ConfigMap must be a text: put a | behind its colon", key)
+		r.refuse(r.line(at.Line), "%s in the ConfigMap must be a text: put a | behind its colon", spelt(key))
 		return
 	}
 	inner := *r

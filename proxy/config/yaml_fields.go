@@ -128,7 +128,7 @@ func (r *yamlReader) pairs(name string, n *yaml.Node) iter.Seq2[*yaml.Node, *yam
 			case key.ShortTag() == "!!merge":
 				r.refuse(line, "%s: merged mappings are not read: write the keys out", joined(name, key.Value))
 			case twice:
-				r.refuse(line, "duplicate key %s, first given at line %d", joined(name, key.Value), first)
+				r.refuse(line, "duplicate key %s, first given at line %d", spelt(joined(name, key.Value)), first)
 			default:
 				seen[key.Value] = line
 				if !yield(n.Content[i], n.Content[i+1]) {

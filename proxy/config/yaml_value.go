@@ -73,23 +73,22 @@ func scalar(n *yaml.Node) any {
 	case yaml.MappingNode:
 		return map[string]any{}
 	}
-	var err error
 	switch n.ShortTag() {
 	case "!!null":
 		return nil
 	case "!!bool":
 		var b bool
-		if err = n.Decode(&b); err == nil {
+		if n.Decode(&b) == nil {
 			return b
 		}
 	case "!!int":
 		var i int64
-		if err = n.Decode(&i); err == nil {
+		if n.Decode(&i) == nil {
 			return i
 		}
 	case "!!float":
 		var x float64
-		if err = n.Decode(&x); err == nil {
+		if n.Decode(&x) == nil {
 			return x
 		}
 	}
