@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
 // patience bounds every wait; a test that passes never waits it out.
@@ -56,18 +56,19 @@ type rig struct {
 	*api
 	dir   string
 	emits chan emission
-	nodes chan manifest.Node
 }
 
 // start runs a Source, after prepare has filled the API server; o's kubeconfig is made.
 func start(t *testing.T, o Options, prepare func(r *rig)) *rig {
-	r := &rig{T: t, api: newAPI(t), dir: t.TempDir(), emits: make(chan emission, 1000), nodes: make(chan manifest.Node, 100)}
+	r := &rig{T: t, api: newAPI(t), dir: t.TempDir(), emits: make(chan emission, 1000)}
 	r.kubeconfig(r.ca(), "first")
 	o.Kubeconfig = r.path("kubeconfig")
 	if o.ContentType == "" {
 		o.ContentType = "application/vnd.kubernetes.protobuf"
 	}
-	o.QPS = -1
+	if o.QPS == 0 {
+		o.QPS = -1
+	}
 	if prepare != nil {
 		prepare(r)
 	}
@@ -206,5 +207,108 @@ func TestFollow(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSelectors: what is another proxy's, and what is for name servers alone, is not even sent.
+func TestSelectors(t *testing.T) {
+	r := start(t, Options{}, func(r *rig) {
+		other, headless := svc("other", "10.96.0.3"), eps("web-2", "web", "10.2.0.2")
+		other.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": ""}
+		headless.Labels["service.kubernetes.io/headless"] = ""
+		r.put(svc("web", "10.96.0.1"), other, headless, eps("web-1", "web", "10.2.0.1"))
+	})
+	r.want("web 10.2.0.1")
+	gone := svc("web", "10.96.0.1")
+	gone.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "another"}
+	r.put(gone)
+	r.want("")
+	r.put(svc("web", "10.96.0.1"))
+	r.want("web 10.2.0.1")
+}
+
+// TestPages: a large list comes in pages, and one whose place is compacted away in between comes whole.
+func TestPages(t *testing.T) {
+	const n = 2*pageSize + 10
+	for _, expired := range []bool{false, true} {
+		t.Run(fmt.Sprint(expired), func(t *testing.T) {
+			r := start(t, Options{}, func(r *rig) {
+				for i := range n {
+					r.put(svc(fmt.Sprintf("s%05d", i), fmt.Sprintf("10.96.%d.%d", i/200, i%200+1)))
+				}
+				r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+					if !expired || q.URL.Query().Get("continue") == "" {
+						return false
+					}
+					fail(w, http.StatusGone, metav1.StatusReasonExpired, "the continue token is too old")
+					return true
+				})
+			})
+			e := r.wait("all", func(e emission) bool { return len(e.table.Services) > 0 })
+			if len(e.table.Services) != n || e.err != nil {
+				t.Errorf("%d services, want %d; %v", len(e.table.Services), n, e.err)
+			}
+			pages := len(r.requests("services?labelSelector=%21service.kubernetes.io%2Fservice-proxy-name&limit="))
+			continued := len(r.requests("/services?continue="))
+			if !expired && (pages != 1 || continued != 2) {
+				t.Errorf("%d requests without and %d with a continue token, want 1 and 2", pages, continued)
+			}
+		})
+	}
+}
+
+// TestRefused: one service that cannot be served is left out and named; the others are served.
+func TestRefused(t *testing.T) {
+	r := start(t, Options{}, func(r *rig) {
+		r.put(svc("bad", "127.0.0.1"), svc("web", "10.96.0.1"), eps("bad-1", "bad", "10.2.0.9"), eps("web-1", "web", "10.2.0.1"))
+	})
+	r.want("web 10.2.0.1 ! apiserver: bad: VIP 127.0.0.1 is a loopback address: no client could reach it")
+	r.put(svc("bad", "10.96.0.2"))
+	r.want("bad 10.2.0.9, web 10.2.0.1")
+	r.put(eps("web-1", "web", "300.2.0.1", "10.2.0.2"))
+	r.want(`bad 10.2.0.9, web 10.2.0.2 ! apiserver: web: endpoint "300.2.0.1" of EndpointSlice web-1 left out: not an address of type IPv4`)
+}
+
+// TestLate: nothing is emitted until services and endpoints are both there; else services would lose
+// theirs at each start.
+func TestLate(t *testing.T) {
+	slow := make(chan struct{})
+	r := start(t, Options{}, func(r *rig) {
+		r.put(svc("web", "10.96.0.1"), eps("web-1", "web", "10.2.0.1"))
+		r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+			if strings.Contains(q.URL.Path, "endpointslices") {
+				<-slow
+			}
+			return false
+		})
+	})
+	deadline := time.Now().Add(patience)
+	for len(r.requests("services?")) < 2 && time.Now().Before(deadline) { // listed, and watched
+		time.Sleep(time.Millisecond)
+	}
+	r.put(svc("db", "10.96.0.2"))
+	if len(r.emits) > 0 {
+		t.Errorf("emitted %s", <-r.emits)
+	}
+	close(slow)
+	if e := <-r.emits; e.String() != "db, web 10.2.0.1" && e.String() != "web 10.2.0.1" {
+		t.Errorf("first %s", e)
+	}
+}
+
+// TestQPS: all kinds together keep to the limit, counted at the API server.
+func TestQPS(t *testing.T) {
+	const n, qps, burst = 5 * pageSize, 20, 2
+	began := time.Now()
+	r := start(t, Options{QPS: qps, Burst: burst}, func(r *rig) {
+		for i := range n {
+			r.put(svc(fmt.Sprintf("s%05d", i), fmt.Sprintf("10.96.%d.%d", i/200, i%200+1)))
+		}
+		began = time.Now()
+	})
+	r.wait("all", func(e emission) bool { return len(e.table.Services) == n })
+	took, lists := time.Since(began), len(r.requests("limit="))
+	if least := time.Duration(lists-burst) * time.Second / qps; lists < 6 || took < least {
+		t.Errorf("%d lists in %s, want at least %s", lists, took, least)
 	}
 }

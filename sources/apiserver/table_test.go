@@ -1,0 +1,180 @@
+//go:build !noapiserver
+
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/manifest"
+)
+
+// teach runs a teller in a bubble of time over a catalog that is filled by hand.
+func teach(t *testing.T, o Options, fill func(c *catalog, emits chan emission)) {
+	synctest.Test(t, func(t *testing.T) {
+		if o.Host == nil {
+			o.Host = func() sources.HostFacts { return sources.HostFacts{} }
+		}
+		emits := make(chan emission, 1000)
+		c := newCatalog()
+		ctx, cancel := context.WithCancel(t.Context())
+		told := &teller{o: o, emit: func(t sources.Table, err error) { emits <- emission{t, err} }}
+		go told.run(ctx, c)
+		fill(c, emits)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func small(n int) (manifest.Service, *manifest.EndpointSlice) {
+	s := service(svc(fmt.Sprintf("s%05d", n), fmt.Sprintf("10.96.%d.%d", n/250, n%250+1)))
+	return s, slice(eps(s.Metadata.Name+"-1", s.Metadata.Name, fmt.Sprintf("10.2.%d.%d", n/250, n%250+1)))
+}
+
+func TestBurstIsOneTable(t *testing.T) {
+	teach(t, Options{}, func(c *catalog, emits chan emission) {
+		c.replaceServices(nil)
+		c.replaceSlices(nil)
+		<-emits
+		began := time.Now()
+		for n := range 5 {
+			s, e := small(n)
+			c.putService(s)
+			c.putSlice(e)
+			time.Sleep(quietFor / 2)
+		}
+		first := <-emits
+		if len(first.table.Services) != 5 || time.Since(began) > 4*quietFor {
+			t.Errorf("after %s: %s", time.Since(began), first)
+		}
+		if !first.table.Seen.Equal(began) {
+			t.Errorf("seen at %s, want the oldest event's %s", first.table.Seen, began)
+		}
+		synctest.Wait()
+		if len(emits) > 0 {
+			t.Errorf("and %s", <-emits)
+		}
+	})
+}
+
+func TestRestlessIsNotForEver(t *testing.T) {
+	teach(t, Options{}, func(c *catalog, emits chan emission) {
+		c.replaceServices(nil)
+		c.replaceSlices(nil)
+		<-emits
+		for n := range 60 { // 300 ms in which it is never quiet
+			s, _ := small(n)
+			c.putService(s)
+			time.Sleep(quietFor / 2)
+		}
+		time.Sleep(quietFor)
+		synctest.Wait()
+		if n := len(emits); n < 3 || n > 4 {
+			t.Errorf("%d tables, want one for each 100 ms", n)
+		}
+	})
+}
+
+// TestNoNews: an event that changes nothing that counts makes no table, nor does a resync.
+func TestNoNews(t *testing.T) {
+	teach(t, Options{Resync: time.Minute}, func(c *catalog, emits chan emission) {
+		s, e := small(1)
+		c.replaceServices([]manifest.Service{s})
+		c.replaceSlices([]*manifest.EndpointSlice{e})
+		<-emits
+		c.putService(s)
+		c.putSlice(e)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if len(emits) > 0 {
+			t.Errorf("emitted %s", <-emits)
+		}
+	})
+}
+
+// TestHostChanges: what can be served depends on the host's own addresses.
+func TestHostChanges(t *testing.T) {
+	var host atomic.Pointer[sources.HostFacts]
+	host.Store(&sources.HostFacts{})
+	teach(t, Options{Resync: time.Minute, Host: func() sources.HostFacts { return *host.Load() }}, func(c *catalog, emits chan emission) {
+		s, e := small(1)
+		s.Spec.Type = "LoadBalancer"
+		s.Status.LoadBalancer.Ingress = []manifest.Ingress{{IP: "192.168.1.1"}}
+		c.replaceServices([]manifest.Service{s})
+		c.replaceSlices([]*manifest.EndpointSlice{e})
+		own := []netip.Addr{netip.MustParseAddr("192.168.1.1")}
+		if got := (<-emits).table.Services[0]; len(got.LoadBalancerIPs) != 1 || len(got.ExternalIPs) > 0 {
+			t.Errorf("%+v", got)
+		}
+		host.Store(&sources.HostFacts{Addrs: own})
+		if got := (<-emits).table.Services[0]; len(got.LoadBalancerIPs) > 0 || !slices.Equal(got.ExternalIPs, own) {
+			t.Errorf("a load balancer IP that is the host's own must not be bound: %+v", got)
+		}
+		host.Store(&sources.HostFacts{Gateways: own})
+		if got := <-emits; len(got.table.Services) > 0 || got.err == nil {
+			t.Errorf("the default gateway as VIP: %s", got)
+		}
+	})
+}
+
+// TestShared: a change leaves the other services' endpoints where they are, and tables sent before alone.
+func TestShared(t *testing.T) {
+	c, tables := filled(100)
+	before := tables.services
+	old := slices.Clone(before)
+	s, _ := small(7)
+	s.Spec.ExternalIPs = []string{"192.0.2.7"}
+	c.putService(s)
+	tables.update(c.look(false).changes, sources.HostFacts{})
+	for i := range before {
+		if &before[i].Endpoints[0] != &old[i].Endpoints[0] || len(before[i].ExternalIPs) > 0 {
+			t.Errorf("service %d of a table that was sent has changed", i)
+		}
+		if same := &before[i].Endpoints[0] == &tables.services[i].Endpoints[0]; same != (i != 7) {
+			t.Errorf("service %d: shared %t", i, same)
+		}
+	}
+	if len(tables.services[7].ExternalIPs) != 1 {
+		t.Errorf("%+v", tables.services[7])
+	}
+}
+
+func filled(n int) (*catalog, *table) {
+	c := newCatalog()
+	var services []manifest.Service
+	var parts []*manifest.EndpointSlice
+	for i := range n {
+		s, e := small(i)
+		services, parts = append(services, s), append(parts, e)
+	}
+	c.replaceServices(services)
+	c.replaceSlices(parts)
+	t := &table{}
+	t.update(c.look(false).changes, sources.HostFacts{})
+	return c, t
+}
+
+// BenchmarkChange is an endpoint's event, from the reflector to the table.
+func BenchmarkChange(b *testing.B) {
+	for _, n := range []int{10, 1000, 10000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			c, t := filled(n)
+			at, other := eps("s00007-1", "s00007", "10.2.0.8"), eps("s00007-1", "s00007", "10.2.0.9")
+			b.ReportAllocs()
+			for b.Loop() {
+				at, other = other, at
+				c.putSlice(slice(at))
+				if !t.update(c.look(false).changes, sources.HostFacts{}) {
+					b.Fatal("no news")
+				}
+			}
+		})
+	}
+}
