@@ -16,6 +16,7 @@ type follower struct {
 	o       Options
 	shelf   *shelf
 	listing *listing
+	keeper  *keeper           // nil when nothing is kept
 	watcher *fsnotify.Watcher // nil when not watching
 	dead    map[string]bool   // directories whose failure to be watched was logged
 	told    map[string]bool   // warnings that were logged
@@ -27,6 +28,10 @@ func (s *Source) follow() *follower {
 		shelf: newShelf(s.o.Host),
 		dead:  map[string]bool{},
 		told:  map[string]bool{},
+	}
+	if s.o.Keep != "" {
+		f.shelf.stored = open(s.o.Keep, s.o.Log)
+		f.keeper = newKeeper(s.o.Keep, s.o.Log)
 	}
 	if s.o.Watch {
 		var err error
@@ -40,8 +45,41 @@ func (s *Source) follow() *follower {
 }
 
 func (f *follower) close() {
+	if f.keeper != nil {
+		f.keeper.close()
+	}
 	if f.watcher != nil {
 		f.watcher.Close()
+	}
+}
+
+// first is the first read. What earlier runs kept stands in for what is refused, and for what may be in a
+// directory that cannot be listed; what they kept of files that have left since is of no use any more.
+func (f *follower) first(ctx context.Context) error {
+	if _, err := f.read(ctx); err != nil {
+		return err
+	}
+	s := f.shelf
+	if s.stored == nil {
+		return nil
+	}
+	for _, path := range s.stored.names {
+		switch {
+		case s.records[path] != nil:
+		case f.listing.mayHold(path):
+			s.record(path, f.listing)
+		default:
+			s.fresh[path] = nil
+		}
+	}
+	s.stored = nil
+	return nil
+}
+
+// keep has the disk follow what is served.
+func (f *follower) keep() {
+	if news := f.shelf.news(); f.keeper != nil {
+		f.keeper.keep(news)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -16,14 +17,19 @@ import (
 // shelf holds each file's last good content.
 type shelf struct {
 	host    func() sources.HostFacts
+	now     func() time.Time
 	records map[string]*record // by path
 	unread  []sources.Problem  // directories that could not be listed
+	stored  *stored            // what earlier runs kept; nil after the first reading
+	fresh   copies             // what was accepted or left since the last call of news
 }
 
 // record is one file.
 type record struct {
 	named    bool              // by the configuration, not found by a glob
 	good     bool              // some content of it was accepted
+	since    time.Time         // when
+	earlier  bool              // in an earlier run, and none in this one
 	sum      [sha256.Size]byte // of that content
 	table    sources.Table     // that content
 	warnings []sources.Problem // about that content
@@ -35,7 +41,7 @@ func newShelf(host func() sources.HostFacts) *shelf {
 	if host == nil {
 		host = func() sources.HostFacts { return sources.HostFacts{} }
 	}
-	return &shelf{host: host, records: map[string]*record{}}
+	return &shelf{host: host, now: time.Now, records: map[string]*record{}, fresh: copies{}}
 }
 
 // update reads what is listed. It says whether the outcome differs from the last one, and which files
@@ -46,6 +52,7 @@ func (s *shelf) update(l *listing) (changed bool, writing []string) {
 			// A glob no longer finds it: its services are no more.
 			changed = changed || r.good || r.problems != nil
 			delete(s.records, path)
+			s.fresh[path] = nil
 		}
 	}
 	for _, path := range l.missing {
@@ -62,7 +69,7 @@ func (s *shelf) update(l *listing) (changed bool, writing []string) {
 		case err != nil:
 			changed = s.record(path, l).refuse(path, cause(err).Error()) || changed
 		default:
-			changed = s.record(path, l).take(path, data, host) || changed
+			changed = s.take(path, data, l, host) || changed
 		}
 	}
 	changed = changed || !slices.Equal(s.unread, l.problems)
@@ -83,6 +90,7 @@ func (s *shelf) record(path string, l *listing) *record {
 	if r == nil {
 		r = &record{named: l.named[path]}
 		s.records[path] = r
+		s.stored.recall(path, r, s.host())
 	}
 	return r
 }
@@ -118,6 +126,25 @@ func (r *record) reject(problems []sources.Problem) bool {
 	return news
 }
 
+// take has a record take what its file holds, and notes what is to be kept of it.
+func (s *shelf) take(path string, data []byte, l *listing, host sources.HostFacts) bool {
+	r := s.record(path, l)
+	before := r.sum
+	news := r.take(path, data, host)
+	if r.good && r.sum != before {
+		r.since = s.now()
+		s.fresh[path] = &accepted{data, r.since}
+	}
+	return news
+}
+
+// news is what was accepted, or has left, since it was last asked for.
+func (s *shelf) news() copies {
+	fresh := s.fresh
+	s.fresh = copies{}
+	return fresh
+}
+
 // take makes content the file's last good one, or notes why not; it says whether anything is new.
 func (r *record) take(path string, data []byte, host sources.HostFacts) bool {
 	if len(data) == 0 && len(r.table.Services) > 0 {
@@ -125,16 +152,23 @@ func (r *record) take(path string, data []byte, host sources.HostFacts) bool {
 	}
 	sum := sha256.Sum256(data)
 	if r.good && sum == r.sum {
+		r.earlier = false
 		return r.reject(nil)
 	}
-	table, warnings, problems := Decode(path, data)
-	doubts, errs := sources.Validate(table, host)
-	if problems = append(problems, errs...); len(problems) > 0 {
-		return r.reject(few(problems))
+	table, warnings, problems := judge(path, data, host)
+	if len(problems) > 0 {
+		return r.reject(problems)
 	}
 	news := r.reject(nil) || !r.good || !reflect.DeepEqual(r.table, table)
-	r.good, r.sum, r.table, r.warnings = true, sum, table, few(append(warnings, doubts...))
+	r.good, r.earlier, r.sum, r.table, r.warnings = true, false, sum, table, warnings
 	return news
+}
+
+// judge is Decode and Validate.
+func judge(path string, data []byte, host sources.HostFacts) (t sources.Table, warnings, problems []sources.Problem) {
+	t, warnings, problems = Decode(path, data)
+	doubts, errs := sources.Validate(t, host)
+	return t, few(append(warnings, doubts...)), few(append(problems, errs...))
 }
 
 // outcome merges the last good contents in order of path. The error is nil or a *sources.RejectedError.
@@ -144,9 +178,16 @@ func (s *shelf) outcome() (sources.Table, error) {
 	for _, path := range slices.Sorted(maps.Keys(s.records)) {
 		r := s.records[path]
 		tables = append(tables, r.table)
+		if r.earlier {
+			rejected.Stale = append(rejected.Stale, sources.StaleFile{Path: path, Good: r.since})
+		}
 		if len(r.problems) > 0 {
 			rejected.Files = append(rejected.Files, path)
-			rejected.Problems = append(rejected.Problems, r.problems...)
+			problems := slices.Clone(r.problems)
+			if r.good {
+				problems[0].Message += "; serving the last good content of " + r.since.Local().Format("2006-01-02 15:04")
+			}
+			rejected.Problems = append(rejected.Problems, problems...)
 			rejected.Incomplete = rejected.Incomplete || r.named && r.missing && !r.good
 		}
 	}

@@ -18,6 +18,10 @@ type Options struct {
 	Debounce time.Duration // how long it must be quiet before files are read; 0 = 50 ms
 	Resync   time.Duration // how often everything is read again, whatever was noticed; 0 = never
 
+	// Keep is a directory for the last good content of each file, which the next start goes on with where a
+	// file is refused; "" = none. What cannot be written there is a warning.
+	Keep string
+
 	Host func() sources.HostFacts // what Validate may know of the node; nil = nothing
 	Log  *slog.Logger             // for warnings and what cannot be watched; nil = none
 }
@@ -64,7 +68,7 @@ func absolute(paths []string) ([]string, error) {
 // Load reads the files once, for a check: problems are all that would be refused or left out, a service
 // that is in two files among them.
 func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems []sources.Problem, err error) {
-	o.Watch = false
+	o.Watch, o.Keep = false, ""
 	s, err := New(o)
 	if err != nil {
 		return sources.Table{}, nil, nil, err
@@ -81,14 +85,14 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 	return t, f.shelf.doubts(), problems, nil
 }
 
-// Watch reads the files, emits their table, and goes on doing so as they change. It returns a
-// *sources.RejectedError without having emitted anything when at the first read a file that is there is
-// refused: there is no last good content to stand in for it. A named file that is missing at the first
-// read is waited for, and what was emitted until then is marked Incomplete.
+// Watch reads the files, emits their table, and goes on doing so as they change. A file that is refused or
+// missing at the first read starts with the content that was kept of it. Where none was, Watch returns a
+// *sources.RejectedError without having emitted anything if the file is there; one that is named and
+// missing is waited for, and what was emitted until then is marked Incomplete.
 func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) error {
 	f := s.follow()
 	defer f.close()
-	if _, err := f.read(ctx); err != nil {
+	if err := f.first(ctx); err != nil {
 		return nil // ctx has ended
 	}
 	table, rejected := f.shelf.outcome()
@@ -96,6 +100,7 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		return rejected
 	}
 	emit(table, rejected)
+	f.keep()
 
 	var resync <-chan time.Time
 	if s.o.Resync > 0 {
@@ -129,6 +134,7 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 			table.Seen = seen
 			emit(table, rejected)
 		}
+		f.keep()
 		if reload != nil {
 			reload <- rejected
 		}

@@ -32,41 +32,51 @@ type rig struct {
 	source *Source
 	emits  chan emission
 	ended  chan error
+	stop   func()
 }
 
 // start runs a Source over paths in a new directory, after prepare has filled it.
 func start(t *testing.T, prepare func(r *rig), o Options) *rig {
-	r := &rig{T: t, dir: t.TempDir(), emits: make(chan emission, 1000), ended: make(chan error, 1)}
+	r := &rig{T: t, dir: t.TempDir()}
 	if prepare != nil {
 		prepare(r)
 	}
+	r.run(o)
+	return r
+}
+
+// run runs a Source over paths in the directory, until the test ends or r.stop is called.
+func (r *rig) run(o Options) {
+	o.Paths = slices.Clone(o.Paths)
 	for i, p := range o.Paths {
 		o.Paths[i] = r.path(p)
 	}
 	if o.Debounce == 0 {
 		o.Debounce = 10 * time.Millisecond
 	}
-	var err error
-	if r.source, err = New(o); err != nil {
-		t.Fatal(err)
+	source, err := New(o)
+	if err != nil {
+		r.Fatal(err)
 	}
+	emits, ended := make(chan emission, 1000), make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		r.ended <- r.source.Watch(ctx, func(table sources.Table, err error) {
+		ended <- source.Watch(ctx, func(table sources.Table, err error) {
 			e := emission{err: err}
 			for _, s := range table.Services {
 				e.names = append(e.names, s.Name)
 			}
-			r.emits <- e
+			emits <- e
 		})
-		close(r.ended)
+		close(ended)
 	}()
-	t.Cleanup(func() {
+	r.source, r.emits, r.ended = source, emits, ended
+	r.stop = func() {
 		cancel()
-		for range r.ended {
+		for range ended {
 		}
-	})
-	return r
+	}
+	r.Cleanup(r.stop)
 }
 
 func watching(paths ...string) Options { return Options{Paths: paths, Watch: true} }

@@ -1,0 +1,231 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/lastgood"
+)
+
+// keeping follows paths and keeps what is good in r.dir/kept; the log may be read after r.stop.
+func (r *rig) keeping(paths ...string) (Options, *bytes.Buffer) {
+	log := &bytes.Buffer{}
+	o := watching(paths...)
+	o.Keep, o.Log = r.path("kept"), slog.New(slog.NewTextHandler(log, nil))
+	return o, log
+}
+
+// kept are the files of which something is kept, without the directory.
+func (r *rig) kept() (names []string) {
+	r.Helper()
+	all, err := lastgood.Store{Dir: r.path("kept")}.Names()
+	r.must(err)
+	for _, n := range all {
+		names = append(names, strings.TrimPrefix(n, r.dir+"/"))
+	}
+	return names
+}
+
+// broken are ways to lose a file's content.
+var broken = map[string]func(r *rig, path string){
+	"no longer TOML":    func(r *rig, path string) { r.must(os.WriteFile(path, []byte("[services."), 0o644)) },
+	"cut to nothing":    func(r *rig, path string) { r.must(os.Truncate(path, 0)) },
+	"gone":              func(r *rig, path string) { r.must(os.Remove(path)) },
+	"a directory":       func(r *rig, path string) { r.must(os.Remove(path)); r.must(os.Mkdir(path, 0o755)) },
+	"a FIFO":            func(r *rig, path string) { r.must(os.Remove(path)); r.must(syscall.Mkfifo(path, 0o644)) },
+	"a link to nothing": func(r *rig, path string) { r.must(os.Remove(path)); r.must(os.Symlink("nowhere", path)) },
+	"a link to itself":  func(r *rig, path string) { r.must(os.Remove(path)); r.must(os.Symlink(path, path)) },
+}
+
+// TestBrokenBetweenRuns: what was good in the last run is served in the next, and said to be old.
+func TestBrokenBetweenRuns(t *testing.T) {
+	for how, spoil := range broken {
+		t.Run(how, func(t *testing.T) {
+			r := &rig{T: t, dir: t.TempDir()}
+			r.write("s.toml", "old")
+			r.write("t.toml", "t")
+			o, log := r.keeping("s.toml", "t.toml")
+			begin := time.Now().Add(-time.Second)
+			r.run(o)
+			r.want("", "old", "t")
+			r.write("s.toml", "a", "b")
+			r.want("", "a", "b", "t")
+			r.stop()
+
+			spoil(r, r.path("s.toml"))
+			for range 2 { // a restart more is nothing new
+				r.run(o)
+				err := r.want("; serving the last good content of 20", "a", "b", "t")
+				var rejected *sources.RejectedError
+				if !errors.As(err, &rejected) || rejected.Incomplete || len(rejected.Stale) != 1 ||
+					rejected.Stale[0].Path != r.path("s.toml") || rejected.Stale[0].Good.Before(begin) {
+					t.Errorf("%+v", rejected)
+				}
+				r.stop()
+			}
+			r.run(o)
+			r.want("serving", "a", "b", "t")
+			r.must(os.RemoveAll(r.path("s.toml")))
+			r.write("s.toml", "c")
+			r.want("", "c", "t")
+			// Broken again, it is this run's content that goes on, and nothing is stale.
+			r.put("s.toml", "broken")
+			err := r.want("; serving the last good content of 20", "c", "t")
+			if rejected := err.(*sources.RejectedError); len(rejected.Stale) != 0 {
+				t.Errorf("%+v", rejected)
+			}
+			r.stop()
+			if log.Len() > 0 {
+				t.Errorf("%s", log)
+			}
+		})
+	}
+}
+
+// TestLeftIsForgotten: a copy goes with its file, whether we see it go or not. One of a directory that
+// cannot be listed stays, and is served.
+func TestLeftIsForgotten(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	r.must(os.Mkdir(r.path("s.d"), 0o755))
+	for _, name := range []string{"a", "b", "c"} {
+		r.write("s.d/"+name+".toml", name)
+	}
+	o, _ := r.keeping("s.d/*.toml")
+	r.run(o)
+	r.want("", "a", "b", "c")
+	r.must(os.Remove(r.path("s.d/a.toml")))
+	r.want("", "b", "c")
+	r.stop()
+	if kept := r.kept(); !slices.Equal(kept, []string{"s.d/b.toml", "s.d/c.toml"}) {
+		t.Error(kept)
+	}
+
+	r.must(os.Remove(r.path("s.d/b.toml")))
+	r.run(o)
+	r.want("", "c")
+	r.stop()
+	if kept := r.kept(); !slices.Equal(kept, []string{"s.d/c.toml"}) {
+		t.Error(kept)
+	}
+
+	r.must(os.RemoveAll(r.path("s.d")))
+	r.must(os.Symlink("s.d", r.path("s.d")))
+	r.run(o)
+	err := r.want("cannot list the directory", "c")
+	if rejected := err.(*sources.RejectedError); !rejected.Incomplete || len(rejected.Stale) != 1 {
+		t.Errorf("%+v", rejected)
+	}
+	r.stop()
+}
+
+// TestKeptIsNoGood: a copy that was damaged, or that this version or this node refuses, is as none.
+func TestKeptIsNoGood(t *testing.T) {
+	for how, damage := range map[string]func(r *rig, s lastgood.Store, path string){
+		"cut": func(r *rig, s lastgood.Store, path string) {
+			copies, err := filepath.Glob(s.Dir + "/*")
+			r.must(err)
+			r.must(os.Truncate(copies[0], 120))
+		},
+		"of another version": func(r *rig, s lastgood.Store, path string) {
+			r.must(s.Put(path, []byte("[services.a]\nlater = 1\n"), time.Now()))
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			r := &rig{T: t, dir: t.TempDir()}
+			r.write("s.toml", "a")
+			o, log := r.keeping("s.toml")
+			r.run(o)
+			r.want("", "a")
+			r.stop()
+			damage(r, lastgood.Store{Dir: r.path("kept")}, r.path("s.toml"))
+
+			r.put("s.toml", "broken")
+			r.run(o)
+			if err := <-r.ended; err == nil || len(r.emits) > 0 {
+				t.Error(err, len(r.emits))
+			}
+			if !strings.Contains(log.String(), "not good any more") || strings.Count(log.String(), "\n") != 1 {
+				t.Errorf("%s", log)
+			}
+			r.write("s.toml", "b")
+			r.run(o)
+			r.want("", "b")
+			r.stop()
+			r.put("s.toml", "broken")
+			r.run(o)
+			r.want("serving", "b")
+		})
+	}
+}
+
+// TestNothingIsKept: what cannot be written is said once, again when the reason is another one, and
+// delays nothing; when it can be again, what was missed is made up for.
+func TestNothingIsKept(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	r.put("kept", "a file where a directory should be")
+	r.write("s.toml", "a")
+	r.write("t.toml", "t")
+	o, log := r.keeping("s.toml", "t.toml")
+	r.run(o)
+	r.want("", "a", "t")
+	for _, name := range []string{"b", "c"} {
+		r.write("s.toml", name)
+		r.want("", name, "t")
+	}
+	r.stop()
+	// That it could not be read at the start is another matter.
+	if n := strings.Count(log.String(), "cannot be kept"); n != 1 {
+		t.Errorf("%d warnings:\n%s", n, log)
+	}
+
+	k := newKeeper(r.path("kept"), o.Log)
+	log.Reset()
+	write := func(news copies) string {
+		log.Reset()
+		k.due = news
+		k.write()
+		return log.String()
+	}
+	one := &accepted{[]byte("1"), time.Now()}
+	if s := write(copies{"a": one, "b": one}); strings.Count(s, "cannot be kept") != 1 || !strings.Contains(s, "mkdir") {
+		t.Error(s)
+	}
+	if s := write(copies{"a": one, "b": one}); s != "" {
+		t.Error(s)
+	}
+	k.store.Dir = "/proc/kept"
+	if s := write(copies{"a": one}); !strings.Contains(s, "/proc/kept") {
+		t.Error(s)
+	}
+	k.store.Dir = r.path("kept")
+	r.must(os.Remove(r.path("kept")))
+	if s := write(copies{"a": one, "b": nil}); !strings.Contains(s, "kept again") || len(k.due) > 0 {
+		t.Error(s, k.due)
+	}
+	k.close()
+	if kept := r.kept(); !slices.Equal(kept, []string{"a"}) {
+		t.Error(kept)
+	}
+}
+
+// TestCheckKeepsNothing: to look is not to accept.
+func TestCheckKeepsNothing(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	r.write("s.toml", "a")
+	o, _ := r.keeping(r.path("s.toml"))
+	if _, _, _, err := Load(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(o.Keep); err == nil {
+		t.Error("made a directory")
+	}
+}
