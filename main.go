@@ -13,6 +13,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -196,7 +198,10 @@ func (s setup) healthChecks(t sources.Table, n kernel.Node) []web.HealthCheck {
 // files says which files the file source reads.
 func (s setup) files() file.Options {
 	f := s.Config.File
-	return file.Options{Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod}
+	return file.Options{
+		Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod,
+		Keep: filepath.Join(s.Config.StateDir, "last-good", "services"),
+	}
 }
 
 // can says whether this version can do what the configuration asks for.
@@ -405,6 +410,7 @@ func (d *daemon) work() metrics.Work {
 func (d *daemon) fileSource(s setup) (*file.Source, error) {
 	o := s.files()
 	o.Log = d.log.Logger
+	o.Keep = filepath.Join(current.LastGood(s.Config.StateDir).Dir, "services")
 	o.Host = func() sources.HostFacts { return d.now().facts(*d.node.Load()) }
 	return file.New(o)
 }
