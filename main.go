@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -198,10 +197,7 @@ func (s setup) healthChecks(t sources.Table, n kernel.Node) []web.HealthCheck {
 // files says which files the file source reads.
 func (s setup) files() file.Options {
 	f := s.Config.File
-	return file.Options{
-		Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod,
-		Keep: filepath.Join(s.Config.StateDir, "last-good", "services"),
-	}
+	return file.Options{Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod}
 }
 
 // can says whether this version can do what the configuration asks for.
