@@ -87,7 +87,7 @@ var mayImport = map[string][]string{
 	"proxy/notify":         {"proxy"},
 	"proxy/events":         {"kernel", "proxy", "proxy/screen", "sources"},
 	"proxy/status":         {"kernel", "proxy", "proxy/exit", "proxy/screen", "sources"},
-	"proxy/console":        {"kernel", "proxy", "proxy/config", "proxy/config/current", "proxy/control", "proxy/events", "proxy/metrics", "proxy/status", "proxy/web", "sources"},
+	"proxy/console":        {"kernel", "proxy", "proxy/config", "proxy/config/current", "proxy/control", "proxy/events", "proxy/metrics", "proxy/notify", "proxy/status", "proxy/web", "sources"},
 	"proxy/remote":         {"proxy/command", "proxy/control", "proxy/events", "proxy/exit", "proxy/screen", "proxy/status", "proxy/top"},
 	"proxy/control":        {"proxy/events", "proxy/exit", "proxy/status"},
 	"proxy/top":            {"proxy/screen", "proxy/status"},

@@ -1,6 +1,6 @@
 // Package console is everything through which others see a running svcproxy and
 // ask something of it: the control socket, the healthz and metrics listeners,
-// and the health check node ports.
+// the health check node ports, and what systemd is told.
 //
 // It joins the packages that answer; what they answer is theirs. It refuses to
 // know how the kernel is read.
@@ -24,6 +24,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
+	"github.com/svcproxy/svcproxy/proxy/notify"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
 	"github.com/svcproxy/svcproxy/sources"
@@ -53,6 +54,7 @@ type Console struct {
 	Eligible func() bool
 
 	said    atomic.Pointer[[]string] // of Warnings
+	notify  *notify.Notifier
 	history status.History
 	ring    events.Ring
 	metrics *metrics.Metrics
@@ -75,7 +77,9 @@ func (c *Console) Open(ctx context.Context) error {
 		Metrics: c.metrics.Handler(), Mode: func() string { return c.About.Mode },
 		Config:    func() any { return c.Current.Now().Config.Tree() },
 		Profiling: func() bool { return c.Current.Now().Config.EnableProfiling },
+		Status:    reader.Status, Events: &c.ring,
 	}.Handler()}
+	c.notify = notify.Systemd(c.Proxy, c.Log)
 	c.listenIn()
 	socket, err := control.Listen(Socket(about.RuntimeDir), c.Log)
 	if err != nil {
@@ -91,19 +95,24 @@ func (c *Console) Open(ctx context.Context) error {
 		c.Close()
 		return err
 	}
+	go c.notify.Run(ctx)
 	return nil
 }
 
 // listenIn has the proxy tell all who remember.
 func (c *Console) listenIn() {
 	scribe := &events.Scribe{Ring: &c.ring}
-	c.Proxy.OnSource = scribe.Source
+	c.Proxy.OnSource = func(state proxy.SourceState) {
+		scribe.Source(state)
+		c.notify.News()
+	}
 	c.Proxy.OnSync = func(now *proxy.Snapshot) {
 		c.ports.Set(c.HealthChecks(now.Table, now.Node))
 		c.history.Synced(now.Report)
 		scribe.Synced(now)
 		c.metrics.Synced(now)
 		c.warn()
+		c.notify.News()
 	}
 }
 
@@ -149,6 +158,7 @@ func (c *Console) Close() {
 // Reload reads all files again and returns when what is good of them is served.
 // What was good before goes on in the place of what is not.
 func (c *Console) Reload(ctx context.Context) (control.Reloaded, error) {
+	defer c.notify.Reloading()()
 	began := time.Now()
 	done := control.Reloaded{Rejected: []string{}, Kept: []string{}, Restart: []string{}}
 	kept, refused := c.Current.Reload()

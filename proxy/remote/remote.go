@@ -98,7 +98,7 @@ func (r *Remote) top(ctx context.Context, _ []string) error {
 	if r.every < leastDelay || r.frames < 0 {
 		return &exit.Error{Code: exit.Usage, Err: fmt.Errorf("top wants a delay of at least %v and no negative number of frames", leastDelay)}
 	}
-	return top.Top{In: r.In, Out: r.Out, Ask: r.client().Status, Every: r.every, Frames: r.frames}.Run(ctx)
+	return top.Top{In: r.In, Out: r.Out, Ask: r.client().Detail, Every: r.every, Frames: r.frames}.Run(ctx)
 }
 
 func (r *Remote) eventsFlags(fs *pflag.FlagSet) {
