@@ -89,7 +89,7 @@ func (c *converter) port(p ServicePort) {
 		return
 	}
 	out := sources.Port{Name: p.Name, Protocol: protocol}
-	if out.Port = c.number("port", p.Port); out.Port == 0 {
+	if out.Port = c.number("port", p.Port); p.Port == 0 {
 		c.refuse("port %q has no port number", p.Name)
 	}
 	out.TargetPort = cmp.Or(c.number("targetPort", int32(p.TargetPort)), out.Port)

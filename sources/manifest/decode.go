@@ -71,8 +71,29 @@ func (d *decoder) fault(line int, err error) {
 		if n, err := fmt.Sscanf(text, "line %d:", &at); n == 1 && err == nil {
 			_, text, _ = strings.Cut(text, ": ")
 		}
-		d.refuse(at, "%s", text)
+		d.refuse(at, "%s", plain(text))
 	}
+}
+
+// plain says in a reader's words what the library says in Go's: cannot unmarshal !!str `x` into int32.
+func plain(text string) string {
+	given, into, ok := strings.Cut(strings.TrimPrefix(text, "cannot unmarshal "), " into ")
+	if _, value, quoted := strings.Cut(given, " "); quoted {
+		given = value
+	}
+	switch {
+	case !ok:
+		return text
+	case strings.HasPrefix(into, "["):
+		return "a list belongs here, not " + given
+	case into == "int32" || into == "manifest.TargetPort":
+		return "a number belongs here, not " + given
+	case into == "bool":
+		return "true or false belongs here, not " + given
+	case into == "string":
+		return "a text belongs here, not " + given
+	}
+	return "fields belong here, not " + given
 }
 
 // head is what an object is.

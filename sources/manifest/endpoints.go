@@ -32,7 +32,9 @@ func (c *converter) endpoints(parts []*EndpointSlice, node string) {
 		}
 		return cmp.Compare(away(a, node), away(b, node))
 	})
-	c.service.Endpoints = distinct(found)
+	if found = distinct(found); len(found) > 0 {
+		c.service.Endpoints = found
+	}
 }
 
 func byName(a, b *EndpointSlice) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) }
