@@ -142,7 +142,7 @@ func TestAKeyThatNeedsARestartKeepsItsValue(t *testing.T) {
 	}
 	n.write("hostnameOverride = \"other\"\n" + good + "[logging]\nverbosity = 4\n")
 	kept, err := n.Reload()
-	if err != nil || fmt.Sprint(kept) != `[{hostnameOverride "" "other"}]` {
+	if err != nil || fmt.Sprint(kept) != `[hostnameOverride = "other", running with ""]` {
 		t.Error(kept, err)
 	}
 	if c := n.Now().Config; c.HostnameOverride != "" || c.Logging.Verbosity != 4 {
