@@ -40,31 +40,45 @@ func (c *Columns) Heading(words ...string) {
 // Row adds a row.
 func (c *Columns) Row(cells ...Cell) { c.rows = append(c.rows, cells) }
 
-// Lines are the rows, none wider than width if that is possible by cutting
-// elastic columns; 0 is any width. Without colours styles do not show.
+// Lines are the rows, none wider than width: elastic columns are cut first, and
+// what is too much even then is left out at the right. A width of 0 is any.
+// Without colours styles do not show.
 func (c *Columns) Lines(width int, colours bool) []string {
 	widths := c.widths(width)
 	lines := make([]string, len(c.rows))
 	for i, row := range c.rows {
-		var b strings.Builder
-		for j, cell := range row {
-			text := Cut(cell.Text, widths[j])
-			pad := strings.Repeat(" ", widths[j]-utf8.RuneCountInString(text))
-			last := j == len(row)-1
-			if cell.Right {
-				b.WriteString(pad)
-			}
-			b.WriteString(cell.Style.paint(text, colours))
-			if !cell.Right && !last {
-				b.WriteString(pad)
-			}
-			if !last {
-				b.WriteString(strings.Repeat(" ", gap))
-			}
-		}
-		lines[i] = b.String()
+		lines[i] = line(row, widths, width, colours)
 	}
 	return lines
+}
+
+func line(row []Cell, widths []int, width int, colours bool) string {
+	var b strings.Builder
+	used := 0
+	for j, cell := range row {
+		room := widths[j]
+		if width > 0 {
+			room = min(room, width-used)
+		}
+		if room <= 0 {
+			break
+		}
+		text := Cut(cell.Text, room)
+		pad := strings.Repeat(" ", room-utf8.RuneCountInString(text))
+		if cell.Right {
+			b.WriteString(pad)
+		}
+		b.WriteString(cell.Style.paint(text, colours))
+		used += room + gap
+		if j == len(row)-1 || width > 0 && used >= width {
+			break
+		}
+		if !cell.Right {
+			b.WriteString(pad)
+		}
+		b.WriteString(strings.Repeat(" ", gap))
+	}
+	return b.String()
 }
 
 // widths are those of the columns.
@@ -102,4 +116,31 @@ func Cut(text string, width int) string {
 	}
 	runes := []rune(text)
 	return string(runes[:width-1]) + "…"
+}
+
+// Wrap breaks a text into lines of at most width characters, between words where
+// it can; those after the first are indented. A width of 0 is any.
+func Wrap(text string, width, indent int) []string {
+	width = max(width, 0)
+	if width == 0 || utf8.RuneCountInString(text) <= width {
+		return []string{text}
+	}
+	var lines []string
+	runes, prefix := []rune(text), ""
+	for room := width; len(runes) > room; room = max(1, width-indent) {
+		at := room
+		for at > room/2 && runes[at] != ' ' {
+			at--
+		}
+		if runes[at] != ' ' {
+			at = room // a word of half a line
+		}
+		lines = append(lines, prefix+string(runes[:at]))
+		runes = []rune(strings.TrimLeft(string(runes[at:]), " "))
+		prefix = strings.Repeat(" ", indent)
+	}
+	if len(runes) > 0 {
+		lines = append(lines, prefix+string(runes))
+	}
+	return lines
 }

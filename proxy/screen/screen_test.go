@@ -1,6 +1,7 @@
 package screen_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,10 +32,14 @@ b                  1234  serving`},
 NAME           N  STATE
 a-service…    12  no backends…
 b           1234  serving`},
-		{5, false, `
-NAME           N  STATE
-a-service…    12  no backen…
-b           1234  serving`},
+		{20, false, `
+NAME           N  S…
+a-service…    12  n…
+b           1234  s…`},
+		{9, false, `
+NAME
+a-servic…
+b`},
 		{0, true, "\n\x1b[2mNAME\x1b[0m                        \x1b[2mN\x1b[0m  \x1b[2mSTATE\x1b[0m\n" +
 			"a-service-of-many-words    12  \x1b[31mno backends: no endpoints\x1b[0m\n" +
 			"b                        1234  \x1b[32mserving\x1b[0m"},
@@ -74,6 +79,24 @@ func TestAge(t *testing.T) {
 	} {
 		if got := screen.Age(d); got != want {
 			t.Errorf("Age(%v) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		text          string
+		width, indent int
+		want          []string
+	}{
+		{"short", 10, 2, []string{"short"}},
+		{"any width is all right", 0, 2, []string{"any width is all right"}},
+		{"one two three four", 9, 2, []string{"one two", "  three", "  four"}},
+		{"a-very-long-word and more", 10, 2, []string{"a-very-lon", "  g-word", "  and more"}},
+		{"ééé ééé", 3, 0, []string{"ééé", "ééé"}},
+	} {
+		if got := screen.Wrap(c.text, c.width, c.indent); !slices.Equal(got, c.want) {
+			t.Errorf("%q in %d: %q, want %q", c.text, c.width, got, c.want)
 		}
 	}
 }

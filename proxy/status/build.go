@@ -41,7 +41,7 @@ func newBuilder(in Input) *builder {
 	n := len(in.Snapshot.Want.Virtuals)
 	return &builder{
 		in: in, places: make(map[kernel.VirtualKey]place, n), ports: map[nodePort]place{},
-		found: make(map[backend]int, len(in.Snapshot.Want.Reals)/max(1, n)*len(in.Snapshot.Table.Services)),
+		found: make(map[backend]int, len(in.Snapshot.Want.Reals)),
 	}
 }
 
@@ -70,7 +70,7 @@ func described(s *sources.Service) Service {
 	d := Service{
 		Name: s.FullName(), Type: string(s.Type), Origin: s.Origin.String(), Affinity: string(s.Affinity),
 		ExternalPolicy: string(s.ExternalTrafficPolicy), InternalPolicy: string(s.InternalTrafficPolicy),
-		Virtuals: []Virtual{}, Endpoints: []Endpoint{}, Faults: []Fault{},
+		Virtuals: []Virtual{}, Endpoints: make([]Endpoint, 0, len(s.Ports)*len(s.Endpoints)), Faults: []Fault{},
 	}
 	for _, r := range s.SourceRanges {
 		d.SourceRanges = append(d.SourceRanges, r.String())

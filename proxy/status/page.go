@@ -132,14 +132,16 @@ func several(n int, what string) string {
 }
 
 // list adds lines below a heading, and nothing if there are none. They are not
-// cut: what is wrong is worth more than one line.
+// cut but wrapped: what is wrong is worth more than one line.
 func (p *page) list(heading string, style screen.Style, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
 	p.WriteString("\n" + screen.Paint(heading+":", style, p.Colours) + "\n")
 	for _, l := range lines {
-		p.WriteString("  " + l + "\n")
+		for _, part := range screen.Wrap("  "+l, p.Width, 4) {
+			p.WriteString(part + "\n")
+		}
 	}
 }
 

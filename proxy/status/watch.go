@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/screen"
@@ -14,7 +15,7 @@ import (
 const watchPeriod = time.Second
 
 // Watch shows a status for as long as ctx lasts: on a terminal in place, else
-// once more whenever something but the time has changed. A daemon that does not
+// once more whenever something but the time and the counters has changed. A daemon that does not
 // answer at first is an error; one that goes away is shown to be away.
 type Watch struct {
 	Out io.Writer
@@ -63,7 +64,7 @@ func (w Watch) show(st Status, away error, v View, height int, last string) (str
 		}
 		return text, err
 	}
-	same, err := w.text(st.timeless(), away, v)
+	same, err := w.text(st.still(), away, v)
 	if err != nil || same == last {
 		return same, err
 	}
@@ -86,10 +87,28 @@ func (w Watch) text(st Status, away error, v View) (string, error) {
 	return b.String(), err
 }
 
-// timeless is the status without what changes while nothing happens.
-func (s Status) timeless() Status {
+// still is the status without what changes while nothing happens to svcproxy.
+func (s Status) still() Status {
 	s.Time, s.Daemon.Started = time.Time{}, time.Time{}
 	s.Sync.Cause, s.Sync.Start, s.Sync.Seconds, s.Sync.Succeeded = "-", time.Time{}, 0, time.Time{}
-	s.Conntrack = nil
+	s.Conntrack, s.Totals.Active, s.Totals.Inactive, s.Totals.Traffic = nil, 0, 0, Traffic{}
+	services := make([]Service, len(s.Services))
+	for i, svc := range s.Services {
+		svc.Active, svc.Inactive, svc.Traffic = 0, 0, Traffic{}
+		svc.Virtuals, svc.Endpoints = slices.Clone(svc.Virtuals), slices.Clone(svc.Endpoints)
+		for j := range svc.Virtuals {
+			svc.Virtuals[j].Traffic = Traffic{}
+		}
+		for j := range svc.Endpoints {
+			svc.Endpoints[j].still()
+		}
+		services[i] = svc
+	}
+	s.Services, s.Drains = services, slices.Clone(s.Drains)
+	for i := range s.Drains {
+		s.Drains[i].still()
+	}
 	return s
 }
+
+func (e *Endpoint) still() { e.Active, e.Inactive, e.Traffic = 0, 0, nil }

@@ -1,0 +1,153 @@
+package status
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// big has that many services of that many endpoints each.
+func big(services, endpoints int) Input {
+	var t sources.Table
+	for i := range services {
+		s := sources.Service{
+			Namespace: "default", Name: fmt.Sprintf("s%05d", i), Type: sources.ClusterIP,
+			ClusterIPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)})},
+			Ports:      []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 8080}},
+			Origin:     sources.Origin{Source: "file", File: "/etc/svcproxy/services.toml", Line: i},
+		}
+		for j := range endpoints {
+			s.Endpoints = append(s.Endpoints, sources.Endpoint{
+				Addr: netip.AddrFrom4([4]byte{10, byte(128 + j), byte(i >> 8), byte(i)}), Weight: 1, Ready: true, Serving: true,
+				Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 8080}},
+			})
+		}
+		t.Services = append(t.Services, s)
+	}
+	want := rules.State(t, kernel.Node{Name: "n1"}, rules.Config{Names: kernel.DefaultNames})
+	in := Input{Now: time.Now(), Healthy: true, Snapshot: &proxy.Snapshot{Table: t, Want: want}}
+	for _, v := range want.Virtuals {
+		in.Counters.Virtuals = append(in.Counters.Virtuals, kernel.VirtualCounters{Key: v.Key, Traffic: kernel.Traffic{Conns: 1}})
+	}
+	for _, r := range want.Reals {
+		in.Counters.Reals = append(in.Counters.Reals, kernel.RealCounters{Key: r.Key, Weight: r.Weight, Active: 1})
+	}
+	return in
+}
+
+func TestOfCountsEverythingOnce(t *testing.T) {
+	st := Of(big(300, 3))
+	if st.Totals.Services != 300 || st.Totals.Active != 900 || st.Totals.Traffic.Connections != 300 || st.Totals.Reals != 900 {
+		t.Errorf("totals %+v", st.Totals)
+	}
+	for _, s := range st.Services {
+		if s.State != Serving || len(s.Endpoints) != 3 || s.Active != 3 || s.Backends != (Backends{Serving: 3}) {
+			t.Fatalf("%+v", s)
+		}
+	}
+}
+
+func BenchmarkOf(b *testing.B) {
+	in := big(5000, 10)
+	b.ReportAllocs()
+	for b.Loop() {
+		Of(in)
+	}
+}
+
+func BenchmarkJSON(b *testing.B) {
+	st := Of(big(5000, 10))
+	for name, st := range map[string]Status{"all": st, "without endpoints": st.WithoutEndpoints()} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				text, err := json.Marshal(st)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(len(text)), "bytes")
+			}
+		})
+	}
+}
+
+// failing is a report of a sync in which the kernel refused that many ops.
+func failing(n int, at time.Time) proxy.Report {
+	r := proxy.Report{Start: at, Planned: at}
+	failed := &kernel.ApplyError{}
+	for i := range n {
+		op := kernel.Op{Object: kernel.Addr{Addr: netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}), Link: "kube-ipvs0"}}
+		r.Plan.Ops = append(r.Plan.Ops, op)
+		failed.Failed = append(failed.Failed, &kernel.OpError{Op: op, Err: errors.New("no")})
+	}
+	r.Err = failed
+	return r
+}
+
+func TestPastOfFaults(t *testing.T) {
+	at := time.Unix(1000, 0)
+	p := Past{}.After(failing(2, at)).After(failing(3, at.Add(time.Second)))
+	if len(p.faults) != 3 || p.faults[0].count != 2 || p.faults[0].since != at || p.faults[2].count != 1 || p.faults[2].since != at.Add(time.Second) {
+		t.Errorf("faults %+v", p.faults)
+	}
+	if p.failures != 2 || p.since != at || p.change != nil {
+		t.Errorf("%d failures since %v, change %v", p.failures, p.since, p.change)
+	}
+	// The kernel cannot be read: what it refused before is what is known.
+	unread := p.After(proxy.Report{Err: errors.New("no memory"), Start: at})
+	if len(unread.faults) != 3 || unread.failures != 3 {
+		t.Errorf("%d faults and %d failures after a failed reading", len(unread.faults), unread.failures)
+	}
+	if p = p.After(proxy.Report{Start: at.Add(time.Minute), Planned: at.Add(time.Minute)}); len(p.faults) != 0 || p.failures != 0 || !p.since.IsZero() {
+		t.Errorf("after a success: %+v", p)
+	}
+	if p = p.After(failing(5000, at)); len(p.faults) != maxFaults || p.refused != 5000 {
+		t.Errorf("%d faults of %d", len(p.faults), p.refused)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	st := func(states ...State) *Status {
+		var s Status
+		for i, state := range states {
+			s.Services = append(s.Services, Service{Name: fmt.Sprintf("default/s%d", i), State: state})
+		}
+		return &s
+	}
+	degraded := st(Serving)
+	degraded.Problems = []string{"something"}
+	for name, c := range map[string]struct {
+		st      *Status
+		service string
+		want    int
+	}{
+		"all well":                   {st(Serving, NotServed, Partly), "", exit.OK},
+		"without backends":           {st(Serving, NoBackends), "", exit.NoBackends},
+		"another is without":         {st(Serving, NoBackends), "s0", exit.OK},
+		"this one is without":        {st(Serving, NoBackends), "default/s1", exit.NoBackends},
+		"degraded first":             {st(NoBackends, Conflicting), "", exit.Degraded},
+		"degraded as a whole":        {degraded, "", exit.Degraded},
+		"degraded, but not this one": {degraded, "s0", exit.OK},
+		"left out":                   {st(LeftOut), "s0", exit.Degraded},
+		"refused":                    {st(Refused), "", exit.Degraded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := exit.OK
+			var e *exit.Error
+			if errors.As(c.st.Verdict(c.service), &e) {
+				got = e.Code
+			}
+			if got != c.want {
+				t.Errorf("exit code %d, want %d", got, c.want)
+			}
+		})
+	}
+}

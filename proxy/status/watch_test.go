@@ -1,0 +1,91 @@
+package status_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/screen"
+	"github.com/svcproxy/svcproxy/proxy/status"
+)
+
+// watched runs a Watch over these readings, one a second, and then ends it.
+func watched(t *testing.T, view status.View, height int, readings ...any) (string, error) {
+	var out bytes.Buffer
+	var err error
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := status.Watch{
+			Out:  &out,
+			View: func() (status.View, int) { return view, height },
+			Ask: func(context.Context) (status.Status, error) {
+				if len(readings) == 0 {
+					cancel()
+					return status.Status{}, context.Canceled
+				}
+				now := readings[0]
+				readings = readings[1:]
+				if err, failed := now.(error); failed {
+					return status.Status{}, err
+				}
+				st := now.(status.Status)
+				st.Time = time.Now()
+				return st, nil
+			},
+		}
+		err = w.Run(ctx)
+		cancel()
+	})
+	return out.String(), err
+}
+
+func one(s status.Service) status.Status {
+	return status.Status{Services: []status.Service{s}, Totals: status.Totals{Active: s.Active}}
+}
+
+func TestWatchOnAPipe(t *testing.T) {
+	serving, busy := one(status.Service{Name: "default/web", State: status.Serving}), one(status.Service{Name: "default/web", State: status.Serving, Active: 7})
+	empty := one(status.Service{Name: "default/web", State: status.NoBackends, Reason: "no endpoints"})
+	out, err := watched(t, status.View{Service: "web", Format: status.Table}, 0,
+		serving, serving, busy, empty, errors.New("gone"), errors.New("gone"), serving)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states []string
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "web: ") || strings.HasPrefix(line, "svcproxy: ") {
+			states = append(states, strings.TrimSpace(line))
+		}
+	}
+	if got, want := strings.Join(states, "; "), "web: serving; web: no backends: no endpoints; svcproxy: gone; web: serving"; got != want {
+		t.Errorf("shown: %s\nwant: %s\n%s", got, want, out)
+	}
+}
+
+func TestWatchOnATerminal(t *testing.T) {
+	st := status.Status{}
+	for range 50 {
+		st.Services = append(st.Services, status.Service{Name: "default/web", State: status.Serving})
+	}
+	out, err := watched(t, status.View{Format: status.Table, Width: 40, Colours: true}, 10, st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(out, screen.Enter) || !strings.HasSuffix(out, screen.Leave) {
+		t.Errorf("the terminal's own screen is not left and come back to: %q", out)
+	}
+	if n := strings.Count(out, "\n"); n != 9 || !strings.Contains(out, "more lines") {
+		t.Errorf("%d line feeds on a terminal of 10 lines:\n%s", n, out)
+	}
+}
+
+func TestWatchNeedsADaemon(t *testing.T) {
+	gone := errors.New("gone")
+	if out, err := watched(t, status.View{}, 0, gone); err != gone || out != "" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
