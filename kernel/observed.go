@@ -31,6 +31,8 @@ type Observed struct {
 	// Answered are proxy neighbours that others made, sorted: what is wanted is
 	// there, and never ours.
 	Answered []Neighbor
+	// Firewall are the base chains of others that our packets have to pass.
+	Firewall []Barrier
 	// FWMark counts virtual servers by firewall mark. They are never ours.
 	FWMark int
 }

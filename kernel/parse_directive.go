@@ -55,6 +55,10 @@ func (p *parser) directive(f []string, line string) error {
 			p.o.Answered = append(p.o.Answered, p.o.Neighbors[n-1])
 			p.o.Neighbors = p.o.Neighbors[:n-1]
 		}
+	case "barrier":
+		err = p.barrier(f)
+	case "accepts":
+		err = p.accepts(f)
 	case "fwmark":
 		p.o.FWMark, err = strconv.Atoi(arg(1))
 	default:

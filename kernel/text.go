@@ -287,6 +287,9 @@ func (o Observed) String() string {
 	for _, n := range o.Answered {
 		line("answered %s dev %s", n.Addr, n.Link)
 	}
+	for _, b := range o.Firewall {
+		b.append(line)
+	}
 	if o.FWMark != 0 {
 		line("fwmark %d", o.FWMark)
 	}

@@ -77,6 +77,8 @@ type Proxy struct {
 	// What one source gave and another has already, and what somebody else
 	// serves.
 	left, conflicts complaintLog
+	// What of somebody's firewall keeps clients away.
+	barred complaintLog
 }
 
 func (p *Proxy) init() {
@@ -88,6 +90,7 @@ func (p *Proxy) init() {
 		p.in = newInbox(p.Feeds, time.Now)
 		p.left = complaintLog{log: p.Log, what: "refused"}
 		p.conflicts = complaintLog{log: p.Log, what: "not taken over"}
+		p.barred = complaintLog{log: p.Log, what: "in the way"}
 	})
 }
 

@@ -528,3 +528,28 @@ func TestHealthyUntilASyncIsOverdue(t *testing.T) {
 		}
 	})
 }
+
+// Somebody's firewall in the way of what is served is a warning while it holds,
+// logged once.
+func TestFirewallInTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := start(t, func(r *run) { r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		defer r.end()
+		r.kernel.SetFirewall([]kernel.Barrier{{Family: kernel.IPv4, Hook: "input", Verdict: "drop", Name: "iptables filter INPUT", Accepts: "-i lo"}})
+		r.emit(table(1))
+		const want = "iptables filter INPUT: no rule accepts -t 10.96.0.1:80, it is left to drop"
+		if got := r.proxy.Snapshot().Warnings; !slices.Equal(got, []string{want}) {
+			t.Errorf("warnings %q", got)
+		}
+		pass(2 * time.Minute)
+		if n := strings.Count(log.String(), want); n != 1 {
+			t.Errorf("said %d times, want once:\n%s", n, &log)
+		}
+		r.kernel.SetFirewall(nil)
+		pass(time.Minute)
+		if got := r.proxy.Snapshot().Warnings; len(got) != 0 || !strings.Contains(log.String(), "nothing is in the way any more") {
+			t.Errorf("warnings %q when it is gone, log:\n%s", got, &log)
+		}
+	})
+}

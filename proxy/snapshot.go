@@ -25,6 +25,9 @@ type Snapshot struct {
 	Node   kernel.Node
 	Want   kernel.State
 	Drains []kernel.Drain
+	// Warnings are what keeps clients from what is served though the kernel is as
+	// wanted, a line each: somebody's firewall.
+	Warnings []string
 }
 
 // Snapshot is what the last sync left; nil before the first. It may be called

@@ -40,8 +40,9 @@ type Kernel struct {
 	routes   map[kernel.Route]bool
 	neighs   map[kernel.Neighbor]bool
 
-	names kernel.Names
-	node  kernel.Node
+	names    kernel.Names
+	node     kernel.Node
+	firewall []kernel.Barrier
 
 	// Schedulers that the kernel has; others are ENOENT. Nil means all.
 	Schedulers map[string]bool
@@ -124,6 +125,13 @@ func (k *Kernel) SetNode(n kernel.Node) {
 	k.node = n
 }
 
+// SetFirewall changes what a reading shows of other people's firewall.
+func (k *Kernel) SetFirewall(f []kernel.Barrier) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.firewall = f
+}
+
 // Counts gives how many readings were made and how many ops carried out.
 func (k *Kernel) Counts() (reads, writes int) {
 	k.mu.Lock()
@@ -147,7 +155,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 		o.Conns[i] = k.conns[r.Key]
 	}
 	o.Saved = slices.SortedFunc(maps.Values(k.saved), func(a, b kernel.Saved) int { return strings.Compare(a.Name, b.Name) })
-	o.Node, o.Clock, o.Fresh = k.node, k.Now(), true
+	o.Node, o.Clock, o.Fresh, o.Firewall = k.node, k.Now(), true, k.firewall
 	return o, nil
 }
 

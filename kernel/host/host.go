@@ -172,6 +172,9 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if o.Chains, err = k.tables.Read(ctx, k.o.Names); err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading iptables: %w", err)
 	}
+	if o.Firewall, err = k.tables.Barriers(); err != nil {
+		return kernel.Observed{}, fmt.Errorf("reading the host's firewall: %w", err)
+	}
 	if o.Links, o.Addrs, o.Node, err = k.readLinks(); err != nil {
 		return kernel.Observed{}, err
 	}

@@ -29,6 +29,17 @@ func (t *Tables) Read(ctx context.Context, names kernel.Names) ([]kernel.Chain, 
 	return s.Chains, nil
 }
 
+// Barriers gives the base chains that may keep packets from us: those of iptables
+// as the last Read found them, and those of other tools' tables in nftables.
+func (t *Tables) Barriers() ([]kernel.Barrier, error) {
+	var all []kernel.Barrier
+	for _, f := range t.families {
+		all = append(all, f.barriers...)
+	}
+	more, err := t.bases.read()
+	return append(all, more...), err
+}
+
 func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error {
 	id, present, err := f.stamp.read()
 	if err != nil {
@@ -39,7 +50,7 @@ func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error 
 	}
 	f.cached = false
 	for try := 1; ; try++ {
-		chains, err := t.save(ctx, f, names, present)
+		chains, barriers, err := t.save(ctx, f, names, present)
 		if err != nil {
 			return err
 		}
@@ -48,15 +59,16 @@ func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error 
 			return err
 		}
 		if id == before || try == tries {
-			f.last, f.lastID, f.lastName, f.cached = chains, id, names, id == before
+			f.last, f.barriers, f.lastID, f.lastName, f.cached = chains, barriers, id, names, id == before
 			return nil
 		}
 	}
 }
 
 // save reads the tables that are present.
-func (t *Tables) save(ctx context.Context, f *family, names kernel.Names, present []string) ([]kernel.Chain, error) {
+func (t *Tables) save(ctx context.Context, f *family, names kernel.Names, present []string) ([]kernel.Chain, []kernel.Barrier, error) {
 	var s kernel.State
+	var found []kernel.Barrier
 	for _, table := range tables {
 		if !slices.Contains(present, table) {
 			continue
@@ -64,14 +76,18 @@ func (t *Tables) save(ctx context.Context, f *family, names kernel.Names, presen
 		t.readers.Add(1)
 		out, err := t.run(ctx, "", f.tool.Name+"-save", "-t", table)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		chains, err := parseSave(out, f.Family, names)
-		if err != nil {
-			return nil, fmt.Errorf("%s-save -t %s: %w", f.tool.Name, table, err)
+		var more []kernel.Barrier
+		if err == nil {
+			more, err = barriers(out, f.Family, f.tool, names)
 		}
-		s.Chains = append(s.Chains, chains...)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s-save -t %s: %w", f.tool.Name, table, err)
+		}
+		s.Chains, found = append(s.Chains, chains...), append(found, more...)
 	}
 	s.Sort()
-	return s.Chains, nil
+	return s.Chains, found, nil
 }

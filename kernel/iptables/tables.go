@@ -14,6 +14,7 @@ import (
 type Tables struct {
 	run      Run
 	families []*family
+	bases    baseChains
 
 	readers, writers atomic.Uint64
 }
@@ -24,7 +25,8 @@ type family struct {
 	tool  Tool
 	stamp stamp
 
-	last     []kernel.Chain // valid while cached
+	last     []kernel.Chain   // valid while cached
+	barriers []kernel.Barrier // likewise
 	lastID   string
 	lastName kernel.Names
 	cached   bool
@@ -45,7 +47,7 @@ type Options struct {
 // Open probes iptables and ip6tables for the network namespace of the calling
 // thread. Where one cannot be used the error is a *kernel.MissingError.
 func Open(ctx context.Context, o Options) (*Tables, error) {
-	t := &Tables{run: o.Run}
+	t := &Tables{run: o.Run, bases: baseChains{dialer: o.Dialer}}
 	if t.run == nil {
 		t.run = run
 	}
@@ -66,13 +68,16 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 			return nil, fmt.Errorf("opening %s: %w", tool, err)
 		}
 		t.families = append(t.families, &family{Family: f, tool: tool, stamp: s})
+		if tool.NFT {
+			t.bases.shown = append(t.bases.shown, f)
+		}
 	}
 	return t, nil
 }
 
 // Close releases the sockets.
 func (t *Tables) Close() error {
-	var first error
+	first := t.bases.Close()
 	for _, f := range t.families {
 		if err := f.stamp.Close(); err != nil && first == nil {
 			first = err

@@ -1,0 +1,160 @@
+package kernel
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Barrier is a base chain of somebody else's firewall that lets through only what
+// its rules accept. What is refused in one base chain no other can let through.
+type Barrier struct {
+	Family  Family // 0: of both
+	Hook    string // where: prerouting, input, forward, output, postrouting
+	Verdict string // what becomes of the rest: drop or reject
+	Name    string // for people: "iptables filter INPUT"
+	// Opaque: what its rules accept is not known.
+	Opaque bool
+	// Accepts has what each rule that accepts asks of a packet, one a line, as
+	// iptables-save prints it; its own matches behind those of the jumps to it.
+	Accepts string
+}
+
+// Barred says of each barrier, in a line for people, which virtual servers no
+// packet of a client can get past it for; nothing of those that may let
+// everything through. A rule that asks for more than is understood here is taken
+// to accept: what is said is so.
+func Barred(firewall []Barrier, virtuals []Virtual) []string {
+	var lines []string
+	for _, b := range firewall {
+		var shut []VirtualKey
+		for _, v := range virtuals {
+			if (b.Family == 0 || b.Family == v.Key.Family()) && !b.mayAccept(v.Key) {
+				shut = append(shut, v.Key)
+			}
+		}
+		switch n := len(shut); {
+		case n == 0:
+			continue
+		case b.Opaque:
+			lines = append(lines, fmt.Sprintf("%s: hook %s has policy %s: no client reaches a VIP unless its rules accept that", b.Name, b.Hook, b.Verdict))
+		case n == 1:
+			lines = append(lines, fmt.Sprintf("%s: no rule accepts %s, it is left to %s", b.Name, shut[0], b.Verdict))
+		default:
+			lines = append(lines, fmt.Sprintf("%s: no rule accepts %s and %d more, they are left to %s", b.Name, shut[0], n-1, b.Verdict))
+		}
+	}
+	return lines
+}
+
+// mayAccept says whether some rule may accept a client's first packet to a
+// virtual server.
+func (b Barrier) mayAccept(k VirtualKey) bool {
+	if b.Opaque || b.Accepts == "" {
+		return false
+	}
+	for matches := range strings.SplitSeq(b.Accepts, "\n") {
+		if b.mayMatch(matches, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayMatch says whether matches may be those of a client's first packet, which is
+// new to the connection tracker, does not come from lo, and at hook input goes to
+// the virtual server; behind it IPVS has given it a real server's address.
+func (b Barrier) mayMatch(matches string, k VirtualKey) bool {
+	f := strings.Fields(WithoutComment(matches))
+	for i := 0; i+1 < len(f); i++ {
+		if i > 0 && f[i-1] == "!" {
+			continue // what it does not match is much
+		}
+		var may bool
+		switch value := f[i+1]; f[i] {
+		case "-i", "-o":
+			may = value != "lo"
+		case "-p":
+			may = value == k.Proto.String() || value == "all"
+		case "--ctstate", "--state":
+			may = slices.Contains(strings.Split(value, ","), "NEW")
+		case "--dport", "--dports", "--ports":
+			may = b.Hook != "input" || hasPort(value, k.Addr.Port())
+		case "-d":
+			may = b.Hook != "input" || covers(value, k.Addr.Addr())
+		default:
+			continue
+		}
+		if !may {
+			return false
+		}
+	}
+	return true
+}
+
+// hasPort says whether a list of ports and ranges, 80,8000:8080, has a port; what
+// is not understood may.
+func hasPort(list string, port uint16) bool {
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, ranged := strings.Cut(part, ":")
+		if !ranged {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 16)
+		to, err2 := strconv.ParseUint(last, 10, 16)
+		if err != nil || err2 != nil || from <= uint64(port) && uint64(port) <= to {
+			return true
+		}
+	}
+	return false
+}
+
+// covers says whether an address or prefix has an address; what is not understood
+// may.
+func covers(text string, a netip.Addr) bool {
+	p, err := parsePrefix(text)
+	return err != nil || p.Contains(a)
+}
+
+var familyWords = map[Family]string{0: "any", IPv4: "ipv4", IPv6: "ipv6"}
+
+func (b Barrier) append(line func(string, ...any)) {
+	known := "rules"
+	if b.Opaque {
+		known = "opaque"
+	}
+	line("barrier %s %s %s %s %s", familyWords[b.Family], b.Hook, b.Verdict, known, b.Name)
+	if b.Accepts == "" {
+		return
+	}
+	for matches := range strings.SplitSeq(b.Accepts, "\n") {
+		line("accepts %s", matches)
+	}
+}
+
+// barrier reads: barrier FAMILY HOOK VERDICT rules|opaque NAME.
+func (p *parser) barrier(f []string) error {
+	if len(f) < 6 {
+		return fmt.Errorf("want: barrier FAMILY HOOK VERDICT rules|opaque NAME")
+	}
+	b := Barrier{Hook: f[2], Verdict: f[3], Opaque: f[4] == "opaque", Name: strings.Join(f[5:], " ")}
+	for family, word := range familyWords {
+		if word == f[1] {
+			b.Family = family
+		}
+	}
+	p.o.Firewall = append(p.o.Firewall, b)
+	return nil
+}
+
+// accepts reads one line of the barrier before it.
+func (p *parser) accepts(f []string) error {
+	if len(p.o.Firewall) == 0 || len(f) < 2 {
+		return fmt.Errorf("accepts: want a barrier before it, and matches")
+	}
+	b := &p.o.Firewall[len(p.o.Firewall)-1]
+	b.Accepts = strings.TrimPrefix(b.Accepts+"\n"+strings.Join(f[1:], " "), "\n")
+	return nil
+}

@@ -1,0 +1,129 @@
+package iptables
+
+import (
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// hooks are the built-in chains of table filter where a client's packets to a VIP
+// need somebody to accept them. Not FORWARD, which the replies take: our own
+// chain in front of it accepts those (measured: with policy DROP nothing is lost).
+var hooks = []struct{ chain, hook string }{{"INPUT", "input"}, {"OUTPUT", "output"}}
+
+// barriers finds, in what iptables-save printed, the chains in which packets that
+// no rule accepts are dropped or rejected, by the chain's policy or by a rule for
+// all there are.
+func barriers(text string, f kernel.Family, tool Tool, names kernel.Names) ([]kernel.Barrier, error) {
+	t, err := parseFilter(text)
+	if err != nil {
+		return nil, err
+	}
+	var found []kernel.Barrier
+	for _, h := range hooks {
+		w := gates{rules: t.rules, names: names}
+		verdict := w.walk(h.chain, "", 0)
+		if verdict == "" {
+			verdict = t.policies[h.chain]
+		}
+		if verdict == "DROP" || verdict == "REJECT" {
+			found = append(found, kernel.Barrier{
+				Family: f, Hook: h.hook, Verdict: strings.ToLower(verdict), Name: tool.Name + " filter " + h.chain,
+				Accepts: strings.Join(w.accepts, "\n"),
+			})
+		}
+	}
+	return found, nil
+}
+
+// filter is table filter: rules by chain, and the built-in chains' policies.
+type filter struct {
+	rules    map[string][]string
+	policies map[string]string
+}
+
+func parseFilter(text string) (filter, error) {
+	t := filter{rules: make(map[string][]string), policies: make(map[string]string)}
+	inside := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '*':
+			inside = line == "*filter"
+		case !inside || line == "COMMIT":
+		case line[0] == ':':
+			if words := strings.Fields(line[1:]); len(words) > 1 {
+				t.policies[words[0]] = words[1]
+			}
+		default:
+			chain, rule, err := cutRule(line)
+			if err != nil {
+				return filter{}, err
+			}
+			t.rules[chain] = append(t.rules[chain], rule)
+		}
+	}
+	return t, nil
+}
+
+// gates are the ways through a chain.
+type gates struct {
+	rules    map[string][]string
+	names    kernel.Names
+	accepts  []string
+	rulesMet int
+}
+
+// Jumps are followed this deep, and while no more rules than these were met: the
+// kernel allows no loops, but many ways to one chain. What lies beyond may accept
+// anything.
+const (
+	deepest = 16
+	mostMet = 10000
+)
+
+// walk notes what a chain accepts that is reached by packets of some matches, and
+// gives the verdict on those that come to an end in it, "" if they come back.
+func (w *gates) walk(chain, matches string, depth int) string {
+	for _, rule := range w.rules[chain] {
+		if w.rulesMet++; w.rulesMet > mostMet {
+			depth = deepest
+		}
+		its, target := cutTarget(rule)
+		all := strings.TrimSpace(matches + " " + its)
+		switch _, chain := w.rules[target]; {
+		case w.names.OwnsChain("filter", target):
+		case target == "ACCEPT", chain && depth == deepest:
+			if all == "" {
+				return "ACCEPT"
+			}
+			w.accepts = append(w.accepts, all)
+			if its == "" {
+				return "ACCEPT"
+			}
+		case target == "DROP" || target == "REJECT" || target == "RETURN":
+			if its == "" {
+				return strings.TrimSuffix(target, "RETURN")
+			}
+		case chain:
+			if verdict := w.walk(target, all, depth+1); verdict != "" && its == "" {
+				return verdict
+			}
+		}
+	}
+	return ""
+}
+
+// cutTarget takes a rule apart into what it asks of a packet, without comments,
+// and its target, "" if it has none.
+func cutTarget(rule string) (matches, target string) {
+	target = kernel.Target(rule)
+	rule = kernel.WithoutComment(rule)
+	for _, option := range []string{"-j ", "-g "} {
+		if i := strings.Index(" "+rule, " "+option+target); i >= 0 {
+			rule = rule[:i]
+		}
+	}
+	return strings.TrimSpace(rule), target
+}
