@@ -5,6 +5,8 @@ package apiserver
 import (
 	"bytes"
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -60,10 +62,14 @@ var groupOf = map[string]schema.GroupVersion{
 	"services": corev1.SchemeGroupVersion, "nodes": corev1.SchemeGroupVersion, "endpointslices": discoveryv1.SchemeGroupVersion,
 }
 
-func newAPI(t *testing.T) *api {
+// newAPI starts one; with clients, it wants a certificate that they have signed.
+func newAPI(t *testing.T, clients *x509.CertPool) *api {
 	a := &api{t: t, version: 100, objects: map[string]map[string]object{}, changed: make(chan struct{})}
 	a.Server = httptest.NewUnstartedServer(a)
 	a.Server.EnableHTTP2 = true
+	if clients != nil {
+		a.Server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
+	}
 	a.Server.StartTLS()
 	t.Cleanup(a.Server.Close)
 	return a

@@ -3,17 +3,10 @@
 package apiserver
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -208,89 +201,6 @@ func (s *short) Write(p []byte) (int, error) {
 }
 
 func (s *short) Flush() {}
-
-// selfSigned is the certificate of somebody else's CA.
-func selfSigned(t *testing.T) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	is := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, is, is, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-}
-
-// TestWrongCA: the connection is not trusted until the CA file is put right, without a restart.
-func TestWrongCA(t *testing.T) {
-	var right string
-	r := start(t, Options{}, func(r *rig) {
-		whole(r)
-		right = r.ca()
-		r.kubeconfig(selfSigned(t), "first")
-	})
-	r.complains("is not trusted", "certificate-authority")
-	r.kubeconfig(right, "first")
-	r.want(wholeTable)
-}
-
-// TestToken: the token expires, and a new one is written to its file.
-func TestToken(t *testing.T) {
-	var valid atomic.Value
-	valid.Store("first")
-	r := start(t, Options{}, func(r *rig) {
-		whole(r)
-		r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
-			if q.Header.Get("Authorization") == "Bearer "+valid.Load().(string) {
-				return false
-			}
-			fail(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
-			return true
-		})
-	})
-	r.want(wholeTable)
-	valid.Store("second")
-	r.cutWatches()
-	r.complains("401 Unauthorized")
-	r.put(svc("new", "10.96.0.3"))
-	r.write("token", "second")
-	r.want("db, new, web 10.2.0.1")
-}
-
-// TestInlineToken: the token stands in the kubeconfig itself, which is written anew.
-func TestInlineToken(t *testing.T) {
-	var valid atomic.Value
-	valid.Store("first")
-	inline := func(r *rig, token string) {
-		data, err := os.ReadFile(r.path("kubeconfig"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := strings.Replace(string(data), "tokenFile: token", "token: "+token, 1)
-		r.write("kubeconfig", strings.Replace(text, "token: first", "token: "+token, 1))
-	}
-	r := start(t, Options{}, func(r *rig) {
-		whole(r)
-		inline(r, "first")
-		r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
-			if q.Header.Get("Authorization") == "Bearer "+valid.Load().(string) {
-				return false
-			}
-			fail(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
-			return true
-		})
-	})
-	r.want(wholeTable)
-	valid.Store("second")
-	r.cutWatches()
-	r.complains("401 Unauthorized")
-	inline(r, "second")
-	r.put(svc("new", "10.96.0.3"))
-	r.want("db, new, web 10.2.0.1")
-}
 
 // TestSaidOnce: an outage is one emission, however often it is tried.
 func TestSaidOnce(t *testing.T) {

@@ -60,7 +60,11 @@ type rig struct {
 
 // start runs a Source, after prepare has filled the API server; o's kubeconfig is made.
 func start(t *testing.T, o Options, prepare func(r *rig)) *rig {
-	r := &rig{T: t, api: newAPI(t), dir: t.TempDir(), emits: make(chan emission, 1000)}
+	return startAt(t, newAPI(t, nil), o, prepare)
+}
+
+func startAt(t *testing.T, a *api, o Options, prepare func(r *rig)) *rig {
+	r := &rig{T: t, api: a, dir: t.TempDir(), emits: make(chan emission, 1000)}
 	r.kubeconfig(r.ca(), "first")
 	o.Kubeconfig = r.path("kubeconfig")
 	if o.ContentType == "" {
@@ -108,17 +112,23 @@ func (r *rig) kubeconfig(ca, token string) {
 	r.Helper()
 	r.write("ca.crt", ca)
 	r.write("token", token)
+	r.user("tokenFile: token")
+}
+
+// user writes a kubeconfig with this user in it.
+func (r *rig) user(fields string) {
+	r.Helper()
 	r.write("kubeconfig", fmt.Sprintf(`
 apiVersion: v1
 kind: Config
 clusters:
 - {name: c, cluster: {server: %q, certificate-authority: ca.crt}}
 users:
-- {name: u, user: {tokenFile: token}}
+- {name: u, user: {%s}}
 contexts:
 - {name: x, context: {cluster: c, user: u}}
 current-context: x
-`, r.URL))
+`, r.URL, fields))
 }
 
 // want waits for an emission of this text.

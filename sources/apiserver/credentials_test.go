@@ -1,0 +1,181 @@
+//go:build !noapiserver
+
+package apiserver
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// authority signs certificates.
+type authority struct {
+	*testing.T
+	is  *x509.Certificate
+	key *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{T: t}
+	a.key = a.newKey()
+	a.is = &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	a.is.Raw = a.sign(a.is, a.key)
+	return a
+}
+
+func (a *authority) newKey() *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return key
+}
+
+func (a *authority) sign(c *x509.Certificate, key *ecdsa.PrivateKey) []byte {
+	der, err := x509.CreateCertificate(rand.Reader, c, a.is, key.Public(), a.key)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return der
+}
+
+func (a *authority) pool() *x509.CertPool {
+	c, err := x509.ParseCertificate(a.is.Raw)
+	if err != nil {
+		a.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(c)
+	return pool
+}
+
+// client gives the PEM of a client's certificate and key.
+func (a *authority) client(until time.Time) (certificate, key string) {
+	k := a.newKey()
+	der := a.sign(&x509.Certificate{
+		SerialNumber: big.NewInt(2), NotAfter: until, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, k)
+	secret, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return toPEM("CERTIFICATE", der), toPEM("EC PRIVATE KEY", secret)
+}
+
+func toPEM(what string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: what, Bytes: der}))
+}
+
+// TestWrongCA: the connection is not trusted until the CA file is put right, without a restart.
+func TestWrongCA(t *testing.T) {
+	var right string
+	r := start(t, Options{}, func(r *rig) {
+		whole(r)
+		right = r.ca()
+		r.write("ca.crt", toPEM("CERTIFICATE", newAuthority(t).is.Raw))
+	})
+	r.complains("is not trusted", "certificate-authority")
+	r.write("ca.crt", right)
+	r.want(wholeTable)
+}
+
+// lock has requests answered only if they have the token that it gives.
+func (r *rig) lock() *atomic.Value {
+	var valid atomic.Value
+	valid.Store("first")
+	r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+		if q.Header.Get("Authorization") == "Bearer "+valid.Load().(string) {
+			return false
+		}
+		fail(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+		return true
+	})
+	return &valid
+}
+
+// TestRotation: credentials expire, and new ones are found where the old ones were.
+func TestRotation(t *testing.T) {
+	plugin := func(r *rig, token string) {
+		r.write("credential", `{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "`+token+`"}}`)
+	}
+	for _, c := range []struct {
+		name           string
+		prepare, renew func(r *rig)
+	}{
+		{"token file", func(*rig) {}, func(r *rig) { r.write("token", "second") }},
+		{"kubeconfig", func(r *rig) { r.user("token: first") }, func(r *rig) { r.user("token: second") }},
+		{"exec plugin", func(r *rig) {
+			plugin(r, "first")
+			r.user("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: cat, args: [" + r.path("credential") + "]}")
+		}, func(r *rig) { plugin(r, "second") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var valid *atomic.Value
+			r := start(t, Options{}, func(r *rig) {
+				whole(r)
+				valid = r.lock()
+				c.prepare(r)
+			})
+			r.want(wholeTable)
+			valid.Store("second")
+			r.cutWatches()
+			r.complains("401 Unauthorized")
+			r.put(svc("new", "10.96.0.3"))
+			c.renew(r)
+			r.want("db, new, web 10.2.0.1")
+		})
+	}
+}
+
+// TestClientCertificate: it has expired, and a new one is written to its files.
+func TestClientCertificate(t *testing.T) {
+	clients := newAuthority(t)
+	give := func(r *rig, until time.Time) {
+		certificate, key := clients.client(until)
+		r.write("client.key", key)
+		r.write("client.crt", certificate)
+	}
+	r := startAt(t, newAPI(t, clients.pool()), Options{}, func(r *rig) {
+		whole(r)
+		give(r, time.Now().Add(-time.Minute))
+		r.user("client-certificate: client.crt, client-key: client.key")
+	})
+	r.complains("refuses the client certificate")
+	give(r, time.Now().Add(time.Hour))
+	r.want(wholeTable)
+}
+
+// TestNoCredentials: what they are made of is not there, or does not work, at the start and later.
+func TestNoCredentials(t *testing.T) {
+	if _, err := New(Options{Kubeconfig: "/does/not/exist"}); err == nil {
+		t.Error("no kubeconfig, and no error")
+	}
+	r := start(t, Options{}, func(r *rig) {
+		whole(r)
+		r.user("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: cat, args: [/does/not/exist]}")
+	})
+	r.complains("cannot get credentials")
+	r.user("tokenFile: token")
+	r.want(wholeTable)
+	if err := os.Remove(r.path("kubeconfig")); err != nil {
+		t.Fatal(err)
+	}
+	r.answer(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "/")
+	r.cutWatches()
+	r.complains("kubeconfig", "no such file")
+	r.user("tokenFile: token")
+	r.answer(0, "")
+	r.put(svc("new", "10.96.0.3"))
+	r.want("db, new, web 10.2.0.1")
+}
