@@ -52,29 +52,17 @@ type answer struct {
 	Matching int             `json:"matching"`         // services that match, on whatever page
 	Offset   int             `json:"offset"`           // of the page's first among them
 	Detail   *status.Service `json:"detail,omitempty"` // the one asked for, whether it matches or not
-	Drains   []drain         `json:"drains"`
-	Events   []events.Event  `json:"events"` // newer than what is known already, oldest first
-	Lost     uint64          `json:"lost"`   // events that came and are forgotten
-}
-
-// drain is an endpoint on its way out.
-type drain struct {
-	Service  string          `json:"service"`
-	Endpoint status.Endpoint `json:"endpoint"`
+	Events   []events.Event  `json:"events"`           // newer than what is known already, oldest first
+	Lost     uint64          `json:"lost"`             // events that came and are forgotten
 }
 
 // of cuts a status to the view.
 func (v view) of(s status.Status) answer {
-	a := answer{Status: s, Drains: []drain{}, Events: []events.Event{}}
+	a := answer{Status: s, Events: []events.Event{}}
 	a.Services = []status.Service{}
 	var matching []*status.Service
 	for i := range s.Services {
 		svc := &s.Services[i]
-		for _, e := range svc.Endpoints {
-			if e.Drain != nil && len(a.Drains) < maxLines {
-				a.Drains = append(a.Drains, drain{svc.Name, e})
-			}
-		}
 		if svc.Name == v.detail && a.Detail == nil {
 			a.Detail = svc
 		}
@@ -92,7 +80,7 @@ func (v view) of(s status.Status) answer {
 		a.Services = append(a.Services, cut)
 	}
 	a.Problems, a.Warnings = first(s.Problems), first(s.Warnings)
-	a.Faults, a.Conflicts = first(s.Faults), first(s.Conflicts)
+	a.Faults, a.Conflicts, a.Drains = first(s.Faults), first(s.Conflicts), first(s.Drains)
 	return a
 }
 

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"errors"
 	"flag"
 	"path/filepath"
 	"strings"
@@ -58,28 +59,39 @@ func TestPage(t *testing.T) {
 	await(t, "details", func() bool {
 		return strings.Contains(b.eval(`document.querySelector("tr.detail").innerText`), "10.3.0.5:8080")
 	})
-	shots(t, b)
+	looks(t, b)
 	b.press("Enter")
 	await(t, "no details", func() bool { return b.eval(`document.querySelectorAll("tr.detail").length`) == "0" })
+
+	// What is wrong is on top of the page.
+	n.table.Set(tableOf(services...), errors.New("services.toml:7: no such thing"))
+	b.awaitText("degraded", "services.toml:7: no such thing")
+	shot(b, "trouble")
 
 	if said := b.complaints(); len(said) > 0 {
 		t.Errorf("the browser reports %s", strings.Join(said, "\n"))
 	}
 }
 
-// shots takes pictures, when they are asked for, once the charts have something to show.
-func shots(t *testing.T, b *browser) {
+// looks takes pictures in both colour schemes and at a phone's width, once the charts have something to show.
+func looks(t *testing.T, b *browser) {
 	if *screenshots == "" {
 		return
 	}
-	end := time.Now().Add(50 * time.Second)
-	await(t, "a minute of charts", func() bool { return time.Now().After(end) })
+	end := time.Now().Add(30 * time.Second)
+	await(t, "half a minute of charts", func() bool { return time.Now().After(end) })
 	for name, look := range map[string]struct {
 		width, height int
 		scheme        string
 	}{"light": {1280, 1300, "light"}, "dark": {1280, 1300, "dark"}, "phone": {390, 2600, "light"}, "phone-dark": {390, 2600, "dark"}} {
 		b.look(look.width, look.height, look.scheme)
-		b.screenshot(filepath.Join(*screenshots, name+".png"))
+		shot(b, name)
 	}
 	b.look(1280, 900, "light")
+}
+
+func shot(b *browser, name string) {
+	if *screenshots != "" {
+		b.screenshot(filepath.Join(*screenshots, name+".png"))
+	}
 }

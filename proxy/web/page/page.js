@@ -2,7 +2,8 @@
 // the page as text, never as markup.
 
 const period = 2000; // ms between two questions
-const samples = 120; // points of a chart: the last four minutes
+const samples = 120; // points of a chart: the last four minutes,
+const fewest = 30; // of which it shows one from the start on
 const pageSize = 50;
 const keptEvents = 100;
 
@@ -63,7 +64,9 @@ function span(seconds) {
 
 // ago is by the server's clock, which wrote both times.
 function ago(time) {
-  return time ? span(Math.max(0, (Date.parse(last.time) - Date.parse(time)) / 1000)) + " ago" : "never";
+  if (!time) return "never";
+  const seconds = (Date.parse(last.time) - Date.parse(time)) / 1000;
+  return seconds < 1 ? "just now" : span(seconds) + " ago";
 }
 
 const short = (name) => name.replace(/^default\//, "");
@@ -72,7 +75,7 @@ const short = (name) => name.replace(/^default\//, "");
 function rates(name, time, traffic, active) {
   let h = series.get(name);
   if (!h) series.set(name, (h = { time: 0, traffic: null, points: [], now: {} }));
-  if (h.time === time) return h;
+  if (time - h.time < period * 0.7) return h; // what somebody does is asked for at once; that is no new point
   const seconds = (time - h.time) / 1000;
   const rate = (counter) => {
     const more = h.traffic ? traffic[counter] - h.traffic[counter] : -1;
@@ -88,10 +91,10 @@ function rates(name, time, traffic, active) {
 
 const svgSpace = "http://www.w3.org/2000/svg";
 
-// chart draws what a series was, the newest at the right; a point takes the same room from the start on.
+// chart draws what a series was, the newest at the right.
 function chart(points, key, label) {
   const svg = document.createElementNS(svgSpace, "svg");
-  const [width, height] = [samples, 40];
+  const [width, height] = [Math.max(points.length, fewest) - 1, 40];
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
@@ -102,7 +105,7 @@ function chart(points, key, label) {
   const line = points.flatMap((p, i) => {
     const value = p[key];
     if (value === null || value === undefined) return [];
-    return [`${(width - points.length + i + 1).toFixed(1)} ${(height - 2 - (value / most) * (height - 5)).toFixed(1)}`];
+    return [`${width - points.length + 1 + i} ${(height - 2 - (value / most) * (height - 5)).toFixed(1)}`];
   });
   const draw = (d, name) => {
     const path = document.createElementNS(svgSpace, "path");
@@ -141,15 +144,15 @@ function showTiles(s) {
   const h = rates("", Date.parse(s.time), s.totals.traffic, s.totals.active);
   const t = s.totals;
   const tile = (value, text, key) => element("div", { class: "tile" }, element("b", {}, value), element("span", {}, text), key ? chart(h.points, key, `${text}: ${value}`) : "");
-  const also = [t.draining ? `${t.draining} draining` : "", t.withoutBackends ? `${t.withoutBackends} without backends` : "", t.leftOut ? `${t.leftOut} left out` : ""].filter(Boolean);
-  const tracked = s.conntrack && s.conntrack.max ? `connections tracked: ${count(s.conntrack.count)} of ${count(s.conntrack.max)}` : "";
+  const also = [`${count(t.virtuals)} addresses`, `${count(t.reals)} real servers`, t.draining ? `${t.draining} draining` : "",
+    t.withoutBackends ? `${t.withoutBackends} without backends` : "", t.leftOut ? `${t.leftOut} left out` : "",
+    s.conntrack && s.conntrack.max ? `${count(s.conntrack.count)} of ${count(s.conntrack.max)} connections tracked` : ""];
   $("tiles").replaceChildren(
     tile(count(h.now.conns), "connections per second", "conns"),
     tile(bits(h.now.in), "in", "in"),
     tile(bits(h.now.out), "out", "out"),
     tile(count(t.active), "active connections", "active"),
-    element("div", { class: "tile" }, element("b", {}, count(t.services)), element("span", {}, `services at ${count(t.virtuals)} addresses, ${count(t.reals)} real servers`),
-      ...[...also, tracked].filter(Boolean).flatMap((line) => [element("br"), element("span", {}, line)])),
+    element("div", { class: "tile" }, element("b", {}, count(t.services)), element("span", {}, "services"), element("p", {}, also.filter(Boolean).join(" · "))),
   );
 }
 
@@ -175,7 +178,7 @@ function serviceRow(s, time) {
     element("td", { class: "chart wide" }, chart(h.points, "conns", `connections per second to ${s.name}: ${count(h.now.conns)}`)),
     cell(bits(h.now.in), "in"),
     cell(bits(h.now.out), "out"),
-    element("td", { class: "wide" }, badge(s.state), s.backends.draining ? element("span", { class: "state warn" }, `${s.backends.draining} draining`) : "",
+    element("td", { class: "wide" }, badge(s.state), " ", s.backends.draining ? element("span", { class: "state warn" }, `${s.backends.draining} draining`) : "",
       s.reason && s.state !== "not served" ? element("div", { class: "reason" }, s.reason) : ""));
   return row;
 }
@@ -247,8 +250,8 @@ function focusRow(wanted) {
 function showDrains(s) {
   $("drains-section").hidden = s.drains.length === 0;
   $("drains").replaceChildren(...s.drains.map((d) => element("li", {},
-    element("b", {}, short(d.service)), " ", element("span", { class: "mono" }, d.endpoint.address), " ",
-    element("span", { class: "faint" }, `${count(d.endpoint.active + d.endpoint.inactive)} connections,${timeLeft(d.endpoint)}`))));
+    element("b", {}, short(d.service)), " ", element("span", { class: "mono" }, d.address), " ",
+    element("span", { class: "faint" }, `${count(d.active + d.inactive)} connections,${timeLeft(d)}`))));
 }
 
 function showSources(s) {
@@ -274,7 +277,7 @@ function eventItem(e) {
   const total = e.times ? (Date.parse(e.times.acknowledged) - Date.parse(e.times.seen || e.times.parsed)) / 1000 : null;
   return element("li", {}, element("time", { datetime: e.time }, new Date(e.time).toLocaleTimeString()), " ",
     element("span", { class: "state " + (eventLooks[e.kind] || "") }, e.kind), e.text,
-    e.ops ? element("span", { class: "faint" }, ` (+${e.ops.add} ~${e.ops.change} −${e.ops.remove}${e.ops.failed ? `, ${e.ops.failed} failed` : ""}${total === null ? "" : `, served in ${span(total)}`})`) : "");
+    e.ops ? element("span", { class: "faint" }, ` (+${e.ops.add} ~${e.ops.change} −${e.ops.remove}${e.ops.failed ? `, ${e.ops.failed} failed` : ""}${total === null ? "" : `, served in ${total ? span(total) : "less than 1 ms"}`})`) : "");
 }
 
 function showEvents(s) {
