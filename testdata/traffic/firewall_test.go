@@ -1,0 +1,70 @@
+package traffic
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+)
+
+// A firewall that drops what is served is named in the log when it comes, and it
+// is said when it is gone; no hole is made in it. Where packets get through all
+// the same nothing is said.
+func TestFirewallInTheWayIsReported(t *testing.T) {
+	n := newNode(t, "ipvs.syncPeriod = \"1s\"")
+	n.start(t, clusterIP("web", "10.96.0.20", allV4))
+	nft := func(hook, rule string) string {
+		return fmt.Sprintf("table inet fw { chain gate { type filter hook %s priority 0; policy drop; %s; }; }\n", hook, rule)
+	}
+	for _, c := range []struct {
+		name, said string
+		come, gone []string
+		feed       string
+	}{
+		{name: "iptables INPUT", said: "iptables filter INPUT: no rule accepts -t 10.96.0.20:80",
+			come: []string{"iptables", "-P", "INPUT", "DROP"}, gone: []string{"iptables", "-P", "INPUT", "ACCEPT"}},
+		{name: "iptables OUTPUT", said: "iptables filter OUTPUT: no rule accepts",
+			come: []string{"iptables", "-P", "OUTPUT", "DROP"}, gone: []string{"iptables", "-P", "OUTPUT", "ACCEPT"}},
+		{name: "a rule for all", said: "iptables filter INPUT: no rule accepts",
+			come: []string{"iptables", "-A", "INPUT", "-j", "REJECT"}, gone: []string{"iptables", "-D", "INPUT", "-j", "REJECT"}},
+		{name: "nftables input", said: "nftables inet fw gate: hook input has policy drop",
+			feed: nft("input", "tcp dport 22 accept"), gone: []string{"nft", "delete", "table", "inet", "fw"}},
+		{name: "nftables forward", said: "nftables inet fw gate: hook forward has policy drop",
+			feed: nft("forward", "tcp dport 22 accept"), gone: []string{"nft", "delete", "table", "inet", "fw"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mark := n.Log.Len()
+			if c.feed != "" {
+				n.feed(t, c.feed, "nft", "-f", "-")
+			} else {
+				n.tool(t, c.come[0], c.come[1:]...)
+			}
+			_, err := n.Wait(mark, `msg="in the way" err="`+regexp.QuoteMeta(c.said))
+			must(t, err)
+			if connect(n.Client, "10.96.0.20", 80) == nil {
+				t.Error("the VIP can be reached")
+			}
+			mark = n.Log.Len()
+			n.tool(t, c.gone[0], c.gone[1:]...)
+			_, err = n.Wait(mark, "nothing is in the way any more")
+			must(t, err)
+			wantEach(t, n.Client, "tcp", "10.96.0.20:80")
+		})
+	}
+
+	t.Run("what lets VIPs through", func(t *testing.T) {
+		mark := n.Log.Len()
+		n.tool(t, "iptables", "-P", "FORWARD", "DROP")
+		n.tool(t, "iptables", "-A", "INPUT", "-p", "tcp", "--dport", "80", "-j", "ACCEPT")
+		n.tool(t, "iptables", "-P", "INPUT", "DROP")
+		n.serve(t, clusterIP("web", "10.96.0.20", allV4)+clusterIP("more", "10.96.0.21", allV4)) // of the same port
+		n.tool(t, "ipset", "flush", "KUBE-IPVS-IPS")
+		_, err := n.Wait(mark, "msg=drift") // found by a full check
+		must(t, err)
+		for _, vip := range []string{"10.96.0.20:80", "10.96.0.21:80"} {
+			wantEach(t, n.Client, "tcp", vip)
+		}
+		if said := n.Log.String()[mark:]; regexp.MustCompile("in the way").MatchString(said) {
+			t.Errorf("said:\n%s", said)
+		}
+	})
+}
