@@ -50,6 +50,6 @@ func (e Event) names() string {
 
 var styles = map[Kind]screen.Style{
 	Started: screen.Good, Accepted: screen.Good, Recovered: screen.Good,
-	Draining: screen.Warn, Drift: screen.Warn, Lost: screen.Warn,
+	Draining: screen.Warn, Drift: screen.Warn, Lost: screen.Warn, Warning: screen.Warn,
 	Refused: screen.Bad, Failed: screen.Bad, Conflict: screen.Bad,
 }

@@ -81,6 +81,11 @@ func between(before, now *proxy.Snapshot) []Event {
 			add(Event{Kind: Conflict, Text: c.String()})
 		}
 	}
+	for _, w := range now.Warnings {
+		if !slices.Contains(before.Warnings, w) {
+			add(Event{Kind: Warning, Text: w})
+		}
+	}
 	if begun := drainsBegun(before.Drains, now.Drains); len(begun) > 0 {
 		add(Event{Kind: Draining, Text: named(begun)})
 	}

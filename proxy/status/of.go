@@ -21,7 +21,7 @@ type Input struct {
 	Sources  []proxy.SourceState
 	Past     Past
 	Counters kernel.Counters // zero when they are not known
-	Warnings []string
+	Warnings []string        // besides the snapshot's
 }
 
 // maxSourceErrors is how many lines are given of what is wrong with one source.
@@ -33,7 +33,7 @@ func Of(in Input) Status {
 		in.Snapshot = &proxy.Snapshot{}
 	}
 	st := Status{
-		Time: in.Now.UTC(), Daemon: in.Daemon, Healthy: in.Healthy, Warnings: append([]string{}, in.Warnings...),
+		Time: in.Now.UTC(), Daemon: in.Daemon, Healthy: in.Healthy, Warnings: append(append([]string{}, in.Snapshot.Warnings...), in.Warnings...),
 		Sync: syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{}, Conntrack: flowsOf(in.Counters),
 	}
 	for _, s := range in.Sources {

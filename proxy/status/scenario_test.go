@@ -41,6 +41,7 @@ var update = flag.Bool("update", false, "rewrite what the scenarios want")
 //	conns VIRTUAL REAL ACTIVE INACTIVE
 //	traffic VIRTUAL CONNECTIONS IN OUT
 //	foreign VIRTUAL SCHEDULER       somebody else makes a virtual server
+//	firewall CHAIN                  somebody's firewall drops what no rule of its accepts
 //	fail [TEXT]                     the kernel refuses the ops with TEXT in them
 //	undo                            somebody removes all real servers
 //	pass DURATION
@@ -202,6 +203,8 @@ func (s *stage) command(words []string) {
 		s.traffic[s.key(args[0])] = c
 	case "foreign":
 		s.apply(kernel.Op{Object: kernel.Virtual{Key: s.key(args[0]), Scheduler: args[1], Netmask: 32}})
+	case "firewall":
+		s.kernel.SetFirewall([]kernel.Barrier{{Family: kernel.IPv4, Hook: "input", Verdict: "drop", Name: strings.Join(args, " "), Accepts: "-i lo"}})
 	case "undo":
 		for _, r := range s.kernel.State().Reals {
 			s.apply(kernel.Op{Verb: kernel.Remove, Object: r})
