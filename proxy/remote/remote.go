@@ -72,7 +72,12 @@ func (r *Remote) status(ctx context.Context, args []string) error {
 		return v, height
 	}
 	v, _ := view()
-	ask := func(ctx context.Context) (status.Status, error) { return r.client().Status(ctx, v.Endpoints()) }
+	ask := func(ctx context.Context) (status.Status, error) {
+		if service != "" {
+			return r.client().Detail(ctx, []string{service})
+		}
+		return r.client().Status(ctx, v.Endpoints())
+	}
 	if r.watch {
 		return status.Watch{Out: r.Out, Ask: ask, View: view}.Run(ctx)
 	}
@@ -98,7 +103,7 @@ func (r *Remote) top(ctx context.Context, _ []string) error {
 	if r.every < leastDelay || r.frames < 0 {
 		return &exit.Error{Code: exit.Usage, Err: fmt.Errorf("top wants a delay of at least %v and no negative number of frames", leastDelay)}
 	}
-	return top.Top{In: r.In, Out: r.Out, Ask: r.client().Detail, Every: r.every, Frames: r.frames}.Run(ctx)
+	return top.Top{In: r.In, Out: r.Out, Ask: r.client().Detail, Every: r.every, Frames: r.frames, View: top.View{Endpoints: true}}.Run(ctx)
 }
 
 func (r *Remote) eventsFlags(fs *pflag.FlagSet) {
