@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -24,6 +25,8 @@ type Command struct {
 	// Values are what the only argument may be, for completion; nil when it is
 	// anything.
 	Values []string
+	// Hidden is one that no person is told of.
+	Hidden bool
 	// Flags adds its flags to those that all commands have; nil adds none.
 	Flags func(*pflag.FlagSet)
 	Run   func(ctx context.Context, args []string) error
@@ -70,6 +73,11 @@ func (p Program) choose(argv []string) (Command, []string, error) {
 	return Command{}, nil, usage(p.Name+" --help lists the commands", "unknown command %q", argv[0])
 }
 
+// Visible are the commands that a person is told of.
+func (p Program) Visible() []Command {
+	return slices.DeleteFunc(slices.Clone(p.Commands), func(c Command) bool { return c.Hidden })
+}
+
 // FlagSet is all flags of a command.
 func (p Program) FlagSet(c Command) *pflag.FlagSet {
 	flags := pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
@@ -85,7 +93,7 @@ func (p Program) help(w io.Writer, cmd Command, flags *pflag.FlagSet) error {
 	fmt.Fprintf(w, "%s %s %s\n\n%s\n", p.Name, cmd.Name, cmd.Args, cmd.Short)
 	if cmd.Name == p.Commands[0].Name {
 		fmt.Fprint(w, "\nCommands:\n")
-		for _, c := range p.Commands {
+		for _, c := range p.Visible() {
 			fmt.Fprintf(w, "  %-24s %s\n", c.Name+" "+c.Args, c.Short)
 		}
 	}

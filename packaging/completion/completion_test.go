@@ -1,0 +1,164 @@
+package completion
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/proxy/command"
+	"github.com/svcproxy/svcproxy/proxy/config"
+)
+
+// table is small, and has one of everything that a script has to get right.
+var table = command.Program{
+	Name:  "svcproxy",
+	Flags: func(fs *pflag.FlagSet) { config.AddFlags(fs) },
+	Commands: []command.Command{
+		{Name: "run", Short: "serve: it's what flags alone mean", Flags: func(fs *pflag.FlagSet) { fs.Bool("cleanup", false, "clean") }},
+		{Name: "check", Args: "[FILE...]", Short: "validate"},
+		{Name: "plan", Short: "print", Flags: func(fs *pflag.FlagSet) {
+			fs.StringP("output", "o", "text", "`FORMAT` of the plan: [text] or 'json'")
+			fs.String("state", "", "read from `FILE`")
+		}},
+		{Name: "chores", Short: "for machines", Hidden: true},
+		{Name: "completion", Args: "SHELL", Short: "print a script", Values: Shells},
+	},
+}
+
+// cases are command lines, the last word to be completed, and what is offered
+// among the files a.toml and b.txt.
+var cases = []struct {
+	line    string
+	want    []string // these
+	without []string // and not those
+}{
+	{"svcproxy ", []string{"run", "check", "plan", "completion"}, []string{"a.toml", "--config"}},
+	{"svcproxy ch", []string{"check"}, []string{"plan", "chores"}},
+	{"svcproxy --cl", []string{"--cleanup", "--cluster-cidr"}, []string{"--output"}},
+	{"svcproxy run --cleanu", []string{"--cleanup"}, nil},
+	{"svcproxy plan --ou", []string{"--output"}, nil},
+	{"svcproxy plan --cleanu", nil, []string{"--cleanup"}},
+	{"svcproxy plan --state ", []string{"a.toml", "b.txt"}, []string{"--state"}},
+	{"svcproxy plan --output ", nil, []string{"a.toml"}},
+	{"svcproxy check a", []string{"a.toml"}, []string{"b.txt"}},
+	{"svcproxy completion ", []string{"bash", "zsh", "fish"}, []string{"a.toml"}},
+	{"svcproxy completion z", []string{"zsh"}, []string{"fish"}},
+	{"svcproxy check --confi", []string{"--config"}, []string{"--config-sync"}},
+	{"svcproxy check --log-d", nil, []string{"--log-dir"}}, // accepted and hidden
+}
+
+// test asks the shell what it offers for every case: ask is a script that gets
+// the completion script, a file of its own and the lines, and prints the words
+// offered for each, "end" after them.
+func test(t *testing.T, shell, ask string, args ...string) {
+	if _, err := exec.LookPath(shell); err != nil {
+		t.Skip(err, "(make guest)")
+	}
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"a.toml", "b.txt"} {
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var script strings.Builder
+	if err := Write(&script, shell, table); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "_svcproxy")
+	if err := os.WriteFile(path, []byte(script.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args = append(args, path, filepath.Join(dir, "said"))
+	for _, c := range cases {
+		args = append(args, c.line)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, shell, args...)
+	cmd.Stdin = strings.NewReader(ask)
+	cmd.Env = append(os.Environ(), "HOME="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", shell, err, out)
+	}
+	answers := strings.Split(string(out), "end\n")
+	if len(answers) != len(cases)+1 {
+		t.Fatalf("%s answers %d times, want %d: %s", shell, len(answers)-1, len(cases), out)
+	}
+	for i, c := range cases {
+		var offered []string
+		for line := range strings.Lines(answers[i]) {
+			word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			offered = append(offered, strings.TrimRight(word, " ="))
+		}
+		for _, w := range c.want {
+			if !slices.Contains(offered, w) {
+				t.Errorf("%s: %q offers %q, want %q among them", shell, c.line, offered, w)
+			}
+		}
+		for _, w := range c.without {
+			if slices.Contains(offered, w) {
+				t.Errorf("%s: %q offers %q", shell, c.line, w)
+			}
+		}
+	}
+}
+
+func TestBash(t *testing.T) {
+	const ask = `
+		set -u; source "$1"; shift 2
+		for line; do
+			read -ra COMP_WORDS <<<"$line"
+			[[ $line == *' ' ]] && COMP_WORDS+=("")
+			COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_LINE=$line COMP_POINT=${#line}
+			_svcproxy svcproxy
+			printf '%s\n' ${COMPREPLY[@]+"${COMPREPLY[@]}"} end
+		done`
+	test(t, "bash", ask, "--norc", "-s")
+}
+
+func TestFish(t *testing.T) {
+	const ask = `
+		source $argv[1]
+		for line in $argv[3..]
+			complete -C $line; echo end
+		end`
+	test(t, "fish", ask, "--no-config", "/dev/stdin")
+}
+
+// zsh completes only at a terminal; compadd, which gets all that is offered, is
+// made to print it.
+func TestZsh(t *testing.T) {
+	const ask = `
+		zmodload zsh/zpty zsh/zselect
+		script=$1 said=$2; shift 2
+		zpty -b shell zsh --no-rcs --interactive
+		{
+			zpty -w shell 'PS1=; autoload -Uz compinit; compinit -u -D; source '$script
+			zpty -w shell 'bindkey "^I" complete-word; zstyle ":completion:*" completer _complete; LISTMAX=0'
+			zpty -w shell 'compadd() { [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]] && { builtin compadd "$@"; return }; typeset -a found; builtin compadd -O found "$@"; for f in $found; do print -r -- $f; done >>'$said'; builtin compadd "$@" }'
+			zpty -w shell 'asked() { zle complete-word; BUFFER=; print end >>'$said'; }; zle -N asked; bindkey "^X" asked'
+			integer n=0
+			for line; do
+				zpty -w -n shell "$line"$'\C-X'
+				((n++))
+				until [[ -e $said ]] && (($(grep -c '^end$' $said) == n)); do zselect -t 5; done
+			done
+		} always { zpty -d shell }
+		cat $said`
+	test(t, "zsh", ask, "--no-rcs", "-s")
+}
+
+func TestShellsNotKnown(t *testing.T) {
+	if err := Write(os.Stdout, "tcsh", table); err == nil || !strings.Contains(err.Error(), `"tcsh"`) {
+		t.Errorf("tcsh: %v", err)
+	}
+}

@@ -1,0 +1,214 @@
+// Package man writes the manual pages: svcproxy(8) from the table of commands
+// and their flags, svcproxy.toml(5) and services.toml(5) from the keys that the
+// readers of those files know. What a page says of a key or a flag is what help
+// and --write-config-to say of it.
+package man
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/proxy/command"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/sources/file"
+)
+
+// Edition is what a page says of itself.
+type Edition struct {
+	Version string
+	Date    time.Time
+}
+
+// Program is svcproxy(8).
+func (e Edition) Program(prog command.Program) []byte {
+	p := newPage("svcproxy", 8, e.Version, e.Date, "L4 load balancer daemon on IPVS")
+	p.heading("SYNOPSIS")
+	for i, c := range prog.Visible() {
+		if i > 0 {
+			p.WriteString(".br\n")
+		}
+		name := c.Name
+		if i == 0 {
+			name = "[" + name + "]"
+		}
+		args := ""
+		if c.Args != "" {
+			args = " \\fI" + escape(c.Args) + "\\fR"
+		}
+		fmt.Fprintf(p, "\\fB%s %s\\fR [\\fIFLAGS\\fR]%s\n", escape(prog.Name), escape(name), args)
+	}
+	p.heading("DESCRIPTION")
+	p.text(about)
+	p.heading("COMMANDS")
+	common := prog.FlagSet(command.Command{})
+	for _, c := range prog.Visible() {
+		p.subheading(strings.TrimSpace(c.Name + " " + c.Args))
+		p.text(sentence(c.Short))
+		if len(c.Values) > 0 {
+			p.text("One of " + strings.Join(c.Values, ", ") + ".")
+		}
+		prog.FlagSet(c).VisitAll(func(f *pflag.Flag) {
+			if common.Lookup(f.Name) == nil {
+				p.pflag(f)
+			}
+		})
+	}
+	p.heading("FLAGS OF ALL COMMANDS")
+	p.text("A flag is stronger than the file. Flags of kube-proxy that have no effect here are accepted, and warn.")
+	common.VisitAll(p.pflag)
+	p.heading("SIGNALS")
+	for _, s := range signals {
+		p.item(s[0], s[1])
+	}
+	p.heading("EXIT STATUS")
+	for _, s := range exits {
+		p.item(fmt.Sprint(s.code), s.meaning)
+	}
+	p.heading("FILES")
+	for _, s := range files {
+		p.item(s[0], s[1])
+	}
+	p.heading("ENVIRONMENT")
+	for _, s := range environment {
+		p.item(s[0], s[1])
+	}
+	p.heading("EXAMPLES")
+	for _, s := range examples {
+		p.text(s[0])
+		p.literal(s[1])
+	}
+	p.seeAlso("svcproxy.toml(5)", "services.toml(5)", "systemctl(1)", "journalctl(1)", "ipvsadm(8)", "ipset(8)", "iptables(8)")
+	return p.Bytes()
+}
+
+func (p *page) pflag(f *pflag.Flag) {
+	if f.Hidden || f.Deprecated != "" {
+		return
+	}
+	value, usage := pflag.UnquoteUsage(f)
+	names := "--" + f.Name
+	if f.Shorthand != "" {
+		names = "-" + f.Shorthand + ", " + names
+	}
+	if f.NoOptDefVal != "" {
+		value = ""
+	}
+	if f.DefValue != "" && f.DefValue != "false" && !strings.Contains(usage, "(default") {
+		usage += " (default " + f.DefValue + ")"
+	}
+	p.flag(names, value, sentence(usage))
+}
+
+// Config is svcproxy.toml(5).
+func (e Edition) Config(keys []config.Key) []byte {
+	p := newPage("svcproxy.toml", 5, e.Version, e.Date, "how a node's service proxy behaves")
+	p.heading("DESCRIPTION")
+	p.text(`/etc/svcproxy/svcproxy.toml is TOML. It may be absent, and so may every key: then the default holds. A key that is not
+		known is an error, with file and line. Durations are strings such as "30s", "5m" or "3h". KubeProxyConfiguration has most of
+		the keys under the same names, and such a file, in YAML, is read as well when --config names it.`)
+	p.text(`svcproxy reload, or systemctl reload svcproxy, reads the file again; it is taken or refused as a whole, and what was good goes
+		on. A key that is said to need a restart keeps its value until then.`)
+	p.heading("KEYS")
+	table := ""
+	for i, k := range keys {
+		in, name, _ := cutLast(k.Name)
+		if i == 0 || in != table {
+			table = in
+			if in != "" {
+				p.subheading("[" + in + "]")
+			}
+		}
+		p.key(name, string(k.Kind), k.Words, k.Default, k.Comment)
+		var notes []string
+		if k.Flag != "" {
+			dashes := "--"
+			if len(k.Flag) == 1 {
+				dashes = "-"
+			}
+			notes = append(notes, "flag "+dashes+k.Flag)
+		}
+		if !k.Live {
+			notes = append(notes, "a change needs a restart")
+		}
+		if notes != nil {
+			p.WriteString(".br\n" + lines(sentence(strings.Join(notes, "; "))))
+		}
+	}
+	p.subheading("[services.NAME]")
+	p.text("Services that this node always has: the same tables as in services.toml(5).")
+	p.heading("FILES")
+	p.item("/usr/share/svcproxy/schema/svcproxy.schema.json", "the same keys as a JSON schema, for editors")
+	p.seeAlso("svcproxy(8)", "services.toml(5)")
+	return p.Bytes()
+}
+
+// Services is services.toml(5).
+func (e Edition) Services(keys []file.Key) []byte {
+	p := newPage("services.toml", 5, e.Version, e.Date, "what a node's service proxy serves")
+	p.heading("DESCRIPTION")
+	p.text(`/etc/svcproxy/services.toml and every /etc/svcproxy/services.d/*.toml say what is served. They are followed as they change. A
+		file is taken or refused as a whole; one that is refused, with file and line in the log, goes on with its last good content.`)
+	p.text(`The safe way to write one is to write another name beside it and to rename that over. A file that had services and is now empty
+		is refused, as is one that vanished although the configuration names it; one that leaves services.d takes its services away.`)
+	p.heading("EXAMPLE")
+	p.literal(example)
+	p.heading("KEYS")
+	p.text("NAME and PORTNAME are of your choice. [] stands for each element of a list.")
+	for _, k := range keys {
+		p.key(k.Path, string(k.Kind), k.Words, k.Default, k.Comment)
+	}
+	p.heading("FILES")
+	p.item("/usr/share/svcproxy/schema/services.schema.json", "the same keys as a JSON schema, for editors")
+	p.seeAlso("svcproxy(8)", "svcproxy.toml(5)")
+	return p.Bytes()
+}
+
+func (p *page) key(name, kind string, words []string, byDefault, comment string) {
+	if len(words) > 0 {
+		quoted := make([]string, len(words))
+		for i, w := range words {
+			quoted[i] = fmt.Sprintf("%q", w)
+		}
+		kind = "one of " + strings.Join(quoted, ", ")
+	}
+	if byDefault != "" {
+		kind += "; default " + byDefault
+	}
+	p.item(name, sentence(comment))
+	p.WriteString(".br\n" + lines("("+kind+")"))
+}
+
+func (p *page) seeAlso(pages ...string) {
+	p.heading("SEE ALSO")
+	for i, s := range slices.Sorted(slices.Values(pages)) {
+		name, section, _ := strings.Cut(s, "(")
+		comma := ","
+		if i == len(pages)-1 {
+			comma = ""
+		}
+		fmt.Fprintf(p, ".BR %s (%s%s\n", escape(name), section, comma)
+	}
+}
+
+// sentence is a line of help as one. Upper case is for letters alone: what is
+// quoted, and a name of mixed case, stays.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	first, _, _ := strings.Cut(s, " ")
+	if first == strings.ToLower(first) {
+		s = strings.ToUpper(s[:1]) + s[1:]
+	}
+	return strings.TrimSuffix(s, ".") + "."
+}
+
+// cutLast splits a dotted key at its last dot.
+func cutLast(key string) (table, name string, ok bool) {
+	i := strings.LastIndexByte(key, '.')
+	return key[:max(i, 0)], key[i+1:], i >= 0
+}
