@@ -22,7 +22,7 @@ func (c Config) Rules() rules.Config {
 		DetectLocal: rules.DetectLocal(c.DetectLocalMode), ClusterCIDRs: c.ClusterCIDR,
 		BridgeInterface: c.BridgeInterface, InterfaceNamePrefix: c.InterfaceNamePrefix,
 		NodePortAddresses: c.NodePortAddresses.CIDRs, NodePortPrimary: c.NodePortAddresses.Primary,
-		LocalCIDRs: c.Node.LocalCIDRs, LocalFallback: rules.LocalFallback(c.IPVS.LocalFallback),
+		BindAddress: c.BindAddress, NodeAddresses: c.Node.Addresses, LocalCIDRs: c.Node.LocalCIDRs, LocalFallback: rules.LocalFallback(c.IPVS.LocalFallback),
 		VIPBinding: rules.VIPBinding(c.IPVS.VIPBinding), StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing,
 		Conntrack: rules.Conntrack{
 			TCPEstablished: c.Conntrack.TCPEstablishedTimeout, TCPCloseWait: c.Conntrack.TCPCloseWaitTimeout,

@@ -29,8 +29,16 @@ type Config struct {
 	// NodePortPrimary restricts them to the node's primary addresses instead.
 	NodePortPrimary bool
 
+	// BindAddress is the node's primary address of its family; unspecified, or invalid, it says nothing.
+	BindAddress netip.Addr
+	// NodeAddresses are the node's own in the order of their importance: the first of a family is the
+	// primary one, unless BindAddress is.
+	NodeAddresses []netip.Addr
 	// LocalCIDRs: an endpoint without a node name is local if inside one.
-	LocalCIDRs    []netip.Prefix
+	LocalCIDRs []netip.Prefix
+	// Object says of the node what the configuration and the machine do not.
+	Object NodeObject
+
 	LocalFallback LocalFallback
 
 	VIPBinding VIPBinding
@@ -56,7 +64,7 @@ type DetectLocal string
 // The modes. The zero value is DetectClusterCIDR.
 const (
 	DetectClusterCIDR         DetectLocal = "ClusterCIDR"
-	DetectNodeCIDR            DetectLocal = "NodeCIDR" // Config.LocalCIDRs, what a Node object calls podCIDRs
+	DetectNodeCIDR            DetectLocal = "NodeCIDR" // Config.LocalCIDRs, or the Node object's podCIDRs
 	DetectBridgeInterface     DetectLocal = "BridgeInterface"
 	DetectInterfaceNamePrefix DetectLocal = "InterfaceNamePrefix"
 )

@@ -20,6 +20,7 @@ type HealthCheck struct {
 // HealthChecks are the health check node ports of table t on node n, in the table's order, by namespace
 // and name: one for each load balancer service that keeps external traffic local and has one.
 func HealthChecks(t sources.Table, n kernel.Node, c Config) []HealthCheck {
+	n, c = c.on(n)
 	var checks []HealthCheck
 	l := &listing{table: t, node: n, config: c}
 	for i := range t.Services {

@@ -12,6 +12,7 @@ import (
 // State is what the kernel of node n must look like to serve table t in mode ipvs: sorted, without
 // duplicates, and the same bytes for the same arguments.
 func State(t sources.Table, n kernel.Node, c Config) kernel.State {
+	n, c = c.on(n)
 	l := newListing(t, n, c)
 	for i := range t.Services {
 		l.service(i)
