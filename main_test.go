@@ -149,6 +149,9 @@ func TestImportsPointDown(t *testing.T) {
 			if slices.Contains(standardOnly, name) && strings.Contains(strings.Split(i, "/")[0], ".") {
 				t.Errorf("package %s imports %s: it is for the standard library alone", name, i)
 			}
+			if strings.HasPrefix(i, "k8s.io/") && name != "sources/apiserver" {
+				t.Errorf("package %s imports %s: only sources/apiserver talks to one", path.Join("svcproxy", name), i)
+			}
 			if !strings.HasPrefix(name, "kernel/") && slices.ContainsFunc(theKernels, func(m string) bool { return strings.HasPrefix(i, m) }) {
 				t.Errorf("package %s imports %s: only those below kernel talk to it", path.Join("svcproxy", name), i)
 			}

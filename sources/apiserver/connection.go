@@ -4,7 +4,9 @@ package apiserver
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"sync"
@@ -31,8 +33,13 @@ type connection struct {
 	o     Options
 	limit flowcontrol.RateLimiter // of all kinds together, and over renewals
 
-	mu   sync.Mutex
-	sum  [sha256.Size]byte    // of the files
+	mu  sync.Mutex
+	now *access
+}
+
+// access is how to ask with the credentials of one moment; it does not change.
+type access struct {
+	sum  [sha256.Size]byte    // of their files
 	dial *connrotation.Dialer // knows the open connections
 	host string               // the API server's URL
 	core rest.Interface       // api/v1
@@ -60,46 +67,68 @@ func connect(o Options) (*connection, error) {
 	if qps > 0 {
 		c.limit = flowcontrol.NewTokenBucketRateLimiter(float32(qps), burst)
 	}
-	return c, c.renew()
+	_, err := c.renew()
+	return c, err
 }
 
-// renew reads the credentials again and, if they are other ones, connects anew.
-func (c *connection) renew() error {
-	config, err := c.config()
-	if err != nil {
-		return err
-	}
-	sum, err := c.fingerprint(config)
-	if err != nil {
-		return err
-	}
+// current is the access to use.
+func (c *connection) current() *access {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.core != nil && sum == c.sum {
-		return nil
+	return c.now
+}
+
+// renew looks at the credentials again and, if they are other ones, connects anew. It gives the access to
+// use from now on.
+func (c *connection) renew() (*access, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	config, err := c.config()
+	if err != nil {
+		return c.now, fmt.Errorf("%s: %w", c.from(), cause(err))
 	}
-	dial := connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext)
-	config.Dial = dial.DialContext
+	sum, err := fingerprint(c.o.Kubeconfig, config.CAFile, config.BearerTokenFile, config.CertFile, config.KeyFile)
+	if err != nil {
+		return c.now, fmt.Errorf("%s: %w", c.from(), err)
+	}
+	if c.now != nil && sum == c.now.sum {
+		return c.now, nil
+	}
+	next, err := open(config)
+	if err != nil {
+		return c.now, fmt.Errorf("%s: %w", c.from(), err)
+	}
+	if c.now != nil {
+		c.now.dial.CloseAll() // they have the old credentials
+	}
+	next.sum = sum
+	c.now = next
+	return next, nil
+}
+
+// open makes the clients of both API groups, which share their connections.
+func open(config *rest.Config) (*access, error) {
+	a := &access{
+		dial: connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext),
+		host: config.Host,
+	}
+	config.Dial = a.dial.DialContext
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.from(), err)
+		return nil, err
 	}
-	var groups [2]rest.Interface
-	for i, gv := range []schema.GroupVersion{corev1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion} {
-		ofGroup := rest.CopyConfig(config)
-		ofGroup.GroupVersion = &gv
-		if ofGroup.APIPath = "/apis"; gv.Group == "" {
-			ofGroup.APIPath = "/api"
-		}
-		if groups[i], err = rest.RESTClientForConfigAndClient(ofGroup, client); err != nil {
-			return fmt.Errorf("%s: %w", c.from(), err)
-		}
+	ofGroup := func(path string, gv schema.GroupVersion) (rest.Interface, error) {
+		its := rest.CopyConfig(config)
+		its.APIPath, its.GroupVersion = path, &gv
+		return rest.RESTClientForConfigAndClient(its, client)
 	}
-	if c.dial != nil {
-		c.dial.CloseAll() // they have the old credentials
+	if a.core, err = ofGroup("/api", corev1.SchemeGroupVersion); err != nil {
+		return nil, err
 	}
-	c.sum, c.dial, c.host, c.core, c.disc = sum, dial, config.Host, groups[0], groups[1]
-	return nil
+	if a.disc, err = ofGroup("/apis", discoveryv1.SchemeGroupVersion); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 // from is where the credentials are read, for messages.
@@ -123,7 +152,7 @@ func (c *connection) config() (*rest.Config, error) {
 	}
 	config, err := read()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.from(), err)
+		return nil, err
 	}
 	config.ContentType, config.AcceptContentTypes = c.o.ContentType, c.o.AcceptContentTypes
 	config.RateLimiter = c.limit
@@ -133,16 +162,16 @@ func (c *connection) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// fingerprint changes with the files that the credentials are read from.
-func (c *connection) fingerprint(config *rest.Config) (sum [sha256.Size]byte, err error) {
+// fingerprint changes with the content of files; "" is none.
+func fingerprint(paths ...string) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
-	for _, path := range []string{c.o.Kubeconfig, config.CAFile, config.BearerTokenFile, config.CertFile, config.KeyFile} {
+	for _, path := range paths {
 		if path == "" {
 			continue
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return sum, fmt.Errorf("%s: %w", c.from(), err)
+			return sum, err
 		}
 		fmt.Fprintf(h, "%d ", len(data))
 		h.Write(data)
@@ -150,23 +179,22 @@ func (c *connection) fingerprint(config *rest.Config) (sum [sha256.Size]byte, er
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// get begins a request for a kind. It fails where it failed: the follower waits, and renews.
-func (c *connection) get(k kind, o metav1.ListOptions) *rest.Request {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	group := c.core
+// cause is an error about a file without the file's name, which the message has already.
+func cause(err error) error {
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// get begins a request for a kind. It is tried once: the follower waits, and renews the access.
+func (a *access) get(k kind, o metav1.ListOptions) *rest.Request {
+	group := a.core
 	if k.discovery {
-		group = c.disc
+		group = a.disc
 	}
 	o.LabelSelector, o.FieldSelector = k.labels, k.fields
 	return group.Get().Resource(k.resource).VersionedParams(&o, wire().parameters).MaxRetries(0)
-}
-
-// server is the API server's URL.
-func (c *connection) server() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.host
 }
 
 // wire is how objects and parameters are written, made when the first connection is: a daemon without

@@ -110,11 +110,14 @@ func TestRotation(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name           string
+		early          bool // they are there before the old ones are refused
 		prepare, renew func(r *rig)
 	}{
-		{"token file", func(*rig) {}, func(r *rig) { r.write("token", "second") }},
-		{"kubeconfig", func(r *rig) { r.user("token: first") }, func(r *rig) { r.user("token: second") }},
-		{"exec plugin", func(r *rig) {
+		{"token file", false, func(*rig) {}, func(r *rig) { r.write("token", "second") }},
+		{"token file in time", true, func(*rig) {}, func(r *rig) { r.write("token", "second") }},
+		{"kubeconfig", false, func(r *rig) { r.user("token: first") }, func(r *rig) { r.user("token: second") }},
+		{"kubeconfig in time", true, func(r *rig) { r.user("token: first") }, func(r *rig) { r.user("token: second") }},
+		{"exec plugin", false, func(r *rig) {
 			plugin(r, "first")
 			r.user("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: cat, args: [" + r.path("credential") + "]}")
 		}, func(r *rig) { plugin(r, "second") }},
@@ -129,10 +132,21 @@ func TestRotation(t *testing.T) {
 			})
 			r.want(wholeTable)
 			valid.Store("second")
+			if c.early {
+				c.renew(r)
+			}
 			r.cutWatches()
-			r.complains("401 Unauthorized")
+			if !c.early {
+				r.complains("401 Unauthorized")
+			}
 			r.put(svc("new", "10.96.0.3"))
-			c.renew(r)
+			if !c.early {
+				c.renew(r)
+			} else if e := <-r.emits; e.err != nil {
+				t.Errorf("an outage is said: %s", e)
+			} else if e.String() == "db, new, web 10.2.0.1" {
+				return
+			}
 			r.want("db, new, web 10.2.0.1")
 		})
 	}

@@ -65,10 +65,10 @@ func (f *follower) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	o.ResourceVersion, o.ResourceVersionMatch = "", ""
-	list := f.kind.list()
-	if err := f.at.get(f.kind, o).Do(ctx).Into(list); err != nil {
+	list, at := f.kind.list(), f.at.current()
+	if err := at.get(f.kind, o).Do(ctx).Into(list); err != nil {
 		if !apierrors.IsResourceExpired(err) { // that is the reflector's to begin again
-			f.failed(ctx, err)
+			f.failed(ctx, at, err)
 		}
 		return nil, err
 	}
@@ -80,7 +80,8 @@ func (f *follower) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 func (f *follower) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	for {
-		w, err := f.at.get(f.kind, o).Watch(ctx)
+		at := f.at.current()
+		w, err := at.get(f.kind, o).Watch(ctx)
 		if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) {
 			err = errNoAnswer
 		}
@@ -91,7 +92,7 @@ func (f *follower) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 		if ctx.Err() != nil || !passes(err) {
 			return nil, err
 		}
-		f.failed(ctx, err)
+		f.failed(ctx, at, err)
 		f.pause(ctx, retryAfter(err))
 	}
 }
@@ -114,13 +115,17 @@ func passes(err error) bool {
 	}
 }
 
-// failed notes an outage, and looks whether there are other credentials by now.
-func (f *follower) failed(ctx context.Context, err error) {
+// failed notes an outage, unless there are other credentials by now: then what comes of those will tell.
+func (f *follower) failed(ctx context.Context, at *access, err error) {
 	if ctx.Err() == context.Canceled {
 		return // it is us who leave
 	}
-	why := reason(f.kind.resource, f.at.server(), err)
-	if renewal := f.at.renew(); renewal != nil {
+	now, renewal := f.at.renew()
+	if now != at {
+		return
+	}
+	why := reason(f.kind.resource, at.host, err)
+	if renewal != nil {
 		why, err = renewal.Error(), renewal
 	}
 	f.catalog.fail(outage{resource: f.kind.resource, reason: why, err: err, since: time.Now()})

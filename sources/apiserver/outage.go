@@ -127,8 +127,9 @@ func reason(resource, server string, err error) string {
 		return fmt.Sprintf("%s refuses the client certificate: %v", server, innermost(err))
 	case errors.As(err, &missing):
 		return fmt.Sprintf("cannot read the credentials: %v", missing)
-	case strings.Contains(err.Error(), "getting credentials"), strings.Contains(err.Error(), "token file"):
-		return fmt.Sprintf("cannot get credentials: %v", innermost(err))
+	case strings.Contains(innermost(err).Error(), "getting credentials: "):
+		_, text, _ := strings.Cut(innermost(err).Error(), "getting credentials: ")
+		return "cannot get credentials: " + text
 	case errors.As(err, &dns):
 		return fmt.Sprintf("cannot reach %s: no address for %s", server, dns.Name)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errNoAnswer):
