@@ -142,7 +142,7 @@ var fields = []field{
 
 	{"node.zone", "", "this node's zone, for endpoints that are preferred by zone",
 		func(c *Config) value { return text{&c.Node.Zone, nil} }},
-	{"node.addresses", "", "this node's addresses; [] is those found on its interfaces",
+	{"node.addresses", "", "this node's own addresses, the first of a family its primary one; [] asks the default routes",
 		func(c *Config) value { return addresses(&c.Node.Addresses) }},
 	{"node.localCIDRs", "", "endpoints without nodeName are local if inside these",
 		func(c *Config) value { return prefixes(&c.Node.LocalCIDRs) }},
