@@ -21,7 +21,7 @@ type Loaded struct {
 
 // Load reads the file that flags name, or DefaultFile if that is there, and
 // makes a Config of it and the flags. An *Error is a configuration that is not
-// valid; any other is a file that cannot be read. Beside an error, File is what
+// valid, an *UnreadableError one that cannot be read. Beside an error, File is what
 // was tried.
 func Load(flags *Flags) (Loaded, error) {
 	name := flags.Path()
@@ -30,7 +30,7 @@ func Load(flags *Flags) (Loaded, error) {
 		name, err = "", nil
 	}
 	if err != nil {
-		return Loaded{Config: Default(), File: name}, fmt.Errorf("reading the configuration: %w", err)
+		return Loaded{Config: Default(), File: name}, &UnreadableError{err}
 	}
 	return Parse(name, data, flags)
 }

@@ -61,3 +61,12 @@ func sortProblems(ps []Problem) {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 	})
 }
+
+// UnreadableError is a configuration that is not there, or no file: exit code 3, or 5 where it may not be
+// read.
+type UnreadableError struct {
+	Err error // names the file
+}
+
+func (e *UnreadableError) Error() string { return "reading the configuration: " + e.Err.Error() }
+func (e *UnreadableError) Unwrap() error { return e.Err }

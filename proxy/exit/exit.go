@@ -72,12 +72,15 @@ func Tell(w io.Writer, err error) int {
 func codeOf(err error) int {
 	var invalid *config.Error
 	var rejected *sources.RejectedError
+	var unreadable *config.UnreadableError
 	var missing *kernel.MissingError
 	switch {
 	case errors.As(err, &invalid), errors.As(err, &rejected):
 		return Config
 	case errors.Is(err, fs.ErrPermission):
 		return Permission
+	case errors.As(err, &unreadable):
+		return Config
 	case errors.As(err, &missing):
 		return Missing
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -30,6 +31,9 @@ func TestTell(t *testing.T) {
 		{"all that is missing", errors.Join(fmt.Errorf("opening ipvs: %w", lacks), tools), exit.Missing,
 			"svcproxy: opening ipvs: this kernel has no IPVS\nhint: modprobe ip_vs\nsvcproxy: iptables is not installed\nhint: apt-get install iptables\n"},
 		{"all that was rejected", fmt.Errorf("source file: %w", rejected), exit.Config, "svcproxy: first\nsvcproxy: second\n"},
+		{"no configuration", &config.UnreadableError{Err: errors.New("f: is a directory")}, exit.Config, "svcproxy: reading the configuration: f: is a directory\n"},
+		{"a closed one", &config.UnreadableError{Err: fs.ErrPermission}, exit.Permission,
+			"svcproxy: reading the configuration: permission denied\nhint: run as root, or with CAP_NET_ADMIN and CAP_NET_RAW\n"},
 		{"permission before missing", errors.Join(lacks, fs.ErrPermission), exit.Permission,
 			"svcproxy: this kernel has no IPVS\nhint: modprobe ip_vs\nsvcproxy: permission denied\nhint: run as root, or with CAP_NET_ADMIN and CAP_NET_RAW\n"},
 	} {

@@ -7,11 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
 // maxSize is the largest file that is read: 64 MiB, some 100,000 services. What is larger is a mistake
 // (a log, a disk image), and is not worth the node's memory.
 const maxSize = 64 << 20
+
+// readLimit is how long a file may keep us waiting.
+const readLimit = 5 * time.Second
 
 // errChanging says that the file was being written while it was read.
 var errChanging = errors.New("changes while it is read")
@@ -37,6 +41,9 @@ func read(path string) ([]byte, error) {
 	if err := readable(before); err != nil {
 		return nil, err
 	}
+	// There are regular files, in /proc, whose read waits for something to happen. Those of a disk have no
+	// deadline, and no need of one.
+	_ = f.SetReadDeadline(time.Now().Add(readLimit))
 	data := make([]byte, before.Size()+1) // one more, to see it grow
 	n, err := io.ReadFull(f, data)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
