@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,9 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
+	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
 // version is set by the linker; a build without it has the module's.
@@ -197,16 +200,13 @@ func (s setup) healthChecks(t sources.Table, n kernel.Node) []web.HealthCheck {
 // files says which files the file source reads.
 func (s setup) files() file.Options {
 	f := s.Config.File
-	return file.Options{Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod}
+	return file.Options{Optional: s.Config.APIServer.Enabled, Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod}
 }
 
 // can says whether this version can do what the configuration asks for.
 func (s setup) can() error {
-	switch m := s.Config.Mode; {
-	case m != "" && m != "ipvs":
+	if m := s.Config.Mode; m != "" && m != "ipvs" {
 		return &kernel.MissingError{What: fmt.Sprintf("mode %s is not in this version", m), Hint: `set mode = "ipvs", or leave it out`}
-	case s.Config.APIServer.Enabled:
-		return &kernel.MissingError{What: "the API server source is not in this version", Hint: "set sources.apiserver.enabled = false, and write services.toml"}
 	}
 	return nil
 }
@@ -299,11 +299,32 @@ type daemon struct {
 	proxy   *proxy.Proxy
 	files   *file.Source
 	node    atomic.Pointer[kernel.Node]
+	object  atomic.Pointer[manifest.Node] // the API server's of this node, nil without one
 	console *console.Console
 }
 
-// now is the setup that holds.
-func (d *daemon) now() setup { return setup{*d.current.Now(), d.machine} }
+// now is the setup that holds. What the configuration leaves open of the node is
+// what its Node object says.
+func (d *daemon) now() setup {
+	s := setup{*d.current.Now(), d.machine}
+	if object := d.object.Load(); object != nil {
+		n := &s.Config.Node
+		n.Zone = cmp.Or(n.Zone, object.Zone)
+		if len(n.Addresses) == 0 {
+			n.Addresses = object.Addresses
+		}
+		if len(n.LocalCIDRs) == 0 {
+			n.LocalCIDRs = object.PodCIDRs
+		}
+	}
+	return s
+}
+
+// eligible says whether load balancers may send new connections to the node.
+func (d *daemon) eligible() bool {
+	object := d.object.Load()
+	return object == nil || object.Eligible()
+}
 
 // run runs the loop over the configured sources.
 func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
@@ -313,12 +334,13 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 		return err
 	}
 	d.node.Store(&first)
-	if d.files, err = d.fileSource(s); err != nil {
+	d.console = new(console.Console)
+	feeds, err := d.feeds(s)
+	if err != nil {
 		return err
 	}
 	d.proxy = &proxy.Proxy{
-		Kernel: d.kernel, Log: d.log.Logger, Rules: d.rules,
-		Feeds:      []proxy.Feed{{Name: "static", Source: d.current.Source()}, {Name: "file", Source: d.files}},
+		Kernel: d.kernel, Log: d.log.Logger, Rules: d.rules, Feeds: feeds,
 		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
 	}
 	counters, err := host.OpenCounters(nil)
@@ -326,10 +348,11 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 		return err
 	}
 	defer counters.Close()
-	d.console = &console.Console{
+	*d.console = console.Console{
 		Proxy: d.proxy, Current: d.current, Log: d.log.Logger, About: d.about(),
 		Counters: counters, Work: d.work, Warnings: d.warnings, Files: d.files,
 		HealthChecks: func(t sources.Table, n kernel.Node) []web.HealthCheck { return d.now().healthChecks(t, n) },
+		Eligible:     d.eligible,
 	}
 	d.settle(s.Config)
 	if err := d.console.Open(ctx); err != nil {
@@ -403,13 +426,37 @@ func (d *daemon) work() metrics.Work {
 	return w
 }
 
-func (d *daemon) fileSource(s setup) (*file.Source, error) {
+// feeds are the sources, in the order in which they win.
+func (d *daemon) feeds(s setup) ([]proxy.Feed, error) {
 	o := s.files()
-	o.Log = d.log.Logger
+	o.Log, o.Host = d.log.Logger, d.facts
 	o.Keep = filepath.Join(current.LastGood(s.Config.StateDir).Dir, "services")
-	o.Host = func() sources.HostFacts { return d.now().facts(*d.node.Load()) }
-	return file.New(o)
+	var err error
+	if d.files, err = file.New(o); err != nil {
+		return nil, err
+	}
+	feeds := []proxy.Feed{{Name: "static", Source: d.current.Source()}, {Name: "file", Source: d.files}}
+	if !s.Config.APIServer.Enabled {
+		return feeds, nil
+	}
+	c := s.Config.ClientConnection
+	api, err := apiserver.New(apiserver.Options{
+		Kubeconfig: c.Kubeconfig, Master: c.Master, ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
+		QPS: c.QPS, Burst: c.Burst, Resync: s.Config.ConfigSyncPeriod, NodeName: s.node(), UserAgent: "svcproxy/" + buildVersion(),
+		Host: d.facts, OnNode: d.isNode, Log: d.log.Logger, Metrics: d.console,
+	})
+	return append(feeds, proxy.Feed{Name: "apiserver", Source: api}), err
 }
+
+// isNode is told what the API server says of this node.
+func (d *daemon) isNode(n manifest.Node) {
+	d.object.Store(&n)
+	d.log.Info("node", "zone", n.Zone, "podCIDRs", n.PodCIDRs, "leaving", n.Leaving)
+	d.proxy.Check(proxy.CauseNode)
+}
+
+// facts are what validation may know of the node now.
+func (d *daemon) facts() sources.HostFacts { return d.now().facts(*d.node.Load()) }
 
 // rules is what the loop asks for, under the configuration that holds now.
 func (d *daemon) rules(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {

@@ -20,23 +20,30 @@ func (d *decoder) check() {
 	if len(c.IPVS.ExcludeCIDRs) > 0 && !c.IPVS.DeleteUnknown {
 		d.warn("ipvs.excludeCIDRs", "has no effect without ipvs.deleteUnknown = true: foreign virtual servers stay anyway")
 	}
-	if c.ClientConnection.Master != "" && !c.APIServer.Enabled {
-		d.warnings = append(d.warnings, Problem{Message: "--master has no effect without sources.apiserver.enabled = true"})
-	}
+	d.checkAPIServer()
 	d.warnIdle()
 	for _, gate := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		d.warn("featureGates", fmt.Sprintf("gate %s is not known here and has no effect", spelt(gate)))
 	}
 }
 
+// checkAPIServer has the API server source on where it is said how to reach one,
+// as with kube-proxy, unless the key itself says otherwise.
+func (d *decoder) checkAPIServer() {
+	c := &d.config
+	_, given := d.origins["sources.apiserver.enabled"]
+	switch reached := c.ClientConnection.Kubeconfig != "" || c.ClientConnection.Master != ""; {
+	case reached && !given:
+		c.APIServer.Enabled = true
+	case reached && !c.APIServer.Enabled:
+		d.warn("sources.apiserver.enabled", "= false leaves the API server alone, whatever is said of how to reach it")
+	}
+}
+
 // idle are the keys that nothing in this version acts upon. They are read and
 // checked, so that a file that has them can be written now.
 var idle = []string{
-	"bindAddressHardFail", "healthzBindAddress", "metricsBindAddress", "enableProfiling", "showHiddenMetricsForVersion",
-	"oomScoreAdj", "node.addresses",
-	"iptables.syncPeriod", "iptables.minSyncPeriod",
-	"clientConnection.kubeconfig", "clientConnection.acceptContentTypes", "clientConnection.contentType",
-	"clientConnection.qps", "clientConnection.burst", "logging.flushFrequency",
+	"showHiddenMetricsForVersion", "iptables.syncPeriod", "iptables.minSyncPeriod", "logging.flushFrequency",
 }
 
 // warnIdle warns of an idle key with a value that asks for something.

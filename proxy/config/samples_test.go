@@ -56,6 +56,7 @@ clientConnection.burst = 20
 logging.format = "json"
 logging.verbosity = 2
 logging.flushFrequency = "3s"
+sources.apiserver.enabled = true
 `, `
 full.yaml:26: detectLocal.interfaceNamePrefix has no effect without detectLocalMode = "InterfaceNamePrefix"
 full.yaml:29: featureGates gate AnotherGate is not known here and has no effect
@@ -84,6 +85,7 @@ full.yaml:85: winkernel.sourceVip has no effect: it is for Windows
 		"kubeadm-configmap.yaml": {`
 clusterCIDR = "10.244.0.0/16"
 clientConnection.kubeconfig = "/var/lib/kube-proxy/kubeconfig.conf"
+sources.apiserver.enabled = true
 `, ``},
 		"v1.28.yaml": {`
 mode = "ipvs"
@@ -103,6 +105,7 @@ conntrack.min = 0
 conntrack.tcpEstablishedTimeout = "0s"
 conntrack.tcpCloseWaitTimeout = "0s"
 clientConnection.kubeconfig = "/var/lib/kube-proxy/kubeconfig"
+sources.apiserver.enabled = true
 `, ``},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -183,6 +183,13 @@ func (c *Console) Reload(ctx context.Context) (control.Reloaded, error) {
 	return done, err
 }
 
+// Request and Latency count what is asked of an API server, once Open was
+// called.
+func (c *Console) Request(code, method, host string) { c.metrics.Request(code, method, host) }
+
+// Latency is told how long an answer took.
+func (c *Console) Latency(verb, host string, d time.Duration) { c.metrics.Latency(verb, host, d) }
+
 // daemon is About with how the configuration file stands.
 func (c *Console) daemon() status.Daemon {
 	about, standing := c.About, c.Current.Standing()

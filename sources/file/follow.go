@@ -33,6 +33,7 @@ func (s *Source) follow() *follower {
 		f.shelf.stored = open(s.o.Keep, s.o.Log)
 		f.keeper = newKeeper(s.o.Keep, s.o.Log)
 	}
+	f.shelf.optional = s.o.Optional
 	if s.o.Watch {
 		var err error
 		if f.watcher, err = fsnotify.NewWatcher(); err != nil {

@@ -19,9 +19,11 @@ type shelf struct {
 	host    func() sources.HostFacts
 	now     func() time.Time
 	records map[string]*record // by path
-	unread  []sources.Problem  // directories that could not be listed
-	stored  *stored            // what earlier runs kept; nil after the first reading
-	fresh   copies             // what was accepted or left since the last call of news
+	// optional: a named file that never was there need not be.
+	optional bool
+	unread   []sources.Problem // directories that could not be listed
+	stored   *stored           // what earlier runs kept; nil after the first reading
+	fresh    copies            // what was accepted or left since the last call of news
 }
 
 // record is one file.
@@ -56,6 +58,9 @@ func (s *shelf) update(l *listing) (changed bool, writing []string) {
 		}
 	}
 	for _, path := range l.missing {
+		if r := s.records[path]; s.optional && (r == nil || !r.good) {
+			continue
+		}
 		changed = s.record(path, l).gone(path) || changed
 	}
 	host := s.host()

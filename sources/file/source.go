@@ -14,6 +14,7 @@ import (
 // Options say which files a Source follows, and how.
 type Options struct {
 	Paths    []string      // names and globs (filepath.Match's syntax); a name that is missing is a problem, a glob that finds nothing is not
+	Optional bool          // a name that was never there is no problem either: another source has the services
 	Watch    bool          // follow changes as they happen, not only at Resync and Reload
 	Debounce time.Duration // how long it must be quiet before files are read; 0 = 50 ms
 	Resync   time.Duration // how often everything is read again, whatever was noticed; 0 = never

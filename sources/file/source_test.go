@@ -495,3 +495,23 @@ func TestUnlistable(t *testing.T) {
 		t.Error(table, err)
 	}
 }
+
+// TestOptional: where another source has the services no file need be there; one that was is missed.
+func TestOptional(t *testing.T) {
+	s := newShelf(nil)
+	s.optional = true
+	l := &listing{named: map[string]bool{"x": true}, missing: []string{"x"}}
+	if changed, _ := s.update(l); changed {
+		t.Error("a file that never was is news")
+	}
+	if table, err := s.outcome(); len(table.Services) != 0 || err != nil {
+		t.Error(table, err)
+	}
+	s.record("x", l).take("x", []byte(services("a")), s.host())
+	if changed, _ := s.update(l); !changed {
+		t.Error("a file that is gone is no news")
+	}
+	if table, err := s.outcome(); len(table.Services) != 1 || err == nil {
+		t.Error(table, err)
+	}
+}
