@@ -101,11 +101,14 @@ func (k keeper[API, T]) Delete(o any) error {
 func (k keeper[API, T]) Replace(objects []any, _ string) error {
 	all := make([]T, 0, len(objects))
 	for _, o := range objects {
-		t, ok := o.(trimmed[T])
-		if !ok {
-			return fmt.Errorf("a %T in a list, which is not a %T", o, t)
+		switch object := o.(type) {
+		case trimmed[T]:
+			all = append(all, object.object)
+		case *API: // from a list that is streamed, which an environment variable of client-go asks for
+			all = append(all, k.trim(object))
+		default:
+			return fmt.Errorf("a %T in a list, which is not a %T", o, *new(API))
 		}
-		all = append(all, t.object)
 	}
 	k.replace(all)
 	return nil

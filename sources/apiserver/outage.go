@@ -109,7 +109,7 @@ func (o outages) problems() []sources.Problem {
 func reason(resource, server string, err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
-		return answered(resource, server, err, status.Status().Code, status.Status().Message)
+		return refusal(resource, server, err, status.Status().Code, status.Status().Message)
 	}
 	var (
 		untrusted *tls.CertificateVerificationError
@@ -140,8 +140,8 @@ func reason(resource, server string, err error) string {
 	return fmt.Sprintf("cannot reach %s: %v", server, innermost(err))
 }
 
-// answered is the reason when there was an answer, with its code.
-func answered(resource, server string, err error, code int32, message string) string {
+// refusal is the reason when there was an answer, with its code.
+func refusal(resource, server string, err error, code int32, message string) string {
 	switch code {
 	case http.StatusForbidden:
 		return fmt.Sprintf("%s: forbidden: %s: the account needs get, list and watch, see rbac.yaml", resource, message)

@@ -143,12 +143,12 @@ func (t *teller) tell(n news) {
 		}
 		return
 	}
-	changed := t.table.update(n.changes, t.host)
-	if !changed && !otherwise && t.spoke {
-		return
-	}
+	changed := t.table.update(n.changes, t.host) || !t.spoke
 	t.spoke = true
-	if t.total && !changed {
+	switch {
+	case !changed && !otherwise:
+		return
+	case !changed && t.total:
 		t.emit(sources.Table{}, n.outages.error())
 		return
 	}
