@@ -6,7 +6,7 @@ GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GUEST        = bin/guest
 # Packages outside ./... that are checked like the rest: wildcards skip testdata.
-EXTRA_PKGS   = ./testdata/guest ./testdata/lab ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/demo
+EXTRA_PKGS   = ./testdata/broken ./testdata/guest ./testdata/lab ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/demo
 # Packages whose tests need a kernel with IPVS: run once more in the guest.
 KERNEL_PKGS ?= . $(sort $(dir $(wildcard ./kernel/*/*_test.go))) ./proxy/rules ./testdata/lab ./testdata/random ./testdata/traffic
 
