@@ -8,11 +8,11 @@
 //
 // # How many series there are
 //
-// About 700 of a fixed number (most of them buckets), and 7 of each service, some 600 bytes of text together:
-// 5,000 services are 35,000 series and 3 MB, 0.2 MB as sent (gzip). Of more than MaxServices, the rest, in
-// order of name, have no series; svcproxy_services_unlisted says how many. Series of each endpoint, 3 of
-// 150 bytes, are there only when asked for: /metrics?endpoints=default/web, or endpoints=* for those of
-// all services, at most MaxEndpoints.
+// About 500 of a fixed number, most of them buckets, and 7 of each service, some 520 bytes of text together:
+// 5,000 services with 10 endpoints each are 35,500 series and 2.6 MB, 0.12 MB as sent (gzip), and take
+// about 0.2 s of a processor. Of more than MaxServices, the rest, in order of name, have no series;
+// svcproxy_services_unlisted says how many. Series of each endpoint, 3 of some 120 bytes, are there only when
+// asked for: /metrics?endpoints=default/web, or endpoints=* for those of all services, at most MaxEndpoints.
 //
 // It keeps a registry of its own, decides nothing, and reads neither kernel nor file.
 package metrics

@@ -36,6 +36,7 @@ type Metrics struct {
 	syncs    syncs
 	client   client
 	reloads  reloads
+	ledger   ledger
 }
 
 // New makes metrics whose counters are at zero.
@@ -75,11 +76,15 @@ func (m *Metrics) Handler() http.Handler {
 			return
 		}
 		now := prometheus.NewRegistry()
-		now.MustRegister(standing{status: m.options.Status(r.Context()), endpoints: r.URL.Query().Get("endpoints")})
+		now.MustRegister(m.standing(m.options.Status(r.Context()), r.URL.Query().Get("endpoints")))
 		promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{
 			ErrorLog: slog.NewLogLogger(m.options.Log.Handler(), slog.LevelWarn),
 			// A series that cannot be told is no reason to hide the others.
 			ErrorHandling: promhttp.ContinueOnError,
 		}).ServeHTTP(w, r)
 	})
+}
+
+func (m *Metrics) standing(s status.Status, endpoints string) standing {
+	return standing{status: s, traffic: m.ledger.post(s.Services), endpoints: endpoints}
 }

@@ -233,7 +233,7 @@ func TestNames(t *testing.T) {
 	m.Request("200", "GET", "api:6443")
 	m.Latency("GET", "api:6443", time.Second)
 	now := prometheus.NewRegistry()
-	now.MustRegister(standing{status: shop(), endpoints: "*"})
+	now.MustRegister(m.standing(shop(), "*"))
 	metrics, err := prometheus.Gatherers{m.registry, now}.Gather()
 	if err != nil {
 		t.Fatal(err)

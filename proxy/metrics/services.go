@@ -33,31 +33,33 @@ func (s standing) services(t teller) {
 	t.gauge(unlisted, float64(len(s.status.Services)-len(listed)))
 	for i := range listed {
 		svc := &listed[i]
-		if !told(svc) {
+		if !hasSeries(svc) {
 			continue
 		}
 		t.gauge(backends, float64(svc.Backends.Serving), svc.Name)
 		t.gauge(active, float64(svc.Active), svc.Name)
-		t.counter(connections, svc.Traffic.Connections, svc.Name)
-		t.counter(packets, svc.Traffic.InPackets, svc.Name, "in")
-		t.counter(packets, svc.Traffic.OutPackets, svc.Name, "out")
-		t.counter(bytes, svc.Traffic.InBytes, svc.Name, "in")
-		t.counter(bytes, svc.Traffic.OutBytes, svc.Name, "out")
+		t.counter(connections, s.traffic[i].Connections, svc.Name)
+		t.counter(packets, s.traffic[i].InPackets, svc.Name, "in")
+		t.counter(packets, s.traffic[i].OutPackets, svc.Name, "out")
+		t.counter(bytes, s.traffic[i].InBytes, svc.Name, "in")
+		t.counter(bytes, s.traffic[i].OutBytes, svc.Name, "out")
 	}
 	if s.endpoints != "" {
 		s.tellEndpoints(t)
 	}
 }
 
-// told says whether a service has series of its own: not when another one has its name or addresses
+// hasSeries says whether a service has series of its own: not when another one has its name or addresses
 // instead, and not when its type has nothing to be served.
-func told(s *status.Service) bool { return s.State != status.LeftOut && s.State != status.NotServed }
+func hasSeries(s *status.Service) bool {
+	return s.State != status.LeftOut && s.State != status.NotServed
+}
 
 func (s standing) tellEndpoints(t teller) {
 	left := MaxEndpoints
 	for i := range s.status.Services {
 		svc := &s.status.Services[i]
-		if !told(svc) || s.endpoints != "*" && s.endpoints != svc.Name {
+		if !hasSeries(svc) || s.endpoints != "*" && s.endpoints != svc.Name {
 			continue
 		}
 		for _, e := range svc.Endpoints {

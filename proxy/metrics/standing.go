@@ -41,7 +41,8 @@ var states = []status.State{status.LeftOut, status.Conflicting, status.NoBackend
 // standing tells a status, that of one scrape.
 type standing struct {
 	status    status.Status
-	endpoints string // whose endpoints have series: a service's name, "*", or "" for none
+	traffic   []status.Traffic // of status.Services
+	endpoints string           // whose endpoints have series: a service's name, "*", or "" for none
 }
 
 // Describe says nothing: what there is to tell is found at each scrape.

@@ -42,7 +42,7 @@ func (r *Reader) Status(ctx context.Context) Status {
 	if r.Counters != nil {
 		var err error
 		if in.Counters, err = r.counters(ctx); err != nil {
-			in.Warnings = append(in.Warnings[:len(in.Warnings):len(in.Warnings)], fmt.Sprintf("connections are not known: %v", err))
+			in.Warnings = append(in.Warnings[:len(in.Warnings):len(in.Warnings)], fmt.Sprintf("connections are not up to date: %v", err))
 		}
 	}
 	return Of(in)
@@ -53,7 +53,11 @@ func (r *Reader) counters(ctx context.Context) (kernel.Counters, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if time.Since(r.read) >= counterAge {
-		r.counts, r.failed = r.Counters.Read(ctx)
+		counts, err := r.Counters.Read(ctx)
+		if err == nil {
+			r.counts = counts
+		} // else the last ones stay: those that fall to 0 look like traffic that began anew
+		r.failed = err
 		if ctx.Err() == nil { // else it was this asker who gave up
 			r.read = time.Now()
 		}

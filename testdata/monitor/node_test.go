@@ -61,7 +61,7 @@ func start(t testing.TB, table sources.Table) *node {
 	scribe := &events.Scribe{Ring: ring}
 	synced := make(chan struct{}, 1)
 	n.proxy = &proxy.Proxy{
-		Kernel: n.kernel, Log: log, SyncPeriod: time.Second,
+		Kernel: n.kernel, Log: log, SyncPeriod: 30 * time.Second,
 		Feeds: []proxy.Feed{{Name: "static", Source: n.table}},
 		Rules: func(t sources.Table, k kernel.Node, hold bool, occupied []string) kernel.State {
 			with := rulesConfig
