@@ -13,7 +13,7 @@ import (
 func (e Event) Line(colours bool) string {
 	var b strings.Builder
 	b.WriteString(e.Time.Local().Format("2006-01-02 15:04:05.000") + "  ")
-	b.WriteString(screen.Paint(fmt.Sprintf("%-9s", e.Kind), styles[e.Kind], colours) + "  " + e.Text)
+	b.WriteString(screen.Paint(fmt.Sprintf("%-9s", e.Kind), styles[e.Kind], colours) + "  " + screen.Clean(e.Text))
 	if len(e.Services) > 0 {
 		b.WriteString(": " + e.names())
 	}

@@ -2,6 +2,7 @@ package screen
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -38,7 +39,12 @@ func (c *Columns) Heading(words ...string) {
 }
 
 // Row adds a row.
-func (c *Columns) Row(cells ...Cell) { c.rows = append(c.rows, cells) }
+func (c *Columns) Row(cells ...Cell) {
+	for i := range cells {
+		cells[i].Text = Clean(cells[i].Text)
+	}
+	c.rows = append(c.rows, cells)
+}
 
 // Lines are the rows, none wider than width: elastic columns are cut first, and
 // what is too much even then is left out at the right. A width of 0 is any.
@@ -121,26 +127,42 @@ func Cut(text string, width int) string {
 // Wrap breaks a text into lines of at most width characters, between words where
 // it can; those after the first are indented. A width of 0 is any.
 func Wrap(text string, width, indent int) []string {
-	width = max(width, 0)
-	if width == 0 || utf8.RuneCountInString(text) <= width {
+	if width <= 0 || utf8.RuneCountInString(text) <= width {
 		return []string{text}
 	}
 	var lines []string
-	runes, prefix := []rune(text), ""
-	for room := width; len(runes) > room; room = max(1, width-indent) {
+	rest, prefix := []rune(text), ""
+	for room := width; len(rest) > room; room = max(1, width-indent) {
 		at := room
-		for at > room/2 && runes[at] != ' ' {
+		for at > room/2 && rest[at] != ' ' {
 			at--
 		}
-		if runes[at] != ' ' {
+		if rest[at] != ' ' {
 			at = room // a word of half a line
 		}
-		lines = append(lines, prefix+string(runes[:at]))
-		runes = []rune(strings.TrimLeft(string(runes[at:]), " "))
+		lines = append(lines, prefix+string(rest[:at]))
+		for rest = rest[at:]; len(rest) > 0 && rest[0] == ' '; {
+			rest = rest[1:]
+		}
 		prefix = strings.Repeat(" ", indent)
 	}
-	if len(runes) > 0 {
-		lines = append(lines, prefix+string(runes))
+	if len(rest) > 0 {
+		lines = append(lines, prefix+string(rest))
 	}
 	return lines
+}
+
+// Clean is a text in one line that does nothing to a terminal: line ends become
+// spaces, and other control characters question marks. Words of other programs
+// and of files are in what is shown.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsControl(r):
+			return '?'
+		}
+		return r
+	}, text)
 }

@@ -72,6 +72,13 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
+func TestClean(t *testing.T) {
+	const text = "iptables-restore: line 3\nfailed\x1b[2J\a é"
+	if got, want := screen.Clean(text), "iptables-restore: line 3 failed?[2J? é"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 0: "0s", 61*time.Millisecond + 300*time.Microsecond: "61ms", 59 * time.Second: "59s", time.Minute: "1m",

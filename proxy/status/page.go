@@ -17,7 +17,7 @@ type page struct {
 
 // line adds a line, cut where the terminal ends.
 func (p *page) line(style screen.Style, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := screen.Clean(fmt.Sprintf(format, args...))
 	if p.Width > 0 {
 		text = screen.Cut(text, p.Width)
 	}
@@ -139,7 +139,7 @@ func (p *page) list(heading string, style screen.Style, lines []string) {
 	}
 	p.WriteString("\n" + screen.Paint(heading+":", style, p.Colours) + "\n")
 	for _, l := range lines {
-		for _, part := range screen.Wrap("  "+l, p.Width, 4) {
+		for _, part := range screen.Wrap("  "+screen.Clean(l), p.Width, 4) {
 			p.WriteString(part + "\n")
 		}
 	}

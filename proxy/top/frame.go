@@ -106,6 +106,7 @@ func head(st *status.Status, total rates, v View) []string {
 }
 
 func cut(text string, v View, style screen.Style) string {
+	text = screen.Clean(text)
 	if v.Width > 0 {
 		text = screen.Cut(text, v.Width)
 	}
