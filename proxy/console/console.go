@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,10 +62,13 @@ type Console struct {
 	ports   *web.HealthPorts
 	healthz *web.Listener
 	site    *web.Listener
+
+	hangUp    context.CancelFunc // of the control socket
+	answering sync.WaitGroup
 }
 
 // Open makes the socket and the listeners, and has the proxy tell of its syncs.
-// The socket answers until ctx ends, the listeners until Close.
+// The socket answers until ctx ends or Close, the listeners until Close.
 func (c *Console) Open(ctx context.Context) error {
 	about := c.Current.Now().Config
 	reader := &status.Reader{Proxy: c.Proxy, History: &c.history, Counters: c.Counters, Daemon: c.daemon, Warnings: c.warnings}
@@ -86,11 +90,12 @@ func (c *Console) Open(ctx context.Context) error {
 		return err
 	}
 	server := &control.Server{Status: reader.Status, Detail: reader.Detail, Reload: c.Reload, Events: &c.ring, Log: c.Log}
-	go func() {
+	ctx, c.hangUp = context.WithCancel(ctx)
+	c.answering.Go(func() {
 		if err := server.Serve(ctx, socket); err != nil {
 			c.Log.Error("the control socket does not answer any more", "err", err)
 		}
-	}()
+	})
 	if err := c.Configure(about); err != nil {
 		c.Close()
 		return err
@@ -148,8 +153,11 @@ func (c *Console) Listeners() (healthz, metrics netip.AddrPort) {
 	return c.healthz.Addr(), c.site.Addr()
 }
 
-// Close ends the listeners and the health check node ports.
+// Close ends the listeners, the health check node ports and, so that its socket
+// is gone before another svcproxy may start, what answers there.
 func (c *Console) Close() {
+	c.hangUp()
+	c.answering.Wait()
 	c.healthz.Close()
 	c.site.Close()
 	c.ports.Close()
