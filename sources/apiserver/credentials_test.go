@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,12 +11,16 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // authority signs certificates.
@@ -192,4 +197,28 @@ func TestNoCredentials(t *testing.T) {
 	r.answer(0, "")
 	r.put(svc("new", "10.96.0.3"))
 	r.want("db, new, web 10.2.0.1")
+}
+
+// TestMaster: a URL alone will do, and it goes before the kubeconfig's.
+func TestMaster(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		r := &rig{T: t, api: newAPI(t, nil), dir: t.TempDir(), emits: make(chan emission, 1000)}
+		whole(r)
+		plain := httptest.NewServer(r.api)
+		defer plain.Close()
+		o := Options{Master: plain.URL}
+		if !alone {
+			r.write("ca.crt", r.ca())
+			r.write("kubeconfig", strings.ReplaceAll(r.config("token: first"), r.URL, "https://127.0.0.1:1"))
+			o.Kubeconfig = r.path("kubeconfig")
+		}
+		s, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go s.Watch(ctx, func(table sources.Table, err error) { r.emits <- emission{table, err} })
+		r.want(wholeTable)
+	}
 }

@@ -37,8 +37,10 @@ func (r *rig) answer(code int, reason metav1.StatusReason, words ...string) {
 		if len(words) == 0 {
 			return false
 		}
-		if code == http.StatusTooManyRequests {
+		if code == http.StatusTooManyRequests { // as kube-apiserver's filter says it
 			w.Header().Set("Retry-After", "1")
+			http.Error(w, "Too many requests, please try again later.", code)
+			return true
 		}
 		fail(w, code, reason, "no")
 		return true
@@ -101,6 +103,30 @@ func (r *rig) total(want string) bool {
 		out := (*OutageError)(nil)
 		return errors.As(e.err, &out) && strings.Contains(e.err.Error(), want)
 	}).err != nil
+}
+
+// TestRetryAfter: an API server that has too much to do is left alone for as long as it asks.
+func TestRetryAfter(t *testing.T) {
+	var asked [2]atomic.Int64
+	r := start(t, Options{}, func(r *rig) {
+		whole(r)
+		r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+			if !strings.Contains(q.URL.Path, "services") || asked[1].Load() > 0 {
+				return false
+			}
+			if now := time.Now().UnixNano(); !asked[0].CompareAndSwap(0, now) {
+				asked[1].Store(now)
+				return false
+			}
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+			return true
+		})
+	})
+	r.want(wholeTable)
+	if waited := time.Duration(asked[1].Load() - asked[0].Load()); waited < time.Second {
+		t.Errorf("asked again after %s, want 1s", waited)
+	}
 }
 
 // TestLost closes the API server's socket and opens it again on the same port.

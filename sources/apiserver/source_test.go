@@ -96,9 +96,13 @@ func startAt(t *testing.T, a *api, o Options, prepare func(r *rig)) *rig {
 
 func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
 
+// write replaces a file at once.
 func (r *rig) write(name, text string) {
 	r.Helper()
-	if err := os.WriteFile(r.path(name), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(r.path(name+".new"), []byte(text), 0o600); err != nil {
+		r.Fatal(err)
+	}
+	if err := os.Rename(r.path(name+".new"), r.path(name)); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -118,7 +122,11 @@ func (r *rig) kubeconfig(ca, token string) {
 // user writes a kubeconfig with this user in it.
 func (r *rig) user(fields string) {
 	r.Helper()
-	r.write("kubeconfig", fmt.Sprintf(`
+	r.write("kubeconfig", r.config(fields))
+}
+
+func (r *rig) config(user string) string {
+	return fmt.Sprintf(`
 apiVersion: v1
 kind: Config
 clusters:
@@ -128,7 +136,7 @@ users:
 contexts:
 - {name: x, context: {cluster: c, user: u}}
 current-context: x
-`, r.URL, fields))
+`, r.URL, user)
 }
 
 // want waits for an emission of this text.
