@@ -1,7 +1,9 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -182,8 +184,7 @@ func short(name string) string { return strings.TrimPrefix(name, "default/") }
 func (p *page) table() {
 	c := &screen.Columns{Elastic: []int{5, 0}}
 	c.Heading("SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", "STATE")
-	for i := range p.st.Services {
-		s := &p.st.Services[i]
+	for _, s := range p.rows() {
 		c.Row(text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(screen.Count(s.Active)), s.Cell())
 	}
 	p.columns(c)
@@ -193,13 +194,30 @@ func (p *page) table() {
 func (p *page) wide() {
 	c := &screen.Columns{Elastic: []int{9, 10, 0}}
 	c.Heading("SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE", "ORIGIN")
-	for i := range p.st.Services {
-		s := &p.st.Services[i]
+	for _, s := range p.rows() {
 		c.Row(text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(screen.Count(s.Active)),
 			number(screen.Count(s.Inactive)), number(screen.Count(s.Traffic.Connections)),
 			number(screen.Bytes(s.Traffic.InBytes)), number(screen.Bytes(s.Traffic.OutBytes)), s.Cell(), text(s.Origin))
 	}
 	p.columns(c)
+}
+
+// rows are the services, those that need a look first: of thousands nobody reads
+// on to the end.
+func (p *page) rows() []*Service {
+	rows := make([]*Service, len(p.st.Services))
+	for i := range rows {
+		rows[i] = &p.st.Services[i]
+	}
+	urgency := map[screen.Style]int{screen.Bad: 0, screen.Warn: 1}
+	rank := func(s *Service) int {
+		if n, urgent := urgency[s.style()]; urgent {
+			return n
+		}
+		return len(urgency)
+	}
+	slices.SortStableFunc(rows, func(a, b *Service) int { return cmp.Compare(rank(a), rank(b)) })
+	return rows
 }
 
 func text(s string) screen.Cell   { return screen.Cell{Text: s} }
