@@ -54,10 +54,7 @@ func newCluster(t *testing.T) *apiserver.Cluster {
 	if took := time.Since(start); took > 100*time.Millisecond {
 		t.Logf("etcd and kube-apiserver serve after %v", took.Round(time.Millisecond))
 	}
-	for _, kind := range []string{"Service", "Node"} {
-		must(t, c.Admin.Clear("v1", kind))
-	}
-	must(t, c.Admin.Clear("discovery.k8s.io/v1", "EndpointSlice"))
+	clearObjects(t, c)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("kube-apiserver's log:\n%s", tail(c.API.Log.String(), 30))
@@ -77,6 +74,9 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// webAt is the service web with another endpoint.
+func webAt(addr string) string { return strings.ReplaceAll(web, "10.2.1.10", addr) }
 
 // web is a service with one slice.
 const web = `
@@ -101,7 +101,7 @@ func TestServersComeBackWithoutTheirHistory(t *testing.T) {
 	must(t, c.Admin.Apply(web))
 	before, err := c.Admin.Find("v1", "Service", "default", "web")
 	must(t, err)
-	must(t, c.Admin.Apply(strings.ReplaceAll(web, "10.2.1.10", "10.2.1.11")))
+	must(t, c.Admin.Apply(webAt("10.2.1.11")))
 
 	must(t, c.API.Kill())
 	if _, err := c.Admin.Get("/readyz"); err == nil {
@@ -130,7 +130,7 @@ func TestRelaySpoilsWhatItIsAskedTo(t *testing.T) {
 	r, err := c.NewRelay()
 	must(t, err)
 	defer r.Close()
-	client := apiserver.NewClient(r.URL, c.Authority.PEM, "admin-of-the-tests")
+	client := apiserver.NewClient(r.URL, c.Authority.PEM, apiserver.AdminToken)
 	const list = "/api/v1/services?limit=500"
 
 	whole, err := client.Get(list)
@@ -179,7 +179,7 @@ func TestMintedTokens(t *testing.T) {
 	for _, test := range []struct {
 		end  time.Duration
 		want int
-	}{{time.Hour, http.StatusForbidden}, {-time.Minute, http.StatusUnauthorized}} {
+	}{{time.Hour, http.StatusForbidden}, {-2 * apiserver.Leeway, http.StatusUnauthorized}} {
 		token, err := c.Mint.Token("default", "minted", o.Metadata.UID, time.Now().Add(test.end))
 		must(t, err)
 		_, err = apiserver.NewClient(c.URL, c.Authority.PEM, token).Get("/api/v1/nodes")

@@ -83,14 +83,22 @@ func (p *Process) Restart() error {
 	return p.Start()
 }
 
-func (p *Process) signal(s unix.Signal) error {
+// Running says whether the process lives.
+func (p *Process) Running() bool {
 	if p.cmd == nil {
-		return nil
+		return false
 	}
 	select {
 	case <-p.ended:
-		return nil
+		return false
 	default:
+		return true
+	}
+}
+
+func (p *Process) signal(s unix.Signal) error {
+	if !p.Running() {
+		return nil
 	}
 	p.cmd.Process.Signal(s)
 	select {

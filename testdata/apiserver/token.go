@@ -23,6 +23,9 @@ func newMint() (Mint, error) {
 	return Mint{key}, err
 }
 
+// Leeway is how long after its end the server still takes a token, for clocks that differ.
+const Leeway = time.Minute
+
 // Token is what the server would have given the account, with this end. uid is the ServiceAccount
 // object's.
 func (m Mint) Token(namespace, name, uid string, end time.Time) (string, error) {

@@ -121,6 +121,14 @@ func (ns *Namespace) IP(lines ...string) error {
 	return err
 }
 
+// Adopt moves a link of the calling program's own namespace into this one.
+func (ns *Namespace) Adopt(link string) error {
+	if out, err := exec.Command("ip", "link", "set", link, "netns", ns.path()).CombinedOutput(); err != nil {
+		return fmt.Errorf("move link %s to %s: %w: %s", link, ns.Name, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
 // path names the namespace for other programs, as long as we run.
 func (ns *Namespace) path() string {
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.file.Fd())
