@@ -6,7 +6,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,6 +112,7 @@ func (c *call) cleanupFlags(fs *pflag.FlagSet) {
 type setup struct {
 	current.Setup
 	machine
+	object rules.NodeObject // what an API server says of this node
 }
 
 // machine is what a configuration does not say and the rules depend on.
@@ -138,7 +138,7 @@ func (c *call) load() (setup, error) {
 	}
 	s, err := current.Load(c.config, func(f config.Config) sources.HostFacts { return facts(f, m, kernel.Node{}) })
 	c.warn(s.Warnings)
-	return setup{s, m}, err
+	return setup{Setup: s, machine: m}, err
 }
 
 func (c *call) warn(lines []string) {
@@ -159,14 +159,18 @@ func facts(c config.Config, m machine, n kernel.Node) sources.HostFacts {
 	return f
 }
 
-func (s setup) facts(n kernel.Node) sources.HostFacts { return facts(s.Config, s.machine, n) }
+func (s setup) facts(n kernel.Node) sources.HostFacts {
+	f := facts(s.Config, s.machine, n)
+	f.LocalCIDRs = slices.Concat(f.LocalCIDRs, s.object.PodCIDRs)
+	return f
+}
 
 func (s setup) node() string { return s.Config.NodeName(s.hostname) }
 
 // rules is the configuration in the words of the rules, on this machine.
 func (s setup) rules() rules.Config {
 	c := s.Config.Rules()
-	c.IPv6 = s.ipv6
+	c.IPv6, c.Object = s.ipv6, s.object
 	if s.ownsConntrackMax {
 		c.Conntrack.Max = s.Config.Conntrack.Max(runtime.NumCPU())
 	}
@@ -175,13 +179,6 @@ func (s setup) rules() rules.Config {
 
 // want is what the rules make of a table on a node.
 func (s setup) want(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
-	if a := s.Config.BindAddress; !a.IsUnspecified() {
-		if a.Is4() {
-			n.Primary4 = a
-		} else {
-			n.Primary6 = a
-		}
-	}
 	n.Zone = s.Config.Node.Zone
 	c := s.rules()
 	c.Hold, c.Occupied = hold, occupied
@@ -303,19 +300,11 @@ type daemon struct {
 	console *console.Console
 }
 
-// now is the setup that holds. What the configuration leaves open of the node is
-// what its Node object says.
+// now is the setup that holds.
 func (d *daemon) now() setup {
-	s := setup{*d.current.Now(), d.machine}
+	s := setup{Setup: *d.current.Now(), machine: d.machine}
 	if object := d.object.Load(); object != nil {
-		n := &s.Config.Node
-		n.Zone = cmp.Or(n.Zone, object.Zone)
-		if len(n.Addresses) == 0 {
-			n.Addresses = object.Addresses
-		}
-		if len(n.LocalCIDRs) == 0 {
-			n.LocalCIDRs = object.PodCIDRs
-		}
+		s.object = rules.NodeObject{Zone: object.Zone, Addresses: object.Addresses, PodCIDRs: object.PodCIDRs}
 	}
 	return s
 }
