@@ -18,6 +18,8 @@ type follower struct {
 	listing *listing
 	keeper  *keeper           // nil when nothing is kept
 	watcher *fsnotify.Watcher // nil when not watching
+	calm    time.Duration     // how long it must be quiet before the next reading
+	last    time.Time         // when the last reading ended
 	dead    map[string]bool   // directories whose failure to be watched was logged
 	told    map[string]bool   // warnings that were logged
 }
@@ -26,6 +28,7 @@ func (s *Source) follow() *follower {
 	f := &follower{
 		o:     s.o,
 		shelf: newShelf(s.o.Host),
+		calm:  s.o.Debounce,
 		dead:  map[string]bool{},
 		told:  map[string]bool{},
 	}
@@ -107,13 +110,30 @@ func (f *follower) read(ctx context.Context) (changed bool, err error) {
 		}
 	}
 	f.tell()
+	f.last = time.Now()
 	return changed, nil
 }
 
-// quiet waits until nothing of interest has happened for the debounce: a save is many events, and what
-// is read in the middle of one is half a file. A stream of events that does not end is cut off.
+// settle waits for the end of the changes that have begun.
+func (f *follower) settle(ctx context.Context) error {
+	f.calm = patience(f.o.Debounce, f.calm, time.Since(f.last))
+	return f.quiet(ctx)
+}
+
+// patience is how long it must be quiet before a reading, after one that waited so long and ended so long
+// ago. Who writes once is not kept waiting. A program that writes a thousand times with a pause now and
+// then is read, and the node synced, at longer and longer intervals, of at most 8 debounces: 400 ms.
+func patience(debounce, before, ago time.Duration) time.Duration {
+	if ago > 20*debounce {
+		return debounce
+	}
+	return min(2*before, 8*debounce)
+}
+
+// quiet waits until nothing of interest has happened for a while: a save is many events, and what is read
+// in the middle of one is half a file. A stream of events that does not end is cut off.
 func (f *follower) quiet(ctx context.Context) error {
-	calm, limit := time.NewTimer(f.o.Debounce), time.NewTimer(20*f.o.Debounce)
+	calm, limit := time.NewTimer(f.calm), time.NewTimer(20*f.o.Debounce)
 	defer calm.Stop()
 	defer limit.Stop()
 	for {
@@ -126,7 +146,7 @@ func (f *follower) quiet(ctx context.Context) error {
 			return nil
 		case e := <-f.changes():
 			if f.listing.concerns(e.Name) {
-				calm.Reset(f.o.Debounce)
+				calm.Reset(f.calm)
 			}
 		case err := <-f.faults():
 			f.fault(err)

@@ -16,7 +16,7 @@ type Options struct {
 	Paths    []string      // names and globs (filepath.Match's syntax); a name that is missing is a problem, a glob that finds nothing is not
 	Optional bool          // a name that was never there is no problem either: another source has the services
 	Watch    bool          // follow changes as they happen, not only at Resync and Reload
-	Debounce time.Duration // how long it must be quiet before files are read; 0 = 50 ms
+	Debounce time.Duration // how long it must be quiet before files are read, up to 8 times that when changes follow each other; 0 = 50 ms
 	Resync   time.Duration // how often everything is read again, whatever was noticed; 0 = never
 
 	// Keep is a directory for the last good content of each file, which the next start goes on with where a
@@ -120,8 +120,8 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 			seen = time.Now()
 		case e := <-f.changes():
 			seen = time.Now()
-			if !f.listing.concerns(e.Name) || f.quiet(ctx) != nil {
-				continue // after quiet: ctx has ended
+			if !f.listing.concerns(e.Name) || f.settle(ctx) != nil {
+				continue // after settle: ctx has ended
 			}
 		case err := <-f.faults():
 			f.fault(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// patience bounds every wait; a test that passes never waits it out.
-const patience = 20 * time.Second
+// testLimit bounds every wait; a test that passes never waits it out.
+const testLimit = 20 * time.Second
 
 type emission struct {
 	names []string // of the services, in order
@@ -115,7 +115,7 @@ func services(names ...string) string {
 func (r *rig) want(problem string, names ...string) error {
 	r.Helper()
 	var seen []emission
-	timeout := time.After(patience)
+	timeout := time.After(testLimit)
 	for {
 		select {
 		case e := <-r.emits:
@@ -138,7 +138,7 @@ func (r *rig) want(problem string, names ...string) error {
 // reload reads everything again and says what was found; after it, all that was to be emitted was.
 func (r *rig) reload() error {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	defer cancel()
 	return r.source.Reload(ctx)
 }
@@ -389,6 +389,20 @@ func TestBurst(t *testing.T) {
 	r.write("s.toml", "z")
 	r.want("", "z")
 	r.silent()
+}
+
+// TestPatience: one change is read at once, those that do not end ever more rarely.
+func TestPatience(t *testing.T) {
+	const debounce = 50 * time.Millisecond
+	calm := debounce
+	for _, want := range []time.Duration{2, 4, 8, 8} {
+		if calm = patience(debounce, calm, 100*time.Millisecond); calm != want*debounce {
+			t.Errorf("%v, want %v", calm, want*debounce)
+		}
+	}
+	if calm = patience(debounce, calm, 1001*time.Millisecond); calm != debounce {
+		t.Errorf("%v after a pause", calm)
+	}
 }
 
 func TestUnwatched(t *testing.T) {
