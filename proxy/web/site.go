@@ -25,6 +25,8 @@ type Site struct {
 	Profiling func() bool
 	// Status says how things stand; nil leaves out the page and /status.json.
 	Status func(context.Context) status.Status
+	// Detail is Status with the traffic of the endpoints of the services named; nil: it is not known.
+	Detail func(context.Context, []string) status.Status
 	// Events has what has happened of late.
 	Events *events.Ring
 }
@@ -57,6 +59,9 @@ func (s Site) Handler() http.Handler {
 func (s Site) status(w http.ResponseWriter, r *http.Request) {
 	v := viewOf(r.URL.Query())
 	a := v.of(s.Status(r.Context()))
+	if a.Detail != nil && s.Detail != nil {
+		a.Detail = v.find(s.Detail(r.Context(), []string{v.detail}))
+	}
 	list, lost, _ := s.Events.After(v.after)
 	a.add(list, lost)
 	w.Header().Set("Cache-Control", "no-store")

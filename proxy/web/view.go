@@ -58,14 +58,11 @@ type answer struct {
 
 // of cuts a status to the view.
 func (v view) of(s status.Status) answer {
-	a := answer{Status: s, Events: []events.Event{}}
+	a := answer{Status: s, Detail: v.find(s), Events: []events.Event{}}
 	a.Services = []status.Service{}
 	var matching []*status.Service
 	for i := range s.Services {
 		svc := &s.Services[i]
-		if svc.Name == v.detail && a.Detail == nil {
-			a.Detail = svc
-		}
 		if v.matches(svc) {
 			matching = append(matching, svc)
 		}
@@ -82,6 +79,15 @@ func (v view) of(s status.Status) answer {
 	a.Problems, a.Warnings = first(s.Problems), first(s.Warnings)
 	a.Faults, a.Conflicts, a.Drains = first(s.Faults), first(s.Conflicts), first(s.Drains)
 	return a
+}
+
+// find gives the service that is wanted in detail; nil if there is none.
+func (v view) find(s status.Status) *status.Service {
+	i := slices.IndexFunc(s.Services, func(svc status.Service) bool { return svc.Name == v.detail })
+	if i < 0 {
+		return nil
+	}
+	return &s.Services[i]
 }
 
 // page is where the page begins that the offset is for: the last one, if there are fewer by now.

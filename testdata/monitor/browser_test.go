@@ -55,9 +55,13 @@ func open(t testing.TB, url string) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
+	profile, err := os.MkdirTemp("", "monitor")
+	if err != nil {
+		t.Fatal(err)
+	}
 	// Without its sandbox, which root may not have: it opens a page of ours alone.
 	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-		"--disable-background-networking", "--disable-extensions", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+		"--disable-background-networking", "--disable-extensions", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+profile, "about:blank")
 	cmd.ExtraFiles = []*os.File{commands, answers} // 3 and 4 there
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -68,11 +72,14 @@ func open(t testing.TB, url string) *browser {
 	ended := make(chan struct{})
 	go func() { defer close(ended); b.listen(from) }()
 	t.Cleanup(func() {
-		cmd.Process.Kill()
+		b.send(0, "Browser.close", object{}) // and its helpers, which write to the profile until they end
+		limit := time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() })
 		cmd.Wait()
+		limit.Stop()
 		to.Close()
 		<-ended
 		from.Close()
+		await(t, "the browser's profile is gone", func() bool { return os.RemoveAll(profile) == nil })
 	})
 
 	var target struct{ TargetID string }
@@ -90,18 +97,13 @@ func open(t testing.TB, url string) *browser {
 // call asks the browser and waits for its answer.
 func (b *browser) call(method string, params object, result any) {
 	b.t.Helper()
+	answer := make(chan reply, 1)
 	b.mu.Lock()
 	b.id++
-	message := object{"id": b.id, "method": method, "params": params}
-	if b.session != "" {
-		message["sessionId"] = b.session
-	}
-	answer := make(chan reply, 1)
-	b.answers[b.id] = answer
-	text, _ := json.Marshal(message)
-	_, err := b.to.Write(append(text, 0))
+	id := b.id
+	b.answers[id] = answer
 	b.mu.Unlock()
-	if err != nil {
+	if err := b.send(id, method, params); err != nil {
 		b.t.Fatalf("%s: %v", method, err)
 	}
 	select {
@@ -117,6 +119,20 @@ func (b *browser) call(method string, params object, result any) {
 	case <-time.After(time.Minute):
 		b.t.Fatalf("%s: no answer", method)
 	}
+}
+
+// send sends a message; the browser as a whole is meant until there is a page.
+func (b *browser) send(id int, method string, params object) error {
+	message := object{"id": id, "method": method, "params": params}
+	if b.session != "" && !strings.HasPrefix(method, "Browser.") {
+		message["sessionId"] = b.session
+	}
+	text, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	_, err = b.to.Write(append(text, 0))
+	return err
 }
 
 // listen reads what the browser says until it ends.
@@ -193,7 +209,7 @@ func (b *browser) eval(expression string) string {
 }
 
 // text is what the page shows.
-func (b *browser) text() string { return b.eval("document.body.innerText") }
+func (b *browser) text() string { return b.eval(`document.body ? document.body.innerText : ""`) }
 
 func (b *browser) awaitText(parts ...string) {
 	b.t.Helper()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/netip"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type node struct {
 	hang    atomic.Bool // keeps every write to the kernel from ending
 
 	health, site netip.AddrPort // listeners
+	listener     *web.Listener  // at site
 }
 
 // start starts a node that serves a table, and returns when it does. It ends with the test.
@@ -94,7 +96,7 @@ func start(t testing.TB, table sources.Table) *node {
 	}.Handler()}
 	site := &web.Listener{Name: "metrics", Log: log, Handler: web.Site{
 		Metrics: n.metrics.Handler(), Mode: func() string { return "ipvs" }, Config: func() any { return map[string]string{"mode": "ipvs"} },
-		Profiling: func() bool { return true }, Status: reader.Status, Events: ring,
+		Profiling: func() bool { return true }, Status: reader.Status, Detail: reader.Detail, Events: ring,
 	}.Handler()}
 	go func() {
 		defer close(ended)
@@ -114,7 +116,7 @@ func start(t testing.TB, table sources.Table) *node {
 			t.Fatal(err)
 		}
 	}
-	n.health, n.site = health.Addr(), site.Addr()
+	n.health, n.site, n.listener = health.Addr(), site.Addr(), site
 	return n
 }
 
@@ -150,6 +152,21 @@ func (m *meter) Read(context.Context) (kernel.Counters, error) {
 		c.Reals = append(c.Reals, kernel.RealCounters{Key: r.Key, Weight: r.Weight, Active: uint32(5 + i%23), Inactive: uint32(i % 7)})
 	}
 	return c, nil
+}
+
+// Reals shares the traffic of a virtual server out to its real servers.
+func (m *meter) Reals(ctx context.Context, of []kernel.VirtualKey) ([]kernel.RealTraffic, error) {
+	c, err := m.Read(ctx)
+	var list []kernel.RealTraffic
+	for i, r := range c.Reals {
+		for _, v := range c.Virtuals {
+			if r.Key.Virtual == v.Key && slices.Contains(of, v.Key) {
+				v.Conns = v.Conns * uint64(1+i%3) / 6
+				list = append(list, kernel.RealTraffic{Key: r.Key, Traffic: v.Traffic})
+			}
+		}
+	}
+	return list, err
 }
 
 func (m *meter) work() metrics.Work {

@@ -3,6 +3,7 @@ package monitor
 import (
 	"errors"
 	"flag"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,6 +60,9 @@ func TestPage(t *testing.T) {
 	await(t, "details", func() bool {
 		return strings.Contains(b.eval(`document.querySelector("tr.detail").innerText`), "10.3.0.5:8080")
 	})
+	await(t, "rates of backends", func() bool {
+		return b.eval(`document.querySelectorAll("tr.detail td.chart path").length > 0`) == "true"
+	})
 	looks(t, b)
 	b.press("Enter")
 	await(t, "no details", func() bool { return b.eval(`document.querySelectorAll("tr.detail").length`) == "0" })
@@ -71,6 +75,22 @@ func TestPage(t *testing.T) {
 	if said := b.complaints(); len(said) > 0 {
 		t.Errorf("the browser reports %s", strings.Join(said, "\n"))
 	}
+}
+
+// TestPageWhileAway: the page says that svcproxy does not answer, keeps what it knew, and goes on by itself.
+func TestPageWhileAway(t *testing.T) {
+	n := start(t, tableOf(shop()...))
+	b := open(t, "http://"+n.site.String()+"/")
+	b.awaitText("shop-frontend")
+	listen := func(addr netip.AddrPort) {
+		if err := n.listener.Listen(addr, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listen(netip.AddrPort{})
+	b.awaitText("svcproxy does not answer", "shop-frontend")
+	listen(n.site)
+	await(t, "the page goes on", func() bool { return !strings.Contains(b.text(), "does not answer") })
 }
 
 // looks takes pictures in both colour schemes and at a phone's width, once the charts have something to show.

@@ -186,7 +186,7 @@ function serviceRow(s, time) {
 function grid(caption, head, rows) {
   return element("table", {}, element("caption", {}, caption),
     element("thead", {}, element("tr", {}, ...head.map((h) => element("th", { scope: "col", class: h.startsWith(">") ? "number" : "" }, h.replace(">", ""))))),
-    element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map((c, i) => element("td", { class: head[i].startsWith(">") ? "number" : "mono" }, c))))));
+    element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map((c, i) => element("td", { class: head[i] === "" ? "chart" : head[i].startsWith(">") ? "number" : "mono" }, c))))));
 }
 
 function timeLeft(e) {
@@ -209,9 +209,15 @@ function detailRow(s) {
   if (s.endpoints.length) {
     const listed = s.endpoints.slice(0, 200);
     const caption = listed.length < s.endpoints.length ? `Endpoints (the first ${listed.length} of ${s.endpoints.length})` : "Endpoints";
-    body.append(grid(caption, ["Endpoint", "Port", "Node", ">Weight", ">Active", ">Inactive", "State"],
-      listed.map((e) => [e.address, e.port || "–", e.node || "–", String(e.weight), count(e.active), count(e.inactive),
-        element("span", {}, badge(e.state), (e.reason ? " " + e.reason : "") + timeLeft(e))])));
+    const time = Date.parse(last.time);
+    const seen = (e) => e.traffic ? rates(`${s.name} ${e.port} ${e.address}`, time, e.traffic, e.active) : { now: {}, points: [] };
+    body.append(grid(caption, ["Endpoint", "Port", "Node", ">Weight", ">Active", ">Inactive", ">Conns/s", "", "State"],
+      listed.map((e) => {
+        const h = seen(e);
+        return [e.address, e.port || "–", e.node || "–", String(e.weight), count(e.active), count(e.inactive), count(h.now.conns),
+          chart(h.points, "conns", `connections per second to ${e.address}: ${count(h.now.conns)}`),
+          element("span", {}, badge(e.state), (e.reason ? " " + e.reason : "") + timeLeft(e))];
+      })));
   }
   return element("tr", { class: "detail" }, element("td", { colspan: "9" }, body));
 }
