@@ -81,7 +81,7 @@ func (c *Console) Open(ctx context.Context) error {
 		Metrics: c.metrics.Handler(), Mode: func() string { return c.About.Mode },
 		Config:    func() any { return c.Current.Now().Config.Tree() },
 		Profiling: func() bool { return c.Current.Now().Config.EnableProfiling },
-		Status:    reader.Status, Events: &c.ring,
+		Status:    reader.Status, Detail: reader.Detail, Events: &c.ring,
 	}.Handler()}
 	c.notify = notify.Systemd(c.Proxy, c.Log)
 	c.listenIn()
