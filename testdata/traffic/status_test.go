@@ -114,7 +114,7 @@ func TestStatusTellsWhatHappensToConnections(t *testing.T) {
 	if e := st.Services[0].Endpoints[0]; e.State != "draining" || e.Active != 1 || e.Drain.Deadline.Sub(e.Drain.Since) != 50*time.Second {
 		t.Errorf("endpoint %+v", e)
 	}
-	n.says(t, 0, "status web", "draining (1 conns, 4", "s left)")
+	n.says(t, 0, "status web", "draining (1 conns, ", "s left)")
 	n.says(t, 0, "status", "1 draining")
 	kept.Reset()
 	must(t, lab.Eventually(30*time.Second, func() error {
