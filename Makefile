@@ -6,7 +6,7 @@ GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GUEST        = bin/guest
 # Packages outside ./... that are checked like the rest: wildcards skip testdata.
-EXTRA_PKGS   = ./testdata/broken ./testdata/guest ./testdata/lab ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/demo
+EXTRA_PKGS   = ./testdata/apiserver/... ./testdata/broken ./testdata/guest ./testdata/lab ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/demo
 # Packages whose tests need a kernel with IPVS: run once more in the guest.
 KERNEL_PKGS ?= . $(sort $(dir $(wildcard ./kernel/*/*_test.go))) ./proxy/rules ./testdata/lab ./testdata/random ./testdata/traffic
 
@@ -22,8 +22,12 @@ guest: $(GUEST)
 $(GUEST): $(wildcard testdata/guest/*.go) go.mod
 	$(GO) build -trimpath -ldflags='-s -w' -o $@ ./testdata/guest
 
+# apiserver: the real kube-apiserver that tests speak with, built into the cache, see testdata/apiserver/README.md
+apiserver:
+	$(GO) run ./testdata/apiserver/build
+
 # test: everything: lint, tests on this kernel, tests on the guest's
-test: lint build guest
+test: lint build guest apiserver
 	$(GO) test ./... $(EXTRA_PKGS)
 	$(GUEST) test -noskip -timeout 20m $(KERNEL_PKGS)
 
@@ -66,4 +70,4 @@ bench:
 clean:
 	rm -rf bin
 
-.PHONY: build guest test lint demo packages fuzz bench clean
+.PHONY: build guest apiserver test lint demo packages fuzz bench clean

@@ -32,6 +32,18 @@ func TestWrongAuthority(t *testing.T) {
 	f.awaitRecovery(t, 0)
 }
 
+// A node's svcproxy may also be known by its certificate.
+func TestClientCertificate(t *testing.T) {
+	c := newCluster(t)
+	must(t, c.Admin.Apply(web))
+	path := kubeconfig(t, c, c.URL) // for what the manifest allows
+	cert, key, err := c.Authority.Client("svcproxy")
+	must(t, err)
+	must(t, apiserver.Kubeconfig{Server: c.URL, Authority: c.Authority.PEM, Cert: cert, Key: key}.Write(path))
+	f := follow(t, source.Options{Kubeconfig: path, ContentType: protobuf})
+	f.awaitEndpoint(t, "10.2.1.10:8080")
+}
+
 // A token that has expired ends what is asked anew, not a watch that is open. The next token in its
 // file is found without being told.
 func TestExpiredTokenIsRotated(t *testing.T) {

@@ -50,6 +50,15 @@ func (a *Authority) Server(hosts ...net.IP) (cert, key []byte, err error) {
 	})
 }
 
+// Client is a certificate and its key for a user.
+func (a *Authority) Client(user string) (cert, key []byte, err error) {
+	return a.issue(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: user},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+}
+
 func (a *Authority) issue(template *x509.Certificate) (cert, key []byte, err error) {
 	der, private, err := sign(template, a.cert, a.key)
 	if err != nil {

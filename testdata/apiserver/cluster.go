@@ -124,7 +124,7 @@ func (c *Cluster) apiArguments(port int) []string {
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--advertise-address=192.0.2.254", "--endpoint-reconciler-type=none",
 		"--tls-cert-file=" + c.path("server.crt"), "--tls-private-key-file=" + c.path("server.key"),
-		"--token-auth-file=" + c.path("tokens.csv"), "--authorization-mode=RBAC",
+		"--client-ca-file=" + c.path("ca.crt"), "--token-auth-file=" + c.path("tokens.csv"), "--authorization-mode=RBAC",
 		"--service-account-issuer=" + issuer,
 		"--service-account-key-file=" + c.path("accounts.key"), "--service-account-signing-key-file=" + c.path("accounts.key"),
 		"--service-cluster-ip-range=" + ServiceCIDRs,
@@ -149,7 +149,7 @@ func (c *Cluster) writeFiles() error {
 		return err
 	}
 	for name, content := range map[string][]byte{
-		"server.crt": cert, "server.key": key, "accounts.key": accounts,
+		"ca.crt": c.Authority.PEM, "server.crt": cert, "server.key": key, "accounts.key": accounts,
 		"tokens.csv": []byte(AdminToken + ",admin,1,system:masters\n"),
 	} {
 		if err := os.WriteFile(c.path(name), content, 0o600); err != nil {

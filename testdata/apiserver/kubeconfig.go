@@ -9,8 +9,11 @@ import (
 type Kubeconfig struct {
 	Server    string
 	Authority []byte // a certificate in PEM
+
+	// One of these, by which the server knows the account.
 	Token     string
 	TokenFile string // read again as the token changes
+	Cert, Key []byte // PEM
 }
 
 // Write writes it as JSON, which is YAML.
@@ -30,9 +33,12 @@ func (k Kubeconfig) Write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o600)
 }
 
-func (k Kubeconfig) user() map[string]string {
-	if k.TokenFile != "" {
-		return map[string]string{"tokenFile": k.TokenFile}
+func (k Kubeconfig) user() map[string]any {
+	switch {
+	case k.TokenFile != "":
+		return map[string]any{"tokenFile": k.TokenFile}
+	case k.Cert != nil:
+		return map[string]any{"client-certificate-data": k.Cert, "client-key-data": k.Key}
 	}
-	return map[string]string{"token": k.Token}
+	return map[string]any{"token": k.Token}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,8 +25,7 @@ func outage(t *testing.T) time.Duration {
 	return d
 }
 
-// After an outage the API server has no history that the source could go on from: it lists anew, and
-// finds what changed while it could not look.
+// A server that is away for a while, and comes back without its history, was never missed by a service.
 func TestKilledServerComesBackWithoutItsHistory(t *testing.T) {
 	c := newCluster(t)
 	must(t, c.Admin.Apply(web))
@@ -37,6 +37,7 @@ func TestKilledServerComesBackWithoutItsHistory(t *testing.T) {
 	defer start(t, c)
 	f.awaitReason(t, mark, `connection refused`)
 	time.Sleep(outage(t))
+	must(t, c.Compact())
 	must(t, c.API.Start())
 	moveWeb(t, c, "10.2.1.11")
 	f.awaitEndpoint(t, "10.2.1.11:8080")
@@ -44,8 +45,19 @@ func TestKilledServerComesBackWithoutItsHistory(t *testing.T) {
 	f.wantNothingLost(t)
 }
 
-// The same with a source that was cut off before the server died, and so has missed changes that etcd
-// has compacted away by the time it asks: a watch from there is answered 410.
+// A server that is stopped, as for an upgrade, takes leave of its watchers: they come back too.
+func TestUpgradedServer(t *testing.T) {
+	c, _, f := followWeb(t)
+	defer start(t, c)
+	must(t, c.API.Stop())
+	must(t, c.API.Start())
+	moveWeb(t, c, "10.2.1.11")
+	f.awaitEndpoint(t, "10.2.1.11:8080")
+	f.wantNothingLost(t)
+}
+
+// The same as when it was killed, with a source that was cut off before the server died, and so has missed changes that etcd
+// has compacted away by the time it asks: a watch from there is answered 410, and only a list helps.
 func TestCompactedHistoryIsListedAnew(t *testing.T) {
 	c, r, f := followWeb(t)
 	mark := f.mark()
@@ -57,10 +69,17 @@ func TestCompactedHistoryIsListedAnew(t *testing.T) {
 	defer start(t, c)
 	must(t, c.Compact())
 	must(t, c.API.Start())
+	before := len(r.Requests())
 	r.Heal()
 	f.awaitEndpoint(t, "10.2.1.11:8080")
 	f.awaitRecovery(t, mark)
 	f.wantNothingLost(t)
+	listed := func(q apiserver.Request) bool {
+		return !q.Watch() && q.Resource() == "endpointslices" && q.Status == http.StatusOK
+	}
+	if !slices.ContainsFunc(r.Requests()[before:], listed) {
+		t.Error("the slices were not listed anew: was the history there?")
+	}
 }
 
 // Without etcd the API server lives on, and answers what it has in memory or errors.
