@@ -83,10 +83,26 @@ func (d *decoder) refuse(line int, format string, args ...any) {
 	d.problems = append(d.problems, Problem{File: d.file, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
+// maxProblems is how many are told of a document: a person mends a few and
+// looks again.
+const maxProblems = 100
+
+// full says whether enough problems were found to read no further, once as a
+// problem.
+func (d *decoder) full(at *strict.Place) bool {
+	if len(d.problems) == maxProblems {
+		d.refuse(at.Line, "more than %d problems: mend these first", maxProblems)
+	}
+	return len(d.problems) > maxProblems
+}
+
 // table reads the table of this dotted name, "" for the document.
 func (d *decoder) table(name string, t map[string]any, at *strict.Place) {
 	for _, word := range slices.Sorted(maps.Keys(t)) {
 		key, place := joined(name, word), at.Key(word)
+		if d.full(place) {
+			return
+		}
 		inner, isTable := t[word].(map[string]any)
 		f := fieldOf(key)
 		switch {

@@ -48,3 +48,15 @@ func BenchmarkLibraryAlone(b *testing.B) {
 		}
 	}
 }
+
+// TestManyProblems: the first are told, and that there are more.
+func TestManyProblems(t *testing.T) {
+	text := services("a")
+	for i := range 1000 {
+		text += fmt.Sprintf("k%d = 1\n", i)
+	}
+	_, _, problems := Decode("f.toml", []byte(text))
+	if len(problems) != maxProblems+1 || problems[maxProblems].Message != "more than 100 problems: mend these first" {
+		t.Errorf("%d: %v", len(problems), problems[len(problems)-1])
+	}
+}

@@ -49,14 +49,14 @@ func (d *decoder) refuse(n node, format string, args ...any) {
 const maxProblems = 100
 
 // full says whether enough problems were found to read no further.
-func (d *decoder) full() bool { return len(d.problems) >= maxProblems }
+func (d *decoder) full() bool { return len(d.problems) > maxProblems }
 
 // few are the first problems in order of the text, which map order must not show, with a word on the rest.
 func few(problems []sources.Problem) []sources.Problem {
 	sources.SortProblems(problems)
 	if len(problems) > maxProblems {
 		problems = problems[:maxProblems+1]
-		problems[maxProblems] = sources.Problem{Origin: problems[maxProblems].Origin, Message: "and more, not told: mend these first"}
+		problems[maxProblems] = sources.Problem{Origin: problems[maxProblems].Origin, Message: fmt.Sprintf("more than %d problems: mend these first", maxProblems)}
 	}
 	return problems
 }

@@ -197,7 +197,7 @@ func (s *shelf) outcome() (sources.Table, error) {
 		}
 	}
 	table, conflicts := sources.Merge(tables...)
-	if rejected.Problems = append(rejected.Problems, conflicts...); len(rejected.Problems) == 0 {
+	if rejected.Problems = append(rejected.Problems, few(conflicts)...); len(rejected.Problems) == 0 {
 		return table, nil
 	}
 	sources.SortProblems(rejected.Problems)

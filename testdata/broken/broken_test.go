@@ -117,6 +117,11 @@ func TestVast(t *testing.T) {
 	var slow string
 	for c := range Vast() {
 		m, took := timed(t, readers["services"].read, c)
+		if c.Name == "unknown keys" { // each reader's own affair; the others are package strict's
+			if m, _ := timed(t, readers["configuration"].read, c); len(m) == 0 || len(m) > 110 {
+				t.Errorf("%d problems of %s in a configuration", len(m), c.Name)
+			}
+		}
 		if len(m) == 0 {
 			t.Errorf("%s is taken", c.Name)
 		}

@@ -73,6 +73,7 @@ func Vast() iter.Seq[Case] {
 		}{
 			{"a million keys in one table", func() []byte { return numbered("x = {", "k%d = 1, ", "}\n", 1_100_000) }},
 			{"a million lines of keys", func() []byte { return numbered("", "k%d = 1\n", "", 1_100_000) }},
+			{"unknown keys", func() []byte { return numbered("", "k%d = 1\n", "", 100_000) }},
 			{"one letter", repeat("a")},
 			{"a string without end", func() []byte { return append([]byte("x = \""), repeat("s")()...) }},
 			{"empty lines", repeat("\n")},
