@@ -56,7 +56,8 @@ func hand(path string, log *slog.Logger) {
 		return // root alone, then
 	}
 	gid, err := strconv.Atoi(g.Gid)
-	if err == nil {
+	// The unit's process has the group, and its sandbox no chown.
+	if err == nil && gid != os.Getegid() {
 		err = os.Chown(path, -1, gid)
 	}
 	if err != nil {
