@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"time"
 )
 
@@ -70,10 +71,29 @@ func NewNode() (*Lab, error) {
 	return l, nil
 }
 
+// NewHere builds the network around the namespace that this process is in: there
+// somebody else runs svcproxy, such as systemd.
+func NewHere() (*Lab, error) {
+	l := &Lab{}
+	file, err := os.Open(threadNamespace)
+	if err == nil {
+		l.Node = &Host{&Namespace{Name: "node", file: file}, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
+		err = l.addOthers()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("building the lab: %w", err), l.Close())
+	}
+	return l, nil
+}
+
 func (l *Lab) build() error {
 	if err := l.addNode(); err != nil {
 		return err
 	}
+	return l.addOthers()
+}
+
+func (l *Lab) addOthers() error {
 	if err := l.addClient(); err != nil {
 		return err
 	}

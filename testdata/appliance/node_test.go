@@ -1,0 +1,121 @@
+package appliance
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// TestScripts runs script/*.txtar, on the node.
+func TestScripts(t *testing.T) {
+	packages := os.Getenv(onNode)
+	if packages == "" {
+		t.Skip("runs on a node that TestNode boots")
+	}
+	network, err := lab.NewHere()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { network.Close() })
+	n := &node{lab: network}
+	testscript.Run(t, testscript.Params{
+		Dir: "script", RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Vars = append(e.Vars, "PACKAGES="+packages, "DEBIAN_FRONTEND=noninteractive", "PATH="+os.Getenv("PATH"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"ask": n.ask, "clients": n.clients, "until": until, "exits": exits,
+		},
+	})
+}
+
+// node is the machine we are on, with the lab around it.
+type node struct {
+	lab   *lab.Lab
+	crowd *crowd
+}
+
+// patience is how long what must happen may take, on an emulated processor that
+// others use, too.
+const patience = time.Minute
+
+// ask asks VIP:PORT from the client until a backend answers; with "!" it asks
+// once, and nobody must.
+func (n *node) ask(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] ask VIP:PORT")
+	}
+	to := netip.MustParseAddrPort(args[0])
+	if neg {
+		if a, err := n.lab.Client.Ask("tcp", to); err == nil {
+			ts.Fatalf("%s was answered by %s", to, a.Backend)
+		}
+		return
+	}
+	ts.Check(lab.Eventually(patience, func() error {
+		_, err := n.lab.Client.Ask("tcp", to)
+		return err
+	}))
+}
+
+// clients begins traffic to VIP:PORT that goes on until the next "clients end",
+// which fails if any of it was lost.
+func (n *node) clients(ts *testscript.TestScript, neg bool, args []string) {
+	switch {
+	case !neg && len(args) == 2 && args[0] == "begin" && n.crowd == nil:
+		var err error
+		n.crowd, err = gather(n.lab.Client, netip.MustParseAddrPort(args[1]))
+		ts.Check(err)
+	case !neg && len(args) == 1 && args[0] == "end" && n.crowd != nil:
+		said, err := n.crowd.end()
+		n.crowd = nil
+		ts.Check(err)
+		ts.Logf("%s", said)
+	default:
+		ts.Fatalf("usage: clients begin VIP:PORT, then clients end")
+	}
+}
+
+// until runs a program until it succeeds: until PROGRAM [ARGS...].
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: until PROGRAM [ARGS...]")
+	}
+	ts.Check(lab.Eventually(patience, func() error {
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
+		}
+		return nil
+	}))
+}
+
+// exits is exec that wants this exit code: exits 3 PROGRAM [ARGS...].
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARGS...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var ended *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &ended) {
+		got = ended.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
