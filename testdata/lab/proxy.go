@@ -36,10 +36,15 @@ func NewProxy(node *Host, binary, dir, main string) (*Proxy, error) {
 
 func (p *Proxy) path(name string) string { return filepath.Join(p.Dir, name) }
 
-// Configure writes svcproxy.toml anew; a running svcproxy adopts it.
+// Configure writes svcproxy.toml anew; a running svcproxy adopts it. Its listeners
+// are off, unless main has their addresses.
 func (p *Proxy) Configure(main string) error {
-	return p.save("svcproxy.toml", fmt.Sprintf("sources.file.paths = [%q, %q]\nstateDir = %q\nruntimeDir = %q\n"+
-		"healthzBindAddress = \"\"\nmetricsBindAddress = \"\"\n%s\n",
+	for _, key := range []string{"healthzBindAddress", "metricsBindAddress"} {
+		if !strings.Contains(main, key) {
+			main = key + " = \"\"\n" + main
+		}
+	}
+	return p.save("svcproxy.toml", fmt.Sprintf("sources.file.paths = [%q, %q]\nstateDir = %q\nruntimeDir = %q\n%s\n",
 		p.path("services.toml"), p.path("services.d/*.toml"), p.path("state"), p.path("run"), main))
 }
 

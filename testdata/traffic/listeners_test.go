@@ -1,0 +1,184 @@
+package traffic
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+const listeners = "healthzBindAddress = \"0.0.0.0:10256\"\nmetricsBindAddress = \"127.0.0.1:10249\"\n"
+
+// get gives an answer's code and body.
+func get(c *http.Client, url string) (int, string, error) {
+	resp, err := c.Get(url)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
+}
+
+// answers wants a code and a text in the body, in the end.
+func answers(t *testing.T, c *http.Client, url string, code int, text string) {
+	t.Helper()
+	err := lab.Eventually(20*time.Second, func() error {
+		got, body, err := get(c, url)
+		if err != nil || got != code || !strings.Contains(body, text) {
+			return fmt.Errorf("%s: %d, %v, want %d with %q in\n%.2000s", url, got, err, code, text, body)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func refuses(t *testing.T, c *http.Client, url string) {
+	t.Helper()
+	err := lab.Eventually(20*time.Second, func() error {
+		if code, _, err := get(c, url); err == nil {
+			return fmt.Errorf("%s: %d, want no answer", url, code)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// The listeners are where the configuration says, and go where it says next.
+func TestListenersAnswerAndMove(t *testing.T) {
+	n := newNode(t, listeners+"enableProfiling = true\n")
+	n.start(t, web)
+	client, here := n.Client.HTTP(lab.AskLimit), n.Lab.Node.HTTP(lab.AskLimit)
+	answers(t, client, "http://192.0.2.1:10256/healthz", 200, `"nodeEligible":true`)
+	answers(t, client, "http://192.0.2.1:10256/livez", 200, `"healthy":true`)
+	answers(t, here, "http://127.0.0.1:10249/healthz", 200, "ok")
+	answers(t, here, "http://127.0.0.1:10249/proxyMode", 200, "ipvs")
+	answers(t, here, "http://127.0.0.1:10249/configz", 200, `{"kubeproxy.config.k8s.io":{`)
+	answers(t, here, "http://127.0.0.1:10249/metrics", 200, `svcproxy_services{state="serving"} 1`)
+	answers(t, here, "http://127.0.0.1:10249/", 200, "<title>svcproxy</title>")
+	answers(t, here, "http://127.0.0.1:10249/status.json", 200, `"name":"default/web"`)
+	answers(t, here, "http://127.0.0.1:10249/debug/pprof/", 200, "goroutine")
+	refuses(t, client, "http://192.0.2.1:10249/metrics")
+
+	must(t, n.Configure("healthzBindAddress = \"192.0.2.1:10256\"\nmetricsBindAddress = \"0.0.0.0:10249\"\n"))
+	answers(t, client, "http://192.0.2.1:10249/metrics", 200, "svcproxy_build_info")
+	answers(t, here, "http://127.0.0.1:10249/debug/pprof/", 404, "not found")
+	answers(t, client, "http://192.0.2.1:10256/healthz", 200, "")
+	refuses(t, here, "http://127.0.0.1:10256/healthz")
+
+	must(t, n.Configure(""))
+	refuses(t, client, "http://192.0.2.1:10249/metrics")
+	refuses(t, client, "http://192.0.2.1:10256/healthz")
+}
+
+// An address that somebody else has is tried again, or, with bindAddressHardFail, the end.
+func TestListenerWhoseAddressIsTaken(t *testing.T) {
+	n := newNode(t, listeners)
+	taken, err := n.Lab.Node.Listen(10256)
+	must(t, err)
+	n.start(t, web)
+	mark := 0
+	if _, err := n.Wait(mark, `not listening.*healthz.*address already in use`); err != nil {
+		t.Error(err)
+	}
+	here := n.Lab.Node.HTTP(lab.AskLimit)
+	answers(t, here, "http://127.0.0.1:10249/metrics", 200, "svcproxy_build_info")
+	must(t, taken.Close())
+	answers(t, here, "http://127.0.0.1:10256/healthz", 200, `"healthy":true`)
+
+	must(t, n.Stop())
+	taken, err = n.Lab.Node.Listen(10256)
+	must(t, err)
+	defer taken.Close()
+	must(t, n.Configure(listeners+"bindAddressHardFail = true\n"))
+	must(t, n.Start())
+	select {
+	case <-n.Ended():
+	case <-time.After(time.Minute):
+		t.Fatal("runs on although it cannot listen")
+	}
+	if n.ExitCode() != 1 {
+		t.Errorf("exit code %d, want 1", n.ExitCode())
+	}
+}
+
+// What is scraped is what ipvsadm says: connections, packets and bytes.
+func TestMetricsTellWhatTheKernelCounts(t *testing.T) {
+	n := newNode(t, listeners)
+	n.start(t, web)
+	vip := netip.MustParseAddrPort("10.96.0.20:80")
+	for range 7 {
+		_, err := n.Client.Ask("tcp", vip)
+		must(t, err)
+	}
+	here := n.Lab.Node.HTTP(lab.AskLimit)
+	row := regexp.MustCompile(`(?m)^TCP +10\.96\.0\.20:80 +(\d+) +(\d+) +(\d+) +(\d+) +(\d+)`)
+	must(t, lab.Eventually(30*time.Second, func() error { // the kernel adds up every two seconds
+		out, err := n.Lab.Node.Run("ipvsadm", "-Ln", "--stats", "--exact")
+		if err != nil {
+			return err
+		}
+		said := row.FindStringSubmatch(out)
+		if said == nil || said[1] != "7" {
+			return fmt.Errorf("ipvsadm says\n%s", out)
+		}
+		_, body, err := get(here, "http://127.0.0.1:10249/metrics")
+		if err != nil {
+			return err
+		}
+		for i, series := range []string{
+			`svcproxy_service_connections_total{name="default/web"}`,
+			`svcproxy_service_packets_total{direction="in",name="default/web"}`, `svcproxy_service_packets_total{direction="out",name="default/web"}`,
+			`svcproxy_service_bytes_total{direction="in",name="default/web"}`, `svcproxy_service_bytes_total{direction="out",name="default/web"}`,
+		} {
+			if !strings.Contains(body, "\n"+series+" "+said[i+1]+"\n") {
+				return fmt.Errorf("%s is not %s as ipvsadm says", series, said[i+1])
+			}
+		}
+		return nil
+	}))
+}
+
+// A scrape asks the kernel the same in a small table and in a large one: one
+// reading of the counters, nothing for each service, and no program is run.
+func TestScrapeAsksTheSameAtAnySize(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("strace"))
+	for _, size := range []int{10, 1000} {
+		t.Run(fmt.Sprint(size, " services"), func(t *testing.T) {
+			n := newLonelyNode(t, listeners+"ipvs.syncPeriod = \"1h\"\n")
+			n.start(t, services(size, `["10.5.0.9"]`))
+			here := n.Lab.Node.HTTP(time.Minute)
+			// Virtual servers of other namespaces, until those are gone, leave gaps in
+			// the kernel's text, and each gap is asked for.
+			must(t, lab.Eventually(30*time.Second, func() error {
+				trace, err := n.TraceDuring(func() error {
+					code, _, err := get(here, "http://127.0.0.1:10249/metrics")
+					if err == nil && code != 200 {
+						err = fmt.Errorf("code %d", code)
+					}
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				if calls := trace.Netlink(); len(calls) > 25 || len(trace.Dumps()) != 1 || len(trace.Writes()) > 0 || len(trace.Execs()) > 0 {
+					return fmt.Errorf("%d calls, %d dumps, %d writes, executed %q; want 25, one, none, none\n%s",
+						len(calls), len(trace.Dumps()), len(trace.Writes()), trace.Execs(), calls)
+				}
+				t.Logf("%d calls", len(trace.Netlink()))
+				return nil
+			}))
+		})
+	}
+}
