@@ -529,3 +529,19 @@ func TestOptional(t *testing.T) {
 		t.Error(table, err)
 	}
 }
+
+// TestUnchangedIsNotParsed: of a thousand files in services.d only the one that changed is.
+func TestUnchangedIsNotParsed(t *testing.T) {
+	s := newShelf(nil)
+	r := s.record("x", &listing{})
+	if !r.take("x", []byte(services("a")), s.host()) {
+		t.Error("the first content is no news")
+	}
+	parsed := &r.table.Services[0]
+	if r.take("x", []byte(services("a")), s.host()) || &r.table.Services[0] != parsed {
+		t.Error("parsed again")
+	}
+	if r.take("x", []byte(services("a")+"\n"), s.host()) || &r.table.Services[0] == parsed {
+		t.Error("another text of the same services is news, or was not parsed")
+	}
+}
