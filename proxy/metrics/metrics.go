@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime"
@@ -61,20 +60,9 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// scrapesAtOnce bounds the work of those who ask too often; one more is answered 503.
-const scrapesAtOnce = 4
-
 // Handler serves /metrics, with the query of the package's text.
 func (m *Metrics) Handler() http.Handler {
-	slots := make(chan struct{}, scrapesAtOnce)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		default:
-			http.Error(w, fmt.Sprintf("%d scrapes are under way", scrapesAtOnce), http.StatusServiceUnavailable)
-			return
-		}
 		now := prometheus.NewRegistry()
 		now.MustRegister(m.standing(m.options.Status(r.Context()), r.URL.Query().Get("endpoints")))
 		promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{

@@ -38,7 +38,7 @@ const configGroup = "kubeproxy.config.k8s.io"
 // while profiling, /debug/pprof.
 func (s Site) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", s.Metrics)
+	mux.Handle("/metrics", inTurn(s.Metrics))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok") })
 	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { writeText(w, s.Mode()) })
 	mux.HandleFunc("/configz", func(w http.ResponseWriter, r *http.Request) {
@@ -46,13 +46,31 @@ func (s Site) Handler() http.Handler {
 	})
 	if s.Status != nil {
 		servePage(mux)
-		mux.HandleFunc("GET /status.json", s.status)
+		mux.Handle("GET /status.json", inTurn(http.HandlerFunc(s.status)))
 	}
 	mux.HandleFunc("/debug/pprof", s.whileProfiling(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/debug/pprof/", http.StatusMovedPermanently)
 	}))
 	mux.HandleFunc("/debug/pprof/", s.whileProfiling(profile))
 	return mux
+}
+
+// atOnce bounds the answers of one kind under way that have a whole status made: tens of milliseconds and
+// of megabytes each, with thousands of services. Whoever asks takes some of a processor, not the node's
+// memory. Kinds do not wait for each other: a page in a slow browser keeps nobody from scraping.
+const atOnce = 2
+
+// inTurn has requests wait until fewer than atOnce are answered.
+func inTurn(h http.Handler) http.Handler {
+	slots := make(chan struct{}, atOnce)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			h.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
 }
 
 // status answers with the part of the status that is asked for: see view.

@@ -1,10 +1,15 @@
 package web
 
 import (
+	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestSiteAnswers(t *testing.T) {
@@ -40,4 +45,29 @@ func TestSiteAnswers(t *testing.T) {
 	want("/debug/pprof/cmdline", 200, "web.test")
 	want("/debug/pprof/symbol", 200, "num_symbols")
 	want("/debug/pprof/nothing", 404, "Unknown profile")
+}
+
+// However many ask for a status, few are made at once; those who give up wait no more.
+func TestStatusInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most, all atomic.Int32
+		h := inTurn(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			all.Add(1)
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Second)
+			now.Add(-1)
+		}))
+		for range 10 {
+			go h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+		time.Sleep(time.Minute)
+		if most.Load() != atOnce || all.Load() < 10 {
+			t.Errorf("%d at once, %d in all; want %d, 10", most.Load(), all.Load(), atOnce)
+		}
+	})
 }
