@@ -115,3 +115,13 @@ func BenchmarkScrape(b *testing.B) {
 		scrape(b, n, "")
 	}
 }
+
+// BenchmarkPage is one question of the page at 5,000 services with 10 endpoints each.
+func BenchmarkPage(b *testing.B) {
+	n := start(b, large())
+	for b.Loop() {
+		if c := code(n.site, "/status.json?limit=50&service=default/service-0001"); c != 200 {
+			b.Fatal(c)
+		}
+	}
+}

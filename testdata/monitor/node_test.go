@@ -159,12 +159,13 @@ func (m *meter) Reals(ctx context.Context, of []kernel.VirtualKey) ([]kernel.Rea
 	c, err := m.Read(ctx)
 	var list []kernel.RealTraffic
 	for i, r := range c.Reals {
-		for _, v := range c.Virtuals {
-			if r.Key.Virtual == v.Key && slices.Contains(of, v.Key) {
-				v.Conns = v.Conns * uint64(1+i%3) / 6
-				list = append(list, kernel.RealTraffic{Key: r.Key, Traffic: v.Traffic})
-			}
+		if !slices.Contains(of, r.Key.Virtual) {
+			continue
 		}
+		at := slices.IndexFunc(c.Virtuals, func(v kernel.VirtualCounters) bool { return v.Key == r.Key.Virtual })
+		traffic := c.Virtuals[at].Traffic
+		traffic.Conns = traffic.Conns * uint64(1+i%3) / 6
+		list = append(list, kernel.RealTraffic{Key: r.Key, Traffic: traffic})
 	}
 	return list, err
 }
