@@ -162,23 +162,25 @@ const badge = (state) => element("span", { class: "state " + (looks[state] || ""
 
 const fullAddress = (v) => v.address + (v.protocol === "tcp" ? "" : "/" + v.protocol);
 
+// A row has its roles spelled out: at a phone's width it is laid out as a card, and browsers forget then that
+// it is a row.
 function serviceRow(s, time) {
   const h = rates(s.name, time, s.traffic, s.active);
   const open = query.service === s.name;
   const toggle = element("button", { type: "button", class: "toggle", "aria-expanded": String(open), "data-name": s.name }, short(s.name));
   const first = s.virtuals.find((v) => v.kind !== "nodePort" && v.kind !== "clusterIP") || s.virtuals[0];
   const others = s.virtuals.length - 1;
-  const cell = (text, label) => element("td", { class: "number", "data-label": label }, text);
-  const row = element("tr", { class: "service" },
-    element("th", { scope: "row", class: "wide" }, toggle, element("div", { class: "kind" }, s.type)),
-    element("td", { class: "address wide" }, first ? element("span", { class: "mono" }, fullAddress(first)) : "–", others > 0 ? element("span", { class: "reason" }, ` +${others}`) : ""),
+  const cell = (text, label) => element("td", { role: "cell", class: "number", "data-label": label }, text);
+  const row = element("tr", { class: "service", role: "row" },
+    element("th", { scope: "row", role: "rowheader", class: "wide" }, toggle, element("div", { class: "kind" }, s.type)),
+    element("td", { role: "cell", class: "address wide" }, first ? element("span", { class: "mono" }, fullAddress(first)) : "–", others > 0 ? element("span", { class: "reason" }, ` +${others}`) : ""),
     cell(`${s.backends.serving}/${s.backends.serving + s.backends.unused}`, "backends"),
     cell(count(s.active), "active"),
     cell(count(h.now.conns), "conns/s"),
-    element("td", { class: "chart wide" }, chart(h.points, "conns", `connections per second to ${s.name}: ${count(h.now.conns)}`)),
+    element("td", { role: "cell", class: "chart wide" }, chart(h.points, "conns", `connections per second to ${s.name}: ${count(h.now.conns)}`)),
     cell(bits(h.now.in), "in"),
     cell(bits(h.now.out), "out"),
-    element("td", { class: "wide" }, badge(s.state), " ", s.backends.draining ? element("span", { class: "state warn" }, `${s.backends.draining} draining`) : "",
+    element("td", { role: "cell", class: "wide" }, badge(s.state), " ", s.backends.draining ? element("span", { class: "state warn" }, `${s.backends.draining} draining`) : "",
       s.reason && s.state !== "not served" ? element("div", { class: "reason" }, s.reason) : ""));
   return row;
 }
@@ -219,7 +221,7 @@ function detailRow(s) {
           element("span", {}, badge(e.state), (e.reason ? " " + e.reason : "") + timeLeft(e))];
       })));
   }
-  return element("tr", { class: "detail" }, element("td", { colspan: "9" }, body));
+  return element("tr", { class: "detail", role: "row" }, element("td", { role: "cell", colspan: "9" }, body));
 }
 
 function showServices(s) {
