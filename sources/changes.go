@@ -24,14 +24,32 @@ func Changes(before, now Table) []Change {
 		case c > 0:
 			changes, b = append(changes, Change{b[0].FullName(), true, len(b[0].Endpoints) > 0}), b[1:]
 		default:
-			change := Change{b[0].FullName(), !sameService(&a[0], &b[0]), !sameEndpoints(a[0].Endpoints, b[0].Endpoints)}
-			if change.Service || change.Endpoints {
-				changes = append(changes, change)
+			service, endpoints := !sameService(&a[0], &b[0]), !sameEndpoints(a[0].Endpoints, b[0].Endpoints)
+			if service || endpoints {
+				changes = append(changes, Change{b[0].FullName(), service, endpoints})
 			}
 			a, b = a[1:], b[1:]
 		}
 	}
 	return changes
+}
+
+// OnlyEndpoints gives the services, by their index in now, that two sorted tables have with other endpoints;
+// ok is false if they differ in anything else that Changes tells.
+func OnlyEndpoints(before, now Table) (changed []int, ok bool) {
+	if len(before.Services) != len(now.Services) {
+		return nil, false
+	}
+	for i := range now.Services {
+		a, b := &before.Services[i], &now.Services[i]
+		if a.Namespace != b.Namespace || a.Name != b.Name || !sameService(a, b) {
+			return nil, false
+		}
+		if !sameEndpoints(a.Endpoints, b.Endpoints) {
+			changed = append(changed, i)
+		}
+	}
+	return changed, true
 }
 
 // order compares the first services of two lists; none comes last.

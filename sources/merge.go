@@ -9,9 +9,12 @@ import (
 // server. A service that needs something of an earlier one, be it the name, a VIP:port, a node port or
 // an endpoint's address as VIP, is left out whole and reported with both places. No argument is changed.
 func Merge(tables ...Table) (Table, []Problem) {
-	var merged Table
-	var problems []Problem
-	all := newLedger(HostFacts{})
+	merged, problems, _ := merge(tables)
+	return merged, problems
+}
+
+func merge(tables []Table) (merged Table, problems []Problem, all *ledger) {
+	all = newLedger(HostFacts{})
 	for _, t := range tables {
 		for _, s := range t.Services {
 			conflicts := all.conflicts(s)
@@ -25,7 +28,7 @@ func Merge(tables ...Table) (Table, []Problem) {
 		}
 	}
 	merged.Sort()
-	return merged, problems
+	return merged, problems, all
 }
 
 // claim is something only one service can have: a VIP's port, or, with no address, a node port.

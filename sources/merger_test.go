@@ -1,0 +1,59 @@
+package sources_test
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Whatever changes from one time to the next, a Merger gives what Merge does.
+func TestMergerIsMerge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var m sources.Merger
+		now := []sources.Table{tables("a").Draw(t, "a"), tables("b").Draw(t, "b")}
+		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
+			got, gotProblems := m.Merge(now...)
+			want, wantProblems := sources.Merge(now...)
+			if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(gotProblems, wantProblems) {
+				t.Fatalf("got  %+v, %v\nwant %+v, %v", got, gotProblems, want, wantProblems)
+			}
+			i := rapid.IntRange(0, 1).Draw(t, "table")
+			if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
+				now[i] = tables("a").Draw(t, "other")
+				continue
+			}
+			now[i] = otherEndpoints(t, now[i])
+		}
+	})
+}
+
+// otherEndpoints is a table with other endpoints in one service.
+func otherEndpoints(t *rapid.T, table sources.Table) sources.Table {
+	if len(table.Services) == 0 {
+		return table
+	}
+	table.Services = slices.Clone(table.Services)
+	s := &table.Services[rapid.IntRange(0, len(table.Services)-1).Draw(t, "service")]
+	s.Endpoints = nil
+	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 0, 3, rapid.ID[int]).Draw(t, "endpoints") {
+		s.Endpoints = append(s.Endpoints, sources.Endpoint{Addr: addr(i)})
+	}
+	return table
+}
+
+func BenchmarkMerger(b *testing.B) {
+	table := many(1000)
+	other := sources.Table{Services: slices.Clone(table.Services)}
+	other.Services[7].Endpoints = slices.Clone(other.Services[7].Endpoints[:1])
+	var m sources.Merger
+	m.Merge(table, sources.Table{})
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Merge(other, sources.Table{})
+		m.Merge(table, sources.Table{})
+	}
+}
