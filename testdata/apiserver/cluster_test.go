@@ -103,7 +103,7 @@ func TestServersComeBackWithoutTheirHistory(t *testing.T) {
 	must(t, err)
 	must(t, c.Admin.Apply(webAt("10.2.1.11")))
 
-	must(t, c.API.Kill())
+	c.API.Kill()
 	if _, err := c.Admin.Get("/readyz"); err == nil {
 		t.Fatal("a killed server answers")
 	}

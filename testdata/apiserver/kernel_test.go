@@ -1,8 +1,12 @@
 package apiserver_test
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
 // The kernel of a node that has objects of every kind from a real API server is the kernel of one that
@@ -32,6 +36,25 @@ func TestKernelServesWhatObjectsSay(t *testing.T) {
 	n.fromAPI(t, v, "")
 	n.awaitReading(t, want)
 	n.wantTraffic(t)
+
+	// Started anew with its API server out of reach, it changes nothing, until it is back.
+	must(t, n.Stop())
+	must(t, n.Lab.Node.IP("route add unreachable 10.0.2.2"))
+	mark := n.Log.Len()
+	must(t, n.Start())
+	_, err = n.Wait(mark, `cannot reach https://10\.0\.2\.2`)
+	must(t, err)
+	n.awaitReading(t, want)
+	n.wantTraffic(t)
+	must(t, n.Lab.Node.IP("route del unreachable 10.0.2.2"))
+	must(t, v.admin.Apply(strings.Replace(s.objects, "[10.2.3.10], nodeName: n3", "[10.2.2.10], nodeName: n3", 1)))
+	must(t, lab.Eventually(patience, func() error {
+		a, err := n.Client.Ask("tcp", netip.MustParseAddrPort("10.96.0.23:80"))
+		if err == nil && a.Backend != "pod2" {
+			err = fmt.Errorf("still %s", a.Backend)
+		}
+		return err
+	}))
 }
 
 // wantTraffic asks every kind of address of the scenario every-kind.

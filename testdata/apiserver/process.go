@@ -16,10 +16,8 @@ import (
 // startLimit is how long a process may take to serve. kube-apiserver takes some 5 s on two idle processors.
 const startLimit = 2 * time.Minute
 
-// stopLimit is how long a process may take to end. kube-apiserver takes leave of its watchers first.
-const stopLimit = 30 * time.Second
-
-// A Process is a server that can be stopped, killed and started again with the same arguments.
+// A Process is a server that can be killed and started again with the same arguments. Asked to end,
+// kube-apiserver would wait a minute for its watchers to leave.
 type Process struct {
 	Name string
 	Log  lab.Log // of all its lives
@@ -69,17 +67,17 @@ func (p *Process) awaitReady() error {
 	}
 }
 
-// Kill is kill -9, and waits for the end.
-func (p *Process) Kill() error { return p.signal(unix.SIGKILL) }
-
-// Stop asks the process to end and waits until it has.
-func (p *Process) Stop() error { return p.signal(unix.SIGTERM) }
+// Kill is kill -9, and waits for the end. It does nothing to what does not run.
+func (p *Process) Kill() {
+	if p.Running() {
+		p.cmd.Process.Kill()
+		<-p.ended
+	}
+}
 
 // Restart is Kill and Start.
 func (p *Process) Restart() error {
-	if err := p.Kill(); err != nil {
-		return err
-	}
+	p.Kill()
 	return p.Start()
 }
 
@@ -93,21 +91,6 @@ func (p *Process) Running() bool {
 		return false
 	default:
 		return true
-	}
-}
-
-func (p *Process) signal(s unix.Signal) error {
-	if !p.Running() {
-		return nil
-	}
-	p.cmd.Process.Signal(s)
-	select {
-	case <-p.ended:
-		return nil
-	case <-time.After(stopLimit):
-		p.cmd.Process.Kill()
-		<-p.ended
-		return fmt.Errorf("%s did not end within %v of %v", p.Name, stopLimit, s)
 	}
 }
 
