@@ -178,17 +178,20 @@ func (s setup) rules() rules.Config {
 }
 
 // want is what the rules make of a table on a node.
-func (s setup) want(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+func (s setup) want(t sources.Table, n kernel.Node) kernel.State {
+	return rules.State(t, s.placed(n), s.rules())
+}
+
+// placed is the node where the configuration says that it is.
+func (s setup) placed(n kernel.Node) kernel.Node {
 	n.Zone = s.Config.Node.Zone
-	c := s.rules()
-	c.Hold, c.Occupied = hold, occupied
-	return rules.State(t, n, c)
+	return n
 }
 
 // healthChecks are what health check node ports answer.
 func (s setup) healthChecks(t sources.Table, n kernel.Node) []web.HealthCheck {
 	var checks []web.HealthCheck
-	for _, h := range rules.HealthChecks(t, n, s.rules()) {
+	for _, h := range rules.HealthChecks(t, s.placed(n), s.rules()) {
 		checks = append(checks, web.HealthCheck(h))
 	}
 	return checks
@@ -295,6 +298,7 @@ type daemon struct {
 	kernel  *host.Kernel
 	proxy   *proxy.Proxy
 	files   *file.Source
+	cache   rules.Cache // of the loop's goroutine
 	node    atomic.Pointer[kernel.Node]
 	object  atomic.Pointer[manifest.Node] // the API server's of this node, nil without one
 	console *console.Console
@@ -450,7 +454,10 @@ func (d *daemon) facts() sources.HostFacts { return d.now().facts(*d.node.Load()
 // rules is what the loop asks for, under the configuration that holds now.
 func (d *daemon) rules(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
 	d.node.Store(&n)
-	return d.now().want(t, n, hold, occupied)
+	s := d.now()
+	c := s.rules()
+	c.Hold, c.Occupied = hold, occupied
+	return d.cache.State(t, s.placed(n), c)
 }
 
 // fits refuses a configuration that this kernel cannot do.
@@ -549,7 +556,7 @@ func (c *call) plan(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	p := kernel.Diff(s.want(table, have.Node, false, nil), have)
+	p := kernel.Diff(s.want(table, have.Node), have)
 	if err := c.print(p); err != nil {
 		return err
 	}

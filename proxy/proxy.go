@@ -59,6 +59,7 @@ type Proxy struct {
 	in     *inbox
 	health health
 	tables []sources.Table
+	merger sources.Merger
 	pace   pace
 	// have is the last reading, kept up to date by what was applied since.
 	have  kernel.Observed

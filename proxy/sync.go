@@ -59,7 +59,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	if err := p.observe(ctx, r); err != nil {
 		return err
 	}
-	table, problems := sources.Merge(p.tables...)
+	table, problems := p.merger.Merge(p.tables...)
 	r.Problems, r.Waiting = problems, p.waiting()
 	p.left.hear(lines(problems))
 	var occupied []string

@@ -68,7 +68,6 @@ func (l *listing) sets(s *kernel.State) (filled map[string]bool) {
 		filled[name] = true
 	}
 	slices.SortFunc(l.loops, kernel.Entry.Compare)
-	l.loops = slices.Compact(l.loops)
 
 	sets := l.config.namedSets()
 	s.Sets = make([]kernel.Set, 0, len(sets))
@@ -94,13 +93,7 @@ func (l *listing) appendEntries(entries []kernel.Entry, set namedSet) []kernel.E
 	from := len(entries)
 	switch set.spec.Name {
 	case kernel.LoopBack:
-		for _, e := range l.loops {
-			if kernel.FamilyOf(e.Addr) == set.family {
-				e.Set = set.name
-				entries = append(entries, e)
-			}
-		}
-		return entries
+		return appendLoops(entries, l.loops, set.name, set.family)
 	case kernel.HealthCheckNodePort:
 		for _, c := range l.checks {
 			if c.family == set.family {
@@ -120,6 +113,17 @@ func (l *listing) appendEntries(entries []kernel.Entry, set namedSet) []kernel.E
 		slices.SortFunc(added, kernel.Entry.Compare)
 	}
 	return entries[:from+len(slices.Compact(added))]
+}
+
+// appendLoops appends the loops of a family, sorted ones, each once, as entries of their set.
+func appendLoops(entries, loops []kernel.Entry, set string, f kernel.Family) []kernel.Entry {
+	for i, e := range loops {
+		if kernel.FamilyOf(e.Addr) == f && (i == 0 || e != loops[i-1]) {
+			e.Set = set
+			entries = append(entries, e)
+		}
+	}
+	return entries
 }
 
 // appendMembers appends what a front is in a set of this type.

@@ -12,6 +12,11 @@ import (
 // State is what the kernel of node n must look like to serve table t in mode ipvs: sorted, without
 // duplicates, and the same bytes for the same arguments.
 func State(t sources.Table, n kernel.Node, c Config) kernel.State {
+	s, _ := state(t, n, c)
+	return s
+}
+
+func state(t sources.Table, n kernel.Node, c Config) (kernel.State, *listing) {
 	n, c = c.on(n)
 	l := newListing(t, n, c)
 	for i := range t.Services {
@@ -33,7 +38,7 @@ func State(t sources.Table, n kernel.Node, c Config) kernel.State {
 		s.Chains = append(s.Chains, (&scope{family: f, config: c, node: n, filled: filled}).chains(l)...)
 	}
 	s.Sort()
-	return s
+	return s, l
 }
 
 // families are those the host has.

@@ -1,0 +1,200 @@
+package rules
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Cache makes the States that the function State makes, by patching the last one where only endpoints of
+// a few services have changed since: what else there is to a state does not depend on endpoints. Its zero
+// is ready; one goroutine uses it. States that it gave are not changed.
+type Cache struct {
+	table  sources.Table
+	node   kernel.Node
+	config Config
+
+	state   kernel.State
+	listing *listing       // of state: its fronts, and what is known of the node
+	loops   []kernel.Entry // KUBE-LOOP-BACK's, sorted, one for each endpoint and service port that asks for it
+}
+
+// State gives what the function State does.
+func (c *Cache) State(t sources.Table, n kernel.Node, config Config) kernel.State {
+	if c.listing != nil && reflect.DeepEqual(c.node, n) && reflect.DeepEqual(c.config, config) {
+		if s, ok := c.patched(t); ok {
+			c.table, c.state = t, s
+			return s
+		}
+	}
+	c.table, c.node, c.config = t, n, config
+	c.state, c.listing = state(t, n, config)
+	c.loops = c.listing.loops
+	c.listing.backends, c.listing.loops, c.listing.found = nil, nil, nil // are in the state
+	return c.state
+}
+
+// fewServices is how large a part of the table may have changed for a patch to cost less than making the
+// state anew: each service costs two binary searches and two listings of its own.
+const fewServices = 8
+
+// patched is the state of t, if t differs from the last table in what can be patched.
+func (c *Cache) patched(t sources.Table) (kernel.State, bool) {
+	changed, ok := sources.OnlyEndpoints(c.table, t)
+	if !ok || len(changed) > len(t.Services)/fewServices {
+		return kernel.State{}, false
+	}
+	p := patch{Cache: c, loops: c.loops}
+	for _, i := range changed {
+		if !p.service(i, &c.table.Services[i], &t.Services[i]) {
+			return kernel.State{}, false
+		}
+	}
+	return p.apply(t)
+}
+
+// patch is what the changed services have changed.
+type patch struct {
+	*Cache
+	fronts []patchedFront
+	loops  []kernel.Entry // Cache.loops, with and without
+	cloned bool           // loops is the patch's own
+}
+
+// patchedFront has other real servers than before.
+type patchedFront struct {
+	key   kernel.VirtualKey
+	reals []kernel.Real
+}
+
+// service notes what is different for a service; false if it is more than real servers and loops.
+func (p *patch) service(i int, was, is *sources.Service) bool {
+	before, now := p.alone(was), p.alone(is)
+	// A service with node ports alone is of its endpoints' families.
+	if len(before.fronts) != len(now.fronts) {
+		return false
+	}
+	reals := now.reals()
+	for j, f := range now.fronts {
+		if before.fronts[j].key != f.key || !p.owns(i, f.key) {
+			return false
+		}
+		n := f.backends.len()
+		if !slices.Equal(before.backends[before.fronts[j].backends.from:before.fronts[j].backends.to], now.backends[f.backends.from:f.backends.to]) {
+			p.fronts = append(p.fronts, patchedFront{f.key, reals[:n:n]})
+		}
+		reals = reals[n:]
+	}
+	p.replace(before.loops, now.loops)
+	return true
+}
+
+// alone is the listing of one service.
+func (p *patch) alone(s *sources.Service) *listing {
+	l := &listing{
+		table: sources.Table{Services: []sources.Service{*s}}, node: p.listing.node, config: p.listing.config,
+		host: p.listing.host, nodePorts: p.listing.nodePorts,
+	}
+	l.service(0)
+	l.order()
+	slices.SortFunc(l.loops, kernel.Entry.Compare)
+	return l
+}
+
+// owns says whether a front is that service's and not another's, which had it first.
+func (p *patch) owns(service int, key kernel.VirtualKey) bool {
+	i, ok := slices.BinarySearchFunc(p.listing.fronts, key, func(f front, k kernel.VirtualKey) int { return f.key.Compare(k) })
+	return ok && int(p.listing.fronts[i].service) == service
+}
+
+// replace takes a service's loops out and puts others in.
+func (p *patch) replace(before, now []kernel.Entry) {
+	if slices.Equal(before, now) {
+		return
+	}
+	if !p.cloned {
+		p.loops, p.cloned = slices.Clone(p.loops), true
+	}
+	for _, e := range before {
+		if i, found := slices.BinarySearchFunc(p.loops, e, kernel.Entry.Compare); found {
+			p.loops = slices.Delete(p.loops, i, i+1)
+		}
+	}
+	for _, e := range now {
+		i, _ := slices.BinarySearchFunc(p.loops, e, kernel.Entry.Compare)
+		p.loops = slices.Insert(p.loops, i, e)
+	}
+}
+
+// apply gives the state with the patch. It fails where the loops' set comes to another size, or becomes
+// empty or not: then there are other rules.
+func (p *patch) apply(t sources.Table) (kernel.State, bool) {
+	s := p.state
+	if len(p.fronts) > 0 {
+		s.Reals = p.reals()
+	}
+	if p.cloned {
+		var ok bool
+		if s.Entries, ok = p.entries(); !ok {
+			return kernel.State{}, false
+		}
+	}
+	p.Cache.loops = p.loops
+	// What the listing says of a service's endpoints is not looked at again.
+	p.listing.table = t
+	return s, true
+}
+
+// reals are all real servers, those of the patched fronts in the place of what they had.
+func (p *patch) reals() []kernel.Real {
+	slices.SortFunc(p.fronts, func(a, b patchedFront) int { return a.key.Compare(b.key) })
+	more := 0
+	for _, f := range p.fronts {
+		more += len(f.reals)
+	}
+	old := p.state.Reals
+	reals := make([]kernel.Real, 0, len(old)+more)
+	for _, f := range p.fronts {
+		from, _ := slices.BinarySearchFunc(old, f.key, func(r kernel.Real, k kernel.VirtualKey) int {
+			if c := r.Key.Virtual.Compare(k); c != 0 {
+				return c
+			}
+			return 1 // before the first of them
+		})
+		reals = append(reals, old[:from]...)
+		for old = old[from:]; len(old) > 0 && old[0].Key.Virtual == f.key; {
+			old = old[1:]
+		}
+		reals = append(reals, f.reals...)
+	}
+	return append(reals, old...)
+}
+
+// entries are all entries, with KUBE-LOOP-BACK's of the patch.
+func (p *patch) entries() ([]kernel.Entry, bool) {
+	entries := p.state.Entries
+	for _, f := range p.config.families() {
+		name := p.config.Names.Set(f, kernel.LoopBack)
+		from, _ := slices.BinarySearchFunc(entries, name, bySet)
+		to := from
+		for to < len(entries) && entries[to].Set == name {
+			to++
+		}
+		loops := appendLoops(nil, p.loops, name, f)
+		if (len(loops) == 0) != (from == to) || kernel.Capacity(len(loops)) != kernel.Capacity(to-from) {
+			return nil, false
+		}
+		entries = slices.Concat(entries[:from], loops, entries[to:])
+	}
+	return entries, true
+}
+
+// bySet finds the first entry of a set.
+func bySet(e kernel.Entry, name string) int {
+	if e.Set < name {
+		return -1
+	}
+	return 1
+}
