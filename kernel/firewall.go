@@ -15,8 +15,6 @@ type Barrier struct {
 	Hook    string // where: prerouting, input, forward, output, postrouting
 	Verdict string // what becomes of the rest: drop or reject
 	Name    string // for people: "iptables filter INPUT"
-	// Opaque: what its rules accept is not known.
-	Opaque bool
 	// Accepts has what each rule that accepts asks of a packet, one a line, as
 	// iptables-save prints it; its own matches behind those of the jumps to it.
 	Accepts string
@@ -38,8 +36,6 @@ func Barred(firewall []Barrier, virtuals []Virtual) []string {
 		switch n := len(shut); {
 		case n == 0:
 			continue
-		case b.Opaque:
-			lines = append(lines, fmt.Sprintf("%s: hook %s has policy %s: no client reaches a VIP unless its rules accept that", b.Name, b.Hook, b.Verdict))
 		case n == 1:
 			lines = append(lines, fmt.Sprintf("%s: no rule accepts %s, it is left to %s", b.Name, shut[0], b.Verdict))
 		default:
@@ -52,7 +48,7 @@ func Barred(firewall []Barrier, virtuals []Virtual) []string {
 // mayAccept says whether some rule may accept a client's first packet to a
 // virtual server.
 func (b Barrier) mayAccept(k VirtualKey) bool {
-	if b.Opaque || b.Accepts == "" {
+	if b.Accepts == "" {
 		return false
 	}
 	for matches := range strings.SplitSeq(b.Accepts, "\n") {
@@ -64,10 +60,16 @@ func (b Barrier) mayAccept(k VirtualKey) bool {
 }
 
 // mayMatch says whether matches may be those of a client's first packet, which is
-// new to the connection tracker, does not come from lo, and at hook input goes to
-// the virtual server; behind it IPVS has given it a real server's address.
+// new to the connection tracker and not by way of lo. As far as hook input it goes
+// to the virtual server; then IPVS gives it a real server's address. Hook forward
+// is that of the replies.
 func (b Barrier) mayMatch(matches string, k VirtualKey) bool {
 	f := strings.Fields(WithoutComment(matches))
+	state := "NEW"
+	if b.Hook == "forward" {
+		state = "ESTABLISHED"
+	}
+	asked := b.Hook == "prerouting" || b.Hook == "input" // the destination is what the client asked for
 	for i := 0; i+1 < len(f); i++ {
 		if i > 0 && f[i-1] == "!" {
 			continue // what it does not match is much
@@ -79,11 +81,11 @@ func (b Barrier) mayMatch(matches string, k VirtualKey) bool {
 		case "-p":
 			may = value == k.Proto.String() || value == "all"
 		case "--ctstate", "--state":
-			may = slices.Contains(strings.Split(value, ","), "NEW")
+			may = slices.Contains(strings.Split(value, ","), state)
 		case "--dport", "--dports", "--ports":
-			may = b.Hook != "input" || hasPort(value, k.Addr.Port())
+			may = !asked || hasPort(value, k.Addr.Port())
 		case "-d":
-			may = b.Hook != "input" || covers(value, k.Addr.Addr())
+			may = !asked || covers(value, k.Addr.Addr())
 		default:
 			continue
 		}
@@ -121,11 +123,7 @@ func covers(text string, a netip.Addr) bool {
 var familyWords = map[Family]string{0: "any", IPv4: "ipv4", IPv6: "ipv6"}
 
 func (b Barrier) append(line func(string, ...any)) {
-	known := "rules"
-	if b.Opaque {
-		known = "opaque"
-	}
-	line("barrier %s %s %s %s %s", familyWords[b.Family], b.Hook, b.Verdict, known, b.Name)
+	line("barrier %s %s %s %s", familyWords[b.Family], b.Hook, b.Verdict, b.Name)
 	if b.Accepts == "" {
 		return
 	}
@@ -134,12 +132,12 @@ func (b Barrier) append(line func(string, ...any)) {
 	}
 }
 
-// barrier reads: barrier FAMILY HOOK VERDICT rules|opaque NAME.
+// barrier reads: barrier FAMILY HOOK VERDICT NAME.
 func (p *parser) barrier(f []string) error {
-	if len(f) < 6 {
-		return fmt.Errorf("want: barrier FAMILY HOOK VERDICT rules|opaque NAME")
+	if len(f) < 5 {
+		return fmt.Errorf("want: barrier FAMILY HOOK VERDICT NAME")
 	}
-	b := Barrier{Hook: f[2], Verdict: f[3], Opaque: f[4] == "opaque", Name: strings.Join(f[5:], " ")}
+	b := Barrier{Hook: f[2], Verdict: f[3], Name: strings.Join(f[4:], " ")}
 	for family, word := range familyWords {
 		if word == f[1] {
 			b.Family = family

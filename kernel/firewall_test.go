@@ -53,11 +53,12 @@ func TestBarred(t *testing.T) {
 		{Family: kernel.IPv4, Hook: "input", Verdict: "drop", Name: "iptables filter INPUT", Accepts: "-p tcp --dport 443\n-p tcp --dport 22"},
 		{Family: kernel.IPv4, Hook: "output", Verdict: "reject", Name: "iptables filter OUTPUT", Accepts: "-p tcp --dport 443\n-d 192.0.2.0/24"},
 		{Family: kernel.IPv6, Hook: "input", Verdict: "reject", Name: "ip6tables filter INPUT"},
-		{Hook: "forward", Verdict: "drop", Name: "nftables inet filter forward", Opaque: true},
+		{Hook: "forward", Verdict: "drop", Name: "nftables inet filter forward", Accepts: "--ctstate NEW"},
+		{Hook: "forward", Verdict: "drop", Name: "nftables inet that is fine", Accepts: "--ctstate RELATED,ESTABLISHED"},
 	}
 	want := `iptables filter INPUT: no rule accepts -t 10.96.0.1:80 and 1 more, they are left to drop
 ip6tables filter INPUT: no rule accepts -t [fd00::1]:80, it is left to reject
-nftables inet filter forward: hook forward has policy drop: no client reaches a VIP unless its rules accept that`
+nftables inet filter forward: no rule accepts -t 10.96.0.1:80 and 3 more, they are left to drop`
 	if got := strings.Join(kernel.Barred(firewall, virtuals), "\n"); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}

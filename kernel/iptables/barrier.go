@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -21,19 +22,21 @@ func barriers(text string, f kernel.Family, tool Tool, names kernel.Names) ([]ke
 	}
 	var found []kernel.Barrier
 	for _, h := range hooks {
-		w := gates{rules: t.rules, names: names}
-		verdict := w.walk(h.chain, "", 0)
-		if verdict == "" {
-			verdict = t.policies[h.chain]
-		}
-		if verdict == "DROP" || verdict == "REJECT" {
-			found = append(found, kernel.Barrier{
-				Family: f, Hook: h.hook, Verdict: strings.ToLower(verdict), Name: tool.Name + " filter " + h.chain,
-				Accepts: strings.Join(w.accepts, "\n"),
-			})
-		}
+		b := kernel.Barrier{Family: f, Hook: h.hook, Name: tool.Name + " filter " + h.chain}
+		found = append(found, barred(b, t.rules, h.chain, t.policies[h.chain], names)...)
 	}
 	return found, nil
+}
+
+// barred is the barrier b that a chain of rules and its policy are, or none.
+func barred(b kernel.Barrier, rules map[string][]string, chain, policy string, names kernel.Names) []kernel.Barrier {
+	w := gates{rules: rules, names: names}
+	verdict := cmp.Or(w.walk(chain, "", 0), policy)
+	if verdict != "DROP" && verdict != "REJECT" {
+		return nil
+	}
+	b.Verdict, b.Accepts = strings.ToLower(verdict), strings.Join(w.accepts, "\n")
+	return []kernel.Barrier{b}
 }
 
 // filter is table filter: rules by chain, and the built-in chains' policies.

@@ -14,7 +14,7 @@ import (
 )
 
 // baseChains finds the barriers in nftables that iptables does not show: those of
-// tables that other tools have made. Their rules are not read.
+// tables that other tools have made.
 type baseChains struct {
 	dialer *nl.Dialer
 	shown  []kernel.Family // those whose iptables writes nftables
@@ -75,19 +75,17 @@ func (b *baseChains) read() ([]kernel.Barrier, error) {
 	}
 	b.cached = false
 	var found []kernel.Barrier
-	batch := &b.stamp.batch
-	batch.Reset()
-	batch.Begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETCHAIN, 0)
-	batch.Nfgen(unix.AF_UNSPEC)
-	batch.End()
-	err = b.stamp.conn.Dump(batch, func() { found = found[:0] }, func(p []byte) error {
-		c, err := decodeBaseChain(p)
-		if err == nil && c.drops && !c.shownBy(b.shown) {
-			found = append(found, c.barrier())
+	chains, err := b.chains()
+	for _, c := range chains {
+		if err != nil {
+			break
 		}
-		return err
-	})
-	if errors.Is(err, nl.ErrInterrupted) {
+		var rules []string
+		if rules, err = b.rules(c); err == nil {
+			found = append(found, c.barrier(rules)...)
+		}
+	}
+	if errors.Is(err, nl.ErrInterrupted) || errors.Is(err, unix.ENOENT) {
 		return b.last, nil // somebody writes without a pause: the next round reads again
 	}
 	if err != nil {
@@ -97,8 +95,39 @@ func (b *baseChains) read() ([]kernel.Barrier, error) {
 	return found, nil
 }
 
-// baseChain is a chain of nftables as far as it matters; one that is no base chain
-// has no hook.
+// chains lists the base chains that our packets pass, without iptables' own.
+func (b *baseChains) chains() ([]baseChain, error) {
+	var all []baseChain
+	batch := &b.stamp.batch
+	batch.Reset()
+	batch.Begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETCHAIN, 0)
+	batch.Nfgen(unix.AF_UNSPEC)
+	batch.End()
+	err := b.stamp.conn.Dump(batch, func() { all = all[:0] }, func(p []byte) error {
+		c, err := decodeBaseChain(p)
+		if err == nil && c.hook != "" && !c.shownBy(b.shown) {
+			all = append(all, c)
+		}
+		return err
+	})
+	return all, err
+}
+
+// rules lists a chain's rules in the words of iptables.
+func (b *baseChains) rules(c baseChain) ([]string, error) {
+	var all []string
+	b.stamp.batch.Reset()
+	putGetRules(&b.stamp.batch, c)
+	err := b.stamp.conn.Dump(&b.stamp.batch, func() { all = all[:0] }, func(p []byte) error {
+		rule, err := decodeRule(p)
+		all = append(all, rule)
+		return err
+	})
+	return all, err
+}
+
+// baseChain is a chain of nftables as far as it matters; one that is no base chain,
+// or one that our packets do not pass, has no hook.
 type baseChain struct {
 	family      uint8 // NFPROTO_*
 	table, name string
@@ -156,8 +185,8 @@ func decodeBaseChain(p []byte) (baseChain, error) {
 			}
 		}
 	}
-	if _, ours := protocolFamilies[c.family]; !ours || c.hook == "" {
-		c.drops = false
+	if _, passed := protocolFamilies[c.family]; !passed {
+		c.hook = ""
 	}
 	return c, a.Err()
 }
@@ -168,10 +197,13 @@ func (c baseChain) shownBy(families []kernel.Family) bool {
 	return c.table == "filter" && slices.Contains(families, f) && (kernel.Chain{Name: c.name}).BuiltIn()
 }
 
-func (c baseChain) barrier() kernel.Barrier {
+// barrier is the chain with these rules as a barrier, or none.
+func (c baseChain) barrier(rules []string) []kernel.Barrier {
 	f := protocolFamilies[c.family]
-	return kernel.Barrier{
-		Family: f.Family, Hook: c.hook, Verdict: "drop", Opaque: true,
-		Name: fmt.Sprintf("nftables %s %s %s", f.name, c.table, c.name),
+	policy := "ACCEPT"
+	if c.drops {
+		policy = "DROP"
 	}
+	b := kernel.Barrier{Family: f.Family, Hook: c.hook, Name: fmt.Sprintf("nftables %s %s %s", f.name, c.table, c.name)}
+	return barred(b, map[string][]string{c.name: rules}, c.name, policy, kernel.Names{})
 }

@@ -39,16 +39,41 @@ func TestKernelBarriers(t *testing.T) {
 			"add chain inet fw in { type filter hook input priority 0; policy drop; }",
 			"add chain inet fw through { type filter hook forward priority 0; policy accept; }",
 			"add chain inet fw plain",
+			"add set inet fw ports { type inet_service; }",
+			"add rule inet fw in ct state established,related accept",
+			"add rule inet fw in ct state vmap { established : accept, invalid : drop }",
+			"add rule inet fw in iif lo accept",
+			"add rule inet fw in iifname lo counter accept",
+			"add rule inet fw in tcp dport 22 accept",
+			"add rule inet fw in ip protocol icmp accept",
+			"add rule inet fw in meta l4proto ipv6-icmp accept",
+			"add rule inet fw in tcp dport @ports accept",
+			"add rule inet fw in tcp dport 8000-8080 accept",
+			"add rule inet fw in ip saddr 192.0.2.0/24 jump plain",
+			"add rule inet fw in counter log drop",
+			"add rule inet fw in accept", // never met
+			"add rule inet fw through reject",
 			"add chain bridge br in { type filter hook input priority 0; policy drop; }",
 			"add table ip6 raw6", "add chain ip6 raw6 pre { type filter hook prerouting priority -300; policy drop; }",
 		} {
 			kerneltest.Run(t, "nft", strings.Fields(nft)...)
 		}
-		want := `barrier ipv4 input drop rules iptables filter INPUT
+		want := `barrier ipv4 input drop iptables filter INPUT
 accepts -p tcp -m tcp --dport 22
-barrier ipv6 output reject rules ip6tables filter OUTPUT
-barrier any input drop opaque nftables inet fw in
-barrier ipv6 prerouting drop opaque nftables ip6 raw6 pre
+barrier ipv6 output reject ip6tables filter OUTPUT
+barrier any input drop nftables inet fw in
+accepts --ctstate ESTABLISHED,RELATED
+accepts --ctstate RELATED,ESTABLISHED
+accepts -i lo
+accepts -i lo
+accepts -p tcp --dport 22
+accepts -m unread -p icmp
+accepts -p ipv6-icmp
+accepts -p tcp -m unread
+accepts -p tcp -m unread -m unread
+accepts -m unread -m unread -m unread
+barrier any forward reject nftables inet fw through
+barrier ipv6 prerouting drop nftables ip6 raw6 pre
 `
 		if got := firewall(t, b); got != want {
 			t.Errorf("got:\n%swant:\n%s", got, want)
@@ -89,8 +114,34 @@ func FuzzDecodeBaseChain(f *testing.F) {
 	}
 	f.Add(p)
 	f.Fuzz(func(t *testing.T, p []byte) {
-		if c, err := decodeBaseChain(p); err == nil && c.drops && c.hook == "" {
-			t.Errorf("no base chain drops: %+v", c)
+		if c, err := decodeBaseChain(p); err == nil && c.hook != "" && c.barrier(nil) == nil && c.drops {
+			t.Errorf("%+v is no barrier", c)
 		}
 	})
+}
+
+// rule is how Linux 6.1 lists tcp dport 22 accept.
+const rule = "0100001b070001006677000007000200696e00000c000300000000000000000c0c000600000000000000000be400040024000100090001006d657461" +
+	"0000000014000200080002000000001008000100000000012c00010008000100636d700020000200080001000000000108000200000000000c000300" +
+	"0500010006000000340001000c0001007061796c6f616400240002000800010000000001080002000000000208000300000000020800040000000002" +
+	"2c00010008000100636d700020000200080001000000000108000200000000000c0003000600010000160000300001000e000100696d6d6564696174" +
+	"650000001c0002000800010000000000100002000c0002000800010000000001"
+
+func TestDecodeRule(t *testing.T) {
+	p, err := hex.DecodeString(rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decodeRule(p); err != nil || got != "-p tcp --dport 22 -j ACCEPT" {
+		t.Errorf("%q and %v", got, err)
+	}
+}
+
+func FuzzDecodeRule(f *testing.F) {
+	p, err := hex.DecodeString(rule)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(p)
+	f.Fuzz(func(t *testing.T, p []byte) { decodeRule(p) })
 }

@@ -26,10 +26,10 @@ func TestFirewallInTheWayIsReported(t *testing.T) {
 			come: []string{"iptables", "-P", "OUTPUT", "DROP"}, gone: []string{"iptables", "-P", "OUTPUT", "ACCEPT"}},
 		{name: "a rule for all", said: "iptables filter INPUT: no rule accepts",
 			come: []string{"iptables", "-A", "INPUT", "-j", "REJECT"}, gone: []string{"iptables", "-D", "INPUT", "-j", "REJECT"}},
-		{name: "nftables input", said: "nftables inet fw gate: hook input has policy drop",
+		{name: "nftables input", said: "nftables inet fw gate: no rule accepts -t 10.96.0.20:80, it is left to drop",
 			feed: nft("input", "tcp dport 22 accept"), gone: []string{"nft", "delete", "table", "inet", "fw"}},
-		{name: "nftables forward", said: "nftables inet fw gate: hook forward has policy drop",
-			feed: nft("forward", "tcp dport 22 accept"), gone: []string{"nft", "delete", "table", "inet", "fw"}},
+		{name: "nftables forward", said: "nftables inet fw gate: no rule accepts -t 10.96.0.20:80, it is left to drop",
+			feed: nft("forward", "ct state new tcp dport 80 accept"), gone: []string{"nft", "delete", "table", "inet", "fw"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mark := n.Log.Len()
@@ -56,6 +56,7 @@ func TestFirewallInTheWayIsReported(t *testing.T) {
 		n.tool(t, "iptables", "-P", "FORWARD", "DROP")
 		n.tool(t, "iptables", "-A", "INPUT", "-p", "tcp", "--dport", "80", "-j", "ACCEPT")
 		n.tool(t, "iptables", "-P", "INPUT", "DROP")
+		n.feed(t, nft("forward", "ct state established,related accept"), "nft", "-f", "-")
 		n.serve(t, clusterIP("web", "10.96.0.20", allV4)+clusterIP("more", "10.96.0.21", allV4)) // of the same port
 		n.tool(t, "ipset", "flush", "KUBE-IPVS-IPS")
 		_, err := n.Wait(mark, "msg=drift") // found by a full check
