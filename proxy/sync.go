@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/sources"
 )
 
 // sync brings the kernel to what the sources say. A failure is reported and
