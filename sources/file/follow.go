@@ -114,10 +114,11 @@ func (f *follower) read(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// settle waits for the end of the changes that have begun.
-func (f *follower) settle(ctx context.Context) error {
+// settle waits for the end of the changes that have begun, or until a reload is asked for, which is then
+// to be answered.
+func (f *follower) settle(ctx context.Context, reloads <-chan chan<- error) (reload chan<- error, err error) {
 	f.calm = patience(f.o.Debounce, f.calm, time.Since(f.last))
-	return f.quiet(ctx)
+	return f.wait(ctx, reloads)
 }
 
 // patience is how long it must be quiet before a reading, after one that waited so long and ended so long
@@ -133,17 +134,24 @@ func patience(debounce, before, ago time.Duration) time.Duration {
 // quiet waits until nothing of interest has happened for a while: a save is many events, and what is read
 // in the middle of one is half a file. A stream of events that does not end is cut off.
 func (f *follower) quiet(ctx context.Context) error {
+	_, err := f.wait(ctx, nil)
+	return err
+}
+
+func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reload chan<- error, err error) {
 	calm, limit := time.NewTimer(f.calm), time.NewTimer(20*f.o.Debounce)
 	defer calm.Stop()
 	defer limit.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
+		case reload := <-reloads:
+			return reload, nil
 		case <-calm.C:
-			return nil
+			return nil, nil
 		case <-limit.C:
-			return nil
+			return nil, nil
 		case e := <-f.changes():
 			if f.listing.concerns(e.Name) {
 				calm.Reset(f.calm)

@@ -120,8 +120,12 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 			seen = time.Now()
 		case e := <-f.changes():
 			seen = time.Now()
-			if !f.listing.concerns(e.Name) || f.settle(ctx) != nil {
-				continue // after settle: ctx has ended
+			if !f.listing.concerns(e.Name) {
+				continue
+			}
+			var err error
+			if reload, err = f.settle(ctx, s.reloads); err != nil {
+				return nil
 			}
 		case err := <-f.faults():
 			f.fault(err)

@@ -391,6 +391,19 @@ func TestBurst(t *testing.T) {
 	r.silent()
 }
 
+// TestReloadDoesNotWait: who asks knows that the file is written.
+func TestReloadDoesNotWait(t *testing.T) {
+	o := watching("s.toml")
+	o.Debounce = testLimit
+	r := start(t, func(r *rig) { r.write("s.toml", "a") }, o)
+	r.want("", "a")
+	r.write("s.toml", "b")
+	r.must(r.reload())
+	if e := <-r.emits; !slices.Equal(e.names, []string{"b"}) {
+		t.Errorf("%v", e)
+	}
+}
+
 // TestPatience: one change is read at once, those that do not end ever more rarely.
 func TestPatience(t *testing.T) {
 	const debounce = 50 * time.Millisecond
