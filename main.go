@@ -205,8 +205,11 @@ func (s setup) files() file.Options {
 
 // can says whether this version can do what the configuration asks for.
 func (s setup) can() error {
-	if m := s.Config.Mode; m != "" && m != "ipvs" {
+	switch m := s.Config.Mode; {
+	case m != "" && m != "ipvs":
 		return &kernel.MissingError{What: fmt.Sprintf("mode %s is not in this version", m), Hint: `set mode = "ipvs", or leave it out`}
+	case s.Config.APIServer.Enabled && !apiserver.Built:
+		return &kernel.MissingError{What: "this svcproxy was built without the API server source", Hint: "set sources.apiserver.enabled = false, or install the full build"}
 	}
 	return nil
 }
@@ -246,7 +249,7 @@ func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
 		return err
 	}
 	d.current, err = current.Start(current.Options{
-		Flags: c.config, Log: d.log.Logger, Fits: d.fits, Changed: d.changed,
+		Flags: c.config, Log: d.log.Logger, Fits: d.fits, Changed: d.changed, Read: d.read,
 		Facts: func(f config.Config) sources.HostFacts { return facts(f, d.machine, kernel.Node{}) },
 	})
 	if err != nil {
@@ -460,6 +463,9 @@ func (d *daemon) rules(t sources.Table, n kernel.Node, hold bool, occupied []str
 	return d.cache.State(t, s.placed(n), c)
 }
 
+// read is told what became of each reading of the configuration.
+func (d *daemon) read(refused error) { d.console.Reloaded(refused) }
+
 // fits refuses a configuration that this kernel cannot do.
 func (d *daemon) fits(next config.Config) error {
 	if next.IPVS.Scheduler == d.now().Config.IPVS.Scheduler {
@@ -508,15 +514,40 @@ func (c *call) check(ctx context.Context, args []string) error {
 	}
 	o := s.files()
 	o.Host = func() sources.HostFacts { return s.facts(kernel.Node{}) }
+	objects := func(name string) bool { return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) }
 	if len(args) > 0 {
-		o.Paths = args
+		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), objects), false
 	}
 	table, err := c.read(ctx, s, o)
+	for _, name := range args {
+		if objects(name) {
+			more, refused := c.checkObjects(s, name)
+			table, err = sources.Table{Services: append(table.Services, more.Services...)}, errors.Join(err, refused)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "ok: %d services\n", len(table.Services))
 	return nil
+}
+
+// checkObjects looks at a file of Kubernetes objects.
+func (c *call) checkObjects(s setup, name string) (sources.Table, error) {
+	data, err := file.Read(name)
+	if err != nil {
+		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: []sources.Problem{{Message: err.Error()}}}
+	}
+	objects, problems := manifest.Decode(name, data)
+	table, left := manifest.Table(objects, s.node())
+	warnings, refused := sources.Validate(table, s.facts(kernel.Node{}))
+	for _, w := range warnings {
+		c.warn([]string{w.Error()})
+	}
+	if problems = slices.Concat(problems, left, refused); len(problems) > 0 {
+		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: problems}
+	}
+	return table, nil
 }
 
 // read reads all sources once; anything refused or left out is an error.

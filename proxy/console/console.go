@@ -170,7 +170,6 @@ func (c *Console) Reload(ctx context.Context) (control.Reloaded, error) {
 	began := time.Now()
 	done := control.Reloaded{Rejected: []string{}, Kept: []string{}, Restart: []string{}}
 	kept, refused := c.Current.Reload()
-	c.metrics.Reloaded(refused)
 	for _, k := range kept {
 		done.Restart = append(done.Restart, k.String())
 	}
@@ -190,6 +189,9 @@ func (c *Console) Reload(ctx context.Context) (control.Reloaded, error) {
 	_, err := c.Proxy.Await(ctx, began)
 	return done, err
 }
+
+// Reloaded counts a reading of the main configuration.
+func (c *Console) Reloaded(refused error) { c.metrics.Reloaded(refused) }
 
 // Request and Latency count what is asked of an API server, once Open was
 // called.

@@ -86,6 +86,7 @@ func start(t *testing.T) *node {
 		Flags: f, Log: log,
 		Facts:   func(config.Config) sources.HostFacts { return sources.HostFacts{} },
 		Changed: func(_, now *current.Setup) { n.console.Proxy.Check(proxy.CauseConfig) },
+		Read:    func(refused error) { n.console.Reloaded(refused) },
 	})
 	if err != nil {
 		t.Fatal(err)

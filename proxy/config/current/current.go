@@ -23,7 +23,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/static"
 )
 
-// Options say where a configuration comes from and who has a say in it. Both
+// Options say where a configuration comes from and who has a say in it. All
 // functions are called from one goroutine at a time.
 type Options struct {
 	Flags *config.Flags
@@ -31,6 +31,9 @@ type Options struct {
 	Log   *slog.Logger
 	// Fits refuses what is valid and cannot be had on this node; nil takes all.
 	Fits func(config.Config) error
+	// Read is told what became of each reading after the first, nil when it was
+	// accepted; nil tells nobody.
+	Read func(refused error)
 	// Changed is told when another configuration holds than before.
 	Changed func(was, now *Setup)
 }
@@ -120,6 +123,9 @@ func (c *Current) rejected() error {
 func (c *Current) Reload() (kept []config.Kept, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.o.Read != nil {
+		defer func() { c.o.Read(err) }()
+	}
 	was := c.Now()
 	next, err := Load(c.o.Flags, c.o.Facts)
 	if err == nil {
