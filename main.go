@@ -25,6 +25,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/packaging/docs"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/command"
 	"github.com/svcproxy/svcproxy/proxy/config"
@@ -82,7 +83,7 @@ func (c *call) program() command.Program {
 		}, asking.Commands(), []command.Command{
 			{Name: "cleanup", Short: "remove everything of ours from the kernel", Flags: c.cleanupFlags, Run: c.clean},
 			{Name: "version", Short: "print the version", Run: c.printVersion},
-		}),
+		}, docs.Commands(c.out, buildVersion(), c.program)),
 	}
 }
 
