@@ -152,8 +152,10 @@ func ipvsadmStats(t *testing.T) map[string]kernel.Traffic {
 	return stats
 }
 
-// A reading is one dump at any size, and no question for a virtual server but for
-// the few that namespaces of other tests leave out of the text.
+// A reading is one dump at any size. How many virtual servers have to be asked for
+// is logged, not wanted: none, unless the namespace of a test before this one is
+// still there. It is for good if that ran on the process's first thread, which
+// cannot end before the process.
 func TestKernelCountersCost(t *testing.T) {
 	table := open(t)
 	c := openCounters(t)
@@ -163,29 +165,16 @@ func TestKernelCountersCost(t *testing.T) {
 	for _, size := range []struct{ from, to int }{{0, small}, {small, large}} {
 		apply(t, table, virtuals[size.from:size.to]...)
 		apply(t, table, others[reals*size.from:reals*size.to]...)
-		r, before, s := countAlone(t, c, large/20)
+		before := c.Stats()
+		r := count(t, c)
+		s := c.Stats()
 		if len(r.Virtuals) != size.to || len(r.Reals) != reals*size.to {
 			t.Errorf("%d virtual and %d real servers", len(r.Virtuals), len(r.Reals))
 		}
-		asked := s.Getsockopts - before.Getsockopts
-		if s.Queries-before.Queries != 1 || s.Sends-before.Sends != 1 || s.Messages != before.Messages || asked > large/20 {
+		if s.Queries-before.Queries != 1 || s.Sends-before.Sends != 1 || s.Messages != before.Messages {
 			t.Errorf("%d virtual servers: %+v after %+v, want one query", size.to, s, before)
 		}
-		t.Logf("%d virtual servers: %d receives, %d asked for", size.to, s.Receives-before.Receives, asked)
-	}
-}
-
-// countAlone reads counters, and what that cost, once no more virtual servers than
-// these have to be asked for: the kernel removes the namespaces of tests before
-// this one in its own time.
-func countAlone(t *testing.T, c *Counters, most uint64) (r kernel.Counters, before, after Stats) {
-	for deadline, tick := time.Now().Add(time.Minute), time.Tick(100*time.Millisecond); ; <-tick {
-		before = c.Stats()
-		r = count(t, c)
-		after = c.Stats()
-		if after.Getsockopts-before.Getsockopts <= most || time.Now().After(deadline) {
-			return r, before, after
-		}
+		t.Logf("%d virtual servers: %d receives, %d asked for", size.to, s.Receives-before.Receives, s.Getsockopts-before.Getsockopts)
 	}
 }
 
