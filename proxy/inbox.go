@@ -88,17 +88,18 @@ func (in *inbox) put(i int, t sources.Table, err error) SourceState {
 	return *s
 }
 
-// take gives the latest tables, whether every source has spoken, and the times
-// of the changes in them, zero if nothing came since the last take.
-func (in *inbox) take() (tables []sources.Table, complete bool, since times) {
+// take gives the latest tables, the names of the sources that have not spoken
+// yet, and the times of the changes, zero if nothing came since the last take.
+func (in *inbox) take() (tables []sources.Table, waiting []string, since times) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	since, in.times = in.times, times{}
-	complete = true
 	for _, s := range in.states {
-		complete = complete && s.Spoken
+		if !s.Spoken {
+			waiting = append(waiting, s.Name)
+		}
 	}
-	return append([]sources.Table(nil), in.tables...), complete, since
+	return append([]sources.Table(nil), in.tables...), waiting, since
 }
 
 func (in *inbox) complete() bool {

@@ -6,7 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Who asks for a check can wait for what became of it.
@@ -44,6 +46,31 @@ func TestSetPeriods(t *testing.T) {
 		pass(2 * time.Second)
 		if after := len(r.all()); before != 1 || after != 2 {
 			t.Errorf("%d syncs within a minute, %d after it", before, after)
+		}
+	})
+}
+
+// A source that speaks while a sync goes on is not in that sync: nobody may take
+// it for a complete one.
+func TestWaitingIsAsOfTheTables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r *run
+		spoken := false
+		r = start(t, func(r *run) {
+			r.proxy.Rules = func(s sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+				if !spoken {
+					spoken = true
+					r.source <- emission{table: table(1)}
+					synctest.Wait()
+				}
+				return rules(s, n, hold, occupied)
+			}
+		})
+		defer r.stop()
+		pass(time.Minute)
+		all := r.all()
+		if len(all) < 2 || len(all[0].Waiting) != 1 || all[0].Services != 0 || len(all[1].Waiting) != 0 || all[1].Services != 1 {
+			t.Errorf("%+v", all)
 		}
 	})
 }

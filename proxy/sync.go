@@ -17,8 +17,10 @@ func (p *Proxy) sync(ctx context.Context) error {
 	first := p.pace.lastSync.IsZero()
 	r := Report{Start: now, Cause: p.cause(), Full: p.pace.full(now) || !p.known}
 
-	tables, complete, since := p.in.take()
-	p.tables, p.hold = tables, !complete
+	tables, waiting, since := p.in.take()
+	p.tables, p.hold = tables, len(waiting) > 0
+	// As of these tables: who has spoken by the end of the sync is not in it.
+	r.Waiting = waiting
 	p.since = p.since.oldest(since)
 	r.Seen, r.Changed = p.since.seen, p.since.emitted
 
@@ -59,7 +61,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 		return err
 	}
 	table, problems := p.merger.Merge(p.tables...)
-	r.Problems, r.Waiting = problems, p.waiting()
+	r.Problems = problems
 	p.left.hear(lines(problems))
 	var occupied []string
 	if p.hold {
@@ -165,16 +167,6 @@ func (p *Proxy) settle(now time.Time, r Report) {
 	}
 	p.pace.failures = 0
 	p.since = times{}
-}
-
-func (p *Proxy) waiting() []string {
-	var names []string
-	for _, s := range p.in.snapshot() {
-		if !s.Spoken {
-			names = append(names, s.Name)
-		}
-	}
-	return names
 }
 
 // occupiedSets are the names of the sets that have entries.
