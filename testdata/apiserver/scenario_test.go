@@ -50,6 +50,7 @@ func scenarios(t *testing.T) []scenario {
 func TestObjectsAreAsServedAsFiles(t *testing.T) {
 	c := newCluster(t)
 	f := follow(t, source.Options{Kubeconfig: kubeconfig(t, c, c.URL), ContentType: protobuf})
+	var cache rules.Cache // sees every table in turn, as that of the loop does
 	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
 			table, _, problems := file.Decode("services.toml", []byte(s.services+apiService))
@@ -71,6 +72,9 @@ func TestObjectsAreAsServedAsFiles(t *testing.T) {
 					return false
 				}
 				last = stateText(t, e.Table)
+				if patched := cache.State(e.Table, nodeN1(t), config).String(); !strings.HasPrefix(last, patched) {
+					t.Error("a patched state differs from one made at once:\n", difference(last, patched))
+				}
 				return last == want
 			})
 		})
