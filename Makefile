@@ -47,6 +47,11 @@ packages: bin/nfpm
 	rm -rf bin/packages
 	GO="$(GO)" packaging/build bin/packages
 
+# appliance: the packages on a node with systemd: install, run, break, upgrade, remove, boot
+appliance: bin/nfpm guest
+	$(GUEST) root
+	$(GO) test -count=1 -timeout 60m ./testdata/appliance
+
 bin/nfpm: packaging/nfpm/go.mod
 	$(GO) build -C packaging/nfpm -trimpath -o ../../$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
 
@@ -70,4 +75,4 @@ bench:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test lint demo packages fuzz bench clean
+.PHONY: build guest apiserver test lint demo packages appliance fuzz bench clean

@@ -23,8 +23,8 @@ type crowd struct {
 }
 
 const (
-	holders = 8
-	pause   = 50 * time.Millisecond // between two questions of one client
+	holders = 4
+	pause   = 200 * time.Millisecond // between two questions of one client
 )
 
 func gather(client *lab.Host, to netip.AddrPort) (*crowd, error) {

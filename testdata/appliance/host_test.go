@@ -1,54 +1,122 @@
 package appliance
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
-// onNode is set in the environment of the test binary that runs on the node.
+// onNode is set in the environment of the test binary that runs on the node, to
+// the folder with the packages.
 const onNode = "SVCPROXY_APPLIANCE"
 
-// TestNode boots nodes. Each runs one script, or two with a boot in between.
-func TestNode(t *testing.T) {
+// made is a folder for the packages of two versions, and built whether they are
+// in it.
+var (
+	made  string
+	built = sync.OnceValue(func() error { return errors.Join(build(made, "1.0.0"), build(made, "1.0.1")) })
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if made, err = os.MkdirTemp("", "appliance-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(made)
+	os.Exit(code)
+}
+
+func build(dir, version string, env ...string) error {
+	cmd := exec.Command("../../packaging/build", dir, "amd64")
+	cmd.Env = append(append(os.Environ(), "VERSION="+version, "NFPM=bin/nfpm"), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building packages: %w: %s", err, out)
+	}
+	return nil
+}
+
+// packages is the folder with the packages, on the machine that makes them.
+func packages(t *testing.T) string {
+	t.Helper()
 	if os.Getenv(onNode) != "" {
 		t.Skip("we are on the node")
 	}
-	if testing.Short() {
-		t.Skip("builds packages and boots guests")
+	if _, err := os.Stat("../../bin/nfpm"); err != nil || testing.Short() {
+		t.Skip("builds packages (make appliance)")
 	}
-	root, err := filepath.Abs("../..")
+	if err := built(); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func TestLintersSayNothing(t *testing.T) {
+	dir := packages(t)
+	for _, linter := range [][]string{
+		{"lintian", "--allow-root", "--fail-on=error,warning", "--display-info", "--pedantic", filepath.Join(dir, "svcproxy_1.0.0-1_amd64.deb")},
+		{"rpmlint", "--strict", "--config", "../../packaging/rpm/rpmlint.toml", filepath.Join(dir, "svcproxy-1.0.0-1.x86_64.rpm")},
+	} {
+		if _, err := exec.LookPath(linter[0]); err != nil {
+			t.Fatal(err, "(make guest)")
+		}
+		if out, err := exec.Command(linter[0], linter[1:]...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", linter[0], err, out)
+		}
+	}
+}
+
+// A build at another place in time, by somebody with other habits, is the same.
+func TestBuildsAreTheSameTwice(t *testing.T) {
+	dir, again := packages(t), t.TempDir()
+	if err := build(again, "1.0.0", "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "HOME="+t.TempDir(), "GOCACHE="+goCache(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"svcproxy_1.0.0-1_amd64.deb", "svcproxy-1.0.0-1.x86_64.rpm"} {
+		a, aerr := os.ReadFile(filepath.Join(dir, name))
+		b, berr := os.ReadFile(filepath.Join(again, name))
+		if aerr != nil || berr != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s: %v, %v; %d and %d bytes", name, aerr, berr, len(a), len(b))
+		}
+	}
+}
+
+func goCache(t *testing.T) string {
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest := filepath.Join(root, "bin/guest")
+	return string(bytes.TrimSpace(out))
+}
+
+// TestNode boots nodes. Each runs one script, or two with a loss of power in
+// between.
+func TestNode(t *testing.T) {
+	dir := packages(t)
+	const guest = "../../bin/guest"
 	if out, err := exec.Command(guest, "root").CombinedOutput(); err != nil {
-		t.Skipf("make guest: %v: %s", err, out)
-	}
-	packages := t.TempDir()
-	for _, version := range []string{"1.0.0", "1.0.1"} {
-		cmd := exec.Command(filepath.Join(root, "packaging/build"), packages, "amd64")
-		cmd.Env = append(os.Environ(), "VERSION="+version, "NFPM="+filepath.Join(root, "bin/nfpm"))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("building packages: %v: %s", err, out)
-		}
+		t.Fatalf("%v: %s (make guest)", err, out)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, boots := range map[string][]string{"deb": {"deb"}, "rpm": {"rpm"}, "boot": {"boot1", "boot2"}} {
-		t.Run(name, func(t *testing.T) {
+	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"boot1", "boot2"}} {
+		t.Run(boots[0], func(t *testing.T) {
 			kept := filepath.Join(t.TempDir(), "kept.tar")
 			for _, script := range boots {
-				args := []string{"run", "--systemd", "--boot-limit=3m", "--limit=12m", "--bind", packages, "--bind", filepath.Dir(self)}
+				args := []string{"run", "--systemd", "--boot-limit=3m", "--limit=20m", "--bind", dir, "--bind", filepath.Dir(self)}
 				if len(boots) > 1 {
 					args = append(args, "--keep", kept)
 				}
-				args = append(args, "--", self, "-test.v", "-test.timeout=10m", "-test.run=^TestScripts$/^"+script+"$")
+				args = append(args, "--", self, "-test.v", "-test.timeout=15m", "-test.run=^TestScripts$/^"+script+"$")
 				cmd := exec.CommandContext(t.Context(), guest, args...)
-				cmd.Env = append(os.Environ(), onNode+"="+packages)
+				cmd.Env = append(os.Environ(), onNode+"="+dir)
 				out, err := cmd.CombinedOutput()
 				if err != nil {
 					t.Fatalf("%s: %v\n%s", script, err, out)

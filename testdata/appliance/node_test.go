@@ -48,7 +48,7 @@ type node struct {
 
 // patience is how long what must happen may take, on an emulated processor that
 // others use, too.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // ask asks VIP:PORT from the client until a backend answers; with "!" it asks
 // once, and nobody must.
