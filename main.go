@@ -257,6 +257,8 @@ func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
 		return err
 	}
 	s := d.now()
+	d.log.Set(s.Config.Logging.Format, s.Config.Logging.Verbosity)
+	d.current.Announce()
 	if err := s.can(); err != nil {
 		return err
 	}

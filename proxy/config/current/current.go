@@ -65,16 +65,17 @@ func (c *Current) Standing() Standing {
 }
 
 // Start reads the configuration. Where the file is refused, the last one that
-// was good is taken, loudly; without one that is the error.
+// was good is taken, which Announce says; without one that is the error.
 func Start(o Options) (*Current, error) {
 	c := &Current{o: o}
 	s, err := Load(o.Flags, o.Facts)
-	c.warn(s.Warnings)
 	if err == nil {
 		err = emptied(s)
 	}
 	if err != nil {
+		now := s.Warnings
 		if s, err = c.fallBack(s, err); err != nil {
+			c.warn(now)
 			return nil, err
 		}
 	}
@@ -99,8 +100,16 @@ func (c *Current) fallBack(s Setup, why error) (Setup, error) {
 	}
 	c.refused, c.since = rejection(s.File, why), time.Now()
 	c.refused.Stale = []sources.StaleFile{{Path: s.File, Good: at}}
-	c.o.Log.Error("the configuration is refused: the last good one goes on", "of", at, "err", why)
 	return last, nil
+}
+
+// Announce logs what there is to say about the start, once the log has the form
+// that the configuration wants.
+func (c *Current) Announce() {
+	c.warn(c.Now().Warnings)
+	if c.refused != nil {
+		c.o.Log.Error("the configuration is refused: the last good one goes on", "of", c.refused.Stale[0].Good, "err", c.refused)
+	}
 }
 
 // Now is the setup that holds. It is not changed; another one takes its place.

@@ -62,6 +62,7 @@ func (n *node) start(flags ...string) error {
 		},
 	})
 	if err == nil {
+		n.Announce()
 		n.Keep()
 	}
 	return err

@@ -1,0 +1,53 @@
+package traffic
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// The kernel is told how soon it may end svcproxy when memory is short, at the
+// start and when the configuration changes.
+func TestOOMScoreAdj(t *testing.T) {
+	n := newLonelyNode(t, "oomScoreAdj = -500")
+	n.start(t, web)
+	score := func() string {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", n.Pid()))
+		must(t, err)
+		return strings.TrimSpace(string(text))
+	}
+	if is := score(); is != "-500" {
+		t.Errorf("oom_score_adj is %s, want -500", is)
+	}
+	mark := n.Log.Len()
+	must(t, n.Configure("oomScoreAdj = 10"))
+	_, err := n.Wait(mark, "key=oomScoreAdj")
+	must(t, err)
+	must(t, lab.Eventually(time.Minute, func() error {
+		if is := score(); is != "10" {
+			return fmt.Errorf("oom_score_adj is %s, want 10", is)
+		}
+		return nil
+	}))
+}
+
+// Every line is one JSON object for machines, from the start on.
+func TestLogFormat(t *testing.T) {
+	n := newLonelyNode(t, `logging.format = "json"`)
+	must(t, n.Serve(web))
+	must(t, n.Start())
+	_, err := n.Wait(0, `"msg":"synced"`)
+	must(t, err)
+	must(t, n.Stop())
+	for line := range strings.Lines(n.Log.String()) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil || fields["msg"] == nil || fields["level"] == nil {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+}
