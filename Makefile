@@ -8,7 +8,7 @@ GUEST        = bin/guest
 # Packages outside ./... that are checked like the rest: wildcards skip testdata.
 EXTRA_PKGS   = ./testdata/apiserver/... ./testdata/broken ./testdata/guest ./testdata/lab ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/demo
 # Packages whose tests need a kernel with IPVS: run once more in the guest.
-KERNEL_PKGS ?= . $(sort $(dir $(wildcard ./kernel/*/*_test.go))) ./proxy/rules ./testdata/lab ./testdata/random ./testdata/traffic
+KERNEL_PKGS ?= . $(sort $(dir $(wildcard ./kernel/*/*_test.go))) ./proxy/rules ./testdata/lab ./testdata/random
 
 # build: the static binary, bin/svcproxy
 build:
@@ -26,10 +26,30 @@ $(GUEST): $(wildcard testdata/guest/*.go) go.mod
 apiserver:
 	$(GO) run ./testdata/apiserver/build
 
-# test: everything: lint, tests on this kernel, tests on the guest's
+# test: everything: lint, tests on this kernel, tests on the guest's; two jobs at once, since a guest uses one processor
 test: lint build guest apiserver
-	$(GO) test ./... $(EXTRA_PKGS)
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-traffic test-legacy test-kernel test-here
+
+# test-here: all tests that this machine's kernel has what it takes for
+test-here:
+	$(GO) test -timeout 20m ./... $(EXTRA_PKGS)
+
+# test-kernel: those of packages that speak with a kernel, in the guest
+test-kernel:
 	$(GUEST) test -noskip -timeout 20m $(KERNEL_PKGS)
+
+# test-traffic: the whole program under traffic, in the guest
+test-traffic:
+	$(GUEST) test -noskip -timeout 20m ./testdata/traffic
+
+# test-legacy: the same with the legacy back end of iptables
+test-legacy: bin/legacy
+	PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 20m ./testdata/traffic
+
+# What the legacy back end's tools are called, under the names that are looked for.
+bin/legacy:
+	mkdir -p $@
+	for tool in iptables ip6tables; do for does in "" -save -restore; do ln -sf "$$(command -v $$tool-legacy$$does)" $@/$$tool$$does; done; done
 
 # lint: format, vet, staticcheck
 lint:
@@ -75,4 +95,4 @@ bench:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test lint demo packages appliance fuzz bench clean
+.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy lint demo packages appliance fuzz bench clean
