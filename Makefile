@@ -28,7 +28,7 @@ apiserver:
 
 # test: everything: lint, tests on this kernel, tests on the guest's; two jobs at once, since a guest uses one processor
 test: lint build guest apiserver
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-traffic test-legacy test-kernel test-here
+	@$(MAKE) --no-print-directory -j2 test-traffic test-legacy test-kernel test-here
 
 # test-here: all tests that this machine's kernel has what it takes for
 test-here:
