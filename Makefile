@@ -87,9 +87,19 @@ fuzz:
 		done; \
 	done
 
-# bench: all benchmarks that need no kernel
-bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+# bench: what svcproxy costs, beside others doing the same, in the guest: in instructions, then in wall time, to bin/bench.results.
+# SVCPROXY_BENCH=all measures the largest size too; BASE=FOLDER compares with the results that an earlier run left, by benchstat.
+BENCHSTAT   ?= golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+SVCPROXY_BENCH ?= 1000x10,5000x5
+bench: build guest
+	$(GUEST) install keepalived haproxy
+	$(GO) build -trimpath -o bin/bench ./testdata/bench
+	mkdir -p bin/bench.results
+	$(GUEST) run --where qemu --icount --memory 4096 --out bin/bench.results -- bin/bench -clock instructions -sizes $(SVCPROXY_BENCH)
+	$(GUEST) run --where qemu --memory 4096 --out bin/bench.results -- bin/bench -clock wall -sizes 1000x10
+ifdef BASE
+	for clock in instructions wall; do $(GO) run $(BENCHSTAT) $(BASE)/$$clock.txt bin/bench.results/$$clock.txt; done
+endif
 
 # clean: what make made in the tree (the kernel cache stays, see guest)
 clean:

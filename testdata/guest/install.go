@@ -21,13 +21,16 @@ var packages = []string{
 	"mmdebstrap", "rpm", "lintian", "rpmlint", "mandoc", "zsh", "fish", "bash-completion",
 }
 
-// install adds the packages that are missing, and nothing else.
+// install adds the packages that are missing, of ours and of those that are named,
+// and nothing else.
 func install(ctx context.Context, args []string) error {
-	flag.NewFlagSet("guest install", flag.ExitOnError).Parse(args)
+	fs := flag.NewFlagSet("guest install", flag.ExitOnError)
+	fs.Parse(args)
+	packages := append(slices.Clone(packages), fs.Args()...)
 	if _, err := exec.LookPath("dpkg-query"); err != nil {
 		return fmt.Errorf("this machine has no dpkg; install by hand what Debian calls: %s", strings.Join(packages, " "))
 	}
-	missing := missingPackages(ctx)
+	missing := missingPackages(ctx, packages)
 	if len(missing) == 0 {
 		fmt.Println("guest: all Debian packages are installed")
 		return nil
@@ -46,7 +49,7 @@ func install(ctx context.Context, args []string) error {
 	return nil
 }
 
-func missingPackages(ctx context.Context) []string {
+func missingPackages(ctx context.Context, packages []string) []string {
 	// dpkg-query fails when it does not know one; the others it prints all the same.
 	out, _ := exec.CommandContext(ctx, "dpkg-query", append([]string{"-W", "-f", "${db:Status-Abbrev}${Package}\n"}, packages...)...).Output()
 	installed := strings.Split(string(out), "\n")

@@ -18,7 +18,7 @@ import (
 )
 
 const usage = `usage:
-  guest install                        Debian packages that are missing (root)
+  guest install [PACKAGE...]           Debian packages that are missing (root)
   guest kernel [--suite S] [--refresh] fetch and unpack a kernel into the cache
   guest root [--suite S]               make a root with systemd in the cache (root), for --systemd
   guest run [flags] -- COMMAND [ARGS]  run a command there; go test -exec "$PWD/bin/guest run --"

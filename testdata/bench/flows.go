@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/conntrack"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+const (
+	trackedFlows = 200_000
+	doomedFlows  = 2_000 // of one virtual server's real server; as many again for each way
+)
+
+// flows removes what connection tracking knows of one real server among 200,000
+// entries, by all three.
+func (b *bench) flows(p *pass) error {
+	if err := fill(netip.MustParseAddrPort("10.96.9.9:53"), trackedFlows); err != nil {
+		return err
+	}
+	server := netip.MustParseAddrPort("10.2.0.1:5353")
+	table, err := conntrack.Open(p.wire.dialer())
+	if err != nil {
+		return err
+	}
+	defer table.Close()
+	handle, err := netlink.NewHandle(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	const row = "2,000 flows of 200,000"
+	for _, way := range []struct {
+		by string
+		do func(vip netip.AddrPort) error
+	}{
+		{"svcproxy", func(vip netip.AddrPort) error {
+			f := kernel.Flow{Key: kernel.RealKey{Virtual: kernel.VirtualKey{Addr: vip, Proto: kernel.UDP}, Addr: server}}
+			if errs := table.Apply([]kernel.Op{{Verb: kernel.Remove, Object: f}}); len(errs) > 0 {
+				return errs[0]
+			}
+			return nil
+		}},
+		{"library", func(vip netip.AddrPort) error {
+			f := new(netlink.ConntrackFilter)
+			if err := f.AddIP(netlink.ConntrackOrigDstIP, net.IP(vip.Addr().AsSlice())); err != nil {
+				return err
+			}
+			n, err := handle.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, f)
+			if err == nil && n != doomedFlows {
+				err = fmt.Errorf("%d flows were deleted", n)
+			}
+			return err
+		}},
+		{"tools", func(vip netip.AddrPort) error {
+			_, err := p.node.Run("conntrack", "-D", "-p", "udp", "--orig-dst", vip.Addr().String(), "--orig-port-dst", "53")
+			return err
+		}},
+	} {
+		vip := netip.MustParseAddrPort("10.96.0.10:53")
+		if err := fill(vip, doomedFlows); err != nil {
+			return err
+		}
+		if err := p.lapBy(row, way.by, func() error { return way.do(vip) }); err != nil {
+			return err
+		}
+		if left, err := handle.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET); err != nil || len(left) != trackedFlows {
+			return fmt.Errorf("%s left %d flows: %w", way.by, len(left), err)
+		}
+	}
+	return nil
+}
+
+// Attributes of linux/netfilter/nfnetlink_conntrack.h.
+const (
+	tupleOrig, tupleReply, entryTimeout = 1, 2, 7
+	tupleIP, tupleProto                 = 1, 2
+	v4Source, v4Destination             = 1, 2
+	protoNumber, sourcePort, destPort   = 1, 2, 3
+)
+
+// fill adds entries of a UDP virtual server, each of another client.
+func fill(vip netip.AddrPort, n int) error {
+	conn, err := new(nl.Dialer).Dial(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var b nl.Batch
+	server := netip.MustParseAddr("10.2.0.1")
+	client := netip.MustParseAddr("172.16.0.1")
+	for range n {
+		b.Begin(unix.NFNL_SUBSYS_CTNETLINK<<8, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+		b.Nfgen(unix.AF_INET)
+		putTuple(&b, tupleOrig, netip.AddrPortFrom(client, 1024), vip)
+		putTuple(&b, tupleReply, netip.AddrPortFrom(server, 5353), netip.AddrPortFrom(client, 1024))
+		b.U32BE(entryTimeout, 3600)
+		b.End()
+		client = client.Next()
+	}
+	return conn.Send(&b)
+}
+
+func putTuple(b *nl.Batch, typ uint16, from, to netip.AddrPort) {
+	tuple := b.Nest(typ)
+	addrs := b.Nest(tupleIP)
+	b.Attr(v4Source, from.Addr().AsSlice())
+	b.Attr(v4Destination, to.Addr().AsSlice())
+	b.EndNest(addrs)
+	proto := b.Nest(tupleProto)
+	b.U8(protoNumber, uint8(kernel.UDP))
+	b.U16BE(sourcePort, from.Port())
+	b.U16BE(destPort, to.Port())
+	b.EndNest(proto)
+	b.EndNest(tuple)
+}

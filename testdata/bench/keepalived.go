@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/ipvs"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// keepalived does what of it keepalived does: the virtual and real servers, without
+// addresses and health checks, from a file, from its start to the last real server,
+// and again when one endpoint in the file has changed.
+func (b *bench) keepalived(p *pass) error {
+	dir, err := os.MkdirTemp("", "bench-keepalived-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "keepalived.conf")
+	t := table(p.size, p.family)
+	write := func(t sources.Table) error { return os.WriteFile(file, []byte(keepalivedConf(t)), 0o644) }
+	if err := write(t); err != nil {
+		return err
+	}
+	// Its child programs are of its process group, and end with it.
+	var out lab.Log
+	cmd := exec.Command("keepalived", "--dont-fork", "--log-console", "--check", "--use-file="+file,
+		"--pid="+filepath.Join(dir, "pid"), "--checkers_pid="+filepath.Join(dir, "checkers"))
+	cmd.Stdout, cmd.Stderr = &out, &out
+	table, err := ipvs.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer table.Close()
+	last := t.Services[len(t.Services)-1]
+	started := false
+	err = p.lap("start to last real server", func() error {
+		if err := p.node.Start(cmd); err != nil {
+			return err
+		}
+		started = true
+		return untilWeight(table, last, len(last.Endpoints)-1, 1)
+	})
+	if started {
+		defer func() {
+			cmd.Process.Signal(unix.SIGTERM)
+			cmd.Wait()
+		}()
+	}
+	if err != nil {
+		return fmt.Errorf("%w; keepalived says:\n%s", err, out.String())
+	}
+	// The first reload after the start, as any later one, follows a pause.
+	settle()
+	p.resident("resident", residentOfGroup(cmd.Process.Pid))
+	changed := oneWeighed(t, 2)
+	if err := write(changed); err != nil {
+		return err
+	}
+	middle := t.Services[len(t.Services)/2]
+	return p.lap("saved file to kernel, one endpoint", func() error {
+		if err := cmd.Process.Signal(unix.SIGHUP); err != nil {
+			return err
+		}
+		return untilWeight(table, middle, len(middle.Endpoints)/2, 2)
+	})
+}
+
+// untilWeight waits for a real server to have a weight.
+func untilWeight(t *ipvs.Table, s sources.Service, endpoint int, weight uint32) error {
+	v := kernel.VirtualKey{Addr: netip.AddrPortFrom(s.ClusterIPs[0], 80), Proto: kernel.TCP}
+	want := netip.AddrPortFrom(s.Endpoints[endpoint].Addr, 8080)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	for {
+		reals, _, err := t.Reals([]kernel.VirtualKey{v})
+		if err != nil {
+			return err
+		}
+		for _, r := range reals {
+			if r.Key.Addr == want && r.Weight == weight {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%v of %v has no weight of %d: %w", want, v, weight, ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func keepalivedConf(t sources.Table) string {
+	var b strings.Builder
+	for _, s := range t.Services {
+		fmt.Fprintf(&b, "virtual_server %s 80 {\n  lvs_sched wrr\n  lvs_method NAT\n  protocol TCP\n", s.ClusterIPs[0])
+		for _, e := range s.Endpoints {
+			fmt.Fprintf(&b, "  real_server %s 8080 {\n    weight %d\n  }\n", e.Addr, e.Weight)
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
+}
+
+// residentOfGroup is the memory, in KiB, of a process and its children.
+func residentOfGroup(pid int) int64 {
+	n := statusField(pid, "VmRSS")
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return n
+	}
+	for child := range strings.FieldsSeq(string(children)) {
+		var pid int
+		if _, err := fmt.Sscan(child, &pid); err == nil {
+			n += statusField(pid, "VmRSS")
+		}
+	}
+	return n
+}
+
+// statusField is a number of a process's status: memory in KiB.
+func statusField(pid int, name string) (n int64) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			fmt.Sscan(value, &n)
+		}
+	}
+	return n
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+
+	moby "github.com/moby/ipvs"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// library does the same work with moby/ipvs and vishvananda/netlink, one call an
+// object, as kube-proxy programs the kernel; but that kube-proxy executes ipset for
+// each entry, where this calls the library.
+func (b *bench) library(p *pass) error {
+	plan, err := p.plan()
+	if err != nil {
+		return err
+	}
+	l, err := openLibrary()
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if err := l.addLink(); err != nil {
+		return err
+	}
+	byPart := map[string][]kernel.Op{}
+	for _, o := range plan.Ops {
+		byPart[partOf(o)] = append(byPart[partOf(o)], o)
+	}
+	first := len(p.samples)
+	for _, part := range []string{"ipset", "ipvs", "vips"} {
+		err := p.lap("load "+part, func() error {
+			for _, o := range byPart[part] {
+				if err := l.add(o.Object); err != nil {
+					return fmt.Errorf("%v: %w", o, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p.samples = append(p.samples, p.total(p.samples[first:]))
+	return l.look(p)
+}
+
+// plan is that of a load into this pass's empty node.
+func (p *pass) plan() (kernel.Plan, error) {
+	k, err := openHost(p.wire)
+	if err != nil {
+		return kernel.Plan{}, err
+	}
+	defer k.Close()
+	have, err := k.Read(context.Background())
+	if err != nil {
+		return kernel.Plan{}, err
+	}
+	return kernel.Diff(wanted(table(p.size, p.family), have.Node), have), nil
+}
+
+type library struct {
+	ipvs   *moby.Handle
+	handle *netlink.Handle
+	link   netlink.Link
+}
+
+func openLibrary() (*library, error) {
+	l := new(library)
+	var err error
+	if l.ipvs, err = moby.New(""); err != nil {
+		return nil, err
+	}
+	if l.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER); err != nil {
+		l.ipvs.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *library) close() {
+	l.ipvs.Close()
+	l.handle.Close()
+}
+
+func (l *library) addLink() (err error) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = kernel.DefaultNames.Device
+	if err := l.handle.LinkAdd(&netlink.Dummy{LinkAttrs: attrs}); err != nil {
+		return err
+	}
+	l.link, err = l.handle.LinkByName(attrs.Name)
+	return err
+}
+
+func (l *library) add(o kernel.Object) error {
+	switch o := o.(type) {
+	case kernel.Virtual:
+		return l.ipvs.NewService(service(o.Key, o.Scheduler))
+	case kernel.Real:
+		return l.ipvs.NewDestination(service(o.Key.Virtual, ""), destination(o))
+	case kernel.Set:
+		if o.Type == kernel.BitmapPort {
+			return nil // the library cannot
+		}
+		return l.handle.IpsetCreate(o.Name, string(o.Type), netlink.IpsetCreateOptions{Family: uint8(o.Family), Revision: 1, MaxElements: o.MaxElem})
+	case kernel.Entry:
+		return l.handle.IpsetAdd(o.Set, entry(o))
+	case kernel.Addr:
+		return l.handle.AddrAdd(l.link, &netlink.Addr{IPNet: network(o.Addr)})
+	case kernel.Route:
+		return l.handle.RouteAdd(&netlink.Route{
+			Dst: network(o.Addr), LinkIndex: 1, Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Protocol: kernel.RouteProtocol,
+		})
+	}
+	return nil
+}
+
+func service(k kernel.VirtualKey, scheduler string) *moby.Service {
+	mask := ^uint32(0)
+	if k.Family() == kernel.IPv6 {
+		mask = 128
+	}
+	return &moby.Service{
+		AddressFamily: uint16(k.Family()), Protocol: uint16(k.Proto), Address: net.IP(k.Addr.Addr().AsSlice()), Port: k.Addr.Port(),
+		SchedName: scheduler, Netmask: mask,
+	}
+}
+
+func destination(r kernel.Real) *moby.Destination {
+	return &moby.Destination{
+		Address: net.IP(r.Key.Addr.Addr().AsSlice()), Port: r.Key.Addr.Port(), Weight: int(r.Weight), ConnectionFlags: moby.ConnectionFlagMasq,
+	}
+}
+
+func entry(e kernel.Entry) *netlink.IPSetEntry {
+	x := &netlink.IPSetEntry{IP: net.IP(e.Addr.AsSlice()), Replace: true}
+	if e.Proto != 0 {
+		proto := uint8(e.Proto)
+		x.Protocol, x.Port = &proto, &e.Port
+	}
+	if e.Second.IsValid() {
+		x.IP2 = net.IP(e.Second.Addr().AsSlice())
+	}
+	return x
+}
+
+func network(a netip.Addr) *net.IPNet {
+	return &net.IPNet{IP: net.IP(a.AsSlice()), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
+}
+
+// look reads it all back, and changes one real server as kube-proxy does: by a
+// reading of all of IPVS first.
+func (l *library) look(p *pass) error {
+	read := func() error {
+		services, err := l.ipvs.GetServices()
+		if err != nil {
+			return err
+		}
+		found := 0
+		for _, s := range services {
+			dests, err := l.ipvs.GetDestinations(s)
+			if err != nil {
+				return err
+			}
+			found += len(dests)
+		}
+		if found != p.size.services*p.size.endpoints {
+			return fmt.Errorf("read %d real servers", found)
+		}
+		return nil
+	}
+	if err := p.lap("read ipvs", read); err != nil {
+		return err
+	}
+	if err := p.lap("read ipset", func() error { _, err := l.handle.IpsetListAll(); return err }); err != nil {
+		return err
+	}
+	if err := p.lap("read vips", func() error { return l.readVIPs(p) }); err != nil {
+		return err
+	}
+	t := oneWeighed(table(p.size, p.family), 2)
+	s := t.Services[len(t.Services)/2]
+	changed := s.Endpoints[len(s.Endpoints)/2]
+	real := kernel.Real{Weight: 2, Key: kernel.RealKey{
+		Virtual: kernel.VirtualKey{Addr: netip.AddrPortFrom(s.ClusterIPs[0], 80), Proto: kernel.TCP},
+		Addr:    netip.AddrPortFrom(changed.Addr, 8080),
+	}}
+	return p.lap("one endpoint: kernel", func() error {
+		if err := read(); err != nil {
+			return err
+		}
+		return l.ipvs.UpdateDestination(service(real.Key.Virtual, "wrr"), destination(real))
+	})
+}
+
+func (l *library) readVIPs(p *pass) error {
+	family := int(p.family)
+	addrs, err := l.handle.AddrList(l.link, family)
+	if err != nil {
+		return err
+	}
+	routes, err := l.handle.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_LOCAL}, netlink.RT_FILTER_TABLE)
+	if err == nil && len(addrs)+len(routes) < p.size.services {
+		err = fmt.Errorf("read %d addresses and %d routes", len(addrs), len(routes))
+	}
+	return err
+}

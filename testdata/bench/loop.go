@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// hand is a source that emits what it is handed.
+type hand struct{ tables chan sources.Table }
+
+func (h hand) Watch(ctx context.Context, emit func(sources.Table, error)) error {
+	for {
+		select {
+		case t := <-h.tables:
+			emit(t, nil)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// loop is the whole way of a table, from the moment a source emits it to the
+// kernel's last acknowledgement, in the real loop.
+func (b *bench) loop(p *pass) error {
+	k, err := openHost(p.wire)
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	h := hand{make(chan sources.Table)}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	synced := make(chan *proxy.Snapshot, 1)
+	var cache rules.Cache
+	loop := &proxy.Proxy{
+		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "hand", Source: h}},
+		Rules: func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+			c := ruled()
+			c.Hold, c.Occupied = hold, occupied
+			return cache.State(t, n, c)
+		},
+		SyncPeriod: time.Hour,
+		OnSync:     func(s *proxy.Snapshot) { synced <- s },
+	}
+	driven := make(chan error, 1)
+	go func() {
+		defer cancel()
+		driven <- p.drive(ctx, loop, h, synced)
+	}()
+	// It executes iptables, so it runs on the thread that is in the namespace.
+	err = loop.Run(ctx)
+	cancel()
+	return errors.Join(err, <-driven)
+}
+
+// drive hands tables to a loop, and waits for each to be in the kernel.
+func (p *pass) drive(ctx context.Context, loop *proxy.Proxy, h hand, synced <-chan *proxy.Snapshot) error {
+	outcome := func() error {
+		select {
+		case s := <-synced:
+			return s.Report.Err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	emit := func(t sources.Table) func() error {
+		return func() error { h.tables <- t; return outcome() }
+	}
+	check := func() error { loop.Check(proxy.CauseAsked); return outcome() }
+	t := table(p.size, p.family)
+	if err := p.lap("table to kernel, all new", emit(t)); err != nil {
+		return err
+	}
+	if err := check(); err != nil { // iptables-save runs for the last time
+		return err
+	}
+	for _, step := range []struct {
+		row string
+		do  func() error
+	}{
+		{"idle check", check},
+		{"table to kernel, one endpoint", emit(oneWeighed(t, 2))},
+		{"table to kernel, 1 %", emit(weighed(oneWeighed(t, 2), 100, 3))},
+		{"table to kernel, all weights", emit(weighed(t, 1, 4))},
+	} {
+		if err := p.lap(step.row, step.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}

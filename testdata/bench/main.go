@@ -1,0 +1,154 @@
+// Command bench measures what svcproxy costs, and what the same work costs when
+// others do it: the libraries one call at a time, the kernel's own tools, keepalived,
+// and a bare sender of the very same messages, below which nothing can go.
+//
+// It runs in the test guest. Under `guest run --icount` a nanosecond is an
+// instruction, of user space and kernel together, and figures repeat to about 2 %
+// whatever else the machine does; without it they are wall time. Every measurement
+// has a network namespace of its own: real servers that were deleted stay in the
+// kernel for two minutes and make each later one dearer.
+//
+// It refuses to judge one way by another's run: what is compared is measured in the
+// same run, by the same counters, which are the kernel's own (perf events), so that
+// they count alike for all.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// options are the command line.
+type options struct {
+	clock  string // "instructions" or "wall"
+	sizes  []size
+	run    *regexp.Regexp // of scenario names
+	repeat int
+	dir    string // for results
+	binary string // svcproxy
+}
+
+// A size is how many services there are and how many endpoints each has.
+type size struct{ services, endpoints int }
+
+func (s size) String() string { return fmt.Sprintf("%dx%d", s.services, s.endpoints) }
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (o options, err error) {
+	fs := flag.NewFlagSet("bench", flag.ExitOnError)
+	fs.StringVar(&o.clock, "clock", "instructions", "what a nanosecond is: instructions (under --icount) or wall")
+	sizes := fs.String("sizes", "1000x10,5000x5", "services x endpoints of each, or all")
+	only := fs.String("run", "", "scenarios to run, a regular expression")
+	fs.IntVar(&o.repeat, "repeat", 2, "how often each is timed")
+	fs.StringVar(&o.dir, "out", os.Getenv("SVCPROXY_GUEST_OUT"), "folder for results")
+	fs.Parse(args)
+	if *sizes == "all" {
+		*sizes = "1000x10,5000x5,10000x10"
+	}
+	for s := range strings.SplitSeq(*sizes, ",") {
+		var n size
+		if _, err := fmt.Sscanf(s, "%dx%d", &n.services, &n.endpoints); err != nil {
+			return o, fmt.Errorf("size %q: want SERVICESxENDPOINTS", s)
+		}
+		o.sizes = append(o.sizes, n)
+	}
+	if o.run, err = regexp.Compile(*only); err != nil {
+		return o, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return o, err
+	}
+	o.binary = filepath.Join(filepath.Dir(self), "svcproxy")
+	return o, nil
+}
+
+func run(args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	if os.Getenv("SVCPROXY_GUEST") == "" {
+		return fmt.Errorf("this fills the kernel's tables: run it in the guest, by `make bench`")
+	}
+	if err := stage(o.binary); err != nil {
+		return err
+	}
+	c, err := openCounters()
+	if err != nil {
+		return err
+	}
+	b := &bench{options: o, counters: c, out: out}
+	failed := b.all()
+	if err := b.write(); err != nil {
+		return err
+	}
+	b.table(out)
+	b.gates(out)
+	if failed > 0 {
+		return fmt.Errorf("%d scenarios could not be measured", failed)
+	}
+	return nil
+}
+
+// all runs every scenario and says how many failed.
+func (b *bench) all() (failed int) {
+	measure := func(s scenario, sz size, f kernel.Family) {
+		if !b.options.run.MatchString(s.name) {
+			return
+		}
+		if err := b.measure(s, sz, f); err != nil {
+			failed++
+			fmt.Fprintf(b.out, "FAILED %s %v %v: %v\n", s.name, sz, f, err)
+		}
+	}
+	for _, sz := range b.sizes {
+		for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+			for _, s := range scenarios {
+				measure(s, sz, f)
+			}
+		}
+		for _, s := range programs {
+			measure(s, sz, kernel.IPv4)
+		}
+	}
+	for _, s := range singles {
+		measure(s, size{}, kernel.IPv4)
+	}
+	return failed
+}
+
+// scenarios are measured at every size in both families, programs in IPv4, singles
+// once; floor replays what the first one sent.
+var (
+	scenarios = []scenario{
+		{name: "svcproxy", by: "svcproxy", run: (*bench).ours},
+		{name: "floor", by: "floor", run: (*bench).floor},
+		{name: "loop", by: "svcproxy", run: (*bench).loop},
+		{name: "library", by: "library", run: (*bench).library},
+		{name: "tools", by: "tools", run: (*bench).tools, outside: true},
+		{name: "keepalived", by: "keepalived", run: (*bench).keepalived, outside: true},
+	}
+	programs = []scenario{
+		{name: "values", by: "svcproxy", run: (*bench).values},
+		{name: "program", by: "svcproxy", run: (*bench).program, outside: true},
+	}
+	singles = []scenario{
+		{name: "flows", by: "svcproxy", run: (*bench).flows},
+		{name: "path", run: (*bench).path, outside: true},
+		{name: "startup", by: "svcproxy", run: (*bench).startup, outside: true},
+	}
+)

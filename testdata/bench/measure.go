@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// A scenario is one way to do the work of some rows, on a node of its own. It runs
+// once to be counted and some times to be timed.
+type scenario struct {
+	name, by string
+	run      func(*bench, *pass) error
+	outside  bool // the work is another process's, whose allocations nobody counts
+}
+
+// A sample is one row done once by somebody.
+type sample struct {
+	Row, By      string
+	Size, Family string `json:",omitempty"`
+	Clock        string
+	Nanos        int64  // or instructions
+	Kernel       int64  `json:",omitempty"` // of those, inside netlink system calls, where that is known
+	Allocs       uint64 // of this program: a zero for somebody else's
+	Bytes        uint64
+	Resident     int64 `json:",omitempty"` // bytes of memory, for rows that measure nothing else
+	counts
+}
+
+// bench is one run of this program.
+type bench struct {
+	options
+	counters *counters
+	out      io.Writer
+	samples  []sample
+	recorded recording
+}
+
+// A pass is one run of a scenario.
+type pass struct {
+	scenario
+	size     size
+	family   kernel.Family
+	counting bool
+	bench    *bench
+	node     *lab.Host
+	wire     *wire
+	samples  []sample
+}
+
+// measure runs a scenario.
+func (b *bench) measure(s scenario, sz size, f kernel.Family) error {
+	start := time.Now()
+	counted := map[string]counts{}
+	for n := range 1 + b.repeat {
+		p := &pass{scenario: s, size: sz, family: f, counting: n == 0, bench: b, wire: newWire()}
+		if err := p.once(); err != nil {
+			return err
+		}
+		for _, x := range p.samples {
+			if p.counting {
+				counted[x.By+" "+x.Row] = x.counts
+				continue
+			}
+			x.counts = counted[x.By+" "+x.Row]
+			b.samples = append(b.samples, x)
+		}
+	}
+	fmt.Fprintf(b.out, "%s %v %v: %v\n", s.name, sz, f, time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+// once runs a scenario once, in a namespace that is gone, and quiet, afterwards.
+func (p *pass) once() error {
+	l, err := lab.NewNode()
+	if err != nil {
+		return err
+	}
+	p.node = l.Node
+	err = l.Node.Do(func() error { return p.scenario.run(p.bench, p) })
+	if e := l.Close(); err == nil {
+		err = e
+	}
+	debug.FreeOSMemory()
+	settle()
+	return err
+}
+
+// lap measures f as a row of the scenario's.
+func (p *pass) lap(row string, f func() error) error { return p.lapBy(row, p.by, f) }
+
+func (p *pass) lapBy(row, by string, f func() error) error {
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	x := p.sample(row, by)
+	p.wire.inside = 0
+	if p.counting {
+		p.bench.counters.start()
+	}
+	start := time.Now()
+	err := f()
+	x.Nanos = time.Since(start).Nanoseconds()
+	if p.counting {
+		x.counts = p.bench.counters.stop()
+	}
+	x.Kernel = p.wire.inside.Nanoseconds()
+	runtime.ReadMemStats(&after)
+	if !p.outside {
+		x.Allocs, x.Bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
+	}
+	if err != nil {
+		return fmt.Errorf("%s by %s: %w", row, by, err)
+	}
+	p.samples = append(p.samples, x)
+	return nil
+}
+
+func (p *pass) sample(row, by string) sample {
+	x := sample{Row: row, By: by, Clock: p.bench.clock}
+	if p.size != (size{}) {
+		x.Size, x.Family = p.size.String(), p.family.String()
+	}
+	return x
+}
+
+// took adds a row that was measured elsewhere.
+func (p *pass) took(row string, d time.Duration) {
+	x := p.sample(row, p.by)
+	x.Nanos = d.Nanoseconds()
+	p.samples = append(p.samples, x)
+}
+
+// resident adds a row of memory, in KiB.
+func (p *pass) resident(row string, kib int64) {
+	x := p.sample(row, p.by)
+	x.Resident = kib << 10
+	p.samples = append(p.samples, x)
+}
+
+// settle waits until the machine is idle: what a namespace held is taken down by
+// kernel threads, for seconds, after its last user has gone.
+func settle() {
+	const window = 50 * time.Millisecond
+	deadline := time.Now().Add(30 * time.Second)
+	for quiet := 0; quiet < 3 && time.Now().Before(deadline); {
+		before := idleTicks()
+		time.Sleep(window)
+		// A tick is 10 ms in /proc/stat: 4 of 5 at least on one processor.
+		if idleTicks()-before >= 4 {
+			quiet++
+		} else {
+			quiet = 0
+		}
+	}
+}
+
+func idleTicks() (n int64) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	var name string
+	var user, nice, system int64
+	fmt.Sscan(line, &name, &user, &nice, &system, &n)
+	return n / int64(runtime.NumCPU())
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/ipset"
+	"github.com/svcproxy/svcproxy/kernel/ipvs"
+	"github.com/svcproxy/svcproxy/kernel/link"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// partOf names the part of a load that an op belongs to.
+func partOf(o kernel.Op) string {
+	switch o.Object.(type) {
+	case kernel.Virtual, kernel.Real:
+		return "ipvs"
+	case kernel.Set, kernel.Entry, kernel.Swap:
+		return "ipset"
+	case kernel.Addr, kernel.Route, kernel.Link, kernel.Neighbor:
+		return "vips"
+	case kernel.Chain:
+		return "iptables"
+	}
+	return "sysctls"
+}
+
+// parts are those that other people's ways are compared in, the first three of
+// them netlink.
+var parts = []string{"ipvs", "ipset", "vips", "iptables", "sysctls"}
+
+// runs are the stretches of ops that belong to one part.
+func runs(ops []kernel.Op) [][]kernel.Op {
+	var all [][]kernel.Op
+	for start, i := 0, 1; i <= len(ops); i++ {
+		if i == len(ops) || partOf(ops[i]) != partOf(ops[start]) {
+			all = append(all, ops[start:i])
+			start = i
+		}
+	}
+	return all
+}
+
+func openHost(w *wire) (*host.Kernel, error) {
+	dir, err := os.MkdirTemp("", "bench-state-")
+	if err != nil {
+		return nil, err
+	}
+	return host.Open(context.Background(), host.Options{
+		Names: kernel.DefaultNames, Dialer: w.dialer(), Sysctls: rules.SysctlNames, StateDir: dir,
+	})
+}
+
+// ours is svcproxy's parts one by one: a load, readings, changes, and the removal
+// of everything.
+func (b *bench) ours(p *pass) error {
+	k, err := openHost(p.wire)
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	ctx := context.Background()
+	have, err := k.Read(ctx)
+	if err != nil {
+		return err
+	}
+	t := table(p.size, p.family)
+	var plan kernel.Plan
+	want := wanted(t, have.Node)
+	if err := p.lap("diff, all new", func() error { plan = kernel.Diff(want, have); return nil }); err != nil {
+		return err
+	}
+	if err := p.load(k, plan); err != nil {
+		return err
+	}
+	if have, err = k.Read(ctx); err != nil { // iptables-save runs for the last time
+		return err
+	}
+	if err := p.read(); err != nil {
+		return err
+	}
+	if err := p.lap("read everything", func() error { have, err = k.Read(ctx); return err }); err != nil {
+		return err
+	}
+	if have, err = p.changes(k, t, have); err != nil {
+		return err
+	}
+	return p.lap("cleanup", func() error { return k.Apply(ctx, kernel.Diff(kernel.State{}, have)) })
+}
+
+// load carries a plan out, each part of it measured.
+func (p *pass) load(k *host.Kernel, plan kernel.Plan) error {
+	if p.counting {
+		p.wire.recording = recording{}
+		p.bench.recorded = p.wire.recording
+	}
+	defer func() { p.wire.recording = nil }()
+	first := len(p.samples)
+	for _, ops := range runs(plan.Ops) {
+		p.wire.part = partOf(ops[0])
+		err := p.lap("load "+p.wire.part, func() error {
+			return k.Apply(context.Background(), kernel.Plan{Ops: ops})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p.samples = merged(p.samples, first)
+	p.samples = append(p.samples, p.total(p.samples[first:]))
+	return nil
+}
+
+// merged adds up the samples from an index on that are of one row.
+func merged(samples []sample, first int) []sample {
+	at := map[string]int{}
+	all := samples[:first:first]
+	for _, s := range samples[first:] {
+		i, ok := at[s.By+s.Row]
+		if !ok {
+			at[s.By+s.Row] = len(all)
+			all = append(all, s)
+			continue
+		}
+		all[i].add(s)
+	}
+	return all
+}
+
+func (s *sample) add(o sample) {
+	s.Nanos += o.Nanos
+	s.Kernel += o.Kernel
+	s.Allocs += o.Allocs
+	s.Bytes += o.Bytes
+	s.Syscalls += o.Syscalls
+	s.Messages += o.Messages
+	s.Execs += o.Execs
+}
+
+// total is the load without what is made by executing iptables, and without
+// sysctls, which are files.
+func (p *pass) total(loads []sample) sample {
+	x := p.sample("load", loads[0].By)
+	for _, s := range loads {
+		switch strings.TrimPrefix(s.Row, "load ") {
+		case "ipvs", "ipset", "vips":
+			x.add(s)
+		}
+	}
+	return x
+}
+
+// read reads each part through its own adapter.
+func (p *pass) read() error {
+	d := p.wire.dialer()
+	table, err := ipvs.Open(d)
+	if err != nil {
+		return err
+	}
+	defer table.Close()
+	sets, err := ipset.Open(d)
+	if err != nil {
+		return err
+	}
+	defer sets.Close()
+	links, err := link.Open(d)
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	return errors.Join(
+		p.lap("read ipvs", func() error {
+			r, err := table.Read()
+			if err == nil && len(r.Reals) != p.size.services*p.size.endpoints {
+				err = fmt.Errorf("read %d real servers", len(r.Reals))
+			}
+			return err
+		}),
+		p.lap("read ipset", func() error { _, _, err := sets.Read(kernel.DefaultNames); return err }),
+		p.lap("read vips", func() error {
+			_, addrs, _, err := links.Read(kernel.DefaultNames)
+			if err != nil {
+				return err
+			}
+			routes, err := links.ReadRoutes()
+			if err == nil && len(addrs)+len(routes) < p.size.services {
+				err = fmt.Errorf("read %d addresses and %d routes", len(addrs), len(routes))
+			}
+			return err
+		}),
+	)
+}
+
+// changes are what the loop does when a table has come, piece by piece.
+func (p *pass) changes(k *host.Kernel, t sources.Table, have kernel.Observed) (kernel.Observed, error) {
+	var cache rules.Cache
+	var merger sources.Merger
+	merge := func(t sources.Table) sources.Table { t, _ = merger.Merge(t, sources.Table{}); return t }
+	cache.State(merge(t), have.Node, ruled())
+	for _, c := range []struct {
+		row string
+		now sources.Table
+	}{
+		{"idle", t},
+		{"one endpoint", oneWeighed(t, 2)},
+		{"1 % of services", weighed(oneWeighed(t, 2), 100, 3)},
+		{"all weights", weighed(t, 1, 4)},
+	} {
+		var want kernel.State
+		var plan kernel.Plan
+		var ok bool
+		err := errors.Join(
+			p.lap(c.row+": merge", func() error { c.now = merge(c.now); return nil }),
+			p.lap(c.row+": rules", func() error { want = cache.State(c.now, have.Node, ruled()); return nil }),
+			p.lap(c.row+": diff", func() error { plan = kernel.Diff(want, have); return nil }),
+		)
+		if err == nil && len(plan.Ops) > 0 {
+			err = errors.Join(
+				p.lap(c.row+": kernel", func() error { return k.Apply(context.Background(), plan) }),
+				p.lap(c.row+": advance", func() error { have, ok = kernel.Advance(have, plan.Ops); return nil }),
+			)
+			if err == nil && !ok {
+				err = fmt.Errorf("%s: the reading cannot be advanced", c.row)
+			}
+		}
+		if err == nil && c.row == "idle" && len(plan.Ops) > 0 {
+			err = fmt.Errorf("an idle check found %d things to do", len(plan.Ops))
+		}
+		if err != nil {
+			return have, err
+		}
+	}
+	return have, nil
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// How much goes over a data path in one round.
+const (
+	pathConnections = 300
+	pathBytes       = 16 << 20
+	pathRounds      = 2
+)
+
+// A way is a client, a node and a backend, with something between them.
+type way struct {
+	by   string
+	lab  *lab.Lab
+	to   netip.AddrPort // what the client asks
+	stop func()         // what was started, if anything
+}
+
+// path sends connections and bytes from a client to a backend, by turns on every
+// way there is: directly, through svcproxy, through the same virtual servers made
+// by hand, with and without the rules around them, and through HAProxy.
+func (b *bench) path(p *pass) error {
+	for _, services := range []int{10, 5000} {
+		if err := p.paths(services); err != nil {
+			return fmt.Errorf("%d services: %w", services, err)
+		}
+	}
+	return nil
+}
+
+func (p *pass) paths(services int) error {
+	t := table(size{services, 1}, kernel.IPv4)
+	served := &t.Services[services/2]
+	served.Endpoints[0].Addr = netip.MustParseAddr("10.2.1.10")
+	vip := netip.AddrPortFrom(served.ClusterIPs[0], 80)
+
+	var ways []way
+	defer func() {
+		for _, w := range ways {
+			if w.stop != nil {
+				w.stop()
+			}
+			w.lab.Close()
+		}
+		settle()
+	}()
+	var rules string // svcproxy's, for who makes the same by hand
+	for _, build := range []func(*lab.Lab) (way, error){
+		func(*lab.Lab) (way, error) {
+			return way{by: "direct", to: netip.AddrPortFrom(served.Endpoints[0].Addr, 8081)}, nil
+		},
+		func(l *lab.Lab) (w way, err error) {
+			w = way{by: "svcproxy", to: vip}
+			w.stop, err = p.serveBySvcproxy(l, t)
+			if err == nil {
+				rules, err = l.Node.Run("iptables-save")
+			}
+			return w, err
+		},
+		func(l *lab.Lab) (way, error) { return way{by: "ipvsadm", to: vip}, serveByHand(l, t, "") },
+		func(l *lab.Lab) (way, error) {
+			return way{by: "ipvsadm, same rules", to: vip}, serveByHand(l, t, rules)
+		},
+		func(l *lab.Lab) (w way, err error) {
+			w = way{by: "haproxy", to: vip}
+			w.stop, err = serveByHAProxy(l, t)
+			return w, err
+		},
+	} {
+		l, err := newPath()
+		if err != nil {
+			return err
+		}
+		w, err := build(l)
+		w.lab = l
+		ways = append(ways, w)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.by, err)
+		}
+		if err := l.Client.Do(func() error { return ask(w.to, 'c', 1) }); err != nil { // neighbours are found, caches warm
+			return fmt.Errorf("%s: %w", w.by, err)
+		}
+	}
+	settle()
+	rounds := pathRounds
+	if p.counting {
+		rounds = 1
+	}
+	for range rounds {
+		for _, w := range ways {
+			if err := p.measureWay(w, services); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pass) measureWay(w way, services int) error {
+	return w.lab.Client.Do(func() error {
+		row := fmt.Sprintf("one connection, of %d services", services)
+		err := p.lapBy(row, w.by, func() error {
+			for range pathConnections {
+				if err := ask(w.to, 'c', 1); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		p.samples[len(p.samples)-1].divide(pathConnections)
+		row = fmt.Sprintf("1 MiB, of %d services", services)
+		if err := p.lapBy(row, w.by, func() error { return ask(w.to, 't', pathBytes) }); err != nil {
+			return err
+		}
+		p.samples[len(p.samples)-1].divide(pathBytes >> 20)
+		return nil
+	})
+}
+
+func (s *sample) divide(n int64) {
+	s.Nanos /= n
+	s.Syscalls /= n
+	s.Messages /= n
+	s.Allocs /= uint64(n)
+	s.Bytes /= uint64(n)
+}
+
+// newPath is a lab whose first backend answers on port 8081 as ask wants it.
+func newPath() (*lab.Lab, error) {
+	l, err := lab.New()
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		l.Node.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) }),
+		l.Backends[0].Do(func() error {
+			fd, err := listenRaw(8081)
+			if err == nil {
+				go serveRaw(fd)
+			}
+			return err
+		}),
+	)
+	return l, err
+}
+
+func (p *pass) serveBySvcproxy(l *lab.Lab, t sources.Table) (stop func(), err error) {
+	dir, err := os.MkdirTemp("", "bench-path-")
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := lab.NewProxy(l.Node, p.bench.binary, dir, "ipvs.scheduler = \"wrr\"\nipvs.syncPeriod = \"1h\"")
+	if err != nil {
+		return nil, err
+	}
+	stop = func() {
+		proxy.Kill()
+		os.RemoveAll(dir)
+	}
+	if err := errors.Join(proxy.Serve(pathText(t)), proxy.Start()); err != nil {
+		return stop, err
+	}
+	_, err = proxy.Wait(0, lab.Synced)
+	return stop, err
+}
+
+// pathText is text with the port of serveRaw.
+func pathText(t sources.Table) string {
+	return strings.ReplaceAll(text(t), "targetPort = 8080", "targetPort = 8081")
+}
+
+// serveByHand gives a node the same virtual servers, and the same VIPs, with
+// ipvsadm and ip; and, with the rules of iptables, the same sets and parameters.
+func serveByHand(l *lab.Lab, t sources.Table, rules string) error {
+	want := wanted(t, kernel.Node{})
+	var virtuals, vips, sets strings.Builder
+	for _, v := range want.Virtuals {
+		fmt.Fprintln(&virtuals, v)
+	}
+	for _, r := range want.Reals {
+		r.Key.Addr = netip.AddrPortFrom(r.Key.Addr.Addr(), 8081)
+		fmt.Fprintln(&virtuals, r)
+	}
+	fmt.Fprintln(&vips, "link add kube-ipvs0 type dummy")
+	for _, a := range want.Addrs {
+		fmt.Fprintln(&vips, a)
+	}
+	for _, r := range want.Routes {
+		fmt.Fprintln(&vips, r)
+	}
+	for _, s := range want.Sets {
+		fmt.Fprintln(&sets, s)
+	}
+	for _, e := range want.Entries {
+		fmt.Fprintln(&sets, e)
+	}
+	feed := func(text string, tool ...string) error { _, err := l.Node.Feed(text, tool[0], tool[1:]...); return err }
+	err := errors.Join(feed(virtuals.String(), "ipvsadm", "-R"), feed(vips.String(), "ip", "-batch", "-"))
+	if err != nil || rules == "" {
+		return err
+	}
+	for _, s := range want.Sysctls {
+		err = errors.Join(err, l.Node.Do(func() error {
+			return os.WriteFile("/proc/sys/"+strings.ReplaceAll(s.Name, ".", "/"), []byte(s.Value), 0)
+		}))
+	}
+	return errors.Join(err, feed(sets.String(), "ipset", "restore"), feed(rules, "iptables-restore"))
+}
+
+// haproxyPatience is how long HAProxy may take to open 5,000 sockets.
+const haproxyPatience = 2 * time.Minute
+
+// serveByHAProxy has HAProxy listen at every VIP, on one thread.
+func serveByHAProxy(l *lab.Lab, t sources.Table) (stop func(), err error) {
+	dir, err := os.MkdirTemp("", "bench-haproxy-")
+	if err != nil {
+		return nil, err
+	}
+	var conf strings.Builder
+	conf.WriteString("global\n  nbthread 1\n  maxconn 1000\ndefaults\n  mode tcp\n  timeout connect 5s\n  timeout client 1m\n  timeout server 1m\n")
+	for _, s := range t.Services {
+		fmt.Fprintf(&conf, "listen %s\n  bind %s:80\n  server a %s:8081\n", s.Name, s.ClusterIPs[0], s.Endpoints[0].Addr)
+	}
+	file := filepath.Join(dir, "haproxy.cfg")
+	if err := os.WriteFile(file, []byte(conf.String()), 0o644); err != nil {
+		return nil, err
+	}
+	if err := l.Node.IP("route add local 10.96.0.0/16 dev lo"); err != nil {
+		return nil, err
+	}
+	var out lab.Log
+	cmd := exec.Command("haproxy", "-db", "-f", file)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := l.Node.Start(cmd); err != nil {
+		return nil, err
+	}
+	stop = func() {
+		cmd.Process.Signal(unix.SIGKILL)
+		cmd.Wait()
+		os.RemoveAll(dir)
+	}
+	err = lab.Eventually(haproxyPatience, func() error {
+		text, err := l.Node.Run("ss", "-Hltn")
+		if err == nil && strings.Count(text, "\n") < len(t.Services) {
+			err = fmt.Errorf("HAProxy listens at %d of %d VIPs; it says:\n%s", strings.Count(text, "\n"), len(t.Services), out.String())
+		}
+		return err
+	})
+	return stop, err
+}

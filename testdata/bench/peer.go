@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Client and server are blocking system calls without Go's poller, because what is
+// measured is the path between them.
+
+// ask opens a connection, writes one byte and reads n until the other side closes.
+// 'c' asks for one byte, 't' for pathBytes.
+func ask(to netip.AddrPort, what byte, n int) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	// What hangs is an error, not a measurement.
+	limit := unix.Timeval{Sec: 60}
+	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
+	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit)
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
+		return fmt.Errorf("connect to %v: %w", to, err)
+	}
+	if _, err := unix.Write(fd, []byte{what}); err != nil {
+		return err
+	}
+	buf := received[:]
+	for got := 0; ; {
+		m, err := unix.Read(fd, buf)
+		if err != nil {
+			return fmt.Errorf("read from %v after %d bytes: %w", to, got, err)
+		}
+		if got += m; m == 0 {
+			if got != n {
+				return fmt.Errorf("%v sent %d bytes, want %d", to, got, n)
+			}
+			return nil
+		}
+	}
+}
+
+var received, sent [256 << 10]byte
+
+func listenRaw(port int) (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: port}); err != nil {
+		unix.Close(fd)
+		return 0, err
+	}
+	return fd, unix.Listen(fd, 128)
+}
+
+// serveRaw answers one connection after the other, for as long as the process lives.
+func serveRaw(fd int) {
+	for {
+		c, _, err := unix.Accept4(fd, unix.SOCK_CLOEXEC)
+		if err != nil {
+			return
+		}
+		var b [1]byte
+		if n, _ := unix.Read(c, b[:]); n == 1 {
+			left := 1
+			if b[0] == 't' {
+				left = pathBytes
+			}
+			for left > 0 {
+				n, err := unix.Write(c, sent[:min(left, len(sent))])
+				if err != nil {
+					break
+				}
+				left -= n
+			}
+		}
+		unix.Close(c)
+	}
+}

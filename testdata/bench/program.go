@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// program is the real binary: from its start, and from a saved file, to the kernel.
+func (b *bench) program(p *pass) error {
+	dir, err := os.MkdirTemp("", "bench-program-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	// The debounce is waiting, not work.
+	proxy, err := lab.NewProxy(p.node, b.binary, dir, "ipvs.scheduler = \"wrr\"\nipvs.syncPeriod = \"1h\"\nsources.file.debounce = \"1ms\"")
+	if err != nil {
+		return err
+	}
+	defer proxy.Kill()
+	ready, err := listenReady(dir)
+	if err != nil {
+		return err
+	}
+	defer ready.close()
+	t := table(p.size, p.family)
+	if err := proxy.Serve(text(t)); err != nil {
+		return err
+	}
+	start := func() error {
+		if err := proxy.Start(); err != nil {
+			return err
+		}
+		if err := ready.wait(); err != nil {
+			return fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
+		}
+		return nil
+	}
+	if err := p.lap("start to last real server", start); err != nil {
+		return err
+	}
+	settle()
+	p.resident("resident", statusField(proxy.Pid(), "VmRSS"))
+	p.resident("resident, peak", statusField(proxy.Pid(), "VmHWM"))
+	save := func(now sources.Table) func() error {
+		return func() error {
+			mark := proxy.Log.Len()
+			if err := proxy.Serve(text(now)); err != nil {
+				return err
+			}
+			_, err := proxy.Wait(mark, lab.Synced)
+			return err
+		}
+	}
+	if err := p.lap("saved file to kernel, one endpoint", save(oneWeighed(t, 2))); err != nil {
+		return err
+	}
+	settle()
+	p.resident("resident, after a change", statusField(proxy.Pid(), "VmRSS"))
+	if err := p.adopt(proxy, start); err != nil {
+		return err
+	}
+	return p.lap("cleanup, by command", func() error {
+		out, code, err := proxy.Command("cleanup")
+		if err == nil && code != 0 {
+			err = fmt.Errorf("exit code %d: %s", code, out)
+		}
+		return err
+	})
+}
+
+// adopt starts again over a kernel that is as wanted.
+func (p *pass) adopt(proxy *lab.Proxy, start func() error) error {
+	if err := proxy.Stop(); err != nil {
+		return err
+	}
+	mark := proxy.Log.Len()
+	if err := p.lap("restart, adopting", start); err != nil {
+		return err
+	}
+	if log := proxy.Log.String()[mark:]; strings.Contains(log, "msg=synced") {
+		return fmt.Errorf("a restart wrote to the kernel:\n%s", log)
+	}
+	return proxy.Stop()
+}
+
+// readiness is what systemd is to svcproxy: a socket that is told READY.
+type readiness struct{ conn *net.UnixConn }
+
+func listenReady(dir string) (readiness, error) {
+	path := filepath.Join(dir, "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return readiness{}, err
+	}
+	return readiness{conn}, os.Setenv("NOTIFY_SOCKET", path)
+}
+
+func (r readiness) close() {
+	os.Unsetenv("NOTIFY_SOCKET")
+	r.conn.Close()
+}
+
+func (r readiness) wait() error {
+	buf := make([]byte, 4096)
+	r.conn.SetReadDeadline(time.Now().Add(10 * time.Minute))
+	for {
+		n, err := r.conn.Read(buf)
+		if err != nil {
+			return errors.Join(errors.New("svcproxy did not say that it is ready"), err)
+		}
+		for line := range strings.Lines(string(buf[:n])) {
+			if strings.TrimSpace(line) == "READY=1" {
+				return nil
+			}
+		}
+	}
+}
+
+var initLine = regexp.MustCompile(`^init (\S+) @\S+ ms, (\S+) ms clock`)
+
+// startup is what a process of ours costs before main, and before any work: the
+// initialisation of its packages, the dearest of which are said.
+func (b *bench) startup(p *pass) error {
+	if err := p.lap("process: version", func() error { _, err := p.node.Run(b.binary, "version"); return err }); err != nil {
+		return err
+	}
+	os.Setenv("GODEBUG", "inittrace=1")
+	defer os.Unsetenv("GODEBUG")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var log lab.Log
+	if err := runLogged(ctx, p.node, &log, b.binary, "version"); err != nil {
+		return err
+	}
+	var total time.Duration
+	for line := range strings.Lines(log.String()) {
+		m := initLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		d, err := time.ParseDuration(m[2] + "ms")
+		if err != nil {
+			return err
+		}
+		total += d
+		if p.counting && d > time.Millisecond {
+			fmt.Fprintf(b.out, "  initialising %s: %v\n", m[1], d)
+		}
+	}
+	p.took("process: packages' initialisation", total)
+	return nil
+}
+
+// runLogged runs a program to its end; what it says goes to a log.
+func runLogged(ctx context.Context, on *lab.Host, log *lab.Log, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := on.Start(cmd); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// table prints every row with what it costs svcproxy, and the others beside it with
+// how many times as much it costs them.
+func (b *bench) table(out io.Writer) {
+	type group struct{ size, family string }
+	var groups []group
+	for _, s := range b.samples {
+		if g := (group{s.Size, s.Family}); !slices.Contains(groups, g) {
+			groups = append(groups, g)
+		}
+	}
+	for _, g := range groups {
+		title := g.size + " " + g.family
+		if g.size == "" {
+			title = "once"
+		}
+		fmt.Fprintf(out, "\n%s, %s\n\n", title, b.unit())
+		b.group(out, g.size, g.family)
+	}
+}
+
+// unit says what the figures are.
+func (b *bench) unit() string {
+	if b.clock == "wall" {
+		return "milliseconds"
+	}
+	return "millions of instructions"
+}
+
+// group prints the rows of one size and family.
+func (b *bench) group(out io.Writer, size, family string) {
+	var rows, ways []string
+	for _, s := range b.samples {
+		if s.Size != size || s.Family != family {
+			continue
+		}
+		if !slices.Contains(rows, s.Row) {
+			rows = append(rows, s.Row)
+		}
+		if !slices.Contains(ways, s.By) {
+			ways = append(ways, s.By)
+		}
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "\t")
+	for _, by := range ways {
+		fmt.Fprintf(w, "%s\t\t", by)
+	}
+	fmt.Fprint(w, "in netlink\tsyscalls\tmessages\texecs\tallocs\tKiB\t\n")
+	for _, row := range rows {
+		base, ours := b.median(cell{row, "svcproxy", size, family})
+		fmt.Fprintf(w, "%s\t", row)
+		for _, by := range ways {
+			x, ok := b.median(cell{row, by, size, family})
+			ratio := ""
+			if ours && ok && by != "svcproxy" && x.Resident == 0 {
+				ratio = fmt.Sprintf("x%.2f", float64(x.Nanos)/float64(base.Nanos))
+			}
+			fmt.Fprintf(w, "%s\t%s\t", amount(x, ok), ratio)
+		}
+		if ours && base.Resident == 0 {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t\n", inNetlink(base), base.Syscalls, base.Messages, base.Execs, base.Allocs, base.Bytes>>10)
+		} else {
+			fmt.Fprint(w, "\t\t\t\t\t\t\n") // a row without a cell would end its column
+		}
+	}
+	w.Flush()
+}
+
+func amount(s sample, ok bool) string {
+	switch {
+	case !ok:
+		return ""
+	case s.Resident > 0:
+		return fmt.Sprintf("%.1f MiB", float64(s.Resident)/(1<<20))
+	case s.Nanos < 1e6:
+		return fmt.Sprintf("%.4f", float64(s.Nanos)/1e6)
+	}
+	return fmt.Sprintf("%.2f", float64(s.Nanos)/1e6)
+}
+
+func inNetlink(s sample) string { return amount(sample{Nanos: s.Kernel}, s.Kernel > 0) }

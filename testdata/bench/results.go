@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// write leaves the samples as JSON lines, and as benchmarks in Go's format, in which
+// benchstat compares two runs.
+func (b *bench) write() error {
+	if b.dir == "" {
+		return nil
+	}
+	var lines, bench strings.Builder
+	e := json.NewEncoder(&lines)
+	for _, s := range b.samples {
+		if err := e.Encode(s); err != nil {
+			return err
+		}
+		fmt.Fprintln(&bench, s.benchmark())
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, b.clock+".jsonl"), []byte(lines.String()), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.dir, b.clock+".txt"), []byte(bench.String()), 0o644)
+}
+
+// benchmark is one line of Go's benchmark format.
+func (s sample) benchmark() string {
+	var line strings.Builder
+	name := strings.NewReplacer(" ", "_", ":", "", ",", "", "%", "percent").Replace(s.Row)
+	fmt.Fprintf(&line, "Benchmark/row=%s/by=%s", name, strings.NewReplacer(" ", "_", ",", "").Replace(s.By))
+	if s.Size != "" {
+		fmt.Fprintf(&line, "/size=%s/family=%s", s.Size, s.Family)
+	}
+	line.WriteString(" 1")
+	switch {
+	case s.Resident > 0:
+		fmt.Fprintf(&line, " %d resident-B", s.Resident)
+		return line.String()
+	case s.Clock == "wall":
+		fmt.Fprintf(&line, " %d ns/op", s.Nanos)
+	default:
+		fmt.Fprintf(&line, " %d instr/op", s.Nanos)
+	}
+	if s.Kernel > 0 {
+		fmt.Fprintf(&line, " %d in-netlink/op", s.Kernel)
+	}
+	fmt.Fprintf(&line, " %d syscalls/op %d messages/op %d execs/op", s.Syscalls, s.Messages, s.Execs)
+	if s.Allocs > 0 {
+		fmt.Fprintf(&line, " %d B/op %d allocs/op", s.Bytes, s.Allocs)
+	}
+	return line.String()
+}
+
+// A cell is what one way of doing one row came to.
+type cell struct{ row, by, size, family string }
+
+// median is the middle one of a cell's samples by time, or by memory; false where
+// there is none.
+func (b *bench) median(c cell) (sample, bool) {
+	var all []sample
+	for _, s := range b.samples {
+		if s.Row == c.row && s.By == c.by && s.Size == c.size && s.Family == c.family {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		return sample{}, false
+	}
+	// The lower of two: what disturbs adds.
+	slices.SortFunc(all, func(x, y sample) int { return int(x.Nanos + x.Resident - y.Nanos - y.Resident) })
+	return all[(len(all)-1)/2], true
+}

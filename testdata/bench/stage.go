@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// stage removes from the guest what would be measured along with the programs: the
+// time the host takes to hand out its files, and the wait for name servers that the
+// guest does not have.
+func stage(binary string) error {
+	// keepalived and others ask who they are; /etc/hosts has this one.
+	if err := unix.Sethostname([]byte("localhost")); err != nil {
+		return fmt.Errorf("set host name: %w", err)
+	}
+	files := []string{binary}
+	for _, tool := range []string{"ipset", "ipvsadm", "ip", "iptables", "ip6tables", "keepalived", "haproxy", "conntrack", "ss", "modprobe"} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			return fmt.Errorf("%w: `make bench` installs it", err)
+		}
+		files = append(files, path)
+	}
+	// ipset reads the first two anew for each entry, to name its protocol and port.
+	files = append(files, "/etc/protocols", "/etc/services", "/etc/nsswitch.conf", "/etc/hosts")
+	for _, f := range files {
+		if err := copyUp(f); err != nil {
+			return err
+		}
+	}
+	return trackMore()
+}
+
+// trackMore lets connection tracking hold what flows fills it with. The limit is
+// the machine's, and read-only inside a namespace.
+func trackMore() error {
+	if out, err := exec.Command("modprobe", "nf_conntrack").CombinedOutput(); err != nil {
+		return fmt.Errorf("modprobe nf_conntrack: %w: %s", err, out)
+	}
+	return os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_max", []byte("1000000"), 0)
+}
+
+// copyUp moves a file of the host's from the share into the guest's memory: the
+// overlay does so when its mode is set.
+func copyUp(path string) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.Chmod(path, info.Mode())
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// table is services of one port each, with a cluster IP and endpoints of the family,
+// no two the same. Endpoints have no node name, so that each has an entry for hairpins.
+func table(sz size, f kernel.Family) sources.Table {
+	vip, endpoint := netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("10.128.0.1")
+	if f == kernel.IPv6 {
+		vip, endpoint = netip.MustParseAddr("fd00:96::1"), netip.MustParseAddr("fd00:128::1")
+	}
+	t := sources.Table{Services: make([]sources.Service, 0, sz.services)}
+	for i := range sz.services {
+		s := sources.Service{
+			Namespace: sources.DefaultNamespace, Name: fmt.Sprintf("s%05d", i), Type: sources.ClusterIP,
+			ClusterIPs: []netip.Addr{vip},
+			Ports:      []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 8080}},
+		}
+		for range sz.endpoints {
+			s.Endpoints = append(s.Endpoints, sources.Endpoint{
+				Addr: endpoint, Weight: 1, Ready: true, Serving: true,
+				Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 8080}},
+			})
+			endpoint = endpoint.Next()
+		}
+		t.Services = append(t.Services, s)
+		vip = vip.Next()
+	}
+	return t
+}
+
+// weighed is the table with all endpoints of every nth service at a weight; the
+// given table stays as it is.
+func weighed(t sources.Table, every int, weight uint32) sources.Table {
+	t.Services = slices.Clone(t.Services)
+	for i := 0; i < len(t.Services); i += every {
+		s := &t.Services[i]
+		s.Endpoints = slices.Clone(s.Endpoints)
+		for j := range s.Endpoints {
+			s.Endpoints[j].Weight = weight
+		}
+	}
+	return t
+}
+
+// oneWeighed is the table with one endpoint in its middle at a weight.
+func oneWeighed(t sources.Table, weight uint32) sources.Table {
+	t.Services = slices.Clone(t.Services)
+	s := &t.Services[len(t.Services)/2]
+	s.Endpoints = slices.Clone(s.Endpoints)
+	s.Endpoints[len(s.Endpoints)/2].Weight = weight
+	return t
+}
+
+// text is a table as services.toml.
+func text(t sources.Table) string {
+	var b strings.Builder
+	for _, s := range t.Services {
+		fmt.Fprintf(&b, "[services.%s]\nclusterIP = %q\nports = [{ port = 80, targetPort = 8080 }]\nendpoints = [\n", s.Name, s.ClusterIPs[0])
+		for _, e := range s.Endpoints {
+			if e.Weight == sources.DefaultWeight {
+				fmt.Fprintf(&b, "  %q,\n", e.Addr)
+			} else {
+				fmt.Fprintf(&b, "  { address = %q, weight = %d },\n", e.Addr, e.Weight)
+			}
+		}
+		b.WriteString("]\n\n")
+	}
+	return b.String()
+}
+
+// ruled is the configuration that svcproxy has when nobody says otherwise, but for
+// the scheduler, which heeds weights.
+func ruled() rules.Config {
+	c := config.Default().Rules()
+	c.IPv6, c.Scheduler = true, "wrr"
+	return c
+}
+
+// wanted is what the rules make of a table.
+func wanted(t sources.Table, n kernel.Node) kernel.State { return rules.State(t, n, ruled()) }
