@@ -119,12 +119,21 @@ func (n *Notifier) Run(ctx context.Context) {
 		case <-deadline.C:
 			late = true
 		case <-n.news:
+			if !n.isReady() {
+				continue // whoever waits for READY has it at once
+			}
 			select { // more of it comes soon
 			case <-ctx.Done():
 			case <-time.After(pause):
 			}
 		}
 	}
+}
+
+func (n *Notifier) isReady() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ready
 }
 
 // tell says READY when it is time, and STATUS when it is another than what was

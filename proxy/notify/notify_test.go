@@ -252,3 +252,19 @@ func TestSystemdsSocket(t *testing.T) {
 	}
 	<-ended
 }
+
+// Neither a source's first word nor anything else before the first sync keeps READY back.
+func TestReadyIsSaidAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &loop{}
+		n, h := start(t, l, 0)
+		n.News()
+		h.take()
+		time.Sleep(time.Millisecond)
+		l.set(func(l *loop) { l.now = synchronised(1, 1) })
+		n.News()
+		if said := h.take(); !strings.HasPrefix(said, "READY=1 ") {
+			t.Errorf("after the first sync systemd was told %q", said)
+		}
+	})
+}
