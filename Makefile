@@ -7,6 +7,8 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GUEST        = bin/guest
 # Packages outside ./... that are checked like the rest: wildcards skip testdata.
 EXTRA_PKGS   = ./testdata/apiserver/... ./testdata/broken ./testdata/guest ./testdata/lab ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/demo
+# What make appliance tests: checked like the rest, but not tested with it.
+APPLIANCE    = ./testdata/appliance
 # Packages whose tests need a kernel with IPVS: run once more in the guest.
 KERNEL_PKGS ?= . $(sort $(dir $(wildcard ./kernel/*/*_test.go))) ./proxy/rules ./testdata/lab ./testdata/random
 
@@ -54,8 +56,8 @@ bin/legacy:
 # lint: format, vet, staticcheck
 lint:
 	@unformatted=$$($(GO)fmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
-	$(GO) vet ./... $(EXTRA_PKGS)
-	$(GO) run $(STATICCHECK) ./... $(EXTRA_PKGS)
+	$(GO) vet ./... $(EXTRA_PKGS) $(APPLIANCE)
+	$(GO) run $(STATICCHECK) ./... $(EXTRA_PKGS) $(APPLIANCE)
 
 # demo: what svcproxy does, shown with real traffic in the guest
 demo: build guest
@@ -70,7 +72,7 @@ packages: bin/nfpm
 # appliance: the packages on a node with systemd: install, run, break, upgrade, remove, boot
 appliance: bin/nfpm guest
 	$(GUEST) root
-	$(GO) test -count=1 -timeout 60m ./testdata/appliance
+	$(GO) test -count=1 -timeout 60m $(APPLIANCE)
 
 bin/nfpm: packaging/nfpm/go.mod
 	$(GO) build -C packaging/nfpm -trimpath -o ../../$@ github.com/goreleaser/nfpm/v2/cmd/nfpm

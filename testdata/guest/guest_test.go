@@ -121,6 +121,24 @@ func TestGuestReachesServersOnTheHostsLoopback(t *testing.T) {
 	}
 }
 
+// What one guest with systemd has written is there in the next.
+func TestSystemdBootsAndBootsAgain(t *testing.T) {
+	needMachine(t)
+	if dir, err := rootDir(env("SVCPROXY_GUEST_SUITE", defaultSuite)); err != nil {
+		t.Fatal(err)
+	} else if _, err := os.Stat(dir); err != nil {
+		t.Skip(err, "(bin/guest root)")
+	}
+	args := []string{"run", "--systemd", "--boot-limit=3m", "--keep", filepath.Join(t.TempDir(), "kept.tar"), "--", "sh", "-ec"}
+	first := "test $(cat /proc/1/comm) = systemd; systemctl is-system-running --wait; rm /etc/issue; echo was here > /etc/guest; chown 7:8 /etc/guest; exit 33"
+	if out, code := guest(t, append(args, first)...); code != 33 {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	if out, code := guest(t, append(args, "test ! -e /etc/issue; stat -c %u:%g /etc/guest; cat /etc/guest")...); code != 0 || out != "7:8\nwas here\n" {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
 // One boot for every way a package can end but the guest's own death.
 func TestPackagesEndInTheGuest(t *testing.T) {
 	needMachine(t)
