@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -132,7 +133,9 @@ func reason(resource, server string, err error) string {
 		return "cannot get credentials: " + text
 	case errors.As(err, &dns):
 		return fmt.Sprintf("cannot reach %s: no address for %s", server, dns.Name)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errNoAnswer):
+	// However it shows: one outage is not to be said again in other words.
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, errNoAnswer):
 		return fmt.Sprintf("cannot reach %s: no answer", server)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "stream error"):
 		return fmt.Sprintf("cannot reach %s: the connection was cut", server)
