@@ -106,7 +106,7 @@ func TestNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"boot1", "boot2"}} {
+	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"boot1", "boot2"}, {"legacy"}, {"waiting"}} {
 		t.Run(boots[0], func(t *testing.T) {
 			kept := filepath.Join(t.TempDir(), "kept.tar")
 			for _, script := range boots {
