@@ -110,8 +110,8 @@ func (e Edition) Config(keys []config.Key) []byte {
 	p.text(`/etc/svcproxy/svcproxy.toml is TOML. It may be absent, and so may every key: then the default holds. A key that is not
 		known is an error, with file and line. Durations are strings such as "30s", "5m" or "3h". KubeProxyConfiguration has most of
 		the keys under the same names, and such a file, in YAML, is read as well when --config names it.`)
-	p.text(`svcproxy reload, or systemctl reload svcproxy, reads the file again; it is taken or refused as a whole, and what was good goes
-		on. A key that is said to need a restart keeps its value until then.`)
+	p.text(`The file is followed as it changes, and taken or refused as a whole; what was good goes on. svcproxy reload --wait, which
+		systemctl reload svcproxy runs, says what was refused. A key that is said to need a restart keeps its value until then.`)
 	p.heading("KEYS")
 	table := ""
 	for i, k := range keys {
