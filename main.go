@@ -69,6 +69,8 @@ type call struct {
 	dryRun           bool
 	cleanup          bool
 	version          bool
+
+	warned []string // so far
 }
 
 func (c *call) program() command.Program {
@@ -78,11 +80,11 @@ func (c *call) program() command.Program {
 		Flags: func(fs *pflag.FlagSet) { c.config = config.AddFlags(fs) },
 		Commands: slices.Concat([]command.Command{
 			{Name: "run", Short: "serve until told to stop; the kernel goes on serving after that", Flags: c.runFlags, Run: c.run},
-			{Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files, without root or kernel", Run: c.check},
+			{Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files, without root or kernel", Flags: c.formFlags, Run: c.check},
 			{Name: "plan", Short: "print what a sync would change, and change nothing", Flags: c.planFlags, Run: c.plan},
 		}, asking.Commands(), []command.Command{
 			{Name: "cleanup", Short: "remove everything of ours from the kernel", Flags: c.cleanupFlags, Run: c.clean},
-			{Name: "version", Short: "print the version", Run: c.printVersion},
+			{Name: "version", Short: "print the version", Flags: c.formFlags, Run: c.printVersion},
 		}, docs.Commands(c.out, buildVersion(), c.program)),
 	}
 }
@@ -99,13 +101,18 @@ func (c *call) runFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.version, "version", false, "print the version and exit")
 }
 
+func (c *call) formFlags(fs *pflag.FlagSet) {
+	fs.StringVarP(&c.output, "output", "o", "text", "`FORMAT`: text or json")
+}
+
 func (c *call) planFlags(fs *pflag.FlagSet) {
-	fs.StringVarP(&c.output, "output", "o", "text", "`FORMAT` of the plan: text or json")
+	c.formFlags(fs)
 	fs.StringVar(&c.state, "state", "", "read the kernel's state from `FILE` instead; needs no root")
 	fs.BoolVar(&c.detailedExitCode, "detailed-exitcode", false, "exit with 10 when there is something to do")
 }
 
 func (c *call) cleanupFlags(fs *pflag.FlagSet) {
+	c.formFlags(fs)
 	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be removed, and remove nothing")
 }
 
@@ -143,9 +150,27 @@ func (c *call) load() (setup, error) {
 }
 
 func (c *call) warn(lines []string) {
+	c.warned = append(c.warned, lines...)
+	if c.output == "json" {
+		return // they are part of the answer
+	}
 	for _, line := range lines {
 		fmt.Fprintf(c.err, "svcproxy: warning: %s\n", line)
 	}
+}
+
+// inForm refuses an output other than text and JSON. The flags of run have none.
+func (c *call) inForm() error {
+	if c.output != "text" && c.output != "json" && c.output != "" {
+		return &exit.Error{Code: exit.Usage, Err: fmt.Errorf("output %q: want text or json", c.output)}
+	}
+	return nil
+}
+
+func (c *call) encode(v any) error {
+	e := json.NewEncoder(c.out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 // facts are what validation may know of the node.
@@ -510,10 +535,37 @@ func (d *daemon) watchNode(ctx context.Context) {
 	}
 }
 
+// checked is the answer of check in JSON. Fields are only ever added.
+type checked struct {
+	Services int      `json:"services"` // in all files together; 0 if something is wrong
+	Problems []string `json:"problems"` // "file:line: ...", where that is known
+	Warnings []string `json:"warnings"`
+}
+
 func (c *call) check(ctx context.Context, args []string) error {
+	if err := c.inForm(); err != nil {
+		return err
+	}
+	n, err := c.countServices(ctx, args)
+	switch {
+	case c.output == "json":
+		told := c.encode(checked{n, exit.Lines(err), append([]string{}, c.warned...)})
+		if err == nil {
+			return told
+		}
+		return &exit.Error{Code: exit.Code(err)}
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "ok: %d services\n", n)
+	return err
+}
+
+// countServices reads what check is about.
+func (c *call) countServices(ctx context.Context, args []string) (int, error) {
 	s, err := c.load()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	o := s.files()
 	o.Host = func() sources.HostFacts { return s.facts(kernel.Node{}) }
@@ -529,10 +581,9 @@ func (c *call) check(ctx context.Context, args []string) error {
 		}
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
-	fmt.Fprintf(c.out, "ok: %d services\n", len(table.Services))
-	return nil
+	return len(table.Services), nil
 }
 
 // checkObjects looks at a file of Kubernetes objects.
@@ -570,8 +621,8 @@ func (c *call) read(ctx context.Context, s setup, o file.Options) (sources.Table
 }
 
 func (c *call) plan(ctx context.Context, _ []string) error {
-	if c.output != "text" && c.output != "json" {
-		return &exit.Error{Code: exit.Usage, Err: fmt.Errorf("output %q: want text or json", c.output)}
+	if err := c.inForm(); err != nil {
+		return err
 	}
 	s, err := c.load()
 	if err != nil {
@@ -631,12 +682,13 @@ func (c *call) print(p kernel.Plan) error {
 		_, err := io.WriteString(c.out, p.String())
 		return err
 	}
-	e := json.NewEncoder(c.out)
-	e.SetIndent("", "  ")
-	return e.Encode(p)
+	return c.encode(p)
 }
 
 func (c *call) clean(ctx context.Context, _ []string) error {
+	if err := c.inForm(); err != nil {
+		return err
+	}
 	s, err := c.load()
 	if err != nil {
 		return err
@@ -669,6 +721,12 @@ func (c *call) clean(ctx context.Context, _ []string) error {
 }
 
 func (c *call) printVersion(context.Context, []string) error {
+	if err := c.inForm(); err != nil {
+		return err
+	}
+	if c.output == "json" {
+		return c.encode(map[string]string{"version": buildVersion(), "go": runtime.Version()})
+	}
 	_, err := fmt.Fprintln(c.out, "svcproxy", buildVersion())
 	return err
 }

@@ -49,7 +49,7 @@ func Tell(w io.Writer, err error) int {
 	}
 	e := &Error{Err: err}
 	if !errors.As(err, &e) {
-		e.Code = codeOf(err)
+		e.Code = Code(err)
 	}
 	if e.Err == nil {
 		return e.Code
@@ -66,6 +66,30 @@ func Tell(w io.Writer, err error) int {
 		}
 	}
 	return e.Code
+}
+
+// Code is the exit code that an error calls for.
+func Code(err error) int {
+	e := &Error{}
+	switch {
+	case err == nil:
+		return OK
+	case errors.As(err, &e):
+		return e.Code
+	}
+	return codeOf(err)
+}
+
+// Lines are what Tell would say about an error, without hints; none of nil.
+func Lines(err error) []string {
+	lines := []string{}
+	if err == nil {
+		return lines
+	}
+	for _, m := range messages(err) {
+		lines = append(lines, m.text)
+	}
+	return lines
 }
 
 // codeOf is the exit code for an error that does not bring its own.
