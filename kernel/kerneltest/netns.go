@@ -3,7 +3,9 @@
 //
 // It refuses to let a test pass by skipping where everything is there: with
 // SVCPROXY_GUEST=1 in the environment, as in the test guest, a missing feature
-// fails the test.
+// fails the test. With SVCPROXY_NOSKIP, as in make test-here, a missing program
+// does: what the kernel lacks is tested in the guest, but a program can be
+// installed.
 package kerneltest
 
 import (
@@ -63,19 +65,20 @@ func linkUp(name string) error {
 
 // Feature is something a test needs that a machine may lack.
 type Feature struct {
-	Name  string
-	probe func() error // nil when it is there
+	Name    string
+	probe   func() error // nil when it is there
+	program bool         // make guest installs it
 }
 
 // What the kernel tests need.
 var (
-	Root = Feature{"root", func() error {
+	Root = Feature{Name: "root", probe: func() error {
 		if os.Geteuid() != 0 {
 			return fmt.Errorf("running as uid %d", os.Geteuid())
 		}
 		return nil
 	}}
-	IPVS = Feature{"ip_vs", sync.OnceValue(func() error {
+	IPVS = Feature{Name: "ip_vs", probe: sync.OnceValue(func() error {
 		c, err := new(nl.Dialer).Dial(unix.NETLINK_GENERIC)
 		if err != nil {
 			return err
@@ -84,16 +87,17 @@ var (
 		_, err = nl.Family(c, "IPVS")
 		return err
 	})}
-	Dummy = Feature{"dummy", sync.OnceValue(func() error { return inNamespace(addDummy) })}
+	Dummy = Feature{Name: "dummy", probe: sync.OnceValue(func() error { return inNamespace(addDummy) })}
 )
 
-// Tool is an independent reader or writer of the kernel: ipset, ip, ipvsadm.
+// Tool is a program of others: one that reads or writes the kernel on its own,
+// as ipset, ip and ipvsadm do, or what else a test runs.
 func Tool(name string) Feature {
-	return Feature{name, func() error { _, err := exec.LookPath(name); return err }}
+	return Feature{Name: name, probe: func() error { _, err := exec.LookPath(name); return err }, program: true}
 }
 
-// Need skips the test unless all the features are there, and fails it in the
-// guest, where all of them should be.
+// Need skips the test unless all the features are there, and fails it where
+// they should be.
 func Need(t testing.TB, features ...Feature) {
 	t.Helper()
 	for _, f := range features {
@@ -102,6 +106,8 @@ func Need(t testing.TB, features ...Feature) {
 		case err == nil:
 		case os.Getenv("SVCPROXY_GUEST") == "1":
 			t.Fatalf("the guest lacks %s: %v", f.Name, err)
+		case f.program && os.Getenv("SVCPROXY_NOSKIP") != "":
+			t.Fatalf("needs %s, and SVCPROXY_NOSKIP is set: %v (make guest)", f.Name, err)
 		default:
 			t.Skipf("needs %s: %v", f.Name, err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/proxy/command"
 	"github.com/svcproxy/svcproxy/proxy/config"
 )
@@ -58,9 +59,7 @@ var cases = []struct {
 // the completion script, a file of its own and the lines, and prints the words
 // offered for each, "end" after them.
 func test(t *testing.T, shell, ask string, args ...string) {
-	if _, err := exec.LookPath(shell); err != nil {
-		t.Skip(err, "(make guest)")
-	}
+	kerneltest.Need(t, kerneltest.Tool(shell))
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"a.toml", "b.txt"} {
 		if err := os.WriteFile(name, nil, 0o644); err != nil {

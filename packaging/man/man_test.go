@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/proxy/command"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -39,9 +40,7 @@ func pages() map[string][]byte {
 // rendered is a page as man shows it.
 func rendered(t *testing.T, name string, page []byte) string {
 	t.Helper()
-	if _, err := exec.LookPath("mandoc"); err != nil {
-		t.Skip(err, "(make guest)")
-	}
+	kerneltest.Need(t, kerneltest.Tool("mandoc"))
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, page, 0o644); err != nil {
 		t.Fatal(err)
