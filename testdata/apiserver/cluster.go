@@ -48,8 +48,17 @@ type Cluster struct {
 // AdminToken is in the token file, which only the admin is in: others are service accounts.
 const AdminToken = "admin-of-the-tests"
 
+// TempDir makes a folder for New: in memory if it can, since etcd waits for the disk at each write.
+func TempDir() (string, error) {
+	memory := "/dev/shm"
+	if _, err := os.Stat(memory); err != nil {
+		memory = ""
+	}
+	return os.MkdirTemp(memory, "apiserver-")
+}
+
 // New builds what is missing, starts etcd and kube-apiserver, and returns when they serve. dir is for
-// files that are small and may be lost, best in memory.
+// files that are small and may be lost, as TempDir makes it.
 func New(ctx context.Context, dir string) (*Cluster, error) {
 	binary, err := Build(ctx)
 	if err != nil {

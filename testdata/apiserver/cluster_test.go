@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/apiserver"
 )
 
@@ -30,11 +31,7 @@ var dir string // the cluster's, once it is wanted
 
 // cluster is one for all tests, which come one after the other: starting takes longer than most of them.
 var cluster = sync.OnceValues(func() (c *apiserver.Cluster, err error) {
-	memory := "/dev/shm" // etcd waits for the disk at each write
-	if _, err := os.Stat(memory); err != nil {
-		memory = ""
-	}
-	if dir, err = os.MkdirTemp(memory, "apiserver-"); err != nil {
+	if dir, err = apiserver.TempDir(); err != nil {
 		return nil, err
 	}
 	return apiserver.New(context.Background(), dir)
@@ -46,6 +43,7 @@ func newCluster(t *testing.T) *apiserver.Cluster {
 	if testing.Short() {
 		t.Skip("starts etcd and kube-apiserver")
 	}
+	kerneltest.Need(t, kerneltest.Tool("etcd"))
 	start := time.Now()
 	c, err := cluster()
 	if err != nil {
