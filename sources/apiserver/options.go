@@ -50,6 +50,6 @@ type Options struct {
 type Metrics interface {
 	// Request is told the answer's code, "<error>" if there was none.
 	Request(code, method, host string)
-	// Latency is told how long the answer took: to its end, or of a watch to its begin.
+	// Latency is told how long the answer took, to its end. Only of lists: client-go does not time watches.
 	Latency(verb, host string, d time.Duration)
 }
