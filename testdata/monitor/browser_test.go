@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
 // browser is a Chromium with one page, told what to do by the DevTools protocol over a pipe.
@@ -43,10 +45,7 @@ type object map[string]any
 // open starts a browser, which ends with the test, and opens a page in it.
 func open(t testing.TB, url string) *browser {
 	t.Helper()
-	program, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("no chromium here; Debian's package is called chromium")
-	}
+	kerneltest.Need(t, kerneltest.Tool("chromium"))
 	commands, to, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +59,7 @@ func open(t testing.TB, url string) *browser {
 		t.Fatal(err)
 	}
 	// Without its sandbox, which root may not have: it opens a page of ours alone.
-	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+	cmd := exec.Command("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-extensions", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+profile, "about:blank")
 	cmd.ExtraFiles = []*os.File{commands, answers} // 3 and 4 there
 	if err := cmd.Start(); err != nil {

@@ -28,7 +28,7 @@ import (
 // node is a running svcproxy over a kernel in memory, with its listeners on loopback.
 type node struct {
 	kernel  *fake.Kernel
-	table   *static.Source
+	table   *static.Source // nil if another source has the services
 	proxy   *proxy.Proxy
 	metrics *metrics.Metrics
 	meter   *meter
@@ -41,13 +41,22 @@ type node struct {
 // start starts a node that serves a table, and returns when it does. It ends with the test.
 func start(t testing.TB, table sources.Table) *node {
 	t.Helper()
+	source := static.New(table, nil)
+	n := startFrom(t, proxy.Feed{Name: "static", Source: source})
+	n.table = source
+	return n
+}
+
+// startFrom is start with any source.
+func startFrom(t testing.TB, feed proxy.Feed) *node {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	c := config.Default()
 	here := kernel.Node{
 		Name: "lb1", Primary4: netip.MustParseAddr("192.0.2.1"),
 		Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.0.2.1/24"), Link: "eth0"}},
 	}
-	n := &node{kernel: fake.New(c.Names(), here, kernel.State{}), table: static.New(table, nil)}
+	n := &node{kernel: fake.New(c.Names(), here, kernel.State{})}
 	n.meter = &meter{kernel: n.kernel, start: time.Now()}
 	rulesConfig := c.Rules()
 	rulesConfig.IPv6 = true
@@ -64,7 +73,7 @@ func start(t testing.TB, table sources.Table) *node {
 	synced := make(chan struct{}, 1)
 	n.proxy = &proxy.Proxy{
 		Kernel: n.kernel, Log: log, SyncPeriod: 30 * time.Second,
-		Feeds: []proxy.Feed{{Name: "static", Source: n.table}},
+		Feeds: []proxy.Feed{feed},
 		Rules: func(t sources.Table, k kernel.Node, hold bool, occupied []string) kernel.State {
 			with := rulesConfig
 			with.Hold, with.Occupied = hold, occupied

@@ -13,10 +13,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
 const (
@@ -25,60 +28,90 @@ const (
 	alertTests = "../../packaging/prometheus/svcproxy.rules.test.yml"
 )
 
-// need skips a test where one of Debian's programs is missing.
-func need(t *testing.T, program, pkg string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
-		t.Skipf("no %s here; Debian's package is called %s", program, pkg)
+// TestPrometheus has a real Prometheus scrape a svcproxy at work, with each kind of source, and asks it
+// everything that the dashboards and alerts ask: all of it returns numbers, but for what testdata/empty.txt
+// gives the reason of.
+func TestPrometheus(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("prometheus"))
+	for _, source := range []struct {
+		name string
+		from func(*testing.T) (*node, func(times int))
+	}{{"file", fromFile}, {"apiserver", fromAPIServer}} {
+		t.Run(source.name, func(t *testing.T) {
+			n, write := source.from(t)
+			base := prometheus(t, n)
+			some, none := split(t, source.name, append(upstreamQueries(t), ownQueries(t)...))
+			times := 0
+			awaitAnswers(t, base, some, func() { times++; write(times) })
+			for _, q := range none {
+				if ok, err := answered(base, q); ok || err != nil {
+					t.Errorf("testdata/empty.txt is wrong: %s returns data, %v", q, err)
+				}
+			}
+			t.Logf("%d queries returned data, %d none; %d changes", len(some), len(none), times)
+			wantAlertsEvaluated(t, base)
+			wantMetricsOfAlerts(t, n)
+		})
 	}
-	return path
 }
 
-// TestPrometheus has a real Prometheus scrape a svcproxy at work, and asks it everything that the
-// dashboards and alerts ask: all of it returns numbers.
-func TestPrometheus(t *testing.T) {
-	program := need(t, "prometheus", "prometheus")
-	n := start(t, tableOf(shop()...))
-	base := prometheus(t, program, n)
-	queries := append(upstreamQueries(t), ownQueries(t)...)
-	if len(queries) < 40 {
-		t.Fatalf("only %d queries found", len(queries))
-	}
-	// Something has to happen between two scrapes, or there is no rate of it.
-	round := 0
-	await(t, "every query returns data", func() bool {
-		services := shop()
-		services[0].Endpoints = services[0].Endpoints[round%2:]
-		n.table.Set(tableOf(services...), nil)
-		for _, code := range []string{"200", "304", "404", "500"} {
-			n.metrics.Request(code, "GET", "127.0.0.1:6443")
+// split tells the queries that have to return data with a source from those for which testdata/empty.txt
+// gives the reason why not.
+func split(t *testing.T, source string, queries []string) (some, none []string) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/empty.txt")
+	must(t, err)
+	some = queries
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] != source {
+			continue
 		}
-		n.metrics.Latency("GET", "127.0.0.1:6443", 3*time.Millisecond)
-		n.metrics.Latency("POST", "127.0.0.1:6443", 5*time.Millisecond)
-		if round++; round%20 != 0 {
-			return false
+		if len(words) < 3 {
+			t.Fatalf("testdata/empty.txt: no reason in %s", line)
 		}
-		var missing []string
-		for _, q := range queries {
-			if ok, err := answered(base, q); err != nil {
-				t.Fatalf("%s: %v", q, err)
-			} else if !ok {
-				missing = append(missing, q)
+		has := func(q string) bool { return strings.Contains(q, words[1]) }
+		if !slices.ContainsFunc(some, has) {
+			t.Errorf("testdata/empty.txt: no query has %s", words[1])
+		}
+		for _, q := range some {
+			if has(q) {
+				none = append(none, q)
 			}
 		}
-		if len(missing) > 0 && round > 1000 {
-			t.Fatalf("no data for\n%s", strings.Join(missing, "\n"))
-		}
-		return len(missing) == 0
-	})
-	t.Logf("%d queries returned data", len(queries))
-	wantAlertsEvaluated(t, base)
-	wantMetricsOfAlerts(t, n)
+		some = slices.DeleteFunc(some, has)
+	}
+	if len(some) < 40 {
+		t.Fatalf("only %d queries found", len(some))
+	}
+	return some, none
 }
 
-// prometheus starts one that scrapes a node as the job kube-proxy, and gives its address.
-func prometheus(t *testing.T, program string, n *node) string {
+// awaitAnswers waits until every query returns data. Something has to happen between two scrapes, or there
+// is no rate of it: that is what change does.
+func awaitAnswers(t *testing.T, base string, queries []string, change func()) {
+	t.Helper()
+	var missing []string
+	t.Cleanup(func() {
+		if len(missing) > 0 {
+			t.Logf("no data for\n%s", strings.Join(missing, "\n"))
+		}
+	})
+	await(t, "every query returns data", func() bool {
+		change()
+		missing = slices.DeleteFunc(slices.Clone(queries), func(q string) bool {
+			ok, err := answered(base, q)
+			if err != nil {
+				t.Fatalf("%s: %v", q, err)
+			}
+			return ok
+		})
+		return len(missing) == 0
+	})
+}
+
+// prometheus starts one that scrapes a node as the job kube-proxy, and gives its address when it has.
+func prometheus(t *testing.T, n *node) string {
 	t.Helper()
 	dir := t.TempDir()
 	rules, err := filepath.Abs(alerts)
@@ -103,7 +136,7 @@ scrape_configs:
 	addr := free.Addr().String()
 	free.Close()
 	var said bytes.Buffer
-	cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
+	cmd := exec.Command("prometheus", "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -116,12 +149,9 @@ scrape_configs:
 		}
 	})
 	base := "http://" + addr
-	await(t, "prometheus is ready", func() bool {
-		resp, err := http.Get(base + "/-/ready")
-		if err == nil {
-			resp.Body.Close()
-		}
-		return err == nil && resp.StatusCode == http.StatusOK
+	await(t, "a first scrape", func() bool {
+		ok, err := answered(base, "up == 1") // an error: it does not listen yet
+		return ok && err == nil
 	})
 	return base
 }
@@ -214,29 +244,28 @@ func ownQueries(t *testing.T) []string {
 	return queries
 }
 
-// wantAlertsEvaluated: Prometheus has no trouble with the rules, and nothing is wrong with the node but what
-// the table has: services without backends.
+// wantAlertsEvaluated: Prometheus has no trouble with the rules, and in the end nothing is wrong with the node
+// but what the table may have: services without backends.
 func wantAlertsEvaluated(t *testing.T, base string) {
 	t.Helper()
-	var data struct {
-		Groups []struct {
-			Rules []struct{ Name, Health, LastError, State string }
+	type rule struct{ Name, Health, LastError, State string }
+	var bad []rule
+	t.Cleanup(func() {
+		for _, r := range bad {
+			t.Logf("alert %s: health %s %s, state %s", r.Name, r.Health, r.LastError, r.State)
 		}
-	}
-	await(t, "the alerts are evaluated", func() bool {
-		if err := ask(base+"/api/v1/rules", &data); err != nil {
-			t.Fatal(err)
-		}
-		return len(data.Groups) == 1 && data.Groups[0].Rules[0].Health != "unknown"
 	})
-	for _, r := range data.Groups[0].Rules {
-		if r.Health != "ok" {
-			t.Errorf("alert %s: %s %s", r.Name, r.Health, r.LastError)
+	await(t, "all alerts evaluated and quiet", func() bool {
+		var data struct{ Groups []struct{ Rules []rule } }
+		must(t, ask(base+"/api/v1/rules", &data))
+		if len(data.Groups) != 1 {
+			return false
 		}
-		if r.State != "inactive" && r.Name != "SvcproxyServiceWithoutBackends" {
-			t.Errorf("alert %s is %s", r.Name, r.State)
-		}
-	}
+		bad = slices.DeleteFunc(data.Groups[0].Rules, func(r rule) bool {
+			return r.Health == "ok" && (r.State == "inactive" || r.Name == "SvcproxyServiceWithoutBackends")
+		})
+		return len(bad) == 0
+	})
 }
 
 // wantMetricsOfAlerts: an alert on a metric that is not there would never fire.
@@ -281,11 +310,11 @@ func scrape(t testing.TB, n *node, query string) string {
 // TestPromtool has Prometheus' own linter look at metrics and alerts. One name is not what it wants, and is
 // kube-proxy's.
 func TestPromtool(t *testing.T) {
-	program := need(t, "promtool", "prometheus")
+	kerneltest.Need(t, kerneltest.Tool("promtool"))
 	n := start(t, tableOf(shop()...))
 	n.metrics.Request("200", "GET", "127.0.0.1:6443")
 	n.metrics.Latency("GET", "127.0.0.1:6443", time.Millisecond)
-	cmd := exec.Command(program, "check", "metrics")
+	cmd := exec.Command("promtool", "check", "metrics")
 	cmd.Stdin = strings.NewReader(scrape(t, n, "?endpoints=*"))
 	out, _ := cmd.CombinedOutput()
 	const want = `kubeproxy_sync_proxy_rules_no_local_endpoints_total non-counter metrics should not have "_total" suffix`
@@ -293,7 +322,7 @@ func TestPromtool(t *testing.T) {
 		t.Errorf("promtool check metrics:\n%s\nwant\n%s", got, want)
 	}
 	for _, args := range [][]string{{"check", "rules", "--lint-fatal", alerts}, {"test", "rules", alertTests}} {
-		if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		if out, err := exec.Command("promtool", args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
