@@ -67,10 +67,10 @@ func (d *differ) collect() {
 
 // walk goes through two sorted slices side by side and reports what is only in
 // one of them, or in both with a difference. The missing side is nil.
-func walk[T comparable](want, have []T, compare func(a, b T) int, differs func(w, h *T)) {
+func walk[T any](want, have []T, same func(a, b *T) bool, compare func(a, b T) int, differs func(w, h *T)) {
 	i, j := 0, 0
 	for i < len(want) && j < len(have) {
-		if want[i] == have[j] {
+		if same(&want[i], &have[j]) {
 			i++
 			j++
 			continue
@@ -97,7 +97,7 @@ func walk[T comparable](want, have []T, compare func(a, b T) int, differs func(w
 }
 
 func (d *differ) diffSysctls() {
-	walk(d.want.Sysctls, d.have.Sysctls, compareSysctl, func(w, h *Sysctl) {
+	walk(d.want.Sysctls, d.have.Sysctls, same, compareSysctl, func(w, h *Sysctl) {
 		switch {
 		case h == nil:
 			d.add(setSysctls, *w)
@@ -121,7 +121,7 @@ func (d *differ) diffSysctls() {
 }
 
 func (d *differ) diffChains() {
-	walk(d.want.Chains, d.have.Chains, compareChain, func(w, h *Chain) {
+	walk(d.want.Chains, d.have.Chains, same, compareChain, func(w, h *Chain) {
 		if h != nil && d.reset(h.Family) {
 			d.remove(dropMisusedChains, *h)
 			h = nil
@@ -166,7 +166,7 @@ func (d *differ) resetEqualChains() {
 func (d *differ) reset(f Family) bool { return f == IPv4 && d.reset4 || f == IPv6 && d.reset6 }
 
 func (d *differ) diffLinks() {
-	walk(d.want.Links, d.have.Links, compareLink, func(w, h *Link) {
+	walk(d.want.Links, d.have.Links, same, compareLink, func(w, h *Link) {
 		switch {
 		case h == nil:
 			d.add(addLinks, *w)

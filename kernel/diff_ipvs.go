@@ -16,7 +16,7 @@ func (d *differ) diffVirtuals() {
 		if i == len(want) {
 			c = 1
 		} else if j < len(have) {
-			c = want[i].Key.Compare(have[j].Key)
+			c = compareKey(&want[i].Key, &have[j].Key)
 		}
 		switch {
 		case c < 0:
@@ -24,7 +24,7 @@ func (d *differ) diffVirtuals() {
 			d.clearFlows(RealKey{want[i].Key, want[i].Key.Addr})
 			i++
 		case c > 0:
-			if (own.has(have[j].Key) || d.claims(have[j].Key)) && !d.hold() {
+			if (own.has(&have[j].Key) || d.claims(have[j].Key)) && !d.hold() {
 				d.remove(removeVirtuals, have[j])
 				for _, r := range realsOf(d.have.Reals, have[j].Key) {
 					d.clearFlows(r.Key)
@@ -33,7 +33,7 @@ func (d *differ) diffVirtuals() {
 			j++
 		default:
 			switch {
-			case !own.has(want[i].Key) && !d.claims(want[i].Key) && !d.adopts(want[i], have[j]):
+			case !own.has(&want[i].Key) && !d.claims(want[i].Key) && !d.adopts(want[i], have[j]):
 				d.plan.Conflicts = append(d.plan.Conflicts, Conflict{Want: want[i], Have: have[j]})
 			case want[i] != have[j]:
 				d.change(addVirtuals, have[j], want[i])
@@ -80,8 +80,8 @@ func realsOf(reals []Real, k VirtualKey) []Real {
 // diffReals compares the real servers of the virtual servers that are wanted
 // and ours. Those of others go with their virtual server or are not ours.
 func (d *differ) diffReals() {
-	virtuals := keyCursor[Virtual]{rest: d.want.Virtuals, key: func(v *Virtual) VirtualKey { return v.Key }}
-	timeouts := keyCursor[VirtualDrain]{rest: d.want.Policy.Drains, key: func(t *VirtualDrain) VirtualKey { return t.Virtual }}
+	virtuals := keyCursor[Virtual]{rest: d.want.Virtuals, compare: func(v *Virtual, k *VirtualKey) int { return compareKey(&v.Key, k) }}
+	timeouts := keyCursor[VirtualDrain]{rest: d.want.Policy.Drains, compare: func(t *VirtualDrain, k *VirtualKey) int { return compareKey(&t.Virtual, k) }}
 	since := d.have.Drains
 	if d.hold() {
 		d.plan.Drains = d.have.Drains
@@ -90,12 +90,12 @@ func (d *differ) diffReals() {
 	i := 0
 	for j := range have {
 		h := &have[j]
+		if i < len(want) && sameReal(&want[i], h) {
+			i++
+			continue
+		}
 		c := 1
 		for ; i < len(want); i++ {
-			if want[i] == *h {
-				c = 0
-				break
-			}
 			if c = want[i].Key.Compare(h.Key); c >= 0 {
 				break
 			}
@@ -109,11 +109,11 @@ func (d *differ) diffReals() {
 			i++
 			continue
 		}
-		if d.hold() || virtuals.find(h.Key.Virtual) == nil {
+		if d.hold() || virtuals.find(&h.Key.Virtual) == nil {
 			continue
 		}
 		timeout := d.want.Policy.DrainTimeout
-		if own := timeouts.find(h.Key.Virtual); own != nil {
+		if own := timeouts.find(&h.Key.Virtual); own != nil {
 			timeout = own.Timeout
 		}
 		var start time.Time
@@ -161,14 +161,14 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 // keyCursor finds virtual servers' keys, asked for in ascending order, in a
 // slice sorted by them.
 type keyCursor[T any] struct {
-	rest []T
-	key  func(*T) VirtualKey
+	rest    []T
+	compare func(*T, *VirtualKey) int
 }
 
-func (c *keyCursor[T]) find(k VirtualKey) *T {
+func (c *keyCursor[T]) find(k *VirtualKey) *T {
 	for len(c.rest) > 0 {
 		first := &c.rest[0]
-		switch o := c.key(first).Compare(k); {
+		switch o := c.compare(first, k); {
 		case o == 0:
 			return first
 		case o > 0:

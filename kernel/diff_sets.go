@@ -49,14 +49,7 @@ func walkAll[T any](want, have []T, compare func(a, b T) int, pair func(w, h *T)
 // sets before it are skipped.
 func nextSet(entries *[]Entry, set string) []Entry {
 	e := *entries
-	start := 0
-	for start < len(e) && e[start].Set < set {
-		start++
-	}
-	end := start
-	for end < len(e) && e[end].Set == set {
-		end++
-	}
+	start, end := spanOf(e, set)
 	*entries = e[end:]
 	return e[start:end]
 }
@@ -100,20 +93,21 @@ func (d *differ) sameSet(w, h Set, want, have []Entry) {
 		d.newSet(addSets, w, want)
 		return
 	}
-	onlyHave := 0
-	walk(want, have, Entry.Compare, func(w, h *Entry) {
-		if w == nil {
-			onlyHave++
+	if w.Type != BitmapPort && uint32(len(want)+len(have)) > h.MaxElem { // mostly it has room for that
+		onlyHave := 0
+		walk(want, have, sameMember, Entry.Compare, func(w, h *Entry) {
+			if w == nil {
+				onlyHave++
+			}
+		})
+		// While a plan runs a set holds what is wanted and what was there.
+		if room := uint32(len(want) + onlyHave); room > h.MaxElem {
+			d.resize(w, room, have)
 		}
-	})
+	}
 	var build, teardown phase
 	known := false
-	// While a plan runs a set holds what is wanted and what was there.
-	room := uint32(len(want) + onlyHave)
-	if w.Type != BitmapPort && room > h.MaxElem {
-		d.resize(w, room, have)
-	}
-	walk(want, have, Entry.Compare, func(w, h *Entry) {
+	walk(want, have, sameMember, Entry.Compare, func(w, h *Entry) {
 		if !known {
 			build, teardown = d.entryPhases(set(w, h))
 			known = true

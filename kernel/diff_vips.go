@@ -6,7 +6,7 @@ import "slices"
 // they are answered for on a link. Building precedes tearing down, so a VIP that
 // changes from address to route is local all the time.
 func (d *differ) diffAddrs() {
-	walk(d.want.Addrs, d.have.Addrs, compareAddr, func(w, h *Addr) {
+	walk(d.want.Addrs, d.have.Addrs, sameAddr, compareAddr, func(w, h *Addr) {
 		switch {
 		case h == nil:
 			d.add(addAddrs, *w)
@@ -20,7 +20,7 @@ func (d *differ) diffAddrs() {
 }
 
 func (d *differ) diffRoutes() {
-	walk(d.want.Routes, d.have.Routes, compareRoute, func(w, h *Route) {
+	walk(d.want.Routes, d.have.Routes, sameRoute, compareRoute, func(w, h *Route) {
 		switch {
 		case h == nil:
 			d.add(addAddrs, *w)
@@ -34,7 +34,7 @@ func (d *differ) diffRoutes() {
 }
 
 func (d *differ) diffNeighbors() {
-	walk(d.want.Neighbors, d.have.Neighbors, compareNeighbor, func(w, h *Neighbor) {
+	walk(d.want.Neighbors, d.have.Neighbors, same, compareNeighbor, func(w, h *Neighbor) {
 		switch {
 		case h == nil:
 			if _, answered := slices.BinarySearchFunc(d.have.Answered, *w, compareNeighbor); !answered {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -14,18 +15,15 @@ type ownership struct {
 	memory  keyCursor[VirtualKey] // of the last reading
 }
 
-func entryKey(e *Entry) VirtualKey        { return e.Key() }
-func virtualKey(k *VirtualKey) VirtualKey { return *k }
-
 func (o *Observed) ownership() ownership {
 	return ownership{
-		entries: keyCursor[Entry]{rest: o.owned(IPv4), key: entryKey},
-		more:    keyCursor[Entry]{rest: o.owned(IPv6), key: entryKey},
-		memory:  keyCursor[VirtualKey]{rest: o.Owned, key: virtualKey},
+		entries: keyCursor[Entry]{rest: o.owned(IPv4), compare: compareEntryKey},
+		more:    keyCursor[Entry]{rest: o.owned(IPv6), compare: compareEntryKey},
+		memory:  keyCursor[VirtualKey]{rest: o.Owned, compare: compareKey},
 	}
 }
 
-func (w *ownership) has(k VirtualKey) bool {
+func (w *ownership) has(k *VirtualKey) bool {
 	entries := &w.entries
 	if k.Family() == IPv6 {
 		entries = &w.more
@@ -71,17 +69,15 @@ func (o *Observed) owned(f Family) []Entry {
 
 // entriesOf is the part of the sorted entries that belongs to a set.
 func (s *State) entriesOf(set string) []Entry {
-	start, _ := slices.BinarySearchFunc(s.Entries, set, func(e Entry, set string) int {
-		if c := strings.Compare(e.Set, set); c != 0 {
-			return c
-		}
-		return 1 // before the first of the set
-	})
-	end := start
-	for end < len(s.Entries) && s.Entries[end].Set == set {
-		end++
-	}
+	start, end := spanOf(s.Entries, set)
 	return s.Entries[start:end]
+}
+
+// spanOf is where in sorted entries those of a set are.
+func spanOf(entries []Entry, set string) (start, end int) {
+	start = sort.Search(len(entries), func(i int) bool { return entries[i].Set >= set })
+	end = start + sort.Search(len(entries)-start, func(i int) bool { return entries[start+i].Set > set })
+	return start, end
 }
 
 // HasSet says whether a set of this name exists.
