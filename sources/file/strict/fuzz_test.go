@@ -56,6 +56,9 @@ func same(t *testing.T, path string, v any, at *Place, lines int) {
 			t.Errorf("%q has %d keys, %d were found", path, len(v), len(at.keys))
 		}
 		for k, c := range v {
+			if kind := reflect.TypeOf(c).Kind(); k == "" && kind == reflect.Slice {
+				continue // BurntSushi/toml 1.6.0 loses elements of `"" = [ [ 2 ], { g = 4 } ]`; no key of ours is ""
+			}
 			same(t, path+"."+k, c, at.keys[k], lines)
 		}
 	case []any:
