@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -36,12 +37,30 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("of %d lines: %+v", lines, m)
 			}
 		}
-		if ok {
+		if ok && !emptyKey(tree) {
 			same(t, "", tree, places, lines)
-		} else if len(mistakes) == 0 {
+		} else if !ok && len(mistakes) == 0 {
 			t.Error("not TOML, and no mistake in it")
 		}
 	})
+}
+
+// emptyKey says whether a document has the key "" somewhere. BurntSushi/toml 1.6.0 then loses elements of
+// mixed arrays: of "" = [ [ 2 ], { g = 4 } ] one is left. What we read has none but of single values.
+func emptyKey(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, c := range v {
+			if k == "" || emptyKey(c) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, emptyKey)
+	case []map[string]any:
+		return slices.ContainsFunc(v, func(m map[string]any) bool { return emptyKey(m) })
+	}
+	return false
 }
 
 // same checks that places has the shape of v, with lines that the document has.
@@ -56,9 +75,6 @@ func same(t *testing.T, path string, v any, at *Place, lines int) {
 			t.Errorf("%q has %d keys, %d were found", path, len(v), len(at.keys))
 		}
 		for k, c := range v {
-			if kind := reflect.TypeOf(c).Kind(); k == "" && kind == reflect.Slice {
-				continue // BurntSushi/toml 1.6.0 loses elements of `"" = [ [ 2 ], { g = 4 } ]`; no key of ours is ""
-			}
 			same(t, path+"."+k, c, at.keys[k], lines)
 		}
 	case []any:
