@@ -7,7 +7,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GUEST        = bin/guest
 # Packages outside ./... that are checked like the rest: wildcards skip testdata.
 EXTRA_PKGS   = ./testdata/apiserver/... ./testdata/broken ./testdata/guest ./testdata/lab ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/demo
-# What make appliance tests: checked like the rest, but not tested with it.
+# What make appliance tests: checked like the rest, but not tested with them.
 APPLIANCE    = ./testdata/appliance
 # Packages whose tests need a kernel with IPVS: run once more in the guest.
 KERNEL_PKGS ?= . $(sort $(dir $(wildcard ./kernel/*/*_test.go))) ./proxy/rules ./testdata/lab ./testdata/random
@@ -28,27 +28,27 @@ $(GUEST): $(wildcard testdata/guest/*.go) go.mod
 apiserver:
 	$(GO) run ./testdata/apiserver/build
 
-# test: everything: lint, tests on this kernel, tests on the guest's; two jobs at once, since a guest uses one processor
-test: lint build guest apiserver
-	@$(MAKE) --no-print-directory -j2 test-traffic test-legacy test-kernel test-here
+# test: everything: lint, tests on this kernel, on the guest's, on a node with systemd; two jobs at once, since a guest uses one processor
+test: build guest
+	@$(MAKE) --no-print-directory -j2 lint test-traffic test-legacy test-here appliance test-kernel
 
 # test-here: all tests that this machine's kernel has what it takes for; a program that is missing (make guest) is a failure,
 # unless SVCPROXY_NOSKIP is empty
 test-here: export SVCPROXY_NOSKIP ?= 1
-test-here:
-	$(GO) test -timeout 20m ./... $(EXTRA_PKGS)
+test-here: apiserver
+	$(GO) test -timeout 30m ./... $(EXTRA_PKGS)
 
 # test-kernel: those of packages that speak with a kernel, in the guest
 test-kernel:
-	$(GUEST) test -noskip -timeout 20m $(KERNEL_PKGS)
+	$(GUEST) test -noskip -timeout 30m $(KERNEL_PKGS)
 
 # test-traffic: the whole program under traffic, in the guest
 test-traffic:
-	$(GUEST) test -noskip -timeout 20m ./testdata/traffic
+	$(GUEST) test -noskip -timeout 30m ./testdata/traffic
 
 # test-legacy: the same with the legacy back end of iptables
 test-legacy: bin/legacy
-	PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 20m ./testdata/traffic
+	PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 30m ./testdata/traffic
 
 # What the legacy back end's tools are called, under the names that are looked for.
 bin/legacy:
@@ -72,7 +72,9 @@ packages: bin/nfpm
 	GO="$(GO)" packaging/build bin/packages
 
 # appliance: the packages on a node with systemd: install, run, break, upgrade, remove, boot
-appliance: bin/nfpm guest
+appliance: bin/nfpm $(GUEST)
+	$(GUEST) install
+	$(GUEST) kernel
 	$(GUEST) root
 	$(GO) test -count=1 -timeout 60m $(APPLIANCE)
 
