@@ -37,6 +37,21 @@ type carrying struct {
 
 // run carries out the ops from start to end.
 func (c *carrying) run(start, end int) {
+	if c.failures {
+		c.runStanding(start, end)
+	} else {
+		copy(c.errs[start:end], c.apply(c.Ops[start:end:end]))
+	}
+	c.note(c.Ops[start:end], c.errs[start:end])
+	for i := start; i < end; i++ {
+		if v, ok := c.Ops[i].Object.(Virtual); ok && c.Ops[i].Verb == Add && errors.Is(c.errs[i], fs.ErrExist) {
+			c.disown(v.Key)
+		}
+	}
+}
+
+// runStanding carries out those that have not lost what they stand on.
+func (c *carrying) runStanding(start, end int) {
 	var going []Op
 	var at []int
 	for i := start; i < end; i++ {
@@ -44,16 +59,11 @@ func (c *carrying) run(start, end int) {
 			going, at = append(going, c.Ops[i]), append(at, i)
 		}
 	}
-	if len(going) > 0 {
-		for i, err := range c.apply(going) {
-			c.errs[at[i]] = err
-		}
+	if len(going) == 0 {
+		return
 	}
-	c.note(c.Ops[start:end], c.errs[start:end])
-	for i := start; i < end; i++ {
-		if v, ok := c.Ops[i].Object.(Virtual); ok && c.Ops[i].Verb == Add && errors.Is(c.errs[i], fs.ErrExist) {
-			c.disown(v.Key)
-		}
+	for i, err := range c.apply(going) {
+		c.errs[at[i]] = err
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
@@ -37,6 +39,11 @@ func (s *Sets) Apply(ops []kernel.Op) []error {
 	s.batch.Reset()
 	s.spans = s.spans[:0]
 	for i := 0; i < len(ops); {
+		// A full batch goes out first, so that it stays as small as one send
+		// however long the plan is.
+		if a.batch.Len() == nl.MaxMessages || a.batch.Size()+maxMessage > nl.MaxSend {
+			a.send()
+		}
 		i += a.put(i)
 	}
 	a.send()
@@ -48,6 +55,7 @@ type applying struct {
 	*Sets
 	ops  []kernel.Op
 	errs []error
+	dead error // nothing can be sent any more
 
 	filling  map[string]bool // sets with entries in messages not yet sent
 	unfilled map[string]bool // sets that are not as the ops before a swap wanted
@@ -149,7 +157,10 @@ func (a *applying) send() {
 // exchange sends the batch, empties it, and returns the messages that must be
 // taken apart to know which op failed.
 func (a *applying) exchange() (again []span) {
-	err := a.conn.Send(&a.batch)
+	err := a.dead
+	if err == nil {
+		err = a.conn.Send(&a.batch)
+	}
 	var failed *nl.BatchError
 	switch {
 	case errors.As(err, &failed):
@@ -162,6 +173,10 @@ func (a *applying) exchange() (again []span) {
 				continue
 			}
 			a.failAll(sp, m.Err)
+		}
+		// What would be sent after it could not be said to come after it.
+		if errors.Is(failed, nl.ErrUnknown) && !errors.Is(failed, unix.ENOBUFS) {
+			a.dead = fmt.Errorf("%w after a failure", nl.ErrUnsent)
 		}
 	case err != nil:
 		for _, sp := range a.spans {

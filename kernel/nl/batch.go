@@ -46,10 +46,10 @@ func (b *Batch) Begin(typ, flags uint16) {
 	}
 	b.open = true
 	b.starts = append(b.starts, len(b.buf))
-	b.buf = binary.NativeEndian.AppendUint32(b.buf, 0)
-	b.buf = binary.NativeEndian.AppendUint16(b.buf, typ)
-	b.buf = binary.NativeEndian.AppendUint16(b.buf, flags&^unix.NLM_F_ACK|unix.NLM_F_REQUEST)
-	b.buf = append(b.buf, 0, 0, 0, 0, 0, 0, 0, 0) // sequence and port id
+	var head [unix.SizeofNlMsghdr]byte // length, sequence and port id come later
+	binary.NativeEndian.PutUint16(head[4:], typ)
+	binary.NativeEndian.PutUint16(head[6:], flags&^unix.NLM_F_ACK|unix.NLM_F_REQUEST)
+	b.buf = append(b.buf, head[:]...)
 }
 
 // End closes the open message and returns its index, counted from 0 since the last Reset.
@@ -90,32 +90,27 @@ func (b *Batch) Attr(typ uint16, p []byte) {
 
 // U8 appends an 8-bit attribute.
 func (b *Batch) U8(typ uint16, v uint8) {
-	b.head(typ, 1)
-	b.buf = append(b.buf, v, 0, 0, 0)
+	b.fixed(typ, 1)[4] = v
 }
 
 // U16 appends a 16-bit attribute in the machine's byte order.
 func (b *Batch) U16(typ uint16, v uint16) {
-	b.head(typ, 2)
-	b.buf = append(binary.NativeEndian.AppendUint16(b.buf, v), 0, 0)
+	binary.NativeEndian.PutUint16(b.fixed(typ, 2)[4:], v)
 }
 
 // U16BE appends a 16-bit attribute in network byte order.
 func (b *Batch) U16BE(typ uint16, v uint16) {
-	b.head(typ, 2)
-	b.buf = append(binary.BigEndian.AppendUint16(b.buf, v), 0, 0)
+	binary.BigEndian.PutUint16(b.fixed(typ, 2)[4:], v)
 }
 
 // U32 appends a 32-bit attribute in the machine's byte order.
 func (b *Batch) U32(typ uint16, v uint32) {
-	b.head(typ, 4)
-	b.buf = binary.NativeEndian.AppendUint32(b.buf, v)
+	binary.NativeEndian.PutUint32(b.fixed(typ, 4)[4:], v)
 }
 
 // U32BE appends a 32-bit attribute in network byte order.
 func (b *Batch) U32BE(typ uint16, v uint32) {
-	b.head(typ, 4)
-	b.buf = binary.BigEndian.AppendUint32(b.buf, v)
+	binary.BigEndian.PutUint32(b.fixed(typ, 4)[4:], v)
 }
 
 // U64 appends a 64-bit attribute in the machine's byte order.
@@ -161,18 +156,30 @@ func (b *Batch) EndNest(mark int) {
 // maxAttr is the most an attribute's 16-bit length can say, header included (struct nlattr).
 const maxAttr = 1<<16 - 1
 
+// fixed appends an attribute with n zeros, 4 at most, for a value and returns the 8
+// bytes of both. There are a dozen of these in each message.
+func (b *Batch) fixed(typ uint16, n uint16) *[8]byte {
+	b.buf = append(b.buf, 0, 0, 0, 0, 0, 0, 0, 0)
+	p := (*[8]byte)(b.buf[len(b.buf)-8:])
+	binary.NativeEndian.PutUint16(p[:], unix.SizeofNlAttr+n)
+	binary.NativeEndian.PutUint16(p[2:], typ)
+	return p
+}
+
 func (b *Batch) head(typ uint16, n int) {
 	n += unix.SizeofNlAttr
 	if n > maxAttr {
 		b.fail("attribute %d of %d bytes: the longest is %d", typ, n, maxAttr)
 	}
-	b.buf = binary.NativeEndian.AppendUint16(b.buf, uint16(n))
-	b.buf = binary.NativeEndian.AppendUint16(b.buf, typ)
+	b.buf = append(b.buf, 0, 0, 0, 0)
+	p := (*[4]byte)(b.buf[len(b.buf)-4:])
+	binary.NativeEndian.PutUint16(p[:], uint16(n))
+	binary.NativeEndian.PutUint16(p[2:], typ)
 }
 
 func (b *Batch) pad() {
-	for len(b.buf)%unix.NLMSG_ALIGNTO != 0 {
-		b.buf = append(b.buf, 0)
+	if n := align(len(b.buf)) - len(b.buf); n > 0 {
+		b.buf = append(b.buf, make([]byte, n)...)
 	}
 }
 
