@@ -21,7 +21,8 @@ const (
 // flows removes what connection tracking knows of one real server among 200,000
 // entries, by all three.
 func (b *bench) flows(p *pass) error {
-	if err := fill(netip.MustParseAddrPort("10.96.9.9:53"), trackedFlows); err != nil {
+	other := netip.MustParseAddrPort("10.2.0.2:5353")
+	if err := fill(netip.MustParseAddrPort("10.96.9.9:53"), other, trackedFlows); err != nil {
 		return err
 	}
 	server := netip.MustParseAddrPort("10.2.0.1:5353")
@@ -64,7 +65,7 @@ func (b *bench) flows(p *pass) error {
 		}},
 	} {
 		vip := netip.MustParseAddrPort("10.96.0.10:53")
-		if err := fill(vip, doomedFlows); err != nil {
+		if err := fill(vip, server, doomedFlows); err != nil {
 			return err
 		}
 		if err := p.lapBy(row, way.by, func() error { return way.do(vip) }); err != nil {
@@ -85,21 +86,21 @@ const (
 	protoNumber, sourcePort, destPort   = 1, 2, 3
 )
 
-// fill adds entries of a UDP virtual server, each of another client.
-func fill(vip netip.AddrPort, n int) error {
+// fill adds entries of a UDP virtual server that lead to one real server, each of
+// another client.
+func fill(vip, server netip.AddrPort, n int) error {
 	conn, err := new(nl.Dialer).Dial(unix.NETLINK_NETFILTER)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	var b nl.Batch
-	server := netip.MustParseAddr("10.2.0.1")
 	client := netip.MustParseAddr("172.16.0.1")
 	for range n {
 		b.Begin(unix.NFNL_SUBSYS_CTNETLINK<<8, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 		b.Nfgen(unix.AF_INET)
 		putTuple(&b, tupleOrig, netip.AddrPortFrom(client, 1024), vip)
-		putTuple(&b, tupleReply, netip.AddrPortFrom(server, 5353), netip.AddrPortFrom(client, 1024))
+		putTuple(&b, tupleReply, server, netip.AddrPortFrom(client, 1024))
 		b.U32BE(entryTimeout, 3600)
 		b.End()
 		client = client.Next()

@@ -97,8 +97,8 @@ func (b *bench) ours(p *pass) error {
 // load carries a plan out, each part of it measured.
 func (p *pass) load(k *host.Kernel, plan kernel.Plan) error {
 	if p.counting {
-		p.wire.recording = recording{}
-		p.bench.recorded = p.wire.recording
+		p.bench.recorded = nil
+		p.wire.recording = &p.bench.recorded
 	}
 	defer func() { p.wire.recording = nil }()
 	first := len(p.samples)

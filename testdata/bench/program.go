@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
@@ -53,17 +52,16 @@ func (b *bench) program(p *pass) error {
 	settle()
 	p.resident("resident", statusField(proxy.Pid(), "VmRSS"))
 	p.resident("resident, peak", statusField(proxy.Pid(), "VmHWM"))
-	save := func(now sources.Table) func() error {
-		return func() error {
-			mark := proxy.Log.Len()
-			if err := proxy.Serve(text(now)); err != nil {
-				return err
-			}
-			_, err := proxy.Wait(mark, lab.Synced)
+	changed := text(oneWeighed(t, 2))
+	err = p.lap("saved file to kernel, one endpoint", func() error {
+		mark := proxy.Log.Len()
+		if err := proxy.Serve(changed); err != nil {
 			return err
 		}
-	}
-	if err := p.lap("saved file to kernel, one endpoint", save(oneWeighed(t, 2))); err != nil {
+		_, err := proxy.Wait(mark, lab.Synced)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	settle()

@@ -7,11 +7,11 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// A recording is the datagrams of a load by the part of it they belong to, in
-// their order.
-type recording map[string][]datagram
+// A recording is the datagrams of a load in their order.
+type recording []datagram
 
 type datagram struct {
+	part   string
 	family int // of the socket
 	bytes  []byte
 }
@@ -19,8 +19,8 @@ type datagram struct {
 // wire stands between svcproxy and its sockets.
 type wire struct {
 	inside    time.Duration // spent in their system calls
-	recording recording     // nil when nothing is recorded
-	part      string
+	recording *recording    // nil when nothing is recorded
+	part      string        // of the load that is going on
 }
 
 func newWire() *wire { return new(wire) }
@@ -37,7 +37,7 @@ type tap struct {
 
 func (t *tap) Send(b []byte) error {
 	if r := t.wire.recording; r != nil {
-		r[t.wire.part] = append(r[t.wire.part], datagram{t.family, slices.Clone(b)})
+		*r = append(*r, datagram{t.wire.part, t.family, slices.Clone(b)})
 	}
 	start := time.Now()
 	defer func() { t.wire.inside += time.Since(start) }()
