@@ -82,8 +82,17 @@ func (s *Sets) members(set kernel.Set, entries []kernel.Entry) ([]kernel.Entry, 
 	if err != nil {
 		return entries[:start], err
 	}
-	slices.SortFunc(entries[start:], kernel.Entry.Compare)
+	slices.SortFunc(entries[start:], compareMembers)
 	return entries, nil
+}
+
+// compareMembers is kernel.Entry.Compare for entries of one set; most differ in
+// their addresses.
+func compareMembers(a, b kernel.Entry) int {
+	if a.Addr != b.Addr {
+		return a.Addr.Compare(b.Addr)
+	}
+	return a.Compare(b)
 }
 
 // packedMembers is members for IPv4 addresses.
