@@ -15,7 +15,7 @@ func Advance(have Observed, ops []Op) (Observed, bool) {
 	if len(have.Conns) != len(have.Reals) {
 		have.Conns = make([]Conns, len(have.Reals))
 	}
-	have.Fresh = false
+	have.Fresh, have.Settled = false, nil
 	for kind, group := range groupOps(ops) {
 		ok := true
 		switch Kind(kind) {

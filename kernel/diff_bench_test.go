@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -52,5 +53,24 @@ func TestDiffIdleAllocatesNothing(t *testing.T) {
 	have := Observed{State: bigState(100, 10), Names: DefaultNames}
 	if n := testing.AllocsPerRun(10, func() { Diff(want, have) }); n != 0 {
 		t.Errorf("an idle diff made %v allocations, want none", n)
+	}
+}
+
+// BenchmarkDiffOne is the diff of a changed weight, as the loop finds it: all else
+// shared with the state before.
+func BenchmarkDiffOne(b *testing.B) {
+	for _, size := range [][2]int{{1000, 10}, {5000, 5}, {10000, 10}} {
+		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
+			before := bigState(size[0], size[1])
+			have := Observed{State: bigState(size[0], size[1]), Names: DefaultNames, Settled: &before}
+			want := before
+			want.Reals = slices.Clone(before.Reals)
+			want.Reals[len(want.Reals)/2].Weight = 2
+			for b.Loop() {
+				if p := Diff(want, have); len(p.Ops) != 1 {
+					b.Fatal(len(p.Ops))
+				}
+			}
+		})
 	}
 }

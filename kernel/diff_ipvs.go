@@ -8,6 +8,9 @@ import (
 // diffVirtuals decides which virtual servers are ours before it compares them,
 // and notes the conflicts.
 func (d *differ) diffVirtuals() {
+	if d.isSettled() && sharedVirtuals(d.have.Settled, &d.want) {
+		return
+	}
 	own := d.have.ownership()
 	want, have := d.want.Virtuals, d.have.Virtuals
 	i, j := 0, 0

@@ -7,6 +7,9 @@ import (
 
 // diffSets compares the sets and, set by set, their entries.
 func (d *differ) diffSets() {
+	if d.isSettled() && sharedSets(d.have.Settled, &d.want) {
+		return
+	}
 	wantEntries, haveEntries := d.want.Entries, d.have.Entries
 	walkAll(d.want.Sets, d.have.Sets, compareSet, func(w, h *Set) {
 		switch {

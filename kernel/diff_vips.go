@@ -6,6 +6,9 @@ import "slices"
 // they are answered for on a link. Building precedes tearing down, so a VIP that
 // changes from address to route is local all the time.
 func (d *differ) diffAddrs() {
+	if d.isSettled() && sharedAddrs(d.have.Settled, &d.want) {
+		return
+	}
 	walk(d.want.Addrs, d.have.Addrs, sameAddr, compareAddr, func(w, h *Addr) {
 		switch {
 		case h == nil:
@@ -20,6 +23,9 @@ func (d *differ) diffAddrs() {
 }
 
 func (d *differ) diffRoutes() {
+	if d.isSettled() && sharedRoutes(d.have.Settled, &d.want) {
+		return
+	}
 	walk(d.want.Routes, d.have.Routes, sameRoute, compareRoute, func(w, h *Route) {
 		switch {
 		case h == nil:

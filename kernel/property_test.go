@@ -484,6 +484,45 @@ func TestAdvance(t *testing.T) {
 	})
 }
 
+// TestSettled: what is shared with the state that a reading was made equal to needs
+// no comparison, whatever drains, and whoever else is there.
+func TestSettled(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, foreigners(t))
+		w.sync(wanted(drawTable(t, "before")))
+		w.drawConns()
+		table := drawTable(t, "a")
+		a := wanted(table)
+		if p := w.sync(a); len(p.Conflicts) > 0 {
+			return
+		}
+		for i := range table {
+			if rapid.Bool().Draw(t, "other reals") {
+				table[i].reals = table[i].reals[rapid.IntRange(0, len(table[i].reals)).Draw(t, "gone"):]
+			}
+		}
+		b := wanted(table)
+		share(&b.Sets, a.Sets)
+		share(&b.Entries, a.Entries)
+		share(&b.Virtuals, a.Virtuals)
+		share(&b.Addrs, a.Addrs)
+		share(&b.Routes, a.Routes)
+		have := w.read()
+		compared := kernel.Diff(b, have)
+		have.Settled = &a
+		if p := kernel.Diff(b, have); text(p) != text(compared) {
+			t.Fatalf("plan:\n%s\nwithout Settled:\n%s", text(p), text(compared))
+		}
+	})
+}
+
+// share makes equal slices one.
+func share[T comparable](to *[]T, from []T) {
+	if slices.Equal(*to, from) {
+		*to = from
+	}
+}
+
 // TestTextRoundTrip: canonical text reads back to the same value.
 func TestTextRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -82,6 +82,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	p.have.Drains = r.Plan.Drains
 	p.conflicts.hear(texts(r.Plan.Conflicts))
 	if r.Plan.Empty() {
+		p.settled(want, r.Plan)
 		return nil
 	}
 	if err := p.Kernel.Apply(ctx, r.Plan); err != nil {
@@ -90,7 +91,15 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 		return err
 	}
 	p.remember(r.Plan.Ops)
+	p.settled(want, r.Plan)
 	return nil
+}
+
+// settled notes that the kernel is as wanted, after a plan that left nothing out.
+func (p *Proxy) settled(want kernel.State, plan kernel.Plan) {
+	if !p.hold && len(plan.Conflicts) == 0 {
+		p.have.Settled = &want
+	}
 }
 
 // observe makes p.have current: by reading the kernel, or, between two full
