@@ -129,6 +129,8 @@ func (t *Table) readDests(v kernel.VirtualKey, n int, exact bool) (all []dest, e
 
 // add takes in the real servers of one virtual server.
 func (r *Reading) add(all []dest) {
+	// The kernel lists the one added last first, and they were mostly added in order.
+	slices.Reverse(all)
 	slices.SortFunc(all, func(a, b dest) int { return a.Key.Addr.Compare(b.Key.Addr) })
 	for i, d := range all {
 		if i > 0 && d.Key == all[i-1].Key {
