@@ -29,8 +29,8 @@ const (
 )
 
 // TestPrometheus has a real Prometheus scrape a svcproxy at work, with each kind of source, and asks it
-// everything that the dashboards and alerts ask: all of it returns numbers, but for what testdata/empty.txt
-// gives the reason of.
+// everything that the dashboards and alerts ask: all of it returns data, and numbers but for what
+// testdata/nan.txt gives the reason of.
 func TestPrometheus(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("prometheus"))
 	for _, source := range []struct {
@@ -44,22 +44,22 @@ func TestPrometheus(t *testing.T) {
 			times := 0
 			awaitAnswers(t, base, some, func() { times++; write(times) })
 			for _, q := range none {
-				if ok, err := answered(base, q); ok || err != nil {
-					t.Errorf("testdata/empty.txt is wrong: %s returns data, %v", q, err)
+				if data, numbers, err := answered(base, q); !data || numbers || err != nil {
+					t.Errorf("%s: data %t, want some; numbers %t, want none, or testdata/nan.txt is wrong; %v", q, data, numbers, err)
 				}
 			}
-			t.Logf("%d queries returned data, %d none; %d changes", len(some), len(none), times)
+			t.Logf("%d queries returned numbers, %d NaN; %d changes", len(some), len(none), times)
 			wantAlertsEvaluated(t, base)
 			wantMetricsOfAlerts(t, n)
 		})
 	}
 }
 
-// split tells the queries that have to return data with a source from those for which testdata/empty.txt
+// split tells the queries that have to return numbers with a source from those for which testdata/nan.txt
 // gives the reason why not.
 func split(t *testing.T, source string, queries []string) (some, none []string) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/empty.txt")
+	text, err := os.ReadFile("testdata/nan.txt")
 	must(t, err)
 	some = queries
 	for line := range strings.Lines(string(text)) {
@@ -68,11 +68,11 @@ func split(t *testing.T, source string, queries []string) (some, none []string) 
 			continue
 		}
 		if len(words) < 3 {
-			t.Fatalf("testdata/empty.txt: no reason in %s", line)
+			t.Fatalf("testdata/nan.txt: no reason in %s", line)
 		}
 		has := func(q string) bool { return strings.Contains(q, words[1]) }
 		if !slices.ContainsFunc(some, has) {
-			t.Errorf("testdata/empty.txt: no query has %s", words[1])
+			t.Errorf("testdata/nan.txt: no query has %s", words[1])
 		}
 		for _, q := range some {
 			if has(q) {
@@ -100,11 +100,11 @@ func awaitAnswers(t *testing.T, base string, queries []string, change func()) {
 	await(t, "every query returns data", func() bool {
 		change()
 		missing = slices.DeleteFunc(slices.Clone(queries), func(q string) bool {
-			ok, err := answered(base, q)
+			_, numbers, err := answered(base, q)
 			if err != nil {
 				t.Fatalf("%s: %v", q, err)
 			}
-			return ok
+			return numbers
 		})
 		return len(missing) == 0
 	})
@@ -150,7 +150,7 @@ scrape_configs:
 	})
 	base := "http://" + addr
 	await(t, "a first scrape", func() bool {
-		ok, err := answered(base, "up == 1") // an error: it does not listen yet
+		_, ok, err := answered(base, "up == 1") // an error: it does not listen yet
 		return ok && err == nil
 	})
 	return base
@@ -176,21 +176,21 @@ func ask(url string, data any) error {
 	return json.Unmarshal(answer.Data, data)
 }
 
-// answered says whether a query returns a number.
-func answered(base, query string) (bool, error) {
-	var data struct {
+// answered says whether a query returns data, and whether there is a number in it.
+func answered(base, query string) (data, numbers bool, err error) {
+	var answer struct {
 		Result []struct{ Value [2]any }
 	}
-	if err := ask(base+"/api/v1/query?query="+url.QueryEscape(query), &data); err != nil {
-		return false, err
+	if err := ask(base+"/api/v1/query?query="+url.QueryEscape(query), &answer); err != nil {
+		return false, false, err
 	}
-	for _, r := range data.Result {
+	for _, r := range answer.Result {
 		text, _ := r.Value[1].(string)
 		if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
-			return true, nil
+			return true, true, nil
 		}
 	}
-	return false, nil
+	return len(answer.Result) > 0, false, nil
 }
 
 // inserted puts values in place of a dashboard's variables. Without a label cluster, $cluster is empty.
