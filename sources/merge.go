@@ -14,7 +14,7 @@ func Merge(tables ...Table) (Table, []Problem) {
 }
 
 func merge(tables []Table) (merged Table, problems []Problem, all *ledger) {
-	all = newLedger(HostFacts{})
+	all = newLedger(HostFacts{}, tables...)
 	for _, t := range tables {
 		for _, s := range t.Services {
 			conflicts := all.conflicts(s)
@@ -72,9 +72,9 @@ type owner struct {
 	origin          Origin
 }
 
-func ownerOf(s Service) owner { return owner{s.Namespace, s.Name, s.Origin} }
+func ownerOf(s Service) *owner { return &owner{s.Namespace, s.Name, s.Origin} }
 
-func (o owner) String() string {
+func (o *owner) String() string {
 	name := o.name
 	if o.namespace != DefaultNamespace {
 		name = o.namespace + "/" + o.name
@@ -85,19 +85,28 @@ func (o owner) String() string {
 // ledger is who has what, of the services entered so far.
 type ledger struct {
 	host      HostFacts
-	names     map[[2]string]owner
-	claims    map[claim]owner
-	bound     map[netip.Addr]owner // VIPs that this node will take for its own
-	endpoints map[netip.Addr]owner
+	names     map[[2]string]*owner
+	claims    map[claim]*owner
+	bound     map[netip.Addr]*owner // VIPs that this node will take for its own
+	endpoints map[netip.Addr]*owner
 }
 
-func newLedger(host HostFacts) *ledger {
+// newLedger has room for what is in the tables: to grow its maps took longer than to
+// fill them.
+func newLedger(host HostFacts, tables ...Table) *ledger {
+	services, endpoints := 0, 0
+	for _, t := range tables {
+		services += len(t.Services)
+		for i := range t.Services {
+			endpoints += len(t.Services[i].Endpoints)
+		}
+	}
 	return &ledger{
 		host:      host,
-		names:     map[[2]string]owner{},
-		claims:    map[claim]owner{},
-		bound:     map[netip.Addr]owner{},
-		endpoints: map[netip.Addr]owner{},
+		names:     make(map[[2]string]*owner, services),
+		claims:    make(map[claim]*owner, services),
+		bound:     make(map[netip.Addr]*owner, services),
+		endpoints: make(map[netip.Addr]*owner, endpoints),
 	}
 }
 
@@ -146,7 +155,7 @@ func (l *ledger) enter(s Service) {
 	}
 }
 
-func note[K comparable](m map[K]owner, k K, o owner) {
+func note[K comparable](m map[K]*owner, k K, o *owner) {
 	if _, taken := m[k]; !taken {
 		m[k] = o
 	}

@@ -10,7 +10,7 @@ import (
 type Merger struct {
 	tables []Table // of the last time
 	clean  bool    // nothing was left out of them
-	bound  map[netip.Addr]owner
+	bound  map[netip.Addr]*owner
 }
 
 // Merge gives what the function Merge does.

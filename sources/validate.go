@@ -14,7 +14,7 @@ import (
 // lists are in order of file and line.
 func Validate(t Table, host HostFacts) (warnings, errors []Problem) {
 	v := &validation{host: host}
-	all := newLedger(host)
+	all := newLedger(host, t)
 	for _, s := range byOrigin(t.Services) {
 		v.check(s)
 		for _, conflict := range all.conflicts(s) {

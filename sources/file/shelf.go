@@ -22,8 +22,9 @@ type shelf struct {
 	// optional: a named file that never was there need not be.
 	optional bool
 	unread   []sources.Problem // directories that could not be listed
-	stored   *stored           // what earlier runs kept; nil after the first reading
-	fresh    copies            // what was accepted or left since the last call of news
+	merger   sources.Merger
+	stored   *stored // what earlier runs kept; nil after the first reading
+	fresh    copies  // what was accepted or left since the last call of news
 }
 
 // record is one file.
@@ -196,7 +197,7 @@ func (s *shelf) outcome() (sources.Table, error) {
 			rejected.Incomplete = rejected.Incomplete || r.named && r.missing && !r.good
 		}
 	}
-	table, conflicts := sources.Merge(tables...)
+	table, conflicts := s.merger.Merge(tables...)
 	if rejected.Problems = append(rejected.Problems, few(conflicts)...); len(rejected.Problems) == 0 {
 		return table, nil
 	}
