@@ -51,73 +51,80 @@ func (b *bench) gates(out io.Writer) {
 	w.Flush()
 }
 
-// criteria are those of this run's sizes.
+// criteria are those of this run's sizes, and those that have none.
 func (b *bench) criteria() []gate {
 	var all []gate
 	for _, sz := range b.sizes {
 		for _, family := range []string{"IPv4", "IPv6"} {
-			at := func(row, by string) cell { return cell{row, by, sz.String(), family} }
-			times := func(what, row, others string, least float64) gate {
-				return gate{
-					what: fmt.Sprintf("%v %s: %s", sz, family, what), of: at(row, others), per: at(row, "svcproxy"),
-					value: instructions, least: least, unit: "x",
-				}
-			}
-			part := func(p string) gate {
-				return gate{
-					what: fmt.Sprintf("%v %s: %s, of the floor of the same messages", sz, family, p),
-					of:   at(p, "svcproxy"), per: at(p, "floor"), value: instructions, most: 1.3, unit: "x",
-				}
-			}
-			all = append(all, part("load"), part("load ipvs"), part("load ipset"), part("load vips"),
-				times("IPVS load, one call at a time", "load ipvs", "library", 3.5),
-				times("ipset fill, one call at a time", "load ipset", "library", 8),
-				times("ipset read, by the library", "read ipset", "library", 15),
-				times("start to last real server, keepalived", "start to last real server", "keepalived", 2),
-				times("saved file to kernel, keepalived", "saved file to kernel, one endpoint", "keepalived", 1),
-				gate{
-					what: fmt.Sprintf("%v %s: programming alone, keepalived's start", sz, family),
-					of:   at("start to last real server", "keepalived"), per: at("load ipvs", "svcproxy"), value: instructions, least: 10, unit: "x",
-				},
-				gate{
-					what: fmt.Sprintf("%v %s: emitted table to kernel, keepalived's reload", sz, family),
-					of:   at("saved file to kernel, one endpoint", "keepalived"), per: at("table to kernel, one endpoint", "svcproxy"),
-					value: instructions, least: 50, unit: "x",
-				},
-				gate{
-					what: fmt.Sprintf("%v %s: one endpoint, dump and compare", sz, family),
-					of:   at("one endpoint: kernel", "library"), per: at("one endpoint: kernel", "svcproxy"), value: instructions, least: 1000, unit: "x",
-				},
-				gate{
-					what:  fmt.Sprintf("%v %s: emitted table to kernel, per service", sz, family),
-					of:    at("table to kernel, one endpoint", "svcproxy"),
-					value: func(s sample) float64 { return float64(s.Nanos) / float64(sz.services) }, most: 2000, unit: " instructions",
-				},
-				gate{
-					what: fmt.Sprintf("%v %s: resident", sz, family), of: at("resident", "svcproxy"), value: megabytes,
-					most: map[size]float64{{1000, 10}: 40, {5000, 5}: 80, {10000, 10}: 150}[sz], unit: " MB",
-				},
-			)
-			if most, ok := map[string]float64{"IPv4": 60, "IPv6": 250}[family]; ok && sz == (size{5000, 5}) {
-				all = append(all, gate{
-					what: fmt.Sprintf("%v %s: idle check", sz, family), of: at("idle check", "svcproxy"), value: millions, most: most, unit: " M instructions",
-				})
-			}
-			if sz.services == 10000 {
-				all = append(all, times("10,000 VIPs, one call at a time", "load vips", "library", 10))
-			}
+			all = append(all, against(sz, family)...)
+			all = append(all, alone(sz, family)...)
 		}
 	}
+	return append(all, paths()...)
+}
+
+// against are those that compare with others.
+func against(sz size, family string) []gate {
+	at := func(row, by string) cell { return cell{row, by, sz.String(), family} }
+	named := func(what string) string { return fmt.Sprintf("%v %s: %s", sz, family, what) }
+	times := func(what string, others, ours cell, least float64) gate {
+		return gate{what: named(what), of: others, per: ours, value: instructions, least: least, unit: "x"}
+	}
+	floor := func(row string) gate {
+		return gate{
+			what: named(row + ", of the floor of the same messages"),
+			of:   at(row, "svcproxy"), per: at(row, "floor"), value: instructions, most: 1.3, unit: "x",
+		}
+	}
+	const start, save, one = "start to last real server", "saved file to kernel, one endpoint", "one endpoint: kernel"
+	all := []gate{
+		floor("load"), floor("load ipvs"), floor("load ipset"), floor("load vips"),
+		times("IPVS load, one call at a time", at("load ipvs", "library"), at("load ipvs", "svcproxy"), 3.5),
+		times("ipset fill, one call at a time", at("load ipset", "library"), at("load ipset", "svcproxy"), 8),
+		times("ipset read, by the library", at("read ipset", "library"), at("read ipset", "svcproxy"), 15),
+		times("one endpoint, dump and compare", at(one, "library"), at(one, "svcproxy"), 1000),
+		times("start to last real server, keepalived", at(start, "keepalived"), at(start, "svcproxy"), 2),
+		times("saved file to kernel, keepalived", at(save, "keepalived"), at(save, "svcproxy"), 1),
+		times("programming alone, keepalived's start", at(start, "keepalived"), at("load ipvs", "svcproxy"), 10),
+		times("emitted table to kernel, keepalived's reload", at(save, "keepalived"), at("table to kernel, one endpoint", "svcproxy"), 50),
+	}
+	if sz.services >= 10000 {
+		all = append(all, times("VIPs, one call at a time", at("load vips", "library"), at("load vips", "svcproxy"), 10))
+	}
+	return all
+}
+
+// alone are those about svcproxy by itself.
+func alone(sz size, family string) []gate {
+	at := func(row string) cell { return cell{row, "svcproxy", sz.String(), family} }
+	named := func(what string) string { return fmt.Sprintf("%v %s: %s", sz, family, what) }
+	all := []gate{{
+		what: named("emitted table to kernel, a service"), of: at("table to kernel, one endpoint"),
+		value: func(s sample) float64 { return float64(s.Nanos) / float64(sz.services) }, most: 2000, unit: " instructions",
+	}}
+	if most, ok := map[size]float64{{1000, 10}: 40, {10000, 10}: 150}[sz]; ok {
+		all = append(all, gate{what: named("resident"), of: at("resident"), value: megabytes, most: most, unit: " MB"})
+	}
+	if sz == (size{5000, 5}) {
+		most := map[string]float64{"IPv4": 60, "IPv6": 250}[family]
+		all = append(all, gate{what: named("idle check"), of: at("idle check"), value: millions, most: most, unit: " M instructions"})
+	}
+	return all
+}
+
+// paths are those of what has no size of its own.
+func paths() []gate {
 	once := func(row, by string) cell { return cell{row: row, by: by} }
 	const flows = "2,000 flows of 200,000"
-	all = append(all, gate{
-		what: "flows of one VIP of 200,000, by the library", of: once(flows, "library"), per: once(flows, "svcproxy"), value: instructions, least: 50, unit: "x",
-	})
+	all := []gate{{
+		what: "flows of one VIP of 200,000, by the library",
+		of:   once(flows, "library"), per: once(flows, "svcproxy"), value: instructions, least: 50, unit: "x",
+	}}
 	for _, row := range []string{"one connection", "1 MiB"} {
-		few, many := row+", of 10 services", row+", of 5000 services"
+		few, many := once(row+", of 10 services", "svcproxy"), once(row+", of 5000 services", "svcproxy")
 		all = append(all,
-			gate{what: row + ": 5,000 services, of 10", of: once(many, "svcproxy"), per: once(few, "svcproxy"), value: instructions, most: 1.03, unit: "x"},
-			gate{what: row + ": svcproxy, of the same made by hand", of: once(many, "svcproxy"), per: once(many, "ipvsadm, same rules"), value: instructions, most: 1.03, unit: "x"},
+			gate{what: row + ": 5,000 services, of 10", of: many, per: few, value: instructions, most: 1.03, unit: "x"},
+			gate{what: row + ": svcproxy, of the same made by hand", of: many, per: once(row+", of 5000 services", "ipvsadm, same rules"), value: instructions, most: 1.03, unit: "x"},
 		)
 	}
 	return all

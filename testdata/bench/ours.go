@@ -31,10 +31,6 @@ func partOf(o kernel.Op) string {
 	return "sysctls"
 }
 
-// parts are those that other people's ways are compared in, the first three of
-// them netlink.
-var parts = []string{"ipvs", "ipset", "vips", "iptables", "sysctls"}
-
 // runs are the stretches of ops that belong to one part.
 func runs(ops []kernel.Op) [][]kernel.Op {
 	var all [][]kernel.Op

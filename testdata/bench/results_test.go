@@ -1,0 +1,69 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// What benchstat reads.
+func TestBenchmarkLines(t *testing.T) {
+	for _, c := range []struct {
+		s    sample
+		want string
+	}{
+		{
+			sample{Row: "table to kernel, 1 %", By: "svcproxy", Size: "10x2", Family: "IPv4", Clock: "instructions", Nanos: 5, Kernel: 2, Allocs: 3, Bytes: 40, counts: counts{1, 2, 0}},
+			"Benchmark/row=table_to_kernel_1_percent/by=svcproxy/size=10x2/family=IPv4 1 5 instr/op 2 in-netlink/op 1 syscalls/op 2 messages/op 0 execs/op 40 B/op 3 allocs/op",
+		},
+		{
+			sample{Row: "process: version", By: "ipvsadm, same rules", Clock: "wall", Nanos: 7},
+			"Benchmark/row=process_version/by=ipvsadm_same_rules 1 7 ns/op 0 syscalls/op 0 messages/op 0 execs/op",
+		},
+		{sample{Row: "resident", By: "svcproxy", Resident: 4096}, "Benchmark/row=resident/by=svcproxy 1 4096 resident-B"},
+	} {
+		if got := c.s.benchmark(); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// A load's parts come in several stretches, which are one row.
+func TestPartsOfALoad(t *testing.T) {
+	var ops []kernel.Op
+	for _, o := range []kernel.Object{kernel.Set{}, kernel.Entry{}, kernel.Virtual{}, kernel.Real{}, kernel.Entry{}, kernel.Addr{}} {
+		ops = append(ops, kernel.Op{Object: o})
+	}
+	var parts []string
+	var laps []sample
+	for _, stretch := range runs(ops) {
+		parts = append(parts, partOf(stretch[0]))
+		laps = append(laps, sample{Row: "load " + partOf(stretch[0]), Nanos: int64(len(stretch))})
+	}
+	if got := strings.Join(parts, " "); got != "ipset ipvs ipset vips" {
+		t.Errorf("stretches: %s", got)
+	}
+	got := merged(laps, 0)
+	want := []sample{{Row: "load ipset", Nanos: 3}, {Row: "load ipvs", Nanos: 2}, {Row: "load vips", Nanos: 1}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Another run of the same must come to the same table: the file is what the tables say.
+func TestChangedTablesLeaveTheFirstAlone(t *testing.T) {
+	first := table(size{10, 3}, kernel.IPv6)
+	before := text(first)
+	one, all := text(oneWeighed(first, 2)), text(weighed(first, 1, 4))
+	if text(first) != before {
+		t.Error("a changed table changed the one it was made of")
+	}
+	if n := strings.Count(one, "weight"); n != 1 {
+		t.Errorf("%d endpoints weighed, want one", n)
+	}
+	if n := strings.Count(all, "weight"); n != 30 {
+		t.Errorf("%d endpoints weighed, want all 30", n)
+	}
+}
