@@ -67,10 +67,21 @@ func (s *State) Sort() {
 
 // sortUnique keeps the first of those that compare as equal.
 func sortUnique[T any](s *[]T, compare func(a, b T) int) {
-	if !slices.IsSortedFunc(*s, compare) {
-		slices.SortStableFunc(*s, compare)
+	if ascending(*s, compare) { // as what comes from a reading mostly does
+		return
 	}
+	slices.SortStableFunc(*s, compare)
 	*s = slices.CompactFunc(*s, func(a, b T) bool { return compare(a, b) == 0 })
+}
+
+// ascending says whether a slice is sorted and no two of it are equal.
+func ascending[T any](s []T, compare func(a, b T) int) bool {
+	for i := 1; i < len(s); i++ {
+		if compare(s[i-1], s[i]) >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // minCapacity of a set keeps a small table from being recreated as it grows.
