@@ -116,7 +116,7 @@ func (l *library) add(o kernel.Object) error {
 		return l.handle.AddrAdd(l.link, &netlink.Addr{IPNet: network(o.Addr)})
 	case kernel.Route:
 		return l.handle.RouteAdd(&netlink.Route{
-			Dst: network(o.Addr), LinkIndex: 1, Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Protocol: kernel.RouteProtocol,
+			Dst: network(o.Addr), LinkIndex: 1, Scope: netlink.SCOPE_HOST, Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Protocol: kernel.RouteProtocol,
 		})
 	}
 	return nil

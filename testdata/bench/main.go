@@ -27,12 +27,13 @@ import (
 
 // options are the command line.
 type options struct {
-	clock  string // "instructions" or "wall"
-	sizes  []size
-	run    *regexp.Regexp // of scenario names
-	repeat int
-	dir    string // for results
-	binary string // svcproxy
+	clock    string // "instructions" or "wall"
+	sizes    []size
+	families []kernel.Family
+	run      *regexp.Regexp // of scenario names
+	repeat   int
+	dir      string // for results
+	binary   string // svcproxy
 }
 
 // A size is how many services there are and how many endpoints each has.
@@ -51,6 +52,7 @@ func parse(args []string) (o options, err error) {
 	fs := flag.NewFlagSet("bench", flag.ExitOnError)
 	fs.StringVar(&o.clock, "clock", "instructions", "what a nanosecond is: instructions (under --icount) or wall")
 	sizes := fs.String("sizes", "1000x10,5000x5", "services x endpoints of each, or all")
+	families := fs.String("families", "IPv4,IPv6", "families of the services")
 	only := fs.String("run", "", "scenarios to run, a regular expression")
 	fs.IntVar(&o.repeat, "repeat", 2, "how often each is timed")
 	fs.StringVar(&o.dir, "out", os.Getenv("SVCPROXY_GUEST_OUT"), "folder for results")
@@ -64,6 +66,11 @@ func parse(args []string) (o options, err error) {
 			return o, fmt.Errorf("size %q: want SERVICESxENDPOINTS", s)
 		}
 		o.sizes = append(o.sizes, n)
+	}
+	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		if strings.Contains(*families, f.String()) {
+			o.families = append(o.families, f)
+		}
 	}
 	if o.run, err = regexp.Compile(*only); err != nil {
 		return o, err
@@ -114,9 +121,10 @@ func (b *bench) all() (failed int) {
 			failed++
 			fmt.Fprintf(b.out, "FAILED %s %v %v: %v\n", s.name, sz, f, err)
 		}
+		b.write() // as far as it got; what goes wrong is said at the end
 	}
 	for _, sz := range b.sizes {
-		for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		for _, f := range b.families {
 			for _, s := range scenarios {
 				measure(s, sz, f)
 			}
