@@ -22,8 +22,8 @@ type counts struct {
 	Execs    int64
 }
 
-// counters are perf events on trace points and kprobes, on every processor. They
-// cost some instructions an event, so what is counted is not timed.
+// counters are perf events on trace points and kprobes, on every processor. Open
+// they cost some hundred instructions an event, so what is counted is not timed.
 type counters struct {
 	syscalls, messages, execs []int
 	seen                      counts // when they were stopped last
@@ -42,9 +42,10 @@ var idle = []int{
 	unix.SYS_TIMER_CREATE, unix.SYS_TIMER_SETTIME, unix.SYS_TIMER_DELETE,
 }
 
-func openCounters() (*counters, error) {
+// prepareCounters makes the events that openCounters opens.
+func prepareCounters() error {
 	if err := unix.Mount("tracefs", tracing, "tracefs", 0, ""); err != nil && !errors.Is(err, unix.EBUSY) {
-		return nil, fmt.Errorf("mount tracefs: %w", err)
+		return fmt.Errorf("mount tracefs: %w", err)
 	}
 	// nfnetlink's function is there once the module is.
 	if fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER); err == nil {
@@ -55,8 +56,12 @@ func openCounters() (*counters, error) {
 		fmt.Fprintf(&probes, "p:bench/%s %s\n", f, f)
 	}
 	if err := os.WriteFile(tracing+"/kprobe_events", []byte(probes.String()), 0); err != nil {
-		return nil, fmt.Errorf("probes of netlink messages: %w", err)
+		return fmt.Errorf("probes of netlink messages: %w", err)
 	}
+	return nil
+}
+
+func openCounters() (*counters, error) {
 	var filter []string
 	for _, n := range idle {
 		filter = append(filter, fmt.Sprintf("id != %d", n))
@@ -116,13 +121,21 @@ func openEvent(event, filter string) ([]int, error) {
 // start has them count.
 func (c *counters) start() { c.enable(unix.PERF_EVENT_IOC_ENABLE) }
 
-// stop ends that, so that they cost nothing, and gives what was counted since start.
+// stop ends that and gives what was counted since start.
 func (c *counters) stop() counts {
 	c.enable(unix.PERF_EVENT_IOC_DISABLE)
 	was := c.seen
 	c.seen = counts{Syscalls: sum(c.syscalls), Messages: sum(c.messages), Execs: sum(c.execs)}
 	// The first of the calls that stop them was still counted.
 	return counts{c.seen.Syscalls - was.Syscalls - 1, c.seen.Messages - was.Messages, c.seen.Execs - was.Execs}
+}
+
+func (c *counters) close() {
+	for _, fds := range [][]int{c.syscalls, c.messages, c.execs} {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}
 }
 
 // enable turns them on and off, system calls first on the way off and last on the

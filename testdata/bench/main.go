@@ -94,11 +94,10 @@ func run(args []string, out io.Writer) error {
 	if err := stage(o.binary); err != nil {
 		return err
 	}
-	c, err := openCounters()
-	if err != nil {
+	if err := prepareCounters(); err != nil {
 		return err
 	}
-	b := &bench{options: o, counters: c, out: out}
+	b := &bench{options: o, out: out}
 	failed := b.all()
 	if err := b.write(); err != nil {
 		return err

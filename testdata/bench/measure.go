@@ -37,7 +37,7 @@ type sample struct {
 // bench is one run of this program.
 type bench struct {
 	options
-	counters *counters
+	counters *counters // of a pass that counts
 	out      io.Writer
 	samples  []sample
 	recorded recording
@@ -61,7 +61,7 @@ func (b *bench) measure(s scenario, sz size, f kernel.Family) error {
 	counted := map[string]counts{}
 	for n := range 1 + b.repeat {
 		p := &pass{scenario: s, size: sz, family: f, counting: n == 0, bench: b, wire: newWire()}
-		if err := p.once(); err != nil {
+		if err := p.counted(); err != nil {
 			return err
 		}
 		for _, x := range p.samples {
@@ -75,6 +75,18 @@ func (b *bench) measure(s scenario, sz size, f kernel.Family) error {
 	}
 	fmt.Fprintf(b.out, "%s %v %v: %v\n", s.name, sz, f, time.Since(start).Round(time.Millisecond))
 	return nil
+}
+
+// counted runs a scenario once, with counters if it is to be counted.
+func (p *pass) counted() (err error) {
+	if !p.counting {
+		return p.once()
+	}
+	if p.bench.counters, err = openCounters(); err != nil {
+		return err
+	}
+	defer p.bench.counters.close()
+	return p.once()
 }
 
 // once runs a scenario once, in a namespace that is gone, and quiet, afterwards.
@@ -145,12 +157,13 @@ func (p *pass) resident(row string, kib int64) {
 	p.samples = append(p.samples, x)
 }
 
-// settle waits until the machine is idle: what a namespace held is taken down by
-// kernel threads, for seconds, after its last user has gone.
+// settle waits until the machine has been idle for a second: what a namespace held is
+// taken down by kernel threads after its last user has gone, with pauses (for RCU)
+// between the parts of it, and would count as the next one's work.
 func settle() {
-	const window = 50 * time.Millisecond
+	const window, enough = 50 * time.Millisecond, 20
 	deadline := time.Now().Add(30 * time.Second)
-	for quiet := 0; quiet < 3 && time.Now().Before(deadline); {
+	for quiet := 0; quiet < enough && time.Now().Before(deadline); {
 		before := idleTicks()
 		time.Sleep(window)
 		// A tick is 10 ms in /proc/stat: 4 of 5 at least on one processor.
