@@ -75,7 +75,7 @@ func (c *Console) Open(ctx context.Context) error {
 	c.metrics = metrics.New(metrics.Options{Version: c.About.Version, Status: reader.Status, Queued: c.Proxy.Queued, Work: c.Work, Log: c.Log})
 	c.ports = &web.HealthPorts{Healthy: c.Proxy.Healthy, Log: c.Log}
 	c.healthz = &web.Listener{Name: "healthz", Log: c.Log, Handler: web.Health{
-		Healthy: c.Proxy.Healthy, Synced: c.synced, Eligible: c.Eligible, Answered: c.metrics.Answered,
+		Healthy: c.Proxy.Healthy, Synced: c.synced, Eligible: c.Eligible, Stale: c.stale, Answered: c.metrics.Answered,
 	}.Handler()}
 	c.site = &web.Listener{Name: "metrics", Log: c.Log, Handler: web.Site{
 		Metrics: c.metrics.Handler(), Mode: func() string { return c.About.Mode },
@@ -211,6 +211,20 @@ func (c *Console) daemon() status.Daemon {
 		about.Config.Restart = append(about.Config.Restart, k.String())
 	}
 	return about
+}
+
+// stale are the refused files of which content of an earlier run is served.
+func (c *Console) stale() []string {
+	var paths []string
+	for _, s := range c.Proxy.Sources() {
+		var rejected *sources.RejectedError
+		if errors.As(s.Err, &rejected) {
+			for _, f := range rejected.Stale {
+				paths = append(paths, f.Path)
+			}
+		}
+	}
+	return paths
 }
 
 // synced is when the last sync without an error ended.

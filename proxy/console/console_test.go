@@ -76,6 +76,12 @@ func (counters) Read(context.Context) (kernel.Counters, error) { return kernel.C
 func start(t *testing.T) *node {
 	n := &node{T: t, dir: t.TempDir()}
 	n.write(main + web1)
+	return restart(t, n.dir)
+}
+
+// restart is a process that begins with what is in dir.
+func restart(t *testing.T, dir string) *node {
+	n := &node{T: t, dir: dir}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f := config.AddFlags(flags)
 	if err := flags.Parse([]string{"--config", filepath.Join(n.dir, "svcproxy.toml")}); err != nil {
@@ -214,6 +220,23 @@ func TestReload(t *testing.T) {
 	_, site := n.console.Listeners()
 	if _, text := n.get(site, "/metrics"); !strings.Contains(text, `svcproxy_config_reloads_total{result="refused"} 1`) {
 		t.Error("a refused reload is not counted")
+	}
+}
+
+// A node that started with a broken file serves what was last good, and its
+// health says so.
+func TestHealthNamesStaleFiles(t *testing.T) {
+	n := start(t)
+	n.console.Current.Keep()
+	n.write(main + "frob = 1\n" + web1)
+	again := restart(t, n.dir)
+	healthz, _ := again.console.Listeners()
+	if code, body := again.get(healthz, "/healthz"); code != http.StatusOK || !strings.Contains(body, `"stale":["`+filepath.Join(n.dir, "svcproxy.toml")) {
+		t.Errorf("%d: %s", code, body)
+	}
+	healthz, _ = n.console.Listeners()
+	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || strings.Contains(body, "stale") {
+		t.Errorf("nothing is stale: %d: %s", code, body)
 	}
 }
 

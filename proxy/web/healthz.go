@@ -15,6 +15,8 @@ type Health struct {
 	Synced func() time.Time
 	// Eligible says whether this node may be given traffic: it is not on its way out. Nil: always.
 	Eligible func() bool
+	// Stale names the refused files of which content of an earlier run is served; nil: there are none.
+	Stale func() []string
 	// Answered, if set, is told each answer: "/healthz" or "/livez", and its code.
 	Answered func(path string, code int)
 }
@@ -31,6 +33,8 @@ type health struct {
 	CurrentTime  time.Time `json:"currentTime"`
 	NodeEligible *bool     `json:"nodeEligible,omitempty"` // /healthz only
 	Healthy      bool      `json:"healthy"`                // the proxy, whatever becomes of the node
+	// Stale is ours: kube-proxy has no last good content to go on with.
+	Stale []string `json:"stale,omitempty"`
 	// Status is that of the families, absent before the first sync. One sync programs both.
 	Status map[string]familyHealth `json:"status,omitempty"`
 }
@@ -54,6 +58,9 @@ func (h Health) Handler() http.Handler {
 
 func (h Health) now() health {
 	now := health{LastUpdated: h.Synced(), CurrentTime: time.Now(), Healthy: h.Healthy()}
+	if h.Stale != nil {
+		now.Stale = h.Stale()
+	}
 	if !now.LastUpdated.IsZero() {
 		family := familyHealth{now.LastUpdated, now.Healthy}
 		now.Status = map[string]familyHealth{"IPv4": family, "IPv6": family}
