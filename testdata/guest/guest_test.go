@@ -121,7 +121,8 @@ func TestGuestReachesServersOnTheHostsLoopback(t *testing.T) {
 	}
 }
 
-// What one guest with systemd has written is there in the next.
+// What one guest with systemd has written is there in the next, and so is what
+// its units wrote when it was shut down.
 func TestSystemdBootsAndBootsAgain(t *testing.T) {
 	needMachine(t)
 	if dir, err := rootDir(env("SVCPROXY_GUEST_SUITE", defaultSuite)); err != nil {
@@ -130,11 +131,12 @@ func TestSystemdBootsAndBootsAgain(t *testing.T) {
 		t.Skip(err, "(bin/guest root)")
 	}
 	args := []string{"run", "--systemd", "--boot-limit=3m", "--keep", filepath.Join(t.TempDir(), "kept.tar"), "--", "sh", "-ec"}
-	first := "test $(cat /proc/1/comm) = systemd; systemctl is-system-running --wait; rm /etc/issue; echo was here > /etc/guest; chown 7:8 /etc/guest; exit 33"
+	first := "test $(cat /proc/1/comm) = systemd; systemctl is-system-running --wait; rm /etc/issue; echo was here > /etc/guest; chown 7:8 /etc/guest; " +
+		`systemd-run -qp ExecStop='/bin/sh -c "echo stopped >> /etc/guest"' sleep infinity; systemctl reboot; exit 33`
 	if out, code := guest(t, append(args, first)...); code != 33 {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
-	if out, code := guest(t, append(args, "test ! -e /etc/issue; stat -c %u:%g /etc/guest; cat /etc/guest")...); code != 0 || out != "7:8\nwas here\n" {
+	if out, code := guest(t, append(args, "test ! -e /etc/issue; stat -c %u:%g /etc/guest; cat /etc/guest")...); code != 0 || out != "7:8\nwas here\nstopped\n" {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }

@@ -65,7 +65,7 @@ func (m machine) arguments(k kernel, dir string) []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none", "-serial", console,
 		"-M", "pc", "-cpu", "max", "-accel", "tcg,thread=single", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(m.Memory),
-		"-kernel", k.vmlinux(), "-initrd", filepath.Join(dir, "initramfs"), "-append", kernelArguments + " " + m.Append,
+		"-kernel", k.vmlinux(), "-initrd", filepath.Join(dir, "initramfs"), "-append", kernelArguments + tscArgument(m.Icount) + " " + m.Append,
 		"-fsdev", "local,id=root,path=/,security_model=none,multidevs=remap,readonly=on",
 		"-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
 		"-fsdev", "local,id=scratch,path=" + filepath.Join(dir, "scratch") + ",security_model=none",

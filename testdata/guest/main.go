@@ -44,6 +44,7 @@ var commands = map[string]func(context.Context, []string) error{
 	"run":       runCommand,
 	"test":      testCommand,
 	"systemjob": systemJobCommand, // what --systemd runs inside the guest
+	"systemend": systemEndCommand, // the same, after a shutdown
 	"testsuite": suiteCommand,     // what `guest test` runs inside the guest
 }
 

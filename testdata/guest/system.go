@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,7 @@ import (
 const (
 	hostFiles  = "/run/host"
 	systemSelf = "/run/guest-init" // this program
+	systemCode = "/run/guest-code" // the job's exit code, while systemd shuts down
 	upperFiles = "/run/upper"      // what this guest has written, the overlay's
 	keptFile   = "kept.tar"        // the same for another guest, in scratch
 )
@@ -30,9 +32,28 @@ After=multi-user.target
 [Service]
 ExecStart=` + systemSelf + ` systemjob
 KillMode=process
+TimeoutStopSec=infinity
 TasksMax=infinity
 [Install]
 WantedBy=multi-user.target
+`
+
+// endUnit is the first that a boot starts, and so the last that a shutdown
+// stops, but for the journal.
+const endUnit = `[Unit]
+Description=What this guest leaves to the host
+DefaultDependencies=no
+RequiresMountsFor=` + scratch + " " + upperFiles + `
+After=systemd-journal-flush.service
+Before=sysinit.target shutdown.target
+Conflicts=shutdown.target
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStop=` + systemSelf + ` systemend
+TimeoutStopSec=infinity
+[Install]
+WantedBy=sysinit.target
 `
 
 // restore puts back what another guest has written, before the overlay is there
@@ -57,31 +78,37 @@ func restore() error {
 	return errors.Join(unix.Unmount("/lower/mnt", 0), unix.Unmount("/lower/media", 0), unix.Unmount("/lower/proc", 0))
 }
 
-// furnish puts into the new root what the job's unit needs; before enterRoot.
+// furnish puts into the new root what the job's units need; before enterRoot.
 func furnish(j job) error {
 	self, err := os.ReadFile("/init")
 	if err != nil {
 		return err
 	}
-	const units = "/root/etc/systemd/system"
 	modules := "/root/lib/modules/" + filepath.Base(j.Modules)
-	if err := mkdirs("/root"+hostFiles, "/root"+upperFiles, units+"/multi-user.target.wants", modules); err != nil {
+	if err := mkdirs("/root"+hostFiles, "/root"+upperFiles, modules); err != nil {
 		return err
 	}
-	if err := errors.Join(
+	return errors.Join(
 		mount("/lower", "/root"+hostFiles, "", unix.MS_BIND, ""),
 		mount("/upper/files", "/root"+upperFiles, "", unix.MS_BIND, ""),
 		mount("/lower"+j.Modules, modules, "", unix.MS_BIND, ""),
 		os.WriteFile("/root"+systemSelf, self, 0o755),
-		os.WriteFile(units+"/guest-job.service", []byte(jobUnit), 0o644),
-	); err != nil {
+		addUnit("guest-job.service", jobUnit, "multi-user.target"),
+		addUnit("guest-end.service", endUnit, "sysinit.target"),
+	)
+}
+
+// addUnit adds a unit that is started at boot. An earlier guest may have left it.
+func addUnit(name, text, wantedBy string) error {
+	const units = "/root/etc/systemd/system"
+	wants := filepath.Join(units, wantedBy+".wants")
+	if err := errors.Join(mkdirs(wants), os.WriteFile(filepath.Join(units, name), []byte(text), 0o644)); err != nil {
 		return err
 	}
-	err = os.Symlink("../guest-job.service", units+"/multi-user.target.wants/guest-job.service")
-	if errors.Is(err, os.ErrExist) {
-		return nil
+	if err := os.Symlink("../"+name, filepath.Join(wants, name)); !errors.Is(err, os.ErrExist) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // becomeSystemd ends this program's time as process 1.
@@ -91,48 +118,94 @@ func becomeSystemd() error {
 }
 
 // systemJobCommand is the job's unit: it runs the job and ends the machine as
-// beInit does.
+// beInit does, unless the job has had systemd shut it down.
 func systemJobCommand(context.Context, []string) error {
-	if err := serveSystemJob(); err != nil {
-		fmt.Println("guest: job:", err)
-		if console, cerr := os.OpenFile("/dev/console", os.O_WRONLY, 0); cerr == nil {
-			fmt.Fprintln(console, "guest: job:", err)
-		}
+	stopping, err := serveSystemJob()
+	if err != nil {
+		onConsole(err)
+	} else if stopping {
+		return nil // systemEndCommand does the rest
 	}
 	unix.Sync()
 	return unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }
 
-func serveSystemJob() error {
+// serveSystemJob runs the job to its end and says whether systemd is shutting
+// the machine down.
+func serveSystemJob() (stopping bool, err error) {
 	j, err := readJob(scratch)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, path := range j.Bind {
 		if err := mkdirs(path); err != nil {
-			return err
+			return false, err
 		}
 		if err := mount(hostFiles+path, path, "", unix.MS_BIND, ""); err != nil {
-			return err
+			return false, err
 		}
 	}
 	out, err := openPort("stdio")
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := os.WriteFile(filepath.Join(scratch, "up"), nil, 0o644); err != nil {
+		return false, err
+	}
+	code := strconv.Itoa(execute(j, out))
+	out.Close()
+	// Its exit code says that systemd is not running as it should.
+	state, _ := exec.Command("systemctl", "is-system-running").Output()
+	if strings.TrimSpace(string(state)) == "stopping" {
+		return true, os.WriteFile(systemCode, []byte(code), 0o644)
+	}
+	return false, leave(j, code)
+}
+
+// systemEndCommand is the last unit that a shutdown stops. The job's exit code
+// gets to the host only here: a shutdown that hangs is no pass.
+func systemEndCommand(context.Context, []string) error {
+	err := serveSystemEnd()
+	if err != nil {
+		onConsole(err)
+	}
+	return err
+}
+
+func serveSystemEnd() error {
+	code, err := os.ReadFile(systemCode)
+	if err != nil {
+		return fmt.Errorf("shut down before the job has ended: %w", err)
+	}
+	j, err := readJob(scratch)
+	if err != nil {
 		return err
 	}
-	code := execute(j, out)
-	out.Close()
+	if out, err := exec.Command("journalctl", "--sync").CombinedOutput(); err != nil {
+		return fmt.Errorf("write the journal: %w: %s", err, out)
+	}
+	return leave(j, string(code))
+}
+
+// onConsole says what went wrong where the host looks when there is no exit code.
+func onConsole(err error) {
+	fmt.Println("guest: job:", err)
+	if console, cerr := os.OpenFile("/dev/console", os.O_WRONLY, 0); cerr == nil {
+		fmt.Fprintln(console, "guest: job:", err)
+		console.Close()
+	}
+}
+
+// leave gives the host what this guest has written, if it is wanted, and then
+// the job's exit code. Nothing is stopped for it: unless all has been, it is as
+// after a loss of power.
+func leave(j job, code string) error {
 	if err := keep(j); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(scratch, "exit"), []byte(strconv.Itoa(code)), 0o644)
+	return os.WriteFile(filepath.Join(scratch, "exit"), []byte(code), 0o644)
 }
 
-// keep leaves what this guest has written for the next one. It is as after a
-// loss of power: nothing is stopped for it.
 func keep(j job) error {
 	if !j.Keep {
 		return nil

@@ -1,0 +1,4 @@
+package main
+
+// rdtsc reads the time stamp counter.
+func rdtsc() uint64
