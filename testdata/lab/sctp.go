@@ -12,11 +12,32 @@ import (
 
 // DialSCTP is Dial over SCTP, by one stream of an association.
 func (h *Host) DialSCTP(to netip.AddrPort) (*Conn, error) {
-	c, err := sctpSocket(h, to.Addr(), 0, func(fd int) error { return unix.Connect(fd, sockaddr(to)) }, net.FileConn)
+	c, err := sctpSocket(h, to.Addr(), 0, func(fd int) error { return connect(fd, to) }, net.FileConn)
 	if err != nil {
 		return nil, fmt.Errorf("dial sctp %s: %w", to, err)
 	}
 	return &Conn{c, bufio.NewReader(c)}, nil
+}
+
+// connect is connect(2) that a signal does not end: the runtime sends some to its
+// threads, and a call with a time limit is not begun again.
+func connect(fd int, to netip.AddrPort) error {
+	err := unix.Connect(fd, sockaddr(to))
+	for err == unix.EINTR {
+		if _, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(AskLimit.Milliseconds())); err == nil {
+			err = socketError(fd)
+		}
+	}
+	return err
+}
+
+// socketError is how what went on in the background ended.
+func socketError(fd int) error {
+	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && code != 0 {
+		err = unix.Errno(code)
+	}
+	return err
 }
 
 // ServeSCTP has the backend serve LinePort over SCTP, too.

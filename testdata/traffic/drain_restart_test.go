@@ -17,6 +17,7 @@ func TestDrainGoesOnOverARestart(t *testing.T) {
 	drained, returned := n.chat(t, "10.96.0.20:80", "pod1"), n.chat(t, "10.96.0.21:80", "pod1")
 	n.serve(t, table(one, one))
 
+	var restarted span
 	for _, end := range []struct {
 		how string
 		end func()
@@ -32,10 +33,11 @@ func TestDrainGoesOnOverARestart(t *testing.T) {
 		if end.how != "orderly" {
 			must(t, n.Serve(table(one, both)))
 		}
-		must(t, n.Start())
-		n.synced(t, mark)
+		restarted = timed(func() {
+			must(t, n.Start())
+			n.synced(t, mark)
+		})
 	}
-	restarted := time.Now()
 	wantWeights(t, n, "after the restarts", "0", "1")
 	for range 4 {
 		if a := ask(t, n.Client, "tcp", "10.96.0.20:80"); a.Backend != "pod2" {
