@@ -14,7 +14,7 @@ import (
 
 // late is how long after its time the end of a drain may be seen: the loop wakes
 // at the deadline, an emulated processor on a busy machine some time after.
-const late = 2 * time.Second
+const late = time.Second
 
 // A span is the time that something took which this process only waited for: it
 // happened at one moment in there.
