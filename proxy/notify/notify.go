@@ -163,9 +163,11 @@ func (n *Notifier) status() string {
 }
 
 // watch passes on the loop's signs of life. One that stays out is left out:
-// systemd ends the process and starts another.
+// systemd ends the process and starts another. The loop is asked in every third
+// of the time that there is, so that the log has the reason before the end, and
+// the loop another third to prove it wrong.
 func (n *Notifier) watch(ctx context.Context) {
-	interval := n.Watchdog / 2
+	interval := n.Watchdog / 3
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -183,7 +185,7 @@ func (n *Notifier) watch(ctx context.Context) {
 			n.send(daemon.SdNotifyWatchdog)
 			n.mu.Unlock()
 		case ctx.Err() == nil:
-			n.Log.Error("the loop does not answer; systemd will restart svcproxy, and the kernel goes on serving", "after", interval)
+			n.Log.Error("the loop does not answer; systemd restarts svcproxy unless it soon does, and the kernel goes on serving", "after", interval)
 		}
 	}
 }

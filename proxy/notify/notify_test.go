@@ -180,17 +180,36 @@ func TestWatchdogIsFedByTheLoop(t *testing.T) {
 		l := &loop{now: synchronised(0, 0)}
 		_, h := start(t, l, 30*time.Second)
 		h.take()
-		time.Sleep(16 * time.Second)
+		time.Sleep(11 * time.Second)
 		want(t, h, "WATCHDOG=1")
-		time.Sleep(15 * time.Second)
+		time.Sleep(10 * time.Second)
 		want(t, h, "WATCHDOG=1")
 		l.set(func(l *loop) { l.stuck = true })
 		time.Sleep(5 * time.Minute)
 		want(t, h, "")
 		l.set(func(l *loop) { l.stuck = false })
-		time.Sleep(31 * time.Second)
+		time.Sleep(21 * time.Second)
 		if said := h.take(); !strings.Contains(said, "WATCHDOG=1") {
 			t.Errorf("a loop that answers again: %q", said)
+		}
+	})
+}
+
+// Whoever finds a process that systemd has ended reads why in the log: it has to
+// be there first.
+func TestTheLogHasTheReasonBeforeSystemdActs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		const limit = 30 * time.Second
+		n := &Notifier{
+			Loop: &loop{now: synchronised(0, 0), stuck: true}, Watchdog: limit,
+			Log: slog.New(slog.NewTextHandler(&log, nil)), Send: func(string) error { return nil },
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit-time.Second)
+		defer cancel()
+		n.Run(ctx)
+		if !strings.Contains(log.String(), "the loop does not answer") {
+			t.Errorf("a second before systemd acts the log has %q", log.String())
 		}
 	})
 }
