@@ -202,6 +202,22 @@ func TestDriftIsCounted(t *testing.T) {
 }
 
 // A reading of the kernel that failed came to no op.
+// A first sync has two ops for every endpoint: counting them must not make a text of each.
+func TestCountingDoesNotGrowWithTheTable(t *testing.T) {
+	allocs := func(ops int) float64 {
+		m := at(status.Status{})
+		r := proxy.Report{Cause: proxy.CausePeriod, Planned: time.Unix(1, 0)}
+		for range ops {
+			r.Plan.Ops = append(r.Plan.Ops, kernel.Op{Object: kernel.Real{Weight: 1}})
+		}
+		s := proxy.Snapshot{Report: r}
+		return testing.AllocsPerRun(10, func() { m.Synced(&s) })
+	}
+	if few, many := allocs(10), allocs(10000); many > few {
+		t.Errorf("%v allocations for 10 ops, %v for 10,000", few, many)
+	}
+}
+
 func TestSyncThatDidNotComeToThePlan(t *testing.T) {
 	m := at(status.Status{})
 	r := report([]kernel.Op{{Object: kernel.Link{}}}, errors.New("no kernel"))

@@ -79,15 +79,11 @@ func (s *syncs) synced(r *proxy.Report) {
 	if r.Planned.IsZero() || r.Err != nil && failed == nil {
 		return // it did not come to the kernel, or nobody knows how far
 	}
-	for _, o := range r.Plan.Ops {
-		if !failed[o.String()] {
-			s.ops.WithLabelValues(o.Object.Kind().String(), verbs[o.Verb]).Inc()
-		}
+	for what, n := range tally(r.Plan.Ops, failed) {
+		s.ops.WithLabelValues(what.kind.String(), verbs[what.verb]).Add(n)
 	}
-	for _, o := range r.Repairs() {
-		if !failed[o.String()] {
-			s.drift.WithLabelValues(o.Object.Kind().String()).Inc()
-		}
+	for what, n := range tally(r.Repairs(), failed) {
+		s.drift.WithLabelValues(what.kind.String()).Add(n)
 	}
 	if stages, ok := r.Stages(); ok && r.Err == nil {
 		s.change.WithLabelValues("parse").Observe(stages.Parse.Seconds())
@@ -109,4 +105,23 @@ func (s *syncs) refused(err error) map[string]bool {
 		failed[f.Op.String()] = true
 	}
 	return failed
+}
+
+// change is what ops are counted by.
+type change struct {
+	kind kernel.Kind
+	verb kernel.Verb
+}
+
+// tally counts ops, those whose text is in failed left out. At a first sync there are as many as the table
+// has endpoints, twice over: a text for each would cost more than telling the kernel, so none is made
+// where nothing failed.
+func tally(ops []kernel.Op, failed map[string]bool) map[change]float64 {
+	counted := make(map[change]float64)
+	for _, o := range ops {
+		if len(failed) == 0 || !failed[o.String()] {
+			counted[change{o.Object.Kind(), o.Verb}]++
+		}
+	}
+	return counted
 }
