@@ -76,9 +76,9 @@ func (v *validation) vips(s Service) {
 }
 
 func (v *validation) endpoints(s Service) {
-	vips, families := map[netip.Addr]bool{}, map[bool]bool{} // by whether it is IPv4
+	vips, v4, v6 := map[netip.Addr]bool{}, false, false
 	for _, a := range s.VIPs() {
-		vips[a], families[a.Is4()] = true, true
+		vips[a], v4, v6 = true, v4 || a.Is4(), v6 || !a.Is4()
 	}
 	for _, e := range s.Endpoints {
 		if why := unfit(e.Addr); why != "" {
@@ -88,7 +88,7 @@ func (v *validation) endpoints(s Service) {
 		if e.Weight > 65535 {
 			v.refuse(s, "endpoint %s: weight %d must be 0 (drain) to 65535", e.Addr, e.Weight)
 		}
-		if len(vips) > 0 && !families[e.Addr.Is4()] {
+		if len(vips) > 0 && !(e.Addr.Is4() && v4 || !e.Addr.Is4() && v6) {
 			v.refuse(s, "endpoint %s is %s and no VIP of the service is", e.Addr, family(e.Addr))
 		}
 		if vips[e.Addr] {

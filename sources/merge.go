@@ -8,13 +8,8 @@ import (
 // Merge makes one table of several, the earlier ones winning: the order is static, files by path, API
 // server. A service that needs something of an earlier one, be it the name, a VIP:port, a node port or
 // an endpoint's address as VIP, is left out whole and reported with both places. No argument is changed.
-func Merge(tables ...Table) (Table, []Problem) {
-	merged, problems, _ := merge(tables)
-	return merged, problems
-}
-
-func merge(tables []Table) (merged Table, problems []Problem, all *ledger) {
-	all = newLedger(HostFacts{}, tables...)
+func Merge(tables ...Table) (merged Table, problems []Problem) {
+	all := newLedger(HostFacts{}, tables...)
 	for _, t := range tables {
 		for _, s := range t.Services {
 			conflicts := all.conflicts(s)
@@ -28,7 +23,7 @@ func merge(tables []Table) (merged Table, problems []Problem, all *ledger) {
 		}
 	}
 	merged.Sort()
-	return merged, problems, all
+	return merged, problems
 }
 
 // claim is something only one service can have: a VIP's port, or, with no address, a node port.

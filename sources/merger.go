@@ -10,40 +10,47 @@ import (
 type Merger struct {
 	tables []Table // of the last time
 	clean  bool    // nothing was left out of them
-	bound  map[netip.Addr]*owner
 }
 
 // Merge gives what the function Merge does.
-func (m *Merger) Merge(tables ...Table) (Table, []Problem) {
-	if m.clean && m.sameClaims(tables) {
-		m.tables = slices.Clone(tables)
-		return interleave(tables), nil
+func (m *Merger) Merge(tables ...Table) (merged Table, problems []Problem) {
+	if m.clean && sameClaims(m.tables, tables) {
+		merged = interleave(tables)
+	} else {
+		merged, problems = Merge(tables...)
 	}
-	merged, problems, all := merge(tables)
-	m.tables, m.clean, m.bound = slices.Clone(tables), len(problems) == 0, all.bound
+	m.tables, m.clean = slices.Clone(tables), len(problems) == 0
 	return merged, problems
 }
 
-// sameClaims says whether tables differ from the last ones in endpoints alone, none of which is a VIP: then
+// sameClaims says whether tables differ from earlier ones in endpoints alone, none of which is a VIP: then
 // nobody is in anybody's way who was not before.
-func (m *Merger) sameClaims(tables []Table) bool {
-	if len(tables) != len(m.tables) {
+func sameClaims(before, now []Table) bool {
+	if len(before) != len(now) {
 		return false
 	}
-	for i, t := range tables {
-		changed, ok := OnlyEndpoints(m.tables[i], t)
+	fresh := map[netip.Addr]bool{} // where the changed services' endpoints are
+	for i, t := range now {
+		changed, ok := OnlyEndpoints(before[i], t)
 		if !ok {
 			return false
 		}
 		for _, j := range changed {
 			for _, e := range t.Services[j].Endpoints {
-				if _, vip := m.bound[e.Addr]; vip {
-					return false
-				}
+				fresh[e.Addr] = true
 			}
 		}
 	}
-	return true
+	return len(fresh) == 0 || !slices.ContainsFunc(now, func(t Table) bool { return t.hasVIP(fresh) })
+}
+
+// hasVIP says whether one of the addresses is a service's.
+func (t Table) hasVIP(addrs map[netip.Addr]bool) bool {
+	given := func(a netip.Addr) bool { return addrs[a] }
+	return slices.ContainsFunc(t.Services, func(s Service) bool {
+		return slices.ContainsFunc(s.ClusterIPs, given) || slices.ContainsFunc(s.ExternalIPs, given) ||
+			slices.ContainsFunc(s.LoadBalancerIPs, func(v VIP) bool { return addrs[v.Addr] })
+	})
 }
 
 // interleave makes one sorted table of sorted ones that have no name in common.

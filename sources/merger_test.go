@@ -31,6 +31,24 @@ func TestMergerIsMerge(t *testing.T) {
 	})
 }
 
+// Whatever changes from one table to the next, Revalidate gives what Validate does.
+func TestRevalidateIsValidate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		before := tables("a").Draw(t, "before")
+		host := sources.HostFacts{Unmasqueraded: rapid.Bool().Draw(t, "unmasqueraded")}
+		_, refused := sources.Validate(before, host)
+		before.Services = slices.DeleteFunc(before.Services, func(s sources.Service) bool {
+			return slices.ContainsFunc(refused, func(p sources.Problem) bool { return p.Service == s.FullName() })
+		})
+		now := otherEndpoints(t, before)
+		warnings, errs := sources.Revalidate(before, now, host)
+		wantWarnings, wantErrs := sources.Validate(now, host)
+		if !reflect.DeepEqual(warnings, wantWarnings) || !reflect.DeepEqual(errs, wantErrs) {
+			t.Fatalf("got  %v, %v\nwant %v, %v", warnings, errs, wantWarnings, wantErrs)
+		}
+	})
+}
+
 // otherEndpoints is a table with other endpoints in one service.
 func otherEndpoints(t *rapid.T, table sources.Table) sources.Table {
 	if len(table.Services) == 0 {

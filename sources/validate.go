@@ -13,26 +13,47 @@ import (
 // service that must not be served; a source that is taken as a whole is refused for any of them. Both
 // lists are in order of file and line.
 func Validate(t Table, host HostFacts) (warnings, errors []Problem) {
+	return validate(t, host, false)
+}
+
+// Revalidate is Validate for a table that comes after another one, in which it found no error with the same
+// facts: where only endpoints have changed, it does not ask again who has what.
+func Revalidate(before, t Table, host HostFacts) (warnings, errors []Problem) {
+	return validate(t, host, sameClaims([]Table{before}, []Table{t}))
+}
+
+// validate is Validate; apart says that no service is known to be in another's way.
+func validate(t Table, host HostFacts, apart bool) (warnings, errors []Problem) {
 	v := &validation{host: host}
-	all := newLedger(host, t)
-	for _, s := range byOrigin(t.Services) {
-		v.check(s)
-		for _, conflict := range all.conflicts(s) {
-			v.refuse(s, "%s", conflict)
-		}
-		all.enter(s)
+	services := byOrigin(t.Services)
+	for _, s := range services {
+		v.check(*s)
 	}
-	v.warnUnmasqueraded(t)
+	if !apart {
+		all := newLedger(host, t)
+		for _, s := range services {
+			for _, conflict := range all.conflicts(*s) {
+				v.refuse(*s, "%s", conflict)
+			}
+			all.enter(*s)
+		}
+	}
+	v.warnUnmasqueraded(services)
 	SortProblems(v.warnings)
 	SortProblems(v.errors)
 	return v.warnings, v.errors
 }
 
 // byOrigin puts services as their files have them, so that of two in conflict the later is named.
-func byOrigin(services []Service) []Service {
-	return slices.SortedStableFunc(slices.Values(services), func(a, b Service) int {
+func byOrigin(services []Service) []*Service {
+	list := make([]*Service, len(services))
+	for i := range services {
+		list[i] = &services[i]
+	}
+	slices.SortStableFunc(list, func(a, b *Service) int {
 		return cmp.Or(cmp.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line))
 	})
+	return list
 }
 
 type validation struct {
@@ -230,13 +251,13 @@ func (v *validation) locality(s Service) {
 }
 
 // warnUnmasqueraded says once, not for each service, what clients of cluster IPs must do.
-func (v *validation) warnUnmasqueraded(t Table) {
+func (v *validation) warnUnmasqueraded(services []*Service) {
 	if !v.host.Unmasqueraded {
 		return
 	}
-	var first Service
+	var first *Service
 	n := 0
-	for _, s := range byOrigin(t.Services) {
+	for _, s := range services {
 		if len(s.ClusterIPs) > 0 && s.Type.Serves() {
 			if n == 0 {
 				first = s
@@ -251,5 +272,5 @@ func (v *validation) warnUnmasqueraded(t Table) {
 	if n > 1 {
 		others = fmt.Sprintf(" (here and in %d more)", n-1)
 	}
-	v.warn(first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their replies must be routed back through this node", others)
+	v.warn(*first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their replies must be routed back through this node", others)
 }

@@ -18,13 +18,19 @@ import (
 // name is the file's name in Origins and messages. Of many problems only the first are told. A warning is about something that works but is not
 // what it looks like. Whether the services make sense is for sources.Validate.
 func Decode(name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
+	r, problems := after(reading{}, name, data)
+	return r.table, few(r.warnings), problems
+}
+
+// whole is Decode of the document as one, but that it gives all warnings.
+func whole(name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
 	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
 	root, ok := d.parse(data, func(string) bool { return true })
 	if !ok {
 		return sources.Table{}, nil, few(d.problems)
 	}
 	table(d, root, documentFields, &t)
-	return t, few(d.warnings), few(d.problems)
+	return t, d.warnings, few(d.problems)
 }
 
 // documentFields are the keys of a services file itself.

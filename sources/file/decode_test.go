@@ -60,3 +60,13 @@ func TestManyProblems(t *testing.T) {
 		t.Errorf("%d: %v", len(problems), problems[len(problems)-1])
 	}
 }
+
+// BenchmarkWhole is BenchmarkDecode of a file that is not plainly sections.
+func BenchmarkWhole(b *testing.B) {
+	data := append(bigFile(1000), "[services]\n"...)
+	for b.Loop() {
+		if table, _, problems := Decode("services.toml", data); len(table.Services) != 1000 || len(problems) != 0 {
+			b.Fatal(len(table.Services), problems)
+		}
+	}
+}

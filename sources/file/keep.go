@@ -1,7 +1,6 @@
 package file
 
 import (
-	"crypto/sha256"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -52,8 +51,8 @@ func (st *stored) recall(path string, r *record, host sources.HostFacts) {
 	var problems []sources.Problem
 	switch {
 	case ok:
-		if r.table, r.warnings, problems = judge(path, data, host); len(problems) == 0 {
-			r.good, r.earlier, r.since, r.sum = true, true, at, sha256.Sum256(data)
+		if r.warnings, problems = r.judge(path, data, host); len(problems) == 0 {
+			r.good, r.earlier, r.since = true, true, at
 			return
 		}
 		*r = record{named: r.named}

@@ -1,7 +1,6 @@
 package file
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,8 +32,8 @@ type record struct {
 	good     bool              // some content of it was accepted
 	since    time.Time         // when
 	earlier  bool              // in an earlier run, and none in this one
-	sum      [sha256.Size]byte // of that content
-	table    sources.Table     // that content
+	reading  reading           // of that content
+	host     sources.HostFacts // that it was found valid for
 	warnings []sources.Problem // about that content
 	missing  bool              // it was not there when last looked for
 	problems []sources.Problem // why what is there now is not what table says
@@ -135,9 +134,9 @@ func (r *record) reject(problems []sources.Problem) bool {
 // take has a record take what its file holds, and notes what is to be kept of it.
 func (s *shelf) take(path string, data []byte, l *listing, host sources.HostFacts) bool {
 	r := s.record(path, l)
-	before := r.sum
+	before := r.reading.text
 	news := r.take(path, data, host)
-	if r.good && r.sum != before {
+	if r.good && r.reading.text != before {
 		r.since = s.now()
 		s.fresh[path] = &accepted{data, r.since}
 	}
@@ -153,28 +152,36 @@ func (s *shelf) news() copies {
 
 // take makes content the file's last good one, or notes why not; it says whether anything is new.
 func (r *record) take(path string, data []byte, host sources.HostFacts) bool {
-	if len(data) == 0 && len(r.table.Services) > 0 {
-		return r.refuse(path, fmt.Sprintf("is empty and had %d services: to have none, leave a comment in it", len(r.table.Services)))
+	if n := len(r.reading.table.Services); len(data) == 0 && n > 0 {
+		return r.refuse(path, fmt.Sprintf("is empty and had %d services: to have none, leave a comment in it", n))
 	}
-	sum := sha256.Sum256(data)
-	if r.good && sum == r.sum {
+	if r.good && string(data) == r.reading.text {
 		r.earlier = false
 		return r.reject(nil)
 	}
-	table, warnings, problems := judge(path, data, host)
+	before := r.reading.table
+	warnings, problems := r.judge(path, data, host)
 	if len(problems) > 0 {
 		return r.reject(problems)
 	}
-	news := r.reject(nil) || !r.good || !reflect.DeepEqual(r.table, table)
-	r.good, r.earlier, r.sum, r.table, r.warnings = true, false, sum, table, warnings
+	news := r.reject(nil) || !r.good || !reflect.DeepEqual(before, r.reading.table)
+	r.good, r.earlier, r.warnings = true, false, warnings
 	return news
 }
 
-// judge is Decode and Validate.
-func judge(path string, data []byte, host sources.HostFacts) (t sources.Table, warnings, problems []sources.Problem) {
-	t, warnings, problems = Decode(path, data)
-	doubts, errs := sources.Validate(t, host)
-	return t, few(append(warnings, doubts...)), few(append(problems, errs...))
+// judge reads and validates content, and takes it if nothing is wrong with it.
+func (r *record) judge(path string, data []byte, host sources.HostFacts) (warnings, problems []sources.Problem) {
+	now, problems := after(r.reading, path, data)
+	var doubts, errs []sources.Problem
+	if r.good && reflect.DeepEqual(r.host, host) {
+		doubts, errs = sources.Revalidate(r.reading.table, now.table, host)
+	} else {
+		doubts, errs = sources.Validate(now.table, host)
+	}
+	if problems = few(append(problems, errs...)); len(problems) == 0 {
+		r.reading, r.host = now, host
+	}
+	return few(append(few(now.warnings), doubts...)), problems
 }
 
 // outcome merges the last good contents in order of path. The error is nil or a *sources.RejectedError.
@@ -183,7 +190,7 @@ func (s *shelf) outcome() (sources.Table, error) {
 	rejected := &sources.RejectedError{Problems: slices.Clone(s.unread), Incomplete: len(s.unread) > 0}
 	for _, path := range slices.Sorted(maps.Keys(s.records)) {
 		r := s.records[path]
-		tables = append(tables, r.table)
+		tables = append(tables, r.reading.table)
 		if r.earlier {
 			rejected.Stale = append(rejected.Stale, sources.StaleFile{Path: path, Good: r.since})
 		}

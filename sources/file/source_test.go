@@ -550,11 +550,11 @@ func TestUnchangedIsNotParsed(t *testing.T) {
 	if !r.take("x", []byte(services("a")), s.host()) {
 		t.Error("the first content is no news")
 	}
-	parsed := &r.table.Services[0]
-	if r.take("x", []byte(services("a")), s.host()) || &r.table.Services[0] != parsed {
+	parsed := &r.reading.table.Services[0]
+	if r.take("x", []byte(services("a")), s.host()) || &r.reading.table.Services[0] != parsed {
 		t.Error("parsed again")
 	}
-	if r.take("x", []byte(services("a")+"\n"), s.host()) || &r.table.Services[0] == parsed {
+	if r.take("x", []byte(services("a")+"\n"), s.host()) || &r.reading.table.Services[0] == parsed {
 		t.Error("another text of the same services is news, or was not parsed")
 	}
 }

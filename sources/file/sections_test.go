@@ -1,0 +1,135 @@
+package file
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// sameAsWhole reads a file after another one, and holds that to the reading of it as a whole.
+func sameAsWhole(t interface{ Fatalf(string, ...any) }, before reading, data []byte) reading {
+	now, problems := after(before, "f.toml", data)
+	table, warnings, wantProblems := whole("f.toml", data)
+	if !reflect.DeepEqual(now.table.Services, table.Services) && len(now.table.Services)+len(table.Services) > 0 {
+		t.Fatalf("of %q\nread %+v\nas a whole %+v", data, now.table, table)
+	}
+	if got, want := fmt.Sprint(few(now.warnings), problems), fmt.Sprint(few(warnings), wantProblems); got != want {
+		t.Fatalf("of %q\nread %s\nas a whole %s", data, got, want)
+	}
+	return now
+}
+
+// pieces are lines, and some lines together, that files are made of below: those of plain sections, and of
+// all that only looks like them.
+var pieces = []string{
+	"[services.a]\n", "[services.b]\n", "[services.\"ns/c\"]\n", "[services.'d']\n", "  [services.e] # five\n", "[services.default/a]\n",
+	"[services.a]\nclusterIP = \"10.0.0.1\"\nports = [ { port = 80 } ]\n", "[services.b]\nclusterIP = \"10.0.0.2\"\nports = [ { port = 80 } ]\n",
+	"[services.c]\nclusterIP = \"10.0.0.3\"\n[[services.c.ports]]\nport = 80\n[[services.c.ports]]\nport = 81\nname = \"x\"\n",
+	"[services.\"a\"]\n", "[services.\"default/a\"]\n", "[services.\"a\\u0062\"]\n", "[services.\"\"]\n", "[services.\"x]y\"]\n", "[services. f]\n",
+	"[services]\n", "[services.a.b]\n", "[[services.a.endpoints]]\naddress = \"10.1.0.9\"\n", "[services.a.endpoints.ports]\nhttp = 9\n", "[[services.a]]\n", "[other]\n", "[services.a.ports]\n",
+	"a.x = 1\n", "services.g = {}\n", "services = {}\n",
+	"endpoints = [\n  \"10.1.0.1\",\n", "  \"10.1.0.2\", # two\n", "]\n", "endpoints = [ \"10.1.0.3\" ]\n",
+	"loadBalancerSourceRanges = [ \"10.0.0.1/8\",\n\"192.168.1.1/16\" ]\n", "type = \"LoadBalancer\"\n", "type = \"NodePort\"\n",
+	"scheduler = \"\"\"\n", "scheduler = '''\n", "\"\"\"\n", "'''\n", "scheduler = \"rr\"\n", "scheduler = \"\"\" x \\\n", "\\\"\"\"\n",
+	"# a comment\n", "# [services.z]\n", "\n", "   \n", "\t", "\r\n", "\r", "#", "\ufeff", "\x7f", "# \x01\n", "\x00", "\xff", "]", "[", "{", "}", "\"", "'", "=", ",",
+}
+
+// TestAfter: however a file changes, what it is read as after what it was is what it is by itself.
+func TestAfter(t *testing.T) {
+	shared := 0
+	rapid.Check(t, func(t *rapid.T) {
+		// Few of a file's pieces are odd, or it would be odd in more than one way.
+		kinds := rapid.OneOf(rapid.IntRange(0, 8), rapid.IntRange(6, 8), rapid.IntRange(0, len(pieces)-1))
+		file := rapid.SliceOfN(kinds, 0, 12).Draw(t, "file")
+		var before reading
+		for range rapid.IntRange(1, 5).Draw(t, "readings") {
+			var b strings.Builder
+			for _, p := range file {
+				b.WriteString(pieces[p])
+			}
+			now := sameAsWhole(t, before, []byte(b.String()))
+			for text := range now.sections {
+				if _, same := before.sections[text]; same {
+					shared++
+				}
+			}
+			before = now
+			file = edited(t, file, kinds)
+		}
+	})
+	if shared == 0 {
+		t.Error("no section was ever taken over")
+	}
+}
+
+// edited is a list of pieces with one more, less or another, or two exchanged.
+func edited(t *rapid.T, file []int, kinds *rapid.Generator[int]) []int {
+	at := rapid.IntRange(0, len(file)).Draw(t, "at")
+	head, tail := file[:at:at], file[at:]
+	switch how := rapid.IntRange(0, 3).Draw(t, "how"); {
+	case how == 0 || len(tail) == 0:
+		return append(append(head, kinds.Draw(t, "more")), tail...)
+	case how == 1:
+		return append(head, tail[1:]...)
+	case how == 2:
+		return append(append(head, kinds.Draw(t, "other")), tail[1:]...)
+	default:
+		return append(append(head, tail[len(tail)-1]), tail[:len(tail)-1]...)
+	}
+}
+
+// FuzzAfter is TestAfter for any bytes at all.
+func FuzzAfter(f *testing.F) {
+	plain := "# ours\n[services.a]\nclusterIP = \"10.0.0.1\"\nports = [ { port = 80 } ]\n\n[services.\"ns/b\"]\nendpoints = [\n  \"10.1.0.1\",\n]\n"
+	f.Add([]byte(plain), []byte(plain+"[services.c]\n"))
+	f.Add([]byte(plain), []byte("\n"+plain))
+	f.Add([]byte(plain+"[services.c]\nscheduler = \"\"\"\n[services.d]\n\"\"\"\n"), []byte(plain))
+	f.Add([]byte(plain+"[[services.\"ns/b\".ports]]\nport = 1\n"), []byte(plain+"[services]\n"))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		one := sameAsWhole(t, reading{}, first)
+		sameAsWhole(t, sameAsWhole(t, one, second), first)
+	})
+}
+
+// TestTakenOver: of a changed file only the changed section is read; the others are the same values, and
+// know their new lines.
+func TestTakenOver(t *testing.T) {
+	data := bigFile(100)
+	before, problems := after(reading{}, "f.toml", data)
+	if len(problems) > 0 || len(before.sections) != 100 {
+		t.Fatalf("%d sections, %v", len(before.sections), problems)
+	}
+	data = bytes.Replace(data, []byte("\"10.1.0.51\",\n"), []byte("{ address = \"10.1.0.51\", weight = 2 }, # new\n # line\n"), 1)
+	now := sameAsWhole(t, before, data)
+	was := map[string]*sources.Endpoint{}
+	for _, s := range before.table.Services {
+		was[s.Name] = &s.Endpoints[0]
+	}
+	for _, s := range now.table.Services {
+		if changed := s.Name == "web-50"; changed == (was[s.Name] == &s.Endpoints[0]) {
+			t.Errorf("%s: changed %v", s.FullName(), changed)
+		}
+	}
+}
+
+// BenchmarkReread is a file of 1000 services of which one endpoint has changed, from its bytes to the
+// merged table.
+func BenchmarkReread(b *testing.B) {
+	texts := [2][]byte{bigFile(1000)}
+	texts[1] = bytes.Replace(texts[0], []byte("\"10.1.2.1\",\n"), []byte("\"10.1.2.2\",\n"), 1)
+	s := newShelf(nil)
+	for i := 0; b.Loop(); i++ {
+		if !s.take("f.toml", texts[i%2], &listing{}, s.host()) {
+			b.Fatal("no news")
+		}
+		if table, err := s.outcome(); len(table.Services) != 1000 || err != nil {
+			b.Fatal(len(table.Services), err)
+		}
+	}
+}
