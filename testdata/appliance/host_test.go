@@ -94,8 +94,8 @@ func goCache(t *testing.T) string {
 	return string(bytes.TrimSpace(out))
 }
 
-// TestNode boots nodes. Each runs one script, or two with a loss of power in
-// between.
+// TestNode boots nodes. Each runs one script, or some one after the other: it
+// loses its power in between, unless the script has ended with a shutdown.
 func TestNode(t *testing.T) {
 	dir := packages(t)
 	const guest = "../../bin/guest"
@@ -103,14 +103,15 @@ func TestNode(t *testing.T) {
 		t.Fatalf("%v: %s (make guest)", err, out)
 	}
 	self, err := os.Executable()
-	if err != nil {
+	tree, terr := filepath.Abs("../..")
+	if err := errors.Join(err, terr); err != nil {
 		t.Fatal(err)
 	}
-	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"boot1", "boot2"}, {"legacy"}, {"waiting"}} {
+	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"newcomer", "reboot", "blackout"}, {"legacy"}, {"waiting"}} {
 		t.Run(boots[0], func(t *testing.T) {
 			kept := filepath.Join(t.TempDir(), "kept.tar")
 			for _, script := range boots {
-				args := []string{"run", "--systemd", "--boot-limit=3m", "--limit=20m", "--bind", dir, "--bind", filepath.Dir(self)}
+				args := []string{"run", "--systemd", "--boot-limit=3m", "--limit=20m", "--bind", tree, "--bind", dir, "--bind", filepath.Dir(self)}
 				if len(boots) > 1 {
 					args = append(args, "--keep", kept)
 				}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,11 +32,12 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "script", RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			e.Vars = append(e.Vars, "PACKAGES="+packages, "DEBIAN_FRONTEND=noninteractive", "PATH="+os.Getenv("PATH"))
-			return nil
+			tree, err := filepath.Abs("../..")
+			e.Vars = append(e.Vars, "TREE="+tree, "PACKAGES="+packages, "DEBIAN_FRONTEND=noninteractive", "PATH="+os.Getenv("PATH"))
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"ask": n.ask, "clients": n.clients, "until": until, "exits": exits,
+			"ask": n.ask, "get": n.get, "blocks": blocks, "clients": n.clients, "until": until, "exits": exits,
 		},
 	})
 }
@@ -65,6 +67,18 @@ func (n *node) ask(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(lab.Eventually(patience, func() error {
 		_, err := n.lab.Client.Ask("tcp", to)
+		return err
+	}))
+}
+
+// get asks VIP:PORT by HTTP from the client until a backend answers.
+func (n *node) get(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: get VIP:PORT")
+	}
+	to, client := netip.MustParseAddrPort(args[0]), n.lab.Client.HTTP(lab.AskLimit)
+	ts.Check(lab.Eventually(patience, func() error {
+		_, err := lab.Get(client, to)
 		return err
 	}))
 }
