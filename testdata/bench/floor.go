@@ -1,21 +1,37 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
 )
 
 // floor sends what svcproxy sent, already encoded, from plain sockets: no program
-// that sends these messages can cost less.
+// that sends these messages can cost less. What a load makes by other means, files
+// and iptables, is made here too, in its place, and everything is removed in the end
+// as svcproxy removes it: half and more of what a real server costs the kernel is
+// pcpu_alloc, the memory of its counters on each processor, and how long that looks
+// for a place depends on what was allocated and freed before it: 76 to 116 million
+// instructions for 10,000 real servers on Linux 6.1, the same messages each time.
 func (b *bench) floor(p *pass) error {
 	if b.recorded == nil {
 		return errors.New("nothing was recorded: run the scenario svcproxy too")
 	}
-	// The link that VIPs are bound to is in the recording.
+	k, plan, err := p.plan()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	stretches := runs(plan.Ops)
+	if len(stretches) != len(b.recorded) {
+		return fmt.Errorf("a load of %d stretches, recorded were %d", len(stretches), len(b.recorded))
+	}
 	sockets := map[int]int{}
 	for _, family := range []int{unix.NETLINK_GENERIC, unix.NETLINK_NETFILTER, unix.NETLINK_ROUTE} {
 		fd, err := plainSocket(family)
@@ -26,27 +42,35 @@ func (b *bench) floor(p *pass) error {
 		sockets[family] = fd
 	}
 	first := len(p.samples)
-	for all := b.recorded; len(all) > 0; {
-		n := slices.IndexFunc(all, func(d datagram) bool { return d.part != all[0].part })
-		if n < 0 {
-			n = len(all)
-		}
-		err := p.lap("load "+all[0].part, func() error {
-			for _, d := range all[:n] {
-				if err := exchange(sockets[d.family], d.bytes); err != nil {
-					return err
+	for i, s := range b.recorded {
+		if len(s.sent) == 0 {
+			err = k.Apply(context.Background(), kernel.Plan{Ops: stretches[i]})
+		} else {
+			err = p.lap("load "+s.part, func() error {
+				for _, d := range s.sent {
+					if err := exchange(sockets[d.family], d.bytes); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
-		})
+				return nil
+			})
+		}
 		if err != nil {
 			return err
 		}
-		all = all[n:]
 	}
 	p.samples = merged(p.samples, first)
 	p.samples = append(p.samples, p.total(p.samples[first:]))
-	return nil
+	return clean(k)
+}
+
+// clean removes everything of svcproxy's.
+func clean(k *host.Kernel) error {
+	have, err := k.Read(context.Background())
+	if err != nil {
+		return err
+	}
+	return k.Apply(context.Background(), kernel.Diff(kernel.State{}, have))
 }
 
 func plainSocket(family int) (int, error) {

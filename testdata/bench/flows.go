@@ -21,14 +21,31 @@ const (
 	doomedFlows  = 2_000 // of one virtual server's real server; as many again for each way
 )
 
+// flowAddrs are who talks to whom: clients from one on with two virtual servers, and
+// the real servers behind them.
+var flowAddrs = map[kernel.Family]struct {
+	client                          netip.Addr
+	vip, server, other, otherServer netip.AddrPort
+}{
+	kernel.IPv4: {
+		netip.MustParseAddr("172.16.0.1"),
+		netip.MustParseAddrPort("10.96.0.10:53"), netip.MustParseAddrPort("10.2.0.1:5353"),
+		netip.MustParseAddrPort("10.96.9.9:53"), netip.MustParseAddrPort("10.2.0.2:5353"),
+	},
+	kernel.IPv6: {
+		netip.MustParseAddr("fd00:172::1"),
+		netip.MustParseAddrPort("[fd00:96::10]:53"), netip.MustParseAddrPort("[fd00:2::1]:5353"),
+		netip.MustParseAddrPort("[fd00:96::99]:53"), netip.MustParseAddrPort("[fd00:2::2]:5353"),
+	},
+}
+
 // flows removes what connection tracking knows of one real server among 200,000
 // entries, by all three.
 func (b *bench) flows(p *pass) error {
-	other := netip.MustParseAddrPort("10.2.0.2:5353")
-	if err := fill(netip.MustParseAddrPort("10.96.9.9:53"), other, trackedFlows); err != nil {
+	a := flowAddrs[p.family]
+	if err := fill(a.client, a.other, a.otherServer, trackedFlows); err != nil {
 		return err
 	}
-	server := netip.MustParseAddrPort("10.2.0.1:5353")
 	table, err := conntrack.Open(p.wire.dialer())
 	if err != nil {
 		return err
@@ -42,36 +59,35 @@ func (b *bench) flows(p *pass) error {
 	const row = "2,000 flows of 200,000"
 	for _, way := range []struct {
 		by string
-		do func(vip netip.AddrPort) error
+		do func() error
 	}{
-		{"svcproxy", func(vip netip.AddrPort) error {
-			f := kernel.Flow{Key: kernel.RealKey{Virtual: kernel.VirtualKey{Addr: vip, Proto: kernel.UDP}, Addr: server}}
+		{"svcproxy", func() error {
+			f := kernel.Flow{Key: kernel.RealKey{Virtual: kernel.VirtualKey{Addr: a.vip, Proto: kernel.UDP}, Addr: a.server}}
 			if errs := table.Apply([]kernel.Op{{Verb: kernel.Remove, Object: f}}); len(errs) > 0 {
 				return errs[0]
 			}
 			return nil
 		}},
-		{"library", func(vip netip.AddrPort) error {
+		{"library", func() error {
 			f := new(netlink.ConntrackFilter)
-			if err := f.AddIP(netlink.ConntrackOrigDstIP, net.IP(vip.Addr().AsSlice())); err != nil {
+			if err := f.AddIP(netlink.ConntrackOrigDstIP, net.IP(a.vip.Addr().AsSlice())); err != nil {
 				return err
 			}
-			n, err := handle.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, f)
+			n, err := handle.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.InetFamily(p.family), f)
 			if err == nil && n != doomedFlows {
 				err = fmt.Errorf("%d flows were deleted", n)
 			}
 			return err
 		}},
-		{"tools", func(vip netip.AddrPort) error {
-			_, err := p.node.Run("conntrack", "-D", "-p", "udp", "--orig-dst", vip.Addr().String(), "--orig-port-dst", "53")
+		{"tools", func() error {
+			_, err := p.node.Run("conntrack", "-D", "-f", strings.ToLower(p.family.String()), "-p", "udp", "--orig-dst", a.vip.Addr().String(), "--orig-port-dst", "53")
 			return err
 		}},
 	} {
-		vip := netip.MustParseAddrPort("10.96.0.10:53")
-		if err := fill(vip, server, doomedFlows); err != nil {
+		if err := fill(a.client, a.vip, a.server, doomedFlows); err != nil {
 			return err
 		}
-		if err := p.lapBy(row, way.by, func() error { return way.do(vip) }); err != nil {
+		if err := p.lapBy(row, way.by, way.do); err != nil {
 			return err
 		}
 		if left, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_count"); err != nil || strings.TrimSpace(string(left)) != strconv.Itoa(trackedFlows) {
@@ -86,22 +102,22 @@ const (
 	tupleOrig, tupleReply, entryTimeout = 1, 2, 7
 	tupleIP, tupleProto                 = 1, 2
 	v4Source, v4Destination             = 1, 2
+	v6Source, v6Destination             = 3, 4
 	protoNumber, sourcePort, destPort   = 1, 2, 3
 )
 
 // fill adds entries of a UDP virtual server that lead to one real server, each of
-// another client.
-func fill(vip, server netip.AddrPort, n int) error {
+// another client, the first of whom is given.
+func fill(client netip.Addr, vip, server netip.AddrPort, n int) error {
 	conn, err := new(nl.Dialer).Dial(unix.NETLINK_NETFILTER)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	var b nl.Batch
-	client := netip.MustParseAddr("172.16.0.1")
 	for range n {
 		b.Begin(unix.NFNL_SUBSYS_CTNETLINK<<8, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
-		b.Nfgen(unix.AF_INET)
+		b.Nfgen(uint8(kernel.FamilyOf(client)))
 		putTuple(&b, tupleOrig, netip.AddrPortFrom(client, 1024), vip)
 		putTuple(&b, tupleReply, server, netip.AddrPortFrom(client, 1024))
 		b.U32BE(entryTimeout, 3600)
@@ -114,8 +130,12 @@ func fill(vip, server netip.AddrPort, n int) error {
 func putTuple(b *nl.Batch, typ uint16, from, to netip.AddrPort) {
 	tuple := b.Nest(typ)
 	addrs := b.Nest(tupleIP)
-	b.Attr(v4Source, from.Addr().AsSlice())
-	b.Attr(v4Destination, to.Addr().AsSlice())
+	source, destination := uint16(v4Source), uint16(v4Destination)
+	if from.Addr().Is6() {
+		source, destination = v6Source, v6Destination
+	}
+	b.Attr(source, from.Addr().AsSlice())
+	b.Attr(destination, to.Addr().AsSlice())
 	b.EndNest(addrs)
 	proto := b.Nest(tupleProto)
 	b.U8(protoNumber, uint8(kernel.UDP))

@@ -11,16 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
 )
 
 // library does the same work with moby/ipvs and vishvananda/netlink, one call an
 // object, as kube-proxy programs the kernel; but that kube-proxy executes ipset for
 // each entry, where this calls the library.
 func (b *bench) library(p *pass) error {
-	plan, err := p.plan()
+	k, plan, err := p.plan()
 	if err != nil {
 		return err
 	}
+	defer k.Close()
 	l, err := openLibrary()
 	if err != nil {
 		return err
@@ -51,18 +53,18 @@ func (b *bench) library(p *pass) error {
 	return l.look(p)
 }
 
-// plan is that of a load into this pass's empty node.
-func (p *pass) plan() (kernel.Plan, error) {
+// plan is that of a load into this pass's empty node, and what it was made with.
+func (p *pass) plan() (*host.Kernel, kernel.Plan, error) {
 	k, err := openHost(p.wire)
 	if err != nil {
-		return kernel.Plan{}, err
+		return nil, kernel.Plan{}, err
 	}
-	defer k.Close()
 	have, err := k.Read(context.Background())
 	if err != nil {
-		return kernel.Plan{}, err
+		k.Close()
+		return nil, kernel.Plan{}, err
 	}
-	return kernel.Diff(wanted(table(p.size, p.family), have.Node), have), nil
+	return k, kernel.Diff(wanted(table(p.size, p.family), have.Node), have), nil
 }
 
 type library struct {
@@ -120,6 +122,30 @@ func (l *library) add(o kernel.Object) error {
 		})
 	}
 	return nil
+}
+
+// addresses binds VIPs as kube-proxy does at every size, an address and a call each,
+// where svcproxy makes a route of each.
+func (b *bench) addresses(p *pass) error {
+	if p.size.services <= routedAbove {
+		return nil
+	}
+	l, err := openLibrary()
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if err := l.addLink(); err != nil {
+		return err
+	}
+	return p.lap("load vips, as addresses", func() error {
+		for _, s := range table(p.size, p.family).Services {
+			if err := l.add(kernel.Addr{Addr: s.ClusterIPs[0]}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func service(k kernel.VirtualKey, scheduler string) *moby.Service {

@@ -31,9 +31,10 @@ type options struct {
 	sizes    []size
 	families []kernel.Family
 	run      *regexp.Regexp // of scenario names
-	repeat   int
-	dir      string // for results
-	binary   string // svcproxy
+	repeat   int            // 0 is as often as it takes
+	dir      string         // for results
+	name     string         // of the files there
+	binary   string         // svcproxy; beside it is the one without API servers
 }
 
 // A size is how many services there are and how many endpoints each has.
@@ -54,9 +55,13 @@ func parse(args []string) (o options, err error) {
 	sizes := fs.String("sizes", "1000x10,5000x5", "services x endpoints of each, or all")
 	families := fs.String("families", "IPv4,IPv6", "families of the services")
 	only := fs.String("run", "", "scenarios to run, a regular expression")
-	fs.IntVar(&o.repeat, "repeat", 2, "how often each is timed")
+	fs.IntVar(&o.repeat, "repeat", 0, "how often each is timed (0: three times in wall time, else twice, large sizes once)")
 	fs.StringVar(&o.dir, "out", os.Getenv("SVCPROXY_GUEST_OUT"), "folder for results")
+	fs.StringVar(&o.name, "name", "", "name of the files of results (the clock's, if there is none)")
 	fs.Parse(args)
+	if o.name == "" {
+		o.name = o.clock
+	}
 	if *sizes == "all" {
 		*sizes = "1000x10,5000x5,10000x10"
 	}
@@ -113,7 +118,7 @@ func run(args []string, out io.Writer) error {
 // all runs every scenario and says how many failed.
 func (b *bench) all() (failed int) {
 	measure := func(s scenario, sz size, f kernel.Family) {
-		if !b.options.run.MatchString(s.name) {
+		if !b.options.run.MatchString(s.name) || s.only != 0 && s.only != f {
 			return
 		}
 		if err := b.measure(s, sz, f); err != nil {
@@ -128,18 +133,17 @@ func (b *bench) all() (failed int) {
 				measure(s, sz, f)
 			}
 		}
-		for _, s := range programs {
-			measure(s, sz, kernel.IPv4)
-		}
 	}
-	for _, s := range singles {
-		measure(s, size{}, kernel.IPv4)
+	for _, f := range b.families {
+		for _, s := range singles {
+			measure(s, size{}, f)
+		}
 	}
 	return failed
 }
 
-// scenarios are measured at every size in both families, programs in IPv4, singles
-// once; floor replays what the first one sent.
+// scenarios are measured at every size in both families, singles once in each; floor
+// replays what the first one sent.
 var (
 	scenarios = []scenario{
 		{name: "svcproxy", by: "svcproxy", run: (*bench).ours},
@@ -147,15 +151,15 @@ var (
 		{name: "loop", by: "svcproxy", run: (*bench).loop},
 		{name: "library", by: "library", run: (*bench).library},
 		{name: "tools", by: "tools", run: (*bench).tools, outside: true},
+		{name: "addresses", by: "library", run: (*bench).addresses},
 		{name: "keepalived", by: "keepalived", run: (*bench).keepalived, outside: true},
-	}
-	programs = []scenario{
 		{name: "values", by: "svcproxy", run: (*bench).values},
 		{name: "program", by: "svcproxy", run: (*bench).program, outside: true},
+		{name: "lean", by: "svcproxy", run: (*bench).lean, outside: true},
 	}
 	singles = []scenario{
 		{name: "flows", by: "svcproxy", run: (*bench).flows},
-		{name: "path", run: (*bench).path, outside: true},
-		{name: "startup", by: "svcproxy", run: (*bench).startup, outside: true},
+		{name: "path", run: (*bench).path, outside: true, only: kernel.IPv4},
+		{name: "startup", by: "svcproxy", run: (*bench).startup, outside: true, only: kernel.IPv4},
 	}
 )

@@ -18,7 +18,8 @@ import (
 type scenario struct {
 	name, by string
 	run      func(*bench, *pass) error
-	outside  bool // the work is another process's, whose allocations nobody counts
+	outside  bool          // the work is another process's, whose allocations nobody counts
+	only     kernel.Family // 0 is both
 }
 
 // A sample is one row done once by somebody.
@@ -59,7 +60,7 @@ type pass struct {
 func (b *bench) measure(s scenario, sz size, f kernel.Family) error {
 	start := time.Now()
 	counted := map[string]counts{}
-	for n := range 1 + b.repeat {
+	for n := range 1 + b.times(sz) {
 		p := &pass{scenario: s, size: sz, family: f, counting: n == 0, bench: b, wire: newWire()}
 		if err := p.counted(); err != nil {
 			return err
@@ -75,6 +76,20 @@ func (b *bench) measure(s scenario, sz size, f kernel.Family) error {
 	}
 	fmt.Fprintf(b.out, "%s %v %v: %v\n", s.name, sz, f, time.Since(start).Round(time.Millisecond))
 	return nil
+}
+
+// times is how often something of a size is timed. Instructions repeat to 2 %, the
+// largest tables take minutes, and wall time is what the machine leaves.
+func (b *bench) times(sz size) int {
+	switch {
+	case b.repeat > 0:
+		return b.repeat
+	case b.clock == "wall":
+		return 3
+	case sz.services > 1000:
+		return 1
+	}
+	return 2
 }
 
 // counted runs a scenario once, with counters if it is to be counted.
@@ -138,7 +153,10 @@ func (p *pass) lapBy(row, by string, f func() error) error {
 func (p *pass) sample(row, by string) sample {
 	x := sample{Row: row, By: by, Clock: p.bench.clock}
 	if p.size != (size{}) {
-		x.Size, x.Family = p.size.String(), p.family.String()
+		x.Size = p.size.String()
+	}
+	if p.only == 0 {
+		x.Family = p.family.String()
 	}
 	return x
 }

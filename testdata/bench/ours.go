@@ -94,17 +94,22 @@ func (b *bench) ours(p *pass) error {
 func (p *pass) load(k *host.Kernel, plan kernel.Plan) error {
 	if p.counting {
 		p.bench.recorded = nil
-		p.wire.recording = &p.bench.recorded
 	}
-	defer func() { p.wire.recording = nil }()
 	first := len(p.samples)
 	for _, ops := range runs(plan.Ops) {
-		p.wire.part = partOf(ops[0])
-		err := p.lap("load "+p.wire.part, func() error {
+		s := stretch{part: partOf(ops[0])}
+		if p.counting {
+			p.wire.tape = &s.sent
+		}
+		err := p.lap("load "+s.part, func() error {
 			return k.Apply(context.Background(), kernel.Plan{Ops: ops})
 		})
+		p.wire.tape = nil
 		if err != nil {
 			return err
+		}
+		if p.counting {
+			p.bench.recorded = append(p.bench.recorded, s)
 		}
 	}
 	p.samples = merged(p.samples, first)

@@ -15,6 +15,9 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
+// programConfig: the debounce is waiting, not work.
+const programConfig = "ipvs.scheduler = \"wrr\"\nipvs.syncPeriod = \"1h\"\nsources.file.debounce = \"1ms\""
+
 // program is the real binary: from its start, and from a saved file, to the kernel.
 func (b *bench) program(p *pass) error {
 	dir, err := os.MkdirTemp("", "bench-program-")
@@ -22,8 +25,7 @@ func (b *bench) program(p *pass) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	// The debounce is waiting, not work.
-	proxy, err := lab.NewProxy(p.node, b.binary, dir, "ipvs.scheduler = \"wrr\"\nipvs.syncPeriod = \"1h\"\nsources.file.debounce = \"1ms\"")
+	proxy, err := lab.NewProxy(p.node, b.binary, dir, programConfig)
 	if err != nil {
 		return err
 	}
@@ -76,6 +78,35 @@ func (b *bench) program(p *pass) error {
 		}
 		return err
 	})
+}
+
+// lean is the memory of the binary that is built without API servers.
+func (b *bench) lean(p *pass) error {
+	dir, err := os.MkdirTemp("", "bench-lean-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	proxy, err := lab.NewProxy(p.node, b.binary+"-noapiserver", dir, programConfig)
+	if err != nil {
+		return err
+	}
+	defer proxy.Kill()
+	ready, err := listenReady(dir)
+	if err != nil {
+		return err
+	}
+	defer ready.close()
+	if err := errors.Join(proxy.Serve(text(table(p.size, p.family))), proxy.Start()); err != nil {
+		return err
+	}
+	if err := ready.wait(); err != nil {
+		return fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
+	}
+	settle()
+	p.resident("resident, without API servers", statusField(proxy.Pid(), "VmRSS"))
+	_, _, err = proxy.Command("cleanup")
+	return err
 }
 
 // adopt starts again over a kernel that is as wanted.

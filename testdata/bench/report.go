@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -18,9 +19,9 @@ func (b *bench) table(out io.Writer) {
 		}
 	}
 	for _, g := range groups {
-		title := g.size + " " + g.family
+		title := strings.TrimSpace(g.size + " " + g.family)
 		if g.size == "" {
-			title = "once"
+			title = strings.TrimSpace("of no size " + g.family)
 		}
 		fmt.Fprintf(out, "\n%s, %s\n\n", title, b.unit())
 		b.group(out, g.size, g.family)

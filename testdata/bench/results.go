@@ -23,10 +23,10 @@ func (b *bench) write() error {
 		}
 		fmt.Fprintln(&bench, s.benchmark())
 	}
-	if err := os.WriteFile(filepath.Join(b.dir, b.clock+".jsonl"), []byte(lines.String()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(b.dir, b.name+".jsonl"), []byte(lines.String()), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(b.dir, b.clock+".txt"), []byte(bench.String()), 0o644)
+	return os.WriteFile(filepath.Join(b.dir, b.name+".txt"), []byte(bench.String()), 0o644)
 }
 
 // benchmark is one line of Go's benchmark format.
@@ -35,7 +35,10 @@ func (s sample) benchmark() string {
 	name := strings.NewReplacer(" ", "_", ":", "", ",", "", "%", "percent").Replace(s.Row)
 	fmt.Fprintf(&line, "Benchmark/row=%s/by=%s", name, strings.NewReplacer(" ", "_", ",", "").Replace(s.By))
 	if s.Size != "" {
-		fmt.Fprintf(&line, "/size=%s/family=%s", s.Size, s.Family)
+		fmt.Fprintf(&line, "/size=%s", s.Size)
+	}
+	if s.Family != "" {
+		fmt.Fprintf(&line, "/family=%s", s.Family)
 	}
 	line.WriteString(" 1")
 	switch {

@@ -17,7 +17,7 @@ func stage(binary string) error {
 	if err := unix.Sethostname([]byte("localhost")); err != nil {
 		return fmt.Errorf("set host name: %w", err)
 	}
-	files := []string{binary}
+	files := []string{binary, binary + "-noapiserver"}
 	for _, tool := range []string{"ipset", "ipvsadm", "ip", "iptables", "ip6tables", "keepalived", "haproxy", "conntrack", "ss", "modprobe"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {

@@ -10,10 +10,11 @@ import (
 // tools does the same work with the kernel's own tools, each executed once with
 // everything on its standard input: what a shell script does at best.
 func (b *bench) tools(p *pass) error {
-	plan, err := p.plan()
+	k, plan, err := p.plan()
 	if err != nil {
 		return err
 	}
+	defer k.Close()
 	input := map[string]*strings.Builder{"ipvs": {}, "ipset": {}, "vips": {}}
 	for _, o := range plan.Ops {
 		if text := input[partOf(o)]; text != nil {

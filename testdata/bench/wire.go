@@ -7,20 +7,25 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// A recording is the datagrams of a load in their order.
-type recording []datagram
+// A recording is what a load sent, in the order and the stretches of its plan.
+type recording []stretch
+
+// A stretch is what a run of ops of one part sent; nothing, if they are made by other
+// means than netlink.
+type stretch struct {
+	part string
+	sent []datagram
+}
 
 type datagram struct {
-	part   string
 	family int // of the socket
 	bytes  []byte
 }
 
 // wire stands between svcproxy and its sockets.
 type wire struct {
-	inside    time.Duration // spent in their system calls
-	recording *recording    // nil when nothing is recorded
-	part      string        // of the load that is going on
+	inside time.Duration // spent in their system calls
+	tape   *[]datagram   // nil when nothing is recorded
 }
 
 func newWire() *wire { return new(wire) }
@@ -36,8 +41,8 @@ type tap struct {
 }
 
 func (t *tap) Send(b []byte) error {
-	if r := t.wire.recording; r != nil {
-		*r = append(*r, datagram{t.wire.part, t.family, slices.Clone(b)})
+	if tape := t.wire.tape; tape != nil {
+		*tape = append(*tape, datagram{t.family, slices.Clone(b)})
 	}
 	start := time.Now()
 	defer func() { t.wire.inside += time.Since(start) }()
