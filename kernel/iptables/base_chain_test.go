@@ -25,7 +25,7 @@ func firewall(t *testing.T, b backend) string {
 // Policies are found wherever they are, iptables' own once, and a reading that
 // finds nothing changed runs nothing.
 func TestKernelBarriers(t *testing.T) {
-	kerneltest.Need(t, kerneltest.Root, kerneltest.Tool("nft"))
+	kerneltest.Need(t, kerneltest.Tool("nft"))
 	eachBackend(t, func(t *testing.T, b backend) {
 		if got := firewall(t, b); got != "" {
 			t.Errorf("in an empty namespace:\n%s", got)

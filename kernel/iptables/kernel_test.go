@@ -21,7 +21,7 @@ var backends = []string{"nft", "legacy"}
 func eachBackend(t *testing.T, test func(t *testing.T, b backend)) {
 	for _, name := range backends {
 		t.Run(name, func(t *testing.T) {
-			kerneltest.Need(t, kerneltest.Root, kerneltest.Tool("iptables-"+name))
+			kerneltest.Need(t, kerneltest.Tool("iptables-"+name))
 			kerneltest.NewNamespace(t)
 			tt, err := Open(t.Context(), Options{Run: func(ctx context.Context, stdin string, argv ...string) (string, error) {
 				argv = slices.Clone(argv)

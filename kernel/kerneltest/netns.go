@@ -24,9 +24,14 @@ import (
 // NewNamespace moves the calling goroutine into a new network namespace, with
 // lo up, for the rest of the test or benchmark. Sockets it opens and programs it
 // starts are inside. Subtests are not, since they run in goroutines of their
-// own: each calls NewNamespace itself. Skips unless root.
+// own: each calls NewNamespace itself. Skips unless root, or where the process
+// was given a namespace that is another test's by now.
 func NewNamespace(t testing.TB) {
 	t.Helper()
+	if given {
+		takeNamespace(t)
+		return
+	}
 	Need(t, Root)
 	if err := enterNamespace(); err != nil {
 		t.Fatal(err)
@@ -65,9 +70,10 @@ func linkUp(name string) error {
 
 // Feature is something a test needs that a machine may lack.
 type Feature struct {
-	Name    string
-	probe   func() error // nil when it is there
-	program bool         // make guest installs it
+	Name     string
+	probe    func() error // nil when it is there
+	program  bool         // make guest installs it
+	optional bool         // the guest may lack it
 }
 
 // What the kernel tests need.
@@ -87,7 +93,14 @@ var (
 		_, err = nl.Family(c, "IPVS")
 		return err
 	})}
-	Dummy = Feature{Name: "dummy", probe: sync.OnceValue(func() error { return inNamespace(addDummy) })}
+	Dummy = Feature{Name: "dummy", probe: sync.OnceValue(func() error { return inNamespace(tryDummy) })}
+	// Namespaces are more than one, for what is about two hosts.
+	Namespaces = Feature{Name: "a namespace beside the test's own", probe: func() error {
+		if given {
+			return fmt.Errorf("%s is set", givenNamespace)
+		}
+		return nil
+	}, optional: true}
 )
 
 // Tool is a program of others: one that reads or writes the kernel on its own,
@@ -104,7 +117,7 @@ func Need(t testing.TB, features ...Feature) {
 		err := f.probe()
 		switch {
 		case err == nil:
-		case os.Getenv("SVCPROXY_GUEST") == "1":
+		case os.Getenv("SVCPROXY_GUEST") == "1" && !f.optional:
 			t.Fatalf("the guest lacks %s: %v", f.Name, err)
 		case f.program && os.Getenv("SVCPROXY_NOSKIP") != "":
 			t.Fatalf("needs %s, and SVCPROXY_NOSKIP is set: %v (make guest)", f.Name, err)
@@ -126,8 +139,11 @@ func Run(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// inNamespace runs f in a new namespace that ends with it.
+// inNamespace runs f in a new namespace that ends with it, or in the given one.
 func inNamespace(f func() error) error {
+	if given {
+		return f()
+	}
 	done := make(chan error)
 	go func() {
 		err := enterNamespace()
@@ -139,7 +155,8 @@ func inNamespace(f func() error) error {
 	return <-done
 }
 
-func addDummy() error {
+// tryDummy makes a dummy device and removes it.
+func tryDummy() error {
 	c, err := new(nl.Dialer).Dial(unix.NETLINK_ROUTE)
 	if err != nil {
 		return err
@@ -152,6 +169,10 @@ func addDummy() error {
 	info := b.Nest(unix.IFLA_LINKINFO)
 	b.Text(unix.IFLA_INFO_KIND, "dummy")
 	b.EndNest(info)
+	b.End()
+	b.Begin(unix.RTM_DELLINK, 0)
+	b.Raw(make([]byte, unix.SizeofIfInfomsg))
+	b.Text(unix.IFLA_IFNAME, "probe0")
 	b.End()
 	return c.Send(&b)
 }

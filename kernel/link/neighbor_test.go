@@ -96,7 +96,7 @@ func TestReadNeighborsCost(t *testing.T) {
 
 // The node answers a solicitation for a VIP that is bound to our device.
 func TestNeighborIsAnswered(t *testing.T) {
-	kerneltest.Need(t, kerneltest.Tool("ip"))
+	kerneltest.Need(t, kerneltest.Namespaces, kerneltest.Tool("ip"))
 	l := withDevice(t, nil)
 	apply(t, l, add(vip("2001:db8::20")))
 	client := exec.Command("sleep", "60")
