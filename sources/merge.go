@@ -12,12 +12,13 @@ func Merge(tables ...Table) (merged Table, problems []Problem) {
 	all := newLedger(HostFacts{}, tables...)
 	for _, t := range tables {
 		for _, s := range t.Services {
-			conflicts := all.conflicts(s)
+			n := all.needs(s)
+			conflicts := all.conflicts(s, n)
 			for _, conflict := range conflicts {
 				problems = append(problems, problem(s, "left out: %s", conflict))
 			}
 			if len(conflicts) == 0 {
-				all.enter(s)
+				all.enter(s, n)
 				merged.Services = append(merged.Services, s)
 			}
 		}
@@ -40,11 +41,8 @@ func (c claim) String() string {
 	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(c.addr, c.port), c.protocol)
 }
 
-// claims are what a service must have for itself. A health check is answered over TCP.
+// claims are what a service that serves must have for itself. A health check is answered over TCP.
 func claims(s Service) []claim {
-	if !s.Type.Serves() {
-		return nil
-	}
 	var needed []claim
 	vips := s.VIPs()
 	for _, p := range s.Ports {
@@ -80,38 +78,58 @@ func (o *owner) String() string {
 // ledger is who has what, of the services entered so far.
 type ledger struct {
 	host      HostFacts
+	vips      map[netip.Addr]bool // of all services, entered or not
 	names     map[[2]string]*owner
 	claims    map[claim]*owner
 	bound     map[netip.Addr]*owner // VIPs that this node will take for its own
-	endpoints map[netip.Addr]*owner
+	endpoints map[netip.Addr]*owner // those that are a VIP too: of others nobody asks
 }
 
-// newLedger has room for what is in the tables: to grow its maps took longer than to
+// newLedger is for the services of some tables. It has room for them: to grow its maps took longer than to
 // fill them.
 func newLedger(host HostFacts, tables ...Table) *ledger {
-	services, endpoints := 0, 0
+	services := 0
 	for _, t := range tables {
 		services += len(t.Services)
-		for i := range t.Services {
-			endpoints += len(t.Services[i].Endpoints)
-		}
 	}
-	return &ledger{
+	l := &ledger{
 		host:      host,
+		vips:      make(map[netip.Addr]bool, services),
 		names:     make(map[[2]string]*owner, services),
 		claims:    make(map[claim]*owner, services),
 		bound:     make(map[netip.Addr]*owner, services),
-		endpoints: make(map[netip.Addr]*owner, endpoints),
+		endpoints: map[netip.Addr]*owner{},
 	}
+	for _, t := range tables {
+		for _, s := range t.Services {
+			for _, a := range s.VIPs() {
+				l.vips[a] = true
+			}
+		}
+	}
+	return l
+}
+
+// needs are what a service must have, and what it takes: none when it serves nothing.
+type needs struct {
+	claims []claim
+	bound  []netip.Addr
+}
+
+func (l *ledger) needs(s Service) needs {
+	if !s.Type.Serves() {
+		return needs{}
+	}
+	return needs{claims(s), l.bindable(s)}
 }
 
 // conflicts says what a service cannot have, once for each other service and kind.
-func (l *ledger) conflicts(s Service) []string {
+func (l *ledger) conflicts(s Service, n needs) []string {
 	if o, taken := l.names[[2]string{s.Namespace, s.Name}]; taken {
 		return []string{fmt.Sprintf("the name is taken by %s", o)}
 	}
 	var found []string
-	for _, c := range claims(s) {
+	for _, c := range n.claims {
 		if o, taken := l.claims[c]; taken {
 			found = append(found, fmt.Sprintf("%s is taken by %s", c, o))
 		}
@@ -119,7 +137,7 @@ func (l *ledger) conflicts(s Service) []string {
 	if !s.Type.Serves() {
 		return found
 	}
-	for _, a := range l.bindable(s) {
+	for _, a := range n.bound {
 		if o, taken := l.endpoints[a]; taken {
 			found = append(found, fmt.Sprintf("VIP %s is an endpoint of %s: bound on this node it could no longer be reached", a, o))
 		}
@@ -133,20 +151,22 @@ func (l *ledger) conflicts(s Service) []string {
 }
 
 // enter notes what a service has; what an earlier one has stays its.
-func (l *ledger) enter(s Service) {
+func (l *ledger) enter(s Service, n needs) {
 	o := ownerOf(s)
 	note(l.names, [2]string{s.Namespace, s.Name}, o)
 	if !s.Type.Serves() {
 		return
 	}
-	for _, c := range claims(s) {
+	for _, c := range n.claims {
 		note(l.claims, c, o)
 	}
-	for _, a := range l.bindable(s) {
+	for _, a := range n.bound {
 		note(l.bound, a, o)
 	}
 	for _, e := range s.Endpoints {
-		note(l.endpoints, e.Addr, o)
+		if l.vips[e.Addr] {
+			note(l.endpoints, e.Addr, o)
+		}
 	}
 }
 

@@ -32,10 +32,11 @@ func validate(t Table, host HostFacts, apart bool) (warnings, errors []Problem) 
 	if !apart {
 		all := newLedger(host, t)
 		for _, s := range services {
-			for _, conflict := range all.conflicts(*s) {
+			n := all.needs(*s)
+			for _, conflict := range all.conflicts(*s, n) {
 				v.refuse(*s, "%s", conflict)
 			}
-			all.enter(*s)
+			all.enter(*s, n)
 		}
 	}
 	v.warnUnmasqueraded(services)

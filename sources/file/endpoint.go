@@ -24,25 +24,25 @@ type portGiven struct {
 }
 
 func readEndpoints(d *decoder, n node, s *draft) {
-	if list, ok := n.v.([]any); ok {
-		s.endpoints = make([]draftEndpoint, 0, len(list))
-	}
+	s.endpoints = d.endpoints[:0]
 	d.list(n, `IP addresses, or tables { address = "...", ... }`, func(n node) {
-		e := draftEndpoint{at: n}
+		s.endpoints = append(s.endpoints, draftEndpoint{at: n})
+		e := &s.endpoints[len(s.endpoints)-1]
 		e.Weight = sources.DefaultWeight
 		before := len(d.problems)
 		if _, ok := n.v.(map[string]any); ok {
-			table(d, n, endpointFields, &e)
+			table(d, n, endpointFields, e)
 			if !e.Addr.IsValid() && len(d.problems) == before {
 				d.refuse(n, "an endpoint has no address")
 			}
 		} else {
 			e.Addr, _ = d.addr(n)
 		}
-		if len(d.problems) == before {
-			s.endpoints = append(s.endpoints, e)
+		if len(d.problems) > before {
+			s.endpoints = s.endpoints[:len(s.endpoints)-1]
 		}
 	})
+	d.endpoints = s.endpoints
 }
 
 var endpointFields = fields[draftEndpoint]{
@@ -118,6 +118,7 @@ func (d *decoder) resolve(s *draft, at node) {
 	for _, p := range s.Ports {
 		names[p.Name] = true
 	}
+	usual := endpointPorts(nil, s.Ports)   // most endpoints have no others, and one list will do for them
 	var taken map[sources.EndpointPort]int // of one address: the endpoint that has it
 	for i := range s.endpoints {
 		given := &s.endpoints[i]
@@ -127,7 +128,9 @@ func (d *decoder) resolve(s *draft, at node) {
 		if given.serving != nil {
 			e.Serving = *given.serving
 		}
-		e.Ports = endpointPorts(given, s.Ports)
+		if e.Ports = usual; given.ports != nil {
+			e.Ports = endpointPorts(given.ports, s.Ports)
+		}
 		e.NodeHints, e.ZoneHints = hints(e, s.TrafficDistribution)
 		s.Endpoints[i] = e
 		if !d.full() {
@@ -165,12 +168,12 @@ func take(taken map[sources.EndpointPort]int, ports []sources.EndpointPort, i in
 
 // endpointPorts gives, for each of the service's ports, where the endpoint serves it: what the endpoint
 // says under that port's name, else the targetPort.
-func endpointPorts(e *draftEndpoint, ports []sources.Port) []sources.EndpointPort {
+func endpointPorts(own map[string]portGiven, ports []sources.Port) []sources.EndpointPort {
 	resolved := make([]sources.EndpointPort, 0, len(ports))
 	for _, p := range ports {
 		number := p.TargetPort
-		if own, ok := e.ports[p.Name]; ok {
-			number = own.number
+		if given, ok := own[p.Name]; ok {
+			number = given.number
 		}
 		resolved = append(resolved, sources.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: number})
 	}

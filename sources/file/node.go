@@ -33,6 +33,22 @@ type decoder struct {
 	service  string         // the one being read, or ""
 	problems []sources.Problem
 	warnings []sources.Problem
+
+	endpoints []draftEndpoint   // of the last service, for their room
+	texts     map[string]string // met so far
+}
+
+// own is a text of the document, once for all that are equal, and without the document around it.
+func (d *decoder) own(text string) string {
+	own, met := d.texts[text]
+	if !met {
+		if d.texts == nil {
+			d.texts = map[string]string{}
+		}
+		own = strings.Clone(text)
+		d.texts[own] = own
+	}
+	return own
 }
 
 func (d *decoder) problem(n node, format string, args ...any) sources.Problem {
@@ -125,7 +141,7 @@ func (d *decoder) list(n node, of string, item func(node)) {
 
 func (d *decoder) text(n node, into *string) {
 	if s, ok := n.v.(string); ok {
-		*into = s
+		*into = d.own(s)
 	} else {
 		d.mistyped(n, "a string")
 	}
@@ -212,8 +228,8 @@ func word[W ~string](d *decoder, n node, into *W, known ...W) {
 		d.mistyped(n, "a string")
 		return
 	}
-	if slices.Contains(known, W(s)) {
-		*into = W(s)
+	if i := slices.Index(known, W(s)); i >= 0 {
+		*into = known[i]
 		return
 	}
 	names := make([]string, 0, len(known))

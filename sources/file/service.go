@@ -65,7 +65,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 	before := len(d.problems)
 	s := draft{Service: sources.Service{
 		Namespace:             sources.DefaultNamespace,
-		Name:                  n.key,
+		Name:                  d.own(n.key),
 		Type:                  sources.ClusterIP,
 		ExternalTrafficPolicy: sources.Cluster,
 		InternalTrafficPolicy: sources.Cluster,
@@ -74,7 +74,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 	}}
 	s.Origin.Line = n.line()
 	if namespace, name, ok := strings.Cut(n.key, "/"); ok {
-		s.Namespace, s.Name = namespace, name
+		s.Namespace, s.Name = d.own(namespace), d.own(name)
 	}
 	d.service = s.FullName()
 	if strict.Spare(n.key) {

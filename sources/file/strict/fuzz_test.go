@@ -71,11 +71,15 @@ func same(t *testing.T, path string, v any, at *Place, lines int) {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		if len(v) != len(at.keys) {
-			t.Errorf("%q has %d keys, %d were found", path, len(v), len(at.keys))
+		found := 0
+		if at.below != nil {
+			found = len(at.below.keys)
+		}
+		if len(v) != found {
+			t.Errorf("%q has %d keys, %d were found", path, len(v), found)
 		}
 		for k, c := range v {
-			same(t, path+"."+k, c, at.keys[k], lines)
+			same(t, path+"."+k, c, at.Key(k), lines)
 		}
 	case []any:
 		for i, c := range v {

@@ -36,7 +36,7 @@ func Cut(text, top string) ([]Part, bool) {
 			next = at + n + 1
 		}
 		header, ok := bracketed(text[at:next])
-		if !ok || own != "" && below(header, own) {
+		if !ok || own != "" && leadsBelow(header, own) {
 			continue
 		}
 		name, ok := tableHeader(header, top)
@@ -73,8 +73,8 @@ func bracketed(line string) (string, bool) {
 	return "", false
 }
 
-// below says whether a header is of something in the table own: own.x] or [own.x]].
-func below(header, own string) bool {
+// leadsBelow says whether a header is of something in the table own: own.x] or [own.x]].
+func leadsBelow(header, own string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(header, "["), own)
 	return ok && strings.HasPrefix(rest, ".")
 }

@@ -11,49 +11,96 @@ import (
 // the library will refuse ends it early. Only duplicate keys are found here, all of them, because the
 // library stops at the first.
 
-// Place is where a key or an array element stands.
+// Place is where a key or an array element stands. What was scanned last may grow, and then moves: while
+// scanning, the place of one child is of no use any more once the next one is made.
 type Place struct {
 	Line    int
-	defined bool // by a value or a header of its own, not just as a parent of one
-	tables  bool // an array of [[tables]]: a path through it leads to its last element
-	keys    map[string]*Place
-	elems   []*Place
+	defined bool   // by a value or a header of its own, not just as a parent of one
+	tables  bool   // an array of [[tables]]: a path through it leads to its last element
+	below   *below // nil when there is nothing
 }
+
+// below is what stands under a key or in an element: most have nothing, and most tables few keys.
+type below struct {
+	keys  []keyPlace
+	index map[string]int // of keys, by name; nil while they are few
+	elems []Place
+}
+
+type keyPlace struct {
+	name string
+	Place
+}
+
+// fewKeys are found sooner by looking at each than by a map.
+const fewKeys = 16
 
 // Key is the place under a key; nil when there is none.
 func (p *Place) Key(key string) *Place {
-	if p == nil {
+	if p == nil || p.below == nil {
 		return nil
 	}
-	return p.keys[key]
+	if b := p.below; b.index != nil {
+		if i, ok := b.index[key]; ok {
+			return &b.keys[i].Place
+		}
+		return nil
+	}
+	for i := range p.below.keys {
+		if k := &p.below.keys[i]; k.name == key {
+			return &k.Place
+		}
+	}
+	return nil
 }
 
 // Elem is the place of the ith element; nil when there is none.
 func (p *Place) Elem(i int) *Place {
-	if p == nil || i >= len(p.elems) {
+	if p == nil || p.below == nil || i >= len(p.below.elems) {
 		return nil
 	}
-	return p.elems[i]
+	return &p.below.elems[i]
+}
+
+// children is what is below, to be added to.
+func (p *Place) children() *below {
+	if p.below == nil {
+		p.below = new(below)
+	}
+	return p.below
 }
 
 // add makes the place under a key.
 func (p *Place) add(key string, line int) *Place {
-	if p.keys == nil {
-		p.keys = make(map[string]*Place)
+	b := p.children()
+	b.keys = append(b.keys, keyPlace{key, Place{Line: line}})
+	switch n := len(b.keys); {
+	case b.index != nil:
+		b.index[key] = n - 1
+	case n > fewKeys:
+		b.index = make(map[string]int, 2*n)
+		for i, k := range b.keys {
+			b.index[k.name] = i
+		}
 	}
-	c := &Place{Line: line}
-	p.keys[key] = c
-	return c
+	return &b.keys[len(b.keys)-1].Place
+}
+
+// addElem makes the place of one more element.
+func (p *Place) addElem(line int) *Place {
+	b := p.children()
+	b.elems = append(b.elems, Place{Line: line, defined: true})
+	return &b.elems[len(b.elems)-1]
 }
 
 // enter is the place that a path continues from: under key, made if need be.
 func (p *Place) enter(key string, line int) *Place {
-	c := p.keys[key]
+	c := p.Key(key)
 	if c == nil {
 		c = p.add(key, line)
 	}
-	if c.tables && len(c.elems) > 0 {
-		return c.elems[len(c.elems)-1]
+	if c.tables && c.below != nil {
+		return &c.below.elems[len(c.below.elems)-1]
 	}
 	return c
 }

@@ -24,6 +24,8 @@ type scan struct {
 	top  string // the document's key that is being read
 	dups []duplicate
 
+	segments []segment // of the key that is being read
+
 	values int      // found so far
 	excess *Mistake // the limit that was passed, or nil
 }
@@ -100,16 +102,14 @@ func (s *scan) header(root *Place) (*Place, bool) {
 	s.top = path[0].name
 	p, last := s.parents(root, path), path[len(path)-1]
 	if tables {
-		c := p.keys[last.name]
+		c := p.Key(last.name)
 		if c == nil {
 			c = p.add(last.name, last.line)
 			c.defined, c.tables = true, true
 		}
-		elem := &Place{Line: last.line, defined: true}
-		c.elems = append(c.elems, elem)
-		return elem, true
+		return c.addElem(last.line), true
 	}
-	c := p.keys[last.name]
+	c := p.Key(last.name)
 	if c != nil && !c.defined {
 		c.Line, c.defined = last.line, true // was a parent so far
 		return c, true
@@ -146,7 +146,7 @@ func (s *scan) parents(p *Place, path []segment) *Place {
 func (s *scan) define(p *Place, path []segment) (*Place, bool) {
 	last := path[len(path)-1]
 	name := last.name
-	if before := p.keys[name]; before != nil {
+	if before := p.Key(name); before != nil {
 		if len(s.dups) == maxDuplicates {
 			return nil, s.tooMuch("more than %d duplicate keys", maxDuplicates)
 		}
@@ -177,19 +177,19 @@ func (s *scan) value(p *Place, depth int) bool {
 			if !s.count() {
 				return false
 			}
-			elem := &Place{Line: s.line, defined: true}
-			p.elems = append(p.elems, elem)
-			return s.value(elem, depth+1)
+			return s.value(p.addElem(s.line), depth+1)
 		})
 	case '{':
 		return s.items('}', func() bool { return s.pair(p, depth+1) })
 	}
 	start := s.pos
-	for s.pos < len(s.text) && !strings.ContainsRune(",]}#\n", rune(s.text[s.pos])) {
+	for s.pos < len(s.text) && !endsValue(s.text[s.pos]) {
 		s.pos++
 	}
 	return s.pos > start
 }
+
+func endsValue(c byte) bool { return c == ',' || c == ']' || c == '}' || c == '#' || c == '\n' }
 
 // items reads what stands between brackets, separated by commas.
 func (s *scan) items(end byte, item func() bool) bool {
@@ -219,21 +219,21 @@ type segment struct {
 	start, end int // in the text, quotes included
 }
 
-// path reads a key, dotted or not, up to what follows it.
+// path reads a key, dotted or not, up to what follows it. It is good until the next one is read.
 func (s *scan) path() ([]segment, bool) {
-	var path []segment
+	s.segments = s.segments[:0]
 	for {
 		s.spaces()
 		seg, ok := s.segment()
 		if !ok {
 			return nil, false
 		}
-		if path = append(path, seg); len(path) > maxDepth {
+		if s.segments = append(s.segments, seg); len(s.segments) > maxDepth {
 			return nil, s.tooMuch("nested more than %d deep", maxDepth)
 		}
 		s.spaces()
 		if !s.peek('.') {
-			return path, true
+			return s.segments, true
 		}
 		s.pos++
 	}
@@ -250,12 +250,20 @@ func (s *scan) segment() (segment, bool) {
 		seg.name, ok = unquote(s.text[seg.start:seg.end])
 		return seg, ok
 	}
-	for s.pos < len(s.text) && !strings.ContainsRune(" \t\r\n.=[]{},#\"'", rune(s.text[s.pos])) {
+	for s.pos < len(s.text) && !endsKey(s.text[s.pos]) {
 		s.pos++
 	}
 	seg.end = s.pos
 	seg.name = s.text[seg.start:seg.end]
 	return seg, seg.name != ""
+}
+
+func endsKey(c byte) bool {
+	switch c {
+	case ' ', '\t', '\r', '\n', '.', '=', '[', ']', '{', '}', ',', '#', '"', '\'':
+		return true
+	}
+	return false
 }
 
 // unquote reads a quoted key; the library knows the escapes.
@@ -273,12 +281,11 @@ func unquote(quoted string) (string, bool) {
 
 // str passes a string of any of the four kinds.
 func (s *scan) str(quote byte) bool {
-	end := string(quote)
-	if long := strings.Repeat(end, 3); strings.HasPrefix(s.text[s.pos:], long) {
-		end = long
+	long := s.quotes(quote) >= 3
+	if s.pos++; long {
+		s.pos += 2
 	}
-	s.pos += len(end)
-	for s.pos < len(s.text) {
+	for ; s.pos < len(s.text); s.pos++ {
 		switch c := s.text[s.pos]; {
 		case c == '\\' && quote == '"':
 			s.pos++ // the next one too, which may be a quote, or the line's end
@@ -286,22 +293,31 @@ func (s *scan) str(quote byte) bool {
 				s.line++
 			}
 		case c == '\n':
-			if len(end) == 1 {
+			if !long {
 				return false
 			}
 			s.line++
-		case strings.HasPrefix(s.text[s.pos:], end):
-			s.pos += len(end)
-			// A long string may end in up to two quotes of its own.
-			for i := 0; len(end) == 3 && i < 2 && s.peek(quote); i++ {
-				s.pos++
-			}
+		case c != quote:
+		case !long:
+			s.pos++
 			return true
+		default:
+			if n := s.quotes(quote); n >= 3 {
+				s.pos += min(n, 5) // a long string may end in up to two quotes of its own
+				return true
+			}
 		}
-		s.pos++
 	}
 	s.pos = len(s.text)
 	return false
+}
+
+// quotes is how many quotes come next; 5 are as good as more.
+func (s *scan) quotes(quote byte) (n int) {
+	for n < 5 && s.pos+n < len(s.text) && s.text[s.pos+n] == quote {
+		n++
+	}
+	return n
 }
 
 // blank passes spaces, line ends and comments.

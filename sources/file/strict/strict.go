@@ -55,7 +55,9 @@ func decode(text string) (tree map[string]any, err error) {
 			err = fmt.Errorf("the TOML library gave up: %v", r)
 		}
 	}()
-	_, err = toml.Decode(text, &tree)
+	var v any // into a map the library would copy it
+	_, err = toml.Decode(text, &v)
+	tree, _ = v.(map[string]any)
 	return tree, err
 }
 
