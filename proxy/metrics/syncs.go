@@ -79,11 +79,15 @@ func (s *syncs) synced(r *proxy.Report) {
 	if r.Planned.IsZero() || r.Err != nil && failed == nil {
 		return // it did not come to the kernel, or nobody knows how far
 	}
-	for what, n := range tally(r.Plan.Ops, failed) {
-		s.ops.WithLabelValues(what.kind.String(), verbs[what.verb]).Add(n)
+	for kind, counted := range tally(r.Plan.Ops, failed) {
+		for verb, n := range counted {
+			s.ops.WithLabelValues(kernel.Kind(kind).String(), verbs[verb]).Add(n)
+		}
 	}
-	for what, n := range tally(r.Repairs(), failed) {
-		s.drift.WithLabelValues(what.kind.String()).Add(n)
+	for kind, counted := range tally(r.Repairs(), failed) {
+		for _, n := range counted {
+			s.drift.WithLabelValues(kernel.Kind(kind).String()).Add(n)
+		}
 	}
 	if stages, ok := r.Stages(); ok && r.Err == nil {
 		s.change.WithLabelValues("parse").Observe(stages.Parse.Seconds())
@@ -107,20 +111,14 @@ func (s *syncs) refused(err error) map[string]bool {
 	return failed
 }
 
-// change is what ops are counted by.
-type change struct {
-	kind kernel.Kind
-	verb kernel.Verb
-}
-
-// tally counts ops, those whose text is in failed left out. At a first sync there are as many as the table
-// has endpoints, twice over: a text for each would cost more than telling the kernel, so none is made
-// where nothing failed.
-func tally(ops []kernel.Op, failed map[string]bool) map[change]float64 {
-	counted := make(map[change]float64)
+// tally counts ops by kind and verb, those whose text is in failed left out. At a first sync there are as
+// many as the table has endpoints, twice over: a text for each would cost more than telling the kernel, so
+// none is made where nothing failed.
+func tally(ops []kernel.Op, failed map[string]bool) [][len(verbs)]float64 {
+	counted := make([][len(verbs)]float64, len(kernel.Kinds()))
 	for _, o := range ops {
 		if len(failed) == 0 || !failed[o.String()] {
-			counted[change{o.Object.Kind(), o.Verb}]++
+			counted[o.Object.Kind()][o.Verb]++
 		}
 	}
 	return counted
