@@ -111,11 +111,11 @@ func TestNode(t *testing.T) {
 		t.Run(boots[0], func(t *testing.T) {
 			kept := filepath.Join(t.TempDir(), "kept.tar")
 			for _, script := range boots {
-				args := []string{"run", "--systemd", "--boot-limit=3m", "--limit=20m", "--bind", tree, "--bind", dir, "--bind", filepath.Dir(self)}
+				args := []string{"run", "--systemd", "--boot-limit=3m", "--limit=35m", "--bind", tree, "--bind", dir, "--bind", filepath.Dir(self)}
 				if len(boots) > 1 {
 					args = append(args, "--keep", kept)
 				}
-				args = append(args, "--", self, "-test.v", "-test.timeout=15m", "-test.run=^TestScripts$/^"+script+"$")
+				args = append(args, "--", self, "-test.v", "-test.timeout=30m", "-test.run=^TestScripts$/^"+script+"$")
 				cmd := exec.CommandContext(t.Context(), guest, args...)
 				cmd.Env = append(os.Environ(), onNode+"="+dir)
 				out, err := cmd.CombinedOutput()
