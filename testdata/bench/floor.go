@@ -9,26 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/host"
 )
 
 // floor sends what svcproxy sent, already encoded, from plain sockets: no program
 // that sends these messages can cost less. What a load makes by other means, files
 // and iptables, is made here too, in its place, and everything is removed in the end
-// as svcproxy removes it: half and more of what a real server costs the kernel is
-// pcpu_alloc, the memory of its counters on each processor, and how long that looks
-// for a place depends on what was allocated and freed before it: 76 to 116 million
-// instructions for 10,000 real servers on Linux 6.1, the same messages each time.
+// as svcproxy removes it, see ground.
 func (b *bench) floor(p *pass) error {
 	if b.recorded == nil {
 		return errors.New("nothing was recorded: run the scenario svcproxy too")
 	}
-	k, plan, err := p.plan()
+	g, err := p.empty()
 	if err != nil {
 		return err
 	}
-	defer k.Close()
-	stretches := runs(plan.Ops)
+	defer g.close()
+	stretches := runs(g.plan.Ops)
 	if len(stretches) != len(b.recorded) {
 		return fmt.Errorf("a load of %d stretches, recorded were %d", len(stretches), len(b.recorded))
 	}
@@ -44,7 +40,7 @@ func (b *bench) floor(p *pass) error {
 	first := len(p.samples)
 	for i, s := range b.recorded {
 		if len(s.sent) == 0 {
-			err = k.Apply(context.Background(), kernel.Plan{Ops: stretches[i]})
+			err = g.kernel.Apply(context.Background(), kernel.Plan{Ops: stretches[i]})
 		} else {
 			err = p.lap("load "+s.part, func() error {
 				for _, d := range s.sent {
@@ -61,16 +57,7 @@ func (b *bench) floor(p *pass) error {
 	}
 	p.samples = merged(p.samples, first)
 	p.samples = append(p.samples, p.total(p.samples[first:]))
-	return clean(k)
-}
-
-// clean removes everything of svcproxy's.
-func clean(k *host.Kernel) error {
-	have, err := k.Read(context.Background())
-	if err != nil {
-		return err
-	}
-	return k.Apply(context.Background(), kernel.Diff(kernel.State{}, have))
+	return g.clean()
 }
 
 func plainSocket(family int) (int, error) {

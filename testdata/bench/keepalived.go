@@ -27,6 +27,11 @@ func (b *bench) keepalived(p *pass) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	g, err := p.lay()
+	if err != nil {
+		return err
+	}
+	defer g.close()
 	file := filepath.Join(dir, "keepalived.conf")
 	t := table(p.size, p.family)
 	write := func(t sources.Table) error { return os.WriteFile(file, []byte(keepalivedConf(t)), 0o644) }

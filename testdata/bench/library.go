@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -11,28 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/host"
 )
 
 // library does the same work with moby/ipvs and vishvananda/netlink, one call an
 // object, as kube-proxy programs the kernel; but that kube-proxy executes ipset for
 // each entry, where this calls the library.
 func (b *bench) library(p *pass) error {
-	k, plan, err := p.plan()
+	g, err := p.lay()
 	if err != nil {
 		return err
 	}
-	defer k.Close()
+	defer g.close()
 	l, err := openLibrary()
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	if err := l.addLink(); err != nil {
-		return err
-	}
 	byPart := map[string][]kernel.Op{}
-	for _, o := range plan.Ops {
+	for _, o := range g.plan.Ops {
 		byPart[partOf(o)] = append(byPart[partOf(o)], o)
 	}
 	first := len(p.samples)
@@ -50,27 +45,16 @@ func (b *bench) library(p *pass) error {
 		}
 	}
 	p.samples = append(p.samples, p.total(p.samples[first:]))
-	return l.look(p)
-}
-
-// plan is that of a load into this pass's empty node, and what it was made with.
-func (p *pass) plan() (*host.Kernel, kernel.Plan, error) {
-	k, err := openHost(p.wire)
-	if err != nil {
-		return nil, kernel.Plan{}, err
+	if err := l.look(p); err != nil {
+		return err
 	}
-	have, err := k.Read(context.Background())
-	if err != nil {
-		k.Close()
-		return nil, kernel.Plan{}, err
-	}
-	return k, kernel.Diff(wanted(table(p.size, p.family), have.Node), have), nil
+	return g.clean()
 }
 
 type library struct {
 	ipvs   *moby.Handle
 	handle *netlink.Handle
-	link   netlink.Link
+	link   netlink.Link // that VIPs are bound to
 }
 
 func openLibrary() (*library, error) {
@@ -83,6 +67,10 @@ func openLibrary() (*library, error) {
 		l.ipvs.Close()
 		return nil, err
 	}
+	if l.link, err = l.handle.LinkByName(kernel.DefaultNames.Device); err != nil {
+		l.close()
+		return nil, err
+	}
 	return l, nil
 }
 
@@ -91,27 +79,12 @@ func (l *library) close() {
 	l.handle.Close()
 }
 
-func (l *library) addLink() (err error) {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = kernel.DefaultNames.Device
-	if err := l.handle.LinkAdd(&netlink.Dummy{LinkAttrs: attrs}); err != nil {
-		return err
-	}
-	l.link, err = l.handle.LinkByName(attrs.Name)
-	return err
-}
-
 func (l *library) add(o kernel.Object) error {
 	switch o := o.(type) {
 	case kernel.Virtual:
 		return l.ipvs.NewService(service(o.Key, o.Scheduler))
 	case kernel.Real:
 		return l.ipvs.NewDestination(service(o.Key.Virtual, ""), destination(o))
-	case kernel.Set:
-		if o.Type == kernel.BitmapPort {
-			return nil // the library cannot
-		}
-		return l.handle.IpsetCreate(o.Name, string(o.Type), netlink.IpsetCreateOptions{Family: uint8(o.Family), Revision: 1, MaxElements: o.MaxElem})
 	case kernel.Entry:
 		return l.handle.IpsetAdd(o.Set, entry(o))
 	case kernel.Addr:
@@ -121,7 +94,7 @@ func (l *library) add(o kernel.Object) error {
 			Dst: network(o.Addr), LinkIndex: 1, Scope: netlink.SCOPE_HOST, Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Protocol: kernel.RouteProtocol,
 		})
 	}
-	return nil
+	return fmt.Errorf("the library is not asked for a %T", o)
 }
 
 // addresses binds VIPs as kube-proxy does at every size, an address and a call each,
@@ -130,14 +103,16 @@ func (b *bench) addresses(p *pass) error {
 	if p.size.services <= routedAbove {
 		return nil
 	}
+	g, err := p.lay()
+	if err != nil {
+		return err
+	}
+	defer g.close()
 	l, err := openLibrary()
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	if err := l.addLink(); err != nil {
-		return err
-	}
 	return p.lap("load vips, as addresses", func() error {
 		for _, s := range table(p.size, p.family).Services {
 			if err := l.add(kernel.Addr{Addr: s.ClusterIPs[0]}); err != nil {

@@ -57,7 +57,7 @@ func (b *bench) loop(p *pass) error {
 	// It executes iptables, so it runs on the thread that is in the namespace.
 	err = loop.Run(ctx)
 	cancel()
-	return errors.Join(err, <-driven)
+	return errors.Join(err, <-driven, (&ground{kernel: k}).clean())
 }
 
 // drive hands tables to a loop, and waits for each to be in the kernel.

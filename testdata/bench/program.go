@@ -71,13 +71,7 @@ func (b *bench) program(p *pass) error {
 	if err := p.adopt(proxy, start); err != nil {
 		return err
 	}
-	return p.lap("cleanup, by command", func() error {
-		out, code, err := proxy.Command("cleanup")
-		if err == nil && code != 0 {
-			err = fmt.Errorf("exit code %d: %s", code, out)
-		}
-		return err
-	})
+	return p.lap("cleanup, by command", func() error { return cleanup(proxy) })
 }
 
 // lean is the memory of the binary that is built without API servers.
@@ -105,7 +99,18 @@ func (b *bench) lean(p *pass) error {
 	}
 	settle()
 	p.resident("resident, without API servers", statusField(proxy.Pid(), "VmRSS"))
-	_, _, err = proxy.Command("cleanup")
+	if err := proxy.Stop(); err != nil {
+		return err
+	}
+	return cleanup(proxy)
+}
+
+// cleanup is the command of that name.
+func cleanup(proxy *lab.Proxy) error {
+	out, code, err := proxy.Command("cleanup")
+	if err == nil && code != 0 {
+		err = fmt.Errorf("exit code %d: %s", code, out)
+	}
 	return err
 }
 

@@ -10,13 +10,13 @@ import (
 // tools does the same work with the kernel's own tools, each executed once with
 // everything on its standard input: what a shell script does at best.
 func (b *bench) tools(p *pass) error {
-	k, plan, err := p.plan()
+	g, err := p.lay()
 	if err != nil {
 		return err
 	}
-	defer k.Close()
+	defer g.close()
 	input := map[string]*strings.Builder{"ipvs": {}, "ipset": {}, "vips": {}}
-	for _, o := range plan.Ops {
+	for _, o := range g.plan.Ops {
 		if text := input[partOf(o)]; text != nil {
 			fmt.Fprintln(text, strings.TrimPrefix(o.String(), "+ "))
 		}
@@ -50,7 +50,7 @@ func (b *bench) tools(p *pass) error {
 			return err
 		}
 	}
-	return nil
+	return g.clean()
 }
 
 // routedAbove is the number of VIPs above which vipBinding = "auto" makes routes.
