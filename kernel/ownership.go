@@ -61,14 +61,14 @@ func (o *Observed) hasVirtual(k VirtualKey) bool {
 func (o *Observed) owned(f Family) []Entry {
 	for i := range o.Sets {
 		if o.Names.isSet(o.Sets[i].Name, f, VirtualServer) {
-			return o.entriesOf(o.Sets[i].Name)
+			return o.EntriesOf(o.Sets[i].Name)
 		}
 	}
 	return nil
 }
 
-// entriesOf is the part of the sorted entries that belongs to a set.
-func (s *State) entriesOf(set string) []Entry {
+// EntriesOf is the part of the sorted entries that belongs to a set.
+func (s *State) EntriesOf(set string) []Entry {
 	start, end := spanOf(s.Entries, set)
 	return s.Entries[start:end]
 }
@@ -102,7 +102,7 @@ func (o *Observed) leftByKubeProxy(k VirtualKey) bool {
 	}
 	for _, name := range kubeProxySets {
 		set := o.Names.Set(k.Family(), name)
-		for _, e := range o.entriesOf(set) {
+		for _, e := range o.EntriesOf(set) {
 			if e.Addr.IsValid() && e.Key() == k {
 				return true
 			}

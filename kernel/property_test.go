@@ -295,7 +295,7 @@ func (w *world) drift() {
 			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: c, Was: c})
 		}
 	}
-	if some("leave a temporary set") {
+	if some("leave a temporary set") && !o.HasSet("KUBE-TMP-0") {
 		ops = append(ops, kernel.Op{Object: kernel.Set{Name: "KUBE-TMP-0", Type: kernel.HashIPPort, Family: kernel.IPv4, MaxElem: 4}})
 	}
 	if err := w.kernel.Apply(context.Background(), kernel.Plan{Ops: ops}); err != nil {

@@ -1,6 +1,10 @@
 package proxy
 
-import "time"
+import (
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
 
 // How soon a failed sync is tried again: at first at once, in effect, then
 // after twice as long each time. A kernel that refuses an op mostly goes on
@@ -14,18 +18,27 @@ const (
 // not say when a connection has ended. kube-proxy looks once a minute.
 const drainLook = 2 * time.Second
 
+// leastCheckGap is between two checks of parts.
+const leastCheckGap = time.Second
+
 // pace is when the next sync is due. It is a value that the loop keeps up to
 // date; it reads no clock.
 type pace struct {
 	minGap time.Duration // between two syncs
-	period time.Duration // between two full checks
+	period time.Duration // in which the whole kernel is checked
 
 	changed  bool // something came that is not yet programmed
 	failures int  // in a row
 	draining bool
 	wake     time.Time // nearest deadline of a drain; zero if there is none
 
-	lastSync, lastFull time.Time // zero before the first
+	// The kernel is checked in these, one after the other and all in one period;
+	// next is the index of the one that comes next.
+	parts []kernel.Part
+	next  int
+	whole bool // the next check is of everything, whatever part it is the turn of
+
+	lastSync, lastCheck time.Time // zero before the first
 }
 
 // due is when to sync next.
@@ -33,7 +46,7 @@ func (p pace) due() time.Time {
 	if p.lastSync.IsZero() {
 		return time.Time{}
 	}
-	due := p.lastFull.Add(p.period)
+	due := p.checkDue()
 	earlier := func(t time.Time) {
 		if t.Before(due) {
 			due = t
@@ -59,9 +72,58 @@ func (p pace) due() time.Time {
 	return due
 }
 
-// full says whether a sync at this time reads the whole kernel again.
-func (p pace) full(now time.Time) bool {
-	return p.lastFull.IsZero() || p.failures > 0 || !now.Before(p.lastFull.Add(p.period))
+// checkDue is when to check the next part of the kernel: what was checked first
+// comes again when a period is over.
+func (p pace) checkDue() time.Time {
+	return p.lastCheck.Add(p.period / time.Duration(max(1, len(p.parts))))
+}
+
+// check says which part of the kernel a sync at this time checks, if any.
+func (p pace) check(now time.Time) (kernel.Part, bool) {
+	switch {
+	case p.lastCheck.IsZero(), p.failures > 0:
+		return kernel.Everything, true
+	case now.Before(p.checkDue()):
+		return kernel.Part{}, false
+	case p.whole || len(p.parts) == 0:
+		return kernel.Everything, true
+	}
+	return p.parts[p.next], true
+}
+
+// checked notes that the part that was due was found as it was known, or else that
+// everything was read. What is known now is cut into parts by cut, into so many at
+// most; it is cut anew only for another number of them, and then everything is
+// checked first, lest something comes later than a period in its new part.
+func (p *pace) checked(now time.Time, everything bool, cut func(most int) []kernel.Part) {
+	p.lastCheck = now
+	if !everything {
+		p.next = (p.next + 1) % len(p.parts)
+	}
+	if !everything && p.next > 0 {
+		return
+	}
+	parts := cut(p.mostParts())
+	if everything {
+		p.parts, p.next, p.whole = parts, 0, false
+	} else {
+		p.whole = len(parts) != len(p.parts)
+	}
+}
+
+// failed notes a sync that failed: the next one is soon, and checks everything.
+func (p *pace) failed(now time.Time) {
+	p.failures++
+	p.lastCheck = now
+}
+
+// doubt has everything checked in one in the next period, instead of in parts: what
+// differed once may do so again, and costs a whole reading each time.
+func (p *pace) doubt() { p.parts, p.next = []kernel.Part{kernel.Everything}, 0 }
+
+// mostParts is how many checks there is room for in a period.
+func (p pace) mostParts() int {
+	return max(1, int(p.period/max(p.minGap, leastCheckGap)))
 }
 
 func backoff(failures int) time.Duration {

@@ -17,6 +17,9 @@ import (
 type Kernel interface {
 	// Read gives everything of ours, and all of IPVS.
 	Read(context.Context) (kernel.Observed, error)
+	// Unchanged says whether a part of that is as known, connections apart; it may
+	// say no for what it noticed elsewhere.
+	Unchanged(ctx context.Context, known *kernel.Observed, part kernel.Part) (bool, error)
 	// Conns gives the connections of some real servers, in their order.
 	Conns(context.Context, []kernel.RealKey) ([]kernel.Conns, error)
 	// Apply carries a plan out in its order and goes on past errors. A
@@ -40,7 +43,7 @@ type Proxy struct {
 	Feeds  []Feed
 	Log    *slog.Logger
 
-	SyncPeriod    time.Duration // longest time between two full checks, to begin with: see SetPeriods
+	SyncPeriod    time.Duration // in which the whole kernel is checked, to begin with: see SetPeriods
 	MinSyncPeriod time.Duration // shortest time between two syncs, likewise
 
 	// OnSync, if set, is told after every sync what is known then; from the
@@ -196,7 +199,7 @@ func (p *Proxy) loop(ctx context.Context, gaveUp <-chan error) error {
 		case <-p.in.wake:
 			p.pace.changed = true
 		case p.asked = <-p.check:
-			p.pace.lastFull = time.Time{}
+			p.pace.lastCheck = time.Time{}
 		case periods := <-p.periods:
 			p.pace.period, p.pace.minGap = periods[0], periods[1]
 			p.health.period.Store(int64(p.pace.period))

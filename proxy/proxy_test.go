@@ -56,11 +56,15 @@ func table(endpoints int) sources.Table {
 // rules are the least that shows what the loop does: a virtual server a
 // service, with its ownership entry.
 func rules(t sources.Table, _ kernel.Node, hold bool, _ []string) kernel.State {
-	set := kernel.Set{Name: names.Set(kernel.IPv4, kernel.VirtualServer), Type: kernel.HashIPPort, Family: kernel.IPv4, MaxElem: 16}
+	family := kernel.IPv4
+	if len(t.Services) > 0 {
+		family = kernel.FamilyOf(t.Services[0].ClusterIPs[0])
+	}
+	set := kernel.Set{Name: names.Set(family, kernel.VirtualServer), Type: kernel.HashIPPort, Family: family, MaxElem: 4096}
 	s := kernel.State{Sets: []kernel.Set{set}, Policy: kernel.Policy{Hold: hold}}
 	for _, svc := range t.Services {
 		k := kernel.VirtualKey{Addr: netip.AddrPortFrom(svc.ClusterIPs[0], svc.Ports[0].Port), Proto: kernel.TCP}
-		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: 32})
+		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: uint8(family.Bits())})
 		s.Entries = append(s.Entries, kernel.Entry{Set: set.Name, Addr: svc.ClusterIPs[0], Proto: kernel.TCP, Port: k.Addr.Port()})
 		for _, e := range svc.Endpoints {
 			s.Reals = append(s.Reals, kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(e.Addr, 8080)}, Weight: e.Weight})
@@ -176,10 +180,85 @@ func TestIdleWritesNothing(t *testing.T) {
 		if after != before {
 			t.Errorf("%d writes while idle", after-before)
 		}
-		if reads != 11 {
-			t.Errorf("%d readings in 5 minutes with a syncPeriod of 30s, want 11", reads)
+		if checks := len(r.kernel.Parts()); reads != 1 || checks != 10 {
+			t.Errorf("%d readings and %d checks in 5 minutes with a syncPeriod of 30s, want 1 and 10", reads, checks)
 		}
 	})
+}
+
+// TestLargeKernelIsCheckedInParts: each check is of another part, a part that is as
+// known hides no drift elsewhere for longer than a period, and drift has all read.
+func TestLargeKernelIsCheckedInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		r.emit(many(2000, 5))
+		r.kernel.Forget()
+		pass(5 * time.Minute)
+		parts := r.kernel.Parts()
+		n := len(parts) / 10
+		if n < 3 || len(parts) != 10*n {
+			t.Fatalf("%d checks in 10 periods", len(parts))
+		}
+		for i, p := range parts[n:] {
+			if p != parts[i] {
+				t.Fatalf("check %d is of another part than the one a period before", n+i)
+			}
+		}
+		reads, writes := r.kernel.Counts()
+		if reads != 1 || writes == 0 {
+			t.Fatalf("%d readings, %d writes", reads, writes)
+		}
+
+		gone := r.kernel.State().Reals[0]
+		if err := r.kernel.Apply(t.Context(), kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Remove, Object: gone}}}); err != nil {
+			t.Fatal(err)
+		}
+		pass(30 * time.Second)
+		if again := r.kernel.State().Reals[0]; again != gone {
+			t.Errorf("drift is not repaired after a period: %v", again)
+		}
+		if reads, now := r.kernel.Counts(); reads != 2 || now != writes+2 {
+			t.Errorf("%d readings and %d writes, want 2 and the repair", reads, now-writes)
+		}
+		// What differed once is checked as one after a period, then in parts again.
+		r.kernel.Forget()
+		pass(time.Minute)
+		if got := r.kernel.Parts(); len(got) < 2 || got[0] != kernel.Everything || got[1] != parts[0] {
+			t.Errorf("after drift %v was checked, want everything and then the parts from the first", got)
+		}
+	})
+}
+
+// TestEverythingIsCheckedWhenAsked, whatever part it is the turn of.
+func TestEverythingIsCheckedWhenAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		r.emit(many(2000, 5))
+		pass(11 * time.Second)
+		r.kernel.Forget()
+		r.proxy.Check(proxy.CauseAsked)
+		pass(time.Millisecond)
+		if got := r.kernel.Parts(); len(got) != 1 || got[0] != kernel.Everything || !r.last().Full {
+			t.Errorf("checks %v, full %v", got, r.last().Full)
+		}
+	})
+}
+
+// many has services of IPv6, of that many endpoints each.
+func many(services, endpoints int) sources.Table {
+	var t sources.Table
+	for i := range services {
+		vip := netip.AddrFrom16([16]byte{0: 0xfd, 14: byte(i >> 8), 15: byte(i)})
+		s := sources.Service{Namespace: "default", Name: vip.String(), Type: sources.ClusterIP, ClusterIPs: []netip.Addr{vip},
+			Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 8080}}}
+		for j := range endpoints {
+			s.Endpoints = append(s.Endpoints, sources.Endpoint{Addr: netip.AddrFrom16([16]byte{0: 0xfc, 13: byte(j + 1), 14: byte(i >> 8), 15: byte(i)}), Weight: 1})
+		}
+		t.Services = append(t.Services, s)
+	}
+	return t
 }
 
 func TestDriftIsRepaired(t *testing.T) {

@@ -21,13 +21,15 @@ const (
 	CauseNode   Cause = "node"   // the node's addresses have changed
 	CauseConfig Cause = "config" // the configuration has changed
 	CauseAsked  Cause = "asked"  // a full check, by a signal or a command
-	CausePeriod Cause = "period" // a full check, because one is due
+	CausePeriod Cause = "period" // a check of the kernel, or of a part of it, because one is due
 )
 
 // Report is what one sync did.
 type Report struct {
 	Cause    Cause
-	Full     bool      // the whole kernel was read
+	Checked  bool      // a part of the kernel was checked, or all of it
+	Full     bool      // all of it was
+	Differed bool      // it was not as it was known to be, and so it was read
 	Start    time.Time // of the sync
 	Seen     time.Time // when a source noticed the oldest change in it; zero if none did
 	Changed  time.Time // when the oldest change in it came, read and parsed; zero if it was about none

@@ -15,7 +15,7 @@ import (
 func (p *Proxy) sync(ctx context.Context) error {
 	now := time.Now()
 	first := p.pace.lastSync.IsZero()
-	r := Report{Start: now, Cause: p.cause(), Full: p.pace.full(now) || !p.known}
+	r := Report{Start: now, Cause: p.cause(now)}
 
 	tables, waiting, since := p.in.take()
 	p.tables, p.hold = tables, len(waiting) > 0
@@ -39,7 +39,9 @@ func (p *Proxy) sync(ctx context.Context) error {
 }
 
 // cause is why the sync that begins now was due.
-func (p *Proxy) cause() Cause {
+func (p *Proxy) cause(now time.Time) Cause {
+	_, check := p.pace.check(now)
+
 	switch {
 	case p.pace.lastSync.IsZero():
 		return CauseStart
@@ -49,7 +51,7 @@ func (p *Proxy) cause() Cause {
 		return CauseRetry
 	case p.asked != "":
 		return p.asked
-	case p.pace.full(time.Now()):
+	case check:
 		return CausePeriod
 	}
 	return CauseDrain
@@ -102,12 +104,27 @@ func (p *Proxy) settled(want kernel.State, plan kernel.Plan) {
 	}
 }
 
-// observe makes p.have current: by reading the kernel, or, between two full
-// checks, by what is known of it.
+// observe makes p.have current: by what is known of the kernel, or, where a check is
+// due, by finding that it is still so. Only where it is not, or nothing is known, the
+// kernel is read: then all of it, so that what is planned never mixes what was read
+// now with what was known before.
 func (p *Proxy) observe(ctx context.Context, r *Report) error {
-	if !r.Full {
-		p.have.Clock, p.have.Fresh = r.Start, false
-		return nil
+	part, due := p.pace.check(r.Start)
+	if p.known && p.pace.failures == 0 {
+		same, err := true, error(nil)
+		if due {
+			same, err = p.Kernel.Unchanged(ctx, &p.have, part)
+		}
+		if err != nil {
+			p.known = false
+			return fmt.Errorf("checking the kernel: %w", err)
+		}
+		if same {
+			p.have.Clock, p.have.Fresh = r.Start, false
+			r.Checked, r.Full = due, due && part == kernel.Everything
+			return nil
+		}
+		r.Differed = true
 	}
 	have, err := p.Kernel.Read(ctx)
 	if err != nil {
@@ -118,6 +135,7 @@ func (p *Proxy) observe(ctx context.Context, r *Report) error {
 	// and since when real servers drain.
 	have.Owned, have.Drains = p.have.Ours(), p.have.Drains
 	p.have, p.known = have, true
+	r.Checked, r.Full = true, true
 	return nil
 }
 
@@ -166,13 +184,16 @@ func done(ops []kernel.Op, err error) []kernel.Op {
 // settle notes what the next sync depends on.
 func (p *Proxy) settle(now time.Time, r Report) {
 	p.pace.lastSync, p.pace.changed, p.asked = now, false, ""
-	if r.Full {
-		p.pace.lastFull = now
-	}
 	p.pace.draining, p.pace.wake = r.Plan.Draining > 0, r.Plan.Wake
 	if r.Err != nil {
-		p.pace.failures++
+		p.pace.failed(now)
 		return
+	}
+	if r.Checked {
+		p.pace.checked(now, r.Full, func(most int) []kernel.Part { return kernel.Parts(&p.have.State, most) })
+	}
+	if r.Differed {
+		p.pace.doubt()
 	}
 	p.pace.failures = 0
 	p.since = times{}

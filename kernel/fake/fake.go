@@ -54,6 +54,7 @@ type Kernel struct {
 	Now func() time.Time
 
 	reads, writes int
+	parts         []kernel.Part // checked
 }
 
 type set struct {
@@ -147,6 +148,22 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reads++
+	return k.read(), nil
+}
+
+// Unchanged says whether a part is as known, connections apart.
+func (k *Kernel) Unchanged(ctx context.Context, known *kernel.Observed, part kernel.Part) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.parts = append(k.parts, part)
+	now := k.read()
+	return part.Same(known, &now), nil
+}
+
+func (k *Kernel) read() kernel.Observed {
 	o := k.everything()
 	o.Names = k.names
 	o.KeepOurs()
@@ -156,7 +173,21 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	}
 	o.Saved = slices.SortedFunc(maps.Values(k.saved), func(a, b kernel.Saved) int { return strings.Compare(a.Name, b.Name) })
 	o.Node, o.Clock, o.Fresh, o.Firewall = k.node, k.Now(), true, k.firewall
-	return o, nil
+	return o
+}
+
+// Parts gives the parts that Unchanged was asked about, since Forget.
+func (k *Kernel) Parts() []kernel.Part {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.parts)
+}
+
+// Forget begins the list of Parts anew.
+func (k *Kernel) Forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.parts = nil
 }
 
 // State shows everything, foreign objects too.

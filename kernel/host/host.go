@@ -169,27 +169,11 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if o.Sets, o.Entries, err = k.sets.Read(k.o.Names); err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading ipsets: %w", err)
 	}
-	if o.Chains, err = k.tables.Read(ctx, k.o.Names); err != nil {
-		return kernel.Observed{}, fmt.Errorf("reading iptables: %w", err)
-	}
-	if o.Firewall, err = k.tables.Barriers(); err != nil {
-		return kernel.Observed{}, fmt.Errorf("reading the host's firewall: %w", err)
-	}
-	if o.Links, o.Addrs, o.Node, err = k.readLinks(); err != nil {
+	if err := k.readVIPs(&o); err != nil {
 		return kernel.Observed{}, err
 	}
-	if o.Routes, err = k.links.ReadRoutes(); err != nil {
-		return kernel.Observed{}, fmt.Errorf("reading routes: %w", err)
-	}
-	if o.Neighbors, o.Answered, err = k.links.ReadNeighbors(); err != nil {
-		return kernel.Observed{}, fmt.Errorf("reading proxy neighbours: %w", err)
-	}
-	o.Saved = k.was.All()
-	if o.Sysctls, err = k.sysctls.Read(k.sysctlNames(o)); err != nil {
-		return kernel.Observed{}, fmt.Errorf("reading sysctls: %w", err)
-	}
-	if o.Timeouts, err = k.ipvs.Timeouts(); err != nil {
-		return kernel.Observed{}, fmt.Errorf("reading IPVS: %w", err)
+	if err := k.readFew(ctx, &o); err != nil {
+		return kernel.Observed{}, err
 	}
 	// Last, so that the connections are as fresh as can be when Diff sees them.
 	table, err := k.ipvs.Read()
@@ -199,6 +183,39 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	o.Virtuals, o.Reals, o.Conns, o.FWMark = table.Virtuals, table.Reals, table.Conns, table.FWMark
 	o.Sort()
 	return o, nil
+}
+
+// readVIPs reads how VIPs are made local, links and the node.
+func (k *Kernel) readVIPs(o *kernel.Observed) (err error) {
+	if o.Links, o.Addrs, o.Node, err = k.readLinks(); err != nil {
+		return err
+	}
+	if o.Routes, err = k.links.ReadRoutes(); err != nil {
+		return fmt.Errorf("reading routes: %w", err)
+	}
+	if o.Neighbors, o.Answered, err = k.links.ReadNeighbors(); err != nil {
+		return fmt.Errorf("reading proxy neighbours: %w", err)
+	}
+	return nil
+}
+
+// readFew reads what there is little of; which sysctls there are to read depends on
+// the reading's node.
+func (k *Kernel) readFew(ctx context.Context, o *kernel.Observed) (err error) {
+	if o.Chains, err = k.tables.Read(ctx, k.o.Names); err != nil {
+		return fmt.Errorf("reading iptables: %w", err)
+	}
+	if o.Firewall, err = k.tables.Barriers(); err != nil {
+		return fmt.Errorf("reading the host's firewall: %w", err)
+	}
+	o.Saved = k.was.All()
+	if o.Sysctls, err = k.sysctls.Read(k.sysctlNames(*o)); err != nil {
+		return fmt.Errorf("reading sysctls: %w", err)
+	}
+	if o.Timeouts, err = k.ipvs.Timeouts(); err != nil {
+		return fmt.Errorf("reading IPVS: %w", err)
+	}
+	return nil
 }
 
 // sysctlNames are the parameters to read: those asked for, those that were

@@ -151,6 +151,9 @@ func TestShape(t *testing.T) {
 	var fast []string
 	err := eachMember(p, func(member []byte) error {
 		e, _, err := decodeEntry(member)
+		if s := learn(member); s.size == 0 && e.Addr.IsValid() || s.size > 0 && s.canonical(member) != canonical(&e) {
+			t.Errorf("by its shape %v is %x, by its attributes %x", e, s.canonical(member), canonical(&e))
+		}
 		if p, ok := packLearned(member); ok {
 			fast = append(fast, p.entry("").Member())
 			if p.entry("") != e {
@@ -198,6 +201,9 @@ func FuzzDecode(f *testing.F) {
 			}
 			if p, ok := packLearned(member); ok && p != pack(&e) {
 				t.Fatalf("by its shape the entry is %v, by its attributes %v", p.entry(""), e)
+			}
+			if s := learn(member); s.size > 0 && s.canonical(member) != canonical(&e) {
+				t.Fatalf("by its shape %v is %x, by its attributes %x", e, s.canonical(member), canonical(&e))
 			}
 			_ = e.Member()
 			return nil

@@ -22,9 +22,8 @@ import (
 func (s *Sets) Read(names kernel.Names) ([]kernel.Set, []kernel.Entry, error) {
 	heads, err := s.heads(names)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing ipsets: %w", err)
+		return nil, nil, err
 	}
-	slices.SortFunc(heads, func(a, b head) int { return strings.Compare(a.set.Name, b.set.Name) })
 	room := 0
 	for _, h := range heads {
 		room += int(h.elements)
@@ -46,7 +45,7 @@ func (s *Sets) Read(names kernel.Names) ([]kernel.Set, []kernel.Entry, error) {
 	return sets, entries, nil
 }
 
-// heads reads the headers of our sets.
+// heads reads the headers of our sets, sorted by name.
 func (s *Sets) heads(names kernel.Names) ([]head, error) {
 	s.batch.Reset()
 	begin(&s.batch, cmdList, 0)
@@ -61,7 +60,11 @@ func (s *Sets) heads(names kernel.Names) ([]head, error) {
 		}
 		return err
 	})
-	return heads, err
+	if err != nil {
+		return nil, fmt.Errorf("listing ipsets: %w", err)
+	}
+	slices.SortFunc(heads, func(a, b head) int { return strings.Compare(a.set.Name, b.set.Name) })
+	return heads, nil
 }
 
 // members appends the entries of one set, sorted; the kernel lists them in the

@@ -6,7 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// shape is where the parts of an IPv4 entry are among its attributes. The
+// shape is where the parts of an entry are among its attributes. The
 // entries of a set are all alike, so it is learned from one of them and the
 // others are read by position: walking their attributes took half of what the
 // kernel itself needs to list them. Its zero fits no entry.
@@ -15,6 +15,8 @@ type shape struct {
 	heads []head32 // that must be where they are
 
 	ip, port, proto, second, bits int // offsets of values, 0 if there is none
+
+	six bool // addresses are of IPv6
 }
 
 // head32 is the length and type of an attribute in one word.
@@ -26,7 +28,7 @@ type head32 struct {
 // learn finds the shape of an entry that decodeEntry has read. It is zero for an
 // entry with anything but the parts that ours have.
 func learn(member []byte) (s shape) {
-	offset := 0
+	offset, six := 0, false
 	for a := nl.ParseAttrs(member); a.Next(); {
 		s.head(member, offset)
 		value, n := offset+sizeofAttr, len(a.Bytes())
@@ -37,18 +39,18 @@ func learn(member []byte) (s shape) {
 			s.proto = value
 		case a.Type() == attrCIDR2 && n == 1:
 			s.bits = value
-		case a.Type() == attrIP && n == sizeofAttr+4:
+		case a.Type() == attrIP && (n == sizeofAttr+4 || n == sizeofAttr+16):
 			s.head(member, value)
-			s.ip = value + sizeofAttr
-		case a.Type() == attrIP2 && n == sizeofAttr+4:
+			s.ip, s.six = value+sizeofAttr, n == sizeofAttr+16
+		case a.Type() == attrIP2 && (n == sizeofAttr+4 || n == sizeofAttr+16):
 			s.head(member, value)
-			s.second = value + sizeofAttr
+			s.second, six = value+sizeofAttr, n == sizeofAttr+16
 		default:
 			return shape{}
 		}
 		offset = value + (n+3)&^3
 	}
-	if s.ip == 0 {
+	if s.ip == 0 || s.second != 0 && six != s.six {
 		return shape{}
 	}
 	s.size = len(member)
@@ -61,15 +63,23 @@ func (s *shape) head(member []byte, offset int) {
 	s.heads = append(s.heads, head32{offset, binary.NativeEndian.Uint32(member[offset:])})
 }
 
-// pack reads an entry of this shape; it is not ok if it is of another.
-func (s *shape) pack(member []byte) (p packed, ok bool) {
+// fits says whether an entry is of this shape.
+func (s *shape) fits(member []byte) bool {
 	if len(member) != s.size || s.size == 0 {
-		return packed{}, false
+		return false
 	}
 	for _, h := range s.heads {
 		if binary.NativeEndian.Uint32(member[h.offset:]) != h.word {
-			return packed{}, false
+			return false
 		}
+	}
+	return true
+}
+
+// pack reads an IPv4 entry of this shape; it is not ok if it is of another.
+func (s *shape) pack(member []byte) (p packed, ok bool) {
+	if s.six || !s.fits(member) {
+		return packed{}, false
 	}
 	p = packed{key: uint64(binary.BigEndian.Uint32(member[s.ip:])) << 24, bits: noSecond}
 	if s.proto != 0 {

@@ -44,7 +44,7 @@ func (t *Table) dumpDests(v kernel.VirtualKey) (all []dest, err error) {
 	}
 	t.batch.Reset()
 	putVirtualKey(&t.batch, t.family, cmdGetDest, v)
-	err = t.conn.Dump(&t.batch, func() { all = all[:0] }, func(payload []byte) error {
+	err = t.short.Dump(&t.batch, func() { all = all[:0] }, func(payload []byte) error {
 		d, err := decodeDest(payload, v)
 		if err == nil {
 			all = append(all, d)

@@ -21,27 +21,18 @@ type Reading struct {
 
 // Read reads everything.
 func (t *Table) Read() (Reading, error) {
-	services, err := t.readServices()
+	services, fwmark, err := t.services()
 	if err != nil {
 		return Reading{}, err
 	}
-	var r Reading
+	r := Reading{FWMark: fwmark}
 	reals, six := 0, 0
-	services = slices.DeleteFunc(services, func(s service) bool {
-		if s.fwmark != 0 {
-			r.FWMark++
-			return true
-		}
+	for _, s := range services {
 		reals += s.reals
 		if s.family == kernel.IPv6 {
 			six++
 		}
-		return false
-	})
-	slices.SortFunc(services, func(a, b service) int { return a.Key.Compare(b.Key) })
-	// A dump goes by position and can bring one twice when the table changes meanwhile.
-	services = slices.CompactFunc(services, func(a, b service) bool { return a.Key == b.Key })
-
+	}
 	text := t.readProc(six, len(services))
 	r.Virtuals = make([]kernel.Virtual, 0, len(services))
 	r.Reals = make([]kernel.Real, 0, reals+len(text.dests))
@@ -60,6 +51,19 @@ func (t *Table) Read() (Reading, error) {
 		r.add(all)
 	}
 	return r, nil
+}
+
+// services returns the virtual servers sorted, and how many there are by firewall mark.
+func (t *Table) services() (services []service, fwmark int, err error) {
+	if services, err = t.readServices(); err != nil {
+		return nil, 0, err
+	}
+	all := len(services)
+	services = slices.DeleteFunc(services, func(s service) bool { return s.fwmark != 0 })
+	fwmark = all - len(services)
+	slices.SortFunc(services, func(a, b service) int { return a.Key.Compare(b.Key) })
+	// A dump goes by position and can bring one twice when the table changes meanwhile.
+	return slices.CompactFunc(services, func(a, b service) bool { return a.Key == b.Key }), fwmark, nil
 }
 
 // readServices returns the virtual servers of both families. Whether there are IPv6 ones is not to

@@ -29,7 +29,7 @@ func (t *Table) dumpDestTraffic(v kernel.VirtualKey) (all []kernel.RealTraffic, 
 	}
 	t.batch.Reset()
 	putVirtualKey(&t.batch, t.family, cmdGetDest, v)
-	err = t.conn.Dump(&t.batch, func() { all = all[:0] }, func(payload []byte) error {
+	err = t.short.Dump(&t.batch, func() { all = all[:0] }, func(payload []byte) error {
 		d, err := decodeDest(payload, v)
 		if err != nil {
 			return err

@@ -20,7 +20,8 @@ var ErrUnavailable error = &kernel.MissingError{
 // Stats may be called from any.
 type Table struct {
 	conn   *nl.Conn
-	family uint16 // 0: to be asked for
+	short  *nl.Conn // for the dumps of one virtual server's real servers each
+	family uint16   // 0: to be asked for
 	opt    *sockopt
 	proc   proc
 	batch  nl.Batch
@@ -41,7 +42,11 @@ func Open(d *nl.Dialer) (*Table, error) {
 		return nil, fmt.Errorf("opening ipvs: %w", err)
 	}
 	t := &Table{conn: conn, names: names{}}
-	if t.opt, err = openSockopt(); err == nil {
+	t.short, err = d.DialShort(unix.NETLINK_GENERIC)
+	if err == nil {
+		t.opt, err = openSockopt()
+	}
+	if err == nil {
 		err = t.lookup()
 	}
 	if err != nil {
@@ -56,6 +61,9 @@ func Open(d *nl.Dialer) (*Table, error) {
 // Close releases the sockets.
 func (t *Table) Close() error {
 	err := errors.Join(t.conn.Close(), t.proc.close())
+	if t.short != nil {
+		err = errors.Join(err, t.short.Close())
+	}
 	if t.opt != nil {
 		err = errors.Join(err, t.opt.close())
 	}
@@ -64,7 +72,7 @@ func (t *Table) Close() error {
 
 // Stats may be called at any time from any goroutine.
 func (t *Table) Stats() Stats {
-	return Stats{Stats: t.conn.Stats(), Getsockopts: t.opt.calls.Load()}
+	return Stats{Stats: t.conn.Stats().Plus(t.short.Stats()), Getsockopts: t.opt.calls.Load()}
 }
 
 // lookup learns the message type unless it is known. It is forgotten after a failure, because

@@ -19,6 +19,7 @@ var contracts embed.FS
 // Kernel is what the contract is about: kernel/fake's and kernel/host's.
 type Kernel interface {
 	Read(context.Context) (kernel.Observed, error)
+	Unchanged(ctx context.Context, known *kernel.Observed, part kernel.Part) (bool, error)
 	Apply(context.Context, kernel.Plan) error
 }
 
@@ -65,6 +66,7 @@ func scenario(t *testing.T, k Kernel, names kernel.Names, a *txtar.Archive) {
 		if refused := err != nil; refused != s.refused {
 			t.Fatalf("%s: refused %v, want %v: %v\nstate:\n%s", s.text, refused, s.refused, err, have.State)
 		}
+		compare(t, k, &have, s.text)
 	}
 	got := read(t, k).State
 	got.Sysctls = nil
@@ -73,6 +75,24 @@ func scenario(t *testing.T, k Kernel, names kernel.Names, a *txtar.Archive) {
 	}
 	if got.String() != want {
 		t.Errorf("state:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// compare: whether a part is unchanged since a reading is as another reading says.
+func compare(t *testing.T, k Kernel, before *kernel.Observed, op string) {
+	t.Helper()
+	now := read(t, k)
+	for _, part := range []kernel.Part{kernel.Everything, {}} {
+		for _, known := range []*kernel.Observed{before, &now} {
+			same, err := k.Unchanged(t.Context(), known, part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// It may notice what is in no part that it was asked about.
+			if same && !part.Same(known, &now) || !same && kernel.Everything.Same(known, &now) {
+				t.Errorf("%s: unchanged %v; part %v\nbefore:\n%s\nnow:\n%s", op, same, part, known, now)
+			}
+		}
 	}
 }
 
