@@ -55,7 +55,7 @@ func parse(args []string) (o options, err error) {
 	sizes := fs.String("sizes", "1000x10,5000x5", "services x endpoints of each, or all")
 	families := fs.String("families", "IPv4,IPv6", "families of the services")
 	only := fs.String("run", "", "scenarios to run, a regular expression")
-	fs.IntVar(&o.repeat, "repeat", 0, "how often each is timed (0: three times in wall time, else twice, large sizes once)")
+	fs.IntVar(&o.repeat, "repeat", 0, "how often each is timed (0: three times in wall time, else twice, large tables and what has no size once)")
 	fs.StringVar(&o.dir, "out", os.Getenv("SVCPROXY_GUEST_OUT"), "folder for results")
 	fs.StringVar(&o.name, "name", "", "name of the files of results (the clock's, if there is none)")
 	fs.Parse(args)
