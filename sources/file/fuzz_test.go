@@ -15,20 +15,8 @@ import (
 // FuzzDecode holds what must be so for any bytes at all: the decoder ends, gives the same answer twice,
 // and every problem is one line of text with a line that the file has.
 func FuzzDecode(f *testing.F) {
-	scenarios, err := filepath.Glob("testdata/scenario/*.txtar")
-	if err != nil || len(scenarios) == 0 {
-		f.Fatal("no scenarios", err)
-	}
-	for _, path := range scenarios {
-		a, err := txtar.ParseFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, file := range a.Files {
-			if strings.HasSuffix(file.Name, ".toml") {
-				f.Add(bytes.ReplaceAll(file.Data, []byte("^M"), []byte("\r")))
-			}
-		}
+	for _, data := range scenarioFiles(f) {
+		f.Add(data)
 	}
 	f.Add([]byte("\xef\xbb\xbfa = 1\n"))
 	f.Add([]byte("a = \"\"\"\n\"\"\"\"\"\nb = '''x''''\n\"c\\u0041\" = {x.y = 1,\n# c\n}\n[[d]]\n[d.e]\n[[d]]\n[d.e]\n"))
@@ -48,4 +36,24 @@ func FuzzDecode(f *testing.F) {
 		}
 		sources.Validate(table, sources.HostFacts{})
 	})
+}
+
+// scenarioFiles are the services files of all scenarios.
+func scenarioFiles(t testing.TB) (files [][]byte) {
+	scenarios, err := filepath.Glob("testdata/scenario/*.txtar")
+	if err != nil || len(scenarios) == 0 {
+		t.Fatal("no scenarios", err)
+	}
+	for _, path := range scenarios {
+		a, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range a.Files {
+			if strings.HasSuffix(file.Name, ".toml") {
+				files = append(files, bytes.ReplaceAll(file.Data, []byte("^M"), []byte("\r")))
+			}
+		}
+	}
+	return files
 }

@@ -91,6 +91,11 @@ func FuzzAfter(f *testing.F) {
 	f.Add([]byte(plain), []byte("\n"+plain))
 	f.Add([]byte(plain+"[services.c]\nscheduler = \"\"\"\n[services.d]\n\"\"\"\n"), []byte(plain))
 	f.Add([]byte(plain+"[[services.\"ns/b\".ports]]\nport = 1\n"), []byte(plain+"[services]\n"))
+	files := scenarioFiles(f)
+	for i, data := range files {
+		f.Add(data, files[(i+1)%len(files)])
+		f.Add(data, append([]byte("# before\n"), data...))
+	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		one := sameAsWhole(t, reading{}, first)
 		sameAsWhole(t, sameAsWhole(t, one, second), first)
