@@ -131,8 +131,8 @@ func TestIdleChecksLoseNobodyAllowed(t *testing.T) {
 		}
 		done, err = n.Traced(fullRead)
 		must(t, err)
-		if time.Since(begin) > time.Minute {
-			t.Fatalf("%d of %d checks in a minute", done-first, checks)
+		if took := time.Since(begin); took > 5*time.Minute {
+			t.Fatalf("%d of %d checks in %v", done-first, checks, took)
 		}
 	}
 	all, err := n.Trace()
