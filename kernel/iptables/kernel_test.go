@@ -51,11 +51,21 @@ type backend struct {
 	name string
 }
 
-// save is what iptables-save itself prints of a family, without comments.
+// save is what iptables-save itself prints of a family, without comments. Where it
+// must be told the tables, it is only those that we write to.
 func (b backend) save(t *testing.T, tool string) string {
 	t.Helper()
+	tool = named(tool+"-save", b.name)
+	text := ""
+	if b.name == "legacy" && os.Geteuid() != 0 {
+		for _, table := range tables {
+			text += kerneltest.Run(t, tool, "-t", table)
+		}
+	} else {
+		text = kerneltest.Run(t, tool)
+	}
 	var lines []string
-	for line := range strings.Lines(kerneltest.Run(t, named(tool+"-save", b.name))) {
+	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "#") {
 			lines = append(lines, line)
 		}
@@ -178,6 +188,9 @@ func TestKernel(t *testing.T) {
 // A reading leaves an empty namespace as it is.
 func TestReadLeavesNoTrace(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
+		if b.name == "legacy" && os.Geteuid() != 0 {
+			t.Skip("only root may read which tables there are, and asking for one makes it")
+		}
 		if chains := b.read(t); len(chains) != 0 {
 			t.Errorf("read %v", chains)
 		}
