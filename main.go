@@ -33,6 +33,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/console"
 	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/logging"
+	"github.com/svcproxy/svcproxy/proxy/memory"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/remote"
 	"github.com/svcproxy/svcproxy/proxy/rules"
@@ -269,7 +270,7 @@ func (c *call) run(ctx context.Context, args []string) error {
 
 // serve is run, once the command line asks for nothing else.
 func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
-	d := &daemon{log: logging.New(c.err)}
+	d := &daemon{log: logging.New(c.err), collect: memory.PutOff(memory.Start)}
 	var err error
 	if d.machine, err = thisMachine(); err != nil {
 		return err
@@ -324,6 +325,7 @@ func (s setup) sameNames() error {
 // daemon is a running svcproxy: its parts, joined.
 type daemon struct {
 	log     *logging.Log
+	collect func() // garbage, from now on
 	machine machine
 	current *current.Current
 	kernel  *host.Kernel
@@ -391,6 +393,7 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 	go d.onSignals(ctx, signals)
 	go d.current.Follow(ctx)
 	go d.watchNode(ctx)
+	go memory.Tend(ctx, d.proxy, d.collect)
 	if err = d.proxy.Run(ctx); err == nil {
 		d.log.Info("stopped; the kernel goes on serving")
 	}

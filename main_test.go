@@ -74,7 +74,7 @@ const module = "github.com/svcproxy/svcproxy"
 // of design.md, "imports point down only". A package that is not here may
 // import nothing of ours.
 var mayImport = map[string][]string{
-	"":                     {"kernel", "kernel/host", "packaging/docs", "proxy", "proxy/command", "proxy/config", "proxy/config/current", "proxy/console", "proxy/control", "proxy/events", "proxy/exit", "proxy/logging", "proxy/metrics", "proxy/remote", "proxy/rules", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/manifest"},
+	"":                     {"kernel", "kernel/host", "packaging/docs", "proxy", "proxy/command", "proxy/config", "proxy/config/current", "proxy/console", "proxy/control", "proxy/events", "proxy/exit", "proxy/logging", "proxy/memory", "proxy/metrics", "proxy/remote", "proxy/rules", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/manifest"},
 	"proxy":                {"kernel", "sources"},
 	"proxy/rules":          {"kernel", "sources"},
 	"proxy/command":        {"proxy/exit"},
@@ -84,6 +84,7 @@ var mayImport = map[string][]string{
 	"proxy/exit":           {"kernel", "proxy/config", "sources"},
 	"proxy/metrics":        {"kernel", "proxy", "proxy/status", "sources"},
 	"proxy/web":            {"proxy/events", "proxy/status"},
+	"proxy/memory":         {"proxy"},
 	"proxy/notify":         {"proxy"},
 	"packaging/completion": {"proxy/command"},
 	"packaging/man":        {"proxy/command", "proxy/config", "proxy/exit", "sources/file"},

@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy"
+)
+
+// collections says how many there were.
+func collections() uint32 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.NumGC
+}
+
+var sink []byte
+
+// take makes this much garbage.
+func take(bytes int) {
+	for ; bytes > 0; bytes -= 64 << 10 {
+		sink = make([]byte, 64<<10)
+	}
+}
+
+// usual is how garbage is collected in a test.
+func usual(t *testing.T) {
+	t.Setenv("GOGC", "")
+	t.Setenv("GOMEMLIMIT", "")
+	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(math.MaxInt64)
+	t.Cleanup(func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	})
+	debug.FreeOSMemory()
+}
+
+func percent() int {
+	p := debug.SetGCPercent(-1)
+	debug.SetGCPercent(p)
+	return p
+}
+
+func TestNothingIsCollectedDuringAStart(t *testing.T) {
+	usual(t)
+	before := collections()
+	resume := PutOff(128 << 20)
+	take(64 << 20)
+	if n := collections() - before; n > 0 {
+		t.Errorf("%d collections", n)
+	}
+	resume()
+	resume()
+	if p, limit := percent(), debug.SetMemoryLimit(-1); p != 100 || limit != math.MaxInt64 {
+		t.Errorf("afterwards GOGC=%d and a limit of %d", p, limit)
+	}
+	take(64 << 20)
+	if collections() == before {
+		t.Error("no collection afterwards")
+	}
+}
+
+func TestALargeStartIsCollectedAsUsual(t *testing.T) {
+	usual(t)
+	PutOff(32 << 20)
+	deadline := time.Now().Add(30 * time.Second)
+	for percent() != 100 {
+		take(64 << 20)
+		if time.Now().After(deadline) {
+			t.Fatal("collecting was not resumed at the limit")
+		}
+	}
+}
+
+func TestWhoSetsTheCollectorIsHeeded(t *testing.T) {
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+		usual(t)
+		t.Setenv(name, "50")
+		PutOff(32 << 20)
+		if p := percent(); p != 100 {
+			t.Errorf("with %s set: GOGC=%d", name, p)
+		}
+	}
+}
+
+// loop syncs when it is asked.
+type loop chan *proxy.Snapshot
+
+func (l loop) Await(ctx context.Context, began time.Time) (*proxy.Snapshot, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case s := <-l:
+			if !s.Report.Start.Before(began) {
+				return s, nil
+			}
+		}
+	}
+}
+
+func TestMemoryIsGivenBackAfterASync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		usual(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		resumed, done, l := 0, make(chan struct{}), make(loop)
+		go func() {
+			defer close(done)
+			Tend(ctx, l, func() { resumed++ })
+		}()
+		sync := func(garbage int) (given bool) {
+			take(garbage)
+			before := collections()
+			l <- &proxy.Snapshot{Report: proxy.Report{Start: time.Now()}}
+			time.Sleep(quiet)
+			synctest.Wait()
+			return collections() > before
+		}
+		debug.SetGCPercent(-1)
+		sync(64 << 20)
+		if resumed != 1 {
+			t.Error("collecting was not resumed after the first sync")
+		}
+		if sync(1 << 20) {
+			t.Error("collected for the sake of a megabyte")
+		}
+		if !sync(64 << 20) {
+			t.Error("64 MB were kept")
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestDue(t *testing.T) {
+	for _, c := range []struct {
+		taken, live uint64
+		want        bool
+	}{
+		{1 << 20, 0, false},
+		{8 << 20, 0, true}, // before the first collection nothing is known to live
+		{8 << 20, 20 << 20, false},
+		{20 << 20, 20 << 20, true},
+	} {
+		if got := due(c.taken, c.live); got != c.want {
+			t.Errorf("%d bytes taken with %d live: %v", c.taken, c.live, got)
+		}
+	}
+}
