@@ -210,7 +210,18 @@ func (p *Proxy) loop(ctx context.Context, gaveUp <-chan error) error {
 			if err := p.sync(ctx); err != nil {
 				return err
 			}
+			p.answer()
 		}
 		timer.Reset(time.Until(p.pace.due()))
+	}
+}
+
+// answer tells whoever asks that the loop is alive. The next sync may be due
+// already, and which of the two comes first would be left to chance: syncs that
+// each wait long for another program's lock would look like a loop that hangs.
+func (p *Proxy) answer() {
+	select {
+	case <-p.alive:
+	default: // nobody asks
 	}
 }

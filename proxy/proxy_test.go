@@ -318,6 +318,34 @@ func TestFailuresAreRetriedSooner(t *testing.T) {
 	})
 }
 
+// Steps that wait for another program's lock fail late, and are tried again at
+// once. A loop that goes on like that is alive, and is seen to be.
+func TestLongSyncsAreNoHungLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const long = 19 * time.Second
+		r := start(t, func(r *run) {
+			r.kernel.Fail = func(o kernel.Op) error {
+				if o.Object.Kind() != kernel.KindReal {
+					return nil
+				}
+				time.Sleep(long)
+				return syscall.EAGAIN
+			}
+		})
+		defer r.end()
+		r.emit(table(1))
+		for range 10 {
+			asking, cancel := context.WithTimeout(t.Context(), long+time.Second)
+			alive := r.proxy.Alive(asking)
+			cancel()
+			if !alive {
+				t.Fatalf("no answer after %d syncs", len(r.all()))
+			}
+			pass(time.Second)
+		}
+	})
+}
+
 func TestDrainEndsWithTheLastConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
