@@ -14,11 +14,14 @@ import (
 
 // timeout bounds one run of a tool. iptables-restore takes 1.5 to 10 ms, 75 in
 // an emulated guest; what lasts this long waits for something that will not come.
-const timeout = 30 * time.Second
+// It is less than the 20 s after which the loop would be taken for hung, and
+// svcproxy ended (see proxy/notify): the log is to say which tool it was.
+const timeout = 15 * time.Second
 
 // lockWait is how many seconds iptables-restore waits for another program's
-// hold on /run/xtables.lock: less than timeout, so that it can say so itself.
-const lockWait = 10
+// hold on /run/xtables.lock: less than timeout, so that it can say so itself,
+// and twice this, for both families are written, is less than those 20 s.
+const lockWait = 5
 
 // Run runs argv with stdin as its standard input and gives its standard output.
 // A tool that is not installed is an exec.ErrNotFound, one that failed an
