@@ -37,6 +37,9 @@ var pieces = []string{
 	"endpoints = [\n  \"10.1.0.1\",\n", "  \"10.1.0.2\", # two\n", "]\n", "endpoints = [ \"10.1.0.3\" ]\n",
 	"loadBalancerSourceRanges = [ \"10.0.0.1/8\",\n\"192.168.1.1/16\" ]\n", "type = \"LoadBalancer\"\n", "type = \"NodePort\"\n",
 	"scheduler = \"\"\"\n", "scheduler = '''\n", "\"\"\"\n", "'''\n", "scheduler = \"rr\"\n", "scheduler = \"\"\" x \\\n", "\\\"\"\"\n",
+	"ports = [ { port = 80, name = \"x\" }, { port = 81, name = \"y\" } ]\n", "ports = [ { port = 80, port = 81 } ]\n", "ports.x = 1\n",
+	"endpoints = [ { address = \"10.1.0.4\", ports.x = 1, ports.y = 2 }, { address = \"10.1.0.5\", ports = { \"\" = 3, y = 4 } } ]\n",
+	"endpoints = [ { address = \"10.1.0.4\", ports.x = 1, ports = 2 } ]\n", "\"\" = [ [ 2 ], { g = 4 } ]\n", "clusterIP = \"10.0.0.9\"\n",
 	"# a comment\n", "# [services.z]\n", "\n", "   \n", "\t", "\r\n", "\r", "#", "\ufeff", "\x7f", "# \x01\n", "\x00", "\xff", "]", "[", "{", "}", "\"", "'", "=", ",",
 }
 

@@ -17,6 +17,10 @@ import "strings"
 type Part struct {
 	Text string // from the line of its header up to that of the next one's
 	Line int    // of its header in the document
+
+	table string // what its headers begin with: "top.NAME"
+	name  string // NAME, if that is plain and its header the only one; else ""
+	body  int    // where its keys begin in Text
 }
 
 // MaxValues is how many keys and array elements a document may have. It counts for the parts together.
@@ -28,34 +32,35 @@ func Cut(text, top string) ([]Part, bool) {
 		return nil, false
 	}
 	var parts []Part
-	var own string // what the headers of the present part begin with: "services.NAME"
-	start, line := 0, 1
+	var last *Part
+	start, line := 0, 1 // of the last part, and of what is looked at
 	for at, next := 0, 0; at < len(text); at, line = next, line+1 {
 		next = len(text)
 		if n := strings.IndexByte(text[at:], '\n'); n >= 0 {
 			next = at + n + 1
 		}
 		header, ok := bracketed(text[at:next])
-		if !ok || own != "" && leadsBelow(header, own) {
+		if !ok {
 			continue
 		}
-		name, ok := tableHeader(header, top)
-		if !ok {
+		if last != nil && leadsBelow(header, last.table) {
+			last.name = ""
+			continue
+		}
+		table, name, ok := tableHeader(header, top)
+		if !ok || last == nil && !nothing(text[:at]) {
 			return nil, false
 		}
-		if own == "" && !nothing(text[:at]) {
-			return nil, false
+		if last != nil {
+			last.Text = text[start:at]
 		}
-		if own != "" {
-			parts[len(parts)-1].Text = text[start:at]
-		}
-		own, start = name, at
-		parts = append(parts, Part{Line: line})
+		parts = append(parts, Part{Line: line, table: table, name: name, body: next - at})
+		last, start = &parts[len(parts)-1], at
 	}
-	if own == "" {
+	if last == nil {
 		return nil, false
 	}
-	parts[len(parts)-1].Text = text[start:]
+	last.Text = text[start:]
 	return parts, true
 }
 
@@ -79,33 +84,35 @@ func leadsBelow(header, own string) bool {
 	return ok && strings.HasPrefix(rest, ".")
 }
 
-// tableHeader gives top.NAME of a header top.NAME]. Names that need reading are declined.
-func tableHeader(header, top string) (string, bool) {
-	name, ok := strings.CutPrefix(header, top)
-	if !ok || len(name) < 2 || name[0] != '.' {
-		return "", false
+// tableHeader gives top.NAME of a header top.NAME], and NAME, if that is plain and all there is in the
+// line. Names that need reading are declined.
+func tableHeader(header, top string) (table, name string, ok bool) {
+	rest, ok := strings.CutPrefix(header, top+".")
+	if !ok || rest == "" {
+		return "", "", false
 	}
-	end := 1
-	if quote := name[1]; quote == '"' || quote == '\'' {
-		n := strings.IndexByte(name[2:], quote)
-		if n < 0 || strings.Contains(name[2:2+n], `\`) {
-			return "", false
-		}
-		end = 2 + n + 1
+	key, after := rest, ""
+	if quote := rest[0]; quote == '"' || quote == '\'' {
+		key, after, ok = strings.Cut(rest[1:], rest[:1])
+		ok = ok && !strings.Contains(key, `\`)
 	} else {
-		for end < len(name) && bare(name[end]) {
-			end++
-		}
+		end := strings.IndexFunc(rest, func(r rune) bool { return !bare(r) })
+		ok = end > 0
+		key, after = rest[:max(end, 0)], rest[max(end, 0):]
 	}
-	if end == 1 || end == len(name) || name[end] != ']' {
-		return "", false
+	after, closed := strings.CutPrefix(after, "]")
+	if !ok || !closed {
+		return "", "", false
 	}
-	return header[:len(top)+end], true
+	if strings.Trim(after, " \t\n") == "" && !strings.ContainsFunc(key, func(r rune) bool { return !bare(r) && r != '/' }) {
+		name = key
+	}
+	return header[:len(header)-len(after)-1], name, true
 }
 
-// bare says whether a byte may be in a key without quotes.
-func bare(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+// bare says whether a letter may be in a key without quotes.
+func bare(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
 }
 
 // nothing says whether a text defines nothing.
@@ -114,24 +121,33 @@ func nothing(text string) bool {
 	return err == nil && len(tree) == 0
 }
 
-// Parse gives the part's table as a document of its own, whose lines begin at 1, and how many values are in
+// Parse gives the part's table, whose lines begin at 1, as the library reads it, and how many values are in
 // it; false when there is anything wrong with it, or anything but that table in it.
-func (p Part) Parse(top string) (name string, v any, at *Place, values int, ok bool) {
-	s := &scan{text: p.Text, line: 1}
-	root := &Place{Line: 1}
-	s.document(root)
-	if len(s.dups) > 0 || s.excess != nil {
-		return "", nil, nil, 0, false
+func (p Part) Parse(top string) (name string, table any, at *Place, values int, ok bool) {
+	// Keys below no header are the same keys, and a quarter cheaper: the library writes each in full. A
+	// byte order mark means something only at the beginning, where it was not.
+	if body := p.Text[p.body:]; p.name != "" && !strings.HasPrefix(body, "\ufeff") {
+		tree, at, values, ok := parsePart(body, 2)
+		return p.name, tree, at, values + 1, ok
 	}
-	tree, err := decode(p.Text)
-	if err != nil || len(tree) != 1 {
-		return "", nil, nil, 0, false
-	}
+	tree, at, values, ok := parsePart(p.Text, 1)
 	tables, _ := tree[top].(map[string]any)
-	if len(tables) != 1 {
+	if !ok || len(tree) != 1 || len(tables) != 1 {
 		return "", nil, nil, 0, false
 	}
-	for name, v = range tables {
+	for name, table = range tables {
 	}
-	return name, v, root.Key(top).Key(name), s.values, true
+	return name, table, at.Key(top).Key(name), values, true
+}
+
+// parsePart is Parse of a text that is known to be one; false when there is any mistake in it.
+func parsePart(text string, line int) (tree map[string]any, at *Place, values int, ok bool) {
+	s := &scan{text: text, line: line}
+	at = &Place{Line: 1}
+	s.document(at)
+	if len(s.dups) > 0 || s.excess != nil {
+		return nil, nil, 0, false
+	}
+	tree, err := decode(text)
+	return tree, at, s.values, err == nil
 }
