@@ -6,7 +6,8 @@
 // them in one go. A file is taken or rejected as a whole, and a rejected one keeps its own last good
 // content. What is written in a half-written file, a FIFO or a vanished file is never guessed.
 //
-// Decode is pure, Load reads once, and Source follows the files as they change.
+// Decode is pure, Load reads once, and Source follows the files as they change: of a changed file it reads
+// the services whose text is another one.
 package file
 
 import (
@@ -15,8 +16,9 @@ import (
 )
 
 // Decode reads a file of services. The table is sorted and holds the services that have no problem;
-// name is the file's name in Origins and messages. Of many problems only the first are told. A warning is about something that works but is not
-// what it looks like. Whether the services make sense is for sources.Validate.
+// name is the file's name in Origins and messages. Of many problems only the first are told. A warning is
+// about something that works but is not what it looks like. Whether the services make sense is for
+// sources.Validate.
 func Decode(name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
 	r, problems := after(reading{}, name, data)
 	return r.table, few(r.warnings), problems

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file/strict"
 )
 
 // sameAsWhole reads a file after another one, and holds that to the reading of it as a whole.
@@ -123,6 +124,19 @@ func TestTakenOver(t *testing.T) {
 		if changed := s.Name == "web-50"; changed == (was[s.Name] == &s.Endpoints[0]) {
 			t.Errorf("%s: changed %v", s.FullName(), changed)
 		}
+	}
+}
+
+// TestTooMuchTogether: the limit of a document holds for what its sections have together.
+func TestTooMuchTogether(t *testing.T) {
+	data := bigFile(2)
+	before, _ := after(reading{}, "f.toml", data)
+	for text, s := range before.sections {
+		s.values = strict.MaxValues/2 + 1
+		before.sections[text] = s
+	}
+	if now := sameAsWhole(t, before, data); now.sections != nil {
+		t.Error("was read by sections that are too much together")
 	}
 }
 

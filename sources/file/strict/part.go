@@ -31,7 +31,8 @@ func Cut(text, top string) ([]Part, bool) {
 	if _, ok := checkText(text); !ok || strings.Contains(text, "\r") {
 		return nil, false
 	}
-	var parts []Part
+	most := strings.Count(text, "\n[") + 1
+	parts, tables := make([]Part, 0, most), make(map[string]bool, most)
 	var last *Part
 	start, line := 0, 1 // of the last part, and of what is looked at
 	for at, next := 0, 0; at < len(text); at, line = next, line+1 {
@@ -48,9 +49,10 @@ func Cut(text, top string) ([]Part, bool) {
 			continue
 		}
 		table, name, ok := tableHeader(header, top)
-		if !ok || last == nil && !nothing(text[:at]) {
+		if !ok || tables[table] || last == nil && !nothing(text[:at]) {
 			return nil, false
 		}
+		tables[table] = true
 		if last != nil {
 			last.Text = text[start:at]
 		}
