@@ -22,15 +22,19 @@ func ask(to netip.AddrPort, what byte, n int) error {
 	limit := unix.Timeval{Sec: 60}
 	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
 	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit)
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
+	err = again(func() error {
+		return unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()})
+	})
+	if err != nil {
 		return fmt.Errorf("connect to %v: %w", to, err)
 	}
-	if _, err := unix.Write(fd, []byte{what}); err != nil {
-		return err
+	if err := again(func() error { _, err := unix.Write(fd, []byte{what}); return err }); err != nil {
+		return fmt.Errorf("write to %v: %w", to, err)
 	}
 	buf := received[:]
 	for got := 0; ; {
-		m, err := unix.Read(fd, buf)
+		var m int
+		err := again(func() (err error) { m, err = unix.Read(fd, buf); return err })
 		if err != nil {
 			return fmt.Errorf("read from %v after %d bytes: %w", to, got, err)
 		}
@@ -39,6 +43,17 @@ func ask(to netip.AddrPort, what byte, n int) error {
 				return fmt.Errorf("%v sent %d bytes, want %d", to, got, n)
 			}
 			return nil
+		}
+	}
+}
+
+// again goes on with a call that a signal of Go's runtime has ended: a socket with a
+// time limit is not restarted by the kernel (signal(7)), and a connect that is called
+// again waits for the first.
+func again(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
 		}
 	}
 }

@@ -53,6 +53,7 @@ func (b *bench) program(p *pass) error {
 	}
 	settle()
 	p.resident("resident", statusField(proxy.Pid(), "VmRSS"))
+	p.resident("resident, without the program's file", statusField(proxy.Pid(), "RssAnon"))
 	p.resident("resident, peak", statusField(proxy.Pid(), "VmHWM"))
 	changed := text(oneWeighed(t, 2))
 	err = p.lap("saved file to kernel, one endpoint", func() error {
@@ -99,6 +100,7 @@ func (b *bench) lean(p *pass) error {
 	}
 	settle()
 	p.resident("resident, without API servers", statusField(proxy.Pid(), "VmRSS"))
+	p.resident("resident, without API servers and the program's file", statusField(proxy.Pid(), "RssAnon"))
 	if err := proxy.Stop(); err != nil {
 		return err
 	}
