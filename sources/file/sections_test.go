@@ -11,6 +11,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file/strict"
+	accidents "github.com/svcproxy/svcproxy/testdata/broken"
 )
 
 // sameAsWhole reads a file after another one, and holds that to the reading of it as a whole.
@@ -85,6 +86,23 @@ func edited(t *rapid.T, file []int, kinds *rapid.Generator[int]) []int {
 		return append(append(head, kinds.Draw(t, "other")), tail[1:]...)
 	default:
 		return append(append(head, tail[len(tail)-1]), tail[:len(tail)-1]...)
+	}
+}
+
+// TestAfterAccidents is TestAfter for what programs, disks, editors and people make of a file.
+func TestAfterAccidents(t *testing.T) {
+	valid := bigFile(4)
+	before := sameAsWhole(t, reading{}, valid)
+	bySections := 0
+	for _, c := range accidents.Mutations(valid, 720) {
+		now := sameAsWhole(t, before, c.Content)
+		if now.sections != nil {
+			bySections++
+		}
+		sameAsWhole(t, now, valid)
+	}
+	if bySections < 50 {
+		t.Errorf("%d were read by sections", bySections)
 	}
 }
 
