@@ -69,7 +69,7 @@ const (
 	costDests4   = 3
 	costDests6   = 35
 	costReal6    = 6
-	costsPerPart = 40_000 // some 15 ms of one processor
+	costsPerPart = 30_000 // some 10 ms of one processor
 )
 
 // Parts cuts a state into parts of about one cost each, that together have

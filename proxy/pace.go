@@ -96,9 +96,14 @@ func (p pace) check(now time.Time) (kernel.Part, bool) {
 // most; it is cut anew only for another number of them, and then everything is
 // checked first, lest something comes later than a period in its new part.
 func (p *pace) checked(now time.Time, everything bool, cut func(most int) []kernel.Part) {
+	due := p.checkDue()
 	p.lastCheck = now
 	if !everything {
 		p.next = (p.next + 1) % len(p.parts)
+		// One that is late does not make the rest of its turn so.
+		if late := now.Sub(due); late < p.period/time.Duration(len(p.parts)) {
+			p.lastCheck = due
+		}
 	}
 	if !everything && p.next > 0 {
 		return

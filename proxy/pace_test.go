@@ -34,6 +34,7 @@ func TestChecks(t *testing.T) {
 		differ bool
 		asked  bool // before the check that says, a second after the last
 		failed bool
+		late   time.Duration
 	}
 	for _, c := range []struct {
 		name   string
@@ -42,6 +43,7 @@ func TestChecks(t *testing.T) {
 	}{
 		{"one part", 0, []step{{says: "0 all", become: 1}, {says: "30 all"}, {says: "60 all"}}},
 		{"three in turn", 0, []step{{says: "0 all", become: 3}, {says: "10 A"}, {says: "20 B"}, {says: "30 C"}, {says: "40 A"}, {says: "50 B"}}},
+		{"one late", 0, []step{{says: "0 all", become: 3}, {says: "13 A", late: 3 * time.Second}, {says: "20 B"}, {says: "60 C", late: 30 * time.Second}, {says: "70 A"}}},
 		{"cut anew once the turn is over, after all was checked", 0, []step{{says: "0 all", become: 3}, {says: "10 A", become: 2}, {says: "20 B"}, {says: "30 C"}, {says: "40 all"}, {says: "55 A"}}},
 		{"grown out of one part", 0, []step{{says: "0 all", become: 1}, {says: "30 all", become: 3}, {says: "40 A"}}},
 		{"drift in one part", 0, []step{{says: "0 all", become: 3}, {says: "10 A"}, {says: "20 B", differ: true}, {says: "50 all"}, {says: "60 A"}}},
@@ -59,7 +61,7 @@ func TestChecks(t *testing.T) {
 					p.lastCheck = time.Time{}
 					now = now.Add(time.Second)
 				} else if due := p.due(); i > 0 {
-					now = due
+					now = due.Add(s.late)
 				}
 				part, ok := p.check(now)
 				what := "all"
