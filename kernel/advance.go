@@ -60,7 +60,14 @@ func Advance(have Observed, ops []Op) (Observed, bool) {
 // groupOps sorts ops by the kind of their objects; within one kind they keep
 // their order.
 func groupOps(ops []Op) [numKinds][]Op {
+	var sizes [numKinds]int
+	for _, o := range ops {
+		sizes[o.Object.Kind()]++
+	}
 	var groups [numKinds][]Op
+	for kind, n := range sizes {
+		groups[kind] = make([]Op, 0, n)
+	}
 	for _, o := range ops {
 		groups[o.Object.Kind()] = append(groups[o.Object.Kind()], o)
 	}
@@ -88,7 +95,10 @@ func follow[T Object](s []T, ops []Op, compare func(a, b T) int) []T {
 		}
 		return s
 	}
-	slices.SortStableFunc(ops, func(a, b Op) int { return compare(a.Object.(T), b.Object.(T)) })
+	order := func(a, b Op) int { return compare(a.Object.(T), b.Object.(T)) }
+	if !slices.IsSortedFunc(ops, order) { // a plan has those of one phase in order
+		slices.SortStableFunc(ops, order)
+	}
 	merged := make([]T, 0, len(s)+len(ops))
 	for i, o := range ops {
 		v := o.Object.(T)

@@ -26,7 +26,7 @@ type Scribe struct {
 // Synced is to be told of every sync, in order.
 func (s *Scribe) Synced(now *proxy.Snapshot) {
 	s.Ring.Add(between(s.before, now)...)
-	s.before = now
+	s.before = now.Kept()
 }
 
 // Source is to be told of everything a source emits.

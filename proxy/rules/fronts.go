@@ -61,17 +61,23 @@ type checkPort struct {
 }
 
 func newListing(t sources.Table, n kernel.Node, c Config) *listing {
-	ports, targets := 0, 0
+	ports, targets, here := 0, 0, 0
 	for i := range t.Services {
 		s := &t.Services[i]
 		ports += len(s.Ports)
 		targets += len(s.Ports) * len(s.Endpoints)
+		for k := range s.Endpoints {
+			if name := s.Endpoints[k].NodeName; name == "" || name == n.Name {
+				here += len(s.Ports)
+			}
+		}
 	}
 	l := &listing{
 		table: t, node: n, config: c,
 		host:     hostAddrs(n),
 		fronts:   make([]front, 0, 2*ports),
 		backends: make([]backend, 0, targets),
+		loops:    make([]kernel.Entry, 0, here),
 	}
 	l.nodePorts = nodePortAddrs(t, n, c, l.host)
 	return l
