@@ -15,11 +15,13 @@ import (
 // the folder with the packages.
 const onNode = "SVCPROXY_APPLIANCE"
 
-// made is a folder for the packages of two versions, and built whether they are
-// in it.
+// made is a folder for the packages of two versions and for test binaries, and
+// built whether they are in it.
 var (
 	made  string
-	built = sync.OnceValue(func() error { return errors.Join(build(made, "1.0.0"), build(made, "1.0.1")) })
+	built = sync.OnceValue(func() error {
+		return errors.Join(build(made, "1.0.0"), build(made, "1.0.1"), compileTests(filepath.Join(made, "tests")))
+	})
 )
 
 func TestMain(m *testing.M) {
@@ -107,7 +109,7 @@ func TestNode(t *testing.T) {
 	if err := errors.Join(err, terr); err != nil {
 		t.Fatal(err)
 	}
-	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"newcomer", "reboot", "blackout"}, {"legacy"}, {"waiting"}} {
+	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"newcomer", "reboot", "blackout"}, {"legacy"}, {"waiting"}, {"sandbox"}} {
 		t.Run(boots[0], func(t *testing.T) {
 			kept := filepath.Join(t.TempDir(), "kept.tar")
 			for _, script := range boots {

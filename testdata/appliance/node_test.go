@@ -37,7 +37,7 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"ask": n.ask, "get": n.get, "blocks": blocks, "clients": n.clients, "until": until, "exits": exits,
+			"ask": n.ask, "get": n.get, "blocks": blocks, "clients": n.clients, "until": until, "exits": exits, "sandbox": new(sandbox).do,
 		},
 	})
 }

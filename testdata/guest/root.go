@@ -15,7 +15,7 @@ import (
 // appliance are Debian's packages in a root that boots by itself: what a node
 // has that svcproxy's packages are installed on. rpm is there for the other kind.
 var appliance = []string{
-	"systemd", "systemd-sysv", "dbus", "udev", "procps", "iproute2", "iptables", "ipset", "kmod", "ipvsadm", "conntrack", "rpm",
+	"systemd", "systemd-sysv", "dbus", "udev", "procps", "iproute2", "iptables", "nftables", "ipset", "kmod", "ipvsadm", "conntrack", "iputils-ping", "rpm",
 }
 
 // maskRoot takes out what a guest of minutes does not need: units that wait for

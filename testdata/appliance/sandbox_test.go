@@ -1,0 +1,223 @@
+package appliance
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The unit that tests run in is the installed one, as it is, and a drop-in: what
+// runs in it, and the network namespace that each run begins with. That one is
+// systemd's to make, since the sandbox forbids it. How large tables are is nothing
+// to the sandbox: the tests are short.
+const (
+	shippedUnit = "/lib/systemd/system/svcproxy.service"
+	testUnit    = "/run/systemd/system/svcproxy-test@.service"
+	testFolder  = "/srv/svcproxy-test" // the sandbox hides /tmp and /root
+	testDropIn  = `[Service]
+Type=oneshot
+TimeoutStartSec=10min
+WatchdogSec=0
+Restart=no
+ExecStartPre=
+ExecStart=
+ExecStart=` + testFolder + `/%i/package/` + testBinary + ` -test.v -test.short -test.timeout=9m -test.run=${TESTS}
+ExecReload=
+EnvironmentFile=` + testFolder + `/%i/environment
+Environment=SVCPROXY_GUEST=1 SVCPROXY_NAMESPACE=given SVCPROXY_RANDOM_TABLES=5
+WorkingDirectory=` + testFolder + `/%i/package
+StandardOutput=truncate:` + testFolder + `/%i/output
+StandardError=inherit
+PrivateNetwork=yes
+`
+	testBinary = "package.test"
+)
+
+// testedBySandbox are the packages whose tests speak with a kernel: all below
+// kernel, but for the one that helps tests to, and random, which has it do a whole
+// node's work.
+func testedBySandbox() ([]string, error) {
+	tests, err := filepath.Glob("../../kernel/*/*_test.go")
+	packages := []string{"../random"}
+	for _, t := range tests {
+		if dir := filepath.Dir(t); filepath.Base(dir) != "kerneltest" {
+			packages = append(packages, dir)
+		}
+	}
+	slices.Sort(packages)
+	return slices.Compact(packages), err
+}
+
+// compileTests makes a folder of test binaries, each in a copy of its package's
+// own folder.
+func compileTests(dir string) error {
+	packages, err := testedBySandbox()
+	if err != nil {
+		return err
+	}
+	for _, pkg := range packages {
+		to := filepath.Join(dir, filepath.Base(pkg))
+		if err := os.CopyFS(to, os.DirFS(pkg)); err != nil {
+			return err
+		}
+		cmd := exec.Command("go", "test", "-c", "-o", filepath.Join(to, testBinary), pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("building the tests of %s: %w: %s", pkg, err, out)
+		}
+	}
+	return nil
+}
+
+func TestSandboxScriptHasEveryPackage(t *testing.T) {
+	packages, err := testedBySandbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile("script/sandbox.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pkg := range packages {
+		if name := filepath.Base(pkg); !regexp.MustCompile(`(?m)^sandbox ` + name + `( |$)`).Match(script) {
+			t.Errorf("script/sandbox.txtar does not run the tests of %s", name)
+		}
+	}
+}
+
+// sandbox is the units of a script.
+type sandbox struct {
+	mu    sync.Mutex
+	units int // so far
+}
+
+// do runs the tests of a package: sandbox PACKAGE [TEST...]. The tests named must
+// skip, no other may. With "!" something must fail.
+func (s *sandbox) do(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("usage: [!] sandbox PACKAGE [TEST-THAT-SKIPS...]")
+	}
+	if s.units == 0 {
+		ts.Check(s.open(filepath.Join(ts.Getenv("PACKAGES"), "tests")))
+	}
+	began, before := time.Now(), s.units
+	o, err := s.test(args[0], args[1:])
+	switch {
+	case !neg:
+		ts.Check(err)
+	case err == nil:
+		ts.Fatalf("the tests of %s pass", args[0])
+	default:
+		ts.Logf("as it must: %v", err)
+		return
+	}
+	ts.Logf("%s: %d tests passed, %d skipped, %d units, %.1f s", args[0], len(o.passed), len(o.skipped), s.units-before, time.Since(began).Seconds())
+}
+
+// test runs all tests of a package in one unit, then those that found its
+// namespace taken in one each.
+func (s *sandbox) test(pkg string, skips []string) (outcome, error) {
+	o, err := s.run(pkg, ".")
+	if err != nil {
+		return o, err
+	}
+	others, err := s.runEach(pkg, o.takeDisplaced())
+	if err != nil {
+		return o, err
+	}
+	o.add(others)
+	for _, skipped := range o.skipped {
+		if !slices.Contains(skips, skipped.test) {
+			return o, fmt.Errorf("%s: %s skipped: %s", pkg, skipped.test, skipped.why)
+		}
+	}
+	for _, test := range skips {
+		if !o.skips(test) {
+			return o, fmt.Errorf("%s: %s did not skip", pkg, test)
+		}
+	}
+	return o, nil
+}
+
+// open makes the unit of the installed one.
+func (s *sandbox) open(tests string) error {
+	unit, err := os.ReadFile(shippedUnit)
+	return errors.Join(err,
+		os.CopyFS(testFolder, os.DirFS(tests)),
+		os.WriteFile(testUnit, unit, 0o644),
+		os.Mkdir(testUnit+".d", 0o755),
+		os.WriteFile(testUnit+".d/test.conf", []byte(testDropIn), 0o644),
+		exec.Command("systemctl", "daemon-reload").Run(),
+	)
+}
+
+// atOnce is how many units there are at a time: while one waits for the kernel
+// to take its namespace down, another has the processor.
+const atOnce = 2
+
+// runEach runs tests by themselves. One that does not even start is an error.
+func (s *sandbox) runEach(pkg string, tests []string) (all outcome, err error) {
+	var mu sync.Mutex
+	var errs []error
+	var going sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for _, test := range tests {
+		slots <- struct{}{}
+		going.Go(func() {
+			defer func() { <-slots }()
+			o, err := s.run(pkg, only(test))
+			if err == nil && !slices.Contains(o.passed, test) && !o.skips(test) {
+				err = fmt.Errorf("%s: %s did not run by itself", pkg, test)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+			all.add(o)
+		})
+	}
+	going.Wait()
+	return all, errors.Join(errs...)
+}
+
+// only is the pattern of one test: parent/name is ^parent$/^name$.
+func only(test string) string {
+	names := strings.Split(test, "/")
+	for i, name := range names {
+		names[i] = "^" + regexp.QuoteMeta(name) + "$"
+	}
+	return strings.Join(names, "/")
+}
+
+// run runs one unit and waits for its end.
+func (s *sandbox) run(pkg, pattern string) (outcome, error) {
+	s.mu.Lock()
+	s.units++
+	name := strconv.Itoa(s.units)
+	s.mu.Unlock()
+	dir := filepath.Join(testFolder, name)
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(pattern)
+	if err := errors.Join(
+		os.Mkdir(dir, 0o755),
+		os.Symlink(filepath.Join("..", pkg), filepath.Join(dir, "package")),
+		os.WriteFile(filepath.Join(dir, "environment"), []byte("TESTS=\""+quoted+"\"\n"), 0o644),
+	); err != nil {
+		return outcome{}, err
+	}
+	said, err := exec.Command("systemctl", "start", "svcproxy-test@"+name).CombinedOutput()
+	output, rerr := os.ReadFile(filepath.Join(dir, "output"))
+	if err != nil {
+		return outcome{}, fmt.Errorf("%s %s: %w: %s%s", pkg, pattern, err, said, output)
+	}
+	return parseOutcome(string(output)), rerr
+}
