@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -190,10 +191,55 @@ func TestCosts(t *testing.T) {
 			if after := k.Stats(); after.Readers != before.Readers || after.Writers != before.Writers {
 				t.Errorf("an idle check ran %d readers and %d writers", after.Readers-before.Readers, after.Writers-before.Writers)
 			}
+			checkParts(t, k, &w, tab, idle)
 		})
 	}
 	if len(changes) == 2 && changes[0] != changes[1] {
 		t.Errorf("a change costs more in a larger table:\n%s\n%s", changes[0], changes[1])
+	}
+}
+
+// checkParts: after each kind of change of ours, the kernel is as known, part by part:
+// no check of what we did ourselves reads it again. None writes or runs a tool, and
+// what one allocates does not grow with the table, but for each dump.
+func checkParts(t *testing.T, k *host.Kernel, w *wire, tab sources.Table, have kernel.Observed) {
+	t.Helper()
+	added := endpoint(netip.MustParseAddr("10.200.0.2"))
+	for _, s := range []*sources.Service{&tab.Services[len(tab.Services)/2+1], &tab.Services[len(tab.Services)/2]} {
+		s.Endpoints = append(s.Endpoints[:len(s.Endpoints):len(s.Endpoints)], added)
+		have = apply(t, k, state(tab, have.Node), have)
+		s.Endpoints = s.Endpoints[1:]
+		s.Endpoints[0].Weight = 7
+		have = apply(t, k, state(tab, have.Node), have)
+	}
+	tab.Services = slices.Delete(slices.Clone(tab.Services), 1, 2)
+	have = apply(t, k, state(tab, have.Node), have)
+
+	w.reset(-1)
+	before := k.Stats()
+	parts := kernel.Parts(&have.State, 30)
+	for i, part := range parts {
+		allocs := testing.AllocsPerRun(1, func() {
+			if same, err := k.Unchanged(t.Context(), &have, part); !same || err != nil {
+				t.Errorf("part %d of %d is not as we left it: %v", i, len(parts), err)
+			}
+		})
+		dumps := 0
+		for _, v := range have.Virtuals {
+			if v.Key.Family() == kernel.IPv6 && part.HasReals(v.Key) {
+				dumps++
+			}
+		}
+		if most := 1500 + 10*float64(dumps); allocs > most {
+			t.Errorf("part %d: %v allocations, want at most %v", i, allocs, most)
+		}
+	}
+	for f, n := range w.messages {
+		t.Logf("%d parts, twice each: %d messages on family %d, %d dumps", len(parts), n, f, w.dumps[f])
+	}
+	if after := k.Stats(); after.Readers != before.Readers || after.Writers != before.Writers || after.Netlink.IPVS.Messages != before.Netlink.IPVS.Messages ||
+		after.Netlink.Sets.Messages != before.Netlink.Sets.Messages || after.Netlink.Links.Messages != before.Netlink.Links.Messages {
+		t.Errorf("checks ran tools or wrote: %+v, before %+v", after, before)
 	}
 }
 
