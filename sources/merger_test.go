@@ -1,6 +1,7 @@
 package sources_test
 
 import (
+	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
@@ -45,6 +46,26 @@ func TestRevalidateIsValidate(t *testing.T) {
 		wantWarnings, wantErrs := sources.Validate(now, host)
 		if !reflect.DeepEqual(warnings, wantWarnings) || !reflect.DeepEqual(errs, wantErrs) {
 			t.Fatalf("got  %v, %v\nwant %v, %v", warnings, errs, wantWarnings, wantErrs)
+		}
+	})
+}
+
+// In a table that Validate accepts, whatever it knows of the host, Merge finds nothing to leave out.
+func TestMergeOfValid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := tables("a").Draw(t, "table")
+		for i := range table.Services {
+			if s := &table.Services[i]; rapid.Bool().Draw(t, "external") {
+				s.ExternalIPs, s.ClusterIPs = s.ClusterIPs, nil
+			}
+		}
+		host := sources.HostFacts{Addrs: []netip.Addr{addr(4), addr(5)}[:rapid.IntRange(0, 2).Draw(t, "addresses")]}
+		_, refused := sources.Validate(table, host)
+		table.Services = slices.DeleteFunc(table.Services, func(s sources.Service) bool {
+			return slices.ContainsFunc(refused, func(p sources.Problem) bool { return p.Service == s.FullName() })
+		})
+		if merged, problems := sources.Merge(table); len(problems) > 0 || len(merged.Services) != len(table.Services) {
+			t.Fatalf("of %+v left out %v", table, problems)
 		}
 	})
 }

@@ -190,7 +190,9 @@ func (s *shelf) outcome() (sources.Table, error) {
 	rejected := &sources.RejectedError{Problems: slices.Clone(s.unread), Incomplete: len(s.unread) > 0}
 	for _, path := range slices.Sorted(maps.Keys(s.records)) {
 		r := s.records[path]
-		tables = append(tables, r.reading.table)
+		if len(r.reading.table.Services) > 0 {
+			tables = append(tables, r.reading.table)
+		}
 		if r.earlier {
 			rejected.Stale = append(rejected.Stale, sources.StaleFile{Path: path, Good: r.since})
 		}
@@ -204,12 +206,20 @@ func (s *shelf) outcome() (sources.Table, error) {
 			rejected.Incomplete = rejected.Incomplete || r.named && r.missing && !r.good
 		}
 	}
-	table, conflicts := s.merger.Merge(tables...)
+	table, conflicts := s.merge(tables)
 	if rejected.Problems = append(rejected.Problems, few(conflicts)...); len(rejected.Problems) == 0 {
 		return table, nil
 	}
 	sources.SortProblems(rejected.Problems)
 	return table, rejected
+}
+
+// merge makes one table of accepted ones. In one alone no service is in another's way: Validate said so.
+func (s *shelf) merge(tables []sources.Table) (sources.Table, []sources.Problem) {
+	if len(tables) == 1 {
+		return tables[0], nil
+	}
+	return s.merger.Merge(tables...)
 }
 
 // unserved are the files that are there, are refused and have no last good content to go on with.
