@@ -20,7 +20,12 @@ func (p Part) Same(a, b *Observed) bool {
 func SameFew(a, b *Observed) bool {
 	return a.Names == b.Names && a.Timeouts == b.Timeouts &&
 		slices.Equal(a.Sysctls, b.Sysctls) && slices.Equal(a.Saved, b.Saved) && slices.Equal(a.Sets, b.Sets) &&
-		slices.Equal(a.Chains, b.Chains) && slices.Equal(a.Firewall, b.Firewall)
+		slices.EqualFunc(a.Chains, b.Chains, sameChain) && slices.Equal(a.Firewall, b.Firewall)
+}
+
+// sameChain also has as the same what was written and what iptables-save prints of it.
+func sameChain(a, b Chain) bool {
+	return a == b || compareChain(a, b) == 0 && sameRules(a.Rules, b.Rules)
 }
 
 // SameVIPs says whether two readings agree in how VIPs are made local, in links and

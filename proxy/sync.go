@@ -110,22 +110,26 @@ func (p *Proxy) settled(want kernel.State, plan kernel.Plan) {
 // now with what was known before.
 func (p *Proxy) observe(ctx context.Context, r *Report) error {
 	part, due := p.pace.check(r.Start)
-	if p.known && p.pace.failures == 0 {
-		same, err := true, error(nil)
-		if due {
-			same, err = p.Kernel.Unchanged(ctx, &p.have, part)
-		}
+	if !p.known || p.pace.failures > 0 {
+		return p.read(ctx, r)
+	}
+	if due {
+		same, err := p.Kernel.Unchanged(ctx, &p.have, part)
 		if err != nil {
 			p.known = false
 			return fmt.Errorf("checking the kernel: %w", err)
 		}
-		if same {
-			p.have.Clock, p.have.Fresh = r.Start, false
-			r.Checked, r.Full = due, due && part == kernel.Everything
-			return nil
-		}
-		r.Differed = true
+		r.Checked, r.Full, r.Differed = true, part == kernel.Everything, !same
 	}
+	if r.Differed {
+		return p.read(ctx, r)
+	}
+	p.have.Clock, p.have.Fresh = r.Start, false
+	return nil
+}
+
+// read makes p.have a new reading.
+func (p *Proxy) read(ctx context.Context, r *Report) error {
 	have, err := p.Kernel.Read(ctx)
 	if err != nil {
 		p.known = false

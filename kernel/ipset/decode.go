@@ -18,9 +18,10 @@ type head struct {
 }
 
 // empty says whether there is nothing to read.
-func (h head) empty() bool {
-	return h.counted && h.elements == 0 || !slices.Contains(types, h.set.Type)
-}
+func (h head) empty() bool { return h.counted && h.elements == 0 || !h.readable() }
+
+// readable says whether a set is of a type whose entries are read.
+func (h head) readable() bool { return slices.Contains(types, h.set.Type) }
 
 // decodeHead reads the header of a set of ours; of other people's sets the
 // result is zero.

@@ -13,25 +13,19 @@ import (
 
 // Unchanged says whether the sets of our names are those known, with as many
 // entries as known, and, where has says so of a set, with the same ones. It builds
-// no entries: it takes a fifth of a reading's instructions beside the kernel's own.
+// no entries.
 func (s *Sets) Unchanged(names kernel.Names, known *kernel.State, has func(set string) bool) (bool, error) {
 	heads, err := s.heads(names)
 	if err != nil || len(heads) != len(known.Sets) {
 		return false, err
 	}
-	counts := make([]int, len(heads))
 	for i, h := range heads {
-		if h.set != known.Sets[i] {
-			return false, nil
-		}
-		counts[i] = len(known.EntriesOf(h.set.Name))
-		// Exceptions, which only networks have, are counted and not read.
-		if h.counted && h.set.Type != kernel.HashIPPortNet && !h.empty() && int(h.elements) != counts[i] {
+		if h.set != known.Sets[i] || !h.counts(len(known.EntriesOf(h.set.Name))) {
 			return false, nil
 		}
 	}
-	for i, h := range heads {
-		if h.counted && h.elements == 0 && counts[i] == 0 || !has(h.set.Name) {
+	for _, h := range heads {
+		if !has(h.set.Name) {
 			continue
 		}
 		same, err := s.holds(h, known.EntriesOf(h.set.Name))
@@ -40,6 +34,12 @@ func (s *Sets) Unchanged(names kernel.Names, known *kernel.State, has func(set s
 		}
 	}
 	return true, nil
+}
+
+// counts says whether the header allows for n entries. Exceptions, which only
+// networks have, are counted and not read.
+func (h head) counts(n int) bool {
+	return !h.counted || !h.readable() || h.set.Type == kernel.HashIPPortNet || int(h.elements) == n
 }
 
 // holds says whether a set holds these entries and no others.
