@@ -66,7 +66,7 @@ func (b *baseChains) read() ([]kernel.Barrier, error) {
 	if ok, err := b.open(); !ok {
 		return nil, err
 	}
-	id, _, err := b.stamp.read()
+	id, err := b.stamp.read()
 	if err != nil {
 		return nil, err
 	}

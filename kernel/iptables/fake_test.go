@@ -14,8 +14,9 @@ import (
 // still is a stamp that a test moves.
 type still struct{ id string }
 
-func (s *still) read() (string, []string, error) { return s.id, tables, nil }
-func (s *still) Close() error                    { return nil }
+func (s *still) read() (string, error)      { return s.id, nil }
+func (s *still) present() ([]string, error) { return tables, nil }
+func (s *still) Close() error               { return nil }
 
 // fake makes IPv4 Tables over a fake Run, without a kernel.
 func fake(r Run) (*Tables, *still) {

@@ -194,10 +194,9 @@ func TestReadLeavesNoTrace(t *testing.T) {
 		if chains := b.read(t); len(chains) != 0 {
 			t.Errorf("read %v", chains)
 		}
-		want := map[string]uint64{"nft": 2 + 4, "legacy": 2}[b.name] // two --version, four tables
 		b.read(t)
-		if n := b.Stats().Readers; n != want {
-			t.Errorf("%d readers ran, want %d: the first changed something", n, want)
+		if n := b.Stats().Readers; n != 2 { // two --version: there is no table to save
+			t.Errorf("%d readers ran, want 2", n)
 		}
 		list, err := os.ReadFile("/proc/thread-self/net/ip_tables_names")
 		if err == nil && len(list) > 0 {

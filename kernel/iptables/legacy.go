@@ -22,6 +22,7 @@ import (
 type legacyStamp struct {
 	fd     int
 	layout layout
+	found  []string // of tables, at the last read
 }
 
 // layout is where things are in a family's struct ipt_entry or ip6t_entry, and
@@ -71,7 +72,9 @@ func newLegacyStamp(f kernel.Family) (*legacyStamp, error) {
 
 func (s *legacyStamp) Close() error { return unix.Close(s.fd) }
 
-func (s *legacyStamp) read() (string, []string, error) {
+func (s *legacyStamp) present() ([]string, error) { return s.found, nil }
+
+func (s *legacyStamp) read() (string, error) {
 	// Asking for a table that nobody uses would create it, with its hooks.
 	list, err := os.ReadFile(s.layout.names)
 	inUse := strings.Fields(string(list))
@@ -81,26 +84,26 @@ func (s *legacyStamp) read() (string, []string, error) {
 		// look at are those that we write to, so they are in use soon enough.
 		inUse = tables
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", nil, fmt.Errorf("tables in use: %w", err)
+		return "", fmt.Errorf("tables in use: %w", err)
 	}
-	var present []string
+	s.found = nil
 	h := sha256.New()
 	for _, table := range tables {
 		if !slices.Contains(inUse, table) {
 			continue
 		}
-		present = append(present, table)
+		s.found = append(s.found, table)
 		entries, err := s.entries(table)
 		if err == nil {
 			err = s.layout.clearCounters(entries)
 		}
 		if err != nil {
-			return "", nil, fmt.Errorf("entries of table %s: %w", table, err)
+			return "", fmt.Errorf("entries of table %s: %w", table, err)
 		}
 		fmt.Fprintf(h, "%s %d ", table, len(entries))
 		h.Write(entries)
 	}
-	return string(h.Sum(nil)), present, nil
+	return string(h.Sum(nil)), nil
 }
 
 // entries gives the table's rules as the kernel keeps them.

@@ -3,7 +3,6 @@ package iptables
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -41,7 +40,7 @@ func (t *Tables) Barriers() ([]kernel.Barrier, error) {
 }
 
 func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error {
-	id, present, err := f.stamp.read()
+	id, err := f.stamp.read()
 	if err != nil {
 		return err
 	}
@@ -50,12 +49,12 @@ func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error 
 	}
 	f.cached = false
 	for try := 1; ; try++ {
-		chains, barriers, err := t.save(ctx, f, names, present)
+		chains, barriers, err := t.save(ctx, f, names)
 		if err != nil {
 			return err
 		}
 		before := id
-		if id, present, err = f.stamp.read(); err != nil {
+		if id, err = f.stamp.read(); err != nil {
 			return err
 		}
 		if id == before || try == tries {
@@ -66,13 +65,14 @@ func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error 
 }
 
 // save reads the tables that are present.
-func (t *Tables) save(ctx context.Context, f *family, names kernel.Names, present []string) ([]kernel.Chain, []kernel.Barrier, error) {
+func (t *Tables) save(ctx context.Context, f *family, names kernel.Names) ([]kernel.Chain, []kernel.Barrier, error) {
+	present, err := f.stamp.present()
+	if err != nil {
+		return nil, nil, err
+	}
 	var s kernel.State
 	var found []kernel.Barrier
-	for _, table := range tables {
-		if !slices.Contains(present, table) {
-			continue
-		}
+	for _, table := range present {
 		t.readers.Add(1)
 		out, err := t.run(ctx, "", f.tool.Name+"-save", "-t", table)
 		if err != nil {

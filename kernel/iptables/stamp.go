@@ -2,7 +2,9 @@ package iptables
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -13,9 +15,12 @@ import (
 // stamp tells whether rules have changed, without running a tool.
 type stamp interface {
 	// read gives an id that is another one after every change to a rule of
-	// tables, and which of tables there are. iptables-save is not run for one
-	// that is not there: it would create it.
-	read() (id string, present []string, err error)
+	// tables.
+	read() (id string, err error)
+	// present gives those of tables that were there at the last read, or have
+	// come since. For the others iptables-save would print nothing, and the
+	// legacy one create them.
+	present() ([]string, error)
 	Close() error
 }
 
@@ -27,21 +32,24 @@ func newStamp(f kernel.Family, t Tool, d *nl.Dialer) (stamp, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &nftStamp{conn: c}, nil
+	return &nftStamp{conn: c, family: nfproto[f]}, nil
 }
 
 // nftStamp is the generation id of the namespace's nftables ruleset. The kernel
 // moves it at each commit of rules, whoever made them; packets, their counters,
 // ipsets and readers leave it (measured on Linux 6.18).
 type nftStamp struct {
-	conn  *nl.Conn
-	batch nl.Batch
+	conn   *nl.Conn
+	family uint8 // NFPROTO_*, of present
+	batch  nl.Batch
 }
+
+var nfproto = map[kernel.Family]uint8{kernel.IPv4: unix.NFPROTO_IPV4, kernel.IPv6: unix.NFPROTO_IPV6}
 
 // NFTA_GEN_ID of linux/netfilter/nf_tables.h: 32 bits in network order.
 const attrGenID = 1
 
-func (s *nftStamp) read() (string, []string, error) {
+func (s *nftStamp) read() (string, error) {
 	s.batch.Reset()
 	s.batch.Begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, 0)
 	s.batch.Nfgen(unix.AF_UNSPEC)
@@ -64,9 +72,39 @@ func (s *nftStamp) read() (string, []string, error) {
 		err = fmt.Errorf("the kernel's answer has none")
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("nftables generation id: %w", err)
+		return "", fmt.Errorf("nftables generation id: %w", err)
 	}
-	return string(binary.BigEndian.AppendUint32(nil, id)), tables, nil
+	return string(binary.BigEndian.AppendUint32(nil, id)), nil
+}
+
+// NFTA_TABLE_NAME of linux/netfilter/nf_tables.h.
+const attrTableName = 1
+
+func (s *nftStamp) present() ([]string, error) {
+	found := make(map[string]bool)
+	s.batch.Reset()
+	s.batch.Begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETTABLE, 0)
+	s.batch.Nfgen(s.family)
+	s.batch.End()
+	err := s.conn.Dump(&s.batch, func() { clear(found) }, func(p []byte) error {
+		if len(p) < 4 {
+			return fmt.Errorf("%d bytes where a netfilter header belongs", len(p))
+		}
+		a := nl.ParseAttrs(p[4:])
+		for a.Next() {
+			if a.Type() == attrTableName {
+				found[a.Text()] = true
+			}
+		}
+		return a.Err()
+	})
+	if errors.Is(err, nl.ErrInterrupted) {
+		return tables, nil // somebody writes without a pause: iptables-save copes
+	}
+	if err != nil {
+		return nil, fmt.Errorf("nftables tables: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(tables), func(name string) bool { return !found[name] }), nil
 }
 
 func (s *nftStamp) Close() error { return s.conn.Close() }
