@@ -44,9 +44,10 @@ PrivateNetwork=yes
 	testBinary = "package.test"
 )
 
-// testedBySandbox are the packages whose tests speak with a kernel: all below
-// kernel, but for the one that helps tests to, and random, which has it do a whole
-// node's work.
+// testedBySandbox are the packages whose tests have the kernel do svcproxy's work:
+// all below kernel, but for the one that helps tests, and random. What else make
+// test-kernel runs does none: proxy/rules reads iptables' own handwriting, lab is
+// about itself, and main about the command line.
 func testedBySandbox() ([]string, error) {
 	tests, err := filepath.Glob("../../kernel/*/*_test.go")
 	packages := []string{"../random"}
