@@ -155,6 +155,9 @@ func TestCosts(t *testing.T) {
 				}
 			}
 			t.Logf("load: sends %v, receives %v, messages %v by family", w.sends, w.receives, w.messages)
+			if same, err := k.Unchanged(t.Context(), &have, kernel.Everything); !same || err != nil {
+				t.Errorf("what was loaded is not what is there: %v", err)
+			}
 
 			costs := ""
 			for _, change := range []struct {
