@@ -73,28 +73,25 @@ const (
 )
 
 // Parts cuts a state into parts of about one cost each, that together have
-// everything: as few as may be, and at most most. What cannot be cut, as one set, is
-// in one part however large.
+// everything, at most most of them. What cannot be cut, as one set, is in one part
+// however large.
 func Parts(s *State, most int) []Part {
-	total := 0
-	for _, cost := range s.pieces() {
-		total += cost
+	for limit := costsPerPart; ; limit += limit / 2 {
+		if parts := s.cut(limit); len(parts) <= max(1, most) {
+			return parts
+		}
 	}
-	return s.cut(total, max(1, min(most, (total+costsPerPart-1)/costsPerPart)))
 }
 
-// cut makes n parts, or fewer, of a state that costs a total.
-func (s *State) cut(total, n int) []Part {
+// cut puts pieces together in parts that cost no more than a limit, or are one piece.
+func (s *State) cut(limit int) []Part {
 	parts := []Part{Everything}
-	sum, share := 0, 0
+	sum := 0 // of the last part
 	for at, cost := range s.pieces() {
-		// A piece goes to the share of the whole that its middle is in.
-		if now := min((2*sum+cost)*n/max(1, 2*total), n-1); now > share {
-			share = now
-			if sum > 0 {
-				parts[len(parts)-1].to = at
-				parts = append(parts, Part{from: at, to: Everything.to})
-			}
+		if sum > 0 && sum+cost > limit {
+			parts[len(parts)-1].to = at
+			parts = append(parts, Part{from: at, to: Everything.to})
+			sum = 0
 		}
 		sum += cost
 	}

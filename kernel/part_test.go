@@ -16,8 +16,8 @@ func TestParts(t *testing.T) {
 	}{
 		{0, 0, 30, "entries virtuals vips 0"},
 		{1000, 10, 30, "entries virtuals vips 1000"},
-		{5000, 5, 30, "entries; virtuals vips; 5000"},
-		{10000, 10, 30, "entries; virtuals; vips; 2857; 3572; 3571"},
+		{5000, 5, 30, "entries; virtuals; vips 4000; 1000"},
+		{10000, 10, 30, "entries; virtuals; vips 1250; 3750; 3750; 1250"},
 		{10000, 10, 2, "entries virtuals; vips 10000"},
 		{10000, 10, 1, "entries virtuals vips 10000"},
 	} {
