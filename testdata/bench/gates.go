@@ -154,7 +154,9 @@ func alone(sz size, family string) []gate {
 	named := func(what string) string { return fmt.Sprintf("%v %s: %s", sz, family, what) }
 	var all []gate
 	if most, ok := map[size]float64{{1000, 10}: 40, {10000, 10}: 150}[sz]; ok {
-		all = append(all, gate{what: named("resident"), of: at("resident"), value: megabytes, most: most, unit: " MB"})
+		for _, row := range []string{"resident", "resident, after a change"} {
+			all = append(all, gate{what: named(row), of: at(row), value: megabytes, most: most, unit: " MB"})
+		}
 	}
 	if sz == (size{1000, 10}) {
 		const row = "resident, without API servers"
