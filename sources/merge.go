@@ -3,15 +3,19 @@ package sources
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Merge makes one table of several, the earlier ones winning: the order is static, files by path, API
 // server. A service that needs something of an earlier one, be it the name, a VIP:port, a node port or
-// an endpoint's address as VIP, is left out whole and reported with both places. No argument is changed.
+// an endpoint's address as VIP, is left out whole and reported with both places. No argument is changed;
+// the merged table may share its services with the only one there are any in.
 func Merge(tables ...Table) (merged Table, problems []Problem) {
 	all := newLedger(HostFacts{}, tables...)
-	for _, t := range tables {
-		for _, s := range t.Services {
+	remaining := make([]Table, len(tables))
+	for i, t := range tables {
+		out := map[int]bool{} // by index
+		for j, s := range t.Services {
 			n := all.needs(s)
 			conflicts := all.conflicts(s, n)
 			for _, conflict := range conflicts {
@@ -19,12 +23,29 @@ func Merge(tables ...Table) (merged Table, problems []Problem) {
 			}
 			if len(conflicts) == 0 {
 				all.enter(s, n)
-				merged.Services = append(merged.Services, s)
+			} else {
+				out[j] = true
 			}
 		}
+		remaining[i] = t.without(out)
 	}
-	merged.Sort()
-	return merged, problems
+	return interleave(remaining), problems
+}
+
+// without is the table, sorted, but for the services of some indices. It is the table itself where nothing
+// is to be done: a table of 1,000 services has a copy of half a megabyte.
+func (t Table) without(out map[int]bool) Table {
+	if len(out) == 0 && slices.IsSortedFunc(t.Services, compareNames) {
+		return t
+	}
+	left := Table{Services: make([]Service, 0, len(t.Services)-len(out))}
+	for j, s := range t.Services {
+		if !out[j] {
+			left.Services = append(left.Services, s)
+		}
+	}
+	left.Sort()
+	return left
 }
 
 // claim is something only one service can have: a VIP's port, or, with no address, a node port.
