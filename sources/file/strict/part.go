@@ -98,23 +98,33 @@ func tableHeader(header, top string) (table, name string, ok bool) {
 		key, after, ok = strings.Cut(rest[1:], rest[:1])
 		ok = ok && !strings.Contains(key, `\`)
 	} else {
-		end := strings.IndexFunc(rest, func(r rune) bool { return !bare(r) })
-		ok = end > 0
-		key, after = rest[:max(end, 0)], rest[max(end, 0):]
+		end := bareLength(rest)
+		key, after, ok = rest[:end], rest[end:], end > 0
 	}
 	after, closed := strings.CutPrefix(after, "]")
 	if !ok || !closed {
 		return "", "", false
 	}
-	if strings.Trim(after, " \t\n") == "" && !strings.ContainsFunc(key, func(r rune) bool { return !bare(r) && r != '/' }) {
+	if (after == "\n" || strings.Trim(after, " \t\n") == "") && plain(key) {
 		name = key
 	}
 	return header[:len(header)-len(after)-1], name, true
 }
 
-// bare says whether a letter may be in a key without quotes.
-func bare(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
+// plain says whether a key is one that could do without quotes, or two with a slash between.
+func plain(key string) bool {
+	before, after, _ := strings.Cut(key, "/")
+	return bareLength(before) == len(before) && bareLength(after) == len(after)
+}
+
+// bareLength is how much of a text could be a key without quotes.
+func bareLength(s string) int {
+	for i := range len(s) {
+		if c := s[i]; !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // nothing says whether a text defines nothing.
