@@ -185,6 +185,29 @@ func TestKernel(t *testing.T) {
 	})
 }
 
+// What is found of two tools without asking both is what both would say.
+func TestOneProgramIsAskedOnce(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("iptables"))
+	kerneltest.NewNamespace(t)
+	if !alike("iptables", "ip6tables") {
+		t.Skip("iptables and ip6tables are two programs here")
+	}
+	tt, err := Open(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tt.Close()
+	if n := tt.Stats().Readers; n != 1 {
+		t.Errorf("%d tools ran, want 1", n)
+	}
+	for i, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		want, err := probe(t.Context(), run, f)
+		if got := tt.Tools()[i]; err != nil || got != want {
+			t.Errorf("found %v, which says it is %v, %v", got, want, err)
+		}
+	}
+}
+
 // A reading leaves an empty namespace as it is.
 func TestReadLeavesNoTrace(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {

@@ -56,6 +56,23 @@ func probe(ctx context.Context, run Run, f kernel.Family) (Tool, error) {
 	return parseVersion(name, out)
 }
 
+// alike says whether two tools are one program under two names: then they are of
+// one version, with one back end, and asking one is enough. So it is wherever
+// iptables comes as a program that does as it is called.
+func alike(a, b string) bool {
+	var files [2]os.FileInfo
+	for i, name := range []string{a, b} {
+		path, err := find(name)
+		if err != nil {
+			return false
+		}
+		if files[i], err = os.Stat(path); err != nil {
+			return false
+		}
+	}
+	return os.SameFile(files[0], files[1])
+}
+
 func parseVersion(name, out string) (Tool, error) {
 	m := versionLine.FindStringSubmatch(out)
 	if m == nil {

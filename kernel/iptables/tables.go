@@ -55,9 +55,8 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 	if hasIPv6() {
 		families = append(families, kernel.IPv6)
 	}
-	for _, f := range families {
-		t.readers.Add(1)
-		tool, err := probe(ctx, t.run, f)
+	for i, f := range families {
+		tool, err := t.probe(ctx, f, i > 0 && o.Run == nil)
 		if err != nil {
 			t.Close()
 			return nil, err
@@ -73,6 +72,18 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 		}
 	}
 	return t, nil
+}
+
+// probe finds out about a family's iptables: by that of the first family, where
+// they may be one program and are.
+func (t *Tables) probe(ctx context.Context, f kernel.Family, maybe bool) (Tool, error) {
+	if maybe && alike(t.families[0].tool.Name, toolNames[f]) {
+		tool := t.families[0].tool
+		tool.Name = toolNames[f]
+		return tool, nil
+	}
+	t.readers.Add(1)
+	return probe(ctx, t.run, f)
 }
 
 // Close releases the sockets.
