@@ -108,19 +108,21 @@ func outcome(before, now *proxy.Snapshot) (Event, bool) {
 		return Event{Kind: Drift, Text: repaired(repairs), Ops: count(repairs, r.Err)}, true
 	}
 	e := Event{Kind: kindOf(r.Cause), Times: timesOf(r)}
+	ops := r.Plan.Ops
+	if slices.ContainsFunc(ops, proxy.EndsDrain) {
+		ops = slices.DeleteFunc(slices.Clone(ops), proxy.EndsDrain)
+	}
+	if len(ops) > 0 {
+		e.Ops = count(ops, r.Err)
+	}
+	if r.Cause == proxy.CauseStart { // all services, unnamed
+		e.Text = fmt.Sprintf("%d services, %d virtual servers, %d real servers", r.Services, r.Virtuals, r.Reals)
+		return e, true
+	}
 	if !r.Changed.IsZero() {
 		for _, c := range sources.Changes(before.Table, now.Table) {
 			e.Services = append(e.Services, c.Name)
 		}
-	}
-	ops := slices.DeleteFunc(slices.Clone(r.Plan.Ops), proxy.EndsDrain)
-	if len(ops) > 0 {
-		e.Ops = count(ops, r.Err)
-	}
-	if r.Cause == proxy.CauseStart {
-		e.Services = nil // all of them
-		e.Text = fmt.Sprintf("%d services, %d virtual servers, %d real servers", r.Services, r.Virtuals, r.Reals)
-		return e, true
 	}
 	e.Text = difference(before.Table, now.Table, e.Services)
 	// A retry in vain is not worth a word each time.
