@@ -94,7 +94,7 @@ fuzz:
 	done
 
 # bench: what svcproxy costs, beside others doing the same, in two guests at once: in instructions; then in wall time in one, to bin/bench.results.
-# SVCPROXY_BENCH=all measures the largest size too; BASE=FOLDER compares with the results that an earlier run left, by benchstat.
+# SVCPROXY_BENCH=all measures the largest size too, BENCHFLAGS='-run loop' one scenario only; BASE=FOLDER compares with the results that an earlier run left, by benchstat.
 BENCHSTAT   ?= golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 SVCPROXY_BENCH ?= 1000x10,5000x5
 bench: build guest
@@ -103,14 +103,14 @@ bench: build guest
 	$(GO) build -trimpath -o bin/bench ./testdata/bench
 	mkdir -p bin/bench.results
 	$(MAKE) --no-print-directory --output-sync=target -j2 bench-IPv4 bench-IPv6
-	$(GUEST) run --where qemu --memory 4096 --out bin/bench.results -- bin/bench -clock wall -sizes 1000x10
+	$(GUEST) run --where qemu --memory 4096 --out bin/bench.results -- bin/bench -clock wall -sizes 1000x10 $(BENCHFLAGS)
 ifdef BASE
 	for run in instructions-IPv4 instructions-IPv6 wall; do $(GO) run $(BENCHSTAT) $(BASE)/$$run.txt bin/bench.results/$$run.txt; done
 endif
 
 # What make bench measures of one family; both processors have something to do then.
 bench-IPv4 bench-IPv6: bench-%:
-	$(GUEST) run --where qemu --icount --memory 4096 --out bin/bench.results -- bin/bench -clock instructions -name instructions-$* -families $* -sizes $(SVCPROXY_BENCH)
+	$(GUEST) run --where qemu --icount --memory 4096 --out bin/bench.results -- bin/bench -clock instructions -name instructions-$* -families $* -sizes $(SVCPROXY_BENCH) $(BENCHFLAGS)
 
 # clean: what make made in the tree (the kernel cache stays, see guest)
 clean:
