@@ -1,11 +1,11 @@
 // Package memory decides when garbage is collected: not while svcproxy starts, and
 // soon after, when nobody waits for it.
 //
-// Reading a table and bringing it to the kernel makes five times the memory that is
-// kept of it. Collected on the way, that is a quarter of what a start costs (200 of
-// 900 million instructions for 1,000 services of 10 endpoints, 25 of 55 MB held);
-// and what was taken would stay taken, as the runtime gives memory back only down
-// to what it expects to need again. A daemon that is idle needs none of it.
+// Reading a table and bringing it to the kernel takes four times the memory that is
+// kept of it. Collected on the way, that was a fifth of what a start costs (200 of
+// 900 million instructions for 1,000 services of 10 endpoints); and what was taken
+// would stay taken, as the runtime gives memory back only down to what it expects
+// to need again. A daemon that is idle needs none of it.
 //
 // It refuses to know better than who sets GOGC or GOMEMLIMIT.
 package memory
@@ -23,7 +23,7 @@ import (
 )
 
 // Start is how many bytes a start may take before garbage is collected: a table of
-// 1,000 services of 10 endpoints makes 55 MB. Larger ones are collected from there
+// 1,000 services of 10 endpoints takes 40 MB. Larger ones are collected from there
 // on as usual.
 const Start = 64 << 20
 
@@ -83,9 +83,9 @@ func Tend(ctx context.Context, loop Loop, resume func()) {
 const least = 8 << 20
 
 // due says whether to give back, so many bytes after the last time. It takes a
-// collection, so it is due as often as one would be by itself: when as much has
-// been taken as is live.
-func due(taken, live uint64) bool { return taken >= max(least, live) }
+// collection, which would come by itself when as much has been taken as is live;
+// half of that is not left lying about either.
+func due(taken, live uint64) bool { return taken >= max(least, live/2) }
 
 // heap gives the bytes that were ever taken, and those that were live at the last
 // collection.

@@ -145,7 +145,8 @@ func TestDue(t *testing.T) {
 		{1 << 20, 0, false},
 		{8 << 20, 0, true}, // before the first collection nothing is known to live
 		{8 << 20, 20 << 20, false},
-		{20 << 20, 20 << 20, true},
+		{8 << 20, 10 << 20, true},
+		{20 << 20, 40 << 20, true},
 	} {
 		if got := due(c.taken, c.live); got != c.want {
 			t.Errorf("%d bytes taken with %d live: %v", c.taken, c.live, got)
