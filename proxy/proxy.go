@@ -207,7 +207,7 @@ func (p *Proxy) loop(ctx context.Context, gaveUp <-chan error) error {
 		case <-p.dump:
 			p.Log.Info("state", "text", p.have.String())
 		case <-timer.C:
-			if err := p.sync(ctx); err != nil {
+			if err := p.sync(ctx); err != nil || ctx.Err() != nil {
 				return err
 			}
 			p.answer()

@@ -346,6 +346,24 @@ func TestLongSyncsAreNoHungLoop(t *testing.T) {
 	})
 }
 
+// Who stops svcproxy in the middle of a sync is not told of a failure.
+func TestAStopInTheMiddleOfASyncIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		r := start(t, func(r *run) {
+			r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil))
+			r.kernel.Fail = func(kernel.Op) error { r.stop(); return context.Canceled }
+		})
+		r.source <- emission{table: table(1)}
+		if err := <-r.done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if log.Len() > 0 || len(r.all()) > 0 {
+			t.Errorf("%d reports, and a log of\n%s", len(r.all()), &log)
+		}
+	})
+}
+
 func TestDrainEndsWithTheLastConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)

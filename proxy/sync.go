@@ -26,6 +26,9 @@ func (p *Proxy) sync(ctx context.Context) error {
 
 	p.health.queued(now)
 	r.Err = p.program(ctx, &r)
+	if r.Err != nil && ctx.Err() != nil {
+		return nil // told to stop in the middle: that is no failure
+	}
 	p.health.settled(r.Err)
 	r.Duration = time.Since(now)
 	p.settle(now, r)
@@ -41,7 +44,6 @@ func (p *Proxy) sync(ctx context.Context) error {
 // cause is why the sync that begins now was due.
 func (p *Proxy) cause(now time.Time) Cause {
 	_, check := p.pace.check(now)
-
 	switch {
 	case p.pace.lastSync.IsZero():
 		return CauseStart
