@@ -37,13 +37,15 @@ func ipv4(payload []byte) bool {
 	return err == nil && a.Next() && a.Type() == svcFamily && a.U16() == uint16(kernel.IPv4)
 }
 
-// dumpDests returns the real servers of a virtual server, none if it is not there.
+// dumpDests returns the real servers of a virtual server, none if it is not there,
+// valid until the next call.
 func (t *Table) dumpDests(v kernel.VirtualKey) (all []dest, err error) {
 	if err := t.lookup(); err != nil {
 		return nil, err
 	}
 	t.batch.Reset()
 	putVirtualKey(&t.batch, t.family, cmdGetDest, v)
+	all = t.dests[:0]
 	err = t.short.Dump(&t.batch, func() { all = all[:0] }, func(payload []byte) error {
 		d, err := decodeDest(payload, v)
 		if err == nil {
@@ -51,6 +53,7 @@ func (t *Table) dumpDests(v kernel.VirtualKey) (all []dest, err error) {
 		}
 		return err
 	})
+	t.dests = all
 	return all, t.stale(err)
 }
 

@@ -26,6 +26,7 @@ type Table struct {
 	proc   proc
 	batch  nl.Batch
 	names  names
+	dests  []dest // reused by dumpDests
 }
 
 // Stats counts what a Table did.
