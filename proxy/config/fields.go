@@ -78,7 +78,7 @@ var fields = []field{
 
 	{"ipvs.scheduler", "ipvs-scheduler", "of services that name none: rr, wrr, lc, wlc, sh, mh, ...",
 		func(c *Config) value { return text{&c.IPVS.Scheduler, checkScheduler} }},
-	{"ipvs.syncPeriod", "ipvs-sync-period", "the longest time between full checks of the kernel",
+	{"ipvs.syncPeriod", "ipvs-sync-period", "the time in which the whole kernel is checked, part by part where there is much",
 		func(c *Config) value { return duration{p: &c.IPVS.SyncPeriod, least: positive} }},
 	{"ipvs.minSyncPeriod", "ipvs-min-sync-period", "the shortest time between syncs",
 		func(c *Config) value { return duration{p: &c.IPVS.MinSyncPeriod} }},
