@@ -28,9 +28,10 @@ $(GUEST): $(wildcard testdata/guest/*.go) go.mod
 apiserver:
 	$(GO) run ./testdata/apiserver/build
 
-# test: everything: lint, tests on this kernel, on the guest's, on a node with systemd; two jobs at once, since a guest uses one processor
+# test: everything: lint, tests on this kernel, on the guest's, on a node with systemd; three jobs at once, since a guest uses one
+# processor and waits for half of its time
 test: build guest
-	@$(MAKE) --no-print-directory -j2 lint test-traffic test-legacy test-here appliance test-kernel
+	@$(MAKE) --no-print-directory -j3 lint test-traffic test-legacy appliance test-here test-kernel
 
 # test-here: all tests that this machine's kernel has what it takes for; a program that is missing (make guest) is a failure,
 # unless SVCPROXY_NOSKIP is empty
@@ -71,12 +72,12 @@ packages: bin/nfpm
 	rm -rf bin/packages
 	GO="$(GO)" packaging/build bin/packages
 
-# appliance: the packages on a node with systemd: install, run, break, upgrade, remove, boot
+# appliance: the packages on a node with systemd: install, run, break, upgrade, remove, boot; the kernel's tests in the unit's sandbox
 appliance: bin/nfpm $(GUEST)
 	$(GUEST) install
 	$(GUEST) kernel
 	$(GUEST) root
-	$(GO) test -count=1 -timeout 60m $(APPLIANCE)
+	$(GO) test -count=1 -timeout 80m $(APPLIANCE)
 
 bin/nfpm: packaging/nfpm/go.mod
 	$(GO) build -C packaging/nfpm -trimpath -o ../../$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
