@@ -13,6 +13,7 @@ import (
 type gate struct {
 	what     string
 	of, per  cell // per is the zero cell for a plain amount
+	less     cell // what of has at next to no services, if that is not to count
 	value    func(sample) float64
 	perValue func(sample) float64 // of per, where it is another
 	least    float64              // one of the two is set
@@ -49,6 +50,10 @@ func (b *bench) gates(out io.Writer) {
 // figure is what a gate came to; false if a cell of it was not measured.
 func (b *bench) figure(g gate) (float64, bool) {
 	of, ok := b.median(g.of)
+	if ok && g.less != (cell{}) {
+		less, ok := b.median(g.less)
+		return g.value(of) - g.value(less), ok
+	}
 	if !ok || g.per == (cell{}) {
 		return g.value(of), ok
 	}
@@ -170,14 +175,16 @@ func counted(sz size, family string) []gate {
 	at := func(row string) cell { return cell{row, "svcproxy", sz.String(), family} }
 	named := func(what string) string { return fmt.Sprintf("%v %s: %s", sz, family, what) }
 	all := []gate{{
-		what: named("emitted table to kernel, a service"), of: at("table to kernel, one endpoint"),
-		value: func(s sample) float64 { return float64(s.Nanos) / float64(sz.services) }, most: 2000, unit: " instructions",
+		what: named("emitted table to kernel, each service more"), of: at("table to kernel, one endpoint"), less: at(oneOfFew),
+		value: func(s sample) float64 { return float64(s.Nanos) / float64(sz.services-few) }, most: 2000, unit: " instructions",
 	}}
 	if sz == (size{5000, 5}) {
 		most := map[string]float64{"IPv4": 60, "IPv6": 250}[family]
-		for _, row := range []string{"idle check", "check of parts: the dearest"} {
-			all = append(all, gate{what: named(row), of: at(row), value: millions, most: most, unit: " M instructions"})
-		}
+		// Everything at once is checked when somebody asks, and is only printed.
+		all = append(all,
+			gate{what: named("check of parts: the dearest"), of: at("check of parts: the dearest"), value: millions, most: most, unit: " M instructions"},
+			gate{what: named("idle check"), of: at("idle check"), value: millions, unit: " M instructions"},
+		)
 	}
 	return all
 }

@@ -60,6 +60,12 @@ func (b *bench) loop(p *pass) error {
 	return errors.Join(err, <-driven, (&ground{kernel: k}).clean())
 }
 
+// What a change costs whatever the table: one endpoint changed where there are few.
+const (
+	few      = 10
+	oneOfFew = "table to kernel, one endpoint of 10 services"
+)
+
 // drive hands tables to a loop, and waits for each to be in the kernel.
 func (p *pass) drive(ctx context.Context, loop *proxy.Proxy, h hand, synced <-chan *proxy.Snapshot) error {
 	outcome := func() error {
@@ -81,14 +87,19 @@ func (p *pass) drive(ctx context.Context, loop *proxy.Proxy, h hand, synced <-ch
 	if err := check(); err != nil { // iptables-save runs for the last time
 		return err
 	}
+	small := table(size{few, p.size.endpoints}, p.family)
 	for _, step := range []struct {
 		row string
 		do  func() error
 	}{
 		{"idle check", check},
+		// It takes memory from the system that the later ones have.
+		{"table to kernel, first one endpoint", emit(oneWeighed(t, 3))},
 		{"table to kernel, one endpoint", emit(oneWeighed(t, 2))},
 		{"table to kernel, 1 %", emit(weighed(oneWeighed(t, 2), 100, 3))},
 		{"table to kernel, all weights", emit(weighed(t, 1, 4))},
+		{"table to kernel, all but 10 services gone", emit(small)},
+		{oneOfFew, emit(oneWeighed(small, 2))},
 	} {
 		if err := p.lap(step.row, step.do); err != nil {
 			return err
