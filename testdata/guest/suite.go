@@ -145,6 +145,12 @@ func (s suite) runRecorded(ctx context.Context, t packageTest, out io.Writer, di
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errNoRecord, err)
 	}
+	if len(output) > 0 && output[len(output)-1] != '\n' { // killed in the middle of a line
+		if _, err := io.WriteString(sink, "\n"); err != nil {
+			return "", fmt.Errorf("%w: %w", errNoRecord, err)
+		}
+		output = append(output, '\n')
+	}
 	return string(output), ended
 }
 

@@ -28,13 +28,13 @@ func runFixtures(t *testing.T, s suite, names ...string) (string, bool) {
 
 func TestSuiteGoesOnPastFailures(t *testing.T) {
 	t.Parallel()
-	s := suite{Timeout: time.Second, Grace: time.Second}
+	s := suite{Timeout: 2 * time.Second, Grace: 2 * time.Second}
 	out, ok := runFixtures(t, s, "broken", "mute", "pass")
 	if ok {
 		t.Error("said to be ok")
 	}
 	wantLines(t, out, `^FAIL\t.*/broken \[build failed\]$`,
-		"^guest: test hung: no end within 2s .*killed", `^FAIL\t.*/mute\t`, `^ok  \t.*/pass\t\d+\.\d{3}s$`)
+		"^and then$", "^guest: test hung: no end within 4s .*killed", `^FAIL\t.*/mute\t`, `^ok  \t.*/pass\t\d+\.\d{3}s$`)
 }
 
 func TestSuiteShowsWhatDidNotRun(t *testing.T) {
