@@ -30,8 +30,8 @@ apiserver:
 
 # test: everything: lint, tests on this kernel, on the guest's, on a node with systemd; three jobs at once, since a guest uses one
 # processor and waits for half of its time
-test: build guest
-	@$(MAKE) --no-print-directory -j3 lint test-traffic test-legacy appliance test-here test-kernel
+test: build guest apiserver bin/nfpm bin/legacy
+	@$(MAKE) --no-print-directory -j3 lint appliance test-traffic test-legacy test-here test-kernel
 
 # test-here: all tests that this machine's kernel has what it takes for; a program that is missing (make guest) is a failure,
 # unless SVCPROXY_NOSKIP is empty
