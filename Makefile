@@ -103,7 +103,7 @@ bench: build guest
 	$(GO) build -trimpath -tags noapiserver -o bin/svcproxy-noapiserver .
 	$(GO) build -trimpath -o bin/bench ./testdata/bench
 	mkdir -p bin/bench.results
-	$(MAKE) --no-print-directory --output-sync=target -j2 bench-IPv4 bench-IPv6
+	$(MAKE) --no-print-directory -j2 bench-IPv4 bench-IPv6
 	$(GUEST) run --where qemu --memory 4096 --out bin/bench.results -- bin/bench -clock wall -sizes 1000x10 $(BENCHFLAGS)
 ifdef BASE
 	for run in instructions-IPv4 instructions-IPv6 wall; do $(GO) run $(BENCHSTAT) $(BASE)/$$run.txt bin/bench.results/$$run.txt; done
