@@ -1,7 +1,7 @@
 // Package proxy brings the node's kernel to what the sources say, and keeps it
 // there: the loop that takes tables in, reads the kernel, plans, applies, and
-// comes back when something changes, fails, drains or is due for a full check.
+// comes back when something changes, fails, drains or is due for a check.
 //
 // It decides when, never what: what to program is rules.State's and
-// kernel.Diff's, both pure. It knows the kernel through three methods.
+// kernel.Diff's, both pure. It knows the kernel through four methods.
 package proxy

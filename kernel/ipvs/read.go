@@ -133,9 +133,7 @@ func (t *Table) readDests(v kernel.VirtualKey, n int, exact bool) (all []dest, e
 
 // add takes in the real servers of one virtual server.
 func (r *Reading) add(all []dest) {
-	// The kernel lists the one added last first, and they were mostly added in order.
-	slices.Reverse(all)
-	slices.SortFunc(all, func(a, b dest) int { return a.Key.Addr.Compare(b.Key.Addr) })
+	sortDests(all)
 	for i, d := range all {
 		if i > 0 && d.Key == all[i-1].Key {
 			continue // a dump goes by position too
@@ -143,4 +141,11 @@ func (r *Reading) add(all []dest) {
 		r.Reals = append(r.Reals, d.Real)
 		r.Conns = append(r.Conns, d.Conns)
 	}
+}
+
+// sortDests sorts one virtual server's real servers from the kernel's order: that
+// added last comes first, and they were mostly added in order.
+func sortDests(all []dest) {
+	slices.Reverse(all)
+	slices.SortFunc(all, func(a, b dest) int { return a.Key.Addr.Compare(b.Key.Addr) })
 }

@@ -2,7 +2,6 @@ package ipvs
 
 import (
 	"errors"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -52,10 +51,7 @@ func (t *Table) RealsUnchanged(known *kernel.State, has func(kernel.VirtualKey) 
 
 // sameDests says whether real servers in the kernel's order are those wanted, sorted.
 func sameDests(all []dest, want []kernel.Real) bool {
-	slices.Reverse(all) // as they mostly were added
-	if !slices.IsSortedFunc(all, compareDests) {
-		slices.SortFunc(all, compareDests)
-	}
+	sortDests(all)
 	for i := range all {
 		if all[i].Real != want[i] {
 			return false
@@ -63,5 +59,3 @@ func sameDests(all []dest, want []kernel.Real) bool {
 	}
 	return true
 }
-
-func compareDests(a, b dest) int { return a.Key.Addr.Compare(b.Key.Addr) }

@@ -18,23 +18,33 @@ import (
 // programConfig: the debounce is waiting, not work.
 const programConfig = "ipvs.scheduler = \"wrr\"\nipvs.syncPeriod = \"1h\"\nsources.file.debounce = \"1ms\""
 
-// program is the real binary: from its start, and from a saved file, to the kernel.
-func (b *bench) program(p *pass) error {
+// prepare gives a binary that is not yet started, and who is told that it is ready; done
+// ends it, if need be, and removes its files.
+func (p *pass) prepare(binary string) (proxy *lab.Proxy, ready readiness, done func(), err error) {
 	dir, err := os.MkdirTemp("", "bench-program-")
 	if err != nil {
-		return err
+		return nil, readiness{}, nil, err
 	}
-	defer os.RemoveAll(dir)
-	proxy, err := lab.NewProxy(p.node, b.binary, dir, programConfig)
+	if proxy, err = lab.NewProxy(p.node, binary, dir, programConfig); err == nil {
+		ready, err = listenReady(dir)
+	}
+	if err != nil {
+		return nil, readiness{}, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return proxy, ready, func() {
+		ready.close()
+		proxy.Kill()
+		os.RemoveAll(dir)
+	}, nil
+}
+
+// program is the real binary: from its start, and from a saved file, to the kernel.
+func (b *bench) program(p *pass) error {
+	proxy, ready, done, err := p.prepare(b.binary)
 	if err != nil {
 		return err
 	}
-	defer proxy.Kill()
-	ready, err := listenReady(dir)
-	if err != nil {
-		return err
-	}
-	defer ready.close()
+	defer done()
 	t := table(p.size, p.family)
 	if err := proxy.Serve(text(t)); err != nil {
 		return err
@@ -77,21 +87,11 @@ func (b *bench) program(p *pass) error {
 
 // lean is the memory of the binary that is built without API servers.
 func (b *bench) lean(p *pass) error {
-	dir, err := os.MkdirTemp("", "bench-lean-")
+	proxy, ready, done, err := p.prepare(b.binary + "-noapiserver")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	proxy, err := lab.NewProxy(p.node, b.binary+"-noapiserver", dir, programConfig)
-	if err != nil {
-		return err
-	}
-	defer proxy.Kill()
-	ready, err := listenReady(dir)
-	if err != nil {
-		return err
-	}
-	defer ready.close()
+	defer done()
 	if err := errors.Join(proxy.Serve(text(table(p.size, p.family))), proxy.Start()); err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func tableHeader(header, top string) (table, name string, ok bool) {
 	if !ok || !closed {
 		return "", "", false
 	}
-	if (after == "\n" || strings.Trim(after, " \t\n") == "") && plain(key) {
+	if strings.Trim(after, " \t\n") == "" && plain(key) {
 		name = key
 	}
 	return header[:len(header)-len(after)-1], name, true
