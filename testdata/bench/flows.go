@@ -39,6 +39,13 @@ var flowAddrs = map[kernel.Family]struct {
 	},
 }
 
+// The rows of flows: a dump can be asked for one port's flows whatever the family, and
+// for one address's only in IPv4.
+const (
+	flowsRow        = "2,000 flows of 200,000"
+	flowsOwnPortRow = "2,000 flows of 200,000, of a port of their own"
+)
+
 // flows removes what connection tracking knows of one real server among 200,000
 // entries, by all three.
 func (b *bench) flows(p *pass) error {
@@ -46,6 +53,14 @@ func (b *bench) flows(p *pass) error {
 	if err := fill(a.client, a.other, a.otherServer, trackedFlows); err != nil {
 		return err
 	}
+	if err := p.doom(flowsRow, a.client, a.vip, a.server); err != nil {
+		return err
+	}
+	return p.doom(flowsOwnPortRow, a.client, netip.AddrPortFrom(a.vip.Addr(), 5300), a.server)
+}
+
+// doom adds the flows of one virtual server and has each way remove them.
+func (p *pass) doom(row string, client netip.Addr, vip, server netip.AddrPort) error {
 	table, err := conntrack.Open(p.wire.dialer())
 	if err != nil {
 		return err
@@ -56,13 +71,12 @@ func (b *bench) flows(p *pass) error {
 		return err
 	}
 	defer handle.Close()
-	const row = "2,000 flows of 200,000"
 	for _, way := range []struct {
 		by string
 		do func() error
 	}{
 		{"svcproxy", func() error {
-			f := kernel.Flow{Key: kernel.RealKey{Virtual: kernel.VirtualKey{Addr: a.vip, Proto: kernel.UDP}, Addr: a.server}}
+			f := kernel.Flow{Key: kernel.RealKey{Virtual: kernel.VirtualKey{Addr: vip, Proto: kernel.UDP}, Addr: server}}
 			if errs := table.Apply([]kernel.Op{{Verb: kernel.Remove, Object: f}}); len(errs) > 0 {
 				return errs[0]
 			}
@@ -70,7 +84,7 @@ func (b *bench) flows(p *pass) error {
 		}},
 		{"library", func() error {
 			f := new(netlink.ConntrackFilter)
-			if err := f.AddIP(netlink.ConntrackOrigDstIP, net.IP(a.vip.Addr().AsSlice())); err != nil {
+			if err := f.AddIP(netlink.ConntrackOrigDstIP, net.IP(vip.Addr().AsSlice())); err != nil {
 				return err
 			}
 			n, err := handle.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.InetFamily(p.family), f)
@@ -80,11 +94,12 @@ func (b *bench) flows(p *pass) error {
 			return err
 		}},
 		{"tools", func() error {
-			_, err := p.node.Run("conntrack", "-D", "-f", strings.ToLower(p.family.String()), "-p", "udp", "--orig-dst", a.vip.Addr().String(), "--orig-port-dst", "53")
+			_, err := p.node.Run("conntrack", "-D", "-f", strings.ToLower(p.family.String()), "-p", "udp",
+				"--orig-dst", vip.Addr().String(), "--orig-port-dst", strconv.Itoa(int(vip.Port())))
 			return err
 		}},
 	} {
-		if err := fill(a.client, a.vip, a.server, doomedFlows); err != nil {
+		if err := fill(client, vip, server, doomedFlows); err != nil {
 			return err
 		}
 		if err := p.lapBy(row, way.by, way.do); err != nil {

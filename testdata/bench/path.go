@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,108 +18,133 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// How much goes over a data path in one round.
+// How much goes over a data path in one round, and how many rounds there are. Wall
+// time is noisy, and what differs between two ways little: many short rounds tell
+// them apart better than few long ones.
 const (
-	pathConnections = 300
-	pathBytes       = 16 << 20
+	pathConnections = 100
+	pathBytes       = 4 << 20
 	pathRounds      = 2
-	pathWallRounds  = 7 // the middle one counts
+	pathWallRounds  = 31
 )
+
+// pathServices are how many services there are beside the one that is asked.
+var pathServices = []int{10, 5000}
 
 // A way is a client, a node and a backend, with something between them.
 type way struct {
-	by   string
-	lab  *lab.Lab
-	to   netip.AddrPort // what the client asks
-	stop func()         // what was started, if anything
+	by       string
+	services int
+	lab      *lab.Lab
+	to       netip.AddrPort // what the client asks
+	stop     func()         // what was started, if anything
 }
 
 // path sends connections and bytes from a client to a backend, by turns on every
-// way there is: directly, through svcproxy, through the same virtual servers made
-// by hand, with and without the rules around them, and through HAProxy.
+// way there is, one after the other and then in the opposite order: a way and the one
+// that it is compared with have the same moments.
 func (b *bench) path(p *pass) error {
-	for _, services := range []int{10, 5000} {
-		if err := p.paths(services); err != nil {
-			return fmt.Errorf("%d services: %w", services, err)
-		}
-	}
-	return nil
-}
-
-func (p *pass) paths(services int) error {
-	t := table(size{services, 1}, kernel.IPv4)
-	served := &t.Services[services/2]
-	served.Endpoints[0].Addr = netip.MustParseAddr("10.2.1.10")
-	vip := netip.AddrPortFrom(served.ClusterIPs[0], 80)
-
-	var ways []way
+	ways, err := p.ways()
 	defer func() {
 		for _, w := range ways {
-			if w.stop != nil {
-				w.stop()
-			}
-			w.lab.Close()
+			w.close()
 		}
 		settle()
 	}()
-	var rules string // svcproxy's, for who makes the same by hand
-	for _, build := range []func(*lab.Lab) (way, error){
-		func(*lab.Lab) (way, error) {
-			return way{by: "direct", to: netip.AddrPortFrom(served.Endpoints[0].Addr, 8081)}, nil
-		},
-		func(l *lab.Lab) (w way, err error) {
-			w = way{by: "svcproxy", to: vip}
-			w.stop, err = p.serveBySvcproxy(l, t)
-			if err == nil {
-				rules, err = l.Node.Run("iptables-save")
-			}
-			return w, err
-		},
-		func(l *lab.Lab) (way, error) { return way{by: "ipvsadm", to: vip}, serveByHand(l, t, "") },
-		func(l *lab.Lab) (way, error) {
-			return way{by: "ipvsadm, same rules", to: vip}, serveByHand(l, t, rules)
-		},
-		func(l *lab.Lab) (w way, err error) {
-			w = way{by: "haproxy", to: vip}
-			w.stop, err = serveByHAProxy(l, t)
-			return w, err
-		},
-	} {
-		l, err := newPath()
-		if err != nil {
-			return err
-		}
-		w, err := build(l)
-		w.lab = l
-		ways = append(ways, w)
-		if err != nil {
-			return fmt.Errorf("%s: %w", w.by, err)
-		}
-		if err := l.Client.Do(func() error { return ask(w.to, 'c', 1) }); err != nil { // neighbours are found, caches warm
-			return fmt.Errorf("%s: %w", w.by, err)
-		}
+	if err != nil {
+		return err
 	}
 	settle()
 	rounds := pathRounds
 	switch {
 	case p.counting:
 		rounds = 1
-	case p.bench.clock == "wall":
+	case b.clock == "wall":
 		rounds = pathWallRounds
 	}
 	for range rounds {
 		for _, w := range ways {
-			if err := p.measureWay(w, services); err != nil {
+			if err := p.measureWay(w); err != nil {
 				return err
 			}
 		}
+		slices.Reverse(ways)
 	}
 	return nil
 }
 
-func (p *pass) measureWay(w way, services int) error {
+// ways builds them all: directly, through svcproxy, through the same virtual servers
+// made by hand, with and without the rules around them, and through HAProxy. Those
+// that were built are given with an error, too.
+func (p *pass) ways() ([]way, error) {
+	type task struct {
+		table  sources.Table
+		served sources.Service
+		vip    netip.AddrPort
+		rules  string // svcproxy's, for who makes the same by hand
+	}
+	tasks := map[int]*task{}
+	for _, n := range pathServices {
+		t := &task{table: table(size{n, 1}, kernel.IPv4)}
+		t.served = t.table.Services[n/2]
+		t.served.Endpoints[0].Addr = netip.MustParseAddr("10.2.1.10")
+		t.vip = netip.AddrPortFrom(t.served.ClusterIPs[0], 80)
+		tasks[n] = t
+	}
+	var ways []way
+	for _, build := range []func(*lab.Lab, *task) (way, error){
+		func(_ *lab.Lab, t *task) (way, error) {
+			return way{by: "direct", to: netip.AddrPortFrom(t.served.Endpoints[0].Addr, 8081)}, nil
+		},
+		func(l *lab.Lab, t *task) (w way, err error) {
+			w = way{by: "svcproxy", to: t.vip}
+			w.stop, err = p.serveBySvcproxy(l, t.table)
+			if err == nil {
+				t.rules, err = l.Node.Run("iptables-save")
+			}
+			return w, err
+		},
+		func(l *lab.Lab, t *task) (way, error) {
+			return way{by: "ipvsadm, same rules", to: t.vip}, serveByHand(l, t.table, t.rules)
+		},
+		func(l *lab.Lab, t *task) (way, error) {
+			return way{by: "ipvsadm", to: t.vip}, serveByHand(l, t.table, "")
+		},
+		func(l *lab.Lab, t *task) (w way, err error) {
+			w = way{by: "haproxy", to: t.vip}
+			w.stop, err = serveByHAProxy(l, t.table)
+			return w, err
+		},
+	} {
+		for _, n := range pathServices {
+			l, err := newPath()
+			if err != nil {
+				return ways, err
+			}
+			w, err := build(l, tasks[n])
+			w.lab, w.services = l, n
+			ways = append(ways, w)
+			if err == nil { // neighbours are found, caches warm
+				err = l.Client.Do(func() error { return ask(w.to, 'c', 1) })
+			}
+			if err != nil {
+				return ways, fmt.Errorf("%d services: %s: %w", n, w.by, err)
+			}
+		}
+	}
+	return ways, nil
+}
+
+func (w way) close() {
+	if w.stop != nil {
+		w.stop()
+	}
+	w.lab.Close()
+}
+
+func (p *pass) measureWay(w way) error {
 	return w.lab.Client.Do(func() error {
-		row := fmt.Sprintf("one connection, of %d services", services)
+		row := fmt.Sprintf("one connection, of %d services", w.services)
 		err := p.lapBy(row, w.by, func() error {
 			for range pathConnections {
 				if err := ask(w.to, 'c', 1); err != nil {
@@ -131,7 +157,7 @@ func (p *pass) measureWay(w way, services int) error {
 			return err
 		}
 		p.samples[len(p.samples)-1].divide(pathConnections)
-		row = fmt.Sprintf("1 MiB, of %d services", services)
+		row = fmt.Sprintf("1 MiB, of %d services", w.services)
 		if err := p.lapBy(row, w.by, func() error { return ask(w.to, 't', pathBytes) }); err != nil {
 			return err
 		}

@@ -63,15 +63,20 @@ func (s sample) benchmark() string {
 // A cell is what one way of doing one row came to.
 type cell struct{ row, by, size, family string }
 
-// median is the middle one of a cell's samples by time, or by memory; false where
-// there is none.
-func (b *bench) median(c cell) (sample, bool) {
-	var all []sample
+// cell is all samples of a cell, as they were taken.
+func (b *bench) cell(c cell) (all []sample) {
 	for _, s := range b.samples {
 		if s.Row == c.row && s.By == c.by && s.Size == c.size && s.Family == c.family {
 			all = append(all, s)
 		}
 	}
+	return all
+}
+
+// median is the middle one of a cell's samples by time, or by memory; false where
+// there is none.
+func (b *bench) median(c cell) (sample, bool) {
+	all := b.cell(c)
 	if len(all) == 0 {
 		return sample{}, false
 	}
