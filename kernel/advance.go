@@ -6,115 +6,160 @@ import (
 	"strings"
 )
 
-// Advance gives the reading that follows when every op of a plan has been
-// carried out, so that a small change needs no new reading. It reports false
-// where only the kernel can tell (a set was replaced); have is then unusable.
-// It works in place: have must not be used afterwards. Counts of connections
-// are those of the last reading and no longer Fresh.
+// Advance gives the reading that follows when ops of a plan have been carried out,
+// so that a small change needs no new reading. It reports false where only the
+// kernel can tell: a set was replaced. The counts of connections are left out: they
+// would be those of the last reading. Nothing is written in have's slices.
 func Advance(have Observed, ops []Op) (Observed, bool) {
-	if len(have.Conns) != len(have.Reals) {
-		have.Conns = make([]Conns, len(have.Reals))
+	return advance(have, State{}, ops)
+}
+
+// Settle is Advance after all of a plan, that was made for want. What is wanted is
+// there then, and where nothing else is, the reading has want's own slice: that costs
+// nothing, however much was done, and takes no memory.
+func Settle(have Observed, want State, p Plan) (Observed, bool) {
+	if want.Policy.Hold || len(p.Conflicts) > 0 { // not all of it is there
+		return Advance(have, p.Ops)
 	}
-	have.Fresh, have.Settled = false, nil
-	for kind, group := range groupOps(ops) {
-		ok := true
-		switch Kind(kind) {
-		case KindSysctl:
-			for _, op := range group {
-				was, _ := op.Was.(Sysctl)
-				have.save(op.Object.(Sysctl), was.Value)
-			}
-			have.Sysctls = follow(have.Sysctls, group, compareSysctl)
-		case KindSet:
-			ok = !slices.ContainsFunc(group, func(o Op) bool { return o.Verb == Remove })
-			have.Sets = follow(have.Sets, group, compareSet)
-		case KindEntry:
-			have.Entries = follow(have.Entries, group, Entry.Compare)
-		case KindSwap:
-			ok = len(group) == 0
-		case KindChain:
-			have.Chains = follow(have.Chains, group, compareChain)
-		case KindLink:
-			have.Links = follow(have.Links, group, compareLink)
-		case KindVirtual:
-			have.Virtuals = follow(have.Virtuals, group, compareVirtual)
-			have.dropReals(group)
-		case KindReal:
-			have.followReals(group)
-		case KindAddr:
-			have.Addrs = follow(have.Addrs, group, compareAddr)
-		case KindRoute:
-			have.Routes = follow(have.Routes, group, compareRoute)
-		case KindNeighbor:
-			have.Neighbors = follow(have.Neighbors, group, compareNeighbor)
-		case KindTimeouts:
-			have.followTimeouts(group)
-		}
-		if !ok {
-			return have, false
-		}
+	now, ok := advance(have, want, p.Ops)
+	if ok {
+		now.Settled = &want
 	}
+	return now, ok
+}
+
+// advance carries ops out on a reading. Where it comes to as many objects of a kind
+// as want has, they are those: all of want's are there.
+func advance(have Observed, want State, ops []Op) (Observed, bool) {
+	s := sortOut(ops)
+	if s.kinds[KindSwap].n > 0 || slices.ContainsFunc(s.of(KindSet), func(o Op) bool { return o.Verb == Remove }) {
+		return have, false
+	}
+	have.Conns, have.Fresh, have.Settled = nil, false, nil
+	have.followParameters(s.of(KindSysctl), s.of(KindTimeouts))
+	have.Sysctls = follow(&s, have.Sysctls, nil, compareSysctl)
+	have.Sets = follow(&s, have.Sets, nil, compareSet)
+	have.Entries = follow(&s, have.Entries, want.Entries, Entry.Compare)
+	have.Chains = follow(&s, have.Chains, nil, compareChain)
+	have.Links = follow(&s, have.Links, nil, compareLink)
+	have.Virtuals = follow(&s, have.Virtuals, want.Virtuals, compareVirtual)
+	have.Reals = follow(&s, withoutVirtuals(have.Reals, s.of(KindVirtual)), want.Reals, compareReal)
+	have.Addrs = follow(&s, have.Addrs, want.Addrs, compareAddr)
+	have.Routes = follow(&s, have.Routes, want.Routes, compareRoute)
+	have.Neighbors = follow(&s, have.Neighbors, nil, compareNeighbor)
 	return have, true
 }
 
-// groupOps sorts ops by the kind of their objects; within one kind they keep
-// their order.
-func groupOps(ops []Op) [numKinds][]Op {
-	var sizes [numKinds]int
-	for _, o := range ops {
-		sizes[o.Object.Kind()]++
+// sorted are ops that can be asked for by the kind of their objects.
+type sorted struct {
+	ops   []Op
+	kinds [numKinds]struct {
+		n        int // ops of the kind
+		from, to int // in ops, that they are between
+		grown    int // objects more by them
 	}
-	var groups [numKinds][]Op
-	for kind, n := range sizes {
-		groups[kind] = make([]Op, 0, n)
-	}
-	for _, o := range ops {
-		groups[o.Object.Kind()] = append(groups[o.Object.Kind()], o)
-	}
-	return groups
 }
 
-// fewOps are carried out one by one, in place; more by one merge.
-const fewOps = 32
-
-// follow carries ops out on a sorted slice. No two ops are about one object,
-// but for a chain that goes and comes again.
-func follow[T Object](s []T, ops []Op, compare func(a, b T) int) []T {
-	if len(ops) <= fewOps {
-		for _, o := range ops {
-			v := o.Object.(T)
-			i, found := slices.BinarySearchFunc(s, v, compare)
-			switch {
-			case found && o.Verb == Remove:
-				s = slices.Delete(s, i, i+1)
-			case found:
-				s[i] = v
-			case o.Verb != Remove:
-				s = slices.Insert(s, i, v)
-			}
+func sortOut(ops []Op) sorted {
+	s := sorted{ops: ops}
+	for i, o := range ops {
+		k := &s.kinds[o.Object.Kind()]
+		if k.n == 0 {
+			k.from = i
 		}
-		return s
+		k.n, k.to = k.n+1, i+1
+		switch o.Verb {
+		case Add:
+			k.grown++
+		case Remove:
+			k.grown--
+		}
+	}
+	return s
+}
+
+// of gives the ops of a kind, in their order.
+func (s *sorted) of(kind Kind) []Op {
+	k := &s.kinds[kind]
+	between := s.ops[k.from:k.to]
+	if k.n == len(between) {
+		return between
+	}
+	some := make([]Op, 0, k.n)
+	for _, o := range between {
+		if o.Object.Kind() == kind {
+			some = append(some, o)
+		}
+	}
+	return some
+}
+
+// follow carries the ops of a kind out on a sorted slice, and gives another. No two
+// of them are about one object, but for a chain that goes and comes again.
+func follow[T Object](s *sorted, have, want []T, compare func(a, b T) int) []T {
+	var zero T
+	n := len(have) + s.kinds[zero.Kind()].grown
+	if n == len(want) {
+		return want
+	}
+	ops := s.of(zero.Kind())
+	if len(ops) == 0 {
+		return have
 	}
 	order := func(a, b Op) int { return compare(a.Object.(T), b.Object.(T)) }
 	if !slices.IsSortedFunc(ops, order) { // a plan has those of one phase in order
+		ops = slices.Clone(ops)
 		slices.SortStableFunc(ops, order)
 	}
-	merged := make([]T, 0, len(s)+len(ops))
+	now := make([]T, 0, max(n, 0))
 	for i, o := range ops {
 		v := o.Object.(T)
-		for len(s) > 0 && compare(s[0], v) < 0 {
-			merged = append(merged, s[0])
-			s = s[1:]
+		before := 0 // of have, that come before it; mostly none where there are many ops
+		if len(have) > 0 && compare(have[0], v) < 0 {
+			before, _ = slices.BinarySearchFunc(have, v, compare)
 		}
-		if len(s) > 0 && compare(s[0], v) == 0 {
-			s = s[1:]
+		now = append(now, have[:before]...)
+		have = have[before:]
+		if len(have) > 0 && compare(have[0], v) == 0 {
+			have = have[1:]
 		}
 		last := i+1 == len(ops) || compare(ops[i+1].Object.(T), v) != 0
 		if o.Verb != Remove && last {
-			merged = append(merged, v)
+			now = append(now, v)
 		}
 	}
-	return append(merged, s...)
+	return append(now, have...)
+}
+
+// withoutVirtuals leaves out the real servers of virtual servers that ops remove.
+func withoutVirtuals(reals []Real, ops []Op) []Real {
+	gone := make(map[VirtualKey]bool)
+	for _, o := range ops {
+		if o.Verb == Remove {
+			gone[o.Object.(Virtual).Key] = true
+		}
+	}
+	if len(gone) == 0 {
+		return reals
+	}
+	return keep(reals, func(r Real) bool { return !gone[r.Key.Virtual] })
+}
+
+// followParameters follows ops on sysctls and on IPVS's timeouts in what these were
+// before us.
+func (o *Observed) followParameters(sysctls, timeouts []Op) {
+	o.Saved = slices.Clone(o.Saved)
+	for _, op := range sysctls {
+		was, _ := op.Was.(Sysctl)
+		o.save(op.Object.(Sysctl), was.Value)
+	}
+	for _, op := range timeouts {
+		to := op.Object.(Timeouts)
+		for _, p := range to.Parameters() {
+			o.save(p, strconv.FormatUint(uint64(*o.Timeouts.field(p.Name)), 10))
+		}
+		o.Timeouts = to.Over(o.Timeouts)
+	}
 }
 
 // save notes what a parameter was before it was changed, as whoever carries the
@@ -129,70 +174,5 @@ func (o *Observed) save(s Sysctl, before string) {
 		o.Saved[i].Ours = s.Value
 	case before != "" && before != s.Value:
 		o.Saved = slices.Insert(o.Saved, i, Saved{Name: s.Name, Before: before, Ours: s.Value})
-	}
-}
-
-// followTimeouts is follow for IPVS's timeouts.
-func (o *Observed) followTimeouts(ops []Op) {
-	for _, op := range ops {
-		to := op.Object.(Timeouts)
-		for _, p := range to.Parameters() {
-			o.save(p, strconv.FormatUint(uint64(*o.Timeouts.field(p.Name)), 10))
-		}
-		o.Timeouts = to.Over(o.Timeouts)
-	}
-}
-
-// dropReals forgets the real servers of virtual servers that were removed.
-func (o *Observed) dropReals(ops []Op) {
-	gone := make(map[VirtualKey]bool)
-	for _, op := range ops {
-		if op.Verb == Remove {
-			gone[op.Object.(Virtual).Key] = true
-		}
-	}
-	if len(gone) == 0 {
-		return
-	}
-	kept := 0
-	for i, r := range o.Reals {
-		if !gone[r.Key.Virtual] {
-			o.Reals[kept], o.Conns[kept] = r, o.Conns[i]
-			kept++
-		}
-	}
-	o.Reals, o.Conns = o.Reals[:kept], o.Conns[:kept]
-}
-
-// followReals is follow for real servers, with their connections beside them.
-func (o *Observed) followReals(ops []Op) {
-	if len(ops) == 0 {
-		return
-	}
-	old, conns := o.Reals, o.Conns
-	if len(ops) <= fewOps {
-		for _, op := range ops {
-			i, found := slices.BinarySearchFunc(old, op.Object.(Real), compareReal)
-			switch {
-			case found && op.Verb == Remove:
-				conns = slices.Delete(conns, i, i+1)
-			case !found && op.Verb != Remove:
-				conns = slices.Insert(conns, i, Conns{})
-			}
-			old = follow(old, []Op{op}, compareReal)
-		}
-		o.Reals, o.Conns = old, conns
-		return
-	}
-	o.Reals = follow(old, ops, compareReal)
-	o.Conns = make([]Conns, len(o.Reals))
-	j := 0
-	for i, r := range o.Reals {
-		for j < len(old) && old[j].Key.Compare(r.Key) < 0 {
-			j++
-		}
-		if j < len(old) && old[j].Key == r.Key {
-			o.Conns[i] = conns[j]
-		}
 	}
 }

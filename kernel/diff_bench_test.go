@@ -74,3 +74,15 @@ func BenchmarkDiffOne(b *testing.B) {
 		})
 	}
 }
+
+func TestSettleShares(t *testing.T) {
+	want := bigState(100, 10)
+	for _, have := range []Observed{{Names: DefaultNames}, {Names: DefaultNames, State: bigState(100, 10)}} {
+		settled, ok := Settle(have, want, Diff(want, have))
+		s := &settled.State
+		if !ok || !shared(s.Entries, want.Entries) || !shared(s.Virtuals, want.Virtuals) ||
+			!shared(s.Reals, want.Reals) || !sharedAddrs(s, &want) {
+			t.Errorf("after a reading of %d real servers not all is shared that was wanted", len(have.Reals))
+		}
+	}
+}

@@ -90,6 +90,9 @@ func (d *differ) diffReals() {
 		d.plan.Drains = d.have.Drains
 	}
 	want, have := d.want.Reals, d.have.Reals
+	if shared(want, have) {
+		return
+	}
 	i := 0
 	for j := range have {
 		h := &have[j]

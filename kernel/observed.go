@@ -18,7 +18,7 @@ type Observed struct {
 
 	// Settled is the wanted state that this reading was made equal to, by a plan
 	// without conflicts and not held back; nil where that is not known. Nobody
-	// writes in its slices.
+	// writes in its slices, some of which are the reading's too.
 	Settled *State
 
 	Node  Node

@@ -454,32 +454,46 @@ func TestHoldRemovesNothing(t *testing.T) {
 	})
 }
 
-// TestAdvance: carrying a plan out on a reading gives what reading again gives.
+// TestAdvance: carrying a plan out on a reading gives what reading again gives,
+// connections apart, and leaves the reading and what it shares as they were.
 func TestAdvance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, foreigners(t))
-		w.sync(wanted(drawTable(t, "a")))
+		a := wanted(drawTable(t, "a"))
+		w.sync(a)
 		w.drawConns()
 		have := w.read()
-		p := kernel.Diff(wanted(drawTable(t, "b")), have)
+		if p := kernel.Diff(a, have); p.Empty() {
+			have, _ = kernel.Settle(have, a, p)
+			have.Fresh = rapid.Bool().Draw(t, "fresh")
+		}
+		before, wasWanted := have.String(), a.String()
+		b := wanted(drawTable(t, "b"))
+		b.Policy.Hold = rapid.Bool().Draw(t, "hold")
+		p := kernel.Diff(b, have)
 		if err := w.kernel.Apply(context.Background(), p); err != nil {
 			t.Fatal(err)
 		}
-		got, ok := kernel.Advance(have, p.Ops)
-		if !ok {
-			return
-		}
 		want := w.read()
-		got.Fresh = true
-		for i := range got.Conns {
-			// New real servers have no connections; a removed one's may return.
-			if got.Conns[i] == (kernel.Conns{}) {
-				want.Conns[i] = kernel.Conns{}
+		want.Fresh, want.Conns = false, nil
+		check := func(how string, got kernel.Observed, ok bool) {
+			if !ok {
+				return
+			}
+			got.Chains = slices.DeleteFunc(slices.Clone(got.Chains), func(c kernel.Chain) bool { return c.BuiltIn() && c.Rules == "" })
+			if got.String() != want.String() {
+				t.Fatalf("%s:\n%s\nread:\n%s\nplan:\n%s", how, got, want, text(p))
 			}
 		}
-		got.Chains = slices.DeleteFunc(got.Chains, func(c kernel.Chain) bool { return c.BuiltIn() && c.Rules == "" })
-		if got.String() != want.String() {
-			t.Fatalf("advanced:\n%s\nread:\n%s\nplan:\n%s", got, want, text(p))
+		advanced, ok := kernel.Advance(have, p.Ops)
+		check("advanced", advanced, ok)
+		settled, ok := kernel.Settle(have, b, p)
+		check("settled", settled, ok)
+		if have.String() != before || a.String() != wasWanted {
+			t.Fatalf("was:\n%s\nis:\n%s", before, have)
+		}
+		if ok && (settled.Settled == nil) != (b.Policy.Hold || len(p.Conflicts) > 0) {
+			t.Fatalf("Settled is %v after a plan with hold %v and conflicts %v", settled.Settled, b.Policy.Hold, p.Conflicts)
 		}
 	})
 }

@@ -85,25 +85,15 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	p.barred.hear(p.next.Warnings)
 	p.have.Drains = r.Plan.Drains
 	p.conflicts.hear(texts(r.Plan.Conflicts))
-	if r.Plan.Empty() {
-		p.settled(want, r.Plan)
-		return nil
+	if !r.Plan.Empty() {
+		if err := p.Kernel.Apply(ctx, r.Plan); err != nil {
+			p.have, _ = kernel.Advance(p.have, done(r.Plan.Ops, err))
+			p.known = false
+			return err
+		}
 	}
-	if err := p.Kernel.Apply(ctx, r.Plan); err != nil {
-		p.remember(done(r.Plan.Ops, err))
-		p.known = false
-		return err
-	}
-	p.remember(r.Plan.Ops)
-	p.settled(want, r.Plan)
+	p.have, p.known = kernel.Settle(p.have, want, r.Plan)
 	return nil
-}
-
-// settled notes that the kernel is as wanted, after a plan that left nothing out.
-func (p *Proxy) settled(want kernel.State, plan kernel.Plan) {
-	if !p.hold && len(plan.Conflicts) == 0 {
-		p.have.Settled = &want
-	}
 }
 
 // observe makes p.have current: by what is known of the kernel, or, where a check is
@@ -167,11 +157,6 @@ func (p *Proxy) plan(ctx context.Context, want kernel.State) (kernel.Plan, error
 	plan = kernel.Diff(want, p.have)
 	p.have.Fresh = false
 	return plan, nil
-}
-
-// remember carries ops out on the last reading.
-func (p *Proxy) remember(ops []kernel.Op) {
-	p.have, p.known = kernel.Advance(p.have, ops)
 }
 
 // done are the ops that were carried out.
