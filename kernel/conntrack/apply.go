@@ -24,7 +24,7 @@ const mostFiltered = 6
 // none, or that they go meanwhile, is no error.
 func (t *Table) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
-	flows := make(map[kernel.RealKey]int, len(ops))
+	flows, virtuals := make(map[kernel.RealKey]int, len(ops)), make(map[kernel.VirtualKey]bool)
 	for i, op := range ops {
 		f, ok := op.Object.(kernel.Flow)
 		if !ok || op.Verb != kernel.Remove {
@@ -34,8 +34,9 @@ func (t *Table) Apply(ops []kernel.Op) []error {
 		if _, ok := flows[f.Key]; !ok {
 			flows[f.Key] = i
 		}
+		virtuals[f.Key.Virtual] = true
 	}
-	s := sweep{Table: t, flows: flows, errs: errs}
+	s := sweep{Table: t, flows: flows, virtuals: virtuals, errs: errs}
 	s.family(kernel.IPv4)
 	s.family(kernel.IPv6)
 	return errs
@@ -44,8 +45,9 @@ func (t *Table) Apply(ops []kernel.Op) []error {
 // sweep is one run of Apply.
 type sweep struct {
 	*Table
-	flows map[kernel.RealKey]int // to be removed, with their ops
-	errs  []error
+	flows    map[kernel.RealKey]int // to be removed, with their ops
+	virtuals map[kernel.VirtualKey]bool
+	errs     []error
 }
 
 // family removes the flows of one family.
@@ -73,9 +75,9 @@ func (s sweep) family(f kernel.Family) {
 // questions find the flows of a family.
 func (s sweep) questions(f kernel.Family) []question {
 	var all []question
-	for k := range s.flows {
-		if k.Virtual.Family() == f {
-			all = append(all, about(k.Virtual))
+	for v := range s.virtuals {
+		if v.Family() == f {
+			all = append(all, about(v))
 		}
 	}
 	slices.SortFunc(all, question.compare)
@@ -87,12 +89,19 @@ func (s sweep) dump(q question) error {
 	s.query.Reset()
 	q.put(&s.query)
 	return s.conn.Dump(&s.query, s.forget, func(p []byte) error {
-		e, err := decode(p)
+		v, err := virtualOf(p)
 		if err != nil {
 			return err
 		}
-		if !q.covers(e.key.Virtual) {
+		if !q.covers(v) {
 			s.ignoresFilter = true
+		}
+		if !s.virtuals[v] {
+			return nil
+		}
+		e, err := decode(p)
+		if err != nil {
+			return err
 		}
 		if op, ok := s.flows[e.key]; ok {
 			putDelete(&s.deletes, e)

@@ -25,17 +25,39 @@ type tuple struct {
 	srcPort, dstPort uint16
 }
 
+// virtual is the virtual server whose entries have this original direction.
+func (t tuple) virtual() kernel.VirtualKey {
+	return kernel.VirtualKey{Addr: netip.AddrPortFrom(t.dst, t.dstPort), Proto: t.proto}
+}
+
+// virtualOf reads of an entry only whose it is, which of most is enough: a dump may
+// bring all there are.
+func virtualOf(p []byte) (kernel.VirtualKey, error) {
+	if len(p) < sizeofNfgenmsg {
+		return kernel.VirtualKey{}, fmt.Errorf("conntrack message of %d bytes", len(p))
+	}
+	a := nl.ParseAttrs(p[sizeofNfgenmsg:])
+	for a.Next() {
+		if a.Type() == attrTupleOrig {
+			orig, err := decodeTuple(a.Nested())
+			if err != nil {
+				return kernel.VirtualKey{}, fmt.Errorf("conntrack message: %w", err)
+			}
+			return orig.virtual(), nil
+		}
+	}
+	return kernel.VirtualKey{}, errors.New("conntrack message: an entry without its original tuple")
+}
+
 // decode reads an entry. Of protocols without ports it has addresses only.
 func decode(p []byte) (e entry, err error) {
-	if len(p) < sizeofNfgenmsg {
-		return entry{}, fmt.Errorf("conntrack message of %d bytes", len(p))
+	if e.key.Virtual, err = virtualOf(p); err != nil {
+		return entry{}, err
 	}
-	var orig, reply tuple
+	var reply tuple
 	a := nl.ParseAttrs(p[sizeofNfgenmsg:])
 	for a.Next() && err == nil {
 		switch a.Type() {
-		case attrTupleOrig:
-			orig, err = decodeTuple(a.Nested())
 		case attrTupleReply:
 			e.reply = a.Bytes()
 			reply, err = decodeTuple(a.Nested())
@@ -48,16 +70,13 @@ func decode(p []byte) (e entry, err error) {
 	switch {
 	case err == nil && a.Err() != nil:
 		err = a.Err()
-	case err == nil && (!orig.dst.IsValid() || !reply.src.IsValid() || e.id == nil):
+	case err == nil && (!e.key.Virtual.Addr.IsValid() || !reply.src.IsValid() || e.id == nil):
 		err = errors.New("an entry without both its tuples and its id")
 	}
 	if err != nil {
 		return entry{}, fmt.Errorf("conntrack message: %w", err)
 	}
-	e.key = kernel.RealKey{
-		Virtual: kernel.VirtualKey{Addr: netip.AddrPortFrom(orig.dst, orig.dstPort), Proto: orig.proto},
-		Addr:    netip.AddrPortFrom(reply.src, reply.srcPort),
-	}
+	e.key.Addr = netip.AddrPortFrom(reply.src, reply.srcPort)
 	return e, nil
 }
 
