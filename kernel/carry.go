@@ -14,7 +14,7 @@ import (
 // and gives an error for each, or nil if all succeeded. The error, if any, is an
 // *ApplyError.
 func (p Plan) Carry(n Names, together func(a, b Kind) bool, apply func([]Op) []error) error {
-	c := carrying{Plan: p, errs: make([]error, len(p.Ops)), apply: apply}
+	c := carrying{Plan: p, apply: apply}
 	c.Names, c.served = n, slices.SortedFunc(slices.Values(p.Served), netip.Addr.Compare)
 	for start := 0; start < len(p.Ops); {
 		end := start + 1
@@ -31,7 +31,7 @@ func (p Plan) Carry(n Names, together func(a, b Kind) bool, apply func([]Op) []e
 type carrying struct {
 	Plan
 	dependents
-	errs  []error // of Ops, by index
+	errs  []error // of Ops, by index; nil as long as none failed
 	apply func([]Op) []error
 }
 
@@ -39,8 +39,8 @@ type carrying struct {
 func (c *carrying) run(start, end int) {
 	if c.failures {
 		c.runStanding(start, end)
-	} else {
-		copy(c.errs[start:end], c.apply(c.Ops[start:end:end]))
+	} else if c.runAll(start, end) {
+		return
 	}
 	c.note(c.Ops[start:end], c.errs[start:end])
 	for i := start; i < end; i++ {
@@ -48,6 +48,18 @@ func (c *carrying) run(start, end int) {
 			c.disown(v.Key)
 		}
 	}
+}
+
+// runAll carries out all of them, while nothing has failed so far, and says whether
+// they succeeded.
+func (c *carrying) runAll(start, end int) bool {
+	errs := c.apply(c.Ops[start:end:end])
+	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return true
+	}
+	c.errs = make([]error, len(c.Ops))
+	copy(c.errs[start:end], errs)
+	return false
 }
 
 // runStanding carries out those that have not lost what they stand on.

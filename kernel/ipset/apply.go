@@ -27,15 +27,15 @@ var ErrNotSwapped = errors.New("not swapped, the new set could not be filled")
 type span struct{ first, n int }
 
 // Apply carries the ops out in their order and goes on past errors. The result
-// is parallel to ops. It handles kernel.Set (Add, Remove), kernel.Entry (Add,
-// Remove) and kernel.Swap (Change).
+// is parallel to ops, nil if all succeeded. It handles kernel.Set (Add, Remove),
+// kernel.Entry (Add, Remove) and kernel.Swap (Change).
 //
 // Neighbouring entries of one set go in one message. ipset stops such a message
 // at its first bad entry, so the entries of a refused message are sent again
 // one by one, after the others; before the set they are for is swapped or
 // destroyed. Ops on one and the same entry in one call would be unsafe.
 func (s *Sets) Apply(ops []kernel.Op) []error {
-	a := applying{Sets: s, ops: ops, errs: make([]error, len(ops))}
+	a := applying{Sets: s, ops: ops}
 	s.batch.Reset()
 	s.spans = s.spans[:0]
 	for i := 0; i < len(ops); {
@@ -54,10 +54,9 @@ func (s *Sets) Apply(ops []kernel.Op) []error {
 type applying struct {
 	*Sets
 	ops  []kernel.Op
-	errs []error
-	dead error // nothing can be sent any more
+	errs []error // nil as long as none failed
+	dead error   // nothing can be sent any more
 
-	filling  map[string]bool // sets with entries in messages not yet sent
 	unfilled map[string]bool // sets that are not as the ops before a swap wanted
 }
 
@@ -110,23 +109,22 @@ func (a *applying) putEntries(i int, set string) int {
 			break
 		}
 		size = -a.batch.Size()
-		putEntry(&a.batch, e)
+		putEntry(&a.batch, &e)
 		size += a.batch.Size() // the next one's, too
 	}
 	a.batch.EndNest(mark)
 	a.batch.End()
 	a.spans = append(a.spans, span{i, n})
-	if a.filling == nil {
-		a.filling = make(map[string]bool)
-	}
-	a.filling[set] = true
 	return n
 }
 
 // settle makes sure that what is to be in a set is in it.
 func (a *applying) settle(set string) {
-	if a.filling[set] {
-		a.send()
+	for _, sp := range a.spans {
+		if e, ok := a.ops[sp.first].Object.(kernel.Entry); ok && e.Set == set {
+			a.send()
+			return
+		}
 	}
 }
 
@@ -143,7 +141,7 @@ func (a *applying) send() {
 				op := a.ops[i]
 				e := op.Object.(kernel.Entry)
 				mark := beginEntries(&a.batch, op.Verb, e.Set)
-				putEntry(&a.batch, e)
+				putEntry(&a.batch, &e)
 				a.batch.EndNest(mark)
 				a.batch.End()
 				a.spans = append(a.spans, span{i, 1})
@@ -151,7 +149,6 @@ func (a *applying) send() {
 		}
 		a.exchange()
 	}
-	clear(a.filling)
 }
 
 // exchange sends the batch, empties it, and returns the messages that must be
@@ -195,6 +192,9 @@ func (a *applying) failAll(sp span, err error) {
 }
 
 func (a *applying) fail(i int, err error) {
+	if a.errs == nil {
+		a.errs = make([]error, len(a.ops))
+	}
 	a.errs[i] = err
 	if a.unfilled == nil {
 		a.unfilled = make(map[string]bool)

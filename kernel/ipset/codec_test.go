@@ -66,7 +66,7 @@ func TestEntriesRoundTrip(t *testing.T) {
 	p := message(func(b *nl.Batch) {
 		mark := beginEntries(b, kernel.Add, "KUBE-X")
 		for _, e := range want {
-			putEntry(b, e)
+			putEntry(b, &e)
 		}
 		b.EndNest(mark)
 		b.End()
@@ -143,7 +143,7 @@ func TestShape(t *testing.T) {
 		mark := beginEntries(b, kernel.Add, "KUBE-X")
 		for _, m := range samples {
 			e, _ := kernel.ParseMember(m)
-			putEntry(b, e)
+			putEntry(b, &e)
 		}
 		b.EndNest(mark)
 		b.End()
@@ -175,7 +175,7 @@ func FuzzDecode(f *testing.F) {
 		mark := beginEntries(b, kernel.Add, "KUBE-CLUSTER-IP")
 		for _, m := range samples {
 			e, _ := kernel.ParseMember(m)
-			putEntry(b, e)
+			putEntry(b, &e)
 		}
 		b.EndNest(mark)
 		b.End()

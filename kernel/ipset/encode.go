@@ -111,7 +111,7 @@ func beginEntries(b *nl.Batch, verb kernel.Verb, set string) (mark int) {
 
 // putEntry writes the parts that the entry has: the set's type need not be
 // known, and the kernel refuses an entry that lacks a part.
-func putEntry(b *nl.Batch, e kernel.Entry) {
+func putEntry(b *nl.Batch, e *kernel.Entry) {
 	data := b.Nest(attrData)
 	if e.Addr.IsValid() {
 		putAddr(b, attrIP, e.Addr)
@@ -134,11 +134,9 @@ func putEntry(b *nl.Batch, e kernel.Entry) {
 func putAddr(b *nl.Batch, typ uint16, a netip.Addr) {
 	nest := b.Nest(typ)
 	if a.Is4() {
-		p := a.As4()
-		b.Attr(attrIPv4|netOrder, p[:])
+		b.U32BE(attrIPv4|netOrder, number(a))
 	} else {
-		p := a.As16()
-		b.Attr(attrIPv6|netOrder, p[:])
+		b.Bytes16(attrIPv6|netOrder, a.As16())
 	}
 	b.EndNest(nest)
 }

@@ -21,26 +21,22 @@ func (t *Table) Apply(ops []kernel.Op) []error {
 		return nil
 	}
 	t.batch.Reset()
-	a := applying{table: t, ops: ops, errs: make([]error, len(ops))}
+	a := applying{table: t, ops: ops}
 	if err := t.lookup(); err != nil {
 		a.dead = err
 	}
 	a.survey()
 	a.first()
 	a.second()
-	if a.failed {
-		return a.errs
-	}
-	return nil
+	return a.errs
 }
 
 // applying is one call of Apply.
 type applying struct {
-	table  *Table
-	ops    []kernel.Op
-	errs   []error
-	failed bool
-	dead   error // nothing can be sent any more
+	table *Table
+	ops   []kernel.Op
+	errs  []error // nil as long as none failed
+	dead  error   // nothing can be sent any more
 
 	host []int  // by op: 1 + the op that adds its virtual server, 0 if none does
 	late []bool // by op: a virtual server that gets its scheduler last
@@ -54,6 +50,9 @@ type applying struct {
 func (a *applying) survey() {
 	a.host, a.late = make([]int, len(a.ops)), make([]bool, len(a.ops))
 	var added map[kernel.VirtualKey]int
+	// Most real servers come after one of the same virtual server: last, added at v if ok.
+	var last kernel.VirtualKey
+	v, ok := 0, false
 	for i, op := range a.ops {
 		switch o := op.Object.(type) {
 		case kernel.Virtual:
@@ -62,9 +61,14 @@ func (a *applying) survey() {
 					added = make(map[kernel.VirtualKey]int)
 				}
 				added[o.Key] = i
+				last, ok = kernel.VirtualKey{}, false
 			}
 		case kernel.Real:
-			if v, ok := added[o.Key.Virtual]; ok && op.Verb == kernel.Add {
+			if o.Key.Virtual != last {
+				last = o.Key.Virtual
+				v, ok = added[last]
+			}
+			if ok && op.Verb == kernel.Add {
 				a.host[i] = v + 1
 				a.late[v] = a.ops[v].Object.(kernel.Virtual).Scheduler == "mh"
 			}
@@ -87,14 +91,14 @@ func (a *applying) second() {
 	for i, host := range a.host {
 		switch {
 		case host == 0:
-		case a.errs[host-1] != nil:
+		case a.hasFailed(host - 1):
 			a.fail(i, errors.New("not tried: its virtual server could not be added"))
 		default:
 			a.put(i)
 		}
 	}
 	for i, late := range a.late {
-		if late && a.errs[i] == nil {
+		if late && !a.hasFailed(i) {
 			a.message(i)
 			putVirtual(&a.table.batch, a.table.family, cmdSetService, a.ops[i].Object.(kernel.Virtual))
 		}
@@ -168,9 +172,13 @@ func (a *applying) flush() {
 }
 
 func (a *applying) fail(i int, err error) {
+	if a.errs == nil {
+		a.errs = make([]error, len(a.ops))
+	}
 	a.errs[i] = err
-	a.failed = true
 }
+
+func (a *applying) hasFailed(i int) bool { return a.errs != nil && a.errs[i] != nil }
 
 // diagnose looks behind a batch's errors for what concerns all that would follow: a socket that
 // died, or ENOENT for a message type that is gone because the module was unloaded, and perhaps
@@ -191,7 +199,7 @@ func (a *applying) diagnose(be *nl.BatchError) {
 		}
 		a.dead = err
 		for _, m := range be.Messages {
-			a.errs[a.sent[m.Index]] = err
+			a.fail(a.sent[m.Index], err)
 		}
 	}
 }

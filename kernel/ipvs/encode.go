@@ -3,6 +3,7 @@ package ipvs
 import (
 	"encoding/binary"
 	"math/bits"
+	"net/netip"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/nl"
@@ -39,7 +40,7 @@ func putReal(b *nl.Batch, family uint16, cmd uint8, r kernel.Real) {
 	b.Genl(cmd, familyVersion)
 	b.EndNest(putKey(b, r.Key.Virtual))
 	m := b.Nest(attrDest)
-	putAddr(b, destAddr, r.Key.Addr.Addr().AsSlice())
+	putAddr(b, destAddr, r.Key.Addr.Addr())
 	b.U16BE(destPort, r.Key.Addr.Port())
 	// Without it the kernel takes the virtual server's family for the real server's.
 	b.U16(destFamily, uint16(kernel.FamilyOf(r.Key.Addr.Addr())))
@@ -58,16 +59,19 @@ func putKey(b *nl.Batch, k kernel.VirtualKey) (mark int) {
 	mark = b.Nest(attrService)
 	b.U16(svcFamily, uint16(k.Family()))
 	b.U16(svcProtocol, uint16(k.Proto))
-	putAddr(b, svcAddr, k.Addr.Addr().AsSlice())
+	putAddr(b, svcAddr, k.Addr.Addr())
 	b.U16BE(svcPort, k.Addr.Port())
 	return mark
 }
 
 // putAddr writes an address into the kernel's union of both families, always 16 bytes.
-func putAddr(b *nl.Batch, typ uint16, addr []byte) {
-	var p [16]byte
-	copy(p[:], addr)
-	b.Attr(typ, p[:])
+func putAddr(b *nl.Batch, typ uint16, a netip.Addr) {
+	p := a.As16()
+	if a.Is4() {
+		v4 := a.As4()
+		p = [16]byte{v4[0], v4[1], v4[2], v4[3]}
+	}
+	b.Bytes16(typ, p)
 }
 
 // putNetmask writes the persistence netmask: raw for IPv4, a prefix length for IPv6. It means

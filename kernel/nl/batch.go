@@ -125,6 +125,15 @@ func (b *Batch) U64BE(typ uint16, v uint64) {
 	b.buf = binary.BigEndian.AppendUint64(b.buf, v)
 }
 
+// Bytes16 appends an attribute of 16 bytes, as IPv6 addresses are: sooner than Attr does.
+func (b *Batch) Bytes16(typ uint16, v [16]byte) {
+	b.buf = append(b.buf, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	p := (*[20]byte)(b.buf[len(b.buf)-20:])
+	binary.NativeEndian.PutUint16(p[:], uint16(len(p)))
+	binary.NativeEndian.PutUint16(p[2:], typ)
+	*(*[16]byte)(p[4:]) = v
+}
+
 // Text appends a string attribute with its terminating NUL.
 func (b *Batch) Text(typ uint16, s string) {
 	b.head(typ, len(s)+1)
@@ -139,7 +148,8 @@ func (b *Batch) Flag(typ uint16) { b.head(typ, 0) }
 // Nest opens a nested attribute, marked NLA_F_NESTED, and returns what EndNest wants.
 func (b *Batch) Nest(typ uint16) (mark int) {
 	mark = len(b.buf)
-	b.head(typ|unix.NLA_F_NESTED, 0)
+	b.buf = append(b.buf, 0, 0, 0, 0) // its length is known to EndNest
+	binary.NativeEndian.PutUint16(b.buf[mark+2:], typ|unix.NLA_F_NESTED)
 	return mark
 }
 
