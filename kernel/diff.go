@@ -47,6 +47,10 @@ func (d *differ) change(p phase, was, to Object) {
 	d.put(p, Op{Verb: Change, Object: to, Was: was})
 }
 
+// expect makes room in a phase for at least n ops more. A first plan, which is long,
+// would take three times the memory as it grew.
+func (d *differ) expect(p phase, n int) { d.ops[p] = slices.Grow(d.ops[p], max(n, 0)) }
+
 // put doubles the room when there is none: append, which takes a quarter more of
 // a long slice, would take four times what a first plan comes to.
 func (d *differ) put(p phase, o Op) {
@@ -187,8 +191,8 @@ func (d *differ) diffLinks() {
 
 // serves says whether some wanted virtual server of an address is there.
 func (d *differ) serves(a netip.Addr) bool {
-	for _, v := range virtualsOf(d.want.Virtuals, a) {
-		if _, there := slices.BinarySearchFunc(d.have.Virtuals, v, compareVirtual); there {
+	for _, v := range virtualsOf(d.have.Virtuals, a) {
+		if _, wanted := slices.BinarySearchFunc(d.want.Virtuals, v, compareVirtual); wanted {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ func (d *differ) diffVirtuals() {
 	}
 	own := d.have.ownership()
 	want, have := d.want.Virtuals, d.have.Virtuals
+	d.expect(addVirtuals, len(want)-len(have))
 	i, j := 0, 0
 	for i < len(want) || j < len(have) {
 		c := -1
@@ -93,6 +94,7 @@ func (d *differ) diffReals() {
 	if shared(want, have) {
 		return
 	}
+	d.expect(addReals, len(want)-len(have))
 	i := 0
 	for j := range have {
 		h := &have[j]

@@ -64,6 +64,7 @@ func (d *differ) newSet(p phase, w Set, entries []Entry) {
 	}
 	d.add(p, w)
 	build, _ := d.entryPhases(w.Name)
+	d.expect(build, len(entries))
 	for _, e := range entries {
 		d.add(build, e)
 	}

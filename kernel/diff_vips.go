@@ -9,6 +9,7 @@ func (d *differ) diffAddrs() {
 	if d.isSettled() && sharedAddrs(d.have.Settled, &d.want) {
 		return
 	}
+	d.expect(addAddrs, len(d.want.Addrs)-len(d.have.Addrs))
 	walk(d.want.Addrs, d.have.Addrs, sameAddr, compareAddr, func(w, h *Addr) {
 		switch {
 		case h == nil:
