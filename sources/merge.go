@@ -133,15 +133,22 @@ func newLedger(host HostFacts, tables ...Table) *ledger {
 
 // needs are what a service must have, and what it takes: none when it serves nothing.
 type needs struct {
-	claims []claim
-	bound  []netip.Addr
+	claims    []claim
+	bound     []netip.Addr
+	endpoints []netip.Addr // those that are a VIP of some service too
 }
 
 func (l *ledger) needs(s Service) needs {
 	if !s.Type.Serves() {
 		return needs{}
 	}
-	return needs{claims(s), l.bindable(s)}
+	n := needs{claims: claims(s), bound: l.bindable(s)}
+	for i := range s.Endpoints {
+		if a := s.Endpoints[i].Addr; l.vips[a] {
+			n.endpoints = append(n.endpoints, a)
+		}
+	}
+	return n
 }
 
 // conflicts says what a service cannot have, once for each other service and kind.
@@ -163,9 +170,9 @@ func (l *ledger) conflicts(s Service, n needs) []string {
 			found = append(found, fmt.Sprintf("VIP %s is an endpoint of %s: bound on this node it could no longer be reached", a, o))
 		}
 	}
-	for _, e := range s.Endpoints {
-		if o, taken := l.bound[e.Addr]; taken {
-			found = append(found, fmt.Sprintf("endpoint %s is a VIP of %s: bound on this node it cannot be reached", e.Addr, o))
+	for _, a := range n.endpoints {
+		if o, taken := l.bound[a]; taken {
+			found = append(found, fmt.Sprintf("endpoint %s is a VIP of %s: bound on this node it cannot be reached", a, o))
 		}
 	}
 	return found
@@ -184,10 +191,8 @@ func (l *ledger) enter(s Service, n needs) {
 	for _, a := range n.bound {
 		note(l.bound, a, o)
 	}
-	for _, e := range s.Endpoints {
-		if l.vips[e.Addr] {
-			note(l.endpoints, e.Addr, o)
-		}
+	for _, a := range n.endpoints {
+		note(l.endpoints, a, o)
 	}
 }
 
