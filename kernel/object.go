@@ -197,7 +197,7 @@ func (k VirtualKey) Compare(o VirtualKey) int {
 
 // Compare orders by virtual server, then address and port.
 func (k RealKey) Compare(o RealKey) int {
-	if c := k.Virtual.Compare(o.Virtual); c != 0 {
+	if c := compareKey(&k.Virtual, &o.Virtual); c != 0 {
 		return c
 	}
 	return k.Addr.Compare(o.Addr)

@@ -27,8 +27,6 @@ func state(t sources.Table, n kernel.Node, c Config) (kernel.State, *listing) {
 	s := kernel.State{
 		Timeouts: c.Timeouts,
 		Links:    []kernel.Link{{Name: c.Names.Device, Type: "dummy"}},
-		Virtuals: l.virtuals(),
-		Reals:    l.reals(),
 		Policy:   l.policy(),
 	}
 	s.Sysctls = sysctls(n, c, l.serves(kernel.IPv6))
@@ -38,6 +36,7 @@ func state(t sources.Table, n kernel.Node, c Config) (kernel.State, *listing) {
 		s.Chains = append(s.Chains, (&scope{family: f, config: c, node: n, filled: filled}).chains(l)...)
 	}
 	s.Sort()
+	s.Virtuals, s.Reals = l.virtuals(), l.reals() // are in order, as the fronts are
 	return s, l
 }
 
