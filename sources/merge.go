@@ -63,9 +63,8 @@ func (c claim) String() string {
 }
 
 // claims are what a service that serves must have for itself. A health check is answered over TCP.
-func claims(s Service) []claim {
+func claims(s Service, vips []netip.Addr) []claim {
 	var needed []claim
-	vips := s.VIPs()
 	for _, p := range s.Ports {
 		for _, vip := range vips {
 			needed = append(needed, claim{vip, p.Port, p.Protocol})
@@ -142,7 +141,8 @@ func (l *ledger) needs(s Service) needs {
 	if !s.Type.Serves() {
 		return needs{}
 	}
-	n := needs{claims: claims(s), bound: l.bindable(s)}
+	vips := s.VIPs()
+	n := needs{claims: claims(s, vips), bound: l.bindable(s, vips)}
 	for i := range s.Endpoints {
 		if a := s.Endpoints[i].Addr; l.vips[a] {
 			n.endpoints = append(n.endpoints, a)
@@ -204,7 +204,7 @@ func note[K comparable](m map[K]*owner, k K, o *owner) {
 
 // bindable are the VIPs that end up on this node. An external IP may be the host's own address, which
 // is served and not bound, so it counts only where the host's addresses are known and it is not one.
-func (l *ledger) bindable(s Service) []netip.Addr {
+func (l *ledger) bindable(s Service, vips []netip.Addr) []netip.Addr {
 	bound := make([]netip.Addr, 0, 4)
 	var external map[netip.Addr]bool // a broken file may have a million
 	if len(s.ExternalIPs) > 0 {
@@ -213,7 +213,7 @@ func (l *ledger) bindable(s Service) []netip.Addr {
 	for _, a := range s.ExternalIPs {
 		external[a] = true
 	}
-	for _, a := range s.VIPs() {
+	for _, a := range vips {
 		if !external[a] || len(l.host.Addrs) > 0 && !l.host.owns(a) {
 			bound = append(bound, a)
 		}
