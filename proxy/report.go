@@ -90,8 +90,11 @@ func (r Report) Repairs() []kernel.Op {
 // EndsDrain says whether an op removes a real server that had no weight any
 // more: its connections have ended, which is nobody's doing.
 func EndsDrain(o kernel.Op) bool {
+	if o.Verb != kernel.Remove { // a start has thousands of those
+		return false
+	}
 	real, ok := o.Object.(kernel.Real)
-	return ok && o.Verb == kernel.Remove && real.Weight == 0
+	return ok && real.Weight == 0
 }
 
 // maxDriftLines bounds what one sync says about drift.
