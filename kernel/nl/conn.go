@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,10 @@ const (
 // receiveSize is the room for one datagram: the kernel sizes dumps to what was last asked for, up
 // to 32 KiB, and a subsystem's own reply may bring a request of 64 KiB back.
 const receiveSize = 128 << 10
+
+// rooms are those that no Conn is using. A program has a dozen of these, each open for as
+// long as it runs, and one or two that wait for an answer.
+var rooms = sync.Pool{New: func() any { return new([receiveSize]byte) }}
 
 // shortSize is the room for one datagram of a dump of a few messages: at least what
 // the kernel makes one of unasked (NLMSG_GOODSIZE, a page less its own).
@@ -50,22 +55,24 @@ type Conn struct {
 	dial func() (Transport, error)
 	t    Transport // nil after a failure
 	seq  uint32
-	buf  []byte
+	room []byte // for one datagram; nil of a Conn that borrows it
 
 	sends, receives, messages, queries atomic.Uint64
 }
 
 // Dial opens a connection to a netlink family (unix.NETLINK_GENERIC, _NETFILTER, _ROUTE) in the
 // network namespace of the calling thread.
-func (d *Dialer) Dial(family int) (*Conn, error) { return d.open(family, receiveSize) }
+func (d *Dialer) Dial(family int) (*Conn, error) { return d.open(family, nil) }
 
 // DialShort is Dial for many dumps of a few messages each. The kernel allots the
 // parts of a dump as large as the reader's largest buffer was: with one of 32 KiB and
 // more a dump of five real servers takes twice the instructions (Linux 6.1).
-func (d *Dialer) DialShort(family int) (*Conn, error) { return d.open(family, shortSize()) }
+func (d *Dialer) DialShort(family int) (*Conn, error) {
+	return d.open(family, make([]byte, shortSize()))
+}
 
-func (d *Dialer) open(family, room int) (*Conn, error) {
-	c := &Conn{buf: make([]byte, room), dial: func() (Transport, error) {
+func (d *Dialer) open(family int, room []byte) (*Conn, error) {
+	c := &Conn{room: room, dial: func() (Transport, error) {
 		s, err := openSocket(family)
 		if err != nil {
 			return nil, err
@@ -150,8 +157,10 @@ func (c *Conn) exchange(b *Batch, i, j int, failed []MessageError) ([]MessageErr
 	if err := c.send(b.span(i, j)); err != nil {
 		return failed, err
 	}
+	room := c.borrow()
+	defer c.giveBack(room)
 	for last := false; !last; {
-		p, err := c.receive()
+		p, err := c.receive(room)
 		if err != nil {
 			return failed, err
 		}
@@ -212,13 +221,27 @@ func (c *Conn) send(p []byte) error {
 	return nil
 }
 
-func (c *Conn) receive() ([]byte, error) {
+// borrow gives the room for the answers to one request.
+func (c *Conn) borrow() []byte {
+	if c.room != nil {
+		return c.room
+	}
+	return rooms.Get().(*[receiveSize]byte)[:]
+}
+
+func (c *Conn) giveBack(room []byte) {
+	if c.room == nil {
+		rooms.Put((*[receiveSize]byte)(room))
+	}
+}
+
+func (c *Conn) receive(room []byte) ([]byte, error) {
 	c.receives.Add(1)
-	n, err := c.t.Receive(c.buf)
+	n, err := c.t.Receive(room)
 	if err != nil {
 		return nil, c.fail("receiving", err)
 	}
-	return c.buf[:n], nil
+	return room[:n], nil
 }
 
 // fail drops a transport that cannot be trusted any more. After an overflow the kernel discards

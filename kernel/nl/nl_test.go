@@ -67,7 +67,7 @@ func (k *kernelSim) Receive(buf []byte) (int, error) {
 func (k *kernelSim) Close() error { k.closed++; return nil }
 
 func (k *kernelSim) conn() *Conn {
-	return &Conn{buf: make([]byte, receiveSize), dial: func() (Transport, error) {
+	return &Conn{dial: func() (Transport, error) {
 		k.opened++
 		return k, nil
 	}}
@@ -330,7 +330,7 @@ func TestDump(t *testing.T) {
 		{"ended by an error", [][][]byte{{two, failed}}, "ab", unix.ENOMEM},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := &Conn{buf: make([]byte, receiveSize), t: &dumper{rounds: tc.rounds}}
+			c := &Conn{t: &dumper{rounds: tc.rounds}}
 			var got []byte
 			err := c.Dump(numbered(1), func() { got = got[:0] }, func(p []byte) error {
 				got = append(got, p[0])
@@ -345,11 +345,36 @@ func TestDump(t *testing.T) {
 
 func TestDumpIsDrainedPastTheReadersError(t *testing.T) {
 	d := &dumper{rounds: [][][]byte{{part(0, 20, unix.NLM_F_MULTI, 'a'), part(0, 20, unix.NLM_F_MULTI, 'b'), part(0, unix.NLMSG_DONE, 0)}}}
-	c := &Conn{buf: make([]byte, receiveSize), t: d}
+	c := &Conn{t: d}
 	calls := 0
 	err := c.Dump(numbered(1), nil, func([]byte) error { calls++; return errDead })
 	if err != errDead || calls != 1 || len(d.rounds) != 0 {
 		t.Errorf("error %v, %d calls, %d datagrams left", err, calls, len(d.rounds))
+	}
+}
+
+// Conns share the room for answers, but none gets one in which another is reading.
+func TestDumpInsideADump(t *testing.T) {
+	answer := func(first, second byte) *Conn {
+		return &Conn{t: &dumper{rounds: [][][]byte{{
+			append(part(0, 20, unix.NLM_F_MULTI, first), part(0, 20, unix.NLM_F_MULTI, second)...),
+			part(0, unix.NLMSG_DONE, 0),
+		}}}}
+	}
+	outer, inner := answer('a', 'd'), answer('b', 'c')
+	var got []byte
+	err := outer.Dump(numbered(1), nil, func(p []byte) error {
+		got = append(got, p[0])
+		if len(got) > 1 {
+			return nil
+		}
+		return inner.Dump(numbered(1), nil, func(p []byte) error {
+			got = append(got, p[0])
+			return nil
+		})
+	})
+	if err != nil || string(got) != "abcd" {
+		t.Errorf("got %q and %v, want abcd", got, err)
 	}
 }
 
@@ -471,7 +496,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add(append(part(1, 20, unix.NLM_F_MULTI, 'a'), reply(2, 0, "")...))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		played := false
-		c := &Conn{buf: make([]byte, receiveSize), dial: func() (Transport, error) {
+		c := &Conn{dial: func() (Transport, error) {
 			played = false
 			return once{p, &played}, nil
 		}}

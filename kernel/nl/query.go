@@ -55,9 +55,11 @@ func (c *Conn) query(b *Batch, flags uint16, each func([]byte) error) error {
 	if err := c.send(b.buf); err != nil {
 		return err
 	}
+	room := c.borrow()
+	defer c.giveBack(room)
 	q := query{seq: c.seq, each: each}
 	for !q.done {
-		p, err := c.receive()
+		p, err := c.receive(room)
 		if err != nil {
 			return err
 		}
