@@ -18,7 +18,7 @@ type Cache struct {
 
 	state   kernel.State
 	listing *listing       // of state: its fronts, and what is known of the node
-	loops   []kernel.Entry // KUBE-LOOP-BACK's, sorted, one for each endpoint and service port that asks for it
+	again   []kernel.Entry // KUBE-LOOP-BACK's that more than one service port asks for, each but once; sorted
 }
 
 // State gives what the function State does.
@@ -31,9 +31,17 @@ func (c *Cache) State(t sources.Table, n kernel.Node, config Config) kernel.Stat
 	}
 	c.table, c.node, c.config = t, n, config
 	c.state, c.listing = state(t, n, config)
-	c.loops = c.listing.loops
+	c.again = c.listing.again(c.loops())
 	c.listing.backends, c.listing.loops, c.listing.found = nil, nil, nil // are in the state
 	return c.state
+}
+
+// loops counts the entries of KUBE-LOOP-BACK.
+func (c *Cache) loops() (n int) {
+	for _, f := range c.config.families() {
+		n += inSet(c.state.Entries, c.config.Names.Set(f, kernel.LoopBack))
+	}
+	return n
 }
 
 // fewServices is how large a part of the table may have changed for a patch to cost less than making the
@@ -46,7 +54,7 @@ func (c *Cache) patched(t sources.Table) (kernel.State, bool) {
 	if !ok || len(changed) > len(t.Services)/fewServices {
 		return kernel.State{}, false
 	}
-	p := patch{Cache: c, loops: c.loops}
+	p := patch{Cache: c, again: slices.Clone(c.again)}
 	for _, i := range changed {
 		if !p.service(i, &c.table.Services[i], &t.Services[i]) {
 			return kernel.State{}, false
@@ -59,8 +67,9 @@ func (c *Cache) patched(t sources.Table) (kernel.State, bool) {
 type patch struct {
 	*Cache
 	fronts []patchedFront
-	loops  []kernel.Entry // Cache.loops, with and without
-	cloned bool           // loops is the patch's own
+	// Entries of KUBE-LOOP-BACK, each sorted: Cache.again as it is to be, and those that nobody asks for
+	// any more or nobody asked for before.
+	again, gone, fresh []kernel.Entry
 }
 
 // patchedFront has other real servers than before.
@@ -99,7 +108,7 @@ func (p *patch) alone(s *sources.Service) *listing {
 	}
 	l.service(0)
 	l.order()
-	slices.SortFunc(l.loops, kernel.Entry.Compare)
+	l.config.inLoopSets(l.loops)
 	return l
 }
 
@@ -114,37 +123,95 @@ func (p *patch) replace(before, now []kernel.Entry) {
 	if slices.Equal(before, now) {
 		return
 	}
-	if !p.cloned {
-		p.loops, p.cloned = slices.Clone(p.loops), true
-	}
 	for _, e := range before {
-		if i, found := slices.BinarySearchFunc(p.loops, e, kernel.Entry.Compare); found {
-			p.loops = slices.Delete(p.loops, i, i+1)
+		// Once less: what was there more than once stays.
+		if !drop(&p.again, e) && !drop(&p.fresh, e) {
+			put(&p.gone, e)
 		}
 	}
 	for _, e := range now {
-		i, _ := slices.BinarySearchFunc(p.loops, e, kernel.Entry.Compare)
-		p.loops = slices.Insert(p.loops, i, e)
+		switch {
+		case drop(&p.gone, e):
+		case has(p.fresh, e) || has(p.state.Entries, e):
+			put(&p.again, e)
+		default:
+			put(&p.fresh, e)
+		}
 	}
+}
+
+func has(sorted []kernel.Entry, e kernel.Entry) bool {
+	_, found := slices.BinarySearchFunc(sorted, e, kernel.Entry.Compare)
+	return found
+}
+
+// put adds an entry to sorted ones.
+func put(sorted *[]kernel.Entry, e kernel.Entry) {
+	i, _ := slices.BinarySearchFunc(*sorted, e, kernel.Entry.Compare)
+	*sorted = slices.Insert(*sorted, i, e)
+}
+
+// drop takes an entry out of sorted ones, once; false if it is not there.
+func drop(sorted *[]kernel.Entry, e kernel.Entry) bool {
+	i, found := slices.BinarySearchFunc(*sorted, e, kernel.Entry.Compare)
+	if found {
+		*sorted = slices.Delete(*sorted, i, i+1)
+	}
+	return found
 }
 
 // apply gives the state with the patch. It fails where the loops' set comes to another size, or becomes
 // empty or not: then there are other rules.
 func (p *patch) apply(t sources.Table) (kernel.State, bool) {
 	s := p.state
+	if len(p.gone)+len(p.fresh) > 0 {
+		if !p.keepsRules() {
+			return kernel.State{}, false
+		}
+		s.Entries = p.entries()
+	}
 	if len(p.fronts) > 0 {
 		s.Reals = p.reals()
 	}
-	if p.cloned {
-		var ok bool
-		if s.Entries, ok = p.entries(); !ok {
-			return kernel.State{}, false
-		}
-	}
-	p.Cache.loops = p.loops
+	p.Cache.again = p.again
 	// What the listing says of a service's endpoints is not looked at again.
 	p.listing.table = t
 	return s, true
+}
+
+// keepsRules says whether the sets of loops stay of one size, and empty or not.
+func (p *patch) keepsRules() bool {
+	for _, f := range p.config.families() {
+		name := p.config.Names.Set(f, kernel.LoopBack)
+		before := inSet(p.state.Entries, name)
+		now := before + inSet(p.fresh, name) - inSet(p.gone, name)
+		if (now == 0) != (before == 0) || kernel.Capacity(now) != kernel.Capacity(before) {
+			return false
+		}
+	}
+	return true
+}
+
+// inSet counts the entries of a set among sorted ones.
+func inSet(sorted []kernel.Entry, name string) int {
+	from, _ := slices.BinarySearchFunc(sorted, name, bySet)
+	to, _ := slices.BinarySearchFunc(sorted[from:], name, afterSet)
+	return to
+}
+
+// bySet finds the first entry of a set, afterSet the first of those after it.
+func bySet(e kernel.Entry, name string) int {
+	if e.Set < name {
+		return -1
+	}
+	return 1
+}
+
+func afterSet(e kernel.Entry, name string) int {
+	if e.Set <= name {
+		return -1
+	}
+	return 1
 }
 
 // reals are all real servers, those of the patched fronts in the place of what they had.
@@ -172,29 +239,25 @@ func (p *patch) reals() []kernel.Real {
 	return append(reals, old...)
 }
 
-// entries are all entries, with KUBE-LOOP-BACK's of the patch.
-func (p *patch) entries() ([]kernel.Entry, bool) {
-	entries := p.state.Entries
-	for _, f := range p.config.families() {
-		name := p.config.Names.Set(f, kernel.LoopBack)
-		from, _ := slices.BinarySearchFunc(entries, name, bySet)
-		to := from
-		for to < len(entries) && entries[to].Set == name {
-			to++
+// entries are all entries, without those that are gone and with the fresh ones.
+func (p *patch) entries() []kernel.Entry {
+	old, gone, fresh := p.state.Entries, p.gone, p.fresh
+	entries := make([]kernel.Entry, 0, len(old)+len(fresh)-len(gone))
+	for len(gone)+len(fresh) > 0 {
+		var e kernel.Entry
+		leaves := len(fresh) == 0 || len(gone) > 0 && gone[0].Compare(fresh[0]) < 0
+		if leaves {
+			e, gone = gone[0], gone[1:]
+		} else {
+			e, fresh = fresh[0], fresh[1:]
 		}
-		loops := appendLoops(nil, p.loops, name, f)
-		if (len(loops) == 0) != (from == to) || kernel.Capacity(len(loops)) != kernel.Capacity(to-from) {
-			return nil, false
+		i, _ := slices.BinarySearchFunc(old, e, kernel.Entry.Compare)
+		entries = append(entries, old[:i]...)
+		if old = old[i:]; leaves {
+			old = old[1:]
+		} else {
+			entries = append(entries, e)
 		}
-		entries = slices.Concat(entries[:from], loops, entries[to:])
 	}
-	return entries, true
-}
-
-// bySet finds the first entry of a set.
-func bySet(e kernel.Entry, name string) int {
-	if e.Set < name {
-		return -1
-	}
-	return 1
+	return append(entries, old...)
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/sources"
@@ -25,4 +26,36 @@ func (l *listing) loopBack(p sources.Port) {
 			Second: netip.PrefixFrom(a, a.BitLen()),
 		})
 	}
+}
+
+// again are the loops that come more than once among sorted ones, each but once, as sorted entries of
+// their sets. distinct is how many there are that do not: mostly all, and nothing has to be looked for.
+func (l *listing) again(distinct int) []kernel.Entry {
+	if distinct == len(l.loops) {
+		return nil
+	}
+	again := make([]kernel.Entry, 0, len(l.loops)-distinct)
+	for i, e := range l.loops[1:] {
+		if e == l.loops[i] {
+			again = append(again, e)
+		}
+	}
+	l.config.inLoopSets(again)
+	return again
+}
+
+// inLoopSets makes loops sorted entries of their sets.
+func (c Config) inLoopSets(loops []kernel.Entry) {
+	if len(loops) == 0 {
+		return
+	}
+	for _, f := range c.families() {
+		name := c.Names.Set(f, kernel.LoopBack)
+		for i := range loops {
+			if kernel.FamilyOf(loops[i].Addr) == f {
+				loops[i].Set = name
+			}
+		}
+	}
+	slices.SortFunc(loops, kernel.Entry.Compare)
 }
