@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
@@ -62,6 +64,17 @@ func TestNothingIsCollectedDuringAStart(t *testing.T) {
 	take(64 << 20)
 	if collections() == before {
 		t.Error("no collection afterwards")
+	}
+}
+
+func TestMemoryComesInSmallPages(t *testing.T) {
+	PutOff(128 << 20)()
+	huge, err := unix.PrctlRetInt(unix.PR_GET_THP_DISABLE, 0, 0, 0, 0)
+	if err != nil {
+		t.Skip("this kernel cannot say: ", err)
+	}
+	if huge != 1 {
+		t.Error("huge pages are not off")
 	}
 }
 
