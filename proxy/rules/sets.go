@@ -60,22 +60,22 @@ func (c Config) namedSets() []namedSet {
 	return sets
 }
 
-// sets fills in the sets of a state and their entries. All sets exist always, sized for what they hold.
-// It gives the full names of those that have entries or keep some, for which there are rules.
-func (l *listing) sets(s *kernel.State) (filled map[string]bool) {
+// sets are the sets of a state and their entries, sorted. All sets exist always, sized for what they hold.
+// filled has the full names of those that have entries or keep some, for which there are rules.
+func (l *listing) sets() (sets []kernel.Set, entries []kernel.Entry, filled map[string]bool) {
 	filled = make(map[string]bool)
 	for _, name := range l.config.Occupied {
 		filled[name] = true
 	}
 	slices.SortFunc(l.loops, kernel.Entry.Compare)
 
-	sets := l.config.namedSets()
-	s.Sets = make([]kernel.Set, 0, len(sets))
-	s.Entries = make([]kernel.Entry, 0, 3*len(l.fronts)+len(l.loops)) // most fronts are in two or three sets
-	for _, set := range sets {
-		from := len(s.Entries)
-		s.Entries = l.appendEntries(s.Entries, set)
-		n := len(s.Entries) - from
+	named := l.config.namedSets()
+	sets = make([]kernel.Set, 0, len(named))
+	entries = make([]kernel.Entry, 0, 3*len(l.fronts)+len(l.loops)) // most fronts are in two or three sets
+	for _, set := range named {
+		from := len(entries)
+		entries = l.appendEntries(entries, set)
+		n := len(entries) - from
 		if n > 0 {
 			filled[set.name] = true
 		}
@@ -83,9 +83,9 @@ func (l *listing) sets(s *kernel.State) (filled map[string]bool) {
 		if set.spec.Type != kernel.BitmapPort {
 			capacity = kernel.Capacity(n)
 		}
-		s.Sets = append(s.Sets, kernel.Set{Name: set.name, Type: set.spec.Type, Family: set.family, MaxElem: capacity})
+		sets = append(sets, kernel.Set{Name: set.name, Type: set.spec.Type, Family: set.family, MaxElem: capacity})
 	}
-	return filled
+	return sets, entries, filled
 }
 
 // appendEntries appends the entries of one set, sorted.

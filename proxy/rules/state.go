@@ -31,12 +31,13 @@ func state(t sources.Table, n kernel.Node, c Config) (kernel.State, *listing) {
 	}
 	s.Sysctls = sysctls(n, c, l.serves(kernel.IPv6))
 	l.vips(&s)
-	filled := l.sets(&s)
+	sets, entries, filled := l.sets()
 	for _, f := range c.families() {
 		s.Chains = append(s.Chains, (&scope{family: f, config: c, node: n, filled: filled}).chains(l)...)
 	}
 	s.Sort()
-	s.Virtuals, s.Reals = l.virtuals(), l.reals() // are in order, as the fronts are
+	// These are in order as they are made.
+	s.Sets, s.Entries, s.Virtuals, s.Reals = sets, entries, l.virtuals(), l.reals()
 	return s, l
 }
 
