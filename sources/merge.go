@@ -11,6 +11,9 @@ import (
 // an endpoint's address as VIP, is left out whole and reported with both places. No argument is changed;
 // the merged table may share its services with the only one there are any in.
 func Merge(tables ...Table) (merged Table, problems []Problem) {
+	if some := filled(tables); len(some) == 1 && some[0].isApart() {
+		return interleave(some), nil
+	}
 	all := newLedger(HostFacts{}, tables...)
 	remaining := make([]Table, len(tables))
 	for i, t := range tables {

@@ -173,3 +173,24 @@ func BenchmarkMerge(b *testing.B) {
 		}
 	}
 }
+
+// What Validate finds no error in, Merge would leave as it is: so Apart may say it beforehand, of these
+// services and no others.
+func TestApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, host := tables("a").Draw(t, "table"), sources.HostFacts{}
+		if rapid.Bool().Draw(t, "addresses known") {
+			host.Addrs = []netip.Addr{addr(rapid.IntRange(0, 9).Draw(t, "own address"))}
+		}
+		_, refused := sources.Validate(table, host)
+		merged, problems := sources.Merge(table)
+		if len(refused) == 0 && (len(problems) > 0 || !reflect.DeepEqual(merged, table.Apart()) && len(table.Services) > 0) {
+			t.Fatalf("Validate finds nothing, Merge %v: %+v", problems, merged)
+		}
+		known := sources.Table{}.Apart()
+		known.Services = table.Services
+		if again, found := sources.Merge(known); !reflect.DeepEqual(again, merged) || !reflect.DeepEqual(found, problems) {
+			t.Fatalf("of other services than those found apart: %v, want %v", found, problems)
+		}
+	})
+}

@@ -53,26 +53,28 @@ func (t Table) hasVIP(addrs map[netip.Addr]bool) bool {
 	})
 }
 
-// interleave makes one sorted table of sorted ones that have no name in common.
+// interleave makes one sorted table of sorted ones that have no name in common, and nobody in another's way.
 func interleave(tables []Table) Table {
-	var some []Table // with services
-	n := 0
-	for _, t := range tables {
-		if len(t.Services) > 0 {
-			some = append(some, t)
-			n += len(t.Services)
-		}
-	}
+	some := filled(tables)
 	switch len(some) {
 	case 0:
 		return Table{}
 	case 1:
-		return Table{Services: some[0].Services}
+		return Table{Services: some[0].Services}.Apart()
+	}
+	n := 0
+	for _, t := range some {
+		n += len(t.Services)
 	}
 	merged := Table{Services: make([]Service, 0, n)}
 	for _, t := range some {
 		merged.Services = append(merged.Services, t.Services...)
 	}
 	merged.Sort()
-	return merged
+	return merged.Apart()
+}
+
+// filled are the tables that have services.
+func filled(tables []Table) []Table {
+	return slices.DeleteFunc(slices.Clone(tables), func(t Table) bool { return len(t.Services) == 0 })
 }

@@ -15,7 +15,18 @@ type Table struct {
 	// Seen is when the source noticed the oldest change in it: the event, before anything was read
 	// or parsed. Zero when it noticed none, as with its first table or a full reading.
 	Seen time.Time
+
+	apart []Service // what Services was when it was found to be so: see Apart
 }
+
+// Apart is the table with the knowledge that no service of it is in another's way: Validate found no error
+// in it. Merge does not ask again, until it has other Services.
+func (t Table) Apart() Table {
+	t.apart = t.Services
+	return t
+}
+
+func (t Table) isApart() bool { return identical(t.apart, t.Services) }
 
 // Sort puts the services in order of namespace and name; services of equal name keep their order.
 func (t Table) Sort() {

@@ -217,7 +217,7 @@ func (s *shelf) outcome() (sources.Table, error) {
 // merge makes one table of accepted ones. In one alone no service is in another's way: Validate said so.
 func (s *shelf) merge(tables []sources.Table) (sources.Table, []sources.Problem) {
 	if len(tables) == 1 {
-		return tables[0], nil
+		return tables[0].Apart(), nil
 	}
 	return s.merger.Merge(tables...)
 }
