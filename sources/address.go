@@ -6,9 +6,10 @@ import (
 )
 
 // VIPs are the addresses a node serves the service on, in the order cluster, external, load balancer;
-// those that a load balancer proxies are not the node's affair.
+// those that a load balancer proxies are not the node's affair. The list may be the service's own: it is
+// not to be changed.
 func (s Service) VIPs() []netip.Addr {
-	vips := slices.Concat(s.ClusterIPs, s.ExternalIPs)
+	vips := append(slices.Clip(s.ClusterIPs), s.ExternalIPs...)
 	for _, vip := range s.LoadBalancerIPs {
 		if vip.Mode != IPModeProxy {
 			vips = append(vips, vip.Addr)
