@@ -2,6 +2,8 @@ package file
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,7 +40,21 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkLibraryAlone is what of BenchmarkDecode is not ours to improve.
+// BenchmarkDecodeUnlike is BenchmarkDecode of services that the library has to read one by one.
+func BenchmarkDecodeUnlike(b *testing.B) {
+	port := 0
+	data := regexp.MustCompile("8080").ReplaceAllFunc(bigFile(1000), func([]byte) []byte {
+		port++
+		return strconv.AppendInt(nil, int64(port), 10)
+	})
+	for b.Loop() {
+		if table, _, problems := Decode("services.toml", data); len(table.Services) != 1000 || len(problems) != 0 {
+			b.Fatal(len(table.Services), problems)
+		}
+	}
+}
+
+// BenchmarkLibraryAlone is the library with the file of BenchmarkDecode as a whole.
 func BenchmarkLibraryAlone(b *testing.B) {
 	data := string(bigFile(1000))
 	for b.Loop() {

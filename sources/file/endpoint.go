@@ -24,7 +24,6 @@ type portGiven struct {
 }
 
 func readEndpoints(d *decoder, n node, s *draft) {
-	s.endpoints = d.endpoints[:0]
 	d.list(n, `IP addresses, or tables { address = "...", ... }`, func(n node) {
 		s.endpoints = append(s.endpoints, draftEndpoint{at: n})
 		e := &s.endpoints[len(s.endpoints)-1]
@@ -42,7 +41,6 @@ func readEndpoints(d *decoder, n node, s *draft) {
 			s.endpoints = s.endpoints[:len(s.endpoints)-1]
 		}
 	})
-	d.endpoints = s.endpoints
 }
 
 var endpointFields = fields[draftEndpoint]{
@@ -122,7 +120,8 @@ func (d *decoder) resolve(s *draft, at node) {
 	var taken map[sources.EndpointPort]int // of one address: the endpoint that has it
 	for i := range s.endpoints {
 		given := &s.endpoints[i]
-		e := given.Endpoint
+		e := &s.Endpoints[i]
+		*e = given.Endpoint
 		e.Ready = given.ready == nil || *given.ready
 		e.Serving = e.Ready
 		if given.serving != nil {
@@ -130,12 +129,9 @@ func (d *decoder) resolve(s *draft, at node) {
 		}
 		if e.Ports = usual; given.ports != nil {
 			e.Ports = endpointPorts(given.ports, s.Ports)
-		}
-		e.NodeHints, e.ZoneHints = hints(e, s.TrafficDistribution)
-		s.Endpoints[i] = e
-		if !d.full() {
 			d.portNames(given, names)
 		}
+		e.NodeHints, e.ZoneHints = hints(*e, s.TrafficDistribution)
 
 		again := i > 0 && s.Endpoints[i-1].Addr == e.Addr
 		if !again && (i == len(s.endpoints)-1 || s.endpoints[i+1].Addr != e.Addr) {
@@ -183,7 +179,7 @@ func endpointPorts(own map[string]portGiven, ports []sources.Port) []sources.End
 // portNames refuses ports of an endpoint that its service does not have. A service without any is said by
 // Validate, once, or was refused already.
 func (d *decoder) portNames(e *draftEndpoint, known map[string]bool) {
-	if len(known) == 0 {
+	if len(known) == 0 || d.full() {
 		return
 	}
 	var names []string

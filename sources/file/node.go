@@ -27,6 +27,15 @@ func (n node) line() int {
 	return n.at.Line
 }
 
+// text is the value if it is a string. A section's table has plain ones only in their places.
+func (n node) text() (string, bool) {
+	s, ok := n.v.(string)
+	if ok && n.at != nil && n.at.Text != "" {
+		s = n.at.Text
+	}
+	return s, ok
+}
+
 // decoder collects what is wrong with one document.
 type decoder struct {
 	origin   sources.Origin // without a line
@@ -34,8 +43,8 @@ type decoder struct {
 	problems []sources.Problem
 	warnings []sources.Problem
 
-	endpoints []draftEndpoint   // of the last service, for their room
-	texts     map[string]string // met so far
+	draft draft             // of the last service, for its room
+	texts map[string]string // met so far
 }
 
 // own is a text of the document, once for all that are equal, and without the document around it.
@@ -90,7 +99,7 @@ func table[T any](d *decoder, n node, known fields[T], into *T) {
 		return
 	}
 	found := 0
-	for i := range known {
+	for i := 0; i < len(known) && found < len(t); i++ {
 		if v, ok := t[known[i].name]; ok {
 			found++
 			known[i].read(d, node{known[i].name, n.at.Key(known[i].name), v}, into)
@@ -140,7 +149,7 @@ func (d *decoder) list(n node, of string, item func(node)) {
 }
 
 func (d *decoder) text(n node, into *string) {
-	if s, ok := n.v.(string); ok {
+	if s, ok := n.text(); ok {
 		*into = d.own(s)
 	} else {
 		d.mistyped(n, "a string")
@@ -167,7 +176,7 @@ func (d *decoder) port(n node, into *uint16) {
 }
 
 func (d *decoder) duration(n node, into *time.Duration) {
-	s, ok := n.v.(string)
+	s, ok := n.text()
 	if !ok {
 		d.mistyped(n, `a duration such as "30s"`)
 		return
@@ -185,7 +194,7 @@ func (d *decoder) duration(n node, into *time.Duration) {
 }
 
 func (d *decoder) addr(n node) (netip.Addr, bool) {
-	s, ok := n.v.(string)
+	s, ok := n.text()
 	if !ok {
 		d.mistyped(n, "an IP address in quotes")
 		return netip.Addr{}, false
@@ -223,7 +232,7 @@ func (d *decoder) addrs(n node, into *[]netip.Addr) {
 
 // word reads one of a few words.
 func word[W ~string](d *decoder, n node, into *W, known ...W) {
-	s, ok := n.v.(string)
+	s, ok := n.text()
 	if !ok {
 		d.mistyped(n, "a string")
 		return

@@ -44,11 +44,12 @@ func bySections(before reading, name, text string) (reading, bool) {
 		return reading{}, false
 	}
 	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
+	r := strict.NewReader("services")
 	services, sections, values := make([]sources.Service, len(parts)), make([]section, len(parts)), 0
 	for i, p := range parts {
 		if s, read := before.sections[p.Text]; read {
 			services[i], sections[i] = before.table.Services[s.service], s
-		} else if services[i], sections[i], ok = d.readSection(p); !ok {
+		} else if services[i], sections[i], ok = d.readSection(r, p); !ok {
 			return reading{}, false
 		}
 		services[i].Origin.Line = p.Line
@@ -62,8 +63,8 @@ func bySections(before reading, name, text string) (reading, bool) {
 }
 
 // readSection reads a section that has not been read before; false when anything is wrong with it.
-func (d *decoder) readSection(p strict.Part) (sources.Service, section, bool) {
-	name, v, at, values, ok := p.Parse("services")
+func (d *decoder) readSection(r *strict.Reader, p strict.Part) (sources.Service, section, bool) {
+	name, v, at, values, ok := r.Parse(p)
 	if !ok {
 		return sources.Service{}, section{}, false
 	}

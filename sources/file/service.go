@@ -63,9 +63,14 @@ func sortedByLine(t map[string]any, at *strict.Place) []string {
 // readService reads [services.KEY]; false when it has a problem.
 func (d *decoder) readService(n node) (sources.Service, bool) {
 	before := len(d.problems)
-	s := draft{Service: sources.Service{
-		Namespace:             sources.DefaultNamespace,
-		Name:                  d.own(n.key),
+	namespace, name, ok := strings.Cut(n.key, "/")
+	if !ok {
+		namespace, name = sources.DefaultNamespace, n.key
+	}
+	s := &d.draft
+	*s = draft{endpoints: s.endpoints[:0], Service: sources.Service{
+		Namespace:             d.own(namespace),
+		Name:                  strings.Clone(name),
 		Type:                  sources.ClusterIP,
 		ExternalTrafficPolicy: sources.Cluster,
 		InternalTrafficPolicy: sources.Cluster,
@@ -73,9 +78,6 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		Origin:                d.origin,
 	}}
 	s.Origin.Line = n.line()
-	if namespace, name, ok := strings.Cut(n.key, "/"); ok {
-		s.Namespace, s.Name = d.own(namespace), d.own(name)
-	}
 	d.service = s.FullName()
 	if strict.Spare(n.key) {
 		d.service = ""
@@ -85,14 +87,14 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		d.refuse(n, "a service must be a table: write [services.%s]", n.key)
 		return sources.Service{}, false
 	}
-	table(d, n, serviceFields, &s)
+	table(d, n, serviceFields, s)
 	if s.clusterIP && s.clusterIPs {
 		d.refuse(n, "clusterIP and clusterIPs are both given: write one of them")
 	}
 	if s.affinityTime.key != "" && s.Affinity == sources.AffinityNone {
 		d.refuse(s.affinityTime, `sessionAffinityTimeout has no effect without sessionAffinity = "ClientIP"`)
 	}
-	d.resolve(&s, n)
+	d.resolve(s, n)
 	return s.Service, len(d.problems) == before && !strict.Spare(n.key)
 }
 
@@ -136,7 +138,7 @@ var serviceFields = fields[draft]{
 }
 
 func readAffinity(d *decoder, n node, s *draft) {
-	if n.v == "None" { // Kubernetes' word for it
+	if given, _ := n.text(); given == "None" { // Kubernetes' word for it
 		return
 	}
 	s.Affinity = sources.AffinityClientIP // until read: a bad word is one mistake, not two

@@ -37,7 +37,7 @@ var vipFields = fields[sources.VIP]{
 
 func readClusterIP(d *decoder, n node, s *draft) {
 	s.clusterIP = true
-	if n.v == "None" {
+	if given, _ := n.text(); given == "None" {
 		d.refuse(n, `clusterIP "None": write type = "Headless" and no clusterIP`)
 	} else if a, ok := d.addr(n); ok {
 		s.ClusterIPs = append(s.ClusterIPs, a)
@@ -57,7 +57,7 @@ func readSourceRanges(d *decoder, n node, s *draft) {
 
 // readRange reads a CIDR as an API server does: spaces around it do not count.
 func readRange(d *decoder, n node, into *[]netip.Prefix) {
-	s, ok := n.v.(string)
+	s, ok := n.text()
 	if !ok {
 		d.mistyped(n, `a CIDR in quotes such as "10.0.0.0/8"`)
 		return

@@ -2,6 +2,7 @@ package strict
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,7 +12,7 @@ import (
 
 // FuzzParse holds what must be so for any bytes at all: the parse ends, gives the same answer twice,
 // every mistake has a line that the document has, and where the library reads it, the scan has found the
-// place of every key and element, and of no others.
+// place of every key and element, and of no others; and read as a part it is the same.
 func FuzzParse(f *testing.F) {
 	samples, err := filepath.Glob("testdata/*.toml")
 	if err != nil || len(samples) == 0 {
@@ -42,7 +43,52 @@ func FuzzParse(f *testing.F) {
 		} else if !ok && len(mistakes) == 0 {
 			t.Error("not TOML, and no mistake in it")
 		}
+		if _, isText := checkText(string(data)); !isText {
+			return
+		}
+		r := NewReader("")
+		for range 2 { // the second time its outline is known, and there is room
+			part, at, _, partOK := r.parse(string(data), 1)
+			if partOK != (ok && len(mistakes) == 0) {
+				t.Fatalf("as a part it is read: %v; its outline is %q", partOK, r.scan.outline)
+			}
+			if !partOK || emptyKey(tree) {
+				continue
+			}
+			if got, want := fmt.Sprintf("%#v", said(part, at)), fmt.Sprintf("%#v", any(tree)); got != want {
+				t.Fatalf("as a part %s\nnot %s", got, want)
+			}
+		}
 	})
+}
+
+// said is a part's value with what its plain strings say.
+func said(v any, at *Place) any {
+	switch v := v.(type) {
+	case string:
+		if at.Text != "" {
+			return at.Text
+		}
+	case map[string]any:
+		all := map[string]any{}
+		for k, c := range v {
+			all[k] = said(c, at.Key(k))
+		}
+		return all
+	case []any:
+		all := []any{}
+		for i, c := range v {
+			all = append(all, said(c, at.Elem(i)))
+		}
+		return all
+	case []map[string]any:
+		all := []map[string]any{}
+		for i, c := range v {
+			all = append(all, said(c, at.Elem(i)).(map[string]any))
+		}
+		return all
+	}
+	return v
 }
 
 // emptyKey says whether a document has the key "" somewhere. BurntSushi/toml 1.6.0 then loses elements of

@@ -4,7 +4,8 @@ import "strings"
 
 // A document that is nothing but tables [top.NAME], one after the other, can be read table by table, and
 // one that has not changed need not be read again. Cut finds no tokens for that, only lines that begin
-// with a header; what makes it right is that the library then reads each part as a document of its own.
+// with a header; what makes it right is that the library then reads each part, or what outline.go leaves of
+// it, as a document of its own.
 // One that it accepts and that ends with its line leaves a reader of the whole between two statements,
 // where the part had found it: a cut inside a string or an array leaves a part that is refused. And no
 // part can have a say in another: all its headers lead to the one table that it begins with, and nothing
@@ -18,9 +19,8 @@ type Part struct {
 	Text string // from the line of its header up to that of the next one's
 	Line int    // of its header in the document
 
-	table string // what its headers begin with: "top.NAME"
-	name  string // NAME, if that is plain and its header the only one; else ""
-	body  int    // where its keys begin in Text
+	name string // NAME, if that is plain and its header the only one; else ""
+	body int    // where its keys begin in Text
 }
 
 // MaxValues is how many keys and array elements a document may have. It counts for the parts together.
@@ -31,53 +31,52 @@ func Cut(text, top string) ([]Part, bool) {
 	if _, ok := checkText(text); !ok || strings.Contains(text, "\r") {
 		return nil, false
 	}
-	most := strings.Count(text, "\n[") + 1
-	parts, tables := make([]Part, 0, most), make(map[string]bool, most)
-	var last *Part
-	start, line := 0, 1 // of the last part, and of what is looked at
-	for at, next := 0, 0; at < len(text); at, line = next, line+1 {
-		next = len(text)
-		if n := strings.IndexByte(text[at:], '\n'); n >= 0 {
-			next = at + n + 1
-		}
-		header, ok := bracketed(text[at:next])
-		if !ok {
+	var parts []Part
+	table := ""         // what the last one's headers begin with: "top.NAME"
+	start, line := 0, 1 // of it
+	for at, end := headerLine(text, 0); at < len(text); at, end = headerLine(text, end) {
+		header := strings.TrimLeft(text[at:end], " \t")[1:]
+		if len(parts) > 0 && leadsBelow(header, table) {
+			parts[len(parts)-1].name = ""
 			continue
 		}
-		if last != nil && leadsBelow(header, last.table) {
-			last.name = ""
-			continue
-		}
-		table, name, ok := tableHeader(header, top)
-		if !ok || tables[table] || last == nil && !nothing(text[:at]) {
+		next, name, ok := tableHeader(header, top)
+		if !ok || len(parts) == 0 && !nothing(text[:at]) {
 			return nil, false
 		}
-		tables[table] = true
-		if last != nil {
-			last.Text = text[start:at]
+		if len(parts) > 0 {
+			parts[len(parts)-1].Text = text[start:at]
 		}
-		parts = append(parts, Part{Line: line, table: table, name: name, body: next - at})
-		last, start = &parts[len(parts)-1], at
+		line += strings.Count(text[start:at], "\n")
+		parts = append(parts, Part{Line: line, name: name, body: end - at})
+		table, start = next, at
 	}
-	if last == nil {
+	if len(parts) == 0 {
 		return nil, false
 	}
-	last.Text = text[start:]
+	parts[len(parts)-1].Text = text[start:]
 	return parts, true
 }
 
-// bracketed is what follows the [ that a line begins with; false when it begins with something else.
-func bracketed(line string) (string, bool) {
-	for i := range len(line) {
-		switch line[i] {
-		case ' ', '\t':
-		case '[':
-			return line[i+1:], true
-		default:
-			return "", false
+// headerLine is the next line that begins with a [, blanks aside; empty, at the end, when there is none.
+func headerLine(text string, from int) (start, end int) {
+	for {
+		n := strings.IndexByte(text[from:], '[')
+		if n < 0 {
+			return len(text), len(text)
+		}
+		start, from = from+n, from+n+1
+		for start > 0 && (text[start-1] == ' ' || text[start-1] == '\t') {
+			start--
+		}
+		if start == 0 || text[start-1] == '\n' {
+			break
 		}
 	}
-	return "", false
+	if n := strings.IndexByte(text[from:], '\n'); n >= 0 {
+		return start, from + n + 1
+	}
+	return start, len(text)
 }
 
 // leadsBelow says whether a header is of something in the table own: own.x] or [own.x]].
@@ -133,33 +132,49 @@ func nothing(text string) bool {
 	return err == nil && len(tree) == 0
 }
 
-// Parse gives the part's table, whose lines begin at 1, as the library reads it, and how many values are in
-// it; false when there is anything wrong with it, or anything but that table in it.
-func (p Part) Parse(top string) (name string, table any, at *Place, values int, ok bool) {
+// Reader reads the parts of one document, whose tables are those of top. What it gives is good until it reads
+// the next one.
+type Reader struct {
+	top      string
+	outlines outlines
+	scan     scan  // of the last part, for its room
+	root     Place // as well
+}
+
+// NewReader is for the parts that Cut gave with the same top.
+func NewReader(top string) *Reader {
+	return &Reader{top: top, outlines: outlines{}, scan: scan{outline: []byte{}}}
+}
+
+// Parse gives a part's table, whose lines begin at 1, as the library reads it but for plain strings, which
+// only their places have, and how many values are in it; false when there is anything wrong with it, or
+// anything but that table in it. Parts share tables: they are not to be changed.
+func (r *Reader) Parse(p Part) (name string, table any, at *Place, values int, ok bool) {
 	// Keys below no header are the same keys, and a quarter cheaper: the library writes each in full. A
 	// byte order mark means something only at the beginning, where it was not.
 	if body := p.Text[p.body:]; p.name != "" && !strings.HasPrefix(body, "\ufeff") {
-		tree, at, values, ok := parsePart(body, 2)
+		tree, at, values, ok := r.parse(body, 2)
 		return p.name, tree, at, values + 1, ok
 	}
-	tree, at, values, ok := parsePart(p.Text, 1)
-	tables, _ := tree[top].(map[string]any)
+	tree, at, values, ok := r.parse(p.Text, 1)
+	tables, _ := tree[r.top].(map[string]any)
 	if !ok || len(tree) != 1 || len(tables) != 1 {
 		return "", nil, nil, 0, false
 	}
 	for name, table = range tables {
 	}
-	return name, table, at.Key(top).Key(name), values, true
+	return name, table, at.Key(r.top).Key(name), values, true
 }
 
-// parsePart is Parse of a text that is known to be one; false when there is any mistake in it.
-func parsePart(text string, line int) (tree map[string]any, at *Place, values int, ok bool) {
-	s := &scan{text: text, line: line}
-	at = &Place{Line: 1}
-	s.document(at)
-	if len(s.dups) > 0 || s.excess != nil {
+// parse is Parse of a text that is known to be one; false when there is any mistake in it.
+func (r *Reader) parse(text string, line int) (tree map[string]any, at *Place, values int, ok bool) {
+	s := &r.scan
+	*s = scan{text: text, line: line, segments: s.segments, outline: s.outline[:0]}
+	r.root.begin(1)
+	if !s.document(&r.root) || len(s.dups) > 0 {
 		return nil, nil, 0, false
 	}
-	tree, err := decode(text)
-	return tree, at, s.values, err == nil
+	s.leaveOut(len(text), len(text))
+	tree, ok = r.outlines.decode(s.outline)
+	return tree, &r.root, s.values, ok
 }

@@ -15,6 +15,7 @@ import (
 // scanning, the place of one child is of no use any more once the next one is made.
 type Place struct {
 	Line    int
+	Text    string // of a part's plain string (see outline.go): what it says; else ""
 	defined bool   // by a value or a header of its own, not just as a parent of one
 	tables  bool   // an array of [[tables]]: a path through it leads to its last element
 	below   *below // nil when there is nothing
@@ -73,7 +74,10 @@ func (p *Place) children() *below {
 // add makes the place under a key.
 func (p *Place) add(key string, line int) *Place {
 	b := p.children()
-	b.keys = append(b.keys, keyPlace{key, Place{Line: line}})
+	b.keys = longer(b.keys)
+	k := &b.keys[len(b.keys)-1]
+	k.name = key
+	k.begin(line)
 	switch n := len(b.keys); {
 	case b.index != nil:
 		b.index[key] = n - 1
@@ -83,14 +87,34 @@ func (p *Place) add(key string, line int) *Place {
 			b.index[k.name] = i
 		}
 	}
-	return &b.keys[len(b.keys)-1].Place
+	return &k.Place
 }
 
 // addElem makes the place of one more element.
 func (p *Place) addElem(line int) *Place {
 	b := p.children()
-	b.elems = append(b.elems, Place{Line: line, defined: true})
-	return &b.elems[len(b.elems)-1]
+	b.elems = longer(b.elems)
+	e := &b.elems[len(b.elems)-1]
+	e.begin(line)
+	e.defined = true
+	return e
+}
+
+// begin makes a place what a new one is, in what room it had below it.
+func (p *Place) begin(line int) {
+	*p = Place{Line: line, below: p.below}
+	if b := p.below; b != nil {
+		*b = below{keys: b.keys[:0], elems: b.elems[:0]}
+	}
+}
+
+// longer is a list with one element more, which may have been there before.
+func longer[E any](list []E) []E {
+	if len(list) < cap(list) {
+		return list[:len(list)+1]
+	}
+	var e E
+	return append(list, e)
 }
 
 // enter is the place that a path continues from: under key, made if need be.

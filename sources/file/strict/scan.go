@@ -26,6 +26,9 @@ type scan struct {
 
 	segments []segment // of the key that is being read
 
+	outline  []byte // of a part, up to outlined; else nil
+	outlined int
+
 	values int      // found so far
 	excess *Mistake // the limit that was passed, or nil
 }
@@ -50,7 +53,8 @@ func (s *scan) count() bool {
 	return s.values <= maxValues || s.tooMuch("more than %d keys and values", maxValues)
 }
 
-func (s *scan) document(root *Place) {
+// document reads all of it; false when it makes no sense from somewhere on, or is too much.
+func (s *scan) document(root *Place) bool {
 	if strings.HasPrefix(s.text, "\ufeff") {
 		s.pos = len("\ufeff")
 	}
@@ -58,20 +62,20 @@ func (s *scan) document(root *Place) {
 	for {
 		s.blank()
 		if s.pos == len(s.text) {
-			return
+			return true
 		}
 		if s.text[s.pos] != '[' {
 			if current == root {
 				s.top = ""
 			}
 			if !s.pair(current, 0) {
-				return
+				return false
 			}
 			continue
 		}
 		next, ok := s.header(root)
 		if !ok {
-			return
+			return false
 		}
 		current = next
 	}
@@ -170,6 +174,12 @@ func (s *scan) value(p *Place, depth int) bool {
 	}
 	switch c := s.text[s.pos]; c {
 	case '"', '\'':
+		if s.outline != nil {
+			var plain bool
+			if p.Text, plain = s.plainString(c); plain {
+				return true
+			}
+		}
 		return s.str(c)
 	case '[':
 		return s.items(']', func() bool {
@@ -330,8 +340,10 @@ func (s *scan) blank() {
 		case '#':
 			n := strings.IndexByte(s.text[s.pos:], '\n')
 			if n < 0 {
-				s.pos = len(s.text)
-				return
+				n = len(s.text) - s.pos
+			}
+			if s.outline != nil && plainText(s.text[s.pos:s.pos+n]) {
+				s.leaveOut(s.pos, s.pos+n)
 			}
 			s.pos += n
 			continue

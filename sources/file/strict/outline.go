@@ -1,0 +1,63 @@
+package strict
+
+import "strings"
+
+// The library looks at each character several times over. A plain string, of one line and without escapes, says
+// what stands in it, and a comment says nothing: what is left without both is a part's outline. The library
+// accepts that if and only if it would accept the part, and gives the same values but for the plain strings, which
+// are empty: where the scan goes past one, so does the library, unless it has refused the text before. What a
+// plain string says is in its place.
+//
+// Most services of a file have the same outline as another, of which the library has made its values already.
+
+// outlines are those that the library has read, and what it gave.
+type outlines map[string]map[string]any
+
+// maxOutlines bounds what is remembered of a document whose parts are all different.
+const maxOutlines = 1000
+
+// decode is decode of an outline; what it gives is not to be changed.
+func (o outlines) decode(outline []byte) (map[string]any, bool) {
+	if tree, known := o[string(outline)]; known {
+		return tree, true
+	}
+	text := string(outline)
+	tree, err := decode(text)
+	if err != nil {
+		return nil, false
+	}
+	if len(o) == maxOutlines {
+		clear(o)
+	}
+	o[text] = tree
+	return tree, true
+}
+
+// leaveOut leaves out of the outline what stands from one position to another.
+func (s *scan) leaveOut(from, to int) {
+	s.outline = append(s.outline, s.text[s.outlined:from]...)
+	s.outlined = to
+}
+
+// plainString passes a string that is plain, and gives what it says; false when it is none, and nothing was
+// passed.
+func (s *scan) plainString(quote byte) (string, bool) {
+	rest := s.text[s.pos+1:]
+	end := strings.IndexByte(rest, quote)
+	if end < 0 || !plainText(rest[:end]) || end == 0 && len(rest) > 1 && rest[1] == quote {
+		return "", false // the last: three quotes begin a long string
+	}
+	s.leaveOut(s.pos+1, s.pos+1+end)
+	s.pos += end + 2
+	return rest[:end], true
+}
+
+// plainText says whether a text has neither an escape nor what TOML has no place for.
+func plainText(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '\\' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
