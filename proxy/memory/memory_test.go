@@ -68,6 +68,7 @@ func TestNothingIsCollectedDuringAStart(t *testing.T) {
 
 func TestMemoryComesInSmallPages(t *testing.T) {
 	PutOff(128 << 20)()
+	const getTHPDisable = 42 // PR_GET_THP_DISABLE of linux/prctl.h
 	disabled, _, errno := syscall.Syscall6(syscall.SYS_PRCTL, getTHPDisable, 0, 0, 0, 0, 0)
 	if errno != 0 {
 		t.Skip("this kernel cannot say: ", errno)

@@ -2,11 +2,8 @@ package memory
 
 import "syscall"
 
-// What prctl is asked for, as linux/prctl.h has it.
-const (
-	setTHPDisable = 41
-	getTHPDisable = 42
-)
+// setTHPDisable is PR_SET_THP_DISABLE of linux/prctl.h, which syscall does not name.
+const setTHPDisable = 41
 
 // smallPages has the kernel give this process, and what it starts, pages of 4 KiB
 // alone. Where transparent huge pages are for all (Debian's default) 2 MiB become
