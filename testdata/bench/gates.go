@@ -167,10 +167,9 @@ func against(sz size, family, clock string) []gate {
 		times("emitted table to kernel, keepalived's reload", at(save, "keepalived"), at("table to kernel, one endpoint", "svcproxy"), 50),
 	}
 	if sz.services >= 10000 {
-		all = append(all,
-			times("VIPs, a route and a call each", at("load vips", "library"), at("load vips", "svcproxy"), 10),
-			times("VIPs, an address and a call each", at("load vips, as addresses", "library"), at("load vips", "svcproxy"), 10),
-		)
+		routes := times("VIPs, a route and a call each", at("load vips", "library"), at("load vips", "svcproxy"), 0)
+		routes.instead = "routes are what makes the difference"
+		all = append(all, routes, times("VIPs, an address and a call each", at("load vips, as addresses", "library"), at("load vips", "svcproxy"), 10))
 	}
 	return all
 }
