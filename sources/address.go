@@ -43,7 +43,7 @@ func unfit(a netip.Addr) string {
 	return ""
 }
 
-func (v *validation) vips(s Service) {
+func (v *validation) vips(s *Service) {
 	var v4, v6 int
 	for _, a := range s.ClusterIPs {
 		if a.Is4() {
@@ -76,7 +76,7 @@ func (v *validation) vips(s Service) {
 	}
 }
 
-func (v *validation) endpoints(s Service) {
+func (v *validation) endpoints(s *Service) {
 	vips, v4, v6 := map[netip.Addr]bool{}, false, false
 	for _, a := range s.VIPs() {
 		vips[a], v4, v6 = true, v4 || a.Is4(), v6 || !a.Is4()
@@ -101,7 +101,7 @@ func (v *validation) endpoints(s Service) {
 // selfServed judges an endpoint whose address is a VIP of its own service. Bound here, the address would
 // no longer be reached where the endpoint is. Only on the host's own address, which is not bound, may a
 // process on this host serve it, on another port.
-func (v *validation) selfServed(s Service, e Endpoint) {
+func (v *validation) selfServed(s *Service, e Endpoint) {
 	bound := !slices.Contains(s.ExternalIPs, e.Addr)
 	switch {
 	case loops(s, e):
@@ -114,7 +114,7 @@ func (v *validation) selfServed(s Service, e Endpoint) {
 }
 
 // loops says whether one of the endpoint's ports is the service's own.
-func loops(s Service, e Endpoint) bool {
+func loops(s *Service, e Endpoint) bool {
 	return slices.ContainsFunc(e.Ports, func(ep EndpointPort) bool {
 		return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Port == ep.Port && p.Protocol == ep.Protocol })
 	})

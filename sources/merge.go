@@ -22,7 +22,7 @@ func Merge(tables ...Table) (merged Table, problems []Problem) {
 			n := all.needs(s)
 			conflicts := all.conflicts(s, n)
 			for _, conflict := range conflicts {
-				problems = append(problems, problem(s, "left out: %s", conflict))
+				problems = append(problems, problem(&s, "left out: %s", conflict))
 			}
 			if len(conflicts) == 0 {
 				all.enter(s, n)

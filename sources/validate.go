@@ -27,14 +27,14 @@ func validate(t Table, host HostFacts, apart bool) (warnings, errors []Problem) 
 	v := &validation{host: host}
 	services := byOrigin(t.Services)
 	for _, s := range services {
-		v.check(*s)
+		v.check(s)
 	}
 	if !apart {
 		all := newLedger(host, t)
 		for _, s := range services {
 			n := all.needs(*s)
 			for _, conflict := range all.conflicts(*s, n) {
-				v.refuse(*s, "%s", conflict)
+				v.refuse(s, "%s", conflict)
 			}
 			all.enter(*s, n)
 		}
@@ -62,20 +62,20 @@ type validation struct {
 	warnings, errors []Problem
 }
 
-func (v *validation) refuse(s Service, format string, args ...any) {
+func (v *validation) refuse(s *Service, format string, args ...any) {
 	v.errors = append(v.errors, problem(s, format, args...))
 }
 
-func (v *validation) warn(s Service, format string, args ...any) {
+func (v *validation) warn(s *Service, format string, args ...any) {
 	v.warnings = append(v.warnings, problem(s, format, args...))
 }
 
-func problem(s Service, format string, args ...any) Problem {
+func problem(s *Service, format string, args ...any) Problem {
 	return Problem{Service: s.FullName(), Origin: s.Origin, Message: fmt.Sprintf(format, args...)}
 }
 
 // check applies every rule that needs one service alone.
-func (v *validation) check(s Service) {
+func (v *validation) check(s *Service) {
 	v.label(s, "namespace", s.Namespace)
 	v.label(s, "name", s.Name)
 	if !s.Type.Serves() {
@@ -96,15 +96,15 @@ func (v *validation) check(s Service) {
 }
 
 // reachable says whether a service has any address or port of its own.
-func reachable(s Service) bool {
+func reachable(s *Service) bool {
 	return len(s.ClusterIPs) > 0 || len(s.ExternalIPs) > 0 || len(s.LoadBalancerIPs) > 0 || hasNodePort(s)
 }
 
-func hasNodePort(s Service) bool {
+func hasNodePort(s *Service) bool {
 	return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.NodePort != 0 })
 }
 
-func (v *validation) label(s Service, what, value string) {
+func (v *validation) label(s *Service, what, value string) {
 	if !isLabel(value) {
 		v.refuse(s, "%s %q is not a DNS label: lower-case letters, digits and '-', a letter or digit first and last, at most 63", what, value)
 	}
@@ -123,7 +123,7 @@ func isLabel(s string) bool {
 	return true
 }
 
-func (v *validation) ports(s Service) {
+func (v *validation) ports(s *Service) {
 	if len(s.Ports) == 0 {
 		v.refuse(s, "no ports: give at least one, ports = [ { port = 80 } ]")
 	}
@@ -168,7 +168,7 @@ func (v *validation) ports(s Service) {
 }
 
 // typed applies the rules on what a type and a policy allow.
-func (v *validation) typed(s Service) {
+func (v *validation) typed(s *Service) {
 	balanced := s.Type == LoadBalancer
 	switch s.Type {
 	case ClusterIP, NodePort, LoadBalancer:
@@ -196,7 +196,7 @@ func (v *validation) typed(s Service) {
 }
 
 // tuning applies the rules on how connections are handed out.
-func (v *validation) tuning(s Service) {
+func (v *validation) tuning(s *Service) {
 	switch t := s.AffinityTimeout; {
 	case s.Affinity == AffinityNone:
 	case t < time.Second || t > 24*time.Hour:
@@ -239,7 +239,7 @@ func heeding(scheduler string) string {
 }
 
 // locality warns of policies that leave nothing to send traffic to here.
-func (v *validation) locality(s Service) {
+func (v *validation) locality(s *Service) {
 	if v.host.NodeName == "" || len(s.Endpoints) == 0 || slices.ContainsFunc(s.Endpoints, v.host.Local) {
 		return
 	}
@@ -273,5 +273,5 @@ func (v *validation) warnUnmasqueraded(services []*Service) {
 	if n > 1 {
 		others = fmt.Sprintf(" (here and in %d more)", n-1)
 	}
-	v.warn(*first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their replies must be routed back through this node", others)
+	v.warn(first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their replies must be routed back through this node", others)
 }
