@@ -258,10 +258,10 @@ func (p *pass) changes(k *host.Kernel, t sources.Table, have kernel.Observed) (k
 		if err == nil && len(plan.Ops) > 0 {
 			err = errors.Join(
 				p.lap(c.row+": kernel", func() error { return k.Apply(context.Background(), plan) }),
-				p.lap(c.row+": advance", func() error { have, ok = kernel.Advance(have, plan.Ops); return nil }),
+				p.lap(c.row+": settle", func() error { have, ok = kernel.Settle(have, want, plan); return nil }),
 			)
 			if err == nil && !ok {
-				err = fmt.Errorf("%s: the reading cannot be advanced", c.row)
+				err = fmt.Errorf("%s: the reading cannot be settled", c.row)
 			}
 		}
 		if err == nil && c.row == "idle" && len(plan.Ops) > 0 {
