@@ -47,10 +47,14 @@ func sameClaims(before, now []Table) bool {
 // hasVIP says whether one of the addresses is a service's.
 func (t Table) hasVIP(addrs map[netip.Addr]bool) bool {
 	given := func(a netip.Addr) bool { return addrs[a] }
-	return slices.ContainsFunc(t.Services, func(s Service) bool {
-		return slices.ContainsFunc(s.ClusterIPs, given) || slices.ContainsFunc(s.ExternalIPs, given) ||
-			slices.ContainsFunc(s.LoadBalancerIPs, func(v VIP) bool { return addrs[v.Addr] })
-	})
+	for i := range t.Services {
+		s := &t.Services[i]
+		if slices.ContainsFunc(s.ClusterIPs, given) || slices.ContainsFunc(s.ExternalIPs, given) ||
+			slices.ContainsFunc(s.LoadBalancerIPs, func(v VIP) bool { return addrs[v.Addr] }) {
+			return true
+		}
+	}
+	return false
 }
 
 // interleave makes one sorted table of sorted ones that have no name in common, and nobody in another's way.
