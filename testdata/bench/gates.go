@@ -120,7 +120,7 @@ func (b *bench) criteria() []gate {
 		}
 	}
 	for _, f := range b.families {
-		all = append(all, flowsOf(f.String())...)
+		all = append(all, flowsOf(f.String(), b.clock)...)
 		if f == kernel.IPv4 {
 			all = append(all, paths()...)
 		}
@@ -210,14 +210,14 @@ func counted(sz size, family string) []gate {
 	return all
 }
 
-func flowsOf(family string) []gate {
+func flowsOf(family, clock string) []gate {
 	var all []gate
 	for _, row := range []string{flowsRow, flowsOwnPortRow} {
 		at := func(by string) cell { return cell{row: row, by: by, family: family} }
 		all = append(all, gate{
 			what: family + ": " + row + ", by the library",
 			of:   at("library"), per: at("svcproxy"), value: instructions, least: 50, unit: "x",
-		})
+		}.judgedBy("instructions", clock))
 	}
 	return all
 }
