@@ -2,7 +2,7 @@
 // soon after, when nobody waits for it; and sees that what is given back then stays
 // given back.
 //
-// Reading a table and bringing it to the kernel takes four times the memory that is
+// Reading a table and bringing it to the kernel takes several times the memory that is
 // kept of it. Collected on the way, that was a fifth of what a start costs (200 of
 // 900 million instructions for 1,000 services of 10 endpoints); and what was taken
 // would stay taken, as the runtime gives memory back only down to what it expects
@@ -24,7 +24,7 @@ import (
 )
 
 // Start is how many bytes a start may take before garbage is collected: a table of
-// 1,000 services of 10 endpoints takes 40 MB. Larger ones are collected from there
+// 1,000 services of 10 endpoints takes 25 MB. Larger ones are collected from there
 // on as usual.
 const Start = 64 << 20
 
