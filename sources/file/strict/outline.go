@@ -44,8 +44,9 @@ func (s *scan) leaveOut(from, to int) {
 func (s *scan) plainString(quote byte) (string, bool) {
 	rest := s.text[s.pos+1:]
 	end := strings.IndexByte(rest, quote)
-	if end < 0 || !plainText(rest[:end]) || end == 0 && len(rest) > 1 && rest[1] == quote {
-		return "", false // the last: three quotes begin a long string
+	// Three quotes begin a long string: another one must not come to stand behind the two that are left.
+	if end < 0 || !plainText(rest[:end]) || strings.HasPrefix(rest[end+1:], string(quote)) {
+		return "", false
 	}
 	s.leaveOut(s.pos+1, s.pos+1+end)
 	s.pos += end + 2

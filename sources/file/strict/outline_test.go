@@ -28,7 +28,7 @@ func TestOutline(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"k = \"\x01\"\n", "k = '\x7f'\n", "k = 1 # \x01\n", "k = \"a\nb\"\n", "k = \"a\n", "k = 'a'b'\n"} {
+	for _, text := range []string{"k = \"\x01\"\n", "k = '\x7f'\n", "k = 1 # \x01\n", "k = \"a\nb\"\n", "k = \"a\n", "k = 'a'b'\n", "k = 'a'''=b'''\n"} {
 		if _, _, _, ok := r.parse(text, 1); ok {
 			t.Errorf("%q was read", text)
 		}
