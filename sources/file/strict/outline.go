@@ -3,7 +3,7 @@ package strict
 import "strings"
 
 // The library looks at each character several times over. A plain string, of one line and without escapes, says
-// what stands in it, and a comment says nothing: what is left without both is a part's outline. The library
+// what stands in it, and a comment nothing: what is left without what stands in both is a part's outline. The library
 // accepts that if and only if it would accept the part, and gives the same values but for the plain strings, which
 // are empty: where the scan goes past one, so does the library, unless it has refused the text before. What a
 // plain string says is in its place.

@@ -12,10 +12,10 @@ func TestOutline(t *testing.T) {
 		outline string
 		says    []string
 	}{
-		"k = [\n  \"one\", # first\n  'two',\n]\n":       {"k = [\n  \"\", \n  '',\n]\n", []string{"one", "two"}},
+		"k = [\n  \"one\", # first\n  'two',\n]\n":       {"k = [\n  \"\", #\n  '',\n]\n", []string{"one", "two"}},
 		"k = [ \"\", '', \"\"\"\nx\"\"\", '''y''' ]\n":   {"k = [ \"\", '', \"\"\"\nx\"\"\", '''y''' ]\n", []string{"", "", "x", "y"}},
 		"k = [ \"a\\tb\", '#', \"é\", '\"' ] # \\\n":     {"k = [ \"a\\tb\", '', \"\", '' ] # \\\n", []string{"a\tb", "#", "é", "\""}},
-		"k = [ \"a\\\"\", \"b\" ] # \"c\n# '''\nx = 'd'": {"k = [ \"a\\\"\", \"\" ] \n\nx = ''", []string{"a\"", "b"}},
+		"k = [ \"a\\\"\", \"b\" ] # \"c\n# '''\nx = 'd'": {"k = [ \"a\\\"\", \"\" ] #\n#\nx = ''", []string{"a\"", "b"}},
 	} {
 		for range 2 {
 			tree, at, _, ok := r.parse(text, 1)

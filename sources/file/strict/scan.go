@@ -343,7 +343,7 @@ func (s *scan) blank() {
 				n = len(s.text) - s.pos
 			}
 			if s.outline != nil && plainText(s.text[s.pos:s.pos+n]) {
-				s.leaveOut(s.pos, s.pos+n)
+				s.leaveOut(s.pos+1, s.pos+n)
 			}
 			s.pos += n
 			continue
