@@ -270,6 +270,7 @@ func (c *call) run(ctx context.Context, args []string) error {
 
 // serve is run, once the command line asks for nothing else.
 func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
+	host.SmallPages() // or what is given back after the start would not stay so
 	d := &daemon{log: logging.New(c.err), collect: memory.PutOff(memory.Start)}
 	var err error
 	if d.machine, err = thisMachine(); err != nil {

@@ -46,7 +46,11 @@ func virtualOf(p []byte) (kernel.VirtualKey, error) {
 			return orig.virtual(), nil
 		}
 	}
-	return kernel.VirtualKey{}, errors.New("conntrack message: an entry without its original tuple")
+	err := a.Err()
+	if err == nil {
+		err = errors.New("an entry without its original tuple")
+	}
+	return kernel.VirtualKey{}, fmt.Errorf("conntrack message: %w", err)
 }
 
 // decode reads an entry. Of protocols without ports it has addresses only.

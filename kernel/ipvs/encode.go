@@ -66,10 +66,11 @@ func putKey(b *nl.Batch, k kernel.VirtualKey) (mark int) {
 
 // putAddr writes an address into the kernel's union of both families, always 16 bytes.
 func putAddr(b *nl.Batch, typ uint16, a netip.Addr) {
-	p := a.As16()
+	var p [16]byte
 	if a.Is4() {
-		v4 := a.As4()
-		p = [16]byte{v4[0], v4[1], v4[2], v4[3]}
+		*(*[4]byte)(p[:]) = a.As4()
+	} else {
+		p = a.As16()
 	}
 	b.Bytes16(typ, p)
 }

@@ -1,6 +1,5 @@
 // Package memory decides when garbage is collected: not while svcproxy starts, and
-// soon after, when nobody waits for it; and sees that what is given back then stays
-// given back.
+// soon after, when nobody waits for it.
 //
 // Reading a table and bringing it to the kernel takes several times the memory that is
 // kept of it. Collected on the way, that was a fifth of what a start costs (200 of
@@ -29,9 +28,8 @@ import (
 const Start = 64 << 20
 
 // PutOff puts collecting off until the program has taken so many bytes of the
-// system, or resume is called. What it takes comes in small pages from then on.
+// system, or resume is called.
 func PutOff(bytes int64) (resume func()) {
-	smallPages()
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,18 +62,6 @@ func TestNothingIsCollectedDuringAStart(t *testing.T) {
 	take(64 << 20)
 	if collections() == before {
 		t.Error("no collection afterwards")
-	}
-}
-
-func TestMemoryComesInSmallPages(t *testing.T) {
-	PutOff(128 << 20)()
-	const getTHPDisable = 42 // PR_GET_THP_DISABLE of linux/prctl.h
-	disabled, _, errno := syscall.Syscall6(syscall.SYS_PRCTL, getTHPDisable, 0, 0, 0, 0, 0)
-	if errno != 0 {
-		t.Skip("this kernel cannot say: ", errno)
-	}
-	if disabled != 1 {
-		t.Error("huge pages are not off")
 	}
 }
 
