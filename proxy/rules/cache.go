@@ -16,9 +16,9 @@ type Cache struct {
 	node   kernel.Node
 	config Config
 
-	state   kernel.State
-	listing *listing       // of state: its fronts, and what is known of the node
-	again   []kernel.Entry // KUBE-LOOP-BACK's that more than one service port asks for, each but once; sorted
+	state    kernel.State
+	listing  *listing       // of state: its fronts, and what is known of the node
+	repeated []kernel.Entry // KUBE-LOOP-BACK's that more than one service port asks for, each but once; sorted
 }
 
 // State gives what the function State does.
@@ -31,7 +31,7 @@ func (c *Cache) State(t sources.Table, n kernel.Node, config Config) kernel.Stat
 	}
 	c.table, c.node, c.config = t, n, config
 	c.state, c.listing = state(t, n, config)
-	c.again = c.listing.again(c.loops())
+	c.repeated = c.listing.repeated(c.loops())
 	c.listing.backends, c.listing.loops, c.listing.found = nil, nil, nil // are in the state
 	return c.state
 }
@@ -54,7 +54,7 @@ func (c *Cache) patched(t sources.Table) (kernel.State, bool) {
 	if !ok || len(changed) > len(t.Services)/fewServices {
 		return kernel.State{}, false
 	}
-	p := patch{Cache: c, again: slices.Clone(c.again)}
+	p := patch{Cache: c, repeated: slices.Clone(c.repeated)}
 	for _, i := range changed {
 		if !p.service(i, &c.table.Services[i], &t.Services[i]) {
 			return kernel.State{}, false
@@ -67,9 +67,9 @@ func (c *Cache) patched(t sources.Table) (kernel.State, bool) {
 type patch struct {
 	*Cache
 	fronts []patchedFront
-	// Entries of KUBE-LOOP-BACK, each sorted: Cache.again as it is to be, and those that nobody asks for
+	// Entries of KUBE-LOOP-BACK, each sorted: Cache.repeated as it is to be, and those that nobody asks for
 	// any more or nobody asked for before.
-	again, gone, fresh []kernel.Entry
+	repeated, gone, fresh []kernel.Entry
 }
 
 // patchedFront has other real servers than before.
@@ -125,7 +125,7 @@ func (p *patch) replace(before, now []kernel.Entry) {
 	}
 	for _, e := range before {
 		// Once less: what was there more than once stays.
-		if !drop(&p.again, e) && !drop(&p.fresh, e) {
+		if !drop(&p.repeated, e) && !drop(&p.fresh, e) {
 			put(&p.gone, e)
 		}
 	}
@@ -133,7 +133,7 @@ func (p *patch) replace(before, now []kernel.Entry) {
 		switch {
 		case drop(&p.gone, e):
 		case has(p.fresh, e) || has(p.state.Entries, e):
-			put(&p.again, e)
+			put(&p.repeated, e)
 		default:
 			put(&p.fresh, e)
 		}
@@ -173,7 +173,7 @@ func (p *patch) apply(t sources.Table) (kernel.State, bool) {
 	if len(p.fronts) > 0 {
 		s.Reals = p.reals()
 	}
-	p.Cache.again = p.again
+	p.Cache.repeated = p.repeated
 	// What the listing says of a service's endpoints is not looked at again.
 	p.listing.table = t
 	return s, true

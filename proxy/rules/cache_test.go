@@ -49,8 +49,8 @@ func TestCacheIsState(t *testing.T) {
 			}
 		}
 	})
-	if patched < 20 {
-		t.Errorf("a state was patched %d times", patched)
+	if patched == 0 {
+		t.Error("no state was patched: nothing was tested")
 	}
 }
 

@@ -28,20 +28,20 @@ func (l *listing) loopBack(p sources.Port) {
 	}
 }
 
-// again are the loops that come more than once among sorted ones, each but once, as sorted entries of
+// repeated are the loops that come more than once among sorted ones, each but once, as sorted entries of
 // their sets. distinct is how many there are that do not: mostly all, and nothing has to be looked for.
-func (l *listing) again(distinct int) []kernel.Entry {
+func (l *listing) repeated(distinct int) []kernel.Entry {
 	if distinct == len(l.loops) {
 		return nil
 	}
-	again := make([]kernel.Entry, 0, len(l.loops)-distinct)
+	repeated := make([]kernel.Entry, 0, len(l.loops)-distinct)
 	for i, e := range l.loops[1:] {
 		if e == l.loops[i] {
-			again = append(again, e)
+			repeated = append(repeated, e)
 		}
 	}
-	l.config.inLoopSets(again)
-	return again
+	l.config.inLoopSets(repeated)
+	return repeated
 }
 
 // inLoopSets makes loops sorted entries of their sets.
