@@ -69,7 +69,7 @@ func readNodeName(d *decoder, n node, e *draftEndpoint) {
 }
 
 func readWeight(d *decoder, n node, e *draftEndpoint) {
-	switch w, ok := n.v.(int64); {
+	switch w, ok := n.integer(); {
 	case !ok:
 		d.mistyped(n, "an integer")
 	case w < 0 || w > math.MaxUint16:

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,13 +28,22 @@ func (n node) line() int {
 	return n.at.Line
 }
 
-// text is the value if it is a string. A section's table has plain ones only in their places.
+// text is the value if it is a string. What plain ones of a section say is only in their places.
 func (n node) text() (string, bool) {
 	s, ok := n.v.(string)
 	if ok && n.at != nil && n.at.Text != "" {
 		s = n.at.Text
 	}
 	return s, ok
+}
+
+// integer is the value if it is one; a section's as text's.
+func (n node) integer() (int64, bool) {
+	i, ok := n.v.(int64)
+	if ok && n.at != nil && n.at.Text != "" {
+		i, _ = strconv.ParseInt(n.at.Text, 10, 64) // digits, and few
+	}
+	return i, ok
 }
 
 // decoder collects what is wrong with one document.
@@ -165,7 +175,7 @@ func (d *decoder) flag(n node, into *bool) {
 }
 
 func (d *decoder) port(n node, into *uint16) {
-	switch i, ok := n.v.(int64); {
+	switch i, ok := n.integer(); {
 	case !ok:
 		d.mistyped(n, "a port number")
 	case i < 1 || i > math.MaxUint16:

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -62,12 +63,20 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// said is a part's value with what its plain strings say.
+// said is a part's value with what its plain strings and numbers say.
 func said(v any, at *Place) any {
 	switch v := v.(type) {
 	case string:
 		if at.Text != "" {
 			return at.Text
+		}
+	case int64:
+		if at.Text != "" {
+			i, err := strconv.ParseInt(at.Text, 10, 64)
+			if v != 0 || err != nil {
+				panic(fmt.Sprintf("%d for %q", v, at.Text))
+			}
+			return i
 		}
 	case map[string]any:
 		all := map[string]any{}

@@ -3,10 +3,10 @@ package strict
 import "strings"
 
 // The library looks at each character several times over. A plain string, of one line and without escapes, says
-// what stands in it, and a comment nothing: what is left without what stands in both is a part's outline. The library
-// accepts that if and only if it would accept the part, and gives the same values but for the plain strings, which
-// are empty: where the scan goes past one, so does the library, unless it has refused the text before. What a
-// plain string says is in its place.
+// what stands in it, a plain number, of few digits, what they are, and a comment nothing. A part's outline is what is
+// left when the strings and comments are empty and the numbers 0. The library accepts that if and only if it would
+// accept the part, and gives the same values but for those: where the scan goes past one, so does the library,
+// unless it has refused the text before. What they say is in their places.
 //
 // Most services of a file have the same outline as another, of which the library has made its values already.
 
@@ -51,6 +51,25 @@ func (s *scan) plainString(quote byte) (string, bool) {
 	s.leaveOut(s.pos+1, s.pos+1+end)
 	s.pos += end + 2
 	return rest[:end], true
+}
+
+// maxPlainDigits are no more than any integer has room for.
+const maxPlainDigits = 9
+
+// plainNumber gives the digits of a value that was just passed, if they are all there is to it; else "".
+func (s *scan) plainNumber(start int) string {
+	digits := strings.TrimRight(s.text[start:s.pos], " \t")
+	if len(digits) == 0 || len(digits) > maxPlainDigits || digits[0] == '0' {
+		return "" // 0 is its own outline, and 08 none of a number
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return ""
+		}
+	}
+	s.leaveOut(start, start+len(digits))
+	s.outline = append(s.outline, '0')
+	return digits
 }
 
 // plainText says whether a text has neither an escape nor what TOML has no place for.

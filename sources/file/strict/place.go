@@ -15,7 +15,7 @@ import (
 // scanning, the place of one child is of no use any more once the next one is made.
 type Place struct {
 	Line    int
-	Text    string // of a part's plain string (see outline.go): what it says; else ""
+	Text    string // of a part's plain string or number (see outline.go): what it says; else ""
 	defined bool   // by a value or a header of its own, not just as a parent of one
 	tables  bool   // an array of [[tables]]: a path through it leads to its last element
 	below   *below // nil when there is nothing

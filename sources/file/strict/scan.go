@@ -196,6 +196,9 @@ func (s *scan) value(p *Place, depth int) bool {
 	for s.pos < len(s.text) && !endsValue(s.text[s.pos]) {
 		s.pos++
 	}
+	if s.outline != nil {
+		p.Text = s.plainNumber(start)
+	}
 	return s.pos > start
 }
 
