@@ -47,10 +47,13 @@ func FuzzParse(f *testing.F) {
 		if _, isText := checkText(string(data)); !isText {
 			return
 		}
+		// BurntSushi/toml 1.6.0 takes """\\"""""", which has one quote more than TOML allows. The scan does not.
+		whole := &scan{text: string(data), line: 1}
+		faultless := whole.document(&Place{Line: 1}) && ok && len(mistakes) == 0
 		r := NewReader("")
 		for range 2 { // the second time its outline is known, and there is room
 			part, at, _, partOK := r.parse(string(data), 1)
-			if partOK != (ok && len(mistakes) == 0) {
+			if partOK != faultless {
 				t.Fatalf("as a part it is read: %v; its outline is %q", partOK, r.scan.outline)
 			}
 			if !partOK || emptyKey(tree) {
