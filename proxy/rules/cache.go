@@ -18,7 +18,7 @@ type Cache struct {
 
 	state    kernel.State
 	listing  *listing       // of state: its fronts, and what is known of the node
-	repeated []kernel.Entry // KUBE-LOOP-BACK's that more than one service port asks for, each but once; sorted
+	repeated []kernel.Entry // KUBE-LOOP-BACK's, once for each service port that asks for one besides the first; sorted
 }
 
 // State gives what the function State does.

@@ -28,8 +28,8 @@ func (l *listing) loopBack(p sources.Port) {
 	}
 }
 
-// repeated are the loops that come more than once among sorted ones, each but once, as sorted entries of
-// their sets. distinct is how many there are that do not: mostly all, and nothing has to be looked for.
+// repeated are the loops, which are sorted, that are equal to the one before, as sorted entries of their
+// sets. distinct is how many are not: mostly all, and nothing has to be looked for.
 func (l *listing) repeated(distinct int) []kernel.Entry {
 	if distinct == len(l.loops) {
 		return nil

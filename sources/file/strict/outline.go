@@ -2,11 +2,11 @@ package strict
 
 import "strings"
 
-// The library looks at each character several times over. A plain string, of one line and without escapes, says
-// what stands in it, a plain number, of few digits, what they are, and a comment nothing. A part's outline is what is
-// left when the strings and comments are empty and the numbers 0. The library accepts that if and only if it would
-// accept the part, and gives the same values but for those: where the scan goes past one, so does the library,
-// unless it has refused the text before. What they say is in their places.
+// The library looks at each character several times over, where much says no more than it shows: a plain string,
+// which is one of one line and without escapes, a plain number, which is a few digits, and a comment. A part's
+// outline is the part with its plain strings and comments empty and its plain numbers 0. The library accepts the
+// outline if and only if it would accept the part, and gives the same values but for the plain ones, whose places
+// have what they say: where the scan goes past one, so does the library, unless it has refused the text before.
 //
 // Most services of a file have the same outline as another, of which the library has made its values already.
 
@@ -53,10 +53,11 @@ func (s *scan) plainString(quote byte) (string, bool) {
 	return rest[:end], true
 }
 
-// maxPlainDigits are no more than any integer has room for.
+// maxPlainDigits are few enough for an integer of any size.
 const maxPlainDigits = 9
 
-// plainNumber gives the digits of a value that was just passed, if they are all there is to it; else "".
+// plainNumber puts a 0 in the place of the value that was passed from start on, and gives its digits, if it is
+// a plain number; else "".
 func (s *scan) plainNumber(start int) string {
 	digits := strings.TrimRight(s.text[start:s.pos], " \t")
 	if len(digits) == 0 || len(digits) > maxPlainDigits || digits[0] == '0' {

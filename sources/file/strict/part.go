@@ -146,9 +146,9 @@ func NewReader(top string) *Reader {
 	return &Reader{top: top, outlines: outlines{}, scan: scan{outline: []byte{}}}
 }
 
-// Parse gives a part's table, whose lines begin at 1, as the library reads it but for what plain strings and
-// numbers say, which only their places do, and how many values are in it; false when there is anything wrong with it, or
-// anything but that table in it. Parts share tables: they are not to be changed.
+// Parse gives a part's table, whose lines begin at 1, as the library reads it but for plain strings and numbers,
+// whose places have what they say (see outline.go), and how many values are in it; false when there is anything
+// wrong with it, or anything but that table in it. Parts share tables: they are not to be changed.
 func (r *Reader) Parse(p Part) (name string, table any, at *Place, values int, ok bool) {
 	// Keys below no header are the same keys, and a quarter cheaper: the library writes each in full. A
 	// byte order mark means something only at the beginning, where it was not.
