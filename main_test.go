@@ -101,17 +101,18 @@ var mayImport = map[string][]string{
 	"sources/manifest":     {"sources"},
 	"sources/file":         {"sources", "sources/file/strict", "sources/lastgood"},
 	"sources/file/strict":  {},
-	"sources/lastgood":     {},
+	"sources/lastgood":     {"statefile"},
+	"statefile":            {},
 	"sources/static":       {"sources", "sources/file"},
 	"kernel/nl":            {},
 	"kernel/ipvs":          {"kernel", "kernel/nl"},
 	"kernel/ipset":         {"kernel", "kernel/nl"},
 	"kernel/iptables":      {"kernel", "kernel/nl"},
 	"kernel/link":          {"kernel", "kernel/nl"},
-	"kernel/before":        {"kernel"},
+	"kernel/before":        {"kernel", "statefile"},
 	"kernel/sysctl":        {"kernel", "kernel/before"},
 	"kernel/conntrack":     {"kernel", "kernel/nl"},
-	"kernel/host":          {"kernel", "kernel/before", "kernel/conntrack", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl"},
+	"kernel/host":          {"kernel", "kernel/before", "kernel/conntrack", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl", "statefile"},
 	"kernel/fake":          {"kernel"},
 	"kernel/kerneltest":    {"kernel", "kernel/nl"},
 	"kernel/trace":         {"kernel"},
@@ -119,7 +120,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are the packages that import nothing but the standard library
 // and what mayImport says: values and pure functions.
-var standardOnly = []string{"kernel", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/rules", "sources/lastgood"}
+var standardOnly = []string{"kernel", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/rules", "sources/lastgood", "statefile"}
 
 // theKernels are the modules that only packages below kernel may import.
 var theKernels = []string{"golang.org/x/sys", "github.com/vishvananda", "github.com/moby/ipvs", "github.com/coreos/go-iptables"}

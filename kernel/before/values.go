@@ -17,10 +17,14 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/statefile"
 )
 
 // File is the file in the state directory.
 const File = "sysctls.json"
+
+// maxSize is far above a record's: some 40 parameters of 200 bytes, and one for each link.
+const maxSize = 1 << 20
 
 // Values are what parameters were, in memory and on disk. One goroutine at a
 // time may use them.
@@ -65,7 +69,7 @@ func Open(stateDir, bootID string) *Values {
 }
 
 func (v *Values) load() {
-	text, err := os.ReadFile(v.path)
+	text, err := statefile.Read(v.path, maxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -152,20 +156,5 @@ func (v *Values) write() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(v.path), 0o755); err != nil {
-		return err
-	}
-	next := v.path + ".new"
-	f, err := os.Create(next)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(next, v.path)
+	return statefile.Write(v.path, append(text, '\n'), 0o644)
 }

@@ -4,20 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/statefile"
 )
 
 // lastNames is the file in the state directory that remembers under which names
 // objects were made: under other names they could not be found again.
 const lastNames = "names"
 
+// maxNames is the size of the longest: a prefix of 8 bytes and a device of 15, with room for an editor's newlines.
+const maxNames = 64
+
 // LastNames are the names that the last run used, and whether there was one.
 func LastNames(stateDir string) (kernel.Names, bool, error) {
-	text, err := os.ReadFile(filepath.Join(stateDir, lastNames))
+	text, err := statefile.Read(filepath.Join(stateDir, lastNames), maxNames)
 	if errors.Is(err, fs.ErrNotExist) {
 		return kernel.Names{}, false, nil
 	}
@@ -29,7 +32,7 @@ func LastNames(stateDir string) (kernel.Names, bool, error) {
 		return kernel.Names{}, false, nil // the machine died as it was written, and the kernel's state with it
 	}
 	if len(f) != 2 {
-		return kernel.Names{}, false, fmt.Errorf("%s: want a prefix and a device, have %q", filepath.Join(stateDir, lastNames), text)
+		return kernel.Names{}, false, fmt.Errorf("%s: want a prefix and a device", filepath.Join(stateDir, lastNames))
 	}
 	return kernel.Names{Prefix: f[0], Device: f[1]}, true, nil
 }
@@ -39,33 +42,15 @@ func KeepNames(stateDir string, n kernel.Names) error {
 	if last, ok, err := LastNames(stateDir); err == nil && ok && last == n {
 		return nil
 	}
-	if err := replaceFile(filepath.Join(stateDir, lastNames), n.Prefix+" "+n.Device+"\n"); err != nil {
+	if err := statefile.Write(filepath.Join(stateDir, lastNames), []byte(n.Prefix+" "+n.Device+"\n"), 0o644); err != nil {
 		return fmt.Errorf("remembering the names in use: %w", err)
 	}
 	return nil
 }
 
-// replaceFile writes a file by renaming over, so that it is there with the old
-// text or with the new.
-func replaceFile(path, text string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.Create(path + ".new")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
-}
-
 // ForgetNames is for when nothing under them is left.
 func ForgetNames(stateDir string) error {
-	err := os.Remove(filepath.Join(stateDir, lastNames))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := statefile.Remove(filepath.Join(stateDir, lastNames)); err != nil {
 		return fmt.Errorf("forgetting the names of the last run: %w", err)
 	}
 	return nil

@@ -196,7 +196,7 @@ func TestNothingIsKept(t *testing.T) {
 		return log.String()
 	}
 	one := &accepted{[]byte("1"), time.Now()}
-	if s := write(copies{"a": one, "b": one}); strings.Count(s, "cannot be kept") != 1 || !strings.Contains(s, "mkdir") {
+	if s := write(copies{"a": one, "b": one}); strings.Count(s, "cannot be kept") != 1 || !strings.Contains(s, "not a directory") {
 		t.Error(s)
 	}
 	if s := write(copies{"a": one, "b": one}); s != "" {

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/svcproxy/svcproxy/statefile"
 )
 
 // The first line of a copy says what it is, to a person and to Get. It is a comment in TOML and YAML, so
@@ -48,8 +49,8 @@ func parseHeader(line string) (h head, err error) {
 	return h, nil
 }
 
-func readHeader(path string) (head, error) {
-	f, err := os.Open(path)
+func readHeader(d *statefile.Dir, file string) (head, error) {
+	f, err := d.OpenFile(file)
 	if err != nil {
 		return head{}, err
 	}

@@ -126,7 +126,7 @@ func TestCutWrites(t *testing.T) {
 	must(t, err)
 	for i := range len(whole) + 1 {
 		must(t, s.Put("a", []byte("old content"), noon))
-		must(t, os.WriteFile(s.path("a")+temp, whole[:i], 0o600))
+		must(t, os.WriteFile(s.path("a")+".new", whole[:i], 0o600))
 		want(t, s, "a", "old content", noon)
 		if names, err := s.Names(); err != nil || !slices.Equal(names, []string{"a"}) {
 			t.Fatal(names, err)

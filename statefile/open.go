@@ -1,0 +1,177 @@
+package statefile
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const (
+	oPath    = 0x200000 // O_PATH, which package syscall does not have
+	maxLinks = 40       // as the kernel follows
+)
+
+// openDir opens a directory by its path, one part after the other. With a perm it makes those that are
+// not there.
+func openDir(path string, perm fs.FileMode) (*Dir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	failed := func(err error) (*Dir, error) { return nil, &fs.PathError{Op: "open", Path: path, Err: err} }
+	at, err := openat(-1, "/", oPath|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return failed(err)
+	}
+	w := walk{at: at, todo: parts(path), perm: perm}
+	defer func() { syscall.Close(w.at) }()
+	for len(w.todo) > 0 {
+		if err := w.step(); err != nil {
+			return failed(err)
+		}
+	}
+	fd, err := openat(w.at, ".", syscall.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return failed(err)
+	}
+	return &Dir{os.NewFile(uintptr(fd), path)}, nil
+}
+
+// walk is a path that is being opened.
+type walk struct {
+	at    int // the directory that was reached
+	todo  []string
+	perm  fs.FileMode
+	links int // followed so far
+}
+
+// step goes on by one part of the path.
+func (w *walk) step() error {
+	name := w.todo[0]
+	next, err := openat(w.at, name, oPath|syscall.O_NOFOLLOW, 0)
+	if err == syscall.ENOENT && w.perm != 0 {
+		if err = w.make(name); err == nil {
+			next, err = openat(w.at, name, oPath|syscall.O_NOFOLLOW, 0)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var st syscall.Stat_t
+	if err := syscall.Fstat(next, &st); err != nil {
+		syscall.Close(next)
+		return err
+	}
+	switch st.Mode & syscall.S_IFMT {
+	case syscall.S_IFDIR:
+		w.todo = w.todo[1:]
+		w.enter(next)
+		return nil
+	case syscall.S_IFLNK:
+		syscall.Close(next)
+		return w.follow(name, int(st.Uid))
+	}
+	syscall.Close(next)
+	return syscall.ENOTDIR
+}
+
+func (w *walk) enter(dir int) {
+	syscall.Close(w.at)
+	w.at = dir
+}
+
+// follow puts where a link leads in its place.
+func (w *walk) follow(name string, owner int) error {
+	if owner != 0 && owner != os.Geteuid() {
+		return fmt.Errorf("%s is a link that user %d has made: it is not followed", name, owner)
+	}
+	if w.links++; w.links > maxLinks {
+		return syscall.ELOOP
+	}
+	// A link that takes this one's place meanwhile would have to be made where another user may write,
+	// and where root had made one before.
+	to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d/%s", w.at, name))
+	if err != nil {
+		return err
+	}
+	if filepath.IsAbs(to) {
+		root, err := openat(-1, "/", oPath|syscall.O_DIRECTORY, 0)
+		if err != nil {
+			return err
+		}
+		w.enter(root)
+	}
+	w.todo = append(parts(to), w.todo[1:]...)
+	return nil
+}
+
+// make makes a directory, for the owner of the one it is in.
+func (w *walk) make(name string) error {
+	err := syscall.Mkdirat(w.at, name, uint32(w.perm))
+	if err == syscall.EEXIST {
+		return nil // another process was faster
+	}
+	if err != nil || os.Geteuid() != 0 {
+		return err
+	}
+	parent, err := reopen(w.at, ".")
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	made, err := reopen(w.at, name)
+	if err != nil {
+		return err
+	}
+	defer made.Close()
+	return giveTo(parent, made)
+}
+
+func reopen(at int, name string) (*os.File, error) {
+	fd, err := openat(at, name, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// giveTo has what root makes belong to the owner of the directory it is in.
+func giveTo(dir, made *os.File) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	var st, now syscall.Stat_t
+	if err := syscall.Fstat(int(dir.Fd()), &st); err != nil {
+		return err
+	}
+	if err := syscall.Fstat(int(made.Fd()), &now); err != nil {
+		return err
+	}
+	if now.Uid == st.Uid && now.Gid == st.Gid || st.Uid == 0 {
+		return nil
+	}
+	return made.Chown(int(st.Uid), int(st.Gid))
+}
+
+func openat(at int, name string, flags int, perm fs.FileMode) (int, error) {
+	for {
+		fd, err := syscall.Openat(at, name, flags|syscall.O_CLOEXEC, uint32(perm.Perm()))
+		if err != syscall.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// parts are the names that make up a path.
+func parts(path string) []string {
+	var names []string
+	for name := range strings.SplitSeq(path, "/") {
+		if name != "" && name != "." {
+			names = append(names, name)
+		}
+	}
+	return names
+}

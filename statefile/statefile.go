@@ -1,0 +1,214 @@
+// Package statefile reads and writes files in the state and runtime directories.
+//
+// These directories belong to the service's user, and root works in them too: `svcproxy run`, `svcproxy
+// cleanup`, and with it a purge of the package. So root must not believe what it finds there:
+//
+//   - A symbolic link is followed only on the way to the directory, and only if root or the calling user
+//     made it. The last part of a path is never followed.
+//   - Read returns the content of a regular file of at most limit bytes. A FIFO, a device or a larger
+//     file is an error; Read does not block.
+//   - Write replaces the file as a whole: the new content is written to a file that Write itself created,
+//     synced, and renamed over. After a crash the old or the new file is there. What root writes belongs to
+//     the directory's owner, so that the service can replace it.
+//
+// Use it for each file of ours below stateDir or runtimeDir:
+//
+//	data, err := statefile.Read(filepath.Join(stateDir, "witness.json"), 1<<20) // fs.ErrNotExist: none
+//	err = statefile.Write(filepath.Join(stateDir, "witness.json"), data, 0o640) // makes the directory too
+//	err = statefile.Remove(filepath.Join(stateDir, "witness.json"))             // none is no error
+//
+// For many files of one directory, Open it once. The content is the caller's to distrust: parse strictly,
+// bound what it can make the caller do, do not quote it in an error, and add the file to the table of
+// TestTamperedState in the main package.
+package statefile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// temp ends the name of a file that is being written. The next Write removes one that a crash left.
+const temp = ".new"
+
+// Read returns the content of a regular file.
+func Read(path string, limit int64) ([]byte, error) {
+	d, err := Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Read(filepath.Base(path), limit)
+}
+
+// Write replaces a file, and makes its directory if there is none.
+func Write(path string, data []byte, perm fs.FileMode) error {
+	d, err := Make(filepath.Dir(path), dirPerm(perm))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Write(filepath.Base(path), data, perm), d.Close())
+}
+
+// Remove removes a file. That there is none is no error.
+func Remove(path string) error {
+	d, err := Open(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Remove(filepath.Base(path)), d.Close())
+}
+
+// dirPerm lets those who may read a file search its directory.
+func dirPerm(perm fs.FileMode) fs.FileMode { return perm | perm&0o444>>2 | 0o300 }
+
+// Dir is an open directory. Names in it have no slash.
+type Dir struct{ f *os.File }
+
+// Open opens a directory.
+func Open(path string) (*Dir, error) { return openDir(path, 0) }
+
+// Make opens a directory, and makes it and those above if they are not there.
+func Make(path string, perm fs.FileMode) (*Dir, error) { return openDir(path, perm) }
+
+// Close closes the directory.
+func (d *Dir) Close() error { return d.f.Close() }
+
+// Names are the regular files in the directory, sorted, without those that are being written.
+func (d *Dir) Names() ([]string, error) {
+	if _, err := d.f.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	entries, err := d.f.ReadDir(-1)
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && !strings.HasSuffix(e.Name(), temp) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// Read returns the content of a regular file of at most limit bytes.
+func (d *Dir) Read(name string, limit int64) ([]byte, error) {
+	f, err := d.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var data bytes.Buffer
+	data.Grow(int(min(st.Size(), limit)) + bytes.MinRead)
+	if _, err := data.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(data.Len()) > limit {
+		return nil, &fs.PathError{Op: "read", Path: d.path(name), Err: fmt.Errorf("larger than %d bytes", limit)}
+	}
+	return data.Bytes(), nil
+}
+
+// OpenFile opens a regular file to read a part of it.
+func (d *Dir) OpenFile(name string) (*os.File, error) {
+	f, err := d.openat(name, syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, &fs.PathError{Op: "open", Path: d.path(name), Err: errNotRegular}
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: d.path(name), Err: errNotRegular}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// Write replaces a file.
+func (d *Dir) Write(name string, data []byte, perm fs.FileMode) error {
+	if err := d.create(name+temp, data, perm); err != nil {
+		return err
+	}
+	if err := syscall.Renameat(d.fd(), name+temp, d.fd(), name); err != nil {
+		err = &os.LinkError{Op: "rename", Old: d.path(name + temp), New: d.path(name), Err: err}
+		return errors.Join(err, d.Remove(name+temp))
+	}
+	return d.f.Sync()
+}
+
+// create writes a file that was not there.
+func (d *Dir) create(name string, data []byte, perm fs.FileMode) error {
+	if err := d.Remove(name); err != nil {
+		return err
+	}
+	f, err := d.openat(name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = giveTo(d.f, f)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, d.Remove(name)) // a full disk has no room for half a file
+	}
+	return nil
+}
+
+// Remove removes a file, whatever it is. That there is none is no error.
+func (d *Dir) Remove(name string) error {
+	err := plain(name)
+	if err == nil {
+		err = syscall.Unlinkat(d.fd(), name)
+	}
+	if err != nil && err != syscall.ENOENT {
+		return &fs.PathError{Op: "remove", Path: d.path(name), Err: err}
+	}
+	return nil
+}
+
+func (d *Dir) openat(name string, flags int, perm fs.FileMode) (*os.File, error) {
+	err := plain(name)
+	var fd int
+	if err == nil {
+		fd, err = openat(d.fd(), name, flags|syscall.O_NOFOLLOW, perm)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: d.path(name), Err: err}
+	}
+	return os.NewFile(uintptr(fd), d.path(name)), nil
+}
+
+// plain refuses a name that leads out of the directory.
+func plain(name string) error {
+	if name == "" || name == "." || name == ".." || strings.ContainsRune(name, '/') {
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+func (d *Dir) fd() int                 { return int(d.f.Fd()) }
+func (d *Dir) path(name string) string { return filepath.Join(d.f.Name(), name) }

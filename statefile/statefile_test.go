@@ -1,0 +1,175 @@
+package statefile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const nobody = 65534
+
+func TestWriteReadRemove(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "made", "on demand", "file")
+	if err := Remove(path); err != nil {
+		t.Error("nothing to remove:", err)
+	}
+	if _, err := Read(path, 10); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	for _, text := range []string{"old", "new"} {
+		if err := Write(path, []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Read(path, 3); string(got) != text || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if _, err := Read(path, 2); err == nil || !strings.Contains(err.Error(), "larger than 2 bytes") {
+		t.Error(err)
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode() != 0o640 {
+		t.Error(st.Mode(), err)
+	}
+	if st, err := os.Stat(filepath.Dir(path)); err != nil || st.Mode().Perm() != 0o750 {
+		t.Error(st.Mode(), err)
+	}
+	if err := Remove(path); err != nil {
+		t.Error(err)
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) > 0 {
+		t.Error("left:", entries)
+	}
+	for _, name := range []string{"", ".", "..", "../x"} {
+		d, err := Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Write(name, nil, 0o600); err == nil {
+			t.Errorf("%q was written", name)
+		}
+		d.Close()
+	}
+}
+
+// What is in the way of a file, or of the one that is being written, does no harm outside.
+func TestInTheWay(t *testing.T) {
+	victim := filepath.Join(t.TempDir(), "victim")
+	for what, put := range map[string]func(path string) error{
+		"a link":            func(path string) error { return os.Symlink(victim, path) },
+		"a link to nothing": func(path string) error { return os.Symlink(victim+"2", path) },
+		"a FIFO":            func(path string) error { return syscall.Mkfifo(path, 0o666) },
+		"a hard link":       func(path string) error { return os.Link(victim, path) },
+		"garbage":           func(path string) error { return os.WriteFile(path, []byte("garbage"), 0o666) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			if err := os.WriteFile(victim, []byte("victim"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			path := filepath.Join(dir, "file")
+			if err := errors.Join(put(path), put(path+temp)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := Read(path, 100); err == nil && what != "garbage" && what != "a hard link" {
+				t.Errorf("read %q", got)
+			}
+			if err := Write(path, []byte("ours"), 0o600); err != nil {
+				t.Error(err)
+			}
+			if got, err := Read(path, 100); string(got) != "ours" || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+			if got, err := os.ReadFile(victim); string(got) != "victim" || err != nil {
+				t.Errorf("the victim is %q, %v", got, err)
+			}
+			d, err := Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			if names, err := d.Names(); !slices.Equal(names, []string{"file"}) || err != nil {
+				t.Error(names, err)
+			}
+		})
+	}
+}
+
+// A directory in the way of the file is an error, and stays.
+func TestDirectoryInTheWay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path, 100); err == nil {
+		t.Error("read a directory")
+	}
+	if err := Write(path, nil, 0o600); err == nil {
+		t.Error("wrote over a directory")
+	}
+	if _, err := os.Lstat(path + temp); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("left behind:", err)
+	}
+}
+
+// The operator may make the directory, or one above, a link; another user may not.
+func TestLinksOnTheWay(t *testing.T) {
+	top := t.TempDir()
+	for _, link := range []struct{ name, to string }{{"relative", "real/x/../.."}, {"absolute", top}, {"loop", "loop"}} {
+		if err := os.Symlink(link.to, filepath.Join(top, link.name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(top, "real/x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(top, "relative/absolute/real/file")
+	if err := Write(path, []byte("text"), 0o600); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(top, "real/file")); string(got) != "text" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := Open(filepath.Join(top, "loop/x")); !errors.Is(err, syscall.ELOOP) {
+		t.Error(err)
+	}
+	if _, err := Open(filepath.Join(top, "real/file")); !errors.Is(err, syscall.ENOTDIR) {
+		t.Error(err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give a link to another user")
+	}
+	if err := os.Lchown(filepath.Join(top, "absolute"), nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, []byte("more"), 0o600); err == nil || !strings.Contains(err.Error(), "absolute is a link that user 65534 has made") {
+		t.Error(err)
+	}
+}
+
+// What root writes belongs to the service, whose directory it is.
+func TestRootWritesForTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir()
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(filepath.Join(dir, "made/file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"made", "made/file"} {
+		st, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner := st.Sys().(*syscall.Stat_t); owner.Uid != nobody || owner.Gid != nobody {
+			t.Errorf("%s belongs to %d:%d", name, owner.Uid, owner.Gid)
+		}
+	}
+}
