@@ -79,7 +79,7 @@ func (c *Console) Open(ctx context.Context) error {
 	}.Handler()}
 	c.site = &web.Listener{Name: "metrics", Log: c.Log, Handler: web.Site{
 		Metrics: c.metrics.Handler(), Mode: func() string { return c.About.Mode },
-		Config:    func() any { return c.Current.Now().Config.Tree() },
+		Config:    func() any { return c.Current.Now().Config.Configz() },
 		Profiling: func() bool { return c.Current.Now().Config.EnableProfiling },
 		Status:    reader.Status, Detail: reader.Detail, Events: &c.ring,
 	}.Handler()}

@@ -171,7 +171,7 @@ func TestTheSameEverywhere(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/proxyMode": "ipvs", "/metrics": `svcproxy_build_info{goversion=`, "/healthz": "ok",
-		"/configz": `"syncPeriod":"500ms"`,
+		"/configz": `"SyncPeriod":"500ms"`,
 	} {
 		if code, body := n.get(site, path); code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, no %q in %.200s", path, code, want, body)
@@ -182,7 +182,7 @@ func TestTheSameEverywhere(t *testing.T) {
 	}
 	_, text := n.get(site, "/configz")
 	var configz map[string]map[string]any
-	if err := json.Unmarshal([]byte(text), &configz); err != nil || configz["kubeproxy.config.k8s.io"]["bindAddress"] != "0.0.0.0" {
+	if err := json.Unmarshal([]byte(text), &configz); err != nil || configz["kubeproxy.config.k8s.io"]["BindAddress"] != "0.0.0.0" || configz["svcproxy"]["bindAddress"] != "0.0.0.0" {
 		t.Error(text, err)
 	}
 	var kinds []events.Kind

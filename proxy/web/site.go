@@ -19,7 +19,7 @@ type Site struct {
 	Metrics http.Handler
 	// Mode is the proxy mode in effect: "ipvs".
 	Mode func() string
-	// Config gives the configuration in effect, as something that encoding/json takes.
+	// Config gives what /configz answers, as something that encoding/json takes.
 	Config func() any
 	// Profiling says whether /debug/pprof is there now.
 	Profiling func() bool
@@ -31,9 +31,6 @@ type Site struct {
 	Events *events.Ring
 }
 
-// configGroup is the API group under which kube-proxy's /configz has its configuration.
-const configGroup = "kubeproxy.config.k8s.io"
-
 // Handler serves /metrics, /proxyMode, /configz, /healthz, the status page at / with its /status.json, and,
 // while profiling, /debug/pprof.
 func (s Site) Handler() http.Handler {
@@ -42,7 +39,7 @@ func (s Site) Handler() http.Handler {
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok") })
 	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { writeText(w, s.Mode()) })
 	mux.HandleFunc("/configz", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, r, map[string]any{configGroup: s.Config()})
+		writeJSON(w, r, s.Config())
 	})
 	if s.Status != nil {
 		servePage(mux)

@@ -33,7 +33,7 @@ func TestSiteAnswers(t *testing.T) {
 	}
 	want("/healthz", 200, "ok")
 	want("/metrics", 200, "some_metric 1")
-	want("/configz", 200, `{"kubeproxy.config.k8s.io":{"ipvs":{"scheduler":"rr"},"mode":"ipvs"}}`)
+	want("/configz", 200, `{"ipvs":{"scheduler":"rr"},"mode":"ipvs"}`)
 	want("/nowhere", 404, "not found")
 	want("/debug/pprof/", 404, "not found")
 	want("/debug/pprof/heap", 404, "not found")

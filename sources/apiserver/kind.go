@@ -29,16 +29,15 @@ type kind struct {
 	store   cache.ReflectorStore
 }
 
-const (
-	notOfAnotherProxy = "!service.kubernetes.io/service-proxy-name"
-	notHeadless       = "!service.kubernetes.io/headless"
-)
+// ours selects services and slices, as kube-proxy does: not another proxy's, and not labelled headless,
+// whatever their cluster IP.
+const ours = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
 
 // kinds are those to follow into a catalog; without a node's name, no Node.
 func kinds(c *catalog, node string) []kind {
 	all := []kind{
 		{
-			resource: "services", labels: notOfAnotherProxy,
+			resource: "services", labels: ours,
 			example: &corev1.Service{}, list: func() runtime.Object { return &corev1.ServiceList{} },
 			page: func(o runtime.Object) *internalversion.List {
 				l := o.(*corev1.ServiceList)
@@ -47,7 +46,7 @@ func kinds(c *catalog, node string) []kind {
 			store: keeper[corev1.Service, manifest.Service]{service, c.putService, c.dropService, c.replaceServices},
 		},
 		{
-			resource: "endpointslices", discovery: true, labels: notOfAnotherProxy + "," + notHeadless,
+			resource: "endpointslices", discovery: true, labels: ours,
 			example: &discoveryv1.EndpointSlice{}, list: func() runtime.Object { return &discoveryv1.EndpointSliceList{} },
 			page: func(o runtime.Object) *internalversion.List {
 				l := o.(*discoveryv1.EndpointSliceList)

@@ -228,13 +228,16 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestSelectors: what is another proxy's, and what is for name servers alone, is not even sent.
+// TestSelectors: what is another proxy's, and what is for name servers alone, is not even sent. The label
+// headless counts on a service with a cluster IP, too, as in kube-proxy.
 func TestSelectors(t *testing.T) {
 	r := start(t, Options{}, func(r *rig) {
 		other, headless := svc("other", "10.96.0.3"), eps("web-2", "web", "10.2.0.2")
 		other.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": ""}
 		headless.Labels["service.kubernetes.io/headless"] = ""
-		r.put(svc("web", "10.96.0.1"), other, headless, eps("web-1", "web", "10.2.0.1"))
+		labelled := svc("labelled", "10.96.0.4")
+		labelled.Labels = map[string]string{"service.kubernetes.io/headless": ""}
+		r.put(svc("web", "10.96.0.1"), other, headless, labelled, eps("web-1", "web", "10.2.0.1"))
 	})
 	r.want("web 10.2.0.1")
 	gone := svc("web", "10.96.0.1")
@@ -266,7 +269,7 @@ func TestPages(t *testing.T) {
 			if len(e.table.Services) != n || e.err != nil {
 				t.Errorf("%d services, want %d; %v", len(e.table.Services), n, e.err)
 			}
-			pages := len(r.requests("services?labelSelector=%21service.kubernetes.io%2Fservice-proxy-name&limit="))
+			pages := len(r.requests("services?labelSelector=%21service.kubernetes.io%2Fheadless%2C%21service.kubernetes.io%2Fservice-proxy-name&limit="))
 			continued := len(r.requests("/services?continue="))
 			if !expired && (pages != 1 || continued != 2) {
 				t.Errorf("%d requests without and %d with a continue token, want 1 and 2", pages, continued)

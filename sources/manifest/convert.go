@@ -39,7 +39,10 @@ func Convert(s Service, parts []*EndpointSlice, node string) (out sources.Servic
 }
 
 // Ours says whether a service is for this proxy to serve.
-func (s Service) Ours() bool { return s.Metadata.Labels.ProxyName == nil }
+func (s Service) Ours() bool {
+	l := s.Metadata.Labels
+	return l.ProxyName == nil && l.Headless == nil
+}
 
 // Ours says whether a slice is for this proxy to use, and names its service.
 func (e EndpointSlice) Ours() bool {

@@ -22,7 +22,7 @@ type Metadata struct {
 
 // Labels are those that matter, of all that an object has; nil and "" = it has not. Of ProxyName and
 // Headless only the presence counts, whatever the value: an object that has the first is another proxy's,
-// a slice with the second is for name servers alone.
+// one with the second is for name servers alone, also a service that has a cluster IP.
 type Labels struct {
 	ServiceName string  `yaml:"kubernetes.io/service-name"`
 	Zone        string  `yaml:"topology.kubernetes.io/zone"`
