@@ -117,7 +117,16 @@ func (d *differ) diffReals() {
 			i++
 			continue
 		}
-		if d.hold() || virtuals.find(&h.Key.Virtual) == nil {
+		if d.hold() {
+			continue
+		}
+		v := virtuals.find(&h.Key.Virtual)
+		if v == nil {
+			continue
+		}
+		if !Quiesces(v.Scheduler) {
+			d.remove(removeReals, *h)
+			d.clearFlows(h.Key)
 			continue
 		}
 		timeout := d.want.Policy.DrainTimeout

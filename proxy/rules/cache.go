@@ -85,16 +85,13 @@ func (p *patch) service(i int, was, is *sources.Service) bool {
 	if len(before.fronts) != len(now.fronts) {
 		return false
 	}
-	reals := now.reals()
 	for j, f := range now.fronts {
 		if before.fronts[j].key != f.key || !p.owns(i, f.key) {
 			return false
 		}
-		n := f.backends.len()
 		if !slices.Equal(before.backends[before.fronts[j].backends.from:before.fronts[j].backends.to], now.backends[f.backends.from:f.backends.to]) {
-			p.fronts = append(p.fronts, patchedFront{f.key, reals[:n:n]})
+			p.fronts = append(p.fronts, patchedFront{f.key, now.realsOf(f, make([]kernel.Real, 0, f.backends.len()))})
 		}
-		reals = reals[n:]
 	}
 	p.replace(before.loops, now.loops)
 	return true

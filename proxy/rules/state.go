@@ -56,18 +56,14 @@ func (l *listing) virtuals() []kernel.Virtual {
 		s := &l.table.Services[f.service]
 		v := kernel.Virtual{
 			Key:       f.key,
-			Scheduler: cmp.Or(s.Scheduler, l.config.Scheduler, "rr"),
+			Scheduler: l.scheduler(s),
 			Netmask:   uint8(f.key.Family().Bits()),
 		}
 		if s.Affinity == sources.AffinityClientIP {
 			v.Flags |= kernel.FlagPersistent
 			v.Timeout = uint32(s.AffinityTimeout / time.Second)
 		}
-		// Without it mh hashes the client's address alone, and all of one client's connections meet in
-		// one real server.
-		if v.Scheduler == "mh" {
-			v.Flags |= kernel.FlagSched2
-		}
+		v.Flags |= kernel.SchedulerFlags(v.Scheduler)
 		virtuals[i] = v
 	}
 	return virtuals
@@ -81,15 +77,30 @@ func (l *listing) reals() []kernel.Real {
 	}
 	reals := make([]kernel.Real, 0, n)
 	for _, f := range l.fronts {
-		for _, b := range l.backends[f.backends.from:f.backends.to] {
-			reals = append(reals, kernel.Real{
-				Key:     kernel.RealKey{Virtual: f.key, Addr: b.addr},
-				Weight:  b.weight,
-				Forward: kernel.Masquerade,
-			})
-		}
+		reals = l.realsOf(f, reals)
 	}
 	return reals
+}
+
+// realsOf appends the real servers of one front.
+func (l *listing) realsOf(f front, reals []kernel.Real) []kernel.Real {
+	quiesces := kernel.Quiesces(l.scheduler(&l.table.Services[f.service]))
+	for _, b := range l.backends[f.backends.from:f.backends.to] {
+		if b.weight == 0 && !quiesces {
+			continue
+		}
+		reals = append(reals, kernel.Real{
+			Key:     kernel.RealKey{Virtual: f.key, Addr: b.addr},
+			Weight:  b.weight,
+			Forward: kernel.Masquerade,
+		})
+	}
+	return reals
+}
+
+// scheduler is a service's own, or the default.
+func (l *listing) scheduler(s *sources.Service) string {
+	return cmp.Or(s.Scheduler, l.config.Scheduler, "rr")
 }
 
 // policy is what the configuration and the services let Diff do.

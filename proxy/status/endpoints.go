@@ -94,15 +94,18 @@ func (b *builder) unused(i int, s *sources.Service) {
 			e := b.endpoint(place{service: i, port: port}, netip.AddrPortFrom(from.Addr, from.Ports[at].Port))
 			e.Node, e.Zone = from.NodeName, from.Zone
 			if e.State == "" {
-				e.State, e.Weight, e.Reason = EndpointUnused, from.Weight, whyUnused(from, s)
+				e.State, e.Weight, e.Reason = EndpointUnused, from.Weight, b.whyUnused(i, from, s)
 			}
 		}
 	}
 }
 
 // whyUnused says why the rules passed an endpoint over.
-func whyUnused(e *sources.Endpoint, s *sources.Service) string {
+func (b *builder) whyUnused(service int, e *sources.Endpoint, s *sources.Service) string {
+	quiesces := func(v Virtual) bool { return kernel.Quiesces(v.Scheduler) }
 	switch {
+	case e.Weight == 0 && len(b.services[service].Virtuals) > 0 && !slices.ContainsFunc(b.services[service].Virtuals, quiesces):
+		return "weight 0, which its scheduler would send clients to"
 	case e.Ready || s.PublishNotReadyAddresses:
 		return "traffic policy or topology"
 	case e.Terminating:
