@@ -126,9 +126,11 @@ type setup struct {
 
 // machine is what a configuration does not say and the rules depend on.
 type machine struct {
-	hostname         string
-	ipv6             bool // the host has it
-	ownsConntrackMax bool // it can be written: it belongs to the first network namespace
+	hostname string
+	ipv6     bool // the host has it
+	// What of the connection tracker's table can be written: it belongs to the
+	// first network namespace.
+	ownsConntrackMax, ownsConntrackBuckets bool
 }
 
 func thisMachine() (machine, error) {
@@ -136,7 +138,7 @@ func thisMachine() (machine, error) {
 	if err != nil {
 		return machine{}, fmt.Errorf("asking for the host's name: %w", err)
 	}
-	return machine{hostname: hostname, ipv6: host.HasIPv6(), ownsConntrackMax: true}, nil
+	return machine{hostname: hostname, ipv6: host.HasIPv6(), ownsConntrackMax: true, ownsConntrackBuckets: true}, nil
 }
 
 // load reads the configuration for a command that a person looks at.
@@ -201,6 +203,9 @@ func (s setup) rules() rules.Config {
 	if s.ownsConntrackMax {
 		c.Conntrack.Max = s.Config.Conntrack.Max(runtime.NumCPU())
 	}
+	if s.ownsConntrackBuckets {
+		c.Conntrack.Buckets = rules.Buckets(c.Conntrack.Max)
+	}
 	return c
 }
 
@@ -248,7 +253,7 @@ func (s *setup) open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 		StateDir: s.Config.StateDir, Sysctls: rules.SysctlNames,
 	})
 	if err == nil {
-		s.ownsConntrackMax = k.CanWrite(rules.ConntrackMax)
+		s.ownsConntrackMax, s.ownsConntrackBuckets = k.CanWrite(rules.ConntrackMax), k.CanWrite(rules.ConntrackBuckets)
 	}
 	return k, err
 }

@@ -3,6 +3,8 @@ package kernel
 import (
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Diff finds what has to be done for the kernel to become as wanted: the ops
@@ -111,9 +113,11 @@ func (d *differ) diffSysctls() {
 	walk(d.want.Sysctls, d.have.Sysctls, same, compareSysctl, func(w, h *Sysctl) {
 		switch {
 		case h == nil:
-			d.add(setSysctls, *w)
+			d.add(setSysctls, Sysctl{Name: w.Name, Value: w.Value})
 		case w != nil:
-			d.change(setSysctls, *h, *w)
+			if to := w.instead(unchanged(*h, d.have.Saved)); to != h.Value {
+				d.change(setSysctls, *h, Sysctl{Name: w.Name, Value: to})
+			}
 		}
 	})
 	if d.hold() {
@@ -129,6 +133,31 @@ func (d *differ) diffSysctls() {
 			d.change(restoreSysctls, d.have.Sysctls[i], Sysctl{Name: s.Name, Value: s.Before})
 		}
 	}
+}
+
+// unchanged is the value that a parameter has without us: what it was before, as
+// long as our value is there.
+func unchanged(have Sysctl, saved []Saved) string {
+	i, found := slices.BinarySearchFunc(saved, have.Name, func(s Saved, name string) int { return strings.Compare(s.Name, name) })
+	if found && saved[i].Ours == have.Value {
+		return saved[i].Before
+	}
+	return have.Value
+}
+
+// instead is the value to write in place of one that is there without us.
+func (s Sysctl) instead(of string) string {
+	switch {
+	case s.Over != "" && of != s.Over:
+		return of
+	case s.AtLeast:
+		want, err := strconv.ParseUint(s.Value, 10, 64)
+		have, err2 := strconv.ParseUint(of, 10, 64)
+		if err == nil && err2 == nil && have > want {
+			return of
+		}
+	}
+	return s.Value
 }
 
 func (d *differ) diffChains() {

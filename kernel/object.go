@@ -40,8 +40,14 @@ var kindNames = [numKinds]string{
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Sysctl is one kernel parameter. Name has dots: net.ipv4.vs.conntrack.
-type Sysctl struct{ Name, Value string }
+// Sysctl is one kernel parameter. Name has dots: net.ipv4.vs.conntrack. In a
+// wanted state AtLeast keeps a larger number that is there, and Over, unless it
+// is "", keeps every value but that one: the kernel's own, which nobody chose.
+type Sysctl struct {
+	Name, Value string
+	AtLeast     bool
+	Over        string
+}
 
 // Set is an ipset. MaxElem is its capacity in entries, 0 for a bitmap: of a
 // wanted set it says what to create, and one that exists is kept as long as its

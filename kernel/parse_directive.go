@@ -37,6 +37,8 @@ func (p *parser) directive(f []string, line string) error {
 		err = p.drainTimeout(f[1:])
 	case "fresh":
 		p.o.Fresh = true
+	case "at-least", "over":
+		err = p.keeps(f[0], strings.TrimPrefix(line, directive+"over "))
 	case "names":
 		p.o.Names = Names{Prefix: arg(1), Device: arg(2)}
 	case "clock":
@@ -65,6 +67,21 @@ func (p *parser) directive(f []string, line string) error {
 		err = p.o.Node.directive(f[0], arg(1), arg(3))
 	}
 	return err
+}
+
+// keeps reads: at-least, or over "VALUE", of the sysctl in front of it.
+func (p *parser) keeps(word, value string) (err error) {
+	n := len(p.o.Sysctls)
+	if n == 0 {
+		return fmt.Errorf("%s: want a sysctl in front of it", word)
+	}
+	s := &p.o.Sysctls[n-1]
+	if word == "at-least" {
+		s.AtLeast = true
+	} else if s.Over, err = strconv.Unquote(value); err != nil {
+		return fmt.Errorf("%s %s: %w", word, value, err)
+	}
+	return nil
 }
 
 // saved reads: NAME before "VALUE" ours "VALUE".

@@ -17,6 +17,19 @@ const directive = "#: "
 // String is the sysctl -a form: net.ipv4.vs.conntrack = 1.
 func (s Sysctl) String() string { return s.Name + " = " + s.Value }
 
+// appendSysctls writes a directive behind a parameter that keeps other values.
+func appendSysctls(b *strings.Builder, sysctls []Sysctl) {
+	for _, s := range sysctls {
+		b.WriteString(s.String() + "\n")
+		if s.AtLeast {
+			b.WriteString(directive + "at-least\n")
+		}
+		if s.Over != "" {
+			b.WriteString(directive + "over " + strconv.Quote(s.Over) + "\n")
+		}
+	}
+}
+
 // String is ipvsadm's: --set TCP TCPFIN UDP, in seconds, where 0 leaves a timeout
 // as it is.
 func (t Timeouts) String() string { return fmt.Sprintf("--set %d %d %d", t.TCP, t.TCPFin, t.UDP) }
@@ -179,7 +192,7 @@ func (r Real) String() string {
 func (s State) String() string {
 	var b strings.Builder
 	s.Policy.append(&b)
-	appendLines(&b, s.Sysctls)
+	appendSysctls(&b, s.Sysctls)
 	appendLines(&b, s.Sets)
 	appendLines(&b, s.Entries)
 	s.appendChains(&b)
@@ -294,7 +307,7 @@ func (o Observed) String() string {
 		line("fwmark %d", o.FWMark)
 	}
 	o.Policy.append(&b)
-	appendLines(&b, o.Sysctls)
+	appendSysctls(&b, o.Sysctls)
 	appendLines(&b, o.Sets)
 	appendLines(&b, o.Entries)
 	o.appendChains(&b)

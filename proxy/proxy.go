@@ -81,8 +81,9 @@ type Proxy struct {
 	// What one source gave and another has already, and what somebody else
 	// serves.
 	left, conflicts complaintLog
-	// What of somebody's firewall keeps clients away.
-	barred complaintLog
+	// What of somebody's firewall keeps clients away, and what of the kernel is too
+	// small and not ours to change.
+	barred, small complaintLog
 }
 
 func (p *Proxy) init() {
@@ -95,6 +96,7 @@ func (p *Proxy) init() {
 		p.left = complaintLog{log: p.Log, what: "refused"}
 		p.conflicts = complaintLog{log: p.Log, what: "not taken over"}
 		p.barred = complaintLog{log: p.Log, what: "in the way"}
+		p.small = complaintLog{log: p.Log, what: "too small"}
 	})
 }
 

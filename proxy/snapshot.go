@@ -26,7 +26,7 @@ type Snapshot struct {
 	Want   kernel.State
 	Drains []kernel.Drain
 	// Warnings are what keeps clients from what is served though the kernel is as
-	// wanted, a line each: somebody's firewall.
+	// wanted, or slows them down, a line each: somebody's firewall, a small hash.
 	Warnings []string
 }
 

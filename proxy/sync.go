@@ -81,8 +81,10 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	}
 	r.Planned = time.Now()
 	p.next.Table, p.next.Node, p.next.Want, p.next.Drains = table, p.have.Node, want, r.Plan.Drains
-	p.next.Warnings = kernel.Barred(p.have.Firewall, want.Virtuals)
-	p.barred.hear(p.next.Warnings)
+	barred, small := kernel.Barred(p.have.Firewall, want.Virtuals), kernel.SmallHash(want.Sysctls, p.have.Sysctls)
+	p.next.Warnings = slices.Concat(barred, small)
+	p.barred.hear(barred)
+	p.small.hear(small)
 	p.have.Drains = r.Plan.Drains
 	p.conflicts.hear(texts(r.Plan.Conflicts))
 	if !r.Plan.Empty() {

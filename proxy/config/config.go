@@ -14,6 +14,7 @@ package config
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -94,6 +95,9 @@ type IPVS struct {
 
 // Conntrack is table conntrack. A 0 leaves the kernel's value alone.
 type Conntrack struct {
+	// Written are the keys in raised that a file or a flag gives, in its order.
+	Written []string
+
 	MaxPerCore            int
 	Min                   int
 	TCPEstablishedTimeout time.Duration
@@ -191,6 +195,16 @@ func (c Config) NodeName(hostname string) string {
 		hostname = name
 	}
 	return strings.ToLower(strings.TrimSpace(hostname))
+}
+
+// raised are the keys whose defaults only raise what is there, or replace what
+// the kernel begins with. One that is written down holds as it stands.
+var raised = []string{"conntrack.maxPerCore", "conntrack.min", "conntrack.tcpEstablishedTimeout", "conntrack.tcpCloseWaitTimeout"}
+
+// implied says whether a key is left out of what is written, so that it goes on
+// meaning its default and not that very value.
+func (c Config) implied(key string) bool {
+	return slices.Contains(raised, key) && !slices.Contains(c.Conntrack.Written, key)
 }
 
 // maxConntrack is where a node of many cores stops getting more: a million

@@ -158,8 +158,8 @@ func TestFields(t *testing.T) {
 		}
 		return n
 	}
-	if n := leaves(reflect.ValueOf(Config{})); n != len(fields)+1 {
-		t.Errorf("Config has %d fields, %d have a key and Master has none", n, len(fields))
+	if n := leaves(reflect.ValueOf(Config{})); n != len(fields)+2 {
+		t.Errorf("Config has %d fields, %d have a key, and Master and Written have none", n, len(fields))
 	}
 }
 

@@ -41,6 +41,11 @@ func Decode(name string, data []byte, flags *Flags) (c Config, warnings []Proble
 		d.document(data)
 	}
 	d.flags(flags)
+	for _, key := range raised {
+		if _, given := d.origins[key]; given {
+			d.config.Conntrack.Written = append(d.config.Conntrack.Written, key)
+		}
+	}
 	d.check()
 	sortProblems(d.problems)
 	sortProblems(d.warnings)

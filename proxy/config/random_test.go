@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,9 @@ func configs() *rapid.Generator[Config] {
 			}
 			if err := v.set(drawn(t, &f, v)); err != nil {
 				t.Fatalf("%s %v", f.key, err)
+			}
+			if slices.Contains(raised, f.key) {
+				c.Conntrack.Written = append(c.Conntrack.Written, f.key)
 			}
 		}
 		c.IPTables.MinSyncPeriod = min(c.IPTables.MinSyncPeriod, c.IPTables.SyncPeriod)

@@ -16,7 +16,7 @@ func (c Config) Names() kernel.Names {
 // Rules is the configuration in the words of rules.State, without what depends
 // on the machine: whether it has IPv6, and its connection table's size.
 func (c Config) Rules() rules.Config {
-	return rules.Config{
+	r := rules.Config{
 		Names:     c.Names(),
 		Scheduler: c.IPVS.Scheduler, MasqueradeAll: c.IPTables.MasqueradeAll, MasqueradeBit: uint8(c.IPTables.MasqueradeBit),
 		DetectLocal: rules.DetectLocal(c.DetectLocalMode), ClusterCIDRs: c.ClusterCIDR,
@@ -31,6 +31,10 @@ func (c Config) Rules() rules.Config {
 		Timeouts:     kernel.Timeouts{TCP: ipvsSeconds(c.IPVS.TCPTimeout), TCPFin: ipvsSeconds(c.IPVS.TCPFinTimeout), UDP: ipvsSeconds(c.IPVS.UDPTimeout)},
 		DrainTimeout: c.IPVS.DrainTimeout, DeleteUnknown: c.IPVS.DeleteUnknown, ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
 	}
+	r.Conntrack.Exact.Max = !c.implied("conntrack.maxPerCore") || !c.implied("conntrack.min")
+	r.Conntrack.Exact.TCPEstablished = !c.implied("conntrack.tcpEstablishedTimeout")
+	r.Conntrack.Exact.TCPCloseWait = !c.implied("conntrack.tcpCloseWaitTimeout")
+	return r
 }
 
 // ipvsSeconds is a timeout as IPVS counts it. One that is too long for that is the

@@ -27,7 +27,11 @@ func (c Config) TOML() []byte {
 		} else {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "# %s\n%s = %s\n", f.comment, f.name(), toml(f.value(&c)))
+		mark := ""
+		if c.implied(f.key) {
+			mark = "# "
+		}
+		fmt.Fprintf(&b, "# %s\n%s%s = %s\n", f.comment, mark, f.name(), toml(f.value(&c)))
 	}
 	return b.Bytes()
 }

@@ -44,7 +44,11 @@ func (c Config) YAML() []byte {
 		if _, ok := v.(listener); ok {
 			comment += " if " + meantKey + " names this key"
 		}
-		fmt.Fprintf(&b, "%s# %s\n%s%s: %s\n", indent(len(tables)), comment, indent(len(tables)), f.name(), yamlText(v.get()))
+		text := yamlText(v.get())
+		if c.implied(f.key) {
+			text = "null # " + text
+		}
+		fmt.Fprintf(&b, "%s# %s\n%s%s: %s\n", indent(len(tables)), comment, indent(len(tables)), f.name(), text)
 		if f.meansDefault(v.get()) && toml(v) != toml(f.value(&defaults)) {
 			meant = append(meant, f.key)
 		}

@@ -82,10 +82,14 @@ const (
 // Conntrack is what the connection tracker is to be set to; a zero leaves the kernel's value alone.
 type Conntrack struct {
 	Max     uint32 // entries
-	Buckets uint32 // hash buckets
+	Buckets uint32 // of the hash; a larger one stays, see Buckets
 
 	// Timeouts, in whole seconds.
 	TCPEstablished, TCPCloseWait, UDP, UDPStream time.Duration
+
+	// Exact are those that are set whatever is there. Else a larger Max stays, and so does a timeout
+	// that is not the kernel's own: an operator set it.
+	Exact struct{ Max, TCPEstablished, TCPCloseWait bool }
 
 	TCPBeLiberal bool
 }

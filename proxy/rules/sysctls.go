@@ -11,6 +11,9 @@ import (
 // together: only in the first of them can it be written.
 const ConntrackMax = conntrackPrefix + "max"
 
+// ConntrackBuckets is the size of its hash, likewise.
+const ConntrackBuckets = conntrackPrefix + "buckets"
+
 const conntrackPrefix = "net.netfilter.nf_conntrack_"
 
 // SysctlNames are the parameters that State may want to be set.
@@ -23,7 +26,7 @@ var SysctlNames = []string{
 	"net.ipv4.vs.expire_nodest_conn",
 	"net.ipv4.vs.expire_quiescent_template",
 	"net.ipv6.conf.all.forwarding",
-	conntrackPrefix + "buckets",
+	ConntrackBuckets,
 	ConntrackMax,
 	conntrackPrefix + "tcp_be_liberal",
 	conntrackPrefix + "tcp_timeout_close_wait",
@@ -60,21 +63,45 @@ func sysctls(n kernel.Node, c Config, servesIPv6 bool) []kernel.Sysctl {
 	return append(s, c.Conntrack.sysctls()...)
 }
 
+// What Linux begins with, in seconds (nf_conntrack_proto_tcp.c, tcp_timeouts).
+const (
+	linuxTCPEstablished = 5 * 24 * 60 * 60
+	linuxTCPCloseWait   = 60
+)
+
 func (c Conntrack) sysctls() []kernel.Sysctl {
 	var s []kernel.Sysctl
-	set := func(name string, value uint64) {
-		if value != 0 {
-			s = append(s, kernel.Sysctl{Name: conntrackPrefix + name, Value: strconv.FormatUint(value, 10)})
+	set := func(name string, value uint64) *kernel.Sysctl {
+		if value == 0 {
+			return new(kernel.Sysctl)
+		}
+		s = append(s, kernel.Sysctl{Name: conntrackPrefix + name, Value: strconv.FormatUint(value, 10)})
+		return &s[len(s)-1]
+	}
+	timeout := func(name string, d time.Duration, exact bool, linux uint64) {
+		if p := set(name, uint64(d/time.Second)); !exact {
+			p.Over = strconv.FormatUint(linux, 10)
 		}
 	}
-	set("max", uint64(c.Max))
-	set("buckets", uint64(c.Buckets))
-	set("tcp_timeout_established", uint64(c.TCPEstablished/time.Second))
-	set("tcp_timeout_close_wait", uint64(c.TCPCloseWait/time.Second))
+	set("max", uint64(c.Max)).AtLeast = !c.Exact.Max
+	set("buckets", uint64(c.Buckets)).AtLeast = true
+	timeout("tcp_timeout_established", c.TCPEstablished, c.Exact.TCPEstablished, linuxTCPEstablished)
+	timeout("tcp_timeout_close_wait", c.TCPCloseWait, c.Exact.TCPCloseWait, linuxTCPCloseWait)
 	set("udp_timeout", uint64(c.UDP/time.Second))
 	set("udp_timeout_stream", uint64(c.UDPStream/time.Second))
 	if c.TCPBeLiberal {
 		set("tcp_be_liberal", 1)
 	}
 	return s
+}
+
+// bucketStep is how many buckets fill a page of 64 KiB, the largest that Linux has: it rounds their number
+// up to whole pages, and what is read back has to be what was written.
+const bucketStep = 8192
+
+// Buckets is how many the connection tracker's hash should have for this many entries: a quarter, as
+// kube-proxy has it.
+func Buckets(entries uint32) uint32 {
+	n := (uint64(entries) + 4*bucketStep - 1) / (4 * bucketStep) * bucketStep
+	return uint32(min(n, 1<<30))
 }

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/svcproxy/svcproxy/proxy/rules"
 )
 
 // configure gives a running svcproxy another configuration and waits until it is
@@ -47,7 +50,9 @@ func TestKernelParametersOfTheConfiguration(t *testing.T) {
 	}
 	n.start(t, clusterIP("web", "10.96.0.20", allV4))
 	stream := strings.Fields(found)[4]
-	want("by default", "86400 3600 0 31 "+stream+" 0 0 900 120 333")
+	want("by default: an operator's timeouts stay", found)
+	n.configure(t, "conntrack.tcpEstablishedTimeout = \"24h\"\nconntrack.tcpCloseWaitTimeout = \"1h\"\n")
+	want("written down", "86400 3600 0 31 "+stream+" 0 0 900 120 333")
 	alone := "conntrack.tcpEstablishedTimeout = \"0s\"\nconntrack.tcpCloseWaitTimeout = \"0s\"\n"
 	n.configure(t, alone)
 	want("left alone", found)
@@ -68,6 +73,35 @@ ipvs.udpTimeout = "24s"
 		t.Errorf("cleanup: %v, exit code %d\n%s", err, code, out)
 	}
 	want("after cleanup", found)
+}
+
+// Timeouts that nobody chose are replaced, once and for all restarts, and put back
+// by cleanup.
+func TestConntrackTimeoutsOfTheKernelAreReplaced(t *testing.T) {
+	n := newLonelyNode(t, "")
+	names := []string{"net.netfilter.nf_conntrack_tcp_timeout_established", "net.netfilter.nf_conntrack_tcp_timeout_close_wait"}
+	found := n.parameters(t, names...)
+	for _, run := range []string{"first", "second"} {
+		mark := n.Log.Len()
+		must(t, n.Serve(clusterIP("web", "10.96.0.20", allV4)))
+		must(t, n.Start())
+		if _, err := n.Wait(mark, "msg=starting"); err != nil {
+			t.Fatal(err)
+		}
+		if run == "first" {
+			n.synced(t, mark)
+		}
+		if have := n.parameters(t, names...); have != "86400 3600 900 120 300" {
+			t.Errorf("%s start: %s, found %s", run, have, found)
+		}
+		must(t, n.Stop())
+	}
+	if out, code, err := n.Command("cleanup"); err != nil || code != 0 {
+		t.Errorf("cleanup: %v, exit code %d\n%s", err, code, out)
+	}
+	if have := n.parameters(t, names...); have != found {
+		t.Errorf("after cleanup: %s, found %s", have, found)
+	}
 }
 
 // The size of the connection table is the machine's: a plan sets it in the first
@@ -95,6 +129,26 @@ func TestConnectionTableSize(t *testing.T) {
 			t.Errorf("%q where it is writable %t: %v\n%s", c.main, writable, err, out)
 		}
 	}
+	if writable {
+		wantBucketsAsWritten(t, 300001)
+	}
+}
+
+// wantBucketsAsWritten: the kernel rounds the size of the hash up to whole pages,
+// and another number than was written would be drift for ever.
+func wantBucketsAsWritten(t *testing.T, entries uint32) {
+	t.Helper()
+	const file = "/proc/sys/net/netfilter/nf_conntrack_buckets"
+	found, err := os.ReadFile(file)
+	must(t, err)
+	wrote := fmt.Sprintln(rules.Buckets(entries))
+	must(t, os.WriteFile(file, []byte(wrote), 0))
+	got, err := os.ReadFile(file)
+	if err != nil || string(got) != wrote {
+		t.Errorf("wrote %q, read %q: %v", wrote, got, err)
+	}
+	must(t, os.WriteFile(file, found, 0))
+	t.Logf("found %s buckets", found)
 }
 
 // Another bit is set, asked for, cleared and accepted, in both families: the three
