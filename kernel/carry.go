@@ -14,8 +14,8 @@ import (
 // and gives an error for each, or nil if all succeeded. The error, if any, is an
 // *ApplyError.
 func (p Plan) Carry(n Names, together func(a, b Kind) bool, apply func([]Op) []error) error {
-	c := carrying{Plan: p, apply: apply}
-	c.Names, c.served = n, slices.SortedFunc(slices.Values(p.Served), netip.Addr.Compare)
+	c := carrying{apply: apply}
+	c.Names, c.Ops, c.served = n, p.Ops, slices.SortedFunc(slices.Values(p.Served), netip.Addr.Compare)
 	for start := 0; start < len(p.Ops); {
 		end := start + 1
 		for end < len(p.Ops) && together(p.Ops[start].Object.Kind(), p.Ops[end].Object.Kind()) {
@@ -29,7 +29,6 @@ func (p Plan) Carry(n Names, together func(a, b Kind) bool, apply func([]Op) []e
 
 // carrying is one plan on its way.
 type carrying struct {
-	Plan
 	dependents
 	errs  []error // of Ops, by index; nil as long as none failed
 	apply func([]Op) []error

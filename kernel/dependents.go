@@ -15,8 +15,11 @@ import (
 // a guard. The next plan has the rest.
 type dependents struct {
 	Names  Names
-	served []netip.Addr // addresses that had a virtual server of ours before the plan; sorted
+	Ops    []Op                // the whole plan
+	served []netip.Addr        // addresses that had a virtual server of ours before the plan; sorted
+	adds   map[VirtualKey]bool // virtual servers that the plan adds; nil if not asked for
 
+	unready    map[Family]error     // a sysctl could not be set without which a VIP must not be opened
 	unmade     map[Family]error     // the ownership set could not be made
 	unowned    map[VirtualKey]error // ownership entry or virtual server not there
 	unserved   map[netip.Addr]error // no virtual server of this address came up
@@ -49,6 +52,10 @@ func (d *dependents) note(ops []Op, errs []error) {
 
 func (d *dependents) failed(o Op, err error) {
 	switch v := o.Object.(type) {
+	case Sysctl:
+		for _, f := range v.needed() {
+			mark(&d.unready, f, err)
+		}
 	case Set:
 		if o.Verb == Add {
 			d.failedTemp(v.Name, err)
@@ -76,6 +83,22 @@ func (d *dependents) failed(o Op, err error) {
 			mark(&d.bound, local(v), err)
 		}
 	}
+}
+
+// needed are the families whose VIPs a parameter keeps closed when it cannot be
+// set. Without vs.conntrack nothing is masqueraded, without forwarding no packet
+// reaches a real server, and with the ARP of strictARP unset the node would answer
+// for VIPs that are another's to announce.
+func (s Sysctl) needed() []Family {
+	switch s.Name {
+	case "net.ipv4.vs.conntrack":
+		return []Family{IPv4, IPv6}
+	case "net.ipv4.ip_forward", "net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.arp_announce":
+		return []Family{IPv4}
+	case "net.ipv6.conf.all.forwarding":
+		return []Family{IPv6}
+	}
+	return nil
 }
 
 // local is the VIP that an address or a route makes local.
@@ -147,8 +170,11 @@ func (d *dependents) cause(o Op) error {
 	case Entry:
 		return d.lostEntry(o.Verb, v)
 	case Virtual:
-		if o.Verb == Remove {
+		switch o.Verb {
+		case Remove:
 			return d.open[v.Key]
+		case Add:
+			return cmp.Or(d.unready[v.Key.Family()], d.unowned[v.Key])
 		}
 		return d.unowned[v.Key]
 	case Real:
@@ -156,7 +182,11 @@ func (d *dependents) cause(o Op) error {
 	case Addr, Route:
 		if o.Verb == Add {
 			vip := local(v)
-			return cmp.Or(d.unserved[vip], d.unguarded[vip], d.unfiltered[FamilyOf(vip)])
+			return cmp.Or(d.unready[FamilyOf(vip)], d.unserved[vip], d.unguarded[vip], d.unfiltered[FamilyOf(vip)])
+		}
+	case Neighbor:
+		if o.Verb == Add {
+			return cmp.Or(d.unready[IPv6], d.unserved[v.Addr], d.unguarded[v.Addr], d.unfiltered[IPv6])
 		}
 	}
 	return nil
@@ -169,14 +199,31 @@ func (d *dependents) lostEntry(verb Verb, e Entry) error {
 		// Without the ownership set the next reading would take these for
 		// kube-proxy's, and what others serve under their numbers with them.
 		return d.unmade[family]
+	case verb == Add && spec.Name == VirtualServer && d.unready[family] != nil && d.added(e.Key()):
+		// Its virtual server is left out; one that another program makes under
+		// this entry would count as ours.
+		return d.unready[family]
 	case verb == Add && spec.Opens:
-		return d.unowned[e.Key()]
+		return cmp.Or(d.unready[family], d.unowned[e.Key()])
 	case verb == Remove && spec.Name == VirtualServer:
 		return d.lasting[e.Key()]
 	case verb == Remove && spec.Name == IPVSIPs:
 		return d.bound[e.Addr]
 	}
 	return nil
+}
+
+// added says whether the plan adds a virtual server. One that it adopts is there.
+func (d *dependents) added(k VirtualKey) bool {
+	if d.adds == nil {
+		d.adds = make(map[VirtualKey]bool)
+		for _, o := range d.Ops {
+			if v, ok := o.Object.(Virtual); ok && o.Verb == Add {
+				d.adds[v.Key] = true
+			}
+		}
+	}
+	return d.adds[k]
 }
 
 // needed is why a set cannot go yet.

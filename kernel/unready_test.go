@@ -1,0 +1,66 @@
+package kernel_test
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/fake"
+)
+
+// While a sysctl that serving needs cannot be set, no VIP is opened or bound: the
+// node would take packets that it cannot masquerade. What is open stays.
+func TestVIPsStayClosedWithoutTheirSysctls(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(plans, "build.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := txtar.Parse(text)
+	want, have := parse(t, a.Files[0]), parse(t, a.Files[1])
+	readOnly := true
+	k := fake.New(kernel.DefaultNames, kernel.Node{}, have.State)
+	k.Fail = func(o kernel.Op) error {
+		if o.Object.Kind() == kernel.KindSysctl && readOnly {
+			return syscall.EROFS
+		}
+		return nil
+	}
+	sync := func() error {
+		o, err := k.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.Apply(t.Context(), kernel.Diff(want.State, o))
+	}
+	for range 2 { // as often as it is tried
+		if err := sync(); !errors.Is(err, syscall.EROFS) {
+			t.Errorf("error %v", err)
+		}
+		is := k.State()
+		if len(is.Addrs) != 0 || len(is.Virtuals) != 0 || strings.Contains(is.String(), "add KUBE-CLUSTER-IP ") {
+			t.Errorf("a VIP is open without vs.conntrack:\n%s", is)
+		}
+	}
+	readOnly = false
+	if err := sync(); err != nil || len(k.State().Addrs) != 1 {
+		t.Errorf("when it can be set: %v\n%s", err, k.State())
+	}
+
+	// A change while it cannot be set again leaves what is open, and opens no more.
+	readOnly = true
+	for i := range want.Sysctls {
+		want.Sysctls[i].Value = "2"
+	}
+	more := kernel.Addr{Addr: netip.MustParseAddr("10.96.0.2"), Link: "kube-ipvs0"}
+	want.Addrs = append(want.Addrs, more)
+	if err := sync(); !errors.Is(err, syscall.EROFS) || len(k.State().Addrs) != 1 || len(k.State().Virtuals) != 1 {
+		t.Errorf("%v\n%s", err, k.State())
+	}
+}
