@@ -18,7 +18,7 @@ func Advance(have Observed, ops []Op) (Observed, bool) {
 // there then, and where nothing else is, the reading has want's own slice: that costs
 // nothing, however much was done, and takes no memory.
 func Settle(have Observed, want State, p Plan) (Observed, bool) {
-	if want.Policy.Hold || len(p.Conflicts) > 0 { // not all of it is there
+	if want.Policy.Hold || len(p.Conflicts)+len(p.Held) > 0 { // not all of it is there
 		return Advance(have, p.Ops)
 	}
 	now, ok := advance(have, want, p.Ops)
@@ -39,6 +39,11 @@ func advance(have Observed, want State, ops []Op) (Observed, bool) {
 	have.followParameters(s.of(KindSysctl), s.of(KindTimeouts))
 	have.Sysctls = follow(&s, have.Sysctls, nil, compareSysctl)
 	have.Sets = follow(&s, have.Sets, nil, compareSet)
+	if s.kinds[KindSet].n > 0 {
+		for i := range have.Sets {
+			have.Sets[i].Size = 0 // no reading has it
+		}
+	}
 	have.Entries = follow(&s, have.Entries, want.Entries, Entry.Compare)
 	have.Chains = follow(&s, have.Chains, nil, compareChain)
 	have.Links = follow(&s, have.Links, nil, compareLink)

@@ -22,12 +22,14 @@ func Diff(want State, have Observed) Plan {
 	d.diffSysctls()
 	d.diffTimeouts()
 	d.diffSets()
+	d.withoutHeld()
 	d.diffChains()
 	d.diffLinks()
 	d.diffAddrs()
 	d.diffRoutes()
 	d.diffNeighbors()
 	d.collect()
+	d.warn()
 	return d.plan
 }
 
@@ -62,6 +64,13 @@ func (d *differ) put(p phase, o Op) {
 	d.ops[p] = append(d.ops[p], o)
 }
 func (d *differ) hold() bool { return d.want.Policy.Hold }
+
+// warn says in words what is left as it is.
+func (d *differ) warn() {
+	for _, h := range d.plan.Held {
+		d.plan.Warnings = append(d.plan.Warnings, heldWarning(d.have.Names, h))
+	}
+}
 
 // collect puts the phases' ops in line.
 func (d *differ) collect() {

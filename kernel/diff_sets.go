@@ -61,6 +61,7 @@ func nextSet(entries *[]Entry, set string) []Entry {
 func (d *differ) newSet(p phase, w Set, entries []Entry) {
 	if w.Type != BitmapPort {
 		w.MaxElem = max(w.MaxElem, uint32(len(entries)))
+		w.Size = uint32(len(entries))
 	}
 	d.add(p, w)
 	build, _ := d.entryPhases(w.Name)
@@ -89,25 +90,20 @@ func (d *differ) unwantedSet(h Set, entries []Entry) {
 }
 
 // sameSet compares the entries of a set that is wanted and exists, and replaces
-// it where it has the wrong type or too little room.
+// it where it is of another shape or has too little room.
 func (d *differ) sameSet(w, h Set, want, have []Entry) {
-	if w.Type != h.Type || w.Family != h.Family {
+	if w.Type != h.Type.Base() || w.Family != h.Family {
+		if d.holds(h) {
+			return
+		}
 		d.misuse(w.Family)
 		d.remove(dropMisusedSets, h)
 		d.newSet(addSets, w, want)
 		return
 	}
-	if w.Type != BitmapPort && uint32(len(want)+len(have)) > h.MaxElem { // mostly it has room for that
-		onlyHave := 0
-		walk(want, have, sameMember, Entry.Compare, func(w, h *Entry) {
-			if w == nil {
-				onlyHave++
-			}
-		})
-		// While a plan runs a set holds what is wanted and what was there.
-		if room := uint32(len(want) + onlyHave); room > h.MaxElem {
-			d.resize(w, room, have)
-		}
+	if room := roomFor(w, h, want, have); room > h.MaxElem || w.Type != h.Type || h.Options != "" ||
+		h.MaxElem < min(w.MaxElem, minCapacity) {
+		d.replace(w, room, have)
 	}
 	var build, teardown phase
 	known := false
@@ -123,6 +119,22 @@ func (d *differ) sameSet(w, h Set, want, have []Entry) {
 			d.remove(teardown, *h)
 		}
 	})
+}
+
+// roomFor is how many entries a set holds while a plan runs, at most: what is
+// wanted and what was there.
+func roomFor(w, h Set, want, have []Entry) uint32 {
+	sum := uint32(len(want) + len(have))
+	if w.Type == BitmapPort || sum <= h.MaxElem { // mostly it has room for that
+		return min(sum, h.MaxElem)
+	}
+	onlyHave := 0
+	walk(want, have, sameMember, Entry.Compare, func(w, h *Entry) {
+		if w == nil {
+			onlyHave++
+		}
+	})
+	return uint32(len(want) + onlyHave)
 }
 
 func set(w, h *Entry) string {
@@ -149,13 +161,16 @@ func (d *differ) misuse(f Family) {
 	}
 }
 
-// resize puts a larger set in the place of one that rules go on using: a
+// replace puts another set in the place of one that rules go on using: a
 // temporary one gets what is there, and they swap. What is to come follows in
 // its own phase, as in any other set.
-func (d *differ) resize(w Set, room uint32, have []Entry) {
+func (d *differ) replace(w Set, room uint32, have []Entry) {
 	temp := w
 	temp.Name = fmt.Sprintf("%s%d", d.have.Names.TempSets(), d.temps)
-	temp.MaxElem = max(w.MaxElem, Capacity(int(room)))
+	if w.Type != BitmapPort {
+		temp.MaxElem = max(w.MaxElem, Capacity(int(room)))
+		temp.Size = room
+	}
 	d.temps++
 	d.add(addSets, temp)
 	for _, e := range have {

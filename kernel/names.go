@@ -26,6 +26,12 @@ const (
 	BitmapPort    SetType = "bitmap:port"
 )
 
+// Base is the type without a bitmap's range.
+func (t SetType) Base() SetType {
+	base, _, _ := strings.Cut(string(t), " ")
+	return SetType(base)
+}
+
 // SetName says which of our sets is meant, without prefix and family.
 type SetName string
 

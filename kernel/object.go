@@ -51,12 +51,21 @@ type Sysctl struct {
 
 // Set is an ipset. MaxElem is its capacity in entries, 0 for a bitmap: of a
 // wanted set it says what to create, and one that exists is kept as long as its
-// own capacity suffices.
+// own capacity suffices. A bitmap's Type has its range, unless that is all ports.
 type Set struct {
 	Name    string
 	Type    SetType
 	Family  Family
 	MaxElem uint32
+	// Options are what a set has and ours never do, as ipset prints them: "timeout
+	// 600 counters". Entries of such a set may expire, or be evicted.
+	Options string
+	// References counts the rules that use a set of another type than ours, be
+	// they ours or another program's. It is 0 for all others.
+	References uint32
+	// Size is how many entries a set that is to be made will soon get, 0 in
+	// readings: the kernel starts it with as many buckets.
+	Size uint32
 }
 
 // Entry is one member of a set. Which fields count depends on the set's type;

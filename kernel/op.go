@@ -98,6 +98,11 @@ type Plan struct {
 	Served []netip.Addr
 	// Conflicts are the wanted virtual servers that somebody else has made.
 	Conflicts []Conflict
+	// Held are sets of our names and another type that rules of other programs use.
+	Held []Set
+	// Warnings say what an operator should look at in what is left as it is, a
+	// line each.
+	Warnings []string
 }
 
 // Empty says whether there is nothing to do.

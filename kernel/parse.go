@@ -135,36 +135,6 @@ func (p *parser) chain(name string) *Chain {
 	return &p.o.Chains[len(p.o.Chains)-1]
 }
 
-func (p *parser) set(f []string) error {
-	if len(f) < 3 {
-		return fmt.Errorf("create: want a name and a type")
-	}
-	s := Set{Name: f[1], Type: SetType(f[2]), Family: IPv4}
-	for i := 3; i+1 < len(f); i += 2 {
-		switch f[i] {
-		case "family":
-			if f[i+1] == "inet6" {
-				s.Family = IPv6
-			}
-		case "maxelem":
-			n, err := strconv.ParseUint(f[i+1], 10, 32)
-			if err != nil {
-				return fmt.Errorf("maxelem %q: not a number", f[i+1])
-			}
-			s.MaxElem = uint32(n)
-		}
-	}
-	if s.Type == BitmapPort {
-		// A bitmap has no family of its own; its name tells whose it is.
-		s.MaxElem = 0
-		if strings.Contains(s.Name, "-6-") {
-			s.Family = IPv6
-		}
-	}
-	p.o.Sets = append(p.o.Sets, s)
-	return nil
-}
-
 func (p *parser) entry(f []string) error {
 	if len(f) < 3 {
 		return fmt.Errorf("add: want a set and a member")

@@ -41,7 +41,7 @@ func (p *parser) alien(f []string) bool {
 
 // alien says whether a set is of a type that is not in use here.
 func (s Set) alien() bool {
-	switch s.Type {
+	switch s.Type.Base() {
 	case HashIP, HashIPPort, HashIPPortIP, HashIPPortNet, BitmapPort:
 		return false
 	}

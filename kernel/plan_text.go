@@ -21,6 +21,9 @@ func (p Plan) String() string {
 	for _, c := range p.Conflicts {
 		fmt.Fprintf(&b, "! %s\n", c)
 	}
+	for _, w := range p.Warnings {
+		fmt.Fprintf(&b, "! %s\n", w)
+	}
 	b.WriteString(p.Summary())
 	b.WriteByte('\n')
 	return b.String()
@@ -89,6 +92,7 @@ type planJSON struct {
 	Remove    int            `json:"remove"`
 	Draining  int            `json:"draining"`
 	Conflicts []conflictJSON `json:"conflicts"`
+	Warnings  []string       `json:"warnings"`
 }
 
 type opJSON struct {
@@ -108,7 +112,7 @@ var verbNames = [...]string{Add: "add", Change: "change", Remove: "remove"}
 
 // MarshalJSON gives the documented form.
 func (p Plan) MarshalJSON() ([]byte, error) {
-	j := planJSON{Ops: make([]opJSON, 0, len(p.Ops)), Draining: p.Draining, Conflicts: make([]conflictJSON, 0, len(p.Conflicts))}
+	j := planJSON{Ops: make([]opJSON, 0, len(p.Ops)), Draining: p.Draining, Conflicts: make([]conflictJSON, 0, len(p.Conflicts)), Warnings: append([]string{}, p.Warnings...)}
 	j.Add, j.Change, j.Remove = p.Counts()
 	for _, o := range p.Ops {
 		op := opJSON{Verb: verbNames[o.Verb], Kind: o.Object.Kind().String(), Object: o.Object.String()}

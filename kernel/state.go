@@ -84,12 +84,16 @@ func ascending[T any](s []T, compare func(a, b T) int) bool {
 	return true
 }
 
-// minCapacity of a set keeps a small table from being recreated as it grows.
-const minCapacity = 1024
+// minCapacity is ipset's default, and what kube-proxy creates its sets with: it
+// refuses to work with one of another capacity. An unused place takes no memory.
+const minCapacity = 1 << 16
 
-// Capacity is the size to create a set with that must hold n entries: the next
-// power of two above twice the need, so that it is seldom replaced by a larger
-// one.
+// Capacity is the size to create a set with that must hold n entries: minCapacity
+// as long as that suffices, then the next power of two above twice the need, so
+// that it is seldom replaced by a larger one.
 func Capacity(n int) uint32 {
-	return max(minCapacity, uint32(1)<<bits.Len(uint(2*n)))
+	if n <= minCapacity {
+		return minCapacity
+	}
+	return uint32(1) << bits.Len(uint(2*n))
 }

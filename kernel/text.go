@@ -42,14 +42,24 @@ func (t Timeouts) append(b *strings.Builder) {
 
 // String is the ipset save form.
 func (s Set) String() string {
-	if s.Type == BitmapPort {
-		return fmt.Sprintf("create %s %s range 0-65535", s.Name, s.Type)
+	var b strings.Builder
+	fmt.Fprintf(&b, "create %s %s", s.Name, s.Type)
+	switch {
+	case s.Type == BitmapPort:
+		b.WriteString(" range 0-65535")
+	case s.Type.Base() == BitmapPort:
+	case s.Family == IPv6:
+		fmt.Fprintf(&b, " family inet6 maxelem %d", s.MaxElem)
+	default:
+		fmt.Fprintf(&b, " family inet maxelem %d", s.MaxElem)
 	}
-	family := "inet"
-	if s.Family == IPv6 {
-		family = "inet6"
+	if s.Options != "" {
+		b.WriteString(" " + s.Options)
 	}
-	return fmt.Sprintf("create %s %s family %s maxelem %d", s.Name, s.Type, family, s.MaxElem)
+	if s.References > 0 {
+		fmt.Fprintf(&b, " references %d", s.References)
+	}
+	return b.String()
 }
 
 // String is the ipset save form.

@@ -82,11 +82,11 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	r.Planned = time.Now()
 	p.next.Table, p.next.Node, p.next.Want, p.next.Drains = table, p.have.Node, want, r.Plan.Drains
 	barred, small := kernel.Barred(p.have.Firewall, want.Virtuals), kernel.SmallHash(want.Sysctls, p.have.Sysctls)
-	p.next.Warnings = slices.Concat(barred, small)
+	p.next.Warnings = slices.Concat(barred, small, r.Plan.Warnings)
 	p.barred.hear(barred)
 	p.small.hear(small)
 	p.have.Drains = r.Plan.Drains
-	p.conflicts.hear(texts(r.Plan.Conflicts))
+	p.conflicts.hear(append(texts(r.Plan.Conflicts), r.Plan.Warnings...))
 	if !r.Plan.Empty() {
 		if err := p.Kernel.Apply(ctx, r.Plan); err != nil {
 			p.have, _ = kernel.Advance(p.have, done(r.Plan.Ops, err))

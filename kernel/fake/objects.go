@@ -56,6 +56,7 @@ func (k *Kernel) set(verb kernel.Verb, s kernel.Set) error {
 	case verb == kernel.Add && exists:
 		return syscall.EEXIST
 	case verb == kernel.Add:
+		s.Size = 0
 		k.sets[s.Name] = &set{Set: s, entries: map[kernel.Entry]bool{}}
 	case !exists:
 		return syscall.ENOENT

@@ -116,11 +116,11 @@ func TestPackedOrder(t *testing.T) {
 }
 
 func TestHashSize(t *testing.T) {
-	for maxElem, want := range map[uint32]uint32{
-		1: 64, 128: 64, 130: 128, 1024: 512, 1500: 1024, 65536: 32768, 1 << 30: maxHashSize, 1<<32 - 1: maxHashSize,
+	for entries, want := range map[uint32]uint32{
+		0: 512, 256: 512, 512: 1024, 1000: 1024, 65536: 131072, 1 << 20: maxHashSize, 1 << 30: maxHashSize, 1<<32 - 1: maxHashSize,
 	} {
-		if got := hashSize(maxElem); got != want {
-			t.Errorf("maxelem %d: %d buckets, want %d", maxElem, got, want)
+		if got := hashSize(entries); got != want {
+			t.Errorf("%d entries: %d buckets, want %d", entries, got, want)
 		}
 	}
 }

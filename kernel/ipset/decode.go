@@ -21,7 +21,7 @@ type head struct {
 func (h head) empty() bool { return h.counted && h.elements == 0 || !h.readable() }
 
 // readable says whether a set is of a type whose entries are read.
-func (h head) readable() bool { return slices.Contains(types, h.set.Type) }
+func (h head) readable() bool { return slices.Contains(types, h.set.Type.Base()) }
 
 // decodeHead reads the header of a set of ours; of other people's sets the
 // result is zero.
@@ -30,7 +30,7 @@ func decodeHead(p []byte, names kernel.Names) (h head, err error) {
 	if err != nil {
 		return head{}, err
 	}
-	var lo, hi uint16
+	var d headDetails
 	for a.Next() {
 		switch a.Type() {
 		case attrSetName:
@@ -42,33 +42,55 @@ func decodeHead(p []byte, names kernel.Names) (h head, err error) {
 		case attrFamily:
 			h.set.Family = kernel.Family(a.U8())
 		case attrData:
-			for d := a.Nested(); ; {
-				if !d.Next() {
-					if d.Err() != nil {
-						return head{}, d.Err()
-					}
-					break
-				}
-				switch d.Type() {
-				case attrMaxElem:
-					h.set.MaxElem = d.U32BE()
-				case attrElements:
-					h.elements, h.counted = d.U32BE(), true
-				case attrPort:
-					lo = d.U16BE()
-				case attrPortTo:
-					hi = d.U16BE()
-				}
+			if err := h.decodeDetails(a.Nested(), &d); err != nil {
+				return head{}, err
 			}
 		}
 	}
 	if a.Err() != nil {
 		return head{}, a.Err()
 	}
+	h.set.Options = d.options.String()
 	if strings.HasPrefix(string(h.set.Type), "bitmap:") {
-		h.bitmap(lo, hi, names)
+		h.bitmap(d.lo, d.hi, names)
+	}
+	if family, spec, ok := names.SetSpec(h.set.Name); ok && (spec.Type != h.set.Type || family != h.set.Family) {
+		h.set.References = d.references
 	}
 	return h, nil
+}
+
+// headDetails are parts of a header whose meaning depends on others.
+type headDetails struct {
+	lo, hi     uint16 // a bitmap's range
+	options    kernel.SetOptions
+	references uint32
+}
+
+func (h *head) decodeDetails(a nl.Attrs, d *headDetails) error {
+	for a.Next() {
+		switch a.Type() {
+		case attrMaxElem:
+			h.set.MaxElem = a.U32BE()
+		case attrElements:
+			h.elements, h.counted = a.U32BE(), true
+		case attrPort:
+			d.lo = a.U16BE()
+		case attrPortTo:
+			d.hi = a.U16BE()
+		case attrTimeout:
+			d.options.Timeout, d.options.HasTimeout = a.U32BE(), true
+		case attrNetmask:
+			d.options.Netmask = a.U8()
+		case attrFlagsADT:
+			flags := a.U32BE()
+			d.options.Counters, d.options.Comment = flags&flagCounters != 0, flags&flagComment != 0
+			d.options.ForceAdd, d.options.SKBInfo = flags&flagForceAdd != 0, flags&flagSKBInfo != 0
+		case attrReferences:
+			d.references = a.U32BE()
+		}
+	}
+	return a.Err()
 }
 
 // bitmap sets what the kernel does not know of a bitmap, its family, from its

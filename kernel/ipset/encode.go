@@ -43,7 +43,7 @@ func putCreate(b *nl.Batch, s kernel.Set) error {
 		b.U16BE(attrPort|netOrder, 0)
 		b.U16BE(attrPortTo|netOrder, 1<<16-1)
 	} else {
-		b.U32BE(attrHashSize|netOrder, hashSize(s.MaxElem))
+		b.U32BE(attrHashSize|netOrder, hashSize(s.Size))
 		b.U32BE(attrMaxElem|netOrder, s.MaxElem)
 	}
 	b.EndNest(data)
@@ -63,22 +63,24 @@ func revision(t kernel.SetType) uint8 {
 	return 0
 }
 
-// maxHashSize bounds what an empty set takes to 10 MiB; a set that is really
-// filled beyond is grown by the kernel.
-const maxHashSize = 1 << 20
+// The number of buckets that a set is created with. The least takes 5 KiB, the
+// most, which bounds what an empty set takes, 10 MiB; a set that is really filled
+// beyond is grown by the kernel.
+const (
+	minHashSize = 512
+	maxHashSize = 1 << 20
+)
 
-// hashSize is how many buckets to create a set with. A set that starts small is
-// rehashed by the kernel at each doubling while it fills, which doubles the
-// cost of filling it. Sets are made for twice their entries (kernel.Capacity),
-// so half of maxelem is one entry a bucket and never rehashes. An empty set takes
-// 10 bytes a bucket (measured by VmallocUsed on Linux 6.18): 5 KiB for maxelem
-// 1,024, 1.3 MiB for 262,144.
-func hashSize(maxElem uint32) uint32 {
-	const least = 64 // IPSET_MIMINAL_HASHSIZE
-	if maxElem/2 <= least {
-		return least
+// hashSize is how many buckets to create a set with that will soon hold so many
+// entries: one or two for each. A set that starts small is rehashed by the kernel
+// at each doubling while it fills, which doubles the cost of filling it. An empty
+// set takes 10 bytes a bucket (measured by VmallocUsed on Linux 6.18), and nothing
+// for its capacity. `ipset create -exist` does not compare the number of buckets.
+func hashSize(entries uint32) uint32 {
+	if entries >= maxHashSize {
+		return maxHashSize
 	}
-	return min(maxHashSize, uint32(1)<<bits.Len32(maxElem/2-1))
+	return max(minHashSize, uint32(1)<<bits.Len32(entries))
 }
 
 // putDestroy asks for ENOENT where there is nothing to destroy; newer kernels

@@ -70,7 +70,7 @@ func (s *Sets) heads(names kernel.Names) ([]head, error) {
 // members appends the entries of one set, sorted; the kernel lists them in the
 // order of its hash.
 func (s *Sets) members(set kernel.Set, entries []kernel.Entry) ([]kernel.Entry, error) {
-	if set.Family == kernel.IPv4 && set.Type != kernel.BitmapPort {
+	if set.Family == kernel.IPv4 && set.Type.Base() != kernel.BitmapPort {
 		return s.packedMembers(set.Name, entries)
 	}
 	start := len(entries)

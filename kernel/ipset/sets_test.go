@@ -176,20 +176,23 @@ func TestSetsMadeByTheTool(t *testing.T) {
 		"add KUBE-NODE-PORT-TCP 30080",
 		"create KUBE-NODE-PORT-UDP hash:net",
 		"add KUBE-NODE-PORT-UDP 10.0.0.0/8",
-		"create KUBE-TMP-7 hash:ip family inet6",
+		"create lists list:set",
+		"add lists KUBE-NODE-PORT-UDP",
+		"create KUBE-TMP-7 hash:ip family inet6 netmask 64 skbinfo forceadd",
 		"create KUBERNETES hash:ip",
 		"create blocklist hash:net",
 		"add blocklist 203.0.113.0/24",
 	} {
 		kerneltest.Run(t, "ipset", strings.Fields(line)...)
 	}
-	const want = `create KUBE-CLUSTER-IP hash:ip,port family inet maxelem 2048
+	const want = `create KUBE-CLUSTER-IP hash:ip,port family inet maxelem 2048 timeout 600 counters comment
 create KUBE-LOAD-BALANCER-SOURCE-CIDR hash:ip,port,net family inet maxelem 65536
-create KUBE-NODE-PORT-TCP bitmap:port range 30000-32767 family inet maxelem 0
-create KUBE-NODE-PORT-UDP hash:net family inet maxelem 65536
-create KUBE-TMP-7 hash:ip family inet6 maxelem 65536
+create KUBE-NODE-PORT-TCP bitmap:port range 30000-32767
+create KUBE-NODE-PORT-UDP hash:net family inet maxelem 65536 references 1
+create KUBE-TMP-7 hash:ip family inet6 maxelem 65536 netmask 64 skbinfo forceadd
 add KUBE-CLUSTER-IP 10.96.0.20,tcp:80
 add KUBE-LOAD-BALANCER-SOURCE-CIDR 192.0.2.1,tcp:443,198.51.100.0/24
+add KUBE-NODE-PORT-TCP 30080
 `
 	if got := read(t, s); got != want {
 		t.Errorf("read\n%s", got)

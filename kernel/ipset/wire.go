@@ -33,16 +33,19 @@ const (
 
 // Attributes inside attrData.
 const (
-	attrIP       = 1
-	attrPort     = 4
-	attrPortTo   = 5
-	attrProto    = 7
-	attrFlagsADT = 8
-	attrHashSize = 18 // from here to attrElements: of a set's header
-	attrMaxElem  = 19
-	attrElements = 24
-	attrIP2      = 20 // from here on: of an entry
-	attrCIDR2    = 21
+	attrIP         = 1
+	attrPort       = 4
+	attrPortTo     = 5
+	attrTimeout    = 6
+	attrProto      = 7
+	attrFlagsADT   = 8
+	attrHashSize   = 18 // from here to attrReferences: of a set's header
+	attrMaxElem    = 19
+	attrNetmask    = 20
+	attrElements   = 24
+	attrReferences = 25
+	attrIP2        = 20 // from here on: of an entry
+	attrCIDR2      = 21
 )
 
 // Attributes inside attrIP and attrIP2.
@@ -54,4 +57,9 @@ const (
 const (
 	flagListHeader = 1 << 2 // attrFlags of cmdList: leave out the entries
 	flagNoMatch    = 1 << 2 // attrFlagsADT: the entry is an exception
+
+	flagCounters = 1 << 3 // from here on: attrFlagsADT of a set's header
+	flagComment  = 1 << 4
+	flagForceAdd = 1 << 5
+	flagSKBInfo  = 1 << 6
 )

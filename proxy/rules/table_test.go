@@ -96,19 +96,21 @@ func TestNothingOnLoopback(t *testing.T) {
 	wantVirtuals(t, State(table, kernel.Node{Name: "n1"}, defaults()), "-A -t 10.96.0.20:80 -s rr\n")
 }
 
-// Sets are made with room for twice what they hold, each for itself.
+// Sets are made with the capacity of kube-proxy's, which wants that one back, or
+// with room for twice what they hold.
 func TestCapacity(t *testing.T) {
-	state := State(big(600, 1), kernel.Node{Name: "n1"}, defaults())
-	for _, s := range state.Sets {
-		want := uint32(1024)
-		switch {
-		case s.Type == kernel.BitmapPort:
+	for _, s := range State(big(600, 1), kernel.Node{Name: "n1"}, defaults()).Sets {
+		want := uint32(1 << 16)
+		if s.Type == kernel.BitmapPort {
 			want = 0
-		case s.Name == "KUBE-CLUSTER-IP" || s.Name == "KUBE-IPVS-IPS" || s.Name == "KUBE-VIRTUAL-SERVER":
-			want = kernel.Capacity(600)
 		}
 		if s.MaxElem != want {
 			t.Errorf("%s: want %d", s, want)
+		}
+	}
+	for n, want := range map[int]uint32{0: 1 << 16, 1 << 16: 1 << 16, 1<<16 + 1: 1 << 18} {
+		if got := kernel.Capacity(n); got != want {
+			t.Errorf("capacity for %d entries is %d, want %d", n, got, want)
 		}
 	}
 }

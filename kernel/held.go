@@ -1,0 +1,65 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A set of our name and another type cannot be swapped for ours, and as long as a
+// rule uses it, it cannot be destroyed. Our own rules go and come again for that;
+// another program's do not. Then the set is held: it stays as it is, and no rule of
+// ours names it.
+
+// holds notes that a set of another type cannot be replaced, if that is so: rules
+// other than ours use it.
+func (d *differ) holds(h Set) bool {
+	ours := uint32(0)
+	for _, c := range d.have.Chains {
+		for rule := range strings.SplitSeq(c.Rules, "\n") {
+			if namesSet(rule, h.Name) {
+				ours++
+			}
+		}
+	}
+	if h.References <= ours {
+		return false
+	}
+	d.plan.Held = append(d.plan.Held, h)
+	return true
+}
+
+// namesSet says whether a rule matches on a set.
+func namesSet(rule, set string) bool { return strings.Contains(rule+" ", "--match-set "+set+" ") }
+
+// withoutHeld leaves the rules on held sets out of what is wanted: they would match
+// what another program put there, or be refused.
+func (d *differ) withoutHeld() {
+	if d.plan.Held == nil {
+		return
+	}
+	d.want.Chains = slices.Clone(d.want.Chains)
+	for i := range d.want.Chains {
+		c := &d.want.Chains[i]
+		if !strings.Contains(c.Rules, "--match-set ") {
+			continue
+		}
+		rules := keep(strings.Split(c.Rules, "\n"), func(rule string) bool {
+			return !slices.ContainsFunc(d.plan.Held, func(h Set) bool { return namesSet(rule, h.Name) })
+		})
+		c.Rules = strings.Join(rules, "\n")
+	}
+}
+
+// heldWarning says what is the matter with a held set and what to do.
+func heldWarning(n Names, h Set) string {
+	want := SetType("another type")
+	if f, spec, ok := n.SetSpec(h.Name); ok {
+		want = spec.Type
+		if f != h.Family {
+			want += SetType(" of " + f.String())
+		}
+	}
+	return fmt.Sprintf("ipset %s is a %s where ours is a %s, and rules of another program use it: what belongs in it is not reached until they let go (iptables-save | grep %s)",
+		h.Name, h.Type, want, h.Name)
+}
