@@ -294,11 +294,6 @@ func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
 	if err := s.can(); err != nil {
 		return err
 	}
-	lock, err := host.AcquireLock(s.Config.RuntimeDir)
-	if err != nil {
-		return err
-	}
-	defer lock.Release()
 	if err := s.sameNames(); err != nil {
 		return err
 	}
@@ -306,6 +301,11 @@ func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
 		return err
 	}
 	defer d.kernel.Close()
+	lock, err := host.AcquireLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
 	d.machine = s.machine
 	if err := host.Scheduler(s.Config.IPVS.Scheduler); err != nil {
 		return err
@@ -703,8 +703,9 @@ func (c *call) clean(ctx context.Context, _ []string) error {
 		return err
 	}
 	if !c.dryRun {
-		lock, err := host.AcquireLock(s.Config.RuntimeDir)
-		if errors.Is(err, host.ErrRunning) {
+		lock, err := host.AcquireLock()
+		var running *host.RunningError
+		if errors.As(err, &running) {
 			return &exit.Error{Code: exit.Failed, Err: err, Hint: "stop it first: systemctl stop svcproxy"}
 		}
 		if err != nil {

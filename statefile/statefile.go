@@ -149,8 +149,7 @@ func (d *Dir) Write(name string, data []byte, perm fs.FileMode) error {
 	if err := d.create(name+temp, data, perm); err != nil {
 		return err
 	}
-	if err := syscall.Renameat(d.fd(), name+temp, d.fd(), name); err != nil {
-		err = &os.LinkError{Op: "rename", Old: d.path(name + temp), New: d.path(name), Err: err}
+	if err := d.Rename(name+temp, name); err != nil {
 		return errors.Join(err, d.Remove(name+temp))
 	}
 	return d.f.Sync()
@@ -212,3 +211,46 @@ func plain(name string) error {
 
 func (d *Dir) fd() int                 { return int(d.f.Fd()) }
 func (d *Dir) path(name string) string { return filepath.Join(d.f.Name(), name) }
+
+// Handle is a path to a name in this very directory, whatever the directory is called by now. It holds in
+// this process, until Close.
+func (d *Dir) Handle(name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", d.fd(), name) }
+
+// Rename gives a file another name, and replaces what had it.
+func (d *Dir) Rename(from, to string) error {
+	err := errors.Join(plain(from), plain(to))
+	if err == nil {
+		err = syscall.Renameat(d.fd(), from, d.fd(), to)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: d.path(from), New: d.path(to), Err: err}
+	}
+	return nil
+}
+
+// Chmod gives a file, not what a link leads to, a mode.
+func (d *Dir) Chmod(name string, perm fs.FileMode) error {
+	return d.at(name, func(path string) error { return os.Chmod(path, perm) })
+}
+
+// Chgrp gives a file, not what a link leads to, to a group.
+func (d *Dir) Chgrp(name string, gid int) error {
+	return d.at(name, func(path string) error { return os.Chown(path, -1, gid) })
+}
+
+// at hands over a path to what has a name now.
+func (d *Dir) at(name string, do func(path string) error) error {
+	f, err := d.openat(name, oPath, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		err = &fs.PathError{Op: "open", Path: d.path(name), Err: syscall.ELOOP}
+	}
+	if err != nil {
+		return err
+	}
+	return do(fmt.Sprintf("/proc/self/fd/%d", int(f.Fd())))
+}

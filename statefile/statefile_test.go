@@ -173,3 +173,32 @@ func TestRootWritesForTheOwner(t *testing.T) {
 		}
 	}
 }
+
+// Modes and groups are given to what is in the directory, not to where a link leads.
+func TestChmodFollowsNoLink(t *testing.T) {
+	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	err := errors.Join(os.WriteFile(victim, nil, 0o600), os.Symlink(victim, filepath.Join(dir, "link")), os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := errors.Join(d.Chmod("file", 0o640), d.Chgrp("file", os.Getegid())); err != nil {
+		t.Error(err)
+	}
+	if st, err := os.Stat(d.Handle("file")); err != nil || st.Mode() != 0o640 {
+		t.Error(st, err)
+	}
+	if err := d.Chmod("link", 0o666); !errors.Is(err, syscall.ELOOP) {
+		t.Error(err)
+	}
+	if err := d.Chgrp("link", os.Getegid()); !errors.Is(err, syscall.ELOOP) {
+		t.Error(err)
+	}
+	if st, err := os.Stat(victim); err != nil || st.Mode() != 0o600 {
+		t.Error(st, err)
+	}
+}

@@ -1,57 +1,196 @@
 package host
 
 import (
+	"bufio"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
 	"os"
-	"path/filepath"
-	"syscall"
+	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// ErrRunning says that another svcproxy runs in this network namespace.
-var ErrRunning = errors.New("svcproxy runs already in this network namespace")
-
-// Lock keeps a second svcproxy out of this network namespace. It is gone with
-// the process, however that ends.
-type Lock struct{ f *os.File }
-
-// AcquireLock takes the lock, a file in dir named after the network namespace
-// of the process, or gives ErrRunning.
-func AcquireLock(dir string) (*Lock, error) {
-	ns, err := namespaceID()
-	if err != nil {
-		return nil, fmt.Errorf("locking: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("locking: %w", err)
-	}
-	path := filepath.Join(dir, fmt.Sprintf("lock.%d", ns))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("locking: %w", err)
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil {
-		return &Lock{f}, nil
-	}
-	f.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, ErrRunning
-	}
-	return nil, fmt.Errorf("locking %s: %w", path, err)
+// RunningError says that another svcproxy runs in this network namespace.
+type RunningError struct {
+	PID int // 0: it is not visible from this pid namespace
 }
 
-// Release gives the lock back. The file stays: to remove it would let two
-// processes hold locks on two files of one name.
-func (l *Lock) Release() error { return l.f.Close() }
-
-// namespaceID is the inode of the network namespace.
-func namespaceID() (uint64, error) {
-	st, err := os.Stat("/proc/self/ns/net")
-	if err != nil {
-		return 0, err
+// Error names the process, if it is known.
+func (e *RunningError) Error() string {
+	const text = "svcproxy is already running in this network namespace"
+	if e.PID == 0 {
+		return text
 	}
-	return st.Sys().(*syscall.Stat_t).Ino, nil
+	return fmt.Sprintf("%s (pid %d)", text, e.PID)
+}
+
+// Lock keeps a second svcproxy out of this network namespace, whatever
+// directories it uses. It ends with the process.
+//
+// It is a listening abstract unix socket: the kernel keeps these by network
+// namespace. The name has a random part, so that an unprivileged process cannot
+// take it first. Whoever wants the lock makes its own socket, then connects to
+// the others of the same kind and asks the kernel for their owners: a socket of
+// another user without CAP_NET_ADMIN is not svcproxy's.
+type Lock struct{ l *net.UnixListener }
+
+// lockPrefix begins the names of the sockets.
+const lockPrefix = "@svcproxy/lock/"
+
+// lockTries is how often AcquireLock tries. Two that start at once see each
+// other, and both withdraw: the second try of one of them comes first.
+const lockTries = 3
+
+// AcquireLock takes the lock of the calling thread's network namespace. The
+// error is a *RunningError if another process has it.
+func AcquireLock() (*Lock, error) {
+	for try := 1; ; try++ {
+		l, err := tryLock()
+		var running *RunningError
+		if !errors.As(err, &running) || try == lockTries {
+			return l, err
+		}
+		time.Sleep(20*time.Millisecond + mathrand.N(80*time.Millisecond))
+	}
+}
+
+func tryLock() (*Lock, error) {
+	var random [8]byte
+	rand.Read(random[:])
+	own := lockPrefix + hex.EncodeToString(random[:])
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: own, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("locking: %w", err)
+	}
+	names, err := lockSockets()
+	if err != nil {
+		l.Close()
+		return nil, fmt.Errorf("locking: %w", err)
+	}
+	for _, name := range names {
+		if name == own {
+			continue
+		}
+		if holder, ok := holderOf(name); ok && holder.isProxy() {
+			l.Close()
+			return nil, &RunningError{int(holder.Pid)}
+		}
+	}
+	go accept(l)
+	return &Lock{l}, nil
+}
+
+// Release gives the lock back.
+func (l *Lock) Release() error { return l.l.Close() }
+
+// accept takes and closes connections, so that there is room for the next.
+func accept(l *net.UnixListener) {
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no file descriptors
+			time.Sleep(time.Second)
+			continue
+		}
+		c.Close()
+	}
+}
+
+// lockSockets are the names of the sockets that listen in the calling thread's
+// network namespace.
+func lockSockets() ([]string, error) {
+	f, err := os.Open("/proc/thread-self/net/unix")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return parseSockets(f)
+}
+
+// parseSockets reads /proc/net/unix. A name can have any bytes, and any process
+// can make one: only those that are like ours are taken.
+func parseSockets(r io.Reader) ([]string, error) {
+	var names []string
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		f := strings.Fields(lines.Text()) // Num RefCount Protocol Flags Type St Inode Path
+		if len(f) != 8 {
+			continue
+		}
+		const listens = 1 << 16 // __SO_ACCEPTCON
+		flags, err := strconv.ParseUint(f[3], 16, 32)
+		random, ours := strings.CutPrefix(f[7], lockPrefix)
+		if _, bad := hex.DecodeString(random); err == nil && flags&listens != 0 && ours && bad == nil {
+			names = append(names, f[7])
+		}
+	}
+	return names, lines.Err()
+}
+
+// holder is the process that listens on a socket.
+type holder unix.Ucred
+
+// holderOf asks the kernel who listens. That it does not answer is no proof of a
+// daemon: any process can fill the queue of its own socket.
+func holderOf(name string) (holder, bool) {
+	const tries = 5 // a daemon takes connections off its queue at once
+	for range tries {
+		cred, err := peer(name)
+		if err == nil {
+			return holder(*cred), true
+		}
+		if err != unix.EAGAIN {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return holder{}, false
+}
+
+func peer(name string) (*unix.Ucred, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+		return nil, err
+	}
+	return unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+}
+
+// isProxy says whether the process may be svcproxy: root's, our own user's, or
+// one that has CAP_NET_ADMIN. Who has none of these cannot have served.
+func (h holder) isProxy() bool {
+	if h.Uid == 0 || int(h.Uid) == os.Geteuid() {
+		return true
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.Pid))
+	return err == nil && administers(string(text), h.Uid)
+}
+
+// administers reads /proc/PID/status. The user has to be the one that the socket
+// had: a number can be another process's by now.
+func administers(status string, uid uint32) bool {
+	var user, capable bool
+	for line := range strings.Lines(status) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 5 && f[0] == "Uid:":
+			user = f[2] == strconv.FormatUint(uint64(uid), 10)
+		case len(f) == 2 && f[0] == "CapEff:":
+			caps, err := strconv.ParseUint(f[1], 16, 64)
+			capable = err == nil && caps&(1<<unix.CAP_NET_ADMIN) != 0
+		}
+	}
+	return user && capable
 }

@@ -59,7 +59,7 @@ var fields = []field{
 		func(c *Config) value { return gates{&c.FeatureGates} }},
 	{"stateDir", "", "survives a restart: last good services, sysctls as found, names of the last run",
 		func(c *Config) value { return text{&c.StateDir, absolute} }},
-	{"runtimeDir", "", "status socket and lock",
+	{"runtimeDir", "", "status socket",
 		func(c *Config) value { return text{&c.RuntimeDir, absolute} }},
 
 	{"detectLocal.bridgeInterface", "pod-bridge-interface", "with detectLocalMode BridgeInterface: traffic not from here is masqueraded",

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -233,11 +234,43 @@ func TestListenReplacesADeadSocket(t *testing.T) {
 
 func TestListenSaysWhatIsWrong(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 120))
-	if _, err := control.Listen(long, quiet); err == nil || !strings.Contains(err.Error(), "at most 106 bytes") {
+	if _, err := control.Listen(long, quiet); err == nil || !strings.Contains(err.Error(), "at most 107 bytes") {
 		t.Errorf("too long: %v", err)
 	}
-	if _, err := control.Listen(filepath.Join(t.TempDir(), "none", "s"), quiet); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no folder: %v", err)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.Listen(filepath.Join(file, "s"), quiet); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("a file for a folder: %v", err)
+	}
+}
+
+// Links that the service's user has put in the way lead nowhere.
+func TestListenFollowsNoLinks(t *testing.T) {
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("victim"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "made", "s")
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + "~"} {
+		if err := os.Symlink(victim, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := control.Listen(path, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if st, err := os.Lstat(path); err != nil || st.Mode().Type() != os.ModeSocket {
+		t.Error(st, err)
+	}
+	if st, err := os.Stat(victim); err != nil || st.Mode() != 0o600 {
+		t.Error(st, err)
 	}
 }
 

@@ -3,17 +3,19 @@ package control
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
+
+	"github.com/svcproxy/svcproxy/statefile"
 )
 
-// maxPath is the longest path of a socket: sun_path of unix(7) less its NUL, and
-// less what is added while it is made.
-const maxPath = 107 - len("~")
+// maxPath is the longest path of a socket that a client can name: sun_path of
+// unix(7) less its NUL.
+const maxPath = 107
 
 // group may open the socket besides root.
 const group = "svcproxy"
@@ -25,32 +27,43 @@ func Listen(path string, log *slog.Logger) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("control socket %s: a socket's path has at most %d bytes", path, maxPath)
 	}
+	d, err := statefile.Make(filepath.Dir(path), 0o755)
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
 	// Made beside and renamed over, so that at its name there is never one that
 	// has yet to get its mode.
-	made := path + "~"
-	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("control socket: %w", err)
+	name := filepath.Base(path)
+	l, err := listen(d, name+"~", log)
+	if err == nil {
+		if err = d.Rename(name+"~", name); err == nil {
+			return &socket{l, d, name}, nil
+		}
+		l.Close()
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
+	return nil, fmt.Errorf("control socket: %w", errors.Join(err, d.Remove(name+"~"), d.Close()))
+}
+
+// listen makes a socket that root and the group may open.
+func listen(d *statefile.Dir, name string, log *slog.Logger) (net.Listener, error) {
+	if err := d.Remove(name); err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.Handle(name), Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("control socket: %w", err)
+		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	err = os.Chmod(made, 0o660)
-	if err == nil {
-		hand(made, log)
-		err = os.Rename(made, path)
-	}
-	if err != nil {
+	if err := d.Chmod(name, 0o660); err != nil {
 		l.Close()
-		os.Remove(made)
-		return nil, fmt.Errorf("control socket: %w", err)
+		return nil, err
 	}
-	return &socket{l, path}, nil
+	hand(d, name, log)
+	return l, nil
 }
 
 // hand gives the socket to the group; that we may not is no reason to go without.
-func hand(path string, log *slog.Logger) {
+func hand(d *statefile.Dir, name string, log *slog.Logger) {
 	g, err := user.LookupGroup(group)
 	if err != nil {
 		return // root alone, then
@@ -58,7 +71,7 @@ func hand(path string, log *slog.Logger) {
 	gid, err := strconv.Atoi(g.Gid)
 	// The unit's process has the group, and its sandbox no chown.
 	if err == nil && gid != os.Getegid() {
-		err = os.Chown(path, -1, gid)
+		err = d.Chgrp(name, gid)
 	}
 	if err != nil {
 		log.Warn("the control socket is not for the group "+group, "err", err)
@@ -68,7 +81,8 @@ func hand(path string, log *slog.Logger) {
 // socket removes its name when it is closed.
 type socket struct {
 	net.Listener
-	path string
+	dir  *statefile.Dir
+	name string
 }
 
 func (s *socket) Close() error {
@@ -76,5 +90,5 @@ func (s *socket) Close() error {
 	if errors.Is(err, net.ErrClosed) {
 		return err // a second time: by now the name may be another daemon's
 	}
-	return errors.Join(err, os.Remove(s.path))
+	return errors.Join(err, s.dir.Remove(s.name), s.dir.Close())
 }

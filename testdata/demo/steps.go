@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -248,6 +249,41 @@ func (d *demo) drift() (string, error) {
 	}
 	d.say("both services answer again %s later, checks are 1 s apart", ms(took))
 	return "healed after " + ms(took), err
+}
+
+func (d *demo) second() (string, error) {
+	dir, err := os.MkdirTemp("", "svcproxy-demo-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	other, err := lab.NewProxy(d.Node, d.proxy.Binary, dir, "")
+	if err == nil {
+		err = other.Serve("")
+	}
+	if err != nil {
+		return "", err
+	}
+	whole, err := d.Node.Read()
+	if err != nil {
+		return "", err
+	}
+	for _, command := range []string{"run", "cleanup"} {
+		out, code, err := other.Command(command)
+		if err != nil {
+			return "", err
+		}
+		d.say("svcproxy %s:", command)
+		d.show(strings.Split(strings.TrimSpace(out), "\n")...)
+		if code == 0 || !strings.Contains(out, fmt.Sprintf("(pid %d)", d.proxy.Pid())) {
+			return "", fmt.Errorf("exit code %d", code)
+		}
+	}
+	after, err := d.Node.Read()
+	if diff := lab.Diff(whole, after); err == nil && diff != "" {
+		err = fmt.Errorf("changed:\n%s", diff)
+	}
+	return "both name the one that runs; nothing changed", err
 }
 
 func (d *demo) cleanUp() (string, error) {

@@ -218,14 +218,37 @@ func leftover(t *testing.T, tool string) string {
 	return string(text)
 }
 
+// A network namespace has one svcproxy, whatever directories and names the second
+// has been given. plan changes nothing, and works beside it.
 func TestOneSvcproxyPerNode(t *testing.T) {
 	n := newLonelyNode(t, "")
 	n.start(t, web)
-	if out, code, err := n.Command("run"); err != nil || code != 1 {
-		t.Errorf("a second run: %v, exit code %d, want 1\n%s", err, code, out)
+	whole := n.read(t)
+	for what, main := range map[string]string{"the same names": "", "other names": "ipvs = { namePrefix = \"EDGE\", deviceName = \"edge0\" }"} {
+		t.Run(what, func(t *testing.T) {
+			second, err := lab.NewProxy(n.Lab.Node, n.Binary, t.TempDir(), main)
+			must(t, err)
+			must(t, second.Serve(""))
+			pid := fmt.Sprintf("already running in this network namespace (pid %d)", n.Pid())
+			for _, command := range []string{"run", "cleanup"} {
+				if out, code, err := second.Command(command); err != nil || code != 1 || !strings.Contains(out, pid) {
+					t.Errorf("%s: %v, exit code %d\n%s", command, err, code, out)
+				}
+			}
+			for _, args := range [][]string{{"plan"}, {"cleanup", "--dry-run"}} {
+				if out, code, err := second.Command(args[0], args[1:]...); err != nil || code != 0 {
+					t.Errorf("%s: %v, exit code %d\n%s", args, err, code, out)
+				}
+			}
+			if diff := lab.Diff(whole, n.read(t)); diff != "" {
+				t.Errorf("the second changed the kernel:\n%s", diff)
+			}
+		})
 	}
-	if out, code, err := n.Command("cleanup"); err != nil || code == 0 {
-		t.Errorf("cleanup beside a running svcproxy: %v, exit code %d\n%s", err, code, out)
+	must(t, n.Stop())
+	must(t, n.Start())
+	if _, err := n.Wait(0, "starting"); err != nil {
+		t.Error(err)
 	}
 }
 
