@@ -75,7 +75,7 @@ type call struct {
 }
 
 func (c *call) program() command.Program {
-	asking := &remote.Remote{Socket: c.socket, In: os.Stdin, Out: os.Stdout}
+	asking := &remote.Remote{Socket: c.socket, In: os.Stdin, Out: os.Stdout, Err: c.err}
 	return command.Program{
 		Name:  "svcproxy",
 		Flags: func(fs *pflag.FlagSet) { c.config = config.AddFlags(fs) },
@@ -520,8 +520,11 @@ func (d *daemon) onSignals(ctx context.Context, signals <-chan os.Signal) {
 		case sig := <-signals:
 			switch sig {
 			case syscall.SIGHUP:
-				if done, err := d.console.Reload(ctx); errors.Join(done.Err(), err) != nil {
-					d.log.Error("reload refused; what was good goes on", "err", errors.Join(done.Err(), err))
+				// What was refused or failed is in the log already, by whoever found it.
+				if done, err := d.console.Reload(ctx); err != nil {
+					d.log.Error("reload", "err", err)
+				} else if done.Err() != nil {
+					d.log.Error("reload: not all of it is served", "refused", len(done.Rejected), "failed", len(done.Failed), "conflicts", len(done.Conflicts))
 				}
 			case syscall.SIGUSR1:
 				d.proxy.DumpState()

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,16 +57,4 @@ func (p *Proxy) Queued() time.Time {
 	p.health.mu.Lock()
 	defer p.health.mu.Unlock()
 	return p.health.newest
-}
-
-// Alive says whether the loop answers before ctx ends; one that is stuck in the
-// kernel, or has ended, does not. It may be called from any goroutine.
-func (p *Proxy) Alive(ctx context.Context) bool {
-	p.init()
-	select {
-	case p.alive <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

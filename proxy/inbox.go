@@ -50,6 +50,8 @@ type inbox struct {
 	tables []sources.Table
 	states []SourceState
 	times  times // of the changes not yet taken
+	asked  Cause // of a full check not yet taken; "" if nobody asks
+	asks   uint64
 	wake   chan struct{}
 }
 
@@ -88,18 +90,49 @@ func (in *inbox) put(i int, t sources.Table, err error) SourceState {
 	return *s
 }
 
-// take gives the latest tables, the names of the sources that have not spoken
-// yet, and the times of the changes, zero if nothing came since the last take.
-func (in *inbox) take() (tables []sources.Table, waiting []string, since times) {
+// ask asks for a full check and returns the number of the request. The sync that
+// takes it also takes every table put before it.
+func (in *inbox) ask(why Cause) uint64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	since, in.times = in.times, times{}
+	if in.asked == "" {
+		in.asked = why
+	}
+	in.asks++
+	return in.asks
+}
+
+// isAsked says whether a full check was asked for that no sync has taken yet.
+func (in *inbox) isAsked() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.asked != ""
+}
+
+// taken is what one sync works with.
+type taken struct {
+	tables  []sources.Table // the latest of each source
+	waiting []string        // the sources that have not spoken yet
+	since   times           // of the changes; zero if nothing came since the last take
+	asked   Cause           // for a full check; "" if nobody has since the last take
+	asks    uint64          // the number of the last request for one
+}
+
+func (in *inbox) take() taken {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	select {
+	case <-in.wake: // what it told of is taken now
+	default:
+	}
+	t := taken{tables: append([]sources.Table(nil), in.tables...), since: in.times, asked: in.asked, asks: in.asks}
+	in.times, in.asked = times{}, ""
 	for _, s := range in.states {
 		if !s.Spoken {
-			waiting = append(waiting, s.Name)
+			t.waiting = append(t.waiting, s.Name)
 		}
 	}
-	return append([]sources.Table(nil), in.tables...), waiting, since
+	return t
 }
 
 func (in *inbox) complete() bool {

@@ -21,6 +21,10 @@ const drainLook = 2 * time.Second
 // leastCheckGap is between two checks of parts.
 const leastCheckGap = time.Second
 
+// leastGlanceGap is between two glances: what another program did to IPVS is known
+// after it, and repaired.
+const leastGlanceGap = time.Second
+
 // pace is when the next sync is due. It is a value that the loop keeps up to
 // date; it reads no clock.
 type pace struct {
@@ -39,6 +43,51 @@ type pace struct {
 	whole bool // the next check is of everything, whatever part it is the turn of
 
 	lastSync, lastCheck time.Time // zero before the first
+
+	// glanceGap is between two glances at least, and alarm says that the last one
+	// found a difference. Where these come to nothing, because it is another
+	// program's table that changes, they become rare: each costs a reading.
+	lastGlance time.Time
+	glanceGap  time.Duration
+	alarm      bool
+}
+
+// soonest is when there is something to do next: a sync or a glance.
+func (p pace) soonest() time.Time {
+	due := p.due()
+	if p.lastSync.IsZero() || p.failures > 0 {
+		return due
+	}
+	last := p.lastGlance
+	if p.lastSync.After(last) {
+		last = p.lastSync
+	}
+	if glance := last.Add(max(p.glanceGap, leastGlanceGap)); glance.Before(due) {
+		return glance
+	}
+	return due
+}
+
+// glanced notes what a glance saw: a difference has everything checked at once.
+func (p *pace) glanced(now time.Time, same bool) {
+	p.lastGlance = now
+	if same {
+		p.glanceGap = max(p.glanceGap-leastGlanceGap/8, 0)
+		return
+	}
+	p.alarm, p.lastCheck = true, time.Time{}
+}
+
+// verified notes whether a full check found anything to do.
+func (p *pace) verified(found bool) {
+	switch {
+	case !p.alarm:
+	case found:
+		p.glanceGap = 0
+	default:
+		p.glanceGap = min(2*max(p.glanceGap, leastGlanceGap), p.period)
+	}
+	p.alarm = false
 }
 
 // due is when to sync next.

@@ -13,7 +13,7 @@ import (
 )
 
 // Kernel is what the loop needs of a kernel: kernel/host's, or kernel/fake's.
-// It is used by one goroutine.
+// It is used by one goroutine, but for Progress.
 type Kernel interface {
 	// Read gives everything of ours, and all of IPVS.
 	Read(context.Context) (kernel.Observed, error)
@@ -22,6 +22,12 @@ type Kernel interface {
 	Unchanged(ctx context.Context, known *kernel.Observed, part kernel.Part) (bool, error)
 	// Conns gives the connections of some real servers, in their order.
 	Conns(context.Context, []kernel.RealKey) ([]kernel.Conns, error)
+	// Glance says whether IPVS still looks as known by its cheapest signs: counts.
+	// It is called once a second and must neither write nor start a program.
+	Glance(known *kernel.Observed) (bool, error)
+	// Progress says how far a call has come. It may be called from any goroutine
+	// while another call goes on.
+	Progress() kernel.Progress
 	// Apply carries a plan out in its order and goes on past errors. A
 	// *kernel.ApplyError has one error for every op that failed.
 	Apply(context.Context, kernel.Plan) error
@@ -54,7 +60,7 @@ type Proxy struct {
 	OnSource func(SourceState)
 
 	once    sync.Once
-	check   chan Cause
+	check   chan struct{}
 	dump    chan struct{}
 	alive   chan struct{}
 	periods chan [2]time.Duration
@@ -70,6 +76,9 @@ type Proxy struct {
 	hold  bool
 	asked Cause // for a full check; "" if nobody has
 	since times // of the changes not yet programmed
+	// The sync that goes on, nil between two, and how many of its stages are over.
+	running atomic.Pointer[Running]
+	stages  atomic.Uint64
 	// What is known to others, and what will be after this sync.
 	last atomic.Pointer[Snapshot]
 	next Snapshot
@@ -88,7 +97,7 @@ type Proxy struct {
 
 func (p *Proxy) init() {
 	p.once.Do(func() {
-		p.check = make(chan Cause, 1)
+		p.check = make(chan struct{}, 1)
 		p.dump = make(chan struct{}, 1)
 		p.alive = make(chan struct{})
 		p.periods = make(chan [2]time.Duration, 1)
@@ -100,14 +109,17 @@ func (p *Proxy) init() {
 	})
 }
 
-// Check asks for a full check of the kernel now: because somebody asked
-// (CauseAsked), or the node has changed (CauseNode).
-func (p *Proxy) Check(why Cause) {
+// Check asks for a full check of the kernel now: because a person asked
+// (CauseAsked), or the node has changed (CauseNode). It returns the number of the
+// request: see Report.Asked.
+func (p *Proxy) Check(why Cause) uint64 {
 	p.init()
+	n := p.in.ask(why)
 	select {
-	case p.check <- why:
-	default: // one is asked for already
+	case p.check <- struct{}{}:
+	default: // the loop is told already
 	}
+	return n
 }
 
 // SetPeriods changes SyncPeriod and MinSyncPeriod of a running loop, or of one
@@ -200,21 +212,25 @@ func (p *Proxy) loop(ctx context.Context, gaveUp <-chan error) error {
 			return err
 		case <-p.in.wake:
 			p.pace.changed = true
-		case p.asked = <-p.check:
-			p.pace.lastCheck = time.Time{}
+		case <-p.check:
+			if p.in.isAsked() { // else a sync was faster
+				p.pace.lastCheck = time.Time{}
+			}
 		case periods := <-p.periods:
 			p.pace.period, p.pace.minGap = periods[0], periods[1]
 			p.health.period.Store(int64(p.pace.period))
 		case <-p.alive: // to be asked is the answer
 		case <-p.dump:
 			p.Log.Info("state", "text", p.have.String())
-		case <-timer.C:
-			if err := p.sync(ctx); err != nil || ctx.Err() != nil {
+		case now := <-timer.C:
+			if p.pace.due().After(now) {
+				p.glance(now)
+			} else if err := p.sync(ctx); err != nil || ctx.Err() != nil {
 				return err
 			}
 			p.answer()
 		}
-		timer.Reset(time.Until(p.pace.due()))
+		timer.Reset(time.Until(p.pace.soonest()))
 	}
 }
 

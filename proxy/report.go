@@ -36,8 +36,13 @@ type Report struct {
 	Planned  time.Time // when it was known what to do; zero if it did not get there
 	Duration time.Duration
 
-	Plan kernel.Plan
-	Err  error // *kernel.ApplyError, or why the kernel could not be read
+	Plan  kernel.Plan
+	Steps int   // of the plan; Snapshot keeps no ops
+	Err   error // *kernel.ApplyError, or why the kernel could not be read
+
+	// Asked is the number of the last request for a full check (Proxy.Check) that
+	// this sync made, or that one before it did.
+	Asked uint64
 
 	// Left out of the merged table, each naming the services in conflict.
 	Problems []sources.Problem

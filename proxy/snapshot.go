@@ -65,9 +65,14 @@ func (p *Proxy) publish(r Report) {
 // Await waits for a sync that began at this time or later and gives what it
 // left, as Snapshot does; the error is ctx's.
 func (p *Proxy) Await(ctx context.Context, began time.Time) (*Snapshot, error) {
+	return p.await(ctx, func(s *Snapshot) bool { return !s.Report.Start.Before(began) })
+}
+
+// await waits for the first sync that will do.
+func (p *Proxy) await(ctx context.Context, will func(*Snapshot) bool) (*Snapshot, error) {
 	for {
 		p.published.Lock()
-		if s := p.last.Load(); s != nil && !s.Report.Start.Before(began) {
+		if s := p.last.Load(); s != nil && will(s) {
 			p.published.Unlock()
 			return s, nil
 		}

@@ -15,16 +15,22 @@ import (
 func (p *Proxy) sync(ctx context.Context) error {
 	now := time.Now()
 	first := p.pace.lastSync.IsZero()
-	r := Report{Start: now, Cause: p.cause(now)}
-
-	tables, waiting, since := p.in.take()
-	p.tables, p.hold = tables, len(waiting) > 0
+	t := p.in.take()
+	p.tables, p.hold = t.tables, len(t.waiting) > 0
+	if !t.since.emitted.IsZero() {
+		p.pace.changed = true
+	}
+	if t.asked != "" {
+		p.asked, p.pace.lastCheck = t.asked, time.Time{}
+	}
 	// As of these tables: who has spoken by the end of the sync is not in it.
-	r.Waiting = waiting
-	p.since = p.since.oldest(since)
+	r := Report{Start: now, Cause: p.cause(now), Waiting: t.waiting, Asked: t.asks}
+	p.since = p.since.oldest(t.since)
 	r.Seen, r.Changed = p.since.seen, p.since.emitted
 
 	p.health.queued(now)
+	p.running.Store(&Running{Cause: r.Cause, Start: now})
+	defer p.running.Store(nil)
 	r.Err = p.program(ctx, &r)
 	if r.Err != nil && ctx.Err() != nil {
 		return nil // told to stop in the middle: that is no failure
@@ -33,6 +39,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	r.Duration = time.Since(now)
 	p.settle(now, r)
 	r.log(p.Log)
+	p.running.Store(nil) // whoever is told of its end does not see it go on
 	p.publish(r)
 	var missing *kernel.MissingError
 	if first && errors.As(r.Err, &missing) {
@@ -64,6 +71,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	if err := p.observe(ctx, r); err != nil {
 		return err
 	}
+	p.stages.Add(1)
 	table, problems := p.merger.Merge(p.tables...)
 	r.Problems = problems
 	p.left.hear(lines(problems))
@@ -71,7 +79,9 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	if p.hold {
 		occupied = occupiedSets(p.have.Entries)
 	}
+	p.stages.Add(1)
 	want := p.Rules(table, p.have.Node, p.hold, occupied)
+	p.stages.Add(1)
 	r.Services, r.Virtuals, r.Reals = len(table.Services), len(want.Virtuals), len(want.Reals)
 	r.Bound, r.Routed = len(want.Addrs), len(want.Routes)
 
@@ -79,12 +89,13 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	if r.Plan, err = p.plan(ctx, want); err != nil {
 		return err
 	}
-	r.Planned = time.Now()
+	r.Planned, r.Steps = time.Now(), len(r.Plan.Ops)
 	p.next.Table, p.next.Node, p.next.Want, p.next.Drains = table, p.have.Node, want, r.Plan.Drains
 	barred, small := kernel.Barred(p.have.Firewall, want.Virtuals), kernel.SmallHash(want.Sysctls, p.have.Sysctls)
 	p.next.Warnings = slices.Concat(barred, small, r.Plan.Warnings)
 	p.barred.hear(barred)
 	p.small.hear(small)
+	p.stages.Add(1)
 	p.have.Drains = r.Plan.Drains
 	p.conflicts.hear(append(texts(r.Plan.Conflicts), r.Plan.Warnings...))
 	if !r.Plan.Empty() {
@@ -187,6 +198,9 @@ func (p *Proxy) settle(now time.Time, r Report) {
 	}
 	if r.Differed {
 		p.pace.doubt()
+	}
+	if r.Full {
+		p.pace.verified(r.Steps > 0)
 	}
 	p.pace.failures = 0
 	p.since = times{}

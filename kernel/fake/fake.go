@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -55,6 +56,8 @@ type Kernel struct {
 
 	reads, writes int
 	parts         []kernel.Part // checked
+	activity      atomic.Uint64 // ops tried
+	done, of      atomic.Int64
 }
 
 type set struct {
@@ -163,6 +166,18 @@ func (k *Kernel) Unchanged(ctx context.Context, known *kernel.Observed, part ker
 	return part.Same(known, &now), nil
 }
 
+// Glance says whether there are as many virtual and real servers as known.
+func (k *Kernel) Glance(known *kernel.Observed) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.virtuals) == len(known.Virtuals) && len(k.reals) == len(known.Reals), nil
+}
+
+// Progress counts the ops that were tried, and those of the plan that is applied.
+func (k *Kernel) Progress() kernel.Progress {
+	return kernel.Progress{Activity: k.activity.Load(), Done: int(k.done.Load()), Of: int(k.of.Load())}
+}
+
 func (k *Kernel) read() kernel.Observed {
 	o := k.everything()
 	o.Names = k.names
@@ -253,7 +268,12 @@ func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.done.Store(0)
+	k.of.Store(int64(len(p.Ops)))
+	defer k.of.Store(0)
 	return p.Carry(k.names, oneRestore, func(ops []kernel.Op) []error {
+		defer k.activity.Add(1)
+		defer k.done.Add(int64(len(ops)))
 		if ops[0].Object.Kind() == kernel.KindChain {
 			return k.restore(ops)
 		}

@@ -12,8 +12,11 @@ import (
 func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 	// A plan that was begun is finished: half of one serves nobody.
 	ctx = context.WithoutCancel(ctx)
+	defer k.applied.begin(len(p.Ops))()
 	return p.Carry(k.o.Names, sameAdapter, func(ops []kernel.Op) []error {
-		return k.adapter(ops[0].Object.Kind())(ctx, ops)
+		kind := ops[0].Object.Kind()
+		defer k.applied.run(len(ops), k.messages(kind))()
+		return k.adapter(kind)(ctx, ops)
 	})
 }
 

@@ -51,6 +51,7 @@ type Kernel struct {
 	was     *before.Values
 	sysctls *sysctl.Params
 	flows   *conntrack.Table
+	applied applied
 }
 
 // Open opens the kernel of the calling thread's network namespace. Where the

@@ -16,7 +16,7 @@ type Tables struct {
 	families []*family
 	bases    baseChains
 
-	readers, writers atomic.Uint64
+	readers, writers, ended atomic.Uint64
 }
 
 // family is one family's tables and the last reading of them.
@@ -36,6 +36,7 @@ type family struct {
 type Stats struct {
 	Readers uint64 // iptables-save, and --version at Open
 	Writers uint64 // iptables-restore
+	Ended   uint64 // of both, those that are over
 }
 
 // Options of Open. The zero is right for everything but tests.
@@ -47,9 +48,14 @@ type Options struct {
 // Open probes iptables and ip6tables for the network namespace of the calling
 // thread. Where one cannot be used the error is a *kernel.MissingError.
 func Open(ctx context.Context, o Options) (*Tables, error) {
-	t := &Tables{run: o.Run, bases: baseChains{dialer: o.Dialer}}
-	if t.run == nil {
-		t.run = run
+	t := &Tables{bases: baseChains{dialer: o.Dialer}}
+	tool := o.Run
+	if tool == nil {
+		tool = run
+	}
+	t.run = func(ctx context.Context, stdin string, argv ...string) (string, error) {
+		defer t.ended.Add(1)
+		return tool(ctx, stdin, argv...)
 	}
 	families := []kernel.Family{kernel.IPv4}
 	if hasIPv6() {
@@ -109,7 +115,7 @@ func (t *Tables) Tools() []Tool {
 
 // Stats may be called at any time from any goroutine.
 func (t *Tables) Stats() Stats {
-	return Stats{Readers: t.readers.Load(), Writers: t.writers.Load()}
+	return Stats{Readers: t.readers.Load(), Writers: t.writers.Load(), Ended: t.ended.Load()}
 }
 
 // Forget makes the next Read run iptables-save whatever the kernel says.

@@ -27,6 +27,8 @@ type Table struct {
 	batch  nl.Batch
 	names  names
 	dests  []dest // reused by dumpDests
+
+	glances int // at IPv6 virtual servers
 }
 
 // Stats counts what a Table did.

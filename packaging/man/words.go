@@ -26,7 +26,7 @@ var exits = []struct {
 	{exit.Missing, "The kernel or a program lacks something; the hint says what brings it."},
 	{exit.Permission, "No permission."},
 	{exit.NoDaemon, "The running svcproxy cannot be reached."},
-	{exit.Degraded, "status: something is not as it should be."},
+	{exit.Degraded, "status: something is not as it should be. reload --wait: all is programmed but what is in conflict."},
 	{exit.NoBackends, "status: a service has nobody to serve it."},
 	{exit.Changes, "plan --detailed-exitcode: there is something to do."},
 }

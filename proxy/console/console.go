@@ -9,7 +9,6 @@ package console
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"path/filepath"
@@ -44,8 +43,8 @@ type Console struct {
 	About    status.Daemon
 	Counters status.Counter
 	Work     func() metrics.Work
-	// Files reads the service files again; the error says what was refused.
-	Files interface{ Reload(context.Context) error }
+	// Files reads the service files again.
+	Files Files
 	// HealthChecks are what health check node ports answer for a table.
 	HealthChecks func(sources.Table, kernel.Node) []web.HealthCheck
 	// Warnings say what is not as it should be although all is programmed, one
@@ -65,6 +64,14 @@ type Console struct {
 
 	hangUp    context.CancelFunc // of the control socket
 	answering sync.WaitGroup
+}
+
+// Files are the service files: a *file.Source.
+type Files interface {
+	// Reload reads them again; the error says what was refused.
+	Reload(context.Context) error
+	// Warnings are about what is served of them.
+	Warnings() []string
 }
 
 // Open makes the socket and the listeners, and has the proxy tell of its syncs.
@@ -161,33 +168,6 @@ func (c *Console) Close() {
 	c.healthz.Close()
 	c.site.Close()
 	c.ports.Close()
-}
-
-// Reload reads all files again and returns when what is good of them is served.
-// What was good before goes on in the place of what is not.
-func (c *Console) Reload(ctx context.Context) (control.Reloaded, error) {
-	defer c.notify.Reloading()()
-	began := time.Now()
-	done := control.Reloaded{Rejected: []string{}, Kept: []string{}, Restart: []string{}}
-	kept, refused := c.Current.Reload()
-	for _, k := range kept {
-		done.Restart = append(done.Restart, k.String())
-	}
-	for _, err := range []error{refused, c.Files.Reload(ctx)} {
-		var rejected *sources.RejectedError
-		switch {
-		case errors.As(err, &rejected):
-			done.Kept = append(done.Kept, rejected.Files...)
-			for _, p := range rejected.Problems {
-				done.Rejected = append(done.Rejected, p.Error())
-			}
-		case err != nil:
-			return done, fmt.Errorf("reload: %w", err)
-		}
-	}
-	c.Proxy.Check(proxy.CauseAsked)
-	_, err := c.Proxy.Await(ctx, began)
-	return done, err
 }
 
 // Reloaded counts a reading of the main configuration.

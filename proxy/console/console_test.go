@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +27,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/console"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/proxy/status"
@@ -41,6 +44,7 @@ type node struct {
 	console *console.Console
 	client  control.Client
 	stuck   sync.Mutex // a sync waits while it is held
+	refuse  func(kernel.Op) error
 }
 
 const main = `runtimeDir = "DIR"
@@ -67,6 +71,7 @@ func (n *node) write(text string) {
 type files struct{}
 
 func (files) Reload(context.Context) error { return nil }
+func (files) Warnings() []string           { return nil }
 
 // counters are those of a kernel that counts nothing.
 type counters struct{}
@@ -98,6 +103,8 @@ func restart(t *testing.T, dir string) *node {
 		t.Fatal(err)
 	}
 	n.kernel = fake.New(kernel.DefaultNames, kernel.Node{Name: "n1"}, kernel.State{})
+	n.refuse = func(kernel.Op) error { return nil }
+	n.kernel.Fail = func(o kernel.Op) error { return n.refuse(o) }
 	p := &proxy.Proxy{
 		Kernel: n.kernel, Log: log, Feeds: []proxy.Feed{{Name: "static", Source: cur.Source()}},
 		SyncPeriod: cur.Now().Config.IPVS.SyncPeriod,
@@ -220,6 +227,41 @@ func TestReload(t *testing.T) {
 	_, site := n.console.Listeners()
 	if _, text := n.get(site, "/metrics"); !strings.Contains(text, `svcproxy_config_reloads_total{result="refused"} 1`) {
 		t.Error("a refused reload is not counted")
+	}
+}
+
+// A reload says what is not served as it was written: what the kernel refuses, and
+// what another program has; and it has the warnings.
+func TestReloadIsHonest(t *testing.T) {
+	n := start(t)
+	foreign := kernel.Virtual{Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.9:80"), Proto: kernel.TCP}, Scheduler: "sed", Netmask: 32}
+	if err := n.kernel.Apply(t.Context(), kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Add, Object: foreign}}}); err != nil {
+		t.Fatal(err)
+	}
+	n.write(main + web1 + strings.NewReplacer("web", "other", "10.96.0.1", "10.96.0.9").Replace(web1))
+	done, err := n.client.Reload(t.Context(), true)
+	if err != nil || len(done.Conflicts) != 1 || !strings.Contains(done.Conflicts[0], "10.96.0.9:80") || exit.Code(done.Err()) != exit.Degraded {
+		t.Errorf("a conflict: %+v, %v", done, err)
+	}
+	if len(done.Warnings) != 1 || done.Warnings[0] != "a warning" {
+		t.Errorf("warnings %q", done.Warnings)
+	}
+	var refuse atomic.Bool
+	n.refuse = func(o kernel.Op) error {
+		if refuse.Load() && o.Object.Kind() == kernel.KindReal {
+			return syscall.EPERM
+		}
+		return nil
+	}
+	refuse.Store(true)
+	n.write(main + strings.Replace(web1, "10.2.0.1", "10.2.0.7", 1))
+	done, err = n.client.Reload(t.Context(), true)
+	if err != nil || len(done.Failed) == 0 || !strings.Contains(done.Failed[0], "10.2.0.7:80") || exit.Code(done.Err()) != exit.Failed {
+		t.Errorf("a sync that fails: %+v, %v", done, err)
+	}
+	refuse.Store(false)
+	if done, err = n.client.Reload(t.Context(), true); err != nil || done.Err() != nil {
+		t.Errorf("when it does not fail any more: %+v, %v", done, err)
 	}
 }
 

@@ -319,8 +319,30 @@ func TestStrangeRequests(t *testing.T) {
 }
 
 func TestReloadedIsStable(t *testing.T) {
-	text, err := json.Marshal(control.Reloaded{Rejected: []string{"a"}, Kept: []string{"b"}, Restart: []string{"c"}})
-	if want := `{"rejected":["a"],"kept":["b"],"restart":["c"]}`; err != nil || string(text) != want {
+	text, err := json.Marshal(control.Reloaded{
+		Rejected: []string{"a"}, Kept: []string{"b"}, Restart: []string{"c"}, Failed: []string{"d"}, Conflicts: []string{"e"}, Warnings: []string{"f"},
+	})
+	if want := `{"rejected":["a"],"kept":["b"],"restart":["c"],"failed":["d"],"conflicts":["e"],"warnings":["f"]}`; err != nil || string(text) != want {
 		t.Errorf("%s, %v; want %s", text, err, want)
+	}
+}
+
+// The exit code says the worst of what a reload found; warnings alone are none.
+func TestReloadedErr(t *testing.T) {
+	for _, c := range []struct {
+		change func(*control.Reloaded)
+		want   int
+	}{
+		{func(*control.Reloaded) {}, exit.OK},
+		{func(r *control.Reloaded) { r.Warnings = []string{"w"} }, exit.OK},
+		{func(r *control.Reloaded) { r.Conflicts = []string{"c"} }, exit.Degraded},
+		{func(r *control.Reloaded) { r.Conflicts, r.Failed = []string{"c"}, []string{"f"} }, exit.Failed},
+		{func(r *control.Reloaded) { r.Rejected, r.Failed = []string{"r"}, []string{"f"} }, exit.Config},
+	} {
+		r := control.Nothing()
+		c.change(&r)
+		if got := exit.Code(r.Err()); got != c.want {
+			t.Errorf("%+v: exit %d, want %d", r, got, c.want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/proxy/exit"
 )
@@ -15,16 +16,40 @@ type Reloaded struct {
 	Kept []string `json:"kept"`
 	// Restart are the changes in the configuration that wait for a restart.
 	Restart []string `json:"restart"`
+	// Failed says what of the rest is not programmed, one line each.
+	Failed []string `json:"failed"`
+	// Conflicts are virtual servers that another program has made, and what of one
+	// service another service has already.
+	Conflicts []string `json:"conflicts"`
+	// Warnings say what may keep traffic away although all is programmed.
+	Warnings []string `json:"warnings"`
 }
 
-// Err is what was rejected, as an error of exit.Config; nil if nothing was.
+// Nothing is a Reloaded without anything to say: its lists are empty, not null.
+func Nothing() Reloaded {
+	return Reloaded{
+		Rejected: []string{}, Kept: []string{}, Restart: []string{}, Failed: []string{}, Conflicts: []string{}, Warnings: []string{},
+	}
+}
+
+// Err is what is not served as it was written, nil if everything is: of
+// exit.Config if something was rejected, else of exit.Failed if something is not
+// programmed, else of exit.Degraded.
 func (r Reloaded) Err() error {
-	if len(r.Rejected) == 0 {
+	var errs []error
+	for _, line := range slices.Concat(r.Rejected, r.Failed, r.Conflicts) {
+		errs = append(errs, errors.New(line))
+	}
+	if len(errs) == 0 {
 		return nil
 	}
-	errs := make([]error, len(r.Rejected))
-	for i, line := range r.Rejected {
-		errs[i] = errors.New(line)
+	e := &exit.Error{Code: exit.Config, Err: errors.Join(errs...), Hint: "what was good goes on being served"}
+	switch {
+	case len(r.Rejected) > 0:
+	case len(r.Failed) > 0:
+		e.Code, e.Hint = exit.Failed, "svcproxy goes on trying: svcproxy status"
+	default:
+		e.Code, e.Hint = exit.Degraded, "the rest is served: svcproxy status"
 	}
-	return &exit.Error{Code: exit.Config, Err: errors.Join(errs...), Hint: "what was good goes on being served"}
+	return e
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -26,6 +27,7 @@ type Remote struct {
 	// Socket is where the daemon listens; it is asked for once flags are known.
 	Socket  func() string
 	In, Out *os.File
+	Err     io.Writer // for warnings and progress
 
 	output string
 	watch  bool
@@ -126,7 +128,7 @@ func (r *Remote) events(ctx context.Context, _ []string) error {
 }
 
 func (r *Remote) reloadFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&r.wait, "wait", false, "wait until it is served, and exit with 3 if something was refused")
+	fs.BoolVar(&r.wait, "wait", false, "wait until it is programmed and verified, 2 minutes at most: exit 3 if something was refused, 1 if a step failed, 7 if something is in conflict")
 	fs.StringVarP(&r.output, "output", "o", "text", "`FORMAT` of what --wait tells: text or json")
 }
 
@@ -134,7 +136,12 @@ func (r *Remote) reload(ctx context.Context, _ []string) error {
 	if err := r.textOrJSON(); err != nil {
 		return err
 	}
+	stop := func() {}
+	if r.wait {
+		stop = r.progress(ctx)
+	}
 	done, err := r.client().Reload(ctx, r.wait)
+	stop()
 	if err != nil || !r.wait {
 		return err
 	}
@@ -144,11 +151,41 @@ func (r *Remote) reload(ctx context.Context, _ []string) error {
 		for _, change := range done.Restart {
 			fmt.Fprintf(r.Out, "needs a restart: %s\n", change)
 		}
+		for _, line := range done.Warnings {
+			fmt.Fprintf(r.Err, "svcproxy: warning: %s\n", line)
+		}
 	}
 	if refused := done.Err(); refused != nil {
 		return refused
 	}
 	return err
+}
+
+// progressEvery is how often a reload that takes long says how far it is.
+const progressEvery = 5 * time.Second
+
+// progress says so, until the function returned is called.
+func (r *Remote) progress(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		began, tick := time.Now(), time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if st, err := r.client().Status(ctx, false); err == nil {
+				fmt.Fprintf(r.Err, "svcproxy: waiting for %v: %s\n", time.Since(began).Round(time.Second), st.Sync.Now())
+			}
+		}
+	})
+	return func() {
+		cancel()
+		asking.Wait()
+	}
 }
 
 func encode(w io.Writer, v any) error {

@@ -20,6 +20,7 @@ type Input struct {
 	Snapshot *proxy.Snapshot // nil before the first sync
 	Sources  []proxy.SourceState
 	Past     Past
+	Running  *proxy.Running  // the sync that goes on, nil between two
 	Counters kernel.Counters // zero when they are not known
 	Warnings []string        // besides the snapshot's
 }
@@ -57,7 +58,7 @@ func syncOf(in Input) Sync {
 	s := Sync{
 		Cause: string(r.Cause), Start: r.Start.UTC(), Seconds: seconds(r.Duration), Succeeded: in.Snapshot.Succeeded.UTC(),
 		Since: in.Past.since.UTC(), Failures: in.Past.failures, Waiting: append([]string{}, r.Waiting...),
-		Change: in.Past.change.utc(), Drift: in.Past.drift.utc(),
+		Running: runningOf(in.Running, in.Now), Change: in.Past.change.utc(), Drift: in.Past.drift.utc(),
 	}
 	if r.Err != nil {
 		s.Error = r.Err.Error()

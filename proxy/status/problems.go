@@ -21,6 +21,9 @@ func problems(st *Status) []string {
 	case st.Sync.Cause == "":
 		add("nothing was programmed yet: the first sync is not over")
 	}
+	if st.Sync.Running.long() {
+		add("%s", st.Sync.Running)
+	}
 	if c := st.Daemon.Config; c.Error != "" {
 		add("the last good configuration is in use%s: %s", since(c.Since), c.Error)
 	}

@@ -34,7 +34,7 @@ type Reader struct {
 func (r *Reader) Status(ctx context.Context) Status {
 	in := Input{
 		Now: time.Now(), Daemon: r.Daemon(), Healthy: r.Proxy.Healthy(), Snapshot: r.Proxy.Snapshot(),
-		Sources: r.Proxy.Sources(), Past: r.History.Past(),
+		Sources: r.Proxy.Sources(), Past: r.History.Past(), Running: r.Proxy.Running(),
 	}
 	if r.Warnings != nil {
 		in.Warnings = r.Warnings()

@@ -69,8 +69,19 @@ type Sync struct {
 	// Waiting are the sources that have not delivered yet; nothing is removed
 	// while there are any.
 	Waiting []string `json:"waiting"`
+	// Running is the sync that goes on, if one does.
+	Running *Running `json:"running,omitempty"`
 	Change  *Change  `json:"change,omitempty"`
 	Drift   *Change  `json:"drift,omitempty"` // the last that repaired drift
+}
+
+// Running is a sync that is not over.
+type Running struct {
+	Cause   string  `json:"cause"`
+	Seconds float64 `json:"seconds"` // since it began
+	// Done of the Steps of its plan; 0 of 0 before there is one.
+	Done  int `json:"done"`
+	Steps int `json:"steps"`
 }
 
 // Change is a sync that changed something. The times are zero where they are not

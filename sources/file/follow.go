@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -22,6 +23,8 @@ type follower struct {
 	last    time.Time         // when the last reading ended
 	dead    map[string]bool   // directories whose failure to be watched was logged
 	told    map[string]bool   // warnings that were logged
+
+	warnings *atomic.Pointer[[]string] // the Source's
 }
 
 func (s *Source) follow() *follower {
@@ -31,6 +34,8 @@ func (s *Source) follow() *follower {
 		calm:  s.o.Debounce,
 		dead:  map[string]bool{},
 		told:  map[string]bool{},
+
+		warnings: &s.warnings,
 	}
 	if s.o.Keep != "" {
 		f.shelf.stored = open(s.o.Keep, s.o.Log)
@@ -214,11 +219,16 @@ func (f *follower) unwatch() {
 // tell logs the warnings about what is served, each once for as long as it holds.
 func (f *follower) tell() {
 	told := map[string]bool{}
+	var lines []string
 	for _, w := range f.shelf.doubts() {
 		line := w.Error()
+		if !told[line] {
+			lines = append(lines, line)
+		}
 		if told[line] = true; !f.told[line] {
 			f.o.Log.Warn(line)
 		}
 	}
 	f.told = told
+	f.warnings.Store(&lines)
 }

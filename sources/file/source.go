@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -31,8 +32,17 @@ type Options struct {
 // order of path; an error beside the table is a *sources.RejectedError and names each problem of each
 // file whose present content is not in it.
 type Source struct {
-	o       Options
-	reloads chan chan<- error
+	o        Options
+	reloads  chan chan<- error
+	warnings atomic.Pointer[[]string] // about what was emitted last
+}
+
+// Warnings are about what is served of the files, one line each. It may be called from any goroutine.
+func (s *Source) Warnings() []string {
+	if w := s.warnings.Load(); w != nil {
+		return *w
+	}
+	return nil
 }
 
 // New makes a Source; relative paths are taken from the working directory now.

@@ -4,6 +4,7 @@ package static
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -22,18 +23,23 @@ type Source struct {
 	table sources.Table
 	err   error
 	set   chan struct{}
+	// How often it was set, and how many of these are emitted; news is closed,
+	// and another put in its place, by every emission.
+	sets, emitted uint64
+	news          chan struct{}
 }
 
 // New makes a Source of a table, and of what is wrong with the file it is from, if anything.
 func New(t sources.Table, err error) *Source {
-	return &Source{table: t, err: err, set: make(chan struct{}, 1)}
+	return &Source{table: t, err: err, sets: 1, set: make(chan struct{}, 1), news: make(chan struct{})}
 }
 
 // Set has another table emitted, or, with an error, the one that goes on while the file is refused. It
-// does not wait for that.
+// does not wait for that: see Emitted.
 func (s *Source) Set(t sources.Table, err error) {
 	s.mu.Lock()
 	s.table, s.err = t, err
+	s.sets++
 	s.mu.Unlock()
 	select {
 	case s.set <- struct{}{}:
@@ -41,13 +47,38 @@ func (s *Source) Set(t sources.Table, err error) {
 	}
 }
 
+// Emitted waits until Watch has emitted what was set last; the error is ctx's.
+func (s *Source) Emitted(ctx context.Context) error {
+	s.mu.Lock()
+	want := s.sets
+	s.mu.Unlock()
+	for {
+		s.mu.Lock()
+		done, news := s.emitted >= want, s.news
+		s.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the services in the configuration: %w", ctx.Err())
+		}
+	}
+}
+
 // Watch emits the table, and again whenever it is set, until ctx ends.
 func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) error {
 	for {
 		s.mu.Lock()
-		table, err := s.table, s.err
+		table, err, n := s.table, s.err, s.sets
 		s.mu.Unlock()
 		emit(table, err)
+		s.mu.Lock()
+		s.emitted = n
+		close(s.news)
+		s.news = make(chan struct{})
+		s.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return nil

@@ -3,8 +3,12 @@ package traffic
 import (
 	"fmt"
 	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -97,5 +101,71 @@ func TestBrokenConfigurationAtStart(t *testing.T) {
 	must(t, n.Configure(good))
 	if _, err := n.Wait(mark, `msg="nothing is refused any more" source=static`); err != nil {
 		t.Error(err)
+	}
+}
+
+// `svcproxy reload --wait` says the truth: it fails while a tool does and when
+// another program has a virtual server, prints warnings, and once it returns 0 the
+// kernel has what the files say.
+func TestReloadWaitIsHonest(t *testing.T) {
+	n := newNode(t, "")
+	bin, fails := t.TempDir(), filepath.Join(t.TempDir(), "fails")
+	for _, name := range []string{"iptables-restore", "ip6tables-restore"} {
+		real, err := exec.LookPath(name)
+		must(t, err)
+		script := fmt.Sprintf("#!/bin/sh\nif [ -e %s ]; then echo broken on purpose >&2; exit 1; fi\nexec %s \"$@\"\n", fails, real)
+		must(t, os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755))
+	}
+	must(t, n.Serve(web))
+	must(t, n.Start("env", "PATH="+bin+":"+os.Getenv("PATH")))
+	n.synced(t, 0)
+	reload := func(want int, says string) {
+		t.Helper()
+		out, code, err := n.Command("reload", "--wait")
+		must(t, err)
+		if code != want || !strings.Contains(out, says) {
+			t.Errorf("exit %d, want %d and %q:\n%s", code, want, says, out)
+		}
+	}
+	reload(0, "")
+	must(t, os.WriteFile(fails, nil, 0o644))
+	must(t, n.Configure("ipvs.vipPing = false"))
+	reload(1, "broken on purpose")
+	must(t, os.Remove(fails))
+	reload(0, "")
+
+	n.tool(t, "ipvsadm", "-A", "-t", "10.96.0.77:80", "-s", "sed")
+	must(t, n.Serve(web+clusterIP("taken", "10.96.0.77", allV4)))
+	reload(7, "10.96.0.77:80")
+	for i := range 5 {
+		vip := fmt.Sprintf("10.96.7.%d", i+1)
+		must(t, n.Serve(web+clusterIP("more", vip, allV4)))
+		reload(0, "")
+		if is := n.tool(t, "ipvsadm", "-Sn"); !strings.Contains(is, vip+":80") {
+			t.Errorf("%s is not there when reload returns:\n%s", vip, is)
+		}
+	}
+}
+
+// What another program removes from IPVS is back within seconds, long before a
+// check is due, and status says so as long as it is not.
+func TestFlushedTablesAreBackInSeconds(t *testing.T) {
+	n := newNode(t, "ipvs.syncPeriod = \"10m\"")
+	n.start(t, web)
+	before := n.tool(t, "ipvsadm", "-Sn")
+	for _, flush := range []string{"-C", "-D"} {
+		args := []string{flush}
+		if flush == "-D" {
+			args = append(args, "-t", "10.96.0.20:80")
+		}
+		n.tool(t, "ipvsadm", args...)
+		began := time.Now()
+		must(t, lab.Eventually(generous, func() error {
+			if is := n.tool(t, "ipvsadm", "-Sn"); is != before {
+				return fmt.Errorf("after ipvsadm %s: %s", flush, is)
+			}
+			return nil
+		}))
+		t.Logf("back %v after ipvsadm %s", time.Since(began).Round(time.Millisecond), flush)
 	}
 }

@@ -161,6 +161,10 @@ func (c *Current) Reload() (kept []config.Kept, err error) {
 	return kept, nil
 }
 
+// Emitted waits until the services of the configuration that holds have been
+// emitted by Source; the error is ctx's.
+func (c *Current) Emitted(ctx context.Context) error { return c.static.Emitted(ctx) }
+
 // refuse leaves everything as it was.
 func (c *Current) refuse(name string, why error, was *Setup) {
 	next := rejection(name, why)

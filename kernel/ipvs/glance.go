@@ -1,0 +1,79 @@
+package ipvs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// fewServices is how many virtual servers Glance reads the list of, with the
+// numbers of their real servers. Beyond, it counts: the kernel writes 104 bytes for
+// each.
+const fewServices = 256
+
+// Glance says whether the tables still look as known, fwmark of the virtual servers
+// by firewall mark, by what the kernel tells in one or two system calls: the number
+// of IPv4 virtual servers; where these are few, how many real servers each has; and
+// whether one of the IPv6 ones, another each time, is there, which the kernel does not
+// count (ip_vs_svc_hash, Linux 6.1). It is no check: what keeps the counts goes
+// unnoticed.
+func (t *Table) Glance(known *kernel.State, fwmark int) (bool, error) {
+	four, _ := slices.BinarySearchFunc(known.Virtuals, kernel.IPv6, func(v kernel.Virtual, f kernel.Family) int {
+		if v.Key.Family() == f {
+			return 0
+		}
+		return -1
+	})
+	_, there, err := t.opt.info()
+	if err != nil {
+		return false, fmt.Errorf("counting virtual servers: %w", t.unloaded(err))
+	}
+	same := there >= four && there <= four+fwmark
+	if same && 0 < four && four <= fewServices {
+		same, err = t.sameCounts(known, four)
+	}
+	if six := known.Virtuals[four:]; same && err == nil && len(six) > 0 {
+		t.glances++
+		same, err = t.isThere(six[t.glances%len(six)].Key)
+	}
+	return same, err
+}
+
+// sameCounts says whether the IPv4 virtual servers, the first so many known, have as
+// many real servers.
+func (t *Table) sameCounts(known *kernel.State, four int) (bool, error) {
+	services, err := t.opt.readServices(t.names)
+	if err != nil {
+		return false, fmt.Errorf("reading IPv4 virtual servers: %w", t.unloaded(err))
+	}
+	services = slices.DeleteFunc(services, func(s service) bool { return s.fwmark != 0 })
+	slices.SortFunc(services, func(a, b service) int { return a.Key.Compare(b.Key) })
+	if len(services) != four {
+		return false, nil
+	}
+	reals := known.Reals
+	for i, s := range services {
+		if n := len(kernel.NextReals(&reals, s.Key)); s.Virtual != known.Virtuals[i] || s.reals != n {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// isThere asks for one virtual server.
+func (t *Table) isThere(k kernel.VirtualKey) (bool, error) {
+	if err := t.lookup(); err != nil {
+		return false, err
+	}
+	t.batch.Reset()
+	putVirtualKey(&t.batch, t.family, cmdGetService, k)
+	err := t.conn.Get(&t.batch, func([]byte) error { return nil })
+	if errors.Is(err, unix.ESRCH) {
+		return false, nil
+	}
+	return err == nil, t.stale(err)
+}

@@ -1,0 +1,83 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// A sync that began before the tables were emitted is not the one that is waited
+// for, although it ends after the question.
+func TestConfirmWaitsForWhatWasEmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow atomic.Bool
+		r := start(t, func(r *run) {
+			r.proxy.Rules = func(s sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+				if slow.Load() {
+					time.Sleep(time.Second)
+				}
+				return rules(s, n, hold, occupied)
+			}
+		})
+		defer r.end()
+		r.emit(table(1))
+		for i := range 30 {
+			slow.Store(true)
+			r.proxy.Check(proxy.CauseNode)
+			pass(time.Duration(i+1) * time.Millisecond) // a sync goes on, with the table before
+			want := 2 + i%2
+			r.source <- emission{table: table(want)}
+			slow.Store(false)
+			s, err := r.proxy.Confirm(t.Context())
+			if got := len(r.weights()); err != nil || s.Report.Err != nil || got != want {
+				t.Fatalf("round %d: %d real servers when it returned, want %d: %v", i, got, want, err)
+			}
+			if s.Report.Cause != proxy.CauseAsked || s.Report.Steps != 0 || !s.Report.Full {
+				t.Fatalf("round %d: not verified after it was programmed: %+v", i, s.Report)
+			}
+		}
+	})
+}
+
+// What fails is tried again before it is reported, and a passing fault is not.
+func TestConfirmTellsWhatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refusals atomic.Int32
+		r := start(t, func(r *run) {
+			r.kernel.Fail = func(o kernel.Op) error {
+				if o.Object.Kind() == kernel.KindReal && refusals.Add(-1) >= 0 {
+					return syscall.EPERM
+				}
+				return nil
+			}
+		})
+		defer r.end()
+		r.emit(table(1))
+		refusals.Store(2)
+		r.source <- emission{table: table(2)}
+		if s, err := r.proxy.Confirm(t.Context()); err != nil || s.Report.Err != nil || len(r.weights()) != 2 {
+			t.Errorf("a fault that passes: %v, %v", s.Report.Err, err)
+		}
+		refusals.Store(1 << 20)
+		r.source <- emission{table: table(3)}
+		began := time.Now()
+		s, err := r.proxy.Confirm(t.Context())
+		if err != nil || !errors.Is(s.Report.Err, syscall.EPERM) || time.Since(began) > 5*time.Second {
+			t.Errorf("after %v: %v, %v", time.Since(began), s.Report.Err, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := r.proxy.Confirm(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("beyond the time there is: %v", err)
+		}
+		refusals.Store(0)
+	})
+}
