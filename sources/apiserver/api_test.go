@@ -194,7 +194,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, resource string, sele
 	})
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
-	all = all[from:]
+	all = all[min(from, len(all)):]
 	next := ""
 	if limit > 0 && len(all) > limit {
 		all, next = all[:limit], strconv.Itoa(from+limit)

@@ -195,10 +195,16 @@ func (c *catalog) fail(o outage) {
 }
 
 // answered notes that a watch of a kind is there again.
-func (c *catalog) answered(resource string) {
+func (c *catalog) answered(resource string) { c.over(c.outages.end, resource) }
+
+// lasts notes that a watch of a kind goes well.
+func (c *catalog) lasts(resource string) { c.over(c.outages.endAll, resource) }
+
+// over ends outages, and wakes the reader if there were any.
+func (c *catalog) over(end func(resource string) bool, resource string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.outages.end(resource) {
+	if end(resource) {
 		select {
 		case c.wake <- struct{}{}:
 		default:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -159,6 +160,7 @@ func (c *connection) config() (*rest.Config, error) {
 	config.UserAgent = c.o.UserAgent
 	config.NegotiatedSerializer = wire().codecs.WithoutConversion()
 	config.WarningHandler = rest.NoWarnings{}
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return counting{rt} })
 	return config, nil
 }
 

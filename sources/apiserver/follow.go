@@ -5,9 +5,9 @@ package apiserver
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"reflect"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,28 +17,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-const (
-	pageSize    = 1000        // objects of a list in one answer: about 2 MB of services
-	pageTimeout = time.Minute // for one of them; a watch ends by the API server's own
-)
-
-// Pauses after a failure: the first, then twice as long each time up to the longest, give or take half.
-// Variables for the tests, which have no time.
-var (
-	firstPause = time.Second / 2
-	longPause  = 15 * time.Second
-)
-
 // follower keeps the catalog at what one kind is at the API server: client-go's reflector does the
 // listing and watching, with its bookmarks and what a 410 asks for. Asking again after a failure is done
-// here: the reflector's pauses are up to a minute and would be silent.
+// here: the reflector's pauses are up to a minute and would be silent, and after some failures it makes
+// none.
 type follower struct {
 	kind    kind
 	at      *connection
 	catalog *catalog
 
-	pauses int       // of late, one after the other
-	paused time.Time // when the last one ended
+	mu    sync.Mutex // for what follows, which a watch's goroutine writes
+	pace  pace
+	early int  // watches in a row that ended early or were refused as expired
+	wait  bool // the last one did, and nothing has waited since
 }
 
 // run goes on until ctx ends.
@@ -55,45 +46,37 @@ func (f *follower) run(ctx context.Context) {
 		// What failed was noted by the request that did. Without an error it is a watch that cannot go on
 		// where it was: list again.
 		err := r.ListAndWatchWithContext(ctx)
-		f.pause(ctx, retryAfter(err))
+		f.pause(ctx, err)
 	}
-}
-
-// list asks for one page. It always asks for what is now: a list of what a cache may still have could
-// take the node back in time, and would be sent whole.
-func (f *follower) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
-	o.ResourceVersion, o.ResourceVersionMatch = "", ""
-	list, at := f.kind.list(), f.at.current()
-	if err := at.get(f.kind, o).Do(ctx).Into(list); err != nil {
-		if !apierrors.IsResourceExpired(err) { // that is the reflector's to begin again
-			f.failed(ctx, at, err)
-		}
-		return nil, err
-	}
-	return f.kind.page(list), nil
 }
 
 // watch asks until it is answered, so that after an outage the watch goes on where it was, without a
 // list of everything. Only an answer that asking again would not change is given back.
 func (f *follower) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if f.toWait() {
+		f.pause(ctx, nil)
+	}
 	o.Watch = true
 	for {
 		at := f.at.current()
-		w, err := at.get(f.kind, o).Watch(ctx)
+		m := &meter{what: "watch event", limit: eventLimit}
+		w, err := at.get(f.kind, o).Watch(metered(ctx, m))
 		if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) {
 			err = errNoAnswer
 		}
 		if err == nil {
 			f.catalog.answered(f.kind.resource)
-			return w, nil
+			return f.observe(w, m), nil
 		}
-		if ctx.Err() != nil || !passes(err) {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		if !passes(err) {
+			f.ended(err)
 			return nil, err
 		}
 		f.failed(ctx, at, err)
-		f.pause(ctx, retryAfter(err))
+		f.pause(ctx, err)
 	}
 }
 
@@ -131,23 +114,26 @@ func (f *follower) failed(ctx context.Context, at *access, err error) {
 	f.catalog.fail(outage{resource: f.kind.resource, reason: why, err: err, since: time.Now()})
 }
 
-// retryAfter is how long the API server asks to be left alone.
-func retryAfter(err error) time.Duration {
+// pause waits before the next attempt, at least as long as the API server asks for.
+func (f *follower) pause(ctx context.Context, err error) {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return time.Duration(seconds) * time.Second
-}
-
-// pause waits before the next attempt, at least as long as asked for.
-func (f *follower) pause(ctx context.Context, least time.Duration) {
-	if time.Since(f.paused) > 4*longPause {
-		f.pauses = 0
-	}
-	d := min(firstPause<<min(f.pauses, 10), longPause)
-	f.pauses++
-	d = max(least, d/2+rand.N(d)) // apart from other nodes
 	select {
 	case <-ctx.Done():
-	case <-time.After(d):
+	case <-time.After(f.next(seconds, errors.As(err, new(*excessError)))):
 	}
-	f.paused = time.Now()
+}
+
+// next is how long a pause is; sore as in pace.
+func (f *follower) next(seconds int, sore bool) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wait = false
+	return f.pace.next(seconds, sore || f.early > 0)
+}
+
+// toWait says whether a pause is due before the next watch.
+func (f *follower) toWait() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wait
 }

@@ -43,6 +43,8 @@ type outage struct {
 	reason   string
 	err      error
 	since    time.Time
+	// watch: lists are answered, and watches are no good; then no answer ends it, only a watch that lasts.
+	watch bool
 }
 
 // outages are those that there are, by resource.
@@ -56,8 +58,11 @@ func (o outages) begin(now outage) {
 	o[now.resource] = now
 }
 
-// end takes an outage out, if there is one.
-func (o outages) end(resource string) bool {
+// end takes an outage out, if there is one that an answer ends.
+func (o outages) end(resource string) bool { return !o[resource].watch && o.endAll(resource) }
+
+// endAll takes an outage out, if there is one.
+func (o outages) endAll(resource string) bool {
 	_, there := o[resource]
 	delete(o, resource)
 	return there
@@ -77,9 +82,11 @@ func (o outages) reasons() []string {
 
 // total says whether services and endpoints are both cut off, so that the table cannot change.
 func (o outages) total() bool {
-	_, services := o["services"]
-	_, slices := o["endpointslices"]
-	return services && slices
+	out := func(resource string) bool {
+		outage, there := o[resource]
+		return there && !outage.watch
+	}
+	return out("services") && out("endpointslices")
 }
 
 // error is nil without an outage.
@@ -113,6 +120,7 @@ func reason(resource, server string, err error) string {
 		return refusal(resource, server, err, status.Status().Code, status.Status().Message)
 	}
 	var (
+		excess    *excessError
 		untrusted *tls.CertificateVerificationError
 		invalid   x509.CertificateInvalidError
 		remote    *net.OpError
@@ -120,6 +128,8 @@ func reason(resource, server string, err error) string {
 		missing   *os.PathError
 	)
 	switch {
+	case errors.As(err, &excess):
+		return fmt.Sprintf("%s: %s: %v: not read further", resource, server, excess)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired: // its text has the time
 		return fmt.Sprintf("the certificate of %s has expired, or is not valid yet", server)
 	case errors.As(err, &untrusted):
@@ -130,7 +140,7 @@ func reason(resource, server string, err error) string {
 		return fmt.Sprintf("cannot read the credentials: %v", missing)
 	case strings.Contains(innermost(err).Error(), "getting credentials: "):
 		_, text, _ := strings.Cut(innermost(err).Error(), "getting credentials: ")
-		return "cannot get credentials: " + text
+		return "cannot get credentials: " + brief(text)
 	case errors.As(err, &dns):
 		return fmt.Sprintf("cannot reach %s: no address for %s", server, dns.Name)
 	// However it shows: one outage is not to be said again in other words.
@@ -140,14 +150,14 @@ func reason(resource, server string, err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "stream error"):
 		return fmt.Sprintf("cannot reach %s: the connection was cut", server)
 	}
-	return fmt.Sprintf("cannot reach %s: %v", server, innermost(err))
+	return fmt.Sprintf("cannot reach %s: %s", server, brief(innermost(err).Error()))
 }
 
 // refusal is the reason when there was an answer, with its code.
 func refusal(resource, server string, err error, code int32, message string) string {
 	switch code {
 	case http.StatusForbidden:
-		return fmt.Sprintf("%s: forbidden: %s: the account needs get, list and watch, see rbac.yaml", resource, message)
+		return fmt.Sprintf("%s: forbidden: %s: the account needs get, list and watch, see rbac.yaml", resource, brief(message))
 	case http.StatusUnauthorized:
 		return fmt.Sprintf("%s does not accept the credentials (401 Unauthorized): token or client certificate expired or not known there", server)
 	case http.StatusTooManyRequests:
@@ -157,7 +167,17 @@ func refusal(resource, server string, err error, code int32, message string) str
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return fmt.Sprintf("%s is not available (%d)", server, code)
 	}
-	return fmt.Sprintf("%s: %s answers %d: %v", resource, server, code, err)
+	return fmt.Sprintf("%s: %s answers %d: %s", resource, server, code, brief(err.Error()))
+}
+
+// brief is one line of a text that came from elsewhere, and not all of a long one.
+func brief(text string) string {
+	const most = 300
+	text = strings.Join(strings.Fields(text[:min(len(text), 2*most)]), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + " ..."
+	}
+	return text
 }
 
 // errNoAnswer is a connection that was cut, or timed out, before a watch was answered. client-go gives

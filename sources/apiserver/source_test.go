@@ -24,7 +24,8 @@ import (
 const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
-	firstPause, longPause = 20*time.Millisecond, 200*time.Millisecond
+	firstPause, longPause, sorePause, steady = 20*time.Millisecond, 200*time.Millisecond, 400*time.Millisecond, time.Second
+	mostPages, pageLimit, listLimit, eventLimit = 20, 4<<20, 10<<20, 2<<20
 	os.Exit(m.Run())
 }
 
