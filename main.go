@@ -338,6 +338,7 @@ type daemon struct {
 	proxy   *proxy.Proxy
 	files   *file.Source
 	cache   rules.Cache // of the loop's goroutine
+	bridged []string    // likewise: warnings about endpoints on bridges, as of the last check
 	node    atomic.Pointer[kernel.Node]
 	object  atomic.Pointer[manifest.Node] // the API server's of this node, nil without one
 	console *console.Console
@@ -439,10 +440,14 @@ func (d *daemon) about() status.Daemon {
 
 // warnings are what was not written down that should outlast this process.
 func (d *daemon) warnings() []string {
-	if err := d.kernel.Warning(); err != nil {
-		return []string{fmt.Sprintf("cleanup may not find it later: %v", err)}
+	// A walk through all endpoints, on nodes with such bridges: not for each change.
+	if s := d.proxy.Snapshot(); s != nil && s.Report.Checked {
+		d.bridged = rules.Bridged(s.Table, s.Node, d.now().rules())
 	}
-	return nil
+	if err := d.kernel.Warning(); err != nil {
+		return append([]string{fmt.Sprintf("cleanup may not find it later: %v", err)}, d.bridged...)
+	}
+	return d.bridged
 }
 
 // work is what the kernel was asked for, in the words of metrics.

@@ -70,6 +70,8 @@ type Node struct {
 	// BrNetfilter: bridged packets pass iptables. Only then may a rule use -m
 	// physdev, which would load it.
 	BrNetfilter bool
+	// Bridges are the links of Addrs that are bridges, sorted by name.
+	Bridges []Bridge
 	// Release is the running kernel's version: {6, 1}.
 	Release Release
 }
@@ -89,6 +91,16 @@ type NodeAddr struct {
 	Prefix netip.Prefix
 	Link   string
 }
+
+// Bridge is a bridge of the node. Filtered4 and Filtered6: packets from one of its
+// ports to another pass iptables, and so the connection tracker and IPVS.
+type Bridge struct {
+	Link                 string
+	Filtered4, Filtered6 bool
+}
+
+// Filtered says whether packets of a family pass iptables.
+func (b Bridge) Filtered(f Family) bool { return f == IPv4 && b.Filtered4 || f == IPv6 && b.Filtered6 }
 
 // Release is a kernel's major and minor version.
 type Release struct{ Major, Minor int }

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +62,8 @@ func (p *parser) directive(f []string, line string) error {
 		err = p.barrier(f)
 	case "accepts":
 		err = p.accepts(f)
+	case "bridge":
+		p.o.Node.Bridges = append(p.o.Node.Bridges, Bridge{arg(1), slices.Contains(f, toolNames[IPv4]), slices.Contains(f, toolNames[IPv6])})
 	case "fwmark":
 		p.o.FWMark, err = strconv.Atoi(arg(1))
 	default:

@@ -38,7 +38,7 @@ func SameVIPs(a, b *Observed) bool {
 func (n *Node) same(o *Node) bool {
 	return n.Name == o.Name && n.Zone == o.Zone && slices.Equal(n.Addrs, o.Addrs) &&
 		n.Primary4 == o.Primary4 && n.Primary6 == o.Primary6 && slices.Equal(n.Gateways, o.Gateways) &&
-		n.BrNetfilter == o.BrNetfilter && n.Release == o.Release
+		n.BrNetfilter == o.BrNetfilter && slices.Equal(n.Bridges, o.Bridges) && n.Release == o.Release
 }
 
 // sameWhere says whether two slices agree in what is counted in.

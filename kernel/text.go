@@ -328,6 +328,17 @@ func (o Observed) String() string {
 	return b.String()
 }
 
+// words are the bridge's name and the tools whose rules its packets pass.
+func (b Bridge) words() []string {
+	words := []string{b.Link}
+	for _, f := range []Family{IPv4, IPv6} {
+		if b.Filtered(f) {
+			words = append(words, toolNames[f])
+		}
+	}
+	return words
+}
+
 func (n Node) append(line func(string, ...any)) {
 	if n.Name != "" {
 		line("node %s", n.Name)
@@ -348,6 +359,9 @@ func (n Node) append(line func(string, ...any)) {
 	}
 	if n.BrNetfilter {
 		line("br_netfilter")
+	}
+	for _, b := range n.Bridges {
+		line("bridge %s", strings.Join(b.words(), " "))
 	}
 	if n.Release != (Release{}) {
 		line("release %d.%d", n.Release.Major, n.Release.Minor)

@@ -16,6 +16,9 @@ type device struct {
 	index int
 	name  string
 	kind  string // "" for hardware and lo
+	// Of a bridge: whether its packets are to pass iptables whatever the sysctls
+	// say (IFLA_BR_NF_CALL_IPTABLES).
+	calls4, calls6 bool
 }
 
 func decodeLink(p []byte) (d device, err error) {
@@ -29,18 +32,36 @@ func decodeLink(p []byte) (d device, err error) {
 		case unix.IFLA_IFNAME:
 			d.name = a.Text()
 		case unix.IFLA_LINKINFO:
-			info := a.Nested()
-			for info.Next() {
-				if info.Type() == unix.IFLA_INFO_KIND {
-					d.kind = info.Text()
-				}
-			}
-			if info.Err() != nil {
-				return device{}, info.Err()
+			if err := d.info(a.Nested()); err != nil {
+				return device{}, err
 			}
 		}
 	}
 	return d, a.Err()
+}
+
+// info takes the attributes of a kind; the kind comes first.
+func (d *device) info(a nl.Attrs) error {
+	for a.Next() {
+		switch {
+		case a.Type() == unix.IFLA_INFO_KIND:
+			d.kind = a.Text()
+		case a.Type() == unix.IFLA_INFO_DATA && d.kind == "bridge":
+			data := a.Nested()
+			for data.Next() {
+				switch data.Type() {
+				case unix.IFLA_BR_NF_CALL_IPTABLES:
+					d.calls4 = data.U8() != 0
+				case unix.IFLA_BR_NF_CALL_IP6TABLES:
+					d.calls6 = data.U8() != 0
+				}
+			}
+			if data.Err() != nil {
+				return data.Err()
+			}
+		}
+	}
+	return a.Err()
 }
 
 // address is what one RTM_NEWADDR says.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -277,6 +278,37 @@ func TestNodeFacts(t *testing.T) {
 	}
 	if s := (kernel.Observed{Node: node}).String(); !strings.Contains(s, "gateway 10.0.0.2\n") || !strings.Contains(s, "gateway 192.0.2.2\n") || !strings.Contains(s, "gateway fe80::7\n") {
 		t.Errorf("not every next hop is a gateway:\n%s", s)
+	}
+}
+
+// Whether a bridge's packets pass iptables is its own option, or the sysctl's for
+// all, and nothing without the module.
+func TestBridges(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("ip"))
+	l := withDevice(t, nil)
+	for _, line := range []string{
+		"link add br0 type bridge", "link add br1 type bridge nf_call_ip6tables 1", "link add br2 type bridge", "link add eth0 type veth peer name eth1",
+		"addr add 10.2.0.1/24 dev br1", "addr add 10.3.0.1/24 dev br0", "addr add 10.4.0.1/24 dev eth0",
+	} {
+		kerneltest.Run(t, "ip", strings.Fields(line)...)
+	}
+	all := []byte("1")
+	_, err := os.Stat("/proc/sys/net/bridge")
+	module := err == nil
+	for _, sysctl := range []string{"1", "0"} {
+		if module {
+			if err := os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte(sysctl), 0); err != nil {
+				t.Fatal(err)
+			}
+			if all, err = os.ReadFile("/proc/sys/net/bridge/bridge-nf-call-ip6tables"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		four, six := module && sysctl == "1", module && strings.TrimSpace(string(all)) == "1"
+		want := []kernel.Bridge{{Link: "br0", Filtered4: four, Filtered6: six}, {Link: "br1", Filtered4: four, Filtered6: module}}
+		if _, node := read(t, l); !slices.Equal(node.Bridges, want) {
+			t.Errorf("with the module %t, sysctl %s: %+v, want %+v", module, sysctl, node.Bridges, want)
+		}
 	}
 }
 

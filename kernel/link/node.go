@@ -31,6 +31,7 @@ func (s survey) node(ours int) kernel.Node {
 			n.Addrs = append(n.Addrs, kernel.NodeAddr{Prefix: x.prefix, Link: names[x.index]})
 		}
 	}
+	n.Bridges = s.bridges(mine)
 	slices.SortFunc(n.Addrs, func(a, b kernel.NodeAddr) int {
 		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()), strings.Compare(a.Link, b.Link))
 	})
@@ -42,6 +43,18 @@ func (s survey) node(ours int) kernel.Node {
 	n.Primary4 = primary(kernel.IPv4, s.routes, mine)
 	n.Primary6 = primary(kernel.IPv6, s.routes, mine)
 	return n
+}
+
+// bridges are those that have some of the addresses, as their own options have it.
+func (s survey) bridges(addrs []address) []kernel.Bridge {
+	var list []kernel.Bridge
+	for _, d := range s.devices {
+		if d.kind == "bridge" && slices.ContainsFunc(addrs, func(x address) bool { return x.index == d.index }) {
+			list = append(list, kernel.Bridge{Link: d.name, Filtered4: d.calls4, Filtered6: d.calls6})
+		}
+	}
+	slices.SortFunc(list, func(a, b kernel.Bridge) int { return strings.Compare(a.Link, b.Link) })
+	return list
 }
 
 func (x address) isNodes() bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -44,6 +45,7 @@ func (l *Links) Read(names kernel.Names) ([]kernel.Link, []kernel.Addr, kernel.N
 	}
 	n := s.node(l.device.index)
 	n.BrNetfilter = brNetfilter()
+	filterBridges(n.Bridges, n.BrNetfilter)
 	if n.Release, err = release(); err != nil {
 		return nil, nil, kernel.Node{}, err
 	}
@@ -143,6 +145,25 @@ func (l *Links) dump(what string, put func(*nl.Batch), restart func(), each func
 func brNetfilter() bool {
 	_, err := os.Stat("/proc/sys/net/bridge")
 	return err == nil
+}
+
+// filterBridges adds to the bridges' own options what the module and its sysctls
+// say: without the module nothing passes iptables, and the sysctls are for all
+// bridges.
+func filterBridges(bridges []kernel.Bridge, module bool) {
+	if len(bridges) == 0 {
+		return
+	}
+	all4, all6 := callsAll("bridge-nf-call-iptables"), callsAll("bridge-nf-call-ip6tables")
+	for i := range bridges {
+		b := &bridges[i]
+		b.Filtered4, b.Filtered6 = module && (b.Filtered4 || all4), module && (b.Filtered6 || all6)
+	}
+}
+
+func callsAll(name string) bool {
+	value, err := os.ReadFile("/proc/sys/net/bridge/" + name)
+	return err == nil && strings.TrimSpace(string(value)) != "0"
 }
 
 // release is the running kernel's.

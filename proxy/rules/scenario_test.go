@@ -59,6 +59,10 @@ func runScenario(t *testing.T, path string) {
 		switch what {
 		case "health":
 			got = healthText(HealthChecks(table, node, config))
+		case "bridged":
+			for _, line := range Bridged(table, node, config) {
+				got += line + "\n"
+			}
 		case "trace":
 			got, err = traced(state, node, string(f.Data))
 		default:
