@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -49,15 +50,17 @@ type inbox struct {
 	now    func() time.Time
 	tables []sources.Table
 	states []SourceState
-	times  times // of the changes not yet taken
-	asked  Cause // of a full check not yet taken; "" if nobody asks
+	given  []bool // sources that have delivered anything
+	bare   bool   // what they deliver is all there can be: see trust
+	times  times  // of the changes not yet taken
+	asked  Cause  // of a full check not yet taken; "" if nobody asks
 	asks   uint64
 	wake   chan struct{}
 }
 
 func newInbox(feeds []Feed, now func() time.Time) *inbox {
 	in := &inbox{
-		now: now, tables: make([]sources.Table, len(feeds)), states: make([]SourceState, len(feeds)),
+		now: now, tables: make([]sources.Table, len(feeds)), states: make([]SourceState, len(feeds)), given: make([]bool, len(feeds)),
 		wake: make(chan struct{}, 1),
 	}
 	for i, f := range feeds {
@@ -80,8 +83,8 @@ func (in *inbox) put(i int, t sources.Table, err error) SourceState {
 	if err != nil && !partial {
 		return *s // could not read: the last table stays
 	}
-	in.tables[i] = t
-	s.Spoken = s.Spoken || err == nil || !rejected.Incomplete
+	in.tables[i], in.given[i] = t, true
+	s.Spoken = s.Spoken || in.bare || err == nil || !rejected.Incomplete && !rejected.Nothing
 	in.times = in.times.oldest(times{seen: t.Seen, emitted: in.now()})
 	select {
 	case in.wake <- struct{}{}:
@@ -144,6 +147,39 @@ func (in *inbox) complete() bool {
 		}
 	}
 	return true
+}
+
+// trust says that the kernel has nothing that a table could lack: an incomplete
+// one is as good as any. It gives the names of the sources that have not spoken.
+func (in *inbox) trust() (waiting []string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.bare = true
+	for i := range in.states {
+		s := &in.states[i]
+		if s.Spoken = s.Spoken || in.given[i]; !s.Spoken {
+			waiting = append(waiting, s.Name)
+		}
+	}
+	return waiting
+}
+
+// nothing is the error of a source that has nothing and never had, if the others
+// have delivered, and nothing either.
+func (in *inbox) nothing() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var found error
+	for i, s := range in.states {
+		var rejected *sources.RejectedError
+		switch {
+		case errors.As(s.Err, &rejected) && rejected.Nothing:
+			found = fmt.Errorf("source %s: %w", s.Name, s.Err)
+		case !s.Spoken || len(in.tables[i].Services) > 0:
+			return nil
+		}
+	}
+	return found
 }
 
 // snapshot is how the sources stand.

@@ -74,8 +74,10 @@ type Proxy struct {
 	have  kernel.Observed
 	known bool // have can be trusted
 	hold  bool
-	asked Cause // for a full check; "" if nobody has
-	since times // of the changes not yet programmed
+	// looked: the kernel was read once. bare: nothing of ours was in it then.
+	looked, bare bool
+	asked        Cause // for a full check; "" if nobody has
+	since        times // of the changes not yet programmed
 	// The sync that goes on, nil between two, and how many of its stages are over.
 	running atomic.Pointer[Running]
 	stages  atomic.Uint64
@@ -151,7 +153,9 @@ func (p *Proxy) Sources() []SourceState {
 }
 
 // Run serves until ctx ends, and leaves the kernel serving. It returns early
-// only when a source gives up, or the kernel cannot do what is needed at all.
+// only when a source gives up, the kernel cannot do what is needed at all, or
+// neither the sources nor the kernel have anything to serve and a source says
+// why: see sources.RejectedError.
 func (p *Proxy) Run(ctx context.Context) error {
 	p.init()
 	p.pace = pace{minGap: p.MinSyncPeriod, period: p.SyncPeriod}
@@ -187,7 +191,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 func (p *Proxy) awaitSources(ctx context.Context, gaveUp <-chan error) error {
 	grace := time.NewTimer(startGrace)
 	defer grace.Stop()
-	for !p.in.complete() {
+	for !p.in.complete() && p.in.nothing() == nil {
 		select {
 		case <-ctx.Done():
 			return nil

@@ -539,6 +539,61 @@ func TestRefusedAtFirstStartWritesNothing(t *testing.T) {
 	})
 }
 
+// nothingGood is what a source of broken files says.
+var nothingGood = &sources.RejectedError{Nothing: true, Incomplete: true, Problems: []sources.Problem{{Message: "broken"}}}
+
+func TestNothingEverGoodEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.source <- emission{err: nothingGood}
+		err := <-r.done
+		var rejected *sources.RejectedError
+		if !errors.As(err, &rejected) {
+			t.Errorf("Run: %v, want the rejection", err)
+		}
+		if _, writes := r.kernel.Counts(); writes != 0 {
+			t.Errorf("%d writes", writes)
+		}
+		r.stop()
+	})
+}
+
+func TestNothingGoodKeepsWhatTheKernelServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *run) {
+			r.kernel = fake.New(names, kernel.Node{}, rules(table(2), kernel.Node{}, false, nil))
+			r.proxy.Kernel = r.kernel
+		})
+		defer r.end()
+		r.source <- emission{err: nothingGood}
+		pass(time.Minute)
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
+			t.Errorf("weights %v", got)
+		}
+		r.emit(table(1))
+		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
+			t.Errorf("weights %v after the file was mended", got)
+		}
+	})
+}
+
+// TestBareKernelHoldsNothingBack: where nothing of ours was in the kernel, a source
+// that is incomplete keeps nobody from removing what another one had added.
+func TestBareKernelHoldsNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		incomplete := &sources.RejectedError{Incomplete: true, Problems: []sources.Problem{{Message: "broken"}}}
+		for _, n := range []int{2, 1} {
+			r.source <- emission{table(n), incomplete}
+			pass(10 * time.Second)
+			if got := r.weights(); len(got) != n {
+				t.Errorf("weights %v, want %d", got, n)
+			}
+		}
+	})
+}
+
 // TestPassedDeadlineIsNoBusyLoop: a real server whose drain is over but whose
 // weight the kernel will not change is tried again with back-off.
 func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {

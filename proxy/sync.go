@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // sync brings the kernel to what the sources say. A failure is reported and
@@ -16,7 +17,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	now := time.Now()
 	first := p.pace.lastSync.IsZero()
 	t := p.in.take()
-	p.tables, p.hold = t.tables, len(t.waiting) > 0
+	p.tables, p.hold = t.tables, len(t.waiting) > 0 && !p.bare
 	if !t.since.emitted.IsZero() {
 		p.pace.changed = true
 	}
@@ -34,6 +35,10 @@ func (p *Proxy) sync(ctx context.Context) error {
 	r.Err = p.program(ctx, &r)
 	if r.Err != nil && ctx.Err() != nil {
 		return nil // told to stop in the middle: that is no failure
+	}
+	var nothing *sources.RejectedError
+	if errors.As(r.Err, &nothing) {
+		return r.Err
 	}
 	p.health.settled(r.Err)
 	r.Duration = time.Since(now)
@@ -72,6 +77,9 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 		return err
 	}
 	p.stages.Add(1)
+	if err := p.look(r); err != nil {
+		return err
+	}
 	table, problems := p.merger.Merge(p.tables...)
 	r.Problems = problems
 	p.left.hear(lines(problems))
@@ -107,6 +115,30 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	}
 	p.have, p.known = kernel.Settle(p.have, want, r.Plan)
 	return nil
+}
+
+// look judges the first reading of the kernel. Where nothing of ours is in it,
+// all that is there later is of tables that were delivered: no plan is held back
+// for a source that is silent. Where the sources have nothing either, and one of
+// them says that it never had, there is nothing to run for.
+func (p *Proxy) look(r *Report) error {
+	if p.looked {
+		return nil
+	}
+	p.looked = true
+	if p.bare = !holdsOurs(&p.have); !p.bare {
+		return nil
+	}
+	if err := p.in.nothing(); err != nil {
+		return err
+	}
+	p.hold, r.Waiting = false, p.in.trust()
+	return nil
+}
+
+// holdsOurs says whether a kernel has objects of ours.
+func holdsOurs(have *kernel.Observed) bool {
+	return len(have.Sets)+len(have.Chains)+len(have.Addrs)+len(have.Routes)+len(have.Ours()) > 0
 }
 
 // observe makes p.have current: by what is known of the kernel, or, where a check is

@@ -45,10 +45,16 @@ type RejectedError struct {
 	Files    []string  // those rejected or missing, sorted; none when there are only conflicts
 	Problems []Problem // at least one, in order of file and line
 
-	// Incomplete: a file that the configuration names has not been there since the start, or a directory
-	// cannot be listed, so the table beside this error may lack what is there, and nothing should be
-	// removed for not being in it.
+	// Incomplete: the table beside this error may lack what an earlier run served, and nothing should be
+	// removed for not being in it. A file that the configuration names has not been there since the start, a
+	// directory cannot be listed, or a refused file has no last good content because the record of it is lost.
 	Incomplete bool
+
+	// Nothing: no file is good and none is known to have been, so there is nothing to serve from this source.
+	Nothing bool
+
+	// Unserved are the files, sorted, that are there and refused and have no last good content.
+	Unserved []string
 
 	// Stale are the files of which content of an earlier run is served: they are refused since this
 	// process started.

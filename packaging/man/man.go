@@ -151,7 +151,8 @@ func (e Edition) Services(keys []file.Key) []byte {
 	p := newPage("services.toml", 5, e.Version, e.Date, "what a node's service proxy serves")
 	p.heading("DESCRIPTION")
 	p.text(`/etc/svcproxy/services.toml and every /etc/svcproxy/services.d/*.toml say what is served. They are followed as they change. A
-		file is taken or refused as a whole; one that is refused, with file and line in the log, goes on with its last good content.`)
+		file is taken or refused as a whole; one that is refused, with file and line in the log, goes on with its last good content.
+		One that never was good is left out until it is mended.`)
 	p.text(`The safe way to write one is to write another name beside it and to rename that over. A file that had services and is now empty
 		is refused, as is one that vanished although the configuration names it; one that leaves services.d takes its services away.`)
 	p.heading("EXAMPLE")

@@ -82,7 +82,7 @@ func (c *Console) Open(ctx context.Context) error {
 	c.metrics = metrics.New(metrics.Options{Version: c.About.Version, Status: reader.Status, Queued: c.Proxy.Queued, Work: c.Work, Log: c.Log})
 	c.ports = &web.HealthPorts{Healthy: c.Proxy.Healthy, Log: c.Log}
 	c.healthz = &web.Listener{Name: "healthz", Log: c.Log, Handler: web.Health{
-		Healthy: c.Proxy.Healthy, Synced: c.synced, Eligible: c.Eligible, Stale: c.stale, Answered: c.metrics.Answered,
+		Healthy: c.Proxy.Healthy, Synced: c.synced, Eligible: c.Eligible, Stale: c.stale, Unserved: c.unserved, Answered: c.metrics.Answered,
 	}.Handler()}
 	c.site = &web.Listener{Name: "metrics", Log: c.Log, Handler: web.Site{
 		Metrics: c.metrics.Handler(), Mode: func() string { return c.About.Mode },
@@ -196,15 +196,33 @@ func (c *Console) daemon() status.Daemon {
 // stale are the refused files of which content of an earlier run is served.
 func (c *Console) stale() []string {
 	var paths []string
-	for _, s := range c.Proxy.Sources() {
-		var rejected *sources.RejectedError
-		if errors.As(s.Err, &rejected) {
-			for _, f := range rejected.Stale {
-				paths = append(paths, f.Path)
-			}
+	for _, r := range c.rejected() {
+		for _, f := range r.Stale {
+			paths = append(paths, f.Path)
 		}
 	}
 	return paths
+}
+
+// unserved are the refused files of which nothing is served.
+func (c *Console) unserved() []string {
+	var paths []string
+	for _, r := range c.rejected() {
+		paths = append(paths, r.Unserved...)
+	}
+	return paths
+}
+
+// rejected is what sources have refused and not got over.
+func (c *Console) rejected() []*sources.RejectedError {
+	var all []*sources.RejectedError
+	for _, s := range c.Proxy.Sources() {
+		var r *sources.RejectedError
+		if errors.As(s.Err, &r) {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // synced is when the last sync without an error ended.

@@ -76,12 +76,13 @@ func (c *Change) utc() *Change {
 }
 
 func sourceOf(s proxy.SourceState) Source {
-	from := Source{Name: s.Name, Delivered: s.Spoken, Since: s.Since.UTC(), Errors: sourceErrors(s.Err), Stale: []Stale{}}
+	from := Source{Name: s.Name, Delivered: s.Spoken, Since: s.Since.UTC(), Errors: sourceErrors(s.Err), Stale: []Stale{}, Unserved: []string{}}
 	var rejected *sources.RejectedError
 	if errors.As(s.Err, &rejected) {
 		for _, f := range rejected.Stale {
 			from.Stale = append(from.Stale, Stale{File: f.Path, Good: f.Good.UTC()})
 		}
+		from.Unserved = append(from.Unserved, rejected.Unserved...)
 	}
 	return from
 }

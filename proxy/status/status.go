@@ -110,6 +110,8 @@ type Source struct {
 	Since  time.Time `json:"since"` // when it last became good or bad
 	// Stale are the refused files of which content of an earlier run is served.
 	Stale []Stale `json:"stale"`
+	// Unserved are the refused files of which nothing is served.
+	Unserved []string `json:"unserved"`
 }
 
 // Stale is a refused file, and when what is served of it was last good.

@@ -17,6 +17,8 @@ type Health struct {
 	Eligible func() bool
 	// Stale names the refused files of which content of an earlier run is served; nil: there are none.
 	Stale func() []string
+	// Unserved names the refused files of which nothing is served; nil: there are none.
+	Unserved func() []string
 	// Answered, if set, is told each answer: "/healthz" or "/livez", and its code.
 	Answered func(path string, code int)
 }
@@ -35,6 +37,8 @@ type health struct {
 	Healthy      bool      `json:"healthy"`                // the proxy, whatever becomes of the node
 	// Stale is ours: kube-proxy has no last good content to go on with.
 	Stale []string `json:"stale,omitempty"`
+	// Unserved is ours, too.
+	Unserved []string `json:"unserved,omitempty"`
 	// Status is that of the families, absent before the first sync. One sync programs both.
 	Status map[string]familyHealth `json:"status,omitempty"`
 }
@@ -60,6 +64,9 @@ func (h Health) now() health {
 	now := health{LastUpdated: h.Synced(), CurrentTime: time.Now(), Healthy: h.Healthy()}
 	if h.Stale != nil {
 		now.Stale = h.Stale()
+	}
+	if h.Unserved != nil {
+		now.Unserved = h.Unserved()
 	}
 	if !now.LastUpdated.IsZero() {
 		family := familyHealth{now.LastUpdated, now.Healthy}

@@ -69,6 +69,7 @@ func (f *follower) first(ctx context.Context) error {
 		return err
 	}
 	s := f.shelf
+	defer func() { s.starting, s.stored = false, nil }()
 	if s.stored == nil {
 		return nil
 	}
@@ -81,7 +82,6 @@ func (f *follower) first(ctx context.Context) error {
 			s.fresh[path] = nil
 		}
 	}
-	s.stored = nil
 	return nil
 }
 

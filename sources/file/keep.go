@@ -42,10 +42,12 @@ func open(dir string, log *slog.Logger) *stored {
 }
 
 // recall begins a record with what was kept of its file, if that is still good. What the file holds now
-// is then judged as any later change would be.
-func (st *stored) recall(path string, r *record, host sources.HostFacts) {
+// is then judged as any later change would be. It is false where the file may have been good and the record
+// of that is lost: a damaged copy, or no copy of any file at all. Where others have one and this file has
+// none, it never was.
+func (st *stored) recall(path string, r *record, host sources.HostFacts) bool {
 	if st == nil {
-		return
+		return false
 	}
 	data, at, ok, err := st.store.Get(path)
 	var problems []sources.Problem
@@ -53,14 +55,15 @@ func (st *stored) recall(path string, r *record, host sources.HostFacts) {
 	case ok:
 		if r.warnings, problems = r.judge(path, data, host); len(problems) == 0 {
 			r.good, r.earlier, r.since = true, true, at
-			return
+			return true
 		}
 		*r = record{named: r.named}
 		err = problems[0]
 	case err == nil:
-		return
+		return len(st.names) > 0
 	}
 	st.log.Warn("what was kept as a file's last good content is not good any more", slog.String("file", path), slog.Any("err", err))
+	return false
 }
 
 // keeper puts copies on the disk in its own time, which the disk decides: what is served does not wait.

@@ -150,9 +150,11 @@ func TestKeptIsNoGood(t *testing.T) {
 
 			r.put("s.toml", "broken")
 			r.run(o)
-			if err := <-r.ended; err == nil || len(r.emits) > 0 {
-				t.Error(err, len(r.emits))
+			// It was good, so what the kernel has of it must not be removed for being unknown.
+			if rejected := r.want("nothing of this file is served").(*sources.RejectedError); !rejected.Incomplete || !rejected.Nothing {
+				t.Errorf("%+v", rejected)
 			}
+			r.stop()
 			if !strings.Contains(log.String(), "not good any more") || strings.Count(log.String(), "\n") != 1 {
 				t.Errorf("%s", log)
 			}
@@ -164,6 +166,28 @@ func TestKeptIsNoGood(t *testing.T) {
 			r.run(o)
 			r.want("serving", "b")
 		})
+	}
+}
+
+// TestNeverKept: that a file never was good is known by the copies of others. Where there is none at all, the
+// record may be lost.
+func TestNeverKept(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	r.write("a.toml", "a")
+	r.put("b.toml", "broken")
+	o, _ := r.keeping("*.toml")
+	for _, incomplete := range []bool{true, false} {
+		r.run(o)
+		if rejected := r.want("nothing of this file is served", "a").(*sources.RejectedError); rejected.Incomplete != incomplete {
+			t.Errorf("%+v, want incomplete %v", rejected, incomplete)
+		}
+		r.stop()
+	}
+	r.run(o)
+	r.want("nothing of this file is served", "a")
+	r.put("c.toml", "broken, too")
+	if rejected := r.want("(and 1 more)", "a").(*sources.RejectedError); rejected.Incomplete || len(rejected.Unserved) != 2 {
+		t.Errorf("%+v", rejected)
 	}
 }
 

@@ -18,6 +18,10 @@ type shelf struct {
 	host    func() sources.HostFacts
 	now     func() time.Time
 	records map[string]*record // by path
+	// starting: this is the first reading, at which what earlier runs kept counts.
+	starting bool
+	// checking: nobody serves the outcome.
+	checking bool
 	// optional: a named file that never was there need not be.
 	optional bool
 	unread   []sources.Problem // directories that could not be listed
@@ -36,6 +40,7 @@ type record struct {
 	host     sources.HostFacts // that it was found valid for
 	warnings []sources.Problem // about that content
 	missing  bool              // it was not there when last looked for
+	unknown  bool              // it may have been good in an earlier run: the record of that is lost
 	problems []sources.Problem // why what is there now is not what table says
 }
 
@@ -43,7 +48,7 @@ func newShelf(host func() sources.HostFacts) *shelf {
 	if host == nil {
 		host = func() sources.HostFacts { return sources.HostFacts{} }
 	}
-	return &shelf{host: host, now: time.Now, records: map[string]*record{}, fresh: copies{}}
+	return &shelf{host: host, now: time.Now, records: map[string]*record{}, starting: true, fresh: copies{}}
 }
 
 // update reads what is listed. It says whether the outcome differs from the last one, and which files
@@ -95,7 +100,9 @@ func (s *shelf) record(path string, l *listing) *record {
 	if r == nil {
 		r = &record{named: l.named[path]}
 		s.records[path] = r
-		s.stored.recall(path, r, s.host())
+		if s.starting {
+			r.unknown = !s.stored.recall(path, r, s.host())
+		}
 	}
 	return r
 }
@@ -135,8 +142,9 @@ func (r *record) reject(problems []sources.Problem) bool {
 func (s *shelf) take(path string, data []byte, l *listing, host sources.HostFacts) bool {
 	r := s.record(path, l)
 	before := r.reading.text
+	wasGood := r.good
 	news := r.take(path, data, host)
-	if r.good && r.reading.text != before {
+	if r.good && (!wasGood || r.reading.text != before) {
 		r.since = s.now()
 		s.fresh[path] = &accepted{data, r.since}
 	}
@@ -187,9 +195,11 @@ func (r *record) judge(path string, data []byte, host sources.HostFacts) (warnin
 // outcome merges the last good contents in order of path. The error is nil or a *sources.RejectedError.
 func (s *shelf) outcome() (sources.Table, error) {
 	var tables []sources.Table
+	good := false
 	rejected := &sources.RejectedError{Problems: slices.Clone(s.unread), Incomplete: len(s.unread) > 0}
 	for _, path := range slices.Sorted(maps.Keys(s.records)) {
 		r := s.records[path]
+		good = good || r.good
 		if len(r.reading.table.Services) > 0 {
 			tables = append(tables, r.reading.table)
 		}
@@ -199,11 +209,15 @@ func (s *shelf) outcome() (sources.Table, error) {
 		if len(r.problems) > 0 {
 			rejected.Files = append(rejected.Files, path)
 			problems := slices.Clone(r.problems)
-			if r.good {
+			switch {
+			case r.good:
 				problems[0].Message += "; serving the last good content of " + r.since.Local().Format("2006-01-02 15:04")
+			case !r.missing && !s.checking:
+				problems[0].Message += "; nothing of this file is served until it is mended"
+				rejected.Unserved = append(rejected.Unserved, path)
 			}
 			rejected.Problems = append(rejected.Problems, problems...)
-			rejected.Incomplete = rejected.Incomplete || r.named && r.missing && !r.good
+			rejected.Incomplete = rejected.Incomplete || !r.good && (r.unknown || r.named && r.missing)
 		}
 	}
 	table, conflicts := s.merge(tables)
@@ -211,6 +225,7 @@ func (s *shelf) outcome() (sources.Table, error) {
 		return table, nil
 	}
 	sources.SortProblems(rejected.Problems)
+	rejected.Nothing = !good && len(rejected.Unserved) > 0
 	return table, rejected
 }
 
@@ -220,18 +235,6 @@ func (s *shelf) merge(tables []sources.Table) (sources.Table, []sources.Problem)
 		return tables[0].Apart(), nil
 	}
 	return s.merger.Merge(tables...)
-}
-
-// unserved are the files that are there, are refused and have no last good content to go on with.
-func (s *shelf) unserved() []string {
-	var paths []string
-	for path, r := range s.records {
-		if len(r.problems) > 0 && !r.good && !r.missing {
-			paths = append(paths, path)
-		}
-	}
-	slices.Sort(paths)
-	return paths
 }
 
 // doubts are the warnings about what is served.

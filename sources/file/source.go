@@ -86,6 +86,7 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 	}
 	f := s.follow()
 	defer f.close()
+	f.shelf.checking = true
 	if _, err := f.read(ctx); err != nil {
 		return sources.Table{}, nil, nil, err
 	}
@@ -97,20 +98,16 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 }
 
 // Watch reads the files, emits their table, and goes on doing so as they change. A file that is refused or
-// missing at the first read starts with the content that was kept of it. Where none was, Watch returns a
-// *sources.RejectedError without having emitted anything if the file is there; one that is named and
-// missing is waited for, and what was emitted until then is marked Incomplete.
+// missing at the first read starts with the content that was kept of it. Where none was, it is left out
+// until it is mended; whether that leaves anything to run for, RejectedError.Nothing says. While a named
+// file is missing that nothing was kept of, what is emitted is marked Incomplete.
 func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) error {
 	f := s.follow()
 	defer f.close()
 	if err := f.first(ctx); err != nil {
 		return nil // ctx has ended
 	}
-	table, rejected := f.shelf.outcome()
-	if len(f.shelf.unserved()) > 0 {
-		return rejected
-	}
-	emit(table, rejected)
+	emit(f.shelf.outcome())
 	f.keep()
 
 	var resync <-chan time.Time

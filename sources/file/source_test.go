@@ -342,17 +342,41 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// TestBrokenAtStart: there is nothing to go on with.
+// TestBrokenAtStart: a file that is broken at the start and never was good is left out until it is mended.
 func TestBrokenAtStart(t *testing.T) {
 	r := start(t, func(r *rig) {
 		r.write("a.toml", "a")
 		r.put("b.toml", "[services.b]\nclusterIP = 1\n")
 	}, watching("*.toml"))
-	err := <-r.ended
+	err := r.want("nothing of this file is served until it is mended", "a")
 	var rejected *sources.RejectedError
-	if !errors.As(err, &rejected) || rejected.Problems[0].Origin.Line != 2 || len(r.emits) != 0 {
-		t.Errorf("%+v, emitted %d", err, len(r.emits))
+	if !errors.As(err, &rejected) || rejected.Problems[0].Origin.Line != 2 || rejected.Nothing ||
+		!slices.Equal(rejected.Unserved, []string{r.path("b.toml")}) {
+		t.Errorf("%+v", rejected)
 	}
+	r.write("b.toml", "b")
+	r.want("", "a", "b")
+}
+
+// TestNothingIsGood: the caller is told when there is nothing to run for.
+func TestNothingIsGood(t *testing.T) {
+	r := start(t, func(r *rig) { r.put("b.toml", "[services.b]\nclusterIP = 1\n") }, watching("*.toml"))
+	var rejected *sources.RejectedError
+	if err := r.want("clusterIP"); !errors.As(err, &rejected) || !rejected.Nothing {
+		t.Errorf("%+v", rejected)
+	}
+	r.write("a.toml", "a")
+	if err := r.want("clusterIP", "a"); !errors.As(err, &rejected) || rejected.Nothing {
+		t.Errorf("%+v", rejected)
+	}
+}
+
+// TestGoodSince: a file that was empty and good has a time when it was.
+func TestGoodSince(t *testing.T) {
+	r := start(t, func(r *rig) { r.put("a.toml", "") }, watching("a.toml"))
+	r.want("")
+	r.put("a.toml", "broken")
+	r.want("; serving the last good content of 20")
 }
 
 // TestNotRegular: what is not a file is refused without waiting for it.

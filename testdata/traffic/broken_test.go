@@ -222,6 +222,65 @@ func TestLastGoodIsServedByTheNextProcess(t *testing.T) {
 	wantEach(t, n.Client, "tcp", "10.96.0.21:80")
 }
 
+// A file that is broken when svcproxy starts, and never was good, costs the other
+// files nothing. The first time that svcproxy runs nothing is known of what was
+// good before; that keeps nobody from removing a backend.
+func TestBrokenNewFileIsLeftOut(t *testing.T) {
+	n := newNode(t, "")
+	must(t, n.Serve(web))
+	path := filepath.Join(n.Dir, "services.d/new.toml")
+	must(t, os.WriteFile(path, []byte("[services.new]\nprots = 80\n"), 0o644))
+	for range 2 {
+		mark := n.Log.Len()
+		must(t, n.Start())
+		n.synced(t, mark)
+		wantEach(t, n.Client, "tcp", "10.96.0.20:80")
+		if out, code := n.asks(t, "status"); code != 7 || !strings.Contains(out, path+":") {
+			t.Errorf("status: exit code %d\n%s", code, out)
+		}
+		must(t, n.Stop())
+		if out, code, err := n.Command("cleanup"); err != nil || code != 0 { // as a reboot does
+			t.Fatal(out, code, err)
+		}
+	}
+	mark := n.Log.Len()
+	must(t, n.Start())
+	n.synced(t, mark)
+	n.serve(t, clusterIP("web", "10.96.0.21", allV4))
+	must(t, lab.Eventually(generous, func() error {
+		if strings.Contains(fmt.Sprint(n.read(t)), "10.96.0.20:80") {
+			return errors.New("a virtual server that left a good file is still there")
+		}
+		return nil
+	}))
+	mark = n.Log.Len()
+	must(t, os.WriteFile(path, []byte(clusterIP("new", "10.96.0.22", allV4)), 0o644))
+	n.synced(t, mark)
+	wantEach(t, n.Client, "tcp", "10.96.0.22:80")
+}
+
+// Nothing good, but a kernel that serves: it goes on.
+func TestNothingGoodLeavesTheKernelServing(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, web)
+	want := n.read(t)
+	n.Kill()
+	must(t, os.RemoveAll(filepath.Join(n.Dir, "state/last-good")))
+	must(t, n.Serve(web+"[services."))
+	mark := n.Log.Len()
+	must(t, n.Start())
+	if _, err := n.Wait(mark, "nothing of this file is served until it is mended"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * time.Second) // the first sync waits for two
+	if diff := lab.Diff(want, n.read(t)); diff != "" {
+		t.Errorf("the kernel before and after a start with nothing good:\n%s", head(diff))
+	}
+	wantEach(t, n.Client, "tcp", "10.96.0.20:80")
+	n.serve(t, clusterIP("web", "10.96.0.21", allV4))
+	wantEach(t, n.Client, "tcp", "10.96.0.21:80")
+}
+
 // Without any last good content a broken file is exit code 3, and the kernel is
 // as it was.
 func TestBrokenFromTheFirstStart(t *testing.T) {
