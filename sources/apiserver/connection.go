@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -27,12 +28,15 @@ import (
 )
 
 // connection is how to ask the API server with the credentials as they are now. Exec plugins are asked
-// again by client-go itself, token files read every minute and client certificate files every five; the
+// again by plugin. Token files client-go reads every minute and client certificate files every five; the
 // kubeconfig and the CA it reads once. When a request fails, all files are looked at here, and if one has
 // changed everything is connected anew.
 type connection struct {
 	o     Options
 	limit flowcontrol.RateLimiter // of all kinds together, and over renewals
+
+	life context.Context // until close
+	end  context.CancelFunc
 
 	mu  sync.Mutex
 	now *access
@@ -43,6 +47,8 @@ type access struct {
 	sum  [sha256.Size]byte    // of their files
 	dial *connrotation.Dialer // knows the open connections
 	host string               // the API server's URL
+	end  context.CancelFunc   // of the plugin
+	runs *plugin              // nil without one
 	core rest.Interface       // api/v1
 	disc rest.Interface       // apis/discovery.k8s.io/v1
 }
@@ -65,11 +71,20 @@ func connect(o Options) (*connection, error) {
 		burst = defaultBurst
 	}
 	c := &connection{o: o, limit: flowcontrol.NewFakeAlwaysRateLimiter()}
+	c.life, c.end = context.WithCancel(context.Background())
 	if qps > 0 {
 		c.limit = flowcontrol.NewTokenBucketRateLimiter(float32(qps), burst)
 	}
 	_, err := c.renew()
 	return c, err
+}
+
+// close ends the credential plugins that run.
+func (c *connection) close() {
+	c.end()
+	if runs := c.current().runs; runs != nil {
+		runs.wait()
+	}
 }
 
 // current is the access to use.
@@ -95,12 +110,13 @@ func (c *connection) renew() (*access, error) {
 	if c.now != nil && sum == c.now.sum {
 		return c.now, nil
 	}
-	next, err := open(config)
+	next, err := open(c.life, config)
 	if err != nil {
 		return c.now, fmt.Errorf("%s: %w", c.from(), err)
 	}
 	if c.now != nil {
 		c.now.dial.CloseAll() // they have the old credentials
+		c.now.end()
 	}
 	next.sum = sum
 	c.now = next
@@ -108,13 +124,15 @@ func (c *connection) renew() (*access, error) {
 }
 
 // open makes the clients of both API groups, which share their connections.
-func open(config *rest.Config) (*access, error) {
+func open(life context.Context, config *rest.Config) (*access, error) {
+	life, end := context.WithCancel(life)
 	a := &access{
 		dial: connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext),
 		host: config.Host,
+		end:  end,
 	}
 	config.Dial = a.dial.DialContext
-	client, err := rest.HTTPClientFor(config)
+	client, err := a.client(life, config)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +148,19 @@ func open(config *rest.Config) (*access, error) {
 		return nil, err
 	}
 	return a, nil
+}
+
+// client makes the HTTP client, with the credentials of an exec plugin if the kubeconfig names one.
+func (a *access) client(life context.Context, config *rest.Config) (*http.Client, error) {
+	if config.ExecProvider == nil {
+		return rest.HTTPClientFor(config)
+	}
+	var err error
+	if a.runs, err = newPlugin(life, config); err != nil {
+		return nil, err
+	}
+	a.runs.rotated = a.dial.CloseAll
+	return a.runs.client(config)
 }
 
 // from is where the credentials are read, for messages.

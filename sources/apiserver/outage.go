@@ -121,6 +121,7 @@ func reason(resource, server string, err error) string {
 	}
 	var (
 		excess    *excessError
+		denied    *credentialError
 		untrusted *tls.CertificateVerificationError
 		invalid   x509.CertificateInvalidError
 		remote    *net.OpError
@@ -130,6 +131,8 @@ func reason(resource, server string, err error) string {
 	switch {
 	case errors.As(err, &excess):
 		return fmt.Sprintf("%s: %s: %v: not read further", resource, server, excess)
+	case errors.As(err, &denied):
+		return brief(denied.Error())
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired: // its text has the time
 		return fmt.Sprintf("the certificate of %s has expired, or is not valid yet", server)
 	case errors.As(err, &untrusted):
@@ -138,9 +141,6 @@ func reason(resource, server string, err error) string {
 		return fmt.Sprintf("%s refuses the client certificate: %v", server, innermost(err))
 	case errors.As(err, &missing):
 		return fmt.Sprintf("cannot read the credentials: %v", missing)
-	case strings.Contains(innermost(err).Error(), "getting credentials: "):
-		_, text, _ := strings.Cut(innermost(err).Error(), "getting credentials: ")
-		return "cannot get credentials: " + brief(text)
 	case errors.As(err, &dns):
 		return fmt.Sprintf("cannot reach %s: no address for %s", server, dns.Name)
 	// However it shows: one outage is not to be said again in other words.

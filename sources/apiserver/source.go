@@ -58,6 +58,7 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 	c := newCatalog()
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
+	defer s.conn.close()
 	defer following.Wait()
 	defer cancel()
 	for _, k := range kinds(c, node) {

@@ -1,0 +1,238 @@
+//go:build !noapiserver
+
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/pkg/apis/clientauthentication"
+	"k8s.io/client-go/pkg/apis/clientauthentication/install"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/transport"
+)
+
+// plugin has the credentials that an exec plugin of the kubeconfig gives, as client-go's own authenticator
+// does, but within bounds: see execute. It is never interactive.
+type plugin struct {
+	config  *clientcmdapi.ExecConfig
+	request string          // the variable that tells the plugin what is asked for
+	life    context.Context // of the connection: when it ends, a plugin that runs is killed
+	rotated func()          // called when there is another certificate
+
+	mu     sync.Mutex
+	now    *credentials
+	asking *asking
+	kept   *tls.Certificate // the last one
+}
+
+// credentials are what a plugin gave. They do not change.
+type credentials struct {
+	token       string
+	certificate *tls.Certificate
+	until       time.Time // zero = for as long as they are accepted
+}
+
+// asking is a run of the plugin, for which many may wait.
+type asking struct {
+	done chan struct{}
+	got  *credentials
+	err  error
+}
+
+var execCodecs = sync.OnceValue(func() serializer.CodecFactory {
+	s := runtime.NewScheme()
+	install.Install(s)
+	return serializer.NewCodecFactory(s)
+})
+
+// execGroups are the API versions that a plugin may speak.
+var execGroups = map[string]bool{"client.authentication.k8s.io/v1": true, "client.authentication.k8s.io/v1beta1": true}
+
+// newPlugin reads what a kubeconfig says of its plugin.
+func newPlugin(life context.Context, c *rest.Config) (*plugin, error) {
+	p := &plugin{config: c.ExecProvider, life: life}
+	switch {
+	case !execGroups[p.config.APIVersion]:
+		return nil, fmt.Errorf("exec plugin %s: apiVersion %q is not known", p.config.Command, p.config.APIVersion)
+	case p.config.InteractiveMode == clientcmdapi.AlwaysExecInteractiveMode:
+		return nil, fmt.Errorf("exec plugin %s has interactiveMode Always: a daemon has no terminal", p.config.Command)
+	}
+	ask := &clientauthentication.ExecCredential{}
+	if p.config.ProvideClusterInfo {
+		var err error
+		if ask.Spec.Cluster, err = rest.ConfigToExecCluster(c); err != nil {
+			return nil, err
+		}
+	}
+	text, err := runtime.Encode(execCodecs().LegacyCodec(p.group()), ask)
+	p.request = "KUBERNETES_EXEC_INFO=" + string(text)
+	return p, err
+}
+
+func (p *plugin) group() schema.GroupVersion {
+	return schema.FromAPIVersionAndKind(p.config.APIVersion, "").GroupVersion()
+}
+
+// client makes the HTTP client of a configuration that names an exec plugin, and takes the plugin out of it.
+func (p *plugin) client(c *rest.Config) (*http.Client, error) {
+	c.ExecProvider = nil
+	t, err := c.TransportConfig()
+	if err != nil {
+		return nil, err
+	}
+	// As in client-go: what the kubeconfig itself has goes before what the plugin would give.
+	if !t.HasTokenAuth() && !t.HasBasicAuth() && !t.HasCertAuth() {
+		t.Wrap(func(rt http.RoundTripper) http.RoundTripper { return authorized{rt, p} })
+		t.TLS.GetCertHolder = &transport.GetCertHolder{GetCert: p.certificate}
+	}
+	rt, err := transport.New(t)
+	return &http.Client{Transport: rt, Timeout: c.Timeout}, err
+}
+
+// authorized gives requests the plugin's token.
+type authorized struct {
+	http.RoundTripper
+	plugin *plugin
+}
+
+func (a authorized) RoundTrip(q *http.Request) (*http.Response, error) {
+	if q.Header.Get("Authorization") != "" {
+		return a.RoundTripper.RoundTrip(q)
+	}
+	has, err := a.plugin.credentials(q.Context())
+	if err != nil {
+		return nil, &credentialError{err}
+	}
+	if has.token != "" {
+		q = q.Clone(q.Context())
+		q.Header.Set("Authorization", "Bearer "+has.token)
+	}
+	r, err := a.RoundTripper.RoundTrip(q)
+	if err == nil && r.StatusCode == http.StatusUnauthorized {
+		a.plugin.forget(has)
+	}
+	return r, err
+}
+
+// WrappedRoundTripper lets client-go find the transport that it made.
+func (a authorized) WrappedRoundTripper() http.RoundTripper { return a.RoundTripper }
+
+// certificate is what a TLS handshake asks for. The request has seen to it that there is one.
+func (p *plugin) certificate() (*tls.Certificate, error) {
+	has, err := p.credentials(p.life)
+	if err != nil {
+		return nil, &credentialError{err}
+	}
+	return has.certificate, nil
+}
+
+// forget has the plugin asked again for the next request, unless it has been.
+func (p *plugin) forget(refused *credentials) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == refused {
+		p.now = nil
+	}
+}
+
+// credentials are those at hand, or new ones where they have expired. One run of the plugin is for all who
+// wait, and does not end with one of their requests.
+func (p *plugin) credentials(ctx context.Context) (*credentials, error) {
+	p.mu.Lock()
+	if p.now != nil && (p.now.until.IsZero() || time.Now().Before(p.now.until)) {
+		defer p.mu.Unlock()
+		return p.now, nil
+	}
+	run := p.asking
+	if run == nil {
+		run = &asking{done: make(chan struct{})}
+		p.asking = run
+		go p.ask(run)
+	}
+	p.mu.Unlock()
+	select {
+	case <-run.done:
+		return run.got, run.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ask runs the plugin for those who wait.
+func (p *plugin) ask(run *asking) {
+	out, err := execute(p.life, p.config, p.request)
+	if err == nil {
+		run.got, err = p.decode(out)
+	}
+	run.err = err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asking, p.now = nil, run.got
+	close(run.done)
+	if run.got == nil {
+		return
+	}
+	if last := p.kept; last != nil && !same(last, run.got.certificate) {
+		p.rotated()
+	}
+	p.kept = run.got.certificate
+}
+
+func same(a, b *tls.Certificate) bool { return b != nil && a.Leaf.Equal(b.Leaf) }
+
+// wait returns when no plugin runs; life must have ended.
+func (p *plugin) wait() {
+	p.mu.Lock()
+	run := p.asking
+	p.mu.Unlock()
+	if run != nil {
+		<-run.done
+	}
+}
+
+// decode reads what a plugin printed.
+func (p *plugin) decode(out []byte) (*credentials, error) {
+	fault := func(format string, args ...any) (*credentials, error) {
+		return nil, fmt.Errorf("exec plugin %s: %w", p.config.Command, fmt.Errorf(format, args...))
+	}
+	answer := &clientauthentication.ExecCredential{}
+	_, is, err := execCodecs().UniversalDecoder(p.group()).Decode(out, nil, answer)
+	status := answer.Status
+	switch {
+	case err != nil:
+		return fault("cannot read its output: %w", err)
+	case is.GroupVersion() != p.group():
+		return fault("its output has apiVersion %s, want %s", is.GroupVersion(), p.group())
+	case status == nil:
+		return fault("its output has no status")
+	case status.Token == "" && status.ClientCertificateData == "" && status.ClientKeyData == "":
+		return fault("its output has neither a token nor a certificate and key")
+	case (status.ClientCertificateData == "") != (status.ClientKeyData == ""):
+		return fault("its output has a certificate or a key, and not both")
+	}
+	got := &credentials{token: status.Token}
+	if t := status.ExpirationTimestamp; t != nil {
+		got.until = t.Time
+	}
+	if status.ClientKeyData == "" {
+		return got, nil
+	}
+	pair, err := tls.X509KeyPair([]byte(status.ClientCertificateData), []byte(status.ClientKeyData))
+	if err != nil {
+		return fault("%w", err)
+	}
+	if got.certificate = &pair; pair.Leaf == nil {
+		return fault("%w", errors.New("a certificate that cannot be read"))
+	}
+	return got, nil
+}
