@@ -84,6 +84,12 @@ type Proxy struct {
 	// What is known to others, and what will be after this sync.
 	last atomic.Pointer[Snapshot]
 	next Snapshot
+	// emptied are the services without backends, of one snapshot.
+	emptied struct {
+		sync.Mutex
+		of    *Snapshot
+		names []string
+	}
 	// published is closed, and another put in its place, by every publish.
 	published struct {
 		sync.Mutex

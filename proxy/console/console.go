@@ -82,7 +82,7 @@ func (c *Console) Open(ctx context.Context) error {
 	c.metrics = metrics.New(metrics.Options{Version: c.About.Version, Status: reader.Status, Queued: c.Proxy.Queued, Work: c.Work, Log: c.Log})
 	c.ports = &web.HealthPorts{Healthy: c.Proxy.Healthy, Log: c.Log}
 	c.healthz = &web.Listener{Name: "healthz", Log: c.Log, Handler: web.Health{
-		Healthy: c.Proxy.Healthy, Synced: c.synced, Eligible: c.Eligible, Stale: c.stale, Unserved: c.unserved, Answered: c.metrics.Answered,
+		Healthy: c.Proxy.Healthy, Synced: c.synced, Eligible: c.Eligible, Stale: c.stale, Unserved: c.unserved, Degraded: c.Proxy.Degraded, Answered: c.metrics.Answered,
 	}.Handler()}
 	c.site = &web.Listener{Name: "metrics", Log: c.Log, Handler: web.Site{
 		Metrics: c.metrics.Handler(), Mode: func() string { return c.About.Mode },

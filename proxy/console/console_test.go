@@ -73,10 +73,20 @@ type files struct{}
 func (files) Reload(context.Context) error { return nil }
 func (files) Warnings() []string           { return nil }
 
-// counters are those of a kernel that counts nothing.
-type counters struct{}
+// counters are those of a kernel that counts no traffic.
+type counters struct{ kernel *fake.Kernel }
 
-func (counters) Read(context.Context) (kernel.Counters, error) { return kernel.Counters{}, nil }
+func (c counters) Read(context.Context) (kernel.Counters, error) {
+	var all kernel.Counters
+	state := c.kernel.State()
+	for _, v := range state.Virtuals {
+		all.Virtuals = append(all.Virtuals, kernel.VirtualCounters{Key: v.Key})
+	}
+	for _, r := range state.Reals {
+		all.Reals = append(all.Reals, kernel.RealCounters{Key: r.Key, Weight: r.Weight})
+	}
+	return all, nil
+}
 
 func start(t *testing.T) *node {
 	n := &node{T: t, dir: t.TempDir()}
@@ -117,7 +127,7 @@ func restart(t *testing.T, dir string) *node {
 		},
 	}
 	n.console = &console.Console{
-		Proxy: p, Current: cur, Log: log, About: status.Daemon{Version: "1.2.3", Node: "n1", Mode: "ipvs"}, Counters: counters{},
+		Proxy: p, Current: cur, Log: log, About: status.Daemon{Version: "1.2.3", Node: "n1", Mode: "ipvs"}, Counters: counters{n.kernel},
 		Work: func() metrics.Work { return metrics.Work{} }, Files: files{}, Warnings: func() []string { return []string{"a warning"} },
 		HealthChecks: func(sources.Table, kernel.Node) []web.HealthCheck { return nil },
 	}
@@ -262,6 +272,22 @@ func TestReloadIsHonest(t *testing.T) {
 	refuse.Store(false)
 	if done, err = n.client.Reload(t.Context(), true); err != nil || done.Err() != nil {
 		t.Errorf("when it does not fail any more: %+v, %v", done, err)
+	}
+}
+
+// A service without backends is in the body of /healthz, whose code stays 200.
+func TestHealthNamesServicesWithoutBackends(t *testing.T) {
+	n := start(t)
+	healthz, _ := n.console.Listeners()
+	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || strings.Contains(body, "degraded") {
+		t.Errorf("%d: %s", code, body)
+	}
+	n.write(main + strings.Replace(web1, `[ "10.2.0.1" ]`, "[]", 1))
+	if _, err := n.client.Reload(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || !strings.Contains(body, `"degraded":["1 service without backends: default/web"]`) {
+		t.Errorf("%d: %s", code, body)
 	}
 }
 

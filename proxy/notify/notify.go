@@ -30,6 +30,8 @@ const pause = time.Second
 type Loop interface {
 	Snapshot() *proxy.Snapshot
 	Sources() []proxy.SourceState
+	// Running is the sync in progress, nil between two.
+	Running() *proxy.Running
 	// Alive says whether the loop answers before ctx ends.
 	Alive(ctx context.Context) bool
 }
@@ -159,7 +161,7 @@ func synced(l Loop) bool {
 }
 
 func (n *Notifier) status() string {
-	return "STATUS=" + Text(n.Loop.Snapshot(), n.Loop.Sources())
+	return "STATUS=" + Text(n.Loop.Snapshot(), n.Loop.Running(), n.Loop.Sources())
 }
 
 // watch passes on the loop's signs of life. One that stays out is left out:
@@ -175,6 +177,9 @@ func (n *Notifier) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if n.Loop.Running().Long() {
+			n.News() // nobody else says that it goes on
 		}
 		asking, cancel := context.WithTimeout(ctx, interval)
 		alive := n.Loop.Alive(asking)

@@ -43,6 +43,8 @@ func (l *loop) Sources() []proxy.SourceState {
 	return l.sources
 }
 
+func (l *loop) Running() *proxy.Running { return nil }
+
 func (l *loop) Alive(ctx context.Context) bool {
 	l.mu.Lock()
 	stuck := l.stuck
@@ -234,7 +236,7 @@ func TestText(t *testing.T) {
 			[]proxy.SourceState{{Name: "file", Spoken: true, Err: errors.New("services.toml:3: " + strings.Repeat("ä", 100)), Since: at}},
 			"0 services, 0 real servers, synced 09:31:02 (0 ms); source file since 09:31:02: services.toml:3: " + strings.Repeat("ä", 71) + "..."},
 	} {
-		if got := Text(c.now, c.sources); got != c.want {
+		if got := Text(c.now, nil, c.sources); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", c.name, got, c.want)
 		}
 	}

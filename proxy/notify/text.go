@@ -10,8 +10,14 @@ import (
 
 // Text is the STATUS that systemctl status shows: one line, what is served and
 // then what is wrong. now is nil before the first sync.
-func Text(now *proxy.Snapshot, sources []proxy.SourceState) string {
+func Text(now *proxy.Snapshot, running *proxy.Running, sources []proxy.SourceState) string {
 	parts := []string{served(now)}
+	if running.Long() {
+		parts = append(parts, running.String())
+	}
+	if empty := proxy.Empty(now.WithoutBackends()); empty != "" {
+		parts = append(parts, empty)
+	}
 	if silent := silent(sources); len(silent) > 0 {
 		parts = append(parts, "waiting for source "+strings.Join(silent, ", "))
 	}

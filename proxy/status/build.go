@@ -133,7 +133,7 @@ func (b *builder) at(k kernel.VirtualKey) (place, bool) {
 
 // virtuals lists virtual servers with their real servers, both sorted by key.
 func (b *builder) virtuals() {
-	reals := b.in.Snapshot.Want.Reals
+	reals, missing := b.in.Snapshot.Want.Reals, missingOf(b.in)
 	for _, v := range b.in.Snapshot.Want.Virtuals {
 		n := 0
 		for n < len(reals) && reals[n].Key.Virtual == v.Key {
@@ -148,15 +148,23 @@ func (b *builder) virtuals() {
 		s := &b.services[p.service]
 		w := Virtual{
 			Address: v.Key.Addr, Protocol: v.Key.Proto.String(), Port: b.portName(p), Kind: p.kind, Scheduler: v.Scheduler,
-			Traffic: trafficOf(b.in.Counters, v.Key), port: p.port,
+			Missing: missing.virtual(v.Key), Traffic: trafficOf(b.in.Counters, v.Key), port: p.port,
 		}
 		for _, r := range of {
 			e := b.endpoint(p, r.Key.Addr)
-			e.Weight, e.State = r.Weight, EndpointServing
-			if r.Weight == 0 {
-				e.State = EndpointPaused
-			} else {
+			gone := missing.real(r.Key)
+			switch {
+			case gone && e.State != "": // it is behind another address of the port
+			case gone:
+				e.Weight, e.State = r.Weight, EndpointMissing
+			case r.Weight == 0:
+				e.Weight, e.State = r.Weight, EndpointPaused
+			default:
+				e.Weight, e.State = r.Weight, EndpointServing
 				w.Backends++
+			}
+			if gone {
+				w.Gone++
 			}
 		}
 		s.Virtuals = append(s.Virtuals, w)

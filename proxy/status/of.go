@@ -22,7 +22,10 @@ type Input struct {
 	Past     Past
 	Running  *proxy.Running  // the sync that goes on, nil between two
 	Counters kernel.Counters // zero when they are not known
-	Warnings []string        // besides the snapshot's
+	// Counted: Counters are known, and newer than Snapshot. What they do not show is
+	// not in the kernel.
+	Counted  bool
+	Warnings []string // besides the snapshot's
 }
 
 // maxSourceErrors is how many lines are given of what is wrong with one source.
@@ -130,8 +133,11 @@ func totals(list []Service) Totals {
 		t.Active += s.Active
 		t.Inactive += s.Inactive
 		t.Traffic = t.Traffic.Plus(s.Traffic)
-		if s.State == NoBackends {
+		switch s.State {
+		case NoBackends:
 			t.Empty++
+		case Missing:
+			t.Missing++
 		}
 	}
 	return t

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
 )
 
 // big has that many services of that many endpoints each.
@@ -149,5 +152,45 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("exit code %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// What /healthz and systemd are told of services without backends is what status
+// finds, by its own way.
+func TestWithoutBackendsIsWhatStatusCounts(t *testing.T) {
+	node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.0.2.7/24"), Link: "eth0"}}}
+	node.Primary4 = netip.MustParseAddr("192.0.2.7")
+	table, _, problems := file.DecodeServices("file", "services.toml", []byte(`[services.empty]
+clusterIP = "10.96.0.1"
+ports = [ { port = 80 } ]
+[services.drained]
+clusterIP = "10.96.0.2"
+ports = [ { port = 80, nodePort = 30080 } ]
+endpoints = [ { address = "10.2.0.1", weight = 0 } ]
+[services.half]
+clusterIP = "10.96.0.3"
+ports = [ { name = "a", port = 80 }, { name = "b", port = 81 } ]
+endpoints = [ { address = "10.2.0.2", ports = { a = 8080 } } ]
+[services.node]
+ports = [ { port = 80, nodePort = 30081 } ]
+endpoints = [ "10.2.0.3" ]
+[services.good]
+clusterIPs = ["10.96.0.4", "fd00::4"]
+ports = [ { port = 80 } ]
+endpoints = [ "10.2.0.4" ]
+`))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	now := &proxy.Snapshot{Table: table, Node: node, Want: rules.State(table, node, config.Default().Rules())}
+	st := Of(Input{Now: time.Now(), Snapshot: now})
+	var want []string
+	for _, s := range st.Services {
+		if s.State == NoBackends {
+			want = append(want, s.Name)
+		}
+	}
+	if got := now.WithoutBackends(); !slices.Equal(got, want) || len(got) < 2 {
+		t.Errorf("%q, and status finds %q", got, want)
 	}
 }

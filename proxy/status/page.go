@@ -71,7 +71,7 @@ func (p *page) counts() string {
 	for _, n := range []struct {
 		of   int
 		what string
-	}{{t.Draining, "draining"}, {t.Empty, "without backends"}, {t.LeftOut, "left out"}} {
+	}{{t.Draining, "draining"}, {t.Missing, "missing in the kernel"}, {t.Empty, "without backends"}, {t.LeftOut, "left out"}} {
 		if n.of > 0 {
 			text += fmt.Sprintf(", %d %s", n.of, n.what)
 		}
@@ -266,7 +266,7 @@ func (s *Service) Cell() screen.Cell {
 
 func (s *Service) style() screen.Style {
 	switch {
-	case s.State == NoBackends || s.State == Conflicting || s.State == LeftOut || s.State == Refused:
+	case s.State == NoBackends || s.State == Conflicting || s.State == LeftOut || s.State == Refused || s.State == Missing:
 		return screen.Bad
 	case s.State == Partly || s.Backends.Draining > 0:
 		return screen.Warn

@@ -59,6 +59,8 @@ func (p *page) virtuals(s *Service) {
 		switch {
 		case v.Conflict != "":
 			state = screen.Cell{Text: "somebody else's: " + v.Conflict, Style: screen.Bad}
+		case v.Missing || v.Gone > 0:
+			state = screen.Cell{Text: string(Missing), Style: screen.Bad}
 		case v.Backends == 0:
 			state = screen.Cell{Text: string(NoBackends), Style: screen.Bad}
 		}

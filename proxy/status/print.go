@@ -91,7 +91,7 @@ func (st *Status) Verdict(service string) error {
 	empty := false
 	for i := range list {
 		switch list[i].State {
-		case LeftOut, Refused, Conflicting:
+		case LeftOut, Refused, Conflicting, Missing:
 			degraded = true
 		case NoBackends:
 			empty = true

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -21,8 +22,12 @@ func problems(st *Status) []string {
 	case st.Sync.Cause == "":
 		add("nothing was programmed yet: the first sync is not over")
 	}
-	if st.Sync.Running.long() {
-		add("%s", st.Sync.Running)
+	if r := st.Sync.Running; r != nil && r.long {
+		add("%s", r.Text)
+	}
+	if n := st.Totals.Missing; n > 0 {
+		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.State == Missing })
+		add("the kernel lacks something of %s, first %s: %s", several(n, "service"), st.Services[i].Name, st.Services[i].Reason)
 	}
 	if c := st.Daemon.Config; c.Error != "" {
 		add("the last good configuration is in use%s: %s", since(c.Since), c.Error)

@@ -14,6 +14,7 @@ const (
 	LeftOut     State = "left out"    // an earlier service has its name or an address
 	Refused     State = "refused"     // the kernel refuses something of it
 	Conflicting State = "conflict"    // somebody else has a virtual server of its
+	Missing     State = "missing"     // the kernel lacks something of it: another program took it, or a sync is in progress
 	NoBackends  State = "no backends" // it, or one of its ports, has nobody to serve it
 	Partly      State = "partly"      // some of its addresses have nobody to serve them
 	NotServed   State = "not served"  // its type has nothing to be served
@@ -72,6 +73,8 @@ type Virtual struct {
 	Scheduler string         `json:"scheduler"`
 	Backends  int            `json:"backends"` // real servers that get new connections
 	Conflict  string         `json:"conflict,omitempty"`
+	Missing   bool           `json:"missing,omitempty"` // from the kernel
+	Gone      int            `json:"gone,omitempty"`    // real servers that the kernel lacks
 	Traffic   Traffic        `json:"traffic"`
 
 	port int // by index in the table's service
@@ -83,6 +86,7 @@ const (
 	EndpointDraining = "draining"
 	EndpointPaused   = "weight 0" // as the table has it: no new connections
 	EndpointUnused   = "unused"
+	EndpointMissing  = "missing" // wanted, and not in the kernel
 )
 
 // Endpoint is one place that serves one port of a service. Its connections are

@@ -42,6 +42,14 @@ func stand(s *Service, from *sources.Service) (State, string) {
 			return Conflicting, fmt.Sprintf("%s/%s is somebody else's: %s", v.Address, v.Protocol, v.Conflict)
 		}
 	}
+	for _, v := range s.Virtuals {
+		switch {
+		case v.Missing:
+			return Missing, fmt.Sprintf("%s/%s is not in the kernel", v.Address, v.Protocol)
+		case v.Gone > 0:
+			return Missing, fmt.Sprintf("%s/%s lacks %s in the kernel", v.Address, v.Protocol, several(v.Gone, "real server"))
+		}
+	}
 	for i, p := range from.Ports {
 		if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i && v.Backends > 0 }) {
 			return NoBackends, nobody(s, from, i, p)

@@ -80,8 +80,11 @@ type Running struct {
 	Cause   string  `json:"cause"`
 	Seconds float64 `json:"seconds"` // since it began
 	// Done of the Steps of its plan; 0 of 0 before there is one.
-	Done  int `json:"done"`
-	Steps int `json:"steps"`
+	Done  int    `json:"done"`
+	Steps int    `json:"steps"`
+	Text  string `json:"text"` // the same in words
+
+	long bool
 }
 
 // Change is a sync that changed something. The times are zero where they are not
@@ -145,6 +148,7 @@ type Totals struct {
 	Reals     int     `json:"reals"`
 	Draining  int     `json:"draining"`
 	Empty     int     `json:"withoutBackends"` // services
+	Missing   int     `json:"missing"`         // services of which the kernel lacks something
 	Faults    int     `json:"faults"`
 	Active    uint64  `json:"active"`
 	Inactive  uint64  `json:"inactive"`

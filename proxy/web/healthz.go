@@ -19,6 +19,8 @@ type Health struct {
 	Stale func() []string
 	// Unserved names the refused files of which nothing is served; nil: there are none.
 	Unserved func() []string
+	// Degraded says in short lines what is not as it should be although the proxy works; nil: nothing.
+	Degraded func() []string
 	// Answered, if set, is told each answer: "/healthz" or "/livez", and its code.
 	Answered func(path string, code int)
 }
@@ -39,6 +41,8 @@ type health struct {
 	Stale []string `json:"stale,omitempty"`
 	// Unserved is ours, too.
 	Unserved []string `json:"unserved,omitempty"`
+	// Degraded is ours, too: a failing sync, refused files, services without backends. The code is 200 with it.
+	Degraded []string `json:"degraded,omitempty"`
 	// Status is that of the families, absent before the first sync. One sync programs both.
 	Status map[string]familyHealth `json:"status,omitempty"`
 }
@@ -67,6 +71,9 @@ func (h Health) now() health {
 	}
 	if h.Unserved != nil {
 		now.Unserved = h.Unserved()
+	}
+	if h.Degraded != nil {
+		now.Degraded = h.Degraded()
 	}
 	if !now.LastUpdated.IsZero() {
 		family := familyHealth{now.LastUpdated, now.Healthy}

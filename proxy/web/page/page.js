@@ -123,7 +123,8 @@ function showHead(s) {
   document.title = `svcproxy ${s.daemon.node}`;
   const d = s.daemon;
   setText($("about"), `${d.mode}${d.modeReason ? " (" + d.modeReason + ")" : ""} · ${d.version} · ${d.iptables} · up ${span((Date.parse(s.time) - Date.parse(d.started)) / 1000)}`);
-  const [text, look] = !s.healthy ? ["not in sync", "bad"] : s.problems.length ? ["degraded", "warn"] : ["healthy", "good"];
+  const [text, look] = !s.healthy ? ["not in sync", "bad"] : s.problems.length ? ["degraded", "warn"]
+    : s.totals.withoutBackends ? [`${s.totals.withoutBackends} without backends`, "warn"] : ["healthy", "good"];
   setText($("health"), text);
   $("health").className = "badge " + look;
 }
@@ -156,7 +157,7 @@ function showTiles(s) {
   );
 }
 
-const looks = { serving: "good", partly: "warn", "not served": "", "left out": "bad", conflict: "bad", "no backends": "bad", draining: "warn", unused: "", "weight 0": "" };
+const looks = { serving: "good", missing: "bad", partly: "warn", "not served": "", "left out": "bad", conflict: "bad", "no backends": "bad", draining: "warn", unused: "", "weight 0": "" };
 
 const badge = (state) => element("span", { class: "state " + (looks[state] || "") }, state);
 
@@ -206,7 +207,7 @@ function detailRow(s) {
   for (const f of s.faults) body.append(element("p", { class: "reason" }, `refused by the kernel: ${f.op}: ${f.error}`));
   if (s.virtuals.length) {
     body.append(grid("Addresses", ["Address", "Kind", "Scheduler", ">Backends", ">Connections", "State"],
-      s.virtuals.map((v) => [fullAddress(v), v.kind, v.scheduler, String(v.backends), count(v.traffic.connections), badge(v.conflict ? "conflict" : v.backends ? "serving" : "no backends")])));
+      s.virtuals.map((v) => [fullAddress(v), v.kind, v.scheduler, String(v.backends), count(v.traffic.connections), badge(v.conflict ? "conflict" : v.missing || v.gone ? "missing" : v.backends ? "serving" : "no backends")])));
   }
   if (s.endpoints.length) {
     const listed = s.endpoints.slice(0, 200);
