@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"time"
@@ -115,6 +116,14 @@ func (r Report) log(log *slog.Logger) {
 		return
 	}
 	repairs := r.Repairs()
+	level := slog.LevelInfo
+	if len(repairs) > 0 {
+		level = slog.LevelWarn
+	}
+	for _, c := range r.Sysctls() {
+		log.Log(context.Background(), level, "sysctl", "name", c.Name, "from", c.From, "to", c.To, "cause", string(r.Cause))
+	}
+	repairs = slices.DeleteFunc(repairs, func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindSysctl && !r.failed(o) }) // said above
 	for i, o := range repairs {
 		if i == maxDriftLines {
 			log.Warn("drift", "more", len(repairs)-i)

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"log/slog"
 	"regexp"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
@@ -85,4 +88,28 @@ func TestOnSourceHearsTablesAndErrors(t *testing.T) {
 			t.Errorf("heard %+v", heard)
 		}
 	})
+}
+
+// Every kernel parameter that was changed is said with what it was; one that could
+// not be written is not.
+func TestSysctlsAreSaid(t *testing.T) {
+	change := func(name, from, to string) kernel.Op {
+		return kernel.Op{Verb: kernel.Change, Was: kernel.Sysctl{Name: name, Value: from}, Object: kernel.Sysctl{Name: name, Value: to}}
+	}
+	refused := change("net.ipv4.conf.all.arp_ignore", "0", "1")
+	r := proxy.Report{
+		Cause: proxy.CauseStart,
+		Plan: kernel.Plan{Ops: []kernel.Op{
+			change("net.ipv4.ip_forward", "0", "1"), refused,
+			{Verb: kernel.Change, Was: kernel.Timeouts{TCP: 900, UDP: 300}, Object: kernel.Timeouts{TCP: 60}},
+		}},
+		Err: &kernel.ApplyError{Failed: []*kernel.OpError{{Op: refused, Err: syscall.EROFS}}},
+	}
+	var lines []string
+	for _, c := range r.Sysctls() {
+		lines = append(lines, c.String())
+	}
+	if len(lines) != 2 || lines[0] != "net.ipv4.ip_forward: 0 -> 1" || !strings.HasSuffix(lines[1], ": 900 -> 60") {
+		t.Errorf("%q", lines)
+	}
 }

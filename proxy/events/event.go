@@ -23,6 +23,7 @@ const (
 	Recovered Kind = "recovered" // and one did
 	Conflict  Kind = "conflict"  // a wanted virtual server is somebody else's
 	Warning   Kind = "warning"   // something keeps clients from what is served: somebody's firewall
+	Sysctl    Kind = "sysctl"    // a kernel parameter was changed
 	Lost      Kind = "lost"      // events that were forgotten before they were read; only ever sent to a reader
 )
 

@@ -76,6 +76,9 @@ func between(before, now *proxy.Snapshot) []Event {
 	if e, ok := outcome(before, now); ok {
 		add(e)
 	}
+	for _, c := range r.Sysctls() {
+		add(Event{Kind: Sysctl, Text: c.String()})
+	}
 	for _, c := range r.Plan.Conflicts {
 		if !slices.Contains(before.Report.Plan.Conflicts, c) {
 			add(Event{Kind: Conflict, Text: c.String()})
