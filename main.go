@@ -480,7 +480,7 @@ func (d *daemon) feeds(s setup) ([]proxy.Feed, error) {
 	c := s.Config.ClientConnection
 	api, err := apiserver.New(apiserver.Options{
 		Kubeconfig: c.Kubeconfig, Master: c.Master, ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
-		QPS: c.QPS, Burst: c.Burst, Resync: s.Config.ConfigSyncPeriod, NodeName: s.node(), UserAgent: "svcproxy/" + buildVersion(),
+		QPS: c.QPS, Burst: c.Burst, Resync: s.Config.ConfigSyncPeriod, EmptyGrace: s.Config.APIServer.EmptyGrace, NodeName: s.node(), UserAgent: "svcproxy/" + buildVersion(),
 		Host: d.facts, OnNode: d.isNode, Log: d.log.Logger, Metrics: d.console,
 	})
 	return append(feeds, proxy.Feed{Name: "apiserver", Source: api}), err

@@ -140,7 +140,8 @@ type FileSource struct {
 
 // APIServer is table sources.apiserver.
 type APIServer struct {
-	Enabled bool
+	Enabled    bool
+	EmptyGrace time.Duration // 0 = an empty list is believed at once
 }
 
 // Default is what absent keys mean.
@@ -185,6 +186,7 @@ func Default() Config {
 			Watch:    true,
 			Debounce: 50 * time.Millisecond,
 		},
+		APIServer: APIServer{EmptyGrace: 5 * time.Minute},
 	}
 }
 

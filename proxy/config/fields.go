@@ -156,6 +156,8 @@ var fields = []field{
 
 	{"sources.apiserver.enabled", "", "take services from a Kubernetes API server",
 		func(c *Config) value { return truth{&c.APIServer.Enabled} }},
+	{"sources.apiserver.emptyGrace", "", "how long services and endpoints stay when the API server has none at once; 0s believes it",
+		func(c *Config) value { return duration{p: &c.APIServer.EmptyGrace} }},
 }
 
 // foreignKeys are top-level keys that belong to somebody else: services is

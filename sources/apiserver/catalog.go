@@ -40,6 +40,8 @@ type catalog struct {
 	seen    time.Time         // of the oldest change that a watch brought
 	listed  struct{ services, slices, node bool }
 	outages outages
+	holds   holds
+	grace   time.Duration // of what a list has lost as a whole; 0 = none
 }
 
 func newCatalog() *catalog {
@@ -50,6 +52,7 @@ func newCatalog() *catalog {
 		parts:    map[name][]*manifest.EndpointSlice{},
 		changed:  map[name]struct{}{},
 		outages:  outages{},
+		holds:    holds{},
 	}
 }
 
@@ -85,6 +88,7 @@ func (c *catalog) putService(s manifest.Service) {
 	defer c.lock()()
 	n := nameOf(s.Metadata)
 	c.services[n] = s
+	c.back("services", n, n == ownService)
 	c.touch(n)
 }
 
@@ -92,6 +96,7 @@ func (c *catalog) dropService(s manifest.Service) {
 	defer c.lock()()
 	n := nameOf(s.Metadata)
 	delete(c.services, n)
+	c.back("services", n, true)
 	c.touch(n)
 }
 
@@ -101,12 +106,17 @@ func (c *catalog) replaceServices(all []manifest.Service) {
 	for n := range c.services {
 		c.changed[n] = struct{}{}
 	}
-	c.services = make(map[name]manifest.Service, len(all))
+	next := make(map[name]manifest.Service, len(all))
 	for _, s := range all {
 		n := nameOf(s.Metadata)
-		c.services[n] = s
+		next[n] = s
 		c.changed[n] = struct{}{}
 	}
+	service := func(s manifest.Service) name { return nameOf(s.Metadata) }
+	for _, n := range keep(c, "services", !c.listed.services, c.services, next, service) {
+		next[n] = c.services[n]
+	}
+	c.services = next
 	c.listed.services = true
 	c.outages.end("services")
 }
@@ -115,12 +125,14 @@ func (c *catalog) putSlice(e *manifest.EndpointSlice) {
 	defer c.lock()()
 	c.take(nameOf(e.Metadata))
 	c.shelve(e)
+	c.back("endpointslices", nameOf(e.Metadata), serviceOf(e) == ownService)
 	c.touch(serviceOf(e))
 }
 
 func (c *catalog) dropSlice(e *manifest.EndpointSlice) {
 	defer c.lock()()
 	c.take(nameOf(e.Metadata))
+	c.back("endpointslices", nameOf(e.Metadata), true)
 }
 
 func (c *catalog) shelve(e *manifest.EndpointSlice) {
@@ -154,9 +166,16 @@ func (c *catalog) replaceSlices(all []*manifest.EndpointSlice) {
 	for service := range c.parts {
 		c.changed[service] = struct{}{}
 	}
-	c.slices = make(map[name]*manifest.EndpointSlice, len(all))
-	c.parts = make(map[name][]*manifest.EndpointSlice, len(all))
+	next := make(map[name]*manifest.EndpointSlice, len(all))
 	for _, e := range all {
+		next[nameOf(e.Metadata)] = e
+	}
+	for _, n := range keep(c, "endpointslices", !c.listed.slices, c.slices, next, serviceOf) {
+		next[n] = c.slices[n]
+	}
+	c.slices = make(map[name]*manifest.EndpointSlice, len(next))
+	c.parts = make(map[name][]*manifest.EndpointSlice, len(next))
+	for _, e := range next {
 		c.shelve(e)
 		c.changed[serviceOf(e)] = struct{}{}
 	}
@@ -219,6 +238,8 @@ type news struct {
 	changes  []change // in order of name; none until complete
 	seen     time.Time
 	outages  outages
+	held     []string // what is held, in words; none until complete
+	hold     bool     // nothing may be removed
 }
 
 // change is a service as it is now, with its slices.
@@ -241,6 +262,7 @@ func (c *catalog) look(withNode bool) news {
 	if !n.complete {
 		return n
 	}
+	n.held, n.hold = c.holds.texts()
 	n.changes = make([]change, 0, len(c.changed))
 	for changed := range c.changed {
 		s, there := c.services[changed]

@@ -31,6 +31,9 @@ type Options struct {
 	// Resync is how often the table is made anew of the objects at hand; 0 = never. It asks nothing of
 	// the API server.
 	Resync time.Duration
+	// EmptyGrace is how long services, and slices, are kept of which a list has none any more, all at once;
+	// 0 = a list is believed.
+	EmptyGrace time.Duration
 	// NodeName is the Node that OnNode is told of, and whose endpoints win over equal ones elsewhere.
 	NodeName string
 

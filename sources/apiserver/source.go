@@ -56,6 +56,7 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		node = s.o.NodeName
 	}
 	c := newCatalog()
+	c.grace = s.o.EmptyGrace
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	defer s.conn.close()
@@ -135,7 +136,7 @@ func (t *teller) tell(n news) {
 		t.node = n.node
 		t.o.OnNode(n.node)
 	}
-	out := n.outages.reasons()
+	out := append(n.outages.reasons(), n.held...)
 	otherwise := !slices.Equal(out, t.said) || n.outages.total() != t.total
 	t.said, t.total = out, n.outages.total()
 	if !n.complete {
@@ -157,8 +158,12 @@ func (t *teller) tell(n news) {
 	if changed {
 		table.Seen = n.seen
 	}
-	if problems := append(n.outages.problems(), t.table.refused()...); len(problems) > 0 {
-		t.emit(table, &sources.RejectedError{Problems: problems})
+	problems := n.outages.problems()
+	for _, text := range n.held {
+		problems = append(problems, sources.Problem{Message: text})
+	}
+	if problems = append(problems, t.table.refused()...); len(problems) > 0 {
+		t.emit(table, &sources.RejectedError{Problems: problems, Incomplete: n.hold})
 		return
 	}
 	t.emit(table, nil)

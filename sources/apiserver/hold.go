@@ -1,0 +1,112 @@
+//go:build !noapiserver
+
+package apiserver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// hold is what a list had no more of: nothing, where there was something. It is served on until the grace
+// is over, as the services of a file that was emptied are. A list that comes through a broken proxy, or
+// from another cluster's API server, looks no different from one of an empty cluster. What a watch says was
+// deleted is believed at once.
+type hold struct {
+	names map[name]struct{} // objects that are not in the list and have not come back since
+	had   int
+	until time.Time
+	// first: it is the first list, so what there was is in the kernel alone, and nothing may be removed.
+	first bool
+}
+
+// text says what is held, and until when.
+func (h *hold) text(resource string) string {
+	until := h.until.Format(time.DateTime)
+	if h.first {
+		return fmt.Sprintf("%s: the API server has none: nothing is removed until %s (sources.apiserver.emptyGrace)", resource, until)
+	}
+	return fmt.Sprintf("%s: the API server has none, and had %d: served on until %s (sources.apiserver.emptyGrace)", resource, h.had, until)
+}
+
+// holds are those that there are, by resource.
+type holds map[string]*hold
+
+// texts are sorted.
+func (h holds) texts() (all []string, first bool) {
+	for _, resource := range slices.Sorted(maps.Keys(h)) {
+		all = append(all, h[resource].text(resource))
+		first = first || h[resource].first
+	}
+	return all, first
+}
+
+// back notes that an object is there: all of what it was held for, if it is the last, or the first list was
+// empty. c.mu is locked.
+func (c *catalog) back(resource string, n name, own bool) {
+	h := c.holds[resource]
+	if h == nil {
+		return
+	}
+	delete(h.names, n)
+	if len(h.names) == 0 && !(h.first && own) {
+		delete(c.holds, resource)
+	}
+}
+
+// ownService is what an API server makes by itself when it starts, so that no cluster is quite empty.
+var ownService = name{"default", "kubernetes"}
+
+// keep gives those of the names at hand that stay although a complete list does not have them: all, if it has
+// nothing but the API server's own service, and the grace is not over. service is what an object belongs
+// to. c.mu is locked.
+func keep[T any](c *catalog, resource string, first bool, have, list map[name]T, service func(T) name) []name {
+	others := func(objects map[name]T) bool {
+		for _, o := range objects {
+			if service(o) != ownService {
+				return true
+			}
+		}
+		return false
+	}
+	before := c.holds[resource]
+	if c.grace == 0 || others(list) || !first && before == nil && !others(have) {
+		delete(c.holds, resource)
+		return nil
+	}
+	h := &hold{names: map[name]struct{}{}, first: first, until: time.Now().Add(c.grace)}
+	for n := range have {
+		if _, listed := list[n]; !listed {
+			h.names[n] = struct{}{}
+		}
+	}
+	h.had = len(h.names)
+	if before != nil {
+		h.first, h.until, h.had = before.first, before.until, max(before.had, h.had)
+	} else {
+		time.AfterFunc(c.grace, func() { c.release(resource) })
+	}
+	c.holds[resource] = h
+	return slices.Collect(maps.Keys(h.names))
+}
+
+// release believes the list: the grace is over.
+func (c *catalog) release(resource string) {
+	defer c.lock()()
+	h := c.holds[resource]
+	if h == nil || time.Now().Before(h.until) {
+		return // it is over, or another one
+	}
+	delete(c.holds, resource)
+	seen := c.seen
+	for n := range h.names {
+		if resource == "services" {
+			delete(c.services, n)
+			c.changed[n] = struct{}{}
+		} else {
+			c.take(n)
+		}
+	}
+	c.seen = seen // no watch brought it
+}
