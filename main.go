@@ -294,7 +294,7 @@ func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
 	if err := s.can(); err != nil {
 		return err
 	}
-	if err := s.sameNames(); err != nil {
+	if err := d.sameNames(s); err != nil {
 		return err
 	}
 	if d.kernel, err = s.open(ctx, s.Config.Names()); err != nil {
@@ -314,11 +314,14 @@ func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
 }
 
 // sameNames refuses to start under other names than the last run's: its objects
-// would stay for ever.
-func (s setup) sameNames() error {
+// would stay for ever. A record that cannot be read is said, and replaced.
+func (d *daemon) sameNames(s setup) error {
 	last, ok, err := host.LastNames(s.Config.StateDir)
-	if err != nil || !ok || last == s.Config.Names() {
-		return err
+	if err != nil {
+		d.log.Warn("if the last run had other names, its objects stay", "err", err)
+	}
+	if !ok || last == s.Config.Names() {
+		return nil
 	}
 	return &exit.Error{
 		Code: exit.Config,
@@ -700,42 +703,6 @@ func (c *call) print(p kernel.Plan) error {
 		return err
 	}
 	return c.encode(p)
-}
-
-func (c *call) clean(ctx context.Context, _ []string) error {
-	if err := c.inForm(); err != nil {
-		return err
-	}
-	s, err := c.load()
-	if err != nil {
-		return err
-	}
-	if !c.dryRun {
-		lock, err := host.AcquireLock()
-		var running *host.RunningError
-		if errors.As(err, &running) {
-			return &exit.Error{Code: exit.Failed, Err: err, Hint: "stop it first: systemctl stop svcproxy"}
-		}
-		if err != nil {
-			return err
-		}
-		defer lock.Release()
-	}
-	names := s.Config.Names()
-	if last, ok, err := host.LastNames(s.Config.StateDir); err != nil {
-		return err
-	} else if ok {
-		names = last
-	}
-	k, err := s.open(ctx, names)
-	if err != nil {
-		return err
-	}
-	defer k.Close()
-	if err := proxy.Clean(ctx, k, c.dryRun, c.print); err != nil || c.dryRun {
-		return err
-	}
-	return host.ForgetNames(s.Config.StateDir)
 }
 
 func (c *call) printVersion(context.Context, []string) error {

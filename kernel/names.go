@@ -184,8 +184,18 @@ func (n Names) OwnsChain(table, name string) bool {
 	return false
 }
 
+const proxyNDPBegin, proxyNDPEnd = "net.ipv6.conf.", ".proxy_ndp"
+
 // ProxyNDP is the parameter that lets a link answer for proxy neighbours. A dot
 // in its name is a slash, as sysctl(8) has it.
 func ProxyNDP(link string) string {
-	return "net.ipv6.conf." + strings.ReplaceAll(link, ".", "/") + ".proxy_ndp"
+	return proxyNDPBegin + strings.ReplaceAll(link, ".", "/") + proxyNDPEnd
+}
+
+// proxyNDPLink is the link of a parameter that ProxyNDP named.
+func proxyNDPLink(name string) (string, bool) {
+	rest, begins := strings.CutPrefix(name, proxyNDPBegin)
+	rest, ends := strings.CutSuffix(rest, proxyNDPEnd)
+	link := strings.ReplaceAll(rest, "/", ".")
+	return link, begins && ends && ProxyNDP(link) == name
 }

@@ -254,3 +254,12 @@ func (d *Dir) at(name string, do func(path string) error) error {
 	}
 	return do(fmt.Sprintf("/proc/self/fd/%d", int(f.Fd())))
 }
+
+// Owner is whom the directory belongs to.
+func (d *Dir) Owner() (uid, gid int, err error) {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(d.fd(), &st); err != nil {
+		return 0, 0, &fs.PathError{Op: "stat", Path: d.f.Name(), Err: err}
+	}
+	return int(st.Uid), int(st.Gid), nil
+}

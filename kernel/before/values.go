@@ -91,6 +91,19 @@ func (v *Values) load() {
 	}
 }
 
+// Check leaves out the parameters for which known has an error: what root puts
+// back must not be what the service's user has written into the file. Warning
+// has the errors.
+func (v *Values) Check(known func(kernel.Saved) error) {
+	v.list = slices.DeleteFunc(v.list, func(p kernel.Saved) bool {
+		err := known(p)
+		if err != nil {
+			v.warning = fmt.Errorf("%s: %w: left out", v.path, err)
+		}
+		return err != nil
+	})
+}
+
 // All has the parameters that were changed since boot, sorted by name.
 func (v *Values) All() []kernel.Saved { return slices.Clone(v.list) }
 

@@ -1,6 +1,7 @@
 package before
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,5 +72,27 @@ func TestTroubleIsAWarning(t *testing.T) {
 	v.Store()
 	if v.Warning() != nil || len(Open(inTheWay, "boot").All()) != 1 {
 		t.Errorf("warning %v after the directory could be made", v.Warning())
+	}
+}
+
+// What is not known as a parameter of ours is not put back, and said.
+func TestCheckLeavesOut(t *testing.T) {
+	dir := t.TempDir()
+	v := Open(dir, "boot")
+	v.Changing("known", "1", "2")
+	v.Changing("unknown", "1", "2")
+	v.Store()
+	v = Open(dir, "boot")
+	v.Check(func(p kernel.Saved) error {
+		if p.Name == "unknown" {
+			return errors.New("not ours")
+		}
+		return nil
+	})
+	if want := []kernel.Saved{{Name: "known", Before: "1", Ours: "2"}}; !slices.Equal(v.All(), want) {
+		t.Errorf("%v, want %v", v.All(), want)
+	}
+	if v.Warning() == nil || !strings.Contains(v.Warning().Error(), "not ours: left out") {
+		t.Error(v.Warning())
 	}
 }

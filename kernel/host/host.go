@@ -34,7 +34,8 @@ type Options struct {
 	Zone     string
 	// StateDir keeps sysctls and timeouts as they were before us.
 	StateDir string
-	// Sysctls are the kernel parameters that a reading shows, with dots.
+	// Sysctls are the kernel parameters that a reading shows, with dots. Of those
+	// that a file in StateDir has, only these are put back.
 	Sysctls []string
 	// Dialer makes the netlink sockets; nil makes plain ones.
 	Dialer *nl.Dialer
@@ -75,6 +76,7 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	boot, err := before.BootID()
 	errs[4] = err
 	k.was = before.Open(o.StateDir, boot)
+	k.was.Check(func(p kernel.Saved) error { return p.Check(o.Sysctls) })
 	k.sysctls = sysctl.Open(k.was)
 	k.flows, errs[5] = conntrack.Open(o.Dialer)
 	if err := errors.Join(errs[:]...); err != nil {

@@ -34,7 +34,11 @@ func LastNames(stateDir string) (kernel.Names, bool, error) {
 	if len(f) != 2 {
 		return kernel.Names{}, false, fmt.Errorf("%s: want a prefix and a device", filepath.Join(stateDir, lastNames))
 	}
-	return kernel.Names{Prefix: f[0], Device: f[1]}, true, nil
+	n := kernel.Names{Prefix: f[0], Device: f[1]}
+	if err := n.Check(); err != nil {
+		return kernel.Names{}, false, fmt.Errorf("%s: %w", filepath.Join(stateDir, lastNames), err)
+	}
+	return n, true, nil
 }
 
 // KeepNames remembers the names in use for the next run.

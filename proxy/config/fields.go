@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -63,9 +64,9 @@ var fields = []field{
 		func(c *Config) value { return text{&c.RuntimeDir, absolute} }},
 
 	{"detectLocal.bridgeInterface", "pod-bridge-interface", "with detectLocalMode BridgeInterface: traffic not from here is masqueraded",
-		func(c *Config) value { return text{&c.BridgeInterface, optional(checkInterface)} }},
+		func(c *Config) value { return text{&c.BridgeInterface, optional(kernel.CheckDevice)} }},
 	{"detectLocal.interfaceNamePrefix", "pod-interface-name-prefix", "with detectLocalMode InterfaceNamePrefix, likewise",
-		func(c *Config) value { return text{&c.InterfaceNamePrefix, optional(checkInterface)} }},
+		func(c *Config) value { return text{&c.InterfaceNamePrefix, optional(kernel.CheckDevice)} }},
 
 	{"iptables.masqueradeAll", "masquerade-all", "masquerade all traffic to cluster IPs",
 		func(c *Config) value { return truth{&c.IPTables.MasqueradeAll} }},
@@ -93,9 +94,9 @@ var fields = []field{
 	{"ipvs.udpTimeout", "ipvs-udp-timeout", "of UDP flows; 0s leaves the kernel's value alone",
 		func(c *Config) value { return seconds(&c.IPVS.UDPTimeout) }},
 	{"ipvs.deviceName", "", "the dummy device that VIPs are bound to",
-		func(c *Config) value { return text{&c.IPVS.DeviceName, checkInterface} }},
+		func(c *Config) value { return text{&c.IPVS.DeviceName, kernel.CheckDevice} }},
 	{"ipvs.namePrefix", "", "how the names of our sets and chains begin, so that another proxy can run beside",
-		func(c *Config) value { return text{&c.IPVS.NamePrefix, checkPrefix} }},
+		func(c *Config) value { return text{&c.IPVS.NamePrefix, kernel.CheckPrefix} }},
 	{"ipvs.vipPing", "", "VIPs answer ICMP echo",
 		func(c *Config) value { return truth{&c.IPVS.VIPPing} }},
 	{"ipvs.drainTimeout", "", "the longest a removed endpoint keeps its connections; 0s: until the last one ends",
@@ -206,37 +207,4 @@ func optional(check func(string) error) func(string) error {
 		}
 		return check(s)
 	}
-}
-
-// maxInterface is IFNAMSIZ less its NUL.
-const maxInterface = 15
-
-// checkInterface accepts what dev_valid_name of Linux does, without what a
-// command line could take for something else.
-func checkInterface(s string) error {
-	ok := s != "" && len(s) <= maxInterface && s != "." && s != ".." && s[0] != '-'
-	for _, r := range s {
-		ok = ok && r > ' ' && r < 0x7f && !strings.ContainsRune(`/:"'\+`, r)
-	}
-	if !ok {
-		return fmt.Errorf("%q is not an interface's name: 1 to %d letters, digits, '-', '_', '.'", s, maxInterface)
-	}
-	return nil
-}
-
-// Six is what 31 characters of an ipset's name leave: with seven the IPv6 sets
-// LOAD-BALANCER-SOURCE-IP and -SOURCE-CIDR are cut to one name.
-var prefix = regexp.MustCompile(`^[A-Z0-9][A-Z0-9-]{0,5}$`)
-
-// checkPrefix also refuses the prefixes under which one proxy's sets would have
-// the names of another's: KUBE-6-CLUSTER-IP is the IPv6 set of KUBE.
-func checkPrefix(s string) error {
-	switch {
-	case !prefix.MatchString(s):
-		return fmt.Errorf("%q must be 1 to 6 of A-Z, 0-9 and '-', and not begin with '-'", s)
-	case strings.HasSuffix(s, "-6"), strings.HasSuffix(s, "-TMP"):
-		other := s[:strings.LastIndexByte(s, '-')]
-		return fmt.Errorf("%q would name sets as the prefix %q does: take another", s, other)
-	}
-	return nil
 }

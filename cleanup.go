@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/statefile"
+)
+
+func (c *call) clean(ctx context.Context, _ []string) error {
+	if err := c.inForm(); err != nil {
+		return err
+	}
+	s, err := c.load()
+	if err != nil {
+		return err
+	}
+	// Before anything is read there.
+	if err := c.becomeOwner(s.Config.StateDir); err != nil {
+		return err
+	}
+	if !c.dryRun {
+		lock, err := host.AcquireLock()
+		var running *host.RunningError
+		if errors.As(err, &running) {
+			return &exit.Error{Code: exit.Failed, Err: err, Hint: "stop it first: systemctl stop svcproxy"}
+		}
+		if err != nil {
+			return err
+		}
+		defer lock.Release()
+	}
+	k, err := s.open(ctx, c.lastNames(s))
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	if err := k.Warning(); err != nil {
+		c.warn([]string{err.Error()})
+	}
+	if err := proxy.Clean(ctx, k, c.dryRun, c.print); err != nil || c.dryRun {
+		return err
+	}
+	return host.ForgetNames(s.Config.StateDir)
+}
+
+// becomeOwner has root go on as the user whose the state directory is, with that
+// user's two capabilities: what is read there is that user's word, and must not
+// become root's deed.
+func (c *call) becomeOwner(stateDir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	d, err := statefile.Open(stateDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		c.warn([]string{err.Error()}) // nothing will be read there
+		return nil
+	}
+	defer d.Close()
+	uid, gid, err := d.Owner()
+	if err != nil || uid == 0 {
+		return err
+	}
+	if err := host.BecomeUser(uid, gid); err != nil {
+		return &exit.Error{
+			Code: exit.Permission, Err: fmt.Errorf("%s is not root's: %w", stateDir, err),
+			Hint: "run it as that user with CAP_NET_ADMIN and CAP_NET_RAW, or give the directory to root",
+		}
+	}
+	return nil
+}
+
+// lastNames are the names that objects have: those of the last run, or else the
+// configured ones.
+func (c *call) lastNames(s setup) kernel.Names {
+	last, ok, err := host.LastNames(s.Config.StateDir)
+	if err != nil {
+		c.warn([]string{err.Error()})
+	}
+	if !ok {
+		return s.Config.Names()
+	}
+	return last
+}

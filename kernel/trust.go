@@ -1,0 +1,72 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxDevice is IFNAMSIZ less its NUL.
+const maxDevice = 15
+
+// CheckDevice says what is wrong with an interface's name.
+func CheckDevice(s string) error {
+	ok := s != "" && len(s) <= maxDevice && s != "." && s != ".." && s[0] != '-'
+	for _, r := range s {
+		ok = ok && r > ' ' && r < 0x7f && !strings.ContainsRune(`/:"'\+`, r)
+	}
+	if !ok {
+		return fmt.Errorf("%.40q is not an interface's name: 1 to %d letters, digits, '-', '_', '.'", s, maxDevice)
+	}
+	return nil
+}
+
+// maxPrefix is what 31 characters of an ipset's name leave: with seven the IPv6
+// sets LOAD-BALANCER-SOURCE-IP and -SOURCE-CIDR are cut to one name.
+const maxPrefix = 6
+
+// CheckPrefix says what is wrong with the prefix of sets and chains. It also
+// refuses those under which one proxy's sets would have the names of another's:
+// KUBE-6-CLUSTER-IP is the IPv6 set of KUBE.
+func CheckPrefix(s string) error {
+	ok := s != "" && len(s) <= maxPrefix && s[0] != '-'
+	for _, r := range s {
+		ok = ok && (r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-')
+	}
+	switch {
+	case !ok:
+		return fmt.Errorf("%.40q must be 1 to %d of A-Z, 0-9 and '-', and not begin with '-'", s, maxPrefix)
+	case strings.HasSuffix(s, "-6"), strings.HasSuffix(s, "-TMP"):
+		return fmt.Errorf("%q would name sets as the prefix %q does: take another", s, s[:strings.LastIndexByte(s, '-')])
+	}
+	return nil
+}
+
+// Check says what is wrong with names that were read from a file.
+func (n Names) Check() error { return errors.Join(CheckPrefix(n.Prefix), CheckDevice(n.Device)) }
+
+// Check says why a record of a parameter cannot be one that svcproxy made. The
+// record is a file of the service's user, and root restores what it says: so
+// only names that svcproxy sets, the sysctls given, IPVS's timeouts and ProxyNDP,
+// and only values that these can have.
+func (s Saved) Check(sysctls []string) error {
+	link, ndp := proxyNDPLink(s.Name)
+	if !ndp && !IsTimeout(s.Name) && !slices.Contains(sysctls, s.Name) {
+		return fmt.Errorf("%.80q is not a parameter that svcproxy sets", s.Name)
+	}
+	if ndp {
+		if err := CheckDevice(link); err != nil {
+			return fmt.Errorf("%.80q: %w", s.Name, err)
+		}
+	}
+	for _, value := range [...]string{s.Before, s.Ours} {
+		n, err := strconv.ParseUint(value, 10, 64)
+		if err != nil || n > math.MaxInt32 || strconv.FormatUint(n, 10) != value {
+			return fmt.Errorf("%s: %.40q is not a number from 0 to %d", s.Name, value, math.MaxInt32)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package kernel
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSavedCheck(t *testing.T) {
+	names := []string{"net.ipv4.ip_forward"}
+	for _, c := range []struct {
+		saved Saved
+		wrong string // "" is right
+	}{
+		{Saved{"net.ipv4.ip_forward", "0", "1"}, ""},
+		{Saved{"ipvs.tcpTimeout", "900", "1800"}, ""},
+		{Saved{ProxyNDP("eth0.100"), "0", "1"}, ""},
+		{Saved{"kernel.core_pattern", "|/tmp/x", "core"}, "not a parameter that svcproxy sets"},
+		{Saved{"kernel.core_pattern", "0", "1"}, "not a parameter that svcproxy sets"},
+		{Saved{"net.ipv4.ip_forward.", "0", "1"}, "not a parameter that svcproxy sets"},
+		{Saved{"net.ipv6.conf.a.b.proxy_ndp", "0", "1"}, "not a parameter that svcproxy sets"},
+		{Saved{"net.ipv6.conf.//.proxy_ndp", "0", "1"}, "not an interface's name"},
+		{Saved{"net.ipv6.conf..proxy_ndp", "0", "1"}, "not an interface's name"},
+		{Saved{"net.ipv4.ip_forward", "|/tmp/x", "1"}, "not a number"},
+		{Saved{"net.ipv4.ip_forward", "0", ""}, "not a number"},
+		{Saved{"net.ipv4.ip_forward", "2147483648", "1"}, "not a number"},
+		{Saved{"net.ipv4.ip_forward", "00", "1"}, "not a number"},
+		{Saved{"net.ipv4.ip_forward", "-1", "1"}, "not a number"},
+	} {
+		err := c.saved.Check(names)
+		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%v: %v, want %q", c.saved, err, c.wrong)
+		}
+	}
+}
+
+func TestNamesCheck(t *testing.T) {
+	for _, good := range []Names{DefaultNames, {"EDGE-1", "edge0.1"}} {
+		if err := good.Check(); err != nil {
+			t.Errorf("%v: %v", good, err)
+		}
+	}
+	for _, bad := range []Names{{"", "x"}, {"kube", "x"}, {"KUBEKUBE", "x"}, {"-K", "x"}, {"KUBE-6", "x"}, {"KUBE", ""}, {"KUBE", ".."}, {"KUBE", "-x"}, {"KUBE", "a/b"}, {"KUBE", strings.Repeat("x", 16)}} {
+		if bad.Check() == nil {
+			t.Errorf("%v is good", bad)
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// stateFiles are all files below stateDir and runtimeDir. They belong to the
+// service's user, who can make anything of them. A new one comes in here.
+var stateFiles = []string{
+	"state/names",
+	"state/sysctls.json",
+	"state/last-good/*",
+	"state/last-good/services/*",
+	"run/svcproxy.sock",
+}
+
+// nobody is the service's user.
+const nobody = 65534
+
+// tampering is what the service's user makes of each file, and of the ones that
+// are made on the way to it.
+var tampering = []struct {
+	what string
+	put  func(path, victim string) error
+	fail bool // cleanup may refuse, and names the file
+}{
+	{"links", func(path, victim string) error { return os.Symlink(victim, path) }, false},
+	{"FIFOs", func(path, _ string) error { return syscall.Mkfifo(path, 0o666) }, false},
+	{"huge", func(path, _ string) error {
+		return errors.Join(os.WriteFile(path, nil, 0o644), os.Truncate(path, 8<<30))
+	}, false},
+	{"garbage", func(path, _ string) error { return os.WriteFile(path, []byte("\x00\xff{[\"\n"), 0o644) }, false},
+	{"folders", func(path, _ string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o755) }, true},
+	{"other parameters", otherParameters, false},
+	{"another link", anotherLink, true},
+	{"another prefix", func(path, _ string) error { return only(path, "names", "../.. -x\n") }, false},
+}
+
+// otherParameters would have root run a program, and undo what others set.
+func otherParameters(path, victim string) error {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return err
+	}
+	var list []string
+	for name, values := range map[string][2]string{
+		"kernel.core_pattern":         {"|/tmp/root", readSysctl("kernel/core_pattern")},
+		"net.core.somaxconn":          {"1", readSysctl("net/core/somaxconn")},
+		"net.ipv4.ip_forward/../../x": {"0", "1"},
+		"net.ipv4.ip_forward":         {"|" + victim, "1"},
+	} {
+		list = append(list, fmt.Sprintf(`{"name": %q, "before": %q, "ours": %q}`, name, values[0], values[1]))
+	}
+	return only(path, "sysctls.json", fmt.Sprintf(`{"bootID": %q, "sysctls": [%s]}`, strings.TrimSpace(string(boot)), strings.Join(list, ",")))
+}
+
+func readSysctl(name string) string {
+	value, _ := os.ReadFile("/proc/sys/" + name)
+	return strings.TrimSpace(string(value))
+}
+
+func anotherLink(path, _ string) error { return only(path, "names", "KUBE others0\n") }
+
+// only writes one file of those that are tampered with.
+func only(path, name, text string) error {
+	if filepath.Base(path) != name {
+		return nil
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// What the service's user makes of its directories is not root's deed: run, and
+// cleanup as a purge has it, change nothing outside, and go on if they can.
+func TestTamperedState(t *testing.T) {
+	n := newLonelyNode(t, "")
+	must(t, n.Lab.Node.IP("link add others0 type bridge", "addr add 192.0.2.77/32 dev others0"))
+	outside := t.TempDir()
+	victim := filepath.Join(outside, "victim")
+	must(t, os.WriteFile(victim, []byte("victim\n"), 0o600))
+	n.plantForeign(t)
+	before, pattern, backlog := n.read(t), readSysctl("kernel/core_pattern"), readSysctl("net/core/somaxconn")
+	n.giveAway(t)
+	for _, c := range tampering {
+		t.Run(c.what, func(t *testing.T) {
+			n.start(t, web)
+			n.known(t)
+			n.tamper(t, func(path string) error { return c.put(path, victim) })
+			must(t, n.Stop())
+			n.tamper(t, func(path string) error { return c.put(path, victim) })
+			begin := time.Now()
+			out, code, err := n.Command("cleanup")
+			if took := time.Since(begin); err != nil || took > 30*time.Second {
+				t.Fatalf("cleanup: %v after %v\n%s", err, took, out)
+			}
+			if code != 0 && !c.fail {
+				t.Errorf("cleanup: exit code %d\n%s", code, out)
+			}
+			if !c.fail {
+				n.tamper(t, func(path string) error { return c.put(path, victim) })
+				n.start(t, web)
+				must(t, n.Stop())
+			}
+			untouched(t, victim)
+			if now := readSysctl("kernel/core_pattern"); now != pattern {
+				t.Errorf("core_pattern is %q", now)
+			}
+			if now := readSysctl("net/core/somaxconn"); now != backlog {
+				t.Errorf("somaxconn is %q", now)
+			}
+			if out := n.tool(t, "ip", "-o", "addr", "show", "dev", "others0"); !strings.Contains(out, "192.0.2.77/32") {
+				t.Error("the address of another link is gone")
+			}
+			n.untamper(t)
+			n.cleanUp(t, before)
+		})
+	}
+}
+
+// untouched wants the victim to be root's, and alone.
+func untouched(t *testing.T, victim string) {
+	t.Helper()
+	if text, err := os.ReadFile(victim); string(text) != "victim\n" || err != nil {
+		t.Errorf("the victim is %q, %v", text, err)
+	}
+	if st, err := os.Stat(victim); err != nil || st.Mode() != 0o600 || st.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Errorf("the victim is %v, %v", st.Mode(), err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(victim)); err != nil || len(entries) != 1 {
+		t.Errorf("outside are %v, %v", entries, err)
+	}
+}
+
+// giveAway makes the directories, for the service's user.
+func (n node) giveAway(t *testing.T) {
+	t.Helper()
+	must(t, os.Chmod(filepath.Dir(n.Dir), 0o755)) // of t.TempDir
+	for _, dir := range []string{"state", "run"} {
+		must(t, os.Mkdir(filepath.Join(n.Dir, dir), 0o755))
+		must(t, os.Chown(filepath.Join(n.Dir, dir), nobody, nobody))
+	}
+}
+
+// known wants all files to be in the table, and in nobody's hands.
+func (n node) known(t *testing.T) {
+	t.Helper()
+	for _, file := range n.stateFiles(t) {
+		if !slices.ContainsFunc(stateFiles, func(pattern string) bool { ok, _ := path.Match(pattern, file); return ok }) {
+			t.Errorf("%s is not in stateFiles", file)
+		}
+		st, err := os.Lstat(filepath.Join(n.Dir, file))
+		must(t, err)
+		if uid := st.Sys().(*syscall.Stat_t).Uid; uid != nobody && st.Mode().IsRegular() {
+			t.Errorf("%s belongs to %d: the service could not replace it", file, uid)
+		}
+	}
+}
+
+// stateFiles are those that are there, but for folders.
+func (n node) stateFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for _, dir := range []string{"state", "run"} {
+		must(t, filepath.WalkDir(filepath.Join(n.Dir, dir), func(path string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() {
+				path, err = filepath.Rel(n.Dir, path)
+				files = append(files, path)
+			}
+			return err
+		}))
+	}
+	return files
+}
+
+// tamper puts something in the place of each file of the table that is there,
+// and beside it. A put that makes nothing leaves the file.
+func (n node) tamper(t *testing.T, put func(path string) error) {
+	t.Helper()
+	for _, file := range n.stateFiles(t) {
+		if strings.HasSuffix(file, ".new") || strings.HasSuffix(file, "~") {
+			continue // an earlier tampering's
+		}
+		file = filepath.Join(n.Dir, file)
+		for _, name := range []string{file, file + ".new", file + "~"} {
+			aside := filepath.Join(n.Dir, "aside")
+			err := os.Rename(name, aside)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			must(t, put(name))
+			if _, made := os.Lstat(name); made == nil {
+				must(t, errors.Join(os.Lchown(name, nobody, nobody), os.RemoveAll(aside)))
+			} else if err == nil {
+				must(t, os.Rename(aside, name))
+			}
+		}
+	}
+}
+
+// untamper leaves the service empty directories.
+func (n node) untamper(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{"state", "run"} {
+		entries, err := os.ReadDir(filepath.Join(n.Dir, dir))
+		must(t, err)
+		for _, e := range entries {
+			must(t, os.RemoveAll(filepath.Join(n.Dir, dir, e.Name())))
+		}
+	}
+}
+
+// A link in the place of a folder leads nowhere either, and cleanup works as the
+// service's user.
+func TestCleanupIsNotRoot(t *testing.T) {
+	n := newLonelyNode(t, "")
+	n.plantForeign(t)
+	before := n.read(t)
+	n.giveAway(t)
+	outside := t.TempDir()
+	for _, name := range []string{"state/last-good", "run/svcproxy.sock~"} {
+		must(t, os.Symlink(outside, filepath.Join(n.Dir, name)))
+		must(t, os.Lchown(filepath.Join(n.Dir, name), nobody, nobody))
+	}
+	n.start(t, web)
+	if !strings.Contains(n.Log.String(), "last-good is a link that user 65534 has made") {
+		t.Error("nothing is said about the link")
+	}
+	must(t, n.Stop())
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
+		t.Errorf("where the link leads are %v, %v", entries, err)
+	}
+	if n.hasTool("strace") {
+		trace := filepath.Join(t.TempDir(), "trace")
+		_, err := n.Lab.Node.Run("strace", "-f", "-e", "trace=openat,execve,setresuid", "-o", trace, n.Binary, "cleanup", "--config", filepath.Join(n.Dir, "svcproxy.toml"))
+		must(t, err)
+		n.dropsFirst(t, trace)
+	}
+	n.cleanUp(t, before)
+}
+
+// dropsFirst wants the change of user before anything of the state directory is
+// opened.
+func (n node) dropsFirst(t *testing.T, trace string) {
+	t.Helper()
+	text, err := os.ReadFile(trace)
+	must(t, err)
+	user, name := strings.Index(string(text), "setresuid(65534, 65534, 65534)"), strings.Index(string(text), `"names"`)
+	if user < 0 || name < user {
+		t.Errorf("setresuid is at %d, names is opened at %d", user, name)
+	}
+	if !strings.Contains(string(text), "execve(\"/usr/sbin/ip") {
+		t.Log("no program was started")
+	}
+}
+
+func (n node) hasTool(name string) bool {
+	_, err := n.Lab.Node.Run("sh", "-c", "command -v "+name)
+	return err == nil
+}
