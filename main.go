@@ -42,6 +42,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
+	"github.com/svcproxy/svcproxy/sources/incumbents"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
@@ -340,9 +341,8 @@ type daemon struct {
 	kernel  *host.Kernel
 	proxy   *proxy.Proxy
 	files   *file.Source
-	cache   rules.Cache // of the loop's goroutine
-	bridged []string    // likewise: warnings about endpoints on bridges, as of the last check
-	node    atomic.Pointer[kernel.Node]
+	cache   rules.Cache                   // of the loop's goroutine
+	bridged []string                      // likewise: warnings about endpoints on bridges, as of the last check
 	object  atomic.Pointer[manifest.Node] // the API server's of this node, nil without one
 	console *console.Console
 }
@@ -365,17 +365,15 @@ func (d *daemon) eligible() bool {
 // run runs the loop over the configured sources.
 func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 	s := d.now()
-	first, err := d.kernel.Node()
-	if err != nil {
-		return err
-	}
-	d.node.Store(&first)
 	d.console = new(console.Console)
 	feeds, err := d.feeds(s)
 	if err != nil {
 		return err
 	}
+	served := incumbents.New(s.Config.StateDir, d.log.Logger)
+	defer served.Close()
 	d.proxy = &proxy.Proxy{
+		Before: d.before(s.Config.StateDir), Served: served.Keep,
 		Kernel: d.kernel, Log: d.log.Logger, Rules: d.rules, Feeds: feeds,
 		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
 	}
@@ -408,6 +406,15 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 		d.log.Info("stopped; the kernel goes on serving")
 	}
 	return err
+}
+
+// before is what the last run served.
+func (d *daemon) before(stateDir string) sources.Incumbents {
+	before, err := incumbents.Read(stateDir)
+	if err != nil {
+		d.log.Warn("a new service may take what another had in the last run", "err", err)
+	}
+	return before
 }
 
 // settle has the process follow the configuration.
@@ -484,7 +491,7 @@ func (d *daemon) feeds(s setup) ([]proxy.Feed, error) {
 	api, err := apiserver.New(apiserver.Options{
 		Kubeconfig: c.Kubeconfig, Master: c.Master, ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
 		QPS: c.QPS, Burst: c.Burst, Resync: s.Config.ConfigSyncPeriod, EmptyGrace: s.Config.APIServer.EmptyGrace, NodeName: s.node(), UserAgent: "svcproxy/" + buildVersion(),
-		Host: d.facts, OnNode: d.isNode, Log: d.log.Logger, Metrics: d.console,
+		OnNode: d.isNode, Log: d.log.Logger, Metrics: d.console,
 	})
 	return append(feeds, proxy.Feed{Name: "apiserver", Source: api}), err
 }
@@ -496,12 +503,12 @@ func (d *daemon) isNode(n manifest.Node) {
 	d.proxy.Check(proxy.CauseNode)
 }
 
-// facts are what validation may know of the node now.
-func (d *daemon) facts() sources.HostFacts { return d.now().facts(*d.node.Load()) }
+// facts are what validation may know of the node now: not its addresses and routes, which
+// the loop reads itself and heeds as they change.
+func (d *daemon) facts() sources.HostFacts { return d.now().facts(kernel.Node{}) }
 
 // rules is what the loop asks for, under the configuration that holds now.
 func (d *daemon) rules(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
-	d.node.Store(&n)
 	s := d.now()
 	c := s.rules()
 	c.Hold, c.Occupied = hold, occupied
@@ -633,7 +640,8 @@ func (c *call) read(ctx context.Context, s setup, o file.Options) (sources.Table
 	for _, w := range warnings {
 		c.warn([]string{w.Error()})
 	}
-	merged, left := sources.Merge(s.Static, table)
+	// Without the host: what it stands in the way of is a warning here, and left out alone when it is served.
+	merged, left := sources.Merge(sources.HostFacts{}, s.Static, table)
 	if problems = append(problems, left...); len(problems) > 0 {
 		return sources.Table{}, &sources.RejectedError{Problems: problems}
 	}

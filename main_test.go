@@ -74,7 +74,7 @@ const module = "github.com/svcproxy/svcproxy"
 // of design.md, "imports point down only". A package that is not here may
 // import nothing of ours.
 var mayImport = map[string][]string{
-	"":                     {"kernel", "kernel/host", "packaging/docs", "proxy", "proxy/command", "proxy/config", "proxy/config/current", "proxy/console", "proxy/control", "proxy/events", "proxy/exit", "proxy/logging", "proxy/memory", "proxy/metrics", "proxy/remote", "proxy/rules", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/manifest", "statefile"},
+	"":                     {"kernel", "kernel/host", "packaging/docs", "proxy", "proxy/command", "proxy/config", "proxy/config/current", "proxy/console", "proxy/control", "proxy/events", "proxy/exit", "proxy/logging", "proxy/memory", "proxy/metrics", "proxy/remote", "proxy/rules", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/incumbents", "sources/manifest", "statefile"},
 	"proxy":                {"kernel", "sources"},
 	"proxy/rules":          {"kernel", "sources"},
 	"proxy/command":        {"proxy/exit"},
@@ -101,6 +101,7 @@ var mayImport = map[string][]string{
 	"sources/manifest":     {"sources"},
 	"sources/file":         {"sources", "sources/file/strict", "sources/lastgood"},
 	"sources/file/strict":  {},
+	"sources/incumbents":   {"sources", "statefile"},
 	"sources/lastgood":     {"statefile"},
 	"statefile":            {},
 	"sources/static":       {"sources", "sources/file"},

@@ -86,6 +86,16 @@ func (n Node) Has(a netip.Addr) bool {
 	return false
 }
 
+// LinkOf is the link that has an address of the node's own; "" if none has.
+func (n Node) LinkOf(a netip.Addr) string {
+	for _, own := range n.Addrs {
+		if own.Prefix.Addr() == a {
+			return own.Link
+		}
+	}
+	return ""
+}
+
 // NodeAddr is an address of the node with the length of its network's prefix.
 type NodeAddr struct {
 	Prefix netip.Prefix

@@ -55,6 +55,11 @@ type Proxy struct {
 	// OnSync, if set, is told after every sync what is known then; from the
 	// loop's goroutine.
 	OnSync func(*Snapshot)
+	// Before is what an earlier run served: services keep from others what they had.
+	Before sources.Incumbents
+	// Served, if set, is told what is served when that is news, to be Before of the
+	// next run; from the loop's goroutine.
+	Served func(sources.Incumbents)
 	// OnSource, if set, is called with everything that a source emits, table or
 	// error, from that source's goroutine.
 	OnSource func(SourceState)
@@ -69,7 +74,11 @@ type Proxy struct {
 	health health
 	tables []sources.Table
 	merger sources.Merger
-	pace   pace
+	node   kernel.Node       // of the last merge,
+	facts  sources.HostFacts // and what it knew of it
+	// remembered are the rounds of the merger that Served was told of.
+	remembered uint64
+	pace       pace
 	// have is the last reading, kept up to date by what was applied since.
 	have  kernel.Observed
 	known bool // have can be trusted
@@ -110,7 +119,7 @@ func (p *Proxy) init() {
 		p.alive = make(chan struct{})
 		p.periods = make(chan [2]time.Duration, 1)
 		p.in = newInbox(p.Feeds, time.Now)
-		p.left = complaintLog{log: p.Log, what: "refused"}
+		p.left = complaintLog{log: p.Log, what: "left out"}
 		p.conflicts = complaintLog{log: p.Log, what: "not taken over"}
 		p.barred = complaintLog{log: p.Log, what: "in the way"}
 		p.small = complaintLog{log: p.Log, what: "too small"}
@@ -164,6 +173,7 @@ func (p *Proxy) Sources() []SourceState {
 // why: see sources.RejectedError.
 func (p *Proxy) Run(ctx context.Context) error {
 	p.init()
+	p.merger.Before = p.Before
 	p.pace = pace{minGap: p.MinSyncPeriod, period: p.SyncPeriod}
 	p.health.period.Store(int64(p.SyncPeriod))
 	ctx, cancel := context.WithCancel(ctx)

@@ -45,7 +45,8 @@ type Report struct {
 	// this sync made, or that one before it did.
 	Asked uint64
 
-	// Left out of the merged table, each naming the services in conflict.
+	// What is left out of the merged table or of a service in it, each naming the
+	// services in conflict, or what of the node stands in the way.
 	Problems []sources.Problem
 	// Waiting are the sources that have not delivered yet; while there are any
 	// nothing is removed.

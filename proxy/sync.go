@@ -45,6 +45,9 @@ func (p *Proxy) sync(ctx context.Context) error {
 	p.settle(now, r)
 	r.log(p.Log)
 	p.running.Store(nil) // whoever is told of its end does not see it go on
+	if r.Err == nil {
+		p.remember()
+	}
 	p.publish(r)
 	var missing *kernel.MissingError
 	if first && errors.As(r.Err, &missing) {
@@ -80,9 +83,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	if err := p.look(r); err != nil {
 		return err
 	}
-	table, problems := p.merger.Merge(p.tables...)
-	r.Problems = problems
-	p.left.hear(lines(problems))
+	table := p.merge(r)
 	var occupied []string
 	if p.hold {
 		occupied = occupiedSets(p.have.Entries)

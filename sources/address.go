@@ -18,6 +18,21 @@ func (s Service) VIPs() []netip.Addr {
 	return vips
 }
 
+// eachVIP calls f with each of VIPs, and makes no list.
+func (s *Service) eachVIP(f func(netip.Addr)) {
+	for _, a := range s.ClusterIPs {
+		f(a)
+	}
+	for _, a := range s.ExternalIPs {
+		f(a)
+	}
+	for _, vip := range s.LoadBalancerIPs {
+		if vip.Mode != IPModeProxy {
+			f(vip.Addr)
+		}
+	}
+}
+
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
 // unfit says why an address can be neither a VIP nor an endpoint; "" when it can.
@@ -67,11 +82,11 @@ func (v *validation) vips(s *Service) {
 			continue
 		}
 		given[a] = true
-		if slices.Contains(v.host.Gateways, a) {
-			v.refuse(s, "VIP %s is this host's default gateway: serving it would cut the node off", a)
+		if v.host.cutOff(a) {
+			v.warn(s, "VIP %s is this host's default gateway: it is left out, as to bind it would cut the node off", a)
 		}
 		if v.host.owns(a) && !slices.Contains(s.ExternalIPs, a) {
-			v.refuse(s, "VIP %s is this host's own address: list it in externalIPs, where it is served and not bound", a)
+			v.warn(s, "VIP %s is this host's own address: it is served, and not bound while the host has it", a)
 		}
 	}
 }
@@ -99,16 +114,13 @@ func (v *validation) endpoints(s *Service) {
 }
 
 // selfServed judges an endpoint whose address is a VIP of its own service. Bound here, the address would
-// no longer be reached where the endpoint is. Only on the host's own address, which is not bound, may a
-// process on this host serve it, on another port.
+// no longer be reached where the endpoint is; a contest finds that. Only on the
+// host's own address, which is not bound, may a process on this host serve it, on another port.
 func (v *validation) selfServed(s *Service, e Endpoint) {
-	bound := !slices.Contains(s.ExternalIPs, e.Addr)
 	switch {
 	case loops(s, e):
 		v.refuse(s, "endpoint %s is the service's own VIP and port: it would be sent to itself", e.Addr)
-	case bound || len(v.host.Addrs) > 0 && !v.host.owns(e.Addr):
-		v.refuse(s, "VIP %s is also an endpoint: bound on this node it could no longer be reached", e.Addr)
-	case len(v.host.Addrs) == 0:
+	case len(v.host.Addrs) == 0 && slices.Contains(s.ExternalIPs, e.Addr):
 		v.warn(s, "external IP %s is also an endpoint: right only if it is this host's own address", e.Addr)
 	}
 }

@@ -73,7 +73,7 @@ func sameService(a, b *Service) bool {
 		a.TrafficDistribution == b.TrafficDistribution && a.Scheduler == b.Scheduler &&
 		(a.DrainTimeout == nil) == (b.DrainTimeout == nil) && (a.DrainTimeout == nil || *a.DrainTimeout == *b.DrainTimeout) &&
 		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) && equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&
-		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports)
+		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports) && equal(a.Withheld, b.Withheld)
 }
 
 func sameEndpoints(a, b []Endpoint) bool {

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// HostFacts is what Validate may know of the node that will serve a table. The rules whose facts are
-// zero are skipped, so that a file can also be checked on another machine.
+// HostFacts is what Validate and Merge may know of the node that will serve a table. The rules whose facts
+// are zero are skipped, so that a file can also be checked on another machine. A fact of the host never makes
+// a table invalid: it is a warning of Validate's, and Merge leaves out no more than it must.
 type HostFacts struct {
 	NodeName   string         // "" = not known
 	LocalCIDRs []netip.Prefix // an endpoint without a node name is local if inside one
@@ -32,3 +33,13 @@ func (h HostFacts) Local(e Endpoint) bool {
 
 // owns says whether an address is the node's; never, when its addresses are not known.
 func (h HostFacts) owns(a netip.Addr) bool { return slices.Contains(h.Addrs, a) }
+
+// cutOff says whether a VIP, bound on the node, would keep it from its default gateway.
+func (h HostFacts) cutOff(vip netip.Addr) bool {
+	return slices.Contains(h.Gateways, vip) && !h.owns(vip)
+}
+
+// sameNode says whether all that Merge looks at is the same.
+func (h HostFacts) sameNode(o HostFacts) bool {
+	return equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways)
+}

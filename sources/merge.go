@@ -1,225 +1,188 @@
 package sources
 
 import (
-	"fmt"
+	"cmp"
 	"net/netip"
 	"slices"
 )
 
-// Merge makes one table of several, the earlier ones winning: the order is static, files by path, API
-// server. A service that needs something of an earlier one, be it the name, a VIP:port, a node port or
-// an endpoint's address as VIP, is left out whole and reported with both places. No argument is changed;
-// the merged table may share its services with the only one there are any in.
-func Merge(tables ...Table) (merged Table, problems []Problem) {
-	if some := filled(tables); len(some) == 1 && some[0].isApart() {
-		return interleave(some), nil
+// Merge makes one table of several, for a node. Of two services with one name, one is left out. Where two
+// want one VIP and port, node port or health check node port, or one has as its VIP what another has as an
+// endpoint, only that is left out of one of them, and the merged service says so in Withheld; so with a VIP
+// that the node sends its own traffic through. Each is a problem that names both places. The earlier service
+// wins: the order is static, files by path, API server; see Merger for those that were served before.
+//
+// No argument is changed; the merged table may share its services with the only one there are any in.
+func Merge(host HostFacts, tables ...Table) (merged Table, problems []Problem) {
+	found := judged(host, nil, tables)
+	return found.apply(tables), found.problems
+}
+
+// Join makes one table of several in which services may be in each other's way: of equal names those of
+// the earlier table come first.
+func Join(tables ...Table) Table {
+	some := filled(tables)
+	switch len(some) {
+	case 0:
+		return Table{}
+	case 1:
+		return some[0]
 	}
-	all := newLedger(HostFacts{}, tables...)
-	remaining := make([]Table, len(tables))
+	n := 0
+	for _, t := range some {
+		n += len(t.Services)
+	}
+	joined := Table{Services: make([]Service, 0, n)}
+	for _, t := range some {
+		joined.Services = append(joined.Services, t.Services...)
+	}
+	joined.Sort()
+	return joined
+}
+
+// verdict is what services of some tables do not get: most get all.
+type verdict struct {
+	of       map[place]outcome
+	problems []Problem
+	held     []Holding
+}
+
+// place is a service by its table and its index there.
+type place struct{ table, service int }
+
+type outcome struct {
+	out      bool // left out whole
+	withheld []Withheld
+}
+
+// judged is the verdict on some tables. In one table that is known to be apart there is nothing to look for,
+// unless an external IP is bound here and an endpoint: Validate leaves that to us, who know the node.
+func judged(host HostFacts, before seniority, tables []Table) verdict {
+	v := verdict{of: map[place]outcome{}}
+	if some := filled(tables); len(some) != 1 || !some[0].isApart() || some[0].externalEndpoint() {
+		v.take(judge(host, before, tables...))
+	}
+	if len(host.Gateways) > 0 {
+		v.gateways(host, tables)
+	}
+	v.tell(tables)
+	return v
+}
+
+// take takes over what a contest came to.
+func (v *verdict) take(c *contest) {
+	v.held = c.held
+	for i := range c.services {
+		switch s := &c.services[i]; {
+		case s.out != "":
+			v.of[s.at] = outcome{out: true, withheld: []Withheld{{Why: s.out}}}
+		case len(s.withheld) > 0:
+			v.of[s.at] = outcome{withheld: s.withheld}
+		}
+	}
+}
+
+// gateways withholds VIPs that are the next hop of a default route: bound here, they would cut the node off.
+func (v *verdict) gateways(host HostFacts, tables []Table) {
 	for i, t := range tables {
-		out := map[int]bool{} // by index
-		for j, s := range t.Services {
-			n := all.needs(s)
-			conflicts := all.conflicts(s, n)
-			for _, conflict := range conflicts {
-				problems = append(problems, problem(&s, "left out: %s", conflict))
+		for j := range t.Services {
+			s := &t.Services[j]
+			if !s.Type.Serves() {
+				continue
 			}
-			if len(conflicts) == 0 {
-				all.enter(s, n)
-			} else {
-				out[j] = true
-			}
-		}
-		remaining[i] = t.without(out)
-	}
-	return interleave(remaining), problems
-}
-
-// without is the table, sorted, but for the services of some indices. It is the table itself where nothing
-// is to be done: a table of 1,000 services has a copy of half a megabyte.
-func (t Table) without(out map[int]bool) Table {
-	if len(out) == 0 && slices.IsSortedFunc(t.Services, compareNames) {
-		return t
-	}
-	left := Table{Services: make([]Service, 0, len(t.Services)-len(out))}
-	for j, s := range t.Services {
-		if !out[j] {
-			left.Services = append(left.Services, s)
+			s.eachVIP(func(a netip.Addr) {
+				if !host.cutOff(a) {
+					return
+				}
+				o := v.of[place{i, j}]
+				w := Withheld{Claim{Addr: a}, "VIP " + a.String() + " is this node's default gateway: bound here it would cut the node off"}
+				if o.out || slices.ContainsFunc(o.withheld, func(x Withheld) bool { return x.Claim == w.Claim }) {
+					return
+				}
+				at, _ := slices.BinarySearchFunc(o.withheld, w, compareWithheld)
+				o.withheld = slices.Insert(slices.Clone(o.withheld), at, w)
+				v.of[place{i, j}] = o
+			})
 		}
 	}
-	left.Sort()
-	return left
 }
 
-// claim is something only one service can have: a VIP's port, or, with no address, a node port.
-type claim struct {
-	addr     netip.Addr
-	port     uint16
-	protocol Protocol
-}
+func compareWithheld(a, b Withheld) int { return a.Claim.Compare(b.Claim) }
 
-func (c claim) String() string {
-	if !c.addr.IsValid() {
-		return fmt.Sprintf("node port %d/%s", c.port, c.protocol)
+// tell makes problems of what is left out, in the order of tables and names.
+func (v *verdict) tell(tables []Table) {
+	places := make([]place, 0, len(v.of))
+	for p := range v.of {
+		places = append(places, p)
 	}
-	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(c.addr, c.port), c.protocol)
-}
-
-// claims are what a service that serves must have for itself. A health check is answered over TCP.
-func claims(s Service, vips []netip.Addr) []claim {
-	var needed []claim
-	for _, p := range s.Ports {
-		for _, vip := range vips {
-			needed = append(needed, claim{vip, p.Port, p.Protocol})
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.service, b.service))
+	})
+	for _, p := range places {
+		o, s := v.of[p], tables[p.table].Services[p.service]
+		s.Withheld = o.withheld
+		what := "left out in part: %s"
+		if o.out || !s.served() {
+			what = "left out: %s"
 		}
-		if p.NodePort != 0 {
-			needed = append(needed, claim{port: p.NodePort, protocol: p.Protocol})
+		for _, w := range o.withheld {
+			v.problems = append(v.problems, problem(&s, what, w.Why))
 		}
 	}
-	if s.HealthCheckNodePort != 0 {
-		needed = append(needed, claim{port: s.HealthCheckNodePort, protocol: TCP})
+}
+
+// apply makes one sorted table of tables.
+func (v *verdict) apply(tables []Table) Table {
+	if len(v.of) == 0 {
+		joined := Join(tables...)
+		if len(joined.Services) == 0 {
+			return Table{}
+		}
+		if !slices.IsSortedFunc(joined.Services, compareNames) {
+			joined = Table{Services: slices.Clone(joined.Services)}
+			joined.Sort()
+		}
+		return Table{Services: joined.Services}.Apart()
 	}
-	return needed
-}
-
-// owner is a service as later ones are told of it.
-type owner struct {
-	namespace, name string
-	origin          Origin
-}
-
-func ownerOf(s Service) *owner { return &owner{s.Namespace, s.Name, s.Origin} }
-
-func (o *owner) String() string {
-	name := o.name
-	if o.namespace != DefaultNamespace {
-		name = o.namespace + "/" + o.name
-	}
-	return fmt.Sprintf("%s (%s)", name, o.origin)
-}
-
-// ledger is who has what, of the services entered so far.
-type ledger struct {
-	host      HostFacts
-	vips      map[netip.Addr]bool // of all services, entered or not
-	names     map[[2]string]*owner
-	claims    map[claim]*owner
-	bound     map[netip.Addr]*owner // VIPs that this node will take for its own
-	endpoints map[netip.Addr]*owner // those that are a VIP too: of others nobody asks
-}
-
-// newLedger is for the services of some tables. It has room for them: to grow its maps took longer than to
-// fill them.
-func newLedger(host HostFacts, tables ...Table) *ledger {
-	services := 0
+	n := 0
 	for _, t := range tables {
-		services += len(t.Services)
+		n += len(t.Services)
 	}
-	l := &ledger{
-		host:      host,
-		vips:      make(map[netip.Addr]bool, services),
-		names:     make(map[[2]string]*owner, services),
-		claims:    make(map[claim]*owner, services),
-		bound:     make(map[netip.Addr]*owner, services),
-		endpoints: map[netip.Addr]*owner{},
-	}
-	for _, t := range tables {
-		for _, s := range t.Services {
-			for _, a := range s.VIPs() {
-				l.vips[a] = true
+	merged := Table{Services: make([]Service, 0, n)}
+	for i, t := range tables {
+		for j := range t.Services {
+			o := v.of[place{i, j}]
+			if o.out {
+				continue
 			}
+			merged.Services = append(merged.Services, t.Services[j])
+			merged.Services[len(merged.Services)-1].Withheld = o.withheld
 		}
 	}
-	return l
-}
-
-// needs are what a service must have, and what it takes: none when it serves nothing.
-type needs struct {
-	claims    []claim
-	bound     []netip.Addr
-	endpoints []netip.Addr // those that are a VIP of some service too
-}
-
-func (l *ledger) needs(s Service) needs {
-	if !s.Type.Serves() {
-		return needs{}
+	if len(merged.Services) == 0 {
+		return Table{}
 	}
-	vips := s.VIPs()
-	n := needs{claims: claims(s, vips), bound: l.bindable(s, vips)}
-	for i := range s.Endpoints {
-		if a := s.Endpoints[i].Addr; l.vips[a] {
-			n.endpoints = append(n.endpoints, a)
+	merged.Sort()
+	return merged
+}
+
+// externalEndpoint says whether an external IP is an endpoint of a service, or may be.
+func (t Table) externalEndpoint() bool {
+	external := map[netip.Addr]bool{}
+	for i := range t.Services {
+		for _, a := range t.Services[i].ExternalIPs {
+			external[a] = true
 		}
 	}
-	return n
+	if len(external) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(t.Services, func(s Service) bool {
+		return slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return external[e.Addr] })
+	})
 }
 
-// conflicts says what a service cannot have, once for each other service and kind.
-func (l *ledger) conflicts(s Service, n needs) []string {
-	if o, taken := l.names[[2]string{s.Namespace, s.Name}]; taken {
-		return []string{fmt.Sprintf("the name is taken by %s", o)}
-	}
-	var found []string
-	for _, c := range n.claims {
-		if o, taken := l.claims[c]; taken {
-			found = append(found, fmt.Sprintf("%s is taken by %s", c, o))
-		}
-	}
-	if !s.Type.Serves() {
-		return found
-	}
-	for _, a := range n.bound {
-		if o, taken := l.endpoints[a]; taken {
-			found = append(found, fmt.Sprintf("VIP %s is an endpoint of %s: bound on this node it could no longer be reached", a, o))
-		}
-	}
-	for _, a := range n.endpoints {
-		if o, taken := l.bound[a]; taken {
-			found = append(found, fmt.Sprintf("endpoint %s is a VIP of %s: bound on this node it cannot be reached", a, o))
-		}
-	}
-	return found
-}
-
-// enter notes what a service has; what an earlier one has stays its.
-func (l *ledger) enter(s Service, n needs) {
-	o := ownerOf(s)
-	note(l.names, [2]string{s.Namespace, s.Name}, o)
-	if !s.Type.Serves() {
-		return
-	}
-	for _, c := range n.claims {
-		note(l.claims, c, o)
-	}
-	for _, a := range n.bound {
-		note(l.bound, a, o)
-	}
-	for _, a := range n.endpoints {
-		note(l.endpoints, a, o)
-	}
-}
-
-func note[K comparable](m map[K]*owner, k K, o *owner) {
-	if _, taken := m[k]; !taken {
-		m[k] = o
-	}
-}
-
-// bindable are the VIPs that end up on this node. An external IP may be the host's own address, which
-// is served and not bound, so it counts only where the host's addresses are known and it is not one.
-func (l *ledger) bindable(s Service, vips []netip.Addr) []netip.Addr {
-	bound := make([]netip.Addr, 0, 4)
-	var external map[netip.Addr]bool // a broken file may have a million
-	if len(s.ExternalIPs) > 0 {
-		external = make(map[netip.Addr]bool, len(s.ExternalIPs))
-	}
-	for _, a := range s.ExternalIPs {
-		external[a] = true
-	}
-	for _, a := range vips {
-		if !external[a] || len(l.host.Addrs) > 0 && !l.host.owns(a) {
-			bound = append(bound, a)
-		}
-	}
-	return bound
+// filled are the tables that have services.
+func filled(tables []Table) []Table {
+	return slices.DeleteFunc(slices.Clone(tables), func(t Table) bool { return len(t.Services) == 0 })
 }

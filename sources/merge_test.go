@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,49 +47,103 @@ func addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
 
 func TestMergeHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := tables("a").Draw(t, "a"), tables("b").Draw(t, "b")
+		a, b, host := tables("a").Draw(t, "a"), tables("b").Draw(t, "b"), hosts().Draw(t, "host")
 		before := fmt.Sprint(a, b)
-		merged, problems := sources.Merge(a, b)
+		merged, problems := sources.Merge(host, a, b)
 		if fmt.Sprint(a, b) != before {
 			t.Fatal("arguments were changed")
 		}
 
-		// Every service is either in the merged table, unchanged, or reported.
+		// Every service is in the merged table, and reported if anything of it is withheld, or it is reported.
 		for _, s := range slices.Concat(a.Services, b.Services) {
 			got, ok := merged.Lookup(s.Namespace, s.Name)
+			withheld := got.Withheld
+			got.Withheld = nil
 			in := ok && reflect.DeepEqual(got, s)
 			reported := slices.ContainsFunc(problems, func(p sources.Problem) bool {
 				return p.Service == s.FullName() && p.Origin == s.Origin
 			})
-			if in == reported {
-				t.Errorf("%s of %s: in %t, reported %t", s.FullName(), s.Origin, in, reported)
+			if in && reported != (len(withheld) > 0) || !in && !reported {
+				t.Errorf("%s of %s: in %t, withheld %v, reported %t", s.FullName(), s.Origin, in, withheld, reported)
 			}
 		}
+		apart(t, merged, host)
 
-		// What came out is free of conflicts, so merging it again changes nothing, and so does what cannot
-		// win anything: the table itself.
-		again, problems := sources.Merge(merged)
-		if !reflect.DeepEqual(again, merged) || len(problems) > 0 {
-			t.Errorf("again: %v, %v", again, problems)
+		// Merging it again changes nothing, and so does what cannot win anything: the table itself.
+		if again, _ := sources.Merge(host, merged); !reflect.DeepEqual(services(again), services(merged)) {
+			t.Errorf("again: %v", again)
 		}
-		if both, _ := sources.Merge(merged, merged); !reflect.DeepEqual(both, merged) {
+		if both, _ := sources.Merge(host, merged, merged); !reflect.DeepEqual(services(both), services(merged)) {
 			t.Errorf("with itself: %v", both)
-		}
-		_, errs := sources.Validate(merged, sources.HostFacts{})
-		for _, e := range errs {
-			if strings.Contains(e.Message, "is taken by") {
-				t.Errorf("merged and in conflict: %v", e)
-			}
 		}
 
 		// The earlier table keeps what it has alone.
-		alone, _ := sources.Merge(a)
+		alone, _ := sources.Merge(host, a)
 		for _, s := range alone.Services {
-			if got, ok := merged.Lookup(s.Namespace, s.Name); !ok || !reflect.DeepEqual(got, s) {
-				t.Errorf("%s lost to a later table", s.FullName())
+			if got, ok := merged.Lookup(s.Namespace, s.Name); !ok || len(got.Withheld) > len(s.Withheld) {
+				t.Errorf("%s lost %v to a later table", s.FullName(), got.Withheld)
 			}
 		}
 	})
+}
+
+func services(t sources.Table) []sources.Service { return t.Services }
+
+func hosts() *rapid.Generator[sources.HostFacts] {
+	return rapid.Custom(func(t *rapid.T) (host sources.HostFacts) {
+		for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 0, 2, rapid.ID[int]).Draw(t, "own addresses") {
+			host.Addrs = append(host.Addrs, addr(i))
+		}
+		for _, i := range rapid.SliceOfN(rapid.IntRange(0, 9), 0, 1).Draw(t, "gateway") {
+			host.Gateways = append(host.Gateways, addr(i))
+		}
+		return host
+	})
+}
+
+// apart checks that of all that is not withheld nothing is two services', an address both bound here and an
+// endpoint, or the gateway.
+func apart(t *rapid.T, table sources.Table, host sources.HostFacts) {
+	ports, bound, endpoints := map[string]string{}, map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	for i := range table.Services {
+		s := &table.Services[i]
+		if !s.Type.Serves() {
+			continue
+		}
+		take := func(what string) {
+			if other := ports[what]; other != "" && other != s.FullName() {
+				t.Errorf("%s is both %s's and %s's", what, other, s.FullName())
+			}
+			ports[what] = s.FullName()
+		}
+		for _, p := range s.Ports {
+			for _, vip := range s.VIPs() {
+				if s.Withholds(vip, p.Port, p.Protocol) {
+					continue
+				}
+				take(fmt.Sprint(vip, p.Port, p.Protocol))
+				own := slices.Contains(host.Addrs, vip)
+				bound[vip] = bound[vip] || !own && (len(host.Addrs) > 0 || !slices.Contains(s.ExternalIPs, vip))
+				if slices.Contains(host.Gateways, vip) && !own {
+					t.Errorf("%s has the gateway %s", s.FullName(), vip)
+				}
+			}
+			if p.NodePort != 0 && !s.WithholdsNodePort(p.NodePort, p.Protocol) {
+				take(fmt.Sprint("node", p.NodePort, p.Protocol))
+			}
+		}
+		if p := s.HealthCheckNodePort; p != 0 && !s.WithholdsNodePort(p, sources.TCP) {
+			take(fmt.Sprint("node", p, sources.TCP))
+		}
+		for _, e := range s.Endpoints {
+			endpoints[e.Addr] = endpoints[e.Addr] || !s.WithholdsEndpoint(e.Addr)
+		}
+	}
+	for a := range bound {
+		if bound[a] && endpoints[a] {
+			t.Errorf("%s is bound and an endpoint", a)
+		}
+	}
 }
 
 func TestValidateIsPure(t *testing.T) {
@@ -168,7 +221,7 @@ func BenchmarkValidate(b *testing.B) {
 func BenchmarkMerge(b *testing.B) {
 	table := many(1000)
 	for b.Loop() {
-		if _, problems := sources.Merge(sources.Table{}, table); len(problems) > 0 {
+		if _, problems := sources.Merge(sources.HostFacts{}, sources.Table{}, table); len(problems) > 0 {
 			b.Fatal(problems[0])
 		}
 	}
@@ -183,13 +236,13 @@ func TestApart(t *testing.T) {
 			host.Addrs = []netip.Addr{addr(rapid.IntRange(0, 9).Draw(t, "own address"))}
 		}
 		_, refused := sources.Validate(table, host)
-		merged, problems := sources.Merge(table)
+		merged, problems := sources.Merge(sources.HostFacts{}, table)
 		if len(refused) == 0 && (len(problems) > 0 || !reflect.DeepEqual(merged, table.Apart()) && len(table.Services) > 0) {
 			t.Fatalf("Validate finds nothing, Merge %v: %+v", problems, merged)
 		}
 		known := sources.Table{}.Apart()
 		known.Services = table.Services
-		if again, found := sources.Merge(known); !reflect.DeepEqual(again, merged) || !reflect.DeepEqual(found, problems) {
+		if again, found := sources.Merge(sources.HostFacts{}, known); !reflect.DeepEqual(again, merged) || !reflect.DeepEqual(found, problems) {
 			t.Fatalf("of other services than those found apart: %v, want %v", found, problems)
 		}
 	})

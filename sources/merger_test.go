@@ -11,23 +11,202 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Whatever changes from one time to the next, a Merger gives what Merge does.
-func TestMergerIsMerge(t *testing.T) {
+// Whatever changes from one time to the next, a service keeps what it had while it wants it, and a Merger that
+// skips what it may gives what one does that never skips.
+func TestMergerKeepsIncumbents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var m sources.Merger
+		var m, thorough sources.Merger
+		var before sources.Table
 		now := []sources.Table{tables("a").Draw(t, "a"), tables("b").Draw(t, "b")}
-		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
-			got, gotProblems := m.Merge(now...)
-			want, wantProblems := sources.Merge(now...)
-			if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(gotProblems, wantProblems) {
-				t.Fatalf("got  %+v, %v\nwant %+v, %v", got, gotProblems, want, wantProblems)
+		for round := range rapid.IntRange(1, 6).Draw(t, "rounds") {
+			got, problems := m.Merge(sources.HostFacts{}, false, now...)
+			apart(t, got, sources.HostFacts{})
+			keep(t, before, got)
+			other := append(slices.Clone(now), make([]sources.Table, round%2)...) // another number of tables is never skipped
+			want, wantProblems := thorough.Merge(sources.HostFacts{}, false, other...)
+			if !reflect.DeepEqual(services(got), services(want)) || !reflect.DeepEqual(problems, wantProblems) {
+				t.Fatalf("got  %+v, %v\nwant %+v, %v", got, problems, want, wantProblems)
 			}
+			before = got
 			i := rapid.IntRange(0, 1).Draw(t, "table")
 			if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
-				now[i] = tables("a").Draw(t, "other")
+				now[i] = tables([]string{"a", "b"}[i]).Draw(t, "other")
 				continue
 			}
 			now[i] = otherEndpoints(t, now[i])
+		}
+	})
+}
+
+// keep checks that what services were served at they are still served at, if they want to be.
+func keep(t *rapid.T, before, now sources.Table) {
+	for i := range before.Services {
+		was := &before.Services[i]
+		is, ok := now.Lookup(was.Namespace, was.Name)
+		if !ok || is.Origin.File != was.Origin.File || !was.Type.Serves() || !is.Type.Serves() {
+			continue
+		}
+		self := func(vip netip.Addr) bool {
+			return slices.ContainsFunc(is.Endpoints, func(e sources.Endpoint) bool { return e.Addr == vip })
+		}
+		for _, p := range is.Ports {
+			had := slices.ContainsFunc(was.Ports, func(o sources.Port) bool { return o.Port == p.Port })
+			for _, vip := range is.VIPs() {
+				if had && slices.Contains(was.VIPs(), vip) && !was.Withholds(vip, p.Port, p.Protocol) && is.Withholds(vip, p.Port, p.Protocol) && !self(vip) {
+					t.Errorf("%s lost %s:%d, which it had: %v", is.FullName(), vip, p.Port, is.Withheld)
+				}
+			}
+			if p.NodePort != 0 && p.NodePort == was.Ports[0].NodePort && !was.WithholdsNodePort(p.NodePort, p.Protocol) && is.WithholdsNodePort(p.NodePort, p.Protocol) {
+				t.Errorf("%s lost node port %d, which it had: %v", is.FullName(), p.NodePort, is.Withheld)
+			}
+		}
+	}
+}
+
+// A newcomer is left out, whatever its place, while the incumbent wants what both want; then it gets it. So
+// it is after a restart, and where the newcomer came while nothing ran.
+func TestIncumbentOverNewcomer(t *testing.T) {
+	of := func(file, name string, vips ...int) sources.Table {
+		s := sources.Service{
+			Namespace: "default", Name: name, Type: sources.ClusterIP,
+			Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}}, Origin: sources.Origin{Source: "file", File: file, Line: 1},
+		}
+		for _, i := range vips {
+			s.ExternalIPs = append(s.ExternalIPs, addr(i))
+		}
+		return sources.Table{Services: []sources.Service{s}}
+	}
+	at := func(t *testing.T, merged sources.Table, i int) (names []string) {
+		t.Helper()
+		for _, s := range merged.Services {
+			if slices.Contains(s.VIPs(), addr(i)) && !s.Withholds(addr(i), 80, sources.TCP) {
+				names = append(names, s.Name)
+			}
+		}
+		return names
+	}
+	newcomer, incumbent := of("a.toml", "new", 1, 2), of("b.toml", "old", 1)
+
+	var m sources.Merger
+	m.Merge(sources.HostFacts{}, false, incumbent)
+	alone := m.Incumbents()
+	merged, problems := m.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent))
+	if got := at(t, merged, 1); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("served by %v", got)
+	}
+	if got := at(t, merged, 2); !slices.Equal(got, []string{"new"}) {
+		t.Errorf("what nobody else wants is served by %v", got)
+	}
+	want := "a.toml:1: new: left out in part: 10.0.0.1:80/TCP is taken by old (b.toml:1)"
+	if len(problems) != 1 || problems[0].Error() != want {
+		t.Errorf("%v, want %s", problems, want)
+	}
+	for what, record := range map[string]sources.Incumbents{"a restart": m.Incumbents(), "a stop, in which the newcomer came": alone} {
+		again := sources.Merger{Before: written(t, record)}
+		for range 2 {
+			merged, _ := again.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent))
+			if got := at(t, merged, 1); !slices.Equal(got, []string{"old"}) {
+				t.Errorf("after %s: served by %v", what, got)
+			}
+		}
+	}
+	// One that takes another's by an edit while both are served is not the first either.
+	m = sources.Merger{}
+	m.Merge(sources.HostFacts{}, false, sources.Join(of("a.toml", "new", 2), incumbent))
+	m.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent))
+	again := sources.Merger{Before: written(t, m.Incumbents())}
+	if merged, _ := again.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent)); !slices.Equal(at(t, merged, 1), []string{"old"}) {
+		t.Errorf("after an edit and a restart: served by %v", at(t, merged, 1))
+	}
+	if merged, _ := m.Merge(sources.HostFacts{}, false, newcomer); !slices.Equal(at(t, merged, 1), []string{"new"}) {
+		t.Errorf("with the incumbent gone: served by %v", at(t, merged, 1))
+	}
+	// A name is the incumbent's too.
+	m = sources.Merger{}
+	m.Merge(sources.HostFacts{}, false, incumbent)
+	merged, _ = m.Merge(sources.HostFacts{}, false, sources.Join(of("a.toml", "old", 3), incumbent))
+	if s, _ := merged.Lookup("default", "old"); s.Origin.File != "b.toml" || len(merged.Services) != 1 {
+		t.Errorf("the name is had by %+v", merged.Services)
+	}
+}
+
+// While sources are awaited, those who are there do not become incumbents in the place of those who are not.
+func TestHoldMakesNoIncumbents(t *testing.T) {
+	service := func(source string) sources.Table {
+		return sources.Table{Services: []sources.Service{{
+			Namespace: "default", Name: source, Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(1)},
+			Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}}, Origin: sources.Origin{Source: source},
+		}}}
+	}
+	var m sources.Merger
+	m.Merge(sources.HostFacts{}, false, sources.Table{}, service("apiserver"))
+	again := sources.Merger{Before: m.Incumbents()}
+	again.Merge(sources.HostFacts{}, true, service("file"), sources.Table{})
+	merged, _ := again.Merge(sources.HostFacts{}, false, service("file"), service("apiserver"))
+	if s, _ := merged.Lookup("default", "file"); len(s.Withheld) != 1 {
+		t.Errorf("%+v", merged.Services)
+	}
+}
+
+// A cluster IP that a tenant of an API server lists as an external IP is the service's that has it from the
+// API server, whatever their names.
+func TestClusterIPOverExternalIP(t *testing.T) {
+	table := sources.Table{Services: []sources.Service{
+		{Namespace: "attacker", Name: "dns", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(1)}, ExternalIPs: []netip.Addr{addr(2)}},
+		{Namespace: "kube-system", Name: "dns", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(2)}},
+	}}
+	for i := range table.Services {
+		table.Services[i].Ports = []sources.Port{{Protocol: sources.UDP, Port: 53, TargetPort: 53}}
+		table.Services[i].Origin = sources.Origin{Source: "apiserver"}
+	}
+	merged, problems := sources.Merge(sources.HostFacts{}, table)
+	if len(merged.Services) != 2 || len(merged.Services[1].Withheld) > 0 || len(merged.Services[0].Withheld) != 1 {
+		t.Errorf("%+v", merged.Services)
+	}
+	if want := "apiserver: attacker/dns: left out in part: 10.0.0.2:53/UDP is taken by kube-system/dns (apiserver)"; len(problems) != 1 || problems[0].Error() != want {
+		t.Errorf("%v, want %s", problems, want)
+	}
+}
+
+// A VIP that is the default gateway is left out alone, and is back when it is the gateway no more.
+func TestGatewayIsLeftOutAlone(t *testing.T) {
+	table := sources.Table{Services: []sources.Service{{
+		Namespace: "default", Name: "web", Type: sources.LoadBalancer, ClusterIPs: []netip.Addr{addr(1)},
+		LoadBalancerIPs: []sources.VIP{{Addr: addr(9)}}, Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
+	}}}.Apart()
+	var m sources.Merger
+	merged, problems := m.Merge(sources.HostFacts{Gateways: []netip.Addr{addr(9)}}, false, table)
+	s := &merged.Services[0]
+	if len(problems) != 1 || !s.Withholds(addr(9), 80, sources.TCP) || s.Withholds(addr(1), 80, sources.TCP) {
+		t.Errorf("%v: %+v", problems, s)
+	}
+	if merged, problems = m.Merge(sources.HostFacts{}, false, table); len(problems) > 0 || len(merged.Services[0].Withheld) > 0 {
+		t.Errorf("with another gateway: %v: %+v", problems, merged.Services[0])
+	}
+	own := sources.HostFacts{Gateways: []netip.Addr{addr(9)}, Addrs: []netip.Addr{addr(9)}}
+	if _, problems = m.Merge(own, false, table); len(problems) > 0 {
+		t.Errorf("the host's own: %v", problems)
+	}
+}
+
+func written(t *testing.T, in sources.Incumbents) sources.Incumbents {
+	t.Helper()
+	read, err := sources.ParseIncumbents(in.String())
+	if err != nil || read.String() != in.String() {
+		t.Fatalf("%q: %v", in, err)
+	}
+	return read
+}
+
+// FuzzParseIncumbents: the record is in a directory that the service's user can write.
+func FuzzParseIncumbents(f *testing.F) {
+	f.Add("from \"file\" \"/etc/svcproxy/a\\nb.toml\"\ndefault/web\nheld port 10.0.0.1:80/TCP by default/web\n")
+	f.Add("from \"apiserver\" \"\"\nheld node 30080/UDP by a/b\nheld vip 10.0.0.1 by a/b\nheld endpoint fd00::1 by a/b\n")
+	f.Add("from \"\" \"\"\nheld port [fd00::1%eth0]:80/TCP by a/b\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		in, err := sources.ParseIncumbents(text)
+		if err == nil && in.String() != text {
+			t.Errorf("%q became %q", text, in)
 		}
 	})
 }
@@ -64,7 +243,7 @@ func TestMergeOfValid(t *testing.T) {
 		table.Services = slices.DeleteFunc(table.Services, func(s sources.Service) bool {
 			return slices.ContainsFunc(refused, func(p sources.Problem) bool { return p.Service == s.FullName() })
 		})
-		if merged, problems := sources.Merge(table); len(problems) > 0 || len(merged.Services) != len(table.Services) {
+		if merged, problems := sources.Merge(sources.HostFacts{}, table); len(problems) > 0 || len(merged.Services) != len(table.Services) {
 			t.Fatalf("of %+v left out %v", table, problems)
 		}
 	})
@@ -89,10 +268,10 @@ func BenchmarkMerger(b *testing.B) {
 	other := sources.Table{Services: slices.Clone(table.Services)}
 	other.Services[7].Endpoints = slices.Clone(other.Services[7].Endpoints[:1])
 	var m sources.Merger
-	m.Merge(table, sources.Table{})
+	m.Merge(sources.HostFacts{}, false, table, sources.Table{})
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Merge(other, sources.Table{})
-		m.Merge(table, sources.Table{})
+		m.Merge(sources.HostFacts{}, false, other, sources.Table{})
+		m.Merge(sources.HostFacts{}, false, table, sources.Table{})
 	}
 }

@@ -39,10 +39,9 @@ func SortProblems(problems []Problem) {
 }
 
 // RejectedError is why something that a source read does not apply, or not wholly. Files are taken or
-// rejected as a whole, and a rejected one goes on with its own last good content, if it had any; a
-// service in conflict with an earlier file's is left out alone.
+// rejected as a whole, and a rejected one goes on with its own last good content, if it had any.
 type RejectedError struct {
-	Files    []string  // those rejected or missing, sorted; none when there are only conflicts
+	Files    []string  // those rejected or missing, sorted
 	Problems []Problem // at least one, in order of file and line
 
 	// Incomplete: the table beside this error may lack what an earlier run served, and nothing should be

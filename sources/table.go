@@ -82,6 +82,9 @@ type Service struct {
 
 	Endpoints []Endpoint // sorted by address
 
+	// Withheld is what of the service another one has, or the node cannot serve, sorted. Merge fills it in.
+	Withheld []Withheld
+
 	Origin Origin
 }
 

@@ -9,50 +9,68 @@ import (
 )
 
 // Validate finds what is wrong with a table: what an API server would have refused, what would break
-// the node, and, as warnings, what is served but probably not as it was meant. The errors name every
-// service that must not be served; a source that is taken as a whole is refused for any of them. Both
-// lists are in order of file and line.
+// any node, and, as warnings, what is served but probably not as it was meant, and what this host stands in
+// the way of. The errors name every service that must not be served; a source that is taken as a whole is
+// refused for any of them. Both lists are in order of file and line.
 func Validate(t Table, host HostFacts) (warnings, errors []Problem) {
 	return validate(t, host, false)
 }
 
-// Revalidate is Validate for a table that comes after another one, in which it found no error with the same
-// facts: where only endpoints have changed, it does not ask again who has what.
+// Revalidate is Validate for a table that comes after another one, in which it found no error: where only endpoints have changed, it does not ask again who has what.
 func Revalidate(before, t Table, host HostFacts) (warnings, errors []Problem) {
-	return validate(t, host, sameClaims([]Table{before}, []Table{t}))
+	return validate(t, host, len(host.Addrs) == 0 && sameClaims([]Table{before}, []Table{t}))
 }
 
 // validate is Validate; apart says that no service is known to be in another's way.
 func validate(t Table, host HostFacts, apart bool) (warnings, errors []Problem) {
 	v := &validation{host: host}
-	services := byOrigin(t.Services)
-	for _, s := range services {
-		v.check(s)
+	order := byOrigin(t.Services)
+	for _, i := range order {
+		v.check(&t.Services[i])
 	}
 	if !apart {
-		all := newLedger(host, t)
-		for _, s := range services {
-			n := all.needs(*s)
-			for _, conflict := range all.conflicts(*s, n) {
-				v.refuse(s, "%s", conflict)
-			}
-			all.enter(*s, n)
-		}
+		v.contest(t)
 	}
-	v.warnUnmasqueraded(services)
+	v.warnUnmasqueraded(t.Services, order)
 	SortProblems(v.warnings)
 	SortProblems(v.errors)
 	return v.warnings, v.errors
 }
 
-// byOrigin puts services as their files have them, so that of two in conflict the later is named.
-func byOrigin(services []Service) []*Service {
-	list := make([]*Service, len(services))
-	for i := range services {
-		list[i] = &services[i]
+// contest refuses what services of a table want and others of it have. What is so only on this host, because
+// it does not have an external IP that is an endpoint, is a warning.
+func (v *validation) contest(t Table) {
+	refused := map[Withheld]bool{}
+	for _, s := range judge(HostFacts{}, nil, t).services {
+		if s.out != "" {
+			v.refuse(s.Service, "%s", s.out)
+		}
+		for _, w := range s.withheld {
+			refused[w] = true
+			v.refuse(s.Service, "%s", w.Why)
+		}
 	}
-	slices.SortStableFunc(list, func(a, b *Service) int {
-		return cmp.Or(cmp.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line))
+	if len(v.host.Addrs) == 0 {
+		return
+	}
+	for _, s := range judge(v.host, nil, t).services {
+		for _, w := range s.withheld {
+			if !refused[w] {
+				v.warn(s.Service, "%s", w.Why)
+			}
+		}
+	}
+}
+
+// byOrigin gives services, by index, as their files have them, so that of two in conflict the later is named.
+func byOrigin(services []Service) []int {
+	list := make([]int, len(services))
+	for i := range list {
+		list[i] = i
+	}
+	slices.SortStableFunc(list, func(i, j int) int {
+		a, b := &services[i].Origin, &services[j].Origin
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 	return list
 }
@@ -213,7 +231,7 @@ func (v *validation) tuning(s *Service) {
 		if err := CheckScheduler(s.Scheduler); err != nil {
 			v.refuse(s, "%v", err)
 		} else if v.host.Schedulers != nil && !slices.Contains(v.host.Schedulers, s.Scheduler) {
-			v.refuse(s, "this kernel has no scheduler %q: the module is ip_vs_%s", s.Scheduler, s.Scheduler)
+			v.warn(s, "this kernel has no scheduler %q: the module is ip_vs_%s", s.Scheduler, s.Scheduler)
 		}
 	}
 	least, most := uint32(math.MaxUint32), uint32(0)
@@ -252,14 +270,14 @@ func (v *validation) locality(s *Service) {
 }
 
 // warnUnmasqueraded says once, not for each service, what clients of cluster IPs must do.
-func (v *validation) warnUnmasqueraded(services []*Service) {
+func (v *validation) warnUnmasqueraded(services []Service, order []int) {
 	if !v.host.Unmasqueraded {
 		return
 	}
 	var first *Service
 	n := 0
-	for _, s := range services {
-		if len(s.ClusterIPs) > 0 && s.Type.Serves() {
+	for _, i := range order {
+		if s := &services[i]; len(s.ClusterIPs) > 0 && s.Type.Serves() {
 			if n == 0 {
 				first = s
 			}

@@ -22,6 +22,7 @@ const (
 	Failed    Kind = "failed"    // a sync did not do all it should
 	Recovered Kind = "recovered" // and one did
 	Conflict  Kind = "conflict"  // a wanted virtual server is somebody else's
+	LeftOut   Kind = "leftOut"   // a service, or a part of one, is not served: another one has it, or the node stands in the way
 	Warning   Kind = "warning"   // something keeps clients from what is served: somebody's firewall
 	Sysctl    Kind = "sysctl"    // a kernel parameter was changed
 	Lost      Kind = "lost"      // events that were forgotten before they were read; only ever sent to a reader

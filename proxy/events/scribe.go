@@ -84,6 +84,7 @@ func between(before, now *proxy.Snapshot) []Event {
 			add(Event{Kind: Conflict, Text: c.String()})
 		}
 	}
+	list = append(list, leftOut(before, now)...)
 	for _, w := range now.Warnings {
 		if !slices.Contains(before.Warnings, w) {
 			add(Event{Kind: Warning, Text: w})
@@ -102,6 +103,27 @@ func between(before, now *proxy.Snapshot) []Event {
 		add(Event{Kind: Recovered, Text: "all is as it should be again"})
 	}
 	return list
+}
+
+// leftOut says what is left out of the table, or in it again, since the sync
+// before.
+func leftOut(before, now *proxy.Snapshot) []Event {
+	was, is := before.Report.Problems, now.Report.Problems
+	news := slices.DeleteFunc(slices.Clone(is), func(p sources.Problem) bool { return slices.Contains(was, p) })
+	e := Event{Time: now.Report.End(), Cause: string(now.Report.Cause), Kind: LeftOut}
+	switch {
+	case len(news) > 0:
+		e.Text = joined(news, sources.Problem.Error)
+		for _, p := range news {
+			e.Services = append(e.Services, p.Service)
+		}
+		e.Services = slices.Compact(e.Services)
+	case len(was) > 0 && len(is) == 0:
+		e.Kind, e.Text = Recovered, "nothing is left out any more"
+	default:
+		return nil
+	}
+	return []Event{e}
 }
 
 // outcome is what a sync did to the kernel, but for the ends of drains.

@@ -69,7 +69,8 @@ const (
 	DetectInterfaceNamePrefix DetectLocal = "InterfaceNamePrefix"
 )
 
-// LocalFallback is where traffic goes under a policy of Local when no endpoint is local.
+// LocalFallback is where external traffic goes under a policy of Local when no endpoint is local. Traffic to
+// cluster IPs goes nowhere then.
 type LocalFallback string
 
 // The fallbacks: nowhere, which is also the zero value's meaning, or to all endpoints as kube-proxy's

@@ -30,7 +30,7 @@ func (l *listing) candidates(s *sources.Service, f kernel.Family, p sources.Port
 	l.found = l.found[:0]
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
-		if kernel.FamilyOf(e.Addr) != f || !servable(e.Addr) {
+		if kernel.FamilyOf(e.Addr) != f || !servable(e.Addr) || s.WithholdsEndpoint(e.Addr) {
 			continue
 		}
 		port, ok := portOf(e, p)
@@ -88,20 +88,21 @@ type choices struct {
 	has            [2]bool
 }
 
-func (c *choices) by(policy sources.TrafficPolicy) span {
-	if policy != sources.Local {
-		if !c.has[0] {
-			c.cluster, c.has[0] = c.choose(c.near()), true
+// by gives the backends under a policy. Only external traffic may fall back to endpoints elsewhere: an
+// internalTrafficPolicy of Local says that traffic is not to leave the node.
+func (c *choices) by(policy sources.TrafficPolicy, external bool) span {
+	if policy == sources.Local {
+		if !c.has[1] {
+			c.local, c.has[1] = c.choose(func(x *candidate) bool { return x.local }), true
 		}
-		return c.cluster
-	}
-	if !c.has[1] {
-		c.local, c.has[1] = c.choose(func(x *candidate) bool { return x.local }), true
-		if c.local.len() == 0 && c.config.LocalFallback == FallbackCluster {
-			c.local = c.by(sources.Cluster)
+		if c.local.len() > 0 || !external || c.config.LocalFallback != FallbackCluster {
+			return c.local
 		}
 	}
-	return c.local
+	if !c.has[0] {
+		c.cluster, c.has[0] = c.choose(c.near()), true
+	}
+	return c.cluster
 }
 
 // choose lists the backends among the candidates that are wanted: the ready ones, and if there are none

@@ -109,7 +109,7 @@ func (l *listing) port(i int, f kernel.Family, p sources.Port) {
 	l.loopBack(p)
 	chosen := choices{listing: l}
 	add := func(a netip.Addr, port uint16, is traits, policy sources.TrafficPolicy) {
-		if kernel.FamilyOf(a) != f || !servable(a) {
+		if kernel.FamilyOf(a) != f || !servable(a) || is&nodePort == 0 && s.Withholds(a, port, p.Protocol) {
 			return
 		}
 		l.fronts = append(l.fronts, front{
@@ -117,7 +117,7 @@ func (l *listing) port(i int, f kernel.Family, p sources.Port) {
 			traits:   is,
 			service:  int32(i),
 			seq:      int32(len(l.fronts)),
-			backends: chosen.by(policy),
+			backends: chosen.by(policy, is&clusterIP == 0),
 		})
 	}
 
@@ -136,7 +136,7 @@ func (l *listing) port(i int, f kernel.Family, p sources.Port) {
 			add(v.Addr, p.Port, loadBalancer|external|l.binding(v.Addr)|l.guard(s, v.Addr), s.ExternalTrafficPolicy)
 		}
 	}
-	if p.NodePort != 0 && s.Type != sources.ClusterIP {
+	if p.NodePort != 0 && s.Type != sources.ClusterIP && !s.WithholdsNodePort(p.NodePort, p.Protocol) {
 		for _, a := range l.nodePorts {
 			add(a, p.NodePort, nodePort|external, s.ExternalTrafficPolicy)
 		}

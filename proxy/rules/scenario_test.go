@@ -119,7 +119,13 @@ func input(t *testing.T, archive *txtar.Archive) (sources.Table, kernel.Node, Co
 			t.Errorf("section %q: not one of services.toml, node, config, want ...", f.Name)
 		}
 	}
-	return table, node, config
+	merged, _ := sources.Merge(onNode(node), table)
+	return merged, node, config
+}
+
+// onNode is what a merge knows of a node.
+func onNode(n kernel.Node) sources.HostFacts {
+	return sources.HostFacts{Addrs: hostAddrs(n), Gateways: n.Gateways}
 }
 
 // defaults are those of the configuration's page, as far as the rules see them.

@@ -60,7 +60,7 @@ func (b *builder) build() []Service {
 		b.unused(i, &table[i])
 		b.finish(i, &table[i])
 	}
-	all := append(b.services, leftOut(b.in.Past.leftOut)...)
+	all := append(b.services, b.leftOut()...)
 	slices.SortStableFunc(all, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
@@ -70,7 +70,10 @@ func described(s *sources.Service) Service {
 	d := Service{
 		Name: s.FullName(), Type: string(s.Type), Origin: s.Origin.String(), Affinity: string(s.Affinity),
 		ExternalPolicy: string(s.ExternalTrafficPolicy), InternalPolicy: string(s.InternalTrafficPolicy),
-		Virtuals: []Virtual{}, Endpoints: make([]Endpoint, 0, len(s.Ports)*len(s.Endpoints)), Faults: []Fault{},
+		Withheld: make([]string, 0, len(s.Withheld)), Virtuals: []Virtual{}, Endpoints: make([]Endpoint, 0, len(s.Ports)*len(s.Endpoints)), Faults: []Fault{},
+	}
+	for _, w := range s.Withheld {
+		d.Withheld = append(d.Withheld, w.Why)
 	}
 	for _, r := range s.SourceRanges {
 		d.SourceRanges = append(d.SourceRanges, r.String())
@@ -78,11 +81,15 @@ func described(s *sources.Service) Service {
 	return d
 }
 
-// leftOut are services that another one stands in the way of, each with all its
+// leftOut are services of which nothing is in the table, each with all its
 // reasons.
-func leftOut(problems []sources.Problem) []Service {
+func (b *builder) leftOut() []Service {
 	var list []Service
-	for _, p := range problems {
+	for _, p := range b.in.Past.leftOut {
+		namespace, name, _ := strings.Cut(p.Service, "/")
+		if s, in := b.in.Snapshot.Table.Lookup(namespace, name); in && s.Origin == p.Origin {
+			continue
+		}
 		reason := strings.TrimPrefix(p.Message, "left out: ")
 		if n := len(list); n > 0 && list[n-1].Name == p.Service && list[n-1].Origin == p.Origin.String() {
 			list[n-1].Reason += "; " + reason
@@ -90,7 +97,7 @@ func leftOut(problems []sources.Problem) []Service {
 		}
 		list = append(list, Service{
 			Name: p.Service, State: LeftOut, Reason: reason, Origin: p.Origin.String(),
-			Virtuals: []Virtual{}, Endpoints: []Endpoint{}, Faults: []Fault{},
+			Withheld: []string{}, Virtuals: []Virtual{}, Endpoints: []Endpoint{}, Faults: []Fault{},
 		})
 	}
 	return list
@@ -100,6 +107,9 @@ func leftOut(problems []sources.Problem) []Service {
 func (b *builder) locate(i int, s *sources.Service) {
 	note := func(port int, kind string, a netip.Addr) {
 		p := s.Ports[port]
+		if s.Withholds(a, p.Port, p.Protocol) {
+			return
+		}
 		k := kernel.VirtualKey{Addr: netip.AddrPortFrom(a, p.Port), Proto: kernel.Proto(p.Protocol)}
 		if _, taken := b.places[k]; !taken {
 			b.places[k] = place{i, port, kind}
@@ -115,7 +125,7 @@ func (b *builder) locate(i int, s *sources.Service) {
 		for _, v := range s.LoadBalancerIPs {
 			note(port, KindLoadBalancer, v.Addr)
 		}
-		if p.NodePort != 0 {
+		if p.NodePort != 0 && !s.WithholdsNodePort(p.NodePort, p.Protocol) {
 			b.ports[nodePort{p.NodePort, kernel.Proto(p.Protocol)}] = place{i, port, KindNodePort}
 		}
 	}
@@ -149,6 +159,9 @@ func (b *builder) virtuals() {
 		w := Virtual{
 			Address: v.Key.Addr, Protocol: v.Key.Proto.String(), Port: b.portName(p), Kind: p.kind, Scheduler: v.Scheduler,
 			Missing: missing.virtual(v.Key), Traffic: trafficOf(b.in.Counters, v.Key), port: p.port,
+		}
+		if p.kind != KindNodePort {
+			w.Link = b.in.Snapshot.Node.LinkOf(v.Key.Addr.Addr())
 		}
 		for _, r := range of {
 			e := b.endpoint(p, r.Key.Addr)

@@ -104,6 +104,8 @@ func (b *builder) unused(i int, s *sources.Service) {
 func (b *builder) whyUnused(service int, e *sources.Endpoint, s *sources.Service) string {
 	quiesces := func(v Virtual) bool { return kernel.Quiesces(v.Scheduler) }
 	switch {
+	case s.WithholdsEndpoint(e.Addr):
+		return "its address is a VIP on this node"
 	case e.Weight == 0 && len(b.services[service].Virtuals) > 0 && !slices.ContainsFunc(b.services[service].Virtuals, quiesces):
 		return "weight 0, which its scheduler would send clients to"
 	case e.Ready || s.PublishNotReadyAddresses:

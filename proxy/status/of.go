@@ -49,7 +49,7 @@ func Of(in Input) Status {
 	st.Drains = drainsOf(st.Services)
 	st.Totals = totals(st.Services)
 	want := in.Snapshot.Want
-	st.Totals.Services, st.Totals.LeftOut = len(in.Snapshot.Table.Services), len(st.Services)-len(in.Snapshot.Table.Services)
+	st.Totals.Services = len(in.Snapshot.Table.Services)
 	st.Totals.Virtuals, st.Totals.Reals, st.Totals.Draining = len(want.Virtuals), len(want.Reals), len(in.Snapshot.Drains)
 	st.Totals.VIPs, st.Totals.RoutedVIP, st.Totals.Faults = len(want.Addrs), len(want.Routes), in.Past.refused
 	st.Problems = problems(&st)
@@ -138,6 +138,8 @@ func totals(list []Service) Totals {
 			t.Empty++
 		case Missing:
 			t.Missing++
+		case LeftOut:
+			t.LeftOut++
 		}
 	}
 	return t

@@ -268,6 +268,8 @@ func (s *Service) style() screen.Style {
 	switch {
 	case s.State == NoBackends || s.State == Conflicting || s.State == LeftOut || s.State == Refused || s.State == Missing:
 		return screen.Bad
+	case s.State == Partly && len(s.Withheld) > 0:
+		return screen.Bad
 	case s.State == Partly || s.Backends.Draining > 0:
 		return screen.Warn
 	case s.State == Serving:

@@ -25,6 +25,7 @@ func (p *page) service(s *Service) {
 		p.WriteString("\n")
 		p.endpoints(s)
 	}
+	p.list("not served", screen.Bad, s.Withheld)
 	p.list("refused by the kernel", screen.Bad, p.faults(s.Faults))
 }
 
@@ -63,6 +64,8 @@ func (p *page) virtuals(s *Service) {
 			state = screen.Cell{Text: string(Missing), Style: screen.Bad}
 		case v.Backends == 0:
 			state = screen.Cell{Text: string(NoBackends), Style: screen.Bad}
+		case v.Link != "":
+			state.Text += ", on " + v.Link
 		}
 		c.Row(text(v.full()), text(cmp.Or(v.Port, "-")), text(v.Kind), text(v.Scheduler), number(fmt.Sprint(v.Backends)),
 			number(screen.Count(v.Traffic.Connections)), number(screen.Bytes(v.Traffic.InBytes)), number(screen.Bytes(v.Traffic.OutBytes)), state)

@@ -90,6 +90,7 @@ func (st *Status) Verdict(service string) error {
 	}
 	empty := false
 	for i := range list {
+		degraded = degraded || len(list[i].Withheld) > 0
 		switch list[i].State {
 		case LeftOut, Refused, Conflicting, Missing:
 			degraded = true

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -44,8 +45,11 @@ func problems(st *Status) []string {
 		add("conflict: %s", c.Text)
 	}
 	for i := range st.Services {
-		if s := &st.Services[i]; s.State == LeftOut {
+		switch s := &st.Services[i]; {
+		case s.State == LeftOut:
 			add("%s is left out: %s", s.Name, s.Reason)
+		case len(s.Withheld) > 0:
+			add("%s is left out in part: %s", s.Name, strings.Join(s.Withheld, "; "))
 		}
 	}
 	return list

@@ -75,6 +75,7 @@ type stage struct {
 	source  chan emission
 	kernel  *fake.Kernel
 	reader  *status.Reader
+	proxy   *proxy.Proxy
 	ring    *events.Ring
 	last    sources.Table
 	traffic map[kernel.VirtualKey]kernel.Traffic
@@ -156,6 +157,7 @@ func play(t *testing.T, archive *txtar.Archive) {
 		},
 		OnSource: scribe.Source,
 	}
+	s.proxy = p
 	p.OnSync = func(now *proxy.Snapshot) {
 		history.Synced(now.Report)
 		scribe.Synced(now)
@@ -205,6 +207,8 @@ func (s *stage) command(words []string) {
 		s.apply(kernel.Op{Object: kernel.Virtual{Key: s.key(args[0]), Scheduler: args[1], Netmask: 32}})
 	case "firewall":
 		s.kernel.SetFirewall([]kernel.Barrier{{Family: kernel.IPv4, Hook: "input", Verdict: "drop", Name: strings.Join(args, " "), Accepts: "-i lo"}})
+	case "node":
+		s.node(args)
 	case "undo":
 		for _, r := range s.kernel.State().Reals {
 			s.apply(kernel.Op{Verb: kernel.Remove, Object: r})
@@ -227,6 +231,23 @@ func (s *stage) command(words []string) {
 	synctest.Wait()
 	time.Sleep(time.Millisecond)
 	synctest.Wait()
+}
+
+// node gives the node other addresses, "ADDRESS/LENGTH%LINK", and a gateway,
+// "via ADDRESS".
+func (s *stage) node(words []string) {
+	n := kernel.Node{Name: "n1", Release: kernel.Release{Major: 6, Minor: 1}}
+	for i, word := range words {
+		prefix, link, isAddr := strings.Cut(word, "%")
+		switch {
+		case isAddr:
+			n.Addrs = append(n.Addrs, kernel.NodeAddr{Prefix: netip.MustParsePrefix(prefix), Link: link})
+		case i > 0 && words[i-1] == "via":
+			n.Gateways = append(n.Gateways, netip.MustParseAddr(word))
+		}
+	}
+	s.kernel.SetNode(n)
+	s.proxy.Check(proxy.CauseNode)
 }
 
 func (s *stage) emit(name string, refuse bool) {

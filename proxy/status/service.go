@@ -11,12 +11,12 @@ type State string
 
 // The states. Of several the first that applies.
 const (
-	LeftOut     State = "left out"    // an earlier service has its name or an address
+	LeftOut     State = "left out"    // another service has its name, or nothing of it can be served
 	Refused     State = "refused"     // the kernel refuses something of it
 	Conflicting State = "conflict"    // somebody else has a virtual server of its
 	Missing     State = "missing"     // the kernel lacks something of it: another program took it, or a sync is in progress
 	NoBackends  State = "no backends" // it, or one of its ports, has nobody to serve it
-	Partly      State = "partly"      // some of its addresses have nobody to serve them
+	Partly      State = "partly"      // something of it is withheld, or some of its addresses have nobody to serve them
 	NotServed   State = "not served"  // its type has nothing to be served
 	Serving     State = "serving"
 )
@@ -33,6 +33,10 @@ type Service struct {
 	InternalPolicy string   `json:"internalTrafficPolicy,omitempty"`
 	Affinity       string   `json:"sessionAffinity,omitempty"`
 	SourceRanges   []string `json:"loadBalancerSourceRanges,omitempty"`
+
+	// Withheld is what of it is not served, and why, one line each: another service
+	// has it, or this node cannot serve it.
+	Withheld []string `json:"withheld"`
 
 	Virtuals  []Virtual  `json:"virtuals"`  // sorted by port as given, then kind and address
 	Endpoints []Endpoint `json:"endpoints"` // sorted by port as given, then address
@@ -73,9 +77,12 @@ type Virtual struct {
 	Scheduler string         `json:"scheduler"`
 	Backends  int            `json:"backends"` // real servers that get new connections
 	Conflict  string         `json:"conflict,omitempty"`
-	Missing   bool           `json:"missing,omitempty"` // from the kernel
-	Gone      int            `json:"gone,omitempty"`    // real servers that the kernel lacks
-	Traffic   Traffic        `json:"traffic"`
+	// Link is the node's link that has the address, so that it is served and not
+	// bound; "" for one that is bound, and for node ports.
+	Link    string  `json:"link,omitempty"`
+	Missing bool    `json:"missing,omitempty"` // from the kernel
+	Gone    int     `json:"gone,omitempty"`    // real servers that the kernel lacks
+	Traffic Traffic `json:"traffic"`
 
 	port int // by index in the table's service
 }

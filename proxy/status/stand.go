@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -50,10 +51,19 @@ func stand(s *Service, from *sources.Service) (State, string) {
 			return Missing, fmt.Sprintf("%s/%s lacks %s in the kernel", v.Address, v.Protocol, several(v.Gone, "real server"))
 		}
 	}
+	if len(s.Withheld) > 0 && len(s.Virtuals) == 0 {
+		return LeftOut, strings.Join(s.Withheld, "; ")
+	}
 	for i, p := range from.Ports {
+		if without(s, from, i) {
+			continue
+		}
 		if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i && v.Backends > 0 }) {
 			return NoBackends, nobody(s, from, i, p)
 		}
+	}
+	if len(s.Withheld) > 0 {
+		return Partly, strings.Join(s.Withheld, "; ")
 	}
 	for _, v := range s.Virtuals {
 		if v.Backends == 0 {
@@ -61,6 +71,12 @@ func stand(s *Service, from *sources.Service) (State, string) {
 		}
 	}
 	return Serving, ""
+}
+
+// without says whether a port of a service has no address left that is not
+// withheld.
+func without(s *Service, from *sources.Service, i int) bool {
+	return len(s.Withheld) > 0 && !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i })
 }
 
 // nobody says why a port of a service has no backends.

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
@@ -37,8 +36,7 @@ type Options struct {
 	// NodeName is the Node that OnNode is told of, and whose endpoints win over equal ones elsewhere.
 	NodeName string
 
-	UserAgent string                   // as the API server's audit log has it; "" = client-go's default
-	Host      func() sources.HostFacts // what Validate may know of the node; nil = nothing
+	UserAgent string // as the API server's audit log has it; "" = client-go's default
 	// OnNode is told what the Node object says, at first before the first table, then when it changes,
 	// from Watch's goroutine. Without a Node object it is not called. nil = the Node is not asked for.
 	OnNode func(manifest.Node)

@@ -26,15 +26,15 @@ func TestIncremental(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "events") {
 			happen(t, c, services, parts)
 			if rapid.Bool().Draw(t, "look") {
-				kept.update(c.look(false).changes, sources.HostFacts{})
+				kept.update(c.look(false).changes)
 			}
 		}
-		kept.update(c.look(false).changes, sources.HostFacts{})
+		kept.update(c.look(false).changes)
 
 		fresh, again := newCatalog(), &table{node: "n1"}
 		fresh.replaceServices(slices.Collect(maps.Values(services)))
 		fresh.replaceSlices(slices.Collect(maps.Values(parts)))
-		again.update(fresh.look(false).changes, sources.HostFacts{})
+		again.update(fresh.look(false).changes)
 		if !slices.EqualFunc(kept.services, again.services, func(a, b sources.Service) bool { return reflect.DeepEqual(a, b) }) {
 			t.Errorf("kept\n%+v\nfresh\n%+v", kept.services, again.services)
 		}

@@ -5,7 +5,6 @@ package apiserver
 import (
 	"context"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -33,9 +32,6 @@ type Source struct {
 
 // New reads the kubeconfig, or the pod's account, and asks nothing of the API server yet.
 func New(o Options) (*Source, error) {
-	if o.Host == nil {
-		o.Host = func() sources.HostFacts { return sources.HostFacts{} }
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -78,7 +74,6 @@ type teller struct {
 	withNode bool
 
 	table table
-	host  sources.HostFacts
 	node  manifest.Node
 	spoke bool     // a table was emitted
 	said  []string // what was said to be out at the last emission,
@@ -100,10 +95,6 @@ func (t *teller) run(ctx context.Context, c *catalog) {
 			c.touchAll()
 		case <-c.wake:
 			quiet(ctx, c.wake)
-		}
-		if host := t.o.Host(); !reflect.DeepEqual(host, t.host) {
-			t.host = host
-			c.touchAll()
 		}
 		if ctx.Err() == nil {
 			t.tell(c.look(t.withNode))
@@ -145,7 +136,7 @@ func (t *teller) tell(n news) {
 		}
 		return
 	}
-	changed := t.table.update(n.changes, t.host) || !t.spoke
+	changed := t.table.update(n.changes) || !t.spoke
 	t.spoke = true
 	switch {
 	case !changed && !otherwise:

@@ -21,7 +21,7 @@ type table struct {
 }
 
 // update converts what changed; it says whether that made a difference.
-func (t *table) update(changes []change, host sources.HostFacts) bool {
+func (t *table) update(changes []change) bool {
 	if t.problems == nil {
 		t.problems = map[name][]sources.Problem{}
 	}
@@ -34,7 +34,7 @@ func (t *table) update(changes []change, host sources.HostFacts) bool {
 		})
 		next = append(next, rest[:at]...)
 		rest = rest[at:]
-		s, problems, ok := t.convert(c, host)
+		s, problems, ok := t.convert(c)
 		news = news || had != ok || ok && !reflect.DeepEqual(rest[0], s) || !slices.Equal(problems, t.problems[c.name])
 		if had {
 			rest = rest[1:]
@@ -53,7 +53,7 @@ func (t *table) update(changes []change, host sources.HostFacts) bool {
 }
 
 // convert gives a service that can be served, and what is wrong with it or its endpoints.
-func (t *table) convert(c change, host sources.HostFacts) (sources.Service, []sources.Problem, bool) {
+func (t *table) convert(c change) (sources.Service, []sources.Problem, bool) {
 	if !c.there {
 		return sources.Service{}, nil, false
 	}
@@ -61,28 +61,9 @@ func (t *table) convert(c change, host sources.HostFacts) (sources.Service, []so
 	if !ok {
 		return s, problems, false
 	}
-	leaveToHost(&s, host)
-	// By itself: what it has in common with others, Merge finds.
-	_, refused := sources.Validate(sources.Table{Services: []sources.Service{s}}, host)
-	return s, append(problems, refused...), len(refused) == 0
-}
-
-// leaveToHost makes external IPs of load balancer IPs that are this host's own addresses: those are
-// served and not bound. kube-vip and k3s put such there, and bound here too the host would lose them at
-// the end. One with source ranges is left, and refused: nothing would guard it as an external IP.
-func leaveToHost(s *sources.Service, host sources.HostFacts) {
-	if len(s.SourceRanges) > 0 {
-		return
-	}
-	own := func(v sources.VIP) bool {
-		return v.Mode != sources.IPModeProxy && slices.Contains(host.Addrs, v.Addr)
-	}
-	for _, v := range s.LoadBalancerIPs {
-		if own(v) {
-			s.ExternalIPs = append(s.ExternalIPs, v.Addr)
-		}
-	}
-	s.LoadBalancerIPs = slices.DeleteFunc(s.LoadBalancerIPs, own)
+	// By itself: what it has in common with others, and what the node stands in the way of, Merge finds.
+	s, left, ok := sources.Prune(s)
+	return s, append(problems, left...), ok
 }
 
 // refused are all problems, in order.

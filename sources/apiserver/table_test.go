@@ -4,10 +4,10 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +19,6 @@ import (
 // teach runs a teller in a bubble of time over a catalog that is filled by hand.
 func teach(t *testing.T, o Options, fill func(c *catalog, emits chan emission)) {
 	synctest.Test(t, func(t *testing.T) {
-		if o.Host == nil {
-			o.Host = func() sources.HostFacts { return sources.HostFacts{} }
-		}
 		emits := make(chan emission, 1000)
 		c := newCatalog()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -99,27 +96,25 @@ func TestNoNews(t *testing.T) {
 	})
 }
 
-// TestHostChanges: what can be served depends on the host's own addresses.
-func TestHostChanges(t *testing.T) {
-	var host atomic.Pointer[sources.HostFacts]
-	host.Store(&sources.HostFacts{})
-	teach(t, Options{Resync: time.Minute, Host: func() sources.HostFacts { return *host.Load() }}, func(c *catalog, emits chan emission) {
+// TestServedInPart: what cannot be served of a service is left out and named, and the rest is served. What
+// depends on this node, as an address that it has, is not decided here: the next table would come with the next
+// event, and not when the node changes.
+func TestServedInPart(t *testing.T) {
+	teach(t, Options{}, func(c *catalog, emits chan emission) {
 		s, e := small(1)
-		s.Spec.Type = "LoadBalancer"
-		s.Status.LoadBalancer.Ingress = []manifest.Ingress{{IP: "192.168.1.1"}}
+		s.Spec.Type, s.Spec.LoadBalancerSourceRanges = "LoadBalancer", []string{"192.0.2.0/24"}
+		s.Spec.ExternalIPs = []string{"127.0.0.1", "192.168.1.1"}
+		s.Status.LoadBalancer.Ingress = []manifest.Ingress{{IP: "192.168.1.1"}, {IP: "169.254.7.7"}}
 		c.replaceServices([]manifest.Service{s})
 		c.replaceSlices([]*manifest.EndpointSlice{e})
-		own := []netip.Addr{netip.MustParseAddr("192.168.1.1")}
-		if got := (<-emits).table.Services[0]; len(got.LoadBalancerIPs) != 1 || len(got.ExternalIPs) > 0 {
-			t.Errorf("%+v", got)
+		got := <-emits
+		want := []sources.VIP{{Addr: netip.MustParseAddr("192.168.1.1")}}
+		if s := got.table.Services[0]; !slices.Equal(s.LoadBalancerIPs, want) || len(s.ClusterIPs) != 1 || len(s.ExternalIPs) > 0 || len(s.Endpoints) == 0 {
+			t.Errorf("%+v", s)
 		}
-		host.Store(&sources.HostFacts{Addrs: own})
-		if got := (<-emits).table.Services[0]; len(got.LoadBalancerIPs) > 0 || !slices.Equal(got.ExternalIPs, own) {
-			t.Errorf("a load balancer IP that is the host's own must not be bound: %+v", got)
-		}
-		host.Store(&sources.HostFacts{Gateways: own})
-		if got := <-emits; len(got.table.Services) > 0 || got.err == nil {
-			t.Errorf("the default gateway as VIP: %s", got)
+		var rejected *sources.RejectedError
+		if !errors.As(got.err, &rejected) || len(rejected.Problems) != 2 {
+			t.Errorf("%v", got.err)
 		}
 	})
 }
@@ -132,7 +127,7 @@ func TestShared(t *testing.T) {
 	s, _ := small(7)
 	s.Spec.ExternalIPs = []string{"192.0.2.7"}
 	c.putService(s)
-	tables.update(c.look(false).changes, sources.HostFacts{})
+	tables.update(c.look(false).changes)
 	for i := range before {
 		if &before[i].Endpoints[0] != &old[i].Endpoints[0] || len(before[i].ExternalIPs) > 0 {
 			t.Errorf("service %d of a table that was sent has changed", i)
@@ -157,7 +152,7 @@ func filled(n int) (*catalog, *table) {
 	c.replaceServices(services)
 	c.replaceSlices(parts)
 	t := &table{}
-	t.update(c.look(false).changes, sources.HostFacts{})
+	t.update(c.look(false).changes)
 	return c, t
 }
 
@@ -171,7 +166,7 @@ func BenchmarkChange(b *testing.B) {
 			for b.Loop() {
 				at, other = other, at
 				c.putSlice(slice(at))
-				if !t.update(c.look(false).changes, sources.HostFacts{}) {
+				if !t.update(c.look(false).changes) {
 					b.Fatal("no news")
 				}
 			}

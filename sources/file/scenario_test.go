@@ -82,7 +82,7 @@ func play(t *testing.T, a *txtar.Archive) string {
 			tables = append(tables, table)
 		}
 	}
-	merged, conflicts := sources.Merge(tables...)
+	merged, conflicts := sources.Merge(host, sources.Join(tables...))
 	say("merge", conflicts)
 	for _, s := range merged.Services {
 		out.WriteString(dump(s))
@@ -151,6 +151,9 @@ func dump(s sources.Service) string {
 		fmt.Fprintf(&b, "\tport %q %d/%s -> %d", p.Name, p.Port, p.Protocol, p.TargetPort)
 		option("node", p.NodePort, uint16(0))
 		b.WriteString("\n")
+	}
+	for _, w := range s.Withheld {
+		fmt.Fprintf(&b, "\twithout %s\n", w.Claim)
 	}
 	for _, e := range s.Endpoints {
 		fmt.Fprintf(&b, "\tendpoint %s", e.Addr)

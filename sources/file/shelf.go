@@ -25,9 +25,8 @@ type shelf struct {
 	// optional: a named file that never was there need not be.
 	optional bool
 	unread   []sources.Problem // directories that could not be listed
-	merger   sources.Merger
-	stored   *stored // what earlier runs kept; nil after the first reading
-	fresh    copies  // what was accepted or left since the last call of news
+	stored   *stored           // what earlier runs kept; nil after the first reading
+	fresh    copies            // what was accepted or left since the last call of news
 }
 
 // record is one file.
@@ -192,7 +191,7 @@ func (r *record) judge(path string, data []byte, host sources.HostFacts) (warnin
 	return few(append(few(now.warnings), doubts...)), problems
 }
 
-// outcome merges the last good contents in order of path. The error is nil or a *sources.RejectedError.
+// outcome joins the last good contents in order of path. The error is nil or a *sources.RejectedError.
 func (s *shelf) outcome() (sources.Table, error) {
 	var tables []sources.Table
 	good := false
@@ -220,8 +219,8 @@ func (s *shelf) outcome() (sources.Table, error) {
 			rejected.Incomplete = rejected.Incomplete || !r.good && (r.unknown || r.named && r.missing)
 		}
 	}
-	table, conflicts := s.merge(tables)
-	if rejected.Problems = append(rejected.Problems, few(conflicts)...); len(rejected.Problems) == 0 {
+	table := joined(tables)
+	if len(rejected.Problems) == 0 {
 		return table, nil
 	}
 	sources.SortProblems(rejected.Problems)
@@ -229,12 +228,13 @@ func (s *shelf) outcome() (sources.Table, error) {
 	return table, rejected
 }
 
-// merge makes one table of accepted ones. In one alone no service is in another's way: Validate said so.
-func (s *shelf) merge(tables []sources.Table) (sources.Table, []sources.Problem) {
+// joined makes one table of accepted ones. In one alone no service is in another's way: Validate said so.
+// Who gives way in several is not decided here: that depends on what other sources have, and had.
+func joined(tables []sources.Table) sources.Table {
 	if len(tables) == 1 {
-		return tables[0].Apart(), nil
+		return tables[0].Apart()
 	}
-	return s.merger.Merge(tables...)
+	return sources.Join(tables...)
 }
 
 // doubts are the warnings about what is served.

@@ -28,8 +28,8 @@ type Options struct {
 	Log  *slog.Logger             // for warnings and what cannot be watched; nil = none
 }
 
-// Source follows files of services. What it emits is the last good content of each of them, merged in
-// order of path; an error beside the table is a *sources.RejectedError and names each problem of each
+// Source follows files of services. What it emits is the last good content of each of them, joined in
+// order of path (sources.Merge decides between services that want the same); an error beside the table is a *sources.RejectedError and names each problem of each
 // file whose present content is not in it.
 type Source struct {
 	o        Options
@@ -76,8 +76,7 @@ func absolute(paths []string) ([]string, error) {
 	return all, nil
 }
 
-// Load reads the files once, for a check: problems are all that would be refused or left out, a service
-// that is in two files among them.
+// Load reads the files once, for a check: problems are all that would be refused.
 func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems []sources.Problem, err error) {
 	o.Watch, o.Keep = false, ""
 	s, err := New(o)

@@ -326,19 +326,16 @@ func TestEmptied(t *testing.T) {
 	r.silent()
 }
 
-// TestConflict: of two files that want the same, the later one's service is left out, alone.
+// TestConflict: two files that want the same are both good, and the table has what both want: who gets it
+// depends on other sources, and on who had it.
 func TestConflict(t *testing.T) {
 	r := start(t, func(r *rig) {
 		r.write("a.toml", "a")
 		r.write("b.toml", "a", "b")
 	}, watching("*.toml"))
-	err := r.want("left out: the name is taken by a ("+r.path("a.toml")+":2)", "a", "b")
-	var rejected *sources.RejectedError
-	if !errors.As(err, &rejected) || len(rejected.Files) != 0 {
-		t.Errorf("%+v", err)
-	}
-	if err := r.reload(); err == nil {
-		t.Error("reload is content")
+	r.want("", "a", "a", "b")
+	if err := r.reload(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -496,7 +493,7 @@ func TestLoad(t *testing.T) {
 	}
 	missing := filepath.Join(dir, "missing.toml")
 	table, warnings, problems, err := Load(context.Background(), Options{Paths: []string{filepath.Join(dir, "[a-d].toml"), missing}})
-	if err != nil || len(table.Services) != 3 || len(warnings) != 1 {
+	if err != nil || len(table.Services) != 4 || len(warnings) != 1 {
 		t.Error(table, warnings, err)
 	}
 	var got []string
@@ -504,7 +501,6 @@ func TestLoad(t *testing.T) {
 		got = append(got, strings.ReplaceAll(p.Error(), dir+"/", ""))
 	}
 	want := []string{
-		"b.toml:2: a: left out: the name is taken by a (a.toml:2)",
 		`c.toml:1: unknown key "typo", the keys here are services`,
 		"missing.toml: is not there",
 	}

@@ -1,0 +1,74 @@
+package sources
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Prune gives a service without what Validate would refuse all of it for and it can do without: VIPs and
+// endpoints that nobody could reach, and addresses given twice. Each is a problem, but what is given twice.
+// ok is false where what is left cannot be served. An API server has taken the service as it is, and others
+// depend on the rest of it.
+func Prune(s Service) (pruned Service, problems []Problem, ok bool) {
+	v := &validation{}
+	if s.Type.Serves() {
+		v.pruneVIPs(&s)
+		v.pruneEndpoints(&s)
+	}
+	left := v.errors
+	v.errors = nil
+	v.check(&s)
+	return s, append(left, v.errors...), len(v.errors) == 0
+}
+
+func (v *validation) pruneVIPs(s *Service) {
+	given := map[netip.Addr]bool{}
+	fit := func(a netip.Addr) bool {
+		why := unfit(a)
+		if why != "" {
+			v.refuse(s, "VIP %s %s: it is left out, as no client could reach it", a, why)
+		}
+		fit := why == "" && !given[a]
+		given[a] = true
+		return fit
+	}
+	s.ClusterIPs = filter(s.ClusterIPs, fit)
+	// Before external IPs: an address that is both is guarded by the source ranges.
+	s.LoadBalancerIPs = filter(s.LoadBalancerIPs, func(vip VIP) bool { return vip.Mode == IPModeProxy || fit(vip.Addr) })
+	s.ExternalIPs = filter(s.ExternalIPs, fit)
+}
+
+func (v *validation) pruneEndpoints(s *Service) {
+	vips := s.VIPs()
+	reachable := func(a netip.Addr) bool {
+		return len(vips) == 0 || slices.ContainsFunc(vips, func(v netip.Addr) bool { return v.Is4() == a.Is4() })
+	}
+	s.Endpoints = filter(s.Endpoints, func(e Endpoint) bool {
+		if why := unfit(e.Addr); why != "" {
+			v.refuse(s, "endpoint %s %s: it is left out, as IPVS could not reach it", e.Addr, why)
+			return false
+		}
+		if slices.Contains(vips, e.Addr) && loops(s, e) {
+			v.refuse(s, "endpoint %s is the service's own VIP and port: it is left out, as it would be sent to itself", e.Addr)
+			return false
+		}
+		return reachable(e.Addr) // a VIP of its family was left out
+	})
+}
+
+// filter gives those that are wanted. The list is changed only into another one.
+func filter[T any](list []T, wanted func(T) bool) []T {
+	for i, v := range list {
+		if wanted(v) {
+			continue
+		}
+		kept := slices.Clone(list[:i])
+		for _, v := range list[i+1:] {
+			if wanted(v) {
+				kept = append(kept, v)
+			}
+		}
+		return kept
+	}
+	return list
+}
