@@ -186,11 +186,13 @@ func (c *catalog) replaceSlices(all []*manifest.EndpointSlice) {
 func (c *catalog) putNode(o manifest.NodeObject) {
 	defer c.lock()()
 	c.node = o.Node()
+	delete(c.holds, "nodes")
 }
 
 func (c *catalog) dropNode(manifest.NodeObject) {
 	defer c.lock()()
 	c.node = c.node.Gone()
+	delete(c.holds, "nodes")
 }
 
 // replaceNode takes the list of the one Node, or of none: then it never was, or it is no more.
@@ -199,7 +201,8 @@ func (c *catalog) replaceNode(all []manifest.NodeObject) {
 	switch {
 	case len(all) > 0:
 		c.node = all[0].Node()
-	case c.node.Name != "":
+		delete(c.holds, "nodes")
+	case c.node.Name != "" && !c.keepNode():
 		c.node = c.node.Gone()
 	}
 	c.listed.node = true

@@ -66,7 +66,7 @@ func (f *follower) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 		}
 		if err == nil {
 			f.catalog.answered(f.kind.resource)
-			return f.observe(w, m), nil
+			return f.observe(w, m, longest(o)), nil
 		}
 		if ctx.Err() != nil {
 			return nil, err
@@ -78,6 +78,15 @@ func (f *follower) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 		f.failed(ctx, at, err)
 		f.pause(ctx, err)
 	}
+}
+
+// longest is how long a watch may go on: somewhat longer than the API server was asked to.
+func longest(o metav1.ListOptions) time.Duration {
+	asked := 10 * time.Minute // the reflector's longest
+	if o.TimeoutSeconds != nil {
+		asked = time.Duration(*o.TimeoutSeconds) * time.Second
+	}
+	return asked + 30*time.Second
 }
 
 // passes says whether a watch that failed may be had later at the same place. Not if the API server no

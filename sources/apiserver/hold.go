@@ -27,7 +27,7 @@ func (h *hold) text(resource string) string {
 	if h.first {
 		return fmt.Sprintf("%s: the API server has none: nothing is removed until %s (sources.apiserver.emptyGrace)", resource, until)
 	}
-	return fmt.Sprintf("%s: the API server has none, and had %d: served on until %s (sources.apiserver.emptyGrace)", resource, h.had, until)
+	return fmt.Sprintf("%s: the API server has none, and had %d: not believed until %s (sources.apiserver.emptyGrace)", resource, h.had, until)
 }
 
 // holds are those that there are, by resource.
@@ -91,6 +91,21 @@ func keep[T any](c *catalog, resource string, first bool, have, list map[name]T,
 	return slices.Collect(maps.Keys(h.names))
 }
 
+// keepNode says whether the Node stays although a list does not have it: else load balancers would leave all
+// nodes at once. c.mu is locked.
+func (c *catalog) keepNode() bool {
+	const resource = "nodes"
+	if c.grace == 0 || !c.node.Eligible() {
+		delete(c.holds, resource)
+		return false
+	}
+	if c.holds[resource] == nil {
+		c.holds[resource] = &hold{names: map[name]struct{}{{"", c.node.Name}: {}}, had: 1, until: time.Now().Add(c.grace)}
+		time.AfterFunc(c.grace, func() { c.release(resource) })
+	}
+	return true
+}
+
 // release believes the list: the grace is over.
 func (c *catalog) release(resource string) {
 	defer c.lock()()
@@ -101,11 +116,14 @@ func (c *catalog) release(resource string) {
 	delete(c.holds, resource)
 	seen := c.seen
 	for n := range h.names {
-		if resource == "services" {
+		switch resource {
+		case "services":
 			delete(c.services, n)
 			c.changed[n] = struct{}{}
-		} else {
+		case "endpointslices":
 			c.take(n)
+		case "nodes":
+			c.node = c.node.Gone()
 		}
 	}
 	c.seen = seen // no watch brought it

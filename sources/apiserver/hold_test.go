@@ -32,7 +32,7 @@ func TestEmptyList(t *testing.T) {
 	r := start(t, Options{EmptyGrace: time.Hour}, whole)
 	r.want(wholeTable)
 	r.wipe("services", "endpointslices")
-	e := r.complains("the API server has none, and had", "served on until", "emptyGrace")
+	e := r.complains("the API server has none, and had", "not believed until", "emptyGrace")
 	if refused := (*sources.RejectedError)(nil); !errors.As(e.err, &refused) || refused.Incomplete {
 		t.Errorf("%#v", e.err)
 	}
@@ -171,4 +171,48 @@ func TestHoldOfCatalog(t *testing.T) {
 	c.replaceServices(nil)
 	c.replaceSlices(nil)
 	there(t, c, 0, 0)
+}
+
+// TestHoldOfTheNode: the Node that a list no longer has goes on being eligible for as long, so that load
+// balancers do not leave all nodes at once.
+func TestHoldOfTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := func(zone string) (o manifest.NodeObject) {
+			o.Metadata.Name, o.Metadata.Labels.Zone = "n1", zone
+			return o
+		}
+		c := newCatalog()
+		c.grace = 5 * time.Minute
+		c.replaceServices(nil)
+		c.replaceSlices(nil)
+		c.replaceNode(nil)
+		if c.node.Name != "" || c.holds["nodes"] != nil {
+			t.Error("there never was a Node")
+		}
+		c.replaceNode([]manifest.NodeObject{node("a")})
+		c.replaceNode(nil)
+		time.Sleep(4 * time.Minute)
+		c.replaceNode(nil)
+		if !c.node.Eligible() || c.holds["nodes"] == nil {
+			t.Errorf("%+v", c.node)
+		}
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		if c.node.Eligible() || len(c.holds) > 0 {
+			t.Errorf("%+v, held %v", c.node, c.holds)
+		}
+		c.putNode(node("a"))
+		c.replaceNode(nil)
+		c.putNode(node("b"))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if !c.node.Eligible() || c.node.Zone != "b" {
+			t.Errorf("%+v", c.node)
+		}
+		c.replaceNode(nil)
+		c.dropNode(node("b"))
+		if c.node.Eligible() || len(c.holds) > 0 {
+			t.Errorf("deleted, and %+v", c.node)
+		}
+	})
 }

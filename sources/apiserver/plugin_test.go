@@ -162,7 +162,9 @@ func TestPluginIsAsked(t *testing.T) {
 	r.want(wholeTable)
 	data, _ := os.ReadFile(r.path("asked"))
 	asked := strings.Split(strings.TrimSpace(string(data)), "\n")
-	var info struct{ Spec struct{ Cluster struct{ Server string } } }
+	var info struct {
+		Spec struct{ Cluster struct{ Server string } }
+	}
 	if err := json.Unmarshal([]byte(asked[0]), &info); err != nil || info.Spec.Cluster.Server != r.URL || len(asked) != 1 {
 		t.Errorf("asked %q, %v, want once and of %s", asked, err, r.URL)
 	}

@@ -24,14 +24,15 @@ type stream struct {
 }
 
 // observe passes a watch on. An event that holds something else than the kind ends it: the reflector would
-// pass over it, for as long as they come.
-func (f *follower) observe(w watch.Interface, m *meter) watch.Interface {
+// pass over it, for as long as they come. So does longest: the end that was asked for is the API server's to
+// make, and a proxy in between that lost it may keep a watch open in which nothing ever comes.
+func (f *follower) observe(w watch.Interface, m *meter, longest time.Duration) watch.Interface {
 	s := &stream{Interface: w, out: make(chan watch.Event), done: make(chan struct{})}
 	s.stop = sync.OnceFunc(func() {
 		close(s.done)
 		w.Stop()
 	})
-	go s.run(f, m)
+	go s.run(f, m, longest)
 	return s
 }
 
@@ -39,8 +40,10 @@ func (s *stream) ResultChan() <-chan watch.Event { return s.out }
 
 func (s *stream) Stop() { s.stop() }
 
-func (s *stream) run(f *follower, m *meter) {
+func (s *stream) run(f *follower, m *meter, longest time.Duration) {
 	defer close(s.out)
+	overdue := time.NewTimer(longest)
+	defer overdue.Stop()
 	lasting := time.NewTimer(steady)
 	defer lasting.Stop()
 	lasts := false
@@ -58,6 +61,10 @@ func (s *stream) run(f *follower, m *meter) {
 		case <-lasting.C:
 			lasts = true
 			f.catalog.lasts(f.kind.resource)
+		case <-overdue.C:
+			s.Interface.Stop()
+			over(nil)
+			return
 		case e, more := <-s.Interface.ResultChan():
 			if !more {
 				over(nil)
