@@ -45,10 +45,10 @@ func (c *call) clean(ctx context.Context, _ []string) error {
 	if err := k.Warning(); err != nil {
 		c.warn([]string{err.Error()})
 	}
-	if err := proxy.Clean(ctx, k, c.dryRun, c.print); err != nil || c.dryRun {
+	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers}, c.print); err != nil || c.dryRun {
 		return err
 	}
-	return host.ForgetNames(s.Config.StateDir)
+	return errors.Join(host.ForgetRecord(s.Config.StateDir), host.ForgetNames(s.Config.StateDir))
 }
 
 // becomeOwner has root go on as the user whose the state directory is, with that

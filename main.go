@@ -69,6 +69,7 @@ type call struct {
 	state            string
 	detailedExitCode bool
 	dryRun           bool
+	leftovers        bool
 	cleanup          bool
 	version          bool
 
@@ -116,6 +117,7 @@ func (c *call) planFlags(fs *pflag.FlagSet) {
 func (c *call) cleanupFlags(fs *pflag.FlagSet) {
 	c.formFlags(fs)
 	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be removed, and remove nothing")
+	fs.BoolVar(&c.leftovers, "leftovers", false, "also remove the virtual servers that kube-proxy left and no service wanted")
 }
 
 // setup is a configuration together with what it comes to on this machine.
@@ -393,6 +395,7 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 		return err
 	}
 	defer d.console.Close()
+	d.proxy.Remember = d.kernel.Remember
 	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
 		d.log.Warn("the next run will not know under which names objects were made", "err", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 // Advance gives the reading that follows when ops of a plan have been carried out,
 // so that a small change needs no new reading. It reports false where only the
-// kernel can tell: a set was replaced. The counts of connections are left out: they
+// kernel can tell all of it: a set was replaced. The counts of connections are left out: they
 // would be those of the last reading. Nothing is written in have's slices.
 func Advance(have Observed, ops []Op) (Observed, bool) {
 	return advance(have, State{}, ops)
@@ -32,9 +32,7 @@ func Settle(have Observed, want State, p Plan) (Observed, bool) {
 // as want has, they are those: all of want's are there.
 func advance(have Observed, want State, ops []Op) (Observed, bool) {
 	s := sortOut(ops)
-	if s.kinds[KindSwap].n > 0 || slices.ContainsFunc(s.of(KindSet), func(o Op) bool { return o.Verb == Remove }) {
-		return have, false
-	}
+	replaced := s.kinds[KindSwap].n > 0 || slices.ContainsFunc(s.of(KindSet), func(o Op) bool { return o.Verb == Remove })
 	have.Conns, have.Fresh, have.Settled = nil, false, nil
 	have.followParameters(s.of(KindSysctl), s.of(KindTimeouts))
 	have.Sysctls = follow(&s, have.Sysctls, nil, compareSysctl)
@@ -52,7 +50,7 @@ func advance(have Observed, want State, ops []Op) (Observed, bool) {
 	have.Addrs = follow(&s, have.Addrs, want.Addrs, compareAddr)
 	have.Routes = follow(&s, have.Routes, want.Routes, compareRoute)
 	have.Neighbors = follow(&s, have.Neighbors, nil, compareNeighbor)
-	return have, true
+	return have, !replaced
 }
 
 // sorted are ops that can be asked for by the kind of their objects.

@@ -70,6 +70,9 @@ func (d *differ) warn() {
 	for _, h := range d.plan.Held {
 		d.plan.Warnings = append(d.plan.Warnings, heldWarning(d.have.Names, h))
 	}
+	if d.plan.Left != nil && !d.hold() {
+		d.plan.Warnings = append(d.plan.Warnings, leftWarnings(d.plan.Left)...)
+	}
 }
 
 // collect puts the phases' ops in line.

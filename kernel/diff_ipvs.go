@@ -6,12 +6,13 @@ import (
 )
 
 // diffVirtuals decides which virtual servers are ours before it compares them,
-// and notes the conflicts.
+// and notes the conflicts, and what kube-proxy left.
 func (d *differ) diffVirtuals() {
 	if d.isSettled() && sharedVirtuals(d.have.Settled, &d.want) {
+		d.plan.Left = d.have.Record.Left
 		return
 	}
-	own := d.have.ownership()
+	own, left := d.have.ownership(), virtualCursor(d.have.Record.Left)
 	want, have := d.want.Virtuals, d.have.Virtuals
 	d.expect(addVirtuals, len(want)-len(have))
 	i, j := 0, 0
@@ -28,16 +29,15 @@ func (d *differ) diffVirtuals() {
 			d.clearFlows(RealKey{want[i].Key, want[i].Key.Addr})
 			i++
 		case c > 0:
-			if (own.has(&have[j].Key) || d.claims(have[j].Key)) && !d.hold() {
-				d.remove(removeVirtuals, have[j])
-				for _, r := range realsOf(d.have.Reals, have[j].Key) {
-					d.clearFlows(r.Key)
-				}
+			if own.has(&have[j]) || d.claims(have[j].Key) {
+				d.removeVirtual(have[j])
+			} else if d.isLeft(&have[j], &left) {
+				d.leave(have[j])
 			}
 			j++
 		default:
 			switch {
-			case !own.has(&want[i].Key) && !d.claims(want[i].Key) && !d.adopts(want[i], have[j]):
+			case !own.has(&have[j]) && !d.claims(want[i].Key) && !d.adopts(want[i], have[j]) && !d.isLeft(&have[j], &left):
 				d.plan.Conflicts = append(d.plan.Conflicts, Conflict{Want: want[i], Have: have[j]})
 			case want[i] != have[j]:
 				d.change(addVirtuals, have[j], want[i])
@@ -46,6 +46,33 @@ func (d *differ) diffVirtuals() {
 			j++
 		}
 	}
+}
+
+func (d *differ) removeVirtual(v Virtual) {
+	if d.hold() {
+		return
+	}
+	d.remove(removeVirtuals, v)
+	for _, r := range realsOf(d.have.Reals, v.Key) {
+		d.clearFlows(r.Key)
+	}
+}
+
+// isLeft says whether kube-proxy left a virtual server: its sets say so, or they did
+// when the node was taken over and it has not changed since.
+func (d *differ) isLeft(v *Virtual, left *keyCursor[Virtual]) bool {
+	l := left.find(&v.Key)
+	return l != nil && *l == *v || d.have.leftByKubeProxy(v.Key)
+}
+
+// leave notes an unwanted virtual server that kube-proxy left, or removes it if that
+// is what policy asks for.
+func (d *differ) leave(v Virtual) {
+	if d.want.Policy.TakeLeft {
+		d.removeVirtual(v)
+		return
+	}
+	d.plan.Left = append(d.plan.Left, v)
 }
 
 // claims says whether policy makes a foreign virtual server ours.
@@ -62,12 +89,8 @@ func (d *differ) claims(k VirtualKey) bool {
 }
 
 // adopts says whether a wanted virtual server that exists outside the ownership
-// set may be taken for ours: nothing would change by it, or it is what
-// kube-proxy left on a node that never ran svcproxy.
+// set may be taken for ours because nothing would change by it.
 func (d *differ) adopts(want, have Virtual) bool {
-	if d.have.leftByKubeProxy(want.Key) {
-		return true
-	}
 	return want == have && slices.Equal(realsOf(d.want.Reals, want.Key), realsOf(d.have.Reals, want.Key))
 }
 

@@ -31,6 +31,9 @@ type Observed struct {
 	// Owned are the virtual servers that the reading before this one held as
 	// ours; a set that was emptied by hand does not disown them.
 	Owned []VirtualKey
+	// Record is what a file remembers of virtual servers from before this process;
+	// Left of it is carried on from reading to reading.
+	Record Record
 	// Drains are the drains under way, by real server, since when.
 	Drains []Drain
 	// Answered are proxy neighbours that others made, sorted: what is wanted is

@@ -100,6 +100,8 @@ type Plan struct {
 	Conflicts []Conflict
 	// Held are sets of our names and another type that rules of other programs use.
 	Held []Set
+	// Left are virtual servers that kube-proxy left and nobody wants, sorted.
+	Left []Virtual
 	// Warnings say what an operator should look at in what is left as it is, a
 	// line each.
 	Warnings []string

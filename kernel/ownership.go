@@ -8,11 +8,14 @@ import (
 )
 
 // ownership answers, for keys in ascending order, whether a virtual server is
-// ours: it is in the ownership set of its family, or the last reading held it.
+// ours: it is in the ownership set of its family, the last reading held it, or the
+// record on disk has it as it is.
 type ownership struct {
 	entries keyCursor[Entry]      // of both families: IPv4 addresses sort before IPv6
 	more    keyCursor[Entry]      // of IPv6
 	memory  keyCursor[VirtualKey] // of the last reading
+	record  keyCursor[Virtual]    // on disk
+	reals   []Real
 }
 
 func (o *Observed) ownership() ownership {
@@ -20,15 +23,22 @@ func (o *Observed) ownership() ownership {
 		entries: keyCursor[Entry]{rest: o.owned(IPv4), compare: compareEntryKey},
 		more:    keyCursor[Entry]{rest: o.owned(IPv6), compare: compareEntryKey},
 		memory:  keyCursor[VirtualKey]{rest: o.Owned, compare: compareKey},
+		record:  virtualCursor(o.Record.Made),
+		reals:   o.Reals,
 	}
 }
 
-func (w *ownership) has(k *VirtualKey) bool {
+func virtualCursor(virtuals []Virtual) keyCursor[Virtual] {
+	return keyCursor[Virtual]{rest: virtuals, compare: func(v *Virtual, k *VirtualKey) int { return compareKey(&v.Key, k) }}
+}
+
+func (w *ownership) has(v *Virtual) bool {
+	k := &v.Key
 	entries := &w.entries
 	if k.Family() == IPv6 {
 		entries = &w.more
 	}
-	return entries.find(k) != nil || w.memory.find(k) != nil
+	return entries.find(k) != nil || w.memory.find(k) != nil || attests(w.record.find(k), v, w.reals)
 }
 
 // Ours lists the virtual servers that are ours by this reading, sorted: what
@@ -46,6 +56,12 @@ func (o *Observed) Ours() []VirtualKey {
 	for _, k := range o.Owned {
 		if o.hasVirtual(k) {
 			keys = append(keys, k)
+		}
+	}
+	for i := range o.Record.Made {
+		made := &o.Record.Made[i]
+		if j, found := slices.BinarySearchFunc(o.Virtuals, *made, compareVirtual); found && attests(made, &o.Virtuals[j], o.Reals) {
+			keys = append(keys, made.Key)
 		}
 	}
 	sortUnique(&keys, VirtualKey.Compare)
@@ -97,21 +113,28 @@ var kubeProxySets = []SetName{
 // proves nothing: our own NODE-PORT sets, too, can have the number of a port that
 // somebody else serves.
 func (o *Observed) leftByKubeProxy(k VirtualKey) bool {
-	if o.HasSet(o.Names.Set(k.Family(), VirtualServer)) {
+	if o.hasOwnershipSet(k.Family()) {
 		return false
 	}
 	for _, name := range kubeProxySets {
 		set := o.Names.Set(k.Family(), name)
-		for _, e := range o.EntriesOf(set) {
-			if e.Addr.IsValid() && e.Key() == k {
-				return true
+		_, spec, _ := o.Names.SetSpec(set)
+		e := Entry{Set: set, Addr: k.Addr.Addr(), Proto: k.Proto, Port: k.Addr.Port()}
+		if spec.Type == BitmapPort {
+			if spec.Proto != k.Proto || !o.Node.Has(e.Addr) {
+				continue
 			}
-			if _, spec, _ := o.Names.SetSpec(set); !e.Addr.IsValid() && e.Port == k.Addr.Port() && spec.Proto == k.Proto && o.Node.Has(k.Addr.Addr()) {
-				return true
-			}
+			e = Entry{Set: set, Port: e.Port}
+		}
+		if _, found := slices.BinarySearchFunc(o.Entries, e, Entry.Compare); found {
+			return true
 		}
 	}
 	return false
+}
+
+func (o *Observed) hasOwnershipSet(f Family) bool {
+	return slices.ContainsFunc(o.Sets, func(s Set) bool { return o.Names.isSet(s.Name, f, VirtualServer) })
 }
 
 // without leaves out of a wanted state what concerns virtual servers that are

@@ -30,6 +30,8 @@ func (p *parser) directive(f []string, line string) error {
 		p.o.Policy.Hold = true
 	case "delete-unknown":
 		p.o.Policy.DeleteUnknown = true
+	case "take-left":
+		p.o.Policy.TakeLeft = true
 	case "exclude":
 		var c netip.Prefix
 		c, err = netip.ParsePrefix(arg(1))
@@ -50,6 +52,10 @@ func (p *parser) directive(f []string, line string) error {
 		var k VirtualKey
 		k, _, err = parseVirtualKey(f[1:])
 		p.o.Owned = append(p.o.Owned, k)
+	case "made":
+		err = p.recorded(f[1:], &p.o.Record.Made)
+	case "left":
+		err = p.recorded(f[1:], &p.o.Record.Left)
 	case "drain":
 		err = p.drain(f[1:])
 	case "answered":
@@ -84,6 +90,20 @@ func (p *parser) keeps(word, value string) (err error) {
 	} else if s.Over, err = strconv.Unquote(value); err != nil {
 		return fmt.Errorf("%s %s: %w", word, value, err)
 	}
+	return nil
+}
+
+// recorded reads: -A and a virtual server.
+func (p *parser) recorded(f []string, to *[]Virtual) error {
+	if len(f) == 0 {
+		return fmt.Errorf("want a virtual server")
+	}
+	var one parser
+	if err := one.virtual(f); err != nil {
+		return err
+	}
+	*to = append(*to, one.o.Virtuals...)
+	sortUnique(to, compareVirtual)
 	return nil
 }
 

@@ -14,7 +14,7 @@ func (d *differ) isSettled() bool {
 // sameReach says whether both let Diff remove the same things of others, and all
 // that is ours.
 func (p Policy) sameReach(o Policy) bool {
-	return !p.Hold && !o.Hold && p.DeleteUnknown == o.DeleteUnknown && shared(p.ExcludeCIDRs, o.ExcludeCIDRs)
+	return !p.Hold && !o.Hold && p.DeleteUnknown == o.DeleteUnknown && p.TakeLeft == o.TakeLeft && shared(p.ExcludeCIDRs, o.ExcludeCIDRs)
 }
 
 // shared says whether two slices are one and the same.

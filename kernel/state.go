@@ -38,6 +38,9 @@ type Policy struct {
 	// inside ExcludeCIDRs.
 	DeleteUnknown bool
 	ExcludeCIDRs  []netip.Prefix
+	// TakeLeft makes the virtual servers that kube-proxy left and nobody wants count
+	// as ours.
+	TakeLeft bool
 	// DrainTimeout is the longest a real server drains; 0 is for ever.
 	DrainTimeout time.Duration
 	// Drains has the virtual servers with a DrainTimeout of their own, sorted.

@@ -233,6 +233,9 @@ func (p Policy) append(b *strings.Builder) {
 	if p.DeleteUnknown {
 		b.WriteString(directive + "delete-unknown\n")
 	}
+	if p.TakeLeft {
+		b.WriteString(directive + "take-left\n")
+	}
 	for _, c := range p.ExcludeCIDRs {
 		fmt.Fprintf(b, "%sexclude %s\n", directive, c)
 	}
@@ -303,6 +306,12 @@ func (o Observed) String() string {
 	}
 	for _, k := range o.Owned {
 		line("owned %s", k)
+	}
+	for _, v := range o.Record.Made {
+		line("made %s", v)
+	}
+	for _, v := range o.Record.Left {
+		line("left %s", v)
 	}
 	for _, d := range o.Drains {
 		line("drain %s %s", d.Since.Format(time.RFC3339Nano), d.Real)

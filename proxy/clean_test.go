@@ -20,7 +20,7 @@ func TestCleanEnds(t *testing.T) {
 	leftover := kernel.State{Links: []kernel.Link{{Name: names.Device, Type: "dummy"}}}
 	k := fake.New(names, kernel.Node{}, leftover)
 	clean := func(k proxy.Kernel, dry bool) error {
-		return proxy.Clean(t.Context(), k, dry, func(kernel.Plan) error { return nil })
+		return proxy.Clean(t.Context(), k, proxy.Cleaning{Dry: dry}, func(kernel.Plan) error { return nil })
 	}
 	if err := clean(restless{k}, false); err == nil || !strings.Contains(err.Error(), "come back") {
 		t.Errorf("cleanup of what comes back: %v", err)

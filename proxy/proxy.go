@@ -60,6 +60,9 @@ type Proxy struct {
 	// Served, if set, is told what is served when that is news, to be Before of the
 	// next run; from the loop's goroutine.
 	Served func(sources.Incumbents)
+	// Remember, if set, is told which virtual servers are ours when that may have
+	// changed, from the loop's goroutine; nobody changes the slices.
+	Remember func(kernel.Record)
 	// OnSource, if set, is called with everything that a source emits, table or
 	// error, from that source's goroutine.
 	OnSource func(SourceState)
@@ -82,7 +85,9 @@ type Proxy struct {
 	// have is the last reading, kept up to date by what was applied since.
 	have  kernel.Observed
 	known bool // have can be trusted
-	hold  bool
+	// reread: have was read since what is ours was last remembered.
+	reread bool
+	hold   bool
 	// looked: the kernel was read once. bare: nothing of ours was in it then.
 	looked, bare bool
 	asked        Cause // for a full check; "" if nobody has

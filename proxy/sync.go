@@ -33,6 +33,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	p.running.Store(&Running{Cause: r.Cause, Start: now})
 	defer p.running.Store(nil)
 	r.Err = p.program(ctx, &r)
+	p.record(r.Plan.Ops)
 	if r.Err != nil && ctx.Err() != nil {
 		return nil // told to stop in the middle: that is no failure
 	}
@@ -54,6 +55,16 @@ func (p *Proxy) sync(ctx context.Context) error {
 		return r.Err
 	}
 	return nil
+}
+
+// record has it written down which virtual servers are ours, if that may have
+// changed: not for endpoints.
+func (p *Proxy) record(ops []kernel.Op) {
+	if p.Remember == nil || !p.reread && !slices.ContainsFunc(ops, p.have.Names.Concerns) {
+		return
+	}
+	p.reread = false
+	p.Remember(kernel.Record{Made: p.have.Made(), Left: p.have.Record.Left})
 }
 
 // cause is why the sync that begins now was due.
@@ -105,7 +116,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	p.barred.hear(barred)
 	p.small.hear(small)
 	p.stages.Add(1)
-	p.have.Drains = r.Plan.Drains
+	p.have.Drains, p.have.Record.Left = r.Plan.Drains, r.Plan.Left
 	p.conflicts.hear(append(texts(r.Plan.Conflicts), r.Plan.Warnings...))
 	if !r.Plan.Empty() {
 		if err := p.Kernel.Apply(ctx, r.Plan); err != nil {
@@ -176,6 +187,10 @@ func (p *Proxy) read(ctx context.Context, r *Report) error {
 	// What the kernel does not remember: what was ours at the last reading,
 	// and since when real servers drain.
 	have.Owned, have.Drains = p.have.Ours(), p.have.Drains
+	if have.Record.Left == nil {
+		have.Record.Left = p.have.Record.Left
+	}
+	p.reread = true
 	p.have, p.known = have, true
 	r.Checked, r.Full = true, true
 	return nil

@@ -146,17 +146,25 @@ var errNotRegular = errors.New("not a regular file")
 
 // Write replaces a file.
 func (d *Dir) Write(name string, data []byte, perm fs.FileMode) error {
-	if err := d.create(name+temp, data, perm); err != nil {
+	if err := d.replace(name, data, perm, (*os.File).Sync); err != nil {
+		return err
+	}
+	return d.f.Sync()
+}
+
+// replace replaces a file; settle is called before the new one takes the old one's place.
+func (d *Dir) replace(name string, data []byte, perm fs.FileMode, settle func(*os.File) error) error {
+	if err := d.create(name+temp, data, perm, settle); err != nil {
 		return err
 	}
 	if err := d.Rename(name+temp, name); err != nil {
 		return errors.Join(err, d.Remove(name+temp))
 	}
-	return d.f.Sync()
+	return nil
 }
 
 // create writes a file that was not there.
-func (d *Dir) create(name string, data []byte, perm fs.FileMode) error {
+func (d *Dir) create(name string, data []byte, perm fs.FileMode, settle func(*os.File) error) error {
 	if err := d.Remove(name); err != nil {
 		return err
 	}
@@ -169,7 +177,7 @@ func (d *Dir) create(name string, data []byte, perm fs.FileMode) error {
 		err = giveTo(d.f, f)
 	}
 	if err == nil {
-		err = f.Sync()
+		err = settle(f)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, d.Remove(name)) // a full disk has no room for half a file

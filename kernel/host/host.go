@@ -53,6 +53,9 @@ type Kernel struct {
 	sysctls *sysctl.Params
 	flows   *conntrack.Table
 	applied applied
+	record  *record
+	// recorded is what the record held at the start, for the first reading.
+	recorded kernel.Record
 }
 
 // Open opens the kernel of the calling thread's network namespace. Where the
@@ -78,6 +81,8 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	k.was = before.Open(o.StateDir, boot)
 	k.was.Check(func(p kernel.Saved) error { return p.Check(o.Sysctls) })
 	k.sysctls = sysctl.Open(k.was)
+	k.record = openRecord(o.StateDir, boot)
+	k.recorded = k.record.last
 	k.flows, errs[5] = conntrack.Open(o.Dialer)
 	if err := errors.Join(errs[:]...); err != nil {
 		k.Close()
@@ -117,7 +122,11 @@ func (k *Kernel) Scheduler(name string) error {
 
 // Warning is why something that should outlast this process could not be written
 // down, or nil.
-func (k *Kernel) Warning() error { return k.was.Warning() }
+func (k *Kernel) Warning() error { return errors.Join(k.was.Warning(), k.record.warning()) }
+
+// Remember has it written down which virtual servers are ours, for a process that
+// finds the kernel's own memory of it emptied. It does not wait for the disk.
+func (k *Kernel) Remember(r kernel.Record) { k.record.keep(r) }
 
 // Tools names the iptables in use, for people.
 func (k *Kernel) Tools() string {
@@ -131,6 +140,9 @@ func (k *Kernel) Tools() string {
 // Close releases the sockets.
 func (k *Kernel) Close() error {
 	var errs []error
+	if k.record != nil {
+		k.record.close()
+	}
 	if k.ipvs != nil {
 		errs = append(errs, k.ipvs.Close())
 	}
@@ -185,6 +197,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	}
 	o.Virtuals, o.Reals, o.Conns, o.FWMark = table.Virtuals, table.Reals, table.Conns, table.FWMark
 	o.Sort()
+	o.Record, k.recorded = k.recorded, kernel.Record{} // later ones go by earlier readings
 	return o, nil
 }
 

@@ -1,0 +1,166 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/statefile"
+)
+
+const (
+	// recordFile remembers, in the state directory, which virtual servers are ours.
+	recordFile = "virtuals"
+	// maxRecord is some 400,000 virtual servers, far above what IPVS is used for.
+	maxRecord = 32 << 20
+	// slack is how many lines a journal may have beyond twice what it comes to.
+	slack = 1000
+)
+
+// record is the file of a kernel.Record. It holds for one boot and one network
+// namespace, so it need not be synced to the disk: what it is for is a process that
+// was killed. A change costs what has changed: it is appended.
+type record struct {
+	path string // "" writes nothing
+	head string // first line
+
+	// Of the goroutine that writes.
+	last  kernel.Record // as in the file
+	lines int           // of the file, 0 if it is to be written anew
+
+	mu      sync.Mutex
+	next    *kernel.Record // to be written
+	writing bool
+	err     error
+	idle    sync.WaitGroup
+}
+
+// openRecord reads the file. One of another boot or namespace, or one that cannot be
+// read, is none: it only ever adds to what the kernel says is ours.
+func openRecord(stateDir, bootID string) *record {
+	r := &record{}
+	namespace, err := namespaceName()
+	if stateDir == "" || bootID == "" || err != nil {
+		return r
+	}
+	r.path = filepath.Join(stateDir, recordFile)
+	r.head = fmt.Sprintf("# virtual servers of svcproxy, boot %s, network namespace %s\n", bootID, namespace)
+	text, err := statefile.Read(r.path, maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r
+	}
+	if err == nil {
+		if lines, ok := bytes.CutPrefix(text, []byte(r.head)); ok {
+			r.last, r.lines, err = kernel.ParseRecord(lines)
+		}
+	}
+	if err != nil {
+		r.err = fmt.Errorf("%s: %w", r.path, err)
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		r.lines = 0 // the next line would be joined to a torn one
+	}
+	return r
+}
+
+// namespaceName tells one network namespace from another, also from a later one that
+// has its inode: by its cookie, where the kernel is 5.14 or newer.
+func namespaceName() (string, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	if cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err == nil {
+		return fmt.Sprintf("cookie %d", cookie), nil
+	}
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &st); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("inode %d", st.Ino), nil
+}
+
+// keep has the record written, by a goroutine of its own: a slow disk keeps nothing
+// waiting. Of several that wait only the last is written.
+func (r *record) keep(now kernel.Record) {
+	if r.path == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = &now
+	if !r.writing {
+		r.writing = true
+		r.idle.Go(r.write)
+	}
+}
+
+// write writes until nothing waits.
+func (r *record) write() {
+	for {
+		r.mu.Lock()
+		now := r.next
+		r.next = nil
+		if now == nil {
+			r.writing = false
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		err := r.put(*now)
+		r.mu.Lock()
+		r.err = err
+		r.mu.Unlock()
+	}
+}
+
+func (r *record) put(now kernel.Record) error {
+	changes := kernel.AppendMade(nil, r.last.Made, now.Made)
+	more := bytes.Count(changes, []byte("\n"))
+	sameLeft := len(kernel.AppendMade(nil, r.last.Left, now.Left)) == 0
+	if r.lines > 0 && sameLeft && r.lines+more <= 2*len(now.Made)+slack {
+		if more == 0 {
+			return nil
+		}
+		if err := statefile.Append(r.path, changes); err == nil {
+			r.last, r.lines = now, r.lines+more
+			return nil
+		}
+	}
+	// Anew, also where it could not be appended: half of it may have been.
+	r.lines = 0
+	text := kernel.AppendRecord([]byte(r.head), now)
+	if len(text) > maxRecord {
+		return fmt.Errorf("%s: %d virtual servers are too many to remember", r.path, len(now.Made))
+	}
+	if err := statefile.Put(r.path, text, 0o600); err != nil {
+		return fmt.Errorf("remembering which virtual servers are ours: %w", err)
+	}
+	r.last, r.lines = now, bytes.Count(text, []byte("\n"))
+	return nil
+}
+
+func (r *record) warning() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// close waits until the last is written.
+func (r *record) close() { r.idle.Wait() }
+
+// ForgetRecord is for when nothing of ours is left.
+func ForgetRecord(stateDir string) error {
+	if err := statefile.Remove(filepath.Join(stateDir, recordFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("forgetting which virtual servers were ours: %w", err)
+	}
+	return nil
+}
