@@ -31,6 +31,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/config/current"
 	"github.com/svcproxy/svcproxy/proxy/console"
+	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/logging"
 	"github.com/svcproxy/svcproxy/proxy/memory"
@@ -238,6 +239,21 @@ func (s setup) files() file.Options {
 	return file.Options{Optional: s.Config.APIServer.Enabled, Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod}
 }
 
+// keptServices is where the last good content of service files is.
+func (s setup) keptServices() string {
+	return filepath.Join(current.LastGood(s.Config.StateDir).Dir, "services")
+}
+
+// apiServer says how to reach the API server.
+func (s setup) apiServer() apiserver.Options {
+	c := s.Config.ClientConnection
+	return apiserver.Options{
+		Kubeconfig: c.Kubeconfig, Master: c.Master, ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
+		QPS: c.QPS, Burst: c.Burst, Resync: s.Config.ConfigSyncPeriod, EmptyGrace: s.Config.APIServer.EmptyGrace,
+		NodeName: s.node(), UserAgent: "svcproxy/" + buildVersion(),
+	}
+}
+
 // can says whether this version can do what the configuration asks for.
 func (s setup) can() error {
 	switch m := s.Config.Mode; {
@@ -353,9 +369,24 @@ type daemon struct {
 func (d *daemon) now() setup {
 	s := setup{Setup: *d.current.Now(), machine: d.machine}
 	if object := d.object.Load(); object != nil {
-		s.object = rules.NodeObject{Zone: object.Zone, Addresses: object.Addresses, PodCIDRs: object.PodCIDRs}
+		s.object = objectOf(object)
 	}
 	return s
+}
+
+func objectOf(n *manifest.Node) rules.NodeObject {
+	return rules.NodeObject{Zone: n.Zone, Addresses: n.Addresses, PodCIDRs: n.PodCIDRs}
+}
+
+// table is what a source delivered last, for a plan.
+func (d *daemon) table(source string) control.Table {
+	t, delivered := d.proxy.Table(source)
+	answer := control.Table{Version: buildVersion(), Delivered: delivered, Services: t.Services}
+	if object := d.object.Load(); object != nil {
+		node := control.TableNode(objectOf(object))
+		answer.Node = &node
+	}
+	return answer
 }
 
 // eligible says whether load balancers may send new connections to the node.
@@ -388,7 +419,7 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 		Proxy: d.proxy, Current: d.current, Log: d.log.Logger, About: d.about(),
 		Counters: counters, Work: d.work, Warnings: d.warnings, Files: d.files,
 		HealthChecks: func(t sources.Table, n kernel.Node) []web.HealthCheck { return d.now().healthChecks(t, n) },
-		Eligible:     d.eligible,
+		Table:        d.table, Eligible: d.eligible,
 	}
 	d.settle(s.Config)
 	if err := d.console.Open(ctx); err != nil {
@@ -481,7 +512,7 @@ func (d *daemon) work() metrics.Work {
 func (d *daemon) feeds(s setup) ([]proxy.Feed, error) {
 	o := s.files()
 	o.Log, o.Host = d.log.Logger, d.facts
-	o.Keep = filepath.Join(current.LastGood(s.Config.StateDir).Dir, "services")
+	o.Keep = s.keptServices()
 	var err error
 	if d.files, err = file.New(o); err != nil {
 		return nil, err
@@ -490,13 +521,10 @@ func (d *daemon) feeds(s setup) ([]proxy.Feed, error) {
 	if !s.Config.APIServer.Enabled {
 		return feeds, nil
 	}
-	c := s.Config.ClientConnection
-	api, err := apiserver.New(apiserver.Options{
-		Kubeconfig: c.Kubeconfig, Master: c.Master, ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
-		QPS: c.QPS, Burst: c.Burst, Resync: s.Config.ConfigSyncPeriod, EmptyGrace: s.Config.APIServer.EmptyGrace, NodeName: s.node(), UserAgent: "svcproxy/" + buildVersion(),
-		OnNode: d.isNode, Log: d.log.Logger, Metrics: d.console,
-	})
-	return append(feeds, proxy.Feed{Name: "apiserver", Source: api}), err
+	api := s.apiServer()
+	api.OnNode, api.Log, api.Metrics = d.isNode, d.log.Logger, d.console
+	source, err := apiserver.New(api)
+	return append(feeds, proxy.Feed{Name: "apiserver", Source: source}), err
 }
 
 // isNode is told what the API server says of this node.
@@ -597,16 +625,26 @@ func (c *call) countServices(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := s.can(); err != nil {
+		return 0, err
+	}
+	here, _ := host.ReadNode(s.Config.Names()) // what it stands in the way of is a warning: without it there are none
 	o := s.files()
-	o.Host = func() sources.HostFacts { return s.facts(kernel.Node{}) }
+	o.Host, o.Keep = func() sources.HostFacts { return s.facts(here) }, s.keptServices()
 	objects := func(name string) bool { return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) }
 	if len(args) > 0 {
 		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), objects), false
 	}
-	table, err := c.read(ctx, s, o)
+	table, err := c.read(ctx, o)
+	if err == nil {
+		var left []sources.Problem
+		if table, left = sources.Merge(sources.HostFacts{}, s.Static, table); len(left) > 0 {
+			err = &sources.RejectedError{Problems: left}
+		}
+	}
 	for _, name := range args {
 		if objects(name) {
-			more, refused := c.checkObjects(s, name)
+			more, refused := c.checkObjects(s, here, name)
 			table, err = sources.Table{Services: append(table.Services, more.Services...)}, errors.Join(err, refused)
 		}
 	}
@@ -617,14 +655,14 @@ func (c *call) countServices(ctx context.Context, args []string) (int, error) {
 }
 
 // checkObjects looks at a file of Kubernetes objects.
-func (c *call) checkObjects(s setup, name string) (sources.Table, error) {
+func (c *call) checkObjects(s setup, here kernel.Node, name string) (sources.Table, error) {
 	data, err := file.Read(name)
 	if err != nil {
 		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: []sources.Problem{{Message: err.Error()}}}
 	}
 	objects, problems := manifest.Decode(name, data)
 	table, left := manifest.Table(objects, s.node())
-	warnings, refused := sources.Validate(table, s.facts(kernel.Node{}))
+	warnings, refused := sources.Validate(table, s.facts(here))
 	for _, w := range warnings {
 		c.warn([]string{w.Error()})
 	}
@@ -634,8 +672,8 @@ func (c *call) checkObjects(s setup, name string) (sources.Table, error) {
 	return table, nil
 }
 
-// read reads all sources once; anything refused or left out is an error.
-func (c *call) read(ctx context.Context, s setup, o file.Options) (sources.Table, error) {
+// read reads the service files once; anything refused is an error.
+func (c *call) read(ctx context.Context, o file.Options) (sources.Table, error) {
 	table, warnings, problems, err := file.Load(ctx, o)
 	if err != nil {
 		return sources.Table{}, err
@@ -643,12 +681,10 @@ func (c *call) read(ctx context.Context, s setup, o file.Options) (sources.Table
 	for _, w := range warnings {
 		c.warn([]string{w.Error()})
 	}
-	// Without the host: what it stands in the way of is a warning here, and left out alone when it is served.
-	merged, left := sources.Merge(sources.HostFacts{}, s.Static, table)
-	if problems = append(problems, left...); len(problems) > 0 {
+	if len(problems) > 0 {
 		return sources.Table{}, &sources.RejectedError{Problems: problems}
 	}
-	return merged, nil
+	return table, nil
 }
 
 func (c *call) plan(ctx context.Context, _ []string) error {
@@ -666,9 +702,7 @@ func (c *call) plan(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	o := s.files()
-	o.Host = func() sources.HostFacts { return s.facts(have.Node) }
-	table, err := c.read(ctx, s, o)
+	table, err := c.whole(ctx, &s, have.Node)
 	if err != nil {
 		return err
 	}
@@ -680,6 +714,83 @@ func (c *call) plan(ctx context.Context, _ []string) error {
 		return &exit.Error{Code: exit.Changes}
 	}
 	return nil
+}
+
+// whole is the table of all sources, as the daemon would merge them. Without one of
+// them there is none: a plan would remove what it has.
+func (c *call) whole(ctx context.Context, s *setup, n kernel.Node) (sources.Table, error) {
+	tables := []sources.Table{s.Static, {}}
+	if s.Config.APIServer.Enabled {
+		table, err := c.fromAPIServer(ctx, s)
+		if err != nil {
+			return sources.Table{}, &exit.Error{
+				Code: exit.Failed, Err: fmt.Errorf("what the API server has is not known, so what would be removed is not either: %w", err),
+				Hint: "svcproxy status says how the source stands, if svcproxy runs",
+			}
+		}
+		tables = append(tables, table)
+	}
+	o := s.files()
+	o.Host, o.Keep = func() sources.HostFacts { return s.facts(n) }, s.keptServices()
+	var err error
+	if tables[1], err = c.read(ctx, o); err != nil {
+		return sources.Table{}, err
+	}
+	before, err := incumbents.Read(s.Config.StateDir)
+	if err != nil {
+		c.warn([]string{err.Error()})
+	}
+	merger := sources.Merger{Before: before}
+	merged, left := merger.Merge(proxy.Facts(n), false, tables...)
+	for _, p := range left {
+		c.warn([]string{p.Error()})
+	}
+	return merged, nil
+}
+
+// fromAPIServer asks the running daemon what the API server gave it, and where none
+// runs the API server itself.
+func (c *call) fromAPIServer(ctx context.Context, s *setup) (sources.Table, error) {
+	got, err := control.Client{Socket: console.Socket(s.Config.RuntimeDir)}.Table(ctx, "apiserver")
+	switch {
+	case err != nil && exit.Code(err) == exit.NoDaemon:
+		return c.askAPIServer(ctx, s)
+	case err != nil:
+		return sources.Table{}, err
+	case got.Version != buildVersion():
+		return sources.Table{}, fmt.Errorf("svcproxy %s is running and this is %s: restart it", got.Version, buildVersion())
+	case !got.Delivered:
+		return sources.Table{}, errors.New("svcproxy is running and has no services from it yet")
+	}
+	if got.Node != nil {
+		s.object = rules.NodeObject(*got.Node)
+	}
+	return sources.Table{Services: got.Services}, nil
+}
+
+// apiLimit is how long a plan waits for an API server.
+const apiLimit = 30 * time.Second
+
+func (c *call) askAPIServer(ctx context.Context, s *setup) (table sources.Table, err error) {
+	o := s.apiServer()
+	o.OnNode = func(n manifest.Node) { s.object = objectOf(&n) }
+	api, err := apiserver.New(o)
+	if err != nil {
+		return sources.Table{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiLimit)
+	defer cancel()
+	why := error(context.DeadlineExceeded)
+	err = api.Watch(ctx, func(t sources.Table, refused error) {
+		var rejected *sources.RejectedError
+		if refused != nil && !errors.As(refused, &rejected) {
+			why = refused
+		} else {
+			table, why = t, nil
+		}
+		cancel()
+	})
+	return table, errors.Join(err, why)
 }
 
 // observe reads the kernel, or the text of one.

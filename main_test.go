@@ -94,7 +94,7 @@ var mayImport = map[string][]string{
 	"proxy/status":         {"kernel", "proxy", "proxy/exit", "proxy/screen", "sources"},
 	"proxy/console":        {"kernel", "proxy", "proxy/config", "proxy/config/current", "proxy/control", "proxy/events", "proxy/metrics", "proxy/notify", "proxy/status", "proxy/web", "sources"},
 	"proxy/remote":         {"proxy/command", "proxy/control", "proxy/events", "proxy/exit", "proxy/screen", "proxy/status", "proxy/top"},
-	"proxy/control":        {"proxy/events", "proxy/exit", "proxy/status", "statefile"},
+	"proxy/control":        {"proxy/events", "proxy/exit", "proxy/status", "sources", "statefile"},
 	"proxy/top":            {"proxy/screen", "proxy/status"},
 	"proxy/screen":         {},
 	"sources/apiserver":    {"sources", "sources/manifest"},

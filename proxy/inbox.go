@@ -138,6 +138,18 @@ func (in *inbox) take() taken {
 	return t
 }
 
+// table is the last of a source, and whether it has delivered one.
+func (in *inbox) table(source string) (sources.Table, bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for i, s := range in.states {
+		if s.Name == source {
+			return in.tables[i], s.Spoken
+		}
+	}
+	return sources.Table{}, false
+}
+
 func (in *inbox) complete() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -28,6 +28,12 @@ func (p *Proxy) merge(r *Report) sources.Table {
 	return table
 }
 
+// Table is what a source delivered last, and whether it has delivered. It may be called from any goroutine.
+func (p *Proxy) Table(source string) (t sources.Table, delivered bool) {
+	p.init()
+	return p.in.table(source)
+}
+
 // remember has what is served now be known to the next run, if that may be something else than before.
 func (p *Proxy) remember() {
 	if p.Served == nil || p.hold || p.remembered == p.merger.Rounds() {

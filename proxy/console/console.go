@@ -50,6 +50,8 @@ type Console struct {
 	// Warnings say what is not as it should be although all is programmed, one
 	// line each. They are asked for after every sync, and said once.
 	Warnings func() []string
+	// Table is what a source delivered last.
+	Table func(source string) control.Table
 	// Eligible says whether the node may be given traffic; nil is always.
 	Eligible func() bool
 
@@ -96,7 +98,7 @@ func (c *Console) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := &control.Server{Status: reader.Status, Detail: reader.Detail, Reload: c.Reload, Events: &c.ring, Log: c.Log}
+	server := &control.Server{Status: reader.Status, Detail: reader.Detail, Reload: c.Reload, Table: c.Table, Events: &c.ring, Log: c.Log}
 	ctx, c.hangUp = context.WithCancel(ctx)
 	c.answering.Go(func() {
 		if err := server.Serve(ctx, socket); err != nil {

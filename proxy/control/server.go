@@ -37,6 +37,8 @@ type Server struct {
 	// Reload reads all files again and returns once what was good of them is
 	// served. An error is of none of the files.
 	Reload func(context.Context) (Reloaded, error)
+	// Table is what a source delivered last.
+	Table  func(source string) Table
 	Events *events.Ring
 	Log    *slog.Logger
 
@@ -89,6 +91,7 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/events", s.events)
+	mux.HandleFunc("GET /v1/table", s.table)
 	mux.HandleFunc("POST /v1/reload", s.reload)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {

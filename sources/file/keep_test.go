@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -251,5 +252,33 @@ func TestCheckKeepsNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(o.Keep); err == nil {
 		t.Error("made a directory")
+	}
+}
+
+// TestLoadKnowsWhatWasKept: a check refuses what a run would, and writes nothing.
+func TestLoadKnowsWhatWasKept(t *testing.T) {
+	dir, keep := t.TempDir(), t.TempDir()
+	path := filepath.Join(dir, "services.toml")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load := func() []sources.Problem {
+		_, _, problems, err := Load(context.Background(), Options{Paths: []string{path}, Keep: keep})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return problems
+	}
+	if problems := load(); len(problems) > 0 {
+		t.Errorf("empty at first: %v", problems)
+	}
+	if entries, _ := os.ReadDir(keep); len(entries) > 0 {
+		t.Errorf("a check wrote %v", entries)
+	}
+	if err := (lastgood.Store{Dir: keep}).Put(path, []byte(services("a")), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if problems := load(); len(problems) != 1 || !strings.Contains(problems[0].Message, "is empty and had 1 services") {
+		t.Errorf("empty, and it had a service: %v", problems)
 	}
 }

@@ -76,8 +76,10 @@ func absolute(paths []string) ([]string, error) {
 	return all, nil
 }
 
-// Load reads the files once, for a check: problems are all that would be refused.
+// Load reads the files once, for a check: problems are all that would be refused. What was kept of them is
+// read and not written: a file that had services and is empty is refused for that.
 func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems []sources.Problem, err error) {
+	kept := o.Keep
 	o.Watch, o.Keep = false, ""
 	s, err := New(o)
 	if err != nil {
@@ -86,6 +88,9 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 	f := s.follow()
 	defer f.close()
 	f.shelf.checking = true
+	if kept != "" {
+		f.shelf.stored = open(kept, s.o.Log)
+	}
 	if _, err := f.read(ctx); err != nil {
 		return sources.Table{}, nil, nil, err
 	}
