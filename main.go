@@ -407,7 +407,7 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 	defer served.Close()
 	d.proxy = &proxy.Proxy{
 		Before: d.before(s.Config.StateDir), Served: served.Keep,
-		Kernel: d.kernel, Log: d.log.Logger, Rules: d.rules, Feeds: feeds,
+		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Feeds: feeds,
 		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
 	}
 	counters, err := host.OpenCounters(nil)
@@ -706,7 +706,11 @@ func (c *call) plan(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	p := kernel.Diff(s.want(table, have.Node), have)
+	var ask proxy.Prober
+	if c.state == "" {
+		ask = host.Prober{}
+	}
+	p := proxy.Plan(ctx, ask, s.want(table, have.Node), have)
 	if err := c.print(p); err != nil {
 		return err
 	}

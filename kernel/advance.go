@@ -18,7 +18,7 @@ func Advance(have Observed, ops []Op) (Observed, bool) {
 // there then, and where nothing else is, the reading has want's own slice: that costs
 // nothing, however much was done, and takes no memory.
 func Settle(have Observed, want State, p Plan) (Observed, bool) {
-	if want.Policy.Hold || len(p.Conflicts)+len(p.Held) > 0 { // not all of it is there
+	if want.Policy.Hold || len(p.Conflicts)+len(p.Held)+len(p.Probes)+len(p.Taken) > 0 { // not all of it is there
 		return Advance(have, p.Ops)
 	}
 	now, ok := advance(have, want, p.Ops)

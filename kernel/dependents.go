@@ -137,11 +137,11 @@ func (d *dependents) failedServing(a netip.Addr, err error) {
 	}
 }
 
-func mark[K comparable](m *map[K]error, k K, err error) {
+func mark[K comparable, V any](m *map[K]V, k K, v V) {
 	if *m == nil {
-		*m = make(map[K]error)
+		*m = make(map[K]V)
 	}
-	(*m)[k] = err
+	(*m)[k] = v
 }
 
 // lost is why an op must not be carried out, or nil.

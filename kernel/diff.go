@@ -42,7 +42,8 @@ type differ struct {
 	// reset has the families whose chains go and come again, because a set
 	// they name is of a wrong type.
 	reset4, reset6 bool
-	temps          int // temporary sets in use
+	temps          int                 // temporary sets in use
+	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there is none
 }
 
 func (d *differ) add(p phase, o Object)    { d.put(p, Op{Verb: Add, Object: o}) }

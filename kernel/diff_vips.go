@@ -12,6 +12,7 @@ func (d *differ) diffAddrs() {
 	d.expect(addAddrs, len(d.want.Addrs)-len(d.have.Addrs))
 	walk(d.want.Addrs, d.have.Addrs, sameAddr, compareAddr, func(w, h *Addr) {
 		switch {
+		case h == nil && d.disputed(w.Addr):
 		case h == nil:
 			d.add(addAddrs, *w)
 			if d.serves(w.Addr) {
@@ -29,6 +30,7 @@ func (d *differ) diffRoutes() {
 	}
 	walk(d.want.Routes, d.have.Routes, sameRoute, compareRoute, func(w, h *Route) {
 		switch {
+		case h == nil && d.disputed(w.Addr):
 		case h == nil:
 			d.add(addAddrs, *w)
 			if d.serves(w.Addr) {
@@ -44,7 +46,8 @@ func (d *differ) diffNeighbors() {
 	walk(d.want.Neighbors, d.have.Neighbors, same, compareNeighbor, func(w, h *Neighbor) {
 		switch {
 		case h == nil:
-			if _, answered := slices.BinarySearchFunc(d.have.Answered, *w, compareNeighbor); !answered {
+			_, answered := slices.BinarySearchFunc(d.have.Answered, *w, compareNeighbor)
+			if !answered && !d.waiting[w.Addr] {
 				d.add(addAddrs, *w)
 			}
 		case w == nil && !d.hold():

@@ -39,6 +39,10 @@ type Observed struct {
 	// Answered are proxy neighbours that others made, sorted: what is wanted is
 	// there, and never ours.
 	Answered []Neighbor
+	// Probed are claims that other hosts on the link were asked about just now, and
+	// nobody answered; Taken those that another host answered for. Both sorted.
+	Probed []Claim
+	Taken  []Taken
 	// Firewall are the base chains of others that our packets have to pass.
 	Firewall []Barrier
 	// FWMark counts virtual servers by firewall mark. They are never ours.

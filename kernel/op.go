@@ -98,6 +98,10 @@ type Plan struct {
 	Served []netip.Addr
 	// Conflicts are the wanted virtual servers that somebody else has made.
 	Conflicts []Conflict
+	// Probes are the claims to ask other hosts about before their VIPs are made
+	// local, and Taken those that another host has: they are left out.
+	Probes []Claim
+	Taken  []Taken
 	// Held are sets of our names and another type that rules of other programs use.
 	Held []Set
 	// Left are virtual servers that kube-proxy left and nobody wants, sorted.

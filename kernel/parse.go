@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,6 +31,8 @@ func ParseObserved(text string) (Observed, error) {
 	}
 	o.Conns = nil
 	o.Sort()
+	slices.SortFunc(o.Probed, Claim.Compare)
+	slices.SortFunc(o.Taken, compareTaken)
 	if len(conns) > 0 {
 		for _, r := range o.Reals {
 			o.Conns = append(o.Conns, conns[r.Key])

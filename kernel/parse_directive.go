@@ -38,6 +38,10 @@ func (p *parser) directive(f []string, line string) error {
 		p.o.Policy.ExcludeCIDRs = append(p.o.Policy.ExcludeCIDRs, c)
 	case "drain-timeout":
 		err = p.drainTimeout(f[1:])
+	case "probe":
+		p.o.Policy.Probe = true
+	case "claim", "probed", "taken":
+		err = p.claim(f)
 	case "fresh":
 		p.o.Fresh = true
 	case "at-least", "over":

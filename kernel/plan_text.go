@@ -21,8 +21,14 @@ func (p Plan) String() string {
 	for _, c := range p.Conflicts {
 		fmt.Fprintf(&b, "! %s\n", c)
 	}
+	for _, t := range p.Taken {
+		fmt.Fprintf(&b, "! %s\n", t)
+	}
 	for _, w := range p.Warnings {
 		fmt.Fprintf(&b, "! %s\n", w)
+	}
+	for _, c := range p.Probes {
+		fmt.Fprintf(&b, "? %s\n", c)
 	}
 	b.WriteString(p.Summary())
 	b.WriteByte('\n')
@@ -31,7 +37,7 @@ func (p Plan) String() string {
 
 // Summary counts the ops by verb in one line.
 func (p Plan) Summary() string {
-	if p.Empty() && p.Draining == 0 && len(p.Conflicts) == 0 {
+	if p.Empty() && p.Draining == 0 && len(p.Conflicts)+len(p.Taken)+len(p.Probes) == 0 {
 		return "nothing to do"
 	}
 	add, change, remove := p.Counts()
@@ -39,8 +45,11 @@ func (p Plan) Summary() string {
 	if p.Draining > 0 {
 		s += fmt.Sprintf(", %d draining", p.Draining)
 	}
-	if n := len(p.Conflicts); n > 0 {
+	if n := len(p.Conflicts) + len(p.Taken); n > 0 {
 		s += fmt.Sprintf(", %d in conflict", n)
+	}
+	if n := len(p.Probes); n > 0 {
+		s += fmt.Sprintf(", %d to be probed", n)
 	}
 	return s
 }
@@ -93,6 +102,8 @@ type planJSON struct {
 	Draining  int            `json:"draining"`
 	Conflicts []conflictJSON `json:"conflicts"`
 	Warnings  []string       `json:"warnings"`
+	Taken     []string       `json:"taken"`
+	Probes    []string       `json:"probes"`
 }
 
 type opJSON struct {
@@ -112,7 +123,7 @@ var verbNames = [...]string{Add: "add", Change: "change", Remove: "remove"}
 
 // MarshalJSON gives the documented form.
 func (p Plan) MarshalJSON() ([]byte, error) {
-	j := planJSON{Ops: make([]opJSON, 0, len(p.Ops)), Draining: p.Draining, Conflicts: make([]conflictJSON, 0, len(p.Conflicts)), Warnings: append([]string{}, p.Warnings...)}
+	j := planJSON{Ops: make([]opJSON, 0, len(p.Ops)), Draining: p.Draining, Conflicts: make([]conflictJSON, 0, len(p.Conflicts)), Warnings: append([]string{}, p.Warnings...), Taken: []string{}, Probes: []string{}}
 	j.Add, j.Change, j.Remove = p.Counts()
 	for _, o := range p.Ops {
 		op := opJSON{Verb: verbNames[o.Verb], Kind: o.Object.Kind().String(), Object: o.Object.String()}
@@ -126,6 +137,12 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	for _, c := range p.Conflicts {
 		j.Conflicts = append(j.Conflicts, conflictJSON{Want: c.Want.String(), Have: c.Have.String()})
+	}
+	for _, t := range p.Taken {
+		j.Taken = append(j.Taken, t.String())
+	}
+	for _, c := range p.Probes {
+		j.Probes = append(j.Probes, c.String())
 	}
 	return json.Marshal(j)
 }

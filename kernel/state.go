@@ -45,6 +45,10 @@ type Policy struct {
 	DrainTimeout time.Duration
 	// Drains has the virtual servers with a DrainTimeout of their own, sorted.
 	Drains []VirtualDrain
+	// Claims are the VIPs that this node answers for on a link, sorted. With Probe
+	// one is made local only once it is known that no other host there has it.
+	Claims []Claim
+	Probe  bool
 }
 
 // VirtualDrain is the drain timeout of one virtual server's real servers.
@@ -65,6 +69,7 @@ func (s *State) Sort() {
 	sortUnique(&s.Addrs, compareAddr)
 	sortUnique(&s.Routes, compareRoute)
 	sortUnique(&s.Neighbors, compareNeighbor)
+	sortUnique(&s.Policy.Claims, Claim.Compare)
 	sortUnique(&s.Policy.Drains, func(a, b VirtualDrain) int { return a.Virtual.Compare(b.Virtual) })
 }
 

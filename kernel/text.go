@@ -236,6 +236,7 @@ func (p Policy) append(b *strings.Builder) {
 	if p.TakeLeft {
 		b.WriteString(directive + "take-left\n")
 	}
+	p.appendClaims(b)
 	for _, c := range p.ExcludeCIDRs {
 		fmt.Fprintf(b, "%sexclude %s\n", directive, c)
 	}
@@ -319,6 +320,7 @@ func (o Observed) String() string {
 	for _, n := range o.Answered {
 		line("answered %s dev %s", n.Addr, n.Link)
 	}
+	o.appendProbed(line)
 	for _, b := range o.Firewall {
 		b.append(line)
 	}

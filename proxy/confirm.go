@@ -38,6 +38,9 @@ func (p *Proxy) Confirm(ctx context.Context) (*Snapshot, error) {
 			n = p.Check(CauseAsked)
 			continue
 		}
+		if len(s.Report.Plan.Probes) > 0 {
+			continue // the answers bring another sync
+		}
 		if rounds++; s.Report.Steps == 0 || rounds == confirmRounds {
 			return s, nil
 		}

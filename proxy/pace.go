@@ -32,6 +32,7 @@ type pace struct {
 	period time.Duration // in which the whole kernel is checked
 
 	changed  bool // something came that is not yet programmed
+	answered bool // other hosts were asked about VIPs, and what came of it is not yet heeded
 	failures int  // in a row
 	draining bool
 	wake     time.Time // nearest deadline of a drain; zero if there is none
@@ -101,7 +102,7 @@ func (p pace) due() time.Time {
 			due = t
 		}
 	}
-	if p.changed {
+	if p.changed || p.answered {
 		earlier(p.lastSync)
 	}
 	if p.failures > 0 {

@@ -49,6 +49,10 @@ type Proxy struct {
 	Feeds  []Feed
 	Log    *slog.Logger
 
+	// Prober asks whether other hosts have VIPs, before these are bound; without one
+	// nobody is asked or told.
+	Prober Prober
+
 	SyncPeriod    time.Duration // in which the whole kernel is checked, to begin with: see SetPeriods
 	MinSyncPeriod time.Duration // shortest time between two syncs, likewise
 
@@ -115,6 +119,9 @@ type Proxy struct {
 	// What of somebody's firewall keeps clients away, and what of the kernel is too
 	// small and not ours to change.
 	barred, small complaintLog
+	// Why other hosts could not be asked about VIPs.
+	unasked complaintLog
+	prober  prober
 }
 
 func (p *Proxy) init() {
@@ -128,6 +135,8 @@ func (p *Proxy) init() {
 		p.conflicts = complaintLog{log: p.Log, what: "not taken over"}
 		p.barred = complaintLog{log: p.Log, what: "in the way"}
 		p.small = complaintLog{log: p.Log, what: "too small"}
+		p.unasked = complaintLog{log: p.Log, what: "not probed"}
+		p.prober = newProber(p.Prober)
 	})
 }
 
@@ -184,6 +193,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
+	defer p.prober.running.Wait()
 	defer cancel()
 	gaveUp := make(chan error, len(p.Feeds))
 	for i, f := range p.Feeds {
@@ -237,6 +247,9 @@ func (p *Proxy) loop(ctx context.Context, gaveUp <-chan error) error {
 			return err
 		case <-p.in.wake:
 			p.pace.changed = true
+		case answers := <-p.prober.came:
+			p.unasked.hear(p.prober.take(answers))
+			p.pace.answered = true
 		case <-p.check:
 			if p.in.isAsked() { // else a sync was faster
 				p.pace.lastCheck = time.Time{}

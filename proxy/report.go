@@ -20,6 +20,7 @@ const (
 	CauseRetry  Cause = "retry"  // the last sync failed
 	CauseDrain  Cause = "drain"  // connections of a removed real server may have ended
 	CauseNode   Cause = "node"   // the node's addresses have changed
+	CauseProbe  Cause = "probe"  // other hosts were asked about VIPs that wait to be bound
 	CauseConfig Cause = "config" // the configuration has changed
 	CauseAsked  Cause = "asked"  // a full check, by a signal or a command
 	CausePeriod Cause = "period" // a check of the kernel, or of a part of it, because one is due
@@ -148,6 +149,9 @@ func (r Report) log(log *slog.Logger) {
 	attrs = append(attrs, "took", r.Duration.Round(time.Microsecond))
 	if r.Routed > 0 {
 		attrs = append(attrs, "bound", r.Bound, "routed", r.Routed)
+	}
+	if n := len(r.Plan.Probes); n > 0 {
+		attrs = append(attrs, "probing", n)
 	}
 	if failed > 0 {
 		attrs = append(attrs, "failed", failed)

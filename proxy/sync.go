@@ -77,6 +77,8 @@ func (p *Proxy) cause(now time.Time) Cause {
 		return CauseTable
 	case p.pace.failures > 0:
 		return CauseRetry
+	case p.pace.answered:
+		return CauseProbe
 	case p.asked != "":
 		return p.asked
 	case check:
@@ -87,9 +89,12 @@ func (p *Proxy) cause(now time.Time) Cause {
 
 // program reads, plans and applies.
 func (p *Proxy) program(ctx context.Context, r *Report) error {
+	addrs := p.have.Node.Addrs
 	if err := p.observe(ctx, r); err != nil {
 		return err
 	}
+	p.prober.moved(addrs, p.have.Node.Addrs, r.Start)
+	p.prober.known(&p.have, r.Start)
 	p.stages.Add(1)
 	if err := p.look(r); err != nil {
 		return err
@@ -101,6 +106,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	}
 	p.stages.Add(1)
 	want := p.Rules(table, p.have.Node, p.hold, occupied)
+	want.Policy.Probe = want.Policy.Probe && p.Prober != nil
 	p.stages.Add(1)
 	r.Services, r.Virtuals, r.Reals = len(table.Services), len(want.Virtuals), len(want.Reals)
 	r.Bound, r.Routed = len(want.Addrs), len(want.Routes)
@@ -117,15 +123,26 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	p.small.hear(small)
 	p.stages.Add(1)
 	p.have.Drains, p.have.Record.Left = r.Plan.Drains, r.Plan.Left
-	p.conflicts.hear(append(texts(r.Plan.Conflicts), r.Plan.Warnings...))
-	if !r.Plan.Empty() {
-		if err := p.Kernel.Apply(ctx, r.Plan); err != nil {
-			p.have, _ = kernel.Advance(p.have, done(r.Plan.Ops, err))
-			p.known = false
-			return err
+	p.conflicts.hear(slices.Concat(texts(r.Plan.Conflicts), texts(r.Plan.Taken), r.Plan.Warnings))
+	p.prober.follow(ctx, &r.Plan, r.Start, p.pace.period)
+	return p.apply(ctx, want, r.Plan)
+}
+
+// apply carries a plan out and notes what is there then.
+func (p *Proxy) apply(ctx context.Context, want kernel.State, plan kernel.Plan) (err error) {
+	made := plan.Ops
+	if !plan.Empty() {
+		if err = p.Kernel.Apply(ctx, plan); err != nil {
+			made = done(plan.Ops, err)
 		}
 	}
-	p.have, p.known = kernel.Settle(p.have, want, r.Plan)
+	p.prober.announce(ctx, want.Policy.ClaimsOf(made), p.Log)
+	if err != nil {
+		p.have, _ = kernel.Advance(p.have, made)
+		p.known = false
+		return err
+	}
+	p.have, p.known = kernel.Settle(p.have, want, plan)
 	return nil
 }
 
@@ -235,7 +252,7 @@ func done(ops []kernel.Op, err error) []kernel.Op {
 
 // settle notes what the next sync depends on.
 func (p *Proxy) settle(now time.Time, r Report) {
-	p.pace.lastSync, p.pace.changed, p.asked = now, false, ""
+	p.pace.lastSync, p.pace.changed, p.pace.answered, p.asked = now, false, false, ""
 	p.pace.draining, p.pace.wake = r.Plan.Draining > 0, r.Plan.Wake
 	if r.Err != nil {
 		p.pace.failed(now)

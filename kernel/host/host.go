@@ -41,6 +41,10 @@ type Options struct {
 	Dialer *nl.Dialer
 }
 
+// Prober asks other hosts about VIPs, and tells them, on the links of the calling
+// process's network namespace.
+type Prober = link.Prober
+
 // Kernel is the kernel of one network namespace. One goroutine at a time may
 // use it.
 type Kernel struct {

@@ -91,6 +91,7 @@ type IPVS struct {
 	LocalFallback string        // drop or cluster
 	DeleteUnknown bool
 	VIPBinding    string // auto, address or route
+	ProbeVIPs     bool
 }
 
 // Conntrack is table conntrack. A 0 leaves the kernel's value alone.
@@ -168,6 +169,7 @@ func Default() Config {
 			VIPPing:       true,
 			LocalFallback: "drop",
 			VIPBinding:    "auto",
+			ProbeVIPs:     true,
 		},
 		Conntrack: Conntrack{
 			MaxPerCore:            32768,

@@ -107,6 +107,8 @@ var fields = []field{
 		func(c *Config) value { return truth{&c.IPVS.DeleteUnknown} }},
 	{"ipvs.vipBinding", "", `VIPs are an "address" or a local "route"; "auto": addresses up to 1000 VIPs`,
 		func(c *Config) value { return word(&c.IPVS.VIPBinding, "auto", "address", "route") }},
+	{"ipvs.probeVIPs", "", "ask by ARP and ND whether another host has a VIP of a connected network, before it is bound; one that is taken is not bound",
+		func(c *Config) value { return truth{&c.IPVS.ProbeVIPs} }},
 
 	{"conntrack.maxPerCore", "conntrack-max-per-core", "entries of the connection tracker per core; 0 leaves the kernel's value alone; left out, a larger limit stays",
 		func(c *Config) value { return number{&c.Conntrack.MaxPerCore, 0, math.MaxInt32} }},

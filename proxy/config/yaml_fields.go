@@ -18,7 +18,7 @@ import (
 // there, or our own.
 var zeroStays = []string{
 	"conntrack", "oomScoreAdj", "iptables.masqueradeBit",
-	"ipvs.deviceName", "ipvs.namePrefix", "ipvs.vipPing", "ipvs.drainTimeout", "ipvs.localFallback", "ipvs.deleteUnknown", "ipvs.vipBinding",
+	"ipvs.deviceName", "ipvs.namePrefix", "ipvs.vipPing", "ipvs.drainTimeout", "ipvs.localFallback", "ipvs.deleteUnknown", "ipvs.vipBinding", "ipvs.probeVIPs",
 	"stateDir", "runtimeDir", "node", "sources",
 }
 

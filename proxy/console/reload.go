@@ -59,6 +59,9 @@ func (c *Console) outcome(done *control.Reloaded, now *proxy.Snapshot) {
 	for _, conflict := range now.Report.Plan.Conflicts {
 		done.Conflicts = append(done.Conflicts, conflict.String())
 	}
+	for _, taken := range now.Report.Plan.Taken {
+		done.Conflicts = append(done.Conflicts, taken.String())
+	}
 	for _, p := range now.Report.Problems {
 		done.Conflicts = append(done.Conflicts, p.Error())
 	}

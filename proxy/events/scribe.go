@@ -85,6 +85,11 @@ func between(before, now *proxy.Snapshot) []Event {
 		}
 	}
 	list = append(list, leftOut(before, now)...)
+	for _, t := range r.Plan.Taken {
+		if !slices.Contains(before.Report.Plan.Taken, t) {
+			add(Event{Kind: Conflict, Text: t.String()})
+		}
+	}
 	for _, w := range now.Warnings {
 		if !slices.Contains(before.Warnings, w) {
 			add(Event{Kind: Warning, Text: w})

@@ -12,7 +12,7 @@ import (
 // causes are the values of the label cause.
 var causes = []proxy.Cause{
 	proxy.CauseStart, proxy.CauseTable, proxy.CauseRetry, proxy.CauseDrain,
-	proxy.CauseNode, proxy.CauseConfig, proxy.CauseAsked, proxy.CausePeriod,
+	proxy.CauseNode, proxy.CauseProbe, proxy.CauseConfig, proxy.CauseAsked, proxy.CausePeriod,
 }
 
 // verbs are the values of the label verb, by kernel.Verb.

@@ -154,10 +154,11 @@ func (n *Notifier) tell(said string, late bool) string {
 	return status
 }
 
-// synced says whether a sync with all that the sources have has succeeded.
+// synced says whether a sync with all that the sources have has succeeded, and no
+// VIP waits for other hosts to be asked.
 func synced(l Loop) bool {
 	now := l.Snapshot()
-	return now != nil && now.Report.Err == nil && len(now.Report.Waiting) == 0
+	return now != nil && now.Report.Err == nil && len(now.Report.Waiting) == 0 && len(now.Report.Plan.Probes) == 0
 }
 
 func (n *Notifier) status() string {

@@ -44,6 +44,7 @@ type Config struct {
 	VIPBinding VIPBinding
 	StrictARP  bool
 	VIPPing    bool
+	ProbeVIPs  bool
 	Conntrack  Conntrack
 	// Timeouts are how long silent connections are kept, in seconds; 0 leaves the kernel's alone.
 	Timeouts kernel.Timeouts

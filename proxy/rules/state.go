@@ -107,6 +107,7 @@ func (l *listing) scheduler(s *sources.Service) string {
 func (l *listing) policy() kernel.Policy {
 	p := kernel.Policy{
 		Hold:          l.config.Hold,
+		Probe:         l.config.ProbeVIPs,
 		DeleteUnknown: l.config.DeleteUnknown,
 		ExcludeCIDRs:  slices.Clone(l.config.ExcludeCIDRs),
 		DrainTimeout:  l.config.DrainTimeout,

@@ -46,18 +46,22 @@ func (l *listing) vips(s *kernel.State) {
 		} else {
 			s.Addrs = append(s.Addrs, kernel.Addr{Addr: vip, Link: l.config.Names.Device})
 		}
-		if vip.Is6() && !l.config.StrictARP {
+		if !l.config.StrictARP {
 			l.neighbors(s, vip)
 		}
 	}
 }
 
-// neighbors has an IPv6 VIP inside a network of this node answered for there.
-// IPv4 needs nothing: the kernel answers ARP for every local address on every
-// link.
+// neighbors has a VIP inside a network of this node claimed on that network's
+// link, and an IPv6 one answered for there. For IPv4 the kernel answers ARP for
+// every local address on every link.
 func (l *listing) neighbors(s *kernel.State, vip netip.Addr) {
 	for _, a := range l.node.Addrs {
-		if a.Prefix.Addr().Is6() && !a.Prefix.IsSingleIP() && a.Prefix.Contains(vip) {
+		if a.Prefix.IsSingleIP() || !a.Prefix.Contains(vip) {
+			continue
+		}
+		s.Policy.Claims = append(s.Policy.Claims, kernel.Claim{Addr: vip, Link: a.Link})
+		if vip.Is6() {
 			s.Neighbors = append(s.Neighbors, kernel.Neighbor{Addr: vip, Link: a.Link})
 			s.Sysctls = append(s.Sysctls, kernel.Sysctl{Name: kernel.ProxyNDP(a.Link), Value: "1"})
 		}

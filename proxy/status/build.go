@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -185,6 +186,20 @@ func (b *builder) virtuals() {
 	}
 	for _, c := range b.in.Past.conflicts {
 		b.conflict(c)
+	}
+	for _, t := range b.in.Past.taken {
+		b.taken(t)
+	}
+}
+
+// taken marks the virtual servers of a VIP that another host has.
+func (b *builder) taken(t kernel.Taken) {
+	for i := range b.services {
+		for j := range b.services[i].Virtuals {
+			if v := &b.services[i].Virtuals[j]; v.Address.Addr() == t.Addr {
+				v.Conflict = fmt.Sprintf("host %s on %s answers for it", t.MAC, t.Link)
+			}
+		}
 	}
 }
 

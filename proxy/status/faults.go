@@ -9,11 +9,22 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// conflicts are the virtual servers that are somebody else's.
+// conflicts are the virtual servers that are somebody else's, and the VIPs that
+// another host has.
 func (b *builder) conflicts() []Conflict {
 	list := []Conflict{}
 	for _, c := range b.in.Past.conflicts {
 		list = append(list, Conflict{Service: b.nameAt(c.Want.Key), Address: c.Want.Key.Addr, Proto: c.Want.Key.Proto.String(), Text: c.String()})
+	}
+	for _, t := range b.in.Past.taken {
+		for i := range b.services {
+			s := &b.services[i]
+			j := slices.IndexFunc(s.Virtuals, func(v Virtual) bool { return v.Address.Addr() == t.Addr && v.Conflict != "" })
+			if j >= 0 {
+				list = append(list, Conflict{Service: s.Name, Address: s.Virtuals[j].Address, Proto: s.Virtuals[j].Protocol, Text: t.String()})
+				break // one line is enough
+			}
+		}
 	}
 	return list
 }

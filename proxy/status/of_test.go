@@ -59,6 +59,23 @@ func TestOfCountsEverythingOnce(t *testing.T) {
 	}
 }
 
+// A VIP that another host answers for is its services' conflict, and a problem.
+func TestVIPOfAnotherHost(t *testing.T) {
+	in := big(3, 1)
+	taken := kernel.Taken{Claim: kernel.Claim{Addr: netip.MustParseAddr("10.96.0.1"), Link: "eth0"}, MAC: "02:00:00:00:00:09"}
+	in.Past = in.Past.After(proxy.Report{Planned: time.Now(), Plan: kernel.Plan{Taken: []kernel.Taken{taken}}})
+	st := Of(in)
+	want := "conflict: 10.96.0.1 is not bound: another host, 02:00:00:00:00:09 on eth0, answers for it"
+	if len(st.Conflicts) != 1 || st.Conflicts[0].Service != "default/s00001" || !slices.Contains(st.Problems, want) {
+		t.Errorf("conflicts %+v, problems %q", st.Conflicts, st.Problems)
+	}
+	for i, s := range st.Services {
+		if (s.State == Conflicting) != (i == 1) {
+			t.Errorf("%s is %s: %s", s.Name, s.State, s.Reason)
+		}
+	}
+}
+
 func BenchmarkOf(b *testing.B) {
 	in := big(5000, 10)
 	b.ReportAllocs()

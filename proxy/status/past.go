@@ -26,6 +26,7 @@ type Past struct {
 
 	// Of the last sync that got as far as a plan.
 	conflicts []kernel.Conflict
+	taken     []kernel.Taken
 	leftOut   []sources.Problem
 }
 
@@ -41,7 +42,7 @@ type fault struct {
 // After is the past once another sync is over.
 func (p Past) After(r proxy.Report) Past {
 	if !r.Planned.IsZero() {
-		p.conflicts, p.leftOut = r.Plan.Conflicts, r.Problems
+		p.conflicts, p.taken, p.leftOut = r.Plan.Conflicts, r.Plan.Taken, r.Problems
 	}
 	var failed *kernel.ApplyError
 	errors.As(r.Err, &failed)

@@ -132,7 +132,8 @@ type Fault struct {
 	Count   int       `json:"count"` // how often it was tried
 }
 
-// Conflict is a wanted virtual server that somebody else has made.
+// Conflict is a wanted virtual server that somebody else has made, or one whose VIP
+// another host has.
 type Conflict struct {
 	Service string         `json:"service,omitempty"`
 	Address netip.AddrPort `json:"address"`

@@ -1,0 +1,136 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Claim is a VIP that this node answers for on a link: one inside a network that
+// the link is connected to, whose hosts ask for it by ARP or ND.
+type Claim struct {
+	Addr netip.Addr
+	Link string
+}
+
+// Taken is a claim on which another host has answered, with its MAC address as
+// text.
+type Taken struct {
+	Claim
+	MAC string
+}
+
+// Compare orders by address and link.
+func (c Claim) Compare(o Claim) int {
+	return cmp.Or(c.Addr.Compare(o.Addr), strings.Compare(c.Link, o.Link))
+}
+
+func (c Claim) String() string { return fmt.Sprintf("%s dev %s", c.Addr, c.Link) }
+
+func (t Taken) String() string {
+	return fmt.Sprintf("%s is not bound: another host, %s on %s, answers for it", t.Addr, t.MAC, t.Link)
+}
+
+func compareTaken(a, b Taken) int { return a.Claim.Compare(b.Claim) }
+
+// ClaimsOf are the claims on the VIPs that ops make local, for whoever tells the
+// neighbours.
+func (p Policy) ClaimsOf(ops []Op) []Claim {
+	if len(p.Claims) == 0 {
+		return nil
+	}
+	var claims []Claim
+	for _, o := range ops {
+		if o.Verb == Add && (o.Object.Kind() == KindAddr || o.Object.Kind() == KindRoute) {
+			claims = append(claims, p.claimsOn(local(o.Object))...)
+		}
+	}
+	return claims
+}
+
+// claimsOn is the part of the claims that has a VIP.
+func (p Policy) claimsOn(vip netip.Addr) []Claim {
+	start, _ := slices.BinarySearchFunc(p.Claims, vip, func(c Claim, a netip.Addr) int { return c.Addr.Compare(a) })
+	end := start
+	for end < len(p.Claims) && p.Claims[end].Addr == vip {
+		end++
+	}
+	return p.Claims[start:end]
+}
+
+// disputed says whether a VIP that is not local yet has to wait: until its links
+// have been probed, or for as long as another host answers. Two hosts that answer
+// for one address would lose each other's connections.
+func (d *differ) disputed(vip netip.Addr) bool {
+	if !d.want.Policy.Probe {
+		return false
+	}
+	claims := d.want.Policy.claimsOn(vip)
+	if len(claims) == 0 || d.isLocal(vip) {
+		return false
+	}
+	waits := false
+	for _, c := range claims {
+		i, taken := slices.BinarySearchFunc(d.have.Taken, Taken{Claim: c}, compareTaken)
+		_, probed := slices.BinarySearchFunc(d.have.Probed, c, Claim.Compare)
+		switch {
+		case taken:
+			d.plan.Taken = append(d.plan.Taken, d.have.Taken[i])
+		case !probed:
+			d.plan.Probes = append(d.plan.Probes, c)
+		}
+		waits = waits || taken || !probed
+	}
+	if waits {
+		mark(&d.waiting, vip, true)
+	}
+	return waits
+}
+
+// isLocal says whether a VIP is local already, by an address or a route of ours.
+func (d *differ) isLocal(vip netip.Addr) bool {
+	_, bound := slices.BinarySearchFunc(d.have.Addrs, Addr{Addr: vip, Link: d.have.Names.Device}, compareAddr)
+	_, routed := slices.BinarySearchFunc(d.have.Routes, Route{Addr: vip}, compareRoute)
+	return bound || routed
+}
+
+func (p Policy) appendClaims(b *strings.Builder) {
+	if p.Probe {
+		b.WriteString(directive + "probe\n")
+	}
+	for _, c := range p.Claims {
+		fmt.Fprintf(b, "%sclaim %s\n", directive, c)
+	}
+}
+
+func (o Observed) appendProbed(line func(string, ...any)) {
+	for _, c := range o.Probed {
+		line("probed %s", c)
+	}
+	for _, t := range o.Taken {
+		line("taken %s by %s", t.Claim, t.MAC)
+	}
+}
+
+// claim reads: claim or probed ADDRESS dev LINK, or taken ADDRESS dev LINK by MAC.
+func (p *parser) claim(f []string) error {
+	if len(f) < 4 || f[0] == "taken" && len(f) < 6 {
+		return fmt.Errorf("want: %s ADDRESS dev LINK, and by MAC of what is taken", f[0])
+	}
+	a, err := netip.ParseAddr(f[1])
+	if err != nil || a.Zone() != "" {
+		return fmt.Errorf("%s %q: want an address", f[0], f[1])
+	}
+	c := Claim{Addr: a, Link: f[3]}
+	switch f[0] {
+	case "claim":
+		p.o.Policy.Claims = append(p.o.Policy.Claims, c)
+	case "probed":
+		p.o.Probed = append(p.o.Probed, c)
+	default:
+		p.o.Taken = append(p.o.Taken, Taken{Claim: c, MAC: f[5]})
+	}
+	return nil
+}
