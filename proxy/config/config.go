@@ -31,6 +31,7 @@ type Config struct {
 	// HealthzBindAddress and MetricsBindAddress are zero when turned off.
 	HealthzBindAddress          netip.AddrPort
 	MetricsBindAddress          netip.AddrPort
+	MetricsAllowedHosts         []string // names, ".domain", or "*"
 	EnableProfiling             bool
 	ShowHiddenMetricsForVersion string
 	HostnameOverride            string

@@ -38,6 +38,8 @@ var fields = []field{
 		func(c *Config) value { return listener{&c.HealthzBindAddress, healthzPort} }},
 	{"metricsBindAddress", "metrics-bind-address", `for Prometheus; "" turns it off`,
 		func(c *Config) value { return listener{&c.MetricsBindAddress, metricsPort} }},
+	{"metricsAllowedHosts", "", `names of this node, besides its own, under which metrics are asked for; ".example.com" is all below, "*" any`,
+		func(c *Config) value { return hostNames(&c.MetricsAllowedHosts) }},
 	{"enableProfiling", "profiling", "serve /debug/pprof on the metrics listener",
 		func(c *Config) value { return truth{&c.EnableProfiling} }},
 	{"showHiddenMetricsForVersion", "show-hidden-metrics-for-version", "the previous minor version, whose hidden metrics are shown",

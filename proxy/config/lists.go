@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -75,6 +76,20 @@ func addresses(p *[]netip.Addr) list[netip.Addr] {
 
 func paths(p *[]string) list[string] {
 	return list[string]{p, "file names", func(s string) (string, error) { return s, absolute(s) }, func(s string) string { return s }}
+}
+
+func hostNames(p *[]string) list[string] {
+	return list[string]{p, "host names", func(s string) (string, error) { return s, checkHost(s) }, func(s string) string { return s }}
+}
+
+// hostName is a name without a port, as a Host header has it, or a domain with a dot before it.
+var hostName = regexp.MustCompile(`^(\*|\.?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?)$`)
+
+func checkHost(s string) error {
+	if !hostName.MatchString(s) || len(s) > 253 {
+		return fmt.Errorf(`%q is not a name such as "node1.example.com", ".example.com" or "*"`, s)
+	}
+	return nil
 }
 
 // parsePrefix masks host bits: 10.0.0.1/8 is 10.0.0.0/8, as upstream reads it.

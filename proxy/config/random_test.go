@@ -94,6 +94,11 @@ func drawn(t *rapid.T, f *field, v value) any {
 	case list[netip.Addr]:
 		return items(t, f.key, func(t *rapid.T) string { return addrs().Draw(t, "address").String() })
 	case list[string]:
+		if f.key == "metricsAllowedHosts" {
+			return items(t, f.key, func(t *rapid.T) string {
+				return rapid.StringMatching(`\.?[A-Za-z0-9_]{1,9}(\.[a-z]{1,9})?|\*`).Draw(t, "host")
+			})
+		}
 		return items(t, f.key, func(t *rapid.T) string { return "/" + rapid.String().Draw(t, "path") })
 	case gates:
 		g := make(map[string]any)

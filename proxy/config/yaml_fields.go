@@ -19,7 +19,7 @@ import (
 var zeroStays = []string{
 	"conntrack", "oomScoreAdj", "iptables.masqueradeBit",
 	"ipvs.deviceName", "ipvs.namePrefix", "ipvs.vipPing", "ipvs.drainTimeout", "ipvs.localFallback", "ipvs.deleteUnknown", "ipvs.vipBinding", "ipvs.probeVIPs",
-	"stateDir", "runtimeDir", "node", "sources",
+	"metricsAllowedHosts", "stateDir", "runtimeDir", "node", "sources",
 }
 
 // meantKey is our own key of a KubeProxyConfiguration: the keys of which a zero

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -90,7 +91,7 @@ func (c *Console) Open(ctx context.Context) error {
 		Metrics: c.metrics.Handler(), Mode: func() string { return c.About.Mode },
 		Config:    func() any { return c.Current.Now().Config.Configz() },
 		Profiling: func() bool { return c.Current.Now().Config.EnableProfiling },
-		Status:    reader.Status, Detail: reader.Detail, Events: &c.ring,
+		Status:    reader.Status, Detail: reader.Detail, Events: &c.ring, Allowed: c.allowed(),
 	}.Handler()}
 	c.notify = notify.Systemd(c.Proxy, c.Log)
 	c.listenIn()
@@ -111,6 +112,15 @@ func (c *Console) Open(ctx context.Context) error {
 	}
 	go c.notify.Run(ctx)
 	return nil
+}
+
+// allowed says which names are this node's.
+func (c *Console) allowed() func(name string) bool {
+	own := []string{c.About.Node}
+	if name, err := os.Hostname(); err == nil {
+		own = append(own, name)
+	}
+	return web.Hosts(own, func() []string { return c.Current.Now().Config.MetricsAllowedHosts })
 }
 
 // listenIn has the proxy tell all who remember.

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -345,4 +347,76 @@ func TestReloadedErr(t *testing.T) {
 			t.Errorf("%+v: exit %d, want %d", r, got, c.want)
 		}
 	}
+}
+
+// Idle connections of the group's members are few, and leave room for root.
+func TestRoomForRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to be another user, too")
+	}
+	c, _ := serving(t, &control.Server{Status: func(context.Context) status.Status { return status.Status{} }})
+	for dir := c.Socket; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var conns []net.Conn
+	asUser(t, 65534, func() {
+		for range 200 {
+			conn, err := net.Dial("unix", c.Socket)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			conns = append(conns, conn)
+		}
+	})
+	defer func() {
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}()
+	follow := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { follow <- c.Events(ctx, 0, true, func(events.Event) error { return nil }) }()
+	for range 20 {
+		if _, err := c.Status(t.Context(), true); err != nil {
+			t.Errorf("root is locked out: %v", err)
+		}
+	}
+	asUser(t, 65534, func() {
+		conn, err := net.Dial("unix", c.Socket)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "GET /v1/status HTTP/1.0\r\n\r\n")
+		if answer, err := io.ReadAll(conn); err != nil || !strings.Contains(string(answer), "200 OK") {
+			t.Errorf("who asks is locked out by those who do not: %v %s", err, answer)
+		}
+	})
+	select {
+	case err := <-follow:
+		t.Errorf("root's following has ended: %v", err)
+	default:
+	}
+	cancel()
+	<-follow
+}
+
+// asUser runs f in a thread of another user, which ends with it.
+func asUser(t *testing.T, uid int, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); errno != 0 {
+			t.Error(errno)
+			return
+		}
+		f()
+	}()
+	<-done
 }

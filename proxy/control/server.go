@@ -10,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/svcproxy/svcproxy/proxy/conns"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
@@ -24,7 +26,7 @@ const (
 	maxHeader    = 32 << 10         // bytes: the names of a screen of services; no request has a body
 	readLimit    = 5 * time.Second  // for a request to arrive, and for answers at the end
 	writeLimit   = 30 * time.Second // for an answer, or one line to a follower, to be taken
-	idleLimit    = time.Minute      // between two requests
+	idleLimit    = 10 * time.Second // between two requests; our own commands make one a connection
 	reloadLimit  = 2 * time.Minute  // for reading all files again and a sync
 )
 
@@ -42,7 +44,7 @@ type Server struct {
 	Events *events.Ring
 	Log    *slog.Logger
 
-	conns, followers, reloads atomic.Int32
+	followers, reloads atomic.Int32
 }
 
 // Serve answers until ctx ends; then followers are let go, other answers are
@@ -52,12 +54,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:                      s.handler(),
 		DisableGeneralOptionsHandler: true,
 		BaseContext:                  func(net.Listener) context.Context { return ctx },
-		ConnState:                    s.bound,
 		ReadHeaderTimeout:            readLimit, // one for all of a request would end those who follow
 		IdleTimeout:                  idleLimit,
 		MaxHeaderBytes:               maxHeader,
 		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
+	limit := conns.Limit{Max: maxConns, Client: client}
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -68,23 +70,30 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			server.Close()
 		}
 	}()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(limit.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	<-over
 	return nil
 }
 
-// bound closes connections beyond maxConns at once.
-func (s *Server) bound(c net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		if s.conns.Add(1) > maxConns {
-			c.Close()
-		}
-	case http.StateClosed, http.StateHijacked:
-		s.conns.Add(-1)
+// client tells who has connected: root, for whom there is always room, or another user.
+func client(c net.Conn) (string, bool) {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return "", false
 	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return "", false
+	}
+	var peer *syscall.Ucred
+	if raw.Control(func(fd uintptr) {
+		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	}) != nil || err != nil {
+		return "", false
+	}
+	return strconv.Itoa(int(peer.Uid)), peer.Uid == 0
 }
 
 func (s *Server) handler() http.Handler {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/conns"
 )
 
 // listenRetry is how long a port that could not be opened is left alone, as bindAddressHardFail = false
@@ -30,6 +32,7 @@ type HealthPorts struct {
 	Log     *slog.Logger
 
 	listen func(port uint16) (net.Listener, error) // listenTCP, but for tests
+	limit  conns.Limit                             // of all ports together
 
 	mu      sync.Mutex
 	ports   map[uint16]*healthPort
@@ -117,8 +120,9 @@ func (p *HealthPorts) open(port *healthPort) {
 	}
 	server := p.newServer(port)
 	port.server, port.socket = server, l
+	p.limit.Max, p.limit.Client = maxConns, remote
 	p.serving.Go(func() {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(p.limit.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 			p.broken(port, server, err)
 		}
 	})

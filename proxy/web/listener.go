@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/conns"
 )
 
 // Limits of one connection to a Listener. A browser sends what cookies it has for the host, whatever
@@ -19,6 +21,16 @@ const (
 	answerTimeout = 30 * time.Second
 	maxCookies    = 16 << 10 // bytes of header
 )
+
+// maxConns bounds the connections to a Listener, and those to all health check node ports together. Each
+// costs some 20 KB, also if nothing is asked.
+const maxConns = 256
+
+// remote tells clients apart by their address.
+func remote(c net.Conn) (string, bool) {
+	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+	return host, false
+}
 
 // shutdownTimeout is how long an answer that is under way when its listener moves or closes may take.
 const shutdownTimeout = 2 * time.Second
@@ -31,6 +43,7 @@ type Listener struct {
 	Log     *slog.Logger
 
 	listen func(addr string) (net.Listener, error) // net.Listen, but for tests
+	limit  conns.Limit
 
 	mu      sync.Mutex
 	addr    netip.AddrPort // where to listen; zero while it is off
@@ -106,12 +119,13 @@ func (l *Listener) open() error {
 	}
 	server := l.newServer()
 	l.server, l.socket = server, socket
+	l.limit.Max, l.limit.Client = maxConns, remote
 	if l.failed {
 		l.Log.Info("listening", "listener", l.Name, "address", l.addr)
 		l.failed = false
 	}
 	l.serving.Go(func() {
-		if err := server.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(l.limit.Listener(socket)); !errors.Is(err, http.ErrServerClosed) {
 			l.broken(server, err)
 		}
 	})

@@ -29,6 +29,8 @@ type Site struct {
 	Detail func(context.Context, []string) status.Status
 	// Events has what has happened of late.
 	Events *events.Ring
+	// Allowed says whether a request may name the node so: see Hosts. Nil: by any name.
+	Allowed func(name string) bool
 }
 
 // Handler serves /metrics, /proxyMode, /configz, /healthz, the status page at / with its /status.json, and,
@@ -36,7 +38,7 @@ type Site struct {
 func (s Site) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", inTurn(s.Metrics))
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok") })
+	mux.HandleFunc("/healthz", healthz)
 	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { writeText(w, s.Mode()) })
 	mux.HandleFunc("/configz", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, r, s.Config())
@@ -49,26 +51,17 @@ func (s Site) Handler() http.Handler {
 		http.Redirect(w, r, "/debug/pprof/", http.StatusMovedPermanently)
 	}))
 	mux.HandleFunc("/debug/pprof/", s.whileProfiling(profile))
-	return mux
+	if s.Allowed == nil {
+		return mux
+	}
+	// Probes of load balancers name the node as they like, and /healthz tells nothing.
+	outer := http.NewServeMux()
+	outer.HandleFunc("/healthz", healthz)
+	outer.Handle("/", forHosts(s.Allowed, mux))
+	return outer
 }
 
-// atOnce bounds the answers of one kind under way that have a whole status made: tens of milliseconds and
-// of megabytes each, with thousands of services. Whoever asks takes some of a processor, not the node's
-// memory. Kinds do not wait for each other: a page in a slow browser keeps nobody from scraping.
-const atOnce = 2
-
-// inTurn has requests wait until fewer than atOnce are answered.
-func inTurn(h http.Handler) http.Handler {
-	slots := make(chan struct{}, atOnce)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-			h.ServeHTTP(w, r)
-		case <-r.Context().Done():
-		}
-	})
-}
+func healthz(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok") }
 
 // status answers with the part of the status that is asked for: see view.
 func (s Site) status(w http.ResponseWriter, r *http.Request) {

@@ -73,6 +73,19 @@ func TestListenersAnswerAndMove(t *testing.T) {
 	answers(t, here, "http://127.0.0.1:10249/status.json", 200, `"name":"default/web"`)
 	answers(t, here, "http://127.0.0.1:10249/debug/pprof/", 200, "goroutine")
 	refuses(t, client, "http://192.0.2.1:10249/metrics")
+	for _, path := range []string{"/", "/metrics", "/status.json", "/configz", "/debug/pprof/"} {
+		if code := as(t, here, "http://127.0.0.1:10249"+path, "node1.example.com"); code != http.StatusMisdirectedRequest {
+			t.Errorf("%s under another name: %d", path, code)
+		}
+	}
+	must(t, n.Configure(listeners+"metricsAllowedHosts = [\".example.com\"]\n"))
+	err := lab.Eventually(20*time.Second, func() error {
+		if code := as(t, here, "http://127.0.0.1:10249/metrics", "node1.example.com"); code != http.StatusOK {
+			return fmt.Errorf("/metrics under a name that is allowed: %d", code)
+		}
+		return nil
+	})
+	must(t, err)
 
 	must(t, n.Configure("healthzBindAddress = \"192.0.2.1:10256\"\nmetricsBindAddress = \"0.0.0.0:10249\"\n"))
 	answers(t, client, "http://192.0.2.1:10249/metrics", 200, "svcproxy_build_info")
@@ -83,6 +96,18 @@ func TestListenersAnswerAndMove(t *testing.T) {
 	must(t, n.Configure(""))
 	refuses(t, client, "http://192.0.2.1:10249/metrics")
 	refuses(t, client, "http://192.0.2.1:10256/healthz")
+}
+
+// as asks under a name and gives the code.
+func as(t *testing.T, c *http.Client, url, host string) int {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	must(t, err)
+	req.Host = host
+	resp, err := c.Do(req)
+	must(t, err)
+	resp.Body.Close()
+	return resp.StatusCode
 }
 
 // An address that somebody else has is tried again, or, with bindAddressHardFail, the end.
