@@ -21,6 +21,9 @@ type SourceState struct {
 	Name string
 	// Spoken: it has delivered a complete table.
 	Spoken bool
+	// Progress is how far it is with its first reading, in words; "" if it does not
+	// say or has spoken.
+	Progress string
 	// Err is what was wrong with what it read last, nil if nothing was, and
 	// Since when that is so.
 	Err   error

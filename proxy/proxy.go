@@ -39,7 +39,8 @@ type Rules func(t sources.Table, n kernel.Node, hold bool, occupied []string) ke
 
 // startGrace is how long the first sync waits for every source to deliver, so
 // that a file that is refused writes nothing and a start is one sync. Then what
-// is there is served, and nothing removed.
+// is there is served, and nothing removed. A source that is reading files is
+// waited for as long as it gets on.
 const startGrace = 2 * time.Second
 
 // Proxy is the loop. Fill in its fields and call Run once.
@@ -178,7 +179,32 @@ func (p *Proxy) DumpState() {
 // Sources says how the sources stand.
 func (p *Proxy) Sources() []SourceState {
 	p.init()
-	return p.in.snapshot()
+	states := p.in.snapshot()
+	for i, f := range p.Feeds {
+		if reader, ok := f.Source.(reader); ok && !states[i].Spoken {
+			if done, of := reader.Progress(); of > 0 {
+				states[i].Progress = fmt.Sprintf("%d of %d files read", done, of)
+			}
+		}
+	}
+	return states
+}
+
+// reader is a source that may take long to read what it has.
+type reader interface {
+	// Progress says how many files were read of how many; 0 of 0 before it is known.
+	Progress() (done, of int)
+}
+
+// filesRead is how many files all sources have read.
+func (p *Proxy) filesRead() (all int) {
+	for _, f := range p.Feeds {
+		if reader, ok := f.Source.(reader); ok {
+			done, _ := reader.Progress()
+			all += done
+		}
+	}
+	return all
 }
 
 // Run serves until ctx ends, and leaves the kernel serving. It returns early
@@ -222,6 +248,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 func (p *Proxy) awaitSources(ctx context.Context, gaveUp <-chan error) error {
 	grace := time.NewTimer(startGrace)
 	defer grace.Stop()
+	read := 0
 	for !p.in.complete() && p.in.nothing() == nil {
 		select {
 		case <-ctx.Done():
@@ -229,8 +256,14 @@ func (p *Proxy) awaitSources(ctx context.Context, gaveUp <-chan error) error {
 		case err := <-gaveUp:
 			return err
 		case <-grace.C:
-			return nil
+			now := p.filesRead()
+			if now == read {
+				return nil
+			}
+			read = now
+			grace.Reset(startGrace)
 		case <-p.in.wake:
+		case <-p.alive: // to be asked is the answer
 		}
 	}
 	return nil

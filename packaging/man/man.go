@@ -153,8 +153,11 @@ func (e Edition) Services(keys []file.Key) []byte {
 	p.text(`/etc/svcproxy/services.toml and every /etc/svcproxy/services.d/*.toml say what is served. They are followed as they change. A
 		file is taken or refused as a whole; one that is refused, with file and line in the log, goes on with its last good content.
 		One that never was good is left out until it is mended.`)
-	p.text(`The safe way to write one is to write another name beside it and to rename that over. A file that had services and is now empty
-		is refused, as is one that vanished although the configuration names it; one that leaves services.d takes its services away.`)
+	p.text(`The safe way to write one is to write another name beside it and to rename that over. A file that is written in place is read
+		when it is closed; one that has lost more than a third, when nothing has happened to it for 2 seconds, or at svcproxy reload. A
+		file that had services and is now empty, or has nothing but comments, is refused: to have none, write services = {}. So is one
+		that vanished although the configuration names it; one that leaves services.d takes its services away. If services.d itself
+		vanishes, the last good content of its files is served: to end that, make it again without them.`)
 	p.heading("EXAMPLE")
 	p.literal(example)
 	p.heading("KEYS")

@@ -75,13 +75,15 @@ type Files interface {
 	Reload(context.Context) error
 	// Warnings are about what is served of them.
 	Warnings() []string
+	// Notices say which files are waited for, and what cannot be watched.
+	Notices() []string
 }
 
 // Open makes the socket and the listeners, and has the proxy tell of its syncs.
 // The socket answers until ctx ends or Close, the listeners until Close.
 func (c *Console) Open(ctx context.Context) error {
 	about := c.Current.Now().Config
-	reader := &status.Reader{Proxy: c.Proxy, History: &c.history, Counters: c.Counters, Daemon: c.daemon, Warnings: c.warnings}
+	reader := &status.Reader{Proxy: c.Proxy, History: &c.history, Counters: c.Counters, Daemon: c.daemon, Warnings: c.noted}
 	c.metrics = metrics.New(metrics.Options{Version: c.About.Version, Status: reader.Status, Queued: c.Proxy.Queued, Work: c.Work, Log: c.Log})
 	c.ports = &web.HealthPorts{Healthy: c.Proxy.Healthy, Log: c.Log}
 	c.healthz = &web.Listener{Name: "healthz", Log: c.Log, Handler: web.Health{
@@ -150,6 +152,9 @@ func (c *Console) warn() {
 	}
 	c.said.Store(&now)
 }
+
+// noted are the warnings that were logged and what the files have to say now.
+func (c *Console) noted() []string { return slices.Concat(c.warnings(), c.Files.Notices()) }
 
 func (c *Console) warnings() []string {
 	if said := c.said.Load(); said != nil {

@@ -72,6 +72,7 @@ type files struct{}
 
 func (files) Reload(context.Context) error { return nil }
 func (files) Warnings() []string           { return nil }
+func (files) Notices() []string            { return nil }
 
 // counters are those of a kernel that counts no traffic.
 type counters struct{ kernel *fake.Kernel }

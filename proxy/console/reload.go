@@ -68,7 +68,7 @@ func (c *Console) outcome(done *control.Reloaded, now *proxy.Snapshot) {
 	for _, name := range now.Report.Waiting {
 		done.Warnings = append(done.Warnings, fmt.Sprintf("source %s has not delivered yet: nothing is removed until it has", name))
 	}
-	done.Warnings = slices.Concat(done.Warnings, c.Current.Now().Warnings, c.Files.Warnings(), now.Warnings, c.warnings())
+	done.Warnings = slices.Concat(done.Warnings, c.Current.Now().Warnings, c.Files.Warnings(), now.Warnings, c.noted())
 }
 
 // failed says what of a sync failed, a line each; none if nothing did.

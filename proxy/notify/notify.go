@@ -120,6 +120,7 @@ func (n *Notifier) Run(ctx context.Context) {
 			return
 		case <-deadline.C:
 			late = true
+		case <-n.poll():
 		case <-n.news:
 			if !n.isReady() {
 				continue // whoever waits for READY has it at once
@@ -130,6 +131,14 @@ func (n *Notifier) Run(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// poll is when to look again without news: how far a start is.
+func (n *Notifier) poll() <-chan time.Time {
+	if n.isReady() {
+		return nil
+	}
+	return time.After(pause)
 }
 
 func (n *Notifier) isReady() bool {

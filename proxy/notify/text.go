@@ -62,7 +62,11 @@ func silent(sources []proxy.SourceState) []string {
 	var names []string
 	for _, s := range sources {
 		if !s.Spoken {
-			names = append(names, s.Name)
+			name := s.Name
+			if s.Progress != "" {
+				name += " (" + s.Progress + ")"
+			}
+			names = append(names, name)
 		}
 	}
 	return names

@@ -79,7 +79,7 @@ func (c *Change) utc() *Change {
 }
 
 func sourceOf(s proxy.SourceState) Source {
-	from := Source{Name: s.Name, Delivered: s.Spoken, Since: s.Since.UTC(), Errors: sourceErrors(s.Err), Stale: []Stale{}, Unserved: []string{}}
+	from := Source{Name: s.Name, Delivered: s.Spoken, Progress: s.Progress, Since: s.Since.UTC(), Errors: sourceErrors(s.Err), Stale: []Stale{}, Unserved: []string{}}
 	var rejected *sources.RejectedError
 	if errors.As(s.Err, &rejected) {
 		for _, f := range rejected.Stale {

@@ -35,7 +35,11 @@ func problems(st *Status) []string {
 	}
 	for _, s := range st.Sources {
 		if !s.Delivered {
-			add("source %s has not delivered yet: nothing is removed until it has", s.Name)
+			how := ""
+			if s.Progress != "" {
+				how = ", " + s.Progress
+			}
+			add("source %s has not delivered yet%s: nothing is removed until it has", s.Name, how)
 		}
 		for _, e := range s.Errors {
 			add("source %s: %s%s", s.Name, e, since(s.Since))

@@ -107,6 +107,8 @@ type Source struct {
 	Name string `json:"name"`
 	// Delivered: it has given a complete table.
 	Delivered bool `json:"delivered"`
+	// Progress is how far its first reading is, in words; "" if that is not known or over.
+	Progress string `json:"progress,omitempty"`
 	// Errors are what is wrong with what it read last, one line each, at most
 	// maxSourceErrors of them.
 	Errors []string  `json:"errors"`

@@ -3,12 +3,11 @@ package file
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"sync/atomic"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 )
 
 // follower is one run of a Source: its watches, and what it has read so far. Only the goroutine that
@@ -17,12 +16,16 @@ type follower struct {
 	o       Options
 	shelf   *shelf
 	listing *listing
-	keeper  *keeper           // nil when nothing is kept
-	watcher *fsnotify.Watcher // nil when not watching
-	calm    time.Duration     // how long it must be quiet before the next reading
-	last    time.Time         // when the last reading ended
-	dead    map[string]bool   // directories whose failure to be watched was logged
-	told    map[string]bool   // warnings that were logged
+	keeper  *keeper         // nil when nothing is kept
+	watcher *watcher        // nil when not watching
+	names   map[string]bool // real paths that something happened to since the last reading
+	relist  bool            // more has happened than is known by names
+	blind   error           // why there is no watcher though there should be
+	retry   time.Time       // when to watch again what could not be watched
+	calm    time.Duration   // how long it must be quiet before the next reading
+	last    time.Time       // when the last reading ended
+	dead    map[string]error
+	told    map[string]bool // warnings that were logged
 
 	warnings *atomic.Pointer[[]string] // the Source's
 }
@@ -31,8 +34,9 @@ func (s *Source) follow() *follower {
 	f := &follower{
 		o:     s.o,
 		shelf: newShelf(s.o.Host),
+		names: map[string]bool{},
 		calm:  s.o.Debounce,
-		dead:  map[string]bool{},
+		dead:  map[string]error{},
 		told:  map[string]bool{},
 
 		warnings: &s.warnings,
@@ -41,14 +45,9 @@ func (s *Source) follow() *follower {
 		f.shelf.stored = open(s.o.Keep, s.o.Log)
 		f.keeper = newKeeper(s.o.Keep, s.o.Log)
 	}
-	f.shelf.optional = s.o.Optional
+	f.shelf.optional, f.shelf.quiet, f.shelf.progress = s.o.Optional, s.o.quiet, &s.progress
 	if s.o.Watch {
-		var err error
-		if f.watcher, err = fsnotify.NewWatcher(); err != nil {
-			// The limit on inotify instances is per user and often small. Files still change, later.
-			f.o.Log.Warn("cannot watch service files: changes are seen only when everything is read again",
-				slog.Any("err", err), slog.Duration("every", s.o.Resync))
-		}
+		f.begin()
 	}
 	return f
 }
@@ -58,31 +57,29 @@ func (f *follower) close() {
 		f.keeper.close()
 	}
 	if f.watcher != nil {
-		f.watcher.Close()
+		f.watcher.close()
 	}
 }
 
 // first is the first read. What earlier runs kept stands in for what is refused, and for what may be in a
-// directory that cannot be listed; what they kept of files that have left since is of no use any more.
-func (f *follower) first(ctx context.Context) error {
-	if _, err := f.read(ctx); err != nil {
-		return err
-	}
+// directory that is not there or cannot be listed; what they kept of files that have left since is of no use
+// any more.
+func (f *follower) first() {
 	s := f.shelf
+	f.read(manner{every: true})
 	defer func() { s.starting, s.stored = false, nil }()
 	if s.stored == nil {
-		return nil
+		return
 	}
-	for _, path := range s.stored.names {
-		switch {
-		case s.records[path] != nil:
-		case f.listing.mayHold(path):
-			s.record(path, f.listing)
-		default:
+	host := s.host()
+	for _, path := range s.stored.others(s.records) {
+		if f.listing.mayHold(path) {
+			s.record(path, f.listing, host)
+		} else {
 			s.fresh[path] = nil
 		}
 	}
-	return nil
+	s.absent = s.missed(f.listing.absent)
 }
 
 // keep has the disk follow what is served.
@@ -92,31 +89,56 @@ func (f *follower) keep() {
 	}
 }
 
-// read lists and reads everything, again for as long as something is being written, within bounds. It
-// says whether the outcome is another one; the error is ctx's.
-func (f *follower) read(ctx context.Context) (changed bool, err error) {
-	// At most 3 waits of at most 20 times the debounce: a log file given by mistake delays the others by
-	// 3 seconds, and does not stop them.
-	const tries = 3
-	for try := 0; ; try++ {
+// manner is how files are read.
+type manner struct {
+	every bool // also those that have not changed by what the directory says of them
+	asked bool // somebody asks for what is there now: see Reload
+}
+
+// read looks at what has changed, or at everything, and says whether the outcome is another one. What the
+// events name is looked at alone where that is enough: the cost of an edit is that of the file edited.
+func (f *follower) read(m manner) (changed bool) {
+	files, ok := f.listed()
+	if m.every || !ok {
 		f.listing = list(f.o.Paths, f.watch)
 		f.unwatch()
-		news, writing := f.shelf.update(f.listing)
-		changed = changed || news
-		if len(writing) == 0 {
-			break
-		}
-		if try == tries {
-			changed = f.shelf.giveUp(writing, f.listing) || changed
-			break
-		}
-		if err := f.quiet(ctx); err != nil {
-			return false, err
-		}
+		changed = f.shelf.update(f.listing, m)
+	} else {
+		changed = f.shelf.refresh(f.listing, files, m)
 	}
+	f.names, f.relist = map[string]bool{}, false
 	f.tell()
-	f.last = time.Now()
-	return changed, nil
+	f.last = f.shelf.now()
+	return changed
+}
+
+// listed brings the listing up to date with the names that something happened to, and gives the files to
+// look at; false where it has to be made anew.
+func (f *follower) listed() (files []string, ok bool) {
+	files = f.shelf.due(f.shelf.now())
+	if f.listing == nil || f.relist || f.shelf.leavingDue(f.shelf.now()) {
+		return nil, false
+	}
+	for name := range f.names {
+		more, ok := f.listing.refresh(name)
+		if !ok {
+			return nil, false
+		}
+		files = append(files, more...)
+	}
+	return files, true
+}
+
+// note is told of an event, and says whether it could matter.
+func (f *follower) note(e event) bool {
+	if !f.listing.concerns(e.path) {
+		return false
+	}
+	f.names[e.path] = true
+	for _, path := range f.listing.at(e.path) {
+		f.shelf.touch(path, e.what)
+	}
+	return true
 }
 
 // settle waits for the end of the changes that have begun, or until a reload is asked for, which is then
@@ -136,13 +158,8 @@ func patience(debounce, before, ago time.Duration) time.Duration {
 	return min(2*before, 8*debounce)
 }
 
-// quiet waits until nothing of interest has happened for a while: a save is many events, and what is read
+// wait returns when nothing of interest has happened for a while: a save is many events, and what is read
 // in the middle of one is half a file. A stream of events that does not end is cut off.
-func (f *follower) quiet(ctx context.Context) error {
-	_, err := f.wait(ctx, nil)
-	return err
-}
-
 func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reload chan<- error, err error) {
 	calm, limit := time.NewTimer(f.calm), time.NewTimer(20*f.o.Debounce)
 	defer calm.Stop()
@@ -158,7 +175,7 @@ func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reloa
 		case <-limit.C:
 			return nil, nil
 		case e := <-f.changes():
-			if f.listing.concerns(e.Name) {
+			if f.note(e) {
 				calm.Reset(f.calm)
 			}
 		case err := <-f.faults():
@@ -167,26 +184,72 @@ func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reloa
 	}
 }
 
+// pause is how long until something is due without an event: a file that is waited for, or a watch that is
+// tried again.
+func (f *follower) pause() time.Duration {
+	next, now := f.shelf.next(), f.shelf.now()
+	if f.o.Watch && (f.watcher == nil || len(f.dead) > 0) && (next.IsZero() || f.retry.Before(next)) {
+		next = f.retry
+	}
+	if next.IsZero() {
+		return time.Hour
+	}
+	return max(0, next.Sub(now))
+}
+
 // changes are what happens in the watched directories; nothing when not watching.
-func (f *follower) changes() <-chan fsnotify.Event {
+func (f *follower) changes() <-chan event {
 	if f.watcher == nil {
 		return nil
 	}
-	return f.watcher.Events
+	return f.watcher.events
 }
 
 func (f *follower) faults() <-chan error {
 	if f.watcher == nil {
 		return nil
 	}
-	return f.watcher.Errors
+	return f.watcher.errs
 }
 
-// fault logs what went wrong with watching. Events that the kernel had to drop cost nothing here:
-// whatever they were, everything is read again.
+// fault logs what went wrong with watching. Events that the kernel had to drop cost only that everything is
+// listed again.
 func (f *follower) fault(err error) {
-	if !errors.Is(err, fsnotify.ErrEventOverflow) {
+	f.relist = true
+	if !errors.Is(err, errOverflow) {
 		f.o.Log.Warn("watching service files", slog.Any("err", err))
+	}
+}
+
+// rewatch is how long after a failure to watch it is tried again.
+const rewatch = time.Minute
+
+// begin has an inotify instance made. Their number is limited by user and often small: without one, files
+// change all the same, and are read later.
+func (f *follower) begin() {
+	watcher, err := newWatcher()
+	f.retry = f.shelf.now().Add(rewatch)
+	switch {
+	case err != nil && f.blind == nil:
+		f.o.Log.Warn("cannot watch service files: changes are seen only when everything is read again",
+			slog.Any("err", err), slog.Duration("every", f.o.Resync))
+	case err == nil && f.blind != nil:
+		f.o.Log.Info("service files are watched again")
+	}
+	f.blind = err
+	if err == nil {
+		f.watcher, f.relist = watcher, true
+	}
+}
+
+// again tries to watch what could not be watched so far, when it is time.
+func (f *follower) again(now bool) {
+	switch {
+	case !f.o.Watch || !now && f.shelf.now().Before(f.retry):
+	case f.watcher == nil:
+		f.begin()
+	case len(f.dead) > 0:
+		f.retry, f.relist = f.shelf.now().Add(rewatch), true
 	}
 }
 
@@ -196,39 +259,58 @@ func (f *follower) watch(dir string) {
 	if f.watcher == nil {
 		return
 	}
-	err := f.watcher.Add(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !f.dead[dir] {
-		f.dead[dir] = true
+	err := f.watcher.add(dir)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		delete(f.dead, dir)
+		return
+	}
+	if f.dead[dir] == nil {
+		f.retry = f.shelf.now().Add(rewatch)
 		f.o.Log.Warn("cannot watch a directory: changes in it are seen only when everything is read again",
 			slog.String("dir", dir), slog.Any("err", err), slog.Duration("every", f.o.Resync))
 	}
+	f.dead[dir] = err
 }
 
 // unwatch ends the watches of directories that paths no longer lead through.
 func (f *follower) unwatch() {
-	if f.watcher == nil {
-		return
-	}
-	for _, dir := range f.watcher.WatchList() {
+	for dir := range f.dead {
 		if f.listing.dirs[dir] == nil {
-			_ = f.watcher.Remove(dir) // fails only if the directory is gone, and the watch with it
+			delete(f.dead, dir)
 		}
+	}
+	if f.watcher != nil {
+		f.watcher.keep(func(dir string) bool { return f.listing.dirs[dir] != nil })
 	}
 }
 
 // tell logs the warnings about what is served, each once for as long as it holds.
 func (f *follower) tell() {
+	if !f.shelf.newDoubts {
+		return
+	}
+	f.shelf.newDoubts = false
 	told := map[string]bool{}
 	var lines []string
 	for _, w := range f.shelf.doubts() {
 		line := w.Error()
-		if !told[line] {
-			lines = append(lines, line)
-		}
+		lines = append(lines, line)
 		if told[line] = true; !f.told[line] {
 			f.o.Log.Warn(line)
 		}
 	}
 	f.told = told
 	f.warnings.Store(&lines)
+}
+
+// notices are what should be known and is no fault of a file: that it is waited for, and what is not watched.
+func (f *follower) notices() []string {
+	list := f.shelf.notices()
+	if f.blind != nil {
+		list = append(list, fmt.Sprintf("service files are not watched, so changes wait for the next reading, every %v: %v", f.o.Resync, f.blind))
+	}
+	for dir, err := range f.dead {
+		list = append(list, fmt.Sprintf("%s is not watched, so changes wait for the next reading, every %v: %v", dir, f.o.Resync, err))
+	}
+	return list
 }

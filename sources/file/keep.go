@@ -26,15 +26,15 @@ type copies map[string]*accepted
 // stored is what earlier runs kept, for files that are refused when we start; nil when it cannot be read,
 // or the start is over.
 type stored struct {
-	store lastgood.Store
-	names []string // sorted
-	log   *slog.Logger
+	store  lastgood.Store
+	copies int // how many there are
+	log    *slog.Logger
 }
 
 func open(dir string, log *slog.Logger) *stored {
 	st := &stored{store: lastgood.Store{Dir: dir}, log: log}
 	var err error
-	if st.names, err = st.store.Names(); err != nil {
+	if st.copies, err = st.store.Len(); err != nil {
 		log.Warn("no last good content of service files, should one be broken now", slog.Any("err", err))
 		return nil
 	}
@@ -53,17 +53,27 @@ func (st *stored) recall(path string, r *record, host sources.HostFacts) bool {
 	var problems []sources.Problem
 	switch {
 	case ok:
-		if r.warnings, problems = r.judge(path, data, host); len(problems) == 0 {
+		now, wrong := after(r.reading, path, data)
+		if r.warnings, problems = r.judge(now, wrong, host); len(problems) == 0 {
 			r.good, r.earlier, r.since = true, true, at
 			return true
 		}
 		*r = record{named: r.named}
 		err = problems[0]
 	case err == nil:
-		return len(st.names) > 0
+		return st.copies > 0
 	}
 	st.log.Warn("what was kept as a file's last good content is not good any more", slog.String("file", path), slog.Any("err", err))
 	return false
+}
+
+// others are the files of which something is kept and that are not among some.
+func (st *stored) others(known map[string]*record) []string {
+	names, err := st.store.Names(slices.Collect(maps.Keys(known))...)
+	if err != nil {
+		st.log.Warn("what was kept of files that have left stays", slog.Any("err", err))
+	}
+	return names
 }
 
 // keeper puts copies on the disk in its own time, which the disk decides: what is served does not wait.

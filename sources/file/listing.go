@@ -23,21 +23,33 @@ type listing struct {
 	named   map[string]bool // what the configuration names, there or not
 
 	dirs     map[string]*interest // by real path
+	ends     map[string][]string  // by the real path of a file: the paths of files that lead there by name
 	visit    func(dir string)     // called before a directory is first looked into
+	absent   []string             // directories, as configured, that are not there: they may have been
 	unlisted []string             // directories, as configured, that could not be listed: what is in them is not known
 	problems []sources.Problem    // why they could not
+
+	stats int // files that were asked for
+	lists int // directories that were
 }
 
 // interest is which names of a directory matter.
 type interest struct {
-	names    map[string]bool
-	patterns []string
+	names map[string]bool
+	globs []glob
+}
+
+// glob is a pattern for the names in a directory.
+type glob struct {
+	pattern string
+	prefix  string // the directory as configured
+	last    bool   // what it finds are files, not directories on the way to them
 }
 
 // list looks at paths, absolute ones, each a name or a glob. visit is called for each directory before
 // anything in it is looked at: a watch that is set then misses nothing.
 func list(paths []string, visit func(dir string)) *listing {
-	l := &listing{named: map[string]bool{}, dirs: map[string]*interest{}, visit: visit}
+	l := &listing{named: map[string]bool{}, dirs: map[string]*interest{}, ends: map[string][]string{}, visit: visit}
 	for _, p := range paths {
 		l.expand("/", components(p), !hasMeta(p))
 	}
@@ -57,13 +69,17 @@ func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[\`) }
 
 // expand finds the files below prefix that rest leads to.
 func (l *listing) expand(prefix string, rest []string, named bool) {
-	glob := slices.IndexFunc(rest, hasMeta)
-	if glob < 0 {
+	i := slices.IndexFunc(rest, hasMeta)
+	if i < 0 {
 		path := filepath.Join(prefix, filepath.Join(rest...))
 		if named {
 			l.named[path] = true
 		}
-		_, _ = l.follow("/", components(path), 0) // where it ends early is what to watch; reading says why
+		// Where it ends early is what to watch; reading says why.
+		if end, err := l.follow("/", components(path), 0); err == nil && !slices.Contains(l.ends[end], path) {
+			l.ends[end] = append(l.ends[end], path)
+		}
+		l.stats++
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			l.files = append(l.files, path)
 		} else if named {
@@ -71,33 +87,89 @@ func (l *listing) expand(prefix string, rest []string, named bool) {
 		}
 		return
 	}
-	prefix = filepath.Join(prefix, filepath.Join(rest[:glob]...))
+	prefix = filepath.Join(prefix, filepath.Join(rest[:i]...))
 	dir, err := l.follow("/", components(prefix), 0)
 	if err != nil {
 		l.unlist(prefix, err)
 		return
 	}
-	pattern := rest[glob]
+	g := glob{rest[i], prefix, i == len(rest)-1}
 	at := l.look(dir)
-	if !slices.Contains(at.patterns, pattern) {
-		at.patterns = append(at.patterns, pattern)
+	if !slices.Contains(at.globs, g) {
+		at.globs = append(at.globs, g)
 	}
+	l.lists++
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		l.unlist(prefix, err)
 		return
 	}
 	for _, e := range entries {
-		if matches(pattern, e.Name()) {
-			l.expand(filepath.Join(prefix, e.Name()), rest[glob+1:], false)
+		switch {
+		case !matches(g.pattern, e.Name()):
+		case g.last && e.Type().IsRegular():
+			l.files = append(l.files, filepath.Join(prefix, e.Name()))
+		default:
+			l.expand(filepath.Join(prefix, e.Name()), rest[i+1:], false)
 		}
 	}
 }
 
-// unlist notes that a directory could not be listed. One that is not there has no files; of any other,
-// what was in it may still be there.
+// at gives the files that a name in a directory stands for, there or not.
+func (l *listing) at(real string) []string {
+	name, at := filepath.Base(real), l.dirs[filepath.Dir(real)]
+	if at == nil {
+		return nil
+	}
+	files := slices.Clone(l.ends[real])
+	for _, g := range at.globs {
+		if g.last && matches(g.pattern, name) {
+			files = append(files, filepath.Join(g.prefix, name))
+		}
+	}
+	return files
+}
+
+// refresh brings the listing up to date with what happened to one name in a directory, given by its real
+// path, and gives the files that it concerns, there or not. It is false where more may have changed than
+// regular files that came, left or were written: then all is to be listed again.
+func (l *listing) refresh(real string) (files []string, ok bool) {
+	name, at := filepath.Base(real), l.dirs[filepath.Dir(real)]
+	if at == nil {
+		return nil, true
+	}
+	l.stats++
+	info, err := os.Lstat(real)
+	regular := err == nil && info.Mode().IsRegular()
+	if at.names[name] {
+		if files = slices.Clone(l.ends[real]); files == nil || !regular {
+			return nil, false
+		}
+	}
+	for _, g := range at.globs {
+		if !matches(g.pattern, name) {
+			continue
+		}
+		path := filepath.Join(g.prefix, name)
+		i, listed := slices.BinarySearch(l.files, path)
+		switch {
+		case !g.last, !regular && !errors.Is(err, fs.ErrNotExist), !regular && l.named[path]:
+			return nil, false
+		case regular && !listed:
+			l.files = slices.Insert(l.files, i, path)
+		case !regular && listed:
+			l.files = slices.Delete(l.files, i, i+1)
+		}
+		files = append(files, path)
+	}
+	return files, true
+}
+
+// unlist notes that a directory could not be listed. One that is not there may never have been; of any
+// other, what was in it may still be there.
 func (l *listing) unlist(dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		l.absent = append(l.absent, dir)
 		return
 	}
 	l.unlisted = append(l.unlisted, dir)
@@ -107,12 +179,14 @@ func (l *listing) unlist(dir string, err error) {
 	})
 }
 
-// mayHold says whether a file that was not found may be there all the same.
+// mayHold says whether a file that was not found may be there all the same, or has gone with its directory.
 func (l *listing) mayHold(path string) bool {
-	return l.named[path] || slices.ContainsFunc(l.unlisted, func(dir string) bool {
-		return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
-	})
+	above := func(dir string) bool { return below(dir, path) }
+	return l.named[path] || slices.ContainsFunc(l.unlisted, above) || slices.ContainsFunc(l.absent, above)
 }
+
+// below says whether a path is in a directory, or in one below it.
+func below(dir, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 
 // matches is a shell's match: a wildcard does not stand for a leading dot, so that the lock and swap
 // files of editors are no services.
@@ -138,6 +212,7 @@ func (l *listing) follow(dir string, rest []string, links int) (string, error) {
 		}
 		l.look(dir).names[name] = true
 		path := filepath.Join(dir, name)
+		l.stats++
 		info, err := os.Lstat(path)
 		if err != nil {
 			return "", err
@@ -182,7 +257,7 @@ func (l *listing) concerns(path string) bool {
 		return false
 	}
 	name := filepath.Base(path)
-	return at.names[name] || slices.ContainsFunc(at.patterns, func(p string) bool { return matches(p, name) })
+	return at.names[name] || slices.ContainsFunc(at.globs, func(g glob) bool { return matches(g.pattern, name) })
 }
 
 // cause is an error without the path and the system call in front, which the message has already.

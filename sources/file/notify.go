@@ -19,7 +19,7 @@ const (
 // most for a writer to end, and never for a FIFO or a device.
 func Read(path string) ([]byte, error) {
 	for try := 1; ; try++ {
-		data, err := read(path)
+		data, _, err := read(path)
 		if !errors.Is(err, errChanging) || try == readTries {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", path, cause(err))
@@ -40,26 +40,59 @@ func Notify(ctx context.Context, path string, debounce time.Duration, log *slog.
 	}
 	f := s.follow()
 	defer f.close()
-	for first := true; ; first = false {
-		f.listing = list(f.o.Paths, f.watch)
-		f.unwatch()
-		if first {
-			changed()
-		}
+	f.look()
+	changed()
+	size := f.size()
+	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case e := <-f.changes():
-			if !f.listing.concerns(e.Name) {
+			if !f.note(e) {
 				continue
 			}
-			if f.quiet(ctx) != nil {
+			if f.written(ctx, size) != nil {
 				return nil
 			}
-			changed()
 		case err := <-f.faults():
 			f.fault(err)
-			changed()
+		case <-time.After(f.pause()):
+			f.again(false)
+			if !f.relist {
+				continue
+			}
+		}
+		f.look()
+		changed()
+		size = f.size()
+	}
+}
+
+// look lists the one path again.
+func (f *follower) look() {
+	f.listing = list(f.o.Paths, f.watch)
+	f.unwatch()
+	f.relist = false
+	clear(f.names)
+	clear(f.shelf.touched)
+}
+
+// size is that of the one file; 0 if it is not there.
+func (f *follower) size() int64 {
+	id, _ := identify(f.o.Paths[0])
+	return id.size
+}
+
+// written waits for the end of the changes that have begun: for a file that is open for writing, or has lost
+// more than a third and was not renamed over the old one, as a Source does.
+func (f *follower) written(ctx context.Context, size int64) error {
+	for begin := f.shelf.now(); ; {
+		if _, err := f.wait(ctx, nil); err != nil {
+			return err
+		}
+		t, now := f.shelf.touched[f.o.Paths[0]], f.shelf.now()
+		if t == nil || !t.open && (t.over || 3*f.size() >= 2*size) || now.Sub(t.at) >= f.shelf.quiet || now.Sub(begin) > most {
+			return nil
 		}
 	}
 }

@@ -165,7 +165,7 @@ func BenchmarkReread(b *testing.B) {
 	texts[1] = bytes.Replace(texts[0], []byte("\"10.1.2.1\",\n"), []byte("\"10.1.2.2\",\n"), 1)
 	s := newShelf(nil)
 	for i := 0; b.Loop(); i++ {
-		if !s.take("f.toml", texts[i%2], &listing{}, s.host()) {
+		if !takes(s, "f.toml", string(texts[i%2])) {
 			b.Fatal("no news")
 		}
 		if table, err := s.outcome(); len(table.Services) != 1000 || err != nil {

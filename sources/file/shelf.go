@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file/strict"
 )
 
 // shelf holds each file's last good content.
@@ -20,6 +21,18 @@ type shelf struct {
 	records map[string]*record // by path
 	// starting: this is the first reading, at which what earlier runs kept counts.
 	starting bool
+	progress *progress // of the reading
+	quiet    time.Duration
+	touched  map[string]*touch   // what happened to files since they were last judged
+	waits    map[string]*waiting // files that are not judged yet
+	leaving  map[string]bool     // files that are gone, and whose services are not
+	leftAt   time.Time           // when the last of them went
+	order    []string            // the paths of records, sorted; nil when that is to be done
+	absent   []string            // directories that are not there
+
+	newDoubts bool // the warnings may be others
+
+	stats, reads int // files asked for and read: what a reading costs
 	// checking: nobody serves the outcome.
 	checking bool
 	// optional: a named file that never was there need not be.
@@ -40,6 +53,9 @@ type record struct {
 	warnings []sources.Problem // about that content
 	missing  bool              // it was not there when last looked for
 	unknown  bool              // it may have been good in an earlier run: the record of that is lost
+	waiting  *waiting          // it is not judged yet
+	id       identity          // of the file that was judged last
+	idSure   bool              // a file of this identity has the same content
 	problems []sources.Problem // why what is there now is not what table says
 }
 
@@ -47,73 +63,130 @@ func newShelf(host func() sources.HostFacts) *shelf {
 	if host == nil {
 		host = func() sources.HostFacts { return sources.HostFacts{} }
 	}
-	return &shelf{host: host, now: time.Now, records: map[string]*record{}, starting: true, fresh: copies{}}
+	return &shelf{
+		host: host, now: time.Now, quiet: quiet, records: map[string]*record{}, starting: true, progress: new(progress), fresh: copies{},
+		touched: map[string]*touch{}, waits: map[string]*waiting{}, leaving: map[string]bool{},
+	}
 }
 
-// update reads what is listed. It says whether the outcome differs from the last one, and which files
-// could not be read because they are being written: those are to be read again, or given up.
-func (s *shelf) update(l *listing) (changed bool, writing []string) {
+// update looks at all that is listed, and says whether the outcome differs from the last one.
+func (s *shelf) update(l *listing, m manner) (changed bool) {
+	var left []string
+	maps.DeleteFunc(s.leaving, func(path string, _ bool) bool {
+		_, listed := slices.BinarySearch(l.files, path)
+		return listed || l.mayHold(path)
+	})
 	for path, r := range s.records {
-		if _, listed := slices.BinarySearch(l.files, path); !listed && !l.mayHold(path) {
-			// A glob no longer finds it: its services are no more.
-			changed = changed || r.good || r.problems != nil
-			delete(s.records, path)
-			s.fresh[path] = nil
+		if _, listed := slices.BinarySearch(l.files, path); listed || l.mayHold(path) && (r.good || l.named[path]) {
+			continue
 		}
+		left = append(left, path)
 	}
+	changed = s.leave(left, m)
+	host := s.host()
 	for _, path := range l.missing {
 		if r := s.records[path]; s.optional && (r == nil || !r.good) {
 			continue
 		}
-		changed = s.record(path, l).gone(path) || changed
+		changed = s.record(path, l, host).gone(path) || changed
 	}
-	host := s.host()
-	for _, path := range l.files {
-		data, err := read(path)
-		switch {
-		case errors.Is(err, errChanging):
-			writing = append(writing, path)
-		case errors.Is(err, fs.ErrNotExist):
-			changed = s.vanished(path, l) || changed
-		case err != nil:
-			changed = s.record(path, l).refuse(path, cause(err).Error()) || changed
-		default:
-			changed = s.take(path, data, l, host) || changed
-		}
+	for i, path := range l.files {
+		changed = s.look(path, l, host, m) || changed
+		s.progress.set(i+1, len(l.files))
 	}
-	changed = changed || !slices.Equal(s.unread, l.problems)
-	s.unread = l.problems
-	return changed, writing
-}
-
-// giveUp refuses files that never hold still; their last good content stays.
-func (s *shelf) giveUp(paths []string, l *listing) (changed bool) {
-	for _, path := range paths {
-		changed = s.record(path, l).refuse(path, "does not stop changing while it is read: write another file and rename it over") || changed
-	}
+	absent := s.missed(l.absent)
+	changed = changed || !slices.Equal(s.unread, l.problems) || !slices.Equal(s.absent, absent)
+	s.unread, s.absent = l.problems, absent
 	return changed
 }
 
-func (s *shelf) record(path string, l *listing) *record {
+// missed are those of some directories that had files.
+func (s *shelf) missed(absent []string) (missed []string) {
+	for _, dir := range absent {
+		for path, r := range s.records {
+			if r.good && below(dir, path) {
+				missed = append(missed, dir)
+				break
+			}
+		}
+	}
+	return missed
+}
+
+// refresh is update for some files alone, there or not. The listing is of now.
+func (s *shelf) refresh(l *listing, paths []string, m manner) (changed bool) {
+	host := s.host()
+	var left []string
+	for _, path := range paths {
+		if _, listed := slices.BinarySearch(l.files, path); listed {
+			delete(s.leaving, path)
+			changed = s.look(path, l, host, m) || changed
+		} else if s.records[path] != nil && !l.mayHold(path) {
+			left = append(left, path)
+		}
+	}
+	return s.leave(left, m) || changed
+}
+
+// look reads a file, unless it is the same that was judged last, or is not to be read yet.
+func (s *shelf) look(path string, l *listing, host sources.HostFacts, m manner) (changed bool) {
+	r := s.record(path, l, host)
+	s.stats++
+	id, err := identify(path)
+	same := err == nil && r.id == id && r.idSure && s.touched[path] == nil && r.waiting == nil
+	if same && !m.every || err == nil && s.busy(path, r, id, m) {
+		return false
+	}
+	s.reads++
+	data, id, err := read(path)
+	switch {
+	case errors.Is(err, errChanging) && s.hold(path, r, id, "is being written", false):
+		return false
+	case errors.Is(err, errChanging), err == nil && r.waiting != nil && s.unquiet(path, r):
+		return r.refuse(path, neverStill)
+	case errors.Is(err, fs.ErrNotExist):
+		s.judged(path, r)
+		return s.vanished(path, l, r)
+	case err != nil:
+		s.judged(path, r)
+		return r.refuse(path, cause(err).Error())
+	}
+	return s.take(path, data, id, l, host, m)
+}
+
+// unquiet says whether a file is written to though it was waited for as long as that may take.
+func (s *shelf) unquiet(path string, r *record) bool {
+	t := s.touched[path]
+	return t != nil && t.open && s.now().Sub(r.waiting.changed) < s.quiet
+}
+
+func (s *shelf) record(path string, l *listing, host sources.HostFacts) *record {
 	r := s.records[path]
 	if r == nil {
 		r = &record{named: l.named[path]}
-		s.records[path] = r
+		s.records[path], s.order = r, nil
 		if s.starting {
-			r.unknown = !s.stored.recall(path, r, s.host())
+			r.unknown, s.newDoubts = !s.stored.recall(path, r, host), true
 		}
 	}
 	return r
 }
 
+// drop forgets a file.
+func (s *shelf) drop(path string) {
+	s.judged(path, s.records[path])
+	delete(s.records, path)
+	s.fresh[path], s.order, s.newDoubts = nil, nil, true
+}
+
 // vanished deals with a file that was listed and is not there to be read: a link to nothing, or gone in
 // between, for which there will be an event.
-func (s *shelf) vanished(path string, l *listing) bool {
+func (s *shelf) vanished(path string, l *listing, r *record) bool {
 	if _, err := os.Lstat(path); err == nil {
-		return s.record(path, l).refuse(path, "is a link to nothing")
+		return r.refuse(path, "is a link to nothing")
 	}
 	if l.named[path] {
-		return s.record(path, l).gone(path)
+		return r.gone(path)
 	}
 	return false
 }
@@ -127,8 +200,13 @@ func (r *record) gone(path string) bool {
 
 // refuse notes a problem with the file itself, and whether that is news.
 func (r *record) refuse(path, why string) bool {
-	origin := sources.Origin{Source: "file", File: path}
-	return r.reject([]sources.Problem{{Origin: origin, Message: why}})
+	r.idSure = false
+	return r.reject([]sources.Problem{problemOf(path, why)})
+}
+
+// problemOf is a problem with a file, or directory, itself.
+func problemOf(path, why string) sources.Problem {
+	return sources.Problem{Origin: sources.Origin{Source: "file", File: path}, Message: why}
 }
 
 func (r *record) reject(problems []sources.Problem) bool {
@@ -138,11 +216,19 @@ func (r *record) reject(problems []sources.Problem) bool {
 }
 
 // take has a record take what its file holds, and notes what is to be kept of it.
-func (s *shelf) take(path string, data []byte, l *listing, host sources.HostFacts) bool {
-	r := s.record(path, l)
-	before := r.reading.text
-	wasGood := r.good
-	news := r.take(path, data, host)
+func (s *shelf) take(path string, data []byte, id identity, l *listing, host sources.HostFacts, m manner) bool {
+	r := s.record(path, l, host)
+	if s.shrunk(path, r, id, data, -1, m) {
+		return false
+	}
+	before, wasGood := r.reading.text, r.good
+	news, ok := r.take(path, data, host, func(services int) bool { return !s.shrunk(path, r, id, data, services, m) })
+	if !ok {
+		return false
+	}
+	s.judged(path, r)
+	s.newDoubts = s.newDoubts || r.reading.text != before || !wasGood
+	r.id, r.idSure = id, id.sure(s.now())
 	if r.good && (!wasGood || r.reading.text != before) {
 		r.since = s.now()
 		s.fresh[path] = &accepted{data, r.since}
@@ -157,28 +243,46 @@ func (s *shelf) news() copies {
 	return fresh
 }
 
-// take makes content the file's last good one, or notes why not; it says whether anything is new.
-func (r *record) take(path string, data []byte, host sources.HostFacts) bool {
-	if n := len(r.reading.table.Services); len(data) == 0 && n > 0 {
-		return r.refuse(path, fmt.Sprintf("is empty and had %d services: to have none, leave a comment in it", n))
-	}
+// take makes content the file's last good one, or notes why not; news says whether anything is new. It is
+// not ok, and nothing is done, where whole, told the number of services, says no.
+func (r *record) take(path string, data []byte, host sources.HostFacts, whole func(services int) bool) (news, ok bool) {
 	if r.good && string(data) == r.reading.text {
 		r.earlier = false
-		return r.reject(nil)
+		return r.reject(nil), true
 	}
 	before := r.reading.table
-	warnings, problems := r.judge(path, data, host)
-	if len(problems) > 0 {
-		return r.reject(problems)
+	now, problems := after(r.reading, path, data)
+	if n, had := len(now.table.Services), len(before.Services); len(problems) == 0 && had > 0 {
+		if !whole(n) {
+			return false, false
+		}
+		if n == 0 && !saysNone(data) {
+			what := "has no services and had"
+			if len(data) == 0 {
+				what = "is empty and had"
+			}
+			return r.refuse(path, fmt.Sprintf("%s %d services: to have none, write services = {} in it", what, had)), true
+		}
 	}
-	news := r.reject(nil) || !r.good || !reflect.DeepEqual(before, r.reading.table)
+	warnings, problems := r.judge(now, problems, host)
+	if len(problems) > 0 {
+		return r.reject(problems), true
+	}
+	news = r.reject(nil) || !r.good || !reflect.DeepEqual(before, r.reading.table)
 	r.good, r.earlier, r.warnings = true, false, warnings
-	return news
+	return news, true
 }
 
-// judge reads and validates content, and takes it if nothing is wrong with it.
-func (r *record) judge(path string, data []byte, host sources.HostFacts) (warnings, problems []sources.Problem) {
-	now, problems := after(r.reading, path, data)
+// saysNone says whether a file without services says that there are none: it has a table of them, an empty
+// one. One of comments alone may be what an accident has left.
+func saysNone(data []byte) bool {
+	tree, _, _, _ := strict.Parse(data)
+	_, ok := tree["services"]
+	return ok
+}
+
+// judge validates a reading, and takes it if nothing is wrong with it.
+func (r *record) judge(now reading, problems []sources.Problem, host sources.HostFacts) (warnings, refused []sources.Problem) {
 	var doubts, errs []sources.Problem
 	if r.good && reflect.DeepEqual(r.host, host) {
 		doubts, errs = sources.Revalidate(r.reading.table, now.table, host)
@@ -196,7 +300,11 @@ func (s *shelf) outcome() (sources.Table, error) {
 	var tables []sources.Table
 	good := false
 	rejected := &sources.RejectedError{Problems: slices.Clone(s.unread), Incomplete: len(s.unread) > 0}
-	for _, path := range slices.Sorted(maps.Keys(s.records)) {
+	if s.order == nil {
+		s.order = slices.Sorted(maps.Keys(s.records))
+	}
+	lost := make([]int, len(s.absent))
+	for _, path := range s.order {
 		r := s.records[path]
 		good = good || r.good
 		if len(r.reading.table.Services) > 0 {
@@ -204,6 +312,15 @@ func (s *shelf) outcome() (sources.Table, error) {
 		}
 		if r.earlier {
 			rejected.Stale = append(rejected.Stale, sources.StaleFile{Path: path, Good: r.since})
+		}
+		for i, dir := range s.absent {
+			if r.good && below(dir, path) {
+				lost[i]++
+			}
+		}
+		if r.waiting != nil && !r.good && r.unknown {
+			rejected.Incomplete = true
+			rejected.Problems = append(rejected.Problems, problemOf(path, r.waiting.why+": it is waited for"))
 		}
 		if len(r.problems) > 0 {
 			rejected.Files = append(rejected.Files, path)
@@ -219,6 +336,14 @@ func (s *shelf) outcome() (sources.Table, error) {
 			rejected.Incomplete = rejected.Incomplete || !r.good && (r.unknown || r.named && r.missing)
 		}
 	}
+	for i, dir := range s.absent {
+		if lost[i] > 0 {
+			rejected.Files = append(rejected.Files, dir)
+			rejected.Problems = append(rejected.Problems, problemOf(dir, fmt.Sprintf(
+				"is not there and had %d files: their last good content is served; to have none, make it again without them", lost[i])))
+		}
+	}
+	slices.Sort(rejected.Files)
 	table := joined(tables)
 	if len(rejected.Problems) == 0 {
 		return table, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,9 @@ type Options struct {
 	// file is refused; "" = none. What cannot be written there is a warning.
 	Keep string
 
+	// quiet is how long nothing must have happened to a file that is waited for; 0 = 2 s.
+	quiet time.Duration
+
 	Host func() sources.HostFacts // what Validate may know of the node; nil = nothing
 	Log  *slog.Logger             // for warnings and what cannot be watched; nil = none
 }
@@ -35,6 +39,9 @@ type Source struct {
 	o        Options
 	reloads  chan chan<- error
 	warnings atomic.Pointer[[]string] // about what was emitted last
+
+	progress progress // of the first reading
+	told     notices
 }
 
 // Warnings are about what is served of the files, one line each. It may be called from any goroutine.
@@ -45,6 +52,13 @@ func (s *Source) Warnings() []string {
 	return nil
 }
 
+// Progress says how many files were read of how many, while they are read all.
+func (s *Source) Progress() (done, of int) { return s.progress.get() }
+
+// Notices are what should be known of the files and is no fault of theirs: which are waited for, and what
+// cannot be watched. It may be called from any goroutine.
+func (s *Source) Notices() []string { return s.told.Load() }
+
 // New makes a Source; relative paths are taken from the working directory now.
 func New(o Options) (*Source, error) {
 	paths, err := absolute(o.Paths)
@@ -54,6 +68,9 @@ func New(o Options) (*Source, error) {
 	o.Paths = paths
 	if o.Debounce == 0 {
 		o.Debounce = 50 * time.Millisecond
+	}
+	if o.quiet == 0 {
+		o.quiet = quiet
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -91,8 +108,20 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 	if kept != "" {
 		f.shelf.stored = open(kept, s.o.Log)
 	}
-	if _, err := f.read(ctx); err != nil {
-		return sources.Table{}, nil, nil, err
+	for try := 0; ; try++ {
+		f.read(manner{every: true, asked: true})
+		if len(f.shelf.waits) == 0 {
+			break
+		}
+		if try == readTries {
+			f.shelf.giveUp()
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return sources.Table{}, nil, nil, ctx.Err()
+		case <-time.After(readPause):
+		}
 	}
 	t, rejected := f.shelf.outcome()
 	if r, ok := rejected.(*sources.RejectedError); ok {
@@ -108,9 +137,8 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) error {
 	f := s.follow()
 	defer f.close()
-	if err := f.first(ctx); err != nil {
-		return nil // ctx has ended
-	}
+	f.first()
+	s.tell(f.notices())
 	emit(f.shelf.outcome())
 	f.keep()
 
@@ -121,40 +149,88 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		resync = t.C
 	}
 	for {
-		var reload chan<- error
-		var seen time.Time
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-resync:
-		case reload = <-s.reloads:
-			seen = time.Now()
-		case e := <-f.changes():
-			seen = time.Now()
-			if !f.listing.concerns(e.Name) {
-				continue
-			}
-			var err error
-			if reload, err = f.settle(ctx, s.reloads); err != nil {
-				return nil
-			}
-		case err := <-f.faults():
-			f.fault(err)
-		}
-		changed, err := f.read(ctx)
-		if err != nil {
+		round, ok := f.await(ctx, resync, s.reloads)
+		if !ok {
 			return nil
 		}
+		changed := f.read(round.manner)
 		table, rejected := f.shelf.outcome()
+		s.tell(f.notices())
 		if changed {
-			table.Seen = seen
+			table.Seen = round.seen
 			emit(table, rejected)
 		}
 		f.keep()
-		if reload != nil {
-			reload <- rejected
+		if round.reload != nil {
+			round.reload <- f.shelf.answer(rejected)
 		}
 	}
+}
+
+// tell makes notices known, and logs those that are new. What cannot be watched is logged where that is found.
+func (s *Source) tell(lines []string) {
+	before := s.told.Load()
+	for _, line := range lines {
+		if !slices.Contains(before, line) && !strings.Contains(line, "not watched") {
+			s.o.Log.Info("waiting", slog.String("file", line))
+		}
+	}
+	s.told.Store(lines)
+}
+
+// round is why files are read, and how.
+type round struct {
+	manner manner
+	seen   time.Time    // when that was noticed; zero if nothing was
+	reload chan<- error // who asked; nil if nobody did
+}
+
+// await waits for the next reading to be due; false when ctx has ended.
+func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <-chan chan<- error) (round, bool) {
+	for {
+		pause := time.NewTimer(f.pause())
+		r, ok, err := f.next(ctx, pause.C, resync, reloads)
+		pause.Stop()
+		switch {
+		case err != nil:
+			return round{}, false
+		case ok && r.reload != nil && f.shelf.writing():
+			// Who asks has just closed the file, and that event is yet to come.
+			_, err := f.wait(ctx, nil)
+			return r, err == nil
+		case ok:
+			return r, true
+		}
+	}
+}
+
+// next waits for something to happen, and says whether files are to be read for it.
+func (f *follower) next(ctx context.Context, pause, resync <-chan time.Time, reloads <-chan chan<- error) (r round, ok bool, err error) {
+	select {
+	case <-ctx.Done():
+		return r, false, ctx.Err()
+	case <-resync:
+		f.again(true)
+		return round{manner: manner{every: true}}, true, nil
+	case <-pause:
+		f.again(false)
+		return r, f.relist || len(f.shelf.due(f.shelf.now())) > 0 || f.shelf.leavingDue(f.shelf.now()), nil
+	case reload := <-reloads:
+		f.again(true)
+		return round{manner{every: true, asked: true}, time.Now(), reload}, true, nil
+	case e := <-f.changes():
+		r.seen = time.Now()
+		if !f.note(e) {
+			return r, false, nil
+		}
+	case err := <-f.faults():
+		f.fault(err)
+		return r, true, nil
+	}
+	if r.reload, err = f.settle(ctx, reloads); r.reload != nil {
+		r.manner = manner{every: true, asked: true}
+	}
+	return r, err == nil, err
 }
 
 // Reload has a running Watch read everything again now, and waits until the outcome, if it is another

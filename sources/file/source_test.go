@@ -54,6 +54,9 @@ func (r *rig) run(o Options) {
 	if o.Debounce == 0 {
 		o.Debounce = 10 * time.Millisecond
 	}
+	if o.quiet == 0 {
+		o.quiet = 50 * time.Millisecond
+	}
 	source, err := New(o)
 	if err != nil {
 		r.Fatal(err)
@@ -277,7 +280,10 @@ func TestGlob(t *testing.T) {
 	r.want("", "a", "c")
 	r.must(os.Rename(r.path("s.d/1.toml"), r.path("s.d/1.toml.off")))
 	r.want("", "c")
+	// The directory itself is another matter: nobody has said that its files are to go.
 	r.must(os.RemoveAll(r.path("s.d")))
+	r.want("s.d: is not there and had 1 files", "c")
+	r.must(os.Mkdir(r.path("s.d"), 0o755))
 	r.want("")
 	r.silent()
 }
@@ -320,7 +326,9 @@ func TestEmptied(t *testing.T) {
 	r.want("", "a")
 	r.put("a.toml", "")
 	r.want("is empty and had 1 services", "a")
-	r.put("a.toml", "# none\n")
+	r.put("a.toml", "# a comment\n")
+	r.want("has no services and had 1", "a")
+	r.put("a.toml", "services = {} # none\n")
 	r.want("")
 	r.put("a.toml", "") // had none
 	r.silent()
@@ -509,14 +517,17 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// takes has a shelf take a content as a whole file's.
+func takes(s *shelf, path, text string) bool {
+	return s.take(path, []byte(text), identity{}, &listing{}, s.host(), manner{asked: true})
+}
+
 // TestNeverStill: a file that is written all the time is given up, with its last good content.
 func TestNeverStill(t *testing.T) {
 	s := newShelf(nil)
-	l := &listing{named: map[string]bool{"x": true}}
-	s.record("x", l).take("x", []byte(services("a")), s.host())
-	if !s.giveUp([]string{"x"}, l) || s.giveUp([]string{"x"}, l) {
-		t.Error("news the first time, not the second")
-	}
+	takes(s, "x", services("a"))
+	s.hold("x", s.records["x"], identity{}, "is being written", false)
+	s.giveUp()
 	table, err := s.outcome()
 	if len(table.Services) != 1 || err == nil {
 		t.Error(table, err)
@@ -527,15 +538,15 @@ func TestNeverStill(t *testing.T) {
 func TestUnlistable(t *testing.T) {
 	s := newShelf(nil)
 	l := &listing{}
-	s.record("/etc/s.d/x.toml", l).take("/etc/s.d/x.toml", []byte(services("a")), s.host())
+	takes(s, "/etc/s.d/x.toml", services("a"))
 	l.unlist("/etc/s.d", syscall.EIO)
-	s.update(l)
+	s.update(l, manner{})
 	table, err := s.outcome()
 	var rejected *sources.RejectedError
 	if len(table.Services) != 1 || !errors.As(err, &rejected) || !rejected.Incomplete {
 		t.Error(table, err)
 	}
-	if changed, _ := s.update(&listing{}); !changed {
+	if !s.update(&listing{}, manner{}) {
 		t.Error("nothing new when it is listed again, without the file")
 	}
 	if table, err = s.outcome(); len(table.Services) != 0 || err != nil {
@@ -548,14 +559,14 @@ func TestOptional(t *testing.T) {
 	s := newShelf(nil)
 	s.optional = true
 	l := &listing{named: map[string]bool{"x": true}, missing: []string{"x"}}
-	if changed, _ := s.update(l); changed {
+	if s.update(l, manner{}) {
 		t.Error("a file that never was is news")
 	}
 	if table, err := s.outcome(); len(table.Services) != 0 || err != nil {
 		t.Error(table, err)
 	}
-	s.record("x", l).take("x", []byte(services("a")), s.host())
-	if changed, _ := s.update(l); !changed {
+	takes(s, "x", services("a"))
+	if !s.update(l, manner{}) {
 		t.Error("a file that is gone is no news")
 	}
 	if table, err := s.outcome(); len(table.Services) != 1 || err == nil {
@@ -566,15 +577,15 @@ func TestOptional(t *testing.T) {
 // TestUnchangedIsNotParsed: of a thousand files in services.d only the one that changed is.
 func TestUnchangedIsNotParsed(t *testing.T) {
 	s := newShelf(nil)
-	r := s.record("x", &listing{})
-	if !r.take("x", []byte(services("a")), s.host()) {
+	if !takes(s, "x", services("a")) {
 		t.Error("the first content is no news")
 	}
+	r := s.records["x"]
 	parsed := &r.reading.table.Services[0]
-	if r.take("x", []byte(services("a")), s.host()) || &r.reading.table.Services[0] != parsed {
+	if takes(s, "x", services("a")) || &r.reading.table.Services[0] != parsed {
 		t.Error("parsed again")
 	}
-	if r.take("x", []byte(services("a")+"\n"), s.host()) || &r.reading.table.Services[0] == parsed {
+	if takes(s, "x", services("a")+"\n") || &r.reading.table.Services[0] == parsed {
 		t.Error("another text of the same services is news, or was not parsed")
 	}
 }

@@ -80,8 +80,26 @@ func (s Store) Delete(name string) error {
 	return nil
 }
 
-// Names are those under which something is kept, sorted; copies whose name cannot be read are left out.
-func (s Store) Names() ([]string, error) {
+// Len is how many copies there are, by the names of their files.
+func (s Store) Len() (int, error) {
+	d, err := statefile.Open(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("counting what is kept: %w", err)
+	}
+	defer d.Close()
+	files, err := d.Names()
+	if err != nil {
+		return 0, fmt.Errorf("counting what is kept: %w", err)
+	}
+	return len(files), nil
+}
+
+// Names are those under which something is kept, sorted, but for some that the caller knows: their copies
+// are not opened. Copies whose name cannot be read are left out.
+func (s Store) Names(known ...string) ([]string, error) {
 	d, err := statefile.Open(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -94,8 +112,15 @@ func (s Store) Names() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing what is kept: %w", err)
 	}
+	skip := make(map[string]bool, len(known))
+	for _, name := range known {
+		skip[fileName(name)] = true
+	}
 	var names []string
 	for _, file := range files {
+		if skip[file] {
+			continue
+		}
 		if h, err := readHeader(d, file); err == nil && fileName(h.name) == file {
 			names = append(names, h.name)
 		}

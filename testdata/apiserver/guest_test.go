@@ -118,7 +118,7 @@ const settings = "hostnameOverride = \"n1\"\nnode.zone = \"a\"\n"
 // fromAPI starts svcproxy on the API server alone, and waits for its first sync.
 func (n node) fromAPI(t *testing.T, v *visit, more string) {
 	t.Helper()
-	must(t, n.Serve("# none: the services are the API server's\n"))
+	must(t, n.Serve("services = {} # they are the API server's\n"))
 	must(t, n.Configure(fmt.Sprintf("%ssources.apiserver.enabled = true\nclientConnection.kubeconfig = %q\n%s", settings, v.Kubeconfig, more)))
 	n.run(t)
 }

@@ -68,8 +68,11 @@ func TestBrokenFilesChangeNothing(t *testing.T) {
 			t.Fatalf("%s: %v", w.Name, err)
 		}
 		// The reason is said once, by the source: of two ways to break a file alike, before.
-		line, _, _ := strings.Cut(n.Log.String()[strings.LastIndex(n.Log.String(), "msg=refused"):], "\n")
-		if !strings.Contains(line, path) || !strings.Contains(line, "serving the last good content of") {
+		// Of two problems, the first says what is served instead.
+		log := n.Log.String()
+		line := log[strings.LastIndex(log, "serving the last good content of"):]
+		line, _, _ = strings.Cut(log[strings.LastIndex(log[:len(log)-len(line)], "msg=refused"):], "\n")
+		if !strings.Contains(line, path) {
 			t.Errorf("%s: %s", w.Name, line)
 		}
 		if i%80 == 0 {
@@ -132,7 +135,7 @@ func TestEveryWayToWriteIsServedSoon(t *testing.T) {
 
 	// As a kubelet mounts a ConfigMap: files are links through ..data, which is
 	// swapped, and what it led to goes away.
-	must(t, n.Serve("# all in services.d\n"))
+	must(t, n.Serve("services = {} # all in services.d\n"))
 	configMap := func(version, content string) {
 		dir := "services.d/.." + version
 		must(t, os.Mkdir(path(dir), 0o755))
@@ -220,6 +223,54 @@ func TestLastGoodIsServedByTheNextProcess(t *testing.T) {
 	}
 	n.serve(t, clusterIP("web", "10.96.0.21", allV4))
 	wantEach(t, n.Client, "tcp", "10.96.0.21:80")
+}
+
+// A file that is rewritten in place, a service each 300 ms, is half a file for
+// seconds. No virtual server is removed meanwhile, and no connection ends, whether
+// the writer holds it open or opens it for each service.
+func TestSlowRewriteRemovesNothing(t *testing.T) {
+	n := newNode(t, "")
+	var parts []string
+	for i := range 8 {
+		ports := fmt.Sprintf(`ports = [{ name = "t", port = 80, targetPort = %d }, { name = "u", port = 80, targetPort = %[1]d, protocol = "UDP" }]`, lab.LinePort)
+		parts = append(parts, fmt.Sprintf("[services.s%d]\nclusterIP = \"10.96.3.%d\"\n%s\nendpoints = %s\n", i, i+1, ports, allV4))
+	}
+	n.start(t, strings.Join(parts, ""))
+	l := newLoad(t)
+	l.put(t, n.Client, "10.96.3.1:80")
+	l.put(t, n.Client, "10.96.3.8:80")
+	l.goOn(t, 20)
+	before := n.read(t)
+	path, mark := filepath.Join(n.Dir, "services.toml"), n.Log.Len()
+	held, err := os.Create(path)
+	must(t, err)
+	for _, p := range parts {
+		_, err := held.WriteString(p)
+		must(t, err)
+		time.Sleep(300 * time.Millisecond)
+	}
+	must(t, held.Close())
+	must(t, os.WriteFile(path, nil, 0o644))
+	for i, p := range parts {
+		time.Sleep(300 * time.Millisecond)
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		must(t, err)
+		_, err = f.WriteString(p)
+		must(t, errors.Join(err, f.Close()))
+		if out, _ := n.asks(t, "status"); i == 4 && !strings.Contains(out, path+" has ") {
+			t.Errorf("status does not say that it waits for the file:\n%s", out)
+		}
+	}
+	time.Sleep(3 * time.Second) // it is quiet after 2
+	if diff := lab.Diff(before, n.read(t)); diff != "" {
+		t.Errorf("the kernel before and after:\n%s", head(diff))
+	}
+	if written := n.Log.String()[mark:]; strings.Contains(written, "msg=synced") || strings.Contains(written, "msg=refused") {
+		t.Errorf("log: %s", written)
+	}
+	n.serve(t, strings.Join(parts, "")+clusterIP("after", "10.96.3.20", allV4))
+	wantEach(t, n.Client, "tcp", "10.96.3.20:80")
+	l.wantServed(t)
 }
 
 // A file that is broken when svcproxy starts, and never was good, costs the other

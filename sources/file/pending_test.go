@@ -1,0 +1,366 @@
+package file
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// letters are names of services, one letter each.
+func letters(n int) (names []string) {
+	for i := range n {
+		names = append(names, string(rune('a'+i)))
+	}
+	return names
+}
+
+// neverLess checks that everything emitted until now has all of some services.
+func (r *rig) neverLess(names []string) {
+	r.Helper()
+	for len(r.emits) > 0 {
+		if e := <-r.emits; len(e.names) < len(names) || e.err != nil {
+			r.Errorf("emitted %v", e)
+		}
+	}
+}
+
+// TestSlowWriters: a file that is rewritten in place piece by piece is taken when it is whole, however its
+// writer goes about it.
+func TestSlowWriters(t *testing.T) {
+	names := letters(10)
+	for how, write := range map[string]func(r *rig, piece func(i int) string){
+		"held open": func(r *rig, piece func(i int) string) {
+			f, err := os.Create(r.path("s.toml"))
+			r.must(err)
+			for i := range names {
+				_, err := f.WriteString(piece(i))
+				r.must(err)
+				time.Sleep(60 * time.Millisecond)
+			}
+			r.must(f.Close())
+		},
+		"opened for each piece": func(r *rig, piece func(i int) string) {
+			r.put("s.toml", "")
+			for i := range names {
+				time.Sleep(60 * time.Millisecond)
+				f, err := os.OpenFile(r.path("s.toml"), os.O_APPEND|os.O_WRONLY, 0)
+				r.must(err)
+				_, err = f.WriteString(piece(i))
+				r.must(err)
+				r.must(f.Close())
+			}
+		},
+		"from nothing": func(r *rig, piece func(i int) string) {
+			r.must(os.Remove(r.path("s.toml")))
+			r.put("s.toml", "# new\n")
+			for i := range names {
+				time.Sleep(60 * time.Millisecond)
+				f, err := os.OpenFile(r.path("s.toml"), os.O_APPEND|os.O_WRONLY, 0)
+				r.must(err)
+				_, err = f.WriteString(piece(i))
+				r.must(err)
+				r.must(f.Close())
+			}
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			o := watching("*.toml")
+			o.quiet = 500 * time.Millisecond
+			r := start(t, func(r *rig) { r.write("s.toml", names...) }, o)
+			r.want("", names...)
+			write(r, func(i int) string {
+				return strings.Replace(services(names[i]), "port = 80", "port = 81", 1)
+			})
+			r.neverLess(names)
+			r.want("", names...)
+			r.silent()
+		})
+	}
+}
+
+// TestSavedInPlace: what an editor makes of a file, to cut it and to write it, is one change, and served
+// when the editor has closed it.
+func TestSavedInPlace(t *testing.T) {
+	o := watching("s.toml")
+	o.quiet = testLimit
+	r := start(t, func(r *rig) { r.write("s.toml", "a", "b", "c") }, o)
+	r.want("", "a", "b", "c")
+	f, err := os.Create(r.path("s.toml"))
+	r.must(err)
+	time.Sleep(100 * time.Millisecond) // many debounces
+	if len(r.emits) > 0 {
+		t.Errorf("emitted %v", <-r.emits)
+	}
+	if n := r.source.Notices(); len(n) != 1 || !strings.Contains(n[0], "s.toml is being written, since ") {
+		t.Errorf("%q", n)
+	}
+	if err := r.reload(); err == nil || !strings.Contains(err.Error(), "s.toml: is being written: it is read when that has ended") {
+		t.Error("reload:", err)
+	}
+	_, err = f.WriteString(services("a", "b", "d"))
+	r.must(err)
+	r.must(f.Close())
+	r.want("", "a", "b", "d")
+	if n := r.source.Notices(); len(n) != 0 {
+		t.Errorf("%q", n)
+	}
+}
+
+// TestRenamedOverIsWhole: what was renamed over a file, or swapped by a link, is served at once, however
+// little it has. So is what somebody asks for.
+func TestRenamedOverIsWhole(t *testing.T) {
+	o := watching("s.toml", "l.toml")
+	o.quiet = time.Hour
+	r := start(t, func(r *rig) {
+		r.write("s.toml", "a", "b", "c")
+		r.write("1", "k", "l")
+		r.must(os.Symlink("1", r.path("l.toml")))
+	}, o)
+	r.want("", "a", "b", "c", "k", "l")
+	r.write("new", "a")
+	r.must(os.Rename(r.path("new"), r.path("s.toml")))
+	r.want("", "a", "k", "l")
+	r.write("2", "l")
+	r.must(os.Symlink("2", r.path("new")))
+	r.must(os.Rename(r.path("new"), r.path("l.toml")))
+	r.want("", "a", "l")
+	r.put("s.toml", "services = {}\n")
+	time.Sleep(100 * time.Millisecond)
+	if len(r.emits) > 0 {
+		t.Errorf("emitted %v", <-r.emits)
+	}
+	if n := r.source.Notices(); len(n) != 1 || !strings.Contains(n[0], "s.toml has 14 bytes and had ") {
+		t.Errorf("%q", n)
+	}
+	r.must(r.reload())
+	r.want("", "l")
+}
+
+// TestWaitEnds: a file that is never quiet is not waited for without end. One that is closed between is
+// taken as it is; one that is open is a problem, and taken when it is quiet.
+func TestWaitEnds(t *testing.T) {
+	dir := t.TempDir()
+	path := dir + "/s.toml"
+	now := time.Now()
+	s := newShelf(nil)
+	s.now, s.quiet = func() time.Time { return now }, quiet
+	takes(s, path, services("a", "b", "c"))
+	l := &listing{files: []string{path}}
+	write := func(names ...string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(services(names...)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	served := func() (n int, err error) {
+		table, err := s.outcome()
+		return len(table.Services), err
+	}
+	write("a")
+	for begin := now; now.Sub(begin) < most; now = now.Add(time.Second) {
+		s.touch(path, syscall.IN_MODIFY)
+		s.touch(path, syscall.IN_CLOSE_WRITE)
+		if s.refresh(l, []string{path}, manner{}); len(s.notices()) != 1 {
+			t.Fatalf("after %v: %q", now.Sub(begin), s.notices())
+		}
+	}
+	s.touch(path, syscall.IN_CLOSE_WRITE)
+	s.refresh(l, []string{path}, manner{})
+	if n, err := served(); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+
+	write("b")
+	for begin := now; now.Sub(begin) <= most; now = now.Add(time.Second) {
+		s.touch(path, syscall.IN_MODIFY)
+		s.refresh(l, []string{path}, manner{})
+	}
+	if n, err := served(); n != 1 || err == nil || !strings.Contains(err.Error(), "does not stop changing") {
+		t.Error(n, err)
+	}
+	now = now.Add(quiet)
+	if due := s.due(now); !slices.Equal(due, []string{path}) {
+		t.Errorf("due: %q", due)
+	}
+	s.refresh(l, []string{path}, manner{})
+	if n, err := served(); n != 1 || err != nil || len(s.notices()) > 0 || !s.next().IsZero() {
+		t.Error(n, err, s.notices(), s.next())
+	}
+}
+
+// TestHalfWrittenAtStart: a file that was cut just before the start is waited for, too.
+func TestHalfWrittenAtStart(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	r.write("s.toml", "a", "b", "c")
+	o, _ := r.keeping("s.toml")
+	o.quiet = time.Second
+	r.run(o)
+	r.want("", "a", "b", "c")
+	r.stop()
+	r.write("s.toml", "a")
+	r.run(o)
+	r.want("", "a", "b", "c")
+	r.write("s.toml", "a", "b", "c", "d")
+	r.neverLess([]string{"a", "b", "c"})
+	r.want("", "a", "b", "c", "d")
+}
+
+// TestFolderVanishes: a directory of services that is moved away takes no services with it, now or at the
+// next start, and is back at once. A file that leaves a directory that is there does.
+func TestFolderVanishes(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	r.must(os.MkdirAll(r.path("1/s.d"), 0o755))
+	r.must(os.Symlink("1", r.path("etc")))
+	r.write("1/s.d/a.toml", "a")
+	r.write("1/s.d/b.toml", "b")
+	o, _ := r.keeping("etc/s.d/*.toml")
+	o.Paths = append(o.Paths, "never/*.toml")
+	const gone = "etc/s.d: is not there and had 2 files: their last good content is served"
+	r.run(o)
+	r.want("", "a", "b")
+	r.must(os.Rename(r.path("1/s.d"), r.path("1/away")))
+	r.want(gone, "a", "b")
+	if err := r.reload(); err == nil {
+		t.Error("reload is content")
+	}
+	r.must(os.Rename(r.path("1/away"), r.path("1/s.d")))
+	r.want("", "a", "b")
+
+	// A release without the directory, and one with another.
+	r.must(os.Mkdir(r.path("2"), 0o755))
+	r.must(os.Symlink("2", r.path("new")))
+	r.must(os.Rename(r.path("new"), r.path("etc")))
+	r.want(gone, "a", "b")
+	r.stop()
+	r.run(o)
+	var rejected *sources.RejectedError
+	if rejected, _ = r.want(gone, "a", "b").(*sources.RejectedError); rejected.Incomplete || len(rejected.Stale) != 2 {
+		t.Errorf("%+v", rejected)
+	}
+	r.must(os.MkdirAll(r.path("3/s.d"), 0o755))
+	r.write("3/s.d/b.toml", "b", "c")
+	r.must(os.Symlink("3", r.path("new")))
+	r.must(os.Rename(r.path("new"), r.path("etc")))
+	r.want("", "b", "c")
+	r.must(os.Remove(r.path("3/s.d/b.toml")))
+	r.want("")
+	r.must(os.Remove(r.path("3/s.d")))
+	r.silent()
+}
+
+// TestFolderRemoved: rm -r takes the files first. Many that go at once are waited for, until it is known
+// that the directory goes, too.
+func TestFolderRemoved(t *testing.T) {
+	o := watching("s.d/*.toml")
+	o.quiet = 300 * time.Millisecond
+	names := letters(20)
+	r := start(t, func(r *rig) {
+		r.must(os.Mkdir(r.path("s.d"), 0o755))
+		for _, n := range names {
+			r.write("s.d/"+n+".toml", n)
+		}
+	}, o)
+	r.want("", names...)
+	for _, n := range names[:19] {
+		r.must(os.Remove(r.path("s.d/" + n + ".toml")))
+	}
+	time.Sleep(100 * time.Millisecond)
+	if n := r.source.Notices(); len(n) != 1 || !strings.Contains(n[0], "19 of 20 service files are gone") {
+		t.Errorf("%q", n)
+	}
+	r.must(os.RemoveAll(r.path("s.d")))
+	r.want("had 20 files", names...)
+	r.must(os.Mkdir(r.path("s.d"), 0o755))
+	r.want("")
+}
+
+// TestEditCost: of many files only the one that changed is looked at.
+func TestEditCost(t *testing.T) {
+	const many = 1000
+	dir := t.TempDir()
+	for i := range many {
+		text := fmt.Sprintf("[services.s%d]\nclusterIP = \"10.96.%d.%d\"\nports = [ { port = 80 } ]\n", i, i/250, i%250+1)
+		if err := os.WriteFile(fmt.Sprintf("%s/%04d.toml", dir, i), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := New(Options{Paths: []string{dir + "/*.toml"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := s.follow()
+	defer f.close()
+	f.shelf.now = func() time.Time { return time.Now().Add(time.Minute) } // the files are old
+	cost := func() (stats, lists, reads int) {
+		stats, lists, reads = f.shelf.stats+f.listing.stats, f.listing.lists, f.shelf.reads
+		f.shelf.stats, f.shelf.reads, f.listing.stats, f.listing.lists = 0, 0, 0, 0
+		return
+	}
+	want := func(what string, wantStats, wantLists, wantReads int) {
+		t.Helper()
+		if stats, lists, reads := cost(); stats > wantStats || lists > wantLists || reads > wantReads {
+			t.Errorf("%s: %d files asked for, %d directories listed, %d files read; want at most %d, %d, %d",
+				what, stats, lists, reads, wantStats, wantLists, wantReads)
+		}
+	}
+	f.first()
+	want("a start", many+10, 1, many)
+	path := dir + "/0500.toml"
+	edit := func(what uint32) {
+		f.note(event{path, what})
+		f.read(manner{})
+	}
+	if err := os.WriteFile(path, []byte(services("x")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	edit(syscall.IN_MOVED_TO)
+	want("an edit", 2, 0, 1)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	edit(syscall.IN_DELETE)
+	want("a removal", 1, 0, 0)
+	if table, err := f.shelf.outcome(); len(table.Services) != many-1 || err != nil {
+		t.Error(len(table.Services), err)
+	}
+	f.relist = true
+	f.read(manner{})
+	want("lost events", many+10, 1, 0)
+	f.read(manner{every: true})
+	want("a full reading", many+10, 1, many)
+}
+
+// TestWatchedAgain: an inotify instance that could not be had is asked for again, and missed until then.
+func TestWatchedAgain(t *testing.T) {
+	s, err := New(watching(t.TempDir() + "/s.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := s.follow()
+	defer f.close()
+	f.watcher.close()
+	f.watcher, f.blind = nil, syscall.EMFILE
+	f.read(manner{every: true})
+	if n := f.notices(); len(n) != 1 || !strings.Contains(n[0], "not watched") {
+		t.Errorf("%q", n)
+	}
+	if p := f.pause(); p > rewatch {
+		t.Errorf("pause %v", p)
+	}
+	f.again(false)
+	if f.watcher != nil {
+		t.Error("asked for again before its time")
+	}
+	f.shelf.now = func() time.Time { return time.Now().Add(rewatch + time.Second) }
+	f.again(false)
+	if f.watcher == nil || !f.relist || len(f.notices()) != 0 {
+		t.Errorf("%v %v %q", f.watcher, f.relist, f.notices())
+	}
+}
