@@ -99,7 +99,7 @@ fuzz:
 BENCHSTAT   ?= golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 SVCPROXY_BENCH ?= 1000x10,5000x5
 bench: build guest
-	$(GUEST) install keepalived haproxy
+	$(GUEST) install haproxy
 	$(GO) build -trimpath -tags noapiserver -o bin/svcproxy-noapiserver .
 	$(GO) build -trimpath -o bin/bench ./testdata/bench
 	mkdir -p bin/bench.results
