@@ -103,7 +103,7 @@ var fields = []field{
 		func(c *Config) value { return truth{&c.IPVS.VIPPing} }},
 	{"ipvs.drainTimeout", "", "the longest a removed endpoint keeps its connections; 0s: until the last one ends",
 		func(c *Config) value { return duration{p: &c.IPVS.DrainTimeout} }},
-	{"ipvs.localFallback", "", `traffic policy Local without a local endpoint: "drop", or "cluster" for all endpoints`,
+	{"ipvs.localFallback", "", `external traffic under policy Local without a local endpoint: "drop", or "cluster" for all endpoints`,
 		func(c *Config) value { return word(&c.IPVS.LocalFallback, "drop", "cluster") }},
 	{"ipvs.deleteUnknown", "", "remove foreign virtual servers, as kube-proxy does",
 		func(c *Config) value { return truth{&c.IPVS.DeleteUnknown} }},

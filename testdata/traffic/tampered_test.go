@@ -17,6 +17,7 @@ import (
 // stateFiles are all files below stateDir and runtimeDir. They belong to the
 // service's user, who can make anything of them. A new one comes in here.
 var stateFiles = []string{
+	"state/incumbents",
 	"state/names",
 	"state/sysctls.json",
 	"state/last-good/*",

@@ -1,0 +1,233 @@
+package traffic
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// balanced is a service with a load balancer IP on the client's link.
+const balanced = `
+[services.web]
+type = "LoadBalancer"
+clusterIP = "10.96.0.20"
+loadBalancerIPs = ["192.0.2.80", "198.51.100.80"]
+ports = [{ port = 80, targetPort = 7000 }]
+endpoints = ` + allV4 + "\n"
+
+// stand is what `svcproxy status` prints of a service, and its exit code.
+func (n node) stand(t *testing.T, service string) (string, int) {
+	t.Helper()
+	out, code, err := n.Command("status", service)
+	must(t, err)
+	return out, code
+}
+
+// bound says whether kube-ipvs0 has an address.
+func (n node) bound(t *testing.T, addr string) bool {
+	t.Helper()
+	return slices.ContainsFunc(n.read(t).Addrs, func(l string) bool { return strings.HasPrefix(l, "kube-ipvs0 "+addr+"/") })
+}
+
+// keepalived beside: where it becomes master, the VIP appears on a link. It is
+// served there, not bound and not unbound, under traffic, by every edit and start
+// while it is there; and bound again when it has left.
+func TestVIPThatAppearsOnALink(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, balanced)
+	l := newLoad(t)
+	l.put(t, n.Client, "192.0.2.80:80")
+	l.goOn(t, 10)
+
+	mark := n.Log.Len()
+	must(t, n.Lab.Node.IP("addr add 192.0.2.80/32 dev uplink"))
+	n.synced(t, mark)
+	if n.bound(t, "192.0.2.80") {
+		t.Error("bound beside the link that has it")
+	}
+	if out, code := n.stand(t, "web"); code != 0 || !strings.Contains(out, "serving, on uplink") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	l.goOn(t, 10)
+
+	must(t, n.Serve("# a comment\n"+balanced))
+	if out, code, err := n.Command("reload", "--wait"); code != 0 || err != nil {
+		t.Errorf("an edit is refused: %v, exit code %d\n%s", err, code, out)
+	}
+	if out, code, err := n.Command("check"); code != 0 || err != nil || !strings.Contains(out, "this host's own address") {
+		t.Errorf("check: %v, exit code %d\n%s", err, code, out)
+	}
+	n.restart(t, "")
+	must(t, lab.Eventually(time.Minute, func() error {
+		if _, code, err := n.Command("status", "web"); err != nil || code != 0 {
+			return fmt.Errorf("after the restart: %v, exit code %d", err, code)
+		}
+		return nil
+	}))
+	l.goOn(t, 10)
+
+	mark = n.Log.Len()
+	must(t, n.Lab.Node.IP("addr del 192.0.2.80/32 dev uplink"))
+	n.synced(t, mark)
+	if !n.bound(t, "192.0.2.80") {
+		t.Error("not bound again")
+	}
+	ask(t, n.Client, "tcp", "192.0.2.80:80")
+	l.end()
+	l.clients.Wait()
+}
+
+// A VIP that is the default gateway would cut the node off: it is left out alone,
+// said, and served as soon as there is another gateway. No file is refused for it.
+func TestVIPThatIsTheGateway(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, strings.ReplaceAll(balanced, "192.0.2.80", "192.0.2.2"))
+	for _, to := range []string{"10.96.0.20:80", "198.51.100.80:80"} {
+		wantEach(t, n.Client, "tcp", to)
+	}
+	if out, code := n.stand(t, "web"); code != 7 || !strings.Contains(out, "VIP 192.0.2.2 is this node's default gateway") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	mark := n.Log.Len()
+	must(t, n.Lab.Node.IP("route del default"))
+	n.synced(t, mark)
+	if out, code := n.stand(t, "web"); code != 0 || !n.bound(t, "192.0.2.2") {
+		t.Errorf("without the gateway: exit code %d\n%s", code, out)
+	}
+	mark = n.Log.Len()
+	must(t, n.Lab.Node.IP("route add default via 192.0.2.3"))
+	if out, code := n.stand(t, "web"); code != 0 {
+		t.Errorf("with another gateway: exit code %d\n%s", code, out)
+	}
+}
+
+// What a service is served at it keeps: a newcomer, whose file sorts first, is
+// served at all else, and so it stays over a restart, and where it came while
+// svcproxy did not run.
+func TestNewcomerTakesNothing(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, clusterIP("web", "10.96.0.20", `["10.2.1.10"]`))
+	newcomer := func(name, vip, pod string) {
+		t.Helper()
+		text := fmt.Sprintf("[services.%s]\nexternalIPs = [\"10.96.0.20\", %q]\nports = [{ port = 80, targetPort = 7000 }]\nendpoints = [%q]\n", name, vip, pod)
+		must(t, os.WriteFile(filepath.Join(n.Dir, "services.d", "0-"+name+".toml"), []byte(text), 0o644))
+	}
+	keeps := func(when string) {
+		t.Helper()
+		wantFrom(t, n.Client, "10.96.0.20:80", "pod1")
+		wantFrom(t, n.Client, "198.51.100.90:80", "pod2")
+		out, code := n.stand(t, "new")
+		if code != 7 || !strings.Contains(out, "10.96.0.20:80/TCP is taken by web (") {
+			t.Errorf("%s: exit code %d\n%s", when, code, out)
+		}
+		if out, code := n.stand(t, "web"); code != 0 {
+			t.Errorf("%s: exit code %d\n%s", when, code, out)
+		}
+	}
+	mark := n.Log.Len()
+	newcomer("new", "198.51.100.90", "10.2.2.10")
+	n.synced(t, mark)
+	keeps("while it runs")
+
+	must(t, n.Stop())
+	newcomer("other", "198.51.100.91", "10.2.3.10")
+	mark = n.Log.Len()
+	must(t, n.Start())
+	n.synced(t, mark)
+	keeps("after a restart")
+	wantFrom(t, n.Client, "198.51.100.91:80", "pod3")
+
+	mark = n.Log.Len()
+	must(t, n.Serve("# none\n"))
+	if _, err := n.Wait(mark, lab.Synced); err == nil {
+		wantFrom(t, n.Client, "10.96.0.20:80", "pod2")
+	}
+}
+
+// cluster answers lists of services and slices, and to a watch nothing: what an
+// API server does of which the objects do not change.
+func cluster(t *testing.T, n node, services, slices string) (kubeconfig string) {
+	t.Helper()
+	l, err := n.Lab.Node.Listen(6443)
+	must(t, err)
+	lists := map[string]string{
+		"/api/v1/services":                         `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [` + services + `]}`,
+		"/apis/discovery.k8s.io/v1/endpointslices": `{"kind": "EndpointSliceList", "apiVersion": "discovery.k8s.io/v1", "metadata": {"resourceVersion": "1"}, "items": [` + slices + `]}`,
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch list, known := lists[r.URL.Path]; {
+		case r.URL.Query().Get("watch") != "":
+			w.WriteHeader(http.StatusOK)
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		case known:
+			fmt.Fprint(w, list)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+		}
+	})}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	at := net.JoinHostPort("127.0.0.1", "6443")
+	must(t, os.WriteFile(kubeconfig, []byte(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u"}],
+		"clusters": [{"name": "c", "cluster": {"server": "http://`+at+`"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`), 0o600))
+	return kubeconfig
+}
+
+// An API server's service is served throughout where its load balancer IP appears
+// on a link, as kube-vip has it, with no event of the API server before or after.
+// plan knows what the API server has, from the daemon or by itself, or says that
+// it does not.
+func TestAPIServersServiceOnALink(t *testing.T) {
+	n := newNode(t, "")
+	kubeconfig := cluster(t, n, `{"metadata": {"namespace": "default", "name": "web"}, "spec": {"type": "LoadBalancer",
+		"clusterIP": "10.96.0.20", "clusterIPs": ["10.96.0.20"], "loadBalancerSourceRanges": ["192.0.2.0/24"],
+		"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080}]}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.80"}]}}}`,
+		`{"metadata": {"namespace": "default", "name": "web-1", "labels": {"kubernetes.io/service-name": "web"}}, "addressType": "IPv4",
+		"ports": [{"port": 7000, "protocol": "TCP", "name": ""}], "endpoints": [{"addresses": ["10.2.1.10"]}]}`)
+	must(t, n.Configure(fmt.Sprintf("sources.apiserver.enabled = true\nclientConnection.kubeconfig = %q\n", kubeconfig)))
+	n.start(t, "# all from the API server\n")
+	served := func(when string) {
+		t.Helper()
+		for _, to := range []string{"10.96.0.20:80", "192.0.2.80:80", "192.0.2.1:30080"} {
+			if _, err := n.Client.Ask("tcp", netip.MustParseAddrPort(to)); err != nil {
+				t.Errorf("%s: %s: %v", when, to, err)
+			}
+		}
+	}
+	settled := func(when string) {
+		t.Helper()
+		if out, code, err := n.Command("plan", "--detailed-exitcode"); err != nil || code != 0 || strings.TrimSpace(out) != "" && !strings.Contains(out, "nothing") {
+			t.Errorf("%s: plan: %v, exit code %d\n%s", when, err, code, out)
+		}
+	}
+	served("at first")
+	settled("at first")
+	for _, c := range []string{"add", "del"} {
+		mark := n.Log.Len()
+		must(t, n.Lab.Node.IP("addr "+c+" 192.0.2.80/32 dev uplink"))
+		n.synced(t, mark)
+		served("after addr " + c)
+		if n.bound(t, "192.0.2.80") != (c == "del") {
+			t.Errorf("after addr %s: bound %t", c, c != "del")
+		}
+	}
+	must(t, n.Stop())
+	settled("with svcproxy stopped")
+	must(t, os.Rename(kubeconfig, kubeconfig+".away"))
+	if out, code, err := n.Command("plan"); err != nil || code != 1 || !strings.Contains(out, "is not known") || strings.Contains(out, "10.96.0.20") {
+		t.Errorf("without a way to know: %v, exit code %d\n%s", err, code, out)
+	}
+}
