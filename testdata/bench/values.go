@@ -39,7 +39,7 @@ func (b *bench) values(p *pass) error {
 		}},
 		{"file: parse", func() error { file.Decode(path, data); return nil }},
 		{"file: validate", func() error { sources.Validate(t, sources.HostFacts{}); return nil }},
-		{"merge", func() error { sources.Merge(t, sources.Table{}); return nil }},
+		{"merge", func() error { sources.Merge(sources.HostFacts{}, t, sources.Table{}); return nil }},
 		{"rules", func() error { wanted(t, kernel.Node{}); return nil }},
 	} {
 		if err := p.lap(step.row, step.do); err != nil {

@@ -89,7 +89,7 @@ func (d draw) next(last sources.Table) sources.Table {
 	if d.chance(80) {
 		t.Services = append(t.Services, large()...)
 	}
-	t, _ = sources.Merge(t) // which leaves out what is there twice, as the program does
+	t, _ = sources.Merge(sources.HostFacts{}, t) // which leaves out what is there twice, as the program does
 	return t
 }
 
