@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	pageSize    = 500         // objects of a list in one answer: about 1 MB of services
+	pageSize    = 1000        // objects of a list in one answer: about 2 MB of services
 	pageTimeout = time.Minute // for one of them; a watch ends by the API server's own
 )
 
 // What a list and its parts may be at most. Kubernetes is tested to 150,000 pods and 10,000 services: their
-// slices are a list of 100 MB in JSON, and a page of it 20 MB.
+// slices are a list of 100 MB in JSON, and a page of it 45 MB.
 // Variables for the tests, which have no memory.
 var (
 	mostPages        = 500
