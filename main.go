@@ -517,7 +517,7 @@ func (d *daemon) feeds(s setup) ([]proxy.Feed, error) {
 	if d.files, err = file.New(o); err != nil {
 		return nil, err
 	}
-	feeds := []proxy.Feed{{Name: "static", Source: d.current.Source()}, {Name: "file", Source: d.files}}
+	feeds := []proxy.Feed{{Name: "static", Source: d.current.Source(), Said: d.current.Standing().Refused}, {Name: "file", Source: d.files}}
 	if !s.Config.APIServer.Enabled {
 		return feeds, nil
 	}
@@ -651,7 +651,21 @@ func (c *call) countServices(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	c.warnOfFirewall(ctx, s, here, table)
 	return len(table.Services), nil
+}
+
+// warnOfFirewall says what of the host's firewall keeps clients away from a table's
+// VIPs, where it can be read.
+func (c *call) warnOfFirewall(ctx context.Context, s setup, here kernel.Node, t sources.Table) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	firewall, err := host.Firewall(ctx, s.Config.Names())
+	if err != nil {
+		return // check works without iptables and without a kernel that has it
+	}
+	c.warn(kernel.Barred(firewall, s.want(t, here).Virtuals))
 }
 
 // checkObjects looks at a file of Kubernetes objects.
@@ -710,7 +724,11 @@ func (c *call) plan(ctx context.Context, _ []string) error {
 	if c.state == "" {
 		ask = host.Prober{}
 	}
-	p := proxy.Plan(ctx, ask, s.want(table, have.Node), have)
+	want := s.want(table, have.Node)
+	p := proxy.Plan(ctx, ask, want, have)
+	for _, line := range kernel.Barred(have.Firewall, want.Virtuals) { // no part of a plan's JSON
+		fmt.Fprintf(c.err, "svcproxy: warning: %s\n", line)
+	}
 	if err := c.print(p); err != nil {
 		return err
 	}

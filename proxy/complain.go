@@ -16,6 +16,14 @@ type complaintLog struct {
 	said map[string]bool
 }
 
+// know takes what another has logged.
+func (c *complaintLog) know(lines []string) {
+	c.said = make(map[string]bool, len(lines))
+	for _, line := range lines {
+		c.said[line] = true
+	}
+}
+
 // hear takes everything that is wrong now.
 func (c *complaintLog) hear(lines []string) {
 	now := make(map[string]bool, len(lines))

@@ -52,6 +52,9 @@ func (p *Proxy) Degraded() []string {
 			lines = append(lines, fmt.Sprintf("%s of services in conflict, first %s", several(n, "address"), now.Report.Problems[0].Service))
 		}
 	}
+	if now != nil {
+		lines = append(lines, now.Warnings[:min(now.Barred, maxNamed)]...)
+	}
 	if line := Empty(p.empty(now)); line != "" {
 		lines = append(lines, line)
 	}

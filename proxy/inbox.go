@@ -14,6 +14,8 @@ import (
 type Feed struct {
 	Name   string
 	Source sources.Source
+	// Said is what is wrong with the source and in the log already; nil if nothing is.
+	Said error
 }
 
 // SourceState is how a source stands.

@@ -101,8 +101,9 @@ type Proxy struct {
 	running atomic.Pointer[Running]
 	stages  atomic.Uint64
 	// What is known to others, and what will be after this sync.
-	last atomic.Pointer[Snapshot]
-	next Snapshot
+	last    atomic.Pointer[Snapshot]
+	next    Snapshot
+	failing failures
 	// emptied are the services without backends, of one snapshot.
 	emptied struct {
 		sync.Mutex
@@ -224,6 +225,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	gaveUp := make(chan error, len(p.Feeds))
 	for i, f := range p.Feeds {
 		said := complaintLog{log: p.Log.With("source", f.Name), what: "refused"}
+		said.know(complaints(f.Said))
 		watching.Go(func() {
 			err := f.Source.Watch(ctx, func(t sources.Table, err error) {
 				said.hear(complaints(err))

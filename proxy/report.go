@@ -108,13 +108,37 @@ func EndsDrain(o kernel.Op) bool {
 // maxDriftLines bounds what one sync says about drift.
 const maxDriftLines = 20
 
+// failures says why syncs fail: each reason once, however often it is tried again,
+// and when they succeed.
+type failures struct {
+	reason string // of the last one; "" if it succeeded
+	count  int
+}
+
+func (f *failures) hear(log *slog.Logger, r Report) {
+	if r.Err == nil {
+		if f.count > 0 {
+			log.Info("syncs succeed again", "failed", f.count)
+		}
+		*f = failures{}
+		return
+	}
+	f.count++
+	level := slog.LevelDebug
+	if reason := r.Err.Error(); reason != f.reason {
+		f.reason, level = reason, slog.LevelError
+	}
+	log.Log(context.Background(), level, "sync failed", "cause", r.Cause, "err", r.Err)
+}
+
 // log says in one line what a sync did, and nothing when it did nothing.
 // Drift is named object by object, with what was there and what is.
 func (r Report) log(log *slog.Logger) {
-	if r.Err != nil {
-		log.Error("sync failed", "cause", r.Cause, "err", r.Err)
+	failed := 0
+	if e, ok := r.Err.(*kernel.ApplyError); ok {
+		failed = len(e.Failed)
 	}
-	if r.Plan.Empty() {
+	if failed == len(r.Plan.Ops) {
 		return
 	}
 	repairs := r.Repairs()
@@ -134,10 +158,6 @@ func (r Report) log(log *slog.Logger) {
 		log.Warn("drift", "repair", o.String())
 	}
 	add, change, remove := r.Plan.Counts()
-	failed := 0
-	if e, ok := r.Err.(*kernel.ApplyError); ok {
-		failed = len(e.Failed)
-	}
 	attrs := []any{
 		"cause", string(r.Cause), "add", add, "change", change, "remove", remove, "draining", r.Plan.Draining,
 		"services", r.Services, "virtuals", r.Virtuals, "reals", r.Reals,

@@ -28,6 +28,8 @@ type Snapshot struct {
 	// Warnings are what keeps clients from what is served though the kernel is as
 	// wanted, or slows them down, a line each: somebody's firewall, a small hash.
 	Warnings []string
+	// Barred is how many of Warnings, the first ones, are of a firewall.
+	Barred int
 }
 
 // Kept is the snapshot without the ops of its plan: after a first sync they are a

@@ -44,6 +44,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	p.health.settled(r.Err)
 	r.Duration = time.Since(now)
 	p.settle(now, r)
+	p.failing.hear(p.Log, r)
 	r.log(p.Log)
 	p.running.Store(nil) // whoever is told of its end does not see it go on
 	if r.Err == nil {
@@ -118,7 +119,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	r.Planned, r.Steps = time.Now(), len(r.Plan.Ops)
 	p.next.Table, p.next.Node, p.next.Want, p.next.Drains = table, p.have.Node, want, r.Plan.Drains
 	barred, small := kernel.Barred(p.have.Firewall, want.Virtuals), kernel.SmallHash(want.Sysctls, p.have.Sysctls)
-	p.next.Warnings = slices.Concat(barred, small, r.Plan.Warnings)
+	p.next.Warnings, p.next.Barred = slices.Concat(barred, small, r.Plan.Warnings), len(barred)
 	p.barred.hear(barred)
 	p.small.hear(small)
 	p.stages.Add(1)

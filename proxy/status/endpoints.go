@@ -43,9 +43,9 @@ func (b *builder) drains() {
 		if e.Drain != nil && !d.Since.Before(e.Drain.Since) {
 			continue
 		}
-		e.Drain = &Drain{Since: d.Since.UTC()}
+		e.Drain = &Drain{Since: b.in.at(d.Since)}
 		if t := timeout(policy, d.Real.Virtual); t > 0 {
-			e.Drain.Deadline = d.Since.Add(t).UTC()
+			e.Drain.Deadline = b.in.at(d.Since.Add(t))
 		}
 	}
 }

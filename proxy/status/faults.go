@@ -33,7 +33,7 @@ func (b *builder) conflicts() []Conflict {
 func (b *builder) faults() []Fault {
 	list := []Fault{}
 	for _, f := range b.in.Past.faults {
-		list = append(list, Fault{Op: f.text, Service: b.serviceOf(f.op.Object), Error: f.err, Since: f.since.UTC(), Count: f.count})
+		list = append(list, Fault{Op: f.text, Service: b.serviceOf(f.op.Object), Error: f.err, Since: b.in.at(f.since), Count: f.count})
 	}
 	return list
 }

@@ -37,11 +37,11 @@ func Of(in Input) Status {
 		in.Snapshot = &proxy.Snapshot{}
 	}
 	st := Status{
-		Time: in.Now.UTC(), Daemon: in.Daemon, Healthy: in.Healthy, Warnings: append(append([]string{}, in.Snapshot.Warnings...), in.Warnings...),
+		Time: in.Now.UTC(), Daemon: in.daemon(), Healthy: in.Healthy, Warnings: append(append([]string{}, in.Snapshot.Warnings...), in.Warnings...),
 		Sync: syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{}, Conntrack: flowsOf(in.Counters),
 	}
 	for _, s := range in.Sources {
-		st.Sources = append(st.Sources, sourceOf(s))
+		st.Sources = append(st.Sources, in.source(s))
 	}
 	b := newBuilder(in)
 	st.Services, st.Conflicts, st.Faults = b.build(), b.conflicts(), b.faults()
@@ -52,6 +52,7 @@ func Of(in Input) Status {
 	st.Totals.Services = len(in.Snapshot.Table.Services)
 	st.Totals.Virtuals, st.Totals.Reals, st.Totals.Draining = len(want.Virtuals), len(want.Reals), len(in.Snapshot.Drains)
 	st.Totals.VIPs, st.Totals.RoutedVIP, st.Totals.Faults = len(want.Addrs), len(want.Routes), in.Past.refused
+	st.Totals.Barred = in.Snapshot.Barred
 	st.Problems = problems(&st)
 	return st
 }
@@ -59,9 +60,9 @@ func Of(in Input) Status {
 func syncOf(in Input) Sync {
 	r := in.Snapshot.Report
 	s := Sync{
-		Cause: string(r.Cause), Start: r.Start.UTC(), Seconds: seconds(r.Duration), Succeeded: in.Snapshot.Succeeded.UTC(),
-		Since: in.Past.since.UTC(), Failures: in.Past.failures, Waiting: append([]string{}, r.Waiting...),
-		Running: runningOf(in.Running, in.Now), Change: in.Past.change.utc(), Drift: in.Past.drift.utc(),
+		Cause: string(r.Cause), Start: in.at(r.Start), Seconds: seconds(r.Duration), Succeeded: in.at(in.Snapshot.Succeeded),
+		Since: in.at(in.Past.since), Failures: in.Past.failures, Waiting: append([]string{}, r.Waiting...),
+		Running: runningOf(in.Running, in.Now), Change: in.change(in.Past.change), Drift: in.change(in.Past.drift),
 	}
 	if r.Err != nil {
 		s.Error = r.Err.Error()
@@ -69,17 +70,17 @@ func syncOf(in Input) Sync {
 	return s
 }
 
-func (c *Change) utc() *Change {
+func (in Input) change(c *Change) *Change {
 	if c == nil {
 		return nil
 	}
 	u := *c
-	u.Seen, u.Parsed, u.Planned, u.Acknowledged = c.Seen.UTC(), c.Parsed.UTC(), c.Planned.UTC(), c.Acknowledged.UTC()
+	u.Seen, u.Parsed, u.Planned, u.Acknowledged = in.at(c.Seen), in.at(c.Parsed), in.at(c.Planned), in.at(c.Acknowledged)
 	return &u
 }
 
-func sourceOf(s proxy.SourceState) Source {
-	from := Source{Name: s.Name, Delivered: s.Spoken, Progress: s.Progress, Since: s.Since.UTC(), Errors: sourceErrors(s.Err), Stale: []Stale{}, Unserved: []string{}}
+func (in Input) source(s proxy.SourceState) Source {
+	from := Source{Name: s.Name, Delivered: s.Spoken, Progress: s.Progress, Since: in.at(s.Since), Errors: sourceErrors(s.Err), Stale: []Stale{}, Unserved: []string{}}
 	var rejected *sources.RejectedError
 	if errors.As(s.Err, &rejected) {
 		for _, f := range rejected.Stale {

@@ -211,3 +211,29 @@ endpoints = [ "10.2.0.4" ]
 		t.Errorf("%q, and status finds %q", got, want)
 	}
 }
+
+// A clock that is set does not change how long ago something was.
+func TestStep(t *testing.T) {
+	for _, c := range []struct{ elapsed, shown, want time.Duration }{
+		{time.Minute, time.Minute + time.Microsecond, 0},
+		{time.Minute, time.Minute - 24*time.Hour, -24 * time.Hour},
+		{time.Minute, time.Minute + 24*time.Hour, 24 * time.Hour},
+	} {
+		if got := step(c.elapsed, c.shown); got != c.want {
+			t.Errorf("%v elapsed, shown as %v: %v, want %v", c.elapsed, c.shown, got, c.want)
+		}
+	}
+}
+
+// A firewall in the way is an exit code.
+func TestVerdictOfAFirewallInTheWay(t *testing.T) {
+	in := big(1, 1)
+	in.Snapshot.Report.Cause = proxy.CauseStart
+	if st := Of(in); exit.Code(st.Verdict("")) != exit.OK {
+		t.Errorf("without one: %v", st.Problems)
+	}
+	in.Snapshot.Warnings, in.Snapshot.Barred = []string{"iptables filter INPUT: no rule accepts"}, 1
+	if st := Of(in); exit.Code(st.Verdict("")) != exit.Degraded {
+		t.Error("exit code", exit.Code(st.Verdict("")))
+	}
+}

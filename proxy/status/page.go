@@ -149,12 +149,22 @@ func (p *page) list(heading string, style screen.Style, lines []string) {
 
 func (p *page) faults(faults []Fault) []string {
 	var lines []string
-	for _, f := range faults {
-		of := ""
+	for i := 0; i < len(faults); {
+		f, of := faults[i], ""
 		if f.Service != "" && p.Service == "" {
 			of = short(f.Service) + ": "
 		}
-		lines = append(lines, fmt.Sprintf("%s%s: %s (%s, since %s ago)", of, f.Op, f.Error, several(f.Count, "time"), p.ago(f.Since)))
+		// A tool that fails does so for all that it was given.
+		n := 1
+		for i+n < len(faults) && faults[i+n].Error == f.Error && faults[i+n].Service == f.Service {
+			n++
+		}
+		op := f.Op
+		if n > 1 {
+			op += fmt.Sprintf(" and %d more", n-1)
+		}
+		lines = append(lines, fmt.Sprintf("%s%s: %s (%s, since %s ago)", of, op, f.Error, several(f.Count, "time"), p.ago(f.Since)))
+		i += n
 	}
 	if more := p.st.Totals.Faults - len(faults); more > 0 && p.Service == "" && len(faults) > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))

@@ -84,7 +84,7 @@ func (st *Status) named(name string) []Service {
 // that says exit.Degraded or exit.NoBackends by its code alone. Of one service it
 // is about that one, whatever else is wrong.
 func (st *Status) Verdict(service string) error {
-	list, degraded := st.Services, len(st.Problems) > 0
+	list, degraded := st.Services, len(st.Problems) > 0 || st.Totals.Barred > 0
 	if service != "" {
 		list, degraded = st.named(service), false
 	}

@@ -17,7 +17,7 @@ func problems(st *Status) []string {
 	}
 	switch {
 	case len(st.Faults) > 0:
-		add("the kernel refuses %s, first %s: %s%s", several(st.Totals.Faults, "object"), st.Faults[0].Op, st.Faults[0].Error, since(st.Sync.Since))
+		add("the kernel refuses %s%s", several(st.Totals.Faults, "object"), since(st.Sync.Since)) // Faults say which
 	case st.Sync.Error != "":
 		add("the last sync failed: %s%s", st.Sync.Error, since(st.Sync.Since))
 	case st.Sync.Cause == "":
@@ -42,6 +42,9 @@ func problems(st *Status) []string {
 			add("source %s has not delivered yet%s: nothing is removed until it has", s.Name, how)
 		}
 		for _, e := range s.Errors {
+			if strings.Contains(st.Daemon.Config.Error, e) {
+				continue // it is the source of the services in that file
+			}
 			add("source %s: %s%s", s.Name, e, since(s.Since))
 		}
 	}

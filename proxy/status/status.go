@@ -151,6 +151,7 @@ type Totals struct {
 	Reals     int     `json:"reals"`
 	Draining  int     `json:"draining"`
 	Empty     int     `json:"withoutBackends"` // services
+	Barred    int     `json:"barred"`          // warnings about a firewall, the first ones
 	Missing   int     `json:"missing"`         // services of which the kernel lacks something
 	Faults    int     `json:"faults"`
 	Active    uint64  `json:"active"`

@@ -3,6 +3,7 @@ package traffic
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -42,6 +43,15 @@ func TestFirewallInTheWayIsReported(t *testing.T) {
 			must(t, err)
 			if connect(n.Client, "10.96.0.20", 80) == nil {
 				t.Error("the VIP can be reached")
+			}
+			if out, code := n.asks(t, "status"); code != 7 || !strings.Contains(out, c.said) {
+				t.Errorf("status: exit %d, want 7 and %q:\n%s", code, c.said, out)
+			}
+			for _, command := range []string{"plan", "check"} { // in the node's network namespace
+				out := n.tool(t, "sh", "-c", fmt.Sprintf("%s %s --config %s/svcproxy.toml 2>&1", n.Binary, command, n.Dir))
+				if !strings.Contains(out, "svcproxy: warning: "+c.said) {
+					t.Errorf("%s says nothing of %q:\n%s", command, c.said, out)
+				}
 			}
 			mark = n.Log.Len()
 			n.tool(t, c.gone[0], c.gone[1:]...)

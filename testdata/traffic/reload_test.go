@@ -119,15 +119,15 @@ func TestReloadWaitIsHonest(t *testing.T) {
 	must(t, n.Serve(web))
 	must(t, n.Start("env", "PATH="+bin+":"+os.Getenv("PATH")))
 	n.synced(t, 0)
+	const warning = "svcproxy: warning: "
 	reload := func(want int, says string) {
 		t.Helper()
-		out, code, err := n.Command("reload", "--wait")
-		must(t, err)
+		out, code := n.asks(t, "reload", "--wait")
 		if code != want || !strings.Contains(out, says) {
 			t.Errorf("exit %d, want %d and %q:\n%s", code, want, says, out)
 		}
 	}
-	reload(0, "")
+	reload(0, warning)
 	must(t, os.WriteFile(fails, nil, 0o644))
 	must(t, n.Configure("ipvs.vipPing = false"))
 	reload(1, "broken on purpose")

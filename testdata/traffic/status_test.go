@@ -10,10 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -234,5 +237,26 @@ func open(t *testing.T, dir string) {
 	t.Helper()
 	for ; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		must(t, os.Chmod(dir, 0o755))
+	}
+}
+
+// A clock that is set back does not change how long svcproxy has run, nor how long
+// ago the last sync was.
+func TestStatusAfterTheClockWasSetBack(t *testing.T) {
+	if os.Getenv("SVCPROXY_GUEST") != "1" {
+		t.Skip("sets the machine's clock")
+	}
+	n := newNode(t, "")
+	n.start(t, web)
+	set := func(by time.Duration) {
+		t.Helper()
+		now := unix.NsecToTimeval(time.Now().Add(by).UnixNano())
+		must(t, unix.Settimeofday(&now))
+	}
+	set(-24 * time.Hour)
+	defer set(24 * time.Hour)
+	out, _ := n.asks(t, "status")
+	if !strings.Contains(out, "up ") || strings.Contains(out, "up 0s") || regexp.MustCompile(`\d[dh]`).MatchString(out) {
+		t.Errorf("after the clock was set back:\n%s", out)
 	}
 }

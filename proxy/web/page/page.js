@@ -75,6 +75,7 @@ const short = (name) => name.replace(/^default\//, "");
 function rates(name, time, traffic, active) {
   let h = series.get(name);
   if (!h) series.set(name, (h = { time: 0, traffic: null, points: [], now: {} }));
+  if (time < h.time) h.time = 0, h.traffic = null; // the clock was set back
   if (time - h.time < period * 0.7) return h; // what somebody does is asked for at once; that is no new point
   const seconds = (time - h.time) / 1000;
   const rate = (counter) => {

@@ -1,0 +1,22 @@
+package host
+
+import (
+	"context"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/iptables"
+)
+
+// Firewall reads the base chains of others that packets to VIPs have to pass, and
+// nothing else. It writes nothing and needs root.
+func Firewall(ctx context.Context, n kernel.Names) ([]kernel.Barrier, error) {
+	tables, err := iptables.Open(ctx, iptables.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer tables.Close()
+	if _, err := tables.Read(ctx, n); err != nil {
+		return nil, err
+	}
+	return tables.Barriers()
+}
