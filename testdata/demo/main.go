@@ -31,6 +31,8 @@ var steps = []step{
 	{"A broken file is saved while traffic goes on", "refused with file and line, no request fails", (*demo).breakFile},
 	{"kill -9, and a restart", "no request on a live connection fails", (*demo).kill},
 	{"ipvsadm -C by hand", "healed at the next check", (*demo).drift},
+	{"The VIP comes to a link, as with keepalived", "served there, not bound, no request fails", (*demo).onLink},
+	{"A newcomer's file wants the VIP", "who has it keeps it, the rest is served", (*demo).newcomer},
 	{"A second svcproxy, with folders of its own", "refused, and its cleanup too", (*demo).second},
 	{"svcproxy stops and cleans up", "only what was there before is left", (*demo).cleanUp},
 }

@@ -45,7 +45,12 @@ func TestVIPThatAppearsOnALink(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, balanced)
 	l := newLoad(t)
-	l.put(t, n.Client, "192.0.2.80:80")
+	vip := netip.MustParseAddrPort("192.0.2.80:80")
+	c, err := n.Client.Dial("tcp", vip)
+	must(t, err)
+	defer c.Close()
+	l.add("one connection", func() error { _, err := c.Ask(); return err })
+	l.add("a connection each", func() error { _, err := n.Client.Ask("tcp", vip); return err })
 	l.goOn(t, 10)
 
 	mark := n.Log.Len()
@@ -63,7 +68,7 @@ func TestVIPThatAppearsOnALink(t *testing.T) {
 	if out, code, err := n.Command("reload", "--wait"); code != 0 || err != nil {
 		t.Errorf("an edit is refused: %v, exit code %d\n%s", err, code, out)
 	}
-	if out, code, err := n.Command("check"); code != 0 || err != nil || !strings.Contains(out, "this host's own address") {
+	if out, code, err := n.Command("check", "-o", "json"); code != 0 || err != nil || !strings.Contains(out, "this host's own address") {
 		t.Errorf("check: %v, exit code %d\n%s", err, code, out)
 	}
 	n.restart(t, "")
@@ -74,6 +79,7 @@ func TestVIPThatAppearsOnALink(t *testing.T) {
 		return nil
 	}))
 	l.goOn(t, 10)
+	l.wantServed(t)
 
 	mark = n.Log.Len()
 	must(t, n.Lab.Node.IP("addr del 192.0.2.80/32 dev uplink"))
@@ -82,8 +88,6 @@ func TestVIPThatAppearsOnALink(t *testing.T) {
 		t.Error("not bound again")
 	}
 	ask(t, n.Client, "tcp", "192.0.2.80:80")
-	l.end()
-	l.clients.Wait()
 }
 
 // A VIP that is the default gateway would cut the node off: it is left out alone,
