@@ -48,8 +48,8 @@ func (p *Proxy) Degraded() []string {
 		if n := len(now.Report.Plan.Conflicts); n > 0 {
 			lines = append(lines, fmt.Sprintf("%s of another program, first %s", several(n, "virtual server"), now.Report.Plan.Conflicts[0].Want.Key))
 		}
-		if n := len(now.Report.Problems); n > 0 {
-			lines = append(lines, fmt.Sprintf("%s of services in conflict, first %s", several(n, "address"), now.Report.Problems[0].Service))
+		if line := LeftOut(now); line != "" {
+			lines = append(lines, line)
 		}
 	}
 	if now != nil {
@@ -59,6 +59,20 @@ func (p *Proxy) Degraded() []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// LeftOut says what of services is not served, because another one has it or the
+// node stands in the way: "3 parts of services not served, first of default/web";
+// "" for nothing.
+func LeftOut(now *Snapshot) string {
+	if now == nil || len(now.Report.Problems) == 0 {
+		return ""
+	}
+	first := now.Report.Problems[0].Service
+	if n := len(now.Report.Problems); n > 1 {
+		return fmt.Sprintf("%d parts of services not served, first of %s", n, first)
+	}
+	return "a part of " + first + " not served"
 }
 
 // Empty says which services have no backends: "2 services without backends:

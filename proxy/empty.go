@@ -35,10 +35,18 @@ func (s *Snapshot) WithoutBackends() []string {
 		svc := &s.Table.Services[i]
 		empty := func(p sources.Port) bool {
 			proto := kernel.Proto(p.Protocol)
-			if p.NodePort != 0 && ports[nodePort{p.NodePort, proto}] {
+			opens := p.NodePort != 0 && !svc.WithholdsNodePort(p.NodePort, p.Protocol)
+			if opens && ports[nodePort{p.NodePort, proto}] {
 				return false
 			}
-			return !slices.ContainsFunc(svc.VIPs(), func(vip netip.Addr) bool {
+			vips := svc.VIPs()
+			if len(svc.Withheld) > 0 {
+				vips = slices.DeleteFunc(slices.Clone(vips), func(vip netip.Addr) bool { return svc.Withholds(vip, p.Port, p.Protocol) })
+				if len(vips) == 0 && !opens {
+					return false // it is left out there, which is said
+				}
+			}
+			return !slices.ContainsFunc(vips, func(vip netip.Addr) bool {
 				return served[kernel.VirtualKey{Addr: netip.AddrPortFrom(vip, p.Port), Proto: proto}]
 			})
 		}

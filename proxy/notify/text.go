@@ -18,6 +18,9 @@ func Text(now *proxy.Snapshot, running *proxy.Running, sources []proxy.SourceSta
 	if empty := proxy.Empty(now.WithoutBackends()); empty != "" {
 		parts = append(parts, empty)
 	}
+	if left := proxy.LeftOut(now); left != "" {
+		parts = append(parts, left)
+	}
 	if silent := silent(sources); len(silent) > 0 {
 		parts = append(parts, "waiting for source "+strings.Join(silent, ", "))
 	}
