@@ -106,6 +106,27 @@ func TestVIPOfAnotherHostIsNotBound(t *testing.T) {
 	}
 }
 
+// Another svcproxy answers for an IPv6 VIP by a proxy neighbour, which Linux does
+// after up to 0.8 s; for an IPv4 one at once.
+func TestVIPOfAnotherSvcproxyIsNotBound(t *testing.T) {
+	n := newNode(t, "")
+	for _, sysctl := range []string{"net.ipv6.conf.all.forwarding=1", "net.ipv6.conf.eth0.proxy_ndp=1"} {
+		_, err := n.Client.Run("sysctl", "-qw", sysctl)
+		must(t, err)
+	}
+	must(t, n.Client.IP("link add kube-ipvs0 type dummy", "addr add 192.0.2.80/32 dev kube-ipvs0",
+		"neigh add proxy 2001:db8::80 dev eth0"))
+	must(t, n.Serve(onTheLink))
+	must(t, n.Start())
+	for _, vip := range linkVIPs {
+		_, err := n.Wait(0, `msg="not taken over" err="`+vip+` is not bound: another host`)
+		must(t, err)
+	}
+	if is := n.holds(t); is != 0 {
+		t.Errorf("%d VIPs are bound on both", is)
+	}
+}
+
 // Whoever remembers another place of a VIP learns of the new one at once.
 func TestNewVIPsAreAnnounced(t *testing.T) {
 	n := newNode(t, "")
