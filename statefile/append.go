@@ -35,7 +35,8 @@ func (d *Dir) Append(name string, data []byte) error {
 		return err
 	}
 	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
+	// Under another name it may be another's file: Write would leave that alone, Append would not.
+	if err == nil && (!st.Mode().IsRegular() || st.Sys().(*syscall.Stat_t).Nlink > 1) {
 		err = &fs.PathError{Op: "append", Path: d.path(name), Err: errNotRegular}
 	}
 	if err == nil {

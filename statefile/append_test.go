@@ -30,6 +30,7 @@ func TestAppend(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, put := range map[string]func(string) error{
+		"hard": func(p string) error { return os.Link(victim, p) },
 		"link": func(p string) error { return os.Symlink(victim, p) },
 		"fifo": func(p string) error { return syscall.Mkfifo(p, 0o600) },
 		"dir":  func(p string) error { return os.Mkdir(p, 0o700) },

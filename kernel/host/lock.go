@@ -10,6 +10,7 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,11 +75,9 @@ func tryLock() (*Lock, error) {
 		l.Close()
 		return nil, fmt.Errorf("locking: %w", err)
 	}
-	for _, name := range names {
-		if name == own {
-			continue
-		}
-		if holder, ok := holderOf(name); ok && holder.isProxy() {
+	names = slices.DeleteFunc(names, func(name string) bool { return name == own })
+	for _, holder := range holders(names) {
+		if holder.isProxy() {
 			l.Close()
 			return nil, &RunningError{int(holder.Pid)}
 		}
@@ -139,21 +138,29 @@ func parseSockets(r io.Reader) ([]string, error) {
 // holder is the process that listens on a socket.
 type holder unix.Ucred
 
-// holderOf asks the kernel who listens. That it does not answer is no proof of a
-// daemon: any process can fill the queue of its own socket.
-func holderOf(name string) (holder, bool) {
-	const tries = 5 // a daemon takes connections off its queue at once
-	for range tries {
-		cred, err := peer(name)
-		if err == nil {
-			return holder(*cred), true
+// holders asks the kernel who listens. That one does not answer is no proof of a
+// daemon, which takes connections off its queue at once: any process can fill
+// the queue of its own socket.
+func holders(names []string) []holder {
+	var all []holder
+	const tries = 5
+	for try := range tries {
+		var full []string
+		for _, name := range names {
+			cred, err := peer(name)
+			if err == nil {
+				all = append(all, holder(*cred))
+			} else if err == unix.EAGAIN {
+				full = append(full, name)
+			}
 		}
-		if err != unix.EAGAIN {
+		if len(full) == 0 {
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
+		names = full
+		time.Sleep(time.Duration(try) * 20 * time.Millisecond)
 	}
-	return holder{}, false
+	return all
 }
 
 func peer(name string) (*unix.Ucred, error) {

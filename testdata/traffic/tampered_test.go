@@ -19,6 +19,8 @@ import (
 var stateFiles = []string{
 	"state/incumbents",
 	"state/names",
+	"state/incumbents",
+	"state/virtuals",
 	"state/sysctls.json",
 	"state/last-good/*",
 	"state/last-good/services/*",
