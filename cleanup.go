@@ -37,11 +37,17 @@ func (c *call) clean(ctx context.Context, _ []string) error {
 		}
 		defer lock.Release()
 	}
-	k, err := s.open(ctx, c.lastNames(s))
+	names := c.lastNames(s)
+	k, err := s.open(ctx, names)
 	if err != nil {
 		return err
 	}
 	defer k.Close()
+	if names != s.Config.Names() {
+		if err := unlikely(ctx, k, names); err != nil {
+			return err
+		}
+	}
 	if err := k.Warning(); err != nil {
 		c.warn([]string{err.Error()})
 	}
@@ -49,6 +55,23 @@ func (c *call) clean(ctx context.Context, _ []string) error {
 		return err
 	}
 	return errors.Join(host.ForgetRecord(s.Config.StateDir), host.ForgetNames(s.Config.StateDir))
+}
+
+// unlikely refuses names of a record, which the service's user can write, if what
+// is on the device is not svcproxy's.
+func unlikely(ctx context.Context, k *host.Kernel, names kernel.Names) error {
+	have, err := k.Read(ctx)
+	if err != nil {
+		return err
+	}
+	if others := have.Unserved(); len(others) > 0 {
+		return &exit.Error{
+			Code: exit.Failed,
+			Err:  fmt.Errorf("the last run's device is said to be %s, but its address %s is of no virtual server", names.Device, others[0]),
+			Hint: "if it is another program's, remove the file names in stateDir; else remove the address",
+		}
+	}
+	return nil
 }
 
 // becomeOwner has root go on as the user whose the state directory is, with that

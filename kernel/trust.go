@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,4 +70,24 @@ func (s Saved) Check(sysctls []string) error {
 		}
 	}
 	return nil
+}
+
+// Unserved are the addresses on the device that no virtual server and no entry of
+// a set of ours has. With any, a device that a file alone says is ours may be
+// another program's.
+func (o *Observed) Unserved() []netip.Addr {
+	served := make(map[netip.Addr]bool, len(o.Virtuals))
+	for i := range o.Virtuals {
+		served[o.Virtuals[i].Key.Addr.Addr()] = true
+	}
+	for i := range o.Entries {
+		served[o.Entries[i].Addr] = true
+	}
+	var all []netip.Addr
+	for _, a := range o.Addrs {
+		if !served[a.Addr] {
+			all = append(all, a.Addr)
+		}
+	}
+	return all
 }

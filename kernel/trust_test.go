@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -43,5 +45,20 @@ func TestNamesCheck(t *testing.T) {
 		if bad.Check() == nil {
 			t.Errorf("%v is good", bad)
 		}
+	}
+}
+
+func TestUnserved(t *testing.T) {
+	addr := netip.MustParseAddr
+	var o Observed
+	o.Virtuals = []Virtual{{Key: VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80")}}}
+	o.Entries = []Entry{{Set: "KUBE-IPVS-IPS", Addr: addr("10.96.0.2")}}
+	o.Addrs = []Addr{{Addr: addr("10.96.0.1")}, {Addr: addr("10.96.0.2")}}
+	if got := o.Unserved(); got != nil {
+		t.Error(got)
+	}
+	o.Addrs = append(o.Addrs, Addr{Addr: addr("192.0.2.77")})
+	if got := o.Unserved(); !slices.Equal(got, []netip.Addr{addr("192.0.2.77")}) {
+		t.Error(got)
 	}
 }

@@ -46,6 +46,7 @@ var tampering = []struct {
 	{"folders", func(path, _ string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o755) }, true},
 	{"other parameters", otherParameters, false},
 	{"another link", anotherLink, true},
+	{"another dummy", func(path, _ string) error { return only(path, "names", "KUBE others1\n") }, true},
 	{"another prefix", func(path, _ string) error { return only(path, "names", "../.. -x\n") }, false},
 }
 
@@ -86,7 +87,8 @@ func only(path, name, text string) error {
 // cleanup as a purge has it, change nothing outside, and go on if they can.
 func TestTamperedState(t *testing.T) {
 	n := newLonelyNode(t, "")
-	must(t, n.Lab.Node.IP("link add others0 type bridge", "addr add 192.0.2.77/32 dev others0"))
+	must(t, n.Lab.Node.IP("link add others0 type bridge", "addr add 192.0.2.77/32 dev others0",
+		"link add others1 type dummy", "addr add 192.0.2.78/32 dev others1"))
 	outside := t.TempDir()
 	victim := filepath.Join(outside, "victim")
 	must(t, os.WriteFile(victim, []byte("victim\n"), 0o600))
@@ -120,8 +122,8 @@ func TestTamperedState(t *testing.T) {
 			if now := readSysctl("net/core/somaxconn"); now != backlog {
 				t.Errorf("somaxconn is %q", now)
 			}
-			if out := n.tool(t, "ip", "-o", "addr", "show", "dev", "others0"); !strings.Contains(out, "192.0.2.77/32") {
-				t.Error("the address of another link is gone")
+			if out := n.tool(t, "ip", "-o", "addr"); !strings.Contains(out, "192.0.2.77/32") || !strings.Contains(out, "192.0.2.78/32") {
+				t.Errorf("the address of another link is gone:\n%s", out)
 			}
 			n.untamper(t)
 			n.cleanUp(t, before)
