@@ -40,6 +40,29 @@ func (p *Proxy) Alive(ctx context.Context) bool {
 	}
 }
 
+// progressEvery is how often the log says how far a long sync is.
+const progressEvery = 10 * time.Second
+
+// begin notes that a sync goes on, until the function returned is called. One that
+// takes long says how far it is: real servers that come back soon after they were
+// removed, for one, take milliseconds each (see kernel/DESIGN.md).
+func (p *Proxy) begin(r Report) (end func()) {
+	p.running.Store(&Running{Cause: r.Cause, Start: r.Start})
+	p.tell.Reset(progressEvery)
+	return func() {
+		p.tell.Stop()
+		p.running.Store(nil)
+	}
+}
+
+// sayProgress is what tell does.
+func (p *Proxy) sayProgress() {
+	if now := p.Running(); now != nil {
+		p.Log.Warn("a sync takes long", "cause", now.Cause, "since", time.Since(now.Start).Round(time.Second), "done", now.Done, "steps", now.Of)
+		p.tell.Reset(progressEvery)
+	}
+}
+
 func (p *Proxy) activity() uint64 { return p.Kernel.Progress().Activity + p.stages.Load() }
 
 // glance looks at the kernel between two checks. What differs, or cannot be had, is

@@ -1,8 +1,11 @@
 package proxy_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +26,9 @@ func alive(t *testing.T, p *proxy.Proxy) bool {
 func TestALongSyncThatMakesProgressIsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		step := 4 * time.Second
+		var log bytes.Buffer
 		r := start(t, func(r *run) {
+			r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil))
 			r.kernel.Fail = func(o kernel.Op) error {
 				if o.Object.Kind() == kernel.KindReal {
 					time.Sleep(step)
@@ -42,6 +47,9 @@ func TestALongSyncThatMakesProgressIsAlive(t *testing.T) {
 			t.Errorf("it says that it is at %+v", now)
 		}
 		pass(3 * time.Minute)
+		if n := strings.Count(log.String(), "a sync takes long"); n < 15 || n > 25 {
+			t.Errorf("said %d times that it takes long:\n%s", n, log.String())
+		}
 		if now := r.proxy.Running(); now != nil {
 			t.Errorf("between two syncs: %+v", now)
 		}

@@ -100,6 +100,7 @@ type Proxy struct {
 	// The sync that goes on, nil between two, and how many of its stages are over.
 	running atomic.Pointer[Running]
 	stages  atomic.Uint64
+	tell    *time.Timer // says how far a long sync is
 	// What is known to others, and what will be after this sync.
 	last    atomic.Pointer[Snapshot]
 	next    Snapshot
@@ -132,6 +133,8 @@ func (p *Proxy) init() {
 		p.dump = make(chan struct{}, 1)
 		p.alive = make(chan struct{})
 		p.periods = make(chan [2]time.Duration, 1)
+		p.tell = time.AfterFunc(progressEvery, p.sayProgress)
+		p.tell.Stop()
 		p.in = newInbox(p.Feeds, time.Now)
 		p.left = complaintLog{log: p.Log, what: "left out"}
 		p.conflicts = complaintLog{log: p.Log, what: "not taken over"}

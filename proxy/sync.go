@@ -30,8 +30,8 @@ func (p *Proxy) sync(ctx context.Context) error {
 	r.Seen, r.Changed = p.since.seen, p.since.emitted
 
 	p.health.queued(now)
-	p.running.Store(&Running{Cause: r.Cause, Start: now})
-	defer p.running.Store(nil)
+	end := p.begin(r)
+	defer end()
 	r.Err = p.program(ctx, &r)
 	p.record(r.Plan.Ops)
 	if r.Err != nil && ctx.Err() != nil {
@@ -46,7 +46,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	p.settle(now, r)
 	p.failing.hear(p.Log, r)
 	r.log(p.Log)
-	p.running.Store(nil) // whoever is told of its end does not see it go on
+	end() // whoever is told of its end does not see it go on
 	if r.Err == nil {
 		p.remember()
 	}
