@@ -85,13 +85,15 @@ func (s *Service) served() bool {
 	return false
 }
 
-// rank is what kind of address a service claims a port at. Cluster IPs and node ports are allocated by an
-// API server, load balancer IPs are given by a controller, external IPs are written by anyone.
+// rank is what kind of address a service claims. Cluster IPs and node ports are allocated by an API server,
+// load balancer IPs are given by a controller, endpoints are where pods are, or what anyone writes into a
+// slice of theirs; external IPs are written by anyone.
 type rank uint8
 
 const (
 	allocated rank = iota
 	balanced
+	endpoint
 	external
 )
 

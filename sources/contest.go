@@ -9,8 +9,8 @@ import (
 
 // contest finds what several services want and only one can have, and who gets it: of those that have it
 // already the first, else of those that were served already the first, else the first. The first is that of
-// the earlier table and there of the earlier file and line; what an API server gives has no files, there a
-// cluster IP goes before a load balancer IP and that before an external IP.
+// the earlier table and there of the earlier file and line. What an API server gives has no files: there a
+// cluster IP goes before a load balancer IP, that before an endpoint, and that before an external IP.
 type contest struct {
 	host     HostFacts
 	before   seniority // nil = nothing was served before
@@ -121,14 +121,14 @@ func (c *contest) want(k Claim, w want) {
 func (c *contest) ambiguous() []netip.Addr {
 	vips := make(map[netip.Addr]bool, len(c.services))
 	c.each(func(s *contender, _ int) {
-		c.bound(s.Service, func(a netip.Addr) { vips[a] = true })
+		c.bound(s.Service, func(a netip.Addr, _ rank) { vips[a] = true })
 	})
 	endpoints := map[netip.Addr]bool{}
 	c.each(func(s *contender, i int) {
 		for j := range s.Endpoints {
 			if a := s.Endpoints[j].Addr; vips[a] {
 				endpoints[a] = true
-				c.rivals[Claim{Addr: a, Endpoint: true}] = append(c.rivals[Claim{Addr: a, Endpoint: true}], want{service: i})
+				c.rivals[Claim{Addr: a, Endpoint: true}] = append(c.rivals[Claim{Addr: a, Endpoint: true}], want{i, endpoint})
 			}
 		}
 	})
@@ -136,9 +136,9 @@ func (c *contest) ambiguous() []netip.Addr {
 		return nil
 	}
 	c.each(func(s *contender, i int) {
-		c.bound(s.Service, func(a netip.Addr) {
+		c.bound(s.Service, func(a netip.Addr, r rank) {
 			if endpoints[a] {
-				c.rivals[Claim{Addr: a}] = append(c.rivals[Claim{Addr: a}], want{service: i})
+				c.rivals[Claim{Addr: a}] = append(c.rivals[Claim{Addr: a}], want{i, r})
 			}
 		})
 	})
@@ -162,24 +162,24 @@ func (c *contest) each(f func(s *contender, i int)) {
 
 // bound calls f with the VIPs that will be addresses of this node because of a service: those that the node
 // does not have on another link. Where its addresses are not known, an external IP may be one of them.
-func (c *contest) bound(s *Service, f func(netip.Addr)) {
+func (c *contest) bound(s *Service, f func(netip.Addr, rank)) {
 	known := len(c.host.Addrs) > 0
-	take := func(a netip.Addr) {
+	take := func(a netip.Addr, r rank) {
 		if !known || !c.host.owns(a) {
-			f(a)
+			f(a, r)
 		}
 	}
 	for _, a := range s.ClusterIPs {
-		take(a)
+		take(a, allocated)
 	}
 	for _, vip := range s.LoadBalancerIPs {
 		if vip.Mode != IPModeProxy && (known || !slices.Contains(s.ExternalIPs, vip.Addr)) {
-			take(vip.Addr)
+			take(vip.Addr, balanced)
 		}
 	}
 	if known {
 		for _, a := range s.ExternalIPs {
-			take(a)
+			take(a, external)
 		}
 	}
 }
@@ -220,17 +220,17 @@ func (c *contest) separate(addrs []netip.Addr) {
 	}
 	holders := c.holders()
 	for _, a := range addrs {
-		vip, endpoint := Claim{Addr: a}, Claim{Addr: a, Endpoint: true}
-		users := c.rivals[endpoint]
-		user := c.best(endpoint, users, holders)
+		vip, target := Claim{Addr: a}, Claim{Addr: a, Endpoint: true}
+		users := c.rivals[target]
+		user := c.best(target, users, holders)
 		others := slices.DeleteFunc(slices.Clone(c.rivals[vip]), func(w want) bool {
 			return slices.ContainsFunc(users, func(u want) bool { return u.service == w.service })
 		})
 		if len(others) > 0 {
 			server := c.best(vip, others, holders)
-			if c.compare(c.grade(vip, server, holders), server, c.grade(endpoint, user, holders), user) < 0 {
+			if c.compare(c.grade(vip, server, holders), server, c.grade(target, user, holders), user) < 0 {
 				of := owner(c.services[others[0].service].Service)
-				c.lose(endpoint, vip, fmt.Sprintf("endpoint %s is a VIP of %s: bound on this node it cannot be reached", a, of))
+				c.lose(target, vip, fmt.Sprintf("endpoint %s is a VIP of %s: bound on this node it cannot be reached", a, of))
 				continue
 			}
 		}
@@ -238,7 +238,7 @@ func (c *contest) separate(addrs []netip.Addr) {
 		if len(others) == 0 {
 			of = "also an endpoint"
 		}
-		c.lose(vip, endpoint, fmt.Sprintf("VIP %s is %s: bound on this node it could no longer be reached", a, of))
+		c.lose(vip, target, fmt.Sprintf("VIP %s is %s: bound on this node it could no longer be reached", a, of))
 	}
 }
 

@@ -168,6 +168,27 @@ func TestClusterIPOverExternalIP(t *testing.T) {
 	}
 }
 
+// Nor does a tenant take another's cluster IP by having it as an endpoint, or a pod's address by listing it as an
+// external IP.
+func TestClusterIPOverEndpointOverExternalIP(t *testing.T) {
+	service := func(namespace string, clusterIP, endpoint int) sources.Service {
+		return sources.Service{
+			Namespace: namespace, Name: "web", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(clusterIP)},
+			Ports:     []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
+			Endpoints: []sources.Endpoint{{Addr: addr(endpoint)}}, Origin: sources.Origin{Source: "apiserver"},
+		}
+	}
+	attacker, victim := service("attacker", 1, 2), service("victim", 2, 8)
+	attacker.ExternalIPs = []netip.Addr{addr(8)}
+	merged, _ := sources.Merge(sources.HostFacts{Addrs: []netip.Addr{addr(9)}}, sources.Table{Services: []sources.Service{attacker, victim}})
+	if got := merged.Services[1].Withheld; len(got) > 0 {
+		t.Errorf("the victim lost %v", got)
+	}
+	if got := merged.Services[0].Withheld; len(got) != 2 {
+		t.Errorf("the attacker lost %v", got)
+	}
+}
+
 // A VIP that is the default gateway is left out alone, and is back when it is the gateway no more.
 func TestGatewayIsLeftOutAlone(t *testing.T) {
 	table := sources.Table{Services: []sources.Service{{
