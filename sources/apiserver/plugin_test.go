@@ -172,8 +172,7 @@ func TestPluginIsAsked(t *testing.T) {
 
 // TestPluginExpiry: credentials are used until they expire.
 func TestPluginExpiry(t *testing.T) {
-	var r *rig
-	r = start(t, Options{}, func(r *rig) {
+	r := start(t, Options{}, func(r *rig) {
 		whole(r)
 		r.printed(`"token": "first", "expirationTimestamp": "` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"`)
 		r.script("echo >>asked\ncat credential\n", "")
