@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -108,9 +109,17 @@ func (f *follower) read(m manner) (changed bool) {
 	}
 	f.names, f.relist = map[string]bool{}, false
 	f.tell()
+	if f.shelf.refused >= large {
+		debug.FreeOSMemory()
+	}
+	f.shelf.refused = 0
 	f.last = f.shelf.now()
 	return changed
 }
+
+// large is how many bytes of refused files make up for a collection: what was read of them is of no use, and
+// may be 20 times as much. A refusal is followed by no sync, after which memory is given back otherwise.
+const large = 1 << 20
 
 // listed brings the listing up to date with the names that something happened to, and gives the files to
 // look at; false where it has to be made anew.

@@ -3,6 +3,7 @@ package file
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -28,6 +29,21 @@ func (r *rig) neverLess(names []string) {
 			r.Errorf("emitted %v", e)
 		}
 	}
+}
+
+// wantNotice waits until there is one notice with these words, and checks that nothing was emitted.
+func (r *rig) wantNotice(words string) {
+	r.Helper()
+	var n []string
+	for begin := time.Now(); time.Since(begin) < testLimit; time.Sleep(5 * time.Millisecond) {
+		if n = r.source.Notices(); len(n) == 1 && strings.Contains(n[0], words) {
+			if len(r.emits) > 0 {
+				r.Errorf("emitted %v", <-r.emits)
+			}
+			return
+		}
+	}
+	r.Errorf("notices %q, want %q", n, words)
 }
 
 // TestSlowWriters: a file that is rewritten in place piece by piece is taken when it is whole, however its
@@ -94,13 +110,7 @@ func TestSavedInPlace(t *testing.T) {
 	r.want("", "a", "b", "c")
 	f, err := os.Create(r.path("s.toml"))
 	r.must(err)
-	time.Sleep(100 * time.Millisecond) // many debounces
-	if len(r.emits) > 0 {
-		t.Errorf("emitted %v", <-r.emits)
-	}
-	if n := r.source.Notices(); len(n) != 1 || !strings.Contains(n[0], "s.toml is being written, since ") {
-		t.Errorf("%q", n)
-	}
+	r.wantNotice("s.toml is being written, since ")
 	if err := r.reload(); err == nil || !strings.Contains(err.Error(), "s.toml: is being written: it is read when that has ended") {
 		t.Error("reload:", err)
 	}
@@ -132,13 +142,7 @@ func TestRenamedOverIsWhole(t *testing.T) {
 	r.must(os.Rename(r.path("new"), r.path("l.toml")))
 	r.want("", "a", "l")
 	r.put("s.toml", "services = {}\n")
-	time.Sleep(100 * time.Millisecond)
-	if len(r.emits) > 0 {
-		t.Errorf("emitted %v", <-r.emits)
-	}
-	if n := r.source.Notices(); len(n) != 1 || !strings.Contains(n[0], "s.toml has 14 bytes and had ") {
-		t.Errorf("%q", n)
-	}
+	r.wantNotice("s.toml has 14 bytes and had ")
 	r.must(r.reload())
 	r.want("", "l")
 }
@@ -259,7 +263,7 @@ func TestFolderVanishes(t *testing.T) {
 // that the directory goes, too.
 func TestFolderRemoved(t *testing.T) {
 	o := watching("s.d/*.toml")
-	o.quiet = 300 * time.Millisecond
+	o.quiet = time.Second
 	names := letters(20)
 	r := start(t, func(r *rig) {
 		r.must(os.Mkdir(r.path("s.d"), 0o755))
@@ -271,10 +275,7 @@ func TestFolderRemoved(t *testing.T) {
 	for _, n := range names[:19] {
 		r.must(os.Remove(r.path("s.d/" + n + ".toml")))
 	}
-	time.Sleep(100 * time.Millisecond)
-	if n := r.source.Notices(); len(n) != 1 || !strings.Contains(n[0], "19 of 20 service files are gone") {
-		t.Errorf("%q", n)
-	}
+	r.wantNotice("19 of 20 service files are gone")
 	r.must(os.RemoveAll(r.path("s.d")))
 	r.want("had 20 files", names...)
 	r.must(os.Mkdir(r.path("s.d"), 0o755))
@@ -362,5 +363,44 @@ func TestWatchedAgain(t *testing.T) {
 	f.again(false)
 	if f.watcher == nil || !f.relist || len(f.notices()) != 0 {
 		t.Errorf("%v %v %q", f.watcher, f.relist, f.notices())
+	}
+}
+
+// TestRefusedCost: what is wrong with a large file is told without reading all of it into values.
+func TestRefusedCost(t *testing.T) {
+	const services = 50_000
+	for how, c := range map[string]struct {
+		line  func(i int) string
+		lines int
+		most  uint64 // times the text
+	}{
+		"too many lines": {func(i int) string { return "# a comment that is as long as some\n" }, 1_100_000, 1},
+		"all bad":        {func(i int) string { return fmt.Sprintf("[services.s%d]\nclusterIP = 1\nports = [{ port = 80 }]\n", i) }, services, 20},
+		"one bad": {func(i int) string {
+			if i == services/2 {
+				return "[services.bad]\nprots = 1\n"
+			}
+			return fmt.Sprintf("[services.s%d]\nclusterIP = \"10.%d.%d.%d\"\nports = [{ port = 80 }]\n", i, i/62500, i/250%250, i%250+1)
+		}, services, 30},
+	} {
+		t.Run(how, func(t *testing.T) {
+			var b strings.Builder
+			for i := range c.lines {
+				b.WriteString(c.line(i))
+			}
+			data := []byte(b.String())
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _, problems := Decode("f.toml", data)
+			runtime.ReadMemStats(&after)
+			if len(problems) == 0 {
+				t.Fatal("not refused")
+			}
+			took := after.TotalAlloc - before.TotalAlloc
+			t.Logf("%d bytes for a text of %d: %v", took, len(data), problems[0])
+			if took > c.most*uint64(len(data)) {
+				t.Errorf("more than %d times the text", c.most)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package file
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file/strict"
@@ -28,38 +29,91 @@ type section struct {
 // plainly sections, or in which anything is wrong, is read as a whole: only then is it known what it means
 // or what to say of it.
 func after(before reading, name string, data []byte) (now reading, problems []sources.Problem) {
+	if m, long := strict.TooLong(data); long { // found before a copy of it is made
+		return now, []sources.Problem{{Origin: sources.Origin{Source: "file", File: name, Line: m.Line}, Message: m.Message}}
+	}
 	text := string(data)
-	if now, ok := bySections(before, name, text); ok {
-		return now, nil
+	if now, problems, ok := bySections(before, name, text); ok {
+		return now, problems
 	}
 	now.text = text
 	now.table, now.warnings, problems = whole(name, data)
 	return now, problems
 }
 
-// bySections reads a file by its sections; false when it is not, or not faultless.
-func bySections(before reading, name, text string) (reading, bool) {
+// bySections reads a file by its sections; false when it is not, or what is wrong with it is not in one
+// section alone. The first problems are told without a reading of the whole, which takes up to 100 times
+// the memory of its text.
+func bySections(before reading, name, text string) (now reading, problems []sources.Problem, ok bool) {
 	parts, ok := strict.Cut(text, "services")
 	if !ok {
-		return reading{}, false
+		return reading{}, nil, false
 	}
 	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
 	r := strict.NewReader("services")
 	services, sections, values := make([]sources.Service, len(parts)), make([]section, len(parts)), 0
-	for i, p := range parts {
+	bad := map[[2]string]bool{} // services with problems
+	for i := 0; i < len(parts); i++ {
+		p := parts[i]
 		if s, read := before.sections[p.Text]; read {
 			services[i], sections[i] = before.table.Services[s.service], s
 		} else if services[i], sections[i], ok = d.readSection(r, p); !ok {
-			return reading{}, false
+			s, doubts, more := alone(name, p)
+			if len(more) == 0 || strict.MaxValues < atMost(text) {
+				return reading{}, nil, false
+			}
+			services[i], sections[i] = s, section{warnings: doubts}
+			bad[[2]string{s.Namespace, s.Name}] = s.Type == ""
+			if problems = append(problems, more...); len(problems) > maxProblems {
+				parts, services, sections = parts[:i+1], services[:i+1], sections[:i+1]
+			}
 		}
 		services[i].Origin.Line = p.Line
 		if values += sections[i].values; values > strict.MaxValues {
-			return reading{}, false
+			return reading{}, nil, false
 		}
 	}
-	now, ok := arranged(parts, services, sections)
+	now, ok = arranged(parts, services, sections)
 	now.text = text
-	return now, ok
+	if len(bad) > 0 {
+		now.sections = nil
+		now.table.Services = slices.DeleteFunc(now.table.Services, func(s sources.Service) bool { return bad[[2]string{s.Namespace, s.Name}] })
+	}
+	return now, few(problems), ok
+}
+
+// alone reads a section that something is wrong with as a document of its own, at its place; there are no
+// problems if it is not TOML, and so not known to end where the next one begins, or is not one service. One
+// that cannot be read has its name alone.
+func alone(name string, p strict.Part) (s sources.Service, warnings, problems []sources.Problem) {
+	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
+	root, ok := d.parse([]byte(strings.Repeat("\n", p.Line-1)+p.Text), func(string) bool { return true })
+	if !ok {
+		return sources.Service{}, nil, nil
+	}
+	services, _ := root.v.(map[string]any)["services"].(map[string]any)
+	if len(services) != 1 {
+		return sources.Service{}, nil, nil
+	}
+	for key := range services {
+		s = sources.Service{Name: key, Namespace: sources.DefaultNamespace}
+		if namespace, name, ok := strings.Cut(key, "/"); ok {
+			s.Namespace, s.Name = namespace, name
+		}
+	}
+	var t sources.Table
+	if table(d, root, documentFields, &t); len(t.Services) == 1 {
+		s = t.Services[0] // a duplicate key is all that is wrong with it
+	}
+	for i := range d.warnings {
+		d.warnings[i].Origin.Line -= p.Line - 1
+	}
+	return s, d.warnings, d.problems
+}
+
+// atMost is more than the keys and elements that a text can have.
+func atMost(text string) int {
+	return strings.Count(text, "=") + strings.Count(text, ",") + strings.Count(text, "[") + strings.Count(text, "{")
 }
 
 // readSection reads a section that has not been read before; false when anything is wrong with it.

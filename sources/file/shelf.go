@@ -32,6 +32,7 @@ type shelf struct {
 
 	newDoubts bool // the warnings may be others
 
+	refused      int // bytes that were read and refused
 	stats, reads int // files asked for and read: what a reading costs
 	// checking: nobody serves the outcome.
 	checking bool
@@ -227,6 +228,9 @@ func (s *shelf) take(path string, data []byte, id identity, l *listing, host sou
 		return false
 	}
 	s.judged(path, r)
+	if len(r.problems) > 0 {
+		s.refused += len(data)
+	}
 	s.newDoubts = s.newDoubts || r.reading.text != before || !wasGood
 	r.id, r.idSure = id, id.sure(s.now())
 	if r.good && (!wasGood || r.reading.text != before) {

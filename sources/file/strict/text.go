@@ -1,6 +1,7 @@
 package strict
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -18,10 +19,18 @@ func checkText(text string) (Mistake, bool) {
 	if at := strings.IndexByte(text, 0); at >= 0 {
 		return Mistake{Line: lineAt(text, at), Message: "not TOML: a zero byte, as in UTF-16 or in no text at all: TOML files must be UTF-8"}, false
 	}
-	if strings.Count(text, "\n") >= maxLines {
-		return Mistake{Line: maxLines, Message: fmt.Sprintf("more than %d lines", maxLines)}, false
+	m, long := tooLong(strings.Count(text, "\n"))
+	return m, !long
+}
+
+// TooLong says what is wrong with a document that has more lines than any may have.
+func TooLong(data []byte) (Mistake, bool) { return tooLong(bytes.Count(data, []byte("\n"))) }
+
+func tooLong(lines int) (Mistake, bool) {
+	if lines < maxLines {
+		return Mistake{}, false
 	}
-	return Mistake{}, true
+	return Mistake{Line: maxLines, Message: fmt.Sprintf("more than %d lines", maxLines)}, true
 }
 
 // validLength is how many bytes of the text are UTF-8.
