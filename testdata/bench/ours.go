@@ -236,7 +236,10 @@ var checksInAPeriod = int(config.Default().IPVS.SyncPeriod / max(config.Default(
 func (p *pass) changes(k *host.Kernel, t sources.Table, have kernel.Observed) (kernel.Observed, error) {
 	var cache rules.Cache
 	var merger sources.Merger
-	merge := func(t sources.Table) sources.Table { t, _ = merger.Merge(sources.HostFacts{}, false, t, sources.Table{}); return t }
+	merge := func(t sources.Table) sources.Table {
+		t, _ = merger.Merge(sources.HostFacts{}, false, t, sources.Table{})
+		return t
+	}
 	cache.State(merge(t), have.Node, ruled())
 	for _, c := range []struct {
 		row string

@@ -107,7 +107,6 @@ func TestVIPThatIsTheGateway(t *testing.T) {
 	if out, code := n.stand(t, "web"); code != 0 || !n.bound(t, "192.0.2.2") {
 		t.Errorf("without the gateway: exit code %d\n%s", code, out)
 	}
-	mark = n.Log.Len()
 	must(t, n.Lab.Node.IP("route add default via 192.0.2.3"))
 	if out, code := n.stand(t, "web"); code != 0 {
 		t.Errorf("with another gateway: exit code %d\n%s", code, out)
