@@ -19,15 +19,19 @@ type hold struct {
 	until time.Time
 	// first: it is the first list, so what there was is in the kernel alone, and nothing may be removed.
 	first bool
+	own   bool // the list has the API server's own service
 }
 
 // text says what is held, and until when.
 func (h *hold) text(resource string) string {
-	until := h.until.Format(time.DateTime)
-	if h.first {
-		return fmt.Sprintf("%s: the API server has none: nothing is removed until %s (sources.apiserver.emptyGrace)", resource, until)
+	none, until := "none", h.until.Format(time.DateTime)
+	if h.own {
+		none = "none but those of default/kubernetes"
 	}
-	return fmt.Sprintf("%s: the API server has none, and had %d: not believed until %s (sources.apiserver.emptyGrace)", resource, h.had, until)
+	if h.first {
+		return fmt.Sprintf("%s: the API server has %s: nothing is removed until %s (sources.apiserver.emptyGrace)", resource, none, until)
+	}
+	return fmt.Sprintf("%s: the API server has %s, and had %d: not believed until %s (sources.apiserver.emptyGrace)", resource, none, h.had, until)
 }
 
 // holds are those that there are, by resource.
@@ -42,8 +46,8 @@ func (h holds) texts() (all []string, first bool) {
 	return all, first
 }
 
-// back notes that an object is there: all of what it was held for, if it is the last, or the first list was
-// empty. c.mu is locked.
+// back notes that an object is there again, or was deleted by a watch. A hold is over when none of its names
+// is left; that of the first list ends with the first object that is not the API server's own. c.mu is locked.
 func (c *catalog) back(resource string, n name, own bool) {
 	h := c.holds[resource]
 	if h == nil {
@@ -75,7 +79,7 @@ func keep[T any](c *catalog, resource string, first bool, have, list map[name]T,
 		delete(c.holds, resource)
 		return nil
 	}
-	h := &hold{names: map[name]struct{}{}, first: first, until: time.Now().Add(c.grace)}
+	h := &hold{names: map[name]struct{}{}, first: first, own: len(list) > 0, until: time.Now().Add(c.grace)}
 	for n := range have {
 		if _, listed := list[n]; !listed {
 			h.names[n] = struct{}{}

@@ -66,7 +66,7 @@ func TestEmptyListOfAnOwnService(t *testing.T) {
 	r.compact()
 	r.cutWatches()
 	r.wait("held", func(e emission) bool {
-		return strings.HasPrefix(e.String(), "db, kubernetes, web 10.2.0.1 ! services: the API server has none, and had 2")
+		return strings.HasPrefix(e.String(), "db, kubernetes, web 10.2.0.1 ! services: the API server has none but those of default/kubernetes, and had 2")
 	})
 	r.want("kubernetes") // the grace is over
 }
@@ -78,7 +78,7 @@ func TestEmptyListAtTheStart(t *testing.T) {
 		return errors.As(e.err, &refused) && refused.Incomplete
 	}
 	r := start(t, Options{EmptyGrace: time.Hour}, func(r *rig) { r.put(ownSvc()) })
-	if e := r.complains("the API server has none: nothing is removed until", "and 1 more"); !incomplete(e) {
+	if e := r.complains("endpointslices: the API server has none: nothing is removed until", "and 1 more"); !incomplete(e) {
 		t.Errorf("%#v", e.err)
 	} else if len(e.table.Services) != 1 {
 		t.Errorf("not served: %s", e)
