@@ -112,6 +112,23 @@ func attests(made, have *Virtual, reals []Real) bool {
 	return !slices.ContainsFunc(realsOf(reals, have.Key), func(r Real) bool { return r.Forward != Masquerade })
 }
 
+// Making are the virtual servers that are ours, and as ops will make them. It is nil
+// if they make none.
+func (o *Observed) Making(ops []Op) []Virtual {
+	var making []Virtual
+	for _, op := range ops {
+		if v, ok := op.Object.(Virtual); ok && op.Verb != Remove {
+			making = append(making, v)
+		}
+	}
+	if making == nil {
+		return nil
+	}
+	making = append(making, o.Made()...)
+	sortUnique(&making, compareVirtual) // of two the first, which is to be
+	return making
+}
+
 // Made are the virtual servers that are ours and there: what a Record remembers.
 // Where all are ours it is the reading's own slice.
 func (o *Observed) Made() []Virtual {

@@ -58,6 +58,20 @@ func TestMade(t *testing.T) {
 				t.Fatalf("%s: remembered %v", v, slices.Contains(made, v))
 			}
 		}
+		b := wanted(drawTable(t, "b"))
+		making := o.Making(kernel.Diff(b, o).Ops)
+		for _, v := range making {
+			if !slices.Contains(made, v) && !slices.Contains(b.Virtuals, v) {
+				t.Fatalf("%s is neither ours nor wanted", v)
+			}
+		}
+		w.sync(b)
+		for _, v := range b.Virtuals {
+			// What was ours and not changed is in made.
+			if making != nil && !slices.Contains(making, v) && !slices.ContainsFunc(foreign.Virtuals, func(f kernel.Virtual) bool { return f.Key == v.Key }) {
+				t.Fatalf("%s was made and not foreseen", v)
+			}
+		}
 		// By the record alone, the set being empty, the same are ours.
 		o.Owned, o.Record.Made = nil, made
 		o.Entries = slices.DeleteFunc(o.Entries, func(e kernel.Entry) bool { return strings.HasSuffix(e.Set, string(kernel.VirtualServer)) })

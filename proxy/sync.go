@@ -133,6 +133,10 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 func (p *Proxy) apply(ctx context.Context, want kernel.State, plan kernel.Plan) (err error) {
 	made := plan.Ops
 	if !plan.Empty() {
+		if making := p.have.Making(plan.Ops); making != nil && p.Remember != nil {
+			// Now, so that it is written by the time they are there.
+			p.Remember(kernel.Record{Made: making, Left: plan.Left})
+		}
 		if err = p.Kernel.Apply(ctx, plan); err != nil {
 			made = done(plan.Ops, err)
 		}

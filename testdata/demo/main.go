@@ -34,6 +34,8 @@ var steps = []step{
 	{"The VIP comes to a link, as with keepalived", "served there, not bound, no request fails", (*demo).onLink},
 	{"A newcomer's file wants the VIP", "who has it keeps it, the rest is served", (*demo).newcomer},
 	{"A second svcproxy, with folders of its own", "refused, and its cleanup too", (*demo).second},
+	{"A backend drains under a hash scheduler", "no new client is refused", (*demo).drainHashed},
+	{"Its own set is emptied while it is stopped", "its virtual servers stay its own", (*demo).forget},
 	{"svcproxy stops and cleans up", "only what was there before is left", (*demo).cleanUp},
 }
 
