@@ -48,6 +48,9 @@ func (c *call) clean(ctx context.Context, _ []string) error {
 			return err
 		}
 	}
+	if err := s.ownsDevice(k, k.Names()); err != nil {
+		return err
+	}
 	if err := k.Warning(); err != nil {
 		c.warn([]string{err.Error()})
 	}

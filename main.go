@@ -325,6 +325,9 @@ func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
 		return err
 	}
 	defer lock.Release()
+	if err := s.ownsDevice(d.kernel, s.Config.Names()); err != nil {
+		return err
+	}
 	d.machine = s.machine
 	if err := host.Scheduler(s.Config.IPVS.Scheduler); err != nil {
 		return err
@@ -347,6 +350,24 @@ func (d *daemon) sameNames(s setup) error {
 		Err: fmt.Errorf("namePrefix and deviceName are %s and %s, but the last run's objects have %s and %s",
 			s.Config.Names().Prefix, s.Config.Names().Device, last.Prefix, last.Device),
 		Hint: "svcproxy cleanup removes the last run's objects; then start again",
+	}
+}
+
+// ownsDevice refuses a device of our name that nothing says is ours: what is bound
+// to it would be removed.
+func (s setup) ownsDevice(k *host.Kernel, names kernel.Names) error {
+	if last, ok, _ := host.LastNames(s.Config.StateDir); ok && last == names {
+		return nil
+	}
+	strange, err := k.Strange()
+	if err != nil || len(strange) == 0 {
+		return err
+	}
+	return &exit.Error{
+		Code: exit.Config,
+		Err: fmt.Errorf("device %s has %d addresses, the first %s, and nothing says that svcproxy or kube-proxy made it: they would be removed",
+			names.Device, len(strange), strange[0].Addr),
+		Hint: fmt.Sprintf("choose another ipvs.deviceName, or remove the device: ip link del %s", names.Device),
 	}
 }
 
@@ -823,6 +844,9 @@ func (c *call) observe(ctx context.Context, s *setup) (kernel.Observed, error) {
 			return kernel.Observed{}, err
 		}
 		defer k.Close()
+		if err := s.ownsDevice(k, s.Config.Names()); err != nil {
+			return kernel.Observed{}, err
+		}
 		return k.Read(ctx)
 	}
 	text, err := os.ReadFile(c.state)

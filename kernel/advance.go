@@ -8,7 +8,8 @@ import (
 
 // Advance gives the reading that follows when ops of a plan have been carried out,
 // so that a small change needs no new reading. It reports false where only the
-// kernel can tell all of it: a set was replaced. The counts of connections are left out: they
+// kernel can tell all of it: a set was replaced, our device renamed. The counts of
+// connections are left out: they
 // would be those of the last reading. Nothing is written in have's slices.
 func Advance(have Observed, ops []Op) (Observed, bool) {
 	return advance(have, State{}, ops)
@@ -32,7 +33,7 @@ func Settle(have Observed, want State, p Plan) (Observed, bool) {
 // as want has, they are those: all of want's are there.
 func advance(have Observed, want State, ops []Op) (Observed, bool) {
 	s := sortOut(ops)
-	replaced := s.kinds[KindSwap].n > 0 || slices.ContainsFunc(s.of(KindSet), func(o Op) bool { return o.Verb == Remove })
+	replaced := s.kinds[KindSwap].n > 0 || s.kinds[KindLink].n > 0 && s.kinds[KindLink].grown == 0 || slices.ContainsFunc(s.of(KindSet), func(o Op) bool { return o.Verb == Remove })
 	have.Conns, have.Fresh, have.Settled = nil, false, nil
 	have.followParameters(s.of(KindSysctl), s.of(KindTimeouts))
 	have.Sysctls = follow(&s, have.Sysctls, nil, compareSysctl)

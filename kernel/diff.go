@@ -219,6 +219,10 @@ func (d *differ) resetEqualChains() {
 func (d *differ) reset(f Family) bool { return f == IPv4 && d.reset4 || f == IPv6 && d.reset6 }
 
 func (d *differ) diffLinks() {
+	if w, h := d.want.Links, d.have.Links; len(w) == 1 && len(h) == 1 && w[0].Name != h[0].Name && w[0].Type == h[0].Type {
+		d.change(addLinks, h[0], w[0]) // ours was renamed
+		return
+	}
 	walk(d.want.Links, d.have.Links, same, compareLink, func(w, h *Link) {
 		switch {
 		case h == nil:

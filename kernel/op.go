@@ -51,8 +51,12 @@ func (o Op) command() string {
 			return "del" + strings.TrimPrefix(text, "add")
 		}
 	case Link:
-		if o.Verb == Remove {
+		was, _ := o.Was.(Link)
+		switch {
+		case o.Verb == Remove:
 			return "link del " + v.Name
+		case o.Verb == Change && was.Name != v.Name:
+			return "link set " + was.Name + " name " + v.Name
 		}
 	case Addr:
 		if o.Verb == Remove {

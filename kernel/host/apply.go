@@ -12,6 +12,7 @@ import (
 func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 	// A plan that was begun is finished: half of one serves nobody.
 	ctx = context.WithoutCancel(ctx)
+	k.recorded = kernel.Record{}
 	defer k.applied.begin(len(p.Ops))()
 	return p.Carry(k.o.Names, sameAdapter, func(ops []kernel.Op) []error {
 		kind := ops[0].Object.Kind()

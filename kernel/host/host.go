@@ -58,7 +58,8 @@ type Kernel struct {
 	flows   *conntrack.Table
 	applied applied
 	record  *record
-	// recorded is what the record held at the start, for the first reading.
+	// recorded is what the record held at the start, for readings until the first
+	// change: later ones go by earlier readings.
 	recorded kernel.Record
 }
 
@@ -130,7 +131,10 @@ func (k *Kernel) Warning() error { return errors.Join(k.was.Warning(), k.record.
 
 // Remember has it written down which virtual servers are ours, for a process that
 // finds the kernel's own memory of it emptied. It does not wait for the disk.
-func (k *Kernel) Remember(r kernel.Record) { k.record.keep(r) }
+func (k *Kernel) Remember(r kernel.Record) {
+	k.recorded = kernel.Record{}
+	k.record.keep(r)
+}
 
 // Tools names the iptables in use, for people.
 func (k *Kernel) Tools() string {
@@ -165,6 +169,24 @@ func (k *Kernel) Close() error {
 	return errors.Join(errs...)
 }
 
+// Names are those of our objects.
+func (k *Kernel) Names() kernel.Names { return k.o.Names }
+
+// Strange gives the addresses on the device of our name that nothing in the kernel
+// says are ours.
+func (k *Kernel) Strange() ([]kernel.Addr, error) {
+	o := kernel.Observed{Names: k.o.Names}
+	var err error
+	if o.Links, o.Addrs, _, err = k.readLinks(); err != nil || len(o.Addrs) == 0 {
+		return nil, err
+	}
+	if o.Sets, o.Entries, err = k.sets.Read(k.o.Names); err != nil {
+		return nil, fmt.Errorf("reading ipsets: %w", err)
+	}
+	o.Sort()
+	return o.Strange(), nil
+}
+
 // Node is what is known of this machine: the part of a reading that the rules
 // need.
 func (k *Kernel) Node() (kernel.Node, error) {
@@ -188,9 +210,11 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if o.Sets, o.Entries, err = k.sets.Read(k.o.Names); err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading ipsets: %w", err)
 	}
+	k.links.Guarded = o.Guards
 	if err := k.readVIPs(&o); err != nil {
 		return kernel.Observed{}, err
 	}
+	k.links.Guarded = nil
 	if err := k.readFew(ctx, &o); err != nil {
 		return kernel.Observed{}, err
 	}
@@ -201,7 +225,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	}
 	o.Virtuals, o.Reals, o.Conns, o.FWMark = table.Virtuals, table.Reals, table.Conns, table.FWMark
 	o.Sort()
-	o.Record, k.recorded = k.recorded, kernel.Record{} // later ones go by earlier readings
+	o.Record = k.recorded
 	return o, nil
 }
 

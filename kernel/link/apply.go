@@ -13,8 +13,8 @@ import (
 )
 
 // Apply carries the ops out in their order and goes on past errors. The result
-// is parallel to ops. It handles kernel.Link, kernel.Addr, kernel.Route and
-// kernel.Neighbor (Add, Remove).
+// is parallel to ops. It handles kernel.Link (Add, Remove, Change of its name),
+// kernel.Addr, kernel.Route and kernel.Neighbor (Add, Remove).
 func (l *Links) Apply(ops []kernel.Op) []error {
 	a := applying{Links: l, ops: ops, errs: make([]error, len(ops))}
 	l.batch.Reset()
@@ -80,18 +80,23 @@ func (a *applying) putLink(i int, verb kernel.Verb, k kernel.Link) error {
 		a.batch.Text(unix.IFLA_INFO_KIND, k.Type)
 		a.batch.EndNest(info)
 	default:
-		return &ForeignError{Device: k.Name, Kind: wasKind(a.ops[i]), want: k.Type}
+		was, _ := a.ops[i].Was.(kernel.Link)
+		if was.Type != k.Type {
+			return &ForeignError{Device: k.Name, Kind: was.Type, want: k.Type}
+		}
+		index, err := a.index(was.Name)
+		if err != nil {
+			return err
+		}
+		a.batch.Begin(unix.RTM_NEWLINK, 0)
+		a.batch.Raw(ifInfo(index))
+		a.batch.Text(unix.IFLA_IFNAME, k.Name)
 	}
 	a.batch.End()
 	a.sent = append(a.sent, i)
 	a.send()
 	a.forget()
 	return nil
-}
-
-func wasKind(op kernel.Op) string {
-	was, _ := op.Was.(kernel.Link)
-	return was.Type
 }
 
 func (a *applying) putAddr(i int, verb kernel.Verb, o kernel.Addr) error {
@@ -147,7 +152,7 @@ func (a *applying) index(name string) (int, error) {
 		a.absent, a.absentErr = name, fmt.Errorf("looking for device %s: %w", name, err)
 		return 0, a.absentErr
 	}
-	a.device = d
+	a.device, a.last = d, d.index
 	return d.index, nil
 }
 

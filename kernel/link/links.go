@@ -18,6 +18,7 @@ package link
 
 import (
 	"fmt"
+	"net/netip"
 
 	"golang.org/x/sys/unix"
 
@@ -37,6 +38,11 @@ type Links struct {
 	kind   string         // of our device: dummy, but for tests
 	device device         // ours as last seen; index 0 if not
 	names  map[int]string // of all devices at the last Read
+	last   int            // index of our device when it was last there
+
+	// Guarded, if set, says of an address whether it is a VIP that is bound. By it a
+	// device is found that was renamed while no process knew its index.
+	Guarded func(netip.Addr) bool
 
 	// odd has the prefix lengths of addresses on our device that are not a
 	// single address each. Somebody added them, and IPv6 ones are only

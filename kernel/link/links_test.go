@@ -175,6 +175,28 @@ func TestDeviceReplaced(t *testing.T) {
 	apply(t, l, add(vip("10.96.0.20")))
 }
 
+// A device that another program has renamed is found by its index, its addresses are
+// not the node's, and it gets its name back with them on it.
+func TestRenamedDevice(t *testing.T) {
+	l := withDevice(t, nil)
+	apply(t, l, add(vip("10.96.0.20"), vip("fd00:96::20")))
+	before, _ := read(t, l)
+	kerneltest.Run(t, "ip", "link", "set", "kube-ipvs0", "name", "lost0")
+	got, node := read(t, l)
+	if want := strings.Replace(before, "link add kube-ipvs0", "link add lost0", 1); got != want || len(node.Addrs) != 0 {
+		t.Errorf("node %v, read\n%s", node.Addrs, got)
+	}
+	back := kernel.Diff(kernel.State{Links: []kernel.Link{{Name: "kube-ipvs0", Type: l.kind}}},
+		kernel.Observed{State: kernel.State{Links: []kernel.Link{{Name: "lost0", Type: l.kind}}}})
+	if got, want := back.String(), "~ link set lost0 name kube-ipvs0 (was link add lost0 type "+l.kind+")\n0 to add, 1 to change, 0 to remove\n"; got != want {
+		t.Errorf("plan:\n%s", got)
+	}
+	apply(t, l, back.Ops)
+	if after, _ := read(t, l); after != before {
+		t.Errorf("afterwards\n%s", after)
+	}
+}
+
 func TestForeignDevice(t *testing.T) {
 	l := open(t, nil)
 	kerneltest.Run(t, "ip", "link", "add", "kube-ipvs0", "type", "bridge")

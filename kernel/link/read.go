@@ -16,7 +16,7 @@ import (
 // skipStatistics is RTEXT_FILTER_SKIP_STATS: half of a link message is counters.
 const skipStatistics = 1 << 3
 
-// Read returns our device, if it is there, its addresses, sorted as
+// Read returns our device, if it is there, also under another name, its addresses, sorted as
 // kernel.State wants them, and what its other devices and routes say about the
 // node; the node's name and zone are not here. If the device of our name is not
 // a dummy the error is a *ForeignError.
@@ -30,18 +30,17 @@ func (l *Links) Read(names kernel.Names) ([]kernel.Link, []kernel.Addr, kernel.N
 	if err != nil {
 		return nil, nil, kernel.Node{}, err
 	}
-	l.device, l.names = device{}, make(map[int]string, len(s.devices))
-	var links []kernel.Link
+	l.names = make(map[int]string, len(s.devices))
 	for _, d := range s.devices {
 		l.names[d.index] = d.name
-		if d.name != names.Device {
-			continue
-		}
-		if d.kind != l.kind {
-			return nil, nil, kernel.Node{}, &ForeignError{Device: d.name, Kind: d.kind, want: l.kind}
-		}
-		l.device = d
-		links = append(links, kernel.Link{Name: d.name, Type: d.kind})
+	}
+	if l.device, err = l.find(s, names.Device); err != nil {
+		return nil, nil, kernel.Node{}, err
+	}
+	var links []kernel.Link
+	if l.device.index != 0 {
+		l.last = l.device.index
+		links = append(links, kernel.Link{Name: l.device.name, Type: l.device.kind})
 	}
 	n := s.node(l.device.index)
 	n.BrNetfilter = brNetfilter()
@@ -49,11 +48,44 @@ func (l *Links) Read(names kernel.Names) ([]kernel.Link, []kernel.Addr, kernel.N
 	if n.Release, err = release(); err != nil {
 		return nil, nil, kernel.Node{}, err
 	}
-	return links, l.bound(s.addrs), n, nil
+	return links, l.bound(s.addrs, names.Device), n, nil
 }
 
-// bound picks the addresses of our device.
-func (l *Links) bound(all []address) []kernel.Addr {
+// find finds our device: by its name, or, where another program has renamed it, by
+// its index, which the kernel gives to no second one, or else by what is bound to it.
+func (l *Links) find(s survey, name string) (device, error) {
+	var renamed device
+	for _, d := range s.devices {
+		switch {
+		case d.name == name && d.kind != l.kind:
+			return device{}, &ForeignError{Device: d.name, Kind: d.kind, want: l.kind}
+		case d.name == name:
+			return d, nil
+		case d.kind == l.kind && (d.index == l.last || l.last == 0 && l.guards(s, d)):
+			renamed = d
+		}
+	}
+	return renamed, nil
+}
+
+// guards says whether a device has VIPs of ours, and nothing else.
+func (l *Links) guards(s survey, d device) bool {
+	vips := 0
+	for _, x := range s.addrs {
+		a := x.prefix.Addr()
+		if x.index != d.index || a.Is6() && x.scope == unix.RT_SCOPE_LINK {
+			continue
+		}
+		if l.Guarded == nil || !l.Guarded(a) {
+			return false
+		}
+		vips++
+	}
+	return vips > 0
+}
+
+// bound picks the addresses of our device, which are on the name that it should have.
+func (l *Links) bound(all []address, name string) []kernel.Addr {
 	l.odd = nil
 	if l.device.index == 0 {
 		return nil
@@ -70,7 +102,7 @@ func (l *Links) bound(all []address) []kernel.Addr {
 			}
 			l.odd[addrKey{a, x.index}] = uint8(x.prefix.Bits())
 		}
-		addrs = append(addrs, kernel.Addr{Addr: a, Link: l.device.name})
+		addrs = append(addrs, kernel.Addr{Addr: a, Link: name})
 	}
 	slices.SortFunc(addrs, func(a, b kernel.Addr) int { return a.Addr.Compare(b.Addr) })
 	return slices.Compact(addrs)

@@ -58,7 +58,7 @@ func (s *Subscription) Close() error {
 }
 
 // Watch calls notify each time that the facts about the node differ from before,
-// that somebody removed our own device, or that changes were lost, until ctx
+// that our own device was removed, renamed or set up or down, or that changes were lost, until ctx
 // ends. Our own writes, to the addresses of our device and the routes of VIPs,
 // are not among them. A burst of changes is one call. notify must not block for
 // long: it is not called again, nor anything read, meanwhile.
@@ -128,6 +128,8 @@ func (s *Subscription) judgeMessage(typ uint16, p []byte) verdict {
 		case typ == unix.RTM_DELLINK && d.index == s.ours:
 			s.own(0)
 			return tell
+		case typ == unix.RTM_NEWLINK && d.index == s.ours:
+			return tell // renamed, or set up or down, which takes its IPv6 addresses
 		case typ == unix.RTM_NEWLINK && d.name == s.device:
 			s.own(d.index)
 		case s.bearers[d.index]:

@@ -101,6 +101,11 @@ func TestWatchOfOurOwnDevice(t *testing.T) {
 	}
 }
 
+func TestWatchOfOurRenamedDevice(t *testing.T) {
+	withDevice(t, nil)
+	watch(t).expect(t, "link set kube-ipvs0 name lost0")
+}
+
 // heard reads all that waits and gives its message types. Those of links can be
 // late: the kernel tells of a carrier when it finds the time.
 func heard(t *testing.T, f *os.File) (types []uint16) {
@@ -216,7 +221,8 @@ func TestJudge(t *testing.T) {
 		p    []byte
 		want verdict
 	}{
-		{"our device is there", unix.RTM_NEWLINK, linkMessage, ignore},
+		{"our device is made", unix.RTM_NEWLINK, at(linkMessage, 7), ignore},
+		{"our device is renamed, or set up", unix.RTM_NEWLINK, linkMessage, tell},
 		{"our device is gone", unix.RTM_DELLINK, linkMessage, tell},
 		{"a container's link", unix.RTM_DELLINK, at(linkMessage, 9), ignore},
 		{"the node's link", unix.RTM_DELLINK, at(linkMessage, 2), look},

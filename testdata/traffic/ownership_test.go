@@ -58,6 +58,37 @@ func TestDriftByHandHeals(t *testing.T) {
 	}
 }
 
+// Nothing here waits for a full check, which is 30 s away: the kernel tells what
+// becomes of our device.
+func TestOurDeviceIsHealedAtOnce(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, web)
+	whole := n.read(t)
+	for _, drift := range []struct{ name, script string }{
+		{"renamed", `ip link set kube-ipvs0 name lost0`},
+		{"moved", `ip netns add away; ip link set kube-ipvs0 netns away; ip netns del away`},
+		{"set up and down", `ip link set kube-ipvs0 up; ip link set kube-ipvs0 down`},
+		{"deleted", `ip link del kube-ipvs0`},
+	} {
+		t.Run(drift.name, func(t *testing.T) {
+			n.tool(t, "sh", "-ec", drift.script)
+			begin := time.Now()
+			n.healed(t, whole)
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("healed after %v", took)
+			}
+			wantEach(t, n.Client, "tcp", "10.96.0.20:80")
+			if out, code, err := n.Command("plan"); err != nil || code != 0 || !strings.Contains(out, "nothing to do") {
+				t.Errorf("plan: %v, exit code %d\n%s", err, code, out)
+			}
+		})
+	}
+	n.Kill()
+	n.tool(t, "ip", "link", "set", "kube-ipvs0", "name", "lost0")
+	must(t, n.Start())
+	n.healed(t, whole)
+}
+
 // ipvsadm -C is for everybody's virtual servers; ours come back with traffic.
 func TestIPVSClearedByHandServesAgain(t *testing.T) {
 	n := newNode(t, eachSecond)
@@ -148,6 +179,32 @@ func TestChangedNamePrefixIsRefused(t *testing.T) {
 	if diff := lab.Diff(whole, n.read(t)); diff != "" {
 		t.Errorf("the refused start changed the kernel:\n%s", diff)
 	}
+}
+
+// A device of the configured name that another program made: its addresses are not
+// ours to remove, at a start, by plan or by cleanup.
+func TestForeignDeviceIsRefused(t *testing.T) {
+	n := newLonelyNode(t, `ipvs.deviceName = "edge0"`)
+	must(t, n.Lab.Node.IP("link add edge0 type dummy", "addr add 198.51.100.9/32 dev edge0"))
+	before := n.read(t)
+	must(t, n.Serve(web))
+	must(t, n.Start())
+	wantExit(t, n, 3)
+	for _, command := range []string{"plan", "cleanup"} {
+		if out, code, err := n.Command(command); err != nil || code != 3 || !strings.Contains(out, "ip link del edge0") {
+			t.Errorf("%s: %v, exit code %d\n%s", command, err, code, out)
+		}
+	}
+	if diff := lab.Diff(before, n.read(t)); diff != "" {
+		t.Errorf("changed:\n%s", diff)
+	}
+	must(t, n.Lab.Node.IP("addr del 198.51.100.9/32 dev edge0"))
+	n.start(t, web) // an empty one is as good as ours
+	must(t, n.Stop())
+	mark := n.Log.Len()
+	must(t, n.Serve(web+clusterIP("more", "10.96.0.21", allV4)))
+	must(t, n.Start())
+	n.synced(t, mark)
 }
 
 func wantExit(t *testing.T, n node, code int) {
