@@ -240,6 +240,12 @@ func TestText(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", c.name, got, c.want)
 		}
 	}
+	empty := sources.Table{Services: []sources.Service{{Namespace: "default", Name: "web", Type: sources.ClusterIP, Ports: []sources.Port{{Port: 80}}}}}
+	long := &proxy.Running{Cause: proxy.CausePeriod, Start: time.Now().Add(-time.Minute), Done: 300, Of: 7000}
+	want := "1 service, 0 real servers, synced 09:31:02 (0 ms); a sync (period) is in progress for 1m0s: 300 of 7000 steps; 1 service without backends: default/web"
+	if got := Text(&proxy.Snapshot{Report: proxy.Report{Planned: at}, Succeeded: at, Table: empty}, long, nil); got != want {
+		t.Errorf("a long sync and a service without backends:\n%s, want\n%s", got, want)
+	}
 }
 
 func TestSystemdsSocket(t *testing.T) {

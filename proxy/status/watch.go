@@ -91,6 +91,9 @@ func (w Watch) text(st Status, away error, v View) (string, error) {
 func (s Status) still() Status {
 	s.Time, s.Daemon.Started = time.Time{}, time.Time{}
 	s.Sync.Cause, s.Sync.Start, s.Sync.Seconds, s.Sync.Succeeded = "-", time.Time{}, 0, time.Time{}
+	if r := s.Sync.Running; r != nil && r.Seconds < 2 { // one of those that come and go
+		s.Sync.Running = nil
+	}
 	s.Conntrack, s.Totals.Active, s.Totals.Inactive, s.Totals.Traffic = nil, 0, 0, Traffic{}
 	services := make([]Service, len(s.Services))
 	for i, svc := range s.Services {
