@@ -158,6 +158,10 @@ func (e Edition) Services(keys []file.Key) []byte {
 		file that had services and is now empty, or has nothing but comments, is refused: to have none, write services = {}. So is one
 		that vanished although the configuration names it; one that leaves services.d takes its services away. If services.d itself
 		vanishes, the last good content of its files is served: to end that, make it again without them.`)
+	p.text(`Two services of one file that want the same VIP and port, or node port, are a mistake. Of two in different files, or sources,
+		one is served without it: whoever had it keeps it, over a restart, too; of two that are new the one of the earlier file gets it.
+		A VIP that the node has on a link of its own is served and not bound. One that is its default gateway, or another service's
+		endpoint, is left out. svcproxy status says what is left out of which service, and why.`)
 	p.heading("EXAMPLE")
 	p.literal(example)
 	p.heading("KEYS")

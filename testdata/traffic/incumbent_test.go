@@ -150,10 +150,9 @@ func TestNewcomerTakesNothing(t *testing.T) {
 	wantFrom(t, n.Client, "198.51.100.91:80", "pod3")
 
 	mark = n.Log.Len()
-	must(t, n.Serve("# none\n"))
-	if _, err := n.Wait(mark, lab.Synced); err == nil {
-		wantFrom(t, n.Client, "10.96.0.20:80", "pod2")
-	}
+	must(t, n.Serve("services = {}\n"))
+	n.synced(t, mark)
+	wantFrom(t, n.Client, "10.96.0.20:80", "pod2")
 }
 
 // cluster answers lists of services and slices, and to a watch nothing: what an
