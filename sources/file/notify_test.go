@@ -44,6 +44,34 @@ func TestNotify(t *testing.T) {
 	}
 }
 
+// A file that is being written is not the configuration yet.
+func TestNotifyWaitsForTheWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "conf.toml")
+	if err := os.WriteFile(path, []byte("one = 1\ntwo = 2\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	changed := make(chan struct{}, 100)
+	go file.Notify(t.Context(), path, 5*time.Millisecond, slog.New(slog.DiscardHandler), func() { changed <- struct{}{} })
+	await(t, changed, "the beginning")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"one = 1\n", "two = 2\n", "three = 3\n"} {
+		time.Sleep(50 * time.Millisecond)
+		if len(changed) > 0 {
+			t.Errorf("told of half a file, before %q", part)
+		}
+		if _, err := f.WriteString(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, changed, "the whole file")
+}
+
 func rename(dir, path string) error {
 	temp := filepath.Join(dir, "temp")
 	if err := os.WriteFile(temp, []byte("333"), 0o644); err != nil {

@@ -1,0 +1,91 @@
+package file
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// outcome joins the last good contents in order of path. The error is nil or a *sources.RejectedError.
+func (s *shelf) outcome() (sources.Table, error) {
+	var tables []sources.Table
+	good := false
+	rejected := &sources.RejectedError{Problems: slices.Clone(s.unread), Incomplete: len(s.unread) > 0}
+	if s.order == nil {
+		s.order = slices.Sorted(maps.Keys(s.records))
+	}
+	lost := make([]int, len(s.absent))
+	for _, path := range s.order {
+		r := s.records[path]
+		good = good || r.good
+		if len(r.reading.table.Services) > 0 {
+			tables = append(tables, r.reading.table)
+		}
+		if r.earlier {
+			rejected.Stale = append(rejected.Stale, sources.StaleFile{Path: path, Good: r.since})
+		}
+		for i, dir := range s.absent {
+			if r.good && below(dir, path) {
+				lost[i]++
+			}
+		}
+		if r.waiting != nil && !r.good && r.unknown {
+			rejected.Incomplete = true
+			rejected.Problems = append(rejected.Problems, problemOf(path, r.waiting.why+": it is waited for"))
+		}
+		if len(r.problems) > 0 {
+			rejected.Files = append(rejected.Files, path)
+			problems := slices.Clone(r.problems)
+			switch {
+			case r.good:
+				problems[0].Message += "; serving the last good content of " + r.since.Local().Format("2006-01-02 15:04")
+			case !r.missing && !s.checking:
+				problems[0].Message += "; nothing of this file is served until it is mended"
+				rejected.Unserved = append(rejected.Unserved, path)
+			}
+			rejected.Problems = append(rejected.Problems, problems...)
+			rejected.Incomplete = rejected.Incomplete || !r.good && (r.unknown || r.named && r.missing)
+		}
+	}
+	s.addAbsent(rejected, lost)
+	table := joined(tables)
+	if len(rejected.Problems) == 0 {
+		return table, nil
+	}
+	sources.SortProblems(rejected.Problems)
+	rejected.Nothing = !good && len(rejected.Unserved) > 0
+	return table, rejected
+}
+
+// addAbsent adds the directories that are not there and had files, so many of each.
+func (s *shelf) addAbsent(rejected *sources.RejectedError, lost []int) {
+	for i, dir := range s.absent {
+		if lost[i] > 0 {
+			rejected.Files = append(rejected.Files, dir)
+			rejected.Problems = append(rejected.Problems, problemOf(dir, fmt.Sprintf(
+				"is not there and had %d files: their last good content is served; to have none, make it again without them", lost[i])))
+		}
+	}
+	slices.Sort(rejected.Files)
+}
+
+// joined makes one table of accepted ones. In one alone no service is in another's way: Validate said so.
+// Who gives way in several is not decided here: that depends on what other sources have, and had.
+func joined(tables []sources.Table) sources.Table {
+	if len(tables) == 1 {
+		return tables[0].Apart()
+	}
+	return sources.Join(tables...)
+}
+
+// doubts are the warnings about what is served.
+func (s *shelf) doubts() []sources.Problem {
+	var all []sources.Problem
+	for _, r := range s.records {
+		all = append(all, r.warnings...)
+	}
+	sources.SortProblems(all)
+	return all
+}
