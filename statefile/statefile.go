@@ -19,7 +19,7 @@
 //
 // For many files of one directory, Open it once. The content is the caller's to distrust: parse strictly,
 // bound what it can make the caller do, do not quote it in an error, and add the file to the table of
-// TestTamperedState in the main package.
+// TestTamperedState in testdata/traffic.
 package statefile
 
 import (
