@@ -68,7 +68,7 @@ func (d *differ) disputed(vip netip.Addr) bool {
 		return false
 	}
 	claims := d.want.Policy.claimsOn(vip)
-	if len(claims) == 0 || d.isLocal(vip) {
+	if len(claims) == 0 || d.have.IsLocal(vip) {
 		return false
 	}
 	waits := false
@@ -89,10 +89,10 @@ func (d *differ) disputed(vip netip.Addr) bool {
 	return waits
 }
 
-// isLocal says whether a VIP is local already, by an address or a route of ours.
-func (d *differ) isLocal(vip netip.Addr) bool {
-	_, bound := slices.BinarySearchFunc(d.have.Addrs, Addr{Addr: vip, Link: d.have.Names.Device}, compareAddr)
-	_, routed := slices.BinarySearchFunc(d.have.Routes, Route{Addr: vip}, compareRoute)
+// IsLocal says whether a VIP is local, by an address or a route of ours.
+func (o *Observed) IsLocal(vip netip.Addr) bool {
+	_, bound := slices.BinarySearchFunc(o.Addrs, Addr{Addr: vip, Link: o.Names.Device}, compareAddr)
+	_, routed := slices.BinarySearchFunc(o.Routes, Route{Addr: vip}, compareRoute)
 	return bound || routed
 }
 

@@ -75,6 +75,16 @@ func (p *prober) known(o *kernel.Observed, now time.Time) {
 	slices.SortFunc(o.Taken, func(a, b kernel.Taken) int { return a.Compare(b.Claim) })
 }
 
+// lost has VIPs that another hand unbound bound again unasked: they were this
+// node's a moment ago.
+func (p *prober) lost(was, is *kernel.Observed, claims []kernel.Claim, now time.Time) {
+	for _, c := range claims {
+		if was.IsLocal(c.Addr) && !is.IsLocal(c.Addr) {
+			p.answers[c] = answer{claim: c, at: now}
+		}
+	}
+}
+
 // follow asks what a plan wants to know, and again, once in a period, about what
 // is taken.
 func (p *prober) follow(ctx context.Context, plan *kernel.Plan, now time.Time, period time.Duration) {

@@ -140,6 +140,27 @@ func TestBoundVIPsAreNotProbed(t *testing.T) {
 	})
 }
 
+// A VIP that another hand unbound is bound again at once: that is drift, and no
+// question to other hosts.
+func TestUnboundVIPHealsUnasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &link{}
+		r := start(t, func(r *run) { r.proxy.Rules, r.proxy.Prober = claiming(1), l })
+		defer r.end()
+		r.emit(table(1))
+		pass(time.Second)
+		a := kernel.Addr{Addr: vip(0), Link: names.Device}
+		if err := r.kernel.Apply(t.Context(), kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Remove, Object: a, Was: a}}}); err != nil {
+			t.Fatal(err)
+		}
+		r.proxy.Check(proxy.CauseAsked)
+		pass(time.Millisecond)
+		if got := r.bound(); len(got) != 2 || len(l.asked()) != 1 || !r.last().Drift() {
+			t.Errorf("bound %v, asked %v, drift %v", got, l.asked(), r.last().Drift())
+		}
+	})
+}
+
 // Many are asked about some at a time, and bound as their answers come.
 func TestManyVIPsAreProbedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -90,11 +90,12 @@ func (p *Proxy) cause(now time.Time) Cause {
 
 // program reads, plans and applies.
 func (p *Proxy) program(ctx context.Context, r *Report) error {
-	addrs := p.have.Node.Addrs
+	was := p.have
 	if err := p.observe(ctx, r); err != nil {
 		return err
 	}
-	p.prober.moved(addrs, p.have.Node.Addrs, r.Start)
+	p.prober.moved(was.Node.Addrs, p.have.Node.Addrs, r.Start)
+	p.prober.lost(&was, &p.have, p.next.Want.Policy.Claims, r.Start)
 	p.prober.known(&p.have, r.Start)
 	p.stages.Add(1)
 	if err := p.look(r); err != nil {

@@ -52,6 +52,8 @@ func Of(in Input) Status {
 	st.Totals.Services = len(in.Snapshot.Table.Services)
 	st.Totals.Virtuals, st.Totals.Reals, st.Totals.Draining = len(want.Virtuals), len(want.Reals), len(in.Snapshot.Drains)
 	st.Totals.VIPs, st.Totals.RoutedVIP, st.Totals.Faults = len(want.Addrs), len(want.Routes), in.Past.refused
+	addrs, routes := unbound(in.Past.taken, &want)
+	st.Totals.VIPs, st.Totals.RoutedVIP = st.Totals.VIPs-addrs, st.Totals.RoutedVIP-routes
 	st.Totals.Barred = in.Snapshot.Barred
 	st.Problems = problems(&st)
 	return st

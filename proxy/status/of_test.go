@@ -66,6 +66,9 @@ func TestVIPOfAnotherHost(t *testing.T) {
 	in.Past = in.Past.After(proxy.Report{Planned: time.Now(), Plan: kernel.Plan{Taken: []kernel.Taken{taken}}})
 	st := Of(in)
 	want := "conflict: 10.96.0.1 is not bound: another host, 02:00:00:00:00:09 on eth0, answers for it"
+	if st.Totals.VIPs != len(in.Snapshot.Want.Addrs)-1 {
+		t.Errorf("%d VIPs are bound", st.Totals.VIPs)
+	}
 	if len(st.Conflicts) != 1 || st.Conflicts[0].Service != "default/s00001" || !slices.Contains(st.Problems, want) {
 		t.Errorf("conflicts %+v, problems %q", st.Conflicts, st.Problems)
 	}
