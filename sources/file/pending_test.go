@@ -199,6 +199,27 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
+// TestAlwaysChanging: a file that is another one at every reading, as those in /proc are, is looked at now
+// and then, and refused after a while.
+func TestAlwaysChanging(t *testing.T) {
+	now := time.Now()
+	s := newShelf(nil)
+	s.now = func() time.Time { return now }
+	l := &listing{files: []string{"/proc/self/status"}}
+	s.update(l, manner{every: true})
+	for range 20 {
+		next := s.next()
+		if next.Before(now.Add(time.Second)) {
+			t.Fatalf("due again after %v", next.Sub(now))
+		}
+		now = next
+		s.refresh(l, s.due(now), manner{})
+	}
+	if _, err := s.outcome(); err == nil || !strings.Contains(err.Error(), "does not stop changing") {
+		t.Error(err)
+	}
+}
+
 // TestHalfWrittenAtStart: a file that was cut just before the start is waited for, too.
 func TestHalfWrittenAtStart(t *testing.T) {
 	r := &rig{T: t, dir: t.TempDir()}

@@ -141,9 +141,13 @@ func (s *shelf) look(path string, l *listing, host sources.HostFacts, m manner) 
 	s.reads++
 	data, id, err := read(path)
 	switch {
-	case errors.Is(err, errChanging) && s.hold(path, r, id, "is being written", false):
-		return false
-	case errors.Is(err, errChanging), err == nil && r.waiting != nil && s.unquiet(path, r):
+	case errors.Is(err, errChanging):
+		s.hold(path, r, id, "is being written", false)
+		if r.waiting.changed = s.now(); s.now().Sub(r.waiting.since) < most {
+			return false
+		}
+		return r.refuse(path, neverStill)
+	case err == nil && r.waiting != nil && s.unquiet(path, r):
 		return r.refuse(path, neverStill)
 	case errors.Is(err, fs.ErrNotExist):
 		s.judged(path, r)
