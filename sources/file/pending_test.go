@@ -352,6 +352,14 @@ func TestEditCost(t *testing.T) {
 	if table, err := f.shelf.outcome(); len(table.Services) != many-1 || err != nil {
 		t.Error(len(table.Services), err)
 	}
+	for i := range 10 {
+		f.note(event{fmt.Sprintf("%s/temp%d.toml", dir, i), syscall.IN_CREATE})
+	}
+	f.read(manner{})
+	want("files that came and went", 10, 0, 0)
+	if len(f.shelf.touched) > 0 {
+		t.Errorf("remembers %d files that are not there", len(f.shelf.touched))
+	}
 	f.relist = true
 	f.read(manner{})
 	want("lost events", many+10, 1, 0)

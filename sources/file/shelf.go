@@ -84,6 +84,10 @@ func (s *shelf) update(l *listing, m manner) (changed bool) {
 		left = append(left, path)
 	}
 	changed = s.leave(left, m)
+	maps.DeleteFunc(s.touched, func(path string, _ *touch) bool {
+		_, listed := slices.BinarySearch(l.files, path)
+		return !listed && s.records[path] == nil
+	})
 	host := s.host()
 	for _, path := range l.missing {
 		if r := s.records[path]; s.optional && (r == nil || !r.good) {
@@ -122,7 +126,9 @@ func (s *shelf) refresh(l *listing, paths []string, m manner) (changed bool) {
 		if _, listed := slices.BinarySearch(l.files, path); listed {
 			delete(s.leaving, path)
 			changed = s.look(path, l, host, m) || changed
-		} else if s.records[path] != nil && !l.mayHold(path) {
+		} else if s.records[path] == nil {
+			delete(s.touched, path) // it came and went
+		} else if !l.mayHold(path) {
 			left = append(left, path)
 		}
 	}
