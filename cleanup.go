@@ -70,7 +70,7 @@ func unlikely(ctx context.Context, k *host.Kernel, names kernel.Names) error {
 	if others := have.Unserved(); len(others) > 0 {
 		return &exit.Error{
 			Code: exit.Failed,
-			Err:  fmt.Errorf("the last run's device is said to be %s, but its address %s is of no virtual server", names.Device, others[0]),
+			Err:  fmt.Errorf("the last run's device is said to be %s, but its address %s is no VIP", names.Device, others[0]),
 			Hint: "if it is another program's, remove the file names in stateDir; else remove the address",
 		}
 	}

@@ -72,16 +72,15 @@ func (s Saved) Check(sysctls []string) error {
 	return nil
 }
 
-// Unserved are the addresses on the device that no virtual server and no entry of
-// a set of ours has. With any, a device that a file alone says is ours may be
-// another program's.
+// Unserved are the addresses on the device that no set of ours has as a VIP; a
+// virtual server of a node port can have any. With such an address, a device that
+// a file alone says is ours may be another program's.
 func (o *Observed) Unserved() []netip.Addr {
-	served := make(map[netip.Addr]bool, len(o.Virtuals))
-	for i := range o.Virtuals {
-		served[o.Virtuals[i].Key.Addr.Addr()] = true
-	}
+	served := make(map[netip.Addr]bool)
 	for i := range o.Entries {
-		served[o.Entries[i].Addr] = true
+		if _, spec, ours := o.Names.SetSpec(o.Entries[i].Set); ours && spec.Opens {
+			served[o.Entries[i].Addr] = true
+		}
 	}
 	var all []netip.Addr
 	for _, a := range o.Addrs {
