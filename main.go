@@ -811,8 +811,11 @@ func (c *call) fromAPIServer(ctx context.Context, s *setup) (sources.Table, erro
 	return sources.Table{Services: got.Services}, nil
 }
 
-// apiLimit is how long a plan waits for an API server.
-const apiLimit = 30 * time.Second
+// A plan waits so long for an API server, and so long once something of it cannot be had.
+const (
+	apiLimit    = 30 * time.Second
+	outageLimit = 5 * time.Second
+)
 
 func (c *call) askAPIServer(ctx context.Context, s *setup) (table sources.Table, err error) {
 	o := s.apiServer()
@@ -827,10 +830,14 @@ func (c *call) askAPIServer(ctx context.Context, s *setup) (table sources.Table,
 	err = api.Watch(ctx, func(t sources.Table, refused error) {
 		var rejected *sources.RejectedError
 		if refused != nil && !errors.As(refused, &rejected) {
+			// Of several kinds one may be out and the table still come.
+			if errors.Is(why, context.DeadlineExceeded) {
+				time.AfterFunc(outageLimit, cancel)
+			}
 			why = refused
-		} else {
-			table, why = t, nil
+			return
 		}
+		table, why = t, nil
 		cancel()
 	})
 	return table, errors.Join(err, why)
