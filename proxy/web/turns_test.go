@@ -28,10 +28,18 @@ func TestSlowReadersDelayNobody(t *testing.T) {
 	port := free(t, 1)[0]
 	l := hello(t)
 	answer := make([]byte, 8<<20) // more than the sockets' buffers hold
-	l.Handler = inTurn(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(answer) }))
+	const slow = 22
+	made := make(chan struct{}, 2*slow)
+	l.Handler = inTurn(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(answer)
+		made <- struct{}{}
+	}))
 	listen(t, l, loopback(port))
-	for range 22 {
+	for range slow {
 		dial(t, at(port), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").(*net.TCPConn).SetReadBuffer(4096)
+	}
+	for range slow { // an answer made later could cut off one that is asked for below
+		<-made
 	}
 	for range 3 {
 		begin := time.Now()
