@@ -9,9 +9,9 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/exit"
-	"github.com/svcproxy/svcproxy/statefile"
 )
 
 func (c *call) clean(ctx context.Context, _ []string) error {

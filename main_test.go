@@ -74,7 +74,7 @@ const module = "github.com/svcproxy/svcproxy"
 // of design.md, "imports point down only". A package that is not here may
 // import nothing of ours.
 var mayImport = map[string][]string{
-	"":                     {"kernel", "kernel/host", "packaging/docs", "proxy", "proxy/command", "proxy/config", "proxy/config/current", "proxy/console", "proxy/control", "proxy/events", "proxy/exit", "proxy/logging", "proxy/memory", "proxy/metrics", "proxy/remote", "proxy/rules", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/incumbents", "sources/manifest", "statefile"},
+	"":                     {"kernel", "kernel/host", "packaging/docs", "proxy", "proxy/command", "proxy/config", "proxy/config/current", "proxy/console", "proxy/control", "proxy/events", "proxy/exit", "proxy/logging", "proxy/memory", "proxy/metrics", "proxy/remote", "proxy/rules", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/incumbents", "sources/manifest", "kernel/statefile"},
 	"proxy":                {"kernel", "sources"},
 	"proxy/rules":          {"kernel", "sources"},
 	"proxy/command":        {"proxy/exit"},
@@ -95,26 +95,26 @@ var mayImport = map[string][]string{
 	"proxy/console":        {"kernel", "proxy", "proxy/config", "proxy/config/current", "proxy/control", "proxy/events", "proxy/metrics", "proxy/notify", "proxy/status", "proxy/web", "sources"},
 	"proxy/remote":         {"proxy/command", "proxy/control", "proxy/events", "proxy/exit", "proxy/screen", "proxy/status", "proxy/top"},
 	"proxy/conns":          {},
-	"proxy/control":        {"proxy/conns", "proxy/events", "proxy/exit", "proxy/status", "sources", "statefile"},
+	"proxy/control":        {"proxy/conns", "proxy/events", "proxy/exit", "proxy/status", "sources", "kernel/statefile"},
 	"proxy/top":            {"proxy/screen", "proxy/status"},
 	"proxy/screen":         {},
 	"sources/apiserver":    {"sources", "sources/manifest"},
 	"sources/manifest":     {"sources"},
 	"sources/file":         {"sources", "sources/file/strict", "sources/lastgood"},
 	"sources/file/strict":  {},
-	"sources/incumbents":   {"sources", "statefile"},
-	"sources/lastgood":     {"statefile"},
-	"statefile":            {},
+	"sources/incumbents":   {"sources", "kernel/statefile"},
+	"sources/lastgood":     {"kernel/statefile"},
+	"kernel/statefile":            {},
 	"sources/static":       {"sources", "sources/file"},
 	"kernel/nl":            {},
 	"kernel/ipvs":          {"kernel", "kernel/nl"},
 	"kernel/ipset":         {"kernel", "kernel/nl"},
 	"kernel/iptables":      {"kernel", "kernel/nl"},
 	"kernel/link":          {"kernel", "kernel/nl"},
-	"kernel/before":        {"kernel", "statefile"},
+	"kernel/before":        {"kernel", "kernel/statefile"},
 	"kernel/sysctl":        {"kernel", "kernel/before"},
 	"kernel/conntrack":     {"kernel", "kernel/nl"},
-	"kernel/host":          {"kernel", "kernel/before", "kernel/conntrack", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl", "statefile"},
+	"kernel/host":          {"kernel", "kernel/before", "kernel/conntrack", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl", "kernel/statefile"},
 	"kernel/fake":          {"kernel"},
 	"kernel/kerneltest":    {"kernel", "kernel/nl"},
 	"kernel/trace":         {"kernel"},
@@ -122,7 +122,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are the packages that import nothing but the standard library
 // and what mayImport says: values and pure functions.
-var standardOnly = []string{"kernel", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/rules", "sources/lastgood", "statefile"}
+var standardOnly = []string{"kernel", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/rules", "sources/lastgood", "kernel/statefile"}
 
 // theKernels are the modules that only packages below kernel may import.
 var theKernels = []string{"golang.org/x/sys", "github.com/vishvananda", "github.com/moby/ipvs", "github.com/coreos/go-iptables"}

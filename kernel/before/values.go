@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/statefile"
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
 // File is the file in the state directory.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/statefile"
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
 // lastNames is the file in the state directory that remembers under which names

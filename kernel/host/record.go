@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/statefile"
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/statefile"
 )
 
 const (

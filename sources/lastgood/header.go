@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/svcproxy/svcproxy/statefile"
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
 // The first line of a copy says what it is, to a person and to Get. It is a comment in TOML and YAML, so

@@ -16,7 +16,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/svcproxy/svcproxy/statefile"
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
 // Store is a directory with a copy of each file, made when the first is put.
