@@ -48,6 +48,7 @@ func TestOneLock(t *testing.T) {
 
 // Of those that start at once one has the lock.
 func TestLockAtOnce(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Namespaces)
 	kerneltest.NewNamespace(t)
 	ns, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
@@ -84,6 +85,7 @@ func TestLockAtOnce(t *testing.T) {
 // A user without rights can make sockets of such names, and dead processes leave
 // none: neither keeps svcproxy from starting.
 func TestLockIsNotSquatted(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Users)
 	for _, squatter := range []struct {
 		uid  uint32
 		caps []uintptr

@@ -20,7 +20,8 @@ import (
 // The unit that tests run in is the installed one, as it is, and a drop-in: what
 // runs in it, and the network namespace that each run begins with. That one is
 // systemd's to make, since the sandbox forbids it. How large tables are is nothing
-// to the sandbox: the tests are short.
+// to the sandbox: the tests are short. Units share the runtime directory: one that
+// ends must not remove it under another.
 const (
 	shippedUnit = "/lib/systemd/system/svcproxy.service"
 	testUnit    = "/run/systemd/system/svcproxy-test@.service"
@@ -40,6 +41,7 @@ WorkingDirectory=` + testFolder + `/%i/package
 StandardOutput=truncate:` + testFolder + `/%i/output
 StandardError=inherit
 PrivateNetwork=yes
+RuntimeDirectoryPreserve=yes
 `
 	testBinary = "package.test"
 )
