@@ -47,14 +47,15 @@ RuntimeDirectoryPreserve=yes
 )
 
 // testedBySandbox are the packages whose tests have the kernel do svcproxy's work:
-// all below kernel, but for the one that helps tests, and random. What else make
+// all below kernel, but for the one that helps tests and statefile, whose tests work
+// as two users, and random. What else make
 // test-kernel runs does none: proxy/rules reads iptables' own handwriting, lab is
 // about itself, and main about the command line.
 func testedBySandbox() ([]string, error) {
 	tests, err := filepath.Glob("../../kernel/*/*_test.go")
 	packages := []string{"../random"}
 	for _, t := range tests {
-		if dir := filepath.Dir(t); filepath.Base(dir) != "kerneltest" {
+		if dir := filepath.Dir(t); !slices.Contains([]string{"kerneltest", "statefile"}, filepath.Base(dir)) {
 			packages = append(packages, dir)
 		}
 	}
