@@ -23,7 +23,7 @@ func (c *call) clean(ctx context.Context, _ []string) error {
 		return err
 	}
 	// Before anything is read there.
-	if err := c.becomeOwner(s.Config.StateDir); err != nil {
+	if s.tables, err = c.becomeOwner(ctx, s.Config.StateDir); err != nil {
 		return err
 	}
 	if !c.dryRun {
@@ -79,31 +79,40 @@ func unlikely(ctx context.Context, k *host.Kernel, names kernel.Names) error {
 
 // becomeOwner has root go on as the user whose the state directory is, with that
 // user's two capabilities: what is read there is that user's word, and must not
-// become root's deed.
-func (c *call) becomeOwner(stateDir string) error {
+// become root's deed. Root opens iptables before; nil if it stays root.
+func (c *call) becomeOwner(ctx context.Context, stateDir string) (*host.Tables, error) {
 	if os.Geteuid() != 0 {
-		return nil
+		return nil, nil
 	}
 	d, err := statefile.Open(stateDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
 		c.warn([]string{err.Error()}) // nothing will be read there
-		return nil
+		return nil, nil
 	}
 	defer d.Close()
 	uid, gid, err := d.Owner()
 	if err != nil || uid == 0 {
-		return err
+		return nil, err
+	}
+	tables, err := host.OpenTables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !c.dryRun {
+		if err := tables.ShareLock(gid); err != nil {
+			c.warn([]string{err.Error()})
+		}
 	}
 	if err := host.BecomeUser(uid, gid); err != nil {
-		return &exit.Error{
+		return nil, &exit.Error{
 			Code: exit.Permission, Err: fmt.Errorf("%s is not root's: %w", stateDir, err),
 			Hint: "run it as that user with CAP_NET_ADMIN and CAP_NET_RAW, or give the directory to root",
 		}
 	}
-	return nil
+	return tables, nil
 }
 
 // lastNames are the names that objects have: those of the last run, or else the

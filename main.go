@@ -126,6 +126,7 @@ type setup struct {
 	current.Setup
 	machine
 	object rules.NodeObject // what an API server says of this node
+	tables *host.Tables     // those that root has opened for the user it becomes, else nil
 }
 
 // machine is what a configuration does not say and the rules depend on.
@@ -269,7 +270,7 @@ func (s setup) can() error {
 func (s *setup) open(ctx context.Context, names kernel.Names) (*host.Kernel, error) {
 	k, err := host.Open(ctx, host.Options{
 		Names: names, NodeName: s.node(), Zone: s.Config.Node.Zone,
-		StateDir: s.Config.StateDir, Sysctls: rules.SysctlNames,
+		StateDir: s.Config.StateDir, Sysctls: rules.SysctlNames, Tables: s.tables,
 	})
 	if err == nil {
 		s.ownsConntrackMax, s.ownsConntrackBuckets = k.CanWrite(rules.ConntrackMax), k.CanWrite(rules.ConntrackBuckets)

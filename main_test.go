@@ -104,7 +104,7 @@ var mayImport = map[string][]string{
 	"sources/file/strict":  {},
 	"sources/incumbents":   {"sources", "kernel/statefile"},
 	"sources/lastgood":     {"kernel/statefile"},
-	"kernel/statefile":            {},
+	"kernel/statefile":     {},
 	"sources/static":       {"sources", "sources/file"},
 	"kernel/nl":            {},
 	"kernel/ipvs":          {"kernel", "kernel/nl"},

@@ -1,16 +1,25 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel/iptables"
 )
 
 // kept are the capabilities that serving needs, and cleanup.
 var kept = [...]uint{unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}
+
+// OpenTables opens iptables for a process that is to call BecomeUser: the same
+// tools are run then, whatever that user's PATH leads to.
+func OpenTables(ctx context.Context) (*Tables, error) {
+	return iptables.Open(ctx, iptables.Options{Run: iptables.Found()})
+}
 
 // BecomeUser has the process go on as another user, with CAP_NET_ADMIN and
 // CAP_NET_RAW alone, for itself and for the programs that it starts. There is no

@@ -39,7 +39,12 @@ type Options struct {
 	Sysctls []string
 	// Dialer makes the netlink sockets; nil makes plain ones.
 	Dialer *nl.Dialer
+	// Tables are iptables opened before BecomeUser, nil if Open is to open them.
+	Tables *Tables
 }
+
+// Tables are the iptables of one network namespace.
+type Tables = iptables.Tables
 
 // Prober asks other hosts about VIPs, and tells them, on the links of the calling
 // process's network namespace.
@@ -77,7 +82,9 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	if errs[1] == nil {
 		errs[1] = k.sets.Available()
 	}
-	k.tables, errs[2] = iptables.Open(ctx, iptables.Options{Dialer: o.Dialer})
+	if k.tables = o.Tables; k.tables == nil {
+		k.tables, errs[2] = iptables.Open(ctx, iptables.Options{Dialer: o.Dialer})
+	}
 	if k.links, errs[3] = link.Open(o.Dialer); errs[3] == nil {
 		errs[3] = k.links.Available()
 	}

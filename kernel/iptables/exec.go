@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // timeout bounds one run of a tool. iptables-restore takes 1.5 to 10 ms, 75 in
@@ -47,12 +50,45 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("%s: exit status %d: %s", strings.Join(e.Argv, " "), e.Code, strings.Join(said, ": "))
 }
 
-// run is Run for the real tools.
+// run is Run for the real tools, each looked for when it is run.
 func run(ctx context.Context, stdin string, argv ...string) (string, error) {
 	path, err := find(argv[0])
 	if err != nil {
 		return "", err
 	}
+	return runAt(ctx, path, stdin, argv)
+}
+
+// Found is Run for the tools that PATH leads to now. It is for a process that goes
+// on as another user, who may not look everywhere: PATH would lead past a tool to
+// one of the same name, of another back end, whose tables are empty.
+func Found() Run {
+	paths := make(map[string]string)
+	for _, name := range toolNames {
+		for _, does := range []string{"", "-save", "-restore"} {
+			if path, err := find(name + does); err == nil {
+				paths[name+does] = path
+			}
+		}
+	}
+	return func(ctx context.Context, stdin string, argv ...string) (string, error) {
+		path, ok := paths[argv[0]]
+		if !ok {
+			return "", &exec.Error{Name: argv[0], Err: exec.ErrNotFound}
+		}
+		out, err := runAt(ctx, path, stdin, argv)
+		if errors.Is(err, fs.ErrPermission) {
+			return "", &kernel.MissingError{
+				What: fmt.Sprintf("user %d may not run %s", os.Geteuid(), path),
+				Hint: "have PATH begin with a folder where that user finds the same iptables",
+			}
+		}
+		return out, err
+	}
+}
+
+// runAt runs the tool that is at a path.
+func runAt(ctx context.Context, path, stdin string, argv []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
@@ -61,7 +97,7 @@ func run(ctx context.Context, stdin string, argv ...string) (string, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	// A child of the tool (modprobe) must not hold the pipes open for ever.
 	cmd.WaitDelay = time.Second
-	err = cmd.Run()
+	err := cmd.Run()
 	switch exit := (*exec.ExitError)(nil); {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s: ended after no answer: %w", strings.Join(argv, " "), context.Cause(ctx))
