@@ -121,6 +121,7 @@ func (in *inbox) isAsked() bool {
 type taken struct {
 	tables  []sources.Table // the latest of each source
 	waiting []string        // the sources that have not spoken yet
+	silent  []string        // those of them that have not given a table at all
 	since   times           // of the changes; zero if nothing came since the last take
 	asked   Cause           // for a full check; "" if nobody has since the last take
 	asks    uint64          // the number of the last request for one
@@ -135,9 +136,13 @@ func (in *inbox) take() taken {
 	}
 	t := taken{tables: append([]sources.Table(nil), in.tables...), since: in.times, asked: in.asked, asks: in.asks}
 	in.times, in.asked = times{}, ""
-	for _, s := range in.states {
-		if !s.Spoken {
-			t.waiting = append(t.waiting, s.Name)
+	for i, s := range in.states {
+		if s.Spoken {
+			continue
+		}
+		t.waiting = append(t.waiting, s.Name)
+		if !in.given[i] {
+			t.silent = append(t.silent, s.Name)
 		}
 	}
 	return t
@@ -167,18 +172,14 @@ func (in *inbox) complete() bool {
 }
 
 // trust says that the kernel has nothing that a table could lack: an incomplete
-// one is as good as any. It gives the names of the sources that have not spoken.
-func (in *inbox) trust() (waiting []string) {
+// one is as good as any.
+func (in *inbox) trust() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.bare = true
 	for i := range in.states {
-		s := &in.states[i]
-		if s.Spoken = s.Spoken || in.given[i]; !s.Spoken {
-			waiting = append(waiting, s.Name)
-		}
+		in.states[i].Spoken = in.states[i].Spoken || in.given[i]
 	}
-	return waiting
 }
 
 // nothing is the error of a source that has nothing and never had, if the others

@@ -93,6 +93,7 @@ type Proxy struct {
 	// reread: have was read since what is ours was last remembered.
 	reread bool
 	hold   bool
+	silent []string // the sources that had given no table when the last sync began
 	// looked: the kernel was read once. bare: nothing of ours was in it then.
 	looked, bare bool
 	asked        Cause // for a full check; "" if nobody has

@@ -594,6 +594,42 @@ func TestBareKernelHoldsNothingBack(t *testing.T) {
 	})
 }
 
+// duringRead is a kernel that does something while it is first read.
+type duringRead struct {
+	*fake.Kernel
+	do func()
+}
+
+func (k *duringRead) Read(ctx context.Context) (kernel.Observed, error) {
+	if k.do != nil {
+		k.do()
+		k.do = nil
+	}
+	return k.Kernel.Read(ctx)
+}
+
+// TestSourceThatSpeaksWhileTheKernelIsRead: the first sync has an empty table then,
+// and says for whom it did not wait: READY comes with the next.
+func TestSourceThatSpeaksWhileTheKernelIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *run) {
+			r.proxy.Kernel = &duringRead{r.kernel, func() {
+				r.source <- emission{table: table(2)}
+				pass(time.Second)
+			}}
+		})
+		defer r.end()
+		pass(10 * time.Second)
+		all := r.all()
+		if len(all) < 2 || !slices.Equal(all[0].Waiting, []string{"file"}) || len(all[1].Waiting) > 0 {
+			t.Fatalf("%d syncs, the first waiting for %v", len(all), all[0].Waiting)
+		}
+		if got := r.weights(); len(got) != 2 {
+			t.Errorf("weights %v", got)
+		}
+	})
+}
+
 // TestPassedDeadlineIsNoBusyLoop: a real server whose drain is over but whose
 // weight the kernel will not change is tried again with back-off.
 func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {

@@ -17,7 +17,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	now := time.Now()
 	first := p.pace.lastSync.IsZero()
 	t := p.in.take()
-	p.tables, p.hold = t.tables, len(t.waiting) > 0 && !p.bare
+	p.tables, p.silent, p.hold = t.tables, t.silent, len(t.waiting) > 0 && !p.bare
 	if !t.since.emitted.IsZero() {
 		p.pace.changed = true
 	}
@@ -167,7 +167,9 @@ func (p *Proxy) look(r *Report) error {
 	if err := p.in.nothing(); err != nil {
 		return err
 	}
-	p.hold, r.Waiting = false, p.in.trust()
+	p.in.trust()
+	// As of these tables: a source may have spoken while the kernel was read.
+	p.hold, r.Waiting = false, p.silent
 	return nil
 }
 
