@@ -11,7 +11,7 @@ import (
 )
 
 func TestShareLock(t *testing.T) {
-	kerneltest.Need(t, kerneltest.Root)
+	kerneltest.Need(t, kerneltest.Users)
 	const gid = 65534
 	file := func(mode os.FileMode) func(string) error {
 		return func(path string) error { return errors.Join(os.WriteFile(path, nil, mode), os.Chmod(path, mode)) }

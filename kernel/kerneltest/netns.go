@@ -101,8 +101,8 @@ var (
 		}
 		return nil
 	}, optional: true}
-	// Users are other ones, to whom a test can give a process.
-	Users = Feature{Name: "processes of other users", probe: Root.probe, optional: true}
+	// Users are other ones, to whom a test can give a process or a file.
+	Users = Feature{Name: "other users", probe: Root.probe, optional: true}
 )
 
 // Tool is a program of others: one that reads or writes the kernel on its own,
