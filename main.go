@@ -29,7 +29,6 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/command"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/config/current"
 	"github.com/svcproxy/svcproxy/proxy/console"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/exit"
@@ -43,7 +42,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
-	"github.com/svcproxy/svcproxy/sources/incumbents"
+	"github.com/svcproxy/svcproxy/sources/lastgood"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
@@ -96,7 +95,7 @@ func (c *call) program() command.Program {
 // socket is the running daemon's. A configuration that is refused says where all
 // the same: the daemon runs on under the last good one.
 func (c *call) socket() string {
-	loaded, _ := config.Load(c.config)
+	loaded, _ := config.Read(c.config)
 	return console.Socket(loaded.Config.RuntimeDir)
 }
 
@@ -123,7 +122,7 @@ func (c *call) cleanupFlags(fs *pflag.FlagSet) {
 
 // setup is a configuration together with what it comes to on this machine.
 type setup struct {
-	current.Setup
+	config.Setup
 	machine
 	object rules.NodeObject // what an API server says of this node
 	tables *host.Tables     // those that root has opened for the user it becomes, else nil
@@ -152,7 +151,7 @@ func (c *call) load() (setup, error) {
 	if err != nil {
 		return setup{}, err
 	}
-	s, err := current.Load(c.config, func(f config.Config) sources.HostFacts { return facts(f, m, kernel.Node{}) })
+	s, err := config.Load(c.config, func(f config.Config) sources.HostFacts { return facts(f, m, kernel.Node{}) })
 	c.warn(s.Warnings)
 	return setup{Setup: s, machine: m}, err
 }
@@ -242,7 +241,7 @@ func (s setup) files() file.Options {
 
 // keptServices is where the last good content of service files is.
 func (s setup) keptServices() string {
-	return filepath.Join(current.LastGood(s.Config.StateDir).Dir, "services")
+	return filepath.Join(config.LastGood(s.Config.StateDir).Dir, "services")
 }
 
 // apiServer says how to reach the API server.
@@ -301,7 +300,7 @@ func (c *call) serve(ctx context.Context, signals <-chan os.Signal) error {
 	if d.machine, err = thisMachine(); err != nil {
 		return err
 	}
-	d.current, err = current.Start(current.Options{
+	d.current, err = config.Start(config.Options{
 		Flags: c.config, Log: d.log.Logger, Fits: d.fits, Changed: d.changed, Read: d.read,
 		Facts: func(f config.Config) sources.HostFacts { return facts(f, d.machine, kernel.Node{}) },
 	})
@@ -377,7 +376,7 @@ type daemon struct {
 	log     *logging.Log
 	collect func() // garbage, from now on
 	machine machine
-	current *current.Current
+	current *config.Current
 	kernel  *host.Kernel
 	proxy   *proxy.Proxy
 	files   *file.Source
@@ -425,10 +424,10 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
-	served := incumbents.New(s.Config.StateDir, d.log.Logger)
+	served := lastgood.NewRecorder(s.Config.StateDir, d.log.Logger)
 	defer served.Close()
 	d.proxy = &proxy.Proxy{
-		Before: d.before(s.Config.StateDir), Served: served.Keep,
+		Before: d.before(s.Config.StateDir), Served: served.Record,
 		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Feeds: feeds,
 		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
 	}
@@ -466,7 +465,7 @@ func (d *daemon) run(ctx context.Context, signals <-chan os.Signal) error {
 
 // before is what the last run served.
 func (d *daemon) before(stateDir string) sources.Incumbents {
-	before, err := incumbents.Read(stateDir)
+	before, err := lastgood.Incumbents(stateDir)
 	if err != nil {
 		d.log.Warn("a new service may take what another had in the last run", "err", err)
 	}
@@ -482,7 +481,7 @@ func (d *daemon) settle(c config.Config) {
 }
 
 // changed has all parts follow it while they run; the loop asks for rules anew.
-func (d *daemon) changed(_, now *current.Setup) {
+func (d *daemon) changed(_, now *config.Setup) {
 	c := now.Config
 	d.settle(c)
 	d.proxy.SetPeriods(c.IPVS.SyncPeriod, c.IPVS.MinSyncPeriod)
@@ -780,7 +779,7 @@ func (c *call) whole(ctx context.Context, s *setup, n kernel.Node) (sources.Tabl
 	if tables[1], err = c.read(ctx, o); err != nil {
 		return sources.Table{}, err
 	}
-	before, err := incumbents.Read(s.Config.StateDir)
+	before, err := lastgood.Incumbents(s.Config.StateDir)
 	if err != nil {
 		c.warn([]string{err.Error()})
 	}

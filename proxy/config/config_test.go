@@ -172,15 +172,15 @@ func TestLoad(t *testing.T) {
 		}
 		return path
 	}
-	l, err := Load(&Flags{File: write("a.toml", "mode = \"ipvs\"\n")})
+	l, err := Read(&Flags{File: write("a.toml", "mode = \"ipvs\"\n")})
 	if err != nil || l.Config.Mode != "ipvs" || l.File != filepath.Join(dir, "a.toml") || string(l.Data) != "mode = \"ipvs\"\n" {
 		t.Errorf("got %+v, %v", l, err)
 	}
 	var invalid *Error
-	if _, err := Load(&Flags{File: write("a.yaml", "mode: ipvs\n")}); !errors.As(err, &invalid) {
+	if _, err := Read(&Flags{File: write("a.yaml", "mode: ipvs\n")}); !errors.As(err, &invalid) {
 		t.Errorf("YAML: %v", err)
 	}
-	if _, err := Load(&Flags{File: filepath.Join(dir, "none.toml")}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Read(&Flags{File: filepath.Join(dir, "none.toml")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing: %v", err)
 	}
 }

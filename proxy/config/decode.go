@@ -31,7 +31,7 @@ type origin struct {
 // that; flags may be nil. A KubeProxyConfiguration in its place is read by
 // upstream's rules. name is the file's name in messages, and one that ends in
 // .yaml, .yml or .toml says which of them it is; else the text does. The key
-// services is left to package sources/static. The error is an *Error, and c then the
+// services is left to file.DecodeServices. The error is an *Error, and c then the
 // defaults but for the folders; warnings are about what has no effect.
 func Decode(name string, data []byte, flags *Flags) (c Config, warnings []Problem, err error) {
 	d := &decoder{config: Default(), file: name, origins: make(map[string]origin), refused: make(map[string]bool)}

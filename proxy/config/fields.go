@@ -165,8 +165,7 @@ var fields = []field{
 		func(c *Config) value { return duration{p: &c.APIServer.EmptyGrace} }},
 }
 
-// foreignKeys are top-level keys that belong to somebody else: services is
-// package sources/static's.
+// foreignKeys are the top-level keys that sources/file reads.
 var foreignKeys = []string{"services"}
 
 func checkMode(s string) error {

@@ -19,11 +19,11 @@ type Loaded struct {
 	Warnings []Problem
 }
 
-// Load reads the file that flags name, or DefaultFile if that is there, and
-// makes a Config of it and the flags. An *Error is a configuration that is not
-// valid, an *UnreadableError one that cannot be read. Beside an error, File is what
-// was tried.
-func Load(flags *Flags) (Loaded, error) {
+// Read reads the settings: the file that flags name, or DefaultFile if it exists,
+// with the flags over it. Load reads the services, too. The error is an *Error if
+// the configuration is invalid, an *UnreadableError if it cannot be read. On an
+// error File is the name that was tried.
+func Read(flags *Flags) (Loaded, error) {
 	name := flags.Path()
 	data, err := file.Read(name)
 	if errors.Is(err, fs.ErrNotExist) && flags.File == "" {
@@ -35,8 +35,8 @@ func Load(flags *Flags) (Loaded, error) {
 	return Parse(name, data, flags)
 }
 
-// Parse is Load for content that was read already. Beside an error, of Config
-// only StateDir and RuntimeDir are what the content says, if it says that much.
+// Parse is Read for content that was read already. On an error Config holds the
+// defaults, but StateDir and RuntimeDir are the content's where it has them.
 func Parse(name string, data []byte, flags *Flags) (Loaded, error) {
 	l := Loaded{File: name, Data: data, YAML: isYAML(name, data)}
 	var err error

@@ -21,7 +21,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/config/current"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
@@ -38,7 +37,7 @@ func Socket(runtimeDir string) string { return filepath.Join(runtimeDir, "svcpro
 // the proxy runs.
 type Console struct {
 	Proxy   *proxy.Proxy
-	Current *current.Current
+	Current *config.Current
 	Log     *slog.Logger
 	// About is what does not change while svcproxy runs.
 	About    status.Daemon

@@ -23,7 +23,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/fake"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/config/current"
 	"github.com/svcproxy/svcproxy/proxy/console"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
@@ -104,10 +103,10 @@ func restart(t *testing.T, dir string) *node {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	cur, err := current.Start(current.Options{
+	cur, err := config.Start(config.Options{
 		Flags: f, Log: log,
 		Facts:   func(config.Config) sources.HostFacts { return sources.HostFacts{} },
-		Changed: func(_, now *current.Setup) { n.console.Proxy.Check(proxy.CauseConfig) },
+		Changed: func(_, now *config.Setup) { n.console.Proxy.Check(proxy.CauseConfig) },
 		Read:    func(refused error) { n.console.Reloaded(refused) },
 	})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
-// The first line of a copy says what it is, to a person and to Get. It is a comment in TOML and YAML, so
-// that a copy can also be used as the file it is of.
+// The first line of a copy says which file it is of, and has its sum. It is a comment in TOML and YAML, so an
+// operator can use the copy as the file.
 //
 //	# last good content of "/etc/svcproxy/services.toml" of 2026-11-20T09:31:05Z crc32c 9f86d081
 const headerFormat = "# last good content of %q of %s crc32c %08x"
@@ -28,8 +28,8 @@ type head struct {
 	sum  uint32
 }
 
-// sumOf tells accidents, which is all that it is for: a cryptographic sum of a table of 1,000 services took
-// a sixtieth of a start where the processor has no instructions for it.
+// sumOf detects accidents, not attacks. A cryptographic sum of 1,000 services took 1/60 of a start on a
+// processor without instructions for it.
 func sumOf(content []byte) uint32 {
 	return crc32.Checksum(content, crc32.MakeTable(crc32.Castagnoli))
 }
@@ -62,8 +62,7 @@ func readHeader(d *statefile.Dir, file string) (head, error) {
 	return parseHeader(strings.TrimSuffix(line, "\n"))
 }
 
-// fileName is the name of a copy: what of the name a person knows it by, and enough of its sum that no
-// two are the same.
+// fileName is the file of a copy: a readable form of the name, and enough of its sum to be unique.
 func fileName(name string) string {
 	plain := strings.Map(func(r rune) rune {
 		switch {

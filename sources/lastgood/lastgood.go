@@ -1,10 +1,10 @@
-// Package lastgood keeps the last content of each file that was accepted, so that a daemon whose file is
-// broken when it starts has something to serve.
+// Package lastgood keeps on disk what earlier runs accepted: the last good content of each file, and which
+// services were served (incumbents). A daemon whose file is broken at the start serves the last good content.
+// At a conflict the incumbents keep their addresses from new services.
 //
-// A copy is there whole or not at all: statefile replaces it as a whole, and it is checked against its sum
-// when it is read. A full, read-only or missing disk is an error to the caller and nothing else; the copy
-// from before stays. The package refuses to know what is in a file and whether it is any good, never
-// waits for one that is being written, and is for one writer.
+// Each file is replaced as a whole, and a copy is checked against its sum when it is read. If the disk is full,
+// read-only or missing, the caller gets an error and the earlier copy stays. The package does not know what a
+// file contains or whether it is valid. There must be one writer.
 package lastgood
 
 import (
@@ -19,12 +19,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
-// Store is a directory with a copy of each file, made when the first is put.
+// Store is a directory with a copy of each file. Put makes the directory.
 type Store struct {
 	Dir string
 }
 
-// DamagedError is a copy that cannot be what was put: cut, edited, or of another version.
+// DamagedError is a copy that was truncated, edited or written by another version.
 type DamagedError struct {
 	File string // the copy
 	Why  string
@@ -33,11 +33,11 @@ type DamagedError struct {
 // Error names the copy.
 func (e *DamagedError) Error() string { return fmt.Sprintf("%s: %s", e.File, e.Why) }
 
-// maxSize bounds a copy: the largest service file that is read, 64 MiB, and the first line.
+// maxSize bounds a copy, in bytes: the largest service file (64 MiB) and the first line.
 const maxSize = 64<<20 + maxHeader
 
-// Put keeps content under a name, as a rule the path it was read from, with the time in whole seconds.
-// What is kept already is not written again, and keeps its time.
+// Put keeps content under a name, usually the path of its file. now is rounded to seconds. Put does not write
+// content that is already kept, which then keeps its earlier time.
 func (s Store) Put(name string, content []byte, now time.Time) error {
 	if kept, _, ok, _ := s.Get(name); ok && bytes.Equal(kept, content) {
 		return nil
@@ -48,8 +48,8 @@ func (s Store) Put(name string, content []byte, now time.Time) error {
 	return nil
 }
 
-// Get gives what is kept under a name and since when; ok is false if nothing is, or nothing that can be
-// read: the error, a *DamagedError among others, says why.
+// Get returns the content kept under a name, and since when. ok is false if there is none. If it cannot be
+// read, ok is false and err, possibly a *DamagedError, says why.
 func (s Store) Get(name string) (content []byte, at time.Time, ok bool, err error) {
 	path := filepath.Join(s.Dir, fileName(name))
 	data, err := statefile.Read(path, maxSize)
@@ -72,7 +72,7 @@ func (s Store) Get(name string) (content []byte, at time.Time, ok bool, err erro
 	return content, h.at, true, nil
 }
 
-// Delete forgets what is kept under a name, if anything is.
+// Delete removes the content kept under a name, if there is any.
 func (s Store) Delete(name string) error {
 	if err := statefile.Remove(filepath.Join(s.Dir, fileName(name))); err != nil {
 		return fmt.Errorf("forgetting the kept content of %s: %w", name, err)
@@ -80,7 +80,7 @@ func (s Store) Delete(name string) error {
 	return nil
 }
 
-// Len is how many copies there are, by the names of their files.
+// Len is the number of copies.
 func (s Store) Len() (int, error) {
 	d, err := statefile.Open(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,8 +97,8 @@ func (s Store) Len() (int, error) {
 	return len(files), nil
 }
 
-// Names are those under which something is kept, sorted, but for some that the caller knows: their copies
-// are not opened. Copies whose name cannot be read are left out.
+// Names lists the names of all copies but the known ones, sorted. It does not open the copies of known names.
+// It leaves out a copy whose name it cannot read.
 func (s Store) Names(known ...string) ([]string, error) {
 	d, err := statefile.Open(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -22,13 +22,12 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/static"
 )
 
 // node is a running svcproxy over a kernel in memory, with its listeners on loopback.
 type node struct {
 	kernel  *fake.Kernel
-	table   *static.Source // nil if another source has the services
+	table   *config.Static // nil if another source has the services
 	proxy   *proxy.Proxy
 	metrics *metrics.Metrics
 	meter   *meter
@@ -41,7 +40,7 @@ type node struct {
 // start starts a node that serves a table, and returns when it does. It ends with the test.
 func start(t testing.TB, table sources.Table) *node {
 	t.Helper()
-	source := static.New(table, nil)
+	source := config.NewStatic(table, nil)
 	n := startFrom(t, proxy.Feed{Name: "static", Source: source})
 	n.table = source
 	return n

@@ -1,10 +1,4 @@
-// Package current is the main configuration of a running svcproxy: read,
-// followed, adopted as a whole or refused as a whole, and kept for a start at
-// which the file is broken.
-//
-// It decides what holds and says what changed; what a change does to the parts
-// of the process is up to who is told of it. It knows no kernel.
-package current
+package config
 
 import (
 	"bytes"
@@ -17,55 +11,55 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
-	"github.com/svcproxy/svcproxy/sources/static"
 )
 
-// Options say where a configuration comes from and who has a say in it. All
-// functions are called from one goroutine at a time.
+// Options are for Start. The functions are called from one goroutine at a time.
 type Options struct {
-	Flags *config.Flags
+	Flags *Flags
 	Facts Facts
 	Log   *slog.Logger
-	// Fits refuses what is valid and cannot be had on this node; nil takes all.
-	Fits func(config.Config) error
-	// Read is told what became of each reading after the first, nil when it was
-	// accepted; nil tells nobody.
+	// Fits refuses a valid configuration that this node cannot run; nil takes all.
+	Fits func(Config) error
+	// Read is called after each reading but the first, with nil if it was
+	// accepted. It may be nil.
 	Read func(refused error)
-	// Changed is told when another configuration holds than before.
+	// Changed is called when the active configuration has changed.
 	Changed func(was, now *Setup)
 }
 
-// Current is the configuration that holds, and its services as a source.
+// Current is the active configuration of a running svcproxy. It follows the
+// file, adopts or refuses each change as a whole, and keeps the last good content
+// for a start at which the file is broken. What a change does to the rest of the
+// process is up to Options.Changed.
 type Current struct {
 	o      Options
-	static *static.Source
+	static *Static
 	now    atomic.Pointer[Setup]
 
 	mu      sync.Mutex
-	refused *sources.RejectedError // what the file says now, if that does not hold
+	refused *sources.RejectedError // why the file is refused; nil if it is active
 	since   time.Time              // of refused
-	kept    []config.Kept
+	kept    []Kept
 }
 
-// Standing is how the file stands as it is now.
+// Standing is the state of the file.
 type Standing struct {
-	Refused error         // why it does not hold; nil if it does
-	Since   time.Time     // of Refused
-	Kept    []config.Kept // what of it waits for a restart
+	Refused error     // why it is refused; nil if it is active
+	Since   time.Time // of Refused
+	Kept    []Kept    // keys that wait for a restart
 }
 
-// Standing says how the file stands.
+// Standing returns the state of the file.
 func (c *Current) Standing() Standing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Standing{c.rejected(), c.since, c.kept}
 }
 
-// Start reads the configuration. Where the file is refused, the last one that
-// was good is taken, which Announce says; without one that is the error.
+// Start reads the configuration. If the file is refused, Start takes the last
+// good content, and Announce logs that. Without one it returns the error.
 func Start(o Options) (*Current, error) {
 	c := &Current{o: o}
 	s, err := Load(o.Flags, o.Facts)
@@ -80,11 +74,11 @@ func Start(o Options) (*Current, error) {
 		}
 	}
 	c.now.Store(&s)
-	c.static = static.New(s.Static, c.rejected())
+	c.static = NewStatic(s.Static, c.rejected())
 	return c, nil
 }
 
-// fallBack gives the last good configuration instead of one that is refused.
+// fallBack returns the last good configuration in place of a refused one.
 func (c *Current) fallBack(s Setup, why error) (Setup, error) {
 	data, at, ok, err := s.lastGood().Get(s.File)
 	if err != nil {
@@ -93,18 +87,18 @@ func (c *Current) fallBack(s Setup, why error) (Setup, error) {
 	if !ok {
 		return s, why
 	}
-	loaded, err := config.Parse(s.File, data, c.o.Flags)
+	loaded, err := Parse(s.File, data, c.o.Flags)
 	last, err := resolve(loaded, err, c.o.Facts)
 	if err != nil {
-		return s, why // what is wrong is in the flags, or was right for another version
+		return s, why // the flags are wrong, or another version wrote the content
 	}
 	c.refused, c.since = rejection(s.File, why), time.Now()
 	c.refused.Stale = []sources.StaleFile{{Path: s.File, Good: at}}
 	return last, nil
 }
 
-// Announce logs what there is to say about the start, once the log has the form
-// that the configuration wants.
+// Announce logs the warnings of the start. Call it when the log has the format
+// that the configuration asks for.
 func (c *Current) Announce() {
 	c.warn(c.Now().Warnings)
 	if c.refused != nil {
@@ -112,14 +106,14 @@ func (c *Current) Announce() {
 	}
 }
 
-// Now is the setup that holds. It is not changed; another one takes its place.
+// Now is the active setup. It never changes; a reload replaces it.
 func (c *Current) Now() *Setup { return c.now.Load() }
 
-// Source has the services in the configuration, and as its error what is wrong
-// with the file.
+// Source emits the services of the active configuration. Its error is why the
+// file is refused.
 func (c *Current) Source() sources.Source { return c.static }
 
-// rejected is c.refused as an error that is nil when nothing is.
+// rejected is c.refused as an error: nil, and not a nil pointer, if there is none.
 func (c *Current) rejected() error {
 	if c.refused == nil {
 		return nil
@@ -127,9 +121,9 @@ func (c *Current) rejected() error {
 	return c.refused
 }
 
-// Reload reads the configuration again and makes it hold, all of it or nothing:
-// the error says why not. What only a restart can change is in kept.
-func (c *Current) Reload() (kept []config.Kept, err error) {
+// Reload reads the configuration again and makes all of it active, or none: the
+// error says why not. kept lists the keys that only a restart can change.
+func (c *Current) Reload() (kept []Kept, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.o.Read != nil {
@@ -161,11 +155,11 @@ func (c *Current) Reload() (kept []config.Kept, err error) {
 	return kept, nil
 }
 
-// Emitted waits until the services of the configuration that holds have been
-// emitted by Source; the error is ctx's.
+// Emitted waits until Source has emitted the services of the active
+// configuration. The error is ctx's.
 func (c *Current) Emitted(ctx context.Context) error { return c.static.Emitted(ctx) }
 
-// refuse leaves everything as it was.
+// refuse keeps the active configuration and notes why the file is refused.
 func (c *Current) refuse(name string, why error, was *Setup) {
 	next := rejection(name, why)
 	if c.refused == nil {
@@ -177,7 +171,7 @@ func (c *Current) refuse(name string, why error, was *Setup) {
 	c.static.Set(was.Static, c.refused)
 }
 
-// fits refuses a configuration that is valid, but not in the place of this one.
+// fits refuses a valid configuration that must not replace the active one.
 func (c *Current) fits(next Setup, was *Setup) error {
 	if next.File == "" && was.File != "" {
 		return fmt.Errorf("%s: is not there any more", was.File)
@@ -191,7 +185,7 @@ func (c *Current) fits(next Setup, was *Setup) error {
 	return c.o.Fits(next.Config)
 }
 
-func (c *Current) say(changes []config.Change, kept []config.Kept, warnings []string) {
+func (c *Current) say(changes []Change, kept []Kept, warnings []string) {
 	c.warn(warnings)
 	for _, change := range changes {
 		c.o.Log.Info("configured", "key", change.Key, "from", change.From, "to", change.To)
@@ -207,8 +201,8 @@ func (c *Current) warn(lines []string) {
 	}
 }
 
-// Keep writes down what holds, for a start at which the file is broken. What is
-// refused is not kept, and a disk that is full or read-only is a warning.
+// Keep stores the active content for a start at which the file is broken. It does
+// nothing while the file is refused. A disk that is full or read-only is a warning.
 func (c *Current) Keep() {
 	s := c.Now()
 	if s.File == "" || c.refused != nil {
@@ -219,10 +213,10 @@ func (c *Current) Keep() {
 	}
 }
 
-// Follow reloads whenever the file changes, and once in configSyncPeriod in case
-// that was not noticed, until ctx ends.
+// Follow reloads when the file changes, until ctx ends. It also reloads every
+// configSyncPeriod, in case an event was lost.
 func (c *Current) Follow(ctx context.Context) {
-	changed := func() { _, _ = c.Reload() } // what is refused is the source's error, and said there
+	changed := func() { _, _ = c.Reload() } // Source reports a refusal
 	go func() {
 		s := c.Now()
 		if err := file.Notify(ctx, c.o.Flags.Path(), s.Config.File.Debounce, c.o.Log, changed); err != nil {
@@ -239,8 +233,8 @@ func (c *Current) Follow(ctx context.Context) {
 	}
 }
 
-// emptied refuses a file of 0 bytes that had something in it when it was last
-// good: an editor, or a full disk, has cut it.
+// emptied refuses a file of 0 bytes whose last good content was longer: an editor
+// or a full disk has truncated it.
 func emptied(s Setup) error {
 	if s.File == "" || len(s.Data) > 0 {
 		return nil
@@ -255,7 +249,7 @@ func errEmptied(name string) error {
 	return fmt.Errorf("%s: is empty and had a configuration: to have the defaults, leave a comment in it", name)
 }
 
-// rejection says of the main configuration what sources say of their files.
+// rejection is err as sources report the refusal of a file.
 func rejection(name string, err error) *sources.RejectedError {
 	var rejected *sources.RejectedError
 	if errors.As(err, &rejected) {
@@ -266,7 +260,7 @@ func rejection(name string, err error) *sources.RejectedError {
 		origin := sources.Origin{Source: "static", File: file, Line: line}
 		rejected.Problems = append(rejected.Problems, sources.Problem{Origin: origin, Message: message})
 	}
-	var invalid *config.Error
+	var invalid *Error
 	if !errors.As(err, &invalid) {
 		problem("", 0, err.Error())
 		return rejected

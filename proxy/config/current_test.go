@@ -1,4 +1,4 @@
-package current_test
+package config_test
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/config/current"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -23,7 +22,7 @@ type node struct {
 	*testing.T
 	file, stateDir string
 	log            strings.Builder
-	*current.Current
+	*config.Current
 	changes int
 }
 
@@ -50,10 +49,10 @@ func (n *node) start(flags ...string) error {
 	n.log.Reset()
 	n.changes = 0
 	var err error
-	n.Current, err = current.Start(current.Options{
+	n.Current, err = config.Start(config.Options{
 		Flags: f, Log: slog.New(slog.NewTextHandler(&n.log, nil)),
 		Facts:   func(config.Config) sources.HostFacts { return sources.HostFacts{} },
-		Changed: func(was, now *current.Setup) { n.changes++ },
+		Changed: func(was, now *config.Setup) { n.changes++ },
 		Fits: func(c config.Config) error {
 			if c.IPVS.Scheduler == "twos" {
 				return errors.New("no scheduler twos")

@@ -1,4 +1,4 @@
-package incumbents
+package lastgood
 
 import (
 	"bytes"
@@ -21,35 +21,35 @@ func of(names ...string) (in sources.Incumbents) {
 	return in
 }
 
-func TestKept(t *testing.T) {
+func TestIncumbents(t *testing.T) {
 	dir := t.TempDir()
-	if in, err := Read(dir); err != nil || len(in.Services) > 0 {
+	if in, err := Incumbents(dir); err != nil || len(in.Services) > 0 {
 		t.Errorf("at the first start: %v, %v", in, err)
 	}
-	k := New(dir, slog.New(slog.DiscardHandler))
-	k.Keep(of("a"))
-	k.Keep(of("a", "b"))
-	k.Close()
-	if in, err := Read(dir); err != nil || !reflect.DeepEqual(in, of("a", "b")) {
+	r := NewRecorder(dir, slog.New(slog.DiscardHandler))
+	r.Record(of("a"))
+	r.Record(of("a", "b"))
+	r.Close()
+	if in, err := Incumbents(dir); err != nil || !reflect.DeepEqual(in, of("a", "b")) {
 		t.Errorf("%v, %v", in, err)
 	}
 }
 
-// Services that come and go all day do not keep the disk busy.
+// Many changes of services cause one write per pause.
 func TestAtMostOneWriteInAPause(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		k := New(dir, slog.New(slog.DiscardHandler))
+		r := NewRecorder(dir, slog.New(slog.DiscardHandler))
 		read := func() int {
 			synctest.Wait()
-			in, _ := Read(dir)
+			in, _ := Incumbents(dir)
 			return len(in.Services)
 		}
-		k.Keep(of("a"))
+		r.Record(of("a"))
 		if n := read(); n != 1 {
 			t.Errorf("%d services at once", n)
 		}
-		k.Keep(of("a", "b"))
+		r.Record(of("a", "b"))
 		if n := read(); n != 1 {
 			t.Errorf("%d services before the pause is over", n)
 		}
@@ -57,20 +57,20 @@ func TestAtMostOneWriteInAPause(t *testing.T) {
 		if n := read(); n != 2 {
 			t.Errorf("%d services after it", n)
 		}
-		k.Close()
+		r.Close()
 	})
 }
 
-func TestDamagedIsNone(t *testing.T) {
+func TestDamagedIncumbents(t *testing.T) {
 	dir := t.TempDir()
 	for what, text := range map[string]string{
 		"not a record": "hello\n", "cut": "from \"file\" \"/etc/a.to", "not sorted": "from \"file\" \"\"\ndefault/b\ndefault/a\n",
-		"large": "from \"file\" \"\"\n" + strings.Repeat("default/a\n", maxSize/10),
+		"large": "from \"file\" \"\"\n" + strings.Repeat("default/a\n", maxIncumbents/10),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, incumbentsFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if in, err := Read(dir); err == nil || len(in.Services) > 0 {
+		if in, err := Incumbents(dir); err == nil || len(in.Services) > 0 {
 			t.Errorf("%s: %d services, %v", what, len(in.Services), err)
 		} else if strings.Contains(err.Error(), "hello") {
 			t.Errorf("%s: the content is quoted: %v", what, err)
@@ -78,20 +78,20 @@ func TestDamagedIsNone(t *testing.T) {
 	}
 }
 
-// A disk that is full or read-only is a warning, once.
-func TestCannotBeWritten(t *testing.T) {
+// A disk that is full or read-only is logged as a warning, once.
+func TestIncumbentsCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
-		k := New(dir, slog.New(slog.NewTextHandler(&log, nil)))
+		r := NewRecorder(dir, slog.New(slog.NewTextHandler(&log, nil)))
 		for _, name := range []string{"a", "b"} {
-			k.Keep(of(name))
+			r.Record(of(name))
 			time.Sleep(2 * pause)
 		}
-		k.Close()
+		r.Close()
 	})
 	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
 		t.Errorf("%d warnings:\n%s", n, &log)

@@ -1,35 +1,34 @@
-package current
+package config
 
 import (
 	"path/filepath"
 
-	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/lastgood"
-	"github.com/svcproxy/svcproxy/sources/static"
 )
 
-// Setup is a configuration as it was read, with the services in it.
+// Setup is one reading of the configuration: the settings and the services in it.
 type Setup struct {
-	config.Loaded
+	Loaded
 	Static   sources.Table
-	Warnings []string // about both, one line each
+	Warnings []string // about settings and services, one line each
 }
 
-// Facts are what validation of services may know of the node under a
+// Facts returns what the validation of services may know of the node under a
 // configuration.
-type Facts func(config.Config) sources.HostFacts
+type Facts func(Config) sources.HostFacts
 
-// Load reads the configuration once. The error is a *config.Error, a
-// *sources.RejectedError, or says why the file cannot be read; beside it the
-// Setup has the warnings, the name of the file and its stateDir.
-func Load(flags *config.Flags, facts Facts) (Setup, error) {
-	loaded, err := config.Load(flags)
+// Load reads the configuration once, with its services. The error is an *Error,
+// an *UnreadableError or a *sources.RejectedError. On an error the Setup still
+// has the warnings, the file's name and its stateDir.
+func Load(flags *Flags, facts Facts) (Setup, error) {
+	loaded, err := Read(flags)
 	return resolve(loaded, err, facts)
 }
 
-// resolve decodes the services in what was read.
-func resolve(loaded config.Loaded, err error, facts Facts) (Setup, error) {
+// resolve decodes the services of a configuration that was read.
+func resolve(loaded Loaded, err error, facts Facts) (Setup, error) {
 	s := Setup{Loaded: loaded}
 	for _, w := range loaded.Warnings {
 		s.Warnings = append(s.Warnings, w.Error())
@@ -37,7 +36,7 @@ func resolve(loaded config.Loaded, err error, facts Facts) (Setup, error) {
 	if err != nil || loaded.YAML {
 		return s, err // a KubeProxyConfiguration has no services
 	}
-	table, warnings, problems := static.Decode(loaded.File, loaded.Data)
+	table, warnings, problems := file.DecodeServices("static", loaded.File, loaded.Data)
 	doubts, errs := sources.Validate(table, facts(loaded.Config))
 	for _, w := range append(warnings, doubts...) {
 		s.Warnings = append(s.Warnings, w.Error())
@@ -49,7 +48,7 @@ func resolve(loaded config.Loaded, err error, facts Facts) (Setup, error) {
 	return s, nil
 }
 
-// LastGood is where contents are kept that were once accepted.
+// LastGood is the store of the last good content of svcproxy.toml.
 func LastGood(stateDir string) lastgood.Store {
 	return lastgood.Store{Dir: filepath.Join(stateDir, "last-good")}
 }

@@ -1,4 +1,4 @@
-package static_test
+package config_test
 
 import (
 	"context"
@@ -8,13 +8,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/static"
+	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// The other keys of the main configuration are not looked at, nor their duplicates; the services are as
-// strictly as in a file of their own.
-const main = `mode = "ipvs"
+// The decoder of services ignores the other keys of the main configuration and their duplicates. It reads
+// the services as strictly as in a file of their own.
+const services = `mode = "ipvs"
 mode = "iptables"
 [ipvs]
 scheduler = "wrr"
@@ -26,8 +27,8 @@ clusterip = "10.96.0.2"
 ports = [ { port = 80, port = 81 } ]
 `
 
-func TestDecode(t *testing.T) {
-	table, _, problems := static.Decode("svcproxy.toml", []byte(main))
+func TestStaticServices(t *testing.T) {
+	table, _, problems := file.DecodeServices("static", "svcproxy.toml", []byte(services))
 	if len(table.Services) != 1 || table.Services[0].Origin != (sources.Origin{Source: "static", File: "svcproxy.toml", Line: 5}) {
 		t.Errorf("%+v", table)
 	}
@@ -42,17 +43,17 @@ svcproxy.toml:10: duplicate key port, first given at line 10`
 	}
 }
 
-func TestNone(t *testing.T) {
-	if table, _, problems := static.Decode("svcproxy.toml", []byte("mode = \"\"\n")); len(table.Services)+len(problems) > 0 {
+func TestNoStaticServices(t *testing.T) {
+	if table, _, problems := file.DecodeServices("static", "svcproxy.toml", []byte("mode = \"\"\n")); len(table.Services)+len(problems) > 0 {
 		t.Error(table, problems)
 	}
 }
 
-// The last table holds, whoever was late to look.
-func TestSetWhileWatched(t *testing.T) {
+// Watch emits the last table, even if it missed one in between.
+func TestStaticSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, _, _ := static.Decode("svcproxy.toml", []byte(main))
-		source := static.New(first, nil)
+		first, _, _ := file.DecodeServices("static", "svcproxy.toml", []byte(services))
+		source := config.NewStatic(first, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var got []string
 		done := make(chan error)
@@ -73,4 +74,4 @@ func TestSetWhileWatched(t *testing.T) {
 	})
 }
 
-var _ sources.Source = (*static.Source)(nil)
+var _ sources.Source = (*config.Static)(nil)
