@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/before"
 	"github.com/svcproxy/svcproxy/kernel/ipvs"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 	"github.com/svcproxy/svcproxy/kernel/sysctl"
@@ -29,7 +28,7 @@ func OpenCounters(d *nl.Dialer) (*Counters, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Counters{ipvs: c, params: sysctl.Open(before.Open("", ""))}, nil
+	return &Counters{ipvs: c, params: sysctl.Open(sysctl.OpenSaved("", ""))}, nil
 }
 
 // Close releases sockets and files.

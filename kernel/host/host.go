@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/before"
 	"github.com/svcproxy/svcproxy/kernel/conntrack"
 	"github.com/svcproxy/svcproxy/kernel/ipset"
 	"github.com/svcproxy/svcproxy/kernel/iptables"
@@ -58,7 +57,7 @@ type Kernel struct {
 	sets    *ipset.Sets
 	tables  *iptables.Tables
 	links   *link.Links
-	was     *before.Values
+	saved   *sysctl.Saved
 	sysctls *sysctl.Params
 	flows   *conntrack.Table
 	applied applied
@@ -88,11 +87,11 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	if k.links, errs[3] = link.Open(o.Dialer); errs[3] == nil {
 		errs[3] = k.links.Available()
 	}
-	boot, err := before.BootID()
+	boot, err := sysctl.BootID()
 	errs[4] = err
-	k.was = before.Open(o.StateDir, boot)
-	k.was.Check(func(p kernel.Saved) error { return p.Check(o.Sysctls) })
-	k.sysctls = sysctl.Open(k.was)
+	k.saved = sysctl.OpenSaved(o.StateDir, boot)
+	k.saved.Check(func(p kernel.Saved) error { return p.Check(o.Sysctls) })
+	k.sysctls = sysctl.Open(k.saved)
 	k.record = openRecord(o.StateDir, boot)
 	k.recorded = k.record.last
 	k.flows, errs[5] = conntrack.Open(o.Dialer)
@@ -134,7 +133,7 @@ func (k *Kernel) Scheduler(name string) error {
 
 // Warning is why something that should outlast this process could not be written
 // down, or nil.
-func (k *Kernel) Warning() error { return errors.Join(k.was.Warning(), k.record.warning()) }
+func (k *Kernel) Warning() error { return errors.Join(k.saved.Warning(), k.record.warning()) }
 
 // Remember has it written down which virtual servers are ours, for a process that
 // finds the kernel's own memory of it emptied. It does not wait for the disk.
@@ -259,7 +258,7 @@ func (k *Kernel) readFew(ctx context.Context, o *kernel.Observed) (err error) {
 	if o.Firewall, err = k.tables.Barriers(); err != nil {
 		return fmt.Errorf("reading the host's firewall: %w", err)
 	}
-	o.Saved = k.was.All()
+	o.Saved = k.saved.All()
 	if o.Sysctls, err = k.sysctls.Read(k.sysctlNames(*o)); err != nil {
 		return fmt.Errorf("reading sysctls: %w", err)
 	}

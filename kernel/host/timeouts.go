@@ -6,8 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// setTimeouts sets IPVS's timeouts, and has what they were remembered as
-// sysctl.Params does for those below /proc/sys.
+// setTimeouts sets the IPVS timeouts and saves the old ones, as sysctl.Params does for sysctls.
 func (k *Kernel) setTimeouts(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
 	for i, op := range ops {
@@ -30,15 +29,15 @@ func (k *Kernel) setTimeout(to kernel.Timeouts) error {
 		was[p.Name] = p.Value
 	}
 	for _, p := range to.Parameters() {
-		k.was.Changing(p.Name, was[p.Name], p.Value)
+		k.saved.Save(p.Name, was[p.Name], p.Value)
 	}
-	k.was.Store()
+	k.saved.Flush()
 	if err := k.ipvs.SetTimeouts(to); err != nil {
 		return err
 	}
 	for _, p := range to.Parameters() {
-		k.was.Changed(p.Name, p.Value)
+		k.saved.Wrote(p.Name, p.Value)
 	}
-	k.was.Store()
+	k.saved.Flush()
 	return nil
 }

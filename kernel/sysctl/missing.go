@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// modules bring whole families of parameters with them.
+// modules maps prefixes of parameters to the module that brings them.
 var modules = []struct{ prefix, module string }{
 	{"net.ipv4.vs.", "ip_vs"},
 	{"net.netfilter.nf_conntrack_", "nf_conntrack"},
@@ -16,8 +16,8 @@ var modules = []struct{ prefix, module string }{
 	{"net.bridge.", "br_netfilter"},
 }
 
-// missing says why a parameter is not there: its module is not loaded, or this
-// kernel, older or newer than those that have it, never had it.
+// missing returns the error for a parameter that does not exist. Its module is not loaded, or this
+// kernel release does not have the parameter at all.
 func (p *Params) missing(name string) error {
 	e := &kernel.MissingError{What: fmt.Sprintf("this kernel has no parameter %s", name)}
 	for _, m := range modules {
@@ -34,8 +34,8 @@ func (p *Params) missing(name string) error {
 	return e
 }
 
-// loaded says whether the directory that a prefix names is there, or, of a
-// prefix inside a directory that others share, a parameter beginning with it.
+// loaded reports whether the directory of a prefix exists. For a prefix that ends inside a name, it
+// reports whether the directory has a parameter that begins with it.
 func (p *Params) loaded(prefix string) bool {
 	dir, rest := prefix, ""
 	if i := strings.LastIndexByte(prefix, '.'); i >= 0 {

@@ -1,9 +1,8 @@
-// Package sysctl reads and writes kernel parameters below /proc/sys by their
-// dotted names, and has what those that it changed were before remembered.
+// Package sysctl reads and writes kernel parameters below /proc/sys by their dotted names. Before
+// it changes one it saves the old value, so that cleanup can restore it.
 //
-// It refuses names that lead out of /proc/sys, and it never guesses: a parameter
-// that this kernel lacks is an error with the module that brings it, where one
-// does.
+// It rejects names that lead out of /proc/sys. If the kernel lacks a parameter, the error names the
+// module that would bring it.
 package sysctl
 
 import (
@@ -18,23 +17,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/before"
 )
 
 const procSys = "/proc/sys"
 
-// Params are the kernel parameters that the calling thread sees: those below
-// net belong to its network namespace. One goroutine at a time may use it.
+// Params reads and writes the kernel parameters of the calling thread: those below net belong to
+// its network namespace. One goroutine at a time may use it.
 type Params struct {
-	root string
-	was  *before.Values
+	root  string
+	saved *Saved
 }
 
-// Open gives the parameters; what they were before a change goes to was.
-func Open(was *before.Values) *Params { return &Params{root: procSys, was: was} }
+// Open returns the parameters. Apply saves old values in saved.
+func Open(saved *Saved) *Params { return &Params{root: procSys, saved: saved} }
 
-// Read returns the parameters of these names, sorted. Those that this kernel
-// lacks are left out.
+// Read returns the parameters with these names, sorted. It skips those that this kernel lacks.
 func (p *Params) Read(names []string) ([]kernel.Sysctl, error) {
 	names = slices.Clone(names)
 	slices.Sort(names)
@@ -54,16 +51,15 @@ func (p *Params) Read(names []string) ([]kernel.Sysctl, error) {
 	return read, nil
 }
 
-// Apply writes the values of kernel.Sysctl objects (Add, Change) in their order
-// and goes on past errors. The result is parallel to ops. A parameter that this
-// kernel lacks is a *kernel.MissingError.
+// Apply writes the values of kernel.Sysctl objects (Add, Change) in order and continues after
+// errors. The result has one error per op. If this kernel lacks a parameter, its error is a
+// *kernel.MissingError.
 //
-// What a parameter was is remembered before it is first written, so that a crash
-// in between leaves a memory without a change, which does no harm. Writing that
-// value again forgets it.
+// Apply saves the old value of a parameter before it first writes it. Writing the old value again
+// drops the saved one.
 func (p *Params) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
-	var going []int
+	var writable []int
 	for i, op := range ops {
 		s, ok := op.Object.(kernel.Sysctl)
 		switch {
@@ -74,28 +70,28 @@ func (p *Params) Apply(ops []kernel.Op) []error {
 		default:
 			value, err := p.get(s.Name)
 			if errs[i] = err; err == nil {
-				p.was.Changing(s.Name, value, canonical(s.Value))
-				going = append(going, i)
+				p.saved.Save(s.Name, value, canonical(s.Value))
+				writable = append(writable, i)
 			}
 		}
 	}
-	p.was.Store()
-	for _, i := range going {
+	p.saved.Flush()
+	for _, i := range writable {
 		s := ops[i].Object.(kernel.Sysctl)
 		if errs[i] = p.set(s.Name, s.Value); errs[i] == nil {
-			p.was.Changed(s.Name, canonical(s.Value))
+			p.saved.Wrote(s.Name, canonical(s.Value))
 		}
 	}
-	p.was.Store()
+	p.saved.Flush()
 	return errs
 }
 
-// CanWrite says whether a parameter is there and may be written: some that hold
-// for the whole machine are read-only in all network namespaces but the first.
+// CanWrite reports whether a parameter exists and may be written. Some parameters of the whole
+// machine are read-only in every network namespace but the first.
 func (p *Params) CanWrite(name string) bool {
 	path, err := p.path(name)
-	// With the capabilities we have: access(2) would ask without them for a
-	// process that is not root's.
+	// AT_EACCESS takes our capabilities into account. Plain access(2) ignores them for a process
+	// that does not run as root.
 	return err == nil && unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS) == nil
 }
 
@@ -116,7 +112,7 @@ func (p *Params) set(name, value string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0) // not to create: in /proc/sys nothing can be
+	f, err := os.OpenFile(path, os.O_WRONLY, 0) // no O_CREATE: /proc/sys has no new files
 	if err != nil {
 		return p.failed("writing", name, err)
 	}
@@ -134,8 +130,8 @@ func (p *Params) failed(doing, name string, err error) error {
 	return fmt.Errorf("%s kernel parameter %s: %w", doing, name, err)
 }
 
-// path is the file of a parameter. As with sysctl(8), a dot separates and a
-// slash stands for a dot inside a part: net.ipv4.conf.eth0/100.rp_filter.
+// path returns the file of a parameter. As in sysctl(8), a dot separates parts, and a slash stands
+// for a dot inside a part: net.ipv4.conf.eth0/100.rp_filter.
 func (p *Params) path(name string) (string, error) {
 	swapped := strings.Map(func(r rune) rune {
 		switch r {
@@ -154,6 +150,6 @@ func (p *Params) path(name string) (string, error) {
 	return filepath.Join(p.root, swapped), nil
 }
 
-// canonical is a value as it is compared: without the newline, and with one
+// canonical returns a value in the form used for comparisons: without the newline, and with one
 // space where the kernel prints tabs.
 func canonical(value string) string { return strings.Join(strings.Fields(value), " ") }

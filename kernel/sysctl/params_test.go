@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/before"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
@@ -49,7 +48,7 @@ func mustOpen(t *testing.T, root, stateDir string) *Params {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Params{root: root, was: before.Open(stateDir, string(boot))}
+	return &Params{root: root, saved: OpenSaved(stateDir, string(boot))}
 }
 
 func write(name, value string) []kernel.Op {
@@ -127,8 +126,8 @@ func TestMissing(t *testing.T) {
 	if got := hint("net.ipv6.conf.all.forwarding"); !strings.Contains(got, "ipv6.disable=1") {
 		t.Errorf("hint %q", got)
 	}
-	if len(p.was.All()) != 0 {
-		t.Errorf("saved %v", p.was.All())
+	if len(p.saved.All()) != 0 {
+		t.Errorf("saved %v", p.saved.All())
 	}
 }
 
@@ -155,11 +154,11 @@ func TestValueBeforeIsRemembered(t *testing.T) {
 	}
 	check := func(when string, p *Params, want []kernel.Saved) {
 		t.Helper()
-		if got := p.was.All(); !slices.Equal(got, want) {
+		if got := p.saved.All(); !slices.Equal(got, want) {
 			t.Errorf("%s: saved %v, want %v", when, got, want)
 		}
-		if p.was.Warning() != nil {
-			t.Errorf("%s: %v", when, p.was.Warning())
+		if p.saved.Warning() != nil {
+			t.Errorf("%s: %v", when, p.saved.Warning())
 		}
 	}
 	check("at first", p, want)
@@ -192,32 +191,32 @@ func TestStateDirectoryTrouble(t *testing.T) {
 	put(t, file, "")
 	p := mustOpen(t, root, file) // a file in the place of the directory
 	apply(t, p, write("net.ipv4.ip_forward", "1"))
-	if p.was.Warning() == nil || len(p.was.All()) != 1 {
-		t.Errorf("warning %v, saved %v", p.was.Warning(), p.was.All())
+	if p.saved.Warning() == nil || len(p.saved.All()) != 1 {
+		t.Errorf("warning %v, saved %v", p.saved.Warning(), p.saved.All())
 	}
 	if got, _ := p.Read([]string{"net.ipv4.ip_forward"}); got[0].Value != "1" {
 		t.Errorf("not written: %v", got)
 	}
 	os.Remove(file)
 	apply(t, p, write("net.ipv4.vs.conntrack", "1"))
-	if p.was.Warning() != nil || len(mustOpen(t, root, file).was.All()) != 2 {
-		t.Errorf("warning %v after the directory could be made", p.was.Warning())
+	if p.saved.Warning() != nil || len(mustOpen(t, root, file).saved.All()) != 2 {
+		t.Errorf("warning %v after the directory could be made", p.saved.Warning())
 	}
 
-	put(t, filepath.Join(file, before.File), "{not json")
+	put(t, filepath.Join(file, SavedFile), "{not json")
 	p = mustOpen(t, root, file)
-	if p.was.Warning() == nil || !strings.Contains(p.was.Warning().Error(), before.File) || len(p.was.All()) != 0 {
-		t.Errorf("warning %v, saved %v", p.was.Warning(), p.was.All())
+	if p.saved.Warning() == nil || !strings.Contains(p.saved.Warning().Error(), SavedFile) || len(p.saved.All()) != 0 {
+		t.Errorf("warning %v, saved %v", p.saved.Warning(), p.saved.All())
 	}
 }
 
 func TestRealParameters(t *testing.T) {
 	kerneltest.NewNamespace(t)
-	boot, err := before.BootID()
+	boot, err := BootID()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Open(before.Open(t.TempDir(), boot))
+	p := Open(OpenSaved(t.TempDir(), boot))
 	const name = "net.ipv4.ip_forward"
 	now, err := p.Read([]string{name, "net.ipv4.ip_local_port_range"})
 	if err != nil || len(now) != 2 {
@@ -235,8 +234,8 @@ func TestRealParameters(t *testing.T) {
 		t.Error("a value that is no number was taken")
 	}
 	apply(t, p, write(name, now[0].Value))
-	if len(p.was.All()) != 0 {
-		t.Errorf("saved %v", p.was.All())
+	if len(p.saved.All()) != 0 {
+		t.Errorf("saved %v", p.saved.All())
 	}
 }
 
