@@ -33,25 +33,29 @@ func (s *Snapshot) WithoutBackends() []string {
 	var names []string
 	for i := range s.Table.Services {
 		svc := &s.Table.Services[i]
-		empty := func(p sources.Port) bool {
-			proto := kernel.Proto(p.Protocol)
-			opens := p.NodePort != 0 && !svc.WithholdsNodePort(p.NodePort, p.Protocol)
-			if opens && ports[nodePort{p.NodePort, proto}] {
-				return false
-			}
-			vips := svc.VIPs()
-			if len(svc.Withheld) > 0 {
-				vips = slices.DeleteFunc(slices.Clone(vips), func(vip netip.Addr) bool { return svc.Withholds(vip, p.Port, p.Protocol) })
-				if len(vips) == 0 && !opens {
-					return false // it is left out there, which is said
+		empty := func(port int) bool {
+			asked, granted := false, false
+			for a := range svc.PortAddresses(port) {
+				asked = true
+				if svc.Withholds(a) {
+					continue
+				}
+				granted = true
+				proto := kernel.Proto(a.Protocol)
+				if a.Kind == sources.KindNodePort && ports[nodePort{a.Port, proto}] || served[kernel.VirtualKey{Addr: netip.AddrPortFrom(a.Addr, a.Port), Proto: proto}] {
+					return false
 				}
 			}
-			return !slices.ContainsFunc(vips, func(vip netip.Addr) bool {
-				return served[kernel.VirtualKey{Addr: netip.AddrPortFrom(vip, p.Port), Proto: proto}]
-			})
+			return granted || !asked // what is withheld whole is reported as left out
 		}
-		if svc.Type.Serves() && slices.ContainsFunc(svc.Ports, empty) {
-			names = append(names, svc.FullName())
+		if !svc.Type.Serves() {
+			continue
+		}
+		for port := range svc.Ports {
+			if empty(port) {
+				names = append(names, svc.FullName())
+				break
+			}
 		}
 	}
 	return names

@@ -5,136 +5,150 @@ import (
 	"slices"
 )
 
-// VIPs are the addresses a node serves the service on, in the order cluster, external, load balancer;
-// those that a load balancer proxies are not the node's affair. The list may be the service's own: it is
-// not to be changed.
-func (s Service) VIPs() []netip.Addr {
-	vips := append(slices.Clip(s.ClusterIPs), s.ExternalIPs...)
-	for _, vip := range s.LoadBalancerIPs {
-		if vip.Mode != IPModeProxy {
-			vips = append(vips, vip.Addr)
-		}
-	}
-	return vips
+// AddressKind says how clients reach an Address.
+type AddressKind uint8
+
+// The kinds, in the order in which a service lists them.
+const (
+	KindClusterIP AddressKind = iota + 1
+	KindExternalIP
+	KindLoadBalancerIP
+	KindNodePort    // on the node's own addresses
+	KindHealthCheck // likewise; a load balancer asks there whether the node has endpoints
+)
+
+// Address is one address and port that a service asks for.
+type Address struct {
+	Kind     AddressKind
+	Addr     netip.Addr // the VIP; invalid for node ports and health checks
+	Port     uint16
+	Protocol Protocol
+	Index    int           // in Service.Ports; -1 for a health check
+	Policy   TrafficPolicy // which endpoints its traffic may go to
 }
 
-// eachVIP calls f with each of VIPs, and makes no list.
-func (s *Service) eachVIP(f func(netip.Addr)) {
+// Claim is what the service must have for itself to be served at the address.
+func (a Address) Claim() Claim {
+	return Claim{Addr: a.Addr, Port: a.Port, Protocol: a.Protocol}
+}
+
+// Addresses yields every address and port that a service asks for, Withheld ones included: those of each port
+// as PortAddresses has them, then the health check node port, which is TCP. Everything that needs to know where
+// a service is reached takes it from here.
+func (s *Service) Addresses(yield func(Address) bool) {
+	for i := range s.Ports {
+		if !s.portAddresses(i, yield) {
+			return
+		}
+	}
+	if s.HealthChecked() {
+		yield(Address{Kind: KindHealthCheck, Port: s.HealthCheckNodePort, Protocol: TCP, Index: -1, Policy: s.ExternalTrafficPolicy})
+	}
+}
+
+// PortAddresses yields the addresses of the service port with this index: its VIPs as VIPs has them, then the
+// node port.
+func (s *Service) PortAddresses(port int) func(yield func(Address) bool) {
+	return func(yield func(Address) bool) { s.portAddresses(port, yield) }
+}
+
+// portAddresses returns false once yield has.
+func (s *Service) portAddresses(i int, yield func(Address) bool) bool {
+	p := &s.Ports[i]
+	for kind, a := range s.VIPs {
+		if !yield(Address{kind, a, p.Port, p.Protocol, i, s.Policy(kind)}) {
+			return false
+		}
+	}
+	if p.NodePort == 0 || s.Type != NodePort && s.Type != LoadBalancer {
+		return true
+	}
+	return yield(Address{Kind: KindNodePort, Port: p.NodePort, Protocol: p.Protocol, Index: i, Policy: s.Policy(KindNodePort)})
+}
+
+// VIPs yields the addresses that a node serves a service on: cluster IPs, external IPs, load balancer IPs.
+// It omits load balancer IPs of mode Proxy, whose traffic arrives at node ports or endpoints. An address that is given
+// twice is yielded twice.
+func (s *Service) VIPs(yield func(AddressKind, netip.Addr) bool) {
+	if !s.Type.Serves() {
+		return
+	}
 	for _, a := range s.ClusterIPs {
-		f(a)
+		if !yield(KindClusterIP, a) {
+			return
+		}
 	}
 	for _, a := range s.ExternalIPs {
-		f(a)
+		if !yield(KindExternalIP, a) {
+			return
+		}
+	}
+	if s.Type != LoadBalancer {
+		return
 	}
 	for _, vip := range s.LoadBalancerIPs {
-		if vip.Mode != IPModeProxy {
-			f(vip.Addr)
+		if vip.Mode != IPModeProxy && !yield(KindLoadBalancerIP, vip.Addr) {
+			return
 		}
 	}
 }
 
-var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
-
-// unfit says why an address can be neither a VIP nor an endpoint; "" when it can.
-func unfit(a netip.Addr) string {
-	switch {
-	case !a.IsValid():
-		return "is no address"
-	case a.Is4In6():
-		return "is an IPv4 address in IPv6 clothing"
-	case a.Zone() != "":
-		return "has a zone"
-	case a.IsLoopback():
-		return "is a loopback address"
-	case a.IsUnspecified():
-		return "is the unspecified address"
-	case a.IsMulticast():
-		return "is a multicast address"
-	case a.IsLinkLocalUnicast():
-		return "is a link-local address"
-	case a == broadcast:
-		return "is the broadcast address"
+// HasVIP reports whether an address is one of VIPs.
+func (s *Service) HasVIP(a netip.Addr) bool {
+	for _, vip := range s.VIPs {
+		if vip == a {
+			return true
+		}
 	}
-	return ""
+	return false
 }
 
-func (v *validation) vips(s *Service) {
-	var v4, v6 int
-	for _, a := range s.ClusterIPs {
-		if a.Is4() {
-			v4++
-		} else {
-			v6++
+// LeadsTo reports whether the VIPs could lead to an endpoint: one of them is of its family, or there are none.
+func (s *Service) LeadsTo(endpoint netip.Addr) bool {
+	none := true
+	for _, vip := range s.VIPs {
+		if vip.Is4() == endpoint.Is4() {
+			return true
 		}
+		none = false
 	}
-	if v4 > 1 || v6 > 1 {
-		v.refuse(s, "more than one cluster IP of a family: at most one IPv4 and one IPv6, others can be externalIPs")
-	}
-
-	given := map[netip.Addr]bool{}
-	for _, a := range s.VIPs() {
-		if why := unfit(a); why != "" {
-			v.refuse(s, "VIP %s %s: no client could reach it", a, why)
-			continue
-		}
-		if given[a] {
-			v.refuse(s, "VIP %s is given twice", a)
-			continue
-		}
-		given[a] = true
-		if v.host.cutOff(a) {
-			v.warn(s, "VIP %s is this host's default gateway: it is left out, as to bind it would cut the node off", a)
-		}
-		if v.host.owns(a) && !slices.Contains(s.ExternalIPs, a) {
-			v.warn(s, "VIP %s is this host's own address: it is served, and not bound while the host has it", a)
-		}
-	}
+	return none
 }
 
-func (v *validation) endpoints(s *Service) {
-	vips, v4, v6 := map[netip.Addr]bool{}, false, false
-	for _, a := range s.VIPs() {
-		vips[a], v4, v6 = true, v4 || a.Is4(), v6 || !a.Is4()
+// Policy is the traffic policy of addresses of a kind.
+func (s *Service) Policy(kind AddressKind) TrafficPolicy {
+	if kind == KindClusterIP {
+		return s.InternalTrafficPolicy
 	}
-	for _, e := range s.Endpoints {
-		if why := unfit(e.Addr); why != "" {
-			v.refuse(s, "endpoint %s %s: IPVS could not reach it", e.Addr, why)
-			continue
-		}
-		if e.Weight > 65535 {
-			v.refuse(s, "endpoint %s: weight %d must be 0 (drain) to 65535", e.Addr, e.Weight)
-		}
-		if len(vips) > 0 && !(e.Addr.Is4() && v4 || !e.Addr.Is4() && v6) {
-			v.refuse(s, "endpoint %s is %s and no VIP of the service is", e.Addr, family(e.Addr))
-		}
-		if vips[e.Addr] {
-			v.selfServed(s, e)
-		}
-	}
+	return s.ExternalTrafficPolicy
 }
 
-// selfServed judges an endpoint whose address is a VIP of its own service. Bound here, the address would
-// no longer be reached where the endpoint is; a contest finds that. Only on the
-// host's own address, which is not bound, may a process on this host serve it, on another port.
-func (v *validation) selfServed(s *Service, e Endpoint) {
-	switch {
-	case loops(s, e):
-		v.refuse(s, "endpoint %s is the service's own VIP and port: it would be sent to itself", e.Addr)
-	case len(v.host.Addrs) == 0 && slices.Contains(s.ExternalIPs, e.Addr):
-		v.warn(s, "external IP %s is also an endpoint: right only if it is this host's own address", e.Addr)
-	}
+// HealthChecked reports whether the service has a health check node port. Only a service whose external traffic
+// must reach a node with an endpoint needs one.
+func (s *Service) HealthChecked() bool {
+	return s.HealthCheckNodePort != 0 && s.Type == LoadBalancer && s.ExternalTrafficPolicy == Local
 }
 
-// loops says whether one of the endpoint's ports is the service's own.
-func loops(s *Service, e Endpoint) bool {
-	return slices.ContainsFunc(e.Ports, func(ep EndpointPort) bool {
-		return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Port == ep.Port && p.Protocol == ep.Protocol })
-	})
+// Withholds reports whether the service is not served at an address that it asks for: see Withheld.
+func (s *Service) Withholds(a Address) bool {
+	return len(s.Withheld) > 0 && (s.withholds(a.Claim()) || a.Addr.IsValid() && s.withholds(Claim{Addr: a.Addr}))
 }
 
-func family(a netip.Addr) string {
-	if a.Is4() {
-		return "IPv4"
+// WithholdsEndpoint reports whether an endpoint's address gets no traffic because it is a VIP on this node.
+func (s *Service) WithholdsEndpoint(a netip.Addr) bool {
+	return s.withholds(Claim{Addr: a, Endpoint: true})
+}
+
+func (s *Service) withholds(c Claim) bool {
+	return slices.ContainsFunc(s.Withheld, func(w Withheld) bool { return w.Claim == c })
+}
+
+// served reports whether clients reach any part of the service.
+func (s *Service) served() bool {
+	for a := range s.Addresses {
+		if a.Kind != KindHealthCheck && !s.Withholds(a) {
+			return true
+		}
 	}
-	return "IPv6"
+	return false
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 )
 
 // Claim is something that only one service can have. With Port it is a VIP's port, or, without Addr, a
@@ -51,40 +50,6 @@ type Withheld struct {
 	Why string // one line: "10.96.0.1:80/TCP is taken by web (services.toml:3)"
 }
 
-// Withholds says whether a service's VIP is not served at a port.
-func (s *Service) Withholds(vip netip.Addr, port uint16, protocol Protocol) bool {
-	return s.withholds(Claim{Addr: vip}) || s.withholds(Claim{Addr: vip, Port: port, Protocol: protocol})
-}
-
-// WithholdsNodePort says whether a service's node port, or health check node port, is another's.
-func (s *Service) WithholdsNodePort(port uint16, protocol Protocol) bool {
-	return s.withholds(Claim{Port: port, Protocol: protocol})
-}
-
-// WithholdsEndpoint says whether nothing is sent to an endpoint's address: it is a VIP on this node.
-func (s *Service) WithholdsEndpoint(a netip.Addr) bool {
-	return s.withholds(Claim{Addr: a, Endpoint: true})
-}
-
-func (s *Service) withholds(c Claim) bool {
-	return slices.ContainsFunc(s.Withheld, func(w Withheld) bool { return w.Claim == c })
-}
-
-// served says whether anything of a service is served that has something withheld.
-func (s *Service) served() bool {
-	for _, p := range s.Ports {
-		if p.NodePort != 0 && !s.WithholdsNodePort(p.NodePort, p.Protocol) {
-			return true
-		}
-		for _, vip := range s.VIPs() {
-			if !s.Withholds(vip, p.Port, p.Protocol) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // rank is what kind of address a service claims. Cluster IPs and node ports are allocated by an API server,
 // load balancer IPs are given by a controller, endpoints are where pods are, or what anyone writes into a
 // slice of theirs; external IPs are written by anyone.
@@ -97,25 +62,13 @@ const (
 	external
 )
 
-// claims calls f with the ports that a service must have for itself. A health check is answered over TCP.
-func (s *Service) claims(f func(Claim, rank)) {
-	for _, p := range s.Ports {
-		for _, a := range s.ClusterIPs {
-			f(Claim{Addr: a, Port: p.Port, Protocol: p.Protocol}, allocated)
-		}
-		for _, a := range s.ExternalIPs {
-			f(Claim{Addr: a, Port: p.Port, Protocol: p.Protocol}, external)
-		}
-		for _, vip := range s.LoadBalancerIPs {
-			if vip.Mode != IPModeProxy {
-				f(Claim{Addr: vip.Addr, Port: p.Port, Protocol: p.Protocol}, balanced)
-			}
-		}
-		if p.NodePort != 0 {
-			f(Claim{Port: p.NodePort, Protocol: p.Protocol}, allocated)
-		}
+// rank is that of the claims of an address.
+func (k AddressKind) rank() rank {
+	switch k {
+	case KindExternalIP:
+		return external
+	case KindLoadBalancerIP:
+		return balanced
 	}
-	if s.HealthCheckNodePort != 0 {
-		f(Claim{Port: s.HealthCheckNodePort, Protocol: TCP}, allocated)
-	}
+	return allocated
 }

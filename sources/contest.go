@@ -96,7 +96,9 @@ func (c *contest) claim(i int) {
 	if s.out != "" || !s.Type.Serves() {
 		return
 	}
-	s.claims(func(k Claim, r rank) { c.want(k, want{i, r}) })
+	for a := range s.Addresses {
+		c.want(a.Claim(), want{i, a.Kind.rank()})
+	}
 }
 
 func (c *contest) want(k Claim, w want) {
@@ -163,22 +165,12 @@ func (c *contest) each(f func(s *contender, i int)) {
 // does not have on another link. Where its addresses are not known, an external IP may be one of them.
 func (c *contest) bound(s *Service, f func(netip.Addr, rank)) {
 	known := len(c.host.Addrs) > 0
-	take := func(a netip.Addr, r rank) {
-		if !known || !c.host.owns(a) {
-			f(a, r)
-		}
-	}
-	for _, a := range s.ClusterIPs {
-		take(a, allocated)
-	}
-	for _, vip := range s.LoadBalancerIPs {
-		if vip.Mode != IPModeProxy && (known || !slices.Contains(s.ExternalIPs, vip.Addr)) {
-			take(vip.Addr, balanced)
-		}
-	}
-	if known {
-		for _, a := range s.ExternalIPs {
-			take(a, external)
+	for kind, a := range s.VIPs {
+		switch {
+		case known && c.host.owns(a):
+		case !known && (kind == KindExternalIP || kind == KindLoadBalancerIP && slices.Contains(s.ExternalIPs, a)):
+		default:
+			f(a, kind.rank())
 		}
 	}
 }

@@ -87,24 +87,25 @@ func (v *verdict) gateways(host HostFacts, tables []Table) {
 	for i, t := range tables {
 		for j := range t.Services {
 			s := &t.Services[j]
-			if !s.Type.Serves() {
-				continue
+			for _, a := range s.VIPs {
+				if host.cutOff(a) {
+					v.cutOff(place{i, j}, a)
+				}
 			}
-			s.eachVIP(func(a netip.Addr) {
-				if !host.cutOff(a) {
-					return
-				}
-				o := v.of[place{i, j}]
-				w := Withheld{Claim{Addr: a}, "VIP " + a.String() + " is this node's default gateway: bound here it would cut the node off"}
-				if o.out || slices.ContainsFunc(o.withheld, func(x Withheld) bool { return x.Claim == w.Claim }) {
-					return
-				}
-				at, _ := slices.BinarySearchFunc(o.withheld, w, compareWithheld)
-				o.withheld = slices.Insert(slices.Clone(o.withheld), at, w)
-				v.of[place{i, j}] = o
-			})
 		}
 	}
+}
+
+// cutOff withholds one VIP.
+func (v *verdict) cutOff(at place, vip netip.Addr) {
+	o := v.of[at]
+	w := Withheld{Claim{Addr: vip}, "VIP " + vip.String() + " is this node's default gateway: bound here it would cut the node off"}
+	if o.out || slices.ContainsFunc(o.withheld, func(x Withheld) bool { return x.Claim == w.Claim }) {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(o.withheld, w, compareWithheld)
+	o.withheld = slices.Insert(slices.Clone(o.withheld), i, w)
+	v.of[at] = o
 }
 
 func compareWithheld(a, b Withheld) int { return a.Claim.Compare(b.Claim) }

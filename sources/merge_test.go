@@ -45,6 +45,11 @@ func tables(source string) *rapid.Generator[sources.Table] {
 
 func addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
 
+// vip is where a service with port 80 is reached at addr(i).
+func vip(i int) sources.Address {
+	return sources.Address{Kind: sources.KindClusterIP, Addr: addr(i), Port: 80, Protocol: sources.TCP}
+}
+
 func TestMergeHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, host := tables("a").Draw(t, "a"), tables("b").Draw(t, "b"), hosts().Draw(t, "host")
@@ -116,24 +121,18 @@ func apart(t *rapid.T, table sources.Table, host sources.HostFacts) {
 			}
 			ports[what] = s.FullName()
 		}
-		for _, p := range s.Ports {
-			for _, vip := range s.VIPs() {
-				if s.Withholds(vip, p.Port, p.Protocol) {
-					continue
-				}
-				take(fmt.Sprint(vip, p.Port, p.Protocol))
+		for a := range s.Addresses {
+			if s.Withholds(a) {
+				continue
+			}
+			take(fmt.Sprint(a.Addr, a.Port, a.Protocol))
+			if vip := a.Addr; vip.IsValid() {
 				own := slices.Contains(host.Addrs, vip)
 				bound[vip] = bound[vip] || !own && (len(host.Addrs) > 0 || !slices.Contains(s.ExternalIPs, vip))
 				if slices.Contains(host.Gateways, vip) && !own {
 					t.Errorf("%s has the gateway %s", s.FullName(), vip)
 				}
 			}
-			if p.NodePort != 0 && !s.WithholdsNodePort(p.NodePort, p.Protocol) {
-				take(fmt.Sprint("node", p.NodePort, p.Protocol))
-			}
-		}
-		if p := s.HealthCheckNodePort; p != 0 && !s.WithholdsNodePort(p, sources.TCP) {
-			take(fmt.Sprint("node", p, sources.TCP))
 		}
 		for _, e := range s.Endpoints {
 			endpoints[e.Addr] = endpoints[e.Addr] || !s.WithholdsEndpoint(e.Addr)

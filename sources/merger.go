@@ -66,8 +66,12 @@ func (t served) holders(rivals map[Claim][]want) map[Holding]bool {
 				held[Holding{c, s.FullName()}] = true
 			}
 		}
-		s.claims(func(c Claim, _ rank) { note(c) }) // of a VIP that is withheld too: who had its ports is as it was
-		s.eachVIP(func(a netip.Addr) { note(Claim{Addr: a}) })
+		for a := range s.Addresses {
+			note(a.Claim()) // also of a VIP that is withheld: its ports stay with who had them
+		}
+		for _, a := range s.VIPs {
+			note(Claim{Addr: a})
+		}
 		for j := range s.Endpoints {
 			note(Claim{Addr: s.Endpoints[j].Addr, Endpoint: true})
 		}
@@ -113,12 +117,11 @@ func sameOrigins(before, now []Table) bool {
 
 // hasVIP says whether one of the addresses is a service's.
 func (t Table) hasVIP(addrs map[netip.Addr]bool) bool {
-	given := func(a netip.Addr) bool { return addrs[a] }
 	for i := range t.Services {
-		s := &t.Services[i]
-		if slices.ContainsFunc(s.ClusterIPs, given) || slices.ContainsFunc(s.ExternalIPs, given) ||
-			slices.ContainsFunc(s.LoadBalancerIPs, func(v VIP) bool { return addrs[v.Addr] }) {
-			return true
+		for _, a := range t.Services[i].VIPs {
+			if addrs[a] {
+				return true
+			}
 		}
 	}
 	return false

@@ -49,15 +49,13 @@ func keep(t *rapid.T, before, now sources.Table) {
 		self := func(vip netip.Addr) bool {
 			return slices.ContainsFunc(is.Endpoints, func(e sources.Endpoint) bool { return e.Addr == vip })
 		}
-		for _, p := range is.Ports {
-			had := slices.ContainsFunc(was.Ports, func(o sources.Port) bool { return o.Port == p.Port })
-			for _, vip := range is.VIPs() {
-				if had && slices.Contains(was.VIPs(), vip) && !was.Withholds(vip, p.Port, p.Protocol) && is.Withholds(vip, p.Port, p.Protocol) && !self(vip) {
-					t.Errorf("%s lost %s:%d, which it had: %v", is.FullName(), vip, p.Port, is.Withheld)
-				}
-			}
-			if p.NodePort != 0 && p.NodePort == was.Ports[0].NodePort && !was.WithholdsNodePort(p.NodePort, p.Protocol) && is.WithholdsNodePort(p.NodePort, p.Protocol) {
-				t.Errorf("%s lost node port %d, which it had: %v", is.FullName(), p.NodePort, is.Withheld)
+		had := map[sources.Claim]bool{}
+		for a := range was.Addresses {
+			had[a.Claim()] = !was.Withholds(a)
+		}
+		for a := range is.Addresses {
+			if had[a.Claim()] && is.Withholds(a) && !self(a.Addr) {
+				t.Errorf("%s lost %s, which it had: %v", is.FullName(), a.Claim(), is.Withheld)
 			}
 		}
 	}
@@ -79,7 +77,7 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 	at := func(t *testing.T, merged sources.Table, i int) (names []string) {
 		t.Helper()
 		for _, s := range merged.Services {
-			if slices.Contains(s.VIPs(), addr(i)) && !s.Withholds(addr(i), 80, sources.TCP) {
+			if s.HasVIP(addr(i)) && !s.Withholds(vip(i)) {
 				names = append(names, s.Name)
 			}
 		}
@@ -198,7 +196,7 @@ func TestGatewayIsLeftOutAlone(t *testing.T) {
 	var m sources.Merger
 	merged, problems := m.Merge(sources.HostFacts{Gateways: []netip.Addr{addr(9)}}, false, table)
 	s := &merged.Services[0]
-	if len(problems) != 1 || !s.Withholds(addr(9), 80, sources.TCP) || s.Withholds(addr(1), 80, sources.TCP) {
+	if len(problems) != 1 || !s.Withholds(vip(9)) || s.Withholds(vip(1)) {
 		t.Errorf("%v: %+v", problems, s)
 	}
 	if merged, problems = m.Merge(sources.HostFacts{}, false, table); len(problems) > 0 || len(merged.Services[0].Withheld) > 0 {

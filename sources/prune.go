@@ -39,20 +39,16 @@ func (v *validation) pruneVIPs(s *Service) {
 }
 
 func (v *validation) pruneEndpoints(s *Service) {
-	vips := s.VIPs()
-	reachable := func(a netip.Addr) bool {
-		return len(vips) == 0 || slices.ContainsFunc(vips, func(v netip.Addr) bool { return v.Is4() == a.Is4() })
-	}
 	s.Endpoints = filter(s.Endpoints, func(e Endpoint) bool {
 		if why := unfit(e.Addr); why != "" {
 			v.refuse(s, "endpoint %s %s: it is left out, as IPVS could not reach it", e.Addr, why)
 			return false
 		}
-		if slices.Contains(vips, e.Addr) && loops(s, e) {
+		if s.HasVIP(e.Addr) && loops(s, e) {
 			v.refuse(s, "endpoint %s is the service's own VIP and port: it is left out, as it would be sent to itself", e.Addr)
 			return false
 		}
-		return reachable(e.Addr) // a VIP of its family was left out
+		return s.LeadsTo(e.Addr) // a VIP of its family was left out
 	})
 }
 

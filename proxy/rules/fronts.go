@@ -93,8 +93,8 @@ func (l *listing) service(i int) {
 		if !l.serviceHas(s, f) {
 			continue
 		}
-		for _, p := range s.Ports {
-			l.port(i, f, p)
+		for index := range s.Ports {
+			l.port(i, f, index)
 		}
 		if healthChecked(s) {
 			l.checks = append(l.checks, checkPort{f, s.HealthCheckNodePort})
@@ -103,42 +103,43 @@ func (l *listing) service(i int) {
 }
 
 // port lists the fronts of one port of a service in one family.
-func (l *listing) port(i int, f kernel.Family, p sources.Port) {
+func (l *listing) port(i int, f kernel.Family, index int) {
 	s := &l.table.Services[i]
+	p := s.Ports[index]
 	l.candidates(s, f, p)
 	l.loopBack(p)
 	chosen := choices{listing: l}
-	add := func(a netip.Addr, port uint16, is traits, policy sources.TrafficPolicy) {
-		if kernel.FamilyOf(a) != f || !servable(a) || is&nodePort == 0 && s.Withholds(a, port, p.Protocol) {
+	add := func(a netip.Addr, at sources.Address, is traits) {
+		if kernel.FamilyOf(a) != f || !servable(a) {
 			return
 		}
 		l.fronts = append(l.fronts, front{
-			key:      kernel.VirtualKey{Addr: netip.AddrPortFrom(a, port), Proto: kernel.Proto(p.Protocol)},
+			key:      kernel.VirtualKey{Addr: netip.AddrPortFrom(a, at.Port), Proto: kernel.Proto(at.Protocol)},
 			traits:   is,
 			service:  int32(i),
 			seq:      int32(len(l.fronts)),
-			backends: chosen.by(policy, is&clusterIP == 0),
+			backends: chosen.by(at.Policy, at.Kind != sources.KindClusterIP),
 		})
-	}
-
-	for _, a := range s.ClusterIPs {
-		add(a, p.Port, clusterIP|l.binding(a), s.InternalTrafficPolicy)
 	}
 	external := traits(0)
 	if s.ExternalTrafficPolicy == sources.Local {
 		external = local
 	}
-	for _, a := range s.ExternalIPs {
-		add(a, p.Port, externalIP|external|l.binding(a), s.ExternalTrafficPolicy)
-	}
-	for _, v := range s.LoadBalancerIPs {
-		if s.Type == sources.LoadBalancer && v.Mode != sources.IPModeProxy {
-			add(v.Addr, p.Port, loadBalancer|external|l.binding(v.Addr)|l.guard(s, v.Addr), s.ExternalTrafficPolicy)
+	for at := range s.PortAddresses(index) {
+		if s.Withholds(at) {
+			continue
 		}
-	}
-	if p.NodePort != 0 && s.Type != sources.ClusterIP && !s.WithholdsNodePort(p.NodePort, p.Protocol) {
-		for _, a := range l.nodePorts {
-			add(a, p.NodePort, nodePort|external, s.ExternalTrafficPolicy)
+		switch at.Kind {
+		case sources.KindClusterIP:
+			add(at.Addr, at, clusterIP|l.binding(at.Addr))
+		case sources.KindExternalIP:
+			add(at.Addr, at, externalIP|external|l.binding(at.Addr))
+		case sources.KindLoadBalancerIP:
+			add(at.Addr, at, loadBalancer|external|l.binding(at.Addr)|l.guard(s, at.Addr))
+		case sources.KindNodePort:
+			for _, a := range l.nodePorts {
+				add(a, at, nodePort|external)
+			}
 		}
 	}
 }

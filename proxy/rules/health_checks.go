@@ -34,8 +34,7 @@ func HealthChecks(t sources.Table, n kernel.Node, c Config) []HealthCheck {
 // healthChecked says whether a service has a health check node port. It tells a load balancer which nodes
 // have endpoints, so it is only for services whose traffic must go to a node that has one.
 func healthChecked(s *sources.Service) bool {
-	return s.HealthCheckNodePort != 0 && s.Type == sources.LoadBalancer && s.ExternalTrafficPolicy == sources.Local &&
-		!s.WithholdsNodePort(s.HealthCheckNodePort, sources.TCP)
+	return s.HealthChecked() && !s.Withholds(sources.Address{Kind: sources.KindHealthCheck, Port: s.HealthCheckNodePort, Protocol: sources.TCP})
 }
 
 // localEndpoints counts a service's endpoints on this node, in the families that it is served in.

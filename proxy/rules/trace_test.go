@@ -69,7 +69,7 @@ func TestTraffic(t *testing.T) {
 // the services are healthy. Endpoints with an address of the node stay there.
 func settle(t *rapid.T, table sources.Table, n kernel.Node) {
 	isVIP := func(a netip.Addr) bool {
-		return slices.ContainsFunc(table.Services, func(s sources.Service) bool { return slices.Contains(s.VIPs(), a) })
+		return slices.ContainsFunc(table.Services, func(s sources.Service) bool { return s.HasVIP(a) })
 	}
 	for _, s := range table.Services {
 		healthy := rapid.Bool().Draw(t, "healthy")

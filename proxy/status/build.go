@@ -106,30 +106,26 @@ func (b *builder) leftOut() []Service {
 
 // locate notes where a service is reached.
 func (b *builder) locate(i int, s *sources.Service) {
-	note := func(port int, kind string, a netip.Addr) {
-		p := s.Ports[port]
-		if s.Withholds(a, p.Port, p.Protocol) {
-			return
+	for a := range s.Addresses {
+		if s.Withholds(a) {
+			continue
 		}
-		k := kernel.VirtualKey{Addr: netip.AddrPortFrom(a, p.Port), Proto: kernel.Proto(p.Protocol)}
-		if _, taken := b.places[k]; !taken {
-			b.places[k] = place{i, port, kind}
-		}
-	}
-	for port, p := range s.Ports {
-		for _, a := range s.ClusterIPs {
-			note(port, KindClusterIP, a)
-		}
-		for _, a := range s.ExternalIPs {
-			note(port, KindExternalIP, a)
-		}
-		for _, v := range s.LoadBalancerIPs {
-			note(port, KindLoadBalancer, v.Addr)
-		}
-		if p.NodePort != 0 && !s.WithholdsNodePort(p.NodePort, p.Protocol) {
-			b.ports[nodePort{p.NodePort, kernel.Proto(p.Protocol)}] = place{i, port, KindNodePort}
+		proto := kernel.Proto(a.Protocol)
+		switch a.Kind {
+		case sources.KindNodePort:
+			b.ports[nodePort{a.Port, proto}] = place{i, a.Index, KindNodePort}
+		case sources.KindClusterIP, sources.KindExternalIP, sources.KindLoadBalancerIP:
+			k := kernel.VirtualKey{Addr: netip.AddrPortFrom(a.Addr, a.Port), Proto: proto}
+			if _, taken := b.places[k]; !taken {
+				b.places[k] = place{i, a.Index, kindOf[a.Kind]}
+			}
 		}
 	}
+}
+
+// kindOf names the kinds of VIPs.
+var kindOf = map[sources.AddressKind]string{
+	sources.KindClusterIP: KindClusterIP, sources.KindExternalIP: KindExternalIP, sources.KindLoadBalancerIP: KindLoadBalancer,
 }
 
 // at is the place of a virtual server. What is at no service's address is at an

@@ -67,7 +67,7 @@ func (b *builder) nameAt(k kernel.VirtualKey) string {
 // nameOf is the first service that has a VIP.
 func (b *builder) nameOf(vip netip.Addr) string {
 	for i := range b.in.Snapshot.Table.Services {
-		if s := &b.in.Snapshot.Table.Services[i]; slices.Contains(s.VIPs(), vip) {
+		if s := &b.in.Snapshot.Table.Services[i]; s.HasVIP(vip) {
 			return s.FullName()
 		}
 	}

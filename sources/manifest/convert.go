@@ -188,7 +188,7 @@ func (c *converter) addr(what, text string) (netip.Addr, bool) {
 func (c *converter) free(a netip.Addr) bool {
 	own := c.service.ClusterIPs
 	ofFamily := len(own) == 0 || slices.ContainsFunc(own, func(o netip.Addr) bool { return o.Is4() == a.Is4() })
-	return ofFamily && !slices.Contains(c.service.VIPs(), a)
+	return ofFamily && !c.service.HasVIP(a)
 }
 
 // tuning reads how connections are handed out.

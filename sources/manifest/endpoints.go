@@ -66,18 +66,11 @@ func (c *converter) slice(to []sources.Endpoint, part *EndpointSlice) []sources.
 			c.refuse("endpoint %q of EndpointSlice %s left out: not an address of type %s", e.Addresses[0], part.Metadata.Name, part.AddressType)
 			continue
 		}
-		if c.reachable(a) {
+		if c.service.LeadsTo(a) { // slices of a family that the service is leaving may still be there
 			to = append(to, endpoint(e, a, ports))
 		}
 	}
 	return to
-}
-
-// reachable says whether a VIP of the service could lead to an endpoint: one of its family. While a
-// service changes its families, slices of the other one are still there.
-func (c *converter) reachable(a netip.Addr) bool {
-	vips := c.service.VIPs()
-	return len(vips) == 0 || slices.ContainsFunc(vips, func(v netip.Addr) bool { return v.Is4() == a.Is4() })
 }
 
 // portsOf finds where a slice's endpoints serve the service's ports, in the order of those. A port of a

@@ -1,0 +1,108 @@
+package sources
+
+import (
+	"net/netip"
+	"slices"
+)
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// unfit says why an address can be neither a VIP nor an endpoint; "" if it can.
+func unfit(a netip.Addr) string {
+	switch {
+	case !a.IsValid():
+		return "is no address"
+	case a.Is4In6():
+		return "is an IPv4 address in IPv6 clothing"
+	case a.Zone() != "":
+		return "has a zone"
+	case a.IsLoopback():
+		return "is a loopback address"
+	case a.IsUnspecified():
+		return "is the unspecified address"
+	case a.IsMulticast():
+		return "is a multicast address"
+	case a.IsLinkLocalUnicast():
+		return "is a link-local address"
+	case a == broadcast:
+		return "is the broadcast address"
+	}
+	return ""
+}
+
+func (v *validation) vips(s *Service) {
+	var v4, v6 int
+	for _, a := range s.ClusterIPs {
+		if a.Is4() {
+			v4++
+		} else {
+			v6++
+		}
+	}
+	if v4 > 1 || v6 > 1 {
+		v.refuse(s, "more than one cluster IP of a family: at most one IPv4 and one IPv6, others can be externalIPs")
+	}
+
+	given := map[netip.Addr]bool{}
+	for kind, a := range s.VIPs {
+		if why := unfit(a); why != "" {
+			v.refuse(s, "VIP %s %s: no client could reach it", a, why)
+			continue
+		}
+		if given[a] {
+			v.refuse(s, "VIP %s is given twice", a)
+			continue
+		}
+		given[a] = true
+		if v.host.cutOff(a) {
+			v.warn(s, "VIP %s is this host's default gateway: it is left out, as to bind it would cut the node off", a)
+		}
+		if v.host.owns(a) && kind != KindExternalIP {
+			v.warn(s, "VIP %s is this host's own address: it is served, and not bound while the host has it", a)
+		}
+	}
+}
+
+func (v *validation) endpoints(s *Service) {
+	for _, e := range s.Endpoints {
+		if why := unfit(e.Addr); why != "" {
+			v.refuse(s, "endpoint %s %s: IPVS could not reach it", e.Addr, why)
+			continue
+		}
+		if e.Weight > 65535 {
+			v.refuse(s, "endpoint %s: weight %d must be 0 (drain) to 65535", e.Addr, e.Weight)
+		}
+		if !s.LeadsTo(e.Addr) {
+			v.refuse(s, "endpoint %s is %s and no VIP of the service is", e.Addr, family(e.Addr))
+		}
+		if s.HasVIP(e.Addr) {
+			v.selfServed(s, e)
+		}
+	}
+}
+
+// selfServed judges an endpoint whose address is a VIP of its own service. Bound here, the address would
+// no longer be reached where the endpoint is; a contest finds that. Only on the
+// host's own address, which is not bound, may a process on this host serve it, on another port.
+func (v *validation) selfServed(s *Service, e Endpoint) {
+	switch {
+	case loops(s, e):
+		v.refuse(s, "endpoint %s is the service's own VIP and port: it would be sent to itself", e.Addr)
+	case len(v.host.Addrs) == 0 && slices.Contains(s.ExternalIPs, e.Addr):
+		v.warn(s, "external IP %s is also an endpoint: right only if it is this host's own address", e.Addr)
+	}
+}
+
+// loops says whether one of the endpoint's ports is the service's own.
+func loops(s *Service, e Endpoint) bool {
+	return slices.ContainsFunc(e.Ports, func(ep EndpointPort) bool {
+		return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Port == ep.Port && p.Protocol == ep.Protocol })
+	})
+}
+
+func family(a netip.Addr) string {
+	if a.Is4() {
+		return "IPv4"
+	}
+	return "IPv6"
+}
