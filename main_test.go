@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 	"proxy/logging":        {},
 	"proxy/exit":           {"kernel", "proxy/config", "sources"},
 	"proxy/metrics":        {"kernel", "proxy", "proxy/status", "sources"},
-	"proxy/web":            {"proxy/conns", "proxy/events", "proxy/status"},
+	"proxy/web":            {"proxy/conns", "proxy/events", "proxy/screen", "proxy/status"},
 	"proxy/memory":         {"proxy"},
 	"proxy/notify":         {"proxy"},
 	"packaging/completion": {"proxy/command"},

@@ -10,22 +10,6 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Cause is why a sync was made.
-type Cause string
-
-// The causes. Of several, the first that applies.
-const (
-	CauseStart  Cause = "start"
-	CauseTable  Cause = "table"  // a source delivered
-	CauseRetry  Cause = "retry"  // the last sync failed
-	CauseDrain  Cause = "drain"  // connections of a removed real server may have ended
-	CauseNode   Cause = "node"   // the node's addresses have changed
-	CauseProbe  Cause = "probe"  // other hosts were asked about VIPs that wait to be bound
-	CauseConfig Cause = "config" // the configuration has changed
-	CauseAsked  Cause = "asked"  // a full check, by a signal or a command
-	CausePeriod Cause = "period" // a check of the kernel, or of a part of it, because one is due
-)
-
 // Report is what one sync did.
 type Report struct {
 	Cause    Cause

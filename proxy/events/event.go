@@ -5,29 +5,6 @@ import (
 	"time"
 )
 
-// Kind is what sort of thing happened.
-type Kind string
-
-// The kinds.
-const (
-	Started   Kind = "started"   // the first sync
-	Table     Kind = "table"     // the sources changed what is to be served
-	Node      Kind = "node"      // the node's addresses changed what is to be served
-	Config    Kind = "config"    // the configuration changed
-	Drift     Kind = "drift"     // another hand had changed the kernel, and it was put right
-	Draining  Kind = "draining"  // real servers take no new connections and wait for theirs to end
-	Drained   Kind = "drained"   // they have ended, or their time was over
-	Refused   Kind = "refused"   // a source gave something that does not apply
-	Accepted  Kind = "accepted"  // and gives nothing such any more
-	Failed    Kind = "failed"    // a sync did not do all it should
-	Recovered Kind = "recovered" // and one did
-	Conflict  Kind = "conflict"  // a wanted virtual server is somebody else's
-	LeftOut   Kind = "leftOut"   // a service, or a part of one, is not served: another one has it, or the node stands in the way
-	Warning   Kind = "warning"   // something keeps clients from what is served: somebody's firewall
-	Sysctl    Kind = "sysctl"    // a kernel parameter was changed
-	Lost      Kind = "lost"      // events that were forgotten before they were read; only ever sent to a reader
-)
-
 // Event is one thing that happened. What it holds is bounded, so that a ring of
 // them is.
 type Event struct {

@@ -13,7 +13,7 @@ import (
 func (e Event) Line(colours bool) string {
 	var b strings.Builder
 	b.WriteString(e.Time.Local().Format("2006-01-02 15:04:05.000") + "  ")
-	b.WriteString(screen.Paint(fmt.Sprintf("%-9s", e.Kind), styles[e.Kind], colours) + "  " + screen.Clean(e.Text))
+	b.WriteString(screen.Paint(fmt.Sprintf("%-9s", e.Kind), e.Kind.Style(), colours) + "  " + screen.Clean(e.Text))
 	if len(e.Services) > 0 {
 		b.WriteString(": " + e.names())
 	}
@@ -46,10 +46,4 @@ func (e Event) names() string {
 		text += fmt.Sprintf(" and %d more", e.More)
 	}
 	return text
-}
-
-var styles = map[Kind]screen.Style{
-	Started: screen.Good, Accepted: screen.Good, Recovered: screen.Good,
-	Draining: screen.Warn, Drift: screen.Warn, Lost: screen.Warn, Warning: screen.Warn,
-	Refused: screen.Bad, Failed: screen.Bad, Conflict: screen.Bad,
 }

@@ -130,6 +130,24 @@ func TestStandingIsTold(t *testing.T) {
 	)
 }
 
+// Every state has a series, so that their sum is the number of services, and
+// every cause has one before its first sync.
+func TestEveryStateHasASeries(t *testing.T) {
+	var s status.Status
+	var want []string
+	for _, state := range status.States() {
+		s.Services = append(s.Services, status.Service{Name: "default/" + string(state), State: state})
+		want = append(want, fmt.Sprintf("svcproxy_services{state=%q} 1", state))
+	}
+	s.Services[0].Virtuals = []status.Virtual{{Backends: 1}, {}, {Missing: true}, {Backends: 1, Gone: 1}, {Conflict: "theirs"}}
+	want = append(want, `svcproxy_virtual_servers{state="serving"} 1`, `svcproxy_virtual_servers{state="no backends"} 1`,
+		`svcproxy_virtual_servers{state="missing"} 2`, `svcproxy_virtual_servers{state="conflict"} 1`)
+	for _, cause := range proxy.Causes() {
+		want = append(want, fmt.Sprintf(`svcproxy_syncs_total{cause=%q,result="ok"} 0`, cause))
+	}
+	wantLines(t, scrape(t, at(s), ""), want...)
+}
+
 // Series of endpoints are there for those who ask, and no others.
 func TestEndpointsAreToldOnRequest(t *testing.T) {
 	m := at(shop())

@@ -35,9 +35,6 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("svcproxy_"+name, help, labels, nil)
 }
 
-// states are the values of the label state of services.
-var states = []status.State{status.LeftOut, status.Conflicting, status.NoBackends, status.Partly, status.NotServed, status.Serving}
-
 // standing tells a status, that of one scrape.
 type standing struct {
 	status    status.Status
@@ -98,20 +95,13 @@ func (s standing) totals(t teller) {
 	t.gauge(vips, float64(all.VIPs), "address")
 	t.gauge(vips, float64(all.RoutedVIP), "route")
 
-	byState := make(map[status.State]float64)
-	var conflicting, empty, serving, oldest float64
+	byState, virtualsByState := make(map[status.State]float64), make(map[status.State]float64)
+	var oldest float64
 	for i := range s.status.Services {
 		svc := &s.status.Services[i]
 		byState[svc.State]++
-		for _, v := range svc.Virtuals {
-			switch {
-			case v.Conflict != "":
-				conflicting++
-			case v.Backends == 0:
-				empty++
-			default:
-				serving++
-			}
+		for j := range svc.Virtuals {
+			virtualsByState[svc.Virtuals[j].State()]++
 		}
 		for _, e := range svc.Endpoints {
 			if e.Drain != nil {
@@ -119,12 +109,12 @@ func (s standing) totals(t teller) {
 			}
 		}
 	}
-	for _, state := range states {
+	for _, state := range status.States() {
 		t.gauge(services, byState[state], string(state))
 	}
-	t.gauge(virtuals, conflicting, string(status.Conflicting))
-	t.gauge(virtuals, empty, string(status.NoBackends))
-	t.gauge(virtuals, serving, string(status.Serving))
+	for _, state := range status.VirtualStates() {
+		t.gauge(virtuals, virtualsByState[state], string(state))
+	}
 	t.gauge(oldestDrain, oldest)
 }
 

@@ -9,12 +9,6 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
-// causes are the values of the label cause.
-var causes = []proxy.Cause{
-	proxy.CauseStart, proxy.CauseTable, proxy.CauseRetry, proxy.CauseDrain,
-	proxy.CauseNode, proxy.CauseProbe, proxy.CauseConfig, proxy.CauseAsked, proxy.CausePeriod,
-}
-
 // verbs are the values of the label verb, by kernel.Verb.
 var verbs = [...]string{kernel.Add: "add", kernel.Change: "change", kernel.Remove: "remove"}
 
@@ -42,7 +36,7 @@ func newSyncs() syncs {
 			Help: "How long a change took on its way to the kernel, in seconds: parse, from the event to the table; plan, to knowing what to do; apply, to the kernel's acknowledgement; total.",
 		}, []string{"stage"}),
 	}
-	for _, c := range causes {
+	for _, c := range proxy.Causes() {
 		s.syncs.WithLabelValues(string(c), "ok")
 		s.syncs.WithLabelValues(string(c), "failed")
 	}

@@ -24,7 +24,7 @@ type builder struct {
 // place is a port of a service, and what kind of address it is reached at.
 type place struct {
 	service, port int
-	kind          string
+	kind          Kind
 }
 
 type nodePort struct {
@@ -124,7 +124,7 @@ func (b *builder) locate(i int, s *sources.Service) {
 }
 
 // kindOf names the kinds of VIPs.
-var kindOf = map[sources.AddressKind]string{
+var kindOf = map[sources.AddressKind]Kind{
 	sources.KindClusterIP: KindClusterIP, sources.KindExternalIP: KindExternalIP, sources.KindLoadBalancerIP: KindLoadBalancer,
 }
 

@@ -6,23 +6,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/events"
 )
 
-// TestEveryFieldIsDocumented in JSON.md, by its name in backquotes.
+// JSON.md names every field of a status and of an event, in backquotes.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("JSON.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range fieldNames(reflect.TypeFor[Status](), nil) {
+	for _, name := range fieldNames(reflect.TypeFor[events.Event](), fieldNames(reflect.TypeFor[Status](), nil)) {
 		if !strings.Contains(string(text), "`"+name+"`") && !strings.Contains(string(text), "."+name+"`") {
 			t.Errorf("field %s is not in JSON.md", name)
 		}
 	}
 }
 
-// fieldNames are the names in JSON of a type's fields, and of theirs.
+// fieldNames adds the JSON names of a type's fields, and of the fields' own.
 func fieldNames(typ reflect.Type, names []string) []string {
 	switch typ.Kind() {
 	case reflect.Slice, reflect.Pointer:
@@ -31,8 +32,8 @@ func fieldNames(typ reflect.Type, names []string) []string {
 	default:
 		return names
 	}
-	if typ.PkgPath() != reflect.TypeFor[Status]().PkgPath() || typ == reflect.TypeFor[time.Time]() {
-		return names // it is written as text
+	if !strings.HasPrefix(typ.PkgPath(), "github.com/svcproxy/") {
+		return names // netip and time types are written as text
 	}
 	for i := range typ.NumField() {
 		f := typ.Field(i)

@@ -241,7 +241,7 @@ func (s *Service) address() string {
 	}
 	best := &s.Virtuals[0]
 	for i := range s.Virtuals {
-		if v := &s.Virtuals[i]; addressRank[v.Kind] < addressRank[best.Kind] {
+		if v := &s.Virtuals[i]; v.Kind.use() < best.Kind.use() {
 			best = v
 		}
 	}
@@ -251,8 +251,6 @@ func (s *Service) address() string {
 	}
 	return text
 }
-
-var addressRank = map[string]int{KindLoadBalancer: 0, KindExternalIP: 1, KindClusterIP: 2, KindNodePort: 3}
 
 // full is the address with its protocol, unless that is TCP.
 func (v *Virtual) full() string {
@@ -276,14 +274,10 @@ func (s *Service) Cell() screen.Cell {
 
 func (s *Service) style() screen.Style {
 	switch {
-	case s.State == NoBackends || s.State == Conflicting || s.State == LeftOut || s.State == Refused || s.State == Missing:
-		return screen.Bad
 	case s.State == Partly && len(s.Withheld) > 0:
 		return screen.Bad
-	case s.State == Partly || s.Backends.Draining > 0:
+	case s.State.Style() != screen.Bad && s.Backends.Draining > 0:
 		return screen.Warn
-	case s.State == Serving:
-		return screen.Good
 	}
-	return screen.Faint
+	return s.State.Style()
 }

@@ -56,18 +56,14 @@ func (p *page) virtuals(s *Service) {
 	c.Heading("ADDRESS", "PORT", "KIND", "SCHEDULER", ">BACKENDS", ">TOTAL", ">IN", ">OUT", "STATE")
 	for i := range s.Virtuals {
 		v := &s.Virtuals[i]
-		state := screen.Cell{Text: string(Serving), Style: screen.Good}
+		state := screen.Cell{Text: string(v.State()), Style: v.State().Style()}
 		switch {
 		case v.Conflict != "":
-			state = screen.Cell{Text: "somebody else's: " + v.Conflict, Style: screen.Bad}
-		case v.Missing || v.Gone > 0:
-			state = screen.Cell{Text: string(Missing), Style: screen.Bad}
-		case v.Backends == 0:
-			state = screen.Cell{Text: string(NoBackends), Style: screen.Bad}
-		case v.Link != "":
+			state.Text = "somebody else's: " + v.Conflict
+		case v.State() == Serving && v.Link != "":
 			state.Text += ", on " + v.Link
 		}
-		c.Row(text(v.full()), text(cmp.Or(v.Port, "-")), text(v.Kind), text(v.Scheduler), number(fmt.Sprint(v.Backends)),
+		c.Row(text(v.full()), text(cmp.Or(v.Port, "-")), text(string(v.Kind)), text(v.Scheduler), number(fmt.Sprint(v.Backends)),
 			number(screen.Count(v.Traffic.Connections)), number(screen.Bytes(v.Traffic.InBytes)), number(screen.Bytes(v.Traffic.OutBytes)), state)
 	}
 	p.columns(c)
@@ -83,21 +79,19 @@ func (p *page) endpoints(s *Service) {
 			total, in, out = screen.Count(t.Connections), screen.Bytes(t.InBytes), screen.Bytes(t.OutBytes)
 		}
 		c.Row(text(e.Address.String()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")), number(fmt.Sprint(e.Weight)),
-			number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), number(total), number(in), number(out), EndpointState(e, p.st.Time))
+			number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), number(total), number(in), number(out), e.Cell(p.st.Time))
 	}
 	p.columns(c)
 }
 
-// EndpointState is the state of an endpoint in few words: "draining (12 conns,
-// 43s left)".
-func EndpointState(e *Endpoint, now time.Time) screen.Cell {
-	switch {
-	case e.State == EndpointServing:
-		return screen.Cell{Text: e.says(), Style: screen.Good}
-	case e.State != EndpointDraining || e.Drain == nil:
-		return screen.Cell{Text: e.says(), Style: screen.Faint}
+// Cell is the state of an endpoint in few words: "draining (12 conns, 43s
+// left)".
+func (e *Endpoint) Cell(now time.Time) screen.Cell {
+	cell := screen.Cell{Text: e.says(), Style: e.State.Style()}
+	if e.State == EndpointDraining && e.Drain != nil {
+		cell.Text = "draining " + e.left(now)
 	}
-	return screen.Cell{Text: "draining " + e.left(now), Style: screen.Warn}
+	return cell
 }
 
 // left is how much of a drain there is left: "(12 conns, 43s left)".

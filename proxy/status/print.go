@@ -91,10 +91,10 @@ func (st *Status) Verdict(service string) error {
 	empty := false
 	for i := range list {
 		degraded = degraded || len(list[i].Withheld) > 0
-		switch list[i].State {
-		case LeftOut, Refused, Conflicting, Missing:
+		switch list[i].State.ExitCode() {
+		case exit.Degraded:
 			degraded = true
-		case NoBackends:
+		case exit.NoBackends:
 			empty = true
 		}
 	}

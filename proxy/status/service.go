@@ -6,21 +6,6 @@ import (
 	"time"
 )
 
-// State is whether a service is served.
-type State string
-
-// The states. Of several the first that applies.
-const (
-	LeftOut     State = "left out"    // another service has its name, or nothing of it can be served
-	Refused     State = "refused"     // the kernel refuses something of it
-	Conflicting State = "conflict"    // somebody else has a virtual server of its
-	Missing     State = "missing"     // the kernel lacks something of it: another program took it, or a sync is in progress
-	NoBackends  State = "no backends" // it, or one of its ports, has nobody to serve it
-	Partly      State = "partly"      // something of it is withheld, or some of its addresses have nobody to serve them
-	NotServed   State = "not served"  // its type has nothing to be served
-	Serving     State = "serving"
-)
-
 // Service is one service: what it is, and how it is served.
 type Service struct {
 	Name   string `json:"name"` // "namespace/name"
@@ -60,20 +45,12 @@ type Backends struct {
 // String is how many serve, of how many there are that do not drain: "2/3".
 func (b Backends) String() string { return fmt.Sprintf("%d/%d", b.Serving, b.Serving+b.Unused) }
 
-// The kinds of virtual servers.
-const (
-	KindClusterIP    = "clusterIP"
-	KindExternalIP   = "externalIP"
-	KindLoadBalancer = "loadBalancerIP"
-	KindNodePort     = "nodePort"
-)
-
 // Virtual is one address that a service is reached at.
 type Virtual struct {
 	Address   netip.AddrPort `json:"address"`
 	Protocol  string         `json:"protocol"` // tcp, udp, sctp
 	Port      string         `json:"port,omitempty"`
-	Kind      string         `json:"kind"`
+	Kind      Kind           `json:"kind"`
 	Scheduler string         `json:"scheduler"`
 	Backends  int            `json:"backends"` // real servers that get new connections
 	Conflict  string         `json:"conflict,omitempty"`
@@ -87,15 +64,6 @@ type Virtual struct {
 	port int // by index in the table's service
 }
 
-// The states of an endpoint.
-const (
-	EndpointServing  = "serving"
-	EndpointDraining = "draining"
-	EndpointPaused   = "weight 0" // as the table has it: no new connections
-	EndpointUnused   = "unused"
-	EndpointMissing  = "missing" // wanted, and not in the kernel
-)
-
 // Endpoint is one place that serves one port of a service. Its connections are
 // those of all its real servers, one on each address of the port.
 type Endpoint struct {
@@ -105,7 +73,7 @@ type Endpoint struct {
 	Node     string         `json:"node,omitempty"`
 	Zone     string         `json:"zone,omitempty"`
 	Weight   uint32         `json:"weight"`
-	State    string         `json:"state"`
+	State    EndpointState  `json:"state"`
 	Reason   string         `json:"reason,omitempty"` // why it is unused
 	Active   uint64         `json:"active"`
 	Inactive uint64         `json:"inactive"`

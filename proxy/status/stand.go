@@ -13,7 +13,7 @@ import (
 func (b *builder) finish(i int, from *sources.Service) {
 	s := &b.services[i]
 	slices.SortStableFunc(s.Virtuals, func(a, b Virtual) int {
-		return cmp.Or(cmp.Compare(a.port, b.port), cmp.Compare(kindOrder[a.Kind], kindOrder[b.Kind]), a.Address.Compare(b.Address))
+		return cmp.Or(cmp.Compare(a.port, b.port), cmp.Compare(a.Kind.order(), b.Kind.order()), a.Address.Compare(b.Address))
 	})
 	slices.SortFunc(s.Endpoints, func(a, b Endpoint) int {
 		return cmp.Or(cmp.Compare(a.port, b.port), a.Address.Compare(b.Address))
@@ -30,8 +30,6 @@ func (b *builder) finish(i int, from *sources.Service) {
 	}
 	s.State, s.Reason = stand(s, from)
 }
-
-var kindOrder = map[string]int{KindClusterIP: 0, KindExternalIP: 1, KindLoadBalancer: 2, KindNodePort: 3}
 
 // stand says whether a service is served, and why if not.
 func stand(s *Service, from *sources.Service) (State, string) {
@@ -99,7 +97,7 @@ func nobody(s *Service, from *sources.Service, i int, p sources.Port) string {
 // says is the state with its reason.
 func (e Endpoint) says() string {
 	if e.Reason != "" {
-		return e.State + ": " + e.Reason
+		return string(e.State) + ": " + e.Reason
 	}
-	return e.State
+	return string(e.State)
 }

@@ -125,7 +125,7 @@ func body(rows []row, st *status.Status, v View) []string {
 			continue
 		}
 		for _, e := range r.endpoints {
-			c.Row(append(e.rates.cells("  "+e.Address.String()), number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), text(""), status.EndpointState(e.Endpoint, st.Time))...)
+			c.Row(append(e.rates.cells("  "+e.Address.String()), number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), text(""), e.Endpoint.Cell(st.Time))...)
 		}
 	}
 	return c.Lines(v.Width, v.Colours)

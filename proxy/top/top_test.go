@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the frames")
 // readings are two, ten seconds apart, with a drain and a service that is new.
 func readings() (now, before status.Status) {
 	at := time.Date(2026, 11, 20, 9, 31, 0, 0, time.Local)
-	endpoint := func(addr, state string, active, inactive uint64) status.Endpoint {
+	endpoint := func(addr string, state status.EndpointState, active, inactive uint64) status.Endpoint {
 		return status.Endpoint{Address: netip.MustParseAddrPort(addr), Protocol: "tcp", Weight: 1, State: state, Active: active, Inactive: inactive}
 	}
 	draining := endpoint("10.2.3.10:8080", status.EndpointDraining, 12, 1)

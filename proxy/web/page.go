@@ -27,22 +27,28 @@ func servePage(mux *http.ServeMux) {
 	} {
 		body, err := page.ReadFile("page/" + file.name)
 		if err != nil {
-			panic(err) // it was there when this was compiled
+			panic(err) // impossible: the compiler embedded the file
 		}
-		tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			h := w.Header()
-			h.Set("Content-Security-Policy", pagePolicy)
-			h.Set("Referrer-Policy", "no-referrer")
-			h.Set("ETag", tag)
-			h.Set("Cache-Control", "no-cache") // after an upgrade the old script would not know the new status
-			if r.Header.Get("If-None-Match") == tag {
-				w.WriteHeader(http.StatusNotModified)
-				return
-			}
-			write(w, r, file.kind, body)
-		})
+		serveFile(mux, path, file.kind, body)
 	}
+	serveFile(mux, "/lists.js", "text/javascript; charset=utf-8", lists())
+}
+
+// serveFile adds one file of the page.
+func serveFile(mux *http.ServeMux, path, kind string, body []byte) {
+	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
+	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", pagePolicy)
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "no-cache") // after an upgrade the old script would not know the new status
+		if r.Header.Get("If-None-Match") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		write(w, r, kind, body)
+	})
 }
 
 // write answers a body, compressed if the client takes that.

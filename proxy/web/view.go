@@ -101,7 +101,7 @@ func (v view) page(matching int) int {
 func (v view) matches(s *status.Service) bool {
 	switch v.show {
 	case "trouble":
-		if s.State == status.Serving || s.State == status.NotServed {
+		if !s.State.Trouble() {
 			return false
 		}
 	case "draining":

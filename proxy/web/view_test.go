@@ -103,7 +103,7 @@ func TestSizeOfThePage(t *testing.T) {
 	all := many(5000)
 	h := siteOf(all, &ring)
 	total := 0
-	for _, path := range []string{"/", "/page.css", "/page.js", "/status.json?limit=50"} {
+	for _, path := range []string{"/", "/page.css", "/page.js", "/lists.js", "/status.json?limit=50"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		t.Logf("%s: %d bytes", path, w.Body.Len())
@@ -114,6 +114,37 @@ func TestSizeOfThePage(t *testing.T) {
 	}
 	if total > 100_000 {
 		t.Errorf("%d bytes before compression, want at most 100 KB", total)
+	}
+}
+
+// The page knows every state and every kind of event.
+func TestPageKnowsEveryState(t *testing.T) {
+	h := siteOf(many(1), &events.Ring{})
+	_, lists := ask(h, "/lists.js")
+	_, script := ask(h, "/page.js")
+	want := func(constant, value, class string) {
+		t.Helper()
+		line := ""
+		for l := range strings.Lines(lists) {
+			if strings.HasPrefix(l, "export const "+constant+" = ") {
+				line = l
+			}
+		}
+		if !strings.Contains(line, fmt.Sprintf("%q:%q", value, class)) {
+			t.Errorf("%s has no %q with the class %q: %s", constant, value, class, line)
+		}
+		if !strings.Contains(script, constant+"[") && !strings.Contains(script, constant+")") {
+			t.Errorf("page.js does not use %s", constant)
+		}
+	}
+	for _, s := range status.States() {
+		want("stateLooks", string(s), classes[s.Style()])
+	}
+	for _, s := range status.EndpointStates() {
+		want("endpointLooks", string(s), classes[s.Style()])
+	}
+	for _, k := range events.Kinds() {
+		want("eventLooks", string(k), classes[k.Style()])
 	}
 }
 

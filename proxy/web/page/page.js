@@ -1,6 +1,8 @@
 // The status page: asks status.json every two seconds and shows what it says. Text from there goes into
 // the page as text, never as markup.
 
+import { stateLooks, endpointLooks, eventLooks } from "./lists.js"; // made of the lists of the program
+
 const period = 2000; // ms between two questions
 const samples = 120; // points of a chart: the last four minutes,
 const fewest = 30; // of which it shows one from the start on
@@ -158,9 +160,7 @@ function showTiles(s) {
   );
 }
 
-const looks = { serving: "good", missing: "bad", partly: "warn", "not served": "", "left out": "bad", conflict: "bad", "no backends": "bad", draining: "warn", unused: "", "weight 0": "" };
-
-const badge = (state) => element("span", { class: "state " + (looks[state] || "") }, state);
+const badge = (state, looks) => element("span", { class: "state " + (looks[state] || "") }, state);
 
 const fullAddress = (v) => v.address + (v.protocol === "tcp" ? "" : "/" + v.protocol);
 
@@ -182,7 +182,7 @@ function serviceRow(s, time) {
     element("td", { role: "cell", class: "chart wide" }, chart(h.points, "conns", `connections per second to ${s.name}: ${count(h.now.conns)}`)),
     cell(bits(h.now.in), "in"),
     cell(bits(h.now.out), "out"),
-    element("td", { role: "cell", class: "wide" }, badge(s.state), " ", s.backends.draining ? element("span", { class: "state warn" }, `${s.backends.draining} draining`) : "",
+    element("td", { role: "cell", class: "wide" }, badge(s.state, stateLooks), " ", s.backends.draining ? element("span", { class: "state warn" }, `${s.backends.draining} draining`) : "",
       s.reason && s.state !== "not served" ? element("div", { class: "reason" }, s.reason) : ""));
   return row;
 }
@@ -208,7 +208,7 @@ function detailRow(s) {
   for (const f of s.faults) body.append(element("p", { class: "reason" }, `refused by the kernel: ${f.op}: ${f.error}`));
   if (s.virtuals.length) {
     body.append(grid("Addresses", ["Address", "Kind", "Scheduler", ">Backends", ">Connections", "State"],
-      s.virtuals.map((v) => [fullAddress(v), v.kind, v.scheduler, String(v.backends), count(v.traffic.connections), badge(v.conflict ? "conflict" : v.missing || v.gone ? "missing" : v.backends ? "serving" : "no backends")])));
+      s.virtuals.map((v) => [fullAddress(v), v.kind, v.scheduler, String(v.backends), count(v.traffic.connections), badge(v.conflict ? "conflict" : v.missing || v.gone ? "missing" : v.backends ? "serving" : "no backends", stateLooks)])));
   }
   if (s.endpoints.length) {
     const listed = s.endpoints.slice(0, 200);
@@ -220,7 +220,7 @@ function detailRow(s) {
         const h = seen(e);
         return [e.address, e.port || "–", e.node || "–", String(e.weight), count(e.active), count(e.inactive), count(h.now.conns),
           chart(h.points, "conns", `connections per second to ${e.address}: ${count(h.now.conns)}`),
-          element("span", {}, badge(e.state), (e.reason ? " " + e.reason : "") + timeLeft(e))];
+          element("span", {}, badge(e.state, endpointLooks), (e.reason ? " " + e.reason : "") + timeLeft(e))];
       })));
   }
   return element("tr", { class: "detail", role: "row" }, element("td", { role: "cell", colspan: "9" }, body));
@@ -280,8 +280,6 @@ function showSources(s) {
   facts.push(["Configuration", s.daemon.config.file || "defaults"]);
   $("sync").replaceChildren(...facts.flatMap(([term, text]) => [element("dt", {}, term), element("dd", {}, text)]));
 }
-
-const eventLooks = { drift: "warn", draining: "warn", refused: "bad", failed: "bad", conflict: "bad", recovered: "good", accepted: "good", drained: "good" };
 
 function eventItem(e) {
   const total = e.times ? (Date.parse(e.times.acknowledged) - Date.parse(e.times.seen || e.times.parsed)) / 1000 : null;

@@ -1,0 +1,55 @@
+package proxy
+
+// Cause is why a sync ran.
+type Cause string
+
+// The causes. CauseNode, CauseConfig and CauseAsked are what Proxy.Check is
+// called with.
+const (
+	CauseStart  Cause = "start"
+	CauseTable  Cause = "table"
+	CauseRetry  Cause = "retry"
+	CauseProbe  Cause = "probe"
+	CauseNode   Cause = "node"
+	CauseConfig Cause = "config"
+	CauseAsked  Cause = "asked"
+	CausePeriod Cause = "period"
+	CauseDrain  Cause = "drain"
+)
+
+// causes is the only list of causes. If several apply to a sync, it gets the
+// first of them.
+var causes = []struct {
+	cause   Cause
+	meaning string
+}{
+	{CauseStart, "the first sync"},
+	{CauseTable, "a source delivered a table"},
+	{CauseRetry, "the last sync failed"},
+	{CauseProbe, "other hosts were asked for a VIP that waits to be bound"},
+	{CauseNode, "the node's addresses changed"},
+	{CauseConfig, "the configuration changed"},
+	{CauseAsked, "a signal or a command asked for a full check"},
+	{CausePeriod, "a check of the kernel, or of a part of it, was due"},
+	{CauseDrain, "a draining real server was due for a look at its connections"},
+}
+
+// Causes lists every cause.
+func Causes() []Cause {
+	list := make([]Cause, len(causes))
+	for i, c := range causes {
+		list[i] = c.cause
+	}
+	return list
+}
+
+// Meaning explains the cause to an operator; "" for a cause that is not in
+// Causes.
+func (c Cause) Meaning() string {
+	for _, known := range causes {
+		if known.cause == c {
+			return known.meaning
+		}
+	}
+	return ""
+}

@@ -1,0 +1,27 @@
+package status
+
+import "slices"
+
+// Kind says what kind of address a virtual server has.
+type Kind string
+
+// The kinds of virtual servers.
+const (
+	KindClusterIP    Kind = "clusterIP"
+	KindExternalIP   Kind = "externalIP"
+	KindLoadBalancer Kind = "loadBalancerIP"
+	KindNodePort     Kind = "nodePort"
+)
+
+// kinds is the only list of kinds, in the order in which a service's virtual
+// servers are sorted.
+var kinds = []Kind{KindClusterIP, KindExternalIP, KindLoadBalancer, KindNodePort}
+
+// byUse lists the kinds that clients outside the cluster most likely use first.
+var byUse = []Kind{KindLoadBalancer, KindExternalIP, KindClusterIP, KindNodePort}
+
+// Kinds lists every kind of virtual server.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
+func (k Kind) order() int { return slices.Index(kinds, k) }
+func (k Kind) use() int   { return slices.Index(byUse, k) }

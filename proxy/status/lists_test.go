@@ -1,0 +1,115 @@
+package status_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/status"
+)
+
+// A closed list has every constant of its type. A constant that is missing has
+// no series in the metrics, no colour on the page and no line in JSON.md.
+func TestListsHaveEveryConstant(t *testing.T) {
+	for _, c := range []struct {
+		dir, typ string
+		list     []string
+	}{
+		{"..", "Cause", texts(proxy.Causes())},
+		{".", "State", texts(status.States())},
+		{".", "EndpointState", texts(status.EndpointStates())},
+		{".", "Kind", texts(status.Kinds())},
+		{"../events", "Kind", texts(events.Kinds())},
+	} {
+		want := constants(t, c.dir, c.typ)
+		got := slices.Sorted(slices.Values(c.list))
+		if slices.Sort(want); !slices.Equal(got, want) || len(want) == 0 {
+			t.Errorf("%s of %s: listed %q, declared %q", c.typ, c.dir, got, want)
+		}
+	}
+}
+
+// JSON.md says what every value of a closed list means, in the words of the list.
+func TestListsAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("JSON.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func(value, meaning string) {
+		if meaning == "" {
+			t.Errorf("%q has no meaning", value)
+		}
+		if line := fmt.Sprintf("\n| `%s` | %s |\n", value, meaning); !strings.Contains(string(doc), line) {
+			t.Errorf("JSON.md lacks the line\n%s", line)
+		}
+	}
+	for _, c := range proxy.Causes() {
+		row(string(c), c.Meaning())
+	}
+	for _, s := range status.States() {
+		code := ""
+		if s.ExitCode() != exit.OK {
+			code = fmt.Sprintf(" (exit code %d)", s.ExitCode())
+		}
+		row(string(s), s.Meaning()+code)
+	}
+	for _, s := range status.EndpointStates() {
+		row(string(s), s.Meaning())
+	}
+	for _, k := range events.Kinds() {
+		row(string(k), k.Meaning())
+	}
+	for _, k := range status.Kinds() {
+		if !strings.Contains(string(doc), "`"+string(k)+"`") {
+			t.Errorf("JSON.md lacks the kind %s", k)
+		}
+	}
+}
+
+func texts[T ~string](list []T) []string {
+	var all []string
+	for _, v := range list {
+		all = append(all, string(v))
+	}
+	return all
+}
+
+// constants gives the values of the string constants of a type.
+func constants(t *testing.T, dir, typ string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	for _, path := range paths {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 {
+				return true
+			}
+			if name, ok := spec.Type.(*ast.Ident); !ok || name.Name != typ {
+				return true
+			}
+			if text, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value); err == nil {
+				values = append(values, text)
+			}
+			return true
+		})
+	}
+	return values
+}

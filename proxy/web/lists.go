@@ -1,0 +1,37 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/screen"
+	"github.com/svcproxy/svcproxy/proxy/status"
+)
+
+// classes are the page's CSS classes of the styles; other styles have none.
+var classes = map[screen.Style]string{screen.Good: "good", screen.Warn: "warn", screen.Bad: "bad"}
+
+// lists is the JavaScript module that tells page.js how each state and each kind
+// of event looks.
+func lists() []byte {
+	var b bytes.Buffer
+	export(&b, "stateLooks", status.States())
+	export(&b, "endpointLooks", status.EndpointStates())
+	export(&b, "eventLooks", events.Kinds())
+	return b.Bytes()
+}
+
+// export writes one constant: an object with a CSS class for each value.
+func export[T interface {
+	~string
+	Style() screen.Style
+}](b *bytes.Buffer, name string, list []T) {
+	looks := make(map[T]string, len(list))
+	for _, v := range list {
+		looks[v] = classes[v.Style()]
+	}
+	text, _ := json.Marshal(looks) // a map of strings always has JSON
+	fmt.Fprintf(b, "export const %s = %s;\n", name, text)
+}
