@@ -25,6 +25,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/packaging/docs"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/command"
@@ -865,7 +866,7 @@ func (c *call) observe(ctx context.Context, s *setup) (kernel.Observed, error) {
 		return kernel.Observed{}, fmt.Errorf("%s: %w", c.state, err)
 	}
 	have.Names, s.ipv6 = s.Config.Names(), true
-	have.KeepOurs()
+	plan.KeepOwned(&have)
 	if have.Node.Name == "" {
 		have.Node.Name = s.node()
 	}

@@ -74,8 +74,8 @@ const module = "github.com/svcproxy/svcproxy"
 // of design.md, "imports point down only". A package that is not here may
 // import nothing of ours.
 var mayImport = map[string][]string{
-	"":                     {"kernel", "kernel/host", "packaging/docs", "proxy", "proxy/command", "proxy/config", "proxy/console", "proxy/control", "proxy/events", "proxy/exit", "proxy/logging", "proxy/memory", "proxy/metrics", "proxy/remote", "proxy/rules", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest", "kernel/statefile"},
-	"proxy":                {"kernel", "sources"},
+	"":                     {"kernel", "kernel/host", "packaging/docs", "proxy", "proxy/command", "proxy/config", "proxy/console", "proxy/control", "proxy/events", "proxy/exit", "proxy/logging", "proxy/memory", "proxy/metrics", "proxy/remote", "proxy/rules", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest", "kernel/statefile", "kernel/plan"},
+	"proxy":                {"kernel", "sources", "kernel/plan", "kernel/verify"},
 	"proxy/rules":          {"kernel", "sources"},
 	"proxy/command":        {"proxy/exit"},
 	"proxy/config":         {"kernel", "proxy/rules", "sources", "sources/file", "sources/file/strict", "sources/lastgood"},
@@ -110,15 +110,20 @@ var mayImport = map[string][]string{
 	"kernel/link":          {"kernel", "kernel/nl"},
 	"kernel/sysctl":        {"kernel", "kernel/statefile"},
 	"kernel/conntrack":     {"kernel", "kernel/nl"},
-	"kernel/host":          {"kernel", "kernel/conntrack", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl", "kernel/statefile"},
-	"kernel/fake":          {"kernel"},
-	"kernel/kerneltest":    {"kernel", "kernel/nl"},
+	"kernel/host":          {"kernel", "kernel/conntrack", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl", "kernel/statefile", "kernel/plan", "kernel/verify"},
+	"kernel/fake":          {"kernel", "kernel/plan", "kernel/verify"},
+	"kernel/kerneltest":    {"kernel", "kernel/nl", "kernel/verify"},
+	"kernel/plan":          {"kernel"},
+	"kernel/verify":        {"kernel"},
 	"kernel/trace":         {"kernel"},
+
+	// For tests alone.
+	"kernel/kerneltest/world": {"kernel", "kernel/fake", "kernel/plan"},
 }
 
 // standardOnly are the packages that import nothing but the standard library
 // and what mayImport says: values and pure functions.
-var standardOnly = []string{"kernel", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/rules", "sources/lastgood", "kernel/statefile"}
+var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/rules", "sources/lastgood", "kernel/statefile"}
 
 // theKernels are the modules that only packages below kernel may import.
 var theKernels = []string{"golang.org/x/sys", "github.com/vishvananda", "github.com/moby/ipvs", "github.com/coreos/go-iptables"}

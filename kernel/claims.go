@@ -33,66 +33,10 @@ func (t Taken) String() string {
 	return fmt.Sprintf("%s is not bound: another host, %s on %s, answers for it", t.Addr, t.MAC, t.Link)
 }
 
-func compareTaken(a, b Taken) int { return a.Claim.Compare(b.Claim) }
-
-// ClaimsOf are the claims on the VIPs that ops make local, for whoever tells the
-// neighbours.
-func (p Policy) ClaimsOf(ops []Op) []Claim {
-	if len(p.Claims) == 0 {
-		return nil
-	}
-	var claims []Claim
-	for _, o := range ops {
-		if o.Verb == Add && (o.Object.Kind() == KindAddr || o.Object.Kind() == KindRoute) {
-			claims = append(claims, p.claimsOn(local(o.Object))...)
-		}
-	}
-	return claims
-}
-
-// claimsOn is the part of the claims that has a VIP.
-func (p Policy) claimsOn(vip netip.Addr) []Claim {
-	start, _ := slices.BinarySearchFunc(p.Claims, vip, func(c Claim, a netip.Addr) int { return c.Addr.Compare(a) })
-	end := start
-	for end < len(p.Claims) && p.Claims[end].Addr == vip {
-		end++
-	}
-	return p.Claims[start:end]
-}
-
-// disputed says whether a VIP that is not local yet has to wait: until its links
-// have been probed, or for as long as another host answers. Two hosts that answer
-// for one address would lose each other's connections.
-func (d *differ) disputed(vip netip.Addr) bool {
-	if !d.want.Policy.Probe {
-		return false
-	}
-	claims := d.want.Policy.claimsOn(vip)
-	if len(claims) == 0 || d.have.IsLocal(vip) {
-		return false
-	}
-	waits := false
-	for _, c := range claims {
-		i, taken := slices.BinarySearchFunc(d.have.Taken, Taken{Claim: c}, compareTaken)
-		_, probed := slices.BinarySearchFunc(d.have.Probed, c, Claim.Compare)
-		switch {
-		case taken:
-			d.plan.Taken = append(d.plan.Taken, d.have.Taken[i])
-		case !probed:
-			d.plan.Probes = append(d.plan.Probes, c)
-		}
-		waits = waits || taken || !probed
-	}
-	if waits {
-		mark(&d.waiting, vip, true)
-	}
-	return waits
-}
-
 // IsLocal says whether a VIP is local, by an address or a route of ours.
 func (o *Observed) IsLocal(vip netip.Addr) bool {
-	_, bound := slices.BinarySearchFunc(o.Addrs, Addr{Addr: vip, Link: o.Names.Device}, compareAddr)
-	_, routed := slices.BinarySearchFunc(o.Routes, Route{Addr: vip}, compareRoute)
+	_, bound := slices.BinarySearchFunc(o.Addrs, Addr{Addr: vip, Link: o.Names.Device}, Addr.Compare)
+	_, routed := slices.BinarySearchFunc(o.Routes, Route{Addr: vip}, Route.Compare)
 	return bound || routed
 }
 

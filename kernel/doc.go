@@ -1,7 +1,7 @@
 // Package kernel holds what svcproxy knows of a node's kernel as plain values:
 // what it looks like (Observed), what it should look like (State), and the
-// ordered steps from one to the other (Plan), which the pure function Diff
-// computes.
+// ordered steps from one to the other (Plan). Package plan computes these steps,
+// package verify what a check reads at a time.
 //
 // It does no I/O, reads no clock and imports only the standard library. The
 // packages below it (ipvs, ipset, iptables, link, sysctl) read and write the

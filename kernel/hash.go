@@ -16,7 +16,7 @@ const (
 // for its limit and that no plan of want's makes it larger, and what would; nothing
 // where either is not so. Four entries to a bucket is what kube-proxy aims at.
 func SmallHash(want, have []Sysctl) []string {
-	if _, ours := slices.BinarySearchFunc(want, Sysctl{Name: conntrackBuckets}, compareSysctl); ours {
+	if _, ours := slices.BinarySearchFunc(want, Sysctl{Name: conntrackBuckets}, Sysctl.Compare); ours {
 		return nil
 	}
 	buckets, limit := number(have, conntrackBuckets), number(have, conntrackMax)
@@ -29,7 +29,7 @@ func SmallHash(want, have []Sysctl) []string {
 
 // number is the value of one of sorted sysctls, 0 if it is not there.
 func number(sysctls []Sysctl, name string) uint64 {
-	i, found := slices.BinarySearchFunc(sysctls, Sysctl{Name: name}, compareSysctl)
+	i, found := slices.BinarySearchFunc(sysctls, Sysctl{Name: name}, Sysctl.Compare)
 	if !found {
 		return 0
 	}

@@ -104,8 +104,8 @@ func (n Names) Set(f Family, s SetName) string {
 	return name[:min(len(name), maxSetName)]
 }
 
-// isSet says whether full is Set(f, s), without building it.
-func (n Names) isSet(full string, f Family, s SetName) bool {
+// IsSet says whether full is Set(f, s), without building it.
+func (n Names) IsSet(full string, f Family, s SetName) bool {
 	rest, ok := strings.CutPrefix(full, n.Prefix)
 	if f == IPv6 && ok {
 		rest, ok = strings.CutPrefix(rest, "-6")
@@ -133,7 +133,7 @@ func (n Names) OwnsSet(name string) bool {
 func (n Names) SetSpec(name string) (Family, SetSpec, bool) {
 	for _, s := range SetSpecs {
 		for _, f := range [...]Family{IPv4, IPv6} {
-			if n.isSet(name, f, s.Name) {
+			if n.IsSet(name, f, s.Name) {
 				return f, s, true
 			}
 		}

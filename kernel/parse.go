@@ -32,7 +32,7 @@ func ParseObserved(text string) (Observed, error) {
 	o.Conns = nil
 	o.Sort()
 	slices.SortFunc(o.Probed, Claim.Compare)
-	slices.SortFunc(o.Taken, compareTaken)
+	slices.SortFunc(o.Taken, func(a, b Taken) int { return a.Compare(b.Claim) })
 	if len(conns) > 0 {
 		for _, r := range o.Reals {
 			o.Conns = append(o.Conns, conns[r.Key])

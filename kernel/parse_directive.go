@@ -107,7 +107,7 @@ func (p *parser) recorded(f []string, to *[]Virtual) error {
 		return err
 	}
 	*to = append(*to, one.o.Virtuals...)
-	sortUnique(to, compareVirtual)
+	sortUnique(to, Virtual.Compare)
 	return nil
 }
 

@@ -1,11 +1,17 @@
 package kernel_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
+
+var update = flag.Bool("update", false, "rewrite what the texts of other tools are read as")
 
 // TestReadsWhatToolsPrint: what `plan --state` is given, with everything of
 // others that is on a real machine.
@@ -15,9 +21,12 @@ func TestReadsWhatToolsPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := parse(t, a.Files[0])
-	o.Names = names
-	o.KeepOurs()
+	o, err := kernel.ParseObserved(string(a.Files[0].Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Names = kernel.DefaultNames
+	plan.KeepOwned(&o)
 	got := o.String()
 	if *update {
 		a.Files[1].Data = []byte(got)

@@ -32,7 +32,7 @@ func AppendRecord(text []byte, r Record) []byte {
 
 // AppendMade appends what makes a record of was one of now; both are sorted.
 func AppendMade(text []byte, was, now []Virtual) []byte {
-	walk(now, was, same, compareVirtual, func(w, h *Virtual) {
+	Walk(now, was, func(a, b *Virtual) bool { return *a == *b }, Virtual.Compare, func(w, h *Virtual) {
 		if w != nil {
 			text = append(text, w.String()...)
 		} else {
@@ -59,8 +59,8 @@ func ParseRecord(text []byte) (r Record, lines int, err error) {
 	for _, v := range made {
 		r.Made = append(r.Made, v)
 	}
-	slices.SortFunc(r.Made, compareVirtual)
-	sortUnique(&r.Left, compareVirtual)
+	slices.SortFunc(r.Made, Virtual.Compare)
+	sortUnique(&r.Left, Virtual.Compare)
 	return r, lines, nil
 }
 
@@ -89,54 +89,4 @@ func (r *Record) line(s string, made map[VirtualKey]Virtual) error {
 		return err
 	}
 	return fmt.Errorf("want a virtual server, -A or -D")
-}
-
-// Concerns says whether an op may change what is ours.
-func (n Names) Concerns(o Op) bool {
-	switch v := o.Object.(type) {
-	case Virtual:
-		return true
-	case Entry:
-		return n.isSet(v.Set, IPv4, VirtualServer) || n.isSet(v.Set, IPv6, VirtualServer)
-	}
-	return false
-}
-
-// attests says whether a virtual server is as we made it by the record: its
-// scheduler, flags, timeout and netmask, and that it masquerades. One that another
-// program made in its place with another shape stays foreign.
-func attests(made, have *Virtual, reals []Real) bool {
-	if made == nil || *made != *have {
-		return false
-	}
-	return !slices.ContainsFunc(realsOf(reals, have.Key), func(r Real) bool { return r.Forward != Masquerade })
-}
-
-// Making are the virtual servers that are ours, and as ops will make them. It is nil
-// if they make none.
-func (o *Observed) Making(ops []Op) []Virtual {
-	var making []Virtual
-	for _, op := range ops {
-		if v, ok := op.Object.(Virtual); ok && op.Verb != Remove {
-			making = append(making, v)
-		}
-	}
-	if making == nil {
-		return nil
-	}
-	making = append(making, o.Made()...)
-	sortUnique(&making, compareVirtual) // of two the first, which is to be
-	return making
-}
-
-// Made are the virtual servers that are ours and there: what a Record remembers.
-// Where all are ours it is the reading's own slice.
-func (o *Observed) Made() []Virtual {
-	own := o.ownership()
-	foreign := slices.IndexFunc(o.Virtuals, func(v Virtual) bool { return !own.has(&v) })
-	if foreign < 0 {
-		return o.Virtuals
-	}
-	own = o.ownership()
-	return keep(o.Virtuals, func(v Virtual) bool { return own.has(&v) })
 }

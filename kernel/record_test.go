@@ -8,16 +8,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
 )
 
 // A journal of changes comes to what a record written as a whole comes to.
 func TestRecordJournal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var last []kernel.Virtual
-		r := kernel.Record{Left: wanted(drawTable(t, "left")).Virtuals}
+		r := kernel.Record{Left: world.Wanted(world.DrawTable(t, "left")).Virtuals}
 		text := kernel.AppendRecord(nil, r)
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
-			now := wanted(drawTable(t, "made")).Virtuals
+			now := world.Wanted(world.DrawTable(t, "made")).Virtuals
 			text = kernel.AppendMade(text, last, now)
 			last = now
 		}
@@ -43,42 +44,6 @@ func TestRecordCutShort(t *testing.T) {
 			t.Errorf("%q is %v", line, r)
 		}
 	}
-}
-
-// What is remembered is what is ours and there; foreign ones never.
-func TestMade(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		foreign := foreigners(t)
-		w := newWorld(t, foreign)
-		w.sync(wanted(drawTable(t, "a")))
-		o := w.read()
-		made := o.Made()
-		for _, v := range o.Virtuals {
-			if slices.Contains(made, v) == slices.Contains(foreign.Virtuals, v) {
-				t.Fatalf("%s: remembered %v", v, slices.Contains(made, v))
-			}
-		}
-		b := wanted(drawTable(t, "b"))
-		making := o.Making(kernel.Diff(b, o).Ops)
-		for _, v := range making {
-			if !slices.Contains(made, v) && !slices.Contains(b.Virtuals, v) {
-				t.Fatalf("%s is neither ours nor wanted", v)
-			}
-		}
-		w.sync(b)
-		for _, v := range b.Virtuals {
-			// What was ours and not changed is in made.
-			if making != nil && !slices.Contains(making, v) && !slices.ContainsFunc(foreign.Virtuals, func(f kernel.Virtual) bool { return f.Key == v.Key }) {
-				t.Fatalf("%s was made and not foreseen", v)
-			}
-		}
-		// By the record alone, the set being empty, the same are ours.
-		o.Owned, o.Record.Made = nil, made
-		o.Entries = slices.DeleteFunc(o.Entries, func(e kernel.Entry) bool { return strings.HasSuffix(e.Set, string(kernel.VirtualServer)) })
-		if again := o.Made(); !slices.Equal(again, made) {
-			t.Fatalf("by the record %v, want %v", again, made)
-		}
-	})
 }
 
 func FuzzParseRecord(f *testing.F) {

@@ -2,8 +2,8 @@ package kernel
 
 import "strings"
 
-// sameRules compares two chains' rules without their comments.
-func sameRules(a, b string) bool {
+// SameRules compares two chains' rules without their comments.
+func SameRules(a, b string) bool {
 	for a != "" || b != "" {
 		if a == b {
 			return true
@@ -16,17 +16,6 @@ func sameRules(a, b string) bool {
 		}
 	}
 	return true
-}
-
-// withRules are the rules of have, and behind them those of want that it lacks.
-func withRules(want, have string) string {
-	there := ruleSet(have)
-	for rule := range strings.SplitSeq(want, "\n") {
-		if rule != "" && !there[WithoutComment(rule)] {
-			have = strings.TrimPrefix(have+"\n"+rule, "\n")
-		}
-	}
-	return have
 }
 
 // WithoutComment is the rule without its comment match.

@@ -59,16 +59,16 @@ type VirtualDrain struct {
 
 // Sort brings the slices into the order that Diff needs and drops duplicates.
 func (s *State) Sort() {
-	sortUnique(&s.Sysctls, compareSysctl)
-	sortUnique(&s.Sets, compareSet)
+	sortUnique(&s.Sysctls, Sysctl.Compare)
+	sortUnique(&s.Sets, Set.Compare)
 	sortUnique(&s.Entries, Entry.Compare)
-	sortUnique(&s.Chains, compareChain)
-	sortUnique(&s.Links, compareLink)
-	sortUnique(&s.Virtuals, compareVirtual)
-	sortUnique(&s.Reals, compareReal)
-	sortUnique(&s.Addrs, compareAddr)
-	sortUnique(&s.Routes, compareRoute)
-	sortUnique(&s.Neighbors, compareNeighbor)
+	sortUnique(&s.Chains, Chain.Compare)
+	sortUnique(&s.Links, Link.Compare)
+	sortUnique(&s.Virtuals, Virtual.Compare)
+	sortUnique(&s.Reals, Real.Compare)
+	sortUnique(&s.Addrs, Addr.Compare)
+	sortUnique(&s.Routes, Route.Compare)
+	sortUnique(&s.Neighbors, Neighbor.Compare)
 	sortUnique(&s.Policy.Claims, Claim.Compare)
 	sortUnique(&s.Policy.Drains, func(a, b VirtualDrain) int { return a.Virtual.Compare(b.Virtual) })
 }

@@ -20,8 +20,8 @@ const (
 	udpTimeout    = "ipvs.udpTimeout"
 )
 
-// field is the timeout of a name, nil if it is none.
-func (t *Timeouts) field(name string) *uint32 {
+// Field is the timeout of a name, nil if it is none.
+func (t *Timeouts) Field(name string) *uint32 {
 	switch name {
 	case tcpTimeout:
 		return &t.TCP
@@ -35,13 +35,13 @@ func (t *Timeouts) field(name string) *uint32 {
 
 // IsTimeout says whether a parameter's name is that of a timeout, which is not
 // below /proc/sys.
-func IsTimeout(name string) bool { return new(Timeouts).field(name) != nil }
+func IsTimeout(name string) bool { return new(Timeouts).Field(name) != nil }
 
 // Parameters are the timeouts that are not 0, by name, as Saved has them.
 func (t Timeouts) Parameters() []Sysctl {
 	var all []Sysctl
 	for _, name := range [...]string{tcpFinTimeout, tcpTimeout, udpTimeout} { // sorted
-		if seconds := *t.field(name); seconds != 0 {
+		if seconds := *t.Field(name); seconds != 0 {
 			all = append(all, Sysctl{Name: name, Value: strconv.FormatUint(uint64(seconds), 10)})
 		}
 	}
@@ -52,44 +52,7 @@ func (t Timeouts) Parameters() []Sysctl {
 // place.
 func (t Timeouts) Over(base Timeouts) Timeouts {
 	for _, p := range t.Parameters() {
-		*base.field(p.Name) = *t.field(p.Name)
+		*base.Field(p.Name) = *t.Field(p.Name)
 	}
 	return base
-}
-
-// unlike are the timeouts that are set, and not what they are in have.
-func (t Timeouts) unlike(have Timeouts) Timeouts {
-	for _, p := range t.Parameters() {
-		if f := t.field(p.Name); *f == *have.field(p.Name) {
-			*f = 0
-		}
-	}
-	return t
-}
-
-// diffTimeouts is diffSysctls for IPVS's timeouts, which are one object since
-// the kernel is asked and told of all of them at once.
-func (d *differ) diffTimeouts() {
-	want, have := d.want.Timeouts, d.have.Timeouts
-	if to := want.unlike(have); to != (Timeouts{}) {
-		d.change(setSysctls, have, to)
-	}
-	if d.hold() {
-		return
-	}
-	var back Timeouts
-	for _, s := range d.have.Saved {
-		to := back.field(s.Name)
-		if to == nil || *want.field(s.Name) != 0 || s.Ours == s.Before {
-			continue
-		}
-		before, err := strconv.ParseUint(s.Before, 10, 32)
-		// A value that is no longer ours was set by somebody who meant it.
-		if err == nil && strconv.FormatUint(uint64(*have.field(s.Name)), 10) == s.Ours {
-			*to = uint32(before)
-		}
-	}
-	if back != (Timeouts{}) {
-		d.change(restoreSysctls, have, back)
-	}
 }

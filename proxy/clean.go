@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 // cleanRounds is how often Clean tries what failed; a rule that another program
@@ -29,9 +30,9 @@ func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) 
 			return err
 		}
 		if round > 0 { // what a first plan could not remove is ours still
-			have.Owned, have.Record.Left = before.Ours(), before.Record.Left
+			have.Owned, have.Record.Left = plan.Owned(&before), before.Record.Left
 		}
-		p := kernel.Diff(kernel.State{Policy: kernel.Policy{TakeLeft: c.Leftovers}}, have)
+		p := plan.Diff(kernel.State{Policy: kernel.Policy{TakeLeft: c.Leftovers}}, have)
 		before = have
 		if round == 0 {
 			if err := planned(p); err != nil {

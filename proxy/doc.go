@@ -3,5 +3,5 @@
 // comes back when something changes, fails, drains or is due for a check.
 //
 // It decides when, never what: what to program is rules.State's and
-// kernel.Diff's, both pure. It knows the kernel through four methods.
+// plan.Diff's, both pure. It knows the kernel through four methods.
 package proxy

@@ -3,7 +3,7 @@ package proxy
 import (
 	"time"
 
-	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
 // How soon a failed sync is tried again: at first at once, in effect, then
@@ -39,7 +39,7 @@ type pace struct {
 
 	// The kernel is checked in these, one after the other and all in one period;
 	// next is the index of the one that comes next.
-	parts []kernel.Part
+	parts []verify.Shard
 	next  int
 	whole bool // the next check is of everything, whatever part it is the turn of
 
@@ -129,14 +129,14 @@ func (p pace) checkDue() time.Time {
 }
 
 // check says which part of the kernel a sync at this time checks, if any.
-func (p pace) check(now time.Time) (kernel.Part, bool) {
+func (p pace) check(now time.Time) (verify.Shard, bool) {
 	switch {
 	case p.lastCheck.IsZero(), p.failures > 0:
-		return kernel.Everything, true
+		return verify.Everything, true
 	case now.Before(p.checkDue()):
-		return kernel.Part{}, false
+		return verify.Shard{}, false
 	case p.whole || len(p.parts) == 0:
-		return kernel.Everything, true
+		return verify.Everything, true
 	}
 	return p.parts[p.next], true
 }
@@ -145,7 +145,7 @@ func (p pace) check(now time.Time) (kernel.Part, bool) {
 // everything was read. What is known now is cut into parts by cut, into so many at
 // most; it is cut anew only for another number of them, and then everything is
 // checked first, lest something comes later than a period in its new part.
-func (p *pace) checked(now time.Time, everything bool, cut func(most int) []kernel.Part) {
+func (p *pace) checked(now time.Time, everything bool, cut func(most int) []verify.Shard) {
 	due := p.checkDue()
 	p.lastCheck = now
 	if !everything {
@@ -174,7 +174,7 @@ func (p *pace) failed(now time.Time) {
 
 // doubt has everything checked in one in the next period, instead of in parts: what
 // differed once may do so again, and costs a whole reading each time.
-func (p *pace) doubt() { p.parts, p.next = []kernel.Part{kernel.Everything}, 0 }
+func (p *pace) doubt() { p.parts, p.next = []verify.Shard{verify.Everything}, 0 }
 
 // mostParts is how many checks there is room for in a period.
 func (p pace) mostParts() int {

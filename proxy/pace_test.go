@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
 // three are parts that differ; what is in them does not matter here.
-func three() []kernel.Part {
+func three() []verify.Shard {
 	s := kernel.State{Sets: []kernel.Set{{Name: "A"}, {Name: "B"}, {Name: "C"}}}
 	for _, set := range s.Sets {
 		for i := range 50_000 {
 			s.Entries = append(s.Entries, kernel.Entry{Set: set.Name, Port: uint16(i)})
 		}
 	}
-	parts := kernel.Parts(&s, 3)
+	parts := verify.Shards(&s, 3)
 	if len(parts) != 3 {
 		panic(len(parts))
 	}
@@ -67,7 +68,7 @@ func TestChecks(t *testing.T) {
 				what := "all"
 				if j := slices.Index(parts, part); j >= 0 {
 					what = string("ABC"[j])
-				} else if !ok || part != kernel.Everything {
+				} else if !ok || part != verify.Everything {
 					what = fmt.Sprint("nothing: ", part, ok)
 				}
 				if got := fmt.Sprintf("%g %s", now.Sub(began).Seconds(), what); got != s.says {
@@ -82,9 +83,9 @@ func TestChecks(t *testing.T) {
 					continue
 				}
 				p.failures = 0
-				p.checked(now, part == kernel.Everything || s.differ, func(most int) []kernel.Part {
+				p.checked(now, part == verify.Everything || s.differ, func(most int) []verify.Shard {
 					if n = min(n, most); n == 1 {
-						return []kernel.Part{kernel.Everything}
+						return []verify.Shard{verify.Everything}
 					}
 					return parts[:n]
 				})

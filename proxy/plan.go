@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 // Plan is what the loop would do at once, once it has asked other hosts about VIPs:
@@ -13,18 +14,18 @@ func Plan(ctx context.Context, ask Prober, want kernel.State, have kernel.Observ
 	if ask == nil {
 		want.Policy.Probe = false
 	}
-	plan := kernel.Diff(want, have)
-	if len(plan.Probes) == 0 {
-		return plan
+	first := plan.Diff(want, have)
+	if len(first.Probes) == 0 {
+		return first
 	}
-	have.Probed = plan.Probes
+	have.Probed = first.Probes
 	for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		claims := slices.DeleteFunc(slices.Clone(plan.Probes), func(c kernel.Claim) bool { return kernel.FamilyOf(c.Addr) != family })
+		claims := slices.DeleteFunc(slices.Clone(first.Probes), func(c kernel.Claim) bool { return kernel.FamilyOf(c.Addr) != family })
 		for some := range slices.Chunk(claims, mostProbed) {
 			taken, _ := ask.Probe(ctx, some) // who cannot ask binds, as the loop does
 			have.Taken = append(have.Taken, taken...)
 		}
 	}
 	slices.SortFunc(have.Taken, func(a, b kernel.Taken) int { return a.Compare(b.Claim) })
-	return kernel.Diff(want, have)
+	return plan.Diff(want, have)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -19,7 +20,7 @@ type Kernel interface {
 	Read(context.Context) (kernel.Observed, error)
 	// Unchanged says whether a part of that is as known, connections apart; it may
 	// say no for what it noticed elsewhere.
-	Unchanged(ctx context.Context, known *kernel.Observed, part kernel.Part) (bool, error)
+	Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error)
 	// Conns gives the connections of some real servers, in their order.
 	Conns(context.Context, []kernel.RealKey) ([]kernel.Conns, error)
 	// Glance says whether IPVS still looks as known by its cheapest signs: counts.

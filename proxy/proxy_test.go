@@ -17,6 +17,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/fake"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -180,7 +181,7 @@ func TestIdleWritesNothing(t *testing.T) {
 		if after != before {
 			t.Errorf("%d writes while idle", after-before)
 		}
-		if checks := len(r.kernel.Parts()); reads != 1 || checks != 10 {
+		if checks := len(r.kernel.Shards()); reads != 1 || checks != 10 {
 			t.Errorf("%d readings and %d checks in 5 minutes with a syncPeriod of 30s, want 1 and 10", reads, checks)
 		}
 	})
@@ -195,7 +196,7 @@ func TestLargeKernelIsCheckedInParts(t *testing.T) {
 		r.emit(many(2000, 5))
 		r.kernel.Forget()
 		pass(5 * time.Minute)
-		parts := r.kernel.Parts()
+		parts := r.kernel.Shards()
 		n := len(parts) / 10
 		if n < 3 || len(parts) != 10*n {
 			t.Fatalf("%d checks in 10 periods", len(parts))
@@ -224,7 +225,7 @@ func TestLargeKernelIsCheckedInParts(t *testing.T) {
 		// What differed once is checked as one after a period, then in parts again.
 		r.kernel.Forget()
 		pass(time.Minute)
-		if got := r.kernel.Parts(); len(got) < 2 || got[0] != kernel.Everything || got[1] != parts[0] {
+		if got := r.kernel.Shards(); len(got) < 2 || got[0] != verify.Everything || got[1] != parts[0] {
 			t.Errorf("after drift %v was checked, want everything and then the parts from the first", got)
 		}
 	})
@@ -240,7 +241,7 @@ func TestEverythingIsCheckedWhenAsked(t *testing.T) {
 		r.kernel.Forget()
 		r.proxy.Check(proxy.CauseAsked)
 		pass(time.Millisecond)
-		if got := r.kernel.Parts(); len(got) != 1 || got[0] != kernel.Everything || !r.last().Full {
+		if got := r.kernel.Shards(); len(got) != 1 || got[0] != verify.Everything || !r.last().Full {
 			t.Errorf("checks %v, full %v", got, r.last().Full)
 		}
 	})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -61,11 +63,11 @@ func (p *Proxy) sync(ctx context.Context) error {
 // record has it written down which virtual servers are ours, if that may have
 // changed: not for endpoints.
 func (p *Proxy) record(ops []kernel.Op) {
-	if p.Remember == nil || !p.reread && !slices.ContainsFunc(ops, p.have.Names.Concerns) {
+	if p.Remember == nil || !p.reread && !plan.ChangesOwned(p.have.Names, ops) {
 		return
 	}
 	p.reread = false
-	p.Remember(kernel.Record{Made: p.have.Made(), Left: p.have.Record.Left})
+	p.Remember(kernel.Record{Made: plan.Made(&p.have), Left: p.have.Record.Left})
 }
 
 // cause is why the sync that begins now was due.
@@ -131,24 +133,24 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 }
 
 // apply carries a plan out and notes what is there then.
-func (p *Proxy) apply(ctx context.Context, want kernel.State, plan kernel.Plan) (err error) {
-	made := plan.Ops
-	if !plan.Empty() {
-		if making := p.have.Making(plan.Ops); making != nil && p.Remember != nil {
+func (p *Proxy) apply(ctx context.Context, want kernel.State, todo kernel.Plan) (err error) {
+	made := todo.Ops
+	if !todo.Empty() {
+		if making := plan.Making(&p.have, todo.Ops); making != nil && p.Remember != nil {
 			// Now, so that it is written by the time they are there.
-			p.Remember(kernel.Record{Made: making, Left: plan.Left})
+			p.Remember(kernel.Record{Made: making, Left: todo.Left})
 		}
-		if err = p.Kernel.Apply(ctx, plan); err != nil {
-			made = done(plan.Ops, err)
+		if err = p.Kernel.Apply(ctx, todo); err != nil {
+			made = done(todo.Ops, err)
 		}
 	}
-	p.prober.announce(ctx, want.Policy.ClaimsOf(made), p.Log)
+	p.prober.announce(ctx, plan.Claims(want.Policy, made), p.Log)
 	if err != nil {
-		p.have, _ = kernel.Advance(p.have, made)
+		p.have, _ = plan.Advance(p.have, made)
 		p.known = false
 		return err
 	}
-	p.have, p.known = kernel.Settle(p.have, want, plan)
+	p.have, p.known = plan.Applied(p.have, want, todo)
 	return nil
 }
 
@@ -175,7 +177,7 @@ func (p *Proxy) look(r *Report) error {
 
 // holdsOurs says whether a kernel has objects of ours.
 func holdsOurs(have *kernel.Observed) bool {
-	return len(have.Sets)+len(have.Chains)+len(have.Addrs)+len(have.Routes)+len(have.Ours()) > 0
+	return len(have.Sets)+len(have.Chains)+len(have.Addrs)+len(have.Routes)+len(plan.Owned(have)) > 0
 }
 
 // observe makes p.have current: by what is known of the kernel, or, where a check is
@@ -188,12 +190,12 @@ func (p *Proxy) observe(ctx context.Context, r *Report) error {
 		return p.read(ctx, r)
 	}
 	if due {
-		same, err := p.Kernel.Unchanged(ctx, &p.have, part)
+		same, err := p.Kernel.Verify(ctx, &p.have, part)
 		if err != nil {
 			p.known = false
 			return fmt.Errorf("checking the kernel: %w", err)
 		}
-		r.Checked, r.Full, r.Differed = true, part == kernel.Everything, !same
+		r.Checked, r.Full, r.Differed = true, part == verify.Everything, !same
 	}
 	if r.Differed {
 		return p.read(ctx, r)
@@ -211,7 +213,7 @@ func (p *Proxy) read(ctx context.Context, r *Report) error {
 	}
 	// What the kernel does not remember: what was ours at the last reading,
 	// and since when real servers drain.
-	have.Owned, have.Drains = p.have.Ours(), p.have.Drains
+	have.Owned, have.Drains = plan.Owned(&p.have), p.have.Drains
 	if have.Record.Left == nil {
 		have.Record.Left = p.have.Record.Left
 	}
@@ -224,12 +226,12 @@ func (p *Proxy) read(ctx context.Context, r *Report) error {
 // plan is Diff, with connections counted in this very round for the real
 // servers that wait for theirs to end.
 func (p *Proxy) plan(ctx context.Context, want kernel.State) (kernel.Plan, error) {
-	plan := kernel.Diff(want, p.have)
-	if p.have.Fresh || plan.Draining == 0 || p.hold {
-		return plan, nil
+	todo := plan.Diff(want, p.have)
+	if p.have.Fresh || todo.Draining == 0 || p.hold {
+		return todo, nil
 	}
-	keys := make([]kernel.RealKey, len(plan.Drains))
-	for i, d := range plan.Drains {
+	keys := make([]kernel.RealKey, len(todo.Drains))
+	for i, d := range todo.Drains {
 		keys[i] = d.Real
 	}
 	conns, err := p.Kernel.Conns(ctx, keys)
@@ -240,9 +242,9 @@ func (p *Proxy) plan(ctx context.Context, want kernel.State) (kernel.Plan, error
 	p.have.SetConns(keys, conns)
 	// Diff looks at the connections of those alone.
 	p.have.Fresh = true
-	plan = kernel.Diff(want, p.have)
+	todo = plan.Diff(want, p.have)
 	p.have.Fresh = false
-	return plan, nil
+	return todo, nil
 }
 
 // done are the ops that were carried out.
@@ -267,7 +269,7 @@ func (p *Proxy) settle(now time.Time, r Report) {
 		return
 	}
 	if r.Checked {
-		p.pace.checked(now, r.Full, func(most int) []kernel.Part { return kernel.Parts(&p.have.State, most) })
+		p.pace.checked(now, r.Full, func(most int) []verify.Shard { return verify.Shards(&p.have.State, most) })
 	}
 	if r.Differed {
 		p.pace.doubt()

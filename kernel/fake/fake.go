@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
 // ErrFull is what adding to a set at its capacity gives.
@@ -55,8 +57,8 @@ type Kernel struct {
 	Now func() time.Time
 
 	reads, writes int
-	parts         []kernel.Part // checked
-	activity      atomic.Uint64 // ops tried
+	shards        []verify.Shard // checked
+	activity      atomic.Uint64  // ops tried
 	done, of      atomic.Int64
 }
 
@@ -154,16 +156,16 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	return k.read(), nil
 }
 
-// Unchanged says whether a part is as known, connections apart.
-func (k *Kernel) Unchanged(ctx context.Context, known *kernel.Observed, part kernel.Part) (bool, error) {
+// Verify says whether a shard is as known, connections apart.
+func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.parts = append(k.parts, part)
+	k.shards = append(k.shards, shard)
 	now := k.read()
-	return part.Same(known, &now), nil
+	return shard.Same(known, &now), nil
 }
 
 // Glance says whether there are as many virtual and real servers as known.
@@ -181,7 +183,7 @@ func (k *Kernel) Progress() kernel.Progress {
 func (k *Kernel) read() kernel.Observed {
 	o := k.everything()
 	o.Names = k.names
-	o.KeepOurs()
+	plan.KeepOwned(&o)
 	o.Conns = make([]kernel.Conns, len(o.Reals))
 	for i, r := range o.Reals {
 		o.Conns[i] = k.conns[r.Key]
@@ -191,18 +193,18 @@ func (k *Kernel) read() kernel.Observed {
 	return o
 }
 
-// Parts gives the parts that Unchanged was asked about, since Forget.
-func (k *Kernel) Parts() []kernel.Part {
+// Shards gives the shards that Verify was asked about, since Forget.
+func (k *Kernel) Shards() []verify.Shard {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.Clone(k.parts)
+	return slices.Clone(k.shards)
 }
 
-// Forget begins the list of Parts anew.
+// Forget begins the list of Shards anew.
 func (k *Kernel) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.parts = nil
+	k.shards = nil
 }
 
 // State shows everything, foreign objects too.
@@ -271,7 +273,7 @@ func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 	k.done.Store(0)
 	k.of.Store(int64(len(p.Ops)))
 	defer k.of.Store(0)
-	return p.Carry(k.names, oneRestore, func(ops []kernel.Op) []error {
+	return plan.Carry(p, k.names, oneRestore, func(ops []kernel.Op) []error {
 		defer k.activity.Add(1)
 		defer k.done.Add(int64(len(ops)))
 		if ops[0].Object.Kind() == kernel.KindChain {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 // Apply carries a plan out in its order, neighbouring ops of one adapter in one
@@ -14,7 +15,7 @@ func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 	ctx = context.WithoutCancel(ctx)
 	k.recorded = kernel.Record{}
 	defer k.applied.begin(len(p.Ops))()
-	return p.Carry(k.o.Names, sameAdapter, func(ops []kernel.Op) []error {
+	return plan.Carry(p, k.o.Names, sameAdapter, func(ops []kernel.Op) []error {
 		kind := ops[0].Object.Kind()
 		defer k.applied.run(len(ops), k.messages(kind))()
 		return k.adapter(kind)(ctx, ops)

@@ -3,8 +3,8 @@ package host_test
 import (
 	"testing"
 
-	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 )
 
@@ -24,7 +24,7 @@ func TestCountersBesideTheLoop(t *testing.T) {
 			tab.Services[i].ClusterIPs, tab.Services[i].Endpoints = tab.Services[i].ClusterIPs[:1], tab.Services[i].Endpoints[:2]
 		}
 		have := read(t, k)
-		if err := k.Apply(t.Context(), kernel.Diff(state(tab, have.Node), have)); err != nil {
+		if err := k.Apply(t.Context(), plan.Diff(state(tab, have.Node), have)); err != nil {
 			t.Fatal(err)
 		}
 		w.reset(-1)

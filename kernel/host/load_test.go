@@ -14,6 +14,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/kernel/nl"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -120,11 +122,11 @@ func read(t *testing.T, k *host.Kernel) kernel.Observed {
 
 func apply(t *testing.T, k *host.Kernel, want kernel.State, have kernel.Observed) kernel.Observed {
 	t.Helper()
-	p := kernel.Diff(want, have)
+	p := plan.Diff(want, have)
 	if err := k.Apply(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	after, ok := kernel.Advance(have, p.Ops)
+	after, ok := plan.Advance(have, p.Ops)
 	if !ok {
 		t.Fatal("the reading cannot be advanced")
 	}
@@ -155,7 +157,7 @@ func TestCosts(t *testing.T) {
 				}
 			}
 			t.Logf("load: sends %v, receives %v, messages %v by family", w.sends, w.receives, w.messages)
-			if same, err := k.Unchanged(t.Context(), &have, kernel.Everything); !same || err != nil {
+			if same, err := k.Verify(t.Context(), &have, verify.Everything); !same || err != nil {
 				t.Errorf("what was loaded is not what is there: %v", err)
 			}
 
@@ -188,7 +190,7 @@ func TestCosts(t *testing.T) {
 			read(t, k) // iptables has changed since the first reading: the tools run once more
 			before := k.Stats()
 			idle := read(t, k)
-			if p := kernel.Diff(state(tab, idle.Node), idle); !p.Empty() {
+			if p := plan.Diff(state(tab, idle.Node), idle); !p.Empty() {
 				t.Errorf("an idle check found something to do:\n%s", p)
 			}
 			if after := k.Stats(); after.Readers != before.Readers || after.Writers != before.Writers {
@@ -220,10 +222,10 @@ func checkParts(t *testing.T, k *host.Kernel, w *wire, tab sources.Table, have k
 
 	w.reset(-1)
 	before := k.Stats()
-	parts := kernel.Parts(&have.State, 30)
+	parts := verify.Shards(&have.State, 30)
 	for i, part := range parts {
 		allocs := testing.AllocsPerRun(1, func() {
-			if same, err := k.Unchanged(t.Context(), &have, part); !same || err != nil {
+			if same, err := k.Verify(t.Context(), &have, part); !same || err != nil {
 				t.Errorf("part %d of %d is not as we left it: %v", i, len(parts), err)
 			}
 		})
@@ -263,7 +265,7 @@ func TestCutAtEverySend(t *testing.T) {
 			foreign := plantForeigners(t)
 			have := read(t, k)
 			want := state(tab, have.Node)
-			p := kernel.Diff(want, have)
+			p := plan.Diff(want, have)
 
 			w.reset(cut)
 			if cut == 0 {
@@ -294,7 +296,7 @@ func TestCutAtEverySend(t *testing.T) {
 			safe(t, have)
 			apply(t, again, want, have)
 			got := read(t, again)
-			if p := kernel.Diff(want, got); !p.Empty() || len(p.Conflicts) > 0 {
+			if p := plan.Diff(want, got); !p.Empty() || len(p.Conflicts) > 0 {
 				t.Errorf("it does not converge:\n%s", p)
 			}
 			if whole == "" {
@@ -314,7 +316,7 @@ func TestCutAtEverySend(t *testing.T) {
 func safe(t *testing.T, o kernel.Observed) {
 	t.Helper()
 	owned, served := map[kernel.VirtualKey]bool{}, map[netip.Addr]bool{}
-	for _, k := range o.Ours() {
+	for _, k := range plan.Owned(&o) {
 		owned[k] = true
 	}
 	for _, v := range o.Virtuals {

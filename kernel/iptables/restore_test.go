@@ -7,6 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 // Each file of testdata/restore says what is there, what is wanted, and the
@@ -26,7 +27,7 @@ func TestRestoreInput(t *testing.T) {
 			for _, f := range a.Files {
 				parts[f.Name] = string(f.Data)
 			}
-			ops := kernel.Diff(state(t, parts["want"]).State, state(t, parts["have"])).Ops
+			ops := plan.Diff(state(t, parts["want"]).State, state(t, parts["have"])).Ops
 			in := write(sections(kernel.IPv4, ops), ops, nil)
 			if got := in.text.String(); got != parts["input"] {
 				t.Errorf("got\n%swant\n%s", got, parts["input"])

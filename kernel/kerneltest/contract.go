@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
 //go:embed testdata/contract/*.txtar
@@ -19,7 +20,7 @@ var contracts embed.FS
 // Kernel is what the contract is about: kernel/fake's and kernel/host's.
 type Kernel interface {
 	Read(context.Context) (kernel.Observed, error)
-	Unchanged(ctx context.Context, known *kernel.Observed, part kernel.Part) (bool, error)
+	Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error)
 	Apply(context.Context, kernel.Plan) error
 }
 
@@ -82,15 +83,15 @@ func scenario(t *testing.T, k Kernel, names kernel.Names, a *txtar.Archive) {
 func compare(t *testing.T, k Kernel, before *kernel.Observed, op string) {
 	t.Helper()
 	now := read(t, k)
-	for _, part := range []kernel.Part{kernel.Everything, {}} {
+	for _, shard := range []verify.Shard{verify.Everything, {}} {
 		for _, known := range []*kernel.Observed{before, &now} {
-			same, err := k.Unchanged(t.Context(), known, part)
+			same, err := k.Verify(t.Context(), known, shard)
 			if err != nil {
 				t.Fatal(err)
 			}
-			// It may notice what is in no part that it was asked about.
-			if same && !part.Same(known, &now) || !same && kernel.Everything.Same(known, &now) {
-				t.Errorf("%s: unchanged %v; part %v\nbefore:\n%s\nnow:\n%s", op, same, part, known, now)
+			// It may notice what is in no shard that it was asked about.
+			if same && !shard.Same(known, &now) || !same && verify.Everything.Same(known, &now) {
+				t.Errorf("%s: unchanged %v; shard %v\nbefore:\n%s\nnow:\n%s", op, same, shard, known, now)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 // A ground is a node on which others do svcproxy's work, and the plan of what is to
@@ -63,7 +64,7 @@ func whole(s kernel.State) kernel.State { return s }
 func (g *ground) toward(p *pass, part func(kernel.State) kernel.State) error {
 	have, err := g.kernel.Read(context.Background())
 	if err == nil {
-		g.plan = kernel.Diff(part(wanted(table(p.size, p.family), have.Node)), have)
+		g.plan = plan.Diff(part(wanted(table(p.size, p.family), have.Node)), have)
 	}
 	return err
 }
@@ -74,7 +75,7 @@ func (g *ground) clean() error {
 	if err != nil {
 		return err
 	}
-	return g.kernel.Apply(context.Background(), kernel.Diff(kernel.State{}, have))
+	return g.kernel.Apply(context.Background(), plan.Diff(kernel.State{}, have))
 }
 
 func (g *ground) close() { g.kernel.Close() }

@@ -15,6 +15,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/ipset"
 	"github.com/svcproxy/svcproxy/kernel/ipvs"
 	"github.com/svcproxy/svcproxy/kernel/link"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/sources"
@@ -71,12 +73,12 @@ func (b *bench) ours(p *pass) error {
 		return err
 	}
 	t := table(p.size, p.family)
-	var plan kernel.Plan
+	var todo kernel.Plan
 	want := wanted(t, have.Node)
-	if err := p.lap("diff, all new", func() error { plan = kernel.Diff(want, have); return nil }); err != nil {
+	if err := p.lap("diff, all new", func() error { todo = plan.Diff(want, have); return nil }); err != nil {
 		return err
 	}
-	if err := p.load(k, plan); err != nil {
+	if err := p.load(k, todo); err != nil {
 		return err
 	}
 	if have, err = k.Read(ctx); err != nil { // iptables-save runs for the last time
@@ -94,16 +96,16 @@ func (b *bench) ours(p *pass) error {
 	if have, err = p.changes(k, t, have); err != nil {
 		return err
 	}
-	return p.lap("cleanup", func() error { return k.Apply(ctx, kernel.Diff(kernel.State{}, have)) })
+	return p.lap("cleanup", func() error { return k.Apply(ctx, plan.Diff(kernel.State{}, have)) })
 }
 
 // load carries a plan out, each part of it measured.
-func (p *pass) load(k *host.Kernel, plan kernel.Plan) error {
+func (p *pass) load(k *host.Kernel, todo kernel.Plan) error {
 	if p.counting {
 		p.bench.recorded = nil
 	}
 	first := len(p.samples)
-	for _, ops := range runs(plan.Ops) {
+	for _, ops := range runs(todo.Ops) {
 		s := stretch{part: partOf(ops[0])}
 		if p.counting {
 			p.wire.tape = &s.sent
@@ -207,9 +209,9 @@ func (p *pass) read() error {
 // parts are the checks of one period, each of a part of the kernel, that find nothing.
 func (p *pass) parts(k *host.Kernel, have kernel.Observed) error {
 	first := len(p.samples)
-	for _, part := range kernel.Parts(&have.State, checksInAPeriod) {
+	for _, part := range verify.Shards(&have.State, checksInAPeriod) {
 		err := p.lap("check of parts: the dearest", func() error {
-			same, err := k.Unchanged(context.Background(), &have, part)
+			same, err := k.Verify(context.Background(), &have, part)
 			if err == nil && !same {
 				err = errors.New("something is said to have changed")
 			}
@@ -251,24 +253,24 @@ func (p *pass) changes(k *host.Kernel, t sources.Table, have kernel.Observed) (k
 		{"all weights", weighed(t, 1, 4)},
 	} {
 		var want kernel.State
-		var plan kernel.Plan
+		var todo kernel.Plan
 		var ok bool
 		err := errors.Join(
 			p.lap(c.row+": merge", func() error { c.now = merge(c.now); return nil }),
 			p.lap(c.row+": rules", func() error { want = cache.State(c.now, have.Node, ruled()); return nil }),
-			p.lap(c.row+": diff", func() error { plan = kernel.Diff(want, have); return nil }),
+			p.lap(c.row+": diff", func() error { todo = plan.Diff(want, have); return nil }),
 		)
-		if err == nil && len(plan.Ops) > 0 {
+		if err == nil && len(todo.Ops) > 0 {
 			err = errors.Join(
-				p.lap(c.row+": kernel", func() error { return k.Apply(context.Background(), plan) }),
-				p.lap(c.row+": settle", func() error { have, ok = kernel.Settle(have, want, plan); return nil }),
+				p.lap(c.row+": kernel", func() error { return k.Apply(context.Background(), todo) }),
+				p.lap(c.row+": settle", func() error { have, ok = plan.Applied(have, want, todo); return nil }),
 			)
 			if err == nil && !ok {
 				err = fmt.Errorf("%s: the reading cannot be settled", c.row)
 			}
 		}
-		if err == nil && c.row == "idle" && len(plan.Ops) > 0 {
-			err = fmt.Errorf("an idle check found %d things to do", len(plan.Ops))
+		if err == nil && c.row == "idle" && len(todo.Ops) > 0 {
+			err = fmt.Errorf("an idle check found %d things to do", len(todo.Ops))
 		}
 		if err != nil {
 			return have, err

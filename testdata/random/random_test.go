@@ -10,6 +10,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -77,7 +78,7 @@ func (n *node) sync(t sources.Table, c rules.Config) {
 	want := rules.State(t, n.have.Node, c)
 	n.apply(want)
 	n.compare(want)
-	if p := kernel.Diff(want, n.have); !p.Empty() || len(p.Conflicts) > 0 {
+	if p := plan.Diff(want, n.have); !p.Empty() || len(p.Conflicts) > 0 {
 		n.Errorf("the next sync is not idle:\n%s", p)
 	}
 }
@@ -86,7 +87,7 @@ func (n *node) sync(t sources.Table, c rules.Config) {
 func (n *node) check(t sources.Table, c rules.Config) {
 	n.Helper()
 	n.read()
-	if p := kernel.Diff(rules.State(t, n.have.Node, c), n.have); !p.Empty() || len(p.Conflicts) > 0 {
+	if p := plan.Diff(rules.State(t, n.have.Node, c), n.have); !p.Empty() || len(p.Conflicts) > 0 {
 		n.Errorf("the next full check is not idle:\n%s", p)
 	}
 }
@@ -121,12 +122,12 @@ func (n *node) read() {
 func (n *node) apply(want kernel.State) {
 	n.Helper()
 	n.count()
-	p := kernel.Diff(want, n.have)
+	p := plan.Diff(want, n.have)
 	if err := n.kernel.Apply(n.Context(), p); err != nil {
 		n.Error(err)
 	}
 	var ok bool
-	if n.have, ok = kernel.Advance(n.have, p.Ops); !ok {
+	if n.have, ok = plan.Advance(n.have, p.Ops); !ok {
 		n.read()
 	}
 }

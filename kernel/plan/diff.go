@@ -1,10 +1,12 @@
-package kernel
+package plan
 
 import (
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // Diff finds what has to be done for the kernel to become as wanted: the ops
@@ -12,11 +14,11 @@ import (
 //
 // Both states are sorted, so that it walks them side by side; where they are
 // equal it allocates nothing. The same input gives the same plan.
-func Diff(want State, have Observed) Plan {
+func Diff(want kernel.State, have kernel.Observed) kernel.Plan {
 	d := differ{want: want, have: have}
 	d.diffVirtuals()
 	if d.plan.Conflicts != nil {
-		d.want = want.without(d.plan.Conflicts, have.Names)
+		d.want = without(want, d.plan.Conflicts, have.Names)
 	}
 	d.diffReals()
 	d.diffSysctls()
@@ -35,10 +37,10 @@ func Diff(want State, have Observed) Plan {
 
 // differ is one run of Diff.
 type differ struct {
-	want State
-	have Observed
-	ops  [numPhases][]Op
-	plan Plan
+	want kernel.State
+	have kernel.Observed
+	ops  [numPhases][]kernel.Op
+	plan kernel.Plan
 	// reset has the families whose chains go and come again, because a set
 	// they name is of a wrong type.
 	reset4, reset6 bool
@@ -46,10 +48,12 @@ type differ struct {
 	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there is none
 }
 
-func (d *differ) add(p phase, o Object)    { d.put(p, Op{Verb: Add, Object: o}) }
-func (d *differ) remove(p phase, o Object) { d.put(p, Op{Verb: Remove, Object: o, Was: o}) }
-func (d *differ) change(p phase, was, to Object) {
-	d.put(p, Op{Verb: Change, Object: to, Was: was})
+func (d *differ) add(p phase, o kernel.Object) { d.put(p, kernel.Op{Verb: kernel.Add, Object: o}) }
+func (d *differ) remove(p phase, o kernel.Object) {
+	d.put(p, kernel.Op{Verb: kernel.Remove, Object: o, Was: o})
+}
+func (d *differ) change(p phase, was, to kernel.Object) {
+	d.put(p, kernel.Op{Verb: kernel.Change, Object: to, Was: was})
 }
 
 // expect makes room in a phase for at least n ops more. A first plan, which is long,
@@ -58,7 +62,7 @@ func (d *differ) expect(p phase, n int) { d.ops[p] = slices.Grow(d.ops[p], max(n
 
 // put doubles the room when there is none: append, which takes a quarter more of
 // a long slice, would take four times what a first plan comes to.
-func (d *differ) put(p phase, o Op) {
+func (d *differ) put(p phase, o kernel.Op) {
 	if n := len(d.ops[p]); n == cap(d.ops[p]) {
 		d.ops[p] = slices.Grow(d.ops[p], n)
 	}
@@ -85,51 +89,20 @@ func (d *differ) collect() {
 	if n == 0 {
 		return
 	}
-	d.plan.Ops = make([]Op, 0, n)
+	d.plan.Ops = make([]kernel.Op, 0, n)
 	for _, ops := range d.ops {
 		d.plan.Ops = append(d.plan.Ops, ops...)
 	}
 }
 
-// walk goes through two sorted slices side by side and reports what is only in
-// one of them, or in both with a difference. The missing side is nil.
-func walk[T any](want, have []T, same func(a, b *T) bool, compare func(a, b T) int, differs func(w, h *T)) {
-	i, j := 0, 0
-	for i < len(want) && j < len(have) {
-		if same(&want[i], &have[j]) {
-			i++
-			j++
-			continue
-		}
-		switch c := compare(want[i], have[j]); {
-		case c < 0:
-			differs(&want[i], nil)
-			i++
-		case c > 0:
-			differs(nil, &have[j])
-			j++
-		default:
-			differs(&want[i], &have[j])
-			i++
-			j++
-		}
-	}
-	for ; i < len(want); i++ {
-		differs(&want[i], nil)
-	}
-	for ; j < len(have); j++ {
-		differs(nil, &have[j])
-	}
-}
-
 func (d *differ) diffSysctls() {
-	walk(d.want.Sysctls, d.have.Sysctls, same, compareSysctl, func(w, h *Sysctl) {
+	kernel.Walk(d.want.Sysctls, d.have.Sysctls, same, kernel.Sysctl.Compare, func(w, h *kernel.Sysctl) {
 		switch {
 		case h == nil:
-			d.add(setSysctls, Sysctl{Name: w.Name, Value: w.Value})
+			d.add(setSysctls, kernel.Sysctl{Name: w.Name, Value: w.Value})
 		case w != nil:
-			if to := w.instead(unchanged(*h, d.have.Saved)); to != h.Value {
-				d.change(setSysctls, *h, Sysctl{Name: w.Name, Value: to})
+			if to := instead(*w, unchanged(*h, d.have.Saved)); to != h.Value {
+				d.change(setSysctls, *h, kernel.Sysctl{Name: w.Name, Value: to})
 			}
 		}
 	})
@@ -137,21 +110,21 @@ func (d *differ) diffSysctls() {
 		return
 	}
 	for _, s := range d.have.Saved {
-		if _, wanted := slices.BinarySearchFunc(d.want.Sysctls, Sysctl{Name: s.Name}, compareSysctl); wanted {
+		if _, wanted := slices.BinarySearchFunc(d.want.Sysctls, kernel.Sysctl{Name: s.Name}, kernel.Sysctl.Compare); wanted {
 			continue
 		}
-		i, there := slices.BinarySearchFunc(d.have.Sysctls, Sysctl{Name: s.Name}, compareSysctl)
+		i, there := slices.BinarySearchFunc(d.have.Sysctls, kernel.Sysctl{Name: s.Name}, kernel.Sysctl.Compare)
 		// A value that is no longer ours was set by somebody who meant it.
 		if there && d.have.Sysctls[i].Value == s.Ours && s.Ours != s.Before {
-			d.change(restoreSysctls, d.have.Sysctls[i], Sysctl{Name: s.Name, Value: s.Before})
+			d.change(restoreSysctls, d.have.Sysctls[i], kernel.Sysctl{Name: s.Name, Value: s.Before})
 		}
 	}
 }
 
 // unchanged is the value that a parameter has without us: what it was before, as
 // long as our value is there.
-func unchanged(have Sysctl, saved []Saved) string {
-	i, found := slices.BinarySearchFunc(saved, have.Name, func(s Saved, name string) int { return strings.Compare(s.Name, name) })
+func unchanged(have kernel.Sysctl, saved []kernel.Saved) string {
+	i, found := slices.BinarySearchFunc(saved, have.Name, func(s kernel.Saved, name string) int { return strings.Compare(s.Name, name) })
 	if found && saved[i].Ours == have.Value {
 		return saved[i].Before
 	}
@@ -159,7 +132,7 @@ func unchanged(have Sysctl, saved []Saved) string {
 }
 
 // instead is the value to write in place of one that is there without us.
-func (s Sysctl) instead(of string) string {
+func instead(s kernel.Sysctl, of string) string {
 	switch {
 	case s.Over != "" && of != s.Over:
 		return of
@@ -174,7 +147,7 @@ func (s Sysctl) instead(of string) string {
 }
 
 func (d *differ) diffChains() {
-	walk(d.want.Chains, d.have.Chains, same, compareChain, func(w, h *Chain) {
+	kernel.Walk(d.want.Chains, d.have.Chains, same, kernel.Chain.Compare, func(w, h *kernel.Chain) {
 		if h != nil && d.reset(h.Family) {
 			d.remove(dropMisusedChains, *h)
 			h = nil
@@ -189,17 +162,31 @@ func (d *differ) diffChains() {
 			if !d.hold() {
 				d.remove(removeChains, *h)
 			}
-		case d.hold() && w.Name == d.have.Names.Chain(ChainIPVSOutFilter):
+		case d.hold() && w.Name == d.have.Names.Chain(kernel.ChainIPVSOutFilter):
 			// Its rules are of VIPs one by one, so those of services that are not
 			// yet known stay; all of them drop, in any order.
-			if to := (Chain{w.Family, w.Table, w.Name, withRules(w.Rules, h.Rules)}); !sameRules(to.Rules, h.Rules) {
+			if to := (kernel.Chain{Family: w.Family, Table: w.Table, Name: w.Name, Rules: withRules(w.Rules, h.Rules)}); !kernel.SameRules(to.Rules, h.Rules) {
 				d.change(writeChains, *h, to)
 			}
-		case !sameRules(w.Rules, h.Rules):
+		case !kernel.SameRules(w.Rules, h.Rules):
 			d.change(writeChains, *h, *w)
 		}
 	})
 	d.resetEqualChains()
+}
+
+// withRules are the rules of have, and behind them those of want that it lacks.
+func withRules(want, have string) string {
+	there := make(map[string]bool)
+	for rule := range strings.SplitSeq(have, "\n") {
+		there[kernel.WithoutComment(rule)] = true
+	}
+	for rule := range strings.SplitSeq(want, "\n") {
+		if rule != "" && !there[kernel.WithoutComment(rule)] {
+			have = strings.TrimPrefix(have+"\n"+rule, "\n")
+		}
+	}
+	return have
 }
 
 // resetEqualChains also rewrites the chains that walk found equal, in a family
@@ -209,21 +196,23 @@ func (d *differ) resetEqualChains() {
 		return
 	}
 	for _, w := range d.want.Chains {
-		if i, ok := slices.BinarySearchFunc(d.have.Chains, w, compareChain); ok && d.reset(w.Family) && d.have.Chains[i] == w {
+		if i, ok := slices.BinarySearchFunc(d.have.Chains, w, kernel.Chain.Compare); ok && d.reset(w.Family) && d.have.Chains[i] == w {
 			d.remove(dropMisusedChains, w)
 			d.add(writeChains, w)
 		}
 	}
 }
 
-func (d *differ) reset(f Family) bool { return f == IPv4 && d.reset4 || f == IPv6 && d.reset6 }
+func (d *differ) reset(f kernel.Family) bool {
+	return f == kernel.IPv4 && d.reset4 || f == kernel.IPv6 && d.reset6
+}
 
 func (d *differ) diffLinks() {
 	if w, h := d.want.Links, d.have.Links; len(w) == 1 && len(h) == 1 && w[0].Name != h[0].Name && w[0].Type == h[0].Type {
 		d.change(addLinks, h[0], w[0]) // ours was renamed
 		return
 	}
-	walk(d.want.Links, d.have.Links, same, compareLink, func(w, h *Link) {
+	kernel.Walk(d.want.Links, d.have.Links, same, kernel.Link.Compare, func(w, h *kernel.Link) {
 		switch {
 		case h == nil:
 			d.add(addLinks, *w)
@@ -238,7 +227,7 @@ func (d *differ) diffLinks() {
 // serves says whether some wanted virtual server of an address is there.
 func (d *differ) serves(a netip.Addr) bool {
 	for _, v := range virtualsOf(d.have.Virtuals, a) {
-		if _, wanted := slices.BinarySearchFunc(d.want.Virtuals, v, compareVirtual); wanted {
+		if _, wanted := slices.BinarySearchFunc(d.want.Virtuals, v, kernel.Virtual.Compare); wanted {
 			return true
 		}
 	}
@@ -246,8 +235,8 @@ func (d *differ) serves(a netip.Addr) bool {
 }
 
 // virtualsOf is the part of sorted virtual servers that has an address.
-func virtualsOf(virtuals []Virtual, a netip.Addr) []Virtual {
-	start, _ := slices.BinarySearchFunc(virtuals, a, func(v Virtual, a netip.Addr) int { return v.Key.Addr.Addr().Compare(a) })
+func virtualsOf(virtuals []kernel.Virtual, a netip.Addr) []kernel.Virtual {
+	start, _ := slices.BinarySearchFunc(virtuals, a, func(v kernel.Virtual, a netip.Addr) int { return v.Key.Addr.Addr().Compare(a) })
 	end := start
 	for end < len(virtuals) && virtuals[end].Key.Addr.Addr() == a {
 		end++

@@ -1,13 +1,17 @@
-package kernel
+package plan
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
 
 // fewLeft is how many virtual servers that kube-proxy left have a line of their own.
 const fewLeft = 20
 
 // leftWarnings name what kube-proxy left and nobody wants. It serves on: a node
 // port, or a VIP that is local some other way, still answers.
-func leftWarnings(left []Virtual) []string {
+func leftWarnings(left []kernel.Virtual) []string {
 	var lines []string
 	for i, v := range left {
 		if i == fewLeft-1 && len(left) > fewLeft {

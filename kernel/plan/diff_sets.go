@@ -1,8 +1,10 @@
-package kernel
+package plan
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // diffSets compares the sets and, set by set, their entries.
@@ -11,19 +13,19 @@ func (d *differ) diffSets() {
 		return
 	}
 	wantEntries, haveEntries := d.want.Entries, d.have.Entries
-	walkAll(d.want.Sets, d.have.Sets, compareSet, func(w, h *Set) {
+	walkAll(d.want.Sets, d.have.Sets, kernel.Set.Compare, func(w, h *kernel.Set) {
 		switch {
 		case w == nil:
-			d.unwantedSet(*h, nextSet(&haveEntries, h.Name))
+			d.unwantedSet(*h, kernel.NextEntries(&haveEntries, h.Name))
 		case h == nil:
-			d.newSet(addSets, *w, nextSet(&wantEntries, w.Name))
+			d.newSet(addSets, *w, kernel.NextEntries(&wantEntries, w.Name))
 		default:
-			d.sameSet(*w, *h, nextSet(&wantEntries, w.Name), nextSet(&haveEntries, h.Name))
+			d.sameSet(*w, *h, kernel.NextEntries(&wantEntries, w.Name), kernel.NextEntries(&haveEntries, h.Name))
 		}
 	})
 }
 
-// walkAll is walk that also reports what is equal on both sides.
+// walkAll is Walk that also reports what is equal on both sides.
 func walkAll[T any](want, have []T, compare func(a, b T) int, pair func(w, h *T)) {
 	i, j := 0, 0
 	for i < len(want) || j < len(have) {
@@ -48,18 +50,9 @@ func walkAll[T any](want, have []T, compare func(a, b T) int, pair func(w, h *T)
 	}
 }
 
-// nextSet cuts the entries of a set off the front of sorted entries; those of
-// sets before it are skipped.
-func nextSet(entries *[]Entry, set string) []Entry {
-	e := *entries
-	start, end := spanOf(e, set)
-	*entries = e[end:]
-	return e[start:end]
-}
-
 // newSet creates a set and fills it.
-func (d *differ) newSet(p phase, w Set, entries []Entry) {
-	if w.Type != BitmapPort {
+func (d *differ) newSet(p phase, w kernel.Set, entries []kernel.Entry) {
+	if w.Type != kernel.BitmapPort {
 		w.MaxElem = max(w.MaxElem, uint32(len(entries)))
 		w.Size = uint32(len(entries))
 	}
@@ -73,7 +66,7 @@ func (d *differ) newSet(p phase, w Set, entries []Entry) {
 
 // unwantedSet removes a set. What opens a VIP to new connections is closed
 // before its virtual server goes; other entries vanish with their set.
-func (d *differ) unwantedSet(h Set, entries []Entry) {
+func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
 	if strings.HasPrefix(h.Name, d.have.Names.TempSets()) {
 		d.remove(dropLeftovers, h)
 		return
@@ -91,7 +84,7 @@ func (d *differ) unwantedSet(h Set, entries []Entry) {
 
 // sameSet compares the entries of a set that is wanted and exists, and replaces
 // it where it is of another shape or has too little room.
-func (d *differ) sameSet(w, h Set, want, have []Entry) {
+func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 	if w.Type != h.Type.Base() || w.Family != h.Family {
 		if d.holds(h) {
 			return
@@ -102,12 +95,12 @@ func (d *differ) sameSet(w, h Set, want, have []Entry) {
 		return
 	}
 	if room := roomFor(w, h, want, have); room > h.MaxElem || w.Type != h.Type || h.Options != "" ||
-		h.MaxElem < min(w.MaxElem, minCapacity) {
+		h.MaxElem < min(w.MaxElem, kernel.Capacity(0)) {
 		d.replace(w, room, have)
 	}
 	var build, teardown phase
 	known := false
-	walk(want, have, sameMember, Entry.Compare, func(w, h *Entry) {
+	kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
 		if !known {
 			build, teardown = d.entryPhases(set(w, h))
 			known = true
@@ -123,13 +116,13 @@ func (d *differ) sameSet(w, h Set, want, have []Entry) {
 
 // roomFor is how many entries a set holds while a plan runs, at most: what is
 // wanted and what was there.
-func roomFor(w, h Set, want, have []Entry) uint32 {
+func roomFor(w, h kernel.Set, want, have []kernel.Entry) uint32 {
 	sum := uint32(len(want) + len(have))
-	if w.Type == BitmapPort || sum <= h.MaxElem { // mostly it has room for that
+	if w.Type == kernel.BitmapPort || sum <= h.MaxElem { // mostly it has room for that
 		return min(sum, h.MaxElem)
 	}
 	onlyHave := 0
-	walk(want, have, sameMember, Entry.Compare, func(w, h *Entry) {
+	kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
 		if w == nil {
 			onlyHave++
 		}
@@ -137,7 +130,7 @@ func roomFor(w, h Set, want, have []Entry) uint32 {
 	return uint32(len(want) + onlyHave)
 }
 
-func set(w, h *Entry) string {
+func set(w, h *kernel.Entry) string {
 	if w != nil {
 		return w.Set
 	}
@@ -153,8 +146,8 @@ func (d *differ) entryPhases(set string) (build, teardown phase) {
 }
 
 // misuse frees the sets of a family from all rules.
-func (d *differ) misuse(f Family) {
-	if f == IPv4 {
+func (d *differ) misuse(f kernel.Family) {
+	if f == kernel.IPv4 {
 		d.reset4 = true
 	} else {
 		d.reset6 = true
@@ -164,11 +157,11 @@ func (d *differ) misuse(f Family) {
 // replace puts another set in the place of one that rules go on using: a
 // temporary one gets what is there, and they swap. What is to come follows in
 // its own phase, as in any other set.
-func (d *differ) replace(w Set, room uint32, have []Entry) {
+func (d *differ) replace(w kernel.Set, room uint32, have []kernel.Entry) {
 	temp := w
 	temp.Name = fmt.Sprintf("%s%d", d.have.Names.TempSets(), d.temps)
-	if w.Type != BitmapPort {
-		temp.MaxElem = max(w.MaxElem, Capacity(int(room)))
+	if w.Type != kernel.BitmapPort {
+		temp.MaxElem = max(w.MaxElem, kernel.Capacity(int(room)))
 		temp.Size = room
 	}
 	d.temps++
@@ -177,6 +170,6 @@ func (d *differ) replace(w Set, room uint32, have []Entry) {
 		e.Set = temp.Name
 		d.add(addSets, e)
 	}
-	d.ops[addSets] = append(d.ops[addSets], Op{Verb: Change, Object: Swap{From: temp.Name, To: w.Name}})
+	d.ops[addSets] = append(d.ops[addSets], kernel.Op{Verb: kernel.Change, Object: kernel.Swap{From: temp.Name, To: w.Name}})
 	d.remove(addSets, temp)
 }

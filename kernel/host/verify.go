@@ -5,15 +5,16 @@ import (
 	"fmt"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
-// Unchanged says whether a part of the kernel is as known, connections apart. Of
+// Verify says whether a shard of the kernel is as known, connections apart. Of
 // what there is much of it compares what the kernel lists as it comes, and stops at
 // the first kind that differs: it says that something is otherwise, not what. What
-// it notices beside the part, as a set's size in its header, counts too.
-func (k *Kernel) Unchanged(ctx context.Context, known *kernel.Observed, part kernel.Part) (bool, error) {
+// it notices beside the shard, as a set's size in its header, counts too.
+func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error) {
 	now := kernel.Observed{Names: k.o.Names, Node: known.Node}
-	if part.HasVIPs() {
+	if shard.HasVIPs() {
 		if err := k.readVIPs(&now); err != nil {
 			return false, err
 		}
@@ -23,18 +24,18 @@ func (k *Kernel) Unchanged(ctx context.Context, known *kernel.Observed, part ker
 	}
 	now.Sets = known.Sets // sets.Unchanged compares them
 	now.Sort()
-	if !kernel.SameFew(known, &now) || part.HasVIPs() && !kernel.SameVIPs(known, &now) {
+	if !verify.SameFew(known, &now) || shard.HasVIPs() && !verify.SameVIPs(known, &now) {
 		return false, nil
 	}
-	same, err := k.sets.Unchanged(k.o.Names, &known.State, part.HasEntries)
+	same, err := k.sets.Unchanged(k.o.Names, &known.State, shard.HasEntries)
 	if err != nil {
 		return false, fmt.Errorf("reading ipsets: %w", err)
 	}
-	if same && part.HasVirtuals() {
+	if same && shard.HasVirtuals() {
 		same, err = k.ipvs.VirtualsUnchanged(&known.State, known.FWMark)
 	}
 	if same && err == nil {
-		same, err = k.ipvs.RealsUnchanged(&known.State, part.HasReals)
+		same, err = k.ipvs.RealsUnchanged(&known.State, shard.HasReals)
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading IPVS: %w", err)

@@ -1,8 +1,10 @@
-package kernel
+package plan
 
 import (
 	"slices"
 	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // diffVirtuals decides which virtual servers are ours before it compares them,
@@ -12,7 +14,7 @@ func (d *differ) diffVirtuals() {
 		d.plan.Left = d.have.Record.Left
 		return
 	}
-	own, left := d.have.ownership(), virtualCursor(d.have.Record.Left)
+	own, left := ownershipOf(&d.have), virtualCursor(d.have.Record.Left)
 	want, have := d.want.Virtuals, d.have.Virtuals
 	d.expect(addVirtuals, len(want)-len(have))
 	i, j := 0, 0
@@ -21,12 +23,12 @@ func (d *differ) diffVirtuals() {
 		if i == len(want) {
 			c = 1
 		} else if j < len(have) {
-			c = compareKey(&want[i].Key, &have[j].Key)
+			c = kernel.CompareKeys(&want[i].Key, &have[j].Key)
 		}
 		switch {
 		case c < 0:
 			d.add(addVirtuals, want[i])
-			d.clearFlows(RealKey{want[i].Key, want[i].Key.Addr})
+			d.clearFlows(kernel.RealKey{Virtual: want[i].Key, Addr: want[i].Key.Addr})
 			i++
 		case c > 0:
 			if own.has(&have[j]) || d.claims(have[j].Key) {
@@ -38,7 +40,7 @@ func (d *differ) diffVirtuals() {
 		default:
 			switch {
 			case !own.has(&have[j]) && !d.claims(want[i].Key) && !d.adopts(want[i], have[j]) && !d.isLeft(&have[j], &left):
-				d.plan.Conflicts = append(d.plan.Conflicts, Conflict{Want: want[i], Have: have[j]})
+				d.plan.Conflicts = append(d.plan.Conflicts, kernel.Conflict{Want: want[i], Have: have[j]})
 			case want[i] != have[j]:
 				d.change(addVirtuals, have[j], want[i])
 			}
@@ -48,7 +50,7 @@ func (d *differ) diffVirtuals() {
 	}
 }
 
-func (d *differ) removeVirtual(v Virtual) {
+func (d *differ) removeVirtual(v kernel.Virtual) {
 	if d.hold() {
 		return
 	}
@@ -60,14 +62,14 @@ func (d *differ) removeVirtual(v Virtual) {
 
 // isLeft says whether kube-proxy left a virtual server: its sets say so, or they did
 // when the node was taken over and it has not changed since.
-func (d *differ) isLeft(v *Virtual, left *keyCursor[Virtual]) bool {
+func (d *differ) isLeft(v *kernel.Virtual, left *keyCursor[kernel.Virtual]) bool {
 	l := left.find(&v.Key)
-	return l != nil && *l == *v || d.have.leftByKubeProxy(v.Key)
+	return l != nil && *l == *v || leftByKubeProxy(&d.have, v.Key)
 }
 
 // leave notes an unwanted virtual server that kube-proxy left, or removes it if that
 // is what policy asks for.
-func (d *differ) leave(v Virtual) {
+func (d *differ) leave(v kernel.Virtual) {
 	if d.want.Policy.TakeLeft {
 		d.removeVirtual(v)
 		return
@@ -76,7 +78,7 @@ func (d *differ) leave(v Virtual) {
 }
 
 // claims says whether policy makes a foreign virtual server ours.
-func (d *differ) claims(k VirtualKey) bool {
+func (d *differ) claims(k kernel.VirtualKey) bool {
 	if !d.want.Policy.DeleteUnknown {
 		return false
 	}
@@ -90,13 +92,13 @@ func (d *differ) claims(k VirtualKey) bool {
 
 // adopts says whether a wanted virtual server that exists outside the ownership
 // set may be taken for ours because nothing would change by it.
-func (d *differ) adopts(want, have Virtual) bool {
+func (d *differ) adopts(want, have kernel.Virtual) bool {
 	return want == have && slices.Equal(realsOf(d.want.Reals, want.Key), realsOf(d.have.Reals, want.Key))
 }
 
 // realsOf is the part of sorted reals that belongs to a virtual server.
-func realsOf(reals []Real, k VirtualKey) []Real {
-	start, _ := slices.BinarySearchFunc(reals, k, func(r Real, k VirtualKey) int { return r.Key.Virtual.Compare(k) })
+func realsOf(reals []kernel.Real, k kernel.VirtualKey) []kernel.Real {
+	start, _ := slices.BinarySearchFunc(reals, k, func(r kernel.Real, k kernel.VirtualKey) int { return r.Key.Virtual.Compare(k) })
 	end := start
 	for end < len(reals) && reals[end].Key.Virtual == k {
 		end++
@@ -107,8 +109,8 @@ func realsOf(reals []Real, k VirtualKey) []Real {
 // diffReals compares the real servers of the virtual servers that are wanted
 // and ours. Those of others go with their virtual server or are not ours.
 func (d *differ) diffReals() {
-	virtuals := keyCursor[Virtual]{rest: d.want.Virtuals, compare: func(v *Virtual, k *VirtualKey) int { return compareKey(&v.Key, k) }}
-	timeouts := keyCursor[VirtualDrain]{rest: d.want.Policy.Drains, compare: func(t *VirtualDrain, k *VirtualKey) int { return compareKey(&t.Virtual, k) }}
+	virtuals := keyCursor[kernel.Virtual]{rest: d.want.Virtuals, compare: func(v *kernel.Virtual, k *kernel.VirtualKey) int { return kernel.CompareKeys(&v.Key, k) }}
+	timeouts := keyCursor[kernel.VirtualDrain]{rest: d.want.Policy.Drains, compare: func(t *kernel.VirtualDrain, k *kernel.VirtualKey) int { return kernel.CompareKeys(&t.Virtual, k) }}
 	since := d.have.Drains
 	if d.hold() {
 		d.plan.Drains = d.have.Drains
@@ -147,7 +149,7 @@ func (d *differ) diffReals() {
 		if v == nil {
 			continue
 		}
-		if !Quiesces(v.Scheduler) {
+		if !kernel.Quiesces(v.Scheduler) {
 			d.remove(removeReals, *h)
 			d.clearFlows(h.Key)
 			continue
@@ -179,7 +181,7 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 	}
 	deadline := since.Add(timeout)
 	switch {
-	case h.Key.Virtual.Proto != TCP,
+	case h.Key.Virtual.Proto != kernel.TCP,
 		timeout > 0 && h.Weight == 0 && !d.have.Clock.Before(deadline),
 		d.have.Fresh && j < len(d.have.Conns) && d.have.Conns[j].Active+d.have.Conns[j].Inactive == 0:
 		d.remove(removeReals, h)
@@ -192,7 +194,7 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 		d.change(addReals, h, to)
 	}
 	d.plan.Draining++
-	d.plan.Drains = append(d.plan.Drains, Drain{Real: h.Key, Since: since})
+	d.plan.Drains = append(d.plan.Drains, kernel.Drain{Real: h.Key, Since: since})
 	if timeout > 0 && (d.plan.Wake.IsZero() || deadline.Before(d.plan.Wake)) {
 		d.plan.Wake = deadline
 	}
@@ -202,10 +204,10 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 // slice sorted by them.
 type keyCursor[T any] struct {
 	rest    []T
-	compare func(*T, *VirtualKey) int
+	compare func(*T, *kernel.VirtualKey) int
 }
 
-func (c *keyCursor[T]) find(k *VirtualKey) *T {
+func (c *keyCursor[T]) find(k *kernel.VirtualKey) *T {
 	for len(c.rest) > 0 {
 		first := &c.rest[0]
 		switch o := c.compare(first, k); {

@@ -1,28 +1,30 @@
-package kernel
+package verify
 
 import (
 	"cmp"
 	"iter"
 	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// A Part is a stretch of what is in the kernel, in this order: the entries of sets,
+// A Shard is a stretch of what is in the kernel, in this order: the entries of sets,
 // set by set; the virtual servers; the VIPs, with the node's links and addresses;
 // the real servers, by virtual server. Sysctls, timeouts, chains, firewalls and what
-// sets there are, are few, and belong to every part; the zero Part has no more.
+// sets there are, are few, and belong to every part; the zero Shard has no more.
 //
 // A stretch ends at a set or a virtual server, not at a place in a list, so that
 // parts which follow one another hold everything whatever comes and goes.
-type Part struct{ from, to place }
+type Shard struct{ from, to place }
 
-// Everything is the Part that has all.
-var Everything = Part{to: place{piece: theEnd}}
+// Everything is the Shard that has all.
+var Everything = Shard{to: place{piece: theEnd}}
 
 // place is a place between two objects, before those it names.
 type place struct {
 	piece   piece
-	set     string     // of pieceEntries
-	virtual VirtualKey // of pieceReals
+	set     string            // of pieceEntries
+	virtual kernel.VirtualKey // of pieceReals
 }
 
 type piece uint8
@@ -42,22 +44,22 @@ func (p place) compare(o place) int {
 	if p.set != o.set {
 		return strings.Compare(p.set, o.set)
 	}
-	return compareKey(&p.virtual, &o.virtual)
+	return kernel.CompareKeys(&p.virtual, &o.virtual)
 }
 
-func (p Part) has(at place) bool { return p.from.compare(at) <= 0 && at.compare(p.to) < 0 }
+func (p Shard) has(at place) bool { return p.from.compare(at) <= 0 && at.compare(p.to) < 0 }
 
 // HasEntries says whether a set's entries are in the part.
-func (p Part) HasEntries(set string) bool { return p.has(place{piece: pieceEntries, set: set}) }
+func (p Shard) HasEntries(set string) bool { return p.has(place{piece: pieceEntries, set: set}) }
 
 // HasVirtuals says whether the virtual servers are in the part, all of them.
-func (p Part) HasVirtuals() bool { return p.has(place{piece: pieceVirtuals}) }
+func (p Shard) HasVirtuals() bool { return p.has(place{piece: pieceVirtuals}) }
 
 // HasVIPs says whether addresses, routes, neighbours, links and the node are.
-func (p Part) HasVIPs() bool { return p.has(place{piece: pieceVIPs}) }
+func (p Shard) HasVIPs() bool { return p.has(place{piece: pieceVIPs}) }
 
 // HasReals says whether a virtual server's real servers are in the part.
-func (p Part) HasReals(v VirtualKey) bool { return p.has(place{piece: pieceReals, virtual: v}) }
+func (p Shard) HasReals(v kernel.VirtualKey) bool { return p.has(place{piece: pieceReals, virtual: v}) }
 
 // What reading costs, in thousands of instructions of kernel and reader together,
 // by their count on Linux 6.1. An IPv6 virtual server's real servers are a dump of
@@ -75,22 +77,22 @@ const (
 // Parts cuts a state into parts of about one cost each, that together have
 // everything, at most most of them. What cannot be cut, as one set, is in one part
 // however large.
-func Parts(s *State, most int) []Part {
+func Shards(s *kernel.State, most int) []Shard {
 	for limit := costsPerPart; ; limit += limit / 2 {
-		if parts := s.cut(limit); len(parts) <= max(1, most) {
+		if parts := cut(s, limit); len(parts) <= max(1, most) {
 			return parts
 		}
 	}
 }
 
 // cut puts pieces together in parts that cost no more than a limit, or are one piece.
-func (s *State) cut(limit int) []Part {
-	parts := []Part{Everything}
+func cut(s *kernel.State, limit int) []Shard {
+	parts := []Shard{Everything}
 	sum := 0 // of the last part
-	for at, cost := range s.pieces() {
+	for at, cost := range pieces(s) {
 		if sum > 0 && sum+cost > limit {
 			parts[len(parts)-1].to = at
-			parts = append(parts, Part{from: at, to: Everything.to})
+			parts = append(parts, Shard{from: at, to: Everything.to})
 			sum = 0
 		}
 		sum += cost
@@ -99,11 +101,11 @@ func (s *State) cut(limit int) []Part {
 }
 
 // pieces gives what a state can be cut into, in order, and what it costs to read.
-func (s *State) pieces() iter.Seq2[place, int] {
+func pieces(s *kernel.State) iter.Seq2[place, int] {
 	return func(yield func(place, int) bool) {
 		entries := s.Entries
 		for _, set := range s.Sets {
-			if !yield(place{piece: pieceEntries, set: set.Name}, costEntry*len(nextSet(&entries, set.Name))) {
+			if !yield(place{piece: pieceEntries, set: set.Name}, costEntry*len(kernel.NextEntries(&entries, set.Name))) {
 				return
 			}
 		}
@@ -113,9 +115,9 @@ func (s *State) pieces() iter.Seq2[place, int] {
 		}
 		reals := s.Reals
 		for _, v := range s.Virtuals {
-			n := len(NextReals(&reals, v.Key))
+			n := len(kernel.NextReals(&reals, v.Key))
 			cost := costDests4 + n/2
-			if v.Key.Family() == IPv6 {
+			if v.Key.Family() == kernel.IPv6 {
 				cost = costDests6 + costReal6*n
 			}
 			if !yield(place{piece: pieceReals, virtual: v.Key}, cost) {
@@ -123,20 +125,4 @@ func (s *State) pieces() iter.Seq2[place, int] {
 			}
 		}
 	}
-}
-
-// NextReals cuts the real servers of a virtual server off the front of sorted ones;
-// those of virtual servers before it are skipped.
-func NextReals(reals *[]Real, v VirtualKey) []Real {
-	r := *reals
-	start := 0
-	for start < len(r) && !sameKey(&r[start].Key.Virtual, &v) && r[start].Key.Virtual.Compare(v) < 0 {
-		start++
-	}
-	end := start
-	for end < len(r) && sameKey(&r[end].Key.Virtual, &v) {
-		end++
-	}
-	*reals = r[end:]
-	return r[start:end]
 }

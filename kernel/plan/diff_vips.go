@@ -1,6 +1,10 @@
-package kernel
+package plan
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
 
 // diffAddrs and diffRoutes compare how VIPs are made local, diffNeighbors how
 // they are answered for on a link. Building precedes tearing down, so a VIP that
@@ -10,7 +14,7 @@ func (d *differ) diffAddrs() {
 		return
 	}
 	d.expect(addAddrs, len(d.want.Addrs)-len(d.have.Addrs))
-	walk(d.want.Addrs, d.have.Addrs, sameAddr, compareAddr, func(w, h *Addr) {
+	kernel.Walk(d.want.Addrs, d.have.Addrs, sameAddr, kernel.Addr.Compare, func(w, h *kernel.Addr) {
 		switch {
 		case h == nil && d.disputed(w.Addr):
 		case h == nil:
@@ -28,7 +32,7 @@ func (d *differ) diffRoutes() {
 	if d.isSettled() && sharedRoutes(d.have.Settled, &d.want) {
 		return
 	}
-	walk(d.want.Routes, d.have.Routes, sameRoute, compareRoute, func(w, h *Route) {
+	kernel.Walk(d.want.Routes, d.have.Routes, sameRoute, kernel.Route.Compare, func(w, h *kernel.Route) {
 		switch {
 		case h == nil && d.disputed(w.Addr):
 		case h == nil:
@@ -43,10 +47,10 @@ func (d *differ) diffRoutes() {
 }
 
 func (d *differ) diffNeighbors() {
-	walk(d.want.Neighbors, d.have.Neighbors, same, compareNeighbor, func(w, h *Neighbor) {
+	kernel.Walk(d.want.Neighbors, d.have.Neighbors, same, kernel.Neighbor.Compare, func(w, h *kernel.Neighbor) {
 		switch {
 		case h == nil:
-			_, answered := slices.BinarySearchFunc(d.have.Answered, *w, compareNeighbor)
+			_, answered := slices.BinarySearchFunc(d.have.Answered, *w, kernel.Neighbor.Compare)
 			if !answered && !d.waiting[w.Addr] {
 				d.add(addAddrs, *w)
 			}
@@ -61,8 +65,8 @@ func (d *differ) diffNeighbors() {
 // there for ever. That is a real server that is removed, or, where a virtual
 // server is new, its address itself, which is whom packets were tracked to while
 // nobody balanced them. Of TCP and SCTP the ends themselves find out.
-func (d *differ) clearFlows(r RealKey) {
-	if r.Virtual.Proto == UDP {
-		d.ops[clearFlows] = append(d.ops[clearFlows], Op{Verb: Remove, Object: Flow{r}})
+func (d *differ) clearFlows(r kernel.RealKey) {
+	if r.Virtual.Proto == kernel.UDP {
+		d.ops[clearFlows] = append(d.ops[clearFlows], kernel.Op{Verb: kernel.Remove, Object: kernel.Flow{Key: r}})
 	}
 }

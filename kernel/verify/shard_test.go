@@ -1,15 +1,19 @@
-package kernel
+package verify_test
 
 import (
 	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
+	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
-// TestParts cuts tables of several sizes; each has as many virtual servers, with
+// TestShards cuts tables of several sizes; each has as many virtual servers, with
 // entries in KUBE-CLUSTER-IP, KUBE-IPVS-IPS and KUBE-VIRTUAL-SERVER.
-func TestParts(t *testing.T) {
+func TestShards(t *testing.T) {
 	for _, c := range []struct {
 		virtuals, reals, most int
 		want                  string // the parts, with how many virtual servers each has the real servers of
@@ -22,8 +26,8 @@ func TestParts(t *testing.T) {
 		{10000, 10, 1, "entries virtuals vips 10000"},
 	} {
 		t.Run(fmt.Sprintf("%dx%d in %d", c.virtuals, c.reals, c.most), func(t *testing.T) {
-			s := bigState(c.virtuals, c.reals)
-			parts := Parts(&s, c.most)
+			s := world.Large(c.virtuals, c.reals)
+			parts := verify.Shards(&s, c.most)
 			if got := describe(parts, &s); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
@@ -32,23 +36,23 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPartsKeepSetsWhole: a set is one piece, however much larger than a part.
-func TestPartsKeepSetsWhole(t *testing.T) {
-	s := bigState(100, 1)
-	set := DefaultNames.Set(IPv6, LoopBack)
+// TestShardsKeepSetsWhole: a set is one piece, however much larger than a part.
+func TestShardsKeepSetsWhole(t *testing.T) {
+	s := world.Large(100, 1)
+	set := kernel.DefaultNames.Set(kernel.IPv6, kernel.LoopBack)
 	for i := range 200_000 {
 		a := netip.AddrFrom16([16]byte{0: 0xfd, 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)})
-		s.Entries = append(s.Entries, Entry{Set: set, Addr: a})
+		s.Entries = append(s.Entries, kernel.Entry{Set: set, Addr: a})
 	}
 	s.Sort()
-	parts := Parts(&s, 30)
+	parts := verify.Shards(&s, 30)
 	if len(parts) != 2 {
 		t.Errorf("%d parts, want one of the large set and one of the rest: %s", len(parts), describe(parts, &s))
 	}
 	covered(t, parts, &s)
 }
 
-func describe(parts []Part, s *State) string {
+func describe(parts []verify.Shard, s *kernel.State) string {
 	var all []string
 	for _, p := range parts {
 		var has []string
@@ -69,7 +73,7 @@ func describe(parts []Part, s *State) string {
 				n++
 			}
 		}
-		if n > 0 || p.to == Everything.to {
+		if n > 0 || p.Last() {
 			has = append(has, fmt.Sprint(n))
 		}
 		all = append(all, strings.Join(has, " "))
@@ -78,9 +82,9 @@ func describe(parts []Part, s *State) string {
 }
 
 // covered: all that a state has, and what may come to it, is in one part.
-func covered(t *testing.T, parts []Part, s *State) {
+func covered(t *testing.T, parts []verify.Shard, s *kernel.State) {
 	t.Helper()
-	once := func(what any, in func(Part) bool) {
+	once := func(what any, in func(verify.Shard) bool) {
 		n := 0
 		for _, p := range parts {
 			if in(p) {
@@ -91,13 +95,13 @@ func covered(t *testing.T, parts []Part, s *State) {
 			t.Errorf("%v is in %d of %d parts", what, n, len(parts))
 		}
 	}
-	once("virtual servers", Part.HasVirtuals)
-	once("VIPs", Part.HasVIPs)
-	for _, set := range append(s.Sets, Set{Name: "A"}, Set{Name: "KUBE-NEW"}, Set{Name: "z"}) {
-		once(set, func(p Part) bool { return p.HasEntries(set.Name) })
+	once("virtual servers", verify.Shard.HasVirtuals)
+	once("VIPs", verify.Shard.HasVIPs)
+	for _, set := range append(s.Sets, kernel.Set{Name: "A"}, kernel.Set{Name: "KUBE-NEW"}, kernel.Set{Name: "z"}) {
+		once(set, func(p verify.Shard) bool { return p.HasEntries(set.Name) })
 	}
-	others := []Virtual{{}, {Key: VirtualKey{netip.MustParseAddrPort("1.1.1.1:1"), UDP}}, {Key: VirtualKey{netip.MustParseAddrPort("[ff::1]:1"), TCP}}}
+	others := []kernel.Virtual{{}, {Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("1.1.1.1:1"), Proto: kernel.UDP}}, {Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("[ff::1]:1"), Proto: kernel.TCP}}}
 	for _, v := range append(others, s.Virtuals...) {
-		once(v, func(p Part) bool { return p.HasReals(v.Key) })
+		once(v, func(p verify.Shard) bool { return p.HasReals(v.Key) })
 	}
 }

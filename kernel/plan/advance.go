@@ -1,9 +1,11 @@
-package kernel
+package plan
 
 import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // Advance gives the reading that follows when ops of a plan have been carried out,
@@ -11,14 +13,14 @@ import (
 // kernel can tell all of it: a set was replaced, our device renamed. The counts of
 // connections are left out: they
 // would be those of the last reading. Nothing is written in have's slices.
-func Advance(have Observed, ops []Op) (Observed, bool) {
-	return advance(have, State{}, ops)
+func Advance(have kernel.Observed, ops []kernel.Op) (kernel.Observed, bool) {
+	return advance(have, kernel.State{}, ops)
 }
 
-// Settle is Advance after all of a plan, that was made for want. What is wanted is
+// Applied is Advance after all of a plan, that was made for want. What is wanted is
 // there then, and where nothing else is, the reading has want's own slice: that costs
 // nothing, however much was done, and takes no memory.
-func Settle(have Observed, want State, p Plan) (Observed, bool) {
+func Applied(have kernel.Observed, want kernel.State, p kernel.Plan) (kernel.Observed, bool) {
 	if want.Policy.Hold || len(p.Conflicts)+len(p.Held)+len(p.Probes)+len(p.Taken) > 0 { // not all of it is there
 		return Advance(have, p.Ops)
 	}
@@ -31,40 +33,40 @@ func Settle(have Observed, want State, p Plan) (Observed, bool) {
 
 // advance carries ops out on a reading. Where it comes to as many objects of a kind
 // as want has, they are those: all of want's are there.
-func advance(have Observed, want State, ops []Op) (Observed, bool) {
+func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.Observed, bool) {
 	s := sortOut(ops)
-	replaced := s.kinds[KindSwap].n > 0 || s.kinds[KindLink].n > 0 && s.kinds[KindLink].grown == 0 || slices.ContainsFunc(s.of(KindSet), func(o Op) bool { return o.Verb == Remove })
+	replaced := s.kinds[kernel.KindSwap].n > 0 || s.kinds[kernel.KindLink].n > 0 && s.kinds[kernel.KindLink].grown == 0 || slices.ContainsFunc(s.of(kernel.KindSet), func(o kernel.Op) bool { return o.Verb == kernel.Remove })
 	have.Conns, have.Fresh, have.Settled = nil, false, nil
-	have.followParameters(s.of(KindSysctl), s.of(KindTimeouts))
-	have.Sysctls = follow(&s, have.Sysctls, nil, compareSysctl)
-	have.Sets = follow(&s, have.Sets, nil, compareSet)
-	if s.kinds[KindSet].n > 0 {
+	followParameters(&have, s.of(kernel.KindSysctl), s.of(kernel.KindTimeouts))
+	have.Sysctls = follow(&s, have.Sysctls, nil, kernel.Sysctl.Compare)
+	have.Sets = follow(&s, have.Sets, nil, kernel.Set.Compare)
+	if s.kinds[kernel.KindSet].n > 0 {
 		for i := range have.Sets {
 			have.Sets[i].Size = 0 // no reading has it
 		}
 	}
-	have.Entries = follow(&s, have.Entries, want.Entries, Entry.Compare)
-	have.Chains = follow(&s, have.Chains, nil, compareChain)
-	have.Links = follow(&s, have.Links, nil, compareLink)
-	have.Virtuals = follow(&s, have.Virtuals, want.Virtuals, compareVirtual)
-	have.Reals = follow(&s, withoutVirtuals(have.Reals, s.of(KindVirtual)), want.Reals, compareReal)
-	have.Addrs = follow(&s, have.Addrs, want.Addrs, compareAddr)
-	have.Routes = follow(&s, have.Routes, want.Routes, compareRoute)
-	have.Neighbors = follow(&s, have.Neighbors, nil, compareNeighbor)
+	have.Entries = follow(&s, have.Entries, want.Entries, kernel.Entry.Compare)
+	have.Chains = follow(&s, have.Chains, nil, kernel.Chain.Compare)
+	have.Links = follow(&s, have.Links, nil, kernel.Link.Compare)
+	have.Virtuals = follow(&s, have.Virtuals, want.Virtuals, kernel.Virtual.Compare)
+	have.Reals = follow(&s, withoutVirtuals(have.Reals, s.of(kernel.KindVirtual)), want.Reals, kernel.Real.Compare)
+	have.Addrs = follow(&s, have.Addrs, want.Addrs, kernel.Addr.Compare)
+	have.Routes = follow(&s, have.Routes, want.Routes, kernel.Route.Compare)
+	have.Neighbors = follow(&s, have.Neighbors, nil, kernel.Neighbor.Compare)
 	return have, !replaced
 }
 
 // sorted are ops that can be asked for by the kind of their objects.
 type sorted struct {
-	ops   []Op
-	kinds [numKinds]struct {
+	ops   []kernel.Op
+	kinds [kernel.NumKinds]struct {
 		n        int // ops of the kind
 		from, to int // in ops, that they are between
 		grown    int // objects more by them
 	}
 }
 
-func sortOut(ops []Op) sorted {
+func sortOut(ops []kernel.Op) sorted {
 	s := sorted{ops: ops}
 	for i, o := range ops {
 		k := &s.kinds[o.Object.Kind()]
@@ -73,9 +75,9 @@ func sortOut(ops []Op) sorted {
 		}
 		k.n, k.to = k.n+1, i+1
 		switch o.Verb {
-		case Add:
+		case kernel.Add:
 			k.grown++
-		case Remove:
+		case kernel.Remove:
 			k.grown--
 		}
 	}
@@ -83,13 +85,13 @@ func sortOut(ops []Op) sorted {
 }
 
 // of gives the ops of a kind, in their order.
-func (s *sorted) of(kind Kind) []Op {
+func (s *sorted) of(kind kernel.Kind) []kernel.Op {
 	k := &s.kinds[kind]
 	between := s.ops[k.from:k.to]
 	if k.n == len(between) {
 		return between
 	}
-	some := make([]Op, 0, k.n)
+	some := make([]kernel.Op, 0, k.n)
 	for _, o := range between {
 		if o.Object.Kind() == kind {
 			some = append(some, o)
@@ -100,7 +102,7 @@ func (s *sorted) of(kind Kind) []Op {
 
 // follow carries the ops of a kind out on a sorted slice, and gives another. No two
 // of them are about one object, but for a chain that goes and comes again.
-func follow[T Object](s *sorted, have, want []T, compare func(a, b T) int) []T {
+func follow[T kernel.Object](s *sorted, have, want []T, compare func(a, b T) int) []T {
 	var zero T
 	n := len(have) + s.kinds[zero.Kind()].grown
 	if n == len(want) {
@@ -110,7 +112,7 @@ func follow[T Object](s *sorted, have, want []T, compare func(a, b T) int) []T {
 	if len(ops) == 0 {
 		return have
 	}
-	order := func(a, b Op) int { return compare(a.Object.(T), b.Object.(T)) }
+	order := func(a, b kernel.Op) int { return compare(a.Object.(T), b.Object.(T)) }
 	if !slices.IsSortedFunc(ops, order) { // a plan has those of one phase in order
 		ops = slices.Clone(ops)
 		slices.SortStableFunc(ops, order)
@@ -128,7 +130,7 @@ func follow[T Object](s *sorted, have, want []T, compare func(a, b T) int) []T {
 			have = have[1:]
 		}
 		last := i+1 == len(ops) || compare(ops[i+1].Object.(T), v) != 0
-		if o.Verb != Remove && last {
+		if o.Verb != kernel.Remove && last {
 			now = append(now, v)
 		}
 	}
@@ -136,31 +138,31 @@ func follow[T Object](s *sorted, have, want []T, compare func(a, b T) int) []T {
 }
 
 // withoutVirtuals leaves out the real servers of virtual servers that ops remove.
-func withoutVirtuals(reals []Real, ops []Op) []Real {
-	gone := make(map[VirtualKey]bool)
+func withoutVirtuals(reals []kernel.Real, ops []kernel.Op) []kernel.Real {
+	gone := make(map[kernel.VirtualKey]bool)
 	for _, o := range ops {
-		if o.Verb == Remove {
-			gone[o.Object.(Virtual).Key] = true
+		if o.Verb == kernel.Remove {
+			gone[o.Object.(kernel.Virtual).Key] = true
 		}
 	}
 	if len(gone) == 0 {
 		return reals
 	}
-	return keep(reals, func(r Real) bool { return !gone[r.Key.Virtual] })
+	return keep(reals, func(r kernel.Real) bool { return !gone[r.Key.Virtual] })
 }
 
 // followParameters follows ops on sysctls and on IPVS's timeouts in what these were
 // before us.
-func (o *Observed) followParameters(sysctls, timeouts []Op) {
+func followParameters(o *kernel.Observed, sysctls, timeouts []kernel.Op) {
 	o.Saved = slices.Clone(o.Saved)
 	for _, op := range sysctls {
-		was, _ := op.Was.(Sysctl)
-		o.save(op.Object.(Sysctl), was.Value)
+		was, _ := op.Was.(kernel.Sysctl)
+		save(o, op.Object.(kernel.Sysctl), was.Value)
 	}
 	for _, op := range timeouts {
-		to := op.Object.(Timeouts)
+		to := op.Object.(kernel.Timeouts)
 		for _, p := range to.Parameters() {
-			o.save(p, strconv.FormatUint(uint64(*o.Timeouts.field(p.Name)), 10))
+			save(o, p, strconv.FormatUint(uint64(*o.Timeouts.Field(p.Name)), 10))
 		}
 		o.Timeouts = to.Over(o.Timeouts)
 	}
@@ -169,14 +171,14 @@ func (o *Observed) followParameters(sysctls, timeouts []Op) {
 // save notes what a parameter was before it was changed, as whoever carries the
 // op out does, and forgets one that is what it was; before is "" where the op
 // does not tell.
-func (o *Observed) save(s Sysctl, before string) {
-	i, saved := slices.BinarySearchFunc(o.Saved, s.Name, func(p Saved, name string) int { return strings.Compare(p.Name, name) })
+func save(o *kernel.Observed, s kernel.Sysctl, before string) {
+	i, saved := slices.BinarySearchFunc(o.Saved, s.Name, func(p kernel.Saved, name string) int { return strings.Compare(p.Name, name) })
 	switch {
 	case saved && o.Saved[i].Before == s.Value:
 		o.Saved = slices.Delete(o.Saved, i, i+1)
 	case saved:
 		o.Saved[i].Ours = s.Value
 	case before != "" && before != s.Value:
-		o.Saved = slices.Insert(o.Saved, i, Saved{Name: s.Name, Before: before, Ours: s.Value})
+		o.Saved = slices.Insert(o.Saved, i, kernel.Saved{Name: s.Name, Before: before, Ours: s.Value})
 	}
 }

@@ -1,9 +1,11 @@
-package kernel
+package plan
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // A set of our name and another type cannot be swapped for ours, and as long as a
@@ -13,7 +15,7 @@ import (
 
 // holds notes that a set of another type cannot be replaced, if that is so: rules
 // other than ours use it.
-func (d *differ) holds(h Set) bool {
+func (d *differ) holds(h kernel.Set) bool {
 	ours := uint32(0)
 	for _, c := range d.have.Chains {
 		for rule := range strings.SplitSeq(c.Rules, "\n") {
@@ -45,19 +47,19 @@ func (d *differ) withoutHeld() {
 			continue
 		}
 		rules := keep(strings.Split(c.Rules, "\n"), func(rule string) bool {
-			return !slices.ContainsFunc(d.plan.Held, func(h Set) bool { return namesSet(rule, h.Name) })
+			return !slices.ContainsFunc(d.plan.Held, func(h kernel.Set) bool { return namesSet(rule, h.Name) })
 		})
 		c.Rules = strings.Join(rules, "\n")
 	}
 }
 
 // heldWarning says what is the matter with a held set and what to do.
-func heldWarning(n Names, h Set) string {
-	want := SetType("another type")
+func heldWarning(n kernel.Names, h kernel.Set) string {
+	want := kernel.SetType("another type")
 	if f, spec, ok := n.SetSpec(h.Name); ok {
 		want = spec.Type
 		if f != h.Family {
-			want += SetType(" of " + f.String())
+			want += kernel.SetType(" of " + f.String())
 		}
 	}
 	return fmt.Sprintf("ipset %s is a %s where ours is a %s, and rules of another program use it: what belongs in it is not reached until they let go (iptables-save | grep %s)",

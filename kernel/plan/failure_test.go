@@ -1,4 +1,4 @@
-package kernel_test
+package plan_test
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/fake"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 // faults makes some ops fail, each of them as often as chance has it.
@@ -46,44 +48,44 @@ func (f *faults) fail(o kernel.Op) error {
 func TestFailuresAreSafeAndHeal(t *testing.T) {
 	fewerChecks(t)
 	rapid.Check(t, func(t *rapid.T) {
-		foreign := foreigners(t)
-		w := newWorld(t, foreign)
+		foreign := world.Foreigners(t)
+		w := world.New(t, foreign)
 		if rapid.Bool().Draw(t, "served before") {
-			w.sync(wanted(drawTable(t, "a")))
-			w.drawConns()
+			w.Sync(world.Wanted(world.DrawTable(t, "a")))
+			w.DrawConns()
 		}
 		f := faults{rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), map[string]int{}}
 		var want kernel.State
 		if rapid.IntRange(0, 3).Draw(t, "cleanup") > 0 {
-			want = wanted(drawTable(t, "b"))
+			want = world.Wanted(world.DrawTable(t, "b"))
 		}
-		intruder := drawIntruder(t, want, w.read())
+		intruder := drawIntruder(t, want, w.Read())
 		for round := 0; ; round++ {
-			plan := kernel.Diff(want, w.read())
-			if plan.Empty() {
+			todo := plan.Diff(want, w.Read())
+			if todo.Empty() {
 				break
 			}
 			if round == 50 {
-				t.Fatalf("does not heal; what is left to do:\n%s", text(plan))
+				t.Fatalf("does not heal; what is left to do:\n%s", world.Text(todo))
 			}
 			if intruder != nil {
 				foreign.Virtuals = append(foreign.Virtuals, *intruder)
-				w.must(kernel.Op{Object: *intruder})
+				must(w, kernel.Op{Object: *intruder})
 				intruder = nil
 			}
-			w.carry(plan, foreign, func(o kernel.Op) error {
+			carry(w, todo, foreign, func(o kernel.Op) error {
 				if aboutForeign(o, foreign) {
 					return nil
 				}
 				return f.fail(o)
 			})
-			after := w.read()
-			w.owned, w.drains = after.Ours(), plan.Drains
+			after := w.Read()
+			w.Owned, w.Drains = plan.Owned(&after), todo.Drains
 		}
-		w.settle(want)
-		fresh := newWorld(t, foreign)
-		fresh.sync(want)
-		if got, want := lasting(w.kernel.State()), lasting(fresh.kernel.State()); got != want {
+		w.Converge(want)
+		fresh := world.New(t, foreign)
+		fresh.Sync(want)
+		if got, want := lasting(w.Kernel.State()), lasting(fresh.Kernel.State()); got != want {
 			t.Fatalf("healed:\n%s\nwithout failures:\n%s", got, want)
 		}
 	})
@@ -132,17 +134,17 @@ func drawIntruder(t *rapid.T, want kernel.State, have kernel.Observed) *kernel.V
 	return &kernel.Virtual{Key: v.Key, Scheduler: "sed", Netmask: v.Netmask}
 }
 
-func (w *world) must(o kernel.Op) {
-	if err := w.kernel.Apply(context.Background(), kernel.Plan{Ops: []kernel.Op{o}}); err != nil {
-		w.t.Fatal(err)
+func must(w *world.World, o kernel.Op) {
+	if err := w.Kernel.Apply(context.Background(), kernel.Plan{Ops: []kernel.Op{o}}); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 // carry carries a plan out op by op, some of which fail, and looks at the
 // kernel after each.
-func (w *world) carry(p kernel.Plan, foreign kernel.State, fail func(kernel.Op) error) {
+func carry(w *world.World, p kernel.Plan, foreign kernel.State, fail func(kernel.Op) error) {
 	chains := func(a, b kernel.Kind) bool { return a == kernel.KindChain && b == kernel.KindChain }
-	_ = p.Carry(names, chains, func(ops []kernel.Op) []error {
+	_ = plan.Carry(p, world.Names, chains, func(ops []kernel.Op) []error {
 		errs := make([]error, len(ops))
 		for _, o := range ops {
 			if err := fail(o); err != nil {
@@ -152,7 +154,7 @@ func (w *world) carry(p kernel.Plan, foreign kernel.State, fail func(kernel.Op) 
 				return errs
 			}
 		}
-		err := w.kernel.Apply(context.Background(), kernel.Plan{Ops: ops})
+		err := w.Kernel.Apply(context.Background(), kernel.Plan{Ops: ops})
 		var failed *kernel.ApplyError
 		if errors.As(err, &failed) {
 			for i, o := range ops {
@@ -163,26 +165,26 @@ func (w *world) carry(p kernel.Plan, foreign kernel.State, fail func(kernel.Op) 
 				}
 			}
 		}
-		w.inspect(foreign, ops[0], errs[0])
+		inspect(w, foreign, ops[0], errs[0])
 		return errs
 	})
 }
 
 // inspect looks for packets that could take a wrong way.
-func (w *world) inspect(foreign kernel.State, last kernel.Op, err error) {
-	o := w.read()
+func inspect(w *world.World, foreign kernel.State, last kernel.Op, err error) {
+	o := w.Read()
 	var virtuals []kernel.Virtual
-	owned := o.Ours()
+	owned := plan.Owned(&o)
 	for _, v := range o.Virtuals {
 		theirs := slices.Contains(foreign.Virtuals, v)
 		if theirs {
 			virtuals = append(virtuals, v)
 		} else if !slices.Contains(owned, v.Key) {
-			w.t.Fatalf("after %s: %s is in no ownership set", last, v)
+			w.T.Fatalf("after %s: %s is in no ownership set", last, v)
 		}
 	}
 	if len(virtuals) != len(foreign.Virtuals) {
-		w.t.Fatalf("after %s: foreign virtual servers %v, want %v", last, virtuals, foreign.Virtuals)
+		w.T.Fatalf("after %s: foreign virtual servers %v, want %v", last, virtuals, foreign.Virtuals)
 	}
 	in := func(e kernel.Entry) bool { return slices.Contains(o.Entries, e) }
 	has := func(k kernel.VirtualKey) bool {
@@ -190,22 +192,22 @@ func (w *world) inspect(foreign kernel.State, last kernel.Op, err error) {
 	}
 	for _, a := range o.Addrs {
 		f := kernel.FamilyOf(a.Addr)
-		if !in(kernel.Entry{Set: names.Set(f, kernel.IPVSIPs), Addr: a.Addr}) {
-			w.t.Fatalf("after %s: %s is not guarded", last, a)
+		if !in(kernel.Entry{Set: world.Names.Set(f, kernel.IPVSIPs), Addr: a.Addr}) {
+			w.T.Fatalf("after %s: %s is not guarded", last, a)
 		}
 		if !slices.ContainsFunc(o.Chains, func(c kernel.Chain) bool { return c.Family == f && c.Name == "KUBE-IPVS-FILTER" && c.Rules != "" }) {
-			w.t.Fatalf("after %s: nothing guards %s", last, a)
+			w.T.Fatalf("after %s: nothing guards %s", last, a)
 		}
 	}
 	for _, e := range o.Entries {
-		_, spec, _ := names.SetSpec(e.Set)
-		if spec.Opens && slices.Contains(o.Addrs, kernel.Addr{Addr: e.Addr, Link: names.Device}) && !has(e.Key()) {
-			w.t.Fatalf("after %s: %s lets packets in to no virtual server", last, e)
+		_, spec, _ := world.Names.SetSpec(e.Set)
+		if spec.Opens && slices.Contains(o.Addrs, kernel.Addr{Addr: e.Addr, Link: world.Names.Device}) && !has(e.Key()) {
+			w.T.Fatalf("after %s: %s lets packets in to no virtual server", last, e)
 		}
 	}
 	if bound, ok := last.Object.(kernel.Addr); ok && last.Verb == kernel.Add && err == nil {
 		if !slices.ContainsFunc(o.Virtuals, func(v kernel.Virtual) bool { return v.Key.Addr.Addr() == bound.Addr }) {
-			w.t.Fatalf("after %s: no virtual server there", last)
+			w.T.Fatalf("after %s: no virtual server there", last)
 		}
 	}
 }
@@ -236,7 +238,7 @@ link add kube-ipvs0 type dummy
 addr add 10.96.0.1/32 dev kube-ipvs0
 -A -t 10.96.0.1:80 -s rr
 `
-	route := kernel.Route{Addr: vips[0]}.String()
+	route := kernel.Route{Addr: world.VIPs[0]}.String()
 	unbound := strings.Replace(serving, "addr add 10.96.0.1/32 dev kube-ipvs0\n", "", 1)
 	for _, c := range []struct {
 		name, want, have, fails string
@@ -257,7 +259,7 @@ addr add 10.96.0.1/32 dev kube-ipvs0
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, have := observed(t, c.want), observed(t, c.have)
-			k := fake.New(names, node, have.State)
+			k := fake.New(world.Names, world.Node, have.State)
 			k.Fail = func(o kernel.Op) error {
 				if strings.HasPrefix(o.String(), c.fails) {
 					return syscall.EIO
@@ -269,7 +271,7 @@ addr add 10.96.0.1/32 dev kube-ipvs0
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := k.Apply(t.Context(), kernel.Diff(want.State, o)); err == nil {
+				if err := k.Apply(t.Context(), plan.Diff(want.State, o)); err == nil {
 					t.Error("nothing failed")
 				}
 			}

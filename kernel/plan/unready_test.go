@@ -1,4 +1,4 @@
-package kernel_test
+package plan_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/fake"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 // While a sysctl that serving needs cannot be set, no VIP is opened or bound: the
@@ -37,7 +38,7 @@ func TestVIPsStayClosedWithoutTheirSysctls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return k.Apply(t.Context(), kernel.Diff(want.State, o))
+		return k.Apply(t.Context(), plan.Diff(want.State, o))
 	}
 	for range 2 { // as often as it is tried
 		if err := sync(); !errors.Is(err, syscall.EROFS) {

@@ -1,4 +1,4 @@
-package kernel
+package plan
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net/netip"
 	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // Carry carries the plan out in its order and goes on past errors; kernel/host
@@ -13,7 +15,7 @@ import (
 // that go together in one call, less those that have lost what they stand on,
 // and gives an error for each, or nil if all succeeded. The error, if any, is an
 // *ApplyError.
-func (p Plan) Carry(n Names, together func(a, b Kind) bool, apply func([]Op) []error) error {
+func Carry(p kernel.Plan, n kernel.Names, together func(a, b kernel.Kind) bool, apply func([]kernel.Op) []error) error {
 	c := carrying{apply: apply}
 	c.Names, c.Ops, c.served = n, p.Ops, slices.SortedFunc(slices.Values(p.Served), netip.Addr.Compare)
 	for start := 0; start < len(p.Ops); {
@@ -24,14 +26,14 @@ func (p Plan) Carry(n Names, together func(a, b Kind) bool, apply func([]Op) []e
 		c.run(start, end)
 		start = end
 	}
-	return Failures(p.Ops, c.errs)
+	return kernel.Failures(p.Ops, c.errs)
 }
 
 // carrying is one plan on its way.
 type carrying struct {
 	dependents
 	errs  []error // of Ops, by index; nil as long as none failed
-	apply func([]Op) []error
+	apply func([]kernel.Op) []error
 }
 
 // run carries out the ops from start to end.
@@ -43,7 +45,7 @@ func (c *carrying) run(start, end int) {
 	}
 	c.note(c.Ops[start:end], c.errs[start:end])
 	for i := start; i < end; i++ {
-		if v, ok := c.Ops[i].Object.(Virtual); ok && c.Ops[i].Verb == Add && errors.Is(c.errs[i], fs.ErrExist) {
+		if v, ok := c.Ops[i].Object.(kernel.Virtual); ok && c.Ops[i].Verb == kernel.Add && errors.Is(c.errs[i], fs.ErrExist) {
 			c.disown(v.Key)
 		}
 	}
@@ -63,7 +65,7 @@ func (c *carrying) runAll(start, end int) bool {
 
 // runStanding carries out those that have not lost what they stand on.
 func (c *carrying) runStanding(start, end int) {
-	var going []Op
+	var going []kernel.Op
 	var at []int
 	for i := start; i < end; i++ {
 		if c.errs[i] = c.lost(c.Ops[i]); c.errs[i] == nil {
@@ -81,13 +83,13 @@ func (c *carrying) runStanding(start, end int) {
 // disown takes an entry of this plan out of the ownership set again, because its
 // virtual server turned out to be somebody else's, made since the reading: left
 // in, it would make the next reading take that one for ours.
-func (c *carrying) disown(k VirtualKey) {
+func (c *carrying) disown(k kernel.VirtualKey) {
 	for i, o := range c.Ops {
-		e, ok := o.Object.(Entry)
-		if !ok || o.Verb != Add || c.errs[i] != nil || e.Key() != k || !c.Names.isSet(e.Set, k.Family(), VirtualServer) {
+		e, ok := o.Object.(kernel.Entry)
+		if !ok || o.Verb != kernel.Add || c.errs[i] != nil || e.Key() != k || !c.Names.IsSet(e.Set, k.Family(), kernel.VirtualServer) {
 			continue
 		}
-		if errs := c.apply([]Op{{Verb: Remove, Object: e, Was: e}}); len(errs) == 0 || errs[0] == nil {
+		if errs := c.apply([]kernel.Op{{Verb: kernel.Remove, Object: e, Was: e}}); len(errs) == 0 || errs[0] == nil {
 			c.errs[i] = fmt.Errorf("taken back, since its virtual server is somebody else's: %w", fs.ErrExist)
 		}
 	}

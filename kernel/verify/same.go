@@ -1,41 +1,45 @@
-package kernel
+package verify
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
 
 // Same says whether two readings agree in what is in a part. It is for a reader
 // that has all of both; one that reads a part compares as it goes, and shares
 // SameFew and SameVIPs.
-func (p Part) Same(a, b *Observed) bool {
+func (p Shard) Same(a, b *kernel.Observed) bool {
 	switch {
 	case !SameFew(a, b),
-		!sameWhere(a.Entries, b.Entries, func(e *Entry) bool { return p.HasEntries(e.Set) }),
+		!sameWhere(a.Entries, b.Entries, func(e *kernel.Entry) bool { return p.HasEntries(e.Set) }),
 		p.HasVirtuals() && (a.FWMark != b.FWMark || !slices.Equal(a.Virtuals, b.Virtuals)),
 		p.HasVIPs() && !SameVIPs(a, b):
 		return false
 	}
-	return sameWhere(a.Reals, b.Reals, func(r *Real) bool { return p.HasReals(r.Key.Virtual) })
+	return sameWhere(a.Reals, b.Reals, func(r *kernel.Real) bool { return p.HasReals(r.Key.Virtual) })
 }
 
 // SameFew says whether two readings agree in what is in every part.
-func SameFew(a, b *Observed) bool {
+func SameFew(a, b *kernel.Observed) bool {
 	return a.Names == b.Names && a.Timeouts == b.Timeouts &&
 		slices.Equal(a.Sysctls, b.Sysctls) && slices.Equal(a.Saved, b.Saved) && slices.Equal(a.Sets, b.Sets) &&
 		slices.EqualFunc(a.Chains, b.Chains, sameChain) && slices.Equal(a.Firewall, b.Firewall)
 }
 
 // sameChain also has as the same what was written and what iptables-save prints of it.
-func sameChain(a, b Chain) bool {
-	return a == b || compareChain(a, b) == 0 && sameRules(a.Rules, b.Rules)
+func sameChain(a, b kernel.Chain) bool {
+	return a == b || kernel.Chain.Compare(a, b) == 0 && kernel.SameRules(a.Rules, b.Rules)
 }
 
 // SameVIPs says whether two readings agree in how VIPs are made local, in links and
 // in the node.
-func SameVIPs(a, b *Observed) bool {
+func SameVIPs(a, b *kernel.Observed) bool {
 	return slices.Equal(a.Addrs, b.Addrs) && slices.Equal(a.Routes, b.Routes) && slices.Equal(a.Links, b.Links) &&
-		slices.Equal(a.Neighbors, b.Neighbors) && slices.Equal(a.Answered, b.Answered) && a.Node.same(&b.Node)
+		slices.Equal(a.Neighbors, b.Neighbors) && slices.Equal(a.Answered, b.Answered) && sameNode(&a.Node, &b.Node)
 }
 
-func (n *Node) same(o *Node) bool {
+func sameNode(n, o *kernel.Node) bool {
 	return n.Name == o.Name && n.Zone == o.Zone && slices.Equal(n.Addrs, o.Addrs) &&
 		n.Primary4 == o.Primary4 && n.Primary6 == o.Primary6 && slices.Equal(n.Gateways, o.Gateways) &&
 		n.BrNetfilter == o.BrNetfilter && slices.Equal(n.Bridges, o.Bridges) && n.Release == o.Release

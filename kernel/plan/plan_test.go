@@ -1,4 +1,4 @@
-package kernel_test
+package plan_test
 
 import (
 	"flag"
@@ -10,11 +10,12 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 var update = flag.Bool("update", false, "rewrite the plan sections of the scenarios")
 
-const plans = "../testdata/plan"
+const plans = "../../testdata/plan"
 
 // TestPlans runs every testdata/plan/*.txtar: what is wanted, what there is,
 // and the plan from one to the other, or that it is refused.
@@ -34,7 +35,7 @@ func TestPlans(t *testing.T) {
 			}
 			want, have := parse(t, a.Files[0]), parse(t, a.Files[1])
 			have.Names = kernel.DefaultNames
-			got := kernel.Diff(want.State, have).String()
+			got := plan.Diff(want.State, have).String()
 			if *update {
 				a.Files[2].Data = []byte(got)
 				if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {

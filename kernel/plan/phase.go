@@ -1,4 +1,4 @@
-package kernel
+package plan
 
 // phase is a step of every plan. A plan's ops stand in the order of their
 // phases, so that the kernel is safe to use, and says truly what is ours, after

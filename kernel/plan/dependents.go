@@ -1,0 +1,248 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// dependents follows a plan as it is carried out and tells which of its ops
+// have lost what they stand on, so that the order of phases keeps its meaning
+// when an op fails: no virtual server outside the ownership set, none gone that
+// new connections are still let in to, no VIP bound without a virtual server or
+// a guard. The next plan has the rest.
+type dependents struct {
+	Names  kernel.Names
+	Ops    []kernel.Op                // the whole plan
+	served []netip.Addr               // addresses that had a virtual server of ours before the plan; sorted
+	adds   map[kernel.VirtualKey]bool // virtual servers that the plan adds; nil if not asked for
+
+	unready    map[kernel.Family]error     // a sysctl could not be set without which a VIP must not be opened
+	unmade     map[kernel.Family]error     // the ownership set could not be made
+	unowned    map[kernel.VirtualKey]error // ownership entry or virtual server not there
+	unserved   map[netip.Addr]error        // no virtual server of this address came up
+	unguarded  map[netip.Addr]error        // not in IPVS-IPS
+	unfiltered map[kernel.Family]error     // the chain that heeds IPVS-IPS could not be made
+	unfilled   map[string]error            // temporary set that lacks something
+	open       map[kernel.VirtualKey]error // new connections could not be shut out
+	lasting    map[kernel.VirtualKey]error // virtual server could not be removed
+	bound      map[netip.Addr]error        // address could not be removed
+	failures   bool                        // any of these has anything
+}
+
+// note takes the outcome of some neighbouring ops; errs is parallel to ops.
+func (d *dependents) note(ops []kernel.Op, errs []error) {
+	for i, err := range errs {
+		if err != nil {
+			d.failed(ops[i], err)
+			d.failures = true
+		}
+	}
+	if len(d.unserved) == 0 {
+		return
+	}
+	for i, err := range errs {
+		if v, ok := ops[i].Object.(kernel.Virtual); ok && err == nil && ops[i].Verb != kernel.Remove {
+			delete(d.unserved, v.Key.Addr.Addr())
+		}
+	}
+}
+
+func (d *dependents) failed(o kernel.Op, err error) {
+	switch v := o.Object.(type) {
+	case kernel.Sysctl:
+		for _, f := range needing(v) {
+			mark(&d.unready, f, err)
+		}
+	case kernel.Set:
+		if o.Verb == kernel.Add {
+			d.failedTemp(v.Name, err)
+			if d.Names.IsSet(v.Name, v.Family, kernel.VirtualServer) {
+				mark(&d.unmade, v.Family, err)
+			}
+		}
+	case kernel.Entry:
+		d.failedEntry(o.Verb, v, err)
+	case kernel.Chain:
+		// One that exists goes on guarding when a change of it fails.
+		if o.Verb == kernel.Add && v.Table == "filter" {
+			mark(&d.unfiltered, v.Family, err)
+		}
+	case kernel.Virtual:
+		switch o.Verb {
+		case kernel.Remove:
+			mark(&d.lasting, v.Key, err)
+		case kernel.Add:
+			mark(&d.unowned, v.Key, err)
+			d.failedServing(v.Key.Addr.Addr(), err)
+		}
+	case kernel.Addr, kernel.Route:
+		if o.Verb == kernel.Remove {
+			mark(&d.bound, local(v), err)
+		}
+	}
+}
+
+// needing are the families whose VIPs a parameter keeps closed when it cannot be
+// set. Without vs.conntrack nothing is masqueraded, without forwarding no packet
+// reaches a real server, and with the ARP of strictARP unset the node would answer
+// for VIPs that are another's to announce.
+func needing(s kernel.Sysctl) []kernel.Family {
+	switch s.Name {
+	case "net.ipv4.vs.conntrack":
+		return []kernel.Family{kernel.IPv4, kernel.IPv6}
+	case "net.ipv4.ip_forward", "net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.arp_announce":
+		return []kernel.Family{kernel.IPv4}
+	case "net.ipv6.conf.all.forwarding":
+		return []kernel.Family{kernel.IPv6}
+	}
+	return nil
+}
+
+// local is the VIP that an address or a route makes local.
+func local(o kernel.Object) netip.Addr {
+	if r, ok := o.(kernel.Route); ok {
+		return r.Addr
+	}
+	return o.(kernel.Addr).Addr
+}
+
+func (d *dependents) failedEntry(verb kernel.Verb, e kernel.Entry, err error) {
+	_, spec, _ := d.Names.SetSpec(e.Set)
+	switch {
+	case verb == kernel.Remove && spec.Opens:
+		mark(&d.open, e.Key(), err)
+	case verb != kernel.Add:
+	case spec.Name == kernel.VirtualServer:
+		mark(&d.unowned, e.Key(), err)
+		d.failedServing(e.Addr, err)
+	case spec.Name == kernel.IPVSIPs:
+		mark(&d.unguarded, e.Addr, err)
+	default:
+		d.failedTemp(e.Set, err)
+	}
+}
+
+func (d *dependents) failedTemp(set string, err error) {
+	if strings.HasPrefix(set, d.Names.TempSets()) {
+		mark(&d.unfilled, set, err)
+	}
+}
+
+func (d *dependents) failedServing(a netip.Addr, err error) {
+	if _, already := slices.BinarySearchFunc(d.served, a, netip.Addr.Compare); !already {
+		mark(&d.unserved, a, err)
+	}
+}
+
+func mark[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = make(map[K]V)
+	}
+	(*m)[k] = v
+}
+
+// lost is why an op must not be carried out, or nil.
+func (d *dependents) lost(o kernel.Op) error {
+	if !d.failures {
+		return nil
+	}
+	if cause := d.cause(o); cause != nil {
+		return fmt.Errorf("not carried out, since what it needs failed: %w", cause)
+	}
+	return nil
+}
+
+func (d *dependents) cause(o kernel.Op) error {
+	switch v := o.Object.(type) {
+	case kernel.Swap:
+		return d.unfilled[v.From] // it would take entries away from rules
+	case kernel.Set:
+		if o.Verb == kernel.Remove {
+			return d.needed(v)
+		}
+	case kernel.Chain:
+		if o.Verb == kernel.Remove {
+			return anyOf(d.bound, v.Family, kernel.FamilyOf)
+		}
+	case kernel.Entry:
+		return d.lostEntry(o.Verb, v)
+	case kernel.Virtual:
+		switch o.Verb {
+		case kernel.Remove:
+			return d.open[v.Key]
+		case kernel.Add:
+			return cmp.Or(d.unready[v.Key.Family()], d.unowned[v.Key])
+		}
+		return d.unowned[v.Key]
+	case kernel.Real:
+		return d.unowned[v.Key.Virtual]
+	case kernel.Addr, kernel.Route:
+		if o.Verb == kernel.Add {
+			vip := local(v)
+			return cmp.Or(d.unready[kernel.FamilyOf(vip)], d.unserved[vip], d.unguarded[vip], d.unfiltered[kernel.FamilyOf(vip)])
+		}
+	case kernel.Neighbor:
+		if o.Verb == kernel.Add {
+			return cmp.Or(d.unready[kernel.IPv6], d.unserved[v.Addr], d.unguarded[v.Addr], d.unfiltered[kernel.IPv6])
+		}
+	}
+	return nil
+}
+
+func (d *dependents) lostEntry(verb kernel.Verb, e kernel.Entry) error {
+	family, spec, _ := d.Names.SetSpec(e.Set)
+	switch {
+	case verb == kernel.Add && d.unmade[family] != nil:
+		// Without the ownership set the next reading would take these for
+		// kube-proxy's, and what others serve under their numbers with them.
+		return d.unmade[family]
+	case verb == kernel.Add && spec.Name == kernel.VirtualServer && d.unready[family] != nil && d.added(e.Key()):
+		// Its virtual server is left out; one that another program makes under
+		// this entry would count as ours.
+		return d.unready[family]
+	case verb == kernel.Add && spec.Opens:
+		return cmp.Or(d.unready[family], d.unowned[e.Key()])
+	case verb == kernel.Remove && spec.Name == kernel.VirtualServer:
+		return d.lasting[e.Key()]
+	case verb == kernel.Remove && spec.Name == kernel.IPVSIPs:
+		return d.bound[e.Addr]
+	}
+	return nil
+}
+
+// added says whether the plan adds a virtual server. One that it adopts is there.
+func (d *dependents) added(k kernel.VirtualKey) bool {
+	if d.adds == nil {
+		d.adds = make(map[kernel.VirtualKey]bool)
+		for _, o := range d.Ops {
+			if v, ok := o.Object.(kernel.Virtual); ok && o.Verb == kernel.Add {
+				d.adds[v.Key] = true
+			}
+		}
+	}
+	return d.adds[k]
+}
+
+// needed is why a set cannot go yet.
+func (d *dependents) needed(s kernel.Set) error {
+	f, spec, _ := d.Names.SetSpec(s.Name)
+	if spec.Name == kernel.VirtualServer {
+		return anyOf(d.lasting, f, kernel.VirtualKey.Family)
+	}
+	return nil
+}
+
+// anyOf is the error of some key of a family.
+func anyOf[K comparable](m map[K]error, f kernel.Family, family func(K) kernel.Family) error {
+	for k, err := range m {
+		if family(k) == f {
+			return err
+		}
+	}
+	return nil
+}

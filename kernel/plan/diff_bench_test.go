@@ -1,0 +1,70 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+)
+
+func BenchmarkDiffIdle(b *testing.B) {
+	for _, size := range [][2]int{{1000, 10}, {5000, 5}, {10000, 10}} {
+		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
+			want := world.Large(size[0], size[1])
+			have := kernel.Observed{State: world.Large(size[0], size[1]), Names: kernel.DefaultNames}
+			b.ReportAllocs()
+			for b.Loop() {
+				if p := plan.Diff(want, have); !p.Empty() {
+					b.Fatal(p.Ops[0])
+				}
+			}
+		})
+	}
+}
+
+func TestDiffIdleAllocatesNothing(t *testing.T) {
+	want := world.Large(100, 10)
+	have := kernel.Observed{State: world.Large(100, 10), Names: kernel.DefaultNames}
+	if n := testing.AllocsPerRun(10, func() { plan.Diff(want, have) }); n != 0 {
+		t.Errorf("an idle diff made %v allocations, want none", n)
+	}
+}
+
+// BenchmarkDiffOne is the diff of a changed weight, as the loop finds it: all else
+// shared with the state before.
+func BenchmarkDiffOne(b *testing.B) {
+	for _, size := range [][2]int{{1000, 10}, {5000, 5}, {10000, 10}} {
+		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
+			before := world.Large(size[0], size[1])
+			have := kernel.Observed{State: world.Large(size[0], size[1]), Names: kernel.DefaultNames, Settled: &before}
+			want := before
+			want.Reals = slices.Clone(before.Reals)
+			want.Reals[len(want.Reals)/2].Weight = 2
+			for b.Loop() {
+				if p := plan.Diff(want, have); len(p.Ops) != 1 {
+					b.Fatal(len(p.Ops))
+				}
+			}
+		})
+	}
+}
+
+func TestSettleShares(t *testing.T) {
+	want := world.Large(100, 10)
+	for _, have := range []kernel.Observed{{Names: kernel.DefaultNames}, {Names: kernel.DefaultNames, State: world.Large(100, 10)}} {
+		settled, ok := plan.Applied(have, want, plan.Diff(want, have))
+		s := &settled.State
+		if !ok || !shared(s.Entries, want.Entries) || !shared(s.Virtuals, want.Virtuals) ||
+			!shared(s.Reals, want.Reals) || !shared(s.Addrs, want.Addrs) {
+			t.Errorf("after a reading of %d real servers not all is shared that was wanted", len(have.Reals))
+		}
+	}
+}
+
+// shared says whether two slices are one and the same.
+func shared[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}

@@ -1,0 +1,44 @@
+package plan
+
+import (
+	"strconv"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// unlike are the timeouts that are set, and not what they are in have.
+func unlike(t, have kernel.Timeouts) kernel.Timeouts {
+	for _, p := range t.Parameters() {
+		if f := t.Field(p.Name); *f == *have.Field(p.Name) {
+			*f = 0
+		}
+	}
+	return t
+}
+
+// diffTimeouts is diffSysctls for IPVS's timeouts, which are one object since
+// the kernel is asked and told of all of them at once.
+func (d *differ) diffTimeouts() {
+	want, have := d.want.Timeouts, d.have.Timeouts
+	if to := unlike(want, have); to != (kernel.Timeouts{}) {
+		d.change(setSysctls, have, to)
+	}
+	if d.hold() {
+		return
+	}
+	var back kernel.Timeouts
+	for _, s := range d.have.Saved {
+		to := back.Field(s.Name)
+		if to == nil || *want.Field(s.Name) != 0 || s.Ours == s.Before {
+			continue
+		}
+		before, err := strconv.ParseUint(s.Before, 10, 32)
+		// A value that is no longer ours was set by somebody who meant it.
+		if err == nil && strconv.FormatUint(uint64(*have.Field(s.Name)), 10) == s.Ours {
+			*to = uint32(before)
+		}
+	}
+	if back != (kernel.Timeouts{}) {
+		d.change(restoreSysctls, have, back)
+	}
+}

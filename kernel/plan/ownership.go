@@ -1,0 +1,194 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// ownership answers, for keys in ascending order, whether a virtual server is
+// ours: it is in the ownership set of its family, the last reading held it, or the
+// record on disk has it as it is.
+type ownership struct {
+	entries keyCursor[kernel.Entry]      // of both families: IPv4 addresses sort before IPv6
+	more    keyCursor[kernel.Entry]      // of IPv6
+	memory  keyCursor[kernel.VirtualKey] // of the last reading
+	record  keyCursor[kernel.Virtual]    // on disk
+	reals   []kernel.Real
+}
+
+func ownershipOf(o *kernel.Observed) ownership {
+	return ownership{
+		entries: keyCursor[kernel.Entry]{rest: ownedEntries(o, kernel.IPv4), compare: compareEntryKey},
+		more:    keyCursor[kernel.Entry]{rest: ownedEntries(o, kernel.IPv6), compare: compareEntryKey},
+		memory:  keyCursor[kernel.VirtualKey]{rest: o.Owned, compare: kernel.CompareKeys},
+		record:  virtualCursor(o.Record.Made),
+		reals:   o.Reals,
+	}
+}
+
+func virtualCursor(virtuals []kernel.Virtual) keyCursor[kernel.Virtual] {
+	return keyCursor[kernel.Virtual]{rest: virtuals, compare: func(v *kernel.Virtual, k *kernel.VirtualKey) int { return kernel.CompareKeys(&v.Key, k) }}
+}
+
+func (w *ownership) has(v *kernel.Virtual) bool {
+	k := &v.Key
+	entries := &w.entries
+	if k.Family() == kernel.IPv6 {
+		entries = &w.more
+	}
+	return entries.find(k) != nil || w.memory.find(k) != nil || attests(w.record.find(k), v, w.reals)
+}
+
+// Owned lists the virtual servers that are ours by this reading, sorted: what
+// the next one is told in Owned. A set that was emptied and could not be filled
+// again disowns no virtual server that is still there.
+func Owned(o *kernel.Observed) []kernel.VirtualKey {
+	v4, v6 := ownedEntries(o, kernel.IPv4), ownedEntries(o, kernel.IPv6)
+	keys := make([]kernel.VirtualKey, 0, len(v4)+len(v6))
+	for _, e := range v4 {
+		keys = append(keys, e.Key())
+	}
+	for _, e := range v6 {
+		keys = append(keys, e.Key())
+	}
+	for _, k := range o.Owned {
+		if hasVirtual(o, k) {
+			keys = append(keys, k)
+		}
+	}
+	for i := range o.Record.Made {
+		made := &o.Record.Made[i]
+		if j, found := slices.BinarySearchFunc(o.Virtuals, *made, kernel.Virtual.Compare); found && attests(made, &o.Virtuals[j], o.Reals) {
+			keys = append(keys, made.Key)
+		}
+	}
+	slices.SortFunc(keys, kernel.VirtualKey.Compare)
+	return slices.Compact(keys)
+}
+
+func hasVirtual(o *kernel.Observed, k kernel.VirtualKey) bool {
+	_, found := slices.BinarySearchFunc(o.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	return found
+}
+
+// ownedEntries is the content of a family's ownership set.
+func ownedEntries(o *kernel.Observed, f kernel.Family) []kernel.Entry {
+	for i := range o.Sets {
+		if o.Names.IsSet(o.Sets[i].Name, f, kernel.VirtualServer) {
+			return o.EntriesOf(o.Sets[i].Name)
+		}
+	}
+	return nil
+}
+
+// kubeProxySets are kube-proxy's own sets that name its virtual servers.
+var kubeProxySets = []kernel.SetName{
+	kernel.ClusterIP, kernel.ExternalIP, kernel.ExternalIPLocal, kernel.LoadBalancer,
+	kernel.NodePortTCP, kernel.NodePortUDP, kernel.NodePortSCTP,
+}
+
+// leftByKubeProxy says whether a virtual server is named by kube-proxy's sets
+// on a node where our own ownership set was never made. One that is only empty
+// proves nothing: our own NODE-PORT sets, too, can have the number of a port that
+// somebody else serves.
+func leftByKubeProxy(o *kernel.Observed, k kernel.VirtualKey) bool {
+	if hasOwnershipSet(o, k.Family()) {
+		return false
+	}
+	for _, name := range kubeProxySets {
+		set := o.Names.Set(k.Family(), name)
+		_, spec, _ := o.Names.SetSpec(set)
+		e := kernel.Entry{Set: set, Addr: k.Addr.Addr(), Proto: k.Proto, Port: k.Addr.Port()}
+		if spec.Type == kernel.BitmapPort {
+			if spec.Proto != k.Proto || !o.Node.Has(e.Addr) {
+				continue
+			}
+			e = kernel.Entry{Set: set, Port: e.Port}
+		}
+		if _, found := slices.BinarySearchFunc(o.Entries, e, kernel.Entry.Compare); found {
+			return true
+		}
+	}
+	return false
+}
+
+func hasOwnershipSet(o *kernel.Observed, f kernel.Family) bool {
+	return slices.ContainsFunc(o.Sets, func(s kernel.Set) bool { return o.Names.IsSet(s.Name, f, kernel.VirtualServer) })
+}
+
+// without leaves out of a wanted state what concerns virtual servers that are
+// somebody else's: nothing of ours must touch their packets.
+func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) kernel.State {
+	foreign := func(k kernel.VirtualKey) bool {
+		_, found := slices.BinarySearchFunc(conflicts, k, func(c kernel.Conflict, k kernel.VirtualKey) int { return c.Want.Key.Compare(k) })
+		return found
+	}
+	s.Virtuals = keep(s.Virtuals, func(v kernel.Virtual) bool { return !foreign(v.Key) })
+	s.Reals = keep(s.Reals, func(r kernel.Real) bool { return !foreign(r.Key.Virtual) })
+
+	type portKey struct {
+		family kernel.Family
+		proto  kernel.Proto
+		port   uint16
+	}
+	portOf := func(k kernel.VirtualKey) portKey { return portKey{k.Family(), k.Proto, k.Addr.Port()} }
+	ports := make(map[portKey]bool) // that some virtual server of ours still has
+	served := make(map[string]bool) // addresses, likewise
+	dropped := make(map[portKey]bool)
+	for _, v := range s.Virtuals {
+		ports[portOf(v.Key)] = true
+		served[v.Key.Addr.Addr().String()] = true
+	}
+	for _, c := range conflicts {
+		dropped[portOf(c.Want.Key)] = true
+	}
+	s.Entries = keep(s.Entries, func(e kernel.Entry) bool {
+		family, spec, _ := names.SetSpec(e.Set)
+		switch {
+		case spec.Name == kernel.LoopBack:
+			return true // about endpoints
+		case spec.Name == kernel.IPVSIPs:
+			return served[e.Addr.String()]
+		case spec.Type == kernel.BitmapPort:
+			k := portKey{family, spec.Proto, e.Port}
+			return spec.Name == kernel.HealthCheckNodePort || ports[k] || !dropped[k]
+		}
+		return !foreign(e.Key())
+	})
+	s.Addrs = keep(s.Addrs, func(a kernel.Addr) bool { return served[a.Addr.String()] })
+	s.Routes = keep(s.Routes, func(r kernel.Route) bool { return served[r.Addr.String()] })
+	s.Neighbors = keep(s.Neighbors, func(n kernel.Neighbor) bool { return served[n.Addr.String()] })
+	s.Chains = slices.Clone(s.Chains)
+	for i := range s.Chains {
+		if c := &s.Chains[i]; c.Name == names.Chain(kernel.ChainIPVSOutFilter) {
+			c.Rules = withoutRules(c.Rules, conflicts)
+		}
+	}
+	return s
+}
+
+// withoutRules leaves out the rules that name a virtual server in conflict. Only
+// KUBE-IPVS-OUT-FILTER has such rules; the others go by the sets.
+func withoutRules(rules string, conflicts []kernel.Conflict) string {
+	kept := keep(strings.Split(rules, "\n"), func(rule string) bool {
+		return !slices.ContainsFunc(conflicts, func(c kernel.Conflict) bool {
+			k := c.Want.Key
+			return strings.Contains(rule+" ", fmt.Sprintf(" --vproto %d --vaddr %s --vport %d ", k.Proto, k.Addr.Addr(), k.Addr.Port()))
+		})
+	})
+	return strings.Join(kept, "\n")
+}
+
+// keep copies what passes, leaving the original as it is.
+func keep[T any](s []T, pass func(T) bool) []T {
+	kept := make([]T, 0, len(s))
+	for _, v := range s {
+		if pass(v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}

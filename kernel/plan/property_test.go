@@ -1,0 +1,252 @@
+package plan_test
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+)
+
+func TestMain(m *testing.M) { world.Main(m) }
+
+// TestDiffConverges: from any kernel, one plan whose every op is accepted leads
+// to the wanted state, whatever was there before, and a second is empty.
+func TestDiffConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		foreign := world.Foreigners(t)
+		a, b := world.Wanted(world.DrawTable(t, "a")), world.Wanted(world.DrawTable(t, "b"))
+		w := world.New(t, foreign)
+		w.Sync(a)
+		w.DrawConns()
+		w.Drift()
+		w.Sync(b)
+		if p := plan.Diff(b, w.Read()); !p.Empty() {
+			t.Fatalf("a second diff is not empty:\n%s", world.Text(p))
+		}
+		w.Converge(b)
+		fresh := world.New(t, foreign)
+		fresh.Sync(b)
+		if got, want := sameCapacity(w.Kernel.State()), sameCapacity(fresh.Kernel.State()); got != want {
+			t.Fatalf("A then B is not B.\nA then B:\n%s\nB:\n%s", got, want)
+		}
+	})
+}
+
+func sameCapacity(s kernel.State) string {
+	for i := range s.Sets {
+		s.Sets[i].MaxElem = 0
+	}
+	return s.String()
+}
+
+// TestCleanupLeavesForeigners: a plan to nothing removes all that is ours and
+// leaves what was there before byte for byte.
+func TestCleanupLeavesForeigners(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		foreign := world.Foreigners(t)
+		w := world.New(t, foreign)
+		before := w.Kernel.State().String()
+		a := world.Wanted(world.DrawTable(t, "a"))
+		w.Sync(a)
+		w.Drift()
+		w.DrawConns()
+		w.Sync(kernel.State{})
+		// A built-in chain that holds no rules is the same as none.
+		after := w.Kernel.State()
+		after.Chains = slices.DeleteFunc(after.Chains, func(c kernel.Chain) bool { return c.BuiltIn() && c.Rules == "" })
+		if got := after.String(); got != before {
+			t.Fatalf("after cleanup:\n%s\nbefore:\n%s", got, before)
+		}
+	})
+}
+
+// TestEveryPrefixIsSafe: after each op, and so after a crash at any point, our
+// virtual servers are in the ownership set, and while building up no VIP is
+// bound that has no virtual server.
+func TestEveryPrefixIsSafe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		foreign := world.Foreigners(t)
+		w := world.New(t, foreign)
+		for _, label := range []string{"a", "b", "nothing"} {
+			var want kernel.State
+			if label != "nothing" {
+				want = world.Wanted(world.DrawTable(t, label))
+			}
+			have := w.Read()
+			for _, op := range plan.Diff(want, have).Ops {
+				if op.Object.Kind() == kernel.KindChain {
+					continue // one transaction; it has no part in this
+				}
+				if err := w.Kernel.Apply(context.Background(), kernel.Plan{Ops: []kernel.Op{op}}); err != nil && op.Object.Kind() != kernel.KindSet {
+					t.Fatalf("%s: %v", op, err)
+				}
+				safe(t, w.Read(), foreign, op)
+			}
+			w.Sync(want)
+		}
+	})
+}
+
+func safe(t *rapid.T, o kernel.Observed, foreign kernel.State, last kernel.Op) {
+	owned := plan.Owned(&o)
+	served := map[netip.Addr]bool{}
+	for _, v := range o.Virtuals {
+		served[v.Key.Addr.Addr()] = true
+		theirs := slices.ContainsFunc(foreign.Virtuals, func(f kernel.Virtual) bool { return f == v })
+		if theirs == slices.Contains(owned, v.Key) {
+			t.Fatalf("after %s: %s: foreign %v, in the ownership set %v", last, v, theirs, !theirs)
+		}
+	}
+	for _, a := range o.Addrs {
+		if !served[a.Addr] && last.Verb != kernel.Remove {
+			t.Fatalf("after %s: %s is bound and has no virtual server", last, a)
+		}
+	}
+	for _, a := range o.Addrs {
+		guarded := slices.ContainsFunc(o.Entries, func(e kernel.Entry) bool {
+			return e.Addr == a.Addr && e.Set == world.Names.Set(kernel.FamilyOf(a.Addr), kernel.IPVSIPs)
+		})
+		if !guarded {
+			t.Fatalf("after %s: %s is bound and not guarded", last, a)
+		}
+	}
+}
+
+// TestDrainsEnd: with a deadline every drain ends, connections or not.
+func TestDrainsEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.New(t, kernel.State{})
+		table := world.DrawTable(t, "a")
+		w.Sync(world.Wanted(table))
+		for _, r := range w.Read().Reals {
+			w.Kernel.SetConns(r.Key, kernel.Conns{Active: 1})
+		}
+		for i := range table {
+			table[i].Reals = nil
+		}
+		want := world.Wanted(table)
+		want.Policy.DrainTimeout = 30 * time.Second
+		p := w.Sync(want)
+		for range 3 {
+			if p.Draining == 0 {
+				break
+			}
+			if p.Wake.IsZero() {
+				t.Fatal("a drain with a deadline does not ask to be woken")
+			}
+			w.Now = p.Wake
+			p = w.Sync(want)
+		}
+		if n := len(w.Read().Reals); n != 0 {
+			t.Fatalf("%d real servers are left after the deadline", n)
+		}
+	})
+}
+
+// TestHoldRemovesNothing: while not every source has spoken, plans only add.
+func TestHoldRemovesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.New(t, world.Foreigners(t))
+		w.Sync(world.Wanted(world.DrawTable(t, "a")))
+		w.DrawConns()
+		b := world.Wanted(world.DrawTable(t, "b"))
+		b.Policy.Hold = true
+		for _, op := range plan.Diff(b, w.Read()).Ops {
+			// To forget a flow that nobody answers takes nothing away.
+			if _, flow := op.Object.(kernel.Flow); op.Verb == kernel.Remove && !flow && !strings.Contains(op.String(), world.Names.TempSets()) {
+				t.Fatalf("held plan removes: %s", op)
+			}
+		}
+	})
+}
+
+// TestAdvance: carrying a plan out on a reading gives what reading again gives,
+// connections apart, and leaves the reading and what it shares as they were.
+func TestAdvance(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.New(t, world.Foreigners(t))
+		a := world.Wanted(world.DrawTable(t, "a"))
+		w.Sync(a)
+		w.DrawConns()
+		have := w.Read()
+		if p := plan.Diff(a, have); p.Empty() {
+			have, _ = plan.Applied(have, a, p)
+			have.Fresh = rapid.Bool().Draw(t, "fresh")
+		}
+		before, wasWanted := have.String(), a.String()
+		b := world.Wanted(world.DrawTable(t, "b"))
+		b.Policy.Hold = rapid.Bool().Draw(t, "hold")
+		p := plan.Diff(b, have)
+		if err := w.Kernel.Apply(context.Background(), p); err != nil {
+			t.Fatal(err)
+		}
+		want := w.Read()
+		want.Fresh, want.Conns = false, nil
+		check := func(how string, got kernel.Observed, ok bool) {
+			if !ok {
+				return
+			}
+			got.Chains = slices.DeleteFunc(slices.Clone(got.Chains), func(c kernel.Chain) bool { return c.BuiltIn() && c.Rules == "" })
+			if got.String() != want.String() {
+				t.Fatalf("%s:\n%s\nread:\n%s\nplan:\n%s", how, got, want, world.Text(p))
+			}
+		}
+		advanced, ok := plan.Advance(have, p.Ops)
+		check("advanced", advanced, ok)
+		settled, ok := plan.Applied(have, b, p)
+		check("settled", settled, ok)
+		if have.String() != before || a.String() != wasWanted {
+			t.Fatalf("was:\n%s\nis:\n%s", before, have)
+		}
+		if ok && (settled.Settled == nil) != (b.Policy.Hold || len(p.Conflicts) > 0) {
+			t.Fatalf("Settled is %v after a plan with hold %v and conflicts %v", settled.Settled, b.Policy.Hold, p.Conflicts)
+		}
+	})
+}
+
+// TestSettled: what is shared with the state that a reading was made equal to needs
+// no comparison, whatever drains, and whoever else is there.
+func TestSettled(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.New(t, world.Foreigners(t))
+		w.Sync(world.Wanted(world.DrawTable(t, "before")))
+		w.DrawConns()
+		table := world.DrawTable(t, "a")
+		a := world.Wanted(table)
+		if p := w.Sync(a); len(p.Conflicts) > 0 {
+			return
+		}
+		for i := range table {
+			if rapid.Bool().Draw(t, "other reals") {
+				table[i].Reals = table[i].Reals[rapid.IntRange(0, len(table[i].Reals)).Draw(t, "gone"):]
+			}
+		}
+		b := world.Wanted(table)
+		share(&b.Sets, a.Sets)
+		share(&b.Entries, a.Entries)
+		share(&b.Virtuals, a.Virtuals)
+		share(&b.Addrs, a.Addrs)
+		share(&b.Routes, a.Routes)
+		have := w.Read()
+		compared := plan.Diff(b, have)
+		have.Settled = &a
+		if p := plan.Diff(b, have); world.Text(p) != world.Text(compared) {
+			t.Fatalf("plan:\n%s\nwithout Settled:\n%s", world.Text(p), world.Text(compared))
+		}
+	})
+}
+
+// share makes equal slices one.
+func share[T comparable](to *[]T, from []T) {
+	if slices.Equal(*to, from) {
+		*to = from
+	}
+}

@@ -1,0 +1,54 @@
+package kernel_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
+)
+
+func TestMain(m *testing.M) { world.Main(m) }
+
+// TestTextRoundTrip: canonical text reads back to the same value.
+func TestTextRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.New(t, world.Foreigners(t))
+		w.Sync(world.Wanted(world.DrawTable(t, "a")))
+		w.DrawConns()
+		w.Sync(world.Wanted(world.DrawTable(t, "b")))
+		o := w.Read()
+		o.Policy = kernel.Policy{DrainTimeout: time.Minute, DeleteUnknown: true, ExcludeCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+		got, err := kernel.ParseObserved(o.String())
+		if err != nil {
+			t.Fatalf("%v in:\n%s", err, o)
+		}
+		if got.String() != o.String() {
+			t.Fatalf("got:\n%s\nwant:\n%s", got, o)
+		}
+	})
+}
+
+func FuzzParseObserved(f *testing.F) {
+	f.Add(world.Wanted(nil).String())
+	f.Add("#: iptables\n*nat\n:KUBE-SERVICES - [0:0]\n-A KUBE-SERVICES -j ACCEPT\nCOMMIT\n")
+	f.Add("-A -t 10.0.0.1:80 -s mh -p 10 -M 24 -b flag-2\n-a -t 10.0.0.1:80 -r 10.2.0.1:8080 -m -w 3 # active 1 inactive 2 persist 0\n")
+	f.Add("--set 900 120 300\n#: saved ipvs.udpTimeout before \"300\" ours \"60\"\n")
+	f.Add("#: saved net.ipv4.ip_forward before \"0\" ours \"1\"\n#: drain 2026-01-01T00:00:00Z -u [fd00::1]:53 -r [fd00::2]:53\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		o, err := kernel.ParseObserved(s)
+		if err != nil {
+			return
+		}
+		again, err := kernel.ParseObserved(o.String())
+		if err != nil {
+			t.Fatalf("own text does not parse: %v\n%s", err, o)
+		}
+		if again.String() != o.String() {
+			t.Fatalf("%q gives\n%s\nwhich gives\n%s", s, o, again)
+		}
+	})
+}

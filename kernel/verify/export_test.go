@@ -1,0 +1,17 @@
+package verify
+
+import (
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// Cut makes about n parts of a state that is too small to need them.
+func Cut(s *kernel.State, n int) []Shard {
+	total := 0
+	for _, cost := range pieces(s) {
+		total += cost
+	}
+	return cut(s, total/n)
+}
+
+// Last says whether a shard holds the end of the kernel.
+func (p Shard) Last() bool { return p.to == Everything.to }

@@ -1,0 +1,81 @@
+package verify_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/kernel/verify"
+)
+
+func TestMain(m *testing.M) { world.Main(m) }
+
+// TestShardsInTurn: from any drifted kernel, when each part has been checked in its
+// turn, and all read where one differed, the state is the wanted one; and a check
+// that finds its part as it was known plans nothing, whatever has drifted elsewhere.
+func TestShardsInTurn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.New(t, world.Foreigners(t))
+		want := world.Wanted(world.DrawTable(t, "a"))
+		w.Sync(want)
+		w.Converge(want)
+		known := w.Read()
+		parts := verify.Cut(&known.State, rapid.IntRange(1, 6).Draw(t, "parts"))
+		w.Drift()
+		again := rapid.IntRange(0, len(parts)-1).Draw(t, "drifts again before")
+		turn := append(slices.Clone(parts), parts[:again]...)
+		for i, part := range turn {
+			if i == again {
+				w.Drift()
+			}
+			same, err := w.Kernel.Verify(context.Background(), &known, part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !same {
+				w.Sync(want)
+				known = w.Read()
+				continue
+			}
+			if p := plan.Diff(want, known); !p.Empty() {
+				t.Fatalf("part %d is as known, and yet there is something to do:\n%s", i, world.Text(p))
+			}
+		}
+		for _, part := range parts {
+			if same, err := w.Kernel.Verify(context.Background(), &known, part); !same || err != nil {
+				t.Fatalf("after a turn a part is not as known: %v", err)
+			}
+		}
+		if p := plan.Diff(want, w.Read()); !p.Empty() {
+			t.Fatalf("after a turn there is something to do:\n%s", world.Text(p))
+		}
+	})
+}
+
+// TestShardsFindWhatDiffers: what differs between two readings differs in some part
+// of any cut of any state, and what does not in none.
+func TestShardsFindWhatDiffers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.New(t, world.Foreigners(t))
+		w.Sync(world.Wanted(world.DrawTable(t, "a")))
+		before := w.Read()
+		if rapid.Bool().Draw(t, "drift") {
+			w.Drift()
+		} else {
+			w.Sync(world.Wanted(world.DrawTable(t, "b")))
+		}
+		after := w.Read()
+		other := world.Wanted(world.DrawTable(t, "another"))
+		differs := false
+		for _, part := range verify.Cut(&other, rapid.IntRange(1, 6).Draw(t, "parts")) {
+			differs = differs || !part.Same(&before, &after)
+		}
+		if equal := before.State.String() == after.State.String(); equal == differs {
+			t.Fatalf("equal %v, but some part differs %v:\n%s\n%s", equal, differs, before, after)
+		}
+	})
+}
