@@ -19,7 +19,6 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/screen"
 	"github.com/svcproxy/svcproxy/proxy/status"
-	"github.com/svcproxy/svcproxy/proxy/top"
 )
 
 // Remote is the commands together, with their flags.
@@ -105,7 +104,7 @@ func (r *Remote) top(ctx context.Context, _ []string) error {
 	if r.every < leastDelay || r.frames < 0 {
 		return &exit.Error{Code: exit.Usage, Err: fmt.Errorf("top wants a delay of at least %v and no negative number of frames", leastDelay)}
 	}
-	return top.Top{In: r.In, Out: r.Out, Ask: r.client().Detail, Every: r.every, Frames: r.frames, View: top.View{Endpoints: true}}.Run(ctx)
+	return status.Top{In: r.In, Out: r.Out, Ask: r.client().Detail, Every: r.every, Frames: r.frames}.Run(ctx)
 }
 
 func (r *Remote) eventsFlags(fs *pflag.FlagSet) {

@@ -1,7 +1,8 @@
-// Package status is how svcproxy stands, as one value: the daemon, its last sync,
-// its sources, what is wrong, and every service with its virtual servers and
-// endpoints. It has a JSON form, which is stable, and texts for a person.
+// Package status describes a running svcproxy as one value: the daemon, its last
+// sync, its sources, its problems, and every service with its virtual servers and
+// endpoints. The value has a stable JSON form (JSON.md), and text forms for
+// people: Print, and the live views Watch and Top.
 //
-// Of is pure: it reads no kernel, no clock and no file. Reader is the one that
-// asks. Nothing here decides what is served, and nothing changes anything.
+// Of is pure: it reads no kernel, clock or file. Reader collects its input. The
+// package only describes: it never decides what is served.
 package status

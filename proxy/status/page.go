@@ -42,7 +42,7 @@ func (p *page) overview() {
 	}
 	p.list("degraded", screen.Bad, st.Problems)
 	p.list("refused by the kernel", screen.Bad, p.faults(st.Faults))
-	p.list("draining", screen.Warn, Drains(st, maxDrainLines))
+	p.list("draining", screen.Warn, drainLines(st, maxDrainLines))
 	p.list("warnings", screen.Warn, st.Warnings)
 	p.list("waits for a restart", screen.Warn, st.Daemon.Config.Restart)
 	if len(st.Services) == 0 {
@@ -175,8 +175,8 @@ func (p *page) faults(faults []Fault) []string {
 // maxDrainLines is how many drains the overview names.
 const maxDrainLines = 10
 
-// Drains are a status's in words, at most so many lines of them.
-func Drains(st *Status, most int) []string {
+// drainLines are a status's drains in words, at most this many lines.
+func drainLines(st *Status, most int) []string {
 	var lines []string
 	for i, d := range st.Drains {
 		if i == most-1 && len(st.Drains) > most {

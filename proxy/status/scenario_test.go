@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -29,8 +28,6 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
-
-var update = flag.Bool("update", false, "rewrite what the scenarios want")
 
 // TestScenarios runs testdata/*.txtar: the loop over the rules and a kernel in
 // memory, in a clock of its own. The file "script" has one command a line:
@@ -59,7 +56,7 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Test(t, func(t *testing.T) { play(t, archive) })
-			if *update && !t.Failed() {
+			if *status.Update && !t.Failed() {
 				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -305,7 +302,7 @@ func (s *stage) events(to string) {
 // want compares, or, to update, keeps.
 func (s *stage) want(name, got string) {
 	s.t.Helper()
-	if *update {
+	if *status.Update {
 		for i := range s.archive.Files {
 			if s.archive.Files[i].Name == name {
 				s.archive.Files[i].Data = []byte(got)

@@ -1,18 +1,18 @@
-package top
+package status
 
 import "testing"
 
-// Whatever a terminal sends, a view stays one that can be shown.
+// After any keys the view can still be drawn.
 func FuzzPress(f *testing.F) {
 	for _, keys := range []string{"cbnejkq g\x03", "\x1b[A\x1b[B\x1b[5~\x1b[6~\x1b[H", "\x1b[1;5", "\x1b", "é"} {
 		f.Add(keys)
 	}
 	now, before := readings()
 	f.Fuzz(func(t *testing.T, keys string) {
-		v, _ := View{Width: 80, Height: 10}.press(keys, 5)
-		if v.First < 0 {
-			t.Fatalf("%q: first %d", keys, v.First)
+		v, _ := topView{width: 80, height: 10}.press(keys, 5)
+		if v.first < 0 {
+			t.Fatalf("%q: first %d", keys, v.first)
 		}
-		checkSize(t, keys, Frame(now, before, v), v)
+		checkSize(t, keys, v.frame(now, before), v)
 	})
 }

@@ -1,0 +1,174 @@
+package status
+
+import (
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// readings are two, ten seconds apart, with a drain and a service that is new.
+func readings() (now, before Status) {
+	at := time.Date(2026, 11, 20, 9, 31, 0, 0, time.Local)
+	endpoint := func(addr string, state EndpointState, active, inactive uint64) Endpoint {
+		return Endpoint{Address: netip.MustParseAddrPort(addr), Protocol: "tcp", Weight: 1, State: state, Active: active, Inactive: inactive}
+	}
+	draining := endpoint("10.2.3.10:8080", EndpointDraining, 12, 1)
+	draining.Drain = &Drain{Since: at.Add(-17 * time.Second), Deadline: at.Add(43 * time.Second)}
+	now = Status{
+		Time: at, Daemon: Daemon{Version: "1.0.0", Node: "n1", Started: at.Add(-3 * time.Hour)},
+		Problems: []string{"source file: /etc/svcproxy/services.toml:3: web: unknown key \"port\", did you mean \"ports\"?"},
+		Totals:   Totals{Active: 1312, Inactive: 41, Draining: 1},
+		Services: []Service{
+			{Name: "default/batch", State: NoBackends, Reason: "no endpoints"},
+			{
+				Name: "default/dns", State: Serving, Active: 0, Inactive: 9, Backends: Backends{Serving: 2},
+				Traffic:   Traffic{Connections: 5003, InBytes: 90000, OutBytes: 180000},
+				Endpoints: []Endpoint{endpoint("10.2.1.53:53", EndpointServing, 0, 5), endpoint("10.2.2.53:53", EndpointServing, 0, 4)},
+			},
+			{
+				Name: "shop/web", State: Serving, Active: 1312, Inactive: 32, Backends: Backends{Serving: 2, Draining: 1, Unused: 1},
+				Traffic: Traffic{Connections: 15234, InBytes: 15 << 20, OutBytes: 700 << 20},
+				Endpoints: []Endpoint{
+					with(endpoint("10.2.1.10:8080", EndpointServing, 900, 20), 9000, 3<<20, 200<<20),
+					with(endpoint("10.2.2.10:8080", EndpointServing, 400, 11), 6234, 12<<20, 500<<20), with(draining, 0, 0, 0),
+				},
+			},
+		},
+	}
+	now.Drains = []Draining{{Service: "shop/web", Endpoint: draining}}
+	earlier := []Endpoint{
+		with(endpoint("10.2.1.10:8080", "", 0, 0), 2000, 2<<20, 50<<20), with(endpoint("10.2.2.10:8080", "", 0, 0), 900, 3<<20, 50<<20),
+	}
+	before = now
+	before.Time = at.Add(-10 * time.Second)
+	before.Services = []Service{
+		{Name: "default/dns", Traffic: Traffic{Connections: 5000, InBytes: 80000, OutBytes: 160000}},
+		{Name: "shop/web", Traffic: Traffic{Connections: 2900, InBytes: 5 << 20, OutBytes: 100 << 20}, Endpoints: earlier},
+	}
+	return now, before
+}
+
+func with(e Endpoint, conns, in, out uint64) Endpoint {
+	e.Traffic = &Traffic{Connections: conns, InBytes: in, OutBytes: out}
+	return e
+}
+
+func TestTopFrame(t *testing.T) {
+	now, before := readings()
+	views := map[string]topView{
+		"plain":                {},
+		"plain with endpoints": {endpoints: true},
+		"terminal 80x16":       {endpoints: true, width: 80, height: 16},
+		"terminal by name":     {sort: byName, width: 100, height: 14},
+		"terminal by bytes":    {sort: byBytes, width: 60, height: 10},
+		"scrolled":             {endpoints: true, width: 80, height: 10, first: 1},
+	}
+	const path = "testdata/top/frames.txtar"
+	archive, err := txtar.ParseFile(path)
+	if err != nil && !*Update {
+		t.Fatal(err)
+	}
+	for name, v := range views {
+		got := v.frame(now, before)
+		checkSize(t, name, got, v)
+		if *Update {
+			continue
+		}
+		if want := section(archive, name); got != want {
+			t.Errorf("%s:\n%swant:\n%s", name, got, want)
+		}
+	}
+	if *Update {
+		a := &txtar.Archive{Comment: []byte("Frames of the readings in top_test.go.\n\n")}
+		for _, name := range []string{"plain", "plain with endpoints", "terminal 80x16", "terminal by name", "terminal by bytes", "scrolled"} {
+			a.Files = append(a.Files, txtar.File{Name: name, Data: []byte(views[name].frame(now, before))})
+		}
+		if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func section(a *txtar.Archive, name string) string {
+	for _, f := range a.Files {
+		if f.Name == name {
+			return string(f.Data)
+		}
+	}
+	return ""
+}
+
+// checkSize: a line too many scrolls the terminal, and a character too many wraps.
+func checkSize(t *testing.T, name, frame string, v topView) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(frame, "\n"), "\n")
+	if v.height > 0 && len(lines) != v.height {
+		t.Errorf("%s: %d lines, want %d", name, len(lines), v.height)
+	}
+	for _, l := range lines {
+		if v.width > 0 && utf8.RuneCountInString(l) > v.width {
+			t.Errorf("%s: %d characters: %s", name, utf8.RuneCountInString(l), l)
+		}
+	}
+}
+
+func TestTopFirstFrameHasNoRates(t *testing.T) {
+	now, _ := readings()
+	if frame := (topView{}).frame(now, Status{}); !strings.Contains(frame, "- new/s") {
+		t.Errorf("frame:\n%s", frame)
+	}
+}
+
+func TestRatesOfAVirtualServerMadeAnew(t *testing.T) {
+	got := ratesOf(Traffic{Connections: 20}, Traffic{Connections: 1000}, 10)
+	if got.conns != 2 {
+		t.Errorf("%v connections a second, want 2", got.conns)
+	}
+}
+
+func TestTopKeys(t *testing.T) {
+	for _, c := range []struct {
+		keys string
+		want topView
+		quit bool
+	}{
+		{"b", topView{sort: byBytes}, false},
+		{"ne", topView{sort: byName, endpoints: true}, false},
+		{"ee", topView{}, false},
+		{"jj\x1b[B\x1b[A", topView{first: 2}, false},
+		{"k", topView{}, false},
+		{"\x1b[6~j", topView{first: 11}, false},
+		{"\x1b[6~\x1b[H", topView{}, false},
+		{"\x1b[1;5B\x1b", topView{}, false}, // what we do not know, and half of something
+		{"bq", topView{sort: byBytes}, true},
+		{"\x03", topView{}, true},
+	} {
+		if got, quit := (topView{}).press(c.keys, 10); got != c.want || quit != c.quit {
+			t.Errorf("%q: %+v, %v; want %+v, %v", c.keys, got, quit, c.want, c.quit)
+		}
+	}
+}
+
+func TestTopShown(t *testing.T) {
+	now, before := readings()
+	for _, c := range []struct {
+		view topView
+		want []string
+	}{
+		{topView{}, nil},
+		{topView{endpoints: true}, []string{"shop/web", "default/dns", "default/batch"}},
+		{topView{endpoints: true, sort: byName, height: 2}, []string{"default/batch", "default/dns"}},
+		{topView{endpoints: true, first: 2}, []string{"default/batch"}},
+		{topView{endpoints: true, first: 9}, nil},
+	} {
+		if got := c.view.shown(now, before); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q, want %q", c.view, got, c.want)
+		}
+	}
+}
