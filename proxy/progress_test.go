@@ -14,7 +14,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
-// alive asks the loop for a sign of life as proxy/notify does.
+// alive asks the loop for a sign of life as proxy/daemon does.
 func alive(t *testing.T, p *proxy.Proxy) bool {
 	asking, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

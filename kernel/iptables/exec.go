@@ -18,7 +18,7 @@ import (
 // timeout bounds one run of a tool. iptables-restore takes 1.5 to 10 ms, 75 in
 // an emulated guest; what lasts this long waits for something that will not come.
 // It is less than the 20 s after which the loop would be taken for hung, and
-// svcproxy ended (see proxy/notify): the log is to say which tool it was.
+// svcproxy ended (see proxy/daemon): the log is to say which tool it was.
 const timeout = 15 * time.Second
 
 // lockWait is how many seconds iptables-restore waits for another program's

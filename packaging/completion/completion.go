@@ -13,14 +13,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/svcproxy/svcproxy/proxy/command"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
 // Shells are those that Write knows.
 var Shells = []string{"bash", "zsh", "fish"}
 
 // Write writes the program's completion script for a shell.
-func Write(w io.Writer, shell string, p command.Program) error {
+func Write(w io.Writer, shell string, p cli.Program) error {
 	write, ok := map[string]func(*bytes.Buffer, program){"bash": bash, "zsh": zsh, "fish": fish}[shell]
 	if !ok {
 		return fmt.Errorf("no completion for %q: want one of %q", shell, Shells)
@@ -51,8 +51,8 @@ type flag struct {
 	files               bool   // what it takes is a file
 }
 
-func read(p command.Program) program {
-	common := flags(p.FlagSet(command.Command{}))
+func read(p cli.Program) program {
+	common := flags(p.FlagSet(cli.Command{}))
 	out := program{name: p.Name, common: common}
 	for _, c := range p.Visible() {
 		own := slices.DeleteFunc(flags(p.FlagSet(c)), func(f flag) bool {

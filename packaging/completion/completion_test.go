@@ -13,15 +13,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
-	"github.com/svcproxy/svcproxy/proxy/command"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 )
 
 // table is small, and has one of everything that a script has to get right.
-var table = command.Program{
+var table = cli.Program{
 	Name:  "svcproxy",
 	Flags: func(fs *pflag.FlagSet) { config.AddFlags(fs) },
-	Commands: []command.Command{
+	Commands: []cli.Command{
 		{Name: "run", Short: "serve: it's what flags alone mean", Flags: func(fs *pflag.FlagSet) { fs.Bool("cleanup", false, "clean") }},
 		{Name: "check", Args: "[FILE...]", Short: "validate"},
 		{Name: "plan", Short: "print", Flags: func(fs *pflag.FlagSet) {

@@ -5,28 +5,21 @@ package docs
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/svcproxy/svcproxy/packaging/completion"
 	"github.com/svcproxy/svcproxy/packaging/man"
 	"github.com/svcproxy/svcproxy/packaging/schema"
-	"github.com/svcproxy/svcproxy/proxy/command"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
 // Write writes all of it into dir, which it makes. The same program and edition
 // give the same bytes.
-func Write(dir string, p command.Program, e man.Edition) error {
+func Write(dir string, p cli.Program, e man.Edition) error {
 	files := map[string][]byte{
 		"svcproxy.8":           e.Program(p),
 		"svcproxy.toml.5":      e.Config(config.Keys()),
@@ -50,44 +43,4 @@ func Write(dir string, p command.Program, e man.Edition) error {
 		}
 	}
 	return nil
-}
-
-// Commands are completion, for people, and docs, for who makes packages. A page
-// is dated SOURCE_DATE_EPOCH (seconds since 1970), or now.
-func Commands(out io.Writer, version string, program func() command.Program) []command.Command {
-	one := func(args []string, what string) (string, error) {
-		if len(args) != 1 {
-			return "", &exit.Error{Code: exit.Usage, Err: fmt.Errorf("want one %s, have %q", what, args)}
-		}
-		return args[0], nil
-	}
-	return []command.Command{
-		{Name: "completion", Args: "SHELL", Short: "print a completion script for bash, zsh or fish", Values: completion.Shells,
-			Run: func(_ context.Context, args []string) error {
-				shell, err := one(args, "shell of "+strings.Join(completion.Shells, ", "))
-				if err != nil {
-					return err
-				}
-				if !slices.Contains(completion.Shells, shell) {
-					return &exit.Error{Code: exit.Usage, Err: fmt.Errorf("no completion for %q: want one of %s", shell, strings.Join(completion.Shells, ", "))}
-				}
-				return completion.Write(out, shell, program())
-			}},
-		{Name: "docs", Args: "DIR", Short: "write manual pages, completion scripts and schemas", Hidden: true,
-			Run: func(_ context.Context, args []string) error {
-				dir, err := one(args, "folder")
-				if err != nil {
-					return err
-				}
-				date := time.Now()
-				if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
-					seconds, err := strconv.ParseInt(epoch, 10, 64)
-					if err != nil {
-						return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
-					}
-					date = time.Unix(seconds, 0)
-				}
-				return Write(dir, program(), man.Edition{Version: version, Date: date})
-			}},
-	}
 }

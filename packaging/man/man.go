@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/svcproxy/svcproxy/proxy/command"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
@@ -24,7 +24,7 @@ type Edition struct {
 }
 
 // Program is svcproxy(8).
-func (e Edition) Program(prog command.Program) []byte {
+func (e Edition) Program(prog cli.Program) []byte {
 	p := newPage("svcproxy", 8, e.Version, e.Date, "L4 load balancer daemon on IPVS")
 	p.heading("SYNOPSIS")
 	for i, c := range prog.Visible() {
@@ -44,7 +44,7 @@ func (e Edition) Program(prog command.Program) []byte {
 	p.heading("DESCRIPTION")
 	p.text(about)
 	p.heading("COMMANDS")
-	common := prog.FlagSet(command.Command{})
+	common := prog.FlagSet(cli.Command{})
 	for _, c := range prog.Visible() {
 		p.subheading(strings.TrimSpace(c.Name + " " + c.Args))
 		p.text(sentence(c.Short))

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
-	"github.com/svcproxy/svcproxy/proxy/command"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
@@ -22,10 +22,10 @@ import (
 var edition = Edition{Version: "1.2.3", Date: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 
 func pages() map[string][]byte {
-	prog := command.Program{
+	prog := cli.Program{
 		Name:  "svcproxy",
 		Flags: func(fs *pflag.FlagSet) { config.AddFlags(fs) },
-		Commands: []command.Command{
+		Commands: []cli.Command{
 			{Name: "run", Short: "serve until told to stop"},
 			{Name: "plan", Args: "[FILE...]", Short: "print, and change nothing", Flags: func(fs *pflag.FlagSet) {
 				fs.StringP("output", "o", "text", "`FORMAT` of the plan")
@@ -103,7 +103,7 @@ func TestExampleIsValid(t *testing.T) {
 
 // Every exit code is explained: the constants are read from the source.
 func TestEveryExitCodeIsSaid(t *testing.T) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), "../../proxy/exit/exit.go", nil, 0)
+	parsed, err := parser.ParseFile(token.NewFileSet(), "../../proxy/cli/exit.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestEveryExitCodeIsSaid(t *testing.T) {
 		return true
 	})
 	if codes != len(exits) {
-		t.Errorf("package exit has %d codes, svcproxy(8) explains %d", codes, len(exits))
+		t.Errorf("package cli has %d codes, svcproxy(8) explains %d", codes, len(exits))
 	}
 }
 

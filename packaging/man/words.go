@@ -1,6 +1,6 @@
 package man
 
-import "github.com/svcproxy/svcproxy/proxy/exit"
+import "github.com/svcproxy/svcproxy/proxy/cli"
 
 const about = `svcproxy makes this node's kernel serve a table of services: IPVS virtual and real servers, ipsets, a constant number of
 iptables rules, virtual addresses and kernel parameters, under the names that kube-proxy's IPVS mode gives them, with no Kubernetes
@@ -14,21 +14,21 @@ var signals = [][2]string{
 	{"SIGUSR2", "Turns debug logging on and off."},
 }
 
-// exits has every code of package exit.
+// exits has every code of package cli.
 var exits = []struct {
 	code    int
 	meaning string
 }{
-	{exit.OK, "All is well."},
-	{exit.Failed, "It failed."},
-	{exit.Usage, "The command line is not understood."},
-	{exit.Config, "The configuration, or a service file, is not valid."},
-	{exit.Missing, "The kernel or a program lacks something; the hint says what brings it."},
-	{exit.Permission, "No permission."},
-	{exit.NoDaemon, "The running svcproxy cannot be reached."},
-	{exit.Degraded, "status: something is not as it should be. reload --wait: all is programmed but what is in conflict."},
-	{exit.NoBackends, "status: a service has nobody to serve it."},
-	{exit.Changes, "plan --detailed-exitcode: there is something to do."},
+	{cli.OK, "All is well."},
+	{cli.Failed, "It failed."},
+	{cli.Usage, "The command line is not understood."},
+	{cli.Config, "The configuration, or a service file, is not valid."},
+	{cli.Missing, "The kernel or a program lacks something; the hint says what brings it."},
+	{cli.Permission, "No permission."},
+	{cli.NoDaemon, "The running svcproxy cannot be reached."},
+	{cli.Degraded, "status: something is not as it should be. reload --wait: all is programmed but what is in conflict."},
+	{cli.NoBackends, "status: a service has nobody to serve it."},
+	{cli.Changes, "plan --detailed-exitcode: there is something to do."},
 }
 
 var files = [][2]string{

@@ -14,16 +14,16 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
-	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
 // askLimit is how long an answer may take that needs no reload.
 const askLimit = 30 * time.Second
 
-// Client asks the daemon behind a socket. Its errors say with exit.NoDaemon that
-// none answers there, and with exit.Permission that we may not ask.
+// Client asks the daemon behind a socket. Its errors say with cli.NoDaemon that
+// none answers there, and with cli.Permission that we may not ask.
 type Client struct{ Socket string }
 
 // Status asks how it stands, with all endpoints or only their counts.
@@ -123,11 +123,11 @@ func (c Client) ask(ctx context.Context, method, path string, read func(io.Reade
 func (c Client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return &exit.Error{Code: exit.Permission, Err: fmt.Errorf("asking svcproxy: %w", err), Hint: "run as root, or as a member of the group " + group}
+		return &cli.Error{Code: cli.Permission, Err: fmt.Errorf("asking svcproxy: %w", err), Hint: "run as root, or as a member of the group " + group}
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		err = fmt.Errorf("svcproxy does not run: nobody listens at %s", c.Socket)
 	default:
 		err = fmt.Errorf("svcproxy does not answer at %s: %w", c.Socket, err)
 	}
-	return &exit.Error{Code: exit.NoDaemon, Err: err, Hint: "systemctl status svcproxy"}
+	return &cli.Error{Code: cli.NoDaemon, Err: err, Hint: "systemctl status svcproxy"}
 }

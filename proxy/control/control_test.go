@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
-	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -57,11 +57,11 @@ func serving(t *testing.T, s *control.Server) (c control.Client, stop func()) {
 }
 
 func code(err error) int {
-	var e *exit.Error
+	var e *cli.Error
 	if errors.As(err, &e) {
 		return e.Code
 	}
-	return exit.Failed
+	return cli.Failed
 }
 
 func TestStatus(t *testing.T) {
@@ -108,14 +108,14 @@ func TestReload(t *testing.T) {
 		t.Errorf("all accepted: %v", err)
 	}
 	result = control.Reloaded{Rejected: []string{"a.toml:3: unknown key", "b.toml:1: cut"}, Kept: []string{"a.toml", "b.toml"}}
-	if err := reload(true); code(err) != exit.Config || !strings.Contains(err.Error(), "b.toml:1") {
+	if err := reload(true); code(err) != cli.Config || !strings.Contains(err.Error(), "b.toml:1") {
 		t.Errorf("rejected: %v", err)
 	}
 	if err := reload(false); err != nil {
 		t.Errorf("without waiting: %v", err)
 	}
 	failure = errors.New("no such thing")
-	if err := reload(true); code(err) != exit.Failed || !strings.Contains(err.Error(), "no such thing") {
+	if err := reload(true); code(err) != cli.Failed || !strings.Contains(err.Error(), "no such thing") {
 		t.Errorf("failed: %v", err)
 	}
 }
@@ -146,8 +146,8 @@ func TestEventsAreFollowed(t *testing.T) {
 		t.Errorf("got %+v, want what was added late", e)
 	}
 	stop()
-	if err := <-done; code(err) != exit.NoDaemon {
-		t.Errorf("after the daemon's end: %v, want exit code %d", err, exit.NoDaemon)
+	if err := <-done; code(err) != cli.NoDaemon {
+		t.Errorf("after the daemon's end: %v, want exit code %d", err, cli.NoDaemon)
 	}
 }
 
@@ -189,11 +189,11 @@ func TestFollowersAreBounded(t *testing.T) {
 
 func TestNobodyThere(t *testing.T) {
 	c := control.Client{Socket: filepath.Join(t.TempDir(), "s")}
-	if _, err := c.Status(t.Context(), true); code(err) != exit.NoDaemon || !strings.Contains(err.Error(), "does not run") {
+	if _, err := c.Status(t.Context(), true); code(err) != cli.NoDaemon || !strings.Contains(err.Error(), "does not run") {
 		t.Errorf("no socket: %v", err)
 	}
 	dead(t, c.Socket)
-	if _, err := c.Reload(t.Context(), true); code(err) != exit.NoDaemon || !strings.Contains(err.Error(), "does not run") {
+	if _, err := c.Reload(t.Context(), true); code(err) != cli.NoDaemon || !strings.Contains(err.Error(), "does not run") {
 		t.Errorf("a dead daemon's socket: %v", err)
 	}
 }
@@ -335,15 +335,15 @@ func TestReloadedErr(t *testing.T) {
 		change func(*control.Reloaded)
 		want   int
 	}{
-		{func(*control.Reloaded) {}, exit.OK},
-		{func(r *control.Reloaded) { r.Warnings = []string{"w"} }, exit.OK},
-		{func(r *control.Reloaded) { r.Conflicts = []string{"c"} }, exit.Degraded},
-		{func(r *control.Reloaded) { r.Conflicts, r.Failed = []string{"c"}, []string{"f"} }, exit.Failed},
-		{func(r *control.Reloaded) { r.Rejected, r.Failed = []string{"r"}, []string{"f"} }, exit.Config},
+		{func(*control.Reloaded) {}, cli.OK},
+		{func(r *control.Reloaded) { r.Warnings = []string{"w"} }, cli.OK},
+		{func(r *control.Reloaded) { r.Conflicts = []string{"c"} }, cli.Degraded},
+		{func(r *control.Reloaded) { r.Conflicts, r.Failed = []string{"c"}, []string{"f"} }, cli.Failed},
+		{func(r *control.Reloaded) { r.Rejected, r.Failed = []string{"r"}, []string{"f"} }, cli.Config},
 	} {
 		r := control.Nothing()
 		c.change(&r)
-		if got := exit.Code(r.Err()); got != c.want {
+		if got := cli.Code(r.Err()); got != c.want {
 			t.Errorf("%+v: exit %d, want %d", r, got, c.want)
 		}
 	}

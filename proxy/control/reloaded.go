@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
 // Reloaded is what became of reading the files again. Its JSON form is stable.
@@ -33,8 +33,8 @@ func Nothing() Reloaded {
 }
 
 // Err is what is not served as it was written, nil if everything is: of
-// exit.Config if something was rejected, else of exit.Failed if something is not
-// programmed, else of exit.Degraded.
+// cli.Config if something was rejected, else of cli.Failed if something is not
+// programmed, else of cli.Degraded.
 func (r Reloaded) Err() error {
 	var errs []error
 	for _, line := range slices.Concat(r.Rejected, r.Failed, r.Conflicts) {
@@ -43,13 +43,13 @@ func (r Reloaded) Err() error {
 	if len(errs) == 0 {
 		return nil
 	}
-	e := &exit.Error{Code: exit.Config, Err: errors.Join(errs...), Hint: "what was good goes on being served"}
+	e := &cli.Error{Code: cli.Config, Err: errors.Join(errs...), Hint: "what was good goes on being served"}
 	switch {
 	case len(r.Rejected) > 0:
 	case len(r.Failed) > 0:
-		e.Code, e.Hint = exit.Failed, "svcproxy goes on trying: svcproxy status"
+		e.Code, e.Hint = cli.Failed, "svcproxy goes on trying: svcproxy status"
 	default:
-		e.Code, e.Hint = exit.Degraded, "the rest is served: svcproxy status"
+		e.Code, e.Hint = cli.Degraded, "the rest is served: svcproxy status"
 	}
 	return e
 }

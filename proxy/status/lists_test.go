@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
-	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -58,7 +58,7 @@ func TestListsAreDocumented(t *testing.T) {
 	}
 	for _, s := range status.States() {
 		code := ""
-		if s.ExitCode() != exit.OK {
+		if s.ExitCode() != cli.OK {
 			code = fmt.Sprintf(" (exit code %d)", s.ExitCode())
 		}
 		row(string(s), s.Meaning()+code)

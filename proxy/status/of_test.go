@@ -11,8 +11,8 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -152,19 +152,19 @@ func TestVerdict(t *testing.T) {
 		service string
 		want    int
 	}{
-		"all well":                   {st(Serving, NotServed, Partly), "", exit.OK},
-		"without backends":           {st(Serving, NoBackends), "", exit.NoBackends},
-		"another is without":         {st(Serving, NoBackends), "s0", exit.OK},
-		"this one is without":        {st(Serving, NoBackends), "default/s1", exit.NoBackends},
-		"degraded first":             {st(NoBackends, Conflicting), "", exit.Degraded},
-		"degraded as a whole":        {degraded, "", exit.Degraded},
-		"degraded, but not this one": {degraded, "s0", exit.OK},
-		"left out":                   {st(LeftOut), "s0", exit.Degraded},
-		"refused":                    {st(Refused), "", exit.Degraded},
+		"all well":                   {st(Serving, NotServed, Partly), "", cli.OK},
+		"without backends":           {st(Serving, NoBackends), "", cli.NoBackends},
+		"another is without":         {st(Serving, NoBackends), "s0", cli.OK},
+		"this one is without":        {st(Serving, NoBackends), "default/s1", cli.NoBackends},
+		"degraded first":             {st(NoBackends, Conflicting), "", cli.Degraded},
+		"degraded as a whole":        {degraded, "", cli.Degraded},
+		"degraded, but not this one": {degraded, "s0", cli.OK},
+		"left out":                   {st(LeftOut), "s0", cli.Degraded},
+		"refused":                    {st(Refused), "", cli.Degraded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := exit.OK
-			var e *exit.Error
+			got := cli.OK
+			var e *cli.Error
 			if errors.As(c.st.Verdict(c.service), &e) {
 				got = e.Code
 			}
@@ -232,11 +232,11 @@ func TestStep(t *testing.T) {
 func TestVerdictOfAFirewallInTheWay(t *testing.T) {
 	in := big(1, 1)
 	in.Snapshot.Report.Cause = proxy.CauseStart
-	if st := Of(in); exit.Code(st.Verdict("")) != exit.OK {
+	if st := Of(in); cli.Code(st.Verdict("")) != cli.OK {
 		t.Errorf("without one: %v", st.Problems)
 	}
 	in.Snapshot.Warnings, in.Snapshot.Barred = []string{"iptables filter INPUT: no rule accepts"}, 1
-	if st := Of(in); exit.Code(st.Verdict("")) != exit.Degraded {
-		t.Error("exit code", exit.Code(st.Verdict("")))
+	if st := Of(in); cli.Code(st.Verdict("")) != cli.Degraded {
+		t.Error("exit code", cli.Code(st.Verdict("")))
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
@@ -20,13 +20,13 @@ const (
 	JSON  Format = "json"
 )
 
-// ParseFormat reads a format's name; an error is of exit.Usage.
+// ParseFormat reads a format's name; an error is of cli.Usage.
 func ParseFormat(name string) (Format, error) {
 	switch f := Format(name); f {
 	case Table, Wide, JSON:
 		return f, nil
 	}
-	return "", &exit.Error{Code: exit.Usage, Err: fmt.Errorf("output %q: want table, wide or json", name)}
+	return "", &cli.Error{Code: cli.Usage, Err: fmt.Errorf("output %q: want table, wide or json", name)}
 }
 
 // View is how much of a status is wanted, and what it is shown on.
@@ -45,7 +45,7 @@ func Print(w io.Writer, st Status, v View) error {
 	if v.Service != "" {
 		st.Services = st.named(v.Service)
 		if len(st.Services) == 0 {
-			return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("no service %s", v.Service), Hint: "svcproxy status lists all"}
+			return &cli.Error{Code: cli.Failed, Err: fmt.Errorf("no service %s", v.Service), Hint: "svcproxy status lists all"}
 		}
 	}
 	if v.Format == JSON {
@@ -80,8 +80,8 @@ func (st *Status) named(name string) []Service {
 	return found
 }
 
-// Verdict is what `svcproxy status [SERVICE]` ends with: nil, or an *exit.Error
-// that says exit.Degraded or exit.NoBackends by its code alone. Of one service it
+// Verdict is what `svcproxy status [SERVICE]` ends with: nil, or an *cli.Error
+// that says cli.Degraded or cli.NoBackends by its code alone. Of one service it
 // is about that one, whatever else is wrong.
 func (st *Status) Verdict(service string) error {
 	list, degraded := st.Services, len(st.Problems) > 0 || st.Totals.Barred > 0
@@ -92,17 +92,17 @@ func (st *Status) Verdict(service string) error {
 	for i := range list {
 		degraded = degraded || len(list[i].Withheld) > 0
 		switch list[i].State.ExitCode() {
-		case exit.Degraded:
+		case cli.Degraded:
 			degraded = true
-		case exit.NoBackends:
+		case cli.NoBackends:
 			empty = true
 		}
 	}
 	switch {
 	case degraded:
-		return &exit.Error{Code: exit.Degraded}
+		return &cli.Error{Code: cli.Degraded}
 	case empty:
-		return &exit.Error{Code: exit.NoBackends}
+		return &cli.Error{Code: cli.NoBackends}
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/fake"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
-	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
@@ -283,7 +283,7 @@ func (s *stage) status(args []string, to string) {
 	}
 	var b bytes.Buffer
 	s.check(status.Print(&b, st, v))
-	var verdict *exit.Error
+	var verdict *cli.Error
 	if errors.As(st.Verdict(v.Service), &verdict) {
 		fmt.Fprintf(&b, "exit %d\n", verdict.Code)
 	}

@@ -1,7 +1,7 @@
 package status
 
 import (
-	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
@@ -24,14 +24,14 @@ const (
 // gets the first of them. Metrics and the web page read this list; a test holds
 // JSON.md to it.
 var states = []stateRow{
-	{LeftOut, "another service has its name, or all of it is withheld", screen.Bad, exit.Degraded},
-	{Refused, "the kernel refuses something of it", screen.Bad, exit.Degraded},
-	{Conflicting, "another program has one of its virtual servers, or another host one of its VIPs", screen.Bad, exit.Degraded},
-	{Missing, "the kernel lacks something of it: another program removed it, or a sync is in progress", screen.Bad, exit.Degraded},
-	{NoBackends, "it, or one of its ports, has no backends", screen.Bad, exit.NoBackends},
-	{Partly, "something of it is withheld, or one of its addresses has no backends", screen.Warn, exit.OK},
-	{NotServed, "its type has nothing to serve", screen.Faint, exit.OK},
-	{Serving, "all of it is served", screen.Good, exit.OK},
+	{LeftOut, "another service has its name, or all of it is withheld", screen.Bad, cli.Degraded},
+	{Refused, "the kernel refuses something of it", screen.Bad, cli.Degraded},
+	{Conflicting, "another program has one of its virtual servers, or another host one of its VIPs", screen.Bad, cli.Degraded},
+	{Missing, "the kernel lacks something of it: another program removed it, or a sync is in progress", screen.Bad, cli.Degraded},
+	{NoBackends, "it, or one of its ports, has no backends", screen.Bad, cli.NoBackends},
+	{Partly, "something of it is withheld, or one of its addresses has no backends", screen.Warn, cli.OK},
+	{NotServed, "its type has nothing to serve", screen.Faint, cli.OK},
+	{Serving, "all of it is served", screen.Good, cli.OK},
 }
 
 type stateRow struct {

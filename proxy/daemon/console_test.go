@@ -1,4 +1,4 @@
-package console_test
+package daemon
 
 import (
 	"context"
@@ -22,11 +22,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/fake"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/console"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
-	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/rules"
 	"github.com/svcproxy/svcproxy/proxy/status"
@@ -40,13 +39,13 @@ type node struct {
 	*testing.T
 	dir     string
 	kernel  *fake.Kernel
-	console *console.Console
+	console *console
 	client  control.Client
 	stuck   sync.Mutex // a sync waits while it is held
 	refuse  func(kernel.Op) error
 }
 
-const main = `runtimeDir = "DIR"
+const mainFile = `runtimeDir = "DIR"
 stateDir = "DIR/state"
 healthzBindAddress = ""
 metricsBindAddress = ""
@@ -90,7 +89,7 @@ func (c counters) Read(context.Context) (kernel.Counters, error) {
 
 func start(t *testing.T) *node {
 	n := &node{T: t, dir: t.TempDir()}
-	n.write(main + web1)
+	n.write(mainFile + web1)
 	return restart(t, n.dir)
 }
 
@@ -106,8 +105,8 @@ func restart(t *testing.T, dir string) *node {
 	cur, err := config.Start(config.Options{
 		Flags: f, Log: log,
 		Facts:   func(config.Config) sources.HostFacts { return sources.HostFacts{} },
-		Changed: func(_, now *config.Setup) { n.console.Proxy.Check(proxy.CauseConfig) },
-		Read:    func(refused error) { n.console.Reloaded(refused) },
+		Changed: func(_, now *config.Setup) { n.console.proxy.Check(proxy.CauseConfig) },
+		Read:    func(refused error) { n.console.metrics.Reloaded(refused) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -126,20 +125,20 @@ func restart(t *testing.T, dir string) *node {
 			return rules.State(t, at, c)
 		},
 	}
-	n.console = &console.Console{
-		Proxy: p, Current: cur, Log: log, About: status.Daemon{Version: "1.2.3", Node: "n1", Mode: "ipvs"}, Counters: counters{n.kernel},
-		Work: func() metrics.Work { return metrics.Work{} }, Files: files{}, Warnings: func() []string { return []string{"a warning"} },
-		HealthChecks: func(sources.Table, kernel.Node) []web.HealthCheck { return nil },
-	}
-	n.client = control.Client{Socket: console.Socket(n.dir)}
+	n.console = newConsole(consoleOptions{
+		proxy: p, current: cur, log: log, about: status.Daemon{Version: "1.2.3", Node: "n1", Mode: "ipvs"}, counters: counters{n.kernel},
+		work: func() metrics.Work { return metrics.Work{} }, files: files{}, warnings: func() []string { return []string{"a warning"} },
+		healthChecks: func(sources.Table, kernel.Node) []web.HealthCheck { return nil },
+	})
+	n.client = control.Client{Socket: Socket(n.dir)}
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := n.console.Open(ctx); err != nil {
+	if err := n.console.open(ctx); err != nil {
 		t.Fatal(err)
 	}
 	// Ports that are free, which a file cannot ask for.
 	c := cur.Now().Config
 	c.HealthzBindAddress, c.MetricsBindAddress = netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("127.0.0.1:0")
-	if err := n.console.Configure(c); err != nil {
+	if err := n.console.configure(c); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -149,7 +148,7 @@ func restart(t *testing.T, dir string) *node {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		n.console.Close()
+		n.console.close()
 	})
 	if _, err := p.Await(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
@@ -182,7 +181,7 @@ func TestTheSameEverywhere(t *testing.T) {
 	if len(st.Warnings) != 1 || st.Warnings[0] != "a warning" {
 		t.Error(st.Warnings)
 	}
-	healthz, site := n.console.Listeners()
+	healthz, site := n.console.listeners()
 	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK {
 		t.Error(code, body)
 	}
@@ -215,18 +214,18 @@ func TestTheSameEverywhere(t *testing.T) {
 // A reload returns when what it read is served, and says what was refused.
 func TestReload(t *testing.T) {
 	n := start(t)
-	n.write(main + strings.Replace(web1, "10.2.0.1", "10.2.0.2", 1) + "[logging]\nverbosity = 4\n")
+	n.write(mainFile + strings.Replace(web1, "10.2.0.1", "10.2.0.2", 1) + "[logging]\nverbosity = 4\n")
 	if done, err := n.client.Reload(t.Context(), true); err != nil || done.Err() != nil {
 		t.Error(done, err)
 	}
 	if !strings.Contains(n.kernel.State().String(), "10.2.0.2:80") {
 		t.Errorf("reloaded, and not served:\n%s", n.kernel.State())
 	}
-	n.write("hostnameOverride = \"x\"\n" + main + web1)
+	n.write("hostnameOverride = \"x\"\n" + mainFile + web1)
 	if done, err := n.client.Reload(t.Context(), true); err != nil || len(done.Restart) != 1 || !strings.Contains(done.Restart[0], "hostnameOverride") {
 		t.Error(done, err)
 	}
-	n.write(main + "frob = 1\n" + web1)
+	n.write(mainFile + "frob = 1\n" + web1)
 	done, err := n.client.Reload(t.Context(), true)
 	if err != nil || len(done.Rejected) != 1 || !strings.Contains(done.Rejected[0], `unknown key "ipvs.frob"`) && !strings.Contains(done.Rejected[0], `"frob"`) {
 		t.Error(done, err)
@@ -234,7 +233,7 @@ func TestReload(t *testing.T) {
 	if st, err := n.client.Status(t.Context(), true); err != nil || st.Daemon.Config.Error == "" || len(st.Services) != 1 {
 		t.Error(st, err)
 	}
-	_, site := n.console.Listeners()
+	_, site := n.console.listeners()
 	if _, text := n.get(site, "/metrics"); !strings.Contains(text, `svcproxy_config_reloads_total{result="refused"} 1`) {
 		t.Error("a refused reload is not counted")
 	}
@@ -248,9 +247,9 @@ func TestReloadIsHonest(t *testing.T) {
 	if err := n.kernel.Apply(t.Context(), kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Add, Object: foreign}}}); err != nil {
 		t.Fatal(err)
 	}
-	n.write(main + web1 + strings.NewReplacer("web", "other", "10.96.0.1", "10.96.0.9").Replace(web1))
+	n.write(mainFile + web1 + strings.NewReplacer("web", "other", "10.96.0.1", "10.96.0.9").Replace(web1))
 	done, err := n.client.Reload(t.Context(), true)
-	if err != nil || len(done.Conflicts) != 1 || !strings.Contains(done.Conflicts[0], "10.96.0.9:80") || exit.Code(done.Err()) != exit.Degraded {
+	if err != nil || len(done.Conflicts) != 1 || !strings.Contains(done.Conflicts[0], "10.96.0.9:80") || cli.Code(done.Err()) != cli.Degraded {
 		t.Errorf("a conflict: %+v, %v", done, err)
 	}
 	if len(done.Warnings) != 1 || done.Warnings[0] != "a warning" {
@@ -264,9 +263,9 @@ func TestReloadIsHonest(t *testing.T) {
 		return nil
 	}
 	refuse.Store(true)
-	n.write(main + strings.Replace(web1, "10.2.0.1", "10.2.0.7", 1))
+	n.write(mainFile + strings.Replace(web1, "10.2.0.1", "10.2.0.7", 1))
 	done, err = n.client.Reload(t.Context(), true)
-	if err != nil || len(done.Failed) == 0 || !strings.Contains(done.Failed[0], "10.2.0.7:80") || exit.Code(done.Err()) != exit.Failed {
+	if err != nil || len(done.Failed) == 0 || !strings.Contains(done.Failed[0], "10.2.0.7:80") || cli.Code(done.Err()) != cli.Failed {
 		t.Errorf("a sync that fails: %+v, %v", done, err)
 	}
 	refuse.Store(false)
@@ -278,11 +277,11 @@ func TestReloadIsHonest(t *testing.T) {
 // A service without backends is in the body of /healthz, whose code stays 200.
 func TestHealthNamesServicesWithoutBackends(t *testing.T) {
 	n := start(t)
-	healthz, _ := n.console.Listeners()
+	healthz, _ := n.console.listeners()
 	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || strings.Contains(body, "degraded") {
 		t.Errorf("%d: %s", code, body)
 	}
-	n.write(main + strings.Replace(web1, `[ "10.2.0.1" ]`, "[]", 1))
+	n.write(mainFile + strings.Replace(web1, `[ "10.2.0.1" ]`, "[]", 1))
 	if _, err := n.client.Reload(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -295,14 +294,14 @@ func TestHealthNamesServicesWithoutBackends(t *testing.T) {
 // health says so.
 func TestHealthNamesStaleFiles(t *testing.T) {
 	n := start(t)
-	n.console.Current.Keep()
-	n.write(main + "frob = 1\n" + web1)
+	n.console.current.Keep()
+	n.write(mainFile + "frob = 1\n" + web1)
 	again := restart(t, n.dir)
-	healthz, _ := again.console.Listeners()
+	healthz, _ := again.console.listeners()
 	if code, body := again.get(healthz, "/healthz"); code != http.StatusOK || !strings.Contains(body, `"stale":["`+filepath.Join(n.dir, "svcproxy.toml")) {
 		t.Errorf("%d: %s", code, body)
 	}
-	healthz, _ = n.console.Listeners()
+	healthz, _ = n.console.listeners()
 	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || strings.Contains(body, "stale") {
 		t.Errorf("nothing is stale: %d: %s", code, body)
 	}
@@ -312,7 +311,7 @@ func TestHealthNamesStaleFiles(t *testing.T) {
 // when it goes on.
 func TestHealthOfALoopThatHangs(t *testing.T) {
 	n := start(t)
-	healthz, _ := n.console.Listeners()
+	healthz, _ := n.console.listeners()
 	await := func(want int, limit time.Duration) {
 		t.Helper()
 		for end := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
@@ -334,14 +333,14 @@ func TestHealthOfALoopThatHangs(t *testing.T) {
 // Under bindAddressHardFail an address that is taken is an error.
 func TestAnAddressThatIsTaken(t *testing.T) {
 	n := start(t)
-	healthz, _ := n.console.Listeners()
-	c := n.console.Current.Now().Config
+	healthz, _ := n.console.listeners()
+	c := n.console.current.Now().Config
 	c.HealthzBindAddress = netip.MustParseAddrPort("127.0.0.1:0") // as before
 	c.MetricsBindAddress, c.BindAddressHardFail = healthz, true
-	if err := n.console.Configure(c); err == nil || !strings.Contains(err.Error(), "metrics") {
+	if err := n.console.configure(c); err == nil || !strings.Contains(err.Error(), "metrics") {
 		t.Error(err)
 	}
-	if _, now := n.console.Listeners(); !now.IsValid() || now == healthz {
+	if _, now := n.console.listeners(); !now.IsValid() || now == healthz {
 		t.Error("the listener did not stay:", now)
 	}
 }

@@ -1,4 +1,4 @@
-package console
+package daemon
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// maxFailed is how many failed steps of a sync a reload names.
+// maxFailed is how many failed steps of a sync the answer names.
 const maxFailed = 20
 
-// Reload reads all files again. It returns when what is good of them has been
-// programmed and a full check has found the kernel so, or when that has failed
-// three times. What was good before goes on in the place of what is not.
-func (c *Console) Reload(ctx context.Context) (control.Reloaded, error) {
-	defer c.notify.Reloading()()
+// reload reads all files again. It returns when their valid content is programmed and
+// verified by a full check, or when that has failed three times. A file that is not
+// valid keeps its last good content.
+func (c *console) reload(ctx context.Context) (control.Reloaded, error) {
+	defer c.notify.reloading()()
 	done := control.Nothing()
-	kept, refused := c.Current.Reload()
+	kept, refused := c.current.Reload()
 	for _, k := range kept {
 		done.Restart = append(done.Restart, k.String())
 	}
-	for _, err := range []error{refused, c.Files.Reload(ctx)} {
+	for _, err := range []error{refused, c.files.Reload(ctx)} {
 		var rejected *sources.RejectedError
 		switch {
 		case errors.As(err, &rejected):
@@ -37,14 +37,14 @@ func (c *Console) Reload(ctx context.Context) (control.Reloaded, error) {
 			return done, fmt.Errorf("reload: %w", err)
 		}
 	}
-	err := c.Current.Emitted(ctx)
+	err := c.current.Emitted(ctx)
 	var now *proxy.Snapshot
 	if err == nil {
-		now, err = c.Proxy.Confirm(ctx)
+		now, err = c.proxy.Confirm(ctx)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		done.Failed = append(done.Failed, "what was read is not programmed yet: the sync takes longer than a reload waits, and goes on")
+		done.Failed = append(done.Failed, "the new configuration is not programmed yet: the sync takes longer than a reload waits, and continues")
 	case err != nil:
 		return done, fmt.Errorf("reload: %w", err)
 	default:
@@ -53,8 +53,8 @@ func (c *Console) Reload(ctx context.Context) (control.Reloaded, error) {
 	return done, nil
 }
 
-// outcome adds what became of the sync that a reload waited for.
-func (c *Console) outcome(done *control.Reloaded, now *proxy.Snapshot) {
+// outcome adds the result of the sync that a reload waited for.
+func (c *console) outcome(done *control.Reloaded, now *proxy.Snapshot) {
 	done.Failed = failed(now.Report.Err)
 	for _, conflict := range now.Report.Plan.Conflicts {
 		done.Conflicts = append(done.Conflicts, conflict.String())
@@ -68,10 +68,10 @@ func (c *Console) outcome(done *control.Reloaded, now *proxy.Snapshot) {
 	for _, name := range now.Report.Waiting {
 		done.Warnings = append(done.Warnings, fmt.Sprintf("source %s has not delivered yet: nothing is removed until it has", name))
 	}
-	done.Warnings = slices.Concat(done.Warnings, c.Current.Now().Warnings, c.Files.Warnings(), now.Warnings, c.noted())
+	done.Warnings = slices.Concat(done.Warnings, c.current.Now().Warnings, c.files.Warnings(), now.Warnings, c.allWarnings())
 }
 
-// failed says what of a sync failed, a line each; none if nothing did.
+// failed lists the failed steps of a sync, one line each.
 func failed(err error) []string {
 	lines := []string{}
 	var steps *kernel.ApplyError

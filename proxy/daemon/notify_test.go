@@ -1,4 +1,4 @@
-package notify
+package daemon
 
 import (
 	"context"
@@ -17,35 +17,35 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// loop is as its fields say.
-type loop struct {
+// stubLoop answers with its fields.
+type stubLoop struct {
 	mu      sync.Mutex
 	now     *proxy.Snapshot
 	sources []proxy.SourceState
 	stuck   bool
 }
 
-func (l *loop) set(change func(*loop)) {
+func (l *stubLoop) set(change func(*stubLoop)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(l)
 }
 
-func (l *loop) Snapshot() *proxy.Snapshot {
+func (l *stubLoop) Snapshot() *proxy.Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now
 }
 
-func (l *loop) Sources() []proxy.SourceState {
+func (l *stubLoop) Sources() []proxy.SourceState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sources
 }
 
-func (l *loop) Running() *proxy.Running { return nil }
+func (l *stubLoop) Running() *proxy.Running { return nil }
 
-func (l *loop) Alive(ctx context.Context) bool {
+func (l *stubLoop) Alive(ctx context.Context) bool {
 	l.mu.Lock()
 	stuck := l.stuck
 	l.mu.Unlock()
@@ -55,13 +55,13 @@ func (l *loop) Alive(ctx context.Context) bool {
 	return !stuck
 }
 
-// heard is what systemd was told.
-type heard struct {
+// systemd records the messages it receives.
+type systemd struct {
 	mu   sync.Mutex
 	said []string
 }
 
-func (h *heard) send(state string) error {
+func (h *systemd) send(state string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.said = append(h.said, state)
@@ -69,7 +69,7 @@ func (h *heard) send(state string) error {
 }
 
 // take gives what was said since the last take.
-func (h *heard) take() string {
+func (h *systemd) take() string {
 	synctest.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,13 +79,13 @@ func (h *heard) take() string {
 }
 
 // start runs a notifier of the loop until the test ends.
-func start(t *testing.T, l *loop, watchdog time.Duration) (*Notifier, *heard) {
-	h := &heard{}
-	n := &Notifier{Loop: l, Log: slog.New(slog.DiscardHandler), Send: h.send, Watchdog: watchdog}
+func notify(t *testing.T, l *stubLoop, watchdog time.Duration) (*notifier, *systemd) {
+	h := &systemd{}
+	n := newNotifier(l, slog.New(slog.DiscardHandler), h.send, watchdog)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
-		n.Run(ctx)
+		n.run(ctx)
 		close(ended)
 	}()
 	t.Cleanup(func() {
@@ -98,7 +98,7 @@ func start(t *testing.T, l *loop, watchdog time.Duration) (*Notifier, *heard) {
 	return n, h
 }
 
-func want(t *testing.T, h *heard, said string) {
+func want(t *testing.T, h *systemd, said string) {
 	t.Helper()
 	if got := h.take(); got != said {
 		t.Errorf("systemd was told\n%q, want\n%q", got, said)
@@ -118,39 +118,39 @@ func synchronised(services, reals int) *proxy.Snapshot {
 
 func TestReadyAfterTheFirstSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &loop{sources: []proxy.SourceState{{Name: "file"}}}
-		n, h := start(t, l, 0)
+		l := &stubLoop{sources: []proxy.SourceState{{Name: "file"}}}
+		n, h := notify(t, l, 0)
 		want(t, h, "STATUS=not yet synced; waiting for source file")
 		time.Sleep(5 * time.Second)
-		l.set(func(l *loop) {
+		l.set(func(l *stubLoop) {
 			l.sources = []proxy.SourceState{{Name: "file", Spoken: true}}
 			l.now = synchronised(12, 40)
 		})
-		n.News()
-		time.Sleep(pause)
+		n.update()
+		time.Sleep(statusPause)
 		want(t, h, "READY=1 STATUS=12 services, 40 real servers, synced 00:00:05 (3 ms)")
 
 		// No news is said twice, and news that come together are one.
-		n.News()
-		n.News()
-		time.Sleep(pause)
+		n.update()
+		n.update()
+		time.Sleep(statusPause)
 		want(t, h, "")
-		l.set(func(l *loop) { l.now = synchronised(1, 1) })
-		n.News()
-		time.Sleep(2 * pause)
+		l.set(func(l *stubLoop) { l.now = synchronised(1, 1) })
+		n.update()
+		time.Sleep(2 * statusPause)
 		want(t, h, "STATUS=1 service, 1 real server, synced 00:00:07 (3 ms)")
 	})
 }
 
 func TestReadyWithoutASourceThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &loop{sources: []proxy.SourceState{{Name: "file", Spoken: true}, {Name: "apiserver", Err: errors.New("dial tcp 10.0.0.1:6443: connection refused"), Since: time.Now().UTC()}}}
+		l := &stubLoop{sources: []proxy.SourceState{{Name: "file", Spoken: true}, {Name: "apiserver", Err: errors.New("dial tcp 10.0.0.1:6443: connection refused"), Since: time.Now().UTC()}}}
 		l.now = synchronised(12, 40)
 		l.now.Report.Waiting = []string{"apiserver"}
-		_, h := start(t, l, 0)
+		_, h := notify(t, l, 0)
 		status := "STATUS=12 services, 40 real servers, synced 00:00:00 (3 ms); waiting for source apiserver; source apiserver since 00:00:00: dial tcp 10.0.0.1:6443: connection refused"
 		want(t, h, status)
-		time.Sleep(patience - time.Second)
+		time.Sleep(readyLimit - time.Second)
 		want(t, h, "")
 		time.Sleep(time.Second)
 		want(t, h, "READY=1 "+status)
@@ -159,15 +159,15 @@ func TestReadyWithoutASourceThatIsDown(t *testing.T) {
 
 func TestReloading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &loop{}
-		n, h := start(t, l, 0)
-		n.Reloading()() // before READY there is nothing to take back
+		l := &stubLoop{}
+		n, h := notify(t, l, 0)
+		n.reloading()() // before READY there is nothing to take back
 		want(t, h, "STATUS=not yet synced")
-		l.set(func(l *loop) { l.now = synchronised(2, 3) })
-		n.News()
-		time.Sleep(pause)
+		l.set(func(l *stubLoop) { l.now = synchronised(2, 3) })
+		n.update()
+		time.Sleep(statusPause)
 		h.take()
-		one, two := n.Reloading(), n.Reloading()
+		one, two := n.reloading(), n.reloading()
 		want(t, h, "RELOADING=1")
 		one()
 		one()
@@ -179,17 +179,17 @@ func TestReloading(t *testing.T) {
 
 func TestWatchdogIsFedByTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &loop{now: synchronised(0, 0)}
-		_, h := start(t, l, 30*time.Second)
+		l := &stubLoop{now: synchronised(0, 0)}
+		_, h := notify(t, l, 30*time.Second)
 		h.take()
 		time.Sleep(11 * time.Second)
 		want(t, h, "WATCHDOG=1")
 		time.Sleep(10 * time.Second)
 		want(t, h, "WATCHDOG=1")
-		l.set(func(l *loop) { l.stuck = true })
+		l.set(func(l *stubLoop) { l.stuck = true })
 		time.Sleep(5 * time.Minute)
 		want(t, h, "")
-		l.set(func(l *loop) { l.stuck = false })
+		l.set(func(l *stubLoop) { l.stuck = false })
 		time.Sleep(21 * time.Second)
 		if said := h.take(); !strings.Contains(said, "WATCHDOG=1") {
 			t.Errorf("a loop that answers again: %q", said)
@@ -203,20 +203,17 @@ func TestTheLogHasTheReasonBeforeSystemdActs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		const limit = 30 * time.Second
-		n := &Notifier{
-			Loop: &loop{now: synchronised(0, 0), stuck: true}, Watchdog: limit,
-			Log: slog.New(slog.NewTextHandler(&log, nil)), Send: func(string) error { return nil },
-		}
+		n := newNotifier(&stubLoop{now: synchronised(0, 0), stuck: true}, slog.New(slog.NewTextHandler(&log, nil)), func(string) error { return nil }, limit)
 		ctx, cancel := context.WithTimeout(t.Context(), limit-time.Second)
 		defer cancel()
-		n.Run(ctx)
+		n.run(ctx)
 		if !strings.Contains(log.String(), "the loop does not answer") {
 			t.Errorf("a second before systemd acts the log has %q", log.String())
 		}
 	})
 }
 
-func TestText(t *testing.T) {
+func TestStatusText(t *testing.T) {
 	at := time.Date(2026, 3, 1, 9, 31, 2, 0, time.UTC)
 	failed := proxy.Report{Err: errors.New("reading the kernel: no buffer space\nsecond line")}
 	table, state := sources.Table{Services: make([]sources.Service, 3)}, kernel.State{Reals: make([]kernel.Real, 5)}
@@ -236,14 +233,14 @@ func TestText(t *testing.T) {
 			[]proxy.SourceState{{Name: "file", Spoken: true, Err: errors.New("services.toml:3: " + strings.Repeat("ä", 100)), Since: at}},
 			"0 services, 0 real servers, synced 09:31:02 (0 ms); source file since 09:31:02: services.toml:3: " + strings.Repeat("ä", 71) + "..."},
 	} {
-		if got := Text(c.now, nil, c.sources); got != c.want {
+		if got := statusText(c.now, nil, c.sources); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", c.name, got, c.want)
 		}
 	}
 	empty := sources.Table{Services: []sources.Service{{Namespace: "default", Name: "web", Type: sources.ClusterIP, Ports: []sources.Port{{Port: 80}}}}}
 	long := &proxy.Running{Cause: proxy.CausePeriod, Start: time.Now().Add(-time.Minute), Done: 300, Of: 7000}
 	want := "1 service, 0 real servers, synced 09:31:02 (0 ms); a sync (period) is in progress for 1m0s: 300 of 7000 steps; 1 service without backends: default/web"
-	if got := Text(&proxy.Snapshot{Report: proxy.Report{Planned: at}, Succeeded: at, Table: empty}, long, nil); got != want {
+	if got := statusText(&proxy.Snapshot{Report: proxy.Report{Planned: at}, Succeeded: at, Table: empty}, long, nil); got != want {
 		t.Errorf("a long sync and a service without backends:\n%s, want\n%s", got, want)
 	}
 }
@@ -259,13 +256,13 @@ func TestSystemdsSocket(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "30000000")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	n := Systemd(&loop{now: synchronised(1, 2)}, slog.New(slog.DiscardHandler))
-	if n.Watchdog != 30*time.Second {
-		t.Errorf("watchdog %v", n.Watchdog)
+	n := systemdNotifier(&stubLoop{now: synchronised(1, 2)}, slog.New(slog.DiscardHandler))
+	if n.watchdog != 30*time.Second {
+		t.Errorf("watchdog %v", n.watchdog)
 	}
 	ended := make(chan struct{})
 	go func() {
-		n.Run(ctx)
+		n.run(ctx)
 		close(ended)
 	}()
 	for _, prefix := range []string{"READY=1\nSTATUS=1 service, 2 real servers, synced ", "STOPPING=1"} {
@@ -283,13 +280,13 @@ func TestSystemdsSocket(t *testing.T) {
 // Neither a source's first word nor anything else before the first sync keeps READY back.
 func TestReadyIsSaidAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &loop{}
-		n, h := start(t, l, 0)
-		n.News()
+		l := &stubLoop{}
+		n, h := notify(t, l, 0)
+		n.update()
 		h.take()
 		time.Sleep(time.Millisecond)
-		l.set(func(l *loop) { l.now = synchronised(1, 1) })
-		n.News()
+		l.set(func(l *stubLoop) { l.now = synchronised(1, 1) })
+		n.update()
 		if said := h.take(); !strings.HasPrefix(said, "READY=1 ") {
 			t.Errorf("after the first sync systemd was told %q", said)
 		}

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -7,15 +7,37 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/spf13/pflag"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy"
-	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/daemon"
 )
 
-func (c *call) clean(ctx context.Context, _ []string) error {
-	if err := c.inForm(); err != nil {
+// cleanupCommand removes everything that svcproxy made.
+type cleanupCommand struct {
+	local
+	dryRun    bool
+	leftovers bool
+}
+
+// Cleanup is the command cleanup.
+func Cleanup(e *Env) cli.Command {
+	c := &cleanupCommand{local: local{Env: e}}
+	return cli.Command{Name: "cleanup", Short: "remove everything of ours from the kernel", Flags: c.flags, Run: c.run}
+}
+
+func (c *cleanupCommand) flags(fs *pflag.FlagSet) {
+	c.flag(fs)
+	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be removed, and remove nothing")
+	fs.BoolVar(&c.leftovers, "leftovers", false, "also remove the virtual servers that kube-proxy left and no service wanted")
+}
+
+func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
+	if err := c.valid(); err != nil {
 		return err
 	}
 	s, err := c.load()
@@ -23,14 +45,14 @@ func (c *call) clean(ctx context.Context, _ []string) error {
 		return err
 	}
 	// Before anything is read there.
-	if s.tables, err = c.becomeOwner(ctx, s.Config.StateDir); err != nil {
+	if s.Tables, err = c.becomeOwner(ctx, s.Config.StateDir); err != nil {
 		return err
 	}
 	if !c.dryRun {
 		lock, err := host.AcquireLock()
 		var running *host.RunningError
 		if errors.As(err, &running) {
-			return &exit.Error{Code: exit.Failed, Err: err, Hint: "stop it first: systemctl stop svcproxy"}
+			return &cli.Error{Code: cli.Failed, Err: err, Hint: "stop it first: systemctl stop svcproxy"}
 		}
 		if err != nil {
 			return err
@@ -38,7 +60,7 @@ func (c *call) clean(ctx context.Context, _ []string) error {
 		defer lock.Release()
 	}
 	names := c.lastNames(s)
-	k, err := s.open(ctx, names)
+	k, err := s.Open(ctx, names)
 	if err != nil {
 		return err
 	}
@@ -48,11 +70,11 @@ func (c *call) clean(ctx context.Context, _ []string) error {
 			return err
 		}
 	}
-	if err := s.ownsDevice(k, k.Names()); err != nil {
+	if err := s.OwnsDevice(k, k.Names()); err != nil {
 		return err
 	}
 	if err := k.Warning(); err != nil {
-		c.warn([]string{err.Error()})
+		c.warn(err.Error())
 	}
 	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers}, c.print); err != nil || c.dryRun {
 		return err
@@ -68,8 +90,8 @@ func unlikely(ctx context.Context, k *host.Kernel, names kernel.Names) error {
 		return err
 	}
 	if others := have.Unserved(); len(others) > 0 {
-		return &exit.Error{
-			Code: exit.Failed,
+		return &cli.Error{
+			Code: cli.Failed,
 			Err:  fmt.Errorf("the last run's device is said to be %s, but its address %s is no VIP", names.Device, others[0]),
 			Hint: "if it is another program's, remove the file names in stateDir; else remove the address",
 		}
@@ -80,7 +102,7 @@ func unlikely(ctx context.Context, k *host.Kernel, names kernel.Names) error {
 // becomeOwner has root go on as the user whose the state directory is, with that
 // user's two capabilities: what is read there is that user's word, and must not
 // become root's deed. Root opens iptables before; nil if it stays root.
-func (c *call) becomeOwner(ctx context.Context, stateDir string) (*host.Tables, error) {
+func (c *cleanupCommand) becomeOwner(ctx context.Context, stateDir string) (*host.Tables, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
@@ -89,7 +111,7 @@ func (c *call) becomeOwner(ctx context.Context, stateDir string) (*host.Tables, 
 		return nil, nil
 	}
 	if err != nil {
-		c.warn([]string{err.Error()}) // nothing will be read there
+		c.warn(err.Error()) // nothing will be read there
 		return nil, nil
 	}
 	defer d.Close()
@@ -103,12 +125,12 @@ func (c *call) becomeOwner(ctx context.Context, stateDir string) (*host.Tables, 
 	}
 	if !c.dryRun {
 		if err := tables.ShareLock(gid); err != nil {
-			c.warn([]string{err.Error()})
+			c.warn(err.Error())
 		}
 	}
 	if err := host.BecomeUser(uid, gid); err != nil {
-		return nil, &exit.Error{
-			Code: exit.Permission, Err: fmt.Errorf("%s is not root's: %w", stateDir, err),
+		return nil, &cli.Error{
+			Code: cli.Permission, Err: fmt.Errorf("%s is not root's: %w", stateDir, err),
 			Hint: "run it as that user with CAP_NET_ADMIN and CAP_NET_RAW, or give the directory to root",
 		}
 	}
@@ -117,10 +139,10 @@ func (c *call) becomeOwner(ctx context.Context, stateDir string) (*host.Tables, 
 
 // lastNames are the names that objects have: those of the last run, or else the
 // configured ones.
-func (c *call) lastNames(s setup) kernel.Names {
+func (c *cleanupCommand) lastNames(s daemon.Setup) kernel.Names {
 	last, ok, err := host.LastNames(s.Config.StateDir)
 	if err != nil {
-		c.warn([]string{err.Error()})
+		c.warn(err.Error())
 	}
 	if !ok {
 		return s.Config.Names()

@@ -1,4 +1,4 @@
-package memory
+package daemon
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func percent() int {
 func TestNothingIsCollectedDuringAStart(t *testing.T) {
 	usual(t)
 	before := collections()
-	resume := PutOff(128 << 20)
+	resume := deferCollection(128 << 20)
 	take(64 << 20)
 	if n := collections() - before; n > 0 {
 		t.Errorf("%d collections", n)
@@ -67,7 +67,7 @@ func TestNothingIsCollectedDuringAStart(t *testing.T) {
 
 func TestALargeStartIsCollectedAsUsual(t *testing.T) {
 	usual(t)
-	PutOff(32 << 20)
+	deferCollection(32 << 20)
 	deadline := time.Now().Add(30 * time.Second)
 	for percent() != 100 {
 		take(64 << 20)
@@ -81,17 +81,17 @@ func TestWhoSetsTheCollectorIsHeeded(t *testing.T) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		usual(t)
 		t.Setenv(name, "50")
-		PutOff(32 << 20)
+		deferCollection(32 << 20)
 		if p := percent(); p != 100 {
 			t.Errorf("with %s set: GOGC=%d", name, p)
 		}
 	}
 }
 
-// loop syncs when it is asked.
-type loop chan *proxy.Snapshot
+// syncs is a loop that syncs when a snapshot is sent to it.
+type syncs chan *proxy.Snapshot
 
-func (l loop) Await(ctx context.Context, began time.Time) (*proxy.Snapshot, error) {
+func (l syncs) Await(ctx context.Context, began time.Time) (*proxy.Snapshot, error) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -108,10 +108,10 @@ func TestMemoryIsGivenBackAfterASync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		usual(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		resumed, done, l := 0, make(chan struct{}), make(loop)
+		resumed, done, l := 0, make(chan struct{}), make(syncs)
 		go func() {
 			defer close(done)
-			Tend(ctx, l, func() { resumed++ })
+			returnMemory(ctx, l, func() { resumed++ })
 		}()
 		sync := func(garbage int) (given bool) {
 			take(garbage)
@@ -137,7 +137,7 @@ func TestMemoryIsGivenBackAfterASync(t *testing.T) {
 	})
 }
 
-func TestDue(t *testing.T) {
+func TestWorthReturning(t *testing.T) {
 	for _, c := range []struct {
 		taken, live uint64
 		want        bool
@@ -148,7 +148,7 @@ func TestDue(t *testing.T) {
 		{8 << 20, 10 << 20, true},
 		{20 << 20, 40 << 20, true},
 	} {
-		if got := due(c.taken, c.live); got != c.want {
+		if got := worthReturning(c.taken, c.live); got != c.want {
 			t.Errorf("%d bytes taken with %d live: %v", c.taken, c.live, got)
 		}
 	}

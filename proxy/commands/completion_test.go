@@ -1,4 +1,4 @@
-package docs
+package commands
 
 import (
 	"bytes"
@@ -10,13 +10,15 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/svcproxy/svcproxy/proxy/command"
-	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
-func program(out *bytes.Buffer) command.Program {
-	var p command.Program
-	p = command.Program{Name: "svcproxy", Flags: func(*pflag.FlagSet) {}, Commands: Commands(out, "1.2.3", func() command.Program { return p })}
+// program has the two commands alone. What they print goes to out.
+func program(out *os.File) cli.Program {
+	e := &Env{Out: out, Version: "1.2.3"}
+	var p cli.Program
+	whole := func() cli.Program { return p }
+	p = cli.Program{Name: "svcproxy", Flags: func(*pflag.FlagSet) {}, Commands: []cli.Command{Completion(e, whole), Docs(e, whole)}}
 	return p
 }
 
@@ -48,13 +50,20 @@ func TestDocsAreTheSameTwice(t *testing.T) {
 }
 
 func TestCompletionCommand(t *testing.T) {
-	var out bytes.Buffer
-	if err := program(&out).Run(t.Context(), []string{"completion", "bash"}, nil); err != nil || !strings.Contains(out.String(), "complete -F _svcproxy svcproxy") {
-		t.Errorf("%v: %s", err, out.String())
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if err := program(out).Run(t.Context(), []string{"completion", "bash"}, nil); err != nil {
+		t.Error(err)
+	}
+	if script, err := os.ReadFile(out.Name()); err != nil || !strings.Contains(string(script), "complete -F _svcproxy svcproxy") {
+		t.Errorf("%v: %s", err, script)
 	}
 	for _, args := range [][]string{{"completion"}, {"completion", "tcsh"}, {"completion", "bash", "zsh"}, {"docs"}} {
-		var e *exit.Error
-		if err := program(&out).Run(t.Context(), args, nil); !errors.As(err, &e) || e.Code != exit.Usage {
+		var e *cli.Error
+		if err := program(out).Run(t.Context(), args, nil); !errors.As(err, &e) || e.Code != cli.Usage {
 			t.Errorf("%q: %v", args, err)
 		}
 	}

@@ -1,16 +1,14 @@
-package logging_test
+package daemon
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/svcproxy/svcproxy/proxy/logging"
 )
 
-// A logger that was handed out before follows the change.
-func TestSet(t *testing.T) {
+// A logger that was handed out before a change follows it.
+func TestLogSet(t *testing.T) {
 	var out strings.Builder
-	log := logging.New(&out)
+	log := newLog(&out)
 	held := log.With("source", "file")
 	held.Info("one")
 	held.Debug("not said")

@@ -1,4 +1,4 @@
-package command_test
+package cli_test
 
 import (
 	"context"
@@ -8,12 +8,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/svcproxy/svcproxy/proxy/command"
-	"github.com/svcproxy/svcproxy/proxy/exit"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
 // program notes what is run.
-func program(ran *string) command.Program {
+func program(ran *string) cli.Program {
 	loud := false
 	run := func(name string) func(context.Context, []string) error {
 		return func(_ context.Context, args []string) error {
@@ -25,10 +24,10 @@ func program(ran *string) command.Program {
 			return nil
 		}
 	}
-	return command.Program{
+	return cli.Program{
 		Name:  "prog",
 		Flags: func(fs *pflag.FlagSet) { fs.BoolVar(&loud, "loud", false, "be loud") },
-		Commands: []command.Command{
+		Commands: []cli.Command{
 			{Name: "run", Short: "go on", Run: run("run")},
 			{Name: "check", Args: "[FILE...]", Short: "look", Run: run("check")},
 		},
@@ -59,8 +58,8 @@ func TestRun(t *testing.T) {
 			if ran != c.want || !strings.Contains(out.String(), c.out) {
 				t.Errorf("ran %q, want %q; printed %q", ran, c.want, out.String())
 			}
-			var e *exit.Error
-			if c.err == "" && err != nil || c.err != "" && (!errors.As(err, &e) || e.Code != exit.Usage || e.Err.Error() != c.err) {
+			var e *cli.Error
+			if c.err == "" && err != nil || c.err != "" && (!errors.As(err, &e) || e.Code != cli.Usage || e.Err.Error() != c.err) {
 				t.Errorf("error %v, want %q", err, c.err)
 			}
 		})

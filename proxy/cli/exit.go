@@ -1,9 +1,4 @@
-// Package exit is how svcproxy ends: the exit codes, and what a person is told
-// about an error, line by line, with what to do next.
-//
-// It is the one place that turns errors into words for a person. Packages
-// return errors; nothing here decides what is one.
-package exit
+package cli
 
 import (
 	"errors"
@@ -144,4 +139,10 @@ func messages(err error) []message {
 		return []message{m}
 	}
 	return all
+}
+
+// Errorf makes an Error with a code and a hint ("" for none) from a format as
+// fmt.Errorf takes it.
+func Errorf(code int, hint, format string, args ...any) error {
+	return &Error{Code: code, Err: fmt.Errorf(format, args...), Hint: hint}
 }

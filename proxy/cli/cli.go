@@ -1,9 +1,9 @@
-// Package command runs one command of a table: the first word of the command
-// line chooses it, flags follow.
+// Package cli is the command line: a table of commands, their help, and how the
+// program ends. The first word chooses the command, and flags follow.
 //
-// It knows nothing of what commands do, and speaks to nobody: help goes to the
-// writer it is given, everything else is an error with its exit code.
-package command
+// It knows no command. Help goes to the writer that it is given; everything else
+// is an error, and Tell turns that into text and an exit code.
+package cli
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
-
-	"github.com/svcproxy/svcproxy/proxy/exit"
 )
 
 // Command is one of a program's. Nouns look, verbs change.
@@ -41,7 +39,7 @@ type Program struct {
 }
 
 // Run runs the command that argv, without the program's name, asks for. Help
-// goes to out. What cannot be understood is an *exit.Error of exit.Usage.
+// goes to out. What cannot be understood is an *Error of Usage.
 func (p Program) Run(ctx context.Context, argv []string, out io.Writer) error {
 	cmd, argv, err := p.choose(argv)
 	if err != nil {
@@ -102,5 +100,5 @@ func (p Program) help(w io.Writer, cmd Command, flags *pflag.FlagSet) error {
 }
 
 func usage(hint, format string, args ...any) error {
-	return &exit.Error{Code: exit.Usage, Err: fmt.Errorf(format, args...), Hint: hint}
+	return &Error{Code: Usage, Err: fmt.Errorf(format, args...), Hint: hint}
 }

@@ -1,4 +1,4 @@
-package notify
+package daemon
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
-// Text is the STATUS that systemctl status shows: one line, what is served and
-// then what is wrong. now is nil before the first sync.
-func Text(now *proxy.Snapshot, running *proxy.Running, sources []proxy.SourceState) string {
+// statusText is the line that systemctl status shows: what is served, then what is
+// wrong. now is nil before the first sync.
+func statusText(now *proxy.Snapshot, running *proxy.Running, sources []proxy.SourceState) string {
 	parts := []string{served(now)}
 	if running.Long() {
 		parts = append(parts, running.String())
@@ -42,7 +42,7 @@ func served(now *proxy.Snapshot) string {
 		return "not yet synced"
 	}
 	r := now.Report
-	// Not the report's: one that could not read the kernel has counted nothing.
+	// Not the report's counts: they are zero if the kernel could not be read.
 	text := fmt.Sprintf("%s, %s", count(len(now.Table.Services), "service"), count(len(now.Want.Reals), "real server"))
 	switch {
 	case now.Succeeded.IsZero():
@@ -60,7 +60,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// silent are the sources that have not delivered yet.
+// silent lists the sources that have not delivered a table yet.
 func silent(sources []proxy.SourceState) []string {
 	var names []string
 	for _, s := range sources {
@@ -75,10 +75,10 @@ func silent(sources []proxy.SourceState) []string {
 	return names
 }
 
-// longest is how much of an error a status line has; the log has all of it.
+// longest is how many bytes of an error the status line shows; the log has all of it.
 const longest = 160
 
-// short is the first line of an error, cut where a line of status ends.
+// short is the first line of an error, cut to the longest length.
 func short(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	text = strings.ToValidUTF8(text, "?")

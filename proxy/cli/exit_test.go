@@ -1,4 +1,4 @@
-package exit_test
+package cli_test
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/exit"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -23,23 +23,23 @@ func TestTell(t *testing.T) {
 		code int
 		want string
 	}{
-		{"nothing", nil, exit.OK, ""},
-		{"plain", errors.New("broken"), exit.Failed, "svcproxy: broken\n"},
-		{"answer", &exit.Error{Code: exit.Changes}, exit.Changes, ""},
-		{"own code and hint", &exit.Error{Code: exit.Usage, Err: errors.New("unknown"), Hint: "look"}, exit.Usage, "svcproxy: unknown\nhint: look\n"},
-		{"wrapped own code", fmt.Errorf("x: %w", &exit.Error{Code: exit.Usage, Err: errors.New("unknown")}), exit.Usage, "svcproxy: unknown\n"},
-		{"all that is missing", errors.Join(fmt.Errorf("opening ipvs: %w", lacks), tools), exit.Missing,
+		{"nothing", nil, cli.OK, ""},
+		{"plain", errors.New("broken"), cli.Failed, "svcproxy: broken\n"},
+		{"answer", &cli.Error{Code: cli.Changes}, cli.Changes, ""},
+		{"own code and hint", &cli.Error{Code: cli.Usage, Err: errors.New("unknown"), Hint: "look"}, cli.Usage, "svcproxy: unknown\nhint: look\n"},
+		{"wrapped own code", fmt.Errorf("x: %w", &cli.Error{Code: cli.Usage, Err: errors.New("unknown")}), cli.Usage, "svcproxy: unknown\n"},
+		{"all that is missing", errors.Join(fmt.Errorf("opening ipvs: %w", lacks), tools), cli.Missing,
 			"svcproxy: opening ipvs: this kernel has no IPVS\nhint: modprobe ip_vs\nsvcproxy: iptables is not installed\nhint: apt-get install iptables\n"},
-		{"all that was rejected", fmt.Errorf("source file: %w", rejected), exit.Config, "svcproxy: first\nsvcproxy: second\n"},
-		{"no configuration", &config.UnreadableError{Err: errors.New("f: is a directory")}, exit.Config, "svcproxy: reading the configuration: f: is a directory\n"},
-		{"a closed one", &config.UnreadableError{Err: fs.ErrPermission}, exit.Permission,
+		{"all that was rejected", fmt.Errorf("source file: %w", rejected), cli.Config, "svcproxy: first\nsvcproxy: second\n"},
+		{"no configuration", &config.UnreadableError{Err: errors.New("f: is a directory")}, cli.Config, "svcproxy: reading the configuration: f: is a directory\n"},
+		{"a closed one", &config.UnreadableError{Err: fs.ErrPermission}, cli.Permission,
 			"svcproxy: reading the configuration: permission denied\nhint: run as root, or with CAP_NET_ADMIN and CAP_NET_RAW\n"},
-		{"permission before missing", errors.Join(lacks, fs.ErrPermission), exit.Permission,
+		{"permission before missing", errors.Join(lacks, fs.ErrPermission), cli.Permission,
 			"svcproxy: this kernel has no IPVS\nhint: modprobe ip_vs\nsvcproxy: permission denied\nhint: run as root, or with CAP_NET_ADMIN and CAP_NET_RAW\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b strings.Builder
-			if code := exit.Tell(&b, c.err); code != c.code || b.String() != c.want {
+			if code := cli.Tell(&b, c.err); code != c.code || b.String() != c.want {
 				t.Errorf("exit code %d, want %d, and text\n%swant\n%s", code, c.code, b.String(), c.want)
 			}
 		})

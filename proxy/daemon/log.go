@@ -1,9 +1,4 @@
-// Package logging is the log of a running svcproxy: slog to one writer, as text
-// or JSON, whose form and level can change while others hold it.
-//
-// Lines are written as they come. There is nothing to flush, so
-// logging.flushFrequency has nothing to say.
-package logging
+package daemon
 
 import (
 	"context"
@@ -12,28 +7,29 @@ import (
 	"sync/atomic"
 )
 
-// debugVerbosity is the klog verbosity from which kube-proxy says what it does
-// step by step.
+// debugVerbosity is the lowest klog verbosity at which kube-proxy logs each step.
 const debugVerbosity = 4
 
-// Log is where a running svcproxy's lines go.
-type Log struct {
+// dynamicLog is the log of the process. Its format and level can change while other
+// parts hold its Logger. Lines are written at once, so logging.flushFrequency has no
+// effect.
+type dynamicLog struct {
 	*slog.Logger
 	level slog.LevelVar
 	json  atomic.Bool
 }
 
-// New makes a log of text lines from level Info on.
-func New(w io.Writer) *Log {
-	l := new(Log)
+// newLog returns a log that writes text lines of level Info and above to w.
+func newLog(w io.Writer) *dynamicLog {
+	l := new(dynamicLog)
 	options := &slog.HandlerOptions{Level: &l.level}
 	l.Logger = slog.New(&handler{json: &l.json, asText: slog.NewTextHandler(w, options), asJSON: slog.NewJSONHandler(w, options)})
 	return l
 }
 
-// Set changes the form, "text" or "json", and the verbosity as klog counts it:
-// 4 and more is level Debug.
-func (l *Log) Set(format string, verbosity int) {
+// Set changes the format, "text" or "json", and the klog verbosity: 4 and above is
+// level Debug, less is Info.
+func (l *dynamicLog) Set(format string, verbosity int) {
 	l.json.Store(format == "json")
 	level := slog.LevelInfo
 	if verbosity >= debugVerbosity {
@@ -43,7 +39,7 @@ func (l *Log) Set(format string, verbosity int) {
 }
 
 // Toggle switches between the levels Info and Debug.
-func (l *Log) Toggle() {
+func (l *dynamicLog) Toggle() {
 	if l.level.Level() == slog.LevelDebug {
 		l.level.Set(slog.LevelInfo)
 	} else {
@@ -51,7 +47,8 @@ func (l *Log) Toggle() {
 	}
 }
 
-// handler is both forms, of which one is in use.
+// handler writes one of two formats. It is chosen at each record, so that loggers
+// made with With follow a change too.
 type handler struct {
 	json           *atomic.Bool
 	asText, asJSON slog.Handler

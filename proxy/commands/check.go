@@ -1,0 +1,143 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/daemon"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
+	"github.com/svcproxy/svcproxy/sources/manifest"
+)
+
+// checkCommand validates the configuration and service files.
+type checkCommand struct{ local }
+
+// Check is the command check.
+func Check(e *Env) cli.Command {
+	c := &checkCommand{local{Env: e}}
+	return cli.Command{
+		Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files, without root or kernel",
+		Flags: c.flag, Run: c.run,
+	}
+}
+
+// checked is the answer of check in JSON. Fields are only ever added.
+type checked struct {
+	Services int      `json:"services"` // in all files together; 0 if something is wrong
+	Problems []string `json:"problems"` // "file:line: ...", where that is known
+	Warnings []string `json:"warnings"`
+}
+
+func (c *checkCommand) run(ctx context.Context, args []string) error {
+	if err := c.valid(); err != nil {
+		return err
+	}
+	n, err := c.services(ctx, args)
+	switch {
+	case c.output == "json":
+		printed := c.encode(checked{n, cli.Lines(err), append([]string{}, c.warned...)})
+		if err == nil {
+			return printed
+		}
+		return &cli.Error{Code: cli.Code(err)}
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(c.Out, "ok: %d services\n", n)
+	return err
+}
+
+// services validates the files and counts their services.
+func (c *checkCommand) services(ctx context.Context, args []string) (int, error) {
+	s, err := c.load()
+	if err != nil {
+		return 0, err
+	}
+	if err := s.Supported(); err != nil {
+		return 0, err
+	}
+	// Without the node's addresses check leaves out the warnings about them.
+	here, _ := host.ReadNode(s.Config.Names())
+	o := s.Files()
+	o.Host = func() sources.HostFacts { return s.Facts(here) }
+	if len(args) > 0 {
+		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), isObjects), false
+	}
+	table, err := c.serviceFiles(ctx, o)
+	if err == nil {
+		var left []sources.Problem
+		if table, left = sources.Merge(sources.HostFacts{}, s.Static, table); len(left) > 0 {
+			err = &sources.RejectedError{Problems: left}
+		}
+	}
+	for _, name := range args {
+		if isObjects(name) {
+			more, refused := c.objects(s, here, name)
+			table, err = sources.Table{Services: append(table.Services, more.Services...)}, errors.Join(err, refused)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	c.warnOfFirewall(ctx, s, here, table)
+	return len(table.Services), nil
+}
+
+// isObjects reports whether a file has Kubernetes objects, by its extension.
+func isObjects(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+}
+
+// warnOfFirewall warns of other programs' firewall rules that keep clients from VIPs.
+func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here kernel.Node, t sources.Table) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	firewall, err := host.Firewall(ctx, s.Config.Names())
+	if err != nil {
+		return // check works without iptables and without a kernel that has it
+	}
+	c.warn(kernel.Barred(firewall, s.Want(t, here).Virtuals)...)
+}
+
+// objects reads a file of Kubernetes objects.
+func (c *checkCommand) objects(s daemon.Setup, here kernel.Node, name string) (sources.Table, error) {
+	data, err := file.Read(name)
+	if err != nil {
+		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: []sources.Problem{{Message: err.Error()}}}
+	}
+	objects, problems := manifest.Decode(name, data)
+	table, left := manifest.Table(objects, s.Node())
+	warnings, refused := sources.Validate(table, s.Facts(here))
+	for _, w := range warnings {
+		c.warn(w.Error())
+	}
+	if problems = slices.Concat(problems, left, refused); len(problems) > 0 {
+		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: problems}
+	}
+	return table, nil
+}
+
+// serviceFiles reads the service files once. If anything of them is refused, that is an
+// error.
+func (l *local) serviceFiles(ctx context.Context, o file.Options) (sources.Table, error) {
+	table, warnings, problems, err := file.Load(ctx, o)
+	if err != nil {
+		return sources.Table{}, err
+	}
+	for _, w := range warnings {
+		l.warn(w.Error())
+	}
+	if len(problems) > 0 {
+		return sources.Table{}, &sources.RejectedError{Problems: problems}
+	}
+	return table, nil
+}

@@ -1,0 +1,111 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/daemon"
+)
+
+// planCommand prints what a sync would change.
+type planCommand struct {
+	local
+	state            string // file with the text of a kernel's state; "" reads the kernel
+	detailedExitCode bool
+}
+
+// Plan is the command plan.
+func Plan(e *Env) cli.Command {
+	p := &planCommand{local: local{Env: e}}
+	return cli.Command{Name: "plan", Short: "print what a sync would change, and change nothing", Flags: p.flags, Run: p.run}
+}
+
+func (p *planCommand) flags(fs *pflag.FlagSet) {
+	p.flag(fs)
+	fs.StringVar(&p.state, "state", "", "read the kernel's state from `FILE` instead; needs no root")
+	fs.BoolVar(&p.detailedExitCode, "detailed-exitcode", false, "exit with 10 when there is something to do")
+}
+
+func (p *planCommand) run(ctx context.Context, _ []string) error {
+	if err := p.valid(); err != nil {
+		return err
+	}
+	s, err := p.load()
+	if err != nil {
+		return err
+	}
+	if err := s.Supported(); err != nil {
+		return err
+	}
+	have, err := p.observe(ctx, &s)
+	if err != nil {
+		return err
+	}
+	table, err := p.table(ctx, &s, have.Node)
+	if err != nil {
+		return err
+	}
+	var prober proxy.Prober
+	if p.state == "" {
+		prober = host.Prober{}
+	}
+	want := s.Want(table, have.Node)
+	result := proxy.Plan(ctx, prober, want, have)
+	for _, line := range kernel.Barred(have.Firewall, want.Virtuals) {
+		p.Env.warn(line) // with JSON, too: a plan has no field for warnings
+	}
+	if err := p.print(result); err != nil {
+		return err
+	}
+	if p.detailedExitCode && !result.Empty() {
+		return &cli.Error{Code: cli.Changes}
+	}
+	return nil
+}
+
+// observe reads the kernel, or the text of one.
+func (p *planCommand) observe(ctx context.Context, s *daemon.Setup) (kernel.Observed, error) {
+	if p.state == "" {
+		k, err := s.Open(ctx, s.Config.Names())
+		if err != nil {
+			return kernel.Observed{}, err
+		}
+		defer k.Close()
+		if err := s.OwnsDevice(k, s.Config.Names()); err != nil {
+			return kernel.Observed{}, err
+		}
+		return k.Read(ctx)
+	}
+	text, err := os.ReadFile(p.state)
+	if err != nil {
+		return kernel.Observed{}, fmt.Errorf("reading the kernel's state: %w", err)
+	}
+	have, err := kernel.ParseObserved(string(text))
+	if err != nil {
+		return kernel.Observed{}, fmt.Errorf("%s: %w", p.state, err)
+	}
+	have.Names, s.IPv6 = s.Config.Names(), true
+	plan.KeepOwned(&have)
+	if have.Node.Name == "" {
+		have.Node.Name = s.Node()
+	}
+	return have, nil
+}
+
+// print prints a plan in the wanted format.
+func (l *local) print(p kernel.Plan) error {
+	if l.output == "json" {
+		return l.encode(p)
+	}
+	_, err := io.WriteString(l.Out, p.String())
+	return err
+}

@@ -1,0 +1,102 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/control"
+	"github.com/svcproxy/svcproxy/proxy/daemon"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/apiserver"
+	"github.com/svcproxy/svcproxy/sources/lastgood"
+	"github.com/svcproxy/svcproxy/sources/manifest"
+)
+
+// table is the table of all sources, merged as the daemon would. If one source cannot
+// be read there is none: a plan would remove that source's services.
+func (p *planCommand) table(ctx context.Context, s *daemon.Setup, n kernel.Node) (sources.Table, error) {
+	tables := []sources.Table{s.Static, {}}
+	if s.Config.APIServer.Enabled {
+		table, err := p.apiServerTable(ctx, s)
+		if err != nil {
+			return sources.Table{}, cli.Errorf(cli.Failed, "svcproxy status shows the state of the source, if svcproxy runs",
+				"without the services of the API server no plan can be made: %w", err)
+		}
+		tables = append(tables, table)
+	}
+	o := s.Files()
+	o.Host = func() sources.HostFacts { return s.Facts(n) }
+	var err error
+	if tables[1], err = p.serviceFiles(ctx, o); err != nil {
+		return sources.Table{}, err
+	}
+	before, err := lastgood.Incumbents(s.Config.StateDir)
+	if err != nil {
+		p.warn(err.Error())
+	}
+	merger := sources.Merger{Before: before}
+	merged, left := merger.Merge(proxy.Facts(n), false, tables...)
+	for _, problem := range left {
+		p.warn(problem.Error())
+	}
+	return merged, nil
+}
+
+// apiServerTable asks the running daemon for the table of the API server, or the API
+// server itself if no daemon runs.
+func (p *planCommand) apiServerTable(ctx context.Context, s *daemon.Setup) (sources.Table, error) {
+	got, err := control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}.Table(ctx, "apiserver")
+	switch {
+	case err != nil && cli.Code(err) == cli.NoDaemon:
+		return readAPIServer(ctx, s)
+	case err != nil:
+		return sources.Table{}, err
+	case got.Version != p.Version:
+		return sources.Table{}, fmt.Errorf("svcproxy %s is running and this is %s: restart it", got.Version, p.Version)
+	case !got.Delivered:
+		return sources.Table{}, errors.New("svcproxy is running and has no services from it yet")
+	}
+	if got.Node != nil {
+		s.Object = rules.NodeObject(*got.Node)
+	}
+	return sources.Table{Services: got.Services}, nil
+}
+
+const (
+	// apiServerLimit is how long a plan waits for an API server.
+	apiServerLimit = 30 * time.Second
+	// outageLimit is how long it still waits after the first error.
+	outageLimit = 5 * time.Second
+)
+
+func readAPIServer(ctx context.Context, s *daemon.Setup) (table sources.Table, err error) {
+	o := s.APIServer()
+	o.OnNode = func(n manifest.Node) { s.SetNode(n) }
+	api, err := apiserver.New(o)
+	if err != nil {
+		return sources.Table{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiServerLimit)
+	defer cancel()
+	why := error(context.DeadlineExceeded)
+	err = api.Watch(ctx, func(t sources.Table, refused error) {
+		var rejected *sources.RejectedError
+		if refused != nil && !errors.As(refused, &rejected) {
+			// One kind of objects may fail for a moment and the table still come.
+			if errors.Is(why, context.DeadlineExceeded) {
+				time.AfterFunc(outageLimit, cancel)
+			}
+			why = refused
+			return
+		}
+		table, why = t, nil
+		cancel()
+	})
+	return table, errors.Join(err, why)
+}

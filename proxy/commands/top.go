@@ -1,0 +1,39 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/status"
+)
+
+// topCommand shows traffic live.
+type topCommand struct {
+	remote
+	frames int
+	every  time.Duration
+}
+
+// Top is the command top.
+func Top(e *Env) cli.Command {
+	t := &topCommand{remote: remote{e}}
+	return cli.Command{Name: "top", Short: "show connections and bytes per second, live", Flags: t.flags, Run: t.run}
+}
+
+func (t *topCommand) flags(fs *pflag.FlagSet) {
+	fs.IntVarP(&t.frames, "frames", "n", 0, "stop after `N` frames, written as plain text; 0 goes on")
+	fs.DurationVarP(&t.every, "delay", "d", 2*time.Second, "time between two frames")
+}
+
+// leastDelay limits how often the daemon is asked.
+const leastDelay = 100 * time.Millisecond
+
+func (t *topCommand) run(ctx context.Context, _ []string) error {
+	if t.every < leastDelay || t.frames < 0 {
+		return cli.Errorf(cli.Usage, "", "top wants a delay of at least %v and no negative number of frames", leastDelay)
+	}
+	return status.Top{In: t.In, Out: t.Out, Ask: t.client().Detail, Every: t.every, Frames: t.frames}.Run(ctx)
+}

@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy/metrics"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/proxy/web"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
+)
+
+// consoleOptions gives the console what it shows of this daemon.
+func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) consoleOptions {
+	return consoleOptions{
+		proxy: d.proxy, current: d.current, log: d.log.Logger, about: d.about(), counters: counters, files: files,
+		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible,
+		healthChecks: func(t sources.Table, n kernel.Node) []web.HealthCheck { return d.setup().healthChecks(t, n) },
+	}
+}
+
+// about describes the process: it does not change while svcproxy runs.
+func (d *daemon) about() status.Daemon {
+	s := d.setup()
+	about := status.Daemon{
+		Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(), Mode: "ipvs",
+	}
+	if s.Config.Mode == "" {
+		about.ModeReason = "the best this kernel can do"
+	}
+	return about
+}
+
+// warnings are problems that do not fail a sync.
+func (d *daemon) warnings() []string {
+	// On nodes with such bridges this walks all endpoints, so not after each change.
+	if s := d.proxy.Snapshot(); s != nil && s.Report.Checked {
+		d.bridged = rules.Bridged(s.Table, s.Node, d.setup().rules())
+	}
+	if err := d.kernel.Warning(); err != nil {
+		return append([]string{fmt.Sprintf("cleanup may not find it later: %v", err)}, d.bridged...)
+	}
+	return d.bridged
+}
+
+// work counts what the kernel was asked for, in the types of metrics.
+func (d *daemon) work() metrics.Work {
+	stats := d.kernel.Stats()
+	tracked := func(t host.Tracked) metrics.Tracked { return metrics.Tracked(t) }
+	w := metrics.Work{
+		IPTablesReads: stats.Readers, IPTablesWrites: stats.Writers,
+		Tracked: map[kernel.Family]metrics.Tracked{kernel.IPv4: tracked(stats.Tracked4), kernel.IPv6: tracked(stats.Tracked6)},
+	}
+	for name, n := range stats.Netlink.All() {
+		w.Sockets = append(w.Sockets, metrics.Socket{Name: name, Messages: n.Messages, Queries: n.Queries, Syscalls: n.Sends + n.Receives})
+	}
+	return w
+}

@@ -1,0 +1,244 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/control"
+	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/metrics"
+	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/proxy/web"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Socket is the path of the control socket below a runtimeDir.
+func Socket(runtimeDir string) string { return filepath.Join(runtimeDir, "svcproxy.sock") }
+
+// consoleOptions are the parts that the console shows, and what it asks them.
+type consoleOptions struct {
+	proxy    *proxy.Proxy
+	current  *config.Current
+	log      *slog.Logger
+	about    status.Daemon // does not change while svcproxy runs
+	counters status.Counter
+	files    serviceFiles
+	// work counts what the kernel was asked for.
+	work func() metrics.Work
+	// healthChecks are the answers of the health check node ports.
+	healthChecks func(sources.Table, kernel.Node) []web.HealthCheck
+	// warnings are problems that do not fail a sync, one line each. They are read
+	// after every sync, and each is logged once.
+	warnings func() []string
+	// table is the last table of a source.
+	table func(source string) control.Table
+	// eligible reports whether the node may be given traffic; nil is always.
+	eligible func() bool
+}
+
+// serviceFiles are the service files: a *file.Source.
+type serviceFiles interface {
+	// Reload reads them again; the error says what was refused.
+	Reload(context.Context) error
+	// Warnings are about the content that is served.
+	Warnings() []string
+	// Notices say which files are waited for, and what cannot be watched.
+	Notices() []string
+}
+
+// console serves the control socket, the healthz and metrics listeners and the health
+// check node ports, and notifies systemd.
+type console struct {
+	consoleOptions
+	logged  atomic.Pointer[[]string] // warnings that hold and were logged
+	notify  *notifier
+	history status.History
+	ring    events.Ring
+	reader  *status.Reader
+	metrics *metrics.Metrics
+	ports   *web.HealthPorts
+	healthz *web.Listener
+	site    *web.Listener
+
+	stop      context.CancelFunc // ends the control socket
+	answering sync.WaitGroup
+}
+
+// newConsole makes a console and registers it with the proxy, which must not run yet.
+// It listens nowhere until open.
+func newConsole(o consoleOptions) *console {
+	c := &console{consoleOptions: o, stop: func() {}}
+	c.reader = &status.Reader{Proxy: o.proxy, History: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings}
+	c.metrics = metrics.New(metrics.Options{Version: o.about.Version, Status: c.reader.Status, Queued: o.proxy.Queued, Work: o.work, Log: o.log})
+	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Log: o.log}
+	c.healthz = &web.Listener{Name: "healthz", Log: o.log, Handler: web.Health{
+		Healthy: o.proxy.Healthy, Synced: c.synced, Eligible: o.eligible, Stale: c.stale, Unserved: c.unserved, Degraded: o.proxy.Degraded, Answered: c.metrics.Answered,
+	}.Handler()}
+	c.site = &web.Listener{Name: "metrics", Log: o.log, Handler: web.Site{
+		Metrics: c.metrics.Handler(), Mode: func() string { return o.about.Mode },
+		Config:    func() any { return o.current.Now().Config.Configz() },
+		Profiling: func() bool { return o.current.Now().Config.EnableProfiling },
+		Status:    c.reader.Status, Detail: c.reader.Detail, Events: &c.ring, Allowed: c.allowed(),
+	}.Handler()}
+	c.notify = systemdNotifier(o.proxy, o.log)
+	c.observe()
+	return c
+}
+
+// open makes the socket and the listeners. The socket answers until ctx ends or close,
+// the listeners until close.
+func (c *console) open(ctx context.Context) error {
+	now := c.current.Now().Config
+	socket, err := control.Listen(Socket(now.RuntimeDir), c.log)
+	if err != nil {
+		return err
+	}
+	server := &control.Server{Status: c.reader.Status, Detail: c.reader.Detail, Reload: c.reload, Table: c.table, Events: &c.ring, Log: c.log}
+	ctx, c.stop = context.WithCancel(ctx)
+	c.answering.Go(func() {
+		if err := server.Serve(ctx, socket); err != nil {
+			c.log.Error("the control socket no longer answers", "err", err)
+		}
+	})
+	if err := c.configure(now); err != nil {
+		c.close()
+		return err
+	}
+	go c.notify.run(ctx)
+	return nil
+}
+
+// allowed reports which host names a request to the metrics listener may have.
+func (c *console) allowed() func(name string) bool {
+	own := []string{c.about.Node}
+	if name, err := os.Hostname(); err == nil {
+		own = append(own, name)
+	}
+	return web.Hosts(own, func() []string { return c.current.Now().Config.MetricsAllowedHosts })
+}
+
+// observe registers everything that follows the proxy's syncs and sources.
+func (c *console) observe() {
+	recorder := &events.Scribe{Ring: &c.ring}
+	c.proxy.OnSource = func(state proxy.SourceState) {
+		recorder.Source(state)
+		c.notify.update()
+	}
+	c.proxy.OnSync = func(now *proxy.Snapshot) {
+		c.ports.Set(c.healthChecks(now.Table, now.Node))
+		c.history.Synced(now.Report)
+		recorder.Synced(now)
+		c.metrics.Synced(now)
+		c.logWarnings()
+		c.notify.update()
+	}
+}
+
+// logWarnings logs each warning once for as long as it holds.
+func (c *console) logWarnings() {
+	before, now := c.loggedWarnings(), c.warnings()
+	for _, line := range now {
+		if !slices.Contains(before, line) {
+			c.log.Warn(line)
+		}
+	}
+	c.logged.Store(&now)
+}
+
+func (c *console) loggedWarnings() []string {
+	if logged := c.logged.Load(); logged != nil {
+		return *logged
+	}
+	return nil
+}
+
+// allWarnings are those of the last sync and those of the service files now.
+func (c *console) allWarnings() []string { return slices.Concat(c.loggedWarnings(), c.files.Notices()) }
+
+// configure moves the listeners to the configured addresses. It returns an error only
+// under bindAddressHardFail; a listener that cannot move keeps its address.
+func (c *console) configure(now config.Config) error {
+	return errors.Join(
+		c.healthz.Listen(now.HealthzBindAddress, now.BindAddressHardFail),
+		c.site.Listen(now.MetricsBindAddress, now.BindAddressHardFail))
+}
+
+// listeners are the addresses of the healthz and the metrics listener; zero if it does
+// not listen.
+func (c *console) listeners() (healthz, metrics netip.AddrPort) {
+	return c.healthz.Addr(), c.site.Addr()
+}
+
+// close ends the control socket, the listeners and the health check node ports. The
+// socket is gone when it returns, so that another svcproxy can start.
+func (c *console) close() {
+	c.stop()
+	c.answering.Wait()
+	c.healthz.Close()
+	c.site.Close()
+	c.ports.Close()
+}
+
+// daemon is about, with the state of the configuration file.
+func (c *console) daemon() status.Daemon {
+	about, standing := c.about, c.current.Standing()
+	about.Config.File = c.current.Now().File
+	if standing.Refused != nil {
+		about.Config.Error, about.Config.Since = standing.Refused.Error(), standing.Since
+	}
+	for _, k := range standing.Kept {
+		about.Config.Restart = append(about.Config.Restart, k.String())
+	}
+	return about
+}
+
+// stale lists the refused files whose content of an earlier run is served.
+func (c *console) stale() []string {
+	var paths []string
+	for _, r := range c.rejected() {
+		for _, f := range r.Stale {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
+}
+
+// unserved lists the refused files of which nothing is served.
+func (c *console) unserved() []string {
+	var paths []string
+	for _, r := range c.rejected() {
+		paths = append(paths, r.Unserved...)
+	}
+	return paths
+}
+
+// rejected are the refusals of sources that still hold.
+func (c *console) rejected() []*sources.RejectedError {
+	var all []*sources.RejectedError
+	for _, s := range c.proxy.Sources() {
+		var r *sources.RejectedError
+		if errors.As(s.Err, &r) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// synced is when the last successful sync ended.
+func (c *console) synced() time.Time {
+	if s := c.proxy.Snapshot(); s != nil {
+		return s.Succeeded
+	}
+	return time.Time{}
+}

@@ -1,0 +1,215 @@
+// Package daemon is the running svcproxy: it makes the sources, the loop and everything
+// that shows their state, joins them, and follows the configuration and signals.
+//
+// Its import list is the architecture. What each part does is in its own package.
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/lastgood"
+	"github.com/svcproxy/svcproxy/sources/manifest"
+)
+
+// Options say how to run.
+type Options struct {
+	Flags   *config.Flags
+	Version string
+	Log     io.Writer
+}
+
+// daemon is a running svcproxy: its parts, joined.
+type daemon struct {
+	version string
+	log     *dynamicLog
+	machine Machine
+	current *config.Current
+	kernel  *host.Kernel
+	proxy   *proxy.Proxy
+	console *console
+	cache   rules.Cache                   // used by the loop's goroutine alone
+	bridged []string                      // likewise: warnings about endpoints on bridges, from the last full check
+	object  atomic.Pointer[manifest.Node] // this node in the API server, nil without one
+}
+
+// Run serves until ctx ends. The kernel keeps serving after that.
+func Run(ctx context.Context, o Options) error {
+	signals := catchSignals()
+	host.SmallPages() // else the memory that is returned after the start would not stay returned
+	d := &daemon{version: o.Version, log: newLog(o.Log)}
+	resume := deferCollection(startLimit)
+	if err := d.configure(o.Flags); err != nil {
+		return err
+	}
+	s := d.setup()
+	if err := s.Supported(); err != nil {
+		return err
+	}
+	if err := d.sameNames(s); err != nil {
+		return err
+	}
+	var err error
+	if d.kernel, err = s.Open(ctx, s.Config.Names()); err != nil {
+		return err
+	}
+	defer d.kernel.Close()
+	lock, err := host.AcquireLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	if err := s.OwnsDevice(d.kernel, s.Config.Names()); err != nil {
+		return err
+	}
+	d.machine = s.Machine
+	if err := host.Scheduler(s.Config.IPVS.Scheduler); err != nil {
+		return err
+	}
+	return d.serve(ctx, signals, resume)
+}
+
+// configure reads the configuration and prepares to follow it.
+func (d *daemon) configure(flags *config.Flags) error {
+	var err error
+	if d.machine, err = thisMachine(); err != nil {
+		return err
+	}
+	d.current, err = config.Start(config.Options{
+		Flags: flags, Log: d.log.Logger, Fits: d.fits, Changed: d.changed,
+		Read:  func(refused error) { d.console.metrics.Reloaded(refused) },
+		Facts: func(c config.Config) sources.HostFacts { return configFacts(c, d.machine, kernel.Node{}) },
+	})
+	if err != nil {
+		return err
+	}
+	c := d.current.Now().Config
+	d.log.Set(c.Logging.Format, c.Logging.Verbosity)
+	d.current.Announce()
+	return nil
+}
+
+// sameNames refuses to start with other names than the last run's, whose objects would
+// stay for ever. If the record of the names cannot be read, that is logged.
+func (d *daemon) sameNames(s Setup) error {
+	last, ok, err := host.LastNames(s.Config.StateDir)
+	if err != nil {
+		d.log.Warn("cannot read the names of the last run: if they were others, its objects stay", "err", err)
+	}
+	if !ok || last == s.Config.Names() {
+		return nil
+	}
+	return &cli.Error{
+		Code: cli.Config,
+		Err: fmt.Errorf("namePrefix and deviceName are %s and %s, but the last run's objects have %s and %s",
+			s.Config.Names().Prefix, s.Config.Names().Device, last.Prefix, last.Device),
+		Hint: "svcproxy cleanup removes the last run's objects; then start again",
+	}
+}
+
+// setup is the configuration in effect, with what the API server says of the node now.
+func (d *daemon) setup() Setup {
+	s := Setup{Setup: *d.current.Now(), Machine: d.machine, Version: d.version}
+	if object := d.object.Load(); object != nil {
+		s.SetNode(*object)
+	}
+	return s
+}
+
+// serve makes the loop, its sources and the console, and runs them. resume ends the
+// pause of garbage collection.
+func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume func()) error {
+	s := d.setup()
+	served := lastgood.NewRecorder(s.Config.StateDir, d.log.Logger)
+	defer served.Close()
+	d.proxy = &proxy.Proxy{
+		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
+		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Remember: d.kernel.Remember,
+		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
+	}
+	files, err := d.files(s)
+	if err != nil {
+		return err
+	}
+	counters, err := host.OpenCounters(nil)
+	if err != nil {
+		return err
+	}
+	defer counters.Close()
+	d.console = newConsole(d.consoleOptions(files, counters))
+	if d.proxy.Feeds, err = d.feeds(s, files); err != nil {
+		return err
+	}
+	d.follow(s.Config)
+	if err := d.console.open(ctx); err != nil {
+		return err
+	}
+	defer d.console.close()
+	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
+		d.log.Warn("cannot record the names of this run's objects for the next run", "err", err)
+	}
+	d.current.Keep()
+	d.log.Info("starting", "version", d.version, "node", s.Node(), "config", s.File, "iptables", d.kernel.Tools())
+	go d.handle(ctx, signals)
+	go d.current.Follow(ctx)
+	go d.watchNode(ctx)
+	go returnMemory(ctx, d.proxy, resume)
+	if err = d.proxy.Run(ctx); err == nil {
+		d.log.Info("stopped; the kernel goes on serving")
+	}
+	return err
+}
+
+// servedBefore is what the last run served.
+func (d *daemon) servedBefore(stateDir string) sources.Incumbents {
+	before, err := lastgood.Incumbents(stateDir)
+	if err != nil {
+		d.log.Warn("cannot read what the last run served: a new service may take an address that another one had", "err", err)
+	}
+	return before
+}
+
+// fits refuses a configuration that this kernel does not support.
+func (d *daemon) fits(next config.Config) error {
+	if next.IPVS.Scheduler == d.setup().Config.IPVS.Scheduler {
+		return nil
+	}
+	return host.Scheduler(next.IPVS.Scheduler)
+}
+
+// changed makes all parts follow a new configuration while they run.
+func (d *daemon) changed(_, now *config.Setup) {
+	c := now.Config
+	d.follow(c)
+	d.proxy.SetPeriods(c.IPVS.SyncPeriod, c.IPVS.MinSyncPeriod)
+	if err := d.console.configure(c); err != nil {
+		d.log.Error("a listener keeps its old address", "err", err)
+	}
+	d.proxy.Check(proxy.CauseConfig)
+}
+
+// follow applies the configuration of the process itself.
+func (d *daemon) follow(c config.Config) {
+	d.log.Set(c.Logging.Format, c.Logging.Verbosity)
+	if err := host.SetOOMScoreAdj(c.OOMScoreAdj); err != nil {
+		d.log.Warn("cannot set oomScoreAdj: the kernel may end this process when memory is short", "err", err)
+	}
+}
+
+// rules is the kernel state that the loop programs, under the configuration in effect.
+func (d *daemon) rules(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+	s := d.setup()
+	c := s.rules()
+	c.Hold, c.Occupied = hold, occupied
+	return d.cache.State(t, s.placed(n), c)
+}

@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/control"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/apiserver"
+	"github.com/svcproxy/svcproxy/sources/file"
+	"github.com/svcproxy/svcproxy/sources/manifest"
+)
+
+func (d *daemon) files(s Setup) (*file.Source, error) {
+	o := s.Files()
+	o.Log, o.Host = d.log.Logger, d.facts
+	return file.New(o)
+}
+
+// feeds are the sources, in the order of precedence.
+func (d *daemon) feeds(s Setup, files *file.Source) ([]proxy.Feed, error) {
+	feeds := []proxy.Feed{{Name: "static", Source: d.current.Source(), Said: d.current.Standing().Refused}, {Name: "file", Source: files}}
+	if !s.Config.APIServer.Enabled {
+		return feeds, nil
+	}
+	o := s.APIServer()
+	o.OnNode, o.Log, o.Metrics = d.isNode, d.log.Logger, d.console.metrics
+	source, err := apiserver.New(o)
+	return append(feeds, proxy.Feed{Name: "apiserver", Source: source}), err
+}
+
+// facts are the facts about the node that validation needs. The node's addresses and
+// routes are not among them: the loop reads these itself and follows their changes.
+func (d *daemon) facts() sources.HostFacts { return d.setup().Facts(kernel.Node{}) }
+
+// isNode takes what the API server says of this node.
+func (d *daemon) isNode(n manifest.Node) {
+	d.object.Store(&n)
+	d.log.Info("node", "zone", n.Zone, "podCIDRs", n.PodCIDRs, "leaving", n.Leaving)
+	d.proxy.Check(proxy.CauseNode)
+}
+
+// eligible reports whether load balancers may send new connections to the node.
+func (d *daemon) eligible() bool {
+	object := d.object.Load()
+	return object == nil || object.Eligible()
+}
+
+// table answers `svcproxy plan` with the last table of a source.
+func (d *daemon) table(source string) control.Table {
+	t, delivered := d.proxy.Table(source)
+	answer := control.Table{Version: d.version, Delivered: delivered, Services: t.Services}
+	if object := d.object.Load(); object != nil {
+		node := control.TableNode(nodeObject(*object))
+		answer.Node = &node
+	}
+	return answer
+}

@@ -1,0 +1,181 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/web"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/apiserver"
+	"github.com/svcproxy/svcproxy/sources/file"
+	"github.com/svcproxy/svcproxy/sources/manifest"
+)
+
+// Setup is a configuration with what it depends on at this node. The daemon and the
+// commands that read the configuration derive everything else from it.
+type Setup struct {
+	config.Setup
+	Machine
+	Version string           // of svcproxy
+	Object  rules.NodeObject // this node in the API server, zero without one
+	Tables  *host.Tables     // opened as root before the process changed its user, else nil
+}
+
+// Machine is what the rules depend on and the configuration does not say.
+type Machine struct {
+	hostname string
+	IPv6     bool // the host has it
+	// Connection tracking's sizes can be written only in the first network namespace.
+	ownsConntrackMax, ownsConntrackBuckets bool
+}
+
+func thisMachine() (Machine, error) {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return Machine{}, fmt.Errorf("reading the host name: %w", err)
+	}
+	return Machine{hostname: hostname, IPv6: host.HasIPv6(), ownsConntrackMax: true, ownsConntrackBuckets: true}, nil
+}
+
+// Load reads the configuration once. If it is not valid, the error says so and Setup
+// has its warnings.
+func Load(flags *config.Flags, version string) (Setup, error) {
+	m, err := thisMachine()
+	if err != nil {
+		return Setup{}, err
+	}
+	s, err := config.Load(flags, func(c config.Config) sources.HostFacts { return configFacts(c, m, kernel.Node{}) })
+	return Setup{Setup: s, Machine: m, Version: version}, err
+}
+
+// configFacts are the facts about the node that validation needs.
+func configFacts(c config.Config, m Machine, n kernel.Node) sources.HostFacts {
+	f := sources.HostFacts{
+		NodeName: c.NodeName(m.hostname), LocalCIDRs: c.Node.LocalCIDRs, Gateways: n.Gateways, Scheduler: c.IPVS.Scheduler,
+		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll,
+	}
+	for _, a := range n.Addrs {
+		f.Addrs = append(f.Addrs, a.Prefix.Addr())
+	}
+	return f
+}
+
+// Facts are the facts about the node that validation needs, with those of the API
+// server. n may be zero.
+func (s Setup) Facts(n kernel.Node) sources.HostFacts {
+	f := configFacts(s.Config, s.Machine, n)
+	f.LocalCIDRs = slices.Concat(f.LocalCIDRs, s.Object.PodCIDRs)
+	return f
+}
+
+// Node is the node's name, as an API server has it.
+func (s Setup) Node() string { return s.Config.NodeName(s.hostname) }
+
+// SetNode takes what the API server says of this node.
+func (s *Setup) SetNode(n manifest.Node) { s.Object = nodeObject(n) }
+
+func nodeObject(n manifest.Node) rules.NodeObject {
+	return rules.NodeObject{Zone: n.Zone, Addresses: n.Addresses, PodCIDRs: n.PodCIDRs}
+}
+
+// rules is the configuration of the rules on this machine.
+func (s Setup) rules() rules.Config {
+	c := s.Config.Rules()
+	c.IPv6, c.Object = s.IPv6, s.Object
+	if s.ownsConntrackMax {
+		c.Conntrack.Max = s.Config.Conntrack.Max(runtime.NumCPU())
+	}
+	if s.ownsConntrackBuckets {
+		c.Conntrack.Buckets = rules.Buckets(c.Conntrack.Max)
+	}
+	return c
+}
+
+// Want is the kernel state that a table calls for on node n.
+func (s Setup) Want(t sources.Table, n kernel.Node) kernel.State {
+	return rules.State(t, s.placed(n), s.rules())
+}
+
+// placed returns n with the configured zone.
+func (s Setup) placed(n kernel.Node) kernel.Node {
+	n.Zone = s.Config.Node.Zone
+	return n
+}
+
+// healthChecks are the answers of the health check node ports.
+func (s Setup) healthChecks(t sources.Table, n kernel.Node) []web.HealthCheck {
+	var checks []web.HealthCheck
+	for _, h := range rules.HealthChecks(t, s.placed(n), s.rules()) {
+		checks = append(checks, web.HealthCheck(h))
+	}
+	return checks
+}
+
+// Files are the options of the file source.
+func (s Setup) Files() file.Options {
+	f := s.Config.File
+	return file.Options{
+		Optional: s.Config.APIServer.Enabled, Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod,
+		Keep: filepath.Join(config.LastGood(s.Config.StateDir).Dir, "services"),
+	}
+}
+
+// APIServer are the options of the API server source.
+func (s Setup) APIServer() apiserver.Options {
+	c := s.Config.ClientConnection
+	return apiserver.Options{
+		Kubeconfig: c.Kubeconfig, Master: c.Master, ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
+		QPS: c.QPS, Burst: c.Burst, Resync: s.Config.ConfigSyncPeriod, EmptyGrace: s.Config.APIServer.EmptyGrace,
+		NodeName: s.Node(), UserAgent: "svcproxy/" + s.Version,
+	}
+}
+
+// Supported returns an error if this build cannot do what the configuration asks for.
+func (s Setup) Supported() error {
+	switch m := s.Config.Mode; {
+	case m != "" && m != "ipvs":
+		return &kernel.MissingError{What: fmt.Sprintf("mode %s is not in this version", m), Hint: `set mode = "ipvs", or leave it out`}
+	case s.Config.APIServer.Enabled && !apiserver.Built:
+		return &kernel.MissingError{What: "this svcproxy was built without the API server source", Hint: "set sources.apiserver.enabled = false, or install the full build"}
+	}
+	return nil
+}
+
+// Open opens the kernel for objects with these names.
+func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, error) {
+	k, err := host.Open(ctx, host.Options{
+		Names: names, NodeName: s.Node(), Zone: s.Config.Node.Zone,
+		StateDir: s.Config.StateDir, Sysctls: rules.SysctlNames, Tables: s.Tables,
+	})
+	if err == nil {
+		s.ownsConntrackMax, s.ownsConntrackBuckets = k.CanWrite(rules.ConntrackMax), k.CanWrite(rules.ConntrackBuckets)
+	}
+	return k, err
+}
+
+// OwnsDevice refuses a device with our name if no record of a run says that it is ours:
+// a sync would remove the addresses that are bound to it.
+func (s Setup) OwnsDevice(k *host.Kernel, names kernel.Names) error {
+	if last, ok, _ := host.LastNames(s.Config.StateDir); ok && last == names {
+		return nil
+	}
+	strange, err := k.Strange()
+	if err != nil || len(strange) == 0 {
+		return err
+	}
+	return &cli.Error{
+		Code: cli.Config,
+		Err: fmt.Errorf("device %s has %d addresses, the first %s, and no sign that svcproxy or kube-proxy made it: they would be removed",
+			names.Device, len(strange), strange[0].Addr),
+		Hint: fmt.Sprintf("choose another ipvs.deviceName, or remove the device: ip link del %s", names.Device),
+	}
+}
