@@ -11,8 +11,8 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/apiserver"
 )
 
-// A server whose certificate nobody vouches for is not listened to. The right authority in the
-// kubeconfig is enough for that to end.
+// A server without a trusted certificate is refused. The right authority in the kubeconfig is
+// enough for that to end.
 func TestWrongAuthority(t *testing.T) {
 	c := newCluster(t)
 	must(t, c.Admin.Apply(web))
@@ -44,8 +44,8 @@ func TestClientCertificate(t *testing.T) {
 	f.awaitEndpoint(t, "10.2.1.10:8080")
 }
 
-// A token that has expired ends what is asked anew, not a watch that is open. The next token in its
-// file is found without being told.
+// An expired token fails new requests, not an open watch. The next token in its file is found
+// without being told.
 func TestExpiredTokenIsRotated(t *testing.T) {
 	c := newCluster(t)
 	must(t, c.Admin.Apply(web))

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// An Authority signs certificates that nobody else trusts.
+// An Authority signs certificates that only tests trust.
 type Authority struct {
 	PEM  []byte // its own certificate
 	cert *x509.Certificate

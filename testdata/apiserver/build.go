@@ -58,7 +58,7 @@ func sourceDir(ctx context.Context) (string, error) {
 
 func compile(ctx context.Context, source, to string) error {
 	cmd := goTool(ctx, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", to, ".")
-	// For ten minutes of processor time nobody waits who has better to do.
+	// A build takes ten minutes of processor time: leave the machine usable.
 	cmd.Args = append([]string{"nice", cmd.Path}, cmd.Args[1:]...)
 	var err error
 	if cmd.Path, err = exec.LookPath("nice"); err != nil {
@@ -94,7 +94,7 @@ func digest(dir string, names ...string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)[:6]), nil
 }
 
-// cacheDir is beside the guest's kernels; never in the tree.
+// cacheDir is next to the guest's kernels, never in the tree.
 func cacheDir() (string, error) {
 	base := os.Getenv("SVCPROXY_CACHE")
 	if base == "" {

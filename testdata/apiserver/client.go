@@ -197,8 +197,8 @@ func (c *Client) Find(apiVersion, kind, namespace, name string) (Object, error) 
 	return o, json.Unmarshal(body, &o)
 }
 
-// Clear removes all objects of a kind in a namespace, "" being the default one, but for the service by
-// which a cluster has its API server: that the server keeps making anew.
+// Clear removes all objects of a kind in a namespace; "" is the default namespace. It keeps the
+// service kubernetes, which the API server would create again.
 func (c *Client) Clear(apiVersion, kind, namespace string) error {
 	o := Object{APIVersion: apiVersion, Kind: kind}
 	o.Metadata.Namespace = namespace

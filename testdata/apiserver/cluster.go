@@ -4,10 +4,10 @@
 //	                         ^
 //	svcproxy ----Relay-------+        cuts connections, answers 429 and 503, counts requests
 //
-// Nothing in it is imitated: kube-apiserver is upstream's, built from the module proxy (see kube/), etcd
-// is Debian's, certificates, tokens and RBAC are what a cluster has. It refuses to be a cluster beyond
-// that: there are no controllers, no kubelets and no nodes but the Node objects a test writes. So
-// nobody makes slices for services, and nothing changes that a test did not change.
+// All parts are real: kube-apiserver is built from upstream's modules (see kube/), etcd is Debian's, and
+// certificates, tokens and RBAC are those of a cluster. It refuses to be a cluster beyond that: there
+// are no controllers, no kubelets and no nodes but the Node objects a test writes. So so no
+// EndpointSlices appear by themselves, and nothing changes unless a test changes it.
 package apiserver
 
 import (
@@ -87,8 +87,8 @@ func (c *Cluster) Close() {
 	c.Etcd.Kill()
 }
 
-// Empty forgets all objects and starts both servers anew: for thousands of objects many times faster than
-// to delete them.
+// Empty drops all objects by restarting both servers. For thousands of objects that is many times faster
+// than to delete them.
 func (c *Cluster) Empty() error {
 	c.Close()
 	if err := os.RemoveAll(c.path("etcd")); err != nil {
@@ -126,8 +126,9 @@ func (c *Cluster) prepare(etcd, apiserver string) (err error) {
 	return nil
 }
 
-// apiArguments leaves out what costs start-up time or acts by itself: admission that wants
-// controllers, fairness that delays who is to be counted, compaction that a test does itself.
+// apiArguments turns off what slows the start or acts by itself: admission plugins that need
+// controllers, request fairness that delays requests, and compaction, which tests do
+// themselves.
 func (c *Cluster) apiArguments(port int) []string {
 	return []string{
 		"--etcd-servers=" + c.etcdURL, "--etcd-compaction-interval=0",
@@ -171,7 +172,8 @@ func (c *Cluster) writeFiles() error {
 
 func loopback(scheme string, port int) string { return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port) }
 
-// freePorts are of this moment: nobody on a quiet machine takes them before the servers do.
+// freePorts returns ports that are free now. On a quiet machine no other program takes them before
+// the servers do.
 func freePorts(n int) (ports []int, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

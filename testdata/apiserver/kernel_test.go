@@ -9,8 +9,8 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// The kernel of a node that has objects of every kind from a real API server is the kernel of one that
-// has services.toml, as others' tools read it, and clients are answered.
+// Objects of every kind from a real API server give the same kernel state, read by independent tools,
+// as the same services in services.toml. Clients are answered.
 func TestKernelServesWhatObjectsSay(t *testing.T) {
 	v := visiting(t)
 	if v == nil {
@@ -37,7 +37,7 @@ func TestKernelServesWhatObjectsSay(t *testing.T) {
 	n.awaitReading(t, want)
 	n.wantTraffic(t)
 
-	// Started anew with its API server out of reach, it changes nothing, until it is back.
+	// Restarted without its API server it changes nothing until the server is back.
 	must(t, n.Stop())
 	must(t, n.Lab.Node.IP("route add unreachable 10.0.2.2"))
 	mark := n.Log.Len()

@@ -45,8 +45,8 @@ func TestKilledServerComesBackWithoutItsHistory(t *testing.T) {
 	f.wantNothingLost(t)
 }
 
-// A source that was cut off before the server died has missed changes that etcd has compacted away by
-// the time it asks: a watch from there is answered 410, and only a list helps.
+// A source is cut off and misses changes that etcd then compacts. Its next watch is answered 410, so
+// it must list again.
 func TestCompactedHistoryIsListedAnew(t *testing.T) {
 	c, r, f := followWeb(t)
 	mark := f.mark()
@@ -140,8 +140,8 @@ func TestListThatIsCut(t *testing.T) {
 	}
 }
 
-// What the server answers when it has too much to do, or is not there yet, is waited out: it is asked
-// again, but not at once, and not before the time that it names.
+// After an answer of an overloaded or starting server the source waits before it asks again, at least
+// for the time that the answer names.
 func TestServerThatRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name   string

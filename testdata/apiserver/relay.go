@@ -78,7 +78,7 @@ func (c *Cluster) NewRelay() (*Relay, error) {
 		Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(server) },
 		Transport: &http.Transport{TLSClientConfig: trust(c.Authority.PEM), ForceAttemptHTTP2: true, DisableCompression: true},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
-			// A server that is not there answers nobody, and neither do we.
+			// A server that is down does not answer, so the relay does not either.
 			panic(http.ErrAbortHandler)
 		},
 		ErrorLog: quiet,
@@ -224,7 +224,7 @@ func (l *conns) cut() {
 	l.open = nil
 	l.mu.Unlock()
 	for c := range open {
-		// A reset, not an orderly end: a router died, nobody said goodbye.
+		// Reset the connection instead of closing it, as when a router dies.
 		c.Conn.(*net.TCPConn).SetLinger(0)
 		c.Conn.Close()
 	}

@@ -14,8 +14,8 @@ import (
 // issuer is who signs the tokens of service accounts.
 const issuer = "https://issuer.test"
 
-// A Mint signs tokens of service accounts with the API server's own key: the server's shortest is good
-// for ten minutes, longer than a test wants to see one expire.
+// A Mint signs service account tokens with the API server's key. The API server's own tokens live ten
+// minutes or longer, too long for a test of expiry.
 type Mint struct{ key *ecdsa.PrivateKey }
 
 func newMint() (Mint, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// crowd is the clients of a service: some hold a connection each and ask on it
-// over and over, one opens a new one for every question.
+// crowd is the clients of a service. Some hold a connection and send many
+// requests on it; one opens a new connection for every request.
 type crowd struct {
 	stop  chan struct{}
 	going sync.WaitGroup

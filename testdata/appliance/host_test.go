@@ -73,7 +73,7 @@ func TestLintersSayNothing(t *testing.T) {
 	}
 }
 
-// A build at another place in time, by somebody with other habits, is the same.
+// A build at another time, in another folder and with other settings gives the same bytes.
 func TestBuildsAreTheSameTwice(t *testing.T) {
 	dir, again := packages(t), t.TempDir()
 	if err := build(again, "1.0.0", "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "HOME="+t.TempDir(), "GOCACHE="+goCache(t)); err != nil {

@@ -52,8 +52,8 @@ type node struct {
 // others use, too.
 const patience = 3 * time.Minute
 
-// ask asks VIP:PORT from the client until a backend answers; with "!" it asks
-// once, and nobody must.
+// ask sends requests to VIP:PORT from the client until a backend answers. With
+// "!" it sends one request, and no backend may answer.
 func (n *node) ask(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] ask VIP:PORT")

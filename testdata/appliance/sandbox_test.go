@@ -17,11 +17,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The unit that tests run in is the installed one, as it is, and a drop-in: what
-// runs in it, and the network namespace that each run begins with. That one is
-// systemd's to make, since the sandbox forbids it. How large tables are is nothing
-// to the sandbox: the tests are short. Units share the runtime directory: one that
-// ends must not remove it under another.
+// Tests run in the installed unit with a drop-in that names the test binary and
+// the network namespace of the run. That one is systemd's to make, since the
+// sandbox forbids it. How large tables are is nothing to the sandbox: the tests
+// are short. Units share the runtime directory: one that ends must not remove it
+// under another.
 const (
 	shippedUnit = "/lib/systemd/system/svcproxy.service"
 	testUnit    = "/run/systemd/system/svcproxy-test@.service"
@@ -46,11 +46,10 @@ RuntimeDirectoryPreserve=yes
 	testBinary = "package.test"
 )
 
-// testedBySandbox are the packages whose tests have the kernel do svcproxy's work:
-// all below kernel, but for the one that helps tests and statefile, whose tests work
-// as two users, and random. What else make
-// test-kernel runs does none: proxy/rules reads iptables' own handwriting, lab is
-// about itself, and main about the command line.
+// testedBySandbox lists the packages whose tests make the kernel do svcproxy's work:
+// random, and all below kernel except kerneltest, which only helps tests, and
+// statefile, whose tests need two users. Other packages of make test-kernel are left
+// out because they do not program the kernel.
 func testedBySandbox() ([]string, error) {
 	tests, err := filepath.Glob("../../kernel/*/*_test.go")
 	packages := []string{"../random"}

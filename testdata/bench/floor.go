@@ -12,9 +12,9 @@ import (
 )
 
 // floor sends what svcproxy sent, already encoded, from plain sockets: no program
-// that sends these messages can cost less. What a load makes by other means, files
-// and iptables, is made here too, in its place, and everything is removed in the end
-// as svcproxy removes it, see ground.
+// that sends these messages can cost less. Sysctls and iptables rules are written
+// here too, at the same point of the load. In the end everything is removed as
+// svcproxy removes it, see ground.
 func (b *bench) floor(p *pass) error {
 	if b.recorded == nil {
 		return errors.New("nothing was recorded: run the scenario svcproxy too")

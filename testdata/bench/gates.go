@@ -11,9 +11,9 @@ import (
 // A gate is something that a run should show: a quotient of two cells, or one cell,
 // with its bound. One without a bound is only printed.
 //
-// What svcproxy does beside the messages that must be sent is judged by instructions,
-// which nothing disturbs; how much sooner it is ready than another program by wall
-// time, in which a system call and a wait last as long as they do.
+// Gates on svcproxy's own work count instructions, which other load does not disturb.
+// Gates on how much sooner svcproxy is ready than another program use wall time,
+// because that includes system calls and waits.
 type gate struct {
 	what     string
 	of, per  cell // per is the zero cell for a plain amount
@@ -201,7 +201,7 @@ func counted(sz size, family string) []gate {
 	}}
 	if sz == (size{5000, 5}) {
 		most := map[string]float64{"IPv4": 60, "IPv6": 250}[family]
-		// Everything at once is checked when somebody asks, and is only printed.
+		// A check of everything at once happens only on request, so it is printed and not gated.
 		all = append(all,
 			gate{what: named("check of parts: the dearest"), of: at("check of parts: the dearest"), value: millions, most: most, unit: " M instructions"},
 			gate{what: named("idle check"), of: at("idle check"), value: millions, unit: " M instructions"},

@@ -12,10 +12,10 @@ import (
 // do there.
 //
 // They find what svcproxy finds there, its rules and its empty sets, and everything
-// is removed as svcproxy removes it. Half and more of what a real server costs the
-// kernel is pcpu_alloc, the memory of its counters on each processor, and how long
-// that looks for a place depends on what was allocated and freed before: 76 to 116
-// million instructions for the same 10,000 real servers (Linux 6.1).
+// is removed as svcproxy removes it. More than half of a real server's cost in the
+// kernel is pcpu_alloc, the memory for its per-CPU counters. Its search time
+// depends on earlier allocations: the same 10,000 real servers took 76 to 116
+// million instructions (Linux 6.1).
 type ground struct {
 	kernel *host.Kernel
 	plan   kernel.Plan
@@ -69,7 +69,7 @@ func (g *ground) toward(p *pass, part func(kernel.State) kernel.State) error {
 	return err
 }
 
-// clean removes everything of svcproxy's, whoever made it.
+// clean removes all objects of svcproxy's kind, whichever program made them.
 func (g *ground) clean() error {
 	have, err := g.kernel.Read(context.Background())
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// keepalived does what of it keepalived does: the virtual and real servers, without
-// addresses and health checks, from a file, from its start to the last real server,
-// and again when one endpoint in the file has changed.
+// keepalived measures the part that keepalived can do: virtual and real servers
+// from a file, without addresses and health checks. It times the start to the last
+// real server, and a reload after one endpoint changed.
 func (b *bench) keepalived(p *pass) error {
 	dir, err := os.MkdirTemp("", "bench-keepalived-")
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// library does the same work with moby/ipvs and vishvananda/netlink, one call an
-// object, as kube-proxy programs the kernel; but that kube-proxy executes ipset for
-// each entry, where this calls the library.
+// library does the same work with moby/ipvs and vishvananda/netlink, one call for
+// each object, as kube-proxy does. kube-proxy runs the program ipset for each
+// entry; this calls the library.
 func (b *bench) library(p *pass) error {
 	g, err := p.lay()
 	if err != nil {

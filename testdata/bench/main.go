@@ -1,16 +1,16 @@
-// Command bench measures what svcproxy costs, and what the same work costs when
-// others do it: the libraries one call at a time, the kernel's own tools, keepalived,
-// and a bare sender of the very same messages, below which nothing can go.
+// Command bench measures what svcproxy costs, and what the same work costs in other
+// ways: by the libraries one call at a time, by the kernel's own tools, by
+// keepalived, and by a program that only sends the same messages. The last is the
+// lower bound.
 //
-// It runs in the test guest. Under `guest run --icount` a nanosecond is an
-// instruction, of user space and kernel together, and figures repeat to about 2 %
-// whatever else the machine does; without it they are wall time. Every measurement
-// has a network namespace of its own: real servers that were deleted stay in the
-// kernel for two minutes and make each later one dearer.
+// It runs in the test guest. Under `guest run --icount` one nanosecond is one
+// instruction of user space or kernel, and figures repeat to about 2 %. Without it
+// they are wall time. Every measurement has its own network namespace, because the
+// kernel keeps deleted real servers for two minutes and they slow down each later
+// one.
 //
-// It refuses to judge one way by another's run: what is compared is measured in the
-// same run, by the same counters, which are the kernel's own (perf events), so that
-// they count alike for all.
+// Figures are only compared within one run. All of them come from the kernel's perf
+// events, so they count the same for every program.
 package main
 
 import (
@@ -34,7 +34,7 @@ type options struct {
 	repeat   int            // 0 is as often as it takes
 	dir      string         // for results
 	name     string         // of the files there
-	binary   string         // svcproxy; beside it is the one without API servers
+	binary   string         // svcproxy; the build without API servers is next to it
 }
 
 // A size is how many services there are and how many endpoints each has.

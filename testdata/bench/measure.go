@@ -18,18 +18,18 @@ import (
 type scenario struct {
 	name, by string
 	run      func(*bench, *pass) error
-	outside  bool          // the work is another process's, whose allocations nobody counts
+	outside  bool          // another process does the work: allocations are not counted
 	only     kernel.Family // 0 is both
 }
 
-// A sample is one row done once by somebody.
+// A sample is one run of one row.
 type sample struct {
 	Row, By      string
 	Size, Family string `json:",omitempty"`
 	Clock        string
 	Nanos        int64  // or instructions
 	Kernel       int64  `json:",omitempty"` // of those, inside netlink system calls, where that is known
-	Allocs       uint64 // of this program: a zero for somebody else's
+	Allocs       uint64 // of this program; 0 for other programs
 	Bytes        uint64
 	Resident     int64 `json:",omitempty"` // bytes of memory, for rows that measure nothing else
 	counts
@@ -178,9 +178,9 @@ func (p *pass) resident(row string, kib int64) {
 	p.samples = append(p.samples, x)
 }
 
-// settle waits until the machine has been idle for a second: what a namespace held is
-// taken down by kernel threads after its last user has gone, with pauses (for RCU)
-// between the parts of it, and would count as the next one's work.
+// settle waits until the machine has been idle for a second. Kernel threads tear down
+// a namespace after its last user has gone, with pauses for RCU, and that work would
+// count for the next measurement.
 func settle() {
 	const window, enough = 50 * time.Millisecond, 20
 	deadline := time.Now().Add(30 * time.Second)

@@ -18,8 +18,8 @@ func (f figure) String() string {
 	return fmt.Sprintf("%.2f (%.2f to %.2f)", f.value, f.low, f.high)
 }
 
-// quotients are those of two cells whose samples were taken by turns, each by that of
-// the same turn: what disturbs for longer than a turn disturbs both.
+// quotients divides the samples of two cells turn by turn. The samples were taken in
+// turns, so a disturbance longer than a turn affects both.
 func (b *bench) quotients(of, per cell, value func(sample) float64) []float64 {
 	x, y := b.cell(of), b.cell(per)
 	all := make([]float64, min(len(x), len(y)))
@@ -29,9 +29,8 @@ func (b *bench) quotients(of, per cell, value func(sample) float64) []float64 {
 	return all
 }
 
-// middle is the median of values, with the interval that has the true one in it in 95
-// of 100 cases, whatever their distribution: by the order of the values alone. Of few,
-// it is all there were.
+// middle is the median of values with its 95 % confidence interval. It uses the order
+// of the values only, so it holds for any distribution. Of few, it is all there were.
 func middle(values []float64) figure {
 	n := len(values)
 	if n == 0 {

@@ -28,7 +28,7 @@ const (
 	pathWallRounds  = 31
 )
 
-// pathServices are how many services there are beside the one that is asked.
+// pathServices is the number of other services.
 var pathServices = []int{10, 5000}
 
 // A way is a client, a node and a backend, with something between them.
@@ -40,9 +40,9 @@ type way struct {
 	stop     func()         // what was started, if anything
 }
 
-// path sends connections and bytes from a client to a backend, by turns on every
-// way there is, one after the other and then in the opposite order: a way and the one
-// that it is compared with have the same moments.
+// path sends connections and bytes from a client to a backend over every path in
+// turn, and then in the opposite order. So the paths that are compared meet the same
+// conditions.
 func (b *bench) path(p *pass) error {
 	ways, err := p.ways()
 	defer func() {
@@ -218,8 +218,8 @@ func pathText(t sources.Table) string {
 	return strings.ReplaceAll(text(t), "targetPort = 8080", "targetPort = 8081")
 }
 
-// serveByHand gives a node the same virtual servers, and the same VIPs, with
-// ipvsadm and ip; and, with the rules of iptables, the same sets and parameters.
+// serveByHand makes the same virtual servers and VIPs with ipvsadm and ip, and
+// on request the same iptables rules, sets and sysctls.
 func serveByHand(l *lab.Lab, t sources.Table, rules string) error {
 	want := wanted(t, kernel.Node{})
 	var virtuals, vips, sets strings.Builder

@@ -47,9 +47,9 @@ func ask(to netip.AddrPort, what byte, n int) error {
 	}
 }
 
-// again goes on with a call that a signal of Go's runtime has ended: a socket with a
-// time limit is not restarted by the kernel (signal(7)), and a connect that is called
-// again waits for the first.
+// again repeats a system call that a signal of the Go runtime interrupted. The kernel
+// does not restart calls on a socket with a timeout (signal(7)); a repeated connect
+// waits for the first one.
 func again(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {

@@ -18,8 +18,8 @@ import (
 // programConfig: the debounce is waiting, not work.
 const programConfig = "ipvs.scheduler = \"wrr\"\nipvs.syncPeriod = \"1h\"\nsources.file.debounce = \"1ms\""
 
-// prepare gives a binary that is not yet started, and who is told that it is ready; done
-// ends it, if need be, and removes its files.
+// prepare returns a command that is not started yet, and a channel that is closed when
+// the program is ready. done ends the program and removes its files.
 func (p *pass) prepare(binary string) (proxy *lab.Proxy, ready readiness, done func(), err error) {
 	dir, err := os.MkdirTemp("", "bench-program-")
 	if err != nil {

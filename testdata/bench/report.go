@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// table prints every row with what it costs svcproxy, and the others beside it with
+// table prints every row with the cost for svcproxy, and next to it the others with
 // how many times as much it costs them.
 func (b *bench) table(out io.Writer) {
 	type group struct{ size, family string }

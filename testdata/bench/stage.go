@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stage removes from the guest what would be measured along with the programs: the
-// time the host takes to hand out its files, and the wait for name servers that the
-// guest does not have.
+// stage removes two costs of the guest that would be measured with the programs:
+// reading files from the host, and waiting for name servers that do not exist.
 func stage(binary string) error {
 	// keepalived and others ask who they are; /etc/hosts has this one.
 	if err := unix.Sethostname([]byte("localhost")); err != nil {
@@ -25,7 +24,7 @@ func stage(binary string) error {
 		}
 		files = append(files, path)
 	}
-	// ipset reads the first two anew for each entry, to name its protocol and port.
+	// ipset reads the first two again for each entry, to look up protocol and port names.
 	files = append(files, "/etc/protocols", "/etc/services", "/etc/nsswitch.conf", "/etc/hosts")
 	for _, f := range files {
 		if err := copyUp(f); err != nil {

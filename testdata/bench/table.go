@@ -79,8 +79,8 @@ func text(t sources.Table) string {
 	return b.String()
 }
 
-// ruled is the configuration that svcproxy has when nobody says otherwise, but for
-// the scheduler, which heeds weights.
+// ruled is svcproxy's default configuration, except for the scheduler, which heeds
+// weights.
 func ruled() rules.Config {
 	c := config.Default().Rules()
 	c.IPv6, c.Scheduler = true, "wrr"

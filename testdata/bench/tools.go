@@ -7,8 +7,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// tools does the same work with the kernel's own tools, each executed once with
-// everything on its standard input: what a shell script does at best.
+// tools does the same work with the kernel's own tools, each run once with all
+// input on standard input. This is the best that a shell script can do.
 func (b *bench) tools(p *pass) error {
 	g, err := p.lay()
 	if err != nil {

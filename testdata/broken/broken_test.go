@@ -83,8 +83,8 @@ var readers = map[string]struct {
 // mutations is how many are made of each valid file.
 const mutations = 480
 
-// TestEachIsReadOrRefused: what is not valid any more is refused with the line where it is wrong, one that
-// the file has, and in one line of text; and soon.
+// TestEachIsReadOrRefused: an invalid file is refused quickly, with one line of text that names an
+// existing line of the file.
 func TestEachIsReadOrRefused(t *testing.T) {
 	for what, r := range readers {
 		t.Run(what, func(t *testing.T) {

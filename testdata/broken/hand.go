@@ -13,8 +13,8 @@ import (
 	"unicode/utf16"
 )
 
-// ByHand are contents that nobody means: other formats and encodings, statements without an end.
-// Those made of the valid one are no longer valid, whatever it is.
+// ByHand are broken contents written by hand: other formats and encodings, unterminated
+// statements. Those made of the valid one are no longer valid, whatever it is.
 func ByHand(valid []byte) []Case {
 	wide := utf16.Encode([]rune(string(valid)))
 	var little, big []byte
@@ -59,8 +59,8 @@ func ByHand(valid []byte) []Case {
 	}
 }
 
-// Vast are contents of a size that nobody means, most of 50 MB: garbage, and what is valid but for there
-// being so much of it. They are made one at a time.
+// Vast are contents of absurd size, most of them 50 MB: garbage, and valid content that is only too
+// much. They are made one at a time.
 func Vast() iter.Seq[Case] {
 	const size = 50 << 20
 	repeat := func(s string) func() []byte {
@@ -133,7 +133,7 @@ func Places() []Place {
 	}
 }
 
-// makeSocket leaves a socket that nobody listens to.
+// makeSocket creates a socket without a listener.
 func makeSocket(path string) error {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command demo shows what svcproxy does, with real traffic: a client on another
-// host, a node that runs the real binary beside this one, and three HTTP backends,
-// each in a network namespace of its own.
+// Command demo shows what svcproxy does, with real traffic. A client on another
+// host, a node and three HTTP backends each have their own network namespace. The
+// node runs the svcproxy binary from this program's folder.
 //
 // It refuses to say of anything that it works: each step looks, says what it saw,
 // and fails if that is not what was promised. It exits 0 only if all of it held.

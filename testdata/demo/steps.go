@@ -44,8 +44,8 @@ var (
 	cartVIP = netip.MustParseAddrPort("10.96.0.22:80")
 )
 
-// attempt is how long to wait before asking anew: a packet that came too early
-// is repeated by TCP after 1 s, and that is not svcproxy's time.
+// attempt is how long to wait before asking again. TCP repeats a packet that
+// came too early only after 1 s, and that second is not svcproxy's.
 const attempt = 100 * time.Millisecond
 
 // patience is how long anything may take in an emulated machine.
@@ -198,8 +198,8 @@ func (d *demo) kill() (string, error) {
 	return fmt.Sprintf("%d requests on %d connections, 0 failed", count, len(connections)), nil
 }
 
-// proxyAgain starts svcproxy and waits until it is at work, which is seen by what
-// it makes of a file that has changed meanwhile: a service is gone from it.
+// proxyAgain starts svcproxy and waits until it is at work. It removes a service
+// from the file before the start, and waits until that is gone from the kernel.
 func (d *demo) proxyAgain() error {
 	d.say("svcproxy is started again, with one service less in its file")
 	return inOrder(

@@ -73,7 +73,7 @@ func (d *demo) drains(vip netip.AddrPort, real string) error {
 	})
 }
 
-// forget empties the set that says what is ours, while svcproxy is not running.
+// forget empties the ownership set while svcproxy is stopped.
 func (d *demo) forget() (string, error) {
 	d.proxy.Kill()
 	if _, err := d.Node.Run("ipset", "flush", "KUBE-VIRTUAL-SERVER"); err != nil {

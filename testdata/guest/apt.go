@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// An apt asks the archives this machine is configured with, in state of its
-// own: nothing is installed and the machine's lists stay as they are.
+// An apt queries the archives of this machine's configuration with its own
+// state. It installs nothing and does not change the machine's package lists.
 type apt struct {
 	options []string
 }

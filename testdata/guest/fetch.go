@@ -41,7 +41,7 @@ func need(tools ...string) error {
 	return nil
 }
 
-// fetchKernel downloads, unpacks and trims beside the final place and renames
+// fetchKernel downloads, unpacks and trims in a temporary folder and renames it
 // at the end, so that a kernel in the cache is a whole one.
 func fetchKernel(ctx context.Context, suite string) (kernel, error) {
 	cache, err := cacheDir()

@@ -87,8 +87,8 @@ func (t gotest) run(ctx context.Context, packages []string) error {
 	return err
 }
 
-// mourn says what a guest that died could not: what the package whose turn it
-// was had printed, and that it and those after it failed.
+// mourn reports for a guest that died: the output of the package that was
+// running, and that it and all later packages failed.
 func (s suite) mourn(out io.Writer, dir string) {
 	if output, err := os.ReadFile(filepath.Join(dir, outputFile)); err == nil && !s.Verbose {
 		io.WriteString(out, digest(string(output)).text(true))

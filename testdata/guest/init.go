@@ -93,9 +93,8 @@ func insert(module string) error {
 	return nil
 }
 
-// mountShares mounts the host's files read-only (QEMU refuses writes, this mount
-// does too), the one folder of the host that can be written to, and a folder in
-// memory that takes what is written elsewhere.
+// mountShares mounts the host's files read-only (QEMU refuses writes, too), the
+// one writable folder of the host, and a folder in memory for all other writes.
 func mountShares() error {
 	const nineP = "trans=virtio,version=9p2000.L,msize=512000,cache="
 	if err := mkdirs("/scratch"); err != nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// packages are Debian's: what runs the guest, and what the tests and the demo
-// read the kernel and make traffic with, written by others than us.
+// packages are Debian packages: those that run the guest, and the independent
+// tools with which the tests and the demo read the kernel and make traffic.
 var packages = []string{
 	"qemu-system-x86", "kmod", "xz-utils",
 	"ipvsadm", "ipset", "iptables", "nftables", "conntrack", "iproute2", "iputils-ping", "procps", "curl", "busybox", "strace",
@@ -50,7 +50,7 @@ func install(ctx context.Context, args []string) error {
 }
 
 func missingPackages(ctx context.Context, packages []string) []string {
-	// dpkg-query fails when it does not know one; the others it prints all the same.
+	// dpkg-query fails if it does not know a package, but still prints the others.
 	out, _ := exec.CommandContext(ctx, "dpkg-query", append([]string{"-W", "-f", "${db:Status-Abbrev}${Package}\n"}, packages...)...).Output()
 	installed := strings.Split(string(out), "\n")
 	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return slices.Contains(installed, "ii "+p) })

@@ -44,7 +44,7 @@ func machineFlags(fs *flag.FlagSet) *machine {
 
 // kernelArguments: no address randomisation and no self-tests (time), a panic
 // or an oops ends the guest at once instead of hanging it. Without norandmaps
-// QEMU translates ld.so and libc anew for each process, which doubles the time
+// QEMU translates ld.so and libc again for each process, which doubles the time
 // of every short one.
 const kernelArguments = "console=ttyS0 quiet panic=-1 oops=panic reboot=t nokaslr norandmaps mitigations=off random.trust_cpu=on" +
 	" tsc=reliable no_timer_check cryptomgr.notests audit=0 nowatchdog"

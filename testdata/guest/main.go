@@ -1,11 +1,11 @@
 // Command guest runs commands and Go tests on a kernel that has IPVS and the
-// dummy device: on the machine's own where it has them and we are root, else on
-// Debian's kernel in a throw-away QEMU machine that sees the host's files
-// read-only under an overlay in memory.
+// dummy device. It uses this machine's kernel if it has both and we are root.
+// Otherwise it boots Debian's kernel in a QEMU machine that sees the host's
+// files read-only, under an overlay in memory.
 //
-// The same static binary is the guest's /init. It refuses to call anything a
-// pass that was not seen to end: a guest that does not boot, panics or falls
-// silent is a failure with the end of its console. See README.md.
+// The same static binary is the guest's /init. Only a test that was seen to end
+// can pass. A guest that does not boot, panics or falls silent is a failure,
+// with the end of its console. See README.md.
 package main
 
 import (

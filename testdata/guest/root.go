@@ -63,7 +63,7 @@ func rootDir(suite string) (string, error) {
 	return filepath.Join(cache, "roots", fmt.Sprintf("%s-%x", suite, id[:6])), nil
 }
 
-// makeRoot builds beside the final place and renames at the end.
+// makeRoot builds in a temporary folder and renames it at the end.
 func makeRoot(ctx context.Context, suite, dir string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a root's files belong to root: make it as root")

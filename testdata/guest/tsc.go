@@ -10,9 +10,9 @@ import (
 const icountTSC = 1_000_000
 
 // tscArgument tells the kernel the rate of its time stamp counter, which QEMU
-// passes through from this machine's. Left to itself the kernel times it
-// against an emulated PIT, and on a loaded machine believes what that says:
-// 355 MHz for 2300 was seen, and a guest whose seconds took 150 ms.
+// passes through from this machine's. By default the kernel calibrates it
+// against an emulated PIT. On a loaded machine that went wrong: it measured 355
+// MHz for 2300, and a second in the guest took 150 ms.
 func tscArgument(icount bool) string {
 	khz := icountTSC
 	if !icount {

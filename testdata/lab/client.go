@@ -17,7 +17,7 @@ import (
 // well under a millisecond, in an emulated guest in a few.
 const AskLimit = 5 * time.Second
 
-// An Answer is what a backend says to whoever asks it.
+// An Answer is a backend's reply.
 type Answer struct {
 	Backend string
 	Client  netip.AddrPort // whom the backend saw asking
@@ -116,8 +116,8 @@ func (ns *Namespace) Connect(to netip.AddrPort) error {
 	return c.Close()
 }
 
-// Listen opens a TCP port on every address of the namespace; the kernel accepts
-// for whoever never does.
+// Listen opens a TCP port on every address of the namespace. The kernel
+// completes handshakes even if the caller never accepts.
 func (ns *Namespace) Listen(port int) (l net.Listener, err error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false) // plain TCP is what is balanced

@@ -145,7 +145,7 @@ func VirtualServers(lines []string) ([]VirtualServer, error) {
 		}
 		proto, ok := map[string]string{"-t": "tcp", "-u": "udp", "--sctp-service": "sctp"}[f[1]]
 		if !ok {
-			continue // by firewall mark: nobody's here
+			continue // by firewall mark: not used here
 		}
 		addr, err := netip.ParseAddrPort(f[2])
 		if err != nil {

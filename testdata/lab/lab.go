@@ -1,13 +1,12 @@
-// Package lab is a small network to try the whole program in: a client on
+// Package lab is a small network for tests of the whole program: a client on
 // another host, a node that runs the real svcproxy, and three backends behind
-// the node, each in a network namespace of its own, with real sockets and real
-// packets between them.
+// the node. Each has its own network namespace, with real sockets and packets.
 //
 //	client 192.0.2.2 ---- 192.0.2.1 node 10.2.N.1 ---- 10.2.N.10 podN (N = 1 to 3)
 //
-// It refuses to know anything of svcproxy but its command line: what the kernel
-// holds is read with ipvsadm, ipset, iptables and ip, and what it does is seen by
-// asking a service and reading who answered.
+// It knows only svcproxy's command line. It reads the kernel with ipvsadm, ipset,
+// iptables and ip, and it sees the effect by sending requests and reading which
+// backend answered.
 package lab
 
 import (
@@ -71,8 +70,8 @@ func NewNode() (*Lab, error) {
 	return l, nil
 }
 
-// NewHere builds the network around the namespace that this process is in: there
-// somebody else runs svcproxy, such as systemd.
+// NewHere builds the network around this process's own namespace, where another
+// program, such as systemd, runs svcproxy.
 func NewHere() (*Lab, error) {
 	l := &Lab{}
 	file, err := os.Open(threadNamespace)
@@ -123,9 +122,9 @@ func (l *Lab) addNode() (err error) {
 	return err
 }
 
-// unserved are the prefixes that VIPs come from. Whoever routes them to a node
-// has the node refuse what it does not serve, or packets would go back and forth
-// over its default route until they are too old.
+// unserved are the prefixes that VIPs come from. If a network is routed to a
+// node, the node must refuse addresses that it does not serve. Otherwise their
+// packets would bounce over its default route until their TTL ends.
 var unserved = []string{"10.96.0.0/12", "198.51.100.0/24", "203.0.113.0/24"}
 
 func (l *Lab) addClient() (err error) {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Namespace is one host of the lab: a network namespace without a name, which
-// the kernel takes away with everything in it when the last file, socket and
-// process that holds it is gone. So a lab that is killed leaves nothing behind.
+// A Namespace is one host of the lab: a network namespace without a name. The
+// kernel removes it and its contents with the last file, socket or process that
+// holds it. So a lab that is killed leaves nothing behind.
 type Namespace struct {
 	Name string
 	file *os.File
@@ -38,8 +38,8 @@ func NewNamespace(name string) (*Namespace, error) {
 	return ns, ns.IP("link set lo up")
 }
 
-// trustLinkLocal has the links to come use their link-local addresses at once. Until the kernel has made
-// sure, for a second or two, that nobody else has them, no neighbour would be asked for.
+// trustLinkLocal turns off duplicate address detection for new links. Otherwise the kernel probes
+// link-local addresses for a second or two, and resolves no neighbour until then.
 func trustLinkLocal() error {
 	return os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0o644)
 }
@@ -83,8 +83,8 @@ func (ns *Namespace) Do(f func() error) error {
 // Close lets go of the namespace.
 func (ns *Namespace) Close() error { return ns.file.Close() }
 
-// Start starts a program inside. It is killed when we are: nobody else would
-// know that it is there.
+// Start starts a program inside. It is killed when this process dies, because
+// no other process would stop it.
 func (ns *Namespace) Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -36,7 +36,7 @@ func NewProxy(node *Host, binary, dir, main string) (*Proxy, error) {
 
 func (p *Proxy) path(name string) string { return filepath.Join(p.Dir, name) }
 
-// Configure writes svcproxy.toml anew; a running svcproxy adopts it. Its listeners
+// Configure rewrites svcproxy.toml; a running svcproxy adopts it. Its listeners
 // are off, unless main has their addresses.
 func (p *Proxy) Configure(main string) error {
 	for _, key := range []string{"healthzBindAddress", "metricsBindAddress"} {
@@ -48,8 +48,8 @@ func (p *Proxy) Configure(main string) error {
 		p.path("services.toml"), p.path("services.d/*.toml"), p.path("state"), p.path("run"), main))
 }
 
-// Save gives services.toml, or a file below services.d, a new content the safe
-// way: written beside it and renamed over.
+// save replaces services.toml, or a file below services.d, the safe way: it
+// writes a new file and renames it.
 func (p *Proxy) save(name, content string) error {
 	if err := os.WriteFile(p.path(name)+".new", []byte(content), 0o644); err != nil {
 		return err
@@ -119,9 +119,9 @@ func (p *Proxy) signal(s unix.Signal) bool {
 	return true
 }
 
-// Synced matches the log line of a sync that changed something, after which all
-// is served: of none with a failure, nor while a source has yet to deliver, which
-// the line goes on to say.
+// Synced matches the log line of a sync that changed something and left
+// everything served. It does not match a sync with failures, or one that waits
+// for a source.
 const Synced = `msg=synced .* took=\S+( bound=\d+ routed=\d+)?$`
 
 // Wait waits for a line of the log written after the mark that matches the

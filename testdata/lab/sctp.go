@@ -19,8 +19,8 @@ func (h *Host) DialSCTP(to netip.AddrPort) (*Conn, error) {
 	return &Conn{c, bufio.NewReader(c)}, nil
 }
 
-// connect is connect(2) that a signal does not end: the runtime sends some to its
-// threads, and a call with a time limit is not begun again.
+// connect is connect(2), repeated after signals. The Go runtime sends signals to
+// its threads, and the kernel does not restart calls with a timeout.
 func connect(fd int, to netip.AddrPort) error {
 	err := unix.Connect(fd, sockaddr(to))
 	for err == unix.EINTR {
@@ -53,8 +53,8 @@ func (b *Backend) ServeSCTP() error {
 	return nil
 }
 
-// sctpSocket opens a socket of like's family and makes of it what package net
-// has, which asks for a stream of addresses and ports and not for TCP. It is
+// sctpSocket opens a socket of like's family and turns it into a connection of
+// package net, which works for any stream socket with addresses and ports. It is
 // bound to one address: with more, each side would tell the other all it has, and
 // packets would go past the virtual server.
 func sctpSocket[S any](h *Host, like netip.Addr, port uint16, open func(fd int) error, wrap func(*os.File) (S, error)) (s S, err error) {

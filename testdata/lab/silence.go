@@ -11,8 +11,8 @@ import (
 // ErrSilence is how Try ends when nothing at all comes back.
 var ErrSilence = errors.New("no answer of any kind")
 
-// Try connects from one of the namespace's own addresses, or from any if it is
-// zero, and closes: for who expects to be dropped, and for how long.
+// Try connects from an address of the namespace, or from any if it is zero, and
+// closes. It is for connections that should be dropped.
 func (ns *Namespace) Try(from netip.Addr, to netip.AddrPort, limit time.Duration) error {
 	dialer := net.Dialer{Timeout: limit}
 	if from.IsValid() {

@@ -88,8 +88,8 @@ func ParseTrace(text string) Trace {
 	return t
 }
 
-// refuse notes that the kernel refused what the thread sent last, if that was a
-// single message: a question put as a write that cannot succeed.
+// refuse notes that the kernel refused the thread's last message, if that was a
+// single one. Such a message is a query, sent as a write that cannot succeed.
 func (t Trace) refuse(answer Call) {
 	for _, c := range slices.Backward(t) {
 		if c.Thread == answer.Thread && c.Socket == answer.Socket && len(c.Messages) > 0 {
@@ -212,8 +212,8 @@ func (p *Proxy) Trace() (Trace, error) {
 	return ParseTrace(whole), err
 }
 
-// Traced counts what strace has written so far, without the time it takes to read
-// it as a Trace: a minute of it takes the guest seconds.
+// Traced counts the lines that strace has written so far. That is much faster
+// than parsing them as a Trace: a minute of trace takes the guest seconds.
 func (p *Proxy) Traced(what string) (int, error) {
 	text, err := os.ReadFile(p.path("trace"))
 	return strings.Count(string(text), what), err

@@ -23,8 +23,8 @@ func code(addr netip.AddrPort, path string) int {
 	return resp.StatusCode
 }
 
-// TestHealthWhenSyncsHang: while a sync does not end, the node says 503 everywhere as soon as something has
-// waited for twice the sync period, and 200 when it has ended.
+// TestHealthWhenSyncsHang: while a sync hangs, all health endpoints answer 503 as soon as a change has
+// waited for twice the sync period, and 200 after the sync has ended.
 func TestHealthWhenSyncsHang(t *testing.T) {
 	n := start(t, tableOf(shop()...))
 	const period = 500 * time.Millisecond

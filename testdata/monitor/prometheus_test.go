@@ -28,9 +28,9 @@ const (
 	alertTests = "../../packaging/prometheus/svcproxy.rules.test.yml"
 )
 
-// TestPrometheus has a real Prometheus scrape a svcproxy at work, with each kind of source, and asks it
-// everything that the dashboards and alerts ask: all of it returns data, and numbers but for what
-// testdata/nan.txt gives the reason of.
+// TestPrometheus has a real Prometheus scrape a working svcproxy with every kind of source. Every query
+// of the dashboards and alerts must return data. testdata/nan.txt lists the queries that may return
+// NaN, with the reason.
 func TestPrometheus(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("prometheus"))
 	for _, source := range []struct {
@@ -244,8 +244,8 @@ func ownQueries(t *testing.T) []string {
 	return queries
 }
 
-// wantAlertsEvaluated: Prometheus has no trouble with the rules, and in the end nothing is wrong with the node
-// but what the table may have: services without backends.
+// wantAlertsEvaluated: Prometheus accepts the rules. At the end the only alert may be about services without
+// backends, which the table has.
 func wantAlertsEvaluated(t *testing.T, base string) {
 	t.Helper()
 	type rule struct{ Name, Health, LastError, State string }

@@ -86,8 +86,8 @@ func fromAPIServer(t *testing.T) (n *node, write func(times int)) {
 		Log: slog.New(slog.DiscardHandler), Metrics: &requests,
 	})
 	must(t, err)
-	// 410 has the source list again, which is all that client-go measures the time of: twice, since there is a
-	// rate only of what was there before. 3xx comes from what is in front of an API server, if ever.
+	// After 410 the source lists again, the only request whose time client-go measures. Do it twice, because a
+	// rate needs an earlier value. 3xx comes from what is in front of an API server, if ever.
 	refusals := []int{http.StatusGone, http.StatusServiceUnavailable, http.StatusNotModified, http.StatusGone}
 	n = startFrom(t, proxy.Feed{Name: "apiserver", Source: s})
 	requests.to.Store(n.metrics)

@@ -1,7 +1,8 @@
-// Package random tests kernel/host and the rules with random tables: each is
-// applied to a real kernel that still serves the one before, and read back with
-// ipvsadm, ipset, iptables-save, ip and sysctl. What they print must be the state
-// that the rules want, and after a cleanup what they printed before anything.
+// Package random tests kernel/host and the rules with random tables. Each is
+// applied to a real kernel that still serves the previous table, and read back
+// with ipvsadm, ipset, iptables-save, ip and sysctl. What they print must be the
+// state that the rules want, and after a cleanup what they printed before
+// anything.
 //
 // It refuses to read the kernel with the program's own adapters: a fault that
 // writer and reader share would go unseen.

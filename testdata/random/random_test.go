@@ -15,9 +15,9 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// lifetime is how many tables are served before a cleanup and a new start,
-// checkEvery how many before the kernel is read again, which takes a third of a
-// table's time; in between the last reading is advanced, as in the loop.
+// lifetime is the number of tables between two cleanups. checkEvery is the
+// number of tables between two readings of the kernel, which take a third of a
+// table's time. In between the last reading is advanced, as in the loop.
 const (
 	lifetime   = 10
 	checkEvery = 5
@@ -92,7 +92,7 @@ func (n *node) check(t sources.Table, c rules.Config) {
 	}
 }
 
-// cleanup takes everything away, as the program's command does, and starts anew.
+// cleanup removes everything, as the command does, and starts again.
 func (n *node) cleanup() {
 	n.Helper()
 	n.read()

@@ -19,9 +19,9 @@ type reading struct {
 	ip      string // of both families: links, addresses, local routes, proxy neighbours
 }
 
-// readers runs the tools. A new process takes 20 to 50 ms in an emulated guest,
-// 10 ms less as a child of a shell than of a Go program, so all are of one, and ip
-// is asked several things at once.
+// readers runs the tools. A new process takes 20 to 50 ms in an emulated guest, 10
+// ms less as a child of a shell than of a Go program. So one shell starts all of
+// them, and one ip answers several queries.
 var readers = `
 ipvsadm -Sn
 ipset save` + saves() + `

@@ -28,8 +28,8 @@ func some[T any](d draw, n int, f func() T) []T {
 	return list
 }
 
-// The addresses come from few, so that tables share virtual servers, services
-// share VIPs, and what is a VIP in one table is the node's or nothing in the
+// There are few addresses to draw from, so tables share virtual servers,
+// services share VIPs, and a VIP of one table can be a node address in the
 // next. IPv6 ones inside 2001:db8::/64 are neighbours of the node's link.
 var (
 	clusterVIPs  = []netip.Prefix{prefix("10.96.0.0/27"), prefix("fd00:96::/123")}

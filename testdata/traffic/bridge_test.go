@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A bridge whose packets do not pass iptables has services that its own ports do
-// not reach: that is said as long as it is so.
+// If a bridge's packets do not pass iptables, its ports cannot reach services
+// with endpoints on it. A warning says so as long as it holds.
 func TestEndpointsOnAnUnfilteredBridgeAreReported(t *testing.T) {
 	n := newLonelyNode(t, "ipvs.syncPeriod = \"1s\"")
 	n.tool(t, "ip", "link", "add", "br0", "type", "bridge")

@@ -282,7 +282,7 @@ func TestSlowRewriteRemovesNothing(t *testing.T) {
 
 // A file that is broken when svcproxy starts, and never was good, costs the other
 // files nothing. The first time that svcproxy runs nothing is known of what was
-// good before; that keeps nobody from removing a backend.
+// good before; backends can still be removed.
 func TestBrokenNewFileIsLeftOut(t *testing.T) {
 	n := newNode(t, "")
 	must(t, n.Serve(web))

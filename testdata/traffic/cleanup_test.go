@@ -95,8 +95,8 @@ func wantLock(t *testing.T, mode fs.FileMode, gid uint32) {
 	}
 }
 
-// Where the service's user may not run root's iptables, the next one on PATH may be
-// of the other back end and know of no chains: cleanup fails before it changes anything.
+// If the service's user may not run root's iptables, the next one on PATH may use the
+// other back end and see no chains. Then cleanup fails before it changes anything.
 func TestCleanupRunsTheToolsOfRoot(t *testing.T) {
 	n := newLonelyNode(t, "")
 	n.giveAway(t)

@@ -85,8 +85,8 @@ func fullReads(t lab.Trace) []int {
 	return at
 }
 
-// counts says whether the last getsockopt of a trace asked for the number of virtual
-// servers: so a glance begins, and the first reading of all.
+// counts reports whether the last getsockopt of a trace asked for the number of
+// virtual servers. A quick check begins with it, and so does the first reading.
 func counts(t lab.Trace) bool {
 	for _, c := range slices.Backward(t) {
 		if c.Name == "getsockopt" {

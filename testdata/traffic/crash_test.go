@@ -13,10 +13,9 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// Killed at any time of a load, svcproxy leaves a kernel in which every virtual
-// server of ours is known as ours and no VIP is bound without one; started again
-// it gets to where it would have got from empty. What is not ours it never
-// touches.
+// If svcproxy is killed at any time during a load, the ownership set names every
+// virtual server that it made, and no VIP is bound without one. After a restart
+// the kernel is as after a load from empty. What is not ours it never touches.
 func TestKilledDuringALoad(t *testing.T) {
 	const kills = 20
 	table := services(500, `["10.5.0.1"]`) + web
@@ -36,8 +35,8 @@ func TestKilledDuringALoad(t *testing.T) {
 
 	stages := map[string]int{}
 	for i := range kills {
-		// Half before the first virtual server is there, half from then on, one at
-		// a random time in each tenth, so that none is left out.
+		// Half of the kills come before the first virtual server and half after
+		// it, one at a random time in each tenth.
 		part := func(whole time.Duration) time.Duration {
 			return whole*time.Duration(i/2)/(kills/2) + time.Duration(rand.Int64N(int64(whole)))/(kills/2)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// late is how long after its time the end of a drain may be seen: the loop wakes
-// at the deadline, an emulated processor on a busy machine some time after.
+// late is how long after its deadline a drain may still end. The loop wakes at
+// the deadline, but an emulated processor on a busy machine is slow.
 const late = time.Second
 
 // A span is the time that something took which this process only waited for: it
@@ -91,9 +91,9 @@ func wasReset(err error) bool {
 	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }
 
-// At its deadline a drain ends for those who send, for the idle when they next
-// do; services have deadlines of their own; and who returns in time is not
-// touched by the deadline that there was.
+// At the deadline a drain ends for connections that send; idle ones end when
+// they next send. Services can have their own deadlines. An endpoint that
+// returns in time is not affected by the old deadline.
 func TestDrainEndsAtItsDeadline(t *testing.T) {
 	const timeout = 3 * time.Second
 	n := newNode(t, `ipvs.drainTimeout = "3s"`)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A hash scheduler keeps a draining real server in its table, and without its
-// fallback flag it refuses every client that hashes there: a third of 300 here.
+// A hash scheduler keeps a draining real server in its table. Without the
+// fallback flag it refuses every client that hashes to it: a third of 300 here.
 // dh has no such flag, so what is removed goes at once.
 func TestNoNewClientIsRefusedWhileAnEndpointDrains(t *testing.T) {
 	n := newNode(t, "")

@@ -10,8 +10,8 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// A removed endpoint keeps the connections it has, gets no new ones, is back at
-// once when it returns, and is gone when its last connection is.
+// A removed endpoint keeps its connections and gets no new ones. If it returns
+// it serves at once; otherwise it is deleted with its last connection.
 func TestRemovedEndpointDrains(t *testing.T) {
 	n := newNode(t, "")
 	both := clusterIP("web", "10.96.0.20", `["10.2.1.10", "10.2.2.10"]`)

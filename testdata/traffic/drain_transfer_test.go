@@ -13,9 +13,8 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// A client that has said all it had to say and shut down its side still gets the
-// rest of what its backend sends, although IPVS no longer counts the connection
-// as active.
+// A client that has shut down its sending side still gets the rest of the
+// backend's answer, although IPVS no longer counts the connection as active.
 func TestHalfClosedTransferOutlivesItsBackendsRemoval(t *testing.T) {
 	const (
 		port  = 7100

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// A firewall that drops what is served is named in the log when it comes, and it
-// is said when it is gone; no hole is made in it. Where packets get through all
-// the same nothing is said.
+// A firewall that drops traffic to a VIP is named in the log, and so is its
+// removal. svcproxy does not open it. Where packets get through all the same
+// nothing is said.
 func TestFirewallInTheWayIsReported(t *testing.T) {
 	n := newNode(t, "ipvs.syncPeriod = \"1s\"")
 	n.start(t, clusterIP("web", "10.96.0.20", allV4))

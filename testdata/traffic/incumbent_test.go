@@ -38,9 +38,10 @@ func (n node) bound(t *testing.T, addr string) bool {
 	return slices.ContainsFunc(n.read(t).Addrs, func(l string) bool { return strings.HasPrefix(l, "kube-ipvs0 "+addr+"/") })
 }
 
-// keepalived beside: where it becomes master, the VIP appears on a link. It is
-// served there, not bound and not unbound, under traffic, by every edit and start
-// while it is there; and bound again when it has left.
+// keepalived runs on the same node. When it becomes master, the VIP appears on a
+// link. While it is there svcproxy serves it and neither binds nor removes it,
+// through edits and a restart, under traffic. When it leaves, svcproxy binds it
+// again.
 func TestVIPThatAppearsOnALink(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, balanced)
@@ -90,8 +91,9 @@ func TestVIPThatAppearsOnALink(t *testing.T) {
 	ask(t, n.Client, "tcp", "192.0.2.80:80")
 }
 
-// A VIP that is the default gateway would cut the node off: it is left out alone,
-// said, and served as soon as there is another gateway. No file is refused for it.
+// A VIP that is the default gateway would cut the node off. Only that VIP is left
+// out and named, and it is served as soon as there is another gateway. No file is
+// refused for it.
 func TestVIPThatIsTheGateway(t *testing.T) {
 	n := newNode(t, "")
 	must(t, n.Lab.Node.IP("route replace default via 192.0.2.9")) // which no host has: none answers for it
@@ -115,9 +117,9 @@ func TestVIPThatIsTheGateway(t *testing.T) {
 	}
 }
 
-// What a service is served at it keeps: a newcomer, whose file sorts first, is
-// served at all else, and so it stays over a restart, and where it came while
-// svcproxy did not run.
+// A service keeps its VIP. A new service whose file sorts first gets everything
+// else. This also holds across a restart, and if the new file came while
+// svcproxy was stopped.
 func TestNewcomerTakesNothing(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, clusterIP("web", "10.96.0.20", `["10.2.1.10"]`))
@@ -190,10 +192,9 @@ func cluster(t *testing.T, n node, services, slices string) (kubeconfig string) 
 	return kubeconfig
 }
 
-// An API server's service is served throughout where its load balancer IP appears
-// on a link, as kube-vip has it, with no event of the API server before or after.
-// plan knows what the API server has, from the daemon or by itself, or says that
-// it does not.
+// A service of an API server stays served when its load balancer IP appears on a
+// link, as with kube-vip, without any event of the API server. plan knows what
+// the API server has, from the daemon or by itself, or says that it does not.
 func TestAPIServersServiceOnALink(t *testing.T) {
 	n := newNode(t, "")
 	kubeconfig := cluster(t, n, `{"metadata": {"namespace": "default", "name": "web"}, "spec": {"type": "LoadBalancer",

@@ -90,8 +90,8 @@ func (n node) vipOn(t *testing.T, when string, links ...string) {
 }
 
 // TestKeepalivedHasAVIPToo: keepalived on the node has a service's VIP on a link while it is master, and lets
-// go of it as backup. Whichever it is, edits are taken in, a restart serves everything, the VIP stays on the
-// link, and clients are answered where the node has it.
+// go of it as backup. In both states edits take effect, a restart serves everything, the VIP stays on the
+// link, and clients are answered where the node has the VIP.
 func TestKeepalivedHasAVIPToo(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("keepalived"))
 	const main = "ipvs.strictARP = true\n"

@@ -30,8 +30,8 @@ func (n node) parameters(t *testing.T, names ...string) string {
 	return strings.Join(append(values, timeouts[max(0, len(timeouts)-3):]...), " ")
 }
 
-// Keys that are numbers in the kernel: what is asked for is set, what is 0 is left
-// alone, and what is no longer asked for is again what it was, as after cleanup.
+// Keys that set numbers in the kernel: a value is set, 0 leaves the kernel's value
+// alone, and a value that is no longer configured is restored, as after cleanup.
 func TestKernelParametersOfTheConfiguration(t *testing.T) {
 	n := newLonelyNode(t, "")
 	names := []string{
@@ -75,8 +75,8 @@ ipvs.udpTimeout = "24s"
 	want("after cleanup", found)
 }
 
-// Timeouts that nobody chose are replaced, once and for all restarts, and put back
-// by cleanup.
+// Timeouts with the kernel's default value are replaced, once for all restarts,
+// and restored by cleanup.
 func TestConntrackTimeoutsOfTheKernelAreReplaced(t *testing.T) {
 	n := newLonelyNode(t, "")
 	names := []string{"net.netfilter.nf_conntrack_tcp_timeout_established", "net.netfilter.nf_conntrack_tcp_timeout_close_wait"}
@@ -104,8 +104,8 @@ func TestConntrackTimeoutsOfTheKernelAreReplaced(t *testing.T) {
 	}
 }
 
-// The size of the connection table is the machine's: a plan sets it in the first
-// network namespace, where it can be written, and in no other.
+// The size of the connection table belongs to the machine: a plan sets it in the
+// first network namespace only, where it can be written.
 func TestConnectionTableSize(t *testing.T) {
 	n := newLonelyNode(t, "conntrack.maxPerCore = 1\nconntrack.min = 300001")
 	must(t, n.Serve(""))

@@ -110,7 +110,7 @@ func as(t *testing.T, c *http.Client, url, host string) int {
 	return resp.StatusCode
 }
 
-// An address that somebody else has is tried again, or, with bindAddressHardFail, the end.
+// If another program has the address, svcproxy tries again, or ends with bindAddressHardFail.
 func TestListenerWhoseAddressIsTaken(t *testing.T) {
 	n := newNode(t, listeners)
 	taken, err := n.Lab.Node.Listen(10256)
@@ -178,10 +178,10 @@ func TestMetricsTellWhatTheKernelCounts(t *testing.T) {
 	}))
 }
 
-// A scrape asks the kernel the same in a small table and in a large one: one
-// reading of the counters, nothing for each service, and no program is run.
-// Virtual servers of other namespaces leave gaps in the kernel's text, at most
-// one each, and each gap is asked for.
+// A scrape costs the same kernel queries with a small and a large table: one
+// reading of the counters, nothing per service, and no program is run. Virtual
+// servers of other namespaces leave gaps in the kernel's text, at most one
+// each, and each gap is asked for.
 func TestScrapeAsksTheSameAtAnySize(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("strace"))
 	for _, c := range []struct{ size, others int }{{10, 0}, {1000, 0}, {1000, 100}} {

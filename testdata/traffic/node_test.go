@@ -27,7 +27,7 @@ func newNode(t *testing.T, main string) node {
 	return prepare(t, lab.New, main)
 }
 
-// newLonelyNode prepares a node that nobody talks to.
+// newLonelyNode prepares a node without clients and backends.
 func newLonelyNode(t *testing.T, main string) node {
 	t.Helper()
 	needKernel(t)

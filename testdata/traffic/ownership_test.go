@@ -99,7 +99,7 @@ func TestIPVSClearedByHandServesAgain(t *testing.T) {
 	wantEach(t, n.Client, "tcp", "10.96.0.20:80")
 }
 
-// The same port number elsewhere is nobody's business.
+// The same port number on another address does not matter.
 func TestForeignVirtualServerOnANodePortsNumberStays(t *testing.T) {
 	n := newLonelyNode(t, eachSecond)
 	const theirs = "203.0.113.50:30080"
@@ -276,7 +276,7 @@ func leftover(t *testing.T, tool string) string {
 }
 
 // A network namespace has one svcproxy, whatever directories and names the second
-// has been given. plan changes nothing, and works beside it.
+// has been given. plan changes nothing, and works while svcproxy runs.
 func TestOneSvcproxyPerNode(t *testing.T) {
 	n := newLonelyNode(t, "")
 	n.start(t, web)

@@ -37,8 +37,8 @@ func wantFrom(t *testing.T, from *lab.Host, to string, pods string) {
 	}
 }
 
-// The endpoints' conditions, names and places choose who answers: at the cluster
-// IP among all of them, at an external IP of policy Local among those of this node.
+// The endpoints' conditions, node names and zones decide which answer: at the
+// cluster IP all of them, at an external IP with policy Local those of this node.
 func TestEndpointConditionsAndPlaces(t *testing.T) {
 	n := newNode(t, thisNode)
 	rows := []struct{ name, extra, endpoints, cluster, local string }{
@@ -78,7 +78,7 @@ func TestEndpointConditionsAndPlaces(t *testing.T) {
 }
 
 // An endpoint's port is found by the name of the service's port, else it is the
-// targetPort: nobody listens at port 1.
+// targetPort: there is no listener on port 1.
 func TestPortsAreFoundByName(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, `
@@ -108,8 +108,9 @@ endpoints = [
 	}
 }
 
-// Where policy Local finds no local endpoint nobody waits, or everybody is served,
-// as localFallback has it. Without node names, localCIDRs say what is local.
+// If policy Local finds no local endpoint, clients are refused at once, or all are
+// served, as localFallback has it. Without node names, localCIDRs say what is
+// local.
 func TestLocalWithoutALocalEndpoint(t *testing.T) {
 	n := newNode(t, thisNode)
 	policies := "externalIPs = [\"203.0.113.9\"]\nexternalTrafficPolicy = \"Local\"\ninternalTrafficPolicy = \"Local\"\n"
@@ -142,8 +143,8 @@ func TestLocalWithoutALocalEndpoint(t *testing.T) {
 	}
 }
 
-// Services that are somebody else's business leave the kernel as it is without
-// them, beside one of ours.
+// Services that other programs implement change nothing in the kernel, also
+// next to one of ours.
 func TestWhatIsNotServed(t *testing.T) {
 	n := newNode(t, "")
 	ours := clusterIP("web", "10.96.0.20", allV4)

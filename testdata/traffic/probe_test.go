@@ -50,8 +50,8 @@ func (n node) untilHeld(t *testing.T, want int) {
 	}))
 }
 
-// A VIP that another host on the link answers for stays that host's: it is not
-// bound, which keeps no other service waiting, and is as soon as the host is gone.
+// While another host on the link answers for a VIP, it is not bound, and no other
+// service waits for it. It is bound as soon as the host is gone.
 func TestVIPOfAnotherHostIsNotBound(t *testing.T) {
 	n := newNode(t, "ipvs.syncPeriod = \"1s\"")
 	n.take(t, "add")
@@ -82,7 +82,7 @@ func TestVIPOfAnotherHostIsNotBound(t *testing.T) {
 		ask(t, n.Client, "tcp", netip.AddrPortFrom(netip.MustParseAddr(vip), 80).String())
 	}
 
-	// What is bound is adopted without a question, whoever has it too.
+	// A bound VIP is adopted without a probe, even if another host has it, too.
 	must(t, n.Stop())
 	n.take(t, "add")
 	mark := n.Log.Len()
@@ -94,7 +94,7 @@ func TestVIPOfAnotherHostIsNotBound(t *testing.T) {
 		t.Errorf("%d VIPs are bound after a restart\n%s", is, n.Log.String()[mark:])
 	}
 
-	// Without probing it is bound, whoever answers.
+	// Without probing it is bound, even if another host answers.
 	must(t, n.Stop())
 	if out, code, err := n.Command("cleanup"); err != nil || code != 0 {
 		t.Fatalf("cleanup: %v, exit code %d\n%s", err, code, out)

@@ -10,9 +10,9 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// Each kind of address brings TCP and UDP of both families to a backend, from
-// another host, from the node itself, and from a backend: hairpin, when it is its
-// own turn.
+// Each kind of address takes TCP and UDP of both families to a backend: from
+// another host, from the node itself, and from a backend, which can reach itself
+// (hairpin).
 func TestEveryKindOfAddressReachesEveryBackend(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, web)
@@ -97,7 +97,7 @@ func TestPingOfVIPs(t *testing.T) {
 	ask(t, n.Client, "tcp", "10.96.0.20:80")
 }
 
-// A service without endpoints refuses at once, so that nobody waits.
+// A service without endpoints refuses clients at once.
 func TestServiceWithoutEndpointsRefuses(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, clusterIP("empty", "10.96.0.30", "[]"))

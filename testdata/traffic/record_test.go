@@ -49,8 +49,9 @@ func TestOwnershipSetEmptiedWhileStoppedDisownsNothing(t *testing.T) {
 	}
 }
 
-// A service deleted between kube-proxy's last sync and our first is nobody's: its
-// virtual servers are said, over a restart too, and go when an operator says so.
+// A service deleted between kube-proxy's last sync and svcproxy's first leaves
+// virtual servers without an owner. They are reported, also after a restart, and
+// removed by the operator's command.
 func TestWhatKubeProxyLeftIsSaid(t *testing.T) {
 	n := newNode(t, "")
 	for tool, args := range map[string][]string{"ipset": {"restore"}, "ipvsadm": {"-R"}} {

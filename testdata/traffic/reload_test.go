@@ -104,9 +104,9 @@ func TestBrokenConfigurationAtStart(t *testing.T) {
 	}
 }
 
-// `svcproxy reload --wait` says the truth: it fails while a tool does and when
-// another program has a virtual server, prints warnings, and once it returns 0 the
-// kernel has what the files say.
+// `svcproxy reload --wait` is honest: it fails while a tool fails or another
+// program has a virtual server, it prints warnings, and when it returns 0 the
+// kernel matches the files.
 func TestReloadWaitIsHonest(t *testing.T) {
 	n := newNode(t, "")
 	bin, fails := t.TempDir(), filepath.Join(t.TempDir(), "fails")
@@ -147,8 +147,8 @@ func TestReloadWaitIsHonest(t *testing.T) {
 	}
 }
 
-// What another program removes from IPVS is back within seconds, long before a
-// check is due, and status says so as long as it is not.
+// What another program removes from IPVS is restored within seconds, long
+// before the next check. Until then status says so.
 func TestFlushedTablesAreBackInSeconds(t *testing.T) {
 	n := newNode(t, "ipvs.syncPeriod = \"10m\"")
 	n.start(t, web)

@@ -57,8 +57,9 @@ func TestSetsWithATimeoutAreReplaced(t *testing.T) {
 	wantEach(t, n.Client, "tcp", "192.0.2.1:30080")
 }
 
-// A set of another type that somebody's rule uses cannot be destroyed: it is said
-// once, the other services are served, and no chain goes and comes again meanwhile.
+// A set of another type that a foreign rule uses cannot be destroyed. It is
+// reported once, the other services are served, and no chain is deleted and created
+// again meanwhile.
 func TestSetOfAnotherTypeThatAForeignRuleHoldsIsWaitedFor(t *testing.T) {
 	n := newNode(t, eachSecond)
 	n.tool(t, "ipset", "create", "KUBE-LOAD-BALANCER", "hash:net")

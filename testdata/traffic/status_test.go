@@ -137,8 +137,8 @@ func TestStatusTellsWhatHappensToConnections(t *testing.T) {
 
 func (n node) socket() string { return filepath.Join(n.Dir, "run", "svcproxy.sock") }
 
-// Each thing that is wrong is said with its name, and by the exit code; what was
-// good goes on; and all is said to be well once it is.
+// Status names each problem and has its exit code. Everything else is served.
+// When the problem is solved, status says so.
 func TestStatusTellsWhatIsWrong(t *testing.T) {
 	n := newLonelyNode(t, "")
 	good := clusterIP("web", "10.96.0.20", `["10.2.1.10"]`)

@@ -29,7 +29,7 @@ var stateFiles = []string{
 	"run/svcproxy.sock",
 }
 
-// nobody is the service's user.
+// nobody is the user of the service.
 const nobody = 65534
 
 // tampering is what the service's user makes of each file, and of the ones that
@@ -85,8 +85,8 @@ func only(path, name, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// What the service's user makes of its directories is not root's deed: run, and
-// cleanup as a purge has it, change nothing outside, and go on if they can.
+// Whatever the service's user does to its directories, run and a purge's
+// cleanup change nothing outside them, and continue if they can.
 func TestTamperedState(t *testing.T) {
 	n := newLonelyNode(t, "")
 	must(t, n.Lab.Node.IP("link add others0 type bridge", "addr add 192.0.2.77/32 dev others0",
@@ -159,8 +159,8 @@ func (n node) giveAway(t *testing.T) {
 	}
 }
 
-// shareTools has PATH lead the service's user to the iptables that it leads root to,
-// which may be in a folder of root's, as bin/legacy of a checkout below /root.
+// shareTools makes PATH find the same iptables for the service's user as for root.
+// Root's may be in a folder that other users cannot read.
 func (n node) shareTools(t *testing.T) {
 	t.Helper()
 	dir := filepath.Join(n.Dir, "tools")
@@ -177,8 +177,9 @@ func (n node) shareTools(t *testing.T) {
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
-// known wants the files to be those of the table, and in nobody's hands. Some are
-// written soon after the first sync, under a temporary name until they are whole.
+// known wants exactly the files of the table, owned by the service's user. Some
+// are written soon after the first sync, under a temporary name until they are
+// whole.
 func (n node) known(t *testing.T) {
 	t.Helper()
 	must(t, lab.Eventually(10*time.Second, func() error { return known(n.stateFiles(t)) }))

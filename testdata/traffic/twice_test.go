@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What is wrong is said once: in the log for as long as it holds, whatever is
-// reloaded meanwhile, and in each part of the status.
+// A problem is reported once in the log as long as it lasts, also across
+// reloads, and once in each part of the status.
 func TestNothingIsSaidTwice(t *testing.T) {
 	n := newNode(t, "")
 	n.tool(t, "ipvsadm", "-A", "-t", "10.96.0.77:80", "-s", "sed")

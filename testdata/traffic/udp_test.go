@@ -27,10 +27,10 @@ var everyUDP = []string{
 // webOf is web with other endpoints.
 func webOf(endpoints string) string { return strings.Replace(web, allPods, endpoints, 1) }
 
-// A client that goes on sending from one port loses at most the datagram that
-// tells the kernel that its backend is gone, and so does one that affinity holds.
-// The kernel forgets the flow at its next tick, so at a pace below 4 ms it would
-// be some more.
+// A client that keeps sending from one port loses at most one datagram when its
+// backend is removed, the one that tells the kernel; the same with affinity. The
+// kernel forgets the flow at its next tick, so at a pace below 4 ms it would be
+// some more.
 func TestUDPStreamMovesToALiveBackend(t *testing.T) {
 	n := newNode(t, "")
 	table := func(endpoints string) string {
@@ -90,9 +90,9 @@ func end(streams map[string]*lab.Stream) map[string]lab.Tally {
 	return tallies
 }
 
-// A client that was already sending when its service came is served, although
-// its datagrams were tracked on their way to nobody: to addresses that were
-// routed elsewhere, and to a node port that was closed.
+// A client that was already sending before its service was added is served,
+// although conntrack has entries of its unserved datagrams: to addresses routed
+// elsewhere, and to a closed node port.
 func TestUDPClientFromBeforeItsService(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, clusterIP("other", "10.96.0.21", allV4))
