@@ -63,7 +63,7 @@ type console struct {
 	consoleOptions
 	logged  atomic.Pointer[[]string] // warnings that hold and were logged
 	notify  *notifier
-	history status.History
+	history status.Recorder
 	ring    events.Ring
 	reader  *status.Reader
 	metrics *metrics.Metrics
@@ -79,7 +79,7 @@ type console struct {
 // It listens nowhere until open.
 func newConsole(o consoleOptions) *console {
 	c := &console{consoleOptions: o, stop: func() {}}
-	c.reader = &status.Reader{Proxy: o.proxy, History: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings}
+	c.reader = &status.Reader{Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings}
 	c.metrics = metrics.New(metrics.Options{Version: o.about.Version, Status: c.reader.Status, Queued: o.proxy.Queued, Work: o.work, Log: o.log})
 	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Log: o.log}
 	c.healthz = &web.Listener{Name: "healthz", Log: o.log, Handler: web.Health{
@@ -130,7 +130,7 @@ func (c *console) allowed() func(name string) bool {
 
 // observe registers everything that follows the proxy's syncs and sources.
 func (c *console) observe() {
-	recorder := &events.Scribe{Ring: &c.ring}
+	recorder := &events.Recorder{Ring: &c.ring}
 	c.proxy.OnSource = func(state proxy.SourceState) {
 		recorder.Source(state)
 		c.notify.update()

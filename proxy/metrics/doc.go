@@ -1,18 +1,18 @@
-// Package metrics is what svcproxy tells Prometheus: kube-proxy's metrics under their own names, labels and
-// buckets (those of v1.34 in mode ipvs), so that dashboards and alerts made for it go on working, and
-// svcproxy_* ones of everything that kube-proxy says nothing about.
+// Package metrics exports svcproxy to Prometheus. It has the metrics of kube-proxy v1.34 in mode ipvs with
+// their names, labels and buckets, so that dashboards and alerts for kube-proxy keep working. Everything
+// else is named svcproxy_*.
 //
-// What the loop does is counted when it reports (Metrics.Synced); how things stand is asked for at each
-// scrape, once, by one reading of status.Status, and nothing else is done for a scrape. So a scrape costs
-// the kernel what one `svcproxy status` does, and says the same.
+// Metrics.Synced counts what each sync did. A scrape reads one status.Status and exports it: it costs the
+// kernel as much as one `svcproxy status`, and both show the same values.
 //
-// # How many series there are
+// # Number of series
 //
-// About 500 of a fixed number, most of them buckets, and 7 of each service, some 520 bytes of text together:
-// 5,000 services with 10 endpoints each are 35,500 series and 2.6 MB, 0.12 MB as sent (gzip), and take
-// about 0.2 s of a processor. Of more than MaxServices, the rest, in order of name, have no series;
-// svcproxy_services_unlisted says how many. Series of each endpoint, 3 of some 120 bytes, are there only when
-// asked for: /metrics?endpoints=default/web, or endpoints=* for those of all services, at most MaxEndpoints.
+// There are about 500 series of fixed number, most of them buckets, and 7 for each service, which take some
+// 520 bytes of text. 5,000 services with 10 endpoints each have 35,500 series and 2.6 MB (0.12 MB with
+// gzip); a scrape takes about 0.2 s of one processor. If there are more than MaxServices, those after them
+// by name have no series, and svcproxy_services_unlisted counts them. Each endpoint has 3 series of some 120
+// bytes, only on request: /metrics?endpoints=default/web, or endpoints=* for all services, at most
+// MaxEndpoints.
 //
-// It keeps a registry of its own, decides nothing, and reads neither kernel nor file.
+// The package has its own registry. It reads neither the kernel nor files.
 package metrics

@@ -14,35 +14,35 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
-// Options are what Metrics asks and does not count itself. The functions are called by many goroutines.
+// Options are the values that Metrics reads from others. The functions are called by many goroutines.
 type Options struct {
 	Version string // of svcproxy
-	// Status says how things stand. It is called once for each scrape, with the scrape's context.
+	// Status returns the status. It is called once for each scrape, with the scrape's context.
 	Status func(context.Context) status.Status
-	// Queued is when something to do came last: Proxy.Queued.
+	// Queued is when the last event arrived that called for a sync: Proxy.Queued.
 	Queued func() time.Time
 	// Work is what the kernel was asked for so far.
 	Work func() Work
 	Log  *slog.Logger
 }
 
-// Metrics counts what it is told. Its methods may be called from any goroutine, but for Synced.
+// Metrics serves /metrics. All methods but Synced may be called from any goroutine.
 type Metrics struct {
 	options  Options
 	registry *prometheus.Registry
 
-	upstream upstream
-	syncs    syncs
-	client   client
-	reloads  reloads
-	ledger   ledger
+	kubeProxy  kubeProxy
+	syncs      syncs
+	restClient restClient
+	reloads    reloads
+	traffic    serviceTraffic
 }
 
-// New makes metrics whose counters are at zero.
+// New returns metrics whose counters are at zero.
 func New(o Options) *Metrics {
 	m := &Metrics{
 		options: o, registry: prometheus.NewRegistry(),
-		upstream: newUpstream(o.Queued, o.Work), syncs: newSyncs(), client: newClient(), reloads: newReloads(),
+		kubeProxy: newKubeProxy(o.Queued, o.Work), syncs: newSyncs(), restClient: newRESTClient(), reloads: newReloads(),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "svcproxy_build_info", Help: "Always 1. The version of svcproxy and of the Go it was built with.",
@@ -52,27 +52,28 @@ func New(o Options) *Metrics {
 	m.registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		build, worked{o.Work},
+		build, workCollector{o.Work},
 	)
-	for _, group := range [][]prometheus.Collector{m.upstream.all(), m.syncs.all(), m.client.all(), m.reloads.all()} {
+	for _, group := range [][]prometheus.Collector{m.kubeProxy.all(), m.syncs.all(), m.restClient.all(), m.reloads.all()} {
 		m.registry.MustRegister(group...)
 	}
 	return m
 }
 
-// Handler serves /metrics, with the query of the package's text.
+// Handler serves /metrics. The package's comment explains its query.
 func (m *Metrics) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := prometheus.NewRegistry()
-		now.MustRegister(m.standing(m.options.Status(r.Context()), r.URL.Query().Get("endpoints")))
+		now.MustRegister(m.collectorOf(m.options.Status(r.Context()), r.URL.Query().Get("endpoints")))
 		promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{
 			ErrorLog: slog.NewLogLogger(m.options.Log.Handler(), slog.LevelWarn),
-			// A series that cannot be told is no reason to hide the others.
+			// One broken series must not hide the others.
 			ErrorHandling: promhttp.ContinueOnError,
 		}).ServeHTTP(w, r)
 	})
 }
 
-func (m *Metrics) standing(s status.Status, endpoints string) standing {
-	return standing{status: s, traffic: m.ledger.post(s.Services), endpoints: endpoints}
+// collectorOf returns the collector of one scrape.
+func (m *Metrics) collectorOf(s status.Status, endpoints string) statusCollector {
+	return statusCollector{status: s, traffic: m.traffic.update(s.Services), endpoints: endpoints}
 }

@@ -27,7 +27,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/metrics.txt")
 
-// at gives metrics of a daemon that stands so.
+// at returns metrics of a daemon with this status.
 func at(s status.Status) *Metrics {
 	return New(Options{
 		Version: "1.2.3", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -43,7 +43,7 @@ var work = Work{
 	Tracked: map[kernel.Family]Tracked{kernel.IPv4: {Deleted: 3, Took: 2 * time.Millisecond}, kernel.IPv6: {}},
 }
 
-// scrape gives the lines that are no comments.
+// scrape returns the lines that are not comments.
 func scrape(t *testing.T, m *Metrics, query string) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -65,7 +65,7 @@ func wantLines(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// shop is a status with something of everything.
+// shop is a status in which every list has something.
 func shop() status.Status {
 	now := time.Unix(1700000000, 0)
 	port := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
@@ -104,7 +104,7 @@ func shop() status.Status {
 	}
 }
 
-func TestStandingIsTold(t *testing.T) {
+func TestStatusIsExported(t *testing.T) {
 	wantLines(t, scrape(t, at(shop()), ""),
 		`svcproxy_build_info{goversion="`+runtime.Version()+`",version="1.2.3"} 1`,
 		`svcproxy_healthy 1`, `svcproxy_problems 1`, `svcproxy_warnings 2`, `svcproxy_mode_info{mode="ipvs"} 1`,
@@ -148,8 +148,8 @@ func TestEveryStateHasASeries(t *testing.T) {
 	wantLines(t, scrape(t, at(s), ""), want...)
 }
 
-// Series of endpoints are there for those who ask, and no others.
-func TestEndpointsAreToldOnRequest(t *testing.T) {
+// Endpoints have series only on request.
+func TestEndpointsOnRequest(t *testing.T) {
 	m := at(shop())
 	const web = `svcproxy_endpoint_active_connections{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp"} 5`
 	const db = `svcproxy_endpoint_weight{endpoint="10.2.0.9:5432",name="default/db",port="",protocol=""} 0`
@@ -161,7 +161,7 @@ func TestEndpointsAreToldOnRequest(t *testing.T) {
 	}
 }
 
-// report is of a sync that took 10 ms, about a change 30 ms before.
+// report is of a sync that took 10 ms and programmed a change from 30 ms before it.
 func report(ops []kernel.Op, err error) proxy.Report {
 	start := time.Unix(1700000000, 0)
 	return proxy.Report{
@@ -206,7 +206,7 @@ func TestSyncsAreCounted(t *testing.T) {
 		`kubeproxy_sync_proxy_rules_endpoint_changes_pending 0`)
 }
 
-// What a periodic check finds is drift; the end of a drain is not.
+// A change that a periodic check finds is drift. The end of a drain is not.
 func TestDriftIsCounted(t *testing.T) {
 	m := at(status.Status{})
 	entry := kernel.Op{Verb: kernel.Add, Object: kernel.Entry{Set: "KUBE-CLUSTER-IP"}}
@@ -219,8 +219,7 @@ func TestDriftIsCounted(t *testing.T) {
 	wantLines(t, scrape(t, m, ""), `svcproxy_drift_corrections_total{kind="entry"} 1`, `svcproxy_drift_corrections_total{kind="real"} 0`)
 }
 
-// A reading of the kernel that failed came to no op.
-// A first sync has two ops for every endpoint: counting them must not make a text of each.
+// The first sync has two ops for each endpoint. Counting them must not make a text of each.
 func TestCountingDoesNotGrowWithTheTable(t *testing.T) {
 	allocs := func(ops int) float64 {
 		m := at(status.Status{})
@@ -236,7 +235,8 @@ func TestCountingDoesNotGrowWithTheTable(t *testing.T) {
 	}
 }
 
-func TestSyncThatDidNotComeToThePlan(t *testing.T) {
+// A sync that could not read the kernel applied no op.
+func TestSyncWithoutAPlan(t *testing.T) {
 	m := at(status.Status{})
 	r := report([]kernel.Op{{Object: kernel.Link{}}}, errors.New("no kernel"))
 	r.Planned = time.Time{}
@@ -260,14 +260,14 @@ func TestOthersAreCounted(t *testing.T) {
 	wantLines(t, scrape(t, m, ""), `svcproxy_config_reloads_total{result="accepted"} 1`, `svcproxy_config_last_reload_successful 1`)
 }
 
-// TestNames holds names, types, labels and buckets to testdata/metrics.txt. Its kubeproxy_* and
-// rest_client_* lines are what kube-proxy v1.34.4's own registry had in mode ipvs.
+// TestNames compares names, types, labels and buckets with testdata/metrics.txt. The kubeproxy_* and
+// rest_client_* lines are from the registry of kube-proxy v1.34.4 in mode ipvs.
 func TestNames(t *testing.T) {
 	m := at(shop())
 	m.Request("200", "GET", "api:6443")
 	m.Latency("GET", "api:6443", time.Second)
 	now := prometheus.NewRegistry()
-	now.MustRegister(m.standing(shop(), "*"))
+	now.MustRegister(m.collectorOf(shop(), "*"))
 	metrics, err := prometheus.Gatherers{m.registry, now}.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -292,7 +292,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// describe is a metric in one line: name, type, labels, buckets.
+// describe is one line for a metric: name, type, labels, buckets.
 func describe(f *dto.MetricFamily) string {
 	line := []string{f.GetName(), strings.ToLower(f.GetType().String())}
 	first := f.GetMetric()[0]

@@ -2,8 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// reloads count what became of reading the configuration again, under the names that Prometheus and others
-// have for it.
+// reloads counts reloads of the configuration, under the names that Prometheus and others use.
 type reloads struct {
 	total        *prometheus.CounterVec
 	successful   prometheus.Gauge
@@ -13,10 +12,10 @@ type reloads struct {
 func newReloads() reloads {
 	r := reloads{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "svcproxy_config_reloads_total", Help: "Readings of the configuration after the first, by what became of them.",
+			Name: "svcproxy_config_reloads_total", Help: "Reloads of the configuration, by result.",
 		}, []string{"result"}),
 		successful: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "svcproxy_config_last_reload_successful", Help: "Whether the last reading of the configuration was accepted; 0 while the last good one is in use instead.",
+			Name: "svcproxy_config_last_reload_successful", Help: "Whether the last reload of the configuration was accepted; 0 while the last good one is in use instead.",
 		}),
 		successfulAt: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "svcproxy_config_last_reload_success_timestamp_seconds", Help: "When the configuration was last read and accepted.",
@@ -33,7 +32,7 @@ func (r *reloads) all() []prometheus.Collector {
 	return []prometheus.Collector{r.total, r.successful, r.successfulAt}
 }
 
-// Reloaded counts a reading of the configuration: err is why it was refused, nil if it was not.
+// Reloaded counts a reload of the configuration. The error is why it was refused; nil if it was accepted.
 func (m *Metrics) Reloaded(err error) {
 	if err != nil {
 		m.reloads.total.WithLabelValues("refused").Inc()

@@ -9,14 +9,14 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
-// verbs are the values of the label verb, by kernel.Verb.
+// verbs are the values of the label verb.
 var verbs = [...]string{kernel.Add: "add", kernel.Change: "change", kernel.Remove: "remove"}
 
 // changeBuckets go from 0.5 ms to 16 s.
 var changeBuckets = prometheus.ExponentialBuckets(0.0005, 2, 16)
 
-// syncs are the loop's own metrics. Whatever can be counted starts at zero: of a series that starts at
-// one, a rate misses the first, which may be the only one.
+// syncs holds the metrics of syncs. Every series starts at zero: a rate() over a series that starts at one
+// misses the first event, which may be the only one.
 type syncs struct {
 	syncs, ops, failed, drift *prometheus.CounterVec
 	change                    *prometheus.HistogramVec
@@ -27,13 +27,13 @@ func newSyncs() syncs {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "svcproxy", Name: name, Help: help}, labels)
 	}
 	s := syncs{
-		syncs:  counter("syncs_total", "Syncs, by why they were made and what became of them.", "cause", "result"),
-		ops:    counter("sync_operations_total", "Changes of the kernel that it acknowledged, by kind of object.", "kind", "verb"),
+		syncs:  counter("syncs_total", "Syncs, by cause and result.", "cause", "result"),
+		ops:    counter("sync_operations_total", "Changes that the kernel acknowledged, by kind of object.", "kind", "verb"),
 		failed: counter("sync_failed_operations_total", "Changes that the kernel refused, by kind of object. Each try counts.", "kind"),
-		drift:  counter("drift_corrections_total", "Objects put right that another hand had changed, by kind.", "kind"),
+		drift:  counter("drift_corrections_total", "Objects that another program had changed and svcproxy repaired, by kind.", "kind"),
 		change: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "svcproxy", Name: "change_duration_seconds", Buckets: changeBuckets,
-			Help: "How long a change took on its way to the kernel, in seconds: parse, from the event to the table; plan, to knowing what to do; apply, to the kernel's acknowledgement; total.",
+			Help: "How long a change took to reach the kernel, in seconds: parse, from the event to the table; plan, from there to the plan; apply, from there to the kernel's acknowledgement; total.",
 		}, []string{"stage"}),
 	}
 	for _, c := range proxy.Causes() {
@@ -57,9 +57,9 @@ func (s *syncs) all() []prometheus.Collector {
 	return []prometheus.Collector{s.syncs, s.ops, s.failed, s.drift, s.change}
 }
 
-// Synced counts a sync and what came of it. It is to be called after every sync, from the loop's goroutine.
+// Synced counts a sync. Call it after every sync, from the loop's goroutine.
 func (m *Metrics) Synced(s *proxy.Snapshot) {
-	m.upstream.synced(s)
+	m.kubeProxy.synced(s)
 	m.syncs.synced(&s.Report)
 }
 
@@ -71,7 +71,7 @@ func (s *syncs) synced(r *proxy.Report) {
 	s.syncs.WithLabelValues(string(r.Cause), result).Inc()
 	failed := s.refused(r.Err)
 	if r.Planned.IsZero() || r.Err != nil && failed == nil {
-		return // it did not come to the kernel, or nobody knows how far
+		return // nothing was applied, or it is not known what
 	}
 	for kind, counted := range tally(r.Plan.Ops, failed) {
 		for verb, n := range counted {
@@ -91,7 +91,7 @@ func (s *syncs) synced(r *proxy.Report) {
 	}
 }
 
-// refused counts the ops that failed, and gives them by their text; nil if the error is not about ops.
+// refused counts the ops that failed and returns their texts; nil if the error is not about ops.
 func (s *syncs) refused(err error) map[string]bool {
 	var apply *kernel.ApplyError
 	if !errors.As(err, &apply) {
@@ -105,9 +105,8 @@ func (s *syncs) refused(err error) map[string]bool {
 	return failed
 }
 
-// tally counts ops by kind and verb, those whose text is in failed left out. At a first sync there are as
-// many as the table has endpoints, twice over: a text for each would cost more than telling the kernel, so
-// none is made where nothing failed.
+// tally counts ops by kind and verb, without those whose text is in failed. The first sync has two ops for
+// each endpoint; texts for all of them would cost more than applying them, so without failures it makes none.
 func tally(ops []kernel.Op, failed map[string]bool) [][len(verbs)]float64 {
 	counted := make([][len(verbs)]float64, len(kernel.Kinds()))
 	for _, o := range ops {

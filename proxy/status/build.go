@@ -86,7 +86,7 @@ func described(s *sources.Service) Service {
 // reasons.
 func (b *builder) leftOut() []Service {
 	var list []Service
-	for _, p := range b.in.Past.leftOut {
+	for _, p := range b.in.History.leftOut {
 		namespace, name, _ := strings.Cut(p.Service, "/")
 		if s, in := b.in.Snapshot.Table.Lookup(namespace, name); in && s.Origin == p.Origin {
 			continue
@@ -180,10 +180,10 @@ func (b *builder) virtuals() {
 		s.Virtuals = append(s.Virtuals, w)
 		s.Traffic = s.Traffic.Plus(w.Traffic)
 	}
-	for _, c := range b.in.Past.conflicts {
+	for _, c := range b.in.History.conflicts {
 		b.conflict(c)
 	}
-	for _, t := range b.in.Past.taken {
+	for _, t := range b.in.History.taken {
 		b.taken(t)
 	}
 }

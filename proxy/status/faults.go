@@ -13,10 +13,10 @@ import (
 // another host has.
 func (b *builder) conflicts() []Conflict {
 	list := []Conflict{}
-	for _, c := range b.in.Past.conflicts {
+	for _, c := range b.in.History.conflicts {
 		list = append(list, Conflict{Service: b.nameAt(c.Want.Key), Address: c.Want.Key.Addr, Proto: c.Want.Key.Proto.String(), Text: c.String()})
 	}
-	for _, t := range b.in.Past.taken {
+	for _, t := range b.in.History.taken {
 		for i := range b.services {
 			s := &b.services[i]
 			j := slices.IndexFunc(s.Virtuals, func(v Virtual) bool { return v.Address.Addr() == t.Addr && v.Conflict != "" })
@@ -49,7 +49,7 @@ func unbound(taken []kernel.Taken, want *kernel.State) (addrs, routes int) {
 // faults are the objects that the kernel refuses, with their services.
 func (b *builder) faults() []Fault {
 	list := []Fault{}
-	for _, f := range b.in.Past.faults {
+	for _, f := range b.in.History.faults {
 		list = append(list, Fault{Op: f.text, Service: b.serviceOf(f.op.Object), Error: f.err, Since: b.in.at(f.since), Count: f.count})
 	}
 	return list

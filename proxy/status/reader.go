@@ -19,7 +19,7 @@ const counterAge = 500 * time.Millisecond
 // may be called from any goroutine.
 type Reader struct {
 	Proxy    *proxy.Proxy
-	History  *History      // told of every sync
+	Recorder *Recorder     // told of every sync
 	Daemon   func() Daemon // as it is now
 	Counters Counter       // nil: there are none
 	// Warnings, if set, are what may keep traffic away although all is programmed.
@@ -35,7 +35,7 @@ type Reader struct {
 func (r *Reader) Status(ctx context.Context) Status {
 	in := Input{
 		Daemon: r.Daemon(), Healthy: r.Proxy.Healthy(), Snapshot: r.Proxy.Snapshot(), Running: r.Proxy.Running(),
-		Sources: r.Proxy.Sources(), Past: r.History.Past(),
+		Sources: r.Proxy.Sources(), History: r.Recorder.History(),
 	}
 	if r.Warnings != nil {
 		in.Warnings = r.Warnings()
@@ -48,7 +48,7 @@ func (r *Reader) Status(ctx context.Context) Status {
 		in.Counted = err == nil && r.comparable(in.Snapshot, in.Running)
 	}
 	in.Now = time.Now()
-	return Of(in)
+	return New(in)
 }
 
 // comparable says whether what was just counted is of the same state as a snapshot

@@ -146,21 +146,21 @@ func play(t *testing.T, archive *txtar.Archive) {
 		}
 		return nil
 	}
-	scribe, history := &events.Scribe{Ring: s.ring}, new(status.History)
+	recorder, history := &events.Recorder{Ring: s.ring}, new(status.Recorder)
 	p := &proxy.Proxy{
 		Kernel: s.kernel, Feeds: []proxy.Feed{{Name: "file", Source: s}}, Log: slog.New(slog.DiscardHandler), SyncPeriod: 30 * time.Second,
 		Rules: func(table sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
 			return rules.State(table, n, rules.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, Hold: hold, Occupied: occupied})
 		},
-		OnSource: scribe.Source,
+		OnSource: recorder.Source,
 	}
 	s.proxy = p
 	p.OnSync = func(now *proxy.Snapshot) {
 		history.Synced(now.Report)
-		scribe.Synced(now)
+		recorder.Synced(now)
 	}
 	started := time.Now()
-	s.reader = &status.Reader{Proxy: p, History: history, Counters: s, Daemon: func() status.Daemon {
+	s.reader = &status.Reader{Proxy: p, Recorder: history, Counters: s, Daemon: func() status.Daemon {
 		return status.Daemon{
 			Version: "1.0.0", Node: "n1", PID: 4711, Started: started, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)",
 			Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"},

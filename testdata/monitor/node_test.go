@@ -67,8 +67,8 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	history, ring, started := &status.History{}, &events.Ring{}, time.Now()
-	scribe := &events.Scribe{Ring: ring}
+	history, ring, started := &status.Recorder{}, &events.Ring{}, time.Now()
+	recorder := &events.Recorder{Ring: ring}
 	synced := make(chan struct{}, 1)
 	n.proxy = &proxy.Proxy{
 		Kernel: n.kernel, Log: log, SyncPeriod: 30 * time.Second,
@@ -78,10 +78,10 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 			with.Hold, with.Occupied = hold, occupied
 			return rules.State(t, k, with)
 		},
-		OnSource: scribe.Source,
+		OnSource: recorder.Source,
 		OnSync: func(s *proxy.Snapshot) {
 			history.Synced(s.Report)
-			scribe.Synced(s)
+			recorder.Synced(s)
 			n.metrics.Synced(s)
 			select {
 			case synced <- struct{}{}:
@@ -90,7 +90,7 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 		},
 	}
 	reader := &status.Reader{
-		Proxy: n.proxy, History: history, Counters: n.meter,
+		Proxy: n.proxy, Recorder: history, Counters: n.meter,
 		Daemon: func() status.Daemon {
 			return status.Daemon{Version: "1.0.0", Node: here.Name, PID: os.Getpid(), Started: started, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)", Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"}}
 		},

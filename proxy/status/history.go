@@ -14,9 +14,9 @@ import (
 // one. When it refuses everything, the first hundred say why.
 const maxFaults = 100
 
-// Past is what the last sync does not tell: since when things are as they are.
+// History is what the last sync does not tell: since when things are as they are.
 // Its zero is before the first sync.
-type Past struct {
+type History struct {
 	since    time.Time // syncs fail since
 	failures int       // in a row
 	change   *Change   // the last sync that changed something, and the last that
@@ -40,7 +40,7 @@ type fault struct {
 }
 
 // After is the past once another sync is over.
-func (p Past) After(r proxy.Report) Past {
+func (p History) After(r proxy.Report) History {
 	if !r.Planned.IsZero() {
 		p.conflicts, p.taken, p.leftOut = r.Plan.Conflicts, r.Plan.Taken, r.Problems
 	}
@@ -67,7 +67,7 @@ func (p Past) After(r proxy.Report) Past {
 
 // tried are the faults after a sync in which these ops failed. One that failed
 // before keeps its time.
-func (p Past) tried(failed []*kernel.OpError, now time.Time) []fault {
+func (p History) tried(failed []*kernel.OpError, now time.Time) []fault {
 	before := make(map[string]fault, len(p.faults))
 	for _, f := range p.faults {
 		before[f.text] = f
@@ -96,23 +96,23 @@ func changeOf(r proxy.Report) *Change {
 
 func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
 
-// History keeps the Past of a running loop. Its zero is ready, its methods may
+// Recorder keeps the History of a running loop. Its zero is ready, its methods may
 // be called from any goroutine.
-type History struct {
-	mu   sync.Mutex
-	past Past
+type Recorder struct {
+	mu      sync.Mutex
+	history History
 }
 
 // Synced is to be told of every sync, in order.
-func (h *History) Synced(r proxy.Report) {
+func (h *Recorder) Synced(r proxy.Report) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.past = h.past.After(r)
+	h.history = h.history.After(r)
 }
 
-// Past is what is known now.
-func (h *History) Past() Past {
+// History is what is known now.
+func (h *Recorder) History() History {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.past
+	return h.history
 }

@@ -19,7 +19,7 @@ type Input struct {
 	Healthy  bool
 	Snapshot *proxy.Snapshot // nil before the first sync
 	Sources  []proxy.SourceState
-	Past     Past
+	History  History
 	Running  *proxy.Running  // the sync that goes on, nil between two
 	Counters kernel.Counters // zero when they are not known
 	// Counted: Counters are known, and newer than Snapshot. What they do not show is
@@ -32,7 +32,7 @@ type Input struct {
 const maxSourceErrors = 20
 
 // Of makes the status of what is known.
-func Of(in Input) Status {
+func New(in Input) Status {
 	if in.Snapshot == nil {
 		in.Snapshot = &proxy.Snapshot{}
 	}
@@ -51,8 +51,8 @@ func Of(in Input) Status {
 	want := in.Snapshot.Want
 	st.Totals.Services = len(in.Snapshot.Table.Services)
 	st.Totals.Virtuals, st.Totals.Reals, st.Totals.Draining = len(want.Virtuals), len(want.Reals), len(in.Snapshot.Drains)
-	st.Totals.VIPs, st.Totals.RoutedVIP, st.Totals.Faults = len(want.Addrs), len(want.Routes), in.Past.refused
-	addrs, routes := unbound(in.Past.taken, &want)
+	st.Totals.VIPs, st.Totals.RoutedVIP, st.Totals.Faults = len(want.Addrs), len(want.Routes), in.History.refused
+	addrs, routes := unbound(in.History.taken, &want)
 	st.Totals.VIPs, st.Totals.RoutedVIP = st.Totals.VIPs-addrs, st.Totals.RoutedVIP-routes
 	st.Totals.Barred = in.Snapshot.Barred
 	st.Problems = problems(&st)
@@ -63,8 +63,8 @@ func syncOf(in Input) Sync {
 	r := in.Snapshot.Report
 	s := Sync{
 		Cause: string(r.Cause), Start: in.at(r.Start), Seconds: seconds(r.Duration), Succeeded: in.at(in.Snapshot.Succeeded),
-		Since: in.at(in.Past.since), Failures: in.Past.failures, Waiting: append([]string{}, r.Waiting...),
-		Running: runningOf(in.Running, in.Now), Change: in.change(in.Past.change), Drift: in.change(in.Past.drift),
+		Since: in.at(in.History.since), Failures: in.History.failures, Waiting: append([]string{}, r.Waiting...),
+		Running: runningOf(in.Running, in.Now), Change: in.change(in.History.change), Drift: in.change(in.History.drift),
 	}
 	if r.Err != nil {
 		s.Error = r.Err.Error()

@@ -14,14 +14,14 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// families are the values of the label ip_family. One sync programs both, so what is measured of a sync
-// counts for each.
+// families are the values of the label ip_family. One sync programs both families, so a measurement of a
+// sync counts for each.
 var families = []kernel.Family{kernel.IPv4, kernel.IPv6}
 
-// syncBuckets are kube-proxy's for what a sync takes: 1 ms to 16 s.
+// syncBuckets are kube-proxy's buckets for the duration of a sync: 1 ms to 16 s.
 var syncBuckets = prometheus.ExponentialBuckets(0.001, 2, 15)
 
-// programmingBuckets are kube-proxy's, with the 0 that it has in front.
+// programmingBuckets are kube-proxy's buckets, including the 0 at the start.
 var programmingBuckets = slices.Concat(
 	[]float64{0},
 	prometheus.LinearBuckets(0.25, 0.25, 2),
@@ -30,8 +30,8 @@ var programmingBuckets = slices.Concat(
 	prometheus.LinearBuckets(120, 30, 7),
 )
 
-// upstream are the kubeproxy_* metrics, but for the one that standing has.
-type upstream struct {
+// kubeProxy holds the kubeproxy_* metrics, except the one that statusCollector exports.
+type kubeProxy struct {
 	syncDuration, programming, conntrackDuration *prometheus.HistogramVec
 	lastSynced                                   *prometheus.GaugeVec
 	restoreFailures                              *prometheus.CounterVec
@@ -40,16 +40,16 @@ type upstream struct {
 	servicesTotal, endpointsTotal     prometheus.Counter
 	servicesPending, endpointsPending prometheus.Gauge
 
-	read []prometheus.Collector // at each scrape
+	read []prometheus.Collector // functions, called at each scrape
 
 	work func() Work
-	// Of the loop's goroutine: the table that was last heard of, the last one that was programmed, and the
-	// time that connection tracking had taken by then.
-	heard, programmed sources.Table
-	took              map[kernel.Family]time.Duration
+	// Used by the loop's goroutine only: the last table, the last one that was programmed, and the time that
+	// deleting conntrack entries had taken by then.
+	seen, programmed sources.Table
+	took             map[kernel.Family]time.Duration
 }
 
-func newUpstream(queued func() time.Time, work func() Work) upstream {
+func newKubeProxy(queued func() time.Time, work func() Work) kubeProxy {
 	const space = "kubeproxy"
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: space, Name: name, Help: help, Buckets: buckets}, []string{"ip_family"})
@@ -60,15 +60,15 @@ func newUpstream(queued func() time.Time, work func() Work) upstream {
 	gauge := func(name, help string) prometheus.GaugeOpts {
 		return prometheus.GaugeOpts{Namespace: space, Name: name, Help: help}
 	}
-	u := upstream{
+	u := kubeProxy{
 		syncDuration:      histogram("sync_proxy_rules_duration_seconds", "How long a sync took, in seconds.", syncBuckets),
 		programming:       histogram("network_programming_duration_seconds", "Time from the event that a source noticed to the end of the sync that programmed it, in seconds.", programmingBuckets),
-		conntrackDuration: histogram("conntrack_reconciler_sync_duration_seconds", "How long deleting tracked connections took in a sync, in seconds.", syncBuckets),
-		lastSynced:        prometheus.NewGaugeVec(gauge("sync_proxy_rules_last_timestamp_seconds", "When the last sync that succeeded ended."), []string{"ip_family"}),
+		conntrackDuration: histogram("conntrack_reconciler_sync_duration_seconds", "How long a sync took to delete conntrack entries, in seconds.", syncBuckets),
+		lastSynced:        prometheus.NewGaugeVec(gauge("sync_proxy_rules_last_timestamp_seconds", "When the last successful sync ended."), []string{"ip_family"}),
 		restoreFailures:   prometheus.NewCounterVec(counter("sync_proxy_rules_iptables_restore_failures_total", "Syncs in which iptables refused a rule."), []string{"ip_family"}),
 		healthz:           prometheus.NewCounterVec(counter("proxy_healthz_total", "Answers to /healthz."), []string{"code"}),
 		livez:             prometheus.NewCounterVec(counter("proxy_livez_total", "Answers to /livez."), []string{"code"}),
-		servicesTotal:     prometheus.NewCounter(counter("sync_proxy_rules_service_changes_total", "Changes of services, their endpoints apart.")),
+		servicesTotal:     prometheus.NewCounter(counter("sync_proxy_rules_service_changes_total", "Changes of services, without changes of their endpoints.")),
 		endpointsTotal:    prometheus.NewCounter(counter("sync_proxy_rules_endpoint_changes_total", "Changes of a service's endpoints.")),
 		servicesPending:   prometheus.NewGauge(gauge("sync_proxy_rules_service_changes_pending", "Services whose change the last sync failed to program.")),
 		endpointsPending:  prometheus.NewGauge(gauge("sync_proxy_rules_endpoint_changes_pending", "Services whose change of endpoints the last sync failed to program.")),
@@ -77,13 +77,14 @@ func newUpstream(queued func() time.Time, work func() Work) upstream {
 	}
 	for _, f := range families {
 		family := prometheus.Labels{"ip_family": f.String()}
-		lastQueued := gauge("sync_proxy_rules_last_queued_timestamp_seconds", "When something to do came last. If this is much later than the last sync, syncs hang.")
-		deleted := counter("conntrack_reconciler_deleted_entries_total", "Tracked connections that were deleted since what they led to is gone.")
+		lastQueued := gauge("sync_proxy_rules_last_queued_timestamp_seconds", "When the last event arrived that called for a sync. If this is much later than the last sync, syncs hang.")
+		deleted := counter("conntrack_reconciler_deleted_entries_total", "Conntrack entries that were deleted because what they led to is gone.")
 		lastQueued.ConstLabels, deleted.ConstLabels = family, family
 		u.read = append(u.read,
 			prometheus.NewGaugeFunc(lastQueued, func() float64 { return seconds(queued()) }),
 			prometheus.NewCounterFunc(deleted, func() float64 { return float64(work().Tracked[f].Deleted) }))
-		// From the start: the dashboard has its list of nodes from the second, and a rate needs a zero first.
+		// Series exist from the start: kube-proxy's dashboard takes its list of nodes from one of them, and a
+		// rate() needs a zero first.
 		u.syncDuration.With(family)
 		u.programming.With(family)
 		u.conntrackDuration.With(family)
@@ -97,7 +98,7 @@ func newUpstream(queued func() time.Time, work func() Work) upstream {
 	return u
 }
 
-func (u *upstream) all() []prometheus.Collector {
+func (u *kubeProxy) all() []prometheus.Collector {
 	return append([]prometheus.Collector{
 		u.syncDuration, u.programming, u.conntrackDuration, u.lastSynced, u.restoreFailures, u.healthz, u.livez,
 		u.servicesTotal, u.endpointsTotal, u.servicesPending, u.endpointsPending,
@@ -105,7 +106,7 @@ func (u *upstream) all() []prometheus.Collector {
 }
 
 // synced counts a sync.
-func (u *upstream) synced(s *proxy.Snapshot) {
+func (u *kubeProxy) synced(s *proxy.Snapshot) {
 	r := &s.Report
 	work := u.work()
 	for _, f := range families {
@@ -128,15 +129,15 @@ func (u *upstream) synced(s *proxy.Snapshot) {
 	u.changed(s)
 }
 
-// changed counts the changes that are new in a sync, and those that it did not bring to the kernel.
-func (u *upstream) changed(s *proxy.Snapshot) {
+// changed counts the changes that a sync was the first to see, and those that it failed to program.
+func (u *kubeProxy) changed(s *proxy.Snapshot) {
 	if s.Report.Changed.IsZero() {
-		return // nothing came, and nothing is pending
+		return // no change arrived, and none is pending
 	}
-	services, endpoints := count(sources.Changes(u.heard, s.Table))
+	services, endpoints := count(sources.Changes(u.seen, s.Table))
 	u.servicesTotal.Add(services)
 	u.endpointsTotal.Add(endpoints)
-	u.heard = s.Table
+	u.seen = s.Table
 	if s.Report.Err == nil {
 		u.programmed = s.Table
 	}
@@ -157,7 +158,7 @@ func count(changes []sources.Change) (services, endpoints float64) {
 	return services, endpoints
 }
 
-// refused says whether an error has a rule in it that iptables of a family did not take.
+// refused reports whether iptables of a family refused a rule.
 func refused(err error, f kernel.Family) bool {
 	var apply *kernel.ApplyError
 	return errors.As(err, &apply) && slices.ContainsFunc(apply.Failed, func(e *kernel.OpError) bool {
@@ -166,16 +167,16 @@ func refused(err error, f kernel.Family) bool {
 	})
 }
 
-// Answered counts an answer of the health listener: web.Health.Answered.
+// Answered counts an answer of the health listener. It is web.Health.Answered.
 func (m *Metrics) Answered(path string, code int) {
-	answers := m.upstream.healthz
+	answers := m.kubeProxy.healthz
 	if path == "/livez" {
-		answers = m.upstream.livez
+		answers = m.kubeProxy.livez
 	}
 	answers.WithLabelValues(strconv.Itoa(code)).Inc()
 }
 
-// seconds is a time as Prometheus has it; 0 for none.
+// seconds is a time in seconds since 1970; 0 for the zero time.
 func seconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

@@ -47,8 +47,8 @@ func big(services, endpoints int) Input {
 	return in
 }
 
-func TestOfCountsEverythingOnce(t *testing.T) {
-	st := Of(big(300, 3))
+func TestNewCountsEverythingOnce(t *testing.T) {
+	st := New(big(300, 3))
 	if st.Totals.Services != 300 || st.Totals.Active != 900 || st.Totals.Traffic.Connections != 300 || st.Totals.Reals != 900 {
 		t.Errorf("totals %+v", st.Totals)
 	}
@@ -63,8 +63,8 @@ func TestOfCountsEverythingOnce(t *testing.T) {
 func TestVIPOfAnotherHost(t *testing.T) {
 	in := big(3, 1)
 	taken := kernel.Taken{Claim: kernel.Claim{Addr: netip.MustParseAddr("10.96.0.1"), Link: "eth0"}, MAC: "02:00:00:00:00:09"}
-	in.Past = in.Past.After(proxy.Report{Planned: time.Now(), Plan: kernel.Plan{Taken: []kernel.Taken{taken}}})
-	st := Of(in)
+	in.History = in.History.After(proxy.Report{Planned: time.Now(), Plan: kernel.Plan{Taken: []kernel.Taken{taken}}})
+	st := New(in)
 	want := "conflict: 10.96.0.1 is not bound: another host, 02:00:00:00:00:09 on eth0, answers for it"
 	if st.Totals.VIPs != len(in.Snapshot.Want.Addrs)-1 {
 		t.Errorf("%d VIPs are bound", st.Totals.VIPs)
@@ -79,16 +79,16 @@ func TestVIPOfAnotherHost(t *testing.T) {
 	}
 }
 
-func BenchmarkOf(b *testing.B) {
+func BenchmarkNew(b *testing.B) {
 	in := big(5000, 10)
 	b.ReportAllocs()
 	for b.Loop() {
-		Of(in)
+		New(in)
 	}
 }
 
 func BenchmarkJSON(b *testing.B) {
-	st := Of(big(5000, 10))
+	st := New(big(5000, 10))
 	for name, st := range map[string]Status{"all": st, "without endpoints": st.WithoutEndpoints()} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -117,7 +117,7 @@ func failing(n int, at time.Time) proxy.Report {
 
 func TestPastOfFaults(t *testing.T) {
 	at := time.Unix(1000, 0)
-	p := Past{}.After(failing(2, at)).After(failing(3, at.Add(time.Second)))
+	p := History{}.After(failing(2, at)).After(failing(3, at.Add(time.Second)))
 	if len(p.faults) != 3 || p.faults[0].count != 2 || p.faults[0].since != at || p.faults[2].count != 1 || p.faults[2].since != at.Add(time.Second) {
 		t.Errorf("faults %+v", p.faults)
 	}
@@ -203,7 +203,7 @@ endpoints = [ "10.2.0.4" ]
 		t.Fatal(problems)
 	}
 	now := &proxy.Snapshot{Table: table, Node: node, Want: rules.State(table, node, config.Default().Rules())}
-	st := Of(Input{Now: time.Now(), Snapshot: now})
+	st := New(Input{Now: time.Now(), Snapshot: now})
 	var want []string
 	for _, s := range st.Services {
 		if s.State == NoBackends {
@@ -232,11 +232,11 @@ func TestStep(t *testing.T) {
 func TestVerdictOfAFirewallInTheWay(t *testing.T) {
 	in := big(1, 1)
 	in.Snapshot.Report.Cause = proxy.CauseStart
-	if st := Of(in); cli.Code(st.Verdict("")) != cli.OK {
+	if st := New(in); cli.Code(st.Verdict("")) != cli.OK {
 		t.Errorf("without one: %v", st.Problems)
 	}
 	in.Snapshot.Warnings, in.Snapshot.Barred = []string{"iptables filter INPUT: no rule accepts"}, 1
-	if st := Of(in); cli.Code(st.Verdict("")) != cli.Degraded {
+	if st := New(in); cli.Code(st.Verdict("")) != cli.Degraded {
 		t.Error("exit code", cli.Code(st.Verdict("")))
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Scribe writes down what the loop reports. Fill in Ring.
-type Scribe struct {
+// Recorder writes down what the loop reports. Fill in Ring.
+type Recorder struct {
 	Ring *Ring
 
 	before *proxy.Snapshot // of the loop's goroutine alone
@@ -24,13 +24,13 @@ type Scribe struct {
 }
 
 // Synced is to be told of every sync, in order.
-func (s *Scribe) Synced(now *proxy.Snapshot) {
+func (s *Recorder) Synced(now *proxy.Snapshot) {
 	s.Ring.Add(between(s.before, now)...)
 	s.before = now.Kept()
 }
 
 // Source is to be told of everything a source emits.
-func (s *Scribe) Source(state proxy.SourceState) {
+func (s *Recorder) Source(state proxy.SourceState) {
 	text := complaint(state.Err)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,171 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/status"
+)
+
+// The metrics of a status, except those of each service.
+var (
+	healthy        = desc("healthy", "Whether no change has waited for more than twice the sync period.")
+	problems       = desc("problems", "Lines of the status that say what is wrong.")
+	warnings       = desc("warnings", "Lines of the status that say what may keep traffic away although everything is programmed.")
+	mode           = desc("mode_info", "Always 1. The proxy mode in use.", "mode")
+	failuresInRow  = desc("sync_failures_in_a_row", "Syncs that failed since the last successful one.")
+	refusedObjects = desc("refused_objects", "Objects that the kernel refuses now.")
+	conflicts      = desc("conflicts", "Wanted virtual servers that another program made, and VIPs that another host has.")
+	services       = desc("services", "Services, by state.", "state")
+	virtuals       = desc("virtual_servers", "Wanted virtual servers, by state.", "state")
+	reals          = desc("real_servers", "Real servers that are wanted, and those that drain.", "state")
+	oldestDrain    = desc("oldest_drain_seconds", "Age of the oldest drain; 0 if there is none.")
+	vips           = desc("vips", "VIPs of this node, by how they are local.", "binding")
+	sourceOK       = desc("source_ok", "Whether what a source last read was valid; 0 while what it delivered before is served instead.", "source")
+	delivered      = desc("source_delivered", "Whether a source has delivered a complete table. Until all have, nothing is removed.", "source")
+	sourceSince    = desc("source_since_timestamp_seconds", "When a source last became good or bad.", "source")
+	restart        = desc("config_changes_waiting_for_restart", "Changes in the configuration file that wait for a restart.")
+	tracked        = desc("conntrack_entries", "Entries of the conntrack table.")
+	trackedLimit   = desc("conntrack_entries_limit", "Limit of entries of the conntrack table.")
+	noLocal        = prometheus.NewDesc("kubeproxy_sync_proxy_rules_no_local_endpoints_total",
+		"Services with traffic policy Local that have endpoints, but none on this node.", []string{"traffic_policy", "ip_family"}, nil)
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("svcproxy_"+name, help, labels, nil)
+}
+
+// statusCollector exports the status of one scrape.
+type statusCollector struct {
+	status    status.Status
+	traffic   []status.Traffic // of status.Services
+	endpoints string           // whose endpoints have series: a service's name, "*", or "" for none
+}
+
+// Describe sends nothing, so that the collector is unchecked: its series differ from scrape to scrape.
+func (s statusCollector) Describe(chan<- *prometheus.Desc) {}
+
+func (s statusCollector) Collect(to chan<- prometheus.Metric) {
+	out := output(to)
+	s.daemon(out)
+	s.sources(out)
+	s.totals(out)
+	s.noLocal(out)
+	s.services(out)
+}
+
+// output is where a collector sends its metrics.
+type output chan<- prometheus.Metric
+
+func (out output) gauge(d *prometheus.Desc, n float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, labels...)
+}
+
+func (out output) counter(d *prometheus.Desc, n uint64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func (s statusCollector) daemon(out output) {
+	out.gauge(healthy, bit(s.status.Healthy))
+	out.gauge(problems, float64(len(s.status.Problems)))
+	out.gauge(warnings, float64(len(s.status.Warnings)))
+	out.gauge(mode, 1, s.status.Daemon.Mode)
+	out.gauge(restart, float64(len(s.status.Daemon.Config.Restart)))
+	out.gauge(failuresInRow, float64(s.status.Sync.Failures))
+	if c := s.status.Conntrack; c != nil {
+		out.gauge(tracked, float64(c.Count))
+		out.gauge(trackedLimit, float64(c.Max))
+	}
+}
+
+func (s statusCollector) sources(out output) {
+	for _, source := range s.status.Sources {
+		out.gauge(sourceOK, bit(len(source.Errors) == 0), source.Name)
+		out.gauge(delivered, bit(source.Delivered), source.Name)
+		out.gauge(sourceSince, seconds(source.Since), source.Name)
+	}
+}
+
+func (s statusCollector) totals(out output) {
+	all := s.status.Totals
+	out.gauge(refusedObjects, float64(all.Faults))
+	out.gauge(conflicts, float64(len(s.status.Conflicts)))
+	out.gauge(reals, float64(all.Reals), "wanted")
+	out.gauge(reals, float64(all.Draining), "draining")
+	out.gauge(vips, float64(all.VIPs), "address")
+	out.gauge(vips, float64(all.RoutedVIP), "route")
+
+	byState, virtualsByState := make(map[status.State]float64), make(map[status.State]float64)
+	var oldest float64
+	for i := range s.status.Services {
+		svc := &s.status.Services[i]
+		byState[svc.State]++
+		for j := range svc.Virtuals {
+			virtualsByState[svc.Virtuals[j].State()]++
+		}
+		for _, e := range svc.Endpoints {
+			if e.Drain != nil {
+				oldest = max(oldest, s.status.Time.Sub(e.Drain.Since).Seconds())
+			}
+		}
+	}
+	for _, state := range status.States() {
+		out.gauge(services, byState[state], string(state))
+	}
+	for _, state := range status.VirtualStates() {
+		out.gauge(virtuals, virtualsByState[state], string(state))
+	}
+	out.gauge(oldestDrain, oldest)
+}
+
+// noLocal counts services, not ports, as kube-proxy does. It leaves out services that localFallback sends to
+// endpoints on other nodes: they are served.
+func (s statusCollector) noLocal(out output) {
+	const local = "Local"
+	for _, f := range families {
+		var internal, external float64
+		for i := range s.status.Services {
+			svc := &s.status.Services[i]
+			if svc.InternalPolicy != local && svc.ExternalPolicy != local || !hasEndpoints(svc, f) {
+				continue
+			}
+			in, ex := withoutBackends(svc, f)
+			internal += bit(in && svc.InternalPolicy == local)
+			external += bit(ex && svc.ExternalPolicy == local)
+		}
+		out.gauge(noLocal, internal, "internal", f.String())
+		out.gauge(noLocal, external, "external", f.String())
+	}
+}
+
+func hasEndpoints(s *status.Service, f kernel.Family) bool {
+	for _, e := range s.Endpoints {
+		if kernel.FamilyOf(e.Address.Addr()) == f {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutBackends reports whether an address for clients inside the cluster, and one for clients outside, has
+// no backends.
+func withoutBackends(s *status.Service, f kernel.Family) (internal, external bool) {
+	for _, v := range s.Virtuals {
+		if v.Backends > 0 || kernel.FamilyOf(v.Address.Addr()) != f {
+			continue
+		}
+		if v.Kind == status.KindClusterIP {
+			internal = true
+		} else {
+			external = true
+		}
+	}
+	return internal, external
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
