@@ -1,7 +1,7 @@
-// Package events remembers what has happened of late: what changed, when, why,
-// and how long it took to get to the kernel.
+// Package events keeps the last things that happened: what changed, when, why,
+// and how long it took to reach the kernel.
 //
-// It keeps a bounded number of events in memory and nothing on disk: the log is
-// the record, this is its last page. It decides nothing, and looks only at what
-// the loop reports.
+// A Recorder compares what the loop and the sources report, and adds events to a
+// Ring of bounded size in memory. Nothing is written to disk: the log is the
+// permanent record.
 package events

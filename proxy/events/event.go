@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// Event is one thing that happened. What it holds is bounded, so that a ring of
-// them is.
+// Event is one thing that happened. Its JSON form is stable: ../status/JSON.md. In
+// a Ring its size is bounded.
 type Event struct {
 	// Seq counts the events of one run from 1.
 	Seq  uint64    `json:"seq"`
 	Time time.Time `json:"time"`
 	Kind Kind      `json:"kind"`
-	// Cause is why the sync was made that did it; "" if none did.
+	// Cause is why the sync ran that did it; "" if no sync did.
 	Cause string `json:"cause,omitempty"`
-	// Text is one line to a person.
+	// Text is one line for people.
 	Text string `json:"text"`
-	// Services are the full names of those that it is about, at most
-	// maxServices, and More counts the others.
+	// Services are the full names of the services that it is about, at most
+	// maxServices. More counts the others.
 	Services []string `json:"services,omitempty"`
 	More     int      `json:"moreServices,omitempty"`
-	// Ops counts what was done to the kernel; nil if nothing was to be done.
+	// Ops counts what was done to the kernel; nil if there was nothing to do.
 	Ops *Ops `json:"ops,omitempty"`
-	// Times are when the change passed each stage; nil if it was nobody's change.
+	// Times is when the change passed each stage; nil if no source was behind it.
 	Times *Times `json:"times,omitempty"`
 }
 
-// Ops counts the steps of a plan, and those of them that failed.
+// Ops counts the ops of a plan, and those that failed.
 type Ops struct {
 	Add    int `json:"add"`
 	Change int `json:"change"`
@@ -34,8 +34,8 @@ type Ops struct {
 	Failed int `json:"failed"`
 }
 
-// Times prove that a change arrived. Seen is zero when no event announced it, as
-// when a full reading of the files found it.
+// Times is when a change passed each stage on its way to the kernel. Seen is zero
+// if no event announced the change: a periodic reading of the files found it.
 type Times struct {
 	Seen         time.Time `json:"seen,omitzero"`
 	Parsed       time.Time `json:"parsed"`
@@ -43,7 +43,7 @@ type Times struct {
 	Acknowledged time.Time `json:"acknowledged"`
 }
 
-// Total is from the first of the times known to the last.
+// Total is the time from the first known stage to the last.
 func (t Times) Total() time.Duration {
 	if t.Seen.IsZero() || t.Seen.After(t.Parsed) {
 		return t.Acknowledged.Sub(t.Parsed)
@@ -51,18 +51,18 @@ func (t Times) Total() time.Duration {
 	return t.Acknowledged.Sub(t.Seen)
 }
 
-// Bounds of one event. A name of a service is at most 127 bytes, so that an
-// event is below 4 KiB, and a full ring below 4 MiB.
+// Bounds of one event. The name of a service has at most 127 bytes, so an event
+// has less than 4 KiB and a full ring less than 4 MiB.
 const (
 	maxServices = 20
 	maxText     = 1000 // bytes
 )
 
-// bounded cuts off what is too much. The cut may be inside a character: what is
-// left of that one goes too.
+// bounded cuts the text and the list of services. If the cut is inside a
+// character, the rest of that character goes, too.
 func (e Event) bounded() Event {
 	if len(e.Text) > maxText {
-		e.Text = trimmed(e.Text[:maxText]) + "…"
+		e.Text = trimPartial(e.Text[:maxText]) + "…"
 	}
 	if n := len(e.Services); n > maxServices {
 		e.Services, e.More = append([]string(nil), e.Services[:maxServices]...), e.More+n-maxServices
@@ -70,8 +70,8 @@ func (e Event) bounded() Event {
 	return e
 }
 
-// Forgotten is what a reader is told in place of events that came and went
-// before it read.
+// Forgotten is what a reader gets in place of events that the Ring has already
+// dropped.
 func Forgotten(lost uint64) Event {
 	return Event{Time: time.Now(), Kind: Lost, Text: fmt.Sprintf("%d events were forgotten before they were read", lost)}
 }

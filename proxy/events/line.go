@@ -8,8 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
-// Line is the event as one line to a person: when, what, and what it was about.
-// The time is that of the machine's time zone.
+// Line is the event as one line for people. Its time is in the machine's time
+// zone.
 func (e Event) Line(colours bool) string {
 	var b strings.Builder
 	b.WriteString(e.Time.Local().Format("2006-01-02 15:04:05.000") + "  ")
@@ -36,6 +36,7 @@ func (e Event) Line(colours bool) string {
 	return b.String()
 }
 
+// names lists the services of the event, without the default namespace.
 func (e Event) names() string {
 	short := make([]string, len(e.Services))
 	for i, name := range e.Services {

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// Size is how many events a Ring holds.
+// Size is how many events a Ring keeps.
 const Size = 1000
 
-// Ring holds the last Size events. Its zero is empty and ready. Its methods may
-// be called from any goroutine.
+// Ring keeps the last Size events. Its zero value is empty and ready for use. Its
+// methods may be called from any goroutine.
 type Ring struct {
 	mu    sync.Mutex
-	kept  []Event // a ring once it is full: event Seq is at (Seq-1) % Size
-	last  uint64  // sequence number of the newest; 0 = none yet
-	added chan struct{}
+	kept  []Event       // event Seq is at (Seq-1) % Size
+	last  uint64        // Seq of the newest event; 0 = none yet
+	added chan struct{} // closed at the next Add; nil if no reader waits
 }
 
-// Add numbers events and keeps them.
+// Add numbers events and keeps them. It wakes up readers.
 func (r *Ring) Add(list ...Event) {
 	if len(list) == 0 {
 		return
@@ -40,9 +40,9 @@ func (r *Ring) Add(list ...Event) {
 	}
 }
 
-// After gives the events that came after the one numbered seq, oldest first, how
-// many of them are forgotten already, and what is closed when there is another.
-// A number that was never given, one of an earlier run, counts as 0.
+// After returns the events after the one numbered seq, oldest first, how many of
+// them were already dropped, and a channel that is closed at the next event. A
+// number that does not exist yet is one of an earlier run and counts as 0.
 func (r *Ring) After(seq uint64) (list []Event, lost uint64, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,8 +61,8 @@ func (r *Ring) After(seq uint64) (list []Event, lost uint64, more <-chan struct{
 	return list, lost, r.added
 }
 
-// trimmed drops what is left of a character that was cut.
-func trimmed(s string) string {
+// trimPartial drops the rest of a character that was cut, and spaces before it.
+func trimPartial(s string) string {
 	for len(s) > 0 {
 		if r, n := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || n > 1 {
 			break

@@ -40,12 +40,12 @@ func TestRingForgetsTheOldest(t *testing.T) {
 	}
 }
 
-func TestRingTellsOfMore(t *testing.T) {
+func TestRingWakesReaders(t *testing.T) {
 	var r Ring
 	_, _, more := r.After(0)
 	select {
 	case <-more:
-		t.Fatal("told of an event before there was one")
+		t.Fatal("woken up before there was an event")
 	default:
 	}
 	r.Add(Event{Text: "one"}, Event{Text: "two"})
@@ -56,7 +56,7 @@ func TestRingTellsOfMore(t *testing.T) {
 	}
 	select {
 	case <-more:
-		t.Error("told of an event that was read already")
+		t.Error("woken up for an event that was already read")
 	default:
 	}
 }

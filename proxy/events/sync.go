@@ -1,0 +1,175 @@
+package events
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// ofSync lists what happened between two syncs; before is nil at the first one.
+func ofSync(before, now *proxy.Snapshot) []Event {
+	if before == nil {
+		before = &proxy.Snapshot{}
+	}
+	r := &now.Report
+	var list []Event
+	add := func(e Event) {
+		e.Time, e.Cause = r.End(), string(r.Cause)
+		list = append(list, e)
+	}
+	if e, ok := change(before, now); ok {
+		add(e)
+	}
+	for _, c := range r.Sysctls() {
+		add(Event{Kind: Sysctl, Text: c.String()})
+	}
+	for _, c := range added(before.Report.Plan.Conflicts, r.Plan.Conflicts) {
+		add(Event{Kind: Conflict, Text: c.String()})
+	}
+	if e, ok := leftOut(before.Report.Problems, r.Problems); ok {
+		add(e)
+	}
+	for _, t := range added(before.Report.Plan.Taken, r.Plan.Taken) {
+		add(Event{Kind: Conflict, Text: t.String()})
+	}
+	for _, w := range added(before.Warnings, now.Warnings) {
+		add(Event{Kind: Warning, Text: w})
+	}
+	if begun := drainsBegun(before.Drains, now.Drains); len(begun) > 0 {
+		add(Event{Kind: Draining, Text: realTexts(begun)})
+	}
+	if ended := drainsEnded(r.Plan.Ops); len(ended) > 0 {
+		add(Event{Kind: Drained, Text: realTexts(ended)})
+	}
+	switch was, is := before.Report.Err, r.Err; {
+	case is != nil && (was == nil || was.Error() != is.Error()):
+		add(Event{Kind: Failed, Text: is.Error()})
+	case is == nil && was != nil:
+		add(Event{Kind: Recovered, Text: "all is as it should be again"})
+	}
+	return list
+}
+
+// added lists what a list has and an earlier one had not.
+func added[T comparable](before, now []T) []T {
+	var list []T
+	for _, v := range now {
+		if !slices.Contains(before, v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// leftOut says which services are newly left out, or that none is any more.
+func leftOut(before, now []sources.Problem) (Event, bool) {
+	news := added(before, now)
+	switch {
+	case len(news) > 0:
+		e := Event{Kind: LeftOut, Text: joined(news, sources.Problem.Error)}
+		for _, p := range news {
+			e.Services = append(e.Services, p.Service)
+		}
+		e.Services = slices.Compact(e.Services)
+		return e, true
+	case len(before) > 0 && len(now) == 0:
+		return Event{Kind: Recovered, Text: "nothing is left out any more"}, true
+	}
+	return Event{}, false
+}
+
+// change is what a sync did to the kernel, except ending drains; false if it did
+// nothing, or nothing new.
+func change(before, now *proxy.Snapshot) (Event, bool) {
+	r := &now.Report
+	if repairs := r.Repairs(); len(repairs) > 0 {
+		return Event{Kind: Drift, Text: joined(repairs, kernel.Op.String), Ops: count(repairs, r.Err)}, true
+	}
+	e := Event{Kind: kindOf(r.Cause), Times: timesOf(r)}
+	ops := r.Plan.Ops
+	if slices.ContainsFunc(ops, proxy.EndsDrain) {
+		ops = slices.DeleteFunc(slices.Clone(ops), proxy.EndsDrain)
+	}
+	if len(ops) > 0 {
+		e.Ops = count(ops, r.Err)
+	}
+	if r.Cause == proxy.CauseStart { // it is about every service, so it names none
+		e.Text = fmt.Sprintf("%d services, %d virtual servers, %d real servers", r.Services, r.Virtuals, r.Reals)
+		return e, true
+	}
+	if !r.Changed.IsZero() {
+		for _, c := range sources.Changes(before.Table, now.Table) {
+			e.Services = append(e.Services, c.Name)
+		}
+	}
+	e.Text = difference(before.Table, now.Table, e.Services)
+	// A retry in which everything fails again is no event.
+	return e, len(e.Services) > 0 || len(ops) > 0 && e.Ops.Failed < len(ops)
+}
+
+// kindOf is the kind of event that a sync of this cause makes.
+func kindOf(c proxy.Cause) Kind {
+	switch c {
+	case proxy.CauseStart:
+		return Started
+	case proxy.CauseNode:
+		return Node
+	case proxy.CauseConfig:
+		return Config
+	}
+	return Table
+}
+
+// timesOf is when the change in a sync passed its stages; nil if no source was
+// behind the sync.
+func timesOf(r *proxy.Report) *Times {
+	if _, ok := r.Stages(); !ok {
+		return nil
+	}
+	return &Times{Seen: r.Seen, Parsed: r.Changed, Planned: r.Planned, Acknowledged: r.End()}
+}
+
+// count counts ops and the failures of their sync.
+func count(ops []kernel.Op, err error) *Ops {
+	var n Ops
+	n.Add, n.Change, n.Remove = kernel.Plan{Ops: ops}.Counts()
+	if e, ok := err.(*kernel.ApplyError); ok {
+		n.Failed = len(e.Failed)
+	}
+	return &n
+}
+
+// difference says how many of the named services were added, changed and removed.
+func difference(before, now sources.Table, names []string) string {
+	var added, changed, removed int
+	for _, full := range names {
+		namespace, name, _ := strings.Cut(full, "/")
+		_, was := before.Lookup(namespace, name)
+		_, is := now.Lookup(namespace, name)
+		switch {
+		case !was:
+			added++
+		case !is:
+			removed++
+		default:
+			changed++
+		}
+	}
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{added, "added"}, {changed, "changed"}, {removed, "removed"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	if len(parts) == 0 {
+		return "no service changed"
+	}
+	return strings.Join(parts, ", ")
+}
