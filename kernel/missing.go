@@ -9,3 +9,6 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string { return e.What }
+
+// Exit is the exit code of proxy/cli for something missing, and the next step.
+func (e *MissingError) Exit() (code int, hint string) { return 4, e.Hint }

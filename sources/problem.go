@@ -85,3 +85,7 @@ func (e *RejectedError) Unwrap() []error {
 	}
 	return errs
 }
+
+// Exit is the exit code of proxy/cli for a file that is not valid. There is no hint: each
+// problem says what would be right.
+func (e *RejectedError) Exit() (code int, hint string) { return 3, "" }

@@ -1,6 +1,6 @@
-// Package docs writes what a package has for people and their tools: manual
-// pages, completion scripts and schemas, all from the tables that the program
-// itself works with.
+// Package docs writes the manual pages, completion scripts and JSON schemas of the deb
+// and rpm packages. It generates them from the tables that the program itself uses: its
+// commands and flags, and the keys of its files.
 package docs
 
 import (
@@ -9,27 +9,24 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/svcproxy/svcproxy/packaging/completion"
-	"github.com/svcproxy/svcproxy/packaging/man"
-	"github.com/svcproxy/svcproxy/packaging/schema"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// Write writes all of it into dir, which it makes. The same program and edition
-// give the same bytes.
-func Write(dir string, p cli.Program, e man.Edition) error {
+// Write writes all files into dir, which it makes. The same program and edition give the
+// same bytes.
+func Write(dir string, p cli.Program, e Edition) error {
 	files := map[string][]byte{
-		"svcproxy.8":           e.Program(p),
-		"svcproxy.toml.5":      e.Config(config.Keys()),
-		"services.toml.5":      e.Services(file.Keys()),
-		"svcproxy.schema.json": schema.Config(config.Keys(), file.Keys()),
-		"services.schema.json": schema.Services(file.Keys()),
+		"svcproxy.8":           e.program(p),
+		"svcproxy.toml.5":      e.config(config.Keys()),
+		"services.toml.5":      e.services(file.Keys()),
+		"svcproxy.schema.json": configSchema(config.Keys(), file.Keys()),
+		"services.schema.json": servicesSchema(file.Keys()),
 	}
-	for _, shell := range completion.Shells {
+	for _, shell := range Shells {
 		var b bytes.Buffer
-		if err := completion.Write(&b, shell, p); err != nil {
+		if err := Completion(&b, shell, p); err != nil {
 			return err
 		}
 		files["completion."+shell] = b.Bytes()

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-
-	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/sources"
+	"slices"
 )
 
 // The exit codes.
@@ -20,13 +17,13 @@ const (
 	Missing    = 4 // the kernel or a program lacks something
 	Permission = 5
 	NoDaemon   = 6  // the daemon cannot be reached
-	Degraded   = 7  // status: something is not as it should be
-	NoBackends = 8  // status: a service has nobody to serve it
+	Degraded   = 7  // status: something is wrong
+	NoBackends = 8  // status: a service has no backends
 	Changes    = 10 // plan --detailed-exitcode: there is something to do
 )
 
-// Error is an error with the exit code and the next step that it calls for. One
-// without Err is an answer, told by the code alone.
+// Error is an error with its exit code and the next step. Without Err it is an answer
+// that the code alone gives.
 type Error struct {
 	Code int
 	Err  error
@@ -36,8 +33,20 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("exit %d: %v", e.Code, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Tell prints an error as a person wants it, each part of it on a line of its
-// own with its hint below, and gives the exit code.
+// Errorf makes an Error with a code and a hint ("" for none) from a format as
+// fmt.Errorf takes it.
+func Errorf(code int, hint, format string, args ...any) error {
+	return &Error{Code: code, Err: fmt.Errorf(format, args...), Hint: hint}
+}
+
+// exiter is an error of another package that knows its exit code and, if it has one,
+// the next step. Its method is not called ExitCode because os/exec.ExitError has one.
+type exiter interface {
+	Exit() (code int, hint string)
+}
+
+// Tell prints an error for the user and returns the exit code. Each part of the error
+// is a line of its own, with its hint below.
 func Tell(w io.Writer, err error) int {
 	if err == nil {
 		return OK
@@ -63,7 +72,7 @@ func Tell(w io.Writer, err error) int {
 	return e.Code
 }
 
-// Code is the exit code that an error calls for.
+// Code is the exit code of an error.
 func Code(err error) int {
 	e := &Error{}
 	switch {
@@ -72,10 +81,39 @@ func Code(err error) int {
 	case errors.As(err, &e):
 		return e.Code
 	}
-	return codeOf(err)
+	codes := codesOf(err)
+	if errors.Is(err, fs.ErrPermission) {
+		codes = append(codes, Permission)
+	}
+	// Of several parts the one counts that has to be mended first.
+	for _, code := range []int{Config, Permission, Missing} {
+		if slices.Contains(codes, code) {
+			return code
+		}
+	}
+	return Failed
 }
 
-// Lines are what Tell would say about an error, without hints; none of nil.
+// codesOf lists the codes of all parts of an error that know one.
+func codesOf(err error) []int {
+	var codes []int
+	if e, ok := err.(exiter); ok {
+		code, _ := e.Exit()
+		codes = append(codes, code)
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			codes = append(codes, codesOf(part)...)
+		}
+	case interface{ Unwrap() error }:
+		codes = append(codes, codesOf(e.Unwrap())...)
+	}
+	return codes
+}
+
+// Lines are the lines that Tell prints for an error, without hints. For nil there are
+// none.
 func Lines(err error) []string {
 	lines := []string{}
 	if err == nil {
@@ -87,62 +125,33 @@ func Lines(err error) []string {
 	return lines
 }
 
-// codeOf is the exit code for an error that does not bring its own.
-func codeOf(err error) int {
-	var invalid *config.Error
-	var rejected *sources.RejectedError
-	var unreadable *config.UnreadableError
-	var missing *kernel.MissingError
-	switch {
-	case errors.As(err, &invalid), errors.As(err, &rejected):
-		return Config
-	case errors.Is(err, fs.ErrPermission):
-		return Permission
-	case errors.As(err, &unreadable):
-		return Config
-	case errors.As(err, &missing):
-		return Missing
-	}
-	return Failed
-}
-
-// message is one thing to say to a person.
+// message is one line for the user, and the next step.
 type message struct{ text, hint string }
 
-// messages takes an error of many parts apart.
+// messages splits an error into its parts.
 func messages(err error) []message {
+	if err == nil {
+		return nil
+	}
 	var all []message
 	switch e := err.(type) {
-	case *config.Error:
-		for _, p := range e.Problems {
-			all = append(all, message{text: p.Error()})
-		}
-	case *sources.RejectedError:
-		for _, p := range e.Problems {
-			all = append(all, message{text: p.Error()})
-		}
 	case interface{ Unwrap() []error }:
 		for _, part := range e.Unwrap() {
 			all = append(all, messages(part)...)
 		}
 	case interface{ Unwrap() error }:
-		// What wraps many parts says less than they do.
+		// An error that wraps several parts says less than the parts do. One that
+		// wraps a single part adds what was being done.
 		if all = messages(e.Unwrap()); len(all) == 1 {
 			all[0].text = err.Error()
 		}
 	}
-	if all == nil {
-		m := message{text: err.Error()}
-		if missing, ok := err.(*kernel.MissingError); ok {
-			m.hint = missing.Hint
-		}
-		return []message{m}
+	if all != nil {
+		return all
 	}
-	return all
-}
-
-// Errorf makes an Error with a code and a hint ("" for none) from a format as
-// fmt.Errorf takes it.
-func Errorf(code int, hint, format string, args ...any) error {
-	return &Error{Code: code, Err: fmt.Errorf(format, args...), Hint: hint}
+	m := message{text: err.Error()}
+	if e, ok := err.(exiter); ok {
+		_, m.hint = e.Exit()
+	}
+	return []message{m}
 }

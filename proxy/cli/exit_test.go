@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -34,6 +35,7 @@ func TestTell(t *testing.T) {
 		{"no configuration", &config.UnreadableError{Err: errors.New("f: is a directory")}, cli.Config, "svcproxy: reading the configuration: f: is a directory\n"},
 		{"a closed one", &config.UnreadableError{Err: fs.ErrPermission}, cli.Permission,
 			"svcproxy: reading the configuration: permission denied\nhint: run as root, or with CAP_NET_ADMIN and CAP_NET_RAW\n"},
+		{"a program that failed", fmt.Errorf("running it: %w", exec.Command("false").Run()), cli.Failed, "svcproxy: running it: exit status 1\n"},
 		{"permission before missing", errors.Join(lacks, fs.ErrPermission), cli.Permission,
 			"svcproxy: this kernel has no IPVS\nhint: modprobe ip_vs\nsvcproxy: permission denied\nhint: run as root, or with CAP_NET_ADMIN and CAP_NET_RAW\n"},
 	} {

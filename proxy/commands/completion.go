@@ -9,26 +9,24 @@ import (
 	"strings"
 	"time"
 
-	"github.com/svcproxy/svcproxy/packaging/completion"
 	"github.com/svcproxy/svcproxy/packaging/docs"
-	"github.com/svcproxy/svcproxy/packaging/man"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
 // Completion is the command completion of the whole program.
 func Completion(e *Env, whole func() cli.Program) cli.Command {
 	return cli.Command{
-		Name: "completion", Args: "SHELL", Short: "print a completion script for bash, zsh or fish", Values: completion.Shells,
+		Name: "completion", Args: "SHELL", Short: "print a completion script for bash, zsh or fish", Values: docs.Shells,
 		Run: func(_ context.Context, args []string) error {
-			shells := strings.Join(completion.Shells, ", ")
+			shells := strings.Join(docs.Shells, ", ")
 			shell, err := one(args, "shell of "+shells)
 			if err != nil {
 				return err
 			}
-			if !slices.Contains(completion.Shells, shell) {
+			if !slices.Contains(docs.Shells, shell) {
 				return cli.Errorf(cli.Usage, "", "no completion for %q: want one of %s", shell, shells)
 			}
-			return completion.Write(e.Out, shell, whole())
+			return docs.Completion(e.Out, shell, whole())
 		},
 	}
 }
@@ -51,7 +49,7 @@ func Docs(e *Env, whole func() cli.Program) cli.Command {
 				}
 				date = time.Unix(seconds, 0)
 			}
-			return docs.Write(dir, whole(), man.Edition{Version: e.Version, Date: date})
+			return docs.Write(dir, whole(), docs.Edition{Version: e.Version, Date: date})
 		},
 	}
 }

@@ -2,9 +2,13 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
+
+	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
 // Problem is one thing wrong, or doubtful, with a configuration.
@@ -47,6 +51,9 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
+// Exit is the exit code. There is no hint: each problem says what would be right.
+func (e *Error) Exit() (code int, hint string) { return cli.Config, "" }
+
 // spelt is a name as it is, or in quotes if it would not show on a line.
 func spelt(name string) string {
 	if quoted := strconv.Quote(name); quoted[1:len(quoted)-1] != name {
@@ -70,3 +77,11 @@ type UnreadableError struct {
 
 func (e *UnreadableError) Error() string { return "reading the configuration: " + e.Err.Error() }
 func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// Exit is the exit code; package cli has the hint for a missing permission.
+func (e *UnreadableError) Exit() (code int, hint string) {
+	if errors.Is(e.Err, fs.ErrPermission) {
+		return cli.Permission, ""
+	}
+	return cli.Config, ""
+}

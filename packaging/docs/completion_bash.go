@@ -1,4 +1,4 @@
-package completion
+package docs
 
 import (
 	"bytes"
@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// bash writes a function for bash's own complete, without bash-completion: it is
-// not everywhere. A value behind "=" arrives as a word of its own.
-func bash(b *bytes.Buffer, p program) {
+// bash writes a function for bash's own complete. It does not use bash-completion, which
+// is not installed everywhere. bash passes the value after "=" as a word of its own.
+func bash(b *bytes.Buffer, p completed) {
 	fmt.Fprintf(b, "# %[1]s completion for bash: %[1]s completion bash\n\n_%[1]s() {\n", p.name)
 	b.WriteString(`	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local command=` + p.commands[0].name + ` flags="` + strings.Join(words(p.common), " ") + `"
+	local command=` + p.commands[0].name + ` flags="` + strings.Join(dashed(p.common), " ") + `"
 	if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then
 		command=${COMP_WORDS[1]}
 	fi
@@ -34,7 +34,7 @@ func bash(b *bytes.Buffer, p program) {
 	b.WriteString("\tesac\n\n\tcase $command in\n")
 	for _, c := range p.commands {
 		if len(c.flags) > 0 {
-			fmt.Fprintf(b, "\t%s) flags+=\" %s\" ;;\n", c.name, strings.Join(words(c.flags), " "))
+			fmt.Fprintf(b, "\t%s) flags+=\" %s\" ;;\n", c.name, strings.Join(dashed(c.flags), " "))
 		}
 	}
 	b.WriteString(`	esac
@@ -61,9 +61,8 @@ func bash(b *bytes.Buffer, p program) {
 	fmt.Fprintf(b, "\tesac\n}\n\ncomplete -F _%[1]s %[1]s\n", p.name)
 }
 
-// valued are the flags, as written, whose next word is a file, and is anything
-// else.
-func valued(p program) (files, others []string) {
+// valued are the flags that take a value: a file, or something else.
+func valued(p completed) (files, others []string) {
 	seen := map[string]bool{}
 	add := func(flags []flag) {
 		for _, f := range flags {

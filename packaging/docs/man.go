@@ -1,8 +1,4 @@
-// Package man writes the manual pages: svcproxy(8) from the table of commands
-// and their flags, svcproxy.toml(5) and services.toml(5) from the keys that the
-// readers of those files know. What a page says of a key or a flag is what help
-// and --write-config-to say of it.
-package man
+package docs
 
 import (
 	"fmt"
@@ -17,14 +13,14 @@ import (
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// Edition is what a page says of itself.
+// Edition is the version and date that the manual pages state.
 type Edition struct {
 	Version string
 	Date    time.Time
 }
 
-// Program is svcproxy(8).
-func (e Edition) Program(prog cli.Program) []byte {
+// program is svcproxy(8), from the table of commands and their flags.
+func (e Edition) program(prog cli.Program) []byte {
 	p := newPage("svcproxy", 8, e.Version, e.Date, "L4 load balancer daemon on IPVS")
 	p.heading("SYNOPSIS")
 	for i, c := range prog.Visible() {
@@ -69,7 +65,7 @@ func (e Edition) Program(prog cli.Program) []byte {
 		p.item(fmt.Sprint(s.code), s.meaning)
 	}
 	p.heading("FILES")
-	for _, s := range files {
+	for _, s := range filesOnDisk {
 		p.item(s[0], s[1])
 	}
 	p.heading("ENVIRONMENT")
@@ -103,8 +99,8 @@ func (p *page) pflag(f *pflag.Flag) {
 	p.flag(names, value, sentence(usage))
 }
 
-// Config is svcproxy.toml(5).
-func (e Edition) Config(keys []config.Key) []byte {
+// config is svcproxy.toml(5), from the keys that the reader of the file knows.
+func (e Edition) config(keys []config.Key) []byte {
 	p := newPage("svcproxy.toml", 5, e.Version, e.Date, "how a node's service proxy behaves")
 	p.heading("DESCRIPTION")
 	p.text(`/etc/svcproxy/svcproxy.toml is TOML. It may be absent, and so may every key: then the default holds. A key that is not
@@ -146,8 +142,8 @@ func (e Edition) Config(keys []config.Key) []byte {
 	return p.Bytes()
 }
 
-// Services is services.toml(5).
-func (e Edition) Services(keys []file.Key) []byte {
+// services is services.toml(5), from the keys that the reader of the file knows.
+func (e Edition) services(keys []file.Key) []byte {
 	p := newPage("services.toml", 5, e.Version, e.Date, "what a node's service proxy serves")
 	p.heading("DESCRIPTION")
 	p.text(`/etc/svcproxy/services.toml and every /etc/svcproxy/services.d/*.toml say what is served. They are followed as they change. A
@@ -202,8 +198,8 @@ func (p *page) seeAlso(pages ...string) {
 	}
 }
 
-// sentence is a line of help as one. Upper case is for letters alone: what is
-// quoted, and a name of mixed case, stays.
+// sentence makes a sentence of a line of help: upper case first, a full stop last. A
+// first word that is quoted or has upper case letters stays as it is.
 func sentence(s string) string {
 	if s == "" {
 		return s

@@ -1,4 +1,4 @@
-package man
+package docs
 
 import "github.com/svcproxy/svcproxy/proxy/cli"
 
@@ -31,7 +31,7 @@ var exits = []struct {
 	{cli.Changes, "plan --detailed-exitcode: there is something to do."},
 }
 
-var files = [][2]string{
+var filesOnDisk = [][2]string{
 	{"/etc/svcproxy/svcproxy.toml", "How this node's proxy behaves: svcproxy.toml(5)."},
 	{"/etc/svcproxy/services.toml, /etc/svcproxy/services.d/*.toml", "What is served: services.toml(5)."},
 	{"/etc/default/svcproxy, /etc/sysconfig/svcproxy", "SVCPROXY_OPTS, flags for the unit; the first is Debian's place, the second that of rpm."},

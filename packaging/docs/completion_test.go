@@ -1,4 +1,4 @@
-package completion
+package docs
 
 import (
 	"context"
@@ -55,10 +55,10 @@ var cases = []struct {
 	{"svcproxy check --log-d", nil, []string{"--log-dir"}}, // accepted and hidden
 }
 
-// test asks the shell what it offers for every case: ask is a script that gets
+// testShell asks the shell what it offers for every case: ask is a script that gets
 // the completion script, a file of its own and the lines, and prints the words
 // offered for each, "end" after them.
-func test(t *testing.T, shell, ask string, args ...string) {
+func testShell(t *testing.T, shell, ask string, args ...string) {
 	kerneltest.Need(t, kerneltest.Tool(shell))
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"a.toml", "b.txt"} {
@@ -67,7 +67,7 @@ func test(t *testing.T, shell, ask string, args ...string) {
 		}
 	}
 	var script strings.Builder
-	if err := Write(&script, shell, table); err != nil {
+	if err := Completion(&script, shell, table); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
@@ -121,7 +121,7 @@ func TestBash(t *testing.T) {
 			_svcproxy svcproxy
 			printf '%s\n' ${COMPREPLY[@]+"${COMPREPLY[@]}"} end
 		done`
-	test(t, "bash", ask, "--norc", "-s")
+	testShell(t, "bash", ask, "--norc", "-s")
 }
 
 func TestFish(t *testing.T) {
@@ -130,7 +130,7 @@ func TestFish(t *testing.T) {
 		for line in $argv[3..]
 			complete -C $line; echo end
 		end`
-	test(t, "fish", ask, "--no-config", "/dev/stdin")
+	testShell(t, "fish", ask, "--no-config", "/dev/stdin")
 }
 
 // zsh completes only at a terminal; compadd, which gets all that is offered, is
@@ -153,11 +153,11 @@ func TestZsh(t *testing.T) {
 			done
 		} always { zpty -d shell }
 		cat $said`
-	test(t, "zsh", ask, "--no-rcs", "-s")
+	testShell(t, "zsh", ask, "--no-rcs", "-s")
 }
 
 func TestShellsNotKnown(t *testing.T) {
-	if err := Write(os.Stdout, "tcsh", table); err == nil || !strings.Contains(err.Error(), `"tcsh"`) {
+	if err := Completion(os.Stdout, "tcsh", table); err == nil || !strings.Contains(err.Error(), `"tcsh"`) {
 		t.Errorf("tcsh: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package schema
+package docs
 
 import (
 	"encoding/json"
@@ -137,8 +137,8 @@ func valid(table sources.Table, _, problems []sources.Problem) bool {
 
 // What the readers take, the schemas take: every sample in the tree.
 func TestSamplesPass(t *testing.T) {
-	services := parse(t, Services(file.Keys()))
-	main := parse(t, Config(config.Keys(), file.Keys()))
+	services := parse(t, servicesSchema(file.Keys()))
+	main := parse(t, configSchema(config.Keys(), file.Keys()))
 	root := filepath.Join("..", "..")
 	passed := map[string]int{}
 	sample := func(name string, data []byte) {
@@ -191,8 +191,8 @@ func TestSamplesPass(t *testing.T) {
 }
 
 func TestUnknownKeysAndWrongTypesAreRefused(t *testing.T) {
-	services := parse(t, Services(file.Keys()))
-	main := parse(t, Config(config.Keys(), file.Keys()))
+	services := parse(t, servicesSchema(file.Keys()))
+	main := parse(t, configSchema(config.Keys(), file.Keys()))
 	for _, c := range []struct {
 		schema   map[string]any
 		toml     string
@@ -225,7 +225,7 @@ func TestSchemasHaveTheKeysAndNoOthers(t *testing.T) {
 	for _, k := range file.Keys() {
 		want[k.Path] = true
 	}
-	if got := paths(parse(t, Services(file.Keys())), "", "NAME"); !reflect.DeepEqual(got, want) {
+	if got := paths(parse(t, servicesSchema(file.Keys())), "", "NAME"); !reflect.DeepEqual(got, want) {
 		t.Errorf("services.schema.json has\n%v, want\n%v", got, want)
 	}
 	for _, k := range config.Keys() {
@@ -236,7 +236,7 @@ func TestSchemasHaveTheKeysAndNoOthers(t *testing.T) {
 			}
 		}
 	}
-	got := paths(parse(t, Config(config.Keys(), file.Keys())), "", "NAME")
+	got := paths(parse(t, configSchema(config.Keys(), file.Keys())), "", "NAME")
 	delete(got, "featureGates.NAME") // any
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("svcproxy.schema.json has\n%v, want\n%v", got, want)

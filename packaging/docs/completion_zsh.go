@@ -1,4 +1,4 @@
-package completion
+package docs
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-func zsh(b *bytes.Buffer, p program) {
+func zsh(b *bytes.Buffer, p completed) {
 	fmt.Fprintf(b, "#compdef %[1]s\n# %[1]s completion for zsh: %[1]s completion zsh\n\n_%[1]s() {\n\tlocal -a commands flags\n\tcommands=(\n", p.name)
 	for _, c := range p.commands {
 		fmt.Fprintf(b, "\t\t%s\n", single(c.name+":"+strings.ReplaceAll(c.short, ":", `\:`)))
@@ -66,5 +66,5 @@ func zshFlags(b *bytes.Buffer, flags []flag) {
 	}
 }
 
-// single is a shell's word in single quotes.
+// single quotes s as one word of a shell.
 func single(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,4 +1,4 @@
-package completion
+package docs
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-func fish(b *bytes.Buffer, p program) {
+func fish(b *bytes.Buffer, p completed) {
 	fmt.Fprintf(b, "# %[1]s completion for fish: %[1]s completion fish\n\ncomplete -c %[1]s -f\n", p.name)
 	for _, c := range p.commands {
 		fmt.Fprintf(b, "complete -c %s -n __fish_use_subcommand -a %s -d %s\n", p.name, c.name, fishText(c.short))

@@ -1,9 +1,4 @@
-// Package schema writes JSON schemas of svcproxy.toml and services.toml, for
-// editors, from the keys that the readers of those files know.
-//
-// A schema knows names and types: what passes it may still be refused, for what
-// values mean together is for svcproxy check alone.
-package schema
+package docs
 
 import (
 	"encoding/json"
@@ -14,22 +9,23 @@ import (
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// schema is a JSON schema, or a part of one.
+// schema is a JSON schema, or a part of one. It knows names and types of keys. Whether
+// their values make sense together is checked by svcproxy check alone.
 type schema map[string]any
 
-// draft is what editors of TOML read.
+// draft is the version of JSON schema that editors of TOML read.
 const draft = "http://json-schema.org/draft-07/schema#"
 
-// Services is the schema of services.toml.
-func Services(keys []file.Key) []byte {
-	s := services(keys)
+// servicesSchema is the schema of services.toml.
+func servicesSchema(keys []file.Key) []byte {
+	s := servicesTable(keys)
 	s["$schema"], s["title"] = draft, "services.toml: what svcproxy serves"
-	return text(s)
+	return s.json()
 }
 
-// Config is the schema of svcproxy.toml, which may have services, too.
-func Config(keys []config.Key, of []file.Key) []byte {
-	s := services(of)
+// configSchema is the schema of svcproxy.toml, which may have services too.
+func configSchema(keys []config.Key, of []file.Key) []byte {
+	s := servicesTable(of)
 	s["$schema"], s["title"] = draft, "svcproxy.toml: how svcproxy behaves"
 	for _, k := range keys {
 		into := s
@@ -44,18 +40,18 @@ func Config(keys []config.Key, of []file.Key) []byte {
 		}
 		into.define(names[len(names)-1], configValue(k))
 	}
-	return text(s)
+	return s.json()
 }
 
-func text(s schema) []byte {
+func (s schema) json() []byte {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
-		panic(err) // it is maps, slices and strings
+		panic(err) // cannot happen: s has maps, slices and strings only
 	}
 	return append(b, '\n')
 }
 
-// closed is a table without any keys.
+// closed is a table that allows no keys yet.
 func closed() schema {
 	return schema{"type": "object", "additionalProperties": false, "properties": schema{}}
 }
@@ -67,7 +63,7 @@ func (s schema) property(name string) (schema, bool) {
 
 func (s schema) define(name string, p schema) { s["properties"].(schema)[name] = p }
 
-// duration is what time.ParseDuration takes, without a minus.
+// duration matches what time.ParseDuration accepts, without a minus.
 const duration = `^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 
 func configValue(k config.Key) schema {
@@ -97,9 +93,9 @@ func configValue(k config.Key) schema {
 	return s
 }
 
-// services is a table as the keys' paths build it: "a.b[].c". In upper case,
-// names are of the writer's choice.
-func services(keys []file.Key) schema {
+// servicesTable builds a schema from the paths of the keys, such as "a.b[].c". A name in
+// upper case stands for any name that the writer of the file chooses.
+func servicesTable(keys []file.Key) schema {
 	root := closed()
 	for _, k := range keys {
 		into := root
@@ -117,7 +113,7 @@ func services(keys []file.Key) schema {
 	return root
 }
 
-// below is the table that a step of a path leads to.
+// below is the table that a name of a path leads to.
 func below(s schema, name string) schema {
 	if name == strings.ToUpper(name) {
 		return s["additionalProperties"].(schema)

@@ -1,9 +1,4 @@
-// Package completion writes completion scripts for bash, zsh and fish from the
-// table of commands, so that they know what the program knows.
-//
-// The scripts are plain text without a call back into the program: completing a
-// line starts nothing, and works where svcproxy may not run.
-package completion
+package docs
 
 import (
 	"bytes"
@@ -16,23 +11,24 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
-// Shells are those that Write knows.
+// Shells are the shells that Completion knows.
 var Shells = []string{"bash", "zsh", "fish"}
 
-// Write writes the program's completion script for a shell.
-func Write(w io.Writer, shell string, p cli.Program) error {
-	write, ok := map[string]func(*bytes.Buffer, program){"bash": bash, "zsh": zsh, "fish": fish}[shell]
+// Completion writes the program's completion script for a shell. The script does not
+// call the program, so that completion works where svcproxy may not run.
+func Completion(w io.Writer, shell string, p cli.Program) error {
+	write, ok := map[string]func(*bytes.Buffer, completed){"bash": bash, "zsh": zsh, "fish": fish}[shell]
 	if !ok {
 		return fmt.Errorf("no completion for %q: want one of %q", shell, Shells)
 	}
 	var b bytes.Buffer
-	write(&b, read(p))
+	write(&b, readProgram(p))
 	_, err := w.Write(b.Bytes())
 	return err
 }
 
-// program is what a script says of a program.
-type program struct {
+// completed is what a script knows of a program.
+type completed struct {
 	name     string
 	commands []entry
 	common   []flag // of every command
@@ -47,15 +43,15 @@ type entry struct {
 
 type flag struct {
 	name, letter, usage string
-	value               string // what it takes, for people; "" is nothing
-	files               bool   // what it takes is a file
+	value               string // the name of its value in help; "" if it takes none
+	files               bool   // its value is a file
 }
 
-func read(p cli.Program) program {
-	common := flags(p.FlagSet(cli.Command{}))
-	out := program{name: p.Name, common: common}
+func readProgram(p cli.Program) completed {
+	common := visibleFlags(p.FlagSet(cli.Command{}))
+	out := completed{name: p.Name, common: common}
 	for _, c := range p.Visible() {
-		own := slices.DeleteFunc(flags(p.FlagSet(c)), func(f flag) bool {
+		own := slices.DeleteFunc(visibleFlags(p.FlagSet(c)), func(f flag) bool {
 			return slices.ContainsFunc(common, func(g flag) bool { return f.name == g.name })
 		})
 		out.commands = append(out.commands, entry{name: c.Name, short: c.Short, flags: own, values: c.Values, files: c.Args == "[FILE...]"})
@@ -63,8 +59,8 @@ func read(p cli.Program) program {
 	return out
 }
 
-// flags are those that help shows.
-func flags(fs *pflag.FlagSet) []flag {
+// visibleFlags are the flags that help shows.
+func visibleFlags(fs *pflag.FlagSet) []flag {
 	var out []flag
 	fs.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Deprecated != "" {
@@ -85,8 +81,8 @@ func flags(fs *pflag.FlagSet) []flag {
 	return append(out, flag{name: "help", letter: "h", usage: "say what the command does, and its flags"})
 }
 
-// words are how the flags are written.
-func words(flags []flag) []string {
+// dashed are the flags as they are typed.
+func dashed(flags []flag) []string {
 	var out []string
 	for _, f := range flags {
 		out = append(out, "--"+f.name)

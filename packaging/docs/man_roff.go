@@ -1,4 +1,4 @@
-package man
+package docs
 
 import (
 	"bytes"
@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// page is a manual page in the making, in the macros of man(7).
+// page is a manual page being written, in the macros of man(7).
 type page struct {
 	bytes.Buffer
-	opened bool // a heading has just been written: it begins a paragraph itself
+	opened bool // the last line is a heading, which begins a paragraph by itself
 }
 
-// newPage begins a page: name "svcproxy.toml", section 5.
+// newPage begins a page, for example of name "svcproxy.toml" and section 5.
 func newPage(name string, section int, version string, date time.Time, short string) *page {
 	p := &page{}
 	p.WriteString(".\\\" Written by svcproxy docs, from what the program itself reads.\n")
@@ -40,19 +40,19 @@ func (p *page) paragraph() {
 	p.opened = false
 }
 
-// text is a paragraph; lines of the source are joined.
+// text writes a paragraph. Line breaks in s are not kept.
 func (p *page) text(s string) {
 	p.paragraph()
 	p.WriteString(lines(s))
 }
 
-// item is a term and what it means; the term is bold.
+// item writes a term in bold and its meaning.
 func (p *page) item(term, meaning string) {
 	fmt.Fprintf(p, ".TP\n.B %s\n%s", escape(term), lines(meaning))
 	p.opened = false
 }
 
-// flag is an item whose term is a flag, with what it takes in italics.
+// flag writes the names of a flag in bold, its value in italics, and its meaning.
 func (p *page) flag(names, value, meaning string) {
 	term := "\\fB" + escape(names) + "\\fR"
 	if value != "" {
@@ -62,7 +62,7 @@ func (p *page) flag(names, value, meaning string) {
 	p.opened = false
 }
 
-// literal is shown as it is.
+// literal writes s as it is.
 func (p *page) literal(s string) {
 	p.paragraph()
 	p.WriteString(".in +4n\n.nf\n")
@@ -72,7 +72,7 @@ func (p *page) literal(s string) {
 	p.WriteString(".fi\n.in\n")
 }
 
-// lines escapes a text and begins a line at each sentence, as roff wants it.
+// lines escapes a text and puts each sentence on a line of its own, as roff wants it.
 func lines(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	var b strings.Builder
@@ -84,7 +84,7 @@ func lines(s string) string {
 	return b.String()
 }
 
-// guard keeps a line from being taken for a macro.
+// guard protects a line that roff would take for a macro.
 func guard(s string) string {
 	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {
 		return `\&` + s
@@ -96,7 +96,7 @@ var escaper = strings.NewReplacer(`\`, `\e`, "-", `\-`, "^", `\(ha`, "~", `\(ti`
 
 func escape(s string) string { return escaper.Replace(s) }
 
-// quote is an argument of a macro.
+// quote makes s one argument of a macro.
 func quote(s string) string {
 	return `"` + strings.ReplaceAll(escape(s), `"`, `\(dq`) + `"`
 }

@@ -1,4 +1,4 @@
-package man
+package docs
 
 import (
 	"go/ast"
@@ -33,7 +33,7 @@ func pages() map[string][]byte {
 		},
 	}
 	return map[string][]byte{
-		"svcproxy.8": edition.Program(prog), "svcproxy.toml.5": edition.Config(config.Keys()), "services.toml.5": edition.Services(file.Keys()),
+		"svcproxy.8": edition.program(prog), "svcproxy.toml.5": edition.config(config.Keys()), "services.toml.5": edition.services(file.Keys()),
 	}
 }
 
