@@ -40,6 +40,71 @@ func (d *demo) onLink() (string, error) {
 	)
 }
 
+const apiService = `{"metadata": {"namespace": "default", "name": "api"}, "spec": {"type": "LoadBalancer",
+  "clusterIP": "10.96.0.40", "clusterIPs": ["10.96.0.40"], "loadBalancerSourceRanges": ["192.0.2.0/24"],
+  "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30040}]}, "status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.40"}]}}}`
+
+const apiSlice = `{"metadata": {"namespace": "default", "name": "api-1", "labels": {"kubernetes.io/service-name": "api"}},
+  "addressType": "IPv4", "ports": [{"port": 8080, "protocol": "TCP", "name": ""}], "endpoints": [{"addresses": ["10.2.1.10"]}]}`
+
+// apiVIPs are the service's cluster IP, load balancer IP and node port.
+var apiVIPs = []netip.AddrPort{
+	netip.MustParseAddrPort("10.96.0.40:80"),
+	netip.MustParseAddrPort("198.51.100.40:80"),
+	netip.MustParseAddrPort("192.0.2.1:30040"),
+}
+
+// onLinkOfAPI starts svcproxy with an API server beside the file. The load balancer
+// IP of the API server's service comes to a link and leaves it, as with kube-vip.
+func (d *demo) onLinkOfAPI() (string, error) {
+	kubeconfig := filepath.Join(d.proxy.Dir, "kubeconfig")
+	server, err := d.Node.ServeObjects(kubeconfig, apiService, apiSlice)
+	if err != nil {
+		return "", err
+	}
+	defer server.Close()
+	d.say("an API server has this Service, and an EndpointSlice for it:")
+	d.show(strings.Split(apiService, "\n")...)
+	withAPI := fmt.Sprintf("%s\nsources.apiserver.enabled = true\nclientConnection.kubeconfig = %q", configuration, kubeconfig)
+	err = d.restart(withAPI)
+	for _, vip := range apiVIPs {
+		if err == nil {
+			_, err = d.answered(vip)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	vip := apiVIPs[1].Addr().String()
+	traffic := d.browse(apiVIPs...)
+	err = inOrder(
+		func() error { return traffic.more(20) },
+		func() error { return d.Node.IP("addr add " + vip + "/32 dev " + link) },
+		func() error { return d.bound(vip, false) },
+		func() error { d.say("%s is on %s now, and not on kube-ipvs0", vip, link); return traffic.more(60) },
+		func() error { return d.restart(withAPI) },
+		func() error { return d.proxyServes("default/api", "on "+link) },
+		func() error { d.say("svcproxy was started again with it"); return traffic.more(60) },
+		func() error { return d.Node.IP("addr del " + vip + "/32 dev " + link) },
+		func() error { return d.bound(vip, true) },
+		func() error { d.say("%s has left %s and is on kube-ipvs0 again", vip, link); return traffic.more(60) },
+	)
+	count, failed := traffic.stop()
+	if err := errors.Join(err, failed); err != nil {
+		return "", err
+	}
+	d.say("svcproxy is started again without the API server")
+	return fmt.Sprintf("cluster IP, load balancer IP and node port: %d requests, 0 failed", count), inOrder(
+		func() error { return d.restart(configuration) },
+		func() error { return d.gone(apiVIPs[0]) },
+	)
+}
+
+// restart stops svcproxy and starts it with another configuration.
+func (d *demo) restart(main string) error {
+	return inOrder(d.proxy.Stop, func() error { return d.proxy.Configure(main) }, func() error { return d.proxy.Start() })
+}
+
 // bound waits until kube-ipvs0 has an address, or has it no more.
 func (d *demo) bound(addr string, want bool) error {
 	return lab.Eventually(patience, func() error {

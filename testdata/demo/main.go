@@ -32,6 +32,7 @@ var steps = []step{
 	{"kill -9, and a restart", "no request on a live connection fails", (*demo).kill},
 	{"ipvsadm -C by hand", "healed at the next check", (*demo).drift},
 	{"The VIP comes to a link, as with keepalived", "served there, not bound, no request fails", (*demo).onLink},
+	{"An API server's VIP comes to a link, as with kube-vip", "all its addresses go on being served", (*demo).onLinkOfAPI},
 	{"A newcomer's file wants the VIP", "who has it keeps it, the rest is served", (*demo).newcomer},
 	{"A second svcproxy, with folders of its own", "refused, and its cleanup too", (*demo).second},
 	{"A backend drains under a hash scheduler", "no new client is refused", (*demo).drainHashed},

@@ -2,8 +2,6 @@ package traffic
 
 import (
 	"fmt"
-	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -159,49 +157,19 @@ func TestNewcomerTakesNothing(t *testing.T) {
 	wantFrom(t, n.Client, "10.96.0.20:80", "pod2")
 }
 
-// cluster answers lists of services and slices, and to a watch nothing: what an
-// API server does of which the objects do not change.
-func cluster(t *testing.T, n node, services, slices string) (kubeconfig string) {
-	t.Helper()
-	l, err := n.Lab.Node.Listen(6443)
-	must(t, err)
-	lists := map[string]string{
-		"/api/v1/services":                         `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [` + services + `]}`,
-		"/apis/discovery.k8s.io/v1/endpointslices": `{"kind": "EndpointSliceList", "apiVersion": "discovery.k8s.io/v1", "metadata": {"resourceVersion": "1"}, "items": [` + slices + `]}`,
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		switch list, known := lists[r.URL.Path]; {
-		case r.URL.Query().Get("watch") != "":
-			w.WriteHeader(http.StatusOK)
-			http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		case known:
-			fmt.Fprint(w, list)
-		default:
-			w.WriteHeader(http.StatusNotFound)
-			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
-		}
-	})}
-	go server.Serve(l)
-	t.Cleanup(func() { server.Close() })
-	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	at := net.JoinHostPort("127.0.0.1", "6443")
-	must(t, os.WriteFile(kubeconfig, []byte(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u"}],
-		"clusters": [{"name": "c", "cluster": {"server": "http://`+at+`"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`), 0o600))
-	return kubeconfig
-}
-
 // A service of an API server stays served when its load balancer IP appears on a
 // link, as with kube-vip, without any event of the API server. plan knows what
 // the API server has, from the daemon or by itself, or says that it does not.
 func TestAPIServersServiceOnALink(t *testing.T) {
 	n := newNode(t, "")
-	kubeconfig := cluster(t, n, `{"metadata": {"namespace": "default", "name": "web"}, "spec": {"type": "LoadBalancer",
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	server, err := n.Lab.Node.ServeObjects(kubeconfig, `{"metadata": {"namespace": "default", "name": "web"}, "spec": {"type": "LoadBalancer",
 		"clusterIP": "10.96.0.20", "clusterIPs": ["10.96.0.20"], "loadBalancerSourceRanges": ["192.0.2.0/24"],
 		"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080}]}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.80"}]}}}`,
 		`{"metadata": {"namespace": "default", "name": "web-1", "labels": {"kubernetes.io/service-name": "web"}}, "addressType": "IPv4",
 		"ports": [{"port": 7000, "protocol": "TCP", "name": ""}], "endpoints": [{"addresses": ["10.2.1.10"]}]}`)
+	must(t, err)
+	defer server.Close()
 	must(t, n.Configure(fmt.Sprintf("sources.apiserver.enabled = true\nclientConnection.kubeconfig = %q\n", kubeconfig)))
 	n.start(t, "# all from the API server\n")
 	served := func(when string) {
@@ -220,15 +188,28 @@ func TestAPIServersServiceOnALink(t *testing.T) {
 	}
 	served("at first")
 	settled("at first")
-	for _, c := range []string{"add", "del"} {
+	move := func(verb string, bound bool) {
+		t.Helper()
 		mark := n.Log.Len()
-		must(t, n.Lab.Node.IP("addr "+c+" 192.0.2.80/32 dev uplink"))
+		must(t, n.Lab.Node.IP("addr "+verb+" 192.0.2.80/32 dev uplink"))
 		n.synced(t, mark)
-		served("after addr " + c)
-		if n.bound(t, "192.0.2.80") != (c == "del") {
-			t.Errorf("after addr %s: bound %t", c, c != "del")
+		served("after addr " + verb)
+		if n.bound(t, "192.0.2.80") != bound {
+			t.Errorf("after addr %s: bound %t", verb, !bound)
 		}
 	}
+	move("add", false)
+	// A start lists the services again, with the address on the link.
+	must(t, n.Stop())
+	must(t, n.Start())
+	must(t, lab.Eventually(time.Minute, func() error {
+		if out, code := n.stand(t, "default/web"); code != 0 || !strings.Contains(out, "serving, on uplink") {
+			return fmt.Errorf("after the restart: exit code %d\n%s", code, out)
+		}
+		return nil
+	}))
+	served("after a restart with it")
+	move("del", true)
 	must(t, n.Stop())
 	settled("with svcproxy stopped")
 	must(t, os.Rename(kubeconfig, kubeconfig+".away"))
