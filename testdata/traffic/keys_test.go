@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -104,14 +105,15 @@ func TestConntrackTimeoutsOfTheKernelAreReplaced(t *testing.T) {
 	}
 }
 
-// The size of the connection table belongs to the machine: a plan sets it in the
-// first network namespace only, where it can be written.
+// The sizes of the connection table and of its hash belong to the machine: a plan
+// sets them in the first network namespace only, where they can be written.
 func TestConnectionTableSize(t *testing.T) {
-	n := newLonelyNode(t, "conntrack.maxPerCore = 1\nconntrack.min = 300001")
+	const main = "conntrack.maxPerCore = 1\nconntrack.min = 300001"
+	n := newLonelyNode(t, main)
 	must(t, n.Serve(""))
-	const size = "net.netfilter.nf_conntrack_max"
+	const size, buckets = "net.netfilter.nf_conntrack_max", "net.netfilter.nf_conntrack_buckets"
 	plan, code, err := n.Command("plan")
-	if err != nil || code != 0 || strings.Contains(plan, size) {
+	if err != nil || code != 0 || strings.Contains(plan, size) || strings.Contains(plan, buckets) {
 		t.Errorf("in a namespace: %v, exit code %d\n%s", err, code, plan)
 	}
 	f, err := os.OpenFile("/proc/sys/net/netfilter/nf_conntrack_max", os.O_WRONLY, 0)
@@ -122,11 +124,15 @@ func TestConnectionTableSize(t *testing.T) {
 	for _, c := range []struct {
 		main string
 		sets bool
-	}{{"conntrack.maxPerCore = 1\nconntrack.min = 300001", writable}, {"conntrack.maxPerCore = 0\nconntrack.min = 300001", false}} {
+	}{{main, writable}, {"conntrack.maxPerCore = 0\nconntrack.min = 300001", false}} {
 		must(t, n.Configure(c.main))
 		out, err := exec.Command(n.Binary, "plan", "--config", filepath.Join(n.Dir, "svcproxy.toml")).CombinedOutput()
-		if err != nil || strings.Contains(string(out), "~ "+size+" = 300001 (was") != c.sets {
-			t.Errorf("%q where it is writable %t: %v\n%s", c.main, writable, err, out)
+		sets := func(name string, value uint32) bool {
+			return strings.Contains(string(out), fmt.Sprintf("~ %s = %d (was", name, value))
+		}
+		grows := c.sets && bucketsFound(t) < rules.Buckets(300001) // a larger hash stays
+		if err != nil || sets(size, 300001) != c.sets || sets(buckets, rules.Buckets(300001)) != grows {
+			t.Errorf("%q where it is writable %t, the hash grows %t: %v\n%s", c.main, writable, grows, err, out)
 		}
 	}
 	if writable {
@@ -134,21 +140,29 @@ func TestConnectionTableSize(t *testing.T) {
 	}
 }
 
-// wantBucketsAsWritten: the kernel rounds the size of the hash up to whole pages,
-// and another number than was written would be drift for ever.
+const bucketsFile = "/proc/sys/net/netfilter/nf_conntrack_buckets"
+
+// bucketsFound reads the size of the connection tracker's hash.
+func bucketsFound(t *testing.T) uint32 {
+	t.Helper()
+	text, err := os.ReadFile(bucketsFile)
+	must(t, err)
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	must(t, err)
+	return uint32(n)
+}
+
+// wantBucketsAsWritten writes the size of the hash for so many entries and puts the
+// old one back. The kernel rounds the size up to whole pages, and a number other
+// than the one that was written would be drift for ever.
 func wantBucketsAsWritten(t *testing.T, entries uint32) {
 	t.Helper()
-	const file = "/proc/sys/net/netfilter/nf_conntrack_buckets"
-	found, err := os.ReadFile(file)
-	must(t, err)
-	wrote := fmt.Sprintln(rules.Buckets(entries))
-	must(t, os.WriteFile(file, []byte(wrote), 0))
-	got, err := os.ReadFile(file)
-	if err != nil || string(got) != wrote {
-		t.Errorf("wrote %q, read %q: %v", wrote, got, err)
+	found, wrote := bucketsFound(t), rules.Buckets(entries)
+	must(t, os.WriteFile(bucketsFile, fmt.Append(nil, wrote), 0))
+	if got := bucketsFound(t); got != wrote {
+		t.Errorf("wrote %d, read %d", wrote, got)
 	}
-	must(t, os.WriteFile(file, found, 0))
-	t.Logf("found %s buckets", found)
+	must(t, os.WriteFile(bucketsFile, fmt.Append(nil, found), 0))
 }
 
 // Another bit is set, asked for, cleared and accepted, in both families: the three

@@ -182,7 +182,9 @@ func (n node) shareTools(t *testing.T) {
 // whole.
 func (n node) known(t *testing.T) {
 	t.Helper()
-	must(t, lab.Eventually(10*time.Second, func() error { return known(n.stateFiles(t)) }))
+	if err := lab.Eventually(10*time.Second, func() error { return known(n.stateFiles(t)) }); err != nil {
+		t.Error(err)
+	}
 	for _, file := range n.stateFiles(t) {
 		st, err := os.Lstat(filepath.Join(n.Dir, file))
 		must(t, err)
