@@ -1,12 +1,13 @@
-// Package web is what the node says of itself over HTTP: to load balancers, whether it is healthy
-// (/healthz, /livez) and has endpoints of a service (the health check node ports); to monitoring and to
-// people, its metrics, its configuration and a page (the metrics listener).
+// Package web answers HTTP requests from other hosts and from people: /healthz and
+// /livez and the health check node ports for load balancers; /metrics, /configz
+// and the status page on the metrics listener.
 //
-// Anybody may connect: connections are few (package conns), answers are made before they are sent, and the
-// metrics listener answers under the node's own names alone, since a browser on the node can be led to it.
-// /healthz, /livez and the health check node ports answer under any: probes name them as they like, and
-// they tell little.
+// Anyone may connect, so the package bounds connections (package conns) and makes
+// each answer before it sends it. The metrics listener answers only to addresses
+// and the node's own names, since DNS rebinding can lead a browser on the node to
+// it. /healthz, /livez and the health check node ports answer to any name: probes
+// use any, and the answers tell little.
 //
-// It answers with what it was told and with functions it was given. It decides nothing, reads no table
-// and no kernel, and serves nothing that changes anything.
+// Everything here is read-only. The values come from functions that the caller
+// gives; the package reads no table and no kernel.
 package web

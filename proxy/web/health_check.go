@@ -15,12 +15,12 @@ type HealthCheck struct {
 
 func (c HealthCheck) fullName() string { return c.Namespace + "/" + c.Name }
 
-// weightHeader tells a load balancer that heeds it how much of the traffic this node should get.
-// kube-proxy sends it since v1.28.
+// weightHeader tells a load balancer which share of the traffic this node should get. kube-proxy sends it
+// since v1.28.
 const weightHeader = "X-Load-Balancing-Endpoint-Weight"
 
-// write answers whatever was asked: 200 if the node should get the service's traffic, else 503. Body and
-// headers are kube-proxy's to the byte, since some probes compare them.
+// write answers any request: 200 if the node should get the service's traffic, 503 if not. Body and headers
+// are byte for byte kube-proxy's, because some probes compare them.
 func (c HealthCheck) write(w http.ResponseWriter, healthy bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -31,10 +31,10 @@ func (c HealthCheck) write(w http.ResponseWriter, healthy bool) {
 		code = http.StatusOK
 	}
 	w.WriteHeader(code)
-	w.Write(c.body(healthy)) // an error is the client's going away
+	w.Write(c.body(healthy)) // an error means that the client left
 }
 
-// body is the answer in JSON, indented by tabs and without a newline at its end, as kube-proxy has it.
+// body is the answer in JSON, indented with tabs and without a newline at its end, as in kube-proxy.
 func (c HealthCheck) body(healthy bool) []byte {
 	type service struct {
 		Namespace string `json:"namespace"`

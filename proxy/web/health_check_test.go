@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The answer is kube-proxy's to the byte.
+// The answer is byte for byte kube-proxy's.
 func TestHealthCheckAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		endpoints int

@@ -13,25 +13,25 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/conns"
 )
 
-// listenRetry is how long a port that could not be opened is left alone, as bindAddressHardFail = false
-// has it for the other listeners.
+// listenRetry is the time between two tries to open a port. The other listeners use it, too, unless
+// bindAddressHardFail is set.
 const listenRetry = 5 * time.Second
 
-// Limits of one connection. A probe is one short request every few seconds; anybody may connect, so
-// nobody gets to hold more than this.
+// Limits of one connection. A probe is one short request every few seconds. Anyone may connect, so each
+// connection gets no more than this.
 const (
 	requestTimeout = 5 * time.Second
 	idleTimeout    = time.Minute // longer than the period of most probes
 	maxHeader      = 4 << 10     // bytes; net/http adds as much again
 )
 
-// HealthPorts are the node's health check node ports. Fill in its fields, then tell Set what they answer.
+// HealthPorts serves the node's health check node ports. Fill in the exported fields, then call Set.
 type HealthPorts struct {
-	// Healthy says whether the proxy does its work: what /livez says. It is called by many goroutines.
+	// Healthy reports whether the proxy works, as /livez does. It is called by many goroutines.
 	Healthy func() bool
 	Log     *slog.Logger
 
-	listen func(port uint16) (net.Listener, error) // listenTCP, but for tests
+	listen func(port uint16) (net.Listener, error) // listenTCP, except in tests
 	limit  conns.Limit                             // of all ports together
 
 	mu      sync.Mutex
@@ -41,19 +41,19 @@ type HealthPorts struct {
 	serving sync.WaitGroup
 }
 
-// healthPort is one port, which listens while it has a server.
+// healthPort is one port. It listens while it has a server.
 type healthPort struct {
 	number uint16
 	check  atomic.Pointer[HealthCheck]
 	server *http.Server
 	socket net.Listener // the server's
-	failed bool         // to open, and it was said
+	failed bool         // to open, and that was logged
 }
 
-// Set makes checks what the ports answer. When it returns, the ports of new checks listen, those whose
-// check is gone refuse connections, and the others have lost no request, not even one whose port is
-// another service's now. A port that cannot be opened, mostly since somebody else has it, is tried again
-// every 5 s. Of two checks with one port the first has it. After Close, Set does nothing.
+// Set replaces the checks. When it returns, new ports listen and old ones refuse connections. Ports that stay
+// lose no request, even if another service has the port now. A port that cannot be opened, usually because
+// another process has it, is tried again every 5 s. If two checks have one port, the first gets it. After
+// Close, Set does nothing.
 func (p *HealthPorts) Set(checks []HealthCheck) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *HealthPorts) Set(checks []HealthCheck) {
 	}
 }
 
-// Close closes all ports and the connections to them, and returns when none listens any more.
+// Close closes all ports and their connections, and returns when none listens any more.
 func (p *HealthPorts) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -103,7 +103,7 @@ func (p *HealthPorts) Close() {
 	p.serving.Wait()
 }
 
-// open makes a port listen, or sees to it that this is tried again. p.mu is held.
+// open makes a port listen, or schedules another try. The caller holds p.mu.
 func (p *HealthPorts) open(port *healthPort) {
 	listen := p.listen
 	if listen == nil {
@@ -128,10 +128,10 @@ func (p *HealthPorts) open(port *healthPort) {
 	})
 }
 
-// later has a port opened at the next try, and says why once. p.mu is held.
+// later schedules another try and logs the first error. The caller holds p.mu.
 func (p *HealthPorts) later(port *healthPort, err error) {
 	if !port.failed {
-		p.Log.Warn("health check node port not opened: load balancers take this node for dead",
+		p.Log.Warn("health check node port not opened: load balancers will treat this node as down",
 			"service", port.check.Load().fullName(), "err", err, "retry", listenRetry)
 		port.failed = true
 	}
@@ -152,19 +152,19 @@ func (p *HealthPorts) reopen() {
 	}
 }
 
-// broken takes note that a port's listener has ended by itself.
+// broken is called when the listener of a port failed.
 func (p *HealthPorts) broken(port *healthPort, server *http.Server, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	server.Close() // of the connections
+	server.Close() // closes its connections
 	if p.ports[port.number] != port {
-		return // closed meanwhile
+		return // closed in the meantime
 	}
 	port.server = nil
 	p.later(port, fmt.Errorf("serving port %d: %w", port.number, err))
 }
 
-// newServer answers any path and any method, "OPTIONS *" too, which net/http would call all right.
+// newServer answers any path and method, also "OPTIONS *", which net/http would answer itself.
 func (p *HealthPorts) newServer(port *healthPort) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -180,8 +180,8 @@ func (p *HealthPorts) newServer(port *healthPort) *http.Server {
 	}
 }
 
-// close closes a port. The socket is closed here too: a server that was started a moment ago may not know
-// it yet, and whoever sets the same port next would find it in use.
+// close closes a port. It closes the socket itself, too: a server that has just started may not know its
+// socket yet, and the next Set of the same port would find it in use.
 func (port *healthPort) close() {
 	if port.server != nil {
 		port.server.Close()

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// opened gives health check node ports whose log fails the test, and has them closed at its end.
+// opened returns health check node ports whose log fails the test. They are closed at its end.
 func opened(t *testing.T, checks ...HealthCheck) *HealthPorts {
 	t.Helper()
 	p := &HealthPorts{Healthy: func() bool { return true }, Log: slog.New(slog.NewTextHandler(failing{t}, nil))}
@@ -35,8 +35,8 @@ func (f failing) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// free are ports that nobody listens at, below those that the kernel gives to clients: a probe could be
-// coming from one of those just when it is to be opened.
+// free returns ports that no process listens at, below the range that the kernel gives to clients. A probe
+// could use a port of that range as its source just when the test opens it.
 func free(t *testing.T, n int) []uint16 {
 	t.Helper()
 	var ports []uint16
@@ -55,7 +55,7 @@ func free(t *testing.T, n int) []uint16 {
 
 func at(port uint16) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
-// probe asks in a connection of its own, as most load balancers do.
+// probe asks on a new connection, as most load balancers do.
 func probe(method, addr, path string) (code int, body string, err error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	req, err := http.NewRequest(method, "http://"+addr+path, nil)
@@ -115,7 +115,7 @@ func TestHealthPortsFollowTheChecks(t *testing.T) {
 	wantRefused(t, web.Port)
 }
 
-// A port that is set, gone, and set again at once is never in its own way.
+// A port can be set, removed and set again at once.
 func TestHealthPortsComeBackAtOnce(t *testing.T) {
 	check := HealthCheck{"default", "web", free(t, 1)[0], 1}
 	p := opened(t)
@@ -138,7 +138,7 @@ func TestHealthPortsServeBothFamilies(t *testing.T) {
 	wantProbe(t, fmt.Sprintf("[::1]:%d", check.Port), 200, `"web"`)
 }
 
-// Probes ask for what they like, in the way they like.
+// Probes may use any path and any method.
 func TestHealthPortsAnswerAnything(t *testing.T) {
 	check := HealthCheck{"default", "web", free(t, 1)[0], 0}
 	opened(t, check)
@@ -162,7 +162,7 @@ func TestHealthPortsAnswerAnything(t *testing.T) {
 	}
 }
 
-// A header without an end is refused, not stored.
+// A header without an end is refused and not stored.
 func TestHealthPortsLimitTheHeader(t *testing.T) {
 	check := HealthCheck{"default", "web", free(t, 1)[0], 1}
 	opened(t, check)
@@ -189,8 +189,8 @@ func TestHealthPortsHeedTheProxy(t *testing.T) {
 	wantProbe(t, at(check.Port), 200, `"serviceProxyHealthy": true`)
 }
 
-// While checks come, change and go, a port that stays answers every request, with its own service's name
-// and a code that fits its count; so does one that another service takes over.
+// While checks are added, changed and removed, a port that stays answers every request with its service's
+// name and the code for its count. So does a port that another service takes over.
 func TestUnchangedHealthPortsLoseNoRequest(t *testing.T) {
 	ports := free(t, 3)
 	stays := HealthCheck{"default", "stays", ports[0], 1}
@@ -232,14 +232,14 @@ func TestUnchangedHealthPortsLoseNoRequest(t *testing.T) {
 	asking.Wait()
 }
 
-// Of two services with one port, the first has it.
+// If two services have one port, the first gets it.
 func TestFirstHealthCheckHasThePort(t *testing.T) {
 	port := free(t, 1)[0]
 	opened(t, HealthCheck{"default", "a", port, 1}, HealthCheck{"default", "b", port, 1})
 	wantProbe(t, at(port), 200, `"a"`)
 }
 
-// ending is a listener that nobody connects to and that ends when told to.
+// ending is a listener without clients. A test makes it fail.
 type ending struct{ end chan error }
 
 func (e ending) Accept() (net.Conn, error) { return nil, <-e.end }
@@ -252,7 +252,7 @@ func (e ending) Close() error {
 	return nil
 }
 
-// A host where listening at one port can be refused, and where all tries are counted.
+// A host that can refuse to open a port. It counts all tries.
 type host struct {
 	port     uint16
 	refuse   error // under HealthPorts.mu, as the rest
@@ -310,13 +310,13 @@ func TestHealthPortInUseIsTriedAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantTries(6, "in use", "opened")
 
-		// A listener that breaks is no other case.
+		// A listener that fails is treated the same.
 		refuse(syscall.EADDRINUSE)
 		h.listener.end <- syscall.EINVAL
 		time.Sleep(6 * time.Second)
 		wantTries(7, "in use", "opened", "invalid argument")
 
-		// Nobody waits for a port that is not wanted any more.
+		// A port that is no longer wanted is not tried again.
 		p.Set(nil)
 		time.Sleep(time.Minute)
 		wantTries(7, "in use", "opened", "invalid argument")

@@ -6,49 +6,48 @@ import (
 	"time"
 )
 
-// Health answers what load balancers and kubelets ask of the whole node, as kube-proxy v1.34 does: path,
-// codes, fields and their meaning.
+// Health answers /healthz and /livez for load balancers and kubelets. Paths, codes and fields are those of
+// kube-proxy v1.34.
 type Health struct {
-	// Healthy says whether the proxy does its work. It is called by many goroutines, as the others are.
+	// Healthy reports whether the proxy works. It is called by many goroutines, and so are the others.
 	Healthy func() bool
-	// Synced is when the last sync that succeeded ended; zero before the first.
+	// Synced is when the last successful sync ended; zero before the first.
 	Synced func() time.Time
-	// Eligible says whether this node may be given traffic: it is not on its way out. Nil: always.
+	// Eligible reports whether this node should get traffic; false while it is being deleted. Nil: always.
 	Eligible func() bool
-	// Stale names the refused files of which content of an earlier run is served; nil: there are none.
+	// Stale names the refused files that are served as they were in an earlier run; nil: none.
 	Stale func() []string
-	// Unserved names the refused files of which nothing is served; nil: there are none.
+	// Unserved names the refused files of which nothing is served; nil: none.
 	Unserved func() []string
-	// Degraded says in short lines what is not as it should be although the proxy works; nil: nothing.
+	// Degraded lists what is wrong although the proxy works, in short lines; nil: nothing.
 	Degraded func() []string
-	// Answered, if set, is told each answer: "/healthz" or "/livez", and its code.
+	// Answered, if set, is called with the path and code of each answer.
 	Answered func(path string, code int)
 }
 
-// familyHealth is the part of one address family.
+// familyHealth is the health of one address family.
 type familyHealth struct {
 	LastUpdated time.Time `json:"lastUpdated"`
 	Healthy     bool      `json:"healthy"`
 }
 
-// health is the answer.
+// health is the JSON of an answer.
 type health struct {
 	LastUpdated  time.Time `json:"lastUpdated"`
 	CurrentTime  time.Time `json:"currentTime"`
 	NodeEligible *bool     `json:"nodeEligible,omitempty"` // /healthz only
-	Healthy      bool      `json:"healthy"`                // the proxy, whatever becomes of the node
-	// Stale is ours: kube-proxy has no last good content to go on with.
-	Stale []string `json:"stale,omitempty"`
-	// Unserved is ours, too.
+	Healthy      bool      `json:"healthy"`                // of the proxy, regardless of the node
+	// Stale, Unserved and Degraded are not in kube-proxy, which keeps no last good files. The code is 200
+	// with all of them.
+	Stale    []string `json:"stale,omitempty"`
 	Unserved []string `json:"unserved,omitempty"`
-	// Degraded is ours, too: a failing sync, refused files, services without backends. The code is 200 with it.
 	Degraded []string `json:"degraded,omitempty"`
-	// Status is that of the families, absent before the first sync. One sync programs both.
+	// Status is absent before the first sync. One sync programs both families.
 	Status map[string]familyHealth `json:"status,omitempty"`
 }
 
-// Handler serves /healthz, 503 while the proxy is not healthy or the node is not eligible, and /livez,
-// which leaves the node out: a proxy on a node that is going away need not be restarted.
+// Handler serves /healthz and /livez. /healthz is 503 while the proxy is not healthy or the node not eligible.
+// /livez ignores the node: a proxy on a node that is being deleted needs no restart.
 func (h Health) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -86,15 +85,15 @@ func (h Health) write(w http.ResponseWriter, path string, now health, good bool)
 	code := http.StatusServiceUnavailable
 	if good {
 		code = http.StatusOK
-		// Old clients take a time in the past for a proxy that hangs, while nothing had to be done since.
+		// Old clients take an old time for a proxy that hangs, although there was nothing to sync since.
 		now.LastUpdated = now.CurrentTime
 	}
 	if h.Answered != nil {
 		h.Answered(path, code)
 	}
-	body, _ := json.Marshal(now) // times, bools and a map of them always have JSON
+	body, _ := json.Marshal(now) // cannot fail: times, bools, strings and a map
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	w.Write(body) // an error is the client's going away
+	w.Write(body) // an error means that the client left
 }

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// ask gives the code and body of an answer.
+// ask returns the code and body of an answer.
 func ask(h http.Handler, path string) (int, string) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 	return w.Code, w.Body.String()
 }
 
-// The answers are kube-proxy v1.34's, with its times in place of NOW and THEN.
+// The answers are those of kube-proxy v1.34, with times in place of NOW and THEN.
 func TestHealthAnswers(t *testing.T) {
 	const families = `"status":{"IPv4":{"lastUpdated":"THEN","healthy":HEALTHY},"IPv6":{"lastUpdated":"THEN","healthy":HEALTHY}}`
 	for name, c := range map[string]struct {
@@ -60,14 +60,14 @@ func TestHealthAnswers(t *testing.T) {
 					t.Errorf("%d %s\nwant\n%d %s", code, body, c.code, want)
 				}
 				if code != 404 && (len(answered) != 1 || answered[0] != fmt.Sprint(c.path, code)) {
-					t.Errorf("told of %q", answered)
+					t.Errorf("Answered got %q", answered)
 				}
 			})
 		})
 	}
 }
 
-// A node that nobody says anything of may be given traffic.
+// A node is eligible unless a source says otherwise.
 func TestNodeIsEligible(t *testing.T) {
 	h := Health{Healthy: func() bool { return true }, Synced: time.Now}
 	if code, body := ask(h.Handler(), "/healthz"); code != 200 || !strings.Contains(body, `"nodeEligible":true`) {

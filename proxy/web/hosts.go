@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// forHosts refuses requests under a name that is not the node's. A page of another site can have its own name
-// lead to this listener (DNS rebinding) and then read its answers in a browser on the node; the browser says
-// that name as Host. An address is no name: a page cannot have come from it. Clients without Host are none of
-// browsers.
+// forHosts refuses requests whose Host header is not one of the node's names. With DNS rebinding another
+// site's name can lead to this listener, so that its page in a browser on the node reads the answers. The
+// browser sends that name as Host. Addresses are allowed, because no page of another site comes from them, and
+// so are requests without Host, because browsers always send one.
 func forHosts(allowed func(name string) bool, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := hostName(r.Host); name != "" && !isAddress(name) && !allowed(name) {
@@ -23,8 +23,8 @@ func forHosts(allowed func(name string) bool, h http.Handler) http.Handler {
 	})
 }
 
-// Hosts gives a function that says whether a name is localhost, one of the node's own, or in a list: of names,
-// of domains with all that is below them (".example.com"), or "*".
+// Hosts returns a function that reports whether a name is localhost, one of the node's own, or in a list. The
+// list holds names, domains with everything below them (".example.com"), or "*".
 func Hosts(own []string, list func() []string) func(name string) bool {
 	return func(name string) bool {
 		if name == "localhost" {
@@ -45,7 +45,7 @@ func Hosts(own []string, list func() []string) func(name string) bool {
 	}
 }
 
-// hostName is what a Host header names: in lower case, without port and the dot at its end.
+// hostName is the name in a Host header in lower case, without its port and the dot at its end.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/events"
 )
 
-// A web page whose name leads here reads nothing (DNS rebinding).
+// A web page whose name leads here (DNS rebinding) can read nothing.
 func TestOtherNamesAreRefused(t *testing.T) {
 	list := []string{"lb.example.com", ".lan"}
 	h := Site{

@@ -14,50 +14,50 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/conns"
 )
 
-// Limits of one connection to a Listener. A browser sends what cookies it has for the host, whatever
-// their port; an answer may be a scrape of thousands of services over a slow link. A profile, which takes
-// as long as it was asked to, sets its own deadline.
+// Limits of one connection to a Listener. A browser sends all cookies it has for the host, regardless of the
+// port. An answer may be a scrape of thousands of services over a slow link. A profile sets its own deadline,
+// since it takes as long as the client asks for.
 const (
 	answerTimeout = 30 * time.Second
 	maxCookies    = 16 << 10 // bytes of header
 )
 
 // maxConns bounds the connections to a Listener, and those to all health check node ports together. Each
-// costs some 20 KB, also if nothing is asked.
+// takes some 20 KB, even if it is idle.
 const maxConns = 256
 
-// remote tells clients apart by their address.
+// remote names a client by its address, for conns.Limit.
 func remote(c net.Conn) (string, bool) {
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	return host, false
 }
 
-// shutdownTimeout is how long an answer that is under way when its listener moves or closes may take.
+// shutdownTimeout bounds the answers in progress when a listener moves or closes.
 const shutdownTimeout = 2 * time.Second
 
-// Listener serves a handler over HTTP at an address that may change meanwhile. Fill in its fields, then
-// tell Listen the address.
+// Listener serves a handler over HTTP at an address that may change. Fill in the exported fields, then call
+// Listen.
 type Listener struct {
-	Name    string // in messages: "healthz"
+	Name    string // for messages: "healthz"
 	Handler http.Handler
 	Log     *slog.Logger
 
-	listen func(addr string) (net.Listener, error) // net.Listen, but for tests
+	listen func(addr string) (net.Listener, error) // net.Listen, except in tests
 	limit  conns.Limit
 
 	mu      sync.Mutex
-	addr    netip.AddrPort // where to listen; zero while it is off
+	addr    netip.AddrPort // where to listen; zero = nowhere
 	server  *http.Server   // nil unless it listens
 	socket  net.Listener   // the server's
 	retry   *time.Timer    // nil unless the address waits to be bound
-	failed  bool           // to bind it, and it was said
+	failed  bool           // to bind it, and that was logged
 	closed  bool
 	serving sync.WaitGroup
 }
 
-// Listen has it listen at an address from now on, and not any more where it did; the zero address turns
-// it off. Answers under way are finished. An address that cannot be bound is tried again every 5 s, or,
-// if hard, it is the error, and what was before goes on. After Close, Listen does nothing.
+// Listen moves the listener to an address; the zero address turns it off. Answers in progress are finished.
+// If the address cannot be bound, Listen tries again every 5 s. With hard it returns the error instead, and the
+// listener stays where it was. After Close, Listen does nothing.
 func (l *Listener) Listen(addr netip.AddrPort, hard bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *Listener) Listen(addr netip.AddrPort, hard bool) error {
 		return nil
 	}
 	before := l.addr
-	// First, since the addresses may overlap: 0.0.0.0 and 127.0.0.1, with one port.
+	// Stop first: the old and the new address may overlap, as 0.0.0.0:80 and 127.0.0.1:80 do.
 	l.stop()
 	l.addr = addr
 	if !addr.IsValid() {
@@ -87,7 +87,7 @@ func (l *Listener) Listen(addr netip.AddrPort, hard bool) error {
 	return fmt.Errorf("%s: %w", l.Name, err)
 }
 
-// Addr is where it listens; zero if it does not.
+// Addr is where the listener listens; zero if it does not.
 func (l *Listener) Addr() netip.AddrPort {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *Listener) Addr() netip.AddrPort {
 	return addr
 }
 
-// Close closes it for good, and returns when the answers under way are finished or 2 s have passed.
+// Close closes the listener for good. It returns when the answers in progress are finished, after 2 s at most.
 func (l *Listener) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -107,7 +107,7 @@ func (l *Listener) Close() {
 	l.serving.Wait()
 }
 
-// open binds the address and serves it. l.mu is held.
+// open binds the address and serves it. The caller holds l.mu.
 func (l *Listener) open() error {
 	listen := l.listen
 	if listen == nil {
@@ -132,7 +132,7 @@ func (l *Listener) open() error {
 	return nil
 }
 
-// later has the address bound at the next try, and says why once. l.mu is held.
+// later schedules another try and logs the first error. The caller holds l.mu.
 func (l *Listener) later(err error) {
 	if !l.failed {
 		l.Log.Warn("not listening", "listener", l.Name, "err", err, "retry", listenRetry)
@@ -145,7 +145,7 @@ func (l *Listener) later(err error) {
 func (l *Listener) reopen() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// It may have moved, opened or closed while this waited for the lock.
+	// The listener may have moved, opened or closed while this waited for the lock.
 	if l.closed || l.server != nil || !l.addr.IsValid() {
 		return
 	}
@@ -154,19 +154,19 @@ func (l *Listener) reopen() {
 	}
 }
 
-// broken takes note that a server has ended by itself.
+// broken is called when a server failed.
 func (l *Listener) broken(server *http.Server, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.server != server {
-		return // stopped meanwhile
+		return // stopped in the meantime
 	}
-	server.Close() // of the connections
+	server.Close() // closes its connections
 	l.server = nil
 	l.later(fmt.Errorf("serving %s: %w", l.addr, err))
 }
 
-// stop closes the socket at once, and the connections when their answers are finished. l.mu is held.
+// stop closes the socket at once, and connections when their answers are finished. The caller holds l.mu.
 func (l *Listener) stop() {
 	if l.retry != nil {
 		l.retry.Stop()
@@ -176,7 +176,7 @@ func (l *Listener) stop() {
 	if server == nil {
 		return
 	}
-	// Here, too: a server that was started a moment ago may not know its socket yet.
+	// A server that has just started may not know its socket yet, so Shutdown alone could leave it open.
 	l.socket.Close()
 	l.server = nil
 	l.serving.Go(func() {

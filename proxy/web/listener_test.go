@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// hello is a listener whose log fails the test, and that answers everything with "hello".
+// hello is a listener that answers every request with "hello". Its log fails the test.
 func hello(t *testing.T) *Listener {
 	t.Helper()
 	l := &Listener{
@@ -50,7 +50,7 @@ func TestListenerMoves(t *testing.T) {
 		t.Errorf("says it listens at %v", l.Addr())
 	}
 
-	// To all addresses with the same port, and back: they overlap.
+	// To all addresses with the same port and back: the addresses overlap.
 	listen(t, l, netip.AddrPortFrom(netip.IPv4Unspecified(), ports[1]))
 	wantProbe(t, at(ports[1]), 200, "hello")
 	listen(t, l, loopback(ports[1]))
@@ -66,7 +66,7 @@ func TestListenerMoves(t *testing.T) {
 	wantRefused(t, ports[0])
 }
 
-// An answer that is under way when the listener moves is finished.
+// An answer in progress is finished when the listener moves.
 func TestListenerFinishesAnswers(t *testing.T) {
 	ports := free(t, 2)
 	asked, moved := make(chan struct{}), make(chan struct{})
@@ -90,7 +90,7 @@ func TestListenerFinishesAnswers(t *testing.T) {
 	}
 }
 
-// With hard, an address in use is an error, and what was before goes on.
+// With hard, an address in use is an error, and the listener stays where it was.
 func TestListenerFailsHard(t *testing.T) {
 	ports := free(t, 2)
 	taken, err := net.Listen("tcp", at(ports[1]))
@@ -145,13 +145,13 @@ func TestListenerTriesAgain(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		want(5, "in use", "listening")
 
-		// A listener that breaks is no other case.
+		// A listener that fails is treated the same.
 		refuse(syscall.EADDRINUSE)
 		h.listener.end <- syscall.EINVAL
 		time.Sleep(6 * time.Second)
 		want(6, "in use", "listening", "invalid argument")
 
-		// Nobody waits for an address that is not wanted any more.
+		// An address that is no longer wanted is not tried again.
 		if err := l.Listen(netip.AddrPort{}, false); err != nil {
 			t.Fatal(err)
 		}

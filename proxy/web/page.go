@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// page is the status page: one file of each kind, no build step, nothing of anybody else's.
+// page holds the status page: one file of each kind, without a build step or foreign code.
 //
 //go:embed page/page.html page/page.css page/page.js
 var page embed.FS
 
-// pagePolicy lets the page load its own files and ask this server, and nothing else: what a service's name
-// or an error's text might bring with it is not run.
+// pagePolicy lets the page load its own files and ask this server, and nothing else. A script in a service's
+// name or an error's text does not run.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// servePage adds the page's files to a mux.
+// servePage adds the files of the page to a mux.
 func servePage(mux *http.ServeMux) {
 	for path, file := range map[string]struct{ name, kind string }{
 		"/{$}":      {"page.html", "text/html; charset=utf-8"},
@@ -34,7 +34,7 @@ func servePage(mux *http.ServeMux) {
 	serveFile(mux, "/lists.js", "text/javascript; charset=utf-8", lists())
 }
 
-// serveFile adds one file of the page.
+// serveFile adds one file.
 func serveFile(mux *http.ServeMux, path, kind string, body []byte) {
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
 	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +42,7 @@ func serveFile(mux *http.ServeMux, path, kind string, body []byte) {
 		h.Set("Content-Security-Policy", pagePolicy)
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("ETag", tag)
-		h.Set("Cache-Control", "no-cache") // after an upgrade the old script would not know the new status
+		h.Set("Cache-Control", "no-cache") // an old script may not understand the status of a newer svcproxy
 		if r.Header.Get("If-None-Match") == tag {
 			w.WriteHeader(http.StatusNotModified)
 			return
@@ -51,14 +51,14 @@ func serveFile(mux *http.ServeMux, path, kind string, body []byte) {
 	})
 }
 
-// write answers a body, compressed if the client takes that.
+// write sends a body, compressed if the client accepts that.
 func write(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Vary", "Accept-Encoding")
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		w.Write(body) // an error is the client's going away, here and below
+		w.Write(body) // an error means that the client left, here and below
 		return
 	}
 	h.Set("Content-Encoding", "gzip")

@@ -12,32 +12,32 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
-// Site is what the metrics listener serves: what the proxy says of itself to monitoring and to people. All
-// of it is read-only. Its functions are called by many goroutines.
+// Site serves the metrics listener: monitoring and the status page. All of it is read-only. Its functions are
+// called by many goroutines.
 type Site struct {
 	// Metrics serves /metrics.
 	Metrics http.Handler
 	// Mode is the proxy mode in effect: "ipvs".
 	Mode func() string
-	// Config gives what /configz answers, as something that encoding/json takes.
+	// Config returns the value of /configz, for encoding/json.
 	Config func() any
-	// Profiling says whether /debug/pprof is there now.
+	// Profiling reports whether /debug/pprof is enabled now.
 	Profiling func() bool
-	// Status says how things stand; nil leaves out the page and /status.json.
+	// Status returns the status; nil disables the page and /status.json.
 	Status func(context.Context) status.Status
-	// Detail is Status with the traffic of the endpoints of the services named; nil: it is not known.
+	// Detail is Status with the traffic of the endpoints of the named services; nil: no such traffic.
 	Detail func(context.Context, []string) status.Status
-	// Events has what has happened of late.
+	// Events has the recent events.
 	Events *events.Ring
-	// Allowed says whether a request may name the node so: see Hosts. Nil: by any name.
+	// Allowed reports whether a Host header may have this name: see Hosts. Nil: any.
 	Allowed func(name string) bool
 }
 
-// Handler serves /metrics, /proxyMode, /configz, /healthz, the status page at / with its /status.json, and,
-// while profiling, /debug/pprof.
+// Handler serves /metrics, /proxyMode, /configz, /healthz, the status page at / with its /status.json, and
+// /debug/pprof while it is enabled.
 func (s Site) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", inTurn(s.Metrics))
+	mux.Handle("/metrics", bounded(s.Metrics))
 	mux.HandleFunc("/healthz", healthz)
 	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { writeText(w, s.Mode()) })
 	mux.HandleFunc("/configz", func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func (s Site) Handler() http.Handler {
 	})
 	if s.Status != nil {
 		servePage(mux)
-		mux.Handle("GET /status.json", inTurn(http.HandlerFunc(s.status)))
+		mux.Handle("GET /status.json", bounded(http.HandlerFunc(s.status)))
 	}
 	mux.HandleFunc("/debug/pprof", s.whileProfiling(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/debug/pprof/", http.StatusMovedPermanently)
@@ -54,7 +54,7 @@ func (s Site) Handler() http.Handler {
 	if s.Allowed == nil {
 		return mux
 	}
-	// Probes of load balancers name the node as they like, and /healthz tells nothing.
+	// Probes of load balancers use any name, and /healthz reveals nothing.
 	outer := http.NewServeMux()
 	outer.HandleFunc("/healthz", healthz)
 	outer.Handle("/", forHosts(s.Allowed, mux))
@@ -63,7 +63,7 @@ func (s Site) Handler() http.Handler {
 
 func healthz(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok") }
 
-// status answers with the part of the status that is asked for: see view.
+// status answers with the part of the status that the query asks for: see view.
 func (s Site) status(w http.ResponseWriter, r *http.Request) {
 	v := viewOf(r.URL.Query())
 	a := v.of(s.Status(r.Context()))
@@ -76,7 +76,7 @@ func (s Site) status(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, a)
 }
 
-// whileProfiling hides a handler unless profiling is on.
+// whileProfiling answers 404 unless profiling is enabled.
 func (s Site) whileProfiling(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.Profiling() {
@@ -98,15 +98,15 @@ func profile(w http.ResponseWriter, r *http.Request) {
 	case "trace":
 		pprof.Trace(w, r)
 	default:
-		pprof.Index(w, r) // the others by name, and the list of them
+		pprof.Index(w, r) // the list, and all other profiles by name
 	}
 }
 
-// writeText answers with plain text and no newline, as kube-proxy does.
+// writeText answers with plain text without a newline at its end, as kube-proxy does.
 func writeText(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	io.WriteString(w, text) // an error is the client's going away
+	io.WriteString(w, text) // an error means that the client left
 }
 
 func writeJSON(w http.ResponseWriter, r *http.Request, v any) {

@@ -47,11 +47,11 @@ func TestSiteAnswers(t *testing.T) {
 	want("/debug/pprof/nothing", 404, "Unknown profile")
 }
 
-// However many ask for a status, few are made at once; those who give up wait no more.
-func TestStatusInTurn(t *testing.T) {
+// Only maxMaking answers are made at a time. A client that leaves no longer waits.
+func TestAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most, all atomic.Int32
-		h := inTurn(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		h := bounded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			all.Add(1)
 			if n := now.Add(1); n > most.Load() {
 				most.Store(n)
@@ -66,8 +66,8 @@ func TestStatusInTurn(t *testing.T) {
 		defer cancel()
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 		time.Sleep(time.Minute)
-		if most.Load() != atOnce || all.Load() < 10 {
-			t.Errorf("%d at once, %d in all; want %d, 10", most.Load(), all.Load(), atOnce)
+		if most.Load() != maxMaking || all.Load() < 10 {
+			t.Errorf("%d at once, %d in all; want %d, 10", most.Load(), all.Load(), maxMaking)
 		}
 	})
 }

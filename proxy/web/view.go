@@ -12,26 +12,27 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
-// view is what of a status is wanted: the query of /status.json. Its zero is the first page of all services.
+// view is the query of /status.json: which part of the status is wanted. Its zero is the first page of all
+// services.
 type view struct {
 	search string // part of a service's name, of one of its addresses or of its origin
-	show   string // "" all, "trouble" those not served as they should be, "draining"
-	sort   string // "" by name, "active" those with most established connections first
+	show   string // "" all, "trouble" those in a state with State.Trouble, "draining"
+	sort   string // "" by name, "active" by established connections, most first
 	offset int
 	limit  int    // services; 0 is defaultLimit
-	detail string // name of the service whose endpoints are wanted, too
-	after  uint64 // the newest event that is known already
+	detail string // name of the service whose endpoints are wanted
+	after  uint64 // the newest event that the page knows
 }
 
-// Bounds of an answer, so that it has a size at any size of the table. At 50 services of usual kind it is
-// 60 KB, 5 KB as sent.
+// Bounds of an answer, so that its size does not grow with the table. With 50 usual services it has 60 KB, or
+// 5 KB compressed.
 const (
 	defaultLimit = 50
 	maxLimit     = 500
 	maxLines     = 100 // of problems, faults, conflicts, drains, events
 )
 
-// viewOf reads a query; what makes no sense in it counts as absent.
+// viewOf reads a query. It ignores what it does not understand.
 func viewOf(q url.Values) view {
 	number := func(name string) int {
 		n, _ := strconv.Atoi(q.Get(name))
@@ -45,18 +46,18 @@ func viewOf(q url.Values) view {
 	}
 }
 
-// answer is a status with its lists cut to what was asked for: Services are those of one page, without
-// their endpoints and faults.
+// answer is a status with its lists cut to a view. Services are those of one page, without their endpoints
+// and faults.
 type answer struct {
 	status.Status
-	Matching int             `json:"matching"`         // services that match, on whatever page
-	Offset   int             `json:"offset"`           // of the page's first among them
-	Detail   *status.Service `json:"detail,omitempty"` // the one asked for, whether it matches or not
-	Events   []events.Event  `json:"events"`           // newer than what is known already, oldest first
-	Lost     uint64          `json:"lost"`             // events that came and are forgotten
+	Matching int             `json:"matching"`         // services that match, on all pages
+	Offset   int             `json:"offset"`           // of the page's first service among them
+	Detail   *status.Service `json:"detail,omitempty"` // the service asked for, whether it matches or not
+	Events   []events.Event  `json:"events"`           // newer than view.after, oldest first
+	Lost     uint64          `json:"lost"`             // events that were dropped before they were read
 }
 
-// of cuts a status to the view.
+// of cuts a status to the view. It does not change the status.
 func (v view) of(s status.Status) answer {
 	a := answer{Status: s, Detail: v.find(s), Events: []events.Event{}}
 	a.Services = []status.Service{}
@@ -81,7 +82,7 @@ func (v view) of(s status.Status) answer {
 	return a
 }
 
-// find gives the service that is wanted in detail; nil if there is none.
+// find returns the service of view.detail; nil if there is none.
 func (v view) find(s status.Status) *status.Service {
 	i := slices.IndexFunc(s.Services, func(svc status.Service) bool { return svc.Name == v.detail })
 	if i < 0 {
@@ -90,7 +91,7 @@ func (v view) find(s status.Status) *status.Service {
 	return &s.Services[i]
 }
 
-// page is where the page begins that the offset is for: the last one, if there are fewer by now.
+// page is the offset of the page: the wanted one, or the last if there are fewer services by now.
 func (v view) page(matching int) int {
 	if v.offset < matching {
 		return v.offset
@@ -121,7 +122,7 @@ func contains(s, part string) bool { return strings.Contains(strings.ToLower(s),
 
 func first[T any](list []T) []T { return list[:min(len(list), maxLines)] }
 
-// add puts the newest events into an answer.
+// add adds the newest events to an answer.
 func (a *answer) add(list []events.Event, lost uint64) {
 	a.Lost = lost
 	if more := len(list) - maxLines; more > 0 {

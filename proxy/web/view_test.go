@@ -16,7 +16,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
-// many is a status of n services with ten endpoints each: the second drains, the third has no backends.
+// many is a status of n services with ten endpoints each. The second drains, the third has no backends.
 func many(n int) status.Status {
 	s := status.Status{Problems: []string{}, Warnings: []string{}, Sources: []status.Source{}, Faults: []status.Fault{}, Conflicts: []status.Conflict{}, Drains: []status.Draining{}}
 	for i := range n {
@@ -52,7 +52,7 @@ func TestViewCutsAStatus(t *testing.T) {
 		"":                         {120, 0, 50, "0000"},
 		"limit=7&offset=14":        {120, 14, 7, "0014"},
 		"offset=100":               {120, 100, 20, "0100"},
-		"offset=500":               {120, 100, 20, "0100"}, // there were more
+		"offset=500":               {120, 100, 20, "0100"}, // after services were removed
 		"limit=100000":             {120, 0, 120, "0000"},
 		"limit=-1&offset=x":        {120, 0, 50, "0000"},
 		"search=SERVICE-011":       {10, 0, 10, "0110"},
@@ -85,7 +85,7 @@ func TestViewCutsAStatus(t *testing.T) {
 	}
 }
 
-// The service asked for is told in full, wherever it stands.
+// The answer has the details of one service, whether it is on the page or not.
 func TestViewHasADetail(t *testing.T) {
 	q, _ := url.ParseQuery("service=default/service-0099&show=trouble")
 	a := viewOf(q).of(many(120))
@@ -94,7 +94,7 @@ func TestViewHasADetail(t *testing.T) {
 	}
 }
 
-// The page and its first answer stay below their size, whatever the table's.
+// The size of the page and its first answer does not grow with the table.
 func TestSizeOfThePage(t *testing.T) {
 	var ring events.Ring
 	for range 2 * events.Size {
@@ -172,7 +172,7 @@ func TestStatusBringsNewEvents(t *testing.T) {
 	want("?after=2")
 }
 
-// The page is guarded: it may load nothing but its own files, and only looking is allowed.
+// The page may load only its own files, and only GET is allowed.
 func TestPageIsGuarded(t *testing.T) {
 	h := siteOf(many(1), &events.Ring{})
 	w := httptest.NewRecorder()

@@ -1,23 +1,23 @@
-// The status page: asks status.json every two seconds and shows what it says. Text from there goes into
-// the page as text, never as markup.
+// The status page. It asks for status.json every two seconds and shows it. Text from there is inserted as
+// text, never as markup.
 
-import { stateLooks, endpointLooks, eventLooks } from "./lists.js"; // made of the lists of the program
+import { stateLooks, endpointLooks, eventLooks } from "./lists.js"; // web/lists.go makes it
 
-const period = 2000; // ms between two questions
-const samples = 120; // points of a chart: the last four minutes,
-const fewest = 30; // of which it shows one from the start on
+const period = 2000; // ms between two requests
+const samples = 120; // points of a chart: the last four minutes
+const fewest = 30; // points that a new chart has room for
 const pageSize = 50;
 const keptEvents = 100;
 
 const $ = (id) => document.getElementById(id);
 const query = { search: "", show: "", sort: "", offset: 0, service: "" };
-const series = new Map(); // of a service's rates, by name; "" is all of them
+const series = new Map(); // rates of services by name; "" is the sum of all
 let events = []; // newest first
 let last = null; // the last answer
 let paused = false;
 let timer = 0;
 
-// element makes one with attributes and children; a child that is no node is text.
+// element makes an element with attributes and children. A child that is not a node becomes text.
 function element(tag, attributes = {}, ...children) {
   const e = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -28,7 +28,7 @@ function element(tag, attributes = {}, ...children) {
   return e;
 }
 
-// setText changes a text only if it is another, so that nothing is read out or selected anew.
+// setText changes a text only if it differs, so that screen readers stay quiet and selections stay.
 function setText(e, text) {
   if (e.textContent !== text) e.textContent = text;
 }
@@ -64,7 +64,7 @@ function span(seconds) {
   return Math.round(seconds / 86400) + " days";
 }
 
-// ago is by the server's clock, which wrote both times.
+// ago compares two times of the server's clock.
 function ago(time) {
   if (!time) return "never";
   const seconds = (Date.parse(last.time) - Date.parse(time)) / 1000;
@@ -73,16 +73,16 @@ function ago(time) {
 
 const short = (name) => name.replace(/^default\//, "");
 
-// rates notes the counters of one thing and gives its rates per second, null where there are none yet.
+// rates records the counters of one service and returns its rates per second; a rate is null if not known yet.
 function rates(name, time, traffic, active) {
   let h = series.get(name);
   if (!h) series.set(name, (h = { time: 0, traffic: null, points: [], now: {} }));
   if (time < h.time) h.time = 0, h.traffic = null; // the clock was set back
-  if (time - h.time < period * 0.7) return h; // what somebody does is asked for at once; that is no new point
+  if (time - h.time < period * 0.7) return h; // an extra request after a click adds no point
   const seconds = (time - h.time) / 1000;
   const rate = (counter) => {
     const more = h.traffic ? traffic[counter] - h.traffic[counter] : -1;
-    return more < 0 || seconds <= 0 || seconds > 60 ? null : more / seconds; // a counter began anew, or we were away
+    return more < 0 || seconds <= 0 || seconds > 60 ? null : more / seconds; // the counter restarted, or there was no answer for a minute
   };
   h.now = { conns: rate("connections"), in: rate("inBytes"), out: rate("outBytes"), active };
   h.points.push(h.now);
@@ -94,7 +94,7 @@ function rates(name, time, traffic, active) {
 
 const svgSpace = "http://www.w3.org/2000/svg";
 
-// chart draws what a series was, the newest at the right.
+// chart draws a series, the newest point at the right.
 function chart(points, key, label) {
   const svg = document.createElementNS(svgSpace, "svg");
   const [width, height] = [Math.max(points.length, fewest) - 1, 40];
@@ -137,7 +137,7 @@ function showTrouble(s) {
   const faults = s.faults.map((f) => `${f.op}: ${f.error} (tried ${f.count} times, since ${ago(f.since)})`);
   const all = [
     ...list("What is wrong", s.problems), ...list("Refused by the kernel", faults),
-    ...list("Warnings", s.warnings), ...list("Waits for a restart", s.daemon.config.restart || []),
+    ...list("Warnings", s.warnings), ...list("Needs a restart", s.daemon.config.restart || []),
   ];
   $("trouble").hidden = all.length === 0;
   $("trouble").className = s.problems.length ? "" : "mild";
@@ -164,8 +164,8 @@ const badge = (state, looks) => element("span", { class: "state " + (looks[state
 
 const fullAddress = (v) => v.address + (v.protocol === "tcp" ? "" : "/" + v.protocol);
 
-// A row has its roles spelled out: at a phone's width it is laid out as a card, and browsers forget then that
-// it is a row.
+// Rows have explicit roles: on a narrow screen CSS lays them out as cards, and browsers then drop their table
+// roles.
 function serviceRow(s, time) {
   const h = rates(s.name, time, s.traffic, s.active);
   const open = query.service === s.name;
@@ -276,7 +276,7 @@ function showSources(s) {
   if (y.change) facts.push(["Change", `${ops(y.change)}, served in ${span(y.change.totalSeconds)}`]);
   if (y.drift) facts.push(["Drift", ops(y.drift)]);
   if (y.error) facts.push([`Failed ${y.failures}×`, y.error]);
-  if (y.waiting.length) facts.push(["Waits for", y.waiting.join(", ")]);
+  if (y.waiting.length) facts.push(["Waiting for", y.waiting.join(", ")]);
   facts.push(["Configuration", s.daemon.config.file || "defaults"]);
   $("sync").replaceChildren(...facts.flatMap(([term, text]) => [element("dt", {}, term), element("dd", {}, text)]));
 }
@@ -289,7 +289,7 @@ function eventItem(e) {
 }
 
 function showEvents(s) {
-  if (events.length && s.events.length && s.events[0].seq <= events[0].seq) events = []; // svcproxy was started anew
+  if (events.length && s.events.length && s.events[0].seq <= events[0].seq) events = []; // svcproxy was restarted
   if (!s.events.length && events.length) return;
   events = [...s.events.slice().reverse(), ...events].slice(0, keptEvents);
   $("events").replaceChildren(...(events.length ? events.map(eventItem) : [element("li", { class: "faint" }, "nothing yet")]));
@@ -307,14 +307,14 @@ function show(s) {
   setText($("updated"), "as of " + new Date(s.time).toLocaleTimeString());
 }
 
-// away says that there is no answer; what was shown last stays, as such.
+// away says that there is no answer. The last answer stays on the page, greyed out.
 function away(reason) {
   $("away").hidden = !reason;
-  setText($("away"), reason ? `svcproxy does not answer (${reason}); below is what it said ${last ? "at " + new Date(last.time).toLocaleTimeString() : "never"}.` : "");
+  setText($("away"), reason ? `svcproxy does not answer (${reason}); ${last ? "the status below is from " + new Date(last.time).toLocaleTimeString() : "there is no status yet"}.` : "");
   document.querySelector("main").classList.toggle("stale", Boolean(reason));
 }
 
-let asking = null; // what to call off the question under way with
+let asking = null; // the AbortController of the request in progress
 
 async function ask() {
   clearTimeout(timer);
@@ -326,7 +326,7 @@ async function ask() {
     const answer = await fetch("status.json?" + q, { signal: mine.signal });
     if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
     const s = await answer.json();
-    if (mine !== asking) return; // another question was asked meanwhile
+    if (mine !== asking) return; // a newer request was sent
     show(s);
     away("");
   } catch (e) {
@@ -360,7 +360,7 @@ $("rows").addEventListener("click", (e) => {
 function pause() {
   paused = !paused;
   $("pause").setAttribute("aria-pressed", String(paused));
-  setText($("pause"), paused ? "Go on" : "Pause");
+  setText($("pause"), paused ? "Resume" : "Pause");
   if (paused) clearTimeout(timer);
   else ask();
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// dial opens a connection, and asks if it is told what.
+// dial opens a connection and sends a request, if there is one.
 func dial(t *testing.T, addr, request string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -23,14 +23,14 @@ func dial(t *testing.T, addr, request string) net.Conn {
 	return c
 }
 
-// Clients that do not take their answers keep none from getting one.
-func TestSlowReadersDelayNobody(t *testing.T) {
+// Clients that do not read their answers do not delay others.
+func TestSlowReadersDelayNoOther(t *testing.T) {
 	port := free(t, 1)[0]
 	l := hello(t)
 	answer := make([]byte, 8<<20) // more than the sockets' buffers hold
 	const slow = 22
 	made := make(chan struct{}, 2*slow)
-	l.Handler = inTurn(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	l.Handler = bounded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Write(answer)
 		made <- struct{}{}
 	}))
@@ -38,7 +38,7 @@ func TestSlowReadersDelayNobody(t *testing.T) {
 	for range slow {
 		dial(t, at(port), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").(*net.TCPConn).SetReadBuffer(4096)
 	}
-	for range slow { // an answer made later could cut off one that is asked for below
+	for range slow { // an answer that is made later could cut off one of those below
 		<-made
 	}
 	for range 3 {
@@ -50,33 +50,33 @@ func TestSlowReadersDelayNobody(t *testing.T) {
 	}
 }
 
-// What waits to be taken is bounded: the longest under way are cut off.
+// Answers that wait for their clients are bounded: the oldest are cut off.
 func TestHeldAnswersAreBounded(t *testing.T) {
-	var turns turns
+	var all answers
 	cut := ""
-	begin := func(name string, size int) *sending { return turns.begin(size, func() { cut += name }) }
+	begin := func(name string, size int) *sending { return all.begin(size, func() { cut += name }) }
 	a := begin("a", maxHeld/2)
 	b := begin("b", maxHeld/2)
 	if cut != "" {
 		t.Errorf("cut %q while there is room", cut)
 	}
-	turns.end(a)
+	all.end(a)
 	begin("c", maxHeld/2)
 	begin("d", 1)
 	if cut != "b" {
 		t.Errorf("cut %q, want b", cut)
 	}
-	turns.end(b)
+	all.end(b)
 	begin("e", 2*maxHeld)
-	if cut != "bcd" || turns.held != 2*maxHeld || len(turns.sending) != 1 {
-		t.Errorf("cut %q, %d bytes of %d answers held", cut, turns.held, len(turns.sending))
+	if cut != "bcd" || all.held != 2*maxHeld || len(all.sending) != 1 {
+		t.Errorf("cut %q, %d bytes of %d answers held", cut, all.held, len(all.sending))
 	}
 }
 
-// An answer is sent as it was made.
-func TestInTurnKeepsTheAnswer(t *testing.T) {
+// An answer is sent as the handler made it.
+func TestBoundedKeepsTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := inTurn(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := bounded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Test", "1")
 			w.WriteHeader(http.StatusTeapot)
 			fmt.Fprint(w, "short and stout")
@@ -89,8 +89,8 @@ func TestInTurnKeepsTheAnswer(t *testing.T) {
 	})
 }
 
-// Connections on which nothing is asked are few, and keep nobody out.
-func TestIdleConnectionsAreFew(t *testing.T) {
+// Idle connections are bounded, and new clients are served.
+func TestIdleConnectionsAreBounded(t *testing.T) {
 	ports := free(t, 3)
 	l := hello(t)
 	listen(t, l, loopback(ports[0]))
@@ -108,6 +108,6 @@ func TestIdleConnectionsAreFew(t *testing.T) {
 		wantProbe(t, at(ports[2]), 200, "dns")
 	}
 	if n, m := l.limit.Len(), p.limit.Len(); n > maxConns || m > maxConns {
-		t.Errorf("%d and %d connections are kept, want at most %d", n, m, maxConns)
+		t.Errorf("%d and %d connections are open, want at most %d", n, m, maxConns)
 	}
 }
