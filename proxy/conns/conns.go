@@ -1,8 +1,8 @@
-// Package conns bounds how many connections clients keep open. An open connection costs some 20 KB, also if
-// nothing is ever asked on it.
+// Package conns bounds the open connections of a server. An open connection takes some 20 KB, even if it is
+// idle. The HTTP listeners and the control socket use it, and neither imports the other.
 //
-// Where there are too many, the client that has most loses the one that has been quiet the longest. A client
-// that asks something now is served, whatever others keep open.
+// If there are too many connections, the client with the most loses the one that has been idle the longest. So
+// a new client is always served, however many connections others keep open.
 package conns
 
 import (
@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// Limit bounds the connections of the listeners it is given. Its methods may be called from any goroutine.
+// Limit bounds the connections of its listeners together. Its methods may be called from any goroutine.
 type Limit struct {
 	Max int
-	// Client names the client of a connection. Keep has its connections closed only when there are no others.
-	// Nil: all are one client.
+	// Client names the client of a connection. Connections with keep are closed only if there are no others.
+	// Nil: all connections are of one client.
 	Client func(net.Conn) (name string, keep bool)
 
 	mu   sync.Mutex
 	open map[*conn]struct{}
 }
 
-// Listener is a listener whose connections count.
+// Listener returns a listener whose connections count.
 func (l *Limit) Listener(inner net.Listener) net.Listener { return &listener{inner, l} }
 
-// Len is how many are open.
+// Len is the number of open connections.
 func (l *Limit) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ type listener struct {
 	limit *Limit
 }
 
-// Accept closes another connection if that takes it.
+// Accept closes another connection if there are too many.
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close forgets it.
+// Close closes the connection, which no longer counts.
 func (c *conn) Close() error {
 	c.limit.mu.Lock()
 	delete(c.limit.open, c)
@@ -107,8 +107,8 @@ func (l *Limit) add(inner net.Conn) net.Conn {
 	return c
 }
 
-// victim is the connection to close: never the new one, which may be about to ask, unless all others are to
-// be kept and it is not. l.mu is held.
+// victim is the connection to close. It is the newest only if that one is not to be kept and all others are.
+// The caller holds l.mu.
 func (l *Limit) victim(newest *conn) *conn {
 	count := make(map[string]int)
 	for c := range l.open {
@@ -126,7 +126,7 @@ func (l *Limit) victim(newest *conn) *conn {
 	return worst
 }
 
-// worse says whether a is to be closed rather than b.
+// worse reports whether to close a rather than b.
 func worse(a, b *conn, count map[string]int) bool {
 	switch {
 	case a.keep != b.keep:

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// rig is a limit whose connections are pipes. Their clients are named.
+// rig is a limit whose connections are pipes with named clients.
 type rig struct {
 	*testing.T
 	limit  Limit
@@ -23,7 +23,7 @@ func newRig(t *testing.T, limit int) *rig {
 	return r
 }
 
-// connect opens a connection a second after what was before.
+// connect opens a connection, one second after the last step.
 func (r *rig) connect(client, name string) {
 	time.Sleep(time.Second)
 	ours, peer := net.Pipe()
@@ -31,7 +31,7 @@ func (r *rig) connect(client, name string) {
 	r.peers[name], r.ours[name] = peer, r.limit.add(ours)
 }
 
-// use has something read.
+// use reads one byte from a connection.
 func (r *rig) use(name string) {
 	time.Sleep(time.Second)
 	go r.peers[name].Write([]byte("x"))
@@ -40,7 +40,7 @@ func (r *rig) use(name string) {
 	}
 }
 
-// want wants these to be open, and no others.
+// want checks that these connections are open and no others.
 func (r *rig) want(names ...string) {
 	r.Helper()
 	open := map[string]bool{}
@@ -74,7 +74,7 @@ func TestIdlestIsClosed(t *testing.T) {
 		r.connect("a", "3")
 		r.want("1", "3")
 		if _, err := r.peers["2"].Read(make([]byte, 1)); err == nil {
-			t.Error("its client was not told")
+			t.Error("its client does not see the end")
 		}
 		r.ours["1"].Close()
 		r.connect("a", "4")

@@ -19,14 +19,15 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
-// askLimit is how long an answer may take that needs no reload.
+// askLimit bounds every request except a reload.
 const askLimit = 30 * time.Second
 
-// Client asks the daemon behind a socket. Its errors say with cli.NoDaemon that
-// none answers there, and with cli.Permission that we may not ask.
+// Client asks the daemon behind a socket. Its errors have the exit code
+// cli.NoDaemon if no daemon answers, and cli.Permission if the socket cannot be
+// opened.
 type Client struct{ Socket string }
 
-// Status asks how it stands, with all endpoints or only their counts.
+// Status asks for the status, with all endpoints or only their counts.
 func (c Client) Status(ctx context.Context, endpoints bool) (status.Status, error) {
 	if endpoints {
 		return c.status(ctx, nil)
@@ -34,8 +35,8 @@ func (c Client) Status(ctx context.Context, endpoints bool) (status.Status, erro
 	return c.status(ctx, url.Values{"endpoints": {"none"}})
 }
 
-// Detail asks how it stands, with the endpoints of the named services alone, and
-// with their traffic.
+// Detail asks for the status with the endpoints of the named services only, and
+// with the traffic of these.
 func (c Client) Detail(ctx context.Context, names []string) (status.Status, error) {
 	return c.status(ctx, url.Values{"detail": {strings.Join(names, ",")}})
 }
@@ -47,8 +48,9 @@ func (c Client) status(ctx context.Context, query url.Values) (st status.Status,
 	return st, err
 }
 
-// Reload has all files read again. With wait it returns once what was good of
-// them is served, and tells what was not; else at once, and tells nothing.
+// Reload has the daemon read all files again. With wait it returns the result when
+// everything valid in them is programmed. Without, it returns at once, without a
+// result.
 func (c Client) Reload(ctx context.Context, wait bool) (Reloaded, error) {
 	var result Reloaded
 	if !wait {
@@ -59,8 +61,8 @@ func (c Client) Reload(ctx context.Context, wait bool) (Reloaded, error) {
 	return result, c.ask(ctx, http.MethodPost, "/v1/reload?wait=1", func(r io.Reader) error { return json.NewDecoder(r).Decode(&result) })
 }
 
-// Events hands over the events that the daemon remembers after the one numbered
-// after, and with follow those that come, until ctx ends or each fails.
+// Events calls each with the events that the daemon keeps after the one numbered
+// after. With follow it goes on with new ones until ctx ends or each fails.
 func (c Client) Events(ctx context.Context, after uint64, follow bool, each func(events.Event) error) error {
 	query := url.Values{"after": {fmt.Sprint(after)}}
 	if follow {
@@ -84,12 +86,12 @@ func (c Client) Events(ctx context.Context, after uint64, follow bool, each func
 		}
 	})
 	if ctx.Err() != nil {
-		return nil // asked to end
+		return nil
 	}
 	return err
 }
 
-// ask makes one request in a connection of its own.
+// ask makes one request on its own connection.
 func (c Client) ask(ctx context.Context, method, path string, read func(io.Reader) error) error {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
@@ -119,7 +121,7 @@ func (c Client) ask(ctx context.Context, method, path string, read func(io.Reade
 	return nil
 }
 
-// unreachable says why nobody answers, and what to do about it.
+// unreachable explains why there is no answer, and what to do.
 func (c Client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):

@@ -26,8 +26,8 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// serving has a server on a socket of the test's own, until stop is called, or
-// the test ends.
+// serving starts a server on its own socket. It runs until stop is called or the
+// test ends.
 func serving(t *testing.T, s *control.Server) (c control.Client, stop func()) {
 	t.Helper()
 	if s.Events == nil {
@@ -198,7 +198,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// dead leaves a socket that nobody listens at.
+// dead leaves a socket that no process listens at.
 func dead(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -212,7 +212,7 @@ func dead(t *testing.T, path string) {
 func TestListenReplacesADeadSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	dead(t, path)
-	dead(t, path+"~") // one that died while it listened for the first time
+	dead(t, path+"~") // of a daemon that died before it renamed its socket
 	l, err := control.Listen(path, quiet)
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func TestListenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Links that the service's user has put in the way lead nowhere.
+// A symbolic link that the service's user made is not followed.
 func TestListenFollowsNoLinks(t *testing.T) {
 	victim := filepath.Join(t.TempDir(), "victim")
 	if err := os.WriteFile(victim, []byte("victim"), 0o600); err != nil {
@@ -276,8 +276,8 @@ func TestListenFollowsNoLinks(t *testing.T) {
 	}
 }
 
-// TestStrangeRequests are refused, and cost nobody else anything.
-func TestStrangeRequests(t *testing.T) {
+// Invalid requests are refused and delay no other.
+func TestInvalidRequests(t *testing.T) {
 	c, _ := serving(t, &control.Server{Status: func(context.Context) status.Status { return status.Status{} }})
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -304,7 +304,7 @@ func TestStrangeRequests(t *testing.T) {
 		}
 		resp, err := client.Do(req)
 		if err != nil {
-			// The server may close before it has taken all of a long body.
+			// The server may close the connection before it has read all of a long body.
 			if r.body == "" {
 				t.Errorf("%s %.40s: %v", r.method, r.path, err)
 			}
@@ -329,7 +329,7 @@ func TestReloadedIsStable(t *testing.T) {
 	}
 }
 
-// The exit code says the worst of what a reload found; warnings alone are none.
+// The exit code is that of the worst finding of a reload. Warnings have none.
 func TestReloadedErr(t *testing.T) {
 	for _, c := range []struct {
 		change func(*control.Reloaded)
@@ -349,7 +349,7 @@ func TestReloadedErr(t *testing.T) {
 	}
 }
 
-// Idle connections of the group's members are few, and leave room for root.
+// Idle connections of members of the group are bounded, and root still gets in.
 func TestRoomForRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to be another user, too")
@@ -405,7 +405,7 @@ func TestRoomForRoot(t *testing.T) {
 	<-follow
 }
 
-// asUser runs f in a thread of another user, which ends with it.
+// asUser runs f on a thread of another user. The thread ends with f.
 func asUser(t *testing.T, uid int, f func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -13,16 +13,16 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
-// maxPath is the longest path of a socket that a client can name: sun_path of
-// unix(7) less its NUL.
+// maxPath is the longest path that a client can connect to: sun_path of unix(7)
+// without its NUL.
 const maxPath = 107
 
-// group may open the socket besides root.
+// group may open the socket, as root may.
 const group = "svcproxy"
 
-// Listen makes the socket, with mode 0660 for the group svcproxy, if there is
-// one. One that a dead daemon left is replaced: that there is no other daemon is
-// the caller's to know.
+// Listen makes the socket with mode 0660, for the group svcproxy if it exists. It
+// replaces a socket that is already there: the caller knows that no other daemon
+// runs.
 func Listen(path string, log *slog.Logger) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("control socket %s: a socket's path has at most %d bytes", path, maxPath)
@@ -31,8 +31,8 @@ func Listen(path string, log *slog.Logger) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	// Made beside and renamed over, so that at its name there is never one that
-	// has yet to get its mode.
+	// Rename a finished socket into place, so that the name never leads to one that
+	// does not have its mode yet.
 	name := filepath.Base(path)
 	l, err := listen(d, name+"~", log)
 	if err == nil {
@@ -44,7 +44,7 @@ func Listen(path string, log *slog.Logger) (net.Listener, error) {
 	return nil, fmt.Errorf("control socket: %w", errors.Join(err, d.Remove(name+"~"), d.Close()))
 }
 
-// listen makes a socket that root and the group may open.
+// listen makes a socket for root and the group.
 func listen(d *statefile.Dir, name string, log *slog.Logger) (net.Listener, error) {
 	if err := d.Remove(name); err != nil {
 		return nil, err
@@ -58,27 +58,28 @@ func listen(d *statefile.Dir, name string, log *slog.Logger) (net.Listener, erro
 		l.Close()
 		return nil, err
 	}
-	hand(d, name, log)
+	changeGroup(d, name, log)
 	return l, nil
 }
 
-// hand gives the socket to the group; that we may not is no reason to go without.
-func hand(d *statefile.Dir, name string, log *slog.Logger) {
+// changeGroup gives the socket to the group. If it may not, it logs a warning, and
+// only root can use the socket.
+func changeGroup(d *statefile.Dir, name string, log *slog.Logger) {
 	g, err := user.LookupGroup(group)
 	if err != nil {
-		return // root alone, then
+		return // only root can use it
 	}
 	gid, err := strconv.Atoi(g.Gid)
-	// The unit's process has the group, and its sandbox no chown.
+	// Under systemd the process already has the group, and its sandbox forbids chown.
 	if err == nil && gid != os.Getegid() {
 		err = d.Chgrp(name, gid)
 	}
 	if err != nil {
-		log.Warn("the control socket is not for the group "+group, "err", err)
+		log.Warn("only root can use the control socket: it could not be given to the group "+group, "err", err)
 	}
 }
 
-// socket removes its name when it is closed.
+// socket is a listener that removes its file when it is closed.
 type socket struct {
 	net.Listener
 	dir  *statefile.Dir
@@ -88,7 +89,7 @@ type socket struct {
 func (s *socket) Close() error {
 	err := s.Listener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		return err // a second time: by now the name may be another daemon's
+		return err // closed before; by now the file may belong to another daemon
 	}
 	return errors.Join(err, s.dir.Remove(s.name), s.dir.Close())
 }

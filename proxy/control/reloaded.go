@@ -7,34 +7,34 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
-// Reloaded is what became of reading the files again. Its JSON form is stable.
+// Reloaded is the result of a reload. Its JSON form is stable.
 type Reloaded struct {
-	// Rejected says what is wrong, one line each, "file:line: ..." where that is
-	// known; none when everything applies.
+	// Rejected says what is wrong in the files, one line each, "file:line: ..." if
+	// the place is known; empty if all files are valid.
 	Rejected []string `json:"rejected"`
-	// Kept are the files that go on with their last good content.
+	// Kept are the files whose last good content stays in use.
 	Kept []string `json:"kept"`
-	// Restart are the changes in the configuration that wait for a restart.
+	// Restart are the changes in the configuration that need a restart.
 	Restart []string `json:"restart"`
-	// Failed says what of the rest is not programmed, one line each.
+	// Failed says what could not be programmed, one line each.
 	Failed []string `json:"failed"`
-	// Conflicts are virtual servers that another program has made, and what of one
-	// service another service has already.
+	// Conflicts are virtual servers that another program made, and parts of services
+	// that another service already has.
 	Conflicts []string `json:"conflicts"`
-	// Warnings say what may keep traffic away although all is programmed.
+	// Warnings say what may keep traffic away although everything is programmed.
 	Warnings []string `json:"warnings"`
 }
 
-// Nothing is a Reloaded without anything to say: its lists are empty, not null.
+// Nothing returns a Reloaded with empty lists. None is null.
 func Nothing() Reloaded {
 	return Reloaded{
 		Rejected: []string{}, Kept: []string{}, Restart: []string{}, Failed: []string{}, Conflicts: []string{}, Warnings: []string{},
 	}
 }
 
-// Err is what is not served as it was written, nil if everything is: of
-// cli.Config if something was rejected, else of cli.Failed if something is not
-// programmed, else of cli.Degraded.
+// Err is an error if something is not served as it was written. Its exit code is
+// Config if a file was rejected, else Failed if something could not be programmed,
+// else Degraded.
 func (r Reloaded) Err() error {
 	var errs []error
 	for _, line := range slices.Concat(r.Rejected, r.Failed, r.Conflicts) {

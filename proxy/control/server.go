@@ -18,28 +18,29 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
-// Limits. Those who may connect are trusted to look, not to use up the daemon.
+// Limits of the server. Clients may read everything, but not exhaust the daemon.
 const (
 	maxConns     = 64
 	maxFollowers = 16
-	maxReloads   = 16               // asked for and not over
-	maxHeader    = 32 << 10         // bytes: the names of a screen of services; no request has a body
-	readLimit    = 5 * time.Second  // for a request to arrive, and for answers at the end
-	writeLimit   = 30 * time.Second // for an answer, or one line to a follower, to be taken
-	idleLimit    = 10 * time.Second // between two requests; our own commands make one a connection
+	maxReloads   = 16               // at the same time
+	maxHeader    = 32 << 10         // bytes; fits the names of a screen of services
+	readLimit    = 5 * time.Second  // for a request to arrive, and for answers at shutdown
+	writeLimit   = 30 * time.Second // for a client to read an answer, or one line that it follows
+	idleLimit    = 10 * time.Second // between two requests; svcproxy's own commands make one a connection
 	reloadLimit  = 2 * time.Minute  // for reading all files again and a sync
 )
 
-// Server answers on the control socket. Fill in its fields and call Serve once.
+// Server answers on the control socket. Fill in the exported fields and call Serve
+// once.
 type Server struct {
 	Status func(context.Context) status.Status
-	// Detail is a status with the endpoints of the named services alone, and with
-	// their traffic.
+	// Detail is the status with the endpoints of the named services only, and with
+	// the traffic of these.
 	Detail func(context.Context, []string) status.Status
-	// Reload reads all files again and returns once what was good of them is
-	// served. An error is of none of the files.
+	// Reload reads all files again and returns when everything valid in them is
+	// programmed. An error is about the reload, not about the files.
 	Reload func(context.Context) (Reloaded, error)
-	// Table is what a source delivered last.
+	// Table is the last table of a source.
 	Table  func(source string) Table
 	Events *events.Ring
 	Log    *slog.Logger
@@ -47,14 +48,14 @@ type Server struct {
 	followers, reloads atomic.Int32
 }
 
-// Serve answers until ctx ends; then followers are let go, other answers are
-// finished, and the socket is closed.
+// Serve answers until ctx ends. Then it ends the streams of followers, finishes
+// other answers and closes the socket.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:                      s.handler(),
 		DisableGeneralOptionsHandler: true,
 		BaseContext:                  func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout:            readLimit, // one for all of a request would end those who follow
+		ReadHeaderTimeout:            readLimit, // a ReadTimeout would end the streams of followers
 		IdleTimeout:                  idleLimit,
 		MaxHeaderBytes:               maxHeader,
 		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
@@ -77,7 +78,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// client tells who has connected: root, for whom there is always room, or another user.
+// client names the user who connected, for conns.Limit. Root always gets in.
 func client(c net.Conn) (string, bool) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
@@ -104,7 +105,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/reload", s.reload)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			w.Header().Set("Connection", "close") // and it is not read
+			w.Header().Set("Connection", "close") // the body is not read
 			http.Error(w, "no request here has a body", http.StatusRequestEntityTooLarge)
 			return
 		}
@@ -126,7 +127,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 	if s.reloads.Add(1) > maxReloads {
 		s.reloads.Add(-1)
-		http.Error(w, "too many reloads are under way already", http.StatusServiceUnavailable)
+		http.Error(w, "too many reloads are in progress", http.StatusServiceUnavailable)
 		return
 	}
 	run := func(ctx context.Context) (Reloaded, error) {
@@ -136,7 +137,7 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 		return s.Reload(ctx)
 	}
 	if r.URL.Query().Get("wait") != "1" {
-		go func() { // the asker does not wait for its end
+		go func() { // the client does not wait for its end
 			if _, err := run(context.WithoutCancel(r.Context())); err != nil {
 				s.Log.Error("reload", "err", err)
 			}
@@ -152,7 +153,7 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 	answer(w, result)
 }
 
-// events streams events, one a line, and with follow goes on as they come.
+// events sends the events, one a line. With follow it goes on with new ones.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	after, err := strconv.ParseUint("0"+r.URL.Query().Get("after"), 10, 64)
 	if err != nil {
@@ -163,7 +164,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if follow {
 		defer s.followers.Add(-1)
 		if s.followers.Add(1) > maxFollowers {
-			http.Error(w, "too many follow the events already", http.StatusServiceUnavailable)
+			http.Error(w, "too many clients follow the events", http.StatusServiceUnavailable)
 			return
 		}
 	}
@@ -174,10 +175,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		if lost > 0 {
 			list = append([]events.Event{events.Forgotten(lost)}, list...)
 		}
-		to.SetWriteDeadline(time.Now().Add(writeLimit)) // an error shows in the write
+		to.SetWriteDeadline(time.Now().Add(writeLimit)) // an error shows at the write
 		for _, e := range list {
 			if lines.Encode(e) != nil {
-				return // the reader went away, or does not read
+				return // the client left or does not read
 			}
 			after = max(after, e.Seq)
 		}
@@ -192,9 +193,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer writes JSON.
+// answer sends JSON.
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeLimit)) // an error shows in the write
-	json.NewEncoder(w).Encode(v)                                               // an error is the client's going away
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeLimit)) // an error shows at the write
+	json.NewEncoder(w).Encode(v)                                               // an error means that the client left
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Table is what one source of the daemon has delivered last, for a plan: the
-// table, and what the source says of the node. Its form is that of one version.
+// Table is the last table that one source of the daemon delivered, and what that
+// source says about the node. `svcproxy plan` reads it. Its form may differ between
+// versions, so Version says which one wrote it.
 type Table struct {
 	Version   string            `json:"version"`
-	Delivered bool              `json:"delivered"` // else there are no services to be known
+	Delivered bool              `json:"delivered"` // false: the source has delivered no table yet
 	Services  []sources.Service `json:"services"`
 	Node      *TableNode        `json:"node,omitempty"`
 }
 
-// TableNode is what an API server says of the node.
+// TableNode is what an API server says about the node.
 type TableNode struct {
 	Zone      string         `json:"zone"`
 	Addresses []netip.Addr   `json:"addresses"`
@@ -35,7 +36,7 @@ func (s *Server) table(w http.ResponseWriter, r *http.Request) {
 	answer(w, s.Table(r.URL.Query().Get("source")))
 }
 
-// Table asks what a source has delivered.
+// Table asks for the last table of a source.
 func (c Client) Table(ctx context.Context, source string) (t Table, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Count is a number in at most five characters: 999, 12.3k, 4.6M.
+// Count formats a number with at most five characters: 999, 12.3k, 4.6M.
 func Count(n uint64) string { return amount(float64(n), 1000) }
 
-// Bytes is a number of bytes in at most five characters, in powers of 1024.
+// Bytes formats a number of bytes with at most five characters, in powers of 1024.
 func Bytes(n uint64) string { return amount(float64(n), 1024) }
 
-// Rate is a number for each second, in at most five characters: 0.3, 12, 4.6k.
-// With base 1024 it is of bytes.
+// Rate formats a number per second with at most five characters: 0.3, 12, 4.6k.
+// Base is 1000, or 1024 for bytes.
 func Rate(perSecond, base float64) string {
 	if perSecond > 0 && perSecond < 9.95 {
 		return fmt.Sprintf("%.1f", perSecond)
@@ -21,6 +21,7 @@ func Rate(perSecond, base float64) string {
 	return amount(math.Round(perSecond), base)
 }
 
+// amount formats a number with a unit prefix.
 func amount(n, base float64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%.0f", n)
@@ -37,7 +38,7 @@ func amount(n, base float64) string {
 	return fmt.Sprintf("%.0fE", n)
 }
 
-// Age is a duration as coarse as one says it: 350ms, 12s, 3m5s, 2h10m, 5d3h.
+// Age formats a duration with at most two units: 350ms, 12s, 3m5s, 2h10m, 5d3h.
 func Age(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Second:
@@ -52,6 +53,7 @@ func Age(d time.Duration) string {
 	return two(d, 24*time.Hour, "d", time.Hour, "h")
 }
 
+// two formats a duration with two units, or one if the second is 0.
 func two(d, big time.Duration, bigUnit string, small time.Duration, smallUnit string) string {
 	text := fmt.Sprintf("%d%s", d/big, bigUnit)
 	if rest := d % big / small; rest > 0 {

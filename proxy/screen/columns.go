@@ -10,13 +10,13 @@ import (
 type Cell struct {
 	Text  string
 	Style Style
-	Right bool // numbers
+	Right bool // aligned, as numbers are
 }
 
-// Columns are rows that line up. The first is the heading, if there is one.
+// Columns are rows whose cells line up. The first row is the heading, if any.
 type Columns struct {
-	// Elastic are the columns, by index, that may be cut when a row is wider than
-	// the screen, in the order in which they are; none narrower than minElastic.
+	// Elastic are the indexes of the columns that are cut if rows are wider than the
+	// screen, in this order. None gets narrower than minElastic.
 	Elastic []int
 
 	rows [][]Cell
@@ -27,8 +27,8 @@ const (
 	minElastic = 10
 )
 
-// Heading adds a row of words in capitals. Those that begin with ">" stand at
-// the right of their columns, without it.
+// Heading adds the heading. A word that begins with ">" is aligned right, without
+// the ">".
 func (c *Columns) Heading(words ...string) {
 	row := make([]Cell, len(words))
 	for i, w := range words {
@@ -46,9 +46,8 @@ func (c *Columns) Row(cells ...Cell) {
 	c.rows = append(c.rows, cells)
 }
 
-// Lines are the rows, none wider than width: elastic columns are cut first, and
-// what is too much even then is left out at the right. A width of 0 is any.
-// Without colours styles do not show.
+// Lines returns the rows, none wider than width; 0 = any width. Elastic columns are
+// cut first. What still does not fit is left out at the right.
 func (c *Columns) Lines(width int, colours bool) []string {
 	widths := c.widths(width)
 	lines := make([]string, len(c.rows))
@@ -87,7 +86,7 @@ func line(row []Cell, widths []int, width int, colours bool) string {
 	return b.String()
 }
 
-// widths are those of the columns.
+// widths returns the width of each column.
 func (c *Columns) widths(width int) []int {
 	var widths []int
 	for _, row := range c.rows {
@@ -112,7 +111,7 @@ func (c *Columns) widths(width int) []int {
 	return widths
 }
 
-// Cut shortens a text to so many characters, the last of them an ellipsis.
+// Cut shortens a text to at most width characters. The last one is an ellipsis.
 func Cut(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text
@@ -124,8 +123,8 @@ func Cut(text string, width int) string {
 	return string(runes[:width-1]) + "…"
 }
 
-// Wrap breaks a text into lines of at most width characters, between words where
-// it can; those after the first are indented. A width of 0 is any.
+// Wrap breaks a text into lines of at most width characters, between words if
+// possible; 0 = any width. Lines after the first are indented.
 func Wrap(text string, width, indent int) []string {
 	if width <= 0 || utf8.RuneCountInString(text) <= width {
 		return []string{text}
@@ -138,7 +137,7 @@ func Wrap(text string, width, indent int) []string {
 			at--
 		}
 		if rest[at] != ' ' {
-			at = room // a word of half a line
+			at = room // a word longer than half a line
 		}
 		lines = append(lines, prefix+string(rest[:at]))
 		for rest = rest[at:]; len(rest) > 0 && rest[0] == ' '; {
@@ -152,9 +151,9 @@ func Wrap(text string, width, indent int) []string {
 	return lines
 }
 
-// Clean is a text in one line that does nothing to a terminal: line ends become
-// spaces, and other control characters question marks. Words of other programs
-// and of files are in what is shown.
+// Clean makes a text safe for one line of a terminal: line ends and tabs become
+// spaces, other control characters question marks. Texts contain words of other
+// programs and of files.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

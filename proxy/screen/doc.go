@@ -1,6 +1,5 @@
-// Package screen is what a terminal, or a pipe, is shown: columns that line up,
-// colours where they are wanted, and amounts that fit.
+// Package screen formats text for a terminal or a pipe: columns that line up,
+// colours, and numbers and durations that fit.
 //
-// It knows nothing of what is shown. All but the questions about a terminal are
-// pure functions.
+// Everything is a pure function, except the questions about a terminal.
 package screen

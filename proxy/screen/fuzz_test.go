@@ -7,7 +7,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
-// No line is wider than the terminal, whatever it says.
+// No line is wider than the terminal.
 func FuzzWidth(f *testing.F) {
 	f.Add("one two three four", 9, 2)
 	f.Add("ééé ééé", 3, 0)

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Terminal says whether a file is one.
+// Terminal reports whether a file is a terminal.
 func Terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// Size is a terminal's; 0, 0 of what is none.
+// Size is the size of a terminal in characters; 0, 0 if the file is not one.
 func Size(f *os.File) (width, height int) {
 	width, height, err := term.GetSize(int(f.Fd()))
 	if err != nil {
@@ -20,23 +20,23 @@ func Size(f *os.File) (width, height int) {
 	return width, height
 }
 
-// What a terminal understands (ECMA-48 and xterm).
+// Control sequences of ECMA-48 and xterm.
 const (
 	Home       = "\x1b[H"
-	EraseLine  = "\x1b[K" // from the cursor on
+	EraseLine  = "\x1b[K" // from the cursor to its end
 	EraseBelow = "\x1b[J"
-	Enter      = "\x1b[?1049h\x1b[?25l" // the other screen, and no cursor
+	Enter      = "\x1b[?1049h\x1b[?25l" // switch to the alternate screen and hide the cursor
 	Leave      = "\x1b[?25h\x1b[?1049l"
 )
 
-// InPlace writes a text over what a terminal shows, its last lines left out
-// where they do not fit.
+// InPlace draws a text over what a terminal shows. Lines that do not fit are
+// replaced by their number.
 func InPlace(text string, height int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) > height {
 		left := len(lines) - height + 1
 		lines = append(lines[:height-1:height-1], fmt.Sprintf("… %d more lines", left))
 	}
-	// Without a line feed at the end, which would scroll.
+	// A line feed at the end would scroll the terminal.
 	return Home + strings.Join(lines, EraseLine+"\r\n") + EraseLine + EraseBelow
 }
