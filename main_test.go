@@ -76,11 +76,13 @@ const module = "github.com/svcproxy/svcproxy"
 var mayImport = map[string][]string{
 	"":                    {"proxy/cli", "proxy/commands"},
 	"proxy/cli":           {},
-	"proxy/commands":      {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/rules", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
-	"proxy/daemon":        {"kernel", "kernel/host", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/metrics", "proxy/rules", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
-	"proxy":               {"kernel", "sources", "kernel/plan", "kernel/verify"},
-	"proxy/rules":         {"kernel", "sources"},
-	"proxy/config":        {"kernel", "proxy/cli", "proxy/rules", "sources", "sources/file", "sources/file/strict", "sources/lastgood"},
+	"proxy/commands":      {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/daemon":        {"kernel", "kernel/host", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/metrics", "proxy/frontend", "proxy/mode", "proxy/mode/ipvs", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy":               {"kernel", "proxy/frontend", "sources", "kernel/plan", "kernel/verify"},
+	"proxy/frontend":      {"kernel", "sources"},
+	"proxy/mode":          {"kernel", "proxy/frontend", "sources"},
+	"proxy/mode/ipvs":     {"kernel", "proxy/frontend", "proxy/mode", "sources"},
+	"proxy/config":        {"kernel", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/file", "sources/file/strict", "sources/lastgood"},
 	"proxy/metrics":       {"kernel", "proxy", "proxy/status", "sources"},
 	"proxy/web":           {"proxy/conns", "proxy/events", "proxy/screen", "proxy/status"},
 	"packaging/docs":      {"proxy/cli", "proxy/config", "sources/file"},
@@ -115,7 +117,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are the packages that import nothing but the standard library
 // and what mayImport says: values and pure functions.
-var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/rules", "sources/lastgood", "kernel/statefile"}
+var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/mode", "proxy/mode/ipvs", "sources/lastgood", "kernel/statefile"}
 
 // theKernels are the modules that only packages below kernel may import.
 var theKernels = []string{"golang.org/x/sys", "github.com/vishvananda", "github.com/moby/ipvs", "github.com/coreos/go-iptables"}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -20,7 +21,7 @@ func TestConfirmWaitsForWhatWasEmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
 		r := start(t, func(r *run) {
-			r.proxy.Rules = func(s sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+			r.proxy.Rules = func(s sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 				if slow.Load() {
 					time.Sleep(time.Second)
 				}

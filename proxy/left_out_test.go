@@ -5,11 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// What is left out of a service is said in a short line, and is not taken for one
+// A service that is left out is reported in a short line. It does not count as one
 // without backends.
 func TestLeftOutIsSaid(t *testing.T) {
 	vip := netip.MustParseAddr("192.0.2.80")
@@ -18,7 +20,8 @@ func TestLeftOutIsSaid(t *testing.T) {
 		Ports:    []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
 		Withheld: []sources.Withheld{{Claim: sources.Claim{Addr: vip}, Why: "is the gateway"}},
 	}
-	now := &proxy.Snapshot{Table: sources.Table{Services: []sources.Service{s}}}
+	table := sources.Table{Services: []sources.Service{s}}
+	now := &proxy.Snapshot{Table: table, Frontends: frontend.List(table, kernel.Node{}, frontend.Config{})}
 	now.Report.Problems = []sources.Problem{{Service: "default/web", Message: "left out: is the gateway"}}
 	if got := now.WithoutBackends(); len(got) > 0 {
 		t.Errorf("without backends: %v", got)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -59,8 +60,8 @@ func (l *link) asked() []int {
 // claiming are rules that also bind VIPs 192.0.2.x, which are claimed on eth0, and
 // one that is not.
 func claiming(vips int) proxy.Rules {
-	return func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
-		s := rules(t, n, hold, occupied)
+	return func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		f, s := rules(t, n, hold, occupied)
 		s.Policy.Probe = true
 		s.Links = []kernel.Link{{Name: names.Device, Type: "dummy"}}
 		s.Addrs = []kernel.Addr{{Addr: netip.MustParseAddr("10.96.0.1"), Link: names.Device}}
@@ -69,7 +70,7 @@ func claiming(vips int) proxy.Rules {
 			s.Policy.Claims = append(s.Policy.Claims, kernel.Claim{Addr: vip(i), Link: "eth0"})
 		}
 		s.Sort()
-		return s
+		return f, s
 	}
 }
 
@@ -204,7 +205,7 @@ func TestVIPThatMovesAwayIsProbedLater(t *testing.T) {
 			bind := claiming(1)
 			r.kernel.SetNode(own)
 			r.proxy.Prober = l
-			r.proxy.Rules = func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+			r.proxy.Rules = func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 				if n.Has(vip(0)) {
 					return rules(t, n, hold, occupied)
 				}

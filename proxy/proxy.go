@@ -10,6 +10,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -34,9 +35,9 @@ type Kernel interface {
 	Apply(context.Context, kernel.Plan) error
 }
 
-// Rules gives the wanted state of a table on a node. While hold, occupied names
-// the sets whose entries stay although the table does not have them.
-type Rules func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State
+// Rules returns what a node serves of a table and the kernel state for that. With
+// hold, occupied names the sets that keep entries which the table does not have.
+type Rules func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State)
 
 // startGrace is how long the first sync waits for every source to deliver, so
 // that a file that is refused writes nothing and a start is one sync. Then what

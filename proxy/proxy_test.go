@@ -19,6 +19,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/fake"
 	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -54,9 +55,9 @@ func table(endpoints int) sources.Table {
 	return sources.Table{Services: []sources.Service{s}}
 }
 
-// rules are the least that shows what the loop does: a virtual server a
+// rules are the least that shows what the loop does: one virtual server per
 // service, with its ownership entry.
-func rules(t sources.Table, _ kernel.Node, hold bool, _ []string) kernel.State {
+func rules(t sources.Table, n kernel.Node, hold bool, _ []string) (*frontend.Frontends, kernel.State) {
 	family := kernel.IPv4
 	if len(t.Services) > 0 {
 		family = kernel.FamilyOf(t.Services[0].ClusterIPs[0])
@@ -72,7 +73,7 @@ func rules(t sources.Table, _ kernel.Node, hold bool, _ []string) kernel.State {
 		}
 	}
 	s.Sort()
-	return s
+	return frontend.List(t, n, frontend.Config{IPv6: true}), s
 }
 
 // run has the loop running on a fake kernel, inside a synctest bubble.
@@ -409,7 +410,8 @@ func TestNothingIsRemovedBeforeEverySourceHasSpoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(script)
 		r := start(t, func(r *run) {
-			r.kernel = fake.New(names, kernel.Node{}, rules(table(2), kernel.Node{}, false, nil))
+			_, served := rules(table(2), kernel.Node{}, false, nil)
+			r.kernel = fake.New(names, kernel.Node{}, served)
 			r.proxy.Kernel = r.kernel
 			r.proxy.Feeds = append(r.proxy.Feeds, proxy.Feed{Name: "apiserver", Source: late})
 		})
@@ -496,7 +498,8 @@ func TestBurstsAreOneSync(t *testing.T) {
 func TestAdoptsWithoutAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *run) {
-			r.kernel = fake.New(names, kernel.Node{}, rules(table(3), kernel.Node{}, false, nil))
+			_, served := rules(table(3), kernel.Node{}, false, nil)
+			r.kernel = fake.New(names, kernel.Node{}, served)
 			r.proxy.Kernel = r.kernel
 		})
 		defer r.end()
@@ -562,7 +565,8 @@ func TestNothingEverGoodEndsTheRun(t *testing.T) {
 func TestNothingGoodKeepsWhatTheKernelServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *run) {
-			r.kernel = fake.New(names, kernel.Node{}, rules(table(2), kernel.Node{}, false, nil))
+			_, served := rules(table(2), kernel.Node{}, false, nil)
+			r.kernel = fake.New(names, kernel.Node{}, served)
 			r.proxy.Kernel = r.kernel
 		})
 		defer r.end()
@@ -637,10 +641,10 @@ func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stuck atomic.Bool
 		r := start(t, func(r *run) {
-			r.proxy.Rules = func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
-				s := rules(t, n, hold, occupied)
+			r.proxy.Rules = func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+				f, s := rules(t, n, hold, occupied)
 				s.Policy.DrainTimeout = time.Second
-				return s
+				return f, s
 			}
 			r.kernel.Fail = func(o kernel.Op) error {
 				if stuck.Load() && o.Object.Kind() == kernel.KindReal {

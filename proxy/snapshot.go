@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -18,13 +19,14 @@ type Snapshot struct {
 	// first.
 	Succeeded time.Time
 
-	// What the last sync that got as far as a plan worked with: the merged
-	// table, the node, what the rules made of them, and the real servers that
-	// drain since when.
-	Table  sources.Table
-	Node   kernel.Node
-	Want   kernel.State
-	Drains []kernel.Drain
+	// These are of the last sync that made a plan: the merged table, the node, what
+	// it serves of the table, the kernel state for that, and the real servers that
+	// drain, each with the time since when. Frontends is nil before the first plan.
+	Table     sources.Table
+	Node      kernel.Node
+	Frontends *frontend.Frontends
+	Want      kernel.State
+	Drains    []kernel.Drain
 	// Warnings are what keeps clients from what is served though the kernel is as
 	// wanted, or slows them down, a line each: somebody's firewall, a small hash.
 	Warnings []string

@@ -109,7 +109,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 		occupied = occupiedSets(p.have.Entries)
 	}
 	p.stages.Add(1)
-	want := p.Rules(table, p.have.Node, p.hold, occupied)
+	frontends, want := p.Rules(table, p.have.Node, p.hold, occupied)
 	want.Policy.Probe = want.Policy.Probe && p.Prober != nil
 	p.stages.Add(1)
 	r.Services, r.Virtuals, r.Reals = len(table.Services), len(want.Virtuals), len(want.Reals)
@@ -120,7 +120,8 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 		return err
 	}
 	r.Planned, r.Steps = time.Now(), len(r.Plan.Ops)
-	p.next.Table, p.next.Node, p.next.Want, p.next.Drains = table, p.have.Node, want, r.Plan.Drains
+	p.next.Table, p.next.Node, p.next.Drains = table, p.have.Node, r.Plan.Drains
+	p.next.Frontends, p.next.Want = frontends, want
 	barred, small := kernel.Barred(p.have.Firewall, want.Virtuals), kernel.SmallHash(want.Sysctls, p.have.Sysctls)
 	p.next.Warnings, p.next.Barred = slices.Concat(barred, small, r.Plan.Warnings), len(barred)
 	p.barred.hear(barred)

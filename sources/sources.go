@@ -4,7 +4,7 @@
 //
 // Everything here is a value. Validate and Merge are pure: the same tables give the same problems and
 // the same merged table. The package imports nothing but the standard library, opens no file, and
-// knows nothing of kernels or rules: which endpoints are used, and how, is decided by proxy/rules.
+// knows nothing of kernels or rules: which endpoints are used, and how, is decided by proxy/frontend.
 package sources
 
 import "context"

@@ -5,13 +5,13 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/plan"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 )
 
 // TestCountersBesideTheLoop reads counters on their own handle as a table grows,
 // with one dump each time.
 func TestCountersBesideTheLoop(t *testing.T) {
-	k := open(t, host.Options{Sysctls: rules.SysctlNames})
+	k := open(t, host.Options{Sysctls: ipvs.SysctlNames})
 	var w wire
 	c, err := host.OpenCounters(w.dialer())
 	if err != nil {

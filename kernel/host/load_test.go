@@ -16,7 +16,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/kernel/verify"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -54,7 +56,8 @@ func endpoint(a netip.Addr) sources.Endpoint {
 }
 
 func state(t sources.Table, n kernel.Node) kernel.State {
-	return rules.State(t, n, rules.Config{Names: kernel.DefaultNames, IPv6: true, Scheduler: "rr", MasqueradeBit: 14, VIPPing: true})
+	f := frontend.List(t, n, frontend.Config{IPv6: true, Scheduler: "rr"})
+	return ipvs.State(f, mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, VIPPing: true})
 }
 
 // wire counts what goes over the netlink sockets, by family, and can cut them.
@@ -144,7 +147,7 @@ func TestCosts(t *testing.T) {
 	for _, services := range sizes {
 		t.Run(fmt.Sprint(services), func(t *testing.T) {
 			var w wire
-			k := open(t, host.Options{Dialer: w.dialer(), Sysctls: rules.SysctlNames})
+			k := open(t, host.Options{Dialer: w.dialer(), Sysctls: ipvs.SysctlNames})
 			have := read(t, k)
 			tab := table(services, 5)
 
@@ -261,7 +264,7 @@ func TestCutAtEverySend(t *testing.T) {
 	for cut := 0; cut <= sends; cut++ {
 		t.Run(fmt.Sprint(cut), func(t *testing.T) {
 			var w wire
-			k := open(t, host.Options{Dialer: w.dialer(), Sysctls: rules.SysctlNames})
+			k := open(t, host.Options{Dialer: w.dialer(), Sysctls: ipvs.SysctlNames})
 			foreign := plantForeigners(t)
 			have := read(t, k)
 			want := state(tab, have.Node)
@@ -287,7 +290,7 @@ func TestCutAtEverySend(t *testing.T) {
 			w.reset(-1)
 
 			// A new process reads what is there; it remembers nothing.
-			again, err := host.Open(t.Context(), host.Options{Names: kernel.DefaultNames, StateDir: t.TempDir(), Sysctls: rules.SysctlNames})
+			again, err := host.Open(t.Context(), host.Options{Names: kernel.DefaultNames, StateDir: t.TempDir(), Sysctls: ipvs.SysctlNames})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/lastgood"
@@ -63,7 +63,7 @@ func (p *planCommand) apiServerTable(ctx context.Context, s *daemon.Setup) (sour
 		return sources.Table{}, errors.New("svcproxy is running and has no services from it yet")
 	}
 	if got.Node != nil {
-		s.Object = rules.NodeObject(*got.Node)
+		s.Object = frontend.NodeObject(*got.Node)
 	}
 	return sources.Table{Services: got.Services}, nil
 }

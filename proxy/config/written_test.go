@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
 // A limit or a timeout that a file or a flag gives holds as it stands, one that
@@ -36,7 +36,7 @@ func TestWrittenConntrackKeysAreExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Rules().Conntrack.Exact; got != test.want {
+		if got := c.ForMode().Conntrack.Exact; got != test.want {
 			t.Errorf("%s and %s: %+v, want %+v\n%s", test.name, test.flag, got, test.want, test.text)
 		}
 	}
@@ -45,7 +45,7 @@ func TestWrittenConntrackKeysAreExact(t *testing.T) {
 // Buckets are a quarter of the entries, in whole pages of any size.
 func TestConntrackBuckets(t *testing.T) {
 	for entries, want := range map[uint32]uint32{0: 0, 1: 8192, 131072: 32768, 262144: 65536, 300001: 81920, 800768: 204800, 1<<32 - 1: 1 << 30} {
-		if got := rules.Buckets(entries); got != want {
+		if got := mode.Buckets(entries); got != want {
 			t.Errorf("%d entries: %d buckets, want %d", entries, got, want)
 		}
 	}

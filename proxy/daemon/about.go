@@ -8,10 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/status"
-	"github.com/svcproxy/svcproxy/proxy/web"
-	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
@@ -20,7 +18,6 @@ func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) con
 	return consoleOptions{
 		proxy: d.proxy, current: d.current, log: d.log.Logger, about: d.about(), counters: counters, files: files,
 		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible,
-		healthChecks: func(t sources.Table, n kernel.Node) []web.HealthCheck { return d.setup().healthChecks(t, n) },
 	}
 }
 
@@ -28,7 +25,7 @@ func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) con
 func (d *daemon) about() status.Daemon {
 	s := d.setup()
 	about := status.Daemon{
-		Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(), Mode: "ipvs",
+		Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(), Mode: d.mode.Name(),
 	}
 	if s.Config.Mode == "" {
 		about.ModeReason = "the best this kernel can do"
@@ -40,7 +37,7 @@ func (d *daemon) about() status.Daemon {
 func (d *daemon) warnings() []string {
 	// On nodes with such bridges this walks all endpoints, so not after each change.
 	if s := d.proxy.Snapshot(); s != nil && s.Report.Checked {
-		d.bridged = rules.Bridged(s.Table, s.Node, d.setup().rules())
+		d.bridged = mode.Bridged(s.Table, s.Node, d.setup().forMode())
 	}
 	if err := d.kernel.Warning(); err != nil {
 		return append([]string{fmt.Sprintf("cleanup may not find it later: %v", err)}, d.bridged...)

@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
@@ -36,8 +36,6 @@ type consoleOptions struct {
 	files    serviceFiles
 	// work counts what the kernel was asked for.
 	work func() metrics.Work
-	// healthChecks are the answers of the health check node ports.
-	healthChecks func(sources.Table, kernel.Node) []web.HealthCheck
 	// warnings are problems that do not fail a sync, one line each. They are read
 	// after every sync, and each is logged once.
 	warnings func() []string
@@ -136,13 +134,26 @@ func (c *console) observe() {
 		c.notify.update()
 	}
 	c.proxy.OnSync = func(now *proxy.Snapshot) {
-		c.ports.Set(c.healthChecks(now.Table, now.Node))
+		c.ports.Set(healthChecks(now.Frontends))
 		c.history.Synced(now.Report)
 		recorder.Synced(now)
 		c.metrics.Synced(now)
 		c.logWarnings()
 		c.notify.update()
 	}
+}
+
+// healthChecks returns what the health check node ports answer; nil before the
+// first plan.
+func healthChecks(f *frontend.Frontends) []web.HealthCheck {
+	if f == nil {
+		return nil
+	}
+	var checks []web.HealthCheck
+	for _, h := range f.HealthChecks() {
+		checks = append(checks, web.HealthCheck(h))
+	}
+	return checks
 }
 
 // logWarnings logs each warning once for as long as it holds.

@@ -26,10 +26,10 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/status"
-	"github.com/svcproxy/svcproxy/proxy/web"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -117,18 +117,18 @@ func restart(t *testing.T, dir string) *node {
 	p := &proxy.Proxy{
 		Kernel: n.kernel, Log: log, Feeds: []proxy.Feed{{Name: "static", Source: cur.Source()}},
 		SyncPeriod: cur.Now().Config.IPVS.SyncPeriod,
-		Rules: func(t sources.Table, at kernel.Node, hold bool, occupied []string) kernel.State {
+		Rules: func(t sources.Table, at kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			n.stuck.Lock()
 			defer n.stuck.Unlock()
-			c := cur.Now().Config.Rules()
+			c := cur.Now().Config.ForMode()
 			c.Hold, c.Occupied = hold, occupied
-			return rules.State(t, at, c)
+			f := frontend.List(t, at, c.Frontends)
+			return f, ipvs.State(f, c)
 		},
 	}
 	n.console = newConsole(consoleOptions{
 		proxy: p, current: cur, log: log, about: status.Daemon{Version: "1.2.3", Node: "n1", Mode: "ipvs"}, counters: counters{n.kernel},
 		work: func() metrics.Work { return metrics.Work{} }, files: files{}, warnings: func() []string { return []string{"a warning"} },
-		healthChecks: func(sources.Table, kernel.Node) []web.HealthCheck { return nil },
 	})
 	n.client = control.Client{Socket: Socket(n.dir)}
 	ctx, cancel := context.WithCancel(context.Background())

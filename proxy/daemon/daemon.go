@@ -16,7 +16,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/lastgood"
 	"github.com/svcproxy/svcproxy/sources/manifest"
@@ -38,9 +39,12 @@ type daemon struct {
 	kernel  *host.Kernel
 	proxy   *proxy.Proxy
 	console *console
-	cache   rules.Cache                   // used by the loop's goroutine alone
-	bridged []string                      // likewise: warnings about endpoints on bridges, from the last full check
 	object  atomic.Pointer[manifest.Node] // this node in the API server, nil without one
+
+	// Used by the loop's goroutine alone.
+	frontends frontend.Cache
+	mode      mode.Mode
+	bridged   []string // warnings about endpoints on bridges, from the last full check
 }
 
 // Run serves until ctx ends. The kernel keeps serving after that.
@@ -56,6 +60,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := s.Supported(); err != nil {
 		return err
 	}
+	d.mode = s.mode()
 	if err := d.sameNames(s); err != nil {
 		return err
 	}
@@ -206,10 +211,11 @@ func (d *daemon) follow(c config.Config) {
 	}
 }
 
-// rules is the kernel state that the loop programs, under the configuration in effect.
-func (d *daemon) rules(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+// rules is what the loop serves and programs, under the configuration in effect.
+func (d *daemon) rules(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 	s := d.setup()
-	c := s.rules()
+	c := s.forMode()
 	c.Hold, c.Occupied = hold, occupied
-	return d.cache.State(t, s.placed(n), c)
+	f := d.frontends.List(t, s.placed(n), c.Frontends)
+	return f, d.mode.State(f, c)
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/rules"
-	"github.com/svcproxy/svcproxy/proxy/web"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -25,9 +26,9 @@ import (
 type Setup struct {
 	config.Setup
 	Machine
-	Version string           // of svcproxy
-	Object  rules.NodeObject // this node in the API server, zero without one
-	Tables  *host.Tables     // opened as root before the process changed its user, else nil
+	Version string              // of svcproxy
+	Object  frontend.NodeObject // this node in the API server, zero without one
+	Tables  *host.Tables        // opened as root before the process changed its user, else nil
 }
 
 // Machine is what the rules depend on and the configuration does not say.
@@ -83,41 +84,46 @@ func (s Setup) Node() string { return s.Config.NodeName(s.hostname) }
 // SetNode takes what the API server says of this node.
 func (s *Setup) SetNode(n manifest.Node) { s.Object = nodeObject(n) }
 
-func nodeObject(n manifest.Node) rules.NodeObject {
-	return rules.NodeObject{Zone: n.Zone, Addresses: n.Addresses, PodCIDRs: n.PodCIDRs}
+func nodeObject(n manifest.Node) frontend.NodeObject {
+	return frontend.NodeObject{Zone: n.Zone, Addresses: n.Addresses, PodCIDRs: n.PodCIDRs}
 }
 
-// rules is the configuration of the rules on this machine.
-func (s Setup) rules() rules.Config {
-	c := s.Config.Rules()
-	c.IPv6, c.Object = s.IPv6, s.Object
+// forMode is the configuration of the frontends and the mode on this machine.
+func (s Setup) forMode() mode.Config {
+	c := s.Config.ForMode()
+	c.Frontends.IPv6, c.Frontends.Object = s.IPv6, s.Object
 	if s.ownsConntrackMax {
 		c.Conntrack.Max = s.Config.Conntrack.Max(runtime.NumCPU())
 	}
 	if s.ownsConntrackBuckets {
-		c.Conntrack.Buckets = rules.Buckets(c.Conntrack.Max)
+		c.Conntrack.Buckets = mode.Buckets(c.Conntrack.Max)
 	}
 	return c
 }
 
 // Want is the kernel state that a table calls for on node n.
 func (s Setup) Want(t sources.Table, n kernel.Node) kernel.State {
-	return rules.State(t, s.placed(n), s.rules())
+	c := s.forMode()
+	return s.mode().State(frontend.List(t, s.placed(n), c.Frontends), c)
+}
+
+// modes returns the modes of this build, in the order of preference.
+func modes() []mode.Mode { return []mode.Mode{new(ipvs.Mode)} }
+
+// mode returns the configured mode. If this build does not have it, as Supported
+// reports, that is the first of its modes.
+func (s Setup) mode() mode.Mode {
+	m, err := mode.Choose(s.Config.Mode, modes()...)
+	if err != nil {
+		return modes()[0]
+	}
+	return m
 }
 
 // placed returns n with the configured zone.
 func (s Setup) placed(n kernel.Node) kernel.Node {
 	n.Zone = s.Config.Node.Zone
 	return n
-}
-
-// healthChecks are the answers of the health check node ports.
-func (s Setup) healthChecks(t sources.Table, n kernel.Node) []web.HealthCheck {
-	var checks []web.HealthCheck
-	for _, h := range rules.HealthChecks(t, s.placed(n), s.rules()) {
-		checks = append(checks, web.HealthCheck(h))
-	}
-	return checks
 }
 
 // Files are the options of the file source.
@@ -141,10 +147,10 @@ func (s Setup) APIServer() apiserver.Options {
 
 // Supported returns an error if this build cannot do what the configuration asks for.
 func (s Setup) Supported() error {
-	switch m := s.Config.Mode; {
-	case m != "" && m != "ipvs":
-		return &kernel.MissingError{What: fmt.Sprintf("mode %s is not in this version", m), Hint: `set mode = "ipvs", or leave it out`}
-	case s.Config.APIServer.Enabled && !apiserver.Built:
+	if _, err := mode.Choose(s.Config.Mode, modes()...); err != nil {
+		return err
+	}
+	if s.Config.APIServer.Enabled && !apiserver.Built {
 		return &kernel.MissingError{What: "this svcproxy was built without the API server source", Hint: "set sources.apiserver.enabled = false, or install the full build"}
 	}
 	return nil
@@ -154,10 +160,10 @@ func (s Setup) Supported() error {
 func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, error) {
 	k, err := host.Open(ctx, host.Options{
 		Names: names, NodeName: s.Node(), Zone: s.Config.Node.Zone,
-		StateDir: s.Config.StateDir, Sysctls: rules.SysctlNames, Tables: s.Tables,
+		StateDir: s.Config.StateDir, Sysctls: s.mode().Sysctls(), Tables: s.Tables,
 	})
 	if err == nil {
-		s.ownsConntrackMax, s.ownsConntrackBuckets = k.CanWrite(rules.ConntrackMax), k.CanWrite(rules.ConntrackBuckets)
+		s.ownsConntrackMax, s.ownsConntrackBuckets = k.CanWrite(mode.ConntrackMax), k.CanWrite(mode.ConntrackBuckets)
 	}
 	return k, err
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
@@ -36,7 +38,8 @@ func big(services, endpoints int) Input {
 		}
 		t.Services = append(t.Services, s)
 	}
-	want := rules.State(t, kernel.Node{Name: "n1"}, rules.Config{Names: kernel.DefaultNames})
+	f := frontend.List(t, kernel.Node{Name: "n1"}, frontend.Config{})
+	want := ipvs.State(f, mode.Config{Names: kernel.DefaultNames})
 	in := Input{Now: time.Now(), Healthy: true, Snapshot: &proxy.Snapshot{Table: t, Want: want}}
 	for _, v := range want.Virtuals {
 		in.Counters.Virtuals = append(in.Counters.Virtuals, kernel.VirtualCounters{Key: v.Key, Traffic: kernel.Traffic{Conns: 1}})
@@ -202,7 +205,9 @@ endpoints = [ "10.2.0.4" ]
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	now := &proxy.Snapshot{Table: table, Node: node, Want: rules.State(table, node, config.Default().Rules())}
+	c := config.Default().ForMode()
+	f := frontend.List(table, node, c.Frontends)
+	now := &proxy.Snapshot{Table: table, Node: node, Frontends: f, Want: ipvs.State(f, c)}
 	st := New(Input{Now: time.Now(), Snapshot: now})
 	var want []string
 	for _, s := range st.Services {

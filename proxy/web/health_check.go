@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// HealthCheck is what one health check node port answers. Its fields are those of rules.HealthCheck.
+// HealthCheck is what one health check node port answers. Its fields are those of frontend.HealthCheck.
 type HealthCheck struct {
 	Namespace, Name string // of the service
 	Port            uint16 // TCP, on all addresses of the node

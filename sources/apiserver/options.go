@@ -3,7 +3,7 @@
 //
 // It is the only package that imports client-go, and the build tag noapiserver leaves it out. Objects
 // are trimmed to sources/manifest's compact ones as they come off the wire, and nothing else of them is
-// kept. What they mean is decided there; which endpoints are used, in proxy/rules.
+// kept. What they mean is decided there; which endpoints are used, in proxy/frontend.
 //
 // It writes nothing to the API server, reads nothing but these three kinds, and never takes silence for
 // an empty cluster: without an answer the last table stays, for as long as it takes.

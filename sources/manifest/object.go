@@ -5,7 +5,7 @@
 // that a manifest can be read, and an API server's objects be kept, without the Kubernetes libraries.
 // Convert is pure and lenient the way an API server's client must be: what it does not know it passes
 // over, and what cannot be served is left out and named. It refuses to judge whether a service makes
-// sense (sources.Validate) and which of its endpoints are used (proxy/rules).
+// sense (sources.Validate) and which of its endpoints are used (proxy/frontend).
 package manifest
 
 import "github.com/svcproxy/svcproxy/sources"

@@ -13,12 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/moby/ipvs"
+	mobyipvs "github.com/moby/ipvs"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/fake"
 	"github.com/svcproxy/svcproxy/proxy"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 	source "github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/testdata/apiserver"
@@ -72,13 +73,15 @@ func measure(t *testing.T, c *apiserver.Cluster, size int) time.Duration {
 	served := &arrivals{at: map[netip.Addr]time.Time{}}
 	k := fake.New(kernel.DefaultNames, nodeN1(t), kernel.State{})
 	k.After = served.note
-	var cache rules.Cache
+	var frontends frontend.Cache
+	var m ipvs.Mode
 	p := &proxy.Proxy{
 		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "apiserver", Source: s}}, SyncPeriod: time.Hour,
-		Rules: func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+		Rules: func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			now := config
 			now.Hold, now.Occupied = hold, occupied
-			return cache.State(t, n, now)
+			f := frontends.List(t, n, now.Frontends)
+			return f, m.State(f, now)
 		},
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -108,8 +111,8 @@ func measure(t *testing.T, c *apiserver.Cluster, size int) time.Duration {
 func (v *visit) measure(t *testing.T) {
 	t.Helper()
 	n := v.newNode(t)
-	var reader *ipvs.Handle
-	must(t, n.Lab.Node.Do(func() (err error) { reader, err = ipvs.New(""); return err }))
+	var reader *mobyipvs.Handle
+	must(t, n.Lab.Node.Do(func() (err error) { reader, err = mobyipvs.New(""); return err }))
 	defer reader.Close()
 	n.fromAPI(t, v, "")
 	_, err := n.Wait(0, fmt.Sprintf("msg=synced .* services=%d ", v.Services+1)) // and the API server's own
@@ -162,7 +165,7 @@ func (a *arrivals) await(t *testing.T, addr string) (came time.Time) {
 }
 
 // latency moves a service to another endpoint and returns how long after the answer that is in the kernel.
-func (v *visit) latency(t *testing.T, reader *ipvs.Handle, i int, addr string) time.Duration {
+func (v *visit) latency(t *testing.T, reader *mobyipvs.Handle, i int, addr string) time.Duration {
 	t.Helper()
 	must(t, v.admin.Update(fillerSlice(i, addr)))
 	acknowledged := time.Now()
@@ -176,9 +179,9 @@ func (v *visit) latency(t *testing.T, reader *ipvs.Handle, i int, addr string) t
 }
 
 // realOf is the address of the real server of a service, and "" if there is none.
-func realOf(reader *ipvs.Handle, i int) string {
+func realOf(reader *mobyipvs.Handle, i int) string {
 	vip := fillerService(i)["spec"].(object)["clusterIP"].(string)
-	found, err := reader.GetDestinations(&ipvs.Service{
+	found, err := reader.GetDestinations(&mobyipvs.Service{
 		AddressFamily: syscall.AF_INET, Protocol: syscall.IPPROTO_TCP, Address: net.ParseIP(vip).To4(), Port: 80, Netmask: 0xffffffff,
 	})
 	if err != nil {

@@ -10,7 +10,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 	source "github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -50,7 +52,9 @@ func scenarios(t *testing.T) []scenario {
 func TestObjectsAreAsServedAsFiles(t *testing.T) {
 	c := newCluster(t)
 	f := follow(t, source.Options{Kubeconfig: kubeconfig(t, c, c.URL), ContentType: protobuf})
-	var cache rules.Cache // sees every table in turn, as that of the loop does
+	// These see every table in turn, as those of the loop do.
+	var frontends frontend.Cache
+	var m ipvs.Mode
 	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
 			table, _, problems := file.Decode("services.toml", []byte(s.services+apiService))
@@ -72,7 +76,7 @@ func TestObjectsAreAsServedAsFiles(t *testing.T) {
 					return false
 				}
 				last = stateText(t, e.Table)
-				if patched := cache.State(e.Table, nodeN1(t), config).String(); !strings.HasPrefix(last, patched) {
+				if patched := m.State(frontends.List(e.Table, nodeN1(t), config.Frontends), config).String(); !strings.HasPrefix(last, patched) {
 					t.Error("a patched state differs from one made at once:\n", difference(last, patched))
 				}
 				return last == want
@@ -81,8 +85,11 @@ func TestObjectsAreAsServedAsFiles(t *testing.T) {
 	}
 }
 
-// config is what the rules are asked with: the defaults.
-var config = rules.Config{Names: kernel.DefaultNames, IPv6: true, Scheduler: "rr", MasqueradeBit: 14, VIPPing: true}
+// config has the defaults.
+var config = mode.Config{
+	Frontends: frontend.Config{IPv6: true, Scheduler: "rr"},
+	Names:     kernel.DefaultNames, MasqueradeBit: 14, VIPPing: true,
+}
 
 // nodeN1 is a node in zone a.
 func nodeN1(t *testing.T) kernel.Node {
@@ -101,12 +108,12 @@ func nodeN1(t *testing.T) kernel.Node {
 	return o.Node
 }
 
-// stateText is all that the rules make of a table.
+// stateText returns the state for a table and its health checks.
 func stateText(t *testing.T, table sources.Table) string {
 	t.Helper()
-	node := nodeN1(t)
-	state := rules.State(table, node, config).String()
-	for _, h := range rules.HealthChecks(table, node, config) {
+	f := frontend.List(table, nodeN1(t), config.Frontends)
+	state := ipvs.State(f, config).String()
+	for _, h := range f.HealthChecks() {
 		state += fmt.Sprintf("health check %+v\n", h)
 	}
 	return state

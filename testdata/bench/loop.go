@@ -8,7 +8,8 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -38,13 +39,15 @@ func (b *bench) loop(p *pass) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	synced := make(chan *proxy.Snapshot, 1)
-	var cache rules.Cache
+	var frontends frontend.Cache
+	var m ipvs.Mode
 	loop := &proxy.Proxy{
 		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "hand", Source: h}},
-		Rules: func(t sources.Table, n kernel.Node, hold bool, occupied []string) kernel.State {
+		Rules: func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			c := ruled()
 			c.Hold, c.Occupied = hold, occupied
-			return cache.State(t, n, c)
+			f := frontends.List(t, n, c.Frontends)
+			return f, m.State(f, c)
 		},
 		SyncPeriod: time.Hour,
 		OnSync:     func(s *proxy.Snapshot) { synced <- s },

@@ -18,7 +18,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	modeipvs "github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -55,7 +56,7 @@ func openHost(w *wire) (*host.Kernel, error) {
 		return nil, err
 	}
 	return host.Open(context.Background(), host.Options{
-		Names: kernel.DefaultNames, Dialer: w.dialer(), Sysctls: rules.SysctlNames, StateDir: dir,
+		Names: kernel.DefaultNames, Dialer: w.dialer(), Sysctls: modeipvs.SysctlNames, StateDir: dir,
 	})
 }
 
@@ -236,13 +237,17 @@ var checksInAPeriod = int(config.Default().IPVS.SyncPeriod / max(config.Default(
 
 // changes are what the loop does when a table has come, piece by piece.
 func (p *pass) changes(k *host.Kernel, t sources.Table, have kernel.Observed) (kernel.Observed, error) {
-	var cache rules.Cache
+	var frontends frontend.Cache
+	var m modeipvs.Mode
+	state := func(t sources.Table) kernel.State {
+		return m.State(frontends.List(t, have.Node, ruled().Frontends), ruled())
+	}
 	var merger sources.Merger
 	merge := func(t sources.Table) sources.Table {
 		t, _ = merger.Merge(sources.HostFacts{}, false, t, sources.Table{})
 		return t
 	}
-	cache.State(merge(t), have.Node, ruled())
+	state(merge(t))
 	for _, c := range []struct {
 		row string
 		now sources.Table
@@ -257,7 +262,7 @@ func (p *pass) changes(k *host.Kernel, t sources.Table, have kernel.Observed) (k
 		var ok bool
 		err := errors.Join(
 			p.lap(c.row+": merge", func() error { c.now = merge(c.now); return nil }),
-			p.lap(c.row+": rules", func() error { want = cache.State(c.now, have.Node, ruled()); return nil }),
+			p.lap(c.row+": rules", func() error { want = state(c.now); return nil }),
 			p.lap(c.row+": diff", func() error { todo = plan.Diff(want, have); return nil }),
 		)
 		if err == nil && len(todo.Ops) > 0 {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -81,11 +83,13 @@ func text(t sources.Table) string {
 
 // ruled is svcproxy's default configuration, except for the scheduler, which heeds
 // weights.
-func ruled() rules.Config {
-	c := config.Default().Rules()
-	c.IPv6, c.Scheduler = true, "wrr"
+func ruled() mode.Config {
+	c := config.Default().ForMode()
+	c.Frontends.IPv6, c.Frontends.Scheduler = true, "wrr"
 	return c
 }
 
 // wanted is what the rules make of a table.
-func wanted(t sources.Table, n kernel.Node) kernel.State { return rules.State(t, n, ruled()) }
+func wanted(t sources.Table, n kernel.Node) kernel.State {
+	return ipvs.State(frontend.List(t, n, ruled().Frontends), ruled())
+}

@@ -17,8 +17,9 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
 	"github.com/svcproxy/svcproxy/sources"
@@ -57,8 +58,8 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 	}
 	n := &node{kernel: fake.New(c.Names(), here, kernel.State{})}
 	n.meter = &meter{kernel: n.kernel, start: time.Now()}
-	rulesConfig := c.Rules()
-	rulesConfig.IPv6 = true
+	rulesConfig := c.ForMode()
+	rulesConfig.Frontends.IPv6 = true
 
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -73,10 +74,11 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 	n.proxy = &proxy.Proxy{
 		Kernel: n.kernel, Log: log, SyncPeriod: 30 * time.Second,
 		Feeds: []proxy.Feed{feed},
-		Rules: func(t sources.Table, k kernel.Node, hold bool, occupied []string) kernel.State {
+		Rules: func(t sources.Table, k kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			with := rulesConfig
 			with.Hold, with.Occupied = hold, occupied
-			return rules.State(t, k, with)
+			f := frontend.List(t, k, with.Frontends)
+			return f, ipvs.State(f, with)
 		},
 		OnSource: recorder.Source,
 		OnSync: func(s *proxy.Snapshot) {

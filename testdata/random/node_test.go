@@ -7,7 +7,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 )
 
 const nodeName = "n1"
@@ -73,7 +73,7 @@ END`)
 func (n *node) open() {
 	n.Helper()
 	k, err := host.Open(n.Context(), host.Options{
-		Names: kernel.DefaultNames, NodeName: nodeName, Zone: "a", StateDir: n.TempDir(), Sysctls: rules.SysctlNames,
+		Names: kernel.DefaultNames, NodeName: nodeName, Zone: "a", StateDir: n.TempDir(), Sysctls: ipvs.SysctlNames,
 	})
 	if err != nil {
 		n.Fatal(err)

@@ -11,7 +11,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/kernel/plan"
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -73,9 +75,9 @@ func setting(t *testing.T, name string, or int) int {
 }
 
 // sync brings the kernel to a table and checks what its tools say.
-func (n *node) sync(t sources.Table, c rules.Config) {
+func (n *node) sync(t sources.Table, c mode.Config) {
 	n.Helper()
-	want := rules.State(t, n.have.Node, c)
+	want := ipvs.State(frontend.List(t, n.have.Node, c.Frontends), c)
 	n.apply(want)
 	n.compare(want)
 	if p := plan.Diff(want, n.have); !p.Empty() || len(p.Conflicts) > 0 {
@@ -84,10 +86,10 @@ func (n *node) sync(t sources.Table, c rules.Config) {
 }
 
 // check reads the kernel and finds nothing to do.
-func (n *node) check(t sources.Table, c rules.Config) {
+func (n *node) check(t sources.Table, c mode.Config) {
 	n.Helper()
 	n.read()
-	if p := plan.Diff(rules.State(t, n.have.Node, c), n.have); !p.Empty() || len(p.Conflicts) > 0 {
+	if p := plan.Diff(ipvs.State(frontend.List(t, n.have.Node, c.Frontends), c), n.have); !p.Empty() || len(p.Conflicts) > 0 {
 		n.Errorf("the next full check is not idle:\n%s", p)
 	}
 }
@@ -171,7 +173,7 @@ func (n *node) compare(want kernel.State) {
 // compareSysctls checks those that are wanted, and that others are as before.
 func (n *node) compareSysctls(want []kernel.Sysctl) {
 	n.Helper()
-	names := slices.Concat(rules.SysctlNames, []string{kernel.ProxyNDP("eth0"), kernel.ProxyNDP("eth1")})
+	names := slices.Concat(ipvs.SysctlNames, []string{kernel.ProxyNDP("eth0"), kernel.ProxyNDP("eth1")})
 	wanted := make(map[string]string)
 	for _, name := range names {
 		if value, ok := n.beforeSysctls[name]; ok {

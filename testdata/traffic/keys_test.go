@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/svcproxy/svcproxy/proxy/rules"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
 // configure gives a running svcproxy another configuration and waits until it is
@@ -130,8 +130,8 @@ func TestConnectionTableSize(t *testing.T) {
 		sets := func(name string, value uint32) bool {
 			return strings.Contains(string(out), fmt.Sprintf("~ %s = %d (was", name, value))
 		}
-		grows := c.sets && bucketsFound(t) < rules.Buckets(300001) // a larger hash stays
-		if err != nil || sets(size, 300001) != c.sets || sets(buckets, rules.Buckets(300001)) != grows {
+		grows := c.sets && bucketsFound(t) < mode.Buckets(300001) // a larger hash stays
+		if err != nil || sets(size, 300001) != c.sets || sets(buckets, mode.Buckets(300001)) != grows {
 			t.Errorf("%q where it is writable %t, the hash grows %t: %v\n%s", c.main, writable, grows, err, out)
 		}
 	}
@@ -157,7 +157,7 @@ func bucketsFound(t *testing.T) uint32 {
 // than the one that was written would be drift for ever.
 func wantBucketsAsWritten(t *testing.T, entries uint32) {
 	t.Helper()
-	found, wrote := bucketsFound(t), rules.Buckets(entries)
+	found, wrote := bucketsFound(t), mode.Buckets(entries)
 	must(t, os.WriteFile(bucketsFile, fmt.Append(nil, wrote), 0))
 	if got := bucketsFound(t); got != wrote {
 		t.Errorf("wrote %d, read %d", wrote, got)

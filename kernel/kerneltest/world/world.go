@@ -80,7 +80,7 @@ func drawKey(t *rapid.T, label string) kernel.VirtualKey {
 	}
 }
 
-// Wanted is the state for a table: less than rules.State makes, but with every
+// Wanted is the state for a table: less than mode ipvs makes, but with every
 // kind of object and every way they depend on one another.
 func Wanted(table Table) kernel.State {
 	var s kernel.State

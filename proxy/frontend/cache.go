@@ -1,0 +1,118 @@
+package frontend
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Cache returns what List returns. If only the endpoints of a few services
+// changed since the last call, it lists these alone and shares the rest with the
+// last Frontends. The zero value is ready; one goroutine uses it.
+type Cache struct {
+	last   *Frontends
+	node   kernel.Node // as given, like config
+	config Config
+}
+
+// List returns what the function List does.
+func (c *Cache) List(t sources.Table, n kernel.Node, config Config) *Frontends {
+	round := uint64(0)
+	if c.last != nil {
+		round = c.last.change.round + 1
+		if reflect.DeepEqual(c.node, n) && reflect.DeepEqual(c.config, config) {
+			if f := c.last.with(t); f != nil {
+				f.change.cache, f.change.round = c, round
+				c.last = f
+				return f
+			}
+		}
+	}
+	c.node, c.config = n, config
+	c.last = List(t, n, config)
+	c.last.change = change{cache: c, round: round}
+	return c.last
+}
+
+// change says how Frontends differ from the last ones of a Cache. It counts
+// rounds instead of pointing to these, which would keep all of them in memory.
+type change struct {
+	cache    *Cache
+	round    uint64
+	patched  bool // the last ones have the same Fronts
+	services []Changed
+}
+
+// Changed is a service whose endpoints changed.
+type Changed struct {
+	Service int   // index in Table.Services
+	Fronts  []int // indexes in Fronts
+}
+
+// Since returns how f differs from last. ok is false if more changed than the
+// endpoints of a few services, or if a Cache did not return one after the other.
+// With ok, both have the same Fronts and the same Config.
+func (f *Frontends) Since(last *Frontends) (changed []Changed, ok bool) {
+	c := &f.change
+	if !c.patched || c.cache != last.change.cache || c.round != last.change.round+1 {
+		return nil, false
+	}
+	return c.services, true
+}
+
+// fewServices limits the part of a table that is patched. Each changed service
+// costs a binary search per front; beyond an eighth of the table, listing all is
+// cheaper.
+const fewServices = 8
+
+// with returns the Frontends of t, or nil if t differs in more than the
+// endpoints of a few services.
+func (f *Frontends) with(t sources.Table) *Frontends {
+	changed, ok := sources.OnlyEndpoints(f.Table, t)
+	if !ok || len(changed) > len(t.Services)/fewServices {
+		return nil
+	}
+	now := *f
+	now.Table, now.change = t, change{patched: true}
+	if len(changed) == 0 {
+		return &now
+	}
+	now.services = slices.Clone(f.services)
+	now.change.services = make([]Changed, 0, len(changed))
+	for _, i := range changed {
+		if !now.replace(i, &f.Table.Services[i]) {
+			return nil
+		}
+	}
+	return &now
+}
+
+// replace lists service i again. It returns false if its fronts could differ.
+func (f *Frontends) replace(i int, was *sources.Service) bool {
+	if !sameFamilies(was, &f.Table.Services[i]) {
+		return false
+	}
+	l := lister{Frontends: f, families: f.Config.Families()}
+	f.services[i] = new(service)
+	l.service(i, f.services[i])
+	c := Changed{Service: i, Fronts: make([]int, 0, len(l.fronts))}
+	for _, x := range l.fronts {
+		at, found := f.Find(x.Key)
+		if !found || int(f.Fronts[at].Service) != i {
+			return false // another service had the key first
+		}
+		if f.Fronts[at].slot == x.slot {
+			c.Fronts = append(c.Fronts, at)
+		}
+	}
+	f.change.services = append(f.change.services, c)
+	return true
+}
+
+// sameFamilies reports whether a service has the same families with other
+// endpoints. Only a service without VIPs takes them from its endpoints.
+func sameFamilies(a, b *sources.Service) bool {
+	return hasVIPs(a) || has(a, kernel.IPv4) == has(b, kernel.IPv4) && has(a, kernel.IPv6) == has(b, kernel.IPv6)
+}

@@ -1,0 +1,137 @@
+package frontend
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// candidate is an endpoint's address and port for one service port.
+type candidate struct {
+	addr     netip.AddrPort
+	index    int32
+	local    bool
+	unplaced bool // it has no node name and may be on this node
+	ready    bool
+	leaving  bool // terminating but still serving: used if no endpoint is ready
+	endpoint *sources.Endpoint
+}
+
+func (x *candidate) backend() Backend { return Backend{Endpoint: x.index, Port: x.addr.Port()} }
+
+// candidates finds the endpoints that serve a port in a family, sorted by
+// address. Overlapping endpoint slices can give an address and port twice: then
+// a local one is kept.
+func (l *lister) candidates(s *sources.Service, f kernel.Family, p sources.Port) {
+	l.found = l.found[:0]
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		if kernel.FamilyOf(e.Addr) != f || !servable(e.Addr) || s.WithholdsEndpoint(e.Addr) {
+			continue
+		}
+		port, ok := portOf(e, p)
+		if !ok {
+			continue
+		}
+		l.found = append(l.found, candidate{
+			addr:     netip.AddrPortFrom(e.Addr, port),
+			index:    int32(i),
+			local:    l.local(e),
+			unplaced: e.NodeName == "",
+			ready:    e.Ready || s.PublishNotReadyAddresses,
+			leaving:  e.Serving && e.Terminating,
+			endpoint: e,
+		})
+	}
+	if !slices.IsSortedFunc(l.found, compareCandidates) {
+		slices.SortStableFunc(l.found, compareCandidates)
+	}
+	l.found = slices.CompactFunc(l.found, func(a, b candidate) bool { return a.addr == b.addr })
+}
+
+func compareCandidates(a, b candidate) int {
+	switch c := a.addr.Compare(b.addr); {
+	case c != 0 || a.local == b.local:
+		return c
+	case a.local:
+		return -1
+	}
+	return 1
+}
+
+// portOf returns the port on which an endpoint serves a service port. Ports are
+// matched by name and protocol.
+func portOf(e *sources.Endpoint, p sources.Port) (uint16, bool) {
+	for _, own := range e.Ports {
+		if own.Name == p.Name && own.Protocol == p.Protocol {
+			return own.Port, true
+		}
+	}
+	return 0, false
+}
+
+// local reports whether an endpoint is on this node, as sources.HostFacts does.
+func (l *lister) local(e *sources.Endpoint) bool {
+	if e.NodeName != "" {
+		return e.NodeName == l.Node.Name
+	}
+	return slices.ContainsFunc(l.Config.LocalCIDRs, func(p netip.Prefix) bool { return p.Contains(e.Addr) })
+}
+
+// choices are the backends of a service port under each traffic policy. They are
+// chosen on first use, because most services need one of the two.
+type choices struct {
+	*lister
+	service        *sources.Service
+	cluster, local []Backend
+	has            [2]bool
+	anyLocal       bool
+}
+
+// by returns the backends under a policy. Only external traffic may fall back to
+// endpoints on other nodes: internalTrafficPolicy Local says that traffic must
+// not leave the node.
+func (c *choices) by(policy sources.TrafficPolicy, external bool) []Backend {
+	if policy == sources.Local {
+		if !c.has[1] {
+			c.local, c.anyLocal = c.choose(c.service, func(x *candidate) bool { return x.local })
+			c.has[1] = true
+		}
+		if c.anyLocal || !external || c.Config.LocalFallback != FallbackCluster {
+			return c.local
+		}
+	}
+	if !c.has[0] {
+		c.cluster, _ = c.choose(c.service, c.near())
+		c.has[0] = true
+	}
+	return c.cluster
+}
+
+// choose lists the backends among the wanted candidates: the ready ones, or if
+// there are none, those that are terminating and still serve. any reports
+// whether there were any, whatever their weights: with a scheduler that ignores
+// weights, a backend of weight 0 is left out of the list.
+func (l *lister) choose(s *sources.Service, wanted func(*candidate) bool) (chosen []Backend, any bool) {
+	from := len(l.backends)
+	for i := range l.found {
+		if x := &l.found[i]; x.ready && wanted(x) {
+			l.backends = append(l.backends, x.backend())
+		}
+	}
+	if len(l.backends) == from {
+		for i := range l.found {
+			if x := &l.found[i]; x.leaving && wanted(x) {
+				l.backends = append(l.backends, x.backend())
+			}
+		}
+	}
+	any = len(l.backends) > from
+	if !kernel.Quiesces(l.Config.scheduler(s)) {
+		rest := slices.DeleteFunc(l.backends[from:], func(b Backend) bool { return s.Endpoints[b.Endpoint].Weight == 0 })
+		l.backends = l.backends[:from+len(rest)]
+	}
+	return l.backends[from:len(l.backends):len(l.backends)], any
+}

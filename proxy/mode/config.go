@@ -1,0 +1,72 @@
+package mode
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+)
+
+// Config is the part of the configuration that decides what the kernel must look
+// like.
+type Config struct {
+	// Frontends is for frontend.List. A mode finds it, resolved for the node, in
+	// frontend.Frontends.
+	Frontends frontend.Config
+
+	Names kernel.Names
+
+	MasqueradeAll bool
+	MasqueradeBit uint8 // 0 to 31; 14 is mark 0x4000
+
+	DetectLocal         DetectLocal
+	ClusterCIDRs        []netip.Prefix // at most one per family
+	BridgeInterface     string
+	InterfaceNamePrefix string
+
+	VIPBinding VIPBinding
+	StrictARP  bool
+	VIPPing    bool
+	ProbeVIPs  bool
+	Conntrack  Conntrack
+	// Timeouts of idle IPVS connections, in seconds; 0 keeps the kernel's value.
+	Timeouts kernel.Timeouts
+
+	DrainTimeout  time.Duration // 0 = until the last connection ends
+	DeleteUnknown bool
+	ExcludeCIDRs  []netip.Prefix
+	// Hold: a source has not delivered its table yet, so nothing may be removed.
+	Hold bool
+	// Occupied are the full names of sets that keep entries which the table does
+	// not have, as during Hold. Rules that exist only for sets with entries are
+	// wanted for these too.
+	Occupied []string
+}
+
+// DetectLocal says how traffic from this node's own workloads is recognised. It
+// is detectLocalMode.
+type DetectLocal string
+
+// The modes of detection. The zero value means DetectClusterCIDR.
+const (
+	DetectClusterCIDR         DetectLocal = "ClusterCIDR"
+	DetectNodeCIDR            DetectLocal = "NodeCIDR" // LocalCIDRs, or the Node object's podCIDRs
+	DetectBridgeInterface     DetectLocal = "BridgeInterface"
+	DetectInterfaceNamePrefix DetectLocal = "InterfaceNamePrefix"
+)
+
+// Conntrack has the values for the connection tracker; 0 keeps the kernel's value.
+type Conntrack struct {
+	Max     uint32 // entries
+	Buckets uint32 // of the hash table; a larger one is kept, see Buckets
+
+	// Timeouts, in whole seconds.
+	TCPEstablished, TCPCloseWait, UDP, UDPStream time.Duration
+
+	// Exact lists the values that are set in any case. Without it a larger Max is
+	// kept, and so is a timeout other than the kernel's default: an operator set it.
+	Exact struct{ Max, TCPEstablished, TCPCloseWait bool }
+
+	TCPBeLiberal bool
+}

@@ -1,0 +1,19 @@
+package ipvs
+
+import (
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+func BenchmarkState(b *testing.B) {
+	for name, size := range map[string][2]int{"5000x5": {5000, 5}, "1000x10": {1000, 10}} {
+		b.Run(name, func(b *testing.B) {
+			t := big(size[0], size[1])
+			b.ReportAllocs()
+			for b.Loop() {
+				stateOf(t, kernel.Node{Name: "n1"}, defaults())
+			}
+		})
+	}
+}

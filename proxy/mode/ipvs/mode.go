@@ -1,0 +1,60 @@
+// Package ipvs is mode ipvs: IPVS balances connections, a constant number of
+// iptables rules masquerades and filters them, and ipsets hold the addresses that
+// the rules match.
+//
+// Names of sets and chains, and the rules, are those of kube-proxy's IPVS mode,
+// v1.34 to v1.36. The package is pure; kernel.Diff finds the way from what the
+// kernel has to the state that State returns.
+package ipvs
+
+import (
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+)
+
+// Mode is mode ipvs. The zero value is ready; one goroutine uses it. It patches
+// its last state if only the backends of a few services changed. States that it
+// returned do not change.
+type Mode struct {
+	last   *frontend.Frontends
+	config mode.Config
+	state  kernel.State
+	// repeated are entries of KUBE-LOOP-BACK, sorted: one for each service port
+	// beyond the first that needs the entry.
+	repeated []kernel.Entry
+}
+
+var _ mode.Mode = (*Mode)(nil)
+
+// Name returns "ipvs".
+func (*Mode) Name() string { return "ipvs" }
+
+// Sysctls returns the kernel parameters that State may contain.
+func (*Mode) Sysctls() []string { return SysctlNames }
+
+// SysctlNames are the kernel parameters that State may contain, sorted.
+var SysctlNames = slices.Sorted(slices.Values(append(slices.Clone(mode.SysctlNames),
+	"net.ipv4.vs.conn_reuse_mode",
+	"net.ipv4.vs.conntrack",
+	"net.ipv4.vs.expire_nodest_conn",
+	"net.ipv4.vs.expire_quiescent_template",
+)))
+
+// State returns what the function State does.
+func (m *Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
+	if s, ok := m.patched(f, c); ok {
+		m.last, m.state = f, s
+		return s
+	}
+	loops := loopEntries(f, c)
+	m.last, m.config, m.state, m.repeated = f, c, state(f, c, loops), repeated(loops)
+	return m.state
+}
+
+// State returns what the kernel must look like to serve f.
+func State(f *frontend.Frontends, c mode.Config) kernel.State {
+	return state(f, c, loopEntries(f, c))
+}

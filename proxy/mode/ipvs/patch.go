@@ -1,0 +1,213 @@
+package ipvs
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+)
+
+// patched returns the state of f, if that differs from the last state only in
+// real servers and in entries of KUBE-LOOP-BACK.
+func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool) {
+	if m.last == nil {
+		return kernel.State{}, false
+	}
+	changed, ok := f.Since(m.last)
+	if !ok || !same(m.config, c) {
+		return kernel.State{}, false
+	}
+	p := patch{Mode: m, now: f, repeated: m.repeated}
+	for _, s := range changed {
+		p.service(s)
+	}
+	return p.apply()
+}
+
+// same compares what Since does not.
+func same(a, b mode.Config) bool {
+	a.Frontends, b.Frontends = frontend.Config{}, frontend.Config{}
+	return reflect.DeepEqual(a, b)
+}
+
+// patch is what the changed services change in a state.
+type patch struct {
+	*Mode
+	now    *frontend.Frontends
+	fronts []patchedFront
+	// Entries of KUBE-LOOP-BACK, all sorted. repeated replaces Mode.repeated; gone
+	// are no longer needed by any service port, fresh were not needed before.
+	repeated, gone, fresh []kernel.Entry
+	owned                 bool // repeated is a copy
+}
+
+// patchedFront is a front with other real servers than before.
+type patchedFront struct {
+	key   kernel.VirtualKey
+	reals []kernel.Real
+}
+
+// service notes what changed for a service.
+func (p *patch) service(s frontend.Changed) {
+	for _, i := range s.Fronts {
+		x := &p.now.Fronts[i]
+		before, now := p.last.Backends(x), p.now.Backends(x)
+		if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool {
+			return p.last.Addr(s.Service, a) == p.now.Addr(s.Service, b) && p.last.Weight(s.Service, a) == p.now.Weight(s.Service, b)
+		}) {
+			p.fronts = append(p.fronts, patchedFront{x.Key, appendReals(make([]kernel.Real, 0, len(now)), p.now, x)})
+		}
+	}
+	names := loopSets(p.config)
+	before, now := appendLoops(nil, p.last, s.Service, &names), appendLoops(nil, p.now, s.Service, &names)
+	sortEntries(before)
+	sortEntries(now)
+	p.replace(before, now)
+}
+
+// replace takes the entries that a service needed out and puts others in.
+func (p *patch) replace(before, now []kernel.Entry) {
+	if slices.Equal(before, now) {
+		return
+	}
+	if !p.owned {
+		p.repeated, p.owned = slices.Clone(p.repeated), true
+	}
+	for _, e := range before {
+		// An entry that was needed more than once stays.
+		if !drop(&p.repeated, e) && !drop(&p.fresh, e) {
+			put(&p.gone, e)
+		}
+	}
+	for _, e := range now {
+		switch {
+		case drop(&p.gone, e):
+		case contains(p.fresh, e) || contains(p.state.Entries, e):
+			put(&p.repeated, e)
+		default:
+			put(&p.fresh, e)
+		}
+	}
+}
+
+func contains(sorted []kernel.Entry, e kernel.Entry) bool {
+	_, found := slices.BinarySearchFunc(sorted, e, kernel.Entry.Compare)
+	return found
+}
+
+// put inserts an entry into a sorted slice.
+func put(sorted *[]kernel.Entry, e kernel.Entry) {
+	i, _ := slices.BinarySearchFunc(*sorted, e, kernel.Entry.Compare)
+	*sorted = slices.Insert(*sorted, i, e)
+}
+
+// drop removes one occurrence of an entry from a sorted slice. It returns false
+// if there is none.
+func drop(sorted *[]kernel.Entry, e kernel.Entry) bool {
+	i, found := slices.BinarySearchFunc(*sorted, e, kernel.Entry.Compare)
+	if found {
+		*sorted = slices.Delete(*sorted, i, i+1)
+	}
+	return found
+}
+
+// apply returns the patched state. It fails if KUBE-LOOP-BACK needs another
+// capacity or becomes empty or not empty, because then the rules differ.
+func (p *patch) apply() (kernel.State, bool) {
+	s := p.state
+	if len(p.gone)+len(p.fresh) > 0 {
+		if !p.keepsRules() {
+			return kernel.State{}, false
+		}
+		s.Entries = p.entries()
+	}
+	if len(p.fronts) > 0 {
+		s.Reals = p.reals()
+	}
+	p.Mode.repeated = p.repeated
+	return s, true
+}
+
+// keepsRules reports whether the sets keep their capacity, and stay empty or not.
+func (p *patch) keepsRules() bool {
+	for _, name := range loopSets(p.config) {
+		before := count(p.state.Entries, name)
+		now := before + count(p.fresh, name) - count(p.gone, name)
+		if (now == 0) != (before == 0) || kernel.Capacity(now) != kernel.Capacity(before) {
+			return false
+		}
+	}
+	return true
+}
+
+func count(sorted []kernel.Entry, set string) int {
+	_, n := span(sorted, set)
+	return n
+}
+
+// span returns where a set's entries begin among sorted ones, and their number.
+func span(sorted []kernel.Entry, set string) (first, n int) {
+	first, _ = slices.BinarySearchFunc(sorted, set, func(e kernel.Entry, set string) int {
+		if e.Set < set {
+			return -1
+		}
+		return 1
+	})
+	n, _ = slices.BinarySearchFunc(sorted[first:], set, func(e kernel.Entry, set string) int {
+		if e.Set <= set {
+			return -1
+		}
+		return 1
+	})
+	return first, n
+}
+
+// reals returns all real servers, with those of the patched fronts replaced.
+func (p *patch) reals() []kernel.Real {
+	slices.SortFunc(p.fronts, func(a, b patchedFront) int { return a.key.Compare(b.key) })
+	more := 0
+	for _, f := range p.fronts {
+		more += len(f.reals)
+	}
+	old := p.state.Reals
+	reals := make([]kernel.Real, 0, len(old)+more)
+	for _, f := range p.fronts {
+		from, _ := slices.BinarySearchFunc(old, f.key, func(r kernel.Real, k kernel.VirtualKey) int {
+			if c := r.Key.Virtual.Compare(k); c != 0 {
+				return c
+			}
+			return 1 // before the first of them
+		})
+		reals = append(reals, old[:from]...)
+		for old = old[from:]; len(old) > 0 && old[0].Key.Virtual == f.key; {
+			old = old[1:]
+		}
+		reals = append(reals, f.reals...)
+	}
+	return append(reals, old...)
+}
+
+// entries returns all entries, without those that are gone and with the fresh ones.
+func (p *patch) entries() []kernel.Entry {
+	old, gone, fresh := p.state.Entries, p.gone, p.fresh
+	entries := make([]kernel.Entry, 0, len(old)+len(fresh)-len(gone))
+	for len(gone)+len(fresh) > 0 {
+		var e kernel.Entry
+		leaves := len(fresh) == 0 || len(gone) > 0 && gone[0].Compare(fresh[0]) < 0
+		if leaves {
+			e, gone = gone[0], gone[1:]
+		} else {
+			e, fresh = fresh[0], fresh[1:]
+		}
+		i, _ := slices.BinarySearchFunc(old, e, kernel.Entry.Compare)
+		entries = append(entries, old[:i]...)
+		if old = old[i:]; leaves {
+			old = old[1:]
+		} else {
+			entries = append(entries, e)
+		}
+	}
+	return append(entries, old...)
+}

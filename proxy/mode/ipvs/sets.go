@@ -1,0 +1,136 @@
+package ipvs
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+)
+
+// membership says which fronts are in a set: those with all of some traits, none
+// of others, and one protocol or, if it is 0, any.
+type membership struct {
+	all, none frontend.Traits
+	proto     kernel.Proto
+}
+
+// members are the sets made of fronts. KUBE-LOOP-BACK is made of hairpins, and
+// KUBE-HEALTH-CHECK-NODE-PORT of services.
+var members = map[kernel.SetName]membership{
+	kernel.ClusterIP:              {all: frontend.ClusterIP},
+	kernel.ExternalIP:             {all: frontend.ExternalIP, none: frontend.ExternalLocal},
+	kernel.ExternalIPLocal:        {all: frontend.ExternalIP | frontend.ExternalLocal},
+	kernel.LoadBalancer:           {all: frontend.LoadBalancer},
+	kernel.LoadBalancerLocal:      {all: frontend.LoadBalancer | frontend.ExternalLocal},
+	kernel.LoadBalancerFW:         {all: frontend.Restricted},
+	kernel.LoadBalancerSourceIP:   {all: frontend.Restricted | frontend.NodeAllowed},
+	kernel.LoadBalancerSourceCIDR: {all: frontend.Restricted},
+	kernel.NodePortTCP:            {all: frontend.NodePort, proto: kernel.TCP},
+	kernel.NodePortLocalTCP:       {all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.TCP},
+	kernel.NodePortUDP:            {all: frontend.NodePort, proto: kernel.UDP},
+	kernel.NodePortLocalUDP:       {all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.UDP},
+	kernel.NodePortSCTP:           {all: frontend.NodePort, proto: kernel.SCTP},
+	kernel.NodePortLocalSCTP:      {all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.SCTP},
+	kernel.IPVSIPs:                {all: frontend.Bound},
+	kernel.VirtualServer:          {},
+}
+
+func (m membership) takes(x *frontend.Front) bool {
+	return x.Traits.Has(m.all) && x.Traits&m.none == 0 && (m.proto == 0 || m.proto == x.Key.Proto)
+}
+
+// namedSet is one of our sets with its full name.
+type namedSet struct {
+	name   string
+	family kernel.Family
+	spec   kernel.SetSpec
+}
+
+// namedSets returns all our sets in the order of a State: by full name.
+func (w *writer) namedSets() []namedSet {
+	families := w.f.Config.Families()
+	sets := make([]namedSet, 0, len(families)*len(kernel.SetSpecs))
+	for _, f := range families {
+		for _, spec := range kernel.SetSpecs {
+			sets = append(sets, namedSet{w.config.Names.Set(f, spec.Name), f, spec})
+		}
+	}
+	slices.SortFunc(sets, func(a, b namedSet) int { return strings.Compare(a.name, b.name) })
+	return sets
+}
+
+// sets returns the sets of a state and their entries, sorted. All sets always
+// exist, sized for what they hold. filled has the full names of those that have
+// entries or keep some: for these there are rules.
+func (w *writer) sets() (sets []kernel.Set, entries []kernel.Entry, filled map[string]bool) {
+	filled = make(map[string]bool)
+	for _, name := range w.config.Occupied {
+		filled[name] = true
+	}
+	named := w.namedSets()
+	sets = make([]kernel.Set, 0, len(named))
+	entries = make([]kernel.Entry, 0, 3*len(w.f.Fronts)+len(w.loops)) // most fronts are in two or three sets
+	for _, set := range named {
+		from := len(entries)
+		entries = w.appendEntries(entries, set)
+		n := len(entries) - from
+		if n > 0 {
+			filled[set.name] = true
+		}
+		capacity := uint32(0)
+		if set.spec.Type != kernel.BitmapPort {
+			capacity = kernel.Capacity(n)
+		}
+		sets = append(sets, kernel.Set{Name: set.name, Type: set.spec.Type, Family: set.family, MaxElem: capacity})
+	}
+	return sets, entries, filled
+}
+
+// appendEntries appends the entries of one set, sorted.
+func (w *writer) appendEntries(entries []kernel.Entry, set namedSet) []kernel.Entry {
+	from := len(entries)
+	switch set.spec.Name {
+	case kernel.LoopBack:
+		first, n := span(w.loops, set.name)
+		entries = append(entries, w.loops[first:first+n]...)
+	case kernel.HealthCheckNodePort:
+		for port := range w.f.HealthCheckPorts(set.family) {
+			entries = append(entries, kernel.Entry{Set: set.name, Port: port})
+		}
+	default:
+		m := members[set.spec.Name]
+		for i := range w.f.Fronts {
+			if x := &w.f.Fronts[i]; m.takes(x) && x.Key.Family() == set.family {
+				entries = w.appendMembers(entries, set, x)
+			}
+		}
+	}
+	sortEntries(entries[from:])
+	return entries[:from+len(slices.Compact(entries[from:]))]
+}
+
+// appendMembers appends the entries of a front in a set of this type.
+func (w *writer) appendMembers(entries []kernel.Entry, set namedSet, x *frontend.Front) []kernel.Entry {
+	a := x.Key.Addr.Addr()
+	e := kernel.Entry{Set: set.name, Addr: a, Proto: x.Key.Proto, Port: x.Key.Addr.Port()}
+	switch set.spec.Type {
+	case kernel.HashIP:
+		e.Proto, e.Port = 0, 0
+	case kernel.BitmapPort:
+		e.Addr, e.Proto = netip.Addr{}, 0
+	case kernel.HashIPPortIP:
+		// The host's own traffic to a VIP bound here has the VIP as its source.
+		e.Second = netip.PrefixFrom(a, a.BitLen())
+	case kernel.HashIPPortNet:
+		for _, r := range w.f.Service(x).SourceRanges {
+			if kernel.FamilyOf(r.Addr()) == set.family {
+				e.Second = r.Masked()
+				entries = append(entries, e)
+			}
+		}
+		return entries
+	}
+	return append(entries, e)
+}

@@ -1,0 +1,214 @@
+package ipvs
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// traced is a scenario's section of packets, "PACKET: VERDICT" a line, with the verdicts that the state
+// gives them. Empty lines and those that begin with # stay.
+func traced(s kernel.State, n kernel.Node, section string) (string, error) {
+	var b strings.Builder
+	for line := range strings.Lines(section) {
+		line = strings.TrimSuffix(line, "\n")
+		if line != "" && line[0] != '#' {
+			text, _, _ := strings.Cut(line+" ", ": ")
+			p, err := trace.ParsePacket(text)
+			if err != nil {
+				return "", err
+			}
+			v, err := trace.Trace(s, n, p)
+			if err != nil {
+				return "", err
+			}
+			line = text + ": " + v.String()
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String(), nil
+}
+
+// TestTraffic holds what must be true of traffic under every state, whatever the table.
+func TestTraffic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, node, config := drawTable(t), drawNode(t), drawConfig(t)
+		settle(t, table, node)
+		node.Primary6 = addr("2001:db8:1::1") // for the node to send from
+		node.Addrs = append(node.Addrs, kernel.NodeAddr{Prefix: netip.PrefixFrom(node.Primary6, 64), Link: "eth0"})
+		config.VIPPing = rapid.Bool().Draw(t, "vipPing")
+		config.VIPBinding = rapid.SampledFrom([]mode.VIPBinding{mode.BindAddress, mode.BindRoute}).Draw(t, "binding")
+		f := frontend.List(table, node, config.Frontends)
+		x := traffic{T: t, Frontends: f, config: config, state: State(f, config)}
+		for i := range f.Fronts {
+			x.served(&f.Fronts[i])
+		}
+		for _, a := range x.state.Addrs {
+			x.guarded(a.Addr)
+		}
+		for _, r := range x.state.Routes {
+			x.guarded(r.Addr)
+		}
+	})
+}
+
+// settle brings a random table nearer to real ones, for traffic to find its way: endpoints are off the
+// VIPs, which sources.Validate insists on, since packets for those end where they are bound, and half of
+// the services are healthy. Endpoints with an address of the node stay there.
+func settle(t *rapid.T, table sources.Table, n kernel.Node) {
+	isVIP := func(a netip.Addr) bool {
+		return slices.ContainsFunc(table.Services, func(s sources.Service) bool { return s.HasVIP(a) })
+	}
+	for _, s := range table.Services {
+		healthy := rapid.Bool().Draw(t, "healthy")
+		for i := range s.Endpoints {
+			e := &s.Endpoints[i]
+			if healthy {
+				e.Ready, e.Weight, e.NodeName = true, 1, [...]string{"n1", "n2", ""}[i]
+			}
+			if !n.Has(e.Addr) || isVIP(e.Addr) {
+				bytes := e.Addr.AsSlice()
+				bytes[1]++
+				e.Addr, _ = netip.AddrFromSlice(bytes)
+			}
+		}
+	}
+}
+
+// traffic asks about packets to one state.
+type traffic struct {
+	*rapid.T
+	*frontend.Frontends
+	config mode.Config
+	state  kernel.State
+}
+
+// outside is a source that is no address of any random table.
+func outside(of netip.Addr) netip.Addr {
+	if of.Is4() {
+		return netip.MustParseAddr("192.0.2.9")
+	}
+	return netip.MustParseAddr("2001:db8::9")
+}
+
+func (x *traffic) ask(p trace.Packet) trace.Verdict {
+	v, err := trace.Trace(x.state, x.Node, p)
+	if err != nil {
+		x.Fatalf("%v\n%s", err, strings.Join(v.Steps, "\n"))
+	}
+	return v
+}
+
+// wrong reports a verdict with the way to it.
+func (x *traffic) wrong(p trace.Packet, v trace.Verdict, why string) {
+	x.Fatalf("%s: %s: %s\n%s", p, v, why, strings.Join(v.Steps, "\n"))
+}
+
+// served asks about packets to a front: from outside, from the node, from its loopback.
+func (x *traffic) served(f *frontend.Front) {
+	p := trace.Packet{Proto: f.Key.Proto, Dst: f.Key.Addr}
+	for _, in := range []string{"eth0", "veth1", ""} {
+		p.In, p.Src = in, netip.AddrPort{}
+		if in != "" {
+			p.Src = netip.AddrPortFrom(outside(f.Key.Addr.Addr()), 40000)
+		}
+		v := x.ask(p)
+		x.reaches(f, p, v)
+		for _, w := range v.Ways {
+			x.masquerades(f, p, v, w)
+		}
+	}
+	p.Src = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 40000)
+	if p.Dst.Addr().Is6() {
+		p.Src = netip.AddrPortFrom(netip.IPv6Loopback(), 40000)
+	}
+	v := x.ask(p)
+	if slices.ContainsFunc(v.Ways, func(w trace.Way) bool { return w.Masquerade != trace.Kept }) {
+		x.wrong(p, v, "loopback is never masqueraded")
+	}
+}
+
+// reaches: whoever source ranges let in gets to the real servers, or is refused for lack of them; nobody
+// gets to the host's own port.
+func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict) {
+	usable := slices.ContainsFunc(x.Backends(f), func(b frontend.Backend) bool { return x.Weight(int(f.Service), b) > 0 })
+	allowed := !f.Traits.Has(frontend.Restricted)
+	if p.In == "" {
+		allowed = allowed || f.Traits.Has(frontend.NodeAllowed)
+	} else {
+		for _, r := range x.Service(f).SourceRanges {
+			allowed = allowed || r.Contains(p.Src.Addr())
+		}
+	}
+	want := trace.Balanced
+	switch {
+	case !usable && (allowed || p.In == ""): // the node is refused before it is filtered
+		want = trace.Refused
+	case !allowed:
+		want = trace.Dropped
+	}
+	if v.Fate != want {
+		x.wrong(p, v, "want "+want.String())
+	}
+}
+
+// masquerades: policy Local keeps the source, whoever sends; everything else but cluster IPs loses it,
+// unless it stays on the node.
+func (x *traffic) masquerades(f *frontend.Front, p trace.Packet, v trace.Verdict, w trace.Way) {
+	hairpin := p.Src.Addr() == w.Real.Addr()
+	switch {
+	case w.Fate != trace.Balanced || f.Traits.Has(frontend.ClusterIP):
+	case f.Traits.Has(frontend.ExternalLocal):
+		if w.Masquerade == trace.ByMark {
+			x.wrong(p, v, fmt.Sprintf("%s: policy Local keeps the source", w.Real))
+		}
+	case w.Masquerade == trace.Kept && !hairpin && (p.In == "" || !x.onNode(w.Real.Addr())):
+		x.wrong(p, v, fmt.Sprintf("%s: policy Cluster masquerades", w.Real))
+	}
+}
+
+func (x *traffic) onNode(a netip.Addr) bool {
+	return x.Node.Has(a) || slices.ContainsFunc(x.state.Addrs, func(b kernel.Addr) bool { return b.Addr == a }) ||
+		slices.Contains(x.state.Routes, kernel.Route{Addr: a})
+}
+
+// guarded asks about what is not served at a bound VIP: none of it is the host's to answer, but health
+// checks.
+func (x *traffic) guarded(vip netip.Addr) {
+	for _, proto := range []kernel.Proto{kernel.TCP, kernel.UDP, kernel.SCTP} {
+		for _, port := range []uint16{1, 2, 3, 22} {
+			p := trace.Packet{Proto: proto, Dst: netip.AddrPortFrom(vip, port), Src: netip.AddrPortFrom(outside(vip), 40000), In: "eth0"}
+			if slices.ContainsFunc(x.state.Virtuals, func(v kernel.Virtual) bool { return v.Key.Addr == p.Dst && v.Key.Proto == proto }) {
+				continue
+			}
+			check := proto != kernel.SCTP && slices.Contains(x.state.Entries, kernel.Entry{
+				Set: x.config.Names.Set(kernel.FamilyOf(vip), kernel.HealthCheckNodePort), Port: port,
+			})
+			want := trace.Rejected
+			if check {
+				want = trace.Host
+			}
+			if v := x.ask(p); v.Fate != want {
+				x.wrong(p, v, "want "+want.String())
+			}
+			p.In, p.Src = "", netip.AddrPort{}
+			if v := x.ask(p); v.Fate != want {
+				x.wrong(p, v, "want "+want.String())
+			}
+		}
+	}
+	ping := trace.Packet{Echo: true, Src: netip.AddrPortFrom(outside(vip), 0), Dst: netip.AddrPortFrom(vip, 0), In: "eth0"}
+	if v := x.ask(ping); (v.Fate == trace.Host) != x.config.VIPPing {
+		x.wrong(ping, v, fmt.Sprintf("vipPing is %t", x.config.VIPPing))
+	}
+}

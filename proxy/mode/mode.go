@@ -1,0 +1,38 @@
+// Package mode is what the modes of svcproxy share. A mode turns Frontends into
+// the kernel state that serves them; each has a package of its own below this
+// one. Common to all are the configuration, the VIPs, the policy for Diff and the
+// sysctls for forwarding and connection tracking.
+package mode
+
+import (
+	"fmt"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+)
+
+// Mode is one way to serve frontends. A value belongs to one loop: it may keep
+// its last state and patch it.
+type Mode interface {
+	// Name is the mode's name in the configuration.
+	Name() string
+	// Sysctls are the names of the kernel parameters that State may contain, sorted.
+	Sysctls() []string
+	// State returns what the kernel must look like to serve f: sorted, without
+	// duplicates, and equal for equal arguments.
+	State(f *frontend.Frontends, c Config) kernel.State
+}
+
+// Choose returns the mode with a name. "" chooses the first: the caller lists the
+// modes in the order of preference.
+func Choose(name string, modes ...Mode) (Mode, error) {
+	for _, m := range modes {
+		if name == "" || m.Name() == name {
+			return m, nil
+		}
+	}
+	return nil, &kernel.MissingError{
+		What: fmt.Sprintf("mode %s is not in this version", name),
+		Hint: fmt.Sprintf("set mode = %q, or leave it out", modes[0].Name()),
+	}
+}
