@@ -26,8 +26,20 @@ func main() {
 	os.Exit(code)
 }
 
+const (
+	about = `svcproxy makes the kernel of this node serve the services of
+/etc/svcproxy/services.toml: with IPVS, ipsets, iptables and virtual addresses.`
+
+	flags = `All commands accept the flags of kube-proxy. A flag overrides its key in svcproxy.toml;
+svcproxy.toml(5) names both. Flags of kube-proxy that have no effect here are accepted with
+a warning, and not listed.`
+)
+
 func program(e *commands.Env) cli.Program {
-	p := cli.Program{Name: "svcproxy", Flags: e.Flags}
+	p := cli.Program{
+		Name: "svcproxy", About: about, Flags: e.Flags,
+		FlagsShort: "kube-proxy's flags, which all commands accept", FlagsLong: flags,
+	}
 	whole := func() cli.Program { return p }
 	p.Commands = []cli.Command{
 		commands.Run(e), // flags without a command mean the first
@@ -42,6 +54,7 @@ func program(e *commands.Env) cli.Program {
 		commands.Completion(e, whole),
 		commands.Docs(e, whole),
 	}
+	p.Commands = append(p.Commands, commands.Help(e, whole, p.Topics()))
 	return p
 }
 

@@ -14,6 +14,10 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/commands"
 )
 
 func TestMain(m *testing.M) {
@@ -66,6 +70,54 @@ func expand(ts *testscript.TestScript, neg bool, args []string) {
 		text := os.Expand(ts.ReadFile(name), ts.Getenv)
 		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o644))
 	}
+}
+
+// TestHelpIsShort holds the help of each command to a screen, with the command's own
+// flags before the common ones and without those of kube-proxy.
+func TestHelpIsShort(t *testing.T) {
+	p := program(&commands.Env{})
+	for _, topic := range append(p.Commands, cli.Command{}) {
+		var out strings.Builder
+		argv := []string{topic.Name, "--help"}
+		if topic.Name == "" {
+			argv = argv[1:]
+		}
+		if err := p.Run(t.Context(), argv, &out); err != nil {
+			t.Fatal(err)
+		}
+		text, limit := out.String(), 24
+		if lines := strings.Count(text, "\n"); lines > limit {
+			t.Errorf("svcproxy %s has %d lines, want %d at most:\n%s", strings.Join(argv, " "), lines, limit, text)
+		}
+		for line := range strings.Lines(text) {
+			if len(line) > 101 {
+				t.Errorf("svcproxy %s has a line of %d columns: %s", strings.Join(argv, " "), len(line)-1, line)
+			}
+		}
+		common := strings.Index(text, "\nCommon flags:\n")
+		if topic.Flags == nil {
+			continue
+		}
+		own := pflag.NewFlagSet("", pflag.ContinueOnError)
+		topic.Flags(own)
+		own.VisitAll(func(f *pflag.Flag) {
+			if i := strings.Index(text, "--"+f.Name); i < 0 || common >= 0 && i > common {
+				t.Errorf("the help of %s does not have --%s first", topic.Name, f.Name)
+			}
+		})
+		if strings.Contains(text, "--ipvs-scheduler") {
+			t.Errorf("the help of %s has the flags of kube-proxy", topic.Name)
+		}
+	}
+	var out strings.Builder
+	if err := p.Help(&out, []string{"flags"}); err != nil {
+		t.Fatal(err)
+	}
+	p.FlagSet(cli.Command{}).VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && !strings.Contains(out.String(), "--"+f.Name) {
+			t.Errorf("svcproxy help flags has no --%s", f.Name)
+		}
+	})
 }
 
 const module = "github.com/svcproxy/svcproxy"

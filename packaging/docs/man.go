@@ -44,6 +44,9 @@ func (e Edition) program(prog cli.Program) []byte {
 	for _, c := range prog.Visible() {
 		p.subheading(strings.TrimSpace(c.Name + " " + c.Args))
 		p.text(sentence(c.Short))
+		if c.Long != "" {
+			p.text(c.Long)
+		}
 		if len(c.Values) > 0 {
 			p.text("One of " + strings.Join(c.Values, ", ") + ".")
 		}

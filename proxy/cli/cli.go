@@ -8,75 +8,84 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 
 	"github.com/spf13/pflag"
 )
 
-// Command is one of a program's. Nouns look, verbs change.
+// Command is one command of a program. Commands that look are nouns, commands that
+// change something are verbs.
 type Command struct {
 	Name  string
-	Args  string // what may follow, for help: "[FILE...]"; "" when nothing may
-	Short string // one line: what it does
-	// Values are what the only argument may be, for completion; nil when it is
-	// anything.
+	Args  string // its arguments, for help: "[FILE...]"; "" if it takes none
+	Short string // what it does, in one line without a full stop
+	Long  string // what else its user needs to know, for help; may be empty
+	// Values are the words that its only argument may be, for completion; nil if it
+	// may be anything.
 	Values []string
-	// Hidden is one that no person is told of.
+	// Hidden commands are not in the help.
 	Hidden bool
-	// Flags adds its flags to those that all commands have; nil adds none.
+	// Flags adds the command's own flags; nil adds none.
 	Flags func(*pflag.FlagSet)
-	Run   func(ctx context.Context, args []string) error
+	// Common are the names of the program's flags that its help shows.
+	Common []string
+	Run    func(ctx context.Context, args []string) error
 }
 
-// Program is a command line tool: a table of commands. The first is what flags
-// alone mean.
+// Program is a command line tool: a table of commands. Without a command word the
+// first one runs.
 type Program struct {
 	Name     string
+	About    string // what the program is for
 	Commands []Command
-	Flags    func(*pflag.FlagSet) // of every command
+	// Flags adds the flags that every command accepts. They are too many for the help
+	// of each command: that shows those in Common, and names the topic with the rest.
+	Flags      func(*pflag.FlagSet)
+	FlagsShort string // what they are, to follow "shows"
+	FlagsLong  string // the introduction of their list
 }
 
-// Run runs the command that argv, without the program's name, asks for. Help
-// goes to out. What cannot be understood is an *Error of Usage.
+// Run runs the command that argv, without the program's name, asks for. Help goes to
+// out. If argv is not valid the error is an *Error with the code Usage.
 func (p Program) Run(ctx context.Context, argv []string, out io.Writer) error {
-	cmd, argv, err := p.choose(argv)
-	if err != nil {
-		return err
+	cmd, named := p.Commands[0], false
+	if len(argv) > 0 && (argv[0] == "" || argv[0][0] != '-') {
+		if cmd, named = p.command(argv[0]); !named {
+			return p.usage("unknown command %q", argv[0])
+		}
+		argv = argv[1:]
 	}
 	flags := p.FlagSet(cmd)
 	switch err := flags.Parse(argv); {
+	case errors.Is(err, pflag.ErrHelp) && named:
+		return p.helpCommand(out, cmd)
 	case errors.Is(err, pflag.ErrHelp):
-		return p.help(out, cmd, flags)
+		return p.overview(out)
 	case err != nil:
-		return usage(fmt.Sprintf("%s %s --help lists the flags", p.Name, cmd.Name), "%w", err)
+		return Errorf(Usage, p.Name+" "+cmd.Name+" --help lists the flags", "%w", err)
 	}
 	args := flags.Args()
 	if len(args) > 0 && cmd.Args == "" {
-		return usage("", "%s takes no arguments, have %q", cmd.Name, args)
+		return Errorf(Usage, "", "%s takes no arguments, have %q", cmd.Name, args)
 	}
 	return cmd.Run(ctx, args)
 }
 
-func (p Program) choose(argv []string) (Command, []string, error) {
-	if len(argv) == 0 || len(argv[0]) > 0 && argv[0][0] == '-' {
-		return p.Commands[0], argv, nil
+func (p Program) command(name string) (Command, bool) {
+	i := slices.IndexFunc(p.Commands, func(c Command) bool { return c.Name == name })
+	if i < 0 {
+		return Command{}, false
 	}
-	for _, c := range p.Commands {
-		if c.Name == argv[0] {
-			return c, argv[1:], nil
-		}
-	}
-	return Command{}, nil, usage(p.Name+" --help lists the commands", "unknown command %q", argv[0])
+	return p.Commands[i], true
 }
 
-// Visible are the commands that a person is told of.
+// Visible are the commands that help shows.
 func (p Program) Visible() []Command {
 	return slices.DeleteFunc(slices.Clone(p.Commands), func(c Command) bool { return c.Hidden })
 }
 
-// FlagSet is all flags of a command.
+// FlagSet has all flags that a command accepts.
 func (p Program) FlagSet(c Command) *pflag.FlagSet {
 	flags := pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -87,18 +96,6 @@ func (p Program) FlagSet(c Command) *pflag.FlagSet {
 	return flags
 }
 
-func (p Program) help(w io.Writer, cmd Command, flags *pflag.FlagSet) error {
-	fmt.Fprintf(w, "%s %s %s\n\n%s\n", p.Name, cmd.Name, cmd.Args, cmd.Short)
-	if cmd.Name == p.Commands[0].Name {
-		fmt.Fprint(w, "\nCommands:\n")
-		for _, c := range p.Visible() {
-			fmt.Fprintf(w, "  %-24s %s\n", c.Name+" "+c.Args, c.Short)
-		}
-	}
-	_, err := fmt.Fprintf(w, "\nFlags:\n%s", flags.FlagUsages())
-	return err
-}
-
-func usage(hint, format string, args ...any) error {
-	return &Error{Code: Usage, Err: fmt.Errorf(format, args...), Hint: hint}
+func (p Program) usage(format string, args ...any) error {
+	return Errorf(Usage, p.Name+" --help lists the commands", format, args...)
 }

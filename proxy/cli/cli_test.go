@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,11 +26,16 @@ func program(ran *string) cli.Program {
 		}
 	}
 	return cli.Program{
-		Name:  "prog",
-		Flags: func(fs *pflag.FlagSet) { fs.BoolVar(&loud, "loud", false, "be loud") },
+		Name: "prog", About: "prog goes on.", FlagsShort: "all flags", FlagsLong: "All flags.",
+		Flags: func(fs *pflag.FlagSet) {
+			fs.BoolVar(&loud, "loud", false, "be loud")
+			fs.Bool("rare", false, "be rare")
+		},
 		Commands: []cli.Command{
 			{Name: "run", Short: "go on", Run: run("run")},
-			{Name: "check", Args: "[FILE...]", Short: "look", Run: run("check")},
+			{Name: "check", Args: "[FILE...]", Short: "look", Long: "It looks.", Common: []string{"loud"}, Run: run("check"),
+				Flags: func(fs *pflag.FlagSet) { fs.Bool("twice", false, "look twice") }},
+			{Name: "chores", Short: "clean", Hidden: true, Run: run("chores")},
 		},
 	}
 }
@@ -45,8 +51,12 @@ func TestRun(t *testing.T) {
 		{argv: "--loud", want: "run loud"},
 		{argv: "run", want: "run"},
 		{argv: "check a b --loud", want: "check a b loud"},
-		{argv: "--help", out: "Commands:\n  run                      go on\n"},
-		{argv: "check --help", out: "prog check [FILE...]\n\nlook\n\nFlags:\n      --loud"},
+		{argv: "--help", out: "prog goes on.\n\nUsage: prog COMMAND [FLAGS] [ARGUMENTS]\n\nCommands:\n" +
+			"  run                    go on (the default)\n  check [FILE...]        look\n\n" +
+			"prog COMMAND --help shows the flags of a command.\nprog help flags shows all flags.\n"},
+		{argv: "run --help", out: "Usage: prog run\n\nGo on.\n"},
+		{argv: "check --help", out: "Usage: prog check [FLAGS] [FILE...]\n\nLook.\n\nIt looks.\n\nFlags:\n      --twice   look twice\n\n" +
+			"Common flags:\n      --loud   be loud\n\nprog help flags shows all flags.\n"},
 		{argv: "frob", err: `unknown command "frob"`},
 		{argv: "run a", err: `run takes no arguments, have ["a"]`},
 		{argv: "run --quiet", err: "unknown flag: --quiet"},
@@ -55,7 +65,7 @@ func TestRun(t *testing.T) {
 			var ran string
 			var out strings.Builder
 			err := program(&ran).Run(t.Context(), strings.Fields(c.argv), &out)
-			if ran != c.want || !strings.Contains(out.String(), c.out) {
+			if ran != c.want || out.String() != c.out {
 				t.Errorf("ran %q, want %q; printed %q", ran, c.want, out.String())
 			}
 			var e *cli.Error
@@ -63,5 +73,27 @@ func TestRun(t *testing.T) {
 				t.Errorf("error %v, want %q", err, c.err)
 			}
 		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	p := program(new(string))
+	for _, c := range []struct{ topic, want, err string }{
+		{"", "prog goes on.", ""},
+		{"check", "Usage: prog check", ""},
+		{"chores", "Usage: prog chores", ""},
+		{"flags", "All flags.\n\n      --loud   be loud\n      --rare   be rare\n", ""},
+		{"frob", "", `no help on "frob"`},
+		{"check flags", "", `want one command or "flags", have ["check" "flags"]`},
+	} {
+		var out strings.Builder
+		err := p.Help(&out, strings.Fields(c.topic))
+		var e *cli.Error
+		if !strings.HasPrefix(out.String(), c.want) || (c.err != "") != (err != nil) || err != nil && (!errors.As(err, &e) || e.Code != cli.Usage || e.Err.Error() != c.err) {
+			t.Errorf("%q: %q, %v", c.topic, out.String(), err)
+		}
+	}
+	if topics := p.Topics(); !slices.Equal(topics, []string{"run", "check", "flags"}) {
+		t.Errorf("topics %q", topics)
 	}
 }

@@ -24,8 +24,11 @@ type checkCommand struct{ local }
 func Check(e *Env) cli.Command {
 	c := &checkCommand{local{Env: e}}
 	return cli.Command{
-		Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files, without root or kernel",
-		Flags: c.flag, Run: c.run,
+		Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files",
+		Long: `FILEs are service files, or .yaml and .json files of Kubernetes objects. Without any,
+the files that the configuration names are checked. It needs no root. Exit code 3 means
+that a file is not valid. What is wrong with this node is a warning.`,
+		Flags: c.flag, Common: configFlag, Run: c.run,
 	}
 }
 

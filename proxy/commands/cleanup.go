@@ -27,13 +27,18 @@ type cleanupCommand struct {
 // Cleanup is the command cleanup.
 func Cleanup(e *Env) cli.Command {
 	c := &cleanupCommand{local: local{Env: e}}
-	return cli.Command{Name: "cleanup", Short: "remove everything of ours from the kernel", Flags: c.flags, Run: c.run}
+	return cli.Command{
+		Name: "cleanup", Short: "remove everything that svcproxy made from the kernel",
+		Long: `It ends all service on this node. Stop svcproxy first: systemctl stop svcproxy. What
+other programs made stays.`,
+		Flags: c.flags, Common: configFlag, Run: c.run,
+	}
 }
 
 func (c *cleanupCommand) flags(fs *pflag.FlagSet) {
 	c.flag(fs)
 	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be removed, and remove nothing")
-	fs.BoolVar(&c.leftovers, "leftovers", false, "also remove the virtual servers that kube-proxy left and no service wanted")
+	fs.BoolVar(&c.leftovers, "leftovers", false, "also remove virtual servers that kube-proxy left behind and no service wants")
 }
 
 func (c *cleanupCommand) run(ctx context.Context, _ []string) error {

@@ -17,6 +17,7 @@ import (
 func Completion(e *Env, whole func() cli.Program) cli.Command {
 	return cli.Command{
 		Name: "completion", Args: "SHELL", Short: "print a completion script for bash, zsh or fish", Values: docs.Shells,
+		Long: `For this shell: source <(svcproxy completion bash). The packages install the scripts.`,
 		Run: func(_ context.Context, args []string) error {
 			shells := strings.Join(docs.Shells, ", ")
 			shell, err := one(args, "shell of "+shells)

@@ -38,12 +38,16 @@ func (e *Env) encode(v any) error {
 	return enc.Encode(v)
 }
 
+// configFlag is the common flag that matters to most commands: where the
+// configuration is.
+var configFlag = []string{"config"}
+
 // output is the flag --output of a command that prints text or JSON. "", without the
 // flag, is text.
 type output string
 
 func (o *output) flag(fs *pflag.FlagSet) {
-	fs.StringVarP((*string)(o), "output", "o", "text", "`FORMAT`: text or json")
+	fs.StringVarP((*string)(o), "output", "o", "text", "print in `FORMAT`: text or json")
 }
 
 func (o output) valid() error {

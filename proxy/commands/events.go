@@ -22,12 +22,17 @@ type eventsCommand struct {
 // Events is the command events.
 func Events(e *Env) cli.Command {
 	c := &eventsCommand{remote: remote{e}}
-	return cli.Command{Name: "events", Short: "show what changed, when and why", Flags: c.flags, Run: c.run}
+	return cli.Command{
+		Name: "events", Short: "show what changed, when and why",
+		Long: `The running svcproxy remembers its last 1,000 events, and for each change how long it
+took from its cause to the kernel.`,
+		Flags: c.flags, Common: configFlag, Run: c.run,
+	}
 }
 
 func (c *eventsCommand) flags(fs *pflag.FlagSet) {
-	fs.StringVarP((*string)(&c.output), "output", "o", "text", "`FORMAT`: text, or json for one object a line")
-	fs.BoolVarP(&c.follow, "follow", "f", false, "go on with those that come")
+	fs.StringVarP((*string)(&c.output), "output", "o", "text", "print in `FORMAT`: text, or json with one object per line")
+	fs.BoolVarP(&c.follow, "follow", "f", false, "wait for new events and show them too")
 }
 
 func (c *eventsCommand) run(ctx context.Context, _ []string) error {

@@ -26,13 +26,17 @@ type planCommand struct {
 // Plan is the command plan.
 func Plan(e *Env) cli.Command {
 	p := &planCommand{local: local{Env: e}}
-	return cli.Command{Name: "plan", Short: "print what a sync would change, and change nothing", Flags: p.flags, Run: p.run}
+	return cli.Command{
+		Name: "plan", Short: "print what a sync would change, and change nothing",
+		Long:  `One line is one step: + adds, ~ changes, - removes. It needs root, or --state.`,
+		Flags: p.flags, Common: configFlag, Run: p.run,
+	}
 }
 
 func (p *planCommand) flags(fs *pflag.FlagSet) {
 	p.flag(fs)
-	fs.StringVar(&p.state, "state", "", "read the kernel's state from `FILE` instead; needs no root")
-	fs.BoolVar(&p.detailedExitCode, "detailed-exitcode", false, "exit with 10 when there is something to do")
+	fs.StringVar(&p.state, "state", "", "read the kernel's state from the text `FILE` instead; needs no root")
+	fs.BoolVar(&p.detailedExitCode, "detailed-exitcode", false, "exit with 10 if a sync would change something")
 }
 
 func (p *planCommand) run(ctx context.Context, _ []string) error {

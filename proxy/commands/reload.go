@@ -21,12 +21,18 @@ type reloadCommand struct {
 // Reload is the command reload.
 func Reload(e *Env) cli.Command {
 	r := &reloadCommand{remote: remote{e}}
-	return cli.Command{Name: "reload", Short: "read the configuration and the service files again", Flags: r.flags, Run: r.run}
+	return cli.Command{
+		Name: "reload", Short: "make the running svcproxy read its files again",
+		Long: `A file that is not valid is refused: its last good content stays in effect. With --wait
+the exit code is 3 if something was refused, 1 if a step failed three times, and 7 if an
+address belongs to another service or another program.`,
+		Flags: r.flags, Common: configFlag, Run: r.run,
+	}
 }
 
 func (r *reloadCommand) flags(fs *pflag.FlagSet) {
-	fs.BoolVar(&r.wait, "wait", false, "wait until it is programmed and verified, 2 minutes at most: exit 3 if something was refused, 1 if a step failed, 7 if something is in conflict")
-	fs.StringVarP((*string)(&r.output), "output", "o", "text", "`FORMAT` of what --wait tells: text or json")
+	fs.BoolVar(&r.wait, "wait", false, "wait until the new configuration is active, at most 2 minutes")
+	fs.StringVarP((*string)(&r.output), "output", "o", "text", "print the result of --wait in `FORMAT`: text or json")
 }
 
 func (r *reloadCommand) run(ctx context.Context, _ []string) error {

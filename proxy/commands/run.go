@@ -20,11 +20,17 @@ type runCommand struct {
 // Run is the command run.
 func Run(e *Env) cli.Command {
 	r := &runCommand{Env: e}
-	return cli.Command{Name: "run", Short: "serve until told to stop; the kernel goes on serving after that", Flags: r.flags, Run: r.run}
+	return cli.Command{
+		Name: "run", Short: "serve until stopped; the kernel goes on serving after that",
+		Long: `It reads the configuration and the service files and follows their changes. It needs
+root, or CAP_NET_ADMIN and CAP_NET_RAW. On the node, systemctl start svcproxy runs it.`,
+		Flags: r.flags, Common: []string{"config", "hostname-override", "kubeconfig", "logging-format", "v", "write-config-to"},
+		Run: r.run,
+	}
 }
 
 func (r *runCommand) flags(fs *pflag.FlagSet) {
-	fs.BoolVar(&r.cleanup, "cleanup", false, "do what the command cleanup does, and exit")
+	fs.BoolVar(&r.cleanup, "cleanup", false, "remove everything that svcproxy made, like svcproxy cleanup, and exit")
 	fs.BoolVar(&r.version, "version", false, "print the version and exit")
 }
 

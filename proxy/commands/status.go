@@ -33,12 +33,18 @@ type statusCommand struct {
 // Status is the command status.
 func Status(e *Env) cli.Command {
 	s := &statusCommand{remote: remote{e}}
-	return cli.Command{Name: "status", Args: "[SERVICE]", Short: "show what is served, what is wrong, and since when", Flags: s.flags, Run: s.run}
+	return cli.Command{
+		Name: "status", Args: "[SERVICE]", Short: "show what is served, what is wrong, and since when",
+		Long: `It asks the running svcproxy. SERVICE is NAME or NAMESPACE/NAME; without it all services
+are shown, those with a problem first. The exit code is 0 if all is well, 7 if something
+is wrong, 8 if a service has no backends, and 6 if svcproxy does not run.`,
+		Flags: s.flags, Common: configFlag, Run: s.run,
+	}
 }
 
 func (s *statusCommand) flags(fs *pflag.FlagSet) {
-	fs.StringVarP(&s.output, "output", "o", "table", "`FORMAT`: table, wide or json")
-	fs.BoolVarP(&s.watch, "watch", "w", false, "go on showing it as it changes")
+	fs.StringVarP(&s.output, "output", "o", "table", "print in `FORMAT`: table, wide or json")
+	fs.BoolVarP(&s.watch, "watch", "w", false, "keep showing it as it changes")
 }
 
 func (s *statusCommand) run(ctx context.Context, args []string) error {

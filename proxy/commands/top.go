@@ -20,12 +20,16 @@ type topCommand struct {
 // Top is the command top.
 func Top(e *Env) cli.Command {
 	t := &topCommand{remote: remote{e}}
-	return cli.Command{Name: "top", Short: "show connections and bytes per second, live", Flags: t.flags, Run: t.run}
+	return cli.Command{
+		Name: "top", Short: "show connections and bytes per second, live",
+		Long:  `Keys: c, b and n sort by connections, bytes and name; e shows or hides endpoints; q quits.`,
+		Flags: t.flags, Common: configFlag, Run: t.run,
+	}
 }
 
 func (t *topCommand) flags(fs *pflag.FlagSet) {
-	fs.IntVarP(&t.frames, "frames", "n", 0, "stop after `N` frames, written as plain text; 0 goes on")
-	fs.DurationVarP(&t.every, "delay", "d", 2*time.Second, "time between two frames")
+	fs.IntVarP(&t.frames, "frames", "n", 0, "print `N` frames as plain text and stop; 0 runs until q")
+	fs.DurationVarP(&t.every, "delay", "d", 2*time.Second, "time between two frames, at least 100ms")
 }
 
 // leastDelay limits how often the daemon is asked.
