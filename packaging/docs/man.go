@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
-	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/sources/file"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // Edition is the version and date that the manual pages state.
@@ -103,7 +102,7 @@ func (p *page) pflag(f *pflag.Flag) {
 }
 
 // config is svcproxy.toml(5), from the keys that the reader of the file knows.
-func (e Edition) config(keys []config.Key) []byte {
+func (e Edition) config(keys []fields.Key) []byte {
 	p := newPage("svcproxy.toml", 5, e.Version, e.Date, "how a node's service proxy behaves")
 	p.heading("DESCRIPTION")
 	p.text(`/etc/svcproxy/svcproxy.toml is TOML. It may be absent, and so may every key: then the default holds. A key that is not
@@ -114,7 +113,7 @@ func (e Edition) config(keys []config.Key) []byte {
 	p.heading("KEYS")
 	table := ""
 	for i, k := range keys {
-		in, name, _ := cutLast(k.Name)
+		in, name, _ := cutLast(k.Path)
 		if i == 0 || in != table {
 			table = in
 			if in != "" {
@@ -130,7 +129,7 @@ func (e Edition) config(keys []config.Key) []byte {
 			}
 			notes = append(notes, "flag "+dashes+k.Flag)
 		}
-		if !k.Live {
+		if k.Restart {
 			notes = append(notes, "a change needs a restart")
 		}
 		if notes != nil {
@@ -146,7 +145,7 @@ func (e Edition) config(keys []config.Key) []byte {
 }
 
 // services is services.toml(5), from the keys that the reader of the file knows.
-func (e Edition) services(keys []file.Key) []byte {
+func (e Edition) services(keys []fields.Key) []byte {
 	p := newPage("services.toml", 5, e.Version, e.Date, "what a node's service proxy serves")
 	p.heading("DESCRIPTION")
 	p.text(`/etc/svcproxy/services.toml and every /etc/svcproxy/services.d/*.toml say what is served. They are followed as they change. A

@@ -76,9 +76,9 @@ func TestPagesSayEveryFlagAndKey(t *testing.T) {
 	}
 	text = rendered(t, "svcproxy.toml.5", all["svcproxy.toml.5"])
 	for _, k := range config.Keys() {
-		table, name, _ := cutLast(k.Name)
+		table, name, _ := cutLast(k.Path)
 		if !strings.Contains(text, "\n       "+name+" ") && !strings.Contains(text, "\n       "+name+"\n") || !strings.Contains(text, sentence(k.Comment)) {
-			t.Errorf("svcproxy.toml(5) does not say what %s is", k.Name)
+			t.Errorf("svcproxy.toml(5) does not say what %s is", k.Path)
 		}
 		if table != "" && !strings.Contains(text, "\n   ["+table+"]\n") {
 			t.Errorf("svcproxy.toml(5) has no table %s", table)

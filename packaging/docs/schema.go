@@ -3,10 +3,10 @@ package docs
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 
-	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/sources/file"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // schema is a JSON schema, or a part of one. It knows names and types of keys. Whether
@@ -17,30 +17,13 @@ type schema map[string]any
 const draft = "http://json-schema.org/draft-07/schema#"
 
 // servicesSchema is the schema of services.toml.
-func servicesSchema(keys []file.Key) []byte {
-	s := servicesTable(keys)
-	s["$schema"], s["title"] = draft, "services.toml: what svcproxy serves"
-	return s.json()
+func servicesSchema(keys []fields.Key) []byte {
+	return schemaOf(keys, "services.toml: what svcproxy serves").json()
 }
 
 // configSchema is the schema of svcproxy.toml, which may have services too.
-func configSchema(keys []config.Key, of []file.Key) []byte {
-	s := servicesTable(of)
-	s["$schema"], s["title"] = draft, "svcproxy.toml: how svcproxy behaves"
-	for _, k := range keys {
-		into := s
-		names := strings.Split(k.Name, ".")
-		for _, table := range names[:len(names)-1] {
-			inner, ok := into.property(table)
-			if !ok {
-				inner = closed()
-				into.define(table, inner)
-			}
-			into = inner
-		}
-		into.define(names[len(names)-1], configValue(k))
-	}
-	return s.json()
+func configSchema(keys []fields.Key, of []fields.Key) []byte {
+	return schemaOf(slices.Concat(of, keys), "svcproxy.toml: how svcproxy behaves").json()
 }
 
 func (s schema) json() []byte {
@@ -66,37 +49,11 @@ func (s schema) define(name string, p schema) { s["properties"].(schema)[name] =
 // duration matches what time.ParseDuration accepts, without a minus.
 const duration = `^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 
-func configValue(k config.Key) schema {
-	s := schema{}
-	switch k.Kind {
-	case config.Word:
-		s["enum"] = k.Words
-	case config.Boolean:
-		s["type"] = "boolean"
-	case config.Integer:
-		s["type"], s["minimum"] = "integer", k.Min
-		if k.Max != math.MaxInt32 {
-			s["maximum"] = k.Max
-		}
-	case config.Number:
-		s["type"] = "number"
-	case config.Duration:
-		s["type"], s["pattern"] = "string", duration
-	case config.Texts:
-		s["type"], s["items"] = "array", schema{"type": "string"}
-	case config.Booleans:
-		s["type"], s["additionalProperties"] = "object", schema{"type": "boolean"}
-	default:
-		s["type"] = "string"
-	}
-	s["description"] = k.Comment + " (default " + k.Default + ")"
-	return s
-}
-
-// servicesTable builds a schema from the paths of the keys, such as "a.b[].c". A name in
-// upper case stands for any name that the writer of the file chooses.
-func servicesTable(keys []file.Key) schema {
+// schemaOf is a schema of keys. A name in upper case stands for any name that the writer of
+// the file chooses.
+func schemaOf(keys []fields.Key, title string) schema {
 	root := closed()
+	root["$schema"], root["title"] = draft, title
 	for _, k := range keys {
 		into := root
 		names := strings.Split(k.Path, ".")
@@ -105,55 +62,64 @@ func servicesTable(keys []file.Key) schema {
 		}
 		last := names[len(names)-1]
 		if last == strings.ToUpper(last) {
-			into["additionalProperties"] = servicesValue(k)
+			into["additionalProperties"] = schemaValue(k)
 			continue
 		}
-		into.define(last, servicesValue(k))
+		into.define(last, schemaValue(k))
 	}
 	return root
 }
 
-// below is the table that a name of a path leads to.
+// below is the table that a name of a path leads to. It adds one that is no key itself, such as [ipvs].
 func below(s schema, name string) schema {
 	if name == strings.ToUpper(name) {
 		return s["additionalProperties"].(schema)
 	}
 	name, list := strings.CutSuffix(name, "[]")
-	s, _ = s.property(name)
-	if !list {
-		return s
+	inner, ok := s.property(name)
+	if !ok {
+		inner = closed()
+		s.define(name, inner)
 	}
-	s = s["items"].(schema)
+	if !list {
+		return inner
+	}
+	s = inner["items"].(schema)
 	if either, ok := s["anyOf"].([]schema); ok {
 		return either[1]
 	}
 	return s
 }
 
-func servicesValue(k file.Key) schema {
-	texts := schema{"type": "string"}
+func schemaValue(k fields.Key) schema {
+	str := schema{"type": "string"}
 	var s schema
 	switch k.Kind {
-	case file.Table:
+	case fields.KindTable:
 		s = closed()
-	case file.Tables:
+	case fields.KindTables:
 		s = schema{"type": "array", "items": closed()}
-	case file.AddressesOrTables:
-		s = schema{"type": "array", "items": schema{"anyOf": []schema{texts, closed()}}}
-	case file.Addresses, file.CIDRs:
-		s = schema{"type": "array", "items": texts}
-	case file.PortNumber:
-		s = schema{"type": "integer", "minimum": 1, "maximum": math.MaxUint16}
-	case file.WeightNumber:
-		s = schema{"type": "integer", "minimum": 0, "maximum": math.MaxUint16}
-	case file.Duration:
+	case fields.KindAddressesOrTables:
+		s = schema{"type": "array", "items": schema{"anyOf": []schema{str, closed()}}}
+	case fields.KindAddresses, fields.KindCIDRs, fields.KindStrings:
+		s = schema{"type": "array", "items": str}
+	case fields.KindBooleans:
+		s = schema{"type": "object", "additionalProperties": schema{"type": "boolean"}}
+	case fields.KindPort, fields.KindWeight, fields.KindInteger:
+		s = schema{"type": "integer", "minimum": k.Min}
+		if k.Max != math.MaxInt32 {
+			s["maximum"] = k.Max
+		}
+	case fields.KindNumber:
+		s = schema{"type": "number"}
+	case fields.KindDuration:
 		s = schema{"type": "string", "pattern": duration}
-	case file.Boolean:
+	case fields.KindBoolean:
 		s = schema{"type": "boolean"}
-	case file.Word:
+	case fields.KindWord:
 		s = schema{"enum": k.Words}
 	default:
-		s = texts
+		s = str
 	}
 	s["description"] = k.Comment
 	if k.Default != "" {

@@ -229,10 +229,10 @@ func TestSchemasHaveTheKeysAndNoOthers(t *testing.T) {
 		t.Errorf("services.schema.json has\n%v, want\n%v", got, want)
 	}
 	for _, k := range config.Keys() {
-		want[k.Name] = true
-		for i, r := range k.Name {
+		want[k.Path] = true
+		for i, r := range k.Path {
 			if r == '.' {
-				want[k.Name[:i]] = true
+				want[k.Path[:i]] = true
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // check looks at fields that must fit each other, and at those without effect.
@@ -40,19 +42,13 @@ func (d *decoder) checkAPIServer() {
 	}
 }
 
-// idle are the keys that nothing in this version acts upon. They are read and
-// checked, so that a file that has them can be written now.
-var idle = []string{
-	"showHiddenMetricsForVersion", "iptables.syncPeriod", "iptables.minSyncPeriod", "logging.flushFrequency",
-}
-
-// warnIdle warns of an idle key with a value that asks for something.
+// warnIdle warns of an idle key that has another value than its default.
 func (d *decoder) warnIdle() {
 	defaults := Default()
-	for _, key := range idle {
-		f := fieldOf(key)
-		if _, given := d.origins[key]; given && !d.refused[key] && toml(f.value(&d.config)) != toml(f.value(&defaults)) {
-			d.warn(key, "has no effect in this version")
+	for i := range allFields {
+		f := &allFields[i]
+		if _, given := d.origins[f.key]; f.is(idle) && given && !d.refused[f.key] && f.toml(&d.config) != f.toml(&defaults) {
+			d.warn(f.key, "has no effect in this version")
 		}
 	}
 }
@@ -68,7 +64,7 @@ func (d *decoder) conflict(key, other, relation string) {
 		at = other
 	}
 	a, b := fieldOf(key), fieldOf(other)
-	d.refuseAt(at, fmt.Sprintf("%s = %s %s %s = %s", key, toml(a.value(&d.config)), relation, other, toml(b.value(&d.config))))
+	d.refuseAt(at, fmt.Sprintf("%s = %s %s %s = %s", key, a.toml(&d.config), relation, other, b.toml(&d.config)))
 }
 
 // needs refuses a detectLocalMode without its interface, and warns of an
@@ -97,10 +93,10 @@ func (d *decoder) warn(key, message string) {
 }
 
 // at is a problem where key was given.
-func (d *decoder) at(key, message string) Problem {
+func (d *decoder) at(key, message string) sources.Problem {
 	o := d.origins[key]
 	if o.flag != "" {
-		return Problem{Message: message}
+		return sources.Problem{Message: message}
 	}
-	return Problem{File: d.file, Line: o.line, Message: message}
+	return problemAt(d.file, o.line, "%s", message)
 }

@@ -1,15 +1,13 @@
-// Package config is how this node's proxy behaves: the fields of
-// svcproxy.toml, their defaults, and what values they may have.
+// Package config is the configuration of this node's proxy: svcproxy.toml, kube-proxy's own YAML, and flags.
 //
-// A Config is plain values. One table of fields (fields.go) drives everything
-// that is about keys: TOML, flags, kube-proxy's YAML, and the files that
-// --write-config-to writes. Reading svcproxy.toml is strict; kube-proxy's own
-// configuration is read as kube-proxy reads it. Either way everything that is
-// wrong is said, with file and line.
+// Config is plain values. One table (fields.go) has a row for every key. TOML, YAML, flags, the files that
+// --write-config-to writes, /configz, manual pages and schemas all come from it. svcproxy.toml is read
+// strictly, kube-proxy's configuration as kube-proxy reads it. Every problem is reported with file and line.
 //
-// It refuses to know what is served (sources), what a node looks like, and what
-// its kernel can do: a Config that is valid here may still be more than a
-// machine has.
+// Current follows the file of a running process and keeps the last good content.
+//
+// The package does not know what is served, what a node looks like, or what its kernel can do: a valid Config
+// may still ask for more than the machine has.
 package config
 
 import (
@@ -97,7 +95,7 @@ type IPVS struct {
 
 // Conntrack is table conntrack. A 0 leaves the kernel's value alone.
 type Conntrack struct {
-	// Written are the keys in raised that a file or a flag gives, in its order.
+	// Written are the raised keys that a file or a flag gives, in the order of the table.
 	Written []string
 
 	MaxPerCore            int
@@ -148,49 +146,11 @@ type APIServer struct {
 
 // Default is what absent keys mean.
 func Default() Config {
-	return Config{
-		BindAddress:        netip.IPv4Unspecified(),
-		HealthzBindAddress: netip.MustParseAddrPort("0.0.0.0:10256"),
-		MetricsBindAddress: netip.MustParseAddrPort("127.0.0.1:10249"),
-		ConfigSyncPeriod:   15 * time.Minute,
-		DetectLocalMode:    "ClusterCIDR",
-		OOMScoreAdj:        -999,
-		StateDir:           "/var/lib/svcproxy",
-		RuntimeDir:         "/run/svcproxy",
-		IPTables: IPTables{
-			MasqueradeBit: 14,
-			SyncPeriod:    30 * time.Second,
-			MinSyncPeriod: time.Second,
-		},
-		IPVS: IPVS{
-			Scheduler:     "rr",
-			SyncPeriod:    30 * time.Second,
-			DeviceName:    "kube-ipvs0",
-			NamePrefix:    "KUBE",
-			VIPPing:       true,
-			LocalFallback: "drop",
-			VIPBinding:    "auto",
-			ProbeVIPs:     true,
-		},
-		Conntrack: Conntrack{
-			MaxPerCore:            32768,
-			Min:                   131072,
-			TCPEstablishedTimeout: 24 * time.Hour,
-			TCPCloseWaitTimeout:   time.Hour,
-		},
-		ClientConnection: ClientConnection{
-			ContentType: "application/vnd.kubernetes.protobuf",
-			QPS:         5,
-			Burst:       10,
-		},
-		Logging: Logging{Format: "text", FlushFrequency: 5 * time.Second},
-		File: FileSource{
-			Paths:    []string{"/etc/svcproxy/services.toml", "/etc/svcproxy/services.d/*.toml"},
-			Watch:    true,
-			Debounce: 50 * time.Millisecond,
-		},
-		APIServer: APIServer{EmptyGrace: 5 * time.Minute},
+	var c Config
+	for _, f := range allFields {
+		f.reset(&c)
 	}
+	return c
 }
 
 // NodeName is what endpoints' nodeName is compared with: the host's name unless
@@ -202,18 +162,17 @@ func (c Config) NodeName(hostname string) string {
 	return strings.ToLower(strings.TrimSpace(hostname))
 }
 
-// raised are the keys whose defaults only raise what is there, or replace what
-// the kernel begins with. One that is written down holds as it stands.
-var raised = []string{"conntrack.maxPerCore", "conntrack.min", "conntrack.tcpEstablishedTimeout", "conntrack.tcpCloseWaitTimeout"}
-
-// implied says whether a key is left out of what is written, so that it goes on
-// meaning its default and not that very value.
-func (c Config) implied(key string) bool {
-	return slices.Contains(raised, key) && !slices.Contains(c.Conntrack.Written, key)
+// implied says whether a key is left out when a configuration is written, so that it goes on meaning its
+// default and not that very value.
+func (c Config) implied(f *field) bool {
+	return f.is(raised) && !slices.Contains(c.Conntrack.Written, f.key)
 }
 
-// maxConntrack is where a node of many cores stops getting more: a million
-// entries are 300 MB. A min above it was asked for by name.
+// given says whether a file or a flag gives a raised key.
+func (c Config) given(key string) bool { return slices.Contains(c.Conntrack.Written, key) }
+
+// maxConntrack bounds what maxPerCore comes to on a node of many cores: a million
+// entries take 300 MB. A larger min is obeyed.
 const maxConntrack = 1 << 20
 
 // Max is nf_conntrack_max for a node with this many cores; 0 leaves the

@@ -11,6 +11,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Each file of testdata/scenario has a configuration, svcproxy.toml or a
@@ -40,7 +42,7 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, warnings, err := Decode(name, []byte(part[name]), flags)
-			var problems []Problem
+			var problems []sources.Problem
 			if invalid := (*Error)(nil); errors.As(err, &invalid) {
 				problems = invalid.Problems
 			} else if err != nil {
@@ -48,7 +50,7 @@ func TestScenarios(t *testing.T) {
 			}
 			compare(t, "problems", lines(problems), part["problems"])
 			if !strings.Contains(part["warnings"], notYet) {
-				warnings = slices.DeleteFunc(warnings, func(p Problem) bool { return strings.HasSuffix(p.Message, notYet) })
+				warnings = slices.DeleteFunc(warnings, func(p sources.Problem) bool { return strings.HasSuffix(p.Message, notYet) })
 			}
 			compare(t, "warnings", lines(warnings), part["warnings"])
 			compare(t, "values", changed(c), part["values"])
@@ -67,7 +69,7 @@ func compare(t *testing.T, what, got, want string) {
 	}
 }
 
-func lines(ps []Problem) string {
+func lines(ps []sources.Problem) string {
 	var b strings.Builder
 	for _, p := range ps {
 		b.WriteString(p.Error() + "\n")
@@ -79,8 +81,8 @@ func lines(ps []Problem) string {
 func changed(c Config) string {
 	var b strings.Builder
 	d := Default()
-	for _, f := range fields {
-		if v := toml(f.value(&c)); v != toml(f.value(&d)) {
+	for _, f := range allFields {
+		if v := f.toml(&c); v != f.toml(&d) {
 			b.WriteString(f.key + " = " + v + "\n")
 		}
 	}
@@ -125,7 +127,7 @@ func TestWrite(t *testing.T) {
 func TestFields(t *testing.T) {
 	var tables []string
 	seen := make(map[string]bool)
-	for _, f := range fields {
+	for _, f := range allFields {
 		if f.comment == "" || strings.Contains(f.comment, "\n") {
 			t.Errorf("%s: comment %q", f.key, f.comment)
 		}
@@ -158,8 +160,8 @@ func TestFields(t *testing.T) {
 		}
 		return n
 	}
-	if n := leaves(reflect.ValueOf(Config{})); n != len(fields)+2 {
-		t.Errorf("Config has %d fields, %d have a key, and Master and Written have none", n, len(fields))
+	if n := leaves(reflect.ValueOf(Config{})); n != len(allFields)+2 {
+		t.Errorf("Config has %d fields, %d have a key, and Master and Written have none", n, len(allFields))
 	}
 }
 
@@ -233,13 +235,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add(Default().TOML())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, warnings, err := Decode("f.toml", data, nil)
-		var problems []Problem
+		var problems []sources.Problem
 		if invalid := (*Error)(nil); errors.As(err, &invalid) {
 			problems = invalid.Problems
 		}
 		most := 1 + strings.Count(string(data), "\n")
 		for _, p := range append(problems, warnings...) {
-			if p.Line < 1 || p.Line > most || strings.Contains(p.Error(), "\n") {
+			if p.Origin.Line < 1 || p.Origin.Line > most || strings.Contains(p.Error(), "\n") {
 				t.Errorf("of %d lines: %q", most, p.Error())
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -255,18 +256,13 @@ func rejection(name string, err error) *sources.RejectedError {
 	if errors.As(err, &rejected) {
 		return rejected
 	}
-	rejected = &sources.RejectedError{Files: []string{name}}
-	problem := func(file string, line int, message string) {
-		origin := sources.Origin{Source: "static", File: file, Line: line}
-		rejected.Problems = append(rejected.Problems, sources.Problem{Origin: origin, Message: message})
-	}
+	rejected = &sources.RejectedError{Files: []string{name}, Problems: []sources.Problem{{Message: err.Error()}}}
 	var invalid *Error
-	if !errors.As(err, &invalid) {
-		problem("", 0, err.Error())
-		return rejected
+	if errors.As(err, &invalid) {
+		rejected.Problems = slices.Clone(invalid.Problems)
 	}
-	for _, p := range invalid.Problems {
-		problem(p.File, p.Line, p.Message)
+	for i := range rejected.Problems {
+		rejected.Problems[i].Origin.Source = "static"
 	}
 	return rejected
 }

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/svcproxy/svcproxy/sources/file/strict"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // decoder sets a Config's fields and collects what is wrong.
@@ -17,8 +18,8 @@ type decoder struct {
 	file     string
 	origins  map[string]origin // by key; a key without one has its default
 	refused  map[string]bool   // by key; what they should have been is not known
-	problems []Problem
-	warnings []Problem
+	problems []sources.Problem
+	warnings []sources.Problem
 }
 
 // origin is where a field's value was given.
@@ -33,7 +34,7 @@ type origin struct {
 // .yaml, .yml or .toml says which of them it is; else the text does. The key
 // services is left to file.DecodeServices. The error is an *Error, and c then the
 // defaults but for the folders; warnings are about what has no effect.
-func Decode(name string, data []byte, flags *Flags) (c Config, warnings []Problem, err error) {
+func Decode(name string, data []byte, flags *Flags) (c Config, warnings []sources.Problem, err error) {
 	d := &decoder{config: Default(), file: name, origins: make(map[string]origin), refused: make(map[string]bool)}
 	if isYAML(name, data) {
 		d.yaml(data)
@@ -41,14 +42,14 @@ func Decode(name string, data []byte, flags *Flags) (c Config, warnings []Proble
 		d.document(data)
 	}
 	d.flags(flags)
-	for _, key := range raised {
-		if _, given := d.origins[key]; given {
-			d.config.Conntrack.Written = append(d.config.Conntrack.Written, key)
+	for _, f := range allFields {
+		if _, given := d.origins[f.key]; given && f.is(raised) {
+			d.config.Conntrack.Written = append(d.config.Conntrack.Written, f.key)
 		}
 	}
 	d.check()
-	sortProblems(d.problems)
-	sortProblems(d.warnings)
+	sources.SortProblems(d.problems)
+	sources.SortProblems(d.warnings)
 	if d.problems != nil {
 		c = Default()
 		c.StateDir, c.RuntimeDir = d.config.StateDir, d.config.RuntimeDir
@@ -58,7 +59,7 @@ func Decode(name string, data []byte, flags *Flags) (c Config, warnings []Proble
 }
 
 func (d *decoder) document(data []byte) {
-	tree, places, mistakes, ok := strict.Parse(data)
+	tree, places, mistakes, ok := fields.Parse(data)
 	for _, m := range mistakes {
 		// What is twice in services is said by who reads them.
 		if !slices.Contains(foreignKeys, m.Top) {
@@ -76,16 +77,16 @@ func (d *decoder) document(data []byte) {
 // the last good configuration is to be found there.
 func (d *decoder) folders(data []byte, mistake int) {
 	before := slices.Collect(bytes.Lines(data))
-	tree, _, _, _ := strict.Parse(bytes.Join(before[:min(max(mistake-1, 0), len(before))], nil))
+	tree, _, _, _ := fields.Parse(bytes.Join(before[:min(max(mistake-1, 0), len(before))], nil))
 	for _, key := range []string{"stateDir", "runtimeDir"} {
 		if v, said := tree[key]; said {
-			_ = fieldOf(key).value(&d.config).set(v) // a value that is refused is not looked for
+			_ = fieldOf(key).set(&d.config, v) // a value that is refused is not looked for
 		}
 	}
 }
 
 func (d *decoder) refuse(line int, format string, args ...any) {
-	d.problems = append(d.problems, Problem{File: d.file, Line: line, Message: fmt.Sprintf(format, args...)})
+	d.problems = append(d.problems, problemAt(d.file, line, format, args...))
 }
 
 // maxProblems is how many are told of a document: a person mends a few and
@@ -94,7 +95,7 @@ const maxProblems = 100
 
 // full says whether enough problems were found to read no further, once as a
 // problem.
-func (d *decoder) full(at *strict.Place) bool {
+func (d *decoder) full(at *fields.Place) bool {
 	if len(d.problems) == maxProblems {
 		d.refuse(at.Line, "more than %d problems: mend these first", maxProblems)
 	}
@@ -102,16 +103,17 @@ func (d *decoder) full(at *strict.Place) bool {
 }
 
 // table reads the table of this dotted name, "" for the document.
-func (d *decoder) table(name string, t map[string]any, at *strict.Place) {
+func (d *decoder) table(name string, t map[string]any, at *fields.Place) {
 	for _, word := range slices.Sorted(maps.Keys(t)) {
 		key, place := joined(name, word), at.Key(word)
 		if d.full(place) {
 			return
 		}
+		n := fields.Node{Key: key, At: place, V: t[word]}
 		inner, isTable := t[word].(map[string]any)
 		f := fieldOf(key)
 		switch {
-		case strict.Spare(word):
+		case fields.Spare(word):
 		case f != nil:
 			d.set(f, t[word], place.Line, func(i int) int {
 				if elem := place.Elem(i); elem != nil {
@@ -123,7 +125,7 @@ func (d *decoder) table(name string, t map[string]any, at *strict.Place) {
 		case !isTableName(key):
 			d.refuse(place.Line, "unknown key %q%s", key, hint(name, word))
 		case !isTable:
-			d.refuse(place.Line, "%s %v", key, mistyped("a table", t[word]))
+			d.refuse(place.Line, "%s %v", key, n.Mistyped("a table"))
 		default:
 			d.table(key, inner, place)
 		}
@@ -134,7 +136,7 @@ func (d *decoder) table(name string, t map[string]any, at *strict.Place) {
 // of its elements.
 func (d *decoder) set(f *field, v any, line int, element func(int) int) {
 	d.origins[f.key] = origin{line: line}
-	err := f.value(&d.config).set(v)
+	err := f.set(&d.config, v)
 	if err == nil {
 		return
 	}
@@ -155,14 +157,14 @@ func joined(table, word string) string {
 }
 
 func fieldOf(key string) *field {
-	if i := slices.IndexFunc(fields, func(f field) bool { return f.key == key }); i >= 0 {
-		return &fields[i]
+	if i := slices.IndexFunc(allFields, func(f field) bool { return f.key == key }); i >= 0 {
+		return &allFields[i]
 	}
 	return nil
 }
 
 func isTableName(key string) bool {
-	return slices.ContainsFunc(fields, func(f field) bool { return strings.HasPrefix(f.key, key+".") })
+	return slices.ContainsFunc(allFields, func(f field) bool { return strings.HasPrefix(f.key, key+".") })
 }
 
 // hint says what an unknown key was probably meant to be: one of its table, or
@@ -173,7 +175,7 @@ func hint(table, word string) string {
 	if inside != "" {
 		inside += "."
 	}
-	for _, f := range fields {
+	for _, f := range allFields {
 		if rest, ok := strings.CutPrefix(f.key, inside); ok {
 			sibling, _, _ := strings.Cut(rest, ".")
 			siblings = append(siblings, sibling)
@@ -185,7 +187,7 @@ func hint(table, word string) string {
 	if table == "" {
 		siblings = append(siblings, foreignKeys...)
 	}
-	if meant := strict.Near(word, siblings); meant != "" {
+	if meant := fields.Near(word, siblings); meant != "" {
 		return fmt.Sprintf(", did you mean %q?", inside+meant)
 	}
 	if len(elsewhere) > 0 {

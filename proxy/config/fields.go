@@ -1,213 +1,196 @@
 package config
 
 import (
-	"fmt"
 	"math"
-	"path/filepath"
-	"regexp"
+	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// field is one key of svcproxy.toml.
+// field is one key of svcproxy.toml. To add a key, add the Config field and a row of the table: TOML, YAML,
+// flags, --write-config-to, /configz, manual pages and schemas follow.
 type field struct {
 	key     string // dotted
 	flag    string // upstream's, "" if it has none
-	comment string // one line, of the written file and the flag's usage
-	value   func(*Config) value
+	marks   mark
+	comment string // one line: in the written file, manual pages and the flag's usage
+	fields.Value[Config]
+	reset func(*Config) // sets the default
 }
 
+// mark is what is special about a key.
+type mark uint8
+
+const (
+	// zero: in KubeProxyConfiguration, "" or 0 is a value of its own. Of an unmarked key it means the default,
+	// because upstream's type cannot tell it from an absent one. Marked are upstream's pointers and our own keys.
+	zero mark = 1 << iota
+	// restart: a running process keeps the value of its start: its mode, names, folders, and where its services
+	// come from.
+	restart
+	// raised: the default only raises the kernel's value, or replaces the kernel's own default. A value that
+	// is written down is set as it stands.
+	raised
+	// idle: nothing in this version uses the key. It is read and checked, so that a file can have it already.
+	idle
+)
+
+// define is a row of the table: at says where in a Config a value of type t is kept.
+func define[V any](key, flag string, marks mark, comment string, at func(*Config) *V, t fields.Type[V], byDefault V) field {
+	return field{key, flag, marks, comment, fields.At(at, t), func(c *Config) { *at(c) = byDefault }}
+}
+
+// is says whether a field has a mark.
+func (f *field) is(m mark) bool { return f.marks&m != 0 }
+
 // table is the part of the key before its last dot: [ipvs].
-func (f field) table() string { return f.key[:max(0, strings.LastIndexByte(f.key, '.'))] }
+func (f *field) table() string { return f.key[:max(0, strings.LastIndexByte(f.key, '.'))] }
 
-// name is the part behind.
-func (f field) name() string { return f.key[strings.LastIndexByte(f.key, '.')+1:] }
+// name is the part after it.
+func (f *field) name() string { return f.key[strings.LastIndexByte(f.key, '.')+1:] }
 
-// fields are all keys, in the order in which they are written; those without a
-// table come first, as TOML wants it.
-var fields = []field{
-	{"mode", "proxy-mode", `"ipvs", "iptables" or "userspace"; "" is the best this kernel can do`,
-		func(c *Config) value { return text{&c.Mode, checkMode} }},
-	{"bindAddress", "bind-address", "the node's own address; unspecified: from the default route",
-		func(c *Config) value { return address{&c.BindAddress} }},
-	{"bindAddressHardFail", "bind-address-hard-fail", "failing to bind healthz or metrics ends the process; false: tried again every 5 s",
-		func(c *Config) value { return truth{&c.BindAddressHardFail} }},
-	{"healthzBindAddress", "healthz-bind-address", `for load balancers' probes; "" turns it off`,
-		func(c *Config) value { return listener{&c.HealthzBindAddress, healthzPort} }},
-	{"metricsBindAddress", "metrics-bind-address", `for Prometheus; "" turns it off`,
-		func(c *Config) value { return listener{&c.MetricsBindAddress, metricsPort} }},
-	{"metricsAllowedHosts", "", `names of this node, besides its own, under which metrics are asked for; ".example.com" is all below, "*" any`,
-		func(c *Config) value { return hostNames(&c.MetricsAllowedHosts) }},
-	{"enableProfiling", "profiling", "serve /debug/pprof on the metrics listener",
-		func(c *Config) value { return truth{&c.EnableProfiling} }},
-	{"showHiddenMetricsForVersion", "show-hidden-metrics-for-version", "the previous minor version, whose hidden metrics are shown",
-		func(c *Config) value { return text{&c.ShowHiddenMetricsForVersion, checkMinor} }},
-	{"hostnameOverride", "hostname-override", `this node's name, compared with endpoints' nodeName; "" is the host's`,
-		func(c *Config) value { return text{&c.HostnameOverride, nil} }},
-	{"configSyncPeriod", "config-sync-period", "the longest time between full readings of the sources",
-		func(c *Config) value { return duration{p: &c.ConfigSyncPeriod, least: positive} }},
-	{"clusterCIDR", "cluster-cidr", `where clients are: traffic from outside to cluster IPs is masqueraded; a CIDR or "v4,v6"`,
-		func(c *Config) value { return pair{&c.ClusterCIDR} }},
-	{"detectLocalMode", "detect-local-mode", "what counts as local traffic: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
-		func(c *Config) value {
-			return word(&c.DetectLocalMode, "ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix")
-		}},
-	{"nodePortAddresses", "nodeport-addresses", `CIDRs of the node's addresses that serve node ports, or ["primary"]; [] is all but loopback`,
-		func(c *Config) value { return nodePorts{&c.NodePortAddresses} }},
-	{"oomScoreAdj", "oom-score-adj", "of this process: -1000 (never killed) to 1000",
-		func(c *Config) value { return number{&c.OOMScoreAdj, -1000, 1000} }},
-	{"featureGates", "feature-gates", "accepted; those of upstream have no effect here",
-		func(c *Config) value { return gates{&c.FeatureGates} }},
-	{"stateDir", "", "survives a restart: last good services, sysctls as found, names of the last run",
-		func(c *Config) value { return text{&c.StateDir, absolute} }},
-	{"runtimeDir", "", "status socket",
-		func(c *Config) value { return text{&c.RuntimeDir, absolute} }},
+// set gives the field of a Config a value, as the TOML library decodes it.
+func (f *field) set(c *Config, v any) error { return f.Set(c, fields.Node{Key: f.key, V: v}) }
 
-	{"detectLocal.bridgeInterface", "pod-bridge-interface", "with detectLocalMode BridgeInterface: traffic not from here is masqueraded",
-		func(c *Config) value { return text{&c.BridgeInterface, optional(kernel.CheckDevice)} }},
-	{"detectLocal.interfaceNamePrefix", "pod-interface-name-prefix", "with detectLocalMode InterfaceNamePrefix, likewise",
-		func(c *Config) value { return text{&c.InterfaceNamePrefix, optional(kernel.CheckDevice)} }},
+// allFields are all keys, in the order in which they are written. TOML wants keys without a table first.
+var allFields = []field{
+	define("mode", "proxy-mode", restart, `"ipvs", "iptables" or "userspace"; "" is the best this kernel can do`,
+		func(c *Config) *string { return &c.Mode }, fields.StringOf(checkMode), ""),
+	define("bindAddress", "bind-address", 0, "the node's own address; unspecified: from the default route",
+		func(c *Config) *netip.Addr { return &c.BindAddress }, address, netip.IPv4Unspecified()),
+	define("bindAddressHardFail", "bind-address-hard-fail", 0, "failing to bind healthz or metrics ends the process; false: tried again every 5 s",
+		func(c *Config) *bool { return &c.BindAddressHardFail }, fields.Bool, false),
+	define("healthzBindAddress", "healthz-bind-address", 0, `for load balancers' probes; "" turns it off`,
+		func(c *Config) *netip.AddrPort { return &c.HealthzBindAddress }, listener(healthzPort), netip.MustParseAddrPort("0.0.0.0:10256")),
+	define("metricsBindAddress", "metrics-bind-address", 0, `for Prometheus; "" turns it off`,
+		func(c *Config) *netip.AddrPort { return &c.MetricsBindAddress }, listener(metricsPort), netip.MustParseAddrPort("127.0.0.1:10249")),
+	define("metricsAllowedHosts", "", zero, `names of this node, besides its own, under which metrics are asked for; ".example.com" is all below, "*" any`,
+		func(c *Config) *[]string { return &c.MetricsAllowedHosts }, hostNames, nil),
+	define("enableProfiling", "profiling", 0, "serve /debug/pprof on the metrics listener",
+		func(c *Config) *bool { return &c.EnableProfiling }, fields.Bool, false),
+	define("showHiddenMetricsForVersion", "show-hidden-metrics-for-version", restart|idle, "the previous minor version, whose hidden metrics are shown",
+		func(c *Config) *string { return &c.ShowHiddenMetricsForVersion }, fields.StringOf(checkMinor), ""),
+	define("hostnameOverride", "hostname-override", restart, `this node's name, compared with endpoints' nodeName; "" is the host's`,
+		func(c *Config) *string { return &c.HostnameOverride }, fields.String, ""),
+	define("configSyncPeriod", "config-sync-period", 0, "the longest time between full readings of the sources",
+		func(c *Config) *time.Duration { return &c.ConfigSyncPeriod }, positive, 15*time.Minute),
+	define("clusterCIDR", "cluster-cidr", 0, `where clients are: traffic from outside to cluster IPs is masqueraded; a CIDR or "v4,v6"`,
+		func(c *Config) *[]netip.Prefix { return &c.ClusterCIDR }, pair, nil),
+	define("detectLocalMode", "detect-local-mode", 0, "what counts as local traffic: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
+		func(c *Config) *string { return &c.DetectLocalMode }, word("ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"), "ClusterCIDR"),
+	define("nodePortAddresses", "nodeport-addresses", 0, `CIDRs of the node's addresses that serve node ports, or ["primary"]; [] is all but loopback`,
+		func(c *Config) *NodePortAddresses { return &c.NodePortAddresses }, nodePorts, NodePortAddresses{}),
+	define("oomScoreAdj", "oom-score-adj", zero, "of this process: -1000 (never killed) to 1000",
+		func(c *Config) *int { return &c.OOMScoreAdj }, fields.Int(-1000, 1000), -999),
+	define("featureGates", "feature-gates", restart, "accepted; those of upstream have no effect here",
+		func(c *Config) *map[string]bool { return &c.FeatureGates }, gates, nil),
+	define("stateDir", "", zero|restart, "survives a restart: last good services, sysctls as found, names of the last run",
+		func(c *Config) *string { return &c.StateDir }, fields.StringOf(absolute), "/var/lib/svcproxy"),
+	define("runtimeDir", "", zero|restart, "status socket",
+		func(c *Config) *string { return &c.RuntimeDir }, fields.StringOf(absolute), "/run/svcproxy"),
 
-	{"iptables.masqueradeAll", "masquerade-all", "masquerade all traffic to cluster IPs",
-		func(c *Config) value { return truth{&c.IPTables.MasqueradeAll} }},
-	{"iptables.masqueradeBit", "iptables-masquerade-bit", "the bit of the packet mark that asks for masquerading: 14 is 0x4000",
-		func(c *Config) value { return number{&c.IPTables.MasqueradeBit, 0, 31} }},
-	{"iptables.syncPeriod", "iptables-sync-period", "mode iptables: the longest time between full checks",
-		func(c *Config) value { return duration{p: &c.IPTables.SyncPeriod, least: positive} }},
-	{"iptables.minSyncPeriod", "iptables-min-sync-period", "mode iptables: the shortest time between syncs",
-		func(c *Config) value { return duration{p: &c.IPTables.MinSyncPeriod} }},
+	define("detectLocal.bridgeInterface", "pod-bridge-interface", 0, "with detectLocalMode BridgeInterface: traffic not from here is masqueraded",
+		func(c *Config) *string { return &c.BridgeInterface }, fields.StringOf(checkInterface), ""),
+	define("detectLocal.interfaceNamePrefix", "pod-interface-name-prefix", 0, "with detectLocalMode InterfaceNamePrefix, likewise",
+		func(c *Config) *string { return &c.InterfaceNamePrefix }, fields.StringOf(checkInterface), ""),
 
-	{"ipvs.scheduler", "ipvs-scheduler", "of services that name none: rr, wrr, lc, wlc, sh, mh, ...",
-		func(c *Config) value { return text{&c.IPVS.Scheduler, checkScheduler} }},
-	{"ipvs.syncPeriod", "ipvs-sync-period", "the time in which the whole kernel is checked, part by part where there is much",
-		func(c *Config) value { return duration{p: &c.IPVS.SyncPeriod, least: positive} }},
-	{"ipvs.minSyncPeriod", "ipvs-min-sync-period", "the shortest time between syncs",
-		func(c *Config) value { return duration{p: &c.IPVS.MinSyncPeriod} }},
-	{"ipvs.excludeCIDRs", "ipvs-exclude-cidrs", "with deleteUnknown: foreign virtual servers in these stay",
-		func(c *Config) value { return prefixes(&c.IPVS.ExcludeCIDRs) }},
-	{"ipvs.strictARP", "ipvs-strict-arp", "do not answer ARP for VIPs (arp_ignore=1, arp_announce=2)",
-		func(c *Config) value { return truth{&c.IPVS.StrictARP} }},
-	{"ipvs.tcpTimeout", "ipvs-tcp-timeout", "of idle TCP connections; 0s leaves the kernel's value alone",
-		func(c *Config) value { return seconds(&c.IPVS.TCPTimeout) }},
-	{"ipvs.tcpFinTimeout", "ipvs-tcpfin-timeout", "of TCP connections after a FIN; 0s leaves the kernel's value alone",
-		func(c *Config) value { return seconds(&c.IPVS.TCPFinTimeout) }},
-	{"ipvs.udpTimeout", "ipvs-udp-timeout", "of UDP flows; 0s leaves the kernel's value alone",
-		func(c *Config) value { return seconds(&c.IPVS.UDPTimeout) }},
-	{"ipvs.deviceName", "", "the dummy device that VIPs are bound to",
-		func(c *Config) value { return text{&c.IPVS.DeviceName, kernel.CheckDevice} }},
-	{"ipvs.namePrefix", "", "how the names of our sets and chains begin, so that another proxy can run beside",
-		func(c *Config) value { return text{&c.IPVS.NamePrefix, kernel.CheckPrefix} }},
-	{"ipvs.vipPing", "", "VIPs answer ICMP echo",
-		func(c *Config) value { return truth{&c.IPVS.VIPPing} }},
-	{"ipvs.drainTimeout", "", "the longest a removed endpoint keeps its connections; 0s: until the last one ends",
-		func(c *Config) value { return duration{p: &c.IPVS.DrainTimeout} }},
-	{"ipvs.localFallback", "", `external traffic under policy Local without a local endpoint: "drop", or "cluster" for all endpoints`,
-		func(c *Config) value { return word(&c.IPVS.LocalFallback, "drop", "cluster") }},
-	{"ipvs.deleteUnknown", "", "remove foreign virtual servers, as kube-proxy does",
-		func(c *Config) value { return truth{&c.IPVS.DeleteUnknown} }},
-	{"ipvs.vipBinding", "", `VIPs are an "address" or a local "route"; "auto": addresses up to 1000 VIPs`,
-		func(c *Config) value { return word(&c.IPVS.VIPBinding, "auto", "address", "route") }},
-	{"ipvs.probeVIPs", "", "ask by ARP and ND whether another host has a VIP of a connected network, before it is bound; one that is taken is not bound",
-		func(c *Config) value { return truth{&c.IPVS.ProbeVIPs} }},
+	define("iptables.masqueradeAll", "masquerade-all", 0, "masquerade all traffic to cluster IPs",
+		func(c *Config) *bool { return &c.IPTables.MasqueradeAll }, fields.Bool, false),
+	define("iptables.masqueradeBit", "iptables-masquerade-bit", zero, "the bit of the packet mark that asks for masquerading: 14 is 0x4000",
+		func(c *Config) *int { return &c.IPTables.MasqueradeBit }, fields.Int(0, 31), 14),
+	define("iptables.syncPeriod", "iptables-sync-period", idle, "mode iptables: the longest time between full checks",
+		func(c *Config) *time.Duration { return &c.IPTables.SyncPeriod }, positive, 30*time.Second),
+	define("iptables.minSyncPeriod", "iptables-min-sync-period", idle, "mode iptables: the shortest time between syncs",
+		func(c *Config) *time.Duration { return &c.IPTables.MinSyncPeriod }, fields.Duration, time.Second),
 
-	{"conntrack.maxPerCore", "conntrack-max-per-core", "entries of the connection tracker per core; 0 leaves the kernel's value alone; left out, a larger limit stays",
-		func(c *Config) value { return number{&c.Conntrack.MaxPerCore, 0, math.MaxInt32} }},
-	{"conntrack.min", "conntrack-min", "entries at least, whatever maxPerCore comes to; left out, a larger limit stays",
-		func(c *Config) value { return number{&c.Conntrack.Min, 0, math.MaxInt32} }},
-	{"conntrack.tcpEstablishedTimeout", "conntrack-tcp-timeout-established", "of idle TCP connections; 0s leaves the kernel's value alone; left out, an operator's value stays",
-		func(c *Config) value { return seconds(&c.Conntrack.TCPEstablishedTimeout) }},
-	{"conntrack.tcpCloseWaitTimeout", "conntrack-tcp-timeout-close-wait", "of TCP connections in CLOSE_WAIT; 0s leaves the kernel's value alone; left out, an operator's value stays",
-		func(c *Config) value { return seconds(&c.Conntrack.TCPCloseWaitTimeout) }},
-	{"conntrack.tcpBeLiberal", "conntrack-tcp-be-liberal", "packets out of the TCP window are not marked invalid",
-		func(c *Config) value { return truth{&c.Conntrack.TCPBeLiberal} }},
-	{"conntrack.udpTimeout", "conntrack-udp-timeout", "of UDP without an answer; 0s leaves the kernel's value alone",
-		func(c *Config) value { return seconds(&c.Conntrack.UDPTimeout) }},
-	{"conntrack.udpStreamTimeout", "conntrack-udp-timeout-stream", "of UDP with answers; 0s leaves the kernel's value alone",
-		func(c *Config) value { return seconds(&c.Conntrack.UDPStreamTimeout) }},
+	define("ipvs.scheduler", "ipvs-scheduler", 0, "of services that name none: rr, wrr, lc, wlc, sh, mh, ...",
+		func(c *Config) *string { return &c.IPVS.Scheduler }, fields.StringOf(checkScheduler), "rr"),
+	define("ipvs.syncPeriod", "ipvs-sync-period", 0, "the time in which the whole kernel is checked, part by part where there is much",
+		func(c *Config) *time.Duration { return &c.IPVS.SyncPeriod }, positive, 30*time.Second),
+	define("ipvs.minSyncPeriod", "ipvs-min-sync-period", 0, "the shortest time between syncs",
+		func(c *Config) *time.Duration { return &c.IPVS.MinSyncPeriod }, fields.Duration, 0),
+	define("ipvs.excludeCIDRs", "ipvs-exclude-cidrs", 0, "with deleteUnknown: foreign virtual servers in these stay",
+		func(c *Config) *[]netip.Prefix { return &c.IPVS.ExcludeCIDRs }, prefixes, nil),
+	define("ipvs.strictARP", "ipvs-strict-arp", 0, "do not answer ARP for VIPs (arp_ignore=1, arp_announce=2)",
+		func(c *Config) *bool { return &c.IPVS.StrictARP }, fields.Bool, false),
+	define("ipvs.tcpTimeout", "ipvs-tcp-timeout", 0, "of idle TCP connections; 0s leaves the kernel's value alone",
+		func(c *Config) *time.Duration { return &c.IPVS.TCPTimeout }, seconds, 0),
+	define("ipvs.tcpFinTimeout", "ipvs-tcpfin-timeout", 0, "of TCP connections after a FIN; 0s leaves the kernel's value alone",
+		func(c *Config) *time.Duration { return &c.IPVS.TCPFinTimeout }, seconds, 0),
+	define("ipvs.udpTimeout", "ipvs-udp-timeout", 0, "of UDP flows; 0s leaves the kernel's value alone",
+		func(c *Config) *time.Duration { return &c.IPVS.UDPTimeout }, seconds, 0),
+	define("ipvs.deviceName", "", zero|restart, "the dummy device that VIPs are bound to",
+		func(c *Config) *string { return &c.IPVS.DeviceName }, fields.StringOf(kernel.CheckDevice), "kube-ipvs0"),
+	define("ipvs.namePrefix", "", zero|restart, "how the names of our sets and chains begin, so that another proxy can run beside",
+		func(c *Config) *string { return &c.IPVS.NamePrefix }, fields.StringOf(kernel.CheckPrefix), "KUBE"),
+	define("ipvs.vipPing", "", zero, "VIPs answer ICMP echo",
+		func(c *Config) *bool { return &c.IPVS.VIPPing }, fields.Bool, true),
+	define("ipvs.drainTimeout", "", zero, "the longest a removed endpoint keeps its connections; 0s: until the last one ends",
+		func(c *Config) *time.Duration { return &c.IPVS.DrainTimeout }, fields.Duration, 0),
+	define("ipvs.localFallback", "", zero, `external traffic under policy Local without a local endpoint: "drop", or "cluster" for all endpoints`,
+		func(c *Config) *string { return &c.IPVS.LocalFallback }, word("drop", "cluster"), "drop"),
+	define("ipvs.deleteUnknown", "", zero, "remove foreign virtual servers, as kube-proxy does",
+		func(c *Config) *bool { return &c.IPVS.DeleteUnknown }, fields.Bool, false),
+	define("ipvs.vipBinding", "", zero, `VIPs are an "address" or a local "route"; "auto": addresses up to 1000 VIPs`,
+		func(c *Config) *string { return &c.IPVS.VIPBinding }, word("auto", "address", "route"), "auto"),
+	define("ipvs.probeVIPs", "", zero, "ask by ARP and ND whether another host has a VIP of a connected network, before it is bound; one that is taken is not bound",
+		func(c *Config) *bool { return &c.IPVS.ProbeVIPs }, fields.Bool, true),
 
-	{"clientConnection.kubeconfig", "kubeconfig", `how to reach the API server; "" inside a cluster: the pod's own account`,
-		func(c *Config) value { return text{&c.ClientConnection.Kubeconfig, nil} }},
-	{"clientConnection.acceptContentTypes", "", `what is asked of the API server; "" is contentType`,
-		func(c *Config) value { return text{&c.ClientConnection.AcceptContentTypes, nil} }},
-	{"clientConnection.contentType", "kube-api-content-type", "what is sent to the API server",
-		func(c *Config) value { return text{&c.ClientConnection.ContentType, nil} }},
-	{"clientConnection.qps", "kube-api-qps", "requests a second to the API server",
-		func(c *Config) value { return fraction{&c.ClientConnection.QPS} }},
-	{"clientConnection.burst", "kube-api-burst", "requests at once to the API server",
-		func(c *Config) value { return number{&c.ClientConnection.Burst, 0, math.MaxInt32} }},
+	define("conntrack.maxPerCore", "conntrack-max-per-core", zero|raised, "entries of the connection tracker per core; 0 leaves the kernel's value alone; left out, a larger limit stays",
+		func(c *Config) *int { return &c.Conntrack.MaxPerCore }, fields.Int(0, math.MaxInt32), 32768),
+	define("conntrack.min", "conntrack-min", zero|raised, "entries at least, whatever maxPerCore comes to; left out, a larger limit stays",
+		func(c *Config) *int { return &c.Conntrack.Min }, fields.Int(0, math.MaxInt32), 131072),
+	define("conntrack.tcpEstablishedTimeout", "conntrack-tcp-timeout-established", zero|raised, "of idle TCP connections; 0s leaves the kernel's value alone; left out, an operator's value stays",
+		func(c *Config) *time.Duration { return &c.Conntrack.TCPEstablishedTimeout }, seconds, 24*time.Hour),
+	define("conntrack.tcpCloseWaitTimeout", "conntrack-tcp-timeout-close-wait", zero|raised, "of TCP connections in CLOSE_WAIT; 0s leaves the kernel's value alone; left out, an operator's value stays",
+		func(c *Config) *time.Duration { return &c.Conntrack.TCPCloseWaitTimeout }, seconds, time.Hour),
+	define("conntrack.tcpBeLiberal", "conntrack-tcp-be-liberal", zero, "packets out of the TCP window are not marked invalid",
+		func(c *Config) *bool { return &c.Conntrack.TCPBeLiberal }, fields.Bool, false),
+	define("conntrack.udpTimeout", "conntrack-udp-timeout", zero, "of UDP without an answer; 0s leaves the kernel's value alone",
+		func(c *Config) *time.Duration { return &c.Conntrack.UDPTimeout }, seconds, 0),
+	define("conntrack.udpStreamTimeout", "conntrack-udp-timeout-stream", zero, "of UDP with answers; 0s leaves the kernel's value alone",
+		func(c *Config) *time.Duration { return &c.Conntrack.UDPStreamTimeout }, seconds, 0),
 
-	{"logging.format", "logging-format", "text or json",
-		func(c *Config) value { return word(&c.Logging.Format, "text", "json") }},
-	{"logging.verbosity", "v", "0 is a line for each sync that changed something; more is more",
-		func(c *Config) value { return number{&c.Logging.Verbosity, 0, math.MaxInt32} }},
-	{"logging.flushFrequency", "log-flush-frequency", "the longest a log line may be held back",
-		func(c *Config) value { return duration{p: &c.Logging.FlushFrequency} }},
+	define("clientConnection.kubeconfig", "kubeconfig", restart, `how to reach the API server; "" inside a cluster: the pod's own account`,
+		func(c *Config) *string { return &c.ClientConnection.Kubeconfig }, fields.String, ""),
+	define("clientConnection.acceptContentTypes", "", restart, `what is asked of the API server; "" is contentType`,
+		func(c *Config) *string { return &c.ClientConnection.AcceptContentTypes }, fields.String, ""),
+	define("clientConnection.contentType", "kube-api-content-type", restart, "what is sent to the API server",
+		func(c *Config) *string { return &c.ClientConnection.ContentType }, fields.String, "application/vnd.kubernetes.protobuf"),
+	define("clientConnection.qps", "kube-api-qps", restart, "requests a second to the API server",
+		func(c *Config) *float64 { return &c.ClientConnection.QPS }, fields.Float, 5),
+	define("clientConnection.burst", "kube-api-burst", restart, "requests at once to the API server",
+		func(c *Config) *int { return &c.ClientConnection.Burst }, fields.Int(0, math.MaxInt32), 10),
 
-	{"node.zone", "", "this node's zone, for endpoints that are preferred by zone",
-		func(c *Config) value { return text{&c.Node.Zone, nil} }},
-	{"node.addresses", "", "this node's own addresses, the first of a family its primary one; [] asks the default routes",
-		func(c *Config) value { return addresses(&c.Node.Addresses) }},
-	{"node.localCIDRs", "", "endpoints without nodeName are local if inside these",
-		func(c *Config) value { return prefixes(&c.Node.LocalCIDRs) }},
+	define("logging.format", "logging-format", 0, "text or json",
+		func(c *Config) *string { return &c.Logging.Format }, word("text", "json"), "text"),
+	define("logging.verbosity", "v", 0, "0 is a line for each sync that changed something; more is more",
+		func(c *Config) *int { return &c.Logging.Verbosity }, fields.Int(0, math.MaxInt32), 0),
+	define("logging.flushFrequency", "log-flush-frequency", idle, "the longest a log line may be held back",
+		func(c *Config) *time.Duration { return &c.Logging.FlushFrequency }, fields.Duration, 5*time.Second),
 
-	{"sources.file.paths", "", "service files, names or patterns",
-		func(c *Config) value { return paths(&c.File.Paths) }},
-	{"sources.file.watch", "", "follow changes as they happen; false: every configSyncPeriod",
-		func(c *Config) value { return truth{&c.File.Watch} }},
-	{"sources.file.debounce", "", "how long a file must be left alone before it is read",
-		func(c *Config) value { return duration{p: &c.File.Debounce} }},
+	define("node.zone", "", zero, "this node's zone, for endpoints that are preferred by zone",
+		func(c *Config) *string { return &c.Node.Zone }, fields.String, ""),
+	define("node.addresses", "", zero, "this node's own addresses, the first of a family its primary one; [] asks the default routes",
+		func(c *Config) *[]netip.Addr { return &c.Node.Addresses }, addresses, nil),
+	define("node.localCIDRs", "", zero, "endpoints without nodeName are local if inside these",
+		func(c *Config) *[]netip.Prefix { return &c.Node.LocalCIDRs }, prefixes, nil),
 
-	{"sources.apiserver.enabled", "", "take services from a Kubernetes API server",
-		func(c *Config) value { return truth{&c.APIServer.Enabled} }},
-	{"sources.apiserver.emptyGrace", "", "how long services and endpoints stay when the API server has none at once; 0s believes it",
-		func(c *Config) value { return duration{p: &c.APIServer.EmptyGrace} }},
+	define("sources.file.paths", "", zero|restart, "service files, names or patterns",
+		func(c *Config) *[]string { return &c.File.Paths }, paths, []string{"/etc/svcproxy/services.toml", "/etc/svcproxy/services.d/*.toml"}),
+	define("sources.file.watch", "", zero|restart, "follow changes as they happen; false: every configSyncPeriod",
+		func(c *Config) *bool { return &c.File.Watch }, fields.Bool, true),
+	define("sources.file.debounce", "", zero|restart, "how long a file must be left alone before it is read",
+		func(c *Config) *time.Duration { return &c.File.Debounce }, fields.Duration, 50*time.Millisecond),
+
+	define("sources.apiserver.enabled", "", zero|restart, "take services from a Kubernetes API server",
+		func(c *Config) *bool { return &c.APIServer.Enabled }, fields.Bool, false),
+	define("sources.apiserver.emptyGrace", "", zero|restart, "how long services and endpoints stay when the API server has none at once; 0s believes it",
+		func(c *Config) *time.Duration { return &c.APIServer.EmptyGrace }, fields.Duration, 5*time.Minute),
 }
 
 // foreignKeys are the top-level keys that sources/file reads.
 var foreignKeys = []string{"services"}
-
-func checkMode(s string) error {
-	switch s {
-	case "kernelspace":
-		return fmt.Errorf(`%q is for Windows: use "ipvs"`, s)
-	case "nftables":
-		return fmt.Errorf(`%q is a mode of kube-proxy alone: use "ipvs"`, s)
-	}
-	var mode string
-	return word(&mode, "", "ipvs", "iptables", "userspace").set(s)
-}
-
-func checkScheduler(s string) error {
-	err := sources.CheckScheduler(s)
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "scheduler "))
-}
-
-var minor = regexp.MustCompile(`^(\d+\.\d+)?$`)
-
-func checkMinor(s string) error {
-	if !minor.MatchString(s) {
-		return fmt.Errorf(`%q is not a minor version such as "1.35"`, s)
-	}
-	return nil
-}
-
-func absolute(s string) error {
-	if !filepath.IsAbs(s) {
-		return fmt.Errorf("%q must be an absolute path", s)
-	}
-	return nil
-}
-
-func optional(check func(string) error) func(string) error {
-	return func(s string) error {
-		if s == "" {
-			return nil
-		}
-		return check(s)
-	}
-}

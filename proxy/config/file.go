@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
@@ -16,7 +17,7 @@ type Loaded struct {
 	File     string // "" if there was none
 	Data     []byte // of File, for the services in it
 	YAML     bool   // Data is a KubeProxyConfiguration, which has no services
-	Warnings []Problem
+	Warnings []sources.Problem
 }
 
 // Read reads the settings: the file that flags name, or DefaultFile if it exists,

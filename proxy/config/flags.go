@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // Flags are what the command line says about the configuration.
@@ -36,45 +39,51 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 	fs.StringVar(&flags.master, "master", "", "the API server's `URL`, in the place of the one in kubeconfig")
 	flags.addOld(fs)
 	c := Default()
-	for i := range fields {
-		f := &fields[i]
+	for i := range allFields {
+		f := &allFields[i]
 		if f.flag == "" {
 			continue
 		}
-		v := f.value(&c)
 		short := ""
 		if len(f.flag) == 1 {
 			short = f.flag
 		}
-		pf := fs.VarPF(&flagValue{flags, f, v}, f.flag, short, f.comment)
-		if v.form() == formBool {
+		pf := fs.VarPF(&flagValue{flags, f, strings.Trim(f.toml(&c), `"[]{}`)}, f.flag, short, f.comment)
+		if f.Kind == fields.KindBoolean {
 			pf.NoOptDefVal = "true"
 		}
 	}
 	return flags
 }
 
-// flagValue is a pflag.Value that notes what it is given. A list that is given
-// twice is the sum of both, as with upstream's flags; of others the last holds.
+// flagValue is a pflag.Value that notes what it is given. A list that is given twice is the sum of both, as
+// with upstream's flags; of other values the last one holds.
 type flagValue struct {
-	flags *Flags
-	field *field
-	value value // the default
+	flags     *Flags
+	field     *field
+	byDefault string
 }
 
-func (v *flagValue) String() string {
-	if v.value == nil { // pflag asks a zero value for what it prints
-		return ""
-	}
-	return strings.Trim(toml(v.value), `"[]{}`)
-}
+func (v *flagValue) String() string { return v.byDefault }
 
 func (v *flagValue) Type() string {
-	return [...]string{formText: "string", formBool: "bool", formInt: "int", formFloat: "float", formList: "strings", formGates: "A=true|false,..."}[v.value.form()]
+	switch v.field.Kind {
+	case fields.KindBoolean:
+		return "bool"
+	case fields.KindInteger:
+		return "int"
+	case fields.KindNumber:
+		return "float"
+	case fields.KindStrings:
+		return "strings"
+	case fields.KindBooleans:
+		return "A=true|false,..."
+	}
+	return "string"
 }
 
 func (v *flagValue) Set(s string) error {
-	adds := v.value.form() == formList || v.value.form() == formGates
+	adds := v.field.Kind == fields.KindStrings || v.field.Kind == fields.KindBooleans
 	for i := range v.flags.given {
 		if g := &v.flags.given[i]; g.field == v.field {
 			if adds && g.text != "" && s != "" {
@@ -96,14 +105,13 @@ func (d *decoder) flags(flags *Flags) {
 	for _, g := range flags.given {
 		name := "--" + g.field.flag
 		d.origins[g.field.key] = origin{flag: name}
-		value := g.field.value(&d.config)
-		v, err := fromText(value.form(), g.text)
+		v, err := fromText(g.field.Kind, g.text)
 		if err == nil {
-			err = value.set(v)
+			err = g.field.set(&d.config, v)
 		}
 		if err != nil {
 			d.refused[g.field.key] = true
-			d.problems = append(d.problems, Problem{Message: fmt.Sprintf("%s %v", name, err)})
+			d.problems = append(d.problems, sources.Problem{Message: fmt.Sprintf("%s %v", name, err)})
 		}
 	}
 	d.config.ClientConnection.Master = flags.master
@@ -111,27 +119,27 @@ func (d *decoder) flags(flags *Flags) {
 }
 
 // fromText gives a flag's text the type that TOML would.
-func fromText(f form, s string) (any, error) {
-	switch f {
-	case formBool:
+func fromText(kind fields.Kind, s string) (any, error) {
+	switch kind {
+	case fields.KindBoolean:
 		b, err := strconv.ParseBool(s)
 		if err != nil {
 			return nil, fmt.Errorf("%q must be true or false", s)
 		}
 		return b, nil
-	case formInt:
+	case fields.KindInteger:
 		i, err := strconv.ParseInt(s, 0, 64)
 		if err != nil {
 			return nil, fmt.Errorf("%q must be an integer", s)
 		}
 		return i, nil
-	case formFloat:
+	case fields.KindNumber:
 		n, err := strconv.ParseFloat(s, 64)
 		if err != nil {
 			return nil, fmt.Errorf("%q must be a number", s)
 		}
 		return n, nil
-	case formList:
+	case fields.KindStrings:
 		items := []any{}
 		for item := range strings.SplitSeq(s, ",") {
 			if item = strings.TrimSpace(item); item != "" {
@@ -139,7 +147,7 @@ func fromText(f form, s string) (any, error) {
 			}
 		}
 		return items, nil
-	case formGates:
+	case fields.KindBooleans:
 		return gatesFromText(s)
 	}
 	return s, nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // ignored are flags that some release of kube-proxy had and that have no effect
@@ -119,7 +121,7 @@ func (flags *Flags) addOld(fs *pflag.FlagSet) {
 func (d *decoder) oldFlags(flags *Flags) {
 	for _, f := range flags.old {
 		if f.given && f.why != "" {
-			d.warnings = append(d.warnings, Problem{Message: fmt.Sprintf("--%s has no effect: %s", f.name, f.why)})
+			d.warnings = append(d.warnings, sources.Problem{Message: fmt.Sprintf("--%s has no effect: %s", f.name, f.why)})
 		}
 	}
 	d.port(flags.healthzPort, "healthzBindAddress", &d.config.HealthzBindAddress)
@@ -131,7 +133,7 @@ func (d *decoder) oldFlags(flags *Flags) {
 
 func (d *decoder) refuseFlag(f oldFlag, message string) {
 	if on, err := strconv.ParseBool(f.text); f.given && (on || err != nil) {
-		d.problems = append(d.problems, Problem{Message: fmt.Sprintf("--%s %s", f.name, message)})
+		d.problems = append(d.problems, sources.Problem{Message: fmt.Sprintf("--%s %s", f.name, message)})
 	}
 }
 
@@ -143,10 +145,10 @@ func (d *decoder) port(f oldFlag, key string, p *netip.AddrPort) {
 	}
 	port, err := strconv.ParseUint(f.text, 10, 16)
 	if err != nil {
-		d.problems = append(d.problems, Problem{Message: fmt.Sprintf("--%s %q must be 0 to 65535", f.name, f.text)})
+		d.problems = append(d.problems, sources.Problem{Message: fmt.Sprintf("--%s %q must be 0 to 65535", f.name, f.text)})
 		return
 	}
-	d.warnings = append(d.warnings, Problem{Message: fmt.Sprintf("--%s is old: write --%s with address and port", f.name, fieldOf(key).flag)})
+	d.warnings = append(d.warnings, sources.Problem{Message: fmt.Sprintf("--%s is old: write --%s with address and port", f.name, fieldOf(key).flag)})
 	switch {
 	case d.origins[key].flag != "":
 		return

@@ -7,18 +7,12 @@ import (
 	"testing"
 )
 
-// Every name in fixed is a key or a table.
-func TestFixed(t *testing.T) {
-	for _, key := range fixed {
-		if fieldOf(key) == nil && !isTableName(key) {
-			t.Errorf("%s is no key and no table", key)
-		}
+func TestRestart(t *testing.T) {
+	if f := fieldOf("sources.file.paths"); !f.is(restart) {
+		t.Error("sources.file.paths needs no restart")
 	}
-	if f := fieldOf("sources.file.paths"); f.live() {
-		t.Error("sources.file.paths is live")
-	}
-	if f := fieldOf("ipvs.scheduler"); !f.live() {
-		t.Error("ipvs.scheduler is not live")
+	if f := fieldOf("ipvs.scheduler"); f.is(restart) {
+		t.Error("ipvs.scheduler needs a restart")
 	}
 }
 

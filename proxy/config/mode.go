@@ -36,9 +36,9 @@ func (c Config) ForMode() mode.Config {
 		Timeouts:     kernel.Timeouts{TCP: ipvsSeconds(c.IPVS.TCPTimeout), TCPFin: ipvsSeconds(c.IPVS.TCPFinTimeout), UDP: ipvsSeconds(c.IPVS.UDPTimeout)},
 		DrainTimeout: c.IPVS.DrainTimeout, DeleteUnknown: c.IPVS.DeleteUnknown, ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
 	}
-	m.Conntrack.Exact.Max = !c.implied("conntrack.maxPerCore") || !c.implied("conntrack.min")
-	m.Conntrack.Exact.TCPEstablished = !c.implied("conntrack.tcpEstablishedTimeout")
-	m.Conntrack.Exact.TCPCloseWait = !c.implied("conntrack.tcpCloseWaitTimeout")
+	m.Conntrack.Exact.Max = c.given("conntrack.maxPerCore") || c.given("conntrack.min")
+	m.Conntrack.Exact.TCPEstablished = c.given("conntrack.tcpEstablishedTimeout")
+	m.Conntrack.Exact.TCPCloseWait = c.given("conntrack.tcpCloseWaitTimeout")
 	return m
 }
 

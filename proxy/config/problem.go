@@ -1,37 +1,23 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Problem is one thing wrong, or doubtful, with a configuration.
-type Problem struct {
-	File    string // "" when a flag is meant, or the default file's absence
-	Line    int    // 0 when there is none
-	Message string // what is wrong, and what would be right; one line, lower case
+// problemAt is a problem in a line of the configuration file.
+func problemAt(file string, line int, format string, args ...any) sources.Problem {
+	return sources.Problem{Origin: sources.Origin{File: file, Line: line}, Message: fmt.Sprintf(format, args...)}
 }
 
-// Error is "file:line: message", without what is not known.
-func (p Problem) Error() string {
-	switch {
-	case p.File == "":
-		return p.Message
-	case p.Line == 0:
-		return fmt.Sprintf("%s: %s", p.File, p.Message)
-	}
-	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
-}
-
-// Error is a configuration that is not valid: exit code 3.
+// Error is an invalid configuration: exit code 3.
 type Error struct {
-	Problems []Problem // at least one, flags first, then in order of lines
+	Problems []sources.Problem // at least one: those of flags first, then in order of lines
 }
 
 // Error is the first problem and the number of the others.
@@ -54,7 +40,7 @@ func (e *Error) Unwrap() []error {
 // Exit is the exit code. There is no hint: each problem says what would be right.
 func (e *Error) Exit() (code int, hint string) { return cli.Config, "" }
 
-// spelt is a name as it is, or in quotes if it would not show on a line.
+// spelt is a name, in quotes if it has characters that do not show on a line.
 func spelt(name string) string {
 	if quoted := strconv.Quote(name); quoted[1:len(quoted)-1] != name {
 		return quoted
@@ -62,15 +48,7 @@ func spelt(name string) string {
 	return name
 }
 
-// sortProblems puts them in the order of the text: map order must not show.
-func sortProblems(ps []Problem) {
-	slices.SortFunc(ps, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
-	})
-}
-
-// UnreadableError is a configuration that is not there, or no file: exit code 3, or 5 where it may not be
-// read.
+// UnreadableError is a configuration that is missing or not a file: exit code 3; or 5 if permission is missing.
 type UnreadableError struct {
 	Err error // names the file
 }

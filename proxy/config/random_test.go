@@ -4,12 +4,13 @@ import (
 	"math"
 	"net/netip"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // words are what a text may be where not every text will do.
@@ -29,15 +30,15 @@ var words = map[string][]string{
 func configs() *rapid.Generator[Config] {
 	return rapid.Custom(func(t *rapid.T) Config {
 		c := Default()
-		for _, f := range fields {
-			v := f.value(&c)
+		for i := range allFields {
+			f := &allFields[i]
 			if rapid.Bool().Draw(t, "default") {
 				continue
 			}
-			if err := v.set(drawn(t, &f, v)); err != nil {
+			if err := f.set(&c, drawn(t, f)); err != nil {
 				t.Fatalf("%s %v", f.key, err)
 			}
-			if slices.Contains(raised, f.key) {
+			if f.is(raised) {
 				c.Conntrack.Written = append(c.Conntrack.Written, f.key)
 			}
 		}
@@ -50,65 +51,77 @@ func configs() *rapid.Generator[Config] {
 	})
 }
 
-func drawn(t *rapid.T, f *field, v value) any {
-	switch v := v.(type) {
-	case choice:
-		return rapid.SampledFrom(v.known).Draw(t, f.key)
-	case text:
-		if known := words[f.key]; known != nil {
-			return rapid.SampledFrom(known).Draw(t, f.key)
+func drawn(t *rapid.T, f *field) any {
+	if known := words[f.key]; known != nil {
+		return rapid.SampledFrom(known).Draw(t, f.key)
+	}
+	switch f.Kind {
+	case fields.KindWord:
+		return rapid.SampledFrom(f.Words).Draw(t, f.key)
+	case fields.KindString:
+		if f.key == "clusterCIDR" {
+			return strings.Join([]string{"10.0.0.0/8", "fd00::/8"}[:rapid.IntRange(0, 2).Draw(t, f.key)], ",")
 		}
 		return rapid.OneOf(rapid.SampledFrom([]string{"", "0", "0s", "null", "~", "true", "a: b", "# c", "1.30"}), rapid.String()).Draw(t, f.key)
-	case truth:
+	case fields.KindBoolean:
 		return rapid.Bool().Draw(t, f.key)
-	case number:
-		return int64(rapid.IntRange(v.least, v.most).Draw(t, f.key))
-	case fraction:
+	case fields.KindInteger:
+		return int64(rapid.IntRange(f.Min, f.Max).Draw(t, f.key))
+	case fields.KindNumber:
 		return rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64)).Draw(t, f.key)
-	case duration:
-		least := v.least
-		if v.seconds {
-			least = time.Second
-		}
-		longer := rapid.Int64Range(int64(least), math.MaxInt64)
-		if v.least == 0 {
-			longer = rapid.OneOf(rapid.Just(int64(0)), longer)
-		}
-		return time.Duration(longer.Draw(t, f.key)).String()
-	case address:
+	case fields.KindDuration:
+		return drawnDuration(t, f)
+	case fields.KindAddress:
 		return addrs().Draw(t, f.key).String()
-	case listener:
+	case fields.KindListener:
 		if rapid.Bool().Draw(t, "off") {
 			return ""
 		}
 		return netip.AddrPortFrom(addrs().Draw(t, f.key), rapid.Uint16Min(1).Draw(t, "port")).String()
-	case pair:
-		return strings.Join([]string{"10.0.0.0/8", "fd00::/8"}[:rapid.IntRange(0, 2).Draw(t, f.key)], ",")
-	case nodePorts:
-		if rapid.Bool().Draw(t, "primary") {
-			return []any{primary}
-		}
-		return items(t, f.key, prefixText)
-	case list[netip.Prefix]:
-		return items(t, f.key, prefixText)
-	case list[netip.Addr]:
-		return items(t, f.key, func(t *rapid.T) string { return addrs().Draw(t, "address").String() })
-	case list[string]:
-		if f.key == "metricsAllowedHosts" {
-			return items(t, f.key, func(t *rapid.T) string {
-				return rapid.StringMatching(`\.?[A-Za-z0-9_]{1,9}(\.[a-z]{1,9})?|\*`).Draw(t, "host")
-			})
-		}
-		return items(t, f.key, func(t *rapid.T) string { return "/" + rapid.String().Draw(t, "path") })
-	case gates:
+	case fields.KindStrings:
+		return drawnList(t, f.key)
+	case fields.KindBooleans:
 		g := make(map[string]any)
 		for name, on := range rapid.MapOf(rapid.String(), rapid.Bool()).Draw(t, f.key) {
 			g["A"+name] = on
 		}
 		return g
 	}
-	t.Fatalf("%s: no way to draw a %T", f.key, v)
+	t.Fatalf("%s: no way to draw a %s", f.key, f.Kind)
 	return nil
+}
+
+// drawnDuration is one that the field takes: some take no 0, some no part of a second.
+func drawnDuration(t *rapid.T, f *field) any {
+	var c Config
+	takes := func(d time.Duration) bool { return f.set(&c, d.String()) == nil }
+	least := time.Duration(1)
+	if !takes(least) {
+		least = time.Second
+	}
+	longer := rapid.Int64Range(int64(least), math.MaxInt64)
+	if takes(0) {
+		longer = rapid.OneOf(rapid.Just(int64(0)), longer)
+	}
+	return time.Duration(longer.Draw(t, f.key)).String()
+}
+
+func drawnList(t *rapid.T, key string) any {
+	switch key {
+	case "nodePortAddresses":
+		if rapid.Bool().Draw(t, "primary") {
+			return []any{primary}
+		}
+	case "node.addresses":
+		return items(t, key, func(t *rapid.T) string { return addrs().Draw(t, "address").String() })
+	case "metricsAllowedHosts":
+		return items(t, key, func(t *rapid.T) string {
+			return rapid.StringMatching(`\.?[A-Za-z0-9_]{1,9}(\.[a-z]{1,9})?|\*`).Draw(t, "host")
+		})
+	case "sources.file.paths":
+		return items(t, key, func(t *rapid.T) string { return "/" + rapid.String().Draw(t, "path") })
+	}
+	return items(t, key, prefixText)
 }
 
 func items(t *rapid.T, key string, one func(*rapid.T) string) []any {
@@ -160,12 +173,12 @@ func TestAdoptDrawn(t *testing.T) {
 		running, next := configs().Draw(t, "running"), configs().Draw(t, "next")
 		now, kept := running.Adopt(next)
 		for _, c := range running.Changes(now) {
-			if !fieldOf(c.Key).live() {
+			if fieldOf(c.Key).is(restart) {
 				t.Errorf("changed: %q", c)
 			}
 		}
 		for _, c := range next.Changes(now) {
-			if fieldOf(c.Key).live() {
+			if !fieldOf(c.Key).is(restart) {
 				t.Errorf("not adopted: %q", c)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // What kube-proxy's users have is read, and every value that is not listed here
@@ -121,7 +123,7 @@ sources.apiserver.enabled = true
 					t.Fatal(err)
 				}
 				compare(t, "values", changed(c), strings.TrimPrefix(want.values, "\n"))
-				warnings = slices.DeleteFunc(warnings, func(p Problem) bool { return strings.HasSuffix(p.Message, notYet) })
+				warnings = slices.DeleteFunc(warnings, func(p sources.Problem) bool { return strings.HasSuffix(p.Message, notYet) })
 				compare(t, "warnings", strings.ReplaceAll(lines(warnings), as+":", name+":"), strings.TrimPrefix(want.warnings, "\n"))
 			}
 		})

@@ -20,7 +20,7 @@ func (c Config) TOML() []byte {
 	var b bytes.Buffer
 	b.WriteString(head)
 	table := ""
-	for _, f := range fields {
+	for _, f := range allFields {
 		if f.table() != table {
 			table = f.table()
 			fmt.Fprintf(&b, "\n[%s]\n", table)
@@ -28,16 +28,16 @@ func (c Config) TOML() []byte {
 			b.WriteByte('\n')
 		}
 		mark := ""
-		if c.implied(f.key) {
+		if c.implied(&f) {
 			mark = "# "
 		}
-		fmt.Fprintf(&b, "# %s\n%s%s = %s\n", f.comment, mark, f.name(), toml(f.value(&c)))
+		fmt.Fprintf(&b, "# %s\n%s%s = %s\n", f.comment, mark, f.name(), f.toml(&c))
 	}
 	return b.Bytes()
 }
 
-// toml is a field's value as it is written in TOML, on one line.
-func toml(v value) string { return tomlText(v.get()) }
+// toml is the field's value in a Config as TOML, on one line.
+func (f *field) toml(c *Config) string { return tomlText(f.Get(c)) }
 
 // tomlText writes what the TOML library would read.
 func tomlText(v any) string {

@@ -6,7 +6,7 @@ import "strings"
 // tables, values as TOML has them.
 func (c Config) Tree() map[string]any {
 	root := map[string]any{}
-	for _, f := range fields {
+	for _, f := range allFields {
 		words := strings.Split(f.key, ".")
 		table := root
 		for _, word := range words[:len(words)-1] {
@@ -17,7 +17,7 @@ func (c Config) Tree() map[string]any {
 			}
 			table = inner
 		}
-		table[f.name()] = f.value(&c).get()
+		table[f.name()] = f.Get(&c)
 	}
 	return root
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"iter"
 	"net/netip"
 	"slices"
@@ -9,18 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/svcproxy/svcproxy/sources/file/strict"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
-
-// zeroStays are the keys, and the tables, whose zero is what it says. In every
-// other field of KubeProxyConfiguration "" and 0 mean the default, because
-// upstream's type cannot tell them from an absent one; these are pointers
-// there, or our own.
-var zeroStays = []string{
-	"conntrack", "oomScoreAdj", "iptables.masqueradeBit",
-	"ipvs.deviceName", "ipvs.namePrefix", "ipvs.vipPing", "ipvs.drainTimeout", "ipvs.localFallback", "ipvs.deleteUnknown", "ipvs.vipBinding", "ipvs.probeVIPs",
-	"metricsAllowedHosts", "stateDir", "runtimeDir", "node", "sources",
-}
 
 // meantKey is our own key of a KubeProxyConfiguration: the keys of which a zero
 // is meant all the same, so that everything svcproxy.toml can say can be said.
@@ -67,12 +56,10 @@ func isGroup(key string) bool {
 	return isTableName(key)
 }
 
-// meansDefault says whether a value that a KubeProxyConfiguration has for a
-// field is no more than its absence.
+// meansDefault says whether a value in a KubeProxyConfiguration means the same as
+// an absent key.
 func (f *field) meansDefault(v any) bool {
-	var c Config
-	_, timed := f.value(&c).(duration)
-	return !within(f.key, zeroStays) && (isZero(v) || timed && isNoTime(v))
+	return !f.is(zero) && (isZero(v) || f.Kind == fields.KindDuration && isNoTime(v))
 }
 
 // hints is how many unknown keys are told what they were meant to be: it takes
@@ -95,7 +82,7 @@ func (r *yamlReader) mapping(name string, n *yaml.Node) {
 		case isGroup(key) && value.Kind == yaml.MappingNode:
 			r.mapping(key, value)
 		case isGroup(key) && !isNull(value):
-			r.refuse(line, "%s %v", key, mistyped("a mapping", r.value(key, value)))
+			r.refuse(line, "%s %v", key, fields.Node{V: r.value(key, value)}.Mistyped("a mapping"))
 		case isGroup(key), slices.Contains([]string{"apiVersion", "kind", meantKey}, key):
 		case slices.Contains(foreignKeys, key):
 			r.refuse(line, "%s are not read from YAML: write them into services.toml", key)
@@ -124,7 +111,7 @@ func (r *yamlReader) pairs(name string, n *yaml.Node) iter.Seq2[*yaml.Node, *yam
 			first, twice := seen[key.Value]
 			switch {
 			case key.Kind != yaml.ScalarNode:
-				r.refuse(line, "%s must be a word, not %s", joined(name, "key"), strict.TypeOf(scalar(key)))
+				r.refuse(line, "%s must be a word, not %s", joined(name, "key"), fields.TypeOf(scalar(key)))
 			case key.ShortTag() == "!!merge":
 				r.refuse(line, "%s: merged mappings are not read: write the keys out", joined(name, key.Value))
 			case twice:
@@ -145,7 +132,7 @@ func (r *yamlReader) meaning(n *yaml.Node) {
 	if at == nil || isNull(at) {
 		return
 	}
-	keys, err := stringsOf(r.value(meantKey, at), "keys")
+	keys, err := stringsOf(fields.Node{V: r.value(meantKey, at)}, "keys")
 	if err != nil {
 		r.refuse(r.line(at.Line), "%s %v", meantKey, err)
 		return
@@ -187,5 +174,5 @@ func (r *yamlReader) listeners() {
 }
 
 func (d *decoder) warnAt(line int, format string, args ...any) {
-	d.warnings = append(d.warnings, Problem{File: d.file, Line: line, Message: fmt.Sprintf(format, args...)})
+	d.warnings = append(d.warnings, problemAt(d.file, line, format, args...))
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 func TestIsYAML(t *testing.T) {
@@ -172,13 +174,13 @@ func FuzzYAML(f *testing.F) {
 	f.Add(Default().YAML())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, warnings, err := Decode("f.yaml", data, nil)
-		var problems []Problem
+		var problems []sources.Problem
 		if invalid := (*Error)(nil); errors.As(err, &invalid) {
 			problems = invalid.Problems
 		}
 		most := 1 + strings.Count(string(data), "\n")
 		for _, p := range append(problems, warnings...) {
-			if p.Line < 1 || p.Line > most || strings.Contains(p.Error(), "\n") {
+			if p.Origin.Line < 1 || p.Origin.Line > most || strings.Contains(p.Error(), "\n") {
 				t.Errorf("of %d lines: %q", most, p.Error())
 			}
 		}

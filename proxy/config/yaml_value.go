@@ -1,35 +1,40 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
+
+// notText are the kinds of values that are no strings in TOML.
+var notText = []fields.Kind{fields.KindBoolean, fields.KindInteger, fields.KindNumber, fields.KindStrings, fields.KindBooleans}
 
 // fit gives a value the type that it would have in TOML, where YAML has another
 // way to say the same.
 func (f *field) fit(v any, n *yaml.Node) any {
-	var c Config
-	to := f.value(&c)
+	text := !slices.Contains(notText, f.Kind)
 	switch i := v.(type) {
 	case int64:
 		// Of durations only this one may be a number upstream, of nanoseconds.
-		if _, ok := to.(duration); ok {
+		if f.Kind == fields.KindDuration {
 			if i == 0 || f.key == "logging.flushFrequency" {
 				return time.Duration(i).String()
 			}
 			return v
 		}
-		if to.form() == formText {
+		if text {
 			return n.Value
 		}
 	case float64:
-		if to.form() == formText {
+		if text {
 			return n.Value // showHiddenMetricsForVersion: 1.35
 		}
 	case string:
 		var b bool
-		if to.form() == formBool && n.Style == 0 && n.Decode(&b) == nil {
+		if f.Kind == fields.KindBoolean && n.Style == 0 && n.Decode(&b) == nil {
 			return b // yes, no, on, off
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 const yamlHead = `# svcproxy: how this node's proxy behaves, in kube-proxy's words and with keys of
@@ -26,7 +28,7 @@ func (c Config) YAML() []byte {
 	var open []string // the tables that the last key is in
 	meant := []any{}
 	defaults := Default()
-	for _, f := range fields {
+	for _, f := range allFields {
 		words := strings.Split(f.key, ".")
 		tables := words[:len(words)-1]
 		same := 0
@@ -40,16 +42,16 @@ func (c Config) YAML() []byte {
 			fmt.Fprintf(&b, "%s%s:\n", indent(i), tables[i])
 		}
 		open = tables
-		v, comment := f.value(&c), f.comment
-		if _, ok := v.(listener); ok {
+		v, comment := f.Get(&c), f.comment
+		if f.Kind == fields.KindListener {
 			comment += " if " + meantKey + " names this key"
 		}
-		text := yamlText(v.get())
-		if c.implied(f.key) {
+		text := yamlText(v)
+		if c.implied(&f) {
 			text = "null # " + text
 		}
 		fmt.Fprintf(&b, "%s# %s\n%s%s: %s\n", indent(len(tables)), comment, indent(len(tables)), f.name(), text)
-		if f.meansDefault(v.get()) && toml(v) != toml(f.value(&defaults)) {
+		if f.meansDefault(v) && f.toml(&c) != f.toml(&defaults) {
 			meant = append(meant, f.key)
 		}
 	}

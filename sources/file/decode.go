@@ -12,7 +12,7 @@ package file
 
 import (
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/file/strict"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // Decode reads a file of services. The table is sorted and holds the services that have no problem;
@@ -31,13 +31,20 @@ func whole(name string, data []byte) (t sources.Table, warnings, problems []sour
 	if !ok {
 		return sources.Table{}, nil, few(d.problems)
 	}
-	table(d, root, documentFields, &t)
+	table(d, root, documentFields, &document{d, &t})
 	return t, d.warnings, few(d.problems)
 }
 
+// document is a services file while it is read.
+type document struct {
+	d     *decoder
+	table *sources.Table
+}
+
 // documentFields are the keys of a services file itself.
-var documentFields = fields[sources.Table]{
-	{"services", value[sources.Table]{Table, nil, readServices}, "", "all services of the file, a table each"},
+var documentFields = fields.Table[document]{
+	fields.Define("services", fields.Custom(fields.KindTable, func(into *document, n node) error { return into.d.services(n, into.table) }),
+		"", "all services of the file, a table each"),
 }
 
 // DecodeServices reads the services table of a document that has other keys too, which are left to
@@ -48,8 +55,11 @@ func DecodeServices(source, name string, data []byte) (t sources.Table, warnings
 	if !ok {
 		return sources.Table{}, nil, few(d.problems)
 	}
-	if v, ok := root.v.(map[string]any)["services"]; ok {
-		readServices(d, node{"services", root.at.Key("services"), v}, &t)
+	if v, ok := root.V.(map[string]any)["services"]; ok {
+		n := root.Under("services", v)
+		if err := d.services(n, &t); err != nil {
+			d.refuseValue(n, err)
+		}
 	}
 	return t, few(d.warnings), few(d.problems)
 }
@@ -57,11 +67,11 @@ func DecodeServices(source, name string, data []byte) (t sources.Table, warnings
 // parse gives the document, and false when it is not TOML. Of the duplicate keys in it, those under a
 // top-level key that ours says yes to are refused here.
 func (d *decoder) parse(data []byte, ours func(top string) bool) (node, bool) {
-	tree, places, mistakes, ok := strict.Parse(data)
+	tree, places, mistakes, ok := fields.Parse(data)
 	for _, m := range mistakes {
 		if m.Key == "" || ours(m.Top) {
-			d.refuse(node{at: &strict.Place{Line: m.Line}}, "%s", m.Message)
+			d.refuse(node{At: &fields.Place{Line: m.Line}}, "%s", m.Message)
 		}
 	}
-	return node{"", places, tree}, ok
+	return node{At: places, V: tree}, ok
 }

@@ -2,17 +2,18 @@ package file
 
 import (
 	"maps"
-	"math"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/file/strict"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // draftEndpoint is an endpoint as given: what its service's ports and defaults make of it comes later.
 type draftEndpoint struct {
 	sources.Endpoint
+	d              *decoder
 	at             node
 	ready, serving *bool
 	ports          map[string]portGiven // by port name
@@ -23,19 +24,22 @@ type portGiven struct {
 	number uint16
 }
 
-func readEndpoints(d *decoder, n node, s *draft) {
-	d.list(n, `IP addresses, or tables { address = "...", ... }`, func(n node) {
-		s.endpoints = append(s.endpoints, draftEndpoint{at: n})
+func readEndpoints(s *draft, n node) error {
+	d := s.d
+	return d.list(n, `IP addresses, or tables { address = "...", ... }`, func(n node) {
+		s.endpoints = append(s.endpoints, draftEndpoint{d: d, at: n})
 		e := &s.endpoints[len(s.endpoints)-1]
 		e.Weight = sources.DefaultWeight
 		before := len(d.problems)
-		if _, ok := n.v.(map[string]any); ok {
+		if _, ok := n.V.(map[string]any); ok {
 			table(d, n, endpointFields, e)
 			if !e.Addr.IsValid() && len(d.problems) == before {
 				d.refuse(n, "an endpoint has no address")
 			}
+		} else if a, err := addr.Read(n); err == nil {
+			e.Addr = a
 		} else {
-			e.Addr, _ = d.addr(n)
+			d.refuseValue(n, err)
 		}
 		if len(d.problems) > before {
 			s.endpoints = s.endpoints[:len(s.endpoints)-1]
@@ -43,58 +47,52 @@ func readEndpoints(d *decoder, n node, s *draft) {
 	})
 }
 
-var endpointFields = fields[draftEndpoint]{
-	{"address", value[draftEndpoint]{Address, nil, func(d *decoder, n node, e *draftEndpoint) { e.Addr, _ = d.addr(n) }},
-		"", "required"},
-	{"ports", value[draftEndpoint]{Table, nil, readEndpointPorts},
-		"", "PORTNAME = port, for the service ports that it serves elsewhere than at their targetPort"},
-	{"weight", value[draftEndpoint]{WeightNumber, nil, readWeight},
-		"1", "its part of the connections under a scheduler that heeds weights, 0 to 65535; 0 drains it"},
-	{"ready", optionalFlagAt(func(e *draftEndpoint) **bool { return &e.ready }),
-		"true", "false: no new connections"},
-	{"serving", optionalFlagAt(func(e *draftEndpoint) **bool { return &e.serving }),
-		"", "with terminating: it may still be used if no other can; absent: as ready"},
-	{"terminating", flagAt(func(e *draftEndpoint) *bool { return &e.Terminating }),
-		"false", "it is shutting down"},
-	{"nodeName", value[draftEndpoint]{Text, nil, readNodeName},
-		"", "the node it is on, for policy Local; absent: this node if its address is in node.localCIDRs of svcproxy.toml"},
-	{"zone", textAt(func(e *draftEndpoint) *string { return &e.Zone }),
-		"", "the zone it is in, for trafficDistribution"},
+var endpointFields = fields.Table[draftEndpoint]{
+	fields.Define("address", fields.At(func(e *draftEndpoint) *netip.Addr { return &e.Addr }, addr),
+		"", "required"),
+	fields.Define("ports", fields.Custom(fields.KindTable, readEndpointPorts),
+		"", "PORTNAME = port, for the service ports that it serves elsewhere than at their targetPort"),
+	fields.Define("weight", fields.At(func(e *draftEndpoint) *uint32 { return &e.Weight }, fields.Weight),
+		"1", "its part of the connections under a scheduler that heeds weights, 0 to 65535; 0 drains it"),
+	fields.Define("ready", fields.AtPointer(func(e *draftEndpoint) **bool { return &e.ready }, fields.Bool),
+		"true", "false: no new connections"),
+	fields.Define("serving", fields.AtPointer(func(e *draftEndpoint) **bool { return &e.serving }, fields.Bool),
+		"", "with terminating: it may still be used if no other can; absent: as ready"),
+	fields.Define("terminating", fields.At(func(e *draftEndpoint) *bool { return &e.Terminating }, fields.Bool),
+		"false", "it is shutting down"),
+	fields.Define("nodeName", fields.At(func(e *draftEndpoint) *string { return &e.NodeName }, nodeName),
+		"", "the node it is on, for policy Local; absent: this node if its address is in node.localCIDRs of svcproxy.toml"),
+	fields.Define("zone", fields.At(func(e *draftEndpoint) *string { return &e.Zone }, fields.String),
+		"", "the zone it is in, for trafficDistribution"),
 }
 
-// readNodeName reads it as the node's own name is read, which it is compared with.
-func readNodeName(d *decoder, n node, e *draftEndpoint) {
-	d.text(n, &e.NodeName)
-	e.NodeName = strings.ToLower(strings.TrimSpace(e.NodeName))
+// nodeName is trimmed and in lower case, as is the node's own name that it is compared with.
+var nodeName = fields.Type[string]{
+	Kind: fields.KindString,
+	Read: func(n node) (string, error) {
+		name, err := fields.String.Read(n)
+		return strings.ToLower(strings.TrimSpace(name)), err
+	},
 }
 
-func readWeight(d *decoder, n node, e *draftEndpoint) {
-	switch w, ok := n.integer(); {
-	case !ok:
-		d.mistyped(n, "an integer")
-	case w < 0 || w > math.MaxUint16:
-		d.refuse(n, "weight %d must be 0 (drain) to 65535", w)
-	default:
-		e.Weight = uint32(w)
-	}
-}
-
-func readEndpointPorts(d *decoder, n node, e *draftEndpoint) {
-	t, ok := n.v.(map[string]any)
+func readEndpointPorts(e *draftEndpoint, n node) error {
+	t, ok := n.V.(map[string]any)
 	if !ok {
-		d.mistyped(n, "a table { PORTNAME = 9080 }")
-		return
+		return n.Mistyped("a table { PORTNAME = 9080 }")
 	}
 	e.ports = make(map[string]portGiven, len(t))
 	for name, v := range t {
-		if strict.Spare(name) {
+		if fields.Spare(name) {
 			continue
 		}
-		c := node{name, n.at.Key(name), v}
-		var number uint16
-		d.port(c, &number)
+		c := n.Under(name, v)
+		number, err := fields.Port.Read(c)
+		if err != nil {
+			e.d.refuseValue(c, err)
+		}
 		e.ports[name] = portGiven{c, number}
 	}
+	return nil
 }
 
 // maxReals bounds a service's endpoints times its ports, each of which is a real server: what a short file
@@ -141,7 +139,7 @@ func (d *decoder) resolve(s *draft, at node) {
 			taken = map[sources.EndpointPort]int{}
 		}
 		if first, twice := take(taken, e.Ports, i); twice && !d.full() {
-			d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, s.endpoints[first].at.line())
+			d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, s.endpoints[first].at.Line())
 		}
 	}
 }
@@ -190,7 +188,7 @@ func (d *decoder) portNames(e *draftEndpoint, known map[string]bool) {
 		if names == nil {
 			names = slices.Sorted(maps.Keys(known))
 		}
-		if meant := strict.Near(name, names); meant != "" {
+		if meant := fields.Near(name, names); meant != "" {
 			d.refuse(own.at, "the service has no port named %q, did you mean %q?", name, meant)
 		} else {
 			d.refuse(own.at, "the service has no port named %q: the keys of an endpoint's ports are the names of its service's", name)

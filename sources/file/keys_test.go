@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// document is a services file with a value at a key's path, and else as little as can be.
-func document(path, value string) string {
+// documentWith is a services file with a value at a key's path, and else as little as can be.
+func documentWith(path, value string) string {
 	for _, name := range []string{"PORTNAME", "NAME"} {
 		path = strings.ReplaceAll(path, name, "a")
 	}
@@ -19,22 +20,22 @@ func document(path, value string) string {
 	if !inside {
 		return path + " = " + value + "\n"
 	}
-	return fmt.Sprintf("%s = [ { %s } ]\n", before, strings.TrimSuffix(document(below, value), "\n"))
+	return fmt.Sprintf("%s = [ { %s } ]\n", before, strings.TrimSuffix(documentWith(below, value), "\n"))
 }
 
 // samples are values of each kind, as TOML.
-var samples = map[Kind][]string{
-	Table:             {"{}"},
-	Tables:            {"[]"},
-	AddressesOrTables: {"[]", `["10.96.0.1"]`},
-	Addresses:         {"[]", `["10.96.0.1", "fd00::1"]`},
-	CIDRs:             {"[]", `["10.0.0.0/8"]`},
-	Address:           {`"10.96.0.1"`, `"fd00::1"`},
-	PortNumber:        {"1", "65535"},
-	WeightNumber:      {"0", "65535"},
-	Duration:          {`"0s"`, `"1h30m"`},
-	Boolean:           {"true", "false"},
-	Text:              {`""`, `"any"`},
+var samples = map[fields.Kind][]string{
+	fields.KindTable:             {"{}"},
+	fields.KindTables:            {"[]"},
+	fields.KindAddressesOrTables: {"[]", `["10.96.0.1"]`},
+	fields.KindAddresses:         {"[]", `["10.96.0.1", "fd00::1"]`},
+	fields.KindCIDRs:             {"[]", `["10.0.0.0/8"]`},
+	fields.KindAddress:           {`"10.96.0.1"`, `"fd00::1"`},
+	fields.KindPort:              {"1", "65535"},
+	fields.KindWeight:            {"0", "65535"},
+	fields.KindDuration:          {`"0s"`, `"1h30m"`},
+	fields.KindBoolean:           {"true", "false"},
+	fields.KindString:            {`""`, `"any"`},
 }
 
 // wrong are values that no kind but a table is.
@@ -55,7 +56,7 @@ func TestKeysAreRead(t *testing.T) {
 			t.Errorf("nothing to say of %+v", k)
 		}
 		for _, v := range values {
-			text := document(k.Path, v)
+			text := documentWith(k.Path, v)
 			_, _, problems := Decode("f.toml", []byte(text))
 			for _, p := range problems {
 				// What is missing beside it, or of no effect alone, is another matter.
@@ -64,10 +65,10 @@ func TestKeysAreRead(t *testing.T) {
 				}
 			}
 		}
-		if k.Kind == Table {
+		if k.Kind == fields.KindTable {
 			continue
 		}
-		if _, _, problems := Decode("f.toml", []byte(document(k.Path, wrong))); len(problems) == 0 {
+		if _, _, problems := Decode("f.toml", []byte(documentWith(k.Path, wrong))); len(problems) == 0 {
 			t.Errorf("%s takes %s", k.Path, wrong)
 		}
 	}
@@ -111,11 +112,11 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		documented[k.Path] = true
 	}
 	tables := map[string][]string{
-		"":                                 documentFields.names(),
-		"services.NAME.":                   serviceFields.names(),
-		"services.NAME.ports[].":           portFields.names(),
-		"services.NAME.loadBalancerIPs[].": vipFields.names(),
-		"services.NAME.endpoints[].":       endpointFields.names(),
+		"":                                 documentFields.Names(),
+		"services.NAME.":                   serviceFields.Names(),
+		"services.NAME.ports[].":           portFields.Names(),
+		"services.NAME.loadBalancerIPs[].": vipFields.Names(),
+		"services.NAME.endpoints[].":       endpointFields.Names(),
 		"services.NAME.endpoints[].ports.": {"PORTNAME"},
 		"services.":                        {"NAME"},
 	}
@@ -139,7 +140,7 @@ func TestWords(t *testing.T) {
 		if k.Path == "services.NAME.scheduler" && !slices.Equal(k.Words, sources.Schedulers()) {
 			t.Error(k.Words)
 		}
-		if (k.Kind == Word) != (len(k.Words) > 0) {
+		if (k.Kind == fields.KindWord) != (len(k.Words) > 0) {
 			t.Errorf("%+v", k)
 		}
 	}

@@ -1,9 +1,13 @@
 package file
 
-import "github.com/svcproxy/svcproxy/sources"
+import (
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/fields"
+)
 
-func readPorts(d *decoder, n node, s *draft) {
-	d.list(n, "tables { port = 80, ... }", func(n node) {
+func readPorts(s *draft, n node) error {
+	d := s.d
+	return d.list(n, "tables { port = 80, ... }", func(n node) {
 		p := sources.Port{Protocol: sources.TCP}
 		before := len(d.problems)
 		table(d, n, portFields, &p)
@@ -20,26 +24,28 @@ func readPorts(d *decoder, n node, s *draft) {
 	})
 }
 
-var portFields = fields[sources.Port]{
-	{"name", textAt(func(p *sources.Port) *string { return &p.Name }),
-		"", "a DNS label; needed when there are several ports"},
-	{"port", portAt(func(p *sources.Port) *uint16 { return &p.Port }),
-		"", "on the service's addresses; required"},
-	{"targetPort", portAt(func(p *sources.Port) *uint16 { return &p.TargetPort }),
-		"", "on the endpoints; absent: the same as port"},
-	{"nodePort", portAt(func(p *sources.Port) *uint16 { return &p.NodePort }),
-		"", "on the node's own addresses, for type NodePort or LoadBalancer; absent: none, nothing allocates it"},
-	{"protocol", value[sources.Port]{Word, protocols, readProtocol},
-		`"TCP"`, "what is balanced"},
+var portFields = fields.Table[sources.Port]{
+	fields.Define("name", fields.At(func(p *sources.Port) *string { return &p.Name }, fields.String),
+		"", "a DNS label; needed when there are several ports"),
+	fields.Define("port", fields.At(func(p *sources.Port) *uint16 { return &p.Port }, fields.Port),
+		"", "on the service's addresses; required"),
+	fields.Define("targetPort", fields.At(func(p *sources.Port) *uint16 { return &p.TargetPort }, fields.Port),
+		"", "on the endpoints; absent: the same as port"),
+	fields.Define("nodePort", fields.At(func(p *sources.Port) *uint16 { return &p.NodePort }, fields.Port),
+		"", "on the node's own addresses, for type NodePort or LoadBalancer; absent: none, nothing allocates it"),
+	fields.Define("protocol", fields.At(func(p *sources.Port) *sources.Protocol { return &p.Protocol }, protocol),
+		`"TCP"`, "what is balanced"),
 }
 
-var protocols = []string{"TCP", "UDP", "SCTP"}
+var protocolName = word("TCP", "UDP", "SCTP")
 
-func readProtocol(d *decoder, n node, p *sources.Port) {
-	var name string
-	before := len(d.problems)
-	word(d, n, &name, protocols...)
-	if len(d.problems) == before {
-		p.Protocol, _ = sources.ParseProtocol(name)
-	}
+var protocol = fields.Type[sources.Protocol]{
+	Kind: protocolName.Kind, Words: protocolName.Words,
+	Read: func(n node) (sources.Protocol, error) {
+		name, err := protocolName.Read(n)
+		if err != nil {
+			return 0, err
+		}
+		return sources.ParseProtocol(name)
+	},
 }

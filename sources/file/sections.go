@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/file/strict"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // reading is what a file was read as. The next reading of it takes over each service whose section, all
@@ -29,7 +29,7 @@ type section struct {
 // plainly sections, or in which anything is wrong, is read as a whole: only then is it known what it means
 // or what to say of it.
 func after(before reading, name string, data []byte) (now reading, problems []sources.Problem) {
-	if m, long := strict.TooLong(data); long { // found before a copy of it is made
+	if m, long := fields.TooLong(data); long { // found before a copy of it is made
 		return now, []sources.Problem{{Origin: sources.Origin{Source: "file", File: name, Line: m.Line}, Message: m.Message}}
 	}
 	text := string(data)
@@ -45,12 +45,12 @@ func after(before reading, name string, data []byte) (now reading, problems []so
 // section alone. The first problems are told without a reading of the whole, which takes up to 100 times
 // the memory of its text.
 func bySections(before reading, name, text string) (now reading, problems []sources.Problem, ok bool) {
-	parts, ok := strict.Cut(text, "services")
+	parts, ok := fields.Cut(text, "services")
 	if !ok {
 		return reading{}, nil, false
 	}
 	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
-	r := strict.NewReader("services")
+	r := fields.NewReader("services")
 	services, sections, values := make([]sources.Service, len(parts)), make([]section, len(parts)), 0
 	bad := map[[2]string]bool{} // services with problems
 	for i := 0; i < len(parts); i++ {
@@ -59,7 +59,7 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 			services[i], sections[i] = before.table.Services[s.service], s
 		} else if services[i], sections[i], ok = d.readSection(r, p); !ok {
 			s, doubts, more := alone(name, p)
-			if len(more) == 0 || strict.MaxValues < atMost(text) {
+			if len(more) == 0 || fields.MaxValues < atMost(text) {
 				return reading{}, nil, false
 			}
 			services[i], sections[i] = s, section{warnings: doubts}
@@ -69,7 +69,7 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 			}
 		}
 		services[i].Origin.Line = p.Line
-		if values += sections[i].values; values > strict.MaxValues {
+		if values += sections[i].values; values > fields.MaxValues {
 			return reading{}, nil, false
 		}
 	}
@@ -85,13 +85,13 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 // alone reads a section that something is wrong with as a document of its own, at its place; there are no
 // problems if it is not TOML, and so not known to end where the next one begins, or is not one service. One
 // that cannot be read has its name alone.
-func alone(name string, p strict.Part) (s sources.Service, warnings, problems []sources.Problem) {
+func alone(name string, p fields.Part) (s sources.Service, warnings, problems []sources.Problem) {
 	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
 	root, ok := d.parse([]byte(strings.Repeat("\n", p.Line-1)+p.Text), func(string) bool { return true })
 	if !ok {
 		return sources.Service{}, nil, nil
 	}
-	services, _ := root.v.(map[string]any)["services"].(map[string]any)
+	services, _ := root.V.(map[string]any)["services"].(map[string]any)
 	if len(services) != 1 {
 		return sources.Service{}, nil, nil
 	}
@@ -102,7 +102,7 @@ func alone(name string, p strict.Part) (s sources.Service, warnings, problems []
 		}
 	}
 	var t sources.Table
-	if table(d, root, documentFields, &t); len(t.Services) == 1 {
+	if table(d, root, documentFields, &document{d, &t}); len(t.Services) == 1 {
 		s = t.Services[0] // a duplicate key is all that is wrong with it
 	}
 	for i := range d.warnings {
@@ -117,18 +117,18 @@ func atMost(text string) int {
 }
 
 // readSection reads a section that has not been read before; false when anything is wrong with it.
-func (d *decoder) readSection(r *strict.Reader, p strict.Part) (sources.Service, section, bool) {
+func (d *decoder) readSection(r *fields.Reader, p fields.Part) (sources.Service, section, bool) {
 	name, v, at, values, ok := r.Parse(p)
 	if !ok {
 		return sources.Service{}, section{}, false
 	}
 	d.warnings = nil
-	s, ok := d.readService(node{name, at, v})
+	s, ok := d.readService(node{Key: name, At: at, V: v})
 	return s, section{values: values, warnings: d.warnings}, ok
 }
 
 // arranged makes a reading of sections in the order of the file; false when two are one service's.
-func arranged(parts []strict.Part, services []sources.Service, sections []section) (reading, bool) {
+func arranged(parts []fields.Part, services []sources.Service, sections []section) (reading, bool) {
 	order := make([]int, len(parts))
 	for i := range order {
 		order[i] = i

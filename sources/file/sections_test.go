@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/file/strict"
+	"github.com/svcproxy/svcproxy/sources/fields"
 	accidents "github.com/svcproxy/svcproxy/testdata/broken"
 )
 
@@ -150,7 +150,7 @@ func TestTooMuchTogether(t *testing.T) {
 	data := bigFile(2)
 	before, _ := after(reading{}, "f.toml", data)
 	for text, s := range before.sections {
-		s.values = strict.MaxValues/2 + 1
+		s.values = fields.MaxValues/2 + 1
 		before.sections[text] = s
 	}
 	if now := sameAsWhole(t, before, data); now.sections != nil {

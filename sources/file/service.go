@@ -7,37 +7,38 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/file/strict"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // draft is a service while its table is read: endpoints are resolved last, when the ports, which may
 // stand below them, are known.
 type draft struct {
 	sources.Service
+	d            *decoder
 	clusterIP    bool // the singular key was given
 	clusterIPs   bool // the plural one
 	affinityTime node // sessionAffinityTimeout as given
 	endpoints    []draftEndpoint
 }
 
-func readServices(d *decoder, n node, into *sources.Table) {
-	services, ok := n.v.(map[string]any)
+// services reads the table of all services.
+func (d *decoder) services(n node, into *sources.Table) error {
+	services, ok := n.V.(map[string]any)
 	if !ok {
-		d.mistyped(n, "a table, [services.NAME] for each service")
-		return
+		return n.Mistyped("a table, [services.NAME] for each service")
 	}
 	names := map[string]int{} // full name to line: "web" and "default/web" are one
-	for _, key := range sortedByLine(services, n.at) {
+	for _, key := range sortedByLine(services, n.At) {
 		if d.full() {
 			break
 		}
-		s, ok := d.readService(node{key, n.at.Key(key), services[key]})
+		s, ok := d.readService(n.Under(key, services[key]))
 		if !ok {
 			continue
 		}
 		if first, twice := names[s.FullName()]; twice {
 			d.service = s.FullName()
-			d.refuse(node{at: n.at.Key(key)}, "defined twice, first at line %d", first)
+			d.refuse(node{At: n.At.Key(key)}, "defined twice, first at line %d", first)
 			continue
 		}
 		names[s.FullName()] = s.Origin.Line
@@ -45,15 +46,16 @@ func readServices(d *decoder, n node, into *sources.Table) {
 	}
 	d.service = ""
 	into.Sort()
+	return nil
 }
 
 // sortedByLine gives a table's keys as the file has them, so that the first of two equals is the first.
-func sortedByLine(t map[string]any, at *strict.Place) []string {
+func sortedByLine(t map[string]any, at *fields.Place) []string {
 	keys := make([]string, 0, len(t))
 	for key := range t {
 		keys = append(keys, key)
 	}
-	line := func(key string) int { return node{at: at.Key(key)}.line() }
+	line := func(key string) int { return node{At: at.Key(key)}.Line() }
 	slices.SortFunc(keys, func(a, b string) int {
 		return cmp.Or(cmp.Compare(line(a), line(b)), cmp.Compare(a, b))
 	})
@@ -63,13 +65,13 @@ func sortedByLine(t map[string]any, at *strict.Place) []string {
 // readService reads [services.KEY]; false when it has a problem.
 func (d *decoder) readService(n node) (sources.Service, bool) {
 	before := len(d.problems)
-	namespace, name, ok := strings.Cut(n.key, "/")
+	namespace, name, ok := strings.Cut(n.Key, "/")
 	if !ok {
-		namespace, name = sources.DefaultNamespace, n.key
+		namespace, name = sources.DefaultNamespace, n.Key
 	}
 	s := &d.draft
-	*s = draft{endpoints: s.endpoints[:0], Service: sources.Service{
-		Namespace:             d.own(namespace),
+	*s = draft{d: d, endpoints: s.endpoints[:0], Service: sources.Service{
+		Namespace:             strings.Clone(namespace),
 		Name:                  strings.Clone(name),
 		Type:                  sources.ClusterIP,
 		ExternalTrafficPolicy: sources.Cluster,
@@ -77,75 +79,85 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		AffinityTimeout:       sources.DefaultAffinityTimeout,
 		Origin:                d.origin,
 	}}
-	s.Origin.Line = n.line()
+	s.Origin.Line = n.Line()
 	d.service = s.FullName()
-	if strict.Spare(n.key) {
+	if fields.Spare(n.Key) {
 		d.service = ""
 	}
 
-	if _, ok := n.v.(map[string]any); !ok {
-		d.refuse(n, "a service must be a table: write [services.%s]", n.key)
+	if _, ok := n.V.(map[string]any); !ok {
+		d.refuse(n, "a service must be a table: write [services.%s]", n.Key)
 		return sources.Service{}, false
 	}
 	table(d, n, serviceFields, s)
 	if s.clusterIP && s.clusterIPs {
 		d.refuse(n, "clusterIP and clusterIPs are both given: write one of them")
 	}
-	if s.affinityTime.key != "" && s.Affinity == sources.AffinityNone {
+	if s.affinityTime.Key != "" && s.Affinity == sources.AffinityNone {
 		d.refuse(s.affinityTime, `sessionAffinityTimeout has no effect without sessionAffinity = "ClientIP"`)
 	}
 	d.resolve(s, n)
-	return s.Service, len(d.problems) == before && !strict.Spare(n.key)
+	return s.Service, len(d.problems) == before && !fields.Spare(n.Key)
 }
 
-var serviceFields = fields[draft]{
-	{"type", wordAt(func(s *draft) *sources.Type { return &s.Type },
-		sources.ClusterIP, sources.NodePort, sources.LoadBalancer, sources.Headless, sources.ExternalName),
-		`"ClusterIP"`, "what it may be reached by, as in Kubernetes; Headless and ExternalName serve nothing"},
-	{"clusterIPs", value[draft]{Addresses, nil, readClusterIPs},
-		"", "virtual addresses, at most one of each family"},
-	{"clusterIP", value[draft]{Address, nil, readClusterIP},
-		"", "the same with one address"},
-	{"ports", value[draft]{Tables, nil, readPorts},
-		"", "at least one"},
-	{"endpoints", value[draft]{AddressesOrTables, nil, readEndpoints},
-		"", "where it is served; an address alone is a table with nothing else; none: connections are refused"},
-	{"externalIPs", value[draft]{Addresses, nil, readExternalIPs},
-		"", "further virtual addresses; the node's own are served and not bound"},
-	{"loadBalancerIPs", value[draft]{AddressesOrTables, nil, readVIPs},
-		"", "virtual addresses of type LoadBalancer"},
-	{"loadBalancerSourceRanges", value[draft]{CIDRs, nil, readSourceRanges},
-		"", "who may use the loadBalancerIPs; absent: everyone"},
-	{"externalTrafficPolicy", wordAt(func(s *draft) *sources.TrafficPolicy { return &s.ExternalTrafficPolicy }, sources.Cluster, sources.Local),
-		`"Cluster"`, "Local: from outside only to endpoints on this node, and the client's address is kept"},
-	{"internalTrafficPolicy", wordAt(func(s *draft) *sources.TrafficPolicy { return &s.InternalTrafficPolicy }, sources.Cluster, sources.Local),
-		`"Cluster"`, "Local: to the cluster IPs only to endpoints on this node"},
-	{"sessionAffinity", value[draft]{Word, []string{"None", string(sources.AffinityClientIP), string(sources.AffinityNone)}, readAffinity},
-		`"None"`, "ClientIP: a client stays with its endpoint"},
-	{"sessionAffinityTimeout", value[draft]{Duration, nil, readAffinityTimeout},
-		`"3h"`, "how long after its last connection, 1s to 24h"},
-	{"healthCheckNodePort", portAt(func(s *draft) *uint16 { return &s.HealthCheckNodePort }),
-		"", "where the node tells a load balancer whether it has endpoints; type LoadBalancer with externalTrafficPolicy Local"},
-	{"publishNotReadyAddresses", flagAt(func(s *draft) *bool { return &s.PublishNotReadyAddresses }),
-		"false", "serve endpoints that are not ready, too"},
-	{"trafficDistribution", wordAt(func(s *draft) *sources.TrafficDistribution { return &s.TrafficDistribution },
-		sources.DistributeEvenly, sources.PreferSameZone, sources.PreferSameNode),
-		`""`, "prefer endpoints that are near"},
-	{"scheduler", schedulerAt(func(s *draft) *string { return &s.Scheduler }),
-		"", "of this service; absent: ipvs.scheduler of svcproxy.toml"},
-	{"drainTimeout", optionalDurationAt(func(s *draft) **time.Duration { return &s.DrainTimeout }),
-		"", `longest drain of an endpoint that left; "0s": until its last connection ends; absent: ipvs.drainTimeout of svcproxy.toml`},
+var serviceFields = fields.Table[draft]{
+	fields.Define("type", fields.At(func(s *draft) *sources.Type { return &s.Type },
+		word(sources.ClusterIP, sources.NodePort, sources.LoadBalancer, sources.Headless, sources.ExternalName)),
+		`"ClusterIP"`, "what it may be reached by, as in Kubernetes; Headless and ExternalName serve nothing"),
+	fields.Define("clusterIPs", fields.Custom(fields.KindAddresses, readClusterIPs),
+		"", "virtual addresses, at most one of each family"),
+	fields.Define("clusterIP", fields.Custom(fields.KindAddress, readClusterIP),
+		"", "the same with one address"),
+	fields.Define("ports", fields.Custom(fields.KindTables, readPorts),
+		"", "at least one"),
+	fields.Define("endpoints", fields.Custom(fields.KindAddressesOrTables, readEndpoints),
+		"", "where it is served; an address alone is a table with nothing else; none: connections are refused"),
+	fields.Define("externalIPs", fields.Custom(fields.KindAddresses, func(s *draft, n node) error { return s.d.addrs(n, &s.ExternalIPs) }),
+		"", "further virtual addresses; the node's own are served and not bound"),
+	fields.Define("loadBalancerIPs", fields.Custom(fields.KindAddressesOrTables, readVIPs),
+		"", "virtual addresses of type LoadBalancer"),
+	fields.Define("loadBalancerSourceRanges", fields.Custom(fields.KindCIDRs, readSourceRanges),
+		"", "who may use the loadBalancerIPs; absent: everyone"),
+	fields.Define("externalTrafficPolicy", fields.At(func(s *draft) *sources.TrafficPolicy { return &s.ExternalTrafficPolicy }, word(sources.Cluster, sources.Local)),
+		`"Cluster"`, "Local: from outside only to endpoints on this node, and the client's address is kept"),
+	fields.Define("internalTrafficPolicy", fields.At(func(s *draft) *sources.TrafficPolicy { return &s.InternalTrafficPolicy }, word(sources.Cluster, sources.Local)),
+		`"Cluster"`, "Local: to the cluster IPs only to endpoints on this node"),
+	fields.Define("sessionAffinity", fields.Value[draft]{Kind: fields.KindWord, Words: []string{noAffinity, string(sources.AffinityClientIP), string(sources.AffinityNone)}, Set: readAffinity},
+		`"None"`, "ClientIP: a client stays with its endpoint"),
+	fields.Define("sessionAffinityTimeout", fields.Custom(fields.KindDuration, readAffinityTimeout),
+		`"3h"`, "how long after its last connection, 1s to 24h"),
+	fields.Define("healthCheckNodePort", fields.At(func(s *draft) *uint16 { return &s.HealthCheckNodePort }, fields.Port),
+		"", "where the node tells a load balancer whether it has endpoints; type LoadBalancer with externalTrafficPolicy Local"),
+	fields.Define("publishNotReadyAddresses", fields.At(func(s *draft) *bool { return &s.PublishNotReadyAddresses }, fields.Bool),
+		"false", "serve endpoints that are not ready, too"),
+	fields.Define("trafficDistribution", fields.At(func(s *draft) *sources.TrafficDistribution { return &s.TrafficDistribution },
+		word(sources.DistributeEvenly, sources.PreferSameZone, sources.PreferSameNode)),
+		`""`, "prefer endpoints that are near"),
+	fields.Define("scheduler", fields.At(func(s *draft) *string { return &s.Scheduler }, scheduler),
+		"", "of this service; absent: ipvs.scheduler of svcproxy.toml"),
+	fields.Define("drainTimeout", fields.AtPointer(func(s *draft) **time.Duration { return &s.DrainTimeout }, fields.Duration),
+		"", `longest drain of an endpoint that left; "0s": until its last connection ends; absent: ipvs.drainTimeout of svcproxy.toml`),
 }
 
-func readAffinity(d *decoder, n node, s *draft) {
-	if given, _ := n.text(); given == "None" { // Kubernetes' word for it
-		return
+// scheduler is any string: Validate knows the schedulers, and which of them the kernel has.
+var scheduler = fields.Type[string]{Kind: fields.KindWord, Words: sources.Schedulers(), Read: fields.String.Read}
+
+const noAffinity = "None" // what Kubernetes writes for ""
+
+var affinity = word(sources.AffinityNone, sources.AffinityClientIP)
+
+func readAffinity(s *draft, n node) (err error) {
+	if given, _ := n.Text(); given == noAffinity {
+		return nil
 	}
-	s.Affinity = sources.AffinityClientIP // until read: a bad word is one mistake, not two
-	word(d, n, &s.Affinity, sources.AffinityNone, sources.AffinityClientIP)
+	if s.Affinity, err = affinity.Read(n); err != nil {
+		s.Affinity = sources.AffinityClientIP // else sessionAffinityTimeout would be a second problem
+	}
+	return err
 }
 
-func readAffinityTimeout(d *decoder, n node, s *draft) {
+func readAffinityTimeout(s *draft, n node) (err error) {
 	s.affinityTime = n
-	d.duration(n, &s.AffinityTimeout)
+	s.AffinityTimeout, err = fields.Duration.Read(n)
+	return err
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/file/strict"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // shelf holds each file's last good content.
@@ -290,7 +290,7 @@ func (r *record) take(path string, data []byte, host sources.HostFacts, whole fu
 // saysNone says whether a file without services says that there are none: it has a table of them, an empty
 // one. One of comments alone may be what an accident has left.
 func saysNone(data []byte) bool {
-	tree, _, _, _ := strict.Parse(data)
+	tree, _, _, _ := fields.Parse(data)
 	_, ok := tree["services"]
 	return ok
 }

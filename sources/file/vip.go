@@ -2,22 +2,23 @@ package file
 
 import (
 	"net/netip"
-	"strings"
 
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-func readVIPs(d *decoder, n node, s *draft) {
-	d.list(n, `IP addresses, or tables { ip = "...", ipMode = "..." }`, func(n node) {
+func readVIPs(s *draft, n node) error {
+	d := s.d
+	return d.list(n, `IP addresses, or tables { ip = "...", ipMode = "..." }`, func(n node) {
 		var vip sources.VIP
-		if _, ok := n.v.(map[string]any); !ok {
-			if a, ok := d.addr(n); ok {
-				s.LoadBalancerIPs = append(s.LoadBalancerIPs, sources.VIP{Addr: a})
-			}
-			return
-		}
 		before := len(d.problems)
-		table(d, n, vipFields, &vip)
+		if _, ok := n.V.(map[string]any); ok {
+			table(d, n, vipFields, &vip)
+		} else if a, err := addr.Read(n); err == nil {
+			vip.Addr = a
+		} else {
+			d.refuseValue(n, err)
+		}
 		switch {
 		case len(d.problems) > before:
 		case !vip.Addr.IsValid():
@@ -28,55 +29,44 @@ func readVIPs(d *decoder, n node, s *draft) {
 	})
 }
 
-var vipFields = fields[sources.VIP]{
-	{"ip", value[sources.VIP]{Address, nil, func(d *decoder, n node, v *sources.VIP) { v.Addr, _ = d.addr(n) }},
-		"", "required in a table; an address alone is the same without ipMode"},
-	{"ipMode", wordAt(func(v *sources.VIP) *sources.IPMode { return &v.Mode }, sources.IPModeDefault, sources.IPModeVIP, sources.IPModeProxy),
-		`""`, "VIP, as is \"\": packets arrive with this address, the node serves it; Proxy: they arrive at node ports, it does not"},
+var vipFields = fields.Table[sources.VIP]{
+	fields.Define("ip", fields.At(func(v *sources.VIP) *netip.Addr { return &v.Addr }, addr),
+		"", "required in a table; an address alone is the same without ipMode"),
+	fields.Define("ipMode", fields.At(func(v *sources.VIP) *sources.IPMode { return &v.Mode }, word(sources.IPModeDefault, sources.IPModeVIP, sources.IPModeProxy)),
+		`""`, "VIP, as is \"\": packets arrive with this address, the node serves it; Proxy: they arrive at node ports, it does not"),
 }
 
-func readClusterIP(d *decoder, n node, s *draft) {
+func readClusterIP(s *draft, n node) error {
 	s.clusterIP = true
-	if given, _ := n.text(); given == "None" {
-		d.refuse(n, `clusterIP "None": write type = "Headless" and no clusterIP`)
-	} else if a, ok := d.addr(n); ok {
-		s.ClusterIPs = append(s.ClusterIPs, a)
+	if given, _ := n.Text(); given == "None" {
+		s.d.refuse(n, `clusterIP "None": write type = "Headless" and no clusterIP`)
+		return nil
 	}
+	s.d.addr(n, &s.ClusterIPs)
+	return nil
 }
 
-func readClusterIPs(d *decoder, n node, s *draft) {
+func readClusterIPs(s *draft, n node) error {
 	s.clusterIPs = true
-	d.addrs(n, &s.ClusterIPs)
+	return s.d.addrs(n, &s.ClusterIPs)
 }
 
-func readExternalIPs(d *decoder, n node, s *draft) { d.addrs(n, &s.ExternalIPs) }
+// prefix is a CIDR, which may have bits beyond its length.
+var prefix = fields.Parsed(fields.KindCIDRs, `a CIDR in quotes such as "10.0.0.0/8"`,
+	func(s string) (netip.Prefix, error) { return fields.ParsePrefix(s, "") }, netip.Prefix.String)
 
-func readSourceRanges(d *decoder, n node, s *draft) {
-	d.list(n, "CIDRs", func(n node) { readRange(d, n, &s.SourceRanges) })
-}
-
-// readRange reads a CIDR as an API server does: spaces around it do not count.
-func readRange(d *decoder, n node, into *[]netip.Prefix) {
-	s, ok := n.text()
-	if !ok {
-		d.mistyped(n, `a CIDR in quotes such as "10.0.0.0/8"`)
-		return
-	}
-	p, err := netip.ParsePrefix(strings.TrimSpace(s))
-	if err != nil {
-		hint := ` such as "10.0.0.0/8"`
-		if a, err := netip.ParseAddr(strings.TrimSpace(s)); err == nil && a.Zone() == "" {
-			hint = `: write "` + netip.PrefixFrom(a, a.BitLen()).String() + `"`
+// readSourceRanges masks CIDRs, as an API server does, and warns of it.
+func readSourceRanges(s *draft, n node) error {
+	return s.d.list(n, "CIDRs", func(n node) {
+		p, err := prefix.Read(n)
+		if err != nil {
+			s.d.refuseValue(n, err)
+			return
 		}
-		d.refuse(n, "%s %q is not a CIDR%s", n.key, s, hint)
-		return
-	}
-	if p.Addr().Is4In6() {
-		d.refuse(n, "%s %q is an IPv4 range in IPv6 clothing: write it as IPv4", n.key, s)
-		return
-	}
-	if p != p.Masked() {
-		d.warn(n, "%s %q has bits beyond its prefix length: taken as %q", n.key, s, p.Masked())
-	}
-	*into = append(*into, p.Masked())
+		if p != p.Masked() {
+			given, _ := n.Text()
+			s.d.warn(n, "%s %q has bits beyond its prefix length: taken as %q", n.Key, given, p.Masked())
+		}
+		s.SourceRanges = append(s.SourceRanges, p.Masked())
+	})
 }

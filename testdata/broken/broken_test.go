@@ -71,7 +71,7 @@ var readers = map[string]struct {
 		var invalid *config.Error
 		if errors.As(err, &invalid) {
 			for _, p := range invalid.Problems {
-				all = append(all, mistake{p.Line, p.Error()})
+				all = append(all, mistake{p.Origin.Line, p.Error()})
 			}
 		} else if err != nil {
 			all = append(all, mistake{message: err.Error()})

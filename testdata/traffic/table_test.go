@@ -75,10 +75,10 @@ func TestEveryKeyHasItsTests(t *testing.T) {
 		}
 	}
 	for _, key := range config.Keys() {
-		if !rows[key.Name] {
-			t.Errorf("../README.md has no row of %s", key.Name)
+		if !rows[key.Path] {
+			t.Errorf("../README.md has no row of %s", key.Path)
 		}
-		delete(rows, key.Name)
+		delete(rows, key.Path)
 	}
 	for key := range rows {
 		t.Errorf("../README.md has a row of %s, which is no key", key)

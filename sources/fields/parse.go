@@ -2,7 +2,7 @@
 // no TOML, every duplicate key, and, through Places, whatever the reader of the document finds amiss.
 //
 // It is shared by all that is configured in TOML. It refuses to know which keys a document may have.
-package strict
+package fields
 
 import (
 	"errors"
