@@ -67,8 +67,8 @@ func (c *checkCommand) services(ctx context.Context, args []string) (int, error)
 	if err := s.Supported(); err != nil {
 		return 0, err
 	}
-	// Without the node's addresses check leaves out the warnings about them.
-	here, _ := host.ReadNode(s.Config.Names())
+	here, err := host.ReadNode(s.Config.Names())
+	c.warn(nodeWarning(err, os.Geteuid() == 0)...)
 	o := s.Files()
 	o.Host = func() sources.HostFacts { return s.Facts(here) }
 	if len(args) > 0 {
@@ -92,6 +92,17 @@ func (c *checkCommand) services(ctx context.Context, args []string) (int, error)
 	}
 	c.warnOfFirewall(ctx, s, here, table)
 	return len(table.Services), nil
+}
+
+// nodeWarning is about a node whose addresses and routes cannot be read: check then leaves
+// out what it says about them. It is not worth a warning where none can be read, as
+// without root in a sandbox.
+func nodeWarning(err error, root bool) []string {
+	var missing *kernel.MissingError
+	if err == nil || !root || errors.As(err, &missing) {
+		return nil
+	}
+	return []string{fmt.Sprintf("cannot read this node's addresses and routes, so the services are not compared with them: %v", err)}
 }
 
 // isObjects reports whether a file has Kubernetes objects, by its extension.

@@ -49,7 +49,7 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	// Before anything is read there.
+	// This comes before anything in the state directory is read.
 	if s.Tables, err = c.becomeOwner(ctx, s.Config.StateDir); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 	}
 	defer k.Close()
 	if names != s.Config.Names() {
-		if err := unlikely(ctx, k, names); err != nil {
+		if err := checkRecord(ctx, k, names); err != nil {
 			return err
 		}
 	}
@@ -87,9 +87,9 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 	return errors.Join(host.ForgetRecord(s.Config.StateDir), host.ForgetNames(s.Config.StateDir))
 }
 
-// unlikely refuses names of a record, which the service's user can write, if what
-// is on the device is not svcproxy's.
-func unlikely(ctx context.Context, k *host.Kernel, names kernel.Names) error {
+// checkRecord refuses the names of the last run's record if the device has addresses that
+// are not svcproxy's. The record can be wrong: the user of the service can write it.
+func checkRecord(ctx context.Context, k *host.Kernel, names kernel.Names) error {
 	have, err := k.Read(ctx)
 	if err != nil {
 		return err
@@ -97,16 +97,17 @@ func unlikely(ctx context.Context, k *host.Kernel, names kernel.Names) error {
 	if others := have.Unserved(); len(others) > 0 {
 		return &cli.Error{
 			Code: cli.Failed,
-			Err:  fmt.Errorf("the last run's device is said to be %s, but its address %s is no VIP", names.Device, others[0]),
-			Hint: "if it is another program's, remove the file names in stateDir; else remove the address",
+			Err:  fmt.Errorf("by the record of the last run its device is %s, but the address %s on it is no VIP", names.Device, others[0]),
+			Hint: "if the device is another program's, remove the file names in stateDir; else remove the address",
 		}
 	}
 	return nil
 }
 
-// becomeOwner has root go on as the user whose the state directory is, with that
-// user's two capabilities: what is read there is that user's word, and must not
-// become root's deed. Root opens iptables before; nil if it stays root.
+// becomeOwner changes the process from root to the owner of the state directory, with
+// the two capabilities of the service. That user can write any file there, so root must
+// not act on its content. It returns iptables, opened as root; nil if root owns the
+// directory.
 func (c *cleanupCommand) becomeOwner(ctx context.Context, stateDir string) (*host.Tables, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -135,15 +136,15 @@ func (c *cleanupCommand) becomeOwner(ctx context.Context, stateDir string) (*hos
 	}
 	if err := host.BecomeUser(uid, gid); err != nil {
 		return nil, &cli.Error{
-			Code: cli.Permission, Err: fmt.Errorf("%s is not root's: %w", stateDir, err),
+			Code: cli.Permission, Err: fmt.Errorf("%s does not belong to root: %w", stateDir, err),
 			Hint: "run it as that user with CAP_NET_ADMIN and CAP_NET_RAW, or give the directory to root",
 		}
 	}
 	return tables, nil
 }
 
-// lastNames are the names that objects have: those of the last run, or else the
-// configured ones.
+// lastNames are the names of the objects in the kernel: those of the last run, or the
+// configured ones if there is no record.
 func (c *cleanupCommand) lastNames(s daemon.Setup) kernel.Names {
 	last, ok, err := host.LastNames(s.Config.StateDir)
 	if err != nil {

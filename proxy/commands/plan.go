@@ -28,7 +28,8 @@ func Plan(e *Env) cli.Command {
 	p := &planCommand{local: local{Env: e}}
 	return cli.Command{
 		Name: "plan", Short: "print what a sync would change, and change nothing",
-		Long:  `One line is one step: + adds, ~ changes, - removes. It needs root, or --state.`,
+		Long: `Each line is a step: + adds, ~ changes, - removes. ! names what stays as it is, and why;
+? an address that other hosts are asked about before it is bound. It needs root, or --state.`,
 		Flags: p.flags, Common: configFlag, Run: p.run,
 	}
 }
