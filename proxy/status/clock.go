@@ -2,22 +2,22 @@ package status
 
 import "time"
 
-// leastStep is how far the machine's clock must have been set for times to follow:
-// reading a clock takes time, too.
+// leastStep is the smallest change of the machine's clock that times follow. The two
+// clocks are not read at the same instant, so smaller differences mean nothing.
 const leastStep = time.Second
 
-// at is a time of this process in UTC, by the clock as it is now: if that was set
-// meanwhile, the time is shifted by as much. So a time is as long before Time as it
-// has been, whoever subtracts the two.
+// at converts a time of this process to UTC. If the machine's clock was set since,
+// at shifts the time by as much. So Status.Time minus that time is how long ago it
+// was.
 func (in Input) at(t time.Time) time.Time {
 	if t.IsZero() {
 		return t.UTC()
 	}
-	return t.Add(step(in.Now.Sub(t), in.Now.Round(0).Sub(t.Round(0)))).UTC() // Round(0) leaves the clock on the wall
+	return t.Add(step(in.Now.Sub(t), in.Now.Round(0).Sub(t.Round(0)))).UTC() // Round(0) strips the monotonic clock
 }
 
-// step is by how much the clock was set in a time that has elapsed, and that the
-// clock shows to be another.
+// step is by how much the clock was set: this much time elapsed, but the clock
+// shows another duration.
 func step(elapsed, shown time.Duration) time.Duration {
 	if d := shown - elapsed; d.Abs() >= leastStep {
 		return d
@@ -25,7 +25,7 @@ func step(elapsed, shown time.Duration) time.Duration {
 	return 0
 }
 
-// daemon is Daemon by the clock as it is now.
+// daemon is Daemon with its times by the clock of now.
 func (in Input) daemon() Daemon {
 	d := in.Daemon
 	d.Started, d.Config.Since = in.at(d.Started), in.at(d.Config.Since)

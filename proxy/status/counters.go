@@ -8,18 +8,18 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Counter reads what the kernel counts: host.Counters.
+// Counter reads the counters of the kernel. It is host.Counters.
 type Counter interface {
 	Read(context.Context) (kernel.Counters, error)
 }
 
-// RealCounter is a Counter that also knows the traffic of real servers, by one
-// question for each virtual server that is given.
+// RealCounter is a Counter that also reads the traffic of real servers, with one
+// request to the kernel for each virtual server.
 type RealCounter interface {
 	Reals(context.Context, []kernel.VirtualKey) ([]kernel.RealTraffic, error)
 }
 
-// trafficOf is what is counted for a virtual server.
+// trafficOf is the traffic of a virtual server.
 func trafficOf(c kernel.Counters, k kernel.VirtualKey) Traffic {
 	i, found := slices.BinarySearchFunc(c.Virtuals, k, func(v kernel.VirtualCounters, k kernel.VirtualKey) int { return v.Key.Compare(k) })
 	if !found {
@@ -32,7 +32,7 @@ func traffic(t kernel.Traffic) Traffic {
 	return Traffic{t.Conns, t.InPackets, t.OutPackets, t.InBytes, t.OutBytes}
 }
 
-// flowsOf is how full the connection tracker is; nil where there is none.
+// flowsOf is the size of the conntrack table; nil if conntrack is not loaded.
 func flowsOf(c kernel.Counters) *Conntrack {
 	if cmp.Or(c.Flows, c.MaxFlows) == 0 {
 		return nil

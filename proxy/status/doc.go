@@ -3,6 +3,6 @@
 // endpoints. The value has a stable JSON form (JSON.md), and text forms for
 // people: Print, and the live views Watch and Top.
 //
-// Of is pure: it reads no kernel, clock or file. Reader collects its input. The
+// New is pure: it reads no kernel, clock or file. Reader collects its input. The
 // package only describes: it never decides what is served.
 package status

@@ -9,7 +9,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// conflicts are the virtual servers that are somebody else's, and the VIPs that
+// conflicts lists the virtual servers that another program made, and the VIPs that
 // another host has.
 func (b *builder) conflicts() []Conflict {
 	list := []Conflict{}
@@ -22,17 +22,17 @@ func (b *builder) conflicts() []Conflict {
 			j := slices.IndexFunc(s.Virtuals, func(v Virtual) bool { return v.Address.Addr() == t.Addr && v.Conflict != "" })
 			if j >= 0 {
 				list = append(list, Conflict{Service: s.Name, Address: s.Virtuals[j].Address, Proto: s.Virtuals[j].Protocol, Text: t.String()})
-				break // one line is enough
+				break // one line for each VIP
 			}
 		}
 	}
 	return list
 }
 
-// unbound counts the VIPs that another host has, by how they would be local.
+// unbound counts the VIPs that another host has, by how they would be local here.
 func unbound(taken []kernel.Taken, want *kernel.State) (addrs, routes int) {
 	seen := make(map[netip.Addr]bool)
-	for _, t := range taken { // one for each link
+	for _, t := range taken { // a VIP is listed once for each link
 		_, routed := slices.BinarySearchFunc(want.Routes, t.Addr, func(r kernel.Route, a netip.Addr) int { return r.Addr.Compare(a) })
 		switch {
 		case seen[t.Addr]:
@@ -46,7 +46,7 @@ func unbound(taken []kernel.Taken, want *kernel.State) (addrs, routes int) {
 	return addrs, routes
 }
 
-// faults are the objects that the kernel refuses, with their services.
+// faults lists the ops that the kernel refuses, with their services.
 func (b *builder) faults() []Fault {
 	list := []Fault{}
 	for _, f := range b.in.History.faults {
@@ -55,7 +55,7 @@ func (b *builder) faults() []Fault {
 	return list
 }
 
-// nameAt is the service that has a virtual server.
+// nameAt is the name of the service that has a virtual server.
 func (b *builder) nameAt(k kernel.VirtualKey) string {
 	p, ok := b.at(k)
 	if !ok {
@@ -64,7 +64,7 @@ func (b *builder) nameAt(k kernel.VirtualKey) string {
 	return b.in.Snapshot.Table.Services[p.service].FullName()
 }
 
-// nameOf is the first service that has a VIP.
+// nameOf is the name of the first service that has a VIP.
 func (b *builder) nameOf(vip netip.Addr) string {
 	for i := range b.in.Snapshot.Table.Services {
 		if s := &b.in.Snapshot.Table.Services[i]; s.HasVIP(vip) {
@@ -74,8 +74,8 @@ func (b *builder) nameOf(vip netip.Addr) string {
 	return ""
 }
 
-// attach gives each service, of those sorted by name, its own faults. What the
-// rules want of such a one is not what it has.
+// attach adds faults to their services, which are sorted by name, and sets the state
+// of these to Refused.
 func attach(services []Service, faults []Fault) {
 	for _, f := range faults {
 		i, _ := slices.BinarySearchFunc(services, f.Service, func(s Service, name string) int { return cmp.Compare(s.Name, name) })
@@ -91,8 +91,8 @@ func attach(services []Service, faults []Fault) {
 	}
 }
 
-// serviceOf finds the service an object in the kernel is about; "" for those
-// that are about none, or all.
+// serviceOf is the name of the service that an object of the kernel belongs to; ""
+// if it belongs to none, or to all.
 func (b *builder) serviceOf(o kernel.Object) string {
 	switch v := o.(type) {
 	case kernel.Virtual:

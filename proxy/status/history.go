@@ -10,21 +10,21 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// maxFaults is how many objects that the kernel refuses are remembered one by
-// one. When it refuses everything, the first hundred say why.
+// maxFaults bounds the faults that are kept. If the kernel refuses everything, the
+// first hundred say why.
 const maxFaults = 100
 
-// History is what the last sync does not tell: since when things are as they are.
-// Its zero is before the first sync.
+// History is what earlier syncs did: since when syncs fail, and what last changed.
+// The zero value is before the first sync.
 type History struct {
-	since    time.Time // syncs fail since
-	failures int       // in a row
-	change   *Change   // the last sync that changed something, and the last that
-	drift    *Change   // repaired drift
+	since    time.Time // when syncs began to fail
+	failures int       // failed syncs in a row
+	change   *Change   // the last sync that changed something
+	drift    *Change   // the last sync that repaired drift
 	faults   []fault
-	refused  int // all objects, those beyond maxFaults too
+	refused  int // number of faults, including those beyond maxFaults
 
-	// Of the last sync that got as far as a plan.
+	// Of the last sync that made a plan.
 	conflicts []kernel.Conflict
 	taken     []kernel.Taken
 	leftOut   []sources.Problem
@@ -39,37 +39,37 @@ type fault struct {
 	count int
 }
 
-// After is the past once another sync is over.
-func (p History) After(r proxy.Report) History {
+// After returns the history after one more sync.
+func (h History) After(r proxy.Report) History {
 	if !r.Planned.IsZero() {
-		p.conflicts, p.taken, p.leftOut = r.Plan.Conflicts, r.Plan.Taken, r.Problems
+		h.conflicts, h.taken, h.leftOut = r.Plan.Conflicts, r.Plan.Taken, r.Problems
 	}
 	var failed *kernel.ApplyError
 	errors.As(r.Err, &failed)
 	if !r.Planned.IsZero() && (failed == nil || len(failed.Failed) < len(r.Plan.Ops)) && !r.Plan.Empty() {
-		p.change = changeOf(r)
+		h.change = changeOf(r)
 		if r.Drift() {
-			p.drift = p.change
+			h.drift = h.change
 		}
 	}
 	if r.Err == nil {
-		p.since, p.failures, p.faults, p.refused = time.Time{}, 0, nil, 0
-		return p
+		h.since, h.failures, h.faults, h.refused = time.Time{}, 0, nil, 0
+		return h
 	}
-	if p.failures++; p.failures == 1 {
-		p.since = r.End()
+	if h.failures++; h.failures == 1 {
+		h.since = r.End()
 	}
 	if failed != nil {
-		p.faults, p.refused = p.tried(failed.Failed, r.End()), len(failed.Failed)
+		h.faults, h.refused = h.tried(failed.Failed, r.End()), len(failed.Failed)
 	}
-	return p
+	return h
 }
 
-// tried are the faults after a sync in which these ops failed. One that failed
-// before keeps its time.
-func (p History) tried(failed []*kernel.OpError, now time.Time) []fault {
-	before := make(map[string]fault, len(p.faults))
-	for _, f := range p.faults {
+// tried returns the faults after a sync in which these ops failed. A fault that was
+// there before keeps its time.
+func (h History) tried(failed []*kernel.OpError, now time.Time) []fault {
+	before := make(map[string]fault, len(h.faults))
+	for _, f := range h.faults {
 		before[f.text] = f
 	}
 	faults := make([]fault, 0, min(len(failed), maxFaults))
@@ -85,6 +85,7 @@ func (p History) tried(failed []*kernel.OpError, now time.Time) []fault {
 	return faults
 }
 
+// changeOf describes a sync that changed something.
 func changeOf(r proxy.Report) *Change {
 	c := &Change{Cause: string(r.Cause), Planned: r.Planned, Acknowledged: r.End(), TotalSeconds: seconds(r.End().Sub(r.Start))}
 	c.Add, c.Change, c.Remove = r.Plan.Counts()
@@ -96,23 +97,23 @@ func changeOf(r proxy.Report) *Change {
 
 func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
 
-// Recorder keeps the History of a running loop. Its zero is ready, its methods may
-// be called from any goroutine.
+// Recorder keeps the History of a running loop. The zero value is ready for use. Its
+// methods may be called from any goroutine.
 type Recorder struct {
 	mu      sync.Mutex
 	history History
 }
 
-// Synced is to be told of every sync, in order.
-func (h *Recorder) Synced(r proxy.Report) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.history = h.history.After(r)
+// Synced records a sync. Call it after every sync, in order.
+func (r *Recorder) Synced(report proxy.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history = r.history.After(report)
 }
 
-// History is what is known now.
-func (h *Recorder) History() History {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.history
+// History returns the history so far.
+func (r *Recorder) History() History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.history
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Input is all that a Status is made of.
+// Input is what New makes a Status of.
 type Input struct {
 	Now      time.Time
 	Daemon   Daemon
@@ -20,18 +20,18 @@ type Input struct {
 	Snapshot *proxy.Snapshot // nil before the first sync
 	Sources  []proxy.SourceState
 	History  History
-	Running  *proxy.Running  // the sync that goes on, nil between two
-	Counters kernel.Counters // zero when they are not known
-	// Counted: Counters are known, and newer than Snapshot. What they do not show is
-	// not in the kernel.
+	Running  *proxy.Running  // the sync in progress, nil between syncs
+	Counters kernel.Counters // zero if they are not known
+	// Counted: Counters are known and newer than Snapshot. So the kernel lacks what is
+	// not in them.
 	Counted  bool
-	Warnings []string // besides the snapshot's
+	Warnings []string // in addition to the snapshot's
 }
 
-// maxSourceErrors is how many lines are given of what is wrong with one source.
+// maxSourceErrors bounds the errors that are listed for one source.
 const maxSourceErrors = 20
 
-// Of makes the status of what is known.
+// New makes a status. It is pure.
 func New(in Input) Status {
 	if in.Snapshot == nil {
 		in.Snapshot = &proxy.Snapshot{}
@@ -72,6 +72,7 @@ func syncOf(in Input) Sync {
 	return s
 }
 
+// change is a change with its times by the clock of now.
 func (in Input) change(c *Change) *Change {
 	if c == nil {
 		return nil
@@ -93,7 +94,7 @@ func (in Input) source(s proxy.SourceState) Source {
 	return from
 }
 
-// sourceErrors are the lines of a source's error, one for each problem.
+// sourceErrors lists the problems of a source's error, one line each.
 func sourceErrors(err error) []string {
 	var rejected *sources.RejectedError
 	switch {
@@ -112,9 +113,10 @@ func sourceErrors(err error) []string {
 	return list
 }
 
-// maxDrains is how many drains are listed by themselves.
+// maxDrains bounds Status.Drains.
 const maxDrains = 100
 
+// drainsOf lists the draining endpoints, those with the most connections first.
 func drainsOf(services []Service) []Draining {
 	list := []Draining{}
 	for i := range services {
@@ -128,7 +130,7 @@ func drainsOf(services []Service) []Draining {
 	return list[:min(len(list), maxDrains)]
 }
 
-// totals are the sums over services.
+// totals returns the sums over services.
 func totals(list []Service) Totals {
 	var t Totals
 	for i := range list {

@@ -6,12 +6,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// missing says what of the wanted state the counters do not show, asked in the order
-// of keys. Its zero knows nothing, and then nothing is missing.
+// missing finds wanted objects that the counters do not have. Ask in the order of
+// keys. The zero value finds nothing.
 type missing struct {
 	counted  bool
 	virtuals []kernel.VirtualCounters
-	reals    []kernel.RealCounters // from the last one asked for on
+	reals    []kernel.RealCounters // those not before the last key asked for
 }
 
 func missingOf(in Input) missing {

@@ -10,14 +10,14 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
-// page is the text of a status.
+// page builds the text of a status.
 type page struct {
 	strings.Builder
 	st *Status
 	View
 }
 
-// line adds a line, cut where the terminal ends.
+// line adds a line, cut to the width of the terminal.
 func (p *page) line(style screen.Style, format string, args ...any) {
 	text := screen.Clean(fmt.Sprintf(format, args...))
 	if p.Width > 0 {
@@ -32,7 +32,7 @@ func (p *page) columns(c *screen.Columns) {
 	}
 }
 
-// overview is the daemon, what is wrong, and a row for each service.
+// overview writes the daemon, what is wrong, and a row for each service.
 func (p *page) overview() {
 	st := p.st
 	for _, text := range []string{p.daemon(), p.counts(), p.connections(), p.lastSync(), p.lastChange()} {
@@ -111,10 +111,10 @@ func (p *page) lastChange() string {
 	return text
 }
 
-// ago is how long before this status something was.
+// ago is the time between something and this status.
 func (p *page) ago(t time.Time) string { return screen.Age(p.st.Time.Sub(t)) }
 
-// length is a duration of a sync.
+// length formats the duration of a sync.
 func length(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
@@ -126,6 +126,7 @@ func length(seconds float64) string {
 	return d.Round(10 * time.Millisecond).String()
 }
 
+// several counts things: "1 service", "2 services".
 func several(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -133,8 +134,8 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// list adds lines below a heading, and nothing if there are none. They are not
-// cut but wrapped: what is wrong is worth more than one line.
+// list adds lines below a heading, or nothing if there are none. It wraps lines
+// instead of cutting them, since they say what is wrong.
 func (p *page) list(heading string, style screen.Style, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -147,6 +148,7 @@ func (p *page) list(heading string, style screen.Style, lines []string) {
 	}
 }
 
+// faults formats the ops that the kernel refuses, one line each.
 func (p *page) faults(faults []Fault) []string {
 	var lines []string
 	for i := 0; i < len(faults); {
@@ -154,7 +156,7 @@ func (p *page) faults(faults []Fault) []string {
 		if f.Service != "" && p.Service == "" {
 			of = short(f.Service) + ": "
 		}
-		// A tool that fails does so for all that it was given.
+		// If a program such as iptables fails, all its ops fail with the same error.
 		n := 1
 		for i+n < len(faults) && faults[i+n].Error == f.Error && faults[i+n].Service == f.Service {
 			n++
@@ -172,7 +174,7 @@ func (p *page) faults(faults []Fault) []string {
 	return lines
 }
 
-// maxDrainLines is how many drains the overview names.
+// maxDrainLines bounds the drains in the overview.
 const maxDrainLines = 10
 
 // drainLines are a status's drains in words, at most this many lines.
@@ -187,10 +189,10 @@ func drainLines(st *Status, most int) []string {
 	return lines
 }
 
-// short is a service's name without the default namespace.
+// short is the name of a service without the default namespace.
 func short(name string) string { return strings.TrimPrefix(name, "default/") }
 
-// table is a row for each service.
+// table writes a row for each service.
 func (p *page) table() {
 	c := &screen.Columns{Elastic: []int{5, 0}}
 	c.Heading("SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", "STATE")
@@ -200,7 +202,7 @@ func (p *page) table() {
 	p.columns(c)
 }
 
-// wide is a row for each service with what there is no room for elsewhere.
+// wide writes a wide row for each service.
 func (p *page) wide() {
 	c := &screen.Columns{Elastic: []int{9, 10, 0}}
 	c.Heading("SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE", "ORIGIN")
@@ -212,8 +214,8 @@ func (p *page) wide() {
 	p.columns(c)
 }
 
-// rows are the services, those that need a look first: of thousands nobody reads
-// on to the end.
+// rows returns the services, those in trouble first: with thousands of services a
+// reader does not get to the end.
 func (p *page) rows() []*Service {
 	rows := make([]*Service, len(p.st.Services))
 	for i := range rows {
@@ -233,8 +235,7 @@ func (p *page) rows() []*Service {
 func text(s string) screen.Cell   { return screen.Cell{Text: s} }
 func number(s string) screen.Cell { return screen.Cell{Text: s, Right: true} }
 
-// address is the one that clients are most likely to use, and how many others
-// there are.
+// address is the address that clients most likely use, and the number of others.
 func (s *Service) address() string {
 	if len(s.Virtuals) == 0 {
 		return "-"
@@ -252,7 +253,7 @@ func (s *Service) address() string {
 	return text
 }
 
-// full is the address with its protocol, unless that is TCP.
+// full is the address, with its protocol if that is not TCP.
 func (v *Virtual) full() string {
 	if v.Protocol == "tcp" {
 		return v.Address.String()
@@ -260,7 +261,7 @@ func (v *Virtual) full() string {
 	return v.Address.String() + "/" + v.Protocol
 }
 
-// Cell is the state of a service in few words, drains among them.
+// Cell is the state of a service in few words, with the number of drains.
 func (s *Service) Cell() screen.Cell {
 	words := string(s.State)
 	if s.Reason != "" && s.State != NotServed {
@@ -272,6 +273,7 @@ func (s *Service) Cell() screen.Cell {
 	return screen.Cell{Text: words, Style: s.style()}
 }
 
+// style is how the state of a service looks. Drains make a good one a warning.
 func (s *Service) style() screen.Style {
 	switch {
 	case s.State == Partly && len(s.Withheld) > 0:

@@ -9,7 +9,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
-// service is all of one service.
+// service writes all of one service.
 func (p *page) service(s *Service) {
 	if p.Len() > 0 {
 		p.WriteString("\n")
@@ -29,7 +29,7 @@ func (p *page) service(s *Service) {
 	p.list("refused by the kernel", screen.Bad, p.faults(s.Faults))
 }
 
-// traits are what a service is, in words.
+// traits describes a service in words.
 func (s *Service) traits() []string {
 	var words []string
 	if s.Type != "" {
@@ -51,6 +51,7 @@ func (s *Service) traits() []string {
 	return words
 }
 
+// virtuals writes a row for each virtual server.
 func (p *page) virtuals(s *Service) {
 	c := &screen.Columns{Elastic: []int{9, 0}}
 	c.Heading("ADDRESS", "PORT", "KIND", "SCHEDULER", ">BACKENDS", ">TOTAL", ">IN", ">OUT", "STATE")
@@ -69,6 +70,7 @@ func (p *page) virtuals(s *Service) {
 	p.columns(c)
 }
 
+// endpoints writes a row for each endpoint.
 func (p *page) endpoints(s *Service) {
 	c := &screen.Columns{Elastic: []int{9, 2, 0}}
 	c.Heading("ENDPOINT", "PORT", "NODE", ">WEIGHT", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE")
@@ -87,14 +89,14 @@ func (p *page) endpoints(s *Service) {
 // Cell is the state of an endpoint in few words: "draining (12 conns, 43s
 // left)".
 func (e *Endpoint) Cell(now time.Time) screen.Cell {
-	cell := screen.Cell{Text: e.says(), Style: e.State.Style()}
+	cell := screen.Cell{Text: e.stateText(), Style: e.State.Style()}
 	if e.State == EndpointDraining && e.Drain != nil {
 		cell.Text = "draining " + e.left(now)
 	}
 	return cell
 }
 
-// left is how much of a drain there is left: "(12 conns, 43s left)".
+// left says how long a drain may last: "(12 conns, 43s left)".
 func (e *Endpoint) left(now time.Time) string {
 	conns := screen.Count(e.Active + e.Inactive)
 	if e.Drain.Deadline.IsZero() {

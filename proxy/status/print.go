@@ -10,7 +10,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
-// Format is how a status is written.
+// Format is how Print writes a status.
 type Format string
 
 // The formats.
@@ -20,7 +20,7 @@ const (
 	JSON  Format = "json"
 )
 
-// ParseFormat reads a format's name; an error is of cli.Usage.
+// ParseFormat parses the name of a format. An error has the exit code cli.Usage.
 func ParseFormat(name string) (Format, error) {
 	switch f := Format(name); f {
 	case Table, Wide, JSON:
@@ -29,18 +29,19 @@ func ParseFormat(name string) (Format, error) {
 	return "", &cli.Error{Code: cli.Usage, Err: fmt.Errorf("output %q: want table, wide or json", name)}
 }
 
-// View is how much of a status is wanted, and what it is shown on.
+// View is what Print shows, and on what.
 type View struct {
 	Format  Format
 	Service string // "name" or "namespace/name"; "" = all
-	Width   int    // of the terminal; 0 = nothing is cut
+	Width   int    // of the terminal; 0 = any
 	Colours bool
 }
 
-// Endpoints says whether the view needs a status with its endpoints.
+// Endpoints reports whether the view needs a status with its endpoints.
 func (v View) Endpoints() bool { return v.Service != "" || v.Format == JSON }
 
-// Print writes a status. A service that is not in it is an error.
+// Print writes a status. It returns an error if the view asks for a service that
+// does not exist.
 func Print(w io.Writer, st Status, v View) error {
 	if v.Service != "" {
 		st.Services = st.named(v.Service)
@@ -69,7 +70,8 @@ func Print(w io.Writer, st Status, v View) error {
 	return err
 }
 
-// named are the services of a name; without a namespace, those of any.
+// named returns the services of a name. A name without a namespace matches in all
+// namespaces.
 func (st *Status) named(name string) []Service {
 	var found []Service
 	for _, s := range st.Services {
@@ -80,9 +82,9 @@ func (st *Status) named(name string) []Service {
 	return found
 }
 
-// Verdict is what `svcproxy status [SERVICE]` ends with: nil, or an *cli.Error
-// that says cli.Degraded or cli.NoBackends by its code alone. Of one service it
-// is about that one, whatever else is wrong.
+// Verdict is the error that `svcproxy status [SERVICE]` ends with: nil, or a
+// *cli.Error with the exit code cli.Degraded or cli.NoBackends and no text. With a
+// service, only the state of that service counts.
 func (st *Status) Verdict(service string) error {
 	list, degraded := st.Services, len(st.Problems) > 0 || st.Totals.Barred > 0
 	if service != "" {

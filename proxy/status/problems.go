@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// problems are why a status is degraded, the worst first.
+// problems lists why a status is degraded, the worst first.
 func problems(st *Status) []string {
 	list := []string{}
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
@@ -43,7 +43,7 @@ func problems(st *Status) []string {
 		}
 		for _, e := range s.Errors {
 			if strings.Contains(st.Daemon.Config.Error, e) {
-				continue // it is the source of the services in that file
+				continue // the configuration file has services, so this source has its error, too
 			}
 			add("source %s: %s%s", s.Name, e, since(s.Since))
 		}

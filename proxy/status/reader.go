@@ -10,19 +10,19 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
-// counterAge is how old a reading of the counters may be to be used once more:
-// however many ask, the kernel is read twice a second at most, and once more after
-// each sync.
+// counterAge bounds the age of counters that are used again. So however many
+// clients ask, the kernel is read at most twice a second, plus once after a sync.
 const counterAge = 500 * time.Millisecond
 
-// Reader asks a running svcproxy how it stands. Fill in its fields; its method
-// may be called from any goroutine.
+// Reader makes the status of a running svcproxy. Fill in its fields. Its methods may
+// be called from any goroutine.
 type Reader struct {
 	Proxy    *proxy.Proxy
-	Recorder *Recorder     // told of every sync
-	Daemon   func() Daemon // as it is now
-	Counters Counter       // nil: there are none
-	// Warnings, if set, are what may keep traffic away although all is programmed.
+	Recorder *Recorder     // Synced is called after every sync
+	Daemon   func() Daemon // returns the daemon as it is now
+	Counters Counter       // nil: no counters
+	// Warnings, if set, returns what may keep traffic away although everything is
+	// programmed.
 	Warnings func() []string
 
 	mu     sync.Mutex
@@ -31,7 +31,8 @@ type Reader struct {
 	read   time.Time
 }
 
-// Status is how svcproxy stands now. Counters that cannot be read are a warning.
+// Status returns the status now. If the counters cannot be read, it has a warning
+// and the last counters.
 func (r *Reader) Status(ctx context.Context) Status {
 	in := Input{
 		Daemon: r.Daemon(), Healthy: r.Proxy.Healthy(), Snapshot: r.Proxy.Snapshot(), Running: r.Proxy.Running(),
@@ -51,8 +52,9 @@ func (r *Reader) Status(ctx context.Context) Status {
 	return New(in)
 }
 
-// comparable says whether what was just counted is of the same state as a snapshot
-// taken before: no sync has changed the kernel since, or one has been at it for long.
+// comparable reports whether counters that were just read may be compared with an
+// older snapshot: no sync has begun or ended since, or the same sync has been
+// running for long.
 func (r *Reader) comparable(s *proxy.Snapshot, running *proxy.Running) bool {
 	now := r.Proxy.Running()
 	switch {
@@ -64,7 +66,8 @@ func (r *Reader) comparable(s *proxy.Snapshot, running *proxy.Running) bool {
 	return now.Start.Equal(running.Start) && running.Long()
 }
 
-// counters reads them, one asker at a time. They are newer than the snapshot.
+// counters returns counters that are newer than the snapshot. One caller at a time
+// reads the kernel.
 func (r *Reader) counters(ctx context.Context, s *proxy.Snapshot) (kernel.Counters, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,9 +76,9 @@ func (r *Reader) counters(ctx context.Context, s *proxy.Snapshot) (kernel.Counte
 		counts, err := r.Counters.Read(ctx)
 		if err == nil {
 			r.counts = counts
-		} // else the last ones stay: those that fall to 0 look like traffic that began anew
+		} // else keep the last ones: counters that fall to 0 look like a restart
 		r.failed = err
-		if ctx.Err() == nil { // else it was this asker who gave up
+		if ctx.Err() == nil { // else this caller gave up, and the next one tries again
 			r.read = now
 		}
 	}

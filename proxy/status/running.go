@@ -6,7 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
-// runningOf is a sync that is in progress.
+// runningOf describes a sync in progress.
 func runningOf(r *proxy.Running, now time.Time) *Running {
 	if r == nil {
 		return nil
@@ -14,7 +14,7 @@ func runningOf(r *proxy.Running, now time.Time) *Running {
 	return &Running{Cause: string(r.Cause), Seconds: seconds(now.Sub(r.Start)), Done: r.Done, Steps: r.Of, Text: r.String(), long: r.Long()}
 }
 
-// Now is what a sync in progress has reached, or else how the last one ended.
+// Now says how far the sync in progress is, or else how the last one ended.
 func (s Sync) Now() string {
 	switch {
 	case s.Running != nil:

@@ -31,18 +31,18 @@ import (
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// TestScenarios runs testdata/*.txtar: the loop over the rules and a kernel in
-// memory, in a clock of its own. The file "script" has one command a line:
+// TestScenarios runs testdata/*.txtar: the loop with the rules, a fake kernel and a
+// fake clock. The file "script" has one command a line:
 //
-//	serve FILE                      a source delivers what FILE says
-//	refuse FILE                     it refuses FILE, and keeps what it had
-//	lose TEXT...                    it cannot read, with this error
+//	serve FILE                      a source delivers the services in FILE
+//	refuse FILE                     it refuses FILE and keeps its last table
+//	lose TEXT...                    it cannot read: this is the error
 //	conns VIRTUAL REAL ACTIVE INACTIVE
 //	traffic VIRTUAL CONNECTIONS IN OUT
-//	foreign VIRTUAL SCHEDULER       somebody else makes a virtual server
-//	firewall CHAIN                  somebody's firewall drops what no rule of its accepts
+//	foreign VIRTUAL SCHEDULER       another program makes a virtual server
+//	firewall CHAIN                  a firewall drops what none of its rules accepts
 //	fail [TEXT]                     the kernel refuses the ops with TEXT in them
-//	undo                            somebody removes all real servers
+//	undo                            another program removes all real servers
 //	pass DURATION
 //	status [-width N] FORMAT [SERVICE] > FILE
 //	events > FILE
@@ -67,7 +67,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// stage is a running loop, with all that looks at it.
+// stage is a running loop with everything that reads it.
 type stage struct {
 	t       *testing.T
 	archive *txtar.Archive
@@ -99,7 +99,7 @@ func (s *stage) Watch(ctx context.Context, emit func(sources.Table, error)) erro
 	}
 }
 
-// Read is what the kernel counts.
+// Read returns the counters of the fake kernel.
 func (s *stage) Read(ctx context.Context) (kernel.Counters, error) {
 	var c kernel.Counters
 	state := s.kernel.State()
@@ -117,7 +117,7 @@ func (s *stage) Read(ctx context.Context) (kernel.Counters, error) {
 	return c, nil
 }
 
-// Reals is the traffic of real servers: each has half of its virtual server's.
+// Reals returns the traffic of real servers: each has half of its virtual server's.
 func (s *stage) Reals(_ context.Context, virtuals []kernel.VirtualKey) ([]kernel.RealTraffic, error) {
 	var all []kernel.RealTraffic
 	for _, v := range virtuals {
@@ -233,8 +233,8 @@ func (s *stage) command(words []string) {
 	synctest.Wait()
 }
 
-// node gives the node other addresses, "ADDRESS/LENGTH%LINK", and a gateway,
-// "via ADDRESS".
+// node sets the node's addresses, "ADDRESS/LENGTH%LINK", and gateways, "via
+// ADDRESS".
 func (s *stage) node(words []string) {
 	n := kernel.Node{Name: "n1", Release: kernel.Release{Major: 6, Minor: 1}}
 	for i, word := range words {
@@ -302,7 +302,7 @@ func (s *stage) events(to string) {
 	s.want(to, b.String())
 }
 
-// want compares, or, to update, keeps.
+// want compares a text with a file of the scenario, or writes it with -update.
 func (s *stage) want(name, got string) {
 	s.t.Helper()
 	if *status.Update {
@@ -330,7 +330,7 @@ func (s *stage) file(name string) string {
 	return ""
 }
 
-// key reads tcp:10.96.0.1:80.
+// key parses tcp:10.96.0.1:80.
 func (s *stage) key(text string) kernel.VirtualKey {
 	name, addr, _ := strings.Cut(text, ":")
 	proto, err := kernel.ParseProto(name)

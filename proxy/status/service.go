@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Service is one service: what it is, and how it is served.
+// Service is a service and how it is served.
 type Service struct {
 	Name   string `json:"name"` // "namespace/name"
 	Type   string `json:"type"`
 	State  State  `json:"state"`
-	Reason string `json:"reason,omitempty"` // why it is not Serving
+	Reason string `json:"reason,omitempty"` // why State is not Serving
 	Origin string `json:"origin"`           // "file:line", or the name of the source
 
 	ExternalPolicy string   `json:"externalTrafficPolicy,omitempty"`
@@ -19,33 +19,33 @@ type Service struct {
 	Affinity       string   `json:"sessionAffinity,omitempty"`
 	SourceRanges   []string `json:"loadBalancerSourceRanges,omitempty"`
 
-	// Withheld is what of it is not served, and why, one line each: another service
-	// has it, or this node cannot serve it.
+	// Withheld says which parts are not served and why, one line each: another
+	// service has them, or this node cannot serve them.
 	Withheld []string `json:"withheld"`
 
-	Virtuals  []Virtual  `json:"virtuals"`  // sorted by port as given, then kind and address
-	Endpoints []Endpoint `json:"endpoints"` // sorted by port as given, then address
+	Virtuals  []Virtual  `json:"virtuals"`  // sorted by port as in the table, then kind and address
+	Endpoints []Endpoint `json:"endpoints"` // sorted by port as in the table, then address
 	Faults    []Fault    `json:"faults"`
 
-	// Backends counts endpoints, each once for each port: those that get new
-	// connections, those that drain, and those that are not used.
+	// Backends counts the endpoints, each once for each port.
 	Backends Backends `json:"backends"`
 	Active   uint64   `json:"active"`
 	Inactive uint64   `json:"inactive"`
 	Traffic  Traffic  `json:"traffic"`
 }
 
-// Backends counts a service's endpoints.
+// Backends counts a service's endpoints: those that get new connections, those that
+// drain, and all others.
 type Backends struct {
 	Serving  int `json:"serving"`
 	Draining int `json:"draining"`
 	Unused   int `json:"unused"`
 }
 
-// String is how many serve, of how many there are that do not drain: "2/3".
+// String is how many endpoints serve, out of those that do not drain: "2/3".
 func (b Backends) String() string { return fmt.Sprintf("%d/%d", b.Serving, b.Serving+b.Unused) }
 
-// Virtual is one address that a service is reached at.
+// Virtual is a virtual server: one address and port at which clients reach a service.
 type Virtual struct {
 	Address   netip.AddrPort `json:"address"`
 	Protocol  string         `json:"protocol"` // tcp, udp, sctp
@@ -54,18 +54,18 @@ type Virtual struct {
 	Scheduler string         `json:"scheduler"`
 	Backends  int            `json:"backends"` // real servers that get new connections
 	Conflict  string         `json:"conflict,omitempty"`
-	// Link is the node's link that has the address, so that it is served and not
-	// bound; "" for one that is bound, and for node ports.
+	// Link is the node's link that has the address already, so that svcproxy does not
+	// bind it; "" if svcproxy binds it, and for node ports.
 	Link    string  `json:"link,omitempty"`
-	Missing bool    `json:"missing,omitempty"` // from the kernel
+	Missing bool    `json:"missing,omitempty"` // the kernel lacks it
 	Gone    int     `json:"gone,omitempty"`    // real servers that the kernel lacks
 	Traffic Traffic `json:"traffic"`
 
-	port int // by index in the table's service
+	port int // index in the ports of the table's service
 }
 
-// Endpoint is one place that serves one port of a service. Its connections are
-// those of all its real servers, one on each address of the port.
+// Endpoint is one endpoint of one port of a service. Its connections are those of
+// all its real servers: it has one at each address of the port.
 type Endpoint struct {
 	Address  netip.AddrPort `json:"address"`
 	Protocol string         `json:"protocol"`
@@ -78,21 +78,21 @@ type Endpoint struct {
 	Active   uint64         `json:"active"`
 	Inactive uint64         `json:"inactive"`
 	Drain    *Drain         `json:"drain,omitempty"`
-	// Traffic is known of those services alone that Reader.Detail is asked for.
+	// Traffic is only known for the services that Reader.Detail was asked for.
 	Traffic *Traffic `json:"traffic,omitempty"`
 
-	port int // by index in the table's service
+	port int // index in the ports of the table's service
 }
 
-// Draining is an endpoint that drains, with its service.
+// Draining is a draining endpoint with the name of its service.
 type Draining struct {
 	Service string `json:"service"`
 	Endpoint
 }
 
-// Drain is an endpoint's way out: since when, and when it is over at the latest.
+// Drain says since when an endpoint drains, and until when at most.
 type Drain struct {
 	Since time.Time `json:"since"`
-	// Deadline is zero when it lasts until the last connection ends.
+	// Deadline is zero if the drain lasts until the last connection ends.
 	Deadline time.Time `json:"deadline,omitzero"`
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// finish sorts and counts what a service has, and says how it stands.
+// finish sorts and counts the parts of a service and finds its state.
 func (b *builder) finish(i int, from *sources.Service) {
 	s := &b.services[i]
 	slices.SortStableFunc(s.Virtuals, func(a, b Virtual) int {
@@ -28,11 +28,11 @@ func (b *builder) finish(i int, from *sources.Service) {
 			s.Backends.Unused++
 		}
 	}
-	s.State, s.Reason = stand(s, from)
+	s.State, s.Reason = stateOf(s, from)
 }
 
-// stand says whether a service is served, and why if not.
-func stand(s *Service, from *sources.Service) (State, string) {
+// stateOf says whether a service is served, and the reason if it is not.
+func stateOf(s *Service, from *sources.Service) (State, string) {
 	if !from.Type.Serves() {
 		return NotServed, "a service of type " + string(from.Type) + " has nothing to be served"
 	}
@@ -53,11 +53,11 @@ func stand(s *Service, from *sources.Service) (State, string) {
 		return LeftOut, strings.Join(s.Withheld, "; ")
 	}
 	for i, p := range from.Ports {
-		if without(s, from, i) {
+		if withheld(s, i) {
 			continue
 		}
 		if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i && v.Backends > 0 }) {
-			return NoBackends, nobody(s, from, i, p)
+			return NoBackends, whyNoBackends(s, from, i, p)
 		}
 	}
 	if len(s.Withheld) > 0 {
@@ -71,14 +71,13 @@ func stand(s *Service, from *sources.Service) (State, string) {
 	return Serving, ""
 }
 
-// without says whether a port of a service has no address left that is not
-// withheld.
-func without(s *Service, from *sources.Service, i int) bool {
+// withheld reports whether all addresses of a port are withheld.
+func withheld(s *Service, i int) bool {
 	return len(s.Withheld) > 0 && !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i })
 }
 
-// nobody says why a port of a service has no backends.
-func nobody(s *Service, from *sources.Service, i int, p sources.Port) string {
+// whyNoBackends says why a port of a service has no backends.
+func whyNoBackends(s *Service, from *sources.Service, i int, p sources.Port) string {
 	where := ""
 	if len(from.Ports) > 1 {
 		where = fmt.Sprintf(" for port %s", cmp.Or(p.Name, fmt.Sprint(p.Port)))
@@ -88,14 +87,14 @@ func nobody(s *Service, from *sources.Service, i int, p sources.Port) string {
 	}
 	for _, e := range s.Endpoints {
 		if e.port == i {
-			return fmt.Sprintf("no endpoint can be used%s: %s is %s", where, e.Address, e.says())
+			return fmt.Sprintf("no endpoint can be used%s: %s is %s", where, e.Address, e.stateText())
 		}
 	}
 	return "no endpoints" + where
 }
 
-// says is the state with its reason.
-func (e Endpoint) says() string {
+// stateText is the state with its reason.
+func (e Endpoint) stateText() string {
 	if e.Reason != "" {
 		return string(e.State) + ": " + e.Reason
 	}

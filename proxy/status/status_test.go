@@ -20,7 +20,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// big has that many services of that many endpoints each.
+// big is the input for this many services with this many endpoints each.
 func big(services, endpoints int) Input {
 	var t sources.Table
 	for i := range services {
@@ -62,7 +62,7 @@ func TestNewCountsEverythingOnce(t *testing.T) {
 	}
 }
 
-// A VIP that another host answers for is its services' conflict, and a problem.
+// A VIP that another host answers for is a conflict of its services and a problem.
 func TestVIPOfAnotherHost(t *testing.T) {
 	in := big(3, 1)
 	taken := kernel.Taken{Claim: kernel.Claim{Addr: netip.MustParseAddr("10.96.0.1"), Link: "eth0"}, MAC: "02:00:00:00:00:09"}
@@ -105,7 +105,7 @@ func BenchmarkJSON(b *testing.B) {
 	}
 }
 
-// failing is a report of a sync in which the kernel refused that many ops.
+// failing is the report of a sync in which the kernel refused this many ops.
 func failing(n int, at time.Time) proxy.Report {
 	r := proxy.Report{Start: at, Planned: at}
 	failed := &kernel.ApplyError{}
@@ -127,7 +127,7 @@ func TestPastOfFaults(t *testing.T) {
 	if p.failures != 2 || p.since != at || p.change != nil {
 		t.Errorf("%d failures since %v, change %v", p.failures, p.since, p.change)
 	}
-	// The kernel cannot be read: what it refused before is what is known.
+	// If the kernel cannot be read, the faults of the sync before stay.
 	unread := p.After(proxy.Report{Err: errors.New("no memory"), Start: at})
 	if len(unread.faults) != 3 || unread.failures != 3 {
 		t.Errorf("%d faults and %d failures after a failed reading", len(unread.faults), unread.failures)
@@ -178,8 +178,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// What /healthz and systemd are told of services without backends is what status
-// finds, by its own way.
+// /healthz and systemd name the same services without backends as status.
 func TestWithoutBackendsIsWhatStatusCounts(t *testing.T) {
 	node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.0.2.7/24"), Link: "eth0"}}}
 	node.Primary4 = netip.MustParseAddr("192.0.2.7")
@@ -220,7 +219,7 @@ endpoints = [ "10.2.0.4" ]
 	}
 }
 
-// A clock that is set does not change how long ago something was.
+// Setting the clock does not change how long ago something was.
 func TestStep(t *testing.T) {
 	for _, c := range []struct{ elapsed, shown, want time.Duration }{
 		{time.Minute, time.Minute + time.Microsecond, 0},
@@ -233,7 +232,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// A firewall in the way is an exit code.
+// A firewall in the way has an exit code.
 func TestVerdictOfAFirewallInTheWay(t *testing.T) {
 	in := big(1, 1)
 	in.Snapshot.Report.Cause = proxy.CauseStart

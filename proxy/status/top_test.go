@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// readings are two, ten seconds apart, with a drain and a service that is new.
+// readings are two statuses, ten seconds apart, with a drain and a new service.
 func readings() (now, before Status) {
 	at := time.Date(2026, 11, 20, 9, 31, 0, 0, time.Local)
 	endpoint := func(addr string, state EndpointState, active, inactive uint64) Endpoint {
@@ -104,7 +104,8 @@ func section(a *txtar.Archive, name string) string {
 	return ""
 }
 
-// checkSize: a line too many scrolls the terminal, and a character too many wraps.
+// checkSize checks the size of a frame: one line too many scrolls the terminal, one
+// character too many wraps.
 func checkSize(t *testing.T, name, frame string, v topView) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(frame, "\n"), "\n")
@@ -125,7 +126,7 @@ func TestTopFirstFrameHasNoRates(t *testing.T) {
 	}
 }
 
-func TestRatesOfAVirtualServerMadeAnew(t *testing.T) {
+func TestRatesOfAVirtualServerMadeAgain(t *testing.T) {
 	got := ratesOf(Traffic{Connections: 20}, Traffic{Connections: 1000}, 10)
 	if got.conns != 2 {
 		t.Errorf("%v connections a second, want 2", got.conns)
@@ -145,7 +146,7 @@ func TestTopKeys(t *testing.T) {
 		{"k", topView{}, false},
 		{"\x1b[6~j", topView{first: 11}, false},
 		{"\x1b[6~\x1b[H", topView{}, false},
-		{"\x1b[1;5B\x1b", topView{}, false}, // what we do not know, and half of something
+		{"\x1b[1;5B\x1b", topView{}, false}, // an unknown sequence, and a part of one
 		{"bq", topView{sort: byBytes}, true},
 		{"\x03", topView{}, true},
 	} {

@@ -11,21 +11,22 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
-// watchPeriod is how often a watched status is asked for.
+// watchPeriod is the time between two statuses.
 const watchPeriod = time.Second
 
-// Watch shows a status for as long as ctx lasts: on a terminal in place, else
-// once more whenever something but the time and the counters has changed. A daemon that does not
-// answer at first is an error; one that goes away is shown to be away.
+// Watch shows a status again and again. A terminal shows it in place. Otherwise
+// Watch prints it whenever something changed except times and counters. If the
+// daemon does not answer at first, that is an error; if it stops answering later,
+// Watch shows that.
 type Watch struct {
 	Out io.Writer
 	Ask func(context.Context) (Status, error)
-	// View is asked before each showing, since terminals change their size. A
-	// height of 0 means that Out is none.
+	// View is called before each output, since the size of a terminal can change. If
+	// Out is not a terminal, height is 0.
 	View func() (v View, height int)
 }
 
-// Run shows until ctx ends, which is no error.
+// Run shows the status until ctx ends; then it returns nil.
 func (w Watch) Run(ctx context.Context) error {
 	st, err := w.Ask(ctx)
 	if err != nil {
@@ -54,8 +55,8 @@ func (w Watch) Run(ctx context.Context) error {
 	}
 }
 
-// show shows a status, or why there is none, unless last is the same. It gives
-// what it compared.
+// show shows a status, or why there is none, unless it equals last. It returns the
+// text to compare next time.
 func (w Watch) show(st Status, away error, v View, height int, last string) (string, error) {
 	if height > 0 {
 		text, err := w.text(st, away, v)
@@ -87,11 +88,11 @@ func (w Watch) text(st Status, away error, v View) (string, error) {
 	return b.String(), err
 }
 
-// still is the status without what changes while nothing happens to svcproxy.
+// still is the status without what changes all the time: times and counters.
 func (s Status) still() Status {
 	s.Time, s.Daemon.Started = time.Time{}, time.Time{}
 	s.Sync.Cause, s.Sync.Start, s.Sync.Seconds, s.Sync.Succeeded = "-", time.Time{}, 0, time.Time{}
-	if r := s.Sync.Running; r != nil && r.Seconds < 2 { // one of those that come and go
+	if r := s.Sync.Running; r != nil && r.Seconds < 2 { // short syncs come and go
 		s.Sync.Running = nil
 	}
 	s.Conntrack, s.Totals.Active, s.Totals.Inactive, s.Totals.Traffic = nil, 0, 0, Traffic{}
