@@ -78,7 +78,7 @@ func visibleFlags(fs *pflag.FlagSet) []flag {
 		}
 		out = append(out, flag{name: name, letter: letter, usage: usage, value: value, files: file})
 	})
-	return append(out, flag{name: "help", letter: "h", usage: "say what the command does, and its flags"})
+	return append(out, flag{name: "help", letter: "h", usage: "explain the command and its flags"})
 }
 
 // dashed are the flags as they are typed.

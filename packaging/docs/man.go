@@ -56,7 +56,7 @@ func (e Edition) program(prog cli.Program) []byte {
 		})
 	}
 	p.heading("FLAGS OF ALL COMMANDS")
-	p.text("A flag is stronger than the file. Flags of kube-proxy that have no effect here are accepted, and warn.")
+	p.text("A flag overrides its key in svcproxy.toml. Flags of kube-proxy that have no effect here are accepted with a warning, and not listed.")
 	common.VisitAll(p.pflag)
 	p.heading("SIGNALS")
 	for _, s := range signals {
@@ -105,11 +105,12 @@ func (p *page) pflag(f *pflag.Flag) {
 func (e Edition) config(keys []fields.Key) []byte {
 	p := newPage("svcproxy.toml", 5, e.Version, e.Date, "how a node's service proxy behaves")
 	p.heading("DESCRIPTION")
-	p.text(`/etc/svcproxy/svcproxy.toml is TOML. It may be absent, and so may every key: then the default holds. A key that is not
-		known is an error, with file and line. Durations are strings such as "30s", "5m" or "3h". KubeProxyConfiguration has most of
-		the keys under the same names, and such a file, in YAML, is read as well when --config names it.`)
-	p.text(`The file is followed as it changes, and taken or refused as a whole; what was good goes on. svcproxy reload --wait, which
-		systemctl reload svcproxy runs, says what was refused. A key that is said to need a restart keeps its value until then.`)
+	p.text(`/etc/svcproxy/svcproxy.toml is TOML. The file is optional, and so is each key: a key that is left out has its default. An
+		unknown key is an error with its file and line. Durations are strings such as "30s", "5m" or "3h". Most keys have the names of
+		KubeProxyConfiguration, and --config also reads such a file, in YAML.`)
+	p.text(`svcproxy follows changes of the file. A change takes effect as a whole; if it is refused, the last good content stays in
+		effect. svcproxy reload --wait, which systemctl reload svcproxy runs, prints what was refused. A key that needs a restart keeps its
+		value until then.`)
 	p.heading("KEYS")
 	table := ""
 	for i, k := range keys {
@@ -137,7 +138,7 @@ func (e Edition) config(keys []fields.Key) []byte {
 		}
 	}
 	p.subheading("[services.NAME]")
-	p.text("Services that this node always has: the same tables as in services.toml(5).")
+	p.text("Services of this node, besides those of the service files. The tables are those of services.toml(5).")
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/svcproxy.schema.json", "the same keys as a JSON schema, for editors")
 	p.seeAlso("svcproxy(8)", "services.toml(5)")
@@ -148,22 +149,22 @@ func (e Edition) config(keys []fields.Key) []byte {
 func (e Edition) services(keys []fields.Key) []byte {
 	p := newPage("services.toml", 5, e.Version, e.Date, "what a node's service proxy serves")
 	p.heading("DESCRIPTION")
-	p.text(`/etc/svcproxy/services.toml and every /etc/svcproxy/services.d/*.toml say what is served. They are followed as they change. A
-		file is taken or refused as a whole; one that is refused, with file and line in the log, goes on with its last good content.
-		One that never was good is left out until it is mended.`)
-	p.text(`The safe way to write one is to write another name beside it and to rename that over. A file that is written in place is read
-		when it is closed; one that has lost more than a third, when nothing has happened to it for 2 seconds, or at svcproxy reload. A
-		file that had services and is now empty, or has nothing but comments, is refused: to have none, write services = {}. So is one
-		that vanished although the configuration names it; one that leaves services.d takes its services away. If services.d itself
-		vanishes, the last good content of its files is served: to end that, make it again without them.`)
-	p.text(`Two services of one file that want the same VIP and port, or node port, are a mistake. Of two in different files, or sources,
-		one is served without it: whoever had it keeps it, over a restart, too; of two that are new the one of the earlier file gets it.
-		A VIP that the node has on a link of its own is served and not bound. One that is its default gateway, or another service's
-		endpoint, is left out. svcproxy status says what is left out of which service, and why.`)
+	p.text(`/etc/svcproxy/services.toml and every /etc/svcproxy/services.d/*.toml list the services. svcproxy follows their changes. Each
+		file is accepted or refused as a whole. A refused file is logged with the line of each error, and its last good content stays in
+		effect. A file that never was good is left out until it is corrected.`)
+	p.text(`To change a file safely, write the new content to another name in the same directory, and rename it over the file. A file
+		that is written in place is read when it is closed. If it has lost more than a third of its content, it is read after 2 seconds
+		without a change, or at svcproxy reload. A file that had services and is now empty, or has comments alone, is refused; to remove all
+		services, write services = {}. A file that the configuration names is refused if it vanishes. Removing a file from services.d
+		removes its services. If services.d itself vanishes, the last good content of its files is served; to end that, make an empty one.`)
+	p.text(`Two services of one file that want the same VIP and port, or the same node port, are an error. If they are in different
+		files or sources, one of them gets it: the service that had it before, even before a restart, or of two new ones that of the earlier
+		file. The other is served without it. A VIP that is an address of one of the node's own links is served and not bound. A VIP that is
+		the node's default gateway, or an endpoint of another service, is left out. svcproxy status shows what is left out, and why.`)
 	p.heading("EXAMPLE")
 	p.literal(example)
 	p.heading("KEYS")
-	p.text("NAME and PORTNAME are of your choice. [] stands for each element of a list.")
+	p.text("Choose NAME and PORTNAME freely. [] stands for each element of a list.")
 	for _, k := range keys {
 		p.key(k.Path, string(k.Kind), k.Words, k.Default, k.Comment)
 	}

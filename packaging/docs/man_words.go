@@ -2,53 +2,53 @@ package docs
 
 import "github.com/svcproxy/svcproxy/proxy/cli"
 
-const about = `svcproxy makes this node's kernel serve a table of services: IPVS virtual and real servers, ipsets, a constant number of
-iptables rules, virtual addresses and kernel parameters, under the names that kube-proxy's IPVS mode gives them, with no Kubernetes
-needed. It programs the kernel and stands beside: when it stops, the kernel goes on serving, and when it starts, it takes over what
-is there and changes only what is not as it should be. What others have made on the node stays as it is.`
+const about = `svcproxy makes the kernel of this node serve the services of services.toml(5). It programs IPVS virtual and real servers,
+ipsets, a constant number of iptables rules, virtual addresses and kernel parameters, under the names that the IPVS mode of kube-proxy
+uses. Kubernetes is not needed. Packets do not pass through svcproxy: when it stops, the kernel goes on serving. When it starts, it takes
+over what is there and changes only what differs. Objects that other programs made stay as they are.`
 
 var signals = [][2]string{
-	{"SIGHUP", "Reads all files again, as svcproxy reload does, and checks the kernel in full."},
+	{"SIGHUP", "Read all files again, as svcproxy reload does, and check the kernel in full."},
 	{"SIGTERM, SIGINT", "End the process. The kernel goes on serving; svcproxy cleanup ends that."},
-	{"SIGUSR1", "Writes the last reading of the kernel to the log."},
-	{"SIGUSR2", "Turns debug logging on and off."},
+	{"SIGUSR1", "Write the last reading of the kernel to the log."},
+	{"SIGUSR2", "Turn debug logging on or off."},
 }
 
-// exits has every code of package cli.
+// exits has every exit code of package cli.
 var exits = []struct {
 	code    int
 	meaning string
 }{
-	{cli.OK, "All is well."},
-	{cli.Failed, "It failed."},
-	{cli.Usage, "The command line is not understood."},
-	{cli.Config, "The configuration, or a service file, is not valid."},
-	{cli.Missing, "The kernel or a program lacks something; the hint says what brings it."},
-	{cli.Permission, "No permission."},
-	{cli.NoDaemon, "The running svcproxy cannot be reached."},
-	{cli.Degraded, "status: something is not as it should be. reload --wait: all is programmed but what is in conflict."},
-	{cli.NoBackends, "status: a service has nobody to serve it."},
-	{cli.Changes, "plan --detailed-exitcode: there is something to do."},
+	{cli.OK, "Success."},
+	{cli.Failed, "Failure."},
+	{cli.Usage, "The command line is not valid."},
+	{cli.Config, "The configuration or a service file is not valid."},
+	{cli.Missing, "The kernel or a program lacks something. The hint says how to get it."},
+	{cli.Permission, "Permission is denied."},
+	{cli.NoDaemon, "svcproxy does not run, or does not answer."},
+	{cli.Degraded, "status: something is wrong, or a service is served only in part. reload --wait: an address belongs to another service or another program; the rest is active."},
+	{cli.NoBackends, "status: a service has no backends."},
+	{cli.Changes, "plan --detailed-exitcode: a sync would change something."},
 }
 
 var filesOnDisk = [][2]string{
-	{"/etc/svcproxy/svcproxy.toml", "How this node's proxy behaves: svcproxy.toml(5)."},
-	{"/etc/svcproxy/services.toml, /etc/svcproxy/services.d/*.toml", "What is served: services.toml(5)."},
-	{"/etc/default/svcproxy, /etc/sysconfig/svcproxy", "SVCPROXY_OPTS, flags for the unit; the first is Debian's place, the second that of rpm."},
-	{"/run/svcproxy/svcproxy.sock", "What status and reload talk to; for root and the group svcproxy."},
-	{"/var/lib/svcproxy", "What survives a restart: last good services, kernel parameters as found, names of the last run."},
-	{"/usr/share/svcproxy", "JSON schemas of the files, alerts for Prometheus, a dashboard for Grafana."},
+	{"/etc/svcproxy/svcproxy.toml", "The configuration of this node: svcproxy.toml(5)."},
+	{"/etc/svcproxy/services.toml, /etc/svcproxy/services.d/*.toml", "The services: services.toml(5)."},
+	{"/etc/default/svcproxy, /etc/sysconfig/svcproxy", "SVCPROXY_OPTS: flags for the systemd unit. Debian packages have the first file, rpm packages the second."},
+	{"/run/svcproxy/svcproxy.sock", "The control socket of the running svcproxy, for root and the group svcproxy. status, top, events and reload use it."},
+	{"/var/lib/svcproxy", "State that survives a restart: the last good services, the kernel parameters as svcproxy found them, and the names of the last run."},
+	{"/usr/share/svcproxy", "JSON schemas of the files, alerts for Prometheus, and a dashboard for Grafana."},
 }
 
 var environment = [][2]string{
-	{"NO_COLOR", "No colours, even at a terminal."},
-	{"NOTIFY_SOCKET, WATCHDOG_USEC", "As systemd sets them: READY comes after the first sync, STATUS says what is served and what is wrong, and WATCHDOG is fed only while the loop is alive."},
+	{"NO_COLOR", "If set, the output has no colours, even on a terminal."},
+	{"NOTIFY_SOCKET, WATCHDOG_USEC", "Set by systemd. svcproxy sends READY after the first sync, STATUS with what is served and what is wrong, and WATCHDOG while its loop answers."},
 }
 
 var examples = [][2]string{
-	{"Serve what services.toml says:", "systemctl start svcproxy"},
-	{"Is a file right, and what would it change? Both change nothing:", "svcproxy check\nsvcproxy plan"},
-	{"Take everything of svcproxy's out of the kernel:", "systemctl stop svcproxy\nsvcproxy cleanup"},
+	{"Serve the services of services.toml:", "systemctl start svcproxy"},
+	{"Check the files, and see what they would change. Both commands change nothing:", "svcproxy check\nsvcproxy plan"},
+	{"Remove everything that svcproxy made from the kernel:", "systemctl stop svcproxy\nsvcproxy cleanup"},
 }
 
 const example = `[services.web]
