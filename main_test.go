@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"svcproxy": main})
 }
 
-// TestScripts runs testdata/script/*.txtar: what the whole program says and
-// exits with. Those that need root, or a kernel with or without IPVS, say so.
+// TestScripts runs testdata/script/*.txtar: output and exit code of the whole program. A
+// script that needs root, or a kernel with or without IPVS, has a condition.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -44,7 +44,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits is `exec` that wants this exit code: exits 3 svcproxy check.
+// exits is exec that wants an exit code: exits 3 svcproxy check.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARGS...]")
@@ -64,7 +64,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// expand puts the values of $VARIABLES into files: expand FILE...
+// expand replaces $VARIABLES in files by their values: expand FILE...
 func expand(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		text := os.Expand(ts.ReadFile(name), ts.Getenv)
@@ -122,9 +122,8 @@ func TestHelpIsShort(t *testing.T) {
 
 const module = "github.com/svcproxy/svcproxy"
 
-// mayImport is what each package may import of the project's own: the picture
-// of design.md, "imports point down only". A package that is not here may
-// import nothing of ours.
+// mayImport lists the packages of this project that each package may import: imports point
+// down only. A package that is not listed may import none of them.
 var mayImport = map[string][]string{
 	"":                  {"proxy/cli", "proxy/commands"},
 	"proxy/cli":         {},
@@ -167,12 +166,12 @@ var mayImport = map[string][]string{
 	"kernel/kerneltest/world": {"kernel", "kernel/fake", "kernel/plan"},
 }
 
-// standardOnly are the packages that import nothing but the standard library
-// and what mayImport says: values and pure functions.
+// standardOnly are packages of values and pure functions. Besides mayImport they import the
+// standard library alone.
 var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/mode", "proxy/mode/ipvs", "sources/lastgood", "kernel/statefile"}
 
-// theKernels are the modules that only packages below kernel may import.
-var theKernels = []string{"golang.org/x/sys", "github.com/vishvananda", "github.com/moby/ipvs", "github.com/coreos/go-iptables"}
+// kernelModules are the modules that only packages below kernel may import.
+var kernelModules = []string{"golang.org/x/sys", "github.com/vishvananda", "github.com/moby/ipvs", "github.com/coreos/go-iptables"}
 
 func TestImportsPointDown(t *testing.T) {
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
@@ -203,7 +202,7 @@ func TestImportsPointDown(t *testing.T) {
 			if strings.HasPrefix(i, "k8s.io/") && name != "sources/apiserver" {
 				t.Errorf("package %s imports %s: only sources/apiserver talks to one", path.Join("svcproxy", name), i)
 			}
-			if !strings.HasPrefix(name, "kernel/") && slices.ContainsFunc(theKernels, func(m string) bool { return strings.HasPrefix(i, m) }) {
+			if !strings.HasPrefix(name, "kernel/") && slices.ContainsFunc(kernelModules, func(m string) bool { return strings.HasPrefix(i, m) }) {
 				t.Errorf("package %s imports %s: only those below kernel talk to it", path.Join("svcproxy", name), i)
 			}
 		}

@@ -74,7 +74,7 @@ func visibleFlags(fs *pflag.FlagSet) []flag {
 		name := f.Name
 		letter := f.Shorthand
 		if len(name) == 1 {
-			letter = name // pflag knows it as --v, too
+			letter = name // pflag accepts it as --v too
 		}
 		out = append(out, flag{name: name, letter: letter, usage: usage, value: value, files: file})
 	})

@@ -16,7 +16,7 @@ func fish(b *bytes.Buffer, p completed) {
 	}
 	for i, c := range p.commands {
 		when := "__fish_seen_subcommand_from " + c.name
-		if i == 0 { // the one that flags alone mean
+		if i == 0 { // the default command
 			when += "; or __fish_use_subcommand"
 		}
 		for _, f := range c.flags {

@@ -17,7 +17,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 )
 
-// table is small, and has one of everything that a script has to get right.
+// table is a small program with one example of everything that a script has to handle.
 var table = cli.Program{
 	Name:  "svcproxy",
 	Flags: func(fs *pflag.FlagSet) { config.AddFlags(fs) },
@@ -33,12 +33,12 @@ var table = cli.Program{
 	},
 }
 
-// cases are command lines, the last word to be completed, and what is offered
-// among the files a.toml and b.txt.
+// cases are command lines whose last word is completed, in a directory with the files
+// a.toml and b.txt.
 var cases = []struct {
 	line    string
-	want    []string // these
-	without []string // and not those
+	want    []string // offered
+	without []string // not offered
 }{
 	{"svcproxy ", []string{"run", "check", "plan", "completion"}, []string{"a.toml", "--config"}},
 	{"svcproxy ch", []string{"check"}, []string{"plan", "chores"}},
@@ -55,9 +55,8 @@ var cases = []struct {
 	{"svcproxy check --log-d", nil, []string{"--log-dir"}}, // accepted and hidden
 }
 
-// testShell asks the shell what it offers for every case: ask is a script that gets
-// the completion script, a file of its own and the lines, and prints the words
-// offered for each, "end" after them.
+// testShell runs ask, a script of the shell, with the completion script, a scratch file and
+// the command lines of all cases. For each line it prints the offered words, then "end".
 func testShell(t *testing.T, shell, ask string, args ...string) {
 	kerneltest.Need(t, kerneltest.Tool(shell))
 	t.Chdir(t.TempDir())
@@ -133,8 +132,8 @@ func TestFish(t *testing.T) {
 	testShell(t, "fish", ask, "--no-config", "/dev/stdin")
 }
 
-// zsh completes only at a terminal; compadd, which gets all that is offered, is
-// made to print it.
+// zsh completes at a terminal only. The test replaces compadd, which receives all offered
+// words, by a function that prints them.
 func TestZsh(t *testing.T) {
 	const ask = `
 		zmodload zsh/zpty zsh/zselect

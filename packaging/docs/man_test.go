@@ -37,7 +37,7 @@ func pages() map[string][]byte {
 	}
 }
 
-// rendered is a page as man shows it.
+// rendered is the text that man shows for a page.
 func rendered(t *testing.T, name string, page []byte) string {
 	t.Helper()
 	kerneltest.Need(t, kerneltest.Tool("mandoc"))
@@ -53,7 +53,7 @@ func rendered(t *testing.T, name string, page []byte) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	for i := 0; i < len(out); i++ { // what is overstruck is shown once
+	for i := 0; i < len(out); i++ { // an overstruck character is shown once
 		if i+1 < len(out) && out[i+1] == '\b' {
 			i++
 			continue
@@ -101,7 +101,7 @@ func TestExampleIsValid(t *testing.T) {
 	}
 }
 
-// Every exit code is explained: the constants are read from the source.
+// The test reads the exit codes from the source and wants each of them explained.
 func TestEveryExitCodeIsSaid(t *testing.T) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../../proxy/cli/exit.go", nil, 0)
 	if err != nil {

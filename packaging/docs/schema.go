@@ -70,7 +70,8 @@ func schemaOf(keys []fields.Key, title string) schema {
 	return root
 }
 
-// below is the table that a name of a path leads to. It adds one that is no key itself, such as [ipvs].
+// below is the table that a name of a path leads to. It adds a table that is not itself a
+// key, such as [ipvs].
 func below(s schema, name string) schema {
 	if name == strings.ToUpper(name) {
 		return s["additionalProperties"].(schema)

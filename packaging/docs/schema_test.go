@@ -18,8 +18,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// refused says where a value is not what the schema, as read from its JSON,
-// wants; "" if nowhere. It knows the words that this package writes, no others.
+// refused says where a value breaks the schema s, and returns "" if it does not. It knows
+// only the words of JSON schema that this package writes.
 func refused(t *testing.T, s map[string]any, v any, at string) string {
 	t.Helper()
 	for word := range s {
@@ -97,7 +97,7 @@ func refused(t *testing.T, s map[string]any, v any, at string) string {
 	return fmt.Sprintf("%s is %v, want %v", at, v, s)
 }
 
-// read is a TOML document as JSON has it.
+// read decodes a TOML document into the types of JSON.
 func read(t *testing.T, data []byte) any {
 	t.Helper()
 	var m map[string]any
@@ -129,13 +129,13 @@ func parse(t *testing.T, schema []byte) map[string]any {
 	return s
 }
 
-// valid says whether a table that was read would be served.
+// valid reports whether a decoded file would be served.
 func valid(table sources.Table, _, problems []sources.Problem) bool {
 	_, more := sources.Validate(table, sources.HostFacts{})
 	return len(problems)+len(more) == 0
 }
 
-// What the readers take, the schemas take: every sample in the tree.
+// The schemas accept every sample in the tree that the readers accept.
 func TestSamplesPass(t *testing.T) {
 	services := parse(t, servicesSchema(file.Keys()))
 	main := parse(t, configSchema(config.Keys(), file.Keys()))
@@ -219,7 +219,7 @@ func TestUnknownKeysAndWrongTypesAreRefused(t *testing.T) {
 	}
 }
 
-// Every key is in a schema once, and what is in a schema is a key.
+// The schemas have exactly the keys that the readers know.
 func TestSchemasHaveTheKeysAndNoOthers(t *testing.T) {
 	want := map[string]bool{}
 	for _, k := range file.Keys() {
@@ -243,7 +243,7 @@ func TestSchemasHaveTheKeysAndNoOthers(t *testing.T) {
 	}
 }
 
-// paths are the keys of a schema, as package file writes them.
+// paths are the keys of a schema, in the form of package fields.
 func paths(s map[string]any, prefix, free string) map[string]bool {
 	out := map[string]bool{}
 	add := func(path string, inner map[string]any) {

@@ -12,7 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
-// program notes what is run.
+// program records which command ran, with its arguments.
 func program(ran *string) cli.Program {
 	loud := false
 	run := func(name string) func(context.Context, []string) error {

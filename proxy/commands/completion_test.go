@@ -13,7 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
-// program has the two commands alone. What they print goes to out.
+// program has the commands completion and docs, which print to out.
 func program(out *os.File) cli.Program {
 	e := &Env{Out: out, Version: "1.2.3"}
 	var p cli.Program

@@ -1,5 +1,5 @@
-// Package daemon is the running svcproxy: it makes the sources, the loop and everything
-// that shows their state, joins them, and follows the configuration and signals.
+// Package daemon is the running svcproxy. It makes the sources, the loop and everything
+// that shows their state, and joins them. It follows the configuration and signals.
 //
 // Its import list is the architecture. What each part does is in its own package.
 package daemon
@@ -47,7 +47,7 @@ type daemon struct {
 	bridged   []string // warnings about endpoints on bridges, from the last full check
 }
 
-// Run serves until ctx ends. The kernel keeps serving after that.
+// Run serves until ctx ends. The kernel goes on serving after that.
 func Run(ctx context.Context, o Options) error {
 	signals := catchSignals()
 	host.SmallPages() // else the memory that is returned after the start would not stay returned

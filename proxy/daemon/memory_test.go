@@ -12,7 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
-// collections says how many there were.
+// collections counts the garbage collections so far.
 func collections() uint32 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -21,14 +21,14 @@ func collections() uint32 {
 
 var sink []byte
 
-// take makes this much garbage.
+// take makes so many bytes of garbage.
 func take(bytes int) {
 	for ; bytes > 0; bytes -= 64 << 10 {
 		sink = make([]byte, 64<<10)
 	}
 }
 
-// usual is how garbage is collected in a test.
+// usual sets the default garbage collection for a test.
 func usual(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
@@ -143,7 +143,7 @@ func TestWorthReturning(t *testing.T) {
 		want        bool
 	}{
 		{1 << 20, 0, false},
-		{8 << 20, 0, true}, // before the first collection nothing is known to live
+		{8 << 20, 0, true}, // live is 0 before the first collection
 		{8 << 20, 20 << 20, false},
 		{8 << 20, 10 << 20, true},
 		{20 << 20, 40 << 20, true},

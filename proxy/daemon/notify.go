@@ -154,8 +154,8 @@ func (n *notifier) report(last string, late bool) string {
 	return status
 }
 
-// firstSynced reports whether a sync with the tables of all sources has succeeded and
-// no VIP waits for the check whether another host has it.
+// firstSynced reports whether the node is served: a sync with the tables of all sources
+// has succeeded, and every VIP was probed for on the link.
 func firstSynced(l observedLoop) bool {
 	now := l.Snapshot()
 	return now != nil && now.Report.Err == nil && len(now.Report.Waiting) == 0 && len(now.Report.Plan.Probes) == 0
@@ -166,8 +166,8 @@ func (n *notifier) status() string {
 }
 
 // watch sends WATCHDOG each time the loop answers. If the loop hangs, systemd ends the
-// process and starts another. The loop is asked three times per watchdog interval, so
-// the reason is in the log before the end, and the loop has a third of the interval
+// process and starts another. The loop is asked three times per watchdog interval. So
+// the reason is in the log before systemd acts, and the loop has a third of the interval
 // left to answer.
 func (n *notifier) watch(ctx context.Context) {
 	interval := n.watchdog / 3

@@ -69,7 +69,7 @@ func (h *systemd) send(state string) error {
 	return nil
 }
 
-// take gives what was said since the last take.
+// take returns the messages since the last take.
 func (h *systemd) take() string {
 	synctest.Wait()
 	h.mu.Lock()
@@ -79,7 +79,7 @@ func (h *systemd) take() string {
 	return strings.ReplaceAll(said, "\n", " ")
 }
 
-// start runs a notifier of the loop until the test ends.
+// notify runs a notifier of the loop until the test ends.
 func notify(t *testing.T, l *stubLoop, watchdog time.Duration) (*notifier, *systemd) {
 	h := &systemd{}
 	n := newNotifier(l, slog.New(slog.DiscardHandler), h.send, watchdog)
@@ -131,7 +131,7 @@ func TestReadyAfterTheFirstSync(t *testing.T) {
 		time.Sleep(statusPause)
 		want(t, h, "READY=1 STATUS=12 services, 40 real servers, synced 00:00:05 (3 ms)")
 
-		// No news is said twice, and news that come together are one.
+		// An unchanged status is not sent again, and updates within a pause are one message.
 		n.update()
 		n.update()
 		time.Sleep(statusPause)
@@ -162,7 +162,7 @@ func TestReloading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &stubLoop{}
 		n, h := notify(t, l, 0)
-		n.reloading()() // before READY there is nothing to take back
+		n.reloading()() // nothing is sent before READY
 		want(t, h, "STATUS=not yet synced")
 		l.set(func(l *stubLoop) { l.now = synchronised(2, 3) })
 		n.update()
@@ -198,8 +198,8 @@ func TestWatchdogIsFedByTheLoop(t *testing.T) {
 	})
 }
 
-// Whoever finds a process that systemd has ended reads why in the log: it has to
-// be there first.
+// An operator whose process was ended by systemd reads why in the log. So the log has the
+// reason before systemd acts.
 func TestTheLogHasTheReasonBeforeSystemdActs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -281,7 +281,7 @@ func TestSystemdsSocket(t *testing.T) {
 	<-ended
 }
 
-// Neither a source's first word nor anything else before the first sync keeps READY back.
+// READY is not delayed by the pause after an earlier update.
 func TestReadyIsSaidAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &stubLoop{}

@@ -168,8 +168,8 @@ func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 	return k, err
 }
 
-// OwnsDevice refuses a device with our name if no record of a run says that it is ours:
-// a sync would remove the addresses that are bound to it.
+// OwnsDevice refuses a device with our name if no record of a run says that it is ours.
+// A sync would remove its addresses.
 func (s Setup) OwnsDevice(k *host.Kernel, names kernel.Names) error {
 	if last, ok, _ := host.LastNames(s.Config.StateDir); ok && last == names {
 		return nil
