@@ -12,7 +12,7 @@ import (
 // for as long as it holds, and when nothing is any more.
 type complaintLog struct {
 	log  *slog.Logger
-	what string // what became of each: "refused"
+	what string // what became of each: "refused"; "" logs the line itself
 	said map[string]bool
 }
 
@@ -29,11 +29,15 @@ func (c *complaintLog) hear(lines []string) {
 	now := make(map[string]bool, len(lines))
 	for _, line := range lines {
 		if !now[line] && !c.said[line] {
-			c.log.Warn(c.what, "err", line)
+			if c.what == "" {
+				c.log.Warn(line)
+			} else {
+				c.log.Warn(c.what, "err", line)
+			}
 		}
 		now[line] = true
 	}
-	if len(now) == 0 && len(c.said) > 0 {
+	if len(now) == 0 && len(c.said) > 0 && c.what != "" {
 		c.log.Info("nothing is " + c.what + " any more")
 	}
 	c.said = now

@@ -56,16 +56,17 @@ type inbox struct {
 	tables []sources.Table
 	states []SourceState
 	given  []bool // sources that have delivered anything
-	bare   bool   // what they deliver is all there can be: see trust
-	times  times  // of the changes not yet taken
-	asked  Cause  // of a full check not yet taken; "" if nobody asks
+	facts  sources.HostFacts
+	bare   bool  // what they deliver is all there can be: see trust
+	times  times // of the changes not yet taken
+	asked  Cause // of a full check not yet taken; "" if nobody asks
 	asks   uint64
 	wake   chan struct{}
 }
 
-func newInbox(feeds []Feed, now func() time.Time) *inbox {
+func newInbox(feeds []Feed, facts sources.HostFacts, now func() time.Time) *inbox {
 	in := &inbox{
-		now: now, tables: make([]sources.Table, len(feeds)), states: make([]SourceState, len(feeds)), given: make([]bool, len(feeds)),
+		now: now, facts: facts, tables: make([]sources.Table, len(feeds)), states: make([]SourceState, len(feeds)), given: make([]bool, len(feeds)),
 		wake: make(chan struct{}, 1),
 	}
 	for i, f := range feeds {
@@ -117,14 +118,21 @@ func (in *inbox) isAsked() bool {
 	return in.asked != ""
 }
 
+func (in *inbox) setFacts(facts sources.HostFacts) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.facts = facts
+}
+
 // taken is what one sync works with.
 type taken struct {
 	tables  []sources.Table // the latest of each source
-	waiting []string        // the sources that have not spoken yet
-	silent  []string        // those of them that have not given a table at all
-	since   times           // of the changes; zero if nothing came since the last take
-	asked   Cause           // for a full check; "" if nobody has since the last take
-	asks    uint64          // the number of the last request for one
+	facts   sources.HostFacts
+	waiting []string // the sources that have not spoken yet
+	silent  []string // those of them that have not given a table at all
+	since   times    // of the changes; zero if nothing came since the last take
+	asked   Cause    // for a full check; "" if nobody has since the last take
+	asks    uint64   // the number of the last request for one
 }
 
 func (in *inbox) take() taken {
@@ -134,7 +142,7 @@ func (in *inbox) take() taken {
 	case <-in.wake: // what it told of is taken now
 	default:
 	}
-	t := taken{tables: append([]sources.Table(nil), in.tables...), since: in.times, asked: in.asked, asks: in.asks}
+	t := taken{tables: append([]sources.Table(nil), in.tables...), facts: in.facts, since: in.times, asked: in.asked, asks: in.asks}
 	in.times, in.asked = times{}, ""
 	for i, s := range in.states {
 		if s.Spoken {

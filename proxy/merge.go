@@ -1,31 +1,30 @@
 package proxy
 
 import (
-	"slices"
+	"net/netip"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Facts are what a merge knows of a node: which VIPs it has on links of its own, and which it must not bind.
-func Facts(n kernel.Node) sources.HostFacts {
-	f := sources.HostFacts{Gateways: n.Gateways}
-	for _, a := range n.Addrs {
-		f.Addrs = append(f.Addrs, a.Prefix.Addr())
+// OnNode returns facts with the addresses and gateways of a node.
+func OnNode(facts sources.HostFacts, n kernel.Node) sources.HostFacts {
+	facts.Gateways, facts.Addrs = n.Gateways, make([]netip.Addr, len(n.Addrs))
+	for i, a := range n.Addrs {
+		facts.Addrs[i] = a.Prefix.Addr()
 	}
-	return f
+	return facts
 }
 
-// merge makes one table of the sources', for the node as it was read.
-func (p *Proxy) merge(r *Report) sources.Table {
-	if n := p.have.Node; !slices.Equal(n.Addrs, p.node.Addrs) || !slices.Equal(n.Gateways, p.node.Gateways) {
-		p.facts = Facts(n)
-	}
-	p.node = p.have.Node
-	table, problems := p.merger.Merge(p.facts, p.hold, p.tables...)
-	r.Problems = problems
-	p.left.hear(lines(problems))
-	return table
+// merge makes one table of the sources' tables, for the node as the kernel has it now.
+func (p *Proxy) merge(r *Report) sources.Merged {
+	merged := p.merger.Merge(OnNode(p.facts, p.have.Node), p.hold, p.tables...)
+	p.unsaved = p.unsaved || merged.Decided || merged.Delta.Moved
+	p.next.Table, p.next.Delta, p.next.Doubts = merged.Table, merged.Delta, lines(merged.Doubts)
+	r.Problems = merged.Problems
+	p.left.hear(lines(merged.Problems))
+	p.doubtful.hear(p.next.Doubts)
+	return merged
 }
 
 // Table is what a source delivered last, and whether it has delivered. It may be called from any goroutine.
@@ -34,11 +33,11 @@ func (p *Proxy) Table(source string) (t sources.Table, delivered bool) {
 	return p.in.table(source)
 }
 
-// remember has what is served now be known to the next run, if that may be something else than before.
+// remember passes what is served to Served, if that may differ from the last time.
 func (p *Proxy) remember() {
-	if p.Served == nil || p.hold || p.remembered == p.merger.Rounds() {
+	if p.Served == nil || p.hold || !p.unsaved {
 		return
 	}
-	p.remembered = p.merger.Rounds()
+	p.unsaved = false
 	p.Served(p.merger.Incumbents())
 }

@@ -60,7 +60,7 @@ func (l *link) asked() []int {
 // claiming are rules that also bind VIPs 192.0.2.x, which are claimed on eth0, and
 // one that is not.
 func claiming(vips int) proxy.Rules {
-	return func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+	return func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 		f, s := rules(t, n, hold, occupied)
 		s.Policy.Probe = true
 		s.Links = []kernel.Link{{Name: names.Device, Type: "dummy"}}
@@ -205,7 +205,7 @@ func TestVIPThatMovesAwayIsProbedLater(t *testing.T) {
 			bind := claiming(1)
 			r.kernel.SetNode(own)
 			r.proxy.Prober = l
-			r.proxy.Rules = func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.proxy.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 				if n.Has(vip(0)) {
 					return rules(t, n, hold, occupied)
 				}

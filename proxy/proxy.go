@@ -37,7 +37,7 @@ type Kernel interface {
 
 // Rules returns what a node serves of a table and the kernel state for that. With
 // hold, occupied names the sets that keep entries which the table does not have.
-type Rules func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State)
+type Rules func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State)
 
 // startGrace is how long the first sync waits for every source to deliver, so
 // that a file that is refused writes nothing and a start is one sync. Then what
@@ -58,6 +58,10 @@ type Proxy struct {
 
 	SyncPeriod    time.Duration // in which the whole kernel is checked, to begin with: see SetPeriods
 	MinSyncPeriod time.Duration // shortest time between two syncs, likewise
+
+	// Facts are what the configuration says about the node, to begin with: see SetFacts. The loop adds the
+	// node's addresses and gateways, which it reads from the kernel.
+	Facts sources.HostFacts
 
 	// OnSync, if set, is told after every sync what is known then; from the
 	// loop's goroutine.
@@ -84,11 +88,10 @@ type Proxy struct {
 	health health
 	tables []sources.Table
 	merger sources.Merger
-	node   kernel.Node       // of the last merge,
-	facts  sources.HostFacts // and what it knew of it
-	// remembered are the rounds of the merger that Served was told of.
-	remembered uint64
-	pace       pace
+	facts  sources.HostFacts // as of the last take
+	// unsaved: services may have changed hands since the last call of Served.
+	unsaved bool
+	pace    pace
 	// have is the last reading, kept up to date by what was applied since.
 	have  kernel.Observed
 	known bool // have can be trusted
@@ -125,6 +128,8 @@ type Proxy struct {
 	// What of somebody's firewall keeps clients away, and what of the kernel is too
 	// small and not ours to change.
 	barred, small complaintLog
+	// What is served but probably not as it was meant.
+	doubtful complaintLog
 	// Why other hosts could not be asked about VIPs.
 	unasked complaintLog
 	prober  prober
@@ -138,11 +143,12 @@ func (p *Proxy) init() {
 		p.periods = make(chan [2]time.Duration, 1)
 		p.tell = time.AfterFunc(progressEvery, p.sayProgress)
 		p.tell.Stop()
-		p.in = newInbox(p.Feeds, time.Now)
+		p.in = newInbox(p.Feeds, p.Facts, time.Now)
 		p.left = complaintLog{log: p.Log, what: "left out"}
 		p.conflicts = complaintLog{log: p.Log, what: "not taken over"}
 		p.barred = complaintLog{log: p.Log, what: "in the way"}
 		p.small = complaintLog{log: p.Log, what: "too small"}
+		p.doubtful = complaintLog{log: p.Log}
 		p.unasked = complaintLog{log: p.Log, what: "not probed"}
 		p.prober = newProber(p.Prober)
 	})
@@ -172,6 +178,12 @@ func (p *Proxy) SetPeriods(sync, minSync time.Duration) {
 		case <-p.periods: // not taken yet, and out of date
 		}
 	}
+}
+
+// SetFacts changes Facts of a running loop. The next sync judges all services by them; Check has one made.
+func (p *Proxy) SetFacts(facts sources.HostFacts) {
+	p.init()
+	p.in.setFacts(facts)
 }
 
 // DumpState asks for the last reading of the kernel to be logged.

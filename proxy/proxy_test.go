@@ -57,7 +57,7 @@ func table(endpoints int) sources.Table {
 
 // rules are the least that shows what the loop does: one virtual server per
 // service, with its ownership entry.
-func rules(t sources.Table, n kernel.Node, hold bool, _ []string) (*frontend.Frontends, kernel.State) {
+func rules(t sources.Merged, n kernel.Node, hold bool, _ []string) (*frontend.Frontends, kernel.State) {
 	family := kernel.IPv4
 	if len(t.Services) > 0 {
 		family = kernel.FamilyOf(t.Services[0].ClusterIPs[0])
@@ -73,7 +73,7 @@ func rules(t sources.Table, n kernel.Node, hold bool, _ []string) (*frontend.Fro
 		}
 	}
 	s.Sort()
-	return frontend.List(t, n, frontend.Config{IPv6: true}), s
+	return frontend.List(t.Table, n, frontend.Config{IPv6: true}), s
 }
 
 // run has the loop running on a fake kernel, inside a synctest bubble.
@@ -410,7 +410,7 @@ func TestNothingIsRemovedBeforeEverySourceHasSpoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(script)
 		r := start(t, func(r *run) {
-			_, served := rules(table(2), kernel.Node{}, false, nil)
+			_, served := rules(sources.Merged{Table: table(2)}, kernel.Node{}, false, nil)
 			r.kernel = fake.New(names, kernel.Node{}, served)
 			r.proxy.Kernel = r.kernel
 			r.proxy.Feeds = append(r.proxy.Feeds, proxy.Feed{Name: "apiserver", Source: late})
@@ -498,7 +498,7 @@ func TestBurstsAreOneSync(t *testing.T) {
 func TestAdoptsWithoutAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *run) {
-			_, served := rules(table(3), kernel.Node{}, false, nil)
+			_, served := rules(sources.Merged{Table: table(3)}, kernel.Node{}, false, nil)
 			r.kernel = fake.New(names, kernel.Node{}, served)
 			r.proxy.Kernel = r.kernel
 		})
@@ -565,7 +565,7 @@ func TestNothingEverGoodEndsTheRun(t *testing.T) {
 func TestNothingGoodKeepsWhatTheKernelServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *run) {
-			_, served := rules(table(2), kernel.Node{}, false, nil)
+			_, served := rules(sources.Merged{Table: table(2)}, kernel.Node{}, false, nil)
 			r.kernel = fake.New(names, kernel.Node{}, served)
 			r.proxy.Kernel = r.kernel
 		})
@@ -641,7 +641,7 @@ func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stuck atomic.Bool
 		r := start(t, func(r *run) {
-			r.proxy.Rules = func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.proxy.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 				f, s := rules(t, n, hold, occupied)
 				s.Policy.DrainTimeout = time.Second
 				return f, s

@@ -19,14 +19,22 @@ type Snapshot struct {
 	// first.
 	Succeeded time.Time
 
-	// These are of the last sync that made a plan: the merged table, the node, what
-	// it serves of the table, the kernel state for that, and the real servers that
-	// drain, each with the time since when. Frontends is nil before the first plan.
+	// These are of the last sync that had a kernel to serve on: the merged table, the
+	// node, what it serves of the table, the kernel state for that. Frontends is nil
+	// before the first of these.
 	Table     sources.Table
 	Node      kernel.Node
 	Frontends *frontend.Frontends
 	Want      kernel.State
-	Drains    []kernel.Drain
+	// Delta is the difference between the Table of the snapshot before and this one.
+	// It is empty if this sync did not get as far as a table.
+	Delta sources.Delta
+	// Doubts are services that are served but probably not as it was meant, one line
+	// each: see sources.Doubts.
+	Doubts []string
+	// Drains are the real servers that drain, each with the time since when, as of the
+	// last plan.
+	Drains []kernel.Drain
 	// Warnings are what keeps clients from what is served though the kernel is as
 	// wanted, or slows them down, a line each: somebody's firewall, a small hash.
 	Warnings []string
@@ -34,10 +42,10 @@ type Snapshot struct {
 	Barred int
 }
 
-// Kept is the snapshot without the ops of its plan: after a first sync they are a
+// Kept is the snapshot without the ops of its plan and without its Delta: after a first sync they are a
 // quarter of all memory, and whoever counts them has done so by OnSync.
 func (s Snapshot) Kept() *Snapshot {
-	s.Report.Plan.Ops = nil
+	s.Report.Plan.Ops, s.Delta = nil, sources.Delta{}
 	return &s
 }
 

@@ -19,7 +19,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	now := time.Now()
 	first := p.pace.lastSync.IsZero()
 	t := p.in.take()
-	p.tables, p.silent, p.hold = t.tables, t.silent, len(t.waiting) > 0 && !p.bare
+	p.tables, p.facts, p.silent, p.hold = t.tables, t.facts, t.silent, len(t.waiting) > 0 && !p.bare
 	if !t.since.emitted.IsZero() {
 		p.pace.changed = true
 	}
@@ -31,6 +31,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	p.since = p.since.oldest(t.since)
 	r.Seen, r.Changed = p.since.seen, p.since.emitted
 
+	p.next.Delta = sources.Delta{}
 	p.health.queued(now)
 	end := p.begin(r)
 	defer end()
@@ -103,16 +104,17 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	if err := p.look(r); err != nil {
 		return err
 	}
-	table := p.merge(r)
+	merged := p.merge(r)
 	var occupied []string
 	if p.hold {
 		occupied = occupiedSets(p.have.Entries)
 	}
 	p.stages.Add(1)
-	frontends, want := p.Rules(table, p.have.Node, p.hold, occupied)
+	frontends, want := p.Rules(merged, p.have.Node, p.hold, occupied)
 	want.Policy.Probe = want.Policy.Probe && p.Prober != nil
 	p.stages.Add(1)
-	r.Services, r.Virtuals, r.Reals = len(table.Services), len(want.Virtuals), len(want.Reals)
+	p.next.Node, p.next.Frontends, p.next.Want = p.have.Node, frontends, want
+	r.Services, r.Virtuals, r.Reals = len(merged.Services), len(want.Virtuals), len(want.Reals)
 	r.Bound, r.Routed = len(want.Addrs), len(want.Routes)
 
 	var err error
@@ -120,8 +122,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 		return err
 	}
 	r.Planned, r.Steps = time.Now(), len(r.Plan.Ops)
-	p.next.Table, p.next.Node, p.next.Drains = table, p.have.Node, r.Plan.Drains
-	p.next.Frontends, p.next.Want = frontends, want
+	p.next.Drains = r.Plan.Drains
 	barred, small := kernel.Barred(p.have.Firewall, want.Virtuals), kernel.SmallHash(want.Sysctls, p.have.Sysctls)
 	p.next.Warnings, p.next.Barred = slices.Concat(barred, small, r.Plan.Warnings), len(barred)
 	p.barred.hear(barred)

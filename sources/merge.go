@@ -139,7 +139,7 @@ func (v *verdict) apply(tables []Table) Table {
 		if len(joined.Services) == 0 {
 			return Table{}
 		}
-		if !slices.IsSortedFunc(joined.Services, compareNames) {
+		if !joined.sorted() {
 			joined = Table{Services: slices.Clone(joined.Services)}
 			joined.Sort()
 		}

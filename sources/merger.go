@@ -1,12 +1,12 @@
 package sources
 
 import (
-	"net/netip"
+	"cmp"
 	"slices"
 )
 
-// Merger is Merge for tables that follow each other. A service keeps what it had the last time, whichever
-// comes earlier. Where only endpoints have changed, as in most rollouts, it does not ask again who has what.
+// Merger is Merge for tables that follow each other. A service keeps what it had the last time, whichever comes
+// earlier. If only endpoints have changed, as in most rollouts, it does not decide again who has what.
 // Its zero is ready; one goroutine uses it.
 type Merger struct {
 	// Before is what an earlier run served.
@@ -16,31 +16,81 @@ type Merger struct {
 	host   HostFacts // and the tables of the last time, and what came of them
 	tables []Table
 	found  verdict
+	doubts doubts
 	merged Table
-	rounds uint64
+	ran    bool
 }
 
-// Merge gives what the function Merge does, but that services keep what they had. While hold, tables may be
-// missing: what is served then makes nobody an incumbent.
-func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) (merged Table, problems []Problem) {
-	if m.rounds == 0 || !host.sameNode(m.host) || !sameClaims(m.tables, tables) || len(m.found.of) > 0 && !sameOrigins(m.tables, tables) {
+// Merged is what a Merger makes of some tables.
+type Merged struct {
+	Table
+	// Delta is what differs between the last merged table and this one.
+	Delta Delta
+	// Problems are what is left out of the table, or of a service in it: see Merge. Doubts are what is served
+	// but probably not as it was meant: see the function Doubts.
+	Problems, Doubts []Problem
+	// Decided: it was decided again who has what, so Incumbents may differ.
+	Decided bool
+}
+
+// Merge returns what the function Merge does, but services keep what they had. While hold, tables may be
+// missing: what is served then makes no service an incumbent. Facts that differ from the last ones have every
+// service judged again.
+func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
+	deltas := m.compare(tables)
+	decide := !m.ran || !host.sameNode(m.host) || deltas == nil || !keepsClaims(deltas, m.tables, tables) ||
+		slices.ContainsFunc(deltas, func(d Delta) bool { return d.Moved || d.Shifted && len(m.found.of) > 0 })
+	if decide {
 		before := m.last
 		if before == nil {
 			before = m.Before
 		}
 		m.found = judged(host, before, tables)
-		m.rounds++
 	}
-	m.merged = m.found.apply(tables)
-	m.host, m.tables = host, slices.Clone(tables)
+	now := Merged{Table: m.found.apply(tables), Problems: m.found.problems, Decided: decide}
+	if decide {
+		now.Delta = Compare(m.merged, now.Table)
+	} else {
+		now.Delta = m.found.delta(deltas, now.Table)
+		now.Delta.Shifted = slices.ContainsFunc(deltas, func(d Delta) bool { return d.Shifted })
+	}
+	now.Doubts = m.doubts.update(host, now.Table, now.Delta)
+	m.merged, m.host, m.tables, m.ran = now.Table, host, slices.Clone(tables), true
 	if !hold {
-		m.last = served{m.merged}
+		m.last = served{now.Table}
 	}
-	return m.merged, m.found.problems
+	return now
 }
 
-// Rounds counts the merges in which anything but endpoints may have changed.
-func (m *Merger) Rounds() uint64 { return m.rounds }
+// compare returns what has changed in each table; nil if there were none, or another number.
+func (m *Merger) compare(tables []Table) []Delta {
+	if !m.ran || len(tables) != len(m.tables) {
+		return nil
+	}
+	deltas := make([]Delta, len(tables))
+	for i, t := range tables {
+		deltas[i] = Compare(m.tables[i], t)
+	}
+	return deltas
+}
+
+// delta returns what differs in the merged table if endpoints alone differ in each table: then the merged tables
+// have the same services at the same indexes.
+func (v *verdict) delta(deltas []Delta, merged Table) Delta {
+	var d Delta
+	for i, of := range deltas {
+		for _, c := range of.Changes {
+			if v.of[place{i, c.Is}].out {
+				continue
+			}
+			at, _ := merged.index(c.Namespace, c.Name)
+			c.Was, c.Is = at, at
+			d.Changes = append(d.Changes, c)
+		}
+	}
+	slices.SortFunc(d.Changes, func(a, b Change) int { return cmp.Compare(a.Is, b.Is) })
+	return d
+}
 
 // Incumbents are the services of the last merged table, and who has what several want.
 func (m *Merger) Incumbents() Incumbents { return incumbents(m.merged, m.found.held) }
@@ -49,8 +99,8 @@ func (m *Merger) Incumbents() Incumbents { return incumbents(m.merged, m.found.h
 type served struct{ Table }
 
 func (t served) served(s *Service) bool {
-	before, ok := t.Lookup(s.Namespace, s.Name)
-	return ok && before.Origin.Source == s.Origin.Source && before.Origin.File == s.Origin.File
+	i, ok := t.index(s.Namespace, s.Name)
+	return ok && t.Services[i].Origin.Source == s.Origin.Source && t.Services[i].Origin.File == s.Origin.File
 }
 
 // holders looks through all services: that costs as much as a merge, and is done where there are rivals.
@@ -77,52 +127,4 @@ func (t served) holders(rivals map[Claim][]want) map[Holding]bool {
 		}
 	}
 	return held
-}
-
-// sameClaims says whether tables differ from earlier ones in endpoints alone, none of which is a VIP: then
-// nobody is in anybody's way who was not before.
-func sameClaims(before, now []Table) bool {
-	if len(before) != len(now) {
-		return false
-	}
-	fresh := map[netip.Addr]bool{} // where the changed services' endpoints are
-	for i, t := range now {
-		changed, ok := OnlyEndpoints(before[i], t)
-		if !ok {
-			return false
-		}
-		for _, j := range changed {
-			for _, e := range t.Services[j].Endpoints {
-				fresh[e.Addr] = true
-			}
-			for _, e := range before[i].Services[j].Endpoints {
-				fresh[e.Addr] = true
-			}
-		}
-	}
-	return len(fresh) == 0 || !slices.ContainsFunc(now, func(t Table) bool { return t.hasVIP(fresh) })
-}
-
-// sameOrigins says whether the services of equal tables are still where they were.
-func sameOrigins(before, now []Table) bool {
-	for i, t := range now {
-		for j := range t.Services {
-			if t.Services[j].Origin != before[i].Services[j].Origin {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// hasVIP says whether one of the addresses is a service's.
-func (t Table) hasVIP(addrs map[netip.Addr]bool) bool {
-	for i := range t.Services {
-		for _, a := range t.Services[i].VIPs {
-			if addrs[a] {
-				return true
-			}
-		}
-	}
-	return false
 }

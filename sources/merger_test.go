@@ -19,11 +19,16 @@ func TestMergerKeepsIncumbents(t *testing.T) {
 		var before sources.Table
 		now := []sources.Table{tables("a").Draw(t, "a"), tables("b").Draw(t, "b")}
 		for round := range rapid.IntRange(1, 6).Draw(t, "rounds") {
-			got, problems := m.Merge(sources.HostFacts{}, false, now...)
+			merged := m.Merge(sources.HostFacts{}, false, now...)
+			got, problems := merged.Table, merged.Problems
 			apart(t, got, sources.HostFacts{})
 			keep(t, before, got)
+			if d := sources.Compare(before, got); !reflect.DeepEqual(merged.Delta, d) {
+				t.Fatalf("delta %+v, want %+v", merged.Delta, d)
+			}
 			other := append(slices.Clone(now), make([]sources.Table, round%2)...) // another number of tables is never skipped
-			want, wantProblems := thorough.Merge(sources.HostFacts{}, false, other...)
+			whole := thorough.Merge(sources.HostFacts{}, false, other...)
+			want, wantProblems := whole.Table, whole.Problems
 			if !reflect.DeepEqual(services(got), services(want)) || !reflect.DeepEqual(problems, wantProblems) {
 				t.Fatalf("got  %+v, %v\nwant %+v, %v", got, problems, want, wantProblems)
 			}
@@ -88,7 +93,7 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 	var m sources.Merger
 	m.Merge(sources.HostFacts{}, false, incumbent)
 	alone := m.Incumbents()
-	merged, problems := m.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent))
+	merged, problems := split(m.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent)))
 	if got := at(t, merged, 1); !slices.Equal(got, []string{"old"}) {
 		t.Errorf("served by %v", got)
 	}
@@ -102,7 +107,7 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 	for what, record := range map[string]sources.Incumbents{"a restart": m.Incumbents(), "a stop, in which the newcomer came": alone} {
 		again := sources.Merger{Before: written(t, record)}
 		for range 2 {
-			merged, _ := again.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent))
+			merged, _ := split(again.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent)))
 			if got := at(t, merged, 1); !slices.Equal(got, []string{"old"}) {
 				t.Errorf("after %s: served by %v", what, got)
 			}
@@ -113,16 +118,16 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 	m.Merge(sources.HostFacts{}, false, sources.Join(of("a.toml", "new", 2), incumbent))
 	m.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent))
 	again := sources.Merger{Before: written(t, m.Incumbents())}
-	if merged, _ := again.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent)); !slices.Equal(at(t, merged, 1), []string{"old"}) {
+	if merged, _ := split(again.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent))); !slices.Equal(at(t, merged, 1), []string{"old"}) {
 		t.Errorf("after an edit and a restart: served by %v", at(t, merged, 1))
 	}
-	if merged, _ := m.Merge(sources.HostFacts{}, false, newcomer); !slices.Equal(at(t, merged, 1), []string{"new"}) {
+	if merged, _ := split(m.Merge(sources.HostFacts{}, false, newcomer)); !slices.Equal(at(t, merged, 1), []string{"new"}) {
 		t.Errorf("with the incumbent gone: served by %v", at(t, merged, 1))
 	}
 	// A name is the incumbent's too.
 	m = sources.Merger{}
 	m.Merge(sources.HostFacts{}, false, incumbent)
-	merged, _ = m.Merge(sources.HostFacts{}, false, sources.Join(of("a.toml", "old", 3), incumbent))
+	merged, _ = split(m.Merge(sources.HostFacts{}, false, sources.Join(of("a.toml", "old", 3), incumbent)))
 	if s, _ := merged.Lookup("default", "old"); s.Origin.File != "b.toml" || len(merged.Services) != 1 {
 		t.Errorf("the name is had by %+v", merged.Services)
 	}
@@ -140,7 +145,7 @@ func TestHoldMakesNoIncumbents(t *testing.T) {
 	m.Merge(sources.HostFacts{}, false, sources.Table{}, service("apiserver"))
 	again := sources.Merger{Before: m.Incumbents()}
 	again.Merge(sources.HostFacts{}, true, service("file"), sources.Table{})
-	merged, _ := again.Merge(sources.HostFacts{}, false, service("file"), service("apiserver"))
+	merged, _ := split(again.Merge(sources.HostFacts{}, false, service("file"), service("apiserver")))
 	if s, _ := merged.Lookup("default", "file"); len(s.Withheld) != 1 {
 		t.Errorf("%+v", merged.Services)
 	}
@@ -194,16 +199,16 @@ func TestGatewayIsLeftOutAlone(t *testing.T) {
 		LoadBalancerIPs: []sources.VIP{{Addr: addr(9)}}, Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
 	}}}.Apart()
 	var m sources.Merger
-	merged, problems := m.Merge(sources.HostFacts{Gateways: []netip.Addr{addr(9)}}, false, table)
+	merged, problems := split(m.Merge(sources.HostFacts{Gateways: []netip.Addr{addr(9)}}, false, table))
 	s := &merged.Services[0]
 	if len(problems) != 1 || !s.Withholds(vip(9)) || s.Withholds(vip(1)) {
 		t.Errorf("%v: %+v", problems, s)
 	}
-	if merged, problems = m.Merge(sources.HostFacts{}, false, table); len(problems) > 0 || len(merged.Services[0].Withheld) > 0 {
+	if merged, problems = split(m.Merge(sources.HostFacts{}, false, table)); len(problems) > 0 || len(merged.Services[0].Withheld) > 0 {
 		t.Errorf("with another gateway: %v: %+v", problems, merged.Services[0])
 	}
 	own := sources.HostFacts{Gateways: []netip.Addr{addr(9)}, Addrs: []netip.Addr{addr(9)}}
-	if _, problems = m.Merge(own, false, table); len(problems) > 0 {
+	if problems := m.Merge(own, false, table).Problems; len(problems) > 0 {
 		t.Errorf("the host's own: %v", problems)
 	}
 }
@@ -234,21 +239,18 @@ func FuzzParseIncumbents(f *testing.F) {
 func TestRevalidateIsValidate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := tables("a").Draw(t, "before")
-		host := sources.HostFacts{Unmasqueraded: rapid.Bool().Draw(t, "unmasqueraded")}
-		_, refused := sources.Validate(before, host)
+		refused := sources.Validate(before)
 		before.Services = slices.DeleteFunc(before.Services, func(s sources.Service) bool {
 			return slices.ContainsFunc(refused, func(p sources.Problem) bool { return p.Service == s.FullName() })
 		})
 		now := otherEndpoints(t, before)
-		warnings, errs := sources.Revalidate(before, now, host)
-		wantWarnings, wantErrs := sources.Validate(now, host)
-		if !reflect.DeepEqual(warnings, wantWarnings) || !reflect.DeepEqual(errs, wantErrs) {
-			t.Fatalf("got  %v, %v\nwant %v, %v", warnings, errs, wantWarnings, wantErrs)
+		if got, want := sources.Revalidate(before, now), sources.Validate(now); !reflect.DeepEqual(got, want) {
+			t.Fatalf("got  %v\nwant %v", got, want)
 		}
 	})
 }
 
-// In a table that Validate accepts, whatever it knows of the host, Merge finds nothing to leave out.
+// In a table that Validate accepts, Merge finds nothing to leave out.
 func TestMergeOfValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := tables("a").Draw(t, "table")
@@ -257,8 +259,7 @@ func TestMergeOfValid(t *testing.T) {
 				s.ExternalIPs, s.ClusterIPs = s.ClusterIPs, nil
 			}
 		}
-		host := sources.HostFacts{Addrs: []netip.Addr{addr(4), addr(5)}[:rapid.IntRange(0, 2).Draw(t, "addresses")]}
-		_, refused := sources.Validate(table, host)
+		refused := sources.Validate(table)
 		table.Services = slices.DeleteFunc(table.Services, func(s sources.Service) bool {
 			return slices.ContainsFunc(refused, func(p sources.Problem) bool { return p.Service == s.FullName() })
 		})
@@ -267,6 +268,9 @@ func TestMergeOfValid(t *testing.T) {
 		}
 	})
 }
+
+// split returns what most tests want of a merge.
+func split(m sources.Merged) (sources.Table, []sources.Problem) { return m.Table, m.Problems }
 
 // otherEndpoints is a table with other endpoints in one service.
 func otherEndpoints(t *rapid.T, table sources.Table) sources.Table {

@@ -25,7 +25,7 @@ func TestPrune(t *testing.T) {
 			if !reflect.DeepEqual(pruned.ClusterIPs, before.ClusterIPs) {
 				t.Fatalf("cluster IPs %v", pruned.ClusterIPs)
 			}
-			_, refused := sources.Validate(sources.Table{Services: []sources.Service{pruned}}, sources.HostFacts{})
+			refused := sources.Validate(sources.Table{Services: []sources.Service{pruned}})
 			refused = slices.DeleteFunc(refused, func(p sources.Problem) bool { return slices.Contains(problems, p) })
 			// An endpoint that is its own service's VIP is for Merge, which knows the node.
 			if own := slices.ContainsFunc(pruned.Endpoints, func(e sources.Endpoint) bool { return pruned.HasVIP(e.Addr) }); ok && !own && len(refused) > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -30,20 +31,34 @@ func (t Table) isApart() bool { return identical(t.apart, t.Services) }
 
 // Sort puts the services in order of namespace and name; services of equal name keep their order.
 func (t Table) Sort() {
-	slices.SortStableFunc(t.Services, compareNames)
+	slices.SortStableFunc(t.Services, func(a, b Service) int { return compareNames(&a, &b) })
 }
 
 // Lookup finds a service of a sorted table by its name.
 func (t Table) Lookup(namespace, name string) (Service, bool) {
-	want := Service{Namespace: namespace, Name: name}
-	i, ok := slices.BinarySearchFunc(t.Services, want, compareNames)
+	i, ok := t.index(namespace, name)
 	if !ok {
 		return Service{}, false
 	}
 	return t.Services[i], true
 }
 
-func compareNames(a, b Service) int {
+func (t Table) index(namespace, name string) (int, bool) {
+	want := Service{Namespace: namespace, Name: name}
+	return sort.Find(len(t.Services), func(i int) int { return compareNames(&want, &t.Services[i]) })
+}
+
+// sorted reports whether the services are in the order that Sort gives them.
+func (t Table) sorted() bool {
+	for i := 1; i < len(t.Services); i++ {
+		if compareNames(&t.Services[i-1], &t.Services[i]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func compareNames(a, b *Service) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
@@ -132,6 +147,11 @@ type Origin struct {
 	Source string // "static", "file", "apiserver"
 	File   string // "" for an API server
 	Line   int    // counted from 1; 0 = not known
+}
+
+// compare orders origins by file and line.
+func (o Origin) compare(p Origin) int {
+	return cmp.Or(cmp.Compare(o.File, p.File), cmp.Compare(o.Line, p.Line))
 }
 
 // String is "file:line", as compilers and editors write it, or the name of the source.

@@ -8,69 +8,57 @@ import (
 	"time"
 )
 
-// Validate finds what is wrong with a table: what an API server would have refused, what would break
-// any node, and, as warnings, what is served but probably not as it was meant, and what this host stands in
-// the way of. The errors name every service that must not be served; a source that is taken as a whole is
-// refused for any of them. Both lists are in order of file and line.
-func Validate(t Table, host HostFacts) (warnings, errors []Problem) {
-	return validate(t, host, false)
-}
-
-// Revalidate is Validate for a table that comes after another one, in which it found no error: where only endpoints have changed, it does not ask again who has what.
-func Revalidate(before, t Table, host HostFacts) (warnings, errors []Problem) {
-	return validate(t, host, len(host.Addrs) == 0 && sameClaims([]Table{before}, []Table{t}))
-}
-
-// validate is Validate; apart says that no service is known to be in another's way.
-func validate(t Table, host HostFacts, apart bool) (warnings, errors []Problem) {
-	v := &validation{host: host}
-	order := byOrigin(t.Services)
-	for _, i := range order {
+// Validate returns the errors of a table: what an API server would have refused and what no node could serve.
+// They name every service that must not be served; a source that takes its content as a whole refuses it for any of
+// them. They do not depend on the node: see Doubts. They are in order of file and line.
+func Validate(t Table) []Problem {
+	v := &validation{}
+	for i := range t.Services {
 		v.check(&t.Services[i])
 	}
-	if !apart {
-		v.contest(t)
-	}
-	v.warnUnmasqueraded(t.Services, order)
-	SortProblems(v.warnings)
+	v.contest(t)
 	SortProblems(v.errors)
-	return v.warnings, v.errors
+	return v.errors
 }
 
-// contest refuses what services of a table want and others of it have. What is so only on this host, because
-// it does not have an external IP that is an endpoint, is a warning.
+// Revalidate returns what Validate does for a table that replaces one without errors. It checks the services that
+// have changed alone, and asks who has what only if that can have changed.
+func Revalidate(before, t Table) []Problem {
+	v := &validation{}
+	d := Compare(before, t)
+	for _, c := range d.Changes {
+		if c.Is >= 0 {
+			v.check(&t.Services[c.Is])
+		}
+	}
+	if !keepsClaims([]Delta{d}, []Table{before}, []Table{t}) {
+		v.contest(t)
+	}
+	SortProblems(v.errors)
+	return v.errors
+}
+
+// contest refuses what services of a table want and others of it have.
 func (v *validation) contest(t Table) {
-	refused := map[Withheld]bool{}
 	for _, s := range judge(HostFacts{}, nil, t).services {
 		if s.out != "" {
 			v.refuse(s.Service, "%s", s.out)
 		}
 		for _, w := range s.withheld {
-			refused[w] = true
 			v.refuse(s.Service, "%s", w.Why)
-		}
-	}
-	if len(v.host.Addrs) == 0 {
-		return
-	}
-	for _, s := range judge(v.host, nil, t).services {
-		for _, w := range s.withheld {
-			if !refused[w] {
-				v.warn(s.Service, "%s", w.Why)
-			}
 		}
 	}
 }
 
-// byOrigin gives services, by index, as their files have them, so that of two in conflict the later is named.
+// byOrigin returns the indexes of services in the order of their files, so that of two in conflict the later is
+// named.
 func byOrigin(services []Service) []int {
 	list := make([]int, len(services))
 	for i := range list {
 		list[i] = i
 	}
 	slices.SortStableFunc(list, func(i, j int) int {
-		a, b := &services[i].Origin, &services[j].Origin
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+		return services[i].Origin.compare(services[j].Origin)
 	})
 	return list
 }
@@ -267,29 +255,4 @@ func (v *validation) locality(s *Service) {
 	if s.InternalTrafficPolicy == Local && len(s.ClusterIPs) > 0 {
 		v.warn(s, `internalTrafficPolicy = "Local" and no endpoint on this node, %s`, v.host.NodeName)
 	}
-}
-
-// warnUnmasqueraded says once, not for each service, what clients of cluster IPs must do.
-func (v *validation) warnUnmasqueraded(services []Service, order []int) {
-	if !v.host.Unmasqueraded {
-		return
-	}
-	var first *Service
-	n := 0
-	for _, i := range order {
-		if s := &services[i]; len(s.ClusterIPs) > 0 && s.Type.Serves() {
-			if n == 0 {
-				first = s
-			}
-			n++
-		}
-	}
-	if n == 0 {
-		return
-	}
-	others := ""
-	if n > 1 {
-		others = fmt.Sprintf(" (here and in %d more)", n-1)
-	}
-	v.warn(first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their replies must be routed back through this node", others)
 }

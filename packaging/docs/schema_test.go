@@ -131,7 +131,7 @@ func parse(t *testing.T, schema []byte) map[string]any {
 
 // valid reports whether a decoded file would be served.
 func valid(table sources.Table, _, problems []sources.Problem) bool {
-	_, more := sources.Validate(table, sources.HostFacts{})
+	more := sources.Validate(table)
 	return len(problems)+len(more) == 0
 }
 

@@ -70,11 +70,11 @@ func (c *checkCommand) services(ctx context.Context, args []string) (int, error)
 	here, err := host.ReadNode(s.Config.Names())
 	c.warn(nodeWarning(err, os.Geteuid() == 0)...)
 	o := s.Files()
-	o.Host = func() sources.HostFacts { return s.Facts(here) }
 	if len(args) > 0 {
 		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), isObjects), false
 	}
-	table, err := c.serviceFiles(ctx, o)
+	c.doubts(s.Facts(here), s.Static)
+	table, err := c.serviceFiles(ctx, o, s.Facts(here))
 	if err == nil {
 		var left []sources.Problem
 		if table, left = sources.Merge(sources.HostFacts{}, s.Static, table); len(left) > 0 {
@@ -130,28 +130,32 @@ func (c *checkCommand) objects(s daemon.Setup, here kernel.Node, name string) (s
 	}
 	objects, problems := manifest.Decode(name, data)
 	table, left := manifest.Table(objects, s.Node())
-	warnings, refused := sources.Validate(table, s.Facts(here))
-	for _, w := range warnings {
-		c.warn(w.Error())
-	}
-	if problems = slices.Concat(problems, left, refused); len(problems) > 0 {
+	c.doubts(s.Facts(here), table)
+	if problems = slices.Concat(problems, left, sources.Validate(table)); len(problems) > 0 {
 		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: problems}
 	}
 	return table, nil
 }
 
-// serviceFiles reads the service files once. If anything of them is refused, that is an
-// error.
-func (l *local) serviceFiles(ctx context.Context, o file.Options) (sources.Table, error) {
+// serviceFiles reads the service files once and warns of what they have that is not meant so, or cannot be served as
+// meant on a node with these facts. If anything of them is refused, that is an error.
+func (l *local) serviceFiles(ctx context.Context, o file.Options, facts sources.HostFacts) (sources.Table, error) {
 	table, warnings, problems, err := file.Load(ctx, o)
 	if err != nil {
 		return sources.Table{}, err
 	}
-	for _, w := range warnings {
-		l.warn(w.Error())
-	}
+	l.doubts(facts, table, warnings...)
 	if len(problems) > 0 {
 		return sources.Table{}, &sources.RejectedError{Problems: problems}
 	}
 	return table, nil
+}
+
+// doubts warns of what is served of a table but probably not as it was meant, and of what else its source found.
+func (l *local) doubts(facts sources.HostFacts, t sources.Table, more ...sources.Problem) {
+	warnings := append(more, sources.Doubts(facts, t)...)
+	sources.SortProblems(warnings)
+	for _, w := range warnings {
+		l.warn(w.Error())
+	}
 }

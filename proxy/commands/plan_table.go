@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
@@ -30,10 +29,10 @@ func (p *planCommand) table(ctx context.Context, s *daemon.Setup, n kernel.Node)
 		}
 		tables = append(tables, table)
 	}
+	p.doubts(s.Facts(n), s.Static)
 	o := s.Files()
-	o.Host = func() sources.HostFacts { return s.Facts(n) }
 	var err error
-	if tables[1], err = p.serviceFiles(ctx, o); err != nil {
+	if tables[1], err = p.serviceFiles(ctx, o, s.Facts(n)); err != nil {
 		return sources.Table{}, err
 	}
 	before, err := lastgood.Incumbents(s.Config.StateDir)
@@ -41,11 +40,11 @@ func (p *planCommand) table(ctx context.Context, s *daemon.Setup, n kernel.Node)
 		p.warn(err.Error())
 	}
 	merger := sources.Merger{Before: before}
-	merged, left := merger.Merge(proxy.Facts(n), false, tables...)
-	for _, problem := range left {
+	merged := merger.Merge(s.Facts(n), false, tables...)
+	for _, problem := range merged.Problems {
 		p.warn(problem.Error())
 	}
-	return merged, nil
+	return merged.Table, nil
 }
 
 // apiServerTable asks the running daemon for the table of the API server, or the API

@@ -19,7 +19,6 @@ import (
 // Options are for Start. The functions are called from one goroutine at a time.
 type Options struct {
 	Flags *Flags
-	Facts Facts
 	Log   *slog.Logger
 	// Fits refuses a valid configuration that this node cannot run; nil takes all.
 	Fits func(Config) error
@@ -63,7 +62,7 @@ func (c *Current) Standing() Standing {
 // good content, and Announce logs that. Without one it returns the error.
 func Start(o Options) (*Current, error) {
 	c := &Current{o: o}
-	s, err := Load(o.Flags, o.Facts)
+	s, err := Load(o.Flags)
 	if err == nil {
 		err = emptied(s)
 	}
@@ -89,7 +88,7 @@ func (c *Current) fallBack(s Setup, why error) (Setup, error) {
 		return s, why
 	}
 	loaded, err := Parse(s.File, data, c.o.Flags)
-	last, err := resolve(loaded, err, c.o.Facts)
+	last, err := resolve(loaded, err)
 	if err != nil {
 		return s, why // the flags are wrong, or another version wrote the content
 	}
@@ -131,7 +130,7 @@ func (c *Current) Reload() (kept []Kept, err error) {
 		defer func() { c.o.Read(err) }()
 	}
 	was := c.Now()
-	next, err := Load(c.o.Flags, c.o.Facts)
+	next, err := Load(c.o.Flags)
 	if err == nil {
 		err = c.fits(next, was)
 	}

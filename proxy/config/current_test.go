@@ -51,7 +51,6 @@ func (n *node) start(flags ...string) error {
 	var err error
 	n.Current, err = config.Start(config.Options{
 		Flags: f, Log: slog.New(slog.NewTextHandler(&n.log, nil)),
-		Facts:   func(config.Config) sources.HostFacts { return sources.HostFacts{} },
 		Changed: func(was, now *config.Setup) { n.changes++ },
 		Fits: func(c config.Config) error {
 			if c.IPVS.Scheduler == "twos" {

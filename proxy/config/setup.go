@@ -15,20 +15,16 @@ type Setup struct {
 	Warnings []string // about settings and services, one line each
 }
 
-// Facts returns what the validation of services may know of the node under a
-// configuration.
-type Facts func(Config) sources.HostFacts
-
 // Load reads the configuration once, with its services. The error is an *Error,
 // an *UnreadableError or a *sources.RejectedError. On an error the Setup still
 // has the warnings, the file's name and its stateDir.
-func Load(flags *Flags, facts Facts) (Setup, error) {
+func Load(flags *Flags) (Setup, error) {
 	loaded, err := Read(flags)
-	return resolve(loaded, err, facts)
+	return resolve(loaded, err)
 }
 
 // resolve decodes the services of a configuration that was read.
-func resolve(loaded Loaded, err error, facts Facts) (Setup, error) {
+func resolve(loaded Loaded, err error) (Setup, error) {
 	s := Setup{Loaded: loaded}
 	for _, w := range loaded.Warnings {
 		s.Warnings = append(s.Warnings, w.Error())
@@ -37,11 +33,10 @@ func resolve(loaded Loaded, err error, facts Facts) (Setup, error) {
 		return s, err // a KubeProxyConfiguration has no services
 	}
 	table, warnings, problems := file.DecodeServices("static", loaded.File, loaded.Data)
-	doubts, errs := sources.Validate(table, facts(loaded.Config))
-	for _, w := range append(warnings, doubts...) {
+	for _, w := range warnings {
 		s.Warnings = append(s.Warnings, w.Error())
 	}
-	if problems = append(problems, errs...); len(problems) > 0 {
+	if problems = append(problems, sources.Validate(table)...); len(problems) > 0 {
 		return s, &sources.RejectedError{Files: []string{loaded.File}, Problems: problems}
 	}
 	s.Static = table

@@ -92,8 +92,7 @@ func (d *daemon) configure(flags *config.Flags) error {
 	}
 	d.current, err = config.Start(config.Options{
 		Flags: flags, Log: d.log.Logger, Fits: d.fits, Changed: d.changed,
-		Read:  func(refused error) { d.console.metrics.Reloaded(refused) },
-		Facts: func(c config.Config) sources.HostFacts { return configFacts(c, d.machine, kernel.Node{}) },
+		Read: func(refused error) { d.console.metrics.Reloaded(refused) },
 	})
 	if err != nil {
 		return err
@@ -140,7 +139,7 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 	d.proxy = &proxy.Proxy{
 		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
 		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Remember: d.kernel.Remember,
-		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod,
+		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod, Facts: s.Facts(kernel.Node{}),
 	}
 	files, err := d.files(s)
 	if err != nil {
@@ -197,6 +196,7 @@ func (d *daemon) changed(_, now *config.Setup) {
 	c := now.Config
 	d.follow(c)
 	d.proxy.SetPeriods(c.IPVS.SyncPeriod, c.IPVS.MinSyncPeriod)
+	d.proxy.SetFacts(d.setup().Facts(kernel.Node{}))
 	if err := d.console.configure(c); err != nil {
 		d.log.Error("a listener keeps its old address", "err", err)
 	}
@@ -212,7 +212,7 @@ func (d *daemon) follow(c config.Config) {
 }
 
 // rules is what the loop serves and programs, under the configuration in effect.
-func (d *daemon) rules(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+func (d *daemon) rules(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 	s := d.setup()
 	c := s.forMode()
 	c.Hold, c.Occupied = hold, occupied

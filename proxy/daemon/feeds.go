@@ -4,7 +4,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/control"
-	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/manifest"
@@ -12,7 +11,7 @@ import (
 
 func (d *daemon) files(s Setup) (*file.Source, error) {
 	o := s.Files()
-	o.Log, o.Host = d.log.Logger, d.facts
+	o.Log = d.log.Logger
 	return file.New(o)
 }
 
@@ -28,14 +27,11 @@ func (d *daemon) feeds(s Setup, files *file.Source) ([]proxy.Feed, error) {
 	return append(feeds, proxy.Feed{Name: "apiserver", Source: source}), err
 }
 
-// facts are the facts about the node that validation needs. The node's addresses and
-// routes are not among them: the loop reads these itself and follows their changes.
-func (d *daemon) facts() sources.HostFacts { return d.setup().Facts(kernel.Node{}) }
-
 // isNode takes what the API server says of this node.
 func (d *daemon) isNode(n manifest.Node) {
 	d.object.Store(&n)
 	d.log.Info("node", "zone", n.Zone, "podCIDRs", n.PodCIDRs, "leaving", n.Leaving)
+	d.proxy.SetFacts(d.setup().Facts(kernel.Node{}))
 	d.proxy.Check(proxy.CauseNode)
 }
 

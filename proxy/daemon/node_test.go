@@ -99,7 +99,6 @@ func restart(t *testing.T, dir string) *node {
 	log := slog.New(slog.DiscardHandler)
 	cur, err := config.Start(config.Options{
 		Flags: f, Log: log,
-		Facts:   func(config.Config) sources.HostFacts { return sources.HostFacts{} },
 		Changed: func(_, now *config.Setup) { n.console.proxy.Check(proxy.CauseConfig) },
 		Read:    func(refused error) { n.console.metrics.Reloaded(refused) },
 	})
@@ -112,12 +111,12 @@ func restart(t *testing.T, dir string) *node {
 	p := &proxy.Proxy{
 		Kernel: n.kernel, Log: log, Feeds: []proxy.Feed{{Name: "static", Source: cur.Source()}},
 		SyncPeriod: cur.Now().Config.IPVS.SyncPeriod,
-		Rules: func(t sources.Table, at kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		Rules: func(t sources.Merged, at kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			n.stuck.Lock()
 			defer n.stuck.Unlock()
 			c := cur.Now().Config.ForMode()
 			c.Hold, c.Occupied = hold, occupied
-			f := frontend.List(t, at, c.Frontends)
+			f := frontend.List(t.Table, at, c.Frontends)
 			return f, ipvs.State(f, c)
 		},
 	}

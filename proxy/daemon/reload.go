@@ -68,7 +68,7 @@ func (c *console) outcome(done *control.Reloaded, now *proxy.Snapshot) {
 	for _, name := range now.Report.Waiting {
 		done.Warnings = append(done.Warnings, fmt.Sprintf("source %s has not delivered yet: nothing is removed until it has", name))
 	}
-	done.Warnings = slices.Concat(done.Warnings, c.current.Now().Warnings, c.files.Warnings(), now.Warnings, c.allWarnings())
+	done.Warnings = slices.Concat(done.Warnings, c.current.Now().Warnings, c.files.Warnings(), now.Doubts, now.Warnings, c.allWarnings())
 }
 
 // failed lists the failed steps of a sync, one line each.

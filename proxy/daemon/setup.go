@@ -10,6 +10,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -54,28 +55,18 @@ func Load(flags *config.Flags, version string) (Setup, error) {
 	if err != nil {
 		return Setup{}, err
 	}
-	s, err := config.Load(flags, func(c config.Config) sources.HostFacts { return configFacts(c, m, kernel.Node{}) })
+	s, err := config.Load(flags)
 	return Setup{Setup: s, Machine: m, Version: version}, err
 }
 
-// configFacts are the facts about the node that validation needs.
-func configFacts(c config.Config, m Machine, n kernel.Node) sources.HostFacts {
-	f := sources.HostFacts{
-		NodeName: c.NodeName(m.hostname), LocalCIDRs: c.Node.LocalCIDRs, Gateways: n.Gateways, Scheduler: c.IPVS.Scheduler,
-		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll,
-	}
-	for _, a := range n.Addrs {
-		f.Addrs = append(f.Addrs, a.Prefix.Addr())
-	}
-	return f
-}
-
-// Facts are the facts about the node that validation needs, with those of the API
-// server. n may be zero.
+// Facts are what the judgement of services depends on: the configuration's part, that of the API server and, unless
+// n is zero, the node's addresses and gateways.
 func (s Setup) Facts(n kernel.Node) sources.HostFacts {
-	f := configFacts(s.Config, s.Machine, n)
-	f.LocalCIDRs = slices.Concat(f.LocalCIDRs, s.Object.PodCIDRs)
-	return f
+	c := s.Config
+	return proxy.OnNode(sources.HostFacts{
+		NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler,
+		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll,
+	}, n)
 }
 
 // Node is the node's name, as an API server has it.

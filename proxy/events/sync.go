@@ -101,12 +101,14 @@ func change(before, now *proxy.Snapshot) (Event, bool) {
 		e.Text = fmt.Sprintf("%d services, %d virtual servers, %d real servers", r.Services, r.Virtuals, r.Reals)
 		return e, true
 	}
-	if !r.Changed.IsZero() {
-		for _, c := range sources.Changes(before.Table, now.Table) {
-			e.Services = append(e.Services, c.Name)
-		}
+	var delta sources.Delta
+	if !r.Changed.IsZero() { // else the node withholds something, or no more: leftOut names the services
+		delta = now.Delta
 	}
-	e.Text = difference(before.Table, now.Table, e.Services)
+	for _, c := range delta.Changes {
+		e.Services = append(e.Services, c.FullName())
+	}
+	e.Text = difference(delta)
 	// A retry in which everything fails again is no event.
 	return e, len(e.Services) > 0 || len(ops) > 0 && e.Ops.Failed < len(ops)
 }
@@ -143,22 +145,9 @@ func count(ops []kernel.Op, err error) *Ops {
 	return &n
 }
 
-// difference says how many of the named services were added, changed and removed.
-func difference(before, now sources.Table, names []string) string {
-	var added, changed, removed int
-	for _, full := range names {
-		namespace, name, _ := strings.Cut(full, "/")
-		_, was := before.Lookup(namespace, name)
-		_, is := now.Lookup(namespace, name)
-		switch {
-		case !was:
-			added++
-		case !is:
-			removed++
-		default:
-			changed++
-		}
-	}
+// difference says how many services were added, changed and removed.
+func difference(d sources.Delta) string {
+	added, changed, removed := d.Counts()
 	var parts []string
 	for _, part := range []struct {
 		n    int

@@ -17,8 +17,9 @@ type Cache struct {
 	config Config
 }
 
-// List returns what the function List does.
-func (c *Cache) List(t sources.Table, n kernel.Node, config Config) *Frontends {
+// List returns what the function List does. The Delta of t is from the table of
+// the last call.
+func (c *Cache) List(t sources.Merged, n kernel.Node, config Config) *Frontends {
 	round := uint64(0)
 	if c.last != nil {
 		round = c.last.change.round + 1
@@ -31,7 +32,7 @@ func (c *Cache) List(t sources.Table, n kernel.Node, config Config) *Frontends {
 		}
 	}
 	c.node, c.config = n, config
-	c.last = List(t, n, config)
+	c.last = List(t.Table, n, config)
 	c.last.change = change{cache: c, round: round}
 	return c.last
 }
@@ -69,20 +70,20 @@ const fewServices = 8
 
 // with returns the Frontends of t, or nil if t differs in more than the
 // endpoints of a few services.
-func (f *Frontends) with(t sources.Table) *Frontends {
-	changed, ok := sources.OnlyEndpoints(f.Table, t)
-	if !ok || len(changed) > len(t.Services)/fewServices {
+func (f *Frontends) with(t sources.Merged) *Frontends {
+	changed := t.Delta.Changes
+	if !t.Delta.OnlyEndpoints() || len(changed) > len(t.Services)/fewServices {
 		return nil
 	}
 	now := *f
-	now.Table, now.change = t, change{patched: true}
+	now.Table, now.change = t.Table, change{patched: true}
 	if len(changed) == 0 {
 		return &now
 	}
 	now.services = slices.Clone(f.services)
 	now.change.services = make([]Changed, 0, len(changed))
-	for _, i := range changed {
-		if !now.replace(i, &f.Table.Services[i]) {
+	for _, c := range changed {
+		if !now.replace(c.Is, &f.Table.Services[c.Was]) {
 			return nil
 		}
 	}

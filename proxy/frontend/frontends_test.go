@@ -123,10 +123,16 @@ func TestSince(t *testing.T) {
 	changed := slices.Clone(services)
 	changed[3].Endpoints = nil
 
+	var last sources.Table
+	merged := func(services []sources.Service) sources.Merged {
+		before := last
+		last = tableOf(services...)
+		return sources.Merged{Table: last, Delta: sources.Compare(before, last)}
+	}
 	var c Cache
-	first := c.List(tableOf(services...), here, Config{})
-	second := c.List(tableOf(changed...), here, Config{})
-	third := c.List(tableOf(changed...), here, Config{})
+	first := c.List(merged(services), here, Config{})
+	second := c.List(merged(changed), here, Config{})
+	third := c.List(merged(changed), here, Config{})
 	if got, ok := second.Since(first); !ok || len(got) != 1 || got[0].Service != 3 || len(got[0].Fronts) != 1 {
 		t.Errorf("the second since the first: %v, %t", got, ok)
 	}
@@ -136,7 +142,7 @@ func TestSince(t *testing.T) {
 	if _, ok := third.Since(first); ok {
 		t.Error("the third knows what changed since the first")
 	}
-	if _, ok := c.List(tableOf(changed...), here, Config{IPv6: true}).Since(third); ok {
+	if _, ok := c.List(merged(changed), here, Config{IPv6: true}).Since(third); ok {
 		t.Error("a new configuration changes endpoints only")
 	}
 	if len(first.Backends(&first.Fronts[3])) != 1 || len(second.Backends(&second.Fronts[3])) != 0 {

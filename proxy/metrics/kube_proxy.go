@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"errors"
+	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -43,10 +45,10 @@ type kubeProxy struct {
 	read []prometheus.Collector // functions, called at each scrape
 
 	work func() Work
-	// Used by the loop's goroutine only: the last table, the last one that was programmed, and the time that
-	// deleting conntrack entries had taken by then.
-	seen, programmed sources.Table
-	took             map[kernel.Family]time.Duration
+	// Used by the loop's goroutine only: what has changed since the last sync that succeeded, by service, and
+	// the time that deleting conntrack entries had taken by then.
+	pending map[string]sources.Change
+	took    map[kernel.Family]time.Duration
 }
 
 func newKubeProxy(queued func() time.Time, work func() Work) kubeProxy {
@@ -73,6 +75,7 @@ func newKubeProxy(queued func() time.Time, work func() Work) kubeProxy {
 		servicesPending:   prometheus.NewGauge(gauge("sync_proxy_rules_service_changes_pending", "Services whose change the last sync failed to program.")),
 		endpointsPending:  prometheus.NewGauge(gauge("sync_proxy_rules_endpoint_changes_pending", "Services whose change of endpoints the last sync failed to program.")),
 		work:              work,
+		pending:           make(map[string]sources.Change),
 		took:              make(map[kernel.Family]time.Duration),
 	}
 	for _, f := range families {
@@ -134,20 +137,25 @@ func (u *kubeProxy) changed(s *proxy.Snapshot) {
 	if s.Report.Changed.IsZero() {
 		return // no change arrived, and none is pending
 	}
-	services, endpoints := count(sources.Changes(u.seen, s.Table))
+	services, endpoints := count(slices.Values(s.Delta.Changes))
 	u.servicesTotal.Add(services)
 	u.endpointsTotal.Add(endpoints)
-	u.seen = s.Table
 	if s.Report.Err == nil {
-		u.programmed = s.Table
+		clear(u.pending)
+	} else {
+		for _, c := range s.Delta.Changes {
+			earlier := u.pending[c.FullName()]
+			c.Service, c.Endpoints = c.Service || earlier.Service, c.Endpoints || earlier.Endpoints
+			u.pending[c.FullName()] = c
+		}
 	}
-	services, endpoints = count(sources.Changes(u.programmed, s.Table))
+	services, endpoints = count(maps.Values(u.pending))
 	u.servicesPending.Set(services)
 	u.endpointsPending.Set(endpoints)
 }
 
-func count(changes []sources.Change) (services, endpoints float64) {
-	for _, c := range changes {
+func count(changes iter.Seq[sources.Change]) (services, endpoints float64) {
+	for c := range changes {
 		if c.Service {
 			services++
 		}

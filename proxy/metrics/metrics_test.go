@@ -183,9 +183,9 @@ func TestSyncsAreCounted(t *testing.T) {
 	m := at(status.Status{})
 	chain := kernel.Op{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv6, Table: "nat", Name: "KUBE-SERVICES"}}
 	link := kernel.Op{Verb: kernel.Add, Object: kernel.Link{Name: "kube-ipvs0", Type: "dummy"}}
-	m.Synced(&proxy.Snapshot{Report: report([]kernel.Op{chain, link}, nil), Table: table("a", "b")})
+	m.Synced(&proxy.Snapshot{Report: report([]kernel.Op{chain, link}, nil), Delta: sources.Compare(table(), table("a", "b"))})
 	refused := &kernel.ApplyError{Failed: []*kernel.OpError{{Op: chain, Err: errors.New("no")}}}
-	m.Synced(&proxy.Snapshot{Report: report([]kernel.Op{chain, link}, refused), Table: table("a", "b", "c")})
+	m.Synced(&proxy.Snapshot{Report: report([]kernel.Op{chain, link}, refused), Delta: sources.Compare(table("a", "b"), table("a", "b", "c"))})
 	wantLines(t, scrape(t, m, ""),
 		`svcproxy_syncs_total{cause="table",result="ok"} 1`, `svcproxy_syncs_total{cause="table",result="failed"} 1`, `svcproxy_syncs_total{cause="period",result="ok"} 0`,
 		`svcproxy_sync_operations_total{kind="chain",verb="add"} 1`, `svcproxy_sync_operations_total{kind="link",verb="add"} 2`,
@@ -200,7 +200,7 @@ func TestSyncsAreCounted(t *testing.T) {
 		`kubeproxy_sync_proxy_rules_service_changes_total 3`, `kubeproxy_sync_proxy_rules_service_changes_pending 1`,
 		`kubeproxy_sync_proxy_rules_endpoint_changes_total 3`, `kubeproxy_sync_proxy_rules_endpoint_changes_pending 1`,
 	)
-	m.Synced(&proxy.Snapshot{Report: report(nil, nil), Table: table("a", "b", "c")})
+	m.Synced(&proxy.Snapshot{Report: report(nil, nil)})
 	wantLines(t, scrape(t, m, ""),
 		`kubeproxy_sync_proxy_rules_service_changes_total 3`, `kubeproxy_sync_proxy_rules_service_changes_pending 0`,
 		`kubeproxy_sync_proxy_rules_endpoint_changes_pending 0`)

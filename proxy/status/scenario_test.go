@@ -151,8 +151,8 @@ func play(t *testing.T, archive *txtar.Archive) {
 	recorder, history := &events.Recorder{Ring: s.ring}, new(status.Recorder)
 	p := &proxy.Proxy{
 		Kernel: s.kernel, Feeds: []proxy.Feed{{Name: "file", Source: s}}, Log: slog.New(slog.DiscardHandler), SyncPeriod: 30 * time.Second,
-		Rules: func(table sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
-			f := frontend.List(table, n, frontend.Config{})
+		Rules: func(table sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			f := frontend.List(table.Table, n, frontend.Config{})
 			return f, ipvs.State(f, mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, Hold: hold, Occupied: occupied})
 		},
 		OnSource: recorder.Source,

@@ -31,7 +31,7 @@ type follower struct {
 func (s *Source) follow() *follower {
 	f := &follower{
 		o:     s.o,
-		shelf: newShelf(s.o.Host),
+		shelf: newShelf(),
 		names: map[string]bool{},
 		calm:  s.o.Debounce,
 		dead:  map[string]error{},
@@ -69,10 +69,9 @@ func (f *follower) first() {
 	if s.stored == nil {
 		return
 	}
-	host := s.host()
 	for _, path := range s.stored.others(s.records) {
 		if f.listing.mayHold(path) {
-			s.record(path, f.listing, host)
+			s.record(path, f.listing)
 		} else {
 			s.fresh[path] = nil
 		}

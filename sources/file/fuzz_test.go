@@ -34,7 +34,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("of %d lines: %q", lines, p.Error())
 			}
 		}
-		sources.Validate(table, sources.HostFacts{})
+		sources.Validate(table)
 	})
 }
 

@@ -45,7 +45,7 @@ func open(dir string, log *slog.Logger) *stored {
 // is then judged as any later change would be. It is false where the file may have been good and the record
 // of that is lost: a damaged copy, or no copy of any file at all. Where others have one and this file has
 // none, it never was.
-func (st *stored) recall(path string, r *record, host sources.HostFacts) bool {
+func (st *stored) recall(path string, r *record) bool {
 	if st == nil {
 		return false
 	}
@@ -54,7 +54,7 @@ func (st *stored) recall(path string, r *record, host sources.HostFacts) bool {
 	switch {
 	case ok:
 		now, wrong := after(r.reading, path, data)
-		if r.warnings, problems = r.judge(now, wrong, host); len(problems) == 0 {
+		if r.warnings, problems = r.judge(now, wrong); len(problems) == 0 {
 			r.good, r.earlier, r.since = true, true, at
 			return true
 		}

@@ -153,7 +153,7 @@ func TestWaitEnds(t *testing.T) {
 	dir := t.TempDir()
 	path := dir + "/s.toml"
 	now := time.Now()
-	s := newShelf(nil)
+	s := newShelf()
 	s.now, s.quiet = func() time.Time { return now }, quiet
 	takes(s, path, services("a", "b", "c"))
 	l := &listing{files: []string{path}}
@@ -203,7 +203,7 @@ func TestWaitEnds(t *testing.T) {
 // and then, and refused after a while.
 func TestAlwaysChanging(t *testing.T) {
 	now := time.Now()
-	s := newShelf(nil)
+	s := newShelf()
 	s.now = func() time.Time { return now }
 	l := &listing{files: []string{"/proc/self/status"}}
 	s.update(l, manner{every: true})

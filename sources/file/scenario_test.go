@@ -74,7 +74,7 @@ func play(t *testing.T, a *txtar.Archive) string {
 		// Archives cannot hold these bytes as they are.
 		data := strings.NewReplacer("^M", "\r", "^Z", "\xff").Replace(string(f.Data))
 		table, warnings, problems := Decode(f.Name, []byte(data))
-		doubts, errs := sources.Validate(table, host)
+		doubts, errs := sources.Doubts(host, table), sources.Validate(table)
 		say("error", problems)
 		say("invalid", errs)
 		say("warning", append(warnings, doubts...))

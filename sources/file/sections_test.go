@@ -163,7 +163,7 @@ func TestTooMuchTogether(t *testing.T) {
 func BenchmarkReread(b *testing.B) {
 	texts := [2][]byte{bigFile(1000)}
 	texts[1] = bytes.Replace(texts[0], []byte("\"10.1.2.1\",\n"), []byte("\"10.1.2.2\",\n"), 1)
-	s := newShelf(nil)
+	s := newShelf()
 	for i := 0; b.Loop(); i++ {
 		if !takes(s, "f.toml", string(texts[i%2])) {
 			b.Fatal("no news")

@@ -16,7 +16,6 @@ import (
 
 // shelf holds each file's last good content.
 type shelf struct {
-	host    func() sources.HostFacts
 	now     func() time.Time
 	records map[string]*record // by path
 	// starting: this is the first reading, at which what earlier runs kept counts.
@@ -50,7 +49,6 @@ type record struct {
 	since    time.Time         // when
 	earlier  bool              // in an earlier run, and none in this one
 	reading  reading           // of that content
-	host     sources.HostFacts // that it was found valid for
 	warnings []sources.Problem // about that content
 	missing  bool              // it was not there when last looked for
 	unknown  bool              // it may have been good in an earlier run: the record of that is lost
@@ -60,12 +58,9 @@ type record struct {
 	problems []sources.Problem // why what is there now is not what table says
 }
 
-func newShelf(host func() sources.HostFacts) *shelf {
-	if host == nil {
-		host = func() sources.HostFacts { return sources.HostFacts{} }
-	}
+func newShelf() *shelf {
 	return &shelf{
-		host: host, now: time.Now, quiet: quiet, records: map[string]*record{}, starting: true, progress: new(progress), fresh: copies{},
+		now: time.Now, quiet: quiet, records: map[string]*record{}, starting: true, progress: new(progress), fresh: copies{},
 		touched: map[string]*touch{}, waits: map[string]*waiting{}, leaving: map[string]bool{},
 	}
 }
@@ -88,15 +83,14 @@ func (s *shelf) update(l *listing, m manner) (changed bool) {
 		_, listed := slices.BinarySearch(l.files, path)
 		return !listed && s.records[path] == nil
 	})
-	host := s.host()
 	for _, path := range l.missing {
 		if r := s.records[path]; s.optional && (r == nil || !r.good) {
 			continue
 		}
-		changed = s.record(path, l, host).gone(path) || changed
+		changed = s.record(path, l).gone(path) || changed
 	}
 	for i, path := range l.files {
-		changed = s.look(path, l, host, m) || changed
+		changed = s.look(path, l, m) || changed
 		s.progress.set(i+1, len(l.files))
 	}
 	absent := s.missed(l.absent)
@@ -120,12 +114,11 @@ func (s *shelf) missed(absent []string) (missed []string) {
 
 // refresh is update for some files alone, there or not. The listing is of now.
 func (s *shelf) refresh(l *listing, paths []string, m manner) (changed bool) {
-	host := s.host()
 	var left []string
 	for _, path := range paths {
 		if _, listed := slices.BinarySearch(l.files, path); listed {
 			delete(s.leaving, path)
-			changed = s.look(path, l, host, m) || changed
+			changed = s.look(path, l, m) || changed
 		} else if s.records[path] == nil {
 			delete(s.touched, path) // it came and went
 		} else if !l.mayHold(path) {
@@ -136,8 +129,8 @@ func (s *shelf) refresh(l *listing, paths []string, m manner) (changed bool) {
 }
 
 // look reads a file, unless it is the same that was judged last, or is not to be read yet.
-func (s *shelf) look(path string, l *listing, host sources.HostFacts, m manner) (changed bool) {
-	r := s.record(path, l, host)
+func (s *shelf) look(path string, l *listing, m manner) (changed bool) {
+	r := s.record(path, l)
 	s.stats++
 	id, err := identify(path)
 	same := err == nil && r.id == id && r.idSure && s.touched[path] == nil && r.waiting == nil
@@ -162,7 +155,7 @@ func (s *shelf) look(path string, l *listing, host sources.HostFacts, m manner) 
 		s.judged(path, r)
 		return r.refuse(path, cause(err).Error())
 	}
-	return s.take(path, data, id, l, host, m)
+	return s.take(path, data, id, l, m)
 }
 
 // unquiet says whether a file is written to though it was waited for as long as that may take.
@@ -171,13 +164,13 @@ func (s *shelf) unquiet(path string, r *record) bool {
 	return t != nil && t.open && s.now().Sub(r.waiting.changed) < s.quiet
 }
 
-func (s *shelf) record(path string, l *listing, host sources.HostFacts) *record {
+func (s *shelf) record(path string, l *listing) *record {
 	r := s.records[path]
 	if r == nil {
 		r = &record{named: l.named[path]}
 		s.records[path], s.order = r, nil
 		if s.starting {
-			r.unknown, s.newDoubts = !s.stored.recall(path, r, host), true
+			r.unknown, s.newDoubts = !s.stored.recall(path, r), true
 		}
 	}
 	return r
@@ -227,13 +220,13 @@ func (r *record) reject(problems []sources.Problem) bool {
 }
 
 // take has a record take what its file holds, and notes what is to be kept of it.
-func (s *shelf) take(path string, data []byte, id identity, l *listing, host sources.HostFacts, m manner) bool {
-	r := s.record(path, l, host)
+func (s *shelf) take(path string, data []byte, id identity, l *listing, m manner) bool {
+	r := s.record(path, l)
 	if s.shrunk(path, r, id, data, -1, m) {
 		return false
 	}
 	before, wasGood := r.reading.text, r.good
-	news, ok := r.take(path, data, host, func(services int) bool { return !s.shrunk(path, r, id, data, services, m) })
+	news, ok := r.take(path, data, func(services int) bool { return !s.shrunk(path, r, id, data, services, m) })
 	if !ok {
 		return false
 	}
@@ -259,7 +252,7 @@ func (s *shelf) news() copies {
 
 // take makes content the file's last good one, or notes why not; news says whether anything is new. It is
 // not ok, and nothing is done, where whole, told the number of services, says no.
-func (r *record) take(path string, data []byte, host sources.HostFacts, whole func(services int) bool) (news, ok bool) {
+func (r *record) take(path string, data []byte, whole func(services int) bool) (news, ok bool) {
 	if r.good && string(data) == r.reading.text {
 		r.earlier = false
 		return r.reject(nil), true
@@ -278,7 +271,7 @@ func (r *record) take(path string, data []byte, host sources.HostFacts, whole fu
 			return r.refuse(path, fmt.Sprintf("%s %d services: to have none, write services = {} in it", what, had)), true
 		}
 	}
-	warnings, problems := r.judge(now, problems, host)
+	warnings, problems := r.judge(now, problems)
 	if len(problems) > 0 {
 		return r.reject(problems), true
 	}
@@ -296,15 +289,15 @@ func saysNone(data []byte) bool {
 }
 
 // judge validates a reading, and takes it if nothing is wrong with it.
-func (r *record) judge(now reading, problems []sources.Problem, host sources.HostFacts) (warnings, refused []sources.Problem) {
-	var doubts, errs []sources.Problem
-	if r.good && reflect.DeepEqual(r.host, host) {
-		doubts, errs = sources.Revalidate(r.reading.table, now.table, host)
+func (r *record) judge(now reading, problems []sources.Problem) (warnings, refused []sources.Problem) {
+	var errs []sources.Problem
+	if r.good {
+		errs = sources.Revalidate(r.reading.table, now.table)
 	} else {
-		doubts, errs = sources.Validate(now.table, host)
+		errs = sources.Validate(now.table)
 	}
 	if problems = few(append(problems, errs...)); len(problems) == 0 {
-		r.reading, r.host = now, host
+		r.reading = now
 	}
-	return few(append(few(now.warnings), doubts...)), problems
+	return few(now.warnings), problems
 }

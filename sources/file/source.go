@@ -28,8 +28,7 @@ type Options struct {
 	// quiet is how long nothing must have happened to a file that is waited for; 0 = 2 s.
 	quiet time.Duration
 
-	Host func() sources.HostFacts // what Validate may know of the node; nil = nothing
-	Log  *slog.Logger             // for warnings and what cannot be watched; nil = none
+	Log *slog.Logger // for warnings and what cannot be watched; nil = none
 }
 
 // Source follows files of services. What it emits is the last good content of each of them, joined in

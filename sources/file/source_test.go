@@ -519,12 +519,12 @@ func TestLoad(t *testing.T) {
 
 // takes has a shelf take a content as a whole file's.
 func takes(s *shelf, path, text string) bool {
-	return s.take(path, []byte(text), identity{}, &listing{}, s.host(), manner{asked: true})
+	return s.take(path, []byte(text), identity{}, &listing{}, manner{asked: true})
 }
 
 // TestNeverStill: a file that is written all the time is given up, with its last good content.
 func TestNeverStill(t *testing.T) {
-	s := newShelf(nil)
+	s := newShelf()
 	takes(s, "x", services("a"))
 	s.hold("x", s.records["x"], identity{}, "is being written", false)
 	s.giveUp()
@@ -536,7 +536,7 @@ func TestNeverStill(t *testing.T) {
 
 // TestUnlistable: a directory that cannot be listed is not an empty one.
 func TestUnlistable(t *testing.T) {
-	s := newShelf(nil)
+	s := newShelf()
 	l := &listing{}
 	takes(s, "/etc/s.d/x.toml", services("a"))
 	l.unlist("/etc/s.d", syscall.EIO)
@@ -556,7 +556,7 @@ func TestUnlistable(t *testing.T) {
 
 // TestOptional: where another source has the services no file need be there; one that was is missed.
 func TestOptional(t *testing.T) {
-	s := newShelf(nil)
+	s := newShelf()
 	s.optional = true
 	l := &listing{named: map[string]bool{"x": true}, missing: []string{"x"}}
 	if s.update(l, manner{}) {
@@ -576,7 +576,7 @@ func TestOptional(t *testing.T) {
 
 // TestUnchangedIsNotParsed: of a thousand files in services.d only the one that changed is.
 func TestUnchangedIsNotParsed(t *testing.T) {
-	s := newShelf(nil)
+	s := newShelf()
 	if !takes(s, "x", services("a")) {
 		t.Error("the first content is no news")
 	}

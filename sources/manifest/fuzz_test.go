@@ -45,7 +45,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("%s is another one the second time", s.FullName())
 			}
 		}
-		sources.Validate(table, sources.HostFacts{})
+		sources.Validate(table)
 	})
 }
 

@@ -77,7 +77,7 @@ func measure(t *testing.T, c *apiserver.Cluster, size int) time.Duration {
 	var m ipvs.Mode
 	p := &proxy.Proxy{
 		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "apiserver", Source: s}}, SyncPeriod: time.Hour,
-		Rules: func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		Rules: func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			now := config
 			now.Hold, now.Occupied = hold, occupied
 			f := frontends.List(t, n, now.Frontends)

@@ -55,6 +55,7 @@ func TestObjectsAreAsServedAsFiles(t *testing.T) {
 	// These see every table in turn, as those of the loop do.
 	var frontends frontend.Cache
 	var m ipvs.Mode
+	var before sources.Table
 	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
 			table, _, problems := file.Decode("services.toml", []byte(s.services+apiService))
@@ -76,7 +77,9 @@ func TestObjectsAreAsServedAsFiles(t *testing.T) {
 					return false
 				}
 				last = stateText(t, e.Table)
-				if patched := m.State(frontends.List(e.Table, nodeN1(t), config.Frontends), config).String(); !strings.HasPrefix(last, patched) {
+				now := sources.Merged{Table: e.Table, Delta: sources.Compare(before, e.Table)}
+				before = e.Table
+				if patched := m.State(frontends.List(now, nodeN1(t), config.Frontends), config).String(); !strings.HasPrefix(last, patched) {
 					t.Error("a patched state differs from one made at once:\n", difference(last, patched))
 				}
 				return last == want

@@ -43,7 +43,7 @@ func (b *bench) loop(p *pass) error {
 	var m ipvs.Mode
 	loop := &proxy.Proxy{
 		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "hand", Source: h}},
-		Rules: func(t sources.Table, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		Rules: func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			c := ruled()
 			c.Hold, c.Occupied = hold, occupied
 			f := frontends.List(t, n, c.Frontends)

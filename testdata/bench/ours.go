@@ -239,13 +239,12 @@ var checksInAPeriod = int(config.Default().IPVS.SyncPeriod / max(config.Default(
 func (p *pass) changes(k *host.Kernel, t sources.Table, have kernel.Observed) (kernel.Observed, error) {
 	var frontends frontend.Cache
 	var m modeipvs.Mode
-	state := func(t sources.Table) kernel.State {
+	state := func(t sources.Merged) kernel.State {
 		return m.State(frontends.List(t, have.Node, ruled().Frontends), ruled())
 	}
 	var merger sources.Merger
-	merge := func(t sources.Table) sources.Table {
-		t, _ = merger.Merge(sources.HostFacts{}, false, t, sources.Table{})
-		return t
+	merge := func(t sources.Table) sources.Merged {
+		return merger.Merge(sources.HostFacts{}, false, t, sources.Table{})
 	}
 	state(merge(t))
 	for _, c := range []struct {
@@ -257,12 +256,13 @@ func (p *pass) changes(k *host.Kernel, t sources.Table, have kernel.Observed) (k
 		{"1 % of services", weighed(oneWeighed(t, 2), 100, 3)},
 		{"all weights", weighed(t, 1, 4)},
 	} {
+		var merged sources.Merged
 		var want kernel.State
 		var todo kernel.Plan
 		var ok bool
 		err := errors.Join(
-			p.lap(c.row+": merge", func() error { c.now = merge(c.now); return nil }),
-			p.lap(c.row+": rules", func() error { want = state(c.now); return nil }),
+			p.lap(c.row+": merge", func() error { merged = merge(c.now); return nil }),
+			p.lap(c.row+": rules", func() error { want = state(merged); return nil }),
 			p.lap(c.row+": diff", func() error { todo = plan.Diff(want, have); return nil }),
 		)
 		if err == nil && len(todo.Ops) > 0 {

@@ -38,7 +38,7 @@ func (b *bench) values(p *pass) error {
 			return err
 		}},
 		{"file: parse", func() error { file.Decode(path, data); return nil }},
-		{"file: validate", func() error { sources.Validate(t, sources.HostFacts{}); return nil }},
+		{"file: validate", func() error { sources.Validate(t); return nil }},
 		{"merge", func() error { sources.Merge(sources.HostFacts{}, t, sources.Table{}); return nil }},
 		{"rules", func() error { wanted(t, kernel.Node{}); return nil }},
 	} {

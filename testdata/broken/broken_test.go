@@ -60,7 +60,7 @@ var readers = map[string]struct {
 }{
 	"services": {[]byte(services), func(name string, content []byte) (all []mistake) {
 		table, _, problems := file.Decode(name, content)
-		_, errs := sources.Validate(table, sources.HostFacts{})
+		errs := sources.Validate(table)
 		for _, p := range append(problems, errs...) {
 			all = append(all, mistake{p.Origin.Line, p.Error()})
 		}

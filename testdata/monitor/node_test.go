@@ -74,10 +74,10 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 	n.proxy = &proxy.Proxy{
 		Kernel: n.kernel, Log: log, SyncPeriod: 30 * time.Second,
 		Feeds: []proxy.Feed{feed},
-		Rules: func(t sources.Table, k kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		Rules: func(t sources.Merged, k kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			with := rulesConfig
 			with.Hold, with.Occupied = hold, occupied
-			f := frontend.List(t, k, with.Frontends)
+			f := frontend.List(t.Table, k, with.Frontends)
 			return f, ipvs.State(f, with)
 		},
 		OnSource: recorder.Source,

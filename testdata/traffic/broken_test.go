@@ -21,7 +21,7 @@ import (
 // refused says whether a services file is, on any node.
 func refused(content []byte) bool {
 	table, _, problems := file.Decode("services.toml", content)
-	_, errs := sources.Validate(table, sources.HostFacts{})
+	errs := sources.Validate(table)
 	return len(problems)+len(errs) > 0
 }
 

@@ -26,11 +26,12 @@ func TestPatchedIsMade(t *testing.T) {
 		node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{
 			{Prefix: netip.MustParsePrefix("192.0.2.1/24"), Link: "eth0"}, {Prefix: netip.MustParsePrefix("2001:db8::1/64"), Link: "eth0"},
 		}}
-		table := smallTable(t)
+		table, last := smallTable(t), sources.Table{}
 		for range rapid.IntRange(1, 8).Draw(t, "rounds") {
 			before := m.state
 			kept := before.String()
-			f := frontends.List(table, node, config.Frontends)
+			f := frontends.List(sources.Merged{Table: table, Delta: sources.Compare(last, table)}, node, config.Frontends)
+			last = table
 			equal(t, f, frontend.List(table, node, config.Frontends))
 			got, want := m.State(f, config), stateOf(table, node, config)
 			if got.String() != want.String() || !reflect.DeepEqual(got.Policy, want.Policy) {
@@ -129,8 +130,11 @@ func BenchmarkCache(b *testing.B) {
 	other.Services[7].Endpoints = other.Services[7].Endpoints[:4]
 	var frontends frontend.Cache
 	var m Mode
+	last := sources.Table{}
 	state := func(t sources.Table) {
-		m.State(frontends.List(t, kernel.Node{Name: "n1"}, defaults().Frontends), defaults())
+		now := sources.Merged{Table: t, Delta: sources.Compare(last, t)}
+		last = t
+		m.State(frontends.List(now, kernel.Node{Name: "n1"}, defaults().Frontends), defaults())
 	}
 	state(t)
 	b.ReportAllocs()

@@ -12,8 +12,8 @@ import (
 func TestEveryFieldCounts(t *testing.T) {
 	notChanges := []string{"Namespace", "Name", "Origin"}
 	compare := func(a, b Service) Change {
-		if changes := Changes(Table{Services: []Service{a}}, Table{Services: []Service{b}}); len(changes) > 0 {
-			return changes[0]
+		if d := Compare(Table{Services: []Service{a}}, Table{Services: []Service{b}}); len(d.Changes) > 0 {
+			return d.Changes[0]
 		}
 		return Change{}
 	}
@@ -78,7 +78,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-func TestChanges(t *testing.T) {
+func TestCompare(t *testing.T) {
 	service := func(name string, endpoints ...string) Service {
 		s := Service{Namespace: "default", Name: name}
 		for _, e := range endpoints {
@@ -92,16 +92,20 @@ func TestChanges(t *testing.T) {
 	before := table(service("a", "10.2.0.1"), service("b"), service("d", "10.2.0.2"), service("f"), service("g", "10.2.0.1"))
 	now := table(service("a", "10.2.0.1"), service("c", "10.2.0.1"), service("d", "10.2.0.3"), service("e"), service("f"), typed)
 	want := []Change{
-		{"default/b", true, false}, {"default/c", true, true}, {"default/d", false, true},
-		{"default/e", true, false}, {"default/g", true, false},
+		{"default", "b", 1, -1, true, false}, {"default", "c", -1, 1, true, true}, {"default", "d", 2, 2, false, true},
+		{"default", "e", -1, 3, true, false}, {"default", "g", 4, 5, true, false},
 	}
-	if got := Changes(before, now); !slices.Equal(got, want) {
-		t.Errorf("changes %v, want %v", got, want)
+	d := Compare(before, now)
+	if !slices.Equal(d.Changes, want) {
+		t.Errorf("changes %v, want %v", d.Changes, want)
 	}
-	if got := Changes(now, now); got != nil {
+	if added, changed, removed := d.Counts(); added != 2 || changed != 2 || removed != 1 {
+		t.Errorf("%d added, %d changed, %d removed", added, changed, removed)
+	}
+	if got := Compare(now, now).Changes; got != nil {
 		t.Errorf("changes %v, want none", got)
 	}
-	if got := Changes(Table{}, table(before.Services[0])); !slices.Equal(got, []Change{{"default/a", true, true}}) {
+	if got := Compare(Table{}, table(before.Services[0])).Changes; !slices.Equal(got, []Change{{"default", "a", -1, 0, true, true}}) {
 		t.Errorf("changes %v, want the first", got)
 	}
 }

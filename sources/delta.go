@@ -1,0 +1,149 @@
+package sources
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Delta is what differs between two tables. Merger computes it once per merge; everything that depends on
+// what has changed reads it.
+type Delta struct {
+	Changes []Change // in order of name
+	// Moved: a service is of another source or file. Shifted: one is on another line. Services that only did that
+	// are not among Changes.
+	Moved, Shifted bool
+}
+
+// Change is a service that differs between two tables.
+type Change struct {
+	Namespace, Name string
+	Was, Is         int // indexes in the earlier and the later table; -1 if the service is not in it
+
+	// What differs. A service that only one of the tables has differs in both, but for one without endpoints,
+	// which has only Service set.
+	Service, Endpoints bool
+}
+
+// FullName is "namespace/name".
+func (c Change) FullName() string { return c.Namespace + "/" + c.Name }
+
+// Compare returns what differs between two sorted tables.
+func Compare(before, now Table) Delta {
+	var d Delta
+	a, b := before.Services, now.Services
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch c := orderAt(a, i, b, j); {
+		case c < 0:
+			d.Changes = append(d.Changes, Change{a[i].Namespace, a[i].Name, i, -1, true, len(a[i].Endpoints) > 0})
+			i++
+		case c > 0:
+			d.Changes = append(d.Changes, Change{b[j].Namespace, b[j].Name, -1, j, true, len(b[j].Endpoints) > 0})
+			j++
+		default:
+			was, is := &a[i], &b[j]
+			service, endpoints := !sameService(was, is), !sameEndpoints(was.Endpoints, is.Endpoints)
+			if service || endpoints {
+				d.Changes = append(d.Changes, Change{is.Namespace, is.Name, i, j, service, endpoints})
+			}
+			d.Moved = d.Moved || was.Origin.Source != is.Origin.Source || was.Origin.File != is.Origin.File
+			d.Shifted = d.Shifted || was.Origin.Line != is.Origin.Line
+			i++
+			j++
+		}
+	}
+	return d
+}
+
+// orderAt compares the services at two indexes by name; the end of a list comes last.
+func orderAt(a []Service, i int, b []Service, j int) int {
+	switch {
+	case i == len(a):
+		return 1
+	case j == len(b):
+		return -1
+	}
+	return compareNames(&a[i], &b[j])
+}
+
+// OnlyEndpoints reports whether both tables have the same services and these differ in endpoints alone. The
+// indexes of each Change are equal then.
+func (d Delta) OnlyEndpoints() bool {
+	return !slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Service })
+}
+
+// Counts returns how many services only the later table has, both have, and only the earlier one has.
+func (d Delta) Counts() (added, changed, removed int) {
+	for _, c := range d.Changes {
+		switch {
+		case c.Was < 0:
+			added++
+		case c.Is < 0:
+			removed++
+		default:
+			changed++
+		}
+	}
+	return added, changed, removed
+}
+
+// keepsClaims reports whether a change of tables, given per table, leaves alone who has which address: only
+// endpoints differ, and none of those is a VIP of any of the tables.
+func keepsClaims(deltas []Delta, before, now []Table) bool {
+	endpoints := map[netip.Addr]bool{}
+	for i, d := range deltas {
+		if !d.OnlyEndpoints() {
+			return false
+		}
+		for _, c := range d.Changes {
+			for _, e := range now[i].Services[c.Is].Endpoints {
+				endpoints[e.Addr] = true
+			}
+			for _, e := range before[i].Services[c.Was].Endpoints {
+				endpoints[e.Addr] = true
+			}
+		}
+	}
+	return len(endpoints) == 0 || !slices.ContainsFunc(now, func(t Table) bool { return t.hasVIP(endpoints) })
+}
+
+// hasVIP reports whether one of the addresses is a service's.
+func (t Table) hasVIP(addrs map[netip.Addr]bool) bool {
+	for i := range t.Services {
+		for _, a := range t.Services[i].VIPs {
+			if addrs[a] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sameService reports whether two services of one name are equal but for their endpoints and Origin.
+func sameService(a, b *Service) bool {
+	return a.Type == b.Type &&
+		a.ExternalTrafficPolicy == b.ExternalTrafficPolicy && a.InternalTrafficPolicy == b.InternalTrafficPolicy &&
+		a.Affinity == b.Affinity && a.AffinityTimeout == b.AffinityTimeout &&
+		a.HealthCheckNodePort == b.HealthCheckNodePort && a.PublishNotReadyAddresses == b.PublishNotReadyAddresses &&
+		a.TrafficDistribution == b.TrafficDistribution && a.Scheduler == b.Scheduler &&
+		(a.DrainTimeout == nil) == (b.DrainTimeout == nil) && (a.DrainTimeout == nil || *a.DrainTimeout == *b.DrainTimeout) &&
+		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) && equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&
+		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports) && equal(a.Withheld, b.Withheld)
+}
+
+func sameEndpoints(a, b []Endpoint) bool {
+	return identical(a, b) || slices.EqualFunc(a, b, sameEndpoint)
+}
+
+func sameEndpoint(a, b Endpoint) bool {
+	return a.Addr == b.Addr && a.NodeName == b.NodeName && a.Zone == b.Zone && a.Weight == b.Weight &&
+		a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
+		equal(a.Ports, b.Ports) && equal(a.NodeHints, b.NodeHints) && equal(a.ZoneHints, b.ZoneHints)
+}
+
+func equal[T comparable](a, b []T) bool { return identical(a, b) || slices.Equal(a, b) }
+
+// identical reports whether two slices are the same memory. A source reuses the slices of services that it has
+// not read again, so most comparisons end here.
+func identical[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
