@@ -136,26 +136,3 @@ func (c *checkCommand) objects(s daemon.Setup, here kernel.Node, name string) (s
 	}
 	return table, nil
 }
-
-// serviceFiles reads the service files once and warns of what they have that is not meant so, or cannot be served as
-// meant on a node with these facts. If anything of them is refused, that is an error.
-func (l *local) serviceFiles(ctx context.Context, o file.Options, facts sources.HostFacts) (sources.Table, error) {
-	table, warnings, problems, err := file.Load(ctx, o)
-	if err != nil {
-		return sources.Table{}, err
-	}
-	l.doubts(facts, table, warnings...)
-	if len(problems) > 0 {
-		return sources.Table{}, &sources.RejectedError{Problems: problems}
-	}
-	return table, nil
-}
-
-// doubts warns of what is served of a table but probably not as it was meant, and of what else its source found.
-func (l *local) doubts(facts sources.HostFacts, t sources.Table, more ...sources.Problem) {
-	warnings := append(more, sources.Doubts(facts, t)...)
-	sources.SortProblems(warnings)
-	for _, w := range warnings {
-		l.warn(w.Error())
-	}
-}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/daemon"
 )
 
 // Env is what all commands of one invocation share.
@@ -55,29 +54,4 @@ func (o output) valid() error {
 		return cli.Errorf(cli.Usage, "", "output %q: want text or json", string(o))
 	}
 	return nil
-}
-
-// local is what the commands share that read the configuration and work on this node.
-type local struct {
-	*Env
-	output
-	warned []string // all warnings so far
-}
-
-// load reads the configuration and prints its warnings.
-func (l *local) load() (daemon.Setup, error) {
-	s, err := daemon.Load(l.config, l.Version)
-	l.warn(s.Warnings...)
-	return s, err
-}
-
-// warn prints warnings. With JSON they are part of the answer.
-func (l *local) warn(lines ...string) {
-	l.warned = append(l.warned, lines...)
-	if l.output == "json" {
-		return
-	}
-	for _, line := range lines {
-		l.Env.warn(line)
-	}
 }

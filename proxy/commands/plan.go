@@ -3,7 +3,6 @@ package commands
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -104,13 +103,4 @@ func (p *planCommand) observe(ctx context.Context, s *daemon.Setup) (kernel.Obse
 		have.Node.Name = s.Node()
 	}
 	return have, nil
-}
-
-// print prints a plan in the wanted format.
-func (l *local) print(p kernel.Plan) error {
-	if l.output == "json" {
-		return l.encode(p)
-	}
-	_, err := io.WriteString(l.Out, p.String())
-	return err
 }

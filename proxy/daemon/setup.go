@@ -59,8 +59,8 @@ func Load(flags *config.Flags, version string) (Setup, error) {
 	return Setup{Setup: s, Machine: m, Version: version}, err
 }
 
-// Facts are what the judgement of services depends on: the configuration's part, that of the API server and, unless
-// n is zero, the node's addresses and gateways.
+// Facts are what the warnings about services depend on: parts of the configuration and of
+// the Node object, and the addresses and gateways of n. n may be zero.
 func (s Setup) Facts(n kernel.Node) sources.HostFacts {
 	c := s.Config
 	return proxy.OnNode(sources.HostFacts{

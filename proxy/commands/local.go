@@ -1,0 +1,70 @@
+package commands
+
+import (
+	"context"
+	"io"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/daemon"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
+)
+
+// local is what check, plan and cleanup share: they read the configuration and work on this
+// node themselves.
+type local struct {
+	*Env
+	output
+	warned []string // all warnings so far
+}
+
+// load reads the configuration and prints its warnings.
+func (l *local) load() (daemon.Setup, error) {
+	s, err := daemon.Load(l.config, l.Version)
+	l.warn(s.Warnings...)
+	return s, err
+}
+
+// warn prints warnings. With JSON they are part of the answer.
+func (l *local) warn(lines ...string) {
+	l.warned = append(l.warned, lines...)
+	if l.output == "json" {
+		return
+	}
+	for _, line := range lines {
+		l.Env.warn(line)
+	}
+}
+
+// print prints a plan in the wanted format.
+func (l *local) print(p kernel.Plan) error {
+	if l.output == "json" {
+		return l.encode(p)
+	}
+	_, err := io.WriteString(l.Out, p.String())
+	return err
+}
+
+// serviceFiles reads the service files once and prints their warnings, for a node with
+// these facts. If a file is refused, that is an error.
+func (l *local) serviceFiles(ctx context.Context, o file.Options, facts sources.HostFacts) (sources.Table, error) {
+	table, warnings, problems, err := file.Load(ctx, o)
+	if err != nil {
+		return sources.Table{}, err
+	}
+	l.doubts(facts, table, warnings...)
+	if len(problems) > 0 {
+		return sources.Table{}, &sources.RejectedError{Problems: problems}
+	}
+	return table, nil
+}
+
+// doubts prints warnings about services that are served, but probably not as intended on
+// this node, and more warnings of their source.
+func (l *local) doubts(facts sources.HostFacts, t sources.Table, more ...sources.Problem) {
+	warnings := append(more, sources.Doubts(facts, t)...)
+	sources.SortProblems(warnings)
+	for _, w := range warnings {
+		l.warn(w.Error())
+	}
+}
