@@ -1,48 +1,52 @@
 package conntrack
 
-import "golang.org/x/sys/unix"
-
-// Messages: enum cntl_msg_types of linux/netfilter/nfnetlink_conntrack.h.
-const (
-	msgGet    = unix.NFNL_SUBSYS_CTNETLINK<<8 | 1
-	msgDelete = unix.NFNL_SUBSYS_CTNETLINK<<8 | 2
-	msgStats  = unix.NFNL_SUBSYS_CTNETLINK<<8 | 5
+import (
+	linux "github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
-// sizeofNfgenmsg is the length of a netfilter netlink header (struct nfgenmsg).
-const sizeofNfgenmsg = 4
+// Numbers of linux/netfilter/nfnetlink_conntrack.h, from vishvananda/netlink. Those that it lacks
+// are written here.
 
-// Attributes of an entry: enum ctattr_type of the same file.
+// Messages: enum cntl_msg_types.
 const (
-	attrTupleOrig  = 1
-	attrTupleReply = 2
-	attrID         = 12
-	attrZone       = 18
-	attrFilter     = 25
+	msgGet    = unix.NFNL_SUBSYS_CTNETLINK<<8 | linux.IPCTNL_MSG_CT_GET
+	msgDelete = unix.NFNL_SUBSYS_CTNETLINK<<8 | linux.IPCTNL_MSG_CT_DELETE
+	msgStats  = unix.NFNL_SUBSYS_CTNETLINK<<8 | 5 // IPCTNL_MSG_CT_GET_STATS
 )
 
-// Attributes of a tuple, its addresses and its protocol: enums ctattr_tuple,
-// ctattr_ip and ctattr_l4proto.
+// sizeofNfgenmsg is the length of a netfilter netlink header (struct nfgenmsg) in bytes.
+const sizeofNfgenmsg = linux.SizeofNfgenmsg
+
+// Attributes of an entry: enum ctattr_type.
 const (
-	attrTupleIP    = 1
-	attrTupleProto = 2
-
-	attrIPv4Src = 1
-	attrIPv4Dst = 2
-	attrIPv6Src = 3
-	attrIPv6Dst = 4
-
-	attrProto   = 1
-	attrSrcPort = 2
-	attrDstPort = 3
+	attrTupleOrig  = linux.CTA_TUPLE_ORIG
+	attrTupleReply = linux.CTA_TUPLE_REPLY
+	attrID         = linux.CTA_ID
+	attrZone       = linux.CTA_ZONE
+	attrFilter     = 25 // CTA_FILTER
 )
 
-// attrFilterOrig says which fields of the original tuple a dump is filtered by:
-// enum ctattr_filter.
+// Attributes of a tuple, its addresses and its protocol: enums ctattr_tuple, ctattr_ip and
+// ctattr_l4proto.
+const (
+	attrTupleIP    = linux.CTA_TUPLE_IP
+	attrTupleProto = linux.CTA_TUPLE_PROTO
+
+	attrIPv4Src = linux.CTA_IP_V4_SRC
+	attrIPv4Dst = linux.CTA_IP_V4_DST
+	attrIPv6Src = linux.CTA_IP_V6_SRC
+	attrIPv6Dst = linux.CTA_IP_V6_DST
+
+	attrProto   = linux.CTA_PROTO_NUM
+	attrSrcPort = linux.CTA_PROTO_SRC_PORT
+	attrDstPort = linux.CTA_PROTO_DST_PORT
+)
+
+// attrFilterOrig holds the fields of the original tuple that filter a dump: enum ctattr_filter.
 const attrFilterOrig = 1
 
-// Fields of a tuple: CTA_FILTER_F_* of the kernel's
-// net/netfilter/nf_internals.h, which no header exports.
+// Fields of a tuple: CTA_FILTER_F_* of net/netfilter/nf_internals.h, which is not exported.
 const (
 	fieldDst     = 1 << 1
 	fieldProto   = 1 << 3

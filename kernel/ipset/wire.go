@@ -1,65 +1,67 @@
 package ipset
 
-// Commands, attributes and flags of linux/netfilter/ipset/ip_set.h.
+import linux "github.com/vishvananda/netlink/nl"
 
-// protocol 6 is what every kernel since 2.6.39 speaks. 7 only adds asking for
-// sets by index.
-const protocol = 6
+// Commands, attributes and flags of linux/netfilter/ipset/ip_set.h, from vishvananda/netlink. Only
+// numbers that it lacks are written here.
+
+// protocol is the version that every kernel since 2.6.39 speaks. Version 7 adds look-ups by index.
+const protocol = linux.IPSET_PROTOCOL
 
 const (
-	cmdProtocol = 1
-	cmdCreate   = 2
-	cmdDestroy  = 3
-	cmdSwap     = 6
-	cmdList     = 7
-	cmdAdd      = 9
-	cmdDel      = 10
-	cmdType     = 13
+	cmdProtocol = linux.IPSET_CMD_PROTOCOL
+	cmdCreate   = linux.IPSET_CMD_CREATE
+	cmdDestroy  = linux.IPSET_CMD_DESTROY
+	cmdSwap     = linux.IPSET_CMD_SWAP
+	cmdList     = linux.IPSET_CMD_LIST
+	cmdAdd      = linux.IPSET_CMD_ADD
+	cmdDel      = linux.IPSET_CMD_DEL
+	cmdType     = linux.IPSET_CMD_TYPE
 )
 
 // Attributes of a message.
 const (
-	attrProtocol = 1
-	attrSetName  = 2
-	attrTypeName = 3
-	attrSetName2 = 3 // of a swap
-	attrRevision = 4
-	attrFamily   = 5
-	attrFlags    = 6
-	attrData     = 7
-	attrADT      = 8 // many attrData
-	attrLine     = 9 // goes with attrADT
+	attrProtocol = linux.IPSET_ATTR_PROTOCOL
+	attrSetName  = linux.IPSET_ATTR_SETNAME
+	attrTypeName = linux.IPSET_ATTR_TYPENAME
+	attrSetName2 = linux.IPSET_ATTR_SETNAME2 // of a swap
+	attrRevision = linux.IPSET_ATTR_REVISION
+	attrFamily   = linux.IPSET_ATTR_FAMILY
+	attrFlags    = linux.IPSET_ATTR_FLAGS
+	attrData     = linux.IPSET_ATTR_DATA
+	attrADT      = linux.IPSET_ATTR_ADT    // holds many attrData
+	attrLine     = linux.IPSET_ATTR_LINENO // required with attrADT
 )
 
 // Attributes inside attrData.
 const (
-	attrIP         = 1
-	attrPort       = 4
-	attrPortTo     = 5
-	attrTimeout    = 6
-	attrProto      = 7
-	attrFlagsADT   = 8
-	attrHashSize   = 18 // from here to attrReferences: of a set's header
-	attrMaxElem    = 19
-	attrNetmask    = 20
-	attrElements   = 24
-	attrReferences = 25
-	attrIP2        = 20 // from here on: of an entry
-	attrCIDR2      = 21
+	attrIP         = linux.IPSET_ATTR_IP
+	attrPort       = linux.IPSET_ATTR_PORT
+	attrPortTo     = linux.IPSET_ATTR_PORT_TO
+	attrTimeout    = linux.IPSET_ATTR_TIMEOUT
+	attrProto      = linux.IPSET_ATTR_PROTO
+	attrFlagsADT   = linux.IPSET_ATTR_CADT_FLAGS
+	attrHashSize   = linux.IPSET_ATTR_HASHSIZE // from here to attrReferences: of a set's header
+	attrMaxElem    = linux.IPSET_ATTR_MAXELEM
+	attrNetmask    = linux.IPSET_ATTR_NETMASK
+	attrElements   = linux.IPSET_ATTR_ELEMENTS
+	attrReferences = linux.IPSET_ATTR_REFERENCES
+	attrIP2        = linux.IPSET_ATTR_IP2 // from here on: of an entry
+	attrCIDR2      = linux.IPSET_ATTR_CIDR2
 )
 
 // Attributes inside attrIP and attrIP2.
 const (
-	attrIPv4 = 1
-	attrIPv6 = 2
+	attrIPv4 = linux.IPSET_ATTR_IPADDR_IPV4
+	attrIPv6 = linux.IPSET_ATTR_IPADDR_IPV6
 )
 
 const (
-	flagListHeader = 1 << 2 // attrFlags of cmdList: leave out the entries
-	flagNoMatch    = 1 << 2 // attrFlagsADT: the entry is an exception
+	flagListHeader = 1 << 2 // IPSET_FLAG_LIST_HEADER, attrFlags of cmdList: leave out the entries
 
-	flagCounters = 1 << 3 // from here on: attrFlagsADT of a set's header
-	flagComment  = 1 << 4
-	flagForceAdd = 1 << 5
-	flagSKBInfo  = 1 << 6
+	flagNoMatch  = linux.IPSET_FLAG_NOMATCH       // attrFlagsADT: the entry is an exception
+	flagCounters = linux.IPSET_FLAG_WITH_COUNTERS // from here on: attrFlagsADT of a set's header
+	flagComment  = linux.IPSET_FLAG_WITH_COMMENT
+	flagForceAdd = linux.IPSET_FLAG_WITH_FORCEADD
+	flagSKBInfo  = linux.IPSET_FLAG_WITH_SKBINFO
 )

@@ -84,7 +84,7 @@ func (t *Table) lookup() error {
 	if t.family != 0 {
 		return nil
 	}
-	id, err := nl.Family(t.conn, familyName)
+	id, err := nl.Family(familyName)
 	if errors.Is(err, nl.ErrNoFamily) {
 		return ErrUnavailable
 	}

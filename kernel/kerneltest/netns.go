@@ -85,12 +85,7 @@ var (
 		return nil
 	}}
 	IPVS = Feature{Name: "ip_vs", probe: sync.OnceValue(func() error {
-		c, err := new(nl.Dialer).Dial(unix.NETLINK_GENERIC)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		_, err = nl.Family(c, "IPVS")
+		_, err := nl.Family("IPVS")
 		return err
 	})}
 	Dummy = Feature{Name: "dummy", probe: sync.OnceValue(func() error { return inNamespace(tryDummy) })}

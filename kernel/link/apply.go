@@ -59,46 +59,6 @@ func (a *applying) put(i int) error {
 	return fmt.Errorf("%s is not a link's", op.Object.Kind())
 }
 
-// putLink sends at once: the kernel gives a new device the index that its
-// addresses are added by.
-func (a *applying) putLink(i int, verb kernel.Verb, k kernel.Link) error {
-	a.send()
-	index := 0
-	switch verb {
-	case kernel.Remove:
-		var err error
-		if index, err = a.index(k.Name); err != nil {
-			return err
-		}
-		a.batch.Begin(unix.RTM_DELLINK, 0)
-		a.batch.Raw(ifInfo(index))
-	case kernel.Add:
-		a.batch.Begin(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
-		a.batch.Raw(ifInfo(0))
-		a.batch.Text(unix.IFLA_IFNAME, k.Name)
-		info := a.batch.Nest(unix.IFLA_LINKINFO)
-		a.batch.Text(unix.IFLA_INFO_KIND, k.Type)
-		a.batch.EndNest(info)
-	default:
-		was, _ := a.ops[i].Was.(kernel.Link)
-		if was.Type != k.Type {
-			return &ForeignError{Device: k.Name, Kind: was.Type, want: k.Type}
-		}
-		index, err := a.index(was.Name)
-		if err != nil {
-			return err
-		}
-		a.batch.Begin(unix.RTM_NEWLINK, 0)
-		a.batch.Raw(ifInfo(index))
-		a.batch.Text(unix.IFLA_IFNAME, k.Name)
-	}
-	a.batch.End()
-	a.sent = append(a.sent, i)
-	a.send()
-	a.forget()
-	return nil
-}
-
 func (a *applying) putAddr(i int, verb kernel.Verb, o kernel.Addr) error {
 	if verb == kernel.Add && o.Addr.Is6() {
 		if a.added == nil {
@@ -154,28 +114,6 @@ func (a *applying) index(name string) (int, error) {
 	}
 	a.device, a.last = d, d.index
 	return d.index, nil
-}
-
-// lookup asks the kernel for one device.
-func (l *Links) lookup(name string) (device, error) {
-	return l.ask(func(b *nl.Batch) {
-		b.Raw(ifInfo(0))
-		b.U32(unix.IFLA_EXT_MASK, skipStatistics)
-		b.Text(unix.IFLA_IFNAME, name)
-	})
-}
-
-func (l *Links) ask(put func(*nl.Batch)) (d device, err error) {
-	l.batch.Reset()
-	l.batch.Begin(unix.RTM_GETLINK, 0)
-	put(&l.batch)
-	l.batch.End()
-	err = l.conn.Get(&l.batch, func(p []byte) error {
-		d, err = decodeLink(p)
-		return err
-	})
-	l.batch.Reset()
-	return d, err
 }
 
 func (a *applying) forget() { a.device, a.absentErr = device{}, nil }

@@ -19,7 +19,9 @@ package link
 import (
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel/nl"
@@ -31,9 +33,12 @@ const dummy = "dummy"
 // Links are the devices of one network namespace. One goroutine at a time may
 // use it; only Stats may be called from any.
 type Links struct {
-	conn  *nl.Conn
-	batch nl.Batch
-	sent  []int // the op of each message of batch
+	conn   *nl.Conn
+	batch  nl.Batch
+	sent   []int           // the op of each message of batch
+	handle *netlink.Handle // nil before the first use
+
+	looked, changed atomic.Uint64 // requests made through handle
 
 	kind   string         // of our device: dummy, but for tests
 	device device         // ours as last seen; index 0 if not
@@ -59,8 +64,19 @@ func Open(d *nl.Dialer) (*Links, error) {
 	return &Links{conn: conn, kind: dummy}, nil
 }
 
-// Close releases the socket.
-func (l *Links) Close() error { return l.conn.Close() }
+// Close releases the sockets.
+func (l *Links) Close() error {
+	if l.handle != nil {
+		l.handle.Close()
+		l.handle = nil
+	}
+	return l.conn.Close()
+}
 
-// Stats counts system calls and messages.
-func (l *Links) Stats() nl.Stats { return l.conn.Stats() }
+// Stats counts system calls and messages. Any goroutine may call it at any time.
+func (l *Links) Stats() nl.Stats {
+	looked, changed := l.looked.Load(), l.changed.Load()
+	return l.conn.Stats().Plus(nl.Stats{
+		Sends: looked + changed, Receives: looked + changed, Queries: looked, Messages: changed,
+	})
+}

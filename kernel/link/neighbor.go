@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
-
-// attrProtocol is NDA_PROTOCOL of linux/neighbour.h: who made a neighbour entry,
-// in the numbers of routes' protocols (Linux 5.0). Ours carry
-// kernel.RouteProtocol. Older kernels forget it, and all entries there are
-// foreign to us, those we made included.
-const attrProtocol = 12
 
 // proxy is one proxy neighbour entry.
 type proxy struct {
@@ -62,7 +57,7 @@ func (l *Links) name(index int) (string, error) {
 	if name, ok := l.names[index]; ok {
 		return name, nil
 	}
-	d, err := l.ask(func(b *nl.Batch) { b.Raw(ifInfo(index)) })
+	d, err := l.lookupIndex(index)
 	return d.name, err
 }
 
@@ -95,7 +90,7 @@ func decodeProxy(p []byte) (x proxy, ok bool, err error) {
 		switch a.Type() {
 		case unix.NDA_DST:
 			x.key.addr, err = ip(kernel.IPv6, a.Bytes())
-		case attrProtocol:
+		case netlink.NDA_PROTOCOL:
 			x.ours = a.U8() == kernel.RouteProtocol
 		}
 	}
@@ -141,7 +136,7 @@ func (a *applying) putNeighbor(i int, verb kernel.Verb, o kernel.Neighbor) error
 	a.batch.Raw(ndMsg(index))
 	a.batch.Attr(unix.NDA_DST, o.Addr.AsSlice())
 	if verb == kernel.Add {
-		a.batch.U8(attrProtocol, kernel.RouteProtocol)
+		a.batch.U8(netlink.NDA_PROTOCOL, kernel.RouteProtocol)
 	}
 	a.batch.End()
 	a.sent = append(a.sent, i)
