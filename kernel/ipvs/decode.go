@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	moby "github.com/moby/ipvs"
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -141,7 +142,7 @@ func decodeDest(payload []byte, v kernel.VirtualKey) (dest, error) {
 		case destPort:
 			port = a.U16BE()
 		case destForward:
-			d.Forward = kernel.Forward(a.U32() & forwardMask)
+			d.Forward = kernel.Forward(a.U32() & moby.ConnectionFlagFwdMask)
 		case destWeight:
 			d.Weight = a.U32()
 		case destActive:

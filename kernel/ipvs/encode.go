@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"net/netip"
 
+	moby "github.com/moby/ipvs"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
@@ -45,7 +47,7 @@ func putReal(b *nl.Batch, family uint16, cmd uint8, r kernel.Real) {
 	// Without it the kernel takes the virtual server's family for the real server's.
 	b.U16(destFamily, uint16(kernel.FamilyOf(r.Key.Addr.Addr())))
 	if cmd != cmdDelDest {
-		b.U32(destForward, uint32(r.Forward)&forwardMask)
+		b.U32(destForward, uint32(r.Forward)&moby.ConnectionFlagFwdMask)
 		b.U32(destWeight, r.Weight)
 		b.U32(destUpper, 0)
 		b.U32(destLower, 0)

@@ -67,3 +67,15 @@ func fromMoby(s *moby.Service) kernel.Virtual {
 	}
 	return v
 }
+
+// The numbers of package kernel, which imports the standard library only, are those of the library.
+func TestForwardNumbers(t *testing.T) {
+	for ours, library := range map[kernel.Forward]uint32{
+		kernel.Masquerade: moby.ConnectionFlagMasq, kernel.LocalNode: moby.ConnectionFlagLocalNode,
+		kernel.Tunnel: moby.ConnectionFlagTunnel, kernel.Direct: moby.ConnectionFlagDirectRoute,
+	} {
+		if uint32(ours) != library {
+			t.Errorf("forwarding method %d, moby/ipvs has %d", ours, library)
+		}
+	}
+}

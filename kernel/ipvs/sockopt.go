@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	moby "github.com/moby/ipvs"
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -186,7 +187,7 @@ func decodeDests(all []dest, p []byte, v kernel.VirtualKey) []dest {
 		all = append(all, dest{
 			Real: kernel.Real{
 				Key:     kernel.RealKey{Virtual: v, Addr: netip.AddrPortFrom(addr, binary.BigEndian.Uint16(p[4:]))},
-				Forward: kernel.Forward(binary.NativeEndian.Uint32(p[8:]) & forwardMask),
+				Forward: kernel.Forward(binary.NativeEndian.Uint32(p[8:]) & moby.ConnectionFlagFwdMask),
 				Weight:  binary.NativeEndian.Uint32(p[12:]),
 			},
 			Conns: kernel.Conns{

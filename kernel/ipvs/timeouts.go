@@ -3,15 +3,20 @@ package ipvs
 import (
 	"errors"
 	"fmt"
+	"io"
+	"sync"
+	"time"
 
+	moby "github.com/moby/ipvs"
+	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Timeouts reads how long silent connections are kept: one system call, where
-// netlink would take three.
+// Timeouts returns how long IPVS keeps idle connections. Every sync reads them, so this is a single
+// getsockopt. Netlink would take three system calls.
 func (t *Table) Timeouts() (kernel.Timeouts, error) {
 	timeouts, err := t.opt.timeouts()
 	if err != nil {
@@ -20,41 +25,58 @@ func (t *Table) Timeouts() (kernel.Timeouts, error) {
 	return timeouts, nil
 }
 
-// SetTimeouts sets those timeouts that are not 0. They are of this network
-// namespace and count for a connection from its next packet on
-// (ip_vs_set_timeout, set_tcp_state).
+// SetTimeouts sets the timeouts that are not 0 and leaves the others alone (ip_vs_set_timeout).
+// They belong to this network namespace. A connection gets the new timeout with its next packet
+// (set_tcp_state).
 func (t *Table) SetTimeouts(to kernel.Timeouts) error {
-	if err := t.lookup(); err != nil {
+	h, err := openLibrary()
+	if err != nil {
 		return err
 	}
-	b := &t.batch
-	b.Reset()
-	putTimeouts(b, t.family, to)
-	err := t.conn.Send(b)
-	var refused *nl.KernelError
+	defer h.Close()
+	err = h.SetConfig(&moby.Config{
+		TimeoutTCP:    time.Duration(to.TCP) * time.Second,
+		TimeoutTCPFin: time.Duration(to.TCPFin) * time.Second,
+		TimeoutUDP:    time.Duration(to.UDP) * time.Second,
+	})
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, nl.ErrUnknown):
-		return fmt.Errorf("%w (%w)", kernel.ErrUnknownOutcome, err)
-	case errors.As(err, &refused) && refused.Errno == unix.EINVAL:
+	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("the longest timeout is 2147483647 of the kernel's ticks: 24 days at 1000 a second (%w)", err)
+	case errors.Is(err, unix.ENOBUFS):
+		return fmt.Errorf("%w (%w)", kernel.ErrUnknownOutcome, err)
 	}
-	return t.stale(err)
+	return err
 }
 
-// putTimeouts appends a message that sets timeouts. The kernel leaves alone what
-// the message does not have (ip_vs_genl_set_config).
-func putTimeouts(b *nl.Batch, family uint16, to kernel.Timeouts) {
-	b.Begin(family, 0)
-	b.Genl(cmdSetConfig, familyVersion)
-	for _, a := range [...]struct {
-		typ     uint16
-		seconds uint32
-	}{{attrTimeoutTCP, to.TCP}, {attrTimeoutTCPFin, to.TCPFin}, {attrTimeoutUDP, to.UDP}} {
-		if a.seconds != 0 {
-			b.U32(a.typ, a.seconds)
-		}
+// library is the message type of IPVS that moby/ipvs looked up at its first use. It keeps this
+// number for the life of the process.
+var library struct {
+	sync.Mutex
+	family uint16
+}
+
+// openLibrary opens moby/ipvs in the network namespace of the calling thread.
+//
+// Without ip_vs in the kernel the library would succeed with message type 0, and so would each of
+// its calls without doing anything. So openLibrary first looks up the type itself. At its first use
+// the library runs modprobe and logs to standard error if that fails, as it does in the sandbox of
+// the systemd unit. The module is loaded by then, so the log is discarded.
+func openLibrary() (*moby.Handle, error) {
+	id, err := nl.Family(familyName)
+	if errors.Is(err, nl.ErrNoFamily) {
+		return nil, ErrUnavailable
 	}
-	b.End()
+	if err != nil {
+		return nil, err
+	}
+	library.Lock()
+	defer library.Unlock()
+	if library.family == 0 {
+		library.family = id
+		logrus.SetOutput(io.Discard)
+	}
+	if library.family != id {
+		return nil, errors.New("module ip_vs was loaded again: restart svcproxy to set timeouts")
+	}
+	return moby.New("")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// Each network namespace has timeouts of its own; what is 0 stays; ipvsadm sees
-// the same. A reading is one system call.
+// Each network namespace has its own timeouts, 0 leaves a timeout alone, and ipvsadm reads the same
+// values. Reading is one system call. Writing goes through moby/ipvs.
 func TestKernelTimeouts(t *testing.T) {
 	table := open(t)
 	check := func(want kernel.Timeouts, said string) {

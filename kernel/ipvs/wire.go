@@ -1,6 +1,7 @@
 package ipvs
 
-// Numbers of linux/ip_vs.h.
+// Numbers of linux/ip_vs.h. Those that moby/ipvs exports are taken from there; the message
+// attributes are private to it.
 const (
 	familyName    = "IPVS"
 	familyVersion = 1
@@ -13,14 +14,9 @@ const (
 	cmdSetDest    = 6
 	cmdDelDest    = 7
 	cmdGetDest    = 8
-	cmdSetConfig  = 12
 
 	attrService = 1
 	attrDest    = 2
-
-	attrTimeoutTCP    = 4
-	attrTimeoutTCPFin = 5
-	attrTimeoutUDP    = 6
 
 	svcFamily    = 1
 	svcProtocol  = 2
@@ -34,7 +30,7 @@ const (
 	svcStats     = 10
 	svcStats64   = 12
 
-	// Inside both of them.
+	// Attributes inside svcStats and svcStats64.
 	statsConns      = 1
 	statsInPackets  = 2
 	statsOutPackets = 3
@@ -52,9 +48,6 @@ const (
 	destPersist = 9
 	destFamily  = 11
 
-	// flagHashed is the kernel's own mark on a virtual server that is in its table.
+	// flagHashed marks a virtual server that is in the kernel's table. Only the kernel sets it.
 	flagHashed = 0x2
-
-	// forwardMask takes the forwarding method out of a real server's connection flags.
-	forwardMask = 0x7
 )
