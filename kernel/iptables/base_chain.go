@@ -7,17 +7,21 @@ import (
 	"os"
 	"slices"
 
+	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// baseChains finds the barriers in nftables that iptables does not show: those of
-// tables that other tools have made.
+// baseChains finds the barriers that iptables-save does not show: base chains in nftables tables of
+// other programs.
+//
+// The tables are read with google/nftables, but only after their generation id has moved. The id is
+// read in every check, by nftStamp.
 type baseChains struct {
 	dialer *nl.Dialer
-	shown  []kernel.Family // those whose iptables writes nftables
+	shown  []kernel.Family // families whose iptables writes nftables
 	stamp  *nftStamp       // nil until the kernel has nftables
 
 	last   []kernel.Barrier // valid while cached
@@ -25,8 +29,8 @@ type baseChains struct {
 	cached bool
 }
 
-// open says whether there is anything to read. Where no iptables uses nftables,
-// and the kernel has not loaded it, it is not asked: that would.
+// open reports whether there is anything to read. If no iptables uses nftables and the kernel has
+// not loaded it, open sends no request, because a request would load it.
 func (b *baseChains) open() (bool, error) {
 	if b.stamp != nil {
 		return true, nil
@@ -42,8 +46,8 @@ func (b *baseChains) open() (bool, error) {
 	return true, nil
 }
 
-// nftablesLoaded says whether the kernel has the module, or is one that loads none
-// and has what it was built with.
+// nftablesLoaded reports whether the kernel has the module loaded, or has no loadable modules at
+// all. In the second case nftables is either built in or missing.
 func nftablesLoaded() bool {
 	_, err := os.Stat("/sys/module/nf_tables")
 	if err != nil {
@@ -60,8 +64,9 @@ func (b *baseChains) Close() error {
 	return b.stamp.Close()
 }
 
-// read gives the barriers but those in iptables' own chains. It dumps nothing when
-// no rule has changed since the last reading.
+// read returns the barriers, without those in iptables' own chains. It lists chains and rules only
+// if a rule changed since the last reading. If rules change while it reads, it returns the last
+// barriers, and the next sync reads again.
 func (b *baseChains) read() ([]kernel.Barrier, error) {
 	if ok, err := b.open(); !ok {
 		return nil, err
@@ -74,136 +79,94 @@ func (b *baseChains) read() ([]kernel.Barrier, error) {
 		return b.last, nil
 	}
 	b.cached = false
-	var found []kernel.Barrier
-	chains, err := b.chains()
-	for _, c := range chains {
-		if err != nil {
-			break
-		}
-		var rules []string
-		if rules, err = b.rules(c); err == nil {
-			found = append(found, c.barrier(rules)...)
-		}
-	}
-	if errors.Is(err, nl.ErrInterrupted) || errors.Is(err, unix.ENOENT) {
-		return b.last, nil // somebody writes without a pause: the next round reads again
-	}
-	if err != nil {
+	found, err := b.list()
+	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return nil, fmt.Errorf("nftables base chains: %w", err)
+	}
+	// google/nftables does not report a dump that was interrupted by a change (NLM_F_DUMP_INTR).
+	after, err2 := b.stamp.read()
+	if err2 != nil {
+		return nil, err2
+	}
+	if err != nil || after != id {
+		return b.last, nil
 	}
 	b.last, b.lastID, b.cached = found, id, true
 	return found, nil
 }
 
-// chains lists the base chains that our packets pass, without iptables' own.
-func (b *baseChains) chains() ([]baseChain, error) {
-	var all []baseChain
-	batch := &b.stamp.batch
-	batch.Reset()
-	batch.Begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETCHAIN, 0)
-	batch.Nfgen(unix.AF_UNSPEC)
-	batch.End()
-	err := b.stamp.conn.Dump(batch, func() { all = all[:0] }, func(p []byte) error {
-		c, err := decodeBaseChain(p)
-		if err == nil && c.hook != "" && !c.shownBy(b.shown) {
-			all = append(all, c)
+// list lists the base chains that our packets pass, without iptables' own, and their rules.
+func (b *baseChains) list() ([]kernel.Barrier, error) {
+	conn, err := nftables.New(nftables.AsLasting())
+	if err != nil {
+		return nil, err
+	}
+	defer conn.CloseLasting()
+	chains, err := conn.ListChains()
+	if err != nil {
+		return nil, err
+	}
+	var found []kernel.Barrier
+	for _, c := range chains {
+		if hook(c) == "" || shownBy(c, b.shown) {
+			continue
 		}
-		return err
-	})
-	return all, err
+		found = append(found, barrier(c, rulesOf(conn, c))...)
+	}
+	return found, nil
 }
 
-// rules lists a chain's rules in the words of iptables.
-func (b *baseChains) rules(c baseChain) ([]string, error) {
-	var all []string
-	b.stamp.batch.Reset()
-	putGetRules(&b.stamp.batch, c)
-	err := b.stamp.conn.Dump(&b.stamp.batch, func() { all = all[:0] }, func(p []byte) error {
-		rule, err := decodeRule(p)
-		all = append(all, rule)
-		return err
-	})
-	return all, err
+// rulesOf returns the rules of a chain in the words of iptables. The library fails on a rule that it
+// cannot decode. Such a chain may accept anything, so it counts as one rule that nobody can read.
+func rulesOf(conn *nftables.Conn, c *nftables.Chain) []string {
+	rules, err := conn.GetRules(c.Table, c)
+	if err != nil {
+		return []string{unread + " -j ACCEPT"}
+	}
+	all := make([]string, len(rules))
+	for i, r := range rules {
+		all[i] = words(r.Exprs)
+	}
+	return all
 }
 
-// baseChain is a chain of nftables as far as it matters; one that is no base chain,
-// or one that our packets do not pass, has no hook.
-type baseChain struct {
-	family      uint8 // NFPROTO_*
-	table, name string
-	hook        string
-	drops       bool // by its policy
-}
-
-// Numbers of linux/netfilter/nf_tables.h.
-const (
-	chainTable  = 1
-	chainName   = 3
-	chainHook   = 4
-	chainPolicy = 5
-	hookNumber  = 1
-	policyDrop  = 0 // NF_DROP
-)
-
-// hookNames by their numbers in linux/netfilter.h.
+// hookNames has the names of the hooks in linux/netfilter.h by number.
 var hookNames = [...]string{"prerouting", "input", "forward", "output", "postrouting"}
 
-// protocolFamilies are those whose base chains our packets pass.
-var protocolFamilies = map[uint8]struct {
+// tableFamilies are the families of tables whose base chains our packets pass.
+var tableFamilies = map[nftables.TableFamily]struct {
 	name string
 	kernel.Family
 }{
-	unix.NFPROTO_INET: {"inet", 0}, unix.NFPROTO_IPV4: {"ip", kernel.IPv4}, unix.NFPROTO_IPV6: {"ip6", kernel.IPv6},
+	nftables.TableFamilyINet: {"inet", 0},
+	nftables.TableFamilyIPv4: {"ip", kernel.IPv4},
+	nftables.TableFamilyIPv6: {"ip6", kernel.IPv6},
 }
 
-// decodeBaseChain reads an NFT_MSG_NEWCHAIN message.
-func decodeBaseChain(p []byte) (baseChain, error) {
-	if len(p) < 4 {
-		return baseChain{}, fmt.Errorf("%d bytes where a netfilter header belongs", len(p))
+// hook returns the hook of a base chain that our packets pass, and "" for any other chain.
+func hook(c *nftables.Chain) string {
+	if c.Hooknum == nil || c.Table == nil || int(*c.Hooknum) >= len(hookNames) {
+		return ""
 	}
-	c := baseChain{family: p[0]}
-	a := nl.ParseAttrs(p[4:])
-	for a.Next() {
-		switch a.Type() {
-		case chainTable:
-			c.table = a.Text()
-		case chainName:
-			c.name = a.Text()
-		case chainPolicy:
-			c.drops = a.U32BE() == policyDrop
-		case chainHook:
-			h := a.Nested()
-			for h.Next() {
-				if h.Type() == hookNumber {
-					if n := h.U32BE(); n < uint32(len(hookNames)) {
-						c.hook = hookNames[n]
-					}
-				}
-			}
-			if h.Err() != nil {
-				return baseChain{}, h.Err()
-			}
-		}
+	if _, passed := tableFamilies[c.Table.Family]; !passed {
+		return ""
 	}
-	if _, passed := protocolFamilies[c.family]; !passed {
-		c.hook = ""
-	}
-	return c, a.Err()
+	return hookNames[*c.Hooknum]
 }
 
-// shownBy says whether iptables-save shows the chain for one of these families.
-func (c baseChain) shownBy(families []kernel.Family) bool {
-	f := protocolFamilies[c.family].Family
-	return c.table == "filter" && slices.Contains(families, f) && (kernel.Chain{Name: c.name}).BuiltIn()
+// shownBy reports whether iptables-save shows the chain for one of these families.
+func shownBy(c *nftables.Chain, families []kernel.Family) bool {
+	f := tableFamilies[c.Table.Family].Family
+	return c.Table.Name == "filter" && slices.Contains(families, f) && (kernel.Chain{Name: c.Name}).BuiltIn()
 }
 
-// barrier is the chain with these rules as a barrier, or none.
-func (c baseChain) barrier(rules []string) []kernel.Barrier {
-	f := protocolFamilies[c.family]
+// barrier returns the barrier that a base chain with these rules is, or nothing.
+func barrier(c *nftables.Chain, rules []string) []kernel.Barrier {
+	f := tableFamilies[c.Table.Family]
 	policy := "ACCEPT"
-	if c.drops {
+	if c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop {
 		policy = "DROP"
 	}
-	b := kernel.Barrier{Family: f.Family, Hook: c.hook, Name: fmt.Sprintf("nftables %s %s %s", f.name, c.table, c.name)}
-	return barred(b, map[string][]string{c.name: rules}, c.name, policy, kernel.Names{})
+	b := kernel.Barrier{Family: f.Family, Hook: hook(c), Name: fmt.Sprintf("nftables %s %s %s", f.name, c.Table.Name, c.Name)}
+	return barred(b, map[string][]string{c.Name: rules}, c.Name, policy, kernel.Names{})
 }

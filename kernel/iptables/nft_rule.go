@@ -5,55 +5,40 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/svcproxy/svcproxy/kernel/nl"
+	"github.com/google/nftables/expr"
 )
 
-// Numbers of linux/netfilter/nf_tables.h.
-const (
-	ruleTable       = 1
-	ruleChain       = 2
-	ruleExpressions = 4
+// unread stands for a match that is not understood. With it a rule does not count as one for all
+// packets.
+const unread = "-m unread"
 
-	exprName = 1
-	exprData = 2
-
-	dataValue    = 1
-	dataVerdict  = 2
-	verdictCode  = 1
-	verdictChain = 2
-
-	// NFT_JUMP, NFT_GOTO and NFT_RETURN; NF_DROP and NF_ACCEPT are 0 and 1.
-	verdictJump, verdictGoto, verdictReturn = -3, -4, -5
-
-	// NFT_META_*, NFT_CT_STATE, NFT_PAYLOAD_*_HEADER.
-	metaIIF, metaOIF, metaIIFName, metaOIFName, metaL4Proto = 4, 5, 6, 7, 16
-	ctState                                                 = 0
-	networkHeader, transportHeader                          = 1, 2
-
-	cmpEqual, cmpNotEqual = 0, 1
-)
-
-// states are the bits of ct state (NF_CT_STATE_BIT) by iptables' names.
+// states has iptables' name for each bit of ct state.
 var states = []struct {
 	bit  uint32
 	name string
-}{{1, "INVALID"}, {2, "ESTABLISHED"}, {4, "RELATED"}, {8, "NEW"}, {64, "UNTRACKED"}}
+}{
+	{expr.CtStateBitINVALID, "INVALID"}, {expr.CtStateBitESTABLISHED, "ESTABLISHED"}, {expr.CtStateBitRELATED, "RELATED"},
+	{expr.CtStateBitNEW, "NEW"}, {expr.CtStateBitUNTRACKED, "UNTRACKED"},
+}
 
-// nftRule is a rule of nftables on its way into the words of iptables: what it
-// asks of a packet, as far as that matters here, and what it does with one. What
-// is not understood is a match of nobody's name, so that the rule is not taken to
-// be for all packets.
+// nftRule is a rule of nftables on its way into the words of iptables: its matches, as far as they
+// matter here, and its target.
+//
+// The library leaves out expressions that it does not know. Those that nftables has today load a
+// register, and the comparison that follows them is unread then.
 type nftRule struct {
-	loaded  string // what the last expression put into a register: "state", "--dport", ...
+	loaded  string // what the last expression loaded into a register: "state", "--dport", ...
 	mask    uint32 // of a state
 	matches []string
 	target  string // "" if it has none
 }
 
-// String is the rule as iptables-save might print it.
-func (r *nftRule) String() string {
+// words returns a rule as iptables-save might print it.
+func words(rule []expr.Any) string {
+	var r nftRule
+	for _, e := range rule {
+		r.expression(e)
+	}
 	s := strings.Join(r.matches, " ")
 	if r.target != "" {
 		s += " -j " + r.target
@@ -61,91 +46,56 @@ func (r *nftRule) String() string {
 	return strings.TrimSpace(s)
 }
 
-// decodeRule reads an NFT_MSG_NEWRULE message.
-func decodeRule(p []byte) (string, error) {
-	if len(p) < 4 {
-		return "", fmt.Errorf("%d bytes where a netfilter header belongs", len(p))
-	}
-	var r nftRule
-	a := nl.ParseAttrs(p[4:])
-	for a.Next() {
-		if a.Type() != ruleExpressions {
-			continue
-		}
-		list := a.Nested()
-		for list.Next() {
-			if err := r.expression(list.Nested()); err != nil {
-				return "", err
-			}
-		}
-		if list.Err() != nil {
-			return "", list.Err()
-		}
-	}
-	return r.String(), a.Err()
-}
-
-func (r *nftRule) expression(a nl.Attrs) error {
-	var name string
-	values := map[uint16][]byte{} // by attribute of the expression
-	for a.Next() {
-		switch a.Type() {
-		case exprName:
-			name = a.Text()
-		case exprData:
-			data := a.Nested()
-			for data.Next() {
-				values[data.Type()] = data.Bytes()
-			}
-			if data.Err() != nil {
-				return data.Err()
-			}
-		}
-	}
+func (r *nftRule) expression(e expr.Any) {
 	loaded := r.loaded
 	r.loaded = ""
-	switch name {
-	case "counter", "log", "notrack": // they match everything
-	case "meta":
-		r.loaded = map[uint32]string{
-			metaIIF: "index -i", metaOIF: "index -o", metaIIFName: "-i", metaOIFName: "-o", metaL4Proto: "-p",
-		}[number(values[2])]
-	case "ct":
-		if number(values[2]) == ctState {
+	switch e := e.(type) {
+	case *expr.Counter, *expr.Log, *expr.Notrack: // they match every packet
+	case *expr.Immediate: // a value for a register
+	case *expr.Meta:
+		r.loaded = metaNames[e.Key]
+	case *expr.Ct:
+		if e.Key == expr.CtKeySTATE {
 			r.loaded, r.mask = "state", ^uint32(0)
 		}
-	case "payload":
-		switch [3]uint32{number(values[2]), number(values[3]), number(values[4])} { // base, offset, length
-		case [3]uint32{transportHeader, 2, 2}:
+	case *expr.Payload:
+		switch {
+		case e.Base == expr.PayloadBaseTransportHeader && e.Offset == 2 && e.Len == 2:
 			r.loaded = "--dport"
-		case [3]uint32{networkHeader, 9, 1}: // IPv4's
+		case e.Base == expr.PayloadBaseNetworkHeader && e.Offset == 9 && e.Len == 1: // IPv4
 			r.loaded = "-p"
 		}
-	case "bitwise":
-		if mask := value(values[4], dataValue); loaded == "state" && len(mask) == 4 {
-			r.loaded, r.mask = "state", binary.NativeEndian.Uint32(mask)
+	case *expr.Bitwise:
+		if loaded == "state" && len(e.Mask) == 4 {
+			r.loaded, r.mask = "state", binary.NativeEndian.Uint32(e.Mask)
 		}
-	case "cmp":
-		r.compare(loaded, number(values[2]), value(values[3], dataValue))
-	case "lookup":
-		r.lookup(loaded, values[3] != nil)
-	case "immediate":
-		r.verdict(value(values[2], dataVerdict))
-	case "reject":
+	case *expr.Cmp:
+		r.compare(loaded, e.Op, e.Data)
+	case *expr.Lookup:
+		r.lookup(loaded, e.IsDestRegSet)
+	case *expr.Verdict:
+		r.verdict(e.Kind)
+	case *expr.Reject:
 		r.target = "REJECT"
 	default:
-		r.matches = append(r.matches, "-m unread")
+		r.matches = append(r.matches, unread)
 	}
-	return a.Err()
 }
 
-// compare takes in a comparison of what was loaded with a constant.
-func (r *nftRule) compare(loaded string, op uint32, constant []byte) {
+// metaNames says what a key of meta loads. For "index -i" the option needs the name of the link, and
+// the rule has its index.
+var metaNames = map[expr.MetaKey]string{
+	expr.MetaKeyIIF: "index -i", expr.MetaKeyOIF: "index -o", expr.MetaKeyIIFNAME: "-i", expr.MetaKeyOIFNAME: "-o",
+	expr.MetaKeyL4PROTO: "-p",
+}
+
+// compare adds the match for a comparison of what was loaded with a constant.
+func (r *nftRule) compare(loaded string, op expr.CmpOp, constant []byte) {
 	match := ""
 	switch {
-	case loaded == "state" && op == cmpNotEqual && len(constant) == 4:
+	case loaded == "state" && op == expr.CmpOpNeq && len(constant) == 4:
 		match = "--ctstate " + stateNames(r.mask)
-	case op != cmpEqual:
+	case op != expr.CmpOpEq:
 	case loaded == "-p" && len(constant) == 1:
 		match = "-p " + protocolName(constant[0])
 	case loaded == "--dport" && len(constant) == 2:
@@ -153,44 +103,39 @@ func (r *nftRule) compare(loaded string, op uint32, constant []byte) {
 	case loaded == "-i" || loaded == "-o":
 		match = loaded + " " + strings.TrimRight(string(constant), "\x00")
 	case strings.HasPrefix(loaded, "index ") && len(constant) == 4 && binary.NativeEndian.Uint32(constant) == 1:
-		match = strings.TrimPrefix(loaded, "index ") + " lo" // it is the first link of every namespace
+		match = strings.TrimPrefix(loaded, "index ") + " lo" // the first link of every namespace
 	}
 	if len(strings.Fields(match)) != 2 {
-		match = "-m unread"
+		match = unread
 	}
 	r.matches = append(r.matches, match)
 }
 
-// lookup takes in a set that what was loaded is looked up in, or a map with a
-// verdict for it. Its elements are not read. A map by state that accepted what is
-// new would leave nothing to the chain's policy, so it is taken not to.
+// lookup adds the match for a look-up in a set, or in a map if there is a verdict. The elements are
+// not read. A map by state is taken to accept established flows only: one that accepted new flows
+// would leave nothing to the chain's policy.
 func (r *nftRule) lookup(loaded string, verdict bool) {
 	switch {
 	case !verdict:
-		r.matches = append(r.matches, "-m unread")
+		r.matches = append(r.matches, unread)
 	case loaded == "state":
 		r.matches, r.target = append(r.matches, "--ctstate RELATED,ESTABLISHED"), "ACCEPT"
 	default:
-		r.matches, r.target = append(r.matches, "-m unread"), "ACCEPT"
+		r.matches, r.target = append(r.matches, unread), "ACCEPT"
 	}
 }
 
-// verdict takes in what becomes of the packet. Chains that are jumped to are not
-// read: they may accept anything.
-func (r *nftRule) verdict(p []byte) {
-	code := value(p, verdictCode)
-	if len(code) != 4 {
-		return // a value for a register
-	}
-	switch int32(binary.BigEndian.Uint32(code)) {
-	case 0:
+// verdict sets the target. The chain of a jump is not read, and may accept anything.
+func (r *nftRule) verdict(kind expr.VerdictKind) {
+	switch kind {
+	case expr.VerdictDrop:
 		r.target = "DROP"
-	case 1:
+	case expr.VerdictAccept:
 		r.target = "ACCEPT"
-	case verdictReturn:
+	case expr.VerdictReturn:
 		r.target = "RETURN"
-	case verdictJump, verdictGoto:
-		r.matches, r.target = append(r.matches, "-m unread"), "ACCEPT"
+	case expr.VerdictJump, expr.VerdictGoto:
+		r.matches, r.target = append(r.matches, unread), "ACCEPT"
 	}
 }
 
@@ -205,37 +150,8 @@ func stateNames(mask uint32) string {
 }
 
 func protocolName(n byte) string {
-	if name := protocols[fmt.Sprint(n)]; name != "" {
+	if name := protocolNames[fmt.Sprint(n)]; name != "" {
 		return name
 	}
 	return fmt.Sprint(n)
-}
-
-// number is an attribute of 32 bits in network order; none is a number that
-// nothing has.
-func number(p []byte) uint32 {
-	if len(p) != 4 {
-		return ^uint32(0)
-	}
-	return binary.BigEndian.Uint32(p)
-}
-
-// value is the attribute typ inside p, nil if there is none.
-func value(p []byte, typ uint16) []byte {
-	a := nl.ParseAttrs(p)
-	for a.Next() {
-		if a.Type() == typ {
-			return a.Bytes()
-		}
-	}
-	return nil
-}
-
-// putGetRules appends the question for a chain's rules.
-func putGetRules(b *nl.Batch, c baseChain) {
-	b.Begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, 0)
-	b.Nfgen(c.family)
-	b.Text(ruleTable, c.table)
-	b.Text(ruleChain, c.name)
-	b.End()
 }

@@ -160,8 +160,8 @@ func target(words []word) string {
 	return ""
 }
 
-// protocols are names for what some releases print as a number, or as an alias.
-var protocols = map[string]string{
+// protocolNames has a name for each protocol that some releases print as a number or an alias.
+var protocolNames = map[string]string{
 	"1": "icmp", "6": "tcp", "17": "udp", "58": "ipv6-icmp", "132": "sctp", "icmpv6": "ipv6-icmp",
 }
 
@@ -172,7 +172,7 @@ func canonical(words []word) string {
 	for i, w := range words {
 		if i > 0 {
 			b.WriteByte(' ')
-			if name := protocols[w.text]; name != "" && words[i-1].text == "-p" {
+			if name := protocolNames[w.text]; name != "" && words[i-1].text == "-p" {
 				w.text = name
 			}
 		}
