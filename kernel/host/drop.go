@@ -18,7 +18,7 @@ var kept = [...]uint{unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}
 // OpenTables opens iptables for a process that is to call BecomeUser: the same
 // tools are run then, whatever that user's PATH leads to.
 func OpenTables(ctx context.Context) (*Tables, error) {
-	return iptables.Open(ctx, iptables.Options{Run: iptables.Found()})
+	return iptables.Open(ctx, iptables.Options{Find: iptables.Found()})
 }
 
 // BecomeUser has the process go on as another user, with CAP_NET_ADMIN and

@@ -15,30 +15,32 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// timeout bounds one run of a tool. iptables-restore takes 1.5 to 10 ms, 75 in
-// an emulated guest; what lasts this long waits for something that will not come.
-// It is less than the 20 s after which the loop would be taken for hung, and
-// svcproxy ended (see proxy/daemon): the log is to say which tool it was.
+// timeout limits one run of a tool. iptables-restore takes 1.5 to 10 ms, and 75 ms in an emulated
+// guest, so a tool that runs this long hangs. The timeout is less than the 20 s after which the
+// watchdog ends svcproxy (proxy/daemon), so that the log can name the tool.
 const timeout = 15 * time.Second
 
-// lockWait is how many seconds iptables-restore waits for another program's
-// hold on /run/xtables.lock: less than timeout, so that it can say so itself,
-// and twice this, for both families are written, is less than those 20 s.
+// lockWait is how many seconds iptables-restore waits while another program holds
+// /run/xtables.lock. It is less than timeout, so that the tool can report the lock itself. Twice
+// this, for two families, is less than the watchdog's 20 s.
 const lockWait = 5
 
-// Run runs argv with stdin as its standard input and gives its standard output.
-// A tool that is not installed is an exec.ErrNotFound, one that failed an
-// *ExitError.
+// Run runs argv with stdin as standard input and returns its standard output. The error is an
+// *ExitError if the tool failed, and wraps exec.ErrNotFound if it is not installed.
 type Run func(ctx context.Context, stdin string, argv ...string) (stdout string, err error)
 
-// ExitError is a tool that ran and failed.
+// Find returns the path of a tool, such as iptables-save. The error is an exec.ErrNotFound if the
+// tool is not installed.
+type Find func(name string) (path string, err error)
+
+// ExitError is the failure of a tool that ran.
 type ExitError struct {
 	Argv   []string
 	Code   int
 	Stderr string
 }
 
-// Error is the command, its exit status and what it said, in one line.
+// Error returns the command, its exit status and its standard error in one line.
 func (e *ExitError) Error() string {
 	var said []string
 	for line := range strings.Lines(e.Stderr) {
@@ -50,66 +52,7 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("%s: exit status %d: %s", strings.Join(e.Argv, " "), e.Code, strings.Join(said, ": "))
 }
 
-// run is Run for the real tools, each looked for when it is run.
-func run(ctx context.Context, stdin string, argv ...string) (string, error) {
-	path, err := find(argv[0])
-	if err != nil {
-		return "", err
-	}
-	return runAt(ctx, path, stdin, argv)
-}
-
-// Found is Run for the tools that PATH leads to now. It is for a process that goes
-// on as another user, who may not look everywhere: PATH would lead past a tool to
-// one of the same name, of another back end, whose tables are empty.
-func Found() Run {
-	paths := make(map[string]string)
-	for _, name := range toolNames {
-		for _, does := range []string{"", "-save", "-restore"} {
-			if path, err := find(name + does); err == nil {
-				paths[name+does] = path
-			}
-		}
-	}
-	return func(ctx context.Context, stdin string, argv ...string) (string, error) {
-		path, ok := paths[argv[0]]
-		if !ok {
-			return "", &exec.Error{Name: argv[0], Err: exec.ErrNotFound}
-		}
-		out, err := runAt(ctx, path, stdin, argv)
-		if errors.Is(err, fs.ErrPermission) {
-			return "", &kernel.MissingError{
-				What: fmt.Sprintf("user %d may not run %s", os.Geteuid(), path),
-				Hint: "have PATH begin with a folder where that user finds the same iptables",
-			}
-		}
-		return out, err
-	}
-}
-
-// runAt runs the tool that is at a path.
-func runAt(ctx context.Context, path, stdin string, argv []string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, path, argv[1:]...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
-	// A child of the tool (modprobe) must not hold the pipes open for ever.
-	cmd.WaitDelay = time.Second
-	err := cmd.Run()
-	switch exit := (*exec.ExitError)(nil); {
-	case ctx.Err() != nil:
-		return "", fmt.Errorf("%s: ended after no answer: %w", strings.Join(argv, " "), context.Cause(ctx))
-	case errors.As(err, &exit):
-		return "", &ExitError{Argv: argv, Code: exit.ExitCode(), Stderr: stderr.String()}
-	case err != nil:
-		return "", fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
-	}
-	return stdout.String(), nil
-}
-
-// find looks for a tool in PATH and where root's PATH would have it.
+// find searches PATH, then the folders of system tools. The PATH of a user may lack these.
 func find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {
@@ -121,4 +64,62 @@ func find(name string) (string, error) {
 		}
 	}
 	return "", err
+}
+
+// Found finds all tools now and returns a Find that gives these paths ever after. It is for a
+// process that goes on as another user. That user's PATH may lead to tools of the same name with
+// the other back end, whose tables are empty.
+func Found() Find {
+	paths := make(map[string]string)
+	for _, name := range toolNames {
+		for _, suffix := range []string{"", "-save", "-restore"} {
+			if path, err := find(name + suffix); err == nil {
+				paths[name+suffix] = path
+			}
+		}
+	}
+	return func(name string) (string, error) {
+		if path, ok := paths[name]; ok {
+			return path, nil
+		}
+		return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
+	}
+}
+
+// run is a Run. It finds the tool each time, because a package upgrade may have moved it.
+func (f Find) run(ctx context.Context, stdin string, argv ...string) (string, error) {
+	path, err := f(argv[0])
+	if err != nil {
+		return "", err
+	}
+	out, err := runAt(ctx, path, stdin, argv)
+	if errors.Is(err, fs.ErrPermission) {
+		return "", &kernel.MissingError{
+			What: fmt.Sprintf("user %d may not run %s", os.Geteuid(), path),
+			Hint: "have PATH begin with a folder where that user finds the same iptables",
+		}
+	}
+	return out, err
+}
+
+// runAt runs the tool at a path.
+func runAt(ctx context.Context, path, stdin string, argv []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, argv[1:]...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	// A child of the tool, such as modprobe, may keep the pipes open.
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	switch exit := (*exec.ExitError)(nil); {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("%s: ended after no answer: %w", strings.Join(argv, " "), context.Cause(ctx))
+	case errors.As(err, &exit):
+		return "", &ExitError{Argv: argv, Code: exit.ExitCode(), Stderr: stderr.String()}
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+	}
+	return stdout.String(), nil
 }

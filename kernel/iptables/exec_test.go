@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The tools that Found has found are those that it runs, whatever PATH says then.
+// Found keeps the paths of its call, whatever PATH says later.
 func TestFoundRunsWhatItFound(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	for dir, says := range map[string]string{first: "first", second: "second"} {
@@ -17,7 +17,7 @@ func TestFoundRunsWhatItFound(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", first)
-	found := Found()
+	found := Found().run
 	t.Setenv("PATH", second)
 	if out, err := found(t.Context(), "", "iptables"); out != "first\n" || err != nil {
 		t.Errorf("got %q, %v", out, err)

@@ -3,7 +3,9 @@ package iptables
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,17 +29,29 @@ func fake(r Run) (*Tables, *still) {
 
 const emptySave = "*nat\nCOMMIT\n"
 
+// script makes a tool that prints out, and returns a Find for it.
+func script(t *testing.T, out string) Find {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "iptables")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nprintf '"+out+"'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return func(string) (string, error) { return path, nil }
+}
+
+// The library's regular expression, and its private field with the back end, read what releases of
+// iptables print.
 func TestProbe(t *testing.T) {
 	for _, test := range []struct{ out, want string }{
 		{"iptables v1.8.9 (nf_tables)\n", "iptables 1.8.9 (nf_tables)"},
 		{"iptables v1.8.7 (legacy)\n", "iptables 1.8.7 (legacy)"},
 		{"iptables v1.6.2\n", "iptables 1.6.2 (legacy)"},
-		{"iptables v1.10 (nf_tables)\n", "iptables 1.10.0 (nf_tables)"},
-		{"iptables v2.0.1-rc1 (nf_tables)\n", "iptables 2.0.1 (nf_tables)"},
+		{"iptables v1.10.0 (nf_tables)\n", "iptables 1.10.0 (nf_tables)"},
+		{"iptables v2.0.1-rc1\n", "iptables 2.0.1 (legacy)"},
 		{"iptables v1.6.1\n", "iptables is 1.6.1, which cannot wait for the xtables lock: 1.6.2 is needed"},
-		{"hello\n", `probing iptables: "hello\n" is not a version`},
+		{"hello\n", "probing iptables: failed to extract iptables version from [hello\n]: no iptables version found in string: hello\n"},
 	} {
-		tool, err := parseVersion("iptables", test.out)
+		tool, err := probe(t.Context(), script(t, test.out), kernel.IPv4)
 		got := tool.String()
 		if err != nil {
 			got = err.Error()
@@ -49,14 +63,15 @@ func TestProbe(t *testing.T) {
 }
 
 func TestMissing(t *testing.T) {
-	_, err := Open(t.Context(), Options{Run: func(ctx context.Context, _ string, argv ...string) (string, error) {
-		return run(ctx, "", "svcproxy-test-no-such-"+argv[0])
-	}})
+	_, err := Open(t.Context(), Options{Find: func(name string) (string, error) { return find("svcproxy-test-no-such-" + name) }})
 	var missing *kernel.MissingError
 	if !errors.As(err, &missing) || missing.Hint != "apt-get install iptables" {
 		t.Fatalf("got %v, want a MissingError with the package", err)
 	}
 }
+
+// run is Run for the tools in PATH.
+var run = Find(find).run
 
 // A tool that hangs is ended, and what it did is not known.
 func TestHang(t *testing.T) {

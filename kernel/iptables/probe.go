@@ -6,23 +6,24 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
-	"strconv"
+	"reflect"
+
+	goiptables "github.com/coreos/go-iptables/iptables"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// errNoIPv6 answers ops on IPv6 chains where the kernel has no IPv6.
+// errNoIPv6 is the error for ops on IPv6 chains if the kernel has no IPv6.
 var errNoIPv6 = &kernel.MissingError{
 	What: "this kernel runs without IPv6",
 	Hint: "boot without ipv6.disable=1, or serve no IPv6 addresses",
 }
 
-// Tool is one family's iptables as probed.
+// Tool describes the iptables of one family.
 type Tool struct {
 	Name    string // "iptables"
 	Version string // "1.8.9"
-	NFT     bool   // the rules are in nftables, else in the legacy tables
+	NFT     bool   // the rules are in nftables, otherwise in the legacy tables
 }
 
 func (t Tool) String() string {
@@ -33,71 +34,83 @@ func (t Tool) String() string {
 	return fmt.Sprintf("%s %s (%s)", t.Name, t.Version, backend)
 }
 
-var toolNames = map[kernel.Family]string{kernel.IPv4: "iptables", kernel.IPv6: "ip6tables"}
-
-// Releases before 1.8 do not say which back end they are: there was only one.
-var versionLine = regexp.MustCompile(`^ip6?tables v(\d+)\.(\d+)(?:\.(\d+))?\S*(?: \((\w+)\))?`)
-
-// oldest release that can be used: iptables-restore has --wait since 1.6.2.
-var oldest = [3]int{1, 6, 2}
+var (
+	toolNames = map[kernel.Family]string{kernel.IPv4: "iptables", kernel.IPv6: "ip6tables"}
+	protocols = map[kernel.Family]goiptables.Protocol{kernel.IPv4: goiptables.ProtocolIPv4, kernel.IPv6: goiptables.ProtocolIPv6}
+)
 
 const packageHint = "apt-get install iptables"
 
-// probe asks a family's iptables for its version and back end.
-func probe(ctx context.Context, run Run, f kernel.Family) (Tool, error) {
+// probe finds the iptables of a family and asks it for its version and back end.
+func probe(ctx context.Context, find Find, f kernel.Family) (Tool, error) {
 	name := toolNames[f]
-	out, err := run(ctx, "", name, "--version")
+	path, err := find(name)
 	if errors.Is(err, exec.ErrNotFound) {
 		return Tool{}, &kernel.MissingError{What: name + " is not installed", Hint: packageHint}
 	}
 	if err != nil {
+		return Tool{}, fmt.Errorf("finding %s: %w", name, err)
+	}
+	found, err := version(ctx, path, f)
+	if err != nil {
 		return Tool{}, fmt.Errorf("probing %s: %w", name, err)
 	}
-	return parseVersion(name, out)
-}
-
-// alike says whether two tools are one program under two names: then they are of
-// one version, with one back end, and asking one is enough. So it is wherever
-// iptables comes as a program that does as it is called.
-func alike(a, b string) bool {
-	var files [2]os.FileInfo
-	for i, name := range []string{a, b} {
-		path, err := find(name)
-		if err != nil {
-			return false
-		}
-		if files[i], err = os.Stat(path); err != nil {
-			return false
-		}
-	}
-	return os.SameFile(files[0], files[1])
-}
-
-func parseVersion(name, out string) (Tool, error) {
-	m := versionLine.FindStringSubmatch(out)
-	if m == nil {
-		return Tool{}, fmt.Errorf("probing %s: %q is not a version", name, out)
-	}
-	var v [3]int
-	for i := range v {
-		v[i], _ = strconv.Atoi(m[i+1]) // digits, or the absent third number
-	}
-	t := Tool{Name: name, Version: fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]), NFT: m[4] == "nf_tables"}
-	for i := range v {
-		if v[i] > oldest[i] {
-			break
-		}
-		if v[i] < oldest[i] {
-			return Tool{}, &kernel.MissingError{
-				What: fmt.Sprintf("%s is %s, which cannot wait for the xtables lock: 1.6.2 is needed", name, t.Version),
-				Hint: packageHint,
-			}
+	major, minor, patch := found.GetIptablesVersion()
+	t := Tool{Name: name, Version: fmt.Sprintf("%d.%d.%d", major, minor, patch), NFT: mode(found) == "nf_tables"}
+	// Our rules use MASQUERADE --random-fully. The release that brought it, 1.6.2, also brought
+	// iptables-restore --wait.
+	if !found.HasRandomFully() {
+		return Tool{}, &kernel.MissingError{
+			What: fmt.Sprintf("%s is %s, which cannot wait for the xtables lock: 1.6.2 is needed", name, t.Version),
+			Hint: packageHint,
 		}
 	}
 	return t, nil
 }
 
-// hasIPv6 says whether the kernel of this network namespace has IPv6 at all.
+// version runs a tool with --version through go-iptables, which sets no time limit itself.
+func version(ctx context.Context, path string, f kernel.Family) (*goiptables.IPTables, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var found *goiptables.IPTables
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		found, err = goiptables.New(goiptables.Path(path), goiptables.IPFamily(protocols[f]))
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return found, err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s --version: no answer: %w", path, context.Cause(ctx))
+	}
+}
+
+// mode returns the back end that a tool named in its --version: "nf_tables" or "legacy". go-iptables
+// parses it and exports no function for it. Running --version a second time would cost a start 1.5 to
+// 10 ms, so mode reads the private field. TestProbe fails if a release of the library renames it.
+func mode(t *goiptables.IPTables) string {
+	field := reflect.ValueOf(t).Elem().FieldByName("mode")
+	if field.Kind() != reflect.String {
+		return ""
+	}
+	return field.String()
+}
+
+// sameFile reports whether two paths lead to one program. If iptables and ip6tables do, they have
+// the same version and back end, and one probe is enough. It is so wherever iptables is a program
+// that looks at the name it was called by.
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// hasIPv6 reports whether the kernel of this network namespace has IPv6.
 func hasIPv6() bool {
 	_, err := os.Stat("/proc/thread-self/net/if_inet6")
 	return err == nil

@@ -9,8 +9,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Tables are the iptables of one network namespace. One goroutine at a time may
-// use them; only Stats may be called from any.
+// Tables is the iptables of one network namespace. One goroutine at a time may use it, but any may
+// call Stats.
 type Tables struct {
 	run      Run
 	families []*family
@@ -19,50 +19,49 @@ type Tables struct {
 	readers, writers, ended atomic.Uint64
 }
 
-// family is one family's tables and the last reading of them.
+// family is the tables of one family and the last reading of them.
 type family struct {
 	kernel.Family
 	tool  Tool
 	stamp stamp
 
 	last     []kernel.Chain   // valid while cached
-	barriers []kernel.Barrier // likewise
+	barriers []kernel.Barrier // valid while cached
 	lastID   string
 	lastName kernel.Names
 	cached   bool
 }
 
-// Stats counts the tools that were run since Open.
+// Stats counts runs of tools since Open.
 type Stats struct {
 	Readers uint64 // iptables-save, and --version at Open
 	Writers uint64 // iptables-restore
-	Ended   uint64 // of both, those that are over
+	Ended   uint64 // runs of both that have ended
 }
 
-// Options of Open. The zero is right for everything but tests.
+// Options of Open. The zero value is right for everything but tests and changes of user.
 type Options struct {
-	Run    Run        // nil: run the tools
+	Find   Find       // nil: search PATH and the folders of system tools
 	Dialer *nl.Dialer // nil: plain netlink sockets
 }
 
-// Open probes iptables and ip6tables for the network namespace of the calling
-// thread. Where one cannot be used the error is a *kernel.MissingError.
+// Open probes iptables and ip6tables for the network namespace of the calling thread. If one of
+// them cannot be used, the error is a *kernel.MissingError.
 func Open(ctx context.Context, o Options) (*Tables, error) {
-	t := &Tables{bases: baseChains{dialer: o.Dialer}}
-	tool := o.Run
-	if tool == nil {
-		tool = run
+	if o.Find == nil {
+		o.Find = find
 	}
+	t := &Tables{bases: baseChains{dialer: o.Dialer}}
 	t.run = func(ctx context.Context, stdin string, argv ...string) (string, error) {
 		defer t.ended.Add(1)
-		return tool(ctx, stdin, argv...)
+		return o.Find.run(ctx, stdin, argv...)
 	}
 	families := []kernel.Family{kernel.IPv4}
 	if hasIPv6() {
 		families = append(families, kernel.IPv6)
 	}
-	for i, f := range families {
-		tool, err := t.probe(ctx, f, i > 0 && o.Run == nil)
+	for _, f := range families {
+		tool, err := t.probe(ctx, o.Find, f)
 		if err != nil {
 			t.Close()
 			return nil, err
@@ -80,16 +79,22 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 	return t, nil
 }
 
-// probe finds out about a family's iptables: by that of the first family, where
-// they may be one program and are.
-func (t *Tables) probe(ctx context.Context, f kernel.Family, maybe bool) (Tool, error) {
-	if maybe && alike(t.families[0].tool.Name, toolNames[f]) {
+// probe probes the iptables of a family. If it is the program of the first family under another
+// name, the answer of that one counts.
+func (t *Tables) probe(ctx context.Context, find Find, f kernel.Family) (Tool, error) {
+	name := toolNames[f]
+	if len(t.families) > 0 {
 		tool := t.families[0].tool
-		tool.Name = toolNames[f]
-		return tool, nil
+		first, err := find(tool.Name)
+		second, err2 := find(name)
+		if err == nil && err2 == nil && sameFile(first, second) {
+			tool.Name = name
+			return tool, nil
+		}
 	}
 	t.readers.Add(1)
-	return probe(ctx, t.run, f)
+	defer t.ended.Add(1)
+	return probe(ctx, find, f)
 }
 
 // Close releases the sockets.
@@ -103,8 +108,7 @@ func (t *Tables) Close() error {
 	return first
 }
 
-// Tools are what was found at Open, IPv4 first; IPv6 is left out where the
-// kernel has none.
+// Tools returns the tools that Open found, IPv4 first. Without IPv6 in the kernel there is only one.
 func (t *Tables) Tools() []Tool {
 	tools := make([]Tool, len(t.families))
 	for i, f := range t.families {
@@ -113,12 +117,12 @@ func (t *Tables) Tools() []Tool {
 	return tools
 }
 
-// Stats may be called at any time from any goroutine.
+// Stats returns the counts so far.
 func (t *Tables) Stats() Stats {
 	return Stats{Readers: t.readers.Load(), Writers: t.writers.Load(), Ended: t.ended.Load()}
 }
 
-// Forget makes the next Read run iptables-save whatever the kernel says.
+// Forget drops the last reading, so that the next Read runs iptables-save.
 func (t *Tables) Forget() {
 	for _, f := range t.families {
 		f.cached = false
