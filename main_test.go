@@ -168,16 +168,21 @@ var mayImport = map[string][]string{
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
 // standard library alone.
-var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/mode", "proxy/mode/ipvs", "sources/lastgood", "kernel/statefile"}
+var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/mode", "proxy/mode/ipvs", "sources/lastgood"}
 
 // kernelModules are the modules that only packages below kernel may import.
-var kernelModules = []string{"golang.org/x/sys", "github.com/vishvananda", "github.com/moby/ipvs", "github.com/coreos/go-iptables"}
+var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",
+	"github.com/coreos/go-iptables", "github.com/google/nftables", "github.com/google/renameio"}
+
+// productModules are the libraries that the product itself imports, not only its tests.
+var productModules = append(slices.Clone(kernelModules), "github.com/BurntSushi/toml")
 
 func TestImportsPointDown(t *testing.T) {
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
+	unused := slices.Clone(productModules)
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct {
 			ImportPath string
@@ -190,6 +195,7 @@ func TestImportsPointDown(t *testing.T) {
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		for _, i := range p.Imports {
+			unused = slices.DeleteFunc(unused, func(m string) bool { return strings.HasPrefix(i, m) })
 			if own, ok := strings.CutPrefix(i, module+"/"); ok {
 				if !slices.Contains(mayImport[name], own) {
 					t.Errorf("package %s must not import %s", path.Join("svcproxy", name), own)
@@ -206,5 +212,8 @@ func TestImportsPointDown(t *testing.T) {
 				t.Errorf("package %s imports %s: only those below kernel talk to it", path.Join("svcproxy", name), i)
 			}
 		}
+	}
+	if len(unused) > 0 {
+		t.Errorf("no package imports %v", unused)
 	}
 }

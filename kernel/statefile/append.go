@@ -3,23 +3,22 @@ package statefile
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 )
 
-// Put is Write without syncing: for what is of no use after a reboot, and is not to wait for the disk.
+// Put is Write without syncing, for files that are of no use after a reboot. It does not wait for the
+// disk.
 func Put(path string, data []byte, perm fs.FileMode) error {
 	d, err := Make(filepath.Dir(path), dirPerm(perm))
 	if err != nil {
 		return err
 	}
-	unsynced := func(*os.File) error { return nil }
-	return errors.Join(d.replace(filepath.Base(path), data, perm, unsynced), d.Close())
+	return errors.Join(d.put(filepath.Base(path), data, perm), d.Close())
 }
 
-// Append adds to the end of a file that is there, without syncing it: what a crash of the machine takes
-// is lost, what one of the process does is not. A file that is not there is fs.ErrNotExist.
+// Append adds data to the end of a file without syncing it. A crash of the machine may lose the data, a
+// crash of the process does not. If the file does not exist, the error is fs.ErrNotExist.
 func Append(path string, data []byte) error {
 	d, err := Open(filepath.Dir(path))
 	if err != nil {
@@ -28,14 +27,14 @@ func Append(path string, data []byte) error {
 	return errors.Join(d.Append(filepath.Base(path), data), d.Close())
 }
 
-// Append adds to the end of a file that is there.
+// Append adds data to the end of a file, which must exist.
 func (d *Dir) Append(name string, data []byte) error {
 	f, err := d.openat(name, syscall.O_WRONLY|syscall.O_APPEND|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	st, err := f.Stat()
-	// Under another name it may be another's file: Write would leave that alone, Append would not.
+	// With a second name it may be another program's file, which Append must not change.
 	if err == nil && (!st.Mode().IsRegular() || st.Sys().(*syscall.Stat_t).Nlink > 1) {
 		err = &fs.PathError{Op: "append", Path: d.path(name), Err: errNotRegular}
 	}

@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// What package syscall does not have is the same on all architectures that we build for.
+// Numbers that package syscall lacks. They are the same on all architectures that we build for.
 const (
 	oPath             = 0x200000 // O_PATH
 	sysOpenat2        = 437
@@ -19,8 +19,8 @@ const (
 	maxLinks          = 40 // as the kernel follows
 )
 
-// openDir opens a directory by its path, one part after the other. With a perm it makes those that are
-// not there.
+// openDir opens a directory by its path, part by part. With a perm it makes the parts that do not
+// exist.
 func openDir(path string, perm fs.FileMode) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -48,8 +48,8 @@ func openDir(path string, perm fs.FileMode) (*Dir, error) {
 	return &Dir{os.NewFile(uintptr(fd), path)}, nil
 }
 
-// openDirect opens a directory if no part of its path is a link: one system call, where the kernel is 5.6 or
-// newer. The many copies of package lastgood are opened one at a time.
+// openDirect opens a directory if no part of its path is a link. It is one system call and needs
+// Linux 5.6. Package lastgood opens each of its many copies this way.
 func openDirect(path string) (int, error) {
 	name, err := syscall.BytePtrFromString(path)
 	if err != nil {
@@ -63,15 +63,15 @@ func openDirect(path string) (int, error) {
 	return int(fd), nil
 }
 
-// walk is a path that is being opened.
+// walk opens a path part by part.
 type walk struct {
-	at    int // the directory that was reached
+	at    int // the directory reached so far
 	todo  []string
 	perm  fs.FileMode
 	links int // followed so far
 }
 
-// step goes on by one part of the path.
+// step opens the next part of the path.
 func (w *walk) step() error {
 	name := w.todo[0]
 	next, err := openat(w.at, name, oPath|syscall.O_NOFOLLOW, 0)
@@ -106,7 +106,7 @@ func (w *walk) enter(dir int) {
 	w.at = dir
 }
 
-// follow puts where a link leads in its place.
+// follow replaces a link in the path by its target.
 func (w *walk) follow(name string, owner int) error {
 	if owner != 0 && owner != os.Geteuid() {
 		return fmt.Errorf("%s is a link that user %d has made: it is not followed", name, owner)
@@ -114,8 +114,8 @@ func (w *walk) follow(name string, owner int) error {
 	if w.links++; w.links > maxLinks {
 		return syscall.ELOOP
 	}
-	// A link that takes this one's place meanwhile would have to be made where another user may write,
-	// and where root had made one before.
+	// If another link takes the place of this one now, it is followed without a check. That needs a
+	// directory in which another user may write and root made the first link.
 	to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d/%s", w.at, name))
 	if err != nil {
 		return err
@@ -131,11 +131,11 @@ func (w *walk) follow(name string, owner int) error {
 	return nil
 }
 
-// make makes a directory, for the owner of the one it is in.
+// make makes a directory and gives it to the owner of its parent.
 func (w *walk) make(name string) error {
 	err := syscall.Mkdirat(w.at, name, uint32(w.perm))
 	if err == syscall.EEXIST {
-		return nil // another process was faster
+		return nil // made by another process
 	}
 	if err != nil || os.Geteuid() != 0 {
 		return err
@@ -161,7 +161,7 @@ func reopen(at int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// giveTo has what root makes belong to the owner of the directory it is in.
+// giveTo gives a file that root made to the owner of its directory.
 func giveTo(dir, made *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -188,7 +188,7 @@ func openat(at int, name string, flags int, perm fs.FileMode) (int, error) {
 	}
 }
 
-// parts are the names that make up a path.
+// parts splits a path into names.
 func parts(path string) []string {
 	var names []string
 	for name := range strings.SplitSeq(path, "/") {

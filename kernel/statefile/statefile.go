@@ -1,25 +1,26 @@
 // Package statefile reads and writes files in the state and runtime directories.
 //
-// These directories belong to the service's user, and root works in them too: `svcproxy run`, `svcproxy
-// cleanup`, and with it a purge of the package. So root must not believe what it finds there:
+// These directories belong to the service's user, and root works in them too: `svcproxy run`,
+// `svcproxy cleanup`, and a purge of the package, which calls it. So root must not trust what it
+// finds there:
 //
-//   - A symbolic link is followed only on the way to the directory, and only if root or the calling user
-//     made it. The last part of a path is never followed.
+//   - A symbolic link is followed only on the way to the directory, and only if root or the calling
+//     user made it. The last part of a path is never followed.
 //   - Read returns the content of a regular file of at most limit bytes. A FIFO, a device or a larger
-//     file is an error; Read does not block.
-//   - Write replaces the file as a whole: the new content is written to a file that Write itself created,
-//     synced, and renamed over. After a crash the old or the new file is there. What root writes belongs to
-//     the directory's owner, so that the service can replace it.
+//     file is an error, and Read does not block.
+//   - Write replaces the whole file with renameio: a new file under a random name, synced, renamed.
+//     After a crash the old or the new file is there. A file that root writes belongs to the owner of
+//     the directory, so that the service can replace it.
 //
 // Use it for each file of ours below stateDir or runtimeDir:
 //
 //	data, err := statefile.Read(filepath.Join(stateDir, "witness.json"), 1<<20) // fs.ErrNotExist: none
 //	err = statefile.Write(filepath.Join(stateDir, "witness.json"), data, 0o640) // makes the directory too
-//	err = statefile.Remove(filepath.Join(stateDir, "witness.json"))             // none is no error
+//	err = statefile.Remove(filepath.Join(stateDir, "witness.json"))             // no error if it does not exist
 //
-// For many files of one directory, Open it once. The content is the caller's to distrust: parse strictly,
-// bound what it can make the caller do, do not quote it in an error, and add the file to the table of
-// TestTamperedState in testdata/traffic.
+// For many files of one directory, Open it once. Do not trust the content either: parse it strictly,
+// bound its effects, do not quote it in an error, and add the file to the table of TestTamperedState
+// in testdata/traffic.
 package statefile
 
 import (
@@ -35,9 +36,6 @@ import (
 	"syscall"
 )
 
-// temp ends the name of a file that is being written. The next Write removes one that a crash left.
-const temp = ".new"
-
 // Read returns the content of a regular file.
 func Read(path string, limit int64) ([]byte, error) {
 	d, err := Open(filepath.Dir(path))
@@ -48,7 +46,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	return d.Read(filepath.Base(path), limit)
 }
 
-// Write replaces a file, and makes its directory if there is none.
+// Write replaces a file. It makes the directory if it does not exist.
 func Write(path string, data []byte, perm fs.FileMode) error {
 	d, err := Make(filepath.Dir(path), dirPerm(perm))
 	if err != nil {
@@ -57,7 +55,7 @@ func Write(path string, data []byte, perm fs.FileMode) error {
 	return errors.Join(d.Write(filepath.Base(path), data, perm), d.Close())
 }
 
-// Remove removes a file. That there is none is no error.
+// Remove removes a file. It is no error if the file does not exist.
 func Remove(path string) error {
 	d, err := Open(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,13 +76,13 @@ type Dir struct{ f *os.File }
 // Open opens a directory.
 func Open(path string) (*Dir, error) { return openDir(path, 0) }
 
-// Make opens a directory, and makes it and those above if they are not there.
+// Make opens a directory. It makes the directory, and those above it, if they do not exist.
 func Make(path string, perm fs.FileMode) (*Dir, error) { return openDir(path, perm) }
 
 // Close closes the directory.
 func (d *Dir) Close() error { return d.f.Close() }
 
-// Names are the regular files in the directory, sorted, without those that are being written.
+// Names returns the names of the regular files in the directory, sorted, without unfinished ones.
 func (d *Dir) Names() ([]string, error) {
 	if _, err := d.f.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -92,7 +90,7 @@ func (d *Dir) Names() ([]string, error) {
 	entries, err := d.f.ReadDir(-1)
 	var names []string
 	for _, e := range entries {
-		if e.Type().IsRegular() && !strings.HasSuffix(e.Name(), temp) {
+		if e.Type().IsRegular() && !unfinished(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
@@ -122,7 +120,7 @@ func (d *Dir) Read(name string, limit int64) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// OpenFile opens a regular file to read a part of it.
+// OpenFile opens a regular file for reading.
 func (d *Dir) OpenFile(name string) (*os.File, error) {
 	f, err := d.openat(name, syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
@@ -144,48 +142,7 @@ func (d *Dir) OpenFile(name string) (*os.File, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
-// Write replaces a file.
-func (d *Dir) Write(name string, data []byte, perm fs.FileMode) error {
-	if err := d.replace(name, data, perm, (*os.File).Sync); err != nil {
-		return err
-	}
-	return d.f.Sync()
-}
-
-// replace replaces a file; settle is called before the new one takes the old one's place.
-func (d *Dir) replace(name string, data []byte, perm fs.FileMode, settle func(*os.File) error) error {
-	if err := d.create(name+temp, data, perm, settle); err != nil {
-		return err
-	}
-	if err := d.Rename(name+temp, name); err != nil {
-		return errors.Join(err, d.Remove(name+temp))
-	}
-	return nil
-}
-
-// create writes a file that was not there.
-func (d *Dir) create(name string, data []byte, perm fs.FileMode, settle func(*os.File) error) error {
-	if err := d.Remove(name); err != nil {
-		return err
-	}
-	f, err := d.openat(name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL, perm)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = giveTo(d.f, f)
-	}
-	if err == nil {
-		err = settle(f)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, d.Remove(name)) // a full disk has no room for half a file
-	}
-	return nil
-}
-
-// Remove removes a file, whatever it is. That there is none is no error.
+// Remove removes a file of any type. It is no error if the file does not exist.
 func (d *Dir) Remove(name string) error {
 	err := plain(name)
 	if err == nil {
@@ -209,7 +166,7 @@ func (d *Dir) openat(name string, flags int, perm fs.FileMode) (*os.File, error)
 	return os.NewFile(uintptr(fd), d.path(name)), nil
 }
 
-// plain refuses a name that leads out of the directory.
+// plain rejects a name that leads out of the directory.
 func plain(name string) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsRune(name, '/') {
 		return syscall.EINVAL

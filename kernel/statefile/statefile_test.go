@@ -4,11 +4,13 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const nobody = 65534
@@ -72,7 +74,7 @@ func TestInTheWay(t *testing.T) {
 			}
 			dir := t.TempDir()
 			path := filepath.Join(dir, "file")
-			if err := errors.Join(put(path), put(path+temp)); err != nil {
+			if err := errors.Join(put(path), put(path+newSuffix)); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := Read(path, 100); err == nil && what != "garbage" && what != "a hard link" {
@@ -92,6 +94,12 @@ func TestInTheWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer d.Close()
+			if err := Put(path, []byte("ours too"), 0o600); err != nil {
+				t.Error(err)
+			}
+			if got, err := Read(path, 100); string(got) != "ours too" || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
 			if names, err := d.Names(); !slices.Equal(names, []string{"file"}) || err != nil {
 				t.Error(names, err)
 			}
@@ -111,8 +119,11 @@ func TestDirectoryInTheWay(t *testing.T) {
 	if err := Write(path, nil, 0o600); err == nil {
 		t.Error("wrote over a directory")
 	}
-	if _, err := os.Lstat(path + temp); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("left behind:", err)
+	if err := Put(path, nil, 0o600); err == nil {
+		t.Error("put over a directory")
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); len(entries) != 1 || err != nil {
+		t.Error("left behind:", entries, err)
 	}
 }
 
@@ -200,5 +211,76 @@ func TestChmodFollowsNoLink(t *testing.T) {
 	}
 	if st, err := os.Stat(victim); err != nil || st.Mode() != 0o600 {
 		t.Error(st, err)
+	}
+}
+
+// The first Write in a directory removes what a crash left there, but no file that may have a writer,
+// no link, and no other file.
+func TestUnfinishedFiles(t *testing.T) {
+	dir := t.TempDir()
+	long := time.Now().Add(-time.Hour)
+	for _, name := range []string{".file1234567890123", "other.new", ".new4567890123456", ".hidden~123456789012"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if name != ".new4567890123456" {
+			if err := os.Chtimes(path, long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Symlink("target", filepath.Join(dir, ".link7890123456789")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{".hidden~123456789012", ".link7890123456789", ".new4567890123456", "file"}; !slices.Equal(names, want) || err != nil {
+		t.Errorf("%v and %v, want %v", names, err, want)
+	}
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if names, err := d.Names(); !slices.Equal(names, []string{".hidden~123456789012", "file"}) || err != nil {
+		t.Error(names, err)
+	}
+}
+
+// A file that cannot be written leaves nothing behind, and the old one as it was.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	if err := Write(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	errWrite, errPut := Write(path, make([]byte, 100), 0o600), Put(path, make([]byte, 100), 0o600)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if errWrite == nil || errPut == nil {
+		t.Errorf("Write: %v, Put: %v", errWrite, errPut)
+	}
+	if got, err := Read(path, 100); string(got) != "old" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if entries, err := os.ReadDir(dir); len(entries) != 1 || err != nil {
+		t.Error("left behind:", entries, err)
 	}
 }
