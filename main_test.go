@@ -122,48 +122,65 @@ func TestHelpIsShort(t *testing.T) {
 
 const module = "github.com/svcproxy/svcproxy"
 
-// mayImport lists the packages of this project that each package may import: imports point
-// down only. A package that is not listed may import none of them.
+// mayImport lists the packages of this project that each package may import, from top to
+// bottom: imports point down only. A package that is not listed may import none of them.
 var mayImport = map[string][]string{
-	"":                  {"proxy/cli", "proxy/commands"},
-	"proxy/cli":         {},
-	"proxy/commands":    {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
-	"proxy/daemon":      {"kernel", "kernel/host", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/metrics", "proxy/frontend", "proxy/mode", "proxy/mode/ipvs", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
-	"proxy":             {"kernel", "proxy/frontend", "sources", "kernel/plan", "kernel/verify"},
-	"proxy/frontend":    {"kernel", "sources"},
-	"proxy/mode":        {"kernel", "proxy/frontend", "sources"},
-	"proxy/mode/ipvs":   {"kernel", "proxy/frontend", "proxy/mode", "sources"},
-	"proxy/config":      {"kernel", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/file", "sources/fields", "sources/lastgood"},
-	"proxy/metrics":     {"kernel", "proxy", "proxy/status", "sources"},
-	"proxy/web":         {"proxy/conns", "proxy/events", "proxy/screen", "proxy/status"},
-	"packaging/docs":    {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
-	"proxy/events":      {"kernel", "proxy", "proxy/screen", "sources"},
-	"proxy/status":      {"kernel", "proxy", "proxy/cli", "proxy/screen", "sources"},
-	"proxy/conns":       {},
-	"proxy/control":     {"proxy/conns", "proxy/events", "proxy/cli", "proxy/status", "sources", "kernel/statefile"},
-	"proxy/screen":      {},
-	"sources/apiserver": {"sources", "sources/manifest"},
-	"sources/manifest":  {"sources"},
-	"sources/file":      {"sources", "sources/fields", "sources/lastgood"},
-	"sources/fields":    {},
-	"sources/lastgood":  {"kernel/statefile", "sources"},
-	"kernel/statefile":  {},
-	"kernel/nl":         {},
-	"kernel/ipvs":       {"kernel", "kernel/nl"},
-	"kernel/ipset":      {"kernel", "kernel/nl"},
-	"kernel/iptables":   {"kernel", "kernel/nl"},
-	"kernel/link":       {"kernel", "kernel/nl"},
-	"kernel/sysctl":     {"kernel", "kernel/statefile"},
-	"kernel/conntrack":  {"kernel", "kernel/nl"},
-	"kernel/host":       {"kernel", "kernel/conntrack", "kernel/ipvs", "kernel/ipset", "kernel/iptables", "kernel/link", "kernel/sysctl", "kernel/nl", "kernel/statefile", "kernel/plan", "kernel/verify"},
-	"kernel/fake":       {"kernel", "kernel/plan", "kernel/verify"},
-	"kernel/kerneltest": {"kernel", "kernel/nl", "kernel/verify"},
-	"kernel/plan":       {"kernel"},
-	"kernel/verify":     {"kernel"},
-	"kernel/trace":      {"kernel"},
+	// The command line.
+	"":               {"proxy/cli", "proxy/commands"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
 
-	// For tests alone.
+	// The running process.
+	"proxy/daemon":   {"kernel", "kernel/host", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/frontend", "proxy/metrics", "proxy/mode", "proxy/mode/ipvs", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"packaging/docs": {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
+
+	// What shows its state, and what asks it.
+	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/status", "sources"},
+	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/screen", "proxy/status"},
+	"proxy/metrics": {"kernel", "proxy", "proxy/status", "sources"},
+	"proxy/status":  {"kernel", "proxy", "proxy/cli", "proxy/screen", "sources"},
+	"proxy/events":  {"kernel", "proxy", "proxy/screen", "sources"},
+
+	// The loop, and the configuration.
+	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/frontend", "sources"},
+	"proxy/config": {"kernel", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file", "sources/lastgood"},
+
+	// From a table to the wanted state: pure.
+	"proxy/mode/ipvs": {"kernel", "proxy/frontend", "proxy/mode", "sources"},
+	"proxy/mode":      {"kernel", "proxy/frontend", "sources"},
+	"proxy/frontend":  {"kernel", "sources"},
+
+	// The sources of tables.
+	"sources/apiserver": {"sources", "sources/manifest"},
+	"sources/file":      {"sources", "sources/fields", "sources/lastgood"},
+	"sources/lastgood":  {"kernel/statefile", "sources"},
+	"sources/fields":    {},
+	"sources/manifest":  {"sources"},
+
+	// The kernel: adapters, and what stands for it in tests.
+	"kernel/host":             {"kernel", "kernel/conntrack", "kernel/ipset", "kernel/iptables", "kernel/ipvs", "kernel/link", "kernel/nl", "kernel/plan", "kernel/statefile", "kernel/sysctl", "kernel/verify"},
+	"kernel/conntrack":        {"kernel", "kernel/nl"},
+	"kernel/ipset":            {"kernel", "kernel/nl"},
+	"kernel/iptables":         {"kernel", "kernel/nl"},
+	"kernel/ipvs":             {"kernel", "kernel/nl"},
+	"kernel/link":             {"kernel", "kernel/nl"},
+	"kernel/sysctl":           {"kernel", "kernel/statefile"},
 	"kernel/kerneltest/world": {"kernel", "kernel/fake", "kernel/plan"},
+	"kernel/fake":             {"kernel", "kernel/plan", "kernel/verify"},
+	"kernel/kerneltest":       {"kernel", "kernel/nl", "kernel/verify"},
+	"kernel/trace":            {"kernel"},
+
+	// The plan of changes, and the parts of a check: pure.
+	"kernel/plan":   {"kernel"},
+	"kernel/verify": {"kernel"},
+
+	// The ground.
+	"sources":          {},
+	"kernel":           {},
+	"kernel/nl":        {},
+	"kernel/statefile": {},
+	"proxy/cli":        {},
+	"proxy/screen":     {},
+	"proxy/conns":      {},
 }
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
