@@ -1,13 +1,12 @@
 // Package file reads services from TOML files: the services.toml and services.d/*.toml of an
 // administrator, or the services table inside svcproxy.toml.
 //
-// It is strict, because a typo that is passed over is an outage found by a customer: an unknown or
-// duplicate key, a wrong type and a value that cannot be are each refused with file and line, all of
-// them in one go. A file is taken or rejected as a whole, and a rejected one keeps its own last good
-// content. What is written in a half-written file, a FIFO or a vanished file is never guessed.
+// It is strict, because a typo that passes unnoticed is an outage later: it refuses unknown and duplicate keys,
+// wrong types and impossible values, all of them at once, with file and line. A file is accepted or refused as a
+// whole. A refused file keeps its own last good content.
 //
-// Decode is pure, Load reads once, and Source follows the files as they change: of a changed file it reads
-// the services whose text is another one.
+// Decode is pure. Load reads the files once. Source follows them as they change and reads only the changed
+// services of a changed file.
 package file
 
 import (
@@ -15,17 +14,16 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// Decode reads a file of services. The table is sorted and holds the services that have no problem;
-// name is the file's name in Origins and messages. Of many problems only the first are told. A warning is
-// about something that works but is not what it looks like. Whether the services make sense is for
-// sources.Validate.
+// Decode reads a file of services. The table is sorted and holds the services without a problem. name is the
+// file's name in Origins and messages. Decode returns the first 100 problems. A warning is about a value that works
+// but is not what it looks like. sources.Validate checks whether the services make sense.
 func Decode(name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
-	r, problems := after(reading{}, name, data)
+	r, problems := decodeAfter(reading{}, name, data)
 	return r.table, few(r.warnings), problems
 }
 
-// whole is Decode of the document as one, but that it gives all warnings.
-func whole(name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
+// decodeWhole is Decode of the whole document, with all warnings.
+func decodeWhole(name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
 	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
 	root, ok := d.parse(data, func(string) bool { return true })
 	if !ok {
@@ -47,8 +45,7 @@ var documentFields = fields.Table[document]{
 		"", "all services of the file, a table each"),
 }
 
-// DecodeServices reads the services table of a document that has other keys too, which are left to
-// whoever they belong to. source is what Origins say.
+// DecodeServices reads the services table of a document and ignores its other keys. source is for Origins.
 func DecodeServices(source, name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
 	d := &decoder{origin: sources.Origin{Source: source, File: name}}
 	root, ok := d.parse(data, func(top string) bool { return top == "services" })
@@ -64,8 +61,8 @@ func DecodeServices(source, name string, data []byte) (t sources.Table, warnings
 	return t, few(d.warnings), few(d.problems)
 }
 
-// parse gives the document, and false when it is not TOML. Of the duplicate keys in it, those under a
-// top-level key that ours says yes to are refused here.
+// parse returns the document, or false if it is not TOML. It refuses duplicate keys under those top-level keys for
+// which ours returns true.
 func (d *decoder) parse(data []byte, ours func(top string) bool) (node, bool) {
 	tree, places, mistakes, ok := fields.Parse(data)
 	for _, m := range mistakes {

@@ -44,7 +44,7 @@ func BenchmarkDecodeUnlike(b *testing.B) {
 	port := 0
 	data := regexp.MustCompile("8080").ReplaceAllFunc(bigFile(1000), func([]byte) []byte {
 		port++
-		return fmt.Appendf(nil, "%#x", port) // no plain number, see strict/outline.go
+		return fmt.Appendf(nil, "%#x", port) // no plain number, see fields/skeleton.go
 	})
 	for b.Loop() {
 		if table, _, problems := Decode("services.toml", data); len(table.Services) != 1000 || len(problems) != 0 {

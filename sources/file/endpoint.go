@@ -10,7 +10,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// draftEndpoint is an endpoint as given: what its service's ports and defaults make of it comes later.
+// draftEndpoint is an endpoint as written, before the service's ports and defaults are applied.
 type draftEndpoint struct {
 	sources.Endpoint
 	d              *decoder
@@ -95,11 +95,11 @@ func readEndpointPorts(e *draftEndpoint, n node) error {
 	return nil
 }
 
-// maxReals bounds a service's endpoints times its ports, each of which is a real server: what a short file
-// can multiply must not take the node's memory.
+// maxReals bounds the endpoints of a service times its ports. Each is a real server, and a short file could
+// otherwise fill the node's memory.
 const maxReals = 1_000_000
 
-// resolve makes the service's endpoints of what was given for them, in order of address.
+// resolve makes the service's endpoints from the drafts, in order of address.
 func (d *decoder) resolve(s *draft, at node) {
 	if len(s.endpoints) == 0 {
 		return
@@ -114,8 +114,8 @@ func (d *decoder) resolve(s *draft, at node) {
 	for _, p := range s.Ports {
 		names[p.Name] = true
 	}
-	usual := endpointPorts(nil, s.Ports)   // most endpoints have no others, and one list will do for them
-	var taken map[sources.EndpointPort]int // of one address: the endpoint that has it
+	usual := endpointPorts(nil, s.Ports)   // endpoints without ports of their own share one list
+	var taken map[sources.EndpointPort]int // of one address: the endpoint that has the port
 	for i := range s.endpoints {
 		given := &s.endpoints[i]
 		e := &s.Endpoints[i]
@@ -144,8 +144,8 @@ func (d *decoder) resolve(s *draft, at node) {
 	}
 }
 
-// take enters an endpoint's ports among those taken, and gives the earlier endpoint that has one of them.
-// One without ports is nowhere, as are all of its service: the same as the first.
+// take adds an endpoint's ports to those taken, and returns the earlier endpoint that has one of them, if there is
+// one. Of a service without ports, all endpoints of one address are the same.
 func take(taken map[sources.EndpointPort]int, ports []sources.EndpointPort, i int) (first int, twice bool) {
 	if len(ports) == 0 {
 		ports = []sources.EndpointPort{{}}
@@ -160,8 +160,8 @@ func take(taken map[sources.EndpointPort]int, ports []sources.EndpointPort, i in
 	return first, twice
 }
 
-// endpointPorts gives, for each of the service's ports, where the endpoint serves it: what the endpoint
-// says under that port's name, else the targetPort.
+// endpointPorts returns where an endpoint serves each of the service's ports: at its own port of that name, else
+// at the targetPort.
 func endpointPorts(own map[string]portGiven, ports []sources.Port) []sources.EndpointPort {
 	resolved := make([]sources.EndpointPort, 0, len(ports))
 	for _, p := range ports {
@@ -174,8 +174,7 @@ func endpointPorts(own map[string]portGiven, ports []sources.Port) []sources.End
 	return resolved
 }
 
-// portNames refuses ports of an endpoint that its service does not have. A service without any is said by
-// Validate, once, or was refused already.
+// portNames refuses ports of an endpoint that its service does not have. Validate reports a service without ports.
 func (d *decoder) portNames(e *draftEndpoint, known map[string]bool) {
 	if len(known) == 0 || d.full() {
 		return
@@ -196,8 +195,8 @@ func (d *decoder) portNames(e *draftEndpoint, known map[string]bool) {
 	}
 }
 
-// hints gives what an API server's endpoint slice controller would write for the distribution: the zone
-// to use the endpoint from, and under PreferSameNode also the node.
+// hints returns what the endpoint slice controller of an API server would write for a distribution: the zone that
+// should use the endpoint, and with PreferSameNode the node.
 func hints(e sources.Endpoint, want sources.TrafficDistribution) (nodes, zones []string) {
 	if want == sources.PreferSameNode && e.NodeName != "" {
 		nodes = []string{e.NodeName}

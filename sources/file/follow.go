@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// follower is one run of a Source: its watches, and what it has read so far. Only the goroutine that
-// runs Watch uses it.
+// follower is one run of a Source: its watches and the content that it has read. Only the goroutine of Watch
+// uses it.
 type follower struct {
 	o       Options
-	shelf   *shelf
+	store   *store
 	listing *listing
-	keeper  *keeper         // nil when nothing is kept
+	saver   *saver          // nil without Options.Keep
 	watcher *watcher        // nil when not watching
-	names   map[string]bool // real paths that something happened to since the last reading
-	relist  bool            // more has happened than is known by names
-	blind   error           // why there is no watcher though there should be
-	retry   time.Time       // when to watch again what could not be watched
-	calm    time.Duration   // how long it must be quiet before the next reading
+	names   map[string]bool // real paths that had events since the last reading
+	relist  bool            // the names do not cover all that may have changed
 	last    time.Time       // when the last reading ended
-	dead    map[string]error
-	told    map[string]bool // warnings that were logged
+	delay   time.Duration   // how long there must be no event before the next reading
+	logged  map[string]bool // warnings
+
+	watchErr  error            // why there is no watcher although Options.Watch asks for one
+	unwatched map[string]error // directories that cannot be watched
+	retry     time.Time        // when to try to watch again
 
 	warnings *atomic.Pointer[[]string] // the Source's
 }
@@ -31,97 +32,98 @@ type follower struct {
 func (s *Source) follow() *follower {
 	f := &follower{
 		o:     s.o,
-		shelf: newShelf(),
+		store: newStore(),
 		names: map[string]bool{},
-		calm:  s.o.Debounce,
-		dead:  map[string]error{},
-		told:  map[string]bool{},
+		delay: s.o.Debounce,
+
+		logged:    map[string]bool{},
+		unwatched: map[string]error{},
 
 		warnings: &s.warnings,
 	}
 	if s.o.Keep != "" {
-		f.shelf.stored = open(s.o.Keep, s.o.Log)
-		f.keeper = newKeeper(s.o.Keep, s.o.Log)
+		f.store.backups = openBackups(s.o.Keep, s.o.Log)
+		f.saver = newSaver(s.o.Keep, s.o.Log)
 	}
-	f.shelf.optional, f.shelf.quiet, f.shelf.progress = s.o.Optional, s.o.quiet, &s.progress
+	f.store.optional, f.store.quiet, f.store.progress = s.o.Optional, s.o.quiet, &s.progress
 	if s.o.Watch {
-		f.begin()
+		f.startWatcher()
 	}
 	return f
 }
 
 func (f *follower) close() {
-	if f.keeper != nil {
-		f.keeper.close()
+	if f.saver != nil {
+		f.saver.close()
 	}
 	if f.watcher != nil {
 		f.watcher.close()
 	}
 }
 
-// first is the first read. What earlier runs kept stands in for what is refused, and for what may be in a
-// directory that is not there or cannot be listed; what they kept of files that have left since is of no use
-// any more.
+// first is the first reading. The content that earlier runs kept replaces that of refused files, and of files
+// in a directory that is missing or cannot be listed. Kept content of files that have left is deleted.
 func (f *follower) first() {
-	s := f.shelf
-	f.read(manner{every: true})
-	defer func() { s.starting, s.stored = false, nil }()
-	if s.stored == nil {
+	s := f.store
+	f.read(scope{all: true})
+	defer func() { s.starting, s.backups = false, nil }()
+	if s.backups == nil {
 		return
 	}
-	for _, path := range s.stored.others(s.records) {
+	for _, path := range s.backups.others(s.records) {
 		if f.listing.mayHold(path) {
 			s.record(path, f.listing)
 		} else {
-			s.fresh[path] = nil
+			s.unsaved[path] = nil
 		}
 	}
 	s.absent = s.missed(f.listing.absent)
 }
 
-// keep has the disk follow what is served.
-func (f *follower) keep() {
-	if news := f.shelf.news(); f.keeper != nil {
-		f.keeper.keep(news)
+// save has the copies on disk follow what is served.
+func (f *follower) save() {
+	if copies := f.store.takeUnsaved(); f.saver != nil {
+		f.saver.save(copies)
 	}
 }
 
-// manner is how files are read.
-type manner struct {
-	every bool // also those that have not changed by what the directory says of them
-	asked bool // somebody asks for what is there now: see Reload
+// scope says which files to read, and how carefully.
+type scope struct {
+	all   bool // also those whose size and times have not changed
+	asked bool // a Reload asks for the present content: do not wait for the end of a write
 }
 
-// read looks at what has changed, or at everything, and says whether the outcome is another one. What the
-// events name is looked at alone where that is enough: the cost of an edit is that of the file edited.
-func (f *follower) read(m manner) (changed bool) {
+// read reads what has changed, or everything, and says whether the outcome changed. If the events name all that
+// changed, it looks at those files alone, so an edit costs as much as the edited file.
+func (f *follower) read(sc scope) (changed bool) {
 	files, ok := f.listed()
-	if m.every || !ok {
+	if sc.all || !ok {
 		f.listing = list(f.o.Paths, f.watch)
 		f.unwatch()
-		changed = f.shelf.update(f.listing, m)
+		changed = f.store.update(f.listing, sc)
 	} else {
-		changed = f.shelf.refresh(f.listing, files, m)
+		changed = f.store.refresh(f.listing, files, sc)
 	}
 	f.names, f.relist = map[string]bool{}, false
-	f.tell()
-	if f.shelf.refused >= large {
+	f.logWarnings()
+	if f.store.refused >= large {
 		debug.FreeOSMemory()
 	}
-	f.shelf.refused = 0
-	f.last = f.shelf.now()
+	f.store.refused = 0
+	f.last = f.store.now()
 	return changed
 }
 
-// large is how many bytes of refused files make up for a collection: what was read of them is of no use, and
-// may be 20 times as much. A refusal is followed by no sync, after which memory is given back otherwise.
+// large is the size of refused files, in bytes, that is worth a garbage collection. Parsing takes up to 20
+// times the memory of the text. After an accepted change the daemon returns memory at the end of the sync; a
+// refused one has no sync.
 const large = 1 << 20
 
-// listed brings the listing up to date with the names that something happened to, and gives the files to
-// look at; false where it has to be made anew.
+// listed updates the listing with the names that had events and returns the files to look at. It returns false
+// if everything must be listed again.
 func (f *follower) listed() (files []string, ok bool) {
-	files = f.shelf.due(f.shelf.now())
-	if f.listing == nil || f.relist || f.shelf.leavingDue(f.shelf.now()) {
+	files = f.store.due(f.store.now())
+	if f.listing == nil || f.relist || f.store.leavingDue(f.store.now()) {
 		return nil, false
 	}
 	for name := range f.names {
@@ -134,40 +136,39 @@ func (f *follower) listed() (files []string, ok bool) {
 	return files, true
 }
 
-// note is told of an event, and says whether it could matter.
+// note records an event and says whether it concerns a listed path.
 func (f *follower) note(e event) bool {
 	if !f.listing.concerns(e.path) {
 		return false
 	}
 	f.names[e.path] = true
 	for _, path := range f.listing.at(e.path) {
-		f.shelf.touch(path, e.what)
+		f.store.touch(path, e.what)
 	}
 	return true
 }
 
-// settle waits for the end of the changes that have begun, or until a reload is asked for, which is then
-// to be answered.
-func (f *follower) settle(ctx context.Context, reloads <-chan chan<- error) (reload chan<- error, err error) {
-	f.calm = patience(f.o.Debounce, f.calm, time.Since(f.last))
+// debounce waits for the end of a burst of changes. It returns early with a reload that must be answered.
+func (f *follower) debounce(ctx context.Context, reloads <-chan chan<- error) (reload chan<- error, err error) {
+	f.delay = debounceFor(f.o.Debounce, f.delay, time.Since(f.last))
 	return f.wait(ctx, reloads)
 }
 
-// patience is how long it must be quiet before a reading, after one that waited so long and ended so long
-// ago. Who writes once is not kept waiting. A program that writes a thousand times with a pause now and
-// then is read, and the node synced, at longer and longer intervals, of at most 8 debounces: 400 ms.
-func patience(debounce, before, ago time.Duration) time.Duration {
+// debounceFor is how long there must be no event before a reading. The last reading waited for before and
+// ended ago. A single write waits for one debounce. For a program that writes again and again the wait doubles
+// up to 8 debounces (400 ms), which bounds the rate of syncs.
+func debounceFor(debounce, before, ago time.Duration) time.Duration {
 	if ago > 20*debounce {
 		return debounce
 	}
 	return min(2*before, 8*debounce)
 }
 
-// wait returns when nothing of interest has happened for a while: a save is many events, and what is read
-// in the middle of one is half a file. A stream of events that does not end is cut off.
+// wait returns after f.delay without an event. A save causes many events, and a reading in between them would
+// see half a file. It returns after 20 debounces at most.
 func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reload chan<- error, err error) {
-	calm, limit := time.NewTimer(f.calm), time.NewTimer(20*f.o.Debounce)
-	defer calm.Stop()
+	quiet, limit := time.NewTimer(f.delay), time.NewTimer(20*f.o.Debounce)
+	defer quiet.Stop()
 	defer limit.Stop()
 	for {
 		select {
@@ -175,13 +176,13 @@ func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reloa
 			return nil, ctx.Err()
 		case reload := <-reloads:
 			return reload, nil
-		case <-calm.C:
+		case <-quiet.C:
 			return nil, nil
 		case <-limit.C:
 			return nil, nil
 		case e := <-f.changes():
 			if f.note(e) {
-				calm.Reset(f.calm)
+				quiet.Reset(f.delay)
 			}
 		case err := <-f.faults():
 			f.fault(err)
@@ -189,11 +190,11 @@ func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reloa
 	}
 }
 
-// pause is how long until something is due without an event: a file that is waited for, or a watch that is
-// tried again.
+// pause is the time until the next action that needs no event: to read a file that was being written, or to
+// watch again.
 func (f *follower) pause() time.Duration {
-	next, now := f.shelf.next(), f.shelf.now()
-	if f.o.Watch && (f.watcher == nil || len(f.dead) > 0) && (next.IsZero() || f.retry.Before(next)) {
+	next, now := f.store.next(), f.store.now()
+	if f.o.Watch && (f.watcher == nil || len(f.unwatched) > 0) && (next.IsZero() || f.retry.Before(next)) {
 		next = f.retry
 	}
 	if next.IsZero() {
@@ -202,32 +203,32 @@ func (f *follower) pause() time.Duration {
 	return max(0, next.Sub(now))
 }
 
-// tell logs the warnings about what is served, each once for as long as it holds.
-func (f *follower) tell() {
-	if !f.shelf.newDoubts {
+// logWarnings logs the warnings about what is served, each once while it lasts.
+func (f *follower) logWarnings() {
+	if !f.store.newWarnings {
 		return
 	}
-	f.shelf.newDoubts = false
-	told := map[string]bool{}
+	f.store.newWarnings = false
+	logged := map[string]bool{}
 	var lines []string
-	for _, w := range f.shelf.doubts() {
+	for _, w := range f.store.allWarnings() {
 		line := w.Error()
 		lines = append(lines, line)
-		if told[line] = true; !f.told[line] {
+		if logged[line] = true; !f.logged[line] {
 			f.o.Log.Warn(line)
 		}
 	}
-	f.told = told
+	f.logged = logged
 	f.warnings.Store(&lines)
 }
 
-// notices are what should be known and is no fault of a file: that it is waited for, and what is not watched.
+// notices name the files that are waited for and the directories that are not watched.
 func (f *follower) notices() []string {
-	list := f.shelf.notices()
-	if f.blind != nil {
-		list = append(list, fmt.Sprintf("service files are not watched, so changes wait for the next reading, every %v: %v", f.o.Resync, f.blind))
+	list := f.store.notices()
+	if f.watchErr != nil {
+		list = append(list, fmt.Sprintf("service files are not watched, so changes wait for the next reading, every %v: %v", f.o.Resync, f.watchErr))
 	}
-	for dir, err := range f.dead {
+	for dir, err := range f.unwatched {
 		list = append(list, fmt.Sprintf("%s is not watched, so changes wait for the next reading, every %v: %v", dir, f.o.Resync, err))
 	}
 	return list

@@ -12,14 +12,14 @@ import (
 	"syscall"
 )
 
-// event is what happened to a name in a watched directory, or to a watched directory itself.
+// event is a change of a name in a watched directory, or of the directory itself.
 type event struct {
 	path string
 	what uint32 // syscall.IN_*
 }
 
-// watched is what directories are watched for. That a file was closed after it had been written tells a
-// whole file from half of one, and is why this is not a library for all systems: they leave it out.
+// watched are the events of a directory. IN_CLOSE_WRITE tells a complete file from a half-written one. Portable
+// libraries, fsnotify among them, do not report it.
 const watched = syscall.IN_CREATE | syscall.IN_MODIFY | syscall.IN_CLOSE_WRITE | syscall.IN_ATTRIB | syscall.IN_MOVED_FROM | syscall.IN_MOVED_TO |
 	syscall.IN_DELETE | syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF | syscall.IN_ONLYDIR
 
@@ -58,8 +58,7 @@ func (w *watcher) close() {
 	w.file.Close()
 }
 
-// add watches a directory, by a path without links. Of one that is watched already, and still is the same
-// directory, nothing changes.
+// add watches a directory, by a path without links. It changes nothing if the same directory is watched already.
 func (w *watcher) add(dir string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +77,7 @@ func (w *watcher) add(dir string) error {
 	return nil
 }
 
-// keep ends the watches of all directories but those that wanted says yes to.
+// keep ends the watches of all directories for which wanted returns false.
 func (w *watcher) keep(wanted func(dir string) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *watcher) keep(wanted func(dir string) bool) {
 	}
 }
 
-// forget ends a watch. It fails only if the directory is gone, and the watch with it.
+// forget ends a watch. It can only fail if the directory is gone, which has ended the watch.
 func (w *watcher) forget(wd int32) {
 	delete(w.dirs, wd)
 	_, _ = w.call(func(fd int) (int, error) { return syscall.InotifyRmWatch(fd, uint32(wd)) })
@@ -135,7 +134,7 @@ func (w *watcher) fail(err error) {
 	}
 }
 
-// parse takes a reading apart. Of the same event twice in a row, as writing makes them, one is left.
+// parse decodes events. A write causes the same event many times in a row: parse keeps one.
 func (w *watcher) parse(buf []byte) []event {
 	var events []event
 	for len(buf) >= syscall.SizeofInotifyEvent {
@@ -159,7 +158,7 @@ func (w *watcher) parse(buf []byte) []event {
 	return events
 }
 
-// dir is the directory of a watch. After IN_IGNORED there is none any more.
+// dir is the directory of a watch. IN_IGNORED ends the watch.
 func (w *watcher) dir(wd int32, what uint32) (string, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

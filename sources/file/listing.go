@@ -13,27 +13,27 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// listing is what the configured paths come to at one moment, and what could change that. A path is
-// followed from the root, link by link, and every directory on the way is looked at for one name: so a
-// directory that is yet to be made, a ConfigMap's ..data link and a directory renamed over another are
-// all just names that change in a directory.
+// listing is the files that the configured paths lead to at one moment, and the directory entries that could change
+// that. A path is followed from the root, link by link, and each directory on the way is watched for one name. So a
+// directory that does not exist yet, a ConfigMap's ..data link and a directory renamed over another are all a
+// changed name in a directory.
 type listing struct {
-	files   []string        // that are there, sorted
-	missing []string        // that the configuration names and are not there, sorted
-	named   map[string]bool // what the configuration names, there or not
+	files   []string        // existing files, sorted
+	missing []string        // files that the configuration names and that do not exist, sorted
+	named   map[string]bool // all files that the configuration names
 
 	dirs     map[string]*interest // by real path
-	ends     map[string][]string  // by the real path of a file: the paths of files that lead there by name
+	ends     map[string][]string  // by the real path of a file: the configured names that lead there
 	visit    func(dir string)     // called before a directory is first looked into
-	absent   []string             // directories, as configured, that are not there: they may have been
-	unlisted []string             // directories, as configured, that could not be listed: what is in them is not known
+	absent   []string             // directories, as configured, that do not exist
+	unlisted []string             // directories, as configured, that could not be listed
 	problems []sources.Problem    // why they could not
 
-	stats int // files that were asked for
-	lists int // directories that were
+	stats int // stat calls
+	lists int // directories listed
 }
 
-// interest is which names of a directory matter.
+// interest is the names of a directory that matter.
 type interest struct {
 	names map[string]bool
 	globs []glob
@@ -43,11 +43,11 @@ type interest struct {
 type glob struct {
 	pattern string
 	prefix  string // the directory as configured
-	last    bool   // what it finds are files, not directories on the way to them
+	last    bool   // it finds files, not directories on the way to them
 }
 
-// list looks at paths, absolute ones, each a name or a glob. visit is called for each directory before
-// anything in it is looked at: a watch that is set then misses nothing.
+// list follows absolute paths, each a name or a glob. It calls visit for each directory before it looks into it, so
+// that a watch set by visit misses nothing.
 func list(paths []string, visit func(dir string)) *listing {
 	l := &listing{named: map[string]bool{}, dirs: map[string]*interest{}, ends: map[string][]string{}, visit: visit}
 	for _, p := range paths {
@@ -75,7 +75,7 @@ func (l *listing) expand(prefix string, rest []string, named bool) {
 		if named {
 			l.named[path] = true
 		}
-		// Where it ends early is what to watch; reading says why.
+		// If the path ends early, the directories up to there are watched. Reading reports the error.
 		if end, err := l.follow("/", components(path), 0); err == nil && !slices.Contains(l.ends[end], path) {
 			l.ends[end] = append(l.ends[end], path)
 		}
@@ -115,7 +115,7 @@ func (l *listing) expand(prefix string, rest []string, named bool) {
 	}
 }
 
-// at gives the files that a name in a directory stands for, there or not.
+// at returns the files that a real path stands for, whether they exist or not.
 func (l *listing) at(real string) []string {
 	name, at := filepath.Base(real), l.dirs[filepath.Dir(real)]
 	if at == nil {
@@ -130,9 +130,8 @@ func (l *listing) at(real string) []string {
 	return files
 }
 
-// refresh brings the listing up to date with what happened to one name in a directory, given by its real
-// path, and gives the files that it concerns, there or not. It is false where more may have changed than
-// regular files that came, left or were written: then all is to be listed again.
+// refresh updates the listing after an event of one real path, and returns the files that it concerns, whether they
+// exist or not. It returns false if more may have changed than regular files; then everything must be listed again.
 func (l *listing) refresh(real string) (files []string, ok bool) {
 	name, at := filepath.Base(real), l.dirs[filepath.Dir(real)]
 	if at == nil {
@@ -165,8 +164,8 @@ func (l *listing) refresh(real string) (files []string, ok bool) {
 	return files, true
 }
 
-// unlist notes that a directory could not be listed. One that is not there may never have been; of any
-// other, what was in it may still be there.
+// unlist notes that a directory could not be listed. One that does not exist is not a problem by itself: it may
+// never have existed. The files of any other may still be there.
 func (l *listing) unlist(dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		l.absent = append(l.absent, dir)
@@ -179,7 +178,7 @@ func (l *listing) unlist(dir string, err error) {
 	})
 }
 
-// mayHold says whether a file that was not found may be there all the same, or has gone with its directory.
+// mayHold says whether a file that was not found may still exist, or has gone with its directory.
 func (l *listing) mayHold(path string) bool {
 	above := func(dir string) bool { return below(dir, path) }
 	return l.named[path] || slices.ContainsFunc(l.unlisted, above) || slices.ContainsFunc(l.absent, above)
@@ -188,8 +187,8 @@ func (l *listing) mayHold(path string) bool {
 // below says whether a path is in a directory, or in one below it.
 func below(dir, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 
-// matches is a shell's match: a wildcard does not stand for a leading dot, so that the lock and swap
-// files of editors are no services.
+// matches is a shell's match: a wildcard does not match a leading dot, so that the lock and swap files of editors
+// are left out.
 func matches(pattern, name string) bool {
 	ok, _ := filepath.Match(pattern, name)
 	return ok && (name[0] != '.' || pattern[0] == '.')
@@ -198,7 +197,7 @@ func matches(pattern, name string) bool {
 // maxLinks is how many symbolic links a path may go through: Linux' own limit.
 const maxLinks = 40
 
-// follow goes from a real directory along names, through links, and gives the real path reached.
+// follow goes from a real directory along names, through links, and returns the real path reached.
 func (l *listing) follow(dir string, rest []string, links int) (string, error) {
 	for len(rest) > 0 {
 		name := rest[0]
@@ -231,14 +230,14 @@ func (l *listing) follow(dir string, rest []string, links int) (string, error) {
 		if filepath.IsAbs(target) {
 			dir = "/"
 		}
-		// Not cleaned: "link/.." is the parent of what link points to.
+		// Not cleaned: "link/.." is the parent of the link's target.
 		names := strings.FieldsFunc(target, func(r rune) bool { return r == '/' })
 		rest = append(names, rest...)
 	}
 	return dir, nil
 }
 
-// look is the interest in a directory, which is visited the first time.
+// look returns the interest in a directory. It visits the directory the first time.
 func (l *listing) look(dir string) *interest {
 	at := l.dirs[dir]
 	if at == nil {
@@ -249,7 +248,7 @@ func (l *listing) look(dir string) *interest {
 	return at
 }
 
-// concerns says whether a change of what has this path could change the listing or a file's content.
+// concerns says whether a change at this path could change the listing or a file's content.
 func (l *listing) concerns(path string) bool {
 	path = filepath.Clean(path)
 	at := l.dirs[filepath.Dir(path)]
@@ -260,7 +259,7 @@ func (l *listing) concerns(path string) bool {
 	return at.names[name] || slices.ContainsFunc(at.globs, func(g glob) bool { return matches(g.pattern, name) })
 }
 
-// cause is an error without the path and the system call in front, which the message has already.
+// cause is an error without the system call and the path, which the message has already.
 func cause(err error) error {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		return pe.Err

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// readTries is how often Read looks again at a file that is being written, and readPause how long it
-// waits in between: a program that saves takes a few milliseconds.
+// Read tries readTries times to read a file that is being written, with readPause in between. A program takes a
+// few milliseconds to save a file.
 const (
 	readTries = 20
 	readPause = 25 * time.Millisecond
 )
 
-// Read gives the content of a regular file as it is when nobody writes it. It waits half a second at
-// most for a writer to end, and never for a FIFO or a device.
+// Read returns the content of a regular file that is not being written. It waits up to half a second for a
+// writer to finish, and never for a FIFO or a device.
 func Read(path string) ([]byte, error) {
 	for try := 1; ; try++ {
 		data, _, err := read(path)
@@ -30,9 +30,9 @@ func Read(path string) ([]byte, error) {
 	}
 }
 
-// Notify calls changed when it has begun to watch, so that nothing before is missed, and after each burst
-// of changes that could be to what a path leads to: a write, a rename over it, a link or a directory on
-// the way. It returns when ctx ends. What cannot be watched is logged.
+// Notify calls changed once when it has begun to watch, and after each burst of changes that may concern a path:
+// a write, a rename over it, a change of a link or directory on the way. It returns when ctx ends. It logs what
+// it cannot watch.
 func Notify(ctx context.Context, path string, debounce time.Duration, log *slog.Logger, changed func()) error {
 	s, err := New(Options{Paths: []string{path}, Watch: true, Debounce: debounce, Log: log})
 	if err != nil {
@@ -40,7 +40,7 @@ func Notify(ctx context.Context, path string, debounce time.Duration, log *slog.
 	}
 	f := s.follow()
 	defer f.close()
-	f.look()
+	f.list()
 	changed()
 	size := f.size()
 	for {
@@ -57,41 +57,41 @@ func Notify(ctx context.Context, path string, debounce time.Duration, log *slog.
 		case err := <-f.faults():
 			f.fault(err)
 		case <-time.After(f.pause()):
-			f.again(false)
+			f.rewatch(false)
 			if !f.relist {
 				continue
 			}
 		}
-		f.look()
+		f.list()
 		changed()
 		size = f.size()
 	}
 }
 
-// look lists the one path again.
-func (f *follower) look() {
+// list lists the one path again.
+func (f *follower) list() {
 	f.listing = list(f.o.Paths, f.watch)
 	f.unwatch()
 	f.relist = false
 	clear(f.names)
-	clear(f.shelf.touched)
+	clear(f.store.touched)
 }
 
-// size is that of the one file; 0 if it is not there.
+// size is the size of the one file in bytes; 0 if it is missing.
 func (f *follower) size() int64 {
 	id, _ := identify(f.o.Paths[0])
 	return id.size
 }
 
-// written waits for the end of the changes that have begun: for a file that is open for writing, or has lost
-// more than a third and was not renamed over the old one, as a Source does.
+// written waits for the end of a burst of changes. Like a Source, it waits longer for a file that is open for
+// writing, or that lost more than a third of its size and was not renamed over the old one.
 func (f *follower) written(ctx context.Context, size int64) error {
-	for begin := f.shelf.now(); ; {
+	for begin := f.store.now(); ; {
 		if _, err := f.wait(ctx, nil); err != nil {
 			return err
 		}
-		t, now := f.shelf.touched[f.o.Paths[0]], f.shelf.now()
-		if t == nil || !t.open && (t.over || 3*f.size() >= 2*size) || now.Sub(t.at) >= f.shelf.quiet || now.Sub(begin) > most {
+		t, now := f.store.touched[f.o.Paths[0]], f.store.now()
+		if t == nil || !t.open && (t.over || 3*f.size() >= 2*size) || now.Sub(t.at) >= f.store.quiet || now.Sub(begin) > maxWait {
 			return nil
 		}
 	}

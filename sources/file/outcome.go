@@ -8,8 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// outcome joins the last good contents in order of path. The error is nil or a *sources.RejectedError.
-func (s *shelf) outcome() (sources.Table, error) {
+// outcome joins the last good content of all files in order of path. The error is nil or a *sources.RejectedError.
+func (s *store) outcome() (sources.Table, error) {
 	var tables []sources.Table
 	good := false
 	rejected := &sources.RejectedError{Problems: slices.Clone(s.unread), Incomplete: len(s.unread) > 0}
@@ -59,8 +59,8 @@ func (s *shelf) outcome() (sources.Table, error) {
 	return table, rejected
 }
 
-// addAbsent adds the directories that are not there and had files, so many of each.
-func (s *shelf) addAbsent(rejected *sources.RejectedError, lost []int) {
+// addAbsent adds the problems of missing directories; lost is how many files each had.
+func (s *store) addAbsent(rejected *sources.RejectedError, lost []int) {
 	for i, dir := range s.absent {
 		if lost[i] > 0 {
 			rejected.Files = append(rejected.Files, dir)
@@ -71,8 +71,8 @@ func (s *shelf) addAbsent(rejected *sources.RejectedError, lost []int) {
 	slices.Sort(rejected.Files)
 }
 
-// joined makes one table of accepted ones. In one alone no service is in another's way: Validate said so.
-// Who gives way in several is not decided here: that depends on what other sources have, and had.
+// joined makes one table of accepted ones. Validate has refused conflicts inside one table. Those between several
+// are left to sources.Merge, because they depend on the other sources and on what was served before.
 func joined(tables []sources.Table) sources.Table {
 	if len(tables) == 1 {
 		return tables[0].Apart()
@@ -80,8 +80,8 @@ func joined(tables []sources.Table) sources.Table {
 	return sources.Join(tables...)
 }
 
-// doubts are the warnings about what is served.
-func (s *shelf) doubts() []sources.Problem {
+// allWarnings are about the content that is served.
+func (s *store) allWarnings() []sources.Problem {
 	var all []sources.Problem
 	for _, r := range s.records {
 		all = append(all, r.warnings...)

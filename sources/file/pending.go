@@ -10,26 +10,26 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// A file that is written in place is half a file for as long as that takes, and half a services file is a
-// whole one of half the services. So a file that is open for writing is not read; nor is one taken that has
-// lost more than a third since it was last good, unless it was renamed over the old one, which is whole.
-// Both are waited for until nothing has happened to them for a while.
+// While a file is written in place, it holds half of its content, which may be valid and have half of the
+// services. So a file that is open for writing is not read, and one that lost more than a third since it was last
+// good is not accepted, unless it was renamed over the old one and so is complete. Both are read when they have
+// had no event for a while.
 const (
 	quiet = 2 * time.Second
-	// most is how long a file is waited for. One that is closed is then taken as it is; one that is still
-	// written to is a problem until it is quiet.
-	most = 30 * time.Second
+	// maxWait bounds the wait for a file. If it is closed then, its content is accepted; if it is still written
+	// to, that is a problem until it is quiet.
+	maxWait = 30 * time.Second
 )
 
-// touch is what was seen to happen to a file since it was last judged.
+// touch is the events of a file since it was last judged.
 type touch struct {
-	at   time.Time // the last time
+	at   time.Time // of the last event
 	open bool      // it was written to, and not closed since
 	over bool      // it was renamed to its name, and not written to since
 }
 
-// touch notes an event.
-func (s *shelf) touch(path string, what uint32) {
+// touch notes an event of a file.
+func (s *store) touch(path string, what uint32) {
 	t := s.touched[path]
 	if t == nil {
 		t = &touch{}
@@ -51,14 +51,14 @@ func (s *shelf) touch(path string, what uint32) {
 // waiting is a file that is not judged yet.
 type waiting struct {
 	since   time.Time
-	changed time.Time // when it was last seen to change
+	changed time.Time // when it last changed
 	id      identity  // at the last look
 	why     string
-	shrunk  bool // it had lost a part; then it is waited for whatever it holds meanwhile
+	shrunk  bool // it had lost a part: wait on, whatever it holds meanwhile
 }
 
-// hold has a file waited for. It says false when that has lasted too long.
-func (s *shelf) hold(path string, r *record, id identity, why string, shrunk bool) bool {
+// hold makes a file wait. It returns false if the wait is over.
+func (s *store) hold(path string, r *record, id identity, why string, shrunk bool) bool {
 	now := s.now()
 	w := r.waiting
 	if w == nil {
@@ -79,41 +79,41 @@ func (s *shelf) hold(path string, r *record, id identity, why string, shrunk boo
 		}
 	}
 	w.why, w.shrunk = why, w.shrunk || shrunk
-	return now.Sub(w.changed) < s.quiet && now.Sub(w.since) < most
+	return now.Sub(w.changed) < s.quiet && now.Sub(w.since) < maxWait
 }
 
 // judged ends the wait for a file.
-func (s *shelf) judged(path string, r *record) {
+func (s *store) judged(path string, r *record) {
 	r.waiting = nil
 	delete(s.waits, path)
 	delete(s.touched, path)
 }
 
-// busy says whether a file is not to be read now.
-func (s *shelf) busy(path string, r *record, id identity, m manner) bool {
+// busy says whether a file must not be read now.
+func (s *store) busy(path string, r *record, id identity, sc scope) bool {
 	t := s.touched[path]
 	switch {
 	case t != nil && t.open:
 		return s.hold(path, r, id, "is being written", false)
-	case m.asked || r.waiting == nil || !r.waiting.shrunk || s.whole(path, r, id):
+	case sc.asked || r.waiting == nil || !r.waiting.shrunk || s.replaced(path, r, id):
 		return false
 	}
 	return s.hold(path, r, id, r.waiting.why, true)
 }
 
-// whole says whether a file took the place of the one that was last judged, and was not written to since.
-func (s *shelf) whole(path string, r *record, id identity) bool {
+// replaced says whether another file was renamed over the one that was last judged, and not written to since.
+func (s *store) replaced(path string, r *record, id identity) bool {
 	if t := s.touched[path]; t != nil {
 		return t.over
 	}
 	return r.id != identity{} && !r.id.sameFile(id)
 }
 
-// shrunk says whether content is not to be taken yet. services is -1 while it was not parsed.
-func (s *shelf) shrunk(path string, r *record, id identity, data []byte, services int, m manner) bool {
+// shrunk says whether to wait because the content lost a part. services is -1 if it is not parsed yet.
+func (s *store) shrunk(path string, r *record, id identity, data []byte, services int, sc scope) bool {
 	had := len(r.reading.table.Services)
 	lost := 3*len(data) < 2*len(r.reading.text) || services >= 0 && 3*services < 2*had
-	if had == 0 || !lost || m.asked || s.whole(path, r, id) {
+	if had == 0 || !lost || sc.asked || s.replaced(path, r, id) {
 		return false
 	}
 	why := fmt.Sprintf("has %d bytes and had %d", len(data), len(r.reading.text))
@@ -124,7 +124,7 @@ func (s *shelf) shrunk(path string, r *record, id identity, data []byte, service
 }
 
 // writing says whether a file is open for writing.
-func (s *shelf) writing() bool {
+func (s *store) writing() bool {
 	for _, t := range s.touched {
 		if t.open {
 			return true
@@ -133,8 +133,8 @@ func (s *shelf) writing() bool {
 	return false
 }
 
-// due are the files whose wait is over, or to be looked at again.
-func (s *shelf) due(now time.Time) (paths []string) {
+// due are the files to look at again.
+func (s *store) due(now time.Time) (paths []string) {
 	for path, w := range s.waits {
 		if !now.Before(s.end(path, w)) {
 			paths = append(paths, path)
@@ -144,15 +144,15 @@ func (s *shelf) due(now time.Time) (paths []string) {
 }
 
 // end is when the wait for a file ends if nothing more happens to it.
-func (s *shelf) end(path string, w *waiting) time.Time {
+func (s *store) end(path string, w *waiting) time.Time {
 	if t := s.touched[path]; t != nil && t.at.After(w.changed) {
 		w.changed = t.at
 	}
 	return w.changed.Add(s.quiet)
 }
 
-// next is when something is due; zero if nothing is.
-func (s *shelf) next() (next time.Time) {
+// next is when the next file is due; zero if none is.
+func (s *store) next() (next time.Time) {
 	earlier := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
 			next = t
@@ -168,7 +168,7 @@ func (s *shelf) next() (next time.Time) {
 }
 
 // notices name the files that are waited for.
-func (s *shelf) notices() (list []string) {
+func (s *store) notices() (list []string) {
 	for path, w := range s.waits {
 		list = append(list, fmt.Sprintf("%s %s, since %s: it is read when nothing has happened to it for %v",
 			path, w.why, w.since.Local().Format(time.TimeOnly), s.quiet))
@@ -180,51 +180,51 @@ func (s *shelf) notices() (list []string) {
 	return list
 }
 
-// answer is what a reload is told: an error for files that are open for writing, too, which are not read.
-func (s *shelf) answer(rejected error) error {
+// answer is the error of a Reload. It also names the files that are open for writing, which were not read.
+func (s *store) answer(rejected error) error {
 	if len(s.waits) == 0 {
 		return rejected
 	}
-	told := &sources.RejectedError{}
+	all := &sources.RejectedError{}
 	if r, ok := rejected.(*sources.RejectedError); ok {
-		*told = *r
-		told.Files, told.Problems = slices.Clone(r.Files), slices.Clone(r.Problems)
+		*all = *r
+		all.Files, all.Problems = slices.Clone(r.Files), slices.Clone(r.Problems)
 	}
 	for _, path := range slices.Sorted(maps.Keys(s.waits)) {
-		if !slices.Contains(told.Files, path) {
-			told.Files = append(told.Files, path)
-			told.Problems = append(told.Problems, problemOf(path, s.waits[path].why+": it is read when that has ended"))
+		if !slices.Contains(all.Files, path) {
+			all.Files = append(all.Files, path)
+			all.Problems = append(all.Problems, problemOf(path, s.waits[path].why+": it is read when that has ended"))
 		}
 	}
-	slices.Sort(told.Files)
-	sources.SortProblems(told.Problems)
-	return told
+	slices.Sort(all.Files)
+	sources.SortProblems(all.Problems)
+	return all
 }
 
-// giveUp refuses the files that are waited for.
-func (s *shelf) giveUp() {
+// giveUp refuses the files that still wait.
+func (s *store) giveUp() {
 	for path := range s.waits {
 		s.records[path].refuse(path, neverStill)
 	}
 }
 
-// neverStill is what is wrong with a file that is written all the time.
+// neverStill is the problem of a file that is written all the time.
 const neverStill = "does not stop changing while it is read: write another file and rename it over"
 
-// fewLeave is how many files may leave at once without being waited for.
-const fewLeave = 10
+// maxLeaving is how many files may leave at once without a wait.
+const maxLeaving = 10
 
-// leave takes files out that globs no longer find. Many at once are waited for: a directory that is removed
-// with all that is in it loses its files first, and is then known to be missing itself.
-func (s *shelf) leave(left []string, m manner) (changed bool) {
+// leave removes files that globs no longer find. If many go at once, it waits: when a directory is removed with
+// its files, the files go first, and then the missing directory keeps their content.
+func (s *store) leave(left []string, sc scope) (changed bool) {
 	now := s.now()
 	for _, path := range left {
 		if !s.leaving[path] {
 			s.leaving[path], s.leftAt = true, now
 		}
 	}
-	many := len(s.leaving) > fewLeave && 3*len(s.leaving) > len(s.records)
-	if many && !m.asked && now.Sub(s.leftAt) < s.quiet {
+	many := len(s.leaving) > maxLeaving && 3*len(s.leaving) > len(s.records)
+	if many && !sc.asked && now.Sub(s.leftAt) < s.quiet {
 		return false
 	}
 	for path := range s.leaving {
@@ -237,7 +237,7 @@ func (s *shelf) leave(left []string, m manner) (changed bool) {
 	return changed
 }
 
-// leavingDue says whether it is time to see whether files that have gone are gone for good.
-func (s *shelf) leavingDue(now time.Time) bool {
+// leavingDue says whether the wait for files that are gone is over.
+func (s *store) leavingDue(now time.Time) bool {
 	return len(s.leaving) > 0 && !now.Before(s.leftAt.Add(s.quiet))
 }

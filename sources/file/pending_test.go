@@ -153,7 +153,7 @@ func TestWaitEnds(t *testing.T) {
 	dir := t.TempDir()
 	path := dir + "/s.toml"
 	now := time.Now()
-	s := newShelf()
+	s := newStore()
 	s.now, s.quiet = func() time.Time { return now }, quiet
 	takes(s, path, services("a", "b", "c"))
 	l := &listing{files: []string{path}}
@@ -168,23 +168,23 @@ func TestWaitEnds(t *testing.T) {
 		return len(table.Services), err
 	}
 	write("a")
-	for begin := now; now.Sub(begin) < most; now = now.Add(time.Second) {
+	for begin := now; now.Sub(begin) < maxWait; now = now.Add(time.Second) {
 		s.touch(path, syscall.IN_MODIFY)
 		s.touch(path, syscall.IN_CLOSE_WRITE)
-		if s.refresh(l, []string{path}, manner{}); len(s.notices()) != 1 {
+		if s.refresh(l, []string{path}, scope{}); len(s.notices()) != 1 {
 			t.Fatalf("after %v: %q", now.Sub(begin), s.notices())
 		}
 	}
 	s.touch(path, syscall.IN_CLOSE_WRITE)
-	s.refresh(l, []string{path}, manner{})
+	s.refresh(l, []string{path}, scope{})
 	if n, err := served(); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 
 	write("b")
-	for begin := now; now.Sub(begin) <= most; now = now.Add(time.Second) {
+	for begin := now; now.Sub(begin) <= maxWait; now = now.Add(time.Second) {
 		s.touch(path, syscall.IN_MODIFY)
-		s.refresh(l, []string{path}, manner{})
+		s.refresh(l, []string{path}, scope{})
 	}
 	if n, err := served(); n != 1 || err == nil || !strings.Contains(err.Error(), "does not stop changing") {
 		t.Error(n, err)
@@ -193,7 +193,7 @@ func TestWaitEnds(t *testing.T) {
 	if due := s.due(now); !slices.Equal(due, []string{path}) {
 		t.Errorf("due: %q", due)
 	}
-	s.refresh(l, []string{path}, manner{})
+	s.refresh(l, []string{path}, scope{})
 	if n, err := served(); n != 1 || err != nil || len(s.notices()) > 0 || !s.next().IsZero() {
 		t.Error(n, err, s.notices(), s.next())
 	}
@@ -203,17 +203,17 @@ func TestWaitEnds(t *testing.T) {
 // and then, and refused after a while.
 func TestAlwaysChanging(t *testing.T) {
 	now := time.Now()
-	s := newShelf()
+	s := newStore()
 	s.now = func() time.Time { return now }
 	l := &listing{files: []string{"/proc/self/status"}}
-	s.update(l, manner{every: true})
+	s.update(l, scope{all: true})
 	for range 20 {
 		next := s.next()
 		if next.Before(now.Add(time.Second)) {
 			t.Fatalf("due again after %v", next.Sub(now))
 		}
 		now = next
-		s.refresh(l, s.due(now), manner{})
+		s.refresh(l, s.due(now), scope{})
 	}
 	if _, err := s.outcome(); err == nil || !strings.Contains(err.Error(), "does not stop changing") {
 		t.Error(err)
@@ -319,10 +319,10 @@ func TestEditCost(t *testing.T) {
 	}
 	f := s.follow()
 	defer f.close()
-	f.shelf.now = func() time.Time { return time.Now().Add(time.Minute) } // the files are old
+	f.store.now = func() time.Time { return time.Now().Add(time.Minute) } // the files are old
 	cost := func() (stats, lists, reads int) {
-		stats, lists, reads = f.shelf.stats+f.listing.stats, f.listing.lists, f.shelf.reads
-		f.shelf.stats, f.shelf.reads, f.listing.stats, f.listing.lists = 0, 0, 0, 0
+		stats, lists, reads = f.store.stats+f.listing.stats, f.listing.lists, f.store.reads
+		f.store.stats, f.store.reads, f.listing.stats, f.listing.lists = 0, 0, 0, 0
 		return
 	}
 	want := func(what string, wantStats, wantLists, wantReads int) {
@@ -337,7 +337,7 @@ func TestEditCost(t *testing.T) {
 	path := dir + "/0500.toml"
 	edit := func(what uint32) {
 		f.note(event{path, what})
-		f.read(manner{})
+		f.read(scope{})
 	}
 	if err := os.WriteFile(path, []byte(services("x")), 0o644); err != nil {
 		t.Fatal(err)
@@ -349,21 +349,21 @@ func TestEditCost(t *testing.T) {
 	}
 	edit(syscall.IN_DELETE)
 	want("a removal", 1, 0, 0)
-	if table, err := f.shelf.outcome(); len(table.Services) != many-1 || err != nil {
+	if table, err := f.store.outcome(); len(table.Services) != many-1 || err != nil {
 		t.Error(len(table.Services), err)
 	}
 	for i := range 10 {
 		f.note(event{fmt.Sprintf("%s/temp%d.toml", dir, i), syscall.IN_CREATE})
 	}
-	f.read(manner{})
+	f.read(scope{})
 	want("files that came and went", 10, 0, 0)
-	if len(f.shelf.touched) > 0 {
-		t.Errorf("remembers %d files that are not there", len(f.shelf.touched))
+	if len(f.store.touched) > 0 {
+		t.Errorf("remembers %d files that are not there", len(f.store.touched))
 	}
 	f.relist = true
-	f.read(manner{})
+	f.read(scope{})
 	want("lost events", many+10, 1, 0)
-	f.read(manner{every: true})
+	f.read(scope{all: true})
 	want("a full reading", many+10, 1, many)
 }
 
@@ -376,20 +376,20 @@ func TestWatchedAgain(t *testing.T) {
 	f := s.follow()
 	defer f.close()
 	f.watcher.close()
-	f.watcher, f.blind = nil, syscall.EMFILE
-	f.read(manner{every: true})
+	f.watcher, f.watchErr = nil, syscall.EMFILE
+	f.read(scope{all: true})
 	if n := f.notices(); len(n) != 1 || !strings.Contains(n[0], "not watched") {
 		t.Errorf("%q", n)
 	}
-	if p := f.pause(); p > rewatch {
+	if p := f.pause(); p > rewatchAfter {
 		t.Errorf("pause %v", p)
 	}
-	f.again(false)
+	f.rewatch(false)
 	if f.watcher != nil {
 		t.Error("asked for again before its time")
 	}
-	f.shelf.now = func() time.Time { return time.Now().Add(rewatch + time.Second) }
-	f.again(false)
+	f.store.now = func() time.Time { return time.Now().Add(rewatchAfter + time.Second) }
+	f.rewatch(false)
 	if f.watcher == nil || !f.relist || len(f.notices()) != 0 {
 		t.Errorf("%v %v %q", f.watcher, f.relist, f.notices())
 	}

@@ -2,7 +2,7 @@ package file
 
 import "sync/atomic"
 
-// progress is how far a reading of all files is.
+// progress counts the files of a reading.
 type progress struct{ done, of atomic.Int64 }
 
 func (p *progress) set(done, of int) {

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// maxSize is the largest file that is read: 64 MiB, some 100,000 services. What is larger is a mistake
-// (a log, a disk image), and is not worth the node's memory.
+// maxSize is the size of the largest file that is read, in bytes: 64 MiB, some 100,000 services. A larger one is a
+// mistake (a log, a disk image) and would take the node's memory.
 const maxSize = 64 << 20
 
-// readLimit is how long a file may keep us waiting.
+// readLimit bounds the time of a read.
 const readLimit = 5 * time.Second
 
 // errChanging says that the file was being written while it was read.
 var errChanging = errors.New("changes while it is read")
 
-// identity tells a file, and what is in it, from another.
+// identity tells a file and its content from another.
 type identity struct {
 	dev, ino   uint64
 	size       int64
@@ -32,7 +32,7 @@ func identityOf(info fs.FileInfo) identity {
 	return identity{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtim: st.Mtim, ctim: st.Ctim}
 }
 
-// identify is the identity of the file that a path leads to.
+// identify returns the identity of the file at a path.
 func identify(path string) (identity, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -43,23 +43,23 @@ func identify(path string) (identity, error) {
 
 func (i identity) mtime() time.Time { return time.Unix(i.mtim.Unix()) }
 
-// sameFile says whether two are of one file, whatever was in it.
+// sameFile says whether two identities are of one file, whatever its content.
 func (i identity) sameFile(o identity) bool { return i.dev == o.dev && i.ino == o.ino }
 
-// sure says whether a file that was read now and has this identity later has the same content. One that
-// changed just before may change again at the same time, as file systems have it.
+// sure says whether a file that is read now will have the same content while it has this identity. Time stamps
+// are coarse: a file that has just changed may change again without a new one.
 func (i identity) sure(now time.Time) bool { return now.Sub(time.Unix(i.ctim.Unix())) > time.Second }
 
-// read gives the content of a regular file that nobody is writing.
+// read returns the content of a regular file. errChanging says that it was written meanwhile.
 func read(path string) ([]byte, identity, error) {
 	var id identity
-	// Asked before opening, which on a device may do something.
+	// Check before the open, which may have an effect on a device.
 	if info, err := os.Stat(path); err != nil {
 		return nil, id, err
 	} else if err := readable(info); err != nil {
 		return nil, id, err
 	}
-	// A FIFO that comes between the two must not block, nor its open wait for a writer.
+	// Without O_NONBLOCK the open of a FIFO, which may have replaced the file, would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, id, err
@@ -73,10 +73,9 @@ func read(path string) ([]byte, identity, error) {
 		return nil, id, err
 	}
 	id = identityOf(before)
-	// There are regular files, in /proc, whose read waits for something to happen. Those of a disk have no
-	// deadline, and no need of one.
+	// The read of some regular files in /proc blocks. Files on disk support no deadline and need none.
 	_ = f.SetReadDeadline(time.Now().Add(readLimit))
-	data := make([]byte, before.Size()+1) // one more, to see it grow
+	data := make([]byte, before.Size()+1) // one byte more, to notice that it grows
 	n, err := io.ReadFull(f, data)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, id, err
@@ -91,7 +90,7 @@ func read(path string) ([]byte, identity, error) {
 	return data[:n], id, nil
 }
 
-// readable says why a file is not read at all.
+// readable says why a file cannot be a services file.
 func readable(info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode.IsDir():

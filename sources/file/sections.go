@@ -9,8 +9,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// reading is what a file was read as. The next reading of it takes over each service whose section, all
-// text from its header to that of the next service, is still the same.
+// reading is the result of reading a file. The next reading takes over each service whose section is unchanged.
+// A section is the text from the service's header up to the header of the next service.
 type reading struct {
 	text     string
 	table    sources.Table
@@ -18,18 +18,17 @@ type reading struct {
 	sections map[string]section // by their text; nil when the file was not read by sections
 }
 
-// section is what one service's text was read as.
+// section is the result of reading one service's text.
 type section struct {
 	service  int               // its index in the reading's table
 	values   int               // how many keys and array elements it has
-	warnings []sources.Problem // their lines counted from its header's, which is 1
+	warnings []sources.Problem // the header is line 1
 }
 
-// after is Decode that need not read again what was read before, of the same file. A file that is not
-// plainly sections, or in which anything is wrong, is read as a whole: only then is it known what it means
-// or what to say of it.
-func after(before reading, name string, data []byte) (now reading, problems []sources.Problem) {
-	if m, long := fields.TooLong(data); long { // found before a copy of it is made
+// decodeAfter is Decode with the help of the last reading of the same file. A file that does not consist of
+// sections alone, or that has a problem outside of them, is read as a whole.
+func decodeAfter(before reading, name string, data []byte) (now reading, problems []sources.Problem) {
+	if m, long := fields.TooLong(data); long { // before a copy is made
 		return now, []sources.Problem{{Origin: sources.Origin{Source: "file", File: name, Line: m.Line}, Message: m.Message}}
 	}
 	text := string(data)
@@ -37,13 +36,13 @@ func after(before reading, name string, data []byte) (now reading, problems []so
 		return now, problems
 	}
 	now.text = text
-	now.table, now.warnings, problems = whole(name, data)
+	now.table, now.warnings, problems = decodeWhole(name, data)
 	return now, problems
 }
 
-// bySections reads a file by its sections; false when it is not, or what is wrong with it is not in one
-// section alone. The first problems are told without a reading of the whole, which takes up to 100 times
-// the memory of its text.
+// bySections reads a file section by section. It returns false if the file does not consist of sections, or has a
+// problem that is not inside one section. It stops after the first problems, because reading the whole file takes
+// up to 100 times the memory of its text.
 func bySections(before reading, name, text string) (now reading, problems []sources.Problem, ok bool) {
 	parts, ok := fields.Cut(text, "services")
 	if !ok {
@@ -58,7 +57,7 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 		if s, read := before.sections[p.Text]; read {
 			services[i], sections[i] = before.table.Services[s.service], s
 		} else if services[i], sections[i], ok = d.readSection(r, p); !ok {
-			s, doubts, more := alone(name, p)
+			s, doubts, more := decodeAlone(name, p)
 			if len(more) == 0 || fields.MaxValues < atMost(text) {
 				return reading{}, nil, false
 			}
@@ -73,7 +72,7 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 			return reading{}, nil, false
 		}
 	}
-	now, ok = arranged(parts, services, sections)
+	now, ok = inOrder(parts, services, sections)
 	now.text = text
 	if len(bad) > 0 {
 		now.sections = nil
@@ -82,10 +81,10 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 	return now, few(problems), ok
 }
 
-// alone reads a section that something is wrong with as a document of its own, at its place; there are no
-// problems if it is not TOML, and so not known to end where the next one begins, or is not one service. One
-// that cannot be read has its name alone.
-func alone(name string, p fields.Part) (s sources.Service, warnings, problems []sources.Problem) {
+// decodeAlone reads a section with problems as a document of its own, with the lines of the file. It returns no
+// problems if the section is not TOML, so that its end is not known, or is not one service. A service that cannot
+// be read has only its name.
+func decodeAlone(name string, p fields.Part) (s sources.Service, warnings, problems []sources.Problem) {
 	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
 	root, ok := d.parse([]byte(strings.Repeat("\n", p.Line-1)+p.Text), func(string) bool { return true })
 	if !ok {
@@ -103,7 +102,7 @@ func alone(name string, p fields.Part) (s sources.Service, warnings, problems []
 	}
 	var t sources.Table
 	if table(d, root, documentFields, &document{d, &t}); len(t.Services) == 1 {
-		s = t.Services[0] // a duplicate key is all that is wrong with it
+		s = t.Services[0] // its only problem is a duplicate key
 	}
 	for i := range d.warnings {
 		d.warnings[i].Origin.Line -= p.Line - 1
@@ -111,12 +110,12 @@ func alone(name string, p fields.Part) (s sources.Service, warnings, problems []
 	return s, d.warnings, d.problems
 }
 
-// atMost is more than the keys and elements that a text can have.
+// atMost is an upper bound of the keys and elements in a text.
 func atMost(text string) int {
 	return strings.Count(text, "=") + strings.Count(text, ",") + strings.Count(text, "[") + strings.Count(text, "{")
 }
 
-// readSection reads a section that has not been read before; false when anything is wrong with it.
+// readSection reads a new section. It returns false if the section has any problem.
 func (d *decoder) readSection(r *fields.Reader, p fields.Part) (sources.Service, section, bool) {
 	name, v, at, values, ok := r.Parse(p)
 	if !ok {
@@ -127,8 +126,9 @@ func (d *decoder) readSection(r *fields.Reader, p fields.Part) (sources.Service,
 	return s, section{values: values, warnings: d.warnings}, ok
 }
 
-// arranged makes a reading of sections in the order of the file; false when two are one service's.
-func arranged(parts []fields.Part, services []sources.Service, sections []section) (reading, bool) {
+// inOrder makes a reading of sections, which come in the order of the file. It returns false if two of them are of
+// one service.
+func inOrder(parts []fields.Part, services []sources.Service, sections []section) (reading, bool) {
 	order := make([]int, len(parts))
 	for i := range order {
 		order[i] = i

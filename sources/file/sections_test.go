@@ -16,8 +16,8 @@ import (
 
 // sameAsWhole reads a file after another one, and holds that to the reading of it as a whole.
 func sameAsWhole(t interface{ Fatalf(string, ...any) }, before reading, data []byte) reading {
-	now, problems := after(before, "f.toml", data)
-	table, warnings, wantProblems := whole("f.toml", data)
+	now, problems := decodeAfter(before, "f.toml", data)
+	table, warnings, wantProblems := decodeWhole("f.toml", data)
 	if !reflect.DeepEqual(now.table.Services, table.Services) && len(now.table.Services)+len(table.Services) > 0 {
 		t.Fatalf("of %q\nread %+v\nas a whole %+v", data, now.table, table)
 	}
@@ -128,7 +128,7 @@ func FuzzAfter(f *testing.F) {
 // know their new lines.
 func TestTakenOver(t *testing.T) {
 	data := bigFile(100)
-	before, problems := after(reading{}, "f.toml", data)
+	before, problems := decodeAfter(reading{}, "f.toml", data)
 	if len(problems) > 0 || len(before.sections) != 100 {
 		t.Fatalf("%d sections, %v", len(before.sections), problems)
 	}
@@ -148,7 +148,7 @@ func TestTakenOver(t *testing.T) {
 // TestTooMuchTogether: the limit of a document holds for what its sections have together.
 func TestTooMuchTogether(t *testing.T) {
 	data := bigFile(2)
-	before, _ := after(reading{}, "f.toml", data)
+	before, _ := decodeAfter(reading{}, "f.toml", data)
 	for text, s := range before.sections {
 		s.values = fields.MaxValues/2 + 1
 		before.sections[text] = s
@@ -163,7 +163,7 @@ func TestTooMuchTogether(t *testing.T) {
 func BenchmarkReread(b *testing.B) {
 	texts := [2][]byte{bigFile(1000)}
 	texts[1] = bytes.Replace(texts[0], []byte("\"10.1.2.1\",\n"), []byte("\"10.1.2.2\",\n"), 1)
-	s := newShelf()
+	s := newStore()
 	for i := 0; b.Loop(); i++ {
 		if !takes(s, "f.toml", string(texts[i%2])) {
 			b.Fatal("no news")

@@ -10,8 +10,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// draft is a service while its table is read: endpoints are resolved last, when the ports, which may
-// stand below them, are known.
+// draft is a service while its table is read. Endpoints are resolved last, because the ports may stand below them.
 type draft struct {
 	sources.Service
 	d            *decoder
@@ -49,7 +48,7 @@ func (d *decoder) services(n node, into *sources.Table) error {
 	return nil
 }
 
-// sortedByLine gives a table's keys as the file has them, so that the first of two equals is the first.
+// sortedByLine returns a table's keys in the order of the file.
 func sortedByLine(t map[string]any, at *fields.Place) []string {
 	keys := make([]string, 0, len(t))
 	for key := range t {
@@ -62,7 +61,7 @@ func sortedByLine(t map[string]any, at *fields.Place) []string {
 	return keys
 }
 
-// readService reads [services.KEY]; false when it has a problem.
+// readService reads [services.KEY]. It returns false if the service has a problem.
 func (d *decoder) readService(n node) (sources.Service, bool) {
 	before := len(d.problems)
 	namespace, name, ok := strings.Cut(n.Key, "/")

@@ -15,35 +15,35 @@ import (
 
 // Options say which files a Source follows, and how.
 type Options struct {
-	Paths    []string      // names and globs (filepath.Match's syntax); a name that is missing is a problem, a glob that finds nothing is not
-	Optional bool          // a name that was never there is no problem either: another source has the services
+	Paths    []string      // names and globs (filepath.Match's syntax); a missing name is a problem, an empty glob is not
+	Optional bool          // a name that was never there is no problem: another source has the services
 	Watch    bool          // follow changes as they happen, not only at Resync and Reload
-	Debounce time.Duration // how long it must be quiet before files are read, up to 8 times that when changes follow each other; 0 = 50 ms
-	Resync   time.Duration // how often everything is read again, whatever was noticed; 0 = never
+	Debounce time.Duration // how long there must be no event before files are read, up to 8 times that in a series of changes; 0 = 50 ms
+	Resync   time.Duration // how often everything is read again; 0 = never
 
-	// Keep is a directory for the last good content of each file, which the next start goes on with where a
-	// file is refused; "" = none. What cannot be written there is a warning.
+	// Keep is a directory for the last good content of each file. The next start uses it for a file that is
+	// refused. "" = none. A failure to write there is a warning.
 	Keep string
 
-	// quiet is how long nothing must have happened to a file that is waited for; 0 = 2 s.
+	// quiet is how long a file that may be half written must have no event before it is read; 0 = 2 s.
 	quiet time.Duration
 
-	Log *slog.Logger // for warnings and what cannot be watched; nil = none
+	Log *slog.Logger // nil = none
 }
 
-// Source follows files of services. What it emits is the last good content of each of them, joined in
-// order of path (sources.Merge decides between services that want the same); an error beside the table is a *sources.RejectedError and names each problem of each
-// file whose present content is not in it.
+// Source follows files of services. It emits the last good content of all files, joined in order of path;
+// sources.Merge resolves conflicts between services. The error beside the table is a *sources.RejectedError with
+// each problem of each file whose present content is refused.
 type Source struct {
 	o        Options
 	reloads  chan chan<- error
-	warnings atomic.Pointer[[]string] // about what was emitted last
+	warnings atomic.Pointer[[]string] // about the last emitted table
 
 	progress progress // of the first reading
-	told     notices
+	notices  notices
 }
 
-// Warnings are about what is served of the files, one line each. It may be called from any goroutine.
+// Warnings are about the content that is served, one line each. It may be called from any goroutine.
 func (s *Source) Warnings() []string {
 	if w := s.warnings.Load(); w != nil {
 		return *w
@@ -51,14 +51,14 @@ func (s *Source) Warnings() []string {
 	return nil
 }
 
-// Progress says how many files were read of how many, while they are read all.
+// Progress says how many files of how many the first reading has read.
 func (s *Source) Progress() (done, of int) { return s.progress.get() }
 
-// Notices are what should be known of the files and is no fault of theirs: which are waited for, and what
-// cannot be watched. It may be called from any goroutine.
-func (s *Source) Notices() []string { return s.told.Load() }
+// Notices name the files that are waited for and the directories that cannot be watched. It may be called from
+// any goroutine.
+func (s *Source) Notices() []string { return s.notices.Load() }
 
-// New makes a Source; relative paths are taken from the working directory now.
+// New makes a Source. Relative paths start at the present working directory.
 func New(o Options) (*Source, error) {
 	paths, err := absolute(o.Paths)
 	if err != nil {
@@ -92,8 +92,8 @@ func absolute(paths []string) ([]string, error) {
 	return all, nil
 }
 
-// Load reads the files once, for a check: problems are all that would be refused. What was kept of them is
-// read and not written: a file that had services and is empty is refused for that.
+// Load reads the files once, for a check. problems are all reasons to refuse a file. It reads kept content, so
+// that it refuses a file that had services and is empty, but writes none.
 func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems []sources.Problem, err error) {
 	kept := o.Keep
 	o.Watch, o.Keep = false, ""
@@ -103,17 +103,17 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 	}
 	f := s.follow()
 	defer f.close()
-	f.shelf.checking = true
+	f.store.checking = true
 	if kept != "" {
-		f.shelf.stored = open(kept, s.o.Log)
+		f.store.backups = openBackups(kept, s.o.Log)
 	}
 	for try := 0; ; try++ {
-		f.read(manner{every: true, asked: true})
-		if len(f.shelf.waits) == 0 {
+		f.read(scope{all: true, asked: true})
+		if len(f.store.waits) == 0 {
 			break
 		}
 		if try == readTries {
-			f.shelf.giveUp()
+			f.store.giveUp()
 			break
 		}
 		select {
@@ -122,24 +122,24 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 		case <-time.After(readPause):
 		}
 	}
-	t, rejected := f.shelf.outcome()
+	t, rejected := f.store.outcome()
 	if r, ok := rejected.(*sources.RejectedError); ok {
 		problems = r.Problems
 	}
-	return t, f.shelf.doubts(), problems, nil
+	return t, f.store.allWarnings(), problems, nil
 }
 
-// Watch reads the files, emits their table, and goes on doing so as they change. A file that is refused or
-// missing at the first read starts with the content that was kept of it. Where none was, it is left out
-// until it is mended; whether that leaves anything to run for, RejectedError.Nothing says. While a named
-// file is missing that nothing was kept of, what is emitted is marked Incomplete.
+// Watch reads the files, emits their table, and does so again whenever they change. A file that is refused or
+// missing at the first reading starts with its kept content. Without that, a refused file is left out until it
+// is mended, and RejectedError.Nothing says whether that leaves no services at all. While a named file without
+// kept content is missing, the table is marked Incomplete.
 func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) error {
 	f := s.follow()
 	defer f.close()
 	f.first()
-	s.tell(f.notices())
-	emit(f.shelf.outcome())
-	f.keep()
+	s.setNotices(f.notices())
+	emit(f.store.outcome())
+	f.save()
 
 	var resync <-chan time.Time
 	if s.o.Resync > 0 {
@@ -152,39 +152,39 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		if !ok {
 			return nil
 		}
-		changed := f.read(round.manner)
-		table, rejected := f.shelf.outcome()
-		s.tell(f.notices())
+		changed := f.read(round.scope)
+		table, rejected := f.store.outcome()
+		s.setNotices(f.notices())
 		if changed {
 			table.Seen = round.seen
 			emit(table, rejected)
 		}
-		f.keep()
+		f.save()
 		if round.reload != nil {
-			round.reload <- f.shelf.answer(rejected)
+			round.reload <- f.store.answer(rejected)
 		}
 	}
 }
 
-// tell makes notices known, and logs those that are new. What cannot be watched is logged where that is found.
-func (s *Source) tell(lines []string) {
-	before := s.told.Load()
+// setNotices publishes notices and logs the new ones. A failure to watch is logged where it happens.
+func (s *Source) setNotices(lines []string) {
+	before := s.notices.Load()
 	for _, line := range lines {
 		if !slices.Contains(before, line) && !strings.Contains(line, "not watched") {
 			s.o.Log.Info("waiting", slog.String("file", line))
 		}
 	}
-	s.told.Store(lines)
+	s.notices.Store(lines)
 }
 
 // round is why files are read, and how.
 type round struct {
-	manner manner
-	seen   time.Time    // when that was noticed; zero if nothing was
-	reload chan<- error // who asked; nil if nobody did
+	scope  scope
+	seen   time.Time    // when the first event came; zero if there was none
+	reload chan<- error // the Reload to answer; nil if there is none
 }
 
-// await waits for the next reading to be due; false when ctx has ended.
+// await waits until the next reading is due. It returns false when ctx ends.
 func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <-chan chan<- error) (round, bool) {
 	for {
 		pause := time.NewTimer(f.pause())
@@ -193,8 +193,8 @@ func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <
 		switch {
 		case err != nil:
 			return round{}, false
-		case ok && r.reload != nil && f.shelf.writing():
-			// Who asks has just closed the file, and that event is yet to come.
+		case ok && r.reload != nil && f.store.writing():
+			// The caller of Reload has just closed the file, and the event has not arrived yet.
 			_, err := f.wait(ctx, nil)
 			return r, err == nil
 		case ok:
@@ -203,20 +203,20 @@ func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <
 	}
 }
 
-// next waits for something to happen, and says whether files are to be read for it.
+// next waits for one event, timer or reload, and says whether to read files for it.
 func (f *follower) next(ctx context.Context, pause, resync <-chan time.Time, reloads <-chan chan<- error) (r round, ok bool, err error) {
 	select {
 	case <-ctx.Done():
 		return r, false, ctx.Err()
 	case <-resync:
-		f.again(true)
-		return round{manner: manner{every: true}}, true, nil
+		f.rewatch(true)
+		return round{scope: scope{all: true}}, true, nil
 	case <-pause:
-		f.again(false)
-		return r, f.relist || len(f.shelf.due(f.shelf.now())) > 0 || f.shelf.leavingDue(f.shelf.now()), nil
+		f.rewatch(false)
+		return r, f.relist || len(f.store.due(f.store.now())) > 0 || f.store.leavingDue(f.store.now()), nil
 	case reload := <-reloads:
-		f.again(true)
-		return round{manner{every: true, asked: true}, time.Now(), reload}, true, nil
+		f.rewatch(true)
+		return round{scope{all: true, asked: true}, time.Now(), reload}, true, nil
 	case e := <-f.changes():
 		r.seen = time.Now()
 		if !f.note(e) {
@@ -226,15 +226,14 @@ func (f *follower) next(ctx context.Context, pause, resync <-chan time.Time, rel
 		f.fault(err)
 		return r, true, nil
 	}
-	if r.reload, err = f.settle(ctx, reloads); r.reload != nil {
-		r.manner = manner{every: true, asked: true}
+	if r.reload, err = f.debounce(ctx, reloads); r.reload != nil {
+		r.scope = scope{all: true, asked: true}
 	}
 	return r, err == nil, err
 }
 
-// Reload has a running Watch read everything again now, and waits until the outcome, if it is another
-// one, was emitted. It returns what was emitted beside the table: nil, or a *sources.RejectedError; or
-// ctx's error.
+// Reload has a running Watch read everything again now. It waits until a changed outcome was emitted. It returns
+// the error beside that table, nil or a *sources.RejectedError; or ctx's error.
 func (s *Source) Reload(ctx context.Context) error {
 	done := make(chan error, 1)
 	select {

@@ -438,11 +438,11 @@ func TestPatience(t *testing.T) {
 	const debounce = 50 * time.Millisecond
 	calm := debounce
 	for _, want := range []time.Duration{2, 4, 8, 8} {
-		if calm = patience(debounce, calm, 100*time.Millisecond); calm != want*debounce {
+		if calm = debounceFor(debounce, calm, 100*time.Millisecond); calm != want*debounce {
 			t.Errorf("%v, want %v", calm, want*debounce)
 		}
 	}
-	if calm = patience(debounce, calm, 1001*time.Millisecond); calm != debounce {
+	if calm = debounceFor(debounce, calm, 1001*time.Millisecond); calm != debounce {
 		t.Errorf("%v after a pause", calm)
 	}
 }
@@ -517,14 +517,14 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// takes has a shelf take a content as a whole file's.
-func takes(s *shelf, path, text string) bool {
-	return s.take(path, []byte(text), identity{}, &listing{}, manner{asked: true})
+// takes has a store take content as a whole file's.
+func takes(s *store, path, text string) bool {
+	return s.take(path, []byte(text), identity{}, &listing{}, scope{asked: true})
 }
 
 // TestNeverStill: a file that is written all the time is given up, with its last good content.
 func TestNeverStill(t *testing.T) {
-	s := newShelf()
+	s := newStore()
 	takes(s, "x", services("a"))
 	s.hold("x", s.records["x"], identity{}, "is being written", false)
 	s.giveUp()
@@ -536,17 +536,17 @@ func TestNeverStill(t *testing.T) {
 
 // TestUnlistable: a directory that cannot be listed is not an empty one.
 func TestUnlistable(t *testing.T) {
-	s := newShelf()
+	s := newStore()
 	l := &listing{}
 	takes(s, "/etc/s.d/x.toml", services("a"))
 	l.unlist("/etc/s.d", syscall.EIO)
-	s.update(l, manner{})
+	s.update(l, scope{})
 	table, err := s.outcome()
 	var rejected *sources.RejectedError
 	if len(table.Services) != 1 || !errors.As(err, &rejected) || !rejected.Incomplete {
 		t.Error(table, err)
 	}
-	if !s.update(&listing{}, manner{}) {
+	if !s.update(&listing{}, scope{}) {
 		t.Error("nothing new when it is listed again, without the file")
 	}
 	if table, err = s.outcome(); len(table.Services) != 0 || err != nil {
@@ -556,17 +556,17 @@ func TestUnlistable(t *testing.T) {
 
 // TestOptional: where another source has the services no file need be there; one that was is missed.
 func TestOptional(t *testing.T) {
-	s := newShelf()
+	s := newStore()
 	s.optional = true
 	l := &listing{named: map[string]bool{"x": true}, missing: []string{"x"}}
-	if s.update(l, manner{}) {
+	if s.update(l, scope{}) {
 		t.Error("a file that never was is news")
 	}
 	if table, err := s.outcome(); len(table.Services) != 0 || err != nil {
 		t.Error(table, err)
 	}
 	takes(s, "x", services("a"))
-	if !s.update(l, manner{}) {
+	if !s.update(l, scope{}) {
 		t.Error("a file that is gone is no news")
 	}
 	if table, err := s.outcome(); len(table.Services) != 1 || err == nil {
@@ -576,7 +576,7 @@ func TestOptional(t *testing.T) {
 
 // TestUnchangedIsNotParsed: of a thousand files in services.d only the one that changed is.
 func TestUnchangedIsNotParsed(t *testing.T) {
-	s := newShelf()
+	s := newStore()
 	if !takes(s, "x", services("a")) {
 		t.Error("the first content is no news")
 	}

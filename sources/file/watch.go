@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// changes are what happens in the watched directories; nothing when not watching.
+// changes are the events of the watched directories; nil when not watching.
 func (f *follower) changes() <-chan event {
 	if f.watcher == nil {
 		return nil
@@ -22,8 +22,7 @@ func (f *follower) faults() <-chan error {
 	return f.watcher.errs
 }
 
-// fault logs what went wrong with watching. Events that the kernel had to drop cost only that everything is
-// listed again.
+// fault handles an error of the watcher. After events that the kernel dropped, everything is listed again.
 func (f *follower) fault(err error) {
 	f.relist = true
 	if !errors.Is(err, errOverflow) {
@@ -31,62 +30,62 @@ func (f *follower) fault(err error) {
 	}
 }
 
-// rewatch is how long after a failure to watch it is tried again.
-const rewatch = time.Minute
+// rewatchAfter is the time from a failure to watch to the next try.
+const rewatchAfter = time.Minute
 
-// begin has an inotify instance made. Their number is limited by user and often small: without one, files
-// change all the same, and are read later.
-func (f *follower) begin() {
+// startWatcher makes an inotify instance. Their number is limited per user and often small. Without one, changes
+// are seen at the next resync.
+func (f *follower) startWatcher() {
 	watcher, err := newWatcher()
-	f.retry = f.shelf.now().Add(rewatch)
+	f.retry = f.store.now().Add(rewatchAfter)
 	switch {
-	case err != nil && f.blind == nil:
+	case err != nil && f.watchErr == nil:
 		f.o.Log.Warn("cannot watch service files: changes are seen only when everything is read again",
 			slog.Any("err", err), slog.Duration("every", f.o.Resync))
-	case err == nil && f.blind != nil:
+	case err == nil && f.watchErr != nil:
 		f.o.Log.Info("service files are watched again")
 	}
-	f.blind = err
+	f.watchErr = err
 	if err == nil {
 		f.watcher, f.relist = watcher, true
 	}
 }
 
-// again tries to watch what could not be watched so far, when it is time.
-func (f *follower) again(now bool) {
+// rewatch tries to watch what could not be watched, if that is due or now is set.
+func (f *follower) rewatch(now bool) {
 	switch {
-	case !f.o.Watch || !now && f.shelf.now().Before(f.retry):
+	case !f.o.Watch || !now && f.store.now().Before(f.retry):
 	case f.watcher == nil:
-		f.begin()
-	case len(f.dead) > 0:
-		f.retry, f.relist = f.shelf.now().Add(rewatch), true
+		f.startWatcher()
+	case len(f.unwatched) > 0:
+		f.retry, f.relist = f.store.now().Add(rewatchAfter), true
 	}
 }
 
-// watch is called for each directory of a listing, each time: the directory behind a name may be
-// another one by now, and for one that is watched already it is one system call.
+// watch is called for each directory of each listing, because the directory behind a name may have been
+// replaced. For one that is already watched it costs one system call.
 func (f *follower) watch(dir string) {
 	if f.watcher == nil {
 		return
 	}
 	err := f.watcher.add(dir)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		delete(f.dead, dir)
+		delete(f.unwatched, dir)
 		return
 	}
-	if f.dead[dir] == nil {
-		f.retry = f.shelf.now().Add(rewatch)
+	if f.unwatched[dir] == nil {
+		f.retry = f.store.now().Add(rewatchAfter)
 		f.o.Log.Warn("cannot watch a directory: changes in it are seen only when everything is read again",
 			slog.String("dir", dir), slog.Any("err", err), slog.Duration("every", f.o.Resync))
 	}
-	f.dead[dir] = err
+	f.unwatched[dir] = err
 }
 
-// unwatch ends the watches of directories that paths no longer lead through.
+// unwatch ends the watches of directories that no path leads through any more.
 func (f *follower) unwatch() {
-	for dir := range f.dead {
+	for dir := range f.unwatched {
 		if f.listing.dirs[dir] == nil {
-			delete(f.dead, dir)
+			delete(f.unwatched, dir)
 		}
 	}
 	if f.watcher != nil {

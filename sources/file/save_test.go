@@ -156,7 +156,7 @@ func TestKeptIsNoGood(t *testing.T) {
 				t.Errorf("%+v", rejected)
 			}
 			r.stop()
-			if !strings.Contains(log.String(), "not good any more") || strings.Count(log.String(), "\n") != 1 {
+			if !strings.Contains(log.String(), "damaged or no longer valid") || strings.Count(log.String(), "\n") != 1 {
 				t.Errorf("%s", log)
 			}
 			r.write("s.toml", "b")
@@ -212,7 +212,7 @@ func TestNothingIsKept(t *testing.T) {
 		t.Errorf("%d warnings:\n%s", n, log)
 	}
 
-	k := newKeeper(r.path("kept"), o.Log)
+	k := newSaver(r.path("kept"), o.Log)
 	log.Reset()
 	write := func(news copies) string {
 		log.Reset()

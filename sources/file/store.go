@@ -14,59 +14,56 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// shelf holds each file's last good content.
-type shelf struct {
-	now     func() time.Time
-	records map[string]*record // by path
-	// starting: this is the first reading, at which what earlier runs kept counts.
-	starting bool
-	progress *progress // of the reading
-	quiet    time.Duration
-	touched  map[string]*touch   // what happened to files since they were last judged
+// store holds the last good content of each file, in memory.
+type store struct {
+	now      func() time.Time
+	records  map[string]*record  // by path
+	starting bool                // this is the first reading: content that earlier runs kept counts
+	progress *progress           // of the reading
+	quiet    time.Duration       // see Options
+	optional bool                // see Options
+	checking bool                // the outcome is not served, only checked
+	touched  map[string]*touch   // events of files since they were last judged
 	waits    map[string]*waiting // files that are not judged yet
-	leaving  map[string]bool     // files that are gone, and whose services are not
+	leaving  map[string]bool     // files that are gone and whose services are still served
 	leftAt   time.Time           // when the last of them went
-	order    []string            // the paths of records, sorted; nil when that is to be done
-	absent   []string            // directories that are not there
+	order    []string            // the paths of records, sorted; nil: to be computed
+	absent   []string            // directories that are missing and had files
+	unread   []sources.Problem   // directories that could not be listed
+	backups  *backups            // what earlier runs kept; nil after the first reading
+	unsaved  copies              // what was accepted or left since the last call of takeUnsaved
 
-	newDoubts bool // the warnings may be others
+	newWarnings bool // the warnings may have changed
 
 	refused      int // bytes that were read and refused
-	stats, reads int // files asked for and read: what a reading costs
-	// checking: nobody serves the outcome.
-	checking bool
-	// optional: a named file that never was there need not be.
-	optional bool
-	unread   []sources.Problem // directories that could not be listed
-	stored   *stored           // what earlier runs kept; nil after the first reading
-	fresh    copies            // what was accepted or left since the last call of news
+	stats, reads int // stat calls and files read: the cost of a reading
 }
 
 // record is one file.
 type record struct {
 	named    bool              // by the configuration, not found by a glob
-	good     bool              // some content of it was accepted
-	since    time.Time         // when
-	earlier  bool              // in an earlier run, and none in this one
-	reading  reading           // of that content
+	good     bool              // some content was accepted
+	since    time.Time         // when it was accepted
+	earlier  bool              // an earlier run accepted it, and this one none yet
+	reading  reading           // of the last good content
 	warnings []sources.Problem // about that content
-	missing  bool              // it was not there when last looked for
-	unknown  bool              // it may have been good in an earlier run: the record of that is lost
-	waiting  *waiting          // it is not judged yet
+	missing  bool              // the file did not exist at the last look
+	unknown  bool              // it may have been good in an earlier run, whose record is lost
+	waiting  *waiting          // not judged yet
 	id       identity          // of the file that was judged last
 	idSure   bool              // a file of this identity has the same content
-	problems []sources.Problem // why what is there now is not what table says
+	problems []sources.Problem // why the present content is refused
 }
 
-func newShelf() *shelf {
-	return &shelf{
-		now: time.Now, quiet: quiet, records: map[string]*record{}, starting: true, progress: new(progress), fresh: copies{},
+func newStore() *store {
+	return &store{
+		now: time.Now, quiet: quiet, records: map[string]*record{}, starting: true, progress: new(progress), unsaved: copies{},
 		touched: map[string]*touch{}, waits: map[string]*waiting{}, leaving: map[string]bool{},
 	}
 }
 
-// update looks at all that is listed, and says whether the outcome differs from the last one.
-func (s *shelf) update(l *listing, m manner) (changed bool) {
+// update looks at all listed files and says whether the outcome changed.
+func (s *store) update(l *listing, sc scope) (changed bool) {
 	var left []string
 	maps.DeleteFunc(s.leaving, func(path string, _ bool) bool {
 		_, listed := slices.BinarySearch(l.files, path)
@@ -78,7 +75,7 @@ func (s *shelf) update(l *listing, m manner) (changed bool) {
 		}
 		left = append(left, path)
 	}
-	changed = s.leave(left, m)
+	changed = s.leave(left, sc)
 	maps.DeleteFunc(s.touched, func(path string, _ *touch) bool {
 		_, listed := slices.BinarySearch(l.files, path)
 		return !listed && s.records[path] == nil
@@ -90,7 +87,7 @@ func (s *shelf) update(l *listing, m manner) (changed bool) {
 		changed = s.record(path, l).gone(path) || changed
 	}
 	for i, path := range l.files {
-		changed = s.look(path, l, m) || changed
+		changed = s.look(path, l, sc) || changed
 		s.progress.set(i+1, len(l.files))
 	}
 	absent := s.missed(l.absent)
@@ -99,8 +96,8 @@ func (s *shelf) update(l *listing, m manner) (changed bool) {
 	return changed
 }
 
-// missed are those of some directories that had files.
-func (s *shelf) missed(absent []string) (missed []string) {
+// missed returns those directories that had files.
+func (s *store) missed(absent []string) (missed []string) {
 	for _, dir := range absent {
 		for path, r := range s.records {
 			if r.good && below(dir, path) {
@@ -112,29 +109,29 @@ func (s *shelf) missed(absent []string) (missed []string) {
 	return missed
 }
 
-// refresh is update for some files alone, there or not. The listing is of now.
-func (s *shelf) refresh(l *listing, paths []string, m manner) (changed bool) {
+// refresh is update for some paths alone, whether their files exist or not. The listing must be up to date.
+func (s *store) refresh(l *listing, paths []string, sc scope) (changed bool) {
 	var left []string
 	for _, path := range paths {
 		if _, listed := slices.BinarySearch(l.files, path); listed {
 			delete(s.leaving, path)
-			changed = s.look(path, l, m) || changed
+			changed = s.look(path, l, sc) || changed
 		} else if s.records[path] == nil {
 			delete(s.touched, path) // it came and went
 		} else if !l.mayHold(path) {
 			left = append(left, path)
 		}
 	}
-	return s.leave(left, m) || changed
+	return s.leave(left, sc) || changed
 }
 
-// look reads a file, unless it is the same that was judged last, or is not to be read yet.
-func (s *shelf) look(path string, l *listing, m manner) (changed bool) {
+// look reads a file, unless it has not changed since it was judged, or may be half written.
+func (s *store) look(path string, l *listing, sc scope) (changed bool) {
 	r := s.record(path, l)
 	s.stats++
 	id, err := identify(path)
 	same := err == nil && r.id == id && r.idSure && s.touched[path] == nil && r.waiting == nil
-	if same && !m.every || err == nil && s.busy(path, r, id, m) {
+	if same && !sc.all || err == nil && s.busy(path, r, id, sc) {
 		return false
 	}
 	s.reads++
@@ -142,11 +139,11 @@ func (s *shelf) look(path string, l *listing, m manner) (changed bool) {
 	switch {
 	case errors.Is(err, errChanging):
 		s.hold(path, r, id, "is being written", false)
-		if r.waiting.changed = s.now(); s.now().Sub(r.waiting.since) < most {
+		if r.waiting.changed = s.now(); s.now().Sub(r.waiting.since) < maxWait {
 			return false
 		}
 		return r.refuse(path, neverStill)
-	case err == nil && r.waiting != nil && s.unquiet(path, r):
+	case err == nil && r.waiting != nil && s.stillWritten(path, r):
 		return r.refuse(path, neverStill)
 	case errors.Is(err, fs.ErrNotExist):
 		s.judged(path, r)
@@ -155,37 +152,37 @@ func (s *shelf) look(path string, l *listing, m manner) (changed bool) {
 		s.judged(path, r)
 		return r.refuse(path, cause(err).Error())
 	}
-	return s.take(path, data, id, l, m)
+	return s.take(path, data, id, l, sc)
 }
 
-// unquiet says whether a file is written to though it was waited for as long as that may take.
-func (s *shelf) unquiet(path string, r *record) bool {
+// stillWritten says whether a file is still written to although the longest wait is over.
+func (s *store) stillWritten(path string, r *record) bool {
 	t := s.touched[path]
 	return t != nil && t.open && s.now().Sub(r.waiting.changed) < s.quiet
 }
 
-func (s *shelf) record(path string, l *listing) *record {
+func (s *store) record(path string, l *listing) *record {
 	r := s.records[path]
 	if r == nil {
 		r = &record{named: l.named[path]}
 		s.records[path], s.order = r, nil
 		if s.starting {
-			r.unknown, s.newDoubts = !s.stored.recall(path, r), true
+			r.unknown, s.newWarnings = !s.backups.recall(path, r), true
 		}
 	}
 	return r
 }
 
 // drop forgets a file.
-func (s *shelf) drop(path string) {
+func (s *store) drop(path string) {
 	s.judged(path, s.records[path])
 	delete(s.records, path)
-	s.fresh[path], s.order, s.newDoubts = nil, nil, true
+	s.unsaved[path], s.order, s.newWarnings = nil, nil, true
 }
 
-// vanished deals with a file that was listed and is not there to be read: a link to nothing, or gone in
-// between, for which there will be an event.
-func (s *shelf) vanished(path string, l *listing, r *record) bool {
+// vanished handles a file that was listed and cannot be found: a dangling link, or one that was removed since,
+// for which an event will come.
+func (s *store) vanished(path string, l *listing, r *record) bool {
 	if _, err := os.Lstat(path); err == nil {
 		return r.refuse(path, "is a link to nothing")
 	}
@@ -195,38 +192,38 @@ func (s *shelf) vanished(path string, l *listing, r *record) bool {
 	return false
 }
 
-// gone notes that a file the configuration names is not there.
+// gone notes that a file that the configuration names is missing.
 func (r *record) gone(path string) bool {
 	changed := r.refuse(path, "is not there")
 	r.missing = true
 	return changed
 }
 
-// refuse notes a problem with the file itself, and whether that is news.
+// refuse notes a problem with the file itself, and says whether it is new.
 func (r *record) refuse(path, why string) bool {
 	r.idSure = false
 	return r.reject([]sources.Problem{problemOf(path, why)})
 }
 
-// problemOf is a problem with a file, or directory, itself.
+// problemOf is a problem with a file or directory itself.
 func problemOf(path, why string) sources.Problem {
 	return sources.Problem{Origin: sources.Origin{Source: "file", File: path}, Message: why}
 }
 
 func (r *record) reject(problems []sources.Problem) bool {
-	news := !slices.Equal(r.problems, problems)
+	changed := !slices.Equal(r.problems, problems)
 	r.problems, r.missing = problems, false
-	return news
+	return changed
 }
 
-// take has a record take what its file holds, and notes what is to be kept of it.
-func (s *shelf) take(path string, data []byte, id identity, l *listing, m manner) bool {
+// take judges the content of a file, and notes what to keep of it.
+func (s *store) take(path string, data []byte, id identity, l *listing, sc scope) bool {
 	r := s.record(path, l)
-	if s.shrunk(path, r, id, data, -1, m) {
+	if s.shrunk(path, r, id, data, -1, sc) {
 		return false
 	}
 	before, wasGood := r.reading.text, r.good
-	news, ok := r.take(path, data, func(services int) bool { return !s.shrunk(path, r, id, data, services, m) })
+	changed, ok := r.take(path, data, func(services int) bool { return !s.shrunk(path, r, id, data, services, sc) })
 	if !ok {
 		return false
 	}
@@ -234,36 +231,36 @@ func (s *shelf) take(path string, data []byte, id identity, l *listing, m manner
 	if len(r.problems) > 0 {
 		s.refused += len(data)
 	}
-	s.newDoubts = s.newDoubts || r.reading.text != before || !wasGood
+	s.newWarnings = s.newWarnings || r.reading.text != before || !wasGood
 	r.id, r.idSure = id, id.sure(s.now())
 	if r.good && (!wasGood || r.reading.text != before) {
 		r.since = s.now()
-		s.fresh[path] = &accepted{data, r.since}
+		s.unsaved[path] = &accepted{data, r.since}
 	}
-	return news
+	return changed
 }
 
-// news is what was accepted, or has left, since it was last asked for.
-func (s *shelf) news() copies {
-	fresh := s.fresh
-	s.fresh = copies{}
-	return fresh
+// takeUnsaved returns what was accepted, or has left, since the last call.
+func (s *store) takeUnsaved() copies {
+	unsaved := s.unsaved
+	s.unsaved = copies{}
+	return unsaved
 }
 
-// take makes content the file's last good one, or notes why not; news says whether anything is new. It is
-// not ok, and nothing is done, where whole, told the number of services, says no.
-func (r *record) take(path string, data []byte, whole func(services int) bool) (news, ok bool) {
+// take makes data the file's last good content, or notes why not; changed says whether either is new. It calls
+// whole with the number of services. If whole returns false, take does nothing and returns ok false.
+func (r *record) take(path string, data []byte, whole func(services int) bool) (changed, ok bool) {
 	if r.good && string(data) == r.reading.text {
 		r.earlier = false
 		return r.reject(nil), true
 	}
 	before := r.reading.table
-	now, problems := after(r.reading, path, data)
+	now, problems := decodeAfter(r.reading, path, data)
 	if n, had := len(now.table.Services), len(before.Services); len(problems) == 0 && had > 0 {
 		if !whole(n) {
 			return false, false
 		}
-		if n == 0 && !saysNone(data) {
+		if n == 0 && !declaresNone(data) {
 			what := "has no services and had"
 			if len(data) == 0 {
 				what = "is empty and had"
@@ -275,20 +272,20 @@ func (r *record) take(path string, data []byte, whole func(services int) bool) (
 	if len(problems) > 0 {
 		return r.reject(problems), true
 	}
-	news = r.reject(nil) || !r.good || !reflect.DeepEqual(before, r.reading.table)
+	changed = r.reject(nil) || !r.good || !reflect.DeepEqual(before, r.reading.table)
 	r.good, r.earlier, r.warnings = true, false, warnings
-	return news, true
+	return changed, true
 }
 
-// saysNone says whether a file without services says that there are none: it has a table of them, an empty
-// one. One of comments alone may be what an accident has left.
-func saysNone(data []byte) bool {
+// declaresNone says whether a file without services has an empty services table. Otherwise, as with a file of
+// comments alone, it may have lost its content by accident.
+func declaresNone(data []byte) bool {
 	tree, _, _, _ := fields.Parse(data)
 	_, ok := tree["services"]
 	return ok
 }
 
-// judge validates a reading, and takes it if nothing is wrong with it.
+// judge validates a reading and takes it if it has no problems.
 func (r *record) judge(now reading, problems []sources.Problem) (warnings, refused []sources.Problem) {
 	var errs []sources.Problem
 	if r.good {

@@ -1,0 +1,171 @@
+package file
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/lastgood"
+)
+
+// accepted is good content, and when it was accepted.
+type accepted struct {
+	data []byte
+	at   time.Time
+}
+
+// copies are what to keep on disk, by path; nil for a file that has left.
+type copies map[string]*accepted
+
+// backups are the copies that earlier runs kept, for files that are refused at the start. nil: they cannot be
+// read, or the start is over.
+type backups struct {
+	store  lastgood.Store
+	copies int // their number
+	log    *slog.Logger
+}
+
+func openBackups(dir string, log *slog.Logger) *backups {
+	st := &backups{store: lastgood.Store{Dir: dir}, log: log}
+	var err error
+	if st.copies, err = st.store.Len(); err != nil {
+		log.Warn("the last good content of service files cannot be read: a file that is broken now has none", slog.Any("err", err))
+		return nil
+	}
+	return st
+}
+
+// recall starts a record with the copy of its file, if that is still valid. The present content is then judged
+// like a later change. It returns false if the file may have been good and the copy is lost: the copy is damaged,
+// or no file has one. If other files have copies and this one has none, it never was good.
+func (st *backups) recall(path string, r *record) bool {
+	if st == nil {
+		return false
+	}
+	data, at, ok, err := st.store.Get(path)
+	var problems []sources.Problem
+	switch {
+	case ok:
+		now, wrong := decodeAfter(r.reading, path, data)
+		if r.warnings, problems = r.judge(now, wrong); len(problems) == 0 {
+			r.good, r.earlier, r.since = true, true, at
+			return true
+		}
+		*r = record{named: r.named}
+		err = problems[0]
+	case err == nil:
+		return st.copies > 0
+	}
+	st.log.Warn("the last good content of a file is damaged or no longer valid", slog.String("file", path), slog.Any("err", err))
+	return false
+}
+
+// others are the files that have a copy and are not known.
+func (st *backups) others(known map[string]*record) []string {
+	names, err := st.store.Names(slices.Collect(maps.Keys(known))...)
+	if err != nil {
+		st.log.Warn("the last good content of files that have left cannot be listed and stays", slog.Any("err", err))
+	}
+	return names
+}
+
+// saver writes copies to disk in the background, so that a slow disk does not delay a change.
+type saver struct {
+	store lastgood.Store
+	log   *slog.Logger
+	wake  chan struct{}
+	ended chan struct{}
+
+	mu  sync.Mutex
+	due copies // not written yet
+
+	logged string // the reason of the failure that was logged last
+}
+
+func newSaver(dir string, log *slog.Logger) *saver {
+	k := &saver{
+		store: lastgood.Store{Dir: dir}, log: log,
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), due: copies{},
+	}
+	go func() {
+		defer close(k.ended)
+		for range k.wake {
+			k.write()
+		}
+	}()
+	return k
+}
+
+// save writes copies soon, and tries again those that have failed.
+func (k *saver) save(news copies) {
+	k.mu.Lock()
+	maps.Copy(k.due, news)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default: // write is already due
+	}
+}
+
+// close waits until all copies are written, or have failed.
+func (k *saver) close() {
+	close(k.wake)
+	<-k.ended
+}
+
+// write tries all copies that are due. It logs a failure if its reason is new: a full disk fails every file.
+func (k *saver) write() {
+	k.mu.Lock()
+	due := maps.Clone(k.due)
+	k.mu.Unlock()
+	var failed error
+	for _, path := range slices.Sorted(maps.Keys(due)) {
+		if err := k.put(path, due[path]); err != nil {
+			failed = err
+			continue
+		}
+		k.mu.Lock()
+		if k.due[path] == due[path] {
+			delete(k.due, path)
+		}
+		k.mu.Unlock()
+	}
+	switch why := reason(failed); {
+	case why == k.logged:
+	case failed != nil:
+		k.log.Warn("the last good content of service files cannot be kept: a file that is broken at the next start has none",
+			slog.Any("err", failed))
+		k.logged = why
+	default:
+		k.log.Info("the last good content of service files is kept again", slog.String("dir", k.store.Dir))
+		k.logged = ""
+	}
+}
+
+func (k *saver) put(path string, c *accepted) error {
+	if c == nil {
+		return k.store.Delete(path)
+	}
+	return k.store.Put(path, c.data, c.at)
+}
+
+// reason is the part of an error that does not depend on the file.
+func reason(err error) string {
+	var number syscall.Errno
+	var pe *fs.PathError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &number):
+		return number.Error()
+	case errors.As(err, &pe):
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
