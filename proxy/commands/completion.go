@@ -19,15 +19,10 @@ func Completion(e *Env, whole func() cli.Program) cli.Command {
 		Name: "completion", Args: "SHELL", Short: "print a completion script for bash, zsh or fish", Values: docs.Shells,
 		Long: `For this shell: source <(svcproxy completion bash). The packages install the scripts.`,
 		Run: func(_ context.Context, args []string) error {
-			shells := strings.Join(docs.Shells, ", ")
-			shell, err := one(args, "shell of "+shells)
-			if err != nil {
-				return err
+			if len(args) != 1 || !slices.Contains(docs.Shells, args[0]) {
+				return cli.Errorf(cli.Usage, "", "completion wants one shell of %s, have %q", strings.Join(docs.Shells, ", "), args)
 			}
-			if !slices.Contains(docs.Shells, shell) {
-				return cli.Errorf(cli.Usage, "", "no completion for %q: want one of %s", shell, shells)
-			}
-			return docs.Completion(e.Out, shell, whole())
+			return docs.Completion(e.Out, args[0], whole())
 		},
 	}
 }
@@ -38,9 +33,8 @@ func Docs(e *Env, whole func() cli.Program) cli.Command {
 	return cli.Command{
 		Name: "docs", Args: "DIR", Short: "write manual pages, completion scripts and schemas", Hidden: true,
 		Run: func(_ context.Context, args []string) error {
-			dir, err := one(args, "folder")
-			if err != nil {
-				return err
+			if len(args) != 1 {
+				return cli.Errorf(cli.Usage, "", "docs wants one directory, have %q", args)
 			}
 			date := time.Now()
 			if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
@@ -50,14 +44,7 @@ func Docs(e *Env, whole func() cli.Program) cli.Command {
 				}
 				date = time.Unix(seconds, 0)
 			}
-			return docs.Write(dir, whole(), docs.Edition{Version: e.Version, Date: date})
+			return docs.Write(args[0], whole(), docs.Edition{Version: e.Version, Date: date})
 		},
 	}
-}
-
-func one(args []string, what string) (string, error) {
-	if len(args) != 1 {
-		return "", cli.Errorf(cli.Usage, "", "want one %s, have %q", what, args)
-	}
-	return args[0], nil
 }

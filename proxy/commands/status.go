@@ -6,22 +6,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
-	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/proxy/control"
-	"github.com/svcproxy/svcproxy/proxy/daemon"
 	"github.com/svcproxy/svcproxy/proxy/screen"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
-
-// remote is what the commands share that ask the running svcproxy.
-type remote struct{ *Env }
-
-// client asks at the socket that the configuration names. If the configuration is
-// refused its runtimeDir still counts: the daemon runs with the last good one.
-func (r remote) client() control.Client {
-	loaded, _ := config.Read(r.config)
-	return control.Client{Socket: daemon.Socket(loaded.Config.RuntimeDir)}
-}
 
 // statusCommand shows what is served and what is wrong.
 type statusCommand struct {
@@ -44,7 +31,7 @@ is wrong, 8 if a service has no backends, and 6 if svcproxy does not run.`,
 
 func (s *statusCommand) flags(fs *pflag.FlagSet) {
 	fs.StringVarP(&s.output, "output", "o", "table", "print in `FORMAT`: table, wide or json")
-	fs.BoolVarP(&s.watch, "watch", "w", false, "keep showing it as it changes")
+	fs.BoolVarP(&s.watch, "watch", "w", false, "keep showing the status as it changes")
 }
 
 func (s *statusCommand) run(ctx context.Context, args []string) error {

@@ -37,7 +37,7 @@ const leastDelay = 100 * time.Millisecond
 
 func (t *topCommand) run(ctx context.Context, _ []string) error {
 	if t.every < leastDelay || t.frames < 0 {
-		return cli.Errorf(cli.Usage, "", "top wants a delay of at least %v and no negative number of frames", leastDelay)
+		return cli.Errorf(cli.Usage, "", "--delay must be at least %v, and --frames 0 or more", leastDelay)
 	}
 	return status.Top{In: t.In, Out: t.Out, Ask: t.client().Detail, Every: t.every, Frames: t.frames}.Run(ctx)
 }
