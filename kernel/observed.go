@@ -16,11 +16,6 @@ type Observed struct {
 	// is no longer wanted is not deleted on the strength of it.
 	Fresh bool
 
-	// Settled is the wanted state that this reading was made equal to, by a plan
-	// without conflicts and not held back; nil where that is not known. Nobody
-	// writes in its slices, some of which are the reading's too.
-	Settled *State
-
 	Node  Node
 	Names Names
 	Clock time.Time

@@ -37,55 +37,12 @@ func (o Op) String() string {
 	return fmt.Sprintf("%s %s", o.Verb, o.command())
 }
 
-// command is the object's canonical text, which adds it, with the tool's word
-// for the verb.
+// command is the object's text, which adds it, with the tool's words for the verb.
 func (o Op) command() string {
-	text := o.Object.String()
-	switch v := o.Object.(type) {
-	case Set:
-		if o.Verb == Remove {
-			return "destroy " + v.Name
-		}
-	case Entry:
-		if o.Verb == Remove {
-			return "del" + strings.TrimPrefix(text, "add")
-		}
-	case Link:
-		was, _ := o.Was.(Link)
-		switch {
-		case o.Verb == Remove:
-			return "link del " + v.Name
-		case o.Verb == Change && was.Name != v.Name:
-			return "link set " + was.Name + " name " + v.Name
-		}
-	case Addr:
-		if o.Verb == Remove {
-			return "addr del" + strings.TrimPrefix(text, "addr add")
-		}
-	case Route:
-		if o.Verb == Remove {
-			return "route del" + strings.TrimPrefix(text, "route add")
-		}
-	case Neighbor:
-		if o.Verb == Remove {
-			return "neigh del" + strings.TrimPrefix(text, "neigh add")
-		}
-	case Virtual:
-		switch o.Verb {
-		case Change:
-			return "-E" + strings.TrimPrefix(text, "-A")
-		case Remove:
-			return "-D " + v.Key.String()
-		}
-	case Real:
-		switch o.Verb {
-		case Change:
-			return "-e" + strings.TrimPrefix(text, "-a")
-		case Remove:
-			return "-d " + v.Key.String()
-		}
+	if c, ok := o.Object.(commander); ok {
+		return c.command(o.Verb, o.Was)
 	}
-	return text
+	return o.Object.String()
 }
 
 // Plan is what Diff found to do.

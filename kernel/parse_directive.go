@@ -63,11 +63,9 @@ func (p *parser) directive(f []string, line string) error {
 	case "drain":
 		err = p.drain(f[1:])
 	case "answered":
-		err = p.neighbor([]string{"neigh", "add", "proxy", arg(1), arg(2), arg(3)})
-		if n := len(p.o.Neighbors); err == nil {
-			p.o.Answered = append(p.o.Answered, p.o.Neighbors[n-1])
-			p.o.Neighbors = p.o.Neighbors[:n-1]
-		}
+		var n Neighbor
+		n, err = parseNeighbor([]string{"neigh", "add", "proxy", arg(1), arg(2), arg(3)})
+		p.o.Answered = append(p.o.Answered, n)
 	case "barrier":
 		err = p.barrier(f)
 	case "accepts":
@@ -82,31 +80,16 @@ func (p *parser) directive(f []string, line string) error {
 	return err
 }
 
-// keeps reads: at-least, or over "VALUE", of the sysctl in front of it.
-func (p *parser) keeps(word, value string) (err error) {
-	n := len(p.o.Sysctls)
-	if n == 0 {
-		return fmt.Errorf("%s: want a sysctl in front of it", word)
-	}
-	s := &p.o.Sysctls[n-1]
-	if word == "at-least" {
-		s.AtLeast = true
-	} else if s.Over, err = strconv.Unquote(value); err != nil {
-		return fmt.Errorf("%s %s: %w", word, value, err)
-	}
-	return nil
-}
-
 // recorded reads: -A and a virtual server.
 func (p *parser) recorded(f []string, to *[]Virtual) error {
 	if len(f) == 0 {
 		return fmt.Errorf("want a virtual server")
 	}
-	var one parser
-	if err := one.virtual(f); err != nil {
+	v, err := parseVirtual(f)
+	if err != nil {
 		return err
 	}
-	*to = append(*to, one.o.Virtuals...)
+	*to = append(*to, v)
 	sortUnique(to, Virtual.Compare)
 	return nil
 }

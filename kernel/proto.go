@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 )
 
@@ -13,6 +14,14 @@ const (
 	IPv4 Family = 2
 	IPv6 Family = 10
 )
+
+// FamilyOf is the family of an address.
+func FamilyOf(a netip.Addr) Family {
+	if a.Is4() {
+		return IPv4
+	}
+	return IPv6
+}
 
 // String gives "IPv4" or "IPv6", as in kube-proxy's metrics and health JSON.
 func (f Family) String() string {

@@ -69,11 +69,10 @@ func (r *Record) line(s string, made map[VirtualKey]Virtual) error {
 	f := strings.Fields(rest)
 	switch {
 	case len(f) > 0 && f[0] == "-A":
-		var p parser
-		if err := p.virtual(f); err != nil {
+		v, err := parseVirtual(f)
+		if err != nil {
 			return err
 		}
-		v := p.o.Virtuals[0]
 		if left {
 			r.Left = append(r.Left, v)
 		} else {

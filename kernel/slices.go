@@ -1,39 +1,5 @@
 package kernel
 
-import (
-	"slices"
-	"sort"
-	"strings"
-)
-
-// EntriesOf is the part of the sorted entries that belongs to a set.
-func (s *State) EntriesOf(set string) []Entry {
-	start, end := spanOf(s.Entries, set)
-	return s.Entries[start:end]
-}
-
-// spanOf is where in sorted entries those of a set are.
-func spanOf(entries []Entry, set string) (start, end int) {
-	start = sort.Search(len(entries), func(i int) bool { return entries[i].Set >= set })
-	end = start + sort.Search(len(entries)-start, func(i int) bool { return entries[start+i].Set > set })
-	return start, end
-}
-
-// HasSet says whether a set of this name exists.
-func (s *State) HasSet(name string) bool {
-	_, ok := slices.BinarySearchFunc(s.Sets, name, func(t Set, name string) int { return strings.Compare(t.Name, name) })
-	return ok
-}
-
-// NextEntries cuts the entries of a set off the front of sorted entries; those of
-// sets before it are skipped.
-func NextEntries(entries *[]Entry, set string) []Entry {
-	e := *entries
-	start, end := spanOf(e, set)
-	*entries = e[end:]
-	return e[start:end]
-}
-
 // NextReals cuts the real servers of a virtual server off the front of sorted ones;
 // those of virtual servers before it are skipped.
 func NextReals(reals *[]Real, v VirtualKey) []Real {
@@ -79,4 +45,10 @@ func Walk[T any](want, have []T, same func(a, b *T) bool, compare func(a, b T) i
 	for ; j < len(have); j++ {
 		differs(nil, &have[j])
 	}
+}
+
+// SameSlice says whether two slices are one and the same. Nobody writes in the slices
+// of a State that has been handed on, so they are equal then.
+func SameSlice[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"iter"
 	"math/bits"
 	"net/netip"
 	"slices"
@@ -59,18 +60,42 @@ type VirtualDrain struct {
 
 // Sort brings the slices into the order that Diff needs and drops duplicates.
 func (s *State) Sort() {
-	sortUnique(&s.Sysctls, Sysctl.Compare)
-	sortUnique(&s.Sets, Set.Compare)
-	sortUnique(&s.Entries, Entry.Compare)
-	sortUnique(&s.Chains, Chain.Compare)
-	sortUnique(&s.Links, Link.Compare)
-	sortUnique(&s.Virtuals, Virtual.Compare)
-	sortUnique(&s.Reals, Real.Compare)
-	sortUnique(&s.Addrs, Addr.Compare)
-	sortUnique(&s.Routes, Route.Compare)
-	sortUnique(&s.Neighbors, Neighbor.Compare)
+	for _, row := range Rows {
+		if row.Objects != nil {
+			row.Objects.sort(s)
+		}
+	}
 	sortUnique(&s.Policy.Claims, Claim.Compare)
 	sortUnique(&s.Policy.Drains, func(a, b VirtualDrain) int { return a.Virtual.Compare(b.Virtual) })
+}
+
+// Clone copies the slices of objects.
+func (s State) Clone() State {
+	for _, row := range Rows {
+		if row.Objects != nil {
+			row.Objects.clone(&s)
+		}
+	}
+	return s
+}
+
+// Objects gives all objects, kind by kind.
+func (s State) Objects() iter.Seq[Object] {
+	return func(yield func(Object) bool) {
+		if s.Timeouts != (Timeouts{}) && !yield(s.Timeouts) {
+			return
+		}
+		for _, row := range Rows {
+			if row.Objects == nil {
+				continue
+			}
+			for o := range row.Objects.All(s) {
+				if !yield(o) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // sortUnique keeps the first of those that compare as equal.

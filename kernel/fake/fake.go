@@ -1,20 +1,18 @@
-// Package fake is a kernel in memory, as strict as Linux: it refuses what
-// Linux refuses, with the same errors, and so it tells a wrong plan from a
-// right one in microseconds. kerneltest holds it to the real kernel.
+// Package fake is a kernel in memory, as strict as Linux: it refuses what Linux
+// refuses, with the same errors. So a test finds a wrong plan in microseconds. Package
+// kerneltest has the contract that it and the real kernel fulfil.
 //
-// It interprets ops, it does not record them. It balances no traffic.
+// It interprets ops and does not record them. It forwards no traffic.
 package fake
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -22,7 +20,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
-// ErrFull is what adding to a set at its capacity gives.
+// ErrFull is the error of adding to a set at its capacity.
 var ErrFull = errors.New("set is full")
 
 // Kernel is a kernel in memory. Its methods may be called from several
@@ -30,18 +28,9 @@ var ErrFull = errors.New("set is full")
 type Kernel struct {
 	mu sync.Mutex
 
-	sysctls  map[string]string
-	saved    map[string]kernel.Saved
-	timeouts kernel.Timeouts
-	sets     map[string]*set
-	chains   map[chainKey]string
-	links    map[string]string
-	virtuals map[kernel.VirtualKey]kernel.Virtual
-	reals    map[kernel.RealKey]kernel.Real
-	conns    map[kernel.RealKey]kernel.Conns
-	addrs    map[kernel.Addr]bool
-	routes   map[kernel.Route]bool
-	neighs   map[kernel.Neighbor]bool
+	state kernel.State // owned and foreign objects
+	saved map[string]kernel.Saved
+	conns map[kernel.RealKey]kernel.Conns
 
 	names    kernel.Names
 	node     kernel.Node
@@ -57,62 +46,24 @@ type Kernel struct {
 	Now func() time.Time
 
 	reads, writes int
-	shards        []verify.Shard // checked
+	shards        []verify.Shard // that Verify was asked about
 	activity      atomic.Uint64  // ops tried
 	done, of      atomic.Int64
 }
 
-type set struct {
-	kernel.Set
-	entries map[kernel.Entry]bool
-}
-
-type chainKey struct {
-	family      kernel.Family
-	table, name string
-}
-
-// New makes a kernel that holds what state says. Names say which of its sets
-// and chains a reading shows.
+// New makes a kernel that holds a state. A reading shows the objects that names
+// own, and all virtual servers.
 func New(names kernel.Names, node kernel.Node, state kernel.State) *Kernel {
 	k := &Kernel{
-		sysctls: map[string]string{}, saved: map[string]kernel.Saved{},
-		timeouts: state.Timeouts.Over(kernel.LinuxTimeouts),
-		sets:     map[string]*set{}, chains: map[chainKey]string{}, links: map[string]string{},
-		virtuals: map[kernel.VirtualKey]kernel.Virtual{}, reals: map[kernel.RealKey]kernel.Real{},
-		conns: map[kernel.RealKey]kernel.Conns{}, addrs: map[kernel.Addr]bool{},
-		routes: map[kernel.Route]bool{}, neighs: map[kernel.Neighbor]bool{},
+		state: state.Clone(), saved: map[string]kernel.Saved{}, conns: map[kernel.RealKey]kernel.Conns{},
 		names: names, node: node, Now: time.Now,
 	}
-	for _, s := range state.Sysctls {
-		k.sysctls[s.Name] = s.Value
-	}
-	for _, s := range state.Sets {
-		k.sets[s.Name] = &set{Set: s, entries: map[kernel.Entry]bool{}}
-	}
-	for _, e := range state.Entries {
-		k.sets[e.Set].entries[e] = true
-	}
-	for _, c := range state.Chains {
-		k.chains[chainKey{c.Family, c.Table, c.Name}] = c.Rules
-	}
-	for _, l := range state.Links {
-		k.links[l.Name] = l.Type
-	}
-	for _, v := range state.Virtuals {
-		k.virtuals[v.Key] = v
-	}
-	for _, r := range state.Reals {
-		k.reals[r.Key] = r
-	}
-	for _, a := range state.Addrs {
-		k.addrs[a] = true
-	}
-	for _, r := range state.Routes {
-		k.routes[r] = true
-	}
-	for _, n := range state.Neighbors {
-		k.neighs[n] = true
+	k.state.Policy = kernel.Policy{}
+	k.state.Timeouts = state.Timeouts.Over(kernel.LinuxTimeouts)
+	k.state.Sort()
+	for i := range k.state.Sysctls {
+		s := &k.state.Sysctls[i]
+		*s = kernel.Sysctl{Name: s.Name, Value: s.Value}
 	}
 	return k
 }
@@ -131,7 +82,7 @@ func (k *Kernel) SetNode(n kernel.Node) {
 	k.node = n
 }
 
-// SetFirewall changes what a reading shows of other people's firewall.
+// SetFirewall changes the firewall of other programs that a reading shows.
 func (k *Kernel) SetFirewall(f []kernel.Barrier) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,7 +96,7 @@ func (k *Kernel) Counts() (reads, writes int) {
 	return k.reads, k.writes
 }
 
-// Read shows everything of our names, and all of IPVS.
+// Read shows the owned objects, and all virtual servers.
 func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if err := ctx.Err(); err != nil {
 		return kernel.Observed{}, err
@@ -172,7 +123,7 @@ func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verif
 func (k *Kernel) Glance(known *kernel.Observed) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.virtuals) == len(known.Virtuals) && len(k.reals) == len(known.Reals), nil
+	return len(k.state.Virtuals) == len(known.Virtuals) && len(k.state.Reals) == len(known.Reals), nil
 }
 
 // Progress counts the ops that were tried, and those of the plan that is applied.
@@ -181,8 +132,7 @@ func (k *Kernel) Progress() kernel.Progress {
 }
 
 func (k *Kernel) read() kernel.Observed {
-	o := k.everything()
-	o.Names = k.names
+	o := kernel.Observed{State: k.state.Clone(), Names: k.names}
 	plan.KeepOwned(&o)
 	o.Conns = make([]kernel.Conns, len(o.Reals))
 	for i, r := range o.Reals {
@@ -211,44 +161,7 @@ func (k *Kernel) Forget() {
 func (k *Kernel) State() kernel.State {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.everything().State
-}
-
-func (k *Kernel) everything() kernel.Observed {
-	var o kernel.Observed
-	for name, v := range k.sysctls {
-		o.Sysctls = append(o.Sysctls, kernel.Sysctl{Name: name, Value: v})
-	}
-	for _, s := range k.sets {
-		o.Sets = append(o.Sets, s.Set)
-		for e := range s.entries {
-			o.Entries = append(o.Entries, e)
-		}
-	}
-	for c, rules := range k.chains {
-		o.Chains = append(o.Chains, kernel.Chain{Family: c.family, Table: c.table, Name: c.name, Rules: rules})
-	}
-	for name, t := range k.links {
-		o.Links = append(o.Links, kernel.Link{Name: name, Type: t})
-	}
-	for _, v := range k.virtuals {
-		o.Virtuals = append(o.Virtuals, v)
-	}
-	for _, r := range k.reals {
-		o.Reals = append(o.Reals, r)
-	}
-	for a := range k.addrs {
-		o.Addrs = append(o.Addrs, a)
-	}
-	for r := range k.routes {
-		o.Routes = append(o.Routes, r)
-	}
-	for n := range k.neighs {
-		o.Neighbors = append(o.Neighbors, n)
-	}
-	o.Timeouts = k.timeouts
-	o.Sort()
-	return o
+	return k.state.Clone()
 }
 
 // Conns shows the connections of some real servers.
@@ -292,35 +205,11 @@ func (k *Kernel) do(o kernel.Op) error {
 		}
 	}
 	k.writes++
-	var err error
-	switch v := o.Object.(type) {
-	case kernel.Sysctl:
-		k.sysctl(v)
-	case kernel.Set:
-		err = k.set(o.Verb, v)
-	case kernel.Entry:
-		err = k.entry(o.Verb, v)
-	case kernel.Swap:
-		err = k.swap(v)
-	case kernel.Link:
-		err = k.link(o.Verb, v)
-	case kernel.Virtual:
-		err = k.virtual(o.Verb, v)
-	case kernel.Real:
-		err = k.real(o.Verb, v)
-	case kernel.Addr:
-		err = k.addr(o.Verb, v)
-	case kernel.Route:
-		err = toggle(k.routes, o.Verb, v, syscall.ESRCH)
-	case kernel.Neighbor:
-		err = toggle(k.neighs, o.Verb, v, syscall.ENOENT)
-	case kernel.Timeouts:
-		err = k.setTimeouts(o.Verb, v)
-	case kernel.Flow:
-		// It balances no traffic, so there is nothing tracked.
-	default:
-		err = fmt.Errorf("%T: %w", v, syscall.EOPNOTSUPP)
+	apply := k.place
+	if own := own[o.Object.Kind()]; own != nil {
+		apply = func(o kernel.Op) error { return own(k, o) }
 	}
+	err := apply(o)
 	if err == nil && k.After != nil {
 		k.After(o)
 	}

@@ -1,21 +1,74 @@
 package fake
 
 import (
-	"fmt"
-	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-func (k *Kernel) sysctl(s kernel.Sysctl) {
-	before, there := k.sysctls[s.Name]
-	k.sysctls[s.Name] = s.Value
-	k.save(s, before, there)
+// own are the kinds of which Linux refuses more than adding what exists and changing
+// what does not, or which change other objects. Chains are restored together.
+var own = map[kernel.Kind]func(*Kernel, kernel.Op) error{
+	kernel.KindSysctl:   (*Kernel).sysctl,
+	kernel.KindTimeouts: (*Kernel).timeouts,
+	kernel.KindSet:      (*Kernel).set,
+	kernel.KindEntry:    (*Kernel).entry,
+	kernel.KindSwap:     (*Kernel).swap,
+	kernel.KindLink:     (*Kernel).link,
+	kernel.KindAddr:     (*Kernel).addr,
+	kernel.KindVirtual:  (*Kernel).virtual,
+	kernel.KindReal:     (*Kernel).real,
+	kernel.KindFlow:     func(*Kernel, kernel.Op) error { return nil }, // without traffic nothing is tracked
 }
 
-// save remembers what a parameter was, if it was there.
+// missing is the error of an op on an object that does not exist; ENOENT for kinds
+// that are not here.
+var missing = map[kernel.Kind]error{
+	kernel.KindLink:    syscall.ENODEV,
+	kernel.KindAddr:    syscall.EADDRNOTAVAIL,
+	kernel.KindRoute:   syscall.ESRCH,
+	kernel.KindVirtual: syscall.ESRCH,
+}
+
+// place adds, changes or removes an object.
+func (k *Kernel) place(o kernel.Op) error {
+	kind := o.Object.Kind()
+	exists := k.find(o.Object) != nil
+	switch {
+	case o.Verb == kernel.Add && exists:
+		return syscall.EEXIST
+	case o.Verb != kernel.Add && !exists && missing[kind] != nil:
+		return missing[kind]
+	case o.Verb != kernel.Add && !exists:
+		return syscall.ENOENT
+	case o.Verb == kernel.Remove:
+		k.delete(o.Object)
+	default:
+		k.put(o.Object)
+	}
+	return nil
+}
+
+func (k *Kernel) find(o kernel.Object) kernel.Object {
+	return kernel.Rows[o.Kind()].Objects.Find(k.state, o)
+}
+func (k *Kernel) put(o kernel.Object)    { kernel.Rows[o.Kind()].Objects.Put(&k.state, o) }
+func (k *Kernel) delete(o kernel.Object) { kernel.Rows[o.Kind()].Objects.Delete(&k.state, o) }
+
+// sysctl sets a parameter. One that is not in the state is made: the fake does not
+// know which ones Linux has.
+func (k *Kernel) sysctl(o kernel.Op) error {
+	s := o.Object.(kernel.Sysctl)
+	before, there := k.find(s).(kernel.Sysctl)
+	k.put(kernel.Sysctl{Name: s.Name, Value: s.Value})
+	k.save(s, before.Value, there)
+	return nil
+}
+
+// save remembers the value of a parameter before it was changed, if it existed.
 func (k *Kernel) save(s kernel.Sysctl, before string, there bool) {
 	saved, ours := k.saved[s.Name]
 	switch {
@@ -29,71 +82,60 @@ func (k *Kernel) save(s kernel.Sysctl, before string, there bool) {
 	}
 }
 
-// maxTimeout is what the kernel takes with HZ 250, INT_MAX / HZ seconds.
+// maxTimeout in seconds is what a kernel with HZ 250 accepts: INT_MAX / HZ.
 const maxTimeout = 1 << 31 / 250
 
-func (k *Kernel) setTimeouts(verb kernel.Verb, t kernel.Timeouts) error {
-	if verb != kernel.Change {
+func (k *Kernel) timeouts(o kernel.Op) error {
+	t := o.Object.(kernel.Timeouts)
+	if o.Verb != kernel.Change {
 		return syscall.EOPNOTSUPP
 	}
 	if max(t.TCP, t.TCPFin, t.UDP) > maxTimeout {
 		return syscall.EINVAL
 	}
-	before := make(map[string]string)
-	for _, p := range k.timeouts.Parameters() {
-		before[p.Name] = p.Value
-	}
 	for _, p := range t.Parameters() {
-		k.save(p, before[p.Name], true)
+		k.save(p, strconv.FormatUint(uint64(*k.state.Timeouts.Field(p.Name)), 10), true)
 	}
-	k.timeouts = t.Over(k.timeouts)
+	k.state.Timeouts = t.Over(k.state.Timeouts)
 	return nil
 }
 
-func (k *Kernel) set(verb kernel.Verb, s kernel.Set) error {
-	_, exists := k.sets[s.Name]
-	switch {
-	case verb == kernel.Add && exists:
-		return syscall.EEXIST
-	case verb == kernel.Add:
-		s.Size = 0
-		k.sets[s.Name] = &set{Set: s, entries: map[kernel.Entry]bool{}}
-	case !exists:
-		return syscall.ENOENT
-	case k.named(s.Name):
-		return syscall.EBUSY
-	default:
-		delete(k.sets, s.Name)
+func (k *Kernel) set(o kernel.Op) error {
+	s := o.Object.(kernel.Set)
+	s.Size = 0
+	if o.Verb == kernel.Remove && k.state.HasSet(s.Name) {
+		if k.named(s.Name) {
+			return syscall.EBUSY
+		}
+		k.state.Entries = slices.DeleteFunc(k.state.Entries, func(e kernel.Entry) bool { return e.Set == s.Name })
 	}
-	return nil
+	return k.place(kernel.Op{Verb: o.Verb, Object: s})
 }
 
 // named says whether some rule matches on the set.
 func (k *Kernel) named(set string) bool {
-	for _, rules := range k.chains {
-		if strings.Contains(rules+" ", "--match-set "+set+" ") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.state.Chains, func(c kernel.Chain) bool {
+		return slices.ContainsFunc(lines(c.Rules), func(rule string) bool { return strings.Contains(rule+" ", "--match-set "+set+" ") })
+	})
 }
 
-// entry adds without complaint what is there and removes what is not, as ipset
-// does without NLM_F_EXCL.
-func (k *Kernel) entry(verb kernel.Verb, e kernel.Entry) error {
-	s, exists := k.sets[e.Set]
+// entry adds an entry that exists, and removes one that does not, without an error, as
+// ipset does without NLM_F_EXCL.
+func (k *Kernel) entry(o kernel.Op) error {
+	e := o.Object.(kernel.Entry)
+	s, exists := k.find(kernel.Set{Name: e.Set}).(kernel.Set)
 	switch {
 	case !exists:
 		return syscall.ENOENT
-	case verb == kernel.Remove:
-		delete(s.entries, e)
+	case o.Verb == kernel.Remove:
+		k.delete(e)
 		return nil
-	case !fits(s.Set, e):
+	case !fits(s, e):
 		return syscall.EINVAL
-	case s.Type != kernel.BitmapPort && !s.entries[e] && len(s.entries) >= int(s.MaxElem):
+	case s.Type != kernel.BitmapPort && k.find(e) == nil && len(k.state.EntriesOf(e.Set)) >= int(s.MaxElem):
 		return ErrFull
 	}
-	s.entries[e] = true
+	k.put(e)
 	return nil
 }
 
@@ -119,250 +161,65 @@ func fits(s kernel.Set, e kernel.Entry) bool {
 	return false
 }
 
-func (k *Kernel) swap(s kernel.Swap) error {
-	from, to := k.sets[s.From], k.sets[s.To]
-	if from == nil || to == nil {
+func (k *Kernel) swap(o kernel.Op) error {
+	s := o.Object.(kernel.Swap)
+	from, ok := k.find(kernel.Set{Name: s.From}).(kernel.Set)
+	to, ok2 := k.find(kernel.Set{Name: s.To}).(kernel.Set)
+	if !ok || !ok2 {
 		return syscall.ENOENT
 	}
 	if from.Type != to.Type || from.Family != to.Family {
 		return syscall.EINVAL
 	}
-	k.sets[s.From], k.sets[s.To] = to.renamed(s.From), from.renamed(s.To)
+	from.Name, to.Name = s.To, s.From
+	k.put(from)
+	k.put(to)
+	for i := range k.state.Entries {
+		switch e := &k.state.Entries[i]; e.Set {
+		case s.From:
+			e.Set = s.To
+		case s.To:
+			e.Set = s.From
+		}
+	}
+	slices.SortFunc(k.state.Entries, kernel.Entry.Compare)
 	return nil
 }
 
-func (s *set) renamed(name string) *set {
-	n := &set{Set: s.Set, entries: make(map[kernel.Entry]bool, len(s.entries))}
-	n.Name = name
-	for e := range s.entries {
-		e.Set = name
-		n.entries[e] = true
-	}
-	return n
-}
-
-// restore carries out all ops on chains or none. What a rule names must exist
-// when all of them are done. A chain that another one still jumps to is emptied
-// and stays, and its op fails alone, as kernel/iptables has it.
-func (k *Kernel) restore(ops []kernel.Op) []error {
-	errs := make([]error, len(ops))
-	before := maps.Clone(k.chains)
-	err := k.rewrite(ops)
-	if err == nil {
-		k.unlink(ops, errs)
-		err = k.check()
-	}
-	for i := range errs {
-		switch {
-		case err != nil:
-			errs[i] = err
-		case errs[i] == nil:
-			k.writes++
-			if k.After != nil {
-				k.After(ops[i])
-			}
-		}
-	}
-	if err != nil {
-		k.chains = before
-	}
-	return errs
-}
-
-// rewrite writes chains; one that is to be removed is only emptied.
-func (k *Kernel) rewrite(ops []kernel.Op) error {
-	for _, o := range ops {
-		if k.Fail != nil {
-			if err := k.Fail(o); err != nil {
-				return err
-			}
-		}
-		c := o.Object.(kernel.Chain)
-		key := keyOf(c)
-		_, exists := k.chains[key]
-		switch {
-		case c.BuiltIn():
-			was, _ := o.Was.(kernel.Chain)
-			if err := k.rejump(key, was.Rules, c.Rules, o.Verb == kernel.Remove); err != nil {
-				return err
-			}
-		case o.Verb == kernel.Remove && !exists:
-			return syscall.ENOENT
-		case o.Verb == kernel.Remove:
-			k.chains[key] = ""
-		default:
-			k.chains[key] = c.Rules
-		}
-	}
-	return nil
-}
-
-// unlink removes the emptied chains that nothing jumps to.
-func (k *Kernel) unlink(ops []kernel.Op, errs []error) {
-	for i, o := range ops {
-		c := o.Object.(kernel.Chain)
-		switch key := keyOf(c); {
-		case o.Verb != kernel.Remove || c.BuiltIn():
-		case k.jumpedTo(key):
-			errs[i] = syscall.EBUSY
-		default:
-			delete(k.chains, key)
-		}
-	}
-}
-
-func keyOf(c kernel.Chain) chainKey { return chainKey{c.Family, c.Table, c.Name} }
-
-func (k *Kernel) jumpedTo(to chainKey) bool {
-	for key, rules := range k.chains {
-		if key.family != to.family || key.table != to.table {
-			continue
-		}
-		for _, rule := range lines(rules) {
-			if kernel.Target(rule) == to.name {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// rejump takes the old jumps out of a built-in chain and puts the new in front.
-func (k *Kernel) rejump(key chainKey, was, want string, remove bool) error {
-	rules := lines(k.chains[key])
-	for _, old := range lines(was) {
-		i := index(rules, old)
-		if i < 0 {
-			return fmt.Errorf("rule %q: %w", old, syscall.ENOENT)
-		}
-		rules = append(rules[:i:i], rules[i+1:]...)
-	}
-	if !remove {
-		rules = append(lines(want), rules...)
-	}
-	k.chains[key] = strings.Join(rules, "\n")
-	return nil
-}
-
-func lines(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, "\n")
-}
-
-func index(rules []string, rule string) int {
-	for i, r := range rules {
-		if r == rule {
-			return i
-		}
-	}
-	return -1
-}
-
-// check says whether all sets and chains that rules name exist.
-func (k *Kernel) check() error {
-	for key, rules := range k.chains {
-		for _, rule := range lines(rules) {
-			f := strings.Fields(rule)
-			for i, w := range f {
-				if w == "--match-set" && k.sets[f[i+1]] == nil {
-					return fmt.Errorf("set %s: %w", f[i+1], syscall.ENOENT)
-				}
-			}
-			target := kernel.Target(rule)
-			if strings.Contains(target, "-") && target != "" {
-				if _, ok := k.chains[chainKey{key.family, key.table, target}]; !ok {
-					return fmt.Errorf("chain %s: %w", target, syscall.ENOENT)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func (k *Kernel) link(verb kernel.Verb, l kernel.Link) error {
-	_, exists := k.links[l.Name]
-	switch {
-	case verb == kernel.Add && exists:
-		return syscall.EEXIST
-	case verb == kernel.Add:
-		k.links[l.Name] = l.Type
-	case verb == kernel.Change:
+func (k *Kernel) link(o kernel.Op) error {
+	l := o.Object.(kernel.Link)
+	if o.Verb == kernel.Change {
 		return syscall.EOPNOTSUPP
-	case !exists:
+	}
+	err := k.place(o)
+	if err == nil && o.Verb == kernel.Remove {
+		k.state.Addrs = slices.DeleteFunc(k.state.Addrs, func(a kernel.Addr) bool { return a.Link == l.Name })
+	}
+	return err
+}
+
+func (k *Kernel) addr(o kernel.Op) error {
+	if k.find(kernel.Link{Name: o.Object.(kernel.Addr).Link}) == nil {
 		return syscall.ENODEV
-	default:
-		delete(k.links, l.Name)
-		maps.DeleteFunc(k.addrs, func(a kernel.Addr, _ bool) bool { return a.Link == l.Name })
 	}
-	return nil
+	return k.place(o)
 }
 
-func (k *Kernel) addr(verb kernel.Verb, a kernel.Addr) error {
-	_, link := k.links[a.Link]
-	switch {
-	case !link:
-		return syscall.ENODEV
-	case verb == kernel.Add && k.addrs[a]:
-		return syscall.EEXIST
-	case verb == kernel.Add:
-		k.addrs[a] = true
-	case !k.addrs[a]:
-		return syscall.EADDRNOTAVAIL
-	default:
-		delete(k.addrs, a)
-	}
-	return nil
-}
-
-// toggle adds or removes an element; missing is the error where it is not there.
-func toggle[T comparable](set map[T]bool, verb kernel.Verb, v T, missing error) error {
-	switch {
-	case verb == kernel.Add && set[v]:
-		return syscall.EEXIST
-	case verb == kernel.Add:
-		set[v] = true
-	case !set[v]:
-		return missing
-	default:
-		delete(set, v)
-	}
-	return nil
-}
-
-func (k *Kernel) virtual(verb kernel.Verb, v kernel.Virtual) error {
-	_, exists := k.virtuals[v.Key]
-	switch {
-	case verb == kernel.Add && exists:
-		return syscall.EEXIST
-	case verb != kernel.Add && !exists:
-		return syscall.ESRCH
-	case verb != kernel.Remove && k.Schedulers != nil && !k.Schedulers[v.Scheduler]:
+func (k *Kernel) virtual(o kernel.Op) error {
+	v := o.Object.(kernel.Virtual)
+	if o.Verb != kernel.Remove && k.Schedulers != nil && !k.Schedulers[v.Scheduler] && (o.Verb == kernel.Add) == (k.find(v) == nil) {
 		return syscall.ENOENT
-	case verb == kernel.Remove:
-		delete(k.virtuals, v.Key)
-		maps.DeleteFunc(k.reals, func(r kernel.RealKey, _ kernel.Real) bool { return r.Virtual == v.Key })
-	default:
-		k.virtuals[v.Key] = v
 	}
-	return nil
+	err := k.place(o)
+	if err == nil && o.Verb == kernel.Remove {
+		k.state.Reals = slices.DeleteFunc(k.state.Reals, func(r kernel.Real) bool { return r.Key.Virtual == v.Key })
+	}
+	return err
 }
 
-func (k *Kernel) real(verb kernel.Verb, r kernel.Real) error {
-	if _, ok := k.virtuals[r.Key.Virtual]; !ok {
+func (k *Kernel) real(o kernel.Op) error {
+	if k.find(kernel.Virtual{Key: o.Object.(kernel.Real).Key.Virtual}) == nil {
 		return syscall.ESRCH
 	}
-	_, exists := k.reals[r.Key]
-	switch {
-	case verb == kernel.Add && exists:
-		return syscall.EEXIST
-	case verb != kernel.Add && !exists:
-		return syscall.ENOENT
-	case verb == kernel.Remove:
-		delete(k.reals, r.Key)
-	default:
-		k.reals[r.Key] = r
-	}
-	return nil
+	return k.place(o)
 }

@@ -52,16 +52,17 @@ type Prober = link.Prober
 // Kernel is the kernel of one network namespace. One goroutine at a time may
 // use it.
 type Kernel struct {
-	o       Options
-	ipvs    *ipvs.Table
-	sets    *ipset.Sets
-	tables  *iptables.Tables
-	links   *link.Links
-	saved   *sysctl.Saved
-	sysctls *sysctl.Params
-	flows   *conntrack.Table
-	applied applied
-	record  *record
+	o        Options
+	ipvs     *ipvs.Table
+	sets     *ipset.Sets
+	tables   *iptables.Tables
+	links    *link.Links
+	saved    *sysctl.Saved
+	sysctls  *sysctl.Params
+	flows    *conntrack.Table
+	applied  applied
+	adapters [kernel.NumAdapters]adapter
+	record   *record
 	// recorded is what the record held at the start, for readings until the first
 	// change: later ones go by earlier readings.
 	recorded kernel.Record
@@ -99,6 +100,7 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 		k.Close()
 		return nil, err
 	}
+	k.openAdapters()
 	return k, nil
 }
 

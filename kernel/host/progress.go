@@ -60,8 +60,8 @@ func (a *applied) now() (done, of int) {
 
 // messages counts those of the adapter that has the most to do: IPVS sends one for
 // each step.
-func (k *Kernel) messages(kind kernel.Kind) func() uint64 {
-	if adapterOf[kind] != toIPVS {
+func (k *Kernel) messages(by kernel.Adapter) func() uint64 {
+	if by != kernel.IPVSAdapter {
 		return nil
 	}
 	return func() uint64 { return k.ipvs.Stats().Messages }

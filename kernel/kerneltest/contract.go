@@ -17,18 +17,18 @@ import (
 //go:embed testdata/contract/*.txtar
 var contracts embed.FS
 
-// Kernel is what the contract is about: kernel/fake's and kernel/host's.
+// Kernel is what the contract demands of kernel/fake and kernel/host.
 type Kernel interface {
 	Read(context.Context) (kernel.Observed, error)
 	Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error)
 	Apply(context.Context, kernel.Plan) error
 }
 
-// Contract runs every scenario of testdata/contract on kernels that open makes,
-// empty of anything of ours. A scenario lists ops, one a line, each a plan of its
-// own; those behind "!" must be refused. A chain's rules follow it, indented.
-// Then the reading, sysctls apart, and timeouts where the scenario has none,
-// must equal the scenario's state.
+// Contract runs every scenario of testdata/contract on a kernel that open makes, with
+// no owned objects in it. A scenario lists ops, one a line, and each is a plan of its
+// own; an op behind "!" must be refused. A chain's rules follow it, indented. In the
+// end the reading must equal the scenario's state, without sysctls, and without
+// timeouts if the scenario sets none.
 func Contract(t *testing.T, names kernel.Names, open func(testing.TB) Kernel) {
 	files, err := contracts.ReadDir("testdata/contract")
 	if err != nil {
@@ -79,7 +79,7 @@ func scenario(t *testing.T, k Kernel, names kernel.Names, a *txtar.Archive) {
 	}
 }
 
-// compare: whether a part is unchanged since a reading is as another reading says.
+// compare checks that Verify agrees with a full reading.
 func compare(t *testing.T, k Kernel, before *kernel.Observed, op string) {
 	t.Helper()
 	now := read(t, k)
@@ -89,7 +89,7 @@ func compare(t *testing.T, k Kernel, before *kernel.Observed, op string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// It may notice what is in no shard that it was asked about.
+			// Verify may notice a difference outside the shard.
 			if same && !shard.Same(known, &now) || !same && verify.Everything.Same(known, &now) {
 				t.Errorf("%s: unchanged %v; shard %v\nbefore:\n%s\nnow:\n%s", op, same, shard, known, now)
 			}
@@ -152,7 +152,7 @@ func parseOp(s step, have kernel.State) (kernel.Op, error) {
 	return op, nil
 }
 
-// chain is how a chain is now, or how it would be without rules.
+// chain returns a chain as it is now, without rules if it does not exist.
 func chain(have kernel.State, c kernel.Chain) kernel.Chain {
 	for _, h := range have.Chains {
 		if h.Family == c.Family && h.Table == c.Table && h.Name == c.Name {
@@ -179,27 +179,11 @@ func parseObject(text string, rules []string) (kernel.Object, error) {
 		return kernel.Swap{From: f[1], To: f[2]}, nil
 	}
 	o, err := kernel.ParseObserved(text)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(o.Sets) == 1:
-		return o.Sets[0], nil
-	case len(o.Entries) == 1:
-		return o.Entries[0], nil
-	case len(o.Links) == 1:
-		return o.Links[0], nil
-	case len(o.Addrs) == 1:
-		return o.Addrs[0], nil
-	case len(o.Routes) == 1:
-		return o.Routes[0], nil
-	case len(o.Neighbors) == 1:
-		return o.Neighbors[0], nil
-	case o.Timeouts != kernel.Timeouts{}:
-		return o.Timeouts, nil
-	case len(o.Virtuals) == 1:
-		return o.Virtuals[0], nil
-	case len(o.Reals) == 1:
-		return o.Reals[0], nil
+	}
+	for object := range o.Objects() {
+		return object, nil
 	}
 	return nil, fmt.Errorf("no object")
 }

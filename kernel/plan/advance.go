@@ -24,35 +24,33 @@ func Applied(have kernel.Observed, want kernel.State, p kernel.Plan) (kernel.Obs
 	if want.Policy.Hold || len(p.Conflicts)+len(p.Held)+len(p.Probes)+len(p.Taken) > 0 { // not all of it is there
 		return Advance(have, p.Ops)
 	}
-	now, ok := advance(have, want, p.Ops)
-	if ok {
-		now.Settled = &want
-	}
-	return now, ok
+	return advance(have, want, p.Ops)
 }
 
 // advance carries ops out on a reading. Where it comes to as many objects of a kind
-// as want has, they are those: all of want's are there.
+// as want has, they are the wanted ones: all of want's are there.
 func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.Observed, bool) {
 	s := sortOut(ops)
-	replaced := s.kinds[kernel.KindSwap].n > 0 || s.kinds[kernel.KindLink].n > 0 && s.kinds[kernel.KindLink].grown == 0 || slices.ContainsFunc(s.of(kernel.KindSet), func(o kernel.Op) bool { return o.Verb == kernel.Remove })
-	have.Conns, have.Fresh, have.Settled = nil, false, nil
+	links := s.kinds[kernel.KindLink]
+	replaced := s.kinds[kernel.KindSwap].n > 0 || links.n > 0 && links.grown == 0 ||
+		slices.ContainsFunc(s.of(kernel.KindSet), func(o kernel.Op) bool { return o.Verb == kernel.Remove })
+	have.Conns, have.Fresh = nil, false
 	followParameters(&have, s.of(kernel.KindSysctl), s.of(kernel.KindTimeouts))
-	have.Sysctls = follow(&s, have.Sysctls, nil, kernel.Sysctl.Compare)
-	have.Sets = follow(&s, have.Sets, nil, kernel.Set.Compare)
+	have.Reals = withoutVirtuals(have.Reals, s.of(kernel.KindVirtual))
+	for k, row := range kernel.Rows {
+		switch of := s.kinds[k]; {
+		case row.Objects == nil:
+		case row.Shared && row.Objects.Len(have.State)+of.grown == row.Objects.Len(want):
+			row.Objects.Share(&have.State, want)
+		default:
+			row.Objects.Follow(&have.State, s.of(kernel.Kind(k)))
+		}
+	}
 	if s.kinds[kernel.KindSet].n > 0 {
 		for i := range have.Sets {
 			have.Sets[i].Size = 0 // no reading has it
 		}
 	}
-	have.Entries = follow(&s, have.Entries, want.Entries, kernel.Entry.Compare)
-	have.Chains = follow(&s, have.Chains, nil, kernel.Chain.Compare)
-	have.Links = follow(&s, have.Links, nil, kernel.Link.Compare)
-	have.Virtuals = follow(&s, have.Virtuals, want.Virtuals, kernel.Virtual.Compare)
-	have.Reals = follow(&s, withoutVirtuals(have.Reals, s.of(kernel.KindVirtual)), want.Reals, kernel.Real.Compare)
-	have.Addrs = follow(&s, have.Addrs, want.Addrs, kernel.Addr.Compare)
-	have.Routes = follow(&s, have.Routes, want.Routes, kernel.Route.Compare)
-	have.Neighbors = follow(&s, have.Neighbors, nil, kernel.Neighbor.Compare)
 	return have, !replaced
 }
 
@@ -98,43 +96,6 @@ func (s *sorted) of(kind kernel.Kind) []kernel.Op {
 		}
 	}
 	return some
-}
-
-// follow carries the ops of a kind out on a sorted slice, and gives another. No two
-// of them are about one object, but for a chain that goes and comes again.
-func follow[T kernel.Object](s *sorted, have, want []T, compare func(a, b T) int) []T {
-	var zero T
-	n := len(have) + s.kinds[zero.Kind()].grown
-	if n == len(want) {
-		return want
-	}
-	ops := s.of(zero.Kind())
-	if len(ops) == 0 {
-		return have
-	}
-	order := func(a, b kernel.Op) int { return compare(a.Object.(T), b.Object.(T)) }
-	if !slices.IsSortedFunc(ops, order) { // a plan has those of one phase in order
-		ops = slices.Clone(ops)
-		slices.SortStableFunc(ops, order)
-	}
-	now := make([]T, 0, max(n, 0))
-	for i, o := range ops {
-		v := o.Object.(T)
-		before := 0 // of have, that come before it; mostly none where there are many ops
-		if len(have) > 0 && compare(have[0], v) < 0 {
-			before, _ = slices.BinarySearchFunc(have, v, compare)
-		}
-		now = append(now, have[:before]...)
-		have = have[before:]
-		if len(have) > 0 && compare(have[0], v) == 0 {
-			have = have[1:]
-		}
-		last := i+1 == len(ops) || compare(ops[i+1].Object.(T), v) != 0
-		if o.Verb != kernel.Remove && last {
-			now = append(now, v)
-		}
-	}
-	return append(now, have...)
 }
 
 // withoutVirtuals leaves out the real servers of virtual servers that ops remove.

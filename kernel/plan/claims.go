@@ -15,8 +15,8 @@ func Claims(p kernel.Policy, ops []kernel.Op) []kernel.Claim {
 	}
 	var claims []kernel.Claim
 	for _, o := range ops {
-		if o.Verb == kernel.Add && (o.Object.Kind() == kernel.KindAddr || o.Object.Kind() == kernel.KindRoute) {
-			claims = append(claims, claimsOn(p, local(o.Object))...)
+		if l, ok := o.Object.(kernel.Local); ok && o.Verb == kernel.Add {
+			claims = append(claims, claimsOn(p, l.VIP())...)
 		}
 	}
 	return claims

@@ -80,9 +80,9 @@ func (d *dependents) failed(o kernel.Op, err error) {
 			mark(&d.unowned, v.Key, err)
 			d.failedServing(v.Key.Addr.Addr(), err)
 		}
-	case kernel.Addr, kernel.Route:
+	case kernel.Local:
 		if o.Verb == kernel.Remove {
-			mark(&d.bound, local(v), err)
+			mark(&d.bound, v.VIP(), err)
 		}
 	}
 }
@@ -101,14 +101,6 @@ func needing(s kernel.Sysctl) []kernel.Family {
 		return []kernel.Family{kernel.IPv6}
 	}
 	return nil
-}
-
-// local is the VIP that an address or a route makes local.
-func local(o kernel.Object) netip.Addr {
-	if r, ok := o.(kernel.Route); ok {
-		return r.Addr
-	}
-	return o.(kernel.Addr).Addr
 }
 
 func (d *dependents) failedEntry(verb kernel.Verb, e kernel.Entry, err error) {
@@ -181,9 +173,9 @@ func (d *dependents) cause(o kernel.Op) error {
 		return d.unowned[v.Key]
 	case kernel.Real:
 		return d.unowned[v.Key.Virtual]
-	case kernel.Addr, kernel.Route:
+	case kernel.Local:
 		if o.Verb == kernel.Add {
-			vip := local(v)
+			vip := v.VIP()
 			return cmp.Or(d.unready[kernel.FamilyOf(vip)], d.unserved[vip], d.unguarded[vip], d.unfiltered[kernel.FamilyOf(vip)])
 		}
 	case kernel.Neighbor:

@@ -9,37 +9,78 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Diff finds what has to be done for the kernel to become as wanted: the ops
-// in the order in which to do them. It changes nothing that is not ours.
+// Diff finds what has to be done to make the kernel equal to the wanted state: the
+// ops in the order in which to do them. It changes only owned objects.
 //
-// Both states are sorted, so that it walks them side by side; where they are
-// equal it allocates nothing. The same input gives the same plan.
+// Both states are sorted, and Diff walks them side by side. Where they are equal it
+// allocates nothing. The same input gives the same plan.
 func Diff(want kernel.State, have kernel.Observed) kernel.Plan {
 	d := differ{want: want, have: have}
+	// Virtual servers come first: a conflict takes other objects out of what is wanted.
 	d.diffVirtuals()
 	if d.plan.Conflicts != nil {
 		d.want = without(want, d.plan.Conflicts, have.Names)
 	}
-	d.diffReals()
-	d.diffSysctls()
-	d.diffTimeouts()
-	d.diffSets()
-	d.withoutHeld()
-	d.diffChains()
-	d.diffLinks()
-	d.diffAddrs()
-	d.diffRoutes()
-	d.diffNeighbors()
+	for k := range kernel.NumKinds {
+		d.diff(k)
+	}
 	d.collect()
 	d.warn()
 	return d.plan
+}
+
+// diff compares the objects of a kind: by a function of their own where there is
+// policy in it, otherwise by diffList. It is a switch and no table, since a call
+// through a table would make every Diff allocate its differ.
+func (d *differ) diff(k kernel.Kind) {
+	switch k {
+	case kernel.KindSysctl:
+		d.diffSysctls()
+	case kernel.KindTimeouts:
+		d.diffTimeouts()
+	case kernel.KindSet:
+		d.diffSets() // and entries and swaps
+		d.withoutHeld()
+	case kernel.KindChain:
+		d.diffChains()
+	case kernel.KindLink:
+		if !d.renameLink() {
+			d.diffList(&kernel.Rows[k])
+		}
+	case kernel.KindReal:
+		d.diffReals() // and flows
+	case kernel.KindEntry, kernel.KindSwap, kernel.KindVirtual, kernel.KindFlow: // compared with others
+	default:
+		d.diffList(&kernel.Rows[k])
+	}
+}
+
+// diffList compares the objects of a kind by its row.
+func (d *differ) diffList(row *kernel.Row) {
+	d.expect(row.Build, row.Objects.Len(d.want)-row.Objects.Len(d.have.State))
+	for at := (kernel.Place{}); ; {
+		var w, h kernel.Object
+		w, h, at = row.Objects.Next(d.want, d.have.State, at)
+		switch {
+		case w == nil && h == nil:
+			return
+		case h == nil && d.waits(w):
+		case h == nil:
+			d.add(row.Build, w)
+			d.serve(w)
+		case w != nil:
+			d.change(row.Build, h, w)
+		case !d.hold():
+			d.remove(row.Teardown, h)
+		}
+	}
 }
 
 // differ is one run of Diff.
 type differ struct {
 	want kernel.State
 	have kernel.Observed
-	ops  [numPhases][]kernel.Op
+	ops  [kernel.NumPhases][]kernel.Op
 	plan kernel.Plan
 	// reset has the families whose chains go and come again, because a set
 	// they name is of a wrong type.
@@ -48,21 +89,23 @@ type differ struct {
 	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there is none
 }
 
-func (d *differ) add(p phase, o kernel.Object) { d.put(p, kernel.Op{Verb: kernel.Add, Object: o}) }
-func (d *differ) remove(p phase, o kernel.Object) {
+func (d *differ) add(p kernel.Phase, o kernel.Object) {
+	d.put(p, kernel.Op{Verb: kernel.Add, Object: o})
+}
+func (d *differ) remove(p kernel.Phase, o kernel.Object) {
 	d.put(p, kernel.Op{Verb: kernel.Remove, Object: o, Was: o})
 }
-func (d *differ) change(p phase, was, to kernel.Object) {
+func (d *differ) change(p kernel.Phase, was, to kernel.Object) {
 	d.put(p, kernel.Op{Verb: kernel.Change, Object: to, Was: was})
 }
 
 // expect makes room in a phase for at least n ops more. A first plan, which is long,
 // would take three times the memory as it grew.
-func (d *differ) expect(p phase, n int) { d.ops[p] = slices.Grow(d.ops[p], max(n, 0)) }
+func (d *differ) expect(p kernel.Phase, n int) { d.ops[p] = slices.Grow(d.ops[p], max(n, 0)) }
 
 // put doubles the room when there is none: append, which takes a quarter more of
 // a long slice, would take four times what a first plan comes to.
-func (d *differ) put(p phase, o kernel.Op) {
+func (d *differ) put(p kernel.Phase, o kernel.Op) {
 	if n := len(d.ops[p]); n == cap(d.ops[p]) {
 		d.ops[p] = slices.Grow(d.ops[p], n)
 	}
@@ -99,10 +142,10 @@ func (d *differ) diffSysctls() {
 	kernel.Walk(d.want.Sysctls, d.have.Sysctls, same, kernel.Sysctl.Compare, func(w, h *kernel.Sysctl) {
 		switch {
 		case h == nil:
-			d.add(setSysctls, kernel.Sysctl{Name: w.Name, Value: w.Value})
+			d.add(kernel.SetSysctls, kernel.Sysctl{Name: w.Name, Value: w.Value})
 		case w != nil:
 			if to := instead(*w, unchanged(*h, d.have.Saved)); to != h.Value {
-				d.change(setSysctls, *h, kernel.Sysctl{Name: w.Name, Value: to})
+				d.change(kernel.SetSysctls, *h, kernel.Sysctl{Name: w.Name, Value: to})
 			}
 		}
 	})
@@ -116,7 +159,7 @@ func (d *differ) diffSysctls() {
 		i, there := slices.BinarySearchFunc(d.have.Sysctls, kernel.Sysctl{Name: s.Name}, kernel.Sysctl.Compare)
 		// A value that is no longer ours was set by somebody who meant it.
 		if there && d.have.Sysctls[i].Value == s.Ours && s.Ours != s.Before {
-			d.change(restoreSysctls, d.have.Sysctls[i], kernel.Sysctl{Name: s.Name, Value: s.Before})
+			d.change(kernel.RestoreSysctls, d.have.Sysctls[i], kernel.Sysctl{Name: s.Name, Value: s.Before})
 		}
 	}
 }
@@ -149,7 +192,7 @@ func instead(s kernel.Sysctl, of string) string {
 func (d *differ) diffChains() {
 	kernel.Walk(d.want.Chains, d.have.Chains, same, kernel.Chain.Compare, func(w, h *kernel.Chain) {
 		if h != nil && d.reset(h.Family) {
-			d.remove(dropMisusedChains, *h)
+			d.remove(kernel.DropMisusedChains, *h)
 			h = nil
 			if w == nil {
 				return
@@ -157,19 +200,19 @@ func (d *differ) diffChains() {
 		}
 		switch {
 		case h == nil:
-			d.add(writeChains, *w)
+			d.add(kernel.WriteChains, *w)
 		case w == nil:
 			if !d.hold() {
-				d.remove(removeChains, *h)
+				d.remove(kernel.RemoveChains, *h)
 			}
 		case d.hold() && w.Name == d.have.Names.Chain(kernel.ChainIPVSOutFilter):
 			// Its rules are of VIPs one by one, so those of services that are not
 			// yet known stay; all of them drop, in any order.
 			if to := (kernel.Chain{Family: w.Family, Table: w.Table, Name: w.Name, Rules: withRules(w.Rules, h.Rules)}); !kernel.SameRules(to.Rules, h.Rules) {
-				d.change(writeChains, *h, to)
+				d.change(kernel.WriteChains, *h, to)
 			}
 		case !kernel.SameRules(w.Rules, h.Rules):
-			d.change(writeChains, *h, *w)
+			d.change(kernel.WriteChains, *h, *w)
 		}
 	})
 	d.resetEqualChains()
@@ -197,49 +240,12 @@ func (d *differ) resetEqualChains() {
 	}
 	for _, w := range d.want.Chains {
 		if i, ok := slices.BinarySearchFunc(d.have.Chains, w, kernel.Chain.Compare); ok && d.reset(w.Family) && d.have.Chains[i] == w {
-			d.remove(dropMisusedChains, w)
-			d.add(writeChains, w)
+			d.remove(kernel.DropMisusedChains, w)
+			d.add(kernel.WriteChains, w)
 		}
 	}
 }
 
 func (d *differ) reset(f kernel.Family) bool {
 	return f == kernel.IPv4 && d.reset4 || f == kernel.IPv6 && d.reset6
-}
-
-func (d *differ) diffLinks() {
-	if w, h := d.want.Links, d.have.Links; len(w) == 1 && len(h) == 1 && w[0].Name != h[0].Name && w[0].Type == h[0].Type {
-		d.change(addLinks, h[0], w[0]) // ours was renamed
-		return
-	}
-	kernel.Walk(d.want.Links, d.have.Links, same, kernel.Link.Compare, func(w, h *kernel.Link) {
-		switch {
-		case h == nil:
-			d.add(addLinks, *w)
-		case w != nil:
-			d.change(addLinks, *h, *w)
-		case !d.hold():
-			d.remove(removeLinks, *h)
-		}
-	})
-}
-
-// serves says whether some wanted virtual server of an address is there.
-func (d *differ) serves(a netip.Addr) bool {
-	for _, v := range virtualsOf(d.have.Virtuals, a) {
-		if _, wanted := slices.BinarySearchFunc(d.want.Virtuals, v, kernel.Virtual.Compare); wanted {
-			return true
-		}
-	}
-	return false
-}
-
-// virtualsOf is the part of sorted virtual servers that has an address.
-func virtualsOf(virtuals []kernel.Virtual, a netip.Addr) []kernel.Virtual {
-	start, _ := slices.BinarySearchFunc(virtuals, a, func(v kernel.Virtual, a netip.Addr) int { return v.Key.Addr.Addr().Compare(a) })
-	end := start
-	for end < len(virtuals) && virtuals[end].Key.Addr.Addr() == a {
-		end++
-	}
-	return virtuals[start:end]
 }

@@ -10,13 +10,9 @@ import (
 // diffVirtuals decides which virtual servers are ours before it compares them,
 // and notes the conflicts, and what kube-proxy left.
 func (d *differ) diffVirtuals() {
-	if d.isSettled() && sharedVirtuals(d.have.Settled, &d.want) {
-		d.plan.Left = d.have.Record.Left
-		return
-	}
 	own, left := ownershipOf(&d.have), virtualCursor(d.have.Record.Left)
 	want, have := d.want.Virtuals, d.have.Virtuals
-	d.expect(addVirtuals, len(want)-len(have))
+	d.expect(kernel.AddVirtuals, len(want)-len(have))
 	i, j := 0, 0
 	for i < len(want) || j < len(have) {
 		c := -1
@@ -27,7 +23,7 @@ func (d *differ) diffVirtuals() {
 		}
 		switch {
 		case c < 0:
-			d.add(addVirtuals, want[i])
+			d.add(kernel.AddVirtuals, want[i])
 			d.clearFlows(kernel.RealKey{Virtual: want[i].Key, Addr: want[i].Key.Addr})
 			i++
 		case c > 0:
@@ -42,7 +38,7 @@ func (d *differ) diffVirtuals() {
 			case !own.has(&have[j]) && !d.claims(want[i].Key) && !d.adopts(want[i], have[j]) && !d.isLeft(&have[j], &left):
 				d.plan.Conflicts = append(d.plan.Conflicts, kernel.Conflict{Want: want[i], Have: have[j]})
 			case want[i] != have[j]:
-				d.change(addVirtuals, have[j], want[i])
+				d.change(kernel.AddVirtuals, have[j], want[i])
 			}
 			i++
 			j++
@@ -54,7 +50,7 @@ func (d *differ) removeVirtual(v kernel.Virtual) {
 	if d.hold() {
 		return
 	}
-	d.remove(removeVirtuals, v)
+	d.remove(kernel.RemoveVirtuals, v)
 	for _, r := range realsOf(d.have.Reals, v.Key) {
 		d.clearFlows(r.Key)
 	}
@@ -116,14 +112,14 @@ func (d *differ) diffReals() {
 		d.plan.Drains = d.have.Drains
 	}
 	want, have := d.want.Reals, d.have.Reals
-	if shared(want, have) {
+	if kernel.SameSlice(want, have) {
 		return
 	}
-	d.expect(addReals, len(want)-len(have))
+	d.expect(kernel.AddReals, len(want)-len(have))
 	i := 0
 	for j := range have {
 		h := &have[j]
-		if i < len(want) && sameReal(&want[i], h) {
+		if i < len(want) && want[i].Same(h) {
 			i++
 			continue
 		}
@@ -132,12 +128,12 @@ func (d *differ) diffReals() {
 			if c = want[i].Key.Compare(h.Key); c >= 0 {
 				break
 			}
-			d.add(addReals, want[i])
+			d.add(kernel.AddReals, want[i])
 			c = 1
 		}
 		if i < len(want) && c == 0 {
 			if want[i] != *h {
-				d.change(addReals, *h, want[i])
+				d.change(kernel.AddReals, *h, want[i])
 			}
 			i++
 			continue
@@ -150,7 +146,7 @@ func (d *differ) diffReals() {
 			continue
 		}
 		if !kernel.Quiesces(v.Scheduler) {
-			d.remove(removeReals, *h)
+			d.remove(kernel.RemoveReals, *h)
 			d.clearFlows(h.Key)
 			continue
 		}
@@ -167,7 +163,7 @@ func (d *differ) diffReals() {
 		d.drain(j, timeout, start)
 	}
 	for ; i < len(want); i++ {
-		d.add(addReals, want[i])
+		d.add(kernel.AddReals, want[i])
 	}
 }
 
@@ -184,14 +180,14 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 	case h.Key.Virtual.Proto != kernel.TCP,
 		timeout > 0 && h.Weight == 0 && !d.have.Clock.Before(deadline),
 		d.have.Fresh && j < len(d.have.Conns) && d.have.Conns[j].Active+d.have.Conns[j].Inactive == 0:
-		d.remove(removeReals, h)
+		d.remove(kernel.RemoveReals, h)
 		d.clearFlows(h.Key)
 		return
 	}
 	if h.Weight != 0 {
 		to := h
 		to.Weight = 0
-		d.change(addReals, h, to)
+		d.change(kernel.AddReals, h, to)
 	}
 	d.plan.Draining++
 	d.plan.Drains = append(d.plan.Drains, kernel.Drain{Real: h.Key, Since: since})

@@ -9,16 +9,13 @@ import (
 
 // diffSets compares the sets and, set by set, their entries.
 func (d *differ) diffSets() {
-	if d.isSettled() && sharedSets(d.have.Settled, &d.want) {
-		return
-	}
 	wantEntries, haveEntries := d.want.Entries, d.have.Entries
 	walkAll(d.want.Sets, d.have.Sets, kernel.Set.Compare, func(w, h *kernel.Set) {
 		switch {
 		case w == nil:
 			d.unwantedSet(*h, kernel.NextEntries(&haveEntries, h.Name))
 		case h == nil:
-			d.newSet(addSets, *w, kernel.NextEntries(&wantEntries, w.Name))
+			d.newSet(kernel.AddSets, *w, kernel.NextEntries(&wantEntries, w.Name))
 		default:
 			d.sameSet(*w, *h, kernel.NextEntries(&wantEntries, w.Name), kernel.NextEntries(&haveEntries, h.Name))
 		}
@@ -51,7 +48,7 @@ func walkAll[T any](want, have []T, compare func(a, b T) int, pair func(w, h *T)
 }
 
 // newSet creates a set and fills it.
-func (d *differ) newSet(p phase, w kernel.Set, entries []kernel.Entry) {
+func (d *differ) newSet(p kernel.Phase, w kernel.Set, entries []kernel.Entry) {
 	if w.Type != kernel.BitmapPort {
 		w.MaxElem = max(w.MaxElem, uint32(len(entries)))
 		w.Size = uint32(len(entries))
@@ -68,18 +65,18 @@ func (d *differ) newSet(p phase, w kernel.Set, entries []kernel.Entry) {
 // before its virtual server goes; other entries vanish with their set.
 func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
 	if strings.HasPrefix(h.Name, d.have.Names.TempSets()) {
-		d.remove(dropLeftovers, h)
+		d.remove(kernel.DropLeftovers, h)
 		return
 	}
 	if d.hold() {
 		return
 	}
-	if _, teardown := d.entryPhases(h.Name); teardown == closeVIPs {
+	if _, teardown := d.entryPhases(h.Name); teardown == kernel.CloseVIPs {
 		for _, e := range entries {
-			d.remove(closeVIPs, e)
+			d.remove(kernel.CloseVIPs, e)
 		}
 	}
-	d.remove(removeSets, h)
+	d.remove(kernel.RemoveSets, h)
 }
 
 // sameSet compares the entries of a set that is wanted and exists, and replaces
@@ -90,15 +87,18 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 			return
 		}
 		d.misuse(w.Family)
-		d.remove(dropMisusedSets, h)
-		d.newSet(addSets, w, want)
+		d.remove(kernel.DropMisusedSets, h)
+		d.newSet(kernel.AddSets, w, want)
 		return
 	}
 	if room := roomFor(w, h, want, have); room > h.MaxElem || w.Type != h.Type || h.Options != "" ||
 		h.MaxElem < min(w.MaxElem, kernel.Capacity(0)) {
 		d.replace(w, room, have)
 	}
-	var build, teardown phase
+	if kernel.SameSlice(want, have) {
+		return
+	}
+	var build, teardown kernel.Phase
 	known := false
 	kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
 		if !known {
@@ -121,6 +121,9 @@ func roomFor(w, h kernel.Set, want, have []kernel.Entry) uint32 {
 	if w.Type == kernel.BitmapPort || sum <= h.MaxElem { // mostly it has room for that
 		return min(sum, h.MaxElem)
 	}
+	if kernel.SameSlice(want, have) {
+		return uint32(len(have))
+	}
 	onlyHave := 0
 	kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
 		if w == nil {
@@ -138,11 +141,11 @@ func set(w, h *kernel.Entry) string {
 }
 
 // entryPhases are the phases in which entries of a set come and go.
-func (d *differ) entryPhases(set string) (build, teardown phase) {
+func (d *differ) entryPhases(set string) (build, teardown kernel.Phase) {
 	if _, spec, _ := d.have.Names.SetSpec(set); spec.Opens {
-		return openVIPs, closeVIPs
+		return kernel.OpenVIPs, kernel.CloseVIPs
 	}
-	return addGuards, removeGuards
+	return kernel.AddGuards, kernel.RemoveGuards
 }
 
 // misuse frees the sets of a family from all rules.
@@ -165,11 +168,11 @@ func (d *differ) replace(w kernel.Set, room uint32, have []kernel.Entry) {
 		temp.Size = room
 	}
 	d.temps++
-	d.add(addSets, temp)
+	d.add(kernel.AddSets, temp)
 	for _, e := range have {
 		e.Set = temp.Name
-		d.add(addSets, e)
+		d.add(kernel.AddSets, e)
 	}
-	d.ops[addSets] = append(d.ops[addSets], kernel.Op{Verb: kernel.Change, Object: kernel.Swap{From: temp.Name, To: w.Name}})
-	d.remove(addSets, temp)
+	d.ops[kernel.AddSets] = append(d.ops[kernel.AddSets], kernel.Op{Verb: kernel.Change, Object: kernel.Swap{From: temp.Name, To: w.Name}})
+	d.remove(kernel.AddSets, temp)
 }

@@ -21,7 +21,7 @@ func unlike(t, have kernel.Timeouts) kernel.Timeouts {
 func (d *differ) diffTimeouts() {
 	want, have := d.want.Timeouts, d.have.Timeouts
 	if to := unlike(want, have); to != (kernel.Timeouts{}) {
-		d.change(setSysctls, have, to)
+		d.change(kernel.SetSysctls, have, to)
 	}
 	if d.hold() {
 		return
@@ -39,6 +39,6 @@ func (d *differ) diffTimeouts() {
 		}
 	}
 	if back != (kernel.Timeouts{}) {
-		d.change(restoreSysctls, have, back)
+		d.change(kernel.RestoreSysctls, have, back)
 	}
 }

@@ -1,72 +1,70 @@
 package plan
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// diffAddrs and diffRoutes compare how VIPs are made local, diffNeighbors how
-// they are answered for on a link. Building precedes tearing down, so a VIP that
-// changes from address to route is local all the time.
-func (d *differ) diffAddrs() {
-	if d.isSettled() && sharedAddrs(d.have.Settled, &d.want) {
-		return
+// VIPs are made local by addresses and routes, and answered for by neighbours. Adding
+// precedes removing, so a VIP that changes from address to route is always local.
+
+// waits says whether an object must not be added yet, or not at all.
+func (d *differ) waits(o kernel.Object) bool {
+	switch v := o.(type) {
+	case kernel.Local:
+		return d.disputed(v.VIP())
+	case kernel.Neighbor:
+		_, answered := slices.BinarySearchFunc(d.have.Answered, v, kernel.Neighbor.Compare)
+		return answered || d.waiting[v.Addr]
 	}
-	d.expect(addAddrs, len(d.want.Addrs)-len(d.have.Addrs))
-	kernel.Walk(d.want.Addrs, d.have.Addrs, sameAddr, kernel.Addr.Compare, func(w, h *kernel.Addr) {
-		switch {
-		case h == nil && d.disputed(w.Addr):
-		case h == nil:
-			d.add(addAddrs, *w)
-			if d.serves(w.Addr) {
-				d.plan.Served = append(d.plan.Served, w.Addr)
-			}
-		case w == nil && !d.hold():
-			d.remove(removeAddrs, *h)
-		}
-	})
+	return false
 }
 
-func (d *differ) diffRoutes() {
-	if d.isSettled() && sharedRoutes(d.have.Settled, &d.want) {
-		return
+// serve notes a VIP that is made local and has a virtual server already.
+func (d *differ) serve(o kernel.Object) {
+	if l, ok := o.(kernel.Local); ok && d.serves(l.VIP()) {
+		d.plan.Served = append(d.plan.Served, l.VIP())
 	}
-	kernel.Walk(d.want.Routes, d.have.Routes, sameRoute, kernel.Route.Compare, func(w, h *kernel.Route) {
-		switch {
-		case h == nil && d.disputed(w.Addr):
-		case h == nil:
-			d.add(addAddrs, *w)
-			if d.serves(w.Addr) {
-				d.plan.Served = append(d.plan.Served, w.Addr)
-			}
-		case w == nil && !d.hold():
-			d.remove(removeAddrs, *h)
-		}
-	})
 }
 
-func (d *differ) diffNeighbors() {
-	kernel.Walk(d.want.Neighbors, d.have.Neighbors, same, kernel.Neighbor.Compare, func(w, h *kernel.Neighbor) {
-		switch {
-		case h == nil:
-			_, answered := slices.BinarySearchFunc(d.have.Answered, *w, kernel.Neighbor.Compare)
-			if !answered && !d.waiting[w.Addr] {
-				d.add(addAddrs, *w)
-			}
-		case w == nil && !d.hold():
-			d.remove(removeAddrs, *h)
+// serves says whether some wanted virtual server of an address exists.
+func (d *differ) serves(a netip.Addr) bool {
+	for _, v := range virtualsOf(d.have.Virtuals, a) {
+		if _, wanted := slices.BinarySearchFunc(d.want.Virtuals, v, kernel.Virtual.Compare); wanted {
+			return true
 		}
-	})
+	}
+	return false
 }
 
-// clearFlows forgets the tracked UDP flows of a virtual server to whom answers
-// them no more: a client that goes on sending from the same port would be sent
-// there for ever. That is a real server that is removed, or, where a virtual
-// server is new, its address itself, which is whom packets were tracked to while
-// nobody balanced them. Of TCP and SCTP the ends themselves find out.
+// virtualsOf returns the part of sorted virtual servers that has an address.
+func virtualsOf(virtuals []kernel.Virtual, a netip.Addr) []kernel.Virtual {
+	start, _ := slices.BinarySearchFunc(virtuals, a, func(v kernel.Virtual, a netip.Addr) int { return v.Key.Addr.Addr().Compare(a) })
+	end := start
+	for end < len(virtuals) && virtuals[end].Key.Addr.Addr() == a {
+		end++
+	}
+	return virtuals[start:end]
+}
+
+// renameLink gives our device its name back, if it only has another one.
+func (d *differ) renameLink() bool {
+	w, h := d.want.Links, d.have.Links
+	if len(w) != 1 || len(h) != 1 || w[0].Name == h[0].Name || w[0].Type != h[0].Type {
+		return false
+	}
+	d.change(kernel.AddLinks, h[0], w[0])
+	return true
+}
+
+// clearFlows forgets the tracked UDP flows to a real server that is removed, since a
+// client that goes on sending from the same port would be sent there forever. For a
+// new virtual server r is its own address: packets may have been tracked to that while
+// nothing balanced them. TCP and SCTP notice by themselves.
 func (d *differ) clearFlows(r kernel.RealKey) {
 	if r.Virtual.Proto == kernel.UDP {
-		d.ops[clearFlows] = append(d.ops[clearFlows], kernel.Op{Verb: kernel.Remove, Object: kernel.Flow{Key: r}})
+		d.ops[kernel.ClearFlows] = append(d.ops[kernel.ClearFlows], kernel.Op{Verb: kernel.Remove, Object: kernel.Flow{Key: r}})
 	}
 }

@@ -1,3 +1,3 @@
-// Package verify cuts the kernel into shards, so that a periodic check of a large
-// table is spread over its period instead of delaying a change.
+// Package verify compares two readings of the kernel, or a shard of them: a periodic
+// check of a large table is cut into shards, so that no single one delays a change.
 package verify

@@ -4,7 +4,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Cut makes about n parts of a state that is too small to need them.
+// Cut makes about n shards of a state that is too small to need them.
 func Cut(s *kernel.State, n int) []Shard {
 	total := 0
 	for _, cost := range pieces(s) {
@@ -14,4 +14,4 @@ func Cut(s *kernel.State, n int) []Shard {
 }
 
 // Last says whether a shard holds the end of the kernel.
-func (p Shard) Last() bool { return p.to == Everything.to }
+func (s Shard) Last() bool { return s.to == Everything.to }

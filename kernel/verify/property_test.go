@@ -14,9 +14,9 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// TestShardsInTurn: from any drifted kernel, when each part has been checked in its
+// TestShardsInTurn: from any drifted kernel, when each shard has been checked in its
 // turn, and all read where one differed, the state is the wanted one; and a check
-// that finds its part as it was known plans nothing, whatever has drifted elsewhere.
+// that finds its shard as it was known plans nothing, whatever has drifted elsewhere.
 func TestShardsInTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.New(t, world.Foreigners(t))
@@ -24,15 +24,15 @@ func TestShardsInTurn(t *testing.T) {
 		w.Sync(want)
 		w.Converge(want)
 		known := w.Read()
-		parts := verify.Cut(&known.State, rapid.IntRange(1, 6).Draw(t, "parts"))
+		shards := verify.Cut(&known.State, rapid.IntRange(1, 6).Draw(t, "shards"))
 		w.Drift()
-		again := rapid.IntRange(0, len(parts)-1).Draw(t, "drifts again before")
-		turn := append(slices.Clone(parts), parts[:again]...)
-		for i, part := range turn {
+		again := rapid.IntRange(0, len(shards)-1).Draw(t, "drifts again before")
+		turn := append(slices.Clone(shards), shards[:again]...)
+		for i, shard := range turn {
 			if i == again {
 				w.Drift()
 			}
-			same, err := w.Kernel.Verify(context.Background(), &known, part)
+			same, err := w.Kernel.Verify(context.Background(), &known, shard)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,12 +42,12 @@ func TestShardsInTurn(t *testing.T) {
 				continue
 			}
 			if p := plan.Diff(want, known); !p.Empty() {
-				t.Fatalf("part %d is as known, and yet there is something to do:\n%s", i, world.Text(p))
+				t.Fatalf("shard %d is as known, and yet there is something to do:\n%s", i, world.Text(p))
 			}
 		}
-		for _, part := range parts {
-			if same, err := w.Kernel.Verify(context.Background(), &known, part); !same || err != nil {
-				t.Fatalf("after a turn a part is not as known: %v", err)
+		for _, shard := range shards {
+			if same, err := w.Kernel.Verify(context.Background(), &known, shard); !same || err != nil {
+				t.Fatalf("after a turn a shard is not as known: %v", err)
 			}
 		}
 		if p := plan.Diff(want, w.Read()); !p.Empty() {
@@ -56,7 +56,7 @@ func TestShardsInTurn(t *testing.T) {
 	})
 }
 
-// TestShardsFindWhatDiffers: what differs between two readings differs in some part
+// TestShardsFindWhatDiffers: what differs between two readings differs in some shard
 // of any cut of any state, and what does not in none.
 func TestShardsFindWhatDiffers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -71,11 +71,11 @@ func TestShardsFindWhatDiffers(t *testing.T) {
 		after := w.Read()
 		other := world.Wanted(world.DrawTable(t, "another"))
 		differs := false
-		for _, part := range verify.Cut(&other, rapid.IntRange(1, 6).Draw(t, "parts")) {
-			differs = differs || !part.Same(&before, &after)
+		for _, shard := range verify.Cut(&other, rapid.IntRange(1, 6).Draw(t, "shards")) {
+			differs = differs || !shard.Same(&before, &after)
 		}
 		if equal := before.State.String() == after.State.String(); equal == differs {
-			t.Fatalf("equal %v, but some part differs %v:\n%s\n%s", equal, differs, before, after)
+			t.Fatalf("equal %v, but some shard differs %v:\n%s\n%s", equal, differs, before, after)
 		}
 	})
 }

@@ -6,37 +6,44 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Same says whether two readings agree in what is in a part. It is for a reader
-// that has all of both; one that reads a part compares as it goes, and shares
-// SameFew and SameVIPs.
-func (p Shard) Same(a, b *kernel.Observed) bool {
+// Same says whether two readings agree on a shard. It is for a caller that has all of
+// both readings. A reader of a single shard compares while it reads, and uses SameFew
+// and SameVIPs.
+func (s Shard) Same(a, b *kernel.Observed) bool {
 	switch {
 	case !SameFew(a, b),
-		!sameWhere(a.Entries, b.Entries, func(e *kernel.Entry) bool { return p.HasEntries(e.Set) }),
-		p.HasVirtuals() && (a.FWMark != b.FWMark || !slices.Equal(a.Virtuals, b.Virtuals)),
-		p.HasVIPs() && !SameVIPs(a, b):
+		!sameWhere(a.Entries, b.Entries, func(e *kernel.Entry) bool { return s.HasEntries(e.Set) }),
+		s.HasVirtuals() && (a.FWMark != b.FWMark || !slices.Equal(a.Virtuals, b.Virtuals)),
+		s.HasVIPs() && !SameVIPs(a, b):
 		return false
 	}
-	return sameWhere(a.Reals, b.Reals, func(r *kernel.Real) bool { return p.HasReals(r.Key.Virtual) })
+	return sameWhere(a.Reals, b.Reals, func(r *kernel.Real) bool { return s.HasReals(r.Key.Virtual) })
 }
 
-// SameFew says whether two readings agree in what is in every part.
+// SameFew says whether two readings agree on what belongs to every shard: the kinds
+// of which there are few objects, whatever the table.
 func SameFew(a, b *kernel.Observed) bool {
-	return a.Names == b.Names && a.Timeouts == b.Timeouts &&
-		slices.Equal(a.Sysctls, b.Sysctls) && slices.Equal(a.Saved, b.Saved) && slices.Equal(a.Sets, b.Sets) &&
-		slices.EqualFunc(a.Chains, b.Chains, sameChain) && slices.Equal(a.Firewall, b.Firewall)
+	return a.Names == b.Names && a.Timeouts == b.Timeouts && slices.Equal(a.Saved, b.Saved) && slices.Equal(a.Firewall, b.Firewall) &&
+		sameKinds(a, b, func(k kernel.Kind, by kernel.Adapter) bool {
+			return k != kernel.KindEntry && by != kernel.IPVSAdapter && by != kernel.LinkAdapter
+		})
 }
 
-// sameChain also has as the same what was written and what iptables-save prints of it.
-func sameChain(a, b kernel.Chain) bool {
-	return a == b || kernel.Chain.Compare(a, b) == 0 && kernel.SameRules(a.Rules, b.Rules)
-}
-
-// SameVIPs says whether two readings agree in how VIPs are made local, in links and
-// in the node.
+// SameVIPs says whether two readings agree on what kernel/link reads: how VIPs are
+// made local, links, proxy neighbours and the node.
 func SameVIPs(a, b *kernel.Observed) bool {
-	return slices.Equal(a.Addrs, b.Addrs) && slices.Equal(a.Routes, b.Routes) && slices.Equal(a.Links, b.Links) &&
-		slices.Equal(a.Neighbors, b.Neighbors) && slices.Equal(a.Answered, b.Answered) && sameNode(&a.Node, &b.Node)
+	return slices.Equal(a.Answered, b.Answered) && sameNode(&a.Node, &b.Node) &&
+		sameKinds(a, b, func(_ kernel.Kind, by kernel.Adapter) bool { return by == kernel.LinkAdapter })
+}
+
+// sameKinds says whether two readings have equal objects of some kinds.
+func sameKinds(a, b *kernel.Observed, in func(kernel.Kind, kernel.Adapter) bool) bool {
+	for k, row := range kernel.Rows {
+		if row.Objects != nil && in(kernel.Kind(k), row.Adapter) && !row.Objects.Equal(a.State, b.State) {
+			return false
+		}
+	}
+	return true
 }
 
 func sameNode(n, o *kernel.Node) bool {
@@ -45,7 +52,7 @@ func sameNode(n, o *kernel.Node) bool {
 		n.BrNetfilter == o.BrNetfilter && slices.Equal(n.Bridges, o.Bridges) && n.Release == o.Release
 }
 
-// sameWhere says whether two slices agree in what is counted in.
+// sameWhere says whether two slices agree on the elements that in accepts.
 func sameWhere[T comparable](a, b []T, in func(*T) bool) bool {
 	j := 0
 	next := func() *T {

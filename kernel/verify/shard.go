@@ -8,19 +8,19 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// A Shard is a stretch of what is in the kernel, in this order: the entries of sets,
-// set by set; the virtual servers; the VIPs, with the node's links and addresses;
-// the real servers, by virtual server. Sysctls, timeouts, chains, firewalls and what
-// sets there are, are few, and belong to every part; the zero Shard has no more.
+// Shard is a stretch of the kernel, whose order is: the entries of sets, set by set;
+// the virtual servers; the VIPs, with the node's links and addresses; the real servers,
+// by virtual server. Sysctls, timeouts, chains, firewalls and the headers of sets are
+// few and belong to every shard; the zero Shard has only these.
 //
-// A stretch ends at a set or a virtual server, not at a place in a list, so that
-// parts which follow one another hold everything whatever comes and goes.
+// A shard ends at the name of a set or the key of a virtual server, not at an index.
+// So adjacent shards always cover everything, whatever is added or removed.
 type Shard struct{ from, to place }
 
-// Everything is the Shard that has all.
+// Everything is the Shard that covers all.
 var Everything = Shard{to: place{piece: theEnd}}
 
-// place is a place between two objects, before those it names.
+// place is a place between two objects, in front of those it names.
 type place struct {
 	piece   piece
 	set     string            // of pieceEntries
@@ -47,60 +47,61 @@ func (p place) compare(o place) int {
 	return kernel.CompareKeys(&p.virtual, &o.virtual)
 }
 
-func (p Shard) has(at place) bool { return p.from.compare(at) <= 0 && at.compare(p.to) < 0 }
+func (s Shard) has(at place) bool { return s.from.compare(at) <= 0 && at.compare(s.to) < 0 }
 
-// HasEntries says whether a set's entries are in the part.
-func (p Shard) HasEntries(set string) bool { return p.has(place{piece: pieceEntries, set: set}) }
+// HasEntries says whether a set's entries are in the shard.
+func (s Shard) HasEntries(set string) bool { return s.has(place{piece: pieceEntries, set: set}) }
 
-// HasVirtuals says whether the virtual servers are in the part, all of them.
-func (p Shard) HasVirtuals() bool { return p.has(place{piece: pieceVirtuals}) }
+// HasVirtuals says whether the virtual servers are in the shard, all of them.
+func (s Shard) HasVirtuals() bool { return s.has(place{piece: pieceVirtuals}) }
 
 // HasVIPs says whether addresses, routes, neighbours, links and the node are.
-func (p Shard) HasVIPs() bool { return p.has(place{piece: pieceVIPs}) }
+func (s Shard) HasVIPs() bool { return s.has(place{piece: pieceVIPs}) }
 
-// HasReals says whether a virtual server's real servers are in the part.
-func (p Shard) HasReals(v kernel.VirtualKey) bool { return p.has(place{piece: pieceReals, virtual: v}) }
+// HasReals says whether a virtual server's real servers are in the shard.
+func (s Shard) HasReals(v kernel.VirtualKey) bool { return s.has(place{piece: pieceReals, virtual: v}) }
 
 // What reading costs, in thousands of instructions of kernel and reader together,
-// by their count on Linux 6.1. An IPv6 virtual server's real servers are a dump of
-// their own, in whose messages most is counters.
+// counted on Linux 6.1. The real servers of an IPv6 virtual server are a dump of
+// their own, and most of its messages is counters.
 const (
-	costEntry    = 1
-	costVirtual  = 7
-	costVIP      = 2
-	costDests4   = 3
-	costDests6   = 35
-	costReal6    = 6
-	costsPerPart = 30_000 // some 10 ms of one processor
+	costEntry   = 1
+	costVirtual = 7
+	costVIP     = 2
+	costDests4  = 3
+	costDests6  = 35
+	costReal6   = 6
+	costOfShard = 30_000 // about 10 ms of one processor
 )
 
-// Parts cuts a state into parts of about one cost each, that together have
-// everything, at most most of them. What cannot be cut, as one set, is in one part
-// however large.
+// Shards cuts a state into shards of similar cost, which together cover everything.
+// There are at most most of them. A set cannot be cut: it is in one shard, however
+// large.
 func Shards(s *kernel.State, most int) []Shard {
-	for limit := costsPerPart; ; limit += limit / 2 {
-		if parts := cut(s, limit); len(parts) <= max(1, most) {
-			return parts
+	for limit := costOfShard; ; limit += limit / 2 {
+		if shards := cut(s, limit); len(shards) <= max(1, most) {
+			return shards
 		}
 	}
 }
 
-// cut puts pieces together in parts that cost no more than a limit, or are one piece.
+// cut joins pieces into shards that cost no more than a limit, or are one piece.
 func cut(s *kernel.State, limit int) []Shard {
-	parts := []Shard{Everything}
-	sum := 0 // of the last part
+	shards := []Shard{Everything}
+	sum := 0 // of the last shard
 	for at, cost := range pieces(s) {
 		if sum > 0 && sum+cost > limit {
-			parts[len(parts)-1].to = at
-			parts = append(parts, Shard{from: at, to: Everything.to})
+			shards[len(shards)-1].to = at
+			shards = append(shards, Shard{from: at, to: Everything.to})
 			sum = 0
 		}
 		sum += cost
 	}
-	return parts
+	return shards
 }
 
-// pieces gives what a state can be cut into, in order, and what it costs to read.
+// pieces gives the places where a state can be cut, in order, and what it costs to
+// read up to the next.
 func pieces(s *kernel.State) iter.Seq2[place, int] {
 	return func(yield func(place, int) bool) {
 		entries := s.Entries

@@ -16,7 +16,7 @@ import (
 func TestShards(t *testing.T) {
 	for _, c := range []struct {
 		virtuals, reals, most int
-		want                  string // the parts, with how many virtual servers each has the real servers of
+		want                  string // the shards, with how many virtual servers each has the real servers of
 	}{
 		{0, 0, 30, "entries virtuals vips 0"},
 		{1000, 10, 30, "entries virtuals vips 1000"},
@@ -27,16 +27,16 @@ func TestShards(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%dx%d in %d", c.virtuals, c.reals, c.most), func(t *testing.T) {
 			s := world.Large(c.virtuals, c.reals)
-			parts := verify.Shards(&s, c.most)
-			if got := describe(parts, &s); got != c.want {
+			shards := verify.Shards(&s, c.most)
+			if got := describe(shards, &s); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
-			covered(t, parts, &s)
+			covered(t, shards, &s)
 		})
 	}
 }
 
-// TestShardsKeepSetsWhole: a set is one piece, however much larger than a part.
+// TestShardsKeepSetsWhole: a set is one piece, however much larger than a shard.
 func TestShardsKeepSetsWhole(t *testing.T) {
 	s := world.Large(100, 1)
 	set := kernel.DefaultNames.Set(kernel.IPv6, kernel.LoopBack)
@@ -45,16 +45,16 @@ func TestShardsKeepSetsWhole(t *testing.T) {
 		s.Entries = append(s.Entries, kernel.Entry{Set: set, Addr: a})
 	}
 	s.Sort()
-	parts := verify.Shards(&s, 30)
-	if len(parts) != 2 {
-		t.Errorf("%d parts, want one of the large set and one of the rest: %s", len(parts), describe(parts, &s))
+	shards := verify.Shards(&s, 30)
+	if len(shards) != 2 {
+		t.Errorf("%d shards, want one of the large set and one of the rest: %s", len(shards), describe(shards, &s))
 	}
-	covered(t, parts, &s)
+	covered(t, shards, &s)
 }
 
-func describe(parts []verify.Shard, s *kernel.State) string {
+func describe(shards []verify.Shard, s *kernel.State) string {
 	var all []string
-	for _, p := range parts {
+	for _, p := range shards {
 		var has []string
 		for _, set := range s.Sets {
 			if p.HasEntries(set.Name) && (len(has) == 0) {
@@ -81,18 +81,18 @@ func describe(parts []verify.Shard, s *kernel.State) string {
 	return strings.Join(all, "; ")
 }
 
-// covered: all that a state has, and what may come to it, is in one part.
-func covered(t *testing.T, parts []verify.Shard, s *kernel.State) {
+// covered: all that a state has, and what may come to it, is in one shard.
+func covered(t *testing.T, shards []verify.Shard, s *kernel.State) {
 	t.Helper()
 	once := func(what any, in func(verify.Shard) bool) {
 		n := 0
-		for _, p := range parts {
+		for _, p := range shards {
 			if in(p) {
 				n++
 			}
 		}
 		if n != 1 {
-			t.Errorf("%v is in %d of %d parts", what, n, len(parts))
+			t.Errorf("%v is in %d of %d shards", what, n, len(shards))
 		}
 	}
 	once("virtual servers", verify.Shard.HasVirtuals)

@@ -40,7 +40,7 @@ func newSyncs() syncs {
 		s.syncs.WithLabelValues(string(c), "ok")
 		s.syncs.WithLabelValues(string(c), "failed")
 	}
-	for _, k := range kernel.Kinds() {
+	for k := range kernel.NumKinds {
 		for _, v := range verbs {
 			s.ops.WithLabelValues(k.String(), v)
 		}
@@ -108,7 +108,7 @@ func (s *syncs) refused(err error) map[string]bool {
 // tally counts ops by kind and verb, without those whose text is in failed. The first sync has two ops for
 // each endpoint; texts for all of them would cost more than applying them, so without failures it makes none.
 func tally(ops []kernel.Op, failed map[string]bool) [][len(verbs)]float64 {
-	counted := make([][len(verbs)]float64, len(kernel.Kinds()))
+	counted := make([][len(verbs)]float64, kernel.NumKinds)
 	for _, o := range ops {
 		if len(failed) == 0 || !failed[o.String()] {
 			counted[o.Object.Kind()][o.Verb]++

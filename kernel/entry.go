@@ -1,0 +1,153 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Entry is one member of a set. The set's type decides which fields count; the
+// others are zero. Second is the third part of hash:ip,port,ip (a single address)
+// and of hash:ip,port,net.
+type Entry struct {
+	Set    string
+	Addr   netip.Addr
+	Proto  Proto
+	Port   uint16
+	Second netip.Prefix
+}
+
+var entries = list[Entry]{
+	get:     func(s State) []Entry { return s.Entries },
+	set:     func(s *State, all []Entry) { s.Entries = all },
+	compare: Entry.Compare,
+	read:    parseEntry,
+}
+
+// Kind is KindEntry.
+func (Entry) Kind() Kind { return KindEntry }
+
+// Key is the virtual server that an entry of a hash:ip,port set names.
+func (e Entry) Key() VirtualKey {
+	return VirtualKey{Addr: netip.AddrPortFrom(e.Addr, e.Port), Proto: e.Proto}
+}
+
+// Compare orders by set, then as VirtualKey does, then by Second.
+func (e Entry) Compare(o Entry) int {
+	if c := strings.Compare(e.Set, o.Set); c != 0 {
+		return c
+	}
+	if c := e.Key().Compare(o.Key()); c != 0 {
+		return c
+	}
+	if c := e.Second.Addr().Compare(o.Second.Addr()); c != 0 {
+		return c
+	}
+	return cmp.Compare(e.Second.Bits(), o.Second.Bits())
+}
+
+// String is the ipset save form.
+func (e Entry) String() string { return "add " + e.Set + " " + e.Member() }
+
+// Member is the entry as ipset prints it, without its set.
+func (e Entry) Member() string {
+	switch {
+	case !e.Addr.IsValid():
+		return strconv.Itoa(int(e.Port))
+	case e.Proto == 0:
+		return e.Addr.String()
+	}
+	s := fmt.Sprintf("%s,%s:%d", e.Addr, e.Proto, e.Port)
+	switch {
+	case !e.Second.IsValid():
+		return s
+	case e.Second.IsSingleIP():
+		return s + "," + e.Second.Addr().String()
+	}
+	return s + "," + e.Second.String()
+}
+
+func (e Entry) command(v Verb, _ Object) string { return addOrDel(v, e) }
+
+// parseEntry reads: add SET MEMBER.
+func parseEntry(f []string) (Entry, error) {
+	if len(f) < 3 {
+		return Entry{}, fmt.Errorf("add: want a set and a member")
+	}
+	e, err := ParseMember(f[2])
+	e.Set = f[1]
+	return e, err
+}
+
+// ParseMember reads a set's member as ipset prints it.
+func ParseMember(s string) (Entry, error) {
+	var e Entry
+	part := strings.Split(s, ",")
+	if port, err := strconv.ParseUint(s, 10, 16); err == nil {
+		return Entry{Port: uint16(port)}, nil
+	}
+	var err error
+	if e.Addr, err = netip.ParseAddr(part[0]); err != nil || e.Addr.Zone() != "" {
+		return Entry{}, fmt.Errorf("member %q: want an address first", s)
+	}
+	if len(part) == 1 {
+		return e, nil
+	}
+	proto, port, _ := strings.Cut(part[1], ":")
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return Entry{}, fmt.Errorf("member %q: want protocol:port second", s)
+	}
+	e.Port = uint16(n)
+	if e.Proto, err = ParseProto(proto); err != nil {
+		return Entry{}, fmt.Errorf("member %q: %w", s, err)
+	}
+	switch len(part) {
+	case 2:
+		return e, nil
+	case 3:
+		e.Second, err = parsePrefix(part[2])
+		if err != nil {
+			return Entry{}, fmt.Errorf("member %q: %w", s, err)
+		}
+		return e, nil
+	}
+	return Entry{}, fmt.Errorf("member %q: want at most three parts", s)
+}
+
+// parsePrefix reads a prefix, or an address as its longest prefix.
+func parsePrefix(s string) (netip.Prefix, error) {
+	if !strings.Contains(s, "/") {
+		a, err := netip.ParseAddr(s)
+		if err != nil || a.Zone() != "" {
+			return netip.Prefix{}, fmt.Errorf("%q: want an address or a prefix", s)
+		}
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	return netip.ParsePrefix(s)
+}
+
+// EntriesOf returns the part of the sorted entries that belongs to a set.
+func (s *State) EntriesOf(set string) []Entry {
+	start, end := spanOf(s.Entries, set)
+	return s.Entries[start:end]
+}
+
+// NextEntries cuts the entries of a set off the front of sorted entries. It skips
+// those of sets before it.
+func NextEntries(entries *[]Entry, set string) []Entry {
+	e := *entries
+	start, end := spanOf(e, set)
+	*entries = e[end:]
+	return e[start:end]
+}
+
+// spanOf returns where in sorted entries those of a set are.
+func spanOf(entries []Entry, set string) (start, end int) {
+	start = sort.Search(len(entries), func(i int) bool { return entries[i].Set >= set })
+	end = start + sort.Search(len(entries)-start, func(i int) bool { return entries[start+i].Set > set })
+	return start, end
+}

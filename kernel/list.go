@@ -1,0 +1,214 @@
+package kernel
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// List is how generic code reads and writes the objects of one kind in a State,
+// without knowing their type. Objects given to it must be of the kind.
+type List interface {
+	// Len counts the objects.
+	Len(s State) int
+	// All gives the objects in their order.
+	All(s State) iter.Seq[Object]
+	// Equal says whether two states have equal objects.
+	Equal(a, b State) bool
+	// Next goes on from a place in two states, side by side, to the next difference.
+	// An object that only one state has is nil for the other; both are nil at the end.
+	// It allocates only the objects that it returns.
+	Next(want, have State, at Place) (w, h Object, next Place)
+
+	// Find returns the object with the same key, nil if there is none.
+	Find(s State, o Object) Object
+	// Put adds an object, or replaces the one with the same key, in place.
+	Put(s *State, o Object)
+	// Delete removes the object with the same key, in place.
+	Delete(s *State, o Object)
+
+	// Follow carries ops out, in a new slice. No two ops are about one object, but
+	// for an object that is removed and added again.
+	Follow(s *State, ops []Op)
+	// Share takes the slice of another state.
+	Share(s *State, from State)
+
+	clone(s *State)
+	sort(s *State)
+	text(b *strings.Builder, s State)
+	parse(s *State, f []string) error
+}
+
+// Place is where List.Next stands in two states.
+type Place struct{ want, have int }
+
+// list is the List of objects of type T. same may be nil for ==, read for kinds that
+// have a parser of their own.
+type list[T interface {
+	comparable
+	Object
+}] struct {
+	get     func(State) []T
+	set     func(*State, []T)
+	compare func(a, b T) int
+	same    func(a, b *T) bool
+	read    func(f []string) (T, error)
+}
+
+func (l list[T]) Len(s State) int { return len(l.get(s)) }
+
+func (l list[T]) All(s State) iter.Seq[Object] {
+	return func(yield func(Object) bool) {
+		for _, o := range l.get(s) {
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+func (l list[T]) equal(a, b *T) bool {
+	if l.same != nil {
+		return l.same(a, b)
+	}
+	return *a == *b
+}
+
+func (l list[T]) Equal(a, b State) bool {
+	one, other := l.get(a), l.get(b)
+	if len(one) != len(other) {
+		return false
+	}
+	for i := range one {
+		if !l.equal(&one[i], &other[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l list[T]) Next(want, have State, at Place) (w, h Object, next Place) {
+	ws, hs := l.get(want), l.get(have)
+	if at == (Place{}) && SameSlice(ws, hs) {
+		return nil, nil, at
+	}
+	i, j := at.want, at.have
+	for i < len(ws) && j < len(hs) && l.equal(&ws[i], &hs[j]) {
+		i++
+		j++
+	}
+	c := 0
+	switch {
+	case i == len(ws) && j == len(hs):
+		return nil, nil, Place{i, j}
+	case i == len(ws):
+		c = 1
+	case j == len(hs):
+		c = -1
+	default:
+		c = l.compare(ws[i], hs[j])
+	}
+	if c <= 0 {
+		w = ws[i]
+		i++
+	}
+	if c >= 0 {
+		h = hs[j]
+		j++
+	}
+	return w, h, Place{i, j}
+}
+
+func (l list[T]) Find(s State, o Object) Object {
+	all := l.get(s)
+	if i, found := slices.BinarySearchFunc(all, o.(T), l.compare); found {
+		return all[i]
+	}
+	return nil
+}
+
+func (l list[T]) Put(s *State, o Object) {
+	all := l.get(*s)
+	i, found := slices.BinarySearchFunc(all, o.(T), l.compare)
+	if found {
+		all[i] = o.(T)
+	} else {
+		l.set(s, slices.Insert(all, i, o.(T)))
+	}
+}
+
+func (l list[T]) Delete(s *State, o Object) {
+	all := l.get(*s)
+	if i, found := slices.BinarySearchFunc(all, o.(T), l.compare); found {
+		l.set(s, slices.Delete(all, i, i+1))
+	}
+}
+
+func (l list[T]) Follow(s *State, ops []Op) {
+	if len(ops) == 0 {
+		return
+	}
+	order := func(a, b Op) int { return l.compare(a.Object.(T), b.Object.(T)) }
+	if !slices.IsSortedFunc(ops, order) { // a plan has those of one phase in order
+		ops = slices.Clone(ops)
+		slices.SortStableFunc(ops, order)
+	}
+	have := l.get(*s)
+	now := make([]T, 0, max(len(have)+grown(ops), 0))
+	for i, o := range ops {
+		v := o.Object.(T)
+		before := 0 // of have, that come before it; mostly none where there are many ops
+		if len(have) > 0 && l.compare(have[0], v) < 0 {
+			before, _ = slices.BinarySearchFunc(have, v, l.compare)
+		}
+		now = append(now, have[:before]...)
+		have = have[before:]
+		if len(have) > 0 && l.compare(have[0], v) == 0 {
+			have = have[1:]
+		}
+		last := i+1 == len(ops) || l.compare(ops[i+1].Object.(T), v) != 0
+		if o.Verb != Remove && last {
+			now = append(now, v)
+		}
+	}
+	l.set(s, append(now, have...))
+}
+
+// grown is how many more objects there are after ops.
+func grown(ops []Op) (n int) {
+	for _, o := range ops {
+		switch o.Verb {
+		case Add:
+			n++
+		case Remove:
+			n--
+		}
+	}
+	return n
+}
+
+func (l list[T]) Share(s *State, from State) { l.set(s, l.get(from)) }
+
+func (l list[T]) clone(s *State) { l.set(s, slices.Clone(l.get(*s))) }
+
+func (l list[T]) sort(s *State) {
+	all := l.get(*s)
+	sortUnique(&all, l.compare)
+	l.set(s, all)
+}
+
+func (l list[T]) text(b *strings.Builder, s State) {
+	for _, o := range l.get(s) {
+		b.WriteString(o.String())
+		b.WriteByte('\n')
+	}
+}
+
+func (l list[T]) parse(s *State, f []string) error {
+	o, err := l.read(f)
+	if err != nil {
+		return err
+	}
+	l.set(s, append(l.get(*s), o))
+	return nil
+}

@@ -1,0 +1,147 @@
+package kernel
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Forward is how packets reach a real server: IP_VS_CONN_F_* of linux/ip_vs.h.
+type Forward uint8
+
+// The forwarding methods. svcproxy uses only Masquerade.
+const (
+	Masquerade Forward = 0
+	LocalNode  Forward = 1
+	Tunnel     Forward = 2
+	Direct     Forward = 3
+)
+
+// forwardFlags are ipvsadm's letters by Forward; it has none for LocalNode.
+var forwardFlags = [...]string{Masquerade: "-m", LocalNode: "-l", Tunnel: "-i", Direct: "-g"}
+
+// RealKey identifies a real server.
+type RealKey struct {
+	Virtual VirtualKey
+	Addr    netip.AddrPort
+}
+
+// Compare orders by virtual server, then address and port.
+func (k RealKey) Compare(o RealKey) int {
+	if c := CompareKeys(&k.Virtual, &o.Virtual); c != 0 {
+		return c
+	}
+	return k.Addr.Compare(o.Addr)
+}
+
+// String is ipvsadm's: -t 10.96.0.20:80 -r 10.2.1.10:8080.
+func (k RealKey) String() string { return k.Virtual.String() + " -r " + k.Addr.String() }
+
+// Real is an IPVS real server. Weight 0 takes no new connections.
+type Real struct {
+	Key     RealKey
+	Weight  uint32
+	Forward Forward
+}
+
+var reals = list[Real]{
+	get:     func(s State) []Real { return s.Reals },
+	set:     func(s *State, all []Real) { s.Reals = all },
+	compare: Real.Compare,
+	same:    (*Real).Same,
+}
+
+// Kind is KindReal.
+func (Real) Kind() Kind { return KindReal }
+
+// Compare orders by key.
+func (r Real) Compare(o Real) int { return r.Key.Compare(o.Key) }
+
+// Same says whether two real servers are equal. Diff does little else, and == would
+// take four times as long: Go calls a function for each nested struct with padding.
+func (r *Real) Same(o *Real) bool {
+	return r.Weight == o.Weight && r.Forward == o.Forward &&
+		r.Key.Addr.Addr() == o.Key.Addr.Addr() && r.Key.Addr.Port() == o.Key.Addr.Port() && r.Key.Virtual.Same(&o.Key.Virtual)
+}
+
+// String is the ipvsadm-save form.
+func (r Real) String() string {
+	return fmt.Sprintf("-a %s %s -w %d", r.Key, forwardFlags[r.Forward&3], r.Weight)
+}
+
+func (r Real) command(v Verb, _ Object) string {
+	switch v {
+	case Change:
+		return "-e" + strings.TrimPrefix(r.String(), "-a")
+	case Remove:
+		return "-d " + r.Key.String()
+	}
+	return r.String()
+}
+
+func parseRealKey(f []string) (RealKey, []string, error) {
+	v, f, err := parseVirtualKey(f)
+	if err != nil {
+		return RealKey{}, nil, err
+	}
+	if len(f) < 2 || f[0] != "-r" {
+		return RealKey{}, nil, fmt.Errorf("real server of %s: want -r ADDRESS:PORT", v)
+	}
+	a, err := parseAddrPort(f[1])
+	return RealKey{Virtual: v, Addr: a}, f[2:], err
+}
+
+// real reads a line of ipvsadm-save, with or without a comment that has the
+// connections.
+func (p *parser) real(f []string) error {
+	k, f, err := parseRealKey(f[1:])
+	if err != nil {
+		return err
+	}
+	r := Real{Key: k, Weight: 1}
+	var c Conns
+	for len(f) > 0 && f[0] != "#" {
+		n, err := r.option(f)
+		if err != nil {
+			return fmt.Errorf("real server %s: %w", k, err)
+		}
+		f = f[n:]
+	}
+	if len(f) == 7 {
+		if _, err := fmt.Sscanf(strings.Join(f, " "), "# active %d inactive %d persist %d", &c.Active, &c.Inactive, &c.Persist); err != nil {
+			return fmt.Errorf("real server %s: connections: %w", k, err)
+		}
+	}
+	p.o.Reals = append(p.o.Reals, r)
+	p.o.Conns = append(p.o.Conns, c)
+	return nil
+}
+
+// tunnelOptions are the options of tunnels, which svcproxy does not use, with their
+// number of words.
+var tunnelOptions = map[string]int{
+	"--tun-type": 2, "--tun-port": 2, "--tun-nocsum": 1, "--tun-csum": 1, "--tun-remcsum": 1,
+}
+
+// option sets the option at the start of f and returns how many words it took.
+func (r *Real) option(f []string) (int, error) {
+	for forward, flag := range forwardFlags {
+		if f[0] == flag {
+			r.Forward = Forward(forward)
+			return 1, nil
+		}
+	}
+	if n := tunnelOptions[f[0]]; n > 0 && n <= len(f) {
+		return n, nil
+	}
+	if f[0] != "-w" || len(f) < 2 {
+		return 0, fmt.Errorf("unknown option %q", f[0])
+	}
+	w, err := strconv.ParseUint(f[1], 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("weight %q: not a number", f[1])
+	}
+	r.Weight = uint32(w)
+	return 2, nil
+}
