@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -195,23 +196,9 @@ var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "
 var productModules = append(slices.Clone(kernelModules), "github.com/BurntSushi/toml")
 
 func TestImportsPointDown(t *testing.T) {
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
 	unused := slices.Clone(productModules)
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p struct {
-			ImportPath string
-			Imports    []string
-		}
-		if err := d.Decode(&p); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
-		for _, i := range p.Imports {
+	for name, imports := range packages(t) {
+		for _, i := range imports {
 			unused = slices.DeleteFunc(unused, func(m string) bool { return strings.HasPrefix(i, m) })
 			if own, ok := strings.CutPrefix(i, module+"/"); ok {
 				if !slices.Contains(mayImport[name], own) {
@@ -232,5 +219,75 @@ func TestImportsPointDown(t *testing.T) {
 	}
 	if len(unused) > 0 {
 		t.Errorf("no package imports %v", unused)
+	}
+}
+
+// TestPackagesAreDrawn holds the table of packages in proxy/DESIGN.md to the
+// tree: it has every package once, and imports point to rows below.
+func TestPackagesAreDrawn(t *testing.T) {
+	rows := drawn(t)
+	gone := maps.Clone(rows)
+	for name, imports := range packages(t) {
+		at, found := rows[name]
+		if !found {
+			t.Errorf("proxy/DESIGN.md does not have %s", name)
+			continue
+		}
+		for _, i := range imports {
+			if own, ok := strings.CutPrefix(i, module+"/"); ok && rows[own] <= at {
+				t.Errorf("%s imports %s, which proxy/DESIGN.md has above it", name, own)
+			}
+		}
+		delete(gone, name)
+	}
+	for name := range gone {
+		t.Errorf("proxy/DESIGN.md has %s, which does not exist", name)
+	}
+}
+
+// drawn returns the packages of the table in proxy/DESIGN.md with their lines.
+func drawn(t *testing.T) map[string]int {
+	text, err := os.ReadFile("proxy/DESIGN.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n| package |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := map[string]int{}
+	for i, line := range strings.Split(table, "\n") {
+		name, found := strings.CutPrefix(line, "| `")
+		if !found {
+			continue
+		}
+		name, _, _ = strings.Cut(name, "`")
+		if name == "main.go" {
+			name = ""
+		}
+		if rows[name] > 0 {
+			t.Errorf("proxy/DESIGN.md has %s twice", name)
+		}
+		rows[name] = i
+	}
+	return rows
+}
+
+// packages returns the imports of each package of ours by its name; main is "".
+func packages(t *testing.T) map[string][]string {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	imports := map[string][]string{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); err == io.EOF {
+			return imports
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		imports[strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")] = p.Imports
 	}
 }
