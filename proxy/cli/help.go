@@ -79,7 +79,7 @@ func (p Program) helpCommand(w io.Writer, c Command) error {
 	return err
 }
 
-// split gives a command's own flags, and those of the program that its help shows.
+// split returns a command's own flags, and those of the program that its help shows.
 func (p Program) split(c Command) (own, common *pflag.FlagSet) {
 	every := p.FlagSet(Command{})
 	own, common = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -22,7 +22,8 @@ func Top(e *Env) cli.Command {
 	t := &topCommand{remote: remote{e}}
 	return cli.Command{
 		Name: "top", Short: "show connections and bytes per second, live",
-		Long:  `Keys: c, b and n sort by connections, bytes and name; e shows or hides endpoints; q quits.`,
+		Long: `Keys: c, b and n sort by connections, bytes and name; e shows or hides endpoints; the
+arrow keys scroll; q quits.`,
 		Flags: t.flags, Common: configFlag, Run: t.run,
 	}
 }
