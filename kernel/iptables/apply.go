@@ -10,18 +10,16 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Apply carries out ops, all of them on a kernel.Chain, and gives one error for
-// each, nil where it succeeded. A family is one iptables-restore, each table of
-// it all or nothing, so that no packet meets half of a change. When a table is
-// refused, the op that is at fault has the tool's error and the others say that
-// they were not carried out; tables before it, and the other family, stay
-// changed.
+// Apply carries out ops, each of them on a kernel.Chain. The result has one error per op. Each
+// family is one iptables-restore. It changes each table as a whole or not at all, so no packet sees
+// half of a change. If a table is rejected, the faulty op gets the tool's error, and the others an
+// error that they were not carried out. Earlier tables and the other family stay changed.
 //
-// A jump in op.Was that is gone by now makes the table fail as a whole, too: the
-// reading was stale, and the next Read, which will run the tools, puts it right.
+// A jump in op.Was that no longer exists makes the whole table fail, because the reading was stale.
+// The next Read runs the tools, and the next plan is right.
 //
-// A chain of ours that a foreign rule jumps to cannot be removed. It is emptied,
-// its op fails, and the rest is carried out by a second iptables-restore.
+// A chain of ours that a foreign rule jumps to cannot be removed. It is emptied, its op fails, and
+// a second iptables-restore carries out the rest.
 func (t *Tables) Apply(ctx context.Context, ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
 	for i, op := range ops {
@@ -35,7 +33,7 @@ func (t *Tables) Apply(ctx context.Context, ops []kernel.Op) []error {
 	return errs
 }
 
-// unfit is why an op is none of ours to carry out, nil if it is.
+// unfit returns why an op cannot be carried out here, or nil.
 func (t *Tables) unfit(op kernel.Op) error {
 	c, ok := op.Object.(kernel.Chain)
 	switch {
@@ -83,7 +81,7 @@ func (t *Tables) apply(ctx context.Context, f *family, ss []section, ops []kerne
 	}
 }
 
-// spread gives err to all ops of the sections that have none yet.
+// spread gives err to all ops of the sections that have no error yet.
 func spread(ss []section, errs []error, err error) {
 	for _, s := range ss {
 		for _, i := range s.ops {
@@ -94,11 +92,11 @@ func spread(ss []section, errs []error, err error) {
 	}
 }
 
-// badLine finds the line in what the releases of iptables-restore say: "line 3
+// badLine finds the line number in the messages of all releases of iptables-restore: "line 3
 // failed", "line 3: CHAIN_DEL failed (...)", "Error occurred at line: 3".
 var badLine = regexp.MustCompile(`\bline:? (\d+)`)
 
-// at is the line of the input that a failed iptables-restore names.
+// at returns the line of the input that a failed iptables-restore names.
 func (in *input) at(err error) (line, bool) {
 	var exit *ExitError
 	if !errors.As(err, &exit) {

@@ -7,14 +7,13 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// hooks are the built-in chains of table filter where a client's packets to a VIP
-// need somebody to accept them. Not FORWARD, which the replies take: our own
-// chain in front of it accepts those (measured: with policy DROP nothing is lost).
+// hooks are the built-in chains of table filter in which a foreign rule must accept a client's
+// packets to a VIP. FORWARD, which replies pass, is not one: our chain in front of it accepts them
+// (measured: with policy DROP nothing is lost).
 var hooks = []struct{ chain, hook string }{{"INPUT", "input"}, {"OUTPUT", "output"}}
 
-// barriers finds, in what iptables-save printed, the chains in which packets that
-// no rule accepts are dropped or rejected, by the chain's policy or by a rule for
-// all there are.
+// barriers finds chains that drop or reject packets which no rule accepts, by their policy or by a
+// rule for all packets. text is the output of iptables-save.
 func barriers(text string, f kernel.Family, tool Tool, names kernel.Names) ([]kernel.Barrier, error) {
 	t, err := parseFilter(text)
 	if err != nil {
@@ -28,7 +27,7 @@ func barriers(text string, f kernel.Family, tool Tool, names kernel.Names) ([]ke
 	return found, nil
 }
 
-// barred is the barrier b that a chain of rules and its policy are, or none.
+// barred returns b with the verdict of a chain, or nothing if the chain lets packets pass.
 func barred(b kernel.Barrier, rules map[string][]string, chain, policy string, names kernel.Names) []kernel.Barrier {
 	w := gates{rules: rules, names: names}
 	verdict := cmp.Or(w.walk(chain, "", 0), policy)
@@ -39,7 +38,7 @@ func barred(b kernel.Barrier, rules map[string][]string, chain, policy string, n
 	return []kernel.Barrier{b}
 }
 
-// filter is table filter: rules by chain, and the built-in chains' policies.
+// filter is table filter: the rules of each chain and the policies of the built-in chains.
 type filter struct {
 	rules    map[string][]string
 	policies map[string]string
@@ -70,7 +69,7 @@ func parseFilter(text string) (filter, error) {
 	return t, nil
 }
 
-// gates are the ways through a chain.
+// gates collects what a chain accepts.
 type gates struct {
 	rules    map[string][]string
 	names    kernel.Names
@@ -78,16 +77,15 @@ type gates struct {
 	rulesMet int
 }
 
-// Jumps are followed this deep, and while no more rules than these were met: the
-// kernel allows no loops, but many ways to one chain. What lies beyond may accept
-// anything.
+// walk follows jumps to this depth and for this many rules. The kernel allows no loops, but many
+// ways to one chain. Chains beyond the limits may accept anything.
 const (
 	deepest = 16
 	mostMet = 10000
 )
 
-// walk notes what a chain accepts that is reached by packets of some matches, and
-// gives the verdict on those that come to an end in it, "" if they come back.
+// walk adds what a chain accepts of the packets with these matches. It returns the verdict on
+// packets that end in the chain, and "" if they return to the caller.
 func (w *gates) walk(chain, matches string, depth int) string {
 	for _, rule := range w.rules[chain] {
 		if w.rulesMet++; w.rulesMet > mostMet {
@@ -118,8 +116,7 @@ func (w *gates) walk(chain, matches string, depth int) string {
 	return ""
 }
 
-// cutTarget takes a rule apart into what it asks of a packet, without comments,
-// and its target, "" if it has none.
+// cutTarget splits a rule into its matches, without comments, and its target, "" if it has none.
 func cutTarget(rule string) (matches, target string) {
 	target = kernel.Target(rule)
 	rule = kernel.WithoutComment(rule)

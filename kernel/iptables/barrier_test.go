@@ -7,8 +7,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// TestBarriers: what iptables-save prints, and the barriers in it as canonical
-// text has them.
+// TestBarriers finds barriers in output of iptables-save and prints them as canonical text.
 func TestBarriers(t *testing.T) {
 	for _, c := range []struct{ name, rules, want string }{
 		{"nothing", ":INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]", ""},

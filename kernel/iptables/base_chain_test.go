@@ -53,10 +53,10 @@ func TestKernelBarriers(t *testing.T) {
 			"add rule inet fw in tcp dport 8000-8080 accept",
 			"add rule inet fw in ip saddr 192.0.2.0/24 jump plain",
 			"add rule inet fw in counter log drop",
-			"add rule inet fw in accept", // never met
+			"add rule inet fw in accept", // no packet gets here
 			"add rule inet fw through reject",
 			"add chain bridge br in { type filter hook input priority 0; policy drop; }",
-			// It matches, so it is no barrier; its expressions are those of xtables.
+			// This chain drops by rules with matches only, so it is no barrier.
 			"add table ip nat2", "add chain ip nat2 pre { type filter hook prerouting priority 5; }",
 			"add rule ip nat2 pre socket transparent 1 drop", "add rule ip nat2 pre ip saddr 10.0.0.1-10.0.0.9 limit rate 1/second drop",
 			"add table ip6 raw6", "add chain ip6 raw6 pre { type filter hook prerouting priority -300; policy drop; }",
@@ -108,7 +108,7 @@ func TestWords(t *testing.T) {
 		{[]expr.Any{&expr.Counter{}, accept}, "-j ACCEPT"},
 		{[]expr.Any{&expr.Limit{}, accept}, "-m unread -j ACCEPT"},
 		{[]expr.Any{&expr.Meta{Key: expr.MetaKeySKUID}, &expr.Cmp{Data: []byte{0, 0, 0, 0}}, accept}, "-m unread -j ACCEPT"},
-		// What a socket expression loads, which the library leaves out, is compared.
+		// A socket expression, which the library leaves out, loads what is compared.
 		{[]expr.Any{&expr.Cmp{Data: []byte{1}}, accept}, "-m unread -j ACCEPT"},
 		{[]expr.Any{&expr.Meta{Key: expr.MetaKeyL4PROTO}, &expr.Cmp{Data: []byte{132}}, &expr.Reject{}}, "-p sctp -j REJECT"},
 		{[]expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: "more"}}, "-m unread -j ACCEPT"},

@@ -1,12 +1,11 @@
-// Package iptables reads and writes our iptables chains, and our jumps in the
-// built-in ones, of tables nat and filter in both families.
+// Package iptables reads and writes our chains in the tables nat and filter of both families, and
+// our jumps in the built-in chains.
 //
-// It runs iptables-save to read and one iptables-restore --noflush a family to
-// write: the number of rules does not depend on the number of services, and
-// each table changes in one step. Whether a reading is still true is asked of
-// the kernel without running anything: by the nftables generation id, or by a
-// hash of the legacy tables.
+// It reads with iptables-save and writes with one iptables-restore --noflush for each family. The
+// number of rules does not depend on the number of services, and each table changes in one step. To
+// learn whether a reading is still valid it runs no tool: it compares the nftables generation id,
+// or a hash of the legacy tables.
 //
-// It refuses to touch a chain or a rule that is not ours, to decide what a rule
-// should say (package rules does), and to run a shell.
+// It does not change chains and rules of other programs, does not decide what a rule says (package
+// proxy/mode/ipvs does), and never runs a shell.
 package iptables

@@ -13,14 +13,14 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// still is a stamp that a test moves.
+// still is a stamp that a test changes.
 type still struct{ id string }
 
 func (s *still) read() (string, error)      { return s.id, nil }
 func (s *still) present() ([]string, error) { return tables, nil }
 func (s *still) Close() error               { return nil }
 
-// fake makes IPv4 Tables over a fake Run, without a kernel.
+// fake returns IPv4 Tables with a fake Run, without a kernel.
 func fake(r Run) (*Tables, *still) {
 	s := &still{id: "1"}
 	tool := Tool{Name: "iptables", Version: "1.8.9", NFT: true}
@@ -73,7 +73,7 @@ func TestMissing(t *testing.T) {
 // run is Run for the tools in PATH.
 var run = Find(find).run
 
-// A tool that hangs is ended, and what it did is not known.
+// A tool that hangs is killed, and its outcome is unknown.
 func TestHang(t *testing.T) {
 	tt, _ := fake(func(ctx context.Context, stdin string, argv ...string) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -93,7 +93,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// The tool runs without a shell, in the C locale, with a given standard input.
+// Tools run without a shell, in the C locale, with the given standard input.
 func TestRun(t *testing.T) {
 	out, err := run(t.Context(), "in", "sh", "-c", "cat; echo \" $LC_ALL $1\"", "sh", "a b;c")
 	if err != nil || out != "in C a b;c\n" {
@@ -109,12 +109,12 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// chain is an op that adds a chain of one rule to a table.
+// chain returns an op that adds a chain with one rule to a table.
 func chain(table, name string) kernel.Op {
 	return kernel.Op{Object: kernel.Chain{Family: kernel.IPv4, Table: table, Name: name, Rules: "-j RETURN"}}
 }
 
-// Which op has which error, by what iptables-restore says. The input is
+// The message of iptables-restore decides which op gets which error. The input is
 //
 //	1 *nat, 2 :KUBE-SERVICES, 3 :KUBE-MARK-MASQ, 4 and 5 their rules, 6 COMMIT,
 //	7 *filter, 8 :KUBE-FORWARD, 9 its rule, 10 COMMIT
@@ -172,8 +172,8 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// Nothing runs while the kernel says that no rule changed, but after a write,
-// with other names, or when told to.
+// No tool runs while the kernel says that no rule changed. Tools run after a write, with other
+// names, and after Forget.
 func TestCache(t *testing.T) {
 	tt, s := fake(func(_ context.Context, _ string, argv ...string) (string, error) {
 		if strings.HasSuffix(argv[0], "-restore") {
@@ -206,11 +206,11 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// Rules that change under a reading are read again, and a reading that never
-// was one state is not kept.
+// If rules change during a reading, it is repeated. A reading that never was one state is not
+// cached.
 func TestMoving(t *testing.T) {
 	var s *still
-	move := 1 // readings that are disturbed
+	move := 1 // number of disturbed readings
 	tt, s := fake(func(context.Context, string, ...string) (string, error) {
 		if move > 0 {
 			s.id += "."

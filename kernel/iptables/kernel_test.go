@@ -14,10 +14,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
-// backends are the tools' names with both, which Debian installs side by side.
+// backends are the suffixes of the tools of both back ends, which Debian installs side by side.
 var backends = []string{"nft", "legacy"}
 
-// eachBackend runs a test in a namespace of its own with each back end.
+// eachBackend runs a test with each back end, each time in its own namespace.
 func eachBackend(t *testing.T, test func(t *testing.T, b backend)) {
 	for _, name := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func eachBackend(t *testing.T, test func(t *testing.T, b backend)) {
 	}
 }
 
-// named is ip6tables-nft-save for ip6tables-save.
+// named returns ip6tables-nft-save for ip6tables-save and nft.
 func named(tool, backend string) string {
 	base, rest, found := strings.Cut(tool, "-")
 	if !found {
@@ -47,8 +47,8 @@ type backend struct {
 	name string
 }
 
-// save is what iptables-save itself prints of a family, without comments. Where it
-// must be told the tables, it is only those that we write to.
+// save returns what iptables-save prints for a family, without comments. If the tables must be
+// named, it names those that we write to.
 func (b backend) save(t *testing.T, tool string) string {
 	t.Helper()
 	tool = named(tool+"-save", b.name)
@@ -69,7 +69,7 @@ func (b backend) save(t *testing.T, tool string) string {
 	return strings.Join(lines, "")
 }
 
-// restore feeds text to iptables-restore, as somebody else would.
+// restore feeds text to iptables-restore, as another program would.
 func (b backend) restore(t *testing.T, tool, text string) {
 	t.Helper()
 	if _, err := run(t.Context(), text, named(tool+"-restore", b.name), "--noflush"); err != nil {
@@ -77,7 +77,7 @@ func (b backend) restore(t *testing.T, tool, text string) {
 	}
 }
 
-// sync brings the kernel to want and checks that a fresh reading says so.
+// sync changes the kernel to want and checks it with a fresh reading.
 func (b backend) sync(t *testing.T, want kernel.State) {
 	t.Helper()
 	have := b.read(t)
@@ -147,8 +147,8 @@ COMMIT
 COMMIT
 `
 
-// Ours comes, changes and goes; what is foreign stays byte for byte, and idle
-// readings run nothing.
+// Our rules are added, changed and removed. Foreign ones stay byte for byte, and idle readings run
+// no tool.
 func TestKernel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		b.restore(t, "iptables", foreign)
@@ -181,7 +181,7 @@ func TestKernel(t *testing.T) {
 	})
 }
 
-// What is found of two tools without asking both is what both would say.
+// The tool that was not probed, because it is the same program, would have answered the same.
 func TestOneProgramIsAskedOnce(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("iptables"))
 	kerneltest.NewNamespace(t)
@@ -206,7 +206,7 @@ func TestOneProgramIsAskedOnce(t *testing.T) {
 	}
 }
 
-// A reading leaves an empty namespace as it is.
+// Reading does not change an empty namespace.
 func TestReadLeavesNoTrace(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		if b.name == "legacy" && os.Geteuid() != 0 {
@@ -226,7 +226,7 @@ func TestReadLeavesNoTrace(t *testing.T) {
 	})
 }
 
-// What moves the stamp: rules, not packets nor sets.
+// Changes of rules change the stamp; packets and sets do not.
 func TestStamp(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		b.restore(t, "iptables", "*filter\n-A INPUT -p udp\nCOMMIT\n")
@@ -271,7 +271,7 @@ func (b backend) count(t *testing.T) {
 	}
 }
 
-// A table is changed as a whole or not at all, and the op at fault is named.
+// A table is changed as a whole or not at all, and the error names the faulty op.
 func TestAtomic(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		b.sync(t, wanted(t, small))
@@ -302,7 +302,7 @@ func TestAtomic(t *testing.T) {
 	})
 }
 
-// A jump deleted behind our back fails the table; the next round is right.
+// A jump that another process deleted makes the table fail, and the next sync succeeds.
 func TestStaleJump(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		b.sync(t, wanted(t, small))
@@ -315,7 +315,7 @@ func TestStaleJump(t *testing.T) {
 	})
 }
 
-// A jump that stands twice goes down to one, and to none.
+// A duplicate jump is reduced to one, and then removed.
 func TestDuplicateJumps(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		b.sync(t, wanted(t, small))
@@ -326,7 +326,7 @@ func TestDuplicateJumps(t *testing.T) {
 	})
 }
 
-// A foreign rule that jumps to a chain of ours keeps that chain, not the rest.
+// A foreign rule that jumps to a chain of ours keeps that chain. The others are removed.
 func TestForeignJump(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		b.sync(t, wanted(t, small))
@@ -348,7 +348,7 @@ func TestForeignJump(t *testing.T) {
 	})
 }
 
-// ours are the lines of iptables-save that small puts there.
+// ours matches the lines of iptables-save that come from small.
 var ours = regexp.MustCompile(`(?m)^(:|-A )KUBE-(SERVICES|MARK-MASQ|FORWARD|PROXY-FIREWALL) .*\n|^.* -j KUBE-(SERVICES|FORWARD|PROXY-FIREWALL)\n`)
 
 func foreignPart(save string) string { return ours.ReplaceAllString(save, "") }

@@ -17,27 +17,25 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// legacyStamp is a hash of the legacy tables as the kernel gives them, counters
-// left out.
+// legacyStamp is a hash of the legacy tables in the kernel, without counters.
 type legacyStamp struct {
 	fd     int
 	layout layout
-	found  []string // of tables, at the last read
+	found  []string // tables that existed at the last read
 }
 
-// layout is where things are in a family's struct ipt_entry or ip6t_entry, and
-// how to ask for it.
+// layout describes struct ipt_entry or ip6t_entry of a family, and how to ask for it.
 type layout struct {
 	domain, level int
-	names         string // the file that lists the tables there are
+	names         string // the file with the names of existing tables
 	next          int    // offset of next_offset, 16 bits
 	counters      int    // offset of struct xt_counters
-	size          int    // of the entry without its matches
+	size          int    // of the entry without its matches, in bytes
 }
 
-// Offsets from linux/netfilter_ipv4/ip_tables.h and ip6_tables.h on 64-bit
-// machines: struct ipt_ip has 84 bytes, struct ip6t_ip6 136; then nfcache,
-// target_offset, next_offset, comefrom and, aligned to 8, the counters.
+// Offsets in bytes from linux/netfilter_ipv4/ip_tables.h and ip6_tables.h on 64-bit machines.
+// struct ipt_ip has 84 bytes, struct ip6t_ip6 has 136. Then come nfcache, target_offset,
+// next_offset, comefrom and, aligned to 8, the counters.
 var layouts = map[kernel.Family]layout{
 	kernel.IPv4: {
 		domain: unix.AF_INET, level: unix.SOL_IP, names: "/proc/thread-self/net/ip_tables_names",
@@ -52,7 +50,7 @@ var layouts = map[kernel.Family]layout{
 const (
 	countersSize = 16 // struct xt_counters: packets and bytes
 
-	// IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES, the same numbers for IPv6.
+	// IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES. IPv6 has the same numbers.
 	soGetInfo    = 64
 	soGetEntries = 65
 
@@ -75,13 +73,13 @@ func (s *legacyStamp) Close() error { return unix.Close(s.fd) }
 func (s *legacyStamp) present() ([]string, error) { return s.found, nil }
 
 func (s *legacyStamp) read() (string, error) {
-	// Asking for a table that nobody uses would create it, with its hooks.
+	// Asking for a table that no program uses would create it, with its hooks.
 	list, err := os.ReadFile(s.layout.names)
 	inUse := strings.Fields(string(list))
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		// Root alone may read the list, whatever our capabilities. The tables we
-		// look at are those that we write to, so they are in use soon enough.
+		// Only root may read the list, whatever our capabilities. We ask for tables that we write
+		// to, so they will soon exist anyway.
 		inUse = tables
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("tables in use: %w", err)
@@ -106,7 +104,7 @@ func (s *legacyStamp) read() (string, error) {
 	return string(h.Sum(nil)), nil
 }
 
-// entries gives the table's rules as the kernel keeps them.
+// entries returns the rules of a table in the kernel's own form.
 func (s *legacyStamp) entries(table string) ([]byte, error) {
 	for try := 1; ; try++ {
 		info := make([]byte, infoSize)

@@ -8,13 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile is what the legacy tools lock before they write. Root's make it 0600
-// if it is missing; what they need is to open it for reading.
+// lockFile is the file that the legacy tools lock before they write. Root's tools create it with
+// mode 0600. To lock it, a tool must be able to open it for reading.
 const lockFile = "/run/xtables.lock"
 
-// ShareLock lets members of a group use the lock of the legacy back end, as the
-// package's tmpfiles.d does at boot. It needs root. With nft nobody looks at the
-// lock, and nothing is done.
+// ShareLock lets members of a group use the lock of the legacy back end, as the package's
+// tmpfiles.d does at boot. It needs root. The nft back end has no lock, and ShareLock does nothing.
 func (t *Tables) ShareLock(gid int) error {
 	for _, f := range t.families {
 		if !f.tool.NFT {
@@ -24,7 +23,7 @@ func (t *Tables) ShareLock(gid int) error {
 	return nil
 }
 
-// shareLock makes path a file that the group may read. A link is not followed.
+// shareLock makes path a file that the group may read. It does not follow a link.
 func shareLock(path string, gid int) error {
 	failed := func(err error) error {
 		return fmt.Errorf("letting group %d use the lock of iptables-legacy: %w", gid, &fs.PathError{Op: "open", Path: path, Err: err})

@@ -19,7 +19,7 @@ func TestShareLock(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		put  func(path string) error
-		mode os.FileMode // 0: refused
+		mode os.FileMode // 0 if it is rejected
 	}{
 		{"missing", func(string) error { return nil }, 0o640},
 		{"root's", file(0o600), 0o640},
@@ -54,7 +54,7 @@ func TestShareLock(t *testing.T) {
 	}
 }
 
-// refused wants an error, and what a link leads to as it was.
+// refused checks that there was an error and that the target of a link did not change.
 func refused(t *testing.T, path string, err error) {
 	t.Helper()
 	if err == nil {

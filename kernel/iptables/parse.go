@@ -7,8 +7,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// parseSave takes our chains and jumps out of what iptables-save printed. Each
-// rule is brought into one form, whichever release and back end printed it.
+// parseSave extracts our chains and jumps from the output of iptables-save. It brings each rule
+// into one form, whichever release and back end printed it.
 func parseSave(text string, f kernel.Family, names kernel.Names) ([]kernel.Chain, error) {
 	p := saved{family: f, names: names, index: make(map[kernel.Chain]int)}
 	for line := range strings.Lines(text) {
@@ -26,13 +26,13 @@ func parseSave(text string, f kernel.Family, names kernel.Names) ([]kernel.Chain
 	return p.chains, nil
 }
 
-// saved is what was found so far.
+// saved is what parseSave found so far.
 type saved struct {
 	family kernel.Family
 	names  kernel.Names
 	table  string // we are inside, "" outside
 	chains []kernel.Chain
-	index  map[kernel.Chain]int // of chains, by the chain without its rules
+	index  map[kernel.Chain]int // index in chains by chain, without its rules
 }
 
 func (p *saved) line(s string) error {
@@ -53,7 +53,7 @@ func (p *saved) line(s string) error {
 	return nil
 }
 
-// chain finds or makes the chain of this name in the current table.
+// chain finds or adds the chain with this name in the current table.
 func (p *saved) chain(name string) *kernel.Chain {
 	c := kernel.Chain{Family: p.family, Table: p.table, Name: name}
 	i, ok := p.index[c]
@@ -65,7 +65,7 @@ func (p *saved) chain(name string) *kernel.Chain {
 	return &p.chains[i]
 }
 
-// rule takes in "-A CHAIN RULE" if it is of our chains or jumps to one.
+// rule adds "-A CHAIN RULE" if the chain is ours or the rule jumps to one of ours.
 func (p *saved) rule(s string) error {
 	name, rule, err := cutRule(s)
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *saved) rule(s string) error {
 	return nil
 }
 
-// cutRule takes "-A CHAIN RULE" apart, with counters in front or without.
+// cutRule splits "-A CHAIN RULE", with or without counters in front.
 func cutRule(line string) (chain, rule string, err error) {
 	rest := line
 	if line[0] == '[' {
@@ -104,13 +104,13 @@ func cutRule(line string) (chain, rule string, err error) {
 	return chain, rule, nil
 }
 
-// word is one word of a rule: what it means and whether it stood in quotes.
+// word is one word of a rule: its text, and whether it was in quotes.
 type word struct {
 	text   string
 	quoted bool
 }
 
-// split takes a rule apart into words, quotes and backslashes resolved.
+// split splits a rule into words and resolves quotes and backslashes.
 func split(rule string) ([]word, error) {
 	var words []word
 	for rest := strings.TrimLeft(rule, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
@@ -130,7 +130,7 @@ func split(rule string) ([]word, error) {
 	return words, nil
 }
 
-// unquote reads the quoted word that s begins with and gives its length in s.
+// unquote returns the quoted word at the start of s, and its length in s.
 func unquote(s string) (text string, n int, err error) {
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
@@ -147,12 +147,12 @@ func unquote(s string) (text string, n int, err error) {
 	return "", 0, fmt.Errorf("a quote is not closed")
 }
 
-// target is the chain or target a rule ends in, "" if it has none.
+// target returns the chain or target of a rule, "" if it has none.
 func target(words []word) string {
 	for i := 0; i+1 < len(words); i++ {
 		switch words[i] {
 		case word{text: "--comment"}:
-			i++ // whatever it says
+			i++ // skip its text
 		case word{text: "-j"}, word{text: "-g"}:
 			return words[i+1].text
 		}
@@ -165,8 +165,8 @@ var protocolNames = map[string]string{
 	"1": "icmp", "6": "tcp", "17": "udp", "58": "ipv6-icmp", "132": "sctp", "icmpv6": "ipv6-icmp",
 }
 
-// canonical puts words back together in the form of iptables-save 1.8: quotes
-// only where they are needed, protocols by name.
+// canonical joins words in the form of iptables-save 1.8: quotes only where they are needed,
+// protocols by name.
 func canonical(words []word) string {
 	var b strings.Builder
 	for i, w := range words {
@@ -184,8 +184,8 @@ func canonical(words []word) string {
 	return b.String()
 }
 
-// quote writes text as iptables does (xtables_save_string): plain if it is one
-// word of letters, digits, - and _.
+// quote writes text as iptables does (xtables_save_string): without quotes if it has only letters,
+// digits, - and _.
 func quote(text string) string {
 	plain := func(c rune) bool {
 		return c == '-' || c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'

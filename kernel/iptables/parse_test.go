@@ -9,8 +9,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// What iptables-save of both back ends and families printed on Debian 12 is
-// read as the same chains that kernel.ParseObserved sees, without the foreign.
+// parseSave finds the chains that kernel.ParseObserved finds, without foreign ones, in output of
+// iptables-save of both back ends and families from Debian 12.
 func TestParseSave(t *testing.T) {
 	for _, file := range seeds(t) {
 		text := read(t, file)
@@ -53,7 +53,7 @@ func wantRules(t *testing.T, file string, s kernel.State, name, rules string) {
 	}
 }
 
-// One form, however it was printed.
+// A rule has one form, however it was printed.
 func TestCanonical(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{`-A KUBE-SERVICES -j RETURN`, `-j RETURN`},
@@ -66,7 +66,7 @@ func TestCanonical(t *testing.T) {
 		{`-A KUBE-SERVICES -m comment --comment "" -j RETURN`, `-m comment --comment "" -j RETURN`},
 		{`-A INPUT -m comment --comment "-j" KUBE-SERVICES`, ``},
 		{`-A PREROUTING -g KUBE-SERVICES`, `-g KUBE-SERVICES`},
-		{`-A PREROUTING -j KUBE-FORWARD`, ``}, // ours in filter only
+		{`-A PREROUTING -j KUBE-FORWARD`, ``}, // ours in table filter only
 		{`-A OTHER -j KUBE-SERVICES`, ``},
 	} {
 		chains, err := parseSave("*nat\n"+test.line+"\nCOMMIT\n", kernel.IPv4, kernel.DefaultNames)
@@ -94,7 +94,7 @@ func TestParseSaveRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is read is ours, and written out and read again it is the same.
+// Everything parsed is ours, and it is the same when printed and parsed again.
 func FuzzParseSave(f *testing.F) {
 	for _, file := range seeds(f) {
 		f.Add(read(f, file))

@@ -7,16 +7,16 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// tables are those that we have chains in, in the order they are written.
+// tables are those that have chains of ours, in the order of writing.
 var tables = []string{"nat", "filter"}
 
-// tries is how often tables are read that change meanwhile. What a third reading
-// in a row finds changed is given as it is: the next round reads again.
+// tries is how often tables are read if they change meanwhile. After three tries Read returns the
+// last reading, and the next sync reads again.
 const tries = 3
 
-// Read gives our chains with their rules, and of the built-in chains those
-// rules that jump to one of ours, in kernel.State's order. It runs nothing when
-// no rule of the family was changed, by anybody, since the last Read.
+// Read returns our chains with their rules, and the rules of built-in chains that jump to one of
+// ours, in the order of kernel.State. It runs no tool if no program changed a rule of the family
+// since the last Read.
 func (t *Tables) Read(ctx context.Context, names kernel.Names) ([]kernel.Chain, error) {
 	var s kernel.State
 	for _, f := range t.families {
@@ -28,8 +28,8 @@ func (t *Tables) Read(ctx context.Context, names kernel.Names) ([]kernel.Chain, 
 	return s.Chains, nil
 }
 
-// Barriers gives the base chains that may keep packets from us: those of iptables
-// as the last Read found them, and those of other tools' tables in nftables.
+// Barriers returns the base chains that may drop our packets: those of iptables from the last Read,
+// and those of other programs' tables in nftables.
 func (t *Tables) Barriers() ([]kernel.Barrier, error) {
 	var all []kernel.Barrier
 	for _, f := range t.families {
@@ -64,7 +64,7 @@ func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error 
 	}
 }
 
-// save reads the tables that are present.
+// save reads the tables that exist.
 func (t *Tables) save(ctx context.Context, f *family, names kernel.Names) ([]kernel.Chain, []kernel.Barrier, error) {
 	present, err := f.stamp.present()
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// section is what one table's part of an iptables-restore input does. The
-// tables are committed one after the other, each as a whole.
+// section is the part of an iptables-restore input for one table. Each table is committed as a
+// whole, one after the other.
 type section struct {
 	table string
-	ops   []int // of the caller's ops
+	ops   []int // indexes in the caller's ops
 }
 
 // sections groups the ops of one family by table.
@@ -36,18 +36,18 @@ func chainOf(op kernel.Op) kernel.Chain {
 	return c
 }
 
-// input is a text for iptables-restore --noflush and what its lines are about.
+// input is the text for iptables-restore --noflush, with the origin of each line.
 type input struct {
 	text  strings.Builder
 	lines []line
 }
 
-// line says where a line of the input comes from: the index of its section, and
-// of its op, -1 if it is of the whole table.
+// line is the origin of a line: the index of its section, and of its op, -1 if it is of the whole
+// table.
 type line struct{ section, op int }
 
-// write makes the input for the sections. The ops in keep remove a chain that
-// cannot go: they only empty it.
+// write returns the input for the sections. The ops in keep remove a chain that cannot be removed,
+// so they only empty it.
 func write(ss []section, ops []kernel.Op, keep map[int]bool) *input {
 	in := &input{}
 	for n, s := range ss {
@@ -62,10 +62,9 @@ func (in *input) section(n int, s section, ops []kernel.Op, keep map[int]bool) {
 		in.lines = append(in.lines, line{n, op})
 	}
 	add(-1, "*%s", s.table)
-	// Naming a chain makes it if it is missing and empties it if it is not. All
-	// come first, so that no rule names a chain that is yet to come and none is
-	// left that jumps to a chain that goes. One to be removed may be gone
-	// already: it is made and removed.
+	// A line with the name of a chain creates it, or empties it. All of these come first. So no
+	// rule names a chain that does not exist yet, and no rule is left that jumps to a chain to be
+	// removed. If that one was removed already, it is created and removed again.
 	for _, i := range s.ops {
 		if c := chainOf(ops[i]); !c.BuiltIn() {
 			add(i, ":%s - [0:0]", c.Name)
@@ -85,7 +84,7 @@ func (in *input) section(n int, s section, ops []kernel.Op, keep map[int]bool) {
 		wanted := rules(c)
 		for k, rule := range wanted {
 			if c.BuiltIn() {
-				// In front of whatever is there: the last one first.
+				// Each rule goes to the front, so the last one is inserted first.
 				add(i, "-I %s %s", c.Name, wanted[len(wanted)-1-k])
 			} else {
 				add(i, "-A %s %s", c.Name, rule)

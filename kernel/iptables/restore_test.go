@@ -10,8 +10,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
-// Each file of testdata/restore says what is there, what is wanted, and the
-// input iptables-restore gets to bring the one to the other.
+// Each file of testdata/restore has the present rules, the wanted rules, and the input of
+// iptables-restore that makes the change.
 func TestRestoreInput(t *testing.T) {
 	files, err := filepath.Glob("testdata/restore/*.txtar")
 	if err != nil || len(files) == 0 {

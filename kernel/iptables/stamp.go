@@ -12,14 +12,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// stamp tells whether rules have changed, without running a tool.
+// stamp reports whether rules changed, without running a tool.
 type stamp interface {
-	// read gives an id that is another one after every change to a rule of
-	// tables.
+	// read returns an id that differs after every change of a rule in tables.
 	read() (id string, err error)
-	// present gives those of tables that were there at the last read, or have
-	// come since. For the others iptables-save would print nothing, and the
-	// legacy one create them.
+	// present returns which of tables exist since the last read. For others iptables-save would
+	// print nothing, and the legacy one would create them.
 	present() ([]string, error)
 	Close() error
 }
@@ -35,9 +33,9 @@ func newStamp(f kernel.Family, t Tool, d *nl.Dialer) (stamp, error) {
 	return &nftStamp{conn: c, family: nfproto[f]}, nil
 }
 
-// nftStamp is the generation id of the namespace's nftables ruleset. The kernel
-// moves it at each commit of rules, whoever made them; packets, their counters,
-// ipsets and readers leave it (measured on Linux 6.18).
+// nftStamp is the generation id of the nftables ruleset in a namespace. The kernel changes it at
+// each commit of rules by any program. Packets, counters, ipsets and readers do not change it
+// (measured on Linux 6.18).
 type nftStamp struct {
 	conn   *nl.Conn
 	family uint8 // NFPROTO_*, of present
@@ -45,9 +43,6 @@ type nftStamp struct {
 }
 
 var nfproto = map[kernel.Family]uint8{kernel.IPv4: unix.NFPROTO_IPV4, kernel.IPv6: unix.NFPROTO_IPV6}
-
-// NFTA_GEN_ID of linux/netfilter/nf_tables.h: 32 bits in network order.
-const attrGenID = 1
 
 func (s *nftStamp) read() (string, error) {
 	s.batch.Reset()
@@ -62,7 +57,7 @@ func (s *nftStamp) read() (string, error) {
 		}
 		a := nl.ParseAttrs(p[4:])
 		for a.Next() {
-			if a.Type() == attrGenID {
+			if a.Type() == unix.NFTA_GEN_ID {
 				id, found = a.U32BE(), true
 			}
 		}
@@ -77,9 +72,6 @@ func (s *nftStamp) read() (string, error) {
 	return string(binary.BigEndian.AppendUint32(nil, id)), nil
 }
 
-// NFTA_TABLE_NAME of linux/netfilter/nf_tables.h.
-const attrTableName = 1
-
 func (s *nftStamp) present() ([]string, error) {
 	found := make(map[string]bool)
 	s.batch.Reset()
@@ -92,14 +84,14 @@ func (s *nftStamp) present() ([]string, error) {
 		}
 		a := nl.ParseAttrs(p[4:])
 		for a.Next() {
-			if a.Type() == attrTableName {
+			if a.Type() == unix.NFTA_TABLE_NAME {
 				found[a.Text()] = true
 			}
 		}
 		return a.Err()
 	})
 	if errors.Is(err, nl.ErrInterrupted) {
-		return tables, nil // somebody writes without a pause: iptables-save copes
+		return tables, nil // another program writes without a pause, which iptables-save can handle
 	}
 	if err != nil {
 		return nil, fmt.Errorf("nftables tables: %w", err)

@@ -12,9 +12,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Apply carries the ops out in their order and goes on past errors. The result
-// is parallel to ops. It handles kernel.Link (Add, Remove, Change of its name),
-// kernel.Addr, kernel.Route and kernel.Neighbor (Add, Remove).
+// Apply carries out the ops in order and continues after errors. The result has one error per op.
+// It handles kernel.Link (Add, Remove, Change of its name), kernel.Addr, kernel.Route and
+// kernel.Neighbor (Add, Remove).
 func (l *Links) Apply(ops []kernel.Op) []error {
 	a := applying{Links: l, ops: ops, errs: make([]error, len(ops))}
 	l.batch.Reset()
@@ -28,20 +28,20 @@ func (l *Links) Apply(ops []kernel.Op) []error {
 	return a.errs
 }
 
-// applying is one run of Apply.
+// applying is one call of Apply.
 type applying struct {
 	*Links
 	ops  []kernel.Op
 	errs []error
 
-	absent    string // a device that was looked for in vain
+	absent    string // a device that does not exist, or is not ours
 	absentErr error
 
-	proxied map[addrKey]bool // proxy neighbours, whether ours; nil if not asked for
-	indexes map[string]int   // devices of proxy neighbours
+	proxied map[addrKey]bool // all proxy neighbours, true if ours; nil before they were read
+	indexes map[string]int   // index of each link that has proxy neighbours
 
-	added   map[netip.Addr]int  // IPv6 addresses added by this run, with their ops
-	settled map[netip.Addr]bool // those that have their local routes, as last read
+	added map[netip.Addr]int  // op of each IPv6 address that this call adds
+	local map[netip.Addr]bool // addresses that have their local routes, as last read
 }
 
 func (a *applying) put(i int) error {
@@ -76,7 +76,7 @@ func (a *applying) putAddr(i int, verb kernel.Verb, o kernel.Addr) error {
 	case kernel.Add:
 		a.batch.Begin(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 		if o.Addr.Is6() {
-			flags = unix.IFA_F_NODAD // a tentative address answers nobody
+			flags = unix.IFA_F_NODAD // otherwise the address is tentative and gets no packets
 		}
 	case kernel.Remove:
 		a.batch.Begin(unix.RTM_DELADDR, 0)
@@ -94,8 +94,8 @@ func (a *applying) putAddr(i int, verb kernel.Verb, o kernel.Addr) error {
 	return nil
 }
 
-// index finds the device that ops are about, which must be ours to change.
-// It is asked for once and remembered, also that it is not there.
+// index returns the index of the device named in an op. The device must be one that we may change.
+// Both answers are remembered: its index, and that it does not exist.
 func (a *applying) index(name string) (int, error) {
 	switch {
 	case a.device.index != 0 && a.device.name == name:
@@ -103,7 +103,7 @@ func (a *applying) index(name string) (int, error) {
 	case a.absentErr != nil && a.absent == name:
 		return 0, a.absentErr
 	}
-	a.send() // the batch's memory is needed
+	a.send() // the look-up must see what the batch changes
 	d, err := a.lookup(name)
 	if err == nil && d.kind != a.kind {
 		err = &ForeignError{Device: name, Kind: d.kind, want: a.kind}
@@ -118,7 +118,7 @@ func (a *applying) index(name string) (int, error) {
 
 func (a *applying) forget() { a.device, a.absentErr = device{}, nil }
 
-// send sends what is queued.
+// send sends the batch.
 func (a *applying) send() {
 	if a.batch.Len() == 0 {
 		return
@@ -132,7 +132,7 @@ func (a *applying) send() {
 			op := a.sent[m.Index]
 			a.errs[op] = reason(a.ops[op], m.Err)
 			if errors.Is(m.Err, unix.ENODEV) {
-				a.forget() // somebody removed it since
+				a.forget() // another process removed it
 			}
 		}
 	case err != nil:
@@ -144,14 +144,14 @@ func (a *applying) send() {
 	a.sent = a.sent[:0]
 }
 
-// ifInfo is a struct ifinfomsg.
+// ifInfo returns a struct ifinfomsg.
 func ifInfo(index int) []byte {
 	p := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(p[4:], uint32(index))
 	return p
 }
 
-// ifAddr is a struct ifaddrmsg of global scope.
+// ifAddr returns a struct ifaddrmsg of global scope.
 func ifAddr(f kernel.Family, bits, flags uint8, index int) []byte {
 	p := []byte{uint8(f), bits, flags, unix.RT_SCOPE_UNIVERSE, 0, 0, 0, 0}
 	binary.NativeEndian.PutUint32(p[4:], uint32(index))

@@ -8,24 +8,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sighting is what a packet of ARP or neighbour discovery says of an address. Packets
-// begin behind the link's header.
+// sighting is what an ARP or neighbour discovery packet says about an address. Packets begin after
+// the link header.
 type sighting struct {
 	addr netip.Addr
 	mac  net.HardwareAddr
-	// probe: the sender asks for the address to take it itself. Otherwise it has it.
+	// probe is true if the sender asks for the address in order to take it. Otherwise the sender
+	// has it.
 	probe bool
 }
 
 const arpLength = 28
 
-// arp is a request for an address, from this link-layer address. With announce it
-// says that the sender has it (RFC 5227, 2.3), without it is a probe (2.1.1).
+// arp returns a request for an address from this link-layer address. With announce it says that the
+// sender has the address (RFC 5227, 2.3). Otherwise it is a probe (2.1.1).
 func arp(vip netip.Addr, own net.HardwareAddr, announce bool) []byte {
 	p := make([]byte, arpLength)
 	binary.BigEndian.PutUint16(p, unix.ARPHRD_ETHER)
 	binary.BigEndian.PutUint16(p[2:], unix.ETH_P_IP)
-	p[4], p[5], p[7] = 6, 4, 1 // lengths of addresses; a request
+	p[4], p[5], p[7] = 6, 4, 1 // address lengths, and the operation: a request
 	copy(p[8:14], own)
 	if announce {
 		copy(p[14:18], vip.AsSlice())
@@ -34,9 +35,8 @@ func arp(vip netip.Addr, own net.HardwareAddr, announce bool) []byte {
 	return p
 }
 
-// hearARP reads an ARP packet. Whoever sends from an address has it, be it a reply
-// or a request.
-func hearARP(p []byte) (sighting, bool) {
+// readARP decodes an ARP packet. The sender of a request or a reply has the address it sends from.
+func readARP(p []byte) (sighting, bool) {
 	if len(p) < arpLength || binary.BigEndian.Uint16(p[2:]) != unix.ETH_P_IP || p[4] != 6 || p[5] != 4 {
 		return sighting{}, false
 	}

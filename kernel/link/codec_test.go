@@ -11,8 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Messages of a Linux 6.18 kernel, without their netlink headers and cut to the
-// attributes that matter.
+// Messages of Linux 6.18 without their netlink headers, cut to the attributes that matter.
 var (
 	linkMessage = []byte{
 		0, 0, 1, 0, 3, 0, 0, 0, 0x82, 0, 0, 0, 0, 0, 0, 0,
@@ -186,8 +185,7 @@ func TestDecodeProxy(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds any bytes as each kind of message: no panic, no loop, and
-// what is read is valid.
+// FuzzDecode decodes any bytes as each kind of message: no panic, no loop, and only valid values.
 func FuzzDecode(f *testing.F) {
 	for _, p := range [][]byte{linkMessage, addr4Message, peerMessage, addr6Message, routeMessage, multipathMessage, viaMessage, vipRouteMessage, proxyMessage} {
 		f.Add(p)

@@ -11,13 +11,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// device is what one RTM_NEWLINK says.
+// device is the content of one RTM_NEWLINK message.
 type device struct {
 	index int
 	name  string
 	kind  string // "" for hardware and lo
-	// Of a bridge: whether its packets are to pass iptables whatever the sysctls
-	// say (IFLA_BR_NF_CALL_IPTABLES).
+	// For a bridge: its packets pass iptables whatever the sysctls say (IFLA_BR_NF_CALL_IPTABLES).
 	calls4, calls6 bool
 }
 
@@ -40,7 +39,7 @@ func decodeLink(p []byte) (d device, err error) {
 	return d, a.Err()
 }
 
-// info takes the attributes of a kind; the kind comes first.
+// info reads the attributes of a kind. The kind itself comes first.
 func (d *device) info(a nl.Attrs) error {
 	for a.Next() {
 		switch {
@@ -64,22 +63,21 @@ func (d *device) info(a nl.Attrs) error {
 	return a.Err()
 }
 
-// address is what one RTM_NEWADDR says.
+// address is the content of one RTM_NEWADDR message.
 type address struct {
-	prefix netip.Prefix // the node's own address, with its network's length
-	index  int          // of the device
+	prefix netip.Prefix // the node's own address, with the length of its network
+	index  int          // of its device
 	scope  uint8
 	flags  uint32
 }
 
-// addrKey finds an address on a device.
+// addrKey identifies an address on a device.
 type addrKey struct {
 	addr  netip.Addr
 	index int
 }
 
-// decodeAddr reads an address; it is not ok if it is of another family than
-// IPv4 and IPv6.
+// decodeAddr decodes an address. ok is false for families other than IPv4 and IPv6.
 func decodeAddr(p []byte) (x address, ok bool, err error) {
 	if len(p) < unix.SizeofIfAddrmsg {
 		return address{}, false, fmt.Errorf("address message of %d bytes", len(p))
@@ -109,8 +107,7 @@ func decodeAddr(p []byte) (x address, ok bool, err error) {
 	if err != nil {
 		return address{}, false, err
 	}
-	// On a point-to-point link IFA_ADDRESS is the other end; IPv6 has no
-	// IFA_LOCAL elsewhere.
+	// On a point-to-point link IFA_ADDRESS is the other end. On other links IPv6 has no IFA_LOCAL.
 	if !local.IsValid() {
 		local = peer
 	}
@@ -120,16 +117,16 @@ func decodeAddr(p []byte) (x address, ok bool, err error) {
 	return x, true, nil
 }
 
-// route is what one RTM_NEWROUTE says of a default route.
+// route is the content of one RTM_NEWROUTE message for a default route.
 type route struct {
 	family   kernel.Family
 	metric   uint32
-	source   netip.Addr // preferred; invalid if none
-	device   int        // of the first next hop
+	source   netip.Addr // preferred source; invalid if there is none
+	device   int        // index of the first next hop's device
 	gateways []netip.Addr
 }
 
-// decodeRoute reads a default route of the main table; anything else is not ok.
+// decodeRoute decodes a default route of the main table. ok is false for any other route.
 func decodeRoute(p []byte) (r route, ok bool, err error) {
 	if len(p) < unix.SizeofRtMsg {
 		return route{}, false, fmt.Errorf("route message of %d bytes", len(p))
@@ -138,8 +135,8 @@ func decodeRoute(p []byte) (r route, ok bool, err error) {
 	flags := binary.NativeEndian.Uint32(p[8:])
 	switch {
 	case r.family != kernel.IPv4 && r.family != kernel.IPv6,
-		p[1] != 0,                  // destination's length
-		p[4] != unix.RT_TABLE_MAIN, // kernels without strict checking list all
+		p[1] != 0,                  // length of the destination
+		p[4] != unix.RT_TABLE_MAIN, // without strict checking the kernel lists all tables
 		p[7] != unix.RTN_UNICAST,
 		flags&unix.RTM_F_CLONED != 0:
 		return route{}, false, nil
@@ -165,7 +162,7 @@ func decodeRoute(p []byte) (r route, ok bool, err error) {
 	return r, err == nil, err
 }
 
-// hops reads the struct rtnexthops of a route with several.
+// hops reads the struct rtnexthop list of a route with several next hops.
 func (r *route) hops(p []byte) error {
 	for len(p) > 0 {
 		if len(p) < unix.SizeofRtNexthop {
@@ -192,8 +189,8 @@ func (r *route) hops(p []byte) error {
 	return nil
 }
 
-// gateway takes the current attribute if it is a next hop's address. An IPv4
-// route may have an IPv6 next hop, in RTA_VIA with its family in front.
+// gateway reads the current attribute if it holds the address of a next hop. An IPv4 route may have
+// an IPv6 next hop, in RTA_VIA after its family.
 func (r *route) gateway(a *nl.Attrs) (err error) {
 	var g netip.Addr
 	switch a.Type() {

@@ -22,8 +22,8 @@ var (
 	}
 )
 
-// ForeignError says that the device of our name is not of the kind that we
-// make, and so not ours. Nothing on it is changed.
+// ForeignError reports a device with our name and another kind. It is not ours, so nothing on it is
+// changed.
 type ForeignError struct {
 	Device string
 	Kind   string // as `ip -d link` says it, "" for hardware
@@ -38,21 +38,21 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s is %s, not a %s device: not touched; choose another deviceName, or remove it", e.Device, kind, e.want)
 }
 
-// Unwrap gives EOPNOTSUPP, as for a device whose kind cannot be changed.
+// Unwrap returns EOPNOTSUPP, the error for changing the kind of a device.
 func (e *ForeignError) Unwrap() error { return unix.EOPNOTSUPP }
 
-// ForeignNeighborError says that somebody else made a proxy neighbour for the
-// same address and link. It is left as it is.
+// ForeignNeighborError reports a proxy neighbour that another program made for the same address and
+// link. It is not changed.
 type ForeignNeighborError struct{ Neighbor kernel.Neighbor }
 
 func (e *ForeignNeighborError) Error() string {
-	return fmt.Sprintf("%s has a proxy neighbour on %s that somebody else made: not touched", e.Neighbor.Addr, e.Neighbor.Link)
+	return fmt.Sprintf("%s has a proxy neighbour on %s that another program made: not touched", e.Neighbor.Addr, e.Neighbor.Link)
 }
 
-// Unwrap gives EEXIST.
+// Unwrap returns EEXIST.
 func (e *ForeignNeighborError) Unwrap() error { return unix.EEXIST }
 
-// reason puts what became of an op in words.
+// reason returns the error of an op in words.
 func reason(op kernel.Op, err error) error {
 	var k *nl.KernelError
 	if !errors.As(err, &k) {
@@ -76,8 +76,7 @@ func reason(op kernel.Op, err error) error {
 	return k
 }
 
-// ipv6 says if a refusal means that the node, or one of its devices, is without
-// IPv6.
+// ipv6 reports whether an error means that the node, or one of its devices, has no IPv6.
 func ipv6(a netip.Addr, device string, k *nl.KernelError) error {
 	switch {
 	case a.Is4():

@@ -1,19 +1,18 @@
-// Package link reads and writes, over rtnetlink, what makes VIPs local: the
-// device that they are bound to and the addresses on it, or their routes, and
-// the proxy neighbours that have the node answer for them. It reads the facts
-// about the node that depend on its other devices, addresses and default
-// routes, and tells when they change.
+// Package link reads and writes what makes VIPs local, over rtnetlink: the device that they are
+// bound to, the addresses on it, local routes, and the proxy neighbours that make the node answer
+// for VIPs. It also reads the facts about the node that come from its other devices, addresses and
+// default routes, and reports changes of them.
 //
-// It never changes a route or a proxy neighbour that does not carry our
-// protocol, nor a device that is not a dummy, and never the state of one that
-// is: the device stays down, where its addresses work all the same. Setting it
-// up would add an fe80:: address, setting it down again would delete every IPv6
-// address on it (verified on Linux 6.1).
+// It changes only routes and proxy neighbours with our protocol, and only dummy devices. It never
+// changes the state of a device. Ours stays down, and its addresses work all the same. Setting it
+// up would add an fe80:: address, and setting it down again would delete all its IPv6 addresses
+// (verified on Linux 6.1).
 //
-// # What is an error
+// # Errors
 //
-// As the kernel has it: what exists is EEXIST, a device that does not is ENODEV,
-// an address EADDRNOTAVAIL, a route ESRCH, a proxy neighbour ENOENT.
+// Errors are those of the kernel: EEXIST for an object that exists, ENODEV for a missing device,
+// EADDRNOTAVAIL for a missing address, ESRCH for a missing route, ENOENT for a missing proxy
+// neighbour.
 package link
 
 import (
@@ -27,35 +26,34 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// dummy is the kind of device that VIPs are bound to, as IFLA_INFO_KIND has it.
+// dummy is the kind of device that VIPs are bound to (IFLA_INFO_KIND).
 const dummy = "dummy"
 
-// Links are the devices of one network namespace. One goroutine at a time may
-// use it; only Stats may be called from any.
+// Links is the devices of one network namespace. One goroutine at a time may use it, but any may
+// call Stats.
 type Links struct {
 	conn   *nl.Conn
 	batch  nl.Batch
-	sent   []int           // the op of each message of batch
+	sent   []int           // the op of each message in batch
 	handle *netlink.Handle // nil before the first use
 
 	looked, changed atomic.Uint64 // requests made through handle
 
-	kind   string         // of our device: dummy, but for tests
-	device device         // ours as last seen; index 0 if not
-	names  map[int]string // of all devices at the last Read
-	last   int            // index of our device when it was last there
+	kind   string         // of our device: dummy, except in tests
+	device device         // our device at the last reading; index 0 if it did not exist
+	names  map[int]string // of all devices at the last Read, by index
+	last   int            // the last index that our device had
 
-	// Guarded, if set, says of an address whether it is a VIP that is bound. By it a
-	// device is found that was renamed while no process knew its index.
+	// Guarded reports whether an address is a VIP in our sets. It may be nil. Links uses it to find
+	// our device if it was renamed while no svcproxy ran.
 	Guarded func(netip.Addr) bool
 
-	// odd has the prefix lengths of addresses on our device that are not a
-	// single address each. Somebody added them, and IPv6 ones are only
-	// removed by their own length.
+	// odd has the prefix lengths of addresses on our device that are not single addresses. Another
+	// program added them. An IPv6 address can only be removed with its own length.
 	odd map[addrKey]uint8
 }
 
-// Open opens the devices of the calling thread's network namespace.
+// Open opens the devices in the network namespace of the calling thread.
 func Open(d *nl.Dialer) (*Links, error) {
 	conn, err := d.Dial(unix.NETLINK_ROUTE)
 	if err != nil {

@@ -27,8 +27,8 @@ func open(t testing.TB, d *nl.Dialer) *Links {
 	return l
 }
 
-// withDevice makes our device in a new namespace. Where the kernel has no dummy
-// an ifb stands in, which holds addresses just as well.
+// withDevice makes our device in a new namespace. If the kernel has no dummy devices it makes an
+// ifb device, which can hold addresses too.
 func withDevice(t testing.TB, d *nl.Dialer) *Links {
 	t.Helper()
 	l := open(t, d)
@@ -164,7 +164,7 @@ func TestAvailableMakesNoDevice(t *testing.T) {
 	}
 }
 
-// Somebody who replaces the device gives it another index.
+// A device that another process replaces gets another index.
 func TestDeviceReplaced(t *testing.T) {
 	l := withDevice(t, nil)
 	apply(t, l, add(vip("10.96.0.20")))
@@ -176,8 +176,8 @@ func TestDeviceReplaced(t *testing.T) {
 	apply(t, l, add(vip("10.96.0.20")))
 }
 
-// A device that another program has renamed is found by its index, its addresses are
-// not the node's, and it gets its name back with them on it.
+// A device that another program renamed is found by its index. Its addresses do not count as the
+// node's. It gets its name back and keeps its addresses.
 func TestRenamedDevice(t *testing.T) {
 	l := withDevice(t, nil)
 	apply(t, l, add(vip("10.96.0.20"), vip("fd00:96::20")))
@@ -304,8 +304,8 @@ func TestNodeFacts(t *testing.T) {
 	}
 }
 
-// Whether a bridge's packets pass iptables is its own option, or the sysctl's for
-// all, and nothing without the module.
+// Packets of a bridge pass iptables if the bridge's own option or the common sysctl says so, and
+// never without the module.
 func TestBridges(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("ip"))
 	l := withDevice(t, nil)
@@ -335,7 +335,7 @@ func TestBridges(t *testing.T) {
 	}
 }
 
-// deaf loses every answer once it is told to.
+// deaf drops every answer while now is true.
 type deaf struct {
 	nl.Transport
 	now *bool

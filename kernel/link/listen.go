@@ -8,23 +8,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eventBuffer holds a few thousand messages, should the reader be held up.
+// eventBuffer is in bytes. It holds a few thousand messages while the reader is busy.
 const eventBuffer = 1 << 20
 
-// groups are what the facts about the node can change with.
+// groups are the multicast groups of everything that the facts about the node come from.
 var groups = []int{
 	unix.RTNLGRP_LINK,
 	unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 	unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
 }
 
-// listen opens a socket that hears of all groups, through the filter.
+// listen opens a socket with the filter that receives all groups.
 func listen() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, err
 	}
-	// Non-blocking: reads wait in the runtime's poller, so that Close ends them.
+	// The socket is non-blocking: reads wait in the runtime's poller, so that Close ends them.
 	f := os.NewFile(uintptr(fd), "rtnetlink")
 	if err := subscribe(fd, f); err != nil {
 		f.Close()
@@ -35,7 +35,7 @@ func listen() (*os.File, error) {
 
 func subscribe(fd int, f *os.File) error {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, eventBuffer) != nil {
-		// Not allowed: the default will do, changes that get lost are noticed.
+		// Without permission the default size must do. Lost messages are noticed (ENOBUFS).
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, eventBuffer)
 	}
 	if err := attach(f, 0); err != nil {
@@ -52,9 +52,8 @@ func subscribe(fd int, f *os.File) error {
 	return nil
 }
 
-// attach has the kernel pass over the messages that a busy node makes most of: a
-// router's routes but the default ones of the main table, and the addresses of
-// one device, ours. There is no device 0.
+// attach makes the kernel drop the messages that a busy node has most of: routes other than the
+// default routes of the main table, and the addresses of one device, ours. No device has index 0.
 func attach(f *os.File, device int) error {
 	program := filter(device)
 	raw, err := f.SyscallConn()
@@ -75,8 +74,7 @@ func attach(f *os.File, device int) error {
 	return nil
 }
 
-// Offsets in a message: its header is struct nlmsghdr, what follows is struct
-// ifaddrmsg or rtmsg.
+// Offsets in a message: struct nlmsghdr, then struct ifaddrmsg or rtmsg.
 const (
 	offType   = 4
 	offIndex  = unix.SizeofNlMsghdr + 4 // ifa_index
@@ -84,7 +82,7 @@ const (
 	offTable  = unix.SizeofNlMsghdr + 4 // rtm_table
 )
 
-// filter is the program of attach. Jumps are relative to the next line.
+// filter returns the program of attach. Jumps are relative to the next line.
 func filter(device int) []unix.SockFilter {
 	const (
 		load8  = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS
@@ -100,7 +98,7 @@ func filter(device int) []unix.SockFilter {
 		2:  {Code: equal, K: swap16(unix.RTM_DELADDR), Jt: 3},
 		3:  {Code: equal, K: swap16(unix.RTM_NEWROUTE), Jt: 4},
 		4:  {Code: equal, K: swap16(unix.RTM_DELROUTE), Jt: 3},
-		5:  {Code: result, K: all}, // links
+		5:  {Code: result, K: all}, // messages about links
 		6:  {Code: load32, K: offIndex},
 		7:  {Code: equal, K: swap32(uint32(device)), Jt: 5, Jf: 4},
 		8:  {Code: load8, K: offLength},
@@ -112,8 +110,8 @@ func filter(device int) []unix.SockFilter {
 	}
 }
 
-// swap16 and swap32 give a number as the program loads it: it takes what is in
-// memory for big-endian.
+// swap16 and swap32 convert a number to the form that the program loads: it reads memory as
+// big-endian.
 func swap16(n uint16) uint32 {
 	return uint32(binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, n)))
 }

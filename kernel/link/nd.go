@@ -15,38 +15,38 @@ const (
 	solicitation  = 135
 	advertisement = 136
 
-	targetMAC = 2 // an option: the target's link-layer address
+	targetMAC = 2 // option with the target's link-layer address
 
-	overrides = 0x20 // a flag of an advertisement: it replaces what is known
+	overrides = 0x20 // flag of an advertisement: it replaces the cached entry
 )
 
 var allNodes = netip.MustParseAddr("ff02::1")
 
-// solicited is the multicast group that an address's owner listens to.
+// solicited returns the multicast group that the owner of an address joins.
 func solicited(a netip.Addr) netip.Addr {
 	group, b := netip.MustParseAddr("ff02::1:ff00:0").As16(), a.As16()
 	copy(group[13:], b[13:])
 	return netip.AddrFrom16(group)
 }
 
-// multicastMAC is where Ethernet sends a multicast address.
+// multicastMAC returns the Ethernet address of a multicast group.
 func multicastMAC(a netip.Addr) net.HardwareAddr {
 	b := a.As16()
 	return net.HardwareAddr{0x33, 0x33, b[12], b[13], b[14], b[15]}
 }
 
-// solicit is a neighbour solicitation as duplicate address detection sends it:
-// from nobody (RFC 4862, 5.4.2).
+// solicit returns a neighbour solicitation for duplicate address detection. Its source is the
+// unspecified address (RFC 4862, 5.4.2).
 func solicit(vip netip.Addr) []byte {
 	return icmp6(netip.IPv6Unspecified(), solicited(vip), solicitation, 0, vip, nil)
 }
 
-// advertise is an unsolicited neighbour advertisement (RFC 4861, 7.2.6).
+// advertise returns an unsolicited neighbour advertisement (RFC 4861, 7.2.6).
 func advertise(vip netip.Addr, own net.HardwareAddr) []byte {
 	return icmp6(vip, allNodes, advertisement, overrides, vip, own)
 }
 
-// icmp6 is an IPv6 packet of neighbour discovery; mac, if any, is in an option.
+// icmp6 returns an IPv6 packet of neighbour discovery. If mac is not nil, it goes into an option.
 func icmp6(from, to netip.Addr, kind, flags byte, target netip.Addr, mac net.HardwareAddr) []byte {
 	n := ndLength
 	if mac != nil {
@@ -69,10 +69,11 @@ func icmp6(from, to netip.Addr, kind, flags byte, target netip.Addr, mac net.Har
 	return p
 }
 
-// checksum6 is that of an ICMPv6 packet whose own is 0, or 0 if its own is right.
+// checksum6 computes the checksum of an ICMPv6 packet whose checksum field is 0. If the field is
+// set and right, the result is 0.
 func checksum6(p []byte) uint16 {
 	sum := uint32(len(p)-ip6Length) + unix.IPPROTO_ICMPV6
-	for i := 8; i < len(p)&^1; i += 2 { // addresses, then the message
+	for i := 8; i < len(p)&^1; i += 2 { // the addresses, then the message
 		sum += uint32(binary.BigEndian.Uint16(p[i:]))
 	}
 	if len(p)%2 == 1 {
@@ -84,9 +85,9 @@ func checksum6(p []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// hearND reads a packet of neighbour discovery that the link's address from sent.
-// Hop limit 255 says that no router passed it on.
-func hearND(p []byte, from net.HardwareAddr) (sighting, bool) {
+// readND decodes a neighbour discovery packet that came from a link-layer address. Hop limit 255
+// proves that no router forwarded it.
+func readND(p []byte, from net.HardwareAddr) (sighting, bool) {
 	if len(p) < ip6Length+ndLength || p[0]>>4 != 6 || p[6] != unix.IPPROTO_ICMPV6 || p[7] != 255 {
 		return sighting{}, false
 	}
@@ -110,7 +111,7 @@ func hearND(p []byte, from net.HardwareAddr) (sighting, bool) {
 	return sighting{}, false
 }
 
-// onlyND has the kernel pass over all of IPv6 but neighbour discovery.
+// onlyND returns a program that makes the kernel drop all IPv6 packets but neighbour discovery.
 func onlyND() []unix.SockFilter {
 	const (
 		load8  = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS

@@ -14,15 +14,14 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// proxy is one proxy neighbour entry.
+// proxy is one proxy neighbour.
 type proxy struct {
 	key  addrKey
 	ours bool
 }
 
-// ReadNeighbors returns the IPv6 proxy neighbours, sorted: ours, and those that
-// somebody else made, which are never changed. Where one of those stands, the
-// node answers for the address already.
+// ReadNeighbors returns the IPv6 proxy neighbours, sorted. Foreign ones were made by other programs
+// and are never changed; the node answers for their addresses already.
 func (l *Links) ReadNeighbors() (ours, foreign []kernel.Neighbor, err error) {
 	all, err := l.proxies()
 	if err != nil {
@@ -32,7 +31,7 @@ func (l *Links) ReadNeighbors() (ours, foreign []kernel.Neighbor, err error) {
 		name, err := l.name(p.key.index)
 		switch {
 		case errors.Is(err, unix.ENODEV):
-			continue // it went meanwhile, and the entry with it
+			continue // the device was removed, and its neighbours with it
 		case err != nil:
 			return nil, nil, fmt.Errorf("looking for device %d: %w", p.key.index, err)
 		}
@@ -52,7 +51,7 @@ func compareNeighbor(a, b kernel.Neighbor) int {
 	return cmp.Or(cmp.Compare(a.Link, b.Link), a.Addr.Compare(b.Addr))
 }
 
-// name is the name of a device, as the last Read had it or as the kernel says.
+// name returns the name of a device from the last Read, or asks the kernel for it.
 func (l *Links) name(index int) (string, error) {
 	if name, ok := l.names[index]; ok {
 		return name, nil
@@ -75,12 +74,12 @@ func (l *Links) proxies() (all []proxy, err error) {
 	return all, err
 }
 
-// decodeProxy reads an IPv6 proxy neighbour; any other neighbour is not ok.
+// decodeProxy decodes an IPv6 proxy neighbour. ok is false for any other neighbour.
 func decodeProxy(p []byte) (x proxy, ok bool, err error) {
 	if len(p) < unix.SizeofNdMsg {
 		return proxy{}, false, fmt.Errorf("neighbour message of %d bytes", len(p))
 	}
-	// A kernel without IPv6 lists all families' instead.
+	// A kernel without IPv6 lists the neighbours of all families instead.
 	if kernel.Family(p[0]) != kernel.IPv6 || p[10]&unix.NTF_PROXY == 0 {
 		return proxy{}, false, nil
 	}
@@ -97,13 +96,12 @@ func decodeProxy(p []byte) (x proxy, ok bool, err error) {
 	if err == nil {
 		err = a.Err()
 	}
-	// One without a device answers on all of them; we make no such entry.
+	// An entry without a device answers on all of them. We make no such entry.
 	return x, err == nil && x.key.addr.IsValid() && x.key.index != 0, err
 }
 
-// putNeighbor asks first who made what is there, since the kernel does not mind:
-// adding takes an entry over, removing looks at nothing but its address. One
-// dump serves a run of Apply.
+// putNeighbor first checks who made an existing entry, because the kernel does not: adding takes an
+// entry over, and removing looks at nothing but its address. One dump serves a whole call of Apply.
 func (a *applying) putNeighbor(i int, verb kernel.Verb, o kernel.Neighbor) error {
 	if !o.Addr.Is6() {
 		return fmt.Errorf("%s: the kernel answers ARP for IPv4 unasked", o.Addr)
@@ -143,12 +141,12 @@ func (a *applying) putNeighbor(i int, verb kernel.Verb, o kernel.Neighbor) error
 	return nil
 }
 
-// findProxies fills proxied once.
+// findProxies fills proxied, once.
 func (a *applying) findProxies() error {
 	if a.proxied != nil {
 		return nil
 	}
-	a.send() // the batch's memory is needed
+	a.send() // the dump uses the same buffer
 	all, err := a.proxies()
 	a.batch.Reset()
 	if err != nil {
@@ -161,12 +159,12 @@ func (a *applying) findProxies() error {
 	return nil
 }
 
-// anyIndex finds a device that need not be ours, once in a run of Apply.
+// anyIndex returns the index of a device that need not be ours. It asks once in a call of Apply.
 func (a *applying) anyIndex(name string) (int, error) {
 	if index, ok := a.indexes[name]; ok {
 		return index, nil
 	}
-	a.send() // the batch's memory is needed
+	a.send() // the look-up must see what the batch changes
 	d, err := a.lookup(name)
 	if err != nil {
 		return 0, fmt.Errorf("looking for device %s: %w", name, err)
@@ -178,7 +176,7 @@ func (a *applying) anyIndex(name string) (int, error) {
 	return d.index, nil
 }
 
-// ndMsg is a struct ndmsg of an IPv6 proxy neighbour.
+// ndMsg returns a struct ndmsg of an IPv6 proxy neighbour.
 func ndMsg(index int) []byte {
 	p := make([]byte, unix.SizeofNdMsg)
 	p[0], p[10] = unix.AF_INET6, unix.NTF_PROXY

@@ -28,7 +28,7 @@ func readNeighbors(t testing.TB, l *Links) (ours, foreign string) {
 	return fmt.Sprint(o), fmt.Sprint(f)
 }
 
-// withLinks makes eth0 and eth1, a pair.
+// withLinks makes a pair of links, eth0 and eth1.
 func withLinks(t testing.TB) *Links {
 	t.Helper()
 	l := open(t, nil)
@@ -82,7 +82,7 @@ func TestNeighbors(t *testing.T) {
 	}
 }
 
-// With nothing on the list, reading it is one dump.
+// Reading an empty list is one dump.
 func TestReadNeighborsCost(t *testing.T) {
 	l := withLinks(t)
 	apply(t, l, add(answers("eth0", "fd00:96::10"), answers("eth1", "fd00:96::10")))
@@ -125,6 +125,6 @@ func TestNeighborIsAnswered(t *testing.T) {
 		t.Fatal("the VIP answers without a proxy neighbour")
 	}
 	apply(t, l, add(answers("eth0", "2001:db8::20")))
-	// The client may have given the address up just now: it asks until it is told.
+	// The client may have marked the address as unreachable just before, so it retries.
 	kerneltest.Run(t, "nsenter", "-t", pid, "-n", "ping", "-6", "-c", "1", "-w", "20", "2001:db8::20")
 }

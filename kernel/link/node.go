@@ -11,13 +11,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// node finds the facts about the node in a survey; ours is the index of our own
-// device, whose addresses are not the node's.
+// node extracts the facts about the node from a survey. ours is the index of our own device, whose
+// addresses do not belong to the node.
 //
-// A routable address on lo is the node's, as where hosts speak BGP. Temporary
-// IPv6 addresses are not: they change daily, and nobody is told them. Tentative
-// ones are: they will serve within seconds, and nothing would be read again
-// then; but not those that another host turned out to have.
+// A routable address on lo belongs to the node, as on hosts that speak BGP. Temporary IPv6
+// addresses do not: they change daily, and no peer knows them. Tentative ones do: they will work
+// within seconds, and no event would follow. Addresses that another host was found to have do not.
 func (s survey) node(ours int) kernel.Node {
 	var n kernel.Node
 	names := make(map[int]string, len(s.devices))
@@ -45,7 +44,7 @@ func (s survey) node(ours int) kernel.Node {
 	return n
 }
 
-// bridges are those that have some of the addresses, as their own options have it.
+// bridges returns the bridges that have some of these addresses, with the bridges' own options.
 func (s survey) bridges(addrs []address) []kernel.Bridge {
 	var list []kernel.Bridge
 	for _, d := range s.devices {
@@ -65,9 +64,9 @@ func (x address) isNodes() bool {
 	return a.Is4() || x.flags&(unix.IFA_F_TEMPORARY|unix.IFA_F_DADFAILED) == 0
 }
 
-// primary is the address that the kernel gives packets along the default route
-// of the lowest metric: the one the route prefers, else one of the device the
-// route leads through, else the first anywhere. It is zero without such a route.
+// primary returns the source address of packets along the default route with the lowest metric. It
+// is the preferred source of the route, else an address of its device, else the first address
+// anywhere. Without such a route it is invalid.
 func primary(f kernel.Family, routes []route, addrs []address) netip.Addr {
 	var best *route
 	for i := range routes {
@@ -95,7 +94,7 @@ func primary(f kernel.Family, routes []route, addrs []address) netip.Addr {
 	return source
 }
 
-// rank says how well an address fits a default route as its source.
+// rank returns how well an address fits as the source of a default route.
 func (x address) rank(r *route) int {
 	n := 0
 	if x.index == r.device {
@@ -104,8 +103,7 @@ func (x address) rank(r *route) int {
 	if slices.ContainsFunc(r.gateways, x.prefix.Contains) {
 		n += 2
 	}
-	// Towards the Internet a global IPv6 address goes before a unique local
-	// one (RFC 6724, rule 6).
+	// Towards the Internet a global IPv6 address precedes a unique local one (RFC 6724, rule 6).
 	if a := x.prefix.Addr(); a.Is6() && !a.IsPrivate() {
 		n++
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// How an address is asked for: twice, in case a packet is lost. A Linux host
-// answers ARP at once, and ND for an address of its own; for one that it answers
-// in another's place, as svcproxy does, after up to 0.8 s (proxy_delay).
+// Each address is asked for twice, in case a packet is lost. A Linux host answers ARP at once, and
+// ND for its own addresses too. For an address that it proxies, as svcproxy does, it answers ND
+// after up to 0.8 s (proxy_delay).
 const (
 	probes     = 2
 	probeGap   = 150 * time.Millisecond
@@ -25,30 +25,29 @@ const (
 	probeTime6 = 1000 * time.Millisecond
 )
 
-// How an address is announced: more than once, since nobody says that it was heard.
+// An address is announced more than once, because no host confirms an announcement.
 const (
 	announcements = 3
 	announceGap   = time.Second
 )
 
-// At most burst packets are sent in burstGap, a thousand a second.
+// At most burst packets are sent in each burstGap: a thousand a second.
 const (
 	burst    = 10
 	burstGap = 10 * time.Millisecond
 )
 
-// MaxProbed is how many claims one Probe should be given: so many are asked for,
-// at the rate above, in the time that one takes.
+// MaxProbed is the most claims that one Probe should get. At the rate above they take no longer
+// than a single one.
 const MaxProbed = 100
 
-// Prober asks other hosts about addresses, and tells them, in the network
+// Prober asks other hosts about addresses, and announces addresses to them, in the network
 // namespace of the calling thread. It needs CAP_NET_RAW.
 type Prober struct{}
 
-// Probe asks on their links whether other hosts have the addresses of claims, which
-// are of one family, and returns those that some host answers for. It takes 0.3 s
-// for IPv4 and 1 s for IPv6. A link that is down, or has no neighbours to ask, has
-// nobody who answers.
+// Probe asks the hosts on the links of claims for their addresses, all of one family. It returns
+// the claims that some host answered for. It takes 0.3 s for IPv4 and 1 s for IPv6. No host answers
+// on a link that is down or has no neighbours.
 func (Prober) Probe(ctx context.Context, claims []kernel.Claim) ([]kernel.Taken, error) {
 	n, err := gather(claims)
 	if err != nil {
@@ -70,9 +69,9 @@ func (Prober) Probe(ctx context.Context, claims []kernel.Claim) ([]kernel.Taken,
 	return n.answers(), ctx.Err()
 }
 
-// Announce tells the links of claims, of one family, that their addresses are at
-// this node, three times within two seconds: switches and hosts that remember
-// another place forget it.
+// Announce tells the hosts on the links of claims that these addresses, all of one family, are at
+// this node. It does so three times within two seconds. Switches and hosts then drop an older place
+// from their caches.
 func (Prober) Announce(ctx context.Context, claims []kernel.Claim) error {
 	n, err := gather(claims)
 	if err != nil {
@@ -88,8 +87,7 @@ func (Prober) Announce(ctx context.Context, claims []kernel.Claim) error {
 	return ctx.Err()
 }
 
-// neighborhood is a packet socket, and the claims of one family on the links that
-// have neighbours.
+// neighborhood is a packet socket and the claims of one family on links that have neighbours.
 type neighborhood struct {
 	fd     int
 	family kernel.Family
@@ -101,7 +99,7 @@ type neighborhood struct {
 type asked struct {
 	kernel.Claim
 	link  net.Interface
-	taken net.HardwareAddr // by whom; nil if nobody answered
+	taken net.HardwareAddr // link-layer address of the host that answered, or nil
 }
 
 func gather(claims []kernel.Claim) (*neighborhood, error) {
@@ -131,8 +129,7 @@ func gather(claims []kernel.Claim) (*neighborhood, error) {
 	return n, nil
 }
 
-// socket hears nothing before its filter is in place: only then it is bound to a
-// protocol.
+// socket binds to a protocol only after the filter is in place, so it receives nothing before.
 func (n *neighborhood) socket() (int, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -152,7 +149,7 @@ func (n *neighborhood) socket() (int, error) {
 	return fd, nil
 }
 
-// protocol is the EtherType in network byte order.
+// protocol returns the EtherType in network byte order.
 func (n *neighborhood) protocol() uint16 {
 	if n.family == kernel.IPv6 {
 		return uint16(swap16(unix.ETH_P_IPV6))
@@ -162,8 +159,8 @@ func (n *neighborhood) protocol() uint16 {
 
 func (n *neighborhood) close() { unix.Close(n.fd) }
 
-// send sends a packet for each claim that nobody has answered for. One that cannot
-// be sent is as one that is lost.
+// send sends a packet for each claim that no host has answered for. It ignores errors: a packet
+// that cannot be sent is like one that is lost.
 func (n *neighborhood) send(ctx context.Context, announce bool) {
 	sent := 0
 	for _, a := range n.asked {
@@ -190,8 +187,8 @@ func (n *neighborhood) packet(a *asked, announce bool) (p []byte, to net.Hardwar
 	return solicit(a.Addr), multicastMAC(solicited(a.Addr))
 }
 
-// hear takes answers until a time, and says whether it came to that: not if all
-// claims are taken, or ctx ended.
+// hear receives answers until a time. It returns false if it ended early, because all claims are
+// taken or ctx ended.
 func (n *neighborhood) hear(ctx context.Context, until time.Time) bool {
 	buf := make([]byte, 2048)
 	for ctx.Err() == nil && slices.ContainsFunc(n.asked, func(a *asked) bool { return a.taken == nil }) {
@@ -199,7 +196,7 @@ func (n *neighborhood) hear(ctx context.Context, until time.Time) bool {
 		if left <= 0 {
 			return true
 		}
-		// In pieces, so that ctx is heeded.
+		// Wait in short steps, to notice the end of ctx.
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(n.fd), Events: unix.POLLIN}}, int(min(left, probeGap).Milliseconds())+1)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return false
@@ -217,14 +214,14 @@ func (n *neighborhood) hear(ctx context.Context, until time.Time) bool {
 	return false
 }
 
-// take notes what a packet says of the claims on its link.
+// take records what a packet says about the claims on its link.
 func (n *neighborhood) take(p []byte, from *unix.SockaddrLinklayer) {
 	var h sighting
 	var ok bool
 	if n.family == kernel.IPv4 {
-		h, ok = hearARP(p)
+		h, ok = readARP(p)
 	} else {
-		h, ok = hearND(p, net.HardwareAddr(bytes.Clone(from.Addr[:6])))
+		h, ok = readND(p, net.HardwareAddr(bytes.Clone(from.Addr[:6])))
 	}
 	if !ok || slices.ContainsFunc(n.own, func(m net.HardwareAddr) bool { return bytes.Equal(m, h.mac) }) {
 		return
@@ -232,8 +229,8 @@ func (n *neighborhood) take(p []byte, from *unix.SockaddrLinklayer) {
 	i, _ := slices.BinarySearchFunc(n.asked, h.addr, func(a *asked, addr netip.Addr) int { return a.Addr.Compare(addr) })
 	for ; i < len(n.asked) && n.asked[i].Addr == h.addr; i++ {
 		a := n.asked[i]
-		// Of two that ask for it at once the lower one gets it: RFC 5227 would
-		// have neither.
+		// Of two hosts that ask at the same time, the lower one gets the address. With RFC 5227
+		// neither would.
 		if a.link.Index == from.Ifindex && (!h.probe || bytes.Compare(h.mac, a.link.HardwareAddr) < 0) {
 			a.taken = h.mac
 		}
@@ -250,7 +247,7 @@ func (n *neighborhood) answers() []kernel.Taken {
 	return list
 }
 
-// pause says whether ctx has not ended meanwhile.
+// pause waits, and returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

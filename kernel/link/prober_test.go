@@ -17,7 +17,7 @@ var (
 	ownMAC   = net.HardwareAddr{2, 0, 0, 0, 0, 5}
 	otherMAC = net.HardwareAddr{2, 0, 0, 0, 0, 9}
 
-	// What a Linux 6.1 host answers to a probe, as tcpdump shows it.
+	// Answers of Linux 6.1 to a probe, from tcpdump.
 	arpReply = []byte{0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 0, 9, 192, 0, 2, 80, 2, 0, 0, 0, 0, 5, 0, 0, 0, 0}
 )
 
@@ -36,12 +36,12 @@ func TestARP(t *testing.T) {
 		{"an announcement", arp(vip, otherMAC, true), sighting{vip, otherMAC, false}},
 		{"a probe", arp(vip, otherMAC, false), sighting{vip, otherMAC, true}},
 	} {
-		got, ok := hearARP(test.p)
+		got, ok := readARP(test.p)
 		if !ok || got.addr != test.want.addr || got.mac.String() != test.want.mac.String() || got.probe != test.want.probe {
 			t.Errorf("%s: %+v, %v", test.what, got, ok)
 		}
 	}
-	if _, ok := hearARP(arpReply[:27]); ok {
+	if _, ok := readARP(arpReply[:27]); ok {
 		t.Error("a cut packet was read")
 	}
 }
@@ -60,27 +60,26 @@ func TestND(t *testing.T) {
 		{"one without its option", icmp6(vip, allNodes, advertisement, 0, vip, nil), sighting{vip, ownMAC, false}},
 		{"a probe", solicit(vip), sighting{vip, ownMAC, true}},
 	} {
-		got, ok := hearND(test.p, ownMAC)
+		got, ok := readND(test.p, ownMAC)
 		if !ok || got.addr != vip || got.mac.String() != test.want.mac.String() || got.probe != test.want.probe {
 			t.Errorf("%s: %+v, %v", test.what, got, ok)
 		}
 		for i := range test.p {
 			bad := bytes.Clone(test.p)
 			bad[i] ^= 0x10
-			// The traffic class, the flow label and the hop limit are not summed up.
-			if _, ok := hearND(bad, ownMAC); ok && i > 3 {
+			// The checksum does not cover the traffic class, the flow label and the hop limit.
+			if _, ok := readND(bad, ownMAC); ok && i > 3 {
 				t.Errorf("%s: changed at %d it was read", test.what, i)
 			}
 		}
 	}
-	if _, ok := hearND(icmp6(netip.MustParseAddr("2001:db8::1"), solicited(vip), solicitation, 0, vip, ownMAC), ownMAC); ok {
+	if _, ok := readND(icmp6(netip.MustParseAddr("2001:db8::1"), solicited(vip), solicitation, 0, vip, ownMAC), ownMAC); ok {
 		t.Error("who only looks for a neighbour was taken for one that wants the address")
 	}
 }
 
-// Of two hosts that ask for an address at the same time one gets it, the one with
-// the lower MAC; a host that has it keeps it, and what this node itself sends, or
-// what comes on another link, does not count.
+// If two hosts ask for an address at the same time, the one with the lower MAC address gets it. A
+// host that has an address keeps it. Packets of this node and those on other links do not count.
 func TestTake(t *testing.T) {
 	claim := kernel.Claim{Addr: netip.MustParseAddr("192.0.2.80"), Link: "eth0"}
 	for _, test := range []struct {
@@ -107,7 +106,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// Where nobody answers, or there is no such link, the address is free.
+// An address is free if no host answers, or if the link does not exist.
 func TestProbeOfAFreeAddress(t *testing.T) {
 	kerneltest.NewNamespace(t)
 	kerneltest.Need(t, kerneltest.Tool("ip"))
@@ -128,16 +127,16 @@ func TestProbeOfAFreeAddress(t *testing.T) {
 	}
 }
 
-// FuzzHear feeds any bytes: no panic, and no address that is none.
+// FuzzHear decodes any bytes: no panic, and only valid addresses.
 func FuzzHear(f *testing.F) {
 	f.Add(arpReply)
 	f.Add(advertise(netip.MustParseAddr("2001:db8::80"), otherMAC))
 	f.Add(solicit(netip.MustParseAddr("2001:db8::80")))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		if s, ok := hearARP(p); ok && (!s.addr.Is4() || len(s.mac) != 6) {
+		if s, ok := readARP(p); ok && (!s.addr.Is4() || len(s.mac) != 6) {
 			t.Fatalf("%+v", s)
 		}
-		if s, ok := hearND(p, ownMAC); ok && (!s.addr.Is6() || len(s.mac) != 6) {
+		if s, ok := readND(p, ownMAC); ok && (!s.addr.Is6() || len(s.mac) != 6) {
 			t.Fatalf("%+v", s)
 		}
 	})

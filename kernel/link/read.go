@@ -13,18 +13,16 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// skipStatistics is RTEXT_FILTER_SKIP_STATS: half of a link message is counters.
+// skipStatistics is RTEXT_FILTER_SKIP_STATS. Half of a link message is counters.
 const skipStatistics = 1 << 3
 
-// Read returns our device, if it is there, also under another name, its addresses, sorted as
-// kernel.State wants them, and what its other devices and routes say about the
-// node; the node's name and zone are not here. If the device of our name is not
-// a dummy the error is a *ForeignError.
+// Read returns our device, if it exists, also under another name; its addresses, sorted as in
+// kernel.State; and the facts about the node from its other devices and routes. The node's name and
+// zone are not among these. If a device with our name is not a dummy, the error is a *ForeignError.
 //
-// The addresses of all devices come in one dump, ours among them: the node's own
-// are wanted too, and two dumps could differ. IPv6 link-local addresses of our
-// device are the kernel's and left out. Where the main table holds a full
-// Internet table, each reading walks it for its default routes.
+// The addresses of all devices come in one dump, because two dumps could differ. IPv6 link-local
+// addresses of our device belong to the kernel and are left out. To find the default routes, each
+// reading walks the whole main table, which may be a full Internet table.
 func (l *Links) Read(names kernel.Names) ([]kernel.Link, []kernel.Addr, kernel.Node, error) {
 	s, err := l.survey()
 	if err != nil {
@@ -51,8 +49,8 @@ func (l *Links) Read(names kernel.Names) ([]kernel.Link, []kernel.Addr, kernel.N
 	return links, l.bound(s.addrs, names.Device), n, nil
 }
 
-// find finds our device: by its name, or, where another program has renamed it, by
-// its index, which the kernel gives to no second one, or else by what is bound to it.
+// find finds our device by its name. If another program renamed it, find uses its index, which the
+// kernel gives to no other device, or else the addresses bound to it.
 func (l *Links) find(s survey, name string) (device, error) {
 	var renamed device
 	for _, d := range s.devices {
@@ -68,7 +66,7 @@ func (l *Links) find(s survey, name string) (device, error) {
 	return renamed, nil
 }
 
-// guards says whether a device has VIPs of ours, and nothing else.
+// guards reports whether all addresses of a device are VIPs of ours, and there is at least one.
 func (l *Links) guards(s survey, d device) bool {
 	vips := 0
 	for _, x := range s.addrs {
@@ -84,7 +82,7 @@ func (l *Links) guards(s survey, d device) bool {
 	return vips > 0
 }
 
-// bound picks the addresses of our device, which are on the name that it should have.
+// bound returns the addresses of our device, under the name that it should have.
 func (l *Links) bound(all []address, name string) []kernel.Addr {
 	l.odd = nil
 	if l.device.index == 0 {
@@ -108,7 +106,7 @@ func (l *Links) bound(all []address, name string) []kernel.Addr {
 	return slices.Compact(addrs)
 }
 
-// survey is what the kernel says of all devices, in its own order.
+// survey is everything read from the kernel, in the kernel's order.
 type survey struct {
 	devices []device
 	addrs   []address
@@ -148,13 +146,13 @@ func (l *Links) survey() (s survey, err error) {
 			b.Raw([]byte{uint8(f), 0, 0, 0, unix.RT_TABLE_MAIN, 0, 0, unix.RTN_UNICAST, 0, 0, 0, 0})
 		}, func() { s.routes = s.routes[:start] }, func(p []byte) error {
 			r, ok, err := decodeRoute(p)
-			// A kernel without IPv6 lists IPv4's routes instead.
+			// A kernel without IPv6 lists the routes of IPv4 instead.
 			if ok && r.family == f {
 				s.routes = append(s.routes, r)
 			}
 			return err
 		})
-		// The main table of a new namespace is made with its first route.
+		// A new namespace has no main table before its first route.
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return survey{}, err
 		}
@@ -172,16 +170,14 @@ func (l *Links) dump(what string, put func(*nl.Batch), restart func(), each func
 	return nil
 }
 
-// brNetfilter says whether bridged packets pass iptables: the module makes the
-// directory.
+// brNetfilter reports whether bridged packets pass iptables. The module makes the directory.
 func brNetfilter() bool {
 	_, err := os.Stat("/proc/sys/net/bridge")
 	return err == nil
 }
 
-// filterBridges adds to the bridges' own options what the module and its sysctls
-// say: without the module nothing passes iptables, and the sysctls are for all
-// bridges.
+// filterBridges applies the module and its sysctls to the options of bridges. Without the module no
+// bridged packet passes iptables. The sysctls are for all bridges.
 func filterBridges(bridges []kernel.Bridge, module bool) {
 	if len(bridges) == 0 {
 		return
@@ -198,7 +194,7 @@ func callsAll(name string) bool {
 	return err == nil && strings.TrimSpace(string(value)) != "0"
 }
 
-// release is the running kernel's.
+// release returns the release of the running kernel.
 func release() (kernel.Release, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

@@ -13,13 +13,11 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// loopback is the index of lo in every network namespace (LOOPBACK_IFINDEX of
-// the kernel's net/net_namespace.h).
+// loopback is the index of lo in every network namespace (LOOPBACK_IFINDEX of net/net_namespace.h).
 const loopback = 1
 
-// ReadRoutes returns the VIPs' local routes, sorted: those of the table local
-// with our protocol. The kernel leaves out the others, one for each address of
-// the node, before they are copied.
+// ReadRoutes returns the local routes of VIPs, sorted: those in table local with our protocol. The
+// kernel filters out the others, of which there is one for each address of the node.
 func (l *Links) ReadRoutes() ([]kernel.Route, error) {
 	var routes []kernel.Route
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
@@ -29,13 +27,13 @@ func (l *Links) ReadRoutes() ([]kernel.Route, error) {
 			b.Raw([]byte{uint8(f), 0, 0, 0, unix.RT_TABLE_LOCAL, kernel.RouteProtocol, 0, unix.RTN_LOCAL, 0, 0, 0, 0})
 		}, func() { routes = routes[:start] }, func(p []byte) error {
 			a, ok, err := decodeVIPRoute(p)
-			// A kernel without IPv6 lists IPv4's routes instead.
+			// A kernel without IPv6 lists the routes of IPv4 instead.
 			if ok && kernel.FamilyOf(a) == f {
 				routes = append(routes, kernel.Route{Addr: a})
 			}
 			return err
 		})
-		// The table of a new namespace is made with its first route.
+		// A new namespace has no such table before its first route.
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return nil, err
 		}
@@ -44,7 +42,7 @@ func (l *Links) ReadRoutes() ([]kernel.Route, error) {
 	return slices.Compact(routes), nil
 }
 
-// decodeVIPRoute reads a route that a kernel.Route makes; anything else is not ok.
+// decodeVIPRoute decodes a route that a kernel.Route made. ok is false for any other route.
 func decodeVIPRoute(p []byte) (vip netip.Addr, ok bool, err error) {
 	if len(p) < unix.SizeofRtMsg {
 		return netip.Addr{}, false, fmt.Errorf("route message of %d bytes", len(p))
@@ -52,9 +50,9 @@ func decodeVIPRoute(p []byte) (vip netip.Addr, ok bool, err error) {
 	f := kernel.Family(p[0])
 	switch {
 	case f != kernel.IPv4 && f != kernel.IPv6,
-		int(p[1]) != f.Bits(), // destination's length
+		int(p[1]) != f.Bits(), // length of the destination
 		p[4] != unix.RT_TABLE_LOCAL,
-		p[5] != kernel.RouteProtocol, // kernels without strict checking list all
+		p[5] != kernel.RouteProtocol, // without strict checking the kernel lists all routes
 		p[7] != unix.RTN_LOCAL,
 		binary.NativeEndian.Uint32(p[8:])&unix.RTM_F_CLONED != 0:
 		return netip.Addr{}, false, nil
@@ -75,16 +73,16 @@ func decodeVIPRoute(p []byte) (vip netip.Addr, ok bool, err error) {
 	return vip, err == nil && vip.IsValid() && device == loopback, err
 }
 
-// putRoute leaves out NLM_F_EXCL: while the VIP is bound too, the kernel has a
-// local route of its own for it, which IPv4 would take for the same. Without it
-// ours stands beside it, and takes its place when the address goes. Removing
-// names our protocol, so the kernel looks past anybody else's.
+// putRoute adds without NLM_F_EXCL. While the VIP is also bound, the kernel has its own local route
+// for it, and IPv4 would take both for the same. Without the flag ours stands beside it, and takes
+// its place when the address goes. Removing names our protocol, so that no other program's route
+// matches.
 func (a *applying) putRoute(i int, verb kernel.Verb, o kernel.Route) error {
 	switch verb {
 	case kernel.Add:
 		a.batch.Begin(unix.RTM_NEWROUTE, unix.NLM_F_CREATE)
 	case kernel.Remove:
-		if err := a.settle(o.Addr); err != nil {
+		if err := a.waitLocal(o.Addr); err != nil {
 			return err
 		}
 		a.batch.Begin(unix.RTM_DELROUTE, 0)

@@ -26,7 +26,7 @@ func readRoutes(t testing.TB, l *Links) string {
 	return fmt.Sprint(routes)
 }
 
-// localRoutes are the routes of a VIP as ip shows them.
+// localRoutes returns the routes of a VIP as ip shows them.
 func localRoutes(t testing.TB, vip string) []string {
 	t.Helper()
 	family := "-4"
@@ -81,16 +81,16 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// A VIP goes from its address to a route and back, the new one first, and is
-// local at each step.
+// A VIP changes from its address to a route and back. The new one comes first, so the VIP is local
+// at each step.
 func TestSwitchBetweenAddressAndRoute(t *testing.T) {
 	l := withDevice(t, nil)
 	for _, a := range []string{"10.96.0.20", "fd00:96::20"} {
 		apply(t, l, add(vip(a)))
 		local := func(step string, want int) {
 			t.Helper()
-			// The kernel makes an IPv6 address's route after its answer; the
-			// next step is another run, which does not know to wait for it.
+			// The kernel makes the route of an IPv6 address after its answer. The next step is
+			// another call of Apply, which does not wait for it.
 			got := localRoutes(t, a)
 			for range 1000 {
 				if len(got) == want {
@@ -124,8 +124,8 @@ func TestSwitchBetweenAddressAndRoute(t *testing.T) {
 	}
 }
 
-// The kernel makes an IPv6 address's local route after its answer, so in one run
-// the VIP's own has to stay until then.
+// The kernel makes the local route of an IPv6 address after its answer. Within one call of Apply,
+// the VIP's own route must stay until then.
 func TestSwitchToAddressLeavesNoGap(t *testing.T) {
 	l := withDevice(t, nil)
 	const a = "fd00:96::20"
@@ -133,13 +133,13 @@ func TestSwitchToAddressLeavesNoGap(t *testing.T) {
 	for range 100 {
 		apply(t, l, append(add(vip(a)), remove(viaLo(a))...))
 		now := applying{Links: l}
-		if err := now.readSettled(); err != nil || !now.settled[netip.MustParseAddr(a)] {
+		if err := now.readLocal(); err != nil || !now.local[netip.MustParseAddr(a)] {
 			t.Fatalf("%s is nobody's: %v", a, err)
 		}
 		apply(t, l, append(add(viaLo(a)), remove(vip(a))...))
 	}
 
-	// An address that does not come does not cost the VIP its route.
+	// If the address cannot be added, the VIP keeps its route.
 	failing := kernel.Addr{Addr: netip.MustParseAddr(a), Link: "nothing"}
 	if errs := l.Apply(append(add(failing), remove(viaLo(a))...)); errs[0] == nil || errs[1] == nil || len(localRoutes(t, a)) != 1 {
 		t.Errorf("%v; routes %q", errs, localRoutes(t, a))

@@ -15,25 +15,24 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// settle is how long changes are gathered before they are looked at: setting up
-// a link makes about ten messages, within a few milliseconds.
-const settle = 50 * time.Millisecond
+// debounce is how long a Subscription collects changes before it reads the node again. Setting up a
+// link makes about ten messages within a few milliseconds.
+const debounce = 50 * time.Millisecond
 
-// Subscription hears of every change to links, addresses and default routes in
-// one network namespace. One goroutine at a time may use it.
+// Subscription receives changes of links, addresses and default routes in one network namespace.
+// One goroutine at a time may use it.
 type Subscription struct {
 	events *os.File // a netlink socket
-	links  *Links   // to look with
+	links  *Links   // to read the node with
 
 	device  string       // name of our own device
-	ours    int          // its index; 0 if it is not there
-	node    kernel.Node  // as last seen
+	ours    int          // index of our device; 0 if it does not exist
+	node    kernel.Node  // at the last reading
 	bearers map[int]bool // links whose addresses or default routes the node's facts come from
 }
 
-// Subscribe subscribes in the calling thread's network namespace; device is the
-// name of our own. A change after its return is told to Watch, so the node is to
-// be read after it.
+// Subscribe subscribes in the network namespace of the calling thread. device is the name of our
+// own device. Watch reports every change after Subscribe has returned, so read the node after that.
 func Subscribe(d *nl.Dialer, device string) (*Subscription, error) {
 	events, err := listen()
 	if err != nil {
@@ -45,23 +44,24 @@ func Subscribe(d *nl.Dialer, device string) (*Subscription, error) {
 		return nil, err
 	}
 	s := &Subscription{events: events, links: links, device: device}
-	if _, err := s.look(); err != nil {
+	if _, err := s.reread(); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// Close ends the subscription. Watch does so by itself.
+// Close ends the subscription. Watch also does so when it returns.
 func (s *Subscription) Close() error {
 	return errors.Join(s.events.Close(), s.links.Close())
 }
 
-// Watch calls notify each time that the facts about the node differ from before,
-// that our own device was removed, renamed or set up or down, or that changes were lost, until ctx
-// ends. Our own writes, to the addresses of our device and the routes of VIPs,
-// are not among them. A burst of changes is one call. notify must not block for
-// long: it is not called again, nor anything read, meanwhile.
+// Watch calls notify when the facts about the node changed, when our device was removed, renamed,
+// or set up or down, and when messages were lost. It returns when ctx ends. A burst of changes is
+// one call.
+//
+// Our own writes, to the addresses of our device and to routes of VIPs, do not count. notify must
+// not block for long, because nothing is read meanwhile.
 func (s *Subscription) Watch(ctx context.Context, notify func()) error {
 	defer s.Close()
 	defer context.AfterFunc(ctx, func() { s.events.Close() })()
@@ -74,40 +74,40 @@ func (s *Subscription) Watch(ctx context.Context, notify func()) error {
 		case errors.Is(err, os.ErrClosed):
 			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			changed, err := s.look()
-			if changed || certain || err != nil { // the next reading meets the error again
+			changed, err := s.reread()
+			if changed || certain || err != nil { // the next reading returns the error again
 				notify()
 			}
 			waiting, certain = false, false
 			s.events.SetReadDeadline(time.Time{})
 		case errors.Is(err, unix.ENOBUFS):
-			v = tell
+			v = report
 		case err != nil:
 			return fmt.Errorf("listening to rtnetlink: %w", err)
 		default:
 			v = s.judge(buf[:n])
 		}
-		certain = certain || v == tell
+		certain = certain || v == report
 		if v != ignore && !waiting {
 			waiting = true
-			s.events.SetReadDeadline(time.Now().Add(settle))
+			s.events.SetReadDeadline(time.Now().Add(debounce))
 		}
 	}
 }
 
-// verdict is what a message calls for.
+// verdict is what to do about a message.
 type verdict int
 
 const (
 	ignore verdict = iota
-	look           // the facts may differ
-	tell           // the caller has to know in any case
+	reread         // read the node again: the facts may have changed
+	report         // notify the caller in any case
 )
 
 func (s *Subscription) judge(datagram []byte) verdict {
 	messages, err := syscall.ParseNetlinkMessage(datagram)
 	if err != nil {
-		return tell
+		return report
 	}
 	v := ignore
 	for _, m := range messages {
@@ -122,52 +122,51 @@ func (s *Subscription) judgeMessage(typ uint16, p []byte) verdict {
 		d, err := decodeLink(p)
 		switch {
 		case err != nil:
-			return tell
-		case p[0] != unix.AF_UNSPEC: // a bridge's port
+			return report
+		case p[0] != unix.AF_UNSPEC: // the port of a bridge
 			return ignore
 		case typ == unix.RTM_DELLINK && d.index == s.ours:
 			s.own(0)
-			return tell
+			return report
 		case typ == unix.RTM_NEWLINK && d.index == s.ours:
-			return tell // renamed, or set up or down, which takes its IPv6 addresses
+			return report // renamed, or set up or down, which deletes its IPv6 addresses
 		case typ == unix.RTM_NEWLINK && d.name == s.device:
 			s.own(d.index)
 		case s.bearers[d.index]:
-			return look
+			return reread
 		}
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
 		x, ok, err := decodeAddr(p)
 		switch a := x.prefix.Addr(); {
 		case err != nil:
-			return tell
+			return report
 		case ok && x.index != s.ours && !a.IsLoopback() && !a.IsLinkLocalUnicast():
-			return look
+			return reread
 		}
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		_, ok, err := decodeRoute(p)
 		switch {
 		case err != nil:
-			return tell
+			return report
 		case ok:
-			return look
+			return reread
 		}
 	}
 	return ignore
 }
 
-// own remembers the index of our device and has the kernel drop what happens to
-// its addresses.
+// own remembers the index of our device, and makes the kernel drop messages about its addresses.
 func (s *Subscription) own(index int) {
 	if index == s.ours {
 		return
 	}
 	s.ours = index
-	// Without it messages are only dropped later, by judge.
+	// If this fails, judge drops the messages.
 	_ = attach(s.events, index)
 }
 
-// look finds out whether the facts about the node differ from before.
-func (s *Subscription) look() (changed bool, err error) {
+// reread reads the node and reports whether the facts differ from the last reading.
+func (s *Subscription) reread() (changed bool, err error) {
 	v, err := s.links.survey()
 	if err != nil {
 		return false, err
@@ -185,8 +184,8 @@ func (s *Subscription) look() (changed bool, err error) {
 	return !reflect.DeepEqual(before, s.node), nil
 }
 
-// bearers are the devices that the facts about the node come from. What becomes
-// of any other, such as a container's, does not matter before it gets an address.
+// bearers returns the devices that the facts about the node come from. Other devices, such as those
+// of containers, do not matter until they get an address.
 func (s survey) bearers(ours int) map[int]bool {
 	b := make(map[int]bool)
 	for _, x := range s.addrs {

@@ -14,12 +14,11 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// soon is what a change may take to be told. It takes some 60 ms, of which 50 are
-// waiting for more; what counts is the two seconds a node address may take to
-// have its node ports.
+// soon is the longest time from a change to its report. It takes about 60 ms, of which 50 are the
+// debounce. A new node address must have its node ports after two seconds.
 const soon = 2 * time.Second
 
-// watching starts a watch of the test's namespace for a device of our name.
+// watching watches the test's namespace for a device with our name.
 type watching struct {
 	*Subscription
 	told  chan time.Time
@@ -40,8 +39,8 @@ func watch(t *testing.T) *watching {
 	return w
 }
 
-// expect runs ip's lines, each of which must be told. The least of a few times
-// counts: the machine may be busy.
+// expect runs ip with each line, and each line must be reported. The shortest time of a few tries
+// counts, because the machine may be busy.
 func (w *watching) expect(t *testing.T, lines ...string) {
 	t.Helper()
 	least := time.Hour
@@ -72,7 +71,7 @@ func TestWatch(t *testing.T) {
 		"route add default via 192.0.2.2 metric 9",
 		"-6 route del default",
 		"addr del 192.0.2.11/24 dev eth0",
-		"link set eth0 down", // takes the IPv4 routes along without a word
+		"link set eth0 down", // removes the IPv4 addresses without a message
 	)
 	w.expect(t, "addr add 203.0.113.1/32 dev lo")
 }
@@ -85,7 +84,7 @@ func TestWatchOfOurOwnDevice(t *testing.T) {
 	apply(t, l, add(vip("fd00:96::20"), viaLo("10.97.0.1"), viaLo("fd00:97::1")))
 	w.expect(t, "addr add 192.0.2.10/24 dev eth0")
 	w.expect(t, "link del kube-ipvs0")
-	// A device made anew has another index.
+	// A new device has another index.
 	kerneltest.Run(t, "ip", "link", "add", "kube-ipvs0", "type", l.kind)
 	read(t, l)
 	apply(t, l, add(vips(1000)...))
@@ -106,8 +105,8 @@ func TestWatchOfOurRenamedDevice(t *testing.T) {
 	watch(t).expect(t, "link set kube-ipvs0 name lost0")
 }
 
-// heard reads all that waits and gives its message types. Those of links can be
-// late: the kernel tells of a carrier when it finds the time.
+// heard reads all waiting messages and returns their types. Those of links may come late, because
+// the kernel reports a carrier asynchronously.
 func heard(t *testing.T, f *os.File) (types []uint16) {
 	t.Helper()
 	raw, err := f.SyscallConn()
@@ -137,7 +136,7 @@ func heard(t *testing.T, f *os.File) (types []uint16) {
 
 func isLink(typ uint16) bool { return typ == unix.RTM_NEWLINK || typ == unix.RTM_DELLINK }
 
-// The kernel passes over what we write ourselves, and a router's routes.
+// The kernel drops messages about our own writes and about a router's routes.
 func TestFilter(t *testing.T) {
 	l := withDevice(t, nil)
 	kerneltest.Run(t, "ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
@@ -179,7 +178,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Changes that were lost are told, though all looks as before.
+// Lost changes are reported even if nothing differs.
 func TestWatchOverflow(t *testing.T) {
 	withLinks(t)
 	w := watch(t)
@@ -191,7 +190,7 @@ func TestWatchOverflow(t *testing.T) {
 		t.Fatal(err)
 	}
 	kerneltest.Run(t, "ip", "addr", "add", "192.0.2.10/24", "dev", "eth0")
-	// Nothing takes from told, so Watch waits inside notify, or is about to.
+	// Nothing reads the channel, so Watch waits inside notify, or is about to.
 	for range 30 {
 		kerneltest.Run(t, "ip", "addr", "add", "192.0.2.11/24", "dev", "eth0")
 		kerneltest.Run(t, "ip", "addr", "del", "192.0.2.11/24", "dev", "eth0")
@@ -222,22 +221,22 @@ func TestJudge(t *testing.T) {
 		want verdict
 	}{
 		{"our device is made", unix.RTM_NEWLINK, at(linkMessage, 7), ignore},
-		{"our device is renamed, or set up", unix.RTM_NEWLINK, linkMessage, tell},
-		{"our device is gone", unix.RTM_DELLINK, linkMessage, tell},
+		{"our device is renamed, or set up", unix.RTM_NEWLINK, linkMessage, report},
+		{"our device is gone", unix.RTM_DELLINK, linkMessage, report},
 		{"a container's link", unix.RTM_DELLINK, at(linkMessage, 9), ignore},
-		{"the node's link", unix.RTM_DELLINK, at(linkMessage, 2), look},
+		{"the node's link", unix.RTM_DELLINK, at(linkMessage, 2), reread},
 		{"a bridge's port", unix.RTM_DELLINK, port, ignore},
-		{"an address of the node", unix.RTM_NEWADDR, addr4Message, look},
-		{"an address that goes", unix.RTM_DELADDR, addr4Message, look},
+		{"an address of the node", unix.RTM_NEWADDR, addr4Message, reread},
+		{"an address that goes", unix.RTM_DELADDR, addr4Message, reread},
 		{"an address of ours", unix.RTM_NEWADDR, at(addr4Message, 3), ignore},
 		{"a link-local address", unix.RTM_NEWADDR, addr6Message, ignore},
 		{"a loopback address", unix.RTM_NEWADDR, loopbackAddr, ignore},
-		{"a default route", unix.RTM_DELROUTE, routeMessage, look},
+		{"a default route", unix.RTM_DELROUTE, routeMessage, reread},
 		{"a VIP's route", unix.RTM_NEWROUTE, vipRouteMessage, ignore},
 		{"a neighbour", unix.RTM_NEWNEIGH, proxyMessage, ignore},
-		{"half a link", unix.RTM_NEWLINK, linkMessage[:7], tell},
-		{"half an address", unix.RTM_NEWADDR, addr4Message[:7], tell},
-		{"half a route", unix.RTM_NEWROUTE, routeMessage[:7], tell},
+		{"half a link", unix.RTM_NEWLINK, linkMessage[:7], report},
+		{"half an address", unix.RTM_NEWADDR, addr4Message[:7], report},
+		{"half a route", unix.RTM_NEWROUTE, routeMessage[:7], report},
 	} {
 		s := Subscription{device: "kube-ipvs0", ours: 3, bearers: map[int]bool{2: true}}
 		if got := s.judgeMessage(tc.typ, tc.p); got != tc.want {

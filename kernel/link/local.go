@@ -13,19 +13,20 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// How long the kernel may take to make the local routes of new IPv6 addresses,
-// and how often it is asked. It mostly takes less than a millisecond.
+// Limits for waiting until the kernel has made the local routes of new IPv6 addresses. It mostly
+// takes less than a millisecond.
 const (
-	settleLimit = 2 * time.Second
-	settlePause = time.Millisecond
+	localLimit = 2 * time.Second
+	localPause = time.Millisecond
 )
 
-// settle waits until a VIP that changes from route to address no longer needs
-// its route, and fails if it still does. The kernel answers that an IPv6 address
-// was added before it has made its local route, which is work of its own
-// (addrconf_dad_work of net/ipv6/addrconf.c): with neither route, packets for the
-// VIP would leave the node again. One wait serves all addresses of a run.
-func (a *applying) settle(vip netip.Addr) error {
+// waitLocal waits until a VIP that changes from route to address no longer needs its route. It fails
+// if the route is still needed after localLimit.
+//
+// The kernel acknowledges a new IPv6 address before it makes its local route, in a work queue
+// (addrconf_dad_work of net/ipv6/addrconf.c). If neither route existed, packets for the VIP would
+// leave the node. One wait serves all addresses of a call of Apply.
+func (a *applying) waitLocal(vip netip.Addr) error {
 	op, added := a.added[vip]
 	if !added {
 		return nil
@@ -34,35 +35,34 @@ func (a *applying) settle(vip netip.Addr) error {
 	if a.errs[op] != nil {
 		return fmt.Errorf("%s is needed, since its address failed: %w", vip, a.errs[op])
 	}
-	for deadline := time.Now().Add(settleLimit); !a.settled[vip]; time.Sleep(settlePause) {
+	for deadline := time.Now().Add(localLimit); !a.local[vip]; time.Sleep(localPause) {
 		if time.Now().After(deadline) {
-			return errors.New("the address that takes its place is not yet local")
+			return errors.New("the address that replaces it is not local yet")
 		}
-		if err := a.readSettled(); err != nil {
+		if err := a.readLocal(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readSettled reads which IPv6 addresses have local routes that the kernel made.
-func (a *applying) readSettled() error {
+// readLocal reads which IPv6 addresses have local routes that the kernel made.
+func (a *applying) readLocal() error {
 	defer a.batch.Reset()
-	a.settled = make(map[netip.Addr]bool)
+	a.local = make(map[netip.Addr]bool)
 	return a.dump("routes of addresses", func(b *nl.Batch) {
 		b.Begin(unix.RTM_GETROUTE, 0)
 		b.Raw([]byte{unix.AF_INET6, 0, 0, 0, unix.RT_TABLE_LOCAL, unix.RTPROT_KERNEL, 0, unix.RTN_LOCAL, 0, 0, 0, 0})
-	}, func() { clear(a.settled) }, func(p []byte) error {
+	}, func() { clear(a.local) }, func(p []byte) error {
 		vip, ok, err := decodeKernelRoute(p)
 		if ok {
-			a.settled[vip] = true
+			a.local[vip] = true
 		}
 		return err
 	})
 }
 
-// decodeKernelRoute reads the local route of an IPv6 address; anything else is
-// not ok.
+// decodeKernelRoute decodes the local route of an IPv6 address. ok is false for any other route.
 func decodeKernelRoute(p []byte) (vip netip.Addr, ok bool, err error) {
 	if len(p) < unix.SizeofRtMsg {
 		return netip.Addr{}, false, fmt.Errorf("route message of %d bytes", len(p))
