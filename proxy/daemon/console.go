@@ -78,7 +78,7 @@ type console struct {
 func newConsole(o consoleOptions) *console {
 	c := &console{consoleOptions: o, stop: func() {}}
 	c.reader = &status.Reader{Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings}
-	c.metrics = metrics.New(metrics.Options{Version: o.about.Version, Status: c.reader.Status, Queued: o.proxy.Queued, Work: o.work, Log: o.log})
+	c.metrics = metrics.New(metrics.Options{Version: o.about.Version, Status: c.reader.Status, Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Log: o.log})
 	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Log: o.log}
 	c.healthz = &web.Listener{Name: "healthz", Log: o.log, Handler: web.Health{
 		Healthy: o.proxy.Healthy, Synced: c.synced, Eligible: o.eligible, Stale: c.stale, Unserved: c.unserved, Degraded: o.proxy.Degraded, Answered: c.metrics.Answered,
@@ -134,7 +134,9 @@ func (c *console) observe() {
 		c.notify.update()
 	}
 	c.proxy.OnSync = func(now *proxy.Snapshot) {
-		c.ports.Set(healthChecks(now.Frontends))
+		if now.Frontends != nil {
+			c.ports.Set(now.Frontends.HealthChecks())
+		}
 		c.history.Synced(now.Report)
 		recorder.Synced(now)
 		c.metrics.Synced(now)
@@ -143,17 +145,12 @@ func (c *console) observe() {
 	}
 }
 
-// healthChecks returns what the health check node ports answer; nil before the
-// first plan.
-func healthChecks(f *frontend.Frontends) []web.HealthCheck {
-	if f == nil {
-		return nil
+// frontends returns what the last plan serves; nil before the first plan.
+func (c *console) frontends() *frontend.Frontends {
+	if now := c.proxy.Snapshot(); now != nil {
+		return now.Frontends
 	}
-	var checks []web.HealthCheck
-	for _, h := range f.HealthChecks() {
-		checks = append(checks, web.HealthCheck(h))
-	}
-	return checks
+	return nil
 }
 
 // logWarnings logs each warning once for as long as it holds.

@@ -48,6 +48,10 @@ func (f *Frontends) open() [][]bool {
 	return open
 }
 
+// PortWithheld reports whether port p of the service with index i asks for
+// addresses and gets none of them.
+func (f *Frontends) PortWithheld(i, p int) bool { return withheld(&f.Table.Services[i], p) }
+
 // withheld reports whether a service port asks for addresses and gets none.
 func withheld(s *sources.Service, port int) bool {
 	asked := false

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -19,6 +20,8 @@ type Options struct {
 	Version string // of svcproxy
 	// Status returns the status. It is called once for each scrape, with the scrape's context.
 	Status func(context.Context) status.Status
+	// Frontends returns what the last plan served; nil before the first plan.
+	Frontends func() *frontend.Frontends
 	// Queued is when the last event arrived that called for a sync: Proxy.Queued.
 	Queued func() time.Time
 	// Work is what the kernel was asked for so far.
@@ -75,5 +78,5 @@ func (m *Metrics) Handler() http.Handler {
 
 // collectorOf returns the collector of one scrape.
 func (m *Metrics) collectorOf(s status.Status, endpoints string) statusCollector {
-	return statusCollector{status: s, traffic: m.traffic.update(s.Services), endpoints: endpoints}
+	return statusCollector{status: s, traffic: m.traffic.update(s.Services), frontends: m.options.Frontends(), endpoints: endpoints}
 }

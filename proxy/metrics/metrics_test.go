@@ -21,6 +21,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -32,9 +33,25 @@ func at(s status.Status) *Metrics {
 	return New(Options{
 		Version: "1.2.3", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Status: func(context.Context) status.Status { return s },
+		Frontends: func() *frontend.Frontends {
+			return frontend.List(remote(), kernel.Node{Name: "n1"}, frontend.Config{IPv6: true})
+		},
 		Queued: func() time.Time { return time.Unix(1700000000, 5e8) },
 		Work:   func() Work { return work },
 	})
+}
+
+// remote is a table with one service under policy Local that has no endpoint here.
+func remote() sources.Table {
+	return sources.Table{Services: []sources.Service{{
+		Namespace: "default", Name: "db", Type: sources.ClusterIP, InternalTrafficPolicy: sources.Local, ExternalTrafficPolicy: sources.Local,
+		ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.2")}, ExternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+		Ports: []sources.Port{{Protocol: sources.TCP, Port: 5432}},
+		Endpoints: []sources.Endpoint{{
+			Addr: netip.MustParseAddr("10.2.0.9"), NodeName: "n2", Weight: 1, Ready: true, Serving: true,
+			Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 5432}},
+		}},
+	}}}
 }
 
 var work = Work{

@@ -3,7 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -38,8 +38,9 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // statusCollector exports the status of one scrape.
 type statusCollector struct {
 	status    status.Status
-	traffic   []status.Traffic // of status.Services
-	endpoints string           // whose endpoints have series: a service's name, "*", or "" for none
+	traffic   []status.Traffic    // of status.Services
+	frontends *frontend.Frontends // nil before the first plan
+	endpoints string              // whose endpoints have series: a service's name, "*", or "" for none
 }
 
 // Describe sends nothing, so that the collector is unchecked: its series differ from scrape to scrape.
@@ -118,49 +119,16 @@ func (s statusCollector) totals(out output) {
 	out.gauge(oldestDrain, oldest)
 }
 
-// noLocal counts services, not ports, as kube-proxy does. It leaves out services that localFallback sends to
-// endpoints on other nodes: they are served.
+// noLocal counts services, not ports, as kube-proxy does.
 func (s statusCollector) noLocal(out output) {
-	const local = "Local"
 	for _, f := range families {
-		var internal, external float64
-		for i := range s.status.Services {
-			svc := &s.status.Services[i]
-			if svc.InternalPolicy != local && svc.ExternalPolicy != local || !hasEndpoints(svc, f) {
-				continue
-			}
-			in, ex := withoutBackends(svc, f)
-			internal += bit(in && svc.InternalPolicy == local)
-			external += bit(ex && svc.ExternalPolicy == local)
+		internal, external := 0, 0
+		if s.frontends != nil {
+			internal, external = s.frontends.WithoutLocal(f)
 		}
-		out.gauge(noLocal, internal, "internal", f.String())
-		out.gauge(noLocal, external, "external", f.String())
+		out.gauge(noLocal, float64(internal), "internal", f.String())
+		out.gauge(noLocal, float64(external), "external", f.String())
 	}
-}
-
-func hasEndpoints(s *status.Service, f kernel.Family) bool {
-	for _, e := range s.Endpoints {
-		if kernel.FamilyOf(e.Address.Addr()) == f {
-			return true
-		}
-	}
-	return false
-}
-
-// withoutBackends reports whether an address for clients inside the cluster, and one for clients outside, has
-// no backends.
-func withoutBackends(s *status.Service, f kernel.Family) (internal, external bool) {
-	for _, v := range s.Virtuals {
-		if v.Backends > 0 || kernel.FamilyOf(v.Address.Addr()) != f {
-			continue
-		}
-		if v.Kind == status.KindClusterIP {
-			internal = true
-		} else {
-			external = true
-		}
-	}
-	return internal, external
 }
 
 func bit(b bool) float64 {

@@ -7,12 +7,13 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// maxDetailed is how many virtual servers are asked for their real servers' traffic
-// at a time: a screen's worth. Each holds the kernel's lock for a moment.
+// maxDetailed bounds the virtual servers whose real servers' traffic is read at a
+// time: as many as a screen shows. Reading each one takes the kernel's lock for a
+// moment.
 const maxDetailed = 200
 
-// Detail is how svcproxy stands now, with the endpoints of the named services
-// alone, and with the traffic of these.
+// Detail returns the status now with the endpoints of the named services only, and
+// with the traffic of these.
 func (r *Reader) Detail(ctx context.Context, names []string) Status {
 	st := r.Status(ctx)
 	wanted := map[string]bool{}
@@ -35,6 +36,9 @@ func (r *Reader) Detail(ctx context.Context, names []string) Status {
 	return st
 }
 
+// servicePort is a port of a service in a status.
+type servicePort struct{ service, port int }
+
 // traffic fills in the traffic of the endpoints in a status.
 func (r *Reader) traffic(ctx context.Context, st *Status) error {
 	counter, ok := r.Counters.(RealCounter)
@@ -42,13 +46,13 @@ func (r *Reader) traffic(ctx context.Context, st *Status) error {
 		return nil
 	}
 	var keys []kernel.VirtualKey
-	var of []place // parallel to keys
+	var of []servicePort // parallel to keys
 	for i := range st.Services {
 		s := &st.Services[i]
 		for _, v := range s.Virtuals {
 			proto, err := kernel.ParseProto(v.Protocol)
 			if err == nil && len(s.Endpoints) > 0 && len(keys) < maxDetailed {
-				keys, of = append(keys, kernel.VirtualKey{Addr: v.Address, Proto: proto}), append(of, place{service: i, port: v.port})
+				keys, of = append(keys, kernel.VirtualKey{Addr: v.Address, Proto: proto}), append(of, servicePort{i, v.port})
 			}
 		}
 	}
@@ -59,7 +63,7 @@ func (r *Reader) traffic(ctx context.Context, st *Status) error {
 	for i, k := range keys {
 		n := 0
 		for n < len(reals) && reals[n].Key.Virtual == k {
-			st.Services[of[i].service].carry(of[i].port, reals[n])
+			st.Services[of[i].service].addTraffic(of[i].port, reals[n])
 			n++
 		}
 		reals = reals[n:]
@@ -67,8 +71,8 @@ func (r *Reader) traffic(ctx context.Context, st *Status) error {
 	return nil
 }
 
-// carry adds a real server's traffic to its endpoint's.
-func (s *Service) carry(port int, r kernel.RealTraffic) {
+// addTraffic adds the traffic of a real server to its endpoint.
+func (s *Service) addTraffic(port int, r kernel.RealTraffic) {
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
 		if e.port != port || e.Address != r.Key.Addr {

@@ -1,45 +1,69 @@
 package status
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
-// endpoint finds or makes the endpoint of a port. What it points to is good
-// until the next call.
-func (b *builder) endpoint(p place, addr netip.AddrPort) *Endpoint {
-	k := backend{p.service, p.port, addr}
-	s := &b.services[p.service]
-	i, found := b.found[k]
-	if !found {
-		port := b.in.Snapshot.Table.Services[p.service].Ports[p.port]
-		i = len(s.Endpoints)
-		s.Endpoints = append(s.Endpoints, Endpoint{
-			Address: addr, Protocol: kernel.Proto(port.Protocol).String(), Port: port.Name, port: p.port,
-		})
-		b.found[k] = i
+// endpoints adds the endpoints of the table's service with this index. All of them
+// count as unused until a front has them as backends.
+func (b *builder) endpoints(i int) {
+	from, s := &b.f.Table.Services[i], &b.services[i]
+	targets := b.f.Targets(i)
+	s.Endpoints = make([]Endpoint, len(targets))
+	for n, t := range targets {
+		e, port := &from.Endpoints[t.Endpoint], &from.Ports[t.Port]
+		s.Endpoints[n] = Endpoint{
+			Address: t.Addr, Protocol: kernel.Proto(port.Protocol).String(), Port: port.Name, Node: e.NodeName, Zone: e.Zone,
+			Weight: e.Weight, State: EndpointUnused, Reason: t.Reason.String(), port: t.Port,
+		}
 	}
-	return &s.Endpoints[i]
+	if !slices.IsSortedFunc(s.Endpoints, compareEndpoints) {
+		slices.SortStableFunc(s.Endpoints, compareEndpoints)
+	}
+	// Overlapping endpoint slices can give an address twice.
+	s.Endpoints = slices.CompactFunc(s.Endpoints, func(a, b Endpoint) bool { return compareEndpoints(a, b) == 0 })
 }
 
-// drains marks what is on its way out. A real server that drains on one address
-// of its port and serves on another serves.
+func compareEndpoints(a, b Endpoint) int {
+	return cmp.Or(cmp.Compare(a.port, b.port), a.Address.Compare(b.Address))
+}
+
+// find returns the index of the endpoint of a port, or where it belongs.
+func (s *Service) find(port int, addr netip.AddrPort) (int, bool) {
+	return sort.Find(len(s.Endpoints), func(i int) int {
+		e := &s.Endpoints[i]
+		return cmp.Or(cmp.Compare(port, e.port), addr.Compare(e.Address))
+	})
+}
+
+// drains marks the endpoints that drain, and adds those that the table no longer
+// has. A real server that drains at one address of its port and serves at another
+// one serves.
 func (b *builder) drains() {
 	policy := b.in.Snapshot.Want.Policy
 	for _, d := range b.in.Snapshot.Drains {
-		p, ok := b.at(d.Real.Virtual)
-		if !ok {
+		i, found := b.f.Find(d.Real.Virtual)
+		if !found {
 			continue
 		}
-		e := b.endpoint(p, d.Real.Addr)
-		if e.State != "" && e.State != EndpointDraining {
+		x := &b.f.Fronts[i]
+		s := &b.services[x.Service]
+		at, found := s.find(int(x.Port), d.Real.Addr)
+		if !found {
+			s.Endpoints = slices.Insert(s.Endpoints, at, b.removed(x, d.Real.Addr))
+		}
+		e := &s.Endpoints[at]
+		if e.State != EndpointUnused && e.State != EndpointDraining {
 			continue
 		}
-		e.State = EndpointDraining
+		e.State, e.Weight, e.Reason = EndpointDraining, 0, ""
 		if e.Drain != nil && !d.Since.Before(e.Drain.Since) {
 			continue
 		}
@@ -50,7 +74,14 @@ func (b *builder) drains() {
 	}
 }
 
-// timeout is the longest that a real server of a virtual server drains.
+// removed is an endpoint that is not in the table.
+func (b *builder) removed(x *frontend.Front, addr netip.AddrPort) Endpoint {
+	port := &b.f.Service(x).Ports[x.Port]
+	return Endpoint{Address: addr, Protocol: kernel.Proto(port.Protocol).String(), Port: port.Name, State: EndpointUnused, port: int(x.Port)}
+}
+
+// timeout is how long a real server of a virtual server may drain; 0 = until its
+// last connection ends.
 func timeout(p kernel.Policy, k kernel.VirtualKey) time.Duration {
 	i, own := slices.BinarySearchFunc(p.Drains, k, func(d kernel.VirtualDrain, k kernel.VirtualKey) int { return d.Virtual.Compare(k) })
 	if own {
@@ -59,59 +90,28 @@ func timeout(p kernel.Policy, k kernel.VirtualKey) time.Duration {
 	return p.DrainTimeout
 }
 
-// connections adds up what the kernel counts for each endpoint.
+// connections adds up the connections of each endpoint.
 func (b *builder) connections() {
+	var x *frontend.Front // of the last real server; nil if it has none
+	var key kernel.VirtualKey
 	for _, r := range b.in.Counters.Reals {
-		p, ok := b.at(r.Key.Virtual)
-		if !ok {
+		if r.Key.Virtual != key {
+			key, x = r.Key.Virtual, nil
+			if i, found := b.f.Find(key); found {
+				x = &b.f.Fronts[i]
+			}
+		}
+		if x == nil {
 			continue
 		}
-		i, ok := b.found[backend{p.service, p.port, r.Key.Addr}]
-		if !ok {
+		s := &b.services[x.Service]
+		at, found := s.find(int(x.Port), r.Key.Addr)
+		if !found {
 			continue
 		}
-		s := &b.services[p.service]
-		s.Endpoints[i].Active += uint64(r.Active)
-		s.Endpoints[i].Inactive += uint64(r.Inactive)
+		s.Endpoints[at].Active += uint64(r.Active)
+		s.Endpoints[at].Inactive += uint64(r.Inactive)
 		s.Active += uint64(r.Active)
 		s.Inactive += uint64(r.Inactive)
 	}
-}
-
-// unused adds the endpoints that the rules did not choose, and what the table
-// says of the others.
-func (b *builder) unused(i int, s *sources.Service) {
-	if !s.Type.Serves() {
-		return
-	}
-	for port, p := range s.Ports {
-		for j := range s.Endpoints {
-			from := &s.Endpoints[j]
-			at := slices.IndexFunc(from.Ports, func(e sources.EndpointPort) bool { return e.Name == p.Name && e.Protocol == p.Protocol })
-			if at < 0 {
-				continue
-			}
-			e := b.endpoint(place{service: i, port: port}, netip.AddrPortFrom(from.Addr, from.Ports[at].Port))
-			e.Node, e.Zone = from.NodeName, from.Zone
-			if e.State == "" {
-				e.State, e.Weight, e.Reason = EndpointUnused, from.Weight, b.whyUnused(i, from, s)
-			}
-		}
-	}
-}
-
-// whyUnused says why the rules passed an endpoint over.
-func (b *builder) whyUnused(service int, e *sources.Endpoint, s *sources.Service) string {
-	quiesces := func(v Virtual) bool { return kernel.Quiesces(v.Scheduler) }
-	switch {
-	case s.WithholdsEndpoint(e.Addr):
-		return "its address is a VIP on this node"
-	case e.Weight == 0 && len(b.services[service].Virtuals) > 0 && !slices.ContainsFunc(b.services[service].Virtuals, quiesces):
-		return "weight 0, which its scheduler would send clients to"
-	case e.Ready || s.PublishNotReadyAddresses:
-		return "traffic policy or topology"
-	case e.Terminating:
-		return "terminating"
-	}
-	return "not ready"
 }

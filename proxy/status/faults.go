@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
 // conflicts lists the virtual servers that another program made, and the VIPs that
@@ -55,19 +56,24 @@ func (b *builder) faults() []Fault {
 	return list
 }
 
-// nameAt is the name of the service that has a virtual server.
+// nameAt is the name of the service that has a virtual server; "" if none has. The
+// key of an entry in a set of node ports has no address: its port decides.
 func (b *builder) nameAt(k kernel.VirtualKey) string {
-	p, ok := b.at(k)
-	if !ok {
-		return ""
+	if i, found := b.f.Find(k); found {
+		return b.f.Service(&b.f.Fronts[i]).FullName()
 	}
-	return b.in.Snapshot.Table.Services[p.service].FullName()
+	for i := range b.f.Fronts {
+		if x := &b.f.Fronts[i]; x.Traits.Has(frontend.NodePort) && x.Key.Addr.Port() == k.Addr.Port() && x.Key.Proto == k.Proto {
+			return b.f.Service(x).FullName()
+		}
+	}
+	return ""
 }
 
 // nameOf is the name of the first service that has a VIP.
 func (b *builder) nameOf(vip netip.Addr) string {
-	for i := range b.in.Snapshot.Table.Services {
-		if s := &b.in.Snapshot.Table.Services[i]; s.HasVIP(vip) {
+	for i := range b.f.Table.Services {
+		if s := &b.f.Table.Services[i]; s.HasVIP(vip) {
 			return s.FullName()
 		}
 	}

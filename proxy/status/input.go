@@ -49,7 +49,7 @@ func New(in Input) Status {
 	st.Drains = drainsOf(st.Services)
 	st.Totals = totals(st.Services)
 	want := in.Snapshot.Want
-	st.Totals.Services = len(in.Snapshot.Table.Services)
+	st.Totals.Services = len(b.f.Table.Services)
 	st.Totals.Virtuals, st.Totals.Reals, st.Totals.Draining = len(want.Virtuals), len(want.Reals), len(in.Snapshot.Drains)
 	st.Totals.VIPs, st.Totals.RoutedVIP, st.Totals.Faults = len(want.Addrs), len(want.Routes), in.History.refused
 	addrs, routes := unbound(in.History.taken, &want)

@@ -1,6 +1,10 @@
 package status
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+)
 
 // Kind says what kind of address a virtual server has.
 type Kind string
@@ -25,3 +29,17 @@ func Kinds() []Kind { return slices.Clone(kinds) }
 
 func (k Kind) order() int { return slices.Index(kinds, k) }
 func (k Kind) use() int   { return slices.Index(byUse, k) }
+
+// kindOf is the kind of a front. An address with several kinds, such as an external
+// IP that is a load balancer IP, too, has the first of Kinds.
+func kindOf(t frontend.Traits) Kind {
+	switch {
+	case t.Has(frontend.ClusterIP):
+		return KindClusterIP
+	case t.Has(frontend.ExternalIP):
+		return KindExternalIP
+	case t.Has(frontend.LoadBalancer):
+		return KindLoadBalancer
+	}
+	return KindNodePort
+}

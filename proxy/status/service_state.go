@@ -10,13 +10,10 @@ import (
 )
 
 // finish sorts and counts the parts of a service and finds its state.
-func (b *builder) finish(i int, from *sources.Service) {
-	s := &b.services[i]
+func (b *builder) finish(i int) {
+	s, from := &b.services[i], &b.f.Table.Services[i]
 	slices.SortStableFunc(s.Virtuals, func(a, b Virtual) int {
 		return cmp.Or(cmp.Compare(a.port, b.port), cmp.Compare(a.Kind.order(), b.Kind.order()), a.Address.Compare(b.Address))
-	})
-	slices.SortFunc(s.Endpoints, func(a, b Endpoint) int {
-		return cmp.Or(cmp.Compare(a.port, b.port), a.Address.Compare(b.Address))
 	})
 	for _, e := range s.Endpoints {
 		switch e.State {
@@ -28,11 +25,11 @@ func (b *builder) finish(i int, from *sources.Service) {
 			s.Backends.Unused++
 		}
 	}
-	s.State, s.Reason = stateOf(s, from)
+	s.State, s.Reason = b.stateOf(i, s, from)
 }
 
 // stateOf says whether a service is served, and the reason if it is not.
-func stateOf(s *Service, from *sources.Service) (State, string) {
+func (b *builder) stateOf(i int, s *Service, from *sources.Service) (State, string) {
 	if !from.Type.Serves() {
 		return NotServed, "a service of type " + string(from.Type) + " has nothing to be served"
 	}
@@ -52,12 +49,9 @@ func stateOf(s *Service, from *sources.Service) (State, string) {
 	if len(s.Withheld) > 0 && len(s.Virtuals) == 0 {
 		return LeftOut, strings.Join(s.Withheld, "; ")
 	}
-	for i, p := range from.Ports {
-		if withheld(s, i) {
-			continue
-		}
-		if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i && v.Backends > 0 }) {
-			return NoBackends, whyNoBackends(s, from, i, p)
+	for port, p := range from.Ports {
+		if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == port && v.Backends > 0 }) && !b.f.PortWithheld(i, port) {
+			return NoBackends, whyNoBackends(s, from, port, p)
 		}
 	}
 	if len(s.Withheld) > 0 {
@@ -69,11 +63,6 @@ func stateOf(s *Service, from *sources.Service) (State, string) {
 		}
 	}
 	return Serving, ""
-}
-
-// withheld reports whether all addresses of a port are withheld.
-func withheld(s *Service, i int) bool {
-	return len(s.Withheld) > 0 && !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i })
 }
 
 // whyNoBackends says why a port of a service has no backends.

@@ -40,7 +40,7 @@ func big(services, endpoints int) Input {
 	}
 	f := frontend.List(t, kernel.Node{Name: "n1"}, frontend.Config{})
 	want := ipvs.State(f, mode.Config{Names: kernel.DefaultNames})
-	in := Input{Now: time.Now(), Healthy: true, Snapshot: &proxy.Snapshot{Table: t, Want: want}}
+	in := Input{Now: time.Now(), Healthy: true, Snapshot: &proxy.Snapshot{Table: t, Frontends: f, Want: want}}
 	for _, v := range want.Virtuals {
 		in.Counters.Virtuals = append(in.Counters.Virtuals, kernel.VirtualCounters{Key: v.Key, Traffic: kernel.Traffic{Conns: 1}})
 	}
@@ -200,10 +200,18 @@ endpoints = [ "10.2.0.3" ]
 clusterIPs = ["10.96.0.4", "fd00::4"]
 ports = [ { port = 80 } ]
 endpoints = [ "10.2.0.4" ]
+[services.ipv6]
+clusterIPs = ["10.96.0.5", "fd00::5"]
+ports = [ { name = "a", port = 80 }, { name = "b", port = 81 } ]
+endpoints = [ "10.2.0.5" ]
 `))
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
+	// Port a of this service asks for an IPv6 address, too, which a host without IPv6
+	// does not serve. So it is without backends and not just withheld.
+	i := slices.IndexFunc(table.Services, func(s sources.Service) bool { return s.Name == "ipv6" })
+	table.Services[i].Withheld = []sources.Withheld{{Claim: sources.Claim{Addr: netip.MustParseAddr("10.96.0.5"), Port: 80, Protocol: sources.TCP}}}
 	c := config.Default().ForMode()
 	f := frontend.List(table, node, c.Frontends)
 	now := &proxy.Snapshot{Table: table, Node: node, Frontends: f, Want: ipvs.State(f, c)}
@@ -214,7 +222,7 @@ endpoints = [ "10.2.0.4" ]
 			want = append(want, s.Name)
 		}
 	}
-	if got := now.WithoutBackends(); !slices.Equal(got, want) || len(got) < 2 {
+	if got := now.WithoutBackends(); !slices.Equal(got, want) || len(got) < 2 || !slices.Contains(got, "default/ipv6") {
 		t.Errorf("%q, and status finds %q", got, want)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
 // dial opens a connection and sends a request, if there is one.
@@ -94,7 +96,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	ports := free(t, 3)
 	l := hello(t)
 	listen(t, l, loopback(ports[0]))
-	p := opened(t, HealthCheck{Namespace: "default", Name: "web", Port: ports[1], LocalEndpoints: 1}, HealthCheck{Namespace: "default", Name: "dns", Port: ports[2], LocalEndpoints: 1})
+	p := opened(t, frontend.HealthCheck{Namespace: "default", Name: "web", Port: ports[1], LocalEndpoints: 1}, frontend.HealthCheck{Namespace: "default", Name: "dns", Port: ports[2], LocalEndpoints: 1})
 	const idle = 3 * maxConns
 	for i := range idle {
 		dial(t, at(ports[i%3]), "")

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
 // The answer is byte for byte kube-proxy's.
@@ -41,7 +43,7 @@ func TestHealthCheckAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			HealthCheck{"default", "web", 32000, c.endpoints}.write(w, c.healthy)
+			writeCheck(w, frontend.HealthCheck{Namespace: "default", Name: "web", Port: 32000, LocalEndpoints: c.endpoints}, c.healthy)
 			if w.Code != c.code {
 				t.Errorf("code %d, want %d", w.Code, c.code)
 			}

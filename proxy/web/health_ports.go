@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/conns"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
 // listenRetry is the time between two tries to open a port. The other listeners use it, too, unless
@@ -44,23 +45,29 @@ type HealthPorts struct {
 // healthPort is one port. It listens while it has a server.
 type healthPort struct {
 	number uint16
-	check  atomic.Pointer[HealthCheck]
+	check  atomic.Pointer[frontend.HealthCheck]
 	server *http.Server
 	socket net.Listener // the server's
 	failed bool         // to open, and that was logged
+}
+
+// service is the name of the service that has the port.
+func (port *healthPort) service() string {
+	c := port.check.Load()
+	return c.Namespace + "/" + c.Name
 }
 
 // Set replaces the checks. When it returns, new ports listen and old ones refuse connections. Ports that stay
 // lose no request, even if another service has the port now. A port that cannot be opened, usually because
 // another process has it, is tried again every 5 s. If two checks have one port, the first gets it. After
 // Close, Set does nothing.
-func (p *HealthPorts) Set(checks []HealthCheck) {
+func (p *HealthPorts) Set(checks []frontend.HealthCheck) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return
 	}
-	wanted := make(map[uint16]*HealthCheck, len(checks))
+	wanted := make(map[uint16]*frontend.HealthCheck, len(checks))
 	for _, c := range checks {
 		if wanted[c.Port] == nil {
 			wanted[c.Port] = &c
@@ -132,7 +139,7 @@ func (p *HealthPorts) open(port *healthPort) {
 func (p *HealthPorts) later(port *healthPort, err error) {
 	if !port.failed {
 		p.Log.Warn("health check node port not opened: load balancers will treat this node as down",
-			"service", port.check.Load().fullName(), "err", err, "retry", listenRetry)
+			"service", port.service(), "err", err, "retry", listenRetry)
 		port.failed = true
 	}
 	if p.retry == nil {
@@ -168,7 +175,7 @@ func (p *HealthPorts) broken(port *healthPort, server *http.Server, err error) {
 func (p *HealthPorts) newServer(port *healthPort) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			port.check.Load().write(w, p.Healthy())
+			writeCheck(w, *port.check.Load(), p.Healthy())
 		}),
 		DisableGeneralOptionsHandler: true,
 		ReadTimeout:                  requestTimeout,

@@ -17,10 +17,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
+func check(namespace, name string, port uint16, endpoints int) frontend.HealthCheck {
+	return frontend.HealthCheck{Namespace: namespace, Name: name, Port: port, LocalEndpoints: endpoints}
+}
+
 // opened returns health check node ports whose log fails the test. They are closed at its end.
-func opened(t *testing.T, checks ...HealthCheck) *HealthPorts {
+func opened(t *testing.T, checks ...frontend.HealthCheck) *HealthPorts {
 	t.Helper()
 	p := &HealthPorts{Healthy: func() bool { return true }, Log: slog.New(slog.NewTextHandler(failing{t}, nil))}
 	t.Cleanup(p.Close)
@@ -91,14 +97,14 @@ func wantRefused(t *testing.T, port uint16) {
 
 func TestHealthPortsFollowTheChecks(t *testing.T) {
 	ports := free(t, 3)
-	web, dns := HealthCheck{"default", "web", ports[0], 2}, HealthCheck{"kube-system", "dns", ports[1], 0}
+	web, dns := check("default", "web", ports[0], 2), check("kube-system", "dns", ports[1], 0)
 	p := opened(t, web, dns)
 	wantProbe(t, at(web.Port), 200, `"web"`)
 	wantProbe(t, at(dns.Port), 503, `"kube-system"`)
 
 	dns.LocalEndpoints = 1
 	web.Port = ports[2]
-	p.Set([]HealthCheck{web, dns})
+	p.Set([]frontend.HealthCheck{web, dns})
 	wantRefused(t, ports[0])
 	wantProbe(t, at(web.Port), 200, `"web"`)
 	wantProbe(t, at(dns.Port), 200, `"localEndpoints": 1`)
@@ -107,23 +113,23 @@ func TestHealthPortsFollowTheChecks(t *testing.T) {
 	wantRefused(t, web.Port)
 	wantRefused(t, dns.Port)
 
-	p.Set([]HealthCheck{web})
+	p.Set([]frontend.HealthCheck{web})
 	wantProbe(t, at(web.Port), 200, `"web"`)
 	p.Close()
 	wantRefused(t, web.Port)
-	p.Set([]HealthCheck{web})
+	p.Set([]frontend.HealthCheck{web})
 	wantRefused(t, web.Port)
 }
 
 // A port can be set, removed and set again at once.
 func TestHealthPortsComeBackAtOnce(t *testing.T) {
-	check := HealthCheck{"default", "web", free(t, 1)[0], 1}
+	web := check("default", "web", free(t, 1)[0], 1)
 	p := opened(t)
 	for range 200 {
-		p.Set([]HealthCheck{check})
+		p.Set([]frontend.HealthCheck{web})
 		p.Set(nil)
 	}
-	wantRefused(t, check.Port)
+	wantRefused(t, web.Port)
 }
 
 func TestHealthPortsServeBothFamilies(t *testing.T) {
@@ -132,19 +138,19 @@ func TestHealthPortsServeBothFamilies(t *testing.T) {
 	} else {
 		l.Close()
 	}
-	check := HealthCheck{"default", "web", free(t, 1)[0], 1}
-	opened(t, check)
-	wantProbe(t, at(check.Port), 200, `"web"`)
-	wantProbe(t, fmt.Sprintf("[::1]:%d", check.Port), 200, `"web"`)
+	web := check("default", "web", free(t, 1)[0], 1)
+	opened(t, web)
+	wantProbe(t, at(web.Port), 200, `"web"`)
+	wantProbe(t, fmt.Sprintf("[::1]:%d", web.Port), 200, `"web"`)
 }
 
 // Probes may use any path and any method.
 func TestHealthPortsAnswerAnything(t *testing.T) {
-	check := HealthCheck{"default", "web", free(t, 1)[0], 0}
-	opened(t, check)
+	web := check("default", "web", free(t, 1)[0], 0)
+	opened(t, web)
 	for _, ask := range []string{"GET /healthz", "POST /a//../b?c", "DELETE /", "BREW /pot", "CONNECT x:1", "OPTIONS *"} {
 		method, target, _ := strings.Cut(ask, " ")
-		c, err := net.Dial("tcp", at(check.Port))
+		c, err := net.Dial("tcp", at(web.Port))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,16 +163,16 @@ func TestHealthPortsAnswerAnything(t *testing.T) {
 		}
 		c.Close()
 	}
-	if code, body, err := probe("HEAD", at(check.Port), "/"); code != 503 || body != "" || err != nil {
+	if code, body, err := probe("HEAD", at(web.Port), "/"); code != 503 || body != "" || err != nil {
 		t.Errorf("HEAD: %d %q %v", code, body, err)
 	}
 }
 
 // A header without an end is refused and not stored.
 func TestHealthPortsLimitTheHeader(t *testing.T) {
-	check := HealthCheck{"default", "web", free(t, 1)[0], 1}
-	opened(t, check)
-	c, err := net.Dial("tcp", at(check.Port))
+	web := check("default", "web", free(t, 1)[0], 1)
+	opened(t, web)
+	c, err := net.Dial("tcp", at(web.Port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,22 +185,22 @@ func TestHealthPortsLimitTheHeader(t *testing.T) {
 }
 
 func TestHealthPortsHeedTheProxy(t *testing.T) {
-	check := HealthCheck{"default", "web", free(t, 1)[0], 1}
+	web := check("default", "web", free(t, 1)[0], 1)
 	var healthy atomic.Bool
 	p := opened(t)
 	p.Healthy = healthy.Load
-	p.Set([]HealthCheck{check})
-	wantProbe(t, at(check.Port), 503, `"serviceProxyHealthy": false`)
+	p.Set([]frontend.HealthCheck{web})
+	wantProbe(t, at(web.Port), 503, `"serviceProxyHealthy": false`)
 	healthy.Store(true)
-	wantProbe(t, at(check.Port), 200, `"serviceProxyHealthy": true`)
+	wantProbe(t, at(web.Port), 200, `"serviceProxyHealthy": true`)
 }
 
 // While checks are added, changed and removed, a port that stays answers every request with its service's
 // name and the code for its count. So does a port that another service takes over.
 func TestUnchangedHealthPortsLoseNoRequest(t *testing.T) {
 	ports := free(t, 3)
-	stays := HealthCheck{"default", "stays", ports[0], 1}
-	moves := HealthCheck{"default", "moves-a", ports[1], 1}
+	stays := check("default", "stays", ports[0], 1)
+	moves := check("default", "moves-a", ports[1], 1)
 	p := opened(t, stays, moves)
 
 	done := make(chan struct{})
@@ -222,9 +228,9 @@ func TestUnchangedHealthPortsLoseNoRequest(t *testing.T) {
 	for i := 0; i < 200 || answers.Load() < 200 && !t.Failed(); i++ {
 		stays.LocalEndpoints = i % 3
 		moves.Name = "moves-" + string('a'+rune(i%2))
-		checks := []HealthCheck{stays, moves}
+		checks := []frontend.HealthCheck{stays, moves}
 		if i%2 == 0 {
-			checks = append(checks, HealthCheck{"default", "comes-and-goes", ports[2], 1})
+			checks = append(checks, check("default", "comes-and-goes", ports[2], 1))
 		}
 		p.Set(checks)
 	}
@@ -235,7 +241,7 @@ func TestUnchangedHealthPortsLoseNoRequest(t *testing.T) {
 // If two services have one port, the first gets it.
 func TestFirstHealthCheckHasThePort(t *testing.T) {
 	port := free(t, 1)[0]
-	opened(t, HealthCheck{"default", "a", port, 1}, HealthCheck{"default", "b", port, 1})
+	opened(t, check("default", "a", port, 1), check("default", "b", port, 1))
 	wantProbe(t, at(port), 200, `"a"`)
 }
 
@@ -296,7 +302,7 @@ func TestHealthPortInUseIsTriedAgain(t *testing.T) {
 			defer p.mu.Unlock()
 			h.refuse = err
 		}
-		checks := []HealthCheck{{"default", "web", 32000, 1}, {"default", "dns", 32001, 1}}
+		checks := []frontend.HealthCheck{check("default", "web", 32000, 1), check("default", "dns", 32001, 1)}
 		p.Set(checks)
 		wantTries(2, "address already in use")
 		time.Sleep(3 * time.Second)

@@ -99,6 +99,7 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 	}
 	n.metrics = metrics.New(metrics.Options{
 		Version: "1.0.0", Log: log, Status: reader.Status, Queued: n.proxy.Queued, Work: n.meter.work,
+		Frontends: func() *frontend.Frontends { return n.proxy.Snapshot().Frontends },
 	})
 	health := &web.Listener{Name: "healthz", Log: log, Handler: web.Health{
 		Healthy: n.proxy.Healthy, Answered: n.metrics.Answered,

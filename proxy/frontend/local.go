@@ -1,0 +1,49 @@
+package frontend
+
+import (
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// WithoutLocal counts the services that have endpoints of a family, but whose
+// traffic under policy Local has no backend that gets new connections: traffic to
+// cluster IPs (internal) and to all other addresses (external). A service that
+// LocalFallback sends to endpoints on other nodes has backends.
+func (f *Frontends) WithoutLocal(family kernel.Family) (internal, external int) {
+	var in, ex []int32
+	for i := range f.Fronts {
+		x := &f.Fronts[i]
+		if x.Key.Family() != family || x.Traits&(InternalLocal|ExternalLocal) == 0 || f.hasOpen(x) || !hasEndpoint(f.Service(x), family) {
+			continue
+		}
+		if x.Traits.Has(InternalLocal) {
+			in = append(in, x.Service)
+		}
+		if x.Traits.Has(ExternalLocal) {
+			ex = append(ex, x.Service)
+		}
+	}
+	return different(in), different(ex)
+}
+
+// hasOpen reports whether a front has a backend that gets new connections.
+func (f *Frontends) hasOpen(x *Front) bool {
+	return slices.ContainsFunc(f.Backends(x), func(b Backend) bool { return f.Weight(int(x.Service), b) > 0 })
+}
+
+// hasEndpoint reports whether an endpoint of a family serves a port of a service.
+func hasEndpoint(s *sources.Service, family kernel.Family) bool {
+	return slices.ContainsFunc(s.Endpoints, func(e sources.Endpoint) bool {
+		return kernel.FamilyOf(e.Addr) == family && slices.ContainsFunc(s.Ports, func(p sources.Port) bool {
+			_, serves := portOf(&e, p)
+			return serves
+		})
+	})
+}
+
+func different(services []int32) int {
+	slices.Sort(services)
+	return len(slices.Compact(services))
+}
