@@ -51,10 +51,10 @@ func FuzzParse(f *testing.F) {
 		whole := &scan{text: string(data), line: 1}
 		faultless := whole.document(&Place{Line: 1}) && ok && len(mistakes) == 0
 		r := NewReader("")
-		for range 2 { // the second time its outline is known, and there is room
+		for range 2 { // the second time its skeleton is known, and there is room
 			part, at, _, partOK := r.parse(string(data), 1)
 			if partOK != faultless {
-				t.Fatalf("as a part it is read: %v; its outline is %q", partOK, r.scan.outline)
+				t.Fatalf("as a part it is read: %v; its skeleton is %q", partOK, r.scan.skeleton)
 			}
 			if !partOK || emptyKey(tree) {
 				continue

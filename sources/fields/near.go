@@ -2,8 +2,8 @@ package fields
 
 import "strings"
 
-// Near picks the candidate that a mistyped word was probably meant to be; "" when none is near: the
-// same letters in another case, or at most one slip in three letters.
+// Near returns the candidate that a mistyped word was probably meant to be, or "" if none is near. Near means the same
+// letters in another case, or at most one slip in three letters.
 func Near(word string, candidates []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	if len(word) > 64 {
@@ -20,8 +20,8 @@ func Near(word string, candidates []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, drop, replace or swap with their neighbour to get from
-// one word to the other (optimal string alignment).
+// distance is the number of letters to insert, drop, replace or swap with their neighbour to get from one word to the
+// other (optimal string alignment).
 func distance(a, b string) int {
 	var before, above []int
 	row := make([]int, len(b)+1)

@@ -26,7 +26,7 @@ func (n Node) Elem(i int, v any) Node { return Node{n.Key, n.At.Elem(i), v} }
 // Under is the value v under a key of a table.
 func (n Node) Under(key string, v any) Node { return Node{key, n.At.Key(key), v} }
 
-// Text returns a string. The plain strings of a Part are only in their places: see outline.go.
+// Text returns a string. The plain strings of a Part are only in their places: see skeleton.go.
 func (n Node) Text() (string, bool) {
 	s, ok := n.V.(string)
 	if ok && n.At != nil && n.At.Text != "" {

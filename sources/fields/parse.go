@@ -1,7 +1,11 @@
-// Package strict reads TOML text so that everything wrong with it can be said with its line: what is
-// no TOML, every duplicate key, and, through Places, whatever the reader of the document finds amiss.
+// Package fields reads TOML by tables of the keys that a document may have. It is the one framework for
+// svcproxy.toml and services.toml.
 //
-// It is shared by all that is configured in TOML. It refuses to know which keys a document may have.
+// Parse reads a document with the place of every key, so that every problem has a line: syntax, duplicate keys, and
+// what the caller finds. A Type reads, writes and describes the values of a Go type. A Field is a key with its Type,
+// the place of its value in a struct, its default and its comment. A Key documents it for manual pages and schemas.
+//
+// The package does not know which keys a document has.
 package fields
 
 import (
@@ -16,14 +20,14 @@ import (
 // Mistake is one thing wrong with a document as TOML.
 type Mistake struct {
 	Line    int
-	Top     string // of a duplicate key: the document's own key that it is under, or is; else ""
+	Top     string // of a duplicate key: its top-level key; else ""
 	Key     string // of a duplicate key, as written there, dots and quotes included; else ""
 	Message string
 }
 
-// Parse gives a document's values, as the TOML library gives them to an any, and the places of its keys.
-// ok is false when it is not TOML. Duplicate keys are mistakes, and the document is read all the same:
-// what stands under one is there under a name that Spare knows.
+// Parse returns a document's values, as the TOML library decodes them into an any, and the places of its keys. ok is
+// false if it is not TOML. Duplicate keys are mistakes, but do not end the parse: the tree has them under names for
+// which Spare returns true.
 func Parse(data []byte) (tree map[string]any, places *Place, mistakes []Mistake, ok bool) {
 	text := string(data)
 	if m, ok := checkText(text); !ok {
@@ -47,8 +51,8 @@ func Parse(data []byte) (tree map[string]any, places *Place, mistakes []Mistake,
 	return tree, places, mistakes, true
 }
 
-// decode is the library, which panics where it finds a fault in itself: that is one bad document, and no
-// reason to end the process.
+// decode calls the library. It turns a panic, by which the library reports a fault of its own, into an error, so that
+// one bad document does not end the process.
 func decode(text string) (tree map[string]any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -61,7 +65,7 @@ func decode(text string) (tree map[string]any, err error) {
 	return tree, err
 }
 
-// syntax is what the library could not read, in one line.
+// syntax is the library's error in one line.
 func syntax(text string, err error) Mistake {
 	var pe toml.ParseError
 	if !errors.As(err, &pe) {
@@ -71,7 +75,7 @@ func syntax(text string, err error) Mistake {
 	if strings.Contains(message, "'0x0d'") {
 		message = "a carriage return without a line feed: lines end in LF, or CR LF"
 	}
-	// Its Line is one short where a line ends in CR and LF; its Start is right.
+	// pe.Position.Line is one short where lines end in CR LF. Its Start is right.
 	line := lineAt(text, min(max(pe.Position.Start, 0), len(text)))
 	return Mistake{Line: line, Message: "not TOML: " + strings.Join(strings.Fields(message), " ")}
 }

@@ -2,31 +2,27 @@ package fields
 
 import "strings"
 
-// A document that is nothing but tables [top.NAME], one after the other, can be read table by table, and
-// one that has not changed need not be read again. Cut finds no tokens for that, only lines that begin
-// with a header; what makes it right is that the library then reads each part, or what outline.go leaves of
-// it, as a document of its own.
-// One that it accepts and that ends with its line leaves a reader of the whole between two statements,
-// where the part had found it: a cut inside a string or an array leaves a part that is refused. And no
-// part can have a say in another: all its headers lead to the one table that it begins with, and nothing
-// stands before the first.
+// A document that consists of tables [top.NAME] alone can be read table by table, and an unchanged table need not be
+// read again. Cut looks only for lines that begin with a header. It is right because the library then reads each
+// part, or its skeleton (skeleton.go), as a document of its own: if Cut had cut inside a string or an array, the
+// library would refuse the part. No part affects another: all its headers lead to the one table that it begins with,
+// and nothing comes before the first.
 //
-// Cut and Parse decline what is not plainly so, be it TOML or not: the whole document says what it means
-// or what is wrong with it.
+// Cut and Parse decline everything else, whether it is TOML or not. Then the caller reads the whole document.
 
 // Part is one of a document's tables, with all that is below it.
 type Part struct {
 	Text string // from the line of its header up to that of the next one's
 	Line int    // of its header in the document
 
-	name string // NAME, if that is plain and its header the only one; else ""
+	name string // NAME, if it is plain and the part has one header; else ""
 	body int    // where its keys begin in Text
 }
 
-// MaxValues is how many keys and array elements a document may have. It counts for the parts together.
+// MaxValues is how many keys and array elements a document may have, in all its parts together.
 const MaxValues = maxValues
 
-// Cut gives the tables of a document; false when they are not all there is in it, or not plainly.
+// Cut returns the tables of a document, or false if it has anything else, or if Cut cannot tell.
 func Cut(text, top string) ([]Part, bool) {
 	if _, ok := checkText(text); !ok || strings.Contains(text, "\r") {
 		return nil, false
@@ -58,7 +54,7 @@ func Cut(text, top string) ([]Part, bool) {
 	return parts, true
 }
 
-// headerLine is the next line that begins with a [, blanks aside; empty, at the end, when there is none.
+// headerLine is the next line whose first character, spaces aside, is a [. Without one it is empty, at the end.
 func headerLine(text string, from int) (start, end int) {
 	for {
 		n := strings.IndexByte(text[from:], '[')
@@ -79,14 +75,14 @@ func headerLine(text string, from int) (start, end int) {
 	return start, len(text)
 }
 
-// leadsBelow says whether a header is of something in the table own: own.x] or [own.x]].
+// leadsBelow says whether a header is below the table own: own.x] or [own.x]].
 func leadsBelow(header, own string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(header, "["), own)
 	return ok && strings.HasPrefix(rest, ".")
 }
 
-// tableHeader gives top.NAME of a header top.NAME], and NAME, if that is plain and all there is in the
-// line. Names that need reading are declined.
+// tableHeader returns the top.NAME of a header top.NAME]. name is NAME, if it is plain and nothing follows it in the
+// line. It declines names with escapes.
 func tableHeader(header, top string) (table, name string, ok bool) {
 	rest, ok := strings.CutPrefix(header, top+".")
 	if !ok || rest == "" {
@@ -110,13 +106,13 @@ func tableHeader(header, top string) (table, name string, ok bool) {
 	return header[:len(header)-len(after)-1], name, true
 }
 
-// plain says whether a key is one that could do without quotes, or two with a slash between.
+// plain says whether a key could be written without quotes, or is two such keys with a slash between.
 func plain(key string) bool {
 	before, after, _ := strings.Cut(key, "/")
 	return bareLength(before) == len(before) && bareLength(after) == len(after)
 }
 
-// bareLength is how much of a text could be a key without quotes.
+// bareLength is the length of the key without quotes at the beginning of a text.
 func bareLength(s string) int {
 	for i := range len(s) {
 		if c := s[i]; !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
@@ -126,32 +122,31 @@ func bareLength(s string) int {
 	return len(s)
 }
 
-// nothing says whether a text defines nothing.
+// nothing says whether a text defines no key.
 func nothing(text string) bool {
 	tree, err := decode(text)
 	return err == nil && len(tree) == 0
 }
 
-// Reader reads the parts of one document, whose tables are those of top. What it gives is good until it reads
-// the next one.
+// Reader reads the parts of one document. Its results are valid until it reads the next part.
 type Reader struct {
-	top      string
-	outlines outlines
-	scan     scan  // of the last part, for its room
-	root     Place // as well
+	top       string
+	skeletons skeletons
+	scan      scan  // reused for each part
+	root      Place // too
 }
 
-// NewReader is for the parts that Cut gave with the same top.
+// NewReader makes a Reader of the parts that Cut returned for the same top.
 func NewReader(top string) *Reader {
-	return &Reader{top: top, outlines: outlines{}, scan: scan{outline: []byte{}}}
+	return &Reader{top: top, skeletons: skeletons{}, scan: scan{skeleton: []byte{}}}
 }
 
-// Parse gives a part's table, whose lines begin at 1, as the library reads it but for plain strings and numbers,
-// whose places have what they say (see outline.go), and how many values are in it; false when there is anything
-// wrong with it, or anything but that table in it. Parts share tables: they are not to be changed.
+// Parse returns a part's table and its places, whose lines begin at 1, and its number of values. Plain strings and
+// numbers are only in the places (see skeleton.go): use Node. It returns false if the part has any problem, or
+// anything but one table. The caller must not change the table: parts with the same skeleton share it.
 func (r *Reader) Parse(p Part) (name string, table any, at *Place, values int, ok bool) {
-	// Keys below no header are the same keys, and a quarter cheaper: the library writes each in full. A
-	// byte order mark means something only at the beginning, where it was not.
+	// Without its header a part is a quarter cheaper, because the library builds the full name of each key. A byte
+	// order mark would now be at the beginning of the document, where it has a meaning.
 	if body := p.Text[p.body:]; p.name != "" && !strings.HasPrefix(body, "\ufeff") {
 		tree, at, values, ok := r.parse(body, 2)
 		return p.name, tree, at, values + 1, ok
@@ -166,15 +161,15 @@ func (r *Reader) Parse(p Part) (name string, table any, at *Place, values int, o
 	return name, table, at.Key(r.top).Key(name), values, true
 }
 
-// parse is Parse of a text that is known to be one; false when there is any mistake in it.
+// parse parses a text that checkText accepts. It returns false if there is any mistake in it.
 func (r *Reader) parse(text string, line int) (tree map[string]any, at *Place, values int, ok bool) {
 	s := &r.scan
-	*s = scan{text: text, line: line, segments: s.segments, outline: s.outline[:0]}
+	*s = scan{text: text, line: line, segments: s.segments, skeleton: s.skeleton[:0]}
 	r.root.begin(1)
 	if !s.document(&r.root) || len(s.dups) > 0 {
 		return nil, nil, 0, false
 	}
 	s.leaveOut(len(text), len(text))
-	tree, ok = r.outlines.decode(s.outline)
+	tree, ok = r.skeletons.decode(s.skeleton)
 	return tree, &r.root, s.values, ok
 }

@@ -5,23 +5,21 @@ import (
 	"strings"
 )
 
-// The TOML library checks the text and gives its values but, once it has parsed them, not where they
-// stood: only its own syntax errors have a position. So the text is also scanned for places, the lines
-// of its keys and array elements, as a tree of the document's shape. The scan judges nothing: text that
-// the library will refuse ends it early. Only duplicate keys are found here, all of them, because the
-// library stops at the first.
+// The TOML library decodes values without their positions: only its syntax errors have one. So the text is also
+// scanned for places, the lines of keys and array elements, as a tree of the document's shape. The scan ends early at
+// text that the library will refuse. It finds all duplicate keys, because the library stops at the first.
 
-// Place is where a key or an array element stands. What was scanned last may grow, and then moves: while
-// scanning, the place of one child is of no use any more once the next one is made.
+// Place is where a key or an array element stands. During the scan, a pointer to a child is invalid after the next
+// child is added, because the list may move.
 type Place struct {
 	Line    int
-	Text    string // of a part's plain string or number (see outline.go): what it says; else ""
-	defined bool   // by a value or a header of its own, not just as a parent of one
+	Text    string // the content of a part's plain string or number (see skeleton.go); else ""
+	defined bool   // by a value or a header of its own, not only as a parent
 	tables  bool   // an array of [[tables]]: a path through it leads to its last element
 	below   *below // nil when there is nothing
 }
 
-// below is what stands under a key or in an element: most have nothing, and most tables few keys.
+// below is what stands under a key or in an element. Most have nothing, and most tables have few keys.
 type below struct {
 	keys  []keyPlace
 	index map[string]int // of keys, by name; nil while they are few
@@ -33,10 +31,10 @@ type keyPlace struct {
 	Place
 }
 
-// fewKeys are found sooner by looking at each than by a map.
+// fewKeys is how many keys are found faster by a loop than by a map.
 const fewKeys = 16
 
-// Key is the place under a key; nil when there is none.
+// Key is the place under a key; nil if there is none.
 func (p *Place) Key(key string) *Place {
 	if p == nil || p.below == nil {
 		return nil
@@ -55,7 +53,7 @@ func (p *Place) Key(key string) *Place {
 	return nil
 }
 
-// Elem is the place of the ith element; nil when there is none.
+// Elem is the place of the ith element; nil if there is none.
 func (p *Place) Elem(i int) *Place {
 	if p == nil || p.below == nil || i >= len(p.below.elems) {
 		return nil
@@ -63,7 +61,7 @@ func (p *Place) Elem(i int) *Place {
 	return &p.below.elems[i]
 }
 
-// children is what is below, to be added to.
+// children is p.below, made if need be.
 func (p *Place) children() *below {
 	if p.below == nil {
 		p.below = new(below)
@@ -71,7 +69,7 @@ func (p *Place) children() *below {
 	return p.below
 }
 
-// add makes the place under a key.
+// add makes a place under a key.
 func (p *Place) add(key string, line int) *Place {
 	b := p.children()
 	b.keys = longer(b.keys)
@@ -90,7 +88,7 @@ func (p *Place) add(key string, line int) *Place {
 	return &k.Place
 }
 
-// addElem makes the place of one more element.
+// addElem makes the place of the next element.
 func (p *Place) addElem(line int) *Place {
 	b := p.children()
 	b.elems = longer(b.elems)
@@ -100,7 +98,7 @@ func (p *Place) addElem(line int) *Place {
 	return e
 }
 
-// begin makes a place what a new one is, in what room it had below it.
+// begin resets a place, and reuses the memory below it.
 func (p *Place) begin(line int) {
 	*p = Place{Line: line, below: p.below}
 	if b := p.below; b != nil {
@@ -108,7 +106,7 @@ func (p *Place) begin(line int) {
 	}
 }
 
-// longer is a list with one element more, which may have been there before.
+// longer is a list with one more element, which may hold old memory to reuse.
 func longer[E any](list []E) []E {
 	if len(list) < cap(list) {
 		return list[:len(list)+1]
@@ -117,7 +115,7 @@ func longer[E any](list []E) []E {
 	return append(list, e)
 }
 
-// enter is the place that a path continues from: under key, made if need be.
+// enter is the place under key, made if need be, from which a path continues.
 func (p *Place) enter(key string, line int) *Place {
 	c := p.Key(key)
 	if c == nil {
@@ -129,24 +127,23 @@ func (p *Place) enter(key string, line int) *Place {
 	return c
 }
 
-// duplicate is a key that was defined before.
+// duplicate is a key that is defined again.
 type duplicate struct {
-	top         string // the key of the document that it is under, or is
+	top         string // its top-level key
 	key         string // as written, dots and quotes included
 	line, first int
 	start, end  int // of its last segment in the text
 }
 
-// spare is the name the nth duplicate gets in the text that is parsed, so that what stands under it is
-// checked too. No TOML text can hold a zero byte, and no sane one an escaped one.
+// spare is the name of the nth duplicate in the text that is parsed, so that its content is checked, too. No TOML text
+// can have a zero byte, and no sane one an escaped zero byte.
 func spare(n int) string { return fmt.Sprintf("\x00%d", n) }
 
 // Spare says whether a key is a renamed duplicate.
 func Spare(key string) bool { return strings.HasPrefix(key, "\x00") }
 
-// rename gives the duplicates their spare names; lines stay what they were. The
-// space keeps a name's quote apart from a string's that ends right before it,
-// where a line break was forgotten: together they would begin another string.
+// rename replaces the duplicates by their spare names and keeps the lines. The space separates the name's quote from
+// that of a string right before it, where a line break is missing: together they would begin another string.
 func rename(text string, dups []duplicate) string {
 	var b strings.Builder
 	at := 0

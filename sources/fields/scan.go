@@ -7,13 +7,13 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// What bounds a document: any file may be given for one, and none may cost the process its memory, its
-// stack or minutes. The library takes about 1 KB and 10 us for each value.
+// Limits of a document. Any file may be given, and none must take the process's memory, its stack or minutes. The
+// library takes about 1 KB and 10 us for each value.
 const (
 	maxLines      = 1_000_000
 	maxValues     = 1_000_000 // keys and array elements; 10,000 services of 10 endpoints are 200,000
 	maxDepth      = 100       // of nested arrays, inline tables and dotted keys; services.toml needs 6
-	maxDuplicates = 100       // that are told
+	maxDuplicates = 100       // that are reported
 )
 
 // scan is a scanner's state.
@@ -21,19 +21,19 @@ type scan struct {
 	text string
 	pos  int
 	line int
-	top  string // the document's key that is being read
+	top  string // the top-level key that is being read
 	dups []duplicate
 
 	segments []segment // of the key that is being read
 
-	outline  []byte // of a part, up to outlined; else nil
-	outlined int
+	skeleton []byte // of the text up to copied; nil if none is wanted
+	copied   int
 
 	values int      // found so far
 	excess *Mistake // the limit that was passed, or nil
 }
 
-// locate finds the places of a document. excess is the limit that it passes, if it does.
+// locate finds the places of a document. excess is the limit that it exceeds, if any.
 func locate(text string) (root *Place, dups []duplicate, excess *Mistake) {
 	s := &scan{text: text, line: 1}
 	root = &Place{Line: 1}
@@ -47,13 +47,13 @@ func (s *scan) tooMuch(format string, limit int) bool {
 	return false
 }
 
-// count notes one more value; false when it is one too many.
+// count counts a value. It returns false if it is one too many.
 func (s *scan) count() bool {
 	s.values++
 	return s.values <= maxValues || s.tooMuch("more than %d keys and values", maxValues)
 }
 
-// document reads all of it; false when it makes no sense from somewhere on, or is too much.
+// document reads all of the text. It returns false if the text is not TOML or exceeds a limit.
 func (s *scan) document(root *Place) bool {
 	if strings.HasPrefix(s.text, "\ufeff") {
 		s.pos = len("\ufeff")
@@ -81,7 +81,7 @@ func (s *scan) document(root *Place) bool {
 	}
 }
 
-// header reads [a.b] or [[a.b]] and gives the place that the following keys belong to.
+// header reads [a.b] or [[a.b]] and returns the place of the following keys.
 func (s *scan) header(root *Place) (*Place, bool) {
 	s.pos++
 	tables := s.peek('[')
@@ -145,8 +145,8 @@ func (s *scan) parents(p *Place, path []segment) *Place {
 	return p
 }
 
-// define makes the place for the path's last segment, under a spare name if the key is there already;
-// false when too many were.
+// define makes the place of the path's last segment, under a spare name if it is a duplicate. It returns false if
+// there are too many duplicates.
 func (s *scan) define(p *Place, path []segment) (*Place, bool) {
 	last := path[len(path)-1]
 	name := last.name
@@ -163,7 +163,7 @@ func (s *scan) define(p *Place, path []segment) (*Place, bool) {
 	return c, true
 }
 
-// value reads one value standing at p; false when the text makes no sense from here on.
+// value reads the value of p. It returns false if the text is not TOML from here on.
 func (s *scan) value(p *Place, depth int) bool {
 	s.spaces()
 	if s.pos == len(s.text) {
@@ -174,7 +174,7 @@ func (s *scan) value(p *Place, depth int) bool {
 	}
 	switch c := s.text[s.pos]; c {
 	case '"', '\'':
-		if s.outline != nil {
+		if s.skeleton != nil {
 			var plain bool
 			if p.Text, plain = s.plainString(c); plain {
 				return true
@@ -196,7 +196,7 @@ func (s *scan) value(p *Place, depth int) bool {
 	for s.pos < len(s.text) && !endsValue(s.text[s.pos]) {
 		s.pos++
 	}
-	if s.outline != nil {
+	if s.skeleton != nil {
 		p.Text = s.plainNumber(start)
 	}
 	return s.pos > start
@@ -204,7 +204,7 @@ func (s *scan) value(p *Place, depth int) bool {
 
 func endsValue(c byte) bool { return c == ',' || c == ']' || c == '}' || c == '#' || c == '\n' }
 
-// items reads what stands between brackets, separated by commas.
+// items reads the items between brackets, separated by commas.
 func (s *scan) items(end byte, item func() bool) bool {
 	s.pos++
 	for {
@@ -232,7 +232,7 @@ type segment struct {
 	start, end int // in the text, quotes included
 }
 
-// path reads a key, dotted or not, up to what follows it. It is good until the next one is read.
+// path reads a key, dotted or not. The result is valid until the next call.
 func (s *scan) path() ([]segment, bool) {
 	s.segments = s.segments[:0]
 	for {
@@ -279,7 +279,7 @@ func endsKey(c byte) bool {
 	return false
 }
 
-// unquote reads a quoted key; the library knows the escapes.
+// unquote reads a quoted key. The library decodes the escapes.
 func unquote(quoted string) (string, bool) {
 	inner := quoted[1 : len(quoted)-1]
 	if quoted[0] == '\'' || !strings.Contains(inner, `\`) {
@@ -292,7 +292,7 @@ func unquote(quoted string) (string, bool) {
 	return v.K, true
 }
 
-// str passes a string of any of the four kinds.
+// str passes a string of any of TOML's four kinds.
 func (s *scan) str(quote byte) bool {
 	long := s.quotes(quote) >= 3
 	if s.pos++; long {
@@ -301,7 +301,7 @@ func (s *scan) str(quote byte) bool {
 	for ; s.pos < len(s.text); s.pos++ {
 		switch c := s.text[s.pos]; {
 		case c == '\\' && quote == '"':
-			s.pos++ // the next one too, which may be a quote, or the line's end
+			s.pos++ // skip the next character, too: a quote or the end of the line
 			if s.peek('\n') {
 				s.line++
 			}
@@ -316,7 +316,7 @@ func (s *scan) str(quote byte) bool {
 			return true
 		default:
 			if n := s.quotes(quote); n >= 3 {
-				s.pos += min(n, 5) // a long string may end in up to two quotes of its own
+				s.pos += min(n, 5) // the content of a long string may end in up to two quotes
 				return true
 			}
 		}
@@ -325,7 +325,7 @@ func (s *scan) str(quote byte) bool {
 	return false
 }
 
-// quotes is how many quotes come next; 5 are as good as more.
+// quotes is how many quotes come next, at most 5.
 func (s *scan) quotes(quote byte) (n int) {
 	for n < 5 && s.pos+n < len(s.text) && s.text[s.pos+n] == quote {
 		n++
@@ -333,7 +333,7 @@ func (s *scan) quotes(quote byte) (n int) {
 	return n
 }
 
-// blank passes spaces, line ends and comments.
+// blank passes spaces, ends of lines and comments.
 func (s *scan) blank() {
 	for s.pos < len(s.text) {
 		switch s.text[s.pos] {
@@ -345,7 +345,7 @@ func (s *scan) blank() {
 			if n < 0 {
 				n = len(s.text) - s.pos
 			}
-			if s.outline != nil && plainText(s.text[s.pos:s.pos+n]) {
+			if s.skeleton != nil && plainText(s.text[s.pos:s.pos+n]) {
 				s.leaveOut(s.pos+1, s.pos+n)
 			}
 			s.pos += n

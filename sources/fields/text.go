@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// checkText says why a file is no text that TOML could be, if it is not.
+// checkText says why a file cannot be TOML: it is not UTF-8, or too long.
 func checkText(text string) (Mistake, bool) {
 	switch {
 	case strings.HasPrefix(text, "\xff\xfe"), strings.HasPrefix(text, "\xfe\xff"):
@@ -23,7 +23,7 @@ func checkText(text string) (Mistake, bool) {
 	return m, !long
 }
 
-// TooLong says what is wrong with a document that has more lines than any may have.
+// TooLong returns the mistake of a document that has too many lines.
 func TooLong(data []byte) (Mistake, bool) { return tooLong(bytes.Count(data, []byte("\n"))) }
 
 func tooLong(lines int) (Mistake, bool) {

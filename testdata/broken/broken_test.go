@@ -117,7 +117,7 @@ func TestVast(t *testing.T) {
 	var slow string
 	for c := range Vast() {
 		m, took := timed(t, readers["services"].read, c)
-		if c.Name == "unknown keys" { // each reader's own affair; the others are package strict's
+		if c.Name == "unknown keys" { // each reader checks its keys itself; package fields checks the rest
 			if m, _ := timed(t, readers["configuration"].read, c); len(m) == 0 || len(m) > 110 {
 				t.Errorf("%d problems of %s in a configuration", len(m), c.Name)
 			}

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// TestOutline: what the library is given of a part, and what its strings and numbers then say.
-func TestOutline(t *testing.T) {
+// TestSkeleton: what the library is given of a part, and what its strings and numbers then say.
+func TestSkeleton(t *testing.T) {
 	r := NewReader("s")
 	for text, want := range map[string]struct {
-		outline string
-		says    []any
+		skeleton string
+		says     []any
 	}{
 		"k = [\n  \"one\", # first\n  'two',\n]\n":       {"k = [\n  \"\", #\n  '',\n]\n", []any{"one", "two"}},
 		"k = [ \"\", '', \"\"\"\nx\"\"\", '''y''' ]\n":   {"k = [ \"\", '', \"\"\"\nx\"\"\", '''y''' ]\n", []any{"", "", "x", "y"}},
@@ -27,8 +27,8 @@ func TestOutline(t *testing.T) {
 			for i, v := range tree["k"].([]any) {
 				says = append(says, said(v, at.Key("k").Elem(i)))
 			}
-			if !ok || string(r.scan.outline) != want.outline || !reflect.DeepEqual(says, want.says) {
-				t.Errorf("%q: %q, says %#v", text, r.scan.outline, says)
+			if !ok || string(r.scan.skeleton) != want.skeleton || !reflect.DeepEqual(says, want.says) {
+				t.Errorf("%q: %q, says %#v", text, r.scan.skeleton, says)
 			}
 		}
 	}
@@ -39,6 +39,6 @@ func TestOutline(t *testing.T) {
 	}
 	one, _, _, _ := r.parse("k = 'a'\n", 1)
 	if two, _, _, _ := r.parse("k = 'b'\n", 1); reflect.ValueOf(one).Pointer() != reflect.ValueOf(two).Pointer() {
-		t.Error("one outline was read twice")
+		t.Error("one skeleton was read twice")
 	}
 }
