@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// check looks at fields that must fit each other, and at those without effect.
+// check checks fields that depend on each other, and warns of those without effect.
 func (d *decoder) check() {
 	c := &d.config
 	if c.IPTables.MinSyncPeriod > c.IPTables.SyncPeriod {
@@ -29,8 +29,8 @@ func (d *decoder) check() {
 	}
 }
 
-// checkAPIServer has the API server source on where it is said how to reach one,
-// as with kube-proxy, unless the key itself says otherwise.
+// checkAPIServer enables the API server source if a kubeconfig or master is given,
+// as in kube-proxy, unless the file sets sources.apiserver.enabled itself.
 func (d *decoder) checkAPIServer() {
 	c := &d.config
 	_, given := d.origins["sources.apiserver.enabled"]
@@ -53,8 +53,8 @@ func (d *decoder) warnIdle() {
 	}
 }
 
-// conflict refuses what key says because of what other says. One of them may be
-// a default: the line is that of the one that was given.
+// conflict refuses key because of the value of other. One of them may have its
+// default: the line is that of the one that was given.
 func (d *decoder) conflict(key, other, relation string) {
 	if d.refused[key] || d.refused[other] {
 		return

@@ -6,10 +6,9 @@ import (
 	"net/netip"
 )
 
-// Configz is what /configz answers. Under kube-proxy's key stands what kube-proxy 1.34 has there: the fields
-// of its internal KubeProxyConfiguration, under the names of Go, durations as text. Left out are those
-// without a counterpart here: Windows, Winkernel, NFTables and the log's options. Under "svcproxy" stand all
-// keys of svcproxy.toml.
+// Configz is the answer of /configz. kube-proxy's key has what kube-proxy 1.34 has there: the fields of its internal
+// KubeProxyConfiguration by their Go names, durations as text. It leaves out fields without a counterpart here:
+// Windows, Winkernel, NFTables and the options of the log. "svcproxy" has all keys of svcproxy.toml.
 func (c Config) Configz() map[string]any {
 	return map[string]any{"kubeproxy.config.k8s.io": c.upstream(), "svcproxy": c.Tree()}
 }
@@ -61,7 +60,7 @@ type upstreamConnection struct {
 	Burst              int
 }
 
-// upstreamLogging has names in JSON upstream, too.
+// upstreamLogging has JSON names upstream, too.
 type upstreamLogging struct {
 	Format         string `json:"format"`
 	FlushFrequency string `json:"flushFrequency"`
@@ -151,7 +150,7 @@ func (n NodePortAddresses) upstream() []string {
 	return written(n.CIDRs)
 }
 
-// listening is a listener's address as text, "" if it is turned off.
+// listening is a listener's address as text; "" if the listener is turned off.
 func listening(a netip.AddrPort) string {
 	if !a.IsValid() {
 		return ""
@@ -159,7 +158,7 @@ func listening(a netip.AddrPort) string {
 	return a.String()
 }
 
-// written are values as text; none are nil, which is null upstream.
+// written is a list as text. An empty list is nil, which is null in JSON, as upstream.
 func written[T fmt.Stringer](items []T) []string {
 	var words []string
 	for _, item := range items {

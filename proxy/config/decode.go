@@ -12,28 +12,28 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// decoder sets a Config's fields and collects what is wrong.
+// decoder sets a Config's fields and collects problems.
 type decoder struct {
 	config   Config
 	file     string
 	origins  map[string]origin // by key; a key without one has its default
-	refused  map[string]bool   // by key; what they should have been is not known
+	refused  map[string]bool   // keys with an invalid value
 	problems []sources.Problem
 	warnings []sources.Problem
 }
 
-// origin is where a field's value was given.
+// origin is where a field's value comes from.
 type origin struct {
 	flag string // "--ipvs-scheduler", or "" for the file
 	line int
 }
 
-// Decode reads svcproxy.toml over the defaults, strictly, and the flags over
-// that; flags may be nil. A KubeProxyConfiguration in its place is read by
-// upstream's rules. name is the file's name in messages, and one that ends in
-// .yaml, .yml or .toml says which of them it is; else the text does. The key
-// services is left to file.DecodeServices. The error is an *Error, and c then the
-// defaults but for the folders; warnings are about what has no effect.
+// Decode reads svcproxy.toml strictly over the defaults, and the flags over that;
+// flags may be nil. It reads a KubeProxyConfiguration by upstream's rules. name is
+// the file's name in messages. Its extension .yaml, .yml or .toml gives the format;
+// without one the text does. Decode ignores the key services: see
+// file.DecodeServices. On an error, an *Error, c has the defaults but for stateDir
+// and runtimeDir. warnings are about values without effect.
 func Decode(name string, data []byte, flags *Flags) (c Config, warnings []sources.Problem, err error) {
 	d := &decoder{config: Default(), file: name, origins: make(map[string]origin), refused: make(map[string]bool)}
 	if isYAML(name, data) {
@@ -61,7 +61,7 @@ func Decode(name string, data []byte, flags *Flags) (c Config, warnings []source
 func (d *decoder) document(data []byte) {
 	tree, places, mistakes, ok := fields.Parse(data)
 	for _, m := range mistakes {
-		// What is twice in services is said by who reads them.
+		// file.DecodeServices reports duplicates in services.
 		if !slices.Contains(foreignKeys, m.Top) {
 			d.refuse(m.Line, "%s", m.Message)
 		}
@@ -73,14 +73,14 @@ func (d *decoder) document(data []byte) {
 	d.table("", tree, places)
 }
 
-// folders takes what the lines before a mistake say of stateDir and runtimeDir:
-// the last good configuration is to be found there.
+// folders reads stateDir and runtimeDir from the lines before a mistake: the last
+// good configuration is kept there.
 func (d *decoder) folders(data []byte, mistake int) {
 	before := slices.Collect(bytes.Lines(data))
 	tree, _, _, _ := fields.Parse(bytes.Join(before[:min(max(mistake-1, 0), len(before))], nil))
 	for _, key := range []string{"stateDir", "runtimeDir"} {
 		if v, said := tree[key]; said {
-			_ = fieldOf(key).set(&d.config, v) // a value that is refused is not looked for
+			_ = fieldOf(key).set(&d.config, v) // an invalid value leaves the default
 		}
 	}
 }
@@ -89,12 +89,11 @@ func (d *decoder) refuse(line int, format string, args ...any) {
 	d.problems = append(d.problems, problemAt(d.file, line, format, args...))
 }
 
-// maxProblems is how many are told of a document: a person mends a few and
-// looks again.
+// maxProblems is how many problems of a document are reported.
 const maxProblems = 100
 
-// full says whether enough problems were found to read no further, once as a
-// problem.
+// full says whether there are too many problems to read on. The first time it adds
+// a problem that says so.
 func (d *decoder) full(at *fields.Place) bool {
 	if len(d.problems) == maxProblems {
 		d.refuse(at.Line, "more than %d problems: mend these first", maxProblems)
@@ -102,7 +101,7 @@ func (d *decoder) full(at *fields.Place) bool {
 	return len(d.problems) > maxProblems
 }
 
-// table reads the table of this dotted name, "" for the document.
+// table reads the table of a dotted name; "" is the document.
 func (d *decoder) table(name string, t map[string]any, at *fields.Place) {
 	for _, word := range slices.Sorted(maps.Keys(t)) {
 		key, place := joined(name, word), at.Key(word)
@@ -132,8 +131,8 @@ func (d *decoder) table(name string, t map[string]any, at *fields.Place) {
 	}
 }
 
-// set gives a field a value from a line of the file; element is the line of one
-// of its elements.
+// set sets a field to a value from a line of the file. element returns the line of
+// one of its elements.
 func (d *decoder) set(f *field, v any, line int, element func(int) int) {
 	d.origins[f.key] = origin{line: line}
 	err := f.set(&d.config, v)
@@ -148,7 +147,7 @@ func (d *decoder) set(f *field, v any, line int, element func(int) int) {
 	d.refuse(line, "%s %v", f.key, err)
 }
 
-// joined is the dotted name of a word in a table, "" for the document.
+// joined is the dotted name of a key in a table; "" is the document.
 func joined(table, word string) string {
 	if table == "" {
 		return word
@@ -167,8 +166,8 @@ func isTableName(key string) bool {
 	return slices.ContainsFunc(allFields, func(f field) bool { return strings.HasPrefix(f.key, key+".") })
 }
 
-// hint says what an unknown key was probably meant to be: one of its table, or
-// a key of that very name elsewhere.
+// hint suggests what an unknown key was probably meant to be: a key of the same
+// table, or one of the same name in another.
 func hint(table, word string) string {
 	var siblings, elsewhere []string
 	inside := table

@@ -11,11 +11,11 @@ import (
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// Loaded is a configuration and the file it is from.
+// Loaded is a configuration and its file.
 type Loaded struct {
 	Config   Config
 	File     string // "" if there was none
-	Data     []byte // of File, for the services in it
+	Data     []byte // the content of File, which may have services
 	YAML     bool   // Data is a KubeProxyConfiguration, which has no services
 	Warnings []sources.Problem
 }
@@ -45,7 +45,7 @@ func Parse(name string, data []byte, flags *Flags) (Loaded, error) {
 	return l, err
 }
 
-// Path is the file that is read: the one given, or DefaultFile.
+// Path is the file to read: --config, or DefaultFile.
 func (f *Flags) Path() string {
 	if f.File != "" {
 		return f.File
@@ -53,9 +53,9 @@ func (f *Flags) Path() string {
 	return DefaultFile
 }
 
-// Write puts a complete configuration into a file, for --write-config-to: as a
-// KubeProxyConfiguration if the name ends in .yaml or .yml, else as TOML. Who
-// reads the file meanwhile sees what was there before or all of it.
+// Write writes a complete configuration to a file, for --write-config-to. It is a
+// KubeProxyConfiguration if the name ends in .yaml or .yml, else TOML. The file is
+// replaced as a whole.
 func Write(name string, c Config) error {
 	text := c.TOML()
 	if isYAML(name, nil) {
@@ -67,9 +67,8 @@ func Write(name string, c Config) error {
 	return nil
 }
 
-// replace puts a file in the place of a regular one, or of none. A link or a
-// device that has the name would be replaced as well, and is refused: root
-// writing to /dev/stdout would have a file there.
+// replace creates a file, or replaces a regular one. It refuses a link or a device,
+// because a rename would replace it: root would turn /dev/stdout into a file.
 func replace(name string, text []byte) (err error) {
 	switch is, err := os.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):

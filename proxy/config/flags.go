@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// Flags are what the command line says about the configuration.
+// Flags are the flags of the command line that concern the configuration.
 type Flags struct {
 	File    string // --config
 	WriteTo string // --write-config-to
@@ -30,8 +30,8 @@ type setting struct {
 }
 
 // AddFlags defines --config, --write-config-to and every flag that kube-proxy has
-// or had but for --cleanup, --version and --help, which belong to the command.
-// The values are checked by Decode, together with the file.
+// or had, but for --cleanup, --version and --help, which belong to the command.
+// Decode checks the values, together with the file.
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	flags := &Flags{}
 	fs.StringVar(&flags.File, "config", "", "the configuration `FILE` (default "+DefaultFile+", if it is there)")
@@ -56,8 +56,8 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 	return flags
 }
 
-// flagValue is a pflag.Value that notes what it is given. A list that is given twice is the sum of both, as
-// with upstream's flags; of other values the last one holds.
+// flagValue is a pflag.Value that records its text. A list that is given twice is the sum of both, as in kube-proxy.
+// Of other values the last one counts.
 type flagValue struct {
 	flags     *Flags
 	field     *field
@@ -97,7 +97,7 @@ func (v *flagValue) Set(s string) error {
 	return nil
 }
 
-// flags sets the fields that flags were given for.
+// flags sets the fields whose flags are given.
 func (d *decoder) flags(flags *Flags) {
 	if flags == nil {
 		return
@@ -118,7 +118,7 @@ func (d *decoder) flags(flags *Flags) {
 	d.oldFlags(flags)
 }
 
-// fromText gives a flag's text the type that TOML would.
+// fromText converts a flag's text to the type that the TOML library would return.
 func fromText(kind fields.Kind, s string) (any, error) {
 	switch kind {
 	case fields.KindBoolean:

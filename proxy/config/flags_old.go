@@ -11,10 +11,9 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// ignored are flags that some release of kube-proxy had and that have no effect
-// here, so that a command line that has them still works: of switches without a
-// value, and of those with one. Many were never kube-proxy's own, but came along
-// with a library.
+// ignored are flags of some release of kube-proxy that have no effect here. They are
+// accepted, so that a command line with them still works. switches take no value.
+// Many were not kube-proxy's own but came with a library.
 var ignored = []struct{ why, switches, valued string }{
 	{
 		"the log goes to standard error, all of it",
@@ -65,8 +64,7 @@ var ignored = []struct{ why, switches, valued string }{
 	},
 }
 
-// oldFlag is a flag that is kept for the command lines that have it, and is not
-// in the help.
+// oldFlag is a flag that is accepted for old command lines and hidden in the help.
 type oldFlag struct {
 	name   string
 	toggle bool
@@ -87,8 +85,8 @@ func (f *oldFlag) Type() string {
 	return "string"
 }
 
-// addOld defines the flags of older releases, and has every flag take _ for -,
-// as kube-proxy's do: --log_dir.
+// addOld defines the flags of older releases. It also lets every flag have _ for -,
+// as in kube-proxy: --log_dir.
 func (flags *Flags) addOld(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
@@ -116,8 +114,7 @@ func (flags *Flags) addOld(fs *pflag.FlagSet) {
 	}
 }
 
-// oldFlags does what the flags of older releases ask for, and says of the others
-// that nothing comes of them.
+// oldFlags applies the flags of older releases, and warns of those without effect.
 func (d *decoder) oldFlags(flags *Flags) {
 	for _, f := range flags.old {
 		if f.given && f.why != "" {
@@ -126,7 +123,7 @@ func (d *decoder) oldFlags(flags *Flags) {
 	}
 	d.port(flags.healthzPort, "healthzBindAddress", &d.config.HealthzBindAddress)
 	d.port(flags.metricsPort, "metricsBindAddress", &d.config.MetricsBindAddress)
-	// Who asks for these waits for the process to end: it must not serve instead.
+	// The caller of these expects the process to end, so it must not serve.
 	d.refuseFlag(flags.initOnly, "has no counterpart: nothing needs more than CAP_NET_ADMIN and CAP_NET_RAW, leave it out")
 	d.refuseFlag(flags.cleanupIPTables, "is svcproxy cleanup, or --cleanup")
 }
@@ -137,8 +134,8 @@ func (d *decoder) refuseFlag(f oldFlag, message string) {
 	}
 }
 
-// port gives a listener another port; 0 turns it off. The listener's own flag
-// says both and wins.
+// port changes the port of a listener; 0 turns it off. The listener's own flag has
+// address and port, and wins.
 func (d *decoder) port(f oldFlag, key string, p *netip.AddrPort) {
 	if !f.given {
 		return

@@ -14,8 +14,8 @@ const head = `# svcproxy: how this node's proxy behaves. An absent key has the v
 # sources.file.paths, or in this file as [services.NAME].
 `
 
-// TOML is the configuration as svcproxy.toml, every key with a comment. Decode
-// reads the same values back.
+// TOML is the configuration as svcproxy.toml, with a comment for every key. Decode
+// reads it back to the same values.
 func (c Config) TOML() []byte {
 	var b bytes.Buffer
 	b.WriteString(head)
@@ -39,7 +39,7 @@ func (c Config) TOML() []byte {
 // toml is the field's value in a Config as TOML, on one line.
 func (f *field) toml(c *Config) string { return tomlText(f.Get(c)) }
 
-// tomlText writes what the TOML library would read.
+// tomlText writes a value as TOML.
 func tomlText(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -2,8 +2,7 @@ package config
 
 import "strings"
 
-// Tree is the configuration as encoding/json takes it: maps under the names of
-// tables, values as TOML has them.
+// Tree is the configuration for encoding/json: tables are maps, values as in TOML.
 func (c Config) Tree() map[string]any {
 	root := map[string]any{}
 	for _, f := range allFields {

@@ -17,8 +17,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// kube-proxy's own configuration is read, too: what finds it in a file of YAML
-// is here, what its fields say in yaml_fields.go.
+// This file finds kube-proxy's own configuration in a YAML file. yaml_fields.go reads
+// its fields.
 
 const (
 	upstreamVersion = "kubeproxy.config.k8s.io/v1alpha1"
@@ -26,13 +26,13 @@ const (
 	upstreamKey     = "config.conf" // of kubeadm's ConfigMap
 )
 
-// maxYAML is what an API server lets an object hold; it bounds what a hostile
-// file can cost.
+// maxYAML is the size limit of an API server for an object, in bytes. It bounds the
+// cost of a hostile file.
 const maxYAML = 1 << 20
 
-// isYAML says whether a file is a KubeProxyConfiguration and not svcproxy.toml:
-// by its name, or, as kube-proxy's file is often called config.conf, by the
-// first line that says something.
+// isYAML says whether a file is a KubeProxyConfiguration and not svcproxy.toml: by the
+// extension of its name, or, because kube-proxy's file is often called config.conf, by
+// the first line that is not blank or a comment.
 func isYAML(name string, data []byte) bool {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".yaml", ".yml":
@@ -49,21 +49,21 @@ func isYAML(name string, data []byte) bool {
 	return false
 }
 
-// yamlLine is a first line that no TOML begins with: a document's mark, JSON, or
-// a key with a colon.
+// yamlLine matches a first line that cannot be TOML: a document marker, JSON, or a key
+// with a colon.
 var yamlLine = regexp.MustCompile(`^(---|%YAML|\{|[A-Za-z][\w.-]*[ \t]*:([ \t]|$)|"[\w.-]+"[ \t]*:([ \t]|$)|'[\w.-]+'[ \t]*:([ \t]|$))`)
 
 // yamlReader reads one text of YAML documents.
 type yamlReader struct {
 	*decoder
-	first   int  // lines of the file before the text
-	oneLine bool // the text is a string of one line of the file: first
-	last    int  // line of the file
+	first   int  // number of lines of the file before the text
+	oneLine bool // the text is a string in one line of the file, first
+	last    int  // the last line of the file
 	meant   map[string]bool
 	unknown int
 }
 
-// yaml reads the one KubeProxyConfiguration that the file has.
+// yaml reads the KubeProxyConfiguration of a file.
 func (d *decoder) yaml(data []byte) {
 	r := &yamlReader{decoder: d, meant: make(map[string]bool), last: 1 + bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))}
 	switch {
@@ -71,7 +71,7 @@ func (d *decoder) yaml(data []byte) {
 		d.refuse(1, "has %d bytes: more than %d are no configuration", len(data), maxYAML)
 		return
 	case !utf8.Valid(data):
-		whole := strings.ToValidUTF8(string(data), "\x00") // no YAML has that
+		whole := strings.ToValidUTF8(string(data), "\x00") // YAML cannot have a zero byte
 		d.refuse(lineOf(whole, strings.IndexByte(whole, 0)), "not UTF-8: YAML files must be")
 		return
 	}
@@ -83,11 +83,11 @@ func (d *decoder) yaml(data []byte) {
 	r.choose(docs, string(data))
 }
 
-// documents are a text's YAML documents, aliases unresolved: no alias costs more
-// than it takes to write.
+// documents are the YAML documents of a text. Aliases are not resolved, so that an
+// alias costs no more than its text.
 func documents(text string) (docs []*yaml.Node, err error) {
-	// The library panics where it finds a fault in itself: that is one bad
-	// document, and no reason to end the process.
+	// The library panics at a fault of its own. One bad document must not end the
+	// process.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the YAML library gave up: %v", r)
@@ -108,12 +108,13 @@ func documents(text string) (docs []*yaml.Node, err error) {
 
 var (
 	syntaxLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
-	// The library counts its parser's lines from 0, and its scanner's from 1.
+	// The library counts lines from 0 in errors of its parser, and from 1 in those of
+	// its scanner.
 	parserError = regexp.MustCompile(`^(did not find expected (<|node content|key|'-' indicator|',' or)|found incompatible YAML|found duplicate %|found undefined tag)`)
 	noAnchor    = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
-// syntax refuses what the library could not read of a text.
+// syntax refuses a text that the library could not read.
 func (r *yamlReader) syntax(err error, text string) {
 	m := syntaxLine.FindStringSubmatch(err.Error())
 	message := strings.Join(strings.Fields(err.Error()[len(m[0]):]), " ")
@@ -133,8 +134,8 @@ func (r *yamlReader) syntax(err error, text string) {
 // lineOf is the line of a byte of a text.
 func lineOf(text string, at int) int { return 1 + strings.Count(text[:max(at, 0)], "\n") }
 
-// line is the file's line for one of the text. YAML also ends lines where no
-// editor does, at a lone CR or at U+2028: those lines count to the file's last.
+// line is the file's line for a line of the text. YAML also ends lines at a lone CR or
+// at U+2028, where editors do not. Such lines count up to the file's last.
 func (r *yamlReader) line(n int) int {
 	if r.oneLine {
 		n = 0
@@ -142,8 +143,8 @@ func (r *yamlReader) line(n int) int {
 	return min(r.first+n, r.last)
 }
 
-// choose reads the one KubeProxyConfiguration among a text's documents, or the
-// one in a ConfigMap among them.
+// choose reads the KubeProxyConfiguration among the documents, or the one in a
+// ConfigMap among them.
 func (r *yamlReader) choose(docs []*yaml.Node, text string) {
 	var found []*yaml.Node
 	for _, n := range docs {
@@ -163,7 +164,7 @@ func (r *yamlReader) choose(docs []*yaml.Node, text string) {
 	}
 }
 
-// nothing says that there is no configuration, and what there is.
+// nothing refuses documents without a configuration, and says what they are.
 func (r *yamlReader) nothing(docs []*yaml.Node) {
 	for _, n := range docs {
 		if kind := wordAt(n, "kind"); kind != "" {
@@ -193,9 +194,9 @@ func (r *yamlReader) object(n *yaml.Node) {
 	r.listeners()
 }
 
-// configMap reads the configuration that a ConfigMap holds as text.
+// configMap reads the configuration in the text of a ConfigMap.
 func (r *yamlReader) configMap(n *yaml.Node, text string) {
-	for range r.pairs("", n) { // says what is twice
+	for range r.pairs("", n) { // reports duplicate keys
 	}
 	data := nodeAt(n, "data")
 	if data == nil || data.Kind != yaml.MappingNode || len(data.Content) == 0 {
@@ -230,8 +231,8 @@ func (r *yamlReader) configMap(n *yaml.Node, text string) {
 	inner.choose(docs, at.Value)
 }
 
-// below says whether a string stands in the lines below its key, each line of it
-// on one of the file's, as in the block that | begins.
+// below says whether each line of a string is a line of the file below the string's
+// key, as in a block that begins with |.
 func below(text string, n *yaml.Node) bool {
 	if n.Style&yaml.LiteralStyle == 0 {
 		return false
@@ -245,7 +246,7 @@ func below(text string, n *yaml.Node) bool {
 	return true
 }
 
-// target is what an alias stands for, or the node itself.
+// target is the node of an alias, or the node itself.
 func target(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -253,7 +254,7 @@ func target(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// nodeAt is the value of a mapping's key, nil if there is none.
+// nodeAt is the value of a mapping's key; nil if there is none.
 func nodeAt(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind != yaml.MappingNode {
 		return nil
@@ -266,7 +267,7 @@ func nodeAt(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// wordAt is the text of a mapping's key, "" if there is none.
+// wordAt is the text of a mapping's key; "" if there is none.
 func wordAt(n *yaml.Node, key string) string {
 	if v := nodeAt(n, key); v != nil && v.Kind == yaml.ScalarNode {
 		return v.Value

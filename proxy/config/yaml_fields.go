@@ -11,12 +11,12 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// meantKey is our own key of a KubeProxyConfiguration: the keys of which a zero
-// is meant all the same, so that everything svcproxy.toml can say can be said.
+// meantKey is our own key of a KubeProxyConfiguration. It lists the keys whose zero is
+// a value and not the default, so that YAML can express all that svcproxy.toml can.
 const meantKey = "explicit"
 
-// unused are the fields of KubeProxyConfiguration, of every release to 1.36,
-// that have no effect here, by the reason.
+// unused are the fields of KubeProxyConfiguration that have no effect here, by reason.
+// They cover every release up to 1.36.
 var unused = []struct {
 	why  string
 	keys []string
@@ -31,12 +31,12 @@ var unused = []struct {
 	{"masqueraded traffic has the address of its interface", []string{"iptables.snatNodeInternalIP"}},
 	{"the log is one stream without buffers or rules by file", []string{"logging.vmodule", "logging.sanitization",
 		"logging.options.json.splitStream", "logging.options.json.infoBufferSize", "logging.options.text.splitStream", "logging.options.text.infoBufferSize",
-		// Samples go about that have these beside an empty options.
+		// Some published samples have these beside an empty options.
 		"logging.json.splitStream", "logging.json.infoBufferSize", "logging.text.splitStream", "logging.text.infoBufferSize"}},
 }
 
-// whyUnused is why a key of KubeProxyConfiguration has no effect; "" if it has,
-// or is none.
+// whyUnused is why a key of KubeProxyConfiguration has no effect; "" if it has one, or
+// if there is no such key.
 func whyUnused(key string) string {
 	for _, u := range unused {
 		if slices.Contains(u.keys, key) {
@@ -46,7 +46,7 @@ func whyUnused(key string) string {
 	return ""
 }
 
-// isGroup says whether KubeProxyConfiguration has a mapping under this key.
+// isGroup says whether KubeProxyConfiguration has a mapping under a key.
 func isGroup(key string) bool {
 	for _, u := range unused {
 		if slices.ContainsFunc(u.keys, func(k string) bool { return strings.HasPrefix(k, key+".") }) {
@@ -62,11 +62,10 @@ func (f *field) meansDefault(v any) bool {
 	return !f.is(zero) && (isZero(v) || f.Kind == fields.KindDuration && isNoTime(v))
 }
 
-// hints is how many unknown keys are told what they were meant to be: it takes
-// time, and after so many nobody reads them.
+// hints is how many unknown keys get a suggestion. Each takes time.
 const hints = 100
 
-// mapping reads the mapping under this dotted name, "" for the object itself.
+// mapping reads the mapping of a dotted name; "" is the object itself.
 func (r *yamlReader) mapping(name string, n *yaml.Node) {
 	for word, value := range r.pairs(name, n) {
 		key := joined(name, word.Value)
@@ -100,8 +99,8 @@ func (r *yamlReader) unknownKey(name, word string, line int) {
 	r.warnAt(line, "unknown key %q has no effect%s", joined(name, word), meant)
 }
 
-// pairs are the keys of a mapping and their values. What is twice, and what is
-// taken over from elsewhere, is refused.
+// pairs are the keys of a mapping and their values. It refuses duplicate keys and
+// merged mappings.
 func (r *yamlReader) pairs(name string, n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	return func(yield func(*yaml.Node, *yaml.Node) bool) {
 		seen := make(map[string]int, len(n.Content)/2)
@@ -126,7 +125,7 @@ func (r *yamlReader) pairs(name string, n *yaml.Node) iter.Seq2[*yaml.Node, *yam
 	}
 }
 
-// meaning notes the keys of which a zero is meant.
+// meaning reads the keys whose zero is a value.
 func (r *yamlReader) meaning(n *yaml.Node) {
 	at := nodeAt(n, meantKey)
 	if at == nil || isNull(at) {
@@ -145,7 +144,7 @@ func (r *yamlReader) meaning(n *yaml.Node) {
 	}
 }
 
-// field sets a field, unless its value only means the default.
+// field sets a field, unless its value means the default.
 func (r *yamlReader) field(f *field, n *yaml.Node, line int) {
 	v := r.value(f.key, n)
 	if isNull(n) || f.meansDefault(v) && !r.meant[f.key] {
@@ -159,8 +158,8 @@ func (r *yamlReader) field(f *field, n *yaml.Node, line int) {
 	})
 }
 
-// listeners gives the listeners that were not named the family of bindAddress,
-// as upstream does.
+// listeners gives listeners without an address the family of bindAddress, as upstream
+// does.
 func (r *yamlReader) listeners() {
 	if !r.config.BindAddress.Is6() {
 		return

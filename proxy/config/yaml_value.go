@@ -9,16 +9,16 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// notText are the kinds of values that are no strings in TOML.
+// notText are the kinds whose values are not strings in TOML.
 var notText = []fields.Kind{fields.KindBoolean, fields.KindInteger, fields.KindNumber, fields.KindStrings, fields.KindBooleans}
 
-// fit gives a value the type that it would have in TOML, where YAML has another
-// way to say the same.
+// fit converts a value to the type that it would have in TOML, where YAML has another
+// type for it.
 func (f *field) fit(v any, n *yaml.Node) any {
 	text := !slices.Contains(notText, f.Kind)
 	switch i := v.(type) {
 	case int64:
-		// Of durations only this one may be a number upstream, of nanoseconds.
+		// Upstream this is the only duration that may be a number, of nanoseconds.
 		if f.Kind == fields.KindDuration {
 			if i == 0 || f.key == "logging.flushFrequency" {
 				return time.Duration(i).String()
@@ -41,8 +41,8 @@ func (f *field) fit(v any, n *yaml.Node) any {
 	return v
 }
 
-// value is a node as the TOML library would give it. What is nested deeper than
-// any field is left empty: its type is wrong, whatever it holds.
+// value is a node as the TOML library would decode it. Values nested deeper than any
+// field are left empty, because their type is wrong in any case.
 func (r *yamlReader) value(key string, n *yaml.Node) any {
 	switch n.Kind {
 	case yaml.SequenceNode:
@@ -61,7 +61,7 @@ func (r *yamlReader) value(key string, n *yaml.Node) any {
 	return scalar(n)
 }
 
-// inside is what a list or a mapping holds; null is "" there.
+// inside is an element of a list or a mapping; null is "" there.
 func inside(n *yaml.Node) any {
 	if v := scalar(target(n)); v != nil {
 		return v
@@ -69,8 +69,7 @@ func inside(n *yaml.Node) any {
 	return ""
 }
 
-// scalar is a node's value if it is one: nil for null, a list or a mapping
-// without what is in it for those.
+// scalar is the value of a scalar node; nil for null. A list or a mapping is empty.
 func scalar(n *yaml.Node) any {
 	switch n.Kind {
 	case yaml.SequenceNode:

@@ -19,9 +19,9 @@ apiVersion: ` + upstreamVersion + `
 kind: ` + upstreamKind + `
 `
 
-// YAML is the configuration as a KubeProxyConfiguration, every key with a
-// comment. Decode reads the same values back; kube-proxy passes over the keys
-// that it does not have.
+// YAML is the configuration as a KubeProxyConfiguration, with a comment for every key.
+// Decode reads it back to the same values. kube-proxy ignores the keys that it does not
+// have.
 func (c Config) YAML() []byte {
 	var b bytes.Buffer
 	b.WriteString(yamlHead)
@@ -61,8 +61,8 @@ func (c Config) YAML() []byte {
 
 func indent(depth int) string { return strings.Repeat("  ", depth) }
 
-// yamlText writes a value in YAML's flow style, which is that of TOML but for
-// tables and the characters that stand for themselves.
+// yamlText writes a value in YAML's flow style. It differs from TOML in tables and in
+// the characters that need no escape.
 func yamlText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -83,8 +83,8 @@ func yamlText(v any) string {
 	return tomlText(v)
 }
 
-// yamlQuote writes a double-quoted scalar. YAML has more line breaks than TOML,
-// and characters that it does not take at all.
+// yamlQuote writes a double-quoted scalar. YAML has more line breaks than TOML, and
+// characters that it does not accept.
 func yamlQuote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
