@@ -71,12 +71,16 @@ func (r Report) End() time.Time { return r.Start.Add(r.Duration) }
 // Drift says whether the kernel had changed by another hand than ours.
 func (r Report) Drift() bool { return len(r.Repairs()) > 0 }
 
-// Repairs are the ops that put right what another hand changed.
-func (r Report) Repairs() []kernel.Op {
+// Repairs are the ops that put right what another program changed. Repaired are those
+// that were carried out.
+func (r Report) Repairs() []kernel.Op  { return r.repairs(r.Plan.Ops) }
+func (r Report) Repaired() []kernel.Op { return r.repairs(kernel.Done(r.Plan.Ops, r.Err)) }
+
+func (r Report) repairs(ops []kernel.Op) []kernel.Op {
 	if r.Cause != CausePeriod && r.Cause != CauseAsked {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(r.Plan.Ops), EndsDrain)
+	return slices.DeleteFunc(slices.Clone(ops), EndsDrain)
 }
 
 // EndsDrain says whether an op removes a real server that had no weight any
@@ -130,10 +134,15 @@ func (r Report) log(log *slog.Logger) {
 	if len(repairs) > 0 {
 		level = slog.LevelWarn
 	}
+	logged := make(map[string]bool)
 	for _, c := range r.Sysctls() {
+		logged[c.Name] = true
 		log.Log(context.Background(), level, "sysctl", "name", c.Name, "from", c.From, "to", c.To, "cause", string(r.Cause))
 	}
-	repairs = slices.DeleteFunc(repairs, func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindSysctl && !r.failed(o) }) // said above
+	repairs = slices.DeleteFunc(repairs, func(o kernel.Op) bool {
+		s, ok := o.Object.(kernel.Sysctl)
+		return ok && logged[s.Name]
+	})
 	for i, o := range repairs {
 		if i == maxDriftLines {
 			log.Warn("drift", "more", len(repairs)-i)

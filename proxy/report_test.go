@@ -103,7 +103,7 @@ func TestSysctlsAreSaid(t *testing.T) {
 			change("net.ipv4.ip_forward", "0", "1"), refused,
 			{Verb: kernel.Change, Was: kernel.Timeouts{TCP: 900, UDP: 300}, Object: kernel.Timeouts{TCP: 60}},
 		}},
-		Err: &kernel.ApplyError{Failed: []*kernel.OpError{{Op: refused, Err: syscall.EROFS}}},
+		Err: &kernel.ApplyError{Failed: []*kernel.OpError{{Index: 1, Op: refused, Err: syscall.EROFS}}},
 	}
 	var lines []string
 	for _, c := range r.Sysctls() {

@@ -143,7 +143,7 @@ func (p *Proxy) apply(ctx context.Context, want kernel.State, todo kernel.Plan) 
 			p.Remember(kernel.Record{Made: making, Left: todo.Left})
 		}
 		if err = p.Kernel.Apply(ctx, todo); err != nil {
-			made = done(todo.Ops, err)
+			made = kernel.Done(todo.Ops, err)
 		}
 	}
 	p.prober.announce(ctx, plan.Claims(want.Policy, made), p.Log)
@@ -247,19 +247,6 @@ func (p *Proxy) plan(ctx context.Context, want kernel.State) (kernel.Plan, error
 	todo = plan.Diff(want, p.have)
 	p.have.Fresh = false
 	return todo, nil
-}
-
-// done are the ops that were carried out.
-func done(ops []kernel.Op, err error) []kernel.Op {
-	var apply *kernel.ApplyError
-	if !errors.As(err, &apply) {
-		return nil
-	}
-	failed := make(map[string]bool, len(apply.Failed))
-	for _, f := range apply.Failed {
-		failed[f.Op.String()] = true
-	}
-	return slices.DeleteFunc(slices.Clone(ops), func(o kernel.Op) bool { return failed[o.String()] })
 }
 
 // settle notes what the next sync depends on.

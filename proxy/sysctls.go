@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -19,10 +18,7 @@ func (c SysctlChange) String() string {
 // Sysctls are the kernel parameters that the sync has changed.
 func (r Report) Sysctls() []SysctlChange {
 	var list []SysctlChange
-	for _, o := range r.Plan.Ops {
-		if kind := o.Object.Kind(); kind != kernel.KindSysctl && kind != kernel.KindTimeouts || r.failed(o) {
-			continue
-		}
+	for _, o := range kernel.Done(r.Plan.Ops, r.Err) {
 		switch to := o.Object.(type) {
 		case kernel.Sysctl:
 			was, _ := o.Was.(kernel.Sysctl)
@@ -39,18 +35,4 @@ func (r Report) Sysctls() []SysctlChange {
 		}
 	}
 	return list
-}
-
-// failed says whether an op of the plan was not carried out.
-func (r Report) failed(o kernel.Op) bool {
-	var apply *kernel.ApplyError
-	if !errors.As(r.Err, &apply) {
-		return false
-	}
-	for _, f := range apply.Failed {
-		if f.Op.Object == o.Object {
-			return true
-		}
-	}
-	return false
 }

@@ -157,12 +157,8 @@ func carry(w *world.World, p kernel.Plan, foreign kernel.State, fail func(kernel
 		err := w.Kernel.Apply(context.Background(), kernel.Plan{Ops: ops})
 		var failed *kernel.ApplyError
 		if errors.As(err, &failed) {
-			for i, o := range ops {
-				for _, f := range failed.Failed {
-					if f.Op == o {
-						errs[i] = f.Err
-					}
-				}
+			for _, f := range failed.Failed {
+				errs[f.Index] = f.Err
 			}
 		}
 		inspect(w, foreign, ops[0], errs[0])

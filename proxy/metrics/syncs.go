@@ -69,16 +69,15 @@ func (s *syncs) synced(r *proxy.Report) {
 		result = "failed"
 	}
 	s.syncs.WithLabelValues(string(r.Cause), result).Inc()
-	failed := s.refused(r.Err)
-	if r.Planned.IsZero() || r.Err != nil && failed == nil {
+	if !s.countFailed(r.Err) || r.Planned.IsZero() {
 		return // nothing was applied, or it is not known what
 	}
-	for kind, counted := range tally(r.Plan.Ops, failed) {
+	for kind, counted := range tally(kernel.Done(r.Plan.Ops, r.Err)) {
 		for verb, n := range counted {
 			s.ops.WithLabelValues(kernel.Kind(kind).String(), verbs[verb]).Add(n)
 		}
 	}
-	for kind, counted := range tally(r.Repairs(), failed) {
+	for kind, counted := range tally(r.Repaired()) {
 		for _, n := range counted {
 			s.drift.WithLabelValues(kernel.Kind(kind).String()).Add(n)
 		}
@@ -91,28 +90,25 @@ func (s *syncs) synced(r *proxy.Report) {
 	}
 }
 
-// refused counts the ops that failed and returns their texts; nil if the error is not about ops.
-func (s *syncs) refused(err error) map[string]bool {
+// countFailed counts the ops that failed, and says whether the error is nil or about ops.
+func (s *syncs) countFailed(err error) bool {
 	var apply *kernel.ApplyError
-	if !errors.As(err, &apply) {
-		return nil
+	if err != nil && !errors.As(err, &apply) {
+		return false
 	}
-	failed := make(map[string]bool, len(apply.Failed))
-	for _, f := range apply.Failed {
-		s.failed.WithLabelValues(f.Op.Object.Kind().String()).Inc()
-		failed[f.Op.String()] = true
+	if apply != nil {
+		for _, f := range apply.Failed {
+			s.failed.WithLabelValues(f.Op.Object.Kind().String()).Inc()
+		}
 	}
-	return failed
+	return true
 }
 
-// tally counts ops by kind and verb, without those whose text is in failed. The first sync has two ops for
-// each endpoint; texts for all of them would cost more than applying them, so without failures it makes none.
-func tally(ops []kernel.Op, failed map[string]bool) [][len(verbs)]float64 {
+// tally counts ops by kind and verb.
+func tally(ops []kernel.Op) [][len(verbs)]float64 {
 	counted := make([][len(verbs)]float64, kernel.NumKinds)
 	for _, o := range ops {
-		if len(failed) == 0 || !failed[o.String()] {
-			counted[o.Object.Kind()][o.Verb]++
-		}
+		counted[o.Object.Kind()][o.Verb]++
 	}
 	return counted
 }

@@ -112,7 +112,7 @@ func failing(n int, at time.Time) proxy.Report {
 	for i := range n {
 		op := kernel.Op{Object: kernel.Addr{Addr: netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}), Link: "kube-ipvs0"}}
 		r.Plan.Ops = append(r.Plan.Ops, op)
-		failed.Failed = append(failed.Failed, &kernel.OpError{Op: op, Err: errors.New("no")})
+		failed.Failed = append(failed.Failed, &kernel.OpError{Index: i, Op: op, Err: errors.New("no")})
 	}
 	r.Err = failed
 	return r
