@@ -48,8 +48,10 @@ func (d *differ) diff(k kernel.Kind) {
 			d.diffList(&kernel.Rows[k])
 		}
 	case kernel.KindReal:
-		d.diffReals() // and flows
-	case kernel.KindEntry, kernel.KindSwap, kernel.KindVirtual, kernel.KindFlow: // compared with others
+		d.diffReals()
+	case kernel.KindFlow:
+		d.diffFlows()
+	case kernel.KindEntry, kernel.KindSwap, kernel.KindVirtual: // compared with others
 	default:
 		d.diffList(&kernel.Rows[k])
 	}

@@ -24,7 +24,6 @@ func (d *differ) diffVirtuals() {
 		switch {
 		case c < 0:
 			d.add(kernel.AddVirtuals, want[i])
-			d.clearFlows(kernel.RealKey{Virtual: want[i].Key, Addr: want[i].Key.Addr})
 			i++
 		case c > 0:
 			if own.has(&have[j]) || d.claims(have[j].Key) {
@@ -51,9 +50,6 @@ func (d *differ) removeVirtual(v kernel.Virtual) {
 		return
 	}
 	d.remove(kernel.RemoveVirtuals, v)
-	for _, r := range realsOf(d.have.Reals, v.Key) {
-		d.clearFlows(r.Key)
-	}
 }
 
 // isLeft says whether kube-proxy left a virtual server: its sets say so, or they did
@@ -147,7 +143,6 @@ func (d *differ) diffReals() {
 		}
 		if !kernel.Quiesces(v.Scheduler) {
 			d.remove(kernel.RemoveReals, *h)
-			d.clearFlows(h.Key)
 			continue
 		}
 		timeout := d.want.Policy.DrainTimeout
@@ -181,7 +176,6 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 		timeout > 0 && h.Weight == 0 && !d.have.Clock.Before(deadline),
 		d.have.Fresh && j < len(d.have.Conns) && d.have.Conns[j].Active+d.have.Conns[j].Inactive == 0:
 		d.remove(kernel.RemoveReals, h)
-		d.clearFlows(h.Key)
 		return
 	}
 	if h.Weight != 0 {

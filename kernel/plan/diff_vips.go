@@ -58,13 +58,3 @@ func (d *differ) renameLink() bool {
 	d.change(kernel.AddLinks, h[0], w[0])
 	return true
 }
-
-// clearFlows forgets the tracked UDP flows to a real server that is removed, since a
-// client that goes on sending from the same port would be sent there forever. For a
-// new virtual server r is its own address: packets may have been tracked to that while
-// nothing balanced them. TCP and SCTP notice by themselves.
-func (d *differ) clearFlows(r kernel.RealKey) {
-	if r.Virtual.Proto == kernel.UDP {
-		d.ops[kernel.ClearFlows] = append(d.ops[kernel.ClearFlows], kernel.Op{Verb: kernel.Remove, Object: kernel.Flow{Key: r}})
-	}
-}

@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// diffFlows removes the tracked UDP flows that would lead clients astray: a client
+// that keeps sending from one port stays with the backend of its first packet, even
+// after that backend is gone. TCP and SCTP notice by themselves.
+//
+// It compares to which backends each address leads, not objects of one kind: a mode
+// that balances with other objects adds these to backends, and nothing else here
+// changes.
+func (d *differ) diffFlows() {
+	if d.noOps() {
+		return
+	}
+	want, have := backendsOf(&d.want), backendsOf(&d.have.State)
+	want.next()
+	have.next()
+	for want.more || have.more {
+		switch c := want.compare(&have); {
+		case c < 0:
+			// While nothing balanced it, packets were tracked to the address itself.
+			d.clearFlow(kernel.RealKey{Virtual: want.key, Addr: want.key.Addr})
+			want.next()
+		case c > 0:
+			if d.tearsDown(have.key) {
+				d.clearFlows(have.reals, nil)
+			}
+			have.next()
+		default:
+			if !d.hold() {
+				d.clearFlows(have.reals, want.reals)
+			}
+			want.next()
+			have.next()
+		}
+	}
+}
+
+// noOps reports whether nothing else has to be done.
+func (d *differ) noOps() bool {
+	for i := range d.ops {
+		if len(d.ops[i]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// tearsDown reports whether the plan stops balancing an address.
+func (d *differ) tearsDown(k kernel.VirtualKey) bool {
+	_, found := slices.BinarySearchFunc(d.ops[kernel.RemoveVirtuals], k, func(o kernel.Op, k kernel.VirtualKey) int {
+		return o.Object.(kernel.Virtual).Key.Compare(k)
+	})
+	return found
+}
+
+// clearFlows removes the flows to backends that are no longer wanted.
+func (d *differ) clearFlows(have, want []kernel.Real) {
+	for i := range have {
+		if _, found := slices.BinarySearchFunc(want, have[i], kernel.Real.Compare); !found {
+			d.clearFlow(have[i].Key)
+		}
+	}
+}
+
+func (d *differ) clearFlow(k kernel.RealKey) {
+	d.put(kernel.ClearFlows, kernel.Op{Verb: kernel.Remove, Object: kernel.Flow{Key: k}})
+}
+
+// backends walks the UDP addresses of a state and the backends that each leads to.
+type backends struct {
+	virtuals []kernel.Virtual // the rest of the state's
+	all      []kernel.Real
+
+	key   kernel.VirtualKey
+	reals []kernel.Real
+	more  bool
+}
+
+func backendsOf(s *kernel.State) backends { return backends{virtuals: s.Virtuals, all: s.Reals} }
+
+// next goes to the next address; more is false at the end.
+func (b *backends) next() {
+	for i := range b.virtuals {
+		if k := &b.virtuals[i].Key; k.Proto == kernel.UDP {
+			b.key, b.reals, b.more = *k, realsOf(b.all, *k), true
+			b.virtuals = b.virtuals[i+1:]
+			return
+		}
+	}
+	b.virtuals, b.more = nil, false
+}
+
+// compare orders two walks by their addresses; one at its end comes last.
+func (b *backends) compare(o *backends) int {
+	switch {
+	case !o.more:
+		return -1
+	case !b.more:
+		return 1
+	}
+	return b.key.Compare(o.key)
+}

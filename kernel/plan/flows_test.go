@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+func udp(addr string) kernel.VirtualKey {
+	return kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: kernel.UDP}
+}
+
+// balanced returns a state in which addresses lead to backends, with ownership.
+func balanced(pairs ...[]string) kernel.State {
+	set := kernel.DefaultNames.Set(kernel.IPv4, kernel.VirtualServer)
+	s := kernel.State{Sets: []kernel.Set{{Name: set, Type: kernel.HashIPPort, Family: kernel.IPv4, MaxElem: 65536}}}
+	for _, p := range pairs {
+		k := udp(p[0])
+		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: 32})
+		s.Entries = append(s.Entries, kernel.Entry{Set: set, Addr: k.Addr.Addr(), Proto: k.Proto, Port: k.Addr.Port()})
+		for _, to := range p[1:] {
+			s.Reals = append(s.Reals, kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: netip.MustParseAddrPort(to)}, Weight: 1})
+		}
+	}
+	s.Sort()
+	return s
+}
+
+// A UDP client that keeps its port is freed from what its packets were tracked to: a
+// backend that is gone, or an address that nothing balanced.
+func TestFlows(t *testing.T) {
+	have := balanced(
+		[]string{"10.96.0.1:53", "10.2.0.1:53", "10.2.0.2:53"},
+		[]string{"10.96.0.2:53", "10.2.0.1:53"},
+		[]string{"10.96.0.3:53", "10.2.0.1:53"})
+	want := balanced(
+		[]string{"10.96.0.0:53", "10.2.0.1:53"},
+		[]string{"10.96.0.1:53", "10.2.0.2:53", "10.2.0.3:53"},
+		[]string{"10.96.0.3:53", "10.2.0.1:53"},
+		[]string{"10.96.0.4:53"})
+	want.Reals[slices.IndexFunc(want.Reals, func(r kernel.Real) bool { return r.Key.Virtual == udp("10.96.0.3:53") })].Weight = 0
+	const fresh = "10.96.0.0:53 10.96.0.0:53\n"
+	const gone = "10.96.0.1:53 10.2.0.1:53\n10.96.0.2:53 10.2.0.1:53\n"
+	for _, c := range []struct {
+		name string
+		hold bool
+		want string
+	}{
+		{"all sources have spoken", false, fresh + gone + "10.96.0.4:53 10.96.0.4:53\n"},
+		{"nothing may be removed", true, fresh + "10.96.0.4:53 10.96.0.4:53\n"},
+	} {
+		want.Policy.Hold = c.hold
+		var got string
+		for _, o := range Diff(want, kernel.Observed{State: have, Names: kernel.DefaultNames}).Ops {
+			if f, ok := o.Object.(kernel.Flow); ok {
+				got += f.Key.Virtual.Addr.String() + " " + f.Key.Addr.String() + "\n"
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s:\n%swant:\n%s", c.name, got, c.want)
+		}
+	}
+}
