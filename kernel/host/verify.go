@@ -32,10 +32,10 @@ func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verif
 		return false, fmt.Errorf("reading ipsets: %w", err)
 	}
 	if same && shard.HasVirtuals() {
-		same, err = k.ipvs.VirtualsUnchanged(&known.State, known.FWMark)
+		same, err = k.ipvs.VerifyVirtuals(&known.State, known.FWMark)
 	}
 	if same && err == nil {
-		same, err = k.ipvs.RealsUnchanged(&known.State, shard.HasReals)
+		same, err = k.ipvs.VerifyReals(&known.State, shard.HasReals)
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading IPVS: %w", err)

@@ -13,13 +13,13 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// script is a transport that answers as IPVS does: it refuses what its table says, by command and
-// address, acknowledges what asks for it, and dies after a number of sends.
+// script is a transport that answers as IPVS does. It rejects messages by command and address as
+// its table says, acknowledges messages that ask for it, and dies after a number of sends.
 type script struct {
-	refuse  map[string]unix.Errno // by what say gives
-	said    []string              // messages, in order
+	refuse  map[string]unix.Errno // by the text of say
+	said    []string              // all messages, in order
 	sends   int
-	dieAt   int   // the send from which on nothing works; 0 is never
+	dieAt   int   // the first send that fails; 0 for none
 	lose    error // what the next receive returns
 	replies [][]byte
 }
@@ -63,7 +63,8 @@ func (s *script) Receive(buf []byte) (int, error) {
 
 func (s *script) Close() error { return nil }
 
-// say reads a message back: its command, its virtual server with a scheduler, its real server.
+// say returns a message as text: its command, its virtual server with the scheduler, its real
+// server.
 func say(payload []byte) string {
 	command := [...]string{cmdNewService: "new", cmdSetService: "set", cmdDelService: "del",
 		cmdNewDest: "new", cmdSetDest: "set", cmdDelDest: "del"}[payload[0]]
@@ -77,7 +78,7 @@ func say(payload []byte) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %v %s", command, v.Key.Addr, v.Scheduler))
 }
 
-// scripted returns a Table whose netlink is s.
+// scripted returns a Table with s as its transport.
 func scripted(t *testing.T, s *script) *Table {
 	d := &nl.Dialer{Wrap: func(_ int, real nl.Transport) nl.Transport {
 		real.Close()
@@ -131,8 +132,8 @@ func TestApplyAddsNothingToAVirtualThatIsNotOurs(t *testing.T) {
 	equal(t, "messages", s.said, []string{"new 10.96.0.1:80 rr", "new 10.96.0.2:80 rr", "new 10.96.0.2:80 -> 10.0.0.1:80"})
 }
 
-// A transport that dies at its k-th send: what went before succeeded, that send is unknown, and
-// nothing is sent after it.
+// If the transport dies at its k-th send, earlier ops succeeded, those of that send are unknown,
+// and nothing is sent after it.
 func TestApplyStopsWhereTheTransportDies(t *testing.T) {
 	ops := bigTable(300, 4, kernel.IPv4)
 	for k := 1; k <= 7; k++ {

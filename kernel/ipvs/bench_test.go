@@ -28,7 +28,7 @@ func bigTable(n, m int, family kernel.Family) []kernel.Op {
 	return additions(virtuals, reals)
 }
 
-// N messages cost at most 2*ceil(N/250)+8 system calls, one changed endpoint 2, at any size.
+// N messages cost at most 2*ceil(N/250)+8 system calls. One changed endpoint costs 2 at any size.
 func TestKernelSystemCalls(t *testing.T) {
 	table := open(t)
 	ops := bigTable(5000, 5, kernel.IPv4)
@@ -68,7 +68,7 @@ func BenchmarkKernel(b *testing.B) {
 	for _, size := range []struct{ n, m int }{{1000, 10}, {5000, 5}} {
 		for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 			name := fmt.Sprintf("%dx%d/%v", size.n, size.m, family)
-			// A fresh namespace for each: real servers that were deleted slow additions down.
+			// Each run has a fresh namespace, because deleted real servers slow down additions.
 			b.Run("load/"+name, func(b *testing.B) {
 				ops := bigTable(size.n, size.m, family)
 				for b.Loop() {

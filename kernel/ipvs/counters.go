@@ -16,16 +16,15 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Counters reads what IPVS counts, on sockets and files of its own, so that it
-// stands in nobody's way. One goroutine at a time may use it; only Stats may be
-// called from any.
+// Counters reads the counters of IPVS. It has its own sockets and files, so it never blocks a
+// Table. One goroutine at a time may use it, but any may call Stats.
 type Counters struct {
 	table *Table
 	total *os.File // /proc/net/ip_vs_stats
 }
 
-// OpenCounters opens the counters of the calling thread's network namespace; the
-// error is as of Open.
+// OpenCounters opens the counters in the network namespace of the calling thread. It fails as Open
+// does.
 func OpenCounters(d *nl.Dialer) (*Counters, error) {
 	table, err := Open(d)
 	if err != nil {
@@ -39,22 +38,20 @@ func OpenCounters(d *nl.Dialer) (*Counters, error) {
 	return &Counters{table: table, total: total}, nil
 }
 
-// Close releases sockets and files.
+// Close releases the sockets and files.
 func (c *Counters) Close() error { return errors.Join(c.table.Close(), c.total.Close()) }
 
-// Stats may be called at any time from any goroutine.
+// Stats counts system calls and messages. Any goroutine may call it at any time.
 func (c *Counters) Stats() Stats { return c.table.Stats() }
 
-// Read reads the counters of the virtual servers by one dump, and those of all
-// real servers out of one text, which has no gaps but where other network
-// namespaces have virtual servers (see readProc): what is missing in it is asked
-// for one by one. Traffic is as the kernel adds it up every two seconds
+// Read reads the counters of virtual servers in one dump, and those of all real servers from
+// /proc/net/ip_vs. The text has gaps if other network namespaces have virtual servers (see
+// readProc). Missing ones are read one by one. The kernel adds up traffic every two seconds
 // (ip_vs_est.c).
 //
-// One getsockopt for each virtual server would take fewer instructions, 29 ms
-// where the kernel takes 206 to write the text (5,000 with 10 real servers each on
-// Linux 6.1, one instruction a nanosecond), but each holds the lock that the loop
-// needs to write; the text needs none.
+// One getsockopt for each virtual server would take 29 million instructions, where the kernel takes
+// 206 to write the text (5,000 with 10 real servers each on Linux 6.1). But each getsockopt takes
+// the lock that the sync loop needs to write. The text takes none.
 func (c *Counters) Read() (kernel.Counters, error) {
 	var r kernel.Counters
 	var err error
@@ -71,7 +68,7 @@ func (c *Counters) Read() (kernel.Counters, error) {
 		all, ok := text.get(v.Key)
 		if !ok {
 			if all, err = c.table.readDests(v.Key, 15, false); errors.Is(err, unix.ESRCH) {
-				continue // gone since
+				continue // removed meanwhile
 			}
 			if err != nil {
 				return kernel.Counters{}, err
@@ -97,8 +94,7 @@ func (c *Counters) readTotal() (kernel.Traffic, error) {
 	return parseTotal(c.total)
 }
 
-// dumpTraffic returns the traffic of every virtual server that is not by firewall
-// mark, sorted.
+// dumpTraffic returns the traffic of all virtual servers without a firewall mark, sorted.
 func (t *Table) dumpTraffic() (all []kernel.VirtualCounters, err error) {
 	if err := t.lookup(); err != nil {
 		return nil, err
@@ -117,14 +113,14 @@ func (t *Table) dumpTraffic() (all []kernel.VirtualCounters, err error) {
 		return err
 	})
 	slices.SortFunc(all, func(a, b kernel.VirtualCounters) int { return a.Key.Compare(b.Key) })
-	// A dump goes by position and can bring one twice when the table changes meanwhile.
+	// A dump goes by position. If the table changes meanwhile, it can return one twice.
 	all = slices.CompactFunc(all, func(a, b kernel.VirtualCounters) bool { return a.Key == b.Key })
 	return all, t.stale(err)
 }
 
-// decodeTraffic reads the counters out of an IPVS_CMD_NEW_SERVICE message, or with
-// attrDest out of an IPVS_CMD_NEW_DEST one, which has them under the same numbers.
-// Kernels before 4.1 have none of 64 bits; of theirs those of bytes alone are.
+// decodeTraffic decodes the counters in an IPVS_CMD_NEW_SERVICE message, or with attrDest in an
+// IPVS_CMD_NEW_DEST message, which uses the same numbers. Kernels before 4.1 have 64-bit counters
+// for bytes only.
 func decodeTraffic(payload []byte, of uint16) (kernel.Traffic, error) {
 	a, err := nested(payload, of)
 	if err != nil {
@@ -143,7 +139,7 @@ func decodeTraffic(payload []byte, of uint16) (kernel.Traffic, error) {
 	return traffic, a.Err()
 }
 
-// decodeStats reads the counters of either width, and passes over the rates.
+// decodeStats decodes counters of either width and skips the rates.
 func decodeStats(a nl.Attrs) (kernel.Traffic, error) {
 	var traffic kernel.Traffic
 	to := [...]*uint64{
@@ -162,8 +158,8 @@ func decodeStats(a nl.Attrs) (kernel.Traffic, error) {
 	return traffic, a.Err()
 }
 
-// parseTotal reads /proc/net/ip_vs_stats, whose third line has connections, packets
-// in and out, and bytes in and out, in hexadecimal (ip_vs_stats_show).
+// parseTotal parses /proc/net/ip_vs_stats. Its third line has connections, packets in and out, and
+// bytes in and out, in hexadecimal (ip_vs_stats_show).
 func parseTotal(r io.Reader) (kernel.Traffic, error) {
 	var t kernel.Traffic
 	lines := bufio.NewScanner(r)

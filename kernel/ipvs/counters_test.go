@@ -13,7 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// openCounters is for a namespace that the test is in already.
+// openCounters opens the counters of the test's current namespace.
 func openCounters(t testing.TB) *Counters {
 	t.Helper()
 	c, err := OpenCounters(nil)
@@ -33,7 +33,7 @@ func count(t testing.TB, c *Counters) kernel.Counters {
 	return r
 }
 
-// What is counted under traffic is what ipvsadm says, to the byte.
+// Under traffic the counters equal those of ipvsadm, to the byte.
 func TestKernelCounters(t *testing.T) {
 	table := open(t)
 	for _, a := range []string{"10.96.0.1/32", "10.2.0.1/32", "fd00:96::1/128", "fd00:2::1/128"} {
@@ -66,11 +66,11 @@ func TestKernelCounters(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			conn.Close() // the others are held
+			conn.Close() // the others stay open
 		}
 	}
 
-	// The kernel adds up what its processors have counted every two seconds.
+	// The kernel adds up the counters of its processors every two seconds.
 	var r kernel.Counters
 	var said map[string]kernel.Traffic
 	for deadline, tick := time.Now().Add(30*time.Second), time.Tick(100*time.Millisecond); ; <-tick {
@@ -105,7 +105,7 @@ func TestKernelCounters(t *testing.T) {
 	}
 	equal(t, "real servers", r.Reals, want)
 
-	// Here every virtual server with traffic has one real server, so both have the same.
+	// Each virtual server with traffic has one real server here, so both have the same counters.
 	reals, err := c.Reals([]kernel.VirtualKey{six.Key, virtual(kernel.TCP, "10.96.0.9:80", "rr").Key, web.Key})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestKernelCounters(t *testing.T) {
 	})
 }
 
-// greet says something to each client and waits for it to hang up.
+// greet sends a line to each client and waits until it disconnects.
 func greet(l net.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -131,7 +131,7 @@ func greet(l net.Listener) {
 	}
 }
 
-// ipvsadmStats are the exact numbers of ipvsadm, by address and port.
+// ipvsadmStats returns the exact counters from ipvsadm, by address and port.
 func ipvsadmStats(t *testing.T) map[string]kernel.Traffic {
 	t.Helper()
 	stats := map[string]kernel.Traffic{}
@@ -152,10 +152,9 @@ func ipvsadmStats(t *testing.T) map[string]kernel.Traffic {
 	return stats
 }
 
-// A reading is one dump at any size. How many virtual servers have to be asked for
-// is logged, not wanted: none, unless the namespace of a test before this one is
-// still there. It is for good if that ran on the process's first thread, which
-// cannot end before the process.
+// A reading is one dump at any size. The number of virtual servers that had to be read one by one
+// is logged only. It is 0 unless the namespace of an earlier test still exists. If that test ran on
+// the process's first thread, it exists until the process ends.
 func TestKernelCountersCost(t *testing.T) {
 	table := open(t)
 	c := openCounters(t)
@@ -178,7 +177,7 @@ func TestKernelCountersCost(t *testing.T) {
 	}
 }
 
-// Virtual servers of other network namespaces make gaps in the text.
+// Virtual servers of other network namespaces cause gaps in the text.
 func TestKernelCountersBesideOtherNamespaces(t *testing.T) {
 	apply(t, open(t), bigTable(300, 3, kernel.IPv4)...)
 	t.Run("beside", func(t *testing.T) {

@@ -12,12 +12,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// service is a virtual server as read. One by firewall mark has no more than its family and mark.
+// service is a virtual server as read. One with a firewall mark has only its family and mark.
 type service struct {
 	kernel.Virtual
 	family kernel.Family
 	fwmark uint32
-	reals  int // how many the kernel says it has; only getsockopt tells
+	reals  int // number of real servers, from getsockopt only
 }
 
 // dest is a real server as read.
@@ -26,8 +26,7 @@ type dest struct {
 	kernel.Conns
 }
 
-// names keeps one copy of each scheduler's name, of which there are a dozen in a table of
-// thousands.
+// names keeps one copy of each scheduler name. A table of thousands has a dozen.
 type names map[string]string
 
 func (n names) of(b []byte) string {
@@ -39,9 +38,9 @@ func (n names) of(b []byte) string {
 	return s
 }
 
-// normal brings a virtual server into the form in which it is compared: without the kernel's own
-// flag and, where there is no persistence, without what the kernel keeps of one that once was:
-// timeout 0, the netmask that of a single client.
+// normal returns a virtual server in the form used for comparisons. It drops the kernel's own flag.
+// Without persistence it drops the timeout and netmask that the kernel keeps from an earlier one:
+// the timeout is 0, and the netmask is that of a single client.
 func normal(v kernel.Virtual) kernel.Virtual {
 	v.Flags &^= flagHashed
 	if v.Flags&kernel.FlagPersistent == 0 {
@@ -67,7 +66,7 @@ func nested(payload []byte, typ uint16) (nl.Attrs, error) {
 	return nl.Attrs{}, fmt.Errorf("ipvs message without attribute %d", typ)
 }
 
-// decodeService reads an IPVS_CMD_NEW_SERVICE message of a dump.
+// decodeService decodes an IPVS_CMD_NEW_SERVICE message of a dump.
 func decodeService(payload []byte, n names) (service, error) {
 	a, err := nested(payload, attrService)
 	if err != nil {
@@ -121,7 +120,7 @@ func decodeService(payload []byte, n names) (service, error) {
 	return s, nil
 }
 
-// decodeDest reads an IPVS_CMD_NEW_DEST message of a dump of v's real servers.
+// decodeDest decodes an IPVS_CMD_NEW_DEST message of a dump of v's real servers.
 func decodeDest(payload []byte, v kernel.VirtualKey) (dest, error) {
 	a, err := nested(payload, attrDest)
 	if err != nil {
@@ -129,7 +128,7 @@ func decodeDest(payload []byte, v kernel.VirtualKey) (dest, error) {
 	}
 	var (
 		d      dest
-		family = v.Family() // kernels before 3.18 do not say, and have one family only
+		family = v.Family() // kernels before 3.18 do not send it and have one family only
 		addr   []byte
 		port   uint16
 	)
@@ -164,7 +163,7 @@ func decodeDest(payload []byte, v kernel.VirtualKey) (dest, error) {
 	return d, nil
 }
 
-// address reads the kernel's union of both families.
+// address decodes the kernel's union of both families.
 func address(f kernel.Family, p []byte) (netip.Addr, error) {
 	switch {
 	case f == kernel.IPv4 && len(p) >= 4:
@@ -175,7 +174,7 @@ func address(f kernel.Family, p []byte) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("ipvs address of %v in %d bytes", f, len(p))
 }
 
-// netmask reads a persistence netmask as a prefix length; p has 4 bytes, or none.
+// netmask decodes a persistence netmask as a prefix length. p has 4 bytes, or none.
 func netmask(f kernel.Family, p []byte) uint8 {
 	switch {
 	case len(p) != 4:

@@ -1,15 +1,15 @@
-// Package ipvs writes and reads the kernel's IPVS tables: virtual servers, their real servers and
-// the connections these have.
+// Package ipvs writes and reads the kernel's IPVS tables: virtual servers, real servers and their
+// connections.
 //
-// Writing is generic netlink in batches, one send for up to 250 operations. Reading takes the
-// cheapest way that tells everything: getsockopt(2) for IPv4, one call for all virtual servers
-// and one for the real servers of each; for IPv6, which getsockopt does not know, netlink dumps, and
-// /proc/net/ip_vs where that spares many of them.
+// It writes in batches over generic netlink, with up to 250 operations in one send. It reads in the
+// cheapest way that returns everything. For IPv4 that is getsockopt(2): one call for all virtual
+// servers, and one for the real servers of each. getsockopt does not know IPv6, so that needs
+// netlink dumps, or /proc/net/ip_vs if it saves many dumps.
 //
-// It decides nothing. It refuses virtual servers by firewall mark, which it counts and never
-// touches, and it never flushes: a deleted real server stays in the kernel for two minutes, where
-// every later addition has to walk past it.
+// It counts virtual servers with a firewall mark and never changes them. It never flushes the
+// table: the kernel keeps a deleted real server for two minutes, and every later addition walks
+// past it.
 //
-// The wire formats are those of linux/ip_vs.h; where the kernel's behaviour is relied on, the
-// comment names the function in net/netfilter/ipvs/ip_vs_ctl.c.
+// The wire formats are those of linux/ip_vs.h. Where the code depends on the kernel's behaviour,
+// the comment names the function in net/netfilter/ipvs/ip_vs_ctl.c.
 package ipvs

@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// dumpServices returns every IPv6 virtual server, those by firewall mark included.
+// dumpServices returns all IPv6 virtual servers, including those with a firewall mark.
 func (t *Table) dumpServices() (all []service, err error) {
 	if err := t.lookup(); err != nil {
 		return nil, err
@@ -30,15 +30,15 @@ func (t *Table) dumpServices() (all []service, err error) {
 	return all, t.stale(err)
 }
 
-// ipv4 says quickly that a message is about an IPv4 virtual server, which getsockopt has read: the
-// family is its first attribute.
+// ipv4 reports whether a message is about an IPv4 virtual server, which getsockopt has read. It is
+// fast, because the family is the first attribute.
 func ipv4(payload []byte) bool {
 	a, err := nested(payload, attrService)
 	return err == nil && a.Next() && a.Type() == svcFamily && a.U16() == uint16(kernel.IPv4)
 }
 
-// dumpDests returns the real servers of a virtual server, none if it is not there,
-// valid until the next call.
+// dumpDests returns the real servers of a virtual server, valid until the next call. If the virtual
+// server does not exist, there are none.
 func (t *Table) dumpDests(v kernel.VirtualKey) (all []dest, err error) {
 	if err := t.lookup(); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (t *Table) dumpDests(v kernel.VirtualKey) (all []dest, err error) {
 	return all, t.stale(err)
 }
 
-// stale forgets the message type when the kernel does not know it: the module was unloaded.
+// stale forgets the message type if the kernel does not know it, because the module was unloaded.
 func (t *Table) stale(err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		t.family = 0

@@ -17,7 +17,7 @@ func putVirtual(b *nl.Batch, family uint16, cmd uint8, v kernel.Virtual) {
 	b.Genl(cmd, familyVersion)
 	m := putKey(b, v.Key)
 	b.Text(svcScheduler, v.Scheduler)
-	// struct ip_vs_flags: the flags and which of them are meant; all are.
+	// struct ip_vs_flags has the flags, and a mask of those to set: all.
 	var flags [8]byte
 	binary.NativeEndian.PutUint32(flags[:], v.Flags&^flagHashed)
 	binary.NativeEndian.PutUint32(flags[4:], ^uint32(0))
@@ -28,7 +28,7 @@ func putVirtual(b *nl.Batch, family uint16, cmd uint8, v kernel.Virtual) {
 	b.End()
 }
 
-// putVirtualKey appends a message that only names a virtual server.
+// putVirtualKey appends a message that only identifies a virtual server.
 func putVirtualKey(b *nl.Batch, family uint16, cmd uint8, k kernel.VirtualKey) {
 	b.Begin(family, 0)
 	b.Genl(cmd, familyVersion)
@@ -36,7 +36,7 @@ func putVirtualKey(b *nl.Batch, family uint16, cmd uint8, k kernel.VirtualKey) {
 	b.End()
 }
 
-// putReal appends a message about a real server, with all its attributes unless cmd removes it.
+// putReal appends a message about a real server, with all its attributes unless cmd deletes it.
 func putReal(b *nl.Batch, family uint16, cmd uint8, r kernel.Real) {
 	b.Begin(family, 0)
 	b.Genl(cmd, familyVersion)
@@ -44,7 +44,7 @@ func putReal(b *nl.Batch, family uint16, cmd uint8, r kernel.Real) {
 	m := b.Nest(attrDest)
 	putAddr(b, destAddr, r.Key.Addr.Addr())
 	b.U16BE(destPort, r.Key.Addr.Port())
-	// Without it the kernel takes the virtual server's family for the real server's.
+	// Without it the kernel assumes the family of the virtual server.
 	b.U16(destFamily, uint16(kernel.FamilyOf(r.Key.Addr.Addr())))
 	if cmd != cmdDelDest {
 		b.U32(destForward, uint32(r.Forward)&moby.ConnectionFlagFwdMask)
@@ -56,7 +56,7 @@ func putReal(b *nl.Batch, family uint16, cmd uint8, r kernel.Real) {
 	b.End()
 }
 
-// putKey opens the nested attribute of a virtual server and writes what identifies it.
+// putKey opens the nested attribute of a virtual server and writes its key.
 func putKey(b *nl.Batch, k kernel.VirtualKey) (mark int) {
 	mark = b.Nest(attrService)
 	b.U16(svcFamily, uint16(k.Family()))
@@ -66,7 +66,7 @@ func putKey(b *nl.Batch, k kernel.VirtualKey) (mark int) {
 	return mark
 }
 
-// putAddr writes an address into the kernel's union of both families, always 16 bytes.
+// putAddr writes an address as the kernel's union of both families, always 16 bytes.
 func putAddr(b *nl.Batch, typ uint16, a netip.Addr) {
 	var p [16]byte
 	if a.Is4() {
@@ -77,9 +77,9 @@ func putAddr(b *nl.Batch, typ uint16, a netip.Addr) {
 	b.Bytes16(typ, p)
 }
 
-// putNetmask writes the persistence netmask: raw for IPv4, a prefix length for IPv6. It means
-// nothing without the persistent flag, but IPv6 wants 1 to 128 all the same
-// (ip_vs_add_service): then it is that of a single client, as normal reads it.
+// putNetmask writes the persistence netmask: a mask for IPv4, a prefix length for IPv6. Without the
+// persistent flag it has no meaning, but IPv6 still requires 1 to 128 (ip_vs_add_service). Then it
+// is that of a single client, as normal returns it.
 func putNetmask(b *nl.Batch, v kernel.Virtual) {
 	family := v.Key.Family()
 	length := int(v.Netmask)
@@ -93,5 +93,5 @@ func putNetmask(b *nl.Batch, v kernel.Virtual) {
 	b.U32BE(svcNetmask, ^uint32(0)<<(32-min(length, 32)))
 }
 
-// prefixLength is the number of leading ones of a raw IPv4 netmask.
+// prefixLength returns the number of leading ones of an IPv4 netmask.
 func prefixLength(mask uint32) uint8 { return uint8(bits.LeadingZeros32(^mask)) }

@@ -10,17 +10,15 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// fewServices is how many virtual servers Glance reads the list of, with the
-// numbers of their real servers. Beyond, it counts: the kernel writes 104 bytes for
-// each.
+// fewServices is the largest number of IPv4 virtual servers whose list Glance reads, with their
+// numbers of real servers. For more it only counts, because the kernel writes 104 bytes for each.
 const fewServices = 256
 
-// Glance says whether the tables still look as known, fwmark of the virtual servers
-// by firewall mark, by what the kernel tells in one or two system calls: the number
-// of IPv4 virtual servers; where these are few, how many real servers each has; and
-// whether one of the IPv6 ones, another each time, is there, which the kernel does not
-// count (ip_vs_svc_hash, Linux 6.1). It is no check: what keeps the counts goes
-// unnoticed.
+// Glance is a quick check of whether the tables still look as known, with fwmark virtual servers by
+// firewall mark. It takes one or two system calls. It compares the number of IPv4 virtual servers
+// and, if these are few, how many real servers each has. The kernel does not count IPv6 ones
+// (ip_vs_svc_hash, Linux 6.1), so it looks up one of them, another each time. A change that keeps
+// the counts goes unnoticed.
 func (t *Table) Glance(known *kernel.State, fwmark int) (bool, error) {
 	four, _ := slices.BinarySearchFunc(known.Virtuals, kernel.IPv6, func(v kernel.Virtual, f kernel.Family) int {
 		if v.Key.Family() == f {
@@ -43,8 +41,8 @@ func (t *Table) Glance(known *kernel.State, fwmark int) (bool, error) {
 	return same, err
 }
 
-// sameCounts says whether the IPv4 virtual servers, the first so many known, have as
-// many real servers.
+// sameCounts reports whether the IPv4 virtual servers, the first four of the known ones, have as
+// many real servers as known.
 func (t *Table) sameCounts(known *kernel.State, four int) (bool, error) {
 	services, err := t.opt.readServices(t.names)
 	if err != nil {
@@ -64,7 +62,7 @@ func (t *Table) sameCounts(known *kernel.State, four int) (bool, error) {
 	return true, nil
 }
 
-// isThere asks for one virtual server.
+// isThere reports whether a virtual server exists.
 func (t *Table) isThere(k kernel.VirtualKey) (bool, error) {
 	if err := t.lookup(); err != nil {
 		return false, err

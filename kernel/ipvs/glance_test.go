@@ -8,8 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// TestGlance: a flush shows at any size, in one system call where there are many
-// IPv4 virtual servers; a single real server where there are few.
+// TestGlance finds a flush at any size, in one system call if there are many IPv4 virtual servers.
+// If there are few, it finds a change of a single real server.
 func TestGlance(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -16,7 +16,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// open returns the tables of a namespace of the test's own.
+// open opens the tables of a new namespace.
 func open(t testing.TB) *Table {
 	t.Helper()
 	kerneltest.Need(t, kerneltest.IPVS)
@@ -70,7 +70,7 @@ func equal[T comparable](t *testing.T, what string, got, want []T) {
 	}
 }
 
-// mixed is one of everything, sorted.
+// mixed returns objects of every kind, sorted.
 func mixed() (virtuals []kernel.Virtual, reals []kernel.Real) {
 	virtuals = []kernel.Virtual{
 		virtual(kernel.TCP, "10.96.0.10:53", "wrr"),
@@ -136,7 +136,7 @@ func TestKernelChangeAndRemove(t *testing.T) {
 	virtuals[0] = persistent(virtual(kernel.TCP, "10.96.0.10:53", "rr"), 60, 32)
 	virtuals[1] = virtual(kernel.TCP, "10.96.0.10:443", "sh") // no longer persistent
 	virtuals[4].Scheduler = "mh"
-	reals[3].Weight = 70000 // past what 16 bits hold
+	reals[3].Weight = 70000 // more than 16 bits
 	before := table.Stats()
 	apply(t, table, change(virtuals[0]), change(virtuals[1]), change(virtuals[4]), change(reals[3]),
 		remove(reals[4]), remove(virtuals[6]))
@@ -149,7 +149,7 @@ func TestKernelChangeAndRemove(t *testing.T) {
 	equal(t, "reals", r.Reals, want)
 }
 
-// Many IPv6 virtual servers are read from /proc, and those with persistence still each by a dump.
+// Many IPv6 virtual servers are read from /proc. Those with persistence still take a dump each.
 func TestKernelManyIPv6(t *testing.T) {
 	table := open(t)
 	ops := bigTable(300, 3, kernel.IPv6)
@@ -172,7 +172,8 @@ func TestKernelManyIPv6(t *testing.T) {
 	r := read(t, table)
 	equal(t, "virtuals", r.Virtuals, virtuals)
 	equal(t, "reals", r.Reals, reals)
-	// Not one each: 1+3 unless another namespace, perhaps of a test before, has virtual servers.
+	// There are 1+3 dumps, not one for each, unless another namespace has virtual servers, perhaps
+	// that of an earlier test.
 	t.Logf("%d dumps", table.Stats().Queries-before.Queries)
 }
 
@@ -230,7 +231,7 @@ func TestKernelErrors(t *testing.T) {
 	}
 }
 
-// A virtual server that somebody else made since the last reading gets none of our real servers.
+// A virtual server that another program added since the last reading gets none of our real servers.
 func TestKernelForeignVirtualIsLeftAlone(t *testing.T) {
 	table := open(t)
 	foreign := virtual(kernel.TCP, "10.96.0.1:80", "rr")
@@ -318,7 +319,7 @@ func TestKernelScheduler(t *testing.T) {
 	}
 }
 
-// Without the refusal this hangs for good, the namespace's end and modprobe with it.
+// Without the check this deadlocks for ever, together with the end of the namespace and modprobe.
 func TestKernelSchedulerThatMustBeLoadedBefore(t *testing.T) {
 	table := open(t)
 	v := virtual(kernel.TCP, "10.96.0.1:80", "lblcr")

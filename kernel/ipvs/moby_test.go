@@ -12,7 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// What we wrote is what another implementation reads, and what we read is the same.
+// Another implementation reads what we wrote, and we read the same.
 func TestKernelSeenByMoby(t *testing.T) {
 	table := open(t)
 	virtuals, reals := mixed()
@@ -61,14 +61,15 @@ func fromMoby(s *moby.Service) kernel.Virtual {
 		Netmask:   uint8(s.Netmask),
 	}
 	if v.Key.Family() == kernel.IPv4 {
-		// moby/ipvs gives the raw mask as a number of the machine's byte order.
+		// moby/ipvs returns the mask as a number in the machine's byte order.
 		raw := binary.NativeEndian.AppendUint32(nil, s.Netmask)
 		v.Netmask = uint8(bits.OnesCount32(binary.BigEndian.Uint32(raw)))
 	}
 	return v
 }
 
-// The numbers of package kernel, which imports the standard library only, are those of the library.
+// Package kernel imports only the standard library, so it has its own numbers. They equal the
+// library's.
 func TestForwardNumbers(t *testing.T) {
 	for ours, library := range map[kernel.Forward]uint32{
 		kernel.Masquerade: moby.ConnectionFlagMasq, kernel.LocalNode: moby.ConnectionFlagLocalNode,

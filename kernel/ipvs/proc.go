@@ -14,14 +14,14 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// proc is /proc/net/ip_vs: all real servers in one text, four times cheaper to read than one dump
-// for each virtual server. It lacks the persistence templates, so it serves virtual servers without
-// persistence only, and it shows the flags and netmask of none.
+// proc is /proc/net/ip_vs: all real servers in one text. Reading it costs a quarter of one dump for
+// each virtual server. It lacks persistence templates, flags and netmasks, so it serves only
+// virtual servers without persistence.
 //
-// The file stays open, as the sockets do, because opening it is what chooses the namespace.
+// The file stays open, like the sockets, because opening it chooses the network namespace.
 type proc struct {
 	file *os.File
-	last int // real servers in the last reading: room for the next
+	last int // number of real servers in the last reading: capacity for the next
 }
 
 func openProc() (proc, error) {
@@ -36,7 +36,7 @@ func (p *proc) close() error {
 	return p.file.Close()
 }
 
-// procDests are the real servers of virtual servers: where in dests those of each are.
+// procDests is the real servers of many virtual servers: dests, and where in it those of each are.
 type procDests struct {
 	dests []dest
 	of    map[kernel.VirtualKey]span
@@ -49,7 +49,7 @@ func (p procDests) get(k kernel.VirtualKey) ([]dest, bool) {
 	return p.dests[s.from:s.to], ok
 }
 
-// read reads the real servers of the IPv6 virtual servers, or of those of both families.
+// read reads the real servers of the IPv6 virtual servers, or of both families.
 func (p *proc) read(both bool) (procDests, error) {
 	if p.file == nil {
 		return procDests{}, errors.New("no /proc/net/ip_vs")
@@ -62,16 +62,16 @@ func (p *proc) read(both bool) (procDests, error) {
 	return d, err
 }
 
-// parseProc reads the text's IPv6 virtual servers, or both families', of which about n real servers
-// are expected. Its lines are, by ip_vs_info_seq_show,
+// parseProc parses the IPv6 virtual servers of the text, or those of both families. It expects
+// about n real servers. The lines are, from ip_vs_info_seq_show,
 //
 //	TCP  [fd00:0000:0000:0000:0000:0000:0000:0010]:0035 wrr
 //	  -> [fd01:0000:0000:0000:0000:0000:0000:0001]:0050      Masq    1      0          0
 //
-// with ports in hexadecimal; the last columns are weight, active and inactive connections.
+// with ports in hexadecimal. The last columns are weight, active and inactive connections.
 func parseProc(r io.Reader, both bool, n int) (procDests, error) {
 	p := procDests{dests: make([]dest, 0, n), of: make(map[kernel.VirtualKey]span)}
-	var key kernel.VirtualKey // zero while in a virtual server that does not concern us
+	var key kernel.VirtualKey // zero inside a virtual server to skip
 	start := 0
 	end := func() {
 		if key.Addr.IsValid() {
@@ -103,8 +103,8 @@ func parseProc(r io.Reader, both bool, n int) (procDests, error) {
 	return p, lines.Err()
 }
 
-// procVirtual reads the key out of the line of a virtual server, of an IPv6 one or of both families;
-// it is zero for any other line.
+// procVirtual returns the key of a line with a virtual server, an IPv6 one or of both families. For
+// any other line it is zero.
 func procVirtual(line []byte, both bool) (kernel.VirtualKey, error) {
 	name, rest, _ := bytes.Cut(line, []byte(" "))
 	rest = bytes.TrimLeft(rest, " ")
@@ -113,7 +113,7 @@ func procVirtual(line []byte, both bool) (kernel.VirtualKey, error) {
 	case six && !ok:
 		return kernel.VirtualKey{}, fmt.Errorf("/proc/net/ip_vs: unknown protocol in %q", line)
 	case !six && !(both && ok):
-		return kernel.VirtualKey{}, nil // a heading, one by firewall mark, or IPv4
+		return kernel.VirtualKey{}, nil // a heading, a firewall mark, or IPv4
 	}
 	addr, _, err := procAddr(rest)
 	return kernel.VirtualKey{Addr: addr, Proto: proto}, err
@@ -121,12 +121,12 @@ func procVirtual(line []byte, both bool) (kernel.VirtualKey, error) {
 
 var procProtos = map[string]kernel.Proto{"TCP": kernel.TCP, "UDP": kernel.UDP, "SCTP": kernel.SCTP}
 
-// procForwards are the names of ip_vs_fwd_name.
+// procForwards has the names from ip_vs_fwd_name.
 var procForwards = map[string]kernel.Forward{
 	"Masq": kernel.Masquerade, "Local": kernel.LocalNode, "Tunnel": kernel.Tunnel, "Route": kernel.Direct,
 }
 
-// procReal reads a real server's line behind its arrow.
+// procReal parses the line of a real server after its arrow.
 func procReal(line []byte) (d dest, err error) {
 	if d.Key.Addr, line, err = procAddr(line); err != nil {
 		return dest{}, err
@@ -153,7 +153,7 @@ func procReal(line []byte) (d dest, err error) {
 	return d, nil
 }
 
-// procAddr reads an address and port, [IPv6 in full]:HHHH or HHHHHHHH:HHHH, off the front of p.
+// procAddr parses an address and port at the start of p: [IPv6 in full]:HHHH or HHHHHHHH:HHHH.
 func procAddr(p []byte) (netip.AddrPort, []byte, error) {
 	text, rest, _ := bytes.Cut(p, []byte(" "))
 	var digits [36]byte

@@ -10,13 +10,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Reading is the tables at one moment, as near as the kernel lets them be read: it has no lock
-// across two calls.
+// Reading is the tables at one moment, as far as the kernel allows: no lock spans two calls.
 type Reading struct {
 	Virtuals []kernel.Virtual // sorted
 	Reals    []kernel.Real    // sorted
-	Conns    []kernel.Conns   // of Reals, by index
-	FWMark   int              // virtual servers by firewall mark, which are nowhere above
+	Conns    []kernel.Conns   // parallel to Reals
+	FWMark   int              // number of virtual servers with a firewall mark, which are not in Virtuals
 }
 
 // Read reads everything.
@@ -41,7 +40,7 @@ func (t *Table) Read() (Reading, error) {
 		all, ok := text.get(s.Key)
 		if !ok || s.Flags&kernel.FlagPersistent != 0 {
 			if all, err = t.readDests(s.Key, s.reals, true); errors.Is(err, unix.ESRCH) {
-				continue // gone since
+				continue // removed meanwhile
 			}
 			if err != nil {
 				return Reading{}, err
@@ -53,7 +52,7 @@ func (t *Table) Read() (Reading, error) {
 	return r, nil
 }
 
-// services returns the virtual servers sorted, and how many there are by firewall mark.
+// services returns the virtual servers, sorted, and the number of those with a firewall mark.
 func (t *Table) services() (services []service, fwmark int, err error) {
 	if services, err = t.readServices(); err != nil {
 		return nil, 0, err
@@ -62,13 +61,13 @@ func (t *Table) services() (services []service, fwmark int, err error) {
 	services = slices.DeleteFunc(services, func(s service) bool { return s.fwmark != 0 })
 	fwmark = all - len(services)
 	slices.SortFunc(services, func(a, b service) int { return a.Key.Compare(b.Key) })
-	// A dump goes by position and can bring one twice when the table changes meanwhile.
+	// A dump goes by position. If the table changes meanwhile, it can return one twice.
 	return slices.CompactFunc(services, func(a, b service) bool { return a.Key == b.Key }), fwmark, nil
 }
 
-// readServices returns the virtual servers of both families. Whether there are IPv6 ones is not to
-// be had for less than the dump, which brings the IPv4 ones again: GET_INFO counts IPv4 only, and
-// /proc/net/ip_vs, with its real servers, costs several times as much.
+// readServices returns the virtual servers of both families. No call cheaper than the dump says
+// whether there are IPv6 ones, and the dump returns the IPv4 ones again. GET_INFO counts IPv4 only,
+// and /proc/net/ip_vs costs several times as much, because it has the real servers.
 func (t *Table) readServices() ([]service, error) {
 	four, err := t.opt.readServices(t.names)
 	if err != nil {
@@ -81,12 +80,13 @@ func (t *Table) readServices() ([]service, error) {
 	return append(four, six...), nil
 }
 
-// readProc reads the real servers of the IPv6 virtual servers from /proc/net/ip_vs when these are
-// many among all. It is only a shortcut: what is missing in it is dumped. Where other network
-// namespaces have virtual servers much is missing: from one read(2) to the next the kernel counts
-// those as well, but finds its place again without them (ip_vs_info_seq_next, ip_vs_info_array).
-// By the instruction count on Linux 6.1 a dump costs as much as 20 to 25 lines of the text, in
-// which the IPv4 ones stand too.
+// readProc reads the real servers of IPv6 virtual servers from /proc/net/ip_vs if these are many
+// among all. Real servers that are missing there are dumped.
+//
+// Many are missing if other network namespaces have virtual servers. From one read(2) to the next
+// the kernel counts those too, but finds its position again without them (ip_vs_info_seq_next,
+// ip_vs_info_array). On Linux 6.1 a dump costs as many instructions as 20 to 25 lines of the text,
+// and the text also has the IPv4 ones.
 func (t *Table) readProc(six, all int) procDests {
 	const few = 8
 	if six <= few || six < all/few {
@@ -99,8 +99,8 @@ func (t *Table) readProc(six, all int) procDests {
 	return text
 }
 
-// Reals reads the real servers of the given virtual servers only, and their connections, in the
-// order given. One that is not there has none.
+// Reals reads the real servers of these virtual servers, and their connections, in the given order.
+// A virtual server that does not exist has none.
 func (t *Table) Reals(virtuals []kernel.VirtualKey) ([]kernel.Real, []kernel.Conns, error) {
 	var r Reading
 	for _, v := range virtuals {
@@ -113,13 +113,14 @@ func (t *Table) Reals(virtuals []kernel.VirtualKey) ([]kernel.Real, []kernel.Con
 	return r.Reals, r.Conns, nil
 }
 
-// readDests reads the real servers of one virtual server, of which n are expected, exactly so or
-// about. The error is ESRCH if an IPv4 one is not there; of an IPv6 one the kernel does not tell.
+// readDests reads the real servers of one virtual server. n are expected, exactly or about. If an
+// IPv4 virtual server does not exist, the error is ESRCH. For IPv6 the kernel does not tell.
 func (t *Table) readDests(v kernel.VirtualKey, n int, exact bool) (all []dest, err error) {
 	dump := v.Family() == kernel.IPv6
 	if !dump {
 		all, err = t.opt.readDests(v, n)
-		// getsockopt leaves out what an IPv4 virtual server has at IPv6 addresses, by tunnel.
+		// getsockopt omits the real servers of an IPv4 virtual server that have IPv6 addresses
+		// (tunnels).
 		dump = err == nil && exact && len(all) != n
 	}
 	if dump {
@@ -131,20 +132,20 @@ func (t *Table) readDests(v kernel.VirtualKey, n int, exact bool) (all []dest, e
 	return all, nil
 }
 
-// add takes in the real servers of one virtual server.
+// add adds the real servers of one virtual server.
 func (r *Reading) add(all []dest) {
 	sortDests(all)
 	for i, d := range all {
 		if i > 0 && d.Key == all[i-1].Key {
-			continue // a dump goes by position too
+			continue // a duplicate: a dump goes by position
 		}
 		r.Reals = append(r.Reals, d.Real)
 		r.Conns = append(r.Conns, d.Conns)
 	}
 }
 
-// sortDests sorts one virtual server's real servers from the kernel's order: that
-// added last comes first, and they were mostly added in order.
+// sortDests sorts the real servers of one virtual server. The kernel lists the last added first,
+// and most were added in order.
 func sortDests(all []dest) {
 	slices.Reverse(all)
 	slices.SortFunc(all, func(a, b dest) int { return a.Key.Addr.Compare(b.Key.Addr) })

@@ -7,9 +7,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Reals reads the traffic of the real servers of the given virtual servers, in
-// that order and sorted by address, by one dump for each. One that is not there
-// has none.
+// Reals reads the traffic of the real servers of these virtual servers, in the given order and then
+// by address. It takes one dump for each. A virtual server that does not exist has none.
 func (c *Counters) Reals(virtuals []kernel.VirtualKey) ([]kernel.RealTraffic, error) {
 	var all []kernel.RealTraffic
 	for _, v := range virtuals {
@@ -22,7 +21,7 @@ func (c *Counters) Reals(virtuals []kernel.VirtualKey) ([]kernel.RealTraffic, er
 	return all, nil
 }
 
-// dumpDestTraffic returns the traffic of one virtual server's real servers, sorted.
+// dumpDestTraffic returns the traffic of the real servers of one virtual server, sorted.
 func (t *Table) dumpDestTraffic(v kernel.VirtualKey) (all []kernel.RealTraffic, err error) {
 	if err := t.lookup(); err != nil {
 		return nil, err
@@ -39,6 +38,6 @@ func (t *Table) dumpDestTraffic(v kernel.VirtualKey) (all []kernel.RealTraffic, 
 		return err
 	})
 	slices.SortFunc(all, func(a, b kernel.RealTraffic) int { return a.Key.Addr.Compare(b.Key.Addr) })
-	all = slices.CompactFunc(all, func(a, b kernel.RealTraffic) bool { return a.Key == b.Key }) // a dump goes by position
+	all = slices.CompactFunc(all, func(a, b kernel.RealTraffic) bool { return a.Key == b.Key }) // a duplicate: a dump goes by position
 	return all, t.stale(err)
 }

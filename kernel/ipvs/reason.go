@@ -10,10 +10,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// ErrScheduler marks a virtual server whose scheduler the kernel does not have.
+// ErrScheduler is the error for a scheduler that the kernel does not have.
 var ErrScheduler = errors.New("unknown scheduler")
 
-// reason says what the kernel's refusal of an op means. errors.Is still finds the errno in it.
+// reason returns the error of an op in words. errors.Is still finds the errno.
 func reason(op kernel.Op, err error) error {
 	if errors.Is(err, nl.ErrUnknown) {
 		return fmt.Errorf("%w (%w)", kernel.ErrUnknownOutcome, err)

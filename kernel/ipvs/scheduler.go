@@ -12,16 +12,16 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// probe is a virtual server in the prefix that discards (RFC 6666), where nobody has one.
+// probe is a virtual server in the discard prefix (RFC 6666), which no node serves.
 var probe = kernel.VirtualKey{Addr: netip.MustParseAddrPort("[100::1]:1"), Proto: kernel.TCP}
 
-// Scheduler makes the kernel load a scheduler and returns nil if it has it, ErrScheduler with the
-// name of the missing module if not.
+// Scheduler makes the kernel load a scheduler. If the kernel does not have it, the error is
+// ErrScheduler with the name of the module.
 //
-// Nothing is created to find out, nor are module files read, which say neither what is built in
-// nor what may be loaded. The kernel is asked to add an IPv6 virtual server with an impossible
-// netmask: it looks for the scheduler first and refuses with ENOENT, then at the netmask and
-// refuses with EINVAL (ip_vs_add_service).
+// Nothing is created. Module files are not read, because they do not say what is built in or may be
+// loaded. Instead the kernel is asked to add an IPv6 virtual server with an impossible netmask. It
+// looks for the scheduler first and fails with ENOENT, then at the netmask and fails with EINVAL
+// (ip_vs_add_service).
 func (t *Table) Scheduler(name string) error {
 	if err := t.lookup(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (t *Table) Scheduler(name string) error {
 	return fmt.Errorf("asking for scheduler %s: %w", name, err)
 }
 
-// unprobe takes the virtual server back that no kernel should have accepted.
+// unprobe removes the virtual server of a probe, which no kernel should have accepted.
 func (t *Table) unprobe(name string) error {
 	t.batch.Reset()
 	putVirtualKey(&t.batch, t.family, cmdDelService, probe)
@@ -58,12 +58,11 @@ func (t *Table) unprobe(name string) error {
 	return nil
 }
 
-// loadable refuses a scheduler that the kernel must not be left to load by itself: it deadlocks.
-// It calls modprobe with IPVS's lock held; lblc and lblcr then wait for the list of network
-// namespaces (register_pernet_subsys); and a namespace that is just ending holds that list and
-// waits for IPVS's lock (cleanup_net, ip_vs_dst_event). All three stand still for ever, and with
-// them IPVS and every later namespace. Seen on Linux 6.1, by their stacks; the other schedulers
-// register nothing for each namespace.
+// loadable rejects a scheduler that the kernel must not load by itself, because it would deadlock.
+// The kernel calls modprobe while it holds IPVS's lock. lblc and lblcr then wait for the list of
+// network namespaces (register_pernet_subsys). A namespace that is just ending holds that list and
+// waits for IPVS's lock (cleanup_net, ip_vs_dst_event). IPVS and all later namespaces hang for
+// ever. Seen on Linux 6.1 in the stacks. The other schedulers register nothing for each namespace.
 func loadable(name string) error {
 	if name != "lblc" && name != "lblcr" || loaded(name) {
 		return nil
@@ -71,8 +70,8 @@ func loadable(name string) error {
 	return fmt.Errorf("%w %q: the module has to be loaded beforehand (modprobe ip_vs_%s)", ErrScheduler, name, name)
 }
 
-// loaded says whether lblc or lblcr is in the kernel: both have a parameter in every namespace,
-// and show as a module unless built in.
+// loaded reports whether lblc or lblcr is in the kernel. Both have a parameter in every namespace,
+// and appear as a module unless they are built in.
 func loaded(name string) bool {
 	for _, path := range []string{"/proc/sys/net/ipv4/vs/" + name + "_expiration", "/sys/module/ip_vs_" + name} {
 		if _, err := os.Stat(path); err == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// seeds holds what a real kernel answered to the tables of mixed: one answer a line, in hex.
+// seeds has the answers of a real kernel with the tables of mixed, one a line in hexadecimal.
 //
 //	go test -exec "$PWD/bin/guest run --out $PWD/kernel/ipvs/testdata/6.1 --" -run Seeds ./kernel/ipvs -args -seeds
 const seeds = "testdata/6.1"
@@ -154,7 +154,7 @@ func TestDecodeGetsockopt(t *testing.T) {
 	}
 	slices.SortFunc(got, func(a, b kernel.Virtual) int { return a.Key.Compare(b.Key) })
 	equal(t, "virtuals", got, virtuals[:4])
-	// One real server more than getsockopt lists: the one at an IPv6 address.
+	// There is one more real server than getsockopt lists: the one at an IPv6 address.
 	if marks != 1 || counts[virtuals[3].Key] != 4 {
 		t.Errorf("%d by firewall mark, %v real servers", marks, counts)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Options of getsockopt(2) on an IPv4 socket: linux/ip_vs.h, from IP_VS_BASE_CTL on.
+// Options of getsockopt(2) on an IPv4 socket (linux/ip_vs.h, from IP_VS_BASE_CTL on).
 const (
 	optInfo     = 1153
 	optServices = 1154
@@ -20,8 +20,8 @@ const (
 	optTimeouts = 1158
 )
 
-// Layouts of linux/ip_vs.h where a 64-bit integer is aligned to 8 bytes: everywhere but 386, whose
-// kernel refuses these lengths with EINVAL.
+// Sizes in bytes of the structs in linux/ip_vs.h if a 64-bit integer is aligned to 8 bytes. That is
+// so everywhere but on 386, whose kernel rejects these lengths with EINVAL.
 const (
 	servicesHead = 8   // struct ip_vs_get_services: the count, padded
 	serviceSize  = 104 // struct ip_vs_service_entry
@@ -31,13 +31,13 @@ const (
 	timeoutsSize = 12  // struct ip_vs_timeout_user
 )
 
-// sockopt reads the IPv4 half of the tables. The kernel fills an array of the length it was asked
-// for and does not say how far, so every array is cleared first and asked for with room to spare:
-// one that comes back full may have been too small, and is asked for again.
+// sockopt reads the IPv4 half of the tables. The kernel fills an array and does not say how much of
+// it. So each array is cleared first and has some spare room. One that comes back full may have
+// been too small and is read again.
 type sockopt struct {
 	fd       int
 	buf      []byte
-	services int    // room for virtual servers in the next reading, 0 before the first
+	services int    // capacity for virtual servers in the next reading, 0 before the first
 	dests    []dest // reused by readDests
 	calls    atomic.Uint64
 }
@@ -52,7 +52,7 @@ func openSockopt() (*sockopt, error) {
 
 func (s *sockopt) close() error { return unix.Close(s.fd) }
 
-// get calls getsockopt with buf as both question and answer.
+// get calls getsockopt with buf as question and answer.
 func (s *sockopt) get(option int, buf []byte) error {
 	s.calls.Add(1)
 	n := uint32(len(buf))
@@ -64,7 +64,7 @@ func (s *sockopt) get(option int, buf []byte) error {
 	return nil
 }
 
-// room returns n bytes of zeros.
+// room returns n zero bytes, valid until the next call.
 func (s *sockopt) room(n int) []byte {
 	if cap(s.buf) < n {
 		s.buf = make([]byte, n)
@@ -74,8 +74,8 @@ func (s *sockopt) room(n int) []byte {
 	return s.buf
 }
 
-// info returns IPVS's own version, as three numbers in one (0x010201 is 1.2.1), and the number of
-// IPv4 virtual servers.
+// info returns the version of IPVS as three bytes (0x010201 is 1.2.1), and the number of IPv4
+// virtual servers.
 func (s *sockopt) info() (version uint32, services int, err error) {
 	p := s.room(infoSize)
 	if err := s.get(optInfo, p); err != nil {
@@ -84,7 +84,7 @@ func (s *sockopt) info() (version uint32, services int, err error) {
 	return binary.NativeEndian.Uint32(p), int(binary.NativeEndian.Uint32(p[8:])), nil
 }
 
-// timeouts returns IPVS's timeouts, which are of both families.
+// timeouts returns the IPVS timeouts, which hold for both families.
 func (s *sockopt) timeouts() (kernel.Timeouts, error) {
 	p := s.room(timeoutsSize)
 	if err := s.get(optTimeouts, p); err != nil {
@@ -94,7 +94,7 @@ func (s *sockopt) timeouts() (kernel.Timeouts, error) {
 	return kernel.Timeouts{TCP: n.Uint32(p), TCPFin: n.Uint32(p[4:]), UDP: n.Uint32(p[8:])}, nil
 }
 
-// readServices returns every IPv4 virtual server, those by firewall mark included.
+// readServices returns all IPv4 virtual servers, including those with a firewall mark.
 func (s *sockopt) readServices(n names) ([]service, error) {
 	if s.services == 0 {
 		_, there, err := s.info()
@@ -118,8 +118,8 @@ func (s *sockopt) readServices(n names) ([]service, error) {
 	}
 }
 
-// readDests returns the IPv4 real servers of an IPv4 virtual server that is thought to have about
-// n, valid until the next call; ESRCH if there is no such virtual server.
+// readDests returns the IPv4 real servers of an IPv4 virtual server, valid until the next call.
+// About n are expected. If the virtual server does not exist, the error is ESRCH.
 func (s *sockopt) readDests(v kernel.VirtualKey, n int) ([]dest, error) {
 	for n++; ; n *= 2 {
 		p := s.room(destsHead + n*destSize)
@@ -137,8 +137,8 @@ func (s *sockopt) readDests(v kernel.VirtualKey, n int) ([]dest, error) {
 	}
 }
 
-// decodeServices reads a struct ip_vs_get_services up to its first empty entry: one without a
-// scheduler, where the kernel writes "none" at least (ip_vs_copy_service).
+// decodeServices decodes a struct ip_vs_get_services up to the first empty entry. An empty one has
+// no scheduler; the kernel writes at least "none" (ip_vs_copy_service).
 func decodeServices(p []byte, n names) []service {
 	if len(p) < servicesHead {
 		return nil
@@ -172,8 +172,8 @@ func decodeServices(p []byte, n names) []service {
 	return all
 }
 
-// decodeDests adds to all what a struct ip_vs_get_dests holds up to its first empty entry: the
-// kernel refuses a real server at 0.0.0.0 (__ip_vs_new_dest).
+// decodeDests appends the entries of a struct ip_vs_get_dests up to the first empty one. The kernel
+// rejects a real server at 0.0.0.0 (__ip_vs_new_dest), so an empty entry has that address.
 func decodeDests(all []dest, p []byte, v kernel.VirtualKey) []dest {
 	if len(p) < destsHead {
 		return all

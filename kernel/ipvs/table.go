@@ -10,35 +10,35 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// ErrUnavailable says that this kernel has no IPVS and could not load it.
+// ErrUnavailable is the error if this kernel has no IPVS and cannot load it.
 var ErrUnavailable error = &kernel.MissingError{
 	What: "this kernel has no IPVS",
 	Hint: "modprobe ip_vs, or run a kernel that has it",
 }
 
-// Table is the IPVS tables of one network namespace. One goroutine at a time may use it; only
-// Stats may be called from any.
+// Table is the IPVS tables of one network namespace. One goroutine at a time may use it, but any
+// may call Stats.
 type Table struct {
 	conn   *nl.Conn
-	short  *nl.Conn // for the dumps of one virtual server's real servers each
-	family uint16   // 0: to be asked for
+	short  *nl.Conn // for dumps of the real servers of one virtual server
+	family uint16   // message type; 0 if it must be looked up
 	opt    *sockopt
 	proc   proc
 	batch  nl.Batch
 	names  names
 	dests  []dest // reused by dumpDests
 
-	glances int // at IPv6 virtual servers
+	glances int // number of look-ups of IPv6 virtual servers by Glance
 }
 
-// Stats counts what a Table did.
+// Stats counts the system calls and messages of a Table.
 type Stats struct {
 	nl.Stats
 	Getsockopts uint64
 }
 
-// Open opens the tables of the calling thread's network namespace. The kernel is made to load
-// IPVS; if it has none the error is ErrUnavailable.
+// Open opens the tables in the network namespace of the calling thread and makes the kernel load
+// IPVS. If the kernel has none, the error is ErrUnavailable.
 func Open(d *nl.Dialer) (*Table, error) {
 	conn, err := d.Dial(unix.NETLINK_GENERIC)
 	if err != nil {
@@ -56,7 +56,7 @@ func Open(d *nl.Dialer) (*Table, error) {
 		t.Close()
 		return nil, fmt.Errorf("opening ipvs: %w", err)
 	}
-	// Only now is it there; without it there are the dumps.
+	// The file exists only now. Without it, dumps are used.
 	t.proc, _ = openProc()
 	return t, nil
 }
@@ -78,8 +78,8 @@ func (t *Table) Stats() Stats {
 	return Stats{Stats: t.conn.Stats().Plus(t.short.Stats()), Getsockopts: t.opt.calls.Load()}
 }
 
-// lookup learns the message type unless it is known. It is forgotten after a failure, because
-// unloading and loading the module changes it.
+// lookup looks up the message type unless it is known. It is forgotten after a failure, because it
+// changes when the module is unloaded and loaded again.
 func (t *Table) lookup() error {
 	if t.family != 0 {
 		return nil
@@ -92,7 +92,7 @@ func (t *Table) lookup() error {
 	return err
 }
 
-// Version is the version of the kernel's IPVS, "1.2.1" for the last twenty years.
+// Version returns the version of the kernel's IPVS. It has been "1.2.1" for twenty years.
 func (t *Table) Version() (string, error) {
 	v, _, err := t.opt.info()
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *Table) Version() (string, error) {
 	return fmt.Sprintf("%d.%d.%d", v>>16, v>>8&0xff, v&0xff), nil
 }
 
-// unloaded makes ErrUnavailable of what getsockopt says without the module.
+// unloaded turns the error that getsockopt returns without the module into ErrUnavailable.
 func (t *Table) unloaded(err error) error {
 	if errors.Is(err, unix.ENOPROTOOPT) {
 		t.family = 0

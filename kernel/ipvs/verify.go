@@ -8,9 +8,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// VirtualsUnchanged says whether the virtual servers are those known, fwmark of them
-// by firewall mark, and, where the kernel tells, with as many real servers.
-func (t *Table) VirtualsUnchanged(known *kernel.State, fwmark int) (bool, error) {
+// VerifyVirtuals reports whether the virtual servers are those known, with fwmark of them by
+// firewall mark, and as many real servers where the kernel tells their number.
+func (t *Table) VerifyVirtuals(known *kernel.State, fwmark int) (bool, error) {
 	services, marked, err := t.services()
 	if err != nil || marked != fwmark || len(services) != len(known.Virtuals) {
 		return false, err
@@ -18,7 +18,8 @@ func (t *Table) VirtualsUnchanged(known *kernel.State, fwmark int) (bool, error)
 	reals := known.Reals
 	for i, s := range services {
 		n := len(kernel.NextReals(&reals, s.Key))
-		// An IPv4 one's at IPv6 addresses do not show where the others are read.
+		// The count of an IPv4 one includes real servers at IPv6 addresses, which getsockopt does
+		// not list.
 		if s.Virtual != known.Virtuals[i] || s.family == kernel.IPv4 && s.reals != n {
 			return false, nil
 		}
@@ -26,9 +27,9 @@ func (t *Table) VirtualsUnchanged(known *kernel.State, fwmark int) (bool, error)
 	return true, nil
 }
 
-// RealsUnchanged says whether the known virtual servers that has names have the known
-// real servers, whatever their connections, and no others.
-func (t *Table) RealsUnchanged(known *kernel.State, has func(kernel.VirtualKey) bool) (bool, error) {
+// VerifyReals reports whether the known virtual servers selected by has have exactly the known real
+// servers. Connections do not count.
+func (t *Table) VerifyReals(known *kernel.State, has func(kernel.VirtualKey) bool) (bool, error) {
 	reals := known.Reals
 	for _, v := range known.Virtuals {
 		want := kernel.NextReals(&reals, v.Key)
@@ -37,7 +38,7 @@ func (t *Table) RealsUnchanged(known *kernel.State, has func(kernel.VirtualKey) 
 		}
 		all, err := t.readDests(v.Key, len(want), true)
 		if errors.Is(err, unix.ESRCH) {
-			return false, nil // gone
+			return false, nil // removed
 		}
 		if err != nil || len(all) != len(want) {
 			return false, err
@@ -49,7 +50,8 @@ func (t *Table) RealsUnchanged(known *kernel.State, has func(kernel.VirtualKey) 
 	return true, nil
 }
 
-// sameDests says whether real servers in the kernel's order are those wanted, sorted.
+// sameDests reports whether real servers in the kernel's order equal those wanted, which are
+// sorted.
 func sameDests(all []dest, want []kernel.Real) bool {
 	sortDests(all)
 	for i := range all {

@@ -9,9 +9,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// TestUnchanged: what a hand does shows, the real servers' changes in the part that
-// has their virtual server.
-func TestUnchanged(t *testing.T) {
+// Every change by hand is found. A change of real servers is found by the shard that has their
+// virtual server.
+func TestVerify(t *testing.T) {
 	table := open(t)
 	ops := bigTable(20, 3, kernel.IPv6)
 	apply(t, table, append(ops, bigTable(20, 3, kernel.IPv4)...)...)
@@ -22,9 +22,9 @@ func TestUnchanged(t *testing.T) {
 	look := func() (virtuals, reals4, reals6 bool) {
 		t.Helper()
 		var err [3]error
-		virtuals, err[0] = table.VirtualsUnchanged(&known, r.FWMark)
-		reals4, err[1] = table.RealsUnchanged(&known, func(k kernel.VirtualKey) bool { return k == four })
-		reals6, err[2] = table.RealsUnchanged(&known, func(k kernel.VirtualKey) bool { return k == six })
+		virtuals, err[0] = table.VerifyVirtuals(&known, r.FWMark)
+		reals4, err[1] = table.VerifyReals(&known, func(k kernel.VirtualKey) bool { return k == four })
+		reals6, err[2] = table.VerifyReals(&known, func(k kernel.VirtualKey) bool { return k == six })
 		for _, err := range err {
 			if err != nil {
 				t.Fatal(err)
@@ -35,7 +35,7 @@ func TestUnchanged(t *testing.T) {
 	if v, r4, r6 := look(); !v || !r4 || !r6 {
 		t.Fatal("nothing has changed", v, r4, r6)
 	}
-	if same, err := table.RealsUnchanged(&known, func(kernel.VirtualKey) bool { return true }); !same || err != nil {
+	if same, err := table.VerifyReals(&known, func(kernel.VirtualKey) bool { return true }); !same || err != nil {
 		t.Fatal("nothing has changed", err)
 	}
 	real4 := r.Reals[slices.IndexFunc(r.Reals, func(r kernel.Real) bool { return r.Key.Virtual == four })].Key.Addr.String()
@@ -50,7 +50,7 @@ func TestUnchanged(t *testing.T) {
 		{"-e -t 6 -r " + real6 + " -m -w 5", "-e -t 6 -r " + real6 + " -m -w 1", true, true, false},
 		{"-a -t 6 -r [fd99::1]:1 -m", "-d -t 6 -r [fd99::1]:1", true, true, false},
 		{"-a -t 4 -r 10.9.9.9:1 -m", "-d -t 4 -r 10.9.9.9:1", false, false, true},
-		// An IPv4 one's at IPv6 addresses, which getsockopt leaves out.
+		// Real servers at IPv6 addresses of an IPv4 virtual server, which getsockopt omits.
 		{"-a -t 4 -r [fd99::1]:80 -i", "-d -t 4 -r [fd99::1]:80", false, true, true},
 		{"-A -u [fd99::2]:53", "-D -u [fd99::2]:53", false, true, true},
 		{"-A -f 8", "-D -f 8", false, true, true},
