@@ -12,16 +12,15 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// mostFiltered is how many questions about a family are asked one by one. Each
-// makes the kernel walk its whole table, and above this one dump of everything
-// costs less: 22 ms each against 159 ms with 50,000 entries on Linux 6.18. Memory
-// sets the pace; by instructions alone it would be 40.
+// mostFiltered is the largest number of questions about a family that are asked one by one. Each
+// makes the kernel walk its whole table. For more, one dump of everything costs less: 159 ms,
+// against 22 ms for each question, with 50,000 entries on Linux 6.18. Memory bandwidth decides; by
+// instructions alone the number would be 40.
 const mostFiltered = 6
 
-// Apply carries the ops out and goes on past errors. The result is parallel to
-// ops. It handles kernel.Flow (Remove): entries of the virtual server whose
-// replies come from the real server are deleted, and no others. That there are
-// none, or that they go meanwhile, is no error.
+// Apply carries out the ops and continues after errors. The result has one error per op. It handles
+// kernel.Flow (Remove): it deletes the entries of the virtual server whose replies come from the
+// real server. It is no error if there are none, or if another process deletes them meanwhile.
 func (t *Table) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
 	flows, virtuals := make(map[kernel.RealKey]int, len(ops)), make(map[kernel.VirtualKey]bool)
@@ -42,10 +41,10 @@ func (t *Table) Apply(ops []kernel.Op) []error {
 	return errs
 }
 
-// sweep is one run of Apply.
+// sweep is one call of Apply.
 type sweep struct {
 	*Table
-	flows    map[kernel.RealKey]int // to be removed, with their ops
+	flows    map[kernel.RealKey]int // op of each flow to be removed
 	virtuals map[kernel.VirtualKey]bool
 	errs     []error
 }
@@ -67,12 +66,12 @@ func (s sweep) family(f kernel.Family) {
 		}
 		s.send(f)
 		if err == nil && s.ignoresFilter {
-			return // what came was everything
+			return // the kernel sent everything
 		}
 	}
 }
 
-// questions find the flows of a family.
+// questions returns the questions that find the flows of a family.
 func (s sweep) questions(f kernel.Family) []question {
 	var all []question
 	for v := range s.virtuals {
@@ -84,7 +83,7 @@ func (s sweep) questions(f kernel.Family) []question {
 	return slices.Compact(all)
 }
 
-// dump queues the deletion of the flows among the entries that answer q.
+// dump adds deletions to the batch for the flows among the entries that answer q.
 func (s sweep) dump(q question) error {
 	s.query.Reset()
 	q.put(&s.query)
@@ -105,15 +104,15 @@ func (s sweep) dump(q question) error {
 		}
 		if op, ok := s.flows[e.key]; ok {
 			putDelete(&s.deletes, e)
-			s.doomed = append(s.doomed, op)
+			s.queued = append(s.queued, op)
 		}
 		return nil
 	})
 }
 
-// send sends the queued deletions.
+// send sends the deletions.
 func (s sweep) send(f kernel.Family) {
-	gone := len(s.doomed)
+	gone := len(s.queued)
 	err := s.conn.Send(&s.deletes)
 	var failed *nl.BatchError
 	switch {
@@ -121,12 +120,12 @@ func (s sweep) send(f kernel.Family) {
 		gone -= len(failed.Messages)
 		for i := range failed.Messages {
 			if m := &failed.Messages[i]; !errors.Is(m.Err, unix.ENOENT) {
-				s.errs[s.doomed[m.Index]] = reason(m.Err)
+				s.errs[s.queued[m.Index]] = reason(m.Err)
 			}
 		}
 	case err != nil:
 		gone = 0
-		for _, op := range s.doomed {
+		for _, op := range s.queued {
 			s.errs[op] = err
 		}
 	}
@@ -134,13 +133,13 @@ func (s sweep) send(f kernel.Family) {
 	s.forget()
 }
 
-// forget drops what is queued.
+// forget empties the batch.
 func (t *Table) forget() {
 	t.deletes.Reset()
-	t.doomed = t.doomed[:0]
+	t.queued = t.queued[:0]
 }
 
-// fail gives err to the ops whose flows q was to find.
+// fail sets the error of the ops whose flows q would have found.
 func (s sweep) fail(q question, err error) {
 	for k, op := range s.flows {
 		if q.covers(k.Virtual) {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Both benchmarks delete the flows of VIPs with nothing to delete among 50,000
-// entries, so the table is the same each time: what is compared is looking. The
-// wall time says little on a shared machine: see the guest's -icount.
+// The benchmarks delete flows of VIPs that have none among 50,000 entries, so the table stays the
+// same. They compare the search. Wall time on a shared machine says little: run in the guest with
+// -icount.
 const benchEntries = 50_000
 
 func BenchmarkFiltered(b *testing.B) {

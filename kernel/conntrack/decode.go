@@ -9,29 +9,29 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// entry is what one message of a dump says. The slices are attributes' values,
-// valid as long as the message.
+// entry is the content of one message of a dump. The slices are values of attributes, valid as long
+// as the message.
 type entry struct {
-	key   kernel.RealKey // original destination; reply source
-	reply []byte         // the reply's tuple, its zone included
-	zone  []byte         // of both directions; nil for the default one
+	key   kernel.RealKey // original destination and reply source
+	reply []byte         // the reply's tuple with its zone
+	zone  []byte         // of both directions; nil for the default zone
 	id    []byte
 }
 
-// tuple is one direction of an entry. Ports are zero where the protocol has none.
+// tuple is one direction of an entry. Ports are zero if the protocol has none.
 type tuple struct {
 	src, dst         netip.Addr
 	proto            kernel.Proto
 	srcPort, dstPort uint16
 }
 
-// virtual is the virtual server whose entries have this original direction.
+// virtual returns the virtual server that an entry with this original direction belongs to.
 func (t tuple) virtual() kernel.VirtualKey {
 	return kernel.VirtualKey{Addr: netip.AddrPortFrom(t.dst, t.dstPort), Proto: t.proto}
 }
 
-// virtualOf reads of an entry only whose it is, which of most is enough: a dump may
-// bring all there are.
+// virtualOf decodes only the virtual server of an entry. That is enough for most entries of a dump
+// of everything.
 func virtualOf(p []byte) (kernel.VirtualKey, error) {
 	if len(p) < sizeofNfgenmsg {
 		return kernel.VirtualKey{}, fmt.Errorf("conntrack message of %d bytes", len(p))
@@ -53,7 +53,7 @@ func virtualOf(p []byte) (kernel.VirtualKey, error) {
 	return kernel.VirtualKey{}, fmt.Errorf("conntrack message: %w", err)
 }
 
-// decode reads an entry. Of protocols without ports it has addresses only.
+// decode decodes an entry. If the protocol has no ports, it has addresses only.
 func decode(p []byte) (e entry, err error) {
 	if e.key.Virtual, err = virtualOf(p); err != nil {
 		return entry{}, err

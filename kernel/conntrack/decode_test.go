@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Messages of a Linux 6.18 kernel, without their netlink headers and cut to the
-// attributes that matter.
+// Messages of Linux 6.18 without their netlink headers, cut to the attributes that matter.
 var (
 	udp6Message = []byte("\x0a\x00\x00\x00" +
 		"\x4c\x00\x01\x80" +
@@ -38,7 +37,7 @@ func TestDecode(t *testing.T) {
 	if err != nil || e.key != flow("sctp 10.96.0.10:3868 10.2.0.1:3868").Key || string(e.zone) != "\x00\x07" {
 		t.Errorf("%+v, %v", e, err)
 	}
-	// Without its id, or a tuple, an entry is none.
+	// Without its id, or without a tuple, it is no entry.
 	for _, p := range [][]byte{udp6Message[:4], udp6Message[:4+76], udp6Message[:len(udp6Message)-8], udp6Message[:3]} {
 		if e, err := decode(p); err == nil {
 			t.Errorf("%d bytes were read as %+v", len(p), e)
@@ -46,8 +45,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds any bytes: no panic, no loop, and an entry that is read can
-// be deleted by what was read of it.
+// FuzzDecode decodes any bytes: no panic, no loop, and a decoded entry can be deleted.
 func FuzzDecode(f *testing.F) {
 	f.Add(udp6Message)
 	f.Add(zoneMessage)

@@ -10,9 +10,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// question is what a dump is asked for: entries of a family whose original
-// destination has this protocol and, as far as they are given, this port and
-// address. Protocol 0 asks for all of the family.
+// question selects entries of a family by the protocol of their original destination, and by its
+// port and address if these are given. Protocol 0 selects all of the family.
 type question struct {
 	family kernel.Family
 	addr   netip.Addr
@@ -20,10 +19,9 @@ type question struct {
 	port   uint16
 }
 
-// about is the narrowest question for the entries of one virtual server that
-// kernels answer rightly (ctnetlink_filter_match_tuple of Linux 5.8 to 6.18).
-// They compare IPv6 addresses the wrong way round, and send all entries but
-// those asked for; and they compare no ports but those of TCP and UDP.
+// about returns the narrowest question about the entries of a virtual server that kernels answer
+// correctly. Linux 5.8 to 6.18 invert the comparison of IPv6 addresses and send all other entries
+// (ctnetlink_filter_match_tuple). They compare only ports of TCP and UDP.
 func about(v kernel.VirtualKey) question {
 	q := question{family: v.Family(), proto: v.Proto}
 	if q.family == kernel.IPv4 {
@@ -35,7 +33,7 @@ func about(v kernel.VirtualKey) question {
 	return q
 }
 
-// covers says whether entries of a virtual server answer the question.
+// covers reports whether entries of a virtual server answer the question.
 func (q question) covers(v kernel.VirtualKey) bool {
 	return q.family == v.Family() && (q.proto == 0 || q == about(v))
 }
@@ -75,15 +73,13 @@ func (q question) putFilter(b *nl.Batch) {
 	b.EndNest(filter)
 }
 
-// putDelete deletes one entry, found by its reply tuple and its id. The tuple
-// goes back as the kernel gave it, so what is particular to a protocol or a zone
-// need not be understood.
+// putDelete appends a message that deletes one entry, identified by its reply tuple and its id. The
+// tuple goes back as the kernel sent it, so the parts of a protocol or zone need not be understood.
 //
-// The id alone, or with the original tuple, would not do: it is a hash of the
-// entry's address in memory and its original tuple, and an entry that a client's
-// next datagram makes in the place of one that has just gone has both, though it
-// leads elsewhere (seen on Linux 6.18). A message without a tuple would delete
-// everything; decode returns no such entry.
+// The id alone, or the id with the original tuple, is not enough. It is a hash of the entry's
+// address in memory and its original tuple. If an entry goes and the client's next datagram makes a
+// new one in its place, both can be the same, though the new entry leads elsewhere (seen on Linux
+// 6.18). A message without a tuple would delete everything; decode returns no such entry.
 func putDelete(b *nl.Batch, e entry) {
 	b.Begin(msgDelete, 0)
 	b.Nfgen(uint8(e.key.Virtual.Family()))

@@ -1,21 +1,19 @@
-// Package conntrack deletes entries of the kernel's connection tracking, over
-// netlink with a codec of its own: those of a virtual server that lead to one
-// real server.
+// Package conntrack deletes entries of the kernel's connection tracking over netlink, with its own
+// codec: those of a virtual server that lead to one real server.
 //
-// An entry outlives what it was made by. As long as a client goes on sending,
-// its datagrams follow the entry to a real server that is gone; TCP would be
-// reset instead. So a removed real server's entries have to be removed with it.
+// An entry outlives the rule or the virtual server that made it. While a client keeps sending, its
+// datagrams follow the entry to a real server that is gone. TCP would be reset instead. So the
+// entries of a removed real server must be removed with it.
 //
-// It refuses everything else that connection tracking offers: it neither lists
-// entries nor changes any, and has no word for "all".
+// The package offers no other part of connection tracking: it neither lists nor changes entries,
+// and it cannot delete all of them.
 //
 // # How entries are found
 //
-// The kernel is asked for one virtual server's entries and passes the others
-// over (CTA_FILTER, Linux 5.8), which saves copying them out. For many virtual
-// servers at once, and on older kernels, which ignore the question and send
-// everything, one dump of the family is looked through instead. Whatever the
-// kernel sends is compared again, so no answer can make a wrong entry go.
+// The kernel is asked for the entries of one virtual server and skips the others (CTA_FILTER, Linux
+// 5.8), which saves copying them. For many virtual servers, one dump of the family is searched
+// instead. Older kernels ignore the filter and send everything. Each entry is compared again, so no
+// answer can delete a wrong entry.
 package conntrack
 
 import (
@@ -30,29 +28,27 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Table is the connection tracking of one network namespace. One goroutine at a
-// time may use it; only Stats, Deleted and Took may be called
-// from any.
+// Table is the connection tracking of one network namespace. One goroutine at a time may use it,
+// but any may call Stats, Deleted and Took.
 type Table struct {
 	conn    *nl.Conn
 	query   nl.Batch
 	deletes nl.Batch
-	doomed  []int // the op of each message of deletes
+	queued  []int // the op of each message in deletes
 
-	ignoresFilter bool // the kernel answered more than it was asked
+	ignoresFilter bool // the kernel sent more than it was asked for
 
 	swept4, swept6 swept
 }
 
-// swept is what became of one family's entries since Open.
+// swept counts what happened to the entries of one family since Open.
 type swept struct {
 	deleted atomic.Uint64
-	took    atomic.Int64 // ns
+	took    atomic.Int64 // in nanoseconds
 }
 
-// Open opens the connection tracking of the calling thread's network namespace.
-// Where the kernel has none, or no netlink for it, the error is a
-// *kernel.MissingError.
+// Open opens the connection tracking of the calling thread's network namespace. If the kernel lacks
+// it, or its netlink interface, the error is a *kernel.MissingError.
 func Open(d *nl.Dialer) (*Table, error) {
 	conn, err := d.Dial(unix.NETLINK_NETFILTER)
 	switch {
@@ -69,7 +65,7 @@ func Open(d *nl.Dialer) (*Table, error) {
 	return t, nil
 }
 
-// available asks for the number of entries, which loads what is needed.
+// available asks for the number of entries, which makes the kernel load the modules.
 func (t *Table) available() error {
 	t.query.Reset()
 	t.query.Begin(msgStats, 0)
@@ -77,7 +73,7 @@ func (t *Table) available() error {
 	t.query.End()
 	err := t.conn.Get(&t.query, func([]byte) error { return nil })
 	switch {
-	case errors.Is(err, unix.EINVAL): // nfnetlink knows no such subsystem
+	case errors.Is(err, unix.EINVAL): // nfnetlink has no such subsystem
 		return missing("netlink for connection tracking", "nf_conntrack_netlink")
 	case err != nil:
 		return fmt.Errorf("asking the kernel for conntrack: %w", err)
@@ -98,10 +94,10 @@ func (t *Table) Close() error { return t.conn.Close() }
 // Stats counts system calls and messages.
 func (t *Table) Stats() nl.Stats { return t.conn.Stats() }
 
-// Deleted counts the entries of a family that were deleted since Open.
+// Deleted returns the number of deleted entries of a family since Open.
 func (t *Table) Deleted(f kernel.Family) uint64 { return t.swept(f).deleted.Load() }
 
-// Took is how long looking for a family's entries and deleting them has taken since Open.
+// Took returns the time spent on finding and deleting the entries of a family since Open.
 func (t *Table) Took(f kernel.Family) time.Duration { return time.Duration(t.swept(f).took.Load()) }
 
 func (t *Table) swept(f kernel.Family) *swept {

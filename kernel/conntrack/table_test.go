@@ -28,7 +28,7 @@ func open(t testing.TB, d *nl.Dialer) *Table {
 	return c
 }
 
-// flow is "udp 10.96.0.10:53 10.2.0.1:5353".
+// flow parses "udp 10.96.0.10:53 10.2.0.1:5353".
 func flow(s string) kernel.Flow {
 	f := strings.Fields(s)
 	proto, err := kernel.ParseProto(f[0])
@@ -56,7 +56,7 @@ func apply(t testing.TB, c *Table, ops []kernel.Op) {
 	}
 }
 
-// insert puts in an entry from client's port 1000+n, by an independent tool.
+// insert adds an entry from client port 1000+n, with the tool conntrack.
 func insert(t testing.TB, n int, s string, more ...string) {
 	t.Helper()
 	k := flow(s).Key
@@ -79,8 +79,8 @@ func insert(t testing.TB, n int, s string, more ...string) {
 	kerneltest.Run(t, "conntrack", args...)
 }
 
-// listed are the entries that the independent tool sees, as flow has them, with
-// their zone, sorted.
+// listed returns the entries that the tool conntrack lists, in the form of flow, with their zone,
+// sorted.
 func listed(t testing.TB) []string {
 	t.Helper()
 	var all []string
@@ -88,7 +88,7 @@ func listed(t testing.TB) []string {
 		for line := range strings.Lines(kerneltest.Run(t, "conntrack", "-L", "-f", family)) {
 			f := strings.Fields(line)
 			if f[0] == "conntrack" {
-				continue // the tool's summary
+				continue // the summary of the tool
 			}
 			var src, dst, sport, dport []string
 			zone := ""
@@ -166,7 +166,7 @@ func TestOnlyTheFlowGoes(t *testing.T) {
 	}
 }
 
-// Above mostFiltered virtual servers everything is listed, once for each family.
+// For more than mostFiltered virtual servers, everything is listed, once for each family.
 func TestManyVirtualServers(t *testing.T) {
 	c := open(t, nil)
 	var gone, stay []string
@@ -198,7 +198,7 @@ func TestZones(t *testing.T) {
 	remains(t, stay+" zone=9")
 }
 
-// Traffic, not entries made by hand: a datagram through the kernel's own NAT.
+// A datagram through the kernel's own NAT, instead of entries made by hand.
 func TestTrafficThroughNAT(t *testing.T) {
 	c := open(t, nil)
 	for _, line := range []string{
@@ -230,8 +230,7 @@ func TestTrafficThroughNAT(t *testing.T) {
 	remains(t, direct)
 }
 
-// Traffic through IPVS: the reply source is the real server only with
-// net.ipv4.vs.conntrack.
+// Traffic through IPVS. The reply source is the real server only with net.ipv4.vs.conntrack.
 func TestTrafficThroughIPVS(t *testing.T) {
 	kerneltest.Need(t, kerneltest.IPVS)
 	c := open(t, nil)
@@ -245,7 +244,7 @@ func TestTrafficThroughIPVS(t *testing.T) {
 		f := strings.Fields(line)
 		kerneltest.Run(t, f[0], f[1:]...)
 	}
-	// Connection tracking starts when a rule needs it; IPVS alone does not.
+	// Connection tracking starts when a rule needs it. IPVS alone does not start it.
 	kerneltest.Run(t, "iptables", "-t", "nat", "-A", "POSTROUTING", "-s", "203.0.113.9", "-j", "MASQUERADE")
 	server, err := net.ListenPacket("udp", "10.2.0.1:5353")
 	if err != nil {
@@ -274,8 +273,8 @@ func TestOtherOpsAreRefused(t *testing.T) {
 	}
 }
 
-// fill puts n entries of a virtual server in, through ctnetlink, with real
-// servers 10.2.0.0 to 10.2.0.3.
+// fill adds n entries of a virtual server through ctnetlink, with real servers 10.2.0.0 to
+// 10.2.0.3.
 func fill(t testing.TB, n int, v netip.AddrPort) {
 	t.Helper()
 	conn, err := new(nl.Dialer).Dial(unix.NETLINK_NETFILTER)
@@ -330,8 +329,8 @@ func TestSystemCalls(t *testing.T) {
 	if m := after.Messages - before.Messages; m != n/2 || after.Queries-before.Queries != 1 {
 		t.Errorf("%d deletions sent and %d dumps", m, after.Queries-before.Queries)
 	}
-	// 2,000 entries of about 180 bytes, 32 KiB a datagram at most, and 250
-	// deletions a send.
+	// There are 2,000 entries of about 180 bytes, at most 32 KiB in a datagram, and 250 deletions
+	// in a send.
 	if calls := after.Sends - before.Sends + after.Receives - before.Receives; calls > 130 {
 		t.Errorf("%d system calls", calls)
 	} else {
@@ -345,7 +344,7 @@ func TestSystemCalls(t *testing.T) {
 	}
 }
 
-// old strips the filter off each dump, as kernels before 5.8 pass over it.
+// old removes the filter from each dump, because kernels before 5.8 ignore it.
 type old struct{ nl.Transport }
 
 func (o old) Send(p []byte) error {
@@ -374,7 +373,7 @@ func TestKernelWithoutFilter(t *testing.T) {
 	}
 }
 
-// late has something else happen between the dump and the deletions.
+// late runs a function between the dump and the deletions.
 type late struct {
 	nl.Transport
 	first func()
@@ -388,8 +387,7 @@ func (l *late) Send(p []byte) error {
 	return l.Transport.Send(p)
 }
 
-// An entry that goes by itself is as good as deleted, and one that took its
-// tuple is another flow.
+// An entry that goes by itself counts as deleted. An entry that took its tuple is another flow.
 func TestTupleReused(t *testing.T) {
 	const key, reused = "udp 10.96.0.10:53 10.2.0.1:5353", "udp 10.96.0.10:53 10.2.0.2:5353"
 	c := open(t, &nl.Dialer{Wrap: func(_ int, tr nl.Transport) nl.Transport {
@@ -409,7 +407,7 @@ func TestTupleReused(t *testing.T) {
 
 var errDead = errors.New("the transport died")
 
-// deaf loses the answers to deletions.
+// deaf drops the answers to deletions.
 type deaf struct {
 	nl.Transport
 	now bool

@@ -22,12 +22,12 @@ func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verif
 	if err := k.readFew(ctx, &now); err != nil {
 		return false, err
 	}
-	now.Sets = known.Sets // sets.Unchanged compares them
+	now.Sets = known.Sets // sets.Verify compares them
 	now.Sort()
 	if !verify.SameFew(known, &now) || shard.HasVIPs() && !verify.SameVIPs(known, &now) {
 		return false, nil
 	}
-	same, err := k.sets.Unchanged(k.o.Names, &known.State, shard.HasEntries)
+	same, err := k.sets.Verify(k.o.Names, &known.State, shard.HasEntries)
 	if err != nil {
 		return false, fmt.Errorf("reading ipsets: %w", err)
 	}

@@ -10,37 +10,33 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// maxMessage is how long a message of entries grows, in bytes: as long as
-// nl.MaxMessages of them fill a send of nl.MaxSend, five or six entries. Longer
-// ones save no system call to speak of and little else: 100,000 entries took
-// 37 ms of CPU in messages of this size, 26 ms in messages of 1000 entries, and
-// 68 ms one by one (Linux 6.18). In return a bad entry costs a handful of others
-// a second message, and not a thousand.
+// maxMessage is the longest message of entries, in bytes. nl.MaxMessages of them fill one send of
+// nl.MaxSend, and each holds five or six entries. Longer messages save few system calls: 100,000
+// entries took 37 ms of CPU time in messages of this size, 26 ms in messages of 1,000 entries, and
+// 68 ms one by one (Linux 6.18). In return a bad entry makes only a handful of others be sent
+// again.
 const maxMessage = nl.MaxSend / nl.MaxMessages
 
-// ErrNotSwapped says that a swap was not tried, because the set that was to
-// take another's place could not be filled: it would take entries away from
-// rules that use the other.
+// ErrNotSwapped is the error of a swap that was not tried, because its new set could not be filled.
+// The swap would take entries away from rules.
 var ErrNotSwapped = errors.New("not swapped, the new set could not be filled")
 
-// span is the run of ops that one message carries out.
+// span is the run of ops in one message.
 type span struct{ first, n int }
 
-// Apply carries the ops out in their order and goes on past errors. The result
-// is parallel to ops, nil if all succeeded. It handles kernel.Set (Add, Remove),
-// kernel.Entry (Add, Remove) and kernel.Swap (Change).
+// Apply carries out the ops in order and continues after errors. The result has one error per op,
+// and is nil if all succeeded. It handles kernel.Set (Add, Remove), kernel.Entry (Add, Remove) and
+// kernel.Swap (Change).
 //
-// Neighbouring entries of one set go in one message. ipset stops such a message
-// at its first bad entry, so the entries of a refused message are sent again
-// one by one, after the others; before the set they are for is swapped or
-// destroyed. Ops on one and the same entry in one call would be unsafe.
+// Successive entries of one set share a message. ipset stops such a message at its first bad entry,
+// so the entries of a rejected message are sent again one by one, after the other messages, and
+// before their set is swapped or destroyed. One call must not have two ops on the same entry.
 func (s *Sets) Apply(ops []kernel.Op) []error {
 	a := applying{Sets: s, ops: ops}
 	s.batch.Reset()
 	s.spans = s.spans[:0]
 	for i := 0; i < len(ops); {
-		// A full batch goes out first, so that it stays as small as one send
-		// however long the plan is.
+		// Send a full batch first, so that the batch never grows beyond one send.
 		if a.batch.Len() == nl.MaxMessages || a.batch.Size()+maxMessage > nl.MaxSend {
 			a.send()
 		}
@@ -50,18 +46,18 @@ func (s *Sets) Apply(ops []kernel.Op) []error {
 	return a.errs
 }
 
-// applying is one run of Apply.
+// applying is one call of Apply.
 type applying struct {
 	*Sets
 	ops  []kernel.Op
-	errs []error // nil as long as none failed
-	dead error   // nothing can be sent any more
+	errs []error // nil until one fails
+	dead error   // why nothing can be sent any more
 
-	unfilled map[string]bool // sets that are not as the ops before a swap wanted
+	unfilled map[string]bool // sets that lack entries of ops before a swap
 }
 
-// put queues the op at i, and those after it that go in the same message, and
-// says how many that were.
+// put adds the op at i to the batch, and those after it that share its message. It returns their
+// number.
 func (a *applying) put(i int) int {
 	op := a.ops[i]
 	switch o := op.Object.(type) {
@@ -75,15 +71,15 @@ func (a *applying) put(i int) int {
 				return 1
 			}
 		case kernel.Remove:
-			a.settle(o.Name)
+			a.flush(o.Name)
 			putDestroy(&a.batch, o.Name)
 		default:
 			a.fail(i, errors.New("a set cannot be changed, only replaced"))
 			return 1
 		}
 	case kernel.Swap:
-		a.settle(o.From)
-		a.settle(o.To)
+		a.flush(o.From)
+		a.flush(o.To)
 		if a.unfilled[o.From] {
 			a.fail(i, fmt.Errorf("%w: %s", ErrNotSwapped, o.From))
 			return 1
@@ -97,7 +93,7 @@ func (a *applying) put(i int) int {
 	return 1
 }
 
-// putEntries queues one message of entries.
+// putEntries adds one message of entries to the batch.
 func (a *applying) putEntries(i int, set string) int {
 	verb := a.ops[i].Verb
 	end := a.batch.Size() + maxMessage
@@ -110,7 +106,7 @@ func (a *applying) putEntries(i int, set string) int {
 		}
 		size = -a.batch.Size()
 		putEntry(&a.batch, &e)
-		size += a.batch.Size() // the next one's, too
+		size += a.batch.Size() // the size of the next one too
 	}
 	a.batch.EndNest(mark)
 	a.batch.End()
@@ -118,8 +114,8 @@ func (a *applying) putEntries(i int, set string) int {
 	return n
 }
 
-// settle makes sure that what is to be in a set is in it.
-func (a *applying) settle(set string) {
+// flush sends the batch if it has entries of a set.
+func (a *applying) flush(set string) {
 	for _, sp := range a.spans {
 		if e, ok := a.ops[sp.first].Object.(kernel.Entry); ok && e.Set == set {
 			a.send()
@@ -128,8 +124,7 @@ func (a *applying) settle(set string) {
 	}
 }
 
-// send sends what is queued, and again, one by one, the entries of messages
-// that stopped at a bad one.
+// send sends the batch, and then, one by one, the entries of messages that stopped at a bad one.
 func (a *applying) send() {
 	if a.batch.Len() == 0 {
 		return
@@ -151,8 +146,8 @@ func (a *applying) send() {
 	}
 }
 
-// exchange sends the batch, empties it, and returns the messages that must be
-// taken apart to know which op failed.
+// exchange sends and empties the batch. It returns the messages that must be split to learn which
+// op failed.
 func (a *applying) exchange() (again []span) {
 	err := a.dead
 	if err == nil {
@@ -171,7 +166,7 @@ func (a *applying) exchange() (again []span) {
 			}
 			a.failAll(sp, m.Err)
 		}
-		// What would be sent after it could not be said to come after it.
+		// The order of later messages would be unknown.
 		if errors.Is(failed, nl.ErrUnknown) && !errors.Is(failed, unix.ENOBUFS) {
 			a.dead = fmt.Errorf("%w after a failure", nl.ErrUnsent)
 		}
@@ -203,7 +198,7 @@ func (a *applying) fail(i int, err error) {
 	case kernel.Set:
 		a.unfilled[o.Name] = true
 	case kernel.Entry:
-		// What no set of the type can hold is not in the old one either.
+		// An entry that no set of the type can hold is not in the old set either.
 		if !aboutEntry(err) {
 			a.unfilled[o.Set] = true
 		}

@@ -11,16 +11,16 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// types are the set types in use.
+// types are the set types that we use.
 var types = []kernel.SetType{kernel.HashIP, kernel.HashIPPort, kernel.HashIPPortIP, kernel.HashIPPortNet, kernel.BitmapPort}
 
-// Available says whether this kernel has ipset and every type that we use,
-// which it loads when asked. If not the error is a *kernel.MissingError that
-// names the module; any other error means that it could not be found out.
+// Available reports whether this kernel has ipset and every type that we use. The kernel loads them
+// when asked. If something is missing, the error is a *kernel.MissingError that names the module.
+// Any other error means that it is not known.
 func (s *Sets) Available() error {
 	err := s.ask(func(b *nl.Batch) { begin(b, cmdProtocol, 0) })
 	switch {
-	case errors.Is(err, unix.EINVAL): // nfnetlink knows no such subsystem
+	case errors.Is(err, unix.EINVAL): // nfnetlink has no such subsystem
 		return missing("ipset", "ip_set")
 	case err != nil:
 		return fmt.Errorf("asking the kernel for ipset: %w", err)
@@ -52,7 +52,7 @@ func (s *Sets) ask(put func(*nl.Batch)) error {
 	return s.conn.Get(&s.batch, func([]byte) error { return nil })
 }
 
-// module is the kernel module of a set type: ip_set_hash_ipportnet.
+// module returns the kernel module of a set type, such as ip_set_hash_ipportnet.
 func module(t kernel.SetType) string {
 	method, parts, _ := strings.Cut(string(t), ":")
 	return "ip_set_" + method + "_" + strings.ReplaceAll(parts, ",", "")

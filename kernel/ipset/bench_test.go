@@ -6,9 +6,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Both benchmarks work on a hash:ip,port set of 100,000 entries. Wall time on a
-// shared machine says little: compare with b.ReportMetric's counts, or under
-// -icount in the guest.
+// The benchmarks use a hash:ip,port set of 100,000 entries. Wall time on a shared machine says
+// little: compare the counts of b.ReportMetric, or run in the guest with -icount.
 const benchEntries = 100_000
 
 func benchSet() kernel.Set {

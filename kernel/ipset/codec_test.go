@@ -13,7 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// message builds one message and gives its payload, from the netfilter header.
+// message builds one message and returns its payload, from the netfilter header on.
 func message(put func(b *nl.Batch)) []byte {
 	var sent []byte
 	d := nl.Dialer{Wrap: func(_ int, t nl.Transport) nl.Transport { return tape{t, &sent} }}
@@ -28,7 +28,7 @@ func message(put func(b *nl.Batch)) []byte {
 	return sent[unix.SizeofNlMsghdr:]
 }
 
-// tape keeps what was sent and answers nothing.
+// tape keeps what was sent and never answers.
 type tape struct {
 	nl.Transport
 	sent *[]byte
@@ -42,7 +42,7 @@ var samples = []string{
 	"192.0.2.1,tcp:443,198.51.100.0/24", "2001:db8::1,tcp:443,2001:db8:7::/48", "10.96.0.20", "fd00::9", "30080", "0",
 }
 
-// members reads the entries of one message.
+// members decodes the entries of one message.
 func members(p []byte) (got []kernel.Entry, err error) {
 	err = eachMember(p, func(member []byte) error {
 		e, ok, err := decodeEntry(member)
@@ -168,8 +168,8 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds any bytes as a listing: no panic, and an entry that is read
-// is one that can be written and read again.
+// FuzzDecode decodes any bytes as a listing: no panic, and a decoded entry can be encoded and
+// decoded again.
 func FuzzDecode(f *testing.F) {
 	f.Add(message(func(b *nl.Batch) {
 		mark := beginEntries(b, kernel.Add, "KUBE-CLUSTER-IP")

@@ -10,21 +10,20 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// head is a set's header.
+// head is the header of a set.
 type head struct {
 	set      kernel.Set
-	elements uint32 // how many entries, if counted
-	counted  bool   // kernels before 4.9 do not say
+	elements uint32 // number of entries, if counted
+	counted  bool   // false before Linux 4.9, which sends no number
 }
 
-// empty says whether there is nothing to read.
+// empty reports whether there is nothing to read.
 func (h head) empty() bool { return h.counted && h.elements == 0 || !h.readable() }
 
-// readable says whether a set is of a type whose entries are read.
+// readable reports whether the set has a type whose entries are read.
 func (h head) readable() bool { return slices.Contains(types, h.set.Type.Base()) }
 
-// decodeHead reads the header of a set of ours; of other people's sets the
-// result is zero.
+// decodeHead decodes the header of a set of ours. For a foreign set the result is zero.
 func decodeHead(p []byte, names kernel.Names) (h head, err error) {
 	a, err := payload(p)
 	if err != nil {
@@ -60,9 +59,9 @@ func decodeHead(p []byte, names kernel.Names) (h head, err error) {
 	return h, nil
 }
 
-// headDetails are parts of a header whose meaning depends on others.
+// headDetails has parts of a header whose meaning depends on other parts.
 type headDetails struct {
-	lo, hi     uint16 // a bitmap's range
+	lo, hi     uint16 // range of a bitmap
 	options    kernel.SetOptions
 	references uint32
 }
@@ -93,9 +92,8 @@ func (h *head) decodeDetails(a nl.Attrs, d *headDetails) error {
 	return a.Err()
 }
 
-// bitmap sets what the kernel does not know of a bitmap, its family, from its
-// name. One of a smaller range has no room for every port: its type says so,
-// that it may be replaced.
+// bitmap sets the family of a bitmap from its name, because the kernel does not know it. A bitmap
+// with a smaller range has no room for every port. Its type says so, and the plan replaces it.
 func (h *head) bitmap(lo, hi uint16, names kernel.Names) {
 	h.set.MaxElem = 0
 	if f, _, ok := names.SetSpec(h.set.Name); ok {
@@ -108,7 +106,7 @@ func (h *head) bitmap(lo, hi uint16, names kernel.Names) {
 	}
 }
 
-// eachMember calls each with the attributes of every entry of one message.
+// eachMember calls each with the attributes of every entry in a message.
 func eachMember(p []byte, each func(member []byte) error) error {
 	a, err := payload(p)
 	if err != nil {
@@ -134,8 +132,8 @@ func eachMember(p []byte, each func(member []byte) error) error {
 	return a.Err()
 }
 
-// decodeEntry reads one entry. It is not ok if it is an exception (nomatch),
-// which somebody made by hand: adding the entry again makes it match.
+// decodeEntry decodes one entry. ok is false for an exception (nomatch), which only a person makes.
+// Adding the entry again makes it match.
 func decodeEntry(member []byte) (e kernel.Entry, ok bool, err error) {
 	a := nl.ParseAttrs(member)
 	var second netip.Addr

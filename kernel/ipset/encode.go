@@ -11,11 +11,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// maxName is IPSET_MAXNAMELEN less its NUL.
+// maxName is the longest name of a set in bytes: IPSET_MAXNAMELEN less its NUL.
 const maxName = 31
 
-// netOrder marks the numbers that ipset wants in network order, and refuses
-// without the mark.
+// netOrder marks numbers in network byte order. ipset rejects them without the mark.
 const netOrder = unix.NLA_F_NET_BYTEORDER
 
 func begin(b *nl.Batch, cmd, flags uint16) {
@@ -51,10 +50,10 @@ func putCreate(b *nl.Batch, s kernel.Set) error {
 	return nil
 }
 
-// revision of a type to ask for. 1 is where the types with ports learned SCTP,
-// 0 is the first; every kernel since 3.x has them, and so has every ipset tool,
-// which refuses to list a set of a revision newer than itself. What later
-// revisions add (counters, comments, bucket sizes) is not used.
+// revision returns the revision of a type to ask for. The types with ports have SCTP since revision
+// 1; 0 is the first of the others. Every kernel since 3.x has these. Every ipset tool can list
+// them; it cannot list revisions newer than itself. Later revisions add counters, comments and
+// bucket sizes, which are not used.
 func revision(t kernel.SetType) uint8 {
 	switch t {
 	case kernel.HashIPPort, kernel.HashIPPortIP, kernel.HashIPPortNet:
@@ -63,19 +62,18 @@ func revision(t kernel.SetType) uint8 {
 	return 0
 }
 
-// The number of buckets that a set is created with. The least takes 5 KiB, the
-// most, which bounds what an empty set takes, 10 MiB; a set that is really filled
-// beyond is grown by the kernel.
+// Limits for the number of buckets that a set is created with. The fewest take 5 KiB. The most take
+// 10 MiB, which bounds the memory of an empty set. The kernel enlarges a set that is filled beyond
+// them.
 const (
 	minHashSize = 512
 	maxHashSize = 1 << 20
 )
 
-// hashSize is how many buckets to create a set with that will soon hold so many
-// entries: one or two for each. A set that starts small is rehashed by the kernel
-// at each doubling while it fills, which doubles the cost of filling it. An empty
-// set takes 10 bytes a bucket (measured by VmallocUsed on Linux 6.18), and nothing
-// for its capacity. `ipset create -exist` does not compare the number of buckets.
+// hashSize returns the number of buckets for a set that will soon hold this many entries: one or
+// two for each. The kernel rehashes a small set at each doubling, which doubles the cost of filling
+// it. An empty set takes 10 bytes for each bucket (VmallocUsed on Linux 6.18) and nothing for its
+// capacity. `ipset create -exist` does not compare the number of buckets.
 func hashSize(entries uint32) uint32 {
 	if entries >= maxHashSize {
 		return maxHashSize
@@ -83,8 +81,8 @@ func hashSize(entries uint32) uint32 {
 	return max(minHashSize, uint32(1)<<bits.Len32(entries))
 }
 
-// putDestroy asks for ENOENT where there is nothing to destroy; newer kernels
-// pass over that in silence without NLM_F_EXCL.
+// putDestroy appends a message that destroys a set. With NLM_F_EXCL newer kernels return ENOENT for
+// a missing set, as older ones always do.
 func putDestroy(b *nl.Batch, name string) {
 	begin(b, cmdDestroy, unix.NLM_F_EXCL)
 	b.Text(attrSetName, name)
@@ -98,8 +96,8 @@ func putSwap(b *nl.Batch, s kernel.Swap) {
 	b.End()
 }
 
-// beginEntries opens a message that adds entries to a set or removes them, to
-// be filled with putEntry. Without NLM_F_EXCL what is already so is no error.
+// beginEntries opens a message that adds entries to a set or removes them. putEntry fills it.
+// Without NLM_F_EXCL it is no error if an entry is already there, or already gone.
 func beginEntries(b *nl.Batch, verb kernel.Verb, set string) (mark int) {
 	cmd := uint16(cmdAdd)
 	if verb == kernel.Remove {
@@ -107,12 +105,12 @@ func beginEntries(b *nl.Batch, verb kernel.Verb, set string) (mark int) {
 	}
 	begin(b, cmd, 0)
 	b.Text(attrSetName, set)
-	b.U32(attrLine, 0) // must be there; its value would come back in an error
+	b.U32(attrLine, 0) // required; an error returns its value
 	return b.Nest(attrADT)
 }
 
-// putEntry writes the parts that the entry has: the set's type need not be
-// known, and the kernel refuses an entry that lacks a part.
+// putEntry writes the parts that the entry has. It need not know the type of the set, because the
+// kernel rejects an entry that lacks a part.
 func putEntry(b *nl.Batch, e *kernel.Entry) {
 	data := b.Nest(attrData)
 	if e.Addr.IsValid() {

@@ -13,8 +13,8 @@ import (
 
 var errDead = errors.New("the transport died")
 
-// mortal is a transport that dies: Send fails once lives have been used up, or,
-// with deaf, the answer is lost instead.
+// mortal is a transport that dies: Send fails after lives sends. With deaf the answer is lost
+// instead.
 type mortal struct {
 	nl.Transport
 	lives *int
@@ -61,7 +61,7 @@ func TestLostAnswers(t *testing.T) {
 			if done == 0 || unknown == 0 || unsent == 0 || done+unknown+unsent != n {
 				t.Errorf("%d done, %d unknown, %d unsent", done, unknown, unsent)
 			}
-			lives = 1000 // the next call opens another
+			lives = 1000 // the next call opens another transport
 			_, got, err := s.Read(kernel.DefaultNames)
 			if want := done; err != nil || !deaf && len(got) != want || deaf && len(got) != want+unknown {
 				t.Errorf("read %d entries and %v, with %d done and %d unknown", len(got), err, done, unknown)
@@ -74,7 +74,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// A set of which it is not known whether it was filled must not be swapped in.
+// A set must not be swapped in if it is unknown whether it was filled.
 func TestUnknownFillIsNotSwapped(t *testing.T) {
 	lives := 1000
 	s := open(t, &nl.Dialer{Wrap: func(_ int, tr nl.Transport) nl.Transport { return mortal{tr, &lives, true} }})
@@ -90,8 +90,7 @@ func TestUnknownFillIsNotSwapped(t *testing.T) {
 	}
 }
 
-// scripted answers each request with the next of its errnos; 0 is an
-// acknowledgement.
+// scripted answers each request with the next of its errnos. 0 is an acknowledgement.
 type scripted struct {
 	nl.Transport
 	answers *[]unix.Errno
@@ -107,7 +106,7 @@ func (s scripted) Receive(p []byte) (int, error) {
 	binary.NativeEndian.PutUint16(p[4:], unix.NLMSG_ERROR)
 	copy(p[8:], s.seq[:])
 	binary.NativeEndian.PutUint32(p[unix.SizeofNlMsghdr:], -uint32((*s.answers)[0]))
-	binary.NativeEndian.PutUint32(p[unix.SizeofNlMsghdr+4:], unix.SizeofNlMsghdr) // the request's header
+	binary.NativeEndian.PutUint32(p[unix.SizeofNlMsghdr+4:], unix.SizeofNlMsghdr) // the header of the request
 	*s.answers = (*s.answers)[1:]
 	return size, nil
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// packed is an entry of an IPv4 set in two words, in which it is sorted. Sorting
-// kernel.Entry itself, which is five times as long and full of pointers, took
-// more instructions than all else in a reading.
+// packed is an entry of an IPv4 set in two words, for sorting. kernel.Entry is five times as long
+// and full of pointers, and sorting it took more instructions than the rest of a reading.
 type packed struct {
-	key    uint64 // address, protocol and port: the order of kernel.VirtualKey
+	key    uint64 // address, protocol and port, in the order of kernel.VirtualKey
 	second uint32
 	bits   uint8 // of Second, or noSecond
 }
@@ -36,7 +35,7 @@ func (p packed) entry(set string) kernel.Entry {
 	return e
 }
 
-// number is 0 for anything but an IPv4 address.
+// number returns an IPv4 address as a number, and 0 for anything else.
 func number(a netip.Addr) uint32 {
 	if !a.Is4() {
 		return 0
@@ -49,8 +48,8 @@ func addr(n uint32) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// sortPacked sorts into kernel.Entry's order, moving between all and spare, and
-// returns the sorted one first. Ties in the key are few and go by Second.
+// sortPacked sorts in the order of kernel.Entry. It moves entries between all and spare and returns
+// the sorted slice first. Few entries have the same key; these are sorted by Second.
 func sortPacked(all, spare []packed) (sorted, other []packed) {
 	all, spare = radixSort(all, slices.Grow(spare[:0], len(all))[:len(all)])
 	for i := 0; i < len(all); {
@@ -68,9 +67,9 @@ func sortPacked(all, spare []packed) (sorted, other []packed) {
 	return all, spare
 }
 
-// radixSort sorts by the 56 bits of key, a byte at a time from the lowest, from
-// one slice to the other and back. Bytes that are the same in all keys, as the
-// network's and the protocol's mostly are, cost no pass.
+// radixSort sorts by the 56 bits of key, one byte at a time from the lowest, from one slice to the
+// other and back. A byte that is the same in all keys costs no pass, as those of the network and
+// the protocol mostly are.
 func radixSort(all, spare []packed) (sorted, other []packed) {
 	same, any := ^uint64(0), uint64(0)
 	for i := range all {

@@ -12,13 +12,11 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Read returns the sets of our names, sorted, and their entries, sorted as
-// kernel.State wants them. A set of ours of a type that is not in use here has
-// that type and no entries.
+// Read returns the sets with our names and their entries, both sorted as in kernel.State. A set of
+// ours with a type that we do not use has that type and no entries.
 //
-// The headers of all sets are read first, and then the members of ours, set by
-// set, but for the empty ones: a dump of everything would carry other people's
-// blocklists, which can be far larger than all of ours.
+// It first reads the headers of all sets, then the entries of ours, set by set, without empty ones.
+// A dump of everything would bring foreign blocklists, which can be far larger than all our sets.
 func (s *Sets) Read(names kernel.Names) ([]kernel.Set, []kernel.Entry, error) {
 	heads, err := s.heads(names)
 	if err != nil {
@@ -34,7 +32,7 @@ func (s *Sets) Read(names kernel.Names) ([]kernel.Set, []kernel.Entry, error) {
 		if !h.empty() {
 			entries, err = s.members(h.set, entries)
 			if errors.Is(err, unix.ENOENT) {
-				continue // destroyed since its header was read
+				continue // destroyed after its header was read
 			}
 			if err != nil {
 				return nil, nil, fmt.Errorf("listing ipset %s: %w", h.set.Name, err)
@@ -67,8 +65,7 @@ func (s *Sets) heads(names kernel.Names) ([]head, error) {
 	return heads, nil
 }
 
-// members appends the entries of one set, sorted; the kernel lists them in the
-// order of its hash.
+// members appends the entries of one set, sorted. The kernel lists them in the order of its hash.
 func (s *Sets) members(set kernel.Set, entries []kernel.Entry) ([]kernel.Entry, error) {
 	if set.Family == kernel.IPv4 && set.Type.Base() != kernel.BitmapPort {
 		return s.packedMembers(set.Name, entries)
@@ -89,8 +86,8 @@ func (s *Sets) members(set kernel.Set, entries []kernel.Entry) ([]kernel.Entry, 
 	return entries, nil
 }
 
-// compareMembers is kernel.Entry.Compare for entries of one set; most differ in
-// their addresses.
+// compareMembers is kernel.Entry.Compare for entries of one set, most of which differ in their
+// addresses.
 func compareMembers(a, b kernel.Entry) int {
 	if a.Addr != b.Addr {
 		return a.Addr.Compare(b.Addr)
@@ -137,7 +134,7 @@ func (s *Sets) list(set string, restart func(), each func(member []byte) error) 
 	return s.conn.Dump(&s.batch, restart, func(p []byte) error { return eachMember(p, each) })
 }
 
-// payload strips the netfilter header off a message.
+// payload removes the netfilter header from a message.
 func payload(p []byte) (nl.Attrs, error) {
 	if len(p) < sizeofNfgenmsg {
 		return nl.Attrs{}, fmt.Errorf("netfilter message of %d bytes", len(p))

@@ -1,17 +1,14 @@
-// Package ipset reads and writes the kernel's IP sets, over netlink with a codec
-// of its own: sets are created, filled, swapped and destroyed in batches, and
-// read back in raw dumps.
+// Package ipset reads and writes the kernel's IP sets over netlink, with its own codec. It creates,
+// fills, swaps and destroys sets in batches, and reads them in raw dumps.
 //
-// It handles sets, entries and swaps as package kernel describes them and
-// refuses the rest of ipset: timeouts, counters, comments, lists of sets. It
-// decides nothing: what to write is in the ops, what is ours in the names.
+// It handles sets, entries and swaps as package kernel describes them, and no other part of ipset:
+// no timeouts, counters, comments or lists of sets.
 //
-// # What is an error
+// # Errors
 //
-// Creating a set that exists is EEXIST, whatever it looks like: Diff has read
-// the sets, so one that it did not see is somebody else's. Adding an entry that
-// exists and removing one that does not are fine, as they are for `ipset
-// -exist`, so that a message can be sent again whose outcome is in doubt.
+// Creating a set that exists is EEXIST, whatever the set looks like. Diff has read our sets, so
+// another program made it. Adding an entry that exists and removing one that does not are no
+// errors, as with `ipset -exist`. So a message with an unknown outcome can be sent again.
 package ipset
 
 import (
@@ -23,19 +20,19 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Sets are the IP sets of one network namespace. One goroutine at a time may
-// use it; only Stats may be called from any.
+// Sets is the IP sets of one network namespace. One goroutine at a time may use it, but any may
+// call Stats.
 type Sets struct {
 	conn  *nl.Conn
 	batch nl.Batch
-	spans []span // what each message of batch is about
+	spans []span // the ops of each message in batch
 
-	packed, spare []packed // of one set while it is read
+	packed, spare []packed // of one set during a reading
 }
 
-// Open opens the sets of the calling thread's network namespace. A kernel
-// without netfilter's netlink is a *kernel.MissingError; whether it has ipset,
-// and all its types that we use, is for Available to say.
+// Open opens the sets in the network namespace of the calling thread. If the kernel lacks
+// netfilter's netlink, the error is a *kernel.MissingError. Available reports whether it has ipset
+// and all types that we use.
 func Open(d *nl.Dialer) (*Sets, error) {
 	conn, err := d.Dial(unix.NETLINK_NETFILTER)
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// open gives the sets of a new namespace.
+// open opens the sets of a new namespace.
 func open(t testing.TB, d *nl.Dialer) *Sets {
 	t.Helper()
 	kerneltest.NewNamespace(t)
@@ -29,7 +29,7 @@ func open(t testing.TB, d *nl.Dialer) *Sets {
 	return s
 }
 
-// plan reads ops from text: a sign and an object as `ipset save` prints it.
+// plan parses ops from text: a sign, and an object as `ipset save` prints it.
 func plan(t testing.TB, text string) []kernel.Op {
 	t.Helper()
 	var ops []kernel.Op
@@ -67,7 +67,7 @@ func apply(t testing.TB, s *Sets, ops []kernel.Op) {
 	}
 }
 
-// read gives what our reader sees, as text.
+// read returns what our reader finds, as text.
 func read(t testing.TB, s *Sets) string {
 	t.Helper()
 	sets, entries, err := s.Read(kernel.DefaultNames)
@@ -77,7 +77,7 @@ func read(t testing.TB, s *Sets) string {
 	return kernel.State{Sets: sets, Entries: entries}.String()
 }
 
-// saved gives what the ipset tool sees, as text without what it adds.
+// saved returns what the ipset tool prints, without its own additions.
 func saved(t testing.TB) string {
 	t.Helper()
 	o, err := kernel.ParseObserved(kerneltest.Run(t, "ipset", "save"))
@@ -137,7 +137,7 @@ func TestEveryTypeReadsBack(t *testing.T) {
 		t.Errorf("ipset reads\n%s\nwant\n%s", got, want)
 	}
 
-	// What is there may be added again, and what is not, removed.
+	// Existing entries may be added again, and missing ones removed.
 	apply(t, s, slices.DeleteFunc(slices.Clone(ops), func(op kernel.Op) bool { return op.Object.Kind() == kernel.KindSet }))
 	if got := read(t, s); got != want.String() {
 		t.Errorf("after adding all again:\n%s", got)
@@ -163,7 +163,7 @@ func TestEveryTypeReadsBack(t *testing.T) {
 	}
 }
 
-// The tool makes sets of the newest type revisions, with options we never set.
+// The tool makes sets of the newest type revisions, with options that we never set.
 func TestSetsMadeByTheTool(t *testing.T) {
 	s := open(t, nil)
 	for _, line := range []string{
@@ -197,14 +197,14 @@ add KUBE-NODE-PORT-TCP 30080
 	if got := read(t, s); got != want {
 		t.Errorf("read\n%s", got)
 	}
-	// An exception is made an entry again by adding it.
+	// Adding an exception makes it an ordinary entry again.
 	apply(t, s, plan(t, "+ add KUBE-LOAD-BALANCER-SOURCE-CIDR 192.0.2.1,tcp:443,198.51.100.7"))
 	if got := kerneltest.Run(t, "ipset", "save"); strings.Contains(got, "nomatch") {
 		t.Errorf("still an exception:\n%s", got)
 	}
 }
 
-// The tool must understand what we make: it refuses revisions newer than itself.
+// The tool must be able to list our sets. It rejects revisions newer than itself.
 func TestToolHandlesOurSets(t *testing.T) {
 	s := open(t, nil)
 	apply(t, s, plan(t, everything))
@@ -239,7 +239,7 @@ add KUBE-CLUSTER-IP 10.0.0.3,tcp:80
 	}
 }
 
-// Each line of a plan gets the error that belongs to it and the others happen.
+// Each op of a plan gets its own error, and the others are carried out.
 func TestErrorsByOp(t *testing.T) {
 	s := open(t, nil)
 	const text = `
@@ -318,8 +318,8 @@ func TestSwapErrors(t *testing.T) {
 	}
 }
 
-// A set that could not be filled must not take the place of one in use, but one
-// that lacks only what no set can hold may.
+// A set that could not be filled must not replace one in use. If it lacks only entries that no set
+// can hold, it may.
 func TestSwapNeedsAFilledSet(t *testing.T) {
 	s := open(t, nil)
 	const start = `
@@ -371,7 +371,7 @@ func TestSetInUse(t *testing.T) {
 	}
 }
 
-// entries makes n of them, distinct.
+// entries returns n ops for distinct entries.
 func entries(set string, n int) []kernel.Op {
 	ops := make([]kernel.Op, n)
 	for i := range ops {

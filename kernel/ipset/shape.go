@@ -6,17 +6,16 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// shape is where the parts of an entry are among its attributes. The
-// entries of a set are all alike, so it is learned from one of them and the
-// others are read by position: walking their attributes took half of what the
-// kernel itself needs to list them. Its zero fits no entry.
+// shape says where the parts of an entry are among its attributes. The entries of a set are alike,
+// so it is learned from one, and the others are decoded by position. Walking their attributes took
+// half as long as the kernel takes to list them. The zero shape fits no entry.
 type shape struct {
 	size  int
-	heads []head32 // that must be where they are
+	heads []head32 // attributes that must be at the same offsets
 
 	ip, port, proto, second, bits int // offsets of values, 0 if there is none
 
-	six bool // addresses are of IPv6
+	six bool // the addresses are IPv6
 }
 
 // head32 is the length and type of an attribute in one word.
@@ -25,8 +24,8 @@ type head32 struct {
 	word   uint32
 }
 
-// learn finds the shape of an entry that decodeEntry has read. It is zero for an
-// entry with anything but the parts that ours have.
+// learn returns the shape of an entry that decodeEntry has decoded. It is zero if the entry has
+// parts that ours do not have.
 func learn(member []byte) (s shape) {
 	offset, six := 0, false
 	for a := nl.ParseAttrs(member); a.Next(); {
@@ -63,7 +62,7 @@ func (s *shape) head(member []byte, offset int) {
 	s.heads = append(s.heads, head32{offset, binary.NativeEndian.Uint32(member[offset:])})
 }
 
-// fits says whether an entry is of this shape.
+// fits reports whether an entry has this shape.
 func (s *shape) fits(member []byte) bool {
 	if len(member) != s.size || s.size == 0 {
 		return false
@@ -76,7 +75,7 @@ func (s *shape) fits(member []byte) bool {
 	return true
 }
 
-// pack reads an IPv4 entry of this shape; it is not ok if it is of another.
+// pack decodes an IPv4 entry of this shape. ok is false for an entry of another shape.
 func (s *shape) pack(member []byte) (p packed, ok bool) {
 	if s.six || !s.fits(member) {
 		return packed{}, false

@@ -8,9 +8,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// TestUnchanged: whatever a hand does to a set shows when its entries are looked at,
-// and its loss or growth when only its header is.
-func TestUnchanged(t *testing.T) {
+// Every change of a set by hand is found if its entries are read. If only its header is read, a
+// lost or an additional entry is found.
+func TestVerify(t *testing.T) {
 	s := open(t, nil)
 	set := benchSet()
 	apply(t, s, append([]kernel.Op{{Verb: kernel.Add, Object: set}}, entries(set.Name, 3000)...))
@@ -31,7 +31,7 @@ func TestUnchanged(t *testing.T) {
 	}
 	unchanged := func(all bool) bool {
 		t.Helper()
-		same, err := s.Unchanged(kernel.DefaultNames, &known, func(string) bool { return all })
+		same, err := s.Verify(kernel.DefaultNames, &known, func(string) bool { return all })
 		if err != nil {
 			t.Fatal(err)
 		}

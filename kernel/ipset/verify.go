@@ -11,10 +11,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Unchanged says whether the sets of our names are those known, with as many
-// entries as known, and, where has says so of a set, with the same ones. It builds
-// no entries.
-func (s *Sets) Unchanged(names kernel.Names, known *kernel.State, has func(set string) bool) (bool, error) {
+// Verify reports whether the sets with our names are those known, with as many entries. For sets
+// that has selects, it also reports whether their entries are the same. It builds no entries.
+func (s *Sets) Verify(names kernel.Names, known *kernel.State, has func(set string) bool) (bool, error) {
 	heads, err := s.heads(names)
 	if err != nil || len(heads) != len(known.Sets) {
 		return false, err
@@ -36,13 +35,13 @@ func (s *Sets) Unchanged(names kernel.Names, known *kernel.State, has func(set s
 	return true, nil
 }
 
-// counts says whether the header allows for n entries. Exceptions, which only
-// networks have, are counted and not read.
+// counts reports whether the header agrees with n entries. Exceptions, which only sets of networks
+// have, are counted by the kernel but not read.
 func (h head) counts(n int) bool {
 	return !h.counted || !h.readable() || h.set.Type == kernel.HashIPPortNet || int(h.elements) == n
 }
 
-// holds says whether a set holds these entries and no others.
+// holds reports whether a set has exactly these entries.
 func (s *Sets) holds(h head, entries []kernel.Entry) (bool, error) {
 	if h.empty() {
 		return len(entries) == 0, nil
@@ -64,7 +63,7 @@ func (s *Sets) holds(h head, entries []kernel.Entry) (bool, error) {
 	})
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return false, nil // destroyed since its header was read
+		return false, nil // destroyed after its header was read
 	case err != nil:
 		return false, fmt.Errorf("listing ipset %s: %w", h.set.Name, err)
 	case there.n != len(entries):
@@ -77,9 +76,9 @@ func (s *Sets) holds(h head, entries []kernel.Entry) (bool, error) {
 	return there == wanted, nil
 }
 
-// tally is a number of entries and a sum of their hashes: the kernel lists them in
-// the order of its own. With a key that only this process has, two collections
-// have the same one by a chance of 1 in 2^64.
+// tally is a number of entries and the sum of their hashes. The kernel lists entries in its own
+// order, and a sum does not depend on it. The key is known to this process only, so two different
+// collections have the same tally with a chance of 1 in 2^64.
 type tally struct {
 	n   int
 	sum uint64
@@ -92,8 +91,8 @@ func (t *tally) add(e [canonicalSize]byte) {
 	t.sum += maphash.Bytes(seed, e[:])
 }
 
-// The canonical form of an entry is its address, second address, port, protocol, and
-// the length of the second's prefix, or noSecond. IPv4 addresses are as IPv6 has them.
+// The canonical form of an entry is its address, second address, port, protocol, and the prefix
+// length of the second, or noSecond. IPv4 addresses are IPv4-mapped.
 const (
 	canonicalSecond = 16
 	canonicalPort   = 32
@@ -118,7 +117,7 @@ func canonical(e *kernel.Entry) (c [canonicalSize]byte) {
 	return c
 }
 
-// canonical gives that form of an entry which fits the shape.
+// canonical returns that form of an entry with this shape.
 func (s *shape) canonical(member []byte) (c [canonicalSize]byte) {
 	s.address(c[:], member[s.ip:])
 	c[canonicalBits] = noSecond
