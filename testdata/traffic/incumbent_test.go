@@ -213,7 +213,7 @@ func TestAPIServersServiceOnALink(t *testing.T) {
 	must(t, n.Stop())
 	settled("with svcproxy stopped")
 	must(t, os.Rename(kubeconfig, kubeconfig+".away"))
-	if out, code, err := n.Command("plan"); err != nil || code != 1 || !strings.Contains(out, "is not known") || strings.Contains(out, "10.96.0.20") {
+	if out, code, err := n.Command("plan"); err != nil || code != 1 || !strings.Contains(out, "no plan can be made") || strings.Contains(out, "10.96.0.20") {
 		t.Errorf("without a way to know: %v, exit code %d\n%s", err, code, out)
 	}
 }
