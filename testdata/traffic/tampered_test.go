@@ -47,6 +47,7 @@ var tampering = []struct {
 	{"garbage", func(path, _ string) error { return os.WriteFile(path, []byte("\x00\xff{[\"\n"), 0o644) }, false},
 	{"folders", func(path, _ string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o755) }, true},
 	{"other parameters", otherParameters, false},
+	{"no parameter", noParameter, false},
 	{"another link", anotherLink, true},
 	{"another dummy", func(path, _ string) error { return only(path, "names", "KUBE others1\n") }, true},
 	{"another prefix", func(path, _ string) error { return only(path, "names", "../.. -x\n") }, false},
@@ -54,18 +55,28 @@ var tampering = []struct {
 
 // otherParameters would have root run a program, and undo what others set.
 func otherParameters(path, victim string) error {
+	return parameters(path, map[string][2]string{
+		"kernel.core_pattern": {"|/tmp/root", readSysctl("kernel/core_pattern")},
+		"net.core.somaxconn":  {"1", readSysctl("net/core/somaxconn")},
+		"net.ipv4.ip_forward": {"|" + victim, "1"},
+	})
+}
+
+// noParameter has a name that leads out of the parameter's folder.
+func noParameter(path, _ string) error {
+	return parameters(path, map[string][2]string{"net.ipv4.ip_forward/../../x": {"0", "1"}})
+}
+
+// parameters writes the record of kernel parameters: by name, the value from before
+// and svcproxy's own.
+func parameters(path string, values map[string][2]string) error {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return err
 	}
 	var list []string
-	for name, values := range map[string][2]string{
-		"kernel.core_pattern":         {"|/tmp/root", readSysctl("kernel/core_pattern")},
-		"net.core.somaxconn":          {"1", readSysctl("net/core/somaxconn")},
-		"net.ipv4.ip_forward/../../x": {"0", "1"},
-		"net.ipv4.ip_forward":         {"|" + victim, "1"},
-	} {
-		list = append(list, fmt.Sprintf(`{"name": %q, "before": %q, "ours": %q}`, name, values[0], values[1]))
+	for name, v := range values {
+		list = append(list, fmt.Sprintf(`{"name": %q, "before": %q, "ours": %q}`, name, v[0], v[1]))
 	}
 	return only(path, "sysctls.json", fmt.Sprintf(`{"bootID": %q, "sysctls": [%s]}`, strings.TrimSpace(string(boot)), strings.Join(list, ",")))
 }
@@ -95,7 +106,7 @@ func TestTamperedState(t *testing.T) {
 	victim := filepath.Join(outside, "victim")
 	must(t, os.WriteFile(victim, []byte("victim\n"), 0o600))
 	n.plantForeign(t)
-	before, pattern, backlog := n.read(t), readSysctl("kernel/core_pattern"), readSysctl("net/core/somaxconn")
+	before, pattern, backlog := n.read(t), readSysctl("kernel/core_pattern"), n.tool(t, "sysctl", "net.core.somaxconn")
 	n.giveAway(t)
 	for _, c := range tampering {
 		t.Run(c.what, func(t *testing.T) {
@@ -122,8 +133,8 @@ func TestTamperedState(t *testing.T) {
 			if now := readSysctl("kernel/core_pattern"); now != pattern {
 				t.Errorf("core_pattern is %q", now)
 			}
-			if now := readSysctl("net/core/somaxconn"); now != backlog {
-				t.Errorf("somaxconn is %q", now)
+			if now := n.tool(t, "sysctl", "net.core.somaxconn"); now != backlog {
+				t.Errorf("of others: %s", now)
 			}
 			if out := n.tool(t, "ip", "-o", "addr"); !strings.Contains(out, "192.0.2.77/32") || !strings.Contains(out, "192.0.2.78/32") {
 				t.Errorf("the address of another link is gone:\n%s", out)
