@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/web"
 )
 
@@ -37,7 +38,7 @@ func TestHealthWhenSyncsHang(t *testing.T) {
 	}
 	port := netip.MustParseAddrPort(fmt.Sprintf("127.0.0.1:%d", free.Addr().(*net.TCPAddr).Port))
 	free.Close()
-	ports.Set([]web.HealthCheck{{Namespace: "default", Name: "web", Port: port.Port(), LocalEndpoints: 1}})
+	ports.Set([]frontend.HealthCheck{{Namespace: "default", Name: "web", Port: port.Port(), LocalEndpoints: 1}})
 
 	all := func(want int) bool {
 		return code(n.health, "/healthz") == want && code(n.health, "/livez") == want && code(port, "/") == want
@@ -69,7 +70,7 @@ func TestHealthWhenSyncsHang(t *testing.T) {
 	await(t, "200 when the sync has ended", func() bool { return all(200) })
 
 	// A local endpoint less is no matter of the proxy's health.
-	ports.Set([]web.HealthCheck{{Namespace: "default", Name: "web", Port: port.Port()}})
+	ports.Set([]frontend.HealthCheck{{Namespace: "default", Name: "web", Port: port.Port()}})
 	if code(port, "/") != 503 || code(n.health, "/healthz") != 200 {
 		t.Errorf("without local endpoints the port says %d, /healthz %d", code(port, "/"), code(n.health, "/healthz"))
 	}
