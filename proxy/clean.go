@@ -8,19 +8,18 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
-// cleanRounds is how often Clean tries what failed; a rule that another program
-// has just added may stand in the way of a set once.
+// cleanRounds is how often Clean tries. A set cannot be removed while another program's
+// rule uses it, and such a rule may have been added between reading and removing.
 const cleanRounds = 3
 
-// Cleaning says how to clean up.
+// Cleaning are the options of Clean.
 type Cleaning struct {
-	Dry bool // remove nothing
-	// Leftovers are removed as well: the virtual servers that kube-proxy left.
-	Leftovers bool
+	Dry       bool // remove nothing
+	Leftovers bool // also remove virtual servers that kube-proxy left
 }
 
-// Clean removes what is ours from a kernel until a reading shows nothing of it.
-// planned is told beforehand what that is; if dry that is all.
+// Clean removes our objects from a kernel until a reading shows none. It passes the
+// first plan to planned before that, and ends there if c.Dry is set.
 func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) error) error {
 	var failed error
 	var before kernel.Observed
@@ -29,7 +28,7 @@ func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) 
 		if err != nil {
 			return err
 		}
-		if round > 0 { // what a first plan could not remove is ours still
+		if round > 0 { // what the first plan could not remove is still ours
 			have.Owned, have.Record.Left = plan.Owned(&before), before.Record.Left
 		}
 		p := plan.Diff(kernel.State{Policy: kernel.Policy{TakeLeft: c.Leftovers}}, have)

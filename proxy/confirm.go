@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Bounds of Confirm: how many syncs may fail in a row, and how many may find
-// something to do. A table that changes all the time is never found unchanged.
+// Bounds of Confirm: how many syncs may fail in a row, and how many may find something
+// to do. Without the second, Confirm would not end while tables keep changing.
 const (
 	confirmFailures = 3
 	confirmRounds   = 3
 )
 
-// Confirm waits until every table emitted before the call, and the configuration
-// as of the call, are programmed, and a full check after that has found the kernel
-// so. It returns what the last sync left; Report.Err says what failed if that
-// did, after three tries. The error is ctx's.
+// Confirm waits until every table emitted before the call, and the configuration as of
+// the call, are programmed and a full check has verified the kernel after that. It
+// returns the snapshot of the last sync. If that failed three times, Report.Err says
+// why. The error is that of ctx. It may be called from any goroutine.
 func (p *Proxy) Confirm(ctx context.Context) (*Snapshot, error) {
 	failures, rounds := 0, 0
 	n := p.Check(CauseAsked)
 	var last *Snapshot
 	for {
-		s, err := p.await(ctx, func(s *Snapshot) bool { return s != last && s.Report.Asked >= n })
+		s, err := p.snapshots.await(ctx, func(s *Snapshot) bool { return s != last && s.Report.Asked >= n })
 		if err != nil {
 			return nil, err
 		}
@@ -31,7 +31,7 @@ func (p *Proxy) Confirm(ctx context.Context) (*Snapshot, error) {
 			if failures++; failures == confirmFailures {
 				return s, nil
 			}
-			// The loop tries again by itself, but may have come to do so rarely.
+			// The loop tries again by itself, but after many failures not soon.
 			if err := wait(ctx, backoff(failures)); err != nil {
 				return nil, err
 			}
@@ -39,7 +39,7 @@ func (p *Proxy) Confirm(ctx context.Context) (*Snapshot, error) {
 			continue
 		}
 		if len(s.Report.Plan.Probes) > 0 {
-			continue // the answers bring another sync
+			continue // the answers cause another sync
 		}
 		if rounds++; s.Report.Steps == 0 || rounds == confirmRounds {
 			return s, nil

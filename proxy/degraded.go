@@ -4,22 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// longSync is how long a sync may take without being mentioned, and maxNamed how
-// many services one line names.
-const (
-	longSync = 2 * time.Second
-	maxNamed = 3
-)
+// longSync is how long a sync may take before it is reported.
+const longSync = 2 * time.Second
 
-// Long says whether a sync has been in progress for so long that it is worth a word.
+// maxNamed is how many services one line names.
+const maxNamed = 3
+
+// Long reports whether a sync has been running for longSync.
 func (r *Running) Long() bool { return r != nil && time.Since(r.Start) >= longSync }
 
-// String is how far it is: "a sync (table) is in progress for 12s: 300 of 7000 steps".
+// String says how far the sync is: "a sync (table) is in progress for 12s: 300 of 7000 steps".
 func (r *Running) String() string {
 	text := fmt.Sprintf("a sync (%s) is in progress for %v", r.Cause, time.Since(r.Start).Round(time.Second))
 	if r.Of > 0 {
@@ -28,8 +28,8 @@ func (r *Running) String() string {
 	return text
 }
 
-// Degraded says in a few short lines what is not as it should be, for those who ask
-// often; svcproxy status says more. It may be called from any goroutine.
+// Degraded returns a few short lines about what is wrong, for health checks and
+// systemd. svcproxy status says more. It may be called from any goroutine.
 func (p *Proxy) Degraded() []string {
 	var lines []string
 	now := p.Snapshot()
@@ -51,19 +51,17 @@ func (p *Proxy) Degraded() []string {
 		if line := LeftOut(now); line != "" {
 			lines = append(lines, line)
 		}
-	}
-	if now != nil {
 		lines = append(lines, now.Warnings[:min(now.Barred, maxNamed)]...)
 	}
-	if line := Empty(p.empty(now)); line != "" {
+	if line := Empty(p.idle.of(now)); line != "" {
 		lines = append(lines, line)
 	}
 	return lines
 }
 
-// LeftOut says what of services is not served, because another one has it or the
-// node stands in the way: "3 parts of services not served, first of default/web";
-// "" for nothing.
+// LeftOut says how many parts of services are not served because another service has
+// them or the node does not permit it: "3 parts of services not served, first of
+// default/web". It is "" if there are none.
 func LeftOut(now *Snapshot) string {
 	if now == nil || len(now.Report.Problems) == 0 {
 		return ""
@@ -75,8 +73,8 @@ func LeftOut(now *Snapshot) string {
 	return "a part of " + first + " not served"
 }
 
-// Empty says which services have no backends: "2 services without backends:
-// default/a, default/b"; "" for none.
+// Empty says which services have no backends: "2 services without backends: default/a,
+// default/b". It is "" for no names.
 func Empty(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -88,17 +86,24 @@ func Empty(names []string) string {
 	return text
 }
 
-// empty is WithoutBackends, found once for each snapshot.
-func (p *Proxy) empty(now *Snapshot) []string {
-	p.emptied.Lock()
-	defer p.emptied.Unlock()
-	if p.emptied.of != now {
-		p.emptied.of, p.emptied.names = now, now.WithoutBackends()
-	}
-	return p.emptied.names
+// idleServices are the services without backends of the last snapshot that was asked
+// for: health checks ask for the same one many times.
+type idleServices struct {
+	mu       sync.Mutex
+	snapshot *Snapshot
+	names    []string
 }
 
-// maxLine bounds an error in one of the short lines, in bytes.
+func (s *idleServices) of(now *Snapshot) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.snapshot != now {
+		s.snapshot, s.names = now, now.WithoutBackends()
+	}
+	return s.names
+}
+
+// maxLine limits an error in one of the lines, in bytes.
 const maxLine = 200
 
 func firstLine(err error) string {

@@ -1,7 +1,9 @@
-// Package proxy brings the node's kernel to what the sources say, and keeps it
-// there: the loop that takes tables in, reads the kernel, plans, applies, and
-// comes back when something changes, fails, drains or is due for a check.
+// Package proxy is the loop that keeps the node's kernel at what the sources say. It
+// takes their tables, reads the kernel, plans and applies. It runs again when a table,
+// the node or the configuration changes, after a failure, while real servers drain,
+// and when a check is due.
 //
-// It decides when, never what: what to program is the mode's and
-// plan.Diff's, both pure. It knows the kernel through four methods.
+// The loop decides when to act. What to program is decided by sources.Merger,
+// proxy/frontend, a proxy/mode and plan.Diff, which are pure. It reaches the kernel
+// through the interface Kernel alone.
 package proxy

@@ -3,40 +3,46 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Feed is a source with the name it has in messages. Feeds are merged in their
-// order: the earlier one wins.
-type Feed struct {
-	Name   string
-	Source sources.Source
-	// Said is what is wrong with the source and in the log already; nil if nothing is.
-	Said error
+// inbox holds what the next sync takes: the latest table of each source, the facts
+// about the node and requests for checks. A newer table replaces an older one. Tables
+// are complete, so nothing is lost. Its methods may be called from any goroutine.
+type inbox struct {
+	mu        sync.Mutex
+	now       func() time.Time
+	tables    []sources.Table
+	states    []SourceState
+	delivered []bool // sources that have delivered any table
+	facts     sources.HostFacts
+	trusted   bool  // every table counts as complete: see trust
+	times     times // of the changes that no sync has taken yet
+	asked     Cause // of a full check that no sync has taken yet; "" without one
+	asks      uint64
+	wake      chan struct{}
 }
 
-// SourceState is how a source stands.
-type SourceState struct {
-	Name string
-	// Spoken: it has delivered a complete table.
-	Spoken bool
-	// Progress is how far it is with its first reading, in words; "" if it does not
-	// say or has spoken.
-	Progress string
-	// Err is what was wrong with what it read last, nil if nothing was, and
-	// Since when that is so.
-	Err   error
-	Since time.Time
+func newInbox(feeds []Feed, facts sources.HostFacts, now func() time.Time) *inbox {
+	in := &inbox{
+		now: now, facts: facts, tables: make([]sources.Table, len(feeds)), states: make([]SourceState, len(feeds)),
+		delivered: make([]bool, len(feeds)), wake: make(chan struct{}, 1),
+	}
+	for i, f := range feeds {
+		in.states[i] = SourceState{Name: f.Name, Since: now()}
+	}
+	return in
 }
 
-// times are when the oldest of some changes was noticed by its source, and when
-// the oldest came to the loop, read and parsed. Zero if there is none.
+// times are of changes: when a source noticed the oldest, and when the oldest arrived,
+// read and parsed. Each is zero if there is none.
 type times struct{ seen, emitted time.Time }
 
-// oldest is of both the older ones.
+// oldest returns the older one of each time.
 func (t times) oldest(o times) times {
 	return times{seen: older(t.seen, o.seen), emitted: older(t.emitted, o.emitted)}
 }
@@ -48,34 +54,7 @@ func older(a, b time.Time) time.Time {
 	return a
 }
 
-// inbox holds the latest table of each source. Older ones are overwritten: a
-// table is complete, so nothing is lost by it.
-type inbox struct {
-	mu     sync.Mutex
-	now    func() time.Time
-	tables []sources.Table
-	states []SourceState
-	given  []bool // sources that have delivered anything
-	facts  sources.HostFacts
-	bare   bool  // what they deliver is all there can be: see trust
-	times  times // of the changes not yet taken
-	asked  Cause // of a full check not yet taken; "" if nobody asks
-	asks   uint64
-	wake   chan struct{}
-}
-
-func newInbox(feeds []Feed, facts sources.HostFacts, now func() time.Time) *inbox {
-	in := &inbox{
-		now: now, facts: facts, tables: make([]sources.Table, len(feeds)), states: make([]SourceState, len(feeds)), given: make([]bool, len(feeds)),
-		wake: make(chan struct{}, 1),
-	}
-	for i, f := range feeds {
-		in.states[i] = SourceState{Name: f.Name, Since: now()}
-	}
-	return in
-}
-
-// put is what a source emits. It gives how the source stands after that.
+// put takes what a source emits and returns the state of the source after it.
 func (in *inbox) put(i int, t sources.Table, err error) SourceState {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -87,20 +66,20 @@ func (in *inbox) put(i int, t sources.Table, err error) SourceState {
 	var rejected *sources.RejectedError
 	partial := errors.As(err, &rejected)
 	if err != nil && !partial {
-		return *s // could not read: the last table stays
+		return *s // it could not read: the last table stays
 	}
-	in.tables[i], in.given[i] = t, true
-	s.Spoken = s.Spoken || in.bare || err == nil || !rejected.Incomplete && !rejected.Nothing
+	in.tables[i], in.delivered[i] = t, true
+	s.Spoken = s.Spoken || in.trusted || err == nil || !rejected.Incomplete && !rejected.Nothing
 	in.times = in.times.oldest(times{seen: t.Seen, emitted: in.now()})
 	select {
 	case in.wake <- struct{}{}:
-	default: // it is awake already
+	default: // the loop has not received the last one yet
 	}
 	return *s
 }
 
-// ask asks for a full check and returns the number of the request. The sync that
-// takes it also takes every table put before it.
+// ask requests a full check and returns the number of the request. The sync that takes
+// it also takes every table put before it.
 func (in *inbox) ask(why Cause) uint64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -111,7 +90,7 @@ func (in *inbox) ask(why Cause) uint64 {
 	return in.asks
 }
 
-// isAsked says whether a full check was asked for that no sync has taken yet.
+// isAsked reports whether a full check is requested that no sync has taken yet.
 func (in *inbox) isAsked() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -124,39 +103,41 @@ func (in *inbox) setFacts(facts sources.HostFacts) {
 	in.facts = facts
 }
 
-// taken is what one sync works with.
-type taken struct {
-	tables  []sources.Table // the latest of each source
-	facts   sources.HostFacts
-	waiting []string // the sources that have not spoken yet
-	silent  []string // those of them that have not given a table at all
-	since   times    // of the changes; zero if nothing came since the last take
-	asked   Cause    // for a full check; "" if nobody has since the last take
-	asks    uint64   // the number of the last request for one
+// input is what one sync works with.
+type input struct {
+	tables    []sources.Table // the latest of each source
+	facts     sources.HostFacts
+	waiting   []string // sources that have not delivered a complete table
+	noneGiven []string // those of them that have not delivered any table
+	times     times    // of the changes since the last take; zero without any
+	asked     Cause    // of a full check requested since then; "" without one
+	asks      uint64   // number of the last request for one
 }
 
-func (in *inbox) take() taken {
+// take empties the inbox, but for tables and facts.
+func (in *inbox) take() input {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	select {
-	case <-in.wake: // what it told of is taken now
+	case <-in.wake: // its table is taken now
 	default:
 	}
-	t := taken{tables: append([]sources.Table(nil), in.tables...), facts: in.facts, since: in.times, asked: in.asked, asks: in.asks}
+	now := input{tables: slices.Clone(in.tables), facts: in.facts, times: in.times, asked: in.asked, asks: in.asks}
 	in.times, in.asked = times{}, ""
 	for i, s := range in.states {
 		if s.Spoken {
 			continue
 		}
-		t.waiting = append(t.waiting, s.Name)
-		if !in.given[i] {
-			t.silent = append(t.silent, s.Name)
+		now.waiting = append(now.waiting, s.Name)
+		if !in.delivered[i] {
+			now.noneGiven = append(now.noneGiven, s.Name)
 		}
 	}
-	return t
+	return now
 }
 
-// table is the last of a source, and whether it has delivered one.
+// table returns the last table of a source, and whether it has delivered a complete
+// one.
 func (in *inbox) table(source string) (sources.Table, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -168,30 +149,26 @@ func (in *inbox) table(source string) (sources.Table, bool) {
 	return sources.Table{}, false
 }
 
+// complete reports whether every source has delivered a complete table.
 func (in *inbox) complete() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for _, s := range in.states {
-		if !s.Spoken {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(in.states, func(s SourceState) bool { return !s.Spoken })
 }
 
-// trust says that the kernel has nothing that a table could lack: an incomplete
-// one is as good as any.
+// trust makes an incomplete table count as complete. It is for a kernel without any
+// object of ours: no table can lack what is served there.
 func (in *inbox) trust() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.bare = true
+	in.trusted = true
 	for i := range in.states {
-		in.states[i].Spoken = in.states[i].Spoken || in.given[i]
+		in.states[i].Spoken = in.states[i].Spoken || in.delivered[i]
 	}
 }
 
-// nothing is the error of a source that has nothing and never had, if the others
-// have delivered, and nothing either.
+// nothing returns the error of a source that has nothing and never had, if all others
+// have delivered and have nothing either.
 func (in *inbox) nothing() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -208,9 +185,9 @@ func (in *inbox) nothing() error {
 	return found
 }
 
-// snapshot is how the sources stand.
+// snapshot returns the states of the sources.
 func (in *inbox) snapshot() []SourceState {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return append([]SourceState(nil), in.states...)
+	return slices.Clone(in.states)
 }

@@ -18,23 +18,17 @@ func OnNode(facts sources.HostFacts, n kernel.Node) sources.HostFacts {
 
 // merge makes one table of the sources' tables, for the node as the kernel has it now.
 func (p *Proxy) merge(r *Report) sources.Merged {
-	merged := p.merger.Merge(OnNode(p.facts, p.have.Node), p.hold, p.tables...)
+	merged := p.merger.Merge(OnNode(p.input.facts, p.reading.have.Node), p.hold, p.input.tables...)
 	p.unsaved = p.unsaved || merged.Decided || merged.Delta.Moved
 	p.next.Table, p.next.Delta, p.next.Doubts = merged.Table, merged.Delta, lines(merged.Doubts)
 	r.Problems = merged.Problems
-	p.left.hear(lines(merged.Problems))
-	p.doubtful.hear(p.next.Doubts)
+	p.logs.withheld.report(lines(merged.Problems))
+	p.logs.doubts.report(p.next.Doubts)
 	return merged
 }
 
-// Table is what a source delivered last, and whether it has delivered. It may be called from any goroutine.
-func (p *Proxy) Table(source string) (t sources.Table, delivered bool) {
-	p.init()
-	return p.in.table(source)
-}
-
-// remember passes what is served to Served, if that may differ from the last time.
-func (p *Proxy) remember() {
+// recordServed passes what is served to Served, if that may differ from the last time.
+func (p *Proxy) recordServed() {
 	if p.Served == nil || p.hold || !p.unsaved {
 		return
 	}

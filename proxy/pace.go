@@ -6,54 +6,54 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
-// How soon a failed sync is tried again: at first at once, in effect, then
-// after twice as long each time. A kernel that refuses an op mostly goes on
-// refusing it until somebody has changed something.
+// A failed sync is tried again almost at once, then after twice as long each time. A
+// kernel that refuses an op mostly goes on refusing it until a person or a program has
+// changed something.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
-// drainLook is how often draining real servers are looked at: the kernel does
-// not say when a connection has ended. kube-proxy looks once a minute.
-const drainLook = 2 * time.Second
+// drainGap is how often the connections of draining real servers are read: the kernel
+// does not say when one has ended. kube-proxy reads them once a minute.
+const drainGap = 2 * time.Second
 
-// leastCheckGap is between two checks of parts.
+// leastCheckGap is the shortest time between two checks of shards.
 const leastCheckGap = time.Second
 
-// leastGlanceGap is between two glances: what another program did to IPVS is known
-// after it, and repaired.
+// leastGlanceGap is the shortest time between two glances. A change by another program
+// to IPVS is noticed, and repaired, after about this time.
 const leastGlanceGap = time.Second
 
-// pace is when the next sync is due. It is a value that the loop keeps up to
-// date; it reads no clock.
+// pace decides when the next sync is due. It is a value that the loop keeps up to date;
+// it reads no clock.
 type pace struct {
-	minGap time.Duration // between two syncs
+	minGap time.Duration // shortest time between two syncs
 	period time.Duration // in which the whole kernel is checked
 
-	changed  bool // something came that is not yet programmed
-	answered bool // other hosts were asked about VIPs, and what came of it is not yet heeded
+	changed  bool // something arrived that no sync has taken yet
+	answered bool // so did answers of other hosts
 	failures int  // in a row
 	draining bool
-	wake     time.Time // nearest deadline of a drain; zero if there is none
+	wake     time.Time // nearest deadline of a drain; zero without one
 
-	// The kernel is checked in these, one after the other and all in one period;
-	// next is the index of the one that comes next.
-	parts []verify.Shard
-	next  int
-	whole bool // the next check is of everything, whatever part it is the turn of
+	// The kernel is checked in shards, each once in a period. next is the index of the
+	// next one. whole: the next check is of everything instead.
+	shards []verify.Shard
+	next   int
+	whole  bool
 
 	lastSync, lastCheck time.Time // zero before the first
 
-	// glanceGap is between two glances at least, and alarm says that the last one
-	// found a difference. Where these come to nothing, because it is another
-	// program's table that changes, they become rare: each costs a reading.
+	// glanceGap is the current gap between glances, and alarm says that the last one
+	// found a difference. If full checks after glances find nothing to do, because
+	// another program's table changes, glances become rare: each causes a reading.
 	lastGlance time.Time
 	glanceGap  time.Duration
 	alarm      bool
 }
 
-// soonest is when there is something to do next: a sync or a glance.
+// soonest is when the next sync or glance is due.
 func (p pace) soonest() time.Time {
 	due := p.due()
 	if p.lastSync.IsZero() || p.failures > 0 {
@@ -69,7 +69,8 @@ func (p pace) soonest() time.Time {
 	return due
 }
 
-// glanced notes what a glance saw: a difference has everything checked at once.
+// glanced notes the result of a glance. After a difference everything is checked at
+// once.
 func (p *pace) glanced(now time.Time, same bool) {
 	p.lastGlance = now
 	if same {
@@ -91,7 +92,7 @@ func (p *pace) verified(found bool) {
 	p.alarm = false
 }
 
-// due is when to sync next.
+// due is when the next sync is due.
 func (p pace) due() time.Time {
 	if p.lastSync.IsZero() {
 		return time.Time{}
@@ -109,9 +110,9 @@ func (p pace) due() time.Time {
 		earlier(p.lastSync.Add(backoff(p.failures)))
 	}
 	if p.draining {
-		earlier(p.lastSync.Add(drainLook))
-		// One that has passed was acted upon; if in vain, trying again at once
-		// would go on without a pause.
+		earlier(p.lastSync.Add(drainGap))
+		// The last sync acted upon deadlines before it. If that was in vain, trying again
+		// at once would never pause.
 		if p.wake.After(p.lastSync) {
 			earlier(p.wake)
 		}
@@ -122,62 +123,61 @@ func (p pace) due() time.Time {
 	return due
 }
 
-// checkDue is when to check the next part of the kernel: what was checked first
-// comes again when a period is over.
+// checkDue is when the next shard is due. After a period the turn begins again.
 func (p pace) checkDue() time.Time {
-	return p.lastCheck.Add(p.period / time.Duration(max(1, len(p.parts))))
+	return p.lastCheck.Add(p.period / time.Duration(max(1, len(p.shards))))
 }
 
-// check says which part of the kernel a sync at this time checks, if any.
+// check returns the shard that a sync at this time checks, if a check is due.
 func (p pace) check(now time.Time) (verify.Shard, bool) {
 	switch {
 	case p.lastCheck.IsZero(), p.failures > 0:
 		return verify.Everything, true
 	case now.Before(p.checkDue()):
 		return verify.Shard{}, false
-	case p.whole || len(p.parts) == 0:
+	case p.whole || len(p.shards) == 0:
 		return verify.Everything, true
 	}
-	return p.parts[p.next], true
+	return p.shards[p.next], true
 }
 
-// checked notes that the part that was due was found as it was known, or else that
-// everything was read. What is known now is cut into parts by cut, into so many at
-// most; it is cut anew only for another number of them, and then everything is
-// checked first, lest something comes later than a period in its new part.
+// checked notes that the shard that was due, or everything, is as known. At the end of
+// a turn, cut divides what is known now into shards, at most so many. If their number
+// differs, everything is checked before the new ones, or an object could wait for more
+// than a period in its new shard.
 func (p *pace) checked(now time.Time, everything bool, cut func(most int) []verify.Shard) {
 	due := p.checkDue()
 	p.lastCheck = now
 	if !everything {
-		p.next = (p.next + 1) % len(p.parts)
-		// One that is late does not make the rest of its turn so.
-		if late := now.Sub(due); late < p.period/time.Duration(len(p.parts)) {
+		p.next = (p.next + 1) % len(p.shards)
+		// One late check does not delay the rest of the turn.
+		if late := now.Sub(due); late < p.period/time.Duration(len(p.shards)) {
 			p.lastCheck = due
 		}
 	}
 	if !everything && p.next > 0 {
 		return
 	}
-	parts := cut(p.mostParts())
+	shards := cut(p.mostShards())
 	if everything {
-		p.parts, p.next, p.whole = parts, 0, false
+		p.shards, p.next, p.whole = shards, 0, false
 	} else {
-		p.whole = len(parts) != len(p.parts)
+		p.whole = len(shards) != len(p.shards)
 	}
 }
 
-// failed notes a sync that failed: the next one is soon, and checks everything.
+// failed notes a sync that failed. The next one is soon and checks everything.
 func (p *pace) failed(now time.Time) {
 	p.failures++
 	p.lastCheck = now
 }
 
-// doubt has everything checked in one in the next period, instead of in parts: what
-// differed once may do so again, and costs a whole reading each time.
-func (p *pace) doubt() { p.parts, p.next = []verify.Shard{verify.Everything}, 0 }
+// checkWhole makes the next period's check one of everything instead of shards. What
+// differed once may differ again, and each difference costs a whole reading.
+func (p *pace) checkWhole() { p.shards, p.next = []verify.Shard{verify.Everything}, 0 }
 
-// mostParts is how many checks there is room for in a period.
-func (p pace) mostParts() int {
+// mostShards is how many checks fit in a period.
+func (p pace) mostShards() int {
 	return max(1, int(p.period/max(p.minGap, leastCheckGap)))
 }
 

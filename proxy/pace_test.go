@@ -90,7 +90,7 @@ func TestChecks(t *testing.T) {
 					return parts[:n]
 				})
 				if s.differ {
-					p.doubt()
+					p.checkWhole()
 				}
 			}
 		})

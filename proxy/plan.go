@@ -8,8 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
-// Plan is what the loop would do at once, once it has asked other hosts about VIPs:
-// Diff for a single look. Without a Prober no host is asked.
+// Plan returns what the loop would do, with the answers of other hosts about VIPs. If
+// ask is nil no host is asked.
 func Plan(ctx context.Context, ask Prober, want kernel.State, have kernel.Observed) kernel.Plan {
 	if ask == nil {
 		want.Policy.Probe = false
@@ -21,8 +21,8 @@ func Plan(ctx context.Context, ask Prober, want kernel.State, have kernel.Observ
 	have.Probed = first.Probes
 	for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		claims := slices.DeleteFunc(slices.Clone(first.Probes), func(c kernel.Claim) bool { return kernel.FamilyOf(c.Addr) != family })
-		for some := range slices.Chunk(claims, mostProbed) {
-			taken, _ := ask.Probe(ctx, some) // who cannot ask binds, as the loop does
+		for batch := range slices.Chunk(claims, probeBatch) {
+			taken, _ := ask.Probe(ctx, batch) // after an error the VIPs are bound, as in the loop
 			have.Taken = append(have.Taken, taken...)
 		}
 	}

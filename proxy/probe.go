@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -10,62 +11,62 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Prober asks other hosts about VIPs, and tells them: kernel/host's.
+// Prober asks other hosts about VIPs, and announces VIPs to them. host.Prober
+// implements it.
 type Prober interface {
 	// Probe returns those claims, of one family, that another host answers for.
 	Probe(ctx context.Context, claims []kernel.Claim) ([]kernel.Taken, error)
-	// Announce tells the hosts on the links of claims, of one family, that their
-	// VIPs are here.
+	// Announce tells the hosts on the links of claims, of one family, that their VIPs
+	// are here.
 	Announce(ctx context.Context, claims []kernel.Claim) error
 }
 
-// mostProbed is how many claims are asked about at once: their answers come within
-// a second, and their VIPs are bound before the rest is asked.
-const mostProbed = 100
+// probeBatch is how many claims are asked for at once. Answers take up to a second,
+// and the VIPs of a batch are bound before the next one is asked for.
+const probeBatch = 100
 
-// probeHolds is how long nobody's answer is good for. It outlasts a sync that
-// fails and is tried again.
-const probeHolds = 10 * time.Second
+// silenceLasts is how long a VIP counts as free after no host answered for it. It is
+// longer than a sync that fails and is tried again.
+const silenceLasts = 10 * time.Second
 
-// handover is how long a VIP is left alone that has just gone from another link of
-// this node: VRRP takes up to 4 s to give it to another host, which does not answer
-// for it until then.
+// handover is how long a VIP that has gone from another link of this node is not asked
+// for. VRRP takes up to 4 s to give it to another host, which does not answer before.
 const handover = 5 * time.Second
 
-// prober has what other hosts said of VIPs. It belongs to the loop's goroutine; the
-// asking goes on beside it, so that no other service waits for answers.
+// prober keeps what other hosts answered. It belongs to the loop's goroutine. Probes
+// run in goroutines of their own, so that other services need not wait for answers.
 type prober struct {
-	ask     Prober
-	asking  map[kernel.Claim]bool
-	answers map[kernel.Claim]answer
-	gone    map[string]time.Time // node addresses that went, since when
-	came    chan []answer
-	running sync.WaitGroup
+	prober   Prober
+	asking   map[kernel.Claim]bool
+	answers  map[kernel.Claim]answer
+	gone     map[netip.Addr]time.Time // when node addresses went away
+	answered chan []answer
+	running  sync.WaitGroup
 }
 
 func newProber(ask Prober) prober {
 	return prober{
-		ask: ask, asking: make(map[kernel.Claim]bool), answers: make(map[kernel.Claim]answer),
-		gone: make(map[string]time.Time), came: make(chan []answer),
+		prober: ask, asking: make(map[kernel.Claim]bool), answers: make(map[kernel.Claim]answer),
+		gone: make(map[netip.Addr]time.Time), answered: make(chan []answer),
 	}
 }
 
-// answer is what came of one claim.
+// answer is the result of a probe of one claim.
 type answer struct {
 	claim kernel.Claim
-	taken kernel.Taken // zero if nobody answered
+	taken kernel.Taken // zero if no host answered
 	at    time.Time
-	err   error // it could not be asked
+	err   error // the probe failed
 }
 
-// known writes what is known of claims into a reading.
-func (p *prober) known(o *kernel.Observed, now time.Time) {
+// fill writes the answers into a reading.
+func (p *prober) fill(o *kernel.Observed, now time.Time) {
 	o.Probed, o.Taken = nil, nil
 	for c, a := range p.answers {
 		switch {
 		case a.taken != kernel.Taken{}:
 			o.Taken = append(o.Taken, a.taken)
-		case now.Sub(a.at) > probeHolds:
+		case now.Sub(a.at) > silenceLasts:
 			delete(p.answers, c)
 		default:
 			o.Probed = append(o.Probed, c)
@@ -75,9 +76,9 @@ func (p *prober) known(o *kernel.Observed, now time.Time) {
 	slices.SortFunc(o.Taken, func(a, b kernel.Taken) int { return a.Compare(b.Claim) })
 }
 
-// lost has VIPs that another hand unbound bound again unasked: they were this
-// node's a moment ago.
-func (p *prober) lost(was, is *kernel.Observed, claims []kernel.Claim, now time.Time) {
+// noteUnbound counts VIPs that another program has unbound as free: they were this
+// node's a moment ago, so they are bound again without a probe.
+func (p *prober) noteUnbound(was, is *kernel.Observed, claims []kernel.Claim, now time.Time) {
 	for _, c := range claims {
 		if was.IsLocal(c.Addr) && !is.IsLocal(c.Addr) {
 			p.answers[c] = answer{claim: c, at: now}
@@ -85,17 +86,31 @@ func (p *prober) lost(was, is *kernel.Observed, claims []kernel.Claim, now time.
 	}
 }
 
-// follow asks what a plan wants to know, and again, once in a period, about what
-// is taken.
-func (p *prober) follow(ctx context.Context, plan *kernel.Plan, now time.Time, period time.Duration) {
-	claims := slices.Clone(plan.Probes)
-	for _, t := range plan.Taken {
+// noteGone notes which addresses of the node went away.
+func (p *prober) noteGone(was, is []kernel.NodeAddr, now time.Time) {
+	for _, a := range was {
+		if !slices.ContainsFunc(is, func(b kernel.NodeAddr) bool { return b.Prefix.Addr() == a.Prefix.Addr() }) {
+			p.gone[a.Prefix.Addr()] = now
+		}
+	}
+	for a, since := range p.gone {
+		if now.Sub(since) > handover {
+			delete(p.gone, a)
+		}
+	}
+}
+
+// ask probes the claims that a plan needs answers for. It probes those that another
+// host has again, once in a period.
+func (p *prober) ask(ctx context.Context, todo *kernel.Plan, now time.Time, period time.Duration) {
+	claims := slices.Clone(todo.Probes)
+	for _, t := range todo.Taken {
 		if now.Sub(p.answers[t.Claim].at) >= period {
 			claims = append(claims, t.Claim)
 		}
 	}
 	for c, a := range p.answers {
-		wanted := slices.ContainsFunc(plan.Taken, func(t kernel.Taken) bool { return t.Claim == c })
+		wanted := slices.ContainsFunc(todo.Taken, func(t kernel.Taken) bool { return t.Claim == c })
 		if (a.taken != kernel.Taken{}) && !wanted {
 			delete(p.answers, c)
 		}
@@ -106,7 +121,7 @@ func (p *prober) follow(ctx context.Context, plan *kernel.Plan, now time.Time, p
 		for _, c := range claims {
 			switch {
 			case kernel.FamilyOf(c.Addr) != family:
-			case now.Sub(p.gone[c.Addr.String()]) < handover:
+			case now.Sub(p.gone[c.Addr]) < handover:
 				later = append(later, c)
 			default:
 				soon = append(soon, c)
@@ -117,7 +132,7 @@ func (p *prober) follow(ctx context.Context, plan *kernel.Plan, now time.Time, p
 	}
 }
 
-// start asks about claims beside the loop, some at a time.
+// start probes claims in a goroutine, batch by batch.
 func (p *prober) start(ctx context.Context, claims []kernel.Claim, after time.Duration) {
 	if len(claims) == 0 {
 		return
@@ -129,17 +144,9 @@ func (p *prober) start(ctx context.Context, claims []kernel.Claim, after time.Du
 		if wait(ctx, after) != nil {
 			return
 		}
-		for some := range slices.Chunk(claims, mostProbed) {
-			taken, err := p.ask.Probe(ctx, some)
-			answers := make([]answer, len(some))
-			for i, c := range some {
-				answers[i] = answer{claim: c, at: time.Now(), err: err}
-				if j := slices.IndexFunc(taken, func(t kernel.Taken) bool { return t.Claim == c }); j >= 0 {
-					answers[i].taken = taken[j]
-				}
-			}
+		for batch := range slices.Chunk(claims, probeBatch) {
 			select {
-			case p.came <- answers:
+			case p.answered <- p.probe(ctx, batch):
 			case <-ctx.Done():
 				return
 			}
@@ -147,9 +154,21 @@ func (p *prober) start(ctx context.Context, claims []kernel.Claim, after time.Du
 	})
 }
 
-// take keeps answers, and says what kept from asking: then a VIP is bound unasked,
-// as without probing.
-func (p *prober) take(answers []answer) (why []string) {
+func (p *prober) probe(ctx context.Context, batch []kernel.Claim) []answer {
+	taken, err := p.prober.Probe(ctx, batch)
+	answers := make([]answer, len(batch))
+	for i, c := range batch {
+		answers[i] = answer{claim: c, at: time.Now(), err: err}
+		if j := slices.IndexFunc(taken, func(t kernel.Taken) bool { return t.Claim == c }); j >= 0 {
+			answers[i].taken = taken[j]
+		}
+	}
+	return answers
+}
+
+// keep stores answers and returns why probes failed. A VIP whose probe failed is bound,
+// as without a Prober.
+func (p *prober) keep(answers []answer) (why []string) {
 	for _, a := range answers {
 		delete(p.asking, a.claim)
 		p.answers[a.claim] = a
@@ -160,23 +179,9 @@ func (p *prober) take(answers []answer) (why []string) {
 	return why
 }
 
-// moved notes which addresses of the node went.
-func (p *prober) moved(was, is []kernel.NodeAddr, now time.Time) {
-	for _, a := range was {
-		if !slices.ContainsFunc(is, func(b kernel.NodeAddr) bool { return b.Prefix.Addr() == a.Prefix.Addr() }) {
-			p.gone[a.Prefix.Addr().String()] = now
-		}
-	}
-	for a, since := range p.gone {
-		if now.Sub(since) > handover {
-			delete(p.gone, a)
-		}
-	}
-}
-
-// announce tells of VIPs that were made local just now.
+// announce announces VIPs that were bound just now.
 func (p *prober) announce(ctx context.Context, claims []kernel.Claim, log *slog.Logger) {
-	if p.ask == nil || len(claims) == 0 {
+	if p.prober == nil || len(claims) == 0 {
 		return
 	}
 	for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
@@ -185,7 +190,7 @@ func (p *prober) announce(ctx context.Context, claims []kernel.Claim, log *slog.
 			continue
 		}
 		p.running.Go(func() {
-			if err := p.ask.Announce(ctx, of); err != nil && ctx.Err() == nil {
+			if err := p.prober.Announce(ctx, of); err != nil && ctx.Err() == nil {
 				log.Warn("neighbours learn of VIPs late", "err", err)
 			}
 		})

@@ -2,77 +2,90 @@ package proxy
 
 import (
 	"context"
+	"log/slog"
+	"sync/atomic"
 	"time"
 )
+
+// progress is how far the sync that is running has come. Other goroutines may read it.
+type progress struct {
+	kernel  Kernel
+	log     *slog.Logger
+	running atomic.Pointer[Running] // nil between two syncs
+	stages  atomic.Uint64           // stages of syncs that are over
+	timer   *time.Timer             // logs a sync that takes long
+}
 
 // Running is a sync that is not over.
 type Running struct {
 	Cause Cause
 	Start time.Time
-	// Done steps Of its plan; Of is 0 before there is one.
+	// Done of Of steps of its plan are over. Of is 0 before there is a plan.
 	Done, Of int
 }
 
-// Running is the sync that goes on, nil between two. It may be called from any
-// goroutine.
-func (p *Proxy) Running() *Running {
-	r := p.running.Load()
+// logProgressEvery is how often the log says how far a long sync is.
+const logProgressEvery = 10 * time.Second
+
+func (g *progress) init(k Kernel, log *slog.Logger) {
+	g.kernel, g.log = k, log
+	g.timer = time.AfterFunc(logProgressEvery, g.logLong)
+	g.timer.Stop()
+}
+
+// begin notes that a sync is running until end is called. A sync can take long: real
+// servers that return soon after they were removed take milliseconds each (see
+// kernel/DESIGN.md).
+func (g *progress) begin(cause Cause, start time.Time) (end func()) {
+	g.running.Store(&Running{Cause: cause, Start: start})
+	g.timer.Reset(logProgressEvery)
+	return func() {
+		g.timer.Stop()
+		g.running.Store(nil)
+	}
+}
+
+// stage notes that a stage of the sync is over.
+func (g *progress) stage() { g.stages.Add(1) }
+
+// activity grows while a sync makes progress.
+func (g *progress) activity() uint64 { return g.kernel.Progress().Activity + g.stages.Load() }
+
+func (g *progress) now() *Running {
+	r := g.running.Load()
 	if r == nil {
 		return nil
 	}
-	now, progress := *r, p.Kernel.Progress()
-	now.Done, now.Of = progress.Done, progress.Of
+	now, steps := *r, g.kernel.Progress()
+	now.Done, now.Of = steps.Done, steps.Of
 	return &now
 }
 
-// Alive says whether the loop answers before ctx ends, or has at least come
-// further in a long sync: the kernel has answered something, or a stage is over.
-// A loop that is stuck, or has ended, does neither. It may be called from any
+// logLong is what the timer does.
+func (g *progress) logLong() {
+	if now := g.now(); now != nil {
+		g.log.Warn("a sync takes long", "cause", now.Cause, "since", time.Since(now.Start).Round(time.Second), "done", now.Done, "steps", now.Of)
+		g.timer.Reset(logProgressEvery)
+	}
+}
+
+// Running returns the sync that is running, nil between two. It may be called from any
 // goroutine.
+func (p *Proxy) Running() *Running {
+	p.init()
+	return p.progress.now()
+}
+
+// Alive reports whether the loop answers before ctx ends, or has at least made progress
+// in a long sync: the kernel answered something, or a stage ended. A loop that hangs or
+// has ended does neither. It may be called from any goroutine.
 func (p *Proxy) Alive(ctx context.Context) bool {
 	p.init()
-	before := p.activity()
+	before := p.progress.activity()
 	select {
-	case p.alive <- struct{}{}:
+	case p.requests.alive <- struct{}{}:
 		return true
 	case <-ctx.Done():
-		return p.activity() != before
+		return p.progress.activity() != before
 	}
-}
-
-// progressEvery is how often the log says how far a long sync is.
-const progressEvery = 10 * time.Second
-
-// begin notes that a sync goes on, until the function returned is called. One that
-// takes long says how far it is: real servers that come back soon after they were
-// removed, for one, take milliseconds each (see kernel/DESIGN.md).
-func (p *Proxy) begin(r Report) (end func()) {
-	p.running.Store(&Running{Cause: r.Cause, Start: r.Start})
-	p.tell.Reset(progressEvery)
-	return func() {
-		p.tell.Stop()
-		p.running.Store(nil)
-	}
-}
-
-// sayProgress is what tell does.
-func (p *Proxy) sayProgress() {
-	if now := p.Running(); now != nil {
-		p.Log.Warn("a sync takes long", "cause", now.Cause, "since", time.Since(now.Start).Round(time.Second), "done", now.Done, "steps", now.Of)
-		p.tell.Reset(progressEvery)
-	}
-}
-
-func (p *Proxy) activity() uint64 { return p.Kernel.Progress().Activity + p.stages.Load() }
-
-// glance looks at the kernel between two checks. What differs, or cannot be had, is
-// left to the full check that follows.
-func (p *Proxy) glance(now time.Time) {
-	same := true
-	if p.known {
-		var err error
-		same, err = p.Kernel.Glance(&p.have)
-		same = same && err == nil
-	}
-	p.pace.glanced(now, same)
 }

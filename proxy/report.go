@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -10,53 +8,55 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Report is what one sync did.
+// Report is the result of one sync.
 type Report struct {
-	Cause    Cause
-	Checked  bool      // a part of the kernel was checked, or all of it
-	Full     bool      // all of it was
-	Differed bool      // it was not as it was known to be, and so it was read
-	Start    time.Time // of the sync
-	Seen     time.Time // when a source noticed the oldest change in it; zero if none did
-	Changed  time.Time // when the oldest change in it came, read and parsed; zero if it was about none
-	Planned  time.Time // when it was known what to do; zero if it did not get there
-	Duration time.Duration
+	Cause Cause
+	Start time.Time
+
+	// Checked: a shard of the kernel, or all of it, was compared with the last reading.
+	// Full: it was all of it. Differed: it was not as known, so all of it was read.
+	Checked, Full, Differed bool
+
+	// Seen is when a source noticed the oldest change that the sync programs, and
+	// Changed when the oldest change arrived, read and parsed. They are zero if there
+	// was none. Planned is when the plan was made, zero if the sync failed before.
+	Seen, Changed, Planned time.Time
+	Duration               time.Duration
 
 	Plan  kernel.Plan
-	Steps int   // of the plan; Snapshot keeps no ops
-	Err   error // *kernel.ApplyError, or why the kernel could not be read
+	Steps int   // ops of the plan; a kept Snapshot has only this number
+	Err   error // a *kernel.ApplyError, or why the sync failed before applying
 
-	// Asked is the number of the last request for a full check (Proxy.Check) that
-	// this sync made, or that one before it did.
+	// Asked is the number of the last request (see Proxy.Check) for a full check that
+	// was made by this sync or an earlier one.
 	Asked uint64
 
-	// What is left out of the merged table or of a service in it, each naming the
-	// services in conflict, or what of the node stands in the way.
+	// Problems are what is left out of the merged table, or of a service in it, because
+	// another service has it or the node does not permit it.
 	Problems []sources.Problem
-	// Waiting are the sources that have not delivered yet; while there are any
-	// nothing is removed.
+	// Waiting are the sources that have not delivered a complete table yet. While there
+	// are any, nothing is removed.
 	Waiting []string
 
 	Services, Virtuals, Reals int // wanted
-	// VIPs that are bound as addresses, and made local by routes.
-	Bound, Routed int
+	Bound, Routed             int // VIPs: wanted as addresses, and as local routes
 }
 
-// Stages are how long a change took on its way from the source to the kernel.
+// Stages are how long a change took from the source to the kernel.
 type Stages struct {
 	Parse time.Duration // from the event to the table; 0 if no event was noticed
-	Plan  time.Duration // from there to knowing what to do, the wait for the sync included
+	Plan  time.Duration // from there to the plan, including the wait for the sync
 	Apply time.Duration // from there to the kernel's acknowledgement
 	Total time.Duration
 }
 
-// Stages are those of the oldest change in the sync; false if it was about none,
-// or did not get as far as a plan.
-func (r Report) Stages() (Stages, bool) {
+// Stages returns those of the oldest change in the sync. ok is false if there was no
+// change or no plan.
+func (r Report) Stages() (s Stages, ok bool) {
 	if r.Changed.IsZero() || r.Planned.IsZero() {
 		return Stages{}, false
 	}
-	s := Stages{Plan: r.Planned.Sub(r.Changed), Apply: r.End().Sub(r.Planned)}
+	s = Stages{Plan: r.Planned.Sub(r.Changed), Apply: r.End().Sub(r.Planned)}
 	// The oldest event and the oldest table may be of two sources.
 	if !r.Seen.IsZero() && r.Seen.Before(r.Changed) {
 		s.Parse = r.Changed.Sub(r.Seen)
@@ -65,15 +65,16 @@ func (r Report) Stages() (Stages, bool) {
 	return s, true
 }
 
-// End is when the sync was over: when the kernel had acknowledged its ops.
+// End is when the kernel had acknowledged all ops.
 func (r Report) End() time.Time { return r.Start.Add(r.Duration) }
 
-// Drift says whether the kernel had changed by another hand than ours.
+// Drift reports whether another program had changed our objects in the kernel.
 func (r Report) Drift() bool { return len(r.Repairs()) > 0 }
 
-// Repairs are the ops that put right what another program changed. Repaired are those
-// that were carried out.
-func (r Report) Repairs() []kernel.Op  { return r.repairs(r.Plan.Ops) }
+// Repairs returns the ops that undo what another program changed.
+func (r Report) Repairs() []kernel.Op { return r.repairs(r.Plan.Ops) }
+
+// Repaired returns the Repairs that succeeded.
 func (r Report) Repaired() []kernel.Op { return r.repairs(kernel.Done(r.Plan.Ops, r.Err)) }
 
 func (r Report) repairs(ops []kernel.Op) []kernel.Op {
@@ -83,94 +84,12 @@ func (r Report) repairs(ops []kernel.Op) []kernel.Op {
 	return slices.DeleteFunc(slices.Clone(ops), EndsDrain)
 }
 
-// EndsDrain says whether an op removes a real server that had no weight any
-// more: its connections have ended, which is nobody's doing.
+// EndsDrain reports whether an op removes a real server of weight 0. Its connections
+// have ended, so its removal is not a repair.
 func EndsDrain(o kernel.Op) bool {
-	if o.Verb != kernel.Remove { // a start has thousands of those
+	if o.Verb != kernel.Remove { // checked first, because a start has thousands of others
 		return false
 	}
 	real, ok := o.Object.(kernel.Real)
 	return ok && real.Weight == 0
-}
-
-// maxDriftLines bounds what one sync says about drift.
-const maxDriftLines = 20
-
-// failures says why syncs fail: each reason once, however often it is tried again,
-// and when they succeed.
-type failures struct {
-	reason string // of the last one; "" if it succeeded
-	count  int
-}
-
-func (f *failures) hear(log *slog.Logger, r Report) {
-	if r.Err == nil {
-		if f.count > 0 {
-			log.Info("syncs succeed again", "failed", f.count)
-		}
-		*f = failures{}
-		return
-	}
-	f.count++
-	level := slog.LevelDebug
-	if reason := r.Err.Error(); reason != f.reason {
-		f.reason, level = reason, slog.LevelError
-	}
-	log.Log(context.Background(), level, "sync failed", "cause", r.Cause, "err", r.Err)
-}
-
-// log says in one line what a sync did, and nothing when it did nothing.
-// Drift is named object by object, with what was there and what is.
-func (r Report) log(log *slog.Logger) {
-	failed := 0
-	if e, ok := r.Err.(*kernel.ApplyError); ok {
-		failed = len(e.Failed)
-	}
-	if failed == len(r.Plan.Ops) {
-		return
-	}
-	repairs := r.Repairs()
-	level := slog.LevelInfo
-	if len(repairs) > 0 {
-		level = slog.LevelWarn
-	}
-	logged := make(map[string]bool)
-	for _, c := range r.Sysctls() {
-		logged[c.Name] = true
-		log.Log(context.Background(), level, "sysctl", "name", c.Name, "from", c.From, "to", c.To, "cause", string(r.Cause))
-	}
-	repairs = slices.DeleteFunc(repairs, func(o kernel.Op) bool {
-		s, ok := o.Object.(kernel.Sysctl)
-		return ok && logged[s.Name]
-	})
-	for i, o := range repairs {
-		if i == maxDriftLines {
-			log.Warn("drift", "more", len(repairs)-i)
-			break
-		}
-		log.Warn("drift", "repair", o.String())
-	}
-	add, change, remove := r.Plan.Counts()
-	attrs := []any{
-		"cause", string(r.Cause), "add", add, "change", change, "remove", remove, "draining", r.Plan.Draining,
-		"services", r.Services, "virtuals", r.Virtuals, "reals", r.Reals,
-	}
-	if s, ok := r.Stages(); ok {
-		attrs = append(attrs, "parse", s.Parse.Round(time.Microsecond), "plan", s.Plan.Round(time.Microsecond),
-			"apply", s.Apply.Round(time.Microsecond), "total", s.Total.Round(time.Microsecond))
-	}
-	attrs = append(attrs, "took", r.Duration.Round(time.Microsecond))
-	if r.Routed > 0 {
-		attrs = append(attrs, "bound", r.Bound, "routed", r.Routed)
-	}
-	if n := len(r.Plan.Probes); n > 0 {
-		attrs = append(attrs, "probing", n)
-	}
-	if failed > 0 {
-		attrs = append(attrs, "failed", failed)
-	}
-	if len(r.Waiting) > 0 {
-		attrs = append(attrs, "waiting", r.Waiting)
-	}
-	log.Info("synced", attrs...)
 }

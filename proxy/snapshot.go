@@ -3,6 +3,8 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -10,50 +12,93 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Snapshot is what the loop knows after a sync: a value that others may keep,
-// and that nobody changes.
+// Snapshot is what the loop knows after a sync. It is a value that others may keep, and
+// that nothing changes.
 type Snapshot struct {
-	// Report is of the last sync, whatever became of it.
+	// Report is the report of the last sync, whether it succeeded or not.
 	Report Report
-	// Succeeded is when the last sync without an error ended; zero before the
-	// first.
+	// Succeeded is when the last sync without an error ended; zero before the first.
 	Succeeded time.Time
 
-	// These are of the last sync that had a kernel to serve on: the merged table, the
-	// node, what it serves of the table, the kernel state for that. Frontends is nil
-	// before the first of these.
+	// Table is the merged table of the last sync that could read the kernel. Node is
+	// the node that it read, Frontends what this node serves of the table, and Want the
+	// kernel state for that. Frontends is nil before the first such sync.
 	Table     sources.Table
 	Node      kernel.Node
 	Frontends *frontend.Frontends
 	Want      kernel.State
-	// Delta is the difference between the Table of the snapshot before and this one.
-	// It is empty if this sync did not get as far as a table.
+	// Delta is what differs between the Table of the snapshot before and this one. It
+	// is empty if this sync made no table.
 	Delta sources.Delta
-	// Doubts are services that are served but probably not as it was meant, one line
+	// Doubts are services that are served but probably not as they were meant, one line
 	// each: see sources.Doubts.
 	Doubts []string
 	// Drains are the real servers that drain, each with the time since when, as of the
 	// last plan.
 	Drains []kernel.Drain
-	// Warnings are what keeps clients from what is served though the kernel is as
-	// wanted, or slows them down, a line each: somebody's firewall, a small hash.
+	// Warnings are what keeps clients from being served, or slows them down, though the
+	// kernel is as wanted. Each is one line: another program's firewall, a small hash.
 	Warnings []string
-	// Barred is how many of Warnings, the first ones, are of a firewall.
+	// Barred is the number of Warnings about a firewall. They are the first ones.
 	Barred int
 }
 
-// Kept is the snapshot without the ops of its plan and without its Delta: after a first sync they are a
-// quarter of all memory, and whoever counts them has done so by OnSync.
+// Kept returns the snapshot without the ops of its plan and without its Delta. After a
+// first sync these are a quarter of all memory. OnSync gets them.
 func (s Snapshot) Kept() *Snapshot {
 	s.Report.Plan.Ops, s.Delta = nil, sources.Delta{}
 	return &s
 }
 
-// Snapshot is what the last sync left, but for its ops; nil before the first. It
-// may be called from any goroutine.
-func (p *Proxy) Snapshot() *Snapshot { return p.last.Load() }
+// WithoutBackends returns the services that have, for one of their ports, no real
+// server that gets new connections, sorted.
+func (s *Snapshot) WithoutBackends() []string {
+	if s == nil || s.Frontends == nil {
+		return nil
+	}
+	return s.Frontends.WithoutBackends()
+}
 
-// publish makes a sync's outcome known.
+// snapshots publishes snapshots to other goroutines.
+type snapshots struct {
+	last atomic.Pointer[Snapshot]
+	mu   sync.Mutex
+	news chan struct{} // closed by the next wake; nil if nothing waits for it
+}
+
+// wake wakes all that wait for a snapshot.
+func (s *snapshots) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.news != nil {
+		close(s.news)
+		s.news = nil
+	}
+}
+
+// await waits for the first snapshot that will do.
+func (s *snapshots) await(ctx context.Context, will func(*Snapshot) bool) (*Snapshot, error) {
+	for {
+		s.mu.Lock()
+		if last := s.last.Load(); last != nil && will(last) {
+			s.mu.Unlock()
+			return last, nil
+		}
+		if s.news == nil {
+			s.news = make(chan struct{})
+		}
+		news := s.news
+		s.mu.Unlock()
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for a sync: %w", ctx.Err())
+		}
+	}
+}
+
+// publish makes the result of a sync known. OnSync gets it before waiting goroutines,
+// with its ops and its Delta.
 func (p *Proxy) publish(r Report) {
 	s := p.next
 	s.Report = r
@@ -62,41 +107,19 @@ func (p *Proxy) publish(r Report) {
 	}
 	kept := s.Kept()
 	p.next = *kept
-	p.last.Store(kept)
+	p.snapshots.last.Store(kept)
 	if p.OnSync != nil {
 		p.OnSync(&s)
 	}
-	p.published.Lock()
-	defer p.published.Unlock()
-	if p.published.news != nil {
-		close(p.published.news)
-		p.published.news = nil
-	}
+	p.snapshots.wake()
 }
 
-// Await waits for a sync that began at this time or later and gives what it
-// left, as Snapshot does; the error is ctx's.
+// Snapshot returns what the last sync left, without its ops and Delta; nil before the
+// first. It may be called from any goroutine.
+func (p *Proxy) Snapshot() *Snapshot { return p.snapshots.last.Load() }
+
+// Await waits for a sync that began at this time or later and returns its Snapshot. The
+// error is that of ctx. It may be called from any goroutine.
 func (p *Proxy) Await(ctx context.Context, began time.Time) (*Snapshot, error) {
-	return p.await(ctx, func(s *Snapshot) bool { return !s.Report.Start.Before(began) })
-}
-
-// await waits for the first sync that will do.
-func (p *Proxy) await(ctx context.Context, will func(*Snapshot) bool) (*Snapshot, error) {
-	for {
-		p.published.Lock()
-		if s := p.last.Load(); s != nil && will(s) {
-			p.published.Unlock()
-			return s, nil
-		}
-		if p.published.news == nil {
-			p.published.news = make(chan struct{})
-		}
-		news := p.published.news
-		p.published.Unlock()
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for a sync: %w", ctx.Err())
-		}
-	}
+	return p.snapshots.await(ctx, func(s *Snapshot) bool { return !s.Report.Start.Before(began) })
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// SysctlChange is a kernel parameter, or one of IPVS's timeouts, that a sync
-// changed. From is "" where it was not known.
+// SysctlChange is a kernel parameter, or one of IPVS's timeouts, that a sync changed.
+// From is "" if it was not known.
 type SysctlChange struct{ Name, From, To string }
 
 func (c SysctlChange) String() string {
 	return fmt.Sprintf("%s: %s -> %s", c.Name, cmp.Or(c.From, "unknown"), c.To)
 }
 
-// Sysctls are the kernel parameters that the sync has changed.
+// Sysctls returns the kernel parameters that the sync changed.
 func (r Report) Sysctls() []SysctlChange {
 	var list []SysctlChange
 	for _, o := range kernel.Done(r.Plan.Ops, r.Err) {

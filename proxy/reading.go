@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/kernel/verify"
+)
+
+// reading is the last reading of the kernel, kept up to date by the ops applied since.
+type reading struct {
+	kernel Kernel
+	have   kernel.Observed
+	// valid: have is the state of the kernel, unless another program changed it.
+	valid bool
+	// unrecorded: have was read since the virtual servers that we own were last
+	// recorded.
+	unrecorded bool
+}
+
+// reread reads all of the kernel.
+func (m *reading) reread(ctx context.Context, r *Report) error {
+	have, err := m.kernel.Read(ctx)
+	if err != nil {
+		m.valid = false
+		return fmt.Errorf("reading the kernel: %w", err)
+	}
+	// The kernel does not know what we owned at the last reading, nor since when real
+	// servers drain.
+	have.Owned, have.Drains = plan.Owned(&m.have), m.have.Drains
+	if have.Record.Left == nil {
+		have.Record.Left = m.have.Record.Left
+	}
+	m.have, m.valid, m.unrecorded = have, true, true
+	r.Checked, r.Full = true, true
+	return nil
+}
+
+// verify compares a shard of the kernel with the reading. If they differ it reads all
+// of the kernel, so that no plan mixes new and old readings.
+func (m *reading) verify(ctx context.Context, shard verify.Shard, r *Report) error {
+	same, err := m.kernel.Verify(ctx, &m.have, shard)
+	if err != nil {
+		m.valid = false
+		return fmt.Errorf("checking the kernel: %w", err)
+	}
+	r.Checked, r.Full, r.Differed = true, shard == verify.Everything, !same
+	if !same {
+		return m.reread(ctx, r)
+	}
+	m.have.Clock, m.have.Fresh = r.Start, false
+	return nil
+}
+
+// glance reports whether IPVS still looks like the reading. An error is a difference.
+func (m *reading) glance() bool {
+	if !m.valid {
+		return true // the next sync reads all of it anyway
+	}
+	same, err := m.kernel.Glance(&m.have)
+	return same && err == nil
+}
+
+// plan returns what Diff plans. It counts the connections of draining real servers
+// now, unless the reading is of this sync.
+func (m *reading) plan(ctx context.Context, want kernel.State) (kernel.Plan, error) {
+	todo := plan.Diff(want, m.have)
+	if m.have.Fresh || todo.Draining == 0 || want.Policy.Hold {
+		return todo, nil
+	}
+	keys := make([]kernel.RealKey, len(todo.Drains))
+	for i, d := range todo.Drains {
+		keys[i] = d.Real
+	}
+	conns, err := m.kernel.Conns(ctx, keys)
+	if err != nil {
+		m.valid = false
+		return kernel.Plan{}, fmt.Errorf("counting the connections of %d draining real servers: %w", len(keys), err)
+	}
+	m.have.SetConns(keys, conns)
+	// Diff needs the connections of no other real servers.
+	m.have.Fresh = true
+	todo = plan.Diff(want, m.have)
+	m.have.Fresh = false
+	return todo, nil
+}
+
+// apply applies a plan and brings the reading up to date. It returns the ops that
+// succeeded.
+func (m *reading) apply(ctx context.Context, want kernel.State, todo kernel.Plan) ([]kernel.Op, error) {
+	var err error
+	if !todo.Empty() {
+		err = m.kernel.Apply(ctx, todo)
+	}
+	if err != nil {
+		made := kernel.Done(todo.Ops, err)
+		m.have, _ = plan.Advance(m.have, made)
+		m.valid = false
+		return made, err
+	}
+	m.have, m.valid = plan.Applied(m.have, want, todo)
+	return todo.Ops, nil
+}
+
+// ownsAny reports whether the kernel has any object of ours.
+func (m *reading) ownsAny() bool {
+	h := &m.have
+	return len(h.Sets)+len(h.Chains)+len(h.Addrs)+len(h.Routes)+len(plan.Owned(h)) > 0
+}
+
+// occupied returns the names of the sets that have entries.
+func (m *reading) occupied() []string {
+	var names []string
+	for i, e := range m.have.Entries {
+		if i == 0 || m.have.Entries[i-1].Set != e.Set {
+			names = append(names, e.Set)
+		}
+	}
+	return names
+}
+
+// keep makes the reading that of now, if nothing has to be checked.
+func (m *reading) keep(now time.Time) { m.have.Clock, m.have.Fresh = now, false }
