@@ -14,9 +14,9 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// TestIptablesSave writes every chain with iptables-restore, in a network namespace of its own, and wants
-// iptables-save to print it as we wrote it. Chains are compared as text: one letter off, and svcproxy
-// would write its rules again at every sync.
+// TestIptablesSave writes every chain with iptables-restore in a new network
+// namespace, and expects iptables-save to print it unchanged. Chains are compared as
+// text: with one wrong character, svcproxy would rewrite its rules at every sync.
 func TestIptablesSave(t *testing.T) {
 	if os.Getuid() != 0 {
 		lacking(t, "not root")
@@ -46,7 +46,7 @@ func TestIptablesSave(t *testing.T) {
 	}
 	for name, vary := range variants {
 		if inGuest() && name != "cidr" {
-			continue // the same programs print there; only the kernel's modules are others
+			continue // the guest has the same programs and only differs in kernel modules
 		}
 		for _, backend := range []string{"nft", "legacy"} {
 			t.Run(name+"/"+backend, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestIptablesSave(t *testing.T) {
 
 func inGuest() bool { return os.Getenv("SVCPROXY_GUEST") != "" }
 
-// lacking skips, but not in the guest, which has everything.
+// lacking skips a test, except in the guest: it must have everything.
 func lacking(t *testing.T, what string) {
 	t.Helper()
 	if inGuest() {
@@ -82,7 +82,7 @@ func lacking(t *testing.T, what string) {
 	t.Skip(what)
 }
 
-// dropIPVS leaves out the rules that a kernel without xt_ipvs cannot have.
+// dropIPVS removes the rules that need xt_ipvs.
 func dropIPVS(s *kernel.State) {
 	for i := range s.Chains {
 		if strings.Contains(s.Chains[i].Rules, "-m ipvs") {
@@ -91,7 +91,8 @@ func dropIPVS(s *kernel.State) {
 	}
 }
 
-// restored writes a state's sets and chains into a new network namespace and reads its chains back.
+// restored writes a state's sets and chains into a new network namespace and reads
+// the chains back.
 func restored(t *testing.T, backend string, s kernel.State) []kernel.Chain {
 	t.Helper()
 	if _, err := exec.LookPath("ip6tables-" + backend + "-restore"); err != nil {
@@ -126,7 +127,7 @@ func restored(t *testing.T, backend string, s kernel.State) []kernel.Chain {
 	return o.Chains
 }
 
-// namespaced runs a shell script in a network namespace that ends with it.
+// namespaced runs a shell script in a network namespace of its own.
 func namespaced(script string, out, errs *bytes.Buffer) error {
 	cmd := exec.Command("unshare", "-n", "sh", "-c", script)
 	if out != nil {

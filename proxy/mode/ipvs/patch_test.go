@@ -77,8 +77,8 @@ func equal(t *rapid.T, got, want *frontend.Frontends) {
 	}
 }
 
-// smallTable draws services enough that one of them is few, whose endpoints are
-// often the same.
+// smallTable draws enough services that a change of one of them is patched. Their
+// endpoints are often the same.
 func smallTable(t *rapid.T) sources.Table {
 	var table sources.Table
 	for i := range 16 {

@@ -15,7 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// drawAddr draws from few addresses, so that services meet.
+// drawAddr draws from a few addresses, so that services often share one.
 func drawAddr(t *rapid.T, what string) netip.Addr {
 	n := byte(rapid.IntRange(1, 12).Draw(t, what))
 	if rapid.Bool().Draw(t, what+" is IPv6") {
@@ -34,7 +34,7 @@ var (
 	hints     = rapid.SliceOfN(rapid.SampledFrom([]string{"n1", "n2", "a", "b"}), 0, 2)
 )
 
-// drawService draws a service that need not be valid: State must keep its promises all the same.
+// drawService draws a service that may be invalid. The properties hold for it too.
 func drawService(t *rapid.T, name string) sources.Service {
 	s := sources.Service{
 		Namespace: "default", Name: name,
@@ -105,7 +105,7 @@ func drawConfig(t *rapid.T) mode.Config {
 	return c
 }
 
-// TestProperties holds what must be true of every state, whatever the table.
+// TestProperties checks what must be true of the state for any table.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, node, config := drawTable(t), drawNode(t), drawConfig(t)
@@ -135,8 +135,8 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// checkOwnership: every virtual server is in the ownership set and no other is, none is on an address
-// that cannot be served, and all entries are of sets that exist.
+// checkOwnership checks that the ownership set has exactly the virtual servers, that
+// none is on an unusable address, and that all entries are of existing sets.
 func checkOwnership(t *rapid.T, s kernel.State, c mode.Config) {
 	var owned []kernel.VirtualKey
 	for _, e := range s.Entries {
@@ -160,7 +160,8 @@ func checkOwnership(t *rapid.T, s kernel.State, c mode.Config) {
 	}
 }
 
-// checkBound: every bound address has a virtual server, is in KUBE-IPVS-IPS, and is not the node's own.
+// checkBound checks that every bound address has a virtual server, is in
+// KUBE-IPVS-IPS and is not the node's own.
 func checkBound(t *rapid.T, s kernel.State, c mode.Config, n kernel.Node) {
 	ips := 0
 	for _, e := range s.Entries {
@@ -181,7 +182,8 @@ func checkBound(t *rapid.T, s kernel.State, c mode.Config, n kernel.Node) {
 	}
 }
 
-// checkReals: every real server is of a virtual server, of its family, and an endpoint of the table.
+// checkReals checks that every real server has a virtual server of its own family
+// and is a usable endpoint of the table.
 func checkReals(t *rapid.T, s kernel.State, table sources.Table, n kernel.Node) {
 	for _, r := range s.Reals {
 		if !slices.ContainsFunc(s.Virtuals, func(v kernel.Virtual) bool { return v.Key == r.Key.Virtual }) {
@@ -195,13 +197,13 @@ func checkReals(t *rapid.T, s kernel.State, table sources.Table, n kernel.Node) 
 				return e.Addr == r.Key.Addr.Addr() && (e.Ready || svc.PublishNotReadyAddresses || e.Serving && e.Terminating)
 			})
 		}) {
-			t.Fatalf("%s is nobody's usable endpoint", r)
+			t.Fatalf("%s is no service's usable endpoint", r)
 		}
 	}
 }
 
-// TestRulesDoNotGrow: the same rules for ten services and for a thousand, unless source ranges keep the
-// node itself out, which takes one rule for each VIP:port.
+// Ten services and a thousand have the same rules. Only source ranges that exclude
+// the node itself need one rule per VIP:port.
 func TestRulesDoNotGrow(t *testing.T) {
 	few, many := stateOf(big(10, 3), kernel.Node{Name: "n1"}, defaults()), stateOf(big(1000, 3), kernel.Node{Name: "n1"}, defaults())
 	if !slices.Equal(few.Chains, many.Chains) {

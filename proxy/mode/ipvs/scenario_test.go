@@ -24,8 +24,8 @@ var update = flag.Bool("update", false, "rewrite the want sections of the scenar
 
 const scenarios = "../../../testdata/rules"
 
-// TestScenarios runs every testdata/rules/*.txtar: a service table, the node, the configuration, and what
-// State makes of them. See the README there for the sections.
+// TestScenarios runs every testdata/rules/*.txtar: a service table, a node and a
+// configuration, and the state for them. The README there explains the sections.
 func TestScenarios(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(scenarios, "*.txtar"))
 	if err != nil || len(paths) == 0 {
@@ -42,7 +42,7 @@ func runScenario(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	if len(strings.TrimSpace(string(archive.Comment))) == 0 {
-		t.Error("no comment that says what is tested, and why it matters")
+		t.Error("no comment that says what is tested and why")
 	}
 	table, node, config := input(t, archive)
 	state := stateOf(table, node, config)
@@ -89,7 +89,7 @@ func runScenario(t *testing.T, path string) {
 	}
 }
 
-// input reads what State is called with.
+// input reads the table, the node and the configuration of a scenario.
 func input(t *testing.T, archive *txtar.Archive) (sources.Table, kernel.Node, mode.Config) {
 	t.Helper()
 	var table sources.Table
@@ -131,7 +131,7 @@ func input(t *testing.T, archive *txtar.Archive) (sources.Table, kernel.Node, mo
 	return merged, node, config
 }
 
-// onNode is what a merge knows of a node.
+// onNode returns the facts that a merge needs of a node.
 func onNode(n kernel.Node) sources.HostFacts {
 	f := sources.HostFacts{Gateways: n.Gateways}
 	for _, a := range n.Addrs {
@@ -145,7 +145,7 @@ func stateOf(t sources.Table, n kernel.Node, c mode.Config) kernel.State {
 	return State(frontend.List(t, n, c.Frontends), c)
 }
 
-// defaults are those of the configuration's page, as far as the rules see them.
+// defaults returns the defaults of the configuration.
 func defaults() mode.Config {
 	return mode.Config{
 		Frontends:     frontend.Config{IPv6: true, Scheduler: "rr"},
@@ -155,7 +155,7 @@ func defaults() mode.Config {
 	}
 }
 
-// section is the part of a state's canonical text that a scenario is about.
+// section returns the part of a state's canonical text that a section names.
 func section(s kernel.State, what string) (string, error) {
 	part := kernel.State{}
 	kind, arg, _ := strings.Cut(what, " ")
@@ -194,7 +194,8 @@ func section(s kernel.State, what string) (string, error) {
 	return part.String(), nil
 }
 
-// healthText is a line for each health check node port: its number, whose it is, and what it says.
+// healthText has one line per health check node port: its number, its service and
+// its answer.
 func healthText(checks []frontend.HealthCheck) string {
 	var text strings.Builder
 	for _, c := range checks {
@@ -206,7 +207,7 @@ func healthText(checks []frontend.HealthCheck) string {
 func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
-// big is a table of n services with m endpoints each, for benchmarks and counts.
+// big returns a table of n services with m endpoints each.
 func big(n, m int) sources.Table {
 	var t sources.Table
 	for i := range n {

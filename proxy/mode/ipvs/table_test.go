@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// These tables come from an API server; a file could not say them, or would be refused.
+// Only an API server sends such tables: a file cannot express them, or is refused.
 
 func service(name string, vip string, endpoints ...sources.Endpoint) sources.Service {
 	return sources.Service{
@@ -34,8 +34,8 @@ func wantVirtuals(t *testing.T, s kernel.State, want string) {
 	}
 }
 
-// An endpoint that two slices have, as while one is being split, is one real server; where they differ
-// on whether it is local, it is.
+// Two slices can have the same endpoint, for example while one is being split. It
+// is one real server. If they disagree whether it is local, it is local.
 func TestDuplicateEndpoints(t *testing.T) {
 	s := service("web", "10.96.0.20",
 		endpoint("10.2.1.10", "n2", 81), endpoint("10.2.1.10", "n2", 80), endpoint("10.2.1.10", "n1", 81))
@@ -48,7 +48,8 @@ func TestDuplicateEndpoints(t *testing.T) {
 		"-a -t 10.96.0.20:80 -r 10.2.1.10:80 -m -w 1\n-a -t 10.96.0.20:80 -r 10.2.1.10:81 -m -w 1\n")
 }
 
-// An endpoint that does not serve a port, by name and protocol, is not a real server of it.
+// An endpoint is a real server only of the ports that it serves, by name and
+// protocol.
 func TestEndpointWithoutPort(t *testing.T) {
 	named, other := endpoint("10.2.1.10", "", 80), endpoint("10.2.1.11", "", 80)
 	named.Ports[0].Name = "metrics"
@@ -58,7 +59,7 @@ func TestEndpointWithoutPort(t *testing.T) {
 	wantVirtuals(t, state, "-A -t 10.96.0.20:80 -s rr\n-a -t 10.96.0.20:80 -r 10.2.1.12:80 -m -w 1\n")
 }
 
-// Node hints go before zone hints.
+// Node hints win over zone hints.
 func TestNodeHintsFirst(t *testing.T) {
 	here, there := endpoint("10.2.1.10", "n1", 80), endpoint("10.2.2.10", "n2", 80)
 	here.NodeHints, here.ZoneHints = []string{"n1"}, []string{"b"}
@@ -70,8 +71,8 @@ func TestNodeHintsFirst(t *testing.T) {
 		"-A -t 10.96.0.20:80 -s rr\n-a -t 10.96.0.20:80 -r 10.2.2.10:80 -m -w 1\n")
 }
 
-// Of two services at one VIP:port, which Merge would not let through, the first has it whole: a mixture
-// of both would be worse than either.
+// If two services have the same VIP:port, which Merge prevents, the first gets it.
+// A mixture of both would be worse.
 func TestFirstServiceWins(t *testing.T) {
 	loser := service("b", "10.96.0.21", endpoint("10.2.9.10", "n2", 80))
 	loser.ExternalIPs = []netip.Addr{addr("10.96.0.20")}
@@ -86,8 +87,8 @@ func TestFirstServiceWins(t *testing.T) {
 	}
 }
 
-// No VIP and no endpoint is ever on loopback: a virtual server there swallows SYNs, and a real server
-// there answers the host alone.
+// Loopback addresses are neither VIPs nor endpoints: a virtual server on one drops
+// SYNs, and a real server on one answers only the host.
 func TestNothingOnLoopback(t *testing.T) {
 	table := sources.Table{Services: []sources.Service{
 		service("vip", "127.0.0.1", endpoint("10.2.1.10", "", 80)),
@@ -96,8 +97,8 @@ func TestNothingOnLoopback(t *testing.T) {
 	wantVirtuals(t, stateOf(table, kernel.Node{Name: "n1"}, defaults()), "-A -t 10.96.0.20:80 -s rr\n")
 }
 
-// Sets are made with the capacity of kube-proxy's, which wants that one back, or
-// with room for twice what they hold.
+// Sets get kube-proxy's capacity, so that it can use them again, or room for twice
+// their entries.
 func TestCapacity(t *testing.T) {
 	for _, s := range stateOf(big(600, 1), kernel.Node{Name: "n1"}, defaults()).Sets {
 		want := uint32(1 << 16)

@@ -16,8 +16,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// traced is a scenario's section of packets, "PACKET: VERDICT" a line, with the verdicts that the state
-// gives them. Empty lines and those that begin with # stay.
+// traced returns a section of packets with the verdicts for a state: one
+// "PACKET: VERDICT" per line. Empty lines and comments (#) are kept.
 func traced(s kernel.State, n kernel.Node, section string) (string, error) {
 	var b strings.Builder
 	for line := range strings.Lines(section) {
@@ -39,12 +39,12 @@ func traced(s kernel.State, n kernel.Node, section string) (string, error) {
 	return b.String(), nil
 }
 
-// TestTraffic holds what must be true of traffic under every state, whatever the table.
+// TestTraffic checks what must be true of packets in the state for any table.
 func TestTraffic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, node, config := drawTable(t), drawNode(t), drawConfig(t)
-		settle(t, table, node)
-		node.Primary6 = addr("2001:db8:1::1") // for the node to send from
+		realistic(t, table, node)
+		node.Primary6 = addr("2001:db8:1::1") // the source of the node's own packets
 		node.Addrs = append(node.Addrs, kernel.NodeAddr{Prefix: netip.PrefixFrom(node.Primary6, 64), Link: "eth0"})
 		config.VIPPing = rapid.Bool().Draw(t, "vipPing")
 		config.VIPBinding = rapid.SampledFrom([]mode.VIPBinding{mode.BindAddress, mode.BindRoute}).Draw(t, "binding")
@@ -62,10 +62,11 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
-// settle brings a random table nearer to real ones, for traffic to find its way: endpoints are off the
-// VIPs, which sources.Validate insists on, since packets for those end where they are bound, and half of
-// the services are healthy. Endpoints with an address of the node stay there.
-func settle(t *rapid.T, table sources.Table, n kernel.Node) {
+// realistic changes a random table so that packets reach backends. Half of the
+// services become healthy, and endpoints move off VIPs, as sources.Validate demands:
+// packets to a bound VIP do not leave the node. Endpoints on an address of the node
+// stay there.
+func realistic(t *rapid.T, table sources.Table, n kernel.Node) {
 	isVIP := func(a netip.Addr) bool {
 		return slices.ContainsFunc(table.Services, func(s sources.Service) bool { return s.HasVIP(a) })
 	}
@@ -85,7 +86,7 @@ func settle(t *rapid.T, table sources.Table, n kernel.Node) {
 	}
 }
 
-// traffic asks about packets to one state.
+// traffic traces packets in one state.
 type traffic struct {
 	*rapid.T
 	*frontend.Frontends
@@ -93,7 +94,7 @@ type traffic struct {
 	state  kernel.State
 }
 
-// outside is a source that is no address of any random table.
+// outside returns a source address that no random table has.
 func outside(of netip.Addr) netip.Addr {
 	if of.Is4() {
 		return netip.MustParseAddr("192.0.2.9")
@@ -109,12 +110,13 @@ func (x *traffic) ask(p trace.Packet) trace.Verdict {
 	return v
 }
 
-// wrong reports a verdict with the way to it.
+// wrong fails with a verdict and the steps that led to it.
 func (x *traffic) wrong(p trace.Packet, v trace.Verdict, why string) {
 	x.Fatalf("%s: %s: %s\n%s", p, v, why, strings.Join(v.Steps, "\n"))
 }
 
-// served asks about packets to a front: from outside, from the node, from its loopback.
+// served traces packets to a front: from outside, from the node and from its
+// loopback.
 func (x *traffic) served(f *frontend.Front) {
 	p := trace.Packet{Proto: f.Key.Proto, Dst: f.Key.Addr}
 	for _, in := range []string{"eth0", "veth1", ""} {
@@ -138,8 +140,8 @@ func (x *traffic) served(f *frontend.Front) {
 	}
 }
 
-// reaches: whoever source ranges let in gets to the real servers, or is refused for lack of them; nobody
-// gets to the host's own port.
+// reaches checks that allowed sources reach the real servers, or are refused if there
+// are none, and that no packet reaches the host's own port.
 func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict) {
 	usable := slices.ContainsFunc(x.Backends(f), func(b frontend.Backend) bool { return x.Weight(int(f.Service), b) > 0 })
 	allowed := !f.Traits.Has(frontend.Restricted)
@@ -152,7 +154,7 @@ func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict) {
 	}
 	want := trace.Balanced
 	switch {
-	case !usable && (allowed || p.In == ""): // the node is refused before it is filtered
+	case !usable && (allowed || p.In == ""): // the node's own packets are refused before they are filtered
 		want = trace.Refused
 	case !allowed:
 		want = trace.Dropped
@@ -162,8 +164,8 @@ func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict) {
 	}
 }
 
-// masquerades: policy Local keeps the source, whoever sends; everything else but cluster IPs loses it,
-// unless it stays on the node.
+// masquerades checks that policy Local keeps the source address. Other packets lose
+// it, except those to cluster IPs and those that stay on the node.
 func (x *traffic) masquerades(f *frontend.Front, p trace.Packet, v trace.Verdict, w trace.Way) {
 	hairpin := p.Src.Addr() == w.Real.Addr()
 	switch {
@@ -182,8 +184,8 @@ func (x *traffic) onNode(a netip.Addr) bool {
 		slices.Contains(x.state.Routes, kernel.Route{Addr: a})
 }
 
-// guarded asks about what is not served at a bound VIP: none of it is the host's to answer, but health
-// checks.
+// guarded traces packets to ports of a bound VIP that are not served. The host must
+// answer none of them, except health checks.
 func (x *traffic) guarded(vip netip.Addr) {
 	for _, proto := range []kernel.Proto{kernel.TCP, kernel.UDP, kernel.SCTP} {
 		for _, port := range []uint16{1, 2, 3, 22} {
