@@ -21,6 +21,15 @@ const (
 	NotReady
 )
 
+// Reasons lists every reason for which an endpoint gets no connections.
+func Reasons() []Reason {
+	list := make([]Reason, 0, len(reasons)-1)
+	for r := Used + 1; int(r) < len(reasons); r++ {
+		list = append(list, r)
+	}
+	return list
+}
+
 // String returns the reason as status shows it; "" for Used.
 func (r Reason) String() string { return reasons[r] }
 

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -163,6 +164,35 @@ func TestEveryStateHasASeries(t *testing.T) {
 		want = append(want, fmt.Sprintf(`svcproxy_syncs_total{cause=%q,result="ok"} 0`, cause))
 	}
 	wantLines(t, scrape(t, at(s), ""), want...)
+}
+
+// Dashboard and alerts select states and causes that exist.
+func TestDashboardSelectsKnownValues(t *testing.T) {
+	known := []string{"wanted", "draining", "serving"} // states of real and virtual servers
+	for _, s := range status.States() {
+		known = append(known, string(s))
+	}
+	for _, c := range proxy.Causes() {
+		known = append(known, string(c))
+	}
+	selector := regexp.MustCompile(`(?:state|cause)!?=~?\\?"([^"\\]+)\\?"`)
+	for _, path := range []string{"../../packaging/grafana/svcproxy.json", "../../packaging/prometheus/svcproxy.rules.yml"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := selector.FindAllStringSubmatch(string(text), -1)
+		for _, m := range found {
+			for _, value := range strings.Split(m[1], "|") {
+				if !slices.Contains(known, value) {
+					t.Errorf("%s selects %q, which no series has", path, value)
+				}
+			}
+		}
+		if len(found) == 0 {
+			t.Errorf("%s selects no state", path)
+		}
+	}
 }
 
 // Endpoints have series only on request.

@@ -15,6 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -68,6 +69,12 @@ func TestListsAreDocumented(t *testing.T) {
 	}
 	for _, k := range events.Kinds() {
 		row(string(k), k.Meaning())
+	}
+	flat := strings.ReplaceAll(string(doc), "\n", " ")
+	for _, r := range frontend.Reasons() {
+		if r.String() == "" || !strings.Contains(flat, "`"+r.String()+"`") {
+			t.Errorf("JSON.md lacks the reason %q", r)
+		}
 	}
 	for _, k := range status.Kinds() {
 		if !strings.Contains(string(doc), "`"+string(k)+"`") {
