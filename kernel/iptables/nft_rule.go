@@ -21,11 +21,10 @@ var states = []struct {
 	{expr.CtStateBitNEW, "NEW"}, {expr.CtStateBitUNTRACKED, "UNTRACKED"},
 }
 
-// nftRule is a rule of nftables on its way into the words of iptables: its matches, as far as they
-// matter here, and its target.
+// nftRule is a rule of nftables in the words of iptables: the matches that matter here, and the target.
 //
-// The library leaves out expressions that it does not know. Those that nftables has today load a
-// register, and the comparison that follows them is unread then.
+// The library leaves out expressions that it does not know. Each of those that exist
+// today loads a register, and the comparison after it becomes unread.
 type nftRule struct {
 	loaded  string // what the last expression loaded into a register: "state", "--dport", ...
 	mask    uint32 // of a state

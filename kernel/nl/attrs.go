@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attrs walks a run of netlink attributes in place:
+// Attrs walks netlink attributes in place:
 //
 //	for a := nl.ParseAttrs(p); a.Next(); {
 //		switch a.Type() { ... }
 //	}
 //
-// Any wrong length, of an attribute or of the value asked for, ends the walk and is in Err.
+// If an attribute, or a value that is asked for, has a wrong length, the walk ends and Err returns
+// the error.
 type Attrs struct {
 	rest  []byte
 	typ   uint16
@@ -22,10 +23,10 @@ type Attrs struct {
 	err   error
 }
 
-// ParseAttrs starts a walk over p, which is kept, not copied.
+// ParseAttrs starts a walk over p. It keeps p and does not copy it.
 func ParseAttrs(p []byte) Attrs { return Attrs{rest: p} }
 
-// Next steps to the next attribute and says whether there is one.
+// Next moves to the next attribute and reports whether there is one.
 func (a *Attrs) Next() bool {
 	if a.err != nil || len(a.rest) == 0 {
 		return false
@@ -46,19 +47,19 @@ func (a *Attrs) Next() bool {
 	return true
 }
 
-// Err is the first wrong length met, or nil.
+// Err returns the first wrong length, or nil.
 func (a *Attrs) Err() error { return a.err }
 
-// Type is the current attribute's type without its flag bits.
+// Type returns the type of the current attribute without its flag bits.
 func (a *Attrs) Type() uint16 { return a.typ }
 
-// Bytes is the current value, valid as long as the bytes given to ParseAttrs.
+// Bytes returns the current value. It is valid as long as the bytes given to ParseAttrs.
 func (a *Attrs) Bytes() []byte { return a.value }
 
-// Nested starts a walk over the attributes inside the current one. Its errors are its own.
+// Nested starts a walk over the attributes inside the current one. It has its own Err.
 func (a *Attrs) Nested() Attrs { return Attrs{rest: a.value} }
 
-// U8 is the current value, one byte.
+// U8 returns the current value of one byte.
 func (a *Attrs) U8() uint8 {
 	if !a.want(1) {
 		return 0
@@ -66,7 +67,7 @@ func (a *Attrs) U8() uint8 {
 	return a.value[0]
 }
 
-// U16 is the current value, two bytes in the machine's order.
+// U16 returns the current value of two bytes in the machine's order.
 func (a *Attrs) U16() uint16 {
 	if !a.want(2) {
 		return 0
@@ -74,7 +75,7 @@ func (a *Attrs) U16() uint16 {
 	return binary.NativeEndian.Uint16(a.value)
 }
 
-// U16BE is the current value, two bytes in network order.
+// U16BE returns the current value of two bytes in network order.
 func (a *Attrs) U16BE() uint16 {
 	if !a.want(2) {
 		return 0
@@ -82,7 +83,7 @@ func (a *Attrs) U16BE() uint16 {
 	return binary.BigEndian.Uint16(a.value)
 }
 
-// U32 is the current value, four bytes in the machine's order.
+// U32 returns the current value of four bytes in the machine's order.
 func (a *Attrs) U32() uint32 {
 	if !a.want(4) {
 		return 0
@@ -90,7 +91,7 @@ func (a *Attrs) U32() uint32 {
 	return binary.NativeEndian.Uint32(a.value)
 }
 
-// U32BE is the current value, four bytes in network order.
+// U32BE returns the current value of four bytes in network order.
 func (a *Attrs) U32BE() uint32 {
 	if !a.want(4) {
 		return 0
@@ -98,7 +99,7 @@ func (a *Attrs) U32BE() uint32 {
 	return binary.BigEndian.Uint32(a.value)
 }
 
-// U64 is the current value, eight bytes in the machine's order.
+// U64 returns the current value of eight bytes in the machine's order.
 func (a *Attrs) U64() uint64 {
 	if !a.want(8) {
 		return 0
@@ -106,7 +107,7 @@ func (a *Attrs) U64() uint64 {
 	return binary.NativeEndian.Uint64(a.value)
 }
 
-// U64BE is the current value, eight bytes in network order.
+// U64BE returns the current value of eight bytes in network order.
 func (a *Attrs) U64BE() uint64 {
 	if !a.want(8) {
 		return 0
@@ -114,7 +115,7 @@ func (a *Attrs) U64BE() uint64 {
 	return binary.BigEndian.Uint64(a.value)
 }
 
-// Text is the current value as a string, up to its first NUL.
+// Text returns the current value as a string, up to its first NUL.
 func (a *Attrs) Text() string {
 	s, _, _ := bytes.Cut(a.value, []byte{0})
 	return string(s)
@@ -130,5 +131,6 @@ func (a *Attrs) want(n int) bool {
 // align rounds n up to netlink's alignment.
 func align(n int) int { return (n + unix.NLMSG_ALIGNTO - 1) &^ (unix.NLMSG_ALIGNTO - 1) }
 
-// typeMask takes the flag bits NLA_F_NESTED and NLA_F_NET_BYTEORDER off a type (linux/netlink.h).
+// typeMask removes the flag bits NLA_F_NESTED and NLA_F_NET_BYTEORDER from a type
+// (linux/netlink.h).
 const typeMask = 1<<14 - 1

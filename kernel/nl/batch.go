@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Batch is a sequence of netlink messages under construction, in one buffer that Reset keeps.
-// Its zero value is empty and ready. A message is Begin, its header and attributes, End.
+// Batch is a sequence of netlink messages in one buffer, which Reset keeps. The zero value is an
+// empty batch. To add a message, call Begin, add its header and attributes, and call End.
 //
-// A mistake (an attribute longer than its 16-bit length can say) is kept and returned by the
-// Conn that is asked to send the batch; nothing of it is sent then.
+// Building a message returns no errors. The first one, such as an attribute that is too long for
+// its 16-bit length, is kept, and the Conn that should send the batch returns it and sends nothing.
 type Batch struct {
 	buf    []byte
-	starts []int // offset of each message, the open one included
+	starts []int // offset of each message, including an open one
 	open   bool
 	err    error
 }
@@ -24,7 +24,7 @@ func (b *Batch) Reset() {
 	b.buf, b.starts, b.open, b.err = b.buf[:0], b.starts[:0], false, nil
 }
 
-// Len is the number of finished messages.
+// Len returns the number of finished messages.
 func (b *Batch) Len() int {
 	if b.open {
 		return len(b.starts) - 1
@@ -32,21 +32,21 @@ func (b *Batch) Len() int {
 	return len(b.starts)
 }
 
-// Size is the length in bytes of all messages so far, an open one included.
+// Size returns the length of all messages in bytes, including an open one.
 func (b *Batch) Size() int { return len(b.buf) }
 
-// Err is the first mistake made while building, or nil.
+// Err returns the first error made while building, or nil.
 func (b *Batch) Err() error { return b.err }
 
-// Begin opens a message. NLM_F_REQUEST is added to flags; NLM_F_ACK and the sequence number are
-// the Conn's to set.
+// Begin opens a message. It adds NLM_F_REQUEST to flags. The Conn sets NLM_F_ACK and the sequence
+// number.
 func (b *Batch) Begin(typ, flags uint16) {
 	if b.open {
 		b.fail("message %d was not ended", len(b.starts)-1)
 	}
 	b.open = true
 	b.starts = append(b.starts, len(b.buf))
-	var head [unix.SizeofNlMsghdr]byte // length, sequence and port id come later
+	var head [unix.SizeofNlMsghdr]byte // length, sequence number and port id are set later
 	binary.NativeEndian.PutUint16(head[4:], typ)
 	binary.NativeEndian.PutUint16(head[6:], flags&^unix.NLM_F_ACK|unix.NLM_F_REQUEST)
 	b.buf = append(b.buf, head[:]...)
@@ -65,7 +65,7 @@ func (b *Batch) End() int {
 	return i
 }
 
-// Raw appends bytes as they are, padded to a multiple of four: a protocol's own header.
+// Raw appends bytes and pads them to a multiple of four. It is for a protocol's own header.
 func (b *Batch) Raw(p []byte) {
 	b.buf = append(b.buf, p...)
 	b.pad()
@@ -81,7 +81,7 @@ func (b *Batch) Nfgen(family uint8) {
 	b.buf = append(b.buf, family, unix.NFNETLINK_V0, 0, 0)
 }
 
-// Attr appends an attribute with the value p. typ may carry NLA_F_NET_BYTEORDER.
+// Attr appends an attribute with the value p. typ may include NLA_F_NET_BYTEORDER.
 func (b *Batch) Attr(typ uint16, p []byte) {
 	b.head(typ, len(p))
 	b.buf = append(b.buf, p...)
@@ -125,7 +125,7 @@ func (b *Batch) U64BE(typ uint16, v uint64) {
 	b.buf = binary.BigEndian.AppendUint64(b.buf, v)
 }
 
-// Bytes16 appends an attribute of 16 bytes, as IPv6 addresses are: sooner than Attr does.
+// Bytes16 appends an attribute of 16 bytes, such as an IPv6 address. It is faster than Attr.
 func (b *Batch) Bytes16(typ uint16, v [16]byte) {
 	b.buf = append(b.buf, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 	p := (*[20]byte)(b.buf[len(b.buf)-20:])
@@ -145,10 +145,10 @@ func (b *Batch) Text(typ uint16, s string) {
 // Flag appends an attribute without a value.
 func (b *Batch) Flag(typ uint16) { b.head(typ, 0) }
 
-// Nest opens a nested attribute, marked NLA_F_NESTED, and returns what EndNest wants.
+// Nest opens a nested attribute, with NLA_F_NESTED. Give its result to EndNest.
 func (b *Batch) Nest(typ uint16) (mark int) {
 	mark = len(b.buf)
-	b.buf = append(b.buf, 0, 0, 0, 0) // its length is known to EndNest
+	b.buf = append(b.buf, 0, 0, 0, 0) // EndNest sets the length
 	binary.NativeEndian.PutUint16(b.buf[mark+2:], typ|unix.NLA_F_NESTED)
 	return mark
 }
@@ -163,11 +163,12 @@ func (b *Batch) EndNest(mark int) {
 	binary.NativeEndian.PutUint16(b.buf[mark:], uint16(n))
 }
 
-// maxAttr is the most an attribute's 16-bit length can say, header included (struct nlattr).
+// maxAttr is the longest attribute in bytes that a 16-bit length can express, including its header
+// (struct nlattr).
 const maxAttr = 1<<16 - 1
 
-// fixed appends an attribute with n zeros, 4 at most, for a value and returns the 8
-// bytes of both. There are a dozen of these in each message.
+// fixed appends an attribute with n zero bytes, at most 4, and returns the 8 bytes of header and
+// value. Each message has about a dozen of these.
 func (b *Batch) fixed(typ uint16, n uint16) *[8]byte {
 	b.buf = append(b.buf, 0, 0, 0, 0, 0, 0, 0, 0)
 	p := (*[8]byte)(b.buf[len(b.buf)-8:])
@@ -207,7 +208,7 @@ func (b *Batch) span(i, j int) []byte {
 	return b.buf[b.starts[i]:b.starts[j]]
 }
 
-// ready says whether the batch may be sent.
+// ready returns why the batch may not be sent, or nil.
 func (b *Batch) ready() error {
 	if b.open {
 		b.fail("message %d was not ended", len(b.starts)-1)
@@ -215,7 +216,7 @@ func (b *Batch) ready() error {
 	return b.err
 }
 
-// stamp gives message i its sequence number and, when ack, asks for an acknowledgement.
+// stamp sets the sequence number of message i, and with ack makes it ask for an acknowledgement.
 func (b *Batch) stamp(i int, seq uint32, ack bool, extra uint16) {
 	h := b.buf[b.starts[i]:]
 	flags := binary.NativeEndian.Uint16(h[6:])&^unix.NLM_F_ACK | extra

@@ -13,49 +13,49 @@ import (
 )
 
 const (
-	// MaxMessages is how many messages go in one send. If every one of them fails, as many
-	// replies must fit in a receive buffer that could not be enlarged: 277 do in the default one
-	// (measured on Linux 6.1).
+	// MaxMessages is the largest number of messages in one send. If all fail, the replies must fit
+	// in a receive buffer of default size, which holds 277 (measured on Linux 6.1).
 	MaxMessages = 250
 
-	// MaxSend is how many bytes go in one send; a longer message goes alone. Measured on Linux
-	// 6.1 loading IPVS: 64 KiB a send is as fast as the largest that the default send buffer
-	// takes (212,960), and leaves the allocation in the kernel small.
+	// MaxSend is the largest send in bytes; a longer message goes alone. When loading IPVS on Linux
+	// 6.1, 64 KiB are as fast as the largest send that the default buffer takes (212,960 bytes),
+	// with a smaller allocation in the kernel.
 	MaxSend = 64 << 10
 )
 
-// receiveSize is the room for one datagram: the kernel sizes dumps to what was last asked for, up
-// to 32 KiB, and a subsystem's own reply may bring a request of 64 KiB back.
+// receiveSize is the room for one datagram in bytes. The kernel makes datagrams of a dump as large
+// as the last receive asked for, up to 32 KiB. A subsystem's own reply may return a request of 64
+// KiB.
 const receiveSize = 128 << 10
 
-// rooms are those that no Conn is using. A program has a dozen of these, each open for as
-// long as it runs, and one or two that wait for an answer.
+// rooms has the buffers that no Conn uses now. A program has about a dozen Conns open as long as it
+// runs, and one or two that wait for an answer.
 var rooms = sync.Pool{New: func() any { return new([receiveSize]byte) }}
 
-// shortSize is the room for one datagram of a dump of a few messages: at least what
-// the kernel makes one of unasked (NLMSG_GOODSIZE, a page less its own).
+// shortSize returns the room in bytes for a datagram of a short dump. The kernel makes them at
+// least NLMSG_GOODSIZE, which is less than a page.
 func shortSize() int { return min(os.Getpagesize(), 8<<10) }
 
-// Stats counts what a Conn did since it was dialled.
+// Stats counts what a Conn did since Dial.
 type Stats struct {
-	Sends    uint64 // datagrams sent: one system call each
-	Receives uint64 // datagrams received, failed attempts included: one system call each
-	Messages uint64 // messages sent by Send: what may have changed the kernel
+	Sends    uint64 // datagrams sent, one system call each
+	Receives uint64 // datagrams received and failed attempts, one system call each
+	Messages uint64 // messages sent by Send, which may have changed the kernel
 	Queries  uint64 // requests sent by Get and Dump
 }
 
-// Plus adds up what two did.
+// Plus returns the sum.
 func (s Stats) Plus(o Stats) Stats {
 	return Stats{s.Sends + o.Sends, s.Receives + o.Receives, s.Messages + o.Messages, s.Queries + o.Queries}
 }
 
-// Conn is a netlink connection. One goroutine at a time may use it; only Stats may be called from
-// any. A connection that fails is opened again by the next call.
+// Conn is a netlink connection. One goroutine at a time may use it, but any may call Stats. After a
+// failure the next call opens a new socket.
 type Conn struct {
 	dial func() (Transport, error)
 	t    Transport // nil after a failure
 	seq  uint32
-	room []byte // for one datagram; nil of a Conn that borrows it
+	room []byte // for one datagram; nil if the Conn borrows it
 
 	sends, receives, messages, queries atomic.Uint64
 }
@@ -64,9 +64,9 @@ type Conn struct {
 // network namespace of the calling thread.
 func (d *Dialer) Dial(family int) (*Conn, error) { return d.open(family, nil) }
 
-// DialShort is Dial for many dumps of a few messages each. The kernel allots the
-// parts of a dump as large as the reader's largest buffer was: with one of 32 KiB and
-// more a dump of five real servers takes twice the instructions (Linux 6.1).
+// DialShort is Dial for many dumps of a few messages each. The kernel allocates the parts of a dump
+// as large as the largest buffer of the reader so far. With 32 KiB or more, a dump of five real
+// servers takes twice the instructions (Linux 6.1).
 func (d *Dialer) DialShort(family int) (*Conn, error) {
 	return d.open(family, make([]byte, shortSize()))
 }
@@ -85,7 +85,7 @@ func (d *Dialer) open(family int, room []byte) (*Conn, error) {
 	return c, c.connect()
 }
 
-// Close releases the socket. A later call would open another.
+// Close releases the socket. A later call would open another one.
 func (c *Conn) Close() error {
 	if c.t == nil {
 		return nil
@@ -95,7 +95,7 @@ func (c *Conn) Close() error {
 	return t.Close()
 }
 
-// Stats may be called at any time from any goroutine.
+// Stats returns the counts so far. Any goroutine may call it at any time.
 func (c *Conn) Stats() Stats {
 	return Stats{
 		Sends:    c.sends.Load(),
@@ -105,9 +105,9 @@ func (c *Conn) Stats() Stats {
 	}
 }
 
-// Send sends every message of the batch, MaxMessages and MaxSend at a time, and waits until the
-// kernel has handled them. Messages after a refused one are handled all the same. The error is nil
-// or a *BatchError, except when the batch itself is malformed: then nothing was sent.
+// Send sends every message of the batch, at most MaxMessages and MaxSend at a time, and waits until
+// the kernel has handled them. A rejected message does not stop the ones after it. The error is nil
+// or a *BatchError. If the batch itself is malformed, it is another error and nothing was sent.
 func (c *Conn) Send(b *Batch) error {
 	if err := b.ready(); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (c *Conn) Send(b *Batch) error {
 	return &BatchError{Sent: b.Len(), Messages: failed}
 }
 
-// chunk returns the end of the run of messages from i on that goes in one send.
+// chunk returns the end of the messages from i on that go in one send.
 func (b *Batch) chunk(i int) int {
 	j := i + 1
 	for j < b.Len() && j-i < MaxMessages && len(b.span(i, j+1)) <= MaxSend {
@@ -142,8 +142,8 @@ func (b *Batch) chunk(i int) int {
 	return j
 }
 
-// exchange sends messages i to j-1 in one datagram and gathers refusals until the last message is
-// answered. A non-nil error means that the answers of this datagram are lost.
+// exchange sends messages i to j-1 in one datagram and collects errors until the last message is
+// answered. A non-nil error means that answers to this datagram are lost.
 func (c *Conn) exchange(b *Batch, i, j int, failed []MessageError) ([]MessageError, error) {
 	if err := c.connect(); err != nil {
 		return failed, err
@@ -169,7 +169,7 @@ func (c *Conn) exchange(b *Batch, i, j int, failed []MessageError) ([]MessageErr
 			if m, p, err = cut(p); err != nil {
 				return failed, c.fail("reading a reply", err)
 			}
-			k := int(m.seq - first) // wraps far out of range for a foreign sequence number
+			k := int(m.seq - first) // out of range for a foreign sequence number
 			if m.typ != unix.NLMSG_ERROR || m.seq-first >= uint32(j-i) {
 				continue
 			}
@@ -221,7 +221,7 @@ func (c *Conn) send(p []byte) error {
 	return nil
 }
 
-// borrow gives the room for the answers to one request.
+// borrow returns the buffer for the answers to one request.
 func (c *Conn) borrow() []byte {
 	if c.room != nil {
 		return c.room
@@ -244,9 +244,9 @@ func (c *Conn) receive(room []byte) ([]byte, error) {
 	return room[:n], nil
 }
 
-// fail drops a transport that cannot be trusted any more. After an overflow the kernel discards
-// every reply until the queue has been emptied, and an abandoned dump would go on being delivered:
-// a new socket has neither.
+// fail closes the transport after an error. After an overflow the kernel drops all replies until
+// the queue is empty, and it goes on delivering an abandoned dump. A new socket has neither
+// problem.
 func (c *Conn) fail(doing string, err error) error {
 	c.Close()
 	return fmt.Errorf("%s on a netlink socket: %w", doing, err)
@@ -259,7 +259,7 @@ type message struct {
 	payload    []byte
 }
 
-// cut takes the first message off p.
+// cut splits the first message from p.
 func cut(p []byte) (m message, rest []byte, err error) {
 	if len(p) < unix.SizeofNlMsghdr {
 		return m, nil, fmt.Errorf("netlink message: %d bytes left over", len(p))
@@ -277,8 +277,8 @@ func cut(p []byte) (m message, rest []byte, err error) {
 	return m, p[min(align(int(n)), len(p)):], nil
 }
 
-// refusal reads an NLMSG_ERROR: nil for an acknowledgement, else what the kernel objects to and
-// the request if it came back whole.
+// refusal decodes an NLMSG_ERROR. It returns nil for an acknowledgement, else the kernel's error,
+// and the request if the kernel sent it back.
 func (m message) refusal() (*KernelError, []byte, error) {
 	p := m.payload
 	if len(p) < unix.SizeofNlMsgerr {

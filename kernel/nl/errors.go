@@ -8,28 +8,29 @@ import (
 )
 
 var (
-	// ErrUnknown marks a message that was sent, or may have been, and whose reply was lost: the
-	// receive buffer overflowed (ENOBUFS), the socket died, or no answer came in time. The
-	// kernel must be read again to know.
+	// ErrUnknown is the error of a message that was sent, or may have been, and whose reply was
+	// lost: the receive buffer overflowed (ENOBUFS), the socket died, or no answer came in time.
+	// Read the kernel to learn the outcome.
 	ErrUnknown = errors.New("outcome unknown")
 
-	// ErrUnsent marks a message that was not sent because the socket died before its turn.
+	// ErrUnsent is the error of a message that was not sent because the socket died before.
 	ErrUnsent = errors.New("not sent")
 
-	// ErrInterrupted says that a table changed while it was dumped (NLM_F_DUMP_INTR), each time
-	// it was tried: what was read is not one state.
+	// ErrInterrupted is the error of a dump during which the table changed, in every attempt
+	// (NLM_F_DUMP_INTR). The messages read are not one state.
 	ErrInterrupted = errors.New("the table changed while it was read")
 
-	// ErrTimeout says that the kernel did not answer within Timeout.
+	// ErrTimeout is the error if the kernel does not answer within Timeout.
 	ErrTimeout = errors.New("no answer from the kernel")
 
-	// ErrNoFamily says that this kernel has no such generic netlink family and could not load it.
+	// ErrNoFamily is the error if this kernel has no such generic netlink family and cannot load
+	// it.
 	ErrNoFamily = errors.New("no such generic netlink family")
 )
 
-// KernelError is a refusal by the kernel. errors.Is sees through it to the errno.
+// KernelError is an error returned by the kernel. errors.Is finds the errno in it.
 type KernelError struct {
-	Errno unix.Errno // positive; subsystems have private ones from 4096 on
+	Errno unix.Errno // positive; subsystems have their own codes from 4096 on
 	Text  string     // the extended acknowledgement, or ""
 }
 
@@ -42,16 +43,16 @@ func (e *KernelError) Error() string {
 
 func (e *KernelError) Unwrap() error { return e.Errno }
 
-// MessageError says what became of one message of a batch.
+// MessageError is the error of one message in a batch.
 type MessageError struct {
-	Index int // as Batch.End returned it
+	Index int // index returned by Batch.End
 
-	// Err is a *KernelError when the kernel refused the message, else it wraps ErrUnknown or
+	// Err is a *KernelError if the kernel rejected the message. Otherwise it wraps ErrUnknown or
 	// ErrUnsent.
 	Err error
 
-	// Echo is the message as the kernel sent it back, from its header on; nil unless the
-	// subsystem wrote its own reply, as ipset does to name the line it stopped at.
+	// Echo is the message as the kernel returned it, from its header on. It is nil unless the
+	// subsystem writes its own reply, as ipset does to name the line where it stopped.
 	Echo []byte
 }
 
@@ -59,10 +60,10 @@ func (e *MessageError) Error() string { return fmt.Sprintf("message %d: %v", e.I
 
 func (e *MessageError) Unwrap() error { return e.Err }
 
-// BatchError lists the messages of one Conn.Send that did not succeed for certain, by index.
-// The others did.
+// BatchError has the messages of a Conn.Send that failed or may have failed, by index. The others
+// succeeded.
 type BatchError struct {
-	Sent     int // how many messages the batch held
+	Sent     int // number of messages in the batch
 	Messages []MessageError
 }
 
@@ -71,7 +72,7 @@ func (e *BatchError) Error() string {
 	return fmt.Sprintf("%d of %d netlink messages failed, the first: %v", len(e.Messages), e.Sent, first)
 }
 
-// Unwrap lets errors.Is and errors.As ask about any of the messages.
+// Unwrap lets errors.Is and errors.As look at each message.
 func (e *BatchError) Unwrap() []error {
 	errs := make([]error, len(e.Messages))
 	for i := range e.Messages {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnNamespace is kerneltest.NewNamespace: that package imports this one.
+// OwnNamespace is kerneltest.NewNamespace. It is a variable because that package imports this one.
 var OwnNamespace func(testing.TB)
 
-// address appends an RTM_NEWADDR for 127.1.hi.lo/32 on lo, which is link 1 in any namespace.
+// address appends an RTM_NEWADDR for 127.1.hi.lo/32 on lo, which has index 1 in every namespace.
 func address(b *Batch, hi, lo byte) {
 	b.Begin(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	b.Raw([]byte{unix.AF_INET, 32, 0, 0, 1, 0, 0, 0}) // struct ifaddrmsg
@@ -28,7 +28,7 @@ func addresses(n int) *Batch {
 	return &b
 }
 
-// dump returns the addresses of lo but its own, 127.0.0.1.
+// dump returns the addresses of lo without its own, 127.0.0.1.
 func dump(t *testing.T, c *Conn) (all []uint32) {
 	t.Helper()
 	var b Batch
@@ -65,8 +65,8 @@ func TestKernelBatch(t *testing.T) {
 		t.Errorf("a small batch: %+v, want %+v", got, want)
 	}
 
-	// The first 100 are there already; the rest must be added all the same, and the last message
-	// of the first send is among the refused.
+	// The first 100 exist already. The rest must still be added, and the last message of the first
+	// send is among those that fail.
 	err = c.Send(addresses(600))
 	var be *BatchError
 	if !errors.As(err, &be) || len(be.Messages) != 100 || be.Messages[99].Index != 99 {
@@ -94,7 +94,7 @@ func TestKernelErrorText(t *testing.T) {
 	defer c.Close()
 	var b Batch
 	b.Begin(unix.RTM_GETLINK, 0)
-	// A device type in a request is nonsense, which strict checking says in words.
+	// A device type in a request is invalid, and strict checking says so in text.
 	b.Raw([]byte{unix.AF_UNSPEC, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 	b.End()
 	err = c.Get(&b, func([]byte) error { return nil })
@@ -104,7 +104,7 @@ func TestKernelErrorText(t *testing.T) {
 	}
 }
 
-// tiny leaves no room for more than a few replies.
+// tiny has room for a few replies only.
 type tiny struct{ *socket }
 
 func TestKernelOverflow(t *testing.T) {

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelSim answers as netlink_rcv_skb does: messages in order, an error reply for every refused
-// one, an acknowledgement where one was asked for.
+// kernelSim answers as netlink_rcv_skb does: it handles messages in order, sends an error for each
+// rejected one, and an acknowledgement to each that asks for it.
 type kernelSim struct {
 	refuse  map[uint32]unix.Errno // by the value of the message's only attribute
 	seen    []uint32              // values handled
-	sizes   []int                 // datagrams
+	sizes   []int                 // of the datagrams, in bytes
 	queue   [][]byte
-	dieAt   int   // the send after which nothing works, from 1; 0 is never
-	lose    error // what the next receive returns instead of the queue
+	dieAt   int   // the send after which nothing works, counted from 1; 0 for none
+	lose    error // returned by the next receive instead of the queue
 	foreign bool  // put replies with other sequence numbers among ours
 	opened  int
 	closed  int
@@ -73,7 +73,7 @@ func (k *kernelSim) conn() *Conn {
 	}}
 }
 
-// reply builds an NLMSG_ERROR as the kernel does with capped, extended acknowledgements.
+// reply returns an NLMSG_ERROR as the kernel writes it with capped, extended acknowledgements.
 func reply(seq uint32, errno unix.Errno, text string) []byte {
 	var b Batch
 	b.Begin(unix.NLMSG_ERROR, 0)
@@ -90,7 +90,7 @@ func reply(seq uint32, errno unix.Errno, text string) []byte {
 	return b.buf
 }
 
-// numbered returns a batch of n messages that carry their index.
+// numbered returns a batch of n messages that contain their index.
 func numbered(n int) *Batch {
 	var b Batch
 	for i := range n {
@@ -261,14 +261,14 @@ func TestSendDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// answer is a transport whose every receive is what the function returns.
+// answer is a transport whose every receive returns the result of the function.
 type answer func() []byte
 
 func (a answer) Send([]byte) error               { return nil }
 func (a answer) Receive(buf []byte) (int, error) { return copy(buf, a()), nil }
 func (a answer) Close() error                    { return nil }
 
-// part is a message of a dump, laid out by hand to set its flags.
+// part returns a message of a dump with these flags.
 func part(seq uint32, typ, flags uint16, payload ...byte) []byte {
 	var b Batch
 	b.Begin(typ, 0)
@@ -279,7 +279,7 @@ func part(seq uint32, typ, flags uint16, payload ...byte) []byte {
 	return b.buf
 }
 
-// dumper plays one list of datagrams for each request; the sequence number is filled in.
+// dumper plays one list of datagrams for each request and fills in the sequence number.
 type dumper struct {
 	rounds [][][]byte
 	seq    uint32
@@ -353,7 +353,7 @@ func TestDumpIsDrainedPastTheReadersError(t *testing.T) {
 	}
 }
 
-// Conns share the room for answers, but none gets one in which another is reading.
+// Conns share buffers for answers, but none gets a buffer that another is reading.
 func TestDumpInsideADump(t *testing.T) {
 	answer := func(first, second byte) *Conn {
 		return &Conn{t: &dumper{rounds: [][][]byte{{
@@ -489,7 +489,7 @@ func FuzzAttrs(f *testing.F) {
 	})
 }
 
-// FuzzReceive feeds any bytes as a reply: no panic, no endless loop.
+// FuzzReceive takes any bytes as a reply: no panic, no endless loop.
 func FuzzReceive(f *testing.F) {
 	f.Add(reply(1, unix.EEXIST, "text"))
 	f.Add(part(1, unix.NLMSG_DONE, unix.NLM_F_MULTI, 0, 0, 0, 0))

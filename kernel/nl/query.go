@@ -9,20 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts is how often a dump is tried when the table changes under it or the kernel is busy.
-// Under a writer that never rests no number is enough; the caller's next round is.
+// attempts is how often a dump is tried if the table changes meanwhile or the kernel is busy. If
+// another program writes without a pause, no number is enough, and the caller tries again in its
+// next sync.
 const attempts = 5
 
-// Get sends the only message of the batch and calls each with the payload of every message of the
-// answer, valid during the call. A refusal is a *KernelError.
+// Get sends the only message of the batch and calls each with the payload of every message in the
+// answer. The payload is valid during the call. If the kernel rejects the message, the error is a
+// *KernelError.
 func (c *Conn) Get(b *Batch, each func(payload []byte) error) error {
 	return c.query(b, 0, each)
 }
 
 // Dump sends the only message of the batch as a dump request and calls each with the payload of
-// every message of the answer, valid during the call. When the table changed meanwhile, restart is
-// called and the dump begins anew, a few times; with a nil restart, or when that did not help, the
-// error is ErrInterrupted. An error of each is returned after the dump has been drained.
+// every message in the answer. The payload is valid during the call.
+//
+// If the table changed meanwhile, Dump calls restart and begins again, a few times. If that does
+// not help, or restart is nil, the error is ErrInterrupted. An error of each is returned after the
+// rest of the dump was received.
 func (c *Conn) Dump(b *Batch, restart func(), each func(payload []byte) error) error {
 	for try := 1; ; try++ {
 		err := c.query(b, unix.NLM_F_DUMP, each)
@@ -30,7 +34,7 @@ func (c *Conn) Dump(b *Batch, restart func(), each func(payload []byte) error) e
 		if !again || restart == nil || try == attempts {
 			return err
 		}
-		// EBUSY: another dump holds the table; it lasts milliseconds.
+		// EBUSY: another dump holds the table, for some milliseconds.
 		if errors.Is(err, unix.EBUSY) {
 			time.Sleep(time.Duration(try) * time.Millisecond)
 		}
@@ -50,7 +54,7 @@ func (c *Conn) query(b *Batch, flags uint16, each func([]byte) error) error {
 	}
 	c.seq++
 	c.queries.Add(1)
-	// A dump ends with NLMSG_DONE, anything else with the acknowledgement.
+	// A dump ends with NLMSG_DONE, every other answer with the acknowledgement.
 	b.stamp(0, c.seq, flags == 0, flags)
 	if err := c.send(b.buf); err != nil {
 		return err
@@ -73,16 +77,16 @@ func (c *Conn) query(b *Batch, flags uint16, each func([]byte) error) error {
 	return q.err
 }
 
-// query follows the answer to one request.
+// query receives the answer to one request.
 type query struct {
 	seq         uint32
 	each        func([]byte) error
-	err         error // the kernel's refusal, or what each returned
+	err         error // from the kernel, or from each
 	interrupted bool
 	done        bool
 }
 
-// datagram takes in one datagram; an error means that it cannot be understood.
+// datagram handles one datagram. An error means that it cannot be decoded.
 func (q *query) datagram(p []byte) error {
 	for len(p) > 0 && !q.done {
 		m, rest, err := cut(p)
@@ -125,7 +129,7 @@ func (q *query) fail(err error) {
 	}
 }
 
-// doneCode is the error a dump ended with, or 0. Old kernels send no code.
+// doneCode returns the error that a dump ended with, or 0. Old kernels send no code.
 func (m message) doneCode() unix.Errno {
 	if len(m.payload) < 4 {
 		return 0

@@ -8,39 +8,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Transport carries datagrams to the kernel and back. The real one is a netlink socket; tests
-// wrap it to count, to fail, and to die.
+// Transport carries datagrams to the kernel and back. The real one is a netlink socket. Tests wrap
+// it to count calls and to fail.
 type Transport interface {
-	// Send hands one datagram to the kernel, which has handled all of it on return.
+	// Send sends one datagram. The kernel has handled it when Send returns.
 	Send(datagram []byte) error
-	// Receive reads one datagram into buf, blocking for at most Timeout (then ErrTimeout).
+	// Receive reads one datagram into buf. It blocks for at most Timeout and then returns
+	// ErrTimeout.
 	Receive(buf []byte) (int, error)
 	Close() error
 }
 
-// Dialer opens connections. Its zero value, and a nil one, open plain sockets.
+// Dialer opens connections. The zero value, and a nil Dialer, open plain sockets.
 type Dialer struct {
-	// Wrap, when set, stands between every Conn and its socket, those opened again after a
-	// failure included.
+	// Wrap, if not nil, wraps the socket of every Conn, also a socket opened again after a failure.
 	Wrap func(family int, t Transport) Transport
 }
 
-// Timeout is the longest a Conn waits for a reply. The kernel answers inside the send, so in
-// practice only a lost reply ever waits; it is what keeps one from hanging the process.
+// Timeout is the longest time a Conn waits for a reply. The kernel answers inside the send, so only
+// a lost reply takes this long. Without a limit it would hang the process.
 const Timeout = 30 * time.Second
 
 const (
-	// receiveBuffer holds more than 5,000 acknowledgements, at 768 bytes of kernel memory each
-	// (212,992 bytes, the default, hold 277). Larger than net.core.rmem_max needs
-	// CAP_NET_ADMIN, which whoever writes these tables has.
+	// receiveBuffer is in bytes. It holds more than 5,000 acknowledgements of 768 bytes of kernel
+	// memory each; the default of 212,992 bytes holds 277. A size above net.core.rmem_max needs
+	// CAP_NET_ADMIN, which every writer of these tables has.
 	receiveBuffer = 4 << 20
 
-	// sendBuffer admits the largest datagram a Conn sends, one attribute of 64 KiB in its
-	// message; the kernel refuses a datagram longer than this less 32 (netlink_sendmsg).
+	// sendBuffer is in bytes. It admits the largest datagram of a Conn: a message with one
+	// attribute of 64 KiB. The kernel rejects datagrams longer than this less 32 (netlink_sendmsg).
 	sendBuffer = 256 << 10
 )
 
-// socket is a netlink socket bound to a port of the kernel's choice.
+// socket is a netlink socket with a port chosen by the kernel.
 type socket struct{ fd int }
 
 func openSocket(family int) (*socket, error) {
@@ -70,13 +70,13 @@ func (s *socket) configure(family int) error {
 	if err := unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_EXT_ACK, 1); err != nil {
 		return fmt.Errorf("extended acknowledgements: %w", err)
 	}
-	// Without this every refusal carries the whole request back, 64 KiB for a full one.
+	// Without this every error returns the whole request, up to 64 KiB.
 	if err := unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_CAP_ACK, 1); err != nil {
 		return fmt.Errorf("capped acknowledgements: %w", err)
 	}
 	if family == unix.NETLINK_ROUTE {
-		// Kernels without it (before 4.20) dump every link's addresses whatever is asked; the
-		// reader filters anyway.
+		// Kernels before 4.20 lack it and dump the addresses of every link whatever is asked. The
+		// reader filters them anyway.
 		err := unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
 		if err != nil && !errors.Is(err, unix.ENOPROTOOPT) {
 			return fmt.Errorf("strict checking: %w", err)
@@ -88,7 +88,7 @@ func (s *socket) configure(family int) error {
 	return nil
 }
 
-// size sets a buffer past the system's limit where that is allowed, else as far as it goes.
+// size sets a buffer beyond the system's limit if that is allowed, else up to the limit.
 func (s *socket) size(force, plain, n int) error {
 	err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, force, n)
 	if errors.Is(err, unix.EPERM) {
@@ -119,7 +119,7 @@ func (s *socket) Receive(buf []byte) (int, error) {
 		case n > len(buf):
 			return 0, fmt.Errorf("a netlink datagram of %d bytes does not fit in %d", n, len(buf))
 		}
-		// Another process with enough rights may send to our port; only the kernel is port 0.
+		// Another process with enough rights may send to our port. Only the kernel is port 0.
 		if a, ok := from.(*unix.SockaddrNetlink); !ok || a.Pid != 0 {
 			continue
 		}

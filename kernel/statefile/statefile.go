@@ -67,7 +67,7 @@ func Remove(path string) error {
 	return errors.Join(d.Remove(filepath.Base(path)), d.Close())
 }
 
-// dirPerm lets those who may read a file search its directory.
+// dirPerm returns the mode of a directory: who may read the file may search its directory.
 func dirPerm(perm fs.FileMode) fs.FileMode { return perm | perm&0o444>>2 | 0o300 }
 
 // Dir is an open directory. Names in it have no slash.
@@ -177,11 +177,11 @@ func plain(name string) error {
 func (d *Dir) fd() int                 { return int(d.f.Fd()) }
 func (d *Dir) path(name string) string { return filepath.Join(d.f.Name(), name) }
 
-// Handle is a path to a name in this very directory, whatever the directory is called by now. It holds in
-// this process, until Close.
+// Handle returns a path to a name in this directory that stays valid if the directory is renamed.
+// It works in this process until Close.
 func (d *Dir) Handle(name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", d.fd(), name) }
 
-// Rename gives a file another name, and replaces what had it.
+// Rename renames a file and replaces one that has the new name.
 func (d *Dir) Rename(from, to string) error {
 	err := errors.Join(plain(from), plain(to))
 	if err == nil {
@@ -193,17 +193,17 @@ func (d *Dir) Rename(from, to string) error {
 	return nil
 }
 
-// Chmod gives a file, not what a link leads to, a mode.
+// Chmod sets the mode of a file. It does not follow a link.
 func (d *Dir) Chmod(name string, perm fs.FileMode) error {
 	return d.at(name, func(path string) error { return os.Chmod(path, perm) })
 }
 
-// Chgrp gives a file, not what a link leads to, to a group.
+// Chgrp sets the group of a file. It does not follow a link.
 func (d *Dir) Chgrp(name string, gid int) error {
 	return d.at(name, func(path string) error { return os.Chown(path, -1, gid) })
 }
 
-// at hands over a path to what has a name now.
+// at calls do with a path to the file that has the name now.
 func (d *Dir) at(name string, do func(path string) error) error {
 	f, err := d.openat(name, oPath, 0)
 	if err != nil {
@@ -220,7 +220,7 @@ func (d *Dir) at(name string, do func(path string) error) error {
 	return do(fmt.Sprintf("/proc/self/fd/%d", int(f.Fd())))
 }
 
-// Owner is whom the directory belongs to.
+// Owner returns the owner and the group of the directory.
 func (d *Dir) Owner() (uid, gid int, err error) {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(d.fd(), &st); err != nil {

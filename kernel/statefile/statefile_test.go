@@ -58,7 +58,7 @@ func TestWriteReadRemove(t *testing.T) {
 	}
 }
 
-// What is in the way of a file, or of the one that is being written, does no harm outside.
+// An obstacle at the place of a file, or of a temporary one, leads to no change elsewhere.
 func TestInTheWay(t *testing.T) {
 	victim := filepath.Join(t.TempDir(), "victim")
 	for what, put := range map[string]func(path string) error{
@@ -107,7 +107,7 @@ func TestInTheWay(t *testing.T) {
 	}
 }
 
-// A directory in the way of the file is an error, and stays.
+// A directory at the place of a file is an error and is not removed.
 func TestDirectoryInTheWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -127,7 +127,7 @@ func TestDirectoryInTheWay(t *testing.T) {
 	}
 }
 
-// The operator may make the directory, or one above, a link; another user may not.
+// The operator may replace the directory, or one above, by a link. Another user may not.
 func TestLinksOnTheWay(t *testing.T) {
 	top := t.TempDir()
 	for _, link := range []struct{ name, to string }{{"relative", "real/x/../.."}, {"absolute", top}, {"loop", "loop"}} {
@@ -162,7 +162,7 @@ func TestLinksOnTheWay(t *testing.T) {
 	}
 }
 
-// What root writes belongs to the service, whose directory it is.
+// Files that root writes belong to the owner of the directory, the service.
 func TestRootWritesForTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -185,7 +185,7 @@ func TestRootWritesForTheOwner(t *testing.T) {
 	}
 }
 
-// Modes and groups are given to what is in the directory, not to where a link leads.
+// Chmod and Chgrp change files in the directory and follow no links.
 func TestChmodFollowsNoLink(t *testing.T) {
 	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	err := errors.Join(os.WriteFile(victim, nil, 0o600), os.Symlink(victim, filepath.Join(dir, "link")), os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
@@ -214,8 +214,8 @@ func TestChmodFollowsNoLink(t *testing.T) {
 	}
 }
 
-// The first Write in a directory removes what a crash left there, but no file that may have a writer,
-// no link, and no other file.
+// The first Write in a directory removes unfinished files of a crash. It keeps files that may still
+// have a writer, links, and all other files.
 func TestUnfinishedFiles(t *testing.T) {
 	dir := t.TempDir()
 	long := time.Now().Add(-time.Hour)
@@ -254,7 +254,7 @@ func TestUnfinishedFiles(t *testing.T) {
 	}
 }
 
-// A file that cannot be written leaves nothing behind, and the old one as it was.
+// If a file cannot be written, the old one stays and nothing is left behind.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")

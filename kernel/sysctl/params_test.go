@@ -164,7 +164,7 @@ func TestValueBeforeIsRemembered(t *testing.T) {
 	check("at first", p, want)
 	check("after a restart", mustOpen(t, root, state), want)
 
-	// Somebody else's change in between is not what was before us.
+	// A change by another program in between does not replace the saved value.
 	put(t, filepath.Join(root, "net/ipv4/ip_forward"), "7\n")
 	p = mustOpen(t, root, state)
 	apply(t, p, write("net.ipv4.ip_forward", "2"))
@@ -184,7 +184,7 @@ func TestValueBeforeIsRemembered(t *testing.T) {
 	check("a new value before", mustOpen(t, root, state), []kernel.Saved{{Name: "net.ipv4.vs.conntrack", Before: "5", Ours: "1"}})
 }
 
-// Trouble with the directory is said, and the parameter is written all the same.
+// If the directory cannot be used, there is a warning, and the parameter is still written.
 func TestStateDirectoryTrouble(t *testing.T) {
 	root, dir := tree(t), t.TempDir()
 	file := filepath.Join(dir, "a file")
