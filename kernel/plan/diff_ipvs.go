@@ -7,9 +7,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// diffVirtuals decides which virtual servers are ours before it compares them,
-// and notes the conflicts, and what kube-proxy left.
+// diffVirtuals compares the virtual servers that are owned, and notes conflicts and
+// those that kube-proxy left.
 func (d *differ) diffVirtuals() {
+	if kernel.SameSlice(d.want.Virtuals, d.have.Virtuals) {
+		return // only Applied shares it, and after that all of them are owned
+	}
 	own, left := ownershipOf(&d.have), virtualCursor(d.have.Record.Left)
 	want, have := d.want.Virtuals, d.have.Virtuals
 	d.expect(kernel.AddVirtuals, len(want)-len(have))
