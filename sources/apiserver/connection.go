@@ -34,6 +34,7 @@ import (
 type connection struct {
 	o     Options
 	limit flowcontrol.RateLimiter // of all kinds together, and over renewals
+	read  func(path string) ([]byte, error)
 
 	life context.Context // until close
 	end  context.CancelFunc
@@ -44,7 +45,7 @@ type connection struct {
 
 // access is how to ask with the credentials of one moment; it does not change.
 type access struct {
-	sum  [sha256.Size]byte    // of their files
+	sum  [2][sha256.Size]byte // of the kubeconfig, and of the other files
 	dial *connrotation.Dialer // knows the open connections
 	host string               // the API server's URL
 	end  context.CancelFunc   // of the plugin
@@ -70,7 +71,7 @@ func connect(o Options) (*connection, error) {
 	if burst <= 0 {
 		burst = defaultBurst
 	}
-	c := &connection{o: o, limit: flowcontrol.NewFakeAlwaysRateLimiter()}
+	c := &connection{o: o, limit: flowcontrol.NewFakeAlwaysRateLimiter(), read: os.ReadFile}
 	c.life, c.end = context.WithCancel(context.Background())
 	if qps > 0 {
 		c.limit = flowcontrol.NewTokenBucketRateLimiter(float32(qps), burst)
@@ -99,14 +100,18 @@ func (c *connection) current() *access {
 func (c *connection) renew() (*access, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// The kubeconfig's sum comes before its content. Otherwise, if the file is replaced in between, the sum of the
+	// new file would be noted with the old credentials, and the new ones would never be used.
+	kubeconfig, unread := c.fingerprint(c.o.Kubeconfig)
 	config, err := c.config()
 	if err != nil {
 		return c.now, fmt.Errorf("%s: %w", c.from(), cause(err))
 	}
-	sum, err := fingerprint(c.o.Kubeconfig, config.CAFile, config.BearerTokenFile, config.CertFile, config.KeyFile)
-	if err != nil {
+	files, err := c.fingerprint(config.CAFile, config.BearerTokenFile, config.CertFile, config.KeyFile)
+	if err = errors.Join(unread, err); err != nil {
 		return c.now, fmt.Errorf("%s: %w", c.from(), err)
 	}
+	sum := [2][sha256.Size]byte{kubeconfig, files}
 	if c.now != nil && sum == c.now.sum {
 		return c.now, nil
 	}
@@ -196,13 +201,13 @@ func (c *connection) config() (*rest.Config, error) {
 }
 
 // fingerprint changes with the content of files; "" is none.
-func fingerprint(paths ...string) (sum [sha256.Size]byte, err error) {
+func (c *connection) fingerprint(paths ...string) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	for _, path := range paths {
 		if path == "" {
 			continue
 		}
-		data, err := os.ReadFile(path)
+		data, err := c.read(path)
 		if err != nil {
 			return sum, err
 		}

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -153,6 +154,42 @@ func TestRotation(t *testing.T) {
 				return
 			}
 			r.want("db, new, web 10.2.0.1")
+		})
+	}
+}
+
+// TestKubeconfigReplacedWhileRead: whenever the file is replaced during a renewal, the next renewal at the latest
+// has the new credentials.
+func TestKubeconfigReplacedWhileRead(t *testing.T) {
+	for name, early := range map[string]bool{"before its sum": true, "after its sum": false} {
+		t.Run(name, func(t *testing.T) {
+			r := &rig{T: t, api: newAPI(t, nil), dir: t.TempDir()}
+			r.write("ca.crt", r.ca())
+			r.user("token: first")
+			valid := r.lock()
+			c, err := connect(Options{Kubeconfig: r.path("kubeconfig"), QPS: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.close()
+			replace := sync.OnceFunc(func() { r.user("token: second") })
+			c.read = func(path string) ([]byte, error) {
+				if early {
+					replace()
+				}
+				data, err := os.ReadFile(path)
+				replace()
+				return data, err
+			}
+			for range 2 {
+				if _, err := c.renew(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			valid.Store("second")
+			if err := c.current().core.Get().Resource("services").Do(t.Context()).Error(); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

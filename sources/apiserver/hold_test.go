@@ -32,7 +32,8 @@ func TestEmptyList(t *testing.T) {
 	r := start(t, Options{EmptyGrace: time.Hour}, whole)
 	r.want(wholeTable)
 	r.wipe("services", "endpointslices")
-	e := r.complains("the API server has none, and had", "not believed until", "emptyGrace")
+	// Both kinds must be held before a service comes: with one in it, the list of services would be believed.
+	e := r.complains("endpointslices: the API server has none, and had", "not believed until", "emptyGrace", "and 1 more")
 	if refused := (*sources.RejectedError)(nil); !errors.As(e.err, &refused) || refused.Incomplete {
 		t.Errorf("%#v", e.err)
 	}

@@ -190,6 +190,25 @@ func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reloa
 	}
 }
 
+// untilClosed returns when no file is open for writing, or after f.delay.
+func (f *follower) untilClosed(ctx context.Context) error {
+	limit := time.NewTimer(f.delay)
+	defer limit.Stop()
+	for f.store.writing() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit.C:
+			return nil
+		case e := <-f.changes():
+			f.note(e)
+		case err := <-f.faults():
+			f.fault(err)
+		}
+	}
+	return nil
+}
+
 // pause is the time until the next action that needs no event: to read a file that was being written, or to
 // watch again.
 func (f *follower) pause() time.Duration {

@@ -195,8 +195,7 @@ func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <
 			return round{}, false
 		case ok && r.reload != nil && f.store.writing():
 			// The caller of Reload has just closed the file, and the event has not arrived yet.
-			_, err := f.wait(ctx, nil)
-			return r, err == nil
+			return r, f.untilClosed(ctx) == nil
 		case ok:
 			return r, true
 		}

@@ -433,8 +433,34 @@ func TestReloadDoesNotWait(t *testing.T) {
 	}
 }
 
-// TestPatience: one change is read at once, those that do not end ever more rarely.
-func TestPatience(t *testing.T) {
+// TestReloadWaitsForTheClose: a Reload that overtakes the event of the close waits for that event, and no longer.
+func TestReloadWaitsForTheClose(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	r.write("s.toml", "a")
+	source, err := New(Options{Paths: []string{r.path("s.toml")}, Debounce: testLimit})
+	r.must(err)
+	f := source.follow()
+	defer f.close()
+	f.first()
+	f.watcher = &watcher{events: make(chan event, 1), errs: make(chan error)}
+	defer func() { f.watcher = nil }()
+	for range 10 { // which of two that are ready comes first is random
+		f.store.touch(r.path("s.toml"), syscall.IN_MODIFY)
+		f.watcher.events <- event{r.path("s.toml"), syscall.IN_CLOSE_WRITE}
+		reloads := make(chan chan<- error, 1)
+		reloads <- make(chan error, 1)
+		begin := time.Now()
+		if round, ok := f.await(t.Context(), nil, reloads); !ok || round.reload == nil || f.store.writing() {
+			t.Fatalf("%+v, %v", round, ok)
+		}
+		if took := time.Since(begin); took > testLimit/2 {
+			t.Fatalf("took %v", took)
+		}
+	}
+}
+
+// TestDebounceFor: a single change is read after one debounce, a series of changes after up to 8.
+func TestDebounceFor(t *testing.T) {
 	const debounce = 50 * time.Millisecond
 	calm := debounce
 	for _, want := range []time.Duration{2, 4, 8, 8} {
