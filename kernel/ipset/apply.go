@@ -86,7 +86,7 @@ func (a *applying) put(i int) int {
 		}
 		putSwap(&a.batch, o)
 	default:
-		a.fail(i, fmt.Errorf("%s is not for ipset", op.Object.Kind()))
+		a.fail(i, fmt.Errorf("ipset does not handle objects of kind %s", op.Object.Kind()))
 		return 1
 	}
 	a.spans = append(a.spans, span{i, 1})

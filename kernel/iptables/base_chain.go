@@ -117,7 +117,7 @@ func (b *baseChains) list() ([]kernel.Barrier, error) {
 }
 
 // rulesOf returns the rules of a chain in the words of iptables. The library fails on a rule that it
-// cannot decode. Such a chain may accept anything, so it counts as one rule that nobody can read.
+// cannot decode. Such a chain may accept anything, so it counts as one unread rule.
 func rulesOf(conn *nftables.Conn, c *nftables.Chain) []string {
 	rules, err := conn.GetRules(c.Table, c)
 	if err != nil {

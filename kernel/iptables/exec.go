@@ -96,7 +96,7 @@ func (f Find) run(ctx context.Context, stdin string, argv ...string) (string, er
 	if errors.Is(err, fs.ErrPermission) {
 		return "", &kernel.MissingError{
 			What: fmt.Sprintf("user %d may not run %s", os.Geteuid(), path),
-			Hint: "have PATH begin with a folder where that user finds the same iptables",
+			Hint: "start PATH with a folder in which that user finds the same iptables",
 		}
 	}
 	return out, err

@@ -40,7 +40,7 @@ func (p *saved) line(s string) error {
 	case s[0] == '*':
 		p.table = s[1:]
 	case p.table == "":
-		return fmt.Errorf("stands outside any table")
+		return fmt.Errorf("is outside any table")
 	case s == "COMMIT":
 		p.table = ""
 	case s[0] == ':':
@@ -136,7 +136,7 @@ func unquote(s string) (text string, n int, err error) {
 	for i := 1; i < len(s); i++ {
 		switch {
 		case s[i] == '"' && i+1 < len(s) && s[i+1] != ' ':
-			return "", 0, fmt.Errorf("text stands right behind a closing quote")
+			return "", 0, fmt.Errorf("text follows a closing quote without a space")
 		case s[i] == '"':
 			return b.String(), i + 1, nil
 		case s[i] == '\\' && i+1 < len(s):

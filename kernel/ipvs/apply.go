@@ -132,7 +132,7 @@ func (a *applying) put(i int) {
 		a.message(i)
 		putReal(b, a.table.family, destCommands[op.Verb], o)
 	default:
-		a.fail(i, fmt.Errorf("%v is not ipvs's to write", op.Object.Kind()))
+		a.fail(i, fmt.Errorf("ipvs does not handle objects of kind %v", op.Object.Kind()))
 	}
 }
 
@@ -192,7 +192,7 @@ func (a *applying) diagnose(be *nl.BatchError) {
 		a.table.family = 0
 		err := a.table.lookup()
 		if err == nil && a.table.family != was {
-			err = errors.New("the module ip_vs was loaded anew meanwhile")
+			err = errors.New("module ip_vs was loaded again meanwhile")
 		}
 		if err == nil {
 			return

@@ -211,7 +211,7 @@ func TestKernelErrors(t *testing.T) {
 		"not tried: its virtual server could not be added",
 		"not tried: its virtual server could not be added",
 		"the largest weight is 2147483647 (numerical result out of range)",
-		"link is not ipvs's to write",
+		"ipvs does not handle objects of kind link",
 		"no such virtual server (no such process)",
 		"",
 	} {

@@ -56,7 +56,7 @@ func (a *applying) put(i int) error {
 	case kernel.Neighbor:
 		return a.putNeighbor(i, op.Verb, o)
 	}
-	return fmt.Errorf("%s is not a link's", op.Object.Kind())
+	return fmt.Errorf("link does not handle objects of kind %s", op.Object.Kind())
 }
 
 func (a *applying) putAddr(i int, verb kernel.Verb, o kernel.Addr) error {

@@ -63,7 +63,7 @@ func (a *applying) putLink(i int, verb kernel.Verb, k kernel.Link) error {
 	a.changed.Add(1)
 	a.forget()
 	if err != nil {
-		return reason(a.ops[i], refusal(err))
+		return reason(a.ops[i], a.refusal(err))
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (l *Links) lookup(name string) (device, error) {
 		return device{}, err
 	}
 	l.looked.Add(1)
-	return found(h.LinkByName(name))
+	return l.found(h.LinkByName(name))
 }
 
 // lookupIndex asks the kernel for the device with this index.
@@ -92,12 +92,12 @@ func (l *Links) lookupIndex(index int) (device, error) {
 		return device{}, err
 	}
 	l.looked.Add(1)
-	return found(h.LinkByIndex(index))
+	return l.found(h.LinkByIndex(index))
 }
 
-func found(link netlink.Link, err error) (device, error) {
+func (l *Links) found(link netlink.Link, err error) (device, error) {
 	if err != nil {
-		return device{}, refusal(err)
+		return device{}, l.refusal(err)
 	}
 	d := device{index: link.Attrs().Index, name: link.Attrs().Name}
 	if _, hardware := link.(*netlink.Device); !hardware {
@@ -106,18 +106,22 @@ func found(link netlink.Link, err error) (device, error) {
 	return d, nil
 }
 
-// refusal gives an error of netlink the form that errors of package nl have.
-func refusal(err error) error {
+// refusal gives an error of netlink the form that errors of package nl have. If the answer was lost,
+// it closes the handle, so that the next call opens another one.
+func (l *Links) refusal(err error) error {
 	var errno unix.Errno
 	var missing netlink.LinkNotFoundError
 	switch {
 	case errors.As(err, &missing):
 		return &nl.KernelError{Errno: unix.ENODEV}
 	case errors.Is(err, unix.EAGAIN): // the receive timeout
-		return fmt.Errorf("%w: %w", nl.ErrUnknown, nl.ErrTimeout)
+		err = nl.ErrTimeout
+	case errors.Is(err, unix.ENOBUFS):
 	case errors.As(err, &errno):
 		return &nl.KernelError{Errno: errno}
 	}
+	l.handle.Close()
+	l.handle = nil
 	return fmt.Errorf("%w: %w", nl.ErrUnknown, err)
 }
 

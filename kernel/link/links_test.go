@@ -362,6 +362,19 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
+// After a lost answer the netlink handle is closed, and the next call opens another.
+func TestLostAnswerOfTheHandle(t *testing.T) {
+	l := withDevice(t, nil)
+	if err := l.refusal(unix.EAGAIN); !errors.Is(err, nl.ErrUnknown) || !errors.Is(err, nl.ErrTimeout) || l.handle != nil {
+		t.Errorf("error %v, handle %v", err, l.handle)
+	}
+	device := kernel.Link{Name: "kube-ipvs0", Type: l.kind}
+	apply(t, l, remove(device))
+	if err := l.Apply(remove(device))[0]; !errors.Is(err, unix.ENODEV) || l.handle == nil {
+		t.Errorf("error %v, handle %v", err, l.handle)
+	}
+}
+
 func vips(n int) []kernel.Object {
 	objects := make([]kernel.Object, n)
 	for i := range objects {

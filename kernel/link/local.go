@@ -33,7 +33,7 @@ func (a *applying) waitLocal(vip netip.Addr) error {
 	}
 	a.send()
 	if a.errs[op] != nil {
-		return fmt.Errorf("%s is needed, since its address failed: %w", vip, a.errs[op])
+		return fmt.Errorf("the route of %s stays, because its address failed: %w", vip, a.errs[op])
 	}
 	for deadline := time.Now().Add(localLimit); !a.local[vip]; time.Sleep(localPause) {
 		if time.Now().After(deadline) {

@@ -104,7 +104,7 @@ func decodeProxy(p []byte) (x proxy, ok bool, err error) {
 // entry over, and removing looks at nothing but its address. One dump serves a whole call of Apply.
 func (a *applying) putNeighbor(i int, verb kernel.Verb, o kernel.Neighbor) error {
 	if !o.Addr.Is6() {
-		return fmt.Errorf("%s: the kernel answers ARP for IPv4 unasked", o.Addr)
+		return fmt.Errorf("%s: for IPv4 the kernel answers ARP without an entry", o.Addr)
 	}
 	index, err := a.anyIndex(o.Link)
 	if err != nil {
