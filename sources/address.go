@@ -32,9 +32,8 @@ func (a Address) Claim() Claim {
 	return Claim{Addr: a.Addr, Port: a.Port, Protocol: a.Protocol}
 }
 
-// Addresses yields every address and port that a service asks for, Withheld ones included: those of each port
-// as PortAddresses has them, then the health check node port, which is TCP. Everything that needs to know where
-// a service is reached takes it from here.
+// Addresses yields every address and port that a service asks for, including Withheld ones: the PortAddresses of each
+// port, then the health check node port, which is TCP. Everything that depends on where a service is reached uses it.
 func (s *Service) Addresses(yield func(Address) bool) {
 	for i := range s.Ports {
 		if !s.portAddresses(i, yield) {
@@ -66,9 +65,9 @@ func (s *Service) portAddresses(i int, yield func(Address) bool) bool {
 	return yield(Address{Kind: KindNodePort, Port: p.NodePort, Protocol: p.Protocol, Index: i, Policy: s.Policy(KindNodePort)})
 }
 
-// VIPs yields the addresses that a node serves a service on: cluster IPs, external IPs, load balancer IPs.
-// It omits load balancer IPs of mode Proxy, whose traffic arrives at node ports or endpoints. An address that is given
-// twice is yielded twice.
+// VIPs yields the addresses at which a node serves a service: cluster IPs, external IPs, load balancer IPs. It omits load
+// balancer IPs of mode Proxy, whose traffic arrives at node ports or endpoints. It yields an address twice if the service
+// has it twice.
 func (s *Service) VIPs(yield func(AddressKind, netip.Addr) bool) {
 	if !s.Type.Serves() {
 		return

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// award gives each port that several want to one of them, and withholds it from the others.
+// award gives each contested port to one service and withholds it from the others.
 func (c *contest) award() {
 	if len(c.rivals) == 0 {
 		return
@@ -35,8 +35,8 @@ func (c *contest) holders() map[Holding]bool {
 	return c.before.holders(c.rivals)
 }
 
-// separate decides of each address that is a VIP and an endpoint what it is. A service with both does not
-// count as one that wants the VIP: it is left out there, and its endpoint may serve its other addresses.
+// separate decides which of the two an address is that is both a VIP and an endpoint. A service that has it as both
+// does not count as a claimant of the VIP: it loses the VIP, and the endpoint may serve its other addresses.
 func (c *contest) separate(addrs []netip.Addr) {
 	if len(addrs) == 0 {
 		return
@@ -65,7 +65,7 @@ func (c *contest) separate(addrs []netip.Addr) {
 	}
 }
 
-// lose withholds one claim from all who want it, for the sake of those who want another one.
+// lose withholds one claim from all services, because others hold the claim that excludes it.
 func (c *contest) lose(lost, kept Claim, why string) {
 	for _, w := range c.rivals[lost] {
 		c.withhold(w.service, lost, why)
@@ -80,7 +80,7 @@ func (c *contest) withhold(i int, k Claim, why string) {
 	s.withheld = append(s.withheld, Withheld{k, why})
 }
 
-// best is who of several gets a claim.
+// best returns which of several services gets a claim.
 func (c *contest) best(k Claim, all []want, holders map[Holding]bool) want {
 	best := all[0]
 	for _, w := range all[1:] {
@@ -91,7 +91,7 @@ func (c *contest) best(k Claim, all []want, holders map[Holding]bool) want {
 	return best
 }
 
-// grade is 0 for a service that had the claim before, 1 for one that was served before, else 2.
+// grade returns 0 for a service that had the claim before, 1 for one that was served before, and 2 for others.
 func (c *contest) grade(k Claim, w want, holders map[Holding]bool) int {
 	s := c.services[w.service].Service
 	switch {
@@ -116,7 +116,7 @@ func (c *contest) compare(gradeA int, a want, gradeB int, b want) int {
 	return cmp.Compare(a.service, b.service)
 }
 
-// owner is a service as others are told of it.
+// owner names a service in a message about another one.
 func owner(s *Service) string {
 	name := s.Name
 	if s.Namespace != DefaultNamespace {

@@ -6,17 +6,17 @@ import (
 	"net/netip"
 )
 
-// Claim is something that only one service can have. With Port it is a VIP's port, or, without Addr, a
-// node port or a health check node port. Without Port it is an address that can be either a VIP, bound on
-// this node, or an endpoint.
+// Claim is something that only one service can have. With Addr and Port it is a port of a VIP. With Port alone it is a
+// node port or a health check node port. With Addr alone it is an address as a VIP, which is bound on this node, or as
+// an endpoint, which is elsewhere: it cannot be both.
 type Claim struct {
 	Addr     netip.Addr
 	Port     uint16
 	Protocol Protocol
-	Endpoint bool // Addr is an endpoint's
+	Endpoint bool // Addr is that of an endpoint
 }
 
-// String is "10.96.0.1:80/TCP", "node port 30080/TCP", "VIP 10.96.0.1" or "endpoint 10.2.0.1".
+// String returns "10.96.0.1:80/TCP", "node port 30080/TCP", "VIP 10.96.0.1" or "endpoint 10.2.0.1".
 func (c Claim) String() string {
 	switch {
 	case c.Endpoint:
@@ -29,7 +29,7 @@ func (c Claim) String() string {
 	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(c.Addr, c.Port), c.Protocol)
 }
 
-// Compare puts claims in order: node ports, then by address.
+// Compare orders claims: node ports first, then by address.
 func (c Claim) Compare(o Claim) int {
 	return cmp.Or(c.Addr.Compare(o.Addr), cmp.Compare(c.Port, o.Port), cmp.Compare(c.Protocol, o.Protocol), compareBools(c.Endpoint, o.Endpoint))
 }
@@ -44,15 +44,15 @@ func compareBools(a, b bool) int {
 	return 1
 }
 
-// Withheld is a part of a service that is not served, and why.
+// Withheld is a part of a service that is not served.
 type Withheld struct {
 	Claim
 	Why string // one line: "10.96.0.1:80/TCP is taken by web (services.toml:3)"
 }
 
-// rank is what kind of address a service claims. Cluster IPs and node ports are allocated by an API server,
-// load balancer IPs are given by a controller, endpoints are where pods are, or what anyone writes into a
-// slice of theirs; external IPs are written by anyone.
+// rank is how well a kind of address is protected in Kubernetes. A better rank wins a contest. The API server allocates
+// cluster IPs and node ports, a controller sets load balancer IPs. Users may write endpoints of their own, and external
+// IPs of any service.
 type rank uint8
 
 const (
@@ -62,7 +62,7 @@ const (
 	external
 )
 
-// rank is that of the claims of an address.
+// rank is the rank of a claim to an address of this kind.
 func (k AddressKind) rank() rank {
 	switch k {
 	case KindExternalIP:

@@ -6,42 +6,42 @@ import (
 	"slices"
 )
 
-// contest finds what several services want and only one can have, and who gets it: of those that have it
-// already the first, else of those that were served already the first, else the first. The first is that of
-// the earlier table and there of the earlier file and line. What an API server gives has no files: there a
-// cluster IP goes before a load balancer IP, that before an endpoint, and that before an external IP.
+// contest finds the claims that several services make and decides who gets each: the service that had it before,
+// else the first one that was served before, else the first one. The first service is that of the earlier table, and in
+// it that of the earlier file and line. Services of an API server have no files: there a cluster IP goes before a load
+// balancer IP, that before an endpoint, and that before an external IP.
 type contest struct {
 	host     HostFacts
 	before   seniority // nil = nothing was served before
 	services []contender
-	claims   map[Claim]want
-	rivals   map[Claim][]want // all who want a claim, of those that more than one wants
-	held     []Holding        // who gets these
+	claims   map[Claim]want   // the first service that makes each
+	rivals   map[Claim][]want // all services that make a claim, if there are several
+	held     []Holding        // who gets the claims of rivals
 }
 
-// contender is a service in the order in which they win, and what it does not get.
+// contender is a service and what it does not get.
 type contender struct {
 	*Service
 	at       place
-	out      string // why it is left out whole; "" = it is not
+	out      string // why all of it is left out; "" if it is not
 	withheld []Withheld
 }
 
-// want is a service's wish for a claim; services are named by index.
+// want is the claim of the service with this index in contest.services.
 type want struct {
 	service int
 	rank    rank
 }
 
-// seniority is what was served before.
+// seniority is what was served before a merge.
 type seniority interface {
-	// served says whether a service was, as one of the same source and file.
+	// served reports whether a service of this name was served, from the same source and file.
 	served(*Service) bool
-	// holders are who had claims, of those asked for.
+	// holders returns who had which of the given claims.
 	holders(map[Claim][]want) map[Holding]bool
 }
 
-// judge gives each service of the tables what it can have.
+// judge decides the contests in some tables.
 func judge(host HostFacts, before seniority, tables ...Table) *contest {
 	c := &contest{host: host, before: before}
 	n := 0
@@ -70,7 +70,7 @@ func judge(host HostFacts, before seniority, tables ...Table) *contest {
 	return c
 }
 
-// names leaves out all services of one name but one.
+// names leaves out all but one of the services with the same name.
 func (c *contest) names() {
 	first := make(map[[2]string]int, len(c.services))
 	for i := range c.services {
@@ -90,7 +90,7 @@ func (c *contest) names() {
 	}
 }
 
-// claim notes what a service must have.
+// claim notes the claims of a service to ports.
 func (c *contest) claim(i int) {
 	s := &c.services[i]
 	if s.out != "" || !s.Type.Serves() {
@@ -117,8 +117,8 @@ func (c *contest) want(k Claim, w want) {
 	}
 }
 
-// ambiguous are the addresses that are both a VIP to be bound on this node and an endpoint. Who wants them
-// as what is noted.
+// ambiguous returns the addresses that are both an endpoint and a VIP that is bound on this node. It notes in rivals
+// which services claim them as which.
 func (c *contest) ambiguous() []netip.Addr {
 	vips := make(map[netip.Addr]bool, len(c.services))
 	c.each(func(s *contender, _ int) {
@@ -145,7 +145,7 @@ func (c *contest) ambiguous() []netip.Addr {
 	})
 	var list []netip.Addr
 	for a := range endpoints {
-		if unfit(a) == "" { // else nothing could be served there anyway
+		if unfit(a) == "" { // else they cannot be served anyway
 			list = append(list, a)
 		}
 	}
@@ -161,8 +161,8 @@ func (c *contest) each(f func(s *contender, i int)) {
 	}
 }
 
-// bound calls f with the VIPs that will be addresses of this node because of a service: those that the node
-// does not have on another link. Where its addresses are not known, an external IP may be one of them.
+// bound calls f with the VIPs that will be bound on this node for a service: those that are not addresses of it
+// already. If the node's addresses are not known, external IPs are omitted, because they may be such addresses.
 func (c *contest) bound(s *Service, f func(netip.Addr, rank)) {
 	known := len(c.host.Addrs) > 0
 	for kind, a := range s.VIPs {

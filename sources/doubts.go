@@ -5,9 +5,9 @@ import (
 	"reflect"
 )
 
-// Doubts returns what is served but probably not as it was meant, and what this node stands in the way of. They are
-// in order of file and line, at most maxDoubts of a file. Services that no file has, as those of an API server, have
-// none: it took them as they are.
+// Doubts returns problems of services that are served: they are probably not as they were meant, or this node prevents a
+// part of them. They are in order of file and line, at most maxDoubts per file. Services without a file, which an API
+// server accepted as they are, have none.
 func Doubts(host HostFacts, t Table) []Problem {
 	v := &validation{host: host}
 	for i := range t.Services {
@@ -18,16 +18,16 @@ func Doubts(host HostFacts, t Table) []Problem {
 	return few(v.warnings)
 }
 
-// doubts are those of the tables that a Merger makes, one after the other. Only services that have changed are
-// checked again, unless the node's facts have changed.
+// doubts are the Doubts of the tables that a Merger makes. Only services that changed are checked again, or all of them
+// if the facts changed.
 type doubts struct {
 	host HostFacts
 	of   map[[2]string][]Problem // by namespace and name
 	list []Problem
 }
 
-// update returns the doubts about a table. They omit what comes of the node's addresses and gateways: Merge reports
-// what it withholds for those.
+// update returns the doubts about a table. They omit those that depend on the node's addresses and gateways: Merge
+// reports what it withholds for these.
 func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 	host.Addrs, host.Gateways = nil, nil
 	switch {
@@ -73,7 +73,7 @@ func (d *doubts) check(host HostFacts, s *Service) {
 	}
 }
 
-// doubt applies the rules that need one service alone.
+// doubt applies the rules that depend on one service alone.
 func (v *validation) doubt(s *Service) {
 	if s.Origin.File != "" {
 		v.check(s)
@@ -101,8 +101,8 @@ func few(problems []Problem) []Problem {
 	return kept
 }
 
-// onlyHere warns of what services want and others have on this node alone: it does not have an external IP that is
-// an endpoint.
+// onlyHere warns of contests that exist on this node alone, because an external IP is an endpoint and not an address of
+// the node.
 func (v *validation) onlyHere(t Table) {
 	if len(v.host.Addrs) == 0 {
 		return
@@ -122,7 +122,7 @@ func (v *validation) onlyHere(t Table) {
 	}
 }
 
-// unmasqueraded says once, not for each service, what clients of cluster IPs must do.
+// unmasqueraded warns once, not for each service, that replies to clients of cluster IPs must pass this node.
 func (v *validation) unmasqueraded(t Table) {
 	if !v.host.Unmasqueraded {
 		return

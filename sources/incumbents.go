@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// Incumbents are the services that were served, and who had what several wanted: what another run needs to
-// know to leave newcomers out.
+// Incumbents are the services that were served, and who held contested claims. With them the next run gives the same
+// services the same addresses.
 type Incumbents struct {
 	Services []Incumbent // sorted
 	Held     []Holding   // sorted
 }
 
-// Incumbent is a service that was served, as one of a source and a file.
+// Incumbent is a service that was served, with its source and file.
 type Incumbent struct{ Source, File, Service string }
 
-// Holding is a claim of a service, by its full name.
+// Holding is a claim and the full name of the service that has it.
 type Holding struct {
 	Claim
 	Service string
@@ -35,7 +35,7 @@ func (h Holding) compare(o Holding) int {
 	return cmp.Or(h.Claim.Compare(o.Claim), strings.Compare(h.Service, o.Service))
 }
 
-// incumbents are those of a merged table.
+// incumbents returns those of a merged table.
 func incumbents(t Table, held []Holding) Incumbents {
 	in := Incumbents{Services: make([]Incumbent, len(t.Services)), Held: held}
 	for i := range t.Services {
@@ -61,8 +61,8 @@ func (in Incumbents) holders(rivals map[Claim][]want) map[Holding]bool {
 	return held
 }
 
-// String is a text form: a line for each source and file, followed by its services, and a line for each
-// claim that several want.
+// String returns the text form: a line for each source and file, followed by its services, and a line for each
+// contested claim.
 func (in Incumbents) String() string {
 	var b strings.Builder
 	var from Incumbent
@@ -79,7 +79,7 @@ func (in Incumbents) String() string {
 	return b.String()
 }
 
-// fields are a claim's words in a record.
+// fields is the text form of a claim in a record.
 func (c Claim) fields() string {
 	switch {
 	case c.Endpoint:
@@ -92,7 +92,7 @@ func (c Claim) fields() string {
 	return fmt.Sprintf("port %s/%s", netip.AddrPortFrom(c.Addr, c.Port), c.Protocol)
 }
 
-// ParseIncumbents reads what String writes, and nothing else.
+// ParseIncumbents parses the text form. It refuses any text that String would not return.
 func ParseIncumbents(text string) (Incumbents, error) {
 	var in Incumbents
 	var from Incumbent

@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// Merge makes one table of several, for a node. Of two services with one name, one is left out. Where two
-// want one VIP and port, node port or health check node port, or one has as its VIP what another has as an
-// endpoint, only that is left out of one of them, and the merged service says so in Withheld; so with a VIP
-// that the node sends its own traffic through. Each is a problem that names both places. The earlier service
-// wins: the order is static, files by path, API server; see Merger for those that were served before.
+// Merge makes one table of several, for a node. Of two services with the same name it leaves one out. If two services
+// ask for the same VIP and port or the same node port, or the VIP of one is an endpoint of the other, it withholds that
+// part from one of them: see Service.Withheld. It also withholds a VIP that is the node's default gateway. Each is a
+// problem that names both services. The earlier service wins; the tables come in the order static, files by path, API
+// server. A Merger also prefers services that were served before.
 //
-// No argument is changed; the merged table may share its services with the only one there are any in.
+// Merge changes no argument. The merged table may share its services with an argument.
 func Merge(host HostFacts, tables ...Table) (merged Table, problems []Problem) {
 	found := judged(host, nil, tables)
 	return found.apply(tables), found.problems
 }
 
-// Join makes one table of several in which services may be in each other's way: of equal names those of
-// the earlier table come first.
+// Join makes one table of several without deciding contests. Of services with the same name, that of the earlier table
+// comes first.
 func Join(tables ...Table) Table {
 	some := filled(tables)
 	switch len(some) {
@@ -40,36 +40,36 @@ func Join(tables ...Table) Table {
 	return joined
 }
 
-// verdict is what services of some tables do not get: most get all.
+// verdict is what services of some tables do not get. Most services get all, and are not in it.
 type verdict struct {
 	of       map[place]outcome
 	problems []Problem
 	held     []Holding
 }
 
-// place is a service by its table and its index there.
+// place is a service, by the index of its table and its index there.
 type place struct{ table, service int }
 
 type outcome struct {
-	out      bool // left out whole
+	out      bool // all of it is left out
 	withheld []Withheld
 }
 
-// judged is the verdict on some tables. In one table that is known to be apart there is nothing to look for,
-// unless an external IP is bound here and an endpoint: Validate leaves that to us, who know the node.
+// judged returns the verdict on some tables. A single uncontested table needs no contest, unless an external IP is an
+// endpoint. Only Merge can judge that: it depends on whether the node binds the address.
 func judged(host HostFacts, before seniority, tables []Table) verdict {
 	v := verdict{of: map[place]outcome{}}
-	if some := filled(tables); len(some) != 1 || !some[0].isApart() || some[0].externalEndpoint() {
+	if some := filled(tables); len(some) != 1 || !some[0].isUncontested() || some[0].externalEndpoint() {
 		v.take(judge(host, before, tables...))
 	}
 	if len(host.Gateways) > 0 {
 		v.gateways(host, tables)
 	}
-	v.tell(tables)
+	v.report(tables)
 	return v
 }
 
-// take takes over what a contest came to.
+// take takes over the result of a contest.
 func (v *verdict) take(c *contest) {
 	v.held = c.held
 	for i := range c.services {
@@ -82,7 +82,7 @@ func (v *verdict) take(c *contest) {
 	}
 }
 
-// gateways withholds VIPs that are the next hop of a default route: bound here, they would cut the node off.
+// gateways withholds VIPs that are the next hop of a default route. If they were bound, the node would be cut off.
 func (v *verdict) gateways(host HostFacts, tables []Table) {
 	for i, t := range tables {
 		for j := range t.Services {
@@ -110,8 +110,8 @@ func (v *verdict) cutOff(at place, vip netip.Addr) {
 
 func compareWithheld(a, b Withheld) int { return a.Claim.Compare(b.Claim) }
 
-// tell makes problems of what is left out, in the order of tables and names.
-func (v *verdict) tell(tables []Table) {
+// report makes a problem of everything that is left out, in the order of tables and names.
+func (v *verdict) report(tables []Table) {
 	places := make([]place, 0, len(v.of))
 	for p := range v.of {
 		places = append(places, p)
@@ -143,7 +143,7 @@ func (v *verdict) apply(tables []Table) Table {
 			joined = Table{Services: slices.Clone(joined.Services)}
 			joined.Sort()
 		}
-		return Table{Services: joined.Services}.Apart()
+		return Table{Services: joined.Services}.Uncontested()
 	}
 	n := 0
 	for _, t := range tables {
@@ -167,7 +167,7 @@ func (v *verdict) apply(tables []Table) Table {
 	return merged
 }
 
-// externalEndpoint says whether an external IP is an endpoint of a service, or may be.
+// externalEndpoint reports whether any external IP is also an endpoint.
 func (t Table) externalEndpoint() bool {
 	external := map[netip.Addr]bool{}
 	for i := range t.Services {
@@ -183,7 +183,7 @@ func (t Table) externalEndpoint() bool {
 	})
 }
 
-// filled are the tables that have services.
+// filled returns the tables that have services.
 func filled(tables []Table) []Table {
 	return slices.DeleteFunc(slices.Clone(tables), func(t Table) bool { return len(t.Services) == 0 })
 }

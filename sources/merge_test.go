@@ -227,9 +227,9 @@ func BenchmarkMerge(b *testing.B) {
 	}
 }
 
-// What Validate finds no error in, Merge would leave as it is: so Apart may say it beforehand, of these
+// Merge leaves out nothing of a table in which Validate finds no error. So Uncontested may say so beforehand, of these
 // services and no others.
-func TestApart(t *testing.T) {
+func TestUncontested(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, host := tables("a").Draw(t, "table"), sources.HostFacts{}
 		if rapid.Bool().Draw(t, "addresses known") {
@@ -237,10 +237,10 @@ func TestApart(t *testing.T) {
 		}
 		refused := sources.Validate(table)
 		merged, problems := sources.Merge(sources.HostFacts{}, table)
-		if len(refused) == 0 && (len(problems) > 0 || !reflect.DeepEqual(merged, table.Apart()) && len(table.Services) > 0) {
+		if len(refused) == 0 && (len(problems) > 0 || !reflect.DeepEqual(merged, table.Uncontested()) && len(table.Services) > 0) {
 			t.Fatalf("Validate finds nothing, Merge %v: %+v", problems, merged)
 		}
-		known := sources.Table{}.Apart()
+		known := sources.Table{}.Uncontested()
 		known.Services = table.Services
 		if again, found := sources.Merge(sources.HostFacts{}, known); !reflect.DeepEqual(again, merged) || !reflect.DeepEqual(found, problems) {
 			t.Fatalf("of other services than those found apart: %v, want %v", found, problems)

@@ -103,7 +103,7 @@ func (t served) served(s *Service) bool {
 	return ok && t.Services[i].Origin.Source == s.Origin.Source && t.Services[i].Origin.File == s.Origin.File
 }
 
-// holders looks through all services: that costs as much as a merge, and is done where there are rivals.
+// holders searches all services. That costs as much as a merge, so it is only called if there are rivals.
 func (t served) holders(rivals map[Claim][]want) map[Holding]bool {
 	held := make(map[Holding]bool, len(rivals))
 	for i := range t.Services {

@@ -197,7 +197,7 @@ func TestGatewayIsLeftOutAlone(t *testing.T) {
 	table := sources.Table{Services: []sources.Service{{
 		Namespace: "default", Name: "web", Type: sources.LoadBalancer, ClusterIPs: []netip.Addr{addr(1)},
 		LoadBalancerIPs: []sources.VIP{{Addr: addr(9)}}, Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
-	}}}.Apart()
+	}}}.Uncontested()
 	var m sources.Merger
 	merged, problems := split(m.Merge(sources.HostFacts{Gateways: []netip.Addr{addr(9)}}, false, table))
 	s := &merged.Services[0]

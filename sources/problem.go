@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Problem is one thing wrong, or doubtful, in what a source gave, said to a person.
+// Problem is one error or doubt about what a source delivered.
 type Problem struct {
-	Service string // "namespace/name"; "" when it is not about one service
+	Service string // "namespace/name"; "" if it is not about one service
 	Origin  Origin
-	Message string // what is wrong, and what would be right; one line, lower case
+	Message string // what is wrong, and what would be right; one line in lower case
 }
 
-// Error is "file:line: namespace/name: message", without what is not known.
+// Error returns "file:line: namespace/name: message", without the parts that are not known.
 func (p Problem) Error() string {
 	var b strings.Builder
 	if o := p.Origin.String(); o != "" {
@@ -28,7 +28,7 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
-// SortProblems puts problems in order of file, line and message.
+// SortProblems sorts problems by file, line and message.
 func SortProblems(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(
@@ -38,35 +38,35 @@ func SortProblems(problems []Problem) {
 	})
 }
 
-// RejectedError is why something that a source read does not apply, or not wholly. Files are taken or
-// rejected as a whole, and a rejected one goes on with its own last good content, if it had any.
+// RejectedError is why a source refused what it read, or part of it. A file is accepted or refused as a whole. A
+// refused file keeps its last good content, if it had any.
 type RejectedError struct {
-	Files    []string  // those rejected or missing, sorted
+	Files    []string  // refused or missing, sorted
 	Problems []Problem // at least one, in order of file and line
 
-	// Incomplete: the table beside this error may lack what an earlier run served, and nothing should be
-	// removed for not being in it. A file that the configuration names has not been there since the start, a
-	// directory cannot be listed, or a refused file has no last good content because the record of it is lost.
+	// Incomplete: the table with this error may lack services that an earlier run served, so nothing should be
+	// removed for not being in it. The reason is a file that the configuration names and that was missing since
+	// the start, a directory that cannot be listed, or a refused file whose last good content is lost.
 	Incomplete bool
 
-	// Nothing: no file is good and none is known to have been, so there is nothing to serve from this source.
+	// Nothing: the source has nothing to serve. No file is valid, and none is known to have been.
 	Nothing bool
 
-	// Unserved are the files, sorted, that are there and refused and have no last good content.
+	// Unserved are the refused files that exist and have no last good content, sorted.
 	Unserved []string
 
-	// Stale are the files of which content of an earlier run is served: they are refused since this
-	// process started.
+	// Stale are the files that were refused ever since this process started. What is served of them is their
+	// content of an earlier run.
 	Stale []StaleFile
 }
 
-// StaleFile is a refused file, and when what is served of it was last good.
+// StaleFile is a refused file, and when the content that is served of it was accepted.
 type StaleFile struct {
 	Path string
 	Good time.Time
 }
 
-// Error is the first problem and the number of the others.
+// Error returns the first problem and the number of the others.
 func (e *RejectedError) Error() string {
 	switch len(e.Problems) {
 	case 0:
@@ -77,7 +77,7 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%s (and %d more)", e.Problems[0].Error(), len(e.Problems)-1)
 }
 
-// Unwrap gives each problem as an error.
+// Unwrap returns each problem as an error.
 func (e *RejectedError) Unwrap() []error {
 	errs := make([]error, len(e.Problems))
 	for i, p := range e.Problems {

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// Prune gives a service without what Validate would refuse all of it for and it can do without: VIPs and
-// endpoints that nobody could reach, and addresses given twice. Each is a problem, but what is given twice.
-// ok is false where what is left cannot be served. An API server has taken the service as it is, and others
-// depend on the rest of it.
+// Prune removes what a service can do without and Validate would refuse all of it for: VIPs and endpoints that no
+// client could reach, each a problem, and addresses that are given twice. ok is false if the rest cannot be served
+// either. Prune is for an API server, which has accepted the service as it is.
 func Prune(s Service) (pruned Service, problems []Problem, ok bool) {
 	v := &validation{}
 	if s.Type.Serves() {
@@ -33,7 +32,7 @@ func (v *validation) pruneVIPs(s *Service) {
 		return fit
 	}
 	s.ClusterIPs = filter(s.ClusterIPs, fit)
-	// Before external IPs: an address that is both is guarded by the source ranges.
+	// These come before external IPs, so that an address that is both is guarded by the source ranges.
 	s.LoadBalancerIPs = filter(s.LoadBalancerIPs, func(vip VIP) bool { return vip.Mode == IPModeProxy || fit(vip.Addr) })
 	s.ExternalIPs = filter(s.ExternalIPs, fit)
 }
@@ -48,11 +47,11 @@ func (v *validation) pruneEndpoints(s *Service) {
 			v.refuse(s, "endpoint %s is the service's own VIP and port: it is left out, as it would be sent to itself", e.Addr)
 			return false
 		}
-		return s.LeadsTo(e.Addr) // a VIP of its family was left out
+		return s.LeadsTo(e.Addr) // false if the VIP of its family was removed
 	})
 }
 
-// filter gives those that are wanted. The list is changed only into another one.
+// filter returns the wanted elements, in a new list if not all are wanted.
 func filter[T any](list []T, wanted func(T) bool) []T {
 	for i, v := range list {
 		if wanted(v) {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// schedulers are those of Linux (net/netfilter/ipvs/ip_vs_*.c), by the names that IPVS gives them.
+// schedulers are the schedulers of Linux (net/netfilter/ipvs/ip_vs_*.c), by the names that IPVS gives them.
 var schedulers = []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "fo", "ovf", "mh", "twos"}
 
-// Schedulers are all that IPVS has, by its names for them; a kernel may lack some.
+// Schedulers returns the names of all schedulers that IPVS has. A kernel may lack some.
 func Schedulers() []string { return slices.Clone(schedulers) }
 
-// CheckScheduler says whether IPVS knows a scheduler by this name, and if not what would be right.
+// CheckScheduler returns an error, with a hint, if IPVS has no scheduler with this name.
 func CheckScheduler(name string) error {
 	if slices.Contains(schedulers, name) {
 		return nil
@@ -27,8 +27,8 @@ func CheckScheduler(name string) error {
 	return fmt.Errorf("scheduler %q is not known, %s", name, hint)
 }
 
-// ignoresWeights says whether a scheduler chooses among endpoints as if their weights were equal (0
-// excepted: that is a drain to all of them). As read in the kernel's ip_vs_rr.c, ip_vs_lc.c, ip_vs_dh.c.
+// ignoresWeights reports whether a scheduler treats all weights but 0 as equal. Under each of them an endpoint of weight
+// 0 gets no new connections. See the kernel's ip_vs_rr.c, ip_vs_lc.c and ip_vs_dh.c.
 func ignoresWeights(scheduler string) bool {
 	return scheduler == "rr" || scheduler == "lc" || scheduler == "dh"
 }

@@ -1,19 +1,21 @@
-// Package sources is what svcproxy has been told to serve: a Table of services and their endpoints,
-// and the Source interface through which one arrives, be it from files, the main configuration or an
-// API server.
+// Package sources defines what svcproxy is told to serve: a Table of services with their endpoints. A Source
+// delivers one, from files, from the main configuration or from an API server.
 //
-// Everything here is a value. Validate and Merge are pure: the same tables give the same problems and
-// the same merged table. The package imports nothing but the standard library, opens no file, and
-// knows nothing of kernels or rules: which endpoints are used, and how, is decided by proxy/frontend.
+// Validate finds the errors of one table. Merge makes one table of those of all sources and decides who gets an
+// address that several services ask for. A Merger does this for tables that follow each other, and computes the
+// Delta, which is what differs from the table before.
+//
+// Everything here is a value, and the functions are pure. The package imports nothing but the standard library, opens
+// no file, and knows nothing of kernels or rules: which endpoints are used, and how, is decided by proxy/frontend.
 package sources
 
 import "context"
 
-// Source emits what is to be served.
+// Source delivers tables of what to serve.
 type Source interface {
-	// Watch emits a complete Table at start and whenever it changes, never a delta. It returns nil when
-	// ctx ends and an error when it cannot go on. An error emitted with a zero Table means: could not
-	// read; the last table stays. An error beside a Table means: this is what holds now, and part of
-	// what was read was refused (see RejectedError). emit is called from one goroutine at a time.
+	// Watch emits a complete Table at the start and whenever it changes. It returns nil when ctx ends, and an
+	// error if it cannot go on. An error emitted with a zero Table means that reading failed; the last table
+	// stays. A RejectedError with a Table means that part of what was read was refused; the Table is what
+	// counts now. Watch calls emit from one goroutine at a time.
 	Watch(ctx context.Context, emit func(Table, error)) error
 }

@@ -9,32 +9,33 @@ import (
 	"time"
 )
 
-// Table is all that one source, or all of them after Merge, wants served: complete, sorted by
-// namespace and name, and not changed by anyone after it was sent.
+// Table is everything that one source wants served, or all of them after Merge. It is complete and sorted by
+// namespace and name. Nothing changes it after it was emitted.
 type Table struct {
 	Services []Service
-	// Seen is when the source noticed the oldest change in it: the event, before anything was read
-	// or parsed. Zero when it noticed none, as with its first table or a full reading.
+	// Seen is when the source noticed the oldest change in the table: the time of the event, before reading and
+	// parsing. It is zero if there was no event, as for a first table or a periodic reading.
 	Seen time.Time
 
-	apart []Service // what Services was when it was found to be so: see Apart
+	uncontested []Service // Services as of the call of Uncontested
 }
 
-// Apart is the table with the knowledge that no service of it is in another's way: Validate found no error
-// in it. Merge does not ask again, until it has other Services.
-func (t Table) Apart() Table {
-	t.apart = t.Services
+// Uncontested returns the table with the note that no two of its services ask for the same address: Validate found no
+// error in it. If it is the only table, Merge need not find that out again, which is most of the cost of a merge. The
+// note is void once Services is another slice.
+func (t Table) Uncontested() Table {
+	t.uncontested = t.Services
 	return t
 }
 
-func (t Table) isApart() bool { return identical(t.apart, t.Services) }
+func (t Table) isUncontested() bool { return identical(t.uncontested, t.Services) }
 
 // Sort puts the services in order of namespace and name; services of equal name keep their order.
 func (t Table) Sort() {
 	slices.SortStableFunc(t.Services, func(a, b Service) int { return compareNames(&a, &b) })
 }
 
-// Lookup finds a service of a sorted table by its name.
+// Lookup returns the service of a sorted table with this name.
 func (t Table) Lookup(namespace, name string) (Service, bool) {
 	i, ok := t.index(namespace, name)
 	if !ok {
@@ -62,17 +63,17 @@ func compareNames(a, b *Service) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// DefaultNamespace is the namespace of a service whose key has none.
+// DefaultNamespace is the namespace of a service that names none.
 const DefaultNamespace = "default"
 
-// DefaultAffinityTimeout is how long an idle client stays with its endpoint when the service does not
-// say: 3 hours, Kubernetes' v1.DefaultClientIPServiceAffinitySeconds.
+// DefaultAffinityTimeout is how long an idle client stays with its endpoint, unless the service says: 3 hours, as
+// Kubernetes' v1.DefaultClientIPServiceAffinitySeconds.
 const DefaultAffinityTimeout = 10800 * time.Second
 
 // DefaultWeight is the weight of an endpoint that gives none.
 const DefaultWeight = 1
 
-// Service is one named service with everything known about it, defaults filled in.
+// Service is one named service with its endpoints. Defaults are filled in.
 type Service struct {
 	Namespace, Name string
 	Type            Type
@@ -80,24 +81,25 @@ type Service struct {
 	ClusterIPs      []netip.Addr
 	ExternalIPs     []netip.Addr
 	LoadBalancerIPs []VIP
-	SourceRanges    []netip.Prefix // who may use the LoadBalancerIPs, host bits masked; none = everyone
+	SourceRanges    []netip.Prefix // clients that may use the LoadBalancerIPs, host bits masked; none = all
 
 	Ports []Port // in the order given
 
 	ExternalTrafficPolicy TrafficPolicy
 	InternalTrafficPolicy TrafficPolicy
 	Affinity              Affinity
-	AffinityTimeout       time.Duration // whole seconds; DefaultAffinityTimeout unless given, also without affinity
+	AffinityTimeout       time.Duration // whole seconds; set also without affinity
 
 	HealthCheckNodePort      uint16 // 0 = none
 	PublishNotReadyAddresses bool
 	TrafficDistribution      TrafficDistribution
-	Scheduler                string         // as IPVS names it; "" = the node's default
+	Scheduler                string         // by its name in IPVS; "" = the node's default
 	DrainTimeout             *time.Duration // nil = the node's default; 0 = until the last connection ends
 
 	Endpoints []Endpoint // sorted by address
 
-	// Withheld is what of the service another one has, or the node cannot serve, sorted. Merge fills it in.
+	// Withheld are the parts of the service that another service has or that the node cannot serve, sorted.
+	// Merge sets it.
 	Withheld []Withheld
 
 	Origin Origin
@@ -111,38 +113,38 @@ type Port struct {
 	Name       string // "" is allowed when it is the only one
 	Protocol   Protocol
 	Port       uint16 // on cluster, external and load balancer IPs
-	TargetPort uint16 // on endpoints that do not say otherwise
-	NodePort   uint16 // on the node's addresses; 0 = none
+	TargetPort uint16 // of endpoints that give none themselves
+	NodePort   uint16 // on the node's own addresses; 0 = none
 }
 
-// VIP is a load balancer's address.
+// VIP is an address that a load balancer has for a service.
 type VIP struct {
 	Addr netip.Addr
 	Mode IPMode
 }
 
-// Endpoint is one place that serves a service, its conditions resolved.
+// Endpoint is one address that serves a service.
 type Endpoint struct {
 	Addr           netip.Addr
 	Ports          []EndpointPort // one for each service port that it serves
 	NodeName, Zone string         // "" = not known
 	Weight         uint32         // 0 = drain: no new connections
 
-	// The conditions with their defaults applied: ready absent = true, serving absent = ready,
-	// terminating absent = false.
+	// The conditions of an EndpointSlice, with its defaults: an absent ready is true, an absent serving is as
+	// ready, an absent terminating is false.
 	Ready, Serving, Terminating bool
 
-	NodeHints, ZoneHints []string // the nodes and zones that should use it; none = all
+	NodeHints, ZoneHints []string // nodes and zones that should use it; none = all
 }
 
-// EndpointPort is where an endpoint serves the service port of the same name and protocol.
+// EndpointPort is the port of an endpoint for the service port with the same name and protocol.
 type EndpointPort struct {
 	Name     string
 	Protocol Protocol
 	Port     uint16
 }
 
-// Origin is where a service was defined, for messages.
+// Origin is where a service is defined, for messages.
 type Origin struct {
 	Source string // "static", "file", "apiserver"
 	File   string // "" for an API server
@@ -154,7 +156,7 @@ func (o Origin) compare(p Origin) int {
 	return cmp.Or(cmp.Compare(o.File, p.File), cmp.Compare(o.Line, p.Line))
 }
 
-// String is "file:line", as compilers and editors write it, or the name of the source.
+// String returns "file:line", as compilers and editors write it, or the name of the source.
 func (o Origin) String() string {
 	switch {
 	case o.File == "":

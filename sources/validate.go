@@ -80,7 +80,7 @@ func problem(s *Service, format string, args ...any) Problem {
 	return Problem{Service: s.FullName(), Origin: s.Origin, Message: fmt.Sprintf(format, args...)}
 }
 
-// check applies every rule that needs one service alone.
+// check applies the rules that depend on one service alone.
 func (v *validation) check(s *Service) {
 	v.label(s, "namespace", s.Namespace)
 	v.label(s, "name", s.Name)
@@ -101,7 +101,7 @@ func (v *validation) check(s *Service) {
 	v.locality(s)
 }
 
-// reachable says whether a service has any address or port of its own.
+// reachable reports whether a service has any VIP or node port.
 func reachable(s *Service) bool {
 	return len(s.ClusterIPs) > 0 || len(s.ExternalIPs) > 0 || len(s.LoadBalancerIPs) > 0 || hasNodePort(s)
 }
@@ -116,7 +116,7 @@ func (v *validation) label(s *Service, what, value string) {
 	}
 }
 
-// isLabel is RFC 1123's rule as Kubernetes applies it.
+// isLabel reports whether s is a DNS label: RFC 1123 as Kubernetes applies it.
 func isLabel(s string) bool {
 	if len(s) == 0 || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
 		return false
@@ -173,7 +173,7 @@ func (v *validation) ports(s *Service) {
 	}
 }
 
-// typed applies the rules on what a type and a policy allow.
+// typed applies the rules about types and traffic policies.
 func (v *validation) typed(s *Service) {
 	balanced := s.Type == LoadBalancer
 	switch s.Type {
@@ -201,7 +201,7 @@ func (v *validation) typed(s *Service) {
 	}
 }
 
-// tuning applies the rules on how connections are handed out.
+// tuning applies the rules about how connections are distributed.
 func (v *validation) tuning(s *Service) {
 	switch t := s.AffinityTimeout; {
 	case s.Affinity == AffinityNone:
@@ -233,7 +233,7 @@ func (v *validation) tuning(s *Service) {
 	}
 }
 
-// heeding is the scheduler that does the same with weights.
+// heeding returns the scheduler that does the same and heeds weights.
 func heeding(scheduler string) string {
 	switch scheduler {
 	case "lc":
@@ -244,7 +244,7 @@ func heeding(scheduler string) string {
 	return "wrr"
 }
 
-// locality warns of policies that leave nothing to send traffic to here.
+// locality warns of traffic policies that leave no endpoint on this node.
 func (v *validation) locality(s *Service) {
 	if v.host.NodeName == "" || len(s.Endpoints) == 0 || slices.ContainsFunc(s.Endpoints, v.host.Local) {
 		return

@@ -81,9 +81,9 @@ func (v *validation) endpoints(s *Service) {
 	}
 }
 
-// selfServed judges an endpoint whose address is a VIP of its own service. Bound here, the address would
-// no longer be reached where the endpoint is; a contest finds that. Only on the
-// host's own address, which is not bound, may a process on this host serve it, on another port.
+// selfServed judges an endpoint whose address is a VIP of its own service. A contest finds that the endpoint cannot be
+// reached once the VIP is bound. If the address is the host's own it is not bound, and a process on this host may serve
+// it on another port.
 func (v *validation) selfServed(s *Service, e Endpoint) {
 	switch {
 	case loops(s, e):
@@ -93,7 +93,7 @@ func (v *validation) selfServed(s *Service, e Endpoint) {
 	}
 }
 
-// loops says whether one of the endpoint's ports is the service's own.
+// loops reports whether one of the endpoint's ports is a port of the service.
 func loops(s *Service, e Endpoint) bool {
 	return slices.ContainsFunc(e.Ports, func(ep EndpointPort) bool {
 		return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Port == ep.Port && p.Protocol == ep.Protocol })

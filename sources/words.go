@@ -2,10 +2,10 @@ package sources
 
 import "fmt"
 
-// Type says where a service is reachable; each word means what it means in a Kubernetes Service.
+// Type says where a service is reachable, as in a Kubernetes Service.
 type Type string
 
-// The types. Headless (a clusterIP of None there) and ExternalName are accepted and serve nothing.
+// The types. Headless, which has clusterIP None in Kubernetes, and ExternalName are accepted and serve nothing.
 const (
 	ClusterIP    Type = "ClusterIP"
 	NodePort     Type = "NodePort"
@@ -14,7 +14,7 @@ const (
 	ExternalName Type = "ExternalName"
 )
 
-// Serves says whether a service of this type has anything to be programmed.
+// Serves reports whether services of this type are programmed.
 func (t Type) Serves() bool { return t != Headless && t != ExternalName }
 
 // TrafficPolicy says which endpoints traffic may go to.
@@ -26,27 +26,27 @@ const (
 	Local   TrafficPolicy = "Local"
 )
 
-// Affinity says what makes connections go to the same endpoint.
+// Affinity says which connections go to the same endpoint.
 type Affinity string
 
-// The affinities: none, or the client's address.
+// The affinities: none, or those from the same client address.
 const (
 	AffinityNone     Affinity = ""
 	AffinityClientIP Affinity = "ClientIP"
 )
 
-// IPMode says how a load balancer delivers to an address of its own.
+// IPMode says how packets to a load balancer's address reach the node.
 type IPMode string
 
-// The modes. The zero value is IPModeVIP's meaning not spelled out: packets arrive with the address as
-// destination. Under Proxy they arrive at a node port or an endpoint, and the node leaves the address alone.
+// The modes. With IPModeVIP, and by default, packets arrive with the address as their destination. With IPModeProxy they
+// arrive at a node port or an endpoint, and the node does not serve the address.
 const (
 	IPModeDefault IPMode = ""
 	IPModeVIP     IPMode = "VIP"
 	IPModeProxy   IPMode = "Proxy"
 )
 
-// TrafficDistribution is a wish for near endpoints.
+// TrafficDistribution says which endpoints are preferred.
 type TrafficDistribution string
 
 // The distributions.
@@ -56,17 +56,17 @@ const (
 	PreferSameNode   TrafficDistribution = "PreferSameNode"
 )
 
-// Protocol is a transport; its value is the IP protocol number, as in an IP header.
+// Protocol is a transport protocol, by its number in IP headers.
 type Protocol uint8
 
-// The transports IPVS balances.
+// The protocols that IPVS balances.
 const (
 	TCP  Protocol = 6
 	UDP  Protocol = 17
 	SCTP Protocol = 132
 )
 
-// ParseProtocol reads "TCP", "UDP" or "SCTP", in capitals as Kubernetes writes them.
+// ParseProtocol parses "TCP", "UDP" or "SCTP", in capitals as Kubernetes writes them.
 func ParseProtocol(s string) (Protocol, error) {
 	switch s {
 	case "TCP":
@@ -79,7 +79,7 @@ func ParseProtocol(s string) (Protocol, error) {
 	return 0, fmt.Errorf("protocol %q is not one of TCP, UDP, SCTP", s)
 }
 
-// String is the name in capitals.
+// String returns the name in capitals.
 func (p Protocol) String() string {
 	switch p {
 	case TCP:

@@ -75,7 +75,7 @@ func (s *store) addAbsent(rejected *sources.RejectedError, lost []int) {
 // are left to sources.Merge, because they depend on the other sources and on what was served before.
 func joined(tables []sources.Table) sources.Table {
 	if len(tables) == 1 {
-		return tables[0].Apart()
+		return tables[0].Uncontested()
 	}
 	return sources.Join(tables...)
 }
