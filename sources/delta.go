@@ -65,6 +65,9 @@ func orderAt(a []Service, i int, b []Service, j int) int {
 	return compareNames(&a[i], &b[j])
 }
 
+// Empty reports whether the tables are equal, but for Seen.
+func (d Delta) Empty() bool { return len(d.Changes) == 0 && !d.Moved && !d.Shifted }
+
 // OnlyEndpoints reports whether both tables have the same services and these differ in endpoints alone. The
 // indexes of each Change are equal then.
 func (d Delta) OnlyEndpoints() bool {

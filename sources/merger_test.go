@@ -244,8 +244,12 @@ func TestRevalidateIsValidate(t *testing.T) {
 			return slices.ContainsFunc(refused, func(p sources.Problem) bool { return p.Service == s.FullName() })
 		})
 		now := otherEndpoints(t, before)
-		if got, want := sources.Revalidate(before, now), sources.Validate(now); !reflect.DeepEqual(got, want) {
+		delta, got := sources.Revalidate(before, now)
+		if want := sources.Validate(now); !reflect.DeepEqual(got, want) {
 			t.Fatalf("got  %v\nwant %v", got, want)
+		}
+		if want := sources.Compare(before, now); !reflect.DeepEqual(delta, want) {
+			t.Fatalf("got  %+v\nwant %+v", delta, want)
 		}
 	})
 }

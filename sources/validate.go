@@ -21,11 +21,11 @@ func Validate(t Table) []Problem {
 	return v.errors
 }
 
-// Revalidate returns what Validate does for a table that replaces one without errors. It checks the services that
-// have changed alone, and asks who has what only if that can have changed.
-func Revalidate(before, t Table) []Problem {
+// Revalidate returns what Validate does for a table that replaces one without errors, and what differs between the two.
+// It checks only the services that changed, and looks for contests only if there can be new ones.
+func Revalidate(before, t Table) (d Delta, problems []Problem) {
 	v := &validation{}
-	d := Compare(before, t)
+	d = Compare(before, t)
 	for _, c := range d.Changes {
 		if c.Is >= 0 {
 			v.check(&t.Services[c.Is])
@@ -35,7 +35,7 @@ func Revalidate(before, t Table) []Problem {
 		v.contest(t)
 	}
 	SortProblems(v.errors)
-	return v.errors
+	return d, v.errors
 }
 
 // contest refuses what services of a table want and others of it have.

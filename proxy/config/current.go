@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -144,7 +143,7 @@ func (c *Current) Reload() (kept []Kept, err error) {
 	if c.refused == nil && next.File == was.File && bytes.Equal(next.Data, was.Data) {
 		return kept, nil
 	}
-	if c.refused != nil || !reflect.DeepEqual(now.Static, was.Static) {
+	if c.refused != nil || !sources.Compare(was.Static, now.Static).Empty() {
 		c.static.Set(now.Static, nil)
 	}
 	c.refused = nil

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"time"
 
@@ -254,9 +253,8 @@ func (r *record) take(path string, data []byte, whole func(services int) bool) (
 		r.earlier = false
 		return r.reject(nil), true
 	}
-	before := r.reading.table
 	now, problems := decodeAfter(r.reading, path, data)
-	if n, had := len(now.table.Services), len(before.Services); len(problems) == 0 && had > 0 {
+	if n, had := len(now.table.Services), len(r.reading.table.Services); len(problems) == 0 && had > 0 {
 		if !whole(n) {
 			return false, false
 		}
@@ -268,11 +266,11 @@ func (r *record) take(path string, data []byte, whole func(services int) bool) (
 			return r.refuse(path, fmt.Sprintf("%s %d services: to have none, write services = {} in it", what, had)), true
 		}
 	}
-	warnings, problems := r.judge(now, problems)
+	delta, warnings, problems := r.judge(now, problems)
 	if len(problems) > 0 {
 		return r.reject(problems), true
 	}
-	changed = r.reject(nil) || !r.good || !reflect.DeepEqual(before, r.reading.table)
+	changed = r.reject(nil) || !r.good || !delta.Empty()
 	r.good, r.earlier, r.warnings = true, false, warnings
 	return changed, true
 }
@@ -285,16 +283,16 @@ func declaresNone(data []byte) bool {
 	return ok
 }
 
-// judge validates a reading and takes it if it has no problems.
-func (r *record) judge(now reading, problems []sources.Problem) (warnings, refused []sources.Problem) {
+// judge validates a reading and takes it if it has no problems. delta is what differs from the last good content.
+func (r *record) judge(now reading, problems []sources.Problem) (delta sources.Delta, warnings, refused []sources.Problem) {
 	var errs []sources.Problem
 	if r.good {
-		errs = sources.Revalidate(r.reading.table, now.table)
+		delta, errs = sources.Revalidate(r.reading.table, now.table)
 	} else {
 		errs = sources.Validate(now.table)
 	}
 	if problems = few(append(problems, errs...)); len(problems) == 0 {
 		r.reading = now
 	}
-	return few(now.warnings), problems
+	return delta, few(now.warnings), problems
 }
