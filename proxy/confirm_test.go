@@ -21,7 +21,7 @@ func TestConfirmWaitsForWhatWasEmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
 		r := start(t, func(r *run) {
-			r.proxy.Rules = func(s sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.options.Rules = func(s sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 				if slow.Load() {
 					time.Sleep(time.Second)
 				}

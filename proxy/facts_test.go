@@ -28,7 +28,7 @@ func fromFile(endpoints, line int) sources.Table {
 func TestGatewayBecomesVIP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		r := start(t, func(r *run) { r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		r := start(t, func(r *run) { r.options.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		defer r.end()
 		gateway := func(addr string) {
 			r.kernel.SetNode(kernel.Node{Gateways: []netip.Addr{netip.MustParseAddr(addr)}})
@@ -70,8 +70,8 @@ func TestSetFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		r := start(t, func(r *run) {
-			r.proxy.Facts = sources.HostFacts{Scheduler: "wrr"}
-			r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil))
+			r.options.Facts = sources.HostFacts{Scheduler: "wrr"}
+			r.options.Log = slog.New(slog.NewTextHandler(&log, nil))
 		})
 		defer r.end()
 		weighted := fromFile(2, 1)
@@ -106,7 +106,7 @@ func TestDelta(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deltas []sources.Delta
 		r := start(t, func(r *run) {
-			r.proxy.OnSync = func(now *proxy.Snapshot) {
+			r.options.OnSync = func(now *proxy.Snapshot) {
 				r.report(now)
 				deltas = append(deltas, now.Delta)
 			}

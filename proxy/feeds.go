@@ -34,7 +34,6 @@ type SourceState struct {
 
 // Sources returns the states of the sources. It may be called from any goroutine.
 func (p *Proxy) Sources() []SourceState {
-	p.init()
 	states := p.in.snapshot()
 	for i, f := range p.Feeds {
 		if reader, ok := f.Source.(reader); ok && !states[i].Spoken {
@@ -49,7 +48,6 @@ func (p *Proxy) Sources() []SourceState {
 // Table returns the last table of a source, and whether it has delivered a complete
 // one. It may be called from any goroutine.
 func (p *Proxy) Table(source string) (t sources.Table, delivered bool) {
-	p.init()
 	return p.in.table(source)
 }
 

@@ -88,7 +88,7 @@ func (r *run) bound() (list []netip.Addr) {
 func TestVIPsWaitForOtherHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{hosts: map[netip.Addr]string{vip(1): "02:00:00:00:00:09"}}
-		r := start(t, func(r *run) { r.proxy.Rules, r.proxy.Prober = claiming(2), l })
+		r := start(t, func(r *run) { r.options.Rules, r.options.Prober = claiming(2), l })
 		defer r.end()
 		r.emit(table(1))
 		free := netip.MustParseAddr("10.96.0.1")
@@ -125,12 +125,12 @@ func TestVIPsWaitForOtherHosts(t *testing.T) {
 func TestBoundVIPsAreNotProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{hosts: map[netip.Addr]string{vip(0): "02:00:00:00:00:09"}}
-		r := start(t, func(r *run) { r.proxy.Rules, r.proxy.Prober = claiming(1), nil })
+		r := start(t, func(r *run) { r.options.Rules, r.options.Prober = claiming(1), nil })
 		r.emit(table(1))
 		r.end()
 		_, written := r.kernel.Counts()
 		again := start(t, func(s *run) {
-			s.kernel, s.proxy.Kernel, s.proxy.Rules, s.proxy.Prober = r.kernel, r.kernel, claiming(1), l
+			s.kernel, s.options.Kernel, s.options.Rules, s.options.Prober = r.kernel, r.kernel, claiming(1), l
 		})
 		defer again.end()
 		again.emit(table(1))
@@ -146,7 +146,7 @@ func TestBoundVIPsAreNotProbed(t *testing.T) {
 func TestUnboundVIPHealsUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{}
-		r := start(t, func(r *run) { r.proxy.Rules, r.proxy.Prober = claiming(1), l })
+		r := start(t, func(r *run) { r.options.Rules, r.options.Prober = claiming(1), l })
 		defer r.end()
 		r.emit(table(1))
 		pass(time.Second)
@@ -166,7 +166,7 @@ func TestUnboundVIPHealsUnasked(t *testing.T) {
 func TestManyVIPsAreProbedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{}
-		r := start(t, func(r *run) { r.proxy.Rules, r.proxy.Prober = claiming(250), l })
+		r := start(t, func(r *run) { r.options.Rules, r.options.Prober = claiming(250), l })
 		defer r.end()
 		r.emit(table(1))
 		pass(400 * time.Millisecond)
@@ -185,7 +185,7 @@ func TestManyVIPsAreProbedInTurn(t *testing.T) {
 func TestConfirmWaitsForProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{err: errors.New("no packet socket")}
-		r := start(t, func(r *run) { r.proxy.Rules, r.proxy.Prober = claiming(1), l })
+		r := start(t, func(r *run) { r.options.Rules, r.options.Prober = claiming(1), l })
 		defer r.end()
 		r.source <- emission{table: table(1)}
 		s, err := r.proxy.Confirm(t.Context())
@@ -204,8 +204,8 @@ func TestVIPThatMovesAwayIsProbedLater(t *testing.T) {
 		r := start(t, func(r *run) {
 			bind := claiming(1)
 			r.kernel.SetNode(own)
-			r.proxy.Prober = l
-			r.proxy.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.options.Prober = l
+			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 				if n.Has(vip(0)) {
 					return rules(t, n, hold, occupied)
 				}

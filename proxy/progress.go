@@ -72,7 +72,6 @@ func (g *progress) logLong() {
 // Running returns the sync that is running, nil between two. It may be called from any
 // goroutine.
 func (p *Proxy) Running() *Running {
-	p.init()
 	return p.progress.now()
 }
 
@@ -80,7 +79,6 @@ func (p *Proxy) Running() *Running {
 // in a long sync: the kernel answered something, or a stage ended. A loop that hangs or
 // has ended does neither. It may be called from any goroutine.
 func (p *Proxy) Alive(ctx context.Context) bool {
-	p.init()
 	before := p.progress.activity()
 	select {
 	case p.requests.alive <- struct{}{}:

@@ -28,7 +28,7 @@ func TestALongSyncThatMakesProgressIsAlive(t *testing.T) {
 		step := 4 * time.Second
 		var log bytes.Buffer
 		r := start(t, func(r *run) {
-			r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil))
+			r.options.Log = slog.New(slog.NewTextHandler(&log, nil))
 			r.kernel.Fail = func(o kernel.Op) error {
 				if o.Object.Kind() == kernel.KindReal {
 					time.Sleep(step)

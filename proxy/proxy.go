@@ -37,8 +37,8 @@ type Kernel interface {
 // hold, occupied names the sets that keep entries which the table does not have.
 type Rules func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State)
 
-// Proxy is the loop. Fill in its exported fields and call Run once.
-type Proxy struct {
+// Options are what the loop works with.
+type Options struct {
 	Kernel Kernel
 	Rules  Rules
 	Feeds  []Feed
@@ -70,9 +70,14 @@ type Proxy struct {
 	// OnSource, if not nil, is called after everything that a source emits, by the
 	// goroutine of the source.
 	OnSource func(SourceState)
+}
+
+// Proxy is the loop. Make it with New and call Run once. OnSync and OnSource may be set
+// until then.
+type Proxy struct {
+	Options
 
 	// These are shared with other goroutines.
-	once      sync.Once
 	requests  requests
 	in        *inbox
 	health    health
@@ -97,16 +102,13 @@ type Proxy struct {
 	pending times // of the changes that are not programmed yet
 }
 
-func (p *Proxy) init() {
-	p.once.Do(func() {
-		p.requests = newRequests()
-		p.in = newInbox(p.Feeds, p.Facts, time.Now)
-		p.progress.init(p.Kernel, p.Log)
-		p.logs = newLogs(p.Log)
-		p.prober = newProber(p.Prober)
-		p.reading.kernel = p.Kernel
-		p.merger.Before = p.Before
-	})
+// New makes a loop that does nothing until Run.
+func New(o Options) *Proxy {
+	p := &Proxy{Options: o, requests: newRequests(), in: newInbox(o.Feeds, o.Facts, time.Now), logs: newLogs(o.Log), prober: newProber(o.Prober)}
+	p.progress.init(o.Kernel, o.Log)
+	p.reading.kernel = o.Kernel
+	p.merger.Before = o.Before
+	return p
 }
 
 // Run serves until ctx ends, and leaves the kernel serving. It returns an error if a
@@ -114,7 +116,6 @@ func (p *Proxy) init() {
 // the sources nor the kernel have anything to serve and a source says why: see
 // sources.RejectedError.
 func (p *Proxy) Run(ctx context.Context) error {
-	p.init()
 	p.setPeriods(periods{p.SyncPeriod, p.MinSyncPeriod})
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup

@@ -78,12 +78,13 @@ func rules(t sources.Merged, n kernel.Node, hold bool, _ []string) (*frontend.Fr
 
 // run has the loop running on a fake kernel, inside a synctest bubble.
 type run struct {
-	t      *testing.T
-	kernel *fake.Kernel
-	proxy  *proxy.Proxy
-	source script
-	done   chan error
-	stop   context.CancelFunc
+	t       *testing.T
+	kernel  *fake.Kernel
+	options proxy.Options // until New
+	proxy   *proxy.Proxy
+	source  script
+	done    chan error
+	stop    context.CancelFunc
 
 	mu      sync.Mutex
 	reports []proxy.Report
@@ -104,13 +105,14 @@ func (r *run) all() []proxy.Report {
 
 func start(t *testing.T, prepare func(*run)) *run {
 	r := &run{t: t, kernel: fake.New(names, kernel.Node{}, kernel.State{}), source: make(script), done: make(chan error, 1)}
-	r.proxy = &proxy.Proxy{
+	r.options = proxy.Options{
 		Kernel: r.kernel, Rules: rules, Feeds: []proxy.Feed{{Name: "file", Source: r.source}}, Log: slog.New(slog.DiscardHandler),
 		SyncPeriod: 30 * time.Second, OnSync: r.report,
 	}
 	if prepare != nil {
 		prepare(r)
 	}
+	r.proxy = proxy.New(r.options)
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
 	go func() { r.done <- r.proxy.Run(ctx) }()
@@ -353,7 +355,7 @@ func TestAStopInTheMiddleOfASyncIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		r := start(t, func(r *run) {
-			r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil))
+			r.options.Log = slog.New(slog.NewTextHandler(&log, nil))
 			r.kernel.Fail = func(kernel.Op) error { r.stop(); return context.Canceled }
 		})
 		r.source <- emission{table: table(1)}
@@ -412,8 +414,8 @@ func TestNothingIsRemovedBeforeEverySourceHasSpoken(t *testing.T) {
 		r := start(t, func(r *run) {
 			_, served := rules(sources.Merged{Table: table(2)}, kernel.Node{}, false, nil)
 			r.kernel = fake.New(names, kernel.Node{}, served)
-			r.proxy.Kernel = r.kernel
-			r.proxy.Feeds = append(r.proxy.Feeds, proxy.Feed{Name: "apiserver", Source: late})
+			r.options.Kernel = r.kernel
+			r.options.Feeds = append(r.options.Feeds, proxy.Feed{Name: "apiserver", Source: late})
 		})
 		defer r.end()
 		r.emit(sources.Table{})
@@ -452,7 +454,7 @@ func TestFailedSourceKeepsItsTable(t *testing.T) {
 func TestRefusalsAreSaidOnceEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		r := start(t, func(r *run) { r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		r := start(t, func(r *run) { r.options.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		defer r.end()
 		refused := func(messages ...string) {
 			rejected := &sources.RejectedError{}
@@ -478,7 +480,7 @@ func TestRefusalsAreSaidOnceEach(t *testing.T) {
 
 func TestBurstsAreOneSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(r *run) { r.proxy.MinSyncPeriod = time.Second })
+		r := start(t, func(r *run) { r.options.MinSyncPeriod = time.Second })
 		defer r.end()
 		r.emit(table(1))
 		for i := range 100 {
@@ -500,7 +502,7 @@ func TestAdoptsWithoutAWrite(t *testing.T) {
 		r := start(t, func(r *run) {
 			_, served := rules(sources.Merged{Table: table(3)}, kernel.Node{}, false, nil)
 			r.kernel = fake.New(names, kernel.Node{}, served)
-			r.proxy.Kernel = r.kernel
+			r.options.Kernel = r.kernel
 		})
 		defer r.end()
 		r.emit(table(3))
@@ -530,7 +532,7 @@ func (refused) Watch(context.Context, func(sources.Table, error)) error {
 
 func TestRefusedAtFirstStartWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(r *run) { r.proxy.Feeds = append(r.proxy.Feeds, proxy.Feed{Name: "file", Source: refused{}}) })
+		r := start(t, func(r *run) { r.options.Feeds = append(r.options.Feeds, proxy.Feed{Name: "file", Source: refused{}}) })
 		err := <-r.done
 		var rejected *sources.RejectedError
 		if !errors.As(err, &rejected) {
@@ -567,7 +569,7 @@ func TestNothingGoodKeepsWhatTheKernelServes(t *testing.T) {
 		r := start(t, func(r *run) {
 			_, served := rules(sources.Merged{Table: table(2)}, kernel.Node{}, false, nil)
 			r.kernel = fake.New(names, kernel.Node{}, served)
-			r.proxy.Kernel = r.kernel
+			r.options.Kernel = r.kernel
 		})
 		defer r.end()
 		r.source <- emission{err: nothingGood}
@@ -618,7 +620,7 @@ func (k *duringRead) Read(ctx context.Context) (kernel.Observed, error) {
 func TestSourceThatSpeaksWhileTheKernelIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *run) {
-			r.proxy.Kernel = &duringRead{r.kernel, func() {
+			r.options.Kernel = &duringRead{r.kernel, func() {
 				r.source <- emission{table: table(2)}
 				pass(time.Second)
 			}}
@@ -641,7 +643,7 @@ func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stuck atomic.Bool
 		r := start(t, func(r *run) {
-			r.proxy.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 				f, s := rules(t, n, hold, occupied)
 				s.Policy.DrainTimeout = time.Second
 				return f, s
@@ -677,7 +679,7 @@ func TestConflictIsSaidOnce(t *testing.T) {
 		foreign := kernel.Virtual{Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Scheduler: "sed", Netmask: 32}
 		r := start(t, func(r *run) {
 			r.kernel = fake.New(names, kernel.Node{}, kernel.State{Virtuals: []kernel.Virtual{foreign}})
-			r.proxy.Kernel, r.proxy.Log = r.kernel, slog.New(slog.NewTextHandler(&log, nil))
+			r.options.Kernel, r.options.Log = r.kernel, slog.New(slog.NewTextHandler(&log, nil))
 		})
 		defer r.end()
 		r.emit(table(1))
@@ -698,7 +700,7 @@ func TestConflictIsSaidOnce(t *testing.T) {
 // TestEndOfDrainIsNoDrift, not even when the full check finds it.
 func TestEndOfDrainIsNoDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(r *run) { r.proxy.SyncPeriod = time.Second })
+		r := start(t, func(r *run) { r.options.SyncPeriod = time.Second })
 		defer r.end()
 		r.emit(table(2))
 		second := r.kernel.State().Reals[1].Key
@@ -755,7 +757,7 @@ func TestHealthyUntilASyncIsOverdue(t *testing.T) {
 func TestFirewallInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		r := start(t, func(r *run) { r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		r := start(t, func(r *run) { r.options.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		defer r.end()
 		r.kernel.SetFirewall([]kernel.Barrier{{Family: kernel.IPv4, Hook: "input", Verdict: "drop", Name: "iptables filter INPUT", Accepts: "-i lo"}})
 		r.emit(table(1))

@@ -53,7 +53,7 @@ func TestStages(t *testing.T) {
 func TestSyncedLineHasTheStages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		r := start(t, func(r *run) { r.proxy.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		r := start(t, func(r *run) { r.options.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		defer r.end()
 		changed := table(2)
 		changed.Seen = time.Now()
@@ -70,7 +70,7 @@ func TestOnSourceHearsTablesAndErrors(t *testing.T) {
 		var mu sync.Mutex
 		var heard []proxy.SourceState
 		r := start(t, func(r *run) {
-			r.proxy.OnSource = func(s proxy.SourceState) {
+			r.options.OnSource = func(s proxy.SourceState) {
 				mu.Lock()
 				defer mu.Unlock()
 				heard = append(heard, s)

@@ -25,7 +25,6 @@ func newRequests() requests {
 // or something changed (CauseNode, CauseConfig). It returns the number of the request:
 // see Report.Asked. It may be called from any goroutine.
 func (p *Proxy) Check(why Cause) uint64 {
-	p.init()
 	n := p.in.ask(why)
 	select {
 	case p.requests.check <- struct{}{}:
@@ -37,7 +36,6 @@ func (p *Proxy) Check(why Cause) uint64 {
 // SetPeriods changes SyncPeriod and MinSyncPeriod, before Run or while it runs. It may
 // be called from any goroutine.
 func (p *Proxy) SetPeriods(sync, minSync time.Duration) {
-	p.init()
 	for {
 		select {
 		case p.requests.periods <- periods{sync, minSync}:
@@ -51,14 +49,12 @@ func (p *Proxy) SetPeriods(sync, minSync time.Duration) {
 // services by the new ones; call Check for one at once. It may be called from any
 // goroutine.
 func (p *Proxy) SetFacts(facts sources.HostFacts) {
-	p.init()
 	p.in.setFacts(facts)
 }
 
 // DumpState requests that the last reading of the kernel is logged. It may be called
 // from any goroutine.
 func (p *Proxy) DumpState() {
-	p.init()
 	select {
 	case p.requests.dump <- struct{}{}:
 	default: // requested already

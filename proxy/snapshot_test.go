@@ -58,7 +58,7 @@ func TestWaitingIsAsOfTheTables(t *testing.T) {
 		var r *run
 		spoken := false
 		r = start(t, func(r *run) {
-			r.proxy.Rules = func(s sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.options.Rules = func(s sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 				if !spoken {
 					spoken = true
 					r.source <- emission{table: table(1)}

@@ -136,12 +136,11 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 	s := d.setup()
 	served := lastgood.NewRecorder(s.Config.StateDir, d.log.Logger)
 	defer served.Close()
-	d.proxy = &proxy.Proxy{
-		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
-		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Remember: d.kernel.Remember,
-		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod, Facts: s.Facts(kernel.Node{}),
-	}
 	files, err := d.files(s)
+	if err != nil {
+		return err
+	}
+	feeds, err := d.feeds(s, files)
 	if err != nil {
 		return err
 	}
@@ -150,10 +149,12 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 		return err
 	}
 	defer counters.Close()
+	d.proxy = proxy.New(proxy.Options{
+		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
+		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember,
+		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod, Facts: s.Facts(kernel.Node{}),
+	})
 	d.console = newConsole(d.consoleOptions(files, counters))
-	if d.proxy.Feeds, err = d.feeds(s, files); err != nil {
-		return err
-	}
 	d.follow(s.Config)
 	if err := d.console.open(ctx); err != nil {
 		return err

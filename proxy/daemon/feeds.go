@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"time"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/control"
@@ -22,9 +24,21 @@ func (d *daemon) feeds(s Setup, files *file.Source) ([]proxy.Feed, error) {
 		return feeds, nil
 	}
 	o := s.APIServer()
-	o.OnNode, o.Log, o.Metrics = d.isNode, d.log.Logger, d.console.metrics
+	o.OnNode, o.Log, o.Metrics = d.isNode, d.log.Logger, requestMetrics{d}
 	source, err := apiserver.New(o)
 	return append(feeds, proxy.Feed{Name: "apiserver", Source: source}), err
+}
+
+// requestMetrics counts requests to the API server in the console's metrics. The feeds are
+// made before the console, but send nothing before the loop runs.
+type requestMetrics struct{ d *daemon }
+
+func (m requestMetrics) Request(code, method, host string) {
+	m.d.console.metrics.Request(code, method, host)
+}
+
+func (m requestMetrics) Latency(verb, host string, took time.Duration) {
+	m.d.console.metrics.Latency(verb, host, took)
 }
 
 // isNode takes what the API server says of this node.

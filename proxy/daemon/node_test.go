@@ -108,7 +108,7 @@ func restart(t *testing.T, dir string) *node {
 	n.kernel = fake.New(kernel.DefaultNames, kernel.Node{Name: "n1"}, kernel.State{})
 	n.refuse = func(kernel.Op) error { return nil }
 	n.kernel.Fail = func(o kernel.Op) error { return n.refuse(o) }
-	p := &proxy.Proxy{
+	p := proxy.New(proxy.Options{
 		Kernel: n.kernel, Log: log, Feeds: []proxy.Feed{{Name: "static", Source: cur.Source()}},
 		SyncPeriod: cur.Now().Config.IPVS.SyncPeriod,
 		Rules: func(t sources.Merged, at kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
@@ -119,7 +119,7 @@ func restart(t *testing.T, dir string) *node {
 			f := frontend.List(t.Table, at, c.Frontends)
 			return f, ipvs.State(f, c)
 		},
-	}
+	})
 	n.console = newConsole(consoleOptions{
 		proxy: p, current: cur, log: log, about: status.Daemon{Version: "1.2.3", Node: "n1", Mode: "ipvs"}, counters: counters{n.kernel},
 		work: func() metrics.Work { return metrics.Work{} }, files: files{}, warnings: func() []string { return []string{"a warning"} },

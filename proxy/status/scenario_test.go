@@ -149,14 +149,14 @@ func play(t *testing.T, archive *txtar.Archive) {
 		return nil
 	}
 	recorder, history := &events.Recorder{Ring: s.ring}, new(status.Recorder)
-	p := &proxy.Proxy{
+	p := proxy.New(proxy.Options{
 		Kernel: s.kernel, Feeds: []proxy.Feed{{Name: "file", Source: s}}, Log: slog.New(slog.DiscardHandler), SyncPeriod: 30 * time.Second,
 		Rules: func(table sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			f := frontend.List(table.Table, n, frontend.Config{})
 			return f, ipvs.State(f, mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, Hold: hold, Occupied: occupied})
 		},
 		OnSource: recorder.Source,
-	}
+	})
 	s.proxy = p
 	p.OnSync = func(now *proxy.Snapshot) {
 		history.Synced(now.Report)

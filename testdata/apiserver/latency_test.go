@@ -75,7 +75,7 @@ func measure(t *testing.T, c *apiserver.Cluster, size int) time.Duration {
 	k.After = served.note
 	var frontends frontend.Cache
 	var m ipvs.Mode
-	p := &proxy.Proxy{
+	p := proxy.New(proxy.Options{
 		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "apiserver", Source: s}}, SyncPeriod: time.Hour,
 		Rules: func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			now := config
@@ -83,7 +83,7 @@ func measure(t *testing.T, c *apiserver.Cluster, size int) time.Duration {
 			f := frontends.List(t, n, now.Frontends)
 			return f, m.State(f, now)
 		},
-	}
+	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- p.Run(ctx) }()

@@ -41,7 +41,7 @@ func (b *bench) loop(p *pass) error {
 	synced := make(chan *proxy.Snapshot, 1)
 	var frontends frontend.Cache
 	var m ipvs.Mode
-	loop := &proxy.Proxy{
+	loop := proxy.New(proxy.Options{
 		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "hand", Source: h}},
 		Rules: func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			c := ruled()
@@ -51,7 +51,7 @@ func (b *bench) loop(p *pass) error {
 		},
 		SyncPeriod: time.Hour,
 		OnSync:     func(s *proxy.Snapshot) { synced <- s },
-	}
+	})
 	driven := make(chan error, 1)
 	go func() {
 		defer cancel()

@@ -71,7 +71,7 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 	history, ring, started := &status.Recorder{}, &events.Ring{}, time.Now()
 	recorder := &events.Recorder{Ring: ring}
 	synced := make(chan struct{}, 1)
-	n.proxy = &proxy.Proxy{
+	n.proxy = proxy.New(proxy.Options{
 		Kernel: n.kernel, Log: log, SyncPeriod: 30 * time.Second,
 		Feeds: []proxy.Feed{feed},
 		Rules: func(t sources.Merged, k kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
@@ -90,7 +90,7 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 			default:
 			}
 		},
-	}
+	})
 	reader := &status.Reader{
 		Proxy: n.proxy, Recorder: history, Counters: n.meter,
 		Daemon: func() status.Daemon {
