@@ -77,11 +77,14 @@ type console struct {
 // It listens nowhere until open.
 func newConsole(o consoleOptions) *console {
 	c := &console{consoleOptions: o, stop: func() {}}
-	c.reader = &status.Reader{Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings}
+	c.reader = &status.Reader{
+		Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings,
+	}
 	c.metrics = metrics.New(metrics.Options{Version: o.about.Version, Status: c.reader.Status, Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Log: o.log})
 	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Log: o.log}
 	c.healthz = &web.Listener{Name: "healthz", Log: o.log, Handler: web.Health{
-		Healthy: o.proxy.Healthy, Synced: c.synced, Eligible: o.eligible, Stale: c.stale, Unserved: c.unserved, Degraded: o.proxy.Degraded, Answered: c.metrics.Answered,
+		Healthy: o.proxy.Healthy, Synced: c.synced, Eligible: o.eligible, Stale: c.stale, Unserved: c.unserved,
+		Degraded: o.proxy.Degraded, Answered: c.metrics.Answered,
 	}.Handler()}
 	c.site = &web.Listener{Name: "metrics", Log: o.log, Handler: web.Site{
 		Metrics: c.metrics.Handler(), Mode: func() string { return o.about.Mode },
@@ -102,7 +105,9 @@ func (c *console) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := &control.Server{Status: c.reader.Status, Detail: c.reader.Detail, Reload: c.reload, Table: c.table, Events: &c.ring, Log: c.log}
+	server := &control.Server{
+		Status: c.reader.Status, Detail: c.reader.Detail, Reload: c.reload, Table: c.table, Events: &c.ring, Log: c.log,
+	}
 	ctx, c.stop = context.WithCancel(ctx)
 	c.answering.Go(func() {
 		if err := server.Serve(ctx, socket); err != nil {

@@ -19,7 +19,10 @@ func (d *daemon) files(s Setup) (*file.Source, error) {
 
 // feeds are the sources, in the order of precedence.
 func (d *daemon) feeds(s Setup, files *file.Source) ([]proxy.Feed, error) {
-	feeds := []proxy.Feed{{Name: "static", Source: d.current.Source(), Logged: d.current.Standing().Refused}, {Name: "file", Source: files}}
+	feeds := []proxy.Feed{
+		{Name: "static", Source: d.current.Source(), Logged: d.current.Standing().Refused},
+		{Name: "file", Source: files},
+	}
 	if !s.Config.APIServer.Enabled {
 		return feeds, nil
 	}
