@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// Claim is a VIP that this node answers for on a link: one inside a network that
-// the link is connected to, whose hosts ask for it by ARP or ND.
+// Claim is a VIP that this node answers for on a link. The VIP is inside a network of
+// the link, whose hosts ask for it by ARP or ND.
 type Claim struct {
 	Addr netip.Addr
 	Link string
 }
 
-// Taken is a claim on which another host has answered, with its MAC address as
-// text.
+// Taken is a claim for which another host answered, with its MAC address as text.
 type Taken struct {
 	Claim
 	MAC string
@@ -33,7 +32,7 @@ func (t Taken) String() string {
 	return fmt.Sprintf("%s is not bound: another host, %s on %s, answers for it", t.Addr, t.MAC, t.Link)
 }
 
-// IsLocal says whether a VIP is local, by an address or a route of ours.
+// IsLocal says whether a VIP is local by an owned address or route.
 func (o *Observed) IsLocal(vip netip.Addr) bool {
 	_, bound := slices.BinarySearchFunc(o.Addrs, Addr{Addr: vip, Link: o.Names.Device}, Addr.Compare)
 	_, routed := slices.BinarySearchFunc(o.Routes, Route{Addr: vip}, Route.Compare)

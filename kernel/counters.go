@@ -1,20 +1,20 @@
 package kernel
 
-// Counters is one reading of what the kernel counts: what people look at, and
-// what no plan depends on.
+// Counters is one reading of the kernel's counters. They are for people; no plan depends
+// on them.
 type Counters struct {
-	// Total is of all virtual servers since IPVS began to count, those that are
-	// gone and those by firewall mark among them.
+	// Total counts all virtual servers since IPVS began to count, also removed ones and
+	// those by firewall mark.
 	Total    Traffic
-	Virtuals []VirtualCounters // of whoever made them, sorted
+	Virtuals []VirtualCounters // of all programs, sorted
 	Reals    []RealCounters    // sorted
-	// Flows are the entries of the connection tracker, of which there may be
-	// MaxFlows; both 0 where it is not loaded.
+	// Flows is the number of entries in the connection tracker, and MaxFlows its limit.
+	// Both are 0 if the connection tracker is not loaded.
 	Flows, MaxFlows uint64
 }
 
-// Traffic is what has come by since a virtual server was made. In is from
-// clients, Out to them.
+// Traffic counts since a virtual or real server was added. In is from clients, Out to
+// clients.
 type Traffic struct {
 	Conns, InPackets, OutPackets, InBytes, OutBytes uint64
 }
@@ -31,9 +31,9 @@ type RealTraffic struct {
 	Traffic
 }
 
-// RealCounters is how one real server stands: its weight and its connections, as
-// in Conns. Persistence templates are not among them: nothing but a question
-// for each virtual server tells those, and a full reading asks it.
+// RealCounters has a real server's weight, and its connections as in Conns. It has no
+// persistence templates: the kernel tells these only with one request for each virtual
+// server, which a full reading makes.
 type RealCounters struct {
 	Key                      RealKey
 	Weight, Active, Inactive uint32

@@ -1,12 +1,11 @@
-// Package kernel holds what svcproxy knows of a node's kernel as plain values:
-// what it looks like (Observed), what it should look like (State), and the
-// ordered steps from one to the other (Plan). Package plan computes these steps,
-// package verify what a check reads at a time.
+// Package kernel describes a node's kernel in plain values: what it looks like
+// (Observed), what it should look like (State), the objects in both, and the ordered
+// steps from one to the other (Plan).
 //
-// It does no I/O, reads no clock and imports only the standard library. The
-// packages below it (ipvs, ipset, iptables, link, sysctl) read and write the
-// real thing; kernel/host puts them together.
+// It does no I/O, reads no clock and imports only the standard library. Package plan
+// computes plans, package verify compares readings. The adapters (ipvs, ipset, iptables,
+// link, conntrack, sysctl) read and write the real kernel, and package host joins them.
 //
-// See DESIGN.md beside this file for why the phases of a plan have the order
-// they have, and what makes an object ours.
+// DESIGN.md beside this file says why a plan has its order, which objects are owned, and
+// how to add a kind of object.
 package kernel

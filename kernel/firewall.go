@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// Barrier is a base chain of somebody else's firewall that lets through only what
-// its rules accept. What is refused in one base chain no other can let through.
+// Barrier is a base chain of another program that lets through only what its rules
+// accept. What one base chain refuses no other can accept.
 type Barrier struct {
-	Family  Family // 0: of both
+	Family  Family // 0: both
 	Hook    string // where: prerouting, input, forward, output, postrouting
-	Verdict string // what becomes of the rest: drop or reject
+	Verdict string // what it does to other packets: drop or reject
 	Name    string // for people: "iptables filter INPUT"
-	// Accepts has what each rule that accepts asks of a packet, one a line, as
-	// iptables-save prints it; its own matches behind those of the jumps to it.
+	// Accepts has the matches of each accepting rule, one rule a line, as iptables-save
+	// prints them: those of the jumps to it first.
 	Accepts string
 }
 
-// Barred says of each barrier, in a line for people, which virtual servers no
-// packet of a client can get past it for; nothing of those that may let
-// everything through. A rule that asks for more than is understood here is taken
-// to accept: what is said is so.
+// Barred returns a line for each barrier that no client's packet to some virtual servers
+// passes, with these virtual servers. It understands only some matches; a rule with
+// others counts as accepting. So every line is true, but there may be lines missing.
 func Barred(firewall []Barrier, virtuals []Virtual) []string {
 	var lines []string
 	for _, b := range firewall {
@@ -45,8 +44,7 @@ func Barred(firewall []Barrier, virtuals []Virtual) []string {
 	return lines
 }
 
-// mayAccept says whether some rule may accept a client's first packet to a
-// virtual server.
+// mayAccept says whether a rule may accept a client's first packet to a virtual server.
 func (b Barrier) mayAccept(k VirtualKey) bool {
 	if b.Accepts == "" {
 		return false
@@ -59,20 +57,20 @@ func (b Barrier) mayAccept(k VirtualKey) bool {
 	return false
 }
 
-// mayMatch says whether matches may be those of a client's first packet, which is
-// new to the connection tracker and not by way of lo. As far as hook input it goes
-// to the virtual server; then IPVS gives it a real server's address. Hook forward
-// is that of the replies.
+// mayMatch says whether a client's first packet may match: it is new to the connection
+// tracker and does not come from lo. Up to hook input its destination is the virtual
+// server; after that IPVS has replaced it with a real server. Hook forward sees the
+// replies.
 func (b Barrier) mayMatch(matches string, k VirtualKey) bool {
 	f := strings.Fields(WithoutComment(matches))
 	state := "NEW"
 	if b.Hook == "forward" {
 		state = "ESTABLISHED"
 	}
-	asked := b.Hook == "prerouting" || b.Hook == "input" // the destination is what the client asked for
+	asked := b.Hook == "prerouting" || b.Hook == "input" // the destination is still the virtual server
 	for i := 0; i+1 < len(f); i++ {
 		if i > 0 && f[i-1] == "!" {
-			continue // what it does not match is much
+			continue // a negated match leaves almost everything
 		}
 		var may bool
 		switch value := f[i+1]; f[i] {
@@ -96,8 +94,8 @@ func (b Barrier) mayMatch(matches string, k VirtualKey) bool {
 	return true
 }
 
-// hasPort says whether a list of ports and ranges, 80,8000:8080, has a port; what
-// is not understood may.
+// hasPort says whether a list of ports and ranges, 80,8000:8080, has a port. It is true
+// for text that it does not understand.
 func hasPort(list string, port uint16) bool {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, ranged := strings.Cut(part, ":")
@@ -113,8 +111,8 @@ func hasPort(list string, port uint16) bool {
 	return false
 }
 
-// covers says whether an address or prefix has an address; what is not understood
-// may.
+// covers says whether a prefix contains an address. It is true for text that it does not
+// understand.
 func covers(text string, a netip.Addr) bool {
 	p, err := parsePrefix(text)
 	return err != nil || p.Contains(a)
@@ -147,7 +145,7 @@ func (p *parser) barrier(f []string) error {
 	return nil
 }
 
-// accepts reads one line of the barrier before it.
+// accepts reads a line of the barrier before it.
 func (p *parser) accepts(f []string) error {
 	if len(p.o.Firewall) == 0 || len(f) < 2 {
 		return fmt.Errorf("accepts: want a barrier before it, and matches")

@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// The sizes of the connection tracker's table. All network namespaces share it.
+// Sysctls of the connection tracker's table, which all network namespaces share.
 const (
 	conntrackBuckets = "net.netfilter.nf_conntrack_buckets"
 	conntrackMax     = "net.netfilter.nf_conntrack_max"
 )
 
-// SmallHash says in a line for people that the connection tracker's hash is small
-// for its limit and that no plan of want's makes it larger, and what would; nothing
-// where either is not so. Four entries to a bucket is what kube-proxy aims at.
+// SmallHash returns a warning if the connection tracker's hash is small for its limit
+// and the wanted sysctls do not change that, nil otherwise. kube-proxy aims at four
+// entries a bucket.
 func SmallHash(want, have []Sysctl) []string {
 	if _, ours := slices.BinarySearchFunc(want, Sysctl{Name: conntrackBuckets}, Sysctl.Compare); ours {
 		return nil
@@ -27,7 +27,7 @@ func SmallHash(want, have []Sysctl) []string {
 		"set options nf_conntrack hashsize=%d in /etc/modprobe.d/nf_conntrack.conf, or write that number to /sys/module/nf_conntrack/parameters/hashsize as root", limit, buckets, limit/4)}
 }
 
-// number is the value of one of sorted sysctls, 0 if it is not there.
+// number returns the value of one of sorted sysctls, 0 if it does not exist.
 func number(sysctls []Sysctl, name string) uint64 {
 	i, found := slices.BinarySearchFunc(sysctls, Sysctl{Name: name}, Sysctl.Compare)
 	if !found {

@@ -1,8 +1,7 @@
 package kernel
 
-// MissingError says that something cannot be done on this machine at all, and
-// what would bring it: a kernel without a module, an iptables that is not
-// installed. Trying again does not help.
+// MissingError says that this machine lacks something, and what to do about it: a kernel
+// module, an installed iptables. Trying again does not help.
 type MissingError struct {
 	What string // "the kernel has no IPVS"
 	Hint string // "modprobe ip_vs"

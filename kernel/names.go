@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Names are the parts of our objects' names that configuration can change, so
-// that another proxy can run beside this one.
+// Names are the configurable parts of the names of owned objects. Other names let a
+// second proxy run on the same node.
 type Names struct {
 	Prefix string // of sets and chains: "KUBE"
 	Device string // that VIPs are bound to: "kube-ipvs0"
@@ -32,10 +32,10 @@ func (t SetType) Base() SetType {
 	return SetType(base)
 }
 
-// SetName says which of our sets is meant, without prefix and family.
+// SetName is the name of an owned set without prefix and family.
 type SetName string
 
-// Our sets. All but VirtualServer are kube-proxy's.
+// The owned sets. All but VirtualServer are kube-proxy's too.
 const (
 	LoopBack               SetName = "LOOP-BACK"
 	ClusterIP              SetName = "CLUSTER-IP"
@@ -54,22 +54,22 @@ const (
 	NodePortLocalSCTP      SetName = "NODE-PORT-LOCAL-SCTP-HASH"
 	HealthCheckNodePort    SetName = "HEALTH-CHECK-NODE-PORT"
 	IPVSIPs                SetName = "IPVS-IPS"
-	VirtualServer          SetName = "VIRTUAL-SERVER" // ownership: every virtual server we made
+	VirtualServer          SetName = "VIRTUAL-SERVER" // ownership: every virtual server that svcproxy made
 )
 
-// SetSpec is what all sets of one name have in common.
+// SetSpec describes the sets of one name, of either family.
 type SetSpec struct {
 	Name SetName
 	Type SetType
-	// Opens: an entry lets new connections past the filter that guards bound
-	// VIPs. It goes in after the virtual server it names and out before it, so
-	// that no packet for the VIP reaches a port of the host in between.
+	// Opens says that an entry lets new connections past the filter that guards bound
+	// VIPs. It is added after its virtual server and removed before it, so that no
+	// packet for the VIP reaches a port of the host in between.
 	Opens bool
 	// Proto of a bitmap's ports, which the kernel does not store; else 0.
 	Proto Proto
 }
 
-// SetSpecs lists our sets.
+// SetSpecs lists the owned sets.
 var SetSpecs = []SetSpec{
 	{Name: LoopBack, Type: HashIPPortIP},
 	{Name: ClusterIP, Type: HashIPPort, Opens: true},
@@ -91,11 +91,11 @@ var SetSpecs = []SetSpec{
 	{Name: VirtualServer, Type: HashIPPort},
 }
 
-// maxSetName is IPSET_MAXNAMELEN less its NUL.
+// maxSetName is IPSET_MAXNAMELEN without its NUL.
 const maxSetName = 31
 
-// Set gives the full name of a set: KUBE-CLUSTER-IP, KUBE-6-CLUSTER-IP. IPv6
-// names are cut at 31 characters, as kube-proxy does.
+// Set returns the full name of a set: KUBE-CLUSTER-IP, KUBE-6-CLUSTER-IP. As in
+// kube-proxy, IPv6 names are cut at 31 characters.
 func (n Names) Set(f Family, s SetName) string {
 	name := n.Prefix + "-" + string(s)
 	if f == IPv6 {
@@ -116,11 +116,11 @@ func (n Names) IsSet(full string, f Family, s SetName) bool {
 	return ok && (rest == string(s) || len(full) == maxSetName && strings.HasPrefix(string(s), rest))
 }
 
-// TempSets is how the names of sets begin that exist only while another set is
-// being replaced by a larger one.
+// TempSets is the prefix of temporary sets, which exist while another set is being
+// replaced.
 func (n Names) TempSets() string { return n.Prefix + "-TMP-" }
 
-// OwnsSet says whether a set of this name is ours.
+// OwnsSet says whether a set of this name is owned.
 func (n Names) OwnsSet(name string) bool {
 	if strings.HasPrefix(name, n.TempSets()) {
 		return true
@@ -129,7 +129,7 @@ func (n Names) OwnsSet(name string) bool {
 	return ok
 }
 
-// SetSpec finds family and specification of a full set name.
+// SetSpec returns the family and the specification for the full name of a set.
 func (n Names) SetSpec(name string) (Family, SetSpec, bool) {
 	for _, s := range SetSpecs {
 		for _, f := range [...]Family{IPv4, IPv6} {
@@ -141,10 +141,10 @@ func (n Names) SetSpec(name string) (Family, SetSpec, bool) {
 	return 0, SetSpec{}, false
 }
 
-// ChainName says which of our chains is meant, without prefix.
+// ChainName is the name of an owned chain without prefix.
 type ChainName string
 
-// Our chains. ChainNodePort exists in nat and in filter.
+// The owned chains. ChainNodePort exists in nat and in filter.
 const (
 	ChainServices             ChainName = "SERVICES"
 	ChainPostrouting          ChainName = "POSTROUTING"
@@ -163,18 +163,18 @@ var chainNames = map[string][]ChainName{
 	"filter": {ChainForward, ChainProxyFirewall, ChainSourceRangesFirewall, ChainNodePort, ChainIPVSFilter, ChainIPVSOutFilter},
 }
 
-// maxChainName is XT_EXTENSION_MAXNAMELEN less its NUL: iptables refuses 29
-// characters, in both back ends (measured with 1.8.9).
+// maxChainName is XT_EXTENSION_MAXNAMELEN without its NUL: both back ends of iptables
+// refuse 29 characters (measured with 1.8.9).
 const maxChainName = 28
 
-// Chain gives the full name of a chain: KUBE-SERVICES. A prefix longer than
-// KUBE's can make one too long: it is cut, as names of sets are.
+// Chain returns the full name of a chain: KUBE-SERVICES. A name that is too long because
+// of a long prefix is cut, as names of sets are.
 func (n Names) Chain(c ChainName) string {
 	name := n.Prefix + "-" + string(c)
 	return name[:min(len(name), maxChainName)]
 }
 
-// OwnsChain says whether a chain of this name in this table is ours.
+// OwnsChain says whether a chain of this name in this table is owned.
 func (n Names) OwnsChain(table, name string) bool {
 	for _, c := range chainNames[table] {
 		if n.Chain(c) == name {
@@ -186,13 +186,13 @@ func (n Names) OwnsChain(table, name string) bool {
 
 const proxyNDPBegin, proxyNDPEnd = "net.ipv6.conf.", ".proxy_ndp"
 
-// ProxyNDP is the parameter that lets a link answer for proxy neighbours. A dot
-// in its name is a slash, as sysctl(8) has it.
+// ProxyNDP is the sysctl that lets a link answer for proxy neighbours. As in sysctl(8),
+// a dot in the link's name becomes a slash.
 func ProxyNDP(link string) string {
 	return proxyNDPBegin + strings.ReplaceAll(link, ".", "/") + proxyNDPEnd
 }
 
-// proxyNDPLink is the link of a parameter that ProxyNDP named.
+// proxyNDPLink returns the link of a sysctl that ProxyNDP named.
 func proxyNDPLink(name string) (string, bool) {
 	rest, begins := strings.CutPrefix(name, proxyNDPBegin)
 	rest, ends := strings.CutSuffix(rest, proxyNDPEnd)

@@ -6,41 +6,40 @@ import (
 	"time"
 )
 
-// Observed is one reading of the kernel: the objects of our names, all virtual
-// and real servers of whoever made them, and the facts that Diff and the rules
-// need beside them.
+// Observed is one reading of the kernel: the owned objects, the virtual and real servers
+// of all programs, and other facts that Diff and the rules need.
 type Observed struct {
 	State
 	Conns []Conns // of State.Reals, by index
-	// Fresh: Conns was read in this very round. Otherwise a real server that
-	// is no longer wanted is not deleted on the strength of it.
+	// Fresh says that Conns was read in this round. Only then may Diff remove a real
+	// server that has no connections.
 	Fresh bool
 
 	Node  Node
 	Names Names
 	Clock time.Time
 
-	// Saved has the sysctls, and IPVS's timeouts, that we changed since boot, as
-	// they were before.
+	// Saved lists the sysctls and IPVS timeouts that svcproxy changed since boot, with
+	// their values before, sorted by name.
 	Saved []Saved
-	// Owned are the virtual servers that the reading before this one held as
-	// ours; a set that was emptied by hand does not disown them.
+	// Owned lists the virtual servers that the previous reading owned, sorted. They stay
+	// owned if the ownership set is emptied by hand.
 	Owned []VirtualKey
-	// Record is what a file remembers of virtual servers from before this process;
-	// Left of it is carried on from reading to reading.
+	// Record is what a file says about virtual servers from before this process. Its
+	// Left is carried from reading to reading.
 	Record Record
-	// Drains are the drains under way, by real server, since when.
+	// Drains lists the drains in progress, sorted by real server.
 	Drains []Drain
-	// Answered are proxy neighbours that others made, sorted: what is wanted is
-	// there, and never ours.
+	// Answered lists proxy neighbours created by other programs, sorted. Diff neither
+	// adds nor removes these.
 	Answered []Neighbor
-	// Probed are claims that other hosts on the link were asked about just now, and
-	// nobody answered; Taken those that another host answered for. Both sorted.
+	// Probed lists claims that no other host on the link answered for just now, Taken
+	// those that another host answered for. Both are sorted.
 	Probed []Claim
 	Taken  []Taken
-	// Firewall are the base chains of others that our packets have to pass.
+	// Firewall lists the base chains of other programs that our packets pass.
 	Firewall []Barrier
-	// FWMark counts virtual servers by firewall mark. They are never ours.
+	// FWMark counts virtual servers by firewall mark, which are never owned.
 	FWMark int
 }
 
@@ -48,29 +47,29 @@ type Observed struct {
 // Inactive are half-closed, in TIME_WAIT, or UDP; Persist are templates.
 type Conns struct{ Active, Inactive, Persist uint32 }
 
-// Drain is a real server on its way out.
+// Drain is a real server that waits until its connections end.
 type Drain struct {
 	Real  RealKey
 	Since time.Time
 }
 
-// Saved is a kernel parameter that we changed: its value before, and ours.
+// Saved is a kernel parameter that svcproxy changed: its value before, and ours.
 type Saved struct{ Name, Before, Ours string }
 
-// Node is what the rules need to know of this machine.
+// Node is what the rules need to know about this machine.
 type Node struct {
 	Name string
 	Zone string
-	// Addrs are the addresses of the node, without those of our own device
-	// and without loopback, sorted.
+	// Addrs lists the node's addresses, sorted, without loopback and without those of
+	// our own device.
 	Addrs []NodeAddr
-	// Primary addresses: the source of the default route, by family; zero if
+	// Primary4 and Primary6 are the source addresses of the default routes, zero if
 	// there is none.
 	Primary4, Primary6 netip.Addr
 	// Gateways are the next hops of the default routes.
 	Gateways []netip.Addr
-	// BrNetfilter: bridged packets pass iptables. Only then may a rule use -m
-	// physdev, which would load it.
+	// BrNetfilter says that bridged packets pass iptables. Without it no rule may use -m
+	// physdev, which would load the module.
 	BrNetfilter bool
 	// Bridges are the links of Addrs that are bridges, sorted by name.
 	Bridges []Bridge
@@ -78,7 +77,7 @@ type Node struct {
 	Release Release
 }
 
-// Has says whether an address is one of the node's own.
+// Has says whether an address belongs to the node.
 func (n Node) Has(a netip.Addr) bool {
 	for _, own := range n.Addrs {
 		if own.Prefix.Addr() == a {
@@ -88,7 +87,7 @@ func (n Node) Has(a netip.Addr) bool {
 	return false
 }
 
-// LinkOf is the link that has an address of the node's own; "" if none has.
+// LinkOf returns the link that has an address of the node, "" if none has.
 func (n Node) LinkOf(a netip.Addr) string {
 	for _, own := range n.Addrs {
 		if own.Prefix.Addr() == a {
@@ -98,14 +97,14 @@ func (n Node) LinkOf(a netip.Addr) string {
 	return ""
 }
 
-// NodeAddr is an address of the node with the length of its network's prefix.
+// NodeAddr is an address of the node with the prefix length of its network.
 type NodeAddr struct {
 	Prefix netip.Prefix
 	Link   string
 }
 
-// Bridge is a bridge of the node. Filtered4 and Filtered6: packets from one of its
-// ports to another pass iptables, and so the connection tracker and IPVS.
+// Bridge is a bridge of the node. Filtered4 and Filtered6 say that packets between its
+// ports pass iptables, and so the connection tracker and IPVS.
 type Bridge struct {
 	Link                 string
 	Filtered4, Filtered6 bool
@@ -122,8 +121,8 @@ func (r Release) Before(major, minor int) bool {
 	return r.Major < major || r.Major == major && r.Minor < minor
 }
 
-// SetConns writes newly counted connections into the reading; conns is parallel
-// to reals, and real servers that are not in the reading are passed over.
+// SetConns writes counted connections into the reading. conns is parallel to reals; real
+// servers that the reading does not have are skipped.
 func (o *Observed) SetConns(reals []RealKey, conns []Conns) {
 	if len(o.Conns) != len(o.Reals) {
 		o.Conns = make([]Conns, len(o.Reals))

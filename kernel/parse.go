@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ParseObserved reads canonical text, of a State or an Observed, and what
-// sysctl, ipset save, iptables-save and ipvsadm-save print. Comments and blank
-// lines are skipped. An error names the line.
+// ParseObserved reads the canonical text of a State or an Observed, and what sysctl,
+// ipset save, iptables-save and ipvsadm-save print. It skips comments and blank lines.
+// An error names the line.
 func ParseObserved(text string) (Observed, error) {
 	p := parser{}
 	n := 0
@@ -42,7 +42,7 @@ func ParseObserved(text string) (Observed, error) {
 type parser struct {
 	o      Observed
 	family Family // of the iptables section
-	table  string // we are inside, "" outside
+	table  string // that the line is in, "" outside of tables
 }
 
 func (p *parser) line(s string) error {

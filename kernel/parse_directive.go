@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// directive reads what no tool prints. f has the words of line behind "#: ".
+// directive reads a line that no tool prints. f has the words behind "#: ".
 func (p *parser) directive(f []string, line string) error {
 	if len(f) == 0 {
 		return nil

@@ -1,10 +1,11 @@
 package kernel
 
-// Progress is how far a Kernel has come with what it was asked for.
+// Progress is how far a Kernel has come with the present call.
 type Progress struct {
-	// Activity grows whenever the kernel has answered something, or a tool has
-	// ended: while it grows, a long call is not stuck.
+	// Activity grows with each answer of the kernel and each tool that ends: while it
+	// grows, a long call is not stuck.
 	Activity uint64
-	// Done steps Of a plan that is being applied; Of is 0 when none is.
+	// Done counts the finished ops of the plan that is being applied, and Of all of
+	// them. Of is 0 when none is.
 	Done, Of int
 }

@@ -15,7 +15,7 @@ const (
 	IPv6 Family = 10
 )
 
-// FamilyOf is the family of an address.
+// FamilyOf returns the family of an address.
 func FamilyOf(a netip.Addr) Family {
 	if a.Is4() {
 		return IPv4

@@ -1,15 +1,14 @@
 package kernel
 
-// A hash scheduler keeps a real server whose weight falls to 0 in its table. What
-// becomes of the clients that hash to it depends on the scheduler: mh and sh look
-// for another real server if their fallback flag is set, dh has no such flag and
-// refuses them (measured on Linux 6.1, three real servers: a third of all new
-// connections).
+// Hash schedulers keep a real server of weight 0 in their table. For clients that hash
+// to it, mh and sh choose another real server if their fallback flag is set. dh has no
+// such flag and refuses them: a third of all new connections with three real servers
+// (measured on Linux 6.1).
 
-// SchedulerFlags are the flags of a virtual server with this scheduler: with them a
-// real server of weight 0 costs no client its connection, and mh tells a client's
-// connections apart by their ports. Without the latter all of them, as those of a
-// NAT gateway, would meet in one real server.
+// SchedulerFlags returns the flags of a virtual server with this scheduler. With them a
+// real server of weight 0 refuses no client, and mh distinguishes a client's connections
+// by their ports. Otherwise all clients behind a NAT gateway would meet in one real
+// server.
 func SchedulerFlags(scheduler string) uint32 {
 	switch scheduler {
 	case "mh":
@@ -20,7 +19,7 @@ func SchedulerFlags(scheduler string) uint32 {
 	return 0
 }
 
-// Quiesces says whether a scheduler passes over real servers of weight 0. Under one
-// that does not none is kept: a wanted state has none, and one that is no longer
-// wanted is removed at once, with its connections.
+// Quiesces says whether a scheduler passes over real servers of weight 0. Under one that
+// does not, wanted states have no such real servers, and one that is no longer wanted is
+// removed at once, with its connections.
 func Quiesces(scheduler string) bool { return scheduler != "dh" }

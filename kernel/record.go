@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Record is what is remembered of virtual servers outside the kernel. It is a second
-// witness of what is ours: the ownership set can be emptied by hand, the record can
-// be lost with its file, and only both together make one of ours foreign.
+// Record is what a file says about virtual servers. It is a second proof of ownership:
+// the ownership set can be emptied by hand and the file can be lost, but only both
+// together make an owned virtual server foreign.
 type Record struct {
-	// Made are the virtual servers that are ours, as they were made, sorted.
+	// Made lists the owned virtual servers as they were made, sorted.
 	Made []Virtual
-	// Left are those that kube-proxy left and no service wanted, sorted. They are
-	// not ours.
+	// Left lists those that kube-proxy left and no service wanted, sorted. They are not
+	// owned.
 	Left []Virtual
 }
 
-// The record's text has a line for each virtual server, as ipvsadm-save prints it,
-// and is a journal of Made: -D takes one away again. Those of Left are marked.
+// The record's text has a line for each virtual server, as ipvsadm-save prints it. It is
+// a journal of Made: -D removes one again. Those of Left are marked.
 const leftMark = directive + "left "
 
 // AppendRecord appends the whole record.
@@ -30,7 +30,7 @@ func AppendRecord(text []byte, r Record) []byte {
 	return AppendMade(text, nil, r.Made)
 }
 
-// AppendMade appends what makes a record of was one of now; both are sorted.
+// AppendMade appends the lines that change Made from was to now; both are sorted.
 func AppendMade(text []byte, was, now []Virtual) []byte {
 	Walk(now, was, func(a, b *Virtual) bool { return *a == *b }, Virtual.Compare, func(w, h *Virtual) {
 		if w != nil {
@@ -43,8 +43,8 @@ func AppendMade(text []byte, was, now []Virtual) []byte {
 	return text
 }
 
-// ParseRecord reads a record's text and counts its lines. A last line without its
-// end was being written when the process was killed, and is passed over.
+// ParseRecord reads a record's text and counts its lines. It ignores a last line without
+// its end: the process was killed while writing it.
 func ParseRecord(text []byte) (r Record, lines int, err error) {
 	made := make(map[VirtualKey]Virtual)
 	for line := range bytes.Lines(text) {

@@ -2,7 +2,7 @@ package kernel
 
 import "strings"
 
-// SameRules compares two chains' rules without their comments.
+// SameRules compares the rules of two chains and ignores comments.
 func SameRules(a, b string) bool {
 	for a != "" || b != "" {
 		if a == b {
@@ -18,7 +18,7 @@ func SameRules(a, b string) bool {
 	return true
 }
 
-// WithoutComment is the rule without its comment match.
+// WithoutComment returns the rule without its comment match.
 func WithoutComment(rule string) string {
 	const match = "-m comment --comment "
 	start := strings.Index(rule, match)
@@ -36,7 +36,7 @@ func WithoutComment(rule string) string {
 	return rule[:start] + strings.TrimPrefix(rest[end:], " ")
 }
 
-// closingQuote is the index behind the quoted word that s begins with, or -1.
+// closingQuote returns the index behind the quoted word at the start of s, or -1.
 func closingQuote(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -49,7 +49,7 @@ func closingQuote(s string) int {
 	return -1
 }
 
-// Target is the chain or target that a rule jumps to, "" if it has none.
+// Target returns the chain or target that a rule jumps to, "" if it has none.
 func Target(rule string) string {
 	rest := WithoutComment(rule)
 	for rest != "" {

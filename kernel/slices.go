@@ -1,7 +1,7 @@
 package kernel
 
-// NextReals cuts the real servers of a virtual server off the front of sorted ones;
-// those of virtual servers before it are skipped.
+// NextReals cuts the real servers of a virtual server off the front of sorted ones. It
+// skips those of virtual servers before it.
 func NextReals(reals *[]Real, v VirtualKey) []Real {
 	r := *reals
 	start := 0
@@ -16,8 +16,8 @@ func NextReals(reals *[]Real, v VirtualKey) []Real {
 	return r[start:end]
 }
 
-// Walk goes through two sorted slices side by side and reports what is only in
-// one of them, or in both with a difference. The missing side is nil.
+// Walk goes through two sorted slices side by side. It reports elements that only one of
+// them has, with nil for the other, and pairs that differ.
 func Walk[T any](want, have []T, same func(a, b *T) bool, compare func(a, b T) int, differs func(w, h *T)) {
 	i, j := 0, 0
 	for i < len(want) && j < len(have) {
@@ -47,8 +47,8 @@ func Walk[T any](want, have []T, same func(a, b *T) bool, compare func(a, b T) i
 	}
 }
 
-// SameSlice says whether two slices are one and the same. Nobody writes in the slices
-// of a State that has been handed on, so they are equal then.
+// SameSlice says whether two slices are the same memory, and so equal. Nobody writes in
+// the slices of a State that was handed on.
 func SameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

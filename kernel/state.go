@@ -8,46 +8,44 @@ import (
 	"time"
 )
 
-// State is what the kernel should look like, or does: sorted slices of
-// comparable values without duplicates. Its zero is a kernel with nothing of
-// ours in it.
+// State is what the kernel should look like, or does: sorted slices of comparable values
+// without duplicates. Its zero is a kernel without owned objects.
 type State struct {
 	Sysctls  []Sysctl
-	Timeouts Timeouts // of IPVS; one that is 0 is left alone
+	Timeouts Timeouts // of IPVS; 0 leaves a timeout as it is
 	Sets     []Set
 	Entries  []Entry
 	Chains   []Chain
 	Links    []Link
 	Virtuals []Virtual
 	Reals    []Real
-	// VIPs are bound as addresses or made local by routes.
+	// A VIP is made local by an address or by a route.
 	Addrs     []Addr
 	Routes    []Route
 	Neighbors []Neighbor
 
-	Policy Policy // of a wanted state: what Diff may do
+	Policy Policy // of a wanted state: what plan.Diff may do
 }
 
-// Policy is what Diff needs to know beside the objects themselves. Its zero
-// removes what is ours and unwanted, at once or, where connections live, when
-// the last has ended.
+// Policy says what Diff may do to the kernel. With its zero, Diff removes every owned
+// object that is unwanted; real servers with connections drain first.
 type Policy struct {
-	// Hold keeps Diff from removing or draining anything: what is wanted is
-	// not yet known in full.
+	// Hold keeps Diff from removing or draining anything, since not every source has
+	// delivered its table yet.
 	Hold bool
-	// DeleteUnknown makes foreign virtual servers count as ours, but for those
+	// DeleteUnknown makes Diff treat foreign virtual servers as owned, except those
 	// inside ExcludeCIDRs.
 	DeleteUnknown bool
 	ExcludeCIDRs  []netip.Prefix
-	// TakeLeft makes the virtual servers that kube-proxy left and nobody wants count
-	// as ours.
+	// TakeLeft makes Diff treat as owned the virtual servers that kube-proxy left and no
+	// service wants.
 	TakeLeft bool
-	// DrainTimeout is the longest a real server drains; 0 is for ever.
+	// DrainTimeout is how long a real server may drain; 0 means forever.
 	DrainTimeout time.Duration
-	// Drains has the virtual servers with a DrainTimeout of their own, sorted.
+	// Drains lists the virtual servers with a DrainTimeout of their own, sorted.
 	Drains []VirtualDrain
-	// Claims are the VIPs that this node answers for on a link, sorted. With Probe
-	// one is made local only once it is known that no other host there has it.
+	// Claims lists the VIPs that this node answers for on a link, sorted. With Probe a
+	// VIP is made local only when no other host on the link answers for it.
 	Claims []Claim
 	Probe  bool
 }
@@ -58,7 +56,7 @@ type VirtualDrain struct {
 	Timeout time.Duration
 }
 
-// Sort brings the slices into the order that Diff needs and drops duplicates.
+// Sort sorts the slices as Diff needs them and drops duplicates.
 func (s *State) Sort() {
 	for _, row := range Rows {
 		if row.Objects != nil {
@@ -98,16 +96,16 @@ func (s State) Objects() iter.Seq[Object] {
 	}
 }
 
-// sortUnique keeps the first of those that compare as equal.
+// sortUnique sorts, and keeps the first of elements that compare as equal.
 func sortUnique[T any](s *[]T, compare func(a, b T) int) {
-	if ascending(*s, compare) { // as what comes from a reading mostly does
+	if ascending(*s, compare) { // mostly so in readings
 		return
 	}
 	slices.SortStableFunc(*s, compare)
 	*s = slices.CompactFunc(*s, func(a, b T) bool { return compare(a, b) == 0 })
 }
 
-// ascending says whether a slice is sorted and no two of it are equal.
+// ascending says whether a slice is sorted and has no equal elements.
 func ascending[T any](s []T, compare func(a, b T) int) bool {
 	for i := 1; i < len(s); i++ {
 		if compare(s[i-1], s[i]) >= 0 {
@@ -117,13 +115,13 @@ func ascending[T any](s []T, compare func(a, b T) int) bool {
 	return true
 }
 
-// minCapacity is ipset's default, and what kube-proxy creates its sets with: it
-// refuses to work with one of another capacity. An unused place takes no memory.
+// minCapacity is ipset's default and the capacity of kube-proxy's sets. kube-proxy
+// refuses to work with sets of another capacity. Unused capacity takes no memory.
 const minCapacity = 1 << 16
 
-// Capacity is the size to create a set with that must hold n entries: minCapacity
-// as long as that suffices, then the next power of two above twice the need, so
-// that it is seldom replaced by a larger one.
+// Capacity returns the capacity to create a set with that must hold n entries:
+// minCapacity if that suffices, otherwise the next power of two above 2n, so that the
+// set is seldom replaced by a larger one.
 func Capacity(n int) uint32 {
 	if n <= minCapacity {
 		return minCapacity

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// The canonical text is what the kernel's own tools print: sysctl -a, ipset
-// save, iptables-save, ip -batch, ipvsadm-save -n. What no tool prints is in
-// directives, comments to those tools, that begin with "#: ".
+// The canonical text is what the kernel's own tools print: sysctl -a, ipset save,
+// iptables-save, ip -batch, ipvsadm-save -n. Directives have what no tool prints. They
+// are comments to these tools and begin with "#: ".
 const directive = "#: "
 
 // String is the whole state in canonical text. The same state gives the same
@@ -95,7 +95,7 @@ func (o Observed) String() string {
 	return b.String()
 }
 
-// words are the bridge's name and the tools whose rules its packets pass.
+// words returns the bridge's name and the tools whose rules its packets pass.
 func (b Bridge) words() []string {
 	words := []string{b.Link}
 	for _, f := range []Family{IPv4, IPv6} {

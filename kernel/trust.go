@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxDevice is IFNAMSIZ less its NUL.
+// maxDevice is IFNAMSIZ without its NUL.
 const maxDevice = 15
 
 // CheckDevice says what is wrong with an interface's name.
@@ -25,12 +25,13 @@ func CheckDevice(s string) error {
 	return nil
 }
 
-// maxPrefix is what 31 characters of an ipset's name leave: with seven the IPv6
-// sets LOAD-BALANCER-SOURCE-IP and -SOURCE-CIDR are cut to one name.
+// maxPrefix is the longest prefix for which all names of sets differ: with seven
+// characters the IPv6 sets LOAD-BALANCER-SOURCE-IP and -SOURCE-CIDR would be cut to one
+// name.
 const maxPrefix = 6
 
-// CheckPrefix says what is wrong with the prefix of sets and chains. It also
-// refuses those under which one proxy's sets would have the names of another's:
+// CheckPrefix says what is wrong with the prefix of sets and chains. It also refuses
+// prefixes under which the sets of two proxies would have the same names:
 // KUBE-6-CLUSTER-IP is the IPv6 set of KUBE.
 func CheckPrefix(s string) error {
 	ok := s != "" && len(s) <= maxPrefix && s[0] != '-'
@@ -49,10 +50,9 @@ func CheckPrefix(s string) error {
 // Check says what is wrong with names that were read from a file.
 func (n Names) Check() error { return errors.Join(CheckPrefix(n.Prefix), CheckDevice(n.Device)) }
 
-// Check says why a record of a parameter cannot be one that svcproxy made. The
-// record is a file of the service's user, and root restores what it says: so
-// only names that svcproxy sets, the sysctls given, IPVS's timeouts and ProxyNDP,
-// and only values that these can have.
+// Check says why svcproxy cannot have saved this value. The values are in a file of the
+// service's user, and root restores them. So it accepts only names that svcproxy sets
+// (the sysctls given, IPVS timeouts and ProxyNDP), and only values that these can have.
 func (s Saved) Check(sysctls []string) error {
 	link, ndp := proxyNDPLink(s.Name)
 	if !ndp && !IsTimeout(s.Name) && !slices.Contains(sysctls, s.Name) {
@@ -72,9 +72,9 @@ func (s Saved) Check(sysctls []string) error {
 	return nil
 }
 
-// Unserved are the addresses on the device that no set of ours has as a VIP; a
-// virtual server of a node port can have any. With such an address, a device that
-// a file alone says is ours may be another program's.
+// Unserved lists the addresses on the device that no owned set has as a VIP. If there
+// are any, a device that only a file says is ours may be another program's. Virtual
+// servers are no proof, since those of node ports can have any address.
 func (o *Observed) Unserved() []netip.Addr {
 	served := make(map[netip.Addr]bool)
 	for i := range o.Entries {

@@ -8,27 +8,26 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Advance gives the reading that follows when ops of a plan have been carried out,
-// so that a small change needs no new reading. It reports false where only the
-// kernel can tell all of it: a set was replaced, our device renamed. The counts of
-// connections are left out: they
-// would be those of the last reading. Nothing is written in have's slices.
+// Advance returns the reading after ops of a plan were carried out, so that a small
+// change needs no new reading. It returns false if only the kernel can tell: a set was
+// replaced, or our device renamed. The counts of connections are left out, since they
+// are old. It does not write in have's slices.
 func Advance(have kernel.Observed, ops []kernel.Op) (kernel.Observed, bool) {
 	return advance(have, kernel.State{}, ops)
 }
 
-// Applied is Advance after all of a plan, that was made for want. What is wanted is
-// there then, and where nothing else is, the reading has want's own slice: that costs
-// nothing, however much was done, and takes no memory.
+// Applied is Advance after a whole plan for want was carried out. The wanted objects
+// exist then. If there are no others of a kind, the reading uses want's own slice, which
+// takes no time and no memory.
 func Applied(have kernel.Observed, want kernel.State, p kernel.Plan) (kernel.Observed, bool) {
-	if want.Policy.Hold || len(p.Conflicts)+len(p.Held)+len(p.Probes)+len(p.Taken) > 0 { // not all of it is there
+	if want.Policy.Hold || len(p.Conflicts)+len(p.Held)+len(p.Probes)+len(p.Taken) > 0 { // not everything wanted exists
 		return Advance(have, p.Ops)
 	}
 	return advance(have, want, p.Ops)
 }
 
-// advance carries ops out on a reading. Where it comes to as many objects of a kind
-// as want has, they are the wanted ones: all of want's are there.
+// advance carries ops out on a reading. If that gives as many objects of a shared kind
+// as want has, they are want's: all of these exist.
 func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.Observed, bool) {
 	s := sortOut(ops)
 	links := s.kinds[kernel.KindLink]
@@ -54,13 +53,13 @@ func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.O
 	return have, !replaced
 }
 
-// sorted are ops that can be asked for by the kind of their objects.
+// sorted finds ops by the kind of their objects.
 type sorted struct {
 	ops   []kernel.Op
 	kinds [kernel.NumKinds]struct {
 		n        int // ops of the kind
-		from, to int // in ops, that they are between
-		grown    int // objects more by them
+		from, to int // the part of ops that has them
+		grown    int // how many more objects there are afterwards
 	}
 }
 
@@ -82,7 +81,7 @@ func sortOut(ops []kernel.Op) sorted {
 	return s
 }
 
-// of gives the ops of a kind, in their order.
+// of returns the ops of a kind in their order.
 func (s *sorted) of(kind kernel.Kind) []kernel.Op {
 	k := &s.kinds[kind]
 	between := s.ops[k.from:k.to]
@@ -98,7 +97,7 @@ func (s *sorted) of(kind kernel.Kind) []kernel.Op {
 	return some
 }
 
-// withoutVirtuals leaves out the real servers of virtual servers that ops remove.
+// withoutVirtuals drops the real servers of virtual servers that ops remove.
 func withoutVirtuals(reals []kernel.Real, ops []kernel.Op) []kernel.Real {
 	gone := make(map[kernel.VirtualKey]bool)
 	for _, o := range ops {
@@ -112,8 +111,7 @@ func withoutVirtuals(reals []kernel.Real, ops []kernel.Op) []kernel.Real {
 	return keep(reals, func(r kernel.Real) bool { return !gone[r.Key.Virtual] })
 }
 
-// followParameters follows ops on sysctls and on IPVS's timeouts in what these were
-// before us.
+// followParameters updates Saved and Timeouts after ops on sysctls and IPVS timeouts.
 func followParameters(o *kernel.Observed, sysctls, timeouts []kernel.Op) {
 	o.Saved = slices.Clone(o.Saved)
 	for _, op := range sysctls {
@@ -129,9 +127,8 @@ func followParameters(o *kernel.Observed, sysctls, timeouts []kernel.Op) {
 	}
 }
 
-// save notes what a parameter was before it was changed, as whoever carries the
-// op out does, and forgets one that is what it was; before is "" where the op
-// does not tell.
+// save stores a parameter's value before it was changed, as the adapters do, and forgets
+// a parameter that has its old value again. before is "" if the op does not have it.
 func save(o *kernel.Observed, s kernel.Sysctl, before string) {
 	i, saved := slices.BinarySearchFunc(o.Saved, s.Name, func(p kernel.Saved, name string) int { return strings.Compare(p.Name, name) })
 	switch {

@@ -10,11 +10,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Carry carries the plan out in its order and goes on past errors; kernel/host
-// and kernel/fake both apply plans by it. apply gets neighbouring ops of kinds
-// that go together in one call, less those that have lost what they stand on,
-// and gives an error for each, or nil if all succeeded. The error, if any, is an
-// *ApplyError.
+// Carry carries a plan out in its order and goes on past errors. kernel/host and
+// kernel/fake apply plans with it. apply gets neighbouring ops of kinds that go together
+// in one call, without those whose prerequisite failed. It returns an error for each op,
+// or nil if all succeeded. The error of Carry, if any, is a *kernel.ApplyError.
 func Carry(p kernel.Plan, n kernel.Names, together func(a, b kernel.Kind) bool, apply func([]kernel.Op) []error) error {
 	c := carrying{apply: apply}
 	c.Names, c.Ops, c.served = n, p.Ops, slices.SortedFunc(slices.Values(p.Served), netip.Addr.Compare)
@@ -29,10 +28,10 @@ func Carry(p kernel.Plan, n kernel.Names, together func(a, b kernel.Kind) bool, 
 	return kernel.Failures(p.Ops, c.errs)
 }
 
-// carrying is one plan on its way.
+// carrying is one call of Carry.
 type carrying struct {
 	dependents
-	errs  []error // of Ops, by index; nil as long as none failed
+	errs  []error // of Ops, by index; nil while none failed
 	apply func([]kernel.Op) []error
 }
 
@@ -51,8 +50,8 @@ func (c *carrying) run(start, end int) {
 	}
 }
 
-// runAll carries out all of them, while nothing has failed so far, and says whether
-// they succeeded.
+// runAll carries out all of them, while nothing has failed so far, and says whether they
+// succeeded.
 func (c *carrying) runAll(start, end int) bool {
 	errs := c.apply(c.Ops[start:end:end])
 	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
@@ -63,7 +62,7 @@ func (c *carrying) runAll(start, end int) bool {
 	return false
 }
 
-// runStanding carries out those that have not lost what they stand on.
+// runStanding carries out those whose prerequisites did not fail.
 func (c *carrying) runStanding(start, end int) {
 	var going []kernel.Op
 	var at []int
@@ -80,9 +79,9 @@ func (c *carrying) runStanding(start, end int) {
 	}
 }
 
-// disown takes an entry of this plan out of the ownership set again, because its
-// virtual server turned out to be somebody else's, made since the reading: left
-// in, it would make the next reading take that one for ours.
+// disown removes an entry of this plan from the ownership set again, because another
+// program made its virtual server since the reading. Otherwise the next reading would
+// count that virtual server as owned.
 func (c *carrying) disown(k kernel.VirtualKey) {
 	for i, o := range c.Ops {
 		e, ok := o.Object.(kernel.Entry)

@@ -7,8 +7,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Claims are the claims on the VIPs that ops make local, for whoever tells the
-// neighbours.
+// Claims returns the claims on the VIPs that ops make local, for announcing them.
 func Claims(p kernel.Policy, ops []kernel.Op) []kernel.Claim {
 	if len(p.Claims) == 0 {
 		return nil
@@ -22,7 +21,7 @@ func Claims(p kernel.Policy, ops []kernel.Op) []kernel.Claim {
 	return claims
 }
 
-// claimsOn is the part of the claims that has a VIP.
+// claimsOn returns the part of the claims that has a VIP.
 func claimsOn(p kernel.Policy, vip netip.Addr) []kernel.Claim {
 	start, _ := slices.BinarySearchFunc(p.Claims, vip, func(c kernel.Claim, a netip.Addr) int { return c.Addr.Compare(a) })
 	end := start
@@ -32,9 +31,9 @@ func claimsOn(p kernel.Policy, vip netip.Addr) []kernel.Claim {
 	return p.Claims[start:end]
 }
 
-// disputed says whether a VIP that is not local yet has to wait: until its links
-// have been probed, or for as long as another host answers. Two hosts that answer
-// for one address would lose each other's connections.
+// disputed says whether a VIP that is not local yet has to wait: until its links have
+// been probed, or while another host answers for it. Two hosts that answer for one
+// address lose each other's connections.
 func (d *differ) disputed(vip netip.Addr) bool {
 	if !d.want.Policy.Probe {
 		return false

@@ -10,31 +10,30 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// dependents follows a plan as it is carried out and tells which of its ops
-// have lost what they stand on, so that the order of phases keeps its meaning
-// when an op fails: no virtual server outside the ownership set, none gone that
-// new connections are still let in to, no VIP bound without a virtual server or
-// a guard. The next plan has the rest.
+// dependents skips ops whose prerequisite failed. Otherwise a failed op could leave a
+// virtual server outside the ownership set, new connections without their virtual
+// server, or a VIP bound without virtual server or guard. The next plan has the skipped
+// ops again.
 type dependents struct {
 	Names  kernel.Names
 	Ops    []kernel.Op                // the whole plan
-	served []netip.Addr               // addresses that had a virtual server of ours before the plan; sorted
-	adds   map[kernel.VirtualKey]bool // virtual servers that the plan adds; nil if not asked for
+	served []netip.Addr               // addresses that had an owned virtual server before the plan, sorted
+	adds   map[kernel.VirtualKey]bool // virtual servers that the plan adds; nil before it is needed
 
-	unready    map[kernel.Family]error     // a sysctl could not be set without which a VIP must not be opened
-	unmade     map[kernel.Family]error     // the ownership set could not be made
-	unowned    map[kernel.VirtualKey]error // ownership entry or virtual server not there
-	unserved   map[netip.Addr]error        // no virtual server of this address came up
+	unready    map[kernel.Family]error     // a sysctl that VIPs need could not be set
+	unmade     map[kernel.Family]error     // the ownership set could not be created
+	unowned    map[kernel.VirtualKey]error // ownership entry or virtual server is missing
+	unserved   map[netip.Addr]error        // the address has no virtual server
 	unguarded  map[netip.Addr]error        // not in IPVS-IPS
-	unfiltered map[kernel.Family]error     // the chain that heeds IPVS-IPS could not be made
-	unfilled   map[string]error            // temporary set that lacks something
-	open       map[kernel.VirtualKey]error // new connections could not be shut out
+	unfiltered map[kernel.Family]error     // the chain that guards VIPs could not be created
+	unfilled   map[string]error            // temporary set that lacks an entry
+	open       map[kernel.VirtualKey]error // a VIP could not be closed
 	lasting    map[kernel.VirtualKey]error // virtual server could not be removed
 	bound      map[netip.Addr]error        // address could not be removed
-	failures   bool                        // any of these has anything
+	failures   bool                        // any of these has an error
 }
 
-// note takes the outcome of some neighbouring ops; errs is parallel to ops.
+// note takes the results of neighbouring ops; errs is parallel to ops.
 func (d *dependents) note(ops []kernel.Op, errs []error) {
 	for i, err := range errs {
 		if err != nil {
@@ -68,7 +67,7 @@ func (d *dependents) failed(o kernel.Op, err error) {
 	case kernel.Entry:
 		d.failedEntry(o.Verb, v, err)
 	case kernel.Chain:
-		// One that exists goes on guarding when a change of it fails.
+		// A chain that exists goes on guarding when changing it fails.
 		if o.Verb == kernel.Add && v.Table == "filter" {
 			mark(&d.unfiltered, v.Family, err)
 		}
@@ -87,10 +86,10 @@ func (d *dependents) failed(o kernel.Op, err error) {
 	}
 }
 
-// needing are the families whose VIPs a parameter keeps closed when it cannot be
-// set. Without vs.conntrack nothing is masqueraded, without forwarding no packet
-// reaches a real server, and with the ARP of strictARP unset the node would answer
-// for VIPs that are another's to announce.
+// needing returns the families whose VIPs stay closed if a sysctl cannot be set. Without
+// vs.conntrack nothing is masqueraded. Without forwarding no packet reaches a real
+// server. Without the ARP sysctls of strictARP the node would answer for VIPs that
+// another host announces.
 func needing(s kernel.Sysctl) []kernel.Family {
 	switch s.Name {
 	case "net.ipv4.vs.conntrack":
@@ -138,7 +137,7 @@ func mark[K comparable, V any](m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
-// lost is why an op must not be carried out, or nil.
+// lost returns why an op must not be carried out, nil if it may.
 func (d *dependents) lost(o kernel.Op) error {
 	if !d.failures {
 		return nil
@@ -152,7 +151,7 @@ func (d *dependents) lost(o kernel.Op) error {
 func (d *dependents) cause(o kernel.Op) error {
 	switch v := o.Object.(type) {
 	case kernel.Swap:
-		return d.unfilled[v.From] // it would take entries away from rules
+		return d.unfilled[v.From] // rules would lose entries
 	case kernel.Set:
 		if o.Verb == kernel.Remove {
 			return d.needed(v)
@@ -190,12 +189,13 @@ func (d *dependents) lostEntry(verb kernel.Verb, e kernel.Entry) error {
 	family, spec, _ := d.Names.SetSpec(e.Set)
 	switch {
 	case verb == kernel.Add && d.unmade[family] != nil:
-		// Without the ownership set the next reading would take these for
-		// kube-proxy's, and what others serve under their numbers with them.
+		// Without the ownership set, the next reading would take these entries for
+		// kube-proxy's, and treat other programs' virtual servers under the same numbers
+		// as left by it.
 		return d.unmade[family]
 	case verb == kernel.Add && spec.Name == kernel.VirtualServer && d.unready[family] != nil && d.added(e.Key()):
-		// Its virtual server is left out; one that another program makes under
-		// this entry would count as ours.
+		// Its virtual server is left out. One that another program makes under this
+		// entry would count as owned.
 		return d.unready[family]
 	case verb == kernel.Add && spec.Opens:
 		return cmp.Or(d.unready[family], d.unowned[e.Key()])
@@ -207,7 +207,7 @@ func (d *dependents) lostEntry(verb kernel.Verb, e kernel.Entry) error {
 	return nil
 }
 
-// added says whether the plan adds a virtual server. One that it adopts is there.
+// added says whether the plan adds a virtual server, and does not adopt it.
 func (d *dependents) added(k kernel.VirtualKey) bool {
 	if d.adds == nil {
 		d.adds = make(map[kernel.VirtualKey]bool)
@@ -220,7 +220,7 @@ func (d *dependents) added(k kernel.VirtualKey) bool {
 	return d.adds[k]
 }
 
-// needed is why a set cannot go yet.
+// needed returns why a set cannot be removed yet.
 func (d *dependents) needed(s kernel.Set) error {
 	f, spec, _ := d.Names.SetSpec(s.Name)
 	if spec.Name == kernel.VirtualServer {
@@ -229,7 +229,7 @@ func (d *dependents) needed(s kernel.Set) error {
 	return nil
 }
 
-// anyOf is the error of some key of a family.
+// anyOf returns the error of some key of a family.
 func anyOf[K comparable](m map[K]error, f kernel.Family, family func(K) kernel.Family) error {
 	for k, err := range m {
 		if family(k) == f {

@@ -78,17 +78,17 @@ func (d *differ) diffList(row *kernel.Row) {
 	}
 }
 
-// differ is one run of Diff.
+// differ is one call of Diff.
 type differ struct {
 	want kernel.State
 	have kernel.Observed
 	ops  [kernel.NumPhases][]kernel.Op
 	plan kernel.Plan
-	// reset has the families whose chains go and come again, because a set
-	// they name is of a wrong type.
+	// reset4 and reset6 say that the family's chains are removed and added again,
+	// because a set that they name has a wrong type.
 	reset4, reset6 bool
 	temps          int                 // temporary sets in use
-	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there is none
+	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there are none
 }
 
 func (d *differ) add(p kernel.Phase, o kernel.Object) {
@@ -101,12 +101,12 @@ func (d *differ) change(p kernel.Phase, was, to kernel.Object) {
 	d.put(p, kernel.Op{Verb: kernel.Change, Object: to, Was: was})
 }
 
-// expect makes room in a phase for at least n ops more. A first plan, which is long,
-// would take three times the memory as it grew.
+// expect makes room in a phase for at least n more ops. A first plan is long, and
+// growing step by step would take three times the memory.
 func (d *differ) expect(p kernel.Phase, n int) { d.ops[p] = slices.Grow(d.ops[p], max(n, 0)) }
 
-// put doubles the room when there is none: append, which takes a quarter more of
-// a long slice, would take four times what a first plan comes to.
+// put doubles a full slice. append grows a long slice only by a quarter, which takes
+// four times the memory of a first plan.
 func (d *differ) put(p kernel.Phase, o kernel.Op) {
 	if n := len(d.ops[p]); n == cap(d.ops[p]) {
 		d.ops[p] = slices.Grow(d.ops[p], n)
@@ -115,7 +115,7 @@ func (d *differ) put(p kernel.Phase, o kernel.Op) {
 }
 func (d *differ) hold() bool { return d.want.Policy.Hold }
 
-// warn says in words what is left as it is.
+// warn writes the warnings.
 func (d *differ) warn() {
 	for _, h := range d.plan.Held {
 		d.plan.Warnings = append(d.plan.Warnings, heldWarning(d.have.Names, h))
@@ -125,7 +125,7 @@ func (d *differ) warn() {
 	}
 }
 
-// collect puts the phases' ops in line.
+// collect joins the ops of all phases.
 func (d *differ) collect() {
 	n := 0
 	for _, ops := range d.ops {
@@ -159,15 +159,15 @@ func (d *differ) diffSysctls() {
 			continue
 		}
 		i, there := slices.BinarySearchFunc(d.have.Sysctls, kernel.Sysctl{Name: s.Name}, kernel.Sysctl.Compare)
-		// A value that is no longer ours was set by somebody who meant it.
+		// If the value is no longer ours, somebody has set it on purpose.
 		if there && d.have.Sysctls[i].Value == s.Ours && s.Ours != s.Before {
 			d.change(kernel.RestoreSysctls, d.have.Sysctls[i], kernel.Sysctl{Name: s.Name, Value: s.Before})
 		}
 	}
 }
 
-// unchanged is the value that a parameter has without us: what it was before, as
-// long as our value is there.
+// unchanged returns the value that a parameter has without svcproxy: the saved one,
+// while it still has our value.
 func unchanged(have kernel.Sysctl, saved []kernel.Saved) string {
 	i, found := slices.BinarySearchFunc(saved, have.Name, func(s kernel.Saved, name string) int { return strings.Compare(s.Name, name) })
 	if found && saved[i].Ours == have.Value {
@@ -176,7 +176,7 @@ func unchanged(have kernel.Sysctl, saved []kernel.Saved) string {
 	return have.Value
 }
 
-// instead is the value to write in place of one that is there without us.
+// instead returns the value to write in place of one that does not come from svcproxy.
 func instead(s kernel.Sysctl, of string) string {
 	switch {
 	case s.Over != "" && of != s.Over:
@@ -208,8 +208,8 @@ func (d *differ) diffChains() {
 				d.remove(kernel.RemoveChains, *h)
 			}
 		case d.hold() && w.Name == d.have.Names.Chain(kernel.ChainIPVSOutFilter):
-			// Its rules are of VIPs one by one, so those of services that are not
-			// yet known stay; all of them drop, in any order.
+			// Its rules name single VIPs, so rules of services that are not known yet
+			// stay. All of them drop packets, so their order does not matter.
 			if to := (kernel.Chain{Family: w.Family, Table: w.Table, Name: w.Name, Rules: withRules(w.Rules, h.Rules)}); !kernel.SameRules(to.Rules, h.Rules) {
 				d.change(kernel.WriteChains, *h, to)
 			}
@@ -220,7 +220,7 @@ func (d *differ) diffChains() {
 	d.resetEqualChains()
 }
 
-// withRules are the rules of have, and behind them those of want that it lacks.
+// withRules returns the rules of have, followed by those of want that it lacks.
 func withRules(want, have string) string {
 	there := make(map[string]bool)
 	for rule := range strings.SplitSeq(have, "\n") {
@@ -234,8 +234,8 @@ func withRules(want, have string) string {
 	return have
 }
 
-// resetEqualChains also rewrites the chains that walk found equal, in a family
-// whose sets have to be freed of all rules.
+// resetEqualChains also rewrites the chains that are equal, in a family whose sets must
+// be freed from all rules.
 func (d *differ) resetEqualChains() {
 	if !d.reset4 && !d.reset6 {
 		return

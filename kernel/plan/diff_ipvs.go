@@ -56,14 +56,14 @@ func (d *differ) removeVirtual(v kernel.Virtual) {
 }
 
 // isLeft says whether kube-proxy left a virtual server: its sets say so, or they did
-// when the node was taken over and it has not changed since.
+// when the node was taken over and the virtual server has not changed since.
 func (d *differ) isLeft(v *kernel.Virtual, left *keyCursor[kernel.Virtual]) bool {
 	l := left.find(&v.Key)
 	return l != nil && *l == *v || leftByKubeProxy(&d.have, v.Key)
 }
 
-// leave notes an unwanted virtual server that kube-proxy left, or removes it if that
-// is what policy asks for.
+// leave notes an unwanted virtual server that kube-proxy left, or removes it if the
+// policy says so.
 func (d *differ) leave(v kernel.Virtual) {
 	if d.want.Policy.TakeLeft {
 		d.removeVirtual(v)
@@ -72,7 +72,7 @@ func (d *differ) leave(v kernel.Virtual) {
 	d.plan.Left = append(d.plan.Left, v)
 }
 
-// claims says whether policy makes a foreign virtual server ours.
+// claims says whether the policy treats a foreign virtual server as owned.
 func (d *differ) claims(k kernel.VirtualKey) bool {
 	if !d.want.Policy.DeleteUnknown {
 		return false
@@ -85,13 +85,13 @@ func (d *differ) claims(k kernel.VirtualKey) bool {
 	return true
 }
 
-// adopts says whether a wanted virtual server that exists outside the ownership
-// set may be taken for ours because nothing would change by it.
+// adopts says whether a wanted virtual server that is not owned may be adopted, because
+// nothing would change by it.
 func (d *differ) adopts(want, have kernel.Virtual) bool {
 	return want == have && slices.Equal(realsOf(d.want.Reals, want.Key), realsOf(d.have.Reals, want.Key))
 }
 
-// realsOf is the part of sorted reals that belongs to a virtual server.
+// realsOf returns the part of sorted real servers that belongs to a virtual server.
 func realsOf(reals []kernel.Real, k kernel.VirtualKey) []kernel.Real {
 	start, _ := slices.BinarySearchFunc(reals, k, func(r kernel.Real, k kernel.VirtualKey) int { return r.Key.Virtual.Compare(k) })
 	end := start
@@ -101,8 +101,8 @@ func realsOf(reals []kernel.Real, k kernel.VirtualKey) []kernel.Real {
 	return reals[start:end]
 }
 
-// diffReals compares the real servers of the virtual servers that are wanted
-// and ours. Those of others go with their virtual server or are not ours.
+// diffReals compares the real servers of wanted virtual servers. The others are removed
+// with their virtual server, or are foreign.
 func (d *differ) diffReals() {
 	virtuals := keyCursor[kernel.Virtual]{rest: d.want.Virtuals, compare: func(v *kernel.Virtual, k *kernel.VirtualKey) int { return kernel.CompareKeys(&v.Key, k) }}
 	timeouts := keyCursor[kernel.VirtualDrain]{rest: d.want.Policy.Drains, compare: func(t *kernel.VirtualDrain, k *kernel.VirtualKey) int { return kernel.CompareKeys(&t.Virtual, k) }}
@@ -165,9 +165,9 @@ func (d *differ) diffReals() {
 	}
 }
 
-// drain decides what becomes of a real server that is no longer wanted. Only
-// TCP is worth waiting for: a UDP client would go on sending to a dead server,
-// and an SCTP association fails over by itself.
+// drain decides what to do with a real server that is no longer wanted. Only TCP drains:
+// a UDP client would go on sending to a dead server, and an SCTP association fails over
+// by itself.
 func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 	h := d.have.Reals[j]
 	if since.IsZero() {
@@ -193,8 +193,8 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 	}
 }
 
-// keyCursor finds virtual servers' keys, asked for in ascending order, in a
-// slice sorted by them.
+// keyCursor finds keys of virtual servers in a sorted slice. They must be asked for in
+// ascending order.
 type keyCursor[T any] struct {
 	rest    []T
 	compare func(*T, *kernel.VirtualKey) int

@@ -22,7 +22,7 @@ func (d *differ) diffSets() {
 	})
 }
 
-// walkAll is Walk that also reports what is equal on both sides.
+// walkAll is kernel.Walk, but also reports equal pairs.
 func walkAll[T any](want, have []T, compare func(a, b T) int, pair func(w, h *T)) {
 	i, j := 0, 0
 	for i < len(want) || j < len(have) {
@@ -61,8 +61,8 @@ func (d *differ) newSet(p kernel.Phase, w kernel.Set, entries []kernel.Entry) {
 	}
 }
 
-// unwantedSet removes a set. What opens a VIP to new connections is closed
-// before its virtual server goes; other entries vanish with their set.
+// unwantedSet removes a set. Entries that open a VIP are removed before its virtual
+// server; other entries disappear with their set.
 func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
 	if strings.HasPrefix(h.Name, d.have.Names.TempSets()) {
 		d.remove(kernel.DropLeftovers, h)
@@ -79,8 +79,8 @@ func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
 	d.remove(kernel.RemoveSets, h)
 }
 
-// sameSet compares the entries of a set that is wanted and exists, and replaces
-// it where it is of another shape or has too little room.
+// sameSet compares the entries of a set that is wanted and exists. It replaces the set
+// if it has a different shape or too little room.
 func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 	if w.Type != h.Type.Base() || w.Family != h.Family {
 		if d.holds(h) {
@@ -114,11 +114,11 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 	})
 }
 
-// roomFor is how many entries a set holds while a plan runs, at most: what is
-// wanted and what was there.
+// roomFor returns the largest number of entries of a set while a plan runs: the wanted
+// ones and the present ones.
 func roomFor(w, h kernel.Set, want, have []kernel.Entry) uint32 {
 	sum := uint32(len(want) + len(have))
-	if w.Type == kernel.BitmapPort || sum <= h.MaxElem { // mostly it has room for that
+	if w.Type == kernel.BitmapPort || sum <= h.MaxElem { // the usual case
 		return min(sum, h.MaxElem)
 	}
 	if kernel.SameSlice(want, have) {
@@ -140,7 +140,7 @@ func set(w, h *kernel.Entry) string {
 	return h.Set
 }
 
-// entryPhases are the phases in which entries of a set come and go.
+// entryPhases returns the phases in which entries of a set are added and removed.
 func (d *differ) entryPhases(set string) (build, teardown kernel.Phase) {
 	if _, spec, _ := d.have.Names.SetSpec(set); spec.Opens {
 		return kernel.OpenVIPs, kernel.CloseVIPs
@@ -157,9 +157,8 @@ func (d *differ) misuse(f kernel.Family) {
 	}
 }
 
-// replace puts another set in the place of one that rules go on using: a
-// temporary one gets what is there, and they swap. What is to come follows in
-// its own phase, as in any other set.
+// replace replaces a set while rules use it: a temporary set gets the present entries,
+// and both are swapped. New entries follow in their own phase, as in any other set.
 func (d *differ) replace(w kernel.Set, room uint32, have []kernel.Entry) {
 	temp := w
 	temp.Name = fmt.Sprintf("%s%d", d.have.Names.TempSets(), d.temps)

@@ -6,7 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// unlike are the timeouts that are set, and not what they are in have.
+// unlike returns the timeouts that are set and differ from have.
 func unlike(t, have kernel.Timeouts) kernel.Timeouts {
 	for _, p := range t.Parameters() {
 		if f := t.Field(p.Name); *f == *have.Field(p.Name) {
@@ -16,8 +16,8 @@ func unlike(t, have kernel.Timeouts) kernel.Timeouts {
 	return t
 }
 
-// diffTimeouts is diffSysctls for IPVS's timeouts, which are one object since
-// the kernel is asked and told of all of them at once.
+// diffTimeouts is diffSysctls for IPVS timeouts. They are one object, since the kernel
+// reads and sets all of them in one call.
 func (d *differ) diffTimeouts() {
 	want, have := d.want.Timeouts, d.have.Timeouts
 	if to := unlike(want, have); to != (kernel.Timeouts{}) {
@@ -33,7 +33,7 @@ func (d *differ) diffTimeouts() {
 			continue
 		}
 		before, err := strconv.ParseUint(s.Before, 10, 32)
-		// A value that is no longer ours was set by somebody who meant it.
+		// If the value is no longer ours, somebody has set it on purpose.
 		if err == nil && strconv.FormatUint(uint64(*have.Field(s.Name)), 10) == s.Ours {
 			*to = uint32(before)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
-// faults makes some ops fail, each of them as often as chance has it.
+// faults makes ops fail at random.
 type faults struct {
 	chance *rand.Rand
 	left   map[string]int
@@ -41,10 +41,10 @@ func (f *faults) fail(o kernel.Op) error {
 	return nil
 }
 
-// TestFailuresAreSafeAndHeal: ops fail at random and are tried again with the
-// next plan, as the loop does. After each of them no packet takes a way it must
-// not, nothing foreign has changed, not even a virtual server that somebody made
-// since the reading, and when nothing fails any more all is as wanted.
+// Ops fail at random and are tried again with the next plan, as in the loop. After each
+// of them no packet takes a wrong path, and nothing foreign has changed, not even a
+// virtual server that another program made since the reading. When nothing fails any
+// more the kernel is as wanted.
 func TestFailuresAreSafeAndHeal(t *testing.T) {
 	fewerChecks(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -91,7 +91,7 @@ func TestFailuresAreSafeAndHeal(t *testing.T) {
 	})
 }
 
-// fewerChecks is for a property that looks at the whole kernel after each op.
+// fewerChecks is for a property that inspects the whole kernel after each op.
 func fewerChecks(t *testing.T) {
 	f := flag.Lookup("rapid.checks")
 	all := f.Value.String()
@@ -103,9 +103,9 @@ func fewerChecks(t *testing.T) {
 	f.Value.Set(strconv.Itoa(max(1, n/10)))
 }
 
-// aboutForeign says whether an op is about what somebody else made since the
-// reading: there the kernel's own answer counts. Were it lost, or the entry not
-// to be had back from the ownership set, nobody could tell whose it is.
+// aboutForeign says whether an op concerns a virtual server that another program made
+// since the reading. There the kernel's answer must arrive: if it were lost, or the
+// entry could not be removed from the ownership set, the owner would be unknown.
 func aboutForeign(o kernel.Op, foreign kernel.State) bool {
 	return slices.ContainsFunc(foreign.Virtuals, func(v kernel.Virtual) bool {
 		switch o := o.Object.(type) {
@@ -118,8 +118,8 @@ func aboutForeign(o kernel.Op, foreign kernel.State) bool {
 	})
 }
 
-// drawIntruder draws a virtual server, sometimes, that somebody else makes in
-// the place of one that is wanted and not there yet.
+// drawIntruder sometimes draws a virtual server that another program makes in the place
+// of a wanted one that does not exist yet.
 func drawIntruder(t *rapid.T, want kernel.State, have kernel.Observed) *kernel.Virtual {
 	var free []kernel.Virtual
 	for _, v := range want.Virtuals {
@@ -140,8 +140,8 @@ func must(w *world.World, o kernel.Op) {
 	}
 }
 
-// carry carries a plan out op by op, some of which fail, and looks at the
-// kernel after each.
+// carry carries out a plan in which some ops fail, and inspects the kernel after each
+// op.
 func carry(w *world.World, p kernel.Plan, foreign kernel.State, fail func(kernel.Op) error) {
 	chains := func(a, b kernel.Kind) bool { return a == kernel.KindChain && b == kernel.KindChain }
 	_ = plan.Carry(p, world.Names, chains, func(ops []kernel.Op) []error {
@@ -166,7 +166,7 @@ func carry(w *world.World, p kernel.Plan, foreign kernel.State, fail func(kernel
 	})
 }
 
-// inspect looks for packets that could take a wrong way.
+// inspect looks for packets that could take a wrong path.
 func inspect(w *world.World, foreign kernel.State, last kernel.Op, err error) {
 	o := w.Read()
 	var virtuals []kernel.Virtual
@@ -208,14 +208,13 @@ func inspect(w *world.World, foreign kernel.State, last kernel.Op, err error) {
 	}
 }
 
-// lasting is the state as text without what may differ between two ways to it.
+// lasting is the state as text, without what may depend on the path to it.
 func lasting(s kernel.State) string {
 	s.Chains = slices.DeleteFunc(s.Chains, func(c kernel.Chain) bool { return c.BuiltIn() && c.Rules == "" })
 	return sameCapacity(s)
 }
 
-// TestFailureLeaves: what one op that goes on failing keeps the others from, and
-// what it does not.
+// What one op that keeps failing prevents, and what it does not.
 func TestFailureLeaves(t *testing.T) {
 	const sets = `create KUBE-CLUSTER-IP hash:ip,port family inet maxelem 8
 create KUBE-IPVS-IPS hash:ip family inet maxelem 8

@@ -8,13 +8,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// A set of our name and another type cannot be swapped for ours, and as long as a
-// rule uses it, it cannot be destroyed. Our own rules go and come again for that;
-// another program's do not. Then the set is held: it stays as it is, and no rule of
-// ours names it.
+// A set of an owned name and a foreign type cannot be swapped for ours, nor destroyed
+// while a rule uses it. Our own rules are removed and added again for that, another
+// program's are not. Such a set is held: it stays, and no rule of ours names it.
 
-// holds notes that a set of another type cannot be replaced, if that is so: rules
-// other than ours use it.
+// holds says whether a set of a foreign type cannot be replaced, because rules of other
+// programs use it, and notes it.
 func (d *differ) holds(h kernel.Set) bool {
 	ours := uint32(0)
 	for _, c := range d.have.Chains {
@@ -34,8 +33,8 @@ func (d *differ) holds(h kernel.Set) bool {
 // namesSet says whether a rule matches on a set.
 func namesSet(rule, set string) bool { return strings.Contains(rule+" ", "--match-set "+set+" ") }
 
-// withoutHeld leaves the rules on held sets out of what is wanted: they would match
-// what another program put there, or be refused.
+// withoutHeld drops the wanted rules on held sets: they would match another program's
+// entries, or be refused.
 func (d *differ) withoutHeld() {
 	if d.plan.Held == nil {
 		return
@@ -53,7 +52,7 @@ func (d *differ) withoutHeld() {
 	}
 }
 
-// heldWarning says what is the matter with a held set and what to do.
+// heldWarning says what is wrong with a held set and what to do.
 func heldWarning(n kernel.Names, h kernel.Set) string {
 	want := kernel.SetType("another type")
 	if f, spec, ok := n.SetSpec(h.Name); ok {

@@ -7,9 +7,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// KeepOwned leaves in a reading what is of our names, and all of IPVS: of what
-// the tools print, the part that Diff may see. The rest it would take for ours
-// and unwanted.
+// KeepOwned reduces a reading of everything that the tools print to what Diff may see:
+// owned objects and all of IPVS. Diff would take the rest for owned and unwanted.
 func KeepOwned(o *kernel.Observed) {
 	n := o.Names
 	o.Sets = keep(o.Sets, func(s kernel.Set) bool { return n.OwnsSet(s.Name) })
@@ -25,7 +24,7 @@ func KeepOwned(o *kernel.Observed) {
 	o.Addrs = keep(o.Addrs, func(a kernel.Addr) bool { return a.Link == n.Device })
 }
 
-// jumps are, of a built-in chain's rules, those to chains of ours.
+// jumps returns those rules of a built-in chain that jump to owned chains.
 func jumps(n kernel.Names, c kernel.Chain) string {
 	var ours []string
 	for rule := range strings.SplitSeq(c.Rules, "\n") {

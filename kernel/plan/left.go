@@ -6,11 +6,11 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// fewLeft is how many virtual servers that kube-proxy left have a line of their own.
+// fewLeft is how many virtual servers left by kube-proxy have a line of their own.
 const fewLeft = 20
 
-// leftWarnings name what kube-proxy left and nobody wants. It serves on: a node
-// port, or a VIP that is local some other way, still answers.
+// leftWarnings names the virtual servers that kube-proxy left and no service wants. They
+// go on serving: a node port, or a VIP that is local in another way, still answers.
 func leftWarnings(left []kernel.Virtual) []string {
 	var lines []string
 	for i, v := range left {

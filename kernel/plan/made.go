@@ -6,9 +6,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// attests says whether a virtual server is as we made it by the record: its
-// scheduler, flags, timeout and netmask, and that it masquerades. One that another
-// program made in its place with another shape stays foreign.
+// attests says whether a virtual server is as the record has it: scheduler, flags,
+// timeout and netmask are equal, and every real server masquerades. A different one,
+// which another program made in its place, stays foreign.
 func attests(made, have *kernel.Virtual, reals []kernel.Real) bool {
 	if made == nil || *made != *have {
 		return false
@@ -29,8 +29,8 @@ func ChangesOwned(n kernel.Names, ops []kernel.Op) bool {
 	})
 }
 
-// Making are the virtual servers that are ours, and as ops will make them. It is nil
-// if they make none.
+// Making returns the owned virtual servers as they will be after ops, sorted. It is nil
+// if ops add or change none.
 func Making(o *kernel.Observed, ops []kernel.Op) []kernel.Virtual {
 	var making []kernel.Virtual
 	for _, op := range ops {
@@ -43,11 +43,11 @@ func Making(o *kernel.Observed, ops []kernel.Op) []kernel.Virtual {
 	}
 	making = append(making, Made(o)...)
 	slices.SortStableFunc(making, kernel.Virtual.Compare)
-	return slices.CompactFunc(making, func(a, b kernel.Virtual) bool { return a.Key == b.Key }) // keeps the first, which is to be
+	return slices.CompactFunc(making, func(a, b kernel.Virtual) bool { return a.Key == b.Key }) // the first is the op's
 }
 
-// Made are the virtual servers that are ours and there: what a Record remembers.
-// Where all are ours it is the reading's own slice.
+// Made returns the owned virtual servers that exist, which a Record remembers. If all
+// are owned it is the reading's own slice.
 func Made(o *kernel.Observed) []kernel.Virtual {
 	own := ownershipOf(o)
 	foreign := slices.IndexFunc(o.Virtuals, func(v kernel.Virtual) bool { return !own.has(&v) })

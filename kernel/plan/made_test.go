@@ -12,7 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
-// What is remembered is what is ours and there; foreign ones never.
+// Owned virtual servers that exist are remembered, foreign ones never.
 func TestMade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		foreign := world.Foreigners(t)
@@ -34,12 +34,12 @@ func TestMade(t *testing.T) {
 		}
 		w.Sync(b)
 		for _, v := range b.Virtuals {
-			// What was ours and not changed is in made.
+			// What was owned and did not change is in made.
 			if making != nil && !slices.Contains(making, v) && !slices.ContainsFunc(foreign.Virtuals, func(f kernel.Virtual) bool { return f.Key == v.Key }) {
 				t.Fatalf("%s was made and not foreseen", v)
 			}
 		}
-		// By the record alone, the set being empty, the same are ours.
+		// With an empty ownership set the record alone gives the same.
 		o.Owned, o.Record.Made = nil, made
 		o.Entries = slices.DeleteFunc(o.Entries, func(e kernel.Entry) bool { return strings.HasSuffix(e.Set, string(kernel.VirtualServer)) })
 		if again := plan.Made(&o); !slices.Equal(again, made) {

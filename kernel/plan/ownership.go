@@ -8,9 +8,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// ownership answers, for keys in ascending order, whether a virtual server is
-// ours: it is in the ownership set of its family, the last reading held it, or the
-// record on disk has it as it is.
+// ownership says whether a virtual server is owned: it is in the ownership set of its
+// family, or the last reading owned it, or the record on disk has it unchanged. Keys
+// must be asked for in ascending order.
 type ownership struct {
 	entries keyCursor[kernel.Entry]      // of both families: IPv4 addresses sort before IPv6
 	more    keyCursor[kernel.Entry]      // of IPv6
@@ -42,9 +42,9 @@ func (w *ownership) has(v *kernel.Virtual) bool {
 	return entries.find(k) != nil || w.memory.find(k) != nil || attests(w.record.find(k), v, w.reals)
 }
 
-// Owned lists the virtual servers that are ours by this reading, sorted: what
-// the next one is told in Owned. A set that was emptied and could not be filled
-// again disowns no virtual server that is still there.
+// Owned lists the virtual servers that a reading owns, sorted. The next reading has them
+// in its Owned, so a set that was emptied and cannot be filled again disowns no existing
+// virtual server.
 func Owned(o *kernel.Observed) []kernel.VirtualKey {
 	v4, v6 := ownedEntries(o, kernel.IPv4), ownedEntries(o, kernel.IPv6)
 	keys := make([]kernel.VirtualKey, 0, len(v4)+len(v6))
@@ -74,7 +74,7 @@ func hasVirtual(o *kernel.Observed, k kernel.VirtualKey) bool {
 	return found
 }
 
-// ownedEntries is the content of a family's ownership set.
+// ownedEntries returns the entries of a family's ownership set.
 func ownedEntries(o *kernel.Observed, f kernel.Family) []kernel.Entry {
 	for i := range o.Sets {
 		if o.Names.IsSet(o.Sets[i].Name, f, kernel.VirtualServer) {
@@ -84,16 +84,15 @@ func ownedEntries(o *kernel.Observed, f kernel.Family) []kernel.Entry {
 	return nil
 }
 
-// kubeProxySets are kube-proxy's own sets that name its virtual servers.
+// kubeProxySets lists kube-proxy's own sets that name its virtual servers.
 var kubeProxySets = []kernel.SetName{
 	kernel.ClusterIP, kernel.ExternalIP, kernel.ExternalIPLocal, kernel.LoadBalancer,
 	kernel.NodePortTCP, kernel.NodePortUDP, kernel.NodePortSCTP,
 }
 
-// leftByKubeProxy says whether a virtual server is named by kube-proxy's sets
-// on a node where our own ownership set was never made. One that is only empty
-// proves nothing: our own NODE-PORT sets, too, can have the number of a port that
-// somebody else serves.
+// leftByKubeProxy says whether kube-proxy's sets name a virtual server, on a node where
+// our ownership set was never created. An empty ownership set proves nothing: our
+// NODE-PORT sets may have the number of a port that another program serves.
 func leftByKubeProxy(o *kernel.Observed, k kernel.VirtualKey) bool {
 	if hasOwnershipSet(o, k.Family()) {
 		return false
@@ -119,8 +118,8 @@ func hasOwnershipSet(o *kernel.Observed, f kernel.Family) bool {
 	return slices.ContainsFunc(o.Sets, func(s kernel.Set) bool { return o.Names.IsSet(s.Name, f, kernel.VirtualServer) })
 }
 
-// without leaves out of a wanted state what concerns virtual servers that are
-// somebody else's: nothing of ours must touch their packets.
+// without drops from a wanted state everything that concerns virtual servers of other
+// programs: no object of ours may touch their packets.
 func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) kernel.State {
 	foreign := func(k kernel.VirtualKey) bool {
 		_, found := slices.BinarySearchFunc(conflicts, k, func(c kernel.Conflict, k kernel.VirtualKey) int { return c.Want.Key.Compare(k) })
@@ -135,7 +134,7 @@ func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) ke
 		port   uint16
 	}
 	portOf := func(k kernel.VirtualKey) portKey { return portKey{k.Family(), k.Proto, k.Addr.Port()} }
-	ports := make(map[portKey]bool) // that some virtual server of ours still has
+	ports := make(map[portKey]bool) // that an owned virtual server still has
 	served := make(map[string]bool) // addresses, likewise
 	dropped := make(map[portKey]bool)
 	for _, v := range s.Virtuals {
@@ -170,8 +169,8 @@ func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) ke
 	return s
 }
 
-// withoutRules leaves out the rules that name a virtual server in conflict. Only
-// KUBE-IPVS-OUT-FILTER has such rules; the others go by the sets.
+// withoutRules drops the rules that name a virtual server in conflict. Only
+// KUBE-IPVS-OUT-FILTER has such rules; the others match on sets.
 func withoutRules(rules string, conflicts []kernel.Conflict) string {
 	kept := keep(strings.Split(rules, "\n"), func(rule string) bool {
 		return !slices.ContainsFunc(conflicts, func(c kernel.Conflict) bool {
@@ -182,7 +181,7 @@ func withoutRules(rules string, conflicts []kernel.Conflict) string {
 	return strings.Join(kept, "\n")
 }
 
-// keep copies what passes, leaving the original as it is.
+// keep copies the elements that pass, and leaves the original unchanged.
 func keep[T any](s []T, pass func(T) bool) []T {
 	kept := make([]T, 0, len(s))
 	for _, v := range s {

@@ -17,8 +17,8 @@ var update = flag.Bool("update", false, "rewrite the plan sections of the scenar
 
 const plans = "../../testdata/plan"
 
-// TestPlans runs every testdata/plan/*.txtar: what is wanted, what there is,
-// and the plan from one to the other, or that it is refused.
+// TestPlans runs every testdata/plan/*.txtar: a wanted state, a reading, and the plan
+// from one to the other.
 func TestPlans(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(plans, "*.txtar"))
 	if err != nil || len(paths) == 0 {

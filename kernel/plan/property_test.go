@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// TestDiffConverges: from any kernel, one plan whose every op is accepted leads
-// to the wanted state, whatever was there before, and a second is empty.
+// From any kernel, one plan whose every op is accepted leads to the wanted state, and a
+// second plan is empty.
 func TestDiffConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		foreign := world.Foreigners(t)
@@ -47,8 +47,8 @@ func sameCapacity(s kernel.State) string {
 	return s.String()
 }
 
-// TestCleanupLeavesForeigners: a plan to nothing removes all that is ours and
-// leaves what was there before byte for byte.
+// A plan to nothing removes every owned object and leaves the foreign ones byte for
+// byte.
 func TestCleanupLeavesForeigners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		foreign := world.Foreigners(t)
@@ -68,9 +68,8 @@ func TestCleanupLeavesForeigners(t *testing.T) {
 	})
 }
 
-// TestEveryPrefixIsSafe: after each op, and so after a crash at any point, our
-// virtual servers are in the ownership set, and while building up no VIP is
-// bound that has no virtual server.
+// After each op, and so after a crash at any point, our virtual servers are in the
+// ownership set. While the plan builds up, no VIP is bound without a virtual server.
 func TestEveryPrefixIsSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		foreign := world.Foreigners(t)
@@ -83,7 +82,7 @@ func TestEveryPrefixIsSafe(t *testing.T) {
 			have := w.Read()
 			for _, op := range plan.Diff(want, have).Ops {
 				if op.Object.Kind() == kernel.KindChain {
-					continue // one transaction; it has no part in this
+					continue // they are one transaction
 				}
 				if err := w.Kernel.Apply(context.Background(), kernel.Plan{Ops: []kernel.Op{op}}); err != nil && op.Object.Kind() != kernel.KindSet {
 					t.Fatalf("%s: %v", op, err)
@@ -120,7 +119,7 @@ func safe(t *rapid.T, o kernel.Observed, foreign kernel.State, last kernel.Op) {
 	}
 }
 
-// TestDrainsEnd: with a deadline every drain ends, connections or not.
+// With a deadline every drain ends, with or without connections.
 func TestDrainsEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.New(t, kernel.State{})
@@ -151,7 +150,7 @@ func TestDrainsEnd(t *testing.T) {
 	})
 }
 
-// TestHoldRemovesNothing: while not every source has spoken, plans only add.
+// Until every source has delivered, plans only add.
 func TestHoldRemovesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.New(t, world.Foreigners(t))
@@ -160,7 +159,7 @@ func TestHoldRemovesNothing(t *testing.T) {
 		b := world.Wanted(world.DrawTable(t, "b"))
 		b.Policy.Hold = true
 		for _, op := range plan.Diff(b, w.Read()).Ops {
-			// To forget a flow that nobody answers takes nothing away.
+			// Removing a tracked flow removes no service.
 			if _, flow := op.Object.(kernel.Flow); op.Verb == kernel.Remove && !flow && !strings.Contains(op.String(), world.Names.TempSets()) {
 				t.Fatalf("held plan removes: %s", op)
 			}
@@ -168,8 +167,8 @@ func TestHoldRemovesNothing(t *testing.T) {
 	})
 }
 
-// TestAdvance: carrying a plan out on a reading gives what reading again gives,
-// connections apart, and leaves the reading and what it shares as they were.
+// Carrying a plan out on a reading gives the same as reading again, except for
+// connections. It changes neither the old reading nor slices that it shares.
 func TestAdvance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.New(t, world.Foreigners(t))
@@ -209,8 +208,8 @@ func TestAdvance(t *testing.T) {
 	})
 }
 
-// TestSharedSlices: a reading that shares the slices of the wanted state gets the same
-// plan as one with equal slices of its own.
+// A reading that shares the slices of the wanted state gets the same plan as one with
+// equal slices of its own.
 func TestSharedSlices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.New(t, world.Foreigners(t))
@@ -238,7 +237,7 @@ func TestSharedSlices(t *testing.T) {
 	})
 }
 
-// share makes equal slices one.
+// share makes equal slices the same one.
 func share[T comparable](to *[]T, from []T) {
 	if slices.Equal(*to, from) {
 		*to = from

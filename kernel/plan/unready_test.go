@@ -16,8 +16,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
-// While a sysctl that serving needs cannot be set, no VIP is opened or bound: the
-// node would take packets that it cannot masquerade. What is open stays.
+// While a sysctl that serving needs cannot be set, no VIP is opened or bound: the node
+// would accept packets that it cannot masquerade. Open VIPs stay open.
 func TestVIPsStayClosedWithoutTheirSysctls(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(plans, "build.txtar"))
 	if err != nil {
@@ -40,7 +40,7 @@ func TestVIPsStayClosedWithoutTheirSysctls(t *testing.T) {
 		}
 		return k.Apply(t.Context(), plan.Diff(want.State, o))
 	}
-	for range 2 { // as often as it is tried
+	for range 2 { // it is tried again
 		if err := sync(); !errors.Is(err, syscall.EROFS) {
 			t.Errorf("error %v", err)
 		}
@@ -54,7 +54,7 @@ func TestVIPsStayClosedWithoutTheirSysctls(t *testing.T) {
 		t.Errorf("when it can be set: %v\n%s", err, k.State())
 	}
 
-	// A change while it cannot be set again leaves what is open, and opens no more.
+	// A change while it cannot be set again leaves open VIPs alone and opens no others.
 	readOnly = true
 	for i := range want.Sysctls {
 		want.Sysctls[i].Value = "2"
