@@ -15,11 +15,11 @@ var ErrAbsent = errors.New("built without the API server source (tag noapiserver
 // Built says whether this build has the source.
 const Built = false
 
-// Source cannot be had in this build.
+// Source is not part of this build.
 type Source struct{}
 
-// New gives ErrAbsent.
+// New returns ErrAbsent.
 func New(Options) (*Source, error) { return nil, ErrAbsent }
 
-// Watch gives ErrAbsent.
+// Watch returns ErrAbsent.
 func (*Source) Watch(context.Context, func(sources.Table, error)) error { return ErrAbsent }

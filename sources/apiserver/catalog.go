@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
-// name is an object's.
+// name is the name of an object.
 type name struct{ namespace, name string }
 
 func (n name) compare(o name) int {
@@ -25,10 +25,10 @@ func serviceOf(e *manifest.EndpointSlice) name {
 	return name{e.Metadata.Namespace, e.Metadata.Labels.ServiceName}
 }
 
-// catalog is the objects as they are at the API server, and which services changed since they were last
-// looked at. Three reflectors fill it, one goroutine reads.
+// catalog is a copy of the API server's objects, with the services that changed since the last look. Three
+// reflectors fill it, and one goroutine reads it.
 type catalog struct {
-	wake chan struct{} // has something when there is something to look at
+	wake chan struct{} // receives when there is something to look at
 
 	mu       sync.Mutex
 	services map[name]manifest.Service
@@ -41,7 +41,7 @@ type catalog struct {
 	listed  struct{ services, slices, node bool }
 	outages outages
 	holds   holds
-	grace   time.Duration // of what a list has lost as a whole; 0 = none
+	grace   time.Duration // how long objects stay when a list has none of them any more; 0 = not at all
 }
 
 func newCatalog() *catalog {
@@ -56,19 +56,19 @@ func newCatalog() *catalog {
 	}
 }
 
-// lock is to be followed by the function it returns, which wakes the reader.
+// lock locks the catalog. The function that it returns unlocks it and wakes the reader.
 func (c *catalog) lock() func() {
 	c.mu.Lock()
 	return func() {
 		c.mu.Unlock()
 		select {
 		case c.wake <- struct{}{}:
-		default: // it is awake already
+		default: // the reader is already due to look
 		}
 	}
 }
 
-// touch notes that a service has to be converted again because of a watch event.
+// touch marks a service to convert again after a watch event.
 func (c *catalog) touch(n name) {
 	c.changed[n] = struct{}{}
 	if c.seen.IsZero() {
@@ -76,7 +76,7 @@ func (c *catalog) touch(n name) {
 	}
 }
 
-// touchAll has everything converted again.
+// touchAll marks all services to convert again.
 func (c *catalog) touchAll() {
 	defer c.lock()()
 	for n := range c.services {
@@ -100,7 +100,7 @@ func (c *catalog) dropService(s manifest.Service) {
 	c.touch(n)
 }
 
-// replaceServices takes a complete list.
+// replaceServices sets all services from a complete list.
 func (c *catalog) replaceServices(all []manifest.Service) {
 	defer c.lock()()
 	for n := range c.services {
@@ -145,7 +145,7 @@ func (c *catalog) shelve(e *manifest.EndpointSlice) {
 	c.parts[service] = slices.Insert(parts, at, e)
 }
 
-// take takes a slice out, if it is there, of the service it was of until now.
+// take removes a slice from its service, if it is there.
 func (c *catalog) take(n name) {
 	old := c.slices[n]
 	if old == nil {
@@ -160,7 +160,7 @@ func (c *catalog) take(n name) {
 	c.touch(service)
 }
 
-// replaceSlices takes a complete list.
+// replaceSlices sets all slices from a complete list.
 func (c *catalog) replaceSlices(all []*manifest.EndpointSlice) {
 	defer c.lock()()
 	for service := range c.parts {
@@ -195,7 +195,7 @@ func (c *catalog) dropNode(manifest.NodeObject) {
 	delete(c.holds, "nodes")
 }
 
-// replaceNode takes the list of the one Node, or of none: then it never was, or it is no more.
+// replaceNode sets the Node from a list of one object, or of none if it does not exist or was deleted.
 func (c *catalog) replaceNode(all []manifest.NodeObject) {
 	defer c.lock()()
 	switch {
@@ -209,20 +209,20 @@ func (c *catalog) replaceNode(all []manifest.NodeObject) {
 	c.outages.end("nodes")
 }
 
-// fail notes that a kind cannot be read.
+// fail notes an outage of a kind.
 func (c *catalog) fail(o outage) {
 	defer c.lock()()
 	c.outages.begin(o)
-	c.listed.node = c.listed.node || o.resource == "nodes" // without its facts, but go on
+	c.listed.node = c.listed.node || o.resource == "nodes" // go on without the Node's facts
 }
 
-// answered notes that a watch of a kind is there again.
+// answered notes that a watch of a kind was answered, which ends most outages.
 func (c *catalog) answered(resource string) { c.over(c.outages.end, resource) }
 
-// lasts notes that a watch of a kind goes well.
+// lasts notes that a watch of a kind has lasted, which ends every outage.
 func (c *catalog) lasts(resource string) { c.over(c.outages.endAll, resource) }
 
-// over ends outages, and wakes the reader if there were any.
+// over ends outages and wakes the reader if there were any.
 func (c *catalog) over(end func(resource string) bool, resource string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,19 +241,19 @@ type news struct {
 	changes  []change // in order of name; none until complete
 	seen     time.Time
 	outages  outages
-	held     []string // what is held, in words; none until complete
-	hold     bool     // nothing may be removed
+	held     []string // texts of the holds; none until complete
+	hold     bool     // nothing may be removed yet
 }
 
 // change is a service as it is now, with its slices.
 type change struct {
 	name    name
 	service manifest.Service
-	there   bool // else it was deleted
+	there   bool // false: it was deleted
 	parts   []*manifest.EndpointSlice
 }
 
-// look gives what changed, and forgets that it did.
+// look returns what changed since the last look.
 func (c *catalog) look(withNode bool) news {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,7 +269,7 @@ func (c *catalog) look(withNode bool) news {
 	n.changes = make([]change, 0, len(c.changed))
 	for changed := range c.changed {
 		s, there := c.services[changed]
-		// Cloned: the catalog's own is changed in place.
+		// A clone, because the catalog changes its own in place.
 		n.changes = append(n.changes, change{changed, s, there, slices.Clone(c.parts[changed])})
 	}
 	slices.SortFunc(n.changes, func(a, b change) int { return a.name.compare(b.name) })

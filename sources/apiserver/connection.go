@@ -27,35 +27,33 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// connection is how to ask the API server with the credentials as they are now. Exec plugins are asked
-// again by plugin. Token files client-go reads every minute and client certificate files every five; the
-// kubeconfig and the CA it reads once. When a request fails, all files are looked at here, and if one has
-// changed everything is connected anew.
+// connection follows changes of the credentials. client-go reads token files again every minute and client
+// certificates every five, but the kubeconfig and the CA only once; plugin handles exec plugins. So when a request
+// fails, renew reads all files, and connects again if one has changed.
 type connection struct {
 	o     Options
 	limit flowcontrol.RateLimiter // of all kinds together, and over renewals
 	read  func(path string) ([]byte, error)
 
-	life context.Context // until close
+	life context.Context // ends with close
 	end  context.CancelFunc
 
 	mu  sync.Mutex
 	now *access
 }
 
-// access is how to ask with the credentials of one moment; it does not change.
+// access is the clients for one set of credentials. It does not change.
 type access struct {
 	sum  [2][sha256.Size]byte // of the kubeconfig, and of the other files
-	dial *connrotation.Dialer // knows the open connections
+	dial *connrotation.Dialer // has the open connections
 	host string               // the API server's URL
-	end  context.CancelFunc   // of the plugin
-	runs *plugin              // nil without one
+	end  context.CancelFunc   // stops the plugin
+	runs *plugin              // nil: no plugin
 	core rest.Interface       // api/v1
 	disc rest.Interface       // apis/discovery.k8s.io/v1
 }
 
-// client-go's defaults, which it applies to a limiter and a dialer of its own alone; only it would wait
-// 30 s for a connection.
+// client-go's defaults, which it applies only to a limiter and a dialer of its own. Its dialTimeout is 30 s.
 const (
 	defaultQPS   = 5
 	defaultBurst = 10
@@ -80,7 +78,7 @@ func connect(o Options) (*connection, error) {
 	return c, err
 }
 
-// close ends the credential plugins that run.
+// close stops a running credential plugin.
 func (c *connection) close() {
 	c.end()
 	if runs := c.current().runs; runs != nil {
@@ -95,8 +93,8 @@ func (c *connection) current() *access {
 	return c.now
 }
 
-// renew looks at the credentials again and, if they are other ones, connects anew. It gives the access to
-// use from now on.
+// renew reads the credentials again and connects again if they have changed. It returns the access to use from now
+// on.
 func (c *connection) renew() (*access, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +126,7 @@ func (c *connection) renew() (*access, error) {
 	return next, nil
 }
 
-// open makes the clients of both API groups, which share their connections.
+// open makes the clients of both API groups. They share their connections.
 func open(life context.Context, config *rest.Config) (*access, error) {
 	life, end := context.WithCancel(life)
 	a := &access{
@@ -155,7 +153,7 @@ func open(life context.Context, config *rest.Config) (*access, error) {
 	return a, nil
 }
 
-// client makes the HTTP client, with the credentials of an exec plugin if the kubeconfig names one.
+// client makes the HTTP client, with an exec plugin if the kubeconfig names one.
 func (a *access) client(life context.Context, config *rest.Config) (*http.Client, error) {
 	if config.ExecProvider == nil {
 		return rest.HTTPClientFor(config)
@@ -168,7 +166,7 @@ func (a *access) client(life context.Context, config *rest.Config) (*http.Client
 	return a.runs.client(config)
 }
 
-// from is where the credentials are read, for messages.
+// from says where the credentials come from, for messages.
 func (c *connection) from() string {
 	switch {
 	case c.o.Kubeconfig != "":
@@ -200,7 +198,7 @@ func (c *connection) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// fingerprint changes with the content of files; "" is none.
+// fingerprint is a sum of the content of files. It skips "".
 func (c *connection) fingerprint(paths ...string) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	for _, path := range paths {
@@ -217,7 +215,7 @@ func (c *connection) fingerprint(paths ...string) (sum [sha256.Size]byte, err er
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// cause is an error about a file without the file's name, which the message has already.
+// cause is an error without the file's name, which the message has already.
 func cause(err error) error {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		return pe.Err
@@ -225,7 +223,7 @@ func cause(err error) error {
 	return err
 }
 
-// get begins a request for a kind. It is tried once: the follower waits, and renews the access.
+// get begins a request for a kind, without retries: the follower waits and renews the access.
 func (a *access) get(k kind, o metav1.ListOptions) *rest.Request {
 	group := a.core
 	if k.discovery {
@@ -235,8 +233,8 @@ func (a *access) get(k kind, o metav1.ListOptions) *rest.Request {
 	return group.Get().Resource(k.resource).VersionedParams(&o, wire().parameters).MaxRetries(0)
 }
 
-// wire is how objects and parameters are written, made when the first connection is: a daemon without
-// this source should not pay for it at its start.
+// wire encodes objects and parameters. It is made with the first connection, so that a daemon without this source
+// does not pay for it.
 var wire = sync.OnceValue(func() (w struct {
 	codecs     serializer.CodecFactory
 	parameters runtime.ParameterCodec
@@ -247,7 +245,7 @@ var wire = sync.OnceValue(func() (w struct {
 	return w
 })
 
-// types are the only ones that are ever on the wire: the whole API's would be a table of a thousand.
+// types registers only the types that are used: client-go's own scheme has a thousand.
 func types() *runtime.Scheme {
 	s := runtime.NewScheme()
 	s.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.ServiceList{}, &corev1.Node{}, &corev1.NodeList{})

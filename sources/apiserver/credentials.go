@@ -21,13 +21,13 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// plugin has the credentials that an exec plugin of the kubeconfig gives, as client-go's own authenticator
-// does, but within bounds: see execute. It is never interactive.
+// plugin gets credentials from an exec plugin of the kubeconfig. Unlike client-go's authenticator it limits the
+// plugin's time and output (see execute). It is never interactive.
 type plugin struct {
 	config  *clientcmdapi.ExecConfig
-	request string          // the variable that tells the plugin what is asked for
-	life    context.Context // of the connection: when it ends, a plugin that runs is killed
-	rotated func()          // called when there is another certificate
+	request string          // the environment variable with the request
+	life    context.Context // of the connection: its end kills a running plugin
+	rotated func()          // called when the certificate changes
 
 	mu     sync.Mutex
 	now    *credentials
@@ -35,14 +35,14 @@ type plugin struct {
 	kept   *tls.Certificate // the last one
 }
 
-// credentials are what a plugin gave. They do not change.
+// credentials are the output of a plugin. They do not change.
 type credentials struct {
 	token       string
 	certificate *tls.Certificate
-	until       time.Time // zero = for as long as they are accepted
+	until       time.Time // zero = no expiry
 }
 
-// asking is a run of the plugin, for which many may wait.
+// asking is a run of the plugin. Many requests may wait for it.
 type asking struct {
 	done chan struct{}
 	got  *credentials
@@ -55,10 +55,10 @@ var execCodecs = sync.OnceValue(func() serializer.CodecFactory {
 	return serializer.NewCodecFactory(s)
 })
 
-// execGroups are the API versions that a plugin may speak.
+// execGroups are the API versions that a plugin may use.
 var execGroups = map[string]bool{"client.authentication.k8s.io/v1": true, "client.authentication.k8s.io/v1beta1": true}
 
-// newPlugin reads what a kubeconfig says of its plugin.
+// newPlugin reads the plugin's part of a kubeconfig.
 func newPlugin(life context.Context, c *rest.Config) (*plugin, error) {
 	p := &plugin{config: c.ExecProvider, life: life}
 	switch {
@@ -83,14 +83,14 @@ func (p *plugin) group() schema.GroupVersion {
 	return schema.FromAPIVersionAndKind(p.config.APIVersion, "").GroupVersion()
 }
 
-// client makes the HTTP client of a configuration that names an exec plugin, and takes the plugin out of it.
+// client makes the HTTP client of a configuration with an exec plugin. It removes the plugin from the configuration.
 func (p *plugin) client(c *rest.Config) (*http.Client, error) {
 	c.ExecProvider = nil
 	t, err := c.TransportConfig()
 	if err != nil {
 		return nil, err
 	}
-	// As in client-go: what the kubeconfig itself has goes before what the plugin would give.
+	// As in client-go, credentials in the kubeconfig itself take precedence over the plugin's.
 	if !t.HasTokenAuth() && !t.HasBasicAuth() && !t.HasCertAuth() {
 		t.Wrap(func(rt http.RoundTripper) http.RoundTripper { return authorized{rt, p} })
 		t.TLS.GetCertHolder = &transport.GetCertHolder{GetCert: p.certificate}
@@ -99,7 +99,7 @@ func (p *plugin) client(c *rest.Config) (*http.Client, error) {
 	return &http.Client{Transport: rt, Timeout: c.Timeout}, err
 }
 
-// authorized gives requests the plugin's token.
+// authorized adds the plugin's token to requests.
 type authorized struct {
 	http.RoundTripper
 	plugin *plugin
@@ -127,7 +127,7 @@ func (a authorized) RoundTrip(q *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the transport that it made.
 func (a authorized) WrappedRoundTripper() http.RoundTripper { return a.RoundTripper }
 
-// certificate is what a TLS handshake asks for. The request has seen to it that there is one.
+// certificate is the callback of a TLS handshake. The request has already obtained the certificate.
 func (p *plugin) certificate() (*tls.Certificate, error) {
 	has, err := p.credentials(p.life)
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *plugin) certificate() (*tls.Certificate, error) {
 	return has.certificate, nil
 }
 
-// forget has the plugin asked again for the next request, unless it has been.
+// forget drops the credentials, so that the next request runs the plugin, unless there are newer ones.
 func (p *plugin) forget(refused *credentials) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,8 +145,8 @@ func (p *plugin) forget(refused *credentials) {
 	}
 }
 
-// credentials are those at hand, or new ones where they have expired. One run of the plugin is for all who
-// wait, and does not end with one of their requests.
+// credentials returns the present credentials, or new ones if they have expired. All requests share one run of the
+// plugin, which goes on if one of them ends.
 func (p *plugin) credentials(ctx context.Context) (*credentials, error) {
 	p.mu.Lock()
 	if p.now != nil && (p.now.until.IsZero() || time.Now().Before(p.now.until)) {
@@ -168,7 +168,7 @@ func (p *plugin) credentials(ctx context.Context) (*credentials, error) {
 	}
 }
 
-// ask runs the plugin for those who wait.
+// ask runs the plugin for the waiting requests.
 func (p *plugin) ask(run *asking) {
 	out, err := execute(p.life, p.config, p.request)
 	if err == nil {
@@ -190,7 +190,7 @@ func (p *plugin) ask(run *asking) {
 
 func same(a, b *tls.Certificate) bool { return b != nil && a.Leaf.Equal(b.Leaf) }
 
-// wait returns when no plugin runs; life must have ended.
+// wait returns when no plugin runs. life must have ended.
 func (p *plugin) wait() {
 	p.mu.Lock()
 	run := p.asking
@@ -200,7 +200,7 @@ func (p *plugin) wait() {
 	}
 }
 
-// decode reads what a plugin printed.
+// decode reads the output of a plugin.
 func (p *plugin) decode(out []byte) (*credentials, error) {
 	fault := func(format string, args ...any) (*credentials, error) {
 		return nil, fmt.Errorf("exec plugin %s: %w", p.config.Command, fmt.Errorf(format, args...))

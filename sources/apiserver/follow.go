@@ -17,41 +17,39 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// follower keeps the catalog at what one kind is at the API server: client-go's reflector does the
-// listing and watching, with its bookmarks and what a 410 asks for. Asking again after a failure is done
-// here: the reflector's pauses are up to a minute and would be silent, and after some failures it makes
-// none.
+// follower keeps one kind of the catalog up to date. client-go's reflector lists and watches, with bookmarks, and
+// lists again after a 410. Retries are made here, because the reflector's pauses are up to a minute and are not
+// reported, and after some failures it makes none.
 type follower struct {
 	kind    kind
 	at      *connection
 	catalog *catalog
 
-	mu    sync.Mutex // for what follows, which a watch's goroutine writes
+	mu    sync.Mutex // of the following fields, which a watch's goroutine writes
 	pace  pace
 	early int  // watches in a row that ended early or were refused as expired
-	wait  bool // the last one did, and nothing has waited since
+	wait  bool // the last one was such, and there was no pause since
 }
 
-// run goes on until ctx ends.
+// run follows the kind until ctx ends.
 func (f *follower) run(ctx context.Context) {
 	r := cache.NewReflectorWithOptions(&cache.ListWatch{
-		// The reflector lists under a context of its own, that never ends.
+		// The reflector's own context for lists never ends.
 		ListWithContextFunc:  func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) { return f.list(ctx, o) },
 		WatchFuncWithContext: f.watch,
 	}, f.kind.example, f.kind.store, cache.ReflectorOptions{Name: f.kind.resource})
 	r.WatchListPageSize = pageSize
-	// A connection that is reset looks like an internal error: try the watch before a list.
+	// A connection reset looks like an internal error: retry the watch before a list.
 	r.MaxInternalErrorRetryDuration = longPause
 	for ctx.Err() == nil {
-		// What failed was noted by the request that did. Without an error it is a watch that cannot go on
-		// where it was: list again.
+		// The failed request has noted its error. Without an error the watch cannot be resumed: list again.
 		err := r.ListAndWatchWithContext(ctx)
 		f.pause(ctx, err)
 	}
 }
 
-// watch asks until it is answered, so that after an outage the watch goes on where it was, without a
-// list of everything. Only an answer that asking again would not change is given back.
+// watch retries until it is answered, so that after an outage the watch resumes without a list. It returns only an
+// error that a retry would not change.
 func (f *follower) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if f.toWait() {
 		f.pause(ctx, nil)
@@ -80,17 +78,17 @@ func (f *follower) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 	}
 }
 
-// longest is how long a watch may go on: somewhat longer than the API server was asked to.
+// longest is how long a watch may last: somewhat longer than requested.
 func longest(o metav1.ListOptions) time.Duration {
-	asked := 10 * time.Minute // the reflector's longest
+	asked := 10 * time.Minute // the longest that the reflector requests
 	if o.TimeoutSeconds != nil {
 		asked = time.Duration(*o.TimeoutSeconds) * time.Second
 	}
 	return asked + 30*time.Second
 }
 
-// passes says whether a watch that failed may be had later at the same place. Not if the API server no
-// longer has the place, or has not come to it: after a restore of etcd it may never.
+// passes says whether a failed watch may be retried at the same resource version. It may not if the API server no
+// longer has that version, or does not have it yet: after a restore of etcd it may never have it.
 func passes(err error) bool {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		return false
@@ -107,10 +105,10 @@ func passes(err error) bool {
 	}
 }
 
-// failed notes an outage, unless there are other credentials by now: then what comes of those will tell.
+// failed notes an outage, unless the credentials have changed: then the next request decides.
 func (f *follower) failed(ctx context.Context, at *access, err error) {
 	if ctx.Err() == context.Canceled {
-		return // it is us who leave
+		return // the source ends
 	}
 	now, renewal := f.at.renew()
 	if now != at {
@@ -123,7 +121,7 @@ func (f *follower) failed(ctx context.Context, at *access, err error) {
 	f.catalog.fail(outage{resource: f.kind.resource, reason: why, err: err, since: time.Now()})
 }
 
-// pause waits before the next attempt, at least as long as the API server asks for.
+// pause waits before the next attempt, at least as long as the API server asks.
 func (f *follower) pause(ctx context.Context, err error) {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	select {
@@ -132,7 +130,7 @@ func (f *follower) pause(ctx context.Context, err error) {
 	}
 }
 
-// next is how long a pause is; sore as in pace.
+// next is the length of a pause; sore is as in pace.
 func (f *follower) next(seconds int, sore bool) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +138,7 @@ func (f *follower) next(seconds int, sore bool) time.Duration {
 	return f.pace.next(seconds, sore || f.early > 0)
 }
 
-// toWait says whether a pause is due before the next watch.
+// toWait says whether the next watch needs a pause before it.
 func (f *follower) toWait() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

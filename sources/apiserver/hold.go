@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// hold is what a list had no more of: nothing, where there was something. It is served on until the grace
-// is over, as the services of a file that was emptied are. A list that comes through a broken proxy, or
-// from another cluster's API server, looks no different from one of an empty cluster. What a watch says was
-// deleted is believed at once.
+// hold keeps the objects of a kind after a list that suddenly has none of them, until the grace is over. A list
+// through a broken proxy, or from another cluster's API server, looks like that of an empty cluster. A deletion that
+// comes by a watch applies at once.
 type hold struct {
-	names map[name]struct{} // objects that are not in the list and have not come back since
+	names map[name]struct{} // objects that were not in the list and have not come back
 	had   int
 	until time.Time
-	// first: it is the first list, so what there was is in the kernel alone, and nothing may be removed.
+	// first: this is the first list, so only the kernel has the earlier objects, and nothing may be removed.
 	first bool
 	own   bool // the list has the API server's own service
 }
 
-// text says what is held, and until when.
+// text describes the hold and its end.
 func (h *hold) text(resource string) string {
 	none, until := "none", h.until.Format(time.DateTime)
 	if h.own {
@@ -34,10 +33,10 @@ func (h *hold) text(resource string) string {
 	return fmt.Sprintf("%s: the API server has %s, and had %d: not believed until %s (sources.apiserver.emptyGrace)", resource, none, h.had, until)
 }
 
-// holds are those that there are, by resource.
+// holds are the present holds by resource.
 type holds map[string]*hold
 
-// texts are sorted.
+// texts are the texts of all holds, sorted; first says whether one is of a first list.
 func (h holds) texts() (all []string, first bool) {
 	for _, resource := range slices.Sorted(maps.Keys(h)) {
 		all = append(all, h[resource].text(resource))
@@ -46,8 +45,8 @@ func (h holds) texts() (all []string, first bool) {
 	return all, first
 }
 
-// back notes that an object is there again, or was deleted by a watch. A hold is over when none of its names
-// is left; that of the first list ends with the first object that is not the API server's own. c.mu is locked.
+// back notes that an object is back, or was deleted by a watch. A hold ends when it has no names left; that of a
+// first list ends with the first object that is not the API server's own. c.mu is locked.
 func (c *catalog) back(resource string, n name, own bool) {
 	h := c.holds[resource]
 	if h == nil {
@@ -59,12 +58,11 @@ func (c *catalog) back(resource string, n name, own bool) {
 	}
 }
 
-// ownService is what an API server makes by itself when it starts, so that no cluster is quite empty.
+// ownService is the service that an API server makes when it starts. So the list of an empty cluster has it.
 var ownService = name{"default", "kubernetes"}
 
-// keep gives those of the names at hand that stay although a complete list does not have them: all, if it has
-// nothing but the API server's own service, and the grace is not over. service is what an object belongs
-// to. c.mu is locked.
+// keep returns the names that stay although a complete list does not have them: all, if the list has nothing but the
+// API server's own service and the grace is not over. service returns the service of an object. c.mu is locked.
 func keep[T any](c *catalog, resource string, first bool, have, list map[name]T, service func(T) name) []name {
 	others := func(objects map[name]T) bool {
 		for _, o := range objects {
@@ -95,7 +93,7 @@ func keep[T any](c *catalog, resource string, first bool, have, list map[name]T,
 	return slices.Collect(maps.Keys(h.names))
 }
 
-// keepNode says whether the Node stays although a list does not have it: else load balancers would leave all
+// keepNode says whether the Node stays although a list does not have it. Otherwise load balancers would leave all
 // nodes at once. c.mu is locked.
 func (c *catalog) keepNode() bool {
 	const resource = "nodes"
@@ -110,12 +108,12 @@ func (c *catalog) keepNode() bool {
 	return true
 }
 
-// release believes the list: the grace is over.
+// release removes the held objects of a kind when the grace is over.
 func (c *catalog) release(resource string) {
 	defer c.lock()()
 	h := c.holds[resource]
 	if h == nil || time.Now().Before(h.until) {
-		return // it is over, or another one
+		return // it has ended, or a new one has begun
 	}
 	delete(c.holds, resource)
 	seen := c.seen
@@ -130,5 +128,5 @@ func (c *catalog) release(resource string) {
 			c.node = c.node.Gone()
 		}
 	}
-	c.seen = seen // no watch brought it
+	c.seen = seen // this is no watch event
 }

@@ -16,24 +16,24 @@ import (
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
-// kind is one kind of object to follow: what to ask for, and what becomes of the answer.
+// kind is a kind of object to follow: what to request, and where to put the answer.
 type kind struct {
 	resource  string // as in the URL and in RBAC rules
 	discovery bool   // of group discovery.k8s.io, else of the core group
-	labels    string // selectors: what is another's is not even sent
+	labels    string // selectors, so that the API server sends only what is used
 	fields    string
 
-	example runtime.Object // what watch events hold
+	example runtime.Object // of the objects in watch events
 	list    func() runtime.Object
 	page    func(runtime.Object) *internalversion.List // trims the objects of a list
 	store   cache.ReflectorStore
 }
 
-// ours selects services and slices, as kube-proxy does: not another proxy's, and not labelled headless,
+// ours selects services and slices as kube-proxy does: not those of another proxy, and not those labelled headless,
 // whatever their cluster IP.
 const ours = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
 
-// kinds are those to follow into a catalog; without a node's name, no Node.
+// kinds are the kinds to follow into a catalog. Without a node's name the Node is not among them.
 func kinds(c *catalog, node string) []kind {
 	all := []kind{
 		{
@@ -43,7 +43,7 @@ func kinds(c *catalog, node string) []kind {
 				l := o.(*corev1.ServiceList)
 				return page(l.ListMeta, l.Items, service)
 			},
-			store: keeper[corev1.Service, manifest.Service]{service, c.putService, c.dropService, c.replaceServices},
+			store: sink[corev1.Service, manifest.Service]{service, c.putService, c.dropService, c.replaceServices},
 		},
 		{
 			resource: "endpointslices", discovery: true, labels: ours,
@@ -52,7 +52,7 @@ func kinds(c *catalog, node string) []kind {
 				l := o.(*discoveryv1.EndpointSliceList)
 				return page(l.ListMeta, l.Items, slice)
 			},
-			store: keeper[discoveryv1.EndpointSlice, *manifest.EndpointSlice]{slice, c.putSlice, c.dropSlice, c.replaceSlices},
+			store: sink[discoveryv1.EndpointSlice, *manifest.EndpointSlice]{slice, c.putSlice, c.dropSlice, c.replaceSlices},
 		},
 	}
 	if node == "" {
@@ -65,19 +65,19 @@ func kinds(c *catalog, node string) []kind {
 			l := o.(*corev1.NodeList)
 			return page(l.ListMeta, l.Items, nodeObject)
 		},
-		store: keeper[corev1.Node, manifest.NodeObject]{nodeObject, c.putNode, c.dropNode, c.replaceNode},
+		store: sink[corev1.Node, manifest.NodeObject]{nodeObject, c.putNode, c.dropNode, c.replaceNode},
 	})
 }
 
-// keeper puts what a reflector brings into the catalog: API objects from a watch, trimmed ones from a
-// list.
-type keeper[API, T any] struct {
+// sink puts the objects of a reflector into the catalog. They are API objects from a watch, and trimmed objects from
+// a list.
+type sink[API, T any] struct {
 	trim      func(*API) T
 	put, drop func(T)
 	replace   func([]T)
 }
 
-func (k keeper[API, T]) Add(o any) error {
+func (k sink[API, T]) Add(o any) error {
 	object, ok := o.(*API)
 	if !ok {
 		return fmt.Errorf("a %T, which is not a %T", o, object)
@@ -86,9 +86,9 @@ func (k keeper[API, T]) Add(o any) error {
 	return nil
 }
 
-func (k keeper[API, T]) Update(o any) error { return k.Add(o) }
+func (k sink[API, T]) Update(o any) error { return k.Add(o) }
 
-func (k keeper[API, T]) Delete(o any) error {
+func (k sink[API, T]) Delete(o any) error {
 	object, ok := o.(*API)
 	if !ok {
 		return fmt.Errorf("a %T, which is not a %T", o, object)
@@ -97,13 +97,13 @@ func (k keeper[API, T]) Delete(o any) error {
 	return nil
 }
 
-func (k keeper[API, T]) Replace(objects []any, _ string) error {
+func (k sink[API, T]) Replace(objects []any, _ string) error {
 	all := make([]T, 0, len(objects))
 	for _, o := range objects {
 		switch object := o.(type) {
 		case trimmed[T]:
 			all = append(all, object.object)
-		case *API: // from a list that is streamed, which an environment variable of client-go asks for
+		case *API: // from a streamed list, which an environment variable of client-go enables
 			all = append(all, k.trim(object))
 		default:
 			return fmt.Errorf("a %T in a list, which is not a %T", o, *new(API))
@@ -113,9 +113,9 @@ func (k keeper[API, T]) Replace(objects []any, _ string) error {
 	return nil
 }
 
-func (k keeper[API, T]) Resync() error { return nil }
+func (k sink[API, T]) Resync() error { return nil }
 
-// trimmed is an object of a list, as the reflector wants one: it looks at nothing in it.
+// trimmed wraps an object of a list for the reflector, which does not look into it.
 type trimmed[T any] struct{ object T }
 
 func (trimmed[T]) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }

@@ -14,23 +14,21 @@ import (
 )
 
 const (
-	pageSize    = 1000        // objects of a list in one answer: about 2 MB of services
-	pageTimeout = time.Minute // for one of them; a watch ends by the API server's own
+	pageSize    = 1000        // objects in one answer: about 2 MB of services
+	pageTimeout = time.Minute // for one page; the API server ends a watch
 )
 
-// What a list and its parts may be at most. Kubernetes is tested to 150,000 pods and 10,000 services: their
-// slices are a list of 100 MB in JSON, and a page of it 45 MB.
-// Variables for the tests, which have no memory.
+// Limits of a list and its parts. Kubernetes is tested up to 150,000 pods and 10,000 services: in JSON the list of
+// their slices has 100 MB, and a page of it 45 MB. They are variables for the tests.
 var (
 	mostPages        = 500
-	pageLimit  int64 = 64 << 20  // bytes of one answer, which is in memory as a whole
-	listLimit  int64 = 512 << 20 // of all of a list's
-	eventLimit int64 = 32 << 20  // of one watch event: client-go takes 16 MB where it counts
+	pageLimit  int64 = 64 << 20  // bytes of one answer, all of which is in memory
+	listLimit  int64 = 512 << 20 // bytes of all answers of a list
+	eventLimit int64 = 32 << 20  // bytes of one watch event; client-go's own limit, where it has one, is 16 MB
 )
 
-// list gives a whole list: the reflector's own paging would go on for as long as there is another page. It
-// always asks for what is now: a list of what a cache may still have could take the node back in time, and
-// would be sent whole.
+// list requests a whole list, because the reflector's own paging has no limit. It always asks for the newest state: a
+// list from the API server's cache could be older than what the node has, and comes without pages.
 func (f *follower) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	at := f.at.current()
 	o.ResourceVersion, o.ResourceVersionMatch = "", ""
@@ -42,8 +40,7 @@ func (f *follower) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 	return list, nil
 }
 
-// pages asks for one page after the other. Where the place of the next one is too old, what there is by
-// then is asked for at once.
+// pages requests one page after the other. If the continue token has expired, it requests the whole list at once.
 func (f *follower) pages(ctx context.Context, at *access, o metav1.ListOptions) (*internalversion.List, error) {
 	whole := &internalversion.List{}
 	left := listLimit
@@ -76,13 +73,13 @@ func (f *follower) pages(ctx context.Context, at *access, o metav1.ListOptions) 
 	}
 }
 
-// page asks for one page.
+// page requests one page.
 func (f *follower) page(ctx context.Context, at *access, o metav1.ListOptions, m *meter) (*internalversion.List, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	list := f.kind.list()
 	if err := at.get(f.kind, o).Do(metered(ctx, m)).Into(list); err != nil {
-		// It may be wrapped in words of client-go's, and of HTTP/2's.
+		// client-go and HTTP/2 may have wrapped the error without %w.
 		if excess := m.excess(); excess != nil {
 			err = errors.Join(excess, err)
 		}

@@ -12,13 +12,13 @@ import (
 
 var quietenOnce sync.Once
 
-// quieten has client-go's own messages logged at level debug: what a person should know of them is in
-// what Watch emits, said once and not at each attempt. There is one such log in a process.
+// quieten logs client-go's own messages at level debug. Watch reports what an operator needs to know of them, once and
+// not at each attempt. client-go has one log per process.
 func quieten(log *slog.Logger) {
 	quietenOnce.Do(func() { klog.SetSlogLogger(slog.New(debug{log.Handler()})) })
 }
 
-// debug makes every record one of level debug.
+// debug sets the level of every record to debug.
 type debug struct{ slog.Handler }
 
 func (d debug) Enabled(ctx context.Context, _ slog.Level) bool {

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// excessError is why an answer was not read to its end.
+// excessError says that an answer exceeds a limit.
 type excessError struct {
-	what  string // of which there was too much: an answer, a list, a watch event
+	what  string // an answer, a list, a watch event
 	limit int64
 	unit  string
 }
@@ -22,21 +22,21 @@ func (e *excessError) Error() string {
 	return fmt.Sprintf("the %s has more than %d %s", e.what, e.limit, e.unit)
 }
 
-// meter counts the bytes of an answer and ends it beyond a limit. client-go reads an answer to its end
-// whatever its size, and a watch event in JSON, too.
+// meter counts the bytes of an answer and ends it beyond a limit. client-go reads an answer of any size, and a watch
+// event in JSON, too.
 type meter struct {
 	what  string
 	limit int64
-	of    int64 // the limit in messages, where it is another; 0 = it is not
+	of    int64 // the limit in messages, if it differs; 0 = it does not
 
 	read atomic.Int64 // since the last reset
 	over atomic.Bool
 }
 
-// reset begins to count anew.
+// reset sets the count to 0.
 func (m *meter) reset() { m.read.Store(0) }
 
-// excess is an error if there was too much.
+// excess is an error if the count is beyond the limit.
 func (m *meter) excess() *excessError {
 	if !m.over.Load() {
 		return nil
@@ -50,12 +50,12 @@ func (m *meter) excess() *excessError {
 
 type meterKey struct{}
 
-// metered has the answer to a request under this context counted.
+// metered returns a context whose requests have their answers counted.
 func metered(ctx context.Context, m *meter) context.Context {
 	return context.WithValue(ctx, meterKey{}, m)
 }
 
-// counting gives answers whose bodies count what is read of them, after decompression.
+// counting counts the bytes that are read of answers, after decompression.
 type counting struct{ http.RoundTripper }
 
 func (c counting) RoundTrip(q *http.Request) (*http.Response, error) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/metrics"
 )
 
-// measure has client-go tell m of every request. It takes the first that it is given.
+// measure reports every request of client-go to m. Only the first call in a process counts.
 func measure(m Metrics) {
 	if m != nil {
 		metrics.Register(metrics.RegisterOpts{RequestResult: results{m}, RequestLatency: latencies{m}})

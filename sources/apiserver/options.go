@@ -1,12 +1,11 @@
-// Package apiserver is the source that a Kubernetes cluster has: Services and EndpointSlices, and the
-// Node object of this node, listed and watched with client-go.
+// Package apiserver is the source of services in a Kubernetes cluster: it lists and watches Services, EndpointSlices
+// and the Node object of this node.
 //
-// It is the only package that imports client-go, and the build tag noapiserver leaves it out. Objects
-// are trimmed to sources/manifest's compact ones as they come off the wire, and nothing else of them is
-// kept. What they mean is decided there; which endpoints are used, in proxy/frontend.
+// It is the only package that imports client-go. The build tag noapiserver leaves it out. It keeps objects only in
+// the compact form of sources/manifest, which converts them. proxy/frontend decides which endpoints are used.
 //
-// It writes nothing to the API server, reads nothing but these three kinds, and never takes silence for
-// an empty cluster: without an answer the last table stays, for as long as it takes.
+// It writes nothing to the API server and reads only these three kinds. Without an answer the last table stays, for
+// as long as the outage lasts.
 package apiserver
 
 import (
@@ -16,41 +15,38 @@ import (
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
-// Options say how to reach an API server, and whose node this is.
+// Options say how to reach an API server, and which node this is.
 type Options struct {
-	// Kubeconfig is a file's name and Master a URL that goes before the server in it. With neither, the
-	// pod's own account is used.
+	// Kubeconfig is the name of a file. Master is a URL that overrides the server in it. Without both, the pod's
+	// own account is used.
 	Kubeconfig, Master string
 
-	ContentType        string  // of what is sent, and what is asked for if AcceptContentTypes is not given; "" = JSON
-	AcceptContentTypes string  // what is asked for; "" = ContentType
-	QPS                float64 // requests a second, watches not counted; 0 = client-go's default, 5; negative = no limit
+	ContentType        string  // of requests, and of answers if AcceptContentTypes is ""; "" = JSON
+	AcceptContentTypes string  // of answers; "" = ContentType
+	QPS                float64 // requests per second without watches; 0 = client-go's default, 5; negative = no limit
 	Burst              int     // requests at once; 0 = client-go's default, 10
 
-	// Resync is how often the table is made anew of the objects at hand; 0 = never. It asks nothing of
-	// the API server.
+	// Resync is how often the table is made again from the objects in memory; 0 = never. It sends no request.
 	Resync time.Duration
-	// EmptyGrace is how long services, and slices, are kept of which a list has none any more, all at once;
-	// 0 = a list is believed.
+	// EmptyGrace is how long services and slices stay after a list that suddenly has none of them; 0 = not at all.
 	EmptyGrace time.Duration
-	// NodeName is the Node that OnNode is told of, and whose endpoints win over equal ones elsewhere.
+	// NodeName is the name of this node. Its endpoints win over equal ones elsewhere.
 	NodeName string
 
 	UserAgent string // as the API server's audit log has it; "" = client-go's default
-	// OnNode is told what the Node object says, at first before the first table, then when it changes,
-	// from Watch's goroutine. Without a Node object it is not called. nil = the Node is not asked for.
+	// OnNode is called with the Node object before the first table, and when it changes, in Watch's goroutine. It is
+	// not called without a Node object. nil: the Node is not requested.
 	OnNode func(manifest.Node)
 
-	// Both are client-go's for the whole process: the first Source's count.
+	// Log and Metrics apply to client-go in the whole process: those of the first Source count.
 	Log     *slog.Logger // for client-go's own messages, at level debug; nil = none
 	Metrics Metrics      // nil = none
 }
 
-// Metrics is told of every request: what rest_client_requests_total and
-// rest_client_request_duration_seconds count.
+// Metrics counts requests, for rest_client_requests_total and rest_client_request_duration_seconds.
 type Metrics interface {
-	// Request is told the answer's code, "<error>" if there was none.
+	// Request counts a request by the code of its answer; "<error>" if there was none.
 	Request(code, method, host string)
-	// Latency is told how long the answer took, to its end. Only of lists: client-go does not time watches.
+	// Latency gets the time to the end of an answer, of lists only: client-go does not time watches.
 	Latency(verb, host string, d time.Duration)
 }

@@ -23,34 +23,34 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// OutageError is why nothing comes from the API server now: the table emitted last stays.
+// OutageError is why nothing can be read from the API server. The last table stays.
 type OutageError struct {
-	Reasons []string  // what a person can do something about, each once
-	Since   time.Time // the oldest's begin
-	Err     error     // what client-go said of one of them
+	Reasons []string  // for an operator, each once
+	Since   time.Time // when the first outage began
+	Err     error     // client-go's error of one of them
 }
 
-// Error is the reasons.
+// Error has all reasons.
 func (e *OutageError) Error() string { return strings.Join(e.Reasons, "; ") }
 
 // Unwrap is client-go's error.
 func (e *OutageError) Unwrap() error { return e.Err }
 
-// outage is why one kind of object cannot be read. Its reason stays the same while its cause does, so
-// that it is said once, not at each attempt.
+// outage is why one kind of object cannot be read. The reason stays the same as long as the cause, so that it is
+// reported once and not at each attempt.
 type outage struct {
 	resource string
 	reason   string
 	err      error
 	since    time.Time
-	// watch: lists are answered, and watches are no good; then no answer ends it, only a watch that lasts.
+	// watch: lists work and watches do not. Then only a watch that lasts ends the outage.
 	watch bool
 }
 
-// outages are those that there are, by resource.
+// outages are the present outages by resource.
 type outages map[string]outage
 
-// begin puts an outage in, or what is now known of one that goes on.
+// begin adds an outage, or updates one that goes on.
 func (o outages) begin(now outage) {
 	if old, there := o[now.resource]; there {
 		now.since = old.since
@@ -58,10 +58,10 @@ func (o outages) begin(now outage) {
 	o[now.resource] = now
 }
 
-// end takes an outage out, if there is one that an answer ends.
+// end removes an outage that an answer ends, and says whether there was one.
 func (o outages) end(resource string) bool { return !o[resource].watch && o.endAll(resource) }
 
-// endAll takes an outage out, if there is one.
+// endAll removes any outage, and says whether there was one.
 func (o outages) endAll(resource string) bool {
 	_, there := o[resource]
 	delete(o, resource)
@@ -80,7 +80,7 @@ func (o outages) reasons() []string {
 	return all
 }
 
-// total says whether services and endpoints are both cut off, so that the table cannot change.
+// total says whether neither services nor endpoints can be read, so that the table cannot change.
 func (o outages) total() bool {
 	out := func(resource string) bool {
 		outage, there := o[resource]
@@ -103,7 +103,7 @@ func (o outages) error() error {
 	return e
 }
 
-// problems says the same, in the same words, of an outage that is not total, beside a table.
+// problems are the reasons of a partial outage, for the error beside a table.
 func (o outages) problems() []sources.Problem {
 	var all []sources.Problem
 	for _, reason := range o.reasons() {
@@ -112,8 +112,8 @@ func (o outages) problems() []sources.Problem {
 	return all
 }
 
-// reason says in a person's words why a request failed. What goes for all kinds does not name one, so
-// that a lost API server is one line.
+// reason says why a request failed, for an operator. A cause that concerns all kinds does not name one, so that the
+// loss of an API server is one line.
 func reason(resource, server string, err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -133,7 +133,7 @@ func reason(resource, server string, err error) string {
 		return fmt.Sprintf("%s: %s: %v: not read further", resource, server, excess)
 	case errors.As(err, &denied):
 		return brief(denied.Error())
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired: // its text has the time
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired: // its own text changes with the time
 		return fmt.Sprintf("the certificate of %s has expired, or is not valid yet", server)
 	case errors.As(err, &untrusted):
 		return fmt.Sprintf("the certificate of %s is not trusted: %v: see certificate-authority in the kubeconfig", server, innermost(err))
@@ -143,7 +143,7 @@ func reason(resource, server string, err error) string {
 		return fmt.Sprintf("cannot read the credentials: %v", missing)
 	case errors.As(err, &dns):
 		return fmt.Sprintf("cannot reach %s: no address for %s", server, dns.Name)
-	// However it shows: one outage is not to be said again in other words.
+	// One text for all forms of a timeout, so that one outage is reported once.
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
 		errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, errNoAnswer):
 		return fmt.Sprintf("cannot reach %s: no answer", server)
@@ -153,7 +153,7 @@ func reason(resource, server string, err error) string {
 	return fmt.Sprintf("cannot reach %s: %s", server, brief(innermost(err).Error()))
 }
 
-// refusal is the reason when there was an answer, with its code.
+// refusal is the reason if the API server answered with an error code.
 func refusal(resource, server string, err error, code int32, message string) string {
 	switch code {
 	case http.StatusForbidden:
@@ -170,7 +170,7 @@ func refusal(resource, server string, err error, code int32, message string) str
 	return fmt.Sprintf("%s: %s answers %d: %s", resource, server, code, brief(err.Error()))
 }
 
-// brief is one line of a text that came from elsewhere, and not all of a long one.
+// brief is a foreign text as one line of at most 300 bytes.
 func brief(text string) string {
 	const most = 300
 	text = strings.Join(strings.Fields(text[:min(len(text), 2*most)]), " ")
@@ -180,11 +180,11 @@ func brief(text string) string {
 	return text
 }
 
-// errNoAnswer is a connection that was cut, or timed out, before a watch was answered. client-go gives
-// such a watch as one that is empty.
+// errNoAnswer says that a connection was cut, or timed out, before a watch was answered. client-go returns an empty
+// watch for it.
 var errNoAnswer = errors.New("cut before an answer")
 
-// innermost is an error's cause, without the addresses around it: the local port is another each time.
+// innermost is the innermost error. The outer ones have the local port, which changes each time.
 func innermost(err error) error {
 	for {
 		next := errors.Unwrap(err)

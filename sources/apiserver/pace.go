@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Pauses between attempts: the first, then twice as long each time up to the longest, give or take half.
-// Variables for the tests, which have no time.
+// Pauses between attempts. They double from the first up to the longest, with a random part of half. They are
+// variables for the tests.
 var (
 	firstPause = time.Second / 2
-	longPause  = 15 * time.Second // while the API server cannot be reached, or refuses
-	sorePause  = 40 * time.Second // while it answers, and its answers are no good
-	// steady is how long a watch must last to count as a good one.
+	longPause  = 15 * time.Second // if the API server cannot be reached, or refuses requests
+	sorePause  = 40 * time.Second // if it answers and its answers are unusable
+	// steady is how long a watch must last to count as successful.
 	steady = 10 * time.Second
 )
 
-// mostDelay is the longest that an API server is left alone because it asks for it.
+// mostDelay bounds the pause that an API server asks for.
 const mostDelay = 2 * time.Minute
 
-// pace is how many attempts went wrong one after the other. Only a watch that lasts ends the row: lists and
-// watches that are answered and then fail would make a circle without a pause.
+// pace is the number of failures in a row. Only a watch that lasts resets it: otherwise lists and watches that are
+// answered and then fail would be repeated without a pause.
 type pace int
 
-// next is how long to wait before the next attempt: at least the seconds asked for. sore says that the API
-// server is there but its answers are no good.
+// next is the pause before the next attempt: at least the seconds that the API server asks for. sore says that it
+// answers but its answers are unusable.
 func (p *pace) next(seconds int, sore bool) time.Duration {
 	longest := longPause
 	if sore {
@@ -34,5 +34,5 @@ func (p *pace) next(seconds int, sore bool) time.Duration {
 	d := min(firstPause<<min(*p, 10), longest)
 	*p++
 	least := time.Duration(min(seconds, int(mostDelay/time.Second))) * time.Second
-	return max(least, d/2+rand.N(d)) // apart from other nodes
+	return max(least, d/2+rand.N(d)) // random, so that nodes do not ask at the same time
 }

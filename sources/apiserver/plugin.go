@@ -17,17 +17,17 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// What an exec credential plugin may take. client-go would run it for as long as it goes on, also after the
-// source ended, and keep all of what it prints.
+// Limits of an exec credential plugin. client-go itself has none: it lets a plugin run on after the source has ended,
+// and keeps all of its output.
 const (
-	pluginOutput = 1 << 20 // bytes: a certificate, its key and a token are a few thousand
+	pluginOutput = 1 << 20 // bytes; a certificate, its key and a token have a few thousand
 	pluginNoise  = 4 << 10 // bytes of its standard error that are passed on
 )
 
-// pluginTimeout is how long it may run. A variable for the tests.
+// pluginTimeout bounds a run. It is a variable for the tests.
 var pluginTimeout = 30 * time.Second
 
-// credentialError is why there are no credentials to ask with.
+// credentialError is why there are no credentials.
 type credentialError struct{ err error }
 
 func (e *credentialError) Error() string { return "cannot get credentials: " + e.err.Error() }
@@ -39,10 +39,10 @@ var (
 	errPluginLoud = errors.New("too much output")
 )
 
-// execute runs a plugin with a variable more in its environment, and gives what it printed. When ctx or its
-// time ends, or it prints too much, the plugin is killed, with every process that it started in its group.
+// execute runs a plugin with one more environment variable and returns its output. If ctx or the plugin's time ends,
+// or it prints too much, execute kills its process group.
 func execute(ctx context.Context, c *clientcmdapi.ExecConfig, variable string) ([]byte, error) {
-	// The kernel kills the plugin when the thread that started it ends, as it does if we are killed.
+	// Pdeathsig: the kernel kills the plugin when the thread that started it ends, so also if svcproxy is killed.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -66,10 +66,10 @@ func execute(ctx context.Context, c *clientcmdapi.ExecConfig, variable string) (
 		return nil
 	}
 	cmd.Cancel = kill
-	cmd.WaitDelay = time.Second // for a process of its own that has its output open
+	cmd.WaitDelay = time.Second // for a child of the plugin that keeps the output open
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		_, err = kill(), nil // the plugin itself has ended well
+		_, err = kill(), nil // the plugin itself has succeeded
 	}
 	if err != nil || ctx.Err() != nil {
 		return nil, failure(c, context.Cause(ctx), err)
@@ -77,7 +77,7 @@ func execute(ctx context.Context, c *clientcmdapi.ExecConfig, variable string) (
 	return out.Bytes(), nil
 }
 
-// failure is why a plugin gave nothing.
+// failure is why a plugin returned no credentials.
 func failure(c *clientcmdapi.ExecConfig, cause, err error) error {
 	var missing *exec.Error
 	var exit *exec.ExitError
@@ -98,7 +98,7 @@ func failure(c *clientcmdapi.ExecConfig, cause, err error) error {
 	return fmt.Errorf("exec plugin %s: %w", c.Command, err)
 }
 
-// capped passes on what is written until there is too much; the rest it drops.
+// capped passes on what is written up to a limit, and drops the rest.
 type capped struct {
 	w    io.Writer
 	left int

@@ -16,21 +16,21 @@ import (
 // Built says whether this build has the source.
 const Built = true
 
-// What comes in bursts, as the slices of a rollout do, is one table.
+// A burst of changes, such as the slices of a rollout, makes one table.
 const (
-	quietFor  = 10 * time.Millisecond  // without an event, before a table is made
-	waitAtAll = 100 * time.Millisecond // at most, while events keep coming
+	quietFor  = 10 * time.Millisecond  // without an event before a table is made
+	waitAtAll = 100 * time.Millisecond // the limit while events keep coming
 )
 
-// Source follows an API server. What it emits beside a table is a *sources.RejectedError: services that
-// cannot be served and are left out, and kinds that cannot be read while others can. When neither
-// services nor endpoints can be read it emits an *OutageError, and the table stays.
+// Source follows an API server. The error beside a table is a *sources.RejectedError: services that are left out
+// because they cannot be served, and kinds that cannot be read. If neither services nor endpoints can be read, Source
+// emits an *OutageError, and the last table stays.
 type Source struct {
 	o    Options
 	conn *connection
 }
 
-// New reads the kubeconfig, or the pod's account, and asks nothing of the API server yet.
+// New reads the kubeconfig or the pod's account. It sends no request.
 func New(o Options) (*Source, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -44,8 +44,8 @@ func New(o Options) (*Source, error) {
 	return &Source{o: o, conn: conn}, nil
 }
 
-// Watch lists and watches until ctx ends. The first table comes when services and endpoints were listed
-// completely, and the Node was asked for; it never gives up.
+// Watch lists and watches until ctx ends, and retries for ever. It emits the first table when all services and
+// endpoints are listed and the Node was requested.
 func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) error {
 	node := ""
 	if s.o.OnNode != nil {
@@ -62,25 +62,25 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		f := &follower{kind: k, at: s.conn, catalog: c}
 		following.Go(func() { f.run(ctx) })
 	}
-	t := &teller{o: s.o, emit: emit, withNode: node != "", table: table{node: s.o.NodeName}}
+	t := &emitter{o: s.o, emit: emit, withNode: node != "", table: table{node: s.o.NodeName}}
 	t.run(ctx, c)
 	return nil
 }
 
-// teller makes tables of a catalog and emits those that differ.
-type teller struct {
+// emitter makes tables from a catalog and emits those that differ from the last one.
+type emitter struct {
 	o        Options
 	emit     func(sources.Table, error)
 	withNode bool
 
-	table table
-	node  manifest.Node
-	spoke bool     // a table was emitted
-	said  []string // what was said to be out at the last emission,
-	total bool     // and whether that was all
+	table   table
+	node    manifest.Node
+	emitted bool     // a table was emitted
+	out     []string // the outages and holds at the last emission
+	total   bool     // whether those outages were total
 }
 
-func (t *teller) run(ctx context.Context, c *catalog) {
+func (t *emitter) run(ctx context.Context, c *catalog) {
 	var resync <-chan time.Time
 	if t.o.Resync > 0 {
 		ticker := time.NewTicker(t.o.Resync)
@@ -97,12 +97,12 @@ func (t *teller) run(ctx context.Context, c *catalog) {
 			quiet(ctx, c.wake)
 		}
 		if ctx.Err() == nil {
-			t.tell(c.look(t.withNode))
+			t.emitNews(c.look(t.withNode))
 		}
 	}
 }
 
-// quiet returns when nothing has come for a while, or it has waited long enough.
+// quiet returns after quietFor without an event, and after waitAtAll at the latest.
 func quiet(ctx context.Context, wake <-chan struct{}) {
 	enough := time.NewTimer(waitAtAll)
 	defer enough.Stop()
@@ -122,22 +122,22 @@ func quiet(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-func (t *teller) tell(n news) {
+func (t *emitter) emitNews(n news) {
 	if !n.node.Equal(t.node) {
 		t.node = n.node
 		t.o.OnNode(n.node)
 	}
 	out := append(n.outages.reasons(), n.held...)
-	otherwise := !slices.Equal(out, t.said) || n.outages.total() != t.total
-	t.said, t.total = out, n.outages.total()
+	otherwise := !slices.Equal(out, t.out) || n.outages.total() != t.total
+	t.out, t.total = out, n.outages.total()
 	if !n.complete {
 		if otherwise && len(out) > 0 {
 			t.emit(sources.Table{}, n.outages.error())
 		}
 		return
 	}
-	changed := t.table.update(n.changes) || !t.spoke
-	t.spoke = true
+	changed := t.table.update(n.changes) || !t.emitted
+	t.emitted = true
 	switch {
 	case !changed && !otherwise:
 		return

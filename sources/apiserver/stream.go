@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream is a watch that tells its follower how it ended.
+// stream is a watch that reports its end to its follower.
 type stream struct {
 	watch.Interface
 	out  chan watch.Event
@@ -23,9 +23,9 @@ type stream struct {
 	stop func()
 }
 
-// observe passes a watch on. An event that holds something else than the kind ends it: the reflector would
-// pass over it, for as long as they come. So does longest: the end that was asked for is the API server's to
-// make, and a proxy in between that lost it may keep a watch open in which nothing ever comes.
+// observe passes a watch on. It ends the watch at an event with an object of another kind, which the reflector would
+// ignore for ever. It also ends it after longest: normally the API server does, but a proxy in between may have lost
+// the server and keep an idle watch open.
 func (f *follower) observe(w watch.Interface, m *meter, longest time.Duration) watch.Interface {
 	s := &stream{Interface: w, out: make(chan watch.Event), done: make(chan struct{})}
 	s.stop = sync.OnceFunc(func() {
@@ -74,7 +74,7 @@ func (s *stream) run(f *follower, m *meter, longest time.Duration) {
 			e = f.readable(e)
 			bad := e.Type == watch.Error
 			if bad {
-				over(apierrors.FromObject(e.Object)) // before the follower goes on
+				over(apierrors.FromObject(e.Object)) // before the follower sees the event
 			}
 			select {
 			case <-s.done:
@@ -88,7 +88,7 @@ func (s *stream) run(f *follower, m *meter, longest time.Duration) {
 	}
 }
 
-// readable makes an event about another kind of object one that says so.
+// readable turns an event about another kind of object into an error event.
 func (f *follower) readable(e watch.Event) watch.Event {
 	if e.Type == watch.Error || reflect.TypeOf(e.Object) == reflect.TypeOf(f.kind.example) {
 		return e
@@ -99,18 +99,18 @@ func (f *follower) readable(e watch.Event) watch.Event {
 	}}
 }
 
-// tolerated is how many watches in a row may end early before it is an outage: an API server that restarts,
-// or a load balancer in front of several, ends one or two.
+// tolerated is how many watches in a row may end early before that is an outage. An API server that restarts, or a
+// load balancer in front of several, ends one or two.
 const tolerated = 2
 
-// lasted notes a watch that ended and had lasted.
+// lasted notes the end of a watch that has lasted.
 func (f *follower) lasted() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.early, f.pace = 0, 0
 }
 
-// ended notes a watch that ended before it lasted, or that the API server has no place for.
+// ended notes a watch that ended early, or that the API server refused.
 func (f *follower) ended(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
-// table is what was emitted last, and what was left out of it. A change costs what its own services
-// cost, and a copy of the list of services: never the others' endpoints.
+// table is the last emitted table, and what was left out of it. A change costs its own services and a copy of the
+// list of services, but nothing for the endpoints of others.
 type table struct {
 	node string // this node's name
 
@@ -20,7 +20,7 @@ type table struct {
 	problems map[name][]sources.Problem
 }
 
-// update converts what changed; it says whether that made a difference.
+// update converts the changes and says whether the table differs.
 func (t *table) update(changes []change) bool {
 	if t.problems == nil {
 		t.problems = map[name][]sources.Problem{}
@@ -52,7 +52,7 @@ func (t *table) update(changes []change) bool {
 	return news
 }
 
-// convert gives a service that can be served, and what is wrong with it or its endpoints.
+// convert returns a service that can be served, and the problems of it or its endpoints.
 func (t *table) convert(c change) (sources.Service, []sources.Problem, bool) {
 	if !c.there {
 		return sources.Service{}, nil, false
@@ -61,12 +61,12 @@ func (t *table) convert(c change) (sources.Service, []sources.Problem, bool) {
 	if !ok {
 		return s, problems, false
 	}
-	// By itself: what it has in common with others, and what the node stands in the way of, Merge finds.
+	// Validate sees one service. Merge finds conflicts with others and with the node.
 	s, left, ok := sources.Prune(s)
 	return s, append(problems, left...), ok
 }
 
-// refused are all problems, in order.
+// refused are all problems, sorted.
 func (t *table) refused() []sources.Problem {
 	all := slices.Concat(slices.Collect(maps.Values(t.problems))...)
 	slices.SortFunc(all, func(a, b sources.Problem) int {

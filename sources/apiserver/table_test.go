@@ -16,14 +16,14 @@ import (
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
-// teach runs a teller in a bubble of time over a catalog that is filled by hand.
-func teach(t *testing.T, o Options, fill func(c *catalog, emits chan emission)) {
+// withCatalog runs an emitter in a synctest bubble over a catalog that fill changes.
+func withCatalog(t *testing.T, o Options, fill func(c *catalog, emits chan emission)) {
 	synctest.Test(t, func(t *testing.T) {
 		emits := make(chan emission, 1000)
 		c := newCatalog()
 		ctx, cancel := context.WithCancel(t.Context())
-		told := &teller{o: o, emit: func(t sources.Table, err error) { emits <- emission{t, err} }}
-		go told.run(ctx, c)
+		e := &emitter{o: o, emit: func(t sources.Table, err error) { emits <- emission{t, err} }}
+		go e.run(ctx, c)
 		fill(c, emits)
 		cancel()
 		synctest.Wait()
@@ -36,7 +36,7 @@ func small(n int) (manifest.Service, *manifest.EndpointSlice) {
 }
 
 func TestBurstIsOneTable(t *testing.T) {
-	teach(t, Options{}, func(c *catalog, emits chan emission) {
+	withCatalog(t, Options{}, func(c *catalog, emits chan emission) {
 		c.replaceServices(nil)
 		c.replaceSlices(nil)
 		<-emits
@@ -62,7 +62,7 @@ func TestBurstIsOneTable(t *testing.T) {
 }
 
 func TestRestlessIsNotForEver(t *testing.T) {
-	teach(t, Options{}, func(c *catalog, emits chan emission) {
+	withCatalog(t, Options{}, func(c *catalog, emits chan emission) {
 		c.replaceServices(nil)
 		c.replaceSlices(nil)
 		<-emits
@@ -81,7 +81,7 @@ func TestRestlessIsNotForEver(t *testing.T) {
 
 // TestNoNews: an event that changes nothing that counts makes no table, nor does a resync.
 func TestNoNews(t *testing.T) {
-	teach(t, Options{Resync: time.Minute}, func(c *catalog, emits chan emission) {
+	withCatalog(t, Options{Resync: time.Minute}, func(c *catalog, emits chan emission) {
 		s, e := small(1)
 		c.replaceServices([]manifest.Service{s})
 		c.replaceSlices([]*manifest.EndpointSlice{e})
@@ -100,7 +100,7 @@ func TestNoNews(t *testing.T) {
 // depends on this node, as an address that it has, is not decided here: the next table would come with the next
 // event, and not when the node changes.
 func TestServedInPart(t *testing.T) {
-	teach(t, Options{}, func(c *catalog, emits chan emission) {
+	withCatalog(t, Options{}, func(c *catalog, emits chan emission) {
 		s, e := small(1)
 		s.Spec.Type, s.Spec.LoadBalancerSourceRanges = "LoadBalancer", []string{"192.0.2.0/24"}
 		s.Spec.ExternalIPs = []string{"127.0.0.1", "192.168.1.1"}

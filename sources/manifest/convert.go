@@ -12,12 +12,12 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Convert gives a service with the endpoints of its slices. node is this node's name: of two endpoints
-// with one address and port, the one here counts. A service that is headless or an external name keeps
-// its ports and loses all else, as it serves nothing here.
+// Convert returns a service with the endpoints of its slices. node is this node's name: of two endpoints with the
+// same address and port, the local one counts. A service that is headless or an external name serves nothing here
+// and keeps only its ports.
 //
-// ok is false when the service cannot be served, and problems say why; beside an ok service, they are
-// about single endpoints that were left out.
+// ok is false if the service cannot be served; problems say why. If ok is true, problems are about single endpoints
+// that were left out.
 func Convert(s Service, parts []*EndpointSlice, node string) (out sources.Service, problems []sources.Problem, ok bool) {
 	c := &converter{service: sources.Service{
 		Namespace: cmp.Or(s.Metadata.Namespace, sources.DefaultNamespace),
@@ -38,13 +38,13 @@ func Convert(s Service, parts []*EndpointSlice, node string) (out sources.Servic
 	return c.service, c.problems, true
 }
 
-// Ours says whether a service is for this proxy to serve.
+// Ours says whether this proxy must serve a service.
 func (s Service) Ours() bool {
 	l := s.Metadata.Labels
 	return l.ProxyName == nil && l.Headless == nil
 }
 
-// Ours says whether a slice is for this proxy to use, and names its service.
+// Ours says whether this proxy must use a slice and whether the slice names its service.
 func (e EndpointSlice) Ours() bool {
 	l := e.Metadata.Labels
 	return l.ServiceName != "" && l.ProxyName == nil && l.Headless == nil
@@ -61,7 +61,7 @@ func (c *converter) refuse(format string, args ...any) {
 	})
 }
 
-// spec reads what every type has.
+// spec reads the fields that every type of service has.
 func (c *converter) spec(spec ServiceSpec) {
 	s := &c.service
 	s.Type = sources.Type(cmp.Or(spec.Type, string(sources.ClusterIP)))
@@ -102,7 +102,7 @@ func (c *converter) port(p ServicePort) {
 	c.service.Ports = append(c.service.Ports, out)
 }
 
-// number reads a port, 0 if there is none.
+// number reads a port; 0 if there is none.
 func (c *converter) number(what string, port int32) uint16 {
 	if port < 0 || port > math.MaxUint16 {
 		c.refuse("%s %d is not a port: must be 1 to 65535", what, port)
@@ -118,8 +118,8 @@ func clusterIPs(spec ServiceSpec) []string {
 	return spec.ClusterIPs
 }
 
-// addresses reads the VIPs and who may use them. Those of a family that the service's cluster IPs do not
-// have are left out, as in kube-proxy: it has no endpoints there, and a VIP would only refuse.
+// addresses reads the VIPs and their source ranges. Like kube-proxy, it leaves out VIPs of a family that the cluster
+// IPs do not have: the service has no endpoints of that family.
 func (c *converter) addresses(in Service) {
 	s := &c.service
 	for _, text := range clusterIPs(in.Spec) {
@@ -131,14 +131,14 @@ func (c *converter) addresses(in Service) {
 		c.balancer(in)
 	}
 	for _, text := range in.Spec.ExternalIPs {
-		// One that is a load balancer IP too is that alone: so its source ranges hold.
+		// An external IP that is also a load balancer IP counts as the latter, so that its source ranges apply.
 		if a, ok := c.addr("externalIP", text); ok && c.free(a) {
 			s.ExternalIPs = append(s.ExternalIPs, a)
 		}
 	}
 }
 
-// balancer reads what only a service of type LoadBalancer has.
+// balancer reads the fields of a service of type LoadBalancer.
 func (c *converter) balancer(in Service) {
 	s := &c.service
 	for _, i := range in.Status.LoadBalancer.Ingress {
@@ -157,7 +157,7 @@ func (c *converter) balancer(in Service) {
 	}
 }
 
-// ingress reads a load balancer's address, if it is one: a host name is not.
+// ingress reads a load balancer's address, unless it is a host name.
 func (c *converter) ingress(i Ingress) {
 	if i.IP == "" {
 		return
@@ -183,15 +183,15 @@ func (c *converter) addr(what, text string) (netip.Addr, bool) {
 	return a.Unmap(), true
 }
 
-// free says whether the service is of an address' family and does not have the address already. Without
-// a cluster IP it is of all families.
+// free says whether the service is of an address's family and does not have the address yet. A service without a
+// cluster IP is of both families.
 func (c *converter) free(a netip.Addr) bool {
 	own := c.service.ClusterIPs
 	ofFamily := len(own) == 0 || slices.ContainsFunc(own, func(o netip.Addr) bool { return o.Is4() == a.Is4() })
 	return ofFamily && !c.service.HasVIP(a)
 }
 
-// tuning reads how connections are handed out.
+// tuning reads how connections are distributed.
 func (c *converter) tuning(spec ServiceSpec) {
 	s := &c.service
 	switch spec.SessionAffinity {
@@ -206,7 +206,7 @@ func (c *converter) tuning(spec ServiceSpec) {
 	}
 	s.PublishNotReadyAddresses = spec.PublishNotReadyAddresses
 	switch spec.TrafficDistribution {
-	case "PreferClose", string(sources.PreferSameZone): // the first is the older name
+	case "PreferClose", string(sources.PreferSameZone): // the old name of PreferSameZone
 		s.TrafficDistribution = sources.PreferSameZone
 	case string(sources.PreferSameNode):
 		s.TrafficDistribution = sources.PreferSameNode

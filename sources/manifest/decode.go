@@ -13,16 +13,15 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Objects are those of manifests that count here, in the order of the text.
+// Objects are the objects of manifests that are used here, in the order of the text.
 type Objects struct {
 	Services []Service
 	Slices   []EndpointSlice
 	Nodes    []NodeObject
 }
 
-// Decode reads YAML or JSON documents as kubectl writes and takes them, Lists too. Objects of other kinds
-// and fields that are not used are passed over; an object that cannot be read is named and left out. name
-// is the file's in messages.
+// Decode reads YAML or JSON documents in kubectl's form, Lists too. It ignores objects of other kinds and unused
+// fields. It reports an object that cannot be read and leaves it out. name is the file's name in messages.
 func Decode(name string, data []byte) (Objects, []sources.Problem) {
 	d := &decoder{name: name}
 	docs := yaml.NewDecoder(bytes.NewReader(data))
@@ -33,7 +32,7 @@ func Decode(name string, data []byte) (Objects, []sources.Problem) {
 			sources.SortProblems(d.problems)
 			return d.objects, d.problems
 		case err != nil:
-			// What follows cannot be told from what is broken.
+			// The decoder cannot find the next document after an error.
 			d.fault(0, err)
 			sources.SortProblems(d.problems)
 			return d.objects, d.problems
@@ -58,7 +57,7 @@ func (d *decoder) origin(line int) sources.Origin {
 	return sources.Origin{Source: "manifest", File: d.name, Line: line}
 }
 
-// fault notes what the YAML library has to say, which has the line in its text.
+// fault reports an error of the YAML library, which has the line in its text.
 func (d *decoder) fault(line int, err error) {
 	var typed *yaml.TypeError
 	texts := []string{err.Error()}
@@ -75,7 +74,7 @@ func (d *decoder) fault(line int, err error) {
 	}
 }
 
-// plain says in a reader's words what the library says in Go's: cannot unmarshal !!str `x` into int32.
+// plain rewrites an error about a Go type, such as "cannot unmarshal !!str `x` into int32", for an operator.
 func plain(text string) string {
 	given, into, ok := strings.Cut(strings.TrimPrefix(text, "cannot unmarshal "), " into ")
 	if _, value, quoted := strings.Cut(given, " "); quoted {
@@ -96,14 +95,14 @@ func plain(text string) string {
 	return "fields belong here, not " + given
 }
 
-// head is what an object is.
+// head is the type of an object.
 type head struct {
 	APIVersion string      `yaml:"apiVersion"`
 	Kind       string      `yaml:"kind"`
 	Items      []yaml.Node `yaml:"items"`
 }
 
-// object reads one object, or those of a List, which may leave it to the List to say what they are.
+// object reads one object, or the objects of a List, which may have no type of their own.
 func (d *decoder) object(n *yaml.Node, is head) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return // a document of comments
@@ -133,7 +132,7 @@ func (d *decoder) object(n *yaml.Node, is head) {
 	}
 }
 
-// read decodes an object and appends it to its kind's.
+// read decodes an object and appends it to those of its kind.
 func read[T any](d *decoder, n *yaml.Node, to *[]T, metadata func(*T) *Metadata) {
 	var object T
 	if err := n.Decode(&object); err != nil {
@@ -146,7 +145,7 @@ func read[T any](d *decoder, n *yaml.Node, to *[]T, metadata func(*T) *Metadata)
 	*to = append(*to, object)
 }
 
-// UnmarshalYAML takes a number or a port's name.
+// UnmarshalYAML accepts a number or the name of a port.
 func (p *TargetPort) UnmarshalYAML(n *yaml.Node) error {
 	if n.Tag == "!!str" {
 		return nil

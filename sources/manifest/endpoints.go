@@ -8,9 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// endpoints gives the service what its slices have, sorted by address. Slices overlap while their
-// controller moves endpoints between them: of equal ones the one on this node counts, else the one of
-// the first slice by name.
+// endpoints sets the service's endpoints from its slices, sorted by address. Slices overlap while their controller
+// moves endpoints between them. Of equal endpoints the one on this node counts, else that of the first slice by name.
 func (c *converter) endpoints(parts []*EndpointSlice, node string) {
 	if !slices.IsSortedFunc(parts, byName) {
 		parts = slices.SortedStableFunc(slices.Values(parts), byName)
@@ -39,7 +38,7 @@ func (c *converter) endpoints(parts []*EndpointSlice, node string) {
 
 func byName(a, b *EndpointSlice) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) }
 
-// away is 0 for an endpoint on this node, and 1 elsewhere.
+// away is 0 for an endpoint on this node, and 1 for others.
 func away(e sources.Endpoint, node string) int {
 	if node != "" && e.NodeName == node {
 		return 0
@@ -66,15 +65,15 @@ func (c *converter) slice(to []sources.Endpoint, part *EndpointSlice) []sources.
 			c.refuse("endpoint %q of EndpointSlice %s left out: not an address of type %s", e.Addresses[0], part.Metadata.Name, part.AddressType)
 			continue
 		}
-		if c.service.LeadsTo(a) { // slices of a family that the service is leaving may still be there
+		if c.service.LeadsTo(a) { // a slice of a family that the service no longer has may still exist
 			to = append(to, endpoint(e, a, ports))
 		}
 	}
 	return to
 }
 
-// portsOf finds where a slice's endpoints serve the service's ports, in the order of those. A port of a
-// slice is the service's of the same name and protocol; one without a number leads nowhere.
+// portsOf returns where a slice's endpoints serve the service's ports, in the service's order. A port of a slice
+// belongs to the service port of the same name and protocol. One without a number is ignored.
 func (c *converter) portsOf(part *EndpointSlice) []sources.EndpointPort {
 	ports := make([]sources.EndpointPort, 0, len(c.service.Ports))
 	for _, p := range c.service.Ports {
@@ -88,7 +87,7 @@ func (c *converter) portsOf(part *EndpointSlice) []sources.EndpointPort {
 	return ports
 }
 
-// endpoint gives an endpoint with its conditions resolved. ports is shared by all of a slice.
+// endpoint returns an endpoint with its conditions resolved. All endpoints of a slice share ports.
 func endpoint(e *Endpoint, a netip.Addr, ports []sources.EndpointPort) sources.Endpoint {
 	ready := or(e.Conditions.Ready, true)
 	return sources.Endpoint{
@@ -123,8 +122,8 @@ func names(hints []Hint) []string {
 	return all
 }
 
-// distinct leaves each address and port to the first endpoint that has it; endpoints are sorted by
-// address. One that has no port left is left out.
+// distinct removes each address and port from all but the first endpoint that has it. endpoints are sorted by
+// address. An endpoint that has no port left is removed.
 func distinct(endpoints []sources.Endpoint) []sources.Endpoint {
 	out := endpoints[:0]
 	for _, e := range endpoints {
@@ -138,7 +137,7 @@ func distinct(endpoints []sources.Endpoint) []sources.Endpoint {
 	return out
 }
 
-// without gives the ports that are not taken; what is shared is not changed.
+// without returns the ports that are not taken. It does not change the shared list.
 func without(ports, taken []sources.EndpointPort) []sources.EndpointPort {
 	free := func(p sources.EndpointPort) bool { return !slices.Contains(taken, p) }
 	if !slices.ContainsFunc(ports, func(p sources.EndpointPort) bool { return !free(p) }) {

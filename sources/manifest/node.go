@@ -7,35 +7,34 @@ import (
 	"slices"
 )
 
-// Node is what a Node object says that matters here, its zero being a node without one.
+// Node is what is used of a Node object. The zero value is a node without an object.
 type Node struct {
 	Name string
 	Zone string
 	// Addresses are the InternalIPs and ExternalIPs, in the object's order.
 	Addresses []netip.Addr
-	// PodCIDRs are where the node's pods have their addresses: at most one of a family.
+	// PodCIDRs have the addresses of the node's pods: at most one CIDR of a family.
 	PodCIDRs []netip.Prefix
-	// Leaving is why load balancers should send no more new connections here; "" = they may.
+	// Leaving is why load balancers should send no new connections to the node; "" = they may.
 	Leaving string
 }
 
 // Eligible says whether load balancers may send new connections to the node.
 func (n Node) Eligible() bool { return n.Leaving == "" }
 
-// Equal says whether two are the same.
+// Equal says whether two Nodes are the same.
 func (n Node) Equal(o Node) bool {
 	return n.Name == o.Name && n.Zone == o.Zone && n.Leaving == o.Leaving &&
 		slices.Equal(n.Addresses, o.Addresses) && slices.Equal(n.PodCIDRs, o.PodCIDRs)
 }
 
-// Gone is what is left to say of a node whose object was deleted: it serves on as it was, and load
-// balancers should leave it.
+// Gone is a node whose object was deleted. It serves as before, but load balancers should leave it.
 func (n Node) Gone() Node {
 	n.Leaving = "its Node object was deleted"
 	return n
 }
 
-// autoscalerTaint is what the cluster autoscaler puts on a node that it is about to remove.
+// autoscalerTaint is the taint of a node that the cluster autoscaler is about to remove.
 const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 
 // NodeObject is what is used of a v1 Node.
@@ -62,7 +61,7 @@ type NodeAddress struct {
 	Address string `yaml:"address"`
 }
 
-// Node gives what the object says; what cannot be read in it is as if not given.
+// Node converts the object. It ignores values that cannot be read.
 func (o NodeObject) Node() Node {
 	n := Node{Name: o.Metadata.Name, Zone: o.Metadata.Labels.Zone}
 	for _, a := range o.Status.Addresses {

@@ -1,10 +1,10 @@
-// Package manifest is what Kubernetes objects say of services: Services and EndpointSlices become
-// sources.Services, and a Node the facts that matter here.
+// Package manifest converts Kubernetes objects: Services and EndpointSlices become sources.Services, and a Node
+// becomes facts about this node.
 //
-// The objects are types of our own that have the few fields used, under the names they have in YAML, so
-// that a manifest can be read, and an API server's objects be kept, without the Kubernetes libraries.
-// Convert is pure and lenient the way an API server's client must be: what it does not know it passes
-// over, and what cannot be served is left out and named. It refuses to judge whether a service makes
+// Its types have only the fields that are used, under their names in YAML. So manifests can be read, and objects of
+// an API server be kept, without the Kubernetes libraries. Convert is pure. It is lenient, as a client of an API
+// server must be: it ignores unknown fields, and leaves out and reports what cannot be served. It does not check
+// whether a service makes
 // sense (sources.Validate) and which of its endpoints are used (proxy/frontend).
 package manifest
 
@@ -15,14 +15,14 @@ type Metadata struct {
 	Namespace         string `yaml:"namespace"` // "" = default
 	Name              string `yaml:"name"`
 	Labels            Labels `yaml:"labels"`
-	DeletionTimestamp string `yaml:"deletionTimestamp"` // "" = it is here to stay
+	DeletionTimestamp string `yaml:"deletionTimestamp"` // "" = it is not being deleted
 
 	Origin sources.Origin `yaml:"-"`
 }
 
-// Labels are those that matter, of all that an object has; nil and "" = it has not. Of ProxyName and
-// Headless only the presence counts, whatever the value: an object that has the first is another proxy's,
-// one with the second is for name servers alone, also a service that has a cluster IP.
+// Labels are the labels that are used; nil and "" = absent. Of ProxyName and Headless only the presence counts: an
+// object with the first belongs to another proxy, one with the second is for name servers alone, even if it is a
+// service with a cluster IP.
 type Labels struct {
 	ServiceName string  `yaml:"kubernetes.io/service-name"`
 	Zone        string  `yaml:"topology.kubernetes.io/zone"`
@@ -41,7 +41,7 @@ type Service struct {
 type ServiceSpec struct {
 	Type                     string        `yaml:"type"`       // "" = ClusterIP
 	ClusterIP                string        `yaml:"clusterIP"`  // None = headless
-	ClusterIPs               []string      `yaml:"clusterIPs"` // goes before ClusterIP
+	ClusterIPs               []string      `yaml:"clusterIPs"` // if given, ClusterIP is ignored
 	ExternalIPs              []string      `yaml:"externalIPs"`
 	LoadBalancerSourceRanges []string      `yaml:"loadBalancerSourceRanges"`
 	Ports                    []ServicePort `yaml:"ports"`
@@ -67,8 +67,7 @@ type ServicePort struct {
 	NodePort   int32      `yaml:"nodePort"`
 }
 
-// TargetPort is the number of a port on endpoints; 0 when it was not given, or by name: then the
-// EndpointSlices say.
+// TargetPort is the number of a port on endpoints. 0: it was not given, or by name; then EndpointSlices have it.
 type TargetPort int32
 
 // ServiceStatus is what is used of a Service's status.
@@ -78,7 +77,7 @@ type ServiceStatus struct {
 	} `yaml:"loadBalancer"`
 }
 
-// Ingress is an address that a load balancer has given a Service.
+// Ingress is an address of a Service at a load balancer.
 type Ingress struct {
 	IP     string `yaml:"ip"`     // "" = it has a host name
 	IPMode string `yaml:"ipMode"` // "" = VIP
@@ -92,14 +91,14 @@ type EndpointSlice struct {
 	Ports       []EndpointPort `yaml:"ports"`
 }
 
-// EndpointPort is a port that all of a slice's endpoints have.
+// EndpointPort is a port of all endpoints of a slice.
 type EndpointPort struct {
 	Name     string `yaml:"name"`
 	Protocol string `yaml:"protocol"` // "" = TCP
-	Port     int32  `yaml:"port"`     // 0 = not given: no port to send anything to
+	Port     int32  `yaml:"port"`     // 0 = not given: the port is ignored
 }
 
-// Endpoint is one of a slice's endpoints. Only its first address counts, as the API has it.
+// Endpoint is an endpoint of a slice. Only its first address counts, as the API says.
 type Endpoint struct {
 	Addresses  []string   `yaml:"addresses"`
 	Conditions Conditions `yaml:"conditions"`
@@ -108,7 +107,7 @@ type Endpoint struct {
 	Hints      Hints      `yaml:"hints"`
 }
 
-// Conditions are an endpoint's, nil where not given.
+// Conditions are those of an endpoint; nil = not given.
 type Conditions struct {
 	Ready       *bool `yaml:"ready"`
 	Serving     *bool `yaml:"serving"`

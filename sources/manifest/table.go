@@ -6,8 +6,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Table makes a table of objects that were read together; node is as in Convert. Problems are what was
-// left out of it: services that cannot be read or are there twice, endpoints, and slices of no service.
+// Table makes a table of objects that were read together. node is as in Convert. Problems are about what was left
+// out: services that cannot be served or are given twice, endpoints, and slices without a service.
 func Table(o Objects, node string) (sources.Table, []sources.Problem) {
 	type key struct{ namespace, name string }
 	parts := map[key][]*EndpointSlice{}
