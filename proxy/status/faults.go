@@ -30,23 +30,6 @@ func (b *builder) conflicts() []Conflict {
 	return list
 }
 
-// unbound counts the VIPs that another host has, by how they would be local here.
-func unbound(taken []kernel.Taken, want *kernel.State) (addrs, routes int) {
-	seen := make(map[netip.Addr]bool)
-	for _, t := range taken { // a VIP is listed once for each link
-		_, routed := slices.BinarySearchFunc(want.Routes, t.Addr, func(r kernel.Route, a netip.Addr) int { return r.Addr.Compare(a) })
-		switch {
-		case seen[t.Addr]:
-		case routed:
-			routes++
-		default:
-			addrs++
-		}
-		seen[t.Addr] = true
-	}
-	return addrs, routes
-}
-
 // faults lists the ops that the kernel refuses, with their services.
 func (b *builder) faults() []Fault {
 	list := []Fault{}

@@ -47,18 +47,12 @@ func New(in Input) Status {
 	st.Services, st.Conflicts, st.Faults = b.build(), b.conflicts(), b.faults()
 	attach(st.Services, st.Faults)
 	st.Drains = drainsOf(st.Services)
-	st.Totals = totals(st.Services)
-	want := in.Snapshot.Want
-	st.Totals.Services = len(b.f.Table.Services)
-	st.Totals.Virtuals, st.Totals.Reals, st.Totals.Draining = len(want.Virtuals), len(want.Reals), len(in.Snapshot.Drains)
-	st.Totals.VIPs, st.Totals.RoutedVIP, st.Totals.Faults = len(want.Addrs), len(want.Routes), in.History.refused
-	addrs, routes := unbound(in.History.taken, &want)
-	st.Totals.VIPs, st.Totals.RoutedVIP = st.Totals.VIPs-addrs, st.Totals.RoutedVIP-routes
-	st.Totals.Barred = in.Snapshot.Barred
+	st.Totals = b.totals(st.Services)
 	st.Problems = problems(&st)
 	return st
 }
 
+// syncOf describes the last sync, the one in progress, and the last changes.
 func syncOf(in Input) Sync {
 	r := in.Snapshot.Report
 	s := Sync{
@@ -82,6 +76,7 @@ func (in Input) change(c *Change) *Change {
 	return &u
 }
 
+// source describes a source and its errors.
 func (in Input) source(s proxy.SourceState) Source {
 	from := Source{Name: s.Name, Delivered: s.Spoken, Progress: s.Progress, Since: in.at(s.Since), Errors: sourceErrors(s.Err), Stale: []Stale{}, Unserved: []string{}}
 	var rejected *sources.RejectedError
@@ -128,24 +123,4 @@ func drainsOf(services []Service) []Draining {
 	}
 	slices.SortStableFunc(list, func(a, b Draining) int { return cmp.Compare(b.Active+b.Inactive, a.Active+a.Inactive) })
 	return list[:min(len(list), maxDrains)]
-}
-
-// totals returns the sums over services.
-func totals(list []Service) Totals {
-	var t Totals
-	for i := range list {
-		s := &list[i]
-		t.Active += s.Active
-		t.Inactive += s.Inactive
-		t.Traffic = t.Traffic.Plus(s.Traffic)
-		switch s.State {
-		case NoBackends:
-			t.Empty++
-		case Missing:
-			t.Missing++
-		case LeftOut:
-			t.LeftOut++
-		}
-	}
-	return t
 }
