@@ -9,13 +9,13 @@ import (
 // part of them. They are in order of file and line, at most maxDoubts per file. Services without a file, which an API
 // server accepted as they are, have none.
 func Doubts(host HostFacts, t Table) []Problem {
-	v := &validation{host: host}
+	j := &judgement{host: host}
 	for i := range t.Services {
-		v.doubt(&t.Services[i])
+		j.service(&t.Services[i])
 	}
-	v.onlyHere(t)
-	v.unmasqueraded(t)
-	return few(v.warnings)
+	j.onlyHere(t)
+	j.unmasqueraded(t)
+	return few(j.doubts)
 }
 
 // doubts are the Doubts of the tables that a Merger makes. Only services that changed are checked again, or all of them
@@ -49,12 +49,12 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 		}
 	}
 	d.host = host
-	v := &validation{host: host}
+	j := &judgement{host: host}
 	for _, problems := range d.of {
-		v.warnings = append(v.warnings, problems...)
+		j.doubts = append(j.doubts, problems...)
 	}
-	v.unmasqueraded(t)
-	d.list = few(v.warnings)
+	j.unmasqueraded(t)
+	d.list = few(j.doubts)
 	return d.list
 }
 
@@ -67,16 +67,9 @@ func (d *doubts) again(host HostFacts, t Table, name [2]string) {
 }
 
 func (d *doubts) check(host HostFacts, s *Service) {
-	v := &validation{host: host}
-	if v.doubt(s); len(v.warnings) > 0 {
-		d.of[[2]string{s.Namespace, s.Name}] = v.warnings
-	}
-}
-
-// doubt applies the rules that depend on one service alone.
-func (v *validation) doubt(s *Service) {
-	if s.Origin.File != "" {
-		v.check(s)
+	j := &judgement{host: host}
+	if j.service(s); len(j.doubts) > 0 {
+		d.of[[2]string{s.Namespace, s.Name}] = j.doubts
 	}
 }
 
@@ -99,51 +92,4 @@ func few(problems []Problem) []Problem {
 		}
 	}
 	return kept
-}
-
-// onlyHere warns of contests that exist on this node alone, because an external IP is an endpoint and not an address of
-// the node.
-func (v *validation) onlyHere(t Table) {
-	if len(v.host.Addrs) == 0 {
-		return
-	}
-	anywhere := map[Withheld]bool{}
-	for _, s := range judge(HostFacts{}, nil, t).services {
-		for _, w := range s.withheld {
-			anywhere[w] = true
-		}
-	}
-	for _, s := range judge(v.host, nil, t).services {
-		for _, w := range s.withheld {
-			if !anywhere[w] {
-				v.warn(s.Service, "%s", w.Why)
-			}
-		}
-	}
-}
-
-// unmasqueraded warns once, not for each service, that replies to clients of cluster IPs must pass this node.
-func (v *validation) unmasqueraded(t Table) {
-	if !v.host.Unmasqueraded {
-		return
-	}
-	var first *Service
-	n := 0
-	for i := range t.Services {
-		s := &t.Services[i]
-		if len(s.ClusterIPs) == 0 || !s.Type.Serves() || s.Origin.File == "" {
-			continue
-		}
-		if n++; first == nil || s.Origin.compare(first.Origin) < 0 {
-			first = s
-		}
-	}
-	if n == 0 {
-		return
-	}
-	others := ""
-	if n > 1 {
-		others = fmt.Sprintf(" (here and in %d more)", n-1)
-	}
-	v.warn(first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their replies must be routed back through this node", others)
 }

@@ -1,9 +1,7 @@
 package sources
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -63,17 +61,11 @@ func byOrigin(services []Service) []int {
 	return list
 }
 
-type validation struct {
-	host             HostFacts
-	warnings, errors []Problem
-}
+// validation collects the errors of a table.
+type validation struct{ errors []Problem }
 
 func (v *validation) refuse(s *Service, format string, args ...any) {
 	v.errors = append(v.errors, problem(s, format, args...))
-}
-
-func (v *validation) warn(s *Service, format string, args ...any) {
-	v.warnings = append(v.warnings, problem(s, format, args...))
 }
 
 func problem(s *Service, format string, args ...any) Problem {
@@ -98,7 +90,6 @@ func (v *validation) check(s *Service) {
 	v.vips(s)
 	v.endpoints(s)
 	v.tuning(s)
-	v.locality(s)
 }
 
 // reachable reports whether a service has any VIP or node port.
@@ -184,9 +175,6 @@ func (v *validation) typed(s *Service) {
 	if hasNodePort(s) && s.Type == ClusterIP {
 		v.refuse(s, `a nodePort needs type = "NodePort" or "LoadBalancer"`)
 	}
-	if s.Type == NodePort && len(s.Ports) > 0 && !hasNodePort(s) {
-		v.warn(s, "type NodePort without a nodePort opens none: give one, nothing allocates it here")
-	}
 	if len(s.LoadBalancerIPs) > 0 && !balanced {
 		v.refuse(s, `loadBalancerIPs need type = "LoadBalancer"`)
 	}
@@ -214,45 +202,9 @@ func (v *validation) tuning(s *Service) {
 		v.refuse(s, "drainTimeout %s must not be negative", *s.DrainTimeout)
 	}
 
-	scheduler := cmp.Or(s.Scheduler, v.host.Scheduler)
 	if s.Scheduler != "" {
 		if err := CheckScheduler(s.Scheduler); err != nil {
 			v.refuse(s, "%v", err)
-		} else if v.host.Schedulers != nil && !slices.Contains(v.host.Schedulers, s.Scheduler) {
-			v.warn(s, "this kernel has no scheduler %q: the module is ip_vs_%s", s.Scheduler, s.Scheduler)
 		}
-	}
-	least, most := uint32(math.MaxUint32), uint32(0)
-	for _, e := range s.Endpoints {
-		if e.Weight != 0 {
-			least, most = min(least, e.Weight), max(most, e.Weight)
-		}
-	}
-	if ignoresWeights(scheduler) && least < most {
-		v.warn(s, "scheduler %q ignores weights, and they differ: %q would heed them", scheduler, heeding(scheduler))
-	}
-}
-
-// heeding returns the scheduler that does the same and heeds weights.
-func heeding(scheduler string) string {
-	switch scheduler {
-	case "lc":
-		return "wlc"
-	case "dh":
-		return "mh"
-	}
-	return "wrr"
-}
-
-// locality warns of traffic policies that leave no endpoint on this node.
-func (v *validation) locality(s *Service) {
-	if v.host.NodeName == "" || len(s.Endpoints) == 0 || slices.ContainsFunc(s.Endpoints, v.host.Local) {
-		return
-	}
-	if s.ExternalTrafficPolicy == Local {
-		v.warn(s, `externalTrafficPolicy = "Local" and no endpoint on this node, %s`, v.host.NodeName)
-	}
-	if s.InternalTrafficPolicy == Local && len(s.ClusterIPs) > 0 {
-		v.warn(s, `internalTrafficPolicy = "Local" and no endpoint on this node, %s`, v.host.NodeName)
 	}
 }

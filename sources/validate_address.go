@@ -44,7 +44,7 @@ func (v *validation) vips(s *Service) {
 	}
 
 	given := map[netip.Addr]bool{}
-	for kind, a := range s.VIPs {
+	for _, a := range s.VIPs {
 		if why := unfit(a); why != "" {
 			v.refuse(s, "VIP %s %s: no client could reach it", a, why)
 			continue
@@ -54,12 +54,6 @@ func (v *validation) vips(s *Service) {
 			continue
 		}
 		given[a] = true
-		if v.host.cutOff(a) {
-			v.warn(s, "VIP %s is this host's default gateway: it is left out, as to bind it would cut the node off", a)
-		}
-		if v.host.owns(a) && kind != KindExternalIP {
-			v.warn(s, "VIP %s is this host's own address: it is served, and not bound while the host has it", a)
-		}
 	}
 }
 
@@ -75,21 +69,11 @@ func (v *validation) endpoints(s *Service) {
 		if !s.LeadsTo(e.Addr) {
 			v.refuse(s, "endpoint %s is %s and no VIP of the service is", e.Addr, family(e.Addr))
 		}
-		if s.HasVIP(e.Addr) {
-			v.selfServed(s, e)
+		// A contest finds that such an endpoint cannot be reached once the VIP is bound. If the address is the host's
+		// own, it is not bound, and a process on this host may serve it on another port.
+		if s.HasVIP(e.Addr) && loops(s, e) {
+			v.refuse(s, "endpoint %s is the service's own VIP and port: it would be sent to itself", e.Addr)
 		}
-	}
-}
-
-// selfServed judges an endpoint whose address is a VIP of its own service. A contest finds that the endpoint cannot be
-// reached once the VIP is bound. If the address is the host's own it is not bound, and a process on this host may serve
-// it on another port.
-func (v *validation) selfServed(s *Service, e Endpoint) {
-	switch {
-	case loops(s, e):
-		v.refuse(s, "endpoint %s is the service's own VIP and port: it would be sent to itself", e.Addr)
-	case len(v.host.Addrs) == 0 && slices.Contains(s.ExternalIPs, e.Addr):
-		v.warn(s, "external IP %s is also an endpoint: right only if it is this host's own address", e.Addr)
 	}
 }
 

@@ -1,0 +1,142 @@
+package sources
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// judgement collects doubts about services on a node.
+type judgement struct {
+	host   HostFacts
+	doubts []Problem
+}
+
+func (j *judgement) doubt(s *Service, format string, args ...any) {
+	j.doubts = append(j.doubts, problem(s, format, args...))
+}
+
+// service applies the rules that depend on one service alone.
+func (j *judgement) service(s *Service) {
+	if s.Origin.File == "" || !s.Type.Serves() {
+		return
+	}
+	if s.Type == NodePort && len(s.Ports) > 0 && !hasNodePort(s) {
+		j.doubt(s, "type NodePort without a nodePort opens none: give one, nothing allocates it here")
+	}
+	j.vips(s)
+	j.scheduler(s)
+	j.locality(s)
+}
+
+// vips warns of VIPs that are addresses of the node or its gateway, and of external IPs that are also endpoints.
+func (j *judgement) vips(s *Service) {
+	for kind, a := range s.VIPs {
+		if j.host.cutOff(a) {
+			j.doubt(s, "VIP %s is this host's default gateway: it is left out, as to bind it would cut the node off", a)
+		}
+		if j.host.owns(a) && kind != KindExternalIP {
+			j.doubt(s, "VIP %s is this host's own address: it is served, and not bound while the host has it", a)
+		}
+	}
+	if len(j.host.Addrs) > 0 || len(s.ExternalIPs) == 0 {
+		return
+	}
+	for _, e := range s.Endpoints {
+		if slices.Contains(s.ExternalIPs, e.Addr) && !loops(s, e) {
+			j.doubt(s, "external IP %s is also an endpoint: right only if it is this host's own address", e.Addr)
+		}
+	}
+}
+
+// scheduler warns of a scheduler that the kernel lacks, and of weights that it ignores.
+func (j *judgement) scheduler(s *Service) {
+	if s.Scheduler != "" && j.host.Schedulers != nil && !slices.Contains(j.host.Schedulers, s.Scheduler) && CheckScheduler(s.Scheduler) == nil {
+		j.doubt(s, "this kernel has no scheduler %q: the module is ip_vs_%s", s.Scheduler, s.Scheduler)
+	}
+	scheduler := cmp.Or(s.Scheduler, j.host.Scheduler)
+	if !ignoresWeights(scheduler) {
+		return
+	}
+	least, most := uint32(math.MaxUint32), uint32(0)
+	for _, e := range s.Endpoints {
+		if e.Weight != 0 {
+			least, most = min(least, e.Weight), max(most, e.Weight)
+		}
+	}
+	if least < most {
+		j.doubt(s, "scheduler %q ignores weights, and they differ: %q would heed them", scheduler, heeding(scheduler))
+	}
+}
+
+// heeding returns the scheduler that does the same and heeds weights.
+func heeding(scheduler string) string {
+	switch scheduler {
+	case "lc":
+		return "wlc"
+	case "dh":
+		return "mh"
+	}
+	return "wrr"
+}
+
+// locality warns of traffic policies that leave no endpoint on this node.
+func (j *judgement) locality(s *Service) {
+	if j.host.NodeName == "" || len(s.Endpoints) == 0 || slices.ContainsFunc(s.Endpoints, j.host.Local) {
+		return
+	}
+	if s.ExternalTrafficPolicy == Local {
+		j.doubt(s, `externalTrafficPolicy = "Local" and no endpoint on this node, %s`, j.host.NodeName)
+	}
+	if s.InternalTrafficPolicy == Local && len(s.ClusterIPs) > 0 {
+		j.doubt(s, `internalTrafficPolicy = "Local" and no endpoint on this node, %s`, j.host.NodeName)
+	}
+}
+
+// onlyHere warns of contests that exist on this node alone, because an external IP is an endpoint and not an address of
+// the node.
+func (j *judgement) onlyHere(t Table) {
+	if len(j.host.Addrs) == 0 {
+		return
+	}
+	anywhere := map[Withheld]bool{}
+	for _, s := range judge(HostFacts{}, nil, t).services {
+		for _, w := range s.withheld {
+			anywhere[w] = true
+		}
+	}
+	for _, s := range judge(j.host, nil, t).services {
+		for _, w := range s.withheld {
+			if !anywhere[w] {
+				j.doubt(s.Service, "%s", w.Why)
+			}
+		}
+	}
+}
+
+// unmasqueraded warns once, not for each service, that replies to clients of cluster IPs must pass this node.
+func (j *judgement) unmasqueraded(t Table) {
+	if !j.host.Unmasqueraded {
+		return
+	}
+	var first *Service
+	n := 0
+	for i := range t.Services {
+		s := &t.Services[i]
+		if len(s.ClusterIPs) == 0 || !s.Type.Serves() || s.Origin.File == "" {
+			continue
+		}
+		if n++; first == nil || s.Origin.compare(first.Origin) < 0 {
+			first = s
+		}
+	}
+	if n == 0 {
+		return
+	}
+	others := ""
+	if n > 1 {
+		others = fmt.Sprintf(" (here and in %d more)", n-1)
+	}
+	j.doubt(first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their replies must be routed back through this node", others)
+}
