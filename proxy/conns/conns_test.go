@@ -11,14 +11,14 @@ import (
 // rig is a limit whose connections are pipes with named clients.
 type rig struct {
 	*testing.T
-	limit  Limit
-	client string
-	peers  map[string]net.Conn // the clients' ends
-	ours   map[string]net.Conn
+	limit   Limit
+	client  string
+	peers   map[string]net.Conn // the clients' ends
+	servers map[string]net.Conn
 }
 
 func newRig(t *testing.T, limit int) *rig {
-	r := &rig{T: t, peers: map[string]net.Conn{}, ours: map[string]net.Conn{}}
+	r := &rig{T: t, peers: map[string]net.Conn{}, servers: map[string]net.Conn{}}
 	r.limit = Limit{Max: limit, Client: func(net.Conn) (string, bool) { return r.client, r.client == "root" }}
 	return r
 }
@@ -26,16 +26,16 @@ func newRig(t *testing.T, limit int) *rig {
 // connect opens a connection, one second after the last step.
 func (r *rig) connect(client, name string) {
 	time.Sleep(time.Second)
-	ours, peer := net.Pipe()
+	server, peer := net.Pipe()
 	r.client = client
-	r.peers[name], r.ours[name] = peer, r.limit.add(ours)
+	r.peers[name], r.servers[name] = peer, r.limit.add(server)
 }
 
 // use reads one byte from a connection.
 func (r *rig) use(name string) {
 	time.Sleep(time.Second)
 	go r.peers[name].Write([]byte("x"))
-	if _, err := r.ours[name].Read(make([]byte, 1)); err != nil {
+	if _, err := r.servers[name].Read(make([]byte, 1)); err != nil {
 		r.Error(err)
 	}
 }
@@ -44,7 +44,7 @@ func (r *rig) use(name string) {
 func (r *rig) want(names ...string) {
 	r.Helper()
 	open := map[string]bool{}
-	for name, c := range r.ours {
+	for name, c := range r.servers {
 		r.limit.mu.Lock()
 		_, open[name] = r.limit.open[c.(*conn)]
 		r.limit.mu.Unlock()
@@ -76,7 +76,7 @@ func TestIdlestIsClosed(t *testing.T) {
 		if _, err := r.peers["2"].Read(make([]byte, 1)); err == nil {
 			t.Error("its client does not see the end")
 		}
-		r.ours["1"].Close()
+		r.servers["1"].Close()
 		r.connect("a", "4")
 		r.want("3", "4")
 	})

@@ -290,10 +290,10 @@ func TestHealthPortInUseIsTriedAgain(t *testing.T) {
 			if h.tries != n {
 				t.Errorf("%d tries, want %d", h.tries, n)
 			}
-			said := strings.Split(strings.TrimSpace(log.String()), "\n")
-			for i := range max(len(said), len(lines)) {
-				if i >= len(said) || i >= len(lines) || !strings.Contains(said[i], lines[i]) {
-					t.Fatalf("said:\n%s\nwant: %q", log.String(), lines)
+			logged := strings.Split(strings.TrimSpace(log.String()), "\n")
+			for i := range max(len(logged), len(lines)) {
+				if i >= len(logged) || i >= len(lines) || !strings.Contains(logged[i], lines[i]) {
+					t.Fatalf("logged:\n%s\nwant: %q", log.String(), lines)
 				}
 			}
 		}

@@ -123,10 +123,10 @@ func TestListenerTriesAgain(t *testing.T) {
 			synctest.Wait()
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			said := strings.Split(strings.TrimSpace(log.String()), "\n")
+			logged := strings.Split(strings.TrimSpace(log.String()), "\n")
 			for i, line := range lines {
-				if h.tries != tries || len(said) != len(lines) || !strings.Contains(said[i], line) {
-					t.Fatalf("%d tries, said:\n%s\nwant %d and %q", h.tries, log.String(), tries, lines)
+				if h.tries != tries || len(logged) != len(lines) || !strings.Contains(logged[i], line) {
+					t.Fatalf("%d tries, logged:\n%s\nwant %d and %q", h.tries, log.String(), tries, lines)
 				}
 			}
 		}
