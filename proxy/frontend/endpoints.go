@@ -45,10 +45,21 @@ func (l *lister) candidates(s *sources.Service, f kernel.Family, p sources.Port)
 			endpoint: e,
 		})
 	}
-	if !slices.IsSortedFunc(l.found, compareCandidates) {
+	if !ascending(l.found) {
 		slices.SortStableFunc(l.found, compareCandidates)
+		l.found = slices.CompactFunc(l.found, func(a, b candidate) bool { return a.addr == b.addr })
 	}
-	l.found = slices.CompactFunc(l.found, func(a, b candidate) bool { return a.addr == b.addr })
+}
+
+// ascending reports whether candidates are sorted and have different addresses, as
+// almost all are.
+func ascending(found []candidate) bool {
+	for i := 1; i < len(found); i++ {
+		if found[i-1].addr.Compare(found[i].addr) >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func compareCandidates(a, b candidate) int {

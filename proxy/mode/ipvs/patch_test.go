@@ -128,18 +128,17 @@ func BenchmarkCache(b *testing.B) {
 	t := big(5000, 5)
 	other := sources.Table{Services: slices.Clone(t.Services)}
 	other.Services[7].Endpoints = other.Services[7].Endpoints[:4]
+	fewer := sources.Merged{Table: other, Delta: sources.Compare(t, other)}
+	more := sources.Merged{Table: t, Delta: sources.Compare(other, t)}
 	var frontends frontend.Cache
 	var m Mode
-	last := sources.Table{}
-	state := func(t sources.Table) {
-		now := sources.Merged{Table: t, Delta: sources.Compare(last, t)}
-		last = t
-		m.State(frontends.List(now, kernel.Node{Name: "n1"}, defaults().Frontends), defaults())
+	state := func(t sources.Merged) {
+		m.State(frontends.List(t, kernel.Node{Name: "n1"}, defaults().Frontends), defaults())
 	}
-	state(t)
+	state(sources.Merged{Table: t, Delta: sources.Compare(sources.Table{}, t)})
 	b.ReportAllocs()
 	for b.Loop() {
-		state(other)
-		state(t)
+		state(fewer)
+		state(more)
 	}
 }

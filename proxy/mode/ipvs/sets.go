@@ -69,12 +69,12 @@ func (w *writer) sets() (sets []kernel.Set, entries []kernel.Entry, filled map[s
 	for _, name := range w.config.Occupied {
 		filled[name] = true
 	}
-	named := w.namedSets()
+	named, traits := w.namedSets(), w.traits()
 	sets = make([]kernel.Set, 0, len(named))
 	entries = make([]kernel.Entry, 0, 3*len(w.f.Fronts)+len(w.loops)) // most fronts are in two or three sets
 	for _, set := range named {
 		from := len(entries)
-		entries = w.appendEntries(entries, set)
+		entries = w.appendEntries(entries, set, traits)
 		n := len(entries) - from
 		if n > 0 {
 			filled[set.name] = true
@@ -88,8 +88,16 @@ func (w *writer) sets() (sets []kernel.Set, entries []kernel.Entry, filled map[s
 	return sets, entries, filled
 }
 
-// appendEntries appends the entries of one set, sorted.
-func (w *writer) appendEntries(entries []kernel.Entry, set namedSet) []kernel.Entry {
+// traits returns the traits that any front has. Most sets need one that none has.
+func (w *writer) traits() (all frontend.Traits) {
+	for i := range w.f.Fronts {
+		all |= w.f.Fronts[i].Traits
+	}
+	return all
+}
+
+// appendEntries appends the entries of one set, sorted. traits are those of all fronts.
+func (w *writer) appendEntries(entries []kernel.Entry, set namedSet, traits frontend.Traits) []kernel.Entry {
 	from := len(entries)
 	switch set.spec.Name {
 	case kernel.LoopBack:
@@ -101,6 +109,9 @@ func (w *writer) appendEntries(entries []kernel.Entry, set namedSet) []kernel.En
 		}
 	default:
 		m := members[set.spec.Name]
+		if !traits.Has(m.all) {
+			break
+		}
 		for i := range w.f.Fronts {
 			if x := &w.f.Fronts[i]; m.takes(x) && x.Key.Family() == set.family {
 				entries = w.appendMembers(entries, set, x)
