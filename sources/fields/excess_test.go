@@ -7,8 +7,8 @@ import (
 	"unicode/utf16"
 )
 
-// TestExcess: text that is TOML, or nearly, and more of it than anybody means is refused before it costs
-// the library's memory and time, at the line where it becomes too much.
+// TestExcess: a text beyond a limit is refused at the line where it exceeds the limit, before the library takes memory
+// and time for it.
 func TestExcess(t *testing.T) {
 	const n = 1_000_001
 	keys := func() string {
@@ -46,7 +46,7 @@ func TestExcess(t *testing.T) {
 	}
 }
 
-// TestNoText: what is no UTF-8 is told apart from what is no TOML, with the line where it begins to be.
+// TestNoText: text that is not UTF-8 has an error of its own, with the line of the first such byte.
 func TestNoText(t *testing.T) {
 	const toml = "a = 1\nb = \"x\"\n"
 	wide := func(bom string, order [2]int) string {

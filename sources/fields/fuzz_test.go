@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// FuzzParse holds what must be so for any bytes at all: the parse ends, gives the same answer twice,
-// every mistake has a line that the document has, and where the library reads it, the scan has found the
-// place of every key and element, and of no others; and read as a part it is the same.
+// FuzzParse: for any bytes, the parse ends and returns the same twice. Every mistake has a line that the document has.
+// If the library accepts the text, the scan has found the places of all keys and elements and no others, and the text
+// as a part decodes to the same.
 func FuzzParse(f *testing.F) {
 	samples, err := filepath.Glob("testdata/*.toml")
 	if err != nil || len(samples) == 0 {
@@ -66,7 +66,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// said is a part's value with what its plain strings and numbers say.
+// said is a part's value with the content of its plain strings and numbers.
 func said(v any, at *Place) any {
 	switch v := v.(type) {
 	case string:
@@ -103,8 +103,8 @@ func said(v any, at *Place) any {
 	return v
 }
 
-// emptyKey says whether a document has the key "" somewhere. BurntSushi/toml 1.6.0 then loses elements of
-// mixed arrays: of "" = [ [ 2 ], { g = 4 } ] one is left. What we read has none but of single values.
+// emptyKey says whether a document has the key "". BurntSushi/toml 1.6.0 then loses elements of mixed arrays: of
+// "" = [ [ 2 ], { g = 4 } ] one is left. No file of svcproxy has such arrays.
 func emptyKey(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -121,7 +121,7 @@ func emptyKey(v any) bool {
 	return false
 }
 
-// same checks that places has the shape of v, with lines that the document has.
+// same checks that at has the shape of v, with lines that the document has.
 func same(t *testing.T, path string, v any, at *Place, lines int) {
 	if at == nil || at.Line < 1 || at.Line > lines {
 		t.Errorf("no place for %q: %+v", path, at)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// parse reads a sample and writes its mistakes, one a line.
+// parse reads a sample and returns its mistakes, one per line.
 func parse(t *testing.T, name string) (tree map[string]any, places *Place, mistakes string, ok bool) {
 	data, err := os.ReadFile("testdata/" + name)
 	if err != nil {
@@ -50,7 +50,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestDuplicates: one does not hide another, nor what stands under it.
+// TestDuplicates: all duplicates are found, and the keys below them are in the tree.
 func TestDuplicates(t *testing.T) {
 	tree, _, mistakes, ok := parse(t, "duplicates.toml")
 	want := `2 a duplicate key a, first given at line 1

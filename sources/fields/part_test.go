@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCut: plain tables come apart, with their lines; what is not plainly that is declined.
+// TestCut: Cut separates plain tables, with their lines, and declines everything else.
 func TestCut(t *testing.T) {
 	const a, b = "[s.a]\nx = 1\n", "[s.b]\ny = [\n  2,\n]\n"
 	for text, want := range map[string]string{

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSkeleton: what the library is given of a part, and what its strings and numbers then say.
+// TestSkeleton: the skeletons of parts, and the content of their strings and numbers.
 func TestSkeleton(t *testing.T) {
 	r := NewReader("s")
 	for text, want := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// bigFile is n services with 10 endpoints each, a third of them written in full.
+// bigFile is n services with 10 endpoints each, a third of them tables.
 func bigFile(n int) []byte {
 	var b strings.Builder
 	for i := range n {
@@ -39,7 +39,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkDecodeUnlike is BenchmarkDecode of services that the library has to read one by one.
+// BenchmarkDecodeUnlike is BenchmarkDecode of services whose skeletons all differ.
 func BenchmarkDecodeUnlike(b *testing.B) {
 	port := 0
 	data := regexp.MustCompile("8080").ReplaceAllFunc(bigFile(1000), func([]byte) []byte {
@@ -53,7 +53,7 @@ func BenchmarkDecodeUnlike(b *testing.B) {
 	}
 }
 
-// BenchmarkLibraryAlone is the library with the file of BenchmarkDecode as a whole.
+// BenchmarkLibraryAlone decodes the file of BenchmarkDecode by the library alone.
 func BenchmarkLibraryAlone(b *testing.B) {
 	data := string(bigFile(1000))
 	for b.Loop() {
@@ -64,7 +64,7 @@ func BenchmarkLibraryAlone(b *testing.B) {
 	}
 }
 
-// TestManyProblems: the first are told, and that there are more.
+// TestManyProblems: Decode returns the first problems, and one that says that there are more.
 func TestManyProblems(t *testing.T) {
 	text := services("a")
 	for i := range 1000 {
@@ -76,7 +76,7 @@ func TestManyProblems(t *testing.T) {
 	}
 }
 
-// BenchmarkWhole is BenchmarkDecode of a file that is not plainly sections.
+// BenchmarkWhole is BenchmarkDecode of a file that is not read by sections.
 func BenchmarkWhole(b *testing.B) {
 	data := append(bigFile(1000), "[services]\n"...)
 	for b.Loop() {

@@ -12,8 +12,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// FuzzDecode holds what must be so for any bytes at all: the decoder ends, gives the same answer twice,
-// and every problem is one line of text with a line that the file has.
+// FuzzDecode: for any bytes, the decoder ends and returns the same twice. Every problem is one line of text, with a
+// line number that the file has.
 func FuzzDecode(f *testing.F) {
 	for _, data := range scenarioFiles(f) {
 		f.Add(data)

@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// documentWith is a services file with a value at a key's path, and else as little as can be.
+// documentWith is a minimal services file with a value at a key's path.
 func documentWith(path, value string) string {
 	for _, name := range []string{"PORTNAME", "NAME"} {
 		path = strings.ReplaceAll(path, name, "a")
@@ -38,11 +38,10 @@ var samples = map[fields.Kind][]string{
 	fields.KindString:            {`""`, `"any"`},
 }
 
-// wrong are values that no kind but a table is.
+// wrong is a value of no kind but a table.
 const wrong = "{ x = 1979-05-27 }"
 
-// TestKeysAreRead: each key that is documented is known, takes every value it is said to take, and is
-// told when it gets another.
+// TestKeysAreRead: Decode knows each documented key, accepts every value that it documents, and refuses others.
 func TestKeysAreRead(t *testing.T) {
 	for _, k := range Keys() {
 		values := slices.Clone(samples[k.Kind])
@@ -59,7 +58,7 @@ func TestKeysAreRead(t *testing.T) {
 			text := documentWith(k.Path, v)
 			_, _, problems := Decode("f.toml", []byte(text))
 			for _, p := range problems {
-				// What is missing beside it, or of no effect alone, is another matter.
+				// Other keys may be missing, or the value may have no effect alone.
 				if m := p.Message; strings.Contains(m, "unknown") || strings.Contains(m, "must be") || strings.Contains(m, "is not") {
 					t.Errorf("%s: %v", text, p)
 				}
@@ -74,7 +73,7 @@ func TestKeysAreRead(t *testing.T) {
 	}
 }
 
-// TestDefaults: a default that is written is the same as the key left out.
+// TestDefaults: a written default is the same as the absent key.
 func TestDefaults(t *testing.T) {
 	defaults := 0
 	for _, k := range Keys() {
@@ -102,7 +101,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsDocumented: no table of the document is left out.
+// TestEveryKeyIsDocumented: Keys has all keys of all tables.
 func TestEveryKeyIsDocumented(t *testing.T) {
 	documented := map[string]bool{}
 	for _, k := range Keys() {
@@ -134,7 +133,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// The words of a key are those of the type that holds it.
+// TestWords: a key has words if and only if its kind is a word.
 func TestWords(t *testing.T) {
 	for _, k := range Keys() {
 		if k.Path == "services.NAME.scheduler" && !slices.Equal(k.Words, sources.Schedulers()) {

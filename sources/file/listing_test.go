@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestList: what is found, and which changes could matter, along a path with a link in it.
+// TestList follows a path with a link in it: which files are found, and which changes matter.
 func TestList(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -56,8 +56,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestReadGrowing: a file that holds more, or less, than it had when it was opened is being written. Files
-// in /proc are always so: regular, of size 0, and not empty.
+// TestReadGrowing: a file whose content differs in size from when it was opened is being written. Files in /proc are
+// always such: regular, of size 0, and not empty.
 func TestReadGrowing(t *testing.T) {
 	if data, _, err := read("/proc/self/status"); !errors.Is(err, errChanging) {
 		t.Errorf("%q, %v", data, err)

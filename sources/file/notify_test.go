@@ -13,7 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// A configuration is saved in many ways, and each is noticed.
+// TestNotify: every way to save a file is noticed.
 func TestNotify(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "conf.toml")
@@ -44,7 +44,7 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// A file that is being written is not the configuration yet.
+// A file that is being written is not reported until it is closed.
 func TestNotifyWaitsForTheWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "conf.toml")
 	if err := os.WriteFile(path, []byte("one = 1\ntwo = 2\n"), 0o644); err != nil {

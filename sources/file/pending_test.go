@@ -21,7 +21,7 @@ func letters(n int) (names []string) {
 	return names
 }
 
-// neverLess checks that everything emitted until now has all of some services.
+// neverLess checks that every emission so far has all of some services.
 func (r *rig) neverLess(names []string) {
 	r.Helper()
 	for len(r.emits) > 0 {
@@ -46,8 +46,8 @@ func (r *rig) wantNotice(words string) {
 	r.Errorf("notices %q, want %q", n, words)
 }
 
-// TestSlowWriters: a file that is rewritten in place piece by piece is taken when it is whole, however its
-// writer goes about it.
+// TestSlowWriters: a file that is rewritten in place, in pieces, is accepted when it is complete, whatever calls the
+// writer makes.
 func TestSlowWriters(t *testing.T) {
 	names := letters(10)
 	for how, write := range map[string]func(r *rig, piece func(i int) string){
@@ -101,8 +101,7 @@ func TestSlowWriters(t *testing.T) {
 	}
 }
 
-// TestSavedInPlace: what an editor makes of a file, to cut it and to write it, is one change, and served
-// when the editor has closed it.
+// TestSavedInPlace: an editor that truncates and writes a file makes one change, served after the close.
 func TestSavedInPlace(t *testing.T) {
 	o := watching("s.toml")
 	o.quiet = testLimit
@@ -123,8 +122,8 @@ func TestSavedInPlace(t *testing.T) {
 	}
 }
 
-// TestRenamedOverIsWhole: what was renamed over a file, or swapped by a link, is served at once, however
-// little it has. So is what somebody asks for.
+// TestRenamedOverIsWhole: a file that was renamed over another, or swapped by a link, is served at once, however small
+// it is. So is any file at a Reload.
 func TestRenamedOverIsWhole(t *testing.T) {
 	o := watching("s.toml", "l.toml")
 	o.quiet = time.Hour
@@ -147,8 +146,8 @@ func TestRenamedOverIsWhole(t *testing.T) {
 	r.want("", "l")
 }
 
-// TestWaitEnds: a file that is never quiet is not waited for without end. One that is closed between is
-// taken as it is; one that is open is a problem, and taken when it is quiet.
+// TestWaitEnds: the wait for a file that is never quiet is bounded. If it is closed in between, its content is
+// accepted; if it stays open, that is a problem until it is quiet.
 func TestWaitEnds(t *testing.T) {
 	dir := t.TempDir()
 	path := dir + "/s.toml"
@@ -199,8 +198,8 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// TestAlwaysChanging: a file that is another one at every reading, as those in /proc are, is looked at now
-// and then, and refused after a while.
+// TestAlwaysChanging: a file that differs at every reading, such as one in /proc, is read now and then, and refused
+// after maxWait.
 func TestAlwaysChanging(t *testing.T) {
 	now := time.Now()
 	s := newStore()
@@ -220,7 +219,7 @@ func TestAlwaysChanging(t *testing.T) {
 	}
 }
 
-// TestHalfWrittenAtStart: a file that was cut just before the start is waited for, too.
+// TestHalfWrittenAtStart: a file that was truncated just before the start waits, too.
 func TestHalfWrittenAtStart(t *testing.T) {
 	r := &rig{T: t, dir: t.TempDir()}
 	r.write("s.toml", "a", "b", "c")
@@ -237,8 +236,8 @@ func TestHalfWrittenAtStart(t *testing.T) {
 	r.want("", "a", "b", "c", "d")
 }
 
-// TestFolderVanishes: a directory of services that is moved away takes no services with it, now or at the
-// next start, and is back at once. A file that leaves a directory that is there does.
+// TestFolderVanishes: the services of a directory that is moved away stay, also over a restart, until it is back. A file
+// that leaves an existing directory takes its services away.
 func TestFolderVanishes(t *testing.T) {
 	r := &rig{T: t, dir: t.TempDir()}
 	r.must(os.MkdirAll(r.path("1/s.d"), 0o755))
@@ -280,8 +279,8 @@ func TestFolderVanishes(t *testing.T) {
 	r.silent()
 }
 
-// TestFolderRemoved: rm -r takes the files first. Many that go at once are waited for, until it is known
-// that the directory goes, too.
+// TestFolderRemoved: rm -r removes the files first. If many go at once, their services stay until it is known whether
+// the directory goes, too.
 func TestFolderRemoved(t *testing.T) {
 	o := watching("s.d/*.toml")
 	o.quiet = time.Second
@@ -303,7 +302,7 @@ func TestFolderRemoved(t *testing.T) {
 	r.want("")
 }
 
-// TestEditCost: of many files only the one that changed is looked at.
+// TestEditCost: an edit of one of many files reads only that file.
 func TestEditCost(t *testing.T) {
 	const many = 1000
 	dir := t.TempDir()
@@ -367,7 +366,7 @@ func TestEditCost(t *testing.T) {
 	want("a full reading", many+10, 1, many)
 }
 
-// TestWatchedAgain: an inotify instance that could not be had is asked for again, and missed until then.
+// TestWatchedAgain: after a failure to make an inotify instance, there is a notice and another try.
 func TestWatchedAgain(t *testing.T) {
 	s, err := New(watching(t.TempDir() + "/s.toml"))
 	if err != nil {
@@ -395,7 +394,7 @@ func TestWatchedAgain(t *testing.T) {
 	}
 }
 
-// TestRefusedCost: what is wrong with a large file is told without reading all of it into values.
+// TestRefusedCost: the problems of a large file are reported without decoding all of it.
 func TestRefusedCost(t *testing.T) {
 	const services = 50_000
 	for how, c := range map[string]struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/lastgood"
 )
 
-// keeping follows paths and keeps what is good in r.dir/kept; the log may be read after r.stop.
+// keeping follows paths and keeps good content in r.dir/kept. The log may be read after r.stop.
 func (r *rig) keeping(paths ...string) (Options, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	o := watching(paths...)
@@ -25,7 +25,7 @@ func (r *rig) keeping(paths ...string) (Options, *bytes.Buffer) {
 	return o, log
 }
 
-// kept are the files of which something is kept, without the directory.
+// kept are the files that have a copy, without the directory.
 func (r *rig) kept() (names []string) {
 	r.Helper()
 	all, err := lastgood.Store{Dir: r.path("kept")}.Names()
@@ -36,7 +36,7 @@ func (r *rig) kept() (names []string) {
 	return names
 }
 
-// broken are ways to lose a file's content.
+// broken are ways to break a file's content.
 var broken = map[string]func(r *rig, path string){
 	"no longer TOML":    func(r *rig, path string) { r.must(os.WriteFile(path, []byte("[services."), 0o644)) },
 	"cut to nothing":    func(r *rig, path string) { r.must(os.Truncate(path, 0)) },
@@ -47,7 +47,7 @@ var broken = map[string]func(r *rig, path string){
 	"a link to itself":  func(r *rig, path string) { r.must(os.Remove(path)); r.must(os.Symlink(path, path)) },
 }
 
-// TestBrokenBetweenRuns: what was good in the last run is served in the next, and said to be old.
+// TestBrokenBetweenRuns: good content of the last run is served in the next one, and reported as stale.
 func TestBrokenBetweenRuns(t *testing.T) {
 	for how, spoil := range broken {
 		t.Run(how, func(t *testing.T) {
@@ -92,8 +92,8 @@ func TestBrokenBetweenRuns(t *testing.T) {
 	}
 }
 
-// TestLeftIsForgotten: a copy goes with its file, whether we see it go or not. One of a directory that
-// cannot be listed stays, and is served.
+// TestLeftIsForgotten: a copy is deleted with its file, whether a run sees that or not. The copy of a file in a directory
+// that cannot be listed stays and is served.
 func TestLeftIsForgotten(t *testing.T) {
 	r := &rig{T: t, dir: t.TempDir()}
 	r.must(os.Mkdir(r.path("s.d"), 0o755))
@@ -128,7 +128,7 @@ func TestLeftIsForgotten(t *testing.T) {
 	r.stop()
 }
 
-// TestKeptIsNoGood: a copy that was damaged, or that this version or this node refuses, is as none.
+// TestKeptIsNoGood: a copy that is damaged, or that this version refuses, is ignored.
 func TestKeptIsNoGood(t *testing.T) {
 	for how, damage := range map[string]func(r *rig, s lastgood.Store, path string){
 		"cut": func(r *rig, s lastgood.Store, path string) {
@@ -170,8 +170,8 @@ func TestKeptIsNoGood(t *testing.T) {
 	}
 }
 
-// TestNeverKept: that a file never was good is known by the copies of others. Where there is none at all, the
-// record may be lost.
+// TestNeverKept: if other files have copies and a file has none, it never was good. If there is no copy at all, they may
+// have been lost.
 func TestNeverKept(t *testing.T) {
 	r := &rig{T: t, dir: t.TempDir()}
 	r.write("a.toml", "a")
@@ -192,8 +192,8 @@ func TestNeverKept(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: what cannot be written is said once, again when the reason is another one, and
-// delays nothing; when it can be again, what was missed is made up for.
+// TestNothingIsKept: a failure to write is logged once for each reason and delays nothing. When writing works again, all
+// missed copies are written.
 func TestNothingIsKept(t *testing.T) {
 	r := &rig{T: t, dir: t.TempDir()}
 	r.put("kept", "a file where a directory should be")
@@ -207,7 +207,7 @@ func TestNothingIsKept(t *testing.T) {
 		r.want("", name, "t")
 	}
 	r.stop()
-	// That it could not be read at the start is another matter.
+	// The failure to read at the start is a warning of its own.
 	if n := strings.Count(log.String(), "cannot be kept"); n != 1 {
 		t.Errorf("%d warnings:\n%s", n, log)
 	}
@@ -242,7 +242,7 @@ func TestNothingIsKept(t *testing.T) {
 	}
 }
 
-// TestCheckKeepsNothing: to look is not to accept.
+// TestCheckKeepsNothing: Load writes no copies.
 func TestCheckKeepsNothing(t *testing.T) {
 	r := &rig{T: t, dir: t.TempDir()}
 	r.write("s.toml", "a")
@@ -255,7 +255,7 @@ func TestCheckKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestLoadKnowsWhatWasKept: a check refuses what a run would, and writes nothing.
+// TestLoadKnowsWhatWasKept: Load refuses what Watch would, and writes nothing.
 func TestLoadKnowsWhatWasKept(t *testing.T) {
 	dir, keep := t.TempDir(), t.TempDir()
 	path := filepath.Join(dir, "services.toml")

@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write what came out into the scenario files")
 
-// TestScenarios runs each testdata/scenario/*.txtar: its *.toml files are decoded and validated one by
-// one and merged in order of name, and what comes of it is "want". "host", if there, holds facts.
+// TestScenarios runs each testdata/scenario/*.txtar. It decodes and validates its *.toml files one by one and merges
+// them in order of name; the result is "want". "host" has facts about the node.
 func TestScenarios(t *testing.T) {
 	paths, err := filepath.Glob("testdata/scenario/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -52,7 +52,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// play gives the outcome as text: problems first, each with what it is, then what would be served.
+// play returns the outcome as text: problems and warnings first, then the services.
 func play(t *testing.T, a *txtar.Archive) string {
 	var out strings.Builder
 	var host sources.HostFacts
@@ -115,7 +115,7 @@ func facts(t *testing.T, text string) (h sources.HostFacts) {
 	return h
 }
 
-// dump writes a service with what is not default.
+// dump writes a service without its defaults.
 func dump(s sources.Service) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s", s.Origin, s.FullName(), s.Type)

@@ -14,7 +14,7 @@ import (
 	accidents "github.com/svcproxy/svcproxy/testdata/broken"
 )
 
-// sameAsWhole reads a file after another one, and holds that to the reading of it as a whole.
+// sameAsWhole reads a file after another one, and compares that with the decoding of the whole file.
 func sameAsWhole(t interface{ Fatalf(string, ...any) }, before reading, data []byte) reading {
 	now, problems := decodeAfter(before, "f.toml", data)
 	table, warnings, wantProblems := decodeWhole("f.toml", data)
@@ -27,8 +27,7 @@ func sameAsWhole(t interface{ Fatalf(string, ...any) }, before reading, data []b
 	return now
 }
 
-// pieces are lines, and some lines together, that files are made of below: those of plain sections, and of
-// all that only looks like them.
+// pieces are lines of which the tests below make files: those of plain sections, and such that only look like them.
 var pieces = []string{
 	"[services.a]\n", "[services.b]\n", "[services.\"ns/c\"]\n", "[services.'d']\n", "  [services.e] # five\n", "[services.default/a]\n",
 	"[services.a]\nclusterIP = \"10.0.0.1\"\nports = [ { port = 80 } ]\n", "[services.b]\nclusterIP = \"10.0.0.2\"\nports = [ { port = 80 } ]\n",
@@ -45,11 +44,11 @@ var pieces = []string{
 	"# a comment\n", "# [services.z]\n", "\n", "   \n", "\t", "\r\n", "\r", "#", "\ufeff", "\x7f", "# \x01\n", "\x00", "\xff", "]", "[", "{", "}", "\"", "'", "=", ",",
 }
 
-// TestAfter: however a file changes, what it is read as after what it was is what it is by itself.
+// TestAfter: after any change, the reading with the help of the last one equals the decoding of the whole file.
 func TestAfter(t *testing.T) {
 	shared := 0
 	rapid.Check(t, func(t *rapid.T) {
-		// Few of a file's pieces are odd, or it would be odd in more than one way.
+		// Few pieces of a file are odd, so that most files have one oddity.
 		kinds := rapid.OneOf(rapid.IntRange(0, 8), rapid.IntRange(6, 8), rapid.IntRange(0, len(pieces)-1))
 		file := rapid.SliceOfN(kinds, 0, 12).Draw(t, "file")
 		var before reading
@@ -73,7 +72,7 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// edited is a list of pieces with one more, less or another, or two exchanged.
+// edited is a list of pieces with one added, removed or replaced, or two exchanged.
 func edited(t *rapid.T, file []int, kinds *rapid.Generator[int]) []int {
 	at := rapid.IntRange(0, len(file)).Draw(t, "at")
 	head, tail := file[:at:at], file[at:]
@@ -89,7 +88,7 @@ func edited(t *rapid.T, file []int, kinds *rapid.Generator[int]) []int {
 	}
 }
 
-// TestAfterAccidents is TestAfter for what programs, disks, editors and people make of a file.
+// TestAfterAccidents is TestAfter for damage by programs, disks, editors and people.
 func TestAfterAccidents(t *testing.T) {
 	valid := bigFile(4)
 	before := sameAsWhole(t, reading{}, valid)
@@ -106,7 +105,7 @@ func TestAfterAccidents(t *testing.T) {
 	}
 }
 
-// FuzzAfter is TestAfter for any bytes at all.
+// FuzzAfter is TestAfter for any bytes.
 func FuzzAfter(f *testing.F) {
 	plain := "# ours\n[services.a]\nclusterIP = \"10.0.0.1\"\nports = [ { port = 80 } ]\n\n[services.\"ns/b\"]\nendpoints = [\n  \"10.1.0.1\",\n]\n"
 	f.Add([]byte(plain), []byte(plain+"[services.c]\n"))
@@ -124,8 +123,7 @@ func FuzzAfter(f *testing.F) {
 	})
 }
 
-// TestTakenOver: of a changed file only the changed section is read; the others are the same values, and
-// know their new lines.
+// TestTakenOver: of a changed file only the changed section is read. The others keep their values and get new lines.
 func TestTakenOver(t *testing.T) {
 	data := bigFile(100)
 	before, problems := decodeAfter(reading{}, "f.toml", data)
@@ -145,7 +143,7 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestTooMuchTogether: the limit of a document holds for what its sections have together.
+// TestTooMuchTogether: the limit of a document counts all its sections.
 func TestTooMuchTogether(t *testing.T) {
 	data := bigFile(2)
 	before, _ := decodeAfter(reading{}, "f.toml", data)
@@ -158,8 +156,7 @@ func TestTooMuchTogether(t *testing.T) {
 	}
 }
 
-// BenchmarkReread is a file of 1000 services of which one endpoint has changed, from its bytes to the
-// merged table.
+// BenchmarkReread reads a file of 1,000 services after the change of one endpoint, and merges.
 func BenchmarkReread(b *testing.B) {
 	texts := [2][]byte{bigFile(1000)}
 	texts[1] = bytes.Replace(texts[0], []byte("\"10.1.2.1\",\n"), []byte("\"10.1.2.2\",\n"), 1)

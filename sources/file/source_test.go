@@ -15,7 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// testLimit bounds every wait; a test that passes never waits it out.
+// testLimit bounds every wait. A test that passes never waits that long.
 const testLimit = 20 * time.Second
 
 type emission struct {
@@ -138,7 +138,7 @@ func (r *rig) want(problem string, names ...string) error {
 	}
 }
 
-// reload reads everything again and says what was found; after it, all that was to be emitted was.
+// reload reads everything again and returns the error. Then all emissions have been made.
 func (r *rig) reload() error {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -187,7 +187,7 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 	}
 }
 
-// TestConfigMap swaps ..data as a kubelet does: no event ever names the file itself.
+// TestConfigMap swaps ..data as a kubelet does: no event names the file itself.
 func TestConfigMap(t *testing.T) {
 	r := start(t, func(r *rig) {
 		r.must(os.MkdirAll(r.path("etc/..1"), 0o755))
@@ -207,7 +207,7 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// TestLinkedElsewhere follows a link out of the directory, and what is done to its target there.
+// TestLinkedElsewhere follows a link to another directory, and changes its target there.
 func TestLinkedElsewhere(t *testing.T) {
 	r := start(t, func(r *rig) {
 		r.must(os.MkdirAll(r.path("far/away"), 0o755))
@@ -247,8 +247,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	r.want("", "d")
 }
 
-// TestMissingAtStart waits for a directory deep below one that exists. What is emitted until then must
-// not count as all there is.
+// TestMissingAtStart waits for a directory deep below an existing one. Until then the table is marked incomplete.
 func TestMissingAtStart(t *testing.T) {
 	r := start(t, nil, watching("a/b/s.toml", "a/b/s.d/*.toml"))
 	err := r.want("is not there")
@@ -268,7 +267,7 @@ func TestMissingAtStart(t *testing.T) {
 	}
 }
 
-// TestGlob: a file that leaves the directory takes its services with it, and an editor's files are none.
+// TestGlob: a file that leaves the directory takes its services with it. The files of editors are ignored.
 func TestGlob(t *testing.T) {
 	r := start(t, func(r *rig) { r.must(os.Mkdir(r.path("s.d"), 0o755)) }, watching("s.d/*.toml"))
 	r.want("")
@@ -280,7 +279,7 @@ func TestGlob(t *testing.T) {
 	r.want("", "a", "c")
 	r.must(os.Rename(r.path("s.d/1.toml"), r.path("s.d/1.toml.off")))
 	r.want("", "c")
-	// The directory itself is another matter: nobody has said that its files are to go.
+	// If the directory itself goes, its services stay.
 	r.must(os.RemoveAll(r.path("s.d")))
 	r.want("s.d: is not there and had 1 files", "c")
 	r.must(os.Mkdir(r.path("s.d"), 0o755))
@@ -310,7 +309,7 @@ func TestBroken(t *testing.T) {
 	r.must(os.Remove(r.path("c.toml")))
 	r.write("a.toml", "a", "c")
 	r.want("", "a", "b", "c", "d")
-	// The last good content once more, after a broken one, is not an old story.
+	// The last good content again, after a broken one, is not stale.
 	r.put("a.toml", "broken")
 	r.want("not TOML", "a", "b", "c", "d")
 	r.write("a.toml", "a", "c")
@@ -334,8 +333,7 @@ func TestEmptied(t *testing.T) {
 	r.silent()
 }
 
-// TestConflict: two files that want the same are both good, and the table has what both want: who gets it
-// depends on other sources, and on who had it.
+// TestConflict: two files with a conflict are both accepted, and the table has both services. sources.Merge decides.
 func TestConflict(t *testing.T) {
 	r := start(t, func(r *rig) {
 		r.write("a.toml", "a")
@@ -363,7 +361,7 @@ func TestBrokenAtStart(t *testing.T) {
 	r.want("", "a", "b")
 }
 
-// TestNothingIsGood: the caller is told when there is nothing to run for.
+// TestNothingIsGood: RejectedError.Nothing says that no file is good.
 func TestNothingIsGood(t *testing.T) {
 	r := start(t, func(r *rig) { r.put("b.toml", "[services.b]\nclusterIP = 1\n") }, watching("*.toml"))
 	var rejected *sources.RejectedError
@@ -376,7 +374,7 @@ func TestNothingIsGood(t *testing.T) {
 	}
 }
 
-// TestGoodSince: a file that was empty and good has a time when it was.
+// TestGoodSince: a file without services that was good has a time, too.
 func TestGoodSince(t *testing.T) {
 	r := start(t, func(r *rig) { r.put("a.toml", "") }, watching("a.toml"))
 	r.want("")
@@ -384,7 +382,7 @@ func TestGoodSince(t *testing.T) {
 	r.want("; serving the last good content of 20")
 }
 
-// TestNotRegular: what is not a file is refused without waiting for it.
+// TestNotRegular: anything but a regular file is refused at once.
 func TestNotRegular(t *testing.T) {
 	r := start(t, func(r *rig) { r.write("a.toml", "a") }, watching("*.toml"))
 	r.want("", "a")
@@ -406,7 +404,7 @@ func TestNotRegular(t *testing.T) {
 	r.want("is 64 MiB large: at most 64", "a")
 }
 
-// TestBurst: many writes are one change, or few, and the last one counts.
+// TestBurst: many writes make one change, or few, and the last one counts.
 func TestBurst(t *testing.T) {
 	o := watching("s.toml")
 	o.Debounce = 50 * time.Millisecond
@@ -420,7 +418,7 @@ func TestBurst(t *testing.T) {
 	r.silent()
 }
 
-// TestReloadDoesNotWait: who asks knows that the file is written.
+// TestReloadDoesNotWait: a Reload does not wait for the debounce.
 func TestReloadDoesNotWait(t *testing.T) {
 	o := watching("s.toml")
 	o.Debounce = testLimit
@@ -548,7 +546,7 @@ func takes(s *store, path, text string) bool {
 	return s.take(path, []byte(text), identity{}, &listing{}, scope{asked: true})
 }
 
-// TestNeverStill: a file that is written all the time is given up, with its last good content.
+// TestNeverStill: a file that is written all the time is refused and keeps its last good content.
 func TestNeverStill(t *testing.T) {
 	s := newStore()
 	takes(s, "x", services("a"))
@@ -580,7 +578,7 @@ func TestUnlistable(t *testing.T) {
 	}
 }
 
-// TestOptional: where another source has the services no file need be there; one that was is missed.
+// TestOptional: with Optional a missing file is no problem, unless it was there before.
 func TestOptional(t *testing.T) {
 	s := newStore()
 	s.optional = true
@@ -600,7 +598,7 @@ func TestOptional(t *testing.T) {
 	}
 }
 
-// TestUnchangedIsNotParsed: of a thousand files in services.d only the one that changed is.
+// TestUnchangedIsNotParsed: of a thousand files in services.d only the changed one is parsed.
 func TestUnchangedIsNotParsed(t *testing.T) {
 	s := newStore()
 	if !takes(s, "x", services("a")) {

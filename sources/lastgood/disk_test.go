@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// onTmpfs runs f with a file system of its own at a directory. Its thread, which alone sees it, ends with
+// onTmpfs runs f with a file system of its own at a directory. Only its thread sees the mount, and the thread ends with
 // the goroutine.
 func onTmpfs(t *testing.T, size string, f func(dir string)) {
 	if os.Geteuid() != 0 {
@@ -36,7 +36,7 @@ func onTmpfs(t *testing.T, size string, f func(dir string)) {
 	<-done
 }
 
-// A full disk keeps what it has, and no half of what it could not take.
+// On a full disk the earlier copy stays, and there is no part of the new one.
 func TestFull(t *testing.T) {
 	onTmpfs(t, "64k", func(dir string) {
 		s := Store{dir}
@@ -80,8 +80,7 @@ func TestReadOnly(t *testing.T) {
 	})
 }
 
-// TestKilled kills a process that writes all the time, again and again: what is kept is always one of the
-// contents it writes, whole.
+// TestKilled kills a process that writes all the time, many times. The copy is always complete.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv("LASTGOOD_WRITE"); dir != "" {
 		first := rand.IntN(1e7)
@@ -122,7 +121,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d kills found %d contents", 20, len(found))
 }
 
-// content is different for each i, in length too.
+// content differs for each i, also in length.
 func content(i int) []byte {
 	return fmt.Appendf(nil, "%08d\n%s", i, strings.Repeat("some content\n", 5000+i%1000))
 }

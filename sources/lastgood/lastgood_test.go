@@ -20,7 +20,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// want checks what is kept under a name; "" is nothing.
+// want checks the content kept under a name; "" is none.
 func want(t *testing.T, s Store, name, content string, at time.Time) {
 	t.Helper()
 	got, when, ok, err := s.Get(name)
@@ -70,7 +70,7 @@ func TestForAPerson(t *testing.T) {
 	}
 }
 
-// What is kept already costs no write, and is as old as it was.
+// Content that is already kept is not written again and keeps its time.
 func TestUnchangedIsNotWritten(t *testing.T) {
 	s := Store{t.TempDir()}
 	must(t, s.Put("a", []byte("1"), noon))
@@ -87,7 +87,7 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 
 func (s Store) path(name string) string { return filepath.Join(s.Dir, fileName(name)) }
 
-// However a copy was damaged, it is not taken for what was put, and the next Put mends it.
+// Get refuses a damaged copy, and the next Put replaces it.
 func TestDamaged(t *testing.T) {
 	s := Store{t.TempDir()}
 	must(t, s.Put("a", []byte("some content\n"), noon))
@@ -117,8 +117,8 @@ func TestDamaged(t *testing.T) {
 	want(t, s, "a", "mended", noon)
 }
 
-// TestCutWrites leaves what a crash at each step of a write leaves: of the new copy some bytes or all of
-// them under its temporary name. What was kept stays, and nothing is in the way of the next Put.
+// TestCutWrites leaves the files of a crash at each step of a write: a part of the new copy, or all of it, under its
+// temporary name. The earlier copy stays, and the next Put succeeds.
 func TestCutWrites(t *testing.T) {
 	scratch, s := Store{t.TempDir()}, Store{t.TempDir()}
 	must(t, scratch.Put("a", []byte("new content"), noon))
@@ -154,7 +154,7 @@ func TestNoDirectory(t *testing.T) {
 	}
 }
 
-// FuzzHeader: whatever stands in a first line, and whatever a name is.
+// FuzzHeader: any first line, and any name.
 func FuzzHeader(f *testing.F) {
 	f.Add("/etc/svcproxy/services.toml", string(header("/etc/a b", nil, noon)))
 	f.Add("\xff\n\"", "# last good content of \"a\" of 2026-11-20T12:00:00Z crc32c 00")
