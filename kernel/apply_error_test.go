@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Equal ops are told apart by their place in the plan.
+// Equal ops are distinguished by their index in the plan.
 func TestDoneGoesByIndex(t *testing.T) {
 	swap := Op{Verb: Change, Object: Swap{From: "a", To: "b"}}
 	ops := []Op{swap, {Object: Link{Name: "l"}}, swap, {Object: Link{Name: "m"}}}

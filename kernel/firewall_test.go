@@ -8,8 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// What a rule accepts, and whether a client's connection to tcp 10.96.0.1:80 may
-// be among it at hook input.
+// Whether a rule accepts a client's connection to tcp 10.96.0.1:80 at hook input.
 func TestBarrierAccepts(t *testing.T) {
 	web := []kernel.Virtual{{Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}}}
 	for matches, accepts := range map[string]bool{

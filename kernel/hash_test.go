@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is said is about a hash that no plan makes larger, and gives its size.
+// The warning is only about a hash that no plan makes larger, and names the right size.
 func TestSmallHash(t *testing.T) {
 	have := func(buckets, limit string) []Sysctl {
 		return []Sysctl{{Name: conntrackBuckets, Value: buckets}, {Name: conntrackMax, Value: limit}}

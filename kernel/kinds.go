@@ -2,7 +2,7 @@ package kernel
 
 import "strings"
 
-// The kinds, in the order of the canonical text.
+// The kinds, in the order of the canonical text. Diff compares them in this order.
 const (
 	KindSysctl Kind = iota
 	KindSet

@@ -2,8 +2,8 @@ package kernel
 
 import "testing"
 
-// TestNamesAreUnique: cut at 31 and 28 characters, no two of our sets or chains
-// have one name, under the longest prefix that is allowed.
+// Cut at 31 and 28 characters, all owned sets and all owned chains have different names,
+// even under the longest allowed prefix.
 func TestNamesAreUnique(t *testing.T) {
 	for _, prefix := range []string{"K", "KUBE", "ABCDEF"} {
 		n := Names{Prefix: prefix}

@@ -13,8 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the texts of other tools are read as")
 
-// TestReadsWhatToolsPrint: what `plan --state` is given, with everything of
-// others that is on a real machine.
+// The input of `plan --state`, with all foreign objects of a real machine.
 func TestReadsWhatToolsPrint(t *testing.T) {
 	const path = "testdata/printed.txtar"
 	a, err := txtar.ParseFile(path)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The form is an interface: what is in it is in JSON.md, by its name in
-// backquotes, and stays as it is.
+// The JSON is an interface: every field is in JSON.md, in backquotes, and keeps its
+// name.
 func TestPlanJSON(t *testing.T) {
 	doc, err := os.ReadFile("JSON.md")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
 )
 
-// A journal of changes comes to what a record written as a whole comes to.
+// A journal of changes gives the same record as one written at once.
 func TestRecordJournal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var last []kernel.Virtual

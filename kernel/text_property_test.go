@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// TestTextRoundTrip: canonical text reads back to the same value.
+// Canonical text reads back to the same value.
 func TestTextRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.New(t, world.Foreigners(t))

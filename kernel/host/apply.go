@@ -22,7 +22,7 @@ func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 	})
 }
 
-// adapter carries out ops on objects of its kinds, and returns an error for each.
+// adapter carries out ops on objects of its kinds and returns an error for each.
 type adapter func(context.Context, []kernel.Op) []error
 
 func (k *Kernel) openAdapters() {

@@ -13,16 +13,16 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/sysctl"
 )
 
-// Counters reads what the kernel counts, beside the loop that uses a Kernel: it
-// has sockets and files of its own, and may be used from any goroutine.
+// Counters reads the kernel's counters. It has its own sockets and files, so any
+// goroutine may use it beside the loop.
 type Counters struct {
 	mu     sync.Mutex
 	ipvs   *ipvs.Counters
 	params *sysctl.Params
 }
 
-// OpenCounters opens the counters of the calling thread's network namespace; a
-// nil dialer makes plain sockets.
+// OpenCounters opens the counters of the calling thread's network namespace. A nil
+// dialer makes plain sockets.
 func OpenCounters(d *nl.Dialer) (*Counters, error) {
 	c, err := ipvs.OpenCounters(d)
 	if err != nil {
@@ -43,8 +43,8 @@ const (
 	flowMax   = "net.netfilter.nf_conntrack_max"
 )
 
-// Read reads the counters. Its cost grows with the table, but not the number of
-// netlink dumps, which is one; callers wait for each other.
+// Read reads the counters with one netlink dump, whose size grows with the table.
+// Concurrent callers wait for each other.
 func (c *Counters) Read(ctx context.Context) (kernel.Counters, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,9 +70,9 @@ func (c *Counters) Read(ctx context.Context) (kernel.Counters, error) {
 	return r, err
 }
 
-// Reals reads the traffic of the real servers of some virtual servers, sorted by
-// virtual server as given and then by address. It asks once for each: it is for
-// those that somebody looks at, not for all.
+// Reals reads the traffic of the real servers of some virtual servers, sorted by virtual
+// server as given and then by address. It makes one request for each virtual server, so
+// it is not for the whole table.
 func (c *Counters) Reals(ctx context.Context, virtuals []kernel.VirtualKey) ([]kernel.RealTraffic, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 )
 
-// TestCountersBesideTheLoop reads counters on their own handle as a table grows,
+// TestCountersBesideTheLoop reads counters with a handle of their own as a table grows,
 // with one dump each time.
 func TestCountersBesideTheLoop(t *testing.T) {
 	k := open(t, host.Options{Sysctls: ipvs.SysctlNames})
@@ -20,7 +20,7 @@ func TestCountersBesideTheLoop(t *testing.T) {
 	defer c.Close()
 	for _, services := range []int{10, 1000} {
 		tab := table(services, 2)
-		for i := range tab.Services { // IPv4 alone: what another namespace leaves out of the text costs no dump then
+		for i := range tab.Services { // IPv4 alone: IPv6 takes another dump if another namespace hides entries from the text
 			tab.Services[i].ClusterIPs, tab.Services[i].Endpoints = tab.Services[i].ClusterIPs[:1], tab.Services[i].Endpoints[:2]
 		}
 		have := read(t, k)

@@ -12,18 +12,18 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/iptables"
 )
 
-// kept are the capabilities that serving needs, and cleanup.
+// kept are the capabilities that serving and cleanup need.
 var kept = [...]uint{unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}
 
-// OpenTables opens iptables for a process that is to call BecomeUser: the same
-// tools are run then, whatever that user's PATH leads to.
+// OpenTables opens iptables for a process that will call BecomeUser. So it runs the same
+// tools afterwards, whatever that user's PATH is.
 func OpenTables(ctx context.Context) (*Tables, error) {
 	return iptables.Open(ctx, iptables.Options{Find: iptables.Found()})
 }
 
-// BecomeUser has the process go on as another user, with CAP_NET_ADMIN and
-// CAP_NET_RAW alone, for itself and for the programs that it starts. There is no
-// way back. It needs root, and a build without cgo: all threads change together.
+// BecomeUser makes the process continue as another user with only CAP_NET_ADMIN and
+// CAP_NET_RAW, which programs that it starts inherit. There is no way back. It needs
+// root, and a build without cgo, so that all threads change together.
 func BecomeUser(uid, gid int) error {
 	if err := becomeUser(uid, gid); err != nil {
 		return fmt.Errorf("becoming user %d: %w", uid, err)
@@ -32,11 +32,11 @@ func BecomeUser(uid, gid int) error {
 }
 
 func becomeUser(uid, gid int) error {
-	// Else the change of user would take all capabilities.
+	// Otherwise the change of user would remove all capabilities.
 	if err := onAllThreads(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0); err != nil {
 		return err
 	}
-	// No program started from here on gets more, as by a set-user-ID bit.
+	// Programs that are started later get no more, for instance from a set-user-ID bit.
 	if err := onAllThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func becomeUser(uid, gid int) error {
 	return nil
 }
 
-// keepCapabilities gives up all others.
+// keepCapabilities drops all capabilities but kept.
 func keepCapabilities() error {
 	var set uint32
 	for _, c := range kept {

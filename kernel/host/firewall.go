@@ -7,8 +7,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/iptables"
 )
 
-// Firewall reads the base chains of others that packets to VIPs have to pass, and
-// nothing else. It writes nothing and needs root.
+// Firewall reads only the base chains of other programs that packets to VIPs pass. It
+// writes nothing and needs root.
 func Firewall(ctx context.Context, n kernel.Names) ([]kernel.Barrier, error) {
 	tables, err := iptables.Open(ctx, iptables.Options{})
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package host is this machine's kernel: the adapters for each kind of object
-// put together, so that it can be read as one value and a plan applied to it in
-// one call.
+// Package host is this machine's kernel. It joins the adapters, so that the kernel is
+// read as one value and a plan is applied in one call.
 //
-// It decides nothing. It refuses to open where something is missing that no
-// plan could do without, and says what would bring it.
+// It decides nothing. Open fails if something is missing that every plan needs, and says
+// how to get it.
 package host
 
 import (
@@ -25,27 +24,27 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/sysctl"
 )
 
-// Options say which objects are ours and where to remember what the kernel
-// cannot.
+// Options name the owned objects and the files for what the kernel does not remember.
 type Options struct {
 	Names    kernel.Names
 	NodeName string
 	Zone     string
-	// StateDir keeps sysctls and timeouts as they were before us.
+	// StateDir has the values of sysctls and timeouts before svcproxy changed them, the
+	// record and the names of the last run.
 	StateDir string
-	// Sysctls are the kernel parameters that a reading shows, with dots. Of those
-	// that a file in StateDir has, only these are put back.
+	// Sysctls are the kernel parameters that a reading has, with dots. Only these are
+	// restored from the file in StateDir.
 	Sysctls []string
-	// Dialer makes the netlink sockets; nil makes plain ones.
+	// Dialer makes the netlink sockets, plain ones if it is nil.
 	Dialer *nl.Dialer
-	// Tables are iptables opened before BecomeUser, nil if Open is to open them.
+	// Tables are iptables that were opened before BecomeUser. If nil, Open opens them.
 	Tables *Tables
 }
 
 // Tables are the iptables of one network namespace.
 type Tables = iptables.Tables
 
-// Prober asks other hosts about VIPs, and tells them, on the links of the calling
+// Prober asks other hosts about VIPs, and announces VIPs, on the links of the calling
 // process's network namespace.
 type Prober = link.Prober
 
@@ -63,14 +62,13 @@ type Kernel struct {
 	applied  applied
 	adapters [kernel.NumAdapters]adapter
 	record   *record
-	// recorded is what the record held at the start, for readings until the first
-	// change: later ones go by earlier readings.
+	// recorded is what the record had at the start. Readings have it until the first
+	// change; after that the earlier reading knows more.
 	recorded kernel.Record
 }
 
-// Open opens the kernel of the calling thread's network namespace. Where the
-// machine lacks something the error is, or wraps, every *kernel.MissingError
-// there is to tell of.
+// Open opens the kernel of the calling thread's network namespace. If the machine lacks
+// something, the error wraps a *kernel.MissingError for each thing.
 func Open(ctx context.Context, o Options) (*Kernel, error) {
 	if o.Dialer == nil {
 		o.Dialer = new(nl.Dialer)
@@ -104,8 +102,8 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	return k, nil
 }
 
-// Subscribe has the kernel tell of changes of the node's addresses, links and
-// default routes from now on, those of our own device apart.
+// Subscribe reports changes of the node's addresses, links and default routes from now
+// on, except those of our own device.
 func (k *Kernel) Subscribe() (*link.Subscription, error) {
 	s, err := link.Subscribe(k.o.Dialer, k.o.Names.Device)
 	if err != nil {
@@ -114,17 +112,17 @@ func (k *Kernel) Subscribe() (*link.Subscription, error) {
 	return s, nil
 }
 
-// HasIPv6 says whether the network namespace has IPv6 at all.
+// HasIPv6 says whether the network namespace has IPv6.
 func HasIPv6() bool {
 	_, err := os.Stat("/proc/thread-self/net/if_inet6")
 	return err == nil
 }
 
-// CanWrite says whether a kernel parameter is there and can be written.
+// CanWrite says whether a kernel parameter exists and can be written.
 func (k *Kernel) CanWrite(sysctl string) bool { return k.sysctls.CanWrite(sysctl) }
 
-// Scheduler makes the kernel load a scheduler. Where it has none of that name
-// the error is a *kernel.MissingError.
+// Scheduler makes the kernel load a scheduler. If there is none of that name the error
+// is a *kernel.MissingError.
 func (k *Kernel) Scheduler(name string) error {
 	err := k.ipvs.Scheduler(name)
 	if errors.Is(err, ipvs.ErrScheduler) {
@@ -133,18 +131,17 @@ func (k *Kernel) Scheduler(name string) error {
 	return err
 }
 
-// Warning is why something that should outlast this process could not be written
-// down, or nil.
+// Warning returns why a state file could not be written, or nil.
 func (k *Kernel) Warning() error { return errors.Join(k.saved.Warning(), k.record.warning()) }
 
-// Remember has it written down which virtual servers are ours, for a process that
-// finds the kernel's own memory of it emptied. It does not wait for the disk.
+// Remember writes down which virtual servers are owned, for a later process that finds
+// the ownership set emptied. It does not wait for the disk.
 func (k *Kernel) Remember(r kernel.Record) {
 	k.recorded = kernel.Record{}
 	k.record.keep(r)
 }
 
-// Tools names the iptables in use, for people.
+// Tools names the iptables programs in use, for people.
 func (k *Kernel) Tools() string {
 	var names []string
 	for _, t := range k.tables.Tools() {
@@ -177,7 +174,7 @@ func (k *Kernel) Close() error {
 	return errors.Join(errs...)
 }
 
-// Names are those of our objects.
+// Names returns the names of owned objects.
 func (k *Kernel) Names() kernel.Names { return k.o.Names }
 
 // Strange gives the addresses on the device of our name that nothing in the kernel
@@ -195,8 +192,7 @@ func (k *Kernel) Strange() ([]kernel.Addr, error) {
 	return o.Strange(), nil
 }
 
-// Node is what is known of this machine: the part of a reading that the rules
-// need.
+// Node reads this machine: the part of a reading that the rules need.
 func (k *Kernel) Node() (kernel.Node, error) {
 	_, _, n, err := k.readLinks()
 	return n, err
@@ -211,7 +207,7 @@ func (k *Kernel) readLinks() ([]kernel.Link, []kernel.Addr, kernel.Node, error) 
 	return links, addrs, n, nil
 }
 
-// Read reads everything that is ours, all of IPVS, and the node.
+// Read reads the owned objects, all of IPVS, and the node.
 func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	o := kernel.Observed{Names: k.o.Names, Clock: time.Now(), Fresh: true}
 	var err error
@@ -226,7 +222,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if err := k.readFew(ctx, &o); err != nil {
 		return kernel.Observed{}, err
 	}
-	// Last, so that the connections are as fresh as can be when Diff sees them.
+	// IPVS comes last, so that Diff sees the latest connections.
 	table, err := k.ipvs.Read()
 	if err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading IPVS: %w", err)
@@ -237,7 +233,8 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	return o, nil
 }
 
-// readVIPs reads how VIPs are made local, links and the node.
+// readVIPs reads what kernel/link knows: links, addresses, routes, neighbours and the
+// node.
 func (k *Kernel) readVIPs(o *kernel.Observed) (err error) {
 	if o.Links, o.Addrs, o.Node, err = k.readLinks(); err != nil {
 		return err
@@ -251,8 +248,8 @@ func (k *Kernel) readVIPs(o *kernel.Observed) (err error) {
 	return nil
 }
 
-// readFew reads what there is little of; which sysctls there are to read depends on
-// the reading's node.
+// readFew reads the kinds with few objects. Which sysctls it reads depends on the
+// reading's node.
 func (k *Kernel) readFew(ctx context.Context, o *kernel.Observed) (err error) {
 	if o.Chains, err = k.tables.Read(ctx, k.o.Names); err != nil {
 		return fmt.Errorf("reading iptables: %w", err)
@@ -270,8 +267,8 @@ func (k *Kernel) readFew(ctx context.Context, o *kernel.Observed) (err error) {
 	return nil
 }
 
-// sysctlNames are the parameters to read: those asked for, those that were
-// changed, and those of the links that may answer for IPv6 VIPs.
+// sysctlNames lists the parameters to read: those asked for, those that were changed,
+// and those of the links that may answer for IPv6 VIPs.
 func (k *Kernel) sysctlNames(o kernel.Observed) []string {
 	names := slices.Clone(k.o.Sysctls)
 	for _, s := range o.Saved {
@@ -287,7 +284,7 @@ func (k *Kernel) sysctlNames(o kernel.Observed) []string {
 	return names
 }
 
-// Conns reads the connections of some real servers, zero for those not there.
+// Conns reads the connections of some real servers. Those that do not exist have none.
 func (k *Kernel) Conns(_ context.Context, keys []kernel.RealKey) ([]kernel.Conns, error) {
 	var virtuals []kernel.VirtualKey
 	for i, r := range keys {

@@ -8,14 +8,14 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// open opens the kernel of a namespace that is the test's own.
+// open opens the kernel of a new namespace.
 func open(t testing.TB, o host.Options) *host.Kernel {
 	t.Helper()
 	o.Names, o.StateDir = kernel.DefaultNames, t.TempDir()
 	return openWith(t, o)
 }
 
-// openWith is open where names and state directory are the test's choice.
+// openWith is open with names and a state directory.
 func openWith(t testing.TB, o host.Options) *host.Kernel {
 	t.Helper()
 	kerneltest.NewNamespace(t)

@@ -11,14 +11,15 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
-// lastNames is the file in the state directory that remembers under which names
-// objects were made: under other names they could not be found again.
+// lastNames is the file in the state directory with the names of the last run. Under
+// other names its objects could not be found.
 const lastNames = "names"
 
-// maxNames is the size of the longest: a prefix of 8 bytes and a device of 15, with room for an editor's newlines.
+// maxNames is the size of the longest: a prefix of 6 bytes and a device of 15, and room
+// for newlines that an editor adds.
 const maxNames = 64
 
-// LastNames are the names that the last run used, and whether there was one.
+// LastNames returns the names that the last run used, and whether there was one.
 func LastNames(stateDir string) (kernel.Names, bool, error) {
 	text, err := statefile.Read(filepath.Join(stateDir, lastNames), maxNames)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -29,7 +30,7 @@ func LastNames(stateDir string) (kernel.Names, bool, error) {
 	}
 	f := strings.Fields(string(text))
 	if len(f) == 0 {
-		return kernel.Names{}, false, nil // the machine died as it was written, and the kernel's state with it
+		return kernel.Names{}, false, nil // the machine crashed while writing it, so the kernel's state is gone too
 	}
 	if len(f) != 2 {
 		return kernel.Names{}, false, fmt.Errorf("%s: want a prefix and a device", filepath.Join(stateDir, lastNames))
@@ -41,7 +42,7 @@ func LastNames(stateDir string) (kernel.Names, bool, error) {
 	return n, true, nil
 }
 
-// KeepNames remembers the names in use for the next run.
+// KeepNames stores the names in use for the next run.
 func KeepNames(stateDir string, n kernel.Names) error {
 	if last, ok, err := LastNames(stateDir); err == nil && ok && last == n {
 		return nil
@@ -52,7 +53,7 @@ func KeepNames(stateDir string, n kernel.Names) error {
 	return nil
 }
 
-// ForgetNames is for when nothing under them is left.
+// ForgetNames removes the file when no owned object is left.
 func ForgetNames(stateDir string) error {
 	if err := statefile.Remove(filepath.Join(stateDir, lastNames)); err != nil {
 		return fmt.Errorf("forgetting the names of the last run: %w", err)

@@ -22,8 +22,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// table has services at 10.96.0.0/16, every tenth with an IPv6 address too, each
-// with endpoints of its own that are on another node.
+// table has services at 10.96.0.0/16, every tenth with an IPv6 address too. Their
+// endpoints are on another node.
 func table(services, endpoints int) sources.Table {
 	var t sources.Table
 	for i := range services {
@@ -47,7 +47,7 @@ func table(services, endpoints int) sources.Table {
 	return t
 }
 
-// endpoint is one without a node name, so that it has an entry for hairpins.
+// endpoint has no node name, so it gets an entry for hairpins.
 func endpoint(a netip.Addr) sources.Endpoint {
 	return sources.Endpoint{
 		Addr: a, Weight: 1, Ready: true, Serving: true,
@@ -60,11 +60,12 @@ func state(t sources.Table, n kernel.Node) kernel.State {
 	return ipvs.State(f, mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, VIPPing: true})
 }
 
-// wire counts what goes over the netlink sockets, by family, and can cut them.
+// wire counts what is sent and received on the netlink sockets, by family, and can cut
+// them.
 type wire struct {
 	sends, receives, messages, dumps map[int]int
 
-	budget int // sends that still go through; negative is no limit
+	budget int // sends until it cuts; negative means no limit
 }
 
 func (w *wire) dialer() *nl.Dialer {
@@ -136,8 +137,8 @@ func apply(t *testing.T, k *host.Kernel, want kernel.State, have kernel.Observed
 	return after
 }
 
-// TestCosts counts what a load, an idle check and a changed endpoint cost: the
-// last the same at any size of the table.
+// TestCosts counts what a load, an idle check and a changed endpoint cost. A changed
+// endpoint must cost the same at any size of the table.
 func TestCosts(t *testing.T) {
 	sizes := []int{10, 5000}
 	if testing.Short() {
@@ -190,7 +191,7 @@ func TestCosts(t *testing.T) {
 			t.Log(costs)
 			changes = append(changes, costs)
 
-			read(t, k) // iptables has changed since the first reading: the tools run once more
+			read(t, k) // iptables has changed since the first reading, so the tools run once more
 			before := k.Stats()
 			idle := read(t, k)
 			if p := plan.Diff(state(tab, idle.Node), idle); !p.Empty() {
@@ -207,9 +208,9 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// checkParts: after each kind of change of ours, the kernel is as known, part by part:
-// no check of what we did ourselves reads it again. None writes or runs a tool, and
-// what one allocates does not grow with the table, but for each dump.
+// checkParts verifies each shard after each kind of change of ours: none of these may
+// look like drift. No verification writes or runs a tool, and it allocates only for each
+// dump, not for each object.
 func checkParts(t *testing.T, k *host.Kernel, w *wire, tab sources.Table, have kernel.Observed) {
 	t.Helper()
 	added := endpoint(netip.MustParseAddr("10.200.0.2"))
@@ -251,8 +252,8 @@ func checkParts(t *testing.T, k *host.Kernel, w *wire, tab sources.Table, have k
 	}
 }
 
-// TestCutAtEverySend loads 500 services over a transport that dies after the
-// k-th send, for every k, and again from there over a whole one.
+// TestCutAtEverySend loads 500 services over a transport that breaks after the k-th
+// send, for every k, and then continues over a working one.
 func TestCutAtEverySend(t *testing.T) {
 	services := 500
 	if testing.Short() {
@@ -260,7 +261,7 @@ func TestCutAtEverySend(t *testing.T) {
 	}
 	tab := table(services, 3)
 	var whole string
-	sends := 1 // until the first, uncut load says how many there are
+	sends := 1 // the first load, which is not cut, counts them
 	for cut := 0; cut <= sends; cut++ {
 		t.Run(fmt.Sprint(cut), func(t *testing.T) {
 			var w wire
@@ -289,7 +290,7 @@ func TestCutAtEverySend(t *testing.T) {
 			}
 			w.reset(-1)
 
-			// A new process reads what is there; it remembers nothing.
+			// A new process knows only what it reads.
 			again, err := host.Open(t.Context(), host.Options{Names: kernel.DefaultNames, StateDir: t.TempDir(), Sysctls: ipvs.SysctlNames})
 			if err != nil {
 				t.Fatal(err)
@@ -314,8 +315,8 @@ func TestCutAtEverySend(t *testing.T) {
 	}
 }
 
-// safe is what must hold at any moment of a load: no virtual server of ours
-// outside the ownership set, no bound VIP without its virtual server.
+// safe checks what must hold at any moment of a load: every virtual server of ours is in
+// the ownership set, and every bound VIP has its virtual server.
 func safe(t *testing.T, o kernel.Observed) {
 	t.Helper()
 	owned, served := map[kernel.VirtualKey]bool{}, map[netip.Addr]bool{}
@@ -337,7 +338,7 @@ func safe(t *testing.T, o kernel.Observed) {
 
 var foreignKey = kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.9.9.9:99"), Proto: kernel.TCP}
 
-// plantForeigners makes objects that are none of ours.
+// plantForeigners creates foreign objects.
 func plantForeigners(t *testing.T) string {
 	t.Helper()
 	for _, args := range [][]string{
@@ -356,7 +357,7 @@ func plantForeigners(t *testing.T) string {
 	return foreignText(t)
 }
 
-// foreignText is what the tools say about them.
+// foreignText is what the tools print about them.
 func foreignText(t *testing.T) string {
 	t.Helper()
 	return kerneltest.Run(t, "ipvsadm", "-Ln", "-t", "10.9.9.9:99") +

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunningError says that another svcproxy runs in this network namespace.
+// RunningError says that another svcproxy is already running in this network namespace.
 type RunningError struct {
-	PID int // 0: it is not visible from this pid namespace
+	PID int // 0 if it is not visible from this pid namespace
 }
 
 // Error names the process, if it is known.
@@ -32,25 +32,25 @@ func (e *RunningError) Error() string {
 	return fmt.Sprintf("%s (pid %d)", text, e.PID)
 }
 
-// Lock keeps a second svcproxy out of this network namespace, whatever
-// directories it uses. It ends with the process.
+// Lock prevents a second svcproxy in this network namespace, whatever directories it
+// uses. It ends with the process.
 //
-// It is a listening abstract unix socket: the kernel keeps these by network
-// namespace. The name has a random part, so that an unprivileged process cannot
-// take it first. Whoever wants the lock makes its own socket, then connects to
-// the others of the same kind and asks the kernel for their owners: a socket of
-// another user without CAP_NET_ADMIN is not svcproxy's.
+// It is a listening abstract unix socket, since the kernel keeps these by network
+// namespace. The name has a random part, so that an unprivileged process cannot take it
+// first. A process that wants the lock opens its own socket, then connects to the others
+// of such names and asks the kernel for their owners. A socket of another user without
+// CAP_NET_ADMIN is ignored.
 type Lock struct{ l *net.UnixListener }
 
-// lockPrefix begins the names of the sockets.
+// lockPrefix is the start of the sockets' names.
 const lockPrefix = "@svcproxy/lock/"
 
-// lockTries is how often AcquireLock tries. Two that start at once see each
-// other, and both withdraw: the second try of one of them comes first.
+// lockTries is how often AcquireLock tries. Two processes that start at once see each
+// other and both withdraw; then one of them tries first.
 const lockTries = 3
 
-// AcquireLock takes the lock of the calling thread's network namespace. The
-// error is a *RunningError if another process has it.
+// AcquireLock takes the lock of the calling thread's network namespace. The error is a
+// *RunningError if another process has it.
 func AcquireLock() (*Lock, error) {
 	for try := 1; ; try++ {
 		l, err := tryLock()
@@ -86,17 +86,17 @@ func tryLock() (*Lock, error) {
 	return &Lock{l}, nil
 }
 
-// Release gives the lock back.
+// Release releases the lock.
 func (l *Lock) Release() error { return l.l.Close() }
 
-// accept takes and closes connections, so that there is room for the next.
+// accept accepts and closes connections, so that the queue has room for the next.
 func accept(l *net.UnixListener) {
 	for {
 		c, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // no file descriptors
+		if err != nil { // no file descriptors left
 			time.Sleep(time.Second)
 			continue
 		}
@@ -104,7 +104,7 @@ func accept(l *net.UnixListener) {
 	}
 }
 
-// lockSockets are the names of the sockets that listen in the calling thread's
+// lockSockets lists the sockets of such names that listen in the calling thread's
 // network namespace.
 func lockSockets() ([]string, error) {
 	f, err := os.Open("/proc/thread-self/net/unix")
@@ -115,8 +115,8 @@ func lockSockets() ([]string, error) {
 	return parseSockets(f)
 }
 
-// parseSockets reads /proc/net/unix. A name can have any bytes, and any process
-// can make one: only those that are like ours are taken.
+// parseSockets reads /proc/net/unix. Any process can create a name with any bytes, so it
+// accepts only names of our form.
 func parseSockets(r io.Reader) ([]string, error) {
 	var names []string
 	lines := bufio.NewScanner(r)
@@ -135,12 +135,11 @@ func parseSockets(r io.Reader) ([]string, error) {
 	return names, lines.Err()
 }
 
-// holder is the process that listens on a socket.
+// holder is a process that listens on a socket.
 type holder unix.Ucred
 
-// holders asks the kernel who listens. That one does not answer is no proof of a
-// daemon, which takes connections off its queue at once: any process can fill
-// the queue of its own socket.
+// holders asks the kernel which processes listen. A daemon accepts connections at once,
+// but a full queue proves no daemon: any process can fill the queue of its own socket.
 func holders(names []string) []holder {
 	var all []holder
 	const tries = 5
@@ -175,8 +174,8 @@ func peer(name string) (*unix.Ucred, error) {
 	return unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 }
 
-// isProxy says whether the process may be svcproxy: root's, our own user's, or
-// one that has CAP_NET_ADMIN. Who has none of these cannot have served.
+// isProxy says whether the process may be svcproxy: it is root's or our own user's, or
+// it has CAP_NET_ADMIN. Without any of these it could not serve.
 func (h holder) isProxy() bool {
 	if h.Uid == 0 || int(h.Uid) == os.Geteuid() {
 		return true
@@ -185,8 +184,8 @@ func (h holder) isProxy() bool {
 	return err == nil && administers(string(text), h.Uid)
 }
 
-// administers reads /proc/PID/status. The user has to be the one that the socket
-// had: a number can be another process's by now.
+// administers reads /proc/PID/status. The user must be the one of the socket, since
+// another process may have that number by now.
 func administers(status string, uid uint32) bool {
 	var user, capable bool
 	for line := range strings.Lines(status) {

@@ -19,7 +19,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// There is one lock for each network namespace, and it says who has it.
+// Each network namespace has one lock, and the error names its holder.
 func TestOneLock(t *testing.T) {
 	kerneltest.NewNamespace(t)
 	lock, err := AcquireLock()
@@ -46,7 +46,7 @@ func TestOneLock(t *testing.T) {
 	}
 }
 
-// Of those that start at once one has the lock.
+// Of processes that start at once exactly one has the lock.
 func TestLockAtOnce(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Namespaces)
 	kerneltest.NewNamespace(t)
@@ -82,18 +82,18 @@ func TestLockAtOnce(t *testing.T) {
 	}
 }
 
-// A user without rights can make sockets of such names, and dead processes leave
-// none: neither keeps svcproxy from starting.
+// Neither sockets of such names, made by a user without rights, nor dead processes keep
+// svcproxy from starting.
 func TestLockIsNotSquatted(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Users)
 	for _, squatter := range []struct {
 		uid  uint32
 		caps []uintptr
-		want bool // it may be svcproxy
+		want bool // whether it may be svcproxy
 	}{{65534, nil, false}, {65534, []uintptr{12}, true}, {0, nil, true}} {
 		t.Run(fmt.Sprint(squatter.uid, squatter.caps), func(t *testing.T) {
 			kerneltest.NewNamespace(t)
-			self := filepath.Join(t.TempDir(), "holder") // the test's own folder may be closed to others
+			self := filepath.Join(t.TempDir(), "holder") // other users may not enter the test's own folder
 			data, err := os.ReadFile("/proc/self/exe")
 			if err != nil {
 				t.Fatal(err)
@@ -138,7 +138,7 @@ func TestLockIsNotSquatted(t *testing.T) {
 	}
 }
 
-// openFolders lets all users go to a test's file.
+// openFolders lets all users reach a test's file.
 func openFolders(path string) error {
 	for dir := filepath.Dir(path); strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -151,7 +151,7 @@ func openFolders(path string) error {
 // TestHoldLock is the other process of TestLockIsNotSquatted.
 func TestHoldLock(t *testing.T) {
 	if os.Getenv("HOLD_LOCK") == "" {
-		return // not the other process
+		return // this is not the other process
 	}
 	l, err := net.Listen("unix", lockPrefix+"0123456789abcdef")
 	if err != nil {
@@ -183,7 +183,7 @@ func TestAdministers(t *testing.T) {
 	}
 }
 
-// lockIn takes the lock of another network namespace, on a thread that ends.
+// lockIn takes the lock of another network namespace, on a thread that ends with it.
 func lockIn(ns *os.File) (lock *Lock, err error) {
 	done := make(chan struct{})
 	go func() {

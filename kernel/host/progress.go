@@ -6,8 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Progress says how far a call has come. It may be called at any time from any
-// goroutine.
+// Progress says how far a call has come. Any goroutine may call it at any time.
 func (k *Kernel) Progress() kernel.Progress {
 	var p kernel.Progress
 	stats := k.Stats()
@@ -19,16 +18,16 @@ func (k *Kernel) Progress() kernel.Progress {
 	return p
 }
 
-// applied counts the steps of a plan while it is carried out.
+// applied counts the ops of a plan while it is carried out.
 type applied struct {
 	of, done atomic.Int64
 	current  atomic.Pointer[stretch]
 }
 
-// stretch is the run of steps that one adapter carries out now.
+// stretch is the run of ops that one adapter carries out now.
 type stretch struct {
 	steps    int
-	messages func() uint64 // sent by the adapter, one for each step; nil if it does not tell
+	messages func() uint64 // sent by the adapter, one for each op; nil if it does not count
 	began    uint64
 }
 
@@ -58,8 +57,8 @@ func (a *applied) now() (done, of int) {
 	return min(done, of), of
 }
 
-// messages counts those of the adapter that has the most to do: IPVS sends one for
-// each step.
+// messages returns the count of messages of kernel/ipvs, which has the most to do and
+// sends one for each op. It is nil for other adapters.
 func (k *Kernel) messages(by kernel.Adapter) func() uint64 {
 	if by != kernel.IPVSAdapter {
 		return nil
@@ -67,7 +66,8 @@ func (k *Kernel) messages(by kernel.Adapter) func() uint64 {
 	return func() uint64 { return k.ipvs.Stats().Messages }
 }
 
-// Glance says whether IPVS still looks as known.
+// Glance is the quick check between verifications: it says whether IPVS still looks as
+// known.
 func (k *Kernel) Glance(known *kernel.Observed) (bool, error) {
 	return k.ipvs.Glance(&known.State, known.FWMark)
 }

@@ -16,24 +16,26 @@ import (
 )
 
 const (
-	// recordFile remembers, in the state directory, which virtual servers are ours.
+	// recordFile is the file in the state directory that has the owned virtual servers.
 	recordFile = "virtuals"
-	// maxRecord is some 400,000 virtual servers, far above what IPVS is used for.
+	// maxRecord in bytes is about 400,000 virtual servers, far more than IPVS is used
+	// for.
 	maxRecord = 32 << 20
-	// slack is how many lines a journal may have beyond twice what it comes to.
+	// slack is how many lines a journal may have beyond twice the number of its virtual
+	// servers.
 	slack = 1000
 )
 
-// record is the file of a kernel.Record. It holds for one boot and one network
-// namespace, so it need not be synced to the disk: what it is for is a process that
-// was killed. A change costs what has changed: it is appended.
+// record is the file of a kernel.Record. It is valid for one boot and one network
+// namespace, and it is for a process that was killed, so it is not synced to the disk.
+// Changes are appended.
 type record struct {
 	path string // "" writes nothing
 	head string // first line
 
-	// Of the goroutine that writes.
-	last  kernel.Record // as in the file
-	lines int           // of the file, 0 if it is to be written anew
+	// These belong to the goroutine that writes.
+	last  kernel.Record // what the file has
+	lines int           // of the file, 0 if it must be rewritten
 
 	mu      sync.Mutex
 	next    *kernel.Record // to be written
@@ -42,8 +44,8 @@ type record struct {
 	idle    sync.WaitGroup
 }
 
-// openRecord reads the file. One of another boot or namespace, or one that cannot be
-// read, is none: it only ever adds to what the kernel says is ours.
+// openRecord reads the file. It ignores a file of another boot or namespace, and one
+// that cannot be read: the record only adds to what the kernel says is owned.
 func openRecord(stateDir, bootID string) *record {
 	r := &record{}
 	namespace, err := namespaceName()
@@ -65,13 +67,13 @@ func openRecord(stateDir, bootID string) *record {
 		r.err = fmt.Errorf("%s: %w", r.path, err)
 	}
 	if len(text) > 0 && text[len(text)-1] != '\n' {
-		r.lines = 0 // the next line would be joined to a torn one
+		r.lines = 0 // the next line would be appended to an incomplete one
 	}
 	return r
 }
 
-// namespaceName tells one network namespace from another, also from a later one that
-// has its inode: by its cookie, where the kernel is 5.14 or newer.
+// namespaceName identifies a network namespace by its cookie where the kernel is 5.14 or
+// newer. A later namespace may have the same inode.
 func namespaceName() (string, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -88,8 +90,8 @@ func namespaceName() (string, error) {
 	return fmt.Sprintf("inode %d", st.Ino), nil
 }
 
-// keep has the record written, by a goroutine of its own: a slow disk keeps nothing
-// waiting. Of several that wait only the last is written.
+// keep writes the record in a goroutine, so that nothing waits for a slow disk. Of
+// several waiting records only the last is written.
 func (r *record) keep(now kernel.Record) {
 	if r.path == "" {
 		return
@@ -103,7 +105,7 @@ func (r *record) keep(now kernel.Record) {
 	}
 }
 
-// write writes until nothing waits.
+// write writes until no record waits.
 func (r *record) write() {
 	for {
 		r.mu.Lock()
@@ -135,7 +137,7 @@ func (r *record) put(now kernel.Record) error {
 			return nil
 		}
 	}
-	// Anew, also where it could not be appended: half of it may have been.
+	// Rewrite the file, also if appending failed: half of it may have been written.
 	r.lines = 0
 	text := kernel.AppendRecord([]byte(r.head), now)
 	if len(text) > maxRecord {
@@ -154,10 +156,10 @@ func (r *record) warning() error {
 	return r.err
 }
 
-// close waits until the last is written.
+// close waits until the last record is written.
 func (r *record) close() { r.idle.Wait() }
 
-// ForgetRecord is for when nothing of ours is left.
+// ForgetRecord removes the file when no owned object is left.
 func ForgetRecord(stateDir string) error {
 	if err := statefile.Remove(filepath.Join(stateDir, recordFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("forgetting which virtual servers were ours: %w", err)

@@ -69,7 +69,8 @@ func TestRecordIsAppendedTo(t *testing.T) {
 	}
 }
 
-// What another hand wrote costs the record, not the start, and is written anew.
+// A file that another program wrote costs the record but not the start, and is
+// rewritten.
 func TestRecordTamperedWith(t *testing.T) {
 	head := openRecord(t.TempDir(), "boot").head
 	line := "-A -t 10.96.0.0:80 -s rr\n"
@@ -104,7 +105,7 @@ func TestRecordTamperedWith(t *testing.T) {
 	}
 }
 
-// A link, as the service's user could make one, is not followed.
+// A link, which the service's user could create, is not followed.
 func TestRecordBehindALink(t *testing.T) {
 	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	r := openRecord(dir, "boot")

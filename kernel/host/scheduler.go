@@ -8,9 +8,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Scheduler makes the kernel load a scheduler. Where it has none of that name
-// the error is a *kernel.MissingError. It has a socket of its own, so that it
-// may be asked while a Kernel is in use.
+// Scheduler makes the kernel load a scheduler. If there is none of that name the error
+// is a *kernel.MissingError. It opens its own socket, so it may be called while a Kernel
+// is in use.
 func Scheduler(name string) error {
 	t, err := ipvs.Open(new(nl.Dialer))
 	if err != nil {

@@ -8,33 +8,33 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Stats counts what the kernel was asked for since Open.
+// Stats counts calls to the kernel since Open.
 type Stats struct {
 	Netlink Netlink
-	// Readers and Writers are the iptables tools that were run.
+	// Readers and Writers count the iptables tools that were run.
 	Readers, Writers uint64
-	// Tracked are the connections, by family, that connection tracking was made
-	// to forget.
+	// Tracked counts the connections, by family, that were removed from connection
+	// tracking.
 	Tracked4, Tracked6 Tracked
 }
 
 // Netlink counts system calls and messages by kind of socket.
 type Netlink struct{ IPVS, Sets, Links, Conntrack nl.Stats }
 
-// All gives each kind of socket with its name.
+// All returns each kind of socket with its name.
 func (n Netlink) All() iter.Seq2[string, nl.Stats] {
 	return func(yield func(string, nl.Stats) bool) {
 		_ = yield("ipvs", n.IPVS) && yield("ipset", n.Sets) && yield("link", n.Links) && yield("conntrack", n.Conntrack)
 	}
 }
 
-// Tracked counts tracked connections that were deleted, and how long that took.
+// Tracked counts removed connection tracking entries, and the time that took.
 type Tracked struct {
 	Deleted uint64
 	Took    time.Duration
 }
 
-// Stats may be called at any time from any goroutine.
+// Stats may be called by any goroutine at any time.
 func (k *Kernel) Stats() Stats {
 	tools := k.tables.Stats()
 	return Stats{

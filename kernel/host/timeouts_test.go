@@ -9,8 +9,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// What the timeouts were outlives the process, and cleanup puts back those that
-// are still ours.
+// The old timeouts outlive the process, and cleanup restores those that still have our
+// value.
 func TestTimeoutsArePutBack(t *testing.T) {
 	o := host.Options{Names: kernel.DefaultNames, StateDir: t.TempDir()}
 	k := openWith(t, o)

@@ -8,10 +8,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
-// Verify says whether a shard of the kernel is as known, connections apart. Of
-// what there is much of it compares what the kernel lists as it comes, and stops at
-// the first kind that differs: it says that something is otherwise, not what. What
-// it notices beside the shard, as a set's size in its header, counts too.
+// Verify says whether a shard of the kernel is as known, except for connections. Where
+// there are many objects it compares them while the kernel lists them. It stops at the
+// first kind that differs, and does not say which. It may also notice a difference
+// outside the shard, such as the size in a set's header.
 func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error) {
 	now := kernel.Observed{Names: k.o.Names, Node: known.Node}
 	if shard.HasVIPs() {

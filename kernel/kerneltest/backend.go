@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// Backends are those that iptables has.
+// Backends are the back ends of iptables.
 var Backends = []string{"nft", "legacy"}
 
-// UseBackend makes iptables, ip6tables and their -save and -restore be those of
-// a back end, for the rest of the test: for the program, which looks for them on
-// PATH, and for Run. Debian installs both back ends side by side.
+// UseBackend makes iptables, ip6tables and their -save and -restore those of one back
+// end for the rest of the test: for the program, which looks for them on PATH, and for
+// Run. Debian installs both back ends side by side.
 func UseBackend(t testing.TB, name string) {
 	t.Helper()
 	multi := "xtables-" + name + "-multi"

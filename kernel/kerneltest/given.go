@@ -7,13 +7,12 @@ import (
 	"testing"
 )
 
-// givenNamespace is set in the environment of a test binary that may make no
-// network namespace, such as under a unit's sandbox, and was started in an empty
-// one instead. One test has it; whoever comes later finds it used and steps aside,
-// to be run again by a process of its own.
+// givenNamespace is set in the environment of a test binary that cannot create network
+// namespaces, as in a unit's sandbox, and was started in an empty one instead. The first
+// test takes it. Later tests skip, and run again in a process of their own.
 const givenNamespace = "SVCPROXY_NAMESPACE"
 
-// NamespaceTaken is how such a test skips.
+// NamespaceTaken is the reason why such a test skips.
 const NamespaceTaken = "the given namespace is another test's: run this one alone"
 
 var (
@@ -24,9 +23,9 @@ var (
 	}{}
 )
 
-// takeNamespace makes the given namespace the test's own. Asked for by the test
-// that has it, or by a subtest of that, it is a second one, which no process of
-// its own would give.
+// takeNamespace gives the namespace to the test. If the test that has it, or a subtest
+// of that, asks again, it wants a second namespace, which a process of its own would not
+// have either.
 func takeNamespace(t testing.TB) {
 	t.Helper()
 	taken.Lock()

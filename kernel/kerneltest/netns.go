@@ -1,11 +1,11 @@
-// Package kerneltest holds what tests of the real kernel share: network
-// namespaces of their own, and skipping what this machine's kernel cannot do.
+// Package kerneltest helps tests that use the real kernel. It gives them network
+// namespaces, skips what this machine's kernel cannot do, and has the contract that
+// kernel/fake and kernel/host fulfil.
 //
-// It refuses to let a test pass by skipping where everything is there: with
-// SVCPROXY_GUEST=1 in the environment, as in the test guest, a missing feature
-// fails the test. With SVCPROXY_NOSKIP, as in make test-here, a missing program
-// does: what the kernel lacks is tested in the guest, but a program can be
-// installed.
+// Tests must not pass by skipping where nothing is missing. With SVCPROXY_GUEST=1 in the
+// environment, as in the test guest, a missing feature fails the test. With
+// SVCPROXY_NOSKIP, as in make test-here, a missing program fails it: kernel features are
+// tested in the guest, but programs can be installed.
 package kerneltest
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// NewNamespace moves the calling goroutine into a new network namespace, with
-// lo up, for the rest of the test or benchmark. Sockets it opens and programs it
-// starts are inside. Subtests are not, since they run in goroutines of their
-// own: each calls NewNamespace itself. Skips unless root, or where the process
-// was given a namespace that is another test's by now.
+// NewNamespace moves the calling goroutine into a new network namespace, with lo up, for
+// the rest of the test or benchmark. Sockets that it opens and programs that it starts
+// are inside. Subtests run in goroutines of their own, so each calls NewNamespace
+// itself. It skips the test without root, or if another test has the namespace that the
+// process was given.
 func NewNamespace(t testing.TB) {
 	t.Helper()
 	if given {
@@ -41,8 +41,8 @@ func NewNamespace(t testing.TB) {
 	}
 }
 
-// enterNamespace never gives the thread back: the runtime ends a thread whose
-// goroutine ends locked to it, so none with a foreign namespace is reused.
+// enterNamespace never unlocks the thread. The runtime ends a thread whose goroutine
+// ends while locked to it, so no other goroutine gets one in a foreign namespace.
 func enterNamespace() error {
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -68,7 +68,7 @@ func linkUp(name string) error {
 	return nil
 }
 
-// Feature is something a test needs that a machine may lack.
+// Feature is something that a test needs and a machine may lack.
 type Feature struct {
 	Name     string
 	probe    func() error // nil when it is there
@@ -76,7 +76,7 @@ type Feature struct {
 	optional bool         // the guest may lack it
 }
 
-// What the kernel tests need.
+// The features that kernel tests need.
 var (
 	Root = Feature{Name: "root", probe: func() error {
 		if os.Geteuid() != 0 {
@@ -89,25 +89,24 @@ var (
 		return err
 	})}
 	Dummy = Feature{Name: "dummy", probe: sync.OnceValue(func() error { return inNamespace(tryDummy) })}
-	// Namespaces are more than one, for what is about two hosts.
+	// Namespaces means that a test may have several, for tests with two hosts.
 	Namespaces = Feature{Name: "a namespace beside the test's own", probe: func() error {
 		if given {
 			return fmt.Errorf("%s is set", givenNamespace)
 		}
 		return nil
 	}, optional: true}
-	// Users are other ones, to whom a test can give a process or a file.
+	// Users means that a test can run processes and own files as other users.
 	Users = Feature{Name: "other users", probe: Root.probe, optional: true}
 )
 
-// Tool is a program of others: one that reads or writes the kernel on its own,
-// as ipset, ip and ipvsadm do, or what else a test runs.
+// Tool is a program that a test runs, such as ipset, ip and ipvsadm, which read and
+// write the kernel independently.
 func Tool(name string) Feature {
 	return Feature{Name: name, probe: func() error { _, err := exec.LookPath(name); return err }, program: true}
 }
 
-// Need skips the test unless all the features are there, and fails it where
-// they should be.
+// Need skips the test if a feature is missing, and fails it where none may be missing.
 func Need(t testing.TB, features ...Feature) {
 	t.Helper()
 	for _, f := range features {
@@ -124,8 +123,8 @@ func Need(t testing.TB, features ...Feature) {
 	}
 }
 
-// Run executes an independent tool in the calling goroutine's namespace and
-// returns what it prints. Anything but exit code 0 fails the test.
+// Run runs a tool in the calling goroutine's namespace and returns its output. An exit
+// code other than 0 fails the test.
 func Run(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	Need(t, Tool(name))
@@ -152,7 +151,7 @@ func inNamespace(f func() error) error {
 	return <-done
 }
 
-// tryDummy makes a dummy device and removes it.
+// tryDummy creates a dummy device and removes it.
 func tryDummy() error {
 	c, err := new(nl.Dialer).Dial(unix.NETLINK_ROUTE)
 	if err != nil {

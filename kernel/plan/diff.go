@@ -50,7 +50,7 @@ func (d *differ) diff(k kernel.Kind) {
 	case kernel.KindReal:
 		d.diffReals()
 	case kernel.KindFlow:
-		d.diffFlows()
+		d.diffFlows() // the last kind: it looks at the ops on all others
 	case kernel.KindEntry, kernel.KindSwap, kernel.KindVirtual: // compared with others
 	default:
 		d.diffList(&kernel.Rows[k])

@@ -8,7 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// local says whether an address is the node's: its own, loopback, or a VIP that is bound or routed here.
+// local says whether an address belongs to the node: one of its own, loopback, or a VIP
+// that is bound or routed.
 func (t *tracer) local(a netip.Addr) bool {
 	return a.IsLoopback() || t.node.Has(a) || t.bound(a) || slices.Contains(t.state.Routes, kernel.Route{Addr: a})
 }
@@ -17,17 +18,17 @@ func (t *tracer) bound(a netip.Addr) bool {
 	return slices.ContainsFunc(t.state.Addrs, func(x kernel.Addr) bool { return x.Addr == a })
 }
 
-// martian says whether the kernel drops a packet that comes in by a device for its addresses: loopback's
-// belong on lo, and nobody else sends from an address of the node's. IPv6 has only the first of these
-// checks.
+// martian says whether the kernel drops a packet because of its addresses. Loopback
+// addresses belong on lo, and no other host sends from an address of the node. IPv6 has
+// only the first of these checks.
 func (t *tracer) martian(f *flight) bool {
 	src, dst := f.Src.Addr(), f.Dst.Addr()
 	return src.IsLoopback() || dst.IsLoopback() || src.Is4() && t.local(src)
 }
 
-// source is the address that the kernel sends from to dst: dst itself where that is local, though an IPv6
-// VIP only if it is bound, not if it is routed (measured on 6.1). Else it is, as far as is known here,
-// the node's primary address, or its first.
+// source is the address that the kernel sends from to dst. It is dst itself if dst is
+// local; an IPv6 VIP must be bound for that, not routed (measured on 6.1). Otherwise it
+// is the node's primary address, or its first: routes are not known here.
 func (t *tracer) source(dst netip.Addr) (netip.Addr, error) {
 	if t.local(dst) && (dst.Is4() || dst.IsLoopback() || t.node.Has(dst) || t.bound(dst)) {
 		return dst, nil
@@ -47,14 +48,14 @@ func (t *tracer) source(dst netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("the node has no address to send from to %s", dst)
 }
 
-// virtual finds the virtual server at a packet's destination.
+// virtual returns the virtual server at a packet's destination.
 func (t *tracer) virtual(f *flight) (kernel.VirtualKey, bool) {
 	k := kernel.VirtualKey{Addr: f.Dst, Proto: f.Proto}
 	_, found := slices.BinarySearchFunc(t.state.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
 	return k, found
 }
 
-// reals are the real servers of a virtual server.
+// reals returns the real servers of a virtual server.
 func (t *tracer) reals(k kernel.VirtualKey) []kernel.Real {
 	all := t.state.Reals
 	from, _ := slices.BinarySearchFunc(all, k, func(r kernel.Real, k kernel.VirtualKey) int {

@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// match reads the value of an option and gives what it asks of a packet.
+// match reads the value of an option and returns its condition on a packet.
 func (p *parser) match(option string) (match, error) {
 	switch p.module + " " + option {
 	case "set --match-set":
@@ -56,7 +56,7 @@ func inPrefix(source bool, text string) (match, error) {
 	}, nil
 }
 
-// end is one end of the packet, and what it is called.
+// end is one end of the packet, and its name.
 func (f *flight) end(source bool) (netip.AddrPort, string) {
 	if source {
 		return f.Src, "source"
@@ -64,7 +64,8 @@ func (f *flight) end(source bool) (netip.AddrPort, string) {
 	return f.Dst, "destination"
 }
 
-// cameInBy compares the device, or with + its beginning. The node's own packets came in by none.
+// cameInBy compares the device, or with + the start of its name. The node's own packets
+// came in by no device.
 func cameInBy(name string) (match, error) {
 	if name == "" {
 		return nil, errors.New("-i without a device")
@@ -127,7 +128,8 @@ func marked(text string) (match, error) {
 	}, err
 }
 
-// ctStates are the states of connection tracking; a packet here is in NEW or ESTABLISHED.
+// ctStates are the states of connection tracking. A packet here is in NEW or
+// ESTABLISHED.
 var ctStates = []string{"NEW", "ESTABLISHED", "RELATED", "INVALID", "UNTRACKED"}
 
 func inState(text string) (match, error) {
@@ -146,8 +148,7 @@ func inState(text string) (match, error) {
 	}, nil
 }
 
-// fromBridgePort is physdev's --physdev-is-in. Without br_netfilter no packet is known to have come in
-// by a bridge's port.
+// fromBridgePort is physdev's --physdev-is-in. Without br_netfilter it never matches.
 func fromBridgePort(t *tracer, f *flight) (bool, string) {
 	switch {
 	case f.BridgePort == "":
@@ -158,8 +159,8 @@ func fromBridgePort(t *tracer, f *flight) (bool, string) {
 	return true, "it came in by bridge port " + f.BridgePort
 }
 
-// balancedFor compares the virtual server that balanced the packet; one that was not balanced matches
-// none of these.
+// balancedFor compares the virtual server that balanced the packet. A packet that was
+// not balanced never matches.
 func balancedFor(option, text string) (match, error) {
 	var of func(kernel.VirtualKey) bool
 	switch option {

@@ -9,14 +9,17 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Packet is the first packet of a connection, or with Established a later one, as it comes to the node
-// or as a process on the node sends it.
+// Packet is the first packet of a connection, or with Established a later one. It comes
+// to the node, or a process on the node sends it.
 type Packet struct {
-	// Proto is 0 of a ping. Of TCP and SCTP a first packet is one that opens a connection: SYN, INIT.
+	// Proto is 0 for a ping. The first packet of TCP or SCTP opens the connection: SYN,
+	// INIT.
 	Proto kernel.Proto
-	// Src of a packet from the node itself may be zero: the kernel then chooses its address.
+	// Src may be zero for a packet of the node itself: then the kernel chooses the
+	// address.
 	Src, Dst netip.AddrPort
-	// In is the device that it comes in by, the bridge if it is one; "" if the node itself sends it.
+	// In is the device that it comes in by, the bridge if there is one; "" if the node
+	// sends it.
 	In string
 	// BridgePort is the port of bridge In; "" if In is no bridge.
 	BridgePort  string
@@ -24,12 +27,12 @@ type Packet struct {
 	Echo        bool // an ICMP echo request, which has no ports
 }
 
-// anyPort is the source port of a packet whose own does not matter.
+// anyPort is the source port of a packet if it does not matter.
 const anyPort = 40000
 
 const grammar = `want "tcp|udp|sctp|ping SOURCE -> DESTINATION [in DEVICE [port DEVICE]] [established]", with SOURCE "node" or an address`
 
-// ParsePacket reads a packet as a person writes it:
+// ParsePacket reads a packet in this form:
 //
 //	tcp 192.0.2.9 -> 10.96.0.20:80 in eth0
 //	udp 10.2.1.10:5353 -> 10.96.0.10:53 in br0 port veth1 established
@@ -37,7 +40,7 @@ const grammar = `want "tcp|udp|sctp|ping SOURCE -> DESTINATION [in DEVICE [port 
 //	tcp node -> 10.96.0.20:80
 //	tcp 127.0.0.1 -> 10.96.0.20:80
 //
-// Without a device it is the node that sends; "node" leaves the source address to the kernel.
+// Without a device the node sends it. With "node" the kernel chooses the source address.
 func ParsePacket(text string) (Packet, error) {
 	p, err := parsePacket(strings.Fields(text))
 	if err != nil {
@@ -80,8 +83,8 @@ func parsePacket(words []string) (Packet, error) {
 	return p, nil
 }
 
-// parseEnd reads one end of a packet. A ping's is an address; that of others may leave out the port if
-// there is a default for it.
+// parseEnd reads one end of a packet. That of a ping is an address. Others may leave out
+// a port that has a default.
 func parseEnd(s string, echo bool, port uint16) (netip.AddrPort, error) {
 	if !echo && port == 0 {
 		return netip.ParseAddrPort(s)
@@ -96,7 +99,7 @@ func parseEnd(s string, echo bool, port uint16) (netip.AddrPort, error) {
 	return netip.ParseAddrPort(s)
 }
 
-// String is the packet as ParsePacket reads it.
+// String is the form that ParsePacket reads.
 func (p Packet) String() string {
 	var b strings.Builder
 	end := func(a netip.AddrPort) {
@@ -129,7 +132,7 @@ func (p Packet) String() string {
 	return b.String()
 }
 
-// check refuses packets that no kernel sees.
+// check refuses packets that cannot exist.
 func (p Packet) check() error {
 	switch {
 	case !p.Dst.Addr().IsValid():

@@ -9,7 +9,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// rule is one rule as it is applied: all matches hold, then its target.
+// rule is one rule: if all matches hold, its target applies.
 type rule struct {
 	matches  []match
 	onSource bool // one match looks the source up in a set
@@ -21,7 +21,7 @@ type rule struct {
 // match says whether it holds for a packet, and why or why not.
 type match func(*tracer, *flight) (bool, string)
 
-// applies says whether all matches hold, with a reason for a person.
+// applies says whether all matches hold, with the reason.
 func (r rule) applies(t *tracer, f *flight) (bool, string) {
 	why := "yes"
 	for _, m := range r.matches {
@@ -34,7 +34,7 @@ func (r rule) applies(t *tracer, f *flight) (bool, string) {
 	return true, why
 }
 
-// not holds where m does not, for the same reason.
+// not inverts m and keeps its reason.
 func not(m match) match {
 	return func(t *tracer, f *flight) (bool, string) {
 		ok, why := m(t, f)
@@ -42,7 +42,7 @@ func not(m match) match {
 	}
 }
 
-// parser reads the words of a rule, as iptables-save prints it.
+// parser reads the words of a rule as iptables-save prints it.
 type parser struct {
 	*tracer
 	family kernel.Family
@@ -63,7 +63,7 @@ func (t *tracer) parse(f kernel.Family, table, text string) (rule, error) {
 	return p.rule, nil
 }
 
-// next takes one word; "" at the end, which no option has as its value.
+// next returns the next word, "" at the end. No option has "" as its value.
 func (p *parser) next() string {
 	if len(p.words) == 0 {
 		return ""
@@ -92,7 +92,7 @@ func (p *parser) option() error {
 		return err
 	}
 	if negated {
-		if p.module == "ipvs" { // holds for nothing that was not balanced, negated or not
+		if p.module == "ipvs" { // never holds for packets that were not balanced, even negated
 			return fmt.Errorf("option \"! %s\" is not understood", word)
 		}
 		m = not(m)
@@ -101,7 +101,7 @@ func (p *parser) option() error {
 	return nil
 }
 
-// modules are the matches that option understands.
+// modules are the matches that option knows.
 var modules = []string{"set", "addrtype", "mark", "conntrack", "physdev", "icmp", "icmp6", "ipvs"}
 
 func (p *parser) known(negated bool) error {
@@ -111,8 +111,8 @@ func (p *parser) known(negated bool) error {
 	return nil
 }
 
-// targets are the options each target may have, beyond the jumps to chains. What MASQUERADE and REJECT
-// are told changes which port or which error it is, not where the packet goes.
+// targets are the options of each target, apart from jumps to chains. Those of
+// MASQUERADE and REJECT change the port or the error, not the packet's path.
 var targets = map[string][]string{
 	"ACCEPT": nil, "DROP": nil, "RETURN": nil,
 	"REJECT":     {"--reject-with"},
@@ -120,7 +120,7 @@ var targets = map[string][]string{
 	"MASQUERADE": {"--random-fully"},
 }
 
-// target reads what follows -j, to the end of the rule.
+// target reads the rest of a rule behind -j.
 func (p *parser) target(negated bool) error {
 	p.rule.target = p.next()
 	_, known := targets[p.rule.target]

@@ -9,12 +9,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// dimensions are how many parts of a packet a set of each type is asked about.
+// dimensions is how many parts of a packet a set of each type looks up.
 var dimensions = map[kernel.SetType]int{
 	kernel.HashIP: 1, kernel.HashIPPort: 2, kernel.HashIPPortIP: 3, kernel.HashIPPortNet: 3, kernel.BitmapPort: 1,
 }
 
-// inSet looks parts of a packet, "dst,dst,src", up in a set.
+// inSet looks up parts of a packet, "dst,dst,src", in a set.
 func (p *parser) inSet(name, parts string) (match, error) {
 	at := slices.IndexFunc(p.state.Sets, func(s kernel.Set) bool { return s.Name == name })
 	if at < 0 {
@@ -43,8 +43,9 @@ func (p *parser) inSet(name, parts string) (match, error) {
 	}, nil
 }
 
-// lookup is the entry that a packet would be in a set, if it can be in it: a hash has one family, a ping
-// no port, and a bitmap of ports is asked for TCP and UDP alone (net/netfilter/ipset/ip_set_bitmap_port.c).
+// lookup is the entry that stands for a packet in a set, if there can be one: a hash has
+// one family, a ping has no port, and a bitmap of ports matches only TCP and UDP
+// (net/netfilter/ipset/ip_set_bitmap_port.c).
 func lookup(set kernel.Set, source []bool, f *flight) (kernel.Entry, bool) {
 	part := func(i int) netip.AddrPort {
 		end, _ := f.end(source[i])
@@ -70,7 +71,8 @@ func lookup(set kernel.Set, source []bool, f *flight) (kernel.Entry, bool) {
 	return e, !f.Echo
 }
 
-// has says whether an entry is in its set; in one of networks, whether a network has the entry's address.
+// has says whether an entry is in its set. In a set of networks it looks for a network
+// that contains the address.
 func (t *tracer) has(set kernel.Set, e kernel.Entry) bool {
 	all := t.state.Entries
 	if set.Type != kernel.HashIPPortNet {

@@ -8,8 +8,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Trace says what becomes of packet p on node n, whose kernel is in state s: sorted, as all States are.
-// An error is about the packet, or about something in the state that it does not understand.
+// Trace says what happens to packet p on node n with kernel state s, which must be
+// sorted. An error is about the packet, or about something in the state that is not
+// understood.
 func Trace(s kernel.State, n kernel.Node, p Packet) (Verdict, error) {
 	t := &tracer{state: s, node: n}
 	v, err := t.packet(p)
@@ -20,14 +21,14 @@ func Trace(s kernel.State, n kernel.Node, p Packet) (Verdict, error) {
 	return v, nil
 }
 
-// tracer is one packet's way so far.
+// tracer is the path of one packet so far.
 type tracer struct {
 	state kernel.State
 	node  kernel.Node
 	steps []string
 }
 
-// flight is a packet as it is on its way.
+// flight is a packet on its path.
 type flight struct {
 	Packet
 	mark       uint32
@@ -73,7 +74,8 @@ func (t *tracer) received(f *flight) (Verdict, error) {
 	return Verdict{Fate: fate, Masquerade: f.masquerade}, err
 }
 
-// delivered follows a packet for an address of the node through LOCAL_IN: the filter, then IPVS.
+// delivered follows a packet for an address of the node through LOCAL_IN: first the
+// filter, then IPVS.
 func (t *tracer) delivered(f *flight) (Verdict, error) {
 	if fate, err := t.hook("filter", "INPUT", f); fate != passed || err != nil {
 		return Verdict{Fate: fate}, err
@@ -85,8 +87,9 @@ func (t *tracer) delivered(f *flight) (Verdict, error) {
 	return Verdict{Fate: Host, Masquerade: f.masquerade}, nil
 }
 
-// sent follows a packet of the node's own. In LOCAL_OUT IPVS comes after nat and before the filter
-// (NF_IP_PRI_NAT_DST + 2 of linux/netfilter_ipv4.h), which therefore sees it on its way to a real server.
+// sent follows a packet of the node itself. In LOCAL_OUT IPVS comes after nat and before
+// the filter (NF_IP_PRI_NAT_DST + 2 of linux/netfilter_ipv4.h). So the filter sees the
+// packet on its way to a real server.
 func (t *tracer) sent(f *flight) (Verdict, error) {
 	if !f.Src.IsValid() {
 		a, err := t.source(f.Dst.Addr())
@@ -115,7 +118,7 @@ func (t *tracer) sent(f *flight) (Verdict, error) {
 	return t.delivered(f)
 }
 
-// loopback is the device by which what the node sends to itself comes in.
+// loopback is the device by which the node receives what it sends to itself.
 const loopback = "lo"
 
 // balanced follows a packet to each real server that virtual server k may choose.
@@ -146,9 +149,9 @@ func (t *tracer) balanced(f *flight, k kernel.VirtualKey) (Verdict, error) {
 	return v, nil
 }
 
-// way follows a packet to one real server. IPVS gives it its new destination and sends it out by
-// LOCAL_OUT (ip_vs_nat_xmit), whence it came; nat OUTPUT is not asked a second time for one connection.
-// A real server on the node itself gets what came in without further ado.
+// way follows a packet to one real server. IPVS sets its new destination and sends it by
+// LOCAL_OUT (ip_vs_nat_xmit), wherever it came from. nat OUTPUT is not asked twice for
+// one connection. A real server on the node itself gets a received packet directly.
 func (t *tracer) way(f flight, r kernel.Real) (Way, error) {
 	cameIn, here := f.In != "", t.local(r.Key.Addr.Addr())
 	t.step("ipvs %s", r)
@@ -183,7 +186,7 @@ func (t *tracer) way(f flight, r kernel.Real) (Way, error) {
 	return w, err
 }
 
-// leaves takes a packet through POSTROUTING, the last hook on the way to fate.
+// leaves takes a packet through POSTROUTING, the last hook.
 func (t *tracer) leaves(f *flight, fate Fate) (Fate, error) {
 	if f.virtual.Proto != 0 && !t.tracked() {
 		t.step("net.ipv4.vs.conntrack is off: what ipvs balanced passes no nat rules")
@@ -199,8 +202,8 @@ func (t *tracer) leaves(f *flight, fate Fate) (Fate, error) {
 	return fate, err
 }
 
-// tracked says whether connection tracking follows what IPVS balances. A state that does not say is one
-// of rules alone, in a kernel set up as it should be.
+// tracked says whether connection tracking follows what IPVS balances. If the state does
+// not say, it is a state of rules alone, and the sysctl counts as set.
 func (t *tracer) tracked() bool {
 	return !slices.Contains(t.state.Sysctls, kernel.Sysctl{Name: "net.ipv4.vs.conntrack", Value: "0"})
 }

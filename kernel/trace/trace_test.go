@@ -17,7 +17,7 @@ var node = kernel.Node{
 	Primary4: netip.MustParseAddr("192.168.1.2"),
 }
 
-// sets has one of each type. S-NET's network is the only one.
+// sets has one set of each type. S-NET has the only network.
 const sets = `
 create S-IP hash:ip family inet maxelem 1024
 create S-IP6 hash:ip family inet6 maxelem 1024
@@ -36,7 +36,7 @@ add S-NET 10.0.0.1,tcp:80,198.51.100.0/24
 add S-BITMAP 80
 `
 
-// filtered is a state whose filter FORWARD has these rules, in both families.
+// filtered is a state with these rules in filter FORWARD of both families.
 func filtered(t *testing.T, rules string) kernel.State {
 	t.Helper()
 	o, err := kernel.ParseObserved(strings.TrimSpace(sets) + "\n")
@@ -69,7 +69,7 @@ const (
 	ping = "ping 192.0.2.9 -> 10.0.0.1 in eth0"
 )
 
-// Each match holds for the packets it is about and for no others.
+// Each match holds for the packets that it describes and for no others.
 func TestMatches(t *testing.T) {
 	for _, c := range []struct {
 		match   string
@@ -90,7 +90,7 @@ func TestMatches(t *testing.T) {
 		{"-m set --match-set S-PORT src,dst", []string{tcp}, []string{udp}},
 		{"-m set --match-set S-HAIRPIN dst,dst,src", []string{tcp}, []string{"tcp 192.0.2.8 -> 10.0.0.1:80 in eth0"}},
 		{"-m set --match-set S-NET dst,dst,src", []string{tcp, "tcp 198.51.100.1 -> 10.0.0.1:80 in eth0"}, []string{udp, "tcp 192.0.2.16 -> 10.0.0.1:80 in eth0"}},
-		// A bitmap has no addresses and no protocols, and no SCTP.
+		// A bitmap has no addresses and no protocols, and does not match SCTP.
 		{"-m set --match-set S-BITMAP dst", []string{tcp, tcp6, "udp 192.0.2.9 -> 10.9.9.9:80 in eth0"}, []string{sctp, ping, udp}},
 		{"-m addrtype ! --src-type LOCAL", []string{tcp}, nil},
 		{"-m addrtype --dst-type LOCAL", nil, []string{tcp, tcp6}},
@@ -112,7 +112,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// Chains are gone through as xtables does, and marks are set bit by bit.
+// Chains are walked as xtables does, and marks are set bit by bit.
 func TestTargets(t *testing.T) {
 	for rules, want := range map[string]trace.Fate{
 		"":                                  trace.Forwarded,
@@ -133,7 +133,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// What is not understood is an error, with the rule, and never passed over.
+// Anything that is not understood is an error that names the rule, and is never skipped.
 func TestRefusals(t *testing.T) {
 	for _, rule := range []string{
 		"-m recent --set -j DROP",
@@ -171,8 +171,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// balancing is a state with one virtual server of each kind of real server; nothing filters or
-// masquerades but what is asked.
+// balancing is a state with one virtual server for each kind of real server. It filters
+// and masquerades only where a rule says so.
 func balancing(t *testing.T, more string) kernel.State {
 	t.Helper()
 	o, err := kernel.ParseObserved(more + `addr add 10.96.0.20/32 dev kube-ipvs0
@@ -199,13 +199,14 @@ func balancing(t *testing.T, more string) kernel.State {
 	return o.State
 }
 
-// The ways through the hooks: where IPVS takes a packet, what it passes after that.
+// The paths through the hooks: where IPVS takes a packet, and what it passes after that.
 func TestHooks(t *testing.T) {
 	for text, want := range map[string]string{
 		"tcp 192.0.2.9 -> 10.96.0.20:80 in eth0":             "real 10.2.1.10:8080; masqueraded",
 		"tcp 192.0.2.9 -> 10.96.0.20:80 in eth0 established": "real 10.2.1.10:8080, 10.2.2.10:8080 weight 0; source as before",
 		"tcp node -> 10.96.0.20:80":                          "real 10.2.1.10:8080; masqueraded",
-		// A real server on the node gets what came in at once; what the node itself sends is filtered.
+		// A real server on the node gets received packets directly; packets that the
+		// node sends are filtered.
 		"tcp 192.0.2.9 -> 10.96.0.20:81 in eth0": "real 192.168.1.2:8080; source kept",
 		"tcp node -> 10.96.0.20:81":              "dropped",
 		"tcp 192.168.1.2 -> 10.96.0.20:81":       "real 192.168.1.2:8080; masqueraded",
@@ -215,7 +216,8 @@ func TestHooks(t *testing.T) {
 		"tcp node -> 10.96.0.20:22":              "host",
 		"tcp 192.0.2.9 -> 10.2.1.10:80 in eth0":  "forwarded; masqueraded",
 		"tcp node -> 10.2.1.10:80":               "forwarded; masqueraded",
-		// What the kernel's routing believes of nobody, and what IPVS does not let out.
+		// Packets that the kernel's routing refuses, and packets that IPVS does not
+		// send.
 		"tcp 127.0.0.1 -> 10.96.0.20:80 in eth0":   "dropped",
 		"tcp 10.96.0.20 -> 192.168.1.2:22 in eth0": "dropped",
 		"tcp 192.0.2.9 -> 127.0.0.1:22 in eth0":    "dropped",
@@ -229,7 +231,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// With vs.conntrack off MASQUERADE is silently not applied to what is balanced.
+// With vs.conntrack off, MASQUERADE is silently not applied to balanced packets.
 func TestWithoutConntrack(t *testing.T) {
 	s := balancing(t, "net.ipv4.vs.conntrack = 0\n")
 	for text, want := range map[string]string{
@@ -242,7 +244,8 @@ func TestWithoutConntrack(t *testing.T) {
 	}
 }
 
-// A VIP is local by its address or by a route; what the node sends to it differs for IPv6.
+// A VIP is local by its address or by a route. For IPv6 the two differ for packets that
+// the node sends.
 func TestSource(t *testing.T) {
 	vip4, vip6 := netip.MustParseAddr("10.96.0.20"), netip.MustParseAddr("fd00:96::20")
 	bound := kernel.State{Addrs: []kernel.Addr{{Addr: vip4, Link: "kube-ipvs0"}, {Addr: vip6, Link: "kube-ipvs0"}}}
@@ -275,7 +278,7 @@ func TestSource(t *testing.T) {
 func TestImpossible(t *testing.T) {
 	for _, p := range []trace.Packet{
 		{},
-		packet(t, "tcp 192.0.2.9 -> 10.96.0.20:80"),         // sent by the node, from an address that it has not
+		packet(t, "tcp 192.0.2.9 -> 10.96.0.20:80"),         // sent by the node, from an address that it does not have
 		packet(t, "tcp 192.0.2.9 -> 10.96.0.20:83 in eth0"), // not masquerading
 		{Proto: kernel.TCP, Dst: netip.MustParseAddrPort("10.96.0.20:80"), In: "eth0"},
 		{Proto: kernel.TCP, Dst: netip.MustParseAddrPort("10.96.0.20:80"), Src: netip.MustParseAddrPort("[::1]:1")},
@@ -287,7 +290,7 @@ func TestImpossible(t *testing.T) {
 	}
 }
 
-// A packet reads back from its text, and what is no packet is refused.
+// A packet reads back from its text, and text that is no packet is refused.
 func TestParsePacket(t *testing.T) {
 	for _, text := range []string{
 		"tcp 192.0.2.9:40000 -> 10.96.0.20:80 in eth0",
@@ -310,7 +313,7 @@ func TestParsePacket(t *testing.T) {
 	}
 }
 
-// The steps tell a person what happened and why.
+// The steps say what happened and why.
 func TestSteps(t *testing.T) {
 	v, err := trace.Trace(filtered(t, "-m set --match-set S-PORT dst,dst -j SUB\n-j DROP"), node, packet(t, udp))
 	if err != nil {

@@ -13,11 +13,11 @@ type Fate uint8
 
 // The fates.
 const (
-	Dropped   Fate = iota // nowhere, and nobody is told
+	Dropped   Fate = iota // dropped without an answer
 	Rejected              // a rule answers with an ICMP error
 	Refused               // a virtual server without a usable real server answers with an ICMP error
 	Balanced              // a virtual server's real servers
-	Host                  // the node itself: whatever listens there
+	Host                  // the node itself: a listener there may answer
 	Forwarded             // on to its destination
 )
 
@@ -25,23 +25,23 @@ var fateNames = [...]string{"dropped", "rejected", "refused", "balanced", "host"
 
 func (f Fate) String() string { return fateNames[f] }
 
-// Masquerade is whether a packet leaves with the node's address as its source, and why.
+// Masquerade says whether and why a packet leaves with the node's address as its source.
 type Masquerade uint8
 
 // The reasons.
 const (
 	Kept     Masquerade = iota // it keeps its source
 	ByMark                     // a rule marked it
-	Hairpin                    // its destination is, by now, its source
-	AsBefore                   // as the first packet of its connection, which is not known here
+	Hairpin                    // its real server is its source
+	AsBefore                   // as for the first packet of its connection, which is not known here
 )
 
 var masqueradeNames = [...]string{"source kept", "masqueraded", "masqueraded as hairpin", "source as before"}
 
 func (m Masquerade) String() string { return masqueradeNames[m] }
 
-// Way is what becomes of a packet that is balanced to one of the real servers: Balanced, unless a rule
-// stops it after all.
+// Way is what happens to a packet that is balanced to one real server: Balanced, unless
+// a later rule stops it.
 type Way struct {
 	Real       netip.AddrPort
 	Weight     uint32
@@ -49,20 +49,22 @@ type Way struct {
 	Masquerade Masquerade
 }
 
-// Verdict is what becomes of a packet.
+// Verdict is what happens to a packet.
 type Verdict struct {
 	Fate Fate
-	// Virtual is the virtual server that took or refused it; else zero.
+	// Virtual is the virtual server that took or refused it, or zero.
 	Virtual kernel.VirtualKey
-	// Ways are those to each real server that the virtual server may choose, in their order.
+	// Ways has the path to each real server that the virtual server may choose, in their
+	// order.
 	Ways []Way
 	// Masquerade of a packet that is not balanced.
 	Masquerade Masquerade
-	// Steps are what happened on the way, a line each: hooks, rules, why they apply or not.
+	// Steps has a line for each hook and rule on the path, and why the rule applies or
+	// not.
 	Steps []string
 }
 
-// String is the verdict in a line, without its steps:
+// String is the verdict in one line, without its steps:
 //
 //	real 10.2.1.10:8080, 10.2.2.10:8080 weight 3; masqueraded
 //	real 10.2.1.10:8080 (masqueraded as hairpin), 10.2.2.10:8080 (source kept)
@@ -100,7 +102,7 @@ func (v Verdict) waysString() string {
 	return b.String()
 }
 
-// end is what differs between ways.
+// end is the part in which ways differ.
 func (w Way) end() string {
 	if w.Fate != Balanced {
 		return w.Fate.String()

@@ -8,13 +8,14 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// passed is what a hook says of a packet that goes on to the next.
+// passed is the verdict of a hook that lets a packet go on to the next.
 const passed Fate = 0xff
 
-// maxDepth is more chains than ours are deep; jumps in a circle end here.
+// maxDepth is deeper than our chains. It ends jumps in a circle.
 const maxDepth = 16
 
-// hook takes a packet through a built-in chain. Those of nat see only what opens a connection.
+// hook takes a packet through a built-in chain. nat sees only packets that open a
+// connection.
 func (t *tracer) hook(table, chain string, f *flight) (Fate, error) {
 	if table == "nat" && f.Established {
 		t.step("nat %s: not asked, its connection is known", chain)
@@ -33,8 +34,8 @@ func (t *tracer) hook(table, chain string, f *flight) (Fate, error) {
 	return passed, nil
 }
 
-// walk takes a packet through a chain and gives the target that ended its way through the hook; "" if
-// it returns.
+// walk takes a packet through a chain and returns the target that ended its way through
+// the hook, "" if the chain returns.
 func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error) {
 	rules := t.chain(f.family(), table, chain).Rules
 	if depth > maxDepth {
@@ -77,7 +78,8 @@ func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error)
 	return "", nil
 }
 
-// chain finds a chain. One that is not in the state has no rules, as a built-in one without any of ours.
+// chain returns a chain. One that is not in the state has no rules, like a built-in
+// chain without rules of ours.
 func (t *tracer) chain(f kernel.Family, table, name string) kernel.Chain {
 	i := slices.IndexFunc(t.state.Chains, func(c kernel.Chain) bool {
 		return c.Name == name && c.Table == table && c.Family == f

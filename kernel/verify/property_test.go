@@ -14,9 +14,9 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// TestShardsInTurn: from any drifted kernel, when each shard has been checked in its
-// turn, and all read where one differed, the state is the wanted one; and a check
-// that finds its shard as it was known plans nothing, whatever has drifted elsewhere.
+// Each shard of a drifted kernel is verified in turn, and everything is read where one
+// differs. Then the state is the wanted one. While a shard is as known nothing is
+// planned, whatever has drifted elsewhere.
 func TestShardsInTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.New(t, world.Foreigners(t))
@@ -56,8 +56,8 @@ func TestShardsInTurn(t *testing.T) {
 	})
 }
 
-// TestShardsFindWhatDiffers: what differs between two readings differs in some shard
-// of any cut of any state, and what does not in none.
+// A difference between two readings is in some shard of any cut, and equal readings
+// differ in none.
 func TestShardsFindWhatDiffers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.New(t, world.Foreigners(t))

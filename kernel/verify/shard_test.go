@@ -11,12 +11,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
-// TestShards cuts tables of several sizes; each has as many virtual servers, with
-// entries in KUBE-CLUSTER-IP, KUBE-IPVS-IPS and KUBE-VIRTUAL-SERVER.
+// TestShards cuts tables of several sizes. Each virtual server has entries in
+// KUBE-CLUSTER-IP, KUBE-IPVS-IPS and KUBE-VIRTUAL-SERVER.
 func TestShards(t *testing.T) {
 	for _, c := range []struct {
 		virtuals, reals, most int
-		want                  string // the shards, with how many virtual servers each has the real servers of
+		want                  string // the shards; a number counts virtual servers whose real servers are in the shard
 	}{
 		{0, 0, 30, "entries virtuals vips 0"},
 		{1000, 10, 30, "entries virtuals vips 1000"},
@@ -36,7 +36,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestShardsKeepSetsWhole: a set is one piece, however much larger than a shard.
+// A set is one piece, even if it is much larger than a shard.
 func TestShardsKeepSetsWhole(t *testing.T) {
 	s := world.Large(100, 1)
 	set := kernel.DefaultNames.Set(kernel.IPv6, kernel.LoopBack)
@@ -81,7 +81,8 @@ func describe(shards []verify.Shard, s *kernel.State) string {
 	return strings.Join(all, "; ")
 }
 
-// covered: all that a state has, and what may come to it, is in one shard.
+// covered checks that every object, and every object that may be added, is in exactly
+// one shard.
 func covered(t *testing.T, shards []verify.Shard, s *kernel.State) {
 	t.Helper()
 	once := func(what any, in func(verify.Shard) bool) {

@@ -6,7 +6,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Large has virtuals x reals, each VIP bound and in its sets.
+// Large is a state of so many virtual servers with so many real servers each. Each VIP
+// is bound and in its sets.
 func Large(virtuals, reals int) kernel.State {
 	var s kernel.State
 	n := kernel.DefaultNames

@@ -80,8 +80,8 @@ func drawKey(t *rapid.T, label string) kernel.VirtualKey {
 	}
 }
 
-// Wanted is the state for a table: less than mode ipvs makes, but with every
-// kind of object and every way they depend on one another.
+// Wanted is the state for a table. It has less than mode ipvs makes, but every kind of
+// object and every dependency between them.
 func Wanted(table Table) kernel.State {
 	var s kernel.State
 	s.Sysctls = []kernel.Sysctl{{Name: "net.ipv4.vs.conntrack", Value: "1"}}
@@ -89,7 +89,7 @@ func Wanted(table Table) kernel.State {
 		s.Sysctls = append(s.Sysctls, kernel.Sysctl{Name: "net.ipv4.ip_forward", Value: "1"})
 	}
 	if len(table) > 0 {
-		s.Timeouts.TCP = uint32(900 + len(table)%2*100) // 900 is what IPVS begins with
+		s.Timeouts.TCP = uint32(900 + len(table)%2*100) // 900 is the default of IPVS
 	}
 	if len(table) > 2 {
 		s.Timeouts.UDP = 30
@@ -153,9 +153,9 @@ func Wanted(table Table) kernel.State {
 	return s
 }
 
-// Foreigners are objects of others, some on addresses and in chains that the
-// tables use too. Their virtual servers have a scheduler no table asks for, so
-// none is ever adopted.
+// Foreigners draws objects of other programs, some on addresses and in chains that
+// tables use too. No table wants the scheduler of their virtual servers, so none is ever
+// adopted.
 func Foreigners(t *rapid.T) kernel.State {
 	s := kernel.State{
 		Sysctls: []kernel.Sysctl{{Name: "net.ipv4.vs.conntrack", Value: "0"}, {Name: "net.ipv4.ip_forward", Value: "0"}},
@@ -181,7 +181,7 @@ func Foreigners(t *rapid.T) kernel.State {
 	return s
 }
 
-// World is a fake kernel with the loop's soft state.
+// World is a fake kernel with the loop's own state.
 type World struct {
 	T      *rapid.T
 	Kernel *fake.Kernel
@@ -206,7 +206,7 @@ func (w *World) Read() kernel.Observed {
 	return o
 }
 
-// Sync does what the loop does once, and fails where an op is refused.
+// Sync does one round of the loop, and fails if an op is refused.
 func (w *World) Sync(want kernel.State) kernel.Plan {
 	have := w.Read()
 	p := plan.Diff(want, have)
@@ -218,7 +218,7 @@ func (w *World) Sync(want kernel.State) kernel.Plan {
 	return p
 }
 
-// Converge ends all drains, as when all connections have ended.
+// Converge ends all connections, and with them all drains.
 func (w *World) Converge(want kernel.State) {
 	for _, r := range w.Read().Reals {
 		w.Kernel.SetConns(r.Key, kernel.Conns{})
@@ -243,7 +243,7 @@ func (w *World) DrawConns() {
 	}
 }
 
-// Drift does by hand what operators and other programs do to our objects.
+// Drift changes owned objects at random, as operators and other programs do.
 func (w *World) Drift() {
 	o := w.Read()
 	foreign := func(k kernel.VirtualKey) bool { return !slices.Contains(w.Owned, k) }
