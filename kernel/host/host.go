@@ -177,9 +177,9 @@ func (k *Kernel) Close() error {
 // Names returns the names of owned objects.
 func (k *Kernel) Names() kernel.Names { return k.o.Names }
 
-// Strange gives the addresses on the device of our name that nothing in the kernel
-// says are ours.
-func (k *Kernel) Strange() ([]kernel.Addr, error) {
+// ForeignAddrs lists the addresses on the device of our name that may be another
+// program's, by what the kernel says.
+func (k *Kernel) ForeignAddrs() ([]kernel.Addr, error) {
 	o := kernel.Observed{Names: k.o.Names}
 	var err error
 	if o.Links, o.Addrs, _, err = k.readLinks(); err != nil || len(o.Addrs) == 0 {
@@ -189,7 +189,7 @@ func (k *Kernel) Strange() ([]kernel.Addr, error) {
 		return nil, fmt.Errorf("reading ipsets: %w", err)
 	}
 	o.Sort()
-	return o.Strange(), nil
+	return o.ForeignAddrs(), nil
 }
 
 // Node reads this machine: the part of a reading that the rules need.

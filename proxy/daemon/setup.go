@@ -165,14 +165,14 @@ func (s Setup) OwnsDevice(k *host.Kernel, names kernel.Names) error {
 	if last, ok, _ := host.LastNames(s.Config.StateDir); ok && last == names {
 		return nil
 	}
-	strange, err := k.Strange()
-	if err != nil || len(strange) == 0 {
+	foreign, err := k.ForeignAddrs()
+	if err != nil || len(foreign) == 0 {
 		return err
 	}
 	return &cli.Error{
 		Code: cli.Config,
 		Err: fmt.Errorf("device %s has %d addresses, the first %s, and no sign that svcproxy or kube-proxy made it: they would be removed",
-			names.Device, len(strange), strange[0].Addr),
+			names.Device, len(foreign), foreign[0].Addr),
 		Hint: fmt.Sprintf("choose another ipvs.deviceName, or remove the device: ip link del %s", names.Device),
 	}
 }

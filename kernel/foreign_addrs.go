@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Strange lists the addresses on the device of our name that may be another program's.
+// ForeignAddrs lists the addresses on the device of our name that may be another program's.
 // The device is ours if it is empty, if the set of guarded VIPs has all of its
 // addresses, or if kube-proxy left it: then it is kube-ipvs0 and there are sets of our
 // prefix.
-func (o *Observed) Strange() []Addr {
+func (o *Observed) ForeignAddrs() []Addr {
 	if o.Names.Device == DefaultNames.Device && len(o.Sets) > 0 {
 		return nil
 	}

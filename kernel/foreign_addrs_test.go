@@ -6,7 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-func TestStrange(t *testing.T) {
+func TestForeignAddrs(t *testing.T) {
 	const bound = "addr add 10.96.0.1/32 dev edge0\naddr add fd00::1/128 dev edge0\n"
 	for _, c := range []struct {
 		what, device, have string
@@ -25,7 +25,7 @@ func TestStrange(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Names = kernel.Names{Prefix: "KUBE", Device: c.device}
-		if got := o.Strange(); len(got) != c.want {
+		if got := o.ForeignAddrs(); len(got) != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}
 	}
