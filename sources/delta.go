@@ -61,6 +61,8 @@ func orderAt(a []Service, i int, b []Service, j int) int {
 		return 1
 	case j == len(b):
 		return -1
+	case a[i].Name == b[j].Name && a[i].Namespace == b[j].Namespace: // mostly, and faster than to compare
+		return 0
 	}
 	return compareNames(&a[i], &b[j])
 }
@@ -90,23 +92,32 @@ func (d Delta) Counts() (added, changed, removed int) {
 }
 
 // keepsClaims reports whether a change of tables, given per table, leaves alone who has which address: only
-// endpoints differ, and none of those is a VIP of any of the tables.
+// endpoints differ, and no address that came or went is a VIP of any of the tables.
 func keepsClaims(deltas []Delta, before, now []Table) bool {
-	endpoints := map[netip.Addr]bool{}
+	moved := map[netip.Addr]bool{}
 	for i, d := range deltas {
 		if !d.OnlyEndpoints() {
 			return false
 		}
 		for _, c := range d.Changes {
-			for _, e := range now[i].Services[c.Is].Endpoints {
-				endpoints[e.Addr] = true
-			}
-			for _, e := range before[i].Services[c.Was].Endpoints {
-				endpoints[e.Addr] = true
-			}
+			addMoved(moved, before[i].Services[c.Was].Endpoints, now[i].Services[c.Is].Endpoints)
 		}
 	}
-	return len(endpoints) == 0 || !slices.ContainsFunc(now, func(t Table) bool { return t.hasVIP(endpoints) })
+	return len(moved) == 0 || !slices.ContainsFunc(now, func(t Table) bool { return t.hasVIP(moved) })
+}
+
+// addMoved adds the addresses that only one of two sorted lists of endpoints has.
+func addMoved(moved map[netip.Addr]bool, a, b []Endpoint) {
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(a) > 0 && len(b) > 0 && a[0].Addr == b[0].Addr:
+			a, b = a[1:], b[1:]
+		case len(b) == 0 || len(a) > 0 && a[0].Addr.Less(b[0].Addr):
+			moved[a[0].Addr], a = true, a[1:]
+		default:
+			moved[b[0].Addr], b = true, b[1:]
+		}
+	}
 }
 
 // hasVIP reports whether one of the addresses is a service's.
