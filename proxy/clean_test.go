@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
-// restless is a kernel in which somebody puts back what is removed.
+// restless is a kernel in which another program puts back what is removed.
 type restless struct{ *fake.Kernel }
 
 func (restless) Apply(context.Context, kernel.Plan) error { return nil }

@@ -15,8 +15,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// A sync that began before the tables were emitted is not the one that is waited
-// for, although it ends after the question.
+// Confirm does not return the result of a sync that began before the tables were
+// emitted, even if it ends after the call.
 func TestConfirmWaitsForWhatWasEmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
@@ -48,7 +48,7 @@ func TestConfirmWaitsForWhatWasEmitted(t *testing.T) {
 	})
 }
 
-// What fails is tried again before it is reported, and a passing fault is not.
+// Confirm reports what fails three times, and not what succeeds at the second try.
 func TestConfirmTellsWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refusals atomic.Int32

@@ -15,16 +15,16 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// fromFile is table with an origin.
+// fromFile returns table with an origin.
 func fromFile(endpoints, line int) sources.Table {
 	t := table(endpoints)
 	t.Services[0].Origin = sources.Origin{Source: "file", File: "services.toml", Line: line}
 	return t
 }
 
-// A default gateway that becomes a VIP of a table that does not change has it
-// judged again: the VIP is withheld and the service named. Another line in its file
-// changes nothing about that, and another gateway ends it.
+// If a VIP becomes the default gateway, the table is judged again although it did not
+// change. The VIP is withheld and the service named. That stays so when the file is
+// edited, and ends with another gateway.
 func TestGatewayBecomesVIP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -65,7 +65,7 @@ func TestGatewayBecomesVIP(t *testing.T) {
 	})
 }
 
-// Facts of the configuration that change have tables judged again that do not.
+// If the facts of the configuration change, tables that did not change are judged again.
 func TestSetFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -100,8 +100,7 @@ func TestSetFacts(t *testing.T) {
 	})
 }
 
-// A snapshot that OnSync gets tells what differs from the table of the one before,
-// of a sync that fails too, and once.
+// OnSync gets what differs from the table of the snapshot before, once.
 func TestDelta(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deltas []sources.Delta

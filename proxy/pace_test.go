@@ -10,7 +10,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
-// three are parts that differ; what is in them does not matter here.
+// three returns three different shards.
 func three() []verify.Shard {
 	s := kernel.State{Sets: []kernel.Set{{Name: "A"}, {Name: "B"}, {Name: "C"}}}
 	for _, set := range s.Sets {
@@ -25,8 +25,7 @@ func three() []verify.Shard {
 	return parts
 }
 
-// TestChecks goes through what may happen between checks: each line of a case is when
-// a check is due, in seconds, and of what.
+// Each line of a case is when a check is due, in seconds, and of which shard.
 func TestChecks(t *testing.T) {
 	parts := three()
 	type step struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// link are the other hosts on a link, as a Prober meets them.
+// link is a Prober with the other hosts on a link.
 type link struct {
 	mu        sync.Mutex
 	hosts     map[netip.Addr]string
@@ -57,8 +57,8 @@ func (l *link) asked() []int {
 	return slices.Clone(l.probes)
 }
 
-// claiming are rules that also bind VIPs 192.0.2.x, which are claimed on eth0, and
-// one that is not.
+// claiming returns rules that also bind VIPs 192.0.2.x, which are claimed on eth0, and
+// one VIP that is not claimed.
 func claiming(vips int) proxy.Rules {
 	return func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 		f, s := rules(t, n, hold, occupied)
@@ -83,8 +83,8 @@ func (r *run) bound() (list []netip.Addr) {
 	return list
 }
 
-// A claimed VIP is bound and announced when nobody has answered; nothing else waits
-// for that. One that another host has stays unbound until that is gone.
+// A claimed VIP is bound and announced once no host has answered for it. Nothing else
+// waits for that. A VIP that another host has is bound when that host has gone.
 func TestVIPsWaitForOtherHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{hosts: map[netip.Addr]string{vip(1): "02:00:00:00:00:09"}}
@@ -121,7 +121,7 @@ func TestVIPsWaitForOtherHosts(t *testing.T) {
 	})
 }
 
-// A VIP that is bound already is adopted: nobody is asked, and nothing written.
+// A VIP that is bound already is adopted without a probe and without a write.
 func TestBoundVIPsAreNotProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{hosts: map[netip.Addr]string{vip(0): "02:00:00:00:00:09"}}
@@ -141,9 +141,9 @@ func TestBoundVIPsAreNotProbed(t *testing.T) {
 	})
 }
 
-// A VIP that another hand unbound is bound again at once: that is drift, and no
-// question to other hosts.
-func TestUnboundVIPHealsUnasked(t *testing.T) {
+// A VIP that another program unbound is bound again at once, without a probe: it is
+// drift.
+func TestUnboundVIPIsBoundWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{}
 		r := start(t, func(r *run) { r.options.Rules, r.options.Prober = claiming(1), l })
@@ -162,7 +162,7 @@ func TestUnboundVIPHealsUnasked(t *testing.T) {
 	})
 }
 
-// Many are asked about some at a time, and bound as their answers come.
+// Many VIPs are probed in batches, and each batch is bound when its answers arrive.
 func TestManyVIPsAreProbedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{}
@@ -180,8 +180,7 @@ func TestManyVIPsAreProbedInTurn(t *testing.T) {
 	})
 }
 
-// Confirm waits for the answers; where nobody can be asked VIPs are bound all the
-// same.
+// Confirm waits for the answers. If the probe fails, VIPs are bound all the same.
 func TestConfirmWaitsForProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{err: errors.New("no packet socket")}
@@ -195,8 +194,8 @@ func TestConfirmWaitsForProbes(t *testing.T) {
 	})
 }
 
-// A VIP that has just left another link of this node is on its way to another host,
-// by VRRP: that one is given time to answer.
+// A VIP that has just gone from another link of this node may be moving to another host
+// by VRRP. That host gets time to answer before the probe.
 func TestVIPThatMovesAwayIsProbedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{}

@@ -14,16 +14,16 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
-// alive asks the loop for a sign of life as proxy/daemon does.
+// alive calls Alive as proxy/daemon does.
 func alive(t *testing.T, p *proxy.Proxy) bool {
 	asking, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	return p.Alive(asking)
 }
 
-// One sync of many steps may take minutes on a loaded machine: as long as the kernel
-// goes on answering it is alive, and what is stuck in one step is not.
-func TestALongSyncThatMakesProgressIsAlive(t *testing.T) {
+// A sync of many steps may take minutes on a loaded machine. It is alive while the
+// kernel answers, and not if it hangs in one step.
+func TestLongSyncWithProgressIsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		step := 4 * time.Second
 		var log bytes.Buffer
@@ -65,8 +65,8 @@ func TestALongSyncThatMakesProgressIsAlive(t *testing.T) {
 	})
 }
 
-// What another program removes is back within 2 seconds, long before the next check
-// of all is due; a table of its own that never rests does not have all read for ever.
+// An object that another program removes is back within 2 seconds, long before the next
+// full check. If another program keeps changing its own objects, glances become rare.
 func TestGlance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)

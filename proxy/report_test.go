@@ -49,7 +49,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestSyncedLineHasTheStages of a change, and none of what was nobody's change.
+// The line has the stages of a change. A sync without a change has none.
 func TestSyncedLineHasTheStages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -65,7 +65,7 @@ func TestSyncedLineHasTheStages(t *testing.T) {
 	})
 }
 
-func TestOnSourceHearsTablesAndErrors(t *testing.T) {
+func TestOnSourceGetsTablesAndErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var heard []proxy.SourceState
@@ -90,9 +90,9 @@ func TestOnSourceHearsTablesAndErrors(t *testing.T) {
 	})
 }
 
-// Every kernel parameter that was changed is said with what it was; one that could
-// not be written is not.
-func TestSysctlsAreSaid(t *testing.T) {
+// Every changed kernel parameter is logged with its old value. One that could not be
+// written is not.
+func TestSysctlsAreLogged(t *testing.T) {
 	change := func(name, from, to string) kernel.Op {
 		return kernel.Op{Verb: kernel.Change, Was: kernel.Sysctl{Name: name, Value: from}, Object: kernel.Sysctl{Name: name, Value: to}}
 	}

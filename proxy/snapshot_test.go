@@ -12,7 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Who asks for a check can wait for what became of it.
+// A caller of Check can wait for its result.
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -34,7 +34,7 @@ func TestAwait(t *testing.T) {
 	})
 }
 
-// The periods of a running loop are those that were set last.
+// A running loop has the periods that were set last.
 func TestSetPeriods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -51,8 +51,8 @@ func TestSetPeriods(t *testing.T) {
 	})
 }
 
-// A source that speaks while a sync goes on is not in that sync: nobody may take
-// it for a complete one.
+// A source that delivers during a sync is not part of that sync, which therefore still
+// waits for it.
 func TestWaitingIsAsOfTheTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *run

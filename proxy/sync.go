@@ -54,7 +54,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 func (p *Proxy) accept(now time.Time) Report {
 	p.input = p.in.take()
 	p.next.Delta = sources.Delta{}
-	p.hold = len(p.input.waiting) > 0 && !p.bare
+	p.hold = len(p.input.waiting) > 0 && !p.noneOwned
 	if !p.input.times.emitted.IsZero() {
 		p.pace.changed = true
 	}
@@ -141,7 +141,7 @@ func (p *Proxy) firstReading(r *Report) error {
 		return nil
 	}
 	p.judged = true
-	if p.bare = !p.reading.ownsAny(); !p.bare {
+	if p.noneOwned = !p.reading.ownsAny(); !p.noneOwned {
 		return nil
 	}
 	if err := p.in.nothing(); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // A service that is left out is reported in a short line. It does not count as one
 // without backends.
-func TestLeftOutIsSaid(t *testing.T) {
+func TestLeftOut(t *testing.T) {
 	vip := netip.MustParseAddr("192.0.2.80")
 	s := sources.Service{
 		Namespace: "default", Name: "web", Type: sources.LoadBalancer, LoadBalancerIPs: []sources.VIP{{Addr: vip}},

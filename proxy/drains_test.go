@@ -1,0 +1,110 @@
+package proxy_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+func TestDrainEndsWithTheLastConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		r.emit(table(2))
+		second := r.kernel.State().Reals[1].Key
+		r.kernel.SetConns(second, kernel.Conns{Active: 1})
+		r.emit(table(1))
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 0}) {
+			t.Fatalf("weights %v while a connection lives, want [1 0]", got)
+		}
+		pass(10 * time.Second)
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 0}) {
+			t.Fatalf("weights %v after 10 s with the connection alive", got)
+		}
+		r.kernel.SetConns(second, kernel.Conns{})
+		pass(3 * time.Second)
+		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
+			t.Errorf("weights %v after the connection has ended", got)
+		}
+	})
+}
+
+func TestReturningEndpointGetsItsWeightBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		defer r.end()
+		r.emit(table(2))
+		r.kernel.SetConns(r.kernel.State().Reals[1].Key, kernel.Conns{Inactive: 1})
+		r.emit(table(1))
+		r.emit(table(2))
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
+			t.Errorf("weights %v", got)
+		}
+		if ops := r.last().Plan.Ops; len(ops) != 1 || ops[0].Verb != kernel.Change {
+			t.Errorf("ops %v, want one change", ops)
+		}
+	})
+}
+
+// If the drain of a real server is over and the kernel refuses to change its weight, the
+// loop tries again with increasing pauses.
+func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stuck atomic.Bool
+		r := start(t, func(r *run) {
+			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+				f, s := rules(t, n, hold, occupied)
+				s.Policy.DrainTimeout = time.Second
+				return f, s
+			}
+			r.kernel.Fail = func(o kernel.Op) error {
+				if stuck.Load() && o.Object.Kind() == kernel.KindReal {
+					return syscall.EPERM
+				}
+				return nil
+			}
+		})
+		defer r.end()
+		r.emit(table(2))
+		r.kernel.SetConns(r.kernel.State().Reals[1].Key, kernel.Conns{Active: 1})
+		stuck.Store(true)
+		r.emit(table(1))
+		pass(time.Minute)
+		if n := len(r.all()); n > 50 {
+			t.Fatalf("%d syncs in a minute", n)
+		}
+		stuck.Store(false)
+		pass(time.Minute)
+		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
+			t.Errorf("weights %v, want the drain at its end", got)
+		}
+	})
+}
+
+// This holds even if a full check finds the end of the drain.
+func TestEndOfDrainIsNoDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *run) { r.options.SyncPeriod = time.Second })
+		defer r.end()
+		r.emit(table(2))
+		second := r.kernel.State().Reals[1].Key
+		r.kernel.SetConns(second, kernel.Conns{Active: 1})
+		r.emit(table(1))
+		r.kernel.SetConns(second, kernel.Conns{})
+		pass(3 * time.Second)
+		if got := r.weights(); !slices.Equal(got, []uint32{1}) {
+			t.Errorf("weights %v after the connection has ended", got)
+		}
+		if slices.ContainsFunc(r.all(), proxy.Report.Drift) {
+			t.Error("the end of a drain is reported as drift")
+		}
+	})
+}
