@@ -24,6 +24,12 @@ func TestPlanJSON(t *testing.T) {
 		}
 	}
 
+	for _, row := range Rows {
+		if row.Name == "" || !strings.Contains(string(doc), "`"+row.Name+"`") {
+			t.Errorf("kind %q is not in JSON.md", row.Name)
+		}
+	}
+
 	was := Chain{Family: IPv4, Table: "nat", Name: "KUBE-MARK-MASQ", Rules: "-j MARK --set-xmark 0x1/0x1"}
 	now := was
 	now.Rules = "-j MARK --set-xmark 0x4000/0x4000"

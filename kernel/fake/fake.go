@@ -150,7 +150,7 @@ func (k *Kernel) Shards() []verify.Shard {
 	return slices.Clone(k.shards)
 }
 
-// Forget begins the list of Shards anew.
+// Forget empties the list of Shards.
 func (k *Kernel) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -200,7 +200,7 @@ func TestCosts(t *testing.T) {
 			if after := k.Stats(); after.Readers != before.Readers || after.Writers != before.Writers {
 				t.Errorf("an idle check ran %d readers and %d writers", after.Readers-before.Readers, after.Writers-before.Writers)
 			}
-			checkParts(t, k, &w, tab, idle)
+			checkShards(t, k, &w, tab, idle)
 		})
 	}
 	if len(changes) == 2 && changes[0] != changes[1] {
@@ -208,10 +208,10 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// checkParts verifies each shard after each kind of change of ours: none of these may
+// checkShards verifies each shard after each kind of change of ours: none of these may
 // look like drift. No verification writes or runs a tool, and it allocates only for each
 // dump, not for each object.
-func checkParts(t *testing.T, k *host.Kernel, w *wire, tab sources.Table, have kernel.Observed) {
+func checkShards(t *testing.T, k *host.Kernel, w *wire, tab sources.Table, have kernel.Observed) {
 	t.Helper()
 	added := endpoint(netip.MustParseAddr("10.200.0.2"))
 	for _, s := range []*sources.Service{&tab.Services[len(tab.Services)/2+1], &tab.Services[len(tab.Services)/2]} {
@@ -226,25 +226,25 @@ func checkParts(t *testing.T, k *host.Kernel, w *wire, tab sources.Table, have k
 
 	w.reset(-1)
 	before := k.Stats()
-	parts := verify.Shards(&have.State, 30)
-	for i, part := range parts {
+	shards := verify.Shards(&have.State, 30)
+	for i, shard := range shards {
 		allocs := testing.AllocsPerRun(1, func() {
-			if same, err := k.Verify(t.Context(), &have, part); !same || err != nil {
-				t.Errorf("part %d of %d is not as we left it: %v", i, len(parts), err)
+			if same, err := k.Verify(t.Context(), &have, shard); !same || err != nil {
+				t.Errorf("shard %d of %d is not as we left it: %v", i, len(shards), err)
 			}
 		})
 		dumps := 0
 		for _, v := range have.Virtuals {
-			if v.Key.Family() == kernel.IPv6 && part.HasReals(v.Key) {
+			if v.Key.Family() == kernel.IPv6 && shard.HasReals(v.Key) {
 				dumps++
 			}
 		}
 		if most := 1500 + 10*float64(dumps); allocs > most {
-			t.Errorf("part %d: %v allocations, want at most %v", i, allocs, most)
+			t.Errorf("shard %d: %v allocations, want at most %v", i, allocs, most)
 		}
 	}
 	for f, n := range w.messages {
-		t.Logf("%d parts, twice each: %d messages on family %d, %d dumps", len(parts), n, f, w.dumps[f])
+		t.Logf("%d shards, twice each: %d messages on family %d, %d dumps", len(shards), n, f, w.dumps[f])
 	}
 	if after := k.Stats(); after.Readers != before.Readers || after.Writers != before.Writers || after.Netlink.IPVS.Messages != before.Netlink.IPVS.Messages ||
 		after.Netlink.Sets.Messages != before.Netlink.Sets.Messages || after.Netlink.Links.Messages != before.Netlink.Links.Messages {

@@ -89,7 +89,7 @@ func (c *carrying) disown(k kernel.VirtualKey) {
 			continue
 		}
 		if errs := c.apply([]kernel.Op{{Verb: kernel.Remove, Object: e, Was: e}}); len(errs) == 0 || errs[0] == nil {
-			c.errs[i] = fmt.Errorf("taken back, since its virtual server is somebody else's: %w", fs.ErrExist)
+			c.errs[i] = fmt.Errorf("removed again, since another program made its virtual server: %w", fs.ErrExist)
 		}
 	}
 }

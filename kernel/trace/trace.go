@@ -59,7 +59,7 @@ func (t *tracer) received(f *flight) (Verdict, error) {
 		return Verdict{Fate: fate}, err
 	}
 	if t.martian(f) {
-		t.step("routing: %s -> %s comes in by %s, which the kernel believes of nobody", f.Src.Addr(), f.Dst.Addr(), f.In)
+		t.step("routing: %s -> %s comes in by %s, which the kernel drops as forged", f.Src.Addr(), f.Dst.Addr(), f.In)
 		return Verdict{Fate: Dropped}, nil
 	}
 	if t.local(f.Dst.Addr()) {
