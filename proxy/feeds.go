@@ -21,10 +21,10 @@ type Feed struct {
 // SourceState is the state of a source.
 type SourceState struct {
 	Name string
-	// Spoken: it has delivered a complete table.
-	Spoken bool
+	// Delivered: it has delivered a complete table.
+	Delivered bool
 	// Progress is how far it is with its first reading, in words; "" if it does not
-	// say or has spoken.
+	// say or has delivered.
 	Progress string
 	// Err is what was wrong with what it read last, nil without an error. Since is
 	// when that became so.
@@ -36,7 +36,7 @@ type SourceState struct {
 func (p *Proxy) Sources() []SourceState {
 	states := p.in.snapshot()
 	for i, f := range p.Feeds {
-		if reader, ok := f.Source.(reader); ok && !states[i].Spoken {
+		if reader, ok := f.Source.(reader); ok && !states[i].Delivered {
 			if done, of := reader.Progress(); of > 0 {
 				states[i].Progress = fmt.Sprintf("%d of %d files read", done, of)
 			}

@@ -69,7 +69,7 @@ func (in *inbox) put(i int, t sources.Table, err error) SourceState {
 		return *s // it could not read: the last table stays
 	}
 	in.tables[i], in.delivered[i] = t, true
-	s.Spoken = s.Spoken || in.trusted || err == nil || !rejected.Incomplete && !rejected.Nothing
+	s.Delivered = s.Delivered || in.trusted || err == nil || !rejected.Incomplete && !rejected.Nothing
 	in.times = in.times.oldest(times{seen: t.Seen, emitted: in.now()})
 	select {
 	case in.wake <- struct{}{}:
@@ -125,7 +125,7 @@ func (in *inbox) take() input {
 	now := input{tables: slices.Clone(in.tables), facts: in.facts, times: in.times, asked: in.asked, asks: in.asks}
 	in.times, in.asked = times{}, ""
 	for i, s := range in.states {
-		if s.Spoken {
+		if s.Delivered {
 			continue
 		}
 		now.waiting = append(now.waiting, s.Name)
@@ -143,7 +143,7 @@ func (in *inbox) table(source string) (sources.Table, bool) {
 	defer in.mu.Unlock()
 	for i, s := range in.states {
 		if s.Name == source {
-			return in.tables[i], s.Spoken
+			return in.tables[i], s.Delivered
 		}
 	}
 	return sources.Table{}, false
@@ -153,7 +153,7 @@ func (in *inbox) table(source string) (sources.Table, bool) {
 func (in *inbox) complete() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return !slices.ContainsFunc(in.states, func(s SourceState) bool { return !s.Spoken })
+	return !slices.ContainsFunc(in.states, func(s SourceState) bool { return !s.Delivered })
 }
 
 // trust makes an incomplete table count as complete. It is for a kernel without any
@@ -163,7 +163,7 @@ func (in *inbox) trust() {
 	defer in.mu.Unlock()
 	in.trusted = true
 	for i := range in.states {
-		in.states[i].Spoken = in.states[i].Spoken || in.delivered[i]
+		in.states[i].Delivered = in.states[i].Delivered || in.delivered[i]
 	}
 }
 
@@ -178,7 +178,7 @@ func (in *inbox) nothing() error {
 		switch {
 		case errors.As(s.Err, &rejected) && rejected.Nothing:
 			found = fmt.Errorf("source %s: %w", s.Name, s.Err)
-		case !s.Spoken || len(in.tables[i].Services) > 0:
+		case !s.Delivered || len(in.tables[i].Services) > 0:
 			return nil
 		}
 	}

@@ -44,7 +44,7 @@ func TestChecks(t *testing.T) {
 		{"one part", 0, []step{{says: "0 all", become: 1}, {says: "30 all"}, {says: "60 all"}}},
 		{"three in turn", 0, []step{{says: "0 all", become: 3}, {says: "10 A"}, {says: "20 B"}, {says: "30 C"}, {says: "40 A"}, {says: "50 B"}}},
 		{"one late", 0, []step{{says: "0 all", become: 3}, {says: "13 A", late: 3 * time.Second}, {says: "20 B"}, {says: "60 C", late: 30 * time.Second}, {says: "70 A"}}},
-		{"cut anew once the turn is over, after all was checked", 0, []step{{says: "0 all", become: 3}, {says: "10 A", become: 2}, {says: "20 B"}, {says: "30 C"}, {says: "40 all"}, {says: "55 A"}}},
+		{"cut again at the end of a turn, after a check of everything", 0, []step{{says: "0 all", become: 3}, {says: "10 A", become: 2}, {says: "20 B"}, {says: "30 C"}, {says: "40 all"}, {says: "55 A"}}},
 		{"grown out of one part", 0, []step{{says: "0 all", become: 1}, {says: "30 all", become: 3}, {says: "40 A"}}},
 		{"drift in one part", 0, []step{{says: "0 all", become: 3}, {says: "10 A"}, {says: "20 B", differ: true}, {says: "50 all"}, {says: "60 A"}}},
 		{"drift again and again", 0, []step{{says: "0 all", become: 3}, {says: "10 A", differ: true}, {says: "40 all", differ: true}, {says: "70 all", differ: true}, {says: "100 all"}, {says: "110 A"}}},

@@ -68,12 +68,12 @@ func TestSyncedLineHasTheStages(t *testing.T) {
 func TestOnSourceGetsTablesAndErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var heard []proxy.SourceState
+		var got []proxy.SourceState
 		r := start(t, func(r *run) {
 			r.options.OnSource = func(s proxy.SourceState) {
 				mu.Lock()
 				defer mu.Unlock()
-				heard = append(heard, s)
+				got = append(got, s)
 			}
 		})
 		defer r.end()
@@ -84,8 +84,8 @@ func TestOnSourceGetsTablesAndErrors(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if len(heard) != 2 || !heard[0].Spoken || heard[0].Err != nil || heard[1].Err != broken || !heard[1].Since.After(heard[0].Since) {
-			t.Errorf("heard %+v", heard)
+		if len(got) != 2 || !got[0].Delivered || got[0].Err != nil || got[1].Err != broken || !got[1].Since.After(got[0].Since) {
+			t.Errorf("got %+v", got)
 		}
 	})
 }

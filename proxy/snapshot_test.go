@@ -29,7 +29,7 @@ func TestAwait(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if s, err := r.proxy.Await(ctx, time.Now().Add(time.Second/2)); err == nil {
-			t.Errorf("a sync that nobody asked for: %+v", s.Report)
+			t.Errorf("a sync that was not requested: %+v", s.Report)
 		}
 	})
 }
@@ -56,11 +56,11 @@ func TestSetPeriods(t *testing.T) {
 func TestWaitingIsAsOfTheTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *run
-		spoken := false
+		delivered := false
 		r = start(t, func(r *run) {
 			r.options.Rules = func(s sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
-				if !spoken {
-					spoken = true
+				if !delivered {
+					delivered = true
 					r.source <- emission{table: table(1)}
 					synctest.Wait()
 				}

@@ -27,7 +27,7 @@ func TestNothingIsRemovedBeforeEverySourceHasDelivered(t *testing.T) {
 		r.emit(sources.Table{})
 		pass(time.Minute)
 		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
-			t.Fatalf("weights %v while a source is silent", got)
+			t.Fatalf("weights %v while a source has not delivered", got)
 		}
 		if w := r.last().Waiting; !slices.Equal(w, []string{"apiserver"}) {
 			t.Errorf("waiting for %v", w)
@@ -36,7 +36,7 @@ func TestNothingIsRemovedBeforeEverySourceHasDelivered(t *testing.T) {
 		synctest.Wait()
 		pass(time.Millisecond)
 		if got := r.weights(); len(got) != 0 {
-			t.Errorf("weights %v after both have spoken of nothing", got)
+			t.Errorf("weights %v after both have delivered an empty table", got)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func full() Service {
 	return Service{Endpoints: []Endpoint{{Addr: netip.MustParseAddr("10.2.0.1")}}}
 }
 
-// fill gives a field another value than it has.
+// fill changes the value of a field.
 func fill(v reflect.Value) {
 	switch v.Interface().(type) {
 	case netip.Addr:

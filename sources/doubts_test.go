@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Facts that change have the same tables judged again, and so does a service that changes or moves.
+// A table is judged again if the facts change, and a service if it changes or is on another line.
 func TestDoubtsFollowFacts(t *testing.T) {
 	weighted := func(line int, weight uint32) sources.Table {
 		return sources.Table{Services: []sources.Service{{
@@ -47,7 +47,7 @@ func TestDoubtsFollowFacts(t *testing.T) {
 	}
 }
 
-// A Merger, which checks what has changed alone, has the doubts that Doubts has of the merged table.
+// A Merger, which checks only what changed, returns what Doubts does for the merged table.
 func TestDoubtsOfChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var m sources.Merger

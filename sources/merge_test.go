@@ -13,9 +13,9 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Which rule says what is in sources/file/testdata/scenario; here is what must hold for all tables.
+// The messages of rules are tested by sources/file/testdata/scenario. These tests are about all tables.
 
-// tables draws a table from a small world, so that its services get in each other's way.
+// tables draws a table with few addresses, so that its services are in conflict.
 func tables(source string) *rapid.Generator[sources.Table] {
 	return rapid.Custom(func(t *rapid.T) sources.Table {
 		var table sources.Table
@@ -106,8 +106,7 @@ func hosts() *rapid.Generator[sources.HostFacts] {
 	})
 }
 
-// apart checks that of all that is not withheld nothing is two services', an address both bound here and an
-// endpoint, or the gateway.
+// apart checks what is not withheld: no claim is that of two services, no bound address is an endpoint or the gateway.
 func apart(t *rapid.T, table sources.Table, host sources.HostFacts) {
 	ports, bound, endpoints := map[string]string{}, map[netip.Addr]bool{}, map[netip.Addr]bool{}
 	for i := range table.Services {
@@ -187,7 +186,7 @@ func TestProblemText(t *testing.T) {
 	}
 }
 
-// many is n services of 10 endpoints.
+// many returns n services with 10 endpoints each.
 func many(n int) sources.Table {
 	var table sources.Table
 	for i := range n {

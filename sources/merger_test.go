@@ -11,8 +11,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Whatever changes from one time to the next, a service keeps what it had while it wants it, and a Merger that
-// skips what it may gives what one does that never skips.
+// A service keeps what it had for as long as it asks for it, whatever else changes. A Merger that decides only what may
+// have changed returns what one does that decides everything.
 func TestMergerKeepsIncumbents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var m, thorough sources.Merger
@@ -43,7 +43,7 @@ func TestMergerKeepsIncumbents(t *testing.T) {
 	})
 }
 
-// keep checks that what services were served at they are still served at, if they want to be.
+// keep checks that services kept the addresses that they still ask for.
 func keep(t *rapid.T, before, now sources.Table) {
 	for i := range before.Services {
 		was := &before.Services[i]
@@ -66,8 +66,8 @@ func keep(t *rapid.T, before, now sources.Table) {
 	}
 }
 
-// A newcomer is left out, whatever its place, while the incumbent wants what both want; then it gets it. So
-// it is after a restart, and where the newcomer came while nothing ran.
+// A new service does not get what another service has, even if its file comes first, until that one no longer asks for
+// it. That also holds after a restart, and if the new service was added while svcproxy did not run.
 func TestIncumbentOverNewcomer(t *testing.T) {
 	of := func(file, name string, vips ...int) sources.Table {
 		s := sources.Service{
@@ -98,7 +98,7 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 		t.Errorf("served by %v", got)
 	}
 	if got := at(t, merged, 2); !slices.Equal(got, []string{"new"}) {
-		t.Errorf("what nobody else wants is served by %v", got)
+		t.Errorf("what no other service asks for is served by %v", got)
 	}
 	want := "a.toml:1: new: left out in part: 10.0.0.1:80/TCP is taken by old (b.toml:1)"
 	if len(problems) != 1 || problems[0].Error() != want {
@@ -133,7 +133,7 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 	}
 }
 
-// While sources are awaited, those who are there do not become incumbents in the place of those who are not.
+// While a source has not delivered, services of other sources do not become incumbents in its place.
 func TestHoldMakesNoIncumbents(t *testing.T) {
 	service := func(source string) sources.Table {
 		return sources.Table{Services: []sources.Service{{
@@ -151,8 +151,8 @@ func TestHoldMakesNoIncumbents(t *testing.T) {
 	}
 }
 
-// A cluster IP that a tenant of an API server lists as an external IP is the service's that has it from the
-// API server, whatever their names.
+// A tenant of an API server lists another service's cluster IP as an external IP. The other service keeps it, whatever
+// their names.
 func TestClusterIPOverExternalIP(t *testing.T) {
 	table := sources.Table{Services: []sources.Service{
 		{Namespace: "attacker", Name: "dns", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(1)}, ExternalIPs: []netip.Addr{addr(2)}},
@@ -171,8 +171,8 @@ func TestClusterIPOverExternalIP(t *testing.T) {
 	}
 }
 
-// Nor does a tenant take another's cluster IP by having it as an endpoint, or a pod's address by listing it as an
-// external IP.
+// A tenant does not get another service's cluster IP by listing it as an endpoint, nor a pod's address by listing it as
+// an external IP.
 func TestClusterIPOverEndpointOverExternalIP(t *testing.T) {
 	service := func(namespace string, clusterIP, endpoint int) sources.Service {
 		return sources.Service{
@@ -192,7 +192,7 @@ func TestClusterIPOverEndpointOverExternalIP(t *testing.T) {
 	}
 }
 
-// A VIP that is the default gateway is left out alone, and is back when it is the gateway no more.
+// Of a service, only the VIP that is the default gateway is withheld, until there is another gateway.
 func TestGatewayIsLeftOutAlone(t *testing.T) {
 	table := sources.Table{Services: []sources.Service{{
 		Namespace: "default", Name: "web", Type: sources.LoadBalancer, ClusterIPs: []netip.Addr{addr(1)},
@@ -222,7 +222,7 @@ func written(t *testing.T, in sources.Incumbents) sources.Incumbents {
 	return read
 }
 
-// FuzzParseIncumbents: the record is in a directory that the service's user can write.
+// The record is in a directory that svcproxy's user can write, so it is not trusted.
 func FuzzParseIncumbents(f *testing.F) {
 	f.Add("from \"file\" \"/etc/svcproxy/a\\nb.toml\"\ndefault/web\nheld port 10.0.0.1:80/TCP by default/web\n")
 	f.Add("from \"apiserver\" \"\"\nheld node 30080/UDP by a/b\nheld vip 10.0.0.1 by a/b\nheld endpoint fd00::1 by a/b\n")
@@ -235,7 +235,7 @@ func FuzzParseIncumbents(f *testing.F) {
 	})
 }
 
-// Whatever changes from one table to the next, Revalidate gives what Validate does.
+// Revalidate returns what Validate does, whatever changed.
 func TestRevalidateIsValidate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := tables("a").Draw(t, "before")
@@ -254,7 +254,7 @@ func TestRevalidateIsValidate(t *testing.T) {
 	})
 }
 
-// In a table that Validate accepts, Merge finds nothing to leave out.
+// Merge leaves out nothing of a table that Validate accepts.
 func TestMergeOfValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := tables("a").Draw(t, "table")
@@ -273,10 +273,10 @@ func TestMergeOfValid(t *testing.T) {
 	})
 }
 
-// split returns what most tests want of a merge.
+// split returns the parts of a merge that most tests need.
 func split(m sources.Merged) (sources.Table, []sources.Problem) { return m.Table, m.Problems }
 
-// otherEndpoints is a table with other endpoints in one service.
+// otherEndpoints returns a table with other endpoints in one service.
 func otherEndpoints(t *rapid.T, table sources.Table) sources.Table {
 	if len(table.Services) == 0 {
 		return table

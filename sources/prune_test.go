@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// What cannot be served of a service is left out, and what is left can be.
+// Prune removes what cannot be served. The rest can be.
 func TestPrune(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := tables("a").Draw(t, "table")

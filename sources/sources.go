@@ -1,4 +1,4 @@
-// Package sources defines what svcproxy is told to serve: a Table of services with their endpoints. A Source
+// Package sources defines what svcproxy is to serve: a Table of services with their endpoints. A Source
 // delivers one, from files, from the main configuration or from an API server.
 //
 // Validate finds the errors of one table. Merge makes one table of those of all sources and decides who gets an

@@ -124,7 +124,7 @@ func TestReadyAfterTheFirstSync(t *testing.T) {
 		want(t, h, "STATUS=not yet synced; waiting for source file")
 		time.Sleep(5 * time.Second)
 		l.set(func(l *stubLoop) {
-			l.sources = []proxy.SourceState{{Name: "file", Spoken: true}}
+			l.sources = []proxy.SourceState{{Name: "file", Delivered: true}}
 			l.now = synchronised(12, 40)
 		})
 		n.update()
@@ -145,7 +145,7 @@ func TestReadyAfterTheFirstSync(t *testing.T) {
 
 func TestReadyWithoutASourceThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &stubLoop{sources: []proxy.SourceState{{Name: "file", Spoken: true}, {Name: "apiserver", Err: errors.New("dial tcp 10.0.0.1:6443: connection refused"), Since: time.Now().UTC()}}}
+		l := &stubLoop{sources: []proxy.SourceState{{Name: "file", Delivered: true}, {Name: "apiserver", Err: errors.New("dial tcp 10.0.0.1:6443: connection refused"), Since: time.Now().UTC()}}}
 		l.now = synchronised(12, 40)
 		l.now.Report.Waiting = []string{"apiserver"}
 		_, h := notify(t, l, 0)
@@ -231,7 +231,7 @@ func TestStatusText(t *testing.T) {
 		{"worked once", &proxy.Snapshot{Report: failed, Succeeded: at, Table: table, Want: state}, nil,
 			"3 services, 5 real servers, synced 09:31:02; last sync failed: reading the kernel: no buffer space"},
 		{"refused", &proxy.Snapshot{Report: proxy.Report{Planned: at}, Succeeded: at},
-			[]proxy.SourceState{{Name: "file", Spoken: true, Err: errors.New("services.toml:3: " + strings.Repeat("ä", 100)), Since: at}},
+			[]proxy.SourceState{{Name: "file", Delivered: true, Err: errors.New("services.toml:3: " + strings.Repeat("ä", 100)), Since: at}},
 			"0 services, 0 real servers, synced 09:31:02 (0 ms); source file since 09:31:02: services.toml:3: " + strings.Repeat("ä", 71) + "..."},
 	} {
 		if got := statusText(c.now, nil, c.sources); got != c.want {

@@ -64,7 +64,7 @@ func count(n int, what string) string {
 func silent(sources []proxy.SourceState) []string {
 	var names []string
 	for _, s := range sources {
-		if !s.Spoken {
+		if !s.Delivered {
 			name := s.Name
 			if s.Progress != "" {
 				name += " (" + s.Progress + ")"

@@ -78,7 +78,7 @@ func (in Input) change(c *Change) *Change {
 
 // source describes a source and its errors.
 func (in Input) source(s proxy.SourceState) Source {
-	from := Source{Name: s.Name, Delivered: s.Spoken, Progress: s.Progress, Since: in.at(s.Since), Errors: sourceErrors(s.Err), Stale: []Stale{}, Unserved: []string{}}
+	from := Source{Name: s.Name, Delivered: s.Delivered, Progress: s.Progress, Since: in.at(s.Since), Errors: sourceErrors(s.Err), Stale: []Stale{}, Unserved: []string{}}
 	var rejected *sources.RejectedError
 	if errors.As(s.Err, &rejected) {
 		for _, f := range rejected.Stale {
