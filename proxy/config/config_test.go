@@ -15,9 +15,9 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Each file of testdata/scenario has a configuration, svcproxy.toml or a
-// kube-proxy's config.conf or config.yaml, flags one a line, and what comes of
-// them: values that are not the default, problems, warnings.
+// Each file of testdata/scenario has a configuration (svcproxy.toml, or kube-proxy's
+// config.conf or config.yaml), flags, one per line, and the result: values that are
+// not the default, problems, warnings.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenario/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -58,8 +58,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// notYet ends the warnings of keys that nothing acts upon yet; only scenarios
-// that are about them have them.
+// notYet ends the warnings of idle keys. Only scenarios about them expect these.
 const notYet = "has no effect in this version"
 
 func compare(t *testing.T, what, got, want string) {
@@ -77,7 +76,7 @@ func lines(ps []sources.Problem) string {
 	return b.String()
 }
 
-// changed are the fields that do not have their defaults.
+// changed are the fields without their defaults.
 func changed(c Config) string {
 	var b strings.Builder
 	d := Default()
@@ -89,7 +88,7 @@ func changed(c Config) string {
 	return b.String()
 }
 
-// What is written loads again to the same values, defaults or not.
+// A written configuration loads again to the same values, defaults or not.
 func TestWrite(t *testing.T) {
 	other := Default()
 	other.Mode = "ipvs"
@@ -214,8 +213,8 @@ func TestNodeName(t *testing.T) {
 	}
 }
 
-// Any bytes are refused with a line that the file has, or give a Config that
-// survives being written and read.
+// FuzzDecode: any bytes are refused with a line that the file has, or decode to a
+// Config that is the same after being written and read.
 func FuzzDecode(f *testing.F) {
 	files, err := filepath.Glob("testdata/scenario/*.txtar")
 	if err != nil || len(files) == 0 {

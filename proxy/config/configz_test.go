@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// TestConfigzIsKubeProxys: testdata/configz/*.json is what kube-proxy 1.34.4 answers with the configuration
-// in the file of the same name: every field here has its name, its place and its value, and those that are
-// missing here are known.
+// TestConfigzIsKubeProxys: testdata/configz/*.json are the answers of kube-proxy 1.34.4 to the configuration in the YAML
+// file of the same name. Every field here has the same name, place and value, and the missing ones are known.
 func TestConfigzIsKubeProxys(t *testing.T) {
 	missing := []string{"Logging.options", "NFTables", "Windows", "Winkernel"}
 	for _, name := range []string{"sample", "least"} {
@@ -37,7 +36,7 @@ func TestConfigzIsKubeProxys(t *testing.T) {
 	}
 }
 
-// TestConfigzWithoutListeners: what kube-proxy cannot say has the zero of its field.
+// TestConfigzWithoutListeners: values that kube-proxy cannot have are the zero of their field.
 func TestConfigzWithoutListeners(t *testing.T) {
 	c, _, err := Decode("svcproxy.toml", []byte("healthzBindAddress = \"\"\nnodePortAddresses = [\"primary\"]\n"), nil)
 	if err != nil {
@@ -65,7 +64,7 @@ func tree(t *testing.T, data []byte) map[string]any {
 	return v
 }
 
-// differences are the paths at which two trees differ, sorted; of a part that only one has, its root.
+// differences are the paths at which two trees differ, sorted. A part that only one has is its root.
 func differences(path string, a, b any) (found []string) {
 	in, ok := a.(map[string]any)
 	other, both := b.(map[string]any)

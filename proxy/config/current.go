@@ -101,7 +101,7 @@ func (c *Current) fallBack(s Setup, why error) (Setup, error) {
 func (c *Current) Announce() {
 	c.warn(c.Now().Warnings)
 	if c.refused != nil {
-		c.o.Log.Error("the configuration is refused: the last good one goes on", "of", c.refused.Stale[0].Good, "err", c.refused)
+		c.o.Log.Error("the configuration is refused: the last good one is used", "of", c.refused.Stale[0].Good, "err", c.refused)
 	}
 }
 
@@ -208,7 +208,7 @@ func (c *Current) Keep() {
 		return
 	}
 	if err := s.lastGood().Put(s.File, s.Data, time.Now()); err != nil {
-		c.o.Log.Warn("a broken configuration would stop the next start", "err", err)
+		c.o.Log.Warn("the last good configuration cannot be kept: a broken file would stop the next start", "err", err)
 	}
 }
 
@@ -219,7 +219,7 @@ func (c *Current) Follow(ctx context.Context) {
 	go func() {
 		s := c.Now()
 		if err := file.Notify(ctx, c.o.Flags.Path(), s.Config.File.Debounce, c.o.Log, changed); err != nil {
-			c.o.Log.Warn("changes of the configuration are noticed late", "err", err)
+			c.o.Log.Warn("the configuration file is not watched: changes are noticed after configSyncPeriod", "err", err)
 		}
 	}()
 	for {

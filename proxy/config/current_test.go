@@ -17,7 +17,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// node is a machine with a configuration file, over the lives of a process.
+// node is a machine with a configuration file, over several runs of a process.
 type node struct {
 	*testing.T
 	file, stateDir string
@@ -31,7 +31,7 @@ func newNode(t *testing.T) *node {
 	return &node{T: t, file: filepath.Join(dir, "svcproxy.toml"), stateDir: filepath.Join(dir, "state")}
 }
 
-// write saves a configuration; its folders are the node's.
+// write saves a configuration. STATE stands for the node's stateDir.
 func (n *node) write(text string) {
 	n.Helper()
 	if err := os.WriteFile(n.file, []byte(strings.ReplaceAll(text, "STATE", n.stateDir)), 0o644); err != nil {
@@ -39,7 +39,7 @@ func (n *node) write(text string) {
 	}
 }
 
-// start is a process that begins.
+// start starts a process.
 func (n *node) start(flags ...string) error {
 	fs := pflag.NewFlagSet("svcproxy", pflag.ContinueOnError)
 	f := config.AddFlags(fs)
@@ -66,7 +66,7 @@ func (n *node) start(flags ...string) error {
 	return err
 }
 
-// emitted is what the source has, and says.
+// emitted is the number of services and the error that the source emits.
 func (n *node) emitted() (services int, err error) {
 	ctx, cancel := context.WithCancel(n.Context())
 	_ = n.Source().Watch(ctx, func(t sources.Table, e error) {
@@ -194,8 +194,7 @@ func TestLastGoodIsUsedAtStart(t *testing.T) {
 	}
 }
 
-// A name that is not stateDir's default is not known when the file is cut to
-// nothing, so this one is given by where the last start found it.
+// A start accepts a file of comments. A reload refuses a named file that is gone.
 func TestAFileThatIsGoneOrEmptyAtStart(t *testing.T) {
 	n := newNode(t)
 	n.write("# nothing but a word\n")
@@ -210,7 +209,7 @@ func TestAFileThatIsGoneOrEmptyAtStart(t *testing.T) {
 	}
 }
 
-// A disk that takes nothing is a warning.
+// A failure to write is logged as a warning.
 func TestStateDirThatCannotBeWritten(t *testing.T) {
 	n := newNode(t)
 	n.write(good)

@@ -13,7 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
-// words are what a text may be where not every text will do.
+// words are valid texts of fields that do not take every text.
 var words = map[string][]string{
 	"mode":                            {"", "ipvs", "iptables", "userspace"},
 	"showHiddenMetricsForVersion":     {"", "1.35", "1.30"},
@@ -26,7 +26,7 @@ var words = map[string][]string{
 	"ipvs.namePrefix":                 {"KUBE", "EDGE", "0"},
 }
 
-// configs draws configurations that Decode could have given.
+// configs draws configurations that Decode could return.
 func configs() *rapid.Generator[Config] {
 	return rapid.Custom(func(t *rapid.T) Config {
 		c := Default()
@@ -91,7 +91,7 @@ func drawn(t *rapid.T, f *field) any {
 	return nil
 }
 
-// drawnDuration is one that the field takes: some take no 0, some no part of a second.
+// drawnDuration is a duration that the field takes: some refuse 0, some parts of a second.
 func drawnDuration(t *rapid.T, f *field) any {
 	var c Config
 	takes := func(d time.Duration) bool { return f.set(&c, d.String()) == nil }
@@ -147,8 +147,8 @@ func addrs() *rapid.Generator[netip.Addr] {
 	})
 }
 
-// What is written, in either form, is read as the very same configuration, and
-// no key of it is unknown or without effect for being written.
+// A configuration that is written, as TOML or YAML, is read back the same, without
+// warnings about unknown or unused keys.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := configs().Draw(t, "config")
@@ -166,8 +166,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// What a running process adopts is the next configuration in all that is live,
-// and its own in the rest; nothing is lost in between.
+// A running process adopts the next configuration, but for the keys that need a
+// restart, which Adopt returns.
 func TestAdoptDrawn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		running, next := configs().Draw(t, "running"), configs().Draw(t, "next")

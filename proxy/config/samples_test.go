@@ -10,8 +10,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// What kube-proxy's users have is read, and every value that is not listed here
-// is the default.
+// Samples of kube-proxy's configuration load. Every value that is not listed here is
+// the default.
 func TestSamples(t *testing.T) {
 	for name, want := range map[string]struct{ values, warnings string }{
 		"full.yaml": {`

@@ -39,12 +39,10 @@ raw_cgroup_prefix_whitelist referenced_reset_interval storage_driver_buffer_dura
 storage_driver_password storage_driver_secure storage_driver_table storage_driver_user update_machine_info_interval
 `
 
-// commandFlags are the upstream flags that the command has, not its
-// configuration.
+// commandFlags are the upstream flags that the command defines, not this package.
 var commandFlags = []string{"cleanup", "help", "version"}
 
-// Every flag that kube-proxy has had is taken, with - and with _, and there are
-// no others.
+// Every flag of any kube-proxy is accepted, with - and with _, and no others.
 func TestUpstreamFlags(t *testing.T) {
 	fs := pflag.NewFlagSet("svcproxy", pflag.ContinueOnError)
 	AddFlags(fs)
@@ -82,8 +80,8 @@ func TestUpstreamFlags(t *testing.T) {
 	}
 }
 
-// A flag without effect warns once, whatever it is given, and takes a value if
-// and only if it did upstream.
+// A flag without effect causes one warning, whatever its value, and takes a value if
+// and only if it does upstream.
 func TestIgnoredFlags(t *testing.T) {
 	for _, group := range ignored {
 		for name := range strings.FieldsSeq(group.switches) {
@@ -126,9 +124,8 @@ showHiddenMetricsForVersion windowsRunAsService winkernel.enableDSR winkernel.fo
 winkernel.rootHnsEndpointName winkernel.sourceVip
 `
 
-// Every field of upstream's is a key, or is known to have no effect, and every
-// key is upstream's or one whose zero stays: a third kind would have its zero
-// taken for a default that no other program knows.
+// Every field of KubeProxyConfiguration is a key or is known to have no effect. Every
+// key is upstream's or is marked zero.
 func TestUpstreamFields(t *testing.T) {
 	upstream := strings.Fields(upstreamFields)
 	for _, key := range upstream {
@@ -143,7 +140,7 @@ func TestUpstreamFields(t *testing.T) {
 	}
 }
 
-// Flags that were not made by AddFlags are none given.
+// The zero Flags have no flag given.
 func TestZeroFlags(t *testing.T) {
 	if _, _, err := Decode("", nil, &Flags{}); err != nil {
 		t.Error(err)

@@ -8,9 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// A limit or a timeout that a file or a flag gives holds as it stands, one that
-// only kube-proxy's null stands for, or that a written configuration has as a
-// comment, does not.
+// A limit or a timeout in a file or a flag is set exactly. One that is null in
+// kube-proxy's file, or a comment in a written configuration, is not.
 func TestWrittenConntrackKeysAreExact(t *testing.T) {
 	type exact = struct{ Max, TCPEstablished, TCPCloseWait bool }
 	kube := "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nconntrack:\n"

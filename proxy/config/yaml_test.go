@@ -53,8 +53,7 @@ func TestParseYAML(t *testing.T) {
 	}
 }
 
-// Lines are right where they end in CR LF, and in front of bytes that are no
-// text.
+// Lines are right in files with CR LF, and for bytes that are not UTF-8.
 func TestYAMLLines(t *testing.T) {
 	wrong := "kind: ConfigMap\ndata:\n  config.conf: |\n    apiVersion: " + upstreamVersion + "\n    kind: " + upstreamKind + "\n    mode: ipvz\n"
 	for _, test := range []struct{ text, want string }{
@@ -72,8 +71,8 @@ func TestYAMLLines(t *testing.T) {
 	}
 }
 
-// What a hostile file costs is bounded: aliases are not expanded, and nesting
-// and size have an end.
+// The cost of a hostile file is bounded: aliases are not expanded, and nesting and
+// size are limited.
 func TestYAMLBounded(t *testing.T) {
 	head := "apiVersion: " + upstreamVersion + "\nkind: " + upstreamKind + "\n"
 	var laughs, unknown strings.Builder
@@ -142,8 +141,8 @@ func TestWriteReplaces(t *testing.T) {
 	}
 }
 
-// Any bytes are refused with a line that the file has, or give a Config that
-// survives being written and read.
+// FuzzYAML: any bytes are refused with a line that the file has, or decode to a
+// Config that is the same after being written and read.
 func FuzzYAML(f *testing.F) {
 	files, err := filepath.Glob("testdata/scenario/*.txtar")
 	if err != nil || len(files) == 0 {

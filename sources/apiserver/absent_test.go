@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLeftOut: with the build tag, nothing of Kubernetes is linked.
+// TestLeftOut: the build tag leaves out all Kubernetes libraries.
 func TestLeftOut(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-tags", "noapiserver", ".").Output()
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// api is an API server for lists and watches: resource versions, pages, selectors, bookmarks and a
-// history that can be compacted, in JSON or protobuf as asked for.
+// api is an API server for lists and watches: resource versions, pages, selectors, bookmarks and a history that can be
+// compacted, in JSON or protobuf as requested.
 type api struct {
 	*httptest.Server
 	t *testing.T
@@ -39,9 +39,9 @@ type api struct {
 	history []event
 	oldest  int           // what was before is compacted
 	changed chan struct{} // closed at the next change
-	// before may answer in the API server's place; it returns true if it did.
+	// before may answer a request; it returns true if it did.
 	before func(w http.ResponseWriter, r *http.Request) bool
-	// asked is every request: its path and query, and what it accepts.
+	// asked are all requests: path, query and Accept header.
 	asked []string
 }
 
@@ -62,7 +62,7 @@ var groupOf = map[string]schema.GroupVersion{
 	"services": corev1.SchemeGroupVersion, "nodes": corev1.SchemeGroupVersion, "endpointslices": discoveryv1.SchemeGroupVersion,
 }
 
-// newAPI starts one; with clients, it wants a certificate that they have signed.
+// newAPI starts an api. With clients, it requires a certificate signed by them.
 func newAPI(t *testing.T, clients *x509.CertPool) *api {
 	a := &api{t: t, version: 100, objects: map[string]map[string]object{}, changed: make(chan struct{})}
 	a.Server = httptest.NewUnstartedServer(a)
@@ -81,7 +81,7 @@ func (a *api) intercept(before func(w http.ResponseWriter, r *http.Request) bool
 	a.before = before
 }
 
-// put creates or updates objects, in one version each.
+// put creates or updates objects, with one version each.
 func (a *api) put(objects ...object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,7 +115,7 @@ func (a *api) record(resource string, kind watch.EventType, o object) {
 	a.changed = make(chan struct{})
 }
 
-// compact forgets the history.
+// compact drops the history.
 func (a *api) compact() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -225,7 +225,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, resource string, sele
 	}
 }
 
-// watch sends the history since a version, what comes after, and a bookmark at first.
+// watch sends a bookmark, the history since a version, and new events.
 func (a *api) watch(w http.ResponseWriter, r *http.Request, resource string, selected func(object) bool) {
 	since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	a.mu.Lock()
@@ -272,8 +272,7 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request, resource string, sel
 	}
 }
 
-// since gives events after a version as a watch with a selector has them: what no longer matches is
-// deleted.
+// since returns events after a version, as a watch with a selector has them: an object that no longer matches is deleted.
 func (a *api) since(resource string, version int, selected func(object) bool) (events []event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -65,7 +65,7 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// client gives the PEM of a client's certificate and key.
+// client returns the PEM of a client certificate and its key.
 func (a *authority) client(until time.Time) (certificate, key string) {
 	k := a.newKey()
 	der := a.sign(&x509.Certificate{
@@ -82,7 +82,7 @@ func toPEM(what string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: what, Bytes: der}))
 }
 
-// TestWrongCA: the connection is not trusted until the CA file is put right, without a restart.
+// TestWrongCA: the connection is refused until the CA file is corrected, without a restart.
 func TestWrongCA(t *testing.T) {
 	var right string
 	r := start(t, Options{}, func(r *rig) {
@@ -95,7 +95,7 @@ func TestWrongCA(t *testing.T) {
 	r.want(wholeTable)
 }
 
-// lock has requests answered only if they have the token that it gives.
+// lock refuses requests without the returned token.
 func (r *rig) lock() *atomic.Value {
 	var valid atomic.Value
 	valid.Store("first")
@@ -109,7 +109,7 @@ func (r *rig) lock() *atomic.Value {
 	return &valid
 }
 
-// TestRotation: credentials expire, and new ones are found where the old ones were.
+// TestRotation: credentials expire and are replaced in the same place.
 func TestRotation(t *testing.T) {
 	plugin := func(r *rig, token string) {
 		r.write("credential", `{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "`+token+`"}}`)
@@ -194,7 +194,7 @@ func TestKubeconfigReplacedWhileRead(t *testing.T) {
 	}
 }
 
-// TestClientCertificate: it has expired, and a new one is written to its files.
+// TestClientCertificate: an expired certificate is replaced in its files.
 func TestClientCertificate(t *testing.T) {
 	clients := newAuthority(t)
 	give := func(r *rig, until time.Time) {
@@ -212,7 +212,7 @@ func TestClientCertificate(t *testing.T) {
 	r.want(wholeTable)
 }
 
-// TestNoCredentials: what they are made of is not there, or does not work, at the start and later.
+// TestNoCredentials: the credentials are missing or invalid, at the start and later.
 func TestNoCredentials(t *testing.T) {
 	if _, err := New(Options{Kubeconfig: "/does/not/exist"}); err == nil {
 		t.Error("no kubeconfig, and no error")
@@ -236,7 +236,7 @@ func TestNoCredentials(t *testing.T) {
 	r.want("db, new, web 10.2.0.1")
 }
 
-// TestMaster: a URL alone will do, and it goes before the kubeconfig's.
+// TestMaster: a URL alone is enough, and it overrides the kubeconfig's.
 func TestMaster(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		r := &rig{T: t, api: newAPI(t, nil), dir: t.TempDir(), emits: make(chan emission, 1000)}

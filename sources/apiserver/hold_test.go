@@ -14,8 +14,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
-// wipe has the API server forget all objects of some resources, and their history, as a backup that is put
-// back does.
+// wipe deletes all objects of some resources and the history, as the restore of a backup does.
 func (r *rig) wipe(resources ...string) {
 	r.mu.Lock()
 	for _, resource := range resources {
@@ -26,8 +25,8 @@ func (r *rig) wipe(resources ...string) {
 	r.cutWatches()
 }
 
-// TestEmptyList: what a list has none of any more is served on, and said. What comes back is believed, and
-// what comes is served beside it.
+// TestEmptyList: objects that a list suddenly has none of are still served, and reported. Objects that come back replace
+// the held ones, and new ones are served, too.
 func TestEmptyList(t *testing.T) {
 	r := start(t, Options{EmptyGrace: time.Hour}, whole)
 	r.want(wholeTable)
@@ -55,8 +54,7 @@ func TestEmptyList(t *testing.T) {
 
 func ownSvc() object { return svc("kubernetes", "10.96.0.250") }
 
-// TestEmptyListOfAnOwnService: a service that every API server makes by itself does not make a list a full
-// one.
+// TestEmptyListOfAnOwnService: a list with only the API server's own service counts as empty.
 func TestEmptyListOfAnOwnService(t *testing.T) {
 	r := start(t, Options{EmptyGrace: time.Second}, whole)
 	r.want(wholeTable)
@@ -72,7 +70,7 @@ func TestEmptyListOfAnOwnService(t *testing.T) {
 	r.want("kubernetes") // the grace is over
 }
 
-// TestEmptyListAtTheStart: what there was is in the kernel alone, and nothing of it may be removed.
+// TestEmptyListAtTheStart: only the kernel has the earlier objects, and nothing may be removed.
 func TestEmptyListAtTheStart(t *testing.T) {
 	incomplete := func(e emission) bool {
 		var refused *sources.RejectedError
@@ -98,8 +96,7 @@ func TestEmptyListAtTheStart(t *testing.T) {
 	r.want("") // a cluster may be empty
 }
 
-// TestHoldOfCatalog: what is held goes when the grace is over, whatever lists say until then, and at once
-// when a list has something else.
+// TestHoldOfCatalog: held objects go when the grace is over, or at once when a list has others.
 func TestHoldOfCatalog(t *testing.T) {
 	services := func(names ...string) (all []manifest.Service) {
 		for _, n := range names {
@@ -113,7 +110,7 @@ func TestHoldOfCatalog(t *testing.T) {
 		}
 		return all
 	}
-	// there are the services and slices that a catalog has.
+	// there checks the numbers of services and slices in a catalog, and its holds.
 	there := func(t *testing.T, c *catalog, services, parts int, held ...string) {
 		t.Helper()
 		n := c.look(false)
@@ -174,8 +171,8 @@ func TestHoldOfCatalog(t *testing.T) {
 	there(t, c, 0, 0)
 }
 
-// TestHoldOfTheNode: the Node that a list no longer has goes on being eligible for as long, so that load
-// balancers do not leave all nodes at once.
+// TestHoldOfTheNode: a Node that a list no longer has stays eligible during the grace, so that load balancers do not leave
+// all nodes at once.
 func TestHoldOfTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := func(zone string) (o manifest.NodeObject) {

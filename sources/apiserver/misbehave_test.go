@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// misbehaviour is what an API server does to requests for services; it returns true if it did.
+// misbehaviour answers requests for services; it returns true if it did.
 type misbehaviour func(w http.ResponseWriter, q *http.Request, n int32) bool
 
 func isWatch(q *http.Request) bool { return q.URL.Query().Get("watch") == "true" }
@@ -33,8 +33,8 @@ func sends(frames ...string) misbehaviour {
 	}
 }
 
-// TestMisbehaviour: whatever the API server does, it is not asked without end, what it did is said, and the
-// table stays as it was until it behaves again.
+// TestMisbehaviour: whatever the API server does, requests are limited, the cause is reported, and the table stays until
+// the API server works again.
 func TestMisbehaviour(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -123,7 +123,7 @@ func TestMisbehaviour(t *testing.T) {
 	}
 }
 
-// lists has all watches refused, and lists answered with what write does.
+// lists refuses all watches and answers lists by write.
 func lists(write func(w io.Writer, n int32)) misbehaviour {
 	return func(w http.ResponseWriter, q *http.Request, n int32) bool {
 		if isWatch(q) {
@@ -136,7 +136,7 @@ func lists(write func(w io.Writer, n int32)) misbehaviour {
 	}
 }
 
-// endless writes much.
+// endless writes without end.
 func endless(w io.Writer, bytes int) {
 	block := []byte(strings.Repeat("a", 64<<10))
 	for ; bytes > 0; bytes -= len(block) {

@@ -12,7 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
-// TestNode: the Node's facts come before the first table, and then as they change.
+// TestNode: OnNode is called before the first table, and then at each change.
 func TestNode(t *testing.T) {
 	nodes := make(chan manifest.Node, 100)
 	is := func(zone string, taints ...string) *corev1.Node {
@@ -68,7 +68,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// TestNodeDeletedUnseen: it was deleted while the watch was out.
+// TestNodeDeletedUnseen: the Node is deleted while there is no watch.
 func TestNodeDeletedUnseen(t *testing.T) {
 	nodes := make(chan manifest.Node, 100)
 	r := start(t, Options{NodeName: "n1", OnNode: func(n manifest.Node) { nodes <- n }}, func(r *rig) {

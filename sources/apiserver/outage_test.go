@@ -25,7 +25,7 @@ func whole(r *rig) {
 
 const wholeTable = "db, web 10.2.0.1"
 
-// answer has requests whose URL has all of the words answered with a Status; no words = none any more.
+// answer answers requests whose URL has all of the words with a Status. Without words it ends that.
 func (r *rig) answer(code int, reason metav1.StatusReason, words ...string) {
 	r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
 		for _, word := range words {
@@ -49,8 +49,8 @@ func (r *rig) answer(code int, reason metav1.StatusReason, words ...string) {
 // cutWatches ends all connections, and with them all watches.
 func (r *rig) cutWatches() { r.CloseClientConnections() }
 
-// TestAnswers goes through what an API server may say instead of what was asked for: at the start, when
-// nothing may be emitted but the reason, and later, when nothing may be lost.
+// TestAnswers goes through the errors that an API server may return: at the start, when only the reason may be emitted,
+// and later, when nothing may be lost.
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		code   int
@@ -92,14 +92,14 @@ func TestAnswers(t *testing.T) {
 				}
 				return outage == c.total
 			})
-			r.put(eps("web-1", "web", "10.2.0.9")) // while nobody looks
+			r.put(eps("web-1", "web", "10.2.0.9")) // during the outage
 			r.answer(0, "")
 			r.want("db, web 10.2.0.9")
 		})
 	}
 }
 
-// TestRetryAfter: an API server that has too much to do is left alone for as long as it asks.
+// TestRetryAfter: an overloaded API server gets no request for as long as it asks.
 func TestRetryAfter(t *testing.T) {
 	var asked [2]atomic.Int64
 	r := start(t, Options{}, func(r *rig) {
@@ -127,7 +127,7 @@ func TestRetryAfter(t *testing.T) {
 func TestLost(t *testing.T) {
 	r := start(t, Options{}, whole)
 	r.want(wholeTable)
-	// A watch that ends within its first second without an event is taken for a broken one.
+	// A watch that ends within its first second without an event counts as broken.
 	r.put(svc("old", "10.96.0.4"), eps("web-1", "web", "10.2.0.2"))
 	r.want("db, old, web 10.2.0.2")
 	address := r.Listener.Addr().String()
@@ -150,7 +150,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestCompacted: what happened while nobody looked is no longer known, so everything is listed again.
+// TestCompacted: the history during the outage is compacted, so everything is listed again.
 func TestCompacted(t *testing.T) {
 	r := start(t, Options{}, whole)
 	r.want(wholeTable)
@@ -222,7 +222,7 @@ func (s *short) Write(p []byte) (int, error) {
 
 func (s *short) Flush() {}
 
-// TestSaidOnce: an outage is one emission, however often it is tried.
+// TestSaidOnce: an outage is one emission, however many attempts fail.
 func TestSaidOnce(t *testing.T) {
 	var tries atomic.Int32
 	r := start(t, Options{NodeName: "n1", OnNode: func(manifest.Node) {}}, func(r *rig) {
@@ -243,7 +243,7 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// TestNodeForbidden: services are served without the Node, and the reason is said beside them.
+// TestNodeForbidden: services are served without the Node, and the error has the reason.
 func TestNodeForbidden(t *testing.T) {
 	r := start(t, Options{NodeName: "n1", OnNode: func(n manifest.Node) { t.Errorf("node %v", n) }}, func(r *rig) {
 		whole(r)

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// TestPace: pauses double up to the longest, give or take half, and no API server can ask for a longer one
-// than two minutes.
+// TestPace: pauses double up to the longest, with a random part of half. An API server can ask for two minutes at most.
 func TestPace(t *testing.T) {
 	within := func(what string, d, middle time.Duration) {
 		t.Helper()

@@ -17,7 +17,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// script has the kubeconfig name a plugin, a shell script that runs in the rig's directory.
+// script sets a shell script as the plugin of the kubeconfig. It runs in the rig's directory.
 func (r *rig) script(text, more string) {
 	r.Helper()
 	r.write("plugin", "#!/bin/sh\ncd "+r.dir+"\n"+text)
@@ -27,7 +27,7 @@ func (r *rig) script(text, more string) {
 	r.user("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: " + r.path("plugin") + more + "}")
 }
 
-// printed writes what a plugin may print to file credential.
+// printed writes the output for a plugin to file credential.
 func (r *rig) printed(status string) {
 	r.Helper()
 	r.write("credential", `{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {`+status+`}}`)
@@ -48,7 +48,7 @@ func (r *rig) group() int {
 	return 0
 }
 
-// wantNone waits until a process group has no process that runs.
+// wantNone waits until a process group has no running process.
 func wantNone(t *testing.T, group int) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -60,10 +60,10 @@ func wantNone(t *testing.T, group int) {
 	}
 }
 
-// hangs is a plugin that does not end, with a process of its own.
+// hangs is a plugin that does not end and has a child process.
 const hangs = "echo $$ >pid.new; mv pid.new pid; sleep 1000 & sleep 1000\n"
 
-// TestPluginEndsWithTheSource: a plugin that hangs neither survives the source nor holds up its end.
+// TestPluginEndsWithTheSource: a hanging plugin does not survive the source and does not delay its end.
 func TestPluginEndsWithTheSource(t *testing.T) {
 	r := &rig{T: t, api: newAPI(t, nil), dir: t.TempDir()}
 	r.write("ca.crt", r.ca())
@@ -88,7 +88,7 @@ func TestPluginEndsWithTheSource(t *testing.T) {
 	wantNone(t, group)
 }
 
-// TestPluginThatHangs is killed in time, with what it started, and a better one is asked next.
+// TestPluginThatHangs: a hanging plugin is killed in time, with its children. The next run uses its replacement.
 func TestPluginThatHangs(t *testing.T) {
 	defer func(d time.Duration) { pluginTimeout = d }(pluginTimeout)
 	pluginTimeout = time.Second / 2
@@ -104,7 +104,7 @@ func TestPluginThatHangs(t *testing.T) {
 	r.want(wholeTable)
 }
 
-// TestPluginThatPrints without an end is killed; what it says on its standard error is cut.
+// TestPluginThatPrints: a plugin with endless output is killed, and its standard error is truncated.
 func TestPluginThatPrints(t *testing.T) {
 	r := start(t, Options{}, func(r *rig) {
 		whole(r)
@@ -126,7 +126,7 @@ func TestPluginThatPrints(t *testing.T) {
 	}
 }
 
-// TestPluginFailures: each says what it is.
+// TestPluginFailures: each failure has its own reason.
 func TestPluginFailures(t *testing.T) {
 	for _, c := range []struct{ script, more, want string }{
 		{"exit 3", "", "failed: exit status 3"},
@@ -150,8 +150,8 @@ func TestPluginFailures(t *testing.T) {
 	}
 }
 
-// TestPluginIsAsked once for all kinds, is told of the cluster, and is asked again when what it gave has
-// expired or is refused. A process that it leaves behind with its output open holds up nobody.
+// TestPluginIsAsked: a plugin runs once for all kinds, gets the cluster, and runs again when its credentials have expired
+// or are refused. A child that keeps the output open delays nothing.
 func TestPluginIsAsked(t *testing.T) {
 	r := start(t, Options{}, func(r *rig) {
 		whole(r)
@@ -198,7 +198,7 @@ func TestPluginExpiry(t *testing.T) {
 	}
 }
 
-// TestPluginCertificate: a plugin may give a client certificate, and another one when that has expired.
+// TestPluginCertificate: a plugin returns a client certificate, and another one when that has expired.
 func TestPluginCertificate(t *testing.T) {
 	clients := newAuthority(t)
 	give := func(r *rig, until time.Time) {
@@ -217,7 +217,7 @@ func TestPluginCertificate(t *testing.T) {
 	r.want(wholeTable)
 }
 
-// TestPluginsThatCannotBe are refused when the kubeconfig is read.
+// TestPluginsThatCannotBe: New refuses an invalid plugin.
 func TestPluginsThatCannotBe(t *testing.T) {
 	r := &rig{T: t, api: newAPI(t, nil), dir: t.TempDir()}
 	r.write("ca.crt", r.ca())

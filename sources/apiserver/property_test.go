@@ -15,8 +15,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
-// TestIncremental: whatever happens in whatever order, the table that was kept up to date is the one that
-// would be made of the objects at once, and says the same problems.
+// TestIncremental: after any sequence of events, the table that was updated equals one that is made from all objects at
+// once, and has the same problems.
 func TestIncremental(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, kept := newCatalog(), &table{node: "n1"}
@@ -44,7 +44,7 @@ func TestIncremental(t *testing.T) {
 	})
 }
 
-// happen does one thing to the catalog, and the same to what it should hold.
+// happen applies one event to the catalog, and to the objects that it should have.
 func happen(t *rapid.T, c *catalog, services map[string]manifest.Service, parts map[string]*manifest.EndpointSlice) {
 	some := func(what string) string { return fmt.Sprintf("%s%d", what, rapid.IntRange(0, 3).Draw(t, what)) }
 	switch rapid.IntRange(0, 5).Draw(t, "event") {

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestRBAC: the manifest that is shipped allows what is asked for, and nothing more.
+// TestRBAC: the packaged manifest allows the requests of this source, and no others.
 func TestRBAC(t *testing.T) {
 	f, err := os.Open("../../packaging/kubernetes/rbac.yaml")
 	if err != nil {

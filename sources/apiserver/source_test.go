@@ -20,7 +20,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// patience bounds every wait; a test that passes never waits it out.
+// patience bounds every wait. A test that passes never waits that long.
 const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// emission is a table as text, "web 10.2.0.1 10.2.0.2, ...", and what was wrong.
+// emission is a table, as text "web 10.2.0.1 10.2.0.2, ...", and its error.
 type emission struct {
 	table sources.Table
 	err   error
@@ -59,7 +59,7 @@ type rig struct {
 	emits chan emission
 }
 
-// start runs a Source, after prepare has filled the API server; o's kubeconfig is made.
+// start runs a Source, after prepare has filled the API server. It makes the kubeconfig of o.
 func start(t *testing.T, o Options, prepare func(r *rig)) *rig {
 	return startAt(t, newAPI(t, nil), o, prepare)
 }
@@ -97,7 +97,7 @@ func startAt(t *testing.T, a *api, o Options, prepare func(r *rig)) *rig {
 
 func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
 
-// write replaces a file at once.
+// write replaces a file as a whole.
 func (r *rig) write(name, text string) {
 	r.Helper()
 	if err := os.WriteFile(r.path(name+".new"), []byte(text), 0o600); err != nil {
@@ -229,8 +229,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestSelectors: what is another proxy's, and what is for name servers alone, is not even sent. The label
-// headless counts on a service with a cluster IP, too, as in kube-proxy.
+// TestSelectors: the API server does not send objects of another proxy, nor those labelled headless, even if they have a
+// cluster IP, as in kube-proxy.
 func TestSelectors(t *testing.T) {
 	r := start(t, Options{}, func(r *rig) {
 		other, headless := svc("other", "10.96.0.3"), eps("web-2", "web", "10.2.0.2")
@@ -249,7 +249,7 @@ func TestSelectors(t *testing.T) {
 	r.want("web 10.2.0.1")
 }
 
-// TestPages: a large list comes in pages, and one whose place is compacted away in between comes whole.
+// TestPages: a large list comes in pages. If its continue token expires, it comes whole.
 func TestPages(t *testing.T) {
 	const n = 2*pageSize + 10
 	for _, expired := range []bool{false, true} {
@@ -279,7 +279,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestRefused: one service that cannot be served is left out and named; the others are served.
+// TestRefused: a service that cannot be served is left out and reported. The others are served.
 func TestRefused(t *testing.T) {
 	r := start(t, Options{}, func(r *rig) {
 		r.put(svc("bad", "127.0.0.1"), svc("web", "10.96.0.1"), eps("bad-1", "bad", "10.2.0.9"), eps("web-1", "web", "10.2.0.1"))
@@ -291,8 +291,8 @@ func TestRefused(t *testing.T) {
 	r.want(`bad 10.2.0.9, web 10.2.0.2 ! apiserver: web: endpoint "300.2.0.1" of EndpointSlice web-1 left out: not an address of type IPv4`)
 }
 
-// TestLate: nothing is emitted until services and endpoints are both there; else services would lose
-// theirs at each start.
+// TestLate: nothing is emitted until services and endpoints are both listed. Otherwise services would lose their endpoints
+// at each start.
 func TestLate(t *testing.T) {
 	slow := make(chan struct{})
 	r := start(t, Options{}, func(r *rig) {
@@ -318,7 +318,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestQPS: all kinds together keep to the limit, counted at the API server.
+// TestQPS: all kinds together stay below the limit, counted at the API server.
 func TestQPS(t *testing.T) {
 	const n, qps, burst = 5 * pageSize, 20, 2
 	began := time.Now()

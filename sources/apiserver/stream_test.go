@@ -12,8 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// TestOverdueWatch: a watch that the API server does not end in time is ended here, and a new one may begin
-// at once.
+// TestOverdueWatch: a watch that the API server does not end in time is ended here, and the next one begins at once.
 func TestOverdueWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCatalog()

@@ -79,7 +79,7 @@ func TestRestlessIsNotForEver(t *testing.T) {
 	})
 }
 
-// TestNoNews: an event that changes nothing that counts makes no table, nor does a resync.
+// TestNoNews: an event that changes no used field makes no table, nor does a resync.
 func TestNoNews(t *testing.T) {
 	withCatalog(t, Options{Resync: time.Minute}, func(c *catalog, emits chan emission) {
 		s, e := small(1)
@@ -96,9 +96,8 @@ func TestNoNews(t *testing.T) {
 	})
 }
 
-// TestServedInPart: what cannot be served of a service is left out and named, and the rest is served. What
-// depends on this node, as an address that it has, is not decided here: the next table would come with the next
-// event, and not when the node changes.
+// TestServedInPart: the parts of a service that cannot be served are left out and reported, and the rest is served. Nothing
+// here depends on this node's facts, because the next table comes with the next event and not when they change.
 func TestServedInPart(t *testing.T) {
 	withCatalog(t, Options{}, func(c *catalog, emits chan emission) {
 		s, e := small(1)
@@ -119,7 +118,7 @@ func TestServedInPart(t *testing.T) {
 	})
 }
 
-// TestShared: a change leaves the other services' endpoints where they are, and tables sent before alone.
+// TestShared: after a change, the tables share the endpoints of other services, and earlier tables do not change.
 func TestShared(t *testing.T) {
 	c, tables := filled(100)
 	before := tables.services
@@ -156,7 +155,7 @@ func filled(n int) (*catalog, *table) {
 	return c, t
 }
 
-// BenchmarkChange is an endpoint's event, from the reflector to the table.
+// BenchmarkChange is the change of an endpoint, from the reflector to the table.
 func BenchmarkChange(b *testing.B) {
 	for _, n := range []int{10, 1000, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

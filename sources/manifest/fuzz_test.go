@@ -10,8 +10,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// FuzzDecode: any text is read or refused, and what is read makes a table that is sorted, says where each
-// service is from, and has no endpoint twice.
+// FuzzDecode: any text is read or refused. The table is sorted, each service has its origin, and no endpoint is twice in
+// it.
 func FuzzDecode(f *testing.F) {
 	paths, err := filepath.Glob("testdata/scenario/*.txtar")
 	if err != nil {

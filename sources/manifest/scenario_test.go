@@ -18,9 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write what came out into the scenario files")
 
-// TestScenarios runs each testdata/scenario/*.txtar: *.yaml and *.json are objects, "services.toml" says
-// the same, and the two tables are equal in every field but where they come from. "problems" are what was
-// left out, and "nodes" what Node objects say. The node is n1.
+// TestScenarios runs each testdata/scenario/*.txtar. *.yaml and *.json are objects, and "services.toml" makes the same
+// table but for the origins. "problems" are about what was left out, and "nodes" are the Node objects. This node is n1.
 func TestScenarios(t *testing.T) {
 	paths, err := filepath.Glob("testdata/scenario/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -46,7 +45,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// play gives the table of an archive's objects, and the rest as text.
+// play returns the table of an archive's objects, and the rest as text.
 func play(a *txtar.Archive) (sources.Table, map[string]string) {
 	var all Objects
 	var problems []sources.Problem

@@ -89,7 +89,7 @@ func TestBrokenConfigurationAtStart(t *testing.T) {
 	must(t, n.Configure(broken))
 	mark := n.Log.Len()
 	must(t, n.Start())
-	if _, err := n.Wait(mark, fmt.Sprintf(`level=ERROR msg=".*the last good one goes on" .*svcproxy.toml:\d+: .*%s`, "sheduler")); err != nil {
+	if _, err := n.Wait(mark, fmt.Sprintf(`level=ERROR msg=".*the last good one is used" .*svcproxy.toml:\d+: .*%s`, "sheduler")); err != nil {
 		t.Error(err)
 	}
 	n.serve(t, web+clusterIP("more", "10.96.0.21", allV4))
