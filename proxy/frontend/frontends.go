@@ -115,6 +115,29 @@ func (f *Frontends) Weight(i int, b Backend) uint32 {
 	return f.Table.Services[i].Endpoints[b.Endpoint].Weight
 }
 
+// VIP is an address to bind.
+type VIP struct {
+	Addr   netip.Addr
+	Traits Traits // of all its ports
+}
+
+// VIPs returns the addresses that must be bound on this node, sorted.
+func (f *Frontends) VIPs() []VIP {
+	vips := make([]VIP, 0, len(f.Fronts))
+	for i := range f.Fronts {
+		x := &f.Fronts[i]
+		if !x.Traits.Has(Bound) {
+			continue
+		}
+		if n := len(vips); n > 0 && vips[n-1].Addr == x.Key.Addr.Addr() {
+			vips[n-1].Traits |= x.Traits
+			continue
+		}
+		vips = append(vips, VIP{x.Key.Addr.Addr(), x.Traits})
+	}
+	return vips
+}
+
 // Serves reports whether anything is served in a family.
 func (f *Frontends) Serves(family kernel.Family) bool {
 	return slices.ContainsFunc(f.Fronts, func(x Front) bool { return x.Key.Family() == family })

@@ -26,38 +26,20 @@ const MaxBound = 1000
 // or a local route for each. It also adds what answers neighbour solicitations
 // for IPv6 VIPs.
 func AddVIPs(s *kernel.State, f *frontend.Frontends, c Config) {
-	vips := boundVIPs(f)
+	vips := f.VIPs()
 	routed := c.VIPBinding == BindRoute || c.VIPBinding != BindAddress && len(vips) > MaxBound
-	for _, x := range vips {
-		vip := x.Key.Addr.Addr()
+	for _, v := range vips {
 		// The host's own traffic to a routed IPv6 VIP has a node address as its
 		// source, which no rule for source ranges would match.
-		if routed && (vip.Is4() || !x.Traits.Has(frontend.Restricted)) {
-			s.Routes = append(s.Routes, kernel.Route{Addr: vip})
+		if routed && (v.Addr.Is4() || !v.Traits.Has(frontend.Restricted)) {
+			s.Routes = append(s.Routes, kernel.Route{Addr: v.Addr})
 		} else {
-			s.Addrs = append(s.Addrs, kernel.Addr{Addr: vip, Link: c.Names.Device})
+			s.Addrs = append(s.Addrs, kernel.Addr{Addr: v.Addr, Link: c.Names.Device})
 		}
 		if !c.StrictARP {
-			addNeighbors(s, f.Node, vip)
+			addNeighbors(s, f.Node, v.Addr)
 		}
 	}
-}
-
-// boundVIPs returns one front for each VIP to bind, with the traits of all its
-// ports.
-func boundVIPs(f *frontend.Frontends) []frontend.Front {
-	vips := make([]frontend.Front, 0, len(f.Fronts))
-	for _, x := range f.Fronts {
-		if !x.Traits.Has(frontend.Bound) {
-			continue
-		}
-		if n := len(vips); n > 0 && vips[n-1].Key.Addr.Addr() == x.Key.Addr.Addr() {
-			vips[n-1].Traits |= x.Traits
-			continue
-		}
-		vips = append(vips, x)
-	}
-	return vips
 }
 
 // addNeighbors claims a VIP inside a network of this node on that network's link,
