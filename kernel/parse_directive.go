@@ -26,20 +26,8 @@ func (p *parser) directive(f []string, line string) error {
 		p.family = IPv4
 	case "ip6tables":
 		p.family = IPv6
-	case "hold":
-		p.o.Policy.Hold = true
-	case "delete-unknown":
-		p.o.Policy.DeleteUnknown = true
-	case "take-left":
-		p.o.Policy.TakeLeft = true
-	case "exclude":
-		var c netip.Prefix
-		c, err = netip.ParsePrefix(arg(1))
-		p.o.Policy.ExcludeCIDRs = append(p.o.Policy.ExcludeCIDRs, c)
-	case "drain-timeout":
-		err = p.drainTimeout(f[1:])
-	case "probe":
-		p.o.Policy.Probe = true
+	case "hold", "delete-unknown", "take-left", "exclude", "drain-timeout", "probe":
+		err = p.o.Policy.directive(f)
 	case "claim", "probed", "taken":
 		err = p.claim(f)
 	case "fresh":
@@ -116,7 +104,29 @@ func (p *parser) saved(s string) error {
 	return nil
 }
 
-func (p *parser) drainTimeout(f []string) error {
+// directive reads what Policy.append writes.
+func (p *Policy) directive(f []string) (err error) {
+	switch f[0] {
+	case "hold":
+		p.Hold = true
+	case "delete-unknown":
+		p.DeleteUnknown = true
+	case "take-left":
+		p.TakeLeft = true
+	case "probe":
+		p.Probe = true
+	case "drain-timeout":
+		return p.drainTimeout(f[1:])
+	case "exclude":
+		var c netip.Prefix
+		c, err = netip.ParsePrefix(strings.Join(f[1:], " "))
+		p.ExcludeCIDRs = append(p.ExcludeCIDRs, c)
+	}
+	return err
+}
+
+// drainTimeout reads: DURATION, or DURATION and a virtual server.
+func (p *Policy) drainTimeout(f []string) error {
 	if len(f) == 0 {
 		return fmt.Errorf("drain-timeout: want a duration")
 	}
@@ -125,11 +135,11 @@ func (p *parser) drainTimeout(f []string) error {
 		return err
 	}
 	if len(f) == 1 {
-		p.o.Policy.DrainTimeout = d
+		p.DrainTimeout = d
 		return nil
 	}
 	k, _, err := parseVirtualKey(f[1:])
-	p.o.Policy.Drains = append(p.o.Policy.Drains, VirtualDrain{Virtual: k, Timeout: d})
+	p.Drains = append(p.Drains, VirtualDrain{Virtual: k, Timeout: d})
 	return err
 }
 
