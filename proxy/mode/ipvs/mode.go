@@ -3,7 +3,7 @@
 // the rules match.
 //
 // Names of sets and chains, and the rules, are those of kube-proxy's IPVS mode,
-// v1.34 to v1.36. The package is pure; kernel.Diff finds the way from what the
+// v1.34 to v1.36. The package is pure; plan.Diff finds the way from what the
 // kernel has to the state that State returns.
 package ipvs
 
