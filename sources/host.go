@@ -24,11 +24,15 @@ type HostFacts struct {
 }
 
 // Local reports whether an endpoint is on this node.
-func (h HostFacts) Local(e Endpoint) bool {
+func (h HostFacts) Local(e Endpoint) bool { return e.On(h.NodeName, h.LocalCIDRs) }
+
+// On reports whether the endpoint is on a node with this name. One without a node name is, if it is in one of the
+// node's networks.
+func (e *Endpoint) On(node string, local []netip.Prefix) bool {
 	if e.NodeName != "" {
-		return e.NodeName == h.NodeName
+		return e.NodeName == node
 	}
-	return slices.ContainsFunc(h.LocalCIDRs, func(p netip.Prefix) bool { return p.Contains(e.Addr) })
+	return slices.ContainsFunc(local, func(p netip.Prefix) bool { return p.Contains(e.Addr) })
 }
 
 // owns reports whether an address is the node's own. It is false if the node's addresses are not known.

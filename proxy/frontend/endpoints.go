@@ -38,7 +38,7 @@ func (l *lister) candidates(s *sources.Service, f kernel.Family, p sources.Port)
 		l.found = append(l.found, candidate{
 			addr:     netip.AddrPortFrom(e.Addr, port),
 			index:    int32(i),
-			local:    l.local(e),
+			local:    e.On(l.Node.Name, l.Config.LocalCIDRs),
 			unplaced: e.NodeName == "",
 			ready:    e.Ready || s.PublishNotReadyAddresses,
 			leaving:  e.Serving && e.Terminating,
@@ -81,14 +81,6 @@ func portOf(e *sources.Endpoint, p sources.Port) (uint16, bool) {
 		}
 	}
 	return 0, false
-}
-
-// local reports whether an endpoint is on this node, as sources.HostFacts does.
-func (l *lister) local(e *sources.Endpoint) bool {
-	if e.NodeName != "" {
-		return e.NodeName == l.Node.Name
-	}
-	return slices.ContainsFunc(l.Config.LocalCIDRs, func(p netip.Prefix) bool { return p.Contains(e.Addr) })
 }
 
 // choices are the backends of a service port under each traffic policy. They are
