@@ -47,14 +47,14 @@ RuntimeDirectoryPreserve=yes
 )
 
 // testedBySandbox lists the packages whose tests make the kernel do svcproxy's work:
-// random, and all below kernel except kerneltest, which only helps tests, and
-// statefile, whose tests need two users. Other packages of make test-kernel are left
-// out because they do not program the kernel.
+// random, and all below kernel except kerneltest, which only helps tests, plan and
+// verify, which are pure, and statefile, whose tests need two users. Other packages of
+// make test-kernel are left out because they do not program the kernel.
 func testedBySandbox() ([]string, error) {
 	tests, err := filepath.Glob("../../kernel/*/*_test.go")
 	packages := []string{"../random"}
 	for _, t := range tests {
-		if dir := filepath.Dir(t); !slices.Contains([]string{"kerneltest", "statefile"}, filepath.Base(dir)) {
+		if dir := filepath.Dir(t); !slices.Contains([]string{"kerneltest", "plan", "statefile", "verify"}, filepath.Base(dir)) {
 			packages = append(packages, dir)
 		}
 	}
