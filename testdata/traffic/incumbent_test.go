@@ -115,6 +115,44 @@ func TestVIPThatIsTheGateway(t *testing.T) {
 	}
 }
 
+// If the default gateway becomes a host that has a VIP of an unchanged file, the VIP
+// is withheld. status and reload name the service. No file is refused for it, whether
+// its text changes or not. The kernel permits no gateway that is a bound VIP, so
+// another host has the VIP from the start.
+func TestGatewayBecomesAVIP(t *testing.T) {
+	n := newNode(t, "")
+	must(t, n.Client.IP("addr add 192.0.2.9/32 dev eth0"))
+	text := strings.ReplaceAll(balanced, "192.0.2.80", "192.0.2.9")
+	must(t, n.Serve(text))
+	must(t, n.Start())
+	_, err := n.Wait(0, "another host, .* answers for it")
+	must(t, err)
+	const taken, gateway = "answers for it", "VIP 192.0.2.9 is this node's default gateway"
+	names := func(when, why, not string) {
+		t.Helper()
+		must(t, lab.Eventually(10*time.Second, func() error {
+			if out, code := n.stand(t, "web"); code != 7 || !strings.Contains(out, why) {
+				return fmt.Errorf("%s: status web: exit code %d\n%s", when, code, out)
+			}
+			return nil
+		}))
+		out, code, err := n.Command("reload", "--wait")
+		if err != nil || code != 7 || !strings.Contains(out, why) || strings.Contains(out, not) {
+			t.Errorf("%s: reload: %v, exit code %d\n%s", when, err, code, out)
+		}
+		for _, to := range []string{"10.96.0.20:80", "198.51.100.80:80"} {
+			wantEach(t, n.Client, "tcp", to)
+		}
+	}
+	names("at first", taken, gateway)
+	must(t, n.Lab.Node.IP("route replace default via 192.0.2.9"))
+	names("with the VIP as the gateway", gateway, taken)
+	must(t, n.Serve("# a comment\n"+text))
+	names("with a comment in the file", gateway, taken)
+	must(t, n.Lab.Node.IP("route replace default via 192.0.2.2"))
+	names("with the first gateway again", taken, gateway)
+}
+
 // A service keeps its VIP. A new service whose file sorts first gets everything
 // else. This also holds across a restart, and if the new file came while
 // svcproxy was stopped.
