@@ -190,10 +190,10 @@ var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources",
 
 // kernelModules are the modules that only packages below kernel may import.
 var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",
-	"github.com/coreos/go-iptables", "github.com/google/nftables", "github.com/google/renameio"}
+	"github.com/coreos/go-iptables", "github.com/google/nftables"}
 
 // productModules are the libraries that the product itself imports, not only its tests.
-var productModules = append(slices.Clone(kernelModules), "github.com/BurntSushi/toml")
+var productModules = append(slices.Clone(kernelModules), "github.com/BurntSushi/toml", "github.com/google/renameio")
 
 func TestImportsPointDown(t *testing.T) {
 	unused := slices.Clone(productModules)

@@ -63,3 +63,12 @@ func TestAppliedShares(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkDiffNew is the diff of a first start.
+func BenchmarkDiffNew(b *testing.B) {
+	want := world.Large(5000, 5)
+	b.ReportAllocs()
+	for b.Loop() {
+		plan.Diff(want, kernel.Observed{Names: kernel.DefaultNames})
+	}
+}

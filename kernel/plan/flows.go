@@ -11,10 +11,10 @@ import (
 // after that backend is gone. TCP and SCTP notice by themselves.
 //
 // It compares to which backends each address leads, not objects of one kind: a mode
-// that balances with other objects adds these to backends, and nothing else here
-// changes.
+// that balances with other objects adds these to movesUDP and backends, and nothing
+// else here changes.
 func (d *differ) diffFlows() {
-	if d.noOps() {
+	if !d.movesUDP() {
 		return
 	}
 	want, have := backendsOf(&d.want), backendsOf(&d.have.State)
@@ -41,14 +41,23 @@ func (d *differ) diffFlows() {
 	}
 }
 
-// noOps reports whether nothing else has to be done.
-func (d *differ) noOps() bool {
-	for i := range d.ops {
-		if len(d.ops[i]) > 0 {
-			return false
+// movesUDP reports whether an op changes where UDP packets are balanced to.
+func (d *differ) movesUDP() bool {
+	for _, ops := range d.ops {
+		for i := range ops {
+			switch o := ops[i].Object.(type) {
+			case kernel.Virtual:
+				if o.Key.Proto == kernel.UDP {
+					return true
+				}
+			case kernel.Real:
+				if o.Key.Virtual.Proto == kernel.UDP {
+					return true
+				}
+			}
 		}
 	}
-	return true
+	return false
 }
 
 // tearsDown reports whether the plan stops balancing an address.

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/google/renameio/v2"
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -69,7 +70,7 @@ func Write(name string, c Config) error {
 
 // replace creates a file, or replaces a regular one. It refuses a link or a device,
 // because a rename would replace it: root would turn /dev/stdout into a file.
-func replace(name string, text []byte) (err error) {
+func replace(name string, text []byte) error {
 	switch is, err := os.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -77,19 +78,5 @@ func replace(name string, text []byte) (err error) {
 	case !is.Mode().IsRegular():
 		return fmt.Errorf("%s is there and not a regular file: give another name", name)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	return renameio.WriteFile(name, text, 0o644, renameio.IgnoreUmask())
 }
