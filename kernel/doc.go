@@ -1,4 +1,4 @@
-// Package kernel describes a node's kernel in plain values: what it looks like
+// Package kernel describes a node's kernel in plain values: a reading of it
 // (Observed), what it should look like (State), the objects in both, and the ordered
 // steps from one to the other (Plan).
 //

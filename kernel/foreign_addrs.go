@@ -6,8 +6,8 @@ import (
 )
 
 // ForeignAddrs lists the addresses on the device of our name that may be another program's.
-// The device is ours if it is empty, if the set of guarded VIPs has all of its
-// addresses, or if kube-proxy left it: then it is kube-ipvs0 and there are sets of our
+// The device is ours if it is empty or if the set of guarded VIPs has all of its addresses.
+// It is also ours if kube-proxy left it: it is named kube-ipvs0 and there are sets of our
 // prefix.
 func (o *Observed) ForeignAddrs() []Addr {
 	if o.Names.Device == DefaultNames.Device && len(o.Sets) > 0 {

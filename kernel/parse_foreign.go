@@ -2,9 +2,9 @@ package kernel
 
 import "slices"
 
-// foreign says whether a line is about something that readings do not hold: virtual
-// servers by firewall mark, which are only counted, and members of sets of types
-// that svcproxy does not use, such as MAC addresses.
+// foreign reports whether a line is about something that readings do not hold.
+// These are virtual servers by firewall mark, which are only counted, and members
+// of sets of unused types, such as MAC addresses.
 func (p *parser) foreign(f []string) bool {
 	switch {
 	case len(f) < 2:

@@ -119,9 +119,9 @@ func ascending[T any](s []T, compare func(a, b T) int) bool {
 // refuses to work with sets of another capacity. Unused capacity takes no memory.
 const minCapacity = 1 << 16
 
-// Capacity returns the capacity to create a set with that must hold n entries:
-// minCapacity if that suffices, otherwise the next power of two above 2n, so that the
-// set is seldom replaced by a larger one.
+// Capacity returns the capacity of a new set for n entries: minCapacity if that
+// suffices, otherwise the next power of two above 2n. The spare room makes it rare
+// that a larger set must replace it.
 func Capacity(n int) uint32 {
 	if n <= minCapacity {
 		return minCapacity

@@ -180,7 +180,7 @@ func TestManyVIPsAreProbedInTurn(t *testing.T) {
 	})
 }
 
-// Confirm waits for the answers. If the probe fails, VIPs are bound all the same.
+// Confirm waits for the answers. If the probe fails, VIPs are bound anyway.
 func TestConfirmWaitsForProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{err: errors.New("no packet socket")}

@@ -91,8 +91,8 @@ func (d Delta) Counts() (added, changed, removed int) {
 	return added, changed, removed
 }
 
-// keepsClaims reports whether a change of tables, given per table, leaves alone who has which address: only
-// endpoints differ, and no address that came or went is a VIP of any of the tables.
+// keepsClaims reports whether a change of tables, given per table, cannot change which service has an
+// address. That is so if only endpoints differ, and no address that came or went is a VIP of any table.
 func keepsClaims(deltas []Delta, before, now []Table) bool {
 	moved := map[netip.Addr]bool{}
 	for i, d := range deltas {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Merge makes one table of several, for a node. Of two services with the same name it leaves one out. If two services
-// ask for the same VIP and port or the same node port, or the VIP of one is an endpoint of the other, it withholds that
-// part from one of them: see Service.Withheld. It also withholds a VIP that is the node's default gateway. Each is a
-// problem that names both services. The earlier service wins; the tables come in the order static, files by path, API
-// server. A Merger also prefers services that were served before.
+// Merge makes one table of several, for a node. Of two services with the same name it leaves one out. Two services
+// may ask for the same VIP and port or the same node port, or the VIP of one may be an endpoint of the other. Then it
+// withholds that part from one of them: see Service.Withheld. It also withholds a VIP that is the node's default
+// gateway. Each is a problem that names both services. The earlier service wins; the tables come in the order static,
+// files by path, API server. A Merger also prefers services that were served before.
 //
 // Merge changes no argument. The merged table may share its services with an argument.
 func Merge(host HostFacts, tables ...Table) (merged Table, problems []Problem) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Counters reads the kernel's counters. It has its own sockets and files, so any
-// goroutine may use it beside the loop.
+// goroutine may use it while the loop runs.
 type Counters struct {
 	mu     sync.Mutex
 	ipvs   *ipvs.Counters

@@ -11,7 +11,7 @@ import (
 )
 
 // maxMessage is the longest message of entries, in bytes. nl.MaxMessages of them fill one send of
-// nl.MaxSend, and each holds five or six entries. Longer messages save few system calls: 100,000
+// nl.MaxSend, and each holds five or six entries. Longer messages save few system calls. 100,000
 // entries took 37 ms of CPU time in messages of this size, 26 ms in messages of 1,000 entries, and
 // 68 ms one by one (Linux 6.18). In return a bad entry makes only a handful of others be sent
 // again.
@@ -28,8 +28,8 @@ type span struct{ first, n int }
 // and is nil if all succeeded. It handles kernel.Set (Add, Remove), kernel.Entry (Add, Remove) and
 // kernel.Swap (Change).
 //
-// Successive entries of one set share a message. ipset stops such a message at its first bad entry,
-// so the entries of a rejected message are sent again one by one, after the other messages, and
+// Successive entries of one set share a message. ipset stops such a message at its first bad entry.
+// So the entries of a rejected message are sent again one by one: after the other messages, and
 // before their set is swapped or destroyed. One call must not have two ops on the same entry.
 func (s *Sets) Apply(ops []kernel.Op) []error {
 	a := applying{Sets: s, ops: ops}

@@ -4,8 +4,8 @@
 // default routes, and reports changes of them.
 //
 // It changes only routes and proxy neighbours with our protocol, and only dummy devices. It never
-// changes the state of a device. Ours stays down, and its addresses work all the same. Setting it
-// up would add an fe80:: address, and setting it down again would delete all its IPv6 addresses
+// changes the state of a device. Ours stays down, and its addresses still work. Setting it up
+// would add an fe80:: address, and setting it down again would delete all its IPv6 addresses
 // (verified on Linux 6.1).
 //
 // # Errors

@@ -43,9 +43,9 @@ func (p *parser) inSet(name, parts string) (match, error) {
 	}, nil
 }
 
-// lookup is the entry that stands for a packet in a set, if there can be one: a hash has
-// one family, a ping has no port, and a bitmap of ports matches only TCP and UDP
-// (net/netfilter/ipset/ip_set_bitmap_port.c).
+// lookup returns the entry that a packet would match in a set, if there can be one. A
+// hash has one family, and a ping has no port. A bitmap of ports matches only TCP and
+// UDP (net/netfilter/ipset/ip_set_bitmap_port.c).
 func lookup(set kernel.Set, source []bool, f *flight) (kernel.Entry, bool) {
 	part := func(i int) netip.AddrPort {
 		end, _ := f.end(source[i])

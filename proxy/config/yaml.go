@@ -30,9 +30,9 @@ const (
 // cost of a hostile file.
 const maxYAML = 1 << 20
 
-// isYAML says whether a file is a KubeProxyConfiguration and not svcproxy.toml: by the
-// extension of its name, or, because kube-proxy's file is often called config.conf, by
-// the first line that is not blank or a comment.
+// isYAML reports whether a file is a KubeProxyConfiguration and not svcproxy.toml. It
+// looks at the extension of its name. kube-proxy's file is often called config.conf,
+// so it also looks at the first line that is not blank or a comment.
 func isYAML(name string, data []byte) bool {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".yaml", ".yml":

@@ -1,5 +1,5 @@
 // Package frontend derives from a service table what one node serves: every
-// address, protocol and port with its backends, the policies that apply, the
+// address, protocol and port with its backends and policies. It also has the
 // VIPs to bind, the hairpins, the health check node ports, and for each endpoint
 // that gets no connections the reason.
 //

@@ -7,9 +7,9 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// WithoutLocal counts the services that have endpoints of a family, but whose
-// traffic under policy Local has no backend that gets new connections: traffic to
-// cluster IPs (internal) and to all other addresses (external). A service that
+// WithoutLocal counts the services with endpoints of a family whose traffic under
+// policy Local has no backend for new connections. It counts traffic to cluster
+// IPs (internal) and to all other addresses (external) apart. A service that
 // LocalFallback sends to endpoints on other nodes has backends.
 func (f *Frontends) WithoutLocal(family kernel.Family) (internal, external int) {
 	var in, ex []int32

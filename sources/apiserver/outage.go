@@ -103,7 +103,7 @@ func (o outages) error() error {
 	return e
 }
 
-// problems are the reasons of a partial outage, for the error beside a table.
+// problems are the reasons of a partial outage, for the error that comes with a table.
 func (o outages) problems() []sources.Problem {
 	var all []sources.Problem
 	for _, reason := range o.reasons() {

@@ -22,9 +22,9 @@ const (
 	waitAtAll = 100 * time.Millisecond // the limit while events keep coming
 )
 
-// Source follows an API server. The error beside a table is a *sources.RejectedError: services that are left out
-// because they cannot be served, and kinds that cannot be read. If neither services nor endpoints can be read, Source
-// emits an *OutageError, and the last table stays.
+// Source follows an API server. The error that comes with a table is a *sources.RejectedError: services that are left
+// out because they cannot be served, and kinds that cannot be read. If neither services nor endpoints can be read,
+// Source emits an *OutageError, and the last table stays.
 type Source struct {
 	o    Options
 	conn *connection

@@ -3,10 +3,10 @@ package fields
 import "strings"
 
 // A document that consists of tables [top.NAME] alone can be read table by table, and an unchanged table need not be
-// read again. Cut looks only for lines that begin with a header. It is right because the library then reads each
-// part, or its skeleton (skeleton.go), as a document of its own: if Cut had cut inside a string or an array, the
-// library would refuse the part. No part affects another: all its headers lead to the one table that it begins with,
-// and nothing comes before the first.
+// read again. Cut looks only for lines that begin with a header. The result is safe because the library then reads
+// each part, or its skeleton (skeleton.go), as a document. If Cut had cut inside a string or an array, the library
+// would refuse the part. No part affects another: all its headers lead to the one table that it begins with, and
+// nothing comes before the first.
 //
 // Cut and Parse decline everything else, whether it is TOML or not. Then the caller reads the whole document.
 

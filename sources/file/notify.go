@@ -30,9 +30,9 @@ func Read(path string) ([]byte, error) {
 	}
 }
 
-// Notify calls changed once when it has begun to watch, and after each burst of changes that may concern a path:
-// a write, a rename over it, a change of a link or directory on the way. It returns when ctx ends. It logs what
-// it cannot watch.
+// Notify calls changed once when it has begun to watch, and after each burst of changes that may concern a path.
+// Such a change is a write, a rename over it, or a change of a link or directory on the way. It returns when ctx
+// ends. It logs what it cannot watch.
 func Notify(ctx context.Context, path string, debounce time.Duration, log *slog.Logger, changed func()) error {
 	s, err := New(Options{Paths: []string{path}, Watch: true, Debounce: debounce, Log: log})
 	if err != nil {

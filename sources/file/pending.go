@@ -11,7 +11,7 @@ import (
 )
 
 // While a file is written in place, it holds half of its content, which may be valid and have half of the
-// services. So a file that is open for writing is not read, and one that lost more than a third since it was last
+// services. So a file that is open for writing is not read. A file that lost more than a third since it was last
 // good is not accepted, unless it was renamed over the old one and so is complete. Both are read when they have
 // had no event for a while.
 const (

@@ -32,8 +32,8 @@ type Options struct {
 }
 
 // Source follows files of services. It emits the last good content of all files, joined in order of path;
-// sources.Merge resolves conflicts between services. The error beside the table is a *sources.RejectedError with
-// each problem of each file whose present content is refused.
+// sources.Merge resolves conflicts between services. The error that comes with the table is a
+// *sources.RejectedError with each problem of each file whose present content is refused.
 type Source struct {
 	o        Options
 	reloads  chan chan<- error
@@ -232,7 +232,7 @@ func (f *follower) next(ctx context.Context, pause, resync <-chan time.Time, rel
 }
 
 // Reload has a running Watch read everything again now. It waits until a changed outcome was emitted. It returns
-// the error beside that table, nil or a *sources.RejectedError; or ctx's error.
+// the error that comes with that table, nil or a *sources.RejectedError; or ctx's error.
 func (s *Source) Reload(ctx context.Context) error {
 	done := make(chan error, 1)
 	select {

@@ -20,9 +20,9 @@ type Metadata struct {
 	Origin sources.Origin `yaml:"-"`
 }
 
-// Labels are the labels that are used; nil and "" = absent. Of ProxyName and Headless only the presence counts: an
-// object with the first belongs to another proxy, one with the second is for name servers alone, even if it is a
-// service with a cluster IP.
+// Labels are the labels that are used; nil and "" = absent. Of ProxyName and Headless only the presence counts. An
+// object with the first belongs to another proxy. One with the second is only for name servers, even if it has a
+// cluster IP.
 type Labels struct {
 	ServiceName string  `yaml:"kubernetes.io/service-name"`
 	Zone        string  `yaml:"topology.kubernetes.io/zone"`

@@ -47,8 +47,8 @@ RuntimeDirectoryPreserve=yes
 )
 
 // testedBySandbox lists the packages whose tests make the kernel do svcproxy's work:
-// random, and all below kernel except kerneltest, which only helps tests, plan and
-// verify, which are pure, and statefile, whose tests need two users. Other packages of
+// random, and all below kernel but for three kinds. kerneltest only helps tests, plan
+// and verify are pure, and the tests of statefile need two users. Other packages of
 // make test-kernel are left out because they do not program the kernel.
 func testedBySandbox() ([]string, error) {
 	tests, err := filepath.Glob("../../kernel/*/*_test.go")

@@ -1,6 +1,6 @@
 // Command bench measures what svcproxy costs, and what the same work costs in other
-// ways: by the libraries one call at a time, by the kernel's own tools, by
-// keepalived, and by a program that only sends the same messages. The last is the
+// ways. These are the libraries one call at a time, the kernel's own tools,
+// keepalived, and a program that only sends the same messages. The last is the
 // lower bound.
 //
 // It runs in the test guest. Under `guest run --icount` one nanosecond is one

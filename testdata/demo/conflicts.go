@@ -16,7 +16,7 @@ import (
 const link = "uplink"
 
 // onLink has the VIP come to a link and leave it, as where keepalived becomes
-// master and backup beside svcproxy.
+// master and backup on the same node.
 func (d *demo) onLink() (string, error) {
 	vip := webVIP.Addr().String()
 	traffic := d.browse(webVIP)

@@ -217,7 +217,7 @@ endpoints = ` + allPods + "\n"
 				ask(t, n.Client, "tcp", netip.AddrPortFrom(netip.MustParseAddr(vip), 80).String())
 			}
 		}
-		// Where the way leads by a router, nobody has to answer on a link.
+		// If the path goes through a router, no host has to answer on a link.
 		ask(t, n.Client, "tcp", "10.96.0.99:80")
 	}
 

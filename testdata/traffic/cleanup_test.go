@@ -65,7 +65,7 @@ func (n node) hasTool(name string) bool {
 const xtablesLock = "/run/xtables.lock"
 
 // Root's own iptables-legacy makes its lock for root alone. cleanup removes the
-// chains all the same, and a dry run changes nothing.
+// chains anyway, and a dry run changes nothing.
 func TestCleanupSharesTheLegacyLock(t *testing.T) {
 	kerneltest.UseBackend(t, "legacy")
 	n := newLonelyNode(t, "")

@@ -44,7 +44,7 @@ func TestDrainGoesOnOverARestart(t *testing.T) {
 			t.Errorf("a new connection went to %q, which still drains", a.Backend)
 		}
 	}
-	drained.wantReset(t, restarted, timeout) // its deadline counts anew
+	drained.wantReset(t, restarted, timeout) // its deadline starts again
 	returned.wantAlive(t)
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // A firewall that drops traffic to a VIP is named in the log, and so is its
-// removal. svcproxy does not open it. Where packets get through all the same
-// nothing is said.
+// removal. svcproxy does not open it. Where packets get through anyway nothing
+// is said.
 func TestFirewallInTheWayIsReported(t *testing.T) {
 	n := newNode(t, "ipvs.syncPeriod = \"1s\"")
 	n.start(t, clusterIP("web", "10.96.0.20", allV4))
