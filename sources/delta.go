@@ -140,9 +140,12 @@ func sameService(a, b *Service) bool {
 		a.HealthCheckNodePort == b.HealthCheckNodePort && a.PublishNotReadyAddresses == b.PublishNotReadyAddresses &&
 		a.TrafficDistribution == b.TrafficDistribution && a.Scheduler == b.Scheduler &&
 		(a.DrainTimeout == nil) == (b.DrainTimeout == nil) && (a.DrainTimeout == nil || *a.DrainTimeout == *b.DrainTimeout) &&
+		sameHealthCheck(a.HealthCheck, b.HealthCheck) &&
 		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) && equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&
 		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports) && equal(a.Withheld, b.Withheld)
 }
+
+func sameHealthCheck(a, b *HealthCheck) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func sameEndpoints(a, b []Endpoint) bool {
 	return identical(a, b) || slices.EqualFunc(a, b, sameEndpoint)
@@ -151,6 +154,7 @@ func sameEndpoints(a, b []Endpoint) bool {
 func sameEndpoint(a, b Endpoint) bool {
 	return a.Addr == b.Addr && a.NodeName == b.NodeName && a.Zone == b.Zone && a.Weight == b.Weight &&
 		a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
+		a.Backup == b.Backup && a.Unchecked == b.Unchecked &&
 		equal(a.Ports, b.Ports) && equal(a.NodeHints, b.NodeHints) && equal(a.ZoneHints, b.ZoneHints)
 }
 

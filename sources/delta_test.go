@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 )
 
 // Compare finds a difference in every field: one that it omitted would be a change that is not programmed.
@@ -74,7 +73,7 @@ func fill(v reflect.Value) {
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
 		v.SetUint(v.Uint() + 1)
 	case reflect.Pointer:
-		v.Set(reflect.ValueOf(new(time.Duration)))
+		v.Set(reflect.New(v.Type().Elem()))
 	case reflect.Struct:
 		fill(v.Field(0))
 	case reflect.Slice:
@@ -115,5 +114,25 @@ func TestCompare(t *testing.T) {
 	}
 	if got := Compare(Table{}, table(before.Services[0])).Changes; !slices.Equal(got, []Change{{"default", "a", -1, 0, true, true}}) {
 		t.Errorf("changes %v, want the first", got)
+	}
+}
+
+// TestHealthCheckCounts: two health checks are compared by what they say, not by where they are.
+func TestHealthCheckCounts(t *testing.T) {
+	with := func(c *HealthCheck) Table {
+		s := full()
+		s.HealthCheck = c
+		return Table{Services: []Service{s}}
+	}
+	tcp := HealthCheck{Probe: Probe{Type: CheckTCP}, Fall: 3}
+	same, other := tcp, tcp
+	other.Fall = 2
+	for _, c := range []struct {
+		a, b    *HealthCheck
+		differs bool
+	}{{nil, nil, false}, {nil, &tcp, true}, {&tcp, nil, true}, {&tcp, &tcp, false}, {&tcp, &same, false}, {&tcp, &other, true}} {
+		if got := len(Compare(with(c.a), with(c.b)).Changes) > 0; got != c.differs {
+			t.Errorf("%v and %v: differs is %v", c.a, c.b, got)
+		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 // CheckType is what a health check does with an endpoint.
 type CheckType string
 
-// The types. The zero value means that the endpoint is not checked.
+// The types.
 const (
 	CheckTCP   CheckType = "tcp"   // connect; with Send or Expect, also talk
 	CheckHTTP  CheckType = "http"  // one HTTP/1.1 request
@@ -95,7 +95,7 @@ const (
 	AllDownClosed OnAllDown = "closed"
 )
 
-// HealthCheck is a service's health check, defaults filled in. Probe.Type is "" if the service has none.
+// HealthCheck is a service's health check, defaults filled in.
 type HealthCheck struct {
 	Probe Probe
 

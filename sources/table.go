@@ -95,6 +95,7 @@ type Service struct {
 	TrafficDistribution      TrafficDistribution
 	Scheduler                string         // by its name in IPVS; "" = the node's default
 	DrainTimeout             *time.Duration // nil = the node's default; 0 = until the last connection ends
+	HealthCheck              *HealthCheck   // nil = its endpoints are not checked. Services may share one: it never changes
 
 	Endpoints []Endpoint // sorted by address
 
@@ -133,6 +134,9 @@ type Endpoint struct {
 	// The conditions of an EndpointSlice, with its defaults: an absent ready is true, an absent serving is as
 	// ready, an absent terminating is false.
 	Ready, Serving, Terminating bool
+
+	Backup    bool // gets connections only while no other endpoint of the service port is up
+	Unchecked bool // the service's health check leaves it out: it counts as up
 
 	NodeHints, ZoneHints []string // nodes and zones that should use it; none = all
 }
