@@ -150,6 +150,10 @@ var mayImport = map[string][]string{
 	"proxy/mode":      {"kernel", "proxy/frontend", "sources"},
 	"proxy/frontend":  {"kernel", "sources"},
 
+	// Health checks: what a probe is; the rest is pure.
+	"proxy/health":       {"sources"},
+	"proxy/health/probe": {"sources"},
+
 	// The sources of tables.
 	"sources/apiserver": {"sources", "sources/manifest"},
 	"sources/file":      {"sources", "sources/fields", "sources/lastgood"},

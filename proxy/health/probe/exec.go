@@ -1,0 +1,124 @@
+package probe
+
+import (
+	"errors"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// drainOutput is how long a probe waits for the output of a program that has ended, if a process outside of its
+// group keeps the pipe open.
+const drainOutput = 50 * time.Millisecond
+
+// exec runs a program without a shell. Exit status 0 is ok, 1 is a failure, and n from 2 to 255 is ok with a weight of
+// n-2 percent, as for keepalived's MISC_CHECK. At the timeout, and when the program has ended, its process group is
+// killed. A process that leaves the group lives on: the limits of svcproxy's unit hold it.
+func (a *attempt) exec() Result {
+	if err := checkProgram(a.Command); err != nil {
+		return result(Void, err.Error())
+	}
+	var out output
+	cmd := exec.Command(a.Command)
+	if a.Args != "" {
+		cmd.Args = append(cmd.Args, strings.Split(a.Args, "\x00")...)
+	}
+	cmd.Env = a.environment()
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: a.prober.Credential}
+	cmd.WaitDelay = drainOutput
+	if err := cmd.Start(); err != nil {
+		return result(Void, err.Error())
+	}
+	killed := a.waitProgram(cmd.Process.Pid)
+	err := cmd.Wait()
+	if killed {
+		return result(Timeout, out.String())
+	}
+	return judgeExit(err, out.String())
+}
+
+// waitProgram waits for the program's end or for the deadline, and kills what is left of its group. It does not reap
+// the program: until then the group's number cannot belong to another one.
+func (a *attempt) waitProgram(pid int) (killed bool) {
+	ended := make(chan struct{})
+	go func() {
+		waitExit(pid)
+		close(ended)
+	}()
+	timer := time.NewTimer(time.Until(a.deadline))
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		killed = true
+	case <-a.ctx.Done():
+		killed = true
+	}
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	<-ended
+	return killed
+}
+
+// waitExit returns when the process has ended, which stays a zombie. Package syscall has no waitid.
+func waitExit(pid int) {
+	const pPID, wNoWait = 1, 0x1000000
+	var info [128]byte // siginfo_t
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pPID, uintptr(pid), uintptr(unsafe.Pointer(&info)), syscall.WEXITED|wNoWait, 0, 0)
+		if errno != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// environment is the whole environment of the program.
+func (a *attempt) environment() []string {
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"SVCPROXY_SERVICE=" + a.meta.Service,
+		"SVCPROXY_ADDRESS=" + a.target.Addr().String(),
+		"SVCPROXY_PORT=" + strconv.Itoa(int(a.target.Port())),
+		"SVCPROXY_WEIGHT=" + strconv.Itoa(a.meta.Weight),
+	}
+}
+
+// judgeExit returns the result of a program that has ended by itself.
+func judgeExit(err error, output string) Result {
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	if !failed {
+		if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+			return result(Void, err.Error())
+		}
+		return result(OK, output)
+	}
+	status, _ := exit.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		r := result(Exec, "killed by signal: "+status.Signal().String())
+		r.Code = 128 + int(status.Signal())
+		return r
+	}
+	code := status.ExitStatus()
+	if code == 1 {
+		r := result(Exec, output)
+		r.Code = code
+		return r
+	}
+	r := result(OK, output)
+	r.Code, r.Percent, r.HasPercent = code, code-2, true
+	return r
+}
+
+// output keeps the start of what a program writes and drops the rest.
+type output struct{ text []byte }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.text = append(o.text, b[:min(len(b), maxAnswer-len(o.text))]...)
+	return len(b), nil
+}
+
+func (o *output) String() string { return printable(string(o.text)) }

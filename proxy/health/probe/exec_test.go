@@ -1,0 +1,143 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// shell returns an exec probe of a program of which root owns every part of the path.
+func shell(script string) sources.Probe {
+	return sources.Probe{Type: sources.CheckExec, Command: "/bin/sh", Args: "-c\x00" + script}
+}
+
+func TestExec(t *testing.T) {
+	target := closed(t)
+	env := shell(`echo "$SVCPROXY_SERVICE $SVCPROXY_ADDRESS $SVCPROXY_PORT $SVCPROXY_WEIGHT $HOME $(pwd)"`)
+	expect(t, "ok: web 127.0.0.1 "+strconv.Itoa(int(target.Port()))+" 3  /", env, target)
+	expect(t, "exec 1: broken", shell("echo broken >&2; exit 1"), target)
+	for code, percent := range map[int]int{2: 0, 52: 50, 102: 100, 255: 253} {
+		r := expect(t, "ok", shell("exit "+strconv.Itoa(code)), target)
+		if !r.HasPercent || r.Percent != percent {
+			t.Errorf("exit %d: %d %% %v", code, r.Percent, r.HasPercent)
+		}
+	}
+	if r := expect(t, "ok", shell("exit 0"), target); r.HasPercent {
+		t.Errorf("exit 0: %d %%", r.Percent)
+	}
+	expect(t, "exec 143: killed by signal: terminated", shell("kill -TERM $$"), target)
+	expect(t, "void: fork/exec...", sources.Probe{Type: sources.CheckExec, Command: "/bin/sh", Args: strings.Repeat("x", 1<<20)}, target)
+}
+
+// alive reports whether a process exists and is no zombie.
+func alive(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	return !strings.HasPrefix(after, "Z")
+}
+
+// gone waits until the process whose number is in a file has ended.
+func gone(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(5 * time.Second); alive(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatalf("process %d lives on", pid)
+		}
+	}
+}
+
+func TestHostileExec(t *testing.T) {
+	target, file := closed(t), filepath.Join(t.TempDir(), "pid")
+	slow := func(script string) sources.Probe {
+		p := shell(script)
+		p.Timeout = time.Second
+		return p
+	}
+	child := "sleep 100 & echo $! >" + file
+	r := expect(t, "timeout", slow(child+"; wait"), target)
+	if r.Duration > 5*time.Second {
+		t.Errorf("took %v", r.Duration)
+	}
+	gone(t, file)
+	// The program ends, its child holds the pipe.
+	expect(t, "ok", shell(child), target)
+	gone(t, file)
+	expect(t, "timeout", slow("trap '' TERM INT HUP; while :; do :; done"), target)
+	expect(t, "timeout: yyyy...", slow("yes yyyyyyyy"), target)
+	// A child outside of the process group is not killed, and does not hold up the probe.
+	start := time.Now()
+	expect(t, "ok", shell("setsid sh -c 'echo $$ >"+file+"; exec sleep 20' & while ! [ -s "+file+" ]; do :; done"), target)
+	if d := time.Since(start); d > 10*time.Second {
+		t.Errorf("took %v", d)
+	}
+	if text, err := os.ReadFile(file); err == nil {
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+func TestCheckProgram(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files that root owns")
+	}
+	dir := t.TempDir()
+	file := func(name string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := filepath.Join(dir, "link")
+	foreign, open := file("foreign", 0o755), file("open/program", 0o755)
+	os.Chown(foreign, 65534, 65534)
+	os.Chmod(filepath.Dir(open), 0o777)
+	os.Symlink(open, link)
+	for path, want := range map[string]string{
+		"/bin/sh":                        "",
+		file("good", 0o755):              "",
+		"bin/sh":                         `"bin/sh" is not an absolute path`,
+		"":                               `"" is not an absolute path`,
+		"/nonexistent":                   "lstat /nonexistent: no such file or directory",
+		dir:                              dir + " is not a program",
+		file("text", 0o644):              dir + "/text is not a program",
+		file("group", 0o775):             "others than root can write " + dir + "/group",
+		foreign:                          "root does not own " + foreign,
+		open:                             "others than root can write " + dir + "/open",
+		link:                             "others than root can write " + dir + "/open",
+		filepath.Join(dir, "good", "up"): "lstat " + dir + "/good/up: not a directory",
+	} {
+		got := ""
+		if err := checkProgram(path); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// defaultTimeout is used for a probe that has none.
+const defaultTimeout = 2 * time.Second
+
+// noAnswer is the detail of a udp probe that heard nothing, which is ok.
+const noAnswer = "no answer"
+
+// Meta is what programs of exec probes learn about the endpoint, besides its address.
+type Meta struct {
+	Service string
+	Weight  int
+}
+
+// Prober sends probes. The zero value is ready to use, by any number of goroutines at once.
+type Prober struct {
+	// Credential is the user of exec probes; nil for the user that svcproxy runs as.
+	Credential *syscall.Credential
+
+	cas caFiles
+}
+
+// attempt is one probe that is being made.
+type attempt struct {
+	*sources.Probe
+	ctx      context.Context
+	prober   *Prober
+	target   netip.AddrPort
+	meta     Meta
+	deadline time.Time
+}
+
+var probes = map[sources.CheckType]func(*attempt) Result{
+	sources.CheckTCP: (*attempt).tcp, sources.CheckHTTP: (*attempt).http, sources.CheckHTTPS: (*attempt).https,
+	sources.CheckTLS: (*attempt).tls, sources.CheckDNS: (*attempt).dns, sources.CheckGRPC: (*attempt).grpc,
+	sources.CheckUDP: (*attempt).udp, sources.CheckPing: (*attempt).ping, sources.CheckExec: (*attempt).exec,
+	sources.CheckAgent: (*attempt).agent,
+}
+
+// Do probes target once and returns when its outcome is known, after what.Timeout at the latest. The port is
+// target's: the caller has resolved what.Port and what.PortName. ctx ends the probe early, with a void result.
+func (p *Prober) Do(ctx context.Context, what *sources.Probe, target netip.AddrPort, meta Meta) (r Result) {
+	do := probes[what.Type]
+	if do == nil {
+		return result(Void, "unknown type "+string(what.Type))
+	}
+	timeout := what.Timeout
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	started := time.Now()
+	// A fault in the parser of an answer must not take the data plane's program with it.
+	defer func() {
+		if fault := recover(); fault != nil {
+			r = result(Void, fmt.Sprint("internal error: ", fault))
+		}
+	}()
+	target = netip.AddrPortFrom(target.Addr().Unmap(), target.Port())
+	r = do(&attempt{what, ctx, p, target, meta, started.Add(timeout)})
+	r.Duration = time.Since(started)
+	if r.Outcome == OK && r.Detail != noAnswer {
+		return r
+	}
+	if ctx.Err() != nil {
+		return Result{Outcome: Void, Detail: "cancelled", Duration: r.Duration}
+	}
+	// The deadline was seen this late only because this process did not run. The answer may have come in time.
+	if r.Duration > timeout+timeout/2 {
+		return Result{Outcome: Void, Detail: "this process was late", Duration: r.Duration}
+	}
+	return r
+}

@@ -1,0 +1,160 @@
+package probe
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// conn is a connected socket with the probe's deadline. It is a net.Conn without addresses, for crypto/tls.
+type conn struct {
+	*os.File
+	stop func() bool // forgets the cancellation of the probe
+}
+
+// LocalAddr returns nil.
+func (c conn) LocalAddr() net.Addr { return nil }
+
+// RemoteAddr returns nil.
+func (c conn) RemoteAddr() net.Addr { return nil }
+
+// Close closes the socket. A TCP connection ends by RST.
+func (c conn) Close() error {
+	c.stop()
+	return c.File.Close()
+}
+
+// dial opens a socket of the family of a's target, and connects it.
+func (a *attempt) dial(kind, protocol int) (conn, error) {
+	family := syscall.AF_INET
+	if a.target.Addr().Is6() {
+		family = syscall.AF_INET6
+	}
+	fd, err := syscall.Socket(family, kind|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return conn{}, os.NewSyscallError("socket", err)
+	}
+	if err := a.setOptions(fd, kind); err != nil {
+		syscall.Close(fd)
+		return conn{}, err
+	}
+	to := sockaddr(a.target)
+	pending := syscall.Connect(fd, to)
+	if pending != nil && pending != syscall.EINPROGRESS {
+		syscall.Close(fd)
+		return conn{}, os.NewSyscallError("connect", pending)
+	}
+	file := os.NewFile(uintptr(fd), "socket")
+	if err := file.SetDeadline(a.deadline); err != nil {
+		file.Close()
+		return conn{}, os.NewSyscallError("epoll_ctl", err)
+	}
+	c := conn{file, context.AfterFunc(a.ctx, func() { file.SetDeadline(time.Unix(1, 0)) })}
+	if pending != nil {
+		err = finishConnect(file, to)
+	}
+	if err == nil && kind == syscall.SOCK_STREAM && connectedToItself(fd, a.target) {
+		err = os.NewSyscallError("connect", syscall.ECONNREFUSED)
+	}
+	if err != nil {
+		c.Close()
+		return conn{}, err
+	}
+	return c, nil
+}
+
+// setOptions applies where the probe is sent from.
+func (a *attempt) setOptions(fd, kind int) error {
+	set := func(err error) error { return os.NewSyscallError("setsockopt", err) }
+	if kind == syscall.SOCK_STREAM {
+		// A zero linger time makes close send RST.
+		if err := syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1}); err != nil {
+			return set(err)
+		}
+	} else {
+		// Without it a datagram socket ignores ICMP's host unreachable.
+		level, option := syscall.SOL_IP, syscall.IP_RECVERR
+		if a.target.Addr().Is6() {
+			level, option = syscall.SOL_IPV6, syscall.IPV6_RECVERR
+		}
+		if err := syscall.SetsockoptInt(fd, level, option, 1); err != nil {
+			return set(err)
+		}
+	}
+	if a.Mark != 0 {
+		if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_MARK, int(a.Mark)); err != nil {
+			return set(err)
+		}
+	}
+	if a.Interface != "" {
+		if err := syscall.BindToDevice(fd, a.Interface); err != nil {
+			return set(err)
+		}
+	}
+	if a.Source.IsValid() {
+		return os.NewSyscallError("bind", syscall.Bind(fd, sockaddr(netip.AddrPortFrom(a.Source.Unmap(), 0))))
+	}
+	return nil
+}
+
+// finishConnect waits for the answer to the SYN. A second connect says how it went: EALREADY while it has not come.
+func finishConnect(file *os.File, to syscall.Sockaddr) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Write(func(fd uintptr) bool {
+		failed = syscall.Connect(int(fd), to)
+		return failed != syscall.EALREADY && failed != syscall.EINTR
+	})
+	if err != nil {
+		return err
+	}
+	if failed == syscall.EISCONN {
+		return nil
+	}
+	return os.NewSyscallError("connect", failed)
+}
+
+// connectedToItself reports whether the kernel chose the closed port of a local endpoint as the source port: TCP's
+// simultaneous open then connects the socket to itself.
+func connectedToItself(fd int, target netip.AddrPort) bool {
+	own, err := syscall.Getsockname(fd)
+	if err != nil {
+		return false
+	}
+	switch own := own.(type) {
+	case *syscall.SockaddrInet4:
+		return own.Port == int(target.Port()) && netip.AddrFrom4(own.Addr) == target.Addr()
+	case *syscall.SockaddrInet6:
+		return own.Port == int(target.Port()) && netip.AddrFrom16(own.Addr) == target.Addr().WithZone("")
+	}
+	return false
+}
+
+func sockaddr(a netip.AddrPort) syscall.Sockaddr {
+	if a.Addr().Is4() {
+		return &syscall.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	return &syscall.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16(), ZoneId: zone(a.Addr().Zone())}
+}
+
+// zone returns the index of a link-local address's interface; 0 if there is none, which connect refuses.
+func zone(name string) uint32 {
+	if name == "" {
+		return 0
+	}
+	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(n)
+	}
+	link, err := net.InterfaceByName(name)
+	if err != nil {
+		return 0
+	}
+	return uint32(link.Index)
+}
