@@ -44,7 +44,7 @@ func (a *attempt) dns() Result {
 	if _, err := c.Write(query); err != nil {
 		return failure(err, "send")
 	}
-	return receive(c, a.deadline, func(datagram []byte) (Result, bool) {
+	return receive(c, func(datagram []byte) (Result, bool) {
 		return judgeDNS(datagram, id, question, a.Expect)
 	})
 }

@@ -91,15 +91,36 @@ func (a *attempt) request() []byte {
 // reader buffers an answer and stops at a limit.
 type reader struct {
 	*bufio.Reader
-	left io.LimitedReader
+	from   io.Reader
+	left   int   // bytes up to the limit
+	failed error // of from: net/http replaces it if it comes within a line
 }
 
-var readers = sync.Pool{New: func() any { return &reader{Reader: bufio.NewReaderSize(nil, maxAnswer)} }}
+var readers = sync.Pool{New: func() any {
+	in := new(reader)
+	in.Reader = bufio.NewReaderSize(nil, maxAnswer)
+	return in
+}}
 
 // reset lets in read the first maxHeader bytes of from.
 func (in *reader) reset(from io.Reader) {
-	in.left = io.LimitedReader{R: from, N: maxHeader}
-	in.Reader.Reset(&in.left)
+	in.from, in.left, in.failed = from, maxHeader, nil
+	in.Reader.Reset(source{in})
+}
+
+// source is what the buffer of a reader reads from.
+type source struct{ *reader }
+
+func (s source) Read(b []byte) (int, error) {
+	if s.left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := s.from.Read(b[:min(len(b), s.left)])
+	s.left -= n
+	if err != nil {
+		s.failed = err
+	}
+	return n, err
 }
 
 func (in *reader) release() {
@@ -119,7 +140,7 @@ func judgeHTTP(in *reader, method, status, body string) Result {
 	if body == "" {
 		return Result{Outcome: OK, Code: answer.StatusCode}
 	}
-	in.left.N = maxHeader // chunks of one byte have five bytes around it
+	in.left = maxHeader // chunks of one byte have five bytes around it
 	switch err := find(answer.Body, []byte(body)); {
 	case err == nil:
 		return Result{Outcome: OK, Code: answer.StatusCode}
@@ -143,8 +164,11 @@ func readHTTP(in *reader, method string) (*http.Response, error) {
 }
 
 func failureHTTP(in *reader, err error) Result {
-	if in.left.N <= 0 {
+	if in.left <= 0 {
 		return result(Malformed, "the answer is too long")
+	}
+	if in.failed != nil && in.failed != io.EOF {
+		err = in.failed
 	}
 	return failure(err, "answer")
 }

@@ -43,7 +43,7 @@ func (a *attempt) ping() Result {
 		return failure(err, "send")
 	}
 	want[0] = reply
-	return receive(c, a.deadline, func(datagram []byte) (Result, bool) {
+	return receive(c, func(datagram []byte) (Result, bool) {
 		return Result{Outcome: OK}, isEcho(datagram, want, raw)
 	})
 }

@@ -16,6 +16,9 @@ const defaultTimeout = 2 * time.Second
 // noAnswer is the detail of a udp probe that heard nothing, which is ok.
 const noAnswer = "no answer"
 
+// tooLate is the detail of a probe whose deadline this process has noticed too late.
+const tooLate = "this process was late"
+
 // Meta is what programs of exec probes learn about the endpoint, besides its address.
 type Meta struct {
 	Service string
@@ -37,6 +40,7 @@ type attempt struct {
 	prober   *Prober
 	target   netip.AddrPort
 	meta     Meta
+	timeout  time.Duration
 	deadline time.Time
 }
 
@@ -66,7 +70,7 @@ func (p *Prober) Do(ctx context.Context, what *sources.Probe, target netip.AddrP
 		}
 	}()
 	target = netip.AddrPortFrom(target.Addr().Unmap(), target.Port())
-	r = do(&attempt{what, ctx, p, target, meta, started.Add(timeout)})
+	r = do(&attempt{what, ctx, p, target, meta, timeout, started.Add(timeout)})
 	r.Duration = time.Since(started)
 	if r.Outcome == OK && r.Detail != noAnswer {
 		return r
@@ -76,7 +80,7 @@ func (p *Prober) Do(ctx context.Context, what *sources.Probe, target netip.AddrP
 	}
 	// The deadline was seen this late only because this process did not run. The answer may have come in time.
 	if r.Duration > timeout+timeout/2 {
-		return Result{Outcome: Void, Detail: "this process was late", Duration: r.Duration}
+		return Result{Outcome: Void, Detail: tooLate, Duration: r.Duration}
 	}
 	return r
 }

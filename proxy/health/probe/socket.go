@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -10,59 +11,99 @@ import (
 	"time"
 )
 
+// noticed is how soon a running process notices that a deadline has passed.
+const noticed = 10 * time.Millisecond
+
 // conn is a connected socket with the probe's deadline. It is a net.Conn without addresses, for crypto/tls.
+//
+// If the process notices the deadline late, because it was stopped or got no processor, the answer may lie in the
+// socket. The deadline then moves once by what it was late, at most by half of the timeout.
 type conn struct {
 	*os.File
-	stop func() bool // forgets the cancellation of the probe
+	attempt *attempt
+	until   time.Time // the deadline
+	moved   bool
+	stop    func() bool // forgets the cancellation of the probe
 }
 
 // LocalAddr returns nil.
-func (c conn) LocalAddr() net.Addr { return nil }
+func (c *conn) LocalAddr() net.Addr { return nil }
 
 // RemoteAddr returns nil.
-func (c conn) RemoteAddr() net.Addr { return nil }
+func (c *conn) RemoteAddr() net.Addr { return nil }
 
 // Close closes the socket. A TCP connection ends by RST.
-func (c conn) Close() error {
+func (c *conn) Close() error {
 	c.stop()
 	return c.File.Close()
 }
 
+// Read reads from the socket.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.File.Read(b)
+	if err != nil && c.moves(err) {
+		return c.File.Read(b)
+	}
+	return n, err
+}
+
+// Write writes to the socket.
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.File.Write(b)
+	if err != nil && c.moves(err) {
+		more, err := c.File.Write(b[n:])
+		return n + more, err
+	}
+	return n, err
+}
+
+// moves reports whether it has moved the deadline after an error.
+func (c *conn) moves(err error) bool {
+	late := time.Since(c.until)
+	if c.moved || late < noticed || !errors.Is(err, os.ErrDeadlineExceeded) || c.attempt.ctx.Err() != nil {
+		return false
+	}
+	c.moved = true
+	c.until = time.Now().Add(min(late, c.attempt.timeout/2))
+	return c.SetDeadline(c.until) == nil
+}
+
 // dial opens a socket of the family of a's target, and connects it.
-func (a *attempt) dial(kind, protocol int) (conn, error) {
+func (a *attempt) dial(kind, protocol int) (*conn, error) {
 	family := syscall.AF_INET
 	if a.target.Addr().Is6() {
 		family = syscall.AF_INET6
 	}
 	fd, err := syscall.Socket(family, kind|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, protocol)
 	if err != nil {
-		return conn{}, os.NewSyscallError("socket", err)
+		return nil, os.NewSyscallError("socket", err)
 	}
 	if err := a.setOptions(fd, kind); err != nil {
 		syscall.Close(fd)
-		return conn{}, err
+		return nil, err
 	}
 	to := sockaddr(a.target)
 	pending := syscall.Connect(fd, to)
 	if pending != nil && pending != syscall.EINPROGRESS {
 		syscall.Close(fd)
-		return conn{}, os.NewSyscallError("connect", pending)
+		return nil, os.NewSyscallError("connect", pending)
 	}
 	file := os.NewFile(uintptr(fd), "socket")
 	if err := file.SetDeadline(a.deadline); err != nil {
 		file.Close()
-		return conn{}, os.NewSyscallError("epoll_ctl", err)
+		return nil, os.NewSyscallError("epoll_ctl", err)
 	}
-	c := conn{file, context.AfterFunc(a.ctx, func() { file.SetDeadline(time.Unix(1, 0)) })}
+	c := &conn{File: file, attempt: a, until: a.deadline}
+	c.stop = context.AfterFunc(a.ctx, func() { file.SetDeadline(time.Unix(1, 0)) })
 	if pending != nil {
-		err = finishConnect(file, to)
+		err = c.finishConnect(to)
 	}
 	if err == nil && kind == syscall.SOCK_STREAM && connectedToItself(fd, a.target) {
 		err = os.NewSyscallError("connect", syscall.ECONNREFUSED)
 	}
 	if err != nil {
 		c.Close()
-		return conn{}, err
+		return nil, err
 	}
 	return c, nil
 }
@@ -102,16 +143,19 @@ func (a *attempt) setOptions(fd, kind int) error {
 }
 
 // finishConnect waits for the answer to the SYN. A second connect says how it went: EALREADY while it has not come.
-func finishConnect(file *os.File, to syscall.Sockaddr) error {
-	raw, err := file.SyscallConn()
+func (c *conn) finishConnect(to syscall.Sockaddr) error {
+	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var failed error
-	err = raw.Write(func(fd uintptr) bool {
+	connect := func(fd uintptr) bool {
 		failed = syscall.Connect(int(fd), to)
 		return failed != syscall.EALREADY && failed != syscall.EINTR
-	})
+	}
+	if err = raw.Write(connect); err != nil && c.moves(err) {
+		err = raw.Write(connect)
+	}
 	if err != nil {
 		return err
 	}

@@ -35,9 +35,9 @@ func (a *attempt) udp() Result {
 
 // receive reads datagrams until accept takes one, and returns its result. It skips others, which may be forged or
 // belong to an earlier probe. A flood of them ends with the deadline.
-func receive(c conn, deadline time.Time, accept func(datagram []byte) (Result, bool)) Result {
+func receive(c *conn, accept func(datagram []byte) (Result, bool)) Result {
 	buf := make([]byte, maxAnswer)
-	for time.Now().Before(deadline) {
+	for time.Now().Before(c.until) {
 		n, err := c.Read(buf)
 		if err != nil && err != io.EOF {
 			return failure(err, "answer")

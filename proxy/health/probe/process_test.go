@@ -1,0 +1,203 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// roleVariable says what a child process of a test does instead of testing.
+const roleVariable = "SVCPROXY_PROBE_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch role, argument, _ := strings.Cut(os.Getenv(roleVariable), " "); role {
+	case "server":
+		serveForever(argument)
+	case "prober":
+		probeOnce(netip.MustParseAddrPort(argument))
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// serveForever answers on all addresses of this machine, and prints its port.
+func serveForever(answer string) {
+	l, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(l.Addr().(*net.TCPAddr).Port)
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			continue
+		}
+		if answer == "" {
+			c.Close()
+			continue
+		}
+		go func() {
+			c.Read(make([]byte, 512))
+			io.WriteString(c, answer)
+			c.Close()
+		}()
+	}
+}
+
+// probeOnce prints that it starts, and the result.
+func probeOnce(target netip.AddrPort) {
+	what := sources.Probe{Type: sources.CheckHTTP, Timeout: time.Second}
+	fmt.Println("started")
+	fmt.Println(new(Prober).Do(context.Background(), &what, target, Meta{}))
+}
+
+// child starts this program in another role and returns what it prints.
+func child(t testing.TB, role string) (*bufio.Reader, *os.Process) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return bufio.NewReader(out), cmd.Process
+}
+
+func readChild(t testing.TB, out *bufio.Reader) string {
+	t.Helper()
+	line, err := out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// TestStoppedProcess stops the prober for longer than its timeout. If the server answers in the meantime, the answer
+// counts. Otherwise the probe says nothing about it.
+func TestStoppedProcess(t *testing.T) {
+	for want, answer := range map[string]string{"ok": "HTTP/1.1 200 OK\r\n\r\n", "void: this process was late": ""} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			asked, stopped := make(chan bool, 1), make(chan bool)
+			out, process := child(t, "prober "+serve(t, func(c net.Conn) {
+				c.Read(make([]byte, 512))
+				asked <- true
+				<-stopped
+				io.WriteString(c, answer)
+				hangs(c)
+			}).String())
+			if got := readChild(t, out); got != "started" {
+				t.Fatal(got)
+			}
+			<-asked
+			process.Signal(syscall.SIGSTOP)
+			close(stopped)
+			time.Sleep(2 * time.Second) // real time, in another process
+			process.Signal(syscall.SIGCONT)
+			if got := readChild(t, out); got != want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// BenchmarkLoad probes many addresses of 127/8 for the time that the environment variable LOAD gives, 20 s by
+// default, and reports this process's share of one core, the lateness and the memory. The server is another process:
+//
+//	go test -run '^$' -bench Load -benchtime 1x ./proxy/health/probe
+func BenchmarkLoad(b *testing.B) {
+	for _, load := range []struct {
+		kind     sources.CheckType
+		targets  int
+		interval time.Duration
+		answer   string
+	}{
+		{sources.CheckTCP, 25000, 5 * time.Second, ""},
+		{sources.CheckHTTP, 5000, 2 * time.Second, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"},
+	} {
+		b.Run(fmt.Sprintf("%s-%d-%v", load.kind, load.targets, load.interval), func(b *testing.B) {
+			for range b.N {
+				measureLoad(b, load.kind, load.targets, load.interval, load.answer)
+			}
+		})
+	}
+}
+
+func measureLoad(b *testing.B, kind sources.CheckType, targets int, interval time.Duration, answer string) {
+	length := 20 * time.Second
+	if text := os.Getenv("LOAD"); text != "" {
+		length, _ = time.ParseDuration(text)
+	}
+	out, _ := child(b, "server "+answer)
+	port := netip.MustParseAddrPort("0.0.0.0:" + readChild(b, out)).Port()
+	what := &sources.Probe{Type: kind, Timeout: 2 * time.Second}
+	before := memory()
+	outcomes := make(chan Outcome, 1<<20)
+	r := NewRunner(new(Prober).Do, func(_ *Target, r Result) time.Duration {
+		outcomes <- r.Outcome
+		return interval
+	}, Limits{})
+	for i := range targets {
+		address := netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)})
+		r.Add(&Target{Probe: what, Address: netip.AddrPortFrom(address, port), Jitter: 0.1}, interval)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	go r.Run(ctx)
+	time.Sleep(interval) // until every target has been probed
+	start, used := time.Now(), cpu()
+	time.Sleep(length)
+	share := float64(cpu()-used) / float64(time.Since(start)) * 100
+	s := r.Stats()
+	b.ReportMetric(share, "%-of-a-core")
+	b.ReportMetric(float64(s.LateQuantile(0.99).Milliseconds()), "late-p99-ms")
+	b.ReportMetric(float64(s.LateMax.Milliseconds()), "late-max-ms")
+	b.ReportMetric(float64(s.Started)/(length+interval).Seconds(), "probes/s")
+	b.ReportMetric(float64(memory()-before)/(1<<20), "MB")
+	var failed, void int
+	for range len(outcomes) {
+		switch <-outcomes {
+		case OK:
+		case Void:
+			void++
+		default:
+			failed++
+		}
+	}
+	b.ReportMetric(float64(failed), "failed")
+	b.ReportMetric(float64(void), "void")
+}
+
+// cpu returns the processor time of this process.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// memory returns what the Go runtime has from the kernel, in bytes.
+func memory() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.Sys - m.HeapReleased)
+}

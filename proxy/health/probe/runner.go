@@ -1,0 +1,233 @@
+package probe
+
+import (
+	"container/heap"
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+const (
+	// minInterval bounds how often a target is probed.
+	minInterval = 10 * time.Millisecond
+	// turnGap is between two turns of the loop. Probes that are due in between start together: at 5,000 a second
+	// this saves a wake-up of the process for each.
+	turnGap = 10 * time.Millisecond
+)
+
+// Limits bound what a Runner does at once. Zero values are replaced by DefaultLimits.
+type Limits struct {
+	InFlight  int // probes at once
+	PerSecond int // probes started
+	Exec      int // exec probes at once
+}
+
+// DefaultLimits returns the limits of a node that configures none.
+func DefaultLimits() Limits { return Limits{InFlight: 2000, PerSecond: 20000, Exec: 8} }
+
+// Runner probes targets, each in its interval. Targets can be added and removed at any time. A target never has two
+// probes at once.
+type Runner struct {
+	do     func(context.Context, *sources.Probe, netip.AddrPort, Meta) Result
+	report func(*Target, Result) time.Duration
+	limits Limits
+	epoch  time.Time
+	wake   chan struct{} // there is something to start before the time that the loop sleeps until
+
+	mu      sync.Mutex
+	queue   queue
+	running list
+	parked  list // in the order of adding and removing, which is not that of due times
+	execs   int  // of running
+	paced   time.Duration
+	sleeps  time.Duration // until when the loop sleeps
+	stats   Stats
+	sight   sight
+}
+
+// NewRunner returns a runner that probes by do: Prober.Do, or a fake. It calls report with each result, on the
+// probe's goroutine: calls for different targets overlap. report returns the time to the target's next probe.
+func NewRunner(do func(context.Context, *sources.Probe, netip.AddrPort, Meta) Result, report func(*Target, Result) time.Duration, limits Limits) *Runner {
+	defaults := DefaultLimits()
+	set := func(n *int, to int) {
+		if *n <= 0 {
+			*n = to
+		}
+	}
+	set(&limits.InFlight, defaults.InFlight)
+	set(&limits.PerSecond, defaults.PerSecond)
+	set(&limits.Exec, defaults.Exec)
+	return &Runner{do: do, report: report, limits: limits, epoch: time.Now(), wake: make(chan struct{}, 1)}
+}
+
+// Add has t probed each interval. The first probe comes within one interval: when is a hash of the target, so that
+// the probes of many targets are spread. A target that was removed cannot be added again.
+func (r *Runner) Add(t *Target, interval time.Duration) {
+	t.hash, t.interval = hashOf(t), max(interval, minInterval)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.push(t, r.now()+t.first())
+}
+
+// Remove ends the probing of t for good. A probe that is running goes on, and its result is dropped, unless report
+// has been called with it already.
+func (r *Runner) Remove(t *Target) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch t.state {
+	case waiting:
+		heap.Remove(&r.queue, int(t.place))
+	case parked:
+		r.parked.remove(t)
+	case running:
+		t.gone = true // its probe still counts against the limits
+		return
+	}
+	t.state = removed
+}
+
+// Change sets a new interval, which counts from now. It is for a changed configuration; states change the interval
+// by what report returns.
+func (r *Runner) Change(t *Target, interval time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.state != waiting {
+		return // report will be asked
+	}
+	t.interval = max(interval, minInterval)
+	heap.Remove(&r.queue, int(t.place))
+	r.push(t, r.now()+t.first())
+}
+
+// Run probes until ctx ends, which also ends the probes that are running. It returns without waiting for them.
+func (r *Runner) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-r.wake:
+		}
+		now := r.now()
+		next := r.turn(ctx, now)
+		// A wake-up during the gap stays in the channel and is heeded after it.
+		time.Sleep(turnGap)
+		timer.Reset(max(0, next-r.now()))
+	}
+}
+
+// now returns the time since the epoch. A suspended machine does not count, a stopped process does.
+func (r *Runner) now() time.Duration { return time.Since(r.epoch) }
+
+// turn starts the probes that are due, as far as the limits allow, and returns when the next turn is.
+func (r *Runner) turn(ctx context.Context, now time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sleeps = now + time.Hour
+	for len(r.queue) > 0 && len(r.running) < r.limits.InFlight {
+		t := r.queue[0]
+		if t.due > now {
+			r.sleeps = t.due
+			break
+		}
+		if r.paced > now {
+			r.sleeps = r.paced
+			break
+		}
+		heap.Pop(&r.queue)
+		if t.Probe.Type == sources.CheckExec && r.execs >= r.limits.Exec {
+			t.state = parked
+			r.parked.add(t)
+			continue
+		}
+		r.start(ctx, t, now)
+	}
+	return r.sleeps
+}
+
+// start starts a probe. The pace allows as many at once as are due in two turns.
+func (r *Runner) start(ctx context.Context, t *Target, now time.Duration) {
+	r.paced = max(r.paced, now-2*turnGap) + time.Second/time.Duration(r.limits.PerSecond)
+	t.started, t.state = now, running
+	r.running.add(t)
+	if t.Probe.Type == sources.CheckExec {
+		r.execs++
+	}
+	late := now - t.due
+	r.stats.start(late)
+	r.sight.lastStart = now
+	go func() {
+		result := r.do(ctx, t.Probe, t.Address, t.Meta)
+		result.Late = late
+		if ctx.Err() == nil {
+			r.finish(t, result)
+		}
+	}()
+}
+
+// finish reports a result and schedules the target's next probe.
+func (r *Runner) finish(t *Target, result Result) {
+	interval := t.interval
+	if r.counts(t, result) {
+		interval = r.report(t, result)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running.remove(t)
+	r.ended(t)
+	if t.gone {
+		t.state = removed
+		return
+	}
+	t.schedule(r.now(), interval)
+	r.push(t, t.due)
+}
+
+// counts records a result, and reports whether the target still exists.
+func (r *Runner) counts(t *Target, result Result) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !t.gone {
+		r.stats.finish(result)
+		r.sight.finish(r.now(), result)
+	}
+	return !t.gone
+}
+
+// ended notes that a probe no longer runs. The loop wakes if it waits for that.
+func (r *Runner) ended(t *Target) {
+	full := len(r.running)+1 >= r.limits.InFlight
+	if t.Probe.Type == sources.CheckExec {
+		r.execs--
+		// The parked target goes back to the queue, with the due time that it had.
+		if oldest := r.parked.oldest(); oldest != nil {
+			r.parked.remove(oldest)
+			r.push(oldest, oldest.due)
+		}
+	}
+	if full {
+		r.signal()
+	}
+}
+
+// push queues a target. The loop wakes if it would sleep for too long.
+func (r *Runner) push(t *Target, due time.Duration) {
+	t.due, t.state = due, waiting
+	heap.Push(&r.queue, t)
+	if due < r.sleeps {
+		r.sleeps = due
+		r.signal()
+	}
+}
+
+func (r *Runner) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,493 @@
+package probe
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// world is a fake network for a runner, in a synctest bubble.
+type world struct {
+	t      *testing.T
+	start  time.Time
+	answer func(at time.Duration, target netip.AddrPort) (Result, time.Duration) // the result, and how long it takes
+	next   func(*Target, Result) time.Duration
+
+	*Runner
+	mu     sync.Mutex
+	starts map[netip.AddrPort][]time.Duration
+	now    map[netip.AddrPort]int
+	most   int // probes at once
+	seen   []Result
+}
+
+// run runs test in a bubble with a runner. By default probes take a millisecond and are ok, each 2 s.
+func run(t *testing.T, limits Limits, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, start: time.Now(), starts: map[netip.AddrPort][]time.Duration{}, now: map[netip.AddrPort]int{}}
+		w.answer = func(time.Duration, netip.AddrPort) (Result, time.Duration) {
+			return Result{Outcome: OK}, time.Millisecond
+		}
+		w.next = func(*Target, Result) time.Duration { return 2 * time.Second }
+		w.Runner = NewRunner(w.do, w.report, limits)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			w.Run(ctx)
+			close(ended)
+		}()
+		test(w)
+		cancel()
+		<-ended
+		synctest.Wait()
+	})
+}
+
+func (w *world) do(ctx context.Context, _ *sources.Probe, target netip.AddrPort, _ Meta) Result {
+	at := time.Since(w.start)
+	w.mu.Lock()
+	w.starts[target] = append(w.starts[target], at)
+	w.now[target]++
+	if w.now[target] > 1 {
+		w.t.Errorf("two probes of %v at once", target)
+	}
+	w.most = max(w.most, len(w.now))
+	w.mu.Unlock()
+	result, takes := w.answer(at, target)
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	delete(w.now, target)
+	w.mu.Unlock()
+	return result
+}
+
+func (w *world) report(t *Target, r Result) time.Duration {
+	w.mu.Lock()
+	w.seen = append(w.seen, r)
+	w.mu.Unlock()
+	return w.next(t, r)
+}
+
+// consistent checks the lists of the runner.
+func (w *world) consistent() {
+	w.t.Helper()
+	w.Runner.mu.Lock()
+	defer w.Runner.mu.Unlock()
+	execs := 0
+	for i, t := range w.queue {
+		if int(t.place) != i || t.state != waiting || i > 0 && t.due < w.queue[(i-1)/2].due {
+			w.t.Fatalf("queue[%d] = %+v", i, t)
+		}
+	}
+	for i, t := range w.running {
+		if int(t.place) != i || t.state != running {
+			w.t.Fatalf("running[%d] = %+v", i, t)
+		}
+		if t.Probe.Type == sources.CheckExec {
+			execs++
+		}
+	}
+	for i, t := range w.parked {
+		if int(t.place) != i || t.state != parked {
+			w.t.Fatalf("parked[%d] = %+v", i, t)
+		}
+	}
+	if execs != w.execs || execs > w.limits.Exec || len(w.running) > w.limits.InFlight {
+		w.t.Fatalf("%d exec probes, %d counted; %d running", execs, w.execs, len(w.running))
+	}
+}
+
+var tcpProbe = &sources.Probe{Type: sources.CheckTCP, Timeout: 2 * time.Second}
+
+func target(n int) *Target {
+	return &Target{Probe: tcpProbe, Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 80)}
+}
+
+func TestFirstProbesAreSpread(t *testing.T) {
+	const targets, slots = 10000, 20
+	var before map[netip.AddrPort][]time.Duration
+	for range 2 {
+		run(t, Limits{}, func(w *world) {
+			for n := range targets {
+				w.Add(target(n), 2*time.Second)
+			}
+			time.Sleep(2*time.Second + turnGap)
+			var per [slots + 1]int
+			for _, at := range w.starts {
+				per[at[0]*slots/(2*time.Second)]++
+			}
+			if most := slices.Max(per[:]); len(w.starts) != targets || most > targets/slots*5/4 {
+				t.Errorf("%d targets probed, per 100 ms: %v", len(w.starts), per)
+			}
+			// After a restart every target has the phase that it had.
+			for address, at := range before {
+				if d := at[0] - w.starts[address][0]; d.Abs() > turnGap {
+					t.Fatalf("%v: first at %v, now at %v", address, at[0], w.starts[address][0])
+				}
+			}
+			before = w.starts
+			if s := w.Stats(); s.LateQuantile(0.99) > 20*time.Millisecond || s.Started < targets {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+func TestIntervalsCountFromDueTimes(t *testing.T) {
+	run(t, Limits{}, func(w *world) {
+		w.answer = func(time.Duration, netip.AddrPort) (Result, time.Duration) {
+			return Result{Outcome: OK}, 700 * time.Millisecond
+		}
+		a := target(1)
+		w.Add(a, 2*time.Second)
+		time.Sleep(time.Minute)
+		at := w.starts[a.Address]
+		for i, got := range at {
+			if d := got - at[0] - time.Duration(i)*2*time.Second; d.Abs() > turnGap {
+				t.Fatalf("probe %d at %v", i, got)
+			}
+		}
+		if len(at) < 29 {
+			t.Errorf("%d probes", len(at))
+		}
+	})
+}
+
+func TestSlowProbesSkipTurns(t *testing.T) {
+	run(t, Limits{}, func(w *world) {
+		w.answer = func(time.Duration, netip.AddrPort) (Result, time.Duration) {
+			return Result{Outcome: OK}, 5 * time.Second
+		}
+		a := target(1)
+		w.Add(a, 2*time.Second)
+		time.Sleep(time.Minute)
+		at := w.starts[a.Address]
+		for i := 1; i < len(at); i++ {
+			if d := at[i] - at[i-1]; (d - 6*time.Second).Abs() > turnGap {
+				t.Fatalf("%v between two probes", d)
+			}
+		}
+	})
+}
+
+// TestDetection holds the times in which three failures in a row are seen: at worst the endpoint fails just after
+// a probe of it has started.
+func TestDetection(t *testing.T) {
+	for _, test := range []struct {
+		name                                  string
+		interval, timeout, fast, takes, limit time.Duration
+	}{
+		{"refused", 2 * time.Second, 2 * time.Second, 500 * time.Millisecond, time.Millisecond, 3100 * time.Millisecond},
+		{"dropped", 2 * time.Second, 2 * time.Second, 500 * time.Millisecond, 2 * time.Second, 9 * time.Second},
+		{"dropped, fast", time.Second, 1100 * time.Millisecond, 200 * time.Millisecond, 1100 * time.Millisecond, 4700 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, Limits{}, func(w *world) {
+				const fails = 10 * time.Second
+				var detected time.Duration
+				bad := 0
+				a := target(1)
+				w.answer = func(at time.Duration, _ netip.AddrPort) (Result, time.Duration) {
+					if at >= fails {
+						return Result{Outcome: Timeout}, test.takes
+					}
+					return Result{Outcome: OK}, time.Millisecond
+				}
+				w.next = func(_ *Target, r Result) time.Duration {
+					if r.Outcome == OK {
+						return test.interval
+					}
+					if bad++; bad == 3 {
+						detected = time.Since(w.start)
+					}
+					return test.fast
+				}
+				w.Add(a, test.interval)
+				time.Sleep(30 * time.Second)
+				var last time.Duration // before the failure
+				for _, at := range w.starts[a.Address] {
+					if at < fails {
+						last = at
+					}
+				}
+				if detected == 0 || detected-last > test.limit {
+					t.Errorf("failed after %v, detected %v later", last, detected-last)
+				}
+			})
+		})
+	}
+}
+
+func TestJitter(t *testing.T) {
+	run(t, Limits{}, func(w *world) {
+		a := target(1)
+		a.Jitter = 0.1
+		w.Add(a, 2*time.Second)
+		time.Sleep(1000 * time.Second)
+		at := w.starts[a.Address]
+		var least, most, sum time.Duration = time.Hour, 0, 0
+		for i := 1; i < len(at); i++ {
+			d := at[i] - at[i-1]
+			least, most, sum = min(least, d), max(most, d), sum+d
+		}
+		mean := sum / time.Duration(len(at)-1)
+		if least < 1790*time.Millisecond || least > 1850*time.Millisecond || most > 2210*time.Millisecond || most < 2150*time.Millisecond ||
+			(mean-2*time.Second).Abs() > 20*time.Millisecond {
+			t.Errorf("from %v to %v, mean %v", least, most, mean)
+		}
+	})
+}
+
+func TestLimits(t *testing.T) {
+	t.Run("in flight", func(t *testing.T) {
+		run(t, Limits{InFlight: 3}, func(w *world) {
+			w.answer = func(time.Duration, netip.AddrPort) (Result, time.Duration) {
+				return Result{Outcome: OK}, 100 * time.Millisecond
+			}
+			w.next = func(*Target, Result) time.Duration { return 100 * time.Millisecond }
+			for n := range 10 {
+				w.Add(target(n), 100*time.Millisecond)
+			}
+			time.Sleep(10 * time.Second)
+			w.consistent()
+			if s := w.Stats(); w.most != 3 || s.Started < 250 || s.LateMax < 50*time.Millisecond {
+				t.Errorf("%d at once, %+v", w.most, s)
+			}
+			for address, at := range w.starts {
+				if len(at) < 3 {
+					t.Errorf("%v was probed %d times", address, len(at))
+				}
+			}
+		})
+	})
+	t.Run("per second", func(t *testing.T) {
+		run(t, Limits{PerSecond: 100}, func(w *world) {
+			w.next = func(*Target, Result) time.Duration { return time.Second }
+			for n := range 1000 {
+				w.Add(target(n), time.Second)
+			}
+			time.Sleep(10 * time.Second)
+			if s := w.Stats(); s.Started < 950 || s.Started > 1010 {
+				t.Errorf("%+v", s)
+			}
+			if !w.Alive(time.Now()) {
+				t.Error("a runner at its limits is alive")
+			}
+			if why := w.Blind(time.Now()); why == "" {
+				t.Error("probes that are 9 s late show nothing")
+			}
+		})
+	})
+	t.Run("exec", func(t *testing.T) {
+		run(t, Limits{Exec: 2}, func(w *world) {
+			program := &sources.Probe{Type: sources.CheckExec}
+			w.answer = func(time.Duration, netip.AddrPort) (Result, time.Duration) {
+				return Result{Outcome: OK}, 500 * time.Millisecond
+			}
+			w.next = func(*Target, Result) time.Duration { return time.Second }
+			for n := range 8 {
+				a := target(n)
+				a.Probe = program
+				w.Add(a, time.Second)
+			}
+			b := target(100) // a tcp probe does not wait for exec probes
+			w.Add(b, time.Second)
+			for range 100 {
+				time.Sleep(100 * time.Millisecond)
+				w.consistent()
+			}
+			if n := len(w.starts[b.Address]); n < 5 {
+				t.Errorf("%d tcp probes", n)
+			}
+			for n := range 8 {
+				if got := len(w.starts[target(n).Address]); got < 3 || got > 7 {
+					t.Errorf("target %d was probed %d times", n, got)
+				}
+			}
+		})
+	})
+}
+
+func TestRemoveAndChange(t *testing.T) {
+	run(t, Limits{}, func(w *world) {
+		a, b, c := target(1), target(2), target(3)
+		for _, x := range []*Target{a, b, c} {
+			w.Add(x, time.Second)
+		}
+		w.next = func(x *Target, _ Result) time.Duration {
+			if x == b {
+				w.Remove(b) // from its own report
+			}
+			return time.Second
+		}
+		w.answer = func(at time.Duration, x netip.AddrPort) (Result, time.Duration) {
+			return Result{Outcome: OK}, 300 * time.Millisecond
+		}
+		time.Sleep(10 * time.Second)
+		if n := len(w.starts[b.Address]); n != 1 {
+			t.Errorf("b was probed %d times", n)
+		}
+		for len(w.running) == 0 || w.now[a.Address] == 0 { // until a's probe is running
+			time.Sleep(turnGap)
+			synctest.Wait()
+		}
+		w.Remove(a)
+		w.Remove(a)
+		probes, results := len(w.starts[a.Address]), len(w.seen)
+		w.Remove(c)
+		w.Remove(c)
+		time.Sleep(5 * time.Second)
+		if len(w.starts[a.Address]) != probes || len(w.seen) > results+1 || w.Stats().Targets != 0 {
+			t.Errorf("after the removal: %d results more, %+v", len(w.seen)-results, w.Stats())
+		}
+		d := target(4)
+		w.Add(d, time.Hour)
+		time.Sleep(turnGap)
+		w.Change(d, 100*time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
+		if len(w.starts[d.Address]) == 0 {
+			t.Error("a shorter interval has no effect")
+		}
+	})
+}
+
+func TestRandomUse(t *testing.T) {
+	run(t, Limits{InFlight: 20, PerSecond: 500, Exec: 3}, func(w *world) {
+		rnd := rand.New(rand.NewPCG(1, 2))
+		program := &sources.Probe{Type: sources.CheckExec}
+		w.answer = func(time.Duration, netip.AddrPort) (Result, time.Duration) {
+			return Result{Outcome: Outcome(rand.IntN(4))}, time.Duration(rand.IntN(400)) * time.Millisecond
+		}
+		w.next = func(*Target, Result) time.Duration { return time.Duration(rand.IntN(1000)) * time.Millisecond }
+		var live []*Target
+		for n := range 3000 {
+			switch {
+			case len(live) == 0 || rnd.IntN(3) == 0:
+				a := target(n)
+				if rnd.IntN(4) == 0 {
+					a.Probe = program
+				}
+				live = append(live, a)
+				w.Add(a, time.Duration(rnd.IntN(1000))*time.Millisecond)
+			case rnd.IntN(2) == 0:
+				i := rnd.IntN(len(live))
+				w.Remove(live[i])
+				live = slices.Delete(live, i, i+1)
+			default:
+				w.Change(live[rnd.IntN(len(live))], time.Duration(rnd.IntN(1000))*time.Millisecond)
+			}
+			time.Sleep(time.Duration(rnd.IntN(20)) * time.Millisecond)
+			w.consistent()
+		}
+		time.Sleep(time.Second)
+		if s := w.Stats(); s.Targets != len(live) {
+			t.Errorf("%d targets, %+v", len(live), s)
+		}
+		for _, a := range live {
+			w.Remove(a)
+		}
+		time.Sleep(time.Second)
+		w.consistent()
+		if s := w.Stats(); s.Targets != 0 || s.InFlight != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestAlive(t *testing.T) {
+	t.Run("a loop that does not run", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := NewRunner(nil, nil, Limits{})
+			r.Add(target(1), time.Second)
+			if !r.Alive(time.Now().Add(3 * time.Second)) {
+				t.Error("not alive after three intervals")
+			}
+			if r.Alive(time.Now().Add(5 * time.Second)) {
+				t.Error("alive after five")
+			}
+		})
+	})
+	t.Run("a probe that does not return", func(t *testing.T) {
+		run(t, Limits{}, func(w *world) {
+			w.answer = func(time.Duration, netip.AddrPort) (Result, time.Duration) { return Result{}, time.Hour }
+			w.Add(target(1), time.Second)
+			time.Sleep(5 * time.Second)
+			if !w.Alive(time.Now()) {
+				t.Error("not alive while the probe may run")
+			}
+			time.Sleep(4 * time.Second)
+			if w.Alive(time.Now()) {
+				t.Error("alive with a probe that hangs")
+			}
+		})
+	})
+	t.Run("no target", func(t *testing.T) {
+		run(t, Limits{}, func(w *world) {
+			time.Sleep(time.Hour)
+			if !w.Alive(time.Now()) || w.Blind(time.Now()) != "" {
+				t.Error("an idle runner is alive and sees")
+			}
+		})
+	})
+}
+
+func TestBlind(t *testing.T) {
+	run(t, Limits{}, func(w *world) {
+		sees := Result{Outcome: Refused}
+		void := Result{Outcome: Void, Detail: "too many open files"}
+		w.next = func(*Target, Result) time.Duration { return time.Second }
+		w.answer = func(at time.Duration, a netip.AddrPort) (Result, time.Duration) {
+			if at < 10*time.Second || at > 20*time.Second && a == target(1).Address {
+				return sees, time.Millisecond
+			}
+			return void, time.Millisecond
+		}
+		for n := range 20 {
+			w.Add(target(n), time.Second)
+		}
+		var blind []int
+		for second := range 30 {
+			if w.Blind(time.Now()) != "" {
+				blind = append(blind, second)
+			}
+			time.Sleep(time.Second)
+		}
+		if len(blind) == 0 || blind[0] < 13 || blind[0] > 14 || blind[len(blind)-1] < 20 || blind[len(blind)-1] > 22 {
+			t.Errorf("blind at %v", blind)
+		}
+		if s := w.Stats(); s.Void < 190 || s.Void > 400 {
+			t.Errorf("%d void results", s.Void)
+		}
+	})
+}
+
+func TestTargetIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(Target{}) + unsafe.Sizeof(&Target{}); size > 200 {
+		t.Errorf("a target takes %d bytes", size)
+	}
+}
+
+func TestLateQuantile(t *testing.T) {
+	var s Stats
+	for range 98 {
+		s.start(time.Millisecond)
+	}
+	s.start(150 * time.Millisecond)
+	s.start(time.Minute)
+	for q, want := range map[float64]time.Duration{0.5: 5 * time.Millisecond, 0.98: 5 * time.Millisecond, 0.99: 200 * time.Millisecond, 1: time.Minute} {
+		if got := s.LateQuantile(q); got != want {
+			t.Errorf("quantile %v = %v, want %v", q, got, want)
+		}
+	}
+}
