@@ -151,7 +151,7 @@ var mayImport = map[string][]string{
 	"proxy/frontend":  {"kernel", "sources"},
 
 	// Health checks: what a probe is; the rest is pure.
-	"proxy/health":       {"sources"},
+	"proxy/health":       {"kernel", "sources"},
 	"proxy/health/probe": {"sources"},
 
 	// The sources of tables.
@@ -190,7 +190,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
 // standard library alone.
-var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/mode", "proxy/mode/ipvs", "sources/lastgood"}
+var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/ipvs", "sources/lastgood"}
 
 // kernelModules are the modules that only packages below kernel may import.
 var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",

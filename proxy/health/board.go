@@ -1,0 +1,159 @@
+package health
+
+import (
+	"slices"
+	"time"
+)
+
+// Board has the state of all targets, and judges what concerns all of them: a mass failure, and its own blindness.
+// It has no clock: the results and Tick tell it the time. One goroutine uses it.
+type Board struct {
+	// Believe: a mass failure is noted, but the states count at once.
+	Believe bool
+
+	targets map[Key]*tracked
+	up      int // targets that are up by their own state
+	mass    mass
+	sight   sight
+}
+
+// tracked is a target with its verdict.
+type tracked struct {
+	Verdict
+	pace     Pace
+	services []int32   // that use it, by index
+	fell     time.Time // when it went down, if that counts for a mass failure
+}
+
+// SetTargets takes over the targets of a new table. Those that were there keep their state. The others start with
+// the one in initial, or without a result.
+func (b *Board) SetTargets(targets []Target, initial map[Key]State) {
+	was := b.targets
+	b.targets, b.up = make(map[Key]*tracked, len(targets)), 0
+	for i := range targets {
+		t := &targets[i]
+		x := was[t.Key]
+		if x == nil {
+			x = &tracked{Verdict: Verdict{State: initial[t.Key]}}
+		}
+		x.pace, x.services = t.Pace, x.services[:0]
+		for _, u := range t.Users {
+			if n := len(x.services); n == 0 || x.services[n-1] != u.Service {
+				x.services = append(x.services, u.Service)
+			}
+		}
+		b.targets[t.Key] = x
+		if x.Phase.IsUp() {
+			b.up++
+		}
+	}
+	b.recount(window(targets))
+}
+
+// Verdicts returns a copy of all verdicts.
+func (b *Board) Verdicts() Verdicts {
+	v := Verdicts{Of: make(map[Key]Verdict, len(b.targets)), Blind: b.sight.blind}
+	for k, x := range b.targets {
+		v.Of[k] = x.Verdict
+	}
+	return v
+}
+
+// Verdict returns that of one target; its zero if there is no such target.
+func (b *Board) Verdict(k Key) Verdict {
+	if x := b.targets[k]; x != nil {
+		return x.Verdict
+	}
+	return Verdict{}
+}
+
+// Next returns how long after its last probe a target is due; false if there is no such target.
+func (b *Board) Next(k Key) (time.Duration, bool) {
+	x := b.targets[k]
+	if x == nil {
+		return 0, false
+	}
+	return x.pace.Next(&x.State), true
+}
+
+// Record takes the result of one probe and returns what follows from it. A result of a target that is no longer
+// there only tells that the checker can see.
+func (b *Board) Record(k Key, r Result) []Event {
+	events := b.sight.look(r)
+	x := b.targets[k]
+	if x == nil {
+		return events
+	}
+	was := x.Verdict
+	x.State = Step(x.State, r, x.pace)
+	if r.Void {
+		return events
+	}
+	before := len(events)
+	note := func(kind Kind) { events = append(events, Event{Kind: kind, At: r.At, Key: k}) }
+	switch {
+	case !was.Phase.IsUp() && x.Phase.IsUp():
+		b.up++
+		x.Held = false
+		b.forget(x)
+		note(WentUp)
+	case was.Phase.IsUp() && x.Phase.IsDown() && b.mass.holding():
+		b.up--
+		x.Held = true
+		note(IsHeld)
+	case !was.Phase.IsDown() && x.Phase.IsDown():
+		note(WentDown)
+	case was.Percent != x.Percent || was.Ask != x.Ask:
+		note(Reshared)
+	}
+	switch {
+	case !was.Flapping() && x.Flapping():
+		note(StartsToFlap)
+	case was.Flapping() && !x.Flapping():
+		note(IsCalm)
+	}
+	for i := range events[before:] {
+		events[before+i].Verdict = x.Verdict
+	}
+	if was.Phase.IsUp() && x.Phase.IsDown() && !x.Held {
+		b.up--
+		events = append(events, b.fell(k, x, r.At)...)
+	}
+	return events
+}
+
+// Tick tells the time. The end of a mass failure waits while the checker is blind, because nothing new is known.
+func (b *Board) Tick(now time.Time) []Event {
+	if b.sight.blind || !b.mass.holding() || now.Before(b.mass.until) {
+		return nil
+	}
+	b.mass.until = time.Time{}
+	events := []Event{{Kind: MassOver, At: now}}
+	for k, x := range b.targets {
+		if x.Held {
+			x.Held = false
+			events = append(events, Event{Kind: IsReleased, At: now, Key: k, Verdict: x.Verdict})
+		}
+	}
+	slices.SortFunc(events[1:], func(x, y Event) int { return x.Key.compare(y.Key) })
+	return events
+}
+
+// Apply brings verdicts up to date with events, and returns the targets whose verdicts changed.
+func (v *Verdicts) Apply(events []Event) (changed []Key) {
+	for _, e := range events {
+		switch {
+		case e.Kind == WentBlind:
+			v.Blind = true
+		case e.Kind == SeesAgain:
+			v.Blind = false
+		case e.Kind.OfTarget():
+			if v.Of == nil {
+				v.Of = map[Key]Verdict{}
+			}
+			v.Of[e.Key] = e.Verdict
+			changed = append(changed, e.Key)
+		}
+	}
+	return changed
+}

@@ -1,0 +1,215 @@
+package health
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Cache returns what Overlay returns, and keeps the slow starts. It judges only the services that something has
+// changed for, and shares the endpoints of all others with its last result.
+type Cache struct {
+	ran     bool
+	table   sources.Table // that came in
+	known   Known         // with it, Ramps included
+	results []overlaid    // by service
+	users   map[Key][]int32
+	out     Overlaid
+}
+
+// Overlay returns the table as it is to be served. changed has the targets whose verdicts differ since the last call;
+// they may be given twice. k.Ramps is ignored.
+func (c *Cache) Overlay(t sources.Table, k Known, changed []Key, now time.Time) Overlaid {
+	todo, all := c.todo(t, k, changed, now)
+	was := func(i int32) int { return int(i) }
+	if all {
+		was = c.reset(t)
+	}
+	k.Ramps = c.known.Ramps
+	j := newJudge(k, now)
+	fresh := all || !same(t.Services, c.table.Services)
+	for _, i := range todo {
+		before := (*sources.Service)(nil)
+		if n := was(i); n >= 0 && c.ran {
+			before = &c.out.Services[n]
+		}
+		fresh = c.service(j, &t.Services[i], before, i) || fresh
+	}
+	c.table, c.known, c.ran = t, j.known, true
+	if fresh {
+		c.out.Table = c.assemble(t)
+	}
+	c.out.Seen = t.Seen
+	c.out.Unusual, c.out.Wake = c.summary(j.overrule.ends)
+	return c.out
+}
+
+// Ramps returns the slow starts under way. Callers must not change them.
+func (c *Cache) Ramps() Ramps { return c.known.Ramps }
+
+// service judges one service, which was served as before until now, and reports whether its endpoints differ from the
+// last result.
+func (c *Cache) service(j *judge, s, before *sources.Service, i int32) bool {
+	o := j.overlay(s)
+	if own := j.known.Ramps[keyOf(s)]; before != nil && (ramps(s) || own != nil) {
+		is := *s
+		is.Endpoints = o.endpoints
+		next := serviceRamps(nil)
+		if ramps(s) {
+			next = own.next(before, &is, j.now)
+		}
+		if !next.equal(own) {
+			j.known.Ramps = j.known.Ramps.with(s, next)
+			o = j.overlay(s)
+		}
+	}
+	last := c.results[i]
+	if o.changed && last.changed && sameEndpoints(o.endpoints, last.endpoints) {
+		o.endpoints = last.endpoints
+	}
+	c.results[i] = o
+	return o.changed != last.changed || o.changed && !same(o.endpoints, last.endpoints)
+}
+
+// with returns the ramps with others for one service.
+func (r Ramps) with(s *sources.Service, own serviceRamps) Ramps {
+	all := maps.Clone(r)
+	if all == nil {
+		all = Ramps{}
+	}
+	delete(all, keyOf(s))
+	if len(own) > 0 {
+		all[keyOf(s)] = own
+	}
+	return all
+}
+
+func sameEndpoints(a, b []sources.Endpoint) bool {
+	table := func(e []sources.Endpoint) sources.Table {
+		return sources.Table{Services: []sources.Service{{Endpoints: e}}}
+	}
+	return len(sources.Compare(table(a), table(b)).Changes) == 0
+}
+
+// assemble returns the table with the endpoints of the results.
+func (c *Cache) assemble(t sources.Table) sources.Table {
+	cloned := false
+	for i := range c.results {
+		if r := &c.results[i]; r.changed {
+			if !cloned {
+				t.Services, cloned = slices.Clone(t.Services), true
+			}
+			t.Services[i].Endpoints = r.endpoints
+		}
+	}
+	return t
+}
+
+// summary collects what is unusual, and when the first result changes by itself.
+func (c *Cache) summary(wake time.Time) ([]Unusual, time.Time) {
+	var list []Unusual
+	for i := range c.results {
+		r := &c.results[i]
+		for _, g := range r.unusual {
+			list = append(list, Unusual{i, g})
+		}
+		wake = earlier(wake, r.wake)
+	}
+	return list, wake
+}
+
+// todo returns the indexes of the services to judge; all, if that is every one.
+func (c *Cache) todo(t sources.Table, k Known, changed []Key, now time.Time) (todo []int32, all bool) {
+	every := func() ([]int32, bool) {
+		for i := range t.Services {
+			todo = append(todo, int32(i))
+		}
+		return todo, true
+	}
+	if !c.ran || k.Verdicts.Blind != c.known.Verdicts.Blind || !same(k.Overrides, c.known.Overrides) && !slices.Equal(k.Overrides, c.known.Overrides) {
+		return every()
+	}
+	if m := newMatcher(k.Overrides, time.Time{}); !m.ends.IsZero() && !now.Before(m.ends) {
+		return every()
+	}
+	if !same(t.Services, c.table.Services) {
+		for _, d := range sources.Compare(c.table, t).Changes {
+			if d.Was < 0 || d.Is < 0 {
+				return every()
+			}
+			c.index(&c.table.Services[d.Was], int32(d.Was), false)
+			c.index(&t.Services[d.Is], int32(d.Is), true)
+			todo = append(todo, int32(d.Is))
+		}
+	}
+	for _, key := range changed {
+		todo = append(todo, c.users[key]...)
+	}
+	for i := range c.results {
+		if w := c.results[i].wake; !w.IsZero() && !now.Before(w) {
+			todo = append(todo, int32(i))
+		}
+	}
+	slices.Sort(todo)
+	return slices.Compact(todo), false
+}
+
+// same reports whether two slices are the same memory.
+func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// reset prepares for a table of other services. Results and ramps stay with services of the same name. It returns a
+// function that says where the service with an index was in the last table; -1 = nowhere.
+func (c *Cache) reset(t sources.Table) (was func(int32) int) {
+	old := make(map[serviceKey]int, len(c.table.Services))
+	for i := range c.table.Services {
+		old[keyOf(&c.table.Services[i])] = i
+	}
+	was = func(i int32) int {
+		if at, ok := old[keyOf(&t.Services[i])]; ok {
+			return at
+		}
+		return -1
+	}
+	results, ramping := make([]overlaid, len(t.Services)), Ramps{}
+	c.users = make(map[Key][]int32, len(c.users))
+	for i := range t.Services {
+		s := &t.Services[i]
+		if n := was(int32(i)); n >= 0 {
+			results[i] = c.results[n]
+		}
+		if own := c.known.Ramps[keyOf(s)]; own != nil {
+			ramping[keyOf(s)] = own
+		}
+		c.index(s, int32(i), true)
+	}
+	c.results, c.known.Ramps = results, ramping
+	return was
+}
+
+// index adds the targets of a service to users, or removes them.
+func (c *Cache) index(s *sources.Service, at int32, add bool) {
+	if !checked(s) {
+		return
+	}
+	var intern interned
+	for i := range s.Endpoints {
+		for k := range s.Endpoints[i].Ports {
+			key, ok := intern.key(s, &s.Endpoints[i], k)
+			if !ok {
+				continue
+			}
+			list := c.users[key]
+			n := slices.Index(list, at)
+			switch {
+			case add && n < 0:
+				c.users[key] = append(list, at)
+			case !add && n >= 0 && len(list) == 1:
+				delete(c.users, key)
+			case !add && n >= 0:
+				c.users[key] = slices.Delete(slices.Clone(list), n, n+1)
+			}
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package health
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kind is what an Event is about.
+type Kind uint8
+
+// The kinds. The first ones are about one target, and its verdict differs from the last one; the others are about all.
+const (
+	WentUp       Kind = iota + 1 // or has its first result
+	WentDown                     //
+	Reshared                     // its agent asks for another share, a drain, or no longer does
+	IsHeld                       // it went down, but counts as up: see MassFailure
+	IsReleased                   // it is held no longer: its own state counts
+	StartsToFlap                 // it changes too often: it is up only after more good results
+	IsCalm                       //
+	MassFailure                  // too much went down at once
+	MassOver                     // and the last states are held no longer
+	WentBlind                    // no probe of any target works, by our own fault
+	SeesAgain                    //
+)
+
+var kinds = [...]string{
+	"", "endpoint-up", "endpoint-down", "endpoint-share", "endpoint-held", "endpoint-released", "flapping", "flapping-over",
+	"mass-failure", "mass-failure-over", "checker-blind", "checker-sees",
+}
+
+// String returns the name of the event.
+func (k Kind) String() string { return kinds[k] }
+
+// OfTarget reports whether events of the kind are about one target.
+func (k Kind) OfTarget() bool { return k < MassFailure }
+
+// Event is something that a Board noticed.
+type Event struct {
+	Kind    Kind
+	At      time.Time
+	Key     Key     // of a target
+	Verdict Verdict // its verdict from now on
+	Down    int     // of a mass failure: how many targets went down
+	Of      int     // of so many that were up
+	Reason  string  // of blindness: why the last probe failed
+}
+
+// String says what happened, without the time.
+func (e Event) String() string {
+	switch v := e.Verdict; {
+	case e.Kind == MassFailure:
+		return fmt.Sprintf("%s: %d of %d targets went down at once", e.Kind, e.Down, e.Of)
+	case e.Kind == WentBlind:
+		return fmt.Sprintf("%s: %s", e.Kind, e.Reason)
+	case !e.Kind.OfTarget():
+		return e.Kind.String()
+	case v.Reason != "" && e.Kind != StartsToFlap && v.Phase.IsDown():
+		return fmt.Sprintf("%s %s: %s", e.Kind, e.Key, v.Reason)
+	}
+	return fmt.Sprintf("%s %s", e.Kind, e.Key)
+}

@@ -1,0 +1,124 @@
+package health
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// FromKernel returns the states that targets start with after a restart, so that it moves no connection. virtuals and
+// reals are what the kernel has of ours, in any order.
+//
+// An endpoint that the table gives a weight is up if its real server has one, and down if its real server has weight
+// 0. Without a real server it is new: its target is not in the result, and Initial decides. One exception: where an
+// endpoint that is down is taken out, its absence from a virtual server that is there means down too. The weight of an
+// endpoint with an override says nothing of its health, not even if the override has ended since.
+func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals []kernel.Real) map[Key]State {
+	was := newReading(virtuals, reals)
+	overrule := newMatcher(o, time.Time{})
+	found := map[Key]State{}
+	var intern interned
+	for i := range t.Services {
+		s := &t.Services[i]
+		if !checked(s) {
+			continue
+		}
+		for n := range s.Endpoints {
+			e := &s.Endpoints[n]
+			if !wanted(s, e) {
+				continue
+			}
+			for k := range e.Ports {
+				key, ok := intern.key(s, e, k)
+				if !ok {
+					continue
+				}
+				if out, weight := overrule.find(s, e, e.Ports[k].Port); out != nil || weight != nil && weight.Weight.N == 0 {
+					continue
+				}
+				switch up, down := was.endpoint(s, e, k); {
+				case up:
+					found[key] = State{Phase: Up}
+				case down && found[key].Phase != Up:
+					found[key] = State{Phase: Down, Reason: "as before the restart"}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// wanted reports whether the weight of an endpoint in the kernel tells of its health: a standby has weight 0 too.
+func wanted(s *sources.Service, e *sources.Endpoint) bool {
+	return e.Weight > 0 && !e.Backup && (e.Ready || s.PublishNotReadyAddresses)
+}
+
+// reading is what the kernel has, by what a service knows of it.
+type reading struct {
+	virtuals map[kernel.VirtualKey]kernel.Virtual
+	// nodePorts are the virtual servers by protocol and port alone, since a table does not know the node's addresses.
+	nodePorts map[kernel.VirtualKey][]kernel.VirtualKey
+	reals     map[kernel.RealKey]uint32 // weights
+}
+
+func newReading(virtuals []kernel.Virtual, reals []kernel.Real) reading {
+	r := reading{map[kernel.VirtualKey]kernel.Virtual{}, map[kernel.VirtualKey][]kernel.VirtualKey{}, make(map[kernel.RealKey]uint32, len(reals))}
+	for _, v := range virtuals {
+		r.virtuals[v.Key] = v
+		p := anywhere(v.Key.Proto, v.Key.Addr.Port())
+		r.nodePorts[p] = append(r.nodePorts[p], v.Key)
+	}
+	for _, x := range reals {
+		r.reals[x.Key] = x.Weight
+	}
+	return r
+}
+
+func anywhere(p kernel.Proto, port uint16) kernel.VirtualKey {
+	return kernel.VirtualKey{Addr: netip.AddrPortFrom(netip.Addr{}, port), Proto: p}
+}
+
+// endpoint reports whether an endpoint's port had a weight in any of the service's virtual servers, or none in one.
+func (r *reading) endpoint(s *sources.Service, e *sources.Endpoint, port int) (up, down bool) {
+	own := e.Ports[port]
+	addr := netip.AddrPortFrom(e.Addr, own.Port)
+	for i := range s.Ports {
+		if s.Ports[i].Name != own.Name || s.Ports[i].Protocol != own.Protocol {
+			continue
+		}
+		for a := range s.PortAddresses(i) {
+			for _, v := range r.at(a) {
+				switch weight, ok := r.reals[kernel.RealKey{Virtual: v.Key, Addr: addr}]; {
+				case ok && weight > 0:
+					up = true
+				case ok, v.Key.Family() == kernel.FamilyOf(e.Addr) && takenOut(s, v, own.Protocol):
+					down = true
+				}
+			}
+		}
+	}
+	return up, down
+}
+
+// at returns the virtual servers of an address of a service.
+func (r *reading) at(a sources.Address) []kernel.Virtual {
+	proto := kernel.Proto(a.Protocol)
+	if a.Addr.IsValid() {
+		if v, ok := r.virtuals[kernel.VirtualKey{Addr: netip.AddrPortFrom(a.Addr, a.Port), Proto: proto}]; ok {
+			return []kernel.Virtual{v}
+		}
+		return nil
+	}
+	var found []kernel.Virtual
+	for _, k := range r.nodePorts[anywhere(proto, a.Port)] {
+		found = append(found, r.virtuals[k])
+	}
+	return found
+}
+
+// takenOut reports whether an endpoint that is down was no real server of a virtual server.
+func takenOut(s *sources.Service, v kernel.Virtual, p sources.Protocol) bool {
+	return p == sources.UDP || s.HealthCheck.OnDown == sources.DownCut || !kernel.Quiesces(v.Scheduler)
+}

@@ -1,0 +1,83 @@
+package health
+
+import "time"
+
+// State is what is known of one target. Its zero value is a target without a result. It is comparable.
+type State struct {
+	Phase Phase
+	Run   int // results in a row that speak against the present verdict
+
+	// Changed is when the target last went up or down, and Reason is that of the result which decided it.
+	// Changed is zero for a verdict that was taken over from the kernel.
+	Changed time.Time
+	Reason  string
+
+	Last   Result // the last result that was not void
+	Voids  uint64 // void results so far
+	Voided string // the reason of the last one
+
+	// Percent and Ask are those of the last good result.
+	Percent uint16
+	Ask     Ask
+
+	flaps flaps
+}
+
+// Step returns the state after a result. A void result is counted and changes nothing else. The first result
+// decides at once; later it takes Fall bad results in a row to go down and Rise good ones to come up.
+func Step(s State, r Result, p Pace) State {
+	if r.Void {
+		s.Voids++
+		s.Voided = r.Reason
+		return s
+	}
+	s.Last = r
+	if r.Good {
+		s.Percent, s.Ask = r.Percent, r.Ask
+	}
+	s.flaps = s.flaps.calmed(r.At)
+	switch {
+	case s.Phase == Unknown:
+		return s.decide(r)
+	case s.Phase.IsUp() == r.Good:
+		s.Run = 0
+		s.Phase = verdict(r.Good)
+		return s
+	}
+	s.Run++
+	if s.Run >= s.needed(p) {
+		s.flaps = s.flaps.changed(r.At)
+		return s.decide(r)
+	}
+	if r.Good {
+		s.Phase = Recovering
+	} else {
+		s.Phase = Failing
+	}
+	return s
+}
+
+// decide makes a result the verdict.
+func (s State) decide(r Result) State {
+	s.Phase, s.Run = verdict(r.Good), 0
+	s.Changed, s.Reason = r.At, r.Reason
+	return s
+}
+
+func verdict(good bool) Phase {
+	if good {
+		return Up
+	}
+	return Down
+}
+
+// needed returns how many results in a row change the present verdict.
+func (s *State) needed(p Pace) int {
+	if s.Phase.IsUp() {
+		return p.Fall
+	}
+	return s.flaps.rise(p.Rise)
+}
+
+// Flapping reports whether the target changed so often that it has to be good for longer before it is up again.
+func (s *State) Flapping() bool { return s.flaps.doublings > 0 }

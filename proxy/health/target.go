@@ -1,0 +1,129 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"strings"
+	"unique"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Key identifies a target: one probe of one address. It is small, and cheap to compare and to hash.
+type Key struct {
+	Probe unique.Handle[sources.Probe]
+	Addr  netip.AddrPort // port 0 for a probe without a port, such as ping
+	// Service is the full name of the service, for type exec alone: the program is told of it, so that services
+	// cannot share its result.
+	Service string
+}
+
+// String returns the type of the probe and the address.
+func (k Key) String() string {
+	if k.Addr.Port() == 0 {
+		return string(k.Probe.Value().Type) + " " + k.Addr.Addr().String()
+	}
+	return string(k.Probe.Value().Type) + " " + k.Addr.String()
+}
+
+// compare orders keys by address, for output.
+func (k Key) compare(o Key) int {
+	if c := cmp.Or(k.Addr.Compare(o.Addr), strings.Compare(k.Service, o.Service)); c != 0 || k.Probe == o.Probe {
+		return c
+	}
+	return strings.Compare(fmt.Sprint(k.Probe.Value()), fmt.Sprint(o.Probe.Value()))
+}
+
+// Target is something to probe, with all endpoints that depend on the answer.
+type Target struct {
+	Key
+	// Pace is the most frequent one among its services. Mixed: they differ.
+	Pace  Pace
+	Mixed bool
+	Users []User
+}
+
+// User is one port of an endpoint in a table, by its indexes.
+type User struct {
+	Service, Endpoint int32 // in Table.Services, in Service.Endpoints
+	Port              int32 // in Endpoint.Ports
+}
+
+// Targets returns the targets of a table, each once, in the order of the first service that needs it.
+func Targets(t sources.Table) []Target {
+	var (
+		targets []Target
+		at      = map[Key]int{}
+		intern  interned
+	)
+	for i := range t.Services {
+		s := &t.Services[i]
+		if !checked(s) {
+			continue
+		}
+		pace := PaceOf(s.HealthCheck)
+		for j := range s.Endpoints {
+			e := &s.Endpoints[j]
+			for k := range e.Ports {
+				key, ok := intern.key(s, e, k)
+				if !ok {
+					continue
+				}
+				n, found := at[key]
+				if !found {
+					n = len(targets)
+					at[key] = n
+					targets = append(targets, Target{Key: key, Pace: pace})
+				}
+				targets[n].add(User{int32(i), int32(j), int32(k)}, pace)
+			}
+		}
+	}
+	return targets
+}
+
+func (t *Target) add(u User, p Pace) {
+	t.Users = append(t.Users, u)
+	if p != t.Pace {
+		t.Mixed = true
+		if p.compare(t.Pace) < 0 {
+			t.Pace = p
+		}
+	}
+}
+
+// checked reports whether a service's endpoints are probed at all.
+func checked(s *sources.Service) bool {
+	return s.HealthCheck != nil && s.HealthCheck.Probe.Type != "" && s.Type.Serves()
+}
+
+// interned makes the Probe of a Key. Services that follow each other often have the same health check, so that the
+// last one is remembered.
+type interned struct {
+	of     *sources.HealthCheck
+	handle unique.Handle[sources.Probe]
+}
+
+// key returns the target of an endpoint's port; false if it is not probed.
+func (n *interned) key(s *sources.Service, e *sources.Endpoint, port int) (Key, bool) {
+	if e.Unchecked || s.WithholdsEndpoint(e.Addr) {
+		return Key{}, false
+	}
+	c := s.HealthCheck
+	addr, ok := probed(&c.Probe, e, port)
+	if !ok {
+		return Key{}, false
+	}
+	if n.of != c {
+		if n.of == nil || n.of.Probe != c.Probe {
+			n.handle = unique.Make(c.Probe)
+		}
+		n.of = c
+	}
+	k := Key{Probe: n.handle, Addr: addr}
+	if c.Probe.Type == sources.CheckExec {
+		k.Service = s.FullName()
+	}
+	return k, true
+}
