@@ -93,6 +93,7 @@ type call struct {
 	status  string // :status of HTTP
 	result  string // grpc-status
 	message []byte // with its prefix of five bytes
+	headers int    // blocks of headers
 	ended   bool
 }
 
@@ -145,6 +146,9 @@ func (c *call) add(f *http2.Framer, frame http2.Frame) error {
 	case *http2.RSTStreamFrame:
 		return refusal(fmt.Sprint("RST_STREAM ", frame.ErrCode))
 	case *http2.MetaHeadersFrame:
+		if c.headers++; c.headers > maxInterim {
+			return errors.New("too many headers")
+		}
 		if c.status == "" {
 			c.status = frame.PseudoValue("status")
 		}

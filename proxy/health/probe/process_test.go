@@ -63,10 +63,14 @@ func probeOnce(target netip.AddrPort) {
 	fmt.Println(new(Prober).Do(context.Background(), &what, target, Meta{}))
 }
 
-// child starts this program in another role and returns what it prints.
-func child(t testing.TB, role string) (*bufio.Reader, *os.Process) {
+// child starts this program in another role, in new namespaces if flags say so, and returns what it prints.
+func child(t testing.TB, role string, flags ...uintptr) (*bufio.Reader, *os.Process) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	for _, f := range flags {
+		cmd.SysProcAttr.Cloneflags |= f
+	}
 	cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -118,6 +122,18 @@ func TestStoppedProcess(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 		})
+	}
+}
+
+// TestNoRoute probes from a network namespace that has no route.
+func TestNoRoute(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a network namespace")
+	}
+	out, _ := child(t, "prober 192.0.2.1:80", syscall.CLONE_NEWNET)
+	readChild(t, out)
+	if got := readChild(t, out); got != "unreachable: network is unreachable" {
+		t.Errorf("got %q", got)
 	}
 }
 
