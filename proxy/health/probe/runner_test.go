@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -403,91 +402,4 @@ func TestRandomUse(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
-}
-
-func TestAlive(t *testing.T) {
-	t.Run("a loop that does not run", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r := NewRunner(nil, nil, Limits{})
-			r.Add(target(1), time.Second)
-			if !r.Alive(time.Now().Add(3 * time.Second)) {
-				t.Error("not alive after three intervals")
-			}
-			if r.Alive(time.Now().Add(5 * time.Second)) {
-				t.Error("alive after five")
-			}
-		})
-	})
-	t.Run("a probe that does not return", func(t *testing.T) {
-		run(t, Limits{}, func(w *world) {
-			w.answer = func(time.Duration, netip.AddrPort) (Result, time.Duration) { return Result{}, time.Hour }
-			w.Add(target(1), time.Second)
-			time.Sleep(5 * time.Second)
-			if !w.Alive(time.Now()) {
-				t.Error("not alive while the probe may run")
-			}
-			time.Sleep(4 * time.Second)
-			if w.Alive(time.Now()) {
-				t.Error("alive with a probe that hangs")
-			}
-		})
-	})
-	t.Run("no target", func(t *testing.T) {
-		run(t, Limits{}, func(w *world) {
-			time.Sleep(time.Hour)
-			if !w.Alive(time.Now()) || w.Blind(time.Now()) != "" {
-				t.Error("an idle runner is alive and sees")
-			}
-		})
-	})
-}
-
-func TestBlind(t *testing.T) {
-	run(t, Limits{}, func(w *world) {
-		sees := Result{Outcome: Refused}
-		void := Result{Outcome: Void, Detail: "too many open files"}
-		w.next = func(*Target, Result) time.Duration { return time.Second }
-		w.answer = func(at time.Duration, a netip.AddrPort) (Result, time.Duration) {
-			if at < 10*time.Second || at > 20*time.Second && a == target(1).Address {
-				return sees, time.Millisecond
-			}
-			return void, time.Millisecond
-		}
-		for n := range 20 {
-			w.Add(target(n), time.Second)
-		}
-		var blind []int
-		for second := range 30 {
-			if w.Blind(time.Now()) != "" {
-				blind = append(blind, second)
-			}
-			time.Sleep(time.Second)
-		}
-		if len(blind) == 0 || blind[0] < 13 || blind[0] > 14 || blind[len(blind)-1] < 20 || blind[len(blind)-1] > 22 {
-			t.Errorf("blind at %v", blind)
-		}
-		if s := w.Stats(); s.Void < 190 || s.Void > 400 {
-			t.Errorf("%d void results", s.Void)
-		}
-	})
-}
-
-func TestTargetIsSmall(t *testing.T) {
-	if size := unsafe.Sizeof(Target{}) + unsafe.Sizeof(&Target{}); size > 200 {
-		t.Errorf("a target takes %d bytes", size)
-	}
-}
-
-func TestLateQuantile(t *testing.T) {
-	var s Stats
-	for range 98 {
-		s.start(time.Millisecond)
-	}
-	s.start(150 * time.Millisecond)
-	s.start(time.Minute)
-	for q, want := range map[float64]time.Duration{0.5: 5 * time.Millisecond, 0.98: 5 * time.Millisecond, 0.99: 200 * time.Millisecond, 1: time.Minute} {
-		if got := s.LateQuantile(q); got != want {
-			t.Errorf("quantile %v = %v, want %v", q, got, want)
-		}
-	}
 }

@@ -11,7 +11,6 @@ import (
 	"io"
 	"math/big"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -146,31 +145,4 @@ func TestCAFileIsReadAgain(t *testing.T) {
 	probe("tls")
 	os.WriteFile(ca, []byte("none"), 0o600)
 	probe("void")
-}
-
-func BenchmarkTLSProbe(b *testing.B) {
-	own, _ := certificate(b, time.Now(), time.Now().Add(time.Hour))
-	target := serveTLS(b, &tls.Config{Certificates: []tls.Certificate{own}}, hangs)
-	benchmarkProbe(b, sources.Probe{Type: sources.CheckTLS}, target)
-}
-
-func BenchmarkHTTPProbe(b *testing.B) {
-	target := httpServer(b, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
-	benchmarkProbe(b, sources.Probe{Type: sources.CheckHTTP}, target)
-}
-
-func BenchmarkTCPProbe(b *testing.B) {
-	benchmarkProbe(b, sources.Probe{Type: sources.CheckTCP}, serve(b, func(net.Conn) {}))
-}
-
-// benchmarkProbe measures probe and server together.
-func benchmarkProbe(b *testing.B, what sources.Probe, target netip.AddrPort) {
-	b.ReportAllocs()
-	what.Timeout = 10 * time.Second
-	var p Prober
-	for b.Loop() {
-		if r := p.Do(b.Context(), &what, target, Meta{}); r.Outcome != OK {
-			b.Fatal(r)
-		}
-	}
 }
