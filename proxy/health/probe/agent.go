@@ -22,8 +22,10 @@ func (a *attempt) agent() Result {
 		if _, err := io.WriteString(c, a.Send); err != nil {
 			return failure(err, "send")
 		}
+		a.done("sent")
 	}
 	line, err := readLine(c)
+	a.done("ended")
 	if err != nil {
 		return failure(err, "answer")
 	}

@@ -44,6 +44,8 @@ func (a *attempt) dns() Result {
 	if _, err := c.Write(query); err != nil {
 		return failure(err, "send")
 	}
+	a.done("sent")
+	defer a.done("ended")
 	return receive(c, func(datagram []byte) (Result, bool) {
 		return judgeDNS(datagram, id, question, a.Expect)
 	})

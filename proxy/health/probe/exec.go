@@ -34,8 +34,10 @@ func (a *attempt) exec() Result {
 	if err := cmd.Start(); err != nil {
 		return result(Void, err.Error())
 	}
+	a.done("started")
 	killed := a.waitProgram(cmd.Process.Pid)
 	err := cmd.Wait()
+	a.done("ended")
 	if killed {
 		return result(Timeout, out.String())
 	}

@@ -53,17 +53,16 @@ func (a *attempt) grpc() Result {
 }
 
 func (a *attempt) call(c net.Conn, scheme string) Result {
-	authority := a.Host
-	if authority == "" {
-		authority = a.target.String()
-	}
 	// One write for the whole request: the server then answers once.
 	var request bytes.Buffer
-	writeCall(&request, scheme, authority, a.Service, time.Until(a.deadline))
+	writeCall(&request, scheme, a.authority(), a.Service, time.Until(a.deadline))
 	if _, err := c.Write(request.Bytes()); err != nil {
 		return failure(err, "send")
 	}
-	return judgeGRPC(c, c)
+	a.done("sent")
+	r := judgeGRPC(c, c)
+	a.done("ended")
+	return r
 }
 
 // writeCall writes the connection preface and the call. A bytes.Buffer takes every write.

@@ -6,10 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 const (
@@ -44,10 +47,13 @@ func (a *attempt) roundTrip(c net.Conn) Result {
 	if _, err := c.Write(a.request()); err != nil {
 		return failure(err, "send")
 	}
+	a.done("sent")
 	in := readers.Get().(*reader)
 	defer in.release()
 	in.reset(c)
-	return judgeHTTP(in, a.method(), a.ExpectStatus, a.ExpectBody)
+	r := judgeHTTP(in, a.method(), a.ExpectStatus, a.ExpectBody)
+	a.done("ended")
+	return r
 }
 
 func (a *attempt) method() string {
@@ -59,16 +65,13 @@ func (a *attempt) method() string {
 
 // request returns the bytes of the request. A configured header replaces ours of the same name.
 func (a *attempt) request() []byte {
-	path, host := a.Path, a.Host
+	path := a.Path
 	if path == "" {
 		path = "/"
 	}
-	if host == "" {
-		host = a.target.String()
-	}
 	b := make([]byte, 0, 256)
 	b = append(b, a.method()+" "+path+" HTTP/1.1\r\nConnection: close\r\n"...)
-	own := [...][2]string{{"Host", host}, {"User-Agent", "svcproxy-health"}, {"Accept", "*/*"}}
+	own := [...][2]string{{"Host", a.authority()}, {"User-Agent", "svcproxy-health"}, {"Accept", "*/*"}}
 	var set [len(own)]bool
 	for line := range strings.SplitSeq(a.Headers, "\n") {
 		if line == "" {
@@ -85,7 +88,30 @@ func (a *attempt) request() []byte {
 			b = append(b, header[0]+": "+header[1]+"\r\n"...)
 		}
 	}
+	switch a.method() {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		b = append(b, "Content-Length: 0\r\n"...)
+	}
 	return append(b, "\r\n"...)
+}
+
+// authority returns the host that is asked for: as configured, or the address, with its port unless it is the
+// scheme's.
+func (a *attempt) authority() string {
+	if a.Host != "" {
+		return a.Host
+	}
+	addr, usual := a.target.Addr().WithZone(""), uint16(80)
+	if a.Type == sources.CheckHTTPS || a.TLS {
+		usual = 443
+	}
+	switch {
+	case a.target.Port() != usual:
+		return netip.AddrPortFrom(addr, a.target.Port()).String()
+	case addr.Is6():
+		return "[" + addr.String() + "]"
+	}
+	return addr.String()
 }
 
 // reader buffers an answer and stops at a limit.

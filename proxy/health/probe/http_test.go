@@ -73,6 +73,21 @@ func TestHTTPRequest(t *testing.T) {
 	}
 }
 
+func TestAuthority(t *testing.T) {
+	for target, want := range map[string]string{
+		"192.0.2.1:80": "192.0.2.1", "192.0.2.1:443": "192.0.2.1:443", "[fe80::1%eth0]:80": "[fe80::1]", "[2001:db8::1]:81": "[2001:db8::1]:81",
+	} {
+		a := &attempt{Probe: &sources.Probe{Type: sources.CheckHTTP}, target: netip.MustParseAddrPort(target)}
+		if got := a.authority(); got != want {
+			t.Errorf("%s: %s, want %s", target, got, want)
+		}
+	}
+	a := &attempt{Probe: &sources.Probe{Type: sources.CheckHTTPS, Method: "POST"}, target: netip.MustParseAddrPort("192.0.2.1:443")}
+	if got := string(a.request()); !strings.Contains(got, "\r\nHost: 192.0.2.1\r\n") || !strings.Contains(got, "\r\nContent-Length: 0\r\n") {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestHostileHTTP sends answers that would hold or fill a client that trusts its server.
 func TestHostileHTTP(t *testing.T) {
 	var bomb bytes.Buffer

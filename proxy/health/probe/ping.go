@@ -42,6 +42,8 @@ func (a *attempt) ping() Result {
 	if _, err := c.Write(want); err != nil {
 		return failure(err, "send")
 	}
+	a.done("sent")
+	defer a.done("ended")
 	want[0] = reply
 	return receive(c, func(datagram []byte) (Result, bool) {
 		return Result{Outcome: OK}, isEcho(datagram, want, raw)

@@ -29,6 +29,8 @@ type Meta struct {
 type Prober struct {
 	// Credential is the user of exec probes; nil for the user that svcproxy runs as.
 	Credential *syscall.Credential
+	// Trace, if set, is told each step of a probe: connected, TLS established, sent or started, ended.
+	Trace func(step string, after time.Duration)
 
 	cas caFiles
 }
@@ -42,6 +44,13 @@ type attempt struct {
 	meta     Meta
 	timeout  time.Duration
 	deadline time.Time
+}
+
+// done tells Trace of a step.
+func (a *attempt) done(step string) {
+	if a.prober.Trace != nil {
+		a.prober.Trace(step, a.timeout-time.Until(a.deadline))
+	}
 }
 
 var probes = map[sources.CheckType]func(*attempt) Result{

@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/netip"
@@ -197,6 +198,23 @@ func TestUnknownErrnoTexts(t *testing.T) {
 		if o.String() == "unknown" || o.String() == "" {
 			t.Errorf("outcome %d has no text", o)
 		}
+	}
+}
+
+func TestTrace(t *testing.T) {
+	own, _ := certificate(t, time.Now(), time.Now().Add(time.Hour))
+	target := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{own}}, says("HTTP/1.1 200 OK\r\n\r\n"))
+	var steps []string
+	last := time.Duration(0)
+	p := Prober{Trace: func(step string, after time.Duration) {
+		if steps = append(steps, step); after < last {
+			t.Errorf("%s after %v, the step before it after %v", step, after, last)
+		}
+		last = after
+	}}
+	p.Do(t.Context(), &sources.Probe{Type: sources.CheckHTTPS, Timeout: 10 * time.Second}, target, Meta{})
+	if got := strings.Join(steps, ", "); got != "connected, TLS established, sent, ended" {
+		t.Error(got)
 	}
 }
 

@@ -105,6 +105,9 @@ func (a *attempt) dial(kind, protocol int) (*conn, error) {
 		c.Close()
 		return nil, err
 	}
+	if kind == syscall.SOCK_STREAM {
+		a.done("connected")
+	}
 	return c, nil
 }
 

@@ -24,11 +24,14 @@ func (a *attempt) tcp() Result {
 		if _, err := io.WriteString(c, a.Send); err != nil {
 			return failure(err, "send")
 		}
+		a.done("sent")
 	}
 	if a.Expect == "" {
 		return Result{Outcome: OK}
 	}
-	switch err := find(c, []byte(a.Expect)); {
+	err = find(c, []byte(a.Expect))
+	a.done("ended")
+	switch {
 	case err == nil:
 		return Result{Outcome: OK}
 	case errors.Is(err, errLacks):

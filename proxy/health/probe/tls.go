@@ -50,6 +50,7 @@ func (a *attempt) dialTLS(protocols ...string) (*tls.Conn, time.Time, Result) {
 		c.Close()
 		return nil, time.Time{}, failureTLS(err)
 	}
+	a.done("TLS established")
 	return secure, expiry(secure.ConnectionState().PeerCertificates), Result{}
 }
 

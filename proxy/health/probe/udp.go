@@ -20,8 +20,10 @@ func (a *attempt) udp() Result {
 	if _, err := c.Write([]byte(a.Send)); err != nil {
 		return failure(err, "send")
 	}
+	a.done("sent")
 	buf := make([]byte, maxAnswer)
 	n, err := c.Read(buf)
+	a.done("ended")
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) && a.Expect == "":
 		return Result{Outcome: OK, Detail: noAnswer}
