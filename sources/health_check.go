@@ -113,4 +113,8 @@ type HealthCheck struct {
 	MinHealthy        int
 	MinHealthyPercent bool
 	SlowStart         time.Duration // over which a new endpoint gets its full weight; 0 = at once
+
+	// Unset are the keys that the service does not give. Their fields have the defaults of DefaultHealthCheck until
+	// OnNode replaces them by the node's.
+	Unset HealthKeys
 }

@@ -28,6 +28,7 @@ func (j *judgement) service(s *Service) {
 	j.vips(s)
 	j.scheduler(s)
 	j.locality(s)
+	j.health(s)
 }
 
 // vips warns of VIPs that are addresses of the node or its gateway, and of external IPs that are also endpoints.

@@ -164,8 +164,11 @@ func (e Edition) services(keys []fields.Key) []byte {
 	p.heading("EXAMPLE")
 	p.literal(example)
 	p.heading("KEYS")
-	p.text("Choose NAME and PORTNAME freely. [] stands for each element of a list.")
+	p.text("Choose NAME, PORTNAME and HEADER freely. [] stands for each element of a list.")
 	for _, k := range keys {
+		if strings.HasPrefix(k.Path, sharedChecks) {
+			continue
+		}
 		p.key(k.Path, string(k.Kind), k.Words, k.Default, k.Comment)
 	}
 	p.heading("FILES")
@@ -173,6 +176,10 @@ func (e Edition) services(keys []fields.Key) []byte {
 	p.seeAlso("svcproxy(8)", "svcproxy.toml(5)")
 	return p.Bytes()
 }
+
+// sharedChecks is where the keys of named health checks are. They are those of a service's healthCheck, which the page
+// has.
+const sharedChecks = "healthChecks.NAME."
 
 func (p *page) key(name, kind string, words []string, byDefault, comment string) {
 	if len(words) > 0 {

@@ -62,6 +62,7 @@ endpoints = [
   "10.2.1.10",
   { address = "10.2.2.10", weight = 3 },
 ]
+healthCheck = "tcp"
 
 [services.dns]
 clusterIP = "10.96.0.10"

@@ -49,6 +49,9 @@ func (s schema) define(name string, p schema) { s["properties"].(schema)[name] =
 // duration matches what time.ParseDuration accepts, without a minus.
 const duration = `^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 
+// percentage is a whole number of percent.
+const percentage = `^(100|[1-9]?[0-9])%$`
+
 // schemaOf is a schema of keys. A name in upper case stands for any name that the writer of
 // the file chooses.
 func schemaOf(keys []fields.Key, title string) schema {
@@ -74,7 +77,7 @@ func schemaOf(keys []fields.Key, title string) schema {
 // key, such as [ipvs].
 func below(s schema, name string) schema {
 	if name == strings.ToUpper(name) {
-		return s["additionalProperties"].(schema)
+		return asTable(s["additionalProperties"].(schema))
 	}
 	name, list := strings.CutSuffix(name, "[]")
 	inner, ok := s.property(name)
@@ -83,9 +86,13 @@ func below(s schema, name string) schema {
 		s.define(name, inner)
 	}
 	if !list {
-		return inner
+		return asTable(inner)
 	}
-	s = inner["items"].(schema)
+	return asTable(inner["items"].(schema))
+}
+
+// asTable is the schema of the tables among the values of a schema, which may also be strings.
+func asTable(s schema) schema {
 	if either, ok := s["anyOf"].([]schema); ok {
 		return either[1]
 	}
@@ -102,10 +109,18 @@ func schemaValue(k fields.Key) schema {
 		s = schema{"type": "array", "items": closed()}
 	case fields.KindAddressesOrTables:
 		s = schema{"type": "array", "items": schema{"anyOf": []schema{str, closed()}}}
+	case fields.KindStringOrTable:
+		s = schema{"anyOf": []schema{str, closed()}}
+	case fields.KindPortOrName:
+		s = schema{"anyOf": []schema{str, {"type": "integer", "minimum": 1, "maximum": math.MaxUint16}}}
+	case fields.KindAmount:
+		s = schema{"anyOf": []schema{{"type": "string", "pattern": percentage}, {"type": "integer", "minimum": 0}}}
 	case fields.KindAddresses, fields.KindCIDRs, fields.KindStrings:
 		s = schema{"type": "array", "items": str}
 	case fields.KindBooleans:
 		s = schema{"type": "object", "additionalProperties": schema{"type": "boolean"}}
+	case fields.KindTexts:
+		s = schema{"type": "object", "additionalProperties": str}
 	case fields.KindPort, fields.KindWeight, fields.KindInteger:
 		s = schema{"type": "integer", "minimum": k.Min}
 		if k.Max != math.MaxInt32 {

@@ -206,6 +206,11 @@ func TestUnknownKeysAndWrongTypesAreRefused(t *testing.T) {
 		{services, "[services.a]\nendpoints = [{ address = \"10.0.0.1\", ports = { http = 0 } }]", "ports.http"},
 		{services, "[services.a]\ntype = \"Loadbalancer\"", "Loadbalancer"},
 		{services, "[services.a]\ndrainTimeout = \"30\"", "30"},
+		{services, "[services.a]\nhealthCheck = 1", "healthCheck is 1"},
+		{services, "[services.a]\nhealthCheck = { tpye = \"tcp\" }", "unknown key tpye"},
+		{services, "[services.a.healthCheck]\nminHealthy = \"101%\"", "101%"},
+		{services, "[healthChecks.a]\nport = 65536", "65536"},
+		{services, "[healthChecks.a]\nheaders = { A = 1 }", "headers.A"},
 		{main, `mod = "ipvs"`, "unknown key mod"},
 		{main, "[ipvs]\nschedular = \"rr\"", "unknown key schedular"},
 		{main, "[sources.file]\npath = []", "unknown key path"},
@@ -249,15 +254,17 @@ func paths(s map[string]any, prefix, free string) map[string]bool {
 	add := func(path string, inner map[string]any) {
 		out[path] = true
 		next := free
-		if path == "services.NAME.endpoints[].ports" {
+		switch {
+		case path == "services.NAME.endpoints[].ports":
 			next = "PORTNAME"
+		case strings.HasSuffix(path, ".headers"):
+			next = "HEADER"
 		}
-		items, list := inner["items"].(map[string]any)
-		if list {
+		if items, list := inner["items"].(map[string]any); list {
 			path, inner = path+"[]", items
-			if either, ok := items["anyOf"].([]any); ok {
-				inner = either[1].(map[string]any)
-			}
+		}
+		if either, ok := inner["anyOf"].([]any); ok {
+			inner = either[1].(map[string]any)
 		}
 		for p := range paths(inner, path+".", next) {
 			out[p] = true

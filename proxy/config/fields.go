@@ -193,4 +193,4 @@ var allFields = []field{
 }
 
 // foreignKeys are the top-level keys that sources/file reads.
-var foreignKeys = []string{"services"}
+var foreignKeys = []string{"healthChecks", "services"}

@@ -23,12 +23,16 @@ const (
 	KindCIDRs             Kind = "list of CIDRs"
 	KindStrings           Kind = "list of strings"
 	KindBooleans          Kind = "table of booleans"
+	KindTexts             Kind = "table of strings"
+	KindStringOrTable     Kind = "string or table"
 	KindAddress           Kind = "IP address"
 	KindListener          Kind = `IP:port, or ""`
 	KindPort              Kind = "port number"
+	KindPortOrName        Kind = "port number, or the name of a port"
 	KindWeight            Kind = "weight"
 	KindInteger           Kind = "integer"
 	KindNumber            Kind = "number"
+	KindAmount            Kind = "number, or a percentage in quotes"
 	KindDuration          Kind = "duration" // not negative
 	KindBoolean           Kind = "boolean"
 	KindWord              Kind = "word" // one of Words

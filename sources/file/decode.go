@@ -10,6 +10,8 @@
 package file
 
 import (
+	"slices"
+
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
@@ -22,9 +24,9 @@ func Decode(name string, data []byte) (t sources.Table, warnings, problems []sou
 	return r.table, few(r.warnings), problems
 }
 
-// decodeWhole is Decode of the whole document, with all warnings.
-func decodeWhole(name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
-	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
+// decodeWhole is Decode of the whole document, with all warnings. before is the last reading of the file.
+func decodeWhole(before sources.Table, name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
+	d := &decoder{origin: sources.Origin{Source: "file", File: name}, before: before}
 	root, ok := d.parse(data, func(string) bool { return true })
 	if !ok {
 		return sources.Table{}, nil, few(d.problems)
@@ -41,21 +43,26 @@ type document struct {
 
 // documentFields are the keys of a services file itself.
 var documentFields = fields.Table[document]{
+	fields.Define("healthChecks", fields.Custom(fields.KindTable, func(into *document, n node) error { return into.d.healthChecks(n) }),
+		"", "health checks that services of this file share, a table each"),
 	fields.Define("services", fields.Custom(fields.KindTable, func(into *document, n node) error { return into.d.services(n, into.table) }),
 		"", "all services of the file, a table each"),
 }
 
-// DecodeServices reads the services table of a document and ignores its other keys. source is for Origins.
+// DecodeServices reads the tables of services and health checks of a document and ignores its other keys. source is
+// for Origins.
 func DecodeServices(source, name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
 	d := &decoder{origin: sources.Origin{Source: source, File: name}}
-	root, ok := d.parse(data, func(top string) bool { return top == "services" })
+	root, ok := d.parse(data, func(top string) bool { return slices.Contains(documentFields.Names(), top) })
 	if !ok {
 		return sources.Table{}, nil, few(d.problems)
 	}
-	if v, ok := root.V.(map[string]any)["services"]; ok {
-		n := root.Under("services", v)
-		if err := d.services(n, &t); err != nil {
-			d.refuseValue(n, err)
+	for _, f := range documentFields {
+		if v, ok := root.V.(map[string]any)[f.Name]; ok {
+			n := root.Under(f.Name, v)
+			if err := f.Set(&document{d, &t}, n); err != nil {
+				d.refuseValue(n, err)
+			}
 		}
 	}
 	return t, few(d.warnings), few(d.problems)

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -64,6 +65,21 @@ var endpointFields = fields.Table[draftEndpoint]{
 		"", "the node it is on, for policy Local; absent: this node if its address is in node.localCIDRs of svcproxy.toml"),
 	fields.Define("zone", fields.At(func(e *draftEndpoint) *string { return &e.Zone }, fields.String),
 		"", "the zone it is in, for trafficDistribution"),
+	fields.Define("backup", fields.At(func(e *draftEndpoint) *bool { return &e.Backup }, fields.Bool),
+		"false", "use it only while no other endpoint is up"),
+	fields.Define("healthCheck", fields.Value[draftEndpoint]{Kind: fields.KindWord, Words: []string{checkOff}, Set: readEndpointCheck},
+		"", "off: the service's health check leaves it out, and it counts as up"),
+}
+
+func readEndpointCheck(e *draftEndpoint, n node) error {
+	switch text, ok := n.Text(); {
+	case !ok:
+		return n.Mistyped(`"off"`)
+	case text != checkOff:
+		return fmt.Errorf(`%q: an endpoint can only have "off": the check itself is the service's`, text)
+	}
+	e.Unchecked = true
+	return nil
 }
 
 // nodeName is trimmed and in lower case, as is the node's own name that it is compared with.

@@ -36,6 +36,12 @@ var samples = map[fields.Kind][]string{
 	fields.KindDuration:          {`"0s"`, `"1h30m"`},
 	fields.KindBoolean:           {"true", "false"},
 	fields.KindString:            {`""`, `"any"`},
+	fields.KindStrings:           {"[]"},
+	fields.KindTexts:             {"{}", `{ Accept = "text/plain" }`},
+	fields.KindStringOrTable:     {"{}", `"tcp"`, `"http:/healthz"`},
+	fields.KindPortOrName:        {"80", `"http"`},
+	fields.KindAmount:            {"0", "3", `"0%"`, `"50%"`},
+	fields.KindNumber:            {"0", "0.5"},
 }
 
 // wrong is a value of no kind but a table.
@@ -50,6 +56,12 @@ func TestKeysAreRead(t *testing.T) {
 		}
 		if k.Default != "" {
 			values = append(values, k.Default)
+		}
+		if k.Kind == fields.KindInteger {
+			values = append(values, fmt.Sprint(k.Min), fmt.Sprint(k.Max))
+		}
+		if strings.Contains(k.Comment, "interval") || strings.Contains(k.Comment, "timeout of") {
+			values = slices.DeleteFunc(values, func(v string) bool { return v == `"0s"` })
 		}
 		if len(values) == 0 || k.Comment == "" {
 			t.Errorf("nothing to say of %+v", k)
@@ -87,6 +99,14 @@ func TestDefaults(t *testing.T) {
 		}
 		given := k.Path[strings.LastIndexByte(k.Path, '.')+1:] + " = " + k.Default
 		with := without + given + "\n"
+		if strings.HasPrefix(k.Path, "healthChecks.") {
+			continue // the same fields as below a service
+		}
+		if strings.HasPrefix(k.Path, "services.NAME.healthCheck.") {
+			check := "healthCheck = { type = \"" + string(typeWith(t, k)) + "\""
+			with = without + check + ", " + given + " }\n"
+			without += check + " }\n"
+		}
 		if list, _, inside := strings.Cut(strings.TrimPrefix(k.Path, "services.NAME."), "[]."); inside {
 			with = strings.Replace(without, list+" = [ { ", list+" = [ { "+given+", ", 1)
 		}
@@ -101,6 +121,20 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// typeWith is the first type of health checks that has a key.
+func typeWith(t *testing.T, k fields.Key) sources.CheckType {
+	types, ok := strings.CutPrefix(k.Comment, "type ")
+	if !ok {
+		return sources.CheckTCP
+	}
+	types, _, _ = strings.Cut(types, ":")
+	first, _, _ := strings.Cut(types, ",")
+	if !slices.Contains(sources.CheckTypes(), sources.CheckType(first)) {
+		t.Errorf("%s: %q is no type", k.Path, first)
+	}
+	return sources.CheckType(first)
+}
+
 // TestEveryKeyIsDocumented: Keys has all keys of all tables.
 func TestEveryKeyIsDocumented(t *testing.T) {
 	documented := map[string]bool{}
@@ -111,13 +145,18 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		documented[k.Path] = true
 	}
 	tables := map[string][]string{
-		"":                                 documentFields.Names(),
-		"services.NAME.":                   serviceFields.Names(),
-		"services.NAME.ports[].":           portFields.Names(),
-		"services.NAME.loadBalancerIPs[].": vipFields.Names(),
-		"services.NAME.endpoints[].":       endpointFields.Names(),
-		"services.NAME.endpoints[].ports.": {"PORTNAME"},
-		"services.":                        {"NAME"},
+		"":                                   documentFields.Names(),
+		"services.NAME.":                     serviceFields.Names(),
+		"services.NAME.ports[].":             portFields.Names(),
+		"services.NAME.loadBalancerIPs[].":   vipFields.Names(),
+		"services.NAME.endpoints[].":         endpointFields.Names(),
+		"services.NAME.endpoints[].ports.":   {"PORTNAME"},
+		"services.":                          {"NAME"},
+		"services.NAME.healthCheck.":         checkFields.Names(),
+		"healthChecks.":                      {"NAME"},
+		"services.NAME.healthCheck.headers.": {"HEADER"},
+		"healthChecks.NAME.headers.":         {"HEADER"},
+		"healthChecks.NAME.":                 checkFields.Names(),
 	}
 	read := 0
 	for below, names := range tables {

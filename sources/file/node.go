@@ -22,6 +22,10 @@ type decoder struct {
 	warnings []sources.Problem
 
 	draft draft // reused for each service
+
+	named  namedChecks                                  // of the file
+	checks map[sources.HealthCheck]*sources.HealthCheck // see share; nil until the first one
+	before sources.Table                                // of the last reading of the file
 }
 
 func (d *decoder) problem(n node, format string, args ...any) sources.Problem {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -147,6 +148,9 @@ func dump(s sources.Service) string {
 		fmt.Fprintf(&b, " drain=%s", *s.DrainTimeout)
 	}
 	b.WriteString("\n")
+	if s.HealthCheck != nil {
+		b.WriteString("\tcheck " + dumpCheck(*s.HealthCheck) + "\n")
+	}
 	for _, p := range s.Ports {
 		fmt.Fprintf(&b, "\tport %q %d/%s -> %d", p.Name, p.Port, p.Protocol, p.TargetPort)
 		option("node", p.NodePort, uint16(0))
@@ -166,9 +170,32 @@ func dump(s sources.Service) string {
 		option("ready", e.Ready, true)
 		option("serving", e.Serving, true)
 		option("terminating", e.Terminating, false)
+		option("backup", e.Backup, false)
+		option("unchecked", e.Unchecked, false)
 		list("nodehint", len(e.NodeHints), func(i int) string { return e.NodeHints[i] })
 		list("zonehint", len(e.ZoneHints), func(i int) string { return e.ZoneHints[i] })
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// dumpCheck writes a health check without the defaults of all checks: the fields that differ, by their names.
+func dumpCheck(c sources.HealthCheck) string {
+	var words []string
+	var walk func(at string, v, usual reflect.Value)
+	walk = func(at string, v, usual reflect.Value) {
+		switch {
+		case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[netip.Addr]():
+			for i := range v.NumField() {
+				walk(v.Type().Field(i).Name, v.Field(i), usual.Field(i))
+			}
+		case at == "Unset" || v.Interface() == usual.Interface():
+		case v.Kind() == reflect.String:
+			words = append(words, fmt.Sprintf("%s=%q", at, v))
+		default:
+			words = append(words, fmt.Sprintf("%s=%v", at, v))
+		}
+	}
+	walk("", reflect.ValueOf(c), reflect.ValueOf(sources.DefaultHealthCheck()))
+	return strings.Join(words, " ")
 }

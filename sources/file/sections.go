@@ -36,7 +36,7 @@ func decodeAfter(before reading, name string, data []byte) (now reading, problem
 		return now, problems
 	}
 	now.text = text
-	now.table, now.warnings, problems = decodeWhole(name, data)
+	now.table, now.warnings, problems = decodeWhole(before.table, name, data)
 	return now, problems
 }
 
@@ -48,7 +48,7 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 	if !ok {
 		return reading{}, nil, false
 	}
-	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
+	d := &decoder{origin: sources.Origin{Source: "file", File: name}, before: before.table}
 	r := fields.NewReader("services")
 	services, sections, values := make([]sources.Service, len(parts)), make([]section, len(parts)), 0
 	bad := map[[2]string]bool{} // services with problems

@@ -17,7 +17,7 @@ import (
 // sameAsWhole reads a file after another one, and compares that with the decoding of the whole file.
 func sameAsWhole(t interface{ Fatalf(string, ...any) }, before reading, data []byte) reading {
 	now, problems := decodeAfter(before, "f.toml", data)
-	table, warnings, wantProblems := decodeWhole("f.toml", data)
+	table, warnings, wantProblems := decodeWhole(sources.Table{}, "f.toml", data)
 	if !reflect.DeepEqual(now.table.Services, table.Services) && len(now.table.Services)+len(table.Services) > 0 {
 		t.Fatalf("of %q\nread %+v\nas a whole %+v", data, now.table, table)
 	}
@@ -37,6 +37,7 @@ var pieces = []string{
 	"a.x = 1\n", "services.g = {}\n", "services = {}\n",
 	"endpoints = [\n  \"10.1.0.1\",\n", "  \"10.1.0.2\", # two\n", "]\n", "endpoints = [ \"10.1.0.3\" ]\n",
 	"loadBalancerSourceRanges = [ \"10.0.0.1/8\",\n\"192.168.1.1/16\" ]\n", "type = \"LoadBalancer\"\n", "type = \"NodePort\"\n",
+	"[healthChecks.h]\ntype = \"tcp\"\nfall = 2\n", "[healthChecks]\n", "healthChecks.h = \"ping\"\n", "healthCheck = \"@h\"\n", "healthCheck = \"http:/x\"\n", "[services.a.healthCheck]\ntype = \"tcp\"\n",
 	"scheduler = \"\"\"\n", "scheduler = '''\n", "\"\"\"\n", "'''\n", "scheduler = \"rr\"\n", "scheduler = \"\"\" x \\\n", "\\\"\"\"\n",
 	"ports = [ { port = 80, name = \"x\" }, { port = 81, name = \"y\" } ]\n", "ports = [ { port = 80, port = 81 } ]\n", "ports.x = 1\n",
 	"endpoints = [ { address = \"10.1.0.4\", ports.x = 1, ports.y = 2 }, { address = \"10.1.0.5\", ports = { \"\" = 3, y = 4 } } ]\n",

@@ -136,6 +136,8 @@ var serviceFields = fields.Table[draft]{
 		"", "of this service; absent: ipvs.scheduler of svcproxy.toml"),
 	fields.Define("drainTimeout", fields.AtPointer(func(s *draft) **time.Duration { return &s.DrainTimeout }, fields.Duration),
 		"", `longest drain of an endpoint that left; "0s": until its last connection ends; absent: ipvs.drainTimeout of svcproxy.toml`),
+	fields.Define("healthCheck", fields.Custom(fields.KindStringOrTable, readCheck),
+		`"off"`, `how its endpoints are checked: "tcp", "tls", "grpc", "udp", "ping" or "agent"; "http:/PATH", "https:/PATH", "dns:NAME" or "exec:/PROGRAM"; "@NAME" for [healthChecks.NAME] of this file; or a table`),
 }
 
 // scheduler is any string: Validate knows the schedulers, and which of them the kernel has.

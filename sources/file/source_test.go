@@ -533,7 +533,7 @@ func TestLoad(t *testing.T) {
 		got = append(got, strings.ReplaceAll(p.Error(), dir+"/", ""))
 	}
 	want := []string{
-		`c.toml:1: unknown key "typo", the keys here are services`,
+		`c.toml:1: unknown key "typo", the keys here are healthChecks, services`,
 		"missing.toml: is not there",
 	}
 	if !slices.Equal(got, want) {

@@ -1,0 +1,48 @@
+package sources
+
+import (
+	"slices"
+	"time"
+)
+
+// synRetransmission is after how long Linux sends a SYN again (TCP_TIMEOUT_INIT), with time for an answer.
+const synRetransmission = 1100 * time.Millisecond
+
+// health warns of health checks that are probably not as they were meant.
+func (j *judgement) health(s *Service) {
+	j.inactiveHealth(s)
+	unchecked := slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return e.Unchecked })
+	if len(s.Endpoints) > 0 && !slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return !e.Backup }) {
+		j.doubt(s, "all endpoints are backups: they are used as if none was")
+	}
+	c := s.HealthCheck
+	if c == nil {
+		if unchecked {
+			j.doubt(s, `healthCheck = "off" of an endpoint has no effect: the service has no health check`)
+		}
+		return
+	}
+	if !c.Unset.Has(HealthTimeout) && c.Probe.Timeout < synRetransmission && c.Probe.Type.Protocol() == TCP {
+		j.doubt(s, "health check: timeout %s is shorter than 1.1s: one lost SYN fails the probe, as it is sent again after 1s", c.Probe.Timeout)
+	}
+	if c.Unset.Has(HealthTimeout) != c.Unset.Has(HealthInterval) && c.Probe.Timeout > 10*c.Interval {
+		j.doubt(s, "health check: timeout %s is more than 10 times the interval, %s: give both keys", c.Probe.Timeout, c.Interval)
+	}
+	if c.SlowStart > 0 && s.Scheduler == "" && j.host.Scheduler != "" && !SlowStarts(j.host.Scheduler) {
+		j.doubt(s, `health check: slowStart has no effect under scheduler %q, the node's default: "wrr" heeds weights`, j.host.Scheduler)
+	}
+	if n := len(s.Endpoints); !c.MinHealthyPercent && c.MinHealthy > n && n > 0 {
+		j.doubt(s, "health check: minHealthy %d is more than the number of endpoints, %d: all count as up, whatever their health", c.MinHealthy, n)
+	}
+}
+
+// inactiveHealth warns of keys that are accepted and have no effect yet. The change that makes health checks active
+// removes it.
+func (j *judgement) inactiveHealth(s *Service) {
+	switch {
+	case s.HealthCheck != nil:
+		j.doubt(s, "health checks are not active in this version: healthCheck has no effect")
+	case slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return e.Backup }):
+		j.doubt(s, "health checks are not active in this version: a backup endpoint is used like any other")
+	}
+}
