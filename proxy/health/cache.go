@@ -14,6 +14,7 @@ type Cache struct {
 	ran     bool
 	table   sources.Table // that came in
 	known   Known         // with it, Ramps included
+	ends    time.Time     // when the first of its overrides ends; zero = never
 	results []overlaid    // by service
 	users   map[Key][]int32
 	out     Overlaid
@@ -29,7 +30,7 @@ func (c *Cache) Overlay(t sources.Table, k Known, changed []Key, now time.Time) 
 	}
 	k.Ramps = c.known.Ramps
 	j := newJudge(k, now)
-	fresh := all || !same(t.Services, c.table.Services)
+	fresh := !c.ran || !same(t.Services, c.table.Services)
 	for _, i := range todo {
 		before := (*sources.Service)(nil)
 		if n := was(i); n >= 0 && c.ran {
@@ -37,12 +38,12 @@ func (c *Cache) Overlay(t sources.Table, k Known, changed []Key, now time.Time) 
 		}
 		fresh = c.service(j, &t.Services[i], before, i) || fresh
 	}
-	c.table, c.known, c.ran = t, j.known, true
+	c.table, c.known, c.ends, c.ran = t, j.known, j.overrule.ends, true
 	if fresh {
 		c.out.Table = c.assemble(t)
 	}
 	c.out.Seen = t.Seen
-	c.out.Unusual, c.out.Wake = c.summary(j.overrule.ends)
+	c.out.Unusual, c.out.Wake = c.summary(c.ends)
 	return c.out
 }
 
@@ -131,7 +132,7 @@ func (c *Cache) todo(t sources.Table, k Known, changed []Key, now time.Time) (to
 	if !c.ran || k.Verdicts.Blind != c.known.Verdicts.Blind || !same(k.Overrides, c.known.Overrides) && !slices.Equal(k.Overrides, c.known.Overrides) {
 		return every()
 	}
-	if m := newMatcher(k.Overrides, time.Time{}); !m.ends.IsZero() && !now.Before(m.ends) {
+	if !c.ends.IsZero() && !now.Before(c.ends) {
 		return every()
 	}
 	if !same(t.Services, c.table.Services) {

@@ -24,8 +24,9 @@ type Unusual struct {
 
 // Overlay returns the table with the weights that endpoints have by the verdicts and the overrides. An endpoint that
 // is down has weight 0, or is not in the table: see DESIGN.md. The result shares all that does not change with t, and
-// is t itself if nothing does. Applied to its own result it changes nothing, unless weights of the service are
-// multiplied because an endpoint may get a share of its own: these would be multiplied again.
+// is t itself if nothing does. Applied to its own result it changes nothing, with two exceptions: weights that were
+// multiplied for the sake of shares would be multiplied again, and an endpoint that was split may have lost the port
+// that its probe goes to.
 func Overlay(t sources.Table, k Known, now time.Time) Overlaid {
 	out := Overlaid{Table: t}
 	j := newJudge(k, now)

@@ -1,0 +1,127 @@
+package health
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// TestVerdictsFollowEvents: who applies all events to a copy of the verdicts decides as the board would. A target that
+// is held was up before, and none is once the time is over.
+func TestVerdictsFollowEvents(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		check := standard()
+		check.Probe.Type, check.Fall, check.Rise = sources.CheckTCP, 1, 1
+		table := sized(4, 2, &check)
+		targets := Targets(table)
+		var b Board
+		b.Believe = rapid.Bool().Draw(t, "believe")
+		b.SetTargets(targets, nil)
+		follower, now := b.Verdicts(), epoch
+		for range rapid.IntRange(0, 60).Draw(t, "results") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 1500).Draw(t, "ms")) * time.Millisecond)
+			var events []Event
+			switch rapid.IntRange(0, 12).Draw(t, "what") {
+			case 0:
+				now = now.Add(time.Minute)
+				events = b.Tick(now)
+			case 1:
+				kept := targets[rapid.IntRange(0, len(targets)-1).Draw(t, "first"):]
+				b.SetTargets(kept, nil)
+				b.SetTargets(targets, nil)
+				follower = b.Verdicts()
+			default:
+				r := Result{Good: rapid.IntRange(0, 2).Draw(t, "good") == 0, Void: rapid.IntRange(0, 5).Draw(t, "void") == 0, At: now, Reason: "r"}
+				events = b.Record(rapid.SampledFrom(targets).Draw(t, "target").Key, r)
+			}
+			for _, e := range events {
+				if e.Kind == IsHeld && !e.Verdict.Phase.IsDown() || b.Believe && e.Kind == IsHeld {
+					t.Fatal(e)
+				}
+			}
+			follower.Apply(events)
+			consistent(t, &b, follower)
+		}
+		b.Record(targets[0].Key, Result{Good: true, At: now})
+		follower.Apply(b.Tick(now.Add(2 * massHold)))
+		for k, v := range follower.Of {
+			if v.Held {
+				t.Fatalf("%s is held for ever", k)
+			}
+		}
+	})
+}
+
+// consistent holds a follower, and the counters of the board, to its states.
+func consistent(t *rapid.T, b *Board, follower Verdicts) {
+	up, fell, services := 0, 0, map[int32]int{}
+	for k, x := range b.targets {
+		if f := follower.Of[k]; f.Serves(true) != x.Verdict.Serves(true) {
+			t.Fatalf("%s: the follower has %s, the board %s", k, f.Phase, x.Phase)
+		}
+		if x.Phase.IsUp() {
+			up++
+		}
+		if !x.fell.IsZero() {
+			fell++
+			for _, s := range x.services {
+				services[s]++
+			}
+		}
+	}
+	if follower.Blind != b.sight.blind {
+		t.Fatalf("the follower is blind: %v", follower.Blind)
+	}
+	if up != b.up || fell != b.mass.count || !maps.Equal(services, b.mass.services) {
+		t.Fatalf("%d up, %d fell of %v, want %d, %d of %v", b.up, b.mass.count, b.mass.services, up, fell, services)
+	}
+}
+
+// TestSetTargets: what was there keeps its state, what is gone is forgotten, and its results count for nothing.
+func TestSetTargets(t *testing.T) {
+	check := standard()
+	check.Probe.Type = sources.CheckTCP
+	targets := Targets(sized(1, 3, &check))
+	var b Board
+	b.SetTargets(targets[:2], map[Key]State{targets[0].Key: {Phase: Down}})
+	b.Record(targets[1].Key, Result{Good: true, At: epoch})
+	b.SetTargets(targets[1:], map[Key]State{targets[1].Key: {Phase: Down}, targets[2].Key: {Phase: Up}})
+	got := []Phase{b.Verdict(targets[0].Key).Phase, b.Verdict(targets[1].Key).Phase, b.Verdict(targets[2].Key).Phase}
+	if fmt.Sprint(got) != "[unknown up up]" {
+		t.Error(got)
+	}
+	if events := b.Record(targets[0].Key, Result{At: epoch}); events != nil || len(b.Verdicts().Of) != 2 {
+		t.Errorf("%v", events)
+	}
+	if _, ok := b.Next(targets[0].Key); ok {
+		t.Error("a target that is gone is due")
+	}
+	if d, ok := b.Next(targets[1].Key); !ok || d != check.Interval {
+		t.Error(d)
+	}
+}
+
+// BenchmarkMassFailure: all of 25,000 targets go down. Each of them costs the same.
+func BenchmarkMassFailure(b *testing.B) {
+	check := standard()
+	check.Probe.Type, check.Fall = sources.CheckTCP, 1
+	targets := Targets(sized(5000, 5, &check))
+	for b.Loop() {
+		var board Board
+		board.SetTargets(targets, nil)
+		for _, good := range []bool{true, false} {
+			for i := range targets {
+				board.Record(targets[i].Key, Result{Good: good, At: epoch})
+			}
+		}
+		if !board.mass.holding() {
+			b.Fatal("not noticed")
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(2*len(targets)), "ns/result")
+}
