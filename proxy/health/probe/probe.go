@@ -60,6 +60,13 @@ var probes = map[sources.CheckType]func(*attempt) Result{
 	sources.CheckAgent: (*attempt).agent,
 }
 
+func timeoutOf(p *sources.Probe) time.Duration {
+	if p.Timeout <= 0 {
+		return defaultTimeout
+	}
+	return p.Timeout
+}
+
 // Do probes target once and returns when its outcome is known, after what.Timeout at the latest. The port is
 // target's: the caller has resolved what.Port and what.PortName. ctx ends the probe early, with a void result.
 func (p *Prober) Do(ctx context.Context, what *sources.Probe, target netip.AddrPort, meta Meta) (r Result) {
@@ -67,11 +74,7 @@ func (p *Prober) Do(ctx context.Context, what *sources.Probe, target netip.AddrP
 	if do == nil {
 		return result(Void, "unknown type "+string(what.Type))
 	}
-	timeout := what.Timeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	started := time.Now()
+	timeout, started := timeoutOf(what), time.Now()
 	// A fault in the parser of an answer must not take the data plane's program with it.
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -81,14 +84,15 @@ func (p *Prober) Do(ctx context.Context, what *sources.Probe, target netip.AddrP
 	target = netip.AddrPortFrom(target.Addr().Unmap(), target.Port())
 	r = do(&attempt{what, ctx, p, target, meta, timeout, started.Add(timeout)})
 	r.Duration = time.Since(started)
-	if r.Outcome == OK && r.Detail != noAnswer {
+	silent := r.Outcome == OK && r.Detail == noAnswer
+	if r.Outcome == OK && !silent {
 		return r
 	}
 	if ctx.Err() != nil {
 		return Result{Outcome: Void, Detail: "cancelled", Duration: r.Duration}
 	}
 	// The deadline was seen this late only because this process did not run. The answer may have come in time.
-	if r.Duration > timeout+timeout/2 {
+	if (silent || r.Outcome.timed()) && r.Duration > timeout+timeout/2 {
 		return Result{Outcome: Void, Detail: tooLate, Duration: r.Duration}
 	}
 	return r

@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 	switch role, argument, _ := strings.Cut(os.Getenv(roleVariable), " "); role {
 	case "server":
 		serveForever(argument)
+	case "runner":
+		runFor(netip.MustParseAddrPort(argument))
 	case "prober":
 		probeOnce(netip.MustParseAddrPort(argument))
 	default:
@@ -61,6 +63,21 @@ func probeOnce(target netip.AddrPort) {
 	what := sources.Probe{Type: sources.CheckHTTP, Timeout: time.Second}
 	fmt.Println("started")
 	fmt.Println(new(Prober).Do(context.Background(), &what, target, Meta{}))
+}
+
+// runFor probes once a minute, and prints that the probe has started, and the first result.
+func runFor(target netip.AddrPort) {
+	result := make(chan Result)
+	r := NewRunner(func(ctx context.Context, what *sources.Probe, target netip.AddrPort, m Meta) Result {
+		fmt.Println("started")
+		return new(Prober).Do(ctx, what, target, m)
+	}, func(_ *Target, r Result) time.Duration {
+		result <- r
+		return time.Minute
+	}, Limits{})
+	r.Add(&Target{Probe: &sources.Probe{Type: sources.CheckHTTP, Timeout: 2 * time.Second}, Address: target}, minInterval)
+	go r.Run(context.Background())
+	fmt.Println(<-result)
 }
 
 // child starts this program in another role, in new namespaces if flags say so, and returns what it prints.
@@ -122,6 +139,26 @@ func TestStoppedProcess(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 		})
+	}
+}
+
+// TestStallWithinProbe stops the process for a part of the timeout that is over when the timeout ends.
+func TestStallWithinProbe(t *testing.T) {
+	asked := make(chan bool, 1)
+	out, process := child(t, "runner "+serve(t, func(c net.Conn) {
+		c.Read(make([]byte, 512))
+		asked <- true
+		hangs(c)
+	}).String())
+	if got := readChild(t, out); got != "started" {
+		t.Fatal(got)
+	}
+	<-asked
+	process.Signal(syscall.SIGSTOP)
+	time.Sleep(time.Second) // real time, in another process
+	process.Signal(syscall.SIGCONT)
+	if got := readChild(t, out); got != "void: this process was late" {
+		t.Errorf("got %q", got)
 	}
 }
 

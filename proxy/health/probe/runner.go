@@ -46,6 +46,7 @@ type Runner struct {
 	sleeps  time.Duration // until when the loop sleeps
 	stats   Stats
 	sight   sight
+	stall   stall
 }
 
 // NewRunner returns a runner that probes by do: Prober.Do, or a fake. It calls report with each result, on the
@@ -128,6 +129,8 @@ func (r *Runner) now() time.Duration { return time.Since(r.epoch) }
 func (r *Runner) turn(ctx context.Context, now time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.stall.woke(now)
+	defer func() { r.stall.wakes = max(r.sleeps, now+turnGap) }()
 	r.sleeps = now + time.Hour
 	for len(r.queue) > 0 && len(r.running) < r.limits.InFlight {
 		t := r.queue[0]
@@ -147,6 +150,9 @@ func (r *Runner) turn(ctx context.Context, now time.Duration) time.Duration {
 		}
 		r.start(ctx, t, now)
 	}
+	if len(r.running) > 0 {
+		r.sleeps = min(r.sleeps, now+stallWatch)
+	}
 	return r.sleeps
 }
 
@@ -158,22 +164,23 @@ func (r *Runner) start(ctx context.Context, t *Target, now time.Duration) {
 	if t.Probe.Type == sources.CheckExec {
 		r.execs++
 	}
-	late := now - t.due
+	late, stalled := now-t.due, r.stall.total
 	r.stats.start(late)
 	r.sight.lastStart = now
 	go func() {
 		result := r.do(ctx, t.Probe, t.Address, t.Meta)
 		result.Late = late
 		if ctx.Err() == nil {
-			r.finish(t, result)
+			r.finish(t, result, stalled)
 		}
 	}()
 }
 
-// finish reports a result and schedules the target's next probe.
-func (r *Runner) finish(t *Target, result Result) {
+// finish reports a result and schedules the target's next probe. stalled is the total of stalls when the probe
+// started.
+func (r *Runner) finish(t *Target, result Result, stalled time.Duration) {
 	interval := t.interval
-	if r.counts(t, result) {
+	if r.counts(t, &result, stalled) {
 		interval = r.report(t, result)
 	}
 	r.mu.Lock()
@@ -188,13 +195,17 @@ func (r *Runner) finish(t *Target, result Result) {
 	r.push(t, t.due)
 }
 
-// counts records a result, and reports whether the target still exists.
-func (r *Runner) counts(t *Target, result Result) bool {
+// counts records a result, and reports whether the target still exists. A failure during a stall becomes void.
+func (r *Runner) counts(t *Target, result *Result, stalled time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := r.now()
+	if excuses(result.Outcome, r.stall.until(now)-stalled, timeoutOf(t.Probe)) {
+		result.Outcome, result.Detail = Void, tooLate
+	}
 	if !t.gone {
-		r.stats.finish(result)
-		r.sight.finish(r.now(), result)
+		r.stats.finish(*result)
+		r.sight.finish(now, *result)
 	}
 	return !t.gone
 }

@@ -39,7 +39,7 @@ func (r *Runner) Alive(now time.Time) bool {
 	defer r.mu.Unlock()
 	at := now.Sub(r.epoch)
 	for _, t := range r.running {
-		if at-t.started > 2*max(t.Probe.Timeout, defaultTimeout)+overdue*t.interval {
+		if at-t.started > 2*timeoutOf(t.Probe)+overdue*t.interval {
 			return false
 		}
 	}

@@ -44,6 +44,25 @@ func TestAlive(t *testing.T) {
 	})
 }
 
+func TestStall(t *testing.T) {
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	var s stall
+	for _, step := range []struct{ wakes, woke, total int }{
+		{10, 10, 0}, {110, 50, 0}, {110, 400, 290}, {500, 500, 290}, {600, 650, 290}, {700, 800, 390},
+	} {
+		s.wakes = ms(step.wakes)
+		if got := s.until(ms(step.woke)); got != ms(step.total) {
+			t.Errorf("%+v: %v before the loop wakes", step, got)
+		}
+		if s.woke(ms(step.woke)); s.total != ms(step.total) || s.until(ms(step.woke)) != ms(step.total) {
+			t.Errorf("%+v: %v", step, s.total)
+		}
+	}
+	if !excuses(Timeout, ms(600), 2*time.Second) || excuses(Timeout, ms(400), 2*time.Second) || excuses(Refused, time.Hour, time.Second) {
+		t.Error("what is excused is wrong")
+	}
+}
+
 func TestBlind(t *testing.T) {
 	run(t, Limits{}, func(w *world) {
 		sees := Result{Outcome: Refused}
