@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// synRetransmission is after how long Linux sends a SYN again (TCP_TIMEOUT_INIT), with time for an answer.
-const synRetransmission = 1100 * time.Millisecond
+// LostSYN is the shortest timeout with which a probe over TCP survives the loss of one SYN: Linux sends it again after
+// a second (TCP_TIMEOUT_INIT), and the answer takes time.
+const LostSYN = 1100 * time.Millisecond
 
 // health warns of health checks that are probably not as they were meant.
 func (j *judgement) health(s *Service) {
@@ -22,7 +23,7 @@ func (j *judgement) health(s *Service) {
 		}
 		return
 	}
-	if !c.Unset.Has(HealthTimeout) && c.Probe.Timeout < synRetransmission && c.Probe.Type.Protocol() == TCP {
+	if !c.Unset.Has(HealthTimeout) && c.Probe.Timeout < LostSYN && c.Probe.Type.Protocol() == TCP {
 		j.doubt(s, "health check: timeout %s is shorter than 1.1s: one lost SYN fails the probe, as it is sent again after 1s", c.Probe.Timeout)
 	}
 	if c.Unset.Has(HealthTimeout) != c.Unset.Has(HealthInterval) && c.Probe.Timeout > 10*c.Interval {

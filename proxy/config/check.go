@@ -23,6 +23,7 @@ func (d *decoder) check() {
 		d.warn("ipvs.excludeCIDRs", "has no effect without ipvs.deleteUnknown = true: foreign virtual servers stay anyway")
 	}
 	d.checkAPIServer()
+	d.checkHealth()
 	d.warnIdle()
 	for _, gate := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		d.warn("featureGates", fmt.Sprintf("gate %s is not known here and has no effect", spelt(gate)))

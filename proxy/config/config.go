@@ -47,6 +47,7 @@ type Config struct {
 
 	IPTables         IPTables
 	IPVS             IPVS
+	Health           Health
 	Conntrack        Conntrack
 	ClientConnection ClientConnection
 	Logging          Logging

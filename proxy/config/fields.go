@@ -3,6 +3,7 @@ package config
 import (
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +57,9 @@ func (f *field) name() string { return f.key[strings.LastIndexByte(f.key, '.')+1
 func (f *field) set(c *Config, v any) error { return f.Set(c, fields.Node{Key: f.key, V: v}) }
 
 // allFields are all keys, in the order in which they are written. TOML wants keys without a table first.
-var allFields = []field{
+var allFields = slices.Concat(mainFields, healthFields())
+
+var mainFields = []field{
 	define("mode", "proxy-mode", restart, `"ipvs", "iptables" or "userspace"; "" is the best this kernel can do`,
 		func(c *Config) *string { return &c.Mode }, fields.StringOf(checkMode), ""),
 	define("bindAddress", "bind-address", 0, "the node's own address; unspecified: from the default route",

@@ -24,6 +24,7 @@ var words = map[string][]string{
 	"ipvs.scheduler":                  {"rr", "wlc", "mh"},
 	"ipvs.deviceName":                 {"kube-ipvs0", "true", "1"},
 	"ipvs.namePrefix":                 {"KUBE", "EDGE", "0"},
+	"health.execUser":                 {"", "nobody", "_probe", "a.b-c$"},
 }
 
 // configs draws configurations that Decode could return.
@@ -44,6 +45,7 @@ func configs() *rapid.Generator[Config] {
 		}
 		c.IPTables.MinSyncPeriod = min(c.IPTables.MinSyncPeriod, c.IPTables.SyncPeriod)
 		c.IPVS.MinSyncPeriod = min(c.IPVS.MinSyncPeriod, c.IPVS.SyncPeriod)
+		c.Health.Timeout = min(c.Health.Timeout, 10*c.Health.Interval)
 		if c.DetectLocalMode == "BridgeInterface" && c.BridgeInterface == "" || c.DetectLocalMode == "InterfaceNamePrefix" && c.InterfaceNamePrefix == "" {
 			c.DetectLocalMode = "NodeCIDR"
 		}
@@ -65,9 +67,14 @@ func drawn(t *rapid.T, f *field) any {
 		return rapid.OneOf(rapid.SampledFrom([]string{"", "0", "0s", "null", "~", "true", "a: b", "# c", "1.30"}), rapid.String()).Draw(t, f.key)
 	case fields.KindBoolean:
 		return rapid.Bool().Draw(t, f.key)
+	case fields.KindAmount:
+		return rapid.SampledFrom([]any{int64(0), int64(2), int64(math.MaxInt32), "0%", "50%", "100%"}).Draw(t, f.key)
 	case fields.KindInteger:
 		return int64(rapid.IntRange(f.Min, f.Max).Draw(t, f.key))
 	case fields.KindNumber:
+		if f.key == "health.jitter" {
+			return rapid.Float64Range(0, 0.5).Draw(t, f.key)
+		}
 		return rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64)).Draw(t, f.key)
 	case fields.KindDuration:
 		return drawnDuration(t, f)
@@ -99,7 +106,11 @@ func drawnDuration(t *rapid.T, f *field) any {
 	if !takes(least) {
 		least = time.Second
 	}
-	longer := rapid.Int64Range(int64(least), math.MaxInt64)
+	most := time.Duration(math.MaxInt64)
+	if !takes(most) { // of table health
+		least, most = 10*time.Millisecond, 24*time.Hour
+	}
+	longer := rapid.Int64Range(int64(least), int64(most))
 	if takes(0) {
 		longer = rapid.OneOf(rapid.Just(int64(0)), longer)
 	}

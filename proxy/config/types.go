@@ -17,7 +17,7 @@ import (
 )
 
 // word is one of a few words.
-func word(known ...string) fields.Type[string] {
+func word[W ~string](known ...W) fields.Type[W] {
 	return fields.Word(func(words []string) string {
 		quoted := make([]string, len(words))
 		for i, w := range words {

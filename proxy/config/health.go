@@ -1,0 +1,105 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/fields"
+)
+
+// Health is table health: what services' health checks have where they give nothing, and limits of all checks.
+type Health struct {
+	Interval, Timeout          time.Duration
+	Fall, Rise                 int
+	FastInterval, DownInterval time.Duration
+	Jitter                     float64
+	OnDown                     sources.OnDown
+	OnAllDown                  sources.OnAllDown
+	MinHealthy                 fields.Amount
+	SlowStart                  time.Duration
+
+	MaxProbesPerSecond int
+	MaxInFlight        int
+	ExecUser           string // "" = svcproxy's own
+	ExecMaxRunning     int
+	MassFailure        string // hold or believe
+}
+
+// Defaults returns the health check that sources.HealthCheck.OnNode takes. It has no type.
+func (h Health) Defaults() sources.HealthCheck {
+	c := sources.DefaultHealthCheck()
+	c.Interval, c.Probe.Timeout, c.FastInterval, c.DownInterval = h.Interval, h.Timeout, h.FastInterval, h.DownInterval
+	c.Fall, c.Rise, c.Jitter = h.Fall, h.Rise, h.Jitter
+	c.OnDown, c.OnAllDown = h.OnDown, h.OnAllDown
+	c.MinHealthy, c.MinHealthyPercent, c.SlowStart = h.MinHealthy.N, h.MinHealthy.Percent, h.SlowStart
+	return c
+}
+
+var (
+	pauses  = fields.DurationIn(10*time.Millisecond, 24*time.Hour)
+	results = fields.Int(1, 1000)
+	limit   = fields.Int(1, math.MaxInt32)
+)
+
+// healthFields are the keys of table health. The defaults of checks are those of package sources.
+func healthFields() []field {
+	usual := sources.DefaultHealthCheck()
+	return []field{
+		define("health.interval", "", zero|idle, "the time between two probes of an endpoint",
+			func(c *Config) *time.Duration { return &c.Health.Interval }, pauses, usual.Interval),
+		define("health.timeout", "", zero|idle, "how long a probe may take, at most 10 times the interval; below 1.1s one lost SYN fails it",
+			func(c *Config) *time.Duration { return &c.Health.Timeout }, pauses, usual.Probe.Timeout),
+		define("health.fall", "", zero|idle, "bad results in a row that take an endpoint down",
+			func(c *Config) *int { return &c.Health.Fall }, results, usual.Fall),
+		define("health.rise", "", zero|idle, "good results in a row that bring it back",
+			func(c *Config) *int { return &c.Health.Rise }, results, usual.Rise),
+		define("health.fastInterval", "", zero|idle, "the interval after a result that differs, until the state is decided",
+			func(c *Config) *time.Duration { return &c.Health.FastInterval }, pauses, usual.FastInterval),
+		define("health.downInterval", "", zero|idle, "the interval while an endpoint is down",
+			func(c *Config) *time.Duration { return &c.Health.DownInterval }, pauses, usual.DownInterval),
+		define("health.jitter", "", zero|idle, "the part of an interval by which probes vary, 0 to 0.5",
+			func(c *Config) *float64 { return &c.Health.Jitter }, fields.FloatIn(0, 0.5), usual.Jitter),
+		define("health.onDown", "", zero|idle, `"drain": an endpoint that goes down keeps its connections; "cut": they end`,
+			func(c *Config) *sources.OnDown { return &c.Health.OnDown }, word(sources.DownDrain, sources.DownCut), usual.OnDown),
+		define("health.onAllDown", "", zero|idle, `with no endpoint up, "open": all are used; "closed": connections are refused`,
+			func(c *Config) *sources.OnAllDown { return &c.Health.OnAllDown }, word(sources.AllDownOpen, sources.AllDownClosed), usual.OnAllDown),
+		define("health.minHealthy", "", zero|idle, `with fewer endpoints up than this number or percentage ("50%"), all that are not drained count as up`,
+			func(c *Config) *fields.Amount { return &c.Health.MinHealthy }, fields.AmountOf, fields.Amount{}),
+		define("health.slowStart", "", zero|idle, "how long an endpoint that comes up takes to get its full weight, under schedulers that heed weights and move no clients",
+			func(c *Config) *time.Duration { return &c.Health.SlowStart }, fields.DurationIn(0, 24*time.Hour), usual.SlowStart),
+
+		define("health.maxProbesPerSecond", "", zero|idle, "probes of all services in a second; more are delayed",
+			func(c *Config) *int { return &c.Health.MaxProbesPerSecond }, limit, 20000),
+		define("health.maxInFlight", "", zero|idle, "probes at the same time",
+			func(c *Config) *int { return &c.Health.MaxInFlight }, limit, 2000),
+		define("health.execUser", "", zero|idle, `the user that runs the programs of checks of type exec; "": svcproxy's own`,
+			func(c *Config) *string { return &c.Health.ExecUser }, fields.StringOf(checkUser), ""),
+		define("health.execMaxRunning", "", zero|idle, "such programs at the same time",
+			func(c *Config) *int { return &c.Health.ExecMaxRunning }, limit, 8),
+		define("health.massFailure", "", zero|idle, `when more than half of everything fails at once, "hold" the last states for a minute, or "believe" it`,
+			func(c *Config) *string { return &c.Health.MassFailure }, word("hold", "believe"), "hold"),
+	}
+}
+
+var userName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]{0,31}\$?)?$`)
+
+func checkUser(s string) error {
+	if !userName.MatchString(s) {
+		return fmt.Errorf("%q cannot be the name of a user", s)
+	}
+	return nil
+}
+
+// checkHealth checks the keys of table health that depend on each other.
+func (d *decoder) checkHealth() {
+	h := &d.config.Health
+	if h.Timeout > 10*h.Interval {
+		d.conflict("health.timeout", "health.interval", "must not be more than 10 times")
+	}
+	if h.Timeout < sources.LostSYN && !d.refused["health.timeout"] {
+		d.warn("health.timeout", "is shorter than 1.1s: one lost SYN fails a probe, as it is sent again after 1s")
+	}
+}
