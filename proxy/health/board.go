@@ -26,8 +26,8 @@ type tracked struct {
 }
 
 // SetTargets takes over the targets of a new table. Those that were there keep their state. The others start with
-// the one in initial, or without a result.
-func (b *Board) SetTargets(targets []Target, initial map[Key]State) {
+// the one in initial, or without a result. The events tell what is gone, and which new targets have a state.
+func (b *Board) SetTargets(targets []Target, initial map[Key]State, now time.Time) (events []Event) {
 	was := b.targets
 	b.targets, b.up = make(map[Key]*tracked, len(targets)), 0
 	for i := range targets {
@@ -35,6 +35,9 @@ func (b *Board) SetTargets(targets []Target, initial map[Key]State) {
 		x := was[t.Key]
 		if x == nil {
 			x = &tracked{Verdict: Verdict{State: initial[t.Key]}}
+			if x.Phase != Unknown {
+				events = append(events, Event{Kind: IsAdded, At: now, Key: t.Key, Verdict: x.Verdict})
+			}
 		}
 		x.pace, x.services = t.Pace, x.services[:0]
 		for _, u := range t.Users {
@@ -48,6 +51,14 @@ func (b *Board) SetTargets(targets []Target, initial map[Key]State) {
 		}
 	}
 	b.recount(window(targets))
+	added := len(events)
+	for k := range was {
+		if b.targets[k] == nil {
+			events = append(events, Event{Kind: IsGone, At: now, Key: k})
+		}
+	}
+	slices.SortFunc(events[added:], func(x, y Event) int { return x.Key.compare(y.Key) })
+	return events
 }
 
 // Verdicts returns a copy of all verdicts.
@@ -151,7 +162,9 @@ func (v *Verdicts) Apply(events []Event) (changed []Key) {
 			if v.Of == nil {
 				v.Of = map[Key]Verdict{}
 			}
-			v.Of[e.Key] = e.Verdict
+			if v.Of[e.Key] = e.Verdict; e.Kind == IsGone {
+				delete(v.Of, e.Key)
+			}
 			changed = append(changed, e.Key)
 		}
 	}

@@ -21,7 +21,7 @@ func TestVerdictsFollowEvents(t *testing.T) {
 		targets := Targets(table)
 		var b Board
 		b.Believe = rapid.Bool().Draw(t, "believe")
-		b.SetTargets(targets, nil)
+		b.SetTargets(targets, nil, epoch)
 		follower, now := b.Verdicts(), epoch
 		for range rapid.IntRange(0, 60).Draw(t, "results") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 1500).Draw(t, "ms")) * time.Millisecond)
@@ -32,9 +32,7 @@ func TestVerdictsFollowEvents(t *testing.T) {
 				events = b.Tick(now)
 			case 1:
 				kept := targets[rapid.IntRange(0, len(targets)-1).Draw(t, "first"):]
-				b.SetTargets(kept, nil)
-				b.SetTargets(targets, nil)
-				follower = b.Verdicts()
+				events = append(b.SetTargets(kept, nil, now), b.SetTargets(targets, nil, now)...)
 			default:
 				r := Result{Good: rapid.IntRange(0, 2).Draw(t, "good") == 0, Void: rapid.IntRange(0, 5).Draw(t, "void") == 0, At: now, Reason: "r"}
 				events = b.Record(rapid.SampledFrom(targets).Draw(t, "target").Key, r)
@@ -74,6 +72,9 @@ func consistent(t *rapid.T, b *Board, follower Verdicts) {
 			}
 		}
 	}
+	if len(follower.Of) > len(b.targets) {
+		t.Fatalf("the follower has %d targets, the board %d", len(follower.Of), len(b.targets))
+	}
 	if follower.Blind != b.sight.blind {
 		t.Fatalf("the follower is blind: %v", follower.Blind)
 	}
@@ -88,9 +89,15 @@ func TestSetTargets(t *testing.T) {
 	check.Probe.Type = sources.CheckTCP
 	targets := Targets(sized(1, 3, &check))
 	var b Board
-	b.SetTargets(targets[:2], map[Key]State{targets[0].Key: {Phase: Down}})
+	events := b.SetTargets(targets[:2], map[Key]State{targets[0].Key: {Phase: Down}}, epoch)
+	if len(events) != 1 || events[0].Kind != IsAdded || events[0].Verdict.Phase != Down {
+		t.Errorf("%v", events)
+	}
 	b.Record(targets[1].Key, Result{Good: true, At: epoch})
-	b.SetTargets(targets[1:], map[Key]State{targets[1].Key: {Phase: Down}, targets[2].Key: {Phase: Up}})
+	events = b.SetTargets(targets[1:], map[Key]State{targets[1].Key: {Phase: Down}, targets[2].Key: {Phase: Up}}, epoch)
+	if len(events) != 2 || events[0].Key != targets[2].Key || events[1].Kind != IsGone {
+		t.Errorf("%v", events)
+	}
 	got := []Phase{b.Verdict(targets[0].Key).Phase, b.Verdict(targets[1].Key).Phase, b.Verdict(targets[2].Key).Phase}
 	if fmt.Sprint(got) != "[unknown up up]" {
 		t.Error(got)
@@ -113,7 +120,7 @@ func BenchmarkMassFailure(b *testing.B) {
 	targets := Targets(sized(5000, 5, &check))
 	for b.Loop() {
 		var board Board
-		board.SetTargets(targets, nil)
+		board.SetTargets(targets, nil, epoch)
 		for _, good := range []bool{true, false} {
 			for i := range targets {
 				board.Record(targets[i].Key, Result{Good: good, At: epoch})

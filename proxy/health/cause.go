@@ -7,16 +7,16 @@ type Cause uint8
 const (
 	Serves   Cause = iota // it is up, or not checked
 	Spared                // it is down, but too few others are up to do without it
-	ByFile                // the source gives it weight 0, or it is not ready
 	Drained               // by the operator
 	Disabled              // by the operator
 	Asked                 // its agent asks for a drain, or for maintenance
+	ByFile                // the source gives it weight 0, or it is not ready
 	IsDown                // its target is down
 	Waits                 // it has no result yet, and is to wait for one
 	Standby               // a backup while others are up
 )
 
-var causes = [...]string{"serves", "spared", "by file", "drained", "disabled", "asked", "down", "waits", "standby"}
+var causes = [...]string{"serves", "spared", "drained", "disabled", "asked", "by file", "down", "waits", "standby"}
 
 // String returns the cause in lower case.
 func (c Cause) String() string { return causes[c] }

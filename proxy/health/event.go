@@ -15,6 +15,8 @@ const (
 	Reshared                     // its agent asks for another share, a drain, or no longer does
 	IsHeld                       // it went down, but counts as up: see MassFailure
 	IsReleased                   // it is held no longer: its own state counts
+	IsAdded                      // a new target has a state taken over from the kernel
+	IsGone                       // no service has the target any more
 	StartsToFlap                 // it changes too often: it is up only after more good results
 	IsCalm                       //
 	MassFailure                  // too much went down at once
@@ -24,7 +26,7 @@ const (
 )
 
 var kinds = [...]string{
-	"", "endpoint-up", "endpoint-down", "endpoint-share", "endpoint-held", "endpoint-released", "flapping", "flapping-over",
+	"", "endpoint-up", "endpoint-down", "endpoint-share", "endpoint-held", "endpoint-released", "target-added", "target-gone", "flapping", "flapping-over",
 	"mass-failure", "mass-failure-over", "checker-blind", "checker-sees",
 }
 

@@ -27,9 +27,15 @@ type Explained struct {
 	Percent, Step  uint32    // of its weight: the share it asks for or was given, and sixteenths of a slow start
 }
 
+// Explainer explains many services. One goroutine uses it.
+type Explainer struct{ judge *judge }
+
+// NewExplainer returns an Explainer of what is known now.
+func NewExplainer(k Known, now time.Time) Explainer { return Explainer{newJudge(k, now)} }
+
 // Explain returns the verdict on each port of a service's endpoints, in the order of the table.
-func Explain(s *sources.Service, k Known, now time.Time) []Explained {
-	j := newJudge(k, now)
+func (x Explainer) Explain(s *sources.Service) []Explained {
+	j := x.judge
 	if !j.judge(s) {
 		j.unjudged()
 	}

@@ -58,7 +58,7 @@ func (j *judge) group(p *sources.Port, ipv6 bool) {
 	}
 }
 
-// eligible reports whether health decides on a slot, and no one else took it out.
+// eligible reports whether health decides on a slot: neither the operator, an agent nor the source took it out.
 func (s *slot) eligible() bool {
 	return s.cause == Serves || s.cause == IsDown || s.cause == Waits
 }

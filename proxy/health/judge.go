@@ -6,7 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Known is what decides beside the table. Its zero changes nothing.
+// Known is what a table is overlaid with. Its zero changes nothing, unless the table has backups.
 type Known struct {
 	Verdicts  Verdicts
 	Overrides Overrides
@@ -101,10 +101,10 @@ func (j *judge) slot(endpoint, port int, check bool) slot {
 		x.cause, x.cut = Disabled, true
 	case x.out != nil, x.reweighed != nil && x.reweighed.Weight.N == 0:
 		x.cause = Drained
-	case x.weight == 0 || !e.Ready && !s.PublishNotReadyAddresses:
-		x.cause = ByFile
 	case ask != AskNothing:
 		x.cause, x.cut = Asked, ask == AskMaint
+	case x.weight == 0 || !e.Ready && !s.PublishNotReadyAddresses:
+		x.cause = ByFile
 	default:
 		x.cause = j.alone(&x)
 	}

@@ -107,8 +107,7 @@ func (p *player) to(now time.Time) {
 func (p *player) use(name string, initial map[Key]State) {
 	p.name, p.table = name, readTable(p.t, p.files[name])
 	p.targets = Targets(p.table)
-	p.board.SetTargets(p.targets, initial)
-	p.known.Verdicts = p.board.Verdicts()
+	p.changed = append(p.changed, p.known.Verdicts.Apply(p.board.SetTargets(p.targets, initial, p.now))...)
 	p.overlay()
 }
 
@@ -163,7 +162,7 @@ func (p *player) step(words []string) {
 			p.t.Fatal(err)
 		}
 		p.use(p.name, initial)
-		for i := range served.Services { // a slow start ends with the restart, but nobody goes or comes
+		for i := range served.Services { // a slow start ends with the restart, but the same endpoints serve
 			if a, b := servedBy(&served.Services[i]), servedBy(&p.last.Services[i]); !maps.Equal(a, b) {
 				p.t.Errorf("the restart moves %v to %v", a, b)
 			}
@@ -254,6 +253,7 @@ func (p *player) show() {
 	k := p.known
 	k.Verdicts = p.board.Verdicts()
 	k.Ramps = p.cache.Ramps()
+	explainer := NewExplainer(k, p.now)
 	for i := range p.table.Services {
 		s := &p.table.Services[i]
 		for _, u := range p.last.Unusual {
@@ -261,7 +261,7 @@ func (p *player) show() {
 				fmt.Fprintf(&p.out, "%s: %s, %d of %d up\n", s.Name, u.Mode, u.Up, u.Of)
 			}
 		}
-		for _, x := range Explain(s, k, p.now) {
+		for _, x := range explainer.Explain(s) {
 			weight := fmt.Sprintf("weight %d", x.Weight)
 			if x.Gone {
 				weight = "out"

@@ -76,8 +76,8 @@ func ParseService(text string) (string, error) {
 // unprintable reports whether a character could confuse a terminal or a log.
 func unprintable(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\ufffd' }
 
-// String returns what ParseSelector reads. A Service beside a Node or a CIDR, which has no such form, comes first,
-// after a space.
+// String returns what ParseSelector reads. Node and CIDR have no form with a service: with one, its name and a space
+// come first.
 func (s Selector) String() string {
 	of, in := s.Service, ""
 	if ns, name, ok := strings.Cut(s.Service, "/"); ok && ns == sources.DefaultNamespace {

@@ -7,10 +7,10 @@ type State struct {
 	Phase Phase
 	Run   int // results in a row that speak against the present verdict
 
-	// Changed is when the target last went up or down, and Reason is that of the result which decided it.
-	// Changed is zero for a verdict that was taken over from the kernel.
-	Changed time.Time
-	Reason  string
+	// Changed is when the target last went up or down, and Reason is that of the result which decided it. Noticed is
+	// when the first of the results came that led to it. The times are zero for a verdict taken over from the kernel.
+	Changed, Noticed time.Time
+	Reason           string
 
 	Last   Result // the last result that was not void
 	Voids  uint64 // void results so far
@@ -21,6 +21,7 @@ type State struct {
 	Ask     Ask
 
 	flaps flaps
+	since time.Time // of the first result of the run
 }
 
 // Step returns the state after a result. A void result is counted and changes nothing else. The first result
@@ -38,13 +39,16 @@ func Step(s State, r Result, p Pace) State {
 	s.flaps = s.flaps.calmed(r.At)
 	switch {
 	case s.Phase == Unknown:
+		s.since = r.At
 		return s.decide(r)
 	case s.Phase.IsUp() == r.Good:
 		s.Run = 0
 		s.Phase = verdict(r.Good)
 		return s
 	}
-	s.Run++
+	if s.Run++; s.Run == 1 {
+		s.since = r.At
+	}
 	if s.Run >= s.needed(p) {
 		s.flaps = s.flaps.changed(r.At)
 		return s.decide(r)
@@ -60,7 +64,7 @@ func Step(s State, r Result, p Pace) State {
 // decide makes a result the verdict.
 func (s State) decide(r Result) State {
 	s.Phase, s.Run = verdict(r.Good), 0
-	s.Changed, s.Reason = r.At, r.Reason
+	s.Changed, s.Noticed, s.Reason = r.At, s.since, r.Reason
 	return s
 }
 

@@ -115,6 +115,9 @@ func TestDetection(t *testing.T) {
 			now = now.Add(c.pace.Next(&s) + c.took)
 			s = Step(s, Result{At: now, Reason: c.name}, c.pace)
 		}
+		if first := epoch.Add(c.pace.Interval + c.took); !s.Noticed.Equal(first) {
+			t.Errorf("%s: noticed at %s, want %s", c.name, s.Noticed, first)
+		}
 		if got := now.Sub(epoch); got != c.want {
 			t.Errorf("%s: down after %s, want %s", c.name, got, c.want)
 		}

@@ -52,9 +52,11 @@ type User struct {
 
 // Targets returns the targets of a table, each once, in the order of the first service that needs it.
 func Targets(t sources.Table) []Target {
+	n := probedPorts(t)
 	var (
-		targets []Target
-		at      = map[Key]int{}
+		targets = make([]Target, 0, n)
+		users   = make([]User, 0, n) // the first one of each target
+		at      = make(map[Key]int, n)
 		intern  interned
 	)
 	for i := range t.Services {
@@ -70,19 +72,33 @@ func Targets(t sources.Table) []Target {
 				if !ok {
 					continue
 				}
-				n, found := at[key]
-				if !found {
-					n = len(targets)
-					at[key] = n
-					targets = append(targets, Target{Key: key, Pace: pace})
+				user := User{int32(i), int32(j), int32(k)}
+				if n, found := at[key]; found {
+					targets[n].add(user, pace)
+					continue
 				}
-				targets[n].add(User{int32(i), int32(j), int32(k)}, pace)
+				at[key] = len(targets)
+				users = append(users, user)
+				targets = append(targets, Target{Key: key, Pace: pace, Users: users[len(users)-1 : len(users) : len(users)]})
 			}
 		}
 	}
 	return targets
 }
 
+// probedPorts returns how many targets a table has at most.
+func probedPorts(t sources.Table) (n int) {
+	for i := range t.Services {
+		if s := &t.Services[i]; checked(s) {
+			for j := range s.Endpoints {
+				n += len(s.Endpoints[j].Ports)
+			}
+		}
+	}
+	return n
+}
+
+// add notes another user of the target.
 func (t *Target) add(u User, p Pace) {
 	t.Users = append(t.Users, u)
 	if p != t.Pace {

@@ -101,7 +101,7 @@ func TestNoPort(t *testing.T) {
 	if got := Targets(table); len(got) != 0 {
 		t.Errorf("targets %v", got)
 	}
-	if got := Explain(&table.Services[0], Known{}, epoch)[0].Text(epoch); got != "not checked" {
+	if got := NewExplainer(Known{}, epoch).Explain(&table.Services[0])[0].Text(epoch); got != "not checked" {
 		t.Error(got)
 	}
 }
