@@ -10,7 +10,11 @@
 // that was stopped or got no processor: the result is void, and counts as nothing. Refusals and wrong answers count
 // however late they are seen. A runner with nothing but void results says that it is blind.
 //
-// Sockets are opened by system calls, not by net.Dialer. A dialer also asks for both addresses and sets three
-// options that a probe does not need. Measured with 50 probes at a time of a server in another process, on two
-// loaded cores of a virtual machine: 38 us of processor time and 4 allocations a probe, against 54 us and 26.
+// Sockets are opened by system calls, not by net.Dialer. A dialer also asks for both addresses and sets options that
+// a probe does not need. Measured with 50 probes at a time of a server in another process, on two busy cores of a
+// virtual machine: 37 to 40 us of processor time and 4 allocations a probe, against 53 to 56 us and 26.
+//
+// BenchmarkLoad on the same machine: 25,000 tcp targets every 5 s took 22 to 25 % of one core and 11 MB, and 99 % of
+// the probes started within 20 ms; 5,000 http targets every 2 s took 23 %. Three quarters of that time is spent in
+// system calls, half of it in connect, which handles the server's side of the loopback too.
 package probe
