@@ -114,7 +114,7 @@ type HealthCheck struct {
 	MinHealthyPercent bool
 	SlowStart         time.Duration // over which a new endpoint gets its full weight; 0 = at once
 
-	// Unset are the keys that the service does not give. Their fields have the defaults of DefaultHealthCheck until
-	// OnNode replaces them by the node's.
+	// Unset are the keys that the service does not give. A source fills in the defaults of DefaultHealthCheck, and
+	// OnNode the node's.
 	Unset HealthKeys
 }

@@ -37,15 +37,14 @@ func DefaultHealthCheck() HealthCheck {
 	}
 }
 
-// OnNode returns the check with a node's defaults in place of the keys that the service does not give. A source emits
-// checks as the service has them, so new defaults take effect without a new table.
+// OnNode returns the check with a node's defaults in the keys that the service does not give. These stay Unset: what
+// the service gives itself is warned of there, and new defaults can replace the old ones.
 func (c HealthCheck) OnNode(defaults HealthCheck) HealthCheck {
 	for _, f := range healthDefaults {
 		if c.Unset.Has(f.key) {
 			f.copy(&c, &defaults)
 		}
 	}
-	c.Unset = 0
 	return c
 }
 

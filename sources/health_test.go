@@ -43,7 +43,7 @@ func TestNodeDefaults(t *testing.T) {
 	usual := DefaultHealthCheck()
 	usual.Probe.Type = CheckTCP
 	want := node
-	want.Probe.Type, want.Initial = CheckTCP, InitialKernel // these two have no default of the node
+	want.Probe.Type, want.Initial, want.Unset = CheckTCP, InitialKernel, allHealthKeys // these have no default of the node
 	if got := usual.OnNode(node); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -51,6 +51,7 @@ func TestNodeDefaults(t *testing.T) {
 		given := usual
 		given.Unset &^= key
 		back := want
+		back.Unset = given.Unset
 		for _, f := range healthDefaults {
 			if f.key == key {
 				f.copy(&back, &usual)
@@ -60,7 +61,49 @@ func TestNodeDefaults(t *testing.T) {
 			t.Errorf("key %#x: got  %+v\nwant %+v", key, got, back)
 		}
 	}
+	if got := want.OnNode(usual); got != usual {
+		t.Errorf("the usual defaults are not back: %+v", got)
+	}
+	want.Unset = 0
 	if got := want.OnNode(usual); got != want {
 		t.Errorf("a complete check has changed: %+v", got)
+	}
+}
+
+// TestChecksOnNode: new defaults are a change of each service that depends on them. Equal checks of any source share
+// memory, and a table without checks stays as it is.
+func TestChecksOnNode(t *testing.T) {
+	check := func(unset HealthKeys) *HealthCheck {
+		c := DefaultHealthCheck()
+		c.Probe.Type, c.Unset = CheckTCP, unset
+		return &c
+	}
+	table := Table{Services: []Service{
+		{Name: "a", HealthCheck: check(allHealthKeys)}, {Name: "b"}, {Name: "c", HealthCheck: check(allHealthKeys)},
+		{Name: "d", HealthCheck: check(0)}, {Name: "e", Scheduler: "wrr", HealthCheck: check(allHealthKeys)},
+	}}.Uncontested()
+	var checks Checks
+	usual, slow := DefaultHealthCheck(), DefaultHealthCheck()
+	slow.SlowStart = time.Minute
+	first := checks.OnNode(table, usual, "rr")
+	again := checks.OnNode(table, usual, "rr")
+	s := again.Services
+	if d := Compare(first, again); !d.Empty() || !again.isUncontested() || s[0].HealthCheck != s[2].HealthCheck || s[0].HealthCheck != first.Services[0].HealthCheck {
+		t.Errorf("%+v, %p %p", d, s[0].HealthCheck, s[2].HealthCheck)
+	}
+	later := checks.OnNode(table, slow, "rr")
+	if d := Compare(again, later); len(d.Changes) != 1 || d.Changes[0].Name != "e" || later.Services[4].HealthCheck.SlowStart != time.Minute {
+		t.Errorf("rr ignores weights, wrr does not: %+v", d)
+	}
+	slow.Fall = 9
+	if d := Compare(later, checks.OnNode(table, slow, "wrr")); len(d.Changes) != 3 { // all but b and d
+		t.Errorf("%+v", d)
+	}
+	if got := table.Services[4].HealthCheck; *got != *check(allHealthKeys) {
+		t.Errorf("the source's check has changed: %+v", got)
+	}
+	none := Table{Services: []Service{{Name: "b"}}}
+	if got := checks.OnNode(none, usual, "rr"); !identical(got.Services, none.Services) {
+		t.Error("a table without checks is copied")
 	}
 }

@@ -45,12 +45,9 @@ func (v *validation) probedPort(s *Service, p *Probe) {
 		}
 		return
 	}
-	for _, port := range s.Ports {
-		// DNS, for one, has both protocols at one port: it is probed once.
-		if !slices.ContainsFunc(s.Ports, func(o Port) bool { return o.TargetPort == port.TargetPort && o.Protocol == p.Type.Protocol() }) {
-			v.wrongProtocol(s, p, port)
-			return
-		}
+	// Ports of another protocol are judged by one that the probe can ask, as with DNS, which has both.
+	if len(s.Ports) > 0 && !slices.ContainsFunc(s.Ports, func(o Port) bool { return o.Protocol == p.Type.Protocol() }) {
+		v.wrongProtocol(s, p, s.Ports[0])
 	}
 }
 

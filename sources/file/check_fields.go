@@ -34,7 +34,7 @@ var checkFields = fields.Table[draftCheck]{
 	fields.Define("type", fields.At(func(c *draftCheck) *sources.CheckType { return &c.Probe.Type }, checkType),
 		"", "what a probe does; required"),
 	of(forPorts, fields.Define("port", fields.Custom(fields.KindPortOrName, readCheckPort),
-		"", "where to probe; absent: every port of the service, at the endpoint's own")),
+		"", "where to probe; absent: each of the endpoint's ports; one that the type cannot ask is judged by another")),
 	of(forHTTP, fields.Define("path", probed(func(p *sources.Probe) *string { return &p.Path }, fields.StringOf(checkPath)),
 		`"/"`, "what to ask for, with the query if there is one")),
 	of(forHTTP, fields.Define("host", probed(func(p *sources.Probe) *string { return &p.Host }, fields.StringOf(checkHost)),
