@@ -63,7 +63,7 @@ func (b *Board) SetTargets(targets []Target, initial map[Key]State, now time.Tim
 
 // Verdicts returns a copy of all verdicts.
 func (b *Board) Verdicts() Verdicts {
-	v := Verdicts{Of: make(map[Key]Verdict, len(b.targets)), Blind: b.sight.blind}
+	v := Verdicts{Of: make(map[Key]Verdict, len(b.targets)), Blind: b.sight.blind()}
 	for k, x := range b.targets {
 		v.Of[k] = x.Verdict
 	}
@@ -90,6 +90,9 @@ func (b *Board) Next(k Key) (time.Duration, bool) {
 // Record takes the result of one probe and returns what follows from it. A result of a target that is no longer
 // there only tells that the checker can see.
 func (b *Board) Record(k Key, r Result) []Event {
+	if b.sight.told != "" {
+		r.Void, r.Reason = true, b.sight.told
+	}
 	events := b.sight.look(r)
 	x := b.targets[k]
 	if x == nil {
@@ -135,7 +138,7 @@ func (b *Board) Record(k Key, r Result) []Event {
 
 // Tick tells the time. The end of a mass failure waits while the checker is blind, because nothing new is known.
 func (b *Board) Tick(now time.Time) []Event {
-	if b.sight.blind || !b.mass.holding() || now.Before(b.mass.until) {
+	if b.sight.blind() || !b.mass.holding() || now.Before(b.mass.until) {
 		return nil
 	}
 	b.mass.until = time.Time{}

@@ -75,7 +75,7 @@ func consistent(t *rapid.T, b *Board, follower Verdicts) {
 	if len(follower.Of) > len(b.targets) {
 		t.Fatalf("the follower has %d targets, the board %d", len(follower.Of), len(b.targets))
 	}
-	if follower.Blind != b.sight.blind {
+	if follower.Blind != b.sight.blind() {
 		t.Fatalf("the follower is blind: %v", follower.Blind)
 	}
 	if up != b.up || fell != b.mass.count || !maps.Equal(services, b.mass.services) {

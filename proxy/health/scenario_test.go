@@ -147,6 +147,8 @@ func (p *player) step(words []string) {
 		p.order(words[0], words[1:])
 	case "show":
 		p.show()
+	case "blind":
+		p.note(p.board.SetBlind(strings.Join(words[1:], " "), p.now))
 	case "tick":
 	case "table":
 		p.use(words[1], nil)
