@@ -48,7 +48,40 @@ func TestNamedCheckChanges(t *testing.T) {
 	before := sameAsWhole(t, reading{}, []byte(text))
 	now := sameAsWhole(t, before, bytes.Replace([]byte(text), []byte("fall = 3"), []byte("fall = 4"), 1))
 	d := sources.Compare(before.table, now.table)
+	if before.sections == nil || now.sections == nil {
+		t.Error("was not read by sections")
+	}
 	if len(d.Changes) != 1 || d.Changes[0].Name != "c" || !d.Changes[0].Service || now.table.Services[2].HealthCheck.Fall != 4 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestNamedChecksAndSections: named checks before the first service leave a file readable by sections. A service that
+// did not change is taken over, if the named checks did not change either.
+func TestNamedChecksAndSections(t *testing.T) {
+	const head = "# checks\n[healthChecks.web]\ntype = \"tcp\"\n\n"
+	before := sameAsWhole(t, reading{}, []byte(head+threeChecks))
+	a := &before.table.Services[0].Ports[0]
+	for _, c := range []struct {
+		text     string
+		sections bool
+		taken    bool
+	}{
+		{head + threeChecks + "endpoints = [ \"10.2.0.1\" ]\n", true, true},
+		{head + threeChecks + "endpoints = [ \"10.2.0\" ]\n", false, true}, // refused, at the right line
+		{"# more\n" + head + threeChecks, true, false},
+		{threeChecks, true, false},
+		{threeChecks + head, false, false},
+		{head + "[healthChecks.web]\n" + threeChecks, false, false},
+		{head + "a = 1\n" + threeChecks, false, false},
+		{head + "x = \"\"\"\n" + threeChecks + "\"\"\"\n", false, false},
+	} {
+		now := sameAsWhole(t, before, []byte(c.text))
+		if (now.sections != nil) != c.sections {
+			t.Errorf("by sections is %v:\n%s", now.sections != nil, c.text)
+		}
+		if len(now.table.Services) > 0 && (&now.table.Services[0].Ports[0] == a) != c.taken {
+			t.Errorf("taken over is %v:\n%s", !c.taken, c.text)
+		}
 	}
 }

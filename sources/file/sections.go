@@ -13,6 +13,7 @@ import (
 // A section is the text from the service's header up to the header of the next service.
 type reading struct {
 	text     string
+	head     string // what is before the first section: the named health checks, or ""
 	table    sources.Table
 	warnings []sources.Problem
 	sections map[string]section // by their text; nil when the file was not read by sections
@@ -44,20 +45,28 @@ func decodeAfter(before reading, name string, data []byte) (now reading, problem
 // problem that is not inside one section. It stops after the first problems, because reading the whole file takes
 // up to 100 times the memory of its text.
 func bySections(before reading, name, text string) (now reading, problems []sources.Problem, ok bool) {
-	parts, ok := fields.Cut(text, "services")
+	d := &decoder{origin: sources.Origin{Source: "file", File: name}, before: before.table}
+	head, ok := d.head(text)
 	if !ok {
 		return reading{}, nil, false
 	}
-	d := &decoder{origin: sources.Origin{Source: "file", File: name}, before: before.table}
+	parts, ok := fields.Cut(text[len(head):], "services")
+	if !ok {
+		return reading{}, nil, false
+	}
+	if head != before.head {
+		before.sections = nil // they may name other checks
+	}
 	r := fields.NewReader("services")
-	services, sections, values := make([]sources.Service, len(parts)), make([]section, len(parts)), 0
+	services, sections, values := make([]sources.Service, len(parts)), make([]section, len(parts)), atMost(head)
 	bad := map[[2]string]bool{} // services with problems
 	for i := 0; i < len(parts); i++ {
+		parts[i].Line += strings.Count(head, "\n")
 		p := parts[i]
 		if s, read := before.sections[p.Text]; read {
 			services[i], sections[i] = before.table.Services[s.service], s
 		} else if services[i], sections[i], ok = d.readSection(r, p); !ok {
-			s, doubts, more := decodeAlone(name, p)
+			s, doubts, more := d.alone(p)
 			if len(more) == 0 || fields.MaxValues < atMost(text) {
 				return reading{}, nil, false
 			}
@@ -73,7 +82,7 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 		}
 	}
 	now, ok = inOrder(parts, services, sections)
-	now.text = text
+	now.text, now.head = text, head
 	if len(bad) > 0 {
 		now.sections = nil
 		now.table.Services = slices.DeleteFunc(now.table.Services, func(s sources.Service) bool { return bad[[2]string{s.Namespace, s.Name}] })
@@ -81,12 +90,29 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 	return now, few(problems), ok
 }
 
-// decodeAlone reads a section with problems as a document of its own, with the lines of the file. It returns no
+// head returns what is before the first section, and reads it: "", or the tables of named health checks alone. It
+// returns false if these have any problem.
+func (d *decoder) head(text string) (string, bool) {
+	end := strings.Index(text, "\n[services.") + 1
+	head := text[:end]
+	if !strings.Contains(head, "healthChecks") || strings.Contains(head, "\r") {
+		return "", true // there are none, or Cut declines
+	}
+	tree, places, mistakes, ok := fields.Parse([]byte(head))
+	checks, named := tree["healthChecks"]
+	if !ok || !named || len(tree) != 1 || len(mistakes) > 0 {
+		return "", true
+	}
+	err := d.healthChecks(node{Key: "healthChecks", At: places.Key("healthChecks"), V: checks})
+	return head, err == nil && len(d.problems) == 0
+}
+
+// alone reads a section with problems as a document of its own, with the lines of the file. It returns no
 // problems if the section is not TOML, so that its end is not known, or is not one service. A service that cannot
 // be read has only its name.
-func decodeAlone(name string, p fields.Part) (s sources.Service, warnings, problems []sources.Problem) {
-	d := &decoder{origin: sources.Origin{Source: "file", File: name}}
-	root, ok := d.parse([]byte(strings.Repeat("\n", p.Line-1)+p.Text), func(string) bool { return true })
+func (d *decoder) alone(p fields.Part) (s sources.Service, warnings, problems []sources.Problem) {
+	own := &decoder{origin: d.origin, named: d.named, before: d.before}
+	root, ok := own.parse([]byte(strings.Repeat("\n", p.Line-1)+p.Text), func(string) bool { return true })
 	if !ok {
 		return sources.Service{}, nil, nil
 	}
@@ -101,13 +127,13 @@ func decodeAlone(name string, p fields.Part) (s sources.Service, warnings, probl
 		}
 	}
 	var t sources.Table
-	if table(d, root, documentFields, &document{d, &t}); len(t.Services) == 1 {
+	if table(own, root, documentFields, &document{own, &t}); len(t.Services) == 1 {
 		s = t.Services[0] // its only problem is a duplicate key
 	}
-	for i := range d.warnings {
-		d.warnings[i].Origin.Line -= p.Line - 1
+	for i := range own.warnings {
+		own.warnings[i].Origin.Line -= p.Line - 1
 	}
-	return s, d.warnings, d.problems
+	return s, own.warnings, own.problems
 }
 
 // atMost is an upper bound of the keys and elements in a text.
