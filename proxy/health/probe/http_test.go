@@ -132,7 +132,8 @@ func TestHostileHTTP(t *testing.T) {
 // TestSlowBodyIsEnough has a body that never ends, but has what is expected.
 func TestSlowBodyIsEnough(t *testing.T) {
 	target := serve(t, func(c net.Conn) {
-		says("HTTP/1.1 200 OK\r\n\r\nstatus: go")(c)
+		c.Read(make([]byte, 4096))
+		io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nstatus: go")
 		time.Sleep(10 * time.Millisecond)
 		io.WriteString(c, "od")
 		hangs(c)

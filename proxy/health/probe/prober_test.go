@@ -39,11 +39,14 @@ func serve(t testing.TB, handle func(net.Conn)) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// says returns a server's handler that reads a request and writes text.
+// says returns a server's handler that reads a request, writes text and ends its side of the connection. Closing the
+// connection would reset it if the peer has sent more.
 func says(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		c.Read(make([]byte, 4096))
 		io.WriteString(c, text)
+		c.(interface{ CloseWrite() error }).CloseWrite()
+		hangs(c)
 	}
 }
 
