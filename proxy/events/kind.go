@@ -27,51 +27,30 @@ const (
 
 // kinds is the only list of kinds. The web page reads it; a test holds JSON.md
 // to it.
-var kinds = []kindRow{
-	{Started, "the first sync ended", screen.Good},
-	{Table, "the sources changed what is to be served", screen.Plain},
-	{Node, "the node's addresses changed what is to be served", screen.Plain},
-	{Config, "the configuration changed", screen.Plain},
-	{Drift, "another program changed the kernel, and svcproxy repaired it", screen.Warn},
-	{Draining, "real servers get no new connections until theirs have ended", screen.Warn},
-	{Drained, "real servers were removed: their connections ended, or the drain timeout did", screen.Plain},
-	{Refused, "a source delivered something invalid", screen.Bad},
-	{Accepted, "a source delivers nothing invalid any more", screen.Good},
-	{Failed, "a sync failed, in whole or in part", screen.Bad},
-	{Recovered, "a sync succeeded after one that failed, or everything is served again", screen.Good},
-	{Conflict, "another program has a wanted virtual server, or another host a VIP", screen.Bad},
-	{LeftOut, "a service, or a part of one, is not served: another service has it, or this node cannot serve it", screen.Bad},
-	{Warning, "something keeps clients from what is served, such as a firewall", screen.Warn},
-	{Sysctl, "a kernel parameter was changed", screen.Plain},
-	{Lost, "events were forgotten before they were read; never kept, only sent to a reader", screen.Warn},
-}
-
-type kindRow struct {
-	kind    Kind
-	meaning string
-	style   screen.Style
+var kinds = screen.Terms[Kind]{
+	{Word: Started, Meaning: "the first sync ended", Style: screen.Good},
+	{Word: Table, Meaning: "the sources changed what is to be served", Style: screen.Plain},
+	{Word: Node, Meaning: "the node's addresses changed what is to be served", Style: screen.Plain},
+	{Word: Config, Meaning: "the configuration changed", Style: screen.Plain},
+	{Word: Drift, Meaning: "another program changed the kernel, and svcproxy repaired it", Style: screen.Warn},
+	{Word: Draining, Meaning: "real servers get no new connections until theirs have ended", Style: screen.Warn},
+	{Word: Drained, Meaning: "real servers were removed: their connections ended, or the drain timeout did", Style: screen.Plain},
+	{Word: Refused, Meaning: "a source delivered something invalid", Style: screen.Bad},
+	{Word: Accepted, Meaning: "a source delivers nothing invalid any more", Style: screen.Good},
+	{Word: Failed, Meaning: "a sync failed, in whole or in part", Style: screen.Bad},
+	{Word: Recovered, Meaning: "a sync succeeded after one that failed, or everything is served again", Style: screen.Good},
+	{Word: Conflict, Meaning: "another program has a wanted virtual server, or another host a VIP", Style: screen.Bad},
+	{Word: LeftOut, Meaning: "a service, or a part of one, is not served: another service has it, or this node cannot serve it", Style: screen.Bad},
+	{Word: Warning, Meaning: "something keeps clients from what is served, such as a firewall", Style: screen.Warn},
+	{Word: Sysctl, Meaning: "a kernel parameter was changed", Style: screen.Plain},
+	{Word: Lost, Meaning: "events were forgotten before they were read; never kept, only sent to a reader", Style: screen.Warn},
 }
 
 // Kinds lists every kind of event.
-func Kinds() []Kind {
-	list := make([]Kind, len(kinds))
-	for i, row := range kinds {
-		list[i] = row.kind
-	}
-	return list
-}
-
-func (k Kind) row() kindRow {
-	for _, row := range kinds {
-		if row.kind == k {
-			return row
-		}
-	}
-	return kindRow{kind: k}
-}
+func Kinds() []Kind { return kinds.Words() }
 
 // Meaning explains the kind to an operator.
-func (k Kind) Meaning() string { return k.row().meaning }
+func (k Kind) Meaning() string { return kinds.Find(k).Meaning }
 
 // Style is how the kind looks on a terminal and on the web page.
-func (k Kind) Style() screen.Style { return k.row().style }
+func (k Kind) Style() screen.Style { return kinds.Find(k).Style }

@@ -23,50 +23,36 @@ const (
 // states is the only list of service states. If several apply to a service, it
 // gets the first of them. Metrics and the web page read this list; a test holds
 // JSON.md to it.
-var states = []stateRow{
-	{LeftOut, "another service has its name, or all of it is withheld", screen.Bad, cli.Degraded},
-	{Refused, "the kernel refuses something of it", screen.Bad, cli.Degraded},
-	{Conflicting, "another program has one of its virtual servers, or another host one of its VIPs", screen.Bad, cli.Degraded},
-	{Missing, "the kernel lacks something of it: another program removed it, or a sync is in progress", screen.Bad, cli.Degraded},
-	{NoBackends, "it, or one of its ports, has no backends", screen.Bad, cli.NoBackends},
-	{Partly, "something of it is withheld, or one of its addresses has no backends", screen.Warn, cli.OK},
-	{NotServed, "its type has nothing to serve", screen.Faint, cli.OK},
-	{Serving, "all of it is served", screen.Good, cli.OK},
-}
-
-type stateRow struct {
-	state   State
-	meaning string
-	style   screen.Style
-	exit    int
+var states = screen.Terms[State]{
+	{Word: LeftOut, Meaning: "another service has its name, or all of it is withheld", Style: screen.Bad},
+	{Word: Refused, Meaning: "the kernel refuses something of it", Style: screen.Bad},
+	{Word: Conflicting, Meaning: "another program has one of its virtual servers, or another host one of its VIPs", Style: screen.Bad},
+	{Word: Missing, Meaning: "the kernel lacks something of it: another program removed it, or a sync is in progress", Style: screen.Bad},
+	{Word: NoBackends, Meaning: "it, or one of its ports, has no backends", Style: screen.Bad},
+	{Word: Partly, Meaning: "something of it is withheld, or one of its addresses has no backends", Style: screen.Warn},
+	{Word: NotServed, Meaning: "its type has nothing to serve", Style: screen.Faint},
+	{Word: Serving, Meaning: "all of it is served", Style: screen.Good},
 }
 
 // States lists every state of a service.
-func States() []State {
-	list := make([]State, len(states))
-	for i, row := range states {
-		list[i] = row.state
-	}
-	return list
-}
-
-func (s State) row() stateRow {
-	for _, row := range states {
-		if row.state == s {
-			return row
-		}
-	}
-	return stateRow{state: s, style: screen.Faint}
-}
+func States() []State { return states.Words() }
 
 // Meaning explains the state to an operator.
-func (s State) Meaning() string { return s.row().meaning }
+func (s State) Meaning() string { return states.Find(s).Meaning }
 
 // Style is how the state looks on a terminal and on the web page.
-func (s State) Style() screen.Style { return s.row().style }
+func (s State) Style() screen.Style { return states.Find(s).Style }
 
 // ExitCode is what `svcproxy status` exits with for a service in this state.
-func (s State) ExitCode() int { return s.row().exit }
+func (s State) ExitCode() int {
+	switch {
+	case s == NoBackends:
+		return cli.NoBackends
+	case s.Style() == screen.Bad:
+		return cli.Degraded
+	}
+	return cli.OK
+}
 
 // Trouble says whether an operator should look at a service in this state.
 func (s State) Trouble() bool { return s.Style() == screen.Bad || s.Style() == screen.Warn }
@@ -100,40 +86,19 @@ const (
 )
 
 // endpointStates is the only list of endpoint states.
-var endpointStates = []endpointRow{
-	{EndpointServing, "it gets new connections", screen.Good},
-	{EndpointDraining, "it keeps its connections and gets no new ones until they end", screen.Warn},
-	{EndpointPaused, "the table gives it weight 0: it keeps its connections and gets no new ones", screen.Faint},
-	{EndpointUnused, "it gets no connections; `reason` says why", screen.Faint},
-	{EndpointMissing, "it is wanted and not in the kernel", screen.Bad},
-}
-
-type endpointRow struct {
-	state   EndpointState
-	meaning string
-	style   screen.Style
+var endpointStates = screen.Terms[EndpointState]{
+	{Word: EndpointServing, Meaning: "it gets new connections", Style: screen.Good},
+	{Word: EndpointDraining, Meaning: "it keeps its connections and gets no new ones until they end", Style: screen.Warn},
+	{Word: EndpointPaused, Meaning: "the table gives it weight 0: it keeps its connections and gets no new ones", Style: screen.Faint},
+	{Word: EndpointUnused, Meaning: "it gets no connections; `reason` says why", Style: screen.Faint},
+	{Word: EndpointMissing, Meaning: "it is wanted and not in the kernel", Style: screen.Bad},
 }
 
 // EndpointStates lists every state of an endpoint.
-func EndpointStates() []EndpointState {
-	list := make([]EndpointState, len(endpointStates))
-	for i, row := range endpointStates {
-		list[i] = row.state
-	}
-	return list
-}
-
-func (s EndpointState) row() endpointRow {
-	for _, row := range endpointStates {
-		if row.state == s {
-			return row
-		}
-	}
-	return endpointRow{state: s, style: screen.Faint}
-}
+func EndpointStates() []EndpointState { return endpointStates.Words() }
 
 // Meaning explains the state to an operator.
-func (s EndpointState) Meaning() string { return s.row().meaning }
+func (s EndpointState) Meaning() string { return endpointStates.Find(s).Meaning }
 
 // Style is how the state looks on a terminal and on the web page.
-func (s EndpointState) Style() screen.Style { return s.row().style }
+func (s EndpointState) Style() screen.Style { return endpointStates.Find(s).Style }
