@@ -10,7 +10,7 @@ EXTRA_PKGS   = ./testdata/apiserver/... ./testdata/bench ./testdata/broken ./tes
 # What make appliance tests: checked like the rest, but not tested with them.
 APPLIANCE    = ./testdata/appliance
 # Packages whose tests need a kernel with IPVS: run once more in the guest. kernel/plan and kernel/verify are pure.
-KERNEL_PKGS ?= . $(filter-out ./kernel/plan/ ./kernel/verify/,$(sort $(dir $(wildcard ./kernel/*/*_test.go)))) ./proxy/mode/ipvs ./testdata/lab ./testdata/random
+KERNEL_PKGS ?= . $(filter-out ./kernel/plan/ ./kernel/verify/,$(sort $(dir $(wildcard ./kernel/*/*_test.go)))) ./proxy/mode/ipvs ./proxy/health/probe ./testdata/lab ./testdata/random
 
 # build: the static binary, bin/svcproxy
 build:

@@ -27,6 +27,17 @@ func CheckTypes() []CheckType {
 	return []CheckType{CheckTCP, CheckHTTP, CheckHTTPS, CheckTLS, CheckDNS, CheckGRPC, CheckUDP, CheckPing, CheckExec, CheckAgent}
 }
 
+// Protocol returns what an endpoint's port must speak for a check of this type; 0 if no port is probed.
+func (t CheckType) Protocol() Protocol {
+	switch t {
+	case CheckPing, CheckExec:
+		return 0
+	case CheckUDP, CheckDNS:
+		return UDP
+	}
+	return TCP
+}
+
 // Probe is what one probe sends to an endpoint and what it expects back. Services whose probes are equal share the
 // result. It is comparable: lists are joined in their canonical form.
 type Probe struct {

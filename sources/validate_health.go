@@ -58,14 +58,3 @@ func (v *validation) wrongProtocol(s *Service, p *Probe, port Port) {
 	}
 	v.refuse(s, "health check: type %s probes %s, and port %d is %s: give the check another port, or another type", p.Type, p.Type.Protocol(), port.Port, port.Protocol)
 }
-
-// Protocol returns what an endpoint's port must speak for a check of this type; 0 if no port is probed.
-func (t CheckType) Protocol() Protocol {
-	switch t {
-	case CheckPing, CheckExec:
-		return 0
-	case CheckUDP, CheckDNS:
-		return UDP
-	}
-	return TCP
-}

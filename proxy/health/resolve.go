@@ -32,7 +32,7 @@ func probed(p *sources.Probe, e *sources.Endpoint, port int) (netip.AddrPort, bo
 // If there is none the probe goes to the port's number all the same, as was ordered.
 func reachable(t sources.CheckType, e *sources.Endpoint, port int) uint16 {
 	own := e.Ports[port]
-	proto := transport(t)
+	proto := t.Protocol()
 	if proto == 0 || own.Protocol == proto {
 		return own.Port
 	}
@@ -49,15 +49,4 @@ func reachable(t sources.CheckType, e *sources.Endpoint, port int) uint16 {
 		}
 	}
 	return number
-}
-
-// transport returns the protocol of a type's probes; 0 if any port will do.
-func transport(t sources.CheckType) sources.Protocol {
-	switch t {
-	case sources.CheckPing, sources.CheckExec:
-		return 0
-	case sources.CheckUDP, sources.CheckDNS:
-		return sources.UDP
-	}
-	return sources.TCP
 }

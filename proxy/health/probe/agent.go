@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // maxPercent bounds the weight that an agent can ask for, in percent of the configured one.
@@ -13,23 +12,14 @@ const maxPercent = 1000
 
 // agent reads one line of an agent of HAProxy, see agent-check in its manual: words such as "75%", "drain", "up".
 func (a *attempt) agent() Result {
-	c, err := a.dial(syscall.SOCK_STREAM, 0)
-	if err != nil {
-		return failure(err, "connect")
-	}
-	defer c.Close()
-	if a.Send != "" {
-		if _, err := io.WriteString(c, a.Send); err != nil {
-			return failure(err, "send")
+	return a.talk(func(c *conn) Result {
+		line, err := readLine(c)
+		a.done("ended")
+		if err != nil {
+			return failure(err, "answer")
 		}
-		a.done("sent")
-	}
-	line, err := readLine(c)
-	a.done("ended")
-	if err != nil {
-		return failure(err, "answer")
-	}
-	return judgeAgent(string(line))
+		return judgeAgent(string(line))
+	})
 }
 
 // readLine returns the first line, which may end with the connection. It reads at most maxAnswer bytes.

@@ -8,7 +8,8 @@
 //
 // A fault of this machine is no fault of an endpoint. No file descriptor, no source port, no permission, or a process
 // that was stopped or got no processor: the result is void, and counts as nothing. Refusals and wrong answers count
-// however late they are seen. A runner with nothing but void results says that it is blind.
+// however late they are seen. Package health decides when void results make the checker blind; a Runner says only how
+// far its probes are behind.
 //
 // Sockets are opened by system calls, not by net.Dialer. A dialer also asks for both addresses and sets options that
 // a probe does not need. Measured with 50 probes at a time of a server in another process, on two busy cores of a

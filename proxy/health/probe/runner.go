@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"net/netip"
@@ -45,22 +46,18 @@ type Runner struct {
 	paced   time.Duration
 	sleeps  time.Duration // until when the loop sleeps
 	stats   Stats
-	sight   sight
 	stall   stall
+	// lastStart is when the last probe started, since the epoch.
+	lastStart time.Duration
 }
 
 // NewRunner returns a runner that probes by do: Prober.Do, or a fake. It calls report with each result, on the
 // probe's goroutine: calls for different targets overlap. report returns the time to the target's next probe.
 func NewRunner(do func(context.Context, *sources.Probe, netip.AddrPort, Meta) Result, report func(*Target, Result) time.Duration, limits Limits) *Runner {
 	defaults := DefaultLimits()
-	set := func(n *int, to int) {
-		if *n <= 0 {
-			*n = to
-		}
-	}
-	set(&limits.InFlight, defaults.InFlight)
-	set(&limits.PerSecond, defaults.PerSecond)
-	set(&limits.Exec, defaults.Exec)
+	limits.InFlight = cmp.Or(max(limits.InFlight, 0), defaults.InFlight)
+	limits.PerSecond = cmp.Or(max(limits.PerSecond, 0), defaults.PerSecond)
+	limits.Exec = cmp.Or(max(limits.Exec, 0), defaults.Exec)
 	return &Runner{do: do, report: report, limits: limits, epoch: time.Now(), wake: make(chan struct{}, 1)}
 }
 
@@ -166,7 +163,7 @@ func (r *Runner) start(ctx context.Context, t *Target, now time.Duration) {
 	}
 	late, stalled := now-t.due, r.stall.total
 	r.stats.start(late)
-	r.sight.lastStart = now
+	r.lastStart = now
 	go func() {
 		result := r.do(ctx, t.Probe, t.Address, t.Meta)
 		result.Late = late
@@ -205,7 +202,6 @@ func (r *Runner) counts(t *Target, result *Result, stalled time.Duration) bool {
 	}
 	if !t.gone {
 		r.stats.finish(*result)
-		r.sight.finish(now, *result)
 	}
 	return !t.gone
 }

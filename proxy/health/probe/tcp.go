@@ -15,6 +15,24 @@ var errLacks = errors.New("the answer lacks the expected bytes")
 
 // tcp connects. With Send or Expect it also talks.
 func (a *attempt) tcp() Result {
+	return a.talk(func(c *conn) Result {
+		if a.Expect == "" {
+			return Result{Outcome: OK}
+		}
+		err := find(c, []byte(a.Expect))
+		a.done("ended")
+		switch {
+		case err == nil:
+			return Result{Outcome: OK}
+		case errors.Is(err, errLacks):
+			return Result{Outcome: Answer}
+		}
+		return failure(err, "answer")
+	})
+}
+
+// talk connects, sends what the probe sends, and returns what read makes of the connection.
+func (a *attempt) talk(read func(*conn) Result) Result {
 	c, err := a.dial(syscall.SOCK_STREAM, 0)
 	if err != nil {
 		return failure(err, "connect")
@@ -26,19 +44,7 @@ func (a *attempt) tcp() Result {
 		}
 		a.done("sent")
 	}
-	if a.Expect == "" {
-		return Result{Outcome: OK}
-	}
-	err = find(c, []byte(a.Expect))
-	a.done("ended")
-	switch {
-	case err == nil:
-		return Result{Outcome: OK}
-	case errors.Is(err, errLacks):
-		return Result{Outcome: Answer}
-	default:
-		return failure(err, "answer")
-	}
+	return read(c)
 }
 
 // find reads until it has seen want, at most maxAnswer bytes. It does not wait for more than it needs: a server may

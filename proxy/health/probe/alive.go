@@ -1,0 +1,49 @@
+package probe
+
+import "time"
+
+// overdue is how many intervals after its due time a probe counts as overdue.
+const overdue = 3
+
+// Alive reports whether the loop runs: every probe that was due three intervals ago has started, or others start
+// at the limits, and no probe runs for three intervals longer than twice its timeout. After the process was stopped
+// it is false until the first probe has started.
+func (r *Runner) Alive(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := now.Sub(r.epoch)
+	for _, t := range r.running {
+		if at-t.started > 2*timeoutOf(t.Probe)+overdue*t.interval {
+			return false
+		}
+	}
+	t := r.overdue(0, at)
+	return t == nil || at-r.lastStart <= overdue*t.interval
+}
+
+// Behind returns how late the probes start, if that is more than three intervals, else 0. Results then say little about
+// the present: the states of endpoints must stay as they are.
+func (r *Runner) Behind(now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := now.Sub(r.epoch)
+	if t := r.overdue(0, at); t != nil {
+		return at - t.due
+	}
+	return 0
+}
+
+// overdue returns a target below place in the heap that has been due for more than three intervals. It looks only
+// at targets that are due.
+func (r *Runner) overdue(place int, at time.Duration) *Target {
+	if place >= len(r.queue) || r.queue[place].due > at {
+		return nil
+	}
+	if t := r.queue[place]; at-t.due > overdue*t.interval {
+		return t
+	}
+	if t := r.overdue(2*place+1, at); t != nil {
+		return t
+	}
+	return r.overdue(2*place+2, at)
+}
