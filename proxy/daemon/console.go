@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -185,12 +184,6 @@ func (c *console) configure(now config.Config) error {
 	return errors.Join(
 		c.healthz.Listen(now.HealthzBindAddress, now.BindAddressHardFail),
 		c.site.Listen(now.MetricsBindAddress, now.BindAddressHardFail))
-}
-
-// listeners are the addresses of the healthz and the metrics listener; zero if it does
-// not listen.
-func (c *console) listeners() (healthz, metrics netip.AddrPort) {
-	return c.healthz.Addr(), c.site.Addr()
 }
 
 // close ends the control socket, the listeners and the health check node ports. The

@@ -122,3 +122,9 @@ func TestAnAddressThatIsTaken(t *testing.T) {
 		t.Error("the listener did not stay:", now)
 	}
 }
+
+// listeners are the addresses of the healthz and the metrics listener; zero if it does
+// not listen.
+func (c *console) listeners() (healthz, metrics netip.AddrPort) {
+	return c.healthz.Addr(), c.site.Addr()
+}

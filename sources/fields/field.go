@@ -43,16 +43,12 @@ func At[T, V any](at func(*T) *V, t Type[V]) Value[T] {
 
 // AtPointer is At for a pointer, which stays nil if the key is absent.
 func AtPointer[T, V any](at func(*T) **V, t Type[V]) Value[T] {
-	return Value[T]{
-		Kind: t.Kind, Words: t.Words, Min: t.Min, Max: t.Max,
-		Set: func(into *T, n Node) error {
-			v, err := t.Read(n)
-			if err == nil {
-				*at(into) = &v
-			}
-			return err
-		},
-	}
+	v := At(func(into *T) *V {
+		*at(into) = new(V)
+		return *at(into)
+	}, t)
+	v.Get = nil
+	return v
 }
 
 // Custom is a value of a kind that set reads.
