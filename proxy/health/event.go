@@ -23,11 +23,15 @@ const (
 	MassOver                     // and the last states are held no longer
 	WentBlind                    // no probe of any target works, by our own fault
 	SeesAgain                    //
+	Ordered                      // the operator gave an order
+	TakenBack                    // the operator took an order back
+	OrderOver                    // an order ended by itself
 )
 
 var kinds = [...]string{
 	"", "endpoint-up", "endpoint-down", "endpoint-share", "endpoint-held", "endpoint-released", "target-added", "target-gone", "flapping", "flapping-over",
 	"mass-failure", "mass-failure-over", "checker-blind", "checker-sees",
+	"order", "order-taken-back", "order-over",
 }
 
 // String returns the name of the event.
@@ -36,7 +40,10 @@ func (k Kind) String() string { return kinds[k] }
 // OfTarget reports whether events of the kind are about one target.
 func (k Kind) OfTarget() bool { return k < MassFailure }
 
-// Event is something that a Board noticed.
+// OfOrder reports whether events of the kind are about an order of the operator.
+func (k Kind) OfOrder() bool { return k >= Ordered }
+
+// Event is something that a Board noticed, or that happened to an order of the operator.
 type Event struct {
 	Kind    Kind
 	At      time.Time
@@ -44,7 +51,10 @@ type Event struct {
 	Verdict Verdict // its verdict from now on
 	Down    int     // of a mass failure: how many targets went down
 	Of      int     // of so many that were up
-	Reason  string  // of blindness: why the last probe failed
+	Reason  string  // of blindness: why the last probe failed; of OrderOver: why it ended
+
+	Order  Override // given, taken back or over
+	Author Author   // who took Order back
 }
 
 // String says what happened, without the time.
@@ -54,10 +64,31 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %d of %d targets went down at once", e.Kind, e.Down, e.Of)
 	case e.Kind == WentBlind:
 		return fmt.Sprintf("%s: %s", e.Kind, e.Reason)
+	case e.Kind.OfOrder():
+		return e.order()
 	case !e.Kind.OfTarget():
 		return e.Kind.String()
 	case v.Reason != "" && e.Kind != StartsToFlap && v.Phase.IsDown():
 		return fmt.Sprintf("%s %s: %s", e.Kind, e.Key, v.Reason)
 	}
 	return fmt.Sprintf("%s %s", e.Kind, e.Key)
+}
+
+// order says what happened to an order.
+func (e Event) order() string {
+	o := &e.Order
+	text := fmt.Sprintf("%s %s %s", e.Kind, o.Verb, o.Selector)
+	if o.Verb == Reweigh {
+		text += " " + o.Weight.String()
+	}
+	switch e.Kind {
+	case TakenBack:
+		return text + e.Author.text()
+	case OrderOver:
+		return text + ": " + e.Reason
+	}
+	if !o.Until.IsZero() {
+		text += " until " + o.Until.UTC().Format(time.RFC3339)
+	}
+	return text + Author{o.By, o.UID, o.Why}.text()
 }

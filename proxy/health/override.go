@@ -33,6 +33,22 @@ type Override struct {
 	Unmatched time.Time
 }
 
+// Author is who gave an order or took it back, and why.
+type Author struct {
+	By  string // the name of the user
+	UID uint32
+	Why string
+}
+
+// text returns ` by root (uid 0): "kernel upgrade"`.
+func (a Author) text() string {
+	text := fmt.Sprintf(" by %s (uid %d)", a.By, a.UID)
+	if a.Why != "" {
+		text += ": " + strconv.Quote(a.Why)
+	}
+	return text
+}
+
 // Expired reports whether the override's time is over.
 func (o *Override) Expired(now time.Time) bool { return !o.Until.IsZero() && !now.Before(o.Until) }
 
