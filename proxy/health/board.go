@@ -127,7 +127,7 @@ func (b *Board) Record(k Key, r Result) []Event {
 		note(IsCalm)
 	}
 	for i := range events[before:] {
-		events[before+i].Verdict = x.Verdict
+		events[before+i].Verdict, events[before+i].Run = x.Verdict, was.Run+1
 	}
 	if was.Phase.IsUp() && x.Phase.IsDown() && !x.Held {
 		b.up--

@@ -3,6 +3,7 @@ package health
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -131,4 +132,22 @@ func BenchmarkMassFailure(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(2*len(targets)), "ns/result")
+}
+
+// An event tells how many results in a row led to it.
+func TestEventsCountResults(t *testing.T) {
+	check := standard()
+	check.Probe.Type, check.Fall, check.Rise = sources.CheckTCP, 3, 2
+	targets := Targets(sized(1, 1, &check))
+	var b Board
+	b.SetTargets(targets, nil, epoch)
+	var got []int
+	for i, good := range []bool{true, false, false, false, true, true} {
+		for _, e := range b.Record(targets[0].Key, Result{Good: good, At: epoch.Add(time.Duration(i) * time.Second)}) {
+			got = append(got, e.Run)
+		}
+	}
+	if want := []int{1, 3, 2}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }

@@ -18,6 +18,15 @@ const (
 
 var causes = [...]string{"serves", "spared", "drained", "disabled", "asked", "by file", "down", "waits", "standby"}
 
+// Causes returns all causes.
+func Causes() []Cause {
+	all := make([]Cause, len(causes))
+	for i := range all {
+		all[i] = Cause(i)
+	}
+	return all
+}
+
 // String returns the cause in lower case.
 func (c Cause) String() string { return causes[c] }
 
@@ -35,6 +44,15 @@ const (
 )
 
 var modes = [...]string{"normal", "on backups", "fail open", "below limit", "fail closed", "first result"}
+
+// Modes returns all modes.
+func Modes() []Mode {
+	all := make([]Mode, len(modes))
+	for i := range all {
+		all[i] = Mode(i)
+	}
+	return all
+}
 
 // String returns the mode in lower case.
 func (m Mode) String() string { return modes[m] }

@@ -49,6 +49,7 @@ type Event struct {
 	At      time.Time
 	Key     Key     // of a target
 	Verdict Verdict // its verdict from now on
+	Run     int     // results in a row that led to it
 	Down    int     // of a mass failure: how many targets went down
 	Of      int     // of so many that were up
 	Reason  string  // of blindness: why the last probe failed; of OrderOver: why it ended

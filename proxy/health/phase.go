@@ -16,6 +16,15 @@ const (
 
 var phases = [...]string{"unknown", "up", "failing", "down", "recovering"}
 
+// Phases returns all phases.
+func Phases() []Phase {
+	all := make([]Phase, len(phases))
+	for i := range all {
+		all[i] = Phase(i)
+	}
+	return all
+}
+
 // String returns the phase in lower case.
 func (p Phase) String() string { return phases[p] }
 

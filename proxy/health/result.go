@@ -10,6 +10,7 @@ type Result struct {
 	Reason     string // "refused", "status 500"; of a good result what the endpoint answered, or ""
 	At         time.Time
 	Took       time.Duration
+	Expires    time.Time // when the endpoint's certificate expires; zero if it showed none
 
 	// An agent or a program may also ask for a share of the weight, or to be drained.
 	Percent uint16 // of the weight; 0 = not said, and so all of it

@@ -12,7 +12,7 @@ type State struct {
 	Changed, Noticed time.Time
 	Reason           string
 
-	Last   Result // the last result that was not void
+	Last   Result // the last result that was not void, with the last certificate's Expires
 	Voids  uint64 // void results so far
 	Voided string // the reason of the last one
 
@@ -31,6 +31,9 @@ func Step(s State, r Result, p Pace) State {
 		s.Voids++
 		s.Voided = r.Reason
 		return s
+	}
+	if r.Expires.IsZero() { // a refused connection does not show the certificate
+		r.Expires = s.Last.Expires
 	}
 	s.Last = r
 	if r.Good {

@@ -180,3 +180,17 @@ func TestPhaseText(t *testing.T) {
 		t.Error("an unknown phase is read")
 	}
 }
+
+// A refused connection shows no certificate: the last one stays known.
+func TestCertificateStaysKnown(t *testing.T) {
+	p, expires := Pace{Fall: 1, Rise: 1}, epoch.Add(time.Hour)
+	s := Step(State{}, Result{Good: true, At: epoch, Expires: expires}, p)
+	s = Step(s, Result{Reason: "refused", At: epoch.Add(time.Second)}, p)
+	if s.Last.Reason != "refused" || !s.Last.Expires.Equal(expires) {
+		t.Errorf("%+v", s.Last)
+	}
+	renewed := expires.Add(time.Hour)
+	if s = Step(s, Result{Good: true, At: epoch.Add(2 * time.Second), Expires: renewed}, p); !s.Last.Expires.Equal(renewed) {
+		t.Errorf("renewed: %+v", s.Last)
+	}
+}
