@@ -128,10 +128,10 @@ const module = "github.com/svcproxy/svcproxy"
 var mayImport = map[string][]string{
 	// The command line.
 	"":               {"proxy/cli", "proxy/commands"},
-	"proxy/commands": {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
 
 	// The running process.
-	"proxy/daemon":   {"kernel", "kernel/host", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/frontend", "proxy/metrics", "proxy/mode", "proxy/mode/ipvs", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/daemon":   {"kernel", "kernel/host", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/metrics", "proxy/mode", "proxy/mode/ipvs", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
 	"packaging/docs": {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
 
 	// What shows its state, and what asks it.
@@ -153,6 +153,9 @@ var mayImport = map[string][]string{
 	// Health checks: what a probe is; the rest is pure.
 	"proxy/health":       {"kernel", "sources"},
 	"proxy/health/probe": {"sources"},
+
+	// The checker joins the two.
+	"proxy/health/checker": {"kernel", "proxy/health", "proxy/health/probe", "sources"},
 
 	// The sources of tables.
 	"sources/apiserver": {"sources", "sources/manifest"},

@@ -13,6 +13,7 @@ const (
 	CauseNode   Cause = "node"
 	CauseConfig Cause = "config"
 	CauseAsked  Cause = "asked"
+	CauseHealth Cause = "health"
 	CausePeriod Cause = "period"
 	CauseDrain  Cause = "drain"
 )
@@ -30,6 +31,7 @@ var causes = []struct {
 	{CauseNode, "the node's addresses changed"},
 	{CauseConfig, "the configuration changed"},
 	{CauseAsked, "a signal or a command asked for a full check"},
+	{CauseHealth, "the health of an endpoint changed, or an order of the operator"},
 	{CausePeriod, "a check of the kernel, or of a part of it, was due"},
 	{CauseDrain, "a draining real server was due for a look at its connections"},
 }

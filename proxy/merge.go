@@ -20,11 +20,21 @@ func OnNode(facts sources.HostFacts, n kernel.Node) sources.HostFacts {
 func (p *Proxy) merge(r *Report) sources.Merged {
 	merged := p.merger.Merge(OnNode(p.input.facts, p.reading.have.Node), p.hold, p.input.tables...)
 	p.unsaved = p.unsaved || merged.Decided || merged.Delta.Moved
-	p.next.Table, p.next.Delta, p.next.Doubts = merged.Table, merged.Delta, lines(merged.Doubts)
+	p.next.Doubts = lines(merged.Doubts)
 	r.Problems = merged.Problems
 	p.logs.withheld.report(lines(merged.Problems))
 	p.logs.doubts.report(p.next.Doubts)
 	return merged
+}
+
+// overlay gives the endpoints of the merged table the weights that follow from health
+// checks and the operator's orders.
+func (p *Proxy) overlay(m sources.Merged) sources.Merged {
+	if p.Health != nil {
+		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have, p.hold)
+	}
+	p.next.Table, p.next.Delta = m.Table, m.Delta
+	return m
 }
 
 // recordServed passes what is served to Served, if that may differ from the last time.

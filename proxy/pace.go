@@ -33,9 +33,11 @@ type pace struct {
 
 	changed  bool // something arrived that no sync has taken yet
 	answered bool // so did answers of other hosts
+	replan   bool // so did changes of health
 	failures int  // in a row
 	draining bool
 	wake     time.Time // nearest deadline of a drain; zero without one
+	overlay  time.Time // when the health overlay changes by itself; zero = never
 
 	// The kernel is checked in shards, each once in a period. next is the index of the
 	// next one. whole: the next check is of everything instead.
@@ -103,8 +105,11 @@ func (p pace) due() time.Time {
 			due = t
 		}
 	}
-	if p.changed || p.answered {
+	if p.changed || p.answered || p.replan {
 		earlier(p.lastSync)
+	}
+	if p.overlay.After(p.lastSync) { // else the last sync applied it
+		earlier(p.overlay)
 	}
 	if p.failures > 0 {
 		earlier(p.lastSync.Add(backoff(p.failures)))
@@ -121,6 +126,11 @@ func (p pace) due() time.Time {
 		return soonest
 	}
 	return due
+}
+
+// overlaid reports whether the health overlay is to be applied again.
+func (p pace) overlaid(now time.Time) bool {
+	return p.replan || !p.overlay.IsZero() && !now.Before(p.overlay)
 }
 
 // checkDue is when the next shard is due. After a period the turn begins again.

@@ -37,6 +37,16 @@ type Kernel interface {
 // hold, occupied names the sets that keep entries which the table does not have.
 type Rules func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State)
 
+// HealthChecks decide which endpoints of a table get connections. proxy/health/checker
+// implements it.
+type HealthChecks interface {
+	// Overlay returns a table with the weights that follow from health and from the
+	// operator's orders, and its Delta from the one that it returned last. wake is
+	// when the result changes by itself; zero is never. hold: tables may be missing.
+	// The loop's goroutine calls it once for each merged table.
+	Overlay(m sources.Merged, have *kernel.Observed, hold bool) (out sources.Merged, wake time.Time)
+}
+
 // Options are what the loop works with.
 type Options struct {
 	Kernel Kernel
@@ -47,6 +57,10 @@ type Options struct {
 	// Prober asks other hosts for VIPs before they are bound, and announces them after
 	// that. Without it VIPs are bound at once and not announced.
 	Prober Prober
+
+	// Health changes the weights of endpoints; nil leaves them as the sources have
+	// them. Replan requests a sync with its present result.
+	Health HealthChecks
 
 	// SyncPeriod is the time in which the whole kernel is checked, and MinSyncPeriod the
 	// shortest time between two syncs. SetPeriods changes them.
@@ -147,6 +161,8 @@ func (p *Proxy) loop(ctx context.Context, ended <-chan error) error {
 			if p.in.isAsked() { // else a sync took the request first
 				p.pace.lastCheck = time.Time{}
 			}
+		case <-p.requests.replan:
+			p.pace.replan = true
 		case periods := <-p.requests.periods:
 			p.setPeriods(periods)
 		case <-p.requests.alive: // receiving it is the answer

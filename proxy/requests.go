@@ -9,6 +9,7 @@ import (
 // requests are the channels by which other goroutines reach the loop.
 type requests struct {
 	check   chan struct{} // a full check is in the inbox
+	replan  chan struct{} // the health overlay is to be applied again
 	dump    chan struct{}
 	alive   chan struct{} // unbuffered: the loop answers by receiving
 	periods chan periods
@@ -18,7 +19,17 @@ type requests struct {
 type periods struct{ sync, minSync time.Duration }
 
 func newRequests() requests {
-	return requests{check: make(chan struct{}, 1), dump: make(chan struct{}, 1), alive: make(chan struct{}), periods: make(chan periods, 1)}
+	return requests{check: make(chan struct{}, 1), replan: make(chan struct{}, 1), dump: make(chan struct{}, 1), alive: make(chan struct{}), periods: make(chan periods, 1)}
+}
+
+// replans takes a request of Replan that the loop has not received.
+func (r *requests) replans() bool {
+	select {
+	case <-r.replan:
+		return true
+	default:
+		return false
+	}
 }
 
 // Check requests a full check of the kernel now, because a person asked (CauseAsked)
@@ -31,6 +42,16 @@ func (p *Proxy) Check(why Cause) uint64 {
 	default: // the loop has not received the last one yet
 	}
 	return n
+}
+
+// Replan requests a sync that applies the health overlay again. It reads nothing from
+// the kernel unless a check is due. It may be called from any goroutine.
+func (p *Proxy) Replan() {
+	p.health.queued(time.Now())
+	select {
+	case p.requests.replan <- struct{}{}:
+	default: // the loop has not received the last one yet
+	}
 }
 
 // SetPeriods changes SyncPeriod and MinSyncPeriod, before Run or while it runs. It may

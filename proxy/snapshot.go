@@ -20,8 +20,8 @@ type Snapshot struct {
 	// Succeeded is when the last sync without an error ended; zero before the first.
 	Succeeded time.Time
 
-	// Table is the merged table of the last sync that could read the kernel. Node is
-	// the node that it read, Frontends what this node serves of the table, and Want the
+	// Table is the merged table of the last sync that could read the kernel, with the
+	// weights that follow from health checks. Node is the node that it read, Frontends what this node serves of the table, and Want the
 	// kernel state for that. Frontends is nil before the first such sync.
 	Table     sources.Table
 	Node      kernel.Node

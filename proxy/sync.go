@@ -53,6 +53,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 // tables: a source that delivers during the sync still counts as waited for.
 func (p *Proxy) accept(now time.Time) Report {
 	p.input = p.in.take()
+	p.pace.replan = p.pace.replan || p.requests.replans()
 	p.next.Delta = sources.Delta{}
 	p.hold = len(p.input.waiting) > 0 && !p.noneOwned
 	if !p.input.times.emitted.IsZero() {
@@ -82,6 +83,8 @@ func (p *Proxy) cause(now time.Time) Cause {
 		return CauseProbe
 	case p.asked != "":
 		return p.asked
+	case p.pace.overlaid(now):
+		return CauseHealth
 	case check:
 		return CausePeriod
 	}
@@ -156,7 +159,7 @@ func (p *Proxy) firstReading(r *Report) error {
 
 // want returns the wanted state of the kernel.
 func (p *Proxy) want(r *Report) kernel.State {
-	merged := p.merge(r)
+	merged := p.overlay(p.merge(r))
 	var occupied []string
 	if p.hold {
 		occupied = p.reading.occupied()
@@ -205,7 +208,7 @@ func (p *Proxy) recordOwned(ops []kernel.Op) {
 
 // conclude notes what the time of the next sync depends on.
 func (p *Proxy) conclude(now time.Time, r Report) {
-	p.pace.lastSync, p.pace.changed, p.pace.answered, p.asked = now, false, false, ""
+	p.pace.lastSync, p.pace.changed, p.pace.answered, p.pace.replan, p.asked = now, false, false, false, ""
 	p.pace.draining, p.pace.wake = r.Plan.Draining > 0, r.Plan.Wake
 	if r.Err != nil {
 		p.pace.failed(now)

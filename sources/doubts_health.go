@@ -11,7 +11,6 @@ const LostSYN = 1100 * time.Millisecond
 
 // health warns of health checks that are probably not as they were meant.
 func (j *judgement) health(s *Service) {
-	j.inactiveHealth(s)
 	unchecked := slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return e.Unchecked })
 	if len(s.Endpoints) > 0 && !slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return !e.Backup }) {
 		j.doubt(s, "all endpoints are backups: they are used as if none was")
@@ -34,16 +33,5 @@ func (j *judgement) health(s *Service) {
 	}
 	if n := len(s.Endpoints); !c.MinHealthyPercent && c.MinHealthy > n && n > 0 {
 		j.doubt(s, "health check: minHealthy %d is more than the number of endpoints, %d: all count as up, whatever their health", c.MinHealthy, n)
-	}
-}
-
-// inactiveHealth warns of keys that are accepted and have no effect yet. The change that makes health checks active
-// removes it.
-func (j *judgement) inactiveHealth(s *Service) {
-	switch {
-	case s.HealthCheck != nil:
-		j.doubt(s, "health checks are not active in this version: healthCheck has no effect")
-	case slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return e.Backup }):
-		j.doubt(s, "health checks are not active in this version: a backup endpoint is used like any other")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
+	"github.com/svcproxy/svcproxy/proxy/health/checker"
 )
 
 // planCommand prints what a sync would change.
@@ -58,6 +60,7 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
+	table = checker.AtStart(table, s.Health(), nil, &have, time.Now())
 	var prober proxy.Prober
 	if p.state == "" {
 		prober = host.Prober{}

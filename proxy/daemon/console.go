@@ -40,6 +40,8 @@ type consoleOptions struct {
 	warnings func() []string
 	// table is the last table of a source.
 	table func(source string) control.Table
+	// probes reports whether health checks are made when they are due; nil is always.
+	probes func(time.Time) bool
 	// eligible reports whether the node may be given traffic; nil is always.
 	eligible func() bool
 }
@@ -92,6 +94,7 @@ func newConsole(o consoleOptions) *console {
 		Status:    c.reader.Status, Detail: c.reader.Detail, Events: &c.ring, Allowed: c.allowed(),
 	}.Handler()}
 	c.notify = systemdNotifier(o.proxy, o.log)
+	c.notify.probes = o.probes
 	c.observe()
 	return c
 }

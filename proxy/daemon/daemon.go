@@ -17,6 +17,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/lastgood"
@@ -39,6 +40,7 @@ type daemon struct {
 	kernel  *host.Kernel
 	proxy   *proxy.Proxy
 	console *console
+	checker *checker.Checker
 	object  atomic.Pointer[manifest.Node] // this node in the API server, nil without one
 
 	// Used by the loop's goroutine alone.
@@ -149,9 +151,12 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 		return err
 	}
 	defer counters.Close()
+	if d.checker, err = d.newChecker(s); err != nil {
+		return err
+	}
 	d.proxy = proxy.New(proxy.Options{
 		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
-		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember,
+		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember, Health: d.checker,
 		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod, Facts: s.Facts(kernel.Node{}),
 	})
 	d.console = newConsole(d.consoleOptions(files, counters))
@@ -168,6 +173,7 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 	go d.handle(ctx, signals)
 	go d.current.Follow(ctx)
 	go d.watchNode(ctx)
+	go d.checker.Run(ctx)
 	go returnMemory(ctx, d.proxy, resume)
 	if err = d.proxy.Run(ctx); err == nil {
 		d.log.Info("stopped; the kernel goes on serving")
@@ -198,6 +204,7 @@ func (d *daemon) changed(_, now *config.Setup) {
 	d.follow(c)
 	d.proxy.SetPeriods(c.IPVS.SyncPeriod, c.IPVS.MinSyncPeriod)
 	d.proxy.SetFacts(d.setup().Facts(kernel.Node{}))
+	d.checker.Configure(d.setup().Health())
 	if err := d.console.configure(c); err != nil {
 		d.log.Error("a listener keeps its old address", "err", err)
 	}

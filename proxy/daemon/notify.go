@@ -30,11 +30,13 @@ type observedLoop interface {
 }
 
 // notifier sends the state of the process to systemd: READY, STATUS, RELOADING,
-// STOPPING, and WATCHDOG while the loop answers. READY is not sent before the node is
+// STOPPING, and WATCHDOG while the loop answers and the health checker works. READY is not sent before the node is
 // served. Without systemd it sends nothing.
 type notifier struct {
 	loop observedLoop
-	log  *slog.Logger
+	// probes reports whether health checks are made when they are due; nil is always.
+	probes func(time.Time) bool
+	log    *slog.Logger
 	// send sends one message of sd_notify(3).
 	send func(state string) error
 	// watchdog is how long systemd waits for a WATCHDOG message; 0 is for ever.
@@ -165,7 +167,7 @@ func (n *notifier) status() string {
 	return "STATUS=" + statusText(n.loop.Snapshot(), n.loop.Running(), n.loop.Sources())
 }
 
-// watch sends WATCHDOG each time the loop answers. If the loop hangs, systemd ends the
+// watch sends WATCHDOG each time the loop answers. If it or the health checker hangs, systemd ends the
 // process and starts another. The loop is asked three times per watchdog interval. So
 // the reason is in the log before systemd acts, and the loop has a third of the interval
 // left to answer.
@@ -186,6 +188,8 @@ func (n *notifier) watch(ctx context.Context) {
 		alive := n.loop.Alive(asking)
 		cancel()
 		switch {
+		case alive && n.probes != nil && !n.probes(time.Now()):
+			n.log.Error("health checks are not made when they are due; systemd restarts svcproxy unless they are soon; the kernel goes on serving", "after", interval)
 		case alive:
 			n.mu.Lock()
 			n.message(sd.SdNotifyWatchdog)

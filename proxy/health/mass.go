@@ -27,6 +27,9 @@ type fallen struct {
 
 func (m *mass) holding() bool { return !m.until.IsZero() }
 
+// Holding returns until when the last states are held because of a mass failure; zero if they are not.
+func (b *Board) Holding() time.Time { return b.mass.until }
+
 // window returns the time in which all targets have been probed once.
 func window(targets []Target) time.Duration {
 	longest := time.Duration(0)

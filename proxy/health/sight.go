@@ -14,6 +14,7 @@ type sight struct {
 	since time.Time // of the first of them
 	void  bool      // blind, because all results are void
 	told  string    // blind, because the runner of the probes says so; "" if it does not
+	why   string    // it became blind
 }
 
 func (s *sight) blind() bool { return s.void || s.told != "" }
@@ -37,6 +38,7 @@ func (s *sight) look(r Result) []Event {
 func (s *sight) turned(was bool, now time.Time, why string) []Event {
 	switch is := s.blind(); {
 	case is && !was:
+		s.why = why
 		return []Event{{Kind: WentBlind, At: now, Reason: why}}
 	case !is && was:
 		return []Event{{Kind: SeesAgain, At: now}}
@@ -50,4 +52,12 @@ func (b *Board) SetBlind(why string, now time.Time) []Event {
 	was := b.sight.blind()
 	b.sight.told = why
 	return b.sight.turned(was, now, why)
+}
+
+// Blind returns why no probe works, by our own fault; "" if probes do.
+func (b *Board) Blind() string {
+	if !b.sight.blind() {
+		return ""
+	}
+	return b.sight.why
 }

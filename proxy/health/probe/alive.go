@@ -47,3 +47,13 @@ func (r *Runner) overdue(place int, at time.Duration) *Target {
 	}
 	return r.overdue(2*place+2, at)
 }
+
+// Due returns when the target's next probe is due; false while one runs, and if the target was removed.
+func (r *Runner) Due(t *Target) (time.Time, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.state != waiting && t.state != parked {
+		return time.Time{}, false
+	}
+	return r.epoch.Add(t.due), true
+}

@@ -1,0 +1,184 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/user"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/proxy/health/probe"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Options are what a Checker works with.
+type Options struct {
+	StateDir string // has overrides.json
+	Settings Settings
+	Log      *slog.Logger
+
+	// Wake is called when what Overlay returns may have changed. It must not block.
+	Wake func()
+	// Noticed, unless nil, gets all events in their order, those of one moment together. One goroutine calls it.
+	Noticed func([]health.Event)
+	// Probed, unless nil, gets each result. Calls for different targets overlap.
+	Probed func(sources.CheckType, probe.Result)
+}
+
+// Settings are the part of the configuration that is about health checks.
+type Settings struct {
+	// Defaults are for the keys that a service's health check does not give. Scheduler is for services without one.
+	Defaults  sources.HealthCheck
+	Scheduler string
+	Believe   bool // a mass failure counts at once
+
+	// These keep the value of the start.
+	Limits   probe.Limits
+	ExecUser string // runs the programs of exec checks; "" = our own user
+}
+
+// Checker runs the health checks. Make it with New. Its methods may be called from any goroutine, unless they say
+// something else.
+type Checker struct {
+	Options
+	prober  probe.Prober
+	runner  *probe.Runner
+	overlay overlay       // of the loop's goroutine
+	news    chan struct{} // there are events for Noticed
+	tables  chan struct{} // there is a table to follow
+
+	mu       sync.Mutex
+	settings Settings
+	board    health.Board
+	targets  map[health.Key]*target
+	orders   health.Overrides
+	fresh    []health.Event // that Overlay has not taken
+	told     []health.Event // that Noticed has not got
+	served   served         // what Overlay returned last
+	followed sources.Table  // whose targets are probed
+}
+
+// New returns a Checker that probes nothing until Run.
+func New(o Options) (*Checker, error) {
+	c := &Checker{
+		Options: o, settings: o.Settings, news: make(chan struct{}, 1), tables: make(chan struct{}, 1),
+		targets: map[health.Key]*target{},
+	}
+	var err error
+	if c.prober.Credential, err = credential(o.Settings.ExecUser); err != nil {
+		return nil, err
+	}
+	c.board.Believe = o.Settings.Believe
+	c.runner = probe.NewRunner(c.prober.Do, c.record, o.Settings.Limits)
+	return c, nil
+}
+
+// credential returns the ids of the user with a name; nil for none.
+func credential(name string) (*syscall.Credential, error) {
+	if name == "" {
+		return nil, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, fmt.Errorf("health.execUser: %w", err)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("health.execUser: id of user %s: %w", name, err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("health.execUser: group of user %s: %w", name, err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// tick is how often the checker looks at what depends on time alone: the end of a mass failure or of an order, and
+// probes that start too late.
+const tick = time.Second
+
+// Run probes until ctx ends.
+func (c *Checker) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { c.runner.Run(ctx) })
+	running.Go(func() { c.tell(ctx) })
+	ticks := time.NewTicker(tick)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.tables:
+			c.followServed()
+		case now := <-ticks.C:
+			c.ticked(now)
+		}
+	}
+}
+
+// tell gives the events to Noticed.
+func (c *Checker) tell(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.news:
+		}
+		c.mu.Lock()
+		events := c.told
+		c.told = nil
+		c.mu.Unlock()
+		if c.Noticed != nil && len(events) > 0 {
+			c.Noticed(events)
+		}
+	}
+}
+
+// ticked looks at what depends on time alone.
+func (c *Checker) ticked(now time.Time) {
+	behind := c.runner.Behind(now)
+	c.mu.Lock()
+	why := ""
+	if behind > 0 {
+		why = fmt.Sprintf("probes start %s late", behind.Round(time.Second))
+	}
+	events := append(c.board.SetBlind(why, now), c.board.Tick(now)...)
+	c.note(events)
+	c.mu.Unlock()
+	if len(events) > 0 {
+		c.Wake()
+	}
+	c.pruneOrders(now)
+}
+
+// note keeps events for Overlay and Noticed. The lock is held.
+func (c *Checker) note(events []health.Event) {
+	if len(events) == 0 {
+		return
+	}
+	c.fresh = append(c.fresh, events...)
+	c.told = append(c.told, events...)
+	signal(c.news)
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default: // the last one was not received yet
+	}
+}
+
+// Configure takes new settings, but for those that keep the value of the start.
+func (c *Checker) Configure(s Settings) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settings, c.board.Believe = s, s.Believe
+}
+
+// Alive reports whether probes start when they are due: see probe.Runner.Alive.
+func (c *Checker) Alive(now time.Time) bool { return c.runner.Alive(now) }

@@ -1,0 +1,97 @@
+package checker
+
+import (
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// overlay is what Overlay keeps from one call to the next.
+type overlay struct {
+	checks  sources.Checks
+	known   health.Known
+	cache   health.Cache
+	settled bool // the kernel's states of a complete table were taken over
+
+	merged   sources.Table // of the last call
+	settings Settings
+	table    sources.Table // merged, with the node's defaults
+	out      sources.Table // with the weights
+	plain    bool          // which are those of the sources
+}
+
+// served is what Overlay returned last.
+type served struct {
+	table   sources.Table // before the overlay, with the node's defaults
+	ramps   health.Ramps
+	unusual []health.Unusual
+}
+
+// Overlay returns the table with the weights that follow from health and orders, and with the Delta from the last
+// table that it returned. wake is when the result changes by itself; zero = never. The loop's goroutine calls it for
+// each merged table. While tables may be missing (hold), endpoints that are new start with the state that the kernel
+// has of them: see health.FromKernel.
+func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (out sources.Merged, wake time.Time) {
+	o := &c.overlay
+	c.mu.Lock()
+	settings, orders := c.settings, c.orders
+	c.mu.Unlock()
+	fresh := o.resolve(m.Table, settings)
+	switch {
+	case !o.settled:
+		c.follow(o.table, health.FromKernel(o.table, orders, have.Virtuals, have.Reals))
+		o.settled = !hold
+	case fresh:
+		defer signal(c.tables) // the loop does not wait for it
+	}
+	c.mu.Lock()
+	events := c.fresh
+	c.fresh = nil
+	c.mu.Unlock()
+	changed := o.known.Verdicts.Apply(events)
+	o.known.Overrides = orders
+	result := o.cache.Overlay(o.table, o.known, changed, time.Now())
+	m.Delta = o.delta(m.Delta, result.Table)
+	m.Table = result.Table
+	c.mu.Lock()
+	c.served = served{table: o.table, ramps: o.cache.Ramps(), unusual: result.Unusual}
+	c.mu.Unlock()
+	return m, result.Wake
+}
+
+// resolve fills in the node's defaults in the health checks of a table. It reports whether table or defaults are new.
+func (o *overlay) resolve(merged sources.Table, s Settings) bool {
+	if o.settled && sameServices(o.merged, merged) && o.settings == s {
+		return false
+	}
+	o.merged, o.settings = merged, s
+	o.table = o.checks.OnNode(merged, s.Defaults, s.Scheduler)
+	return true
+}
+
+// delta returns what differs between the last table that was served and this one. Where neither this time nor the
+// last one any weight differs from those of the sources, it is what differs between the merged tables.
+func (o *overlay) delta(merged sources.Delta, out sources.Table) sources.Delta {
+	plain, was := sameServices(out, o.merged), o.plain
+	before := o.out
+	o.out, o.plain = out, plain
+	if plain && was {
+		return merged
+	}
+	return sources.Compare(before, out)
+}
+
+// sameServices reports whether two tables share their memory.
+func sameServices(a, b sources.Table) bool {
+	return len(a.Services) == len(b.Services) && (len(a.Services) == 0 || &a.Services[0] == &b.Services[0])
+}
+
+// AtStart returns the table as a svcproxy serves it that starts now, with the kernel and the orders as they are.
+func AtStart(t sources.Table, s Settings, orders health.Overrides, have *kernel.Observed, now time.Time) sources.Table {
+	t = new(sources.Checks).OnNode(t, s.Defaults, s.Scheduler)
+	var board health.Board
+	board.SetTargets(health.Targets(t), health.FromKernel(t, orders, have.Virtuals, have.Reals), now)
+	return health.Overlay(t, health.Known{Verdicts: board.Verdicts(), Overrides: orders}, now).Table
+}

@@ -1,0 +1,47 @@
+package checker
+
+import (
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/proxy/health/probe"
+)
+
+// record takes a result of the runner, and returns when the target is probed next.
+func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
+	of := t.Owner.(*target)
+	if c.Probed != nil {
+		c.Probed(t.Probe.Type, r)
+	}
+	c.mu.Lock()
+	was := c.board.Verdict(of.key)
+	events := c.board.Record(of.key, resultOf(r, time.Now()))
+	next, _ := c.board.Next(of.key)
+	c.note(events)
+	c.mu.Unlock()
+	for _, e := range events {
+		if e.Kind == health.WentUp && was.Phase == health.Unknown && !of.waited {
+			continue // it counted as up before
+		}
+		c.Wake()
+		break
+	}
+	return next
+}
+
+// resultOf returns a result as package health takes it.
+func resultOf(r probe.Result, now time.Time) health.Result {
+	h := health.Result{Good: r.Outcome == probe.OK, Void: r.Void(), At: now, Took: r.Duration}
+	if h.Reason = r.String(); h.Good {
+		h.Reason = r.Detail
+	}
+	switch {
+	case r.Verdict == probe.Drain, r.HasPercent && r.Percent <= 0:
+		h.Ask = health.AskDrain
+	case r.Verdict == probe.Maint:
+		h.Ask = health.AskMaint
+	case r.HasPercent:
+		h.Percent = uint16(r.Percent)
+	}
+	return h
+}
