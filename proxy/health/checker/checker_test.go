@@ -1,0 +1,327 @@
+package checker
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/proxy/health/probe"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// server is an endpoint on loopback that can be down.
+type server struct {
+	t    *testing.T
+	addr netip.AddrPort
+	l    net.Listener
+}
+
+func newServer(t *testing.T) *server {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, addr: netip.MustParseAddrPort(l.Addr().String()), l: l}
+	t.Cleanup(func() { s.l.Close() })
+	return s
+}
+
+func (s *server) down() { s.l.Close() }
+
+func (s *server) up() {
+	var err error
+	if s.l, err = net.Listen("tcp", s.addr.String()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// check is fast enough for a test.
+func check() *sources.HealthCheck {
+	c := sources.DefaultHealthCheck()
+	c.Unset = 0
+	c.Probe.Type = sources.CheckTCP
+	c.Interval, c.FastInterval, c.DownInterval = 50*time.Millisecond, 10*time.Millisecond, 20*time.Millisecond
+	return &c
+}
+
+// table has one service with these endpoints.
+func table(c *sources.HealthCheck, servers ...*server) sources.Table {
+	s := sources.Service{
+		Namespace: "default", Name: "web", Type: sources.ClusterIP, HealthCheck: c,
+		Ports: []sources.Port{{Protocol: sources.TCP, Port: 80}},
+	}
+	for _, x := range servers {
+		s.Endpoints = append(s.Endpoints, sources.Endpoint{
+			Addr: x.addr.Addr(), Weight: 1, Ready: true, Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: x.addr.Port()}},
+		})
+	}
+	return sources.Table{Services: []sources.Service{s}}
+}
+
+// rig is a checker that runs, and the part of the loop.
+type rig struct {
+	*Checker
+	t     *testing.T
+	wake  chan struct{}
+	table sources.Table
+
+	mu     sync.Mutex
+	events []health.Event
+	probes int
+}
+
+func run(t *testing.T, tab sources.Table) *rig {
+	r := &rig{t: t, wake: make(chan struct{}, 1), table: tab}
+	c, err := New(Options{
+		StateDir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Settings: Settings{Defaults: sources.DefaultHealthCheck()},
+		Wake: func() { signal(r.wake) },
+		Noticed: func(events []health.Event) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.events = append(r.events, events...)
+		},
+		Probed: func(sources.CheckType, probe.Result) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.probes++
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Checker = c
+	go c.Run(t.Context())
+	return r
+}
+
+// weights are those of the table's endpoints now.
+func (r *rig) weights() (list []uint32) {
+	m, _ := r.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, false)
+	for _, e := range m.Services[0].Endpoints {
+		list = append(list, e.Weight)
+	}
+	return list
+}
+
+// await waits until the weights are as wanted, as the loop does: it looks when it is woken.
+func (r *rig) await(want ...uint32) {
+	r.t.Helper()
+	limit := time.After(10 * time.Second)
+	for {
+		if slices.Equal(r.weights(), want) {
+			return
+		}
+		select {
+		case <-r.wake:
+		case <-limit:
+			r.t.Fatalf("weights %v, want %v", r.weights(), want)
+		}
+	}
+}
+
+// probed waits for so many more probes.
+func (r *rig) probed(n int) {
+	r.t.Helper()
+	count := func() int {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.probes
+	}
+	before := count()
+	for end := time.Now().Add(10 * time.Second); count() < before+n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("%d of %d probes", count()-before, n)
+		}
+	}
+}
+
+func (r *rig) kinds() (list []health.Kind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		list = append(list, e.Kind)
+	}
+	return list
+}
+
+func TestDownAndUp(t *testing.T) {
+	a, b := newServer(t), newServer(t)
+	r := run(t, table(check(), a, b))
+	r.await(1, 1)
+	r.probed(6)
+	b.down()
+	r.await(1, 0)
+	v := r.View()
+	x := health.NewExplainer(v.Known, v.Now).Explain(&v.Table.Services[0])[1]
+	if x.Cause != health.IsDown || x.Verdict.Reason != "refused" || x.Source != 1 {
+		t.Errorf("explained %+v", x)
+	}
+	if due, ok := r.Due(x.Target); ok && time.Until(due) > time.Second {
+		t.Errorf("next probe due %s", due)
+	}
+	b.up()
+	r.await(1, 1)
+	r.probed(2)
+	if k := r.kinds(); !slices.Contains(k, health.WentDown) || k[len(k)-1] != health.WentUp {
+		t.Errorf("events %v", k)
+	}
+}
+
+// The first results of endpoints that count as up change nothing, so they cause no sync.
+func TestFirstResultsWakeNobody(t *testing.T) {
+	r := run(t, table(check(), newServer(t), newServer(t)))
+	r.await(1, 1)
+	r.probed(8)
+	if len(r.wake) > 0 {
+		t.Error("woken")
+	}
+	for key, v := range r.View().Known.Verdicts.Of {
+		if v.Phase != health.Up {
+			t.Errorf("%s is %s", key, v.Phase)
+		}
+	}
+}
+
+// An endpoint that must wait for its first result causes a sync when it has it.
+func TestInitialDown(t *testing.T) {
+	c := check()
+	c.Initial = sources.InitialDown
+	r := run(t, table(c, newServer(t)))
+	if got := r.weights(); !slices.Equal(got, []uint32{0}) {
+		t.Fatalf("weights %v", got)
+	}
+	r.await(1)
+}
+
+// What the kernel has with weight 0 was down before a restart, and stays so until it is up. Later tables ask the kernel
+// nothing.
+func TestStartsFromTheKernel(t *testing.T) {
+	a, b := newServer(t), newServer(t)
+	b.down()
+	r := run(t, table(check(), a, b))
+	r.table.Services[0].ClusterIPs = []netip.Addr{netip.MustParseAddr("10.96.0.1")}
+	v := kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}
+	have := &kernel.Observed{State: kernel.State{
+		Virtuals: []kernel.Virtual{{Key: v, Scheduler: "rr"}},
+		Reals:    []kernel.Real{{Key: kernel.RealKey{Virtual: v, Addr: a.addr}, Weight: 1}, {Key: kernel.RealKey{Virtual: v, Addr: b.addr}}},
+	}}
+	m, _ := r.Overlay(sources.Merged{Table: r.table}, have, false)
+	if e := m.Services[0].Endpoints; e[0].Weight != 1 || e[1].Weight != 0 {
+		t.Errorf("weights %d and %d", e[0].Weight, e[1].Weight)
+	}
+	if got := AtStart(r.table, r.Settings, nil, have, time.Now()).Services[0].Endpoints[1].Weight; got != 0 {
+		t.Errorf("AtStart gives weight %d", got)
+	}
+	b.up()
+	r.await(1, 1)
+}
+
+// A table without health checks is returned as it is, with its Delta.
+func TestNothingChecked(t *testing.T) {
+	r := run(t, table(nil, newServer(t)))
+	delta := sources.Delta{Changes: []sources.Change{{Name: "web", Endpoints: true}}}
+	for range 2 {
+		m, wake := r.Overlay(sources.Merged{Table: r.table, Delta: delta}, &kernel.Observed{}, false)
+		if &m.Services[0] != &r.table.Services[0] || len(m.Delta.Changes) != 1 || !wake.IsZero() {
+			t.Errorf("%+v, wake %s", m, wake)
+		}
+	}
+}
+
+// The Delta is from the table that was returned last, so that what went down in between is among its changes.
+func TestDelta(t *testing.T) {
+	a, b := newServer(t), newServer(t)
+	r := run(t, table(check(), a, b))
+	r.await(1, 1)
+	r.probed(4)
+	b.down()
+	var deltas []sources.Delta
+	for end := time.Now().Add(10 * time.Second); ; {
+		m, _ := r.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, false)
+		deltas = append(deltas, m.Delta)
+		if m.Services[0].Endpoints[1].Weight == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("not down")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	last := deltas[len(deltas)-1]
+	if len(last.Changes) != 1 || !last.OnlyEndpoints() {
+		t.Errorf("delta %+v", last)
+	}
+	for _, d := range deltas[:len(deltas)-1] {
+		if !d.Empty() {
+			t.Errorf("delta %+v without a change", d)
+		}
+	}
+}
+
+// Another table has its own targets probed, and others no more.
+func TestFollowsTheTable(t *testing.T) {
+	a, b, c := newServer(t), newServer(t), newServer(t)
+	r := run(t, table(check(), a, b))
+	r.await(1, 1)
+	r.probed(4)
+	r.table = table(check(), b, c)
+	c.down()
+	r.await(1, 0)
+	of := r.View().Known.Verdicts.Of
+	for key := range of {
+		if key.Addr == a.addr {
+			t.Errorf("%s is still there", key)
+		}
+	}
+	if n := r.View().Stats.Targets; n != 2 || len(of) != 2 {
+		t.Errorf("%d targets, %d verdicts", n, len(of))
+	}
+}
+
+// New defaults of the node count for the keys that a service does not give.
+func TestConfigure(t *testing.T) {
+	c := check()
+	c.Unset = sources.HealthInterval
+	r := run(t, table(c, newServer(t)))
+	s := Settings{Defaults: sources.DefaultHealthCheck()}
+	s.Defaults.Interval = 30 * time.Millisecond
+	r.Configure(s)
+	r.weights()
+	r.probed(5)
+	if got := r.View().Table.Services[0].HealthCheck.Interval; got != s.Defaults.Interval {
+		t.Errorf("interval %s", got)
+	}
+}
+
+func TestUnknownUser(t *testing.T) {
+	if _, err := New(Options{Settings: Settings{ExecUser: "no-such-user"}}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestResultOf(t *testing.T) {
+	for _, c := range []struct {
+		from probe.Result
+		want health.Result
+	}{
+		{probe.Result{Outcome: probe.OK}, health.Result{Good: true}},
+		{probe.Result{Outcome: probe.OK, Detail: "200 OK"}, health.Result{Good: true, Reason: "200 OK"}},
+		{probe.Result{Outcome: probe.Status, Code: 503}, health.Result{Reason: "status 503"}},
+		{probe.Result{Outcome: probe.Void, Detail: "no file descriptors"}, health.Result{Void: true, Reason: "void: no file descriptors"}},
+		{probe.Result{Outcome: probe.OK, Percent: 75, HasPercent: true}, health.Result{Good: true, Percent: 75}},
+		{probe.Result{Outcome: probe.OK, Percent: 0, HasPercent: true}, health.Result{Good: true, Ask: health.AskDrain}},
+		{probe.Result{Outcome: probe.OK, Verdict: probe.Drain}, health.Result{Good: true, Ask: health.AskDrain}},
+		{probe.Result{Outcome: probe.OK, Verdict: probe.Maint, Percent: 50, HasPercent: true}, health.Result{Good: true, Ask: health.AskMaint}},
+		{probe.Result{Outcome: probe.OK, Verdict: probe.Ready}, health.Result{Good: true}},
+	} {
+		if got := resultOf(c.from, time.Time{}); got != c.want {
+			t.Errorf("%+v: %+v, want %+v", c.from, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package proxy_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// takesOut is an overlay that gives the first endpoint weight 0 while out.
+type takesOut struct {
+	out  bool
+	wake time.Time
+	last sources.Table
+}
+
+func (o *takesOut) Overlay(m sources.Merged, _ *kernel.Observed, _ bool) (sources.Merged, time.Time) {
+	if o.out {
+		m.Services = slices.Clone(m.Services)
+		endpoints := slices.Clone(m.Services[0].Endpoints)
+		endpoints[0].Weight = 0
+		m.Services[0].Endpoints = endpoints
+	}
+	m.Delta = sources.Compare(o.last, m.Table)
+	o.last = m.Table
+	return m, o.wake
+}
+
+// A change of health is programmed from memory, and named in the report and the Delta.
+func TestReplanReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o takesOut
+		var deltas []sources.Delta
+		r := start(t, func(r *run) {
+			r.options.Health = &o
+			r.options.OnSync = func(s *proxy.Snapshot) {
+				r.report(s)
+				deltas = append(deltas, s.Delta)
+			}
+		})
+		defer r.end()
+		r.emit(table(2))
+		before, _ := r.kernel.Counts()
+		o.out = true
+		r.proxy.Replan()
+		pass(100 * time.Millisecond)
+		if got := r.weights(); !slices.Equal(got, []uint32{0, 1}) {
+			t.Errorf("weights %v", got)
+		}
+		if after, _ := r.kernel.Counts(); after != before {
+			t.Errorf("%d readings of the kernel", after-before)
+		}
+		last := r.proxy.Snapshot()
+		if last.Report.Cause != proxy.CauseHealth || last.Report.Steps != 1 || last.Report.Checked {
+			t.Errorf("cause %q, %d steps, checked %t", last.Report.Cause, last.Report.Steps, last.Report.Checked)
+		}
+		if d := deltas[len(deltas)-1]; len(d.Changes) != 1 || !d.OnlyEndpoints() {
+			t.Errorf("delta %+v", d)
+		}
+		if w := last.Table.Services[0].Endpoints[0].Weight; w != 0 {
+			t.Errorf("the snapshot's table has weight %d", w)
+		}
+	})
+}
+
+// The loop applies the overlay again when it asked for that, once.
+func TestOverlayWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o takesOut
+		r := start(t, func(r *run) { r.options.Health = &o })
+		defer r.end()
+		o.wake = time.Now().Add(5 * time.Second)
+		r.emit(table(2))
+		o.out = true
+		pass(4 * time.Second)
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
+			t.Errorf("weights %v before the time", got)
+		}
+		syncs := len(r.all())
+		pass(2 * time.Second)
+		if got := r.weights(); !slices.Equal(got, []uint32{0, 1}) {
+			t.Errorf("weights %v after the time", got)
+		}
+		if n := len(r.all()) - syncs; n != 1 {
+			t.Errorf("%d syncs for one wake", n)
+		}
+	})
+}
