@@ -1,6 +1,9 @@
 package sources
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Checks fills in a node's defaults in the health checks of tables. Equal checks become one value in memory, also those
 // of different files and tables. The zero value is ready to use.
@@ -29,12 +32,19 @@ func (c *Checks) OnNode(t Table, defaults HealthCheck, scheduler string) Table {
 	}
 	before := c.resolved
 	c.resolved = make(map[resolvable]*HealthCheck, len(before))
+	known := map[given]*HealthCheck{} // the services of a file share their checks, and a pointer is hashed faster
 	uncontested := t.isUncontested()
 	t.Services = slices.Clone(t.Services)
 	for i := first; i < len(t.Services); i++ {
-		if s := &t.Services[i]; s.HealthCheck != nil {
-			s.HealthCheck = c.resolve(s, before)
+		s := &t.Services[i]
+		if s.HealthCheck == nil {
+			continue
 		}
+		own := given{s.HealthCheck, SlowStarts(cmp.Or(s.Scheduler, scheduler))}
+		if known[own] == nil {
+			known[own] = c.resolve(resolvable{*own.check, own.slow}, before)
+		}
+		s.HealthCheck = known[own]
 	}
 	if uncontested {
 		t = t.Uncontested()
@@ -42,13 +52,14 @@ func (c *Checks) OnNode(t Table, defaults HealthCheck, scheduler string) Table {
 	return t
 }
 
-// resolve returns the check of a service, in the same memory as an equal one of this table or the last.
-func (c *Checks) resolve(s *Service, before map[resolvable]*HealthCheck) *HealthCheck {
-	scheduler := s.Scheduler
-	if scheduler == "" {
-		scheduler = c.scheduler
-	}
-	key := resolvable{*s.HealthCheck, SlowStarts(scheduler)}
+// given is a check in the memory of its source.
+type given struct {
+	check *HealthCheck
+	slow  bool
+}
+
+// resolve returns a check, in the same memory as an equal one of this table or the last.
+func (c *Checks) resolve(key resolvable, before map[resolvable]*HealthCheck) *HealthCheck {
 	known := c.resolved[key]
 	if known == nil {
 		if known = before[key]; known == nil {

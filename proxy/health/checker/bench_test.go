@@ -1,0 +1,99 @@
+package checker
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// large has services with 5 endpoints each, all with the same check.
+func large(services int) sources.Table {
+	c := sources.DefaultHealthCheck()
+	c.Probe.Type = sources.CheckTCP
+	var t sources.Table
+	for i := range services {
+		s := sources.Service{
+			Namespace: "default", Name: fmt.Sprintf("service-%05d", i), Type: sources.ClusterIP, HealthCheck: &c,
+			Ports: []sources.Port{{Protocol: sources.TCP, Port: 80}},
+		}
+		for j := range 5 {
+			s.Endpoints = append(s.Endpoints, sources.Endpoint{
+				Addr: netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j + 1)}), Weight: 1, Ready: true,
+				Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 8080}},
+			})
+		}
+		t.Services = append(t.Services, s)
+	}
+	return t
+}
+
+// BenchmarkOverlay is what the loop waits for with 5,000 services and 25,000 targets: at a start, after a change of one
+// endpoint's health, and after a table with one changed service.
+func BenchmarkOverlay(b *testing.B) {
+	tab := large(5000)
+	settings := Settings{Defaults: sources.DefaultHealthCheck()}
+	made := func() *Checker {
+		c, err := New(Options{StateDir: b.TempDir(), Settings: settings, Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return c
+	}
+	have := &kernel.Observed{}
+	b.Run("start", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			made().Overlay(sources.Merged{Table: tab}, have, false)
+		}
+	})
+	b.Run("health", func(b *testing.B) {
+		b.ReportAllocs()
+		c := made()
+		c.Overlay(sources.Merged{Table: tab}, have, false)
+		key := health.Targets(tab)[12345].Key
+		now := time.Now()
+		for n := 0; b.Loop(); n++ {
+			for range 3 {
+				now = now.Add(time.Hour) // else it flaps
+				c.mu.Lock()
+				c.note(c.board.Record(key, health.Result{Good: n%2 == 1, At: now}))
+				c.mu.Unlock()
+			}
+			c.Overlay(sources.Merged{Table: tab}, have, false)
+		}
+	})
+	b.Run("table", func(b *testing.B) {
+		b.ReportAllocs()
+		c := made()
+		c.Overlay(sources.Merged{Table: tab}, have, false)
+		other := sources.Table{Services: append([]sources.Service(nil), tab.Services...)}
+		s := &other.Services[1234]
+		s.Endpoints = append([]sources.Endpoint(nil), s.Endpoints...)
+		s.Endpoints[0].Weight = 2
+		tables := []sources.Table{other, tab}
+		for n := 0; b.Loop(); n++ {
+			c.Overlay(sources.Merged{Table: tables[n%2]}, have, false)
+		}
+	})
+	b.Run("follow", func(b *testing.B) {
+		b.ReportAllocs()
+		c := made()
+		for b.Loop() {
+			c.follow(tab, nil)
+		}
+	})
+	b.Run("view", func(b *testing.B) {
+		b.ReportAllocs()
+		c := made()
+		c.follow(tab, nil)
+		for b.Loop() {
+			c.View()
+		}
+	})
+}
