@@ -26,7 +26,7 @@ func (p *parser) directive(f []string, line string) error {
 		p.family = IPv4
 	case "ip6tables":
 		p.family = IPv6
-	case "hold", "delete-unknown", "take-left", "exclude", "drain-timeout", "probe":
+	case "hold", "delete-unknown", "take-left", "exclude", "drain-timeout", "cut", "probe":
 		err = p.o.Policy.directive(f)
 	case "claim", "probed", "taken":
 		err = p.claim(f)
@@ -117,6 +117,10 @@ func (p *Policy) directive(f []string) (err error) {
 		p.Probe = true
 	case "drain-timeout":
 		return p.drainTimeout(f[1:])
+	case "cut":
+		var k RealKey
+		k, _, err = parseRealKey(f[1:])
+		p.Cut = append(p.Cut, k)
 	case "exclude":
 		var c netip.Prefix
 		c, err = netip.ParsePrefix(strings.Join(f[1:], " "))

@@ -44,6 +44,9 @@ type Policy struct {
 	DrainTimeout time.Duration
 	// Drains lists the virtual servers with a DrainTimeout of their own, sorted.
 	Drains []VirtualDrain
+	// Cut lists real servers whose connections are to end, sorted. If one is unwanted,
+	// Diff removes it at once, also with Hold: the table names it.
+	Cut []RealKey
 	// Claims lists the VIPs that this node answers for on a link, sorted. With Probe a
 	// VIP is made local only when no other host on the link answers for it.
 	Claims []Claim
@@ -65,6 +68,7 @@ func (s *State) Sort() {
 	}
 	sortUnique(&s.Policy.Claims, Claim.Compare)
 	sortUnique(&s.Policy.Drains, func(a, b VirtualDrain) int { return a.Virtual.Compare(b.Virtual) })
+	sortUnique(&s.Policy.Cut, RealKey.Compare)
 }
 
 // Clone copies the slices of objects.

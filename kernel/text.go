@@ -49,6 +49,9 @@ func (p Policy) append(b *strings.Builder) {
 	for _, d := range p.Drains {
 		fmt.Fprintf(b, "%sdrain-timeout %s %s\n", directive, d.Timeout, d.Virtual)
 	}
+	for _, k := range p.Cut {
+		fmt.Fprintf(b, "%scut %s\n", directive, k)
+	}
 }
 
 // String is the whole reading in canonical text, with directives for what the

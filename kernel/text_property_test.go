@@ -22,6 +22,11 @@ func TestTextRoundTrip(t *testing.T) {
 		w.Sync(world.Wanted(world.DrawTable(t, "b")))
 		o := w.Read()
 		o.Policy = kernel.Policy{DrainTimeout: time.Minute, DeleteUnknown: true, ExcludeCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+		for _, r := range o.Reals {
+			if rapid.Bool().Draw(t, "cut") {
+				o.Policy.Cut = append(o.Policy.Cut, r.Key)
+			}
+		}
 		got, err := kernel.ParseObserved(o.String())
 		if err != nil {
 			t.Fatalf("%v in:\n%s", err, o)
@@ -38,6 +43,7 @@ func FuzzParseObserved(f *testing.F) {
 	f.Add("-A -t 10.0.0.1:80 -s mh -p 10 -M 24 -b flag-2\n-a -t 10.0.0.1:80 -r 10.2.0.1:8080 -m -w 3 # active 1 inactive 2 persist 0\n")
 	f.Add("--set 900 120 300\n#: saved ipvs.udpTimeout before \"300\" ours \"60\"\n")
 	f.Add("#: saved net.ipv4.ip_forward before \"0\" ours \"1\"\n#: drain 2026-01-01T00:00:00Z -u [fd00::1]:53 -r [fd00::2]:53\n")
+	f.Add("#: cut -t [fd00::1]:80 -r [fd00::2]:8080\n#: cut -t 10.0.0.1:80 -r 10.2.0.1:8080\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		o, err := kernel.ParseObserved(s)
 		if err != nil {

@@ -154,7 +154,7 @@ func sameEndpoints(a, b []Endpoint) bool {
 func sameEndpoint(a, b Endpoint) bool {
 	return a.Addr == b.Addr && a.NodeName == b.NodeName && a.Zone == b.Zone && a.Weight == b.Weight &&
 		a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
-		a.Backup == b.Backup && a.Unchecked == b.Unchecked &&
+		a.Backup == b.Backup && a.Unchecked == b.Unchecked && a.Cut == b.Cut &&
 		equal(a.Ports, b.Ports) && equal(a.NodeHints, b.NodeHints) && equal(a.ZoneHints, b.ZoneHints)
 }
 

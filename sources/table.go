@@ -130,6 +130,7 @@ type Endpoint struct {
 	Ports          []EndpointPort // one for each service port that it serves
 	NodeName, Zone string         // "" = not known
 	Weight         uint32         // 0 = drain: no new connections
+	Cut            bool           // its connections end: its real servers are removed at once. No source sets it
 
 	// The conditions of an EndpointSlice, with its defaults: an absent ready is true, an absent serving is as
 	// ready, an absent terminating is false.

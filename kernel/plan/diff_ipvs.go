@@ -108,7 +108,7 @@ func (d *differ) diffReals() {
 	timeouts := keyCursor[kernel.VirtualDrain]{rest: d.want.Policy.Drains, compare: func(t *kernel.VirtualDrain, k *kernel.VirtualKey) int { return kernel.CompareKeys(&t.Virtual, k) }}
 	since := d.have.Drains
 	if d.hold() {
-		d.plan.Drains = d.have.Drains
+		d.plan.Drains = keep(d.have.Drains, func(x kernel.Drain) bool { return !d.cuts(x.Real) })
 	}
 	want, have := d.want.Reals, d.have.Reals
 	if kernel.SameSlice(want, have) {
@@ -137,14 +137,11 @@ func (d *differ) diffReals() {
 			i++
 			continue
 		}
-		if d.hold() {
+		v, cut := virtuals.find(&h.Key.Virtual), d.cuts(h.Key)
+		if v == nil || d.hold() && !cut {
 			continue
 		}
-		v := virtuals.find(&h.Key.Virtual)
-		if v == nil {
-			continue
-		}
-		if !kernel.Quiesces(v.Scheduler) {
+		if cut || !kernel.Quiesces(v.Scheduler) {
 			d.remove(kernel.RemoveReals, *h)
 			continue
 		}
@@ -163,6 +160,12 @@ func (d *differ) diffReals() {
 	for ; i < len(want); i++ {
 		d.add(kernel.AddReals, want[i])
 	}
+}
+
+// cuts says whether an unwanted real server is removed at once, with its connections.
+func (d *differ) cuts(k kernel.RealKey) bool {
+	_, found := slices.BinarySearchFunc(d.want.Policy.Cut, k, kernel.RealKey.Compare)
+	return found
 }
 
 // drain decides what to do with a real server that is no longer wanted. Only TCP drains:

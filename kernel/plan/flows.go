@@ -32,9 +32,7 @@ func (d *differ) diffFlows() {
 			}
 			have.next()
 		default:
-			if !d.hold() {
-				d.clearFlows(have.reals, want.reals)
-			}
+			d.clearFlows(have.reals, want.reals)
 			want.next()
 			have.next()
 		}
@@ -68,10 +66,12 @@ func (d *differ) tearsDown(k kernel.VirtualKey) bool {
 	return found
 }
 
-// clearFlows removes the flows to backends that are no longer wanted.
+// clearFlows removes the flows to backends that are no longer wanted, as diffReals does
+// with their real servers.
 func (d *differ) clearFlows(have, want []kernel.Real) {
 	for i := range have {
-		if _, found := slices.BinarySearchFunc(want, have[i], kernel.Real.Compare); !found {
+		_, found := slices.BinarySearchFunc(want, have[i], kernel.Real.Compare)
+		if !found && (!d.hold() || d.cuts(have[i].Key)) {
 			d.clearFlow(have[i].Key)
 		}
 	}

@@ -167,6 +167,55 @@ func TestHoldRemovesNothing(t *testing.T) {
 	})
 }
 
+// An unwanted real server that is cut is removed at once, whatever connections it has
+// and whether or not every source has delivered. No other is removed because of it.
+func TestCutRemovesAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.New(t, world.Foreigners(t))
+		table := world.DrawTable(t, "a")
+		w.Sync(world.Wanted(table))
+		w.DrawConns()
+		for i := range table {
+			table[i].Reals = table[i].Reals[rapid.IntRange(0, len(table[i].Reals)).Draw(t, "unwanted"):]
+		}
+		want := world.Wanted(table)
+		want.Policy.Hold = rapid.Bool().Draw(t, "hold")
+		have := w.Read()
+		for _, r := range have.Reals {
+			have.Drains = append(have.Drains, kernel.Drain{Real: r.Key, Since: w.Now})
+		}
+		removed := func() (keys []kernel.RealKey) {
+			p := plan.Diff(want, have)
+			for _, op := range p.Ops {
+				if r, ok := op.Object.(kernel.Real); ok && op.Verb == kernel.Remove && !slices.ContainsFunc(p.Drains, func(d kernel.Drain) bool { return d.Real == r.Key }) {
+					keys = append(keys, r.Key)
+				}
+			}
+			return keys
+		}
+		expected := removed()
+		wanted := func(k kernel.RealKey) bool {
+			return slices.ContainsFunc(want.Reals, func(r kernel.Real) bool { return r.Key == k })
+		}
+		served := func(k kernel.RealKey) bool {
+			return slices.ContainsFunc(want.Virtuals, func(v kernel.Virtual) bool { return v.Key == k.Virtual }) && slices.Contains(plan.Owned(&have), k.Virtual)
+		}
+		for _, r := range have.Reals {
+			if !rapid.Bool().Draw(t, "cut") {
+				continue
+			}
+			want.Policy.Cut = append(want.Policy.Cut, r.Key)
+			if served(r.Key) && !wanted(r.Key) && !slices.Contains(expected, r.Key) {
+				expected = append(expected, r.Key)
+			}
+		}
+		slices.SortFunc(expected, kernel.RealKey.Compare)
+		if got := removed(); !slices.Equal(got, expected) {
+			t.Fatalf("removed %v\nwant    %v\ncut %v", got, expected, want.Policy.Cut)
+		}
+	})
+}
+
 // Carrying a plan out on a reading gives the same as reading again, except for
 // connections. It changes neither the old reading nor slices that it shares.
 func TestAdvance(t *testing.T) {

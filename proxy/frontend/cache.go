@@ -82,10 +82,15 @@ func (f *Frontends) with(t sources.Merged) *Frontends {
 	}
 	now.services = slices.Clone(f.services)
 	now.change.services = make([]Changed, 0, len(changed))
+	cuts := false
 	for _, c := range changed {
 		if !now.replace(c.Is, &f.Table.Services[c.Was]) {
 			return nil
 		}
+		cuts = cuts || f.services[c.Was].cuts || now.services[c.Is].cuts
+	}
+	if cuts {
+		now.cut = now.allCut()
 	}
 	return &now
 }

@@ -22,12 +22,16 @@ type candidate struct {
 func (x *candidate) backend() Backend { return Backend{Endpoint: x.index, Port: x.addr.Port()} }
 
 // candidates finds the endpoints that serve a port in a family, sorted by
-// address. Overlapping endpoint slices can give an address and port twice: then
-// a local one is kept.
+// address, without those that are cut. Overlapping endpoint slices can give an
+// address and port twice: then a local one is kept.
 func (l *lister) candidates(s *sources.Service, f kernel.Family, p sources.Port) {
 	l.found = l.found[:0]
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
+		if e.Cut {
+			l.cuts = true
+			continue
+		}
 		if kernel.FamilyOf(e.Addr) != f || !servable(e.Addr) || s.WithholdsEndpoint(e.Addr) {
 			continue
 		}

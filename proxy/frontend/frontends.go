@@ -20,7 +20,8 @@ type Frontends struct {
 	Fronts []Front
 
 	services []*service // parallel to Table.Services
-	checks   []int32    // services that have a health check node port
+	cut      []kernel.RealKey
+	checks   []int32 // services that have a health check node port
 	host     []netip.Addr
 	portsAt  []netip.Addr // the node's addresses that serve node ports, sorted
 	change   change
@@ -77,6 +78,7 @@ type service struct {
 	lists    []list // one per front of the service, in the order of discovery
 	hairpins []Hairpin
 	inviting int32 // see HealthCheck.LocalEndpoints
+	cuts     bool  // some of its endpoints are cut
 }
 
 // list has the backends of one front.

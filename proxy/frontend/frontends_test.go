@@ -75,13 +75,14 @@ func TestFrontsAndTheirTraits(t *testing.T) {
 // Every reason is found, and all have texts of their own.
 func TestReasons(t *testing.T) {
 	s := loadBalancer(endpoint("10.2.1.10", "n1"), endpoint("10.2.1.11", "n1"), endpoint("10.2.1.12", "n1"),
-		endpoint("10.2.1.13", "n1"), endpoint("10.2.1.14", "n1"), endpoint("10.2.2.10", "n2"))
+		endpoint("10.2.1.13", "n1"), endpoint("10.2.1.14", "n1"), endpoint("10.2.1.15", "n1"), endpoint("10.2.2.10", "n2"))
 	s.ClusterIPs, s.Scheduler = nil, "dh" // which ignores weights
 	s.Withheld = []sources.Withheld{{Claim: sources.Claim{Addr: addr("10.2.1.11"), Endpoint: true}}}
 	s.Endpoints[2].Weight = 0
 	s.Endpoints[3].Ready, s.Endpoints[3].Terminating = false, true
 	s.Endpoints[4].Ready = false
-	want := []Reason{Used, EndpointVIP, ZeroWeight, Terminating, NotReady, Elsewhere}
+	s.Endpoints[5].Weight, s.Endpoints[5].Cut = 0, true
+	want := []Reason{Used, EndpointVIP, ZeroWeight, Terminating, NotReady, Cut, Elsewhere}
 
 	texts := map[string]bool{}
 	for i, got := range List(tableOf(s), here, Config{}).Targets(0) {

@@ -25,6 +25,7 @@ func List(t sources.Table, n kernel.Node, c Config) *Frontends {
 		}
 	}
 	f.Fronts = ordered(l.fronts)
+	f.cut = f.allCut()
 	return f
 }
 
@@ -40,6 +41,7 @@ type lister struct {
 
 	found []candidate // of the current service port
 	slots int32       // fronts of the current service
+	cuts  bool        // some of its endpoints are cut
 }
 
 // newLister returns a lister with memory for a whole table.
@@ -71,7 +73,7 @@ func (l *lister) service(i int, filled *service) {
 	if !s.Type.Serves() {
 		return
 	}
-	l.slots = 0
+	l.slots, l.cuts = 0, false
 	lists, hairpins := len(l.lists), len(l.hairpins)
 	var counted []netip.Addr
 	checked := healthChecked(s)
@@ -91,6 +93,7 @@ func (l *lister) service(i int, filled *service) {
 	filled.lists = l.lists[lists:len(l.lists):len(l.lists)]
 	filled.hairpins = l.hairpins[hairpins:len(l.hairpins):len(l.hairpins)]
 	filled.inviting = distinct(counted)
+	filled.cuts = l.cuts
 }
 
 // port lists the fronts of one service port in one family.

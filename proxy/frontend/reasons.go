@@ -15,6 +15,7 @@ type Reason uint8
 const (
 	Used        Reason = iota // it does get connections
 	EndpointVIP               // its address is a VIP on this node
+	Cut                       // health checks or the operator took it out with its connections
 	ZeroWeight                // its scheduler ignores weights, so it is left out
 	Elsewhere                 // the traffic policy or topology hints keep it for other nodes
 	Terminating
@@ -35,6 +36,7 @@ func (r Reason) String() string { return reasons[r] }
 
 var reasons = [...]string{
 	EndpointVIP: "its address is a VIP on this node",
+	Cut:         "cut: its connections end",
 	ZeroWeight:  "weight 0, which its scheduler would send clients to",
 	Elsewhere:   "traffic policy or topology",
 	Terminating: "terminating",
@@ -95,6 +97,8 @@ func (f *Frontends) unused(i int, e *sources.Endpoint) Reason {
 	switch {
 	case s.WithholdsEndpoint(e.Addr):
 		return EndpointVIP
+	case e.Cut:
+		return Cut
 	case e.Weight == 0 && len(f.services[i].lists) > 0 && !kernel.Quiesces(f.Config.scheduler(s)):
 		return ZeroWeight
 	case e.Ready || s.PublishNotReadyAddresses:

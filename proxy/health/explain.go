@@ -18,7 +18,7 @@ type Explained struct {
 	Mode  Mode // of the endpoint's group
 
 	Weight, Source uint32 // as served, and as its source has it
-	Gone           bool   // it is taken out of the table, and its connections are cut
+	Cut            bool   // its connections end
 
 	Target  Key // zero if it is not checked
 	Verdict Verdict
@@ -48,7 +48,7 @@ func (x Explainer) Explain(s *sources.Service) []Explained {
 		p := e.Ports[x.port]
 		list = append(list, Explained{
 			Port: p.Name, Protocol: p.Protocol, Addr: netip.AddrPortFrom(e.Addr, p.Port),
-			Cause: x.cause, Mode: j.modeOf(x), Weight: x.tableWeight(scale, e.Weight), Source: e.Weight, Gone: x.gone(),
+			Cause: x.cause, Mode: j.modeOf(x), Weight: x.tableWeight(scale, e.Weight), Source: e.Weight, Cut: x.isCut(),
 			Target: x.key, Verdict: x.verdict, Out: x.out, Reweighed: x.reweighed, Percent: x.percent, Step: x.step,
 		})
 	}

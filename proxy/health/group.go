@@ -104,6 +104,6 @@ func (j *judge) apply(x *slot, m Mode, onlyBackups bool) {
 	case !backup && m.Panic() && x.cause != Serves:
 		x.cause = Spared
 	case x.cause == IsDown || x.cause == Waits:
-		x.cut = j.cuts(x)
+		x.cut = j.cutsDown(x)
 	}
 }

@@ -23,7 +23,7 @@ type slot struct {
 	weight  uint32 // before shares
 	percent uint32 // share that the agent or the operator gives it
 	step    uint32 // of its slow start, 1 to rampSteps
-	cut     bool   // when it gets no connections it is taken out of the table
+	cut     bool   // when it gets no connections, those that it has end
 	cause   Cause
 }
 
@@ -126,9 +126,9 @@ func (j *judge) alone(x *slot) Cause {
 	return IsDown
 }
 
-// cuts reports whether a slot that is down is taken out of the table. Under UDP it is, because IPVS would go on
-// sending the packets of known clients to it.
-func (j *judge) cuts(x *slot) bool {
+// cutsDown reports whether a slot that is down is cut. Under UDP it is, because IPVS would go on sending the packets of
+// known clients to it.
+func (j *judge) cutsDown(x *slot) bool {
 	proto := j.service.Endpoints[x.endpoint].Ports[x.port].Protocol
 	return proto == sources.UDP || j.service.HealthCheck != nil && j.service.HealthCheck.OnDown == sources.DownCut
 }

@@ -23,7 +23,7 @@ type Unusual struct {
 }
 
 // Overlay returns the table with the weights that endpoints have by the verdicts and the overrides. An endpoint that
-// is down has weight 0, or is not in the table: see DESIGN.md. The result shares all that does not change with t, and
+// is down has weight 0, and may be cut: see DESIGN.md. The result shares all that does not change with t, and
 // is t itself if nothing does. Applied to its own result it changes nothing, with two exceptions: weights that were
 // multiplied for the sake of shares would be multiplied again, and an endpoint that was split may have lost the port
 // that its probe goes to.
@@ -100,7 +100,7 @@ func (j *judge) endpoints() (list []sources.Endpoint, changed bool) {
 		e := &s.Endpoints[i]
 		own := rest[:len(e.Ports)]
 		rest = rest[len(e.Ports):]
-		if !changed && as(own, scale, e.Weight) {
+		if !changed && as(own, scale, e) {
 			continue
 		}
 		if !changed {
@@ -114,18 +114,21 @@ func (j *judge) endpoints() (list []sources.Endpoint, changed bool) {
 	return list, true
 }
 
-// as reports whether all slots of an endpoint stay in the table with a weight.
-func as(slots []slot, scale, weight uint32) bool {
+// as reports whether all slots are served as the endpoint is in the table.
+func as(slots []slot, scale uint32, e *sources.Endpoint) bool {
 	for i := range slots {
-		if slots[i].gone() || slots[i].tableWeight(scale, weight) != weight {
+		if slots[i].tableCut(e) != e.Cut || slots[i].tableWeight(scale, e.Weight) != e.Weight {
 			return false
 		}
 	}
 	return true
 }
 
-// gone reports whether the slot is taken out of the table.
-func (x *slot) gone() bool { return x.cut && !x.serving() }
+// isCut reports whether the connections of the slot end.
+func (x *slot) isCut() bool { return x.cut && !x.serving() }
+
+// tableCut is isCut, but what is cut in the table already stays cut: it has weight 0 there, as if its source said so.
+func (x *slot) tableCut(e *sources.Endpoint) bool { return x.isCut() || e.Cut }
 
 // tableWeight is weightOf, but an endpoint that is not ready keeps the weight that its source gives it.
 func (x *slot) tableWeight(scale, source uint32) uint32 {
@@ -144,15 +147,12 @@ func pieces(e *sources.Endpoint, slots []slot, scale uint32) []sources.Endpoint 
 	var list []sources.Endpoint
 	for i := range slots {
 		x := &slots[i]
-		if x.gone() {
-			continue
-		}
-		w := x.tableWeight(scale, e.Weight)
-		at := slices.IndexFunc(list, func(p sources.Endpoint) bool { return p.Weight == w })
+		w, cut := x.tableWeight(scale, e.Weight), x.tableCut(e)
+		at := slices.IndexFunc(list, func(p sources.Endpoint) bool { return p.Weight == w && p.Cut == cut })
 		if at < 0 {
 			at = len(list)
 			list = append(list, *e)
-			list[at].Weight, list[at].Ports = w, make([]sources.EndpointPort, 0, len(e.Ports))
+			list[at].Weight, list[at].Cut, list[at].Ports = w, cut, make([]sources.EndpointPort, 0, len(e.Ports))
 		}
 		list[at].Ports = append(list[at].Ports, e.Ports[x.port])
 	}

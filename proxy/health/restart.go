@@ -13,7 +13,7 @@ import (
 //
 // An endpoint that the table gives a weight is up if its real server has one, and down if its real server has weight
 // 0. Without a real server it is new: its target is not in the result, and Initial decides. One exception: where an
-// endpoint that is down is taken out, its absence from a virtual server that is there means down too. The weight of an
+// endpoint that is down is cut, its absence from a virtual server that is there means down too. The weight of an
 // endpoint with an override says nothing of its health, not even if the override has ended since.
 func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals []kernel.Real) map[Key]State {
 	was := newReading(virtuals, reals)

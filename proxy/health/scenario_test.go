@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -265,26 +266,25 @@ func (p *player) show() {
 		}
 		for _, x := range explainer.Explain(s) {
 			weight := fmt.Sprintf("weight %d", x.Weight)
-			if x.Gone {
-				weight = "out"
+			if x.Cut {
+				weight = "cut"
 			}
 			fmt.Fprintf(&p.out, "%s %s/%s %s: %s\n", s.Name, x.Addr, strings.ToLower(x.Protocol.String()), weight, x.Text(p.now))
-			at := served(&p.last.Services[i], x)
-			if x.Gone && at != -1 || !x.Gone && at != int64(x.Weight) {
-				p.t.Errorf("%s is explained as %s, and the table has %d", x.Addr, weight, at)
+			if e := served(&p.last.Services[i], x); e.Weight != x.Weight || e.Cut != x.Cut {
+				p.t.Errorf("%s is explained as %s, and the table has %+v", x.Addr, weight, e)
 			}
 		}
 	}
 }
 
-// served returns the weight of an endpoint's port in a table; -1 if it is not in it.
-func served(s *sources.Service, x Explained) int64 {
+// served returns the endpoint of a port as it is in a table, or one of a weight that none has.
+func served(s *sources.Service, x Explained) sources.Endpoint {
 	for _, e := range s.Endpoints {
 		if e.Addr == x.Addr.Addr() && slices.Contains(e.Ports, sources.EndpointPort{Name: x.Port, Protocol: x.Protocol, Port: x.Addr.Port()}) {
-			return int64(e.Weight)
+			return e
 		}
 	}
-	return -1
+	return sources.Endpoint{Weight: math.MaxUint32}
 }
 
 // kernel and reals are what the table comes to as virtual and real servers.
@@ -311,7 +311,7 @@ func (p *player) reals() (reals []kernel.Real) {
 		for a := range s.Addresses {
 			for _, e := range s.Endpoints {
 				for _, own := range e.Ports {
-					if own.Name == s.Ports[a.Index].Name && own.Protocol == a.Protocol && (e.Weight > 0 || kernel.Quiesces(s.Scheduler)) {
+					if own.Name == s.Ports[a.Index].Name && own.Protocol == a.Protocol && !e.Cut && (e.Weight > 0 || kernel.Quiesces(s.Scheduler)) {
 						key := kernel.RealKey{Virtual: virtualKey(a), Addr: netip.AddrPortFrom(e.Addr, own.Port)}
 						reals = append(reals, kernel.Real{Key: key, Weight: e.Weight})
 					}

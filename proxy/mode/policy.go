@@ -15,6 +15,7 @@ func Policy(f *frontend.Frontends, c Config) kernel.Policy {
 		DeleteUnknown: c.DeleteUnknown,
 		ExcludeCIDRs:  slices.Clone(c.ExcludeCIDRs),
 		DrainTimeout:  c.DrainTimeout,
+		Cut:           f.Cut(),
 	}
 	for i := range f.Fronts {
 		x := &f.Fronts[i]

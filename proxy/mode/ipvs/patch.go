@@ -126,6 +126,7 @@ func (p *patch) apply() (kernel.State, bool) {
 	if len(p.fronts) > 0 {
 		s.Reals = p.reals()
 	}
+	s.Policy.Cut = p.now.Cut()
 	p.Mode.repeated = p.repeated
 	return s, true
 }

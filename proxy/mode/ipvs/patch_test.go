@@ -117,6 +117,7 @@ func smallEndpoints(t *rapid.T) []sources.Endpoint {
 		}
 		endpoints = append(endpoints, sources.Endpoint{
 			Addr: a, NodeName: rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node"), Weight: 1,
+			Cut:   rapid.IntRange(0, 4).Draw(t, "cut") == 0,
 			Ready: rapid.Bool().Draw(t, "ready"), Serving: true, Terminating: true,
 			Ports: []sources.EndpointPort{{Name: "a", Protocol: sources.TCP, Port: 8080}, {Name: "b", Protocol: sources.UDP, Port: 53}},
 		})

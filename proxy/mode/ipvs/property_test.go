@@ -69,6 +69,7 @@ func drawService(t *rapid.T, name string) sources.Service {
 			NodeName: rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node"),
 			Weight:   uint32(rapid.IntRange(0, 3).Draw(t, "weight")),
 			Ready:    rapid.Bool().Draw(t, "ready"), Serving: rapid.Bool().Draw(t, "serving"), Terminating: rapid.Bool().Draw(t, "terminating"),
+			Cut:       rapid.IntRange(0, 4).Draw(t, "cut") == 0,
 			NodeHints: hints.Draw(t, "node hints"), ZoneHints: hints.Draw(t, "zone hints"),
 		}
 		for _, p := range s.Ports {
@@ -129,6 +130,7 @@ func TestProperties(t *testing.T) {
 		checkOwnership(t, s, config)
 		checkBound(t, s, config, node)
 		checkReals(t, s, table, node)
+		checkCut(t, s, frontend.List(table, node, config.Frontends))
 		if n := len(s.Sets); n != len(config.Frontends.Families())*len(kernel.SetSpecs) {
 			t.Fatalf("%d sets", n)
 		}
@@ -194,11 +196,32 @@ func checkReals(t *rapid.T, s kernel.State, table sources.Table, n kernel.Node) 
 		}
 		if !slices.ContainsFunc(table.Services, func(svc sources.Service) bool {
 			return slices.ContainsFunc(svc.Endpoints, func(e sources.Endpoint) bool {
-				return e.Addr == r.Key.Addr.Addr() && (e.Ready || svc.PublishNotReadyAddresses || e.Serving && e.Terminating)
+				return e.Addr == r.Key.Addr.Addr() && !e.Cut && (e.Ready || svc.PublishNotReadyAddresses || e.Serving && e.Terminating)
 			})
 		}) {
 			t.Fatalf("%s is no service's usable endpoint", r)
 		}
+	}
+}
+
+// checkCut checks that the policy names the real servers of every cut endpoint, in
+// each of its service's virtual servers of its family.
+func checkCut(t *rapid.T, s kernel.State, f *frontend.Frontends) {
+	var want []kernel.RealKey
+	for i := range f.Fronts {
+		x := &f.Fronts[i]
+		port := f.Service(x).Ports[x.Port]
+		for _, e := range f.Service(x).Endpoints {
+			for _, own := range e.Ports {
+				if e.Cut && own.Name == port.Name && kernel.FamilyOf(e.Addr) == x.Key.Family() {
+					want = append(want, kernel.RealKey{Virtual: x.Key, Addr: netip.AddrPortFrom(e.Addr, own.Port)})
+				}
+			}
+		}
+	}
+	slices.SortFunc(want, kernel.RealKey.Compare)
+	if want = slices.Compact(want); !slices.Equal(s.Policy.Cut, want) {
+		t.Fatalf("cut\n%v\nwant\n%v", s.Policy.Cut, want)
 	}
 }
 

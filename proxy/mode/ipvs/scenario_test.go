@@ -93,6 +93,7 @@ func runScenario(t *testing.T, path string) {
 func input(t *testing.T, archive *txtar.Archive) (sources.Table, kernel.Node, mode.Config) {
 	t.Helper()
 	var table sources.Table
+	var cut []string
 	node := kernel.Node{Name: "n1", Release: kernel.Release{Major: 6, Minor: 1}}
 	config := defaults()
 	for _, f := range archive.Files {
@@ -103,6 +104,8 @@ func input(t *testing.T, archive *txtar.Archive) (sources.Table, kernel.Node, mo
 			for _, p := range problems {
 				t.Error(p)
 			}
+		case f.Name == "cut":
+			cut = strings.Fields(string(f.Data))
 		case f.Name == "node":
 			o, err := kernel.ParseObserved(string(f.Data))
 			if err != nil {
@@ -124,7 +127,14 @@ func input(t *testing.T, archive *txtar.Archive) (sources.Table, kernel.Node, mo
 				}
 			}
 		case !strings.HasPrefix(f.Name, "want "):
-			t.Errorf("section %q: not one of services.toml, node, config, want ...", f.Name)
+			t.Errorf("section %q: not one of services.toml, cut, node, config, want ...", f.Name)
+		}
+	}
+	for i := range table.Services {
+		for k := range table.Services[i].Endpoints {
+			if e := &table.Services[i].Endpoints[k]; slices.Contains(cut, e.Addr.String()) {
+				e.Weight, e.Cut = 0, true
+			}
 		}
 	}
 	merged, _ := sources.Merge(onNode(node), table)
