@@ -75,7 +75,7 @@ func healthFields() []field {
 			func(c *Config) *int { return &c.Health.MaxProbesPerSecond }, limit, 20000),
 		define("health.maxInFlight", "", zero|restart, "probes at the same time",
 			func(c *Config) *int { return &c.Health.MaxInFlight }, limit, 2000),
-		define("health.execUser", "", zero|restart, `the user that runs the programs of checks of type exec; "": svcproxy's own`,
+		define("health.execUser", "", zero|restart, `the user that runs the programs of checks of type exec; "": svcproxy's own; another one needs CAP_SETUID and CAP_SETGID`,
 			func(c *Config) *string { return &c.Health.ExecUser }, fields.StringOf(checkUser), ""),
 		define("health.execMaxRunning", "", zero|restart, "such programs at the same time",
 			func(c *Config) *int { return &c.Health.ExecMaxRunning }, limit, 8),

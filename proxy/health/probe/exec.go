@@ -2,7 +2,9 @@ package probe
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,7 +33,7 @@ func (a *attempt) exec() Result {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: a.prober.Credential}
 	cmd.WaitDelay = drainOutput
-	if err := cmd.Start(); err != nil {
+	if err := startUnprivileged(cmd); err != nil {
 		return result(Void, err.Error())
 	}
 	a.done("started")
@@ -43,6 +45,25 @@ func (a *attempt) exec() Result {
 	}
 	return judgeExit(err, out.String())
 }
+
+// startUnprivileged starts a program without our capabilities. systemd gives them to svcproxy as ambient ones, which
+// every program that it starts would inherit. They are a thread's own, so that a thread gives them up, starts the
+// program and ends: the end of a locked goroutine is the end of its thread.
+func startUnprivileged(cmd *exec.Cmd) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		const clearAll = 4 // PR_CAP_AMBIENT_CLEAR_ALL
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prCapAmbient, clearAll, 0, 0, 0, 0); errno != 0 && errno != syscall.EINVAL {
+			started <- fmt.Errorf("giving up capabilities: %w", errno) // EINVAL: Linux before 4.3 has none
+			return
+		}
+		started <- cmd.Start()
+	}()
+	return <-started
+}
+
+const prCapAmbient = 47 // PR_CAP_AMBIENT of linux/prctl.h
 
 // waitProgram waits for the program's end or for the deadline, and kills what is left of its group. It does not reap
 // the program: until then the group's number cannot belong to another one.
