@@ -138,7 +138,7 @@ var mayImport = map[string][]string{
 	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/status", "sources"},
 	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/frontend", "proxy/status", "sources"},
-	"proxy/status":  {"kernel", "proxy", "proxy/cli", "proxy/frontend", "proxy/screen", "sources"},
+	"proxy/status":  {"kernel", "proxy", "proxy/cli", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
 	"proxy/events":  {"kernel", "proxy", "proxy/screen", "sources"},
 
 	// The loop, and the configuration.

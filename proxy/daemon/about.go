@@ -17,7 +17,7 @@ import (
 func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) consoleOptions {
 	return consoleOptions{
 		proxy: d.proxy, current: d.current, log: d.log.Logger, about: d.about(), counters: counters, files: files,
-		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible, probes: d.checker.Alive,
+		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible, checker: d.checker,
 	}
 }
 

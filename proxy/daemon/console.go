@@ -16,6 +16,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
@@ -40,8 +41,8 @@ type consoleOptions struct {
 	warnings func() []string
 	// table is the last table of a source.
 	table func(source string) control.Table
-	// probes reports whether health checks are made when they are due; nil is always.
-	probes func(time.Time) bool
+	// checker makes the health checks; nil is none. It must not run before newConsole.
+	checker *checker.Checker
 	// eligible reports whether the node may be given traffic; nil is always.
 	eligible func() bool
 }
@@ -94,7 +95,9 @@ func newConsole(o consoleOptions) *console {
 		Status:    c.reader.Status, Detail: c.reader.Detail, Events: &c.ring, Allowed: c.allowed(),
 	}.Handler()}
 	c.notify = systemdNotifier(o.proxy, o.log)
-	c.notify.probes = o.probes
+	if o.checker != nil {
+		c.reader.Health, c.notify.probes = o.checker.View, o.checker.Alive
+	}
 	c.observe()
 	return c
 }

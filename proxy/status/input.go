@@ -9,6 +9,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -26,6 +27,8 @@ type Input struct {
 	// not in them.
 	Counted  bool
 	Warnings []string // in addition to the snapshot's
+	// Health is what is known of health checks and orders; nil if nothing is.
+	Health *checker.View
 }
 
 // maxSourceErrors bounds the errors that are listed for one source.
@@ -48,6 +51,7 @@ func New(in Input) Status {
 	attach(st.Services, st.Faults)
 	st.Drains = drainsOf(st.Services)
 	st.Totals = b.totals(st.Services)
+	st.Health, st.Warnings = b.checks.all(st.Services), append(st.Warnings, b.checks.warnings()...)
 	st.Problems = problems(&st)
 	return st
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -38,6 +39,31 @@ func TestListsHaveEveryConstant(t *testing.T) {
 			t.Errorf("%s of %s: listed %q, declared %q", c.typ, c.dir, got, want)
 		}
 	}
+}
+
+// The lists of health have what package health decides.
+func TestListsOfHealth(t *testing.T) {
+	for _, c := range []struct {
+		what      string
+		got, want []string
+	}{
+		{"states", texts(status.HealthStates()), append(words(health.Phases()), string(status.Unchecked))},
+		{"causes", texts(status.HealthCauses()), words(health.Causes())},
+		{"modes", texts(status.HealthModes()), words(health.Modes())},
+	} {
+		slices.Sort(c.got)
+		if slices.Sort(c.want); !slices.Equal(c.got, c.want) {
+			t.Errorf("%s: listed %q, want %q", c.what, c.got, c.want)
+		}
+	}
+}
+
+func words[T fmt.Stringer](list []T) []string {
+	var all []string
+	for _, v := range list {
+		all = append(all, v.String())
+	}
+	return all
 }
 
 // JSON.md says what every value of a closed list means, in the words of the list.
@@ -66,6 +92,15 @@ func TestListsAreDocumented(t *testing.T) {
 	}
 	for _, s := range status.EndpointStates() {
 		row(string(s), s.Meaning())
+	}
+	for _, s := range status.HealthStates() {
+		row(string(s), s.Meaning())
+	}
+	for _, c := range status.HealthCauses() {
+		row(string(c), c.Meaning())
+	}
+	for _, m := range status.HealthModes() {
+		row(string(m), m.Meaning())
 	}
 	for _, k := range events.Kinds() {
 		row(string(k), k.Meaning())

@@ -35,7 +35,7 @@ func (p *page) columns(c *screen.Columns) {
 // overview writes the daemon, what is wrong, and a row for each service.
 func (p *page) overview() {
 	st := p.st
-	for _, text := range []string{p.daemon(), p.counts(), p.connections(), p.lastSync(), p.lastChange()} {
+	for _, text := range []string{p.daemon(), p.counts(), p.connections(), p.health(), p.lastSync(), p.lastChange()} {
 		if text != "" {
 			p.line(screen.Plain, "%s", text)
 		}
@@ -43,6 +43,7 @@ func (p *page) overview() {
 	p.list("degraded", screen.Bad, st.Problems)
 	p.list("refused by the kernel", screen.Bad, p.faults(st.Faults))
 	p.list("draining", screen.Warn, drainLines(st, maxDrainLines))
+	p.list("ordered by the operator", screen.Warn, p.overrides())
 	p.list("warnings", screen.Warn, st.Warnings)
 	p.list("waits for a restart", screen.Warn, st.Daemon.Config.Restart)
 	if len(st.Services) == 0 {
@@ -195,9 +196,17 @@ func short(name string) string { return strings.TrimPrefix(name, "default/") }
 // table writes a row for each service.
 func (p *page) table() {
 	c := &screen.Columns{Elastic: []int{5, 0}}
-	c.Heading("SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", "STATE")
+	heading := []string{"SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", "STATE"}
+	if p.st.Health != nil {
+		c.Elastic, heading = []int{6, 5, 0}, slices.Insert(heading, 5, "HEALTH")
+	}
+	c.Heading(heading...)
 	for _, s := range p.rows() {
-		c.Row(text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(screen.Count(s.Active)), s.Cell())
+		row := []screen.Cell{text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(screen.Count(s.Active)), s.Cell()}
+		if p.st.Health != nil {
+			row = slices.Insert(row, 5, s.Health.Cell())
+		}
+		c.Row(row...)
 	}
 	p.columns(c)
 }
@@ -205,11 +214,19 @@ func (p *page) table() {
 // wide writes a wide row for each service.
 func (p *page) wide() {
 	c := &screen.Columns{Elastic: []int{9, 10, 0}}
-	c.Heading("SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE", "ORIGIN")
+	heading := []string{"SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE", "ORIGIN"}
+	if p.st.Health != nil {
+		c.Elastic, heading = []int{10, 9, 11, 0}, slices.Insert(heading, 9, "HEALTH")
+	}
+	c.Heading(heading...)
 	for _, s := range p.rows() {
-		c.Row(text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(screen.Count(s.Active)),
+		row := []screen.Cell{text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(screen.Count(s.Active)),
 			number(screen.Count(s.Inactive)), number(screen.Count(s.Traffic.Connections)),
-			number(screen.Bytes(s.Traffic.InBytes)), number(screen.Bytes(s.Traffic.OutBytes)), s.Cell(), text(s.Origin))
+			number(screen.Bytes(s.Traffic.InBytes)), number(screen.Bytes(s.Traffic.OutBytes)), s.Cell(), text(s.Origin)}
+		if p.st.Health != nil {
+			row = slices.Insert(row, 9, s.Health.Cell())
+		}
+		c.Row(row...)
 	}
 	p.columns(c)
 }
@@ -273,12 +290,12 @@ func (s *Service) Cell() screen.Cell {
 	return screen.Cell{Text: words, Style: s.style()}
 }
 
-// style is how the state of a service looks. Drains make a good one a warning.
+// style is how the state of a service looks. Drains, and endpoints that are down, make a good one a warning.
 func (s *Service) style() screen.Style {
 	switch {
 	case s.State == Partly && len(s.Withheld) > 0:
 		return screen.Bad
-	case s.State.Style() != screen.Bad && s.Backends.Draining > 0:
+	case s.State.Style() != screen.Bad && (s.Backends.Draining > 0 || s.Health.trouble()):
 		return screen.Warn
 	}
 	return s.State.Style()

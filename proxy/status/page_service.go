@@ -25,8 +25,20 @@ func (p *page) service(s *Service) {
 		p.WriteString("\n")
 		p.endpoints(s)
 	}
+	p.groups(s)
 	p.list("not served", screen.Bad, s.Withheld)
 	p.list("refused by the kernel", screen.Bad, p.faults(s.Faults))
+}
+
+// groups writes the groups in which others serve than the endpoints that are up.
+func (p *page) groups(s *Service) {
+	if s.Health == nil {
+		return
+	}
+	for i := range s.Health.Groups {
+		g := &s.Health.Groups[i]
+		p.list("health", g.Mode.Style(), []string{fmt.Sprintf("port %s, %s: %s: %s", cmp.Or(g.Port, "-"), g.Family, g.text(), g.Mode.Meaning())})
+	}
 }
 
 // traits describes a service in words.
@@ -73,17 +85,33 @@ func (p *page) virtuals(s *Service) {
 // endpoints writes a row for each endpoint.
 func (p *page) endpoints(s *Service) {
 	c := &screen.Columns{Elastic: []int{9, 2, 0}}
-	c.Heading("ENDPOINT", "PORT", "NODE", ">WEIGHT", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE")
+	heading := []string{"ENDPOINT", "PORT", "NODE", ">WEIGHT", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE"}
+	if s.Health != nil {
+		c.Elastic, heading = []int{10, 2, 0, 9}, append(heading, "HEALTH")
+	}
+	c.Heading(heading...)
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
 		total, in, out := "-", "-", "-"
 		if t := e.Traffic; t != nil {
 			total, in, out = screen.Count(t.Connections), screen.Bytes(t.InBytes), screen.Bytes(t.OutBytes)
 		}
-		c.Row(text(e.Address.String()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")), number(fmt.Sprint(e.Weight)),
-			number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), number(total), number(in), number(out), e.Cell(p.st.Time))
+		row := []screen.Cell{text(e.Address.String()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")), number(e.weight()),
+			number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), number(total), number(in), number(out), e.Cell(p.st.Time)}
+		if s.Health != nil {
+			row = append(row, e.Health.Cell())
+		}
+		c.Row(row...)
 	}
 	p.columns(c)
+}
+
+// weight is the weight that is served, with the one that the source gives if that differs: "0 (source 3)".
+func (e *Endpoint) weight() string {
+	if h := e.Health; h != nil && h.SourceWeight != e.Weight {
+		return fmt.Sprintf("%d (source %d)", e.Weight, h.SourceWeight)
+	}
+	return fmt.Sprint(e.Weight)
 }
 
 // Cell is the state of an endpoint in few words: "draining (12 conns, 43s

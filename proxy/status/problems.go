@@ -30,6 +30,7 @@ func problems(st *Status) []string {
 		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.State == Missing })
 		add("the kernel lacks something of %s, first %s: %s", several(n, "service"), st.Services[i].Name, st.Services[i].Reason)
 	}
+	healthProblems(st, add)
 	if c := st.Daemon.Config; c.Error != "" {
 		add("the last good configuration is in use%s: %s", since(c.Since), c.Error)
 	}
@@ -60,4 +61,22 @@ func problems(st *Status) []string {
 		}
 	}
 	return list
+}
+
+// healthProblems adds what health checks find wrong with more than one endpoint.
+func healthProblems(st *Status, add func(format string, args ...any)) {
+	h := st.Health
+	if h == nil {
+		return
+	}
+	if h.Blind != "" {
+		add("health checks tell nothing at present, so the last states count: %s", h.Blind)
+	}
+	if !h.Held.IsZero() {
+		add("more than half of all targets went down at once: their last states count until %s", h.Held.Format(time.RFC3339))
+	}
+	if h.Panic > 0 {
+		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.State == Panic })
+		add("%s in panic, first %s: %s", several(h.Panic, "service"), st.Services[i].Name, st.Services[i].Reason)
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/health/checker"
 )
 
 // counterAge bounds the age of counters that are used again. So however many
@@ -21,6 +22,8 @@ type Reader struct {
 	Recorder *Recorder     // Synced is called after every sync
 	Daemon   func() Daemon // returns the daemon as it is now
 	Counters Counter       // nil: no counters
+	// Health, if set, returns what is known of health checks and orders.
+	Health func() checker.View
 	// Warnings, if set, returns what may keep traffic away although everything is
 	// programmed.
 	Warnings func() []string
@@ -47,6 +50,10 @@ func (r *Reader) Status(ctx context.Context) Status {
 			in.Warnings = append(in.Warnings[:len(in.Warnings):len(in.Warnings)], fmt.Sprintf("connections are not up to date: %v", err))
 		}
 		in.Counted = err == nil && r.comparable(in.Snapshot, in.Running)
+	}
+	if r.Health != nil {
+		view := r.Health()
+		in.Health = &view
 	}
 	in.Now = time.Now()
 	return New(in)

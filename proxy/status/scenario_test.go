@@ -43,6 +43,9 @@ import (
 //	firewall CHAIN                  a firewall drops what none of its rules accepts
 //	fail [TEXT]                     the kernel refuses the ops with TEXT in them
 //	undo                            another program removes all real servers
+//	probe ENDPOINT ok|void|REASON... [expires=DURATION]
+//	order TARGET drain|disable|weight [WEIGHT] [WHY...]
+//	blind [WHY...]                  no probe tells anything, or they do again
 //	pass DURATION
 //	status [-width N] FORMAT [SERVICE] > FILE
 //	events > FILE
@@ -76,6 +79,7 @@ type stage struct {
 	reader  *status.Reader
 	proxy   *proxy.Proxy
 	ring    *events.Ring
+	probes  *probes
 	last    sources.Table
 	traffic map[kernel.VirtualKey]kernel.Traffic
 
@@ -138,7 +142,7 @@ func play(t *testing.T, archive *txtar.Archive) {
 	}
 	s := &stage{
 		t: t, archive: archive, source: make(chan emission), kernel: fake.New(kernel.DefaultNames, node, kernel.State{}),
-		ring: new(events.Ring), traffic: map[kernel.VirtualKey]kernel.Traffic{},
+		ring: new(events.Ring), probes: new(probes), traffic: map[kernel.VirtualKey]kernel.Traffic{},
 	}
 	s.kernel.Fail = func(o kernel.Op) error {
 		s.mu.Lock()
@@ -155,7 +159,7 @@ func play(t *testing.T, archive *txtar.Archive) {
 			f := frontend.List(table.Table, n, frontend.Config{})
 			return f, ipvs.State(f, mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, Hold: hold, Occupied: occupied})
 		},
-		OnSource: recorder.Source,
+		OnSource: recorder.Source, Health: s.probes,
 	})
 	s.proxy = p
 	p.OnSync = func(now *proxy.Snapshot) {
@@ -163,7 +167,7 @@ func play(t *testing.T, archive *txtar.Archive) {
 		recorder.Synced(now)
 	}
 	started := time.Now()
-	s.reader = &status.Reader{Proxy: p, Recorder: history, Counters: s, Daemon: func() status.Daemon {
+	s.reader = &status.Reader{Proxy: p, Recorder: history, Counters: s, Health: s.probes.view, Daemon: func() status.Daemon {
 		return status.Daemon{
 			Version: "1.0.0", Node: "n1", PID: 4711, Started: started, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)",
 			Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"},
@@ -217,6 +221,12 @@ func (s *stage) command(words []string) {
 		s.mu.Lock()
 		s.fail = strings.Join(args, " ")
 		s.mu.Unlock()
+	case "probe":
+		s.probe(args[0], args[1:])
+	case "order":
+		s.order(args)
+	case "blind":
+		s.blind(strings.Join(args, " "))
 	case "pass":
 		d, err := time.ParseDuration(args[0])
 		s.check(err)

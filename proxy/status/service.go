@@ -32,6 +32,8 @@ type Service struct {
 	Active   uint64   `json:"active"`
 	Inactive uint64   `json:"inactive"`
 	Traffic  Traffic  `json:"traffic"`
+	// Health is nil if the table alone decides on the endpoints.
+	Health *ServiceHealth `json:"health,omitempty"`
 }
 
 // Backends counts a service's endpoints: those that get new connections, those that
@@ -78,6 +80,8 @@ type Endpoint struct {
 	Active   uint64         `json:"active"`
 	Inactive uint64         `json:"inactive"`
 	Drain    *Drain         `json:"drain,omitempty"`
+	// Health says why it has its weight; nil if the table alone decides on it.
+	Health *EndpointHealth `json:"health,omitempty"`
 	// Traffic is only known for the services that Reader.Detail was asked for.
 	Traffic *Traffic `json:"traffic,omitempty"`
 

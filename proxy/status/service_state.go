@@ -49,6 +49,9 @@ func (b *builder) stateOf(i int, s *Service, from *sources.Service) (State, stri
 	if len(s.Withheld) > 0 && len(s.Virtuals) == 0 {
 		return LeftOut, strings.Join(s.Withheld, "; ")
 	}
+	if reason := s.Health.panics(); reason != "" {
+		return Panic, reason
+	}
 	for port, p := range from.Ports {
 		if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == port && v.Backends > 0 }) && !b.f.PortWithheld(i, port) {
 			return NoBackends, whyNoBackends(s, from, port, p)
@@ -76,10 +79,18 @@ func whyNoBackends(s *Service, from *sources.Service, i int, p sources.Port) str
 	}
 	for _, e := range s.Endpoints {
 		if e.port == i {
-			return fmt.Sprintf("no endpoint can be used%s: %s is %s", where, e.Address, e.stateText())
+			return fmt.Sprintf("no endpoint can be used%s: %s is %s", where, e.Address, e.why())
 		}
 	}
 	return "no endpoints" + where
+}
+
+// why says why an endpoint is not used, without a time.
+func (e Endpoint) why() string {
+	if e.Health != nil && !e.Health.serves() {
+		return e.Health.short()
+	}
+	return e.stateText()
 }
 
 // stateText is the state with its reason.

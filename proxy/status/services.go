@@ -18,6 +18,7 @@ type builder struct {
 	in       Input
 	f        *frontend.Frontends
 	services []Service // parallel to f.Table.Services
+	checks   *checks
 }
 
 func newBuilder(in Input) *builder {
@@ -25,7 +26,7 @@ func newBuilder(in Input) *builder {
 	if f == nil { // there was no plan yet
 		f = &frontend.Frontends{}
 	}
-	return &builder{in: in, f: f}
+	return &builder{in: in, f: f, checks: newChecks(in)}
 }
 
 // build returns all services sorted by name, including those that are left out.
@@ -35,6 +36,7 @@ func (b *builder) build() []Service {
 	for i := range table {
 		b.services[i] = described(&table[i])
 		b.endpoints(i)
+		b.checks.service(&b.services[i], &table[i])
 	}
 	b.virtuals()
 	b.markConflicts()

@@ -14,6 +14,7 @@ const (
 	Refused     State = "refused"
 	Conflicting State = "conflict"
 	Missing     State = "missing"
+	Panic       State = "panic"
 	NoBackends  State = "no backends"
 	Partly      State = "partly"
 	NotServed   State = "not served"
@@ -28,6 +29,7 @@ var states = screen.Terms[State]{
 	{Word: Refused, Meaning: "the kernel refuses something of it", Style: screen.Bad},
 	{Word: Conflicting, Meaning: "another program has one of its virtual servers, or another host one of its VIPs", Style: screen.Bad},
 	{Word: Missing, Meaning: "the kernel lacks something of it: another program removed it, or a sync is in progress", Style: screen.Bad},
+	{Word: Panic, Meaning: "too few of its endpoints are up, so those that are down serve, too", Style: screen.Bad},
 	{Word: NoBackends, Meaning: "it, or one of its ports, has no backends", Style: screen.Bad},
 	{Word: Partly, Meaning: "something of it is withheld, or one of its addresses has no backends", Style: screen.Warn},
 	{Word: NotServed, Meaning: "its type has nothing to serve", Style: screen.Faint},
@@ -89,7 +91,7 @@ const (
 var endpointStates = screen.Terms[EndpointState]{
 	{Word: EndpointServing, Meaning: "it gets new connections", Style: screen.Good},
 	{Word: EndpointDraining, Meaning: "it keeps its connections and gets no new ones until they end", Style: screen.Warn},
-	{Word: EndpointPaused, Meaning: "the table gives it weight 0: it keeps its connections and gets no new ones", Style: screen.Faint},
+	{Word: EndpointPaused, Meaning: "it has weight 0, by its source, its health or an order: it keeps its connections and gets no new ones", Style: screen.Faint},
 	{Word: EndpointUnused, Meaning: "it gets no connections; `reason` says why", Style: screen.Faint},
 	{Word: EndpointMissing, Meaning: "it is wanted and not in the kernel", Style: screen.Bad},
 }

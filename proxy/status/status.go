@@ -28,6 +28,8 @@ type Status struct {
 	Drains    []Draining `json:"drains"`
 	Totals    Totals     `json:"totals"`
 	Conntrack *Conntrack `json:"conntrack,omitempty"` // nil if it is not known
+	// Health is nil if there are no health checks, no orders of the operator and no backups.
+	Health *Health `json:"health,omitempty"`
 	// Services are sorted by name. They include those that were left out.
 	Services []Service `json:"services"`
 }

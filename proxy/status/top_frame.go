@@ -107,14 +107,24 @@ func (v topView) line(text string, style screen.Style) string {
 // body is the heading, the services and their endpoints.
 func (v topView) body(rows []serviceRates, st *Status) []string {
 	c := &screen.Columns{Elastic: []int{7, 0}}
-	c.Heading("SERVICE", ">NEW/S", ">IN/S", ">OUT/S", ">ACTIVE", ">INACTIVE", ">BACKENDS", "STATE")
+	heading := []string{"SERVICE", ">NEW/S", ">IN/S", ">OUT/S", ">ACTIVE", ">INACTIVE", ">BACKENDS", "STATE"}
+	if st.Health != nil {
+		c.Elastic, heading = []int{8, 7, 0}, append(heading, "HEALTH")
+	}
+	c.Heading(heading...)
+	add := func(row []screen.Cell, health screen.Cell) {
+		if st.Health != nil {
+			row = append(row, health)
+		}
+		c.Row(row...)
+	}
 	for _, r := range rows[min(v.first, len(rows)):] {
-		c.Row(append(r.rates.cells(short(r.Name)), number(screen.Count(r.Active)), number(screen.Count(r.Inactive)), number(r.Backends.String()), r.Service.Cell())...)
+		add(append(r.rates.cells(short(r.Name)), number(screen.Count(r.Active)), number(screen.Count(r.Inactive)), number(r.Backends.String()), r.Service.Cell()), r.Service.Health.Cell())
 		if !v.endpoints {
 			continue
 		}
 		for _, e := range r.endpoints {
-			c.Row(append(e.rates.cells("  "+e.Address.String()), number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), text(""), e.Endpoint.Cell(st.Time))...)
+			add(append(e.rates.cells("  "+e.Address.String()), number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), text(""), e.Endpoint.Cell(st.Time)), e.Endpoint.Health.Cell())
 		}
 	}
 	return c.Lines(v.width, v.colours)

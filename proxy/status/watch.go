@@ -95,6 +95,7 @@ func (s Status) still() Status {
 	if r := s.Sync.Running; r != nil && r.Seconds < 2 { // short syncs come and go
 		s.Sync.Running = nil
 	}
+	s.Health = s.Health.still()
 	s.Conntrack, s.Totals.Active, s.Totals.Inactive, s.Totals.Traffic = nil, 0, 0, Traffic{}
 	services := make([]Service, len(s.Services))
 	for i, svc := range s.Services {
@@ -115,4 +116,6 @@ func (s Status) still() Status {
 	return s
 }
 
-func (e *Endpoint) still() { e.Active, e.Inactive, e.Traffic = 0, 0, nil }
+func (e *Endpoint) still() {
+	e.Active, e.Inactive, e.Traffic, e.Health = 0, 0, nil, e.Health.still()
+}

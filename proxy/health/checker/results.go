@@ -31,7 +31,7 @@ func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
 
 // resultOf returns a result as package health takes it.
 func resultOf(r probe.Result, now time.Time) health.Result {
-	h := health.Result{Good: r.Outcome == probe.OK, Void: r.Void(), At: now, Took: r.Duration}
+	h := health.Result{Good: r.Outcome == probe.OK, Void: r.Void(), At: now, Took: r.Duration, Expires: r.Expires}
 	if h.Reason = r.String(); h.Good {
 		h.Reason = r.Detail
 	}

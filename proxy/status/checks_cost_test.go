@@ -1,0 +1,69 @@
+package status
+
+import (
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/proxy/health/checker"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// A table without health checks and orders costs what it costs without a checker.
+func TestHealthThatIsNotUsedCostsNothing(t *testing.T) {
+	in := big(100, 10)
+	allocs := func() float64 { return testing.AllocsPerRun(5, func() { New(in) }) }
+	without := allocs()
+	in.Health = &checker.View{Now: in.Now, Table: in.Snapshot.Table}
+	if with := allocs(); with > without {
+		t.Errorf("%v allocations, %v without a checker", with, without)
+	}
+	if st := New(in); st.Health != nil || st.Services[0].Health != nil || st.Services[0].Endpoints[0].Health != nil {
+		t.Errorf("%+v", st.Health)
+	}
+}
+
+// checkedInput is big with a health check for each endpoint.
+func checkedInput(services, endpoints int) Input {
+	in := big(services, endpoints)
+	table := in.Snapshot.Table
+	check := sources.DefaultHealthCheck()
+	check.Probe.Type = sources.CheckTCP
+	view := checker.View{Now: in.Now, Known: health.Known{Verdicts: health.Verdicts{Of: map[health.Key]health.Verdict{}}}}
+	for _, s := range table.Services {
+		s.HealthCheck = &check
+		view.Table.Services = append(view.Table.Services, s)
+	}
+	for _, target := range health.Targets(view.Table) {
+		s := health.Step(health.State{}, health.Result{Good: true, At: in.Now.Add(-time.Hour)}, health.PaceOf(&check))
+		view.Known.Verdicts.Of[target.Key] = health.Verdict{State: s}
+	}
+	in.Health = &view
+	return in
+}
+
+func BenchmarkNewWithHealth(b *testing.B) {
+	in := checkedInput(5000, 5)
+	b.ReportAllocs()
+	for b.Loop() {
+		New(in)
+	}
+}
+
+// Each endpoint of a big table has its health.
+func TestHealthOfEveryEndpoint(t *testing.T) {
+	st := New(checkedInput(300, 3))
+	if st.Health == nil || st.Health.Targets != 900 || st.Health.States["up"] != 900 {
+		t.Fatalf("%+v", st.Health)
+	}
+	for _, s := range st.Services {
+		if s.Health == nil || s.Health.Checked != 3 || s.Health.Up != 3 {
+			t.Fatalf("%s: %+v", s.Name, s.Health)
+		}
+		for _, e := range s.Endpoints {
+			if e.Health == nil || e.Health.Text != "up 1h" {
+				t.Fatalf("%s %s: %+v", s.Name, e.Address, e.Health)
+			}
+		}
+	}
+}
