@@ -87,6 +87,9 @@ func TestHelpIsShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, limit := out.String(), 24
+		if topic.Name == "" {
+			limit = 32 // it has a line for each command
+		}
 		if lines := strings.Count(text, "\n"); lines > limit {
 			t.Errorf("svcproxy %s has %d lines, want %d at most:\n%s", strings.Join(argv, " "), lines, limit, text)
 		}
@@ -135,7 +138,7 @@ var mayImport = map[string][]string{
 	"packaging/docs": {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
 
 	// What shows its state, and what asks it.
-	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/status", "sources"},
+	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/health", "proxy/health/checker", "proxy/status", "sources"},
 	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/frontend", "proxy/status", "sources"},
 	"proxy/status":  {"kernel", "proxy", "proxy/cli", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
@@ -155,7 +158,7 @@ var mayImport = map[string][]string{
 	"proxy/health/probe": {"sources"},
 
 	// The checker joins the two.
-	"proxy/health/checker": {"kernel", "proxy/health", "proxy/health/probe", "sources"},
+	"proxy/health/checker": {"kernel", "kernel/statefile", "proxy/health", "proxy/health/probe", "sources"},
 
 	// The sources of tables.
 	"sources/apiserver": {"sources", "sources/manifest"},

@@ -92,10 +92,14 @@ func (p *page) pflag(f *pflag.Flag) {
 	if f.Shorthand != "" {
 		names = "-" + f.Shorthand + ", " + names
 	}
-	if f.NoOptDefVal != "" {
+	switch {
+	case f.NoOptDefVal == "true":
 		value = ""
+	case f.NoOptDefVal != "":
+		names, value = names+"[="+value+"]", ""
+		usage += " (" + f.NoOptDefVal + " without one)"
 	}
-	if f.DefValue != "" && f.DefValue != "false" && !strings.Contains(usage, "(default") {
+	if f.DefValue != "" && f.DefValue != "false" && (f.NoOptDefVal == "" || f.NoOptDefVal == "true") && !strings.Contains(usage, "(default") {
 		usage += " (default " + f.DefValue + ")"
 	}
 	p.flag(names, value, sentence(usage))

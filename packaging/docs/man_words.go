@@ -35,8 +35,8 @@ var filesOnDisk = [][2]string{
 	{"/etc/svcproxy/svcproxy.toml", "The configuration of this node: svcproxy.toml(5)."},
 	{"/etc/svcproxy/services.toml, /etc/svcproxy/services.d/*.toml", "The services: services.toml(5)."},
 	{"/etc/default/svcproxy, /etc/sysconfig/svcproxy", "SVCPROXY_OPTS: flags for the systemd unit. Debian packages have the first file, rpm packages the second."},
-	{"/run/svcproxy/svcproxy.sock", "The control socket of the running svcproxy, for root and the group svcproxy. status, top, events and reload use it."},
-	{"/var/lib/svcproxy", "State that survives a restart: the last good services, the kernel parameters as svcproxy found them, and the names of the last run."},
+	{"/run/svcproxy/svcproxy.sock", "The control socket of the running svcproxy, for root and the group svcproxy. The commands that show what it does, reload and the operator's orders use it."},
+	{"/var/lib/svcproxy", "State that survives a restart: the last good services, the operator's orders, the kernel parameters as svcproxy found them, and the names of the last run."},
 	{"/usr/share/svcproxy", "JSON schemas of the files, alerts for Prometheus, and a dashboard for Grafana."},
 }
 
@@ -48,6 +48,7 @@ var environment = [][2]string{
 var examples = [][2]string{
 	{"Serve the services of services.toml:", "systemctl start svcproxy"},
 	{"Check the files, and see what they would change. Both commands change nothing:", "svcproxy check\nsvcproxy plan"},
+	{"Take a server out for maintenance, wait until its last connection has ended, and give it back:", "svcproxy drain 10.2.1.10 --reason 'kernel upgrade' --wait\nsvcproxy undrain 10.2.1.10"},
 	{"Remove everything that svcproxy made from the kernel:", "systemctl stop svcproxy\nsvcproxy cleanup"},
 }
 

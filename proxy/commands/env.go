@@ -2,7 +2,7 @@
 //
 // A command reads its flags, calls the packages that do the work, and prints. Some work
 // on this node themselves (check, plan, cleanup); others ask the running svcproxy
-// through its control socket (status, top, events, reload).
+// through its control socket (status, top, events, reload, drain).
 package commands
 
 import (

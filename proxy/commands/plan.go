@@ -60,7 +60,11 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	table = checker.AtStart(table, s.Health(), nil, &have, time.Now())
+	orders, err := checker.ReadOrders(s.Config.StateDir)
+	if err != nil {
+		p.Env.warn(err.Error())
+	}
+	table = checker.AtStart(table, s.Health(), orders, &have, time.Now())
 	var prober proxy.Prober
 	if p.state == "" {
 		prober = host.Prober{}

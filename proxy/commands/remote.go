@@ -6,7 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/daemon"
 )
 
-// remote is what status, top, events and reload share: they ask the running svcproxy.
+// remote is what all commands share that ask the running svcproxy.
 type remote struct{ *Env }
 
 // client asks at the socket that the configuration names. If the configuration is

@@ -60,6 +60,9 @@ var start = time.Now()
 
 func (c *conn) touch() { c.used.Store(int64(time.Since(start))) }
 
+// NetConn returns the connection without its limit, as of tls.Conn.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {

@@ -113,7 +113,7 @@ func (c Client) ask(ctx context.Context, method, path string, read func(io.Reade
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusBadRequest {
 		text, err := io.ReadAll(io.LimitReader(resp.Body, maxHeader))
-		return errors.Join(fmt.Errorf("asking svcproxy: %s", strings.TrimSpace(string(text))), err)
+		return errors.Join(&refusedError{resp.StatusCode, strings.TrimSpace(string(text))}, err)
 	}
 	if err := read(resp.Body); err != nil {
 		return fmt.Errorf("svcproxy's answer: %w", err)

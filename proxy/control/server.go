@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/conns"
 	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -41,9 +41,14 @@ type Server struct {
 	// programmed. An error is about the reload, not about the files.
 	Reload func(context.Context) (Reloaded, error)
 	// Table is the last table of a source.
-	Table  func(source string) Table
-	Events *events.Ring
-	Log    *slog.Logger
+	Table func(source string) Table
+	// Orders keeps the operator's orders. Places lists what one is for, and Applied waits until the kernel has those
+	// given before the call, as far as they are about some endpoints.
+	Orders  Orders
+	Places  func(health.Selector) []health.Place
+	Applied func(context.Context, []health.Place) error
+	Events  *events.Ring
+	Log     *slog.Logger
 
 	followers, reloads atomic.Int32
 }
@@ -55,6 +60,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:                      s.handler(),
 		DisableGeneralOptionsHandler: true,
 		BaseContext:                  func(net.Listener) context.Context { return ctx },
+		ConnContext:                  withPeer,
 		ReadHeaderTimeout:            readLimit, // a ReadTimeout would end the streams of followers
 		IdleTimeout:                  idleLimit,
 		MaxHeaderBytes:               maxHeader,
@@ -78,31 +84,16 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// client names the user who connected, for conns.Limit. Root always gets in.
-func client(c net.Conn) (string, bool) {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return "", false
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return "", false
-	}
-	var peer *syscall.Ucred
-	if raw.Control(func(fd uintptr) {
-		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	}) != nil || err != nil {
-		return "", false
-	}
-	return strconv.Itoa(int(peer.Uid)), peer.Uid == 0
-}
-
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/events", s.events)
 	mux.HandleFunc("GET /v1/table", s.table)
 	mux.HandleFunc("POST /v1/reload", s.reload)
+	if s.Orders != nil {
+		mux.HandleFunc("GET /v1/overrides", s.overrides)
+		mux.HandleFunc("POST /v1/order", s.order)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close") // the body is not read

@@ -39,10 +39,14 @@ func (d *daemon) warnings() []string {
 	if s := d.proxy.Snapshot(); s != nil && s.Report.Checked {
 		d.bridged = mode.Bridged(s.Table, s.Node, d.setup().forMode())
 	}
+	var lines []string
 	if err := d.kernel.Warning(); err != nil {
-		return append([]string{fmt.Sprintf("cleanup may not find it later: %v", err)}, d.bridged...)
+		lines = append(lines, fmt.Sprintf("cleanup may not find it later: %v", err))
 	}
-	return d.bridged
+	if err := d.checker.Unread(); err != nil {
+		lines = append(lines, err.Error())
+	}
+	return append(lines, d.bridged...)
 }
 
 // work counts what the kernel was asked for, in the types of metrics.

@@ -41,7 +41,7 @@ type consoleOptions struct {
 	warnings func() []string
 	// table is the last table of a source.
 	table func(source string) control.Table
-	// checker makes the health checks; nil is none. It must not run before newConsole.
+	// checker makes the health checks and keeps the orders; nil is none. It must not run before newConsole.
 	checker *checker.Checker
 	// eligible reports whether the node may be given traffic; nil is always.
 	eligible func() bool
@@ -112,6 +112,10 @@ func (c *console) open(ctx context.Context) error {
 	}
 	server := &control.Server{
 		Status: c.reader.Status, Detail: c.reader.Detail, Reload: c.reload, Table: c.table, Events: &c.ring, Log: c.log,
+		Places: c.places, Applied: c.applied,
+	}
+	if c.checker != nil {
+		server.Orders = c.checker
 	}
 	ctx, c.stop = context.WithCancel(ctx)
 	c.answering.Go(func() {

@@ -49,6 +49,24 @@ func (a Author) text() string {
 	return text
 }
 
+// Check returns an error if a text is too long, or could confuse a terminal.
+func (a Author) Check() error {
+	if err := checkText("by", a.By, 64); err != nil {
+		return err
+	}
+	return checkText("why", a.Why, 200)
+}
+
+func checkText(name, text string, limit int) error {
+	if len(text) > limit {
+		return fmt.Errorf("%s is longer than %d bytes", name, limit)
+	}
+	if strings.ContainsFunc(text, unprintable) {
+		return fmt.Errorf("%s %q has characters that cannot be printed", name, text)
+	}
+	return nil
+}
+
 // Expired reports whether the override's time is over.
 func (o *Override) Expired(now time.Time) bool { return !o.Until.IsZero() && !now.Before(o.Until) }
 
@@ -113,16 +131,11 @@ func (o *Override) check() error {
 	if o.Verb != Reweigh && o.Weight != (Weight{}) {
 		return fmt.Errorf("%s has no weight", o.Verb)
 	}
-	for _, f := range []struct {
-		name, text string
-		max        int
-	}{{"by", o.By, 64}, {"why", o.Why, 200}, {"target", o.Selector.String(), 512}} {
-		if len(f.text) > f.max {
-			return fmt.Errorf("%s is longer than %d bytes", f.name, f.max)
-		}
-		if strings.ContainsFunc(f.text, unprintable) {
-			return fmt.Errorf("%s %q has characters that cannot be printed", f.name, f.text)
-		}
+	if err := (Author{By: o.By, Why: o.Why}).Check(); err != nil {
+		return err
+	}
+	if err := checkText("target", o.Selector.String(), 512); err != nil {
+		return err
 	}
 	if !o.Until.IsZero() && o.Until.Sub(o.Made) < time.Second {
 		return fmt.Errorf("it ends at %s, less than a second after its start", o.Until.Format(time.RFC3339))

@@ -24,6 +24,8 @@ var stateFiles = []string{
 	"state/names",
 	"state/virtuals",
 	"state/sysctls.json",
+	"state/overrides.json",
+	"state/overrides.json.unread",
 	"state/last-good/*",
 	"state/last-good/services/*",
 	"run/svcproxy.sock",

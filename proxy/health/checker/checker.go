@@ -51,11 +51,13 @@ type Checker struct {
 	news    chan struct{} // there are events for Noticed
 	tables  chan struct{} // there is a table to follow
 
+	ordering sync.Mutex // held while orders change; locked before mu
+	orders   orders     // reading Overrides and changed needs mu alone, writing them both
+
 	mu       sync.Mutex
 	settings Settings
 	board    health.Board
 	targets  map[health.Key]*target
-	orders   health.Overrides
 	fresh    []health.Event // that Overlay has not taken
 	told     []health.Event // that Noticed has not got
 	served   served         // what Overlay returned last
@@ -71,6 +73,9 @@ func New(o Options) (*Checker, error) {
 	var err error
 	if c.prober.Credential, err = credential(o.Settings.ExecUser); err != nil {
 		return nil, err
+	}
+	if c.orders.Overrides, c.orders.unread = ReadOrders(o.StateDir); c.orders.unread != nil {
+		c.Log.Error(c.orders.unread.Error())
 	}
 	c.board.Believe = o.Settings.Believe
 	c.runner = probe.NewRunner(c.prober.Do, c.record, o.Settings.Limits)

@@ -1,18 +1,182 @@
 package checker
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy/health"
 )
+
+const (
+	// ordersFile has the orders, in stateDir.
+	ordersFile = "overrides.json"
+	// maxOrdersFile bounds it, in bytes. 10,000 orders with the longest texts have less.
+	maxOrdersFile = 32 << 20
+	// prunePeriod is the time between two looks at which orders have an endpoint: it walks the table.
+	prunePeriod = time.Minute
+)
+
+// orders are the operator's orders with their file.
+type orders struct {
+	health.Overrides
+	changed time.Time // when they did last, in this run
+	unread  error     // why the file, or a part of it, could not be read; nil if it could
+	pruned  time.Time // when it was last looked for orders that are over
+	stuck   bool      // what is over could not be written then
+}
+
+// ReadOrders returns the orders in stateDir. What is not well formed is left out, with an error.
+func ReadOrders(stateDir string) (health.Overrides, error) {
+	data, err := statefile.Read(filepath.Join(stateDir, ordersFile), maxOrdersFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var list health.Overrides
+	if err == nil {
+		list, err = health.ParseOverrides(data)
+	}
+	if err != nil {
+		err = fmt.Errorf("orders of the operator do not count: %s: %w", filepath.Join(stateDir, ordersFile), err)
+	}
+	return list, err
+}
+
+// write replaces the file. A file that could not be read is kept under another name.
+func (o *orders) write(stateDir string, next health.Overrides) error {
+	data, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(stateDir, ordersFile)
+	if o.unread != nil {
+		if err := setAside(stateDir); err != nil {
+			return fmt.Errorf("setting %s aside, which cannot be read: %w", path, err)
+		}
+		o.unread = nil
+	}
+	if err := statefile.Write(path, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("keeping the orders: %w", err)
+	}
+	return nil
+}
+
+func setAside(stateDir string) error {
+	d, err := statefile.Open(stateDir)
+	if err != nil {
+		return err
+	}
+	err = d.Rename(ordersFile, ordersFile+".unread")
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // the operator removed it
+	}
+	return errors.Join(err, d.Close())
+}
 
 // Overrides returns the operator's orders that stand.
 func (c *Checker) Overrides() health.Overrides {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.orders)
+	return slices.Clone(c.orders.Overrides)
 }
 
-// pruneOrders ends the orders whose time is over.
-func (c *Checker) pruneOrders(time.Time) {}
+// Ordered returns when the orders changed last in this run: a sync that began later has them.
+func (c *Checker) Ordered() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.orders.changed
+}
+
+// Unread says why orders of an earlier run do not count; nil if all do.
+func (c *Checker) Unread() error {
+	c.ordering.Lock()
+	defer c.ordering.Unlock()
+	return c.orders.unread
+}
+
+// Order adds an order of the operator and keeps it. Without force it is health.ErrLast if it would take out the last
+// usable endpoint of a service.
+func (c *Checker) Order(o health.Override, force bool) error {
+	c.ordering.Lock()
+	defer c.ordering.Unlock()
+	v := c.View()
+	if !force {
+		if err := health.CheckLast(v.Table, v.Known, o, v.Now); err != nil {
+			return err
+		}
+	}
+	next, err := v.Known.Overrides.Add(o)
+	if err != nil {
+		return err
+	}
+	return c.keep(next, []health.Event{{Kind: health.Ordered, At: v.Now, Order: o}})
+}
+
+// TakeBack removes an order: with outs one that takes endpoints out, else a weight.
+func (c *Checker) TakeBack(s health.Selector, outs bool, by health.Author) error {
+	c.ordering.Lock()
+	defer c.ordering.Unlock()
+	before := c.Overrides()
+	next, err := before.Undo(s, outs)
+	if err != nil {
+		return err
+	}
+	taken := health.Event{Kind: health.TakenBack, At: time.Now(), Author: by}
+	for _, o := range before {
+		if o.Selector == s && outs == (o.Verb != health.Reweigh) {
+			taken.Order = o
+		}
+	}
+	return c.keep(next, []health.Event{taken})
+}
+
+// keep writes orders, has the next Overlay apply them, and notes what happened. The lock ordering is held; mu is not,
+// because the loop must not wait for a disk.
+func (c *Checker) keep(next health.Overrides, events []health.Event) error {
+	if err := c.orders.write(c.StateDir, next); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.orders.Overrides, c.orders.changed = next, time.Now()
+	c.told = append(c.told, events...)
+	c.mu.Unlock()
+	signal(c.news)
+	for _, e := range events {
+		c.Log.Info(e.String())
+	}
+	c.Wake()
+	return nil
+}
+
+// pruneOrders ends orders whose time is over, and those that have had no endpoint for 24 hours. An order that is over
+// counts no more, even before this. It waits for the first table, because package health asks the orders of the last
+// run, ended or not, why an endpoint has weight 0.
+func (c *Checker) pruneOrders(now time.Time) {
+	c.ordering.Lock()
+	defer c.ordering.Unlock()
+	c.mu.Lock()
+	list, table := c.orders.Overrides, c.served.table
+	c.mu.Unlock()
+	over := !c.orders.stuck && slices.ContainsFunc(list, func(o health.Override) bool { return o.Expired(now) })
+	if len(list) == 0 || len(table.Services) == 0 || !over && now.Sub(c.orders.pruned) < prunePeriod {
+		return
+	}
+	c.orders.pruned, c.orders.stuck = now, false
+	kept, dropped := list.Prune(table, now)
+	if slices.Equal(kept, list) {
+		return
+	}
+	var events []health.Event
+	for _, d := range dropped {
+		events = append(events, health.Event{Kind: health.OrderOver, At: now, Order: d.Override, Reason: d.Because})
+	}
+	if err := c.keep(kept, events); err != nil {
+		c.orders.stuck = true
+		c.Log.Error("cannot remove orders that are over; they do not count", "err", err)
+	}
+}

@@ -36,7 +36,7 @@ type served struct {
 func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (out sources.Merged, wake time.Time) {
 	o := &c.overlay
 	c.mu.Lock()
-	settings, orders := c.settings, c.orders
+	settings, orders := c.settings, c.orders.Overrides
 	c.mu.Unlock()
 	fresh := o.resolve(m.Table, settings)
 	switch {

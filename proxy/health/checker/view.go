@@ -27,7 +27,7 @@ func (c *Checker) View() View {
 	defer c.mu.Unlock()
 	return View{
 		Now:   time.Now(),
-		Known: health.Known{Verdicts: c.board.Verdicts(), Overrides: c.orders, Ramps: c.served.ramps},
+		Known: health.Known{Verdicts: c.board.Verdicts(), Overrides: c.orders.Overrides, Ramps: c.served.ramps},
 		Table: c.served.table, Unusual: slices.Clone(c.served.unusual), Blind: c.board.Blind(), Holding: c.board.Holding(), Stats: c.runner.Stats(),
 	}
 }

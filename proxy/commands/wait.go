@@ -1,0 +1,119 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/control"
+	"github.com/svcproxy/svcproxy/proxy/status"
+)
+
+// waitLimit is how long --wait waits unless it says. IPVS keeps a connection for 2 minutes after its end (TIME_WAIT), so
+// that less would often not do.
+const waitLimit = "5m"
+
+// waitFlag adds --wait[=TIME].
+func waitFlag(fs *pflag.FlagSet, wait *time.Duration) {
+	fs.DurationVar(wait, "wait", 0, "wait until no connections are left, at most this `TIME`")
+	fs.Lookup("wait").NoOptDefVal = waitLimit
+}
+
+// leftover is what is left after waiting; nil if the command did not wait.
+type leftover struct {
+	Connections uint64  `json:"connectionsLeft"`
+	Waited      float64 `json:"waitedSeconds"`
+}
+
+// err is an error if connections are left.
+func (l *leftover) err() error {
+	if l == nil || l.Connections == 0 {
+		return nil
+	}
+	return cli.Errorf(cli.Failed, "the drain goes on", "%s left after %s", connections(l.Connections), seconds(l.Waited))
+}
+
+func connections(n uint64) string {
+	if n == 1 {
+		return "1 connection is"
+	}
+	return fmt.Sprintf("%d connections are", n)
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}
+
+// waitPeriod is how often connections are counted.
+const waitPeriod = time.Second
+
+// waitFor waits until no connections are left, and prints how many there are. If ctx ends, that is an error.
+func (r remote) waitFor(ctx context.Context, limit time.Duration, left func(context.Context) (uint64, error)) (*leftover, error) {
+	began, said := time.Now(), time.Time{}
+	tick := time.NewTicker(waitPeriod)
+	defer tick.Stop()
+	for {
+		n, err := left(ctx)
+		if ctx.Err() != nil {
+			return nil, cli.Errorf(cli.Failed, "the drain goes on", "interrupted: connections may be left")
+		}
+		if err != nil {
+			return nil, err
+		}
+		waited := time.Since(began)
+		if n == 0 || waited >= limit {
+			return &leftover{n, waited.Seconds()}, nil
+		}
+		if time.Since(said) >= progressEvery {
+			said = time.Now()
+			fmt.Fprintf(r.Err, "svcproxy: waiting for %v: %s left\n", waited.Round(time.Second), connections(n))
+		}
+		select {
+		case <-tick.C:
+		case <-time.After(limit - waited):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// maxNamed bounds the services that are asked for by name.
+const maxNamed = 100
+
+// connections returns a function that counts the connections of some endpoints.
+func (r remote) connections(of []control.Place) func(context.Context) (uint64, error) {
+	type place struct {
+		service, protocol string
+		addr              netip.AddrPort
+	}
+	wanted, services := map[place]bool{}, map[string]bool{}
+	for _, p := range of {
+		wanted[place{p.Service, p.Protocol, p.Address}] = true
+		services[p.Service] = true
+	}
+	return func(ctx context.Context) (n uint64, err error) {
+		if len(wanted) == 0 {
+			return 0, nil
+		}
+		var st status.Status
+		if len(services) <= maxNamed {
+			st, err = r.client().Detail(ctx, slices.Sorted(maps.Keys(services)))
+		} else {
+			st, err = r.client().Status(ctx, true)
+		}
+		for i := range st.Services {
+			s := &st.Services[i]
+			for j := range s.Endpoints {
+				if e := &s.Endpoints[j]; wanted[place{s.Name, e.Protocol, e.Address}] {
+					n += e.Active + e.Inactive
+				}
+			}
+		}
+		return n, err
+	}
+}

@@ -1,0 +1,38 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/health"
+)
+
+// places lists what an order is for in the table that is served.
+func (c *console) places(s health.Selector) []health.Place { return s.Places(c.checker.View().Table) }
+
+// applied waits until the kernel has the orders given before the call. The error says why some of these endpoints are
+// not as ordered yet; that of another step of the sync does not count.
+func (c *console) applied(ctx context.Context, to []health.Place) error {
+	// A sync that had just begun when the order came may have taken the request for one that begins later.
+	defer time.AfterFunc(2*time.Second, c.proxy.Replan).Stop()
+	now, err := c.proxy.Await(ctx, c.checker.Ordered())
+	if err != nil {
+		return fmt.Errorf("no sync has ended since: %w", err)
+	}
+	var steps *kernel.ApplyError
+	if !errors.As(now.Report.Err, &steps) {
+		return now.Report.Err
+	}
+	for _, f := range steps.Failed {
+		real, ok := f.Op.Object.(kernel.Real)
+		for _, p := range to {
+			if ok && real.Key.Addr == p.Addr {
+				return f
+			}
+		}
+	}
+	return nil
+}
