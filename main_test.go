@@ -142,7 +142,7 @@ var mayImport = map[string][]string{
 	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/frontend", "proxy/status", "sources"},
 	"proxy/status":  {"kernel", "proxy", "proxy/cli", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
-	"proxy/events":  {"kernel", "proxy", "proxy/screen", "sources"},
+	"proxy/events":  {"kernel", "proxy", "proxy/health", "proxy/screen", "sources"},
 
 	// The loop, and the configuration.
 	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/frontend", "sources"},

@@ -65,6 +65,7 @@ type console struct {
 	notify  *notifier
 	history status.Recorder
 	ring    events.Ring
+	health  *events.Health // nil without a checker
 	reader  *status.Reader
 	metrics *metrics.Metrics
 	ports   *web.HealthPorts
@@ -96,7 +97,7 @@ func newConsole(o consoleOptions) *console {
 	}.Handler()}
 	c.notify = systemdNotifier(o.proxy, o.log)
 	if o.checker != nil {
-		c.reader.Health, c.notify.probes = o.checker.View, o.checker.Alive
+		c.observeHealth()
 	}
 	c.observe()
 	return c
@@ -153,6 +154,9 @@ func (c *console) observe() {
 		}
 		c.history.Synced(now.Report)
 		recorder.Synced(now)
+		if c.health != nil {
+			c.health.Synced(c.checker.Served())
+		}
 		c.metrics.Synced(now)
 		c.logWarnings()
 		c.notify.update()

@@ -22,7 +22,26 @@ const (
 	LeftOut   Kind = "leftOut"
 	Warning   Kind = "warning"
 	Sysctl    Kind = "sysctl"
-	Lost      Kind = "lost"
+
+	EndpointDown Kind = "endpointDown"
+	EndpointUp   Kind = "endpointUp"
+	AgentAsks    Kind = "agentAsks"
+	Flapping     Kind = "flapping"
+	Calm         Kind = "calm"
+	Panic        Kind = "panic"
+	PanicOver    Kind = "panicOver"
+	Backups      Kind = "backups"
+	AllDown      Kind = "allDown"
+	EnoughUp     Kind = "enoughUp"
+	MassFailure  Kind = "massFailure"
+	MassOver     Kind = "massFailureOver"
+	Blind        Kind = "checkerBlind"
+	Sees         Kind = "checkerSees"
+	Order        Kind = "order"
+	OrderBack    Kind = "orderTakenBack"
+	OrderOver    Kind = "orderOver"
+
+	Lost Kind = "lost"
 )
 
 // kinds is the only list of kinds. The web page reads it; a test holds JSON.md
@@ -43,6 +62,23 @@ var kinds = screen.Terms[Kind]{
 	{Word: LeftOut, Meaning: "a service, or a part of one, is not served: another service has it, or this node cannot serve it", Style: screen.Bad},
 	{Word: Warning, Meaning: "something keeps clients from what is served, such as a firewall", Style: screen.Warn},
 	{Word: Sysctl, Meaning: "a kernel parameter was changed", Style: screen.Plain},
+	{Word: EndpointDown, Meaning: "the health check of an endpoint fails: it gets no new connections", Style: screen.Bad},
+	{Word: EndpointUp, Meaning: "the health check of an endpoint succeeds again", Style: screen.Good},
+	{Word: AgentAsks, Meaning: "the agent of an endpoint asks for a drain or for maintenance, or no longer does", Style: screen.Plain},
+	{Word: Flapping, Meaning: "an endpoint changes too often: it is up only after more good results, and its changes are no events", Style: screen.Warn},
+	{Word: Calm, Meaning: "an endpoint no longer changes too often", Style: screen.Good},
+	{Word: Panic, Meaning: "too few endpoints of a service are up, so those that are down serve, too", Style: screen.Bad},
+	{Word: PanicOver, Meaning: "they no longer do", Style: screen.Good},
+	{Word: Backups, Meaning: "the backups of a service serve, because no other endpoint is up", Style: screen.Warn},
+	{Word: AllDown, Meaning: "no endpoint of a service is up, and none serves, as `onAllDown` says", Style: screen.Bad},
+	{Word: EnoughUp, Meaning: "the endpoints of a service that are up serve again", Style: screen.Good},
+	{Word: MassFailure, Meaning: "more than half of all targets went down at once: their last states count for a minute, unless `massFailure` is `believe`", Style: screen.Bad},
+	{Word: MassOver, Meaning: "the present states count", Style: screen.Plain},
+	{Word: Blind, Meaning: "no probe tells anything, by a fault of this node: the last states count", Style: screen.Bad},
+	{Word: Sees, Meaning: "probes tell something again", Style: screen.Good},
+	{Word: Order, Meaning: "the operator drained or disabled endpoints, or gave them a weight", Style: screen.Plain},
+	{Word: OrderBack, Meaning: "the operator took an order back", Style: screen.Plain},
+	{Word: OrderOver, Meaning: "an order ended by itself", Style: screen.Plain},
 	{Word: Lost, Meaning: "events were forgotten before they were read; never kept, only sent to a reader", Style: screen.Warn},
 }
 

@@ -86,6 +86,9 @@ func leftOut(before, now []sources.Problem) (Event, bool) {
 // nothing, or nothing new.
 func change(before, now *proxy.Snapshot) (Event, bool) {
 	r := &now.Report
+	if r.Cause == proxy.CauseHealth {
+		return Event{}, false // events of Health say what happened to endpoints
+	}
 	if repairs := r.Repairs(); len(repairs) > 0 {
 		return Event{Kind: Drift, Text: joined(repairs, kernel.Op.String), Ops: count(repairs, r.Err)}, true
 	}

@@ -126,8 +126,12 @@ func (b *Board) Record(k Key, r Result) []Event {
 	case was.Flapping() && !x.Flapping():
 		note(IsCalm)
 	}
+	run := was.Run + 1
+	if was.Phase == Unknown {
+		run = 0
+	}
 	for i := range events[before:] {
-		events[before+i].Verdict, events[before+i].Run = x.Verdict, was.Run+1
+		events[before+i].Verdict, events[before+i].Run = x.Verdict, run
 	}
 	if was.Phase.IsUp() && x.Phase.IsDown() && !x.Held {
 		b.up--

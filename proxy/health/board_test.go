@@ -147,7 +147,7 @@ func TestEventsCountResults(t *testing.T) {
 			got = append(got, e.Run)
 		}
 	}
-	if want := []int{1, 3, 2}; !slices.Equal(got, want) {
+	if want := []int{0, 3, 2}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

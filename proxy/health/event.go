@@ -49,7 +49,7 @@ type Event struct {
 	At      time.Time
 	Key     Key     // of a target
 	Verdict Verdict // its verdict from now on
-	Run     int     // results in a row that led to it
+	Run     int     // results in a row that led to it; 0 = there was no result before
 	Down    int     // of a mass failure: how many targets went down
 	Of      int     // of so many that were up
 	Reason  string  // of blindness: why the last probe failed; of OrderOver: why it ended
@@ -57,6 +57,9 @@ type Event struct {
 	Order  Override // given, taken back or over
 	Author Author   // who took Order back
 }
+
+// First reports whether the event is the first result of a target.
+func (e Event) First() bool { return e.Run == 0 && (e.Kind == WentUp || e.Kind == WentDown) }
 
 // String says what happened, without the time.
 func (e Event) String() string {

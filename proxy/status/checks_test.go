@@ -100,5 +100,6 @@ func (s *stage) blind(why string) {
 }
 
 func (s *stage) noticed(events []health.Event) {
+	s.health.Noticed(events)
 	s.proxy.Replan()
 }

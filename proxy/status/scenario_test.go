@@ -80,6 +80,7 @@ type stage struct {
 	proxy   *proxy.Proxy
 	ring    *events.Ring
 	probes  *probes
+	health  *events.Health
 	last    sources.Table
 	traffic map[kernel.VirtualKey]kernel.Traffic
 
@@ -152,6 +153,7 @@ func play(t *testing.T, archive *txtar.Archive) {
 		}
 		return nil
 	}
+	s.health = &events.Health{Ring: s.ring, Log: slog.New(slog.DiscardHandler), Table: func() sources.Table { return s.probes.view().Table }}
 	recorder, history := &events.Recorder{Ring: s.ring}, new(status.Recorder)
 	p := proxy.New(proxy.Options{
 		Kernel: s.kernel, Feeds: []proxy.Feed{{Name: "file", Source: s}}, Log: slog.New(slog.DiscardHandler), SyncPeriod: 30 * time.Second,
@@ -165,6 +167,8 @@ func play(t *testing.T, archive *txtar.Archive) {
 	p.OnSync = func(now *proxy.Snapshot) {
 		history.Synced(now.Report)
 		recorder.Synced(now)
+		view := s.probes.view()
+		s.health.Synced(view.Table, view.Unusual)
 	}
 	started := time.Now()
 	s.reader = &status.Reader{Proxy: p, Recorder: history, Counters: s, Health: s.probes.view, Daemon: func() status.Daemon {

@@ -32,6 +32,13 @@ func (c *Checker) View() View {
 	}
 }
 
+// Served returns the table that is served, as View.Table, and View.Unusual. It is cheap.
+func (c *Checker) Served() (sources.Table, []health.Unusual) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.served.table, slices.Clone(c.served.unusual)
+}
+
 // Due returns when a target is probed next; false if it is not probed, or if its probe runs.
 func (c *Checker) Due(k health.Key) (time.Time, bool) {
 	c.mu.Lock()

@@ -1,0 +1,55 @@
+package events
+
+import (
+	"slices"
+
+	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// users are the services that have a target. The index is made when it is asked for, once for each table.
+type users struct {
+	table sources.Table
+	of    map[health.Key][]int32 // indexes in table
+}
+
+// servicesOf names the services of targets, sorted.
+func (h *Health) servicesOf(list ...health.Event) []string {
+	u := &h.users
+	if t := h.Table(); u.of == nil || !sameTable(t, u.table) {
+		*u = indexed(t)
+	}
+	seen := map[int32]bool{}
+	var names []string
+	for _, e := range list {
+		for _, i := range u.of[e.Key] {
+			if !seen[i] {
+				seen[i] = true
+				names = append(names, u.table.Services[i].FullName())
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sameTable reports whether two tables share their memory.
+func sameTable(a, b sources.Table) bool {
+	return len(a.Services) == len(b.Services) && (len(a.Services) == 0 || &a.Services[0] == &b.Services[0])
+}
+
+func indexed(t sources.Table) users {
+	targets := health.Targets(t)
+	u := users{t, make(map[health.Key][]int32, len(targets))}
+	for i := range targets {
+		x := &targets[i]
+		var of []int32
+		for _, user := range x.Users { // in the order of services
+			if n := len(of); n == 0 || of[n-1] != user.Service {
+				of = append(of, user.Service)
+			}
+		}
+		u.of[x.Key] = of
+	}
+	return u
+}
