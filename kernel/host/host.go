@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/conntrack"
-	"github.com/svcproxy/svcproxy/kernel/ipset"
 	"github.com/svcproxy/svcproxy/kernel/iptables"
 	"github.com/svcproxy/svcproxy/kernel/ipvs"
 	"github.com/svcproxy/svcproxy/kernel/link"
@@ -35,6 +33,9 @@ type Options struct {
 	// Sysctls are the kernel parameters that a reading has, with dots. Only these are
 	// restored from the file in StateDir.
 	Sysctls []string
+	// Needs are the adapters that the mode cannot do without; nil means all. Without
+	// another one the kernel has no objects of its kinds.
+	Needs []kernel.Adapter
 	// Dialer makes the netlink sockets, plain ones if it is nil.
 	Dialer *nl.Dialer
 	// Tables are iptables that were opened before BecomeUser. If nil, Open opens them.
@@ -52,13 +53,13 @@ type Prober = link.Prober
 // use it.
 type Kernel struct {
 	o        Options
-	ipvs     *ipvs.Table
-	sets     *ipset.Sets
-	tables   *iptables.Tables
+	ipvs     balancer
+	sets     sets
+	tables   tables
 	links    *link.Links
 	saved    *sysctl.Saved
 	sysctls  *sysctl.Params
-	flows    *conntrack.Table
+	flows    flows
 	applied  applied
 	adapters [kernel.NumAdapters]adapter
 	record   *record
@@ -68,21 +69,16 @@ type Kernel struct {
 }
 
 // Open opens the kernel of the calling thread's network namespace. If the machine lacks
-// something, the error wraps a *kernel.MissingError for each thing.
+// something that is needed, the error wraps a *kernel.MissingError for each thing.
 func Open(ctx context.Context, o Options) (*Kernel, error) {
 	if o.Dialer == nil {
 		o.Dialer = new(nl.Dialer)
 	}
 	k := &Kernel{o: o}
 	var errs [6]error
-	k.ipvs, errs[0] = ipvs.Open(o.Dialer)
-	k.sets, errs[1] = ipset.Open(o.Dialer)
-	if errs[1] == nil {
-		errs[1] = k.sets.Available()
-	}
-	if k.tables = o.Tables; k.tables == nil {
-		k.tables, errs[2] = iptables.Open(ctx, iptables.Options{Dialer: o.Dialer})
-	}
+	k.ipvs, errs[0] = openBalancer(&o)
+	k.sets, errs[1] = openSets(&o)
+	k.tables, errs[2] = openTables(ctx, &o)
 	if k.links, errs[3] = link.Open(o.Dialer); errs[3] == nil {
 		errs[3] = k.links.Available()
 	}
@@ -93,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	k.sysctls = sysctl.Open(k.saved)
 	k.record = openRecord(o.StateDir, boot)
 	k.recorded = k.record.last
-	k.flows, errs[5] = conntrack.Open(o.Dialer)
+	k.flows, errs[5] = openFlows(&o)
 	if err := errors.Join(errs[:]...); err != nil {
 		k.Close()
 		return nil, err

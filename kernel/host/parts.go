@@ -1,0 +1,126 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/conntrack"
+	"github.com/svcproxy/svcproxy/kernel/ipset"
+	"github.com/svcproxy/svcproxy/kernel/iptables"
+	"github.com/svcproxy/svcproxy/kernel/ipvs"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// balancer balances connections over real servers. It is kernel/ipvs, or absent.
+type balancer interface {
+	Read() (ipvs.Reading, error)
+	Reals([]kernel.VirtualKey) ([]kernel.Real, []kernel.Conns, error)
+	VerifyVirtuals(known *kernel.State, fwmark int) (bool, error)
+	VerifyReals(known *kernel.State, has func(kernel.VirtualKey) bool) (bool, error)
+	Glance(known *kernel.State, fwmark int) (bool, error)
+	Timeouts() (kernel.Timeouts, error)
+	SetTimeouts(kernel.Timeouts) error
+	Scheduler(name string) error
+	Apply([]kernel.Op) []error
+	Stats() ipvs.Stats
+	Close() error
+}
+
+// sets are kernel/ipset, or absent.
+type sets interface {
+	Read(kernel.Names) ([]kernel.Set, []kernel.Entry, error)
+	Verify(n kernel.Names, known *kernel.State, has func(set string) bool) (bool, error)
+	Apply([]kernel.Op) []error
+	Stats() nl.Stats
+	Close() error
+}
+
+// tables are kernel/iptables, or absent.
+type tables interface {
+	Read(context.Context, kernel.Names) ([]kernel.Chain, error)
+	Barriers() ([]kernel.Barrier, error)
+	Apply(context.Context, []kernel.Op) []error
+	Tools() []iptables.Tool
+	Stats() iptables.Stats
+	Close() error
+}
+
+// flows are kernel/conntrack, or absent.
+type flows interface {
+	Apply([]kernel.Op) []error
+	Stats() nl.Stats
+	Deleted(kernel.Family) uint64
+	Took(kernel.Family) time.Duration
+	Close() error
+}
+
+// needs reports whether a mode cannot do without an adapter.
+func (o *Options) needs(a kernel.Adapter) bool {
+	return o.Needs == nil || slices.Contains(o.Needs, a)
+}
+
+// openBalancer opens IPVS. If the mode does not need it, the kernel is not made to load it, and without it there are no
+// virtual servers.
+func openBalancer(o *Options) (balancer, error) {
+	if !o.needs(kernel.IPVSAdapter) && !loaded() {
+		return noBalancer{}, nil
+	}
+	t, err := ipvs.Open(o.Dialer)
+	if err != nil {
+		return optional[balancer](o, kernel.IPVSAdapter, noBalancer{}, err)
+	}
+	return t, nil
+}
+
+// loaded reports whether the kernel has IPVS now.
+func loaded() bool {
+	_, err := os.Stat("/proc/thread-self/net/ip_vs")
+	return err == nil
+}
+
+// openSets opens ipset.
+func openSets(o *Options) (sets, error) {
+	s, err := ipset.Open(o.Dialer)
+	if err == nil {
+		if err = s.Available(); err == nil {
+			return s, nil
+		}
+		s.Close()
+	}
+	return optional[sets](o, kernel.IPSetAdapter, noSets{}, err)
+}
+
+// openTables opens iptables, unless it is open already.
+func openTables(ctx context.Context, o *Options) (tables, error) {
+	if o.Tables != nil {
+		return o.Tables, nil
+	}
+	t, err := iptables.Open(ctx, iptables.Options{Dialer: o.Dialer})
+	if err != nil {
+		return optional[tables](o, kernel.IPTablesAdapter, noTables{}, err)
+	}
+	return t, nil
+}
+
+// openFlows opens connection tracking.
+func openFlows(o *Options) (flows, error) {
+	t, err := conntrack.Open(o.Dialer)
+	if err != nil {
+		return optional[flows](o, kernel.ConntrackAdapter, noFlows{}, err)
+	}
+	return t, nil
+}
+
+// optional returns what stands for a part that this machine lacks, if the mode does not need it.
+func optional[P any](o *Options, a kernel.Adapter, absent P, err error) (P, error) {
+	var missing *kernel.MissingError
+	if o.needs(a) || !errors.As(err, &missing) {
+		var none P
+		return none, err
+	}
+	return absent, nil
+}
