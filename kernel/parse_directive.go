@@ -26,7 +26,7 @@ func (p *parser) directive(f []string, line string) error {
 		p.family = IPv4
 	case "ip6tables":
 		p.family = IPv6
-	case "hold", "delete-unknown", "take-left", "exclude", "drain-timeout", "cut", "probe":
+	case "hold", "delete-unknown", "take-left", "exclude", "drain-timeout", "cut", "drain-virtuals", "probe":
 		err = p.o.Policy.directive(f)
 	case "claim", "probed", "taken":
 		err = p.claim(f)
@@ -113,6 +113,8 @@ func (p *Policy) directive(f []string) (err error) {
 		p.DeleteUnknown = true
 	case "take-left":
 		p.TakeLeft = true
+	case "drain-virtuals":
+		p.DrainVirtuals = true
 	case "probe":
 		p.Probe = true
 	case "drain-timeout":

@@ -47,6 +47,9 @@ type Policy struct {
 	// Cut lists real servers whose connections are to end, sorted. If one is unwanted,
 	// Diff removes it at once, also with Hold: the table names it.
 	Cut []RealKey
+	// DrainVirtuals makes Diff drain virtual servers that nothing wants, before it removes
+	// them.
+	DrainVirtuals bool
 	// Claims lists the VIPs that this node answers for on a link, sorted. With Probe a
 	// VIP is made local only when no other host on the link answers for it.
 	Claims []Claim

@@ -39,6 +39,9 @@ func (p Policy) append(b *strings.Builder) {
 	if p.TakeLeft {
 		b.WriteString(directive + "take-left\n")
 	}
+	if p.DrainVirtuals {
+		b.WriteString(directive + "drain-virtuals\n")
+	}
 	p.appendClaims(b)
 	for _, c := range p.ExcludeCIDRs {
 		fmt.Fprintf(b, "%sexclude %s\n", directive, c)

@@ -16,10 +16,11 @@ import (
 // allocates nothing. The same input gives the same plan.
 func Diff(want kernel.State, have kernel.Observed) kernel.Plan {
 	d := differ{want: want, have: have}
+	d.keepDraining()
 	// Virtual servers come first: a conflict takes other objects out of what is wanted.
 	d.diffVirtuals()
 	if d.plan.Conflicts != nil {
-		d.want = without(want, d.plan.Conflicts, have.Names)
+		d.want = without(d.want, d.plan.Conflicts, have.Names)
 	}
 	for k := range kernel.NumKinds {
 		d.diff(k)
@@ -87,6 +88,7 @@ type differ struct {
 	// reset4 and reset6 say that the family's chains are removed and added again,
 	// because a set that they name has a wrong type.
 	reset4, reset6 bool
+	draining       bool                // virtual servers of another mode drain
 	temps          int                 // temporary sets in use
 	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there are none
 }
@@ -156,6 +158,9 @@ func (d *differ) diffSysctls() {
 	}
 	for _, s := range d.have.Saved {
 		if _, wanted := slices.BinarySearchFunc(d.want.Sysctls, kernel.Sysctl{Name: s.Name}, kernel.Sysctl.Compare); wanted {
+			continue
+		}
+		if d.keeps(s.Name) {
 			continue
 		}
 		i, there := slices.BinarySearchFunc(d.have.Sysctls, kernel.Sysctl{Name: s.Name}, kernel.Sysctl.Compare)

@@ -1,0 +1,61 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// keepDraining makes wanted, without real servers, the owned virtual servers that nothing wants and that have
+// connections to lose. So their real servers drain, and each goes when its last one has. This is for a change of mode: the
+// rules of the other mode take the new connections before, and IPVS carries the old ones to their end.
+//
+// Only TCP drains: see drain. The entries of the ownership set stay with their virtual servers.
+func (d *differ) keepDraining() {
+	if !d.want.Policy.DrainVirtuals || d.hold() || len(d.have.Reals) == 0 {
+		return
+	}
+	own := ownershipOf(&d.have)
+	var kept []kernel.Virtual
+	for i := range d.have.Virtuals {
+		v := &d.have.Virtuals[i]
+		if own.has(v) && v.Key.Proto == kernel.TCP && kernel.Quiesces(v.Scheduler) && len(realsOf(d.have.Reals, v.Key)) > 0 && !wants(d.want, v.Key) {
+			kept = append(kept, *v)
+		}
+	}
+	if len(kept) == 0 {
+		return
+	}
+	d.draining = true
+	d.want.Virtuals = sortedWith(d.want.Virtuals, kept, kernel.Virtual.Compare)
+	for _, s := range d.have.Sets {
+		family, spec, _ := d.have.Names.SetSpec(s.Name)
+		if spec.Name != kernel.VirtualServer || slices.ContainsFunc(d.want.Sets, func(w kernel.Set) bool { return w.Name == s.Name }) {
+			continue
+		}
+		d.want.Sets = sortedWith(d.want.Sets, []kernel.Set{s}, kernel.Set.Compare)
+		d.want.Entries = sortedWith(d.want.Entries, keep(d.have.EntriesOf(s.Name), func(e kernel.Entry) bool {
+			_, found := slices.BinarySearchFunc(kept, e.Key(), func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+			return found && e.Key().Family() == family
+		}), kernel.Entry.Compare)
+	}
+}
+
+func wants(s kernel.State, k kernel.VirtualKey) bool {
+	_, found := slices.BinarySearchFunc(s.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	return found
+}
+
+// sortedWith returns a sorted slice with more elements.
+func sortedWith[T any](sorted, more []T, compare func(a, b T) int) []T {
+	all := slices.Concat(sorted, more)
+	slices.SortFunc(all, compare)
+	return all
+}
+
+// keeps reports whether a parameter that nothing wants any more keeps its value: IPVS needs it as long as virtual servers
+// drain.
+func (d *differ) keeps(parameter string) bool {
+	return d.draining && strings.HasPrefix(parameter, "net.ipv4.vs.")
+}
