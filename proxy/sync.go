@@ -15,6 +15,9 @@ import (
 // sync brings the kernel to what the sources say. A failure is reported, and the loop
 // tries again. sync returns an error only if that cannot help.
 func (p *Proxy) sync(ctx context.Context) error {
+	// A request is taken before the time, so that who sees a sync that began later than
+	// the request knows that it was met: see Await.
+	p.pace.replan = p.pace.replan || p.requests.replans()
 	now := time.Now()
 	first := p.pace.lastSync.IsZero()
 	r := p.accept(now)
@@ -53,7 +56,6 @@ func (p *Proxy) sync(ctx context.Context) error {
 // tables: a source that delivers during the sync still counts as waited for.
 func (p *Proxy) accept(now time.Time) Report {
 	p.input = p.in.take()
-	p.pace.replan = p.pace.replan || p.requests.replans()
 	p.next.Delta = sources.Delta{}
 	p.hold = len(p.input.waiting) > 0 && !p.noneOwned
 	if !p.input.times.emitted.IsZero() {

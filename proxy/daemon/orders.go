@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/health"
@@ -16,8 +15,6 @@ func (c *console) places(s health.Selector) []health.Place { return s.Places(c.c
 // applied waits until the kernel has the orders given before the call. The error says why some of these endpoints are
 // not as ordered yet; that of another step of the sync does not count.
 func (c *console) applied(ctx context.Context, to []health.Place) error {
-	// A sync that had just begun when the order came may have taken the request for one that begins later.
-	defer time.AfterFunc(2*time.Second, c.proxy.Replan).Stop()
 	now, err := c.proxy.Await(ctx, c.checker.Ordered())
 	if err != nil {
 		return fmt.Errorf("no sync has ended since: %w", err)
