@@ -1,10 +1,13 @@
 package health
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
-// A mass failure is that more than half of the targets that were up went down within one interval, and that they
-// belong to at least massServices services. The likelier cause is then this node's own link or route. The last states
-// are held for massHold: long enough for a spanning tree or a routing protocol.
+// A mass failure is that more than half of the targets that were up went down within the time that it takes to detect
+// a failure, and that they belong to at least massServices services. The likelier cause is then this node's own link
+// or route. The last states are held for massHold: long enough for a spanning tree or a routing protocol.
 const (
 	massServices = 3
 	massHold     = time.Minute
@@ -12,7 +15,7 @@ const (
 
 // mass notices a mass failure. Each target costs the same, however many fall.
 type mass struct {
-	window   time.Duration // the longest interval of any target, with its jitter
+	window   time.Duration // the longest detection time of any target
 	recent   []fallen      // in order of time; those count whose target has the same time
 	count    int           // of those that count
 	services map[int32]int // how many of these a service has
@@ -30,12 +33,14 @@ func (m *mass) holding() bool { return !m.until.IsZero() }
 // Holding returns until when the last states are held because of a mass failure; zero if they are not.
 func (b *Board) Holding() time.Time { return b.mass.until }
 
-// window returns the time in which all targets have been probed once.
+// window returns the time in which a failure of all targets at once is detected for all of them. It is more than an
+// interval: of the probes that a dead link fails, some are refused a route at once, and others wait for their timeout.
 func window(targets []Target) time.Duration {
 	longest := time.Duration(0)
 	for i := range targets {
-		p := &targets[i].Pace
-		longest = max(longest, p.Interval+time.Duration(p.Jitter*float64(p.Interval)))
+		p, timeout := &targets[i].Pace, targets[i].Probe.Value().Timeout
+		again := time.Duration(p.Fall-1) * (cmp.Or(p.FastInterval, p.Interval) + timeout)
+		longest = max(longest, time.Duration((1+p.Jitter)*float64(p.Interval))+timeout+again)
 	}
 	return longest
 }

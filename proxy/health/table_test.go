@@ -100,16 +100,12 @@ func serviceOption(t testing.TB, s *sources.Service, option string) {
 	case "minHealthy":
 		digits, percent := strings.CutSuffix(value, "%")
 		c.MinHealthy, c.MinHealthyPercent = int(number(t, digits)), percent
-	case "slowStart", "interval":
+	case "slowStart", "interval", "timeout":
 		d, err := time.ParseDuration(value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if key == "interval" {
-			c.Interval = d
-		} else {
-			c.SlowStart = d
-		}
+		*map[string]*time.Duration{"slowStart": &c.SlowStart, "interval": &c.Interval, "timeout": &c.Probe.Timeout}[key] = d
 	default:
 		t.Fatalf("no option %q", option)
 	}
