@@ -79,13 +79,18 @@ func (b *Backend) serveLines(l net.Listener) {
 		}
 		go func() {
 			defer c.Close()
-			for r := bufio.NewReader(c); ; {
-				if _, err := r.ReadSlice('\n'); err != nil {
-					return
-				}
-				c.Write(b.answer(c.RemoteAddr()))
-			}
+			b.AnswerLines(c)
 		}()
+	}
+}
+
+// AnswerLines sends an Answer for each line that comes on a connection.
+func (b *Backend) AnswerLines(c net.Conn) {
+	for r := bufio.NewReader(c); ; {
+		if _, err := r.ReadSlice('\n'); err != nil {
+			return
+		}
+		c.Write(b.answer(c.RemoteAddr()))
 	}
 }
 

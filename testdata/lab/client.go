@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -98,13 +99,31 @@ func (c *Conn) Ask() (Answer, error) {
 	return parseAnswer(line)
 }
 
+// Secure starts TLS on a TCP connection, unless it has begun already.
+func (c *Conn) Secure(config *tls.Config) error {
+	if _, begun := c.Conn.(*tls.Conn); begun {
+		return nil
+	}
+	s := tls.Client(c.Conn, config)
+	s.SetDeadline(time.Now().Add(AskLimit))
+	if err := s.Handshake(); err != nil {
+		return err
+	}
+	c.Conn, c.r = s, bufio.NewReader(s)
+	return nil
+}
+
 // Reset ends a TCP connection without waiting for anything, which IPVS forgets
 // in 10 s; an orderly end it remembers for two minutes.
 func (c *Conn) Reset() error {
-	if t, ok := c.Conn.(*net.TCPConn); ok {
+	below := c.Conn
+	if s, ok := below.(*tls.Conn); ok {
+		below = s.NetConn() // without a close_notify
+	}
+	if t, ok := below.(*net.TCPConn); ok {
 		t.SetLinger(0)
 	}
-	return c.Close()
+	return below.Close()
 }
 
 // Connect opens and closes a TCP connection.

@@ -47,10 +47,7 @@ func TestEveryRowHasItsTests(t *testing.T) {
 
 // untested are the keys whose row of ../README.md may be empty: they have no
 // effect in this version, and warn when they are set.
-var untested = []string{"showHiddenMetricsForVersion", "iptables.syncPeriod", "iptables.minSyncPeriod", "logging.flushFrequency",
-	"health.interval", "health.timeout", "health.fall", "health.rise", "health.fastInterval", "health.downInterval", "health.jitter",
-	"health.onDown", "health.onAllDown", "health.minHealthy", "health.slowStart",
-	"health.maxProbesPerSecond", "health.maxInFlight", "health.execUser", "health.execMaxRunning", "health.massFailure"}
+var untested = []string{"showHiddenMetricsForVersion", "iptables.syncPeriod", "iptables.minSyncPeriod", "logging.flushFrequency"}
 
 // TestEveryKeyHasItsTests holds the second table of ../README.md to the keys of
 // the configuration, and to the tree.

@@ -1,0 +1,86 @@
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// nodeDefaults are for checks that give nothing themselves. None of them is the
+// usual value.
+const nodeDefaults = `health.interval = "300ms"
+health.timeout = "1s"
+health.fastInterval = "100ms"
+health.downInterval = "200ms"
+health.fall = 1
+health.rise = 1
+health.jitter = 0.0
+health.onDown = "cut"
+health.onAllDown = "closed"
+health.slowStart = "1h"
+health.execUser = "nobody"
+`
+
+// A check that is one word gets everything else from table health, and it follows
+// when that changes.
+func TestNodesDefaultsOfHealthChecks(t *testing.T) {
+	n := newCheckedNode(t, nodeDefaults)
+	web := checkedService{name: "web", vip: "10.96.9.1", port: 7901, check: `"tcp"`, more: `scheduler = "wrr"`}
+	// nobody has this id on Debian.
+	asked := checkedService{name: "asked", vip: "10.96.9.2",
+		check: `{ type = "exec", command = "/bin/sh", args = ["-c", "test $(id -u) = 65534"], initial = "down", interval = "1s", timeout = "5s", fall = 3 }`}
+	ports := n.openPorts(t, 7901, lines)
+	n.start(t, web.text()+asked.text())
+	n.becomes(t, 20*time.Second, true, realsOf([]checkedService{asked}, 1)...)
+
+	ends := n.hold(t, web.front(), "pod1", (*lab.Conn).Ask)
+	failed := time.Now()
+	must(t, ports[0].Close())
+	// One result decides, so the fast interval has no part in it.
+	if took := n.becomes(t, 20*time.Second, false, web.real(1)).Sub(failed); took > time.Second {
+		t.Errorf("detected after %v, want one interval of 300 ms", took)
+	}
+	if a, err := ends.Ask(); err == nil {
+		t.Errorf("the connection to the endpoint that is cut: %v", a)
+	}
+	must(t, ports[0].Open())
+	healed := time.Now()
+	if took := n.becomes(t, 20*time.Second, true, web.real(1)).Sub(healed); took > time.Second {
+		t.Errorf("back after %v, want one interval of 200 ms", took)
+	}
+	if first, other := n.weightOf(t, web.real(1)), n.weightOf(t, web.real(2)); first*16 != other {
+		t.Errorf("at the start of a slow start the weights are %d and %d, want a sixteenth", first, other)
+	}
+	for _, p := range ports {
+		must(t, p.Close())
+	}
+	n.becomes(t, 20*time.Second, false, web.real(1), web.real(2), web.real(3))
+	if err := connect(n.Client, web.vip, 80); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("with onAllDown closed: want refused, got %v", err)
+	}
+
+	must(t, n.Configure("health.minHealthy = 1\nhealth.slowStart = \"0s\"\nhealth.execUser = \"nobody\"\nhealth.massFailure = \"believe\"\n"))
+	n.becomes(t, 20*time.Second, true, web.real(1), web.real(2), web.real(3))
+	must(t, lab.Eventually(20*time.Second, func() error {
+		if w := n.weightOf(t, web.real(1)); w != 1 {
+			return fmt.Errorf("without a slow start the weight is %d", w)
+		}
+		return nil
+	}))
+}
+
+// weightOf is the weight of a real server.
+func (n node) weightOf(t *testing.T, real lab.Real) int {
+	t.Helper()
+	weights, err := n.Lab.Node.Weights()
+	must(t, err)
+	if w, ok := weights[real]; ok {
+		return w
+	}
+	return absent
+}

@@ -1,0 +1,40 @@
+package traffic
+
+import (
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+)
+
+// An endpoint that goes down, or comes up, costs four netlink calls among 5,000
+// services, and no reading of the kernel.
+func TestHealthOfOneEndpointCostsFourCalls(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("strace"))
+	n := newCheckedNode(t, "ipvs.syncPeriod = \"1h\"")
+	s := checkedService{name: "web", vip: "10.96.0.20", port: 7001, check: "{ type = \"tcp\", " + quick + " }"}
+	port := n.openPorts(t, s.port, lines)[0]
+	n.start(t, services(4999, `["10.5.0.9"]`)+s.text())
+	// A load that had to enlarge a set has the next sync read the kernel.
+	n.serve(t, services(4999, `["10.5.0.1"]`)+s.text())
+	for _, c := range []struct {
+		name   string
+		change func() error
+		up     bool
+	}{{"down", port.Close, false}, {"up", port.Open, true}} {
+		trace, err := n.TraceDuring(func() error {
+			if err := c.change(); err != nil {
+				return err
+			}
+			n.becomes(t, 30*time.Second, c.up, s.real(1))
+			return nil
+		})
+		must(t, err)
+		calls := withoutGlances(trace.Netlink())
+		if len(calls) == 0 || len(calls) > 4 || len(calls.Dumps()) > 0 || len(trace.Execs()) > 0 {
+			t.Errorf("an endpoint that goes %s: %d netlink calls, %d dumps, executed %q; want at most 4, none, none\n%s",
+				c.name, len(calls), len(calls.Dumps()), trace.Execs(), calls)
+		}
+		t.Logf("an endpoint that goes %s: %d netlink calls", c.name, len(calls))
+	}
+}

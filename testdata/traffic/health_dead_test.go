@@ -1,0 +1,129 @@
+package traffic
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// quick are the paces of checks whose detection time is not what a test is about.
+const quick = `interval = "500ms", timeout = "1s", fastInterval = "200ms", downInterval = "300ms"`
+
+// A fault is what happens to one of three backends, and its end.
+type fault struct {
+	checkedService
+	serve      func(*lab.Backend) func(net.Conn)
+	fail, heal func(*lab.Port) error
+	ask        func(*lab.Conn) (lab.Answer, error)
+	within     time.Duration // the bound of detection; 0 = any
+}
+
+// faults are those of the acceptance: each is one service, and pod1 is at fault.
+func faults(t *testing.T) []fault {
+	web := func(b *lab.Backend) func(net.Conn) { return b.Web(200, 0) }
+	serve := func(f func(net.Conn)) func(*lab.Port) error {
+		return func(p *lab.Port) error { p.Serve(f); return nil }
+	}
+	well := func(f func(*lab.Backend) func(net.Conn)) func(*lab.Port) error {
+		return func(p *lab.Port) error { p.Serve(f(p.Backend)); return nil }
+	}
+	bad := func(status int, delay time.Duration) func(*lab.Port) error {
+		return func(p *lab.Port) error { p.Serve(p.Backend.Web(status, delay)); return nil }
+	}
+	drop := func(yes bool) func(*lab.Port) error { return func(p *lab.Port) error { return p.Drop(yes) } }
+	secure, expired, check, askTLS := certificates(t)
+	https := func(b *lab.Backend) func(net.Conn) { return lab.Secure(secure, b.Web(200, 0)) }
+	http := `{ type = "http", path = "/healthz", ` + quick + ` }`
+	list := []fault{
+		{checkedService{name: "refused", check: `"tcp"`}, lines, (*lab.Port).Close, (*lab.Port).Open, (*lab.Conn).Ask, 3 * time.Second},
+		{checkedService{name: "dropped", check: `"tcp"`}, lines, drop(true), drop(false), (*lab.Conn).Ask, 9 * time.Second},
+		{checkedService{name: "dropped-fast", check: `{ type = "tcp", interval = "1s", timeout = "1100ms", fastInterval = "200ms" }`},
+			lines, drop(true), drop(false), (*lab.Conn).Ask, 4700 * time.Millisecond},
+		{checkedService{name: "hangs", check: http}, web, serve(lab.Hang), well(web), (*lab.Conn).Get, 0},
+		{checkedService{name: "status-500", check: http}, web, bad(500, 0), well(web), (*lab.Conn).Get, 0},
+		{checkedService{name: "slow", check: http}, web, bad(200, 3*time.Second), well(web), (*lab.Conn).Get, 0},
+		{checkedService{name: "expired", check: check}, https, func(p *lab.Port) error {
+			p.Serve(lab.Secure(expired, p.Backend.Web(200, 0)))
+			return nil
+		}, well(https), askTLS, 0},
+	}
+	for i := range list {
+		list[i].vip, list[i].port = fmt.Sprintf("10.96.1.%d", i+1), 7100+i
+	}
+	return list
+}
+
+// certificates are a good and an expired certificate of one authority, the health
+// check that trusts it, and a client that does.
+func certificates(t *testing.T) (good, expired tls.Certificate, check string, ask func(*lab.Conn) (lab.Answer, error)) {
+	t.Helper()
+	const name = "www.example.org"
+	authority, err := lab.NewAuthority()
+	must(t, err)
+	good, err = authority.Certificate(name, time.Hour)
+	must(t, err)
+	expired, err = authority.Certificate(name, -time.Hour)
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	must(t, os.WriteFile(file, authority.PEM(), 0o644))
+	check = fmt.Sprintf(`{ type = "https", verify = true, host = %q, caFile = %q, %s }`, name, file, quick)
+	config := &tls.Config{RootCAs: authority.Pool(), ServerName: name}
+	return good, expired, check, func(c *lab.Conn) (lab.Answer, error) {
+		if err := c.Secure(config); err != nil {
+			return lab.Answer{}, err
+		}
+		return c.Get()
+	}
+}
+
+// An endpoint that is dead, or as good as dead, gets no connection once that is
+// detected. The others' connections do not notice, and it is back when it answers.
+func TestDeadEndpointGetsNoConnections(t *testing.T) {
+	n := newCheckedNode(t, "")
+	list := faults(t)
+	ports := make([]*lab.Port, len(list))
+	text := ""
+	for i, f := range list {
+		ports[i] = n.openPorts(t, f.port, f.serve)[0]
+		text += f.text()
+	}
+	n.start(t, text)
+	open := newLoad(t)
+	for _, f := range list {
+		n.wantOnly(t, f.front(), 9, f.ask, "pod1", "pod2", "pod3")
+		for _, name := range []string{"pod2", "pod3"} {
+			c := n.hold(t, f.front(), name, f.ask)
+			open.add(f.name+", the open connection to "+name, func() error { _, err := f.ask(c); return err })
+		}
+	}
+	w := n.watch(t)
+	failed := make([]time.Time, len(list))
+	for i, f := range list {
+		failed[i] = time.Now()
+		must(t, f.fail(ports[i]))
+	}
+	for i, f := range list {
+		took := w.down(t, 30*time.Second, f.real(1), failed[i]).Sub(failed[i])
+		t.Logf("%s: detected after %v", f.name, took.Round(10*time.Millisecond))
+		// Due times vary by a tenth of the interval, and the guest is emulated.
+		if f.within > 0 && took > f.within+f.within/10+200*time.Millisecond {
+			t.Errorf("%s: detected after %v, want at most %v", f.name, took, f.within)
+		}
+		n.wantOnly(t, f.front(), 20, f.ask, "pod2", "pod3")
+	}
+	for i, f := range list {
+		must(t, f.heal(ports[i]))
+	}
+	for _, f := range list {
+		n.becomes(t, 30*time.Second, true, f.real(1))
+		n.wantOnly(t, f.front(), 9, f.ask, "pod1", "pod2", "pod3")
+	}
+	open.goOn(t, 50)
+	open.wantServed(t)
+}

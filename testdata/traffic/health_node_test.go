@@ -1,0 +1,277 @@
+package traffic
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// newCheckedNode prepares a whole lab whose svcproxy believes a mass failure: in a
+// small lab nearly everything is one. Tests that use it run side by side, because
+// they wait for probes most of the time.
+func newCheckedNode(t *testing.T, main string) node {
+	t.Helper()
+	t.Parallel()
+	return newNode(t, "health.massFailure = \"believe\"\n"+main)
+}
+
+// A checkedService is a service of one port with a health check.
+type checkedService struct {
+	name, vip string
+	port      int    // of the endpoints; 0 = lab.LinePort
+	protocol  string // "" = TCP
+	endpoints string // "" = a port of each backend
+	check     string // as TOML
+	more      string // further lines
+}
+
+// text is the service as services.toml has it.
+func (s checkedService) text() string {
+	port, endpoints, protocol := s.port, s.endpoints, s.protocol
+	if port == 0 {
+		port = lab.LinePort
+	}
+	if endpoints == "" {
+		endpoints = allV4
+	}
+	if protocol == "" {
+		protocol = "TCP"
+	}
+	return fmt.Sprintf("[services.%s]\nclusterIP = %q\nports = [{ port = 80, targetPort = %d, protocol = %q }]\nendpoints = %s\nhealthCheck = %s\n%s\n",
+		s.name, s.vip, port, protocol, endpoints, s.check, s.more)
+}
+
+func textOf(services []checkedService) string {
+	var b strings.Builder
+	for _, s := range services {
+		b.WriteString(s.text())
+	}
+	return b.String()
+}
+
+func addrPort(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+
+// front is the service's address and port.
+func (s checkedService) front() netip.AddrPort { return netip.MustParseAddrPort(s.vip + ":80") }
+
+// real is the real server of the service on a backend.
+func (s checkedService) real(pod int) lab.Real {
+	port, network := s.port, "tcp"
+	if port == 0 {
+		port = lab.LinePort
+	}
+	if s.protocol != "" {
+		network = strings.ToLower(s.protocol)
+	}
+	return lab.Real{Network: network, Virtual: s.front(), Addr: netip.MustParseAddrPort(fmt.Sprintf("10.2.%d.10:%d", pod, port))}
+}
+
+// openPorts opens a TCP port on every backend; the first of them is pod1's.
+func (n node) openPorts(t *testing.T, number int, serve func(*lab.Backend) func(net.Conn)) []*lab.Port {
+	t.Helper()
+	var ports []*lab.Port
+	for _, b := range n.Backends {
+		p, err := b.OpenPort(number, serve(b))
+		must(t, err)
+		ports = append(ports, p)
+	}
+	return ports
+}
+
+// lines is the good manner of a TCP port.
+func lines(b *lab.Backend) func(net.Conn) { return b.AnswerLines }
+
+// absent stands for the weight of a real server that is not there.
+const absent = -1
+
+// becomes waits until real servers get connections, or get none, and returns when
+// the last of them did. A scheduler may keep none of weight 0, so absent is none.
+func (n node) becomes(t *testing.T, limit time.Duration, up bool, reals ...lab.Real) time.Time {
+	t.Helper()
+	err := lab.Eventually(limit, func() error {
+		weights, err := n.Lab.Node.Weights()
+		if err != nil {
+			return err
+		}
+		for _, r := range reals {
+			if w := weights[r]; (w > 0) != up {
+				return fmt.Errorf("%s of %s has weight %d, want it up: %v", r.Addr, r.Virtual, w, up)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Now()
+}
+
+// A watch notes every change of a weight in the kernel. It looks every 20 ms.
+type watch struct {
+	begin   time.Time
+	stop    chan struct{}
+	going   sync.WaitGroup
+	mu      sync.Mutex
+	changes []change
+	err     error
+}
+
+// A change is a weight that was not as before; absent is a weight too.
+type change struct {
+	at      time.Time
+	real    lab.Real
+	was, is int
+}
+
+func (n node) watch(t *testing.T) *watch {
+	t.Helper()
+	was, err := n.Lab.Node.Weights()
+	must(t, err)
+	w := &watch{begin: time.Now(), stop: make(chan struct{})}
+	w.going.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			is, err := n.Lab.Node.Weights()
+			w.note(was, is, err)
+			if err != nil {
+				return
+			}
+			was = is
+			select {
+			case <-w.stop:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return w
+}
+
+func (w *watch) note(was, is map[lab.Real]int, err error) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+	for r := range is {
+		if _, had := was[r]; !had {
+			w.changes = append(w.changes, change{now, r, absent, is[r]})
+		} else if was[r] != is[r] {
+			w.changes = append(w.changes, change{now, r, was[r], is[r]})
+		}
+	}
+	for r := range was {
+		if _, has := is[r]; !has && err == nil {
+			w.changes = append(w.changes, change{now, r, was[r], absent})
+		}
+	}
+}
+
+// down waits until a real server gets no connections, and returns when that began
+// after the time given.
+func (w *watch) down(t *testing.T, limit time.Duration, real lab.Real, after time.Time) (at time.Time) {
+	t.Helper()
+	err := lab.Eventually(limit, func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, c := range w.changes {
+			if c.real == real && c.is <= 0 && c.at.After(after) {
+				at = c.at
+				return w.err
+			}
+		}
+		return fmt.Errorf("%s of %s gets connections", real.Addr, real.Virtual)
+	})
+	must(t, err)
+	return at
+}
+
+// wantNone ends the watch and wants no weight to have changed.
+func (w *watch) wantNone(t *testing.T, when string) {
+	t.Helper()
+	close(w.stop)
+	w.going.Wait()
+	must(t, w.err)
+	for _, c := range w.changes {
+		t.Errorf("%s, after %.2f s: %v has weight %d, had %d", when, c.at.Sub(w.begin).Seconds(), c.real, c.is, c.was)
+	}
+}
+
+// askNew asks on a connection of its own, which it resets: IPVS forgets that soon.
+func (n node) askNew(to netip.AddrPort, ask func(*lab.Conn) (lab.Answer, error)) (lab.Answer, error) {
+	c, err := n.Client.Dial("tcp", to)
+	if err != nil {
+		return lab.Answer{}, err
+	}
+	defer c.Reset()
+	return ask(c)
+}
+
+// wantOnly asks so many times on new connections, and wants an answer each time,
+// from these backends and from each of them.
+func (n node) wantOnly(t *testing.T, to netip.AddrPort, times int, ask func(*lab.Conn) (lab.Answer, error), backends ...string) {
+	t.Helper()
+	who, failed := map[string]int{}, 0
+	for range times {
+		a, err := n.askNew(to, ask)
+		if err != nil {
+			if failed++; failed < 4 {
+				t.Errorf("a new connection to %s: %v", to, err)
+			}
+			continue
+		}
+		if who[a.Backend]++; !slices.Contains(backends, a.Backend) {
+			t.Errorf("a new connection to %s is with %s, want one of %s", to, a.Backend, backends)
+			return
+		}
+	}
+	if failed > 0 {
+		t.Errorf("%d of %d new connections to %s failed", failed, times, to)
+	}
+	for _, b := range backends {
+		if who[b] == 0 {
+			t.Errorf("%d new connections to %s, none is with %s: %v", times, to, b, who)
+		}
+	}
+}
+
+// hold opens connections until it has one with the backend, and keeps that until
+// the test ends.
+func (n node) hold(t *testing.T, to netip.AddrPort, backend string, ask func(*lab.Conn) (lab.Answer, error)) *lab.Conn {
+	t.Helper()
+	for range 20 {
+		c, err := n.Client.Dial("tcp", to)
+		must(t, err)
+		if a, err := ask(c); err == nil && a.Backend == backend {
+			t.Cleanup(func() { c.Close() })
+			return c
+		}
+		c.Reset()
+	}
+	t.Fatalf("20 connections to %s and none with %s", to, backend)
+	return nil
+}
+
+// eventually waits for a text in what a command of svcproxy prints.
+func (n node) eventually(t *testing.T, limit time.Duration, command string, texts ...string) {
+	t.Helper()
+	err := lab.Eventually(limit, func() error {
+		out, code := n.asks(t, strings.Fields(command)...)
+		for _, text := range texts {
+			if !strings.Contains(out, text) {
+				return fmt.Errorf("svcproxy %s does not say %q, exit code %d:\n%s", command, text, code, out)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,65 @@
+package traffic
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// A svcproxy that is killed in the middle of an outage goes on where it was: what is
+// down gets nothing, and nothing is written, at the start and by the checks after it.
+func TestRestartInTheMiddleOfAnOutage(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("strace"))
+	n := newCheckedNode(t, "ipvs.syncPeriod = \"1s\"")
+	check := "{ type = \"tcp\", " + quick + " }"
+	services := []checkedService{
+		{name: "web", vip: "10.96.3.1", port: 7301, check: check},
+		{name: "hashed", vip: "10.96.3.2", port: 7301, check: check, more: "scheduler = \"mh\""},
+		{name: "removed", vip: "10.96.3.3", port: 7301, check: check, more: "scheduler = \"dh\""},
+		{name: "cut", vip: "10.96.3.4", port: 7301, check: strings.Replace(check, "}", ", onDown = \"cut\" }", 1)},
+	}
+	ports := n.openPorts(t, 7301, lines)
+	n.start(t, textOf(services))
+	must(t, ports[0].Close())
+	n.becomes(t, time.Minute, false, realsOf(services, 1)...)
+	open := newLoad(t)
+	for _, name := range []string{"pod2", "pod3"} {
+		c := n.hold(t, services[0].front(), name, (*lab.Conn).Ask)
+		open.add("the open connection to "+name, func() error { _, err := c.Ask(); return err })
+	}
+	w := n.watch(t)
+	before := n.read(t)
+	n.Kill()
+	n.wantOnly(t, services[0].front(), 9, (*lab.Conn).Ask, "pod2", "pod3")
+
+	must(t, n.StartTraced())
+	const checks = 5 // the start's and four of the period: each endpoint is probed several times
+	var trace lab.Trace
+	must(t, lab.Eventually(time.Minute, func() (err error) {
+		if trace, err = n.Trace(); err != nil {
+			return err
+		}
+		if starts := fullReads(trace); len(starts) <= checks {
+			return fmt.Errorf("%d full readings of IPVS", len(starts))
+		}
+		return nil
+	}))
+	for _, x := range trace.Writes() {
+		t.Errorf("written: %s", x.Type)
+	}
+	w.wantNone(t, "over the restart")
+	if diff := lab.Diff(before, n.read(t)); diff != "" {
+		t.Errorf("the kernel before and after:\n%s", diff)
+	}
+	n.wantOnly(t, services[0].front(), 9, (*lab.Conn).Ask, "pod2", "pod3")
+
+	must(t, ports[0].Open())
+	n.becomes(t, time.Minute, true, realsOf(services, 1)...)
+	n.wantOnly(t, services[0].front(), 9, (*lab.Conn).Ask, "pod1", "pod2", "pod3")
+	open.goOn(t, 10)
+	open.wantServed(t)
+}
