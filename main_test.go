@@ -140,7 +140,7 @@ var mayImport = map[string][]string{
 	// What shows its state, and what asks it.
 	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/health", "proxy/health/checker", "proxy/status", "sources"},
 	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status"},
-	"proxy/metrics": {"kernel", "proxy", "proxy/frontend", "proxy/status", "sources"},
+	"proxy/metrics": {"kernel", "proxy", "proxy/frontend", "proxy/health", "proxy/health/probe", "proxy/status", "sources"},
 	"proxy/status":  {"kernel", "proxy", "proxy/cli", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
 	"proxy/events":  {"kernel", "proxy", "proxy/health", "proxy/screen", "sources"},
 

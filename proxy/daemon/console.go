@@ -83,7 +83,9 @@ func newConsole(o consoleOptions) *console {
 	c.reader = &status.Reader{
 		Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings,
 	}
-	c.metrics = metrics.New(metrics.Options{Version: o.about.Version, Status: c.reader.Status, Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Log: o.log})
+	c.metrics = metrics.New(metrics.Options{
+		Version: o.about.Version, Status: c.reader.Status, Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Probes: c.probeStats, Log: o.log,
+	})
 	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Log: o.log}
 	c.healthz = &web.Listener{Name: "healthz", Log: o.log, Handler: web.Health{
 		Healthy: o.proxy.Healthy, Synced: c.synced, Eligible: o.eligible, Stale: c.stale, Unserved: c.unserved,

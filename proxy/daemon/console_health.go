@@ -3,8 +3,17 @@ package daemon
 import (
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/sources"
 )
+
+// probeStats is what the health checks have done.
+func (c *console) probeStats() probe.Stats {
+	if c.checker == nil {
+		return probe.Stats{}
+	}
+	return c.checker.Stats()
+}
 
 // observeHealth registers everything that follows the health checks.
 func (c *console) observeHealth() {
@@ -13,8 +22,10 @@ func (c *console) observeHealth() {
 		table, _ := c.checker.Served()
 		return table
 	}}
+	c.checker.Probed = c.metrics.Probed
 	c.checker.Noticed = func(list []health.Event) {
 		c.health.Noticed(list)
+		c.metrics.Noticed(list)
 		c.notify.update()
 	}
 }

@@ -101,6 +101,9 @@ func split[T any](list []T, holds func(T) bool) (yes, no []T) {
 // add adds an event to the ring and to the log.
 func (h *Health) add(e Event) {
 	h.Ring.Add(e)
+	if e.Kind == Order || e.Kind == OrderBack || e.Kind == OrderOver {
+		return // the checker logs these itself
+	}
 	level := slog.LevelInfo
 	if style := e.Kind.Style(); style == screen.Bad || style == screen.Warn {
 		level = slog.LevelWarn

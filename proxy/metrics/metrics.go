@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -26,7 +27,9 @@ type Options struct {
 	Queued func() time.Time
 	// Work is what the kernel was asked for so far.
 	Work func() Work
-	Log  *slog.Logger
+	// Probes is what the health checks have done; nil without them.
+	Probes func() probe.Stats
+	Log    *slog.Logger
 }
 
 // Metrics serves /metrics. All methods but Synced may be called from any goroutine.
@@ -39,13 +42,14 @@ type Metrics struct {
 	restClient restClient
 	reloads    reloads
 	traffic    serviceTraffic
+	probes     *probes
 }
 
 // New returns metrics whose counters are at zero.
 func New(o Options) *Metrics {
 	m := &Metrics{
 		options: o, registry: prometheus.NewRegistry(),
-		kubeProxy: newKubeProxy(o.Queued, o.Work), syncs: newSyncs(), restClient: newRESTClient(), reloads: newReloads(),
+		kubeProxy: newKubeProxy(o.Queued, o.Work), syncs: newSyncs(), restClient: newRESTClient(), reloads: newReloads(), probes: newProbes(),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "svcproxy_build_info", Help: "Always 1. The version of svcproxy and of the Go it was built with.",
@@ -57,7 +61,7 @@ func New(o Options) *Metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		build, workCollector{o.Work},
 	)
-	for _, group := range [][]prometheus.Collector{m.kubeProxy.all(), m.syncs.all(), m.restClient.all(), m.reloads.all()} {
+	for _, group := range [][]prometheus.Collector{m.kubeProxy.all(), m.syncs.all(), m.restClient.all(), m.reloads.all(), m.probes.all()} {
 		m.registry.MustRegister(group...)
 	}
 	return m
@@ -78,5 +82,7 @@ func (m *Metrics) Handler() http.Handler {
 
 // collectorOf returns the collector of one scrape.
 func (m *Metrics) collectorOf(s status.Status, endpoints string) statusCollector {
-	return statusCollector{status: s, traffic: m.traffic.update(s.Services), frontends: m.options.Frontends(), endpoints: endpoints}
+	return statusCollector{
+		status: s, traffic: m.traffic.update(s.Services), frontends: m.options.Frontends(), probes: m.probes, late: m.options.Probes, endpoints: endpoints,
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -39,6 +40,7 @@ func at(s status.Status) *Metrics {
 		},
 		Queued: func() time.Time { return time.Unix(1700000000, 5e8) },
 		Work:   func() Work { return work },
+		Probes: func() probe.Stats { return late },
 	})
 }
 
@@ -60,6 +62,9 @@ var work = Work{
 	IPTablesReads: 2, IPTablesWrites: 1,
 	Tracked: map[kernel.Family]Tracked{kernel.IPv4: {Deleted: 3, Took: 2 * time.Millisecond}, kernel.IPv6: {}},
 }
+
+// late are four probes: one on time, two a little late, one 12 s late.
+var late = probe.Stats{Started: 4, LateSum: 12*time.Second + 60*time.Millisecond, Late: [12]uint64{0: 1, 3: 2, 11: 1}}
 
 // scrape returns the lines that are not comments.
 func scrape(t *testing.T, m *Metrics, query string) []string {
@@ -95,6 +100,10 @@ func shop() status.Status {
 		Conflicts: []status.Conflict{{}},
 		Totals:    status.Totals{Reals: 3, Draining: 1, Faults: 4, VIPs: 2, RoutedVIP: 1},
 		Conntrack: &status.Conntrack{Count: 10, Max: 100},
+		Health: &status.Health{
+			Targets: 3, States: map[status.HealthState]int{"up": 2, "down": 1}, Blind: "void",
+			Overrides: []status.Override{{Verb: "drain"}, {Verb: "drain"}, {Verb: "weight"}},
+		},
 		Services: []status.Service{
 			{
 				Name: "default/db", State: status.NoBackends, InternalPolicy: "Local", ExternalPolicy: "Local",
@@ -105,15 +114,15 @@ func shop() status.Status {
 				Endpoints: []status.Endpoint{{Address: port("10.2.0.9:5432"), State: status.EndpointUnused}},
 			},
 			{
-				Name: "default/web", State: status.Serving, Active: 7, Backends: status.Backends{Serving: 2, Draining: 1},
+				Name: "default/web", State: status.Serving, Active: 7, Health: &status.ServiceHealth{Checked: 2, Up: 1, Down: 1}, Backends: status.Backends{Serving: 2, Draining: 1},
 				Traffic: status.Traffic{Connections: 1 << 40, InPackets: 2, OutPackets: 3, InBytes: 4, OutBytes: 5},
 				Virtuals: []status.Virtual{
 					{Address: port("10.96.0.1:80"), Kind: status.KindClusterIP, Backends: 2},
 					{Address: port("[fd00::1]:80"), Kind: status.KindClusterIP, Conflict: "theirs"},
 				},
 				Endpoints: []status.Endpoint{
-					{Address: port("10.2.0.1:8080"), Protocol: "tcp", Port: "http", Weight: 1, State: status.EndpointServing, Active: 5, Inactive: 6},
-					{Address: port("10.2.0.2:8080"), Protocol: "tcp", Port: "http", State: status.EndpointDraining, Drain: &status.Drain{Since: now.Add(-time.Minute)}},
+					{Address: port("10.2.0.1:8080"), Protocol: "tcp", Port: "http", Weight: 1, State: status.EndpointServing, Active: 5, Inactive: 6, Health: &status.EndpointHealth{State: "up", Expires: now.Add(time.Hour)}},
+					{Address: port("10.2.0.2:8080"), Protocol: "tcp", Port: "http", State: status.EndpointDraining, Drain: &status.Drain{Since: now.Add(-time.Minute)}, Health: &status.EndpointHealth{State: "down"}},
 				},
 			},
 			{Name: "default/web", State: status.LeftOut},
@@ -168,7 +177,7 @@ func TestEveryStateHasASeries(t *testing.T) {
 
 // Dashboard and alerts select states and causes that exist.
 func TestDashboardSelectsKnownValues(t *testing.T) {
-	known := []string{"wanted", "draining", "serving"} // states of real and virtual servers
+	known := []string{"wanted", "draining", "serving", "up", "down"} // states of real servers, virtual servers and endpoints
 	for _, s := range status.States() {
 		known = append(known, string(s))
 	}
@@ -313,6 +322,7 @@ func TestNames(t *testing.T) {
 	m := at(shop())
 	m.Request("200", "GET", "api:6443")
 	m.Latency("GET", "api:6443", time.Second)
+	m.Probed(sources.CheckTCP, probe.Result{Outcome: probe.OK})
 	now := prometheus.NewRegistry()
 	now.MustRegister(m.collectorOf(shop(), "*"))
 	metrics, err := prometheus.Gatherers{m.registry, now}.Gather()

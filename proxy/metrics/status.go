@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -40,7 +41,9 @@ type statusCollector struct {
 	status    status.Status
 	traffic   []status.Traffic    // of status.Services
 	frontends *frontend.Frontends // nil before the first plan
-	endpoints string              // whose endpoints have series: a service's name, "*", or "" for none
+	probes    *probes
+	late      func() probe.Stats // nil without health checks
+	endpoints string             // whose endpoints have series: a service's name, "*", or "" for none
 }
 
 // Describe sends nothing, so that the collector is unchecked: its series differ from scrape to scrape.
@@ -53,6 +56,7 @@ func (s statusCollector) Collect(to chan<- prometheus.Metric) {
 	s.totals(out)
 	s.noLocal(out)
 	s.services(out)
+	s.health(out)
 }
 
 // output is where a collector sends its metrics.

@@ -79,6 +79,11 @@ func (h *EndpointHealth) Cell() screen.Cell {
 	return screen.Cell{Text: h.Text, Style: h.Cause.Style()}
 }
 
+// Up reports whether the endpoint counts as up.
+func (h *EndpointHealth) Up() bool {
+	return h.Held || h.State == HealthState(health.Up.String()) || h.State == HealthState(health.Failing.String())
+}
+
 // serves reports whether health and orders let the endpoint have connections.
 func (h *EndpointHealth) serves() bool {
 	return h.Cause == HealthCause(health.Serves.String()) || h.Cause == HealthCause(health.Spared.String())

@@ -18,6 +18,9 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/proxy/health/checker"
+	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/status"
@@ -47,8 +50,8 @@ func start(t testing.TB, table sources.Table) *node {
 	return n
 }
 
-// startFrom is start with any source.
-func startFrom(t testing.TB, feed proxy.Feed) *node {
+// startFrom is start with any sources. Services with a health check are probed.
+func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	c := config.Default()
@@ -71,9 +74,18 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 	history, ring, started := &status.Recorder{}, &events.Ring{}, time.Now()
 	recorder := &events.Recorder{Ring: ring}
 	synced := make(chan struct{}, 1)
+	checks, err := checker.New(checker.Options{
+		StateDir: t.TempDir(), Settings: checker.Settings{Defaults: sources.DefaultHealthCheck()}, Log: log,
+		Wake:    func() { n.proxy.Replan() },
+		Noticed: func(list []health.Event) { n.metrics.Noticed(list) },
+		Probed:  func(of sources.CheckType, r probe.Result) { n.metrics.Probed(of, r) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	n.proxy = proxy.New(proxy.Options{
 		Kernel: n.kernel, Log: log, SyncPeriod: 30 * time.Second,
-		Feeds: []proxy.Feed{feed},
+		Feeds: feeds, Health: checks,
 		Rules: func(t sources.Merged, k kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			with := rulesConfig
 			with.Hold, with.Occupied = hold, occupied
@@ -92,16 +104,16 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 		},
 	})
 	reader := &status.Reader{
-		Proxy: n.proxy, Recorder: history, Counters: n.meter,
+		Proxy: n.proxy, Recorder: history, Counters: n.meter, Health: checks.View,
 		Daemon: func() status.Daemon {
 			return status.Daemon{Version: "1.0.0", Node: here.Name, PID: os.Getpid(), Started: started, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)", Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"}}
 		},
 	}
 	n.metrics = metrics.New(metrics.Options{
-		Version: "1.0.0", Log: log, Status: reader.Status, Queued: n.proxy.Queued, Work: n.meter.work,
+		Version: "1.0.0", Log: log, Status: reader.Status, Queued: n.proxy.Queued, Work: n.meter.work, Probes: checks.Stats,
 		Frontends: func() *frontend.Frontends { return n.proxy.Snapshot().Frontends },
 	})
-	health := &web.Listener{Name: "healthz", Log: log, Handler: web.Health{
+	healthz := &web.Listener{Name: "healthz", Log: log, Handler: web.Health{
 		Healthy: n.proxy.Healthy, Answered: n.metrics.Answered,
 		Synced: func() time.Time { return n.proxy.Snapshot().Succeeded },
 	}.Handler()}
@@ -109,6 +121,7 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 		Metrics: n.metrics.Handler(), Mode: func() string { return "ipvs" }, Config: func() any { return map[string]string{"mode": "ipvs"} },
 		Profiling: func() bool { return true }, Status: reader.Status, Detail: reader.Detail, Events: ring,
 	}.Handler()}
+	go checks.Run(ctx)
 	go func() {
 		defer close(ended)
 		if err := n.proxy.Run(ctx); err != nil {
@@ -118,16 +131,16 @@ func startFrom(t testing.TB, feed proxy.Feed) *node {
 	t.Cleanup(func() {
 		cancel()
 		<-ended
-		health.Close()
+		healthz.Close()
 		site.Close()
 	})
 	<-synced
-	for _, l := range []*web.Listener{health, site} {
+	for _, l := range []*web.Listener{healthz, site} {
 		if err := l.Listen(netip.MustParseAddrPort("127.0.0.1:0"), true); err != nil {
 			t.Fatal(err)
 		}
 	}
-	n.health, n.site, n.listener = health.Addr(), site.Addr(), site
+	n.health, n.site, n.listener = healthz.Addr(), site.Addr(), site
 	return n
 }
 

@@ -1,8 +1,12 @@
 package monitor
 
 import (
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +18,9 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
+	"github.com/svcproxy/svcproxy/sources"
 	source "github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/testdata/apiserver"
@@ -44,6 +50,21 @@ func written(t *testing.T, name string, times int) string {
 	return ""
 }
 
+// checked is a source of one service, whose endpoint is a TLS server on loopback. It is probed five times a second.
+func checked(t *testing.T) proxy.Feed {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that a probe ends
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	at := netip.MustParseAddrPort(server.Listener.Addr().String())
+	check := sources.DefaultHealthCheck()
+	check.Probe.Type, check.Interval = sources.CheckTLS, 200*time.Millisecond
+	s := service(0, "checked", 1)
+	s.HealthCheck, s.Ports[0].TargetPort = &check, at.Port()
+	s.Endpoints[0].Addr, s.Endpoints[0].Ports[0].Port = at.Addr(), at.Port()
+	return proxy.Feed{Name: "static", Source: config.NewStatic(tableOf(s), nil)}
+}
+
 // fromFile starts a node that follows a services.toml, and gives what writes that once more.
 func fromFile(t *testing.T) (n *node, write func(times int)) {
 	path := filepath.Join(t.TempDir(), "services.toml")
@@ -54,7 +75,7 @@ func fromFile(t *testing.T) (n *node, write func(times int)) {
 	write(0)
 	s, err := file.New(file.Options{Paths: []string{path}, Watch: true})
 	must(t, err)
-	return startFrom(t, proxy.Feed{Name: "file", Source: s}), write
+	return startFrom(t, proxy.Feed{Name: "file", Source: s}, checked(t)), write
 }
 
 // fromAPIServer starts a node that follows a real kube-apiserver, and gives what writes the objects there
@@ -89,7 +110,7 @@ func fromAPIServer(t *testing.T) (n *node, write func(times int)) {
 	// After 410 the source lists again, the only request whose time client-go measures. Do it twice, because a
 	// rate needs an earlier value. 3xx comes from what is in front of an API server, if ever.
 	refusals := []int{http.StatusGone, http.StatusServiceUnavailable, http.StatusNotModified, http.StatusGone}
-	n = startFrom(t, proxy.Feed{Name: "apiserver", Source: s})
+	n = startFrom(t, proxy.Feed{Name: "apiserver", Source: s}, checked(t))
 	requests.to.Store(n.metrics)
 	var cut time.Time
 	return n, func(times int) {

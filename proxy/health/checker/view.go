@@ -39,6 +39,9 @@ func (c *Checker) Served() (sources.Table, []health.Unusual) {
 	return c.served.table, slices.Clone(c.served.unusual)
 }
 
+// Stats is View.Stats. It is cheap.
+func (c *Checker) Stats() probe.Stats { return c.runner.Stats() }
+
 // Due returns when a target is probed next; false if it is not probed, or if its probe runs.
 func (c *Checker) Due(k health.Key) (time.Time, bool) {
 	c.mu.Lock()
