@@ -48,6 +48,7 @@ func program(e *commands.Env) cli.Program {
 		commands.Status(e),
 		commands.Top(e),
 		commands.Events(e),
+		commands.Health(e),
 		commands.Reload(e),
 		commands.Drain(e),
 		commands.Undrain(e),

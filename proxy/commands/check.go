@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spf13/pflag"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy/cli"
@@ -18,17 +20,21 @@ import (
 )
 
 // checkCommand validates the configuration and service files.
-type checkCommand struct{ local }
+type checkCommand struct {
+	local
+	probe bool
+}
 
 // Check is the command check.
 func Check(e *Env) cli.Command {
-	c := &checkCommand{local{Env: e}}
+	c := &checkCommand{local: local{Env: e}}
 	return cli.Command{
 		Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files",
 		Long: `FILEs are service files, or .yaml and .json files of Kubernetes objects. Without any,
 the files that the configuration names are checked. It needs no root. Exit code 3 means
-that a file is not valid. What is wrong with this node is a warning.`,
-		Flags: c.flag, Common: configFlag, Run: c.run,
+that a file is not valid. What is wrong with this node is a warning. --probe also sends one
+probe to each endpoint that has a health check; exit code 1 means that one is not good.`,
+		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
 }
 
@@ -37,16 +43,28 @@ type checked struct {
 	Services int      `json:"services"` // in all files together; 0 if something is wrong
 	Problems []string `json:"problems"` // "file:line: ...", where that is known
 	Warnings []string `json:"warnings"`
+	Probed   *int     `json:"probed,omitempty"` // with --probe: how many probes were sent
+}
+
+func (c *checkCommand) flags(fs *pflag.FlagSet) {
+	c.flag(fs)
+	fs.BoolVar(&c.probe, "probe", false, "probe each endpoint as its health check says")
 }
 
 func (c *checkCommand) run(ctx context.Context, args []string) error {
 	if err := c.valid(); err != nil {
 		return err
 	}
-	n, err := c.services(ctx, args)
+	s, table, err := c.services(ctx, args)
+	n := len(table.Services)
+	var probed *int
+	if err == nil && c.probe {
+		probed = new(int)
+		*probed, err = c.probeAll(ctx, s, table)
+	}
 	switch {
 	case c.output == "json":
-		printed := c.encode(checked{n, cli.Lines(err), append([]string{}, c.warned...)})
+		printed := c.encode(checked{n, cli.Lines(err), append([]string{}, c.warned...), probed})
 		if err == nil {
 			return printed
 		}
@@ -54,18 +72,22 @@ func (c *checkCommand) run(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintf(c.Out, "ok: %d services\n", n)
+	text := fmt.Sprintf("ok: %d services", n)
+	if probed != nil {
+		text += ", " + count(*probed, "good probe")
+	}
+	_, err = fmt.Fprintln(c.Out, text)
 	return err
 }
 
-// services validates the files and counts their services.
-func (c *checkCommand) services(ctx context.Context, args []string) (int, error) {
+// services validates the files and returns their services.
+func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setup, sources.Table, error) {
 	s, err := c.load()
 	if err != nil {
-		return 0, err
+		return s, sources.Table{}, err
 	}
 	if err := s.Supported(); err != nil {
-		return 0, err
+		return s, sources.Table{}, err
 	}
 	here, err := host.ReadNode(s.Config.Names())
 	c.warn(nodeWarning(err, os.Geteuid() == 0)...)
@@ -88,10 +110,10 @@ func (c *checkCommand) services(ctx context.Context, args []string) (int, error)
 		}
 	}
 	if err != nil {
-		return 0, err
+		return s, sources.Table{}, err
 	}
 	c.warnOfFirewall(ctx, s, here, table)
-	return len(table.Services), nil
+	return s, table, nil
 }
 
 // nodeWarning is about a node whose addresses and routes cannot be read: check then leaves

@@ -91,13 +91,15 @@ func (c Client) Events(ctx context.Context, after uint64, follow bool, each func
 	return err
 }
 
+func (c Client) dial(ctx context.Context) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "unix", c.Socket)
+}
+
 // ask makes one request on its own connection.
 func (c Client) ask(ctx context.Context, method, path string, read func(io.Reader) error) error {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", c.Socket)
-		},
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://svcproxy"+path, nil)
 	if err != nil {

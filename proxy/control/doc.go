@@ -10,6 +10,8 @@
 //	GET  /v1/events[?after=SEQ][&follow=1]            one events.Event a line
 //	GET  /v1/table?source=NAME                        Table
 //	POST /v1/reload[?wait=1]                          Reloaded
+//	GET  /v1/health[?service=NAME,...]                status.Status
+//	GET  /v1/probes?target=SERVICE/ENDPOINT           Probes
 //	GET  /v1/overrides                                health.Overrides
 //	POST /v1/order?verb=VERB&target=TARGET[&...]      Ordered
 package control

@@ -47,8 +47,12 @@ type Server struct {
 	Orders  Orders
 	Places  func(health.Selector) []health.Place
 	Applied func(context.Context, []health.Place) error
-	Events  *events.Ring
-	Log     *slog.Logger
+	// Health is the status with what health checks and orders say of the named services, or of all without names.
+	Health func(context.Context, []string) status.Status
+	// Probes says how an endpoint is probed.
+	Probes func(health.Selector) Probes
+	Events *events.Ring
+	Log    *slog.Logger
 
 	followers, reloads atomic.Int32
 }
@@ -93,6 +97,8 @@ func (s *Server) handler() http.Handler {
 	if s.Orders != nil {
 		mux.HandleFunc("GET /v1/overrides", s.overrides)
 		mux.HandleFunc("POST /v1/order", s.order)
+		mux.HandleFunc("GET /v1/health", s.health)
+		mux.HandleFunc("GET /v1/probes", s.probes)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {

@@ -115,7 +115,7 @@ func (c *console) open(ctx context.Context) error {
 	}
 	server := &control.Server{
 		Status: c.reader.Status, Detail: c.reader.Detail, Reload: c.reload, Table: c.table, Events: &c.ring, Log: c.log,
-		Places: c.places, Applied: c.applied,
+		Places: c.places, Applied: c.applied, Health: c.reader.Checks, Probes: c.probes,
 	}
 	if c.checker != nil {
 		server.Orders = c.checker

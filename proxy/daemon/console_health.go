@@ -17,7 +17,7 @@ func (c *console) probeStats() probe.Stats {
 
 // observeHealth registers everything that follows the health checks.
 func (c *console) observeHealth() {
-	c.reader.Health, c.notify.probes = c.checker.View, c.checker.Alive
+	c.reader.Health, c.reader.Due, c.notify.probes = c.checker.View, c.checker.Due, c.checker.Alive
 	c.health = &events.Health{Ring: &c.ring, Log: c.log, Table: func() sources.Table {
 		table, _ := c.checker.Served()
 		return table

@@ -6,11 +6,17 @@ import (
 	"fmt"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/health"
 )
 
 // places lists what an order is for in the table that is served.
 func (c *console) places(s health.Selector) []health.Place { return s.Places(c.checker.View().Table) }
+
+// probes says how an endpoint is probed.
+func (c *console) probes(s health.Selector) control.Probes {
+	return control.Probes{Version: c.about.Version, Probes: control.ProbesOf(c.checker.View().Table, s)}
+}
 
 // applied waits until the kernel has the orders given before the call. The error says why some of these endpoints are
 // not as ordered yet; that of another step of the sync does not count.

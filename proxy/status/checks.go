@@ -114,6 +114,7 @@ func (c *checks) health(x *health.Explained) *EndpointHealth {
 	if x.Target == (health.Key{}) {
 		return h
 	}
+	h.target = x.Target
 	h.State, h.Check, h.Since, h.Reason = HealthState(v.Phase.String()), x.Target.String(), in.at(v.Changed), v.Reason
 	h.Run, h.Held, h.Flapping, h.Void = v.Run, v.Held, v.Flapping(), v.Voids
 	if last := v.Last; !last.At.IsZero() {

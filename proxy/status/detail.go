@@ -16,12 +16,7 @@ const maxDetailed = 200
 // with the traffic of these.
 func (r *Reader) Detail(ctx context.Context, names []string) Status {
 	st := r.Status(ctx)
-	wanted := map[string]bool{}
-	for _, name := range names {
-		for _, s := range st.named(name) {
-			wanted[s.Name] = true
-		}
-	}
+	wanted := st.allNamed(names)
 	services := make([]Service, len(st.Services))
 	copy(services, st.Services)
 	for i := range services {
@@ -34,6 +29,17 @@ func (r *Reader) Detail(ctx context.Context, names []string) Status {
 		st.Warnings = append(st.Warnings, fmt.Sprintf("the traffic of endpoints is not known: %v", err))
 	}
 	return st
+}
+
+// allNamed returns the full names of services that have any of the names.
+func (st *Status) allNamed(names []string) map[string]bool {
+	wanted := map[string]bool{}
+	for _, name := range names {
+		for _, s := range st.named(name) {
+			wanted[s.Name] = true
+		}
+	}
+	return wanted
 }
 
 // servicePort is a port of a service in a status.

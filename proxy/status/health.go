@@ -81,13 +81,17 @@ type EndpointHealth struct {
 	Held     bool         `json:"held,omitempty"`     // it is down and counts as up: a mass failure
 	Flapping bool         `json:"flapping,omitempty"` // it changes too often, and is up only after more good results
 	Last     *ProbeResult `json:"last,omitempty"`
-	Void     uint64       `json:"void,omitempty"` // results that say nothing, by our own fault
+	// Next is when it is probed next; zero while a probe runs, and in a status that is not of Reader.Checks.
+	Next time.Time `json:"nextProbe,omitzero"`
+	Void uint64    `json:"void,omitempty"` // results that say nothing, by our own fault
 	// SourceWeight is the weight before health and orders.
 	SourceWeight uint32    `json:"sourceWeight"`
 	Override     *Override `json:"override,omitempty"`
 	// Expires is when the endpoint's certificate expires; zero if none is known.
 	Expires time.Time `json:"certificateExpires,omitzero"`
 	Days    *int      `json:"certificateDays,omitempty"` // until then, rounded down
+
+	target health.Key // zero if it is not probed
 }
 
 // ProbeResult is the last result of a probe that was not void.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 )
 
@@ -24,6 +25,8 @@ type Reader struct {
 	Counters Counter       // nil: no counters
 	// Health, if set, returns what is known of health checks and orders.
 	Health func() checker.View
+	// Due, if set, returns when a target is probed next; false if it is not known.
+	Due func(health.Key) (time.Time, bool)
 	// Warnings, if set, returns what may keep traffic away although everything is
 	// programmed.
 	Warnings func() []string

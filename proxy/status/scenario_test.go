@@ -24,6 +24,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/status"
@@ -177,6 +178,7 @@ func play(t *testing.T, archive *txtar.Archive) {
 			Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"},
 		}
 	}}
+	s.reader.Due = func(health.Key) (time.Time, bool) { return time.Now().Add(1500 * time.Millisecond), true }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- p.Run(ctx) }()
@@ -237,6 +239,8 @@ func (s *stage) command(words []string) {
 		time.Sleep(d)
 	case "status":
 		s.status(args, to)
+	case "health":
+		s.checks(args, to)
 	case "events":
 		s.events(to)
 	default:
@@ -304,6 +308,21 @@ func (s *stage) status(args []string, to string) {
 	if errors.As(st.Verdict(v.Service), &verdict) {
 		fmt.Fprintf(&b, "exit %d\n", verdict.Code)
 	}
+	s.want(to, b.String())
+}
+
+// checks prints what svcproxy health does.
+func (s *stage) checks(args []string, to string) {
+	v := status.View{}
+	if args[0] == "-width" {
+		s.scan(args[1:2], &v.Width)
+		args = args[2:]
+	}
+	var err error
+	v.Format, err = status.ParseFormat(args[0])
+	s.check(err)
+	var b bytes.Buffer
+	s.check(status.PrintChecks(&b, s.reader.Checks(s.t.Context(), args[1:]), v))
 	s.want(to, b.String())
 }
 

@@ -24,6 +24,8 @@ type Watch struct {
 	// View is called before each output, since the size of a terminal can change. If
 	// Out is not a terminal, height is 0.
 	View func() (v View, height int)
+	// Print writes a status; nil is the function Print.
+	Print func(io.Writer, Status, View) error
 }
 
 // Run shows the status until ctx ends; then it returns nil.
@@ -84,7 +86,11 @@ func (w Watch) text(st Status, away error, v View) (string, error) {
 		return fmt.Sprintf("svcproxy: %v\n", away), nil
 	}
 	var b bytes.Buffer
-	err := Print(&b, st, v)
+	print := w.Print
+	if print == nil {
+		print = Print
+	}
+	err := print(&b, st, v)
 	return b.String(), err
 }
 

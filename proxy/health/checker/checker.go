@@ -71,7 +71,7 @@ func New(o Options) (*Checker, error) {
 		targets: map[health.Key]*target{},
 	}
 	var err error
-	if c.prober.Credential, err = credential(o.Settings.ExecUser); err != nil {
+	if c.prober.Credential, err = Credential(o.Settings.ExecUser); err != nil {
 		return nil, err
 	}
 	if c.orders.Overrides, c.orders.unread = ReadOrders(o.StateDir); c.orders.unread != nil {
@@ -82,8 +82,8 @@ func New(o Options) (*Checker, error) {
 	return c, nil
 }
 
-// credential returns the ids of the user with a name; nil for none.
-func credential(name string) (*syscall.Credential, error) {
+// Credential returns the ids of the user with a name; nil for none.
+func Credential(name string) (*syscall.Credential, error) {
 	if name == "" {
 		return nil, nil
 	}

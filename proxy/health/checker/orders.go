@@ -146,9 +146,6 @@ func (c *Checker) keep(next health.Overrides, events []health.Event) error {
 	c.told = append(c.told, events...)
 	c.mu.Unlock()
 	signal(c.news)
-	for _, e := range events {
-		c.Log.Info(e.String())
-	}
 	c.Wake()
 	return nil
 }
