@@ -24,13 +24,9 @@ func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) con
 // about describes the process: it does not change while svcproxy runs.
 func (d *daemon) about() status.Daemon {
 	s := d.setup()
-	about := status.Daemon{
-		Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(), Mode: d.mode.Name(),
+	return status.Daemon{
+		Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(), Mode: d.mode.Name(), ModeReason: d.modeReason,
 	}
-	if s.Config.Mode == "" {
-		about.ModeReason = "the best this kernel can do"
-	}
-	return about
 }
 
 // warnings are problems that do not fail a sync.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -43,6 +44,8 @@ type daemon struct {
 	checker *checker.Checker
 	object  atomic.Pointer[manifest.Node] // this node in the API server, nil without one
 
+	modeReason string // why the mode is used; "" if the configuration names it
+
 	// Used by the loop's goroutine alone.
 	frontends frontend.Cache
 	mode      mode.Mode
@@ -62,7 +65,6 @@ func Run(ctx context.Context, o Options) error {
 	if err := s.Supported(); err != nil {
 		return err
 	}
-	d.mode = s.mode()
 	if err := d.sameNames(s); err != nil {
 		return err
 	}
@@ -71,6 +73,8 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer d.kernel.Close()
+	d.mode, d.modeReason = s.mode(), s.modeReason()
+	announce(d.log.Logger, d.mode.Name(), s.Fallbacks)
 	lock, err := host.AcquireLock()
 	if err != nil {
 		return err
@@ -80,7 +84,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	d.machine = s.Machine
-	if err := host.Scheduler(s.Config.IPVS.Scheduler); err != nil {
+	if err := d.hasScheduler(s.Config.IPVS.Scheduler); err != nil {
 		return err
 	}
 	return d.serve(ctx, signals, resume)
@@ -195,7 +199,15 @@ func (d *daemon) fits(next config.Config) error {
 	if next.IPVS.Scheduler == d.setup().Config.IPVS.Scheduler {
 		return nil
 	}
-	return host.Scheduler(next.IPVS.Scheduler)
+	return d.hasScheduler(next.IPVS.Scheduler)
+}
+
+// hasScheduler returns an error if the mode is ipvs and the kernel lacks a scheduler.
+func (d *daemon) hasScheduler(name string) error {
+	if !slices.Contains(d.mode.Needs(), kernel.IPVSAdapter) {
+		return nil
+	}
+	return host.Scheduler(name)
 }
 
 // changed makes all parts follow a new configuration while they run.

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
-	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -30,6 +28,10 @@ type Setup struct {
 	Version string              // of svcproxy
 	Object  frontend.NodeObject // this node in the API server, zero without one
 	Tables  *host.Tables        // opened as root before the process changed its user, else nil
+
+	// Fallbacks are the modes that Open could not use.
+	Fallbacks []Fallback
+	used      mode.Mode // of Open; nil before
 }
 
 // Machine is what the rules depend on and the configuration does not say.
@@ -98,19 +100,6 @@ func (s Setup) Want(t sources.Table, n kernel.Node) kernel.State {
 	return s.mode().State(frontend.List(t, s.placed(n), c.Frontends), c)
 }
 
-// modes returns the modes of this build, in the order of preference.
-func modes() []mode.Mode { return []mode.Mode{new(ipvs.Mode)} }
-
-// mode returns the configured mode. If this build does not have it, as Supported
-// reports, that is the first of its modes.
-func (s Setup) mode() mode.Mode {
-	m, err := mode.Choose(s.Config.Mode, modes()...)
-	if err != nil {
-		return modes()[0]
-	}
-	return m
-}
-
 // placed returns n with the configured zone.
 func (s Setup) placed(n kernel.Node) kernel.Node {
 	n.Zone = s.Config.Node.Zone
@@ -145,18 +134,6 @@ func (s Setup) Supported() error {
 		return &kernel.MissingError{What: "this svcproxy was built without the API server source", Hint: "set sources.apiserver.enabled = false, or install the full build"}
 	}
 	return nil
-}
-
-// Open opens the kernel for objects with these names.
-func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, error) {
-	k, err := host.Open(ctx, host.Options{
-		Names: names, NodeName: s.Node(), Zone: s.Config.Node.Zone,
-		StateDir: s.Config.StateDir, Sysctls: s.mode().Sysctls(), Tables: s.Tables,
-	})
-	if err == nil {
-		s.ownsConntrackMax, s.ownsConntrackBuckets = k.CanWrite(mode.ConntrackMax), k.CanWrite(mode.ConntrackBuckets)
-	}
-	return k, err
 }
 
 // OwnsDevice refuses a device with our name if no record of a run says that it is ours.

@@ -16,6 +16,8 @@ import (
 type Mode interface {
 	// Name is the mode's name in the configuration.
 	Name() string
+	// Needs are the adapters of the kernel that the mode cannot do without.
+	Needs() []kernel.Adapter
 	// Sysctls are the names of the kernel parameters that State may contain, sorted.
 	Sysctls() []string
 	// State returns what the kernel must look like to serve f: sorted, without
@@ -23,12 +25,15 @@ type Mode interface {
 	State(f *frontend.Frontends, c Config) kernel.State
 }
 
-// Choose returns the mode with a name. "" chooses the first: the caller lists the
-// modes in the order of preference.
-func Choose(name string, modes ...Mode) (Mode, error) {
+// Choose returns the modes that may be used for a configured name: that one, or all
+// for "". The caller lists the modes in the order of preference.
+func Choose(name string, modes ...Mode) ([]Mode, error) {
+	if name == "" {
+		return modes, nil
+	}
 	for _, m := range modes {
-		if name == "" || m.Name() == name {
-			return m, nil
+		if m.Name() == name {
+			return []Mode{m}, nil
 		}
 	}
 	return nil, &kernel.MissingError{

@@ -12,12 +12,13 @@ import (
 type stub string
 
 func (s stub) Name() string                                     { return string(s) }
+func (stub) Needs() []kernel.Adapter                            { return nil }
 func (stub) Sysctls() []string                                  { return nil }
 func (stub) State(*frontend.Frontends, Config) (_ kernel.State) { return }
 
 func TestChoose(t *testing.T) {
-	for name, want := range map[string]stub{"": "ipvs", "ipvs": "ipvs", "other": "other"} {
-		if m, err := Choose(name, stub("ipvs"), stub("other")); err != nil || m != want {
+	for name, want := range map[string][]Mode{"": {stub("ipvs"), stub("other")}, "ipvs": {stub("ipvs")}, "other": {stub("other")}} {
+		if m, err := Choose(name, stub("ipvs"), stub("other")); err != nil || !slices.Equal(m, want) {
 			t.Errorf("mode %q: got %v, %v", name, m, err)
 		}
 	}

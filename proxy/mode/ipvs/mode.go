@@ -32,6 +32,11 @@ var _ mode.Mode = (*Mode)(nil)
 // Name returns "ipvs".
 func (*Mode) Name() string { return "ipvs" }
 
+// Needs returns what IPVS, its sets and its rules are reached by.
+func (*Mode) Needs() []kernel.Adapter {
+	return []kernel.Adapter{kernel.IPVSAdapter, kernel.IPSetAdapter, kernel.IPTablesAdapter, kernel.ConntrackAdapter}
+}
+
 // Sysctls returns the kernel parameters that State may contain.
 func (*Mode) Sysctls() []string { return SysctlNames }
 

@@ -1,0 +1,103 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+)
+
+// modes returns the modes of this build, in the order of preference.
+func modes() []mode.Mode { return []mode.Mode{new(ipvs.Mode)} }
+
+// mode returns the mode that Open chose, before that the configured one, or else the one that is preferred.
+func (s Setup) mode() mode.Mode {
+	if s.used != nil {
+		return s.used
+	}
+	found, err := mode.Choose(s.Config.Mode, modes()...)
+	if err != nil {
+		return modes()[0]
+	}
+	return found[0]
+}
+
+// Fallback is a mode that this machine lacks something for, and the next one that was tried.
+type Fallback struct {
+	Mode, Next string
+	Why        *kernel.MissingError
+}
+
+// Open opens the kernel for objects with these names, in the configured mode. If none is configured it is the first mode
+// that this machine has everything for. The mode stays the same as long as the process runs: what goes away later is a
+// fault, and no reason to serve differently.
+func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, error) {
+	found, err := mode.Choose(s.Config.Mode, modes()...)
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range found {
+		k, err := s.openFor(ctx, names, m)
+		var missing *kernel.MissingError
+		if err == nil || i == len(found)-1 || !errors.As(err, &missing) {
+			return k, err
+		}
+		s.Fallbacks = append(s.Fallbacks, Fallback{Mode: m.Name(), Next: found[i+1].Name(), Why: missing})
+	}
+	return nil, errors.New("this build has no modes")
+}
+
+// openFor opens the kernel for one mode.
+func (s *Setup) openFor(ctx context.Context, names kernel.Names, m mode.Mode) (*host.Kernel, error) {
+	k, err := host.Open(ctx, host.Options{
+		Names: names, NodeName: s.Node(), Zone: s.Config.Node.Zone,
+		StateDir: s.Config.StateDir, Sysctls: m.Sysctls(), Needs: m.Needs(), Tables: s.Tables,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.used = m
+	s.ownsConntrackMax, s.ownsConntrackBuckets = k.CanWrite(mode.ConntrackMax), k.CanWrite(mode.ConntrackBuckets)
+	return k, nil
+}
+
+// announce logs the mode, and why it is not one that is preferred. The words are kube-proxy's: people search for them.
+func announce(log *slog.Logger, used string, all []Fallback) {
+	for _, f := range all {
+		text := fmt.Sprintf("Can't use %s proxier, trying %s proxier", f.Mode, f.Next)
+		if f.Next == "userspace" {
+			text = fmt.Sprintf("Can't use %s proxy, using %s proxier", f.Mode, f.Next)
+		}
+		log.Warn(text, "reason", f.Why.What, "hint", f.hint())
+	}
+	log.Info(fmt.Sprintf("Using %s Proxier.", used))
+}
+
+// hint is what to do. A kernel that was upgraded and not rebooted has no modules to load: then nothing else helps.
+func (f Fallback) hint() string {
+	if release := host.Unbooted("/lib/modules"); release != "" {
+		return fmt.Sprintf("reboot: kernel %s runs, and its modules were removed by an upgrade", release)
+	}
+	return f.Why.Hint
+}
+
+// modeReason says why a mode is in use; "" if the configuration names it.
+func (s Setup) modeReason() string {
+	switch {
+	case s.Config.Mode != "":
+		return ""
+	case len(s.Fallbacks) == 0:
+		return "the best this kernel can do"
+	}
+	text := make([]string, len(s.Fallbacks))
+	for i, f := range s.Fallbacks {
+		text[i] = fmt.Sprintf("%s cannot be used: %s", f.Mode, f.Why.What)
+	}
+	return strings.Join(text, "; ")
+}
