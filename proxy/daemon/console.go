@@ -89,7 +89,7 @@ func newConsole(o consoleOptions) *console {
 	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Log: o.log}
 	c.healthz = &web.Listener{Name: "healthz", Log: o.log, Handler: web.Health{
 		Healthy: o.proxy.Healthy, Synced: c.synced, Eligible: o.eligible, Stale: c.stale, Unserved: c.unserved,
-		Degraded: o.proxy.Degraded, Answered: c.metrics.Answered,
+		Degraded: c.degraded, Answered: c.metrics.Answered,
 	}.Handler()}
 	c.site = &web.Listener{Name: "metrics", Log: o.log, Handler: web.Site{
 		Metrics: c.metrics.Handler(), Mode: func() string { return o.about.Mode },
@@ -157,7 +157,8 @@ func (c *console) observe() {
 		c.history.Synced(now.Report)
 		recorder.Synced(now)
 		if c.health != nil {
-			c.health.Synced(c.checker.Served())
+			v := c.checker.Brief()
+			c.health.Synced(v.Table, v.Unusual)
 		}
 		c.metrics.Synced(now)
 		c.logWarnings()

@@ -1,8 +1,11 @@
 package daemon
 
 import (
+	"fmt"
+
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -12,20 +15,52 @@ func (c *console) probeStats() probe.Stats {
 	if c.checker == nil {
 		return probe.Stats{}
 	}
-	return c.checker.Stats()
+	return c.checker.Brief().Stats
 }
 
 // observeHealth registers everything that follows the health checks.
 func (c *console) observeHealth() {
 	c.reader.Health, c.reader.Due, c.notify.probes = c.checker.View, c.checker.Due, c.checker.Alive
-	c.health = &events.Health{Ring: &c.ring, Log: c.log, Table: func() sources.Table {
-		table, _ := c.checker.Served()
-		return table
-	}}
+	c.notify.health = func() []string { return healthLines(c.checker.Brief()) }
+	c.health = &events.Health{Ring: &c.ring, Log: c.log, Table: func() sources.Table { return c.checker.Brief().Table }}
 	c.checker.Probed = c.metrics.Probed
 	c.checker.Noticed = func(list []health.Event) {
 		c.health.Noticed(list)
 		c.metrics.Noticed(list)
 		c.notify.update()
 	}
+}
+
+// degraded is what is wrong, in short lines.
+func (c *console) degraded() []string {
+	lines := c.proxy.Degraded()
+	if c.checker != nil {
+		lines = append(lines, healthLines(c.checker.Brief())...)
+	}
+	return lines
+}
+
+// healthLines says what health checks find wrong with more than one endpoint.
+func healthLines(v checker.View) []string {
+	var lines []string
+	if v.Blind != "" {
+		lines = append(lines, "health checks tell nothing: "+v.Blind)
+	}
+	if !v.Holding.IsZero() {
+		lines = append(lines, "more than half of all targets went down at once: the last states count until "+v.Holding.Format(clock))
+	}
+	first, n := "", 0
+	for i, u := range v.Unusual {
+		switch { // the groups of a service follow each other
+		case !u.Mode.Panic() || i > 0 && v.Unusual[i-1].Service == u.Service && v.Unusual[i-1].Mode.Panic():
+			continue
+		case n == 0:
+			first = fmt.Sprintf("%s (%d of %d up)", v.Table.Services[u.Service].FullName(), u.Up, u.Of)
+		}
+		n++
+	}
+	if n > 0 {
+		lines = append(lines, fmt.Sprintf("%s in panic, first %s", count(n, "service"), first))
+	}
+	return lines
 }

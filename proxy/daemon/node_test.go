@@ -22,6 +22,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/status"
@@ -108,8 +109,15 @@ func restart(t *testing.T, dir string) *node {
 	n.kernel = fake.New(kernel.DefaultNames, kernel.Node{Name: "n1"}, kernel.State{})
 	n.refuse = func(kernel.Op) error { return nil }
 	n.kernel.Fail = func(o kernel.Op) error { return n.refuse(o) }
-	p := proxy.New(proxy.Options{
-		Kernel: n.kernel, Log: log, Feeds: []proxy.Feed{{Name: "static", Source: cur.Source()}},
+	var p *proxy.Proxy
+	checks, err := checker.New(checker.Options{
+		StateDir: filepath.Join(n.dir, "state"), Settings: Setup{Setup: *cur.Now()}.Health(), Log: log, Wake: func() { p.Replan() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = proxy.New(proxy.Options{
+		Kernel: n.kernel, Log: log, Health: checks, Feeds: []proxy.Feed{{Name: "static", Source: cur.Source()}},
 		SyncPeriod: cur.Now().Config.IPVS.SyncPeriod,
 		Rules: func(t sources.Merged, at kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			n.stuck.Lock()
@@ -122,7 +130,7 @@ func restart(t *testing.T, dir string) *node {
 	})
 	n.console = newConsole(consoleOptions{
 		proxy: p, current: cur, log: log, about: status.Daemon{Version: "1.2.3", Node: "n1", Mode: "ipvs"}, counters: counters{n.kernel},
-		work: func() metrics.Work { return metrics.Work{} }, files: files{}, warnings: func() []string { return []string{"a warning"} },
+		checker: checks, work: func() metrics.Work { return metrics.Work{} }, files: files{}, warnings: func() []string { return []string{"a warning"} },
 	})
 	n.client = control.Client{Socket: Socket(n.dir)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -136,6 +144,7 @@ func restart(t *testing.T, dir string) *node {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
+	go checks.Run(ctx)
 	go func() { done <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()

@@ -36,6 +36,8 @@ type notifier struct {
 	loop observedLoop
 	// probes reports whether health checks are made when they are due; nil is always.
 	probes func(time.Time) bool
+	// health says what health checks find wrong; nil is nothing.
+	health func() []string
 	log    *slog.Logger
 	// send sends one message of sd_notify(3).
 	send func(state string) error
@@ -164,7 +166,11 @@ func firstSynced(l observedLoop) bool {
 }
 
 func (n *notifier) status() string {
-	return "STATUS=" + statusText(n.loop.Snapshot(), n.loop.Running(), n.loop.Sources())
+	var health []string
+	if n.health != nil {
+		health = n.health()
+	}
+	return "STATUS=" + statusText(n.loop.Snapshot(), n.loop.Running(), n.loop.Sources(), health)
 }
 
 // watch sends WATCHDOG each time the loop answers. If it or the health checker hangs, systemd ends the

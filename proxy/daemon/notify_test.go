@@ -234,7 +234,7 @@ func TestStatusText(t *testing.T) {
 			[]proxy.SourceState{{Name: "file", Delivered: true, Err: errors.New("services.toml:3: " + strings.Repeat("ä", 100)), Since: at}},
 			"0 services, 0 real servers, synced 09:31:02 (0 ms); source file since 09:31:02: services.toml:3: " + strings.Repeat("ä", 71) + "..."},
 	} {
-		if got := statusText(c.now, nil, c.sources); got != c.want {
+		if got := statusText(c.now, nil, c.sources, nil); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", c.name, got, c.want)
 		}
 	}
@@ -244,7 +244,7 @@ func TestStatusText(t *testing.T) {
 	now := &proxy.Snapshot{
 		Report: proxy.Report{Planned: at}, Succeeded: at, Table: empty, Frontends: frontend.List(empty, kernel.Node{}, frontend.Config{}),
 	}
-	if got := statusText(now, long, nil); got != want {
+	if got := statusText(now, long, nil, nil); got != want {
 		t.Errorf("a long sync and a service without backends:\n%s, want\n%s", got, want)
 	}
 }

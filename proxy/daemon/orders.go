@@ -11,7 +11,7 @@ import (
 )
 
 // places lists what an order is for in the table that is served.
-func (c *console) places(s health.Selector) []health.Place { return s.Places(c.checker.View().Table) }
+func (c *console) places(s health.Selector) []health.Place { return s.Places(c.checker.Brief().Table) }
 
 // probes says how an endpoint is probed.
 func (c *console) probes(s health.Selector) control.Probes {

@@ -19,7 +19,9 @@ type Health struct {
 	Stale func() []string
 	// Unserved names the refused files of which nothing is served; nil: none.
 	Unserved func() []string
-	// Degraded lists what is wrong although the proxy works, in short lines; nil: nothing.
+	// Degraded lists what is wrong although the proxy works, in short lines; nil: nothing. Health checks that tell
+	// nothing are one of these and no 503: the node goes on serving by the last states. The same cause, such as
+	// a switch, often blinds all nodes at once, and load balancers would then take out all of them.
 	Degraded func() []string
 	// Answered, if set, is called with the path and code of each answer.
 	Answered func(path string, code int)

@@ -25,22 +25,26 @@ type View struct {
 func (c *Checker) View() View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	v := c.brief()
+	v.Known.Verdicts = c.board.Verdicts()
+	return v
+}
+
+// Brief returns a View without verdicts: these are most of its cost.
+func (c *Checker) Brief() View {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.brief()
+}
+
+// brief is Brief. The lock is held.
+func (c *Checker) brief() View {
 	return View{
 		Now:   time.Now(),
-		Known: health.Known{Verdicts: c.board.Verdicts(), Overrides: c.orders.Overrides, Ramps: c.served.ramps},
+		Known: health.Known{Overrides: c.orders.Overrides, Ramps: c.served.ramps},
 		Table: c.served.table, Unusual: slices.Clone(c.served.unusual), Blind: c.board.Blind(), Holding: c.board.Holding(), Stats: c.runner.Stats(),
 	}
 }
-
-// Served returns the table that is served, as View.Table, and View.Unusual. It is cheap.
-func (c *Checker) Served() (sources.Table, []health.Unusual) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.served.table, slices.Clone(c.served.unusual)
-}
-
-// Stats is View.Stats. It is cheap.
-func (c *Checker) Stats() probe.Stats { return c.runner.Stats() }
 
 // Due returns when a target is probed next; false if it is not probed, or if its probe runs.
 func (c *Checker) Due(k health.Key) (time.Time, bool) {
