@@ -110,7 +110,7 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 		},
 	}
 	n.metrics = metrics.New(metrics.Options{
-		Version: "1.0.0", Log: log, Status: reader.Status, Queued: n.proxy.Queued, Work: n.meter.work, Probes: checks.Stats,
+		Version: "1.0.0", Log: log, Status: reader.Status, Queued: n.proxy.Queued, Work: n.meter.work, Probes: func() probe.Stats { return checks.Brief().Stats },
 		Frontends: func() *frontend.Frontends { return n.proxy.Snapshot().Frontends },
 	})
 	healthz := &web.Listener{Name: "healthz", Log: log, Handler: web.Health{
