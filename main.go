@@ -56,6 +56,7 @@ func program(e *commands.Env) cli.Program {
 		commands.Enable(e),
 		commands.Weight(e),
 		commands.Overrides(e),
+		commands.Node(e),
 		commands.Cleanup(e),
 		commands.Version(e),
 		commands.Completion(e, whole),

@@ -134,11 +134,11 @@ var mayImport = map[string][]string{
 	"proxy/commands": {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
 
 	// The running process.
-	"proxy/daemon":   {"kernel", "kernel/host", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/metrics", "proxy/mode", "proxy/mode/ipvs", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/daemon":   {"kernel", "kernel/host", "kernel/statefile", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/metrics", "proxy/mode", "proxy/mode/ipvs", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
 	"packaging/docs": {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
 
 	// What shows its state, and what asks it.
-	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/health", "proxy/health/checker", "proxy/status", "sources"},
+	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/health", "proxy/status", "sources"},
 	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/frontend", "proxy/health", "proxy/health/probe", "proxy/status", "sources"},
 	"proxy/status":  {"kernel", "proxy", "proxy/cli", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},

@@ -67,6 +67,21 @@ func Remove(path string) error {
 	return errors.Join(d.Remove(filepath.Base(path)), d.Close())
 }
 
+// SetAside renames a file that cannot be read to its name with ".unread", so that Write does not lose its content. It
+// replaces one that is there. It is no error if the file does not exist.
+func SetAside(path string) error {
+	d, err := Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	name := filepath.Base(path)
+	err = d.Rename(name, name+".unread")
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}
+
 // dirPerm returns the mode of a directory: who may read the file may search its directory.
 func dirPerm(perm fs.FileMode) fs.FileMode { return perm | perm&0o444>>2 | 0o300 }
 

@@ -284,3 +284,21 @@ func TestFullDisk(t *testing.T) {
 		t.Error("left behind:", entries, err)
 	}
 }
+
+func TestSetAside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "orders")
+	if err := SetAside(path); err != nil {
+		t.Error("none is there:", err)
+	}
+	for _, text := range []string{"first", "second"} {
+		if err := Write(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := SetAside(path); err != nil {
+			t.Error(err)
+		}
+		if got, err := Read(path+".unread", 100); string(got) != text {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}

@@ -13,5 +13,6 @@
 //	GET  /v1/health[?service=NAME,...]                status.Status
 //	GET  /v1/probes?target=SERVICE/ENDPOINT           Probes
 //	GET  /v1/overrides                                health.Overrides
+//	POST /v1/node?drain=0|1[&why=TEXT]                {}
 //	POST /v1/order?verb=VERB&target=TARGET[&...]      Ordered
 package control

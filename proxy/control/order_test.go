@@ -83,3 +83,18 @@ func FuzzParseOrder(f *testing.F) {
 		}
 	})
 }
+
+func TestParseNode(t *testing.T) {
+	for query, good := range map[string]bool{
+		"drain=1": true, "drain=0": true, "drain=1&why=kernel+upgrade": true, "drain=1&why=": true,
+		"": false, "drain=2": false, "drain=1&drain=0": false, "drain=1&for=1h": false, "drain=1&why=%1b": false, "why=x": false,
+	} {
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if drain, why, err := parseNode(q); (err == nil) != good || good && (drain != (q.Get("drain") == "1") || why != q.Get("why")) {
+			t.Errorf("%s: %t, %q, %v", query, drain, why, err)
+		}
+	}
+}

@@ -47,6 +47,8 @@ type Server struct {
 	Orders  Orders
 	Places  func(health.Selector) []health.Place
 	Applied func(context.Context, []health.Place) error
+	// DrainNode drains the node, or ends its drain.
+	DrainNode func(drain bool, by health.Author) error
 	// Health is the status with what health checks and orders say of the named services, or of all without names.
 	Health func(context.Context, []string) status.Status
 	// Probes says how an endpoint is probed.
@@ -94,6 +96,9 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/events", s.events)
 	mux.HandleFunc("GET /v1/table", s.table)
 	mux.HandleFunc("POST /v1/reload", s.reload)
+	if s.DrainNode != nil {
+		mux.HandleFunc("POST /v1/node", s.node)
+	}
 	if s.Orders != nil {
 		mux.HandleFunc("GET /v1/overrides", s.overrides)
 		mux.HandleFunc("POST /v1/order", s.order)

@@ -17,7 +17,7 @@ import (
 func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) consoleOptions {
 	return consoleOptions{
 		proxy: d.proxy, current: d.current, log: d.log.Logger, about: d.about(), counters: counters, files: files,
-		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible, checker: d.checker,
+		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible, checker: d.checker, drained: d.drained,
 	}
 }
 
@@ -40,6 +40,9 @@ func (d *daemon) warnings() []string {
 		lines = append(lines, fmt.Sprintf("cleanup may not find it later: %v", err))
 	}
 	if err := d.checker.Unread(); err != nil {
+		lines = append(lines, err.Error())
+	}
+	if err := d.drained.Unread(); err != nil {
 		lines = append(lines, err.Error())
 	}
 	return append(lines, d.bridged...)

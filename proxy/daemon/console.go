@@ -43,6 +43,8 @@ type consoleOptions struct {
 	table func(source string) control.Table
 	// checker makes the health checks and keeps the orders; nil is none. It must not run before newConsole.
 	checker *checker.Checker
+	// drained is the operator's drain of the node; nil in tests.
+	drained *nodeDrain
 	// eligible reports whether the node may be given traffic; nil is always.
 	eligible func() bool
 }
@@ -86,9 +88,9 @@ func newConsole(o consoleOptions) *console {
 	c.metrics = metrics.New(metrics.Options{
 		Version: o.about.Version, Status: c.reader.Status, Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Probes: c.probeStats, Log: o.log,
 	})
-	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Log: o.log}
+	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Eligible: c.inService, Log: o.log}
 	c.healthz = &web.Listener{Name: "healthz", Log: o.log, Handler: web.Health{
-		Healthy: o.proxy.Healthy, Synced: c.synced, Eligible: o.eligible, Stale: c.stale, Unserved: c.unserved,
+		Healthy: o.proxy.Healthy, Synced: c.synced, Eligible: c.mayBeChosen, Stale: c.stale, Unserved: c.unserved,
 		Degraded: c.degraded, Answered: c.metrics.Answered,
 	}.Handler()}
 	c.site = &web.Listener{Name: "metrics", Log: o.log, Handler: web.Site{
@@ -115,7 +117,7 @@ func (c *console) open(ctx context.Context) error {
 	}
 	server := &control.Server{
 		Status: c.reader.Status, Detail: c.reader.Detail, Reload: c.reload, Table: c.table, Events: &c.ring, Log: c.log,
-		Places: c.places, Applied: c.applied, Health: c.reader.Checks, Probes: c.probes,
+		Places: c.places, Applied: c.applied, Health: c.reader.Checks, Probes: c.probes, DrainNode: c.drainNode,
 	}
 	if c.checker != nil {
 		server.Orders = c.checker
@@ -219,6 +221,9 @@ func (c *console) daemon() status.Daemon {
 	about.Config.File = c.current.Now().File
 	if standing.Refused != nil {
 		about.Config.Error, about.Config.Since = standing.Refused.Error(), standing.Since
+	}
+	if c.drained != nil {
+		about.Drain = c.drained.State()
 	}
 	for _, k := range standing.Kept {
 		about.Config.Restart = append(about.Config.Restart, k.String())

@@ -42,6 +42,7 @@ type daemon struct {
 	proxy   *proxy.Proxy
 	console *console
 	checker *checker.Checker
+	drained *nodeDrain
 	object  atomic.Pointer[manifest.Node] // this node in the API server, nil without one
 
 	modeReason string // why the mode is used; "" if the configuration names it
@@ -158,6 +159,7 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 	if d.checker, err = d.newChecker(s); err != nil {
 		return err
 	}
+	d.drained = openNodeDrain(s.Config.StateDir)
 	d.proxy = proxy.New(proxy.Options{
 		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
 		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember, Health: d.checker,

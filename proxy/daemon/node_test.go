@@ -130,7 +130,7 @@ func restart(t *testing.T, dir string) *node {
 	})
 	n.console = newConsole(consoleOptions{
 		proxy: p, current: cur, log: log, about: status.Daemon{Version: "1.2.3", Node: "n1", Mode: "ipvs"}, counters: counters{n.kernel},
-		checker: checks, work: func() metrics.Work { return metrics.Work{} }, files: files{}, warnings: func() []string { return []string{"a warning"} },
+		checker: checks, drained: openNodeDrain(n.dir), work: func() metrics.Work { return metrics.Work{} }, files: files{}, warnings: func() []string { return []string{"a warning"} },
 	})
 	n.client = control.Client{Socket: Socket(n.dir)}
 	ctx, cancel := context.WithCancel(context.Background())

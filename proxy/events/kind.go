@@ -76,7 +76,7 @@ var kinds = screen.Terms[Kind]{
 	{Word: MassOver, Meaning: "the present states count", Style: screen.Plain},
 	{Word: Blind, Meaning: "no probe tells anything, by a fault of this node: the last states count", Style: screen.Bad},
 	{Word: Sees, Meaning: "probes tell something again", Style: screen.Good},
-	{Word: Order, Meaning: "the operator drained or disabled endpoints, or gave them a weight", Style: screen.Plain},
+	{Word: Order, Meaning: "the operator drained the node, drained or disabled endpoints, or gave them a weight", Style: screen.Plain},
 	{Word: OrderBack, Meaning: "the operator took an order back", Style: screen.Plain},
 	{Word: OrderOver, Meaning: "an order ended by itself", Style: screen.Plain},
 	{Word: Lost, Meaning: "events were forgotten before they were read; never kept, only sent to a reader", Style: screen.Warn},

@@ -87,12 +87,12 @@ func (e Event) order() string {
 	}
 	switch e.Kind {
 	case TakenBack:
-		return text + e.Author.text()
+		return text + " " + e.Author.String()
 	case OrderOver:
 		return text + ": " + e.Reason
 	}
 	if !o.Until.IsZero() {
 		text += " until " + o.Until.UTC().Format(time.RFC3339)
 	}
-	return text + Author{o.By, o.UID, o.Why}.text()
+	return text + " " + Author{o.By, o.UID, o.Why}.String()
 }

@@ -40,9 +40,9 @@ type Author struct {
 	Why string
 }
 
-// text returns ` by root (uid 0): "kernel upgrade"`.
-func (a Author) text() string {
-	text := fmt.Sprintf(" by %s (uid %d)", a.By, a.UID)
+// String returns `by root (uid 0): "kernel upgrade"`.
+func (a Author) String() string {
+	text := fmt.Sprintf("by %s (uid %d)", a.By, a.UID)
 	if a.Why != "" {
 		text += ": " + strconv.Quote(a.Why)
 	}

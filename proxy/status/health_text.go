@@ -120,10 +120,13 @@ const maxOverrideLines = 10
 
 // overrides are the operator's orders in words.
 func (p *page) overrides() []string {
-	if p.st.Health == nil {
-		return nil
-	}
 	var lines []string
+	if d := p.st.Daemon.Drain; d != nil {
+		lines = append(lines, fmt.Sprintf("this node %s (%s ago): its health answers are 503", d, p.ago(d.Since)))
+	}
+	if p.st.Health == nil {
+		return lines
+	}
 	list := p.st.Health.Overrides
 	for i := range list {
 		if i == maxOverrideLines-1 && len(list) > maxOverrideLines {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 )
@@ -45,6 +46,25 @@ type Daemon struct {
 	ModeReason string `json:"modeReason,omitempty"`
 	IPTables   string `json:"iptables"` // version and back end: "iptables v1.8.9 (nf_tables)"
 	Config     Config `json:"config"`
+	// Drain is the operator's order that sends load balancers away; nil without one.
+	Drain *NodeDrain `json:"drain,omitempty"`
+}
+
+// NodeDrain is who drained the node, and why.
+type NodeDrain struct {
+	Since time.Time `json:"since"`
+	By    string    `json:"by"` // the name of the user
+	UID   uint32    `json:"uid"`
+	Why   string    `json:"why,omitempty"`
+}
+
+// String returns `drained by root: "kernel upgrade"`.
+func (d *NodeDrain) String() string {
+	text := "drained by " + d.By
+	if d.Why != "" {
+		text += fmt.Sprintf(": %q", d.Why)
+	}
+	return text
 }
 
 // Config is the configuration file and its state.

@@ -13,30 +13,35 @@ import (
 const weightHeader = "X-Load-Balancing-Endpoint-Weight"
 
 // writeCheck answers any request to a health check node port: 200 if the node should get the service's traffic, 503 if not. Body and headers
-// are byte for byte kube-proxy's, because some probes compare them.
-func writeCheck(w http.ResponseWriter, c frontend.HealthCheck, healthy bool) {
+// are byte for byte kube-proxy's, because some probes compare them. A node that is not eligible also says that.
+func writeCheck(w http.ResponseWriter, c frontend.HealthCheck, healthy, eligible bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set(weightHeader, strconv.Itoa(c.LocalEndpoints))
 	code := http.StatusServiceUnavailable
-	if healthy && c.LocalEndpoints > 0 {
+	if healthy && eligible && c.LocalEndpoints > 0 {
 		code = http.StatusOK
 	}
 	w.WriteHeader(code)
-	w.Write(checkBody(c, healthy)) // an error means that the client left
+	w.Write(checkBody(c, healthy, eligible)) // an error means that the client left
 }
 
 // checkBody is the answer in JSON, indented with tabs and without a newline at its end, as in kube-proxy.
-func checkBody(c frontend.HealthCheck, healthy bool) []byte {
+func checkBody(c frontend.HealthCheck, healthy, eligible bool) []byte {
 	type service struct {
 		Namespace string `json:"namespace"`
 		Name      string `json:"name"`
+	}
+	var node *bool
+	if !eligible {
+		node = &eligible
 	}
 	body, _ := json.MarshalIndent(struct {
 		Service             service `json:"service"`
 		LocalEndpoints      int     `json:"localEndpoints"`
 		ServiceProxyHealthy bool    `json:"serviceProxyHealthy"`
-	}{service{c.Namespace, c.Name}, c.LocalEndpoints, healthy}, "", "\t") // strings, a number and a bool always have JSON
+		NodeEligible        *bool   `json:"nodeEligible,omitempty"`
+	}{service{c.Namespace, c.Name}, c.LocalEndpoints, healthy, node}, "", "\t") // strings, a number and a bool always have JSON
 	return body
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -43,7 +44,7 @@ func TestHealthCheckAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			writeCheck(w, frontend.HealthCheck{Namespace: "default", Name: "web", Port: 32000, LocalEndpoints: c.endpoints}, c.healthy)
+			writeCheck(w, frontend.HealthCheck{Namespace: "default", Name: "web", Port: 32000, LocalEndpoints: c.endpoints}, c.healthy, true)
 			if w.Code != c.code {
 				t.Errorf("code %d, want %d", w.Code, c.code)
 			}
@@ -60,5 +61,14 @@ func TestHealthCheckAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A node that the operator drained is not chosen, and says why.
+func TestCheckOfADrainedNode(t *testing.T) {
+	w := httptest.NewRecorder()
+	writeCheck(w, frontend.HealthCheck{Namespace: "default", Name: "web", Port: 32000, LocalEndpoints: 2}, true, false)
+	if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || !strings.HasSuffix(body, "\t\"serviceProxyHealthy\": true,\n\t\"nodeEligible\": false\n}") {
+		t.Errorf("code %d, body\n%s", w.Code, body)
 	}
 }

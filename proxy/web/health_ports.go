@@ -30,7 +30,9 @@ const (
 type HealthPorts struct {
 	// Healthy reports whether the proxy works, as /livez does. It is called by many goroutines.
 	Healthy func() bool
-	Log     *slog.Logger
+	// Eligible reports whether load balancers may choose this node; nil: always.
+	Eligible func() bool
+	Log      *slog.Logger
 
 	listen func(port uint16) (net.Listener, error) // listenTCP, except in tests
 	limit  conns.Limit                             // of all ports together
@@ -175,7 +177,7 @@ func (p *HealthPorts) broken(port *healthPort, server *http.Server, err error) {
 func (p *HealthPorts) newServer(port *healthPort) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			writeCheck(w, *port.check.Load(), p.Healthy())
+			writeCheck(w, *port.check.Load(), p.Healthy(), p.Eligible == nil || p.Eligible())
 		}),
 		DisableGeneralOptionsHandler: true,
 		ReadTimeout:                  requestTimeout,

@@ -26,6 +26,8 @@ var stateFiles = []string{
 	"state/sysctls.json",
 	"state/overrides.json",
 	"state/overrides.json.unread",
+	"state/node-drain.json",
+	"state/node-drain.json.unread",
 	"state/last-good/*",
 	"state/last-good/services/*",
 	"run/svcproxy.sock",

@@ -55,7 +55,7 @@ func (o *orders) write(stateDir string, next health.Overrides) error {
 	}
 	path := filepath.Join(stateDir, ordersFile)
 	if o.unread != nil {
-		if err := setAside(stateDir); err != nil {
+		if err := statefile.SetAside(path); err != nil {
 			return fmt.Errorf("setting %s aside, which cannot be read: %w", path, err)
 		}
 		o.unread = nil
@@ -64,18 +64,6 @@ func (o *orders) write(stateDir string, next health.Overrides) error {
 		return fmt.Errorf("keeping the orders: %w", err)
 	}
 	return nil
-}
-
-func setAside(stateDir string) error {
-	d, err := statefile.Open(stateDir)
-	if err != nil {
-		return err
-	}
-	err = d.Rename(ordersFile, ordersFile+".unread")
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // the operator removed it
-	}
-	return errors.Join(err, d.Close())
 }
 
 // Overrides returns the operator's orders that stand.

@@ -1,0 +1,108 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/screen"
+	"github.com/svcproxy/svcproxy/proxy/status"
+)
+
+// nodeCommand drains the node, ends that, or shows it.
+type nodeCommand struct {
+	remote
+	output
+	reason string
+	wait   time.Duration // 0 = do not wait
+}
+
+// nodeVerbs are the words that the command node takes.
+var nodeVerbs = []string{"drain", "undrain", "status"}
+
+// Node is the command node.
+func Node(e *Env) cli.Command {
+	c := &nodeCommand{remote: remote{e}}
+	return cli.Command{
+		Name: "node", Args: "drain|undrain|status", Short: "have load balancers in front leave this node, or come back", Values: nodeVerbs,
+		Long: `While the node is drained, /healthz and health check node ports answer 503. Services go
+on: connections that arrive are served. The drain stands over restarts until undrain.
+drain --wait waits until the node has no connections, and exits 1 after its time.`,
+		Flags: c.flags, Common: configFlag, Run: c.run,
+	}
+}
+
+func (c *nodeCommand) flags(fs *pflag.FlagSet) {
+	c.flag(fs)
+	fs.StringVar(&c.reason, "reason", "", "why, for status and events; a `TEXT` of at most 200 bytes")
+	waitFlag(fs, &c.wait)
+}
+
+func (c *nodeCommand) run(ctx context.Context, args []string) error {
+	if err := c.valid(); err != nil {
+		return err
+	}
+	if len(args) != 1 {
+		return cli.Errorf(cli.Usage, "", "node wants one of drain, undrain and status, have %q", args)
+	}
+	verb := args[0]
+	switch {
+	case verb == "status" && c.reason != "":
+		return cli.Errorf(cli.Usage, "", "node status has no --reason")
+	case verb != "drain" && c.wait != 0:
+		return cli.Errorf(cli.Usage, "", "node %s has no --wait", verb)
+	case verb == "status":
+		return c.show(ctx, nil)
+	case verb != "drain" && verb != "undrain":
+		return cli.Errorf(cli.Usage, "", "node wants one of drain, undrain and status, have %q", verb)
+	}
+	if err := c.client().DrainNode(ctx, verb == "drain", c.reason); err != nil {
+		return err
+	}
+	var left *leftover
+	if c.wait > 0 {
+		var err error
+		if left, err = c.waitFor(ctx, c.wait, c.all); err != nil {
+			return err
+		}
+	}
+	if err := c.show(ctx, left); err != nil {
+		return err
+	}
+	return left.err()
+}
+
+// all counts the connections of the node.
+func (c *nodeCommand) all(ctx context.Context) (uint64, error) {
+	st, err := c.client().Status(ctx, false)
+	return st.Totals.Active + st.Totals.Inactive, err
+}
+
+// nodeStatus is the answer in JSON. Fields are only ever added.
+type nodeStatus struct {
+	Node     string            `json:"node"`
+	Drain    *status.NodeDrain `json:"drain,omitempty"`
+	Active   uint64            `json:"active"`
+	Inactive uint64            `json:"inactive"`
+	*leftover
+}
+
+// show prints whether the node is drained, and its connections.
+func (c *nodeCommand) show(ctx context.Context, left *leftover) error {
+	st, err := c.client().Status(ctx, false)
+	if err != nil {
+		return err
+	}
+	if c.output == "json" {
+		return c.encode(nodeStatus{st.Daemon.Node, st.Daemon.Drain, st.Totals.Active, st.Totals.Inactive, left})
+	}
+	state := "not drained"
+	if d := st.Daemon.Drain; d != nil {
+		state = fmt.Sprintf("%s (%s ago)", d, screen.Age(st.Time.Sub(d.Since)))
+	}
+	_, err = fmt.Fprintf(c.Out, "%s: %s\nconnections: %d active, %d inactive\n", st.Daemon.Node, state, st.Totals.Active, st.Totals.Inactive)
+	return err
+}
