@@ -149,9 +149,10 @@ var mayImport = map[string][]string{
 	"proxy/config": {"kernel", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file", "sources/lastgood"},
 
 	// From a table to the wanted state: pure.
-	"proxy/mode/ipvs": {"kernel", "proxy/frontend", "proxy/mode", "sources"},
-	"proxy/mode":      {"kernel", "proxy/frontend", "sources"},
-	"proxy/frontend":  {"kernel", "sources"},
+	"proxy/mode/ipvs":      {"kernel", "proxy/frontend", "proxy/mode", "sources"},
+	"proxy/mode/userspace": {"kernel", "proxy/frontend", "proxy/mode"},
+	"proxy/mode":           {"kernel", "proxy/frontend", "sources"},
+	"proxy/frontend":       {"kernel", "sources"},
 
 	// Health checks: what a probe is; the rest is pure.
 	"proxy/health":       {"kernel", "sources"},
@@ -196,7 +197,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
 // standard library alone.
-var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/ipvs", "sources/lastgood"}
+var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/ipvs", "proxy/mode/userspace", "sources/lastgood"}
 
 // kernelModules are the modules that only packages below kernel may import.
 var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",

@@ -26,6 +26,7 @@ type Config struct {
 	InterfaceNamePrefix string
 
 	VIPBinding VIPBinding
+	NoDevice   bool // this kernel has no dummy devices
 	StrictARP  bool
 	VIPPing    bool
 	ProbeVIPs  bool

@@ -38,12 +38,22 @@ func Sysctls(c Config, servesIPv6 bool) []kernel.Sysctl {
 	if servesIPv6 {
 		s = append(s, kernel.Sysctl{Name: "net.ipv6.conf.all.forwarding", Value: "1"})
 	}
-	if c.StrictARP {
-		s = append(s,
-			kernel.Sysctl{Name: "net.ipv4.conf.all.arp_ignore", Value: "1"},
-			kernel.Sysctl{Name: "net.ipv4.conf.all.arp_announce", Value: "2"})
-	}
+	s = append(s, ARP(c)...)
 	return append(s, c.Conntrack.sysctls()...)
+}
+
+// ARPSysctls are the parameters that ARP may return, sorted.
+var ARPSysctls = []string{"net.ipv4.conf.all.arp_announce", "net.ipv4.conf.all.arp_ignore"}
+
+// ARP returns the kernel parameters for which links a VIP is answered on.
+func ARP(c Config) []kernel.Sysctl {
+	if !c.StrictARP {
+		return nil
+	}
+	return []kernel.Sysctl{
+		{Name: "net.ipv4.conf.all.arp_ignore", Value: "1"},
+		{Name: "net.ipv4.conf.all.arp_announce", Value: "2"},
+	}
 }
 
 // The defaults of Linux, in seconds (nf_conntrack_proto_tcp.c, tcp_timeouts).

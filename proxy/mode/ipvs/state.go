@@ -1,12 +1,9 @@
 package ipvs
 
 import (
-	"time"
-
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
-	"github.com/svcproxy/svcproxy/sources"
 )
 
 // state returns the state with given entries of KUBE-LOOP-BACK, which are sorted.
@@ -25,7 +22,7 @@ func state(f *frontend.Frontends, c mode.Config, loops []kernel.Entry) kernel.St
 	}
 	s.Sort()
 	// These are made in order.
-	s.Sets, s.Entries, s.Virtuals, s.Reals = sets, entries, virtuals(f), reals(f)
+	s.Sets, s.Entries, s.Virtuals, s.Reals = sets, entries, mode.Virtuals(f), mode.Reals(f)
 	return s
 }
 
@@ -34,51 +31,6 @@ type writer struct {
 	f      *frontend.Frontends
 	config mode.Config
 	loops  []kernel.Entry
-}
-
-// virtuals returns one virtual server for each front.
-func virtuals(f *frontend.Frontends) []kernel.Virtual {
-	virtuals := make([]kernel.Virtual, len(f.Fronts))
-	for i := range f.Fronts {
-		x := &f.Fronts[i]
-		v := kernel.Virtual{
-			Key:       x.Key,
-			Scheduler: f.Scheduler(x),
-			Netmask:   uint8(x.Key.Family().Bits()),
-		}
-		if s := f.Service(x); s.Affinity == sources.AffinityClientIP {
-			v.Flags |= kernel.FlagPersistent
-			v.Timeout = uint32(s.AffinityTimeout / time.Second)
-		}
-		v.Flags |= kernel.SchedulerFlags(v.Scheduler)
-		virtuals[i] = v
-	}
-	return virtuals
-}
-
-// reals returns the real servers in the order of their virtual servers.
-func reals(f *frontend.Frontends) []kernel.Real {
-	n := 0
-	for i := range f.Fronts {
-		n += len(f.Backends(&f.Fronts[i]))
-	}
-	reals := make([]kernel.Real, 0, n)
-	for i := range f.Fronts {
-		reals = appendReals(reals, f, &f.Fronts[i])
-	}
-	return reals
-}
-
-// appendReals appends the real servers of one front.
-func appendReals(reals []kernel.Real, f *frontend.Frontends, x *frontend.Front) []kernel.Real {
-	for _, b := range f.Backends(x) {
-		reals = append(reals, kernel.Real{
-			Key:     kernel.RealKey{Virtual: x.Key, Addr: f.Addr(int(x.Service), b)},
-			Weight:  f.Weight(int(x.Service), b),
-			Forward: kernel.Masquerade,
-		})
-	}
-	return reals
 }
 
 // sysctls returns the kernel parameters that IPVS needs.

@@ -1,0 +1,125 @@
+// Package userspace is mode userspace: svcproxy itself relays connections, with sockets alone. It is for a machine whose
+// kernel has neither IPVS nor iptables, and slower than both.
+//
+// The state has the virtual and real servers of mode ipvs; package kernel/relay carries them out. So drains, affinity,
+// weights and counters are the same. What only rules could do is missing:
+//
+//   - Endpoints see this node as the client. Neither a policy of Local nor masqueradeAll changes that.
+//   - Source ranges cannot be held, since anybody may connect to a socket. A port that has some is not served.
+//   - SCTP is not served.
+//   - A port of a VIP that no service has is the host's own.
+//   - A restart of svcproxy ends all connections.
+package userspace
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+)
+
+// Mode is mode userspace.
+type Mode struct{}
+
+var _ mode.Mode = Mode{}
+
+// Name returns "userspace".
+func (Mode) Name() string { return "userspace" }
+
+// Needs returns nothing: a kernel that has addresses and sockets will do.
+func (Mode) Needs() []kernel.Adapter { return []kernel.Adapter{} }
+
+// Sysctls returns the kernel parameters that State may contain.
+func (Mode) Sysctls() []string { return mode.ARPSysctls }
+
+// State returns what the relay and the kernel must look like to serve f.
+func (Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
+	s := kernel.State{Policy: mode.Policy(f, c), Sysctls: mode.ARP(c)}
+	if c.NoDevice {
+		c.VIPBinding = mode.BindRoute
+	} else {
+		s.Links = []kernel.Link{{Name: c.Names.Device, Type: "dummy"}}
+	}
+	mode.AddVIPs(&s, f, c)
+	for i := range f.Fronts {
+		x := &f.Fronts[i]
+		if whyNot(x) != "" {
+			continue
+		}
+		v := mode.Virtual(f, x)
+		v.Scheduler, _ = Nearest(v.Scheduler)
+		v.Flags &= kernel.FlagPersistent // those of the scheduler are IPVS's
+		s.Virtuals = append(s.Virtuals, v)
+		s.Reals = mode.AppendReals(s.Reals, f, x)
+	}
+	s.Sort()
+	unbind(&s)
+	return s
+}
+
+// unbind leaves out the VIPs on which nothing is served: bound, their ports would be the host's own.
+func unbind(s *kernel.State) {
+	served := make(map[netip.Addr]bool, len(s.Virtuals))
+	for i := range s.Virtuals {
+		served[s.Virtuals[i].Key.Addr.Addr()] = true
+	}
+	s.Addrs = slices.DeleteFunc(s.Addrs, func(a kernel.Addr) bool { return !served[a.Addr] })
+	s.Routes = slices.DeleteFunc(s.Routes, func(r kernel.Route) bool { return !served[r.Addr] })
+	s.Neighbors = slices.DeleteFunc(s.Neighbors, func(n kernel.Neighbor) bool { return !served[n.Addr] })
+	s.Policy.Claims = slices.DeleteFunc(s.Policy.Claims, func(c kernel.Claim) bool { return !served[c.Addr] })
+}
+
+// whyNot returns why the relay cannot serve a front; "" if it can.
+func whyNot(x *frontend.Front) string {
+	switch {
+	case x.Key.Proto == kernel.SCTP:
+		return "the relay has no SCTP"
+	case x.Traits.Has(frontend.Restricted):
+		return "the relay cannot hold its source ranges"
+	}
+	return ""
+}
+
+// Doubts says what of some frontends is not served in this mode, or otherwise than configured, a line each.
+func (Mode) Doubts(f *frontend.Frontends) (lines []string) {
+	last := int32(-1)
+	for i := range f.Fronts {
+		x := &f.Fronts[i]
+		s := f.Service(x)
+		if why := whyNot(x); why != "" {
+			lines = append(lines, fmt.Sprintf("%s: %s/%s is not served in mode userspace: %s", s.FullName(), x.Key.Addr, x.Key.Proto, why))
+			continue
+		}
+		if to, same := Nearest(f.Scheduler(x)); !same && x.Service != last {
+			last = x.Service
+			lines = append(lines, fmt.Sprintf("%s: mode userspace has no scheduler %s and uses %s", s.FullName(), f.Scheduler(x), to))
+		}
+	}
+	return lines
+}
+
+// Schedulers are the schedulers of IPVS that the relay has.
+var Schedulers = []string{"rr", "wrr", "lc", "wlc", "sh"}
+
+// nearest are those that it lacks, and what comes closest.
+var nearest = map[string]string{
+	"mh": "sh",                              // by client, and a change of an endpoint moves few clients
+	"dh": "rr", "lblc": "lc", "lblcr": "lc", // by destination, of which a virtual server has one
+	"sed": "wlc", "nq": "wlc",
+	"fo": "wrr", "ovf": "wrr",
+}
+
+// Nearest returns the scheduler to use for one of IPVS's, and whether it is the same one. For a scheduler that is not
+// known it is wrr.
+func Nearest(name string) (string, bool) {
+	if slices.Contains(Schedulers, name) {
+		return name, true
+	}
+	if near, ok := nearest[name]; ok {
+		return near, false
+	}
+	return "wrr", false
+}
