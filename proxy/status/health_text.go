@@ -63,8 +63,8 @@ func (h *ServiceHealth) Cell() screen.Cell {
 	return screen.Cell{Text: strings.Join(words, ", "), Style: style}
 }
 
-// trouble reports whether not all of a service's endpoints are up, or the operator took one out.
-func (h *ServiceHealth) trouble() bool {
+// Trouble reports whether not all of a service's endpoints are up, or the operator took one out.
+func (h *ServiceHealth) Trouble() bool {
 	return h != nil && (h.Down > 0 || h.Out > 0 || len(h.Groups) > 0)
 }
 

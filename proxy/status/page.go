@@ -295,7 +295,7 @@ func (s *Service) style() screen.Style {
 	switch {
 	case s.State == Partly && len(s.Withheld) > 0:
 		return screen.Bad
-	case s.State.Style() != screen.Bad && (s.Backends.Draining > 0 || s.Health.trouble()):
+	case s.State.Style() != screen.Bad && (s.Backends.Draining > 0 || s.Health.Trouble()):
 		return screen.Warn
 	}
 	return s.State.Style()

@@ -13,13 +13,16 @@ import (
 // classes are the page's CSS classes of the styles; other styles have none.
 var classes = map[screen.Style]string{screen.Good: "good", screen.Warn: "warn", screen.Bad: "bad"}
 
-// lists is the JavaScript module that tells page.js how each state and each kind
-// of event looks.
+// lists is the JavaScript module that tells page.js how each state, kind of event
+// and word of health looks.
 func lists() []byte {
 	var b bytes.Buffer
 	export(&b, "stateLooks", status.States())
 	export(&b, "endpointLooks", status.EndpointStates())
 	export(&b, "eventLooks", events.Kinds())
+	export(&b, "healthLooks", status.HealthStates())
+	export(&b, "causeLooks", status.HealthCauses())
+	export(&b, "modeLooks", status.HealthModes())
 	return b.Bytes()
 }
 

@@ -16,7 +16,7 @@ import (
 // services.
 type view struct {
 	search string // part of a service's name, of one of its addresses or of its origin
-	show   string // "" all, "trouble" those in a state with State.Trouble, "draining"
+	show   string // "" all, "trouble" those in a state with State.Trouble or whose Health has Trouble, "draining"
 	sort   string // "" by name, "active" by established connections, most first
 	offset int
 	limit  int    // services; 0 is defaultLimit
@@ -29,7 +29,7 @@ type view struct {
 const (
 	defaultLimit = 50
 	maxLimit     = 500
-	maxLines     = 100 // of problems, faults, conflicts, drains, events
+	maxLines     = 100 // of problems, faults, conflicts, drains, orders, events
 )
 
 // viewOf reads a query. It ignores what it does not understand.
@@ -79,6 +79,11 @@ func (v view) of(s status.Status) answer {
 	}
 	a.Problems, a.Warnings = first(s.Problems), first(s.Warnings)
 	a.Faults, a.Conflicts, a.Drains = first(s.Faults), first(s.Conflicts), first(s.Drains)
+	if s.Health != nil {
+		health := *s.Health
+		health.Overrides = first(health.Overrides)
+		a.Health = &health
+	}
 	return a
 }
 
@@ -102,7 +107,7 @@ func (v view) page(matching int) int {
 func (v view) matches(s *status.Service) bool {
 	switch v.show {
 	case "trouble":
-		if !s.State.Trouble() {
+		if !s.State.Trouble() && !s.Health.Trouble() {
 			return false
 		}
 	case "draining":

@@ -146,6 +146,15 @@ func TestPageKnowsEveryState(t *testing.T) {
 	for _, k := range events.Kinds() {
 		want("eventLooks", string(k), classes[k.Style()])
 	}
+	for _, s := range status.HealthStates() {
+		want("healthLooks", string(s), classes[s.Style()])
+	}
+	for _, c := range status.HealthCauses() {
+		want("causeLooks", string(c), classes[c.Style()])
+	}
+	for _, m := range status.HealthModes() {
+		want("modeLooks", string(m), classes[m.Style()])
+	}
 }
 
 func TestStatusBringsNewEvents(t *testing.T) {

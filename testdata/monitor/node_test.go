@@ -35,6 +35,7 @@ type node struct {
 	proxy   *proxy.Proxy
 	metrics *metrics.Metrics
 	meter   *meter
+	checks  *checker.Checker
 	hang    atomic.Bool // keeps every write to the kernel from ending
 
 	health, site netip.AddrPort // listeners
@@ -73,16 +74,21 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 	}
 	history, ring, started := &status.Recorder{}, &events.Ring{}, time.Now()
 	recorder := &events.Recorder{Ring: ring}
+	seen := &events.Health{Ring: ring, Log: log, Table: func() sources.Table { return n.checks.Brief().Table }}
 	synced := make(chan struct{}, 1)
 	checks, err := checker.New(checker.Options{
 		StateDir: t.TempDir(), Settings: checker.Settings{Defaults: sources.DefaultHealthCheck()}, Log: log,
 		Wake:    func() { n.proxy.Replan() },
-		Noticed: func(list []health.Event) { n.metrics.Noticed(list) },
+		Noticed: func(list []health.Event) {
+			seen.Noticed(list)
+			n.metrics.Noticed(list)
+		},
 		Probed:  func(of sources.CheckType, r probe.Result) { n.metrics.Probed(of, r) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.checks = checks
 	n.proxy = proxy.New(proxy.Options{
 		Kernel: n.kernel, Log: log, SyncPeriod: 30 * time.Second,
 		Feeds: feeds, Health: checks,
@@ -142,6 +148,15 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 	}
 	n.health, n.site, n.listener = healthz.Addr(), site.Addr(), site
 	return n
+}
+
+// order has root drain endpoints, as svcproxy drain does.
+func (n *node) order(target, why string) error {
+	s, err := health.ParseSelector(target)
+	if err != nil {
+		return err
+	}
+	return n.checks.Order(health.Override{Selector: s, Verb: health.Drain, Made: time.Now(), By: "root", Why: why}, true)
 }
 
 // connect gives a service's real servers that many connections, so that those that are removed drain.

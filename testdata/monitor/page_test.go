@@ -3,6 +3,7 @@ package monitor
 import (
 	"errors"
 	"flag"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -72,6 +73,46 @@ func TestPage(t *testing.T) {
 	b.awaitText("degraded", "services.toml:7: no such thing")
 	shot(b, "trouble")
 
+	if said := b.complaints(); len(said) > 0 {
+		t.Errorf("the browser reports %s", strings.Join(said, "\n"))
+	}
+}
+
+// TestPageOfHealth: the page shows which endpoints are up, and why one is not, once a service has a health check.
+func TestPageOfHealth(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	at := netip.MustParseAddrPort(l.Addr().String())
+	check := sources.DefaultHealthCheck()
+	check.Probe.Type, check.Interval = sources.CheckTCP, 200*time.Millisecond
+	s := service(0, "web", 2)
+	s.HealthCheck, s.Ports[0].TargetPort = &check, at.Port()
+	for i := range s.Endpoints { // nothing listens at the second one
+		s.Endpoints[i].Addr, s.Endpoints[i].Ports[0].Port = netip.AddrFrom4([4]byte{127, 0, 0, byte(1 + i)}), at.Port()
+	}
+	n := start(t, tableOf(service(1, "unchecked", 1)))
+	b := open(t, "http://"+n.site.String()+"/")
+	b.look(1280, 900, "light")
+	b.awaitText("unchecked")
+	column := func() string { return b.eval(`document.getElementById("health-column").hidden`) }
+	if got := column(); got != "true" {
+		t.Errorf("without health checks the column is hidden: %s", got)
+	}
+	n.table.Set(tableOf(s, service(1, "unchecked", 1)), nil)
+	b.awaitText("Health", "1/2 up", "1 of 2 targets up", "endpointDown", "refused")
+	b.press("j", "j", "Enter")
+	b.awaitText("down ", "0 (source 1)")
+	if got := b.eval(`document.querySelectorAll("tr.detail .state.bad").length > 0`); column() != "false" || got != "true" {
+		t.Errorf("column hidden: %s, the endpoint is red: %s", column(), got)
+	}
+	must(t, n.order("127.0.0.2", "kernel upgrade"))
+	b.awaitText("Ordered by the operator", "drained by root", "kernel upgrade")
+	if *screenshots != "" {
+		shot(b, "health")
+		b.look(390, 1400, "dark")
+		shot(b, "health-phone")
+	}
 	if said := b.complaints(); len(said) > 0 {
 		t.Errorf("the browser reports %s", strings.Join(said, "\n"))
 	}

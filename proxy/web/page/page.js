@@ -1,7 +1,7 @@
 // The status page. It asks for status.json every two seconds and shows it. Text from there is inserted as
 // text, never as markup.
 
-import { stateLooks, endpointLooks, eventLooks } from "./lists.js"; // web/lists.go makes it
+import { stateLooks, endpointLooks, eventLooks, healthLooks, causeLooks, modeLooks } from "./lists.js"; // web/lists.go makes it
 
 const period = 2000; // ms between two requests
 const samples = 120; // points of a chart: the last four minutes
@@ -148,8 +148,9 @@ function showTiles(s) {
   const h = rates("", Date.parse(s.time), s.totals.traffic, s.totals.active);
   const t = s.totals;
   const tile = (value, text, key) => element("div", { class: "tile" }, element("b", {}, value), element("span", {}, text), key ? chart(h.points, key, `${text}: ${value}`) : "");
+  const checks = s.health && s.health.targets ? `${count(s.health.states.up + s.health.states.failing)} of ${count(s.health.targets)} targets up` : "";
   const also = [`${count(t.virtuals)} addresses`, `${count(t.reals)} real servers`, t.draining ? `${t.draining} draining` : "",
-    t.withoutBackends ? `${t.withoutBackends} without backends` : "", t.leftOut ? `${t.leftOut} left out` : "",
+    t.withoutBackends ? `${t.withoutBackends} without backends` : "", t.leftOut ? `${t.leftOut} left out` : "", checks,
     s.conntrack && s.conntrack.max ? `${count(s.conntrack.count)} of ${count(s.conntrack.max)} connections tracked` : ""];
   $("tiles").replaceChildren(
     tile(count(h.now.conns), "connections per second", "conns"),
@@ -163,6 +164,23 @@ function showTiles(s) {
 const badge = (state, looks) => element("span", { class: "state " + (looks[state] || "") }, state);
 
 const fullAddress = (v) => v.address + (v.protocol === "tcp" ? "" : "/" + v.protocol);
+
+// serviceHealth says how many endpoints of a service are up, and in which groups others serve than those.
+function serviceHealth(h) {
+  if (!h) return "–";
+  const parts = [h.checked ? `${h.up}/${h.checked} up` : "", h.out ? `${h.out} out` : ""].filter(Boolean).join(", ");
+  const look = h.down || h.out ? "warn" : h.checked ? "good" : "";
+  return element("span", {}, parts ? element("span", { class: "state " + look }, parts) : "", ...h.groups.map((g) => element("span", { class: "state " + (modeLooks[g.mode] || "") }, g.mode)));
+}
+
+// endpointHealth says why an endpoint has its weight.
+function endpointHealth(h) {
+  if (!h) return "–";
+  const look = h.cause === "serves" ? (h.flapping ? "warn" : healthLooks[h.state]) : causeLooks[h.cause];
+  return element("span", { class: "state wrap " + (look || "") }, h.text);
+}
+
+const weight = (e) => (e.health && e.health.sourceWeight !== e.weight ? `${e.weight} (source ${e.health.sourceWeight})` : String(e.weight));
 
 // Rows have explicit roles: on a narrow screen CSS lays them out as cards, and browsers then drop their table
 // roles.
@@ -182,6 +200,7 @@ function serviceRow(s, time) {
     element("td", { role: "cell", class: "chart wide" }, chart(h.points, "conns", `connections per second to ${s.name}: ${count(h.now.conns)}`)),
     cell(bits(h.now.in), "in"),
     cell(bits(h.now.out), "out"),
+    last.health ? element("td", { role: "cell", class: "wide health", "data-label": "health" }, serviceHealth(s.health)) : "",
     element("td", { role: "cell", class: "wide" }, badge(s.state, stateLooks), " ", s.backends.draining ? element("span", { class: "state warn" }, `${s.backends.draining} draining`) : "",
       s.reason && s.state !== "not served" ? element("div", { class: "reason" }, s.reason) : ""));
   return row;
@@ -215,15 +234,16 @@ function detailRow(s) {
     const caption = listed.length < s.endpoints.length ? `Endpoints (the first ${listed.length} of ${s.endpoints.length})` : "Endpoints";
     const time = Date.parse(last.time);
     const seen = (e) => e.traffic ? rates(`${s.name} ${e.port} ${e.address}`, time, e.traffic, e.active) : { now: {}, points: [] };
-    body.append(grid(caption, ["Endpoint", "Port", "Node", ">Weight", ">Active", ">Inactive", ">Conns/s", "", "State"],
+    const health = s.health ? ["Health"] : [];
+    body.append(grid(caption, ["Endpoint", "Port", "Node", ">Weight", ">Active", ">Inactive", ">Conns/s", "", "State", ...health],
       listed.map((e) => {
         const h = seen(e);
-        return [e.address, e.port || "–", e.node || "–", String(e.weight), count(e.active), count(e.inactive), count(h.now.conns),
+        return [e.address, e.port || "–", e.node || "–", weight(e), count(e.active), count(e.inactive), count(h.now.conns),
           chart(h.points, "conns", `connections per second to ${e.address}: ${count(h.now.conns)}`),
-          element("span", {}, badge(e.state, endpointLooks), (e.reason ? " " + e.reason : "") + timeLeft(e))];
+          element("span", {}, badge(e.state, endpointLooks), (e.reason ? " " + e.reason : "") + timeLeft(e)), ...health.map(() => endpointHealth(e.health))];
       })));
   }
-  return element("tr", { class: "detail", role: "row" }, element("td", { role: "cell", colspan: "9" }, body));
+  return element("tr", { class: "detail", role: "row" }, element("td", { role: "cell", colspan: last.health ? "10" : "9" }, body));
 }
 
 function showServices(s) {
@@ -235,6 +255,7 @@ function showServices(s) {
   }
   const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.name : undefined;
   const scrolled = document.querySelector("tr.detail td > div") ? document.querySelector("tr.detail td > div").scrollLeft : 0;
+  $("health-column").hidden = !s.health;
   $("rows").replaceChildren(...rows);
   if (focused !== undefined) focusRow((b) => b.dataset.name === focused);
   if (scrolled) document.querySelector("tr.detail td > div").scrollLeft = scrolled;
@@ -264,6 +285,14 @@ function showDrains(s) {
     element("span", { class: "faint" }, `${count(d.active + d.inactive)} connections,${timeLeft(d)}`))));
 }
 
+function showOrders(s) {
+  const orders = s.health ? s.health.overrides : [];
+  $("orders-section").hidden = orders.length === 0;
+  $("orders").replaceChildren(...orders.map((o) => element("li", {},
+    element("b", {}, o.verb + (o.weight ? " " + o.weight : "")), " ", element("span", { class: "mono" }, o.target), o.why ? ` ${o.why} ` : " ",
+    element("span", { class: "faint" }, `by ${o.by || "uid " + o.uid} ${ago(o.since)}${o.until ? ", until " + new Date(o.until).toLocaleString() : ""}`))));
+}
+
 function showSources(s) {
   $("sources").replaceChildren(...s.sources.map((source) => {
     const [text, look] = source.errors.length ? ["error", "bad"] : source.delivered ? ["good", "good"] : ["waiting", "warn"];
@@ -281,10 +310,17 @@ function showSources(s) {
   $("sync").replaceChildren(...facts.flatMap(([term, text]) => [element("dt", {}, term), element("dd", {}, text)]));
 }
 
+// named lists the services of an event.
+function named(e) {
+  if (!e.services) return "";
+  const more = e.services.length - 3 + (e.moreServices || 0);
+  return ": " + e.services.slice(0, 3).map(short).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
 function eventItem(e) {
   const total = e.times ? (Date.parse(e.times.acknowledged) - Date.parse(e.times.seen || e.times.parsed)) / 1000 : null;
   return element("li", {}, element("time", { datetime: e.time }, new Date(e.time).toLocaleTimeString()), " ",
-    element("span", { class: "state " + (eventLooks[e.kind] || "") }, e.kind), e.text,
+    element("span", { class: "state " + (eventLooks[e.kind] || "") }, e.kind), e.text, named(e),
     e.ops ? element("span", { class: "faint" }, ` (+${e.ops.add} ~${e.ops.change} −${e.ops.remove}${e.ops.failed ? `, ${e.ops.failed} failed` : ""}${total === null ? "" : `, served in ${total ? span(total) : "less than 1 ms"}`})`) : "");
 }
 
@@ -302,6 +338,7 @@ function show(s) {
   showTiles(s);
   showServices(s);
   showDrains(s);
+  showOrders(s);
   showSources(s);
   showEvents(s);
   setText($("updated"), "as of " + new Date(s.time).toLocaleTimeString());
