@@ -54,6 +54,18 @@ func readings() (now, before Status) {
 	return now, before
 }
 
+// checkedReadings are readings with a health check of web, of which one endpoint is down.
+func checkedReadings() (now, before Status) {
+	now, before = readings()
+	now.Health = &Health{Targets: 3, States: map[HealthState]int{"up": 2, "down": 1}}
+	web := &now.Services[2]
+	web.Health = &ServiceHealth{Checked: 3, Up: 1, Down: 1, Out: 1}
+	web.Endpoints[0].Health = &EndpointHealth{State: "up", Cause: "serves", Text: "up 3h", SourceWeight: 1}
+	web.Endpoints[1].Health = &EndpointHealth{State: "down", Cause: "down", Text: "down 12s: refused", SourceWeight: 1}
+	web.Endpoints[2].Health = &EndpointHealth{State: "up", Cause: "drained", Text: `drained by root 17s: "kernel upgrade"`, SourceWeight: 1}
+	return now, before
+}
+
 func with(e Endpoint, conns, in, out uint64) Endpoint {
 	e.Traffic = &Traffic{Connections: conns, InBytes: in, OutBytes: out}
 	return e
@@ -69,13 +81,21 @@ func TestTopFrame(t *testing.T) {
 		"terminal by bytes":    {sort: byBytes, width: 60, height: 10},
 		"scrolled":             {endpoints: true, width: 80, height: 10, first: 1},
 	}
+	names := []string{"plain", "plain with endpoints", "terminal 80x16", "terminal by name", "terminal by bytes", "scrolled", "health", "health 120x16"}
+	views["health"], views["health 120x16"] = topView{endpoints: true}, topView{endpoints: true, width: 120, height: 16}
 	const path = "testdata/top/frames.txtar"
 	archive, err := txtar.ParseFile(path)
 	if err != nil && !*Update {
 		t.Fatal(err)
 	}
+	frame := func(name string) string {
+		if strings.HasPrefix(name, "health") {
+			return views[name].frame(checkedReadings())
+		}
+		return views[name].frame(now, before)
+	}
 	for name, v := range views {
-		got := v.frame(now, before)
+		got := frame(name)
 		checkSize(t, name, got, v)
 		if *Update {
 			continue
@@ -86,8 +106,8 @@ func TestTopFrame(t *testing.T) {
 	}
 	if *Update {
 		a := &txtar.Archive{Comment: []byte("Frames of the readings in top_test.go.\n\n")}
-		for _, name := range []string{"plain", "plain with endpoints", "terminal 80x16", "terminal by name", "terminal by bytes", "scrolled"} {
-			a.Files = append(a.Files, txtar.File{Name: name, Data: []byte(views[name].frame(now, before))})
+		for _, name := range names {
+			a.Files = append(a.Files, txtar.File{Name: name, Data: []byte(frame(name))})
 		}
 		if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
 			t.Fatal(err)

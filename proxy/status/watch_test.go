@@ -66,6 +66,24 @@ func TestWatchOnAPipe(t *testing.T) {
 	}
 }
 
+// Time alone prints nothing again: health has the time in its words.
+func TestWatchOfHealth(t *testing.T) {
+	checked := func(text string, state status.HealthState, probes uint64) status.Status {
+		h := &status.EndpointHealth{State: state, Cause: "serves", Text: text, SourceWeight: 1, Last: &status.ProbeResult{Good: true, Time: time.Now()}}
+		if state == "down" {
+			h.Cause, h.Reason = "down", "refused"
+		}
+		st := one(status.Service{Name: "default/web", State: status.Serving, Health: &status.ServiceHealth{Checked: 1}, Endpoints: []status.Endpoint{{Health: h}}})
+		st.Health = &status.Health{Targets: 1, Probes: status.Probes{Started: probes}}
+		return st
+	}
+	out, err := watched(t, status.View{Service: "web", Format: status.Table}, 0,
+		checked("up 1s", "up", 1), checked("up 2s", "up", 2), checked("down 1s: refused", "down", 3), checked("down 2s: refused", "down", 4))
+	if n := strings.Count(out, "HEALTH"); err != nil || n != 2 || !strings.Contains(out, "down 1s: refused") {
+		t.Errorf("%d outputs, %v:\n%s", n, err, out)
+	}
+}
+
 func TestWatchOnATerminal(t *testing.T) {
 	st := status.Status{}
 	for range 50 {
