@@ -247,6 +247,10 @@ func TestStatusText(t *testing.T) {
 	if got := statusText(now, long, nil, nil); got != want {
 		t.Errorf("a long sync and a service without backends:\n%s, want\n%s", got, want)
 	}
+	want = strings.Replace(want, "a sync (period) is in progress for 1m0s: 300 of 7000 steps; ", "", 1) + "; health checks tell nothing: too many open files"
+	if got := statusText(now, nil, nil, []string{"health checks tell nothing: too many open files"}); got != want {
+		t.Errorf("health checks:\n%s, want\n%s", got, want)
+	}
 }
 
 func TestSystemdsSocket(t *testing.T) {

@@ -95,7 +95,7 @@ func (m *Metrics) Noticed(list []health.Event) {
 		case e.First():
 		case e.Kind == health.WentUp:
 			m.probes.up.Add(1)
-		case e.Kind == health.WentDown, e.Kind == health.IsReleased:
+		case e.Kind == health.WentDown, e.Kind == health.IsHeld && e.Run > 0: // other held ones went down before
 			m.probes.down.Add(1)
 		}
 	}

@@ -18,7 +18,7 @@ func TestHealthIsExported(t *testing.T) {
 	m.Probed(sources.CheckHTTP, probe.Result{Outcome: probe.OK, Duration: 3 * time.Millisecond})
 	m.Probed(sources.CheckHTTP, probe.Result{Outcome: probe.Status, Code: 503, Duration: time.Millisecond})
 	m.Probed(sources.CheckHTTP, probe.Result{Outcome: probe.Void, Duration: time.Second})
-	m.Noticed([]health.Event{{Kind: health.WentUp}, {Kind: health.WentUp, Run: 2}, {Kind: health.WentDown, Run: 3}, {Kind: health.IsReleased, Run: 3}, {Kind: health.IsHeld, Run: 3}})
+	m.Noticed([]health.Event{{Kind: health.WentUp}, {Kind: health.WentUp, Run: 2}, {Kind: health.WentDown, Run: 3}, {Kind: health.IsHeld, Run: 3}, {Kind: health.IsHeld}, {Kind: health.IsReleased}})
 	lines := scrape(t, m, "")
 	wantLines(t, lines,
 		`svcproxy_health_targets{state="up"} 2`, `svcproxy_health_targets{state="down"} 1`, `svcproxy_health_targets{state="unknown"} 0`,

@@ -97,7 +97,9 @@ func (h *ServiceHealth) count(x *health.Explained) {
 	}
 	h.Checked++
 	switch v := &x.Verdict; {
-	case v.Held || v.Phase.IsUp():
+	case v.Held:
+		h.Held++
+	case v.Phase.IsUp():
 		h.Up++
 	case v.Phase.IsDown():
 		h.Down++

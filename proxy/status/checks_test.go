@@ -91,6 +91,16 @@ func (s *stage) order(words []string) {
 	s.noticed([]health.Event{{Kind: health.Ordered, At: o.Made, Order: o}})
 }
 
+// tick tells the board the time.
+func (s *stage) tick() {
+	s.probes.mu.Lock()
+	events := s.probes.board.Tick(time.Now())
+	s.probes.mu.Unlock()
+	if len(events) > 0 {
+		s.noticed(events)
+	}
+}
+
 // blind says why the checker is blind, or that it is not.
 func (s *stage) blind(why string) {
 	s.probes.mu.Lock()

@@ -50,7 +50,8 @@ type Override struct {
 type ServiceHealth struct {
 	Checked int `json:"checked"` // that are probed
 	Up      int `json:"up"`
-	Down    int `json:"down"`
+	Held    int `json:"held"` // down, but they count as up: see Health.Held
+	Down    int `json:"down"` // the others that are down
 	Out     int `json:"out"` // drained or disabled by the operator
 	// Groups are those in which others serve than the endpoints that are up.
 	Groups []HealthGroup `json:"groups"`

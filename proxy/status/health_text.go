@@ -47,10 +47,13 @@ func (h *ServiceHealth) Cell() screen.Cell {
 	if h.Checked > 0 {
 		words = append(words, fmt.Sprintf("%d/%d up", h.Up, h.Checked))
 	}
+	if h.Held > 0 {
+		words = append(words, fmt.Sprintf("%d held", h.Held))
+	}
 	if h.Out > 0 {
 		words = append(words, fmt.Sprintf("%d out", h.Out))
 	}
-	if h.Down > 0 || h.Out > 0 {
+	if h.Down > 0 || h.Held > 0 || h.Out > 0 {
 		style = screen.Warn
 	}
 	if len(h.Groups) > 0 {
@@ -65,7 +68,7 @@ func (h *ServiceHealth) Cell() screen.Cell {
 
 // Trouble reports whether not all of a service's endpoints are up, or the operator took one out.
 func (h *ServiceHealth) Trouble() bool {
-	return h != nil && (h.Down > 0 || h.Out > 0 || len(h.Groups) > 0)
+	return h != nil && (h.Down > 0 || h.Held > 0 || h.Out > 0 || len(h.Groups) > 0)
 }
 
 // Cell is the health of an endpoint in few words: "down 12s: refused".
@@ -79,9 +82,9 @@ func (h *EndpointHealth) Cell() screen.Cell {
 	return screen.Cell{Text: h.Text, Style: h.Cause.Style()}
 }
 
-// Up reports whether the endpoint counts as up.
+// Up reports whether the endpoint is up by its probes.
 func (h *EndpointHealth) Up() bool {
-	return h.Held || h.State == HealthState(health.Up.String()) || h.State == HealthState(health.Failing.String())
+	return h.State == HealthState(health.Up.String()) || h.State == HealthState(health.Failing.String())
 }
 
 // serves reports whether health and orders let the endpoint have connections.

@@ -237,6 +237,7 @@ func (s *stage) command(words []string) {
 		d, err := time.ParseDuration(args[0])
 		s.check(err)
 		time.Sleep(d)
+		s.tick()
 	case "status":
 		s.status(args, to)
 	case "health":

@@ -168,8 +168,8 @@ const fullAddress = (v) => v.address + (v.protocol === "tcp" ? "" : "/" + v.prot
 // serviceHealth says how many endpoints of a service are up, and in which groups others serve than those.
 function serviceHealth(h) {
   if (!h) return "–";
-  const parts = [h.checked ? `${h.up}/${h.checked} up` : "", h.out ? `${h.out} out` : ""].filter(Boolean).join(", ");
-  const look = h.down || h.out ? "warn" : h.checked ? "good" : "";
+  const parts = [h.checked ? `${h.up}/${h.checked} up` : "", h.held ? `${h.held} held` : "", h.out ? `${h.out} out` : ""].filter(Boolean).join(", ");
+  const look = h.down || h.held || h.out ? "warn" : h.checked ? "good" : "";
   return element("span", {}, parts ? element("span", { class: "state " + look }, parts) : "", ...h.groups.map((g) => element("span", { class: "state " + (modeLooks[g.mode] || "") }, g.mode)));
 }
 
