@@ -175,6 +175,7 @@ var mayImport = map[string][]string{
 	"kernel/iptables":         {"kernel", "kernel/nl"},
 	"kernel/ipvs":             {"kernel", "kernel/nl"},
 	"kernel/link":             {"kernel", "kernel/nl"},
+	"kernel/relay":            {"kernel"},
 	"kernel/sysctl":           {"kernel", "kernel/statefile"},
 	"kernel/kerneltest/world": {"kernel", "kernel/fake", "kernel/plan"},
 	"kernel/fake":             {"kernel", "kernel/plan", "kernel/verify"},

@@ -17,7 +17,8 @@ import (
 //go:embed testdata/contract/*.txtar
 var contracts embed.FS
 
-// Kernel is what the contract demands of kernel/fake and kernel/host.
+// Kernel is what the contract demands of kernel/fake, kernel/host, and kernel/relay with a fake for
+// the other kinds.
 type Kernel interface {
 	Read(context.Context) (kernel.Observed, error)
 	Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error)

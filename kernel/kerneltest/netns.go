@@ -1,6 +1,6 @@
 // Package kerneltest helps tests that use the real kernel. It gives them network
 // namespaces, skips what this machine's kernel cannot do, and has the contract that
-// kernel/fake and kernel/host fulfil.
+// kernel/fake, kernel/host and kernel/relay fulfil.
 //
 // Tests must not pass by skipping where nothing is missing. With SVCPROXY_GUEST=1 in the
 // environment, as in the test guest, a missing feature fails the test. With

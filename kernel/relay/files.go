@@ -1,0 +1,94 @@
+package relay
+
+import (
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// files is how many file descriptors are left. A listener and a flow over UDP take one, a TCP
+// connection two.
+type files struct{ free atomic.Int64 }
+
+// take takes n, or none if there are fewer.
+func (f *files) take(n int64) bool {
+	if f.free.Add(-n) < 0 {
+		f.free.Add(n)
+		return false
+	}
+	return true
+}
+
+func (f *files) give(n int64) { f.free.Add(n) }
+
+// reserve is what is kept for the rest of the process, and for connections that were accepted and
+// wait for their turn.
+func reserve(limit int) int { return min(256, limit/8) }
+
+// maxPipes is how many pipes there may be. Each has two file descriptors.
+func maxPipes(limit int) int { return min(512, limit/16) }
+
+// A Shortage is a limit that was reached.
+type Shortage uint8
+
+// The shortages.
+const (
+	// NoFiles: the system or the process has no file descriptor left for a connection (EMFILE,
+	// ENFILE), although the relay keeps within its limit.
+	NoFiles Shortage = iota
+	// TooManyConnections: the relay has as many connections as file descriptors allow. New ones
+	// over TCP wait in the kernel's queue. Over UDP the oldest flow ends, or the datagram is lost.
+	TooManyConnections
+	// TooManyFlows: a virtual server has 65,536 flows. The oldest ends.
+	TooManyFlows
+	numShortages
+)
+
+// String says what happens.
+func (s Shortage) String() string {
+	return [...]string{
+		NoFiles:            "no file descriptors are left: new connections wait",
+		TooManyConnections: "the limit of connections is reached: new ones wait",
+		TooManyFlows:       "the limit of UDP flows is reached: the oldest end",
+	}[s]
+}
+
+// Notice tells of a shortage.
+type Notice struct {
+	Shortage Shortage
+	Virtual  kernel.VirtualKey // one that has met it
+}
+
+// noticeEvery is in seconds.
+const noticeEvery = 60
+
+// short counts a shortage and reports it, unless it did so within the last minute.
+func (r *Relay) short(s Shortage, v kernel.VirtualKey) {
+	r.stats.shortages[s].Add(1)
+	now, last := time.Now().Unix(), r.noticed[s].Load()
+	if r.o.Notice != nil && now-last >= noticeEvery && r.noticed[s].CompareAndSwap(last, now) {
+		r.o.Notice(Notice{Shortage: s, Virtual: v})
+	}
+}
+
+// isShortage says that an error is this machine's and not an endpoint's.
+func isShortage(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ENOBUFS)
+}
+
+// backoff is a pause that doubles from 5 ms to 1 s.
+type backoff time.Duration
+
+// wait pauses. It is false if done is closed first.
+func (b *backoff) wait(done <-chan struct{}) bool {
+	*b = min(max(2**b, backoff(5*time.Millisecond)), backoff(time.Second))
+	select {
+	case <-done:
+		return false
+	case <-time.After(time.Duration(*b)):
+		return true
+	}
+}

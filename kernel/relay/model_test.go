@@ -1,0 +1,79 @@
+package relay
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/fake"
+)
+
+// Any ops lead the relay and the fake kernel to the same state, with the same errors.
+func TestSameAsFake(t *testing.T) {
+	host := t
+	rapid.Check(t, func(t *rapid.T) {
+		r, err := New(Options{MaxFiles: 4096})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		model := fake.New(kernel.DefaultNames, kernel.Node{}, kernel.State{})
+		model.Schedulers = map[string]bool{}
+		for _, name := range Schedulers {
+			model.Schedulers[name] = true
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"op": func(t *rapid.T) {
+				op := kernel.Op{Verb: kernel.Verb(rapid.IntRange(0, 2).Draw(t, "verb")), Object: drawObject(t)}
+				got := errnoOf(errors.Join(r.Apply([]kernel.Op{op})...))
+				want := errnoOf(model.Apply(host.Context(), kernel.Plan{Ops: []kernel.Op{op}}))
+				if got != want {
+					t.Fatalf("%v: %v, want %v", op, got, want)
+				}
+			},
+			"": func(t *rapid.T) {
+				all := r.Read()
+				got := kernel.State{Virtuals: all.Virtuals, Reals: all.Reals}
+				state := model.State()
+				want := kernel.State{Virtuals: state.Virtuals, Reals: state.Reals}
+				if got.String() != want.String() {
+					t.Fatalf("state:\n%s\nwant:\n%s", got, want)
+				}
+				if !r.VerifyVirtuals(&want) || !r.VerifyReals(&want, func(kernel.VirtualKey) bool { return true }) || !r.Glance(&want) {
+					t.Fatal("not verified")
+				}
+				if len(r.Listening()) != len(want.Virtuals) {
+					t.Fatalf("listens on %v", r.Listening())
+				}
+			},
+		})
+	})
+}
+
+// drawObject draws one of a few virtual servers, at addresses that no node has, and real servers.
+func drawObject(t *rapid.T) kernel.Object {
+	addr := rapid.SampledFrom([]string{"192.0.2.1:8080", "192.0.2.1:8081", "[2001:db8::1]:8080"}).Draw(t, "virtual")
+	k := kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: rapid.SampledFrom([]kernel.Proto{kernel.TCP, kernel.UDP}).Draw(t, "proto")}
+	if rapid.Bool().Draw(t, "is real") {
+		real := netip.AddrPortFrom(netip.MustParseAddr("192.0.2.9"), uint16(rapid.IntRange(1, 3).Draw(t, "port")))
+		if k.Family() == kernel.IPv6 {
+			real = netip.AddrPortFrom(netip.MustParseAddr("2001:db8::9"), real.Port())
+		}
+		return kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: real}, Weight: uint32(rapid.IntRange(0, 3).Draw(t, "weight"))}
+	}
+	v := kernel.Virtual{Key: k, Scheduler: rapid.SampledFrom(append([]string{"mh"}, Schedulers...)).Draw(t, "scheduler"), Netmask: uint8(k.Family().Bits())}
+	if rapid.Bool().Draw(t, "persistent") {
+		v = persistent(v, uint32(rapid.IntRange(1, 100).Draw(t, "timeout")))
+	}
+	return v
+}
+
+func errnoOf(err error) syscall.Errno {
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	return errno
+}

@@ -1,0 +1,204 @@
+package relay
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// A listener that is handed over loses no connection that waits in it, and keeps its socket.
+func TestHandOver(t *testing.T) {
+	families(t, func(t *testing.T, f kernel.Family) {
+		old := newRelay(t, Options{})
+		tcp, udp := virtual(t, kernel.TCP, f, "rr"), virtual(t, kernel.UDP, f, "rr")
+		gone := virtual(t, kernel.TCP, f, "rr")
+		at, atUDP := named(t, f), echoUDP(t, f)
+		serve(t, old, tcp, at)
+		serve(t, old, udp, atUDP)
+		serve(t, old, gone)
+		visit(t, tcp.Key.Addr)
+		files, err := old.Files()
+		if err != nil || len(files) != 3 {
+			t.Fatal(files, err)
+		}
+		for _, f := range files {
+			f.Fd() // as sendmsg(2) to systemd needs it; the old relay must not block for that
+		}
+		visit(t, tcp.Key.Addr)
+		old.Shutdown(t.Context())
+
+		waits, asks := dial(t, tcp.Key.Addr), dialUDP(t, udp.Key.Addr)
+		waits.Write([]byte("x"))
+		asks.Write([]byte("x"))
+		other, err := os.Open("/dev/null")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRelay(t, Options{Inherited: append(files, other)})
+		if len(r.Listening()) != 3 || r.Listening()[tcp.Key] != tcp.Key.Addr {
+			t.Errorf("%v", r.Listening())
+		}
+		if err := other.Close(); err != nil {
+			t.Errorf("a file of another name was taken: %v", err)
+		}
+		serve(t, r, tcp, at)
+		serve(t, r, udp, atUDP)
+		r.CloseUnused()
+		if got := who(t, waits); got != at {
+			t.Errorf("%v", got)
+		}
+		if n, err := asks.Read(make([]byte, 100)); err != nil || n != len(atUDP.String())+2 {
+			t.Errorf("%d, %v", n, err)
+		}
+		if c, err := net.Dial("tcp", gone.Key.Addr.String()); err == nil {
+			c.Close()
+			t.Error("an unused listener is open")
+		}
+	})
+}
+
+// Files that are not what their name says are closed, and the virtual server binds its own listener.
+func TestInheritNonsense(t *testing.T) {
+	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
+	u := virtual(t, kernel.UDP, kernel.IPv4, "rr")
+	moved := virtual(t, kernel.TCP, kernel.IPv4, "rr")
+	elsewhere, err := open(kernel.TCP, netip.AddrPortFrom(vip[kernel.IPv4], 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer elsewhere.close()
+	file := func(s socket, name string) *os.File {
+		f, err := s.duplicate(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRelay(t, Options{Inherited: []*os.File{
+		file(elsewhere, FileName(u.Key)),
+		file(elsewhere, FileName(moved.Key)),
+		file(elsewhere, FileName(moved.Key)), // twice
+		os.NewFile(uintptr(null), FileName(v.Key)),
+	}})
+	if l := r.Listening(); len(l) != 1 || l[moved.Key] != elsewhere.addr() {
+		t.Errorf("%v", l)
+	}
+	serve(t, r, v)
+	serve(t, r, u)
+	serve(t, r, moved)
+	for _, k := range []kernel.VirtualKey{v.Key, u.Key, moved.Key} {
+		if got := r.Listening()[k]; got != k.Addr {
+			t.Errorf("%v listens on %v", k, got)
+		}
+	}
+}
+
+func TestPortals(t *testing.T) {
+	r := newRelay(t, Options{})
+	v, u := virtual(t, kernel.TCP, kernel.IPv4, "rr"), virtual(t, kernel.UDP, kernel.IPv4, "rr")
+	at := named(t, kernel.IPv4)
+	local := netip.MustParseAddr("127.96.0.2")
+	for _, bad := range []string{"0.0.0.0:0", "[::]:30000"} {
+		if err := r.SetPortals(map[kernel.VirtualKey]netip.AddrPort{v.Key: netip.MustParseAddrPort(bad)}); err == nil {
+			t.Errorf("a portal at %s", bad)
+		}
+	}
+	portals := map[kernel.VirtualKey]netip.AddrPort{v.Key: netip.AddrPortFrom(local, 0), u.Key: netip.AddrPortFrom(local, 0)}
+	if err := r.SetPortals(portals); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, r, v, at)
+	serve(t, r, u, echoUDP(t, kernel.IPv4))
+	first := r.Listening()
+	if first[v.Key].Addr() != local || first[v.Key].Port() == 0 || first[u.Key].Addr() != local {
+		t.Fatalf("%v", first)
+	}
+	visit(t, first[v.Key])
+	ask(t, dialUDP(t, first[u.Key]), "x")
+	if c, err := net.Dial("tcp", v.Key.Addr.String()); err == nil {
+		c.Close()
+		t.Error("listens on the VIP too")
+	}
+	// The ports that were read back may be given: nothing moves.
+	if err := r.SetPortals(first); err != nil || r.Listening()[v.Key] != first[v.Key] {
+		t.Errorf("%v, %v", err, r.Listening())
+	}
+	// Without portals both move to their own addresses; connections stay.
+	c := dial(t, first[v.Key])
+	who(t, c)
+	if err := r.SetPortals(nil); err != nil {
+		t.Fatal(err)
+	}
+	visit(t, v.Key.Addr)
+	ask(t, dialUDP(t, u.Key.Addr), "x")
+	say(t, c, "still here")
+	if c, err := net.Dial("tcp", first[v.Key].String()); err == nil {
+		c.Close()
+		t.Error("still listens on the portal")
+	}
+	// One that cannot move stays where it is.
+	l, err := net.Listen("tcp", netip.AddrPortFrom(local, 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().(*net.TCPAddr).AddrPort()
+	if err := r.SetPortals(map[kernel.VirtualKey]netip.AddrPort{v.Key: taken}); err == nil || r.Listening()[v.Key] != v.Key.Addr {
+		t.Errorf("%v, %v", err, r.Listening())
+	}
+	visit(t, v.Key.Addr)
+}
+
+// A connection is found dead within a minute: both sides have keepalive.
+func TestKeepAlive(t *testing.T) {
+	if keepAlive.Idle+time.Duration(keepAlive.Count)*keepAlive.Interval != time.Minute {
+		t.Errorf("%+v", keepAlive)
+	}
+}
+
+func FuzzFileName(f *testing.F) {
+	f.Add("relay-tcp-10.96.0.1-80")
+	f.Add("relay-udp-fd00_96__1-53")
+	f.Add("relay-sctp-_-0")
+	f.Add("connection")
+	f.Fuzz(func(t *testing.T, name string) {
+		k, ok := ParseFileName(name)
+		if !ok {
+			return
+		}
+		if FileName(k) != name || strings.ContainsAny(name, ":\n") || len(name) > 255 {
+			t.Errorf("%q is %v", name, k)
+		}
+	})
+}
+
+func TestFileName(t *testing.T) {
+	for _, at := range []string{"10.96.0.1:80", "[fd00:96::1]:53", "[::1]:65535"} {
+		for _, p := range []kernel.Proto{kernel.TCP, kernel.UDP} {
+			k := kernel.VirtualKey{Addr: netip.MustParseAddrPort(at), Proto: p}
+			if got, ok := ParseFileName(FileName(k)); !ok || got != k {
+				t.Errorf("%v: %q, %v", k, FileName(k), got)
+			}
+		}
+	}
+	for _, name := range []string{"", "relay-", "relay-tcp-10.96.0.1", "relay-TCP-10.96.0.1-80", "relay-tcp-10.96.0.1-080", "relay-tcp-x-80", "relay-tcp-fd00_0__1-80", "relay-tcp-fe80__1%eth0-80"} {
+		if k, ok := ParseFileName(name); ok {
+			t.Errorf("%q is %v", name, k)
+		}
+	}
+	if got := fmt.Sprint(FileName(kernel.VirtualKey{Addr: netip.MustParseAddrPort("[fd00::1]:443"), Proto: kernel.TCP})); got != "relay-tcp-fd00__1-443" {
+		t.Error(got)
+	}
+}
