@@ -121,12 +121,11 @@ func (p *parser) rule(s string) error {
 	}
 	if strings.HasPrefix(s, ":") {
 		name, _, _ := strings.Cut(s[1:], " ")
-		c := Chain{Family: p.family, Table: p.table, Name: name}
 		if name == "" {
 			return fmt.Errorf("%q: chain without a name", s)
 		}
-		if !c.BuiltIn() {
-			p.chain(name)
+		if !(Chain{Name: name}).BuiltIn() {
+			p.chains.Add(p.family, p.table, name)
 		}
 		return nil
 	}
@@ -135,21 +134,6 @@ func (p *parser) rule(s string) error {
 	if !ok || name == "" || rule == "" {
 		return fmt.Errorf("%q: want :CHAIN, -A CHAIN RULE or COMMIT", s)
 	}
-	c := p.chain(name)
-	if c.Rules != "" {
-		c.Rules += "\n"
-	}
-	c.Rules += rule
+	p.chains.Rule(p.family, p.table, name, rule)
 	return nil
-}
-
-// chain finds or makes the chain of this name in the current section.
-func (p *parser) chain(name string) *Chain {
-	for i := range p.o.Chains {
-		if c := &p.o.Chains[i]; c.Family == p.family && c.Table == p.table && c.Name == name {
-			return c
-		}
-	}
-	p.o.Chains = append(p.o.Chains, Chain{Family: p.family, Table: p.table, Name: name})
-	return &p.o.Chains[len(p.o.Chains)-1]
 }

@@ -141,49 +141,6 @@ func (n Names) SetSpec(name string) (Family, SetSpec, bool) {
 	return 0, SetSpec{}, false
 }
 
-// ChainName is the name of an owned chain without prefix.
-type ChainName string
-
-// The owned chains. ChainNodePort exists in nat and in filter.
-const (
-	ChainServices             ChainName = "SERVICES"
-	ChainPostrouting          ChainName = "POSTROUTING"
-	ChainMarkMasq             ChainName = "MARK-MASQ"
-	ChainLoadBalancer         ChainName = "LOAD-BALANCER"
-	ChainNodePort             ChainName = "NODE-PORT"
-	ChainForward              ChainName = "FORWARD"
-	ChainProxyFirewall        ChainName = "PROXY-FIREWALL"
-	ChainSourceRangesFirewall ChainName = "SOURCE-RANGES-FIREWALL"
-	ChainIPVSFilter           ChainName = "IPVS-FILTER"
-	ChainIPVSOutFilter        ChainName = "IPVS-OUT-FILTER"
-)
-
-var chainNames = map[string][]ChainName{
-	"nat":    {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort},
-	"filter": {ChainForward, ChainProxyFirewall, ChainSourceRangesFirewall, ChainNodePort, ChainIPVSFilter, ChainIPVSOutFilter},
-}
-
-// maxChainName is XT_EXTENSION_MAXNAMELEN without its NUL: both back ends of iptables
-// refuse 29 characters (measured with 1.8.9).
-const maxChainName = 28
-
-// Chain returns the full name of a chain: KUBE-SERVICES. A name that is too long because
-// of a long prefix is cut, as names of sets are.
-func (n Names) Chain(c ChainName) string {
-	name := n.Prefix + "-" + string(c)
-	return name[:min(len(name), maxChainName)]
-}
-
-// OwnsChain says whether a chain of this name in this table is owned.
-func (n Names) OwnsChain(table, name string) bool {
-	for _, c := range chainNames[table] {
-		if n.Chain(c) == name {
-			return true
-		}
-	}
-	return false
-}
-
 const proxyNDPBegin, proxyNDPEnd = "net.ipv6.conf.", ".proxy_ndp"
 
 // ProxyNDP is the sysctl that lets a link answer for proxy neighbours. As in sysctl(8),

@@ -22,6 +22,7 @@ func ParseObserved(text string) (Observed, error) {
 		return Observed{}, fmt.Errorf("line %d: table %s has no COMMIT", n, p.table)
 	}
 	o := p.o
+	o.Chains = p.chains.Chains()
 	o.dropForeign()
 	conns := make(map[RealKey]Conns, len(o.Conns))
 	for i, c := range o.Conns {
@@ -43,6 +44,7 @@ type parser struct {
 	o      Observed
 	family Family // of the iptables section
 	table  string // that the line is in, "" outside of tables
+	chains ChainBuilder
 }
 
 func (p *parser) line(s string) error {

@@ -10,7 +10,7 @@ import (
 // parseSave extracts our chains and jumps from the output of iptables-save. It brings each rule
 // into one form, whichever release and back end printed it.
 func parseSave(text string, f kernel.Family, names kernel.Names) ([]kernel.Chain, error) {
-	p := saved{family: f, names: names, index: make(map[kernel.Chain]int)}
+	p := saved{family: f, names: names}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -23,7 +23,7 @@ func parseSave(text string, f kernel.Family, names kernel.Names) ([]kernel.Chain
 	if p.table != "" {
 		return nil, fmt.Errorf("table %s has no COMMIT: the output is cut off", p.table)
 	}
-	return p.chains, nil
+	return p.chains.Chains(), nil
 }
 
 // saved is what parseSave found so far.
@@ -31,8 +31,7 @@ type saved struct {
 	family kernel.Family
 	names  kernel.Names
 	table  string // we are inside, "" outside
-	chains []kernel.Chain
-	index  map[kernel.Chain]int // index in chains by chain, without its rules
+	chains kernel.ChainBuilder
 }
 
 func (p *saved) line(s string) error {
@@ -45,24 +44,12 @@ func (p *saved) line(s string) error {
 		p.table = ""
 	case s[0] == ':':
 		if name, _, _ := strings.Cut(s[1:], " "); p.names.OwnsChain(p.table, name) {
-			p.chain(name)
+			p.chains.Add(p.family, p.table, name)
 		}
 	default:
 		return p.rule(s)
 	}
 	return nil
-}
-
-// chain finds or adds the chain with this name in the current table.
-func (p *saved) chain(name string) *kernel.Chain {
-	c := kernel.Chain{Family: p.family, Table: p.table, Name: name}
-	i, ok := p.index[c]
-	if !ok {
-		i = len(p.chains)
-		p.index[c] = i
-		p.chains = append(p.chains, c)
-	}
-	return &p.chains[i]
 }
 
 // rule adds "-A CHAIN RULE" if the chain is ours or the rule jumps to one of ours.
@@ -82,11 +69,7 @@ func (p *saved) rule(s string) error {
 	if !ours && !p.names.OwnsChain(p.table, target(words)) {
 		return nil
 	}
-	c := p.chain(name)
-	if c.Rules != "" {
-		c.Rules += "\n"
-	}
-	c.Rules += canonical(words)
+	p.chains.Rule(p.family, p.table, name, canonical(words))
 	return nil
 }
 
