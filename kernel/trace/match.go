@@ -30,6 +30,13 @@ func (p *parser) match(option string) (match, error) {
 		return echoRequest(p.next(), "128")
 	case "ipvs --vproto", "ipvs --vaddr", "ipvs --vport":
 		return balancedFor(option, p.next())
+	case "tcp --dport", "udp --dport", "sctp --dport":
+		return toPort(p.module, p.next())
+	}
+	if p.module == "statistic" || p.module == "recent" || p.module == "bpf" {
+		if m, err := p.chooses(option); m != nil || err != nil || ignored[p.module+" "+option] > 0 {
+			return m, err
+		}
 	}
 	switch option {
 	case "-s", "-d":
@@ -129,8 +136,8 @@ func marked(text string) (match, error) {
 }
 
 // ctStates are the states of connection tracking. A packet here is in NEW or
-// ESTABLISHED.
-var ctStates = []string{"NEW", "ESTABLISHED", "RELATED", "INVALID", "UNTRACKED"}
+// ESTABLISHED, and in DNAT if a rule of nat changed its destination.
+var ctStates = []string{"NEW", "ESTABLISHED", "RELATED", "INVALID", "UNTRACKED", "DNAT"}
 
 func inState(text string) (match, error) {
 	states := strings.Split(text, ",")
@@ -143,6 +150,9 @@ func inState(text string) (match, error) {
 		state := "NEW"
 		if f.Established {
 			state = "ESTABLISHED"
+		}
+		if f.translated.Proto != 0 && slices.Contains(states, "DNAT") {
+			return true, "its destination was " + f.translated.Addr.String()
 		}
 		return slices.Contains(states, state), "it is " + state
 	}, nil

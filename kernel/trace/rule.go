@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,8 @@ type rule struct {
 	onSource bool // one match looks the source up in a set
 	target   string
 
-	value, mask uint32 // of MARK
+	value, mask uint32         // of MARK
+	to          netip.AddrPort // of DNAT
 }
 
 // match says whether it holds for a packet, and why or why not.
@@ -92,17 +94,19 @@ func (p *parser) option() error {
 		return err
 	}
 	if negated {
-		if p.module == "ipvs" { // never holds for packets that were not balanced, even negated
+		if m == nil || p.module == "ipvs" { // ipvs never holds for packets that were not balanced, even negated
 			return fmt.Errorf("option \"! %s\" is not understood", word)
 		}
 		m = not(m)
 	}
-	p.rule.matches = append(p.rule.matches, m)
+	if m != nil {
+		p.rule.matches = append(p.rule.matches, m)
+	}
 	return nil
 }
 
 // modules are the matches that option knows.
-var modules = []string{"set", "addrtype", "mark", "conntrack", "physdev", "icmp", "icmp6", "ipvs"}
+var modules = []string{"set", "addrtype", "mark", "conntrack", "physdev", "icmp", "icmp6", "ipvs", "tcp", "udp", "sctp", "statistic", "recent", "bpf"}
 
 func (p *parser) known(negated bool) error {
 	if negated || !slices.Contains(modules, p.module) {
@@ -118,6 +122,7 @@ var targets = map[string][]string{
 	"REJECT":     {"--reject-with"},
 	"MARK":       {"--set-xmark"},
 	"MASQUERADE": {"--random-fully"},
+	"DNAT":       {"--to-destination"},
 }
 
 // target reads the rest of a rule behind -j.
@@ -125,7 +130,8 @@ func (p *parser) target(negated bool) error {
 	p.rule.target = p.next()
 	_, known := targets[p.rule.target]
 	known = known || p.chain(p.family, p.table, p.rule.target).Name != ""
-	if negated || !known || p.rule.target == "MARK" && len(p.words) == 0 {
+	needsValue := p.rule.target == "MARK" || p.rule.target == "DNAT"
+	if negated || !known || needsValue && len(p.words) == 0 {
 		return fmt.Errorf("target %q is not understood, and no chain of table %s", p.rule.target, p.table)
 	}
 	for len(p.words) > 0 {
@@ -136,6 +142,11 @@ func (p *parser) target(negated bool) error {
 		switch option {
 		case "--reject-with":
 			p.next()
+		case "--to-destination":
+			var err error
+			if p.rule.to, err = netip.ParseAddrPort(p.next()); err != nil {
+				return err
+			}
 		case "--set-xmark":
 			var err error
 			if p.rule.value, p.rule.mask, err = markAndMask(p.next()); err != nil {

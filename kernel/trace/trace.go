@@ -13,10 +13,18 @@ import (
 // understood.
 func Trace(s kernel.State, n kernel.Node, p Packet) (Verdict, error) {
 	t := &tracer{state: s, node: n}
-	v, err := t.packet(p)
-	if err != nil {
-		return Verdict{Steps: t.steps}, fmt.Errorf("tracing %s: %w", p, err)
+	var all []Verdict
+	for t.start() {
+		if all != nil {
+			t.step("or, by another draw:")
+		}
+		v, err := t.packet(p)
+		if err != nil {
+			return Verdict{Steps: t.steps}, fmt.Errorf("tracing %s: %w", p, err)
+		}
+		all = append(all, v)
 	}
+	v := joined(all)
 	v.Steps = t.steps
 	return v, nil
 }
@@ -26,6 +34,7 @@ type tracer struct {
 	state kernel.State
 	node  kernel.Node
 	steps []string
+	draws
 }
 
 // flight is a packet on its path.
@@ -33,6 +42,7 @@ type flight struct {
 	Packet
 	mark       uint32
 	virtual    kernel.VirtualKey // that balanced it, or zero
+	translated kernel.VirtualKey // its destination before a rule of nat changed it, or zero
 	masquerade Masquerade
 }
 
@@ -47,10 +57,31 @@ func (t *tracer) packet(p Packet) (Verdict, error) {
 		return Verdict{}, err
 	}
 	f := &flight{Packet: p}
+	follow := t.received
 	if p.In == "" {
-		return t.sent(f)
+		follow = t.sent
 	}
-	return t.received(f)
+	v, err := follow(f)
+	if err != nil || f.translated.Proto == 0 {
+		return v, err
+	}
+	return t.arrived(f, v.Fate), nil
+}
+
+// arrived is the verdict on a packet that a rule of nat has sent to a real server.
+func (t *tracer) arrived(f *flight, fate Fate) Verdict {
+	if fate == Forwarded || fate == Host {
+		fate = Balanced
+	}
+	if f.Src.Addr().IsLoopback() && fate == Balanced && f.masquerade == Kept && !t.local(f.Dst.Addr()) {
+		t.step("%s drops what comes from %s", f.Dst.Addr(), f.Src.Addr())
+		fate = Dropped
+	}
+	if f.Established {
+		f.masquerade = AsBefore
+	}
+	w := Way{Real: f.Dst, Weight: 1, Fate: fate, Masquerade: f.masquerade, Chance: t.chance}
+	return Verdict{Fate: fate, Virtual: f.translated, Ways: []Way{w}}
 }
 
 // received follows a packet that comes in by a device.
@@ -106,6 +137,10 @@ func (t *tracer) sent(f *flight) (Verdict, error) {
 	}
 	if k, ok := t.virtual(f); ok {
 		return t.balanced(f, k)
+	}
+	if f.translated.Proto != 0 && f.Src.Addr().Is4() && f.Src.Addr().IsLoopback() && !t.local(f.Dst.Addr()) {
+		t.step("routing: nothing leaves from %s", f.Src.Addr()) // ip_route_me_harder
+		return Verdict{Fate: Dropped}, nil
 	}
 	if fate, err := t.hook("filter", "OUTPUT", f); fate != passed || err != nil {
 		return Verdict{Fate: fate}, err

@@ -136,8 +136,14 @@ func TestTargets(t *testing.T) {
 // Anything that is not understood is an error that names the rule, and is never skipped.
 func TestRefusals(t *testing.T) {
 	for _, rule := range []string{
-		"-m recent --set -j DROP",
-		"-p tcp -m tcp --dport 80 -j DROP",
+		"-m recent --remove --name X -j DROP",
+		"-m statistic --mode nth --every 2 -j DROP",
+		"-m statistic --mode random --probability 1.5 -j DROP",
+		"-m bpf --bytecode \"1,6 0 0 1\" -j DROP",
+		"-p tcp -m tcp --sport 80 -j DROP",
+		"-p tcp -m tcp --dport http -j DROP",
+		"-p tcp -j DNAT",
+		"-p tcp -j DNAT --to-destination 10.0.0.1",
 		"-o eth0 -j DROP",
 		"-p tcp --dport 80 -j DROP",
 		"-p icmp -m icmp --icmp-type 3 -j DROP",
@@ -151,7 +157,7 @@ func TestRefusals(t *testing.T) {
 		"-m addrtype --dst-type BROADCAST -j DROP",
 		"-m addrtype --dst-type LOCAL --limit-iface-in -j DROP",
 		"-m mark --mark many -j DROP",
-		"-m conntrack --ctstate NEW,DNAT -j DROP",
+		"-m conntrack --ctstate NEW,SNAT -j DROP",
 		"-m ipvs ! --vport 80 -j DROP",
 		"-m ipvs --vdir ORIGINAL -j DROP",
 		"-j NONE",

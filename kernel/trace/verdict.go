@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 
@@ -16,7 +17,7 @@ const (
 	Dropped   Fate = iota // dropped without an answer
 	Rejected              // a rule answers with an ICMP error
 	Refused               // a virtual server without a usable real server answers with an ICMP error
-	Balanced              // a virtual server's real servers
+	Balanced              // the real servers of a virtual server, or of a service's chains
 	Host                  // the node itself: a listener there may answer
 	Forwarded             // on to its destination
 )
@@ -47,15 +48,19 @@ type Way struct {
 	Weight     uint32
 	Fate       Fate
 	Masquerade Masquerade
+	// Chance is the probability that rules of nat choose the way. It is 0 where IPVS
+	// chooses, by its scheduler and the weights.
+	Chance float64
 }
 
 // Verdict is what happens to a packet.
 type Verdict struct {
 	Fate Fate
-	// Virtual is the virtual server that took or refused it, or zero.
+	// Virtual is the virtual server that took or refused it, or the destination that a
+	// rule of nat replaced, or zero.
 	Virtual kernel.VirtualKey
-	// Ways has the path to each real server that the virtual server may choose, in their
-	// order.
+	// Ways has the path to each real server that the virtual server, or the rules of nat,
+	// may choose, in their order.
 	Ways []Way
 	// Masquerade of a packet that is not balanced.
 	Masquerade Masquerade
@@ -68,6 +73,7 @@ type Verdict struct {
 //
 //	real 10.2.1.10:8080, 10.2.2.10:8080 weight 3; masqueraded
 //	real 10.2.1.10:8080 (masqueraded as hairpin), 10.2.2.10:8080 (source kept)
+//	real 10.2.1.10:8080 25%, 10.2.2.10:8080 75%; source kept
 //	host
 //	dropped
 func (v Verdict) String() string {
@@ -81,9 +87,10 @@ func (v Verdict) String() string {
 }
 
 func (v Verdict) waysString() string {
-	alike := true
+	alike, even := true, true
 	for _, w := range v.Ways {
 		alike = alike && w.end() == v.Ways[0].end()
+		even = even && math.Abs(w.Chance-v.Ways[0].Chance) < 1e-6
 	}
 	var b strings.Builder
 	for i, w := range v.Ways {
@@ -91,6 +98,9 @@ func (v Verdict) waysString() string {
 		b.WriteString(w.Real.String())
 		if w.Weight != 1 {
 			fmt.Fprintf(&b, " weight %d", w.Weight)
+		}
+		if !even {
+			fmt.Fprintf(&b, " %.0f%%", 100*w.Chance)
 		}
 		if !alike {
 			b.WriteString(" (" + w.end() + ")")

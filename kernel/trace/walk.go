@@ -19,7 +19,7 @@ const maxDepth = 16
 func (t *tracer) hook(table, chain string, f *flight) (Fate, error) {
 	if table == "nat" && f.Established {
 		t.step("nat %s: not asked, its connection is known", chain)
-		return passed, nil
+		return passed, t.known(chain, f)
 	}
 	target, err := t.walk(table, chain, f, 0)
 	if err != nil {
@@ -32,6 +32,23 @@ func (t *tracer) hook(table, chain string, f *flight) (Fate, error) {
 		return Rejected, nil
 	}
 	return passed, nil
+}
+
+// known gives a later packet the destination of the first one of its connection, which
+// the rules had sent there.
+func (t *tracer) known(chain string, f *flight) error {
+	if chain == "POSTROUTING" {
+		return nil
+	}
+	first, steps := *f, t.steps
+	first.Established = false
+	_, err := t.walk("nat", chain, &first, 0)
+	if t.steps = steps; err != nil || first.translated.Proto == 0 {
+		return err
+	}
+	t.step("conntrack: its first packet went to %s", first.Dst)
+	f.Dst, f.translated = first.Dst, first.translated
+	return nil
 }
 
 // walk takes a packet through a chain and returns the target that ended its way through
@@ -67,6 +84,9 @@ func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error)
 			if r.onSource {
 				f.masquerade = Hairpin
 			}
+			return r.target, nil
+		case "DNAT":
+			f.Dst, f.translated = r.to, kernel.VirtualKey{Addr: f.Dst, Proto: f.Proto}
 			return r.target, nil
 		case "":
 		default:
