@@ -2,6 +2,7 @@ package mode
 
 import (
 	"net/netip"
+	"reflect"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -37,12 +38,30 @@ type Config struct {
 	DrainTimeout  time.Duration // 0 = until the last connection ends
 	DeleteUnknown bool
 	ExcludeCIDRs  []netip.Prefix
+	// These are for mode iptables alone.
+
+	// LocalhostNodePorts serves node ports on loopback addresses of IPv4, too. It sets
+	// route_localnet.
+	LocalhostNodePorts bool
+	// HairpinRules is for kernels without xt_bpf, see package iptables.
+	HairpinRules bool
+	// EndpointChains writes a chain for each endpoint, as kube-proxy does. It is for
+	// comparisons with kube-proxy only.
+	EndpointChains bool
+
 	// Hold: a source has not delivered its table yet, so nothing may be removed.
 	Hold bool
 	// Occupied are the full names of sets that keep entries which the table does
 	// not have, as during Hold. Rules that exist only for sets with entries are
 	// wanted for these too.
 	Occupied []string
+}
+
+// Same reports whether two configurations are equal. It does not compare their
+// Frontends, which frontend.Frontends.Since does.
+func (c Config) Same(o Config) bool {
+	c.Frontends, o.Frontends = frontend.Config{}, frontend.Config{}
+	return reflect.DeepEqual(c, o)
 }
 
 // DetectLocal says how traffic from this node's own workloads is recognised. It

@@ -7,22 +7,13 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
-// forward is filter KUBE-FORWARD. It accepts packets that we balanced and the
-// other packets of their connections.
-func (s *scope) forward() []string {
-	return []string{
-		comment("kubernetes forwarding rules") + "-m mark --mark " + s.mark() + "/" + s.mark() + " -j ACCEPT",
-		comment("kubernetes forwarding conntrack rule") + "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
-	}
-}
-
 // proxyFirewall is filter KUBE-PROXY-FIREWALL. It selects traffic to load
 // balancer IPs with source ranges.
 func (s *scope) proxyFirewall() []string {
 	if !s.has(kernel.LoadBalancerFW) {
 		return nil
 	}
-	return []string{s.match(kernel.LoadBalancerFW, "dst,dst") + s.to(kernel.ChainSourceRangesFirewall)}
+	return []string{s.match(kernel.LoadBalancerFW, "dst,dst") + s.To(kernel.ChainSourceRangesFirewall)}
 }
 
 // sourceRanges is filter KUBE-SOURCE-RANGES-FIREWALL. It drops such traffic if
@@ -46,11 +37,11 @@ func (s *scope) ipvsFilter() []string {
 		rules = append(rules, s.in(set, "dst,dst")+"-j RETURN")
 	}
 	rules = append(rules, s.in(kernel.HealthCheckNodePort, "dst")+"-j RETURN")
-	if s.config.VIPPing {
-		rules = append(rules, s.byFamily("-p icmp -m icmp --icmp-type 8", "-p ipv6-icmp -m icmp6 --icmpv6-type 128")+" -j RETURN")
+	if s.Config.VIPPing {
+		rules = append(rules, s.Ping()+"-j RETURN")
 	}
 	return append(rules, "-m conntrack --ctstate NEW "+s.in(kernel.IPVSIPs, "dst")+
-		"-j REJECT --reject-with "+s.byFamily("icmp-port-unreachable", "icmp6-port-unreachable"))
+		s.Reject())
 }
 
 // ipvsOutFilter is filter KUBE-IPVS-OUT-FILTER. It keeps the host itself from load
@@ -59,9 +50,9 @@ func (s *scope) ipvsFilter() []string {
 // each VIP:port needs a rule.
 func (s *scope) ipvsOutFilter() []string {
 	var rules []string
-	for i := range s.f.Fronts {
-		x := &s.f.Fronts[i]
-		if x.Key.Family() != s.family || !x.Traits.Has(frontend.Restricted) || x.Traits.Has(frontend.NodeAllowed) {
+	for i := range s.Frontends.Fronts {
+		x := &s.Frontends.Fronts[i]
+		if x.Key.Family() != s.Family || !x.Traits.Has(frontend.Restricted) || x.Traits.Has(frontend.NodeAllowed) {
 			continue
 		}
 		vip := x.Key.Addr.Addr()

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 )
 
 // TestIptablesSave writes every chain with iptables-restore in a new network
@@ -21,13 +20,11 @@ func TestIptablesSave(t *testing.T) {
 	if os.Getuid() != 0 {
 		lacking(t, "not root")
 	}
-	archive, err := txtar.ParseFile(scenarios + "/every-rule.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, node, config := input(t, archive)
+	every := modetest.Scenario{Name: "every-rule"}
+	every.Read(t)
+	table, node, config := every.Table, every.Node, every.Config
 	// A rule with -m physdev would load br_netfilter into this machine.
-	_, err = os.Stat("/proc/sys/net/bridge")
+	_, err := os.Stat("/proc/sys/net/bridge")
 	node.BrNetfilter = err == nil
 
 	variants := map[string]func(*mode.Config){

@@ -1,7 +1,6 @@
 package ipvs
 
 import (
-	"reflect"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -16,7 +15,7 @@ func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool
 		return kernel.State{}, false
 	}
 	changed, ok := f.Since(m.last)
-	if !ok || !same(m.config, c) {
+	if !ok || !m.config.Same(c) {
 		return kernel.State{}, false
 	}
 	p := patch{Mode: m, now: f, repeated: m.repeated}
@@ -24,12 +23,6 @@ func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool
 		p.service(s)
 	}
 	return p.apply()
-}
-
-// same compares what Since does not.
-func same(a, b mode.Config) bool {
-	a.Frontends, b.Frontends = frontend.Config{}, frontend.Config{}
-	return reflect.DeepEqual(a, b)
 }
 
 // patch is what the changed services change in a state.

@@ -1,7 +1,6 @@
 package ipvs
 
 import (
-	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -21,12 +21,12 @@ func TestPatchedIsMade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var frontends frontend.Cache
 		var m Mode
-		config := defaults()
+		config := modetest.Defaults()
 		config.Frontends.LocalFallback = rapid.SampledFrom([]frontend.LocalFallback{frontend.FallbackDrop, frontend.FallbackCluster}).Draw(t, "fallback")
 		node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{
 			{Prefix: netip.MustParsePrefix("192.0.2.1/24"), Link: "eth0"}, {Prefix: netip.MustParsePrefix("2001:db8::1/64"), Link: "eth0"},
 		}}
-		table, last := smallTable(t), sources.Table{}
+		table, last := modetest.SmallTable(t), sources.Table{}
 		for range rapid.IntRange(1, 8).Draw(t, "rounds") {
 			before := m.state
 			kept := before.String()
@@ -45,13 +45,13 @@ func TestPatchedIsMade(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0:
-				table = smallTable(t)
+				table = modetest.SmallTable(t)
 			case 1:
 				config.MasqueradeAll = !config.MasqueradeAll
 			default:
 				table.Services = slices.Clone(table.Services)
 				s := &table.Services[rapid.IntRange(0, len(table.Services)-1).Draw(t, "service")]
-				s.Endpoints = smallEndpoints(t)
+				s.Endpoints = modetest.SmallEndpoints(t)
 			}
 		}
 	})
@@ -77,56 +77,8 @@ func equal(t *rapid.T, got, want *frontend.Frontends) {
 	}
 }
 
-// smallTable draws enough services that a change of one of them is patched. Their
-// endpoints are often the same.
-func smallTable(t *rapid.T) sources.Table {
-	var table sources.Table
-	for i := range 16 {
-		s := sources.Service{
-			Namespace: "default", Name: fmt.Sprintf("s%02d", i), AffinityTimeout: sources.DefaultAffinityTimeout,
-			Type:                  rapid.SampledFrom([]sources.Type{sources.ClusterIP, sources.NodePort, sources.LoadBalancer}).Draw(t, "type"),
-			InternalTrafficPolicy: rapid.SampledFrom([]sources.TrafficPolicy{sources.Cluster, sources.Local}).Draw(t, "internal"),
-			ExternalTrafficPolicy: rapid.SampledFrom([]sources.TrafficPolicy{sources.Cluster, sources.Local}).Draw(t, "external"),
-			Ports: []sources.Port{
-				{Name: "a", Protocol: sources.TCP, Port: 80, TargetPort: 8080},
-				{Name: "b", Protocol: sources.UDP, Port: 53, TargetPort: 53},
-			},
-			Endpoints: smallEndpoints(t),
-		}
-		if s.Type != sources.ClusterIP {
-			s.Ports[0].NodePort = uint16(30000 + i)
-		}
-		if s.Type != sources.NodePort || rapid.Bool().Draw(t, "cluster IP") {
-			s.ClusterIPs = []netip.Addr{netip.AddrFrom4([4]byte{10, 96, 0, byte(i)})}
-		}
-		if s.Type == sources.LoadBalancer {
-			s.LoadBalancerIPs = []sources.VIP{{Addr: netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, 9, 15: byte(i % 3)})}}
-			s.Ports[0].Port = uint16(80 + i)
-		}
-		table.Services = append(table.Services, s)
-	}
-	return table
-}
-
-func smallEndpoints(t *rapid.T) []sources.Endpoint {
-	var endpoints []sources.Endpoint
-	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 0, 4, rapid.ID[int]).Draw(t, "endpoints") {
-		a := netip.AddrFrom4([4]byte{172, 16, 0, byte(i)})
-		if i > 6 {
-			a = netip.AddrFrom16([16]byte{0xfd, 15: byte(i)})
-		}
-		endpoints = append(endpoints, sources.Endpoint{
-			Addr: a, NodeName: rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node"), Weight: 1,
-			Cut:   rapid.IntRange(0, 4).Draw(t, "cut") == 0,
-			Ready: rapid.Bool().Draw(t, "ready"), Serving: true, Terminating: true,
-			Ports: []sources.EndpointPort{{Name: "a", Protocol: sources.TCP, Port: 8080}, {Name: "b", Protocol: sources.UDP, Port: 53}},
-		})
-	}
-	return endpoints
-}
-
 func BenchmarkCache(b *testing.B) {
-	t := big(5000, 5)
+	t := modetest.Big(5000, 5)
 	other := sources.Table{Services: slices.Clone(t.Services)}
 	other.Services[7].Endpoints = other.Services[7].Endpoints[:4]
 	fewer := sources.Merged{Table: other, Delta: sources.Compare(t, other)}
@@ -134,7 +86,7 @@ func BenchmarkCache(b *testing.B) {
 	var frontends frontend.Cache
 	var m Mode
 	state := func(t sources.Merged) {
-		m.State(frontends.List(t, kernel.Node{Name: "n1"}, defaults().Frontends), defaults())
+		m.State(frontends.List(t, kernel.Node{Name: "n1"}, modetest.Defaults().Frontends), modetest.Defaults())
 	}
 	state(sources.Merged{Table: t, Delta: sources.Compare(sources.Table{}, t)})
 	b.ReportAllocs()

@@ -1,17 +1,13 @@
 package ipvs
 
 import (
-	"strings"
-
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// scope writes the chains of one family. Rules are compared as text, so each must
-// be written exactly as iptables-save prints it: addresses, interfaces and
-// protocol first, then the matches in the order given, the comment first of these.
+// scope writes the chains of one family. In its rules the comment is the first match.
 type scope struct {
-	*writer
-	family kernel.Family
+	mode.Scope
 	filled map[string]bool // sets with entries, by full name
 }
 
@@ -20,67 +16,45 @@ type scope struct {
 // KUBE-IPVS-OUT-FILTER.
 func (s *scope) chains() []kernel.Chain {
 	return []kernel.Chain{
-		s.chain("nat", "PREROUTING", s.jump("kubernetes service portals", kernel.ChainServices)),
-		s.chain("nat", "OUTPUT", s.jump("kubernetes service portals", kernel.ChainServices)),
-		s.chain("nat", "POSTROUTING", s.jump("kubernetes postrouting rules", kernel.ChainPostrouting)),
-		s.ours("nat", kernel.ChainServices, s.services()...),
-		s.ours("nat", kernel.ChainLoadBalancer, s.loadBalancer()...),
-		s.ours("nat", kernel.ChainNodePort, s.nodePort()...),
-		s.ours("nat", kernel.ChainMarkMasq, s.markMasq()...),
-		s.ours("nat", kernel.ChainPostrouting, s.postrouting()...),
+		s.Chain("nat", "PREROUTING", s.Jump("kubernetes service portals", kernel.ChainServices)),
+		s.Chain("nat", "OUTPUT", s.Jump("kubernetes service portals", kernel.ChainServices)),
+		s.Chain("nat", "POSTROUTING", s.Jump("kubernetes postrouting rules", kernel.ChainPostrouting)),
+		s.Ours("nat", kernel.ChainServices, s.services()...),
+		s.Ours("nat", kernel.ChainLoadBalancer, s.loadBalancer()...),
+		s.Ours("nat", kernel.ChainNodePort, s.nodePort()...),
+		s.MarkMasq(),
+		s.Postrouting(s.hairpins()...),
 
-		s.chain("filter", "INPUT",
-			s.jump("kubernetes ipvs access filter", kernel.ChainIPVSFilter),
-			s.jump("kube-proxy firewall rules", kernel.ChainProxyFirewall),
-			s.jump("kubernetes health check rules", kernel.ChainNodePort)),
-		s.chain("filter", "FORWARD",
-			s.jump("kube-proxy firewall rules", kernel.ChainProxyFirewall),
-			s.jump("kubernetes forwarding rules", kernel.ChainForward)),
-		s.chain("filter", "OUTPUT", s.jump("kubernetes ipvs access filter", kernel.ChainIPVSOutFilter)),
-		s.ours("filter", kernel.ChainForward, s.forward()...),
-		s.ours("filter", kernel.ChainNodePort, s.match(kernel.HealthCheckNodePort, "dst")+"-j ACCEPT"),
-		s.ours("filter", kernel.ChainProxyFirewall, s.proxyFirewall()...),
-		s.ours("filter", kernel.ChainSourceRangesFirewall, s.sourceRanges()...),
-		s.ours("filter", kernel.ChainIPVSFilter, s.ipvsFilter()...),
-		s.ours("filter", kernel.ChainIPVSOutFilter, s.ipvsOutFilter()...),
+		s.Chain("filter", "INPUT",
+			s.Jump("kubernetes ipvs access filter", kernel.ChainIPVSFilter),
+			s.Jump("kube-proxy firewall rules", kernel.ChainProxyFirewall),
+			s.Jump("kubernetes health check rules", kernel.ChainNodePort)),
+		s.Chain("filter", "FORWARD",
+			s.Jump("kube-proxy firewall rules", kernel.ChainProxyFirewall),
+			s.Jump("kubernetes forwarding rules", kernel.ChainForward)),
+		s.Chain("filter", "OUTPUT", s.Jump("kubernetes ipvs access filter", kernel.ChainIPVSOutFilter)),
+		s.Forward(),
+		s.Ours("filter", kernel.ChainNodePort, s.match(kernel.HealthCheckNodePort, "dst")+"-j ACCEPT"),
+		s.Ours("filter", kernel.ChainProxyFirewall, s.proxyFirewall()...),
+		s.Ours("filter", kernel.ChainSourceRangesFirewall, s.sourceRanges()...),
+		s.Ours("filter", kernel.ChainIPVSFilter, s.ipvsFilter()...),
+		s.Ours("filter", kernel.ChainIPVSOutFilter, s.ipvsOutFilter()...),
 	}
 }
 
-func (s *scope) chain(table, name string, rules ...string) kernel.Chain {
-	return kernel.Chain{Family: s.family, Table: table, Name: name, Rules: strings.Join(rules, "\n")}
-}
-
-func (s *scope) ours(table string, name kernel.ChainName, rules ...string) kernel.Chain {
-	return s.chain(table, s.config.Names.Chain(name), rules...)
-}
-
-func comment(text string) string { return `-m comment --comment "` + text + `" ` }
-
-func (s *scope) jump(why string, to kernel.ChainName) string { return comment(why) + s.to(to) }
-
-func (s *scope) to(c kernel.ChainName) string { return "-j " + s.config.Names.Chain(c) }
-
 // in matches packets of which some parts, each with a direction, are in a set.
 func (s *scope) in(set kernel.SetName, parts string) string {
-	return "-m set --match-set " + s.config.Names.Set(s.family, set) + " " + parts + " "
+	return "-m set --match-set " + s.Config.Names.Set(s.Family, set) + " " + parts + " "
 }
 
 // match is like in, with the set's comment.
 func (s *scope) match(set kernel.SetName, parts string) string {
-	return comment(setComments[set]) + s.in(set, parts)
+	return mode.Comment(setComments[set]) + s.in(set, parts)
 }
 
 // has reports whether a set has entries.
 func (s *scope) has(set kernel.SetName) bool {
-	return s.filled[s.config.Names.Set(s.family, set)]
-}
-
-// byFamily returns the text for the scope's family.
-func (s *scope) byFamily(v4, v6 string) string {
-	if s.family == kernel.IPv6 {
-		return v6
-	}
-	return v4
+	return s.filled[s.Config.Names.Set(s.Family, set)]
 }
 
 // setComments are those of kube-proxy, quoted as iptables-save does.

@@ -18,7 +18,7 @@ func state(f *frontend.Frontends, c mode.Config, loops []kernel.Entry) kernel.St
 	w := &writer{f: f, config: c, loops: loops}
 	sets, entries, filled := w.sets()
 	for _, family := range f.Config.Families() {
-		s.Chains = append(s.Chains, (&scope{writer: w, family: family, filled: filled}).chains()...)
+		s.Chains = append(s.Chains, (&scope{mode.Scope{Frontends: f, Config: &c, Family: family}, filled}).chains()...)
 	}
 	s.Sort()
 	// These are made in order.

@@ -13,37 +13,14 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/trace"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
-	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 )
-
-// traced returns a section of packets with the verdicts for a state: one
-// "PACKET: VERDICT" per line. Empty lines and comments (#) are kept.
-func traced(s kernel.State, n kernel.Node, section string) (string, error) {
-	var b strings.Builder
-	for line := range strings.Lines(section) {
-		line = strings.TrimSuffix(line, "\n")
-		if line != "" && line[0] != '#' {
-			text, _, _ := strings.Cut(line+" ", ": ")
-			p, err := trace.ParsePacket(text)
-			if err != nil {
-				return "", err
-			}
-			v, err := trace.Trace(s, n, p)
-			if err != nil {
-				return "", err
-			}
-			line = text + ": " + v.String()
-		}
-		b.WriteString(line + "\n")
-	}
-	return b.String(), nil
-}
 
 // TestTraffic checks what must be true of packets in the state for any table.
 func TestTraffic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table, node, config := drawTable(t), drawNode(t), drawConfig(t)
-		realistic(t, table, node)
+		table, node, config := modetest.DrawTable(t), modetest.DrawNode(t), modetest.DrawConfig(t)
+		modetest.Realistic(t, table, node)
 		node.Primary6 = addr("2001:db8:1::1") // the source of the node's own packets
 		node.Addrs = append(node.Addrs, kernel.NodeAddr{Prefix: netip.PrefixFrom(node.Primary6, 64), Link: "eth0"})
 		config.VIPPing = rapid.Bool().Draw(t, "vipPing")
@@ -60,30 +37,6 @@ func TestTraffic(t *testing.T) {
 			x.guarded(r.Addr)
 		}
 	})
-}
-
-// realistic changes a random table so that packets reach backends. Half of the
-// services become healthy, and endpoints move off VIPs, as sources.Validate demands:
-// packets to a bound VIP do not leave the node. Endpoints on an address of the node
-// stay there.
-func realistic(t *rapid.T, table sources.Table, n kernel.Node) {
-	isVIP := func(a netip.Addr) bool {
-		return slices.ContainsFunc(table.Services, func(s sources.Service) bool { return s.HasVIP(a) })
-	}
-	for _, s := range table.Services {
-		healthy := rapid.Bool().Draw(t, "healthy")
-		for i := range s.Endpoints {
-			e := &s.Endpoints[i]
-			if healthy {
-				e.Ready, e.Weight, e.NodeName = true, 1, [...]string{"n1", "n2", ""}[i]
-			}
-			if !n.Has(e.Addr) || isVIP(e.Addr) {
-				bytes := e.Addr.AsSlice()
-				bytes[1]++
-				e.Addr, _ = netip.AddrFromSlice(bytes)
-			}
-		}
-	}
 }
 
 // traffic traces packets in one state.
