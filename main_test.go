@@ -149,6 +149,8 @@ var mayImport = map[string][]string{
 	"proxy/config": {"kernel", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file", "sources/lastgood"},
 
 	// From a table to the wanted state: pure.
+	"proxy/mode/modetest":  {"kernel", "kernel/trace", "proxy/frontend", "proxy/mode", "sources", "sources/file"},
+	"proxy/mode/iptables":  {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode/ipvs":      {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode/userspace": {"kernel", "proxy/frontend", "proxy/mode"},
 	"proxy/mode":           {"kernel", "proxy/frontend", "sources"},
@@ -198,7 +200,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
 // standard library alone.
-var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/ipvs", "proxy/mode/userspace", "sources/lastgood"}
+var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "sources/lastgood"}
 
 // kernelModules are the modules that only packages below kernel may import.
 var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",

@@ -140,6 +140,10 @@ func (f *Frontends) VIPs() []VIP {
 	return vips
 }
 
+// NodePortAddrs returns the node's addresses that serve node ports, sorted. Callers must
+// not change the slice.
+func (f *Frontends) NodePortAddrs() []netip.Addr { return f.portsAt }
+
 // Serves reports whether anything is served in a family.
 func (f *Frontends) Serves(family kernel.Family) bool {
 	return slices.ContainsFunc(f.Fronts, func(x Front) bool { return x.Key.Family() == family })

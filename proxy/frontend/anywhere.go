@@ -1,0 +1,22 @@
+package frontend
+
+// Anywhere returns the backends that a front would have under policy Cluster, sorted by
+// address. It lists the service port's endpoints again, so it is for the few fronts that
+// need more than Backends.
+func (f *Frontends) Anywhere(x *Front) []Backend {
+	s := f.Service(x)
+	l := lister{Frontends: f}
+	l.candidates(s, x.Key.Family(), s.Ports[x.Port])
+	backends, _ := l.choose(s, l.near())
+	return backends
+}
+
+// Here reports whether a backend of the service with index i is on this node.
+func (f *Frontends) Here(i int, b Backend) bool {
+	return f.Table.Services[i].Endpoints[b.Endpoint].On(f.Node.Name, f.Config.LocalCIDRs)
+}
+
+// MaybeHere reports whether a backend is on this node or has no node name.
+func (f *Frontends) MaybeHere(i int, b Backend) bool {
+	return f.Table.Services[i].Endpoints[b.Endpoint].NodeName == "" || f.Here(i, b)
+}

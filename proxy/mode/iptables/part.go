@@ -1,0 +1,175 @@
+package iptables
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+)
+
+// The chains in which many services have rules.
+const (
+	natServices = iota
+	natNodePorts
+	filterServices
+	filterExternal
+	filterFirewall
+	shared // their number
+)
+
+// part is what one service adds to a family: rules of the shared chains, and chains of its
+// own.
+type part struct {
+	rules  [shared]string // each ends with a newline, unless it is empty
+	chains []kernel.Chain
+}
+
+func (p *part) add(chain int, rule string) { p.rules[chain] += rule + "\n" }
+
+// part returns what the service with an index adds. fronts are its fronts.
+func (w *writer) part(index int, fronts []int32) part {
+	var out part
+	for number := range w.Frontends.Table.Services[index].Ports {
+		p := w.newPort(index, number, fronts)
+		p.choose()
+		p.entrances(&out)
+		p.ownChains(&out)
+	}
+	return out
+}
+
+// entrances adds the rules of the shared chains.
+func (p *port) entrances(out *part) {
+	for _, x := range p.clusterIPs {
+		if p.internal != "" {
+			out.add(natServices, p.to(x, " cluster IP")+"-j "+p.chain(p.internal))
+		} else {
+			why, target := p.refusal(x.Traits.Has(frontend.InternalLocal))
+			out.add(filterServices, p.to(x, why)+target)
+		}
+	}
+	why, target := p.refusal(p.keepsSource())
+	for _, x := range p.vips {
+		if p.any() {
+			kind, chain := " external IP", kernel.ChainExternal
+			if x.Traits.Has(frontend.LoadBalancer) {
+				kind = " loadbalancer IP"
+			}
+			if x.Traits.Has(frontend.Restricted) {
+				chain = kernel.ChainFirewall
+				out.add(filterFirewall, p.to(x, " traffic not accepted by "+p.chain(chain))+"-j DROP")
+			}
+			out.add(natServices, p.to(x, kind)+"-j "+p.chain(chain))
+		}
+		if p.external == "" {
+			out.add(filterExternal, p.to(x, why)+target)
+		}
+	}
+	if len(p.nodePorts) == 0 {
+		return
+	}
+	number := p.nodePorts[0].Key.Addr.Port()
+	if p.any() {
+		out.add(natNodePorts, p.dport(number, "")+"-j "+p.chain(kernel.ChainExternal))
+	}
+	if p.external == "" {
+		for _, x := range p.nodePorts {
+			out.add(filterExternal, p.to(x, why)+target)
+		}
+	}
+}
+
+// any reports whether the port has endpoints on any node.
+func (p *port) any() bool { return len(p.cluster)+len(p.local) > 0 }
+
+// refusal returns why packets are refused that no rule of nat has sent to an endpoint, and
+// the target for it: those for a node without endpoints under policy Local are dropped,
+// since another node may answer.
+func (p *port) refusal(local bool) (why, target string) {
+	if local && p.any() {
+		return " has no local endpoints", "-j DROP"
+	}
+	return " has no endpoints", p.Reject()
+}
+
+// ownChains adds the chains of the port.
+func (p *port) ownChains(out *part) {
+	outside := len(p.vips)+len(p.nodePorts) > 0
+	if outside && p.any() {
+		out.chains = append(out.chains, p.Chain("nat", p.chain(kernel.ChainExternal), p.fromOutside()...))
+		if rules := p.sourceRanges(); rules != nil {
+			out.chains = append(out.chains, p.Chain("nat", p.chain(kernel.ChainFirewall), rules...))
+		}
+	}
+	var targets []endpoint
+	if len(p.cluster) > 0 && (outside || p.internal == kernel.ChainCluster) {
+		out.chains = append(out.chains, p.endpoints(kernel.ChainCluster, p.cluster))
+		targets = append(targets, p.cluster...)
+	}
+	if p.internal == kernel.ChainLocal || p.external == kernel.ChainLocal {
+		out.chains = append(out.chains, p.endpoints(kernel.ChainLocal, p.local))
+		targets = append(targets, p.local...)
+	}
+	if p.Config.EndpointChains {
+		out.chains = append(out.chains, p.endpointChains(targets)...)
+	}
+}
+
+// fromOutside are the rules of KUBE-EXT: the way from external IPs, load balancer IPs and
+// node ports. Under policy Local, the node and its workloads still reach all endpoints, as
+// if they had gone by an external load balancer.
+func (p *port) fromOutside() []string {
+	var rules []string
+	masq := p.To(kernel.ChainMarkMasq)
+	if !p.keepsSource() {
+		rules = append(rules, mode.Comment("masquerade traffic for "+p.name+" external destinations")+masq)
+	} else {
+		const fromNode = "-m addrtype --src-type LOCAL "
+		all := "-j " + p.chain(kernel.ChainCluster)
+		if len(p.cluster) > 0 && p.workloads != "" {
+			rules = append(rules, p.workloads+mode.Comment("pod traffic for "+p.name+" external destinations")+all)
+		}
+		rules = append(rules, mode.Comment("masquerade LOCAL traffic for "+p.name+" external destinations")+fromNode+masq)
+		if len(p.cluster) > 0 {
+			rules = append(rules, mode.Comment("route LOCAL traffic for "+p.name+" external destinations")+fromNode+all)
+		}
+	}
+	if p.external != "" {
+		rules = append(rules, "-j "+p.chain(p.external))
+	}
+	return rules
+}
+
+// sourceRanges are the rules of KUBE-FW, nil if no load balancer IP has source ranges. The
+// node's own packets to a bound VIP have it as their source, so a rule says whether they
+// may.
+func (p *port) sourceRanges() []string {
+	var ranges, self, notSelf []string
+	restricted := false
+	accept := p.comment(" loadbalancer IP") + "-j " + p.chain(kernel.ChainExternal)
+	for _, r := range p.service.SourceRanges {
+		if kernel.FamilyOf(r.Addr()) == p.Family {
+			ranges = append(ranges, "-s "+r.Masked().String()+" "+accept)
+		}
+	}
+	for _, x := range p.vips {
+		vip := x.Key.Addr.Addr()
+		switch {
+		case !x.Traits.Has(frontend.Restricted):
+			continue
+		case x.Traits.Has(frontend.NodeAllowed):
+			self = append(self, "-s "+single(vip)+" "+accept)
+		case slices.ContainsFunc(p.service.SourceRanges, func(r netip.Prefix) bool { return r.Contains(vip) }):
+			notSelf = append(notSelf, "-s "+single(vip)+" "+p.comment(" loadbalancer IP")+"-j RETURN")
+		}
+		restricted = true
+	}
+	if !restricted {
+		return nil
+	}
+	other := mode.Comment("other traffic to " + p.name + " will be dropped by " + p.Config.Names.Chain(kernel.ChainProxyFirewall))
+	return slices.Concat(notSelf, ranges, self, []string{strings.TrimSuffix(other, " ")})
+}

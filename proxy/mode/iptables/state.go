@@ -1,0 +1,106 @@
+package iptables
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+)
+
+// State returns what the kernel must look like to serve f.
+func State(f *frontend.Frontends, c mode.Config) kernel.State { return new(Mode).State(f, c) }
+
+// common returns the state without chains.
+func common(f *frontend.Frontends, c mode.Config) kernel.State {
+	s := kernel.State{Policy: mode.Policy(f, c), Sysctls: mode.Sysctls(c, f.Serves(kernel.IPv6))}
+	if c.NoDevice {
+		c.VIPBinding = mode.BindRoute
+	} else {
+		s.Links = []kernel.Link{{Name: c.Names.Device, Type: "dummy"}}
+	}
+	if c.LocalhostNodePorts {
+		s.Sysctls = append(s.Sysctls, kernel.Sysctl{Name: routeLocalnet, Value: "1"})
+	}
+	mode.AddVIPs(&s, f, c)
+	s.Sort()
+	return s
+}
+
+// writer writes the rules of one family.
+type writer struct {
+	mode.Scope
+	workloads string // matches what comes from this node's own
+	large     bool   // too many endpoints for a comment each
+}
+
+func newWriter(f *frontend.Frontends, c *mode.Config, family kernel.Family) *writer {
+	w := &writer{Scope: mode.Scope{Frontends: f, Config: c, Family: family}, large: isLarge(f)}
+	w.workloads = w.Local()
+	return w
+}
+
+// manyEndpoints is kube-proxy's limit, beyond which rules for endpoints have no comments.
+const manyEndpoints = 1000
+
+func isLarge(f *frontend.Frontends) bool {
+	n := 0
+	for i := range f.Table.Services {
+		n += len(f.Table.Services[i].Endpoints)
+	}
+	return n > manyEndpoints
+}
+
+// byService lists the fronts of each service.
+func byService(f *frontend.Frontends) [][]int32 {
+	fronts := make([][]int32, len(f.Table.Services))
+	for i := range f.Fronts {
+		s := f.Fronts[i].Service
+		fronts[s] = append(fronts[s], int32(i))
+	}
+	return fronts
+}
+
+// sharedChains returns the chains in which many services have rules, made of all parts.
+func (w *writer) sharedChains(parts []part) []kernel.Chain {
+	own := [shared]struct {
+		table string
+		name  kernel.ChainName
+		last  []string
+	}{
+		natServices:    {"nat", kernel.ChainServices, w.nodePorts()},
+		natNodePorts:   {"nat", kernel.ChainNodePorts, nil},
+		filterServices: {"filter", kernel.ChainServices, nil},
+		filterExternal: {"filter", kernel.ChainExternalServices, nil},
+		filterFirewall: {"filter", kernel.ChainProxyFirewall, nil},
+	}
+	chains := make([]kernel.Chain, shared)
+	for i, c := range own {
+		chains[i] = w.Ours(c.table, c.name)
+		chains[i].Rules = joined(parts, i, c.last)
+	}
+	return chains
+}
+
+// joined joins the rules of all parts in one shared chain, and those that come last.
+func joined(parts []part, chain int, last []string) string {
+	end := strings.Join(last, "\n")
+	n := len(end)
+	for i := range parts {
+		n += len(parts[i].rules[chain])
+	}
+	var b strings.Builder
+	b.Grow(n)
+	for i := range parts {
+		b.WriteString(parts[i].rules[chain])
+	}
+	b.WriteString(end)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// sorted sorts the chains of a family.
+func sorted(chains []kernel.Chain) []kernel.Chain {
+	slices.SortFunc(chains, kernel.Chain.Compare)
+	return chains
+}
