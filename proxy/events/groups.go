@@ -45,6 +45,9 @@ func (h *Health) Synced(t sources.Table, unusual []health.Unusual) {
 		}
 	}
 	h.modes = now
+	if len(changed) > 0 {
+		h.flush()
+	}
 	byKind := map[Kind][]group{}
 	for _, g := range changed {
 		for _, kind := range turned(was[g].Mode, now[g].Mode) {

@@ -51,6 +51,7 @@ func (h *Health) Noticed(list []health.Event) {
 		switch {
 		case e.Kind == health.MassFailure && e.At.Sub(h.mass) < massPause:
 		case !e.Kind.OfTarget():
+			h.flush()
 			h.add(h.ofNode(e))
 		case h.reported(e):
 			h.waiting = append(h.waiting, e)
@@ -63,10 +64,21 @@ func (h *Health) Noticed(list []health.Event) {
 
 // fold adds the events that wait, and begins a pause if there were any. The lock is held.
 func (h *Health) fold() {
-	list := h.waiting
-	if h.pausing = len(list) > 0; !h.pausing {
+	if h.pausing = len(h.waiting) > 0; !h.pausing {
 		return
 	}
+	h.flush()
+	time.AfterFunc(foldPause, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.fold()
+	})
+}
+
+// flush adds the events that wait. It is also called before other events are added, which happened later. The lock is
+// held.
+func (h *Health) flush() {
+	list := h.waiting
 	h.waiting = nil
 	for len(list) > 0 {
 		same, others := split(list, func(e health.Event) bool { return endpointKind(e) == endpointKind(list[0]) })
@@ -79,11 +91,6 @@ func (h *Health) fold() {
 		}
 		list = others
 	}
-	time.AfterFunc(foldPause, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.fold()
-	})
 }
 
 // split returns the elements for which a condition holds, and the others.
