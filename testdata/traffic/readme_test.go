@@ -1,8 +1,10 @@
 package traffic
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,5 +47,56 @@ func TestReadmeQuickstart(t *testing.T) {
 	}
 	if left := kerneltest.Run(t, "ipvsadm", "-Sn") + kerneltest.Run(t, "ipset", "list", "-n"); left != "" {
 		t.Errorf("left over:\n%s", left)
+	}
+}
+
+// TestReadmeHealthChecks has svcproxy check what the README says about health checks: its samples, and each type of its
+// table.
+func TestReadmeHealthChecks(t *testing.T) {
+	program, err := filepath.Abs(binary)
+	must(t, err)
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("make build makes bin/svcproxy")
+	}
+	readme, err := os.ReadFile("../../README.md")
+	must(t, err)
+	accepted := func(what, services string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "services.toml")
+		must(t, os.WriteFile(file, []byte(services), 0o644))
+		if out, err := exec.Command(program, "check", file).CombinedOutput(); err != nil || !strings.Contains(string(out), "ok: 1 services") {
+			t.Errorf("%s: %v\n%s\n%s", what, err, services, out)
+		}
+	}
+	_, install, _ := strings.Cut(string(readme), "\n## Install\n")
+	_, health, found := strings.Cut(install, "\n## Health checks\n")
+	if !found {
+		t.Fatal("the README has no section about health checks after the one about installation")
+	}
+	health, _, _ = strings.Cut(health, "\n## ")
+	samples := regexp.MustCompile("(?s)```toml\n(.*?)```")
+	first := samples.FindStringSubmatch(install)[1]
+	if !strings.Contains(first, "healthCheck = \"tcp\"") {
+		t.Errorf("the first sample has no health check:\n%s", first)
+	}
+	accepted("the first sample", first)
+	for _, sample := range samples.FindAllStringSubmatch(health, -1) {
+		accepted("a sample of health checks", sample[1])
+	}
+	var types []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*[\"}]`) \\|").FindAllStringSubmatch(health, -1) {
+		for _, check := range regexp.MustCompile("`[^`]+`").FindAllString(row[1], -1) {
+			check = strings.Trim(check, "`")
+			kind := regexp.MustCompile(`[a-z]+`).FindString(strings.TrimPrefix(check, "{ type ="))
+			types = append(types, kind)
+			protocol := "TCP"
+			if kind == "dns" || kind == "udp" {
+				protocol = "UDP"
+			}
+			accepted(check, fmt.Sprintf("[services.web]\nclusterIP = \"10.96.0.1\"\nports = [{ port = 80, protocol = %q }]\nendpoints = [\"10.2.1.10\"]\nhealthCheck = %s\n", protocol, check))
+		}
+	}
+	if want := "tcp http https tls dns grpc udp ping exec agent"; strings.Join(types, " ") != want {
+		t.Errorf("the table has types %v, want %s", types, want)
 	}
 }
