@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,10 @@ func noDescriptor(t *testing.T, n node) {
 		return nil
 	}))
 	w.wantNone(t, "without a file descriptor")
+	n.eventually(t, 20*time.Second, "events", "checkerBlind ", "checkerSees ")
+	if out, _ := n.asks(t, "events"); strings.Contains(out, "endpointDown ") {
+		t.Errorf("an endpoint went down:\n%s", out)
+	}
 }
 
 // healthJSON is what the tests read of all health checks in `svcproxy status -o json`.
@@ -113,6 +118,7 @@ func linksDown(t *testing.T, n node) {
 		}
 		return nil
 	}))
+	n.eventually(t, 20*time.Second, "events", "massFailure ")
 	w := n.watch(t)
 	weights, err := n.Lab.Node.Weights()
 	must(t, err)

@@ -75,6 +75,7 @@ func TestTooFewEndpointsAreUp(t *testing.T) {
 	n.says(t, 7, "status few", "panic")
 	n.says(t, 0, "status backup")
 	n.says(t, 7, "status")
+	n.eventually(t, 20*time.Second, "events", "panic ", "backups ", "allDown ")
 
 	for _, list := range ports {
 		for _, p := range list {
@@ -83,6 +84,7 @@ func TestTooFewEndpointsAreUp(t *testing.T) {
 	}
 	n.becomes(t, 20*time.Second, true, closed.real(1), closed.real(2), closed.real(3), backup.real(1), backup.real(2))
 	n.becomes(t, 20*time.Second, false, backup.real(3))
+	n.eventually(t, 20*time.Second, "events", "panicOver ", "enoughUp ")
 	asks(closed, "pod1", "pod2", "pod3")
 	asks(backup, "pod1", "pod2")
 	must(t, lab.Eventually(20*time.Second, func() error {
