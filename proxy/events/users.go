@@ -41,15 +41,15 @@ func sameTable(a, b sources.Table) bool {
 func indexed(t sources.Table) users {
 	targets := health.Targets(t)
 	u := users{t, make(map[health.Key][]int32, len(targets))}
+	all := make([]int32, 0, len(targets)) // one for each target, as a rule
 	for i := range targets {
-		x := &targets[i]
-		var of []int32
+		x, from := &targets[i], len(all)
 		for _, user := range x.Users { // in the order of services
-			if n := len(of); n == 0 || of[n-1] != user.Service {
-				of = append(of, user.Service)
+			if n := len(all); n == from || all[n-1] != user.Service {
+				all = append(all, user.Service)
 			}
 		}
-		u.of[x.Key] = of
+		u.of[x.Key] = all[from:len(all):len(all)]
 	}
 	return u
 }

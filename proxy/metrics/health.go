@@ -153,7 +153,7 @@ func (s statusCollector) healthOfServices(out output) {
 		if svc.Health == nil || svc.Health.Checked == 0 || !hasSeries(svc) {
 			continue
 		}
-		out.gauge(healthPanic, bit(svc.State == status.Panic), svc.Name)
+		out.gauge(healthPanic, bit(svc.Health.Panics()), svc.Name)
 		out.gauge(healthEndpoints, float64(svc.Health.Up), svc.Name, "up")
 		out.gauge(healthEndpoints, float64(svc.Health.Down), svc.Name, "down")
 		if checked > MaxHealthEndpoints && s.endpoints != "*" && s.endpoints != svc.Name {

@@ -25,7 +25,7 @@ func TestHealthIsExported(t *testing.T) {
 		`svcproxy_health_changes_total{to="up"} 1`, `svcproxy_health_changes_total{to="down"} 2`,
 		`svcproxy_health_blind 1`, `svcproxy_health_mass_failure_held 0`,
 		`svcproxy_health_overrides{verb="drain"} 2`, `svcproxy_health_overrides{verb="weight"} 1`, `svcproxy_health_overrides{verb="disable"} 0`,
-		`svcproxy_health_panic{name="default/web"} 0`,
+		`svcproxy_health_panic{name="default/web"} 1`,
 		`svcproxy_health_service_endpoints{name="default/web",state="up"} 1`, `svcproxy_health_service_endpoints{name="default/web",state="down"} 1`,
 		`svcproxy_health_up{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp"} 1`,
 		`svcproxy_health_up{endpoint="10.2.0.2:8080",name="default/web",port="http",protocol="tcp"} 0`,

@@ -114,7 +114,7 @@ func shop() status.Status {
 				Endpoints: []status.Endpoint{{Address: port("10.2.0.9:5432"), State: status.EndpointUnused}},
 			},
 			{
-				Name: "default/web", State: status.Serving, Active: 7, Health: &status.ServiceHealth{Checked: 2, Up: 1, Down: 1}, Backends: status.Backends{Serving: 2, Draining: 1},
+				Name: "default/web", State: status.Serving, Active: 7, Health: &status.ServiceHealth{Checked: 2, Up: 1, Down: 1, Groups: []status.HealthGroup{{Mode: "below limit"}}}, Backends: status.Backends{Serving: 2, Draining: 1},
 				Traffic: status.Traffic{Connections: 1 << 40, InPackets: 2, OutPackets: 3, InBytes: 4, OutBytes: 5},
 				Virtuals: []status.Virtual{
 					{Address: port("10.96.0.1:80"), Kind: status.KindClusterIP, Backends: 2},

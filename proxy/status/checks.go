@@ -198,7 +198,7 @@ func (c *checks) all(services []Service) *Health {
 		h.States[HealthState(verdict.Phase.String())]++
 	}
 	for i := range services {
-		if services[i].State == Panic {
+		if services[i].Health.Panics() {
 			h.Panic++
 		}
 	}

@@ -12,7 +12,7 @@ type Health struct {
 	// Targets counts what is probed: a target is probed once, however many services share it.
 	Targets int                 `json:"targets"`
 	States  map[HealthState]int `json:"states"` // targets by state
-	Panic   int                 `json:"panic"`  // services in state Panic
+	Panic   int                 `json:"panic"`  // services of which endpoints that are down serve
 	// Blind says why no probe tells anything at present; "" if probes do. States are then the last ones.
 	Blind string `json:"blind,omitempty"`
 	// Held is until when the last states count, after a mass failure; zero if there is none.

@@ -27,6 +27,9 @@ func (h *ServiceHealth) panics() string {
 	return ""
 }
 
+// Panics reports whether endpoints of the service that are down serve.
+func (h *ServiceHealth) Panics() bool { return h.panics() != "" }
+
 // panics reports whether endpoints that are down serve.
 func (m HealthMode) panics() bool {
 	for _, mode := range health.Modes() {

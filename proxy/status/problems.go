@@ -76,7 +76,7 @@ func healthProblems(st *Status, add func(format string, args ...any)) {
 		add("more than half of all targets went down at once: their last states count until %s", h.Held.Format(time.RFC3339))
 	}
 	if h.Panic > 0 {
-		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.State == Panic })
-		add("%s in panic, first %s: %s", several(h.Panic, "service"), st.Services[i].Name, st.Services[i].Reason)
+		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.Health.Panics() })
+		add("%s in panic, first %s: %s", several(h.Panic, "service"), st.Services[i].Name, st.Services[i].Health.panics())
 	}
 }
