@@ -52,7 +52,7 @@ type ServiceHealth struct {
 	Up      int `json:"up"`
 	Held    int `json:"held"` // down, but they count as up: see Health.Held
 	Down    int `json:"down"` // the others that are down
-	Out     int `json:"out"` // drained or disabled by the operator
+	Out     int `json:"out"`  // drained or disabled by the operator
 	// Groups are those in which others serve than the endpoints that are up.
 	Groups []HealthGroup `json:"groups"`
 }
