@@ -36,23 +36,22 @@ func TestHealthIsSeenEverywhere(t *testing.T) {
 		}
 		return st.Services[0], st.Verdict("")
 	}
-	await := func(what string, holds func(status.Service) bool) (s status.Service, verdict error) {
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			if s, verdict = state(); holds(s) {
-				return s, verdict
-			}
+	await := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%s: %+v", what, s)
+				t.Fatalf("not within 20 s: %s", what)
 			}
 		}
 	}
-	await("up", func(s status.Service) bool { return s.Health != nil && s.Health.Up == 1 })
+	await("up", func() bool { s, _ := state(); return s.Health != nil && s.Health.Up == 1 })
 	healthz, site := n.console.listeners()
 	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || strings.Contains(body, "degraded") {
 		t.Errorf("%d: %s", code, body)
 	}
 	l.Close()
-	s, verdict := await("panic", func(s status.Service) bool { return s.State == status.Panic })
+	await("panic", func() bool { s, _ := state(); return s.State == status.Panic })
+	s, verdict := state()
 	e := s.Endpoints[0].Health
 	if cli.Code(verdict) != cli.Degraded || e.State != "down" || e.Cause != "spared" || e.Reason != "refused" || !strings.HasPrefix(e.Text, "down ") {
 		t.Errorf("%v %+v", verdict, e)
@@ -64,16 +63,18 @@ func TestHealthIsSeenEverywhere(t *testing.T) {
 	if text := n.console.notify.status(); !strings.Contains(text, line) {
 		t.Error(text)
 	}
-	if _, text := n.get(site, "/metrics"); !strings.Contains(text, "svcproxy_health_panic{name=\"default/web\"} 1") || !strings.Contains(text, "svcproxy_health_changes_total{to=\"down\"} 1") {
-		t.Errorf("metrics:\n%s", text)
-	}
-	var kinds []events.Kind
-	if err := n.client.Events(t.Context(), 0, false, func(e events.Event) error {
-		kinds = append(kinds, e.Kind)
-		return nil
-	}); err != nil || !slices.Contains(kinds, events.EndpointDown) || !slices.Contains(kinds, events.Panic) {
-		t.Error(kinds, err)
-	}
+	await("the metrics", func() bool {
+		_, text := n.get(site, "/metrics")
+		return strings.Contains(text, "svcproxy_health_panic{name=\"default/web\"} 1") && strings.Contains(text, "svcproxy_health_changes_total{to=\"down\"} 1")
+	})
+	await("the events", func() bool {
+		var kinds []events.Kind
+		err := n.client.Events(t.Context(), 0, false, func(e events.Event) error {
+			kinds = append(kinds, e.Kind)
+			return nil
+		})
+		return err == nil && slices.Contains(kinds, events.EndpointDown) && slices.Contains(kinds, events.Panic)
+	})
 }
 
 // ownAddress is an IPv4 address of this machine that files accept for an endpoint.

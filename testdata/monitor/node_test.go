@@ -78,12 +78,12 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 	synced := make(chan struct{}, 1)
 	checks, err := checker.New(checker.Options{
 		StateDir: t.TempDir(), Settings: checker.Settings{Defaults: sources.DefaultHealthCheck()}, Log: log,
-		Wake:    func() { n.proxy.Replan() },
+		Wake: func() { n.proxy.Replan() },
 		Noticed: func(list []health.Event) {
 			seen.Noticed(list)
 			n.metrics.Noticed(list)
 		},
-		Probed:  func(of sources.CheckType, r probe.Result) { n.metrics.Probed(of, r) },
+		Probed: func(of sources.CheckType, r probe.Result) { n.metrics.Probed(of, r) },
 	})
 	if err != nil {
 		t.Fatal(err)
