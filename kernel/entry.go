@@ -140,6 +140,9 @@ func (s *State) EntriesOf(set string) []Entry {
 // those of sets before it.
 func NextEntries(entries *[]Entry, set string) []Entry {
 	e := *entries
+	if len(e) == 0 || e[0].Set > set { // as for most sets, which are empty
+		return nil
+	}
 	start, end := spanOf(e, set)
 	*entries = e[end:]
 	return e[start:end]
@@ -147,7 +150,9 @@ func NextEntries(entries *[]Entry, set string) []Entry {
 
 // spanOf returns where in sorted entries those of a set are.
 func spanOf(entries []Entry, set string) (start, end int) {
-	start = sort.Search(len(entries), func(i int) bool { return entries[i].Set >= set })
+	if len(entries) > 0 && entries[0].Set < set {
+		start = sort.Search(len(entries), func(i int) bool { return entries[i].Set >= set })
+	}
 	end = start + sort.Search(len(entries)-start, func(i int) bool { return entries[start+i].Set > set })
 	return start, end
 }

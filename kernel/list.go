@@ -15,10 +15,9 @@ type List interface {
 	All(s State) iter.Seq[Object]
 	// Equal says whether two states have equal objects.
 	Equal(a, b State) bool
-	// Next goes on from a place in two states, side by side, to the next difference.
-	// An object that only one state has is nil for the other; both are nil at the end.
-	// It allocates only the objects that it returns.
-	Next(want, have State, at Place) (w, h Object, next Place)
+	// Differences walks two states side by side. It is nil if they have equal objects,
+	// and allocates nothing then.
+	Differences(want, have State) Differences
 
 	// Find returns the object with the same key, nil if there is none.
 	Find(s State, o Object) Object
@@ -39,8 +38,12 @@ type List interface {
 	parse(s *State, f []string) error
 }
 
-// Place is where List.Next stands in two states.
-type Place struct{ want, have int }
+// Differences are the objects in which two states differ.
+type Differences interface {
+	// Next returns the next pair that differs. An object that only one state has is nil
+	// for the other; both are nil at the end.
+	Next() (w, h Object)
+}
 
 // list is the List of objects of type T. same may be nil for ==, read for kinds that
 // have a parser of their own.
@@ -76,47 +79,63 @@ func (l list[T]) equal(a, b *T) bool {
 
 func (l list[T]) Equal(a, b State) bool {
 	one, other := l.get(a), l.get(b)
-	if len(one) != len(other) {
-		return false
-	}
-	for i := range one {
-		if !l.equal(&one[i], &other[i]) {
-			return false
-		}
-	}
-	return true
+	return len(one) == len(other) && l.common(one, other) == len(one)
 }
 
-func (l list[T]) Next(want, have State, at Place) (w, h Object, next Place) {
-	ws, hs := l.get(want), l.get(have)
-	if at == (Place{}) && SameSlice(ws, hs) {
-		return nil, nil, at
+// common counts the objects at the beginning that are equal.
+func (l list[T]) common(a, b []T) int {
+	n := min(len(a), len(b))
+	if SameSlice(a[:n], b[:n]) {
+		return n
 	}
-	i, j := at.want, at.have
-	for i < len(ws) && j < len(hs) && l.equal(&ws[i], &hs[j]) {
-		i++
-		j++
+	for i := range n {
+		if !l.equal(&a[i], &b[i]) {
+			return i
+		}
+	}
+	return n
+}
+
+func (l list[T]) Differences(want, have State) Differences {
+	w, h := l.get(want), l.get(have)
+	n := l.common(w, h)
+	if n == len(w) && n == len(h) {
+		return nil
+	}
+	return &differences[T]{l, w[n:], h[n:]}
+}
+
+// differences are what is left to compare of two states.
+type differences[T interface {
+	comparable
+	Object
+}] struct {
+	list       list[T]
+	want, have []T
+}
+
+func (d *differences[T]) Next() (w, h Object) {
+	for len(d.want) > 0 && len(d.have) > 0 && d.list.equal(&d.want[0], &d.have[0]) {
+		d.want, d.have = d.want[1:], d.have[1:]
 	}
 	c := 0
 	switch {
-	case i == len(ws) && j == len(hs):
-		return nil, nil, Place{i, j}
-	case i == len(ws):
+	case len(d.want) == 0 && len(d.have) == 0:
+		return nil, nil
+	case len(d.want) == 0:
 		c = 1
-	case j == len(hs):
+	case len(d.have) == 0:
 		c = -1
 	default:
-		c = l.compare(ws[i], hs[j])
+		c = d.list.compare(d.want[0], d.have[0])
 	}
 	if c <= 0 {
-		w = ws[i]
-		i++
+		w, d.want = d.want[0], d.want[1:]
 	}
 	if c >= 0 {
-		h = hs[j]
-		j++
+		h, d.have = d.have[0], d.have[1:]
 	}
-	return w, h, Place{i, j}
+	return w, h
 }
 
 func (l list[T]) Find(s State, o Object) Object {

@@ -60,10 +60,13 @@ func (d *differ) diff(k kernel.Kind) {
 
 // diffList compares the objects of a kind by its row.
 func (d *differ) diffList(row *kernel.Row) {
+	differences := row.Objects.Differences(d.want, d.have.State)
+	if differences == nil {
+		return
+	}
 	d.expect(row.Build, row.Objects.Len(d.want)-row.Objects.Len(d.have.State))
-	for at := (kernel.Place{}); ; {
-		var w, h kernel.Object
-		w, h, at = row.Objects.Next(d.want, d.have.State, at)
+	for {
+		w, h := differences.Next()
 		switch {
 		case w == nil && h == nil:
 			return

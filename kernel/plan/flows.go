@@ -39,9 +39,18 @@ func (d *differ) diffFlows() {
 	}
 }
 
-// movesUDP reports whether an op changes where UDP packets are balanced to.
+// movesUDP reports whether an op changes where UDP packets are balanced to. If there are
+// more ops than virtual servers, it first looks whether any of these is UDP.
 func (d *differ) movesUDP() bool {
-	for _, ops := range d.ops {
+	phases := [...][]kernel.Op{d.ops[kernel.AddVirtuals], d.ops[kernel.AddReals], d.ops[kernel.RemoveReals], d.ops[kernel.RemoveVirtuals]}
+	n := 0
+	for _, ops := range phases {
+		n += len(ops)
+	}
+	if n > len(d.want.Virtuals)+len(d.have.Virtuals) && !hasUDP(d.want.Virtuals) && !hasUDP(d.have.Virtuals) {
+		return false
+	}
+	for _, ops := range phases {
 		for i := range ops {
 			switch o := ops[i].Object.(type) {
 			case kernel.Virtual:
@@ -53,6 +62,15 @@ func (d *differ) movesUDP() bool {
 					return true
 				}
 			}
+		}
+	}
+	return false
+}
+
+func hasUDP(virtuals []kernel.Virtual) bool {
+	for i := range virtuals {
+		if virtuals[i].Key.Proto == kernel.UDP {
+			return true
 		}
 	}
 	return false
