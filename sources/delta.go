@@ -27,10 +27,13 @@ type Change struct {
 // FullName is "namespace/name".
 func (c Change) FullName() string { return c.Namespace + "/" + c.Name }
 
-// Compare returns what differs between two sorted tables.
+// Compare returns what differs between two sorted tables. Tables that share their services do not.
 func Compare(before, now Table) Delta {
 	var d Delta
 	a, b := before.Services, now.Services
+	if identical(a, b) {
+		return d
+	}
 	for i, j := 0, 0; i < len(a) || j < len(b); {
 		switch c := orderAt(a, i, b, j); {
 		case c < 0:

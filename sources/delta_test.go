@@ -49,6 +49,24 @@ func TestEveryFieldCounts(t *testing.T) {
 	}
 }
 
+// The doubts of a table are found again if any fact changes.
+func TestEveryFactCounts(t *testing.T) {
+	typ := reflect.TypeFor[HostFacts]()
+	for i := range typ.NumField() {
+		var a, b HostFacts
+		fill(reflect.ValueOf(&b).Elem().Field(i))
+		if a.equal(&b) || b.equal(&a) {
+			t.Errorf("%s is not compared", typ.Field(i).Name)
+		}
+	}
+	if known := (HostFacts{Schedulers: []string{}}); known.equal(&HostFacts{}) {
+		t.Error("no schedulers are taken for unknown ones")
+	}
+	if a, b := (HostFacts{Schedulers: []string{"rr"}}), (HostFacts{Schedulers: []string{"rr"}}); !a.equal(&b) {
+		t.Error("equal facts are taken for others")
+	}
+}
+
 func full() Service {
 	return Service{Endpoints: []Endpoint{{Addr: netip.MustParseAddr("10.2.0.1")}}}
 }

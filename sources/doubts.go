@@ -2,7 +2,6 @@ package sources
 
 import (
 	"fmt"
-	"reflect"
 )
 
 // Doubts returns problems of services that are served: they are probably not as they were meant, or this node prevents a
@@ -31,7 +30,7 @@ type doubts struct {
 func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 	host.Addrs, host.Gateways = nil, nil
 	switch {
-	case d.of == nil || delta.Moved || !reflect.DeepEqual(host, d.host):
+	case d.of == nil || delta.Moved || !host.equal(&d.host):
 		d.of = map[[2]string][]Problem{}
 		for i := range t.Services {
 			d.check(host, &t.Services[i])

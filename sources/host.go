@@ -43,7 +43,14 @@ func (h HostFacts) cutOff(vip netip.Addr) bool {
 	return slices.Contains(h.Gateways, vip) && !h.owns(vip)
 }
 
+// equal reports whether two facts are equal.
+func (h *HostFacts) equal(o *HostFacts) bool {
+	return h.NodeName == o.NodeName && h.Scheduler == o.Scheduler && h.Unmasqueraded == o.Unmasqueraded &&
+		(h.Schedulers == nil) == (o.Schedulers == nil) && equal(h.Schedulers, o.Schedulers) &&
+		equal(h.LocalCIDRs, o.LocalCIDRs) && h.sameNode(o)
+}
+
 // sameNode reports whether all facts that Merge depends on are equal.
-func (h HostFacts) sameNode(o HostFacts) bool {
+func (h *HostFacts) sameNode(o *HostFacts) bool {
 	return equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways)
 }

@@ -38,7 +38,7 @@ type Merged struct {
 // service judged again.
 func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 	deltas := m.compare(tables)
-	decide := !m.ran || !host.sameNode(m.host) || deltas == nil || !keepsClaims(deltas, m.tables, tables) ||
+	decide := !m.ran || !host.sameNode(&m.host) || deltas == nil || !keepsClaims(deltas, m.tables, tables) ||
 		slices.ContainsFunc(deltas, func(d Delta) bool { return d.Moved || d.Shifted && len(m.found.of) > 0 })
 	if decide {
 		before := m.last

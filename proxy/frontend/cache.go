@@ -1,7 +1,6 @@
 package frontend
 
 import (
-	"reflect"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -23,7 +22,7 @@ func (c *Cache) List(t sources.Merged, n kernel.Node, config Config) *Frontends 
 	round := uint64(0)
 	if c.last != nil {
 		round = c.last.change.round + 1
-		if reflect.DeepEqual(c.node, n) && reflect.DeepEqual(c.config, config) {
+		if c.node.Equal(n) && c.config.Equal(&config) {
 			if f := c.last.with(t); f != nil {
 				f.change.cache, f.change.round = c, round
 				c.last = f

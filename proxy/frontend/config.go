@@ -1,6 +1,9 @@
 package frontend
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // Config is the part of the configuration that frontends depend on.
 type Config struct {
@@ -28,6 +31,15 @@ type Config struct {
 	Object NodeObject
 
 	LocalFallback LocalFallback
+}
+
+// Equal reports whether two configurations are equal.
+func (c *Config) Equal(o *Config) bool {
+	return c.IPv6 == o.IPv6 && c.Scheduler == o.Scheduler && c.NodePortPrimary == o.NodePortPrimary &&
+		c.BindAddress == o.BindAddress && c.LocalFallback == o.LocalFallback && c.Object.Zone == o.Object.Zone &&
+		slices.Equal(c.NodePortAddresses, o.NodePortAddresses) && slices.Equal(c.NodeAddresses, o.NodeAddresses) &&
+		slices.Equal(c.LocalCIDRs, o.LocalCIDRs) &&
+		slices.Equal(c.Object.Addresses, o.Object.Addresses) && slices.Equal(c.Object.PodCIDRs, o.Object.PodCIDRs)
 }
 
 // NodeObject is what a Kubernetes Node object says about this node. The zero

@@ -2,7 +2,7 @@ package mode
 
 import (
 	"net/netip"
-	"reflect"
+	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -60,8 +60,14 @@ type Config struct {
 // Same reports whether two configurations are equal. It does not compare their
 // Frontends, which frontend.Frontends.Since does.
 func (c Config) Same(o Config) bool {
-	c.Frontends, o.Frontends = frontend.Config{}, frontend.Config{}
-	return reflect.DeepEqual(c, o)
+	return c.Names == o.Names && c.MasqueradeAll == o.MasqueradeAll && c.MasqueradeBit == o.MasqueradeBit &&
+		c.DetectLocal == o.DetectLocal && slices.Equal(c.ClusterCIDRs, o.ClusterCIDRs) &&
+		c.BridgeInterface == o.BridgeInterface && c.InterfaceNamePrefix == o.InterfaceNamePrefix &&
+		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.EndpointChains == o.EndpointChains &&
+		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.StrictARP == o.StrictARP &&
+		c.VIPPing == o.VIPPing && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
+		c.DrainTimeout == o.DrainTimeout && c.DeleteUnknown == o.DeleteUnknown && slices.Equal(c.ExcludeCIDRs, o.ExcludeCIDRs) &&
+		c.Hold == o.Hold && slices.Equal(c.Occupied, o.Occupied)
 }
 
 // DetectLocal says how traffic from this node's own workloads is recognised. It
