@@ -35,6 +35,7 @@ var steps = []step{
 	{"An API server's VIP comes to a link, as with kube-vip", "all its addresses go on being served", (*demo).onLinkOfAPI},
 	{"A newcomer's file wants the VIP", "who has it keeps it, the rest is served", (*demo).newcomer},
 	{"A second svcproxy, with folders of its own", "refused, and its cleanup too", (*demo).second},
+	{"A backend dies, and comes back", "out within 4 s, no new client is refused", (*demo).die},
 	{"A backend drains under a hash scheduler", "no new client is refused", (*demo).drainHashed},
 	{"Its own set is emptied while it is stopped", "its virtual servers stay its own", (*demo).forget},
 	{"svcproxy stops and cleans up", "only what was there before is left", (*demo).cleanUp},

@@ -36,7 +36,7 @@ func (d *demo) drainHashed() (string, error) {
 	err = inOrder(
 		func() error { return kept.more(20) },
 		func() error { return d.proxy.Serve(web + shop + strings.Replace(hashed, `"`+gone+`", `, "", 1)) },
-		func() error { return d.drains(hashedVIP, gone) },
+		func() error { return d.weighs(hashedVIP, gone, "0") },
 	)
 	var refused int
 	const clients = 100
@@ -57,19 +57,19 @@ func (d *demo) drainHashed() (string, error) {
 	return fmt.Sprintf("%d of %d refused", refused, clients), err
 }
 
-// drains waits until a real server has weight 0.
-func (d *demo) drains(vip netip.AddrPort, real string) error {
+// weighs waits until a real server has a weight.
+func (d *demo) weighs(vip netip.AddrPort, real, weight string) error {
 	return lab.Eventually(patience, func() error {
 		lines, err := d.Node.Virtuals()
 		if err != nil {
 			return err
 		}
 		for _, l := range lines {
-			if strings.Contains(l, "-a -t "+vip.String()+" -r "+real+":") && strings.HasSuffix(l, "-w 0") {
+			if strings.Contains(l, "-a -t "+vip.String()+" -r "+real+":") && strings.HasSuffix(l, "-w "+weight) {
 				return nil
 			}
 		}
-		return fmt.Errorf("%s does not drain: %q", real, lines)
+		return fmt.Errorf("%s has not weight %s: %q", real, weight, lines)
 	})
 }
 
