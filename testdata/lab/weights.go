@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// A Real is a real server of a virtual server of IPv4.
+// A Real is a real server of a virtual server.
 type Real struct {
 	Network       string // tcp, udp
 	Virtual, Addr netip.AddrPort
 }
 
-// Weights reads the weights of all real servers of IPv4. It starts no program, so
-// it can be asked many times a second.
+// Weights reads the weights of all real servers. It starts no program, so it can be
+// asked many times a second.
 func (h *Host) Weights() (weights map[Real]int, err error) {
 	err = h.Do(func() error {
 		text, err := os.ReadFile("/proc/thread-self/net/ip_vs")
@@ -45,7 +45,7 @@ func parseWeights(text string) (map[Real]int, error) {
 			virtual, err = hexAddr(f[1])
 		case len(f) == 6 && f[0] == "->" && f[1] != "RemoteAddress:Port" && virtual.IsValid():
 			var real netip.AddrPort
-			if real, err = hexAddr(f[1]); err == nil && real.IsValid() {
+			if real, err = hexAddr(f[1]); err == nil {
 				weights[Real{network, virtual, real}], err = strconv.Atoi(f[3])
 			}
 		}
@@ -56,16 +56,23 @@ func parseWeights(text string) (map[Real]int, error) {
 	return weights, nil
 }
 
-// hexAddr reads 0A600014:0050; it returns zero for an address of IPv6.
+// hexAddr reads 0A600014:0050, or [fd00:0096:0000:0000:0000:0000:0000:0020]:0050.
 func hexAddr(s string) (netip.AddrPort, error) {
-	if strings.HasPrefix(s, "[") {
-		return netip.AddrPort{}, nil
+	colon := strings.LastIndexByte(s, ':')
+	if colon < 0 {
+		return netip.AddrPort{}, fmt.Errorf("%q has no port", s)
 	}
-	addr, port, _ := strings.Cut(s, ":")
-	a, err := hex.DecodeString(addr)
-	if err != nil || len(a) != 4 {
+	port, err := strconv.ParseUint(s[colon+1:], 16, 16)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	if text, ok := strings.CutPrefix(s[:colon], "["); ok {
+		addr, err := netip.ParseAddr(strings.TrimSuffix(text, "]"))
+		return netip.AddrPortFrom(addr, uint16(port)), err
+	}
+	b, err := hex.DecodeString(s[:colon])
+	if err != nil || len(b) != 4 {
 		return netip.AddrPort{}, fmt.Errorf("%q is no address", s)
 	}
-	p, err := strconv.ParseUint(port, 16, 16)
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(a)), uint16(p)), err
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b)), uint16(port)), nil
 }

@@ -53,8 +53,13 @@ func faults(t *testing.T) []fault {
 			return nil
 		}, well(https), askTLS, 0},
 	}
+	list = append(list, fault{checkedService{name: "refused-over-ipv6", vip: "fd00:96:1::1", check: "{ type = \"tcp\", " + quick + " }"},
+		lines, (*lab.Port).Close, (*lab.Port).Open, (*lab.Conn).Ask, 0})
 	for i := range list {
-		list[i].vip, list[i].port = fmt.Sprintf("10.96.1.%d", i+1), 7100+i
+		list[i].port = 7100 + i
+		if list[i].vip == "" {
+			list[i].vip = fmt.Sprintf("10.96.1.%d", i+1)
+		}
 	}
 	return list
 }

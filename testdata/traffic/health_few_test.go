@@ -141,7 +141,7 @@ func TestSlowStart(t *testing.T) {
 }
 
 // Connections of an endpoint that goes down go on, or end if onDown is "cut". A UDP
-// client moves to another endpoint in either case.
+// client, and a client with affinity, moves to another endpoint in either case.
 func TestConnectionsOfADeadEndpoint(t *testing.T) {
 	n := newCheckedNode(t, "")
 	services := []checkedService{
@@ -151,6 +151,8 @@ func TestConnectionsOfADeadEndpoint(t *testing.T) {
 		{name: "asked-by-dns", vip: "10.96.7.4", protocol: "UDP", check: "{ type = \"dns\", port = 7702, " + quick + " }"},
 	}
 	drains, cut := services[0], services[1]
+	sticky := checkedService{name: "sticky", vip: "10.96.7.5", check: judgedPort(7701, ""), more: `sessionAffinity = "ClientIP"`}
+	clients := manyClients(t, n, 3)
 	ports := n.openPorts(t, 7701, lines)
 	var names []*lab.Port
 	for _, b := range n.Backends {
@@ -158,7 +160,16 @@ func TestConnectionsOfADeadEndpoint(t *testing.T) {
 		must(t, err)
 		names = append(names, p)
 	}
-	n.start(t, textOf(services))
+	n.start(t, textOf(services)+sticky.text())
+	stuck := 0
+	for _, from := range clients {
+		if askFrom(t, n.Client, from, sticky.front().String()) == "pod1" {
+			stuck++
+		}
+	}
+	if stuck != 1 {
+		t.Errorf("of three clients %d are with pod1", stuck)
+	}
 	goesOn := n.hold(t, drains.front(), "pod1", (*lab.Conn).Ask)
 	ends := n.hold(t, cut.front(), "pod1", (*lab.Conn).Ask)
 	others := newLoad(t)
@@ -193,6 +204,11 @@ func TestConnectionsOfADeadEndpoint(t *testing.T) {
 		}
 	}
 	wantStill(t, goesOn, "pod1")
+	for _, from := range clients {
+		if is := askFrom(t, n.Client, from, sticky.front().String()); is == "pod1" {
+			t.Errorf("%s is still held to pod1", from)
+		}
+	}
 	n.wantOnly(t, cut.front(), 9, (*lab.Conn).Ask, "pod2", "pod3")
 
 	must(t, ports[0].Open())

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -34,18 +35,12 @@ type checkedService struct {
 
 // text is the service as services.toml has it.
 func (s checkedService) text() string {
-	port, endpoints, protocol := s.port, s.endpoints, s.protocol
-	if port == 0 {
-		port = lab.LinePort
-	}
+	endpoints := s.endpoints
 	if endpoints == "" {
-		endpoints = allV4
-	}
-	if protocol == "" {
-		protocol = "TCP"
+		endpoints = fmt.Sprintf("[%q, %q, %q]", s.pod(1), s.pod(2), s.pod(3))
 	}
 	return fmt.Sprintf("[services.%s]\nclusterIP = %q\nports = [{ port = 80, targetPort = %d, protocol = %q }]\nendpoints = %s\nhealthCheck = %s\n%s\n",
-		s.name, s.vip, port, protocol, endpoints, s.check, s.more)
+		s.name, s.vip, s.targetPort(), cmp.Or(s.protocol, "TCP"), endpoints, s.check, s.more)
 }
 
 func textOf(services []checkedService) string {
@@ -59,18 +54,24 @@ func textOf(services []checkedService) string {
 func addrPort(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 
 // front is the service's address and port.
-func (s checkedService) front() netip.AddrPort { return netip.MustParseAddrPort(s.vip + ":80") }
+func (s checkedService) front() netip.AddrPort {
+	return netip.AddrPortFrom(netip.MustParseAddr(s.vip), 80)
+}
+
+// pod is the address of a backend, in the family of the service.
+func (s checkedService) pod(n int) netip.Addr {
+	if s.front().Addr().Is6() {
+		return netip.MustParseAddr(fmt.Sprintf("fd00:2:%d::10", n))
+	}
+	return netip.MustParseAddr(fmt.Sprintf("10.2.%d.10", n))
+}
+
+func (s checkedService) targetPort() int { return cmp.Or(s.port, lab.LinePort) }
 
 // real is the real server of the service on a backend.
 func (s checkedService) real(pod int) lab.Real {
-	port, network := s.port, "tcp"
-	if port == 0 {
-		port = lab.LinePort
-	}
-	if s.protocol != "" {
-		network = strings.ToLower(s.protocol)
-	}
-	return lab.Real{Network: network, Virtual: s.front(), Addr: netip.MustParseAddrPort(fmt.Sprintf("10.2.%d.10:%d", pod, port))}
+	network := strings.ToLower(cmp.Or(s.protocol, "TCP"))
+	return lab.Real{Network: network, Virtual: s.front(), Addr: netip.AddrPortFrom(s.pod(pod), uint16(s.targetPort()))}
 }
 
 // openPorts opens a TCP port on every backend; the first of them is pod1's.
