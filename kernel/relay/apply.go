@@ -93,7 +93,7 @@ func (r *Relay) virtual(verb kernel.Verb, v kernel.Virtual) (added *service, err
 // remove closes a virtual server. Its TCP connections end now, or Linger later at the latest.
 func (r *Relay) remove(s *service) {
 	delete(r.services, s.key)
-	s.listener.close()
+	s.listener.end()
 	if r.o.Linger == 0 || s.key.Proto != kernel.TCP {
 		s.cut()
 		return

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // listener takes the connections or datagrams of a virtual server.
@@ -56,6 +58,17 @@ func (l *listener) start() {
 	}
 }
 
+// end closes the listener for good, also where Files has given it away: clients would wait in it,
+// connected by the kernel, for nobody. A socket of UDP keeps its port until all duplicates are closed.
+func (l *listener) end() {
+	if l.tcp != nil {
+		if raw, err := l.raw(); err == nil {
+			raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+		}
+	}
+	l.close()
+}
+
 // close stops taking connections. Those over TCP that are there go on; flows over UDP end.
 func (l *listener) close() {
 	l.once.Do(func() {
@@ -77,7 +90,7 @@ func (s *service) move(to netip.AddrPort) error {
 	if old.started {
 		l.start()
 	}
-	old.close()
+	old.end()
 	return nil
 }
 
@@ -89,7 +102,7 @@ func (l *listener) accept() {
 	for {
 		client, err := l.tcp.AcceptTCP()
 		switch {
-		case errors.Is(err, net.ErrClosed):
+		case errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EINVAL): // closed, or about to be
 			return
 		case err != nil:
 			if isShortage(err) {

@@ -59,18 +59,20 @@ type Relay struct {
 
 // limits are those that tests lower.
 type limits struct {
-	dial     []time.Duration // for each try of a connection
-	halfOpen time.Duration   // without data, once a side has ended
-	flows    int             // of a virtual server
-	now      func() time.Time
+	dial      []time.Duration // for each try of a connection
+	halfOpen  time.Duration   // without data, once a side has ended
+	flows     int             // of a virtual server
+	templates int             // of a virtual server
+	now       func() time.Time
 }
 
 // defaultLimits has kube-proxy's time limits for dialing.
 var defaultLimits = limits{
-	dial:     []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
-	halfOpen: 5 * time.Minute,
-	flows:    maxFlows,
-	now:      time.Now,
+	dial:      []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
+	halfOpen:  5 * time.Minute,
+	flows:     maxFlows,
+	templates: maxTemplates,
+	now:       time.Now,
 }
 
 const defaultUDPIdle = 250 * time.Millisecond
@@ -104,7 +106,8 @@ func New(o Options) (*Relay, error) {
 }
 
 // Shutdown takes no new connections, waits until those over TCP have ended or ctx is done, and then
-// closes everything. Listeners that Files has given away stay open.
+// closes everything. Listeners that Files has given away stay open: clients that connect to them wait
+// for the next process.
 func (r *Relay) Shutdown(ctx context.Context) {
 	r.mu.Lock()
 	r.closed = true

@@ -67,6 +67,7 @@ func (s *service) change(v kernel.Virtual) {
 		s.templates.clear()
 	}
 	s.virtual = v
+	s.schedule.stale = true
 }
 
 // real adds, changes or removes an endpoint. Removing it resets its connections.
@@ -161,7 +162,7 @@ func (s *service) pick(client netip.AddrPort, exclude []*endpoint) *choice {
 		return nil
 	}
 	if persistent {
-		c.template = s.templates.use(who, c.to, s.r.limits.now())
+		c.template = s.templates.use(who, c.to, s.r.limits.now(), s.r.limits.templates)
 	}
 	c.count(&c.to.inactive)
 	return c

@@ -125,7 +125,8 @@ func ParseFileName(name string) (kernel.VirtualKey, bool) {
 
 // Files returns a duplicate of every listener with its FileName, for systemd's store. A process
 // that gets them as Options.Inherited loses no connection that waits in them. The caller closes the
-// files; the relay may be closed before or after.
+// files; the relay may be closed before or after. A listener over UDP that is removed from the relay
+// has to be removed from the store, too (FDSTOREREMOVE), or its port stays in use.
 func (r *Relay) Files() ([]*os.File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

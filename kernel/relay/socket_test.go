@@ -65,6 +65,29 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
+// A virtual server that is removed refuses connections, though systemd still has its listener. That
+// is of no use to the next process.
+func TestRemoveHandedOver(t *testing.T) {
+	r := newRelay(t, Options{})
+	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
+	at := named(t, kernel.IPv4)
+	serve(t, r, v, at)
+	files, err := r.Files()
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	apply(t, r, remove(v))
+	if c, err := net.Dial("tcp", v.Key.Addr.String()); err == nil {
+		c.Close()
+		t.Error("the listener is open")
+	}
+	serve(t, r, v, at) // the port is free
+	visit(t, v.Key.Addr)
+	if next := newRelay(t, Options{Inherited: files}); len(next.Listening()) != 0 {
+		t.Errorf("%v", next.Listening())
+	}
+}
+
 // Files that are not what their name says are closed, and the virtual server binds its own listener.
 func TestInheritNonsense(t *testing.T) {
 	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")

@@ -99,8 +99,7 @@ func (d *direction) run() {
 			return
 		}
 		if d.read == 0 {
-			d.to.CloseWrite()
-			d.st.halve()
+			d.end()
 			return
 		}
 		d.left = d.read
@@ -116,6 +115,18 @@ func (d *direction) run() {
 		d.add(0, uint64(d.read))
 		d.alive()
 	}
+}
+
+// end passes on that the sender has ended, unless it was reset. The kernel reports a reset once: if
+// the other direction was told, because it was writing, this one reads an end. Without another
+// end before, an ended connection is half closed, and one that was reset is closed.
+func (d *direction) end() {
+	if d.st.failed.Load() || !d.st.half.Load() && isClosed(d.from) {
+		d.st.abort()
+		return
+	}
+	d.st.halve()
+	d.to.CloseWrite()
 }
 
 // alive gives a half-closed connection more time, as there is data.
@@ -191,6 +202,23 @@ func (d *direction) empty(fd uintptr) bool {
 	}
 	return true
 }
+
+// isClosed says whether a connection is over in both directions, as after a reset.
+func isClosed(c *net.TCPConn) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	closed := true
+	raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO)
+		closed = err != nil || info.State == tcpClose
+	})
+	return closed
+}
+
+// tcpClose is TCP_CLOSE of linux/tcp_states.h.
+const tcpClose = 7
 
 // release gives back the pipe or the buffer. A pipe with data in it cannot be used again.
 func (d *direction) release() {

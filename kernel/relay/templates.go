@@ -34,14 +34,15 @@ func (t *templates) find(client netip.Addr, now time.Time, timeout time.Duration
 	return t.by[client]
 }
 
-// use makes to the client's endpoint and counts a connection.
-func (t *templates) use(client netip.Addr, to *endpoint, now time.Time) *template {
+// use makes to the client's endpoint and counts a connection. A new client may take the place of the
+// oldest, so that there are most at most.
+func (t *templates) use(client netip.Addr, to *endpoint, now time.Time, most int) *template {
 	x := t.by[client]
 	if x == nil {
 		if t.by == nil {
 			t.by = map[netip.Addr]*template{}
 		}
-		for t.len() >= maxTemplates {
+		for t.len() >= most {
 			t.remove(t.order.Front().Value.(*template))
 		}
 		x = &template{client: client}

@@ -102,11 +102,12 @@ func TestAffinityNetmask(t *testing.T) {
 func TestAffinityIsBounded(t *testing.T) {
 	c := &clock{time.Unix(1000, 0)}
 	s := persistentService(t, c, 1<<30, 32)
-	for i := range maxTemplates + 10 {
-		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 1)
+	s.r.limits.templates = 100
+	for i := range 110 {
+		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 1)
 		s.leave(s.pick(at, nil), nil)
 	}
-	if s.templates.len() != maxTemplates || s.endpoints[0].persist+s.endpoints[1].persist != maxTemplates {
+	if s.templates.len() != 100 || s.endpoints[0].persist+s.endpoints[1].persist != 100 || s.templates.by[netip.MustParseAddr("10.0.0.9")] != nil {
 		t.Errorf("%d templates, of endpoints %d and %d", s.templates.len(), s.endpoints[0].persist, s.endpoints[1].persist)
 	}
 }
@@ -148,7 +149,7 @@ func TestTemplatesProperties(t *testing.T) {
 			},
 			"use": func(t *rapid.T) {
 				a, to := draw(t), rapid.SampledFrom(endpoints).Draw(t, "to")
-				open[a] = append(open[a], have.use(a, to, now))
+				open[a] = append(open[a], have.use(a, to, now, 100))
 				k := model[a]
 				if k == nil {
 					k = &known{}

@@ -260,7 +260,7 @@ func TestUDPChurn(t *testing.T) {
 	answers := make([]int, 8)
 	for i := range answers {
 		all.Go(func() {
-			for range 200 {
+			for range 100 {
 				c, err := net.Dial("udp", v.Key.Addr.String())
 				if err != nil {
 					t.Error(err)
@@ -299,8 +299,8 @@ func TestUDPChurn(t *testing.T) {
 		sum += n
 	}
 	// A datagram on its way to an endpoint that is removed is lost, as with IPVS.
-	if sum < 1500 {
-		t.Errorf("%d of 1600 datagrams were answered", sum)
+	if sum < 700 {
+		t.Errorf("%d of 800 datagrams were answered", sum)
 	}
 	eventually(t, "all ended", func() bool { return r.Stats().Flows == 0 })
 	for _, o := range r.Counters().Reals {
