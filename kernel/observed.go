@@ -30,6 +30,8 @@ type Observed struct {
 	Record Record
 	// Drains lists the drains in progress, sorted by real server.
 	Drains []Drain
+	// Cut is the Policy.Cut of the last plan that was applied: flows to these are removed.
+	Cut []RealKey
 	// Answered lists proxy neighbours created by other programs, sorted. Diff neither
 	// adds nor removes these.
 	Answered []Neighbor

@@ -20,6 +20,7 @@ const (
 	WriteChains // every set that a rule names exists
 	AddVirtuals
 	AddReals
+	ReplaceChains // of another mode, which balanced until now
 	OpenVIPs // each entry lets packets in to a virtual server that exists
 	AddAddrs // last: without its address a VIP is merely unreachable
 

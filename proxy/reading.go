@@ -28,9 +28,9 @@ func (m *reading) reread(ctx context.Context, r *Report) error {
 		m.valid = false
 		return fmt.Errorf("reading the kernel: %w", err)
 	}
-	// The kernel does not know what we owned at the last reading, nor since when real
-	// servers drain.
-	have.Owned, have.Drains = plan.Owned(&m.have), m.have.Drains
+	// The kernel does not know what we owned at the last reading, since when real servers
+	// drain, nor whose connections were cut.
+	have.Owned, have.Drains, have.Cut = plan.Owned(&m.have), m.have.Drains, m.have.Cut
 	if have.Record.Left == nil {
 		have.Record.Left = m.have.Record.Left
 	}
@@ -102,6 +102,7 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo kernel.Plan
 		return made, err
 	}
 	m.have, m.valid = plan.Applied(m.have, want, todo)
+	m.have.Cut = want.Policy.Cut
 	return todo.Ops, nil
 }
 

@@ -91,6 +91,7 @@ type differ struct {
 	// reset4 and reset6 say that the family's chains are removed and added again,
 	// because a set that they name has a wrong type.
 	reset4, reset6 bool
+	about          map[matched]bool    // what the wanted rules of shared chains are about; nil before it is needed
 	draining       bool                // virtual servers of another mode drain
 	temps          int                 // temporary sets in use
 	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there are none
@@ -200,6 +201,7 @@ func instead(s kernel.Sysctl, of string) string {
 }
 
 func (d *differ) diffChains() {
+	write := d.chainPhase()
 	kernel.Walk(d.want.Chains, d.have.Chains, same, kernel.Chain.Compare, func(w, h *kernel.Chain) {
 		if h != nil && d.reset(h.Family) {
 			d.remove(kernel.DropMisusedChains, *h)
@@ -210,7 +212,7 @@ func (d *differ) diffChains() {
 		}
 		switch {
 		case h == nil:
-			d.add(kernel.WriteChains, *w)
+			d.add(write, *w)
 		case w == nil:
 			if !d.hold() {
 				d.remove(kernel.RemoveChains, *h)
@@ -219,10 +221,14 @@ func (d *differ) diffChains() {
 			// Its rules name single VIPs, so rules of services that are not known yet
 			// stay. All of them drop packets, so their order does not matter.
 			if to := (kernel.Chain{Family: w.Family, Table: w.Table, Name: w.Name, Rules: withRules(w.Rules, h.Rules)}); !kernel.SameRules(to.Rules, h.Rules) {
-				d.change(kernel.WriteChains, *h, to)
+				d.change(write, *h, to)
+			}
+		case d.hold() && d.sharedByServices(w):
+			if to := (kernel.Chain{Family: w.Family, Table: w.Table, Name: w.Name, Rules: d.withOthers(w, h.Rules)}); !kernel.SameRules(to.Rules, h.Rules) {
+				d.change(write, *h, to)
 			}
 		case !kernel.SameRules(w.Rules, h.Rules):
-			d.change(kernel.WriteChains, *h, *w)
+			d.change(write, *h, *w)
 		}
 	})
 	d.resetEqualChains()

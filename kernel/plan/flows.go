@@ -10,14 +10,22 @@ import (
 // that keeps sending from one port stays with the backend of its first packet, even
 // after that backend is gone. TCP and SCTP notice by themselves.
 //
-// It compares to which backends each address leads, not objects of one kind: a mode
-// that balances with other objects adds these to movesUDP and backends, and nothing
-// else here changes.
+// It compares to which backends each address leads, not objects of one kind: virtual
+// servers in mode ipvs, rules in mode iptables.
 func (d *differ) diffFlows() {
-	if !d.movesUDP() {
-		return
+	d.diffCut()
+	if d.translates() {
+		want, have := translations(d.have.Names, d.want.Chains), translations(d.have.Names, d.have.Chains)
+		d.compareFlows(backends{virtuals: want.virtuals, all: want.reals}, backends{virtuals: have.virtuals, all: have.reals}, func(kernel.VirtualKey) bool { return !d.hold() })
 	}
-	want, have := backendsOf(&d.want), backendsOf(&d.have.State)
+	if d.movesUDP() {
+		d.compareFlows(backendsOf(&d.want), backendsOf(&d.have.State), d.tearsDown)
+	}
+}
+
+// compareFlows removes the flows to backends that an address leads to no longer. gone says whether an address that is
+// not wanted is balanced no more.
+func (d *differ) compareFlows(want, have backends, gone func(kernel.VirtualKey) bool) {
 	want.next()
 	have.next()
 	for want.more || have.more {
@@ -27,7 +35,7 @@ func (d *differ) diffFlows() {
 			d.clearFlow(kernel.RealKey{Virtual: want.key, Addr: want.key.Addr})
 			want.next()
 		case c > 0:
-			if d.tearsDown(have.key) {
+			if gone(have.key) {
 				d.clearFlows(have.reals, nil)
 			}
 			have.next()

@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// chainPhase returns when chains are written. The chains of mode iptables balance by themselves. When the mode changes to
+// one without them, virtual servers must serve before the rules go: so chains are written after them. The VIPs are
+// bound and guarded meanwhile.
+func (d *differ) chainPhase() kernel.Phase {
+	if !hasHashed(d.have.Names, d.want.Chains) && len(d.want.Virtuals) > 0 && hasHashed(d.have.Names, d.have.Chains) {
+		return kernel.ReplaceChains
+	}
+	return kernel.WriteChains
+}
+
+// hasHashed reports whether any chain is a service's: see kernel.Names.Hashed. Chains are sorted, and those of ours come
+// late in table nat, so that the search begins at the end.
+func hasHashed(n kernel.Names, chains []kernel.Chain) bool {
+	for i := len(chains) - 1; i >= 0; i-- {
+		if chains[i].Table == "nat" && n.OwnsHashed(chains[i].Name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// sharedByServices reports whether a chain has rules of many services, in mode iptables.
+func (d *differ) sharedByServices(c *kernel.Chain) bool {
+	n := d.have.Names
+	for _, name := range []kernel.ChainName{kernel.ChainServices, kernel.ChainNodePorts, kernel.ChainExternalServices, kernel.ChainProxyFirewall, kernel.ChainVIPFilter} {
+		if n.IsChain(c.Name, name) {
+			return hasHashed(n, d.have.Chains)
+		}
+	}
+	return false
+}
+
+// withOthers returns the rules of a shared chain, followed by those that it has for addresses and ports which no wanted
+// rule is about: they belong to services that no source has delivered yet.
+func (d *differ) withOthers(want *kernel.Chain, have string) string {
+	if d.about == nil {
+		d.about = map[matched]bool{}
+		for i := range d.want.Chains {
+			if c := &d.want.Chains[i]; d.sharedByServices(c) {
+				for rule := range strings.SplitSeq(c.Rules, "\n") {
+					d.about[match(rule)] = true
+				}
+			}
+		}
+	}
+	rules := want.Rules
+	for rule := range strings.SplitSeq(have, "\n") {
+		if m := match(rule); (m.addr.IsValid() || m.port != 0) && !d.about[m] {
+			rules = strings.TrimPrefix(rules+"\n"+rule, "\n")
+		}
+	}
+	return rules
+}
+
+// translates reports whether an op changes where rules lead UDP packets to.
+func (d *differ) translates() bool {
+	for _, phase := range [...]kernel.Phase{kernel.WriteChains, kernel.ReplaceChains, kernel.RemoveChains} {
+		for i := range d.ops[phase] {
+			op := &d.ops[phase][i]
+			if translatesUDP(d.have.Names, op.Object) || op.Was != nil && translatesUDP(d.have.Names, op.Was) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// diffCut removes the flows to endpoints that are cut and have no real server: where rules balance, nothing else ends
+// their connections. Those that were removed before are in have.Cut.
+func (d *differ) diffCut() {
+	cut := d.want.Policy.Cut
+	if len(cut) == 0 || kernel.SameSlice(cut, d.have.Cut) {
+		return
+	}
+	done := map[kernel.RealKey]bool{}
+	for _, k := range d.have.Cut {
+		done[k] = true
+	}
+	for _, k := range cut {
+		if !done[k] && !hasVirtual(&d.have, k.Virtual) && !wants(d.want, k.Virtual) {
+			d.clearFlow(k)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// In mode iptables the rules of table nat balance, and no virtual servers. translations finds in them what diffFlows
+// compares: to which backends each UDP address leads. It reads only the rules of our own writer: see
+// proxy/mode/iptables.
+
+// leads are the addresses that rules lead to backends, and these, as sorted virtual and real servers.
+type leads struct {
+	virtuals []kernel.Virtual
+	reals    []kernel.Real
+}
+
+// translations returns the UDP addresses of some chains with their backends.
+func translations(n kernel.Names, chains []kernel.Chain) leads {
+	var l leads
+	for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		rules := map[string]string{}
+		for i := range chains {
+			if c := &chains[i]; c.Family == family && c.Table == "nat" {
+				rules[c.Name] = c.Rules
+			}
+		}
+		w := translator{rules: rules, names: n, backends: map[string][]netip.AddrPort{}}
+		nodePorts := w.named(rules[n.Chain(kernel.ChainNodePorts)])
+		for rule := range strings.SplitSeq(rules[n.Chain(kernel.ChainServices)], "\n") {
+			m := match(rule)
+			switch {
+			case !m.addr.IsValid():
+			case kernel.Target(rule) == n.Chain(kernel.ChainNodePorts):
+				for _, p := range nodePorts {
+					l.add(netip.AddrPortFrom(m.addr, p.port), w.of(p.chain))
+				}
+			case m.udp && m.port != 0:
+				l.add(netip.AddrPortFrom(m.addr, m.port), w.of(kernel.Target(rule)))
+			}
+		}
+	}
+	slices.SortFunc(l.virtuals, kernel.Virtual.Compare)
+	slices.SortFunc(l.reals, kernel.Real.Compare)
+	l.virtuals, l.reals = slices.Compact(l.virtuals), slices.Compact(l.reals)
+	return l
+}
+
+func (l *leads) add(a netip.AddrPort, backends []netip.AddrPort) {
+	key := kernel.VirtualKey{Addr: a, Proto: kernel.UDP}
+	l.virtuals = append(l.virtuals, kernel.Virtual{Key: key})
+	for _, b := range backends {
+		l.reals = append(l.reals, kernel.Real{Key: kernel.RealKey{Virtual: key, Addr: b}})
+	}
+}
+
+// translator finds the backends that chains lead to.
+type translator struct {
+	rules    map[string]string // of a chain
+	names    kernel.Names
+	backends map[string][]netip.AddrPort // of the chains that were asked for
+}
+
+// nodePort is a rule of KUBE-NODEPORTS.
+type nodePort struct {
+	port  uint16
+	chain string
+}
+
+func (w *translator) named(rules string) (list []nodePort) {
+	for rule := range strings.SplitSeq(rules, "\n") {
+		if m := match(rule); m.udp && m.port != 0 {
+			list = append(list, nodePort{m.port, kernel.Target(rule)})
+		}
+	}
+	return list
+}
+
+// of returns the backends that a chain of a service leads to.
+func (w *translator) of(chain string) []netip.AddrPort {
+	if list, known := w.backends[chain]; known || w.names.OwnsHashed(chain) == "" {
+		return list
+	}
+	w.backends[chain] = nil // a loop ends here
+	var list []netip.AddrPort
+	for rule := range strings.SplitSeq(w.rules[chain], "\n") {
+		if _, to, found := strings.Cut(rule, " --to-destination "); found {
+			if a, err := netip.ParseAddrPort(to); err == nil {
+				list = append(list, a)
+			}
+			continue
+		}
+		list = append(list, w.of(kernel.Target(rule))...)
+	}
+	w.backends[chain] = list
+	return list
+}
+
+// matched is what a rule asks of a packet.
+type matched struct {
+	addr netip.Addr // of the destination
+	udp  bool
+	port uint16
+}
+
+func match(rule string) (m matched) {
+	words := strings.Fields(kernel.WithoutComment(rule))
+	for i := 0; i+1 < len(words); i++ {
+		value := words[i+1]
+		switch {
+		case i > 0 && words[i-1] == "!":
+		case words[i] == "-d":
+			addr, _, _ := strings.Cut(value, "/")
+			m.addr, _ = netip.ParseAddr(addr)
+		case words[i] == "-p":
+			m.udp = value == "udp"
+		case words[i] == "--dport":
+			port, _ := strconv.ParseUint(value, 10, 16)
+			m.port = uint16(port)
+		}
+	}
+	return m
+}
+
+// translatesUDP reports whether a chain of ours leads UDP packets to backends.
+func translatesUDP(n kernel.Names, o kernel.Object) bool {
+	c, ok := o.(kernel.Chain)
+	return ok && c.Table == "nat" && (n.OwnsHashed(c.Name) != "" || n.IsChain(c.Name, kernel.ChainServices) || n.IsChain(c.Name, kernel.ChainNodePorts)) &&
+		strings.Contains(c.Rules, "-p udp ")
+}
