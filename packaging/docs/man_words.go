@@ -20,7 +20,7 @@ var exits = []struct {
 	meaning string
 }{
 	{cli.OK, "Success."},
-	{cli.Failed, "Failure."},
+	{cli.Failed, "Failure. drain --wait: connections are left. health probe, check --probe: an answer is not good."},
 	{cli.Usage, "The command line is not valid."},
 	{cli.Config, "The configuration or a service file is not valid."},
 	{cli.Missing, "The kernel or a program lacks something. The hint says how to get it."},

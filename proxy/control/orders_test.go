@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/user"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,5 +121,91 @@ func TestOrderRefused(t *testing.T) {
 	}
 	if _, err := c.Order(t.Context(), control.Order{Verb: "kill", Target: selector(t, "10.2.0.1")}); code(err) != cli.Usage {
 		t.Errorf("no such verb: %v", err)
+	}
+}
+
+// An order is kept under the user at the other end of the socket, whatever the request says.
+func TestOrderOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to be another user, too")
+	}
+	var l ledger
+	c := ordering(t, &l)
+	for dir := c.Socket; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const nobody = 65534
+	asUser(t, nobody, func() {
+		conn, err := net.Dial("unix", c.Socket)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "POST /v1/order?verb=drain&target=10.2.0.1 HTTP/1.0\r\nContent-Length: 0\r\n\r\n")
+		if answer, err := io.ReadAll(conn); err != nil || !strings.Contains(string(answer), "200 OK") {
+			t.Errorf("%v: %s", err, answer)
+		}
+	})
+	want := strconv.Itoa(nobody)
+	if u, err := user.LookupId(want); err == nil {
+		want = u.Username
+	}
+	if len(l.list) != 1 || l.list[0].UID != nobody || l.list[0].By != want {
+		t.Errorf("kept %+v, want it by %s", l.list, want)
+	}
+}
+
+// Requests that are no orders are refused, and change nothing.
+func TestInvalidOrders(t *testing.T) {
+	var l ledger
+	c := ordering(t, &l)
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", c.Socket)
+		},
+	}}
+	for _, r := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{"GET", "/v1/order?verb=drain&target=10.2.0.1", "", http.StatusMethodNotAllowed},
+		{"POST", "/v1/overrides", "", http.StatusMethodNotAllowed},
+		{"POST", "/v1/order", "verb=drain&target=10.2.0.1", http.StatusRequestEntityTooLarge},
+		{"POST", "/v1/order?verb=drain&target=10.2.0.1", "x", http.StatusRequestEntityTooLarge},
+		{"POST", "/v1/order", "", http.StatusBadRequest},
+		{"POST", "/v1/order?verb=drain;target=10.2.0.1", "", http.StatusBadRequest},
+		{"POST", "/v1/order?verb=drain&target=%zz", "", http.StatusBadRequest},
+		{"POST", "/v1/order?verb=drain&target=10.2.0.1&by=root", "", http.StatusBadRequest},
+		{"POST", "/v1/order?verb=drain&target=" + strings.Repeat("a", 10000) + "/10.2.0.1", "", http.StatusBadRequest},
+		{"POST", "/v1/order?verb=drain&target=10.2.0.1&why=" + strings.Repeat("a", 201), "", http.StatusBadRequest},
+		{"POST", "/v1/order?verb=drain&target=10.2.0.1&why=" + strings.Repeat("a", 1<<16), "", http.StatusRequestHeaderFieldsTooLarge},
+		{"GET", "/v1/probes?target=web", "", http.StatusBadRequest},
+		{"POST", "/v1/node?drain=1", "", http.StatusNotFound}, // this server drains no node
+	} {
+		req, err := http.NewRequest(r.method, "http://svcproxy"+r.path, strings.NewReader(r.body))
+		if err != nil {
+			// net/http refuses to send it; a raw request is the server's to refuse.
+			req, err = http.NewRequest(r.method, "http://svcproxy/", strings.NewReader(r.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.URL.Opaque = r.path
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Errorf("%s %.60s: %v", r.method, r.path, err)
+			continue
+		}
+		resp.Body.Close()
+		if resp.StatusCode != r.want {
+			t.Errorf("%s %.60s: %d, want %d", r.method, r.path, resp.StatusCode, r.want)
+		}
+	}
+	if len(l.list) != 0 {
+		t.Errorf("kept %v", l.list)
 	}
 }
