@@ -74,9 +74,7 @@ func New(o Options) (*Checker, error) {
 	if c.prober.Credential, err = Credential(o.Settings.ExecUser); err != nil {
 		return nil, err
 	}
-	if c.orders.Overrides, c.orders.unread = ReadOrders(o.StateDir); c.orders.unread != nil {
-		c.Log.Error(c.orders.unread.Error())
-	}
+	c.orders.Overrides, c.orders.unread = ReadOrders(o.StateDir)
 	c.board.Believe = o.Settings.Believe
 	c.runner = probe.NewRunner(c.prober.Do, c.record, o.Settings.Limits)
 	return c, nil
