@@ -286,7 +286,8 @@ function showDrains(s) {
 }
 
 function showOrders(s) {
-  const orders = s.health ? s.health.overrides : [];
+  const orders = s.health ? [...s.health.overrides] : [];
+  if (s.daemon.drain) orders.unshift({ verb: "drain", target: "this node", ...s.daemon.drain });
   $("orders-section").hidden = orders.length === 0;
   $("orders").replaceChildren(...orders.map((o) => element("li", {},
     element("b", {}, o.verb + (o.weight ? " " + o.weight : "")), " ", element("span", { class: "mono" }, o.target), o.why ? ` ${o.why} ` : " ",
