@@ -67,8 +67,9 @@ func (d *dependents) failed(o kernel.Op, err error) {
 	case kernel.Entry:
 		d.failedEntry(o.Verb, v, err)
 	case kernel.Chain:
-		// A chain that exists goes on guarding when changing it fails.
-		if o.Verb == kernel.Add && v.Table == "filter" {
+		// A chain that exists goes on guarding when changing it fails, unless it has a rule
+		// for each VIP.
+		if v.Table == "filter" && (o.Verb == kernel.Add || o.Verb == kernel.Change && d.Names.IsChain(v.Name, kernel.ChainVIPFilter)) {
 			mark(&d.unfiltered, v.Family, err)
 		}
 	case kernel.Virtual:
@@ -157,7 +158,7 @@ func (d *dependents) cause(o kernel.Op) error {
 			return d.needed(v)
 		}
 	case kernel.Chain:
-		if o.Verb == kernel.Remove {
+		if o.Verb == kernel.Remove || o.Verb == kernel.Change && d.Names.IsChain(v.Name, kernel.ChainVIPFilter) {
 			return anyOf(d.bound, v.Family, kernel.FamilyOf)
 		}
 	case kernel.Entry:

@@ -69,8 +69,13 @@ func (p *port) choose() {
 	outside := p.outside()
 	for _, x := range append(outside, p.clusterIPs...) {
 		found := p.usable(p.Frontends.Backends(x))
-		switch is := x.Traits; {
-		case !is.Has(frontend.InternalLocal) && !is.Has(frontend.ExternalLocal):
+		// A front of two kinds has the backends of a cluster IP.
+		local := x.Traits.Has(frontend.ExternalLocal)
+		if x.Traits.Has(frontend.ClusterIP) {
+			local = x.Traits.Has(frontend.InternalLocal)
+		}
+		switch {
+		case !local:
 			p.cluster = found
 		case p.elsewhere(p.Frontends.Backends(x)):
 			fallback = true // localFallback is cluster

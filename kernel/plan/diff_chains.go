@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+func (d *differ) diffChains() {
+	write := d.chainPhase()
+	kernel.Walk(d.want.Chains, d.have.Chains, same, kernel.Chain.Compare, func(w, h *kernel.Chain) {
+		if h != nil && d.reset(h.Family) {
+			d.remove(kernel.DropMisusedChains, *h)
+			h = nil
+			if w == nil {
+				return
+			}
+		}
+		switch {
+		case h == nil:
+			d.add(write, *w)
+		case w == nil:
+			if !d.hold() {
+				d.remove(kernel.RemoveChains, *h)
+			}
+		case d.hold():
+			if to := d.held(w, h); !kernel.SameRules(to.Rules, h.Rules) {
+				d.change(write, *h, to)
+			}
+		case kernel.SameRules(w.Rules, h.Rules):
+		case w.Table == "filter" && d.have.Names.IsChain(w.Name, kernel.ChainVIPFilter):
+			d.changeGuards(write, *w, *h)
+		default:
+			d.change(write, *h, *w)
+		}
+	})
+	d.resetEqualChains()
+}
+
+// held returns what a chain becomes while a source has not delivered its table. Rules of
+// services that are not known yet stay, and no endpoint is taken away.
+func (d *differ) held(w, h *kernel.Chain) kernel.Chain {
+	to, n := *w, d.have.Names
+	switch kind := n.OwnsHashed(w.Name); {
+	case n.IsChain(w.Name, kernel.ChainIPVSOutFilter):
+		// Its rules name single VIPs, and all of them drop packets, so their order does
+		// not matter.
+		to.Rules = withRules(w.Rules, h.Rules)
+	case d.sharedByServices(w):
+		to.Rules = d.withOthers(w, h.Rules)
+	case kind == kernel.ChainCluster || kind == kernel.ChainLocal || kind == kernel.ChainExternal:
+		if loses(n, w.Rules, h.Rules) {
+			to.Rules = h.Rules
+		}
+	}
+	return to
+}
+
+// loses says whether a chain lacks an endpoint that it led to, or a chain of endpoints.
+func loses(n kernel.Names, want, have string) bool {
+	there := make(map[string]bool)
+	for rule := range strings.SplitSeq(want, "\n") {
+		there[leadsTo(n, rule)] = true
+	}
+	for rule := range strings.SplitSeq(have, "\n") {
+		if to := leadsTo(n, rule); to != "" && !there[to] {
+			return true
+		}
+	}
+	return false
+}
+
+// leadsTo returns where a rule sends connections to: an endpoint's address and port, or a
+// chain for a service port or an endpoint. It is "" for any other rule.
+func leadsTo(n kernel.Names, rule string) string {
+	if _, to, ok := strings.Cut(rule, "--to-destination "); ok {
+		return to
+	}
+	if target := kernel.Target(rule); n.OwnsHashed(target) != "" {
+		return target
+	}
+	return ""
+}
+
+// changeGuards changes the chain that refuses packets to VIPs. The rule of a VIP that is
+// removed stays until its address is gone: without it, packets would reach the host's own
+// ports. So the chain may be changed twice.
+func (d *differ) changeGuards(write kernel.Phase, w, h kernel.Chain) {
+	bound := keep(strings.Split(h.Rules, "\n"), func(rule string) bool {
+		a := match(rule).addr
+		return a.IsValid() && d.have.IsLocal(a)
+	})
+	first := w
+	first.Rules = withRules(strings.Join(bound, "\n"), w.Rules)
+	if !kernel.SameRules(first.Rules, h.Rules) {
+		d.change(write, h, first)
+	}
+	if !kernel.SameRules(first.Rules, w.Rules) {
+		d.change(kernel.RemoveChains, first, w)
+	}
+}
+
+// withRules returns the rules of have, followed by those of want that it lacks.
+func withRules(want, have string) string {
+	there := make(map[string]bool)
+	for rule := range strings.SplitSeq(have, "\n") {
+		there[kernel.WithoutComment(rule)] = true
+	}
+	for rule := range strings.SplitSeq(want, "\n") {
+		if rule != "" && !there[kernel.WithoutComment(rule)] {
+			have = strings.TrimPrefix(have+"\n"+rule, "\n")
+		}
+	}
+	return have
+}
+
+// resetEqualChains also rewrites the chains that are equal, in a family whose sets must
+// be freed from all rules.
+func (d *differ) resetEqualChains() {
+	if !d.reset4 && !d.reset6 {
+		return
+	}
+	for _, w := range d.want.Chains {
+		if i, ok := slices.BinarySearchFunc(d.have.Chains, w, kernel.Chain.Compare); ok && d.reset(w.Family) && d.have.Chains[i] == w {
+			d.remove(kernel.DropMisusedChains, w)
+			d.add(kernel.WriteChains, w)
+		}
+	}
+}
+
+func (d *differ) reset(f kernel.Family) bool {
+	return f == kernel.IPv4 && d.reset4 || f == kernel.IPv6 && d.reset6
+}
