@@ -41,7 +41,7 @@ func TestProperties(t *testing.T) {
 		if len(s.Virtuals)+len(s.Reals)+len(s.Sets)+len(s.Entries) > 0 {
 			t.Fatalf("objects of mode ipvs:\n%s", s)
 		}
-		have := kernel.Observed{State: s, Names: config.Names, Node: node}
+		have := kernel.Observed{State: s, Names: config.Names, Node: node, Cut: s.Policy.Cut}
 		if p := plan.Diff(s, have); !p.Empty() {
 			t.Fatalf("a kernel as wanted is changed:\n%s", p)
 		}
