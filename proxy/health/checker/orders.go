@@ -26,7 +26,8 @@ const (
 type orders struct {
 	health.Overrides
 	changed time.Time // when they did last, in this run
-	unread  error     // why the file, or a part of it, could not be read; nil if it could
+	unread  error     // why the file, or a part of it, could not be read; nil if it could, or since the next order
+	aside   bool      // that file was set aside
 	pruned  time.Time // when it was last looked for orders that are over
 	stuck   bool      // what is over could not be written then
 }
@@ -54,11 +55,11 @@ func (o *orders) write(stateDir string, next health.Overrides) error {
 		return err
 	}
 	path := filepath.Join(stateDir, ordersFile)
-	if o.unread != nil {
+	if o.unread != nil && !o.aside {
 		if err := statefile.SetAside(path); err != nil {
 			return fmt.Errorf("setting %s aside, which cannot be read: %w", path, err)
 		}
-		o.unread = nil
+		o.aside = true
 	}
 	if err := statefile.Write(path, append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("keeping the orders: %w", err)
@@ -102,7 +103,7 @@ func (c *Checker) Order(o health.Override, force bool) error {
 	if err != nil {
 		return err
 	}
-	return c.keep(next, []health.Event{{Kind: health.Ordered, At: v.Now, Order: o}})
+	return c.ordered(next, health.Event{Kind: health.Ordered, At: v.Now, Order: o})
 }
 
 // TakeBack removes an order: with outs one that takes endpoints out, else a weight.
@@ -120,7 +121,16 @@ func (c *Checker) TakeBack(s health.Selector, outs bool, by health.Author) error
 			taken.Order = o
 		}
 	}
-	return c.keep(next, []health.Event{taken})
+	return c.ordered(next, taken)
+}
+
+// ordered keeps what the operator just ordered: orders that could not be read are no news any more.
+func (c *Checker) ordered(next health.Overrides, e health.Event) error {
+	if err := c.keep(next, []health.Event{e}); err != nil {
+		return err
+	}
+	c.orders.unread = nil
+	return nil
 }
 
 // keep writes orders, has the next Overlay apply them, and notes what happened. The lock ordering is held; mu is not,

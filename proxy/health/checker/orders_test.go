@@ -148,8 +148,13 @@ func TestUnreadOrders(t *testing.T) {
 		if len(x.Overrides()) != c.n || (x.Unread() != nil) != c.bad {
 			t.Errorf("%q: %d orders, %v", c.text, len(x.Overrides()), x.Unread())
 		}
-		if err := x.Order(order(t, health.Drain, "192.0.2.3"), false); err != nil {
-			t.Error(err)
+		x.Overlay(sources.Merged{Table: table(nil, newServer(t))}, &kernel.Observed{}, false)
+		x.pruneOrders(time.Now()) // notes that the order has no endpoint
+		if (x.Unread() != nil) != c.bad {
+			t.Errorf("%q: without a new order %v", c.text, x.Unread())
+		}
+		if err := x.Order(order(t, health.Drain, "192.0.2.3"), false); err != nil || x.Unread() != nil {
+			t.Error(err, x.Unread())
 		}
 		if list, err := ReadOrders(dir); err != nil || len(list) != c.n+1 {
 			t.Errorf("%q: then %v, %v", c.text, list, err)
