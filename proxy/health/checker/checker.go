@@ -76,7 +76,7 @@ func New(o Options) (*Checker, error) {
 	}
 	c.orders.Overrides, c.orders.unread = ReadOrders(o.StateDir)
 	c.board.Believe = o.Settings.Believe
-	c.runner = probe.NewRunner(c.prober.Do, c.record, o.Settings.Limits)
+	c.runner = probe.NewRunner(&c.prober, c.record, o.Settings.Limits)
 	return c, nil
 }
 

@@ -39,7 +39,7 @@ func (r *Runner) overdue(place int, at time.Duration) *Target {
 	if place >= len(r.queue) || r.queue[place].due > at {
 		return nil
 	}
-	if t := r.queue[place]; at-t.due > overdue*t.interval {
+	if t := r.queue[place].Target; at-t.due > overdue*t.interval {
 		return t
 	}
 	if t := r.overdue(2*place+1, at); t != nil {

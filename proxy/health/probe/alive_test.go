@@ -10,7 +10,7 @@ import (
 func TestAlive(t *testing.T) {
 	t.Run("a loop that does not run", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r := NewRunner(nil, nil, Limits{})
+			r := newRunner(nil, nil, Limits{})
 			r.Add(target(1), time.Second)
 			if !r.Alive(time.Now().Add(3 * time.Second)) {
 				t.Error("not alive after three intervals")

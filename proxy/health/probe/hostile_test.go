@@ -95,7 +95,7 @@ func TestHostileTargetsDoNotHoldTheRunner(t *testing.T) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	seen := map[netip.AddrPort]int{}
-	r := NewRunner(new(Prober).Do, func(x *Target, r Result) time.Duration {
+	r := NewRunner(new(Prober), func(x *Target, r Result) time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
 		if seen[x.Address]++; seen[x.Address] == times {

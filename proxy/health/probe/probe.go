@@ -49,7 +49,7 @@ type attempt struct {
 // done tells Trace of a step.
 func (a *attempt) done(step string) {
 	if a.prober.Trace != nil {
-		a.prober.Trace(step, a.timeout-time.Until(a.deadline))
+		a.prober.Trace(step, a.elapsed())
 	}
 }
 
@@ -74,25 +74,38 @@ func (p *Prober) Do(ctx context.Context, what *sources.Probe, target netip.AddrP
 	if do == nil {
 		return result(Void, "unknown type "+string(what.Type))
 	}
-	timeout, started := timeoutOf(what), time.Now()
+	a := p.attempt(ctx, what, target, meta)
 	// A fault in the parser of an answer must not take the data plane's program with it.
 	defer func() {
 		if fault := recover(); fault != nil {
 			r = result(Void, fmt.Sprint("internal error: ", fault))
 		}
 	}()
+	return a.judge(do(&a))
+}
+
+// attempt returns a probe that starts now.
+func (p *Prober) attempt(ctx context.Context, what *sources.Probe, target netip.AddrPort, meta Meta) attempt {
+	timeout := timeoutOf(what)
 	target = netip.AddrPortFrom(target.Addr().Unmap(), target.Port())
-	r = do(&attempt{what, ctx, p, target, meta, timeout, started.Add(timeout)})
-	r.Duration = time.Since(started)
+	return attempt{what, ctx, p, target, meta, timeout, time.Now().Add(timeout)}
+}
+
+// elapsed returns the time since the probe started.
+func (a *attempt) elapsed() time.Duration { return a.timeout - time.Until(a.deadline) }
+
+// judge returns the result of a probe that has ended with r: void if this process is to blame.
+func (a *attempt) judge(r Result) Result {
+	r.Duration = a.elapsed()
 	silent := r.Outcome == OK && r.Detail == noAnswer
 	if r.Outcome == OK && !silent {
 		return r
 	}
-	if ctx.Err() != nil {
+	if a.ctx.Err() != nil {
 		return Result{Outcome: Void, Detail: "cancelled", Duration: r.Duration}
 	}
 	// The deadline was seen this late only because this process did not run. The answer may have come in time.
-	if (silent || r.Outcome.timed()) && r.Duration > timeout+timeout/2 {
+	if (silent || r.Outcome.timed()) && r.Duration > a.timeout+a.timeout/2 {
 		return Result{Outcome: Void, Detail: tooLate, Duration: r.Duration}
 	}
 	return r

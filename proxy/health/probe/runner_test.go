@@ -36,7 +36,7 @@ func run(t *testing.T, limits Limits, test func(w *world)) {
 			return Result{Outcome: OK}, time.Millisecond
 		}
 		w.next = func(*Target, Result) time.Duration { return 2 * time.Second }
-		w.Runner = NewRunner(w.do, w.report, limits)
+		w.Runner = newRunner(w.do, w.report, limits)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -85,7 +85,7 @@ func (w *world) consistent() {
 	defer w.Runner.mu.Unlock()
 	execs := 0
 	for i, t := range w.queue {
-		if int(t.place) != i || t.state != waiting || i > 0 && t.due < w.queue[(i-1)/2].due {
+		if int(t.place) != i || t.due != t.Target.due || t.state != waiting || i > 0 && t.due < w.queue[(i-1)/2].due {
 			w.t.Fatalf("queue[%d] = %+v", i, t)
 		}
 	}

@@ -1,0 +1,203 @@
+package probe
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+const (
+	// firstLook is how soon a runner looks whether connections are made that were not at once. Go's timers are not
+	// finer. The time to the next look doubles, up to turnGap.
+	firstLook = time.Millisecond
+	// maxIdle bounds the sockets that wait for their next probe, for each address family. At 5,000 probes a second
+	// 100 start in a turn.
+	maxIdle = 256
+)
+
+// connects makes the connections of tcp probes that only connect, which are most probes of a large node. The runner's
+// goroutine makes all that are due in a turn, and one poll says which of them have an answer.
+type connects struct {
+	prober  *Prober // nil if this runner makes none
+	begun   []begun // in this turn
+	pending []connecting
+	polls   []unix.PollFd // of pending, in the same order
+	idle    [2][]int      // sockets without a peer, of IPv4 and of IPv6
+}
+
+// connecting is a probe whose connection is being made.
+type connecting struct {
+	begun
+	attempt
+}
+
+// makes reports whether it makes the connection of a probe: a tcp probe that neither sends nor expects anything.
+func (c *connects) makes(what *sources.Probe) bool {
+	return c.prober != nil && what.Type == sources.CheckTCP && what.Send == "" && what.Expect == ""
+}
+
+// busy reports whether connections have begun that have not ended.
+func (c *connects) busy() bool { return len(c.begun)+len(c.pending) > 0 }
+
+// close closes all sockets. Connections that are being made end without a result.
+func (c *connects) close() {
+	for _, p := range c.polls {
+		syscall.Close(int(p.Fd))
+	}
+	for _, idle := range c.idle {
+		for _, fd := range idle {
+			syscall.Close(fd)
+		}
+	}
+	*c = connects{prober: c.prober}
+}
+
+// gap waits for turnGap. It makes the connections of this turn, and finishes those that are made in the meantime.
+func (r *Runner) gap(ctx context.Context) {
+	end, wait := time.Now().Add(turnGap), turnGap
+	if len(r.conns.begun) > 0 {
+		wait = firstLook
+		r.connect(ctx)
+	}
+	for r.conns.busy() {
+		r.look(ctx)
+		left := time.Until(end)
+		if left <= 0 {
+			return
+		}
+		if r.conns.busy() {
+			time.Sleep(min(wait, left))
+			wait *= 2
+		}
+	}
+	time.Sleep(time.Until(end))
+}
+
+// connect starts the connections of this turn.
+func (r *Runner) connect(ctx context.Context) {
+	c := &r.conns
+	for _, b := range c.begun {
+		t := b.target
+		a := c.prober.attempt(ctx, t.Probe, t.Address, t.Meta)
+		fd, err := c.start(&a)
+		if err != nil {
+			r.finish(ctx, b, a.judge(failure(err, "connect")))
+			continue
+		}
+		c.pending = append(c.pending, connecting{b, a})
+		c.polls = append(c.polls, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
+	}
+	clear(c.begun)
+	c.begun = c.begun[:0]
+}
+
+// look finishes the connections that are made, have failed or are out of time. An answer counts however late it is
+// read: the kernel took it without this process.
+func (r *Runner) look(ctx context.Context) {
+	c := &r.conns
+	_, failed := unix.Poll(c.polls, 0)
+	now := time.Now()
+	for i := len(c.pending) - 1; i >= 0; i-- {
+		p, poll := c.pending[i], c.polls[i]
+		var outcome Result
+		switch {
+		case failed == nil && poll.Revents != 0:
+			outcome = c.end(&p.attempt, int(poll.Fd), poll.Revents)
+		case failed == unix.EINTR || now.Before(p.deadline):
+			continue
+		case failed != nil:
+			syscall.Close(int(poll.Fd))
+			outcome = failure(os.NewSyscallError("poll", failed), "connect")
+		default:
+			syscall.Close(int(poll.Fd))
+			outcome = result(Timeout, "connect")
+		}
+		last := len(c.pending) - 1
+		c.pending[i], c.polls[i] = c.pending[last], c.polls[last]
+		c.pending[last] = connecting{}
+		c.pending, c.polls = c.pending[:last], c.polls[:last]
+		r.finish(ctx, p.begun, p.judge(outcome))
+	}
+}
+
+// start sends a SYN from a socket of its own or one that an earlier probe has left.
+func (c *connects) start(a *attempt) (int, error) {
+	fd, err := c.socket(a)
+	if err != nil {
+		return 0, err
+	}
+	if errno := connect(fd, a.target); errno != 0 && errno != syscall.EINPROGRESS {
+		syscall.Close(fd)
+		return 0, os.NewSyscallError("connect", errno)
+	}
+	return fd, nil
+}
+
+// socket returns a socket with the options of a probe. TCP_DEFER_ACCEPT has another meaning on a socket that connects:
+// the kernel holds back the ACK of the server's SYN-ACK, for 200 ms at most, and the RST that ends the probe goes
+// out in its place. The server's kernel forgets the connection, and the program that listens never sees it: no
+// wake-up, and no line about a client that hung up. HAProxy's tcp checks do the same.
+func (c *connects) socket(a *attempt) (int, error) {
+	if idle := c.idleFor(a); idle != nil && len(*idle) > 0 {
+		last := len(*idle) - 1
+		fd := (*idle)[last]
+		*idle = (*idle)[:last]
+		return fd, nil
+	}
+	fd, err := a.open(syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return 0, err
+	}
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_TCP, syscall.TCP_DEFER_ACCEPT, 1); err != nil {
+		syscall.Close(fd)
+		return 0, os.NewSyscallError("setsockopt", err)
+	}
+	return fd, nil
+}
+
+// idleFor returns the sockets that a probe may use again, nil if it needs one of its own: one bound to an interface
+// outlives the interface, and would fail when another one of that name has come.
+func (c *connects) idleFor(a *attempt) *[]int {
+	switch {
+	case a.Mark != 0 || a.Interface != "" || a.Source.IsValid():
+		return nil
+	case a.target.Addr().Is4():
+		return &c.idle[0]
+	}
+	return &c.idle[1]
+}
+
+// end returns the result of a connection that poll has told of, and resets it. Only a socket that has connected is
+// used again: it has no error left that the next probe would see.
+func (c *connects) end(a *attempt, fd int, events int16) Result {
+	if events != unix.POLLOUT {
+		defer syscall.Close(fd)
+		errno, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ERROR)
+		if err != nil {
+			return failure(os.NewSyscallError("getsockopt", err), "connect")
+		}
+		return failure(os.NewSyscallError("connect", syscall.Errno(errno)), "connect")
+	}
+	itself := connectedToItself(fd, a.target)
+	if idle := c.idleFor(a); idle == nil || len(*idle) == maxIdle || disconnect(fd) != 0 {
+		syscall.Close(fd)
+	} else {
+		*idle = append(*idle, fd)
+	}
+	if itself {
+		return Result{Outcome: Refused}
+	}
+	return Result{Outcome: OK}
+}
+
+// disconnect resets a connection, and makes the socket ready for the next one. A new socket instead costs 6 us.
+func disconnect(fd int) syscall.Errno {
+	var unspecified syscall.RawSockaddr // AF_UNSPEC is 0
+	return rawConnect(fd, unsafe.Pointer(&unspecified), unsafe.Sizeof(unspecified))
+}
