@@ -35,3 +35,34 @@ func TestNamesAreUnique(t *testing.T) {
 		t.Error("sets are ours by a fixed list, and by the prefix of temporary ones")
 	}
 }
+
+// Chains with a hash are ours in table nat, by the form of their names alone.
+func TestHashedChains(t *testing.T) {
+	for name, want := range map[string]ChainKind{
+		"KUBE-SVC-XPGD46QRK7WJZT7O":  ChainCluster,
+		"KUBE-SVL-XPGD46QRK7WJZT7O":  ChainLocal,
+		"KUBE-EXT-XPGD46QRK7WJZT7O":  ChainExternal,
+		"KUBE-FW-XPGD46QRK7WJZT7O":   ChainFirewall,
+		"KUBE-SEP-SXIVWICOYRO3J4NJ":  ChainEndpoint,
+		"KUBE-SVC-XPGD46QRK7WJZT7":   "",
+		"KUBE-SVC-XPGD46QRK7WJZT7OA": "",
+		"KUBE-SVC-XPGD46QRK7WJZT71":  "", // base32 has no 1
+		"KUBE-SVC-xpgd46qrk7wjzt7o":  "",
+		"KUBE-XLB-XPGD46QRK7WJZT7O":  "",
+		"CUBE-SVC-XPGD46QRK7WJZT7O":  "",
+		"KUBE-SERVICES":              "",
+		"KUBE-FIREWALL":              "", // kubelet's
+		"KUBE-KUBELET-CANARY":        "",
+	} {
+		if got := DefaultNames.OwnsHashed(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		ours := want != "" || name == "KUBE-SERVICES"
+		if DefaultNames.OwnsChain("nat", name) != ours || DefaultNames.OwnsChain("mangle", name) || want != "" && DefaultNames.OwnsChain("filter", name) {
+			t.Errorf("%s is owned in another table, or not in nat", name)
+		}
+	}
+	if n := (Names{Prefix: "ABCDEF"}); len(n.Hashed(ChainCluster, "XPGD46QRK7WJZT7O")) > maxChainName {
+		t.Error("a name with the longest prefix is too long")
+	}
+}

@@ -72,14 +72,19 @@ func (s Saved) Check(sysctls []string) error {
 	return nil
 }
 
-// Unserved lists the addresses on the device that no owned set has as a VIP. If there
-// are any, a device that only a file says is ours may be another program's. Virtual
+// Unserved lists the addresses on the device that no owned set has as a VIP, and no rule
+// of mode iptables guards. If there are any, a device that only a file says is ours may be another program's. Virtual
 // servers are no proof, since those of node ports can have any address.
 func (o *Observed) Unserved() []netip.Addr {
 	served := make(map[netip.Addr]bool)
 	for i := range o.Entries {
 		if _, spec, ours := o.Names.SetSpec(o.Entries[i].Set); ours && spec.Opens {
 			served[o.Entries[i].Addr] = true
+		}
+	}
+	for i := range o.Chains {
+		if c := &o.Chains[i]; c.Table == "filter" && o.Names.IsChain(c.Name, ChainVIPFilter) {
+			addGuarded(served, c.Rules)
 		}
 	}
 	var all []netip.Addr
@@ -89,4 +94,15 @@ func (o *Observed) Unserved() []netip.Addr {
 		}
 	}
 	return all
+}
+
+// addGuarded adds the destinations of rules that are about one address.
+func addGuarded(to map[netip.Addr]bool, rules string) {
+	for rule := range strings.SplitSeq(rules, "\n") {
+		text, ok := strings.CutPrefix(rule, "-d ")
+		text, _, _ = strings.Cut(text, " ")
+		if p, err := netip.ParsePrefix(text); ok && err == nil && p.IsSingleIP() {
+			to[p.Addr()] = true
+		}
+	}
 }

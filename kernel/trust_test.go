@@ -57,6 +57,11 @@ func TestUnserved(t *testing.T) {
 	if got := o.Unserved(); got != nil {
 		t.Error(got)
 	}
+	o.Addrs = append(o.Addrs, Addr{Addr: addr("10.96.0.3")})
+	o.Chains = []Chain{{Family: IPv4, Table: "filter", Name: "KUBE-VIP-FILTER", Rules: "-p icmp -j RETURN\n-d 10.96.0.3/32 -j REJECT"}}
+	if got := o.Unserved(); got != nil {
+		t.Errorf("with the rules of mode iptables: %v", got)
+	}
 	o.Addrs = append(o.Addrs, Addr{Addr: addr("192.0.2.77")})
 	if got := o.Unserved(); !slices.Equal(got, []netip.Addr{addr("192.0.2.77")}) {
 		t.Error(got)

@@ -56,7 +56,7 @@ func probe(ctx context.Context, find Find, f kernel.Family) (Tool, error) {
 		return Tool{}, fmt.Errorf("probing %s: %w", name, err)
 	}
 	major, minor, patch := found.GetIptablesVersion()
-	t := Tool{Name: name, Version: fmt.Sprintf("%d.%d.%d", major, minor, patch), NFT: mode(found) == "nf_tables"}
+	t := Tool{Name: name, Version: fmt.Sprintf("%d.%d.%d", major, minor, patch), NFT: backEndOf(found) == "nf_tables"}
 	// Our rules use MASQUERADE --random-fully. The release that brought it, 1.6.2, also brought
 	// iptables-restore --wait.
 	if !found.HasRandomFully() {
@@ -87,10 +87,10 @@ func version(ctx context.Context, path string, f kernel.Family) (*goiptables.IPT
 	}
 }
 
-// mode returns the back end that a tool named in its --version: "nf_tables" or "legacy". go-iptables
+// backEndOf returns the back end that a tool named in its --version: "nf_tables" or "legacy". go-iptables
 // parses it and exports no function for it. Running --version a second time would cost a start 1.5 to
-// 10 ms, so mode reads the private field. TestProbe fails if a release of the library renames it.
-func mode(t *goiptables.IPTables) string {
+// 10 ms, so backEndOf reads the private field. TestProbe fails if a release of the library renames it.
+func backEndOf(t *goiptables.IPTables) string {
 	field := reflect.ValueOf(t).Elem().FieldByName("mode")
 	if field.Kind() != reflect.String {
 		return ""

@@ -22,15 +22,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the want sections of the scenarios")
 
-// Folder has the scenarios. It is relative to the folder of a mode.
-const Folder = "../../../testdata/rules"
-
 // modes have sections of their own: "want iptables" and "want iptables WHAT". The other
 // want sections are of mode ipvs, or of all modes.
 var modes = []string{"iptables", "userspace"}
 
 // Scenario is one file: a service table, a node and a configuration, and what is wanted
-// for them. The README in Folder explains the sections.
+// for them. testdata/rules/README.md explains the sections.
 type Scenario struct {
 	Name   string
 	Table  sources.Table
@@ -47,9 +44,9 @@ type Section struct{ What, Text string }
 // for those without a mode's name, and compares what got returns with the section. With
 // -update it rewrites the sections instead.
 func Run(t *testing.T, of string, got func(t *testing.T, s *Scenario, w Section) (string, error)) {
-	paths, err := filepath.Glob(filepath.Join(Folder, "*.txtar"))
+	paths, err := filepath.Glob(filepath.Join(folder(t), "*.txtar"))
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("no scenarios in %s: %v", Folder, err)
+		t.Fatalf("no scenarios in %s: %v", folder(t), err)
 	}
 	for _, path := range paths {
 		s := Scenario{Name: strings.TrimSuffix(filepath.Base(path), ".txtar")}
@@ -108,7 +105,7 @@ func wanted(name, of string) (what string, ok bool) {
 func (s *Scenario) Read(t *testing.T) {
 	t.Helper()
 	var err error
-	if s.archive, err = txtar.ParseFile(filepath.Join(Folder, s.Name+".txtar")); err != nil {
+	if s.archive, err = txtar.ParseFile(filepath.Join(folder(t), s.Name+".txtar")); err != nil {
 		t.Fatal(err)
 	}
 	if len(strings.TrimSpace(string(s.archive.Comment))) == 0 {
@@ -150,6 +147,18 @@ func (s *Scenario) Read(t *testing.T) {
 		}
 	}
 	s.Table, _ = sources.Merge(onNode(s.Node), table)
+}
+
+// folder returns the folder of the scenarios: testdata/rules of this module.
+func folder(t testing.TB) string {
+	t.Helper()
+	for up := "."; len(up) < 100; up = filepath.Join(up, "..") {
+		if _, err := os.Stat(filepath.Join(up, "go.mod")); err == nil {
+			return filepath.Join(up, "testdata", "rules")
+		}
+	}
+	t.Fatal("no go.mod above the test's folder")
+	return ""
 }
 
 // decode reads fields of a mode.Config and of its frontend.Config.
