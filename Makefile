@@ -94,7 +94,8 @@ fuzz:
 		done; \
 	done
 
-# bench: what svcproxy costs, beside others doing the same, in two guests at once: in instructions; then in wall time in one, to bin/bench.results.
+# bench: what svcproxy costs, beside others doing the same, in two guests at once: in instructions; then in wall time in one, and what many health checks cost
+# on this machine itself, to bin/bench.results.
 # SVCPROXY_BENCH=all measures the largest size too, BENCHFLAGS='-run loop' one scenario only; BASE=FOLDER compares with the results that an earlier run left, by benchstat.
 BENCHSTAT   ?= golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 SVCPROXY_BENCH ?= 1000x10,5000x5
@@ -105,8 +106,9 @@ bench: build guest
 	mkdir -p bin/bench.results
 	$(MAKE) --no-print-directory -j2 bench-IPv4 bench-IPv6
 	$(GUEST) run --where qemu --memory 4096 --out bin/bench.results -- bin/bench -clock wall -sizes 1000x10 $(BENCHFLAGS)
+	bin/bench -clock native -out bin/bench.results $(BENCHFLAGS)
 ifdef BASE
-	for run in instructions-IPv4 instructions-IPv6 wall; do $(GO) run $(BENCHSTAT) $(BASE)/$$run.txt bin/bench.results/$$run.txt; done
+	for run in instructions-IPv4 instructions-IPv6 wall native; do $(GO) run $(BENCHSTAT) $(BASE)/$$run.txt bin/bench.results/$$run.txt; done
 endif
 
 # What make bench measures of one family; both processors have something to do then.

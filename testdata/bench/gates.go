@@ -38,6 +38,7 @@ func (g gate) judgedBy(judge, clock string) gate {
 func instructions(s sample) float64 { return float64(s.Nanos) }
 func inside(s sample) float64       { return float64(s.Kernel) }
 func millions(s sample) float64     { return float64(s.Nanos) / 1e6 }
+func number(s sample) float64       { return float64(s.Number) }
 func megabytes(s sample) float64    { return float64(s.Resident) / 1e6 }
 
 // gates prints which acceptance criteria this run meets, and how many it does not.
@@ -123,6 +124,10 @@ func (b *bench) criteria() []gate {
 		all = append(all, flowsOf(f.String(), b.clock)...)
 		if f == kernel.IPv4 {
 			all = append(all, paths()...)
+			if b.clock == "instructions" {
+				all = append(all, outages()...)
+				all = append(all, upkeeps()...)
+			}
 		}
 	}
 	return all

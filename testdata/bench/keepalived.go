@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,54 +33,70 @@ func (b *bench) keepalived(p *pass) error {
 		return err
 	}
 	defer g.close()
-	file := filepath.Join(dir, "keepalived.conf")
 	t := table(p.size, p.family)
-	write := func(t sources.Table) error { return os.WriteFile(file, []byte(keepalivedConf(t)), 0o644) }
-	if err := write(t); err != nil {
+	k := &keepalived{dir: dir}
+	if err := k.configure(keepalivedConf(t)); err != nil {
 		return err
 	}
-	// Its child programs are of its process group, and end with it.
-	var out lab.Log
-	cmd := exec.Command("keepalived", "--dont-fork", "--log-console", "--check", "--use-file="+file,
-		"--pid="+filepath.Join(dir, "pid"), "--checkers_pid="+filepath.Join(dir, "checkers"))
-	cmd.Stdout, cmd.Stderr = &out, &out
+	defer k.stop()
 	table, err := ipvs.Open(nil)
 	if err != nil {
 		return err
 	}
 	defer table.Close()
 	last := t.Services[len(t.Services)-1]
-	started := false
 	err = p.lap("start to last real server", func() error {
-		if err := p.node.Start(cmd); err != nil {
+		if err := k.start(p.node); err != nil {
 			return err
 		}
-		started = true
 		return untilWeight(table, last, len(last.Endpoints)-1, 1)
 	})
-	if started {
-		defer func() {
-			cmd.Process.Signal(unix.SIGTERM)
-			cmd.Wait()
-		}()
-	}
 	if err != nil {
-		return fmt.Errorf("%w; keepalived says:\n%s", err, out.String())
+		return fmt.Errorf("%w; keepalived says:\n%s", err, k.out.String())
 	}
 	// The first reload after the start, as any later one, follows a pause.
 	settle()
-	p.resident("resident", residentOfGroup(cmd.Process.Pid))
+	p.resident("resident", residentOfGroup(k.cmd.Process.Pid))
 	changed := oneWeighed(t, 2)
-	if err := write(changed); err != nil {
+	if err := k.configure(keepalivedConf(changed)); err != nil {
 		return err
 	}
 	middle := t.Services[len(t.Services)/2]
 	return p.lap("saved file to kernel, one endpoint", func() error {
-		if err := cmd.Process.Signal(unix.SIGHUP); err != nil {
+		if err := k.cmd.Process.Signal(unix.SIGHUP); err != nil {
 			return err
 		}
 		return untilWeight(table, middle, len(middle.Endpoints)/2, 2)
 	})
+}
+
+// A keepalived is the program without VRRP, with files of its own.
+type keepalived struct {
+	dir string
+	cmd *exec.Cmd
+	out lab.Log
+}
+
+func (k *keepalived) file() string { return filepath.Join(k.dir, "keepalived.conf") }
+
+func (k *keepalived) configure(conf string) error {
+	return os.WriteFile(k.file(), []byte(conf), 0o644)
+}
+
+func (k *keepalived) start(on *lab.Host) error {
+	// Its child programs are of its process group, and end with it.
+	k.cmd = exec.Command("keepalived", "--dont-fork", "--log-console", "--check", "--use-file="+k.file(),
+		"--pid="+filepath.Join(k.dir, "pid"), "--checkers_pid="+filepath.Join(k.dir, "checkers"))
+	k.cmd.Stdout, k.cmd.Stderr = &k.out, &k.out
+	return on.Start(k.cmd)
+}
+
+// stop ends it, if it was started.
+func (k *keepalived) stop() {
+	if k.cmd != nil && k.cmd.Process != nil {
+		k.cmd.Process.Signal(unix.SIGTERM)
+		k.cmd.Wait()
+	}
 }
 
 // untilWeight waits for a real server to have a weight.
@@ -121,17 +138,21 @@ func keepalivedConf(t sources.Table) string {
 // residentOfGroup is the memory, in KiB, of a process and its children.
 func residentOfGroup(pid int) int64 {
 	n := statusField(pid, "VmRSS")
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		return n
-	}
-	for child := range strings.FieldsSeq(string(children)) {
-		var pid int
-		if _, err := fmt.Sscan(child, &pid); err == nil {
-			n += statusField(pid, "VmRSS")
-		}
+	for _, child := range children(pid) {
+		n += statusField(child, "VmRSS")
 	}
 	return n
+}
+
+// children are the processes that a process started.
+func children(pid int) (pids []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for child := range strings.FieldsSeq(string(text)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // statusField is a number of a process's status: memory in KiB.

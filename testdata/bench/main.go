@@ -9,6 +9,9 @@
 // kernel keeps deleted real servers for two minutes and they slow down each later
 // one.
 //
+// Health checks of many targets are also measured on the machine itself (-clock
+// native), because an emulated processor says nothing about shares of a core.
+//
 // Figures are only compared within one run. All of them come from the kernel's perf
 // events, so they count the same for every program.
 package main
@@ -27,7 +30,7 @@ import (
 
 // options are the command line.
 type options struct {
-	clock    string // "instructions" or "wall"
+	clock    string // "instructions", "wall" or "native"
 	sizes    []size
 	families []kernel.Family
 	run      *regexp.Regexp // of scenario names
@@ -42,7 +45,28 @@ type size struct{ services, endpoints int }
 
 func (s size) String() string { return fmt.Sprintf("%dx%d", s.services, s.endpoints) }
 
+// What health checks do takes its time, whatever it costs: under --icount that time
+// passes as on a machine that nothing else disturbs.
+func init() {
+	health := func(name, by string, run func(*bench, *pass) error) {
+		singles = append(singles, scenario{name: name, by: by, run: run, outside: true, only: kernel.IPv4, clock: "instructions"})
+	}
+	for _, c := range []healthChecker{svcproxyChecks, keepalivedAlike, keepalivedChecks} {
+		health("outage", c.by, outage(c))
+	}
+	for _, sz := range upkeepSizes {
+		health("upkeep", "svcproxy", upkeepOf(sz, upkeepBySvcproxy))
+		health("upkeep", "keepalived", upkeepOf(sz, upkeepByKeepalived))
+	}
+}
+
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == serverRole {
+		if err := serveLoad(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+		}
+		os.Exit(1)
+	}
 	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -51,7 +75,7 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	fs := flag.NewFlagSet("bench", flag.ExitOnError)
-	fs.StringVar(&o.clock, "clock", "instructions", "what a nanosecond is: instructions (under --icount) or wall")
+	fs.StringVar(&o.clock, "clock", "instructions", "what a nanosecond is: instructions (under --icount) or wall; native measures health checks on this machine")
 	sizes := fs.String("sizes", "1000x10,5000x5", "services x endpoints of each, or all")
 	families := fs.String("families", "IPv4,IPv6", "families of the services")
 	only := fs.String("run", "", "scenarios to run, a regular expression")
@@ -93,6 +117,10 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	b := &bench{options: o, out: out}
+	if o.clock == "native" {
+		return b.natively()
+	}
 	if os.Getenv("SVCPROXY_GUEST") == "" {
 		return fmt.Errorf("this fills the kernel's tables: run it in the guest, by `make bench`")
 	}
@@ -102,7 +130,6 @@ func run(args []string, out io.Writer) error {
 	if err := prepareCounters(); err != nil {
 		return err
 	}
-	b := &bench{options: o, out: out}
 	failed := b.all()
 	if err := b.write(); err != nil {
 		return err
@@ -118,7 +145,7 @@ func run(args []string, out io.Writer) error {
 // all runs every scenario and says how many failed.
 func (b *bench) all() (failed int) {
 	measure := func(s scenario, sz size, f kernel.Family) {
-		if !b.options.run.MatchString(s.name) || s.only != 0 && s.only != f {
+		if !b.options.run.MatchString(s.name) || s.only != 0 && s.only != f || s.clock != "" && s.clock != b.clock {
 			return
 		}
 		if err := b.measure(s, sz, f); err != nil {

@@ -20,6 +20,7 @@ type scenario struct {
 	run      func(*bench, *pass) error
 	outside  bool          // another process does the work: allocations are not counted
 	only     kernel.Family // 0 is both
+	clock    string        // "" is both
 }
 
 // A sample is one run of one row.
@@ -31,7 +32,9 @@ type sample struct {
 	Kernel       int64  `json:",omitempty"` // of those, inside netlink system calls, where that is known
 	Allocs       uint64 // of this program; 0 for other programs
 	Bytes        uint64
-	Resident     int64 `json:",omitempty"` // bytes of memory, for rows that measure nothing else
+	Resident     int64  `json:",omitempty"` // bytes of memory, for rows that measure nothing else
+	Number       int64  `json:",omitempty"` // of what Unit says, likewise
+	Unit         string `json:",omitempty"`
 	counts
 }
 
@@ -175,6 +178,13 @@ func (p *pass) took(row string, d time.Duration) {
 func (p *pass) resident(row string, kib int64) {
 	x := p.sample(row, p.by)
 	x.Resident = kib << 10
+	p.samples = append(p.samples, x)
+}
+
+// number adds a row that counts something.
+func (p *pass) number(row string, n int64, unit string) {
+	x := p.sample(row, p.by)
+	x.Number, x.Unit = n, unit
 	p.samples = append(p.samples, x)
 }
 

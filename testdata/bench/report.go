@@ -30,7 +30,7 @@ func (b *bench) table(out io.Writer) {
 
 // unit says what the figures are.
 func (b *bench) unit() string {
-	if b.clock == "wall" {
+	if b.clock != "instructions" {
 		return "milliseconds"
 	}
 	return "millions of instructions"
@@ -62,12 +62,12 @@ func (b *bench) group(out io.Writer, size, family string) {
 		for _, by := range ways {
 			x, ok := b.median(cell{row, by, size, family})
 			ratio := ""
-			if ours && ok && by != "svcproxy" && x.Resident == 0 {
+			if ours && ok && by != "svcproxy" && x.Nanos > 0 {
 				ratio = fmt.Sprintf("x%.2f", float64(x.Nanos)/float64(base.Nanos))
 			}
 			fmt.Fprintf(w, "%s\t%s\t", amount(x, ok), ratio)
 		}
-		if ours && base.Resident == 0 {
+		if ours && base.Nanos > 0 {
 			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t\n", inNetlink(base), base.Syscalls, base.Messages, base.Execs, base.Allocs, base.Bytes>>10)
 		} else {
 			fmt.Fprint(w, "\t\t\t\t\t\t\n") // a row without a cell would end its column
@@ -80,6 +80,8 @@ func amount(s sample, ok bool) string {
 	switch {
 	case !ok:
 		return ""
+	case s.Unit != "":
+		return fmt.Sprintf("%d %s", s.Number, s.Unit)
 	case s.Resident > 0:
 		return fmt.Sprintf("%.1f MiB", float64(s.Resident)/(1<<20))
 	case s.Nanos < 1e6:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -42,10 +43,13 @@ func (s sample) benchmark() string {
 	}
 	line.WriteString(" 1")
 	switch {
+	case s.Unit != "":
+		fmt.Fprintf(&line, " %d %s", s.Number, strings.ReplaceAll(s.Unit, " ", "-"))
+		return line.String()
 	case s.Resident > 0:
 		fmt.Fprintf(&line, " %d resident-B", s.Resident)
 		return line.String()
-	case s.Clock == "wall":
+	case s.Clock != "instructions":
 		fmt.Fprintf(&line, " %d ns/op", s.Nanos)
 	default:
 		fmt.Fprintf(&line, " %d instr/op", s.Nanos)
@@ -73,7 +77,7 @@ func (b *bench) cell(c cell) (all []sample) {
 	return all
 }
 
-// median is the middle one of a cell's samples by time, or by memory; false where
+// median is the middle one of a cell's samples by time, memory or number; false where
 // there is none.
 func (b *bench) median(c cell) (sample, bool) {
 	all := b.cell(c)
@@ -81,6 +85,6 @@ func (b *bench) median(c cell) (sample, bool) {
 		return sample{}, false
 	}
 	// The lower of two: what disturbs adds.
-	slices.SortFunc(all, func(x, y sample) int { return int(x.Nanos + x.Resident - y.Nanos - y.Resident) })
+	slices.SortFunc(all, func(x, y sample) int { return cmp.Compare(x.Nanos+x.Resident+x.Number, y.Nanos+y.Resident+y.Number) })
 	return all[(len(all)-1)/2], true
 }

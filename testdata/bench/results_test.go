@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -23,6 +24,7 @@ func TestBenchmarkLines(t *testing.T) {
 			"Benchmark/row=process_version/by=ipvsadm_same_rules 1 7 ns/op 0 syscalls/op 0 messages/op 0 execs/op",
 		},
 		{sample{Row: "resident", By: "svcproxy", Resident: 4096}, "Benchmark/row=resident/by=svcproxy 1 4096 resident-B"},
+		{sample{Row: "refused: connections lost", By: "keepalived, set alike", Unit: "connections"}, "Benchmark/row=refused_connections_lost/by=keepalived_set_alike 1 0 connections"},
 	} {
 		if got := c.s.benchmark(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
@@ -65,5 +67,38 @@ func TestChangedTablesLeaveTheFirstAlone(t *testing.T) {
 	}
 	if n := strings.Count(all, "weight"); n != 30 {
 		t.Errorf("%d endpoints weighed, want all 30", n)
+	}
+}
+
+// What was lost before a fault, or served before its end, is not its.
+func TestVisitorsCountFromAMoment(t *testing.T) {
+	start := time.Now()
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	v := &visitors{lost: []time.Time{at(1), at(5), at(3)}, answered: map[string][]time.Time{"pod1": {at(9), at(2), at(8)}}}
+	if n, _ := v.losses(at(2)); n != 2 {
+		t.Errorf("%d losses, want those of 3 s and 5 s", n)
+	}
+	if last := v.lastLoss(); !last.Equal(at(5)) {
+		t.Errorf("the last loss is %v", last.Sub(start))
+	}
+	if first, ok := v.servedBy("pod1", at(4)); !ok || !first.Equal(at(8)) {
+		t.Errorf("served again at %v, %v", first.Sub(start), ok)
+	}
+	if _, ok := v.servedBy("pod1", at(9)); ok {
+		t.Error("served after the last connection")
+	}
+}
+
+// A fault's rows have a sample for each service and one of the worst.
+func TestOutcomesOfAFault(t *testing.T) {
+	p := &pass{scenario: scenario{by: "svcproxy", only: kernel.IPv4}, bench: &bench{}}
+	p.outcomes("refused", []outcome{{2 * time.Second, time.Second, 7}, {time.Second, 3 * time.Second, 4}})
+	p.bench.samples = p.samples
+	for row, want := range map[string]int64{
+		"detection, most": 2000, "recovery, most": 3000, "connections lost, most": 7, "connections lost": 4, "detection": 1000,
+	} {
+		if s, ok := p.bench.median(cell{row: "refused: " + row, by: "svcproxy"}); !ok || s.Number != want {
+			t.Errorf("%s: %d, %v, want %d", row, s.Number, ok, want)
+		}
 	}
 }
