@@ -102,8 +102,8 @@ func (n node) becomes(t *testing.T, limit time.Duration, up bool, reals ...lab.R
 			return err
 		}
 		for _, r := range reals {
-			if w := weights[r]; (w > 0) != up {
-				return fmt.Errorf("%s of %s has weight %d, want it up: %v", r.Addr, r.Virtual, w, up)
+			if w, there := weights[r]; (w > 0) != up {
+				return fmt.Errorf("%s of %s has weight %d, is there: %v, want it up: %v", r.Addr, r.Virtual, w, there, up)
 			}
 		}
 		return nil

@@ -1,0 +1,35 @@
+package traffic
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// On a machine with twenty programs that compute all the time, probes run late. That
+// takes no endpoint down. This test runs alone, because it slows down all others.
+func TestLoadTakesNothingDown(t *testing.T) {
+	n := newNode(t, "")
+	services := []checkedService{
+		{name: "connects", vip: "10.96.11.1", check: "{ type = \"tcp\", " + quick + " }"},
+		{name: "web", vip: "10.96.11.2", port: lab.HTTPPort, check: "{ type = \"http\", " + quick + " }"},
+		{name: "program", vip: "10.96.11.3", check: "{ type = \"exec\", command = \"/bin/true\", " + strings.Replace(quick, `"1s"`, `"3s"`, 1) + " }"},
+	}
+	n.start(t, textOf(services))
+	for range 20 {
+		busy := exec.Command("sh", "-c", "while :; do :; done")
+		must(t, n.Lab.Node.Start(busy))
+		defer busy.Wait()
+		defer busy.Process.Kill()
+	}
+	w := n.watch(t)
+	probes()
+	probes()
+	w.wantNone(t, "under load")
+	n.wantOnly(t, services[0].front(), 6, (*lab.Conn).Ask, "pod1", "pod2", "pod3")
+	if h := n.health(t); h.States["up"] != 9 {
+		t.Errorf("nine endpoints, up are %+v", h)
+	}
+}
