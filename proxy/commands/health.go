@@ -21,12 +21,12 @@ type healthCommand struct {
 func Health(e *Env) cli.Command {
 	c := &healthCommand{remote: remote{e}}
 	return cli.Command{
-		Name: "health", Args: "[SERVICE... | probe SERVICE/ENDPOINT]", Short: "show which endpoints are up, and why",
+		Name: "health", Args: "[SERVICE...]", Short: "show which endpoints are up, and why",
 		Long: `It lists the endpoints that have a health check or an order, with the last result and the
 time of the next probe. SERVICE is NAME or NAMESPACE/NAME.
 
-health probe sends one probe now, prints its steps with their times, and exits 1 unless
-the answer is good. ENDPOINT is ADDRESS or ADDRESS:PORT. It changes nothing.`,
+health probe SERVICE/ENDPOINT sends one probe now, prints its steps with their times, and
+exits 1 unless the answer is good. ENDPOINT is ADDRESS or ADDRESS:PORT. It changes nothing.`,
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
 }

@@ -27,8 +27,10 @@ var nodeVerbs = []string{"drain", "undrain", "status"}
 func Node(e *Env) cli.Command {
 	c := &nodeCommand{remote: remote{e}}
 	return cli.Command{
-		Name: "node", Args: "drain|undrain|status", Short: "have load balancers in front leave this node, or come back", Values: nodeVerbs,
-		Long: `While the node is drained, /healthz and health check node ports answer 503. Services go
+		Name: "node", Args: "VERB", Short: "have load balancers in front leave this node, or come back", Values: nodeVerbs,
+		Long: `VERB is drain, undrain or status.
+
+While the node is drained, /healthz and health check node ports answer 503. Services go
 on: connections that arrive are served. The drain stands over restarts until undrain.
 drain --wait waits until the node has no connections, and exits 1 after its time.`,
 		Flags: c.flags, Common: configFlag, Run: c.run,

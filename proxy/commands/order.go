@@ -173,7 +173,7 @@ func (c *orderCommand) print(o control.Order, done control.Ordered, left *leftov
 	if _, err := fmt.Fprintf(c.Out, "%s: %s%s, %s\n", done.Target, said, until, count(n, "endpoint")); err != nil {
 		return err
 	}
-	if n == 0 {
+	if n == 0 && !o.Verb.TakesBack() {
 		c.warn("no service has such an endpoint now; an order without one is dropped after 24 hours")
 	}
 	if left != nil && left.Connections == 0 {

@@ -26,8 +26,8 @@ const (
 // orders are the verbs that give an order.
 var orders = map[Verb]health.Verb{Drain: health.Drain, Disable: health.Disable, Weight: health.Reweigh}
 
-// takesBack reports whether the verb takes an order back.
-func (v Verb) takesBack() bool { return v == Undrain || v == Enable || v == Unweight }
+// TakesBack reports whether the verb takes an order back.
+func (v Verb) TakesBack() bool { return v == Undrain || v == Enable || v == Unweight }
 
 // Order is what the operator asks for. Who asks is known from the socket.
 type Order struct {
@@ -70,11 +70,11 @@ func parseOrder(q url.Values) (Order, error) {
 	}
 	o := Order{Verb: Verb(q.Get("verb")), Why: q.Get("why"), Force: q.Has("force")}
 	switch {
-	case orders[o.Verb] == "" && !o.Verb.takesBack():
+	case orders[o.Verb] == "" && !o.Verb.TakesBack():
 		return Order{}, fmt.Errorf("verb %.40q is not known", o.Verb)
 	case o.Force && q.Get("force") != "1":
 		return Order{}, fmt.Errorf("force %.40q is not 1", q.Get("force"))
-	case o.Verb.takesBack() && (o.Force || q.Has("for")):
+	case o.Verb.TakesBack() && (o.Force || q.Has("for")):
 		return Order{}, fmt.Errorf("%s has no force and no time", o.Verb)
 	}
 	err := health.Author{Why: o.Why}.Check()

@@ -75,7 +75,7 @@ func FuzzParseOrder(f *testing.F) {
 		if again, err := parseOrder(o.values()); err != nil || again != o {
 			t.Errorf("%q is %+v, and its query %q is %+v, %v", query, o, o.values().Encode(), again, err)
 		}
-		if o.Verb.takesBack() {
+		if o.Verb.TakesBack() {
 			return
 		}
 		if _, err := (health.Overrides{}).Add(o.override(health.Author{By: "root", Why: o.Why}, time.Unix(1e9, 0))); err != nil {

@@ -64,7 +64,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := o.override(by, time.Now())
-	if o.Verb.takesBack() {
+	if o.Verb.TakesBack() {
 		err = s.Orders.TakeBack(o.Target, o.Verb != Unweight, by)
 	} else {
 		err = s.Orders.Order(x, o.Force)
