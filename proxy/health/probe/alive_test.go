@@ -24,11 +24,11 @@ func TestAlive(t *testing.T) {
 		run(t, Limits{}, func(w *world) {
 			w.answer = func(time.Duration, netip.AddrPort) (Result, time.Duration) { return Result{}, time.Hour }
 			w.Add(target(1), time.Second)
-			time.Sleep(5 * time.Second)
+			w.sleep(5 * time.Second)
 			if !w.Alive(time.Now()) {
 				t.Error("not alive while the probe may run")
 			}
-			time.Sleep(4 * time.Second)
+			w.sleep(4 * time.Second)
 			if w.Alive(time.Now()) {
 				t.Error("alive with a probe that hangs")
 			}
@@ -36,7 +36,7 @@ func TestAlive(t *testing.T) {
 	})
 	t.Run("no target", func(t *testing.T) {
 		run(t, Limits{}, func(w *world) {
-			time.Sleep(time.Hour)
+			w.sleep(time.Hour)
 			if !w.Alive(time.Now()) || w.Behind(time.Now()) != 0 {
 				t.Error("an idle runner is neither hanging nor behind")
 			}
@@ -75,7 +75,7 @@ func TestVoidResultsAreCounted(t *testing.T) {
 		for n := range 20 {
 			w.Add(target(n), time.Second)
 		}
-		time.Sleep(20 * time.Second)
+		w.sleep(20 * time.Second)
 		if s := w.Stats(); s.Void < 180 || s.Void > 220 {
 			t.Errorf("%d void results", s.Void)
 		}

@@ -50,6 +50,19 @@ func run(t *testing.T, limits Limits, test func(w *world)) {
 	})
 }
 
+// sleep sleeps until all that happens in the meantime has happened: the test may then read it.
+func (w *world) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// probes reports whether t is being probed.
+func (w *world) probes(t *Target) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now[t.Address] > 0
+}
+
 func (w *world) do(ctx context.Context, _ *sources.Probe, target netip.AddrPort, _ Meta) Result {
 	at := time.Since(w.start)
 	w.mu.Lock()
@@ -121,7 +134,7 @@ func TestFirstProbesAreSpread(t *testing.T) {
 			for n := range targets {
 				w.Add(target(n), 2*time.Second)
 			}
-			time.Sleep(2*time.Second + turnGap)
+			w.sleep(2*time.Second + turnGap)
 			var per [slots + 1]int
 			for _, at := range w.starts {
 				per[at[0]*slots/(2*time.Second)]++
@@ -150,7 +163,7 @@ func TestIntervalsCountFromDueTimes(t *testing.T) {
 		}
 		a := target(1)
 		w.Add(a, 2*time.Second)
-		time.Sleep(time.Minute)
+		w.sleep(time.Minute)
 		at := w.starts[a.Address]
 		for i, got := range at {
 			if d := got - at[0] - time.Duration(i)*2*time.Second; d.Abs() > turnGap {
@@ -170,7 +183,7 @@ func TestSlowProbesSkipTurns(t *testing.T) {
 		}
 		a := target(1)
 		w.Add(a, 2*time.Second)
-		time.Sleep(time.Minute)
+		w.sleep(time.Minute)
 		at := w.starts[a.Address]
 		for i := 1; i < len(at); i++ {
 			if d := at[i] - at[i-1]; (d - 6*time.Second).Abs() > turnGap {
@@ -213,7 +226,7 @@ func TestDetection(t *testing.T) {
 					return test.fast
 				}
 				w.Add(a, test.interval)
-				time.Sleep(30 * time.Second)
+				w.sleep(30 * time.Second)
 				var last time.Duration // before the failure
 				for _, at := range w.starts[a.Address] {
 					if at < fails {
@@ -233,7 +246,7 @@ func TestJitter(t *testing.T) {
 		a := target(1)
 		a.Jitter = 0.1
 		w.Add(a, 2*time.Second)
-		time.Sleep(1000 * time.Second)
+		w.sleep(1000 * time.Second)
 		at := w.starts[a.Address]
 		var least, most, sum time.Duration = time.Hour, 0, 0
 		for i := 1; i < len(at); i++ {
@@ -258,7 +271,7 @@ func TestLimits(t *testing.T) {
 			for n := range 10 {
 				w.Add(target(n), 100*time.Millisecond)
 			}
-			time.Sleep(10 * time.Second)
+			w.sleep(10 * time.Second)
 			w.consistent()
 			if s := w.Stats(); w.most != 3 || s.Started < 250 || s.LateMax < 50*time.Millisecond {
 				t.Errorf("%d at once, %+v", w.most, s)
@@ -276,7 +289,7 @@ func TestLimits(t *testing.T) {
 			for n := range 1000 {
 				w.Add(target(n), time.Second)
 			}
-			time.Sleep(10 * time.Second)
+			w.sleep(10 * time.Second)
 			if s := w.Stats(); s.Started < 950 || s.Started > 1010 {
 				t.Errorf("%+v", s)
 			}
@@ -303,7 +316,7 @@ func TestLimits(t *testing.T) {
 			b := target(100) // a tcp probe does not wait for exec probes
 			w.Add(b, time.Second)
 			for range 100 {
-				time.Sleep(100 * time.Millisecond)
+				w.sleep(100 * time.Millisecond)
 				w.consistent()
 			}
 			if n := len(w.starts[b.Address]); n < 5 {
@@ -321,9 +334,6 @@ func TestLimits(t *testing.T) {
 func TestRemoveAndChange(t *testing.T) {
 	run(t, Limits{}, func(w *world) {
 		a, b, c := target(1), target(2), target(3)
-		for _, x := range []*Target{a, b, c} {
-			w.Add(x, time.Second)
-		}
 		w.next = func(x *Target, _ Result) time.Duration {
 			if x == b {
 				w.Remove(b) // from its own report
@@ -333,28 +343,30 @@ func TestRemoveAndChange(t *testing.T) {
 		w.answer = func(at time.Duration, x netip.AddrPort) (Result, time.Duration) {
 			return Result{Outcome: OK}, 300 * time.Millisecond
 		}
-		time.Sleep(10 * time.Second)
+		for _, x := range []*Target{a, b, c} {
+			w.Add(x, time.Second)
+		}
+		w.sleep(10 * time.Second)
 		if n := len(w.starts[b.Address]); n != 1 {
 			t.Errorf("b was probed %d times", n)
 		}
-		for len(w.running) == 0 || w.now[a.Address] == 0 { // until a's probe is running
-			time.Sleep(turnGap)
-			synctest.Wait()
+		for !w.probes(a) { // until a's probe is running
+			w.sleep(turnGap)
 		}
 		w.Remove(a)
 		w.Remove(a)
 		probes, results := len(w.starts[a.Address]), len(w.seen)
 		w.Remove(c)
 		w.Remove(c)
-		time.Sleep(5 * time.Second)
+		w.sleep(5 * time.Second)
 		if len(w.starts[a.Address]) != probes || len(w.seen) > results+1 || w.Stats().Targets != 0 {
 			t.Errorf("after the removal: %d results more, %+v", len(w.seen)-results, w.Stats())
 		}
 		d := target(4)
 		w.Add(d, time.Hour)
-		time.Sleep(turnGap)
+		w.sleep(turnGap)
 		w.Change(d, 100*time.Millisecond)
-		time.Sleep(200 * time.Millisecond)
+		w.sleep(200 * time.Millisecond)
 		if len(w.starts[d.Address]) == 0 {
 			t.Error("a shorter interval has no effect")
 		}
@@ -386,17 +398,17 @@ func TestRandomUse(t *testing.T) {
 			default:
 				w.Change(live[rnd.IntN(len(live))], time.Duration(rnd.IntN(1000))*time.Millisecond)
 			}
-			time.Sleep(time.Duration(rnd.IntN(20)) * time.Millisecond)
+			w.sleep(time.Duration(rnd.IntN(20)) * time.Millisecond)
 			w.consistent()
 		}
-		time.Sleep(time.Second)
+		w.sleep(time.Second)
 		if s := w.Stats(); s.Targets != len(live) {
 			t.Errorf("%d targets, %+v", len(live), s)
 		}
 		for _, a := range live {
 			w.Remove(a)
 		}
-		time.Sleep(time.Second)
+		w.sleep(time.Second)
 		w.consistent()
 		if s := w.Stats(); s.Targets != 0 || s.InFlight != 0 {
 			t.Errorf("%+v", s)
