@@ -104,9 +104,6 @@ func realsOf(reals []kernel.Real, k kernel.VirtualKey) []kernel.Real {
 // diffReals compares the real servers of wanted virtual servers. The others are removed
 // with their virtual server, or are foreign.
 func (d *differ) diffReals() {
-	virtuals := keyCursor[kernel.Virtual]{rest: d.want.Virtuals, compare: func(v *kernel.Virtual, k *kernel.VirtualKey) int { return kernel.CompareKeys(&v.Key, k) }}
-	timeouts := keyCursor[kernel.VirtualDrain]{rest: d.want.Policy.Drains, compare: func(t *kernel.VirtualDrain, k *kernel.VirtualKey) int { return kernel.CompareKeys(&t.Virtual, k) }}
-	since := d.have.Drains
 	if d.hold() {
 		d.plan.Drains = keep(d.have.Drains, func(x kernel.Drain) bool { return !d.cuts(x.Real) })
 	}
@@ -115,6 +112,7 @@ func (d *differ) diffReals() {
 		return
 	}
 	d.expect(kernel.AddReals, len(want)-len(have))
+	at := d.realCursors()
 	i := 0
 	for j := range have {
 		h := &have[j]
@@ -122,44 +120,72 @@ func (d *differ) diffReals() {
 			i++
 			continue
 		}
-		c := 1
-		for ; i < len(want); i++ {
-			if c = want[i].Key.Compare(h.Key); c >= 0 {
-				break
-			}
-			d.add(kernel.AddReals, want[i])
-			c = 1
+		var wanted bool
+		if i, wanted = d.wantedReals(want, i, h); !wanted {
+			d.unwantedReal(j, &at)
 		}
-		if i < len(want) && c == 0 {
-			if want[i] != *h {
-				d.change(kernel.AddReals, *h, want[i])
-			}
-			i++
-			continue
-		}
-		v, cut := virtuals.find(&h.Key.Virtual), d.cuts(h.Key)
-		if v == nil || d.hold() && !cut {
-			continue
-		}
-		if cut || !kernel.Quiesces(v.Scheduler) {
-			d.remove(kernel.RemoveReals, *h)
-			continue
-		}
-		timeout := d.want.Policy.DrainTimeout
-		if own := timeouts.find(&h.Key.Virtual); own != nil {
-			timeout = own.Timeout
-		}
-		var start time.Time
-		for ; len(since) > 0 && since[0].Real.Compare(h.Key) <= 0; since = since[1:] {
-			if since[0].Real == h.Key {
-				start = since[0].Since
-			}
-		}
-		d.drain(j, timeout, start)
 	}
 	for ; i < len(want); i++ {
 		d.add(kernel.AddReals, want[i])
 	}
+}
+
+// wantedReals adds the wanted real servers from index i on that come before h, and changes
+// h if it is wanted, too. It returns the index of the next one.
+func (d *differ) wantedReals(want []kernel.Real, i int, h *kernel.Real) (next int, wanted bool) {
+	for ; i < len(want); i++ {
+		switch c := want[i].Key.Compare(h.Key); {
+		case c > 0:
+			return i, false
+		case c == 0:
+			if want[i] != *h {
+				d.change(kernel.AddReals, *h, want[i])
+			}
+			return i + 1, true
+		}
+		d.add(kernel.AddReals, want[i])
+	}
+	return i, false
+}
+
+// realCursors find what concerns the real servers that are no longer wanted. These must
+// be asked for in ascending order.
+type realCursors struct {
+	virtuals keyCursor[kernel.Virtual]
+	timeouts keyCursor[kernel.VirtualDrain]
+	drains   []kernel.Drain
+}
+
+func (d *differ) realCursors() realCursors {
+	return realCursors{
+		virtuals: keyCursor[kernel.Virtual]{rest: d.want.Virtuals, compare: func(v *kernel.Virtual, k *kernel.VirtualKey) int { return kernel.CompareKeys(&v.Key, k) }},
+		timeouts: keyCursor[kernel.VirtualDrain]{rest: d.want.Policy.Drains, compare: func(t *kernel.VirtualDrain, k *kernel.VirtualKey) int { return kernel.CompareKeys(&t.Virtual, k) }},
+		drains:   d.have.Drains,
+	}
+}
+
+// unwantedReal removes or drains the real server with an index.
+func (d *differ) unwantedReal(j int, at *realCursors) {
+	h := &d.have.Reals[j]
+	v, cut := at.virtuals.find(&h.Key.Virtual), d.cuts(h.Key)
+	if v == nil || d.hold() && !cut {
+		return
+	}
+	if cut || !kernel.Quiesces(v.Scheduler) {
+		d.remove(kernel.RemoveReals, *h)
+		return
+	}
+	timeout := d.want.Policy.DrainTimeout
+	if own := at.timeouts.find(&h.Key.Virtual); own != nil {
+		timeout = own.Timeout
+	}
+	var since time.Time
+	for ; len(at.drains) > 0 && at.drains[0].Real.Compare(h.Key) <= 0; at.drains = at.drains[1:] {
+		if at.drains[0].Real == h.Key {
+			since = at.drains[0].Since
+		}
+	}
+	d.drain(j, timeout, since)
 }
 
 // cuts says whether an unwanted real server is removed at once, with its connections.

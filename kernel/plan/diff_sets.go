@@ -82,7 +82,7 @@ func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
 // sameSet compares the entries of a set that is wanted and exists. It replaces the set
 // if it has a different shape or too little room.
 func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
-	if w.Type != h.Type.Base() || w.Family != h.Family {
+	if w.Type != h.Type && w.Type != h.Type.Base() || w.Family != h.Family {
 		if d.holds(h) {
 			return
 		}
