@@ -13,11 +13,24 @@ import (
 )
 
 // Reading a table and programming it takes several times the memory that stays in use.
-// Garbage collection during a start was a fifth of its cost (200 of 900 million
-// instructions for 1,000 services with 10 endpoints). And the process would keep that
-// memory, because the Go runtime returns only what it does not expect to need again.
-// So garbage is not collected during a start, and memory is returned soon after.
-// An operator who sets GOGC or GOMEMLIMIT decides instead.
+// The process would keep it, because the Go runtime returns only what it does not expect
+// to need again. And collecting garbage meanwhile is a part of what a start costs. So
+// garbage is not collected during a start, and memory is returned soon after. An operator
+// who sets GOGC or GOMEMLIMIT decides instead.
+//
+// Each alone, measured in the guest with Linux 6.1 and IPv4, in millions of instructions
+// and in MiB of resident memory:
+//
+//	services x endpoints        | 1,000 x 10 | 5,000 x 5
+//	start, collecting           |        574 |      1633
+//	start, not collecting       |        503 |      1378
+//	restart, collecting         |        369 |       979
+//	restart, not collecting     |        275 |       683
+//	resident, nothing returned  |       37.9 |      70.5
+//	resident, memory returned   |       26.2 |      39.4
+//
+// The price is that the next change takes memory from the system again: a saved file of
+// 1,000 services costs 17 instead of 12 million instructions.
 
 // startLimit is how many bytes a start may take before garbage is collected. 1,000
 // services with 10 endpoints take 25 MB. Above the limit, collection works as usual.
