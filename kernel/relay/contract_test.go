@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -49,6 +50,10 @@ func (j joined) Apply(ctx context.Context, p kernel.Plan) error {
 func TestContract(t *testing.T) {
 	kerneltest.Contract(t, kernel.DefaultNames, func(t testing.TB) kerneltest.Kernel {
 		kerneltest.NewNamespace(t)
+		// The scenarios listen on port 80, for which the unit has no capability.
+		if err := os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0); err != nil {
+			t.Fatal(err)
+		}
 		return joined{fake.New(kernel.DefaultNames, kernel.Node{}, kernel.State{}), newRelay(t, Options{})}
 	})
 }

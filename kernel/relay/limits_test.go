@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"syscall"
 	"testing"
 	"time"
 
@@ -74,7 +73,7 @@ func TestEMFILE(t *testing.T) {
 	}
 	low := limit
 	low.Cur = uint64(highest(t) + 1)
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, (*syscall.Rlimit)(&low)); err != nil {
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &low, nil); err != nil {
 		t.Fatal(err)
 	}
 	fill, restore := []int{}, func() {}
@@ -83,7 +82,7 @@ func TestEMFILE(t *testing.T) {
 			unix.Close(fd)
 		}
 		fill = nil
-		syscall.Setrlimit(syscall.RLIMIT_NOFILE, (*syscall.Rlimit)(&limit))
+		unix.Prlimit(0, unix.RLIMIT_NOFILE, &limit, nil)
 	}
 	defer func() { restore() }()
 	for { // gaps below the limit

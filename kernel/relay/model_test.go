@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"net/netip"
+	"os"
 	"syscall"
 	"testing"
 
@@ -54,10 +55,18 @@ func TestSameAsFake(t *testing.T) {
 	})
 }
 
+// nowhere has an address of each family that no node has, and no other process listens on.
+var nowhere = [...]netip.Addr{
+	netip.AddrFrom4([4]byte{198, 18, byte(os.Getpid() >> 8), byte(os.Getpid())}),
+	netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 14: byte(os.Getpid() >> 8), 15: byte(os.Getpid())}),
+}
+
 // drawObject draws one of a few virtual servers, at addresses that no node has, and real servers.
 func drawObject(t *rapid.T) kernel.Object {
-	addr := rapid.SampledFrom([]string{"192.0.2.1:8080", "192.0.2.1:8081", "[2001:db8::1]:8080"}).Draw(t, "virtual")
-	k := kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: rapid.SampledFrom([]kernel.Proto{kernel.TCP, kernel.UDP}).Draw(t, "proto")}
+	addr := rapid.SampledFrom([]netip.AddrPort{
+		netip.AddrPortFrom(nowhere[0], 8080), netip.AddrPortFrom(nowhere[0], 8081), netip.AddrPortFrom(nowhere[1], 8080),
+	}).Draw(t, "virtual")
+	k := kernel.VirtualKey{Addr: addr, Proto: rapid.SampledFrom([]kernel.Proto{kernel.TCP, kernel.UDP}).Draw(t, "proto")}
 	if rapid.Bool().Draw(t, "is real") {
 		real := netip.AddrPortFrom(netip.MustParseAddr("192.0.2.9"), uint16(rapid.IntRange(1, 3).Draw(t, "port")))
 		if k.Family() == kernel.IPv6 {

@@ -130,13 +130,13 @@ func TestUDP(t *testing.T) {
 
 // A flow ends when it has had no datagram for a time. Datagrams of either side keep it.
 func TestUDPIdle(t *testing.T) {
-	r := newRelay(t, Options{UDPIdle: 200 * time.Millisecond})
+	r := newRelay(t, Options{UDPIdle: 400 * time.Millisecond})
 	v := virtual(t, kernel.UDP, kernel.IPv4, "rr")
 	a, b := echoUDP(t, kernel.IPv4), echoUDP(t, kernel.IPv4)
 	serve(t, r, v, a, b)
 	c := dialUDP(t, v.Key.Addr)
 	first := ask(t, c, "x")
-	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; time.Sleep(20 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < time.Second; time.Sleep(20 * time.Millisecond) {
 		if got := ask(t, c, "x"); got != first {
 			t.Fatalf("the flow ended after %v", time.Since(begin))
 		}
@@ -149,7 +149,7 @@ func TestUDPIdle(t *testing.T) {
 
 // A server may send on by itself, and each datagram keeps the flow.
 func TestUDPServerPushes(t *testing.T) {
-	r := newRelay(t, Options{UDPIdle: 300 * time.Millisecond})
+	r := newRelay(t, Options{UDPIdle: 500 * time.Millisecond})
 	v := virtual(t, kernel.UDP, kernel.IPv4, "rr")
 	server, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(vip[kernel.IPv4], 0)))
 	if err != nil {
@@ -164,7 +164,7 @@ func TestUDPServerPushes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 25 { // for longer than two idle times
+	for i := range 40 { // for longer than two idle times
 		server.WriteToUDPAddrPort([]byte{byte(i)}, from)
 		if n, err := c.Read(b); err != nil || n != 1 || b[0] != byte(i) {
 			t.Fatalf("datagram %d: %v, %v", i, b[:n], err)
