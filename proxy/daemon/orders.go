@@ -29,6 +29,9 @@ func (c *console) applied(ctx context.Context, to []health.Place) error {
 	if !errors.As(now.Report.Err, &steps) {
 		return now.Report.Err
 	}
+	if c.about.Mode != "ipvs" {
+		return steps // other modes balance with rules, in which no step is about one endpoint alone
+	}
 	for _, f := range steps.Failed {
 		real, ok := f.Op.Object.(kernel.Real)
 		for _, p := range to {
