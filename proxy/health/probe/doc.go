@@ -23,7 +23,9 @@
 // include the server's part of a connect on loopback.
 //
 // BenchmarkLoad on the same machine: 25,000 tcp targets every 5 s took 9.2 to 9.5 % of one core and 8 MB, and 99 % of
-// the probes started within 50 ms; 5,000 http targets every 2 s took 15 to 16 %.
+// the probes started within 50 ms; 5,000 http targets every 2 s took 15 to 16 %. Compare such figures with what C takes
+// at the same time, then 7.5 %. In another hour, when C took 11 to 12 %, the tcp targets took 12 to 15 %, and 25 % with a
+// goroutine for each; the http targets took 19 to 21 %.
 //
 // Conntrack, where a rule asks for it, holds 50,000 live entries at 5,000 probes a second. Its count, which includes
 // expired ones until the kernel collects them, went up and down between 53,000 and 87,000. A full table drops entries
