@@ -6,8 +6,8 @@
 // # What differs from IPVS
 //
 // Real servers see this node as the client. The relay connects to them itself, and has no way to
-// connect from an address that is another host's: answers to it would not come back here. What an
-// application knows about its clients it gets from the application's protocol, as X-Forwarded-For.
+// connect from an address that is another host's: answers to it would not come back here. An
+// application that needs the address has to get it from its own protocol, as in X-Forwarded-For.
 //
 // A restart loses all connections, because this process is their data path. New ones are not lost if
 // the listeners are handed over: Files gives them to systemd's store of file descriptors, and the
@@ -58,4 +58,6 @@
 // listener one each, and some are kept for the rest of the process. At the limit new TCP connections
 // wait in the kernel's queue, and a new flow takes the place of the oldest one of its virtual
 // server. A virtual server has at most 65,536 flows and remembers 262,144 clients with affinity.
+//
+// An idle TCP connection takes 9 KB of this process' memory, a flow 4 KB.
 package relay

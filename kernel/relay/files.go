@@ -31,7 +31,7 @@ func reserve(limit int) int { return min(256, limit/8) }
 // maxPipes is how many pipes there may be. Each has two file descriptors.
 func maxPipes(limit int) int { return min(512, limit/16) }
 
-// A Shortage is a limit that was reached.
+// Shortage is a limit that was reached.
 type Shortage uint8
 
 // The shortages.

@@ -58,8 +58,9 @@ func (l *listener) start() {
 	}
 }
 
-// end closes the listener for good, also where Files has given it away: clients would wait in it,
-// connected by the kernel, for nobody. A socket of UDP keeps its port until all duplicates are closed.
+// end closes the listener for good, also where Files has given it away. Otherwise the kernel would
+// go on connecting clients, and no process would serve them. A socket of UDP keeps its port until all
+// duplicates are closed.
 func (l *listener) end() {
 	if l.tcp != nil {
 		if raw, err := l.raw(); err == nil {

@@ -140,7 +140,7 @@ type choice struct {
 }
 
 // pick chooses an endpoint for a client, none of those excluded. It is nil if there is none.
-// Whoever gets a choice gives it back with leave.
+// Callers give the choice back with leave.
 func (s *service) pick(client netip.AddrPort, exclude []*endpoint) *choice {
 	usable := func(e *endpoint) bool { return e.weight > 0 && !slices.Contains(exclude, e) }
 	s.mu.Lock()
