@@ -26,64 +26,23 @@ func TestChurn(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			want := make([]byte, 10_000)
 			for {
 				select {
 				case <-stop:
 					return
 				default:
 				}
-				c, err := net.Dial("tcp", v.Key.Addr.String())
-				if err != nil {
-					failed.Add(1)
-					continue
-				}
-				c.SetDeadline(time.Now().Add(5 * time.Second))
-				_, err = c.Write(want)
-				err = errors.Join(err, c.(*net.TCPConn).CloseWrite())
-				got, err2 := io.ReadAll(c) // the kernel reports a reset once only
-				err = errors.Join(err, err2)
-				switch {
-				case err == nil && len(got) > len(want):
+				if exchange(t, v.Key.Addr) {
 					served.Add(1)
-				case err == nil:
-					t.Errorf("an end after %d bytes", len(got))
-				case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ENOTCONN):
+				} else {
 					failed.Add(1)
-				default:
-					t.Error(err)
 				}
-				c.Close()
 			}
 		})
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for begin := time.Now(); time.Since(begin) < time.Second; time.Sleep(time.Millisecond) {
-		real := reals[random.IntN(len(reals))]
-		real.Weight = uint32(random.IntN(3))
-		switch random.IntN(12) {
-		case 0:
-			r.Apply([]kernel.Op{remove(v)})
-			r.Apply([]kernel.Op{add(v), add(reals[0]), add(reals[1])})
-		case 1:
-			r.SetPortals(map[kernel.VirtualKey]netip.AddrPort{v.Key: netip.AddrPortFrom(vip[kernel.IPv4], 0)})
-			r.SetPortals(nil)
-		case 2, 3:
-			r.Apply([]kernel.Op{remove(real)})
-		case 4:
-			v.Scheduler = Schedulers[random.IntN(len(Schedulers))]
-			v.Flags ^= kernel.FlagPersistent
-			v.Timeout = 1
-			r.Apply([]kernel.Op{change(v)})
-		case 5, 6, 7:
-			r.Apply([]kernel.Op{add(real)})
-		case 8:
-			r.Counters()
-			r.Read()
-			r.Traffic([]kernel.VirtualKey{v.Key})
-		default:
-			r.Apply([]kernel.Op{change(real)})
-		}
+		disturb(r, random, &v, reals)
 	}
 	close(stop)
 	all.Wait()
@@ -96,6 +55,59 @@ func TestChurn(t *testing.T) {
 		if o.Active != 0 || o.Inactive != 0 {
 			t.Errorf("%+v", o)
 		}
+	}
+}
+
+// exchange sends 10,000 bytes and reads them back. It is false after a reset or a refusal.
+func exchange(t *testing.T, to netip.AddrPort) bool {
+	c, err := net.Dial("tcp", to.String())
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	want := make([]byte, 10_000)
+	_, err = c.Write(want)
+	err = errors.Join(err, c.(*net.TCPConn).CloseWrite())
+	got, err2 := io.ReadAll(c) // the kernel reports a reset once only
+	err = errors.Join(err, err2)
+	switch {
+	case err == nil && len(got) > len(want):
+		return true
+	case err == nil:
+		t.Errorf("an end after %d bytes", len(got))
+	case !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ENOTCONN):
+		t.Error(err)
+	}
+	return false
+}
+
+// disturb changes something. Ops may be refused.
+func disturb(r *Relay, random *rand.Rand, v *kernel.Virtual, reals []kernel.Real) {
+	real := reals[random.IntN(len(reals))]
+	real.Weight = uint32(random.IntN(3))
+	switch random.IntN(12) {
+	case 0:
+		r.Apply([]kernel.Op{remove(*v)})
+		r.Apply([]kernel.Op{add(*v), add(reals[0]), add(reals[1])})
+	case 1:
+		r.SetPortals(map[kernel.VirtualKey]netip.AddrPort{v.Key: netip.AddrPortFrom(vip[kernel.IPv4], 0)})
+		r.SetPortals(nil)
+	case 2, 3:
+		r.Apply([]kernel.Op{remove(real)})
+	case 4:
+		v.Scheduler = Schedulers[random.IntN(len(Schedulers))]
+		v.Flags ^= kernel.FlagPersistent
+		v.Timeout = 1
+		r.Apply([]kernel.Op{change(*v)})
+	case 5, 6, 7:
+		r.Apply([]kernel.Op{add(real)})
+	case 8:
+		r.Counters()
+		r.Read()
+		r.Traffic([]kernel.VirtualKey{v.Key})
+	default:
+		r.Apply([]kernel.Op{change(real)})
 	}
 }
 

@@ -112,81 +112,96 @@ func TestAffinityIsBounded(t *testing.T) {
 	}
 }
 
-// Templates against a map of clients.
-func TestTemplatesProperties(t *testing.T) {
-	type known struct {
-		to    *endpoint
-		conns int
-		until time.Time
+// clients is a naive model of templates, with those that are compared with it.
+type clients struct {
+	have      templates
+	now       time.Time
+	known     map[netip.Addr]*knownClient
+	open      map[netip.Addr][]*template // connections
+	endpoints []*endpoint
+}
+
+type knownClient struct {
+	to    *endpoint
+	conns int
+	until time.Time
+}
+
+const clientTimeout = 10 * time.Second
+
+func drawClient(t *rapid.T) netip.Addr {
+	return netip.AddrFrom4([4]byte{192, 0, 2, byte(rapid.IntRange(0, 5).Draw(t, "client"))})
+}
+
+// live returns a client that has not expired, or nil.
+func (c *clients) live(a netip.Addr) *knownClient {
+	if k := c.known[a]; k != nil && (k.conns > 0 || c.now.Before(k.until)) {
+		return k
 	}
+	return nil
+}
+
+func (c *clients) wait(t *rapid.T) {
+	c.now = c.now.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "s")) * time.Second)
+	c.have.expire(c.now, clientTimeout)
+	for a, k := range c.known {
+		if c.live(a) == nil {
+			delete(c.known, a)
+		} else if k.conns > 0 && !c.now.Before(k.until) {
+			k.until = c.now.Add(clientTimeout)
+		}
+	}
+}
+
+func (c *clients) use(t *rapid.T) {
+	a, to := drawClient(t), rapid.SampledFrom(c.endpoints).Draw(t, "to")
+	c.open[a] = append(c.open[a], c.have.use(a, to, c.now, 100))
+	k := c.known[a]
+	if k == nil {
+		k = &knownClient{}
+		c.known[a] = k
+	}
+	k.to, k.until = to, c.now.Add(clientTimeout)
+	k.conns++
+}
+
+func (c *clients) leave(t *rapid.T) {
+	a := drawClient(t)
+	if n := len(c.open[a]); n > 0 {
+		c.have.leave(c.open[a][n-1], c.now)
+		c.open[a] = c.open[a][:n-1]
+		c.known[a].conns--
+		c.known[a].until = c.now.Add(clientTimeout)
+	}
+}
+
+func (c *clients) check(t *rapid.T) {
+	for a := range c.known {
+		got := c.have.find(a, c.now, clientTimeout)
+		if k := c.live(a); (k == nil) != (got == nil) || k != nil && got.to != k.to {
+			t.Fatalf("%v: %+v, want %+v", a, got, k)
+		}
+	}
+	count := map[*endpoint]int{}
+	for _, x := range c.have.by {
+		count[x.to]++
+	}
+	for _, e := range c.endpoints {
+		if e.persist != count[e] {
+			t.Fatalf("endpoint %v has %d templates, counts %d", e.addr, count[e], e.persist)
+		}
+	}
+	if c.have.len() != len(c.have.by) {
+		t.Fatal("the order has another length")
+	}
+}
+
+func TestTemplatesProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const timeout = 10 * time.Second
-		var have templates
-		now := time.Unix(1000, 0)
-		model := map[netip.Addr]*known{}
-		endpoints := endpointsOf(1, 1, 1)
-		draw := func(t *rapid.T) netip.Addr {
-			return netip.AddrFrom4([4]byte{192, 0, 2, byte(rapid.IntRange(0, 5).Draw(t, "client"))})
+		c := &clients{
+			now: time.Unix(1000, 0), endpoints: endpointsOf(1, 1, 1),
+			known: map[netip.Addr]*knownClient{}, open: map[netip.Addr][]*template{},
 		}
-		open := map[netip.Addr][]*template{}
-		live := func(a netip.Addr) *known {
-			if k := model[a]; k != nil && (k.conns > 0 || now.Before(k.until)) {
-				return k
-			}
-			return nil
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"wait": func(t *rapid.T) {
-				now = now.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "s")) * time.Second)
-				have.expire(now, timeout)
-				for a, k := range model {
-					if live(a) == nil {
-						delete(model, a)
-					} else if k.conns > 0 && !now.Before(k.until) {
-						k.until = now.Add(timeout)
-					}
-				}
-			},
-			"use": func(t *rapid.T) {
-				a, to := draw(t), rapid.SampledFrom(endpoints).Draw(t, "to")
-				open[a] = append(open[a], have.use(a, to, now, 100))
-				k := model[a]
-				if k == nil {
-					k = &known{}
-					model[a] = k
-				}
-				k.to, k.until = to, now.Add(timeout)
-				k.conns++
-			},
-			"leave": func(t *rapid.T) {
-				a := draw(t)
-				if n := len(open[a]); n > 0 {
-					have.leave(open[a][n-1], now)
-					open[a] = open[a][:n-1]
-					model[a].conns--
-					model[a].until = now.Add(timeout)
-				}
-			},
-			"": func(t *rapid.T) {
-				count := map[*endpoint]int{}
-				for a := range model {
-					got := have.find(a, now, timeout)
-					if k := live(a); (k == nil) != (got == nil) || k != nil && got.to != k.to {
-						t.Fatalf("%v: %+v, want %+v", a, got, k)
-					}
-				}
-				for _, x := range have.by {
-					count[x.to]++
-				}
-				for _, e := range endpoints {
-					if e.persist != count[e] {
-						t.Fatalf("endpoint %v has %d templates, counts %d", e.addr, count[e], e.persist)
-					}
-				}
-				if have.len() != len(have.by) {
-					t.Fatal("the order has another length")
-				}
-			},
-		})
+		t.Repeat(map[string]func(*rapid.T){"wait": c.wait, "use": c.use, "leave": c.leave, "": c.check})
 	})
 }
