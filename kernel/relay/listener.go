@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // listener takes the connections or datagrams of a virtual server.
@@ -30,6 +28,7 @@ func (s *service) listen(at netip.AddrPort) (*listener, error) {
 			l.socket = have
 			return l, nil
 		}
+		have.shut()
 		have.close()
 		s.r.files.give(1)
 	}
@@ -58,15 +57,9 @@ func (l *listener) start() {
 	}
 }
 
-// end closes the listener for good, also where Files has given it away. Otherwise the kernel would
-// go on connecting clients, and no process would serve them. A socket of UDP keeps its port until all
-// duplicates are closed.
+// end closes the listener for good.
 func (l *listener) end() {
-	if l.tcp != nil {
-		if raw, err := l.raw(); err == nil {
-			raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_RDWR) })
-		}
-	}
+	l.shut()
 	l.close()
 }
 

@@ -142,8 +142,8 @@ func (r *Relay) Close() {
 		s.cut()
 	}
 	clear(r.leaving)
+	r.closeInherited()
 	r.mu.Unlock()
-	r.CloseUnused()
 	r.running.Wait()
 	r.pipes.close()
 }

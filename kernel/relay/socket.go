@@ -93,6 +93,18 @@ func (s socket) close() {
 	}
 }
 
+// shut ends listening in all duplicates of the socket, also where Files has given it away. Otherwise
+// the kernel would go on connecting clients, and no process would serve them. A socket of UDP keeps
+// its port until all duplicates are closed.
+func (s socket) shut() {
+	if s.tcp == nil {
+		return
+	}
+	if raw, err := s.raw(); err == nil {
+		raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	}
+}
+
 // serves says whether a socket at an address is what is wanted there. Port 0 is any port.
 func serves(have, want netip.AddrPort) bool {
 	return have == want || want.Port() == 0 && have.Addr() == want.Addr()
@@ -220,6 +232,14 @@ func listens(l *net.TCPListener) bool {
 func (r *Relay) CloseUnused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, s := range r.inherited {
+		s.shut()
+	}
+	r.closeInherited()
+}
+
+// closeInherited closes the relay's own duplicates. r.mu is held.
+func (r *Relay) closeInherited() {
 	for k, s := range r.inherited {
 		delete(r.inherited, k)
 		s.close()

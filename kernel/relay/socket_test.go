@@ -14,6 +14,21 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
+// copies duplicates files under their names.
+func copies(t testing.TB, files []*os.File) (all []*os.File) {
+	t.Helper()
+	for _, f := range files {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := os.NewFile(uintptr(fd), f.Name())
+		t.Cleanup(func() { copied.Close() })
+		all = append(all, copied)
+	}
+	return all
+}
+
 // A listener that is handed over loses no connection that waits in it, and keeps its socket.
 func TestHandOver(t *testing.T) {
 	families(t, func(t *testing.T, f kernel.Family) {
@@ -42,6 +57,10 @@ func TestHandOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// One that ends before its first plan leaves them as they are.
+		kept := copies(t, files) // systemd's
+		newRelay(t, Options{Inherited: files}).Close()
+		files = copies(t, kept)
 		r := newRelay(t, Options{Inherited: append(files, other)})
 		if len(r.Listening()) != 3 || r.Listening()[tcp.Key] != tcp.Key.Addr {
 			t.Errorf("%v", r.Listening())
@@ -60,7 +79,7 @@ func TestHandOver(t *testing.T) {
 		}
 		if c, err := net.Dial("tcp", gone.Key.Addr.String()); err == nil {
 			c.Close()
-			t.Error("an unused listener is open")
+			t.Error("an unused listener is open, in its duplicate")
 		}
 	})
 }
