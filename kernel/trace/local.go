@@ -23,7 +23,13 @@ func (t *tracer) bound(a netip.Addr) bool {
 // only the first of these checks.
 func (t *tracer) martian(f *flight) bool {
 	src, dst := f.Src.Addr(), f.Dst.Addr()
-	return src.IsLoopback() || dst.IsLoopback() || src.Is4() && t.local(src)
+	loopback := (src.IsLoopback() || dst.IsLoopback()) && !(src.Is4() && t.routesLocalnet())
+	return loopback || src.Is4() && t.local(src)
+}
+
+// routesLocalnet says whether loopback addresses of IPv4 may be used on other devices.
+func (t *tracer) routesLocalnet() bool {
+	return slices.Contains(t.state.Sysctls, kernel.Sysctl{Name: "net.ipv4.conf.all.route_localnet", Value: "1"})
 }
 
 // source is the address that the kernel sends from to dst. It is dst itself if dst is

@@ -25,10 +25,12 @@ func TestScenarios(t *testing.T) {
 		switch w.What {
 		case "":
 			return rulesOf(state, s.Node), nil
+		case "sysctls":
+			return kernel.State{Sysctls: state.Sysctls}.String(), nil
 		case "trace":
 			return modetest.Traced(state, s.Node, w.Text)
 		}
-		return "", fmt.Errorf("want iptables %s: want nothing or trace", w.What)
+		return "", fmt.Errorf("want iptables %s: want nothing, sysctls or trace", w.What)
 	})
 }
 
@@ -81,7 +83,9 @@ func TestVIPsAreThoseOfModeIPVS(t *testing.T) {
 	modetest.Run(t, "iptables", func(t *testing.T, s *modetest.Scenario, w modetest.Section) (string, error) {
 		ours, theirs := stateOf(s.Table, s.Node, s.Config), ipvs.State(frontend.List(s.Table, s.Node, s.Config.Frontends), s.Config)
 		vips := func(s kernel.State) string {
-			s.Sysctls = slices.DeleteFunc(slices.Clone(s.Sysctls), func(s kernel.Sysctl) bool { return strings.HasPrefix(s.Name, "net.ipv4.vs.") })
+			s.Sysctls = slices.DeleteFunc(slices.Clone(s.Sysctls), func(s kernel.Sysctl) bool {
+				return strings.HasPrefix(s.Name, "net.ipv4.vs.") || s.Name == routeLocalnet
+			})
 			return kernel.State{Sysctls: s.Sysctls, Links: s.Links, Addrs: s.Addrs, Routes: s.Routes, Neighbors: s.Neighbors, Policy: s.Policy}.String()
 		}
 		if got, want := vips(ours), vips(theirs); got != want {
