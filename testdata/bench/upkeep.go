@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -33,39 +32,52 @@ func upkeepRow(sz size, what string) string {
 	return fmt.Sprintf("%d tcp targets every %v: %s", sz.services*sz.endpoints, upkeepInterval, what)
 }
 
-// An upkeep is a server on the node itself for the endpoints of all tables.
-type upkeep struct {
-	probes atomic.Int64 // connections so far
-	listen net.Listener
-}
-
-// newUpkeep makes the endpoints' addresses the node's own.
-func (p *pass) newUpkeep() (*upkeep, error) {
-	u := &upkeep{}
+// serveUpkeep makes the endpoints' addresses the node's own, and serves them all.
+func (p *pass) serveUpkeep() (stop func(), err error) {
 	if err := p.node.IP("route add local 10.128.0.0/16 dev lo"); err != nil {
 		return nil, err
 	}
-	var err error
-	if u.listen, err = p.node.Listen(8080); err != nil {
+	l, err := p.node.Listen(8080)
+	if err != nil {
 		return nil, err
 	}
-	go u.serve()
-	return u, nil
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				io.Copy(io.Discard, c) // servers wait for the other side to end a connection
+				c.Close()
+			}()
+		}
+	}()
+	return func() { l.Close() }, nil
 }
 
-// serve waits for the other side to end each connection, as servers do.
-func (u *upkeep) serve() {
-	for {
-		c, err := u.listen.Accept()
-		if err != nil {
-			return
-		}
-		u.probes.Add(1)
-		go func() {
-			io.Copy(io.Discard, c)
-			c.Close()
-		}()
+// connections counts the connections that programs on the node have opened. The server
+// cannot count them: svcproxy's probes end before a server accepts them.
+func (p *pass) connections() (n int64, err error) {
+	var text []byte
+	err = p.node.Do(func() (err error) { text, err = os.ReadFile("/proc/thread-self/net/snmp"); return err })
+	if err != nil {
+		return 0, err
 	}
+	var tcp [][]string // names, and numbers
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "Tcp: ") {
+			tcp = append(tcp, strings.Fields(line))
+		}
+	}
+	if len(tcp) != 2 {
+		return 0, fmt.Errorf("%d lines about TCP in snmp", len(tcp))
+	}
+	at := slices.Index(tcp[0], "ActiveOpens")
+	if at < 0 || at >= len(tcp[1]) {
+		return 0, errors.New("no ActiveOpens in snmp")
+	}
+	return strconv.ParseInt(tcp[1][at], 10, 64)
 }
 
 // upkeepOf runs a program that checks endpoints by connecting to each every 5 s, and
@@ -75,11 +87,11 @@ func upkeepOf(sz size, start func(*bench, *pass, size) (pids []int, stop func(),
 		if p.counting {
 			return nil // how many calls a checker makes depends on the time
 		}
-		u, err := p.newUpkeep()
+		stopServer, err := p.serveUpkeep()
 		if err != nil {
 			return err
 		}
-		defer u.listen.Close()
+		defer stopServer()
 		pids, stop, err := start(b, p, sz)
 		if stop != nil {
 			defer stop()
@@ -88,16 +100,24 @@ func upkeepOf(sz size, start func(*bench, *pass, size) (pids []int, stop func(),
 			return err
 		}
 		time.Sleep(2 * upkeepInterval) // every endpoint was probed, and the start is over
-		return p.upkeep(u, sz, pids)
+		return p.upkeep(sz, pids)
 	}
 }
 
 // upkeep adds the rows of the programs that check these endpoints.
-func (p *pass) upkeep(u *upkeep, sz size, pids []int) error {
-	probes, used, began := u.probes.Load(), processorTime(pids), time.Now()
+func (p *pass) upkeep(sz size, pids []int) error {
+	before, err := p.connections()
+	if err != nil {
+		return err
+	}
+	used, began := processorTime(pids), time.Now()
 	time.Sleep(upkeepLength)
-	probes, used = u.probes.Load()-probes, processorTime(pids)-used
-	took := time.Since(began)
+	used, took := processorTime(pids)-used, time.Since(began)
+	probes, err := p.connections()
+	if err != nil {
+		return err
+	}
+	probes -= before
 	want := float64(sz.services*sz.endpoints) * took.Seconds() / upkeepInterval.Seconds()
 	if float64(probes) < want*0.8 {
 		return fmt.Errorf("%d probes in %v, want %.0f", probes, took, want)
