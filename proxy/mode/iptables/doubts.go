@@ -1,0 +1,40 @@
+package iptables
+
+import (
+	"fmt"
+
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Doubts says what of some frontends is otherwise than configured in this mode, a line each.
+func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
+	const other = "mode iptables has no scheduler %s and chooses at random, by weights"
+	if !random(f.Config.Scheduler) {
+		lines = append(lines, fmt.Sprintf(other, f.Config.Scheduler))
+	}
+	sticky := 0
+	for i := range f.Table.Services {
+		s := &f.Table.Services[i]
+		if !s.Type.Serves() {
+			continue
+		}
+		if !random(s.Scheduler) {
+			lines = append(lines, fmt.Sprintf("%s: "+other, s.FullName(), s.Scheduler))
+		}
+		if s.Affinity == sources.AffinityClientIP {
+			sticky++
+		}
+	}
+	if sticky > 0 {
+		lines = append(lines, fmt.Sprintf("session affinity of %d services remembers the last 100 clients of each endpoint: "+
+			"for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d", sticky))
+	}
+	return lines
+}
+
+// random reports whether the random choice of this mode divides connections as a scheduler
+// does, on average.
+func random(scheduler string) bool {
+	return scheduler == "" || scheduler == "rr" || scheduler == "wrr"
+}

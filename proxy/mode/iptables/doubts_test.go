@@ -1,0 +1,32 @@
+package iptables
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+func TestDoubts(t *testing.T) {
+	table := modetest.Big(4, 1)
+	doubts := func(scheduler string) []string {
+		return new(Mode).Doubts(frontend.List(table, kernel.Node{}, frontend.Config{Scheduler: scheduler}))
+	}
+	if got := doubts("rr"); got != nil {
+		t.Errorf("of a usual table: %q", got)
+	}
+	table.Services[0].Scheduler = "wrr"
+	table.Services[1].Scheduler, table.Services[1].Affinity = "mh", sources.AffinityClientIP
+	table.Services[2].Scheduler, table.Services[2].Type = "mh", sources.Headless
+	want := []string{
+		"mode iptables has no scheduler wlc and chooses at random, by weights",
+		"default/s00001: mode iptables has no scheduler mh and chooses at random, by weights",
+		"session affinity of 1 services remembers the last 100 clients of each endpoint: for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d",
+	}
+	if got := doubts("wlc"); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
