@@ -10,7 +10,10 @@
 // It knows only what is in a State. It does not know foreign rules and the policies of
 // built-in chains (all of them accept), routes (only whether an address belongs to the
 // node), reverse-path filters, listeners and existing connections. Persistence and
-// schedulers choose among the real servers that it lists. It follows requests. Replies
+// schedulers choose among the real servers that it lists. Where rules choose at random it
+// follows each way, with its probability; lists of clients (xt_recent) are empty. A later
+// packet of a connection goes where the rules would send a first one now. It follows
+// requests. Replies
 // pass no rule of nat: the connection tracker and IPVS undo for them what was done to
 // the request.
 package trace
