@@ -13,7 +13,6 @@
 // schedulers choose among the real servers that it lists. Where rules choose at random it
 // follows each way, with its probability; lists of clients (xt_recent) are empty. A later
 // packet of a connection goes where the rules would send a first one now. It follows
-// requests. Replies
-// pass no rule of nat: the connection tracker and IPVS undo for them what was done to
-// the request.
+// requests. Replies pass no rule of nat: the connection tracker and IPVS undo for them
+// what was done to the request.
 package trace
