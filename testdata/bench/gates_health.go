@@ -34,7 +34,7 @@ func upkeeps() []gate {
 		all = append(all,
 			gate{
 				what: named("processor time of a probe, of keepalived's"),
-				of:   at(upkeepProbe, "svcproxy"), per: at(upkeepProbe, "keepalived"), value: instructions, most: 2, unit: "x",
+				of:   at(upkeepProbe, "svcproxy"), per: at(upkeepProbe, "keepalived"), value: instructions, most: 1, unit: "x",
 			},
 			gate{
 				what: named("tracked connections, keepalived"),
