@@ -108,7 +108,7 @@ bench: build guest
 	$(GUEST) run --where qemu --memory 4096 --out bin/bench.results -- bin/bench -clock wall -sizes 1000x10 $(BENCHFLAGS)
 	bin/bench -clock native -out bin/bench.results $(BENCHFLAGS)
 ifdef BASE
-	for run in instructions-IPv4 instructions-IPv6 wall native; do $(GO) run $(BENCHSTAT) $(BASE)/$$run.txt bin/bench.results/$$run.txt; done
+	for run in instructions-IPv4 instructions-IPv6 wall native; do test ! -f $(BASE)/$$run.txt || $(GO) run $(BENCHSTAT) $(BASE)/$$run.txt bin/bench.results/$$run.txt; done
 endif
 
 # What make bench measures of one family; both processors have something to do then.
