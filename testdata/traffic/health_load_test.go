@@ -1,9 +1,11 @@
 package traffic
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -18,18 +20,24 @@ func TestLoadTakesNothingDown(t *testing.T) {
 		{name: "program", vip: "10.96.11.3", check: "{ type = \"exec\", command = \"/bin/true\", " + strings.Replace(quick, `"1s"`, `"3s"`, 1) + " }"},
 	}
 	n.start(t, textOf(services))
+	w := n.watch(t)
+	var load []*exec.Cmd
 	for range 20 {
 		busy := exec.Command("sh", "-c", "while :; do :; done")
 		must(t, n.Lab.Node.Start(busy))
-		defer busy.Wait()
-		defer busy.Process.Kill()
+		load = append(load, busy)
 	}
-	w := n.watch(t)
 	probes()
-	probes()
+	for _, busy := range load {
+		busy.Process.Kill()
+		busy.Wait()
+	}
 	w.wantNone(t, "under load")
 	n.wantOnly(t, services[0].front(), 6, (*lab.Conn).Ask, "pod1", "pod2", "pod3")
-	if h := n.health(t); h.States["up"] != 9 {
-		t.Errorf("nine endpoints, up are %+v", h)
-	}
+	must(t, lab.Eventually(20*time.Second, func() error {
+		if h := n.health(t); h.States["up"] != 9 {
+			return fmt.Errorf("nine endpoints, up are %+v", h)
+		}
+		return nil
+	}))
 }
