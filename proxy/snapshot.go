@@ -50,6 +50,16 @@ func (s Snapshot) Kept() *Snapshot {
 	return &s
 }
 
+// Reals returns the number of real servers; where rules balance instead, that of the
+// backends of all addresses.
+func (s *Snapshot) Reals() int {
+	if len(s.Want.Reals) > 0 || s.Frontends == nil {
+		return len(s.Want.Reals)
+	}
+	_, backends := s.Frontends.Count()
+	return backends
+}
+
 // WithoutBackends returns the services that have, for one of their ports, no real
 // server that gets new connections, sorted.
 func (s *Snapshot) WithoutBackends() []string {

@@ -172,7 +172,8 @@ func (p *Proxy) want(r *Report) kernel.State {
 	want.Policy.Probe = want.Policy.Probe && p.Prober != nil
 	p.progress.stage()
 	p.next.Node, p.next.Frontends, p.next.Want = node, frontends, want
-	r.Services, r.Virtuals, r.Reals = len(merged.Services), len(want.Virtuals), len(want.Reals)
+	r.Services = len(merged.Services)
+	r.Virtuals, r.Reals = frontends.Count()
 	r.Bound, r.Routed = len(want.Addrs), len(want.Routes)
 	return want
 }

@@ -17,18 +17,31 @@ import (
 // goroutine may use it while the loop runs.
 type Counters struct {
 	mu     sync.Mutex
-	ipvs   *ipvs.Counters
+	ipvs   counted
 	params *sysctl.Params
 }
 
+// counted are the counters of IPVS, or none.
+type counted interface {
+	Read() (kernel.Counters, error)
+	Reals([]kernel.VirtualKey) ([]kernel.RealTraffic, error)
+	Stats() ipvs.Stats
+	Close() error
+}
+
 // OpenCounters opens the counters of the calling thread's network namespace. A nil
-// dialer makes plain sockets.
+// dialer makes plain sockets. Without IPVS there are no counters but those of connection
+// tracking.
 func OpenCounters(d *nl.Dialer) (*Counters, error) {
-	c, err := ipvs.OpenCounters(d)
-	if err != nil {
-		return nil, err
+	counts := counted(noCounters{})
+	if loaded() {
+		c, err := ipvs.OpenCounters(d)
+		if err != nil {
+			return nil, err
+		}
+		counts = c
 	}
-	return &Counters{ipvs: c, params: sysctl.Open(sysctl.OpenSaved("", ""))}, nil
+	return &Counters{ipvs: counts, params: sysctl.Open(sysctl.OpenSaved("", ""))}, nil
 }
 
 // Close releases sockets and files.

@@ -62,6 +62,7 @@ type Kernel struct {
 	flows    flows
 	applied  applied
 	adapters [kernel.NumAdapters]adapter
+	noDevice bool
 	record   *record
 	// recorded is what the record had at the start. Readings have it until the first
 	// change; after that the earlier reading knows more.
@@ -80,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	k.sets, errs[1] = openSets(&o)
 	k.tables, errs[2] = openTables(ctx, &o)
 	if k.links, errs[3] = link.Open(o.Dialer); errs[3] == nil {
-		errs[3] = k.links.Available()
+		k.noDevice, errs[3] = noDevice(&o, k.links.Available())
 	}
 	boot, err := sysctl.BootID()
 	errs[4] = err
@@ -113,6 +114,12 @@ func HasIPv6() bool {
 	_, err := os.Stat("/proc/thread-self/net/if_inet6")
 	return err == nil
 }
+
+// HasDevices says whether this kernel has dummy devices, to which VIPs can be bound.
+func (k *Kernel) HasDevices() bool { return !k.noDevice }
+
+// Try says whether iptables and the kernel take rules: see iptables.Tables.Try.
+func (k *Kernel) Try(ctx context.Context, chains []kernel.Chain) error { return k.tables.Try(ctx, chains) }
 
 // CanWrite says whether a kernel parameter exists and can be written.
 func (k *Kernel) CanWrite(sysctl string) bool { return k.sysctls.CanWrite(sysctl) }

@@ -42,6 +42,7 @@ type sets interface {
 // tables are kernel/iptables, or absent.
 type tables interface {
 	Read(context.Context, kernel.Names) ([]kernel.Chain, error)
+	Try(context.Context, []kernel.Chain) error
 	Barriers() ([]kernel.Barrier, error)
 	Apply(context.Context, []kernel.Op) []error
 	Tools() []iptables.Tool
@@ -113,6 +114,15 @@ func openFlows(o *Options) (flows, error) {
 		return optional[flows](o, kernel.ConntrackAdapter, noFlows{}, err)
 	}
 	return t, nil
+}
+
+// noDevice reports whether this machine lacks dummy devices, if the mode can do without. err is what the kernel said.
+func noDevice(o *Options, err error) (bool, error) {
+	var missing *kernel.MissingError
+	if err == nil || o.needs(kernel.LinkAdapter) || !errors.As(err, &missing) {
+		return false, err
+	}
+	return true, nil
 }
 
 // optional returns what stands for a part that this machine lacks, if the mode does not need it.

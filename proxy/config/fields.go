@@ -104,9 +104,9 @@ var mainFields = []field{
 		func(c *Config) *bool { return &c.IPTables.MasqueradeAll }, fields.Bool, false),
 	define("iptables.masqueradeBit", "iptables-masquerade-bit", zero, "the bit of the packet mark that selects packets to masquerade: 14 is 0x4000",
 		func(c *Config) *int { return &c.IPTables.MasqueradeBit }, fields.Int(0, 31), 14),
-	define("iptables.syncPeriod", "iptables-sync-period", idle, "mode iptables: the longest time between full checks",
+	define("iptables.syncPeriod", "iptables-sync-period", 0, "mode iptables: the longest time between full checks",
 		func(c *Config) *time.Duration { return &c.IPTables.SyncPeriod }, positive, 30*time.Second),
-	define("iptables.minSyncPeriod", "iptables-min-sync-period", idle, "mode iptables: the shortest time between syncs",
+	define("iptables.minSyncPeriod", "iptables-min-sync-period", 0, "mode iptables: the shortest time between syncs",
 		func(c *Config) *time.Duration { return &c.IPTables.MinSyncPeriod }, fields.Duration, time.Second),
 
 	define("ipvs.scheduler", "ipvs-scheduler", 0, "the scheduler of services that name none: rr, wrr, lc, wlc, sh, mh, ...",

@@ -47,9 +47,10 @@ type daemon struct {
 
 	modeReason string // why the mode is used; "" if the configuration names it
 
+	mode mode.Mode // set before the loop runs, which alone calls its State
+
 	// Used by the loop's goroutine alone.
 	frontends frontend.Cache
-	mode      mode.Mode
 	bridged   []string // warnings about endpoints on bridges, from the last full check
 }
 
@@ -69,18 +70,18 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.sameNames(s); err != nil {
 		return err
 	}
-	var err error
+	lock, err := host.AcquireLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	s.Writes = true
 	if d.kernel, err = s.Open(ctx, s.Config.Names()); err != nil {
 		return err
 	}
 	defer d.kernel.Close()
 	d.mode, d.modeReason = s.mode(), s.modeReason()
 	announce(d.log.Logger, d.mode.Name(), s.Fallbacks)
-	lock, err := host.AcquireLock()
-	if err != nil {
-		return err
-	}
-	defer lock.Release()
 	if err := s.OwnsDevice(d.kernel, s.Config.Names()); err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (d *daemon) sameNames(s Setup) error {
 
 // setup is the configuration in effect, with what the API server says of the node now.
 func (d *daemon) setup() Setup {
-	s := Setup{Setup: *d.current.Now(), Machine: d.machine, Version: d.version}
+	s := Setup{Setup: *d.current.Now(), Machine: d.machine, Version: d.version, used: d.mode}
 	if object := d.object.Load(); object != nil {
 		s.SetNode(*object)
 	}
@@ -160,10 +161,11 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 		return err
 	}
 	d.drained = openNodeDrain(s.Config.StateDir)
+	period, minPeriod := s.periods()
 	d.proxy = proxy.New(proxy.Options{
 		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
 		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember, Health: d.checker,
-		SyncPeriod: s.Config.IPVS.SyncPeriod, MinSyncPeriod: s.Config.IPVS.MinSyncPeriod, Facts: s.Facts(kernel.Node{}),
+		SyncPeriod: period, MinSyncPeriod: minPeriod, Facts: s.Facts(kernel.Node{}),
 	})
 	d.console = newConsole(d.consoleOptions(files, counters))
 	d.follow(s.Config)
@@ -216,9 +218,10 @@ func (d *daemon) hasScheduler(name string) error {
 func (d *daemon) changed(_, now *config.Setup) {
 	c := now.Config
 	d.follow(c)
-	d.proxy.SetPeriods(c.IPVS.SyncPeriod, c.IPVS.MinSyncPeriod)
-	d.proxy.SetFacts(d.setup().Facts(kernel.Node{}))
-	d.checker.Configure(d.setup().Health())
+	s := d.setup()
+	d.proxy.SetPeriods(s.periods())
+	d.proxy.SetFacts(s.Facts(kernel.Node{}))
+	d.checker.Configure(s.Health())
 	if err := d.console.configure(c); err != nil {
 		d.log.Error("a listener keeps its old address", "err", err)
 	}

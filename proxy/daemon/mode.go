@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 )
 
 // modes returns the modes of this build, in the order of preference.
-func modes() []mode.Mode { return []mode.Mode{new(ipvs.Mode)} }
+func modes() []mode.Mode { return []mode.Mode{new(ipvs.Mode), new(iptables.Mode)} }
 
 // mode returns the mode that Open chose, before that the configured one, or else the one that is preferred.
 func (s Setup) mode() mode.Mode {
@@ -62,9 +64,36 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m mode.Mode) (*
 	if err != nil {
 		return nil, err
 	}
-	s.used = m
+	if s.Writes {
+		if err := s.try(ctx, k, names, m); err != nil {
+			k.Close()
+			return nil, err
+		}
+	}
+	s.used, s.noDevice = m, !k.HasDevices()
 	s.ownsConntrackMax, s.ownsConntrackBuckets = k.CanWrite(mode.ConntrackMax), k.CanWrite(mode.ConntrackBuckets)
 	return k, nil
+}
+
+// try asks the kernel for the rules of a mode.
+func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m mode.Mode) error {
+	if err := k.Try(ctx, m.Trial(names)); err != nil || m.Name() != new(iptables.Mode).Name() {
+		return err
+	}
+	err := k.Try(ctx, iptables.TrialOfBPF(names))
+	var missing *kernel.MissingError
+	if s.hairpinRules = errors.As(err, &missing); s.hairpinRules {
+		return nil
+	}
+	return err
+}
+
+// periods are how often the kernel is checked as a whole, and the least time between two syncs.
+func (s Setup) periods() (sync, minSync time.Duration) {
+	if s.mode().Name() == new(iptables.Mode).Name() {
+		return s.Config.IPTables.SyncPeriod, s.Config.IPTables.MinSyncPeriod
+	}
+	return s.Config.IPVS.SyncPeriod, s.Config.IPVS.MinSyncPeriod
 }
 
 // announce logs the mode, and why it is not one that is preferred. The words are kube-proxy's: people search for them.

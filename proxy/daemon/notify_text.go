@@ -44,7 +44,7 @@ func served(now *proxy.Snapshot) string {
 	}
 	r := now.Report
 	// Not the report's counts: they are zero if the kernel could not be read.
-	text := fmt.Sprintf("%s, %s", count(len(now.Table.Services), "service"), count(len(now.Want.Reals), "real server"))
+	text := fmt.Sprintf("%s, %s", count(len(now.Table.Services), "service"), count(now.Reals(), "real server"))
 	switch {
 	case now.Succeeded.IsZero():
 		return text + ", not yet synced"

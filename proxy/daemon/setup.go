@@ -29,6 +29,8 @@ type Setup struct {
 	Object  frontend.NodeObject // this node in the API server, zero without one
 	Tables  *host.Tables        // opened as root before the process changed its user, else nil
 
+	// Writes: Open may try rules in the kernel to see whether a mode can be used.
+	Writes bool
 	// Fallbacks are the modes that Open could not use.
 	Fallbacks []Fallback
 	used      mode.Mode // of Open; nil before
@@ -40,6 +42,7 @@ type Machine struct {
 	IPv6     bool // the host has it
 	// Connection tracking's sizes can be written only in the first network namespace.
 	ownsConntrackMax, ownsConntrackBuckets bool
+	noDevice, hairpinRules                 bool // see mode.Config
 }
 
 func thisMachine() (Machine, error) {
@@ -85,6 +88,7 @@ func nodeObject(n manifest.Node) frontend.NodeObject {
 func (s Setup) forMode() mode.Config {
 	c := s.Config.ForMode()
 	c.Frontends.IPv6, c.Frontends.Object = s.IPv6, s.Object
+	c.NoDevice, c.HairpinRules = s.noDevice, s.hairpinRules
 	if s.ownsConntrackMax {
 		c.Conntrack.Max = s.Config.Conntrack.Max(runtime.NumCPU())
 	}

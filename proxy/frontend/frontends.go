@@ -106,6 +106,14 @@ func (f *Frontends) Backends(x *Front) []Backend { return f.services[x.Service].
 // must not change the slice.
 func (f *Frontends) Hairpins(i int) []Hairpin { return f.services[i].hairpins }
 
+// Count returns the number of fronts, and of their backends.
+func (f *Frontends) Count() (fronts, backends int) {
+	for i := range f.Fronts {
+		backends += len(f.Backends(&f.Fronts[i]))
+	}
+	return len(f.Fronts), backends
+}
+
 // Addr returns where a backend of the service with index i gets connections.
 func (f *Frontends) Addr(i int, b Backend) netip.AddrPort {
 	return netip.AddrPortFrom(f.Table.Services[i].Endpoints[b.Endpoint].Addr, b.Port)

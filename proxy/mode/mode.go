@@ -18,6 +18,10 @@ type Mode interface {
 	Name() string
 	// Needs are the adapters of the kernel that the mode cannot do without.
 	Needs() []kernel.Adapter
+	// Trial is one rule of each kind that State may contain, in chains that nothing jumps
+	// to: where the kernel does not take them, the mode cannot be used. nil if its
+	// adapters say enough.
+	Trial(n kernel.Names) []kernel.Chain
 	// Sysctls are the names of the kernel parameters that State may contain, sorted.
 	Sysctls() []string
 	// State returns what the kernel must look like to serve f: sorted, without

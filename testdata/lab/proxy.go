@@ -37,8 +37,11 @@ func NewProxy(node *Host, binary, dir, main string) (*Proxy, error) {
 func (p *Proxy) path(name string) string { return filepath.Join(p.Dir, name) }
 
 // Configure rewrites svcproxy.toml; a running svcproxy adopts it. Its listeners
-// are off, unless main has their addresses.
+// are off, unless main has their addresses. The mode is that of SVCPROXY_TEST_MODE, unless main has one.
 func (p *Proxy) Configure(main string) error {
+	if mode := os.Getenv("SVCPROXY_TEST_MODE"); mode != "" && !strings.Contains(main, "mode = ") {
+		main = fmt.Sprintf("mode = %q\n%s", mode, main)
+	}
 	for _, key := range []string{"healthzBindAddress", "metricsBindAddress"} {
 		if !strings.Contains(main, key) {
 			main = key + " = \"\"\n" + main

@@ -47,7 +47,7 @@ func TestEveryRowHasItsTests(t *testing.T) {
 
 // untested are the keys whose row of ../README.md may be empty: they have no
 // effect in this version, and warn when they are set.
-var untested = []string{"showHiddenMetricsForVersion", "iptables.syncPeriod", "iptables.minSyncPeriod", "logging.flushFrequency"}
+var untested = []string{"showHiddenMetricsForVersion", "logging.flushFrequency"}
 
 // TestEveryKeyHasItsTests holds the second table of ../README.md to the keys of
 // the configuration, and to the tree.

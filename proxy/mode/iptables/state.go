@@ -15,6 +15,7 @@ func State(f *frontend.Frontends, c mode.Config) kernel.State { return new(Mode)
 // common returns the state without chains.
 func common(f *frontend.Frontends, c mode.Config) kernel.State {
 	s := kernel.State{Policy: mode.Policy(f, c), Sysctls: mode.Sysctls(c, f.Serves(kernel.IPv6))}
+	s.Policy.DrainVirtuals = true // those of mode ipvs
 	if c.NoDevice {
 		c.VIPBinding = mode.BindRoute
 	} else {

@@ -34,8 +34,11 @@ func (*Mode) Name() string { return "ipvs" }
 
 // Needs returns what IPVS, its sets and its rules are reached by.
 func (*Mode) Needs() []kernel.Adapter {
-	return []kernel.Adapter{kernel.IPVSAdapter, kernel.IPSetAdapter, kernel.IPTablesAdapter, kernel.ConntrackAdapter}
+	return []kernel.Adapter{kernel.IPVSAdapter, kernel.IPSetAdapter, kernel.IPTablesAdapter, kernel.LinkAdapter, kernel.ConntrackAdapter}
 }
+
+// Trial returns nothing: the adapters ask the kernel for IPVS and each type of set.
+func (*Mode) Trial(kernel.Names) []kernel.Chain { return nil }
 
 // Sysctls returns the kernel parameters that State may contain.
 func (*Mode) Sysctls() []string { return SysctlNames }

@@ -32,6 +32,9 @@ func (Mode) Name() string { return "userspace" }
 // Needs returns nothing: a kernel that has addresses and sockets will do.
 func (Mode) Needs() []kernel.Adapter { return []kernel.Adapter{} }
 
+// Trial returns nothing: there are no rules.
+func (Mode) Trial(kernel.Names) []kernel.Chain { return nil }
+
 // Sysctls returns the kernel parameters that State may contain.
 func (Mode) Sysctls() []string { return mode.ARPSysctls }
 
