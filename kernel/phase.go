@@ -20,9 +20,9 @@ const (
 	WriteChains // every set that a rule names exists
 	AddVirtuals
 	AddReals
+	OpenVIPs      // each entry lets packets in to a virtual server that exists
 	ReplaceChains // of another mode, which balanced until now
-	OpenVIPs // each entry lets packets in to a virtual server that exists
-	AddAddrs // last: without its address a VIP is merely unreachable
+	AddAddrs      // last: without its address a VIP is merely unreachable
 
 	CloseVIPs // from here on new connections are refused, established ones still served
 	RemoveReals

@@ -55,12 +55,14 @@ func (noSets) Close() error                  { return nil }
 type noTables struct{}
 
 func (noTables) Read(context.Context, kernel.Names) ([]kernel.Chain, error) { return nil, nil }
-func (noTables) Try(context.Context, []kernel.Chain) error                  { return &kernel.MissingError{What: "this machine has no iptables"} }
-func (noTables) Barriers() ([]kernel.Barrier, error)                        { return nil, nil }
-func (noTables) Apply(_ context.Context, ops []kernel.Op) []error           { return refused(ops, "iptables") }
-func (noTables) Tools() []iptables.Tool                                     { return nil }
-func (noTables) Stats() iptables.Stats                                      { return iptables.Stats{} }
-func (noTables) Close() error                                               { return nil }
+func (noTables) Try(context.Context, []kernel.Chain) error {
+	return &kernel.MissingError{What: "this machine has no iptables"}
+}
+func (noTables) Barriers() ([]kernel.Barrier, error)              { return nil, nil }
+func (noTables) Apply(_ context.Context, ops []kernel.Op) []error { return refused(ops, "iptables") }
+func (noTables) Tools() []iptables.Tool                           { return nil }
+func (noTables) Stats() iptables.Stats                            { return iptables.Stats{} }
+func (noTables) Close() error                                     { return nil }
 
 // noFlows stands for connection tracking on a machine without.
 type noFlows struct{}
@@ -74,7 +76,7 @@ func (noFlows) Close() error                     { return nil }
 // noCounters stands for the counters of IPVS on a machine without.
 type noCounters struct{}
 
-func (noCounters) Read() (kernel.Counters, error)                           { return kernel.Counters{}, nil }
+func (noCounters) Read() (kernel.Counters, error)                          { return kernel.Counters{}, nil }
 func (noCounters) Reals([]kernel.VirtualKey) ([]kernel.RealTraffic, error) { return nil, nil }
 func (noCounters) Stats() ipvs.Stats                                       { return ipvs.Stats{} }
 func (noCounters) Close() error                                            { return nil }

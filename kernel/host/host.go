@@ -30,9 +30,10 @@ type Options struct {
 	// StateDir has the values of sysctls and timeouts before svcproxy changed them, the
 	// record and the names of the last run.
 	StateDir string
-	// Sysctls are the kernel parameters that a reading has, with dots. Only these are
-	// restored from the file in StateDir.
-	Sysctls []string
+	// Sysctls are the kernel parameters that a reading has, with dots. Restored are those
+	// that may have been changed in any mode; nil: Sysctls. Only these are restored from
+	// the file in StateDir.
+	Sysctls, Restored []string
 	// Needs are the adapters that the mode cannot do without; nil means all. Without
 	// another one the kernel has no objects of its kinds.
 	Needs []kernel.Adapter
@@ -86,7 +87,11 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	boot, err := sysctl.BootID()
 	errs[4] = err
 	k.saved = sysctl.OpenSaved(o.StateDir, boot)
-	k.saved.Check(func(p kernel.Saved) error { return p.Check(o.Sysctls) })
+	restored := o.Restored
+	if restored == nil {
+		restored = o.Sysctls
+	}
+	k.saved.Check(func(p kernel.Saved) error { return p.Check(restored) })
 	k.sysctls = sysctl.Open(k.saved)
 	k.record = openRecord(o.StateDir, boot)
 	k.recorded = k.record.last
@@ -119,7 +124,9 @@ func HasIPv6() bool {
 func (k *Kernel) HasDevices() bool { return !k.noDevice }
 
 // Try says whether iptables and the kernel take rules: see iptables.Tables.Try.
-func (k *Kernel) Try(ctx context.Context, chains []kernel.Chain) error { return k.tables.Try(ctx, chains) }
+func (k *Kernel) Try(ctx context.Context, chains []kernel.Chain) error {
+	return k.tables.Try(ctx, chains)
+}
 
 // CanWrite says whether a kernel parameter exists and can be written.
 func (k *Kernel) CanWrite(sysctl string) bool { return k.sysctls.CanWrite(sysctl) }

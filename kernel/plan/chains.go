@@ -6,14 +6,28 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// chainPhase returns when chains are written. The chains of mode iptables balance by themselves. When the mode changes to
-// one without them, virtual servers must serve before the rules go: so chains are written after them. The VIPs are
-// bound and guarded meanwhile.
-func (d *differ) chainPhase() kernel.Phase {
-	if !hasHashed(d.have.Names, d.want.Chains) && len(d.want.Virtuals) > 0 && hasHashed(d.have.Names, d.have.Chains) {
-		return kernel.ReplaceChains
+// chainPhases are when the chains of the two tables are written.
+type chainPhases struct{ nat, filter kernel.Phase }
+
+func (p chainPhases) of(c *kernel.Chain) kernel.Phase {
+	if c.Table == "nat" {
+		return p.nat
 	}
-	return kernel.WriteChains
+	return p.filter
+}
+
+// chainPhases returns when chains are written. The chains of mode iptables balance by themselves. When the mode changes to
+// one without them, virtual servers must serve before the rules of nat go. The filter comes before: that of mode iptables
+// refuses what is not translated. When the mode changes to iptables, it comes last for the same reason.
+func (d *differ) chainPhases() chainPhases {
+	is, was := hasHashed(d.have.Names, d.want.Chains), hasHashed(d.have.Names, d.have.Chains)
+	switch {
+	case was && !is && len(d.want.Virtuals) > 0:
+		return chainPhases{nat: kernel.ReplaceChains, filter: kernel.WriteChains}
+	case is && !was && len(d.have.Virtuals) > 0:
+		return chainPhases{nat: kernel.WriteChains, filter: kernel.ReplaceChains}
+	}
+	return chainPhases{nat: kernel.WriteChains, filter: kernel.WriteChains}
 }
 
 // hasHashed reports whether any chain is a service's: see kernel.Names.Hashed. Chains are sorted, and those of ours come

@@ -8,12 +8,12 @@ import (
 )
 
 func (d *differ) diffChains() {
-	phase, known := kernel.WriteChains, false
-	write := func() kernel.Phase { // asked only if a chain differs: it looks at the names of all
+	phases, known := chainPhases{}, false
+	write := func(c *kernel.Chain) kernel.Phase { // asked only if a chain differs: it looks at the names of all
 		if !known {
-			phase, known = d.chainPhase(), true
+			phases, known = d.chainPhases(), true
 		}
-		return phase
+		return phases.of(c)
 	}
 	kernel.Walk(d.want.Chains, d.have.Chains, same, kernel.Chain.Compare, func(w, h *kernel.Chain) {
 		if h != nil && d.reset(h.Family) {
@@ -25,20 +25,20 @@ func (d *differ) diffChains() {
 		}
 		switch {
 		case h == nil:
-			d.add(write(), *w)
+			d.add(write(w), *w)
 		case w == nil:
 			if !d.hold() {
 				d.remove(kernel.RemoveChains, *h)
 			}
 		case d.hold():
 			if to := d.held(w, h); !kernel.SameRules(to.Rules, h.Rules) {
-				d.change(write(), *h, to)
+				d.change(write(w), *h, to)
 			}
 		case kernel.SameRules(w.Rules, h.Rules):
 		case w.Table == "filter" && d.have.Names.IsChain(w.Name, kernel.ChainVIPFilter):
-			d.changeGuards(write(), *w, *h)
+			d.changeGuards(write(w), *w, *h)
 		default:
-			d.change(write(), *h, *w)
+			d.change(write(w), *h, *w)
 		}
 	})
 	d.resetEqualChains()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,10 +14,20 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
 )
 
 // modes returns the modes of this build, in the order of preference.
 func modes() []mode.Mode { return []mode.Mode{new(ipvs.Mode), new(iptables.Mode)} }
+
+// allSysctls are the kernel parameters of all modes, sorted: the last run may have been in another one.
+func allSysctls() (names []string) {
+	for _, m := range append(modes(), userspace.Mode{}) {
+		names = append(names, m.Sysctls()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // mode returns the mode that Open chose, before that the configured one, or else the one that is preferred.
 func (s Setup) mode() mode.Mode {
@@ -59,7 +70,7 @@ func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 func (s *Setup) openFor(ctx context.Context, names kernel.Names, m mode.Mode) (*host.Kernel, error) {
 	k, err := host.Open(ctx, host.Options{
 		Names: names, NodeName: s.Node(), Zone: s.Config.Node.Zone,
-		StateDir: s.Config.StateDir, Sysctls: m.Sysctls(), Needs: m.Needs(), Tables: s.Tables,
+		StateDir: s.Config.StateDir, Sysctls: m.Sysctls(), Restored: allSysctls(), Needs: m.Needs(), Tables: s.Tables,
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,10 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
 )
 
+// maxFresh is how many events wait for Overlay at most before it is asked for: those of 25,000 first results would take
+// 19 MB.
+const maxFresh = 1000
+
 // record takes a result of the runner, and returns when the target is probed next.
 func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
 	of := t.Owner.(*target)
@@ -18,7 +22,11 @@ func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
 	events := c.board.Record(of.key, resultOf(r, time.Now()))
 	next, _ := c.board.Next(of.key)
 	c.note(events)
+	many := len(c.fresh) >= maxFresh
 	c.mu.Unlock()
+	if many {
+		c.Wake()
+	}
 	for _, e := range events {
 		if e.Kind == health.WentUp && was.Phase == health.Unknown && !of.waited {
 			continue // it counted as up before

@@ -1,0 +1,111 @@
+package traffic
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// everywhere are the addresses of web, but for node ports.
+var everywhere = []string{"10.96.0.20:80", "203.0.113.9:80", "198.51.100.80:80", "[fd00:96::20]:80", "[2001:db8:9::9]:80", "[2001:db8:80::80]:80"}
+
+// wantWeb wants web served at all its addresses, by every backend.
+func (n node) wantWeb(t *testing.T, when string) {
+	t.Helper()
+	for _, to := range everywhere {
+		for _, network := range []string{"tcp", "udp"} {
+			found := map[string]bool{}
+			for range 60 {
+				a, err := n.Client.Ask(network, netip.MustParseAddrPort(to))
+				if err != nil {
+					t.Fatalf("%s: %s over %s: %v", when, to, network, err)
+				}
+				if found[a.Backend] = true; len(found) == 3 {
+					break
+				}
+			}
+			if len(found) != 3 {
+				t.Errorf("%s: %s over %s reached %v alone", when, to, network, found)
+			}
+		}
+	}
+}
+
+const modeIPTables = "mode = \"iptables\"\niptables.syncPeriod = \"2s\"\niptables.minSyncPeriod = \"0s\"\n"
+
+// Mode iptables serves every kind of address by rules alone, writes nothing at a restart, heals what others remove, and
+// cleanup leaves nothing.
+func TestModeIPTables(t *testing.T) {
+	n := newNode(t, modeIPTables)
+	for _, tool := range []string{"iptables", "ip6tables"} {
+		for _, table := range []string{"nat", "filter"} { // the first chain makes the table, which stays
+			n.tool(t, tool, "-t", table, "-N", "NONE")
+			n.tool(t, tool, "-t", table, "-X", "NONE")
+		}
+	}
+	before := n.read(t)
+	n.start(t, web)
+	n.wantWeb(t, "at the start")
+	if out := n.tool(t, "ipvsadm", "-Ln"); strings.Contains(out, "10.96.0.20") {
+		t.Errorf("IPVS serves, too:\n%s", out)
+	}
+	served := n.read(t)
+	must(t, n.Stop())
+	must(t, n.Start())
+	n.wantWeb(t, "after a restart")
+	if diff := lab.Diff(served, n.read(t)); diff != "" {
+		t.Errorf("a restart changed the kernel:\n%s", head(diff))
+	}
+	for _, drift := range [][]string{
+		{"iptables", "-t", "nat", "-F", "KUBE-SERVICES"},
+		{"iptables", "-t", "nat", "-F"},
+		{"ip6tables", "-t", "nat", "-F"},
+	} {
+		mark := n.Log.Len()
+		n.tool(t, drift[0], drift[1:]...)
+		if _, err := n.Wait(mark, lab.Synced); err != nil {
+			t.Fatalf("%v: %v", drift, err)
+		}
+		n.wantWeb(t, strings.Join(drift, " "))
+	}
+	held := n.chat(t, "10.96.0.20:80", "pod1")
+	n.serve(t, strings.ReplaceAll(web, `"10.2.1.10", `, ""))
+	for range 12 {
+		if a := ask(t, n.Client, "tcp", "10.96.0.20:80"); a.Backend == "pod1" {
+			t.Error("a new connection went to an endpoint that is gone")
+		}
+	}
+	held.wantAlive(t)
+	n.cleanUp(t, before)
+}
+
+// A change of the mode loses no connection, and refuses no new one. From ipvs to iptables, IPVS carries what it has to
+// the end; back again, the connection tracker does.
+func TestChangeOfMode(t *testing.T) {
+	const quick = "ipvs.syncPeriod = \"2s\"\n"
+	n := newNode(t, quick)
+	n.start(t, web)
+	load := newLoad(t)
+	for _, to := range []string{"10.96.0.20:80", "[fd00:96::20]:80"} {
+		addr := netip.MustParseAddrPort(to)
+		load.add(to, func() error { _, err := n.Client.Ask("tcp", addr); return err })
+	}
+	var chats []*chat
+	for _, main := range []string{modeIPTables, quick, modeIPTables} {
+		for _, pod := range []string{"pod1", "pod2", "pod3"} {
+			chats = append(chats, n.chat(t, "10.96.0.20:80", pod))
+		}
+		mark := n.Log.Len()
+		n.restart(t, main)
+		n.synced(t, mark)
+		load.goOn(t, 40)
+	}
+	for _, c := range chats {
+		c.wantAlive(t)
+		c.Close()
+	}
+	load.wantServed(t)
+	n.wantWeb(t, "in the end")
+}
