@@ -8,10 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
-	"golang.org/x/net/http2"
 )
 
 // How a Port serves its connections, in good and in bad manners.
@@ -75,7 +75,35 @@ func GRPC(serving bool) func(net.Conn) {
 		w.Write(message)
 		w.Header().Set("Grpc-Status", "0")
 	})
-	return func(c net.Conn) { new(http2.Server).ServeConn(c, &http2.ServeConnOpts{Handler: handler}) }
+	return func(c net.Conn) {
+		s := http.Server{Handler: handler, Protocols: new(http.Protocols)}
+		s.Protocols.SetUnencryptedHTTP2(true)
+		s.Serve(&oneConn{Conn: c, closed: make(chan struct{})})
+	}
+}
+
+// oneConn is a listener that accepts one connection, and a second one never.
+type oneConn struct {
+	net.Conn
+	accepted bool
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if !l.accepted {
+		l.accepted = true
+		return l, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Addr() net.Addr { return l.LocalAddr() }
+
+func (l *oneConn) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Conn.Close()
 }
 
 // DNS returns a server of the DNS that answers each question with a code and no records.

@@ -96,5 +96,4 @@ func healthText(checks []frontend.HealthCheck) string {
 	return text.String()
 }
 
-func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
-func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
