@@ -45,11 +45,11 @@ test-kernel:
 
 # test-traffic: the whole program under traffic, in the guest
 test-traffic:
-	$(GUEST) test -noskip -timeout 30m ./testdata/traffic
+	$(GUEST) test -noskip -timeout 40m ./testdata/traffic
 
 # test-legacy: the same with the legacy back end of iptables
 test-legacy: bin/legacy
-	PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 30m ./testdata/traffic
+	PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 40m ./testdata/traffic
 
 # What the legacy back end's tools are called, under the names that are looked for.
 bin/legacy:
