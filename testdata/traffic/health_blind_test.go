@@ -68,14 +68,14 @@ func noDescriptor(t *testing.T, n node) {
 	probes() // void results for 3 seconds: the checker is blind
 	probes()
 	must(t, unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &usual, nil))
-	must(t, lab.Eventually(20*time.Second, func() error {
+	must(t, lab.Eventually(time.Minute, func() error {
 		if h := n.health(t); h.Blind != "" {
 			return errors.New(h.Blind)
 		}
 		return nil
 	}))
 	w.wantNone(t, "without a file descriptor")
-	n.eventually(t, 20*time.Second, "events", "checkerBlind ", "checkerSees ")
+	n.eventually(t, time.Minute, "events", "checkerBlind ", "checkerSees ")
 	if out, _ := n.asks(t, "events"); strings.Contains(out, "endpointDown ") {
 		t.Errorf("an endpoint went down:\n%s", out)
 	}
@@ -109,13 +109,13 @@ func linksDown(t *testing.T, n node) {
 	}
 	set("down")
 	defer set("up")
-	must(t, lab.Eventually(20*time.Second, func() error {
+	must(t, lab.Eventually(time.Minute, func() error {
 		if h := n.health(t); h.HeldUntil.IsZero() || h.States["up"]+h.States["failing"] > 0 {
 			return fmt.Errorf("no mass failure of all endpoints is held: %+v", h)
 		}
 		return nil
 	}))
-	n.eventually(t, 20*time.Second, "events", "massFailure ")
+	n.eventually(t, time.Minute, "events", "massFailure ")
 	w := n.watch(t)
 	weights, err := n.Lab.Node.Weights()
 	must(t, err)

@@ -114,10 +114,10 @@ func TestDeadEndpointGetsNoConnections(t *testing.T) {
 		must(t, f.fail(ports[i]))
 	}
 	for i, f := range list {
-		took := w.down(t, 30*time.Second, f.real(1), failed[i]).Sub(failed[i])
+		took := w.down(t, 2*time.Minute, f.real(1), failed[i]).Sub(failed[i])
 		t.Logf("%s: detected after %v", f.name, took.Round(10*time.Millisecond))
 		// Due times vary by a tenth of the interval, and the guest is emulated.
-		if f.within > 0 && took > f.within+f.within/10+200*time.Millisecond {
+		if f.within > 0 && w.freely() && took > f.within+f.within/10+200*time.Millisecond {
 			t.Errorf("%s: detected after %v, want at most %v", f.name, took, f.within)
 		}
 		n.wantOnly(t, f.front(), 20, f.ask, "pod2", "pod3")
@@ -126,7 +126,7 @@ func TestDeadEndpointGetsNoConnections(t *testing.T) {
 		must(t, f.heal(ports[i]))
 	}
 	for _, f := range list {
-		n.becomes(t, 30*time.Second, true, f.real(1))
+		n.becomes(t, 2*time.Minute, true, f.real(1))
 		n.wantOnly(t, f.front(), 9, f.ask, "pod1", "pod2", "pod3")
 	}
 	open.goOn(t, 50)

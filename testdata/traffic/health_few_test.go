@@ -49,7 +49,7 @@ func TestTooFewEndpointsAreUp(t *testing.T) {
 	// One of each goes down, and the first backup.
 	fail(few, 1)
 	fail(backup, 1, 3)
-	n.becomes(t, 20*time.Second, false, few.real(1), half.real(1), backup.real(1))
+	n.becomes(t, time.Minute, false, few.real(1), half.real(1), backup.real(1))
 	asks(few, "pod2", "pod3")
 	asks(backup, "pod2")
 	n.says(t, 0, "status few")
@@ -60,10 +60,10 @@ func TestTooFewEndpointsAreUp(t *testing.T) {
 	fail(backup, 2)
 	fail(open, 1, 2, 3)
 	fail(closed, 1, 2, 3)
-	n.becomes(t, 20*time.Second, true, backup.real(3), few.real(1), half.real(1))
-	n.becomes(t, 20*time.Second, false, closed.real(1), closed.real(2), closed.real(3), backup.real(2))
-	n.eventually(t, 20*time.Second, "status open", "panic")
-	n.eventually(t, 20*time.Second, "status few", "panic")
+	n.becomes(t, time.Minute, true, backup.real(3), few.real(1), half.real(1))
+	n.becomes(t, time.Minute, false, closed.real(1), closed.real(2), closed.real(3), backup.real(2))
+	n.eventually(t, time.Minute, "status open", "panic")
+	n.eventually(t, time.Minute, "status few", "panic")
 	asks(open, "pod1", "pod2", "pod3")
 	asks(few, "pod1", "pod2", "pod3")
 	asks(half, "pod1", "pod2", "pod3")
@@ -75,19 +75,19 @@ func TestTooFewEndpointsAreUp(t *testing.T) {
 	n.says(t, 7, "status few", "panic")
 	n.says(t, 0, "status backup")
 	n.says(t, 7, "status")
-	n.eventually(t, 20*time.Second, "events", "panic ", "backups ", "allDown ")
+	n.eventually(t, time.Minute, "events", "panic ", "backups ", "allDown ")
 
 	for _, list := range ports {
 		for _, p := range list {
 			must(t, p.Open())
 		}
 	}
-	n.becomes(t, 20*time.Second, true, closed.real(1), closed.real(2), closed.real(3), backup.real(1), backup.real(2))
-	n.becomes(t, 20*time.Second, false, backup.real(3))
-	n.eventually(t, 20*time.Second, "events", "panicOver ", "enoughUp ")
+	n.becomes(t, time.Minute, true, closed.real(1), closed.real(2), closed.real(3), backup.real(1), backup.real(2))
+	n.becomes(t, time.Minute, false, backup.real(3))
+	n.eventually(t, time.Minute, "events", "panicOver ", "enoughUp ")
 	asks(closed, "pod1", "pod2", "pod3")
 	asks(backup, "pod1", "pod2")
-	must(t, lab.Eventually(20*time.Second, func() error {
+	must(t, lab.Eventually(time.Minute, func() error {
 		if out, code := n.asks(t, "status"); code != 0 {
 			return fmt.Errorf("exit code %d\n%s", code, out)
 		}
@@ -105,9 +105,9 @@ func TestSlowStart(t *testing.T) {
 	n.start(t, s.text())
 	n.wantOnly(t, s.front(), 9, (*lab.Conn).Ask, "pod1", "pod2", "pod3") // not slowly after a start
 	must(t, ports[0].Close())
-	n.becomes(t, 20*time.Second, false, s.real(1))
+	n.becomes(t, time.Minute, false, s.real(1))
 	must(t, ports[0].Open())
-	begin := n.becomes(t, 20*time.Second, true, s.real(1))
+	begin := n.becomes(t, time.Minute, true, s.real(1))
 
 	const quarters = 4
 	var got, want [quarters]float64
@@ -136,7 +136,7 @@ func TestSlowStart(t *testing.T) {
 			t.Errorf("quarter %d: %v connections for the newcomer, want %.1f within a tenth", i+1, got[i], want[i])
 		}
 	}
-	n.becomes(t, 20*time.Second, true, s.real(1))
+	n.becomes(t, time.Minute, true, s.real(1))
 	n.wantOnly(t, s.front(), 9, (*lab.Conn).Ask, "pod1", "pod2", "pod3")
 }
 
@@ -187,17 +187,17 @@ func TestConnectionsOfADeadEndpoint(t *testing.T) {
 			streams[fmt.Sprint(s.name, " ", i)] = c.Stream(pace)
 		}
 	}
-	must(t, lab.Eventually(20*time.Second, func() error { return anyWith(streams, "pod1", len(services)-2) }))
+	must(t, lab.Eventually(time.Minute, func() error { return anyWith(streams, "pod1", len(services)-2) }))
 
 	must(t, ports[0].Close())
 	must(t, names[0].Close())
-	n.becomes(t, 20*time.Second, false, realsOf(services, 1)...)
+	n.becomes(t, time.Minute, false, realsOf(services, 1)...)
 	wantStill(t, goesOn, "pod1")
 	var timeout net.Error
 	if a, err := ends.Ask(); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
 		t.Errorf("the connection to the endpoint that is cut: %v, %v; want an end", a, err)
 	}
-	must(t, lab.Eventually(20*time.Second, func() error { return anyWith(streams, "pod1", 0) }))
+	must(t, lab.Eventually(time.Minute, func() error { return anyWith(streams, "pod1", 0) }))
 	for name, tally := range end(streams) {
 		if tally.Lost() > 2 || tally.Refused > 0 {
 			t.Errorf("%s: of %d datagrams %d were lost and %d refused", name, tally.Sent, tally.Lost(), tally.Refused)
@@ -213,7 +213,7 @@ func TestConnectionsOfADeadEndpoint(t *testing.T) {
 
 	must(t, ports[0].Open())
 	must(t, names[0].Open())
-	n.becomes(t, 20*time.Second, true, realsOf(services, 1)...)
+	n.becomes(t, time.Minute, true, realsOf(services, 1)...)
 	wantStill(t, goesOn, "pod1")
 	others.goOn(t, 10)
 	others.wantServed(t)

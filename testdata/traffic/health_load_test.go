@@ -34,7 +34,7 @@ func TestLoadTakesNothingDown(t *testing.T) {
 	}
 	w.wantNone(t, "under load")
 	n.wantOnly(t, services[0].front(), 6, (*lab.Conn).Ask, "pod1", "pod2", "pod3")
-	must(t, lab.Eventually(20*time.Second, func() error {
+	must(t, lab.Eventually(time.Minute, func() error {
 		if h := n.health(t); h.States["up"] != 9 {
 			return fmt.Errorf("nine endpoints, up are %+v", h)
 		}

@@ -122,6 +122,15 @@ type watch struct {
 	mu      sync.Mutex
 	changes []change
 	err     error
+	last    time.Time     // of the looks
+	pause   time.Duration // the longest between two
+}
+
+// freely reports whether the machine let this process run all the time: times of others mean something then.
+func (w *watch) freely() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pause < 150*time.Millisecond
 }
 
 // A change is a weight that was not as before; absent is a weight too.
@@ -161,6 +170,10 @@ func (w *watch) note(was, is map[lab.Real]int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.err = err
+	if !w.last.IsZero() {
+		w.pause = max(w.pause, now.Sub(w.last))
+	}
+	w.last = now
 	for r := range is {
 		if _, had := was[r]; !had {
 			w.changes = append(w.changes, change{now, r, absent, is[r]})

@@ -28,7 +28,7 @@ func TestProbesHaveTheirMarkSourceAndInterface(t *testing.T) {
 		{name: "other-link", vip: "10.96.10.5", port: lab.HTTPPort, endpoints: one, check: check(`, interface = "pod2"`)},
 	}
 	n.start(t, textOf(up)+textOf(down))
-	n.becomes(t, 20*time.Second, false, realsOf(down, 1)...)
+	n.becomes(t, time.Minute, false, realsOf(down, 1)...)
 	probes()
 	n.becomes(t, 0, true, realsOf(up, 1)...)
 }
@@ -42,7 +42,7 @@ func TestHealthCheckNodePortCountsWhatIsUp(t *testing.T) {
 	probe := n.Client.HTTP(lab.AskLimit)
 	counts := func(local int) {
 		t.Helper()
-		must(t, lab.Eventually(20*time.Second, func() error { return healthIs(probe, "http://192.0.2.1:32000/healthz", local) }))
+		must(t, lab.Eventually(time.Minute, func() error { return healthIs(probe, "http://192.0.2.1:32000/healthz", local) }))
 	}
 	counts(2)
 	must(t, ports[0].Close())

@@ -1,9 +1,11 @@
 package traffic
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -53,7 +55,17 @@ func TestModeIPTables(t *testing.T) {
 	}
 	served := n.read(t)
 	must(t, n.Stop())
+	if out, code, err := n.Command("plan"); err != nil || code != 0 || !strings.Contains(out, "nothing to do") {
+		t.Errorf("plan: exit code %d, %v\n%s", code, err, out)
+	}
 	must(t, n.Start())
+	must(t, lab.Eventually(time.Minute, func() error { // a start that writes nothing logs nothing
+		out, code, err := n.Command("reload", "--wait")
+		if err == nil && code != 0 {
+			err = fmt.Errorf("reload: exit code %d\n%s", code, out)
+		}
+		return err
+	}))
 	n.wantWeb(t, "after a restart")
 	if diff := lab.Diff(served, n.read(t)); diff != "" {
 		t.Errorf("a restart changed the kernel:\n%s", head(diff))

@@ -96,16 +96,16 @@ func TestDrainThatEnds(t *testing.T) {
 	c := n.hold(t, orderedFront, "pod1", (*lab.Conn).Ask)
 	n.order(t, 0, "drain web/10.2.2.10 --for 3s", "until")
 	n.becomes(t, time.Second, false, orderedReal(2))
-	n.becomes(t, 10*time.Second, true, orderedReal(2))
-	n.eventually(t, 10*time.Second, "overrides", "no orders")
-	n.eventually(t, 10*time.Second, "events", "orderOver")
+	n.becomes(t, time.Minute, true, orderedReal(2))
+	n.eventually(t, time.Minute, "overrides", "no orders")
+	n.eventually(t, time.Minute, "events", "orderOver")
 
 	waiting := make(chan string, 1)
 	go func() {
 		out, code := n.asks(t, "drain", "web/10.2.1.10", "--wait=1m")
 		waiting <- fmt.Sprintf("exit code %d: %s", code, out)
 	}()
-	n.becomes(t, 10*time.Second, false, orderedReal(1))
+	n.becomes(t, time.Minute, false, orderedReal(1))
 	wantStill(t, c, "pod1")
 	must(t, c.Reset()) // IPVS forgets it after 10 s
 	select {
@@ -172,7 +172,7 @@ func TestOperatorDrainsTheNode(t *testing.T) {
 	answer := func(code int) {
 		t.Helper()
 		for _, url := range []string{"http://192.0.2.1:10256/healthz", "http://192.0.2.1:32000/"} {
-			must(t, lab.Eventually(20*time.Second, func() error {
+			must(t, lab.Eventually(time.Minute, func() error {
 				if got, body, err := get(client, url); err != nil || got != code {
 					return fmt.Errorf("%s: %d, %v, want %d: %s", url, got, err, code, body)
 				}
@@ -203,10 +203,10 @@ func TestProbesByCommand(t *testing.T) {
 	ports := n.openPorts(t, 7400, lines)
 	n.start(t, s.text())
 	n.order(t, 0, "health probe web/10.2.1.10", "tcp 10.2.1.10:7400", "connected", "ok, after")
-	n.eventually(t, 20*time.Second, "health", "3 of 3 targets up", "10.2.1.10:7400", "up ", "ok in ", "in ")
+	n.eventually(t, time.Minute, "health", "3 of 3 targets up", "10.2.1.10:7400", "up ", "ok in ", "in ")
 	n.order(t, 0, "check --probe "+filepath.Join(n.Dir, "services.toml"), "3 good probes")
 	must(t, ports[0].Close())
 	n.order(t, 1, "health probe web/10.2.1.10:7400", "bad: refused")
 	n.order(t, 1, "check --probe "+filepath.Join(n.Dir, "services.toml"), "services.toml:1: web: endpoint 10.2.1.10 port 7400: probe tcp 10.2.1.10:7400: refused")
-	n.eventually(t, 20*time.Second, "health web", "2 of 3 targets up, 1 down", "down ", "refused in ")
+	n.eventually(t, time.Minute, "health web", "2 of 3 targets up, 1 down", "down ", "refused in ")
 }
