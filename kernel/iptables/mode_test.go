@@ -55,6 +55,9 @@ func (b backend) diff(t *testing.T, want kernel.State) kernel.Plan {
 // Every kind of rule of mode iptables reads back as it was written, in both back ends and
 // families. With one wrong character, svcproxy would write its rules again in every sync.
 func TestModeReadsBack(t *testing.T) {
+	if os.Getenv("SVCPROXY_NAMESPACE") != "" {
+		t.Skip("the unit's sandbox has no scenarios")
+	}
 	variants := map[string]func(*mode.Config){
 		"":                func(*mode.Config) {},
 		"endpoint chains": func(c *mode.Config) { c.EndpointChains = true },
