@@ -138,3 +138,71 @@ func (d *differ) resetEqualChains() {
 func (d *differ) reset(f kernel.Family) bool {
 	return f == kernel.IPv4 && d.reset4 || f == kernel.IPv6 && d.reset6
 }
+
+// chainPhases are when the chains of the two tables are written.
+type chainPhases struct{ nat, filter kernel.Phase }
+
+func (p chainPhases) of(c *kernel.Chain) kernel.Phase {
+	if c.Table == "nat" {
+		return p.nat
+	}
+	return p.filter
+}
+
+// chainPhases returns when chains are written. The chains of mode iptables balance by themselves. When the mode changes to
+// one without them, virtual servers must serve before the rules of nat go. The filter comes before: that of mode iptables
+// refuses what is not translated. When the mode changes to iptables, it comes last for the same reason.
+func (d *differ) chainPhases() chainPhases {
+	is, was := hasHashed(d.have.Names, d.want.Chains), hasHashed(d.have.Names, d.have.Chains)
+	switch {
+	case was && !is && len(d.want.Virtuals) > 0:
+		return chainPhases{nat: kernel.ReplaceChains, filter: kernel.WriteChains}
+	case is && !was && len(d.have.Virtuals) > 0:
+		return chainPhases{nat: kernel.WriteChains, filter: kernel.ReplaceChains}
+	}
+	return chainPhases{nat: kernel.WriteChains, filter: kernel.WriteChains}
+}
+
+// hasHashed reports whether any chain is a service's: see kernel.Names.Hashed. Chains are sorted, and those of ours come
+// late in table nat, so that the search begins at the end.
+func hasHashed(n kernel.Names, chains []kernel.Chain) bool {
+	for i := len(chains) - 1; i >= 0; i-- {
+		if chains[i].Table == "nat" && n.OwnsHashed(chains[i].Name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// sharedByServices reports whether a chain has rules of many services, in mode iptables.
+func (d *differ) sharedByServices(c *kernel.Chain) bool {
+	n := d.have.Names
+	for _, name := range []kernel.ChainName{kernel.ChainServices, kernel.ChainNodePorts, kernel.ChainExternalServices, kernel.ChainProxyFirewall, kernel.ChainVIPFilter} {
+		if n.IsChain(c.Name, name) {
+			return hasHashed(n, d.have.Chains)
+		}
+	}
+	return false
+}
+
+// withOthers returns the rules of a shared chain, followed by those that it has for addresses and ports which no wanted
+// rule is about: they belong to services that no source has delivered yet.
+func (d *differ) withOthers(want *kernel.Chain, have string) string {
+	if d.about == nil {
+		d.about = map[matched]bool{}
+		for i := range d.want.Chains {
+			if c := &d.want.Chains[i]; d.sharedByServices(c) {
+				for rule := range strings.SplitSeq(c.Rules, "\n") {
+					d.about[match(rule)] = true
+				}
+			}
+		}
+	}
+	rules := want.Rules
+	for rule := range strings.SplitSeq(have, "\n") {
+		if m := match(rule); (m.addr.IsValid() || m.port != 0) && !d.about[m] {
+			rules = strings.TrimPrefix(rules+"\n"+rule, "\n")
+		}
+	}
+	return rules
+}

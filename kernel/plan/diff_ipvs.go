@@ -206,7 +206,7 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 	switch {
 	case h.Key.Virtual.Proto != kernel.TCP,
 		timeout > 0 && h.Weight == 0 && !d.have.Clock.Before(deadline),
-		d.have.Fresh && j < len(d.have.Conns) && d.have.Conns[j].Active+d.have.Conns[j].Inactive == 0:
+		d.idle(j):
 		d.remove(kernel.RemoveReals, h)
 		return
 	}
@@ -220,6 +220,11 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 	if timeout > 0 && (d.plan.Wake.IsZero() || deadline.Before(d.plan.Wake)) {
 		d.plan.Wake = deadline
 	}
+}
+
+// idle reports whether the real server with an index is known to have no connections.
+func (d *differ) idle(j int) bool {
+	return d.have.Fresh && j < len(d.have.Conns) && d.have.Conns[j].Active+d.have.Conns[j].Inactive == 0
 }
 
 // keyCursor finds keys of virtual servers in a sorted slice. They must be asked for in

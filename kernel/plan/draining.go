@@ -8,7 +8,7 @@ import (
 )
 
 // keepDraining makes wanted, without real servers, the owned virtual servers that nothing wants and that have
-// connections to lose. So their real servers drain, and each goes when its last one has. This is for a change of mode: the
+// connections to lose. So their real servers drain, and each virtual server goes with the last of them. This is for a change of mode: the
 // rules of the other mode take the new connections before, and IPVS carries the old ones to their end.
 //
 // Only TCP drains: see drain. The entries of the ownership set stay with their virtual servers.
@@ -18,10 +18,19 @@ func (d *differ) keepDraining() {
 	}
 	own := ownershipOf(&d.have)
 	var kept []kernel.Virtual
+	next := 0 // real server
 	for i := range d.have.Virtuals {
 		v := &d.have.Virtuals[i]
-		if own.has(v) && v.Key.Proto == kernel.TCP && kernel.Quiesces(v.Scheduler) && len(realsOf(d.have.Reals, v.Key)) > 0 && !wants(d.want, v.Key) {
-			kept = append(kept, *v)
+		for ; next < len(d.have.Reals) && d.have.Reals[next].Key.Virtual.Compare(v.Key) < 0; next++ {
+		}
+		if !own.has(v) || v.Key.Proto != kernel.TCP || !kernel.Quiesces(v.Scheduler) || hasVirtual(&d.want, v.Key) {
+			continue
+		}
+		for j := next; j < len(d.have.Reals) && d.have.Reals[j].Key.Virtual == v.Key; j++ {
+			if !d.idle(j) {
+				kept = append(kept, *v)
+				break
+			}
 		}
 	}
 	if len(kept) == 0 {
@@ -40,11 +49,6 @@ func (d *differ) keepDraining() {
 			return found && e.Key().Family() == family
 		}), kernel.Entry.Compare)
 	}
-}
-
-func wants(s kernel.State, k kernel.VirtualKey) bool {
-	_, found := slices.BinarySearchFunc(s.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
-	return found
 }
 
 // sortedWith returns a sorted slice with more elements.

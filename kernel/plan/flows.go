@@ -84,6 +84,37 @@ func hasUDP(virtuals []kernel.Virtual) bool {
 	return false
 }
 
+// translates reports whether an op changes where rules lead UDP packets to.
+func (d *differ) translates() bool {
+	for _, phase := range [...]kernel.Phase{kernel.WriteChains, kernel.ReplaceChains, kernel.RemoveChains} {
+		for i := range d.ops[phase] {
+			op := &d.ops[phase][i]
+			if translatesUDP(d.have.Names, op.Object) || op.Was != nil && translatesUDP(d.have.Names, op.Was) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// diffCut removes the flows to endpoints that are cut and have no real server: where rules balance, nothing else ends
+// their connections. Those that were removed before are in have.Cut.
+func (d *differ) diffCut() {
+	cut := d.want.Policy.Cut
+	if len(cut) == 0 || kernel.SameSlice(cut, d.have.Cut) {
+		return
+	}
+	done := map[kernel.RealKey]bool{}
+	for _, k := range d.have.Cut {
+		done[k] = true
+	}
+	for _, k := range cut {
+		if !done[k] && !hasVirtual(&d.have.State, k.Virtual) && !hasVirtual(&d.want, k.Virtual) {
+			d.clearFlow(k)
+		}
+	}
+}
+
 // tearsDown reports whether the plan stops balancing an address.
 func (d *differ) tearsDown(k kernel.VirtualKey) bool {
 	_, found := slices.BinarySearchFunc(d.ops[kernel.RemoveVirtuals], k, func(o kernel.Op, k kernel.VirtualKey) int {

@@ -55,7 +55,7 @@ func Owned(o *kernel.Observed) []kernel.VirtualKey {
 		keys = append(keys, e.Key())
 	}
 	for _, k := range o.Owned {
-		if hasVirtual(o, k) {
+		if hasVirtual(&o.State, k) {
 			keys = append(keys, k)
 		}
 	}
@@ -69,8 +69,8 @@ func Owned(o *kernel.Observed) []kernel.VirtualKey {
 	return slices.Compact(keys)
 }
 
-func hasVirtual(o *kernel.Observed, k kernel.VirtualKey) bool {
-	_, found := slices.BinarySearchFunc(o.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+func hasVirtual(s *kernel.State, k kernel.VirtualKey) bool {
+	_, found := slices.BinarySearchFunc(s.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
 	return found
 }
 

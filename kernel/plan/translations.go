@@ -88,13 +88,12 @@ func (w *translator) of(chain string) []netip.AddrPort {
 	w.backends[chain] = nil // a loop ends here
 	var list []netip.AddrPort
 	for rule := range strings.SplitSeq(w.rules[chain], "\n") {
-		if _, to, found := strings.Cut(rule, " --to-destination "); found {
-			if a, err := netip.ParseAddrPort(to); err == nil {
-				list = append(list, a)
-			}
-			continue
+		to := leadsTo(w.names, rule)
+		if a, err := netip.ParseAddrPort(to); err == nil {
+			list = append(list, a)
+		} else {
+			list = append(list, w.of(to)...)
 		}
-		list = append(list, w.of(kernel.Target(rule))...)
 	}
 	w.backends[chain] = list
 	return list
