@@ -31,9 +31,12 @@ func (d *daemon) about() status.Daemon {
 
 // warnings are problems that do not fail a sync.
 func (d *daemon) warnings() []string {
-	// On nodes with such bridges this walks all endpoints, so not after each change.
+	// This may walk all endpoints, so not after each change.
 	if s := d.proxy.Snapshot(); s != nil && s.Report.Checked {
-		d.bridged = mode.Bridged(s.Table, s.Node, d.setup().forMode())
+		d.doubts = mode.Bridged(s.Table, s.Node, d.setup().forMode())
+		if s.Frontends != nil {
+			d.doubts = append(d.doubts, d.mode.Doubts(s.Frontends)...)
+		}
 	}
 	var lines []string
 	if err := d.kernel.Warning(); err != nil {
@@ -45,7 +48,7 @@ func (d *daemon) warnings() []string {
 	if err := d.drained.Unread(); err != nil {
 		lines = append(lines, err.Error())
 	}
-	return append(lines, d.bridged...)
+	return append(lines, d.doubts...)
 }
 
 // work counts what the kernel was asked for, in the types of metrics.

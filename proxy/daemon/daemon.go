@@ -51,7 +51,7 @@ type daemon struct {
 
 	// Used by the loop's goroutine alone.
 	frontends frontend.Cache
-	bridged   []string // warnings about endpoints on bridges, from the last full check
+	doubts    []string // of the mode and about endpoints on bridges, as of the last check of the kernel
 }
 
 // Run serves until ctx ends. The kernel goes on serving after that.

@@ -24,6 +24,9 @@ type Mode interface {
 	Trial(n kernel.Names) []kernel.Chain
 	// Sysctls are the names of the kernel parameters that State may contain, sorted.
 	Sysctls() []string
+	// Doubts says what of f the mode serves otherwise than configured, or not at all, a
+	// line each.
+	Doubts(f *frontend.Frontends) []string
 	// State returns what the kernel must look like to serve f: sorted, without
 	// duplicates, and equal for equal arguments.
 	State(f *frontend.Frontends, c Config) kernel.State

@@ -13,6 +13,7 @@ type stub string
 
 func (s stub) Name() string                                     { return string(s) }
 func (stub) Needs() []kernel.Adapter                            { return nil }
+func (stub) Doubts(*frontend.Frontends) []string                { return nil }
 func (stub) Trial(kernel.Names) []kernel.Chain                  { return nil }
 func (stub) Sysctls() []string                                  { return nil }
 func (stub) State(*frontend.Frontends, Config) (_ kernel.State) { return }

@@ -51,6 +51,9 @@ var SysctlNames = slices.Sorted(slices.Values(append(slices.Clone(mode.SysctlNam
 	"net.ipv4.vs.expire_quiescent_template",
 )))
 
+// Doubts returns nothing: IPVS serves all as configured.
+func (*Mode) Doubts(*frontend.Frontends) []string { return nil }
+
 // State returns what the function State does.
 func (m *Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
 	if s, ok := m.patched(f, c); ok {
