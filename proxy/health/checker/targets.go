@@ -56,7 +56,6 @@ func (c *Checker) follow(t sources.Table, initial map[health.Key]health.State) {
 			c.runner.Remove(&before.runs)
 		}
 	}
-	c.followed = t
 }
 
 // newTarget returns a target for the runner. If its services differ in what they tell a program or in jitter, the

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // Programs of exec probes do not inherit the capabilities that systemd gives to svcproxy.
@@ -36,8 +38,8 @@ func TestExecHasNoCapabilities(t *testing.T) {
 	}
 	data[0].inheritable |= 1 << netRaw
 	all(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)))
-	all(syscall.SYS_PRCTL, prCapAmbient, raise, netRaw)
-	defer all(syscall.SYS_PRCTL, prCapAmbient, clearAll)
+	all(syscall.SYS_PRCTL, unix.PR_CAP_AMBIENT, raise, netRaw)
+	defer all(syscall.SYS_PRCTL, unix.PR_CAP_AMBIENT, clearAll)
 
 	const none = "CapAmb:\t0000000000000000"
 	inherited, err := exec.Command("/bin/grep", "CapAmb", "/proc/self/status").Output()

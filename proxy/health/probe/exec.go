@@ -9,7 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // drainOutput is how long a probe waits for the output of a program that has ended, if a process outside of its
@@ -53,17 +54,14 @@ func startUnprivileged(cmd *exec.Cmd) error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		const clearAll = 4 // PR_CAP_AMBIENT_CLEAR_ALL
-		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prCapAmbient, clearAll, 0, 0, 0, 0); errno != 0 && errno != syscall.EINVAL {
-			started <- fmt.Errorf("giving up capabilities: %w", errno) // EINVAL: Linux before 4.3 has none
+		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && err != unix.EINVAL {
+			started <- fmt.Errorf("giving up capabilities: %w", err) // EINVAL: Linux before 4.3 has none
 			return
 		}
 		started <- cmd.Start()
 	}()
 	return <-started
 }
-
-const prCapAmbient = 47 // PR_CAP_AMBIENT of linux/prctl.h
 
 // waitProgram waits for the program's end or for the deadline, and kills what is left of its group. It does not reap
 // the program: until then the group's number cannot belong to another one.
@@ -87,15 +85,9 @@ func (a *attempt) waitProgram(pid int) (killed bool) {
 	return killed
 }
 
-// waitExit returns when the process has ended, which stays a zombie. Package syscall has no waitid.
+// waitExit returns when the process has ended, which stays a zombie.
 func waitExit(pid int) {
-	const pPID, wNoWait = 1, 0x1000000
-	var info [128]byte // siginfo_t
-	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pPID, uintptr(pid), uintptr(unsafe.Pointer(&info)), syscall.WEXITED|wNoWait, 0, 0)
-		if errno != syscall.EINTR {
-			return
-		}
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 }
 
