@@ -21,9 +21,9 @@ const drainGap = 2 * time.Second
 // leastCheckGap is the shortest time between two checks of shards.
 const leastCheckGap = time.Second
 
-// leastGlanceGap is the shortest time between two glances. A change by another program
-// to IPVS is noticed, and repaired, after about this time.
-const leastGlanceGap = time.Second
+// leastQuickCheckGap is the shortest time between two quick checks. A change by another
+// program to IPVS is noticed, and repaired, after about this time.
+const leastQuickCheckGap = time.Second
 
 // pace decides when the next sync is due. It is a value that the loop keeps up to date;
 // it reads no clock.
@@ -47,36 +47,37 @@ type pace struct {
 
 	lastSync, lastCheck time.Time // zero before the first
 
-	// glanceGap is the current gap between glances, and alarm says that the last one
-	// found a difference. If full checks after glances find nothing to do, because
-	// another program's table changes, glances become rare: each causes a reading.
-	lastGlance time.Time
-	glanceGap  time.Duration
-	alarm      bool
+	// quickCheckGap is the current gap between quick checks, and alarm says that the
+	// last one found a difference. If full checks after quick checks find nothing to
+	// do, because another program's table changes, quick checks become rare: each
+	// causes a reading.
+	lastQuickCheck time.Time
+	quickCheckGap  time.Duration
+	alarm          bool
 }
 
-// soonest is when the next sync or glance is due.
+// soonest is when the next sync or quick check is due.
 func (p pace) soonest() time.Time {
 	due := p.due()
 	if p.lastSync.IsZero() || p.failures > 0 {
 		return due
 	}
-	last := p.lastGlance
+	last := p.lastQuickCheck
 	if p.lastSync.After(last) {
 		last = p.lastSync
 	}
-	if glance := last.Add(max(p.glanceGap, leastGlanceGap)); glance.Before(due) {
-		return glance
+	if quick := last.Add(max(p.quickCheckGap, leastQuickCheckGap)); quick.Before(due) {
+		return quick
 	}
 	return due
 }
 
-// glanced notes the result of a glance. After a difference everything is checked at
-// once.
-func (p *pace) glanced(now time.Time, same bool) {
-	p.lastGlance = now
+// quickChecked notes the result of a quick check. After a difference everything is
+// checked at once.
+func (p *pace) quickChecked(now time.Time, same bool) {
+	p.lastQuickCheck = now
 	if same {
-		p.glanceGap = max(p.glanceGap-leastGlanceGap/8, 0)
+		p.quickCheckGap = max(p.quickCheckGap-leastQuickCheckGap/8, 0)
 		return
 	}
 	p.alarm, p.lastCheck = true, time.Time{}
@@ -87,9 +88,9 @@ func (p *pace) verified(found bool) {
 	switch {
 	case !p.alarm:
 	case found:
-		p.glanceGap = 0
+		p.quickCheckGap = 0
 	default:
-		p.glanceGap = min(2*max(p.glanceGap, leastGlanceGap), p.period)
+		p.quickCheckGap = min(2*max(p.quickCheckGap, leastQuickCheckGap), p.period)
 	}
 	p.alarm = false
 }

@@ -66,8 +66,8 @@ func TestLongSyncWithProgressIsAlive(t *testing.T) {
 }
 
 // An object that another program removes is back within 2 seconds, long before the next
-// full check. If another program keeps changing its own objects, glances become rare.
-func TestGlance(t *testing.T) {
+// full check. If another program keeps changing its own objects, quick checks become rare.
+func TestQuickCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		defer r.end()

@@ -22,9 +22,9 @@ type Kernel interface {
 	Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error)
 	// Conns returns the connections of some real servers, in their order.
 	Conns(context.Context, []kernel.RealKey) ([]kernel.Conns, error)
-	// Glance reports whether IPVS has as many objects as known, a quick check. It is
-	// called once a second and must neither write nor start a program.
-	Glance(known *kernel.Observed) (bool, error)
+	// QuickCheck reports whether the kernel has as many objects as known. It is called
+	// once a second and must neither write nor start a program.
+	QuickCheck(known *kernel.Observed) (bool, error)
 	// Progress returns how far a call has come. Any goroutine may call it during
 	// another call.
 	Progress() kernel.Progress
@@ -170,7 +170,7 @@ func (p *Proxy) loop(ctx context.Context, ended <-chan error) error {
 			p.Log.Info("state", "text", p.reading.have.String())
 		case now := <-timer.C:
 			if p.pace.due().After(now) {
-				p.pace.glanced(now, p.reading.glance())
+				p.pace.quickChecked(now, p.reading.quickCheck())
 			} else if err := p.sync(ctx); err != nil || ctx.Err() != nil {
 				return err
 			}

@@ -55,12 +55,12 @@ func (m *reading) verify(ctx context.Context, shard verify.Shard, r *Report) err
 	return nil
 }
 
-// glance reports whether IPVS still looks like the reading. An error is a difference.
-func (m *reading) glance() bool {
+// quickCheck reports whether IPVS still looks like the reading. An error is a difference.
+func (m *reading) quickCheck() bool {
 	if !m.valid {
 		return true // the next sync reads all of it anyway
 	}
-	same, err := m.kernel.Glance(&m.have)
+	same, err := m.kernel.QuickCheck(&m.have)
 	return same && err == nil
 }
 

@@ -119,8 +119,8 @@ func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verif
 	return shard.Same(known, &now), nil
 }
 
-// Glance says whether there are as many virtual and real servers as known.
-func (k *Kernel) Glance(known *kernel.Observed) (bool, error) {
+// QuickCheck says whether there are as many virtual and real servers as known.
+func (k *Kernel) QuickCheck(known *kernel.Observed) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.state.Virtuals) == len(known.Virtuals) && len(k.state.Reals) == len(known.Reals), nil

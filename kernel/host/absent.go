@@ -30,8 +30,8 @@ func (noBalancer) VerifyVirtuals(*kernel.State, int) (bool, error) { return true
 func (noBalancer) VerifyReals(*kernel.State, func(kernel.VirtualKey) bool) (bool, error) {
 	return true, nil
 }
-func (noBalancer) Glance(*kernel.State, int) (bool, error) { return true, nil }
-func (noBalancer) Timeouts() (kernel.Timeouts, error)      { return kernel.Timeouts{}, nil }
+func (noBalancer) QuickCheck(*kernel.State, int) (bool, error) { return true, nil }
+func (noBalancer) Timeouts() (kernel.Timeouts, error)          { return kernel.Timeouts{}, nil }
 func (noBalancer) SetTimeouts(kernel.Timeouts) error {
 	return &kernel.MissingError{What: "this machine has no IPVS"}
 }

@@ -21,7 +21,7 @@ type balancer interface {
 	Reals([]kernel.VirtualKey) ([]kernel.Real, []kernel.Conns, error)
 	VerifyVirtuals(known *kernel.State, fwmark int) (bool, error)
 	VerifyReals(known *kernel.State, has func(kernel.VirtualKey) bool) (bool, error)
-	Glance(known *kernel.State, fwmark int) (bool, error)
+	QuickCheck(known *kernel.State, fwmark int) (bool, error)
 	Timeouts() (kernel.Timeouts, error)
 	SetTimeouts(kernel.Timeouts) error
 	Scheduler(name string) error

@@ -66,8 +66,7 @@ func (k *Kernel) messages(by kernel.Adapter) func() uint64 {
 	return func() uint64 { return k.ipvs.Stats().Messages }
 }
 
-// Glance is the quick check between verifications: it says whether IPVS still looks as
-// known.
-func (k *Kernel) Glance(known *kernel.Observed) (bool, error) {
-	return k.ipvs.Glance(&known.State, known.FWMark)
+// QuickCheck reports whether IPVS still looks as known. It runs between verifications.
+func (k *Kernel) QuickCheck(known *kernel.Observed) (bool, error) {
+	return k.ipvs.QuickCheck(&known.State, known.FWMark)
 }

@@ -28,7 +28,7 @@ type Table struct {
 	names  names
 	dests  []dest // reused by dumpDests
 
-	glances int // number of look-ups of IPv6 virtual servers by Glance
+	lookups int // number of look-ups of IPv6 virtual servers by QuickCheck
 }
 
 // Stats counts the system calls and messages of a Table.

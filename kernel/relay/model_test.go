@@ -44,7 +44,7 @@ func TestSameAsFake(t *testing.T) {
 				if got.String() != want.String() {
 					t.Fatalf("state:\n%s\nwant:\n%s", got, want)
 				}
-				if !r.VerifyVirtuals(&want) || !r.VerifyReals(&want, func(kernel.VirtualKey) bool { return true }) || !r.Glance(&want) {
+				if !r.VerifyVirtuals(&want) || !r.VerifyReals(&want, func(kernel.VirtualKey) bool { return true }) || !r.QuickCheck(&want) {
 					t.Fatal("not verified")
 				}
 				if len(r.Listening()) != len(want.Virtuals) {

@@ -85,8 +85,8 @@ func (r *Relay) VerifyReals(known *kernel.State, has func(kernel.VirtualKey) boo
 	return true
 }
 
-// Glance reports whether there are as many virtual and real servers as known.
-func (r *Relay) Glance(known *kernel.State) bool {
+// QuickCheck reports whether there are as many virtual and real servers as known.
+func (r *Relay) QuickCheck(known *kernel.State) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	reals := 0

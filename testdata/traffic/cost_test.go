@@ -96,9 +96,9 @@ func counts(t lab.Trace) bool {
 	return false
 }
 
-// withoutGlances leaves out the calls of glances, of which there is one a second, from
+// withoutQuickChecks leaves out the calls of quick checks, of which there is one a second, from
 // a trace without checks.
-func withoutGlances(t lab.Trace) lab.Trace {
+func withoutQuickChecks(t lab.Trace) lab.Trace {
 	return slices.DeleteFunc(slices.Clone(t), func(c lab.Call) bool {
 		return c.Name == "getsockopt" && (strings.Contains(c.Line, "IP_VS_SO_GET_INFO") || strings.Contains(c.Line, fullRead))
 	})
@@ -129,7 +129,7 @@ func TestOneEndpointCostsFourCallsAtAnySize(t *testing.T) {
 					return err
 				})
 				must(t, err)
-				calls := withoutGlances(trace.Netlink())
+				calls := withoutQuickChecks(trace.Netlink())
 				if change.name == "removed" {
 					calls = without(calls, "IP_VS_SO_GET_DESTS", 1)
 				}

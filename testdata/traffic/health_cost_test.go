@@ -38,7 +38,7 @@ func TestHealthOfOneEndpointCostsFourCalls(t *testing.T) {
 			})
 		})
 		must(t, err)
-		calls := withoutGlances(trace.Netlink())
+		calls := withoutQuickChecks(trace.Netlink())
 		if len(calls) == 0 || len(calls) > 4 || len(calls.Dumps()) > 0 || len(trace.Execs()) > 0 {
 			t.Errorf("an endpoint that goes %s: %d netlink calls, %d dumps, executed %q; want at most 4, none, none\n%s",
 				c.name, len(calls), len(calls.Dumps()), trace.Execs(), calls)

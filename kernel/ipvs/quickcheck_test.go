@@ -8,9 +8,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
-// TestGlance finds a flush at any size, in one system call if there are many IPv4 virtual servers.
+// TestQuickCheck finds a flush at any size, in one system call if there are many IPv4 virtual servers.
 // If there are few, it finds a change of a single real server.
-func TestGlance(t *testing.T) {
+func TestQuickCheck(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		size     int
@@ -32,7 +32,7 @@ func TestGlance(t *testing.T) {
 			known := kernel.State{Virtuals: r.Virtuals, Reals: r.Reals}
 			look := func() bool {
 				t.Helper()
-				same, err := table.Glance(&known, r.FWMark)
+				same, err := table.QuickCheck(&known, r.FWMark)
 				if err != nil {
 					t.Fatal(err)
 				}

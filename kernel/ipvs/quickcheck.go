@@ -10,16 +10,16 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// fewServices is the largest number of IPv4 virtual servers whose list Glance reads, with their
+// fewServices is the largest number of IPv4 virtual servers whose list QuickCheck reads, with their
 // numbers of real servers. For more it only counts, because the kernel writes 104 bytes for each.
 const fewServices = 256
 
-// Glance is a quick check of whether the tables still look as known, with fwmark virtual servers by
-// firewall mark. It takes one or two system calls. It compares the number of IPv4 virtual servers
+// QuickCheck reports whether the tables still look as known, with fwmark virtual servers by firewall
+// mark. It takes one or two system calls. It compares the number of IPv4 virtual servers
 // and, if these are few, how many real servers each has. The kernel does not count IPv6 ones
 // (ip_vs_svc_hash, Linux 6.1), so it looks up one of them, another each time. A change that keeps
 // the counts goes unnoticed.
-func (t *Table) Glance(known *kernel.State, fwmark int) (bool, error) {
+func (t *Table) QuickCheck(known *kernel.State, fwmark int) (bool, error) {
 	four, _ := slices.BinarySearchFunc(known.Virtuals, kernel.IPv6, func(v kernel.Virtual, f kernel.Family) int {
 		if v.Key.Family() == f {
 			return 0
@@ -35,8 +35,8 @@ func (t *Table) Glance(known *kernel.State, fwmark int) (bool, error) {
 		same, err = t.sameCounts(known, four)
 	}
 	if six := known.Virtuals[four:]; same && err == nil && len(six) > 0 {
-		t.glances++
-		same, err = t.isThere(six[t.glances%len(six)].Key)
+		t.lookups++
+		same, err = t.isThere(six[t.lookups%len(six)].Key)
 	}
 	return same, err
 }
