@@ -13,7 +13,7 @@ func (k *Kernel) Progress() kernel.Progress {
 	for _, n := range stats.Netlink.All() {
 		p.Activity += n.Sends + n.Receives
 	}
-	p.Activity += stats.Readers + stats.Writers + k.tables.Stats().Ended + k.ipvs.Stats().Getsockopts
+	p.Activity += stats.Readers + stats.Writers + k.tables.Stats().Activity + k.ipvs.Stats().Getsockopts
 	p.Done, p.Of = k.applied.now()
 	return p
 }

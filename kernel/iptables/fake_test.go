@@ -93,6 +93,20 @@ func TestHang(t *testing.T) {
 	}
 }
 
+// A tool that runs counts as activity before it ends, so that the watchdog leaves it to its timeout.
+func TestActivity(t *testing.T) {
+	var tt Tables
+	end := tt.active()
+	for tt.Stats().Activity == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	before := tt.Stats().Activity
+	end()
+	if after := tt.Stats().Activity; after <= before {
+		t.Errorf("%d at its end, %d before", after, before)
+	}
+}
+
 // Tools run without a shell, in the C locale, with the given standard input.
 func TestRun(t *testing.T) {
 	out, err := run(t.Context(), "in", "sh", "-c", "cat; echo \" $LC_ALL $1\"", "sh", "a b;c")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/nl"
@@ -16,7 +17,7 @@ type Tables struct {
 	families []*family
 	bases    baseChains
 
-	readers, writers, ended atomic.Uint64
+	readers, writers, activity atomic.Uint64
 }
 
 // family is the tables of one family and the last reading of them.
@@ -34,9 +35,9 @@ type family struct {
 
 // Stats counts runs of tools since Open.
 type Stats struct {
-	Readers uint64 // iptables-save, and --version at Open
-	Writers uint64 // iptables-restore
-	Ended   uint64 // runs of both that have ended
+	Readers  uint64 // iptables-save, and --version at Open
+	Writers  uint64 // iptables-restore
+	Activity uint64 // runs of both that have ended, and each second of a run
 }
 
 // Options of Open. The zero value is right for everything but tests and changes of user.
@@ -53,7 +54,7 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 	}
 	t := &Tables{bases: baseChains{dialer: o.Dialer}}
 	t.run = func(ctx context.Context, stdin string, argv ...string) (string, error) {
-		defer t.ended.Add(1)
+		defer t.active()()
 		return o.Find.run(ctx, stdin, argv...)
 	}
 	families := []kernel.Family{kernel.IPv4}
@@ -93,8 +94,30 @@ func (t *Tables) probe(ctx context.Context, find Find, f kernel.Family) (Tool, e
 		}
 	}
 	t.readers.Add(1)
-	defer t.ended.Add(1)
+	defer t.active()()
 	return probe(ctx, find, f)
+}
+
+// active counts activity each second until end is called. A tool that runs shows no progress, but
+// its timeout ends it: nobody need take its caller for dead before.
+func (t *Tables) active() (end func()) {
+	done := make(chan struct{})
+	go func() {
+		second := time.NewTicker(time.Second)
+		defer second.Stop()
+		for {
+			select {
+			case <-second.C:
+				t.activity.Add(1)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		t.activity.Add(1)
+	}
 }
 
 // Close releases the sockets.
@@ -119,7 +142,7 @@ func (t *Tables) Tools() []Tool {
 
 // Stats returns the counts so far.
 func (t *Tables) Stats() Stats {
-	return Stats{Readers: t.readers.Load(), Writers: t.writers.Load(), Ended: t.ended.Load()}
+	return Stats{Readers: t.readers.Load(), Writers: t.writers.Load(), Activity: t.activity.Load()}
 }
 
 // Forget drops the last reading, so that the next Read runs iptables-save.
