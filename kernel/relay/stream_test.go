@@ -86,7 +86,7 @@ func TestHalfClose(t *testing.T) {
 // A half-closed connection ends when it has had no data for a time, and not before.
 func TestHalfOpenGuard(t *testing.T) {
 	r := newRelay(t, Options{})
-	r.limits.halfOpen = 600 * time.Millisecond
+	r.limits.halfOpen = 1500 * time.Millisecond
 	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 	feed := make(chan string)
 	at := backend(t, kernel.IPv4, func(c *net.TCPConn) {
