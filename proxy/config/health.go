@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -84,10 +83,10 @@ func healthFields() []field {
 	}
 }
 
-var userName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]{0,31}\$?)?$`)
+const userName = `^([A-Za-z_][A-Za-z0-9_.-]{0,31}\$?)?$`
 
 func checkUser(s string) error {
-	if !userName.MatchString(s) {
+	if !matches(userName, s) {
 		return fmt.Errorf("%q cannot be the name of a user", s)
 	}
 	return nil

@@ -244,14 +244,18 @@ func checkMode(s string) error {
 	return err
 }
 
-var minor = regexp.MustCompile(`^(\d+\.\d+)?$`)
+const minor = `^(\d+\.\d+)?$`
 
 func checkMinor(s string) error {
-	if !minor.MatchString(s) {
+	if !matches(minor, s) {
 		return fmt.Errorf(`%q is not a minor version such as "1.35"`, s)
 	}
 	return nil
 }
+
+// matches reports whether s matches a regular expression. It compiles the expression each
+// time: few values need one, and a compiled variable would cost every command at its start.
+func matches(expr, s string) bool { return regexp.MustCompile(expr).MatchString(s) }
 
 func absolute(s string) error {
 	if !filepath.IsAbs(s) {
@@ -261,10 +265,10 @@ func absolute(s string) error {
 }
 
 // hostName is a name without a port, as in a Host header, or a domain with a dot before it.
-var hostName = regexp.MustCompile(`^(\*|\.?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?)$`)
+const hostName = `^(\*|\.?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?)$`
 
 func checkHost(s string) error {
-	if !hostName.MatchString(s) || len(s) > 253 {
+	if !matches(hostName, s) || len(s) > 253 {
 		return fmt.Errorf(`%q is not a name such as "node1.example.com", ".example.com" or "*"`, s)
 	}
 	return nil

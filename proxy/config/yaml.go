@@ -43,7 +43,7 @@ func isYAML(name string, data []byte) bool {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))
 		if len(line) > 0 && line[0] != '#' {
-			return yamlLine.Match(line)
+			return matches(yamlLine, string(line))
 		}
 	}
 	return false
@@ -51,7 +51,7 @@ func isYAML(name string, data []byte) bool {
 
 // yamlLine matches a first line that cannot be TOML: a document marker, JSON, or a key
 // with a colon.
-var yamlLine = regexp.MustCompile(`^(---|%YAML|\{|[A-Za-z][\w.-]*[ \t]*:([ \t]|$)|"[\w.-]+"[ \t]*:([ \t]|$)|'[\w.-]+'[ \t]*:([ \t]|$))`)
+const yamlLine = `^(---|%YAML|\{|[A-Za-z][\w.-]*[ \t]*:([ \t]|$)|"[\w.-]+"[ \t]*:([ \t]|$)|'[\w.-]+'[ \t]*:([ \t]|$))`
 
 // yamlReader reads one text of YAML documents.
 type yamlReader struct {
@@ -106,21 +106,21 @@ func documents(text string) (docs []*yaml.Node, err error) {
 	}
 }
 
-var (
-	syntaxLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+const (
+	syntaxLine = `^(?:yaml: )?(?:line (\d+): )?`
 	// The library counts lines from 0 in errors of its parser, and from 1 in those of
 	// its scanner.
-	parserError = regexp.MustCompile(`^(did not find expected (<|node content|key|'-' indicator|',' or)|found incompatible YAML|found duplicate %|found undefined tag)`)
-	noAnchor    = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+	parserError = `^(did not find expected (<|node content|key|'-' indicator|',' or)|found incompatible YAML|found duplicate %|found undefined tag)`
+	noAnchor    = `^unknown anchor '(.*)' referenced$`
 )
 
 // syntax refuses a text that the library could not read.
 func (r *yamlReader) syntax(err error, text string) {
-	m := syntaxLine.FindStringSubmatch(err.Error())
+	m := regexp.MustCompile(syntaxLine).FindStringSubmatch(err.Error())
 	message := strings.Join(strings.Fields(err.Error()[len(m[0]):]), " ")
 	line, _ := strconv.Atoi(m[1])
-	switch anchor := noAnchor.FindStringSubmatch(message); {
-	case m[1] != "" && parserError.MatchString(message):
+	switch anchor := regexp.MustCompile(noAnchor).FindStringSubmatch(message); {
+	case m[1] != "" && matches(parserError, message):
 		line++
 	case anchor != nil:
 		line = lineOf(text, strings.Index(text, "*"+anchor[1]))
