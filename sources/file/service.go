@@ -64,14 +64,15 @@ func sortedByLine(t map[string]any, at *fields.Place) []string {
 // readService reads [services.KEY]. It returns false if the service has a problem.
 func (d *decoder) readService(n node) (sources.Service, bool) {
 	before := len(d.problems)
-	namespace, name, ok := strings.Cut(n.Key, "/")
+	key := strings.Clone(n.Key) // the text of the file must not stay in memory
+	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {
-		namespace, name = sources.DefaultNamespace, n.Key
+		namespace, name = sources.DefaultNamespace, key
 	}
 	s := &d.draft
 	*s = draft{d: d, endpoints: s.endpoints[:0], Service: sources.Service{
-		Namespace:             strings.Clone(namespace),
-		Name:                  strings.Clone(name),
+		Namespace:             namespace,
+		Name:                  name,
 		Type:                  sources.ClusterIP,
 		ExternalTrafficPolicy: sources.Cluster,
 		InternalTrafficPolicy: sources.Cluster,
