@@ -56,6 +56,7 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
+	s.SettleFor(&have)
 	table, err := p.table(ctx, &s, have.Node)
 	if err != nil {
 		return err

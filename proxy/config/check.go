@@ -22,6 +22,9 @@ func (d *decoder) check() {
 	if len(c.IPVS.ExcludeCIDRs) > 0 && !c.IPVS.DeleteUnknown {
 		d.warn("ipvs.excludeCIDRs", "has no effect without ipvs.deleteUnknown = true: foreign virtual servers stay anyway")
 	}
+	if c.IPTables.LocalhostNodePorts && c.Mode != "iptables" {
+		d.warn("iptables.localhostNodePorts", `has an effect only in mode iptables: in others loopback addresses do not serve node ports`)
+	}
 	d.checkAPIServer()
 	d.checkHealth()
 	d.warnIdle()

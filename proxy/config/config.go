@@ -67,10 +67,11 @@ type NodePortAddresses struct {
 // IPTables is table iptables. MasqueradeAll and MasqueradeBit count in mode
 // ipvs, too.
 type IPTables struct {
-	MasqueradeAll bool
-	MasqueradeBit int
-	SyncPeriod    time.Duration
-	MinSyncPeriod time.Duration
+	MasqueradeAll      bool
+	MasqueradeBit      int
+	LocalhostNodePorts bool // kube-proxy's default is true, ours is false: see route_localnet
+	SyncPeriod         time.Duration
+	MinSyncPeriod      time.Duration
 }
 
 // IPVS is table ipvs. A timeout of 0 leaves the kernel's value alone.

@@ -69,7 +69,7 @@ type upstreamLogging struct {
 
 type upstreamIPTables struct {
 	MasqueradeBit      int
-	LocalhostNodePorts bool // never here
+	LocalhostNodePorts bool
 }
 
 type upstreamIPVS struct {
@@ -125,7 +125,7 @@ func (c Config) upstream() upstreamConfig {
 		ShowHiddenMetricsForVersion: c.ShowHiddenMetricsForVersion,
 
 		Mode:     cmp.Or(c.Mode, "ipvs"),
-		IPTables: upstreamIPTables{MasqueradeBit: c.IPTables.MasqueradeBit},
+		IPTables: upstreamIPTables{MasqueradeBit: c.IPTables.MasqueradeBit, LocalhostNodePorts: c.IPTables.LocalhostNodePorts},
 		IPVS: upstreamIPVS{
 			Scheduler:     c.IPVS.Scheduler,
 			ExcludeCIDRs:  written(c.IPVS.ExcludeCIDRs),

@@ -31,11 +31,6 @@ var ignored = []struct{ why, switches, valued string }{
 		"proxy-port-range udp-timeout",
 	},
 	{
-		"loopback addresses never serve node ports",
-		"iptables-localhost-nodeports",
-		"",
-	},
-	{
 		"the kernel's virtual servers are taken over as they are",
 		"cleanup-ipvs",
 		"",

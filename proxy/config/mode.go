@@ -26,7 +26,8 @@ func (c Config) ForMode() mode.Config {
 		},
 		Names:         c.Names(),
 		MasqueradeAll: c.IPTables.MasqueradeAll, MasqueradeBit: uint8(c.IPTables.MasqueradeBit),
-		DetectLocal: mode.DetectLocal(c.DetectLocalMode), ClusterCIDRs: c.ClusterCIDR,
+		LocalhostNodePorts: c.IPTables.LocalhostNodePorts,
+		DetectLocal:        mode.DetectLocal(c.DetectLocalMode), ClusterCIDRs: c.ClusterCIDR,
 		BridgeInterface: c.BridgeInterface, InterfaceNamePrefix: c.InterfaceNamePrefix,
 		VIPBinding: mode.VIPBinding(c.IPVS.VIPBinding), StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing, ProbeVIPs: c.IPVS.ProbeVIPs,
 		Conntrack: mode.Conntrack{
@@ -34,6 +35,8 @@ func (c Config) ForMode() mode.Config {
 			TCPBeLiberal: c.Conntrack.TCPBeLiberal, UDP: c.Conntrack.UDPTimeout, UDPStream: c.Conntrack.UDPStreamTimeout,
 		},
 		Timeouts:     kernel.Timeouts{TCP: ipvsSeconds(c.IPVS.TCPTimeout), TCPFin: ipvsSeconds(c.IPVS.TCPFinTimeout), UDP: ipvsSeconds(c.IPVS.UDPTimeout)},
+		IPVS:         mode.Periods{Sync: c.IPVS.SyncPeriod, MinSync: c.IPVS.MinSyncPeriod},
+		IPTables:     mode.Periods{Sync: c.IPTables.SyncPeriod, MinSync: c.IPTables.MinSyncPeriod},
 		DrainTimeout: c.IPVS.DrainTimeout, DeleteUnknown: c.IPVS.DeleteUnknown, ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
 	}
 	m.Conntrack.Exact.Max = c.given("conntrack.maxPerCore") || c.given("conntrack.min")

@@ -33,6 +33,7 @@ detectLocal.bridgeInterface = "cni0"
 detectLocal.interfaceNamePrefix = "veth"
 iptables.masqueradeAll = true
 iptables.masqueradeBit = 15
+iptables.localhostNodePorts = true
 iptables.syncPeriod = "1m"
 iptables.minSyncPeriod = "2s"
 ipvs.scheduler = "wlc"
@@ -63,7 +64,7 @@ sources.apiserver.enabled = true
 full.yaml:26: detectLocal.interfaceNamePrefix has no effect without detectLocalMode = "InterfaceNamePrefix"
 full.yaml:29: featureGates gate AnotherGate is not known here and has no effect
 full.yaml:29: featureGates gate SomeGate is not known here and has no effect
-full.yaml:35: iptables.localhostNodePorts has no effect: loopback addresses never serve node ports
+full.yaml:35: iptables.localhostNodePorts has an effect only in mode iptables: in others loopback addresses do not serve node ports
 full.yaml:39: iptables.snatNodeInternalIP has no effect: masqueraded traffic has the address of its interface
 full.yaml:42: ipvs.excludeCIDRs has no effect without ipvs.deleteUnknown = true: foreign virtual servers stay anyway
 full.yaml:57: logging.options.json.infoBufferSize has no effect: the log is one stream without buffers or rules by file

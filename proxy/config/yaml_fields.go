@@ -27,7 +27,6 @@ var unused = []struct {
 	{"kube-proxy no longer has it", []string{"resourceContainer", "ipvs.ipSet.hashSize", "ipvs.ipSet.maxElements"}},
 	{"conntrack.maxPerCore and conntrack.min are its heirs", []string{"conntrack.max"}},
 	{"there is no nftables mode", []string{"nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod", "nftables.minSyncPeriod"}},
-	{"loopback addresses never serve node ports", []string{"iptables.localhostNodePorts"}},
 	{"masqueraded traffic has the address of its interface", []string{"iptables.snatNodeInternalIP"}},
 	{"the log is one stream without buffers or rules by file", []string{"logging.vmodule", "logging.sanitization",
 		"logging.options.json.splitStream", "logging.options.json.infoBufferSize", "logging.options.text.splitStream", "logging.options.text.infoBufferSize",

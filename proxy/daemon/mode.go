@@ -88,23 +88,37 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m mode.Mode) (*
 
 // try asks the kernel for the rules of a mode.
 func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m mode.Mode) error {
-	if err := k.Try(ctx, m.Trial(names)); err != nil || m.Name() != new(iptables.Mode).Name() {
+	if err := k.Try(ctx, m.Trial(names)); err != nil {
 		return err
 	}
-	err := k.Try(ctx, iptables.TrialOfBPF(names))
-	var missing *kernel.MissingError
-	if s.hairpinRules = errors.As(err, &missing); s.hairpinRules {
-		return nil
+	for _, extra := range m.Extras(names) {
+		err := k.Try(ctx, extra.Trial)
+		var missing *kernel.MissingError
+		switch {
+		case errors.As(err, &missing):
+			s.without = append(s.without, extra.Without)
+		case err != nil:
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// SettleFor takes from what the kernel has which extras of the mode are absent. It is for a command that does not try
+// rules: its plan then has the rules that a running svcproxy writes.
+func (s *Setup) SettleFor(have *kernel.Observed) {
+	s.without = nil
+	for _, extra := range s.mode().Extras(have.Names) {
+		if extra.Absent(&have.State) {
+			s.without = append(s.without, extra.Without)
+		}
+	}
 }
 
 // periods are how often the kernel is checked as a whole, and the least time between two syncs.
 func (s Setup) periods() (sync, minSync time.Duration) {
-	if s.mode().Name() == new(iptables.Mode).Name() {
-		return s.Config.IPTables.SyncPeriod, s.Config.IPTables.MinSyncPeriod
-	}
-	return s.Config.IPVS.SyncPeriod, s.Config.IPVS.MinSyncPeriod
+	p := s.mode().Periods(s.forMode())
+	return p.Sync, p.MinSync
 }
 
 // announce logs the mode, and why it is not one that is preferred. The words are kube-proxy's: people search for them.

@@ -42,7 +42,9 @@ type Machine struct {
 	IPv6     bool // the host has it
 	// Connection tracking's sizes can be written only in the first network namespace.
 	ownsConntrackMax, ownsConntrackBuckets bool
-	noDevice, hairpinRules                 bool // see mode.Config
+	noDevice                               bool // see mode.Config
+	// without changes the mode's configuration for what the kernel lacks.
+	without []func(*mode.Config)
 }
 
 func thisMachine() (Machine, error) {
@@ -88,7 +90,10 @@ func nodeObject(n manifest.Node) frontend.NodeObject {
 func (s Setup) forMode() mode.Config {
 	c := s.Config.ForMode()
 	c.Frontends.IPv6, c.Frontends.Object = s.IPv6, s.Object
-	c.NoDevice, c.HairpinRules = s.noDevice, s.hairpinRules
+	c.NoDevice = s.noDevice
+	for _, change := range s.without {
+		change(&c)
+	}
 	if s.ownsConntrackMax {
 		c.Conntrack.Max = s.Config.Conntrack.Max(runtime.NumCPU())
 	}

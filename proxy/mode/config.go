@@ -35,6 +35,9 @@ type Config struct {
 	// Timeouts of idle IPVS connections, in seconds; 0 keeps the kernel's value.
 	Timeouts kernel.Timeouts
 
+	// Periods of the loop. They do not change what the kernel must look like.
+	IPVS, IPTables Periods
+
 	DrainTimeout  time.Duration // 0 = until the last connection ends
 	DeleteUnknown bool
 	ExcludeCIDRs  []netip.Prefix
@@ -57,6 +60,10 @@ type Config struct {
 	Occupied []string
 }
 
+// Periods are how often the whole kernel is checked, and the least time between two
+// syncs.
+type Periods struct{ Sync, MinSync time.Duration }
+
 // Same reports whether two configurations are equal. It does not compare their
 // Frontends, which frontend.Frontends.Since does.
 func (c Config) Same(o Config) bool {
@@ -66,6 +73,7 @@ func (c Config) Same(o Config) bool {
 		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.EndpointChains == o.EndpointChains &&
 		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.StrictARP == o.StrictARP &&
 		c.VIPPing == o.VIPPing && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
+		c.IPVS == o.IPVS && c.IPTables == o.IPTables &&
 		c.DrainTimeout == o.DrainTimeout && c.DeleteUnknown == o.DeleteUnknown && slices.Equal(c.ExcludeCIDRs, o.ExcludeCIDRs) &&
 		c.Hold == o.Hold && slices.Equal(c.Occupied, o.Occupied)
 }

@@ -22,6 +22,10 @@ type Mode interface {
 	// to: where the kernel does not take them, the mode cannot be used. nil if its
 	// adapters say enough.
 	Trial(n kernel.Names) []kernel.Chain
+	// Extras are what State uses where the kernel has it, and can do without.
+	Extras(n kernel.Names) []Extra
+	// Periods returns how often a loop in this mode checks the kernel and syncs.
+	Periods(c Config) Periods
 	// Sysctls are the names of the kernel parameters that State may contain, sorted.
 	Sysctls() []string
 	// Doubts says what of f the mode serves otherwise than configured, or not at all, a
@@ -30,6 +34,17 @@ type Mode interface {
 	// State returns what the kernel must look like to serve f: sorted, without
 	// duplicates, and equal for equal arguments.
 	State(f *frontend.Frontends, c Config) kernel.State
+}
+
+// Extra is something that a mode uses where the kernel has it.
+type Extra struct {
+	// Trial is a rule of it, as in Mode.Trial.
+	Trial []kernel.Chain
+	// Without changes the configuration of a mode that does without.
+	Without func(*Config)
+	// Absent reports whether what a kernel has was written without it. It is for a program
+	// that may not try the rule.
+	Absent func(*kernel.State) bool
 }
 
 // Choose returns the modes that may be used for a configured name: that one, or all

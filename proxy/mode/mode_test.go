@@ -15,6 +15,8 @@ func (s stub) Name() string                                     { return string(
 func (stub) Needs() []kernel.Adapter                            { return nil }
 func (stub) Doubts(*frontend.Frontends) []string                { return nil }
 func (stub) Trial(kernel.Names) []kernel.Chain                  { return nil }
+func (stub) Extras(kernel.Names) []Extra                        { return nil }
+func (stub) Periods(Config) (_ Periods)                         { return }
 func (stub) Sysctls() []string                                  { return nil }
 func (stub) State(*frontend.Frontends, Config) (_ kernel.State) { return }
 

@@ -100,7 +100,7 @@ func (w *writer) hairpin() []string {
 		return nil
 	}
 	return []string{mode.Comment("svcproxy: an endpoint that reaches itself") +
-		`-m addrtype ! --src-type LOCAL -m conntrack --ctstate DNAT -m bpf --bytecode "` + kernel.SameEnds(w.Family) + `" -j MASQUERADE`}
+		`-m addrtype ! --src-type LOCAL -m conntrack --ctstate DNAT ` + matchBPF(w.Family) + "-j MASQUERADE"}
 }
 
 // nodePorts are the last rules of nat KUBE-SERVICES. There is one for each address that

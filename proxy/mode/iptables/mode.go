@@ -36,6 +36,9 @@ func (*Mode) Needs() []kernel.Adapter {
 	return []kernel.Adapter{kernel.IPTablesAdapter, kernel.ConntrackAdapter}
 }
 
+// Periods returns those of iptables.syncPeriod and iptables.minSyncPeriod.
+func (*Mode) Periods(c mode.Config) mode.Periods { return c.IPTables }
+
 const routeLocalnet = "net.ipv4.conf.all.route_localnet"
 
 // Sysctls returns the kernel parameters that State may contain.

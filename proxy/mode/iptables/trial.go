@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
 // trialName is the name of chains that are written for a test. It is none of ours, so that no plan knows them.
@@ -29,13 +30,35 @@ func (*Mode) Trial(n kernel.Names) []kernel.Chain {
 	return chains
 }
 
-// TrialOfBPF returns a rule with the match that Config.HairpinRules does without.
-func TrialOfBPF(n kernel.Names) []kernel.Chain {
+// Extras returns the match of module xt_bpf, which Config.HairpinRules does without.
+func (*Mode) Extras(n kernel.Names) []mode.Extra {
 	var chains []kernel.Chain
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		chains = append(chains, kernel.Chain{Family: f, Table: "nat", Name: n.Prefix + trialName, Rules: `-m bpf --bytecode "` + kernel.SameEnds(f) + `" -j MASQUERADE`})
+		chains = append(chains, kernel.Chain{Family: f, Table: "nat", Name: n.Prefix + trialName, Rules: matchBPF(f) + "-j MASQUERADE"})
 	}
-	return chains
+	return []mode.Extra{{
+		Trial:   chains,
+		Without: func(c *mode.Config) { c.HairpinRules = true },
+		Absent:  func(s *kernel.State) bool { return withoutBPF(s, n) },
+	}}
+}
+
+// matchBPF matches packets that are sent back to their sender.
+func matchBPF(f kernel.Family) string { return `-m bpf --bytecode "` + kernel.SameEnds(f) + `" ` }
+
+// withoutBPF reports whether this mode wrote some chains with Config.HairpinRules. Only this mode has the chain of
+// guards.
+func withoutBPF(s *kernel.State, n kernel.Names) bool {
+	written, bpf := false, false
+	for i := range s.Chains {
+		switch c := &s.Chains[i]; c.Name {
+		case n.Chain(kernel.ChainVIPFilter):
+			written = true
+		case n.Chain(kernel.ChainPostrouting):
+			bpf = bpf || strings.Contains(c.Rules, matchBPF(c.Family))
+		}
+	}
+	return written && !bpf
 }
 
 func rules(lines ...string) string { return strings.Join(lines, "\n") }

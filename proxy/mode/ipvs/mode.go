@@ -40,6 +40,12 @@ func (*Mode) Needs() []kernel.Adapter {
 // Trial returns nothing: the adapters ask the kernel for IPVS and each type of set.
 func (*Mode) Trial(kernel.Names) []kernel.Chain { return nil }
 
+// Extras returns nothing: sets and rules are the same on all kernels.
+func (*Mode) Extras(kernel.Names) []mode.Extra { return nil }
+
+// Periods returns those of ipvs.syncPeriod and ipvs.minSyncPeriod.
+func (*Mode) Periods(c mode.Config) mode.Periods { return c.IPVS }
+
 // Sysctls returns the kernel parameters that State may contain.
 func (*Mode) Sysctls() []string { return SysctlNames }
 

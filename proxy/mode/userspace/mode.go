@@ -35,6 +35,13 @@ func (Mode) Needs() []kernel.Adapter { return []kernel.Adapter{} }
 // Trial returns nothing: there are no rules.
 func (Mode) Trial(kernel.Names) []kernel.Chain { return nil }
 
+// Extras returns nothing.
+func (Mode) Extras(kernel.Names) []mode.Extra { return nil }
+
+// Periods returns those of iptables.syncPeriod and iptables.minSyncPeriod, as kube-proxy's
+// userspace mode did.
+func (Mode) Periods(c mode.Config) mode.Periods { return c.IPTables }
+
 // Sysctls returns the kernel parameters that State may contain.
 func (Mode) Sysctls() []string { return mode.ARPSysctls }
 
