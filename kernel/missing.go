@@ -7,6 +7,21 @@ type MissingError struct {
 	Hint string // "modprobe ip_vs"
 }
 
+// Missing lists everything that an error says is missing.
+func Missing(err error) (list []*MissingError) {
+	switch e := err.(type) {
+	case *MissingError:
+		return []*MissingError{e}
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			list = append(list, Missing(part)...)
+		}
+	case interface{ Unwrap() error }:
+		return Missing(e.Unwrap())
+	}
+	return list
+}
+
 func (e *MissingError) Error() string { return e.What }
 
 // Exit is the exit code of proxy/cli for something missing, and the next step.

@@ -50,10 +50,16 @@ func (s Snapshot) Kept() *Snapshot {
 	return &s
 }
 
+// ByRules reports whether rules balance connections. The kernel then has no virtual
+// servers, and counts no connections.
+func (s *Snapshot) ByRules() bool {
+	return s.Frontends != nil && len(s.Frontends.Fronts) > 0 && len(s.Want.Virtuals) == 0
+}
+
 // Reals returns the number of real servers; where rules balance instead, that of the
 // backends of all addresses.
 func (s *Snapshot) Reals() int {
-	if len(s.Want.Reals) > 0 || s.Frontends == nil {
+	if !s.ByRules() {
 		return len(s.Want.Reals)
 	}
 	_, backends := s.Frontends.Count()

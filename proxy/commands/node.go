@@ -80,15 +80,18 @@ func (c *nodeCommand) run(ctx context.Context, args []string) error {
 // all counts the connections of the node.
 func (c *nodeCommand) all(ctx context.Context) (uint64, error) {
 	st, err := c.client().Status(ctx, false)
-	return st.Totals.Active + st.Totals.Inactive, err
+	if err == nil {
+		err = counted(st)
+	}
+	return uint64(st.Totals.Active + st.Totals.Inactive), err
 }
 
 // nodeStatus is the answer in JSON. Fields are only ever added.
 type nodeStatus struct {
 	Node     string            `json:"node"`
 	Drain    *status.NodeDrain `json:"drain,omitempty"`
-	Active   uint64            `json:"active"`
-	Inactive uint64            `json:"inactive"`
+	Active   status.Count      `json:"active,omitzero"` // absent, like inactive, if they are not counted
+	Inactive status.Count      `json:"inactive,omitzero"`
 	*leftover
 }
 
@@ -99,12 +102,19 @@ func (c *nodeCommand) show(ctx context.Context, left *leftover) error {
 		return err
 	}
 	if c.output == "json" {
+		if st.Uncounted {
+			st.Totals.Active, st.Totals.Inactive = status.Unknown, status.Unknown
+		}
 		return c.encode(nodeStatus{st.Daemon.Node, st.Daemon.Drain, st.Totals.Active, st.Totals.Inactive, left})
 	}
 	state := "not drained"
 	if d := st.Daemon.Drain; d != nil {
 		state = fmt.Sprintf("%s (%s ago)", d, screen.Age(st.Time.Sub(d.Since)))
 	}
-	_, err = fmt.Fprintf(c.Out, "%s: %s\nconnections: %d active, %d inactive\n", st.Daemon.Node, state, st.Totals.Active, st.Totals.Inactive)
+	conns := fmt.Sprintf("%d active, %d inactive", st.Totals.Active, st.Totals.Inactive)
+	if st.Uncounted {
+		conns = "not counted in mode " + st.Daemon.Mode
+	}
+	_, err = fmt.Fprintf(c.Out, "%s: %s\nconnections: %s\n", st.Daemon.Node, state, conns)
 	return err
 }

@@ -94,7 +94,7 @@ func orderable(left func() uint64) (*control.Server, *book) {
 	at := []netip.AddrPort{netip.MustParseAddrPort("10.2.0.1:80"), netip.MustParseAddrPort("10.2.0.2:80")}
 	now := func() status.Status {
 		return status.Status{Services: []status.Service{{Name: "default/web", Endpoints: []status.Endpoint{
-			{Address: at[0], Protocol: "tcp", Active: left(), Inactive: left()}, {Address: at[1], Protocol: "tcp", Active: 7},
+			{Address: at[0], Protocol: "tcp", Active: status.Count(left()), Inactive: status.Count(left())}, {Address: at[1], Protocol: "tcp", Active: 7},
 		}}}}
 	}
 	return &control.Server{
@@ -157,6 +157,17 @@ func TestDrainWaits(t *testing.T) {
 	a = ask(t, s)
 	if out, code = a.run("drain", "10.2.0.1", "--wait=1s", "-o", "json"); code != cli.Failed || !strings.Contains(out, `"connectionsLeft": 2`) {
 		t.Errorf("exit code %d: %s%s", code, out, &a.err)
+	}
+}
+
+// Where nothing counts connections, a wait could only end at once or never.
+func TestWaitNeedsCounts(t *testing.T) {
+	if err := counted(status.Status{}); err != nil {
+		t.Error(err)
+	}
+	err := counted(status.Status{Uncounted: true, Daemon: status.Daemon{Mode: "iptables"}})
+	if cli.Code(err) != cli.Failed || !strings.Contains(err.Error(), "mode iptables does not count connections") {
+		t.Error(err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 )
@@ -52,6 +53,7 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	if err := s.Supported(); err != nil {
 		return err
 	}
+	p.useMode(ctx, &s)
 	have, err := p.observe(ctx, &s)
 	if err != nil {
 		return err
@@ -84,6 +86,17 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	return nil
 }
 
+// useMode takes the mode of the running daemon where the configuration leaves it open. It was decided at the daemon's
+// start, and by trying rules, which a plan does not do.
+func (p *planCommand) useMode(ctx context.Context, s *daemon.Setup) {
+	if p.state != "" || s.Config.Mode != "" {
+		return
+	}
+	if st, err := (control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}).Status(ctx, false); err == nil {
+		s.Config.Mode = st.Daemon.Mode
+	}
+}
+
 // observe reads the kernel, or the text of one.
 func (p *planCommand) observe(ctx context.Context, s *daemon.Setup) (kernel.Observed, error) {
 	if p.state == "" {
@@ -92,6 +105,9 @@ func (p *planCommand) observe(ctx context.Context, s *daemon.Setup) (kernel.Obse
 			return kernel.Observed{}, err
 		}
 		defer k.Close()
+		if text := s.SteppedDown(); text != "" {
+			p.Env.warn(text)
+		}
 		if err := s.OwnsDevice(k, s.Config.Names()); err != nil {
 			return kernel.Observed{}, err
 		}

@@ -82,6 +82,14 @@ func (r remote) waitFor(ctx context.Context, limit time.Duration, left func(cont
 	}
 }
 
+// counted returns an error if the daemon's mode counts no connections: nothing then tells when they end.
+func counted(st status.Status) error {
+	if !st.Uncounted {
+		return nil
+	}
+	return cli.Errorf(cli.Failed, "the drain goes on: conntrack -L lists the connections", "--wait is not possible: mode %s does not count connections", st.Daemon.Mode)
+}
+
 // maxNamed bounds the services that are asked for by name.
 const maxNamed = 100
 
@@ -106,11 +114,14 @@ func (r remote) connections(of []control.Place) func(context.Context) (uint64, e
 		} else {
 			st, err = r.client().Status(ctx, true)
 		}
+		if err == nil {
+			err = counted(st)
+		}
 		for i := range st.Services {
 			s := &st.Services[i]
 			for j := range s.Endpoints {
 				if e := &s.Endpoints[j]; wanted[place{s.Name, e.Protocol, e.Address}] {
-					n += e.Active + e.Inactive
+					n += uint64(e.Active + e.Inactive)
 				}
 			}
 		}

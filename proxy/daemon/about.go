@@ -26,6 +26,7 @@ func (d *daemon) about() status.Daemon {
 	s := d.setup()
 	return status.Daemon{
 		Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(), Mode: d.mode.Name(), ModeReason: d.modeReason,
+		ConfiguredMode: s.Config.Mode, Fallbacks: d.fallbacks,
 	}
 }
 

@@ -148,6 +148,9 @@ func (c *console) allowed() func(name string) bool {
 // observe registers everything that follows the proxy's syncs and sources.
 func (c *console) observe() {
 	recorder := &events.Recorder{Ring: &c.ring}
+	if text := c.about.SteppedDown(); text != "" {
+		c.ring.Add(events.Event{Time: c.about.Started, Kind: events.ModeFallback, Text: text})
+	}
 	c.proxy.OnSource = func(state proxy.SourceState) {
 		recorder.Source(state)
 		c.notify.update()

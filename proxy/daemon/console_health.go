@@ -34,6 +34,9 @@ func (c *console) observeHealth() {
 // degraded is what is wrong, in short lines.
 func (c *console) degraded() []string {
 	lines := c.proxy.Degraded()
+	if text := c.about.SteppedDown(); text != "" {
+		lines = append(lines, text)
+	}
 	if c.checker != nil {
 		lines = append(lines, healthLines(c.checker.Brief())...)
 	}

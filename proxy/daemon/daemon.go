@@ -20,6 +20,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/lastgood"
 	"github.com/svcproxy/svcproxy/sources/manifest"
@@ -45,7 +46,8 @@ type daemon struct {
 	drained *nodeDrain
 	object  atomic.Pointer[manifest.Node] // this node in the API server, nil without one
 
-	modeReason string // why the mode is used; "" if the configuration names it
+	modeReason string            // why the mode is used; "" if the configuration names it
+	fallbacks  []status.Fallback // the preferred modes that cannot be used
 
 	mode mode.Mode // set before the loop runs, which alone calls its State
 
@@ -80,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer d.kernel.Close()
-	d.mode, d.modeReason = s.mode(), s.modeReason()
+	d.mode, d.modeReason, d.fallbacks = s.mode(), s.modeReason(), s.Fallbacks
 	announce(d.log.Logger, d.mode.Name(), s.Fallbacks)
 	if err := s.OwnsDevice(d.kernel, s.Config.Names()); err != nil {
 		return err

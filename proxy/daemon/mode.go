@@ -3,10 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -15,6 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
+	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
 // modes returns the modes of this build, in the order of preference.
@@ -41,12 +39,6 @@ func (s Setup) mode() mode.Mode {
 	return found[0]
 }
 
-// Fallback is a mode that this machine lacks something for, and the next one that was tried.
-type Fallback struct {
-	Mode, Next string
-	Why        *kernel.MissingError
-}
-
 // Open opens the kernel for objects with these names, in the configured mode. If none is configured it is the first mode
 // that this machine has everything for. The mode stays the same as long as the process runs: what goes away later is a
 // fault, and no reason to serve differently.
@@ -57,11 +49,19 @@ func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 	}
 	for i, m := range found {
 		k, err := s.openFor(ctx, names, m)
-		var missing *kernel.MissingError
-		if err == nil || i == len(found)-1 || !errors.As(err, &missing) {
+		missing := kernel.Missing(err)
+		if len(missing) == 0 {
 			return k, err
 		}
-		s.Fallbacks = append(s.Fallbacks, Fallback{Mode: m.Name(), Next: found[i+1].Name(), Why: missing})
+		reason, hint := explain(missing, host.Unbooted("/lib/modules"))
+		if i < len(found)-1 {
+			s.Fallbacks = append(s.Fallbacks, status.Fallback{Mode: m.Name(), Reason: reason, Hint: hint})
+			continue
+		}
+		if hint == reboot {
+			err = &kernel.MissingError{What: reason, Hint: hint}
+		}
+		return nil, err
 	}
 	return nil, errors.New("this build has no modes")
 }
@@ -119,39 +119,4 @@ func (s *Setup) SettleFor(have *kernel.Observed) {
 func (s Setup) periods() (sync, minSync time.Duration) {
 	p := s.mode().Periods(s.forMode())
 	return p.Sync, p.MinSync
-}
-
-// announce logs the mode, and why it is not one that is preferred. The words are kube-proxy's: people search for them.
-func announce(log *slog.Logger, used string, all []Fallback) {
-	for _, f := range all {
-		text := fmt.Sprintf("Can't use %s proxier, trying %s proxier", f.Mode, f.Next)
-		if f.Next == "userspace" {
-			text = fmt.Sprintf("Can't use %s proxy, using %s proxier", f.Mode, f.Next)
-		}
-		log.Warn(text, "reason", f.Why.What, "hint", f.hint())
-	}
-	log.Info(fmt.Sprintf("Using %s Proxier.", used))
-}
-
-// hint is what to do. A kernel that was upgraded and not rebooted has no modules to load: then nothing else helps.
-func (f Fallback) hint() string {
-	if release := host.Unbooted("/lib/modules"); release != "" {
-		return fmt.Sprintf("reboot: kernel %s runs, and its modules were removed by an upgrade", release)
-	}
-	return f.Why.Hint
-}
-
-// modeReason says why a mode is in use; "" if the configuration names it.
-func (s Setup) modeReason() string {
-	switch {
-	case s.Config.Mode != "":
-		return ""
-	case len(s.Fallbacks) == 0:
-		return "the best this kernel can do"
-	}
-	text := make([]string, len(s.Fallbacks))
-	for i, f := range s.Fallbacks {
-		text[i] = fmt.Sprintf("%s cannot be used: %s", f.Mode, f.Why.What)
-	}
-	return strings.Join(text, "; ")
 }

@@ -2,24 +2,26 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
 // The texts are what people search for: see announce.
 func TestAnnounce(t *testing.T) {
 	var b bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&b, nil))
-	missing := func(what string) *kernel.MissingError { return &kernel.MissingError{What: what, Hint: "modprobe"} }
-	announce(log, "userspace", []Fallback{
-		{Mode: "ipvs", Next: "iptables", Why: missing("the kernel has no IPVS")},
-		{Mode: "iptables", Next: "userspace", Why: missing("iptables is not installed")},
+	announce(log, "userspace", []status.Fallback{
+		{Mode: "ipvs", Reason: "the kernel has no IPVS", Hint: "modprobe ip_vs"},
+		{Mode: "iptables", Reason: "iptables is not installed", Hint: "apt install iptables"},
 	})
 	for _, want := range []string{
-		`level=WARN msg="Can't use ipvs proxier, trying iptables proxier" reason="the kernel has no IPVS" hint=`,
+		`level=WARN msg="Can't use ipvs proxier, trying iptables proxier" reason="the kernel has no IPVS" hint="modprobe ip_vs"`,
 		`level=WARN msg="Can't use iptables proxy, using userspace proxier" reason="iptables is not installed" hint=`,
 		`level=INFO msg="Using userspace Proxier."`,
 	} {
@@ -34,12 +36,26 @@ func TestModeReason(t *testing.T) {
 	if got := s.modeReason(); got != "the best this kernel can do" {
 		t.Error(got)
 	}
-	s.Fallbacks = []Fallback{{Mode: "ipvs", Next: "iptables", Why: &kernel.MissingError{What: "the kernel has no IPVS"}}}
+	s.Fallbacks = []status.Fallback{{Mode: "ipvs", Reason: "the kernel has no IPVS"}}
 	if got := s.modeReason(); got != "ipvs cannot be used: the kernel has no IPVS" {
 		t.Error(got)
 	}
 	s.Config.Mode = "iptables"
 	if got := s.modeReason(); got != "" {
 		t.Error(got)
+	}
+}
+
+// Every thing that is missing is named once, and a reboot is the only hint where the modules of the running kernel are gone.
+func TestExplain(t *testing.T) {
+	none := &kernel.MissingError{What: "the kernel has no IPVS", Hint: "modprobe ip_vs"}
+	err := errors.Join(none, fmt.Errorf("reading: %w", &kernel.MissingError{What: "no ipset", Hint: "modprobe ip_set"}), none)
+	for unbooted, want := range map[string][2]string{
+		"":      {"the kernel has no IPVS; no ipset", "modprobe ip_vs; modprobe ip_set"},
+		"6.1.0": {"the kernel has no IPVS; no ipset: kernel 6.1.0 runs, and an upgrade removed its modules", "reboot"},
+	} {
+		if reason, hint := explain(kernel.Missing(err), unbooted); reason != want[0] || hint != want[1] {
+			t.Errorf("unbooted %q: %q, %q", unbooted, reason, hint)
+		}
 	}
 }

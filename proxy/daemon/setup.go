@@ -14,6 +14,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -32,7 +33,7 @@ type Setup struct {
 	// Writes: Open may try rules in the kernel to see whether a mode can be used.
 	Writes bool
 	// Fallbacks are the modes that Open could not use.
-	Fallbacks []Fallback
+	Fallbacks []status.Fallback
 	used      mode.Mode // of Open; nil before
 }
 

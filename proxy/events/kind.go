@@ -23,6 +23,8 @@ const (
 	Warning   Kind = "warning"
 	Sysctl    Kind = "sysctl"
 
+	ModeFallback Kind = "modeFallback"
+
 	EndpointDown Kind = "endpointDown"
 	EndpointUp   Kind = "endpointUp"
 	AgentAsks    Kind = "agentAsks"
@@ -62,6 +64,7 @@ var kinds = screen.Terms[Kind]{
 	{Word: LeftOut, Meaning: "a service, or a part of one, is not served: another service has it, or this node cannot serve it", Style: screen.Bad},
 	{Word: Warning, Meaning: "something keeps clients from what is served, such as a firewall", Style: screen.Warn},
 	{Word: Sysctl, Meaning: "a kernel parameter was changed", Style: screen.Plain},
+	{Word: ModeFallback, Meaning: "this machine lacks something for the preferred mode, so another one serves", Style: screen.Warn},
 	{Word: EndpointDown, Meaning: "the health check of an endpoint fails: it gets no new connections", Style: screen.Bad},
 	{Word: EndpointUp, Meaning: "the health check of an endpoint succeeds again", Style: screen.Good},
 	{Word: AgentAsks, Meaning: "the agent of an endpoint asks for a drain or for maintenance, or no longer does", Style: screen.Plain},

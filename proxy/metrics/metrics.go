@@ -82,7 +82,11 @@ func (m *Metrics) Handler() http.Handler {
 
 // collectorOf returns the collector of one scrape.
 func (m *Metrics) collectorOf(s status.Status, endpoints string) statusCollector {
+	var traffic []status.Traffic
+	if !s.Uncounted {
+		traffic = m.traffic.update(s.Services)
+	}
 	return statusCollector{
-		status: s, traffic: m.traffic.update(s.Services), frontends: m.options.Frontends(), probes: m.probes, late: m.options.Probes, endpoints: endpoints,
+		status: s, traffic: traffic, frontends: m.options.Frontends(), probes: m.probes, late: m.options.Probes, endpoints: endpoints,
 	}
 }

@@ -131,10 +131,23 @@ func shop() status.Status {
 	}
 }
 
+// Where nothing counts connections there are no series of them: a 0 would say that there are none.
+func TestUncounted(t *testing.T) {
+	st := shop()
+	st.Uncounted, st.Daemon.Mode, st.Daemon.ConfiguredMode = true, "iptables", "iptables"
+	text := scrape(t, at(st), "?endpoints=*")
+	wantLines(t, text, `svcproxy_mode_info{configured="iptables",mode="iptables"} 1`, `svcproxy_service_backends{name="default/web"} 2`)
+	for _, series := range []string{"active_connections", "service_connections_total", "_bytes_total{", "inactive"} {
+		if strings.Contains(strings.Join(text, "\n"), series) {
+			t.Errorf("there are series of %s", series)
+		}
+	}
+}
+
 func TestStatusIsExported(t *testing.T) {
 	wantLines(t, scrape(t, at(shop()), ""),
 		`svcproxy_build_info{goversion="`+runtime.Version()+`",version="1.2.3"} 1`,
-		`svcproxy_healthy 1`, `svcproxy_problems 1`, `svcproxy_warnings 2`, `svcproxy_mode_info{mode="ipvs"} 1`,
+		`svcproxy_healthy 1`, `svcproxy_problems 1`, `svcproxy_warnings 2`, `svcproxy_mode_info{configured="",mode="ipvs"} 1`,
 		`svcproxy_sync_failures_in_a_row 2`, `svcproxy_refused_objects 4`, `svcproxy_conflicts 1`,
 		`svcproxy_source_ok{source="file"} 0`, `svcproxy_source_delivered{source="file"} 1`, `svcproxy_source_since_timestamp_seconds{source="file"} 1.7e+09`,
 		`svcproxy_services{state="no backends"} 1`, `svcproxy_services{state="serving"} 1`, `svcproxy_services{state="left out"} 1`,

@@ -37,6 +37,9 @@ func (s statusCollector) services(out output) {
 			continue
 		}
 		out.gauge(backends, float64(svc.Backends.Serving), svc.Name)
+		if s.status.Uncounted {
+			continue
+		}
 		out.gauge(active, float64(svc.Active), svc.Name)
 		out.counter(connections, s.traffic[i].Connections, svc.Name)
 		out.counter(packets, s.traffic[i].InPackets, svc.Name, "in")
@@ -68,8 +71,10 @@ func (s statusCollector) endpointSeries(out output) {
 			}
 			left--
 			labels := []string{svc.Name, e.Port, e.Protocol, e.Address.String()}
-			out.gauge(endpointActive, float64(e.Active), labels...)
-			out.gauge(endpointInactive, float64(e.Inactive), labels...)
+			if !s.status.Uncounted {
+				out.gauge(endpointActive, float64(e.Active), labels...)
+				out.gauge(endpointInactive, float64(e.Inactive), labels...)
+			}
 			out.gauge(endpointWeight, float64(e.Weight), labels...)
 		}
 	}

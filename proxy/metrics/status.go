@@ -13,7 +13,7 @@ var (
 	healthy        = desc("healthy", "Whether no change has waited for more than twice the sync period.")
 	problems       = desc("problems", "Lines of the status that say what is wrong.")
 	warnings       = desc("warnings", "Lines of the status that say what may keep traffic away although everything is programmed.")
-	mode           = desc("mode_info", "Always 1. The proxy mode in use.", "mode")
+	mode           = desc("mode_info", "Always 1. The proxy mode in use, and the one that the configuration names: empty for the best this kernel can do.", "mode", "configured")
 	failuresInRow  = desc("sync_failures_in_a_row", "Syncs that failed since the last successful one.")
 	refusedObjects = desc("refused_objects", "Objects that the kernel refuses now.")
 	conflicts      = desc("conflicts", "Wanted virtual servers that another program made, and VIPs that another host has.")
@@ -39,7 +39,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // statusCollector exports the status of one scrape.
 type statusCollector struct {
 	status    status.Status
-	traffic   []status.Traffic    // of status.Services
+	traffic   []status.Traffic    // of status.Services; nil if nothing is counted
 	frontends *frontend.Frontends // nil before the first plan
 	probes    *probes
 	late      func() probe.Stats // nil without health checks
@@ -74,7 +74,7 @@ func (s statusCollector) daemon(out output) {
 	out.gauge(healthy, bit(s.status.Healthy))
 	out.gauge(problems, float64(len(s.status.Problems)))
 	out.gauge(warnings, float64(len(s.status.Warnings)))
-	out.gauge(mode, 1, s.status.Daemon.Mode)
+	out.gauge(mode, 1, s.status.Daemon.Mode, s.status.Daemon.ConfiguredMode)
 	out.gauge(restart, float64(len(s.status.Daemon.Config.Restart)))
 	out.gauge(failuresInRow, float64(s.status.Sync.Failures))
 	if c := s.status.Conntrack; c != nil {

@@ -48,7 +48,7 @@ type servicePort struct{ service, port int }
 // traffic fills in the traffic of the endpoints in a status.
 func (r *Reader) traffic(ctx context.Context, st *Status) error {
 	counter, ok := r.Counters.(RealCounter)
-	if !ok {
+	if !ok || st.Uncounted {
 		return nil
 	}
 	var keys []kernel.VirtualKey

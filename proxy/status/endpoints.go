@@ -109,9 +109,9 @@ func (b *builder) connections() {
 		if !found {
 			continue
 		}
-		s.Endpoints[at].Active += uint64(r.Active)
-		s.Endpoints[at].Inactive += uint64(r.Inactive)
-		s.Active += uint64(r.Active)
-		s.Inactive += uint64(r.Inactive)
+		s.Endpoints[at].Active += Count(r.Active)
+		s.Endpoints[at].Inactive += Count(r.Inactive)
+		s.Active += Count(r.Active)
+		s.Inactive += Count(r.Inactive)
 	}
 }

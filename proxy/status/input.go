@@ -41,7 +41,8 @@ func New(in Input) Status {
 	}
 	st := Status{
 		Time: in.Now.UTC(), Daemon: in.daemon(), Healthy: in.Healthy, Warnings: append(append([]string{}, in.Snapshot.Warnings...), in.Warnings...),
-		Sync: syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{}, Conntrack: flowsOf(in.Counters),
+		Uncounted: in.Snapshot.ByRules(),
+		Sync:      syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{}, Conntrack: flowsOf(in.Counters),
 	}
 	for _, s := range in.Sources {
 		st.Sources = append(st.Sources, in.source(s))
@@ -53,6 +54,9 @@ func New(in Input) Status {
 	st.Totals = b.totals(st.Services)
 	st.Health, st.Warnings = b.checks.all(st.Services), append(st.Warnings, b.checks.warnings()...)
 	st.Problems = problems(&st)
+	if st.Uncounted {
+		st.uncount()
+	}
 	return st
 }
 

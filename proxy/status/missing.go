@@ -15,9 +15,7 @@ type missing struct {
 }
 
 func missingOf(in Input) missing {
-	// Where rules balance, the kernel has no virtual servers to count.
-	counted := in.Counted && in.Snapshot != nil && len(in.Snapshot.Want.Virtuals) > 0
-	return missing{counted: counted, virtuals: in.Counters.Virtuals, reals: in.Counters.Reals}
+	return missing{counted: in.Counted && !in.Snapshot.ByRules(), virtuals: in.Counters.Virtuals, reals: in.Counters.Reals}
 }
 
 func (m *missing) virtual(k kernel.VirtualKey) bool {

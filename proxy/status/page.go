@@ -68,7 +68,11 @@ func (p *page) daemon() string {
 
 func (p *page) counts() string {
 	t := p.st.Totals
-	text := fmt.Sprintf("%s, %s, %s", several(t.Services, "service"), several(t.Virtuals, "virtual server"), several(t.Reals, "real server"))
+	virtual, real := "virtual server", "real server"
+	if p.st.Uncounted { // there are only rules
+		virtual, real = "served address", "backend"
+	}
+	text := fmt.Sprintf("%s, %s, %s", several(t.Services, "service"), several(t.Virtuals, virtual), several(t.Reals, real))
 	for _, n := range []struct {
 		of   int
 		what string
@@ -81,7 +85,10 @@ func (p *page) counts() string {
 }
 
 func (p *page) connections() string {
-	text := fmt.Sprintf("connections: %s active, %s inactive", screen.Count(p.st.Totals.Active), screen.Count(p.st.Totals.Inactive))
+	text := fmt.Sprintf("connections: %s active, %s inactive", p.st.Count(p.st.Totals.Active), p.st.Count(p.st.Totals.Inactive))
+	if p.st.Uncounted {
+		text = "connections: not counted in mode " + p.st.Daemon.Mode
+	}
 	if c := p.st.Conntrack; c != nil {
 		text += fmt.Sprintf("; conntrack: %s of %s", screen.Count(c.Count), screen.Count(c.Max))
 	}
@@ -127,10 +134,13 @@ func length(seconds float64) string {
 	return d.Round(10 * time.Millisecond).String()
 }
 
-// several counts things: "1 service", "2 services".
+// several counts things: "1 service", "2 services", "2 addresses".
 func several(n int, what string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + what
+	case strings.HasSuffix(what, "s"):
+		return fmt.Sprintf("%d %ses", n, what)
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
@@ -202,7 +212,7 @@ func (p *page) table() {
 	}
 	c.Heading(heading...)
 	for _, s := range p.rows() {
-		row := []screen.Cell{text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(screen.Count(s.Active)), s.Cell()}
+		row := []screen.Cell{text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(p.st.Count(s.Active)), s.Cell()}
 		if p.st.Health != nil {
 			row = slices.Insert(row, 5, s.Health.Cell())
 		}
@@ -220,9 +230,9 @@ func (p *page) wide() {
 	}
 	c.Heading(heading...)
 	for _, s := range p.rows() {
-		row := []screen.Cell{text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(screen.Count(s.Active)),
-			number(screen.Count(s.Inactive)), number(screen.Count(s.Traffic.Connections)),
-			number(screen.Bytes(s.Traffic.InBytes)), number(screen.Bytes(s.Traffic.OutBytes)), s.Cell(), text(s.Origin)}
+		row := []screen.Cell{text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(p.st.Count(s.Active)),
+			number(p.st.Count(s.Inactive)), number(p.st.Count(Count(s.Traffic.Connections))),
+			number(p.st.bytes(s.Traffic.InBytes)), number(p.st.bytes(s.Traffic.OutBytes)), s.Cell(), text(s.Origin)}
 		if p.st.Health != nil {
 			row = slices.Insert(row, 9, s.Health.Cell())
 		}

@@ -77,7 +77,7 @@ func (p *page) virtuals(s *Service) {
 			state.Text += ", on " + v.Link
 		}
 		c.Row(text(v.full()), text(cmp.Or(v.Port, "-")), text(string(v.Kind)), text(v.Scheduler), number(fmt.Sprint(v.Backends)),
-			number(screen.Count(v.Traffic.Connections)), number(screen.Bytes(v.Traffic.InBytes)), number(screen.Bytes(v.Traffic.OutBytes)), state)
+			number(p.st.Count(Count(v.Traffic.Connections))), number(p.st.bytes(v.Traffic.InBytes)), number(p.st.bytes(v.Traffic.OutBytes)), state)
 	}
 	p.columns(c)
 }
@@ -97,7 +97,7 @@ func (p *page) endpoints(s *Service) {
 			total, in, out = screen.Count(t.Connections), screen.Bytes(t.InBytes), screen.Bytes(t.OutBytes)
 		}
 		row := []screen.Cell{text(e.Address.String()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")), number(e.weight()),
-			number(screen.Count(e.Active)), number(screen.Count(e.Inactive)), number(total), number(in), number(out), e.Cell(p.st.Time)}
+			number(p.st.Count(e.Active)), number(p.st.Count(e.Inactive)), number(total), number(in), number(out), e.Cell(p.st.Time)}
 		if s.Health != nil {
 			row = append(row, e.Health.Cell())
 		}
@@ -126,7 +126,7 @@ func (e *Endpoint) Cell(now time.Time) screen.Cell {
 
 // left says how long a drain may last: "(12 conns, 43s left)".
 func (e *Endpoint) left(now time.Time) string {
-	conns := screen.Count(e.Active + e.Inactive)
+	conns := screen.Count(uint64(e.Active + e.Inactive))
 	if e.Drain.Deadline.IsZero() {
 		return fmt.Sprintf("(%s conns, for %s)", conns, screen.Age(now.Sub(e.Drain.Since)))
 	}

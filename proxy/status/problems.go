@@ -30,6 +30,9 @@ func problems(st *Status) []string {
 		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.State == Missing })
 		add("the kernel lacks something of %s, first %s: %s", several(n, "service"), st.Services[i].Name, st.Services[i].Reason)
 	}
+	if text := st.Daemon.SteppedDown(); text != "" {
+		add("%s; restart svcproxy after that, or set mode = %q", text, st.Daemon.Mode)
+	}
 	healthProblems(st, add)
 	if c := st.Daemon.Config; c.Error != "" {
 		add("the last good configuration is in use%s: %s", since(c.Since), c.Error)

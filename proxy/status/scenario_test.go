@@ -26,11 +26,29 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
+
+// mode is mode ipvs. With the file "fallback", "REASON (HINT)", it is mode iptables instead.
+func (s *stage) mode() (mode.Mode, status.Daemon) {
+	about := status.Daemon{
+		Version: "1.0.0", Node: "n1", PID: 4711, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)",
+		Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"},
+	}
+	for _, f := range s.archive.Files {
+		if f.Name == "fallback" {
+			reason, hint, _ := strings.Cut(strings.TrimSuffix(string(f.Data), ")\n"), " (")
+			about.Mode, about.ModeReason = "iptables", "ipvs cannot be used: "+reason
+			about.Fallbacks = []status.Fallback{{Mode: "ipvs", Reason: reason, Hint: hint}}
+			return new(iptables.Mode), about
+		}
+	}
+	return new(ipvs.Mode), about
+}
 
 // TestScenarios runs testdata/*.txtar: the loop with the rules, a fake kernel and a
 // fake clock. The file "script" has one command a line:
@@ -155,12 +173,13 @@ func play(t *testing.T, archive *txtar.Archive) {
 		return nil
 	}
 	s.health = &events.Health{Ring: s.ring, Log: slog.New(slog.DiscardHandler), Table: func() sources.Table { return s.probes.view().Table }}
+	used, about := s.mode()
 	recorder, history := &events.Recorder{Ring: s.ring}, new(status.Recorder)
 	p := proxy.New(proxy.Options{
 		Kernel: s.kernel, Feeds: []proxy.Feed{{Name: "file", Source: s}}, Log: slog.New(slog.DiscardHandler), SyncPeriod: 30 * time.Second,
 		Rules: func(table sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			f := frontend.List(table.Table, n, frontend.Config{})
-			return f, ipvs.State(f, mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, Hold: hold, Occupied: occupied})
+			return f, used.State(f, mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, Hold: hold, Occupied: occupied})
 		},
 		OnSource: recorder.Source, Health: s.probes,
 	})
@@ -173,10 +192,8 @@ func play(t *testing.T, archive *txtar.Archive) {
 	}
 	started := time.Now()
 	s.reader = &status.Reader{Proxy: p, Recorder: history, Counters: s, Health: s.probes.view, Daemon: func() status.Daemon {
-		return status.Daemon{
-			Version: "1.0.0", Node: "n1", PID: 4711, Started: started, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)",
-			Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"},
-		}
+		about.Started = started
+		return about
 	}}
 	s.reader.Due = func(health.Key) (time.Time, bool) { return time.Now().Add(1500 * time.Millisecond), true }
 	ctx, cancel := context.WithCancel(t.Context())

@@ -29,9 +29,9 @@ type Service struct {
 
 	// Backends counts the endpoints, each once for each port.
 	Backends Backends `json:"backends"`
-	Active   uint64   `json:"active"`
-	Inactive uint64   `json:"inactive"`
-	Traffic  Traffic  `json:"traffic"`
+	Active   Count    `json:"active,omitzero"`
+	Inactive Count    `json:"inactive,omitzero"`
+	Traffic  Traffic  `json:"traffic,omitzero"`
 	// Health is nil if the table alone decides on the endpoints.
 	Health *ServiceHealth `json:"health,omitempty"`
 }
@@ -61,7 +61,7 @@ type Virtual struct {
 	Link    string  `json:"link,omitempty"`
 	Missing bool    `json:"missing,omitempty"` // the kernel lacks it
 	Gone    int     `json:"gone,omitempty"`    // real servers that the kernel lacks
-	Traffic Traffic `json:"traffic"`
+	Traffic Traffic `json:"traffic,omitzero"`
 
 	port int // index in the ports of the table's service
 }
@@ -77,8 +77,8 @@ type Endpoint struct {
 	Weight   uint32         `json:"weight"`
 	State    EndpointState  `json:"state"`
 	Reason   string         `json:"reason,omitempty"` // why it is unused
-	Active   uint64         `json:"active"`
-	Inactive uint64         `json:"inactive"`
+	Active   Count          `json:"active,omitzero"`
+	Inactive Count          `json:"inactive,omitzero"`
 	Drain    *Drain         `json:"drain,omitempty"`
 	// Health says why it has its weight; nil if the table alone decides on it.
 	Health *EndpointHealth `json:"health,omitempty"`

@@ -95,7 +95,7 @@ func (b *builder) virtuals() {
 		s := &b.services[x.Service]
 		v := Virtual{
 			Address: x.Key.Addr, Protocol: x.Key.Proto.String(), Port: b.f.Service(x).Ports[x.Port].Name, Kind: kindOf(x.Traits),
-			Scheduler: b.f.Scheduler(x), Missing: missing.virtual(x.Key), Traffic: trafficOf(b.in.Counters, x.Key), port: int(x.Port),
+			Scheduler: b.scheduler(x), Missing: missing.virtual(x.Key), Traffic: trafficOf(b.in.Counters, x.Key), port: int(x.Port),
 		}
 		if v.Kind != KindNodePort {
 			v.Link = b.f.Node.LinkOf(x.Key.Addr.Addr())
@@ -106,6 +106,14 @@ func (b *builder) virtuals() {
 		s.Virtuals = append(s.Virtuals, v)
 		s.Traffic = s.Traffic.Plus(v.Traffic)
 	}
+}
+
+// scheduler is how connections to a front are balanced. Rules choose at random.
+func (b *builder) scheduler(x *frontend.Front) string {
+	if b.in.Snapshot.ByRules() {
+		return "random"
+	}
+	return b.f.Scheduler(x)
 }
 
 // backend sets the state of one endpoint from what it gets at one front.

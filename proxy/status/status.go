@@ -18,8 +18,11 @@ type Status struct {
 	Problems []string `json:"problems"`
 	// Warnings say what may keep traffic away although everything is programmed.
 	Warnings []string `json:"warnings"`
-	Sync     Sync     `json:"sync"`
-	Sources  []Source `json:"sources"`
+	// Uncounted: rules balance connections, and nothing counts them. The JSON then has
+	// neither active, inactive nor traffic.
+	Uncounted bool     `json:"uncounted,omitempty"`
+	Sync      Sync     `json:"sync"`
+	Sources   []Source `json:"sources"`
 	// Faults are objects that the kernel refuses, at most maxFaults. Totals counts
 	// all of them.
 	Faults    []Fault    `json:"faults"`
@@ -44,10 +47,34 @@ type Daemon struct {
 	// Mode is the mode in use. ModeReason says why; "" if the configuration names it.
 	Mode       string `json:"mode"`
 	ModeReason string `json:"modeReason,omitempty"`
-	IPTables   string `json:"iptables"` // version and back end: "iptables v1.8.9 (nf_tables)"
-	Config     Config `json:"config"`
+	// ConfiguredMode is the mode that the configuration names; "" is the best this kernel can do.
+	ConfiguredMode string `json:"configuredMode,omitempty"`
+	// Fallbacks are the preferred modes that this machine lacks something for.
+	Fallbacks []Fallback `json:"fallbacks,omitempty"`
+	IPTables  string     `json:"iptables"` // version and back end: "iptables v1.8.9 (nf_tables)"
+	Config    Config     `json:"config"`
 	// Drain is the operator's order that sends load balancers away; nil without one.
 	Drain *NodeDrain `json:"drain,omitempty"`
+}
+
+// Fallback is a mode that could not be used at the start.
+type Fallback struct {
+	Mode   string `json:"mode"`
+	Reason string `json:"reason"` // what is missing
+	Hint   string `json:"hint"`   // what brings it
+}
+
+// SteppedDown says that a preferred mode could not be used, and what brings it; "" if the mode is the best or was asked for.
+func (d *Daemon) SteppedDown() string {
+	if len(d.Fallbacks) == 0 {
+		return ""
+	}
+	f := d.Fallbacks[0]
+	text := fmt.Sprintf("mode %s instead of %s: %s", d.Mode, f.Mode, f.Reason)
+	if f.Hint != "" {
+		text += " (" + f.Hint + ")"
+	}
+	return text
 }
 
 // NodeDrain is who drained the node, and why.
@@ -177,9 +204,9 @@ type Totals struct {
 	Barred    int     `json:"barred"`          // how many of Status.Warnings, the first ones, are about a firewall
 	Missing   int     `json:"missing"`         // services
 	Faults    int     `json:"faults"`
-	Active    uint64  `json:"active"`
-	Inactive  uint64  `json:"inactive"`
-	Traffic   Traffic `json:"traffic"`
+	Active    Count   `json:"active,omitzero"`
+	Inactive  Count   `json:"inactive,omitzero"`
+	Traffic   Traffic `json:"traffic,omitzero"`
 	VIPs      int     `json:"vips"`       // bound as addresses
 	RoutedVIP int     `json:"routedVIPs"` // local by routes
 }

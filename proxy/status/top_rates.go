@@ -65,7 +65,7 @@ func endpointRatesOf(now, before *Service, seconds float64) []endpointRates {
 // earlier status, and the sum of these rates.
 func serviceRatesOf(now, before *Status) ([]serviceRates, rates) {
 	seconds := 0.0
-	if !before.Time.IsZero() {
+	if !before.Time.IsZero() && !now.Uncounted {
 		seconds = now.Time.Sub(before.Time).Seconds()
 	}
 	rows := make([]serviceRates, len(now.Services))

@@ -15,7 +15,7 @@ import (
 // readings are two statuses, ten seconds apart, with a drain and a new service.
 func readings() (now, before Status) {
 	at := time.Date(2026, 11, 20, 9, 31, 0, 0, time.Local)
-	endpoint := func(addr string, state EndpointState, active, inactive uint64) Endpoint {
+	endpoint := func(addr string, state EndpointState, active, inactive Count) Endpoint {
 		return Endpoint{Address: netip.MustParseAddrPort(addr), Protocol: "tcp", Weight: 1, State: state, Active: active, Inactive: inactive}
 	}
 	draining := endpoint("10.2.3.10:8080", EndpointDraining, 12, 1)

@@ -24,7 +24,7 @@ func many(n int) status.Status {
 		svc := status.Service{
 			Name: fmt.Sprintf("default/service-%04d", i), Type: "ClusterIP", State: status.Serving, Origin: fmt.Sprintf("/etc/svcproxy/services.toml:%d", i),
 			Virtuals: []status.Virtual{{Address: netip.AddrPortFrom(addr, 80), Protocol: "tcp", Kind: status.KindClusterIP, Scheduler: "rr", Backends: 10}},
-			Backends: status.Backends{Serving: 10}, Active: uint64(i),
+			Backends: status.Backends{Serving: 10}, Active: status.Count(i),
 		}
 		for e := range 10 {
 			svc.Endpoints = append(svc.Endpoints, status.Endpoint{Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(2 + e), byte(i / 250), byte(i % 250)}), 8080), Protocol: "tcp", State: status.EndpointServing})

@@ -73,7 +73,8 @@ function ago(time) {
 
 const short = (name) => name.replace(/^default\//, "");
 
-// rates records the counters of one service and returns its rates per second; a rate is null if not known yet.
+// rates records the counters of one service and returns its rates per second; a rate is null if not known yet. In
+// mode iptables nothing counts, and traffic and active are undefined.
 function rates(name, time, traffic, active) {
   let h = series.get(name);
   if (!h) series.set(name, (h = { time: 0, traffic: null, points: [], now: {} }));
@@ -81,7 +82,7 @@ function rates(name, time, traffic, active) {
   if (time - h.time < period * 0.7) return h; // an extra request after a click adds no point
   const seconds = (time - h.time) / 1000;
   const rate = (counter) => {
-    const more = h.traffic ? traffic[counter] - h.traffic[counter] : -1;
+    const more = h.traffic && traffic ? traffic[counter] - h.traffic[counter] : -1;
     return more < 0 || seconds <= 0 || seconds > 60 ? null : more / seconds; // the counter restarted, or there was no answer for a minute
   };
   h.now = { conns: rate("connections"), in: rate("inBytes"), out: rate("outBytes"), active };
@@ -149,7 +150,7 @@ function showTiles(s) {
   const t = s.totals;
   const tile = (value, text, key) => element("div", { class: "tile" }, element("b", {}, value), element("span", {}, text), key ? chart(h.points, key, `${text}: ${value}`) : "");
   const checks = s.health && s.health.targets ? `${count(s.health.states.up + s.health.states.failing)} of ${count(s.health.targets)} targets up` : "";
-  const also = [`${count(t.virtuals)} addresses`, `${count(t.reals)} real servers`, t.draining ? `${t.draining} draining` : "",
+  const also = [`${count(t.virtuals)} addresses`, `${count(t.reals)} ${s.uncounted ? "backends" : "real servers"}`, t.draining ? `${t.draining} draining` : "",
     t.withoutBackends ? `${t.withoutBackends} without backends` : "", t.leftOut ? `${t.leftOut} left out` : "", checks,
     s.conntrack && s.conntrack.max ? `${count(s.conntrack.count)} of ${count(s.conntrack.max)} connections tracked` : ""];
   $("tiles").replaceChildren(
@@ -227,7 +228,7 @@ function detailRow(s) {
   for (const f of s.faults) body.append(element("p", { class: "reason" }, `refused by the kernel: ${f.op}: ${f.error}`));
   if (s.virtuals.length) {
     body.append(grid("Addresses", ["Address", "Kind", "Scheduler", ">Backends", ">Connections", "State"],
-      s.virtuals.map((v) => [fullAddress(v), v.kind, v.scheduler, String(v.backends), count(v.traffic.connections), badge(v.conflict ? "conflict" : v.missing || v.gone ? "missing" : v.backends ? "serving" : "no backends", stateLooks)])));
+      s.virtuals.map((v) => [fullAddress(v), v.kind, v.scheduler, String(v.backends), count(v.traffic && v.traffic.connections), badge(v.conflict ? "conflict" : v.missing || v.gone ? "missing" : v.backends ? "serving" : "no backends", stateLooks)])));
   }
   if (s.endpoints.length) {
     const listed = s.endpoints.slice(0, 200);
