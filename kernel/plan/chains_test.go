@@ -88,3 +88,44 @@ func TestGuardsAdvance(t *testing.T) {
 		t.Errorf("got %v\n%swant\n%s", ok, now.State, k.State())
 	}
 }
+
+// While a source has not delivered, the rules of its services stay where they are: before
+// the rule that must be the last. A chain that has all of them is not written.
+func TestHeldRulesKeepTheirPlace(t *testing.T) {
+	const a = "-d 10.96.0.1/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-AAAAAAAAAAAAAAAA"
+	const b = "-d 10.96.0.2/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-BBBBBBBBBBBBBBBB"
+	const c = "-d 10.96.0.3/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-CCCCCCCCCCCCCCCC"
+	const last = "-m addrtype --dst-type LOCAL -j KUBE-NODEPORTS"
+	state := func(rules ...string) kernel.State {
+		s := kernel.State{Chains: []kernel.Chain{{Family: kernel.IPv4, Table: "nat", Name: "KUBE-NODEPORTS"},
+			{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SERVICES", Rules: strings.Join(rules, "\n")}}}
+		for _, x := range []string{"A", "B", "C"} {
+			s.Chains = append(s.Chains, kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SVC-" + strings.Repeat(x, 16)})
+		}
+		return s
+	}
+	for _, row := range []struct{ want, have, becomes kernel.State }{
+		{state(last), state(a, b, last), state(a, b, last)},
+		{state(a, last), state(a, b, last), state(a, b, last)},
+		{state(b, last), state(a, b, c, last), state(a, b, c, last)},
+		{state(a, c, last), state(b, last), state(b, a, c, last)},
+		{state(), state(a), state(a)},
+	} {
+		row.want.Policy.Hold = true
+		k := fake.New(kernel.DefaultNames, kernel.Node{}, row.have)
+		have, err := k.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := plan.Diff(row.want, have)
+		if p.Empty() != (row.becomes.Chains[1] == row.have.Chains[1]) {
+			t.Errorf("%q over %q: plan\n%s", row.want.Chains[1].Rules, row.have.Chains[1].Rules, p)
+		}
+		if err := k.Apply(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		if is := k.State().Chains[1].Rules; is != row.becomes.Chains[1].Rules {
+			t.Errorf("%q over %q became %q, want %q", row.want.Chains[1].Rules, row.have.Chains[1].Rules, is, row.becomes.Chains[1].Rules)
+		}
+	}
+}

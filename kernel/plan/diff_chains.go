@@ -185,8 +185,9 @@ func (d *differ) sharedByServices(c *kernel.Chain) bool {
 	return false
 }
 
-// withOthers returns the rules of a shared chain, followed by those that it has for addresses and ports which no wanted
-// rule is about: they belong to services that no source has delivered yet.
+// withOthers returns the wanted rules of a shared chain, and between them those that it has for addresses and ports
+// which no wanted rule is about: they belong to services that no source has delivered yet. These stay where they are
+// among the rules that stay, since a chain may have rules that must be its last.
 func (d *differ) withOthers(want *kernel.Chain, have string) string {
 	if d.about == nil {
 		d.about = map[matched]bool{}
@@ -198,11 +199,17 @@ func (d *differ) withOthers(want *kernel.Chain, have string) string {
 			}
 		}
 	}
-	rules := want.Rules
+	left, next, place := strings.FieldsFunc(want.Rules, func(r rune) bool { return r == '\n' }), 0, map[string]int{}
+	for i, rule := range left {
+		place[kernel.WithoutComment(rule)] = i
+	}
+	var rules []string
 	for rule := range strings.SplitSeq(have, "\n") {
-		if m := match(rule); (m.addr.IsValid() || m.port != 0) && !d.about[m] {
-			rules = strings.TrimPrefix(rules+"\n"+rule, "\n")
+		if at, wanted := place[kernel.WithoutComment(rule)]; wanted && at >= next {
+			rules, next = append(rules, left[next:at+1]...), at+1
+		} else if m := match(rule); !wanted && (m.addr.IsValid() || m.port != 0) && !d.about[m] {
+			rules = append(rules, rule)
 		}
 	}
-	return rules
+	return strings.Join(append(rules, left[next:]...), "\n")
 }
