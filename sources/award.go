@@ -35,8 +35,9 @@ func (c *contest) holders() map[Holding]bool {
 	return c.before.holders(c.rivals)
 }
 
-// separate decides which of the two an address is that is both a VIP and an endpoint. A service that has it as both
-// does not count as a claimant of the VIP: it loses the VIP, and the endpoint may serve its other addresses.
+// separate decides whether an address that services claim as a VIP and as an endpoint is a VIP or an endpoint. A
+// service that claims it as both does not count as a claimant of the VIP. It loses the VIP, and the endpoint may
+// serve its other addresses.
 func (c *contest) separate(addrs []netip.Addr) {
 	if len(addrs) == 0 {
 		return

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// contest finds the claims that several services make and decides who gets each: the service that had it before,
-// else the first one that was served before, else the first one. The first service is that of the earlier table, and in
-// it that of the earlier file and line. Services of an API server have no files: there a cluster IP goes before a load
-// balancer IP, that before an endpoint, and that before an external IP.
+// contest finds the claims that several services make and decides who gets each. It prefers the service that had the
+// claim before, then one that was served before, then the first one. The first service is that of the earlier table,
+// and in one table that of the earlier file and line. Services of an API server have no files. Their order is:
+// cluster IP, load balancer IP, endpoint, external IP.
 type contest struct {
 	host     HostFacts
 	before   seniority // nil = nothing was served before
@@ -118,7 +118,7 @@ func (c *contest) want(k Claim, w want) {
 }
 
 // ambiguous returns the addresses that are both an endpoint and a VIP that is bound on this node. It notes in rivals
-// which services claim them as which.
+// which services claim them as a VIP and which as an endpoint.
 func (c *contest) ambiguous() []netip.Addr {
 	vips := make(map[netip.Addr]bool, len(c.services))
 	c.each(func(s *contender, _ int) {

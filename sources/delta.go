@@ -19,8 +19,8 @@ type Change struct {
 	Namespace, Name string
 	Was, Is         int // indexes in the earlier and the later table; -1 if the service is not in it
 
-	// What differs. A service that only one of the tables has differs in both, but for one without endpoints,
-	// which has only Service set.
+	// What differs. If only one of the tables has the service, both are set, but without endpoints only
+	// Service.
 	Service, Endpoints bool
 }
 

@@ -29,13 +29,13 @@ type Merged struct {
 	// Problems are what is left out of the table, or of a service in it: see Merge. Doubts are what is served
 	// but probably not as it was meant: see the function Doubts.
 	Problems, Doubts []Problem
-	// Decided: it was decided again who has what, so Incumbents may differ.
+	// Decided: contests were decided again, so Incumbents may differ.
 	Decided bool
 }
 
-// Merge returns what the function Merge does, but services keep what they had. While hold, tables may be
-// missing: what is served then makes no service an incumbent. Facts that differ from the last ones have every
-// service judged again.
+// Merge returns what the function Merge does, but services keep what they had. While hold is true, tables may
+// be missing, so services that are served then do not become incumbents. If the facts differ from the last
+// ones, every service is judged again.
 func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 	deltas := m.compare(tables)
 	decide := !m.ran || !host.sameNode(&m.host) || deltas == nil || !keepsClaims(deltas, m.tables, tables) ||
@@ -62,7 +62,8 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 	return now
 }
 
-// compare returns what has changed in each table; nil if there were none, or another number.
+// compare returns what has changed in each table. It returns nil at the first merge, and if the
+// number of tables changed.
 func (m *Merger) compare(tables []Table) []Delta {
 	if !m.ran || len(tables) != len(m.tables) {
 		return nil
@@ -92,10 +93,10 @@ func (v *verdict) delta(deltas []Delta, merged Table) Delta {
 	return d
 }
 
-// Incumbents are the services of the last merged table, and who has what several want.
+// Incumbents are the services of the last merged table, and the holders of contested claims.
 func (m *Merger) Incumbents() Incumbents { return incumbents(m.merged, m.found.held) }
 
-// served is a merged table as what was served before.
+// served answers what was served before from the last merged table.
 type served struct{ Table }
 
 func (t served) served(s *Service) bool {

@@ -45,8 +45,8 @@ type RejectedError struct {
 	Problems []Problem // at least one, in order of file and line
 
 	// Incomplete: the table with this error may lack services that an earlier run served, so nothing should be
-	// removed for not being in it. The reason is a file that the configuration names and that was missing since
-	// the start, a directory that cannot be listed, or a refused file whose last good content is lost.
+	// removed for not being in it. The reason is a directory that cannot be listed, a refused file whose last
+	// good content is lost, or a named file that was missing since the start.
 	Incomplete bool
 
 	// Nothing: the source has nothing to serve. No file is valid, and none is known to have been.

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// Prune removes what a service can do without and Validate would refuse all of it for: VIPs and endpoints that no
-// client could reach, each a problem, and addresses that are given twice. ok is false if the rest cannot be served
-// either. Prune is for an API server, which has accepted the service as it is.
+// Prune removes parts of a service that it can do without, and for which Validate would refuse the whole service.
+// These are VIPs and endpoints that no client could reach, each a problem, and addresses that are given twice. ok
+// is false if the rest cannot be served either. Prune is for an API server, which has accepted the service as it
+// is.
 func Prune(s Service) (pruned Service, problems []Problem, ok bool) {
 	v := &validation{}
 	if s.Type.Serves() {

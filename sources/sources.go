@@ -5,8 +5,8 @@
 // address that several services ask for. A Merger does this for tables that follow each other, and computes the
 // Delta, which is what differs from the table before.
 //
-// Everything here is a value, and the functions are pure. The package imports nothing but the standard library, opens
-// no file, and knows nothing of kernels or rules: which endpoints are used, and how, is decided by proxy/frontend.
+// Everything here is a value, and the functions are pure. The package imports only the standard library, opens no
+// file, and knows nothing of kernels or rules. Package proxy/frontend decides which endpoints are used, and how.
 package sources
 
 import "context"

@@ -20,9 +20,9 @@ type Table struct {
 	uncontested []Service // Services as of the call of Uncontested
 }
 
-// Uncontested returns the table with the note that no two of its services ask for the same address: Validate found no
-// error in it. If it is the only table, Merge need not find that out again, which is most of the cost of a merge. The
-// note is void once Services is another slice.
+// Uncontested marks a table in which Validate found no error: no two of its services ask for the same address. If it
+// is the only table, Merge does not look for contests, which are most of the cost of a merge. The mark is void once
+// Services is another slice.
 func (t Table) Uncontested() Table {
 	t.uncontested = t.Services
 	return t

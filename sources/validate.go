@@ -48,8 +48,8 @@ func (v *validation) contest(t Table) {
 	}
 }
 
-// byOrigin returns the indexes of services in the order of their files, so that of two in conflict the later is
-// named.
+// byOrigin returns the indexes of services in the order of their files, so that the error of a conflict names
+// the later service.
 func byOrigin(services []Service) []int {
 	list := make([]int, len(services))
 	for i := range list {

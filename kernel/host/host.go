@@ -187,8 +187,8 @@ func (k *Kernel) Close() error {
 // Names returns the names of owned objects.
 func (k *Kernel) Names() kernel.Names { return k.o.Names }
 
-// ForeignAddrs lists the addresses on the device of our name that may be another
-// program's, by what the kernel says.
+// ForeignAddrs lists the addresses on the device with our name that the kernel
+// says may be another program's.
 func (k *Kernel) ForeignAddrs() ([]kernel.Addr, error) {
 	o := kernel.Observed{Names: k.o.Names}
 	var err error

@@ -39,8 +39,8 @@ func (n names) of(b []byte) string {
 }
 
 // normal returns a virtual server in the form used for comparisons. It drops the kernel's own flag.
-// Without persistence it drops the timeout and netmask that the kernel keeps from an earlier one:
-// the timeout is 0, and the netmask is that of a single client.
+// Without persistence the kernel keeps timeout and netmask of an earlier one. normal drops these:
+// the timeout becomes 0, and the netmask that of a single client.
 func normal(v kernel.Virtual) kernel.Virtual {
 	v.Flags &^= flagHashed
 	if v.Flags&kernel.FlagPersistent == 0 {

@@ -10,8 +10,9 @@ import (
 // Batch is a sequence of netlink messages in one buffer, which Reset keeps. The zero value is an
 // empty batch. To add a message, call Begin, add its header and attributes, and call End.
 //
-// Building a message returns no errors. The first one, such as an attribute that is too long for
-// its 16-bit length, is kept, and the Conn that should send the batch returns it and sends nothing.
+// Building a message returns no errors. The batch keeps the first one, such as an attribute that is
+// too long for its 16-bit length. The Conn that should send the batch sends nothing and returns
+// that error.
 type Batch struct {
 	buf    []byte
 	starts []int // offset of each message, including an open one

@@ -1,9 +1,9 @@
 // Package nl sends netlink messages in batches: many messages in one send, and one acknowledgement
 // back.
 //
-// The kernel adapters use it to build messages in one reusable buffer (Batch), to send them and
-// learn which failed (Conn.Send), to read tables (Conn.Dump), and to walk attributes without
-// allocating (Attrs).
+// The kernel adapters build messages in one reusable buffer (Batch), send them and learn which
+// failed (Conn.Send). They read tables (Conn.Dump) and walk attributes without allocating
+// (Attrs).
 //
 // It does not know what a message means, it does not receive notifications, and a Conn does not
 // serve two goroutines at once.

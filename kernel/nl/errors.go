@@ -8,9 +8,9 @@ import (
 )
 
 var (
-	// ErrUnknown is the error of a message that was sent, or may have been, and whose reply was
-	// lost: the receive buffer overflowed (ENOBUFS), the socket died, or no answer came in time.
-	// Read the kernel to learn the outcome.
+	// ErrUnknown is the error of a message that may have been sent and whose reply was lost. The
+	// receive buffer overflowed (ENOBUFS), the socket died, or no answer came in time. Read the
+	// kernel to learn the outcome.
 	ErrUnknown = errors.New("outcome unknown")
 
 	// ErrUnsent is the error of a message that was not sent because the socket died before.

@@ -168,7 +168,7 @@ func (d *differ) diffSysctls() {
 			continue
 		}
 		i, there := slices.BinarySearchFunc(d.have.Sysctls, kernel.Sysctl{Name: s.Name}, kernel.Sysctl.Compare)
-		// If the value is no longer ours, somebody has set it on purpose.
+		// If the value is no longer ours, another program or a person set it on purpose.
 		if there && d.have.Sysctls[i].Value == s.Ours && s.Ours != s.Before {
 			d.change(kernel.RestoreSysctls, d.have.Sysctls[i], kernel.Sysctl{Name: s.Name, Value: s.Before})
 		}

@@ -149,9 +149,10 @@ func (p chainPhases) of(c *kernel.Chain) kernel.Phase {
 	return p.filter
 }
 
-// chainPhases returns when chains are written. The chains of mode iptables balance by themselves. When the mode changes to
-// one without them, virtual servers must serve before the rules of nat go. The filter comes before: that of mode iptables
-// refuses what is not translated. When the mode changes to iptables, it comes last for the same reason.
+// chainPhases returns the phases in which chains are written. In mode iptables, chains of nat balance connections,
+// and chains of filter refuse packets that nat did not translate. When the mode changes from iptables, filter is
+// written first, then virtual servers are added, then nat is written. When the mode changes to iptables, filter is
+// written last.
 func (d *differ) chainPhases() chainPhases {
 	is, was := hasHashed(d.have.Names, d.want.Chains), hasHashed(d.have.Names, d.have.Chains)
 	switch {
@@ -163,8 +164,8 @@ func (d *differ) chainPhases() chainPhases {
 	return chainPhases{nat: kernel.WriteChains, filter: kernel.WriteChains}
 }
 
-// hasHashed reports whether any chain is a service's: see kernel.Names.Hashed. Chains are sorted, and those of ours come
-// late in table nat, so that the search begins at the end.
+// hasHashed reports whether any chain is that of a service: see kernel.Names.Hashed. Chains are sorted and these come
+// late in table nat, so the search begins at the end.
 func hasHashed(n kernel.Names, chains []kernel.Chain) bool {
 	for i := len(chains) - 1; i >= 0; i-- {
 		if chains[i].Table == "nat" && n.OwnsHashed(chains[i].Name) != "" {
@@ -185,9 +186,9 @@ func (d *differ) sharedByServices(c *kernel.Chain) bool {
 	return false
 }
 
-// withOthers returns the wanted rules of a shared chain, and between them those that it has for addresses and ports
-// which no wanted rule is about: they belong to services that no source has delivered yet. These stay where they are
-// among the rules that stay, since a chain may have rules that must be its last.
+// withOthers returns the wanted rules of a shared chain, and between them present rules for addresses and ports that
+// no wanted rule has. These belong to services that no source has delivered yet. They keep their place among the
+// rules that stay, since a chain may have rules that must be its last.
 func (d *differ) withOthers(want *kernel.Chain, have string) string {
 	if d.about == nil {
 		d.about = map[matched]bool{}

@@ -55,8 +55,9 @@ func (d *differ) removeVirtual(v kernel.Virtual) {
 	d.remove(kernel.RemoveVirtuals, v)
 }
 
-// isLeft says whether kube-proxy left a virtual server: its sets say so, or they did
-// when the node was taken over and the virtual server has not changed since.
+// isLeft says whether kube-proxy left a virtual server. kube-proxy's sets name it,
+// or they did when the node was taken over, and the virtual server has not changed
+// since.
 func (d *differ) isLeft(v *kernel.Virtual, left *keyCursor[kernel.Virtual]) bool {
 	l := left.find(&v.Key)
 	return l != nil && *l == *v || leftByKubeProxy(&d.have, v.Key)

@@ -33,7 +33,7 @@ func (d *differ) diffTimeouts() {
 			continue
 		}
 		before, err := strconv.ParseUint(s.Before, 10, 32)
-		// If the value is no longer ours, somebody has set it on purpose.
+		// If the value is no longer ours, another program or a person set it on purpose.
 		if err == nil && strconv.FormatUint(uint64(*have.Field(s.Name)), 10) == s.Ours {
 			*to = uint32(before)
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// keepDraining makes wanted, without real servers, the owned virtual servers that nothing wants and that have
-// connections to lose. So their real servers drain, and each virtual server goes with the last of them. This is for a change of mode: the
-// rules of the other mode take the new connections before, and IPVS carries the old ones to their end.
+// keepDraining adds unwanted owned virtual servers with connections to the wanted ones, without real servers. So
+// their real servers drain, and each virtual server is removed with its last real server. This is for a change of
+// mode: the rules of the other mode already take new connections, and IPVS serves the old ones until they end.
 //
 // Only TCP drains: see drain. The entries of the ownership set stay with their virtual servers.
 func (d *differ) keepDraining() {
@@ -58,7 +58,7 @@ func sortedWith[T any](sorted, more []T, compare func(a, b T) int) []T {
 	return all
 }
 
-// keeps reports whether a parameter that nothing wants any more keeps its value: IPVS needs it as long as virtual servers
+// keeps reports whether a parameter that is no longer wanted keeps its value. IPVS needs it while virtual servers
 // drain.
 func (d *differ) keeps(parameter string) bool {
 	return d.draining && strings.HasPrefix(parameter, "net.ipv4.vs.")

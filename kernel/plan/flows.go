@@ -6,12 +6,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// diffFlows removes the tracked UDP flows that would lead clients astray: a client
-// that keeps sending from one port stays with the backend of its first packet, even
-// after that backend is gone. TCP and SCTP notice by themselves.
+// diffFlows removes tracked UDP flows to backends that are gone. Otherwise a client
+// that keeps sending from one port would stay with the backend of its first packet.
+// TCP and SCTP notice by themselves.
 //
-// It compares to which backends each address leads, not objects of one kind: virtual
-// servers in mode ipvs, rules in mode iptables.
+// It compares the backends of each address, and not objects of one kind. The backends
+// come from virtual servers in mode ipvs, and from rules in mode iptables.
 func (d *differ) diffFlows() {
 	d.diffCut()
 	if d.translates() {
@@ -23,8 +23,8 @@ func (d *differ) diffFlows() {
 	}
 }
 
-// compareFlows removes the flows to backends that an address leads to no longer. gone says whether an address that is
-// not wanted is balanced no more.
+// compareFlows removes the flows to backends that an address no longer leads to. gone reports whether an address that
+// is not wanted is no longer balanced.
 func (d *differ) compareFlows(want, have backends, gone func(kernel.VirtualKey) bool) {
 	want.next()
 	have.next()

@@ -8,9 +8,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// ownership says whether a virtual server is owned: it is in the ownership set of its
-// family, or the last reading owned it, or the record on disk has it unchanged. Keys
-// must be asked for in ascending order.
+// ownership says whether a virtual server is owned. It is if the ownership set of its
+// family has it, if the last reading owned it, or if the record on disk has it
+// unchanged. Keys must be asked for in ascending order.
 type ownership struct {
 	entries keyCursor[kernel.Entry]      // of both families: IPv4 addresses sort before IPv6
 	more    keyCursor[kernel.Entry]      // of IPv6

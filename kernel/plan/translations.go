@@ -9,11 +9,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// In mode iptables the rules of table nat balance, and no virtual servers. translations finds in them what diffFlows
-// compares: to which backends each UDP address leads. It reads only the rules of our own writer: see
-// proxy/mode/iptables.
+// In mode iptables, rules of table nat balance connections, and there are no virtual servers. translations reads
+// from these rules which backends each UDP address leads to, for diffFlows. It understands only rules that
+// proxy/mode/iptables writes.
 
-// leads are the addresses that rules lead to backends, and these, as sorted virtual and real servers.
+// leads has the addresses that rules lead to backends, and the backends, as sorted virtual and real
+// servers.
 type leads struct {
 	virtuals []kernel.Virtual
 	reals    []kernel.Real

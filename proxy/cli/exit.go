@@ -22,8 +22,8 @@ const (
 	Changes    = 10 // plan --detailed-exitcode: there is something to do
 )
 
-// Error is an error with its exit code and the next step. Without Err it is an answer
-// that the code alone gives.
+// Error is an error with its exit code and the next step. Without Err, the exit code
+// alone is the answer.
 type Error struct {
 	Code int
 	Err  error
@@ -85,7 +85,7 @@ func Code(err error) int {
 	if errors.Is(err, fs.ErrPermission) {
 		codes = append(codes, Permission)
 	}
-	// Of several parts the one counts that has to be mended first.
+	// Of several parts, the one to mend first gives the code.
 	for _, code := range []int{Config, Permission, Missing} {
 		if slices.Contains(codes, code) {
 			return code

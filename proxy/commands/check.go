@@ -116,9 +116,9 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 	return s, table, nil
 }
 
-// nodeWarning is about a node whose addresses and routes cannot be read: check then leaves
-// out what it says about them. It is not worth a warning where none can be read, as
-// without root in a sandbox.
+// nodeWarning warns that the node's addresses and routes cannot be read, so that check
+// does not compare the services with them. It is nil where nothing can be read, as without
+// root in a sandbox.
 func nodeWarning(err error, root bool) []string {
 	var missing *kernel.MissingError
 	if err == nil || !root || errors.As(err, &missing) {

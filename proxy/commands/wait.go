@@ -15,8 +15,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
-// waitLimit is how long --wait waits unless it says. IPVS keeps a connection for 2 minutes after its end (TIME_WAIT), so
-// that less would often not do.
+// waitLimit is how long --wait waits without a time. IPVS keeps a connection for 2 minutes after its end (TIME_WAIT),
+// so less would often be too short.
 const waitLimit = "5m"
 
 // waitFlag adds --wait[=TIME].

@@ -18,9 +18,9 @@ const maxMaking = 2
 // With 1,000 services /metrics has 100 KB, compressed as Prometheus asks for it.
 const maxHeld = 16 << 20
 
-// answers are the answers of one handler that are being made or sent. A slow
-// client does not delay others: each answer is made before it is sent, and if too
-// many bytes wait, the answer that has been sending the longest is cut off.
+// answers are the answers of one handler that are being made or sent. Each answer
+// is made before it is sent, so a slow client does not delay others. If too many
+// bytes wait, the answer that has been sending the longest is cut off.
 type answers struct {
 	making chan struct{}
 

@@ -1,6 +1,6 @@
-// Package web answers HTTP requests from other hosts and from people: /healthz and
-// /livez and the health check node ports for load balancers; /metrics, /configz
-// and the status page on the metrics listener.
+// Package web answers HTTP requests from other hosts and from people. Load
+// balancers ask for /healthz, /livez and the health check node ports. The metrics
+// listener has /metrics, /configz and the status page.
 //
 // Anyone may connect, so the package bounds connections (package conns) and makes
 // each answer before it sends it. The metrics listener answers only to addresses

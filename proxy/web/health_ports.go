@@ -189,8 +189,8 @@ func (p *HealthPorts) newServer(port *healthPort) *http.Server {
 	}
 }
 
-// close closes a port. It closes the socket itself, too: a server that has just started may not know its
-// socket yet, and the next Set of the same port would find it in use.
+// close closes a port. It closes the socket itself, too, because a server that has just started may not
+// know its socket yet. Otherwise the next Set of the same port would find it in use.
 func (port *healthPort) close() {
 	if port.server != nil {
 		port.server.Close()

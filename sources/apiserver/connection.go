@@ -98,8 +98,8 @@ func (c *connection) current() *access {
 func (c *connection) renew() (*access, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// The kubeconfig's sum comes before its content. Otherwise, if the file is replaced in between, the sum of the
-	// new file would be noted with the old credentials, and the new ones would never be used.
+	// Take the kubeconfig's sum before its content. The file may be replaced in between. In the other order, the
+	// new file's sum would then be noted with the old credentials, and the new ones never used.
 	kubeconfig, unread := c.fingerprint(c.o.Kubeconfig)
 	config, err := c.config()
 	if err != nil {

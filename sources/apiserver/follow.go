@@ -88,7 +88,7 @@ func longest(o metav1.ListOptions) time.Duration {
 }
 
 // passes says whether a failed watch may be retried at the same resource version. It may not if the API server no
-// longer has that version, or does not have it yet: after a restore of etcd it may never have it.
+// longer has that version, or not yet. After a restore of etcd it may never have it.
 func passes(err error) bool {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		return false

@@ -61,8 +61,8 @@ func (c *catalog) back(resource string, n name, own bool) {
 // ownService is the service that an API server makes when it starts. So the list of an empty cluster has it.
 var ownService = name{"default", "kubernetes"}
 
-// keep returns the names that stay although a complete list does not have them: all, if the list has nothing but the
-// API server's own service and the grace is not over. service returns the service of an object. c.mu is locked.
+// keep returns the names that stay although a complete list lacks them. These are all names, if the list has only
+// the API server's own service and the grace is not over. service returns the service of an object. c.mu is locked.
 func keep[T any](c *catalog, resource string, first bool, have, list map[name]T, service func(T) name) []name {
 	others := func(objects map[name]T) bool {
 		for _, o := range objects {

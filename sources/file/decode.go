@@ -1,9 +1,9 @@
 // Package file reads services from TOML files: the services.toml and services.d/*.toml of an
 // administrator, or the services table inside svcproxy.toml.
 //
-// It is strict, because a typo that passes unnoticed is an outage later: it refuses unknown and duplicate keys,
-// wrong types and impossible values, all of them at once, with file and line. A file is accepted or refused as a
-// whole. A refused file keeps its own last good content.
+// It is strict, because a typo that passes unnoticed is an outage later. It refuses unknown and duplicate keys,
+// wrong types and impossible values. It reports all of them at once, with file and line. A file is accepted or
+// refused as a whole. A refused file keeps its own last good content.
 //
 // Decode is pure. Load reads the files once. Source follows them as they change and reads only the changed
 // services of a changed file.

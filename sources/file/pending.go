@@ -10,10 +10,10 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// While a file is written in place, it holds half of its content, which may be valid and have half of the
-// services. So a file that is open for writing is not read. A file that lost more than a third since it was last
-// good is not accepted, unless it was renamed over the old one and so is complete. Both are read when they have
-// had no event for a while.
+// A file that is being written in place may hold a part of its content that is valid but lacks services. So a
+// file that is open for writing is not read. A file that lost more than a third since it was last good is not
+// accepted, unless it was renamed over the old one and so is complete. Both are read after a while without
+// events.
 const (
 	quiet = 2 * time.Second
 	// maxWait bounds the wait for a file. If it is closed then, its content is accepted; if it is still written
