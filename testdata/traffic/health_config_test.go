@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -67,21 +66,5 @@ func TestNodesDefaultsOfHealthChecks(t *testing.T) {
 
 	must(t, n.Configure("health.minHealthy = 1\nhealth.slowStart = \"0s\"\nhealth.execUser = \"nobody\"\nhealth.massFailure = \"believe\"\n"))
 	n.becomes(t, time.Minute, true, web.real(1), web.real(2), web.real(3))
-	must(t, lab.Eventually(time.Minute, func() error {
-		if w := n.weightOf(t, web.real(1)); w != 1 {
-			return fmt.Errorf("without a slow start the weight is %d", w)
-		}
-		return nil
-	}))
-}
-
-// weightOf is the weight of a real server.
-func (n node) weightOf(t *testing.T, real lab.Real) int {
-	t.Helper()
-	weights, err := n.Lab.Node.Weights()
-	must(t, err)
-	if w, ok := weights[real]; ok {
-		return w
-	}
-	return absent
+	n.getsWeight(t, web.real(1), 1) // without a slow start
 }

@@ -15,6 +15,9 @@ import (
 // quick are the paces of checks whose detection time is not what a test is about.
 const quick = `interval = "500ms", timeout = "1s", fastInterval = "200ms", downInterval = "300ms"`
 
+// patient are quick's paces with a timeout that servers keep on a starved machine.
+const patient = `interval = "500ms", timeout = "3s", fastInterval = "200ms", downInterval = "300ms"`
+
 // A fault is what happens to one of three backends, and its end.
 type fault struct {
 	checkedService

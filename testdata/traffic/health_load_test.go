@@ -1,11 +1,8 @@
 package traffic
 
 import (
-	"fmt"
 	"os/exec"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -17,9 +14,10 @@ func TestLoadTakesNothingDown(t *testing.T) {
 	services := []checkedService{
 		{name: "connects", vip: "10.96.11.1", check: "{ type = \"tcp\", " + quick + " }"},
 		{name: "web", vip: "10.96.11.2", port: lab.HTTPPort, check: "{ type = \"http\", " + quick + " }"},
-		{name: "program", vip: "10.96.11.3", check: "{ type = \"exec\", command = \"/bin/true\", " + strings.Replace(quick, `"1s"`, `"3s"`, 1) + " }"},
+		{name: "program", vip: "10.96.11.3", check: "{ type = \"exec\", command = \"/bin/true\", " + patient + " }"},
 	}
 	n.start(t, textOf(services))
+	n.allUp(t, 9)
 	w := n.watch(t)
 	var load []*exec.Cmd
 	for range 20 {
@@ -34,10 +32,5 @@ func TestLoadTakesNothingDown(t *testing.T) {
 	}
 	w.wantNone(t, "under load")
 	n.wantOnly(t, services[0].front(), 6, (*lab.Conn).Ask, "pod1", "pod2", "pod3")
-	must(t, lab.Eventually(time.Minute, func() error {
-		if h := n.health(t); h.States["up"] != 9 {
-			return fmt.Errorf("nine endpoints, up are %+v", h)
-		}
-		return nil
-	}))
+	n.allUp(t, 9)
 }

@@ -114,6 +114,39 @@ func (n node) becomes(t *testing.T, limit time.Duration, up bool, reals ...lab.R
 	return time.Now()
 }
 
+// weightOf is the weight of a real server.
+func (n node) weightOf(t *testing.T, real lab.Real) int {
+	t.Helper()
+	weights, err := n.Lab.Node.Weights()
+	must(t, err)
+	if w, ok := weights[real]; ok {
+		return w
+	}
+	return absent
+}
+
+// getsWeight waits until a real server has a weight.
+func (n node) getsWeight(t *testing.T, real lab.Real, want int) {
+	t.Helper()
+	must(t, lab.Eventually(time.Minute, func() error {
+		if w := n.weightOf(t, real); w != want {
+			return fmt.Errorf("%s of %s has weight %d, want %d", real.Addr, real.Virtual, w, want)
+		}
+		return nil
+	}))
+}
+
+// allUp waits until so many targets have answered, which are all, and none of them is in doubt.
+func (n node) allUp(t *testing.T, targets int) {
+	t.Helper()
+	must(t, lab.Eventually(time.Minute, func() error {
+		if h := n.health(t); h.States["up"] != targets {
+			return fmt.Errorf("of %d targets up are %+v", targets, h)
+		}
+		return nil
+	}))
+}
+
 // A watch notes every change of a weight in the kernel. It looks every 20 ms.
 type watch struct {
 	begin   time.Time
