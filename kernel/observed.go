@@ -28,6 +28,11 @@ type Observed struct {
 	// Record is what a file says about virtual servers from before this process. Its
 	// Left is carried from reading to reading.
 	Record Record
+	// Relayed: the virtual servers are those of the relay in this process, and so all of
+	// them are owned. InIPVS lists the exceptions, sorted: IPVS still has these, from
+	// another mode or another program. A wanted one moves to the relay.
+	Relayed bool
+	InIPVS  []VirtualKey
 	// Drains lists the drains in progress, sorted by real server.
 	Drains []Drain
 	// Cut is the Policy.Cut of the last plan that was applied: flows to these are removed.

@@ -44,6 +44,12 @@ func (p *parser) directive(f []string, line string) error {
 		var k VirtualKey
 		k, _, err = parseVirtualKey(f[1:])
 		p.o.Owned = append(p.o.Owned, k)
+	case "relayed":
+		p.o.Relayed = true
+	case "in-ipvs":
+		var k VirtualKey
+		k, _, err = parseVirtualKey(f[1:])
+		p.o.InIPVS = append(p.o.InIPVS, k)
 	case "made":
 		err = p.recorded(f[1:], &p.o.Record.Made)
 	case "left":

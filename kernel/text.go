@@ -78,6 +78,12 @@ func (o Observed) String() string {
 	for _, k := range o.Owned {
 		line("owned %s", k)
 	}
+	if o.Relayed {
+		line("relayed")
+	}
+	for _, k := range o.InIPVS {
+		line("in-ipvs %s", k)
+	}
 	for _, v := range o.Record.Made {
 		line("made %s", v)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/ipvs"
 	"github.com/svcproxy/svcproxy/kernel/nl"
+	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/kernel/sysctl"
 )
 
@@ -31,10 +32,13 @@ type counted interface {
 
 // OpenCounters opens the counters of the calling thread's network namespace. A nil
 // dialer makes plain sockets. Without IPVS there are no counters but those of connection
-// tracking.
-func OpenCounters(d *nl.Dialer) (*Counters, error) {
+// tracking. With a relay the counters are the relay's, not those of IPVS.
+func OpenCounters(d *nl.Dialer, r *relay.Relay) (*Counters, error) {
 	counts := counted(noCounters{})
-	if loaded() {
+	switch {
+	case r != nil:
+		counts = relayCounters{r}
+	case loaded():
 		c, err := ipvs.OpenCounters(d)
 		if err != nil {
 			return nil, err

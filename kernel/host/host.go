@@ -19,6 +19,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/ipvs"
 	"github.com/svcproxy/svcproxy/kernel/link"
 	"github.com/svcproxy/svcproxy/kernel/nl"
+	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/kernel/sysctl"
 )
 
@@ -39,6 +40,9 @@ type Options struct {
 	Needs []kernel.Adapter
 	// Dialer makes the netlink sockets, plain ones if it is nil.
 	Dialer *nl.Dialer
+	// Relay serves the virtual servers instead of IPVS, in mode userspace. The caller
+	// closes it.
+	Relay *relay.Relay
 	// Tables are iptables that were opened before BecomeUser. If nil, Open opens them.
 	Tables *Tables
 }
@@ -238,6 +242,9 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 		return kernel.Observed{}, fmt.Errorf("reading IPVS: %w", err)
 	}
 	o.Virtuals, o.Reals, o.Conns, o.FWMark = table.Virtuals, table.Reals, table.Conns, table.FWMark
+	if b, ok := k.ipvs.(*relayed); ok {
+		o.Relayed, o.InIPVS = true, b.inIPVS()
+	}
 	o.Sort()
 	o.Record = k.recorded
 	return o, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// balancer balances connections over real servers. It is kernel/ipvs, or absent.
+// balancer balances connections over real servers. It is kernel/ipvs, or kernel/relay, or absent.
 type balancer interface {
 	Read() (ipvs.Reading, error)
 	Reals([]kernel.VirtualKey) ([]kernel.Real, []kernel.Conns, error)
@@ -64,9 +64,17 @@ func (o *Options) needs(a kernel.Adapter) bool {
 	return o.Needs == nil || slices.Contains(o.Needs, a)
 }
 
-// openBalancer opens IPVS. If the mode does not need it, the kernel is not made to load it, and without it there are no
+// openBalancer opens what balances: IPVS, with the relay in front of it if the mode has one. If the mode does not need it, the kernel is not made to load it, and without it there are no
 // virtual servers.
 func openBalancer(o *Options) (balancer, error) {
+	b, err := openIPVS(o)
+	if err == nil && o.Relay != nil {
+		b = withRelay(o.Relay, b)
+	}
+	return b, err
+}
+
+func openIPVS(o *Options) (balancer, error) {
 	if !o.needs(kernel.IPVSAdapter) && !loaded() {
 		return noBalancer{}, nil
 	}

@@ -35,6 +35,7 @@ func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.O
 		slices.ContainsFunc(s.of(kernel.KindSet), func(o kernel.Op) bool { return o.Verb == kernel.Remove })
 	have.Conns, have.Fresh = nil, false
 	followParameters(&have, s.of(kernel.KindSysctl), s.of(kernel.KindTimeouts))
+	have.InIPVS = withoutMoved(have.InIPVS, s.of(kernel.KindVirtual))
 	have.Reals = withoutVirtuals(have.Reals, s.of(kernel.KindVirtual))
 	for k, row := range kernel.Rows {
 		switch of := s.kinds[k]; {
@@ -109,6 +110,16 @@ func withoutVirtuals(reals []kernel.Real, ops []kernel.Op) []kernel.Real {
 		return reals
 	}
 	return keep(reals, func(r kernel.Real) bool { return !gone[r.Key.Virtual] })
+}
+
+// withoutMoved drops the virtual servers that ops move to the relay, or remove.
+func withoutMoved(inIPVS []kernel.VirtualKey, ops []kernel.Op) []kernel.VirtualKey {
+	if len(inIPVS) == 0 || len(ops) == 0 {
+		return inIPVS
+	}
+	return keep(inIPVS, func(k kernel.VirtualKey) bool {
+		return !slices.ContainsFunc(ops, func(o kernel.Op) bool { return o.Object.(kernel.Virtual).Key == k })
+	})
 }
 
 // followParameters updates Saved and Timeouts after ops on sysctls and IPVS timeouts.

@@ -39,13 +39,22 @@ func (d *differ) diffVirtuals() {
 			switch {
 			case !own.has(&have[j]) && !d.claims(want[i].Key) && !d.adopts(want[i], have[j]) && !d.isLeft(&have[j], &left):
 				d.plan.Conflicts = append(d.plan.Conflicts, kernel.Conflict{Want: want[i], Have: have[j]})
-			case want[i] != have[j]:
+			case want[i] != have[j] || d.inIPVS(want[i].Key):
 				d.change(kernel.AddVirtuals, have[j], want[i])
 			}
 			i++
 			j++
 		}
 	}
+}
+
+// inIPVS says whether a virtual server has to move from IPVS to the relay.
+func (d *differ) inIPVS(k kernel.VirtualKey) bool {
+	if len(d.have.InIPVS) == 0 {
+		return false
+	}
+	_, found := slices.BinarySearchFunc(d.have.InIPVS, k, kernel.VirtualKey.Compare)
+	return found
 }
 
 func (d *differ) removeVirtual(v kernel.Virtual) {

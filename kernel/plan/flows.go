@@ -18,8 +18,20 @@ func (d *differ) diffFlows() {
 		want, have := translations(d.have.Names, d.want.Chains), translations(d.have.Names, d.have.Chains)
 		d.compareFlows(backends{virtuals: want.virtuals, all: want.reals}, backends{virtuals: have.virtuals, all: have.reals}, func(kernel.VirtualKey) bool { return !d.hold() })
 	}
-	if d.movesUDP() {
+	switch {
+	case d.have.Relayed:
+		d.flowsFromIPVS()
+	case d.movesUDP():
 		d.compareFlows(backendsOf(&d.want), backendsOf(&d.have.State), d.tearsDown)
+	}
+}
+
+// flowsFromIPVS removes the flows of virtual servers that leave IPVS. The relay's own end with their endpoint.
+func (d *differ) flowsFromIPVS() {
+	for _, k := range d.have.InIPVS {
+		if k.Proto == kernel.UDP && (hasVirtual(&d.want, k) || d.tearsDown(k)) {
+			d.clearFlows(realsOf(d.have.Reals, k), nil)
+		}
 	}
 }
 

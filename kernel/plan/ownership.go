@@ -9,9 +9,11 @@ import (
 )
 
 // ownership says whether a virtual server is owned. It is if the ownership set of its
-// family has it, if the last reading owned it, or if the record on disk has it
-// unchanged. Keys must be asked for in ascending order.
+// family has it, if the last reading owned it, if the record on disk has it unchanged, or
+// if the relay of this process serves it. Keys must be asked for in ascending order.
 type ownership struct {
+	relayed bool
+	inIPVS  keyCursor[kernel.VirtualKey] // not the relay's
 	entries keyCursor[kernel.Entry]      // of both families: IPv4 addresses sort before IPv6
 	more    keyCursor[kernel.Entry]      // of IPv6
 	memory  keyCursor[kernel.VirtualKey] // of the last reading
@@ -21,6 +23,7 @@ type ownership struct {
 
 func ownershipOf(o *kernel.Observed) ownership {
 	return ownership{
+		relayed: o.Relayed, inIPVS: keyCursor[kernel.VirtualKey]{rest: o.InIPVS, compare: kernel.CompareKeys},
 		entries: keyCursor[kernel.Entry]{rest: ownedEntries(o, kernel.IPv4), compare: compareEntryKey},
 		more:    keyCursor[kernel.Entry]{rest: ownedEntries(o, kernel.IPv6), compare: compareEntryKey},
 		memory:  keyCursor[kernel.VirtualKey]{rest: o.Owned, compare: kernel.CompareKeys},
@@ -35,6 +38,9 @@ func virtualCursor(virtuals []kernel.Virtual) keyCursor[kernel.Virtual] {
 
 func (w *ownership) has(v *kernel.Virtual) bool {
 	k := &v.Key
+	if w.relayed && w.inIPVS.find(k) == nil {
+		return true
+	}
 	entries := &w.entries
 	if k.Family() == kernel.IPv6 {
 		entries = &w.more
@@ -57,6 +63,14 @@ func Owned(o *kernel.Observed) []kernel.VirtualKey {
 	for _, k := range o.Owned {
 		if hasVirtual(&o.State, k) {
 			keys = append(keys, k)
+		}
+	}
+	if o.Relayed {
+		own := ownershipOf(o)
+		for i := range o.Virtuals {
+			if own.has(&o.Virtuals[i]) {
+				keys = append(keys, o.Virtuals[i].Key)
+			}
 		}
 	}
 	for i := range o.Record.Made {

@@ -27,6 +27,13 @@ func (r *Relay) Read() Reading {
 	return all
 }
 
+// Has says whether there is such a virtual server.
+func (r *Relay) Has(k kernel.VirtualKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.services[k] != nil
+}
+
 // Reals reads the real servers of these virtual servers, and their connections, in the given order.
 // A virtual server that does not exist has none.
 func (r *Relay) Reals(virtuals []kernel.VirtualKey) (reals []kernel.Real, conns []kernel.Conns) {

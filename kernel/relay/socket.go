@@ -156,6 +156,21 @@ func (r *Relay) Files() ([]*os.File, error) {
 	return all, nil
 }
 
+// File returns a duplicate of one virtual server's listener, as Files does; nil if it does not exist.
+func (r *Relay) File(k kernel.VirtualKey) (*os.File, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.services[k]
+	if s == nil {
+		return nil, nil
+	}
+	f, err := s.listener.duplicate(FileName(k))
+	if err != nil {
+		return nil, fmt.Errorf("duplicating the listener of %v: %w", k, err)
+	}
+	return f, nil
+}
+
 // duplicate is net.TCPListener.File with a name.
 func (s socket) duplicate(name string) (*os.File, error) {
 	raw, err := s.raw()

@@ -40,6 +40,7 @@ type Config struct {
 	BridgeInterface     string // detectLocal.bridgeInterface
 	InterfaceNamePrefix string // detectLocal.interfaceNamePrefix
 	NodePortAddresses   NodePortAddresses
+	UDPIdleTimeout      time.Duration
 	OOMScoreAdj         int
 	FeatureGates        map[string]bool
 	StateDir            string

@@ -86,6 +86,8 @@ var mainFields = []field{
 		func(c *Config) *string { return &c.DetectLocalMode }, word("ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"), "ClusterCIDR"),
 	define("nodePortAddresses", "nodeport-addresses", 0, `CIDRs of the node's addresses that serve node ports, or ["primary"]; []: all but loopback`,
 		func(c *Config) *NodePortAddresses { return &c.NodePortAddresses }, nodePorts, NodePortAddresses{}),
+	define("udpIdleTimeout", "udp-timeout", zero|restart, "mode userspace: how long a UDP flow is kept without a datagram; 0s: 250ms",
+		func(c *Config) *time.Duration { return &c.UDPIdleTimeout }, fields.Duration, 250*time.Millisecond),
 	define("oomScoreAdj", "oom-score-adj", zero, "the OOM score adjustment of this process: -1000 (never killed) to 1000",
 		func(c *Config) *int { return &c.OOMScoreAdj }, fields.Int(-1000, 1000), -999),
 	define("featureGates", "feature-gates", restart, "accepted; kube-proxy's gates have no effect here",

@@ -28,7 +28,7 @@ var ignored = []struct{ why, switches, valued string }{
 	{
 		"kube-proxy's old userspace mode had it",
 		"",
-		"proxy-port-range udp-timeout",
+		"proxy-port-range",
 	},
 	{
 		"the kernel's virtual servers are taken over as they are",

@@ -12,8 +12,11 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/coreos/go-systemd/v22/activation"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
@@ -46,6 +49,8 @@ type daemon struct {
 	drained *nodeDrain
 	object  atomic.Pointer[manifest.Node] // this node in the API server, nil without one
 
+	listeners *listeners // of the relay; nil in other modes than userspace
+
 	modeReason string            // why the mode is used; "" if the configuration names it
 	fallbacks  []status.Fallback // the preferred modes that cannot be used
 
@@ -77,12 +82,19 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer lock.Release()
-	s.Writes = true
+	s.Writes, s.inherited, s.relayNotice = true, activation.Files(true), logNotice(d.log.Logger)
 	if d.kernel, err = s.Open(ctx, s.Config.Names()); err != nil {
 		return err
 	}
 	defer d.kernel.Close()
 	d.mode, d.modeReason, d.fallbacks = s.mode(), s.modeReason(), s.Fallbacks
+	store := systemdStore()
+	if s.relay != nil {
+		d.listeners = &listeners{relay: s.relay, store: store, log: d.log.Logger, kept: map[kernel.VirtualKey]string{}}
+		defer d.listeners.end()
+	} else {
+		dropInherited(s.inherited, store, d.log.Logger)
+	}
 	announce(d.log.Logger, d.mode.Name(), s.Fallbacks)
 	if err := s.OwnsDevice(d.kernel, s.Config.Names()); err != nil {
 		return err
@@ -154,7 +166,11 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 	if err != nil {
 		return err
 	}
-	counters, err := host.OpenCounters(nil)
+	var balancer *relay.Relay
+	if d.listeners != nil {
+		balancer = d.listeners.relay
+	}
+	counters, err := host.OpenCounters(nil, balancer)
 	if err != nil {
 		return err
 	}
@@ -170,6 +186,13 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 		SyncPeriod: period, MinSyncPeriod: minPeriod, Facts: s.Facts(kernel.Node{}),
 	})
 	d.console = newConsole(d.consoleOptions(files, counters))
+	if d.listeners != nil {
+		shown := d.proxy.OnSync
+		d.proxy.OnSync = func(now *proxy.Snapshot) {
+			d.listeners.synced(now)
+			shown(now)
+		}
+	}
 	d.follow(s.Config)
 	if err := d.console.open(ctx); err != nil {
 		return err
@@ -186,9 +209,17 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 	go d.checker.Run(ctx)
 	go returnMemory(ctx, d.proxy, resume)
 	if err = d.proxy.Run(ctx); err == nil {
-		d.log.Info("stopped; the kernel goes on serving")
+		d.log.Info(d.farewell())
 	}
 	return err
+}
+
+// farewell says what a stop means in the mode.
+func (d *daemon) farewell() string {
+	if d.listeners != nil {
+		return "stopped; nothing is served until the next start"
+	}
+	return "stopped; the kernel goes on serving"
 }
 
 // servedBefore is what the last run served.

@@ -16,11 +16,13 @@ import (
 )
 
 // modes returns the modes of this build, in the order of preference.
-func modes() []mode.Mode { return []mode.Mode{new(ipvs.Mode), new(iptables.Mode)} }
+func modes() []mode.Mode {
+	return []mode.Mode{new(ipvs.Mode), new(iptables.Mode), userspace.Mode{}}
+}
 
 // allSysctls are the kernel parameters of all modes, sorted: the last run may have been in another one.
 func allSysctls() (names []string) {
-	for _, m := range append(modes(), userspace.Mode{}) {
+	for _, m := range modes() {
 		names = append(names, m.Sysctls()...)
 	}
 	slices.Sort(names)
@@ -68,9 +70,12 @@ func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 
 // openFor opens the kernel for one mode.
 func (s *Setup) openFor(ctx context.Context, names kernel.Names, m mode.Mode) (*host.Kernel, error) {
+	if err := s.newRelay(m); err != nil {
+		return nil, err
+	}
 	k, err := host.Open(ctx, host.Options{
 		Names: names, NodeName: s.Node(), Zone: s.Config.Node.Zone,
-		StateDir: s.Config.StateDir, Sysctls: m.Sysctls(), Restored: allSysctls(), Needs: m.Needs(), Tables: s.Tables,
+		StateDir: s.Config.StateDir, Sysctls: m.Sysctls(), Restored: allSysctls(), Needs: m.Needs(), Tables: s.Tables, Relay: s.relay,
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +93,11 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m mode.Mode) (*
 
 // try asks the kernel for the rules of a mode.
 func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m mode.Mode) error {
-	if err := k.Try(ctx, m.Trial(names)); err != nil {
+	rules := m.Trial(names)
+	if len(rules) == 0 {
+		return nil
+	}
+	if err := k.Try(ctx, rules); err != nil {
 		return err
 	}
 	for _, extra := range m.Extras(names) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
@@ -35,6 +36,10 @@ type Setup struct {
 	// Fallbacks are the modes that Open could not use.
 	Fallbacks []status.Fallback
 	used      mode.Mode // of Open; nil before
+
+	relay       *relay.Relay       // of Open in mode userspace; nil in other modes, and in commands
+	inherited   []*os.File         // listeners that the last process left with systemd, for the relay
+	relayNotice func(relay.Notice) // is told of its limits
 }
 
 // Machine is what the rules depend on and the configuration does not say.

@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/relay"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
+)
+
+// relayGrace is how long the relay's connections may go on when the process is to end. New clients wait in the
+// listeners meanwhile, which systemd keeps for the next process.
+const relayGrace = time.Second
+
+// newRelay makes the relay if the mode is userspace, with the listeners of the last process.
+func (s *Setup) newRelay(m mode.Mode) error {
+	if m.Name() != (userspace.Mode{}).Name() || !s.Writes {
+		return nil
+	}
+	r, err := relay.New(relay.Options{UDPIdle: s.Config.UDPIdleTimeout, Inherited: s.inherited, Notice: s.relayNotice})
+	if err != nil {
+		return err
+	}
+	s.relay, s.inherited = r, nil
+	return nil
+}
+
+// logNotice logs that a limit of the relay was reached.
+func logNotice(log *slog.Logger) func(relay.Notice) {
+	return func(n relay.Notice) { log.Warn(n.Shortage.String(), "virtual", n.Virtual.String()) }
+}
+
+// listeners are those of the relay, and which of them systemd keeps. The loop alone uses it.
+type listeners struct {
+	relay *relay.Relay
+	store fileStore
+	log   *slog.Logger
+	kept  map[kernel.VirtualKey]string // by the address where it listens
+	whole bool                         // everything has been served once
+}
+
+// synced gives new listeners to systemd and takes back those that were closed.
+func (l *listeners) synced(now *proxy.Snapshot) {
+	if !l.whole && now.Report.Err == nil && len(now.Report.Waiting) == 0 {
+		l.whole = true
+		l.relay.CloseUnused()
+	}
+	listening := l.relay.Listening()
+	for k, at := range l.kept {
+		if to, ok := listening[k]; !ok || to.String() != at {
+			delete(l.kept, k)
+			l.failed(l.store.forget(relay.FileName(k)))
+		}
+	}
+	for k, at := range listening {
+		if _, ok := l.kept[k]; ok {
+			continue
+		}
+		f, err := l.relay.File(k)
+		if f == nil || err != nil {
+			l.failed(err)
+			continue
+		}
+		l.failed(l.store.keep(f))
+		f.Close()
+		l.kept[k] = at.String()
+	}
+}
+
+func (l *listeners) failed(err error) {
+	if err != nil {
+		l.log.Warn("a restart will refuse connections: systemd cannot be given a listener", "err", err)
+	}
+}
+
+// end closes the relay.
+func (l *listeners) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), relayGrace)
+	defer cancel()
+	l.relay.Shutdown(ctx)
+}
+
+// dropInherited closes listeners that another mode has left with systemd.
+func dropInherited(all []*os.File, store fileStore, log *slog.Logger) {
+	for _, f := range all {
+		if _, ours := relay.ParseFileName(f.Name()); ours {
+			if err := store.forget(f.Name()); err != nil {
+				log.Warn("systemd keeps a listener of mode userspace", "err", err)
+			}
+		}
+	}
+	if r, err := relay.New(relay.Options{Inherited: all}); err == nil {
+		r.CloseUnused()
+		r.Close()
+	}
+}

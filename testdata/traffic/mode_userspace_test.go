@@ -1,0 +1,120 @@
+package traffic
+
+import (
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+const modeUserspace = "mode = \"userspace\"\niptables.syncPeriod = \"2s\"\niptables.minSyncPeriod = \"0s\"\nudpIdleTimeout = \"2s\"\n"
+
+// newRelayNode prepares a node whose kernel needs neither IPVS nor iptables.
+func newRelayNode(t *testing.T, main string) node {
+	t.Helper()
+	kerneltest.Need(t, kerneltest.Root)
+	kerneltest.Need(t, kerneltest.Tool("ip"))
+	return prepare(t, lab.New, main)
+}
+
+// hiding hides programs from a process: their files are empty for it.
+func hiding(t *testing.T, tools ...string) []string {
+	t.Helper()
+	var hide strings.Builder
+	for _, name := range tools {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue // hidden as well as it can be
+		}
+		fmt.Fprintf(&hide, "mount --bind /dev/null \"$(readlink -f %s)\" && ", path)
+	}
+	return []string{"unshare", "--mount", "sh", "-c", hide.String() + `exec "$0" "$@"`}
+}
+
+// Without iptables neither of the other modes can be used: svcproxy says so, and relays connections itself. It needs
+// addresses and sockets alone, writes nothing at a restart, and cleanup leaves nothing.
+func TestModeUserspace(t *testing.T) {
+	n := newRelayNode(t, strings.Replace(modeUserspace, `"userspace"`, `""`, 1))
+	before := n.addresses(t)
+	must(t, n.Serve(web))
+	mark := n.Log.Len()
+	wrap := hiding(t, "iptables", "ip6tables")
+	must(t, n.Start(wrap...))
+	n.synced(t, mark)
+	for _, line := range []string{
+		`msg="Can't use ipvs proxier, trying iptables proxier" reason=`,
+		`msg="Can't use iptables proxy, using userspace proxier" reason=`,
+		`msg="Using userspace Proxier\."`,
+	} {
+		if _, err := n.Wait(0, line); err != nil {
+			t.Error(err)
+		}
+	}
+	n.wantWeb(t, "at the start")
+	for _, to := range []string{"192.0.2.1:30080", "[2001:db8::1]:30080"} {
+		for _, network := range []string{"tcp", "udp"} {
+			if a, err := n.Client.Ask(network, netip.MustParseAddrPort(to)); err != nil || a.Backend == "" {
+				t.Errorf("node port %s over %s: %v, %v", to, network, a, err)
+			}
+		}
+	}
+	served := n.addresses(t)
+	must(t, n.Stop())
+	if now := n.addresses(t); now != served {
+		t.Errorf("a stop changed the addresses\n%s\nto\n%s", served, now)
+	}
+	must(t, n.Start(wrap...))
+	must(t, lab.Eventually(time.Minute, func() error {
+		_, err := n.Client.Ask("tcp", netip.MustParseAddrPort("10.96.0.20:80"))
+		return err
+	}))
+	n.wantWeb(t, "after a restart")
+
+	held := n.chat(t, "10.96.0.20:80", "pod1")
+	n.serve(t, strings.ReplaceAll(web, `"10.2.1.10", `, ""))
+	for range 12 {
+		if a := ask(t, n.Client, "tcp", "10.96.0.20:80"); a.Backend == "pod1" {
+			t.Error("a new connection went to an endpoint that is gone")
+		}
+	}
+	held.wantAlive(t)
+	held.Close()
+
+	mark = n.Log.Len()
+	if strings.Contains(served, "kube-ipvs0") {
+		must(t, n.Lab.Node.IP("addr del 10.96.0.20/32 dev kube-ipvs0"))
+	} else { // a kernel without dummy devices
+		must(t, n.Lab.Node.IP("route del local 10.96.0.20 dev lo table local proto 143"))
+	}
+	n.synced(t, mark)
+	n.wantAnswer(t, "10.96.0.20:80")
+
+	must(t, n.Stop())
+	out, code, err := n.Command("cleanup")
+	if err != nil || code != 0 {
+		t.Fatalf("cleanup: exit code %d, %v\n%s", code, err, out)
+	}
+	if now := n.addresses(t); now != before {
+		t.Errorf("cleanup left\n%s\nbefore there was\n%s", now, before)
+	}
+}
+
+// addresses are the links, addresses and local routes of the node.
+func (n node) addresses(t *testing.T) string {
+	t.Helper()
+	return n.tool(t, "ip", "-br", "addr") + n.tool(t, "ip", "route", "show", "table", "local", "proto", "143")
+}
+
+// wantAnswer wants a TCP connection to be served.
+func (n node) wantAnswer(t *testing.T, to string) {
+	t.Helper()
+	must(t, lab.Eventually(time.Minute, func() error {
+		_, err := n.Client.Ask("tcp", netip.MustParseAddrPort(to))
+		return err
+	}))
+}
