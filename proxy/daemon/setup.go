@@ -15,6 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
@@ -78,7 +79,7 @@ func (s Setup) Facts(n kernel.Node) sources.HostFacts {
 	c := s.Config
 	return proxy.OnNode(sources.HostFacts{
 		NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler,
-		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll,
+		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.mode().Name() != (userspace.Mode{}).Name(),
 	}, n)
 }
 

@@ -104,10 +104,19 @@ func TestModeUserspace(t *testing.T) {
 	}
 }
 
-// addresses are the links, addresses and local routes of the node.
+// addresses are those of svcproxy's device, and its routes.
 func (n node) addresses(t *testing.T) string {
 	t.Helper()
-	return n.tool(t, "ip", "-br", "addr") + n.tool(t, "ip", "route", "show", "table", "local", "proto", "143")
+	var all strings.Builder
+	for line := range strings.Lines(n.tool(t, "ip", "-br", "addr")) {
+		if strings.HasPrefix(line, "kube-ipvs0") {
+			all.WriteString(line)
+		}
+	}
+	for _, family := range []string{"-4", "-6"} {
+		all.WriteString(n.tool(t, "ip", family, "route", "show", "table", "local", "proto", "143"))
+	}
+	return all.String()
 }
 
 // wantAnswer wants a TCP connection to be served.
