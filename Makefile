@@ -51,6 +51,17 @@ test-traffic:
 test-legacy: bin/legacy
 	PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 40m ./testdata/traffic
 
+# test-matrix: each test under traffic in each mode, with both back ends: two hours. Lists what a mode does not have as skipped.
+MODES ?= ipvs iptables
+test-matrix: build guest bin/legacy
+	for mode in $(MODES); do for dir in bin bin/legacy; do \
+		SVCPROXY_TEST_MODE=$$mode PATH=$(CURDIR)/$$dir:$$PATH $(GUEST) test -timeout 90m ./testdata/traffic || exit 1; \
+	done; done
+
+# test-modes: as root, the tests under traffic in mode iptables on this machine's own kernel, which may lack IPVS: some minutes
+test-modes: build
+	SVCPROXY_TEST_MODE=iptables unshare --mount $(GO) test -count=1 -timeout 30m ./testdata/traffic
+
 # What the legacy back end's tools are called, under the names that are looked for.
 bin/legacy:
 	mkdir -p $@
@@ -119,4 +130,4 @@ bench-IPv4 bench-IPv6: bench-%:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy lint demo packages appliance fuzz bench bench-IPv4 bench-IPv6 clean
+.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-matrix test-modes lint demo packages appliance fuzz bench bench-IPv4 bench-IPv6 clean

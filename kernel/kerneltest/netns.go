@@ -106,6 +106,9 @@ func Tool(name string) Feature {
 	return Feature{Name: name, probe: func() error { _, err := exec.LookPath(name); return err }, program: true}
 }
 
+// Missing returns why the feature is missing, nil if it is there.
+func (f Feature) Missing() error { return f.probe() }
+
 // Need skips the test if a feature is missing, and fails it where none may be missing.
 func Need(t testing.TB, features ...Feature) {
 	t.Helper()

@@ -1,8 +1,11 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,8 +42,12 @@ func (h *Host) Read() (r Reading, err error) {
 	return r, nil
 }
 
-// Virtuals lists virtual servers with their real servers as ipvsadm saves them.
+// Virtuals lists virtual servers with their real servers as ipvsadm saves them. A kernel
+// without IPVS has none.
 func (h *Host) Virtuals() ([]string, error) {
+	if _, err := os.Stat("/proc/net/ip_vs"); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	out, err := h.Run("ipvsadm", "-Sn")
 	return sorted(out), err
 }
@@ -112,9 +119,21 @@ func Diff(a, b Reading) string {
 		fmt.Fprintln(&diff, "+", l)
 	}
 	if diff.Len() == 0 && !slices.Equal(a.Rules, b.Rules) {
-		fmt.Fprintf(&diff, "the order of rules:\n- %s\n+ %s\n", strings.Join(a.Rules, "\n- "), strings.Join(b.Rules, "\n+ "))
+		x, y := differing(a.Rules, b.Rules)
+		fmt.Fprintf(&diff, "the order of rules:\n- %s\n+ %s\n", strings.Join(x, "\n- "), strings.Join(y, "\n+ "))
 	}
 	return diff.String()
+}
+
+// differing cuts what two lists begin and end with alike.
+func differing(a, b []string) (x, y []string) {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return a, b
 }
 
 func without(lines, others []string) []string {

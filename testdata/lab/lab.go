@@ -55,12 +55,14 @@ func New() (*Lab, error) {
 }
 
 // NewNode builds the node alone, for what needs no traffic. It has the address
-// and the links that the node of a whole lab has, as dummies.
+// and the uplink that the node of a whole lab has; this one leads nowhere.
 func NewNode() (*Lab, error) {
 	l := &Lab{}
 	err := l.addNode()
 	if err == nil {
-		err = l.Node.IP("link add uplink type dummy", "link set uplink up",
+		err = l.Node.IP("link add uplink type veth peer name nowhere",
+			// Link-local addresses would come late, and make two readings differ.
+			"link set nowhere addrgenmode none arp off up", "link set uplink addrgenmode none arp off up",
 			"addr add 192.0.2.1/24 dev uplink", "addr add 2001:db8::1/64 dev uplink nodad",
 			"route add default via 192.0.2.2")
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +20,10 @@ type Proxy struct {
 	Node   *Host
 	Binary string
 	Dir    string // svcproxy.toml, services.toml, services.d, state, run
-	Log    Log    // what it has written, over all its starts
+	// Configure writes these, unless it is given others.
+	Mode     string
+	Defaults map[string]string // by key
+	Log      Log               // what it has written, over all its starts
 
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when cmd has been waited for
@@ -36,15 +41,21 @@ func NewProxy(node *Host, binary, dir, main string) (*Proxy, error) {
 
 func (p *Proxy) path(name string) string { return filepath.Join(p.Dir, name) }
 
-// Configure rewrites svcproxy.toml; a running svcproxy adopts it. Its listeners
-// are off, unless main has their addresses. The mode is that of SVCPROXY_TEST_MODE, unless main has one.
+// Configure rewrites svcproxy.toml; a running svcproxy adopts it. Its listeners are off,
+// unless main has their addresses; other keys are as Defaults has them. In another mode
+// than ipvs, what main says of ipvs.syncPeriod is said of iptables.syncPeriod.
 func (p *Proxy) Configure(main string) error {
-	if mode := os.Getenv("SVCPROXY_TEST_MODE"); mode != "" && !strings.Contains(main, "mode = ") {
-		main = fmt.Sprintf("mode = %q\n%s", mode, main)
+	if p.Mode != "" && p.Mode != "ipvs" {
+		main = strings.ReplaceAll(main, "ipvs.syncPeriod", "iptables.syncPeriod")
 	}
-	for _, key := range []string{"healthzBindAddress", "metricsBindAddress"} {
-		if !strings.Contains(main, key) {
-			main = key + " = \"\"\n" + main
+	defaults := map[string]string{"healthzBindAddress": "", "metricsBindAddress": ""}
+	maps.Copy(defaults, p.Defaults)
+	if p.Mode != "" {
+		defaults["mode"] = p.Mode
+	}
+	for key, value := range defaults {
+		if !slices.ContainsFunc(strings.Split(main, "\n"), func(line string) bool { return strings.HasPrefix(line, key+" = ") }) {
+			main = fmt.Sprintf("%s = %q\n%s", key, value, main)
 		}
 	}
 	return p.save("svcproxy.toml", fmt.Sprintf("sources.file.paths = [%q, %q]\nstateDir = %q\nruntimeDir = %q\n%s\n",

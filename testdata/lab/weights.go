@@ -2,8 +2,10 @@ package lab
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"strconv"
@@ -16,8 +18,9 @@ type Real struct {
 	Virtual, Addr netip.AddrPort
 }
 
-// Weights reads the weights of all real servers, of which there may be about fifty. It
-// starts no program, so it can be asked many times a second.
+// Weights reads the weights of all real servers, of which there may be about fifty. In
+// mode ipvs it starts no program, so it can be asked many times a second. If there is no
+// virtual server, it returns what Chosen does.
 //
 // Linux 6.1 leaves out virtual servers where a list is read in several parts and
 // other namespaces have some too: the place to go on from counts theirs, and the
@@ -25,6 +28,9 @@ type Real struct {
 func (h *Host) Weights() (weights map[Real]int, err error) {
 	err = h.Do(func() error {
 		f, err := os.Open("/proc/thread-self/net/ip_vs")
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -40,6 +46,9 @@ func (h *Host) Weights() (weights map[Real]int, err error) {
 		weights, err = parseWeights(string(text[:n]))
 		return err
 	})
+	if err == nil && len(weights) == 0 {
+		return h.Chosen()
+	}
 	return weights, err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
@@ -109,6 +110,7 @@ func (l *load) wantServed(t *testing.T) {
 // VIPs change from addresses to local routes and back while they are asked, by
 // other hosts and by the node itself.
 func TestVIPBindingChangesUnderTraffic(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Dummy)
 	n := newNode(t, "")
 	n.start(t, web)
 	l := newLoad(t)

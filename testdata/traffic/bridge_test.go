@@ -27,7 +27,7 @@ func TestEndpointsOnAnUnfilteredBridgeAreReported(t *testing.T) {
 	}
 	mark := n.Log.Len()
 	n.serve(t, clusterIP("web", "10.96.0.20", `["10.4.0.10"]`))
-	n.tool(t, "ipset", "flush", "KUBE-IPVS-IPS") // found by a full check
+	n.drift(t)
 	_, err = n.Wait(mark, "msg=drift")
 	must(t, err)
 	if out, _, err := n.Command("status"); err != nil || strings.Contains(out, "is on bridge") {

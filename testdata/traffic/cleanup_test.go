@@ -67,6 +67,7 @@ const xtablesLock = "/run/xtables.lock"
 // Root's own iptables-legacy makes its lock for root alone. cleanup removes the
 // chains anyway, and a dry run changes nothing.
 func TestCleanupSharesTheLegacyLock(t *testing.T) {
+	inGuest(t, "changes the machine's lock")
 	kerneltest.UseBackend(t, "legacy")
 	n := newLonelyNode(t, "")
 	n.plantForeign(t)

@@ -74,14 +74,42 @@ func wantStill(t *testing.T, c *lab.Conn, name string) {
 	}
 }
 
-// weightOf is the weight of a virtual server's real server as ipvsadm prints it,
-// "" if it is not there.
+// weightOf is the weight of a virtual server's real server of TCP, see weight.
 func weightOf(t *testing.T, n node, virtual, real string) string {
 	t.Helper()
+	return n.weight(t, "tcp", virtual, real)
+}
+
+// weight is that of a virtual server's real server as ipvsadm prints it, "" if it is not
+// there. In other modes it is that of the endpoint among those that new connections are
+// given to, "0" if only tracked connections are left.
+func (n node) weight(t *testing.T, network, virtual, real string) string {
+	t.Helper()
+	if modeOf(t) != "ipvs" {
+		return n.weightByRules(t, network, netip.MustParseAddrPort(virtual), netip.MustParseAddrPort(real))
+	}
+	flag := map[string]string{"tcp": "-t", "udp": "-u", "sctp": "--sctp-service"}[network]
 	for line := range strings.Lines(n.tool(t, "ipvsadm", "-Sn")) {
 		f := strings.Fields(line)
-		if len(f) > 7 && f[2] == virtual && f[4] == real {
+		if len(f) > 7 && f[1] == flag && f[2] == virtual && f[4] == real {
 			return f[7]
+		}
+	}
+	return ""
+}
+
+func (n node) weightByRules(t *testing.T, network string, virtual, real netip.AddrPort) string {
+	t.Helper()
+	weights, err := n.Lab.Node.Chosen()
+	must(t, err)
+	if weight, there := weights[lab.Real{Network: network, Virtual: virtual, Addr: real}]; there {
+		return fmt.Sprint(weight)
+	}
+	flows, err := n.Lab.Node.Tracked()
+	must(t, err)
+	for _, f := range flows {
+		if f.Proto == network && f.To == fmt.Sprintf("%s,%d", virtual.Addr(), virtual.Port()) && f.Answerer == real.Addr().String() {
+			return "0"
 		}
 	}
 	return ""

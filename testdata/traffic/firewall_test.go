@@ -68,7 +68,7 @@ func TestFirewallInTheWayIsReported(t *testing.T) {
 		n.tool(t, "iptables", "-P", "INPUT", "DROP")
 		n.feed(t, nft("forward", "ct state established,related accept"), "nft", "-f", "-")
 		n.serve(t, clusterIP("web", "10.96.0.20", allV4)+clusterIP("more", "10.96.0.21", allV4)) // of the same port
-		n.tool(t, "ipset", "flush", "KUBE-IPVS-IPS")
+		n.drift(t)
 		_, err := n.Wait(mark, "msg=drift") // found by a full check
 		must(t, err)
 		for _, vip := range []string{"10.96.0.20:80", "10.96.0.21:80"} {

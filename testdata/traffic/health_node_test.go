@@ -266,6 +266,7 @@ func (n node) askNew(to netip.AddrPort, ask func(*lab.Conn) (lab.Answer, error))
 func (n node) wantOnly(t *testing.T, to netip.AddrPort, times int, ask func(*lab.Conn) (lab.Answer, error), backends ...string) {
 	t.Helper()
 	who, failed := map[string]int{}, 0
+	times = tries(t, times)
 	for range times {
 		a, err := n.askNew(to, ask)
 		if err != nil {
@@ -293,7 +294,7 @@ func (n node) wantOnly(t *testing.T, to netip.AddrPort, times int, ask func(*lab
 // the test ends.
 func (n node) hold(t *testing.T, to netip.AddrPort, backend string, ask func(*lab.Conn) (lab.Answer, error)) *lab.Conn {
 	t.Helper()
-	for range 20 {
+	for range 60 { // some modes choose at random
 		c, err := n.Client.Dial("tcp", to)
 		must(t, err)
 		if a, err := ask(c); err == nil && a.Backend == backend {
@@ -302,7 +303,7 @@ func (n node) hold(t *testing.T, to netip.AddrPort, backend string, ask func(*la
 		}
 		c.Reset()
 	}
-	t.Fatalf("20 connections to %s and none with %s", to, backend)
+	t.Fatalf("60 connections to %s and none with %s", to, backend)
 	return nil
 }
 

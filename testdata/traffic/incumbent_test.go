@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
@@ -41,6 +42,7 @@ func (n node) bound(t *testing.T, addr string) bool {
 // through edits and a restart, under traffic. When it leaves, svcproxy binds it
 // again.
 func TestVIPThatAppearsOnALink(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Dummy)
 	n := newNode(t, "")
 	n.start(t, balanced)
 	l := newLoad(t)
@@ -93,6 +95,7 @@ func TestVIPThatAppearsOnALink(t *testing.T) {
 // out and named, and it is served as soon as there is another gateway. No file is
 // refused for it.
 func TestVIPThatIsTheGateway(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Dummy)
 	n := newNode(t, "")
 	must(t, n.Lab.Node.IP("route replace default via 192.0.2.9")) // which no host has: none answers for it
 	n.start(t, strings.ReplaceAll(balanced, "192.0.2.80", "192.0.2.9"))
@@ -199,6 +202,7 @@ func TestNewcomerTakesNothing(t *testing.T) {
 // link, as with kube-vip, without any event of the API server. plan knows what
 // the API server has, from the daemon or by itself, or says that it does not.
 func TestAPIServersServiceOnALink(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Dummy)
 	n := newNode(t, "")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	server, err := n.Lab.Node.ServeObjects(kubeconfig, `{"metadata": {"namespace": "default", "name": "web"}, "spec": {"type": "LoadBalancer",

@@ -93,6 +93,7 @@ func (n node) vipOn(t *testing.T, when string, links ...string) {
 // go of it as backup. In both states edits take effect, a restart serves everything, the VIP stays on the
 // link, and clients are answered where the node has the VIP.
 func TestKeepalivedHasAVIPToo(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Dummy)
 	kerneltest.Need(t, kerneltest.Tool("keepalived"))
 	const main = "ipvs.strictARP = true\n"
 	n := newNode(t, main)

@@ -66,7 +66,7 @@ func TestListenersAnswerAndMove(t *testing.T) {
 	answers(t, client, "http://192.0.2.1:10256/healthz", 200, `"nodeEligible":true`)
 	answers(t, client, "http://192.0.2.1:10256/livez", 200, `"healthy":true`)
 	answers(t, here, "http://127.0.0.1:10249/healthz", 200, "ok")
-	answers(t, here, "http://127.0.0.1:10249/proxyMode", 200, "ipvs")
+	answers(t, here, "http://127.0.0.1:10249/proxyMode", 200, modeOf(t))
 	answers(t, here, "http://127.0.0.1:10249/configz", 200, `{"kubeproxy.config.k8s.io":{`)
 	answers(t, here, "http://127.0.0.1:10249/metrics", 200, `svcproxy_services{state="serving"} 1`)
 	answers(t, here, "http://127.0.0.1:10249/", 200, "<title>svcproxy</title>")

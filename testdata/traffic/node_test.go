@@ -36,9 +36,20 @@ func newLonelyNode(t *testing.T, main string) node {
 
 func needKernel(t *testing.T) {
 	t.Helper()
-	kerneltest.Need(t, kerneltest.Root, kerneltest.IPVS, kerneltest.Dummy)
-	for _, tool := range []string{"ip", "ipset", "ipvsadm", "iptables", "ping"} {
+	kerneltest.Need(t, kerneltest.Root)
+	if modeOf(t) == "ipvs" {
+		kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy)
+	}
+	for _, tool := range []string{"ip", "ipset", "ipvsadm", "iptables", "conntrack", "ping"} {
 		kerneltest.Need(t, kerneltest.Tool(tool))
+	}
+}
+
+// inGuest skips a test that does more to a machine than namespaces keep from it.
+func inGuest(t *testing.T, does string) {
+	t.Helper()
+	if os.Getenv("SVCPROXY_GUEST") != "1" {
+		t.Skip(does + ": only in the guest")
 	}
 }
 
@@ -59,7 +70,18 @@ func prepare(t *testing.T, build func() (*lab.Lab, error), main string) node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Mode = modeOf(t)
+	if p.Mode != "ipvs" {
+		p.Defaults = map[string]string{"iptables.minSyncPeriod": "0s"} // as that of mode ipvs is
+		if kerneltest.Dummy.Missing() != nil {
+			p.Defaults["ipvs.vipBinding"] = "route"
+		}
+	}
+	must(t, p.Configure(main))
 	n := node{l, p}
+	if p.Mode == "iptables" {
+		n.makeTables(t)
+	}
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
@@ -70,6 +92,15 @@ func prepare(t *testing.T, build func() (*lab.Lab, error), main string) node {
 		}
 	})
 	return n
+}
+
+// makeTables makes the tables that svcproxy's first look at iptables would make. They
+// stay, so a reading from before would differ.
+func (n node) makeTables(t *testing.T) {
+	t.Helper()
+	for _, tool := range []string{"iptables-restore", "ip6tables-restore"} {
+		n.feed(t, "*nat\n:NONE - [0:0]\n-X NONE\nCOMMIT\n*filter\n:NONE - [0:0]\n-X NONE\nCOMMIT\n", tool)
+	}
 }
 
 // start starts svcproxy and waits for its first sync.

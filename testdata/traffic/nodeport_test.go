@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -59,15 +60,19 @@ func wantRefused(t *testing.T, from *lab.Host, addr string) {
 // addresses, TCP and UDP, and none at all on loopback.
 func wantNodePorts(t *testing.T, n node, want []string) {
 	t.Helper()
-	virtuals, err := lab.VirtualServers(n.read(t).Virtuals)
+	reals, err := n.Lab.Node.Weights()
 	must(t, err)
+	virtuals := map[string]netip.AddrPort{}
+	for r := range reals {
+		virtuals[r.Network+" "+r.Virtual.String()] = r.Virtual
+	}
 	var have []string
-	for _, v := range virtuals {
-		if v.Addr.Addr().IsLoopback() {
-			t.Errorf("a virtual server on loopback: %s", v.Entry)
+	for name, v := range virtuals {
+		if v.Addr().IsLoopback() {
+			t.Errorf("a virtual server on loopback: %s", name)
 		}
-		if v.Addr.Port() == 30080 {
-			have = append(have, v.Addr.Addr().String())
+		if v.Port() == 30080 {
+			have = append(have, v.Addr().String())
 		}
 	}
 	slices.Sort(have)

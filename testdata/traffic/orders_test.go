@@ -152,7 +152,7 @@ func (n node) wantShares(t *testing.T, to netip.AddrPort, shares map[string]floa
 		who[a.Backend]++
 	}
 	for name, share := range shares {
-		if want := share * connections; math.Abs(float64(who[name])-want) > 0.05*connections {
+		if want := share * connections; math.Abs(float64(who[name])-want) > slack(t, want, share, 0.05*connections) {
 			t.Errorf("%s has %d of %d connections, want %.0f: %v", name, who[name], connections, want, who)
 		}
 	}

@@ -33,6 +33,16 @@ func (n node) healed(t *testing.T, want lab.Reading) {
 	}
 }
 
+// drift removes something that a full check finds and repairs.
+func (n node) drift(t *testing.T) {
+	t.Helper()
+	if modeOf(t) == "ipvs" {
+		n.tool(t, "ipset", "flush", "KUBE-IPVS-IPS")
+	} else {
+		n.tool(t, "iptables", "-t", "nat", "-F", "KUBE-SERVICES")
+	}
+}
+
 func TestDriftByHandHeals(t *testing.T) {
 	n := newLonelyNode(t, eachSecond)
 	n.plantForeign(t)
@@ -61,6 +71,7 @@ func TestDriftByHandHeals(t *testing.T) {
 // Nothing here waits for a full check, which is 30 s away: the kernel tells what
 // becomes of our device.
 func TestOurDeviceIsHealedAtOnce(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Dummy)
 	n := newNode(t, "")
 	n.start(t, web)
 	whole := n.read(t)
@@ -184,6 +195,7 @@ func TestChangedNamePrefixIsRefused(t *testing.T) {
 // A device of the configured name that another program made: its addresses are not
 // ours to remove, at a start, by plan or by cleanup.
 func TestForeignDeviceIsRefused(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Dummy)
 	n := newLonelyNode(t, `ipvs.deviceName = "edge0"`)
 	must(t, n.Lab.Node.IP("link add edge0 type dummy", "addr add 198.51.100.9/32 dev edge0"))
 	before := n.read(t)
@@ -285,6 +297,8 @@ func TestOneSvcproxyPerNode(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			second, err := lab.NewProxy(n.Lab.Node, n.Binary, t.TempDir(), main)
 			must(t, err)
+			second.Mode = n.Mode
+			must(t, second.Configure(main))
 			must(t, second.Serve(""))
 			pid := fmt.Sprintf("already running in this network namespace (pid %d)", n.Pid())
 			for _, command := range []string{"run", "cleanup"} {

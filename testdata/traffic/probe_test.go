@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
@@ -53,6 +54,7 @@ func (n node) untilHeld(t *testing.T, want int) {
 // While another host on the link answers for a VIP, it is not bound, and no other
 // service waits for it. It is bound as soon as the host is gone.
 func TestVIPOfAnotherHostIsNotBound(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Dummy)
 	n := newNode(t, "ipvs.syncPeriod = \"1s\"")
 	n.take(t, "add")
 	must(t, n.Serve(onTheLink+clusterIP("other", "10.96.0.20", allV4)))
@@ -109,6 +111,7 @@ func TestVIPOfAnotherHostIsNotBound(t *testing.T) {
 // Another svcproxy answers for an IPv6 VIP by a proxy neighbour, which Linux does
 // after up to 0.8 s; for an IPv4 one at once.
 func TestVIPOfAnotherSvcproxyIsNotBound(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Dummy)
 	n := newNode(t, "")
 	for _, sysctl := range []string{"net.ipv6.conf.all.forwarding=1", "net.ipv6.conf.eth0.proxy_ndp=1"} {
 		_, err := n.Client.Run("sysctl", "-qw", sysctl)

@@ -21,6 +21,9 @@ func TestOOMScoreAdj(t *testing.T) {
 		must(t, err)
 		return strings.TrimSpace(string(text))
 	}
+	if strings.Contains(n.Log.String(), "cannot set oomScoreAdj") {
+		t.Skip("this machine's root may not set it")
+	}
 	if is := score(); is != "-500" {
 		t.Errorf("oom_score_adj is %s, want -500", is)
 	}

@@ -48,6 +48,8 @@ var (
 
 // newRangedNode serves the ranged services and gives the client its addresses.
 func newRangedNode(t *testing.T, main string) node {
+	t.Helper()
+	kerneltest.Need(t, kerneltest.Dummy)
 	n := newNode(t, main)
 	for _, a := range []netip.Addr{inSlash8, inSlash32, inSlash128, outside4, outside6} {
 		must(t, n.Client.IP(fmt.Sprintf("addr add %s/%d dev eth0 nodad", a, a.BitLen())))

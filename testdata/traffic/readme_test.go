@@ -15,9 +15,7 @@ import (
 // TestReadmeQuickstart pastes the README's quickstart into a shell, without its
 // first line, which builds, and then the lines that take everything back.
 func TestReadmeQuickstart(t *testing.T) {
-	if os.Getenv("SVCPROXY_GUEST") != "1" {
-		t.Skip("writes to /etc: only in the guest")
-	}
+	inGuest(t, "writes to /etc")
 	kerneltest.NewNamespace(t)
 	kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy, kerneltest.Tool("curl"), kerneltest.Tool("busybox"))
 	readme, err := os.ReadFile("../../README.md")

@@ -247,9 +247,7 @@ func open(t *testing.T, dir string) {
 // A clock that is set back does not change how long svcproxy has run, nor how long
 // ago the last sync was.
 func TestStatusAfterTheClockWasSetBack(t *testing.T) {
-	if os.Getenv("SVCPROXY_GUEST") != "1" {
-		t.Skip("sets the machine's clock")
-	}
+	inGuest(t, "sets the machine's clock")
 	n := newNode(t, "")
 	n.start(t, web)
 	set := func(by time.Duration) {

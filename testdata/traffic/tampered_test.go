@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
@@ -103,6 +104,7 @@ func only(path, name, text string) error {
 // Whatever the service's user does to its directories, run and a purge's
 // cleanup change nothing outside them, and continue if they can.
 func TestTamperedState(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Dummy)
 	n := newLonelyNode(t, "")
 	must(t, n.Lab.Node.IP("link add others0 type bridge", "addr add 192.0.2.77/32 dev others0",
 		"link add others1 type dummy", "addr add 192.0.2.78/32 dev others1"))

@@ -1,0 +1,130 @@
+package traffic
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// modesToTest are the modes of SVCPROXY_TEST_MODE, separated by commas. The default is
+// ipvs. Each test runs in one of them, which depends on its name only: with the list
+// "ipvs,iptables" half of the tests run in each mode, and with "iptables,ipvs" each
+// runs in the other one.
+func modesToTest() []string {
+	return strings.Split(cmp.Or(os.Getenv("SVCPROXY_TEST_MODE"), "ipvs"), ",")
+}
+
+// modeOf returns the mode that a test runs in. A test that exists in some modes only
+// runs in one of these, and skips if none of them is to be tested.
+func modeOf(t *testing.T) string {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	hash := fnv.New32a()
+	hash.Write([]byte(name))
+	list := modesToTest()
+	mode := list[hash.Sum32()%uint32(len(list))]
+	only, why := limitOf(name)
+	if only == nil || slices.Contains(only, mode) {
+		return mode
+	}
+	for _, mode := range list {
+		if slices.Contains(only, mode) {
+			return mode
+		}
+	}
+	t.Skipf("in mode %s only: %s", strings.Join(only, ", "), why)
+	return ""
+}
+
+// limitOf returns the modes that a test exists in, nil for all.
+func limitOf(test string) (modes []string, why string) {
+	for _, l := range limits {
+		if slices.Contains(strings.Fields(l.tests), test) {
+			return strings.Fields(l.modes), l.why
+		}
+	}
+	return nil, ""
+}
+
+// limits are the tests that exist in some modes only, and why. All others run in each.
+var limits = []struct{ modes, why, tests string }{
+	{"ipvs", "is about schedulers", `
+		TestNoNewClientIsRefusedWhileAnEndpointDrains
+		TestConnectionsOfARemovedRealServerEnd
+		TestNoSchedulerRefusesWhileAnEndpointIsOut
+		TestNoSchedulerRefusesAfterATakeOver`},
+	{"ipvs", "counts system calls to IPVS", `
+		TestAdoptionAndIdleChecksWriteAndExecuteNothing
+		TestOneEndpointCostsFourCallsAtAnySize
+		TestHealthOfOneEndpointCostsFourCalls
+		TestLoadIsBatched
+		TestScrapeAsksTheSameAtAnySize
+		TestIdleChecksLoseNobodyAllowed`},
+	{"ipvs", "reads or sets IPVS's kernel parameters", `
+		TestReadOnlySysctlsKeepVIPsClosed
+		TestAffinityEndsAtItsTimeout
+		TestKernelParametersOfTheConfiguration
+		TestConntrackTimeoutsOfTheKernelAreReplaced`},
+	{"ipvs", "reads IPVS's counters", `
+		TestMetricsTellWhatTheKernelCounts
+		TestStatusTellsWhatHappensToConnections`},
+	{"ipvs", "edits IPVS and its ipsets", `
+		TestKilledDuringALoad
+		TestDriftByHandHeals
+		TestIPVSClearedByHandServesAgain
+		TestFlushedTablesAreBackInSeconds`},
+	{"ipvs", "is about ipsets", `
+		TestKubeProxyFindsItsSetsInOurs
+		TestSetsWithATimeoutAreReplaced
+		TestSetOfAnotherTypeThatAForeignRuleHoldsIsWaitedFor`},
+	{"ipvs", "makes a foreign virtual server", `
+		TestForeignVirtualServersByPolicy
+		TestForeignVirtualServerOnANodePortsNumberStays
+		TestForeignVirtualServerOnAWantedAddressIsAConflict
+		TestStatusTellsWhatIsWrong
+		TestReloadWaitIsHonest
+		TestNothingIsSaidTwice`},
+	{"ipvs", "takes over virtual servers", `
+		TestKubeProxysNodeIsTakenOverWithoutTouchingIPVS
+		TestOwnershipSetEmptiedWhileStoppedDisownsNothing
+		TestWhatKubeProxyLeftIsSaid`},
+	{"ipvs", "is about INPUT, which packets to VIPs do not reach in other modes", `
+		TestFirewallInTheWayIsReported`},
+	{"ipvs", "has drains end at a deadline, which the connection tracker knows not of", `
+		TestDrainEndsAtItsDeadline
+		TestDrainGoesOnOverARestart`},
+	{"ipvs", "waits for the last connection, and mode iptables does not count them", `
+		TestOperatorDrains
+		TestDrainThatEnds
+		TestOperatorDrainsTheNode`},
+	{"ipvs", "names its modes", `
+		TestChangeOfMode`},
+}
+
+// balances reports whether the mode gives connections to endpoints in turn. Mode iptables
+// chooses at random.
+func balances(t *testing.T) bool { return modeOf(t) != "iptables" }
+
+// tries is how often a test asks until it has found all of few backends, if asking in
+// turn takes that many questions. If the choice is random, 60 questions miss one of
+// three backends once in 10^10 times.
+func tries(t *testing.T, inTurn int) int {
+	if balances(t) {
+		return inTurn
+	}
+	return max(60, inTurn)
+}
+
+// slack is by how much a number of connections may differ from the one wanted, if inTurn
+// is what connections that are given in turn may: five standard deviations of a random
+// choice.
+func slack(t *testing.T, want, share, inTurn float64) float64 {
+	if balances(t) {
+		return inTurn
+	}
+	return 5 * math.Sqrt(want*(1-share))
+}
