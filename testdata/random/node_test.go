@@ -2,12 +2,14 @@ package random
 
 import (
 	"net/netip"
+	"os"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
-	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
 const nodeName = "n1"
@@ -39,6 +41,9 @@ type node struct {
 	*testing.T
 	kernel *host.Kernel
 	have   kernel.Observed // the last reading, advanced
+	mode   mode.Mode
+	client *lab.Namespace // another host, nil where a test has one namespace alone
+	port   uint16         // that a packet was sent from last
 
 	before        []string
 	beforeSysctls map[string]string
@@ -63,7 +68,10 @@ END`)
 	for _, args := range foreigners {
 		kerneltest.Run(t, args[0], args[1:]...)
 	}
-	n := &node{T: t}
+	n := &node{T: t, port: firstPort}
+	if os.Geteuid() == 0 {
+		n.addClient()
+	}
 	n.before, n.beforeSysctls = readKernel(t).others(false), allSysctls(t)
 	n.open()
 	return n
@@ -73,7 +81,7 @@ END`)
 func (n *node) open() {
 	n.Helper()
 	k, err := host.Open(n.Context(), host.Options{
-		Names: kernel.DefaultNames, NodeName: nodeName, Zone: "a", StateDir: n.TempDir(), Sysctls: ipvs.SysctlNames,
+		Names: kernel.DefaultNames, NodeName: nodeName, Zone: "a", StateDir: n.TempDir(), Sysctls: sysctlNames,
 	})
 	if err != nil {
 		n.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -24,6 +25,19 @@ const (
 	lifetime   = 10
 	checkEvery = 5
 )
+
+// inMode says in which mode table i is served: one of five in mode iptables, each time
+// at another place, so that checks and cleanups happen in both modes. The next table
+// finds what the other mode left.
+func inMode(i int) mode.Mode {
+	if (i+i/5)%5 == 3 {
+		return new(iptables.Mode)
+	}
+	return new(ipvs.Mode)
+}
+
+// sysctlNames are the kernel parameters of all modes.
+var sysctlNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(new(ipvs.Mode).Sysctls(), new(iptables.Mode).Sysctls()))))
 
 // TestRandomTables goes from table to table on a node. SVCPROXY_RANDOM_TABLES
 // says how many, a fifth of them with the legacy back end, SVCPROXY_RANDOM_SEED
@@ -48,7 +62,11 @@ func run(t *testing.T, backend string, tables int, seed uint64) {
 		if d.chance(8) {
 			n.toggle()
 		}
+		n.mode = inMode(i)
 		n.sync(table, config)
+		if n.mode.Name() == "iptables" {
+			n.send(d, table, config)
+		}
 		if i%checkEvery == checkEvery-1 {
 			n.check(table, config)
 		}
@@ -77,7 +95,7 @@ func setting(t *testing.T, name string, or int) int {
 // sync brings the kernel to a table and checks what its tools say.
 func (n *node) sync(t sources.Table, c mode.Config) {
 	n.Helper()
-	want := ipvs.State(frontend.List(t, n.have.Node, c.Frontends), c)
+	want := n.mode.State(frontend.List(t, n.have.Node, c.Frontends), c)
 	n.apply(want)
 	n.compare(want)
 	if p := plan.Diff(want, n.have); !p.Empty() || len(p.Conflicts) > 0 {
@@ -89,7 +107,7 @@ func (n *node) sync(t sources.Table, c mode.Config) {
 func (n *node) check(t sources.Table, c mode.Config) {
 	n.Helper()
 	n.read()
-	if p := plan.Diff(ipvs.State(frontend.List(t, n.have.Node, c.Frontends), c), n.have); !p.Empty() || len(p.Conflicts) > 0 {
+	if p := plan.Diff(n.mode.State(frontend.List(t, n.have.Node, c.Frontends), c), n.have); !p.Empty() || len(p.Conflicts) > 0 {
 		n.Errorf("the next full check is not idle:\n%s", p)
 	}
 }
@@ -173,7 +191,7 @@ func (n *node) compare(want kernel.State) {
 // compareSysctls checks those that are wanted, and that others are as before.
 func (n *node) compareSysctls(want []kernel.Sysctl) {
 	n.Helper()
-	names := slices.Concat(ipvs.SysctlNames, []string{kernel.ProxyNDP("eth0"), kernel.ProxyNDP("eth1")})
+	names := slices.Concat(sysctlNames, []string{kernel.ProxyNDP("eth0"), kernel.ProxyNDP("eth1")})
 	wanted := make(map[string]string)
 	for _, name := range names {
 		if value, ok := n.beforeSysctls[name]; ok {
