@@ -30,8 +30,9 @@ func AddVIPs(s *kernel.State, f *frontend.Frontends, c Config) {
 	routed := c.VIPBinding == BindRoute || c.VIPBinding != BindAddress && len(vips) > MaxBound
 	for _, v := range vips {
 		// The host's own traffic to a routed IPv6 VIP has a node address as its
-		// source, which no rule for source ranges would match.
-		if routed && (v.Addr.Is4() || !v.Traits.Has(frontend.Restricted)) {
+		// source, which no rule for source ranges would match. Without a device there
+		// is no other way.
+		if routed && (c.NoDevice || v.Addr.Is4() || !v.Traits.Has(frontend.Restricted)) {
 			s.Routes = append(s.Routes, kernel.Route{Addr: v.Addr})
 		} else {
 			s.Addrs = append(s.Addrs, kernel.Addr{Addr: v.Addr, Link: c.Names.Device})

@@ -17,6 +17,7 @@ func drawConfig(t *rapid.T) mode.Config {
 	c := modetest.DrawConfig(t)
 	c.HairpinRules = rapid.Bool().Draw(t, "hairpin rules")
 	c.EndpointChains = rapid.Bool().Draw(t, "endpoint chains")
+	c.NoDevice = rapid.Bool().Draw(t, "no device")
 	c.LocalhostNodePorts = rapid.Bool().Draw(t, "localhost node ports")
 	return c
 }
@@ -26,6 +27,9 @@ func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, node, config := modetest.DrawTable(t), modetest.DrawNode(t), drawConfig(t)
 		s := stateOf(table, node, config)
+		if config.NoDevice && len(s.Links)+len(s.Addrs) > 0 {
+			t.Fatalf("VIPs are bound to a device that there is not:\n%s", s)
+		}
 		if again := stateOf(table, node, config); again.String() != s.String() {
 			t.Fatalf("two answers:\n%s\n%s", s, again)
 		}
