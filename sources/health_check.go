@@ -113,7 +113,7 @@ type HealthCheck struct {
 	Interval     time.Duration // between probes of an endpoint whose state is settled and up
 	FastInterval time.Duration // after a first result that differs, until decided
 	DownInterval time.Duration // while down
-	Jitter       float64       // fraction of the interval, 0 to 0.5
+	Jitter       float64       // fraction of the interval by which a probe comes earlier at most, 0 to 0.5
 	Fall, Rise   int           // results in a row that change the state
 
 	Initial   Initial

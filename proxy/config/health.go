@@ -59,7 +59,7 @@ func healthFields() []field {
 			func(c *Config) *time.Duration { return &c.Health.FastInterval }, pauses, usual.FastInterval),
 		define("health.downInterval", "", zero, "the interval while an endpoint is down",
 			func(c *Config) *time.Duration { return &c.Health.DownInterval }, pauses, usual.DownInterval),
-		define("health.jitter", "", zero, "the part of an interval by which probes vary, 0 to 0.5",
+		define("health.jitter", "", zero, "the part of an interval by which a probe comes earlier at most, 0 to 0.5",
 			func(c *Config) *float64 { return &c.Health.Jitter }, fields.FloatIn(0, 0.5), usual.Jitter),
 		define("health.onDown", "", zero, `"drain": an endpoint that goes down keeps its connections; "cut": they end`,
 			func(c *Config) *sources.OnDown { return &c.Health.OnDown }, word(sources.DownDrain, sources.DownCut), usual.OnDown),

@@ -40,7 +40,7 @@ func window(targets []Target) time.Duration {
 	for i := range targets {
 		p, timeout := &targets[i].Pace, targets[i].Probe.Value().Timeout
 		again := time.Duration(p.Fall-1) * (cmp.Or(p.FastInterval, p.Interval) + timeout)
-		longest = max(longest, time.Duration((1+p.Jitter)*float64(p.Interval))+timeout+again)
+		longest = max(longest, p.Interval+timeout+again)
 	}
 	return longest
 }

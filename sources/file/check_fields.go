@@ -86,7 +86,7 @@ var checkFields = fields.Table[draftCheck]{
 	fields.Define("downInterval", tuned(sources.HealthDownInterval, func(c *sources.HealthCheck) *time.Duration { return &c.DownInterval }, pauses),
 		"", nodeDefault("the interval while an endpoint is down", "downInterval")),
 	fields.Define("jitter", tuned(sources.HealthJitter, func(c *sources.HealthCheck) *float64 { return &c.Jitter }, fields.FloatIn(0, 0.5)),
-		"", nodeDefault("the part of an interval by which probes vary, 0 to 0.5", "jitter")),
+		"", nodeDefault("the part of an interval by which a probe comes earlier at most, 0 to 0.5", "jitter")),
 	of(forSockets, fields.Define("source", probed(func(p *sources.Probe) *netip.Addr { return &p.Source }, addr),
 		"", "the address to probe from; absent: the kernel's choice")),
 	of(forSockets, fields.Define("interface", probed(func(p *sources.Probe) *string { return &p.Interface }, fields.StringOf(checkInterface)),

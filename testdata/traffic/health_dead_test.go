@@ -119,8 +119,8 @@ func TestDeadEndpointGetsNoConnections(t *testing.T) {
 	for i, f := range list {
 		took := w.down(t, 2*time.Minute, f.real(1), failed[i]).Sub(failed[i])
 		t.Logf("%s: detected after %v", f.name, took.Round(10*time.Millisecond))
-		// Due times vary by a tenth of the interval, and the guest is emulated.
-		if f.within > 0 && w.freely() && took > f.within+f.within/10+200*time.Millisecond {
+		// The sync and this test take their time too, on an emulated processor.
+		if f.within > 0 && w.freely() && took > f.within+200*time.Millisecond {
 			t.Errorf("%s: detected after %v, want at most %v", f.name, took, f.within)
 		}
 		n.wantOnly(t, f.front(), 20, f.ask, "pod2", "pod3")

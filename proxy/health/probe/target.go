@@ -13,7 +13,7 @@ type Target struct {
 	Probe   *sources.Probe // may be shared by targets
 	Address netip.AddrPort
 	Meta    Meta
-	Jitter  float64 // the fraction of an interval by which the next probe is earlier or later
+	Jitter  float64 // the fraction of an interval by which the next probe is earlier at most
 	Owner   any     // the caller's
 
 	interval time.Duration
@@ -74,13 +74,14 @@ func (t *Target) first() time.Duration {
 }
 
 // schedule moves the due time past now. It counts from the last due time, not from the end of the probe: targets
-// keep their distance from each other when probes run late. A probe that outlasts its interval skips a turn.
+// keep their distance from each other when probes run late. A probe that outlasts its interval skips a turn. Jitter
+// only shortens an interval: the time of detection that the configuration promises holds with it.
 func (t *Target) schedule(now, interval time.Duration) {
 	t.interval = max(interval, minInterval)
 	t.probes++
 	if t.Jitter > 0 {
-		part := float64(mix(t.hash+uint64(t.probes))>>11)/(1<<52) - 1 // from -1 to 1
-		t.due += time.Duration(float64(t.interval) * part * min(t.Jitter, 0.5))
+		part := float64(mix(t.hash+uint64(t.probes))>>11) / (1 << 53) // from 0 to 1
+		t.due -= time.Duration(float64(t.interval) * part * min(t.Jitter, 0.5))
 	}
 	t.due += t.interval
 	if t.due <= now {
