@@ -52,15 +52,15 @@ test-legacy: bin/legacy
 	PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 40m ./testdata/traffic
 
 # test-matrix: each test under traffic in each mode, with both back ends: two hours. Lists what a mode does not have as skipped.
-MODES ?= ipvs iptables
+MODES ?= ipvs iptables userspace
 test-matrix: build guest bin/legacy
 	for mode in $(MODES); do for dir in bin bin/legacy; do \
 		SVCPROXY_TEST_MODE=$$mode PATH=$(CURDIR)/$$dir:$$PATH $(GUEST) test -timeout 90m ./testdata/traffic || exit 1; \
 	done; done
 
-# test-modes: as root, the tests under traffic in mode iptables on this machine's own kernel, which may lack IPVS: some minutes
+# test-modes: as root, the tests under traffic in the other modes on this machine's own kernel, which may lack IPVS: some minutes
 test-modes: build
-	SVCPROXY_TEST_MODE=iptables unshare --mount $(GO) test -count=1 -timeout 30m ./testdata/traffic
+	for mode in $(filter-out ipvs,$(MODES)); do SVCPROXY_TEST_MODE=$$mode unshare --mount $(GO) test -count=1 -timeout 30m ./testdata/traffic || exit 1; done
 
 # What the legacy back end's tools are called, under the names that are looked for.
 bin/legacy:

@@ -60,12 +60,13 @@ func (h *Host) Sets() ([]string, error) {
 	return sorted(setSizes.ReplaceAllString(out, "")), err
 }
 
-// Addrs lists every link's addresses: "kube-ipvs0 10.96.0.20/32".
+// Addrs lists every link's addresses: "kube-ipvs0 10.96.0.20/32". Link-local ones are left
+// out, since the kernel adds them some time after a link is up.
 func (h *Host) Addrs() ([]string, error) {
 	out, err := h.Run("ip", "-o", "addr")
 	var addrs []string
 	for line := range strings.Lines(out) {
-		if f := strings.Fields(line); len(f) > 3 {
+		if f := strings.Fields(line); len(f) > 3 && !strings.HasPrefix(f[3], "fe80:") {
 			addrs = append(addrs, f[1]+" "+f[3])
 		}
 	}

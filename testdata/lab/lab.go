@@ -61,8 +61,7 @@ func NewNode() (*Lab, error) {
 	err := l.addNode()
 	if err == nil {
 		err = l.Node.IP("link add uplink type veth peer name nowhere",
-			// Link-local addresses would come late, and make two readings differ.
-			"link set nowhere addrgenmode none arp off up", "link set uplink addrgenmode none arp off up",
+			"link set nowhere arp off up", "link set uplink arp off up",
 			"addr add 192.0.2.1/24 dev uplink", "addr add 2001:db8::1/64 dev uplink nodad",
 			"route add default via 192.0.2.2")
 	}

@@ -18,7 +18,7 @@ import (
 // virtual server that it made, and no VIP is bound without one. After a restart
 // the kernel is as after a load from empty. What is not ours it never touches.
 func TestKilledDuringALoad(t *testing.T) {
-	const kills = 20
+	const kills = 8 // each takes the guest ten seconds
 	table := services(500, `["10.5.0.1"]`) + web
 	n := newLonelyNode(t, "")
 	n.plantForeign(t)
@@ -37,7 +37,7 @@ func TestKilledDuringALoad(t *testing.T) {
 	stages := map[string]int{}
 	for i := range kills {
 		// Half of the kills come before the first virtual server and half after
-		// it, one at a random time in each tenth.
+		// it, one at a random time in each part.
 		part := func(whole time.Duration) time.Duration {
 			return whole*time.Duration(i/2)/(kills/2) + time.Duration(rand.Int64N(int64(whole)))/(kills/2)
 		}

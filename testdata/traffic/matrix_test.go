@@ -61,9 +61,14 @@ var limits = []struct{ modes, why, tests string }{
 		TestAdoptionAndIdleChecksWriteAndExecuteNothing
 		TestOneEndpointCostsFourCallsAtAnySize
 		TestHealthOfOneEndpointCostsFourCalls
+		TestRestartInTheMiddleOfAnOutage
 		TestLoadIsBatched
 		TestScrapeAsksTheSameAtAnySize
 		TestIdleChecksLoseNobodyAllowed`},
+	{"ipvs", "wants connections in turn, or exact weights", `
+		TestSlowStart
+		TestConnectionsOfADeadEndpoint
+		TestEveryTypeOfCheckSeesAServerFail`},
 	{"ipvs", "reads or sets IPVS's kernel parameters", `
 		TestReadOnlySysctlsKeepVIPsClosed
 		TestAffinityEndsAtItsTimeout
@@ -101,6 +106,42 @@ var limits = []struct{ modes, why, tests string }{
 		TestOperatorDrains
 		TestDrainThatEnds
 		TestOperatorDrainsTheNode`},
+	{"ipvs iptables", "waits for what mode userspace does not send to clients that it has served: ICMP", `
+		TestUDPScaledToZeroIsRefused`},
+	{"ipvs iptables", "asks what rules do, and mode userspace has none", `
+		TestEndpointsOnAnUnfilteredBridgeAreReported
+		TestMasqueradeBit
+		TestRoutedVIPs
+		TestHostPortsAreRefusedOnVIPs
+		TestPingOfVIPs
+		TestConfigurationReloads`},
+	{"ipvs iptables", "wants backends to see the client, and the relay asks by itself", `
+		TestWhomTheBackendSees
+		TestDetectLocal
+		TestLocalWithoutALocalEndpoint`},
+	{"ipvs iptables", "wants connections to outlive svcproxy, and the relay's end with it", `
+		TestConnectionsOutliveSvcproxy
+		TestNothingGoodLeavesTheKernelServing
+		TestVIPBindingChangesUnderTraffic`},
+	{"ipvs iptables", "reads weights, and the relay's are not the kernel's", `
+		TestAffinityOfAClientWhoseBackendDrains
+		TestRemovedEndpointDrains
+		TestHalfClosedTransferOutlivesItsBackendsRemoval
+		TestRemovedUDPEndpointIsGoneAtOnce
+		TestPrimaryAddress
+		TestOwnFaultsTakeNothingDown
+		TestNodesDefaultsOfHealthChecks
+		TestDeadEndpointGetsNoConnections
+		TestTooFewEndpointsAreUp
+		TestProbesHaveTheirMarkSourceAndInterface
+		TestNodePortsAreNeitherOnLoopbackNorOnVIPs`},
+	{"ipvs iptables", "wants IPv6 VIPs answered on a link that are routes, which Linux does if it forwards", `
+		TestVIPsOnTheClientsLink`},
+	{"ipvs iptables", "is about tracked connections", `
+		TestTrackedFlowsOfWhatIsGone`},
+	{"ipvs iptables", "is about SCTP, which the relay does not have", `
+		TestSCTPIsBalanced
+		TestRemovedSCTPEndpointIsGoneAtOnce`},
 	{"ipvs", "names its modes", `
 		TestChangeOfMode`},
 }
