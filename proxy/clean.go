@@ -15,7 +15,7 @@ const cleanRounds = 3
 // Cleaning are the options of Clean.
 type Cleaning struct {
 	Dry       bool // remove nothing
-	Leftovers bool // also remove virtual servers that kube-proxy left
+	Leftovers bool // also remove virtual servers and rules that kube-proxy left
 }
 
 // Clean removes our objects from a kernel until a reading shows none. It passes the
@@ -31,7 +31,14 @@ func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) 
 		if round > 0 { // what the first plan could not remove is still ours
 			have.Owned, have.Record.Left = plan.Owned(&before), before.Record.Left
 		}
-		p := plan.Diff(kernel.State{Policy: kernel.Policy{TakeLeft: c.Leftovers}}, have)
+		want := kernel.State{Policy: kernel.Policy{TakeLeft: c.Leftovers}}
+		if !c.Leftovers {
+			want.Chains = plan.LeftRules(&have)
+		}
+		p := plan.Diff(want, have)
+		if len(want.Chains) > 0 {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%d chains of rules stay: kube-proxy in mode iptables wrote them after svcproxy and may serve with them; cleanup --leftovers removes them", len(want.Chains)))
+		}
 		before = have
 		if round == 0 {
 			if err := planned(p); err != nil {

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,5 +36,32 @@ func TestCleanEnds(t *testing.T) {
 	}
 	if err := clean(k, false); err != nil || len(k.State().Links) != 0 {
 		t.Errorf("cleanup: %v, links %v", err, k.State().Links)
+	}
+}
+
+// Rules that kube-proxy's iptables mode wrote after svcproxy stay until somebody asks for their removal.
+func TestCleanLeavesRules(t *testing.T) {
+	have, err := kernel.ParseObserved(`#: iptables
+*filter
+:KUBE-VIP-FILTER - [0:0]
+-A INPUT -j KUBE-VIP-FILTER
+COMMIT
+*nat
+:KUBE-SEP-SXIVWICOYRO3J4NJ - [0:0]
+:KUBE-SERVICES - [0:0]
+-A PREROUTING -j KUBE-SERVICES
+COMMIT
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for leftovers, want := range map[bool]int{false: 3, true: 0} {
+		var planned kernel.Plan
+		k := fake.New(names, kernel.Node{}, have.State)
+		err := proxy.Clean(t.Context(), k, proxy.Cleaning{Leftovers: leftovers}, func(p kernel.Plan) error { planned = p; return nil })
+		left := slices.DeleteFunc(k.State().Chains, func(c kernel.Chain) bool { return c.BuiltIn() && c.Rules == "" })
+		if err != nil || len(left) != want || leftovers == strings.Contains(planned.String(), "3 chains of rules stay") {
+			t.Errorf("leftovers %v: %v, left %v\n%s", leftovers, err, left, planned)
+		}
 	}
 }

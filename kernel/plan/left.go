@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -20,4 +22,38 @@ func leftWarnings(left []kernel.Virtual) []string {
 		lines = append(lines, fmt.Sprintf("virtual server %s was left by kube-proxy, no service wants it, and it goes on serving: ipvsadm -D %s removes it", v.Key, v.Key))
 	}
 	return lines
+}
+
+// LeftRules returns the chains with which kube-proxy's iptables mode serves, or served last, as they are without those of
+// ours: sorted. There are none unless a family has chains of endpoints. Every sync of svcproxy removes these, so kube-proxy
+// wrote to the family after svcproxy.
+func LeftRules(o *kernel.Observed) []kernel.Chain {
+	var left []kernel.Chain
+	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		if !slices.ContainsFunc(o.Chains, func(c kernel.Chain) bool {
+			return c.Family == f && c.Table == "nat" && o.Names.OwnsHashed(c.Name) == kernel.ChainEndpoint
+		}) {
+			continue
+		}
+		for _, c := range o.Chains {
+			if c.Family != f || neverKubeProxys(o.Names, c.Name) {
+				continue
+			}
+			c.Rules = strings.Join(slices.DeleteFunc(strings.Split(c.Rules, "\n"), func(rule string) bool {
+				return neverKubeProxys(o.Names, kernel.Target(rule)) || strings.Contains(rule, "--match-set ")
+			}), "\n")
+			if c.Rules != "" || !c.BuiltIn() {
+				left = append(left, c)
+			}
+		}
+	}
+	return left
+}
+
+// neverKubeProxys reports whether kube-proxy's iptables mode has no chain of this name.
+func neverKubeProxys(n kernel.Names, name string) bool {
+	return slices.ContainsFunc([]kernel.ChainName{
+		kernel.ChainVIPFilter, kernel.ChainLocalnetFirewall,
+		kernel.ChainLoadBalancer, kernel.ChainNodePort, kernel.ChainSourceRangesFirewall, kernel.ChainIPVSFilter, kernel.ChainIPVSOutFilter,
+	}, func(c kernel.ChainName) bool { return n.IsChain(name, c) })
 }

@@ -38,7 +38,7 @@ other programs made stays.`,
 func (c *cleanupCommand) flags(fs *pflag.FlagSet) {
 	c.flag(fs)
 	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be removed, and remove nothing")
-	fs.BoolVar(&c.leftovers, "leftovers", false, "also remove virtual servers that kube-proxy left behind and no service wants")
+	fs.BoolVar(&c.leftovers, "leftovers", false, "also remove virtual servers and rules that kube-proxy left behind")
 }
 
 func (c *cleanupCommand) run(ctx context.Context, _ []string) error {

@@ -33,3 +33,43 @@ func TestLocalhostNodePorts(t *testing.T) {
 	wantRefused(t, n.Lab.Node, "127.0.0.1")
 	routed("0")
 }
+
+// kube-proxy in mode iptables takes the node over from svcproxy, which is then removed: what kube-proxy serves with stays.
+func TestCleanupLeavesKubeProxysRules(t *testing.T) {
+	const rules = `*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-SVC-XPGD46QRK7WJZT7O - [0:0]
+:KUBE-SEP-SXIVWICOYRO3J4NJ - [0:0]
+-A KUBE-SERVICES -d 10.96.0.20/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-XPGD46QRK7WJZT7O
+-A KUBE-SVC-XPGD46QRK7WJZT7O -j KUBE-SEP-SXIVWICOYRO3J4NJ
+-A KUBE-SEP-SXIVWICOYRO3J4NJ -p tcp -m tcp -j DNAT --to-destination 10.2.1.10:7000
+COMMIT
+`
+	for name, main := range map[string]string{"iptables": modeIPTables, "ipvs": "mode = \"ipvs\"\n"} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, main)
+			n.tool(t, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+			n.start(t, web)
+			must(t, n.Stop())
+			n.feed(t, rules, "iptables-restore", "--noflush")
+			out, code, err := n.Command("cleanup")
+			if err != nil || code != 0 || !strings.Contains(out, "--leftovers") {
+				t.Fatalf("cleanup: %v, exit code %d\n%s", err, code, out)
+			}
+			ask(t, n.Client, "tcp", "10.96.0.20:80")
+			for _, line := range n.read(t).Lines() {
+				for _, ours := range []string{"KUBE-VIP-FILTER", "KUBE-IPVS-", "KUBE-LOAD-BALANCER", "KUBE-NODE-PORT", "kube-ipvs0"} {
+					if strings.Contains(line, ours) {
+						t.Errorf("left by cleanup: %s", line)
+					}
+				}
+			}
+			if out, code, err := n.Command("cleanup", "--leftovers"); err != nil || code != 0 {
+				t.Fatalf("cleanup --leftovers: %v, exit code %d\n%s", err, code, out)
+			}
+			if left := n.tool(t, "iptables-save"); strings.Contains(left, "KUBE-S") {
+				t.Errorf("left by cleanup --leftovers:\n%s", left)
+			}
+		})
+	}
+}
