@@ -124,6 +124,12 @@ func (s *Setup) SettleFor(have *kernel.Observed) {
 	}
 }
 
+// Relays reports whether svcproxy itself balances what a mode wants virtual servers for. The kernel has none of them then.
+func (s Setup) Relays() bool {
+	needs := s.mode().Needs()
+	return !slices.Contains(needs, kernel.IPVSAdapter) && !slices.Contains(needs, kernel.IPTablesAdapter)
+}
+
 // periods are how often the kernel is checked as a whole, and the least time between two syncs.
 func (s Setup) periods() (sync, minSync time.Duration) {
 	p := s.mode().Periods(s.forMode())

@@ -3,6 +3,8 @@ package traffic
 import (
 	"strings"
 	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
 // In mode iptables node ports can be served on loopback. That needs a kernel parameter, which is put back without the
@@ -47,6 +49,9 @@ COMMIT
 `
 	for name, main := range map[string]string{"iptables": modeIPTables, "ipvs": "mode = \"ipvs\"\n"} {
 		t.Run(name, func(t *testing.T) {
+			if name == "ipvs" {
+				kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy)
+			}
 			n := newNode(t, main)
 			n.tool(t, "sysctl", "-qw", "net.ipv4.ip_forward=1")
 			n.start(t, web)

@@ -1,0 +1,97 @@
+package traffic
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// masked returns the modules that this kernel may not load: those of module_blacklist= on its command line, as in
+// a guest with --append module_blacklist=ip_vs.
+func masked(t *testing.T) []string {
+	t.Helper()
+	line, err := os.ReadFile("/proc/cmdline")
+	must(t, err)
+	for word := range strings.FieldsSeq(string(line)) {
+		if names, ok := strings.CutPrefix(word, "module_blacklist="); ok {
+			return strings.Split(names, ",")
+		}
+	}
+	return nil
+}
+
+// Without a configured mode the best one that the machine has serves.
+func TestFallback(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Root, kerneltest.Tool("iptables"))
+	best := "ipvs"
+	if slices.Contains(masked(t), "ip_vs") || cmp.Or(kerneltest.IPVS.Missing(), kerneltest.Dummy.Missing()) != nil {
+		best = "iptables"
+	}
+	if slices.Contains(masked(t), "x_tables") {
+		best = "userspace"
+	}
+	t.Run("to what the kernel has", func(t *testing.T) { servesBest(t, best, "") })
+	old := t.TempDir()
+	for _, tool := range []string{"iptables", "ip6tables"} {
+		must(t, os.WriteFile(filepath.Join(old, tool), []byte("#!/bin/sh\necho "+tool+" v1.4.21\n"), 0o755))
+	}
+	t.Run("with iptables of 2013", func(t *testing.T) { servesBest(t, "userspace", old) })
+}
+
+// servesBest wants svcproxy to choose a mode. The log has kube-proxy's lines, and svcproxy is degraded if it is not the
+// preferred mode. A configured mode is that one or exit code 4. path, if not "", is where svcproxy finds programs first.
+func servesBest(t *testing.T, mode, path string) {
+	const best = "mode = \"\"\n"
+	n := prepare(t, lab.New, best)
+	if path != "" {
+		t.Setenv("PATH", path+":"+os.Getenv("PATH"))
+	}
+	lines := map[string][]string{
+		"iptables":  {`"Can't use ipvs proxier, trying iptables proxier" reason=`},
+		"userspace": {`"Can't use ipvs proxier, trying iptables proxier" reason=`, `"Can't use iptables proxy, using userspace proxier" reason=`},
+	}[mode]
+	steppedDown := len(lines) > 0
+	n.start(t, web)
+	for _, want := range append(lines, `"Using `+mode+` Proxier."`) {
+		if !strings.Contains(n.Log.String(), want) {
+			t.Errorf("no %s in the log", want)
+		}
+	}
+	for range 6 {
+		for _, network := range []string{"tcp", "udp"} {
+			ask(t, n.Client, network, "10.96.0.20:80")
+			ask(t, n.Client, network, "[fd00:96::20]:80")
+		}
+	}
+	wantCode := 0
+	if steppedDown {
+		wantCode = 7
+	}
+	out, code, err := n.Command("status")
+	if err != nil || code != wantCode || !strings.Contains(out, "mode "+mode) || strings.Contains(out, "mode "+mode+" instead of ipvs: ") != steppedDown {
+		t.Errorf("status: %v, exit code %d, want %d\n%s", err, code, wantCode, out)
+	}
+	if out, code, err := n.Command("events"); err != nil || code != 0 || strings.Contains(out, "modeFallback") != steppedDown {
+		t.Errorf("events: %v, exit code %d\n%s", err, code, out)
+	}
+	if out, code, err := n.Command("plan"); err != nil || code != 0 || !strings.Contains(out, "nothing to do") {
+		t.Errorf("plan: %v, exit code %d\n%s", err, code, out)
+	}
+	must(t, n.Stop())
+	if steppedDown {
+		must(t, n.Configure("mode = \"ipvs\"\n"))
+		if out, code, err := n.Command("run"); err != nil || code != 4 || !strings.Contains(out, "hint: ") {
+			t.Errorf("mode ipvs: %v, exit code %d\n%s", err, code, out)
+		}
+		must(t, n.Configure(best))
+	}
+	if out, code, err := n.Command("cleanup"); err != nil || code != 0 {
+		t.Errorf("cleanup: %v, exit code %d\n%s", err, code, out)
+	}
+}
