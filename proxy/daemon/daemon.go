@@ -90,7 +90,7 @@ func Run(ctx context.Context, o Options) error {
 	d.mode, d.modeReason, d.fallbacks = s.mode(), s.modeReason(), s.Fallbacks
 	store := systemdStore()
 	if s.relay != nil {
-		d.listeners = &listeners{relay: s.relay, store: store, log: d.log.Logger, kept: map[kernel.VirtualKey]string{}}
+		d.listeners = newListeners(s.relay, store, d.log.Logger)
 		defer d.listeners.end()
 	} else {
 		dropInherited(s.inherited, store, d.log.Logger)

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"syscall"
 )
@@ -36,12 +35,13 @@ func (s fileStore) send(text string, rights []byte) error {
 	if s == "" {
 		return nil
 	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: string(s), Net: "unixgram"})
+	// Package net sends no file descriptors on a connected datagram socket.
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("connecting to systemd: %w", err)
+		return fmt.Errorf("notifying systemd: %w", err)
 	}
-	defer c.Close()
-	if _, _, err := c.WriteMsgUnix([]byte(text), rights, nil); err != nil {
+	defer syscall.Close(fd)
+	if err := syscall.Sendmsg(fd, []byte(text), rights, &syscall.SockaddrUnix{Name: string(s)}, 0); err != nil {
 		return fmt.Errorf("notifying systemd: %w", err)
 	}
 	return nil

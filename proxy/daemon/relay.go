@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"os"
 	"time"
 
@@ -40,8 +41,13 @@ type listeners struct {
 	relay *relay.Relay
 	store fileStore
 	log   *slog.Logger
-	kept  map[kernel.VirtualKey]string // by the address where it listens
-	whole bool                         // everything has been served once
+	kept  map[kernel.VirtualKey]netip.AddrPort // where each listens
+	whole bool                                 // everything has been served once
+}
+
+// newListeners returns the listeners of a relay that has none but those it inherited, which systemd has.
+func newListeners(r *relay.Relay, store fileStore, log *slog.Logger) *listeners {
+	return &listeners{relay: r, store: store, log: log, kept: r.Listening()}
 }
 
 // synced gives new listeners to systemd and takes back those that were closed.
@@ -52,7 +58,7 @@ func (l *listeners) synced(now *proxy.Snapshot) {
 	}
 	listening := l.relay.Listening()
 	for k, at := range l.kept {
-		if to, ok := listening[k]; !ok || to.String() != at {
+		if to, ok := listening[k]; !ok || to != at {
 			delete(l.kept, k)
 			l.failed(l.store.forget(relay.FileName(k)))
 		}
@@ -68,7 +74,7 @@ func (l *listeners) synced(now *proxy.Snapshot) {
 		}
 		l.failed(l.store.keep(f))
 		f.Close()
-		l.kept[k] = at.String()
+		l.kept[k] = at
 	}
 }
 
