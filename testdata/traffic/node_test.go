@@ -72,7 +72,10 @@ func prepare(t *testing.T, build func() (*lab.Lab, error), main string) node {
 	}
 	p.Mode = modeOf(t)
 	if p.Mode != "ipvs" {
-		p.Defaults = map[string]string{"iptables.minSyncPeriod": "0s"} // as that of mode ipvs is
+		p.Defaults = map[string]string{
+			"iptables.minSyncPeriod": "0s",  // as that of mode ipvs is
+			"udpIdleTimeout":         "10s", // with 250 ms a slow machine loses datagrams
+		}
 		if kerneltest.Dummy.Missing() != nil {
 			p.Defaults["ipvs.vipBinding"] = "route"
 		}

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -60,14 +61,8 @@ func wantRefused(t *testing.T, from *lab.Host, addr string) {
 // addresses, TCP and UDP, and none at all on loopback.
 func wantNodePorts(t *testing.T, n node, want []string) {
 	t.Helper()
-	reals, err := n.Lab.Node.Weights()
-	must(t, err)
-	virtuals := map[string]netip.AddrPort{}
-	for r := range reals {
-		virtuals[r.Network+" "+r.Virtual.String()] = r.Virtual
-	}
 	var have []string
-	for name, v := range virtuals {
+	for name, v := range n.virtuals(t) {
 		if v.Addr().IsLoopback() {
 			t.Errorf("a virtual server on loopback: %s", name)
 		}
@@ -81,6 +76,26 @@ func wantNodePorts(t *testing.T, n node, want []string) {
 	if !slices.Equal(have, both) {
 		t.Errorf("node ports at %q, want %q", have, both)
 	}
+}
+
+// virtuals are the addresses that are served, by protocol and address: 10.96.0.20,tcp:80.
+func (n node) virtuals(t *testing.T) map[string]netip.AddrPort {
+	t.Helper()
+	all := map[string]netip.AddrPort{}
+	if modeOf(t) == "ipvs" {
+		list, err := lab.VirtualServers(n.read(t).Virtuals)
+		must(t, err)
+		for _, v := range list {
+			all[v.Entry] = v.Addr
+		}
+		return all
+	}
+	reals, err := n.Lab.Node.Chosen()
+	must(t, err)
+	for r := range reals {
+		all[fmt.Sprintf("%s,%s:%d", r.Virtual.Addr(), r.Network, r.Virtual.Port())] = r.Virtual
+	}
+	return all
 }
 
 // A service cannot have a loopback address: its file is refused.
