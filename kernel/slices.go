@@ -47,8 +47,8 @@ func Walk[T any](want, have []T, same func(a, b *T) bool, compare func(a, b T) i
 	}
 }
 
-// SameSlice says whether two slices are the same memory, and so equal. Nobody writes in
-// the slices of a State that was handed on.
+// SameSlice says whether two slices are the same memory, and so equal. The slices of a
+// State that was handed on are never changed.
 func SameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -74,9 +74,9 @@ func decodeVIPRoute(p []byte) (vip netip.Addr, ok bool, err error) {
 }
 
 // putRoute adds without NLM_F_EXCL. While the VIP is also bound, the kernel has its own local route
-// for it, and IPv4 would take both for the same. Without the flag ours stands beside it, and takes
-// its place when the address goes. Removing names our protocol, so that no other program's route
-// matches.
+// for it. With the flag, IPv4 would take both for the same and refuse ours. Without it both exist,
+// and ours stays when the address goes. Removing names our protocol, so that no other program's
+// route matches.
 func (a *applying) putRoute(i int, verb kernel.Verb, o kernel.Route) error {
 	switch verb {
 	case kernel.Add:

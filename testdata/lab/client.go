@@ -161,7 +161,8 @@ func (ns *Namespace) Ask(network string, to netip.AddrPort) (Answer, error) {
 // and a limit for it.
 func (ns *Namespace) HTTP(limit time.Duration) *http.Client {
 	// The limit of a request is not that of its connection: net/http would go on
-	// dialling for later requests, and IPVS schedule connections nobody counts.
+	// dialling for later requests, and IPVS would schedule connections that no
+	// test counts.
 	dialer := net.Dialer{Timeout: limit}
 	return &http.Client{
 		Timeout: limit,
