@@ -63,7 +63,10 @@ func (p *page) daemon() string {
 	if d.ModeReason != "" {
 		text += " (" + d.ModeReason + ")"
 	}
-	return text + ", " + d.IPTables
+	if d.IPTables != "" {
+		text += ", " + d.IPTables
+	}
+	return text
 }
 
 func (p *page) counts() string {

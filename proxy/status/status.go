@@ -64,15 +64,21 @@ type Fallback struct {
 	Hint   string `json:"hint"`   // what brings it
 }
 
-// SteppedDown says that a preferred mode could not be used, and what brings it; "" if the mode is the best or was asked for.
+// SteppedDown says that preferred modes could not be used, and what brings them; "" if the mode is the best or was asked
+// for.
 func (d *Daemon) SteppedDown() string {
 	if len(d.Fallbacks) == 0 {
 		return ""
 	}
-	f := d.Fallbacks[0]
-	text := fmt.Sprintf("mode %s instead of %s: %s", d.Mode, f.Mode, f.Reason)
-	if f.Hint != "" {
-		text += " (" + f.Hint + ")"
+	text := "mode " + d.Mode
+	for i, f := range d.Fallbacks {
+		if i > 0 {
+			text += ";"
+		}
+		text += fmt.Sprintf(" instead of %s: %s", f.Mode, f.Reason)
+		if f.Hint != "" {
+			text += " (" + f.Hint + ")"
+		}
 	}
 	return text
 }

@@ -126,7 +126,7 @@ function showHead(s) {
   setText($("node"), s.daemon.node);
   document.title = `svcproxy ${s.daemon.node}`;
   const d = s.daemon;
-  setText($("about"), `${d.mode}${d.modeReason ? " (" + d.modeReason + ")" : ""} · ${d.version} · ${d.iptables} · up ${span((Date.parse(s.time) - Date.parse(d.started)) / 1000)}`);
+  setText($("about"), `${d.mode}${d.modeReason ? " (" + d.modeReason + ")" : ""} · ${d.version}${d.iptables ? " · " + d.iptables : ""} · up ${span((Date.parse(s.time) - Date.parse(d.started)) / 1000)}`);
   const [text, look] = !s.healthy ? ["not in sync", "bad"] : s.problems.length ? ["degraded", "warn"]
     : s.totals.withoutBackends ? [`${s.totals.withoutBackends} without backends`, "warn"] : ["healthy", "good"];
   setText($("health"), text);
