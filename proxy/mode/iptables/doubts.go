@@ -13,7 +13,7 @@ func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
 	if !random(f.Config.Scheduler) {
 		lines = append(lines, fmt.Sprintf(other, f.Config.Scheduler))
 	}
-	sticky := 0
+	sticky, limited := 0, 0
 	for i := range f.Table.Services {
 		s := &f.Table.Services[i]
 		if !s.Type.Serves() {
@@ -25,12 +25,26 @@ func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
 		if s.Affinity == sources.AffinityClientIP {
 			sticky++
 		}
+		if s.DrainTimeout != nil && *s.DrainTimeout > 0 {
+			limited++
+		}
+	}
+	if limited > 0 {
+		lines = append(lines, fmt.Sprintf("drainTimeout of %s has no effect: connections to an endpoint that is removed go on until they end", several(limited)))
 	}
 	if sticky > 0 {
-		lines = append(lines, fmt.Sprintf("session affinity of %d services remembers the last 100 clients of each endpoint: "+
-			"for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d", sticky))
+		lines = append(lines, fmt.Sprintf("session affinity of %s remembers the last 100 clients of each endpoint: "+
+			"for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d", several(sticky)))
 	}
 	return lines
+}
+
+// several counts services: "1 service", "2 services".
+func several(n int) string {
+	if n == 1 {
+		return "1 service"
+	}
+	return fmt.Sprintf("%d services", n)
 }
 
 // random reports whether the random choice of this mode divides connections as a scheduler
