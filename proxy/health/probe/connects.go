@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -28,13 +29,24 @@ type connects struct {
 	begun   []begun // in this turn
 	pending []connecting
 	polls   []unix.PollFd // of pending, in the same order
-	idle    [2][]int      // sockets without a peer, of IPv4 and of IPv6
+	pools   [2]pool       // of IPv4 and of IPv6
+}
+
+// pool has the sockets of an address family that are used again. All have the same source port, so that a target is
+// always probed by the same connection. The kernel then has one conntrack entry for a target, because the next SYN
+// replaces an entry that our own RST closed. With other ports each probe leaves an entry that lives for 10 s. A bound
+// socket also needs no search for a port.
+type pool struct {
+	port int   // 0: none is chosen yet
+	hold int   // a socket that never connects: no other program can listen at the port
+	idle []int // sockets without a peer
 }
 
 // connecting is a probe whose connection is being made.
 type connecting struct {
 	begun
 	attempt
+	pooled bool // its socket is one of a pool
 }
 
 // makes reports whether it makes the connection of a probe: a tcp probe that neither sends nor expects anything.
@@ -50,10 +62,8 @@ func (c *connects) close() {
 	for _, p := range c.polls {
 		syscall.Close(int(p.Fd))
 	}
-	for _, idle := range c.idle {
-		for _, fd := range idle {
-			syscall.Close(fd)
-		}
+	for i := range c.pools {
+		c.pools[i].close()
 	}
 	*c = connects{prober: c.prober}
 }
@@ -85,12 +95,12 @@ func (r *Runner) connect(ctx context.Context) {
 	for _, b := range c.begun {
 		t := b.target
 		a := c.prober.attempt(ctx, t.Probe, t.Address, t.Meta)
-		fd, err := c.start(&a)
+		fd, pooled, err := c.start(&a, t.failed)
 		if err != nil {
 			r.finish(ctx, b, a.judge(failure(err, "connect")))
 			continue
 		}
-		c.pending = append(c.pending, connecting{b, a})
+		c.pending = append(c.pending, connecting{b, a, pooled})
 		c.polls = append(c.polls, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
 	}
 	clear(c.begun)
@@ -108,7 +118,7 @@ func (r *Runner) look(ctx context.Context) {
 		var outcome Result
 		switch {
 		case failed == nil && poll.Revents != 0:
-			outcome = c.end(&p.attempt, int(poll.Fd), poll.Revents)
+			outcome = c.end(&p, int(poll.Fd), poll.Revents)
 		case failed == unix.EINTR || now.Before(p.deadline):
 			continue
 		case failed != nil:
@@ -122,34 +132,42 @@ func (r *Runner) look(ctx context.Context) {
 		c.pending[i], c.polls[i] = c.pending[last], c.polls[last]
 		c.pending[last] = connecting{}
 		c.pending, c.polls = c.pending[:last], c.polls[:last]
+		p.begun.target.failed = outcome.Outcome != OK
 		r.finish(ctx, p.begun, p.judge(outcome))
 	}
 }
 
-// start sends a SYN from a socket of its own or one that an earlier probe has left.
-func (c *connects) start(a *attempt) (int, error) {
-	fd, err := c.socket(a)
-	if err != nil {
-		return 0, err
+// start sends a SYN. After a probe that failed it comes from another port: on the network's path of the last one, or
+// in the server, something may be wrong that only that connection meets.
+func (c *connects) start(a *attempt, failed bool) (fd int, pooled bool, err error) {
+	if p := c.poolFor(a); p != nil && !failed {
+		if fd, err = p.socket(a); err != nil {
+			return 0, false, err
+		}
+		errno := connect(fd, a.target)
+		if errno == 0 || errno == syscall.EINPROGRESS {
+			return fd, true, nil
+		}
+		syscall.Close(fd)
+		if errno != syscall.EADDRNOTAVAIL { // another target of this address and port is being probed
+			return 0, false, os.NewSyscallError("connect", errno)
+		}
+	}
+	if fd, err = a.openDeferred(); err != nil {
+		return 0, false, err
 	}
 	if errno := connect(fd, a.target); errno != 0 && errno != syscall.EINPROGRESS {
 		syscall.Close(fd)
-		return 0, os.NewSyscallError("connect", errno)
+		return 0, false, os.NewSyscallError("connect", errno)
 	}
-	return fd, nil
+	return fd, false, nil
 }
 
-// socket returns a socket with the options of a probe. TCP_DEFER_ACCEPT has another meaning on a socket that connects:
-// the kernel holds back the ACK of the server's SYN-ACK, for 200 ms at most, and the RST that ends the probe goes
-// out in its place. The server's kernel forgets the connection, and the program that listens never sees it: no
+// openDeferred returns a socket with the options of a probe. TCP_DEFER_ACCEPT has another meaning on a socket that
+// connects: the kernel holds back the ACK of the server's SYN-ACK, for 200 ms at most, and the RST that ends the probe
+// goes out in its place. The server's kernel forgets the connection, and the program that listens never sees it: no
 // wake-up, and no line about a client that hung up. HAProxy's tcp checks do the same.
-func (c *connects) socket(a *attempt) (int, error) {
-	if idle := c.idleFor(a); idle != nil && len(*idle) > 0 {
-		last := len(*idle) - 1
-		fd := (*idle)[last]
-		*idle = (*idle)[:last]
-		return fd, nil
-	}
+func (a *attempt) openDeferred() (int, error) {
 	fd, err := a.open(syscall.SOCK_STREAM, 0)
 	if err != nil {
 		return 0, err
@@ -161,21 +179,91 @@ func (c *connects) socket(a *attempt) (int, error) {
 	return fd, nil
 }
 
-// idleFor returns the sockets that a probe may use again, nil if it needs one of its own: one bound to an interface
+// poolFor returns the pool whose sockets a probe may use, nil if it needs one of its own: one bound to an interface
 // outlives the interface, and would fail when another one of that name has come.
-func (c *connects) idleFor(a *attempt) *[]int {
+func (c *connects) poolFor(a *attempt) *pool {
 	switch {
 	case a.Mark != 0 || a.Interface != "" || a.Source.IsValid():
 		return nil
 	case a.target.Addr().Is4():
-		return &c.idle[0]
+		return &c.pools[0]
 	}
-	return &c.idle[1]
+	return &c.pools[1]
+}
+
+// socket returns a socket that an earlier probe has left, or another one with the same port.
+func (p *pool) socket(a *attempt) (int, error) {
+	if last := len(p.idle) - 1; last >= 0 {
+		fd := p.idle[last]
+		p.idle = p.idle[:last]
+		return fd, nil
+	}
+	if p.port == 0 {
+		if err := p.choose(a); err != nil {
+			return 0, err
+		}
+	}
+	fd, err := a.openDeferred()
+	if err != nil {
+		return 0, err
+	}
+	if err := bindShared(fd, a.target.Addr(), p.port); err != nil {
+		syscall.Close(fd)
+		return 0, err
+	}
+	return fd, nil
+}
+
+// choose takes a port that the kernel chooses.
+func (p *pool) choose(a *attempt) error {
+	fd, err := a.open(syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	err = bindShared(fd, a.target.Addr(), 0)
+	var own syscall.Sockaddr
+	if err == nil {
+		own, err = syscall.Getsockname(fd)
+	}
+	if err != nil {
+		syscall.Close(fd)
+		return err
+	}
+	p.hold = fd
+	switch own := own.(type) {
+	case *syscall.SockaddrInet4:
+		p.port = own.Port
+	case *syscall.SockaddrInet6:
+		p.port = own.Port
+	}
+	return nil
+}
+
+// bindShared binds a socket to a port of all addresses of like's family, which other sockets may have too.
+func bindShared(fd int, like netip.Addr, port int) error {
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	all := netip.IPv4Unspecified()
+	if like.Is6() {
+		all = netip.IPv6Unspecified()
+	}
+	return os.NewSyscallError("bind", syscall.Bind(fd, sockaddr(netip.AddrPortFrom(all, uint16(port)))))
+}
+
+// close closes the sockets of a pool.
+func (p *pool) close() {
+	if p.port != 0 {
+		syscall.Close(p.hold)
+	}
+	for _, fd := range p.idle {
+		syscall.Close(fd)
+	}
 }
 
 // end returns the result of a connection that poll has told of, and resets it. Only a socket that has connected is
 // used again: it has no error left that the next probe would see.
-func (c *connects) end(a *attempt, fd int, events int16) Result {
+func (c *connects) end(p *connecting, fd int, events int16) Result {
 	if events != unix.POLLOUT {
 		defer syscall.Close(fd)
 		errno, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ERROR)
@@ -184,11 +272,11 @@ func (c *connects) end(a *attempt, fd int, events int16) Result {
 		}
 		return failure(os.NewSyscallError("connect", syscall.Errno(errno)), "connect")
 	}
-	itself := connectedToItself(fd, a.target)
-	if idle := c.idleFor(a); idle == nil || len(*idle) == maxIdle || disconnect(fd) != 0 {
+	itself := connectedToItself(fd, p.attempt.target)
+	if from := c.poolFor(&p.attempt); !p.pooled || len(from.idle) == maxIdle || disconnect(fd) != 0 {
 		syscall.Close(fd)
 	} else {
-		*idle = append(*idle, fd)
+		from.idle = append(from.idle, fd)
 	}
 	if itself {
 		return Result{Outcome: Refused}

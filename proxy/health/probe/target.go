@@ -24,6 +24,7 @@ type Target struct {
 	probes   uint32        // how many were scheduled
 	state    state
 	gone     bool // removed while its probe was running
+	failed   bool // the last connection that connects made of it; of Run's goroutine
 }
 
 // state is which list of the runner has a target.
