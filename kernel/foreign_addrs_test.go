@@ -17,6 +17,8 @@ func TestForeignAddrs(t *testing.T) {
 		{"another program's", "edge0", "link add edge0 type dummy\n" + bound, 2},
 		{"another program's beside our sets", "edge0", "create KUBE-IPVS-IPS hash:ip family inet maxelem 65536\nadd KUBE-IPVS-IPS 10.96.0.1\n" + bound, 1},
 		{"ours of a lost state directory", "edge0", "create KUBE-IPVS-IPS hash:ip family inet maxelem 65536\nadd KUBE-IPVS-IPS 10.96.0.1\naddr add 10.96.0.1/32 dev edge0\n", 0},
+		{"ours of mode iptables", "edge0", "addr add 10.96.0.1/32 dev edge0\n*filter\n:KUBE-VIP-FILTER - [0:0]\n-A KUBE-VIP-FILTER -d 10.96.0.1/32 -j REJECT --reject-with icmp-port-unreachable\nCOMMIT\n", 0},
+		{"another program's in mode iptables", "edge0", "addr add 10.96.0.1/32 dev edge0\n*filter\n:KUBE-VIP-FILTER - [0:0]\n-A KUBE-VIP-FILTER -d 10.96.0.10/32 -j REJECT --reject-with icmp-port-unreachable\nCOMMIT\n", 1},
 		{"kube-proxy's", "kube-ipvs0", "create KUBE-CLUSTER-IP hash:ip,port family inet maxelem 65536\naddr add 10.96.0.1/32 dev kube-ipvs0\n", 0},
 		{"kube-proxy's name alone", "kube-ipvs0", "addr add 10.96.0.1/32 dev kube-ipvs0\n", 1},
 	} {

@@ -193,7 +193,7 @@ func (k *Kernel) Names() kernel.Names { return k.o.Names }
 
 // ForeignAddrs lists the addresses on the device with our name that the kernel
 // says may be another program's.
-func (k *Kernel) ForeignAddrs() ([]kernel.Addr, error) {
+func (k *Kernel) ForeignAddrs(ctx context.Context) ([]kernel.Addr, error) {
 	o := kernel.Observed{Names: k.o.Names}
 	var err error
 	if o.Links, o.Addrs, _, err = k.readLinks(); err != nil || len(o.Addrs) == 0 {
@@ -201,6 +201,9 @@ func (k *Kernel) ForeignAddrs() ([]kernel.Addr, error) {
 	}
 	if o.Sets, o.Entries, err = k.sets.Read(k.o.Names); err != nil {
 		return nil, fmt.Errorf("reading ipsets: %w", err)
+	}
+	if err := k.readChains(ctx, &o); err != nil {
+		return nil, err
 	}
 	o.Sort()
 	return o.ForeignAddrs(), nil
@@ -228,12 +231,15 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if o.Sets, o.Entries, err = k.sets.Read(k.o.Names); err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading ipsets: %w", err)
 	}
-	k.links.Guarded = o.Guards
+	if err := k.readChains(ctx, &o); err != nil {
+		return kernel.Observed{}, err
+	}
+	k.links.Guarded = o.Guards // which looks at sets and chains
 	if err := k.readVIPs(&o); err != nil {
 		return kernel.Observed{}, err
 	}
 	k.links.Guarded = nil
-	if err := k.readFew(ctx, &o); err != nil {
+	if err := k.readFew(&o); err != nil {
 		return kernel.Observed{}, err
 	}
 	// IPVS comes last, so that Diff sees the latest connections.
@@ -265,12 +271,16 @@ func (k *Kernel) readVIPs(o *kernel.Observed) (err error) {
 	return nil
 }
 
-// readFew reads the kinds with few objects. Which sysctls it reads depends on the
-// reading's node.
-func (k *Kernel) readFew(ctx context.Context, o *kernel.Observed) (err error) {
+func (k *Kernel) readChains(ctx context.Context, o *kernel.Observed) (err error) {
 	if o.Chains, err = k.tables.Read(ctx, k.o.Names); err != nil {
 		return fmt.Errorf("reading iptables: %w", err)
 	}
+	return nil
+}
+
+// readFew reads the other kinds with few objects. Which sysctls it reads depends on the
+// reading's node.
+func (k *Kernel) readFew(o *kernel.Observed) (err error) {
 	if o.Firewall, err = k.tables.Barriers(); err != nil {
 		return fmt.Errorf("reading the host's firewall: %w", err)
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -19,7 +20,7 @@ func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verif
 			return false, err
 		}
 	}
-	if err := k.readFew(ctx, &now); err != nil {
+	if err := errors.Join(k.readChains(ctx, &now), k.readFew(&now)); err != nil {
 		return false, err
 	}
 	now.Sets = known.Sets // sets.Verify compares them

@@ -75,7 +75,7 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 			return err
 		}
 	}
-	if err := s.OwnsDevice(k, k.Names()); err != nil {
+	if err := s.OwnsDevice(ctx, k, k.Names()); err != nil {
 		return err
 	}
 	if err := k.Warning(); err != nil {

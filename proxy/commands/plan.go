@@ -112,7 +112,7 @@ func (p *planCommand) observe(ctx context.Context, s *daemon.Setup) (kernel.Obse
 		if text := s.SteppedDown(); text != "" {
 			p.Env.warn(text)
 		}
-		if err := s.OwnsDevice(k, s.Config.Names()); err != nil {
+		if err := s.OwnsDevice(ctx, k, s.Config.Names()); err != nil {
 			return kernel.Observed{}, err
 		}
 		return k.Read(ctx)

@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) error {
 		dropInherited(s.inherited, store, d.log.Logger)
 	}
 	announce(d.log.Logger, d.mode.Name(), s.Fallbacks)
-	if err := s.OwnsDevice(d.kernel, s.Config.Names()); err != nil {
+	if err := s.OwnsDevice(ctx, d.kernel, s.Config.Names()); err != nil {
 		return err
 	}
 	d.machine = s.Machine

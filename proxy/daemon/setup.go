@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -154,11 +155,11 @@ func (s Setup) Supported() error {
 
 // OwnsDevice refuses a device with our name if no record of a run says that it is ours.
 // A sync would remove its addresses.
-func (s Setup) OwnsDevice(k *host.Kernel, names kernel.Names) error {
+func (s Setup) OwnsDevice(ctx context.Context, k *host.Kernel, names kernel.Names) error {
 	if last, ok, _ := host.LastNames(s.Config.StateDir); ok && last == names {
 		return nil
 	}
-	foreign, err := k.ForeignAddrs()
+	foreign, err := k.ForeignAddrs(ctx)
 	if err != nil || len(foreign) == 0 {
 		return err
 	}

@@ -3,7 +3,9 @@ package traffic
 import (
 	"fmt"
 	"net/netip"
-	"os/exec"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,16 +24,18 @@ func newRelayNode(t *testing.T, main string) node {
 	return prepare(t, lab.New, main)
 }
 
-// hiding hides programs from a process: their files are empty for it.
+// hiding hides programs from a process: their files are empty for it, in each folder of
+// PATH.
 func hiding(t *testing.T, tools ...string) []string {
 	t.Helper()
 	var hide strings.Builder
-	for _, name := range tools {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			continue // hidden as well as it can be
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		for _, name := range tools {
+			path, err := filepath.EvalSymlinks(filepath.Join(dir, name))
+			if err == nil && !strings.Contains(hide.String(), strconv.Quote(path)) {
+				fmt.Fprintf(&hide, "mount --bind /dev/null %q && ", path)
+			}
 		}
-		fmt.Fprintf(&hide, "mount --bind /dev/null \"$(readlink -f %s)\" && ", path)
 	}
 	return []string{"unshare", "--mount", "sh", "-c", hide.String() + `exec "$0" "$@"`}
 }
