@@ -58,6 +58,11 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
+	if p.state == "" && s.Relays() {
+		if err := p.relayed(ctx, s, &have); err != nil {
+			return err
+		}
+	}
 	s.SettleFor(&have)
 	table, err := p.table(ctx, &s, have.Node)
 	if err != nil {
@@ -73,10 +78,6 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 		prober = host.Prober{}
 	}
 	want := s.Want(table, have.Node)
-	if p.state == "" && s.Relays() {
-		p.Env.warn("virtual and real servers are left out: in this mode they are in the running svcproxy, and not in the kernel")
-		have.Virtuals, have.Reals, have.Conns = want.Virtuals, want.Reals, make([]kernel.Conns, len(want.Reals))
-	}
 	result := proxy.Plan(ctx, prober, want, have)
 	for _, line := range kernel.Barred(have.Firewall, want.Virtuals) {
 		p.Env.warn(line) // with JSON, too: a plan has no field for warnings

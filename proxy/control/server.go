@@ -51,6 +51,8 @@ type Server struct {
 	DrainNode func(drain bool, by health.Author) error
 	// Health is the status with what health checks and orders say of the named services, or of all without names.
 	Health func(context.Context, []string) status.Status
+	// Relayed is the virtual and real servers of this process as the text of a kernel.State; nil is none.
+	Relayed func() string
 	// Probes says how an endpoint is probed.
 	Probes func(health.Selector) Probes
 	Events *events.Ring
@@ -96,6 +98,9 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/events", s.events)
 	mux.HandleFunc("GET /v1/table", s.table)
 	mux.HandleFunc("POST /v1/reload", s.reload)
+	if s.Relayed != nil {
+		mux.HandleFunc("GET /v1/relayed", s.relayed)
+	}
 	if s.DrainNode != nil {
 		mux.HandleFunc("POST /v1/node", s.node)
 	}

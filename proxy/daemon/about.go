@@ -15,10 +15,14 @@ import (
 
 // consoleOptions gives the console what it shows of this daemon.
 func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) consoleOptions {
-	return consoleOptions{
+	o := consoleOptions{
 		proxy: d.proxy, current: d.current, log: d.log.Logger, about: d.about(), counters: counters, files: files,
 		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible, checker: d.checker, drained: d.drained,
 	}
+	if d.listeners != nil {
+		o.relayed = d.listeners.text
+	}
+	return o
 }
 
 // about describes the process: it does not change while svcproxy runs.

@@ -45,6 +45,8 @@ type consoleOptions struct {
 	checker *checker.Checker
 	// drained is the operator's drain of the node; nil in tests.
 	drained *nodeDrain
+	// relayed is what mode userspace serves, for the plan of another process; nil in other modes.
+	relayed func() string
 	// eligible reports whether the node may be given traffic; nil is always.
 	eligible func() bool
 }
@@ -117,7 +119,7 @@ func (c *console) open(ctx context.Context) error {
 	}
 	server := &control.Server{
 		Status: c.reader.Status, Detail: c.reader.Detail, Reload: c.reload, Table: c.table, Events: &c.ring, Log: c.log,
-		Places: c.places, Applied: c.applied, Health: c.reader.Checks, Probes: c.probes, DrainNode: c.drainNode,
+		Places: c.places, Applied: c.applied, Health: c.reader.Checks, Probes: c.probes, DrainNode: c.drainNode, Relayed: c.relayed,
 	}
 	if c.checker != nil {
 		server.Orders = c.checker

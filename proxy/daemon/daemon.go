@@ -16,7 +16,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
-	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
@@ -146,6 +145,9 @@ func (d *daemon) sameNames(s Setup) error {
 // setup is the configuration in effect, with what the API server says of the node now.
 func (d *daemon) setup() Setup {
 	s := Setup{Setup: *d.current.Now(), Machine: d.machine, Version: d.version, used: d.mode}
+	if d.listeners != nil {
+		s.relay = d.listeners.relay
+	}
 	if object := d.object.Load(); object != nil {
 		s.SetNode(*object)
 	}
@@ -166,11 +168,7 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 	if err != nil {
 		return err
 	}
-	var balancer *relay.Relay
-	if d.listeners != nil {
-		balancer = d.listeners.relay
-	}
-	counters, err := host.OpenCounters(nil, balancer)
+	counters, err := host.OpenCounters(nil, s.relay)
 	if err != nil {
 		return err
 	}
@@ -186,13 +184,7 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 		SyncPeriod: period, MinSyncPeriod: minPeriod, Facts: s.Facts(kernel.Node{}),
 	})
 	d.console = newConsole(d.consoleOptions(files, counters))
-	if d.listeners != nil {
-		shown := d.proxy.OnSync
-		d.proxy.OnSync = func(now *proxy.Snapshot) {
-			d.listeners.synced(now)
-			shown(now)
-		}
-	}
+	d.listeners.follow(d.proxy)
 	d.follow(s.Config)
 	if err := d.console.open(ctx); err != nil {
 		return err

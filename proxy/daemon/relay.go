@@ -50,6 +50,24 @@ func newListeners(r *relay.Relay, store fileStore, log *slog.Logger) *listeners 
 	return &listeners{relay: r, store: store, log: log, kept: r.Listening()}
 }
 
+// follow calls synced after each sync, before what else follows the loop.
+func (l *listeners) follow(p *proxy.Proxy) {
+	if l == nil {
+		return
+	}
+	shown := p.OnSync
+	p.OnSync = func(now *proxy.Snapshot) {
+		l.synced(now)
+		shown(now)
+	}
+}
+
+// text is the virtual and real servers.
+func (l *listeners) text() string {
+	r := l.relay.Read()
+	return kernel.State{Virtuals: r.Virtuals, Reals: r.Reals}.String()
+}
+
 // synced gives new listeners to systemd and takes back those that were closed.
 func (l *listeners) synced(now *proxy.Snapshot) {
 	if !l.whole && now.Report.Err == nil && len(now.Report.Waiting) == 0 {
@@ -84,9 +102,13 @@ func (l *listeners) failed(err error) {
 	}
 }
 
-// end closes the relay.
+// end closes the relay. Without systemd new clients are refused from then on, so it does not wait.
 func (l *listeners) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), relayGrace)
+	grace := relayGrace
+	if l.store == "" {
+		grace = 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	l.relay.Shutdown(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,6 +67,9 @@ func TestModeUserspace(t *testing.T) {
 				t.Errorf("node port %s over %s: %v, %v", to, network, a, err)
 			}
 		}
+	}
+	if out, code, err := n.Command("plan"); err != nil || code != 0 || !strings.Contains(out, "nothing to do") {
+		t.Errorf("plan: exit code %d, %v\n%s", code, err, out)
 	}
 	served := n.addresses(t)
 	must(t, n.Stop())
@@ -130,4 +134,51 @@ func (n node) wantAnswer(t *testing.T, to string) {
 		_, err := n.Client.Ask("tcp", netip.MustParseAddrPort(to))
 		return err
 	}))
+}
+
+// A change to mode userspace refuses no new connection: IPVS or rules serve until the relay listens. Established connections
+// may end, so each client may lose the question that is under way: without a rule that needs it, the kernel no longer tracks connections, and IPVS forgets them with its virtual
+// servers. A change from mode userspace ends the relay's connections with its process. Without systemd, which keeps the
+// listeners, new ones are refused while no process runs.
+func TestChangeToUserspace(t *testing.T) {
+	const quick = "mode = \"ipvs\"\nipvs.syncPeriod = \"2s\"\n"
+	n := newNode(t, quick)
+	n.start(t, web)
+	var refused atomic.Int64
+	load := newLoad(t)
+	const clients = 2
+	for _, to := range [clients]string{"10.96.0.20:80", "[fd00:96::20]:80"} {
+		addr := netip.MustParseAddrPort(to)
+		load.add(to, func() error {
+			if _, err := n.Client.Ask("tcp", addr); err != nil {
+				refused.Add(1)
+			}
+			return nil
+		})
+	}
+	for _, change := range []struct {
+		from, main string
+		refuses    bool // while no process runs
+	}{
+		{"ipvs", modeUserspace, false},
+		{"userspace", modeIPTables, true},
+		{"iptables", modeUserspace, false},
+		{"userspace", quick, true},
+	} {
+		to := strings.SplitN(change.main, "\"", 3)[1]
+		before, mark := refused.Load(), n.Log.Len()
+		n.restart(t, change.main)
+		n.synced(t, mark)
+		load.goOn(t, 20)
+		lost := refused.Load() - before
+		t.Logf("%s to %s: %d questions lost", change.from, to, lost)
+		if lost > clients && !change.refuses {
+			t.Errorf("%s to %s: %d questions were lost by %d clients", change.from, to, lost, clients)
+		}
+		if out := n.tool(t, "ipvsadm", "-Ln"); strings.Contains(out, "10.96.0.20") != (to == "ipvs") {
+			t.Errorf("IPVS in mode %s:\n%s", to, out)
+		}
+		n.wantWeb(t, "in mode "+to)
+	}
+	load.wantServed(t)
 }

@@ -1,0 +1,44 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/control"
+	"github.com/svcproxy/svcproxy/proxy/daemon"
+)
+
+// relayed adds to a reading the virtual and real servers of mode userspace, which only the daemon knows. Without a daemon
+// there are none.
+func (p *planCommand) relayed(ctx context.Context, s daemon.Setup, have *kernel.Observed) error {
+	text, err := control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}.Relayed(ctx)
+	var missing *cli.Error
+	if errors.As(err, &missing) && missing.Code == cli.NoDaemon {
+		p.Env.warn("svcproxy does not run, so nothing is served in mode userspace")
+		text, err = "", nil
+	}
+	if err != nil {
+		return err
+	}
+	relay, err := kernel.ParseObserved(text)
+	if err != nil {
+		return fmt.Errorf("svcproxy's virtual servers: %w", err)
+	}
+	have.Relayed = true
+	for _, v := range have.Virtuals {
+		have.InIPVS = append(have.InIPVS, v.Key)
+	}
+	ours := func(k kernel.VirtualKey) bool {
+		_, found := slices.BinarySearchFunc(relay.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+		return found
+	}
+	have.Virtuals = append(slices.DeleteFunc(have.Virtuals, func(v kernel.Virtual) bool { return ours(v.Key) }), relay.Virtuals...)
+	have.Reals = append(slices.DeleteFunc(have.Reals, func(r kernel.Real) bool { return ours(r.Key.Virtual) }), relay.Reals...)
+	have.Conns, have.Fresh = nil, false
+	have.Sort()
+	return nil
+}
