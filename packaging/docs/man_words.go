@@ -5,11 +5,14 @@ import "github.com/svcproxy/svcproxy/proxy/cli"
 const about = `svcproxy makes the kernel of this node serve the services of services.toml(5). It programs IPVS virtual and real servers,
 ipsets, a constant number of iptables rules, virtual addresses and kernel parameters, under the names that the IPVS mode of kube-proxy
 uses. Kubernetes is not needed. Packets do not pass through svcproxy: when it stops, the kernel goes on serving. When it starts, it takes
-over what is there and changes only what differs. Objects that other programs made stay as they are.`
+over what is there and changes only what differs. Objects that other programs made stay as they are.
+
+A kernel without IPVS is served by rules of iptables alone (mode iptables). One without these is served by sockets of svcproxy itself
+(mode userspace): packets pass through it, and when it ends, so do their connections. The log says which mode is used, and why.`
 
 var signals = [][2]string{
 	{"SIGHUP", "Read all files again, as svcproxy reload does, and check the kernel in full."},
-	{"SIGTERM, SIGINT", "End the process. The kernel goes on serving; svcproxy cleanup ends that."},
+	{"SIGTERM, SIGINT", "End the process. The kernel goes on serving, except in mode userspace; svcproxy cleanup ends that."},
 	{"SIGUSR1", "Write the last reading of the kernel to the log."},
 	{"SIGUSR2", "Turn debug logging on or off."},
 }

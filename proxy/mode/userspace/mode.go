@@ -8,7 +8,9 @@
 //   - Source ranges cannot be held, since anybody may connect to a socket. A port that has some is not served.
 //   - SCTP is not served.
 //   - A port of a VIP that no service has is the host's own.
-//   - A restart of svcproxy ends all connections.
+//   - A restart of svcproxy ends all connections. Under systemd none is refused: see package daemon.
+//   - A change from mode iptables ends connections, too, if no rule is left that needs connection tracking: the kernel then
+//     tracks no more, and translates no more. IPVS loses its connections with its virtual servers.
 package userspace
 
 import (
