@@ -102,6 +102,7 @@ func newConsole(o consoleOptions) *console {
 		Status:    c.reader.Status, Detail: c.reader.Detail, Events: &c.ring, Allowed: c.allowed(),
 	}.Handler()}
 	c.notify = systemdNotifier(o.proxy, o.log)
+	c.notify.wrong = c.wrong
 	if o.checker != nil {
 		c.observeHealth()
 	}

@@ -21,7 +21,6 @@ func (c *console) probeStats() probe.Stats {
 // observeHealth registers everything that follows the health checks.
 func (c *console) observeHealth() {
 	c.reader.Health, c.reader.Due, c.notify.probes = c.checker.View, c.checker.Due, c.checker.Alive
-	c.notify.health = func() []string { return healthLines(c.checker.Brief()) }
 	c.health = &events.Health{Ring: &c.ring, Log: c.log, Table: func() sources.Table { return c.checker.Brief().Table }}
 	c.checker.Probed = c.metrics.Probed
 	c.checker.Noticed = func(list []health.Event) {
@@ -33,7 +32,12 @@ func (c *console) observeHealth() {
 
 // degraded is what is wrong, in short lines.
 func (c *console) degraded() []string {
-	lines := c.proxy.Degraded()
+	return append(c.proxy.Degraded(), c.wrong()...)
+}
+
+// wrong is what is wrong apart from the loop and its sources, in short lines.
+func (c *console) wrong() []string {
+	var lines []string
 	if text := c.about.SteppedDown(); text != "" {
 		lines = append(lines, text)
 	}

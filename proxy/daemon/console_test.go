@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
@@ -127,4 +128,37 @@ func TestAnAddressThatIsTaken(t *testing.T) {
 // not listen.
 func (c *console) listeners() (healthz, metrics netip.AddrPort) {
 	return c.healthz.Addr(), c.site.Addr()
+}
+
+// Everything says that a preferred mode cannot be used; health checks still pass, since the node serves.
+func TestFallbackIsSaidEverywhere(t *testing.T) {
+	const line = "mode iptables instead of ipvs: this kernel has no IPVS (modprobe ip_vs)"
+	n := startAs(t, status.Daemon{Mode: "iptables", Fallbacks: []status.Fallback{{Mode: "ipvs", Reason: "this kernel has no IPVS", Hint: "modprobe ip_vs"}}})
+	healthz, site := n.console.listeners()
+	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || !strings.Contains(body, line) {
+		t.Error(code, body)
+	}
+	if _, body := n.get(site, "/proxyMode"); body != "iptables" {
+		t.Error(body)
+	}
+	if _, body := n.get(site, "/metrics"); !strings.Contains(body, `svcproxy_mode_info{configured="",mode="iptables"} 1`) {
+		t.Error("no svcproxy_mode_info")
+	}
+	st, err := n.client.Status(t.Context(), false)
+	if err != nil || len(st.Problems) != 1 || !strings.HasPrefix(st.Problems[0], line) || cli.Code(st.Verdict("")) != cli.Degraded {
+		t.Errorf("%q, %v, %v", st.Problems, st.Verdict(""), err)
+	}
+	if text := n.console.notify.status(); !strings.Contains(text, line) {
+		t.Error(text)
+	}
+	var first events.Event
+	err = n.client.Events(t.Context(), 0, false, func(e events.Event) error {
+		if first.Seq == 0 {
+			first = e
+		}
+		return nil
+	})
+	if err != nil || first.Kind != events.ModeFallback || first.Text != line {
+		t.Error(first, err)
+	}
 }

@@ -84,13 +84,21 @@ func (c counters) Read(context.Context) (kernel.Counters, error) {
 }
 
 func start(t *testing.T) *node {
+	return startAs(t, status.Daemon{Mode: "ipvs"})
+}
+
+// startAs is start with what is known of the mode.
+func startAs(t *testing.T, about status.Daemon) *node {
 	n := &node{T: t, dir: t.TempDir()}
 	n.write(mainFile + web1)
-	return restart(t, n.dir)
+	return run(t, n.dir, about)
 }
 
 // restart starts a process with the files in dir.
-func restart(t *testing.T, dir string) *node {
+func restart(t *testing.T, dir string) *node { return run(t, dir, status.Daemon{Mode: "ipvs"}) }
+
+func run(t *testing.T, dir string, about status.Daemon) *node {
+	about.Version, about.Node = "1.2.3", "n1"
 	n := &node{T: t, dir: dir}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f := config.AddFlags(flags)
@@ -129,7 +137,7 @@ func restart(t *testing.T, dir string) *node {
 		},
 	})
 	n.console = newConsole(consoleOptions{
-		proxy: p, current: cur, log: log, about: status.Daemon{Version: "1.2.3", Node: "n1", Mode: "ipvs"}, counters: counters{n.kernel},
+		proxy: p, current: cur, log: log, about: about, counters: counters{n.kernel},
 		checker: checks, drained: openNodeDrain(n.dir), work: func() metrics.Work { return metrics.Work{} }, files: files{}, warnings: func() []string { return []string{"a warning"} },
 	})
 	n.client = control.Client{Socket: Socket(n.dir)}

@@ -36,9 +36,9 @@ type notifier struct {
 	loop observedLoop
 	// probes reports whether health checks are made when they are due; nil is always.
 	probes func(time.Time) bool
-	// health says what health checks find wrong; nil is nothing.
-	health func() []string
-	log    *slog.Logger
+	// wrong says what is wrong apart from the loop and its sources; nil is nothing.
+	wrong func() []string
+	log   *slog.Logger
 	// send sends one message of sd_notify(3).
 	send func(state string) error
 	// watchdog is how long systemd waits for a WATCHDOG message; 0 is for ever.
@@ -166,11 +166,11 @@ func firstSynced(l observedLoop) bool {
 }
 
 func (n *notifier) status() string {
-	var health []string
-	if n.health != nil {
-		health = n.health()
+	var wrong []string
+	if n.wrong != nil {
+		wrong = n.wrong()
 	}
-	return "STATUS=" + statusText(n.loop.Snapshot(), n.loop.Running(), n.loop.Sources(), health)
+	return "STATUS=" + statusText(n.loop.Snapshot(), n.loop.Running(), n.loop.Sources(), wrong)
 }
 
 // watch sends WATCHDOG each time the loop answers. If it or the health checker hangs, systemd ends the

@@ -10,7 +10,7 @@ import (
 
 // statusText is the line that systemctl status shows: what is served, then what is
 // wrong. now is nil before the first sync.
-func statusText(now *proxy.Snapshot, running *proxy.Running, sources []proxy.SourceState, health []string) string {
+func statusText(now *proxy.Snapshot, running *proxy.Running, sources []proxy.SourceState, wrong []string) string {
 	parts := []string{served(now)}
 	if running.Long() {
 		parts = append(parts, running.String())
@@ -21,7 +21,7 @@ func statusText(now *proxy.Snapshot, running *proxy.Running, sources []proxy.Sou
 	if left := proxy.LeftOut(now); left != "" {
 		parts = append(parts, left)
 	}
-	parts = append(parts, health...)
+	parts = append(parts, wrong...)
 	if silent := silent(sources); len(silent) > 0 {
 		parts = append(parts, "waiting for source "+strings.Join(silent, ", "))
 	}
