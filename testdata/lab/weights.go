@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Real is a real server of a virtual server.
@@ -20,7 +21,8 @@ type Real struct {
 
 // Weights reads the weights of all real servers, of which there may be about fifty. In
 // mode ipvs it starts no program, so it can be asked many times a second. If there is no
-// virtual server, it returns what Chosen does.
+// virtual server, it returns what Chosen does, after a pause: Chosen starts two programs,
+// and a guest that does nothing else has no time for what is tested.
 //
 // Linux 6.1 leaves out virtual servers where a list is read in several parts and
 // other namespaces have some too: the place to go on from counts theirs, and the
@@ -47,6 +49,7 @@ func (h *Host) Weights() (weights map[Real]int, err error) {
 		return err
 	})
 	if err == nil && len(weights) == 0 {
+		time.Sleep(500 * time.Millisecond)
 		return h.Chosen()
 	}
 	return weights, err

@@ -5,8 +5,10 @@ import (
 	"hash/fnv"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -18,11 +20,30 @@ func modesToTest() []string {
 	return strings.Split(cmp.Or(os.Getenv("SVCPROXY_TEST_MODE"), "ipvs"), ",")
 }
 
-// modeOf returns the mode that a test runs in. A test that exists in some modes only
-// runs in one of these, and skips if none of them is to be tested.
+// named is the mode that a test's configuration names, by the test's name.
+var named sync.Map
+
+// names notes the mode that a configuration names, if it names one.
+func names(t *testing.T, main string) {
+	if m := namedMode.FindStringSubmatch(main); m != nil {
+		named.Store(t.Name(), m[1])
+	}
+}
+
+var namedMode = regexp.MustCompile(`(?m)^mode = "(\w+)"`)
+
+// modeOf returns the mode that a test runs in: the one that its configuration names, or
+// else one of those to test. A test that exists in some modes only runs in one of these,
+// and skips if none of them is to be tested.
 func modeOf(t *testing.T) string {
 	t.Helper()
+	if mode, ok := named.Load(t.Name()); ok {
+		return mode.(string)
+	}
 	name, _, _ := strings.Cut(t.Name(), "/")
+	if mode, ok := named.Load(name); ok {
+		return mode.(string)
+	}
 	hash := fnv.New32a()
 	hash.Write([]byte(name))
 	list := modesToTest()

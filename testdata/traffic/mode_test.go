@@ -41,7 +41,6 @@ const modeIPTables = "mode = \"iptables\"\niptables.syncPeriod = \"2s\"\niptable
 // cleanup leaves nothing.
 func TestModeIPTables(t *testing.T) {
 	n := newNode(t, modeIPTables)
-	n.makeTables(t)
 	before := n.read(t)
 	n.start(t, web)
 	n.wantWeb(t, "at the start")

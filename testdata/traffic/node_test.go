@@ -23,6 +23,7 @@ type node struct {
 // newNode prepares a whole lab; main is svcproxy.toml's own part.
 func newNode(t *testing.T, main string) node {
 	t.Helper()
+	names(t, main)
 	needKernel(t)
 	return prepare(t, lab.New, main)
 }
@@ -30,6 +31,7 @@ func newNode(t *testing.T, main string) node {
 // newLonelyNode prepares a node without clients and backends.
 func newLonelyNode(t *testing.T, main string) node {
 	t.Helper()
+	names(t, main)
 	needKernel(t)
 	return prepare(t, lab.NewNode, main)
 }
@@ -55,6 +57,7 @@ func inGuest(t *testing.T, does string) {
 
 func prepare(t *testing.T, build func() (*lab.Lab, error), main string) node {
 	t.Helper()
+	names(t, main)
 	path, err := filepath.Abs(binary)
 	if err != nil {
 		t.Fatal(err)
