@@ -134,6 +134,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestMasqueradeBit
 		TestRoutedVIPs
 		TestHostPortsAreRefusedOnVIPs
+		TestSourceRanges
 		TestPingOfVIPs
 		TestConfigurationReloads`},
 	{"ipvs iptables", "wants backends to see the client, and the relay asks by itself", `

@@ -1,0 +1,44 @@
+package userspace
+
+import (
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
+)
+
+// TestScenarios runs each scenario of testdata/rules: the relay serves what IPVS does, with
+// the same real servers, weights and affinity, except SCTP and ports with source ranges.
+// Each of these is named by Doubts.
+func TestScenarios(t *testing.T) {
+	modetest.Run(t, "", func(t *testing.T, s *modetest.Scenario, w modetest.Section) (string, error) {
+		f := frontend.List(s.Table, s.Node, s.Config.Frontends)
+		ours, theirs := Mode{}.State(f, s.Config), ipvs.State(f, s.Config)
+		if len(ours.Chains)+len(ours.Sets)+len(ours.Entries) > 0 {
+			t.Errorf("it needs more than sockets:\n%s", ours)
+		}
+		left := map[kernel.VirtualKey]bool{}
+		for i := range f.Fronts {
+			left[f.Fronts[i].Key] = whyNot(&f.Fronts[i]) != ""
+		}
+		var want kernel.State
+		for _, v := range theirs.Virtuals {
+			if !left[v.Key] {
+				v.Scheduler, _ = Nearest(v.Scheduler)
+				v.Flags &= kernel.FlagPersistent
+				want.Virtuals = append(want.Virtuals, v)
+			}
+		}
+		for _, r := range theirs.Reals {
+			if !left[r.Key.Virtual] {
+				want.Reals = append(want.Reals, r)
+			}
+		}
+		if got, want := (kernel.State{Virtuals: ours.Virtuals, Reals: ours.Reals}).String(), want.String(); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+		return w.Text, nil
+	})
+}
