@@ -18,8 +18,9 @@ const (
 	// finer. The time to the next look doubles, up to turnGap.
 	firstLook = time.Millisecond
 	// maxIdle bounds the sockets that wait for their next probe, for each address family. At 5,000 probes a second
-	// 100 start in a turn.
-	maxIdle = 256
+	// 100 start in a turn. On a busy machine this process gets no processor for up to a second, and then starts many more
+	// at once: with 256 sockets a probe took 25 us instead of 18 us.
+	maxIdle = 2000
 )
 
 // connects makes the connections of tcp probes that only connect, which are most probes of a large node. The runner's
