@@ -141,6 +141,7 @@ func (n node) wantAnswer(t *testing.T, to string) {
 // servers. A change from mode userspace ends the relay's connections with its process. Without systemd, which keeps the
 // listeners, new ones are refused while no process runs.
 func TestChangeToUserspace(t *testing.T) {
+	kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy)
 	const quick = "mode = \"ipvs\"\nipvs.syncPeriod = \"2s\"\n"
 	n := newNode(t, quick)
 	n.start(t, web)
