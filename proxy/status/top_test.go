@@ -193,3 +193,13 @@ func TestTopShown(t *testing.T) {
 		}
 	}
 }
+
+// Where nothing counts connections, top has dashes.
+func TestTopUncounted(t *testing.T) {
+	now, before := readings()
+	now.Uncounted, before.Uncounted = true, true
+	frame := topView{}.frame(now, before)
+	if !strings.Contains(frame, "connections: - active, - inactive, - new/s; in -/s, out -/s") || strings.Contains(frame, "15.2k") {
+		t.Error(frame)
+	}
+}
