@@ -24,13 +24,17 @@ const (
 	ChainExternalServices ChainName = "EXTERNAL-SERVICES"
 	ChainVIPFilter        ChainName = "VIP-FILTER"
 	ChainLocalnetFirewall ChainName = "LOCALNET-FIREWALL"
+
+	// ChainTrial is written at a start, to see which rules are taken, and removed at once. It
+	// is owned so that the next plan removes what a crash left of it.
+	ChainTrial ChainName = "TMP-TRIAL"
 )
 
 var chainNames = map[string][]ChainName{
-	"nat": {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort, ChainNodePorts},
+	"nat": {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort, ChainNodePorts, ChainTrial},
 	"filter": {
 		ChainForward, ChainProxyFirewall, ChainSourceRangesFirewall, ChainNodePort, ChainIPVSFilter, ChainIPVSOutFilter,
-		ChainServices, ChainNodePorts, ChainExternalServices, ChainVIPFilter, ChainLocalnetFirewall,
+		ChainServices, ChainNodePorts, ChainExternalServices, ChainVIPFilter, ChainLocalnetFirewall, ChainTrial,
 	},
 }
 

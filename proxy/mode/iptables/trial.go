@@ -7,9 +7,6 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// trialName is the name of chains that are written for a test. It is none of ours, so that no plan knows them.
-const trialName = "-TMP-TRIAL"
-
 // Trial returns one rule of each kind that every table needs.
 func (*Mode) Trial(n kernel.Names) []kernel.Chain {
 	var chains []kernel.Chain
@@ -19,10 +16,10 @@ func (*Mode) Trial(n kernel.Names) []kernel.Chain {
 			backend, reject = "[2001:db8::1]:80", "icmp6-port-unreachable"
 		}
 		chains = append(chains,
-			kernel.Chain{Family: f, Table: "filter", Name: n.Prefix + trialName, Rules: rules(
+			kernel.Chain{Family: f, Table: "filter", Name: n.Chain(kernel.ChainTrial), Rules: rules(
 				`-p tcp -m comment --comment "a trial" -m conntrack --ctstate NEW -m tcp --dport 80 -j REJECT --reject-with `+reject,
 				"-m mark --mark 0x4000/0x4000 -j ACCEPT")},
-			kernel.Chain{Family: f, Table: "nat", Name: n.Prefix + trialName, Rules: rules(
+			kernel.Chain{Family: f, Table: "nat", Name: n.Chain(kernel.ChainTrial), Rules: rules(
 				"-m addrtype ! --src-type LOCAL -j MARK --set-xmark 0x4000/0x4000",
 				"-p tcp -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination "+backend,
 				"-j MASQUERADE --random-fully")})
@@ -34,7 +31,7 @@ func (*Mode) Trial(n kernel.Names) []kernel.Chain {
 func (*Mode) Extras(n kernel.Names) []mode.Extra {
 	var chains []kernel.Chain
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		chains = append(chains, kernel.Chain{Family: f, Table: "nat", Name: n.Prefix + trialName, Rules: matchBPF(f) + "-j MASQUERADE"})
+		chains = append(chains, kernel.Chain{Family: f, Table: "nat", Name: n.Chain(kernel.ChainTrial), Rules: matchBPF(f) + "-j MASQUERADE"})
 	}
 	return []mode.Extra{{
 		Trial:   chains,
