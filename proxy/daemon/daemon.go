@@ -83,6 +83,9 @@ func Run(ctx context.Context, o Options) error {
 	defer lock.Release()
 	s.Writes, s.inherited, s.relayNotice = true, activation.Files(true), logNotice(d.log.Logger)
 	if d.kernel, err = s.Open(ctx, s.Config.Names()); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it served: a tool that was running has failed
+		}
 		return err
 	}
 	defer d.kernel.Close()
