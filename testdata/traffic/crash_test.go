@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -18,15 +17,15 @@ import (
 // virtual server that it made, and no VIP is bound without one. After a restart
 // the kernel is as after a load from empty. What is not ours it never touches.
 func TestKilledDuringALoad(t *testing.T) {
-	crashes{kills: 8, count: node.countVirtuals, want: wantOwned}.run(t)
+	crashes{kills: 8, counts: []string{"ip_vs"}, want: wantOwned}.run(t)
 }
 
 // crashes are kills of svcproxy during loads in one mode.
 type crashes struct {
-	main  string
-	kills int
-	count func(node) (int, error)                // of what the kernel gets in the middle of a load
-	want  func(t *testing.T, killed lab.Reading) // what holds at any time
+	main   string
+	kills  int
+	counts []string                               // files in /proc/net with a line for what the kernel gets during a load
+	want   func(t *testing.T, killed lab.Reading) // what holds at any time
 }
 
 func (c crashes) run(t *testing.T) {
@@ -40,7 +39,7 @@ func (c crashes) run(t *testing.T) {
 	wantForeign(t, empty, loaded)
 	n.cleanUp(t, empty)
 	begin, mark := time.Now(), n.Log.Len()
-	middle := c.startUntilMiddle(t, n)
+	middle := n.startUntilMore(t, c.counts[0])
 	n.synced(t, mark)
 	before, during := middle.Sub(begin), time.Since(middle)
 	n.cleanUp(t, empty)
@@ -57,7 +56,7 @@ func (c crashes) run(t *testing.T) {
 			must(t, n.Start())
 		} else {
 			after = part(during)
-			c.startUntilMiddle(t, n)
+			n.startUntilMore(t, c.counts[i/2%len(c.counts)])
 		}
 		time.Sleep(after) // the time is what this test is about
 		n.Kill()
@@ -79,33 +78,27 @@ func (c crashes) run(t *testing.T) {
 	t.Logf("%v until the middle of a load, %v from then on; found at the kills: %v", before, during, stages)
 }
 
-// startUntilMiddle starts svcproxy and returns when the kernel has more than before of
-// what it gets in the middle of a load.
-func (c crashes) startUntilMiddle(t *testing.T, n node) time.Time {
+// startUntilMore starts svcproxy and returns when a file in /proc/net has more lines.
+func (n node) startUntilMore(t *testing.T, file string) time.Time {
 	t.Helper()
-	before, err := c.count(n)
+	count := func() (lines int, err error) {
+		err = n.Lab.Node.Do(func() error {
+			text, err := os.ReadFile("/proc/thread-self/net/" + file)
+			lines = strings.Count(string(text), "\n")
+			return err
+		})
+		return lines, err
+	}
+	before, err := count()
 	must(t, err)
 	must(t, n.Start())
 	must(t, lab.Eventually(time.Minute, func() error {
-		if now, err := c.count(n); err != nil || now > before {
+		if now, err := count(); err != nil || now > before {
 			return err
 		}
-		return errors.New("the load is not in its middle")
+		return fmt.Errorf("no more lines in %s", file)
 	}))
 	return time.Now()
-}
-
-// countVirtuals counts the lines of IPVS's table.
-func (n node) countVirtuals() (int, error) { return n.countLines("ip_vs") }
-
-// countLines counts the lines of a file of the node in /proc/net.
-func (n node) countLines(name string) (lines int, err error) {
-	err = n.Lab.Node.Do(func() error {
-		text, err := os.ReadFile("/proc/thread-self/net/" + name)
-		lines = strings.Count(string(text), "\n")
-		return err
-	})
-	return lines, err
 }
 
 // stage says how far a load had got.
