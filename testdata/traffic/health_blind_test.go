@@ -18,12 +18,13 @@ func TestOwnFaultsTakeNothingDown(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, "")
 	services := []checkedService{
-		{name: "connects", vip: "10.96.4.1", check: "{ type = \"tcp\", " + quick + " }"},
-		{name: "answers", vip: "10.96.4.2", check: "{ type = \"tcp\", send = \"\\n\", expect = \"pod\", " + quick + " }"},
-		{name: "web", vip: "10.96.4.3", port: lab.HTTPPort, check: "{ type = \"http\", " + quick + " }"},
-		{name: "pinged", vip: "10.96.4.4", check: "{ type = \"ping\", " + quick + " }"},
+		{name: "connects", vip: "10.96.4.1", check: "{ type = \"tcp\", " + patient + " }"},
+		{name: "answers", vip: "10.96.4.2", check: "{ type = \"tcp\", send = \"\\n\", expect = \"pod\", " + patient + " }"},
+		{name: "web", vip: "10.96.4.3", port: lab.HTTPPort, check: "{ type = \"http\", " + patient + " }"},
+		{name: "pinged", vip: "10.96.4.4", check: "{ type = \"ping\", " + patient + " }"},
 	}
 	n.start(t, textOf(services))
+	n.allUp(t, 3*len(services))
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, node)
@@ -42,7 +43,7 @@ func TestOwnFaultsTakeNothingDown(t *testing.T) {
 	}
 }
 
-// probes waits for the time in which quick checks take three dead endpoints down.
+// probes waits for the time in which these checks take three dead endpoints down.
 func probes() { time.Sleep(4 * time.Second) }
 
 func stopped(t *testing.T, n node) {
@@ -62,10 +63,11 @@ func stopped(t *testing.T, n node) {
 func noDescriptor(t *testing.T, n node) {
 	var usual unix.Rlimit
 	must(t, unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, nil, &usual))
-	w := n.watch(t)
+	w, mark := n.watch(t), n.Log.Len()
 	must(t, unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: usual.Max}, nil))
 	defer unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &usual, nil)
-	probes() // void results for 3 seconds: the checker is blind
+	_, err := n.Wait(mark, "event=checkerBlind ")
+	must(t, err)
 	probes()
 	must(t, unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &usual, nil))
 	must(t, lab.Eventually(time.Minute, func() error {
@@ -98,47 +100,59 @@ func (n node) health(t *testing.T) healthJSON {
 	return st.Health
 }
 
-// linksDown takes the links to every backend. Until more than half of the endpoints
-// failed, each of them may be dead by itself. Then it is a mass failure, and all of
-// them count as up again.
+// linksDown takes the links to every backend.
 func linksDown(t *testing.T, n node) {
 	set := func(state string) {
 		for _, b := range n.Backends {
 			must(t, n.Lab.Node.IP(fmt.Sprintf("link set %s %s", b.Name, state)))
 		}
 	}
-	set("down")
-	defer set("up")
-	must(t, lab.Eventually(time.Minute, func() error {
-		if h := n.health(t); h.HeldUntil.IsZero() || h.States["up"]+h.States["failing"] > 0 {
+	n.outage(t, "while links are down", func() { set("down") }, func() { set("up") })
+	n.eventually(t, time.Minute, "events", "massFailure ")
+}
+
+// noRoute takes the node's way to every backend. If the mass failure before is over, this is another one.
+func noRoute(t *testing.T, n node) {
+	rule := func(verb string) func() {
+		return func() { must(t, n.Lab.Node.IP("rule "+verb+" pref 10 to 10.2.0.0/16 unreachable")) }
+	}
+	n.outage(t, "without a route", rule("add"), rule("del"))
+}
+
+// outage fails every endpoint. Until more than half of them failed, each may be dead by itself. Then it is a mass
+// failure: all of them count as up again, until it is over.
+func (n node) outage(t *testing.T, when string, begin, end func()) {
+	begin()
+	var held time.Time
+	err := lab.Eventually(time.Minute, func() error {
+		h := n.health(t)
+		if held = h.HeldUntil; held.IsZero() || h.States["up"]+h.States["failing"] > 0 {
 			return fmt.Errorf("no mass failure of all endpoints is held: %+v", h)
 		}
 		return nil
-	}))
-	n.eventually(t, time.Minute, "events", "massFailure ")
+	})
+	if err != nil {
+		end()
+		t.Fatal(err)
+	}
+	// The answer to an order waits for a sync with everything that is known by now.
+	n.order(t, 0, "weight connects/10.2.1.10 1")
+	n.order(t, 0, "weight connects/10.2.1.10 default")
 	w := n.watch(t)
 	weights, err := n.Lab.Node.Weights()
 	must(t, err)
 	for real, weight := range weights {
 		if weight != 1 {
-			t.Errorf("in a mass failure %v has weight %d", real, weight)
+			t.Errorf("%s: in the mass failure %v has weight %d", when, real, weight)
 		}
 	}
-	set("up")
 	probes()
-	w.wantNone(t, "in a mass failure")
-}
-
-// noRoute takes the node's way to every backend. The states of the mass failure
-// before are still held.
-func noRoute(t *testing.T, n node) {
-	w := n.watch(t)
-	must(t, n.Lab.Node.IP("rule add pref 10 to 10.2.0.0/16 unreachable"))
-	probes()
-	if h := n.health(t); h.HeldUntil.IsZero() || h.States["up"]+h.States["failing"] > 0 {
-		t.Errorf("no mass failure of all endpoints is held: %+v", h)
+	end()
+	n.allUp(t, 12)
+	if time.Now().After(held) {
+		w.end()
+		t.Logf("%s: the mass failure was over before all endpoints were up: this machine is starved", when)
+		return
 	}
-	must(t, n.Lab.Node.IP("rule del pref 10 to 10.2.0.0/16 unreachable"))
-	probes()
-	w.wantNone(t, "without a route")
+	w.wantNone(t, when)
 }

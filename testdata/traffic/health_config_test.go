@@ -14,7 +14,7 @@ import (
 // nodeDefaults are for checks that give nothing themselves. None of them is the
 // usual value.
 const nodeDefaults = `health.interval = "300ms"
-health.timeout = "1s"
+health.timeout = "3s"
 health.fastInterval = "100ms"
 health.downInterval = "200ms"
 health.fall = 1

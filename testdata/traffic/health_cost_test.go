@@ -15,11 +15,12 @@ import (
 func TestHealthOfOneEndpointCostsFourCalls(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("strace"))
 	n := newCheckedNode(t, "ipvs.syncPeriod = \"1h\"")
-	s := checkedService{name: "web", vip: "10.96.0.20", port: 7001, check: "{ type = \"tcp\", " + quick + " }"}
+	s := checkedService{name: "web", vip: "10.96.0.20", port: 7001, check: "{ type = \"tcp\", " + patient + " }"}
 	port := n.openPorts(t, s.port, lines)[0]
 	n.start(t, services(4999, `["10.5.0.9"]`)+s.text())
 	// A load that had to enlarge a set has the next sync read the kernel.
 	n.serve(t, services(4999, `["10.5.0.1"]`)+s.text())
+	n.allUp(t, 3)
 	for _, c := range []struct {
 		name   string
 		change func() error
@@ -29,7 +30,7 @@ func TestHealthOfOneEndpointCostsFourCalls(t *testing.T) {
 			if err := c.change(); err != nil {
 				return err
 			}
-			return lab.Eventually(30*time.Second, func() error {
+			return lab.Eventually(time.Minute, func() error {
 				w, err := n.weightAlone(s.real(1))
 				if err == nil && w != c.weight {
 					err = fmt.Errorf("weight %s, want %s", w, c.weight)

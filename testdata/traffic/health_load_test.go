@@ -12,8 +12,8 @@ import (
 func TestLoadTakesNothingDown(t *testing.T) {
 	n := newNode(t, "")
 	services := []checkedService{
-		{name: "connects", vip: "10.96.11.1", check: "{ type = \"tcp\", " + quick + " }"},
-		{name: "web", vip: "10.96.11.2", port: lab.HTTPPort, check: "{ type = \"http\", " + quick + " }"},
+		{name: "connects", vip: "10.96.11.1", check: "{ type = \"tcp\", " + patient + " }"},
+		{name: "web", vip: "10.96.11.2", port: lab.HTTPPort, check: "{ type = \"http\", " + patient + " }"},
 		{name: "program", vip: "10.96.11.3", check: "{ type = \"exec\", command = \"/bin/true\", " + patient + " }"},
 	}
 	n.start(t, textOf(services))

@@ -15,7 +15,7 @@ import (
 func TestRestartInTheMiddleOfAnOutage(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("strace"))
 	n := newCheckedNode(t, "ipvs.syncPeriod = \"1s\"")
-	check := "{ type = \"tcp\", " + quick + " }"
+	check := "{ type = \"tcp\", " + patient + " }"
 	services := []checkedService{
 		{name: "web", vip: "10.96.3.1", port: 7301, check: check},
 		{name: "hashed", vip: "10.96.3.2", port: 7301, check: check, more: "scheduler = \"mh\""},
@@ -24,14 +24,15 @@ func TestRestartInTheMiddleOfAnOutage(t *testing.T) {
 	}
 	ports := n.openPorts(t, 7301, lines)
 	n.start(t, textOf(services))
+	mark := n.Log.Len()
 	must(t, ports[0].Close())
+	n.synced(t, mark) // one target and so one sync: conntrack and sets follow the weights
 	n.becomes(t, time.Minute, false, realsOf(services, 1)...)
-	open := newLoad(t)
+	open, w := newLoad(t), n.watch(t)
 	for _, name := range []string{"pod2", "pod3"} {
 		c := n.hold(t, services[0].front(), name, (*lab.Conn).Ask)
-		open.add("the open connection to "+name, func() error { _, err := c.Ask(); return err })
+		open.add("the open connection to "+name, func() error { _, err := c.Ask(); return w.served(err) })
 	}
-	w := n.watch(t)
 	before := n.read(t)
 	n.Kill()
 	n.wantOnly(t, services[0].front(), 9, (*lab.Conn).Ask, "pod2", "pod3")

@@ -27,7 +27,7 @@ func scheduled() (all []checkedService) {
 	for i, s := range schedulers {
 		all = append(all, checkedService{
 			name: s.name, vip: fmt.Sprintf("10.96.2.%d", i+1), port: balancedPort,
-			check: "{ type = \"tcp\", " + quick + " }", more: fmt.Sprintf("scheduler = %q", s.name),
+			check: "{ type = \"tcp\", " + patient + " }", more: fmt.Sprintf("scheduler = %q", s.name),
 		})
 	}
 	return all
