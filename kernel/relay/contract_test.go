@@ -50,7 +50,7 @@ func (j joined) Apply(ctx context.Context, p kernel.Plan) error {
 func TestContract(t *testing.T) {
 	kerneltest.Contract(t, kernel.DefaultNames, func(t testing.TB) kerneltest.Kernel {
 		kerneltest.NewNamespace(t)
-		// The scenarios listen on port 80, for which the unit has no capability.
+		// The scenarios listen on port 80, and whoever runs the tests may lack CAP_NET_BIND_SERVICE.
 		if err := os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0); err != nil {
 			t.Fatal(err)
 		}
