@@ -26,7 +26,7 @@ var ignored = []struct{ why, switches, valued string }{
 		"network-name root-hnsendpoint-name source-vip windows-priorityclass",
 	},
 	{
-		"kube-proxy's old userspace mode had it",
+		"mode userspace listens on the addresses of services themselves",
 		"",
 		"proxy-port-range",
 	},

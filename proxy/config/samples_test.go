@@ -76,7 +76,7 @@ full.yaml:69: nftables.masqueradeAll has no effect: there is no nftables mode
 full.yaml:70: nftables.masqueradeBit has no effect: there is no nftables mode
 full.yaml:71: nftables.minSyncPeriod has no effect: there is no nftables mode
 full.yaml:72: nftables.syncPeriod has no effect: there is no nftables mode
-full.yaml:76: portRange has no effect: kube-proxy's old userspace mode had it
+full.yaml:76: portRange has no effect: mode userspace listens on the addresses of services themselves
 full.yaml:79: windowsRunAsService has no effect: it is for Windows
 full.yaml:81: winkernel.enableDSR has no effect: it is for Windows
 full.yaml:82: winkernel.forwardHealthCheckVip has no effect: it is for Windows
