@@ -15,6 +15,7 @@ import (
 // A link in the place of a folder leads nowhere either, and cleanup works as the
 // service's user.
 func TestCleanupIsNotRoot(t *testing.T) {
+	inGuest(t, "changes the lock of the machine's iptables-legacy")
 	n := newLonelyNode(t, "")
 	n.plantForeign(t)
 	before := n.read(t)
@@ -67,7 +68,7 @@ const xtablesLock = "/run/xtables.lock"
 // Root's own iptables-legacy makes its lock for root alone. cleanup removes the
 // chains anyway, and a dry run changes nothing.
 func TestCleanupSharesTheLegacyLock(t *testing.T) {
-	inGuest(t, "changes the machine's lock")
+	inGuest(t, "changes the lock of the machine's iptables-legacy")
 	kerneltest.UseBackend(t, "legacy")
 	n := newLonelyNode(t, "")
 	n.plantForeign(t)
@@ -99,6 +100,7 @@ func wantLock(t *testing.T, mode fs.FileMode, gid uint32) {
 // If the service's user may not run root's iptables, the next one on PATH may use the
 // other back end and see no chains. Then cleanup fails before it changes anything.
 func TestCleanupRunsTheToolsOfRoot(t *testing.T) {
+	inGuest(t, "changes the lock of the machine's iptables-legacy")
 	n := newLonelyNode(t, "")
 	n.giveAway(t)
 	kerneltest.UseBackend(t, "legacy")

@@ -138,7 +138,6 @@ var limits = []struct{ modes, why, tests string }{
 		TestPingOfVIPs
 		TestConfigurationReloads`},
 	{"ipvs iptables", "wants backends to see the client, and the relay asks by itself", `
-		TestWhomTheBackendSees
 		TestDetectLocal
 		TestLocalWithoutALocalEndpoint`},
 	{"ipvs iptables", "wants connections to outlive svcproxy, and the relay's end with it", `
@@ -164,6 +163,8 @@ var limits = []struct{ modes, why, tests string }{
 	{"ipvs iptables", "is about SCTP, which the relay does not have", `
 		TestSCTPIsBalanced
 		TestRemovedSCTPEndpointIsGoneAtOnce`},
+	{"ipvs", "is about policy Local, which kube-proxy's rules do not apply to what the node and its pods ask", `
+		TestWhomTheBackendSees`},
 	{"ipvs", "names its modes", `
 		TestChangeOfMode`},
 }
