@@ -115,6 +115,9 @@ func (b *bench) criteria() []gate {
 		for _, f := range b.families {
 			all = append(all, against(sz, f.String(), b.clock)...)
 			all = append(all, alone(sz, f.String())...)
+			if f == kernel.IPv4 {
+				all = append(all, modeGates(sz)...)
+			}
 			if b.clock == "instructions" {
 				all = append(all, counted(sz, f.String())...)
 			}
@@ -169,7 +172,7 @@ func against(sz size, family, clock string) []gate {
 			of:   at(start, "keepalived"), per: at("load ipvs", "svcproxy"), value: instructions, perValue: inside, unit: "x",
 			instead: "no program can show more",
 		},
-		times("emitted table to kernel, keepalived's reload", at(save, "keepalived"), at("table to kernel, one endpoint", "svcproxy"), 50),
+		times("emitted table to kernel, keepalived's reload", at(save, "keepalived"), at(oneEndpoint, "svcproxy"), 50),
 	}
 	if sz.services >= 10000 {
 		routes := times("VIPs, a route and a call each", at("load vips", "library"), at("load vips", "svcproxy"), 0)
@@ -201,7 +204,7 @@ func counted(sz size, family string) []gate {
 	at := func(row string) cell { return cell{row, "svcproxy", sz.String(), family} }
 	named := func(what string) string { return fmt.Sprintf("%v %s: %s", sz, family, what) }
 	all := []gate{{
-		what: named("emitted table to kernel, each service more"), of: at("table to kernel, one endpoint"), less: at(oneOfFew),
+		what: named("emitted table to kernel, each service more"), of: at(oneEndpoint), less: at(oneOfFew),
 		value: func(s sample) float64 { return float64(s.Nanos) / float64(sz.services-few) }, most: 2000, unit: " instructions",
 	}}
 	if sz == (size{5000, 5}) {

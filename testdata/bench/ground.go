@@ -6,6 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 )
 
 // A ground is a node on which others do svcproxy's work, and the plan of what is to
@@ -23,7 +24,7 @@ type ground struct {
 
 // empty is a ground with nothing on it: the plan is that of a whole load.
 func (p *pass) empty() (*ground, error) {
-	k, err := openHost(p.wire)
+	k, err := openHost(p.wire, new(ipvs.Mode))
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -29,8 +30,11 @@ func (h hand) Watch(ctx context.Context, emit func(sources.Table, error)) error 
 
 // loop is the whole way of a table, from the moment a source emits it to the
 // kernel's last acknowledgement, in the real loop.
-func (b *bench) loop(p *pass) error {
-	k, err := openHost(p.wire)
+func (b *bench) loop(p *pass) error { return p.loop(new(ipvs.Mode), p.drive) }
+
+// loop has a function drive the real loop in a mode.
+func (p *pass) loop(m mode.Mode, drive func(context.Context, *proxy.Proxy, hand, <-chan *proxy.Snapshot) error) error {
+	k, err := openHost(p.wire, m)
 	if err != nil {
 		return err
 	}
@@ -40,7 +44,6 @@ func (b *bench) loop(p *pass) error {
 	defer cancel()
 	synced := make(chan *proxy.Snapshot, 1)
 	var frontends frontend.Cache
-	var m ipvs.Mode
 	loop := proxy.New(proxy.Options{
 		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "hand", Source: h}},
 		Rules: func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
@@ -55,7 +58,7 @@ func (b *bench) loop(p *pass) error {
 	driven := make(chan error, 1)
 	go func() {
 		defer cancel()
-		driven <- p.drive(ctx, loop, h, synced)
+		driven <- drive(ctx, loop, h, synced)
 	}()
 	// It executes iptables, so it runs on the thread that is in the namespace.
 	err = loop.Run(ctx)
@@ -69,8 +72,9 @@ const (
 	oneOfFew = "table to kernel, one endpoint of 10 services"
 )
 
-// drive hands tables to a loop, and waits for each to be in the kernel.
-func (p *pass) drive(ctx context.Context, loop *proxy.Proxy, h hand, synced <-chan *proxy.Snapshot) error {
+// hands are what hands a table to a loop, and what asks it for a check. Both wait for
+// the sync that follows.
+func hands(ctx context.Context, loop *proxy.Proxy, h hand, synced <-chan *proxy.Snapshot) (emit func(sources.Table) func() error, check func() error) {
 	outcome := func() error {
 		select {
 		case s := <-synced:
@@ -79,12 +83,17 @@ func (p *pass) drive(ctx context.Context, loop *proxy.Proxy, h hand, synced <-ch
 			return ctx.Err()
 		}
 	}
-	emit := func(t sources.Table) func() error {
+	emit = func(t sources.Table) func() error {
 		return func() error { h.tables <- t; return outcome() }
 	}
-	check := func() error { loop.Check(proxy.CauseAsked); return outcome() }
+	return emit, func() error { loop.Check(proxy.CauseAsked); return outcome() }
+}
+
+// drive hands tables to a loop, and waits for each to be in the kernel.
+func (p *pass) drive(ctx context.Context, loop *proxy.Proxy, h hand, synced <-chan *proxy.Snapshot) error {
+	emit, check := hands(ctx, loop, h, synced)
 	t := table(p.size, p.family)
-	if err := p.lap("table to kernel, all new", emit(t)); err != nil {
+	if err := p.lap(allNew, emit(t)); err != nil {
 		return err
 	}
 	if err := check(); err != nil { // iptables-save runs for the last time
@@ -98,7 +107,7 @@ func (p *pass) drive(ctx context.Context, loop *proxy.Proxy, h hand, synced <-ch
 		{"idle check", check},
 		// It takes memory from the system that the later ones have.
 		{"table to kernel, first one endpoint", emit(oneWeighed(t, 3))},
-		{"table to kernel, one endpoint", emit(oneWeighed(t, 2))},
+		{oneEndpoint, emit(oneWeighed(t, 2))},
 		{"table to kernel, 1 %", emit(weighed(oneWeighed(t, 2), 100, 3))},
 		{"table to kernel, all weights", emit(weighed(t, 1, 4))},
 		{"table to kernel, all but 10 services gone", emit(small)},

@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -156,7 +157,7 @@ func (b *bench) all() (failed int) {
 	}
 	for _, sz := range b.sizes {
 		for _, f := range b.families {
-			for _, s := range scenarios {
+			for _, s := range slices.Concat(scenarios, modes()) {
 				measure(s, sz, f)
 			}
 		}

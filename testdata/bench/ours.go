@@ -19,6 +19,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	modeipvs "github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -50,20 +51,20 @@ func runs(ops []kernel.Op) [][]kernel.Op {
 	return all
 }
 
-func openHost(w *wire) (*host.Kernel, error) {
+func openHost(w *wire, m mode.Mode) (*host.Kernel, error) {
 	dir, err := os.MkdirTemp("", "bench-state-")
 	if err != nil {
 		return nil, err
 	}
 	return host.Open(context.Background(), host.Options{
-		Names: kernel.DefaultNames, Dialer: w.dialer(), Sysctls: modeipvs.SysctlNames, StateDir: dir,
+		Names: kernel.DefaultNames, Dialer: w.dialer(), Sysctls: m.Sysctls(), Needs: m.Needs(), StateDir: dir,
 	})
 }
 
 // ours is svcproxy's parts one by one: a load, readings, changes, and the removal
 // of everything.
 func (b *bench) ours(p *pass) error {
-	k, err := openHost(p.wire)
+	k, err := openHost(p.wire, new(modeipvs.Mode))
 	if err != nil {
 		return err
 	}

@@ -73,16 +73,19 @@ func (b *bench) path(p *pass) error {
 	return nil
 }
 
+// A task is a table, and the service in its middle that the client asks.
+type task struct {
+	table  sources.Table
+	served sources.Service
+	vip    netip.AddrPort
+	rules  string // svcproxy's, for who makes the same by hand
+}
+
 // ways builds them all: directly, through svcproxy, through the same virtual servers
-// made by hand, with and without the rules around them, and through HAProxy. Those
-// that were built are given with an error, too.
+// made by hand, with and without the rules around them, through svcproxy's mode iptables
+// with both back ends and mode userspace, and through HAProxy. Those that were built are
+// given with an error, too.
 func (p *pass) ways() ([]way, error) {
-	type task struct {
-		table  sources.Table
-		served sources.Service
-		vip    netip.AddrPort
-		rules  string // svcproxy's, for who makes the same by hand
-	}
 	tasks := map[int]*task{}
 	for _, n := range pathServices {
 		t := &task{table: table(size{n, 1}, kernel.IPv4)}
@@ -98,7 +101,7 @@ func (p *pass) ways() ([]way, error) {
 		},
 		func(l *lab.Lab, t *task) (w way, err error) {
 			w = way{by: "svcproxy", to: t.vip}
-			w.stop, err = p.serveBySvcproxy(l, t.table)
+			w.stop, err = p.serveBySvcproxy(l, t.table, pathConfig)
 			if err == nil {
 				t.rules, err = l.Node.Run("iptables-save")
 			}
@@ -110,6 +113,9 @@ func (p *pass) ways() ([]way, error) {
 		func(l *lab.Lab, t *task) (way, error) {
 			return way{by: "ipvsadm", to: t.vip}, serveByHand(l, t.table, "")
 		},
+		func(l *lab.Lab, t *task) (way, error) { return p.byRules(l, t, "nft") },
+		func(l *lab.Lab, t *task) (way, error) { return p.byRules(l, t, "legacy") },
+		p.byRelay,
 		func(l *lab.Lab, t *task) (w way, err error) {
 			w = way{by: "haproxy", to: t.vip}
 			w.stop, err = serveByHAProxy(l, t.table)
@@ -133,6 +139,23 @@ func (p *pass) ways() ([]way, error) {
 		}
 	}
 	return ways, nil
+}
+
+// byRules is the way through mode iptables, with a back end.
+func (p *pass) byRules(l *lab.Lab, t *task, backend string) (way, error) {
+	w := way{by: byRules(backend), to: t.vip}
+	err := withBackend(backend, func() (err error) {
+		w.stop, err = p.serveBySvcproxy(l, t.table, "mode = \"iptables\"\niptables.syncPeriod = \"1h\"")
+		return err
+	})
+	return w, err
+}
+
+// byRelay is the way through mode userspace.
+func (p *pass) byRelay(l *lab.Lab, t *task) (w way, err error) {
+	w = way{by: "userspace", to: t.vip}
+	w.stop, err = p.serveBySvcproxy(l, t.table, "mode = \"userspace\"")
+	return w, err
 }
 
 func (w way) close() {
@@ -193,12 +216,14 @@ func newPath() (*lab.Lab, error) {
 	return l, err
 }
 
-func (p *pass) serveBySvcproxy(l *lab.Lab, t sources.Table) (stop func(), err error) {
+const pathConfig = "ipvs.scheduler = \"wrr\"\nipvs.syncPeriod = \"1h\""
+
+func (p *pass) serveBySvcproxy(l *lab.Lab, t sources.Table, config string) (stop func(), err error) {
 	dir, err := os.MkdirTemp("", "bench-path-")
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := lab.NewProxy(l.Node, p.bench.binary, dir, "ipvs.scheduler = \"wrr\"\nipvs.syncPeriod = \"1h\"")
+	proxy, err := lab.NewProxy(l.Node, p.bench.binary, dir, config)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func stage(binary string) error {
 		return fmt.Errorf("set host name: %w", err)
 	}
 	files := []string{binary, binary + "-noapiserver"}
-	for _, tool := range []string{"ipset", "ipvsadm", "ip", "iptables", "ip6tables", "keepalived", "haproxy", "conntrack", "ss", "modprobe"} {
+	for _, tool := range []string{"ipset", "ipvsadm", "ip", "iptables", "ip6tables", "iptables-legacy", "keepalived", "haproxy", "conntrack", "ss", "modprobe"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
 			return fmt.Errorf("%w: `make bench` installs it", err)
