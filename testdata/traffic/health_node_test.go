@@ -167,13 +167,22 @@ func (w *watch) freely() bool {
 	return w.pause < 150*time.Millisecond
 }
 
-// served returns the error of a question, but nil for a timeout on a starved machine.
-func (w *watch) served(err error) error {
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() && !w.freely() {
-		return nil
+// unlessStarved returns a client that asks on one connection. A timeout on a starved machine is no error, but the
+// client then asks no more: the next answer would be the one that it missed.
+func (w *watch) unlessStarved(ask func() error) func() error {
+	late := false
+	return func() error {
+		if late {
+			return nil
+		}
+		err := ask()
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() && !w.freely() {
+			late = true
+			return nil
+		}
+		return err
 	}
-	return err
 }
 
 // A change is a weight that was not as before; absent is a weight too.
