@@ -127,8 +127,8 @@ func TestDeadEndpointGetsNoConnections(t *testing.T) {
 		must(t, err)
 		took := at.Sub(failed[i])
 		t.Logf("%s: detected after %v", f.name, took.Round(10*time.Millisecond))
-		// The sync and this test take their time too, on an emulated processor.
-		if f.within > 0 && w.freely() && took > f.within+200*time.Millisecond {
+		// Each of three probes, and the sync, may be as late as a machine that runs freely is.
+		if f.within > 0 && w.freely() && took > f.within+4*freePause {
 			t.Errorf("%s: detected after %v, want at most %v", f.name, took, f.within)
 		}
 		n.wantOnly(t, f.front(), 20, f.ask, "pod2", "pod3")
