@@ -120,8 +120,9 @@ var limits = []struct{ modes, why, tests string }{
 		TestWhatKubeProxyLeftIsSaid`},
 	{"ipvs", "is about INPUT, which packets to VIPs do not reach in other modes", `
 		TestFirewallInTheWayIsReported`},
-	{"ipvs", "has drains end at a deadline, which the connection tracker knows not of", `
+	{"ipvs", "ends connections of a removed endpoint, which the connection tracker keeps", `
 		TestDrainEndsAtItsDeadline
+		TestRemovedSCTPEndpointIsGoneAtOnce
 		TestDrainGoesOnOverARestart`},
 	{"ipvs", "waits for the last connection, and mode iptables does not count them", `
 		TestOperatorDrains
@@ -161,11 +162,20 @@ var limits = []struct{ modes, why, tests string }{
 	{"ipvs iptables", "is about tracked connections", `
 		TestTrackedFlowsOfWhatIsGone`},
 	{"ipvs iptables", "is about SCTP, which the relay does not have", `
-		TestSCTPIsBalanced
-		TestRemovedSCTPEndpointIsGoneAtOnce`},
+		TestSCTPIsBalanced`},
 	{"ipvs", "is about policy Local, which kube-proxy's rules do not apply to what the node and its pods ask", `
 		TestWhomTheBackendSees`},
+	{"ipvs", "is about IPVS's ways to forward", `
+		TestForwardingMethods
+		TestForwardingMethodChangesUnderConnections
+		TestDefaultForwardingMethod
+		TestTunnelsTellTheClientTheirMTU
+		TestDirectPacketsAreInvalidToConnectionTracking`},
+	{"ipvs", "imports virtual servers", `
+		TestImportTakesOver`},
 	{"ipvs", "names its modes", `
+		TestExplainIsTrue
+		TestExplainKnowsTheWayBack
 		TestChangeOfMode`},
 }
 

@@ -85,18 +85,6 @@ func TestEveryKeyHasItsTests(t *testing.T) {
 	}
 }
 
-// TestLimitsNameTests holds limits to the tree.
-func TestLimitsNameTests(t *testing.T) {
-	tests := testNames(t, ".")
-	for _, l := range limits {
-		for _, name := range strings.Fields(l.tests) {
-			if !tests[name] {
-				t.Errorf("%s is no test here", name)
-			}
-		}
-	}
-}
-
 // exists says whether a test is there: TestName of this package, package.TestName,
 // or the scenario folder/name.
 func exists(t *testing.T, name string) bool {
