@@ -160,6 +160,7 @@ var limits = []struct{ modes, why, tests string }{
 	{"ipvs iptables", "wants IPv6 VIPs answered on a link that are routes, which Linux does if it forwards", `
 		TestVIPsOnTheClientsLink`},
 	{"ipvs iptables", "is about tracked connections", `
+		TestProbesOfATargetShareAConntrackEntry
 		TestTrackedFlowsOfWhatIsGone`},
 	{"ipvs iptables", "is about SCTP, which the relay does not have", `
 		TestSCTPIsBalanced`},
