@@ -9,12 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// openFiles is how far a program may raise its limit of open files. Mode userspace listens at 5,000 VIPs.
+const openFiles = 65536
+
 // stage removes two costs of the guest that would be measured with the programs:
 // reading files from the host, and waiting for name servers that do not exist.
 func stage(binary string) error {
 	// keepalived and others ask who they are; /etc/hosts has this one.
 	if err := unix.Sethostname([]byte("localhost")); err != nil {
 		return fmt.Errorf("set host name: %w", err)
+	}
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	if limit.Max = max(limit.Max, openFiles); err == nil {
+		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	}
+	if err != nil {
+		return fmt.Errorf("limit of open files: %w", err)
 	}
 	files := []string{binary, binary + "-noapiserver"}
 	for _, tool := range []string{"ipset", "ipvsadm", "ip", "iptables", "ip6tables", "iptables-legacy", "keepalived", "haproxy", "conntrack", "ss", "modprobe"} {
