@@ -28,13 +28,14 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
-// SortProblems sorts problems by file, line and message.
+// SortProblems sorts problems by file, line, message and service.
 func SortProblems(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(
 			cmp.Compare(a.Origin.File, b.Origin.File),
 			cmp.Compare(a.Origin.Line, b.Origin.Line),
-			cmp.Compare(a.Message, b.Message))
+			cmp.Compare(a.Message, b.Message),
+			cmp.Compare(a.Service, b.Service))
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 
 // toolLimit ends what hangs. An emulated processor on a busy machine is slow, not
 // that slow.
-const toolLimit = time.Minute
+const toolLimit = 3 * time.Minute
 
 // A Host is a namespace with an address of each family.
 type Host struct {
