@@ -58,6 +58,12 @@ test-matrix: build guest bin/legacy
 		SVCPROXY_TEST_MODE=$$mode PATH=$(CURDIR)/$$dir:$$PATH $(GUEST) test -timeout 90m ./testdata/traffic || exit 1; \
 	done; done
 
+# test-fallback: the mode that serves in guests whose kernel may not load IPVS, and neither IPVS nor what iptables needs: a minute
+test-fallback: build guest
+	for modules in ip_vs ip_vs,x_tables; do \
+		$(GUEST) test --where qemu --load dummy --append module_blacklist=$$modules -noskip -run TestFallback ./testdata/traffic || exit 1; \
+	done
+
 # test-modes: those under traffic in the other modes on this machine's own kernel, which may lack IPVS and dummy devices; without root all skip
 OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),unshare --mount)
 test-modes:
@@ -132,4 +138,4 @@ bench-IPv4 bench-IPv6: bench-%:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-matrix test-modes lint demo packages appliance fuzz bench bench-IPv4 bench-IPv6 clean
+.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-matrix test-modes lint demo packages appliance fuzz bench bench-IPv4 bench-IPv6 clean

@@ -12,8 +12,8 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// masked returns the modules that this kernel may not load: those of module_blacklist= on its command line, as in
-// a guest with --append module_blacklist=ip_vs.
+// masked returns the modules that this kernel may not load: those of module_blacklist= on its command line, as
+// in the guests of make test-fallback.
 func masked(t *testing.T) []string {
 	t.Helper()
 	line, err := os.ReadFile("/proc/cmdline")
