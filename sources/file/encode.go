@@ -1,0 +1,351 @@
+package file
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Encode returns a services file with one service. Decode reads the same service from it, but for what no services file
+// can say: an endpoint that serves only some of its service's ports, and hints that do not follow from its zone and
+// the service's trafficDistribution.
+func Encode(s *sources.Service) string {
+	e := encoder{}
+	name := s.Name
+	if s.Namespace != sources.DefaultNamespace {
+		name = s.FullName()
+	}
+	fmt.Fprintf(&e, "[services.%s]\n", tomlKey(name))
+	e.service(s)
+	return e.String()
+}
+
+// encoder writes keys and their values, each on its line.
+type encoder struct{ strings.Builder }
+
+func (e *encoder) key(name, value string) { fmt.Fprintf(e, "%s = %s\n", name, value) }
+
+// text writes a string unless it is empty.
+func (e *encoder) text(name, value string) {
+	if value != "" {
+		e.key(name, tomlString(value))
+	}
+}
+
+// list writes an array unless it is empty. Tables stand one on a line.
+func (e *encoder) list(name string, values []string) {
+	switch {
+	case len(values) == 0:
+	case slices.ContainsFunc(values, isTable):
+		e.key(name, "[\n  "+strings.Join(values, ",\n  ")+",\n]")
+	default:
+		e.key(name, array(values))
+	}
+}
+
+func isTable(value string) bool { return strings.HasPrefix(value, "{") }
+
+func (e *encoder) service(s *sources.Service) {
+	if s.Type != sources.ClusterIP {
+		e.text("type", string(s.Type))
+	}
+	e.list("clusterIPs", quoted(s.ClusterIPs))
+	e.list("externalIPs", quoted(s.ExternalIPs))
+	e.list("loadBalancerIPs", each(s.LoadBalancerIPs, encodeVIP))
+	e.list("loadBalancerSourceRanges", quoted(s.SourceRanges))
+	e.list("ports", each(s.Ports, encodePort))
+	if s.ExternalTrafficPolicy != sources.Cluster {
+		e.text("externalTrafficPolicy", string(s.ExternalTrafficPolicy))
+	}
+	if s.InternalTrafficPolicy != sources.Cluster {
+		e.text("internalTrafficPolicy", string(s.InternalTrafficPolicy))
+	}
+	if s.Affinity != sources.AffinityNone {
+		e.text("sessionAffinity", string(s.Affinity))
+		if s.AffinityTimeout != sources.DefaultAffinityTimeout {
+			e.text("sessionAffinityTimeout", s.AffinityTimeout.String())
+		}
+	}
+	if s.HealthCheckNodePort != 0 {
+		e.key("healthCheckNodePort", strconv.Itoa(int(s.HealthCheckNodePort)))
+	}
+	if s.PublishNotReadyAddresses {
+		e.key("publishNotReadyAddresses", "true")
+	}
+	e.text("trafficDistribution", string(s.TrafficDistribution))
+	e.text("scheduler", s.Scheduler)
+	if s.DrainTimeout != nil {
+		e.text("drainTimeout", s.DrainTimeout.String())
+	}
+	if s.HealthCheck != nil {
+		e.key("healthCheck", encodeCheck(s.HealthCheck))
+	}
+	e.list("endpoints", each(s.Endpoints, func(p sources.Endpoint) string { return encodeEndpoint(&p, s.Ports) }))
+}
+
+// A tableWriter writes an inline table.
+type tableWriter struct{ pairs []string }
+
+func (t *tableWriter) key(name, value string) { t.pairs = append(t.pairs, name+" = "+value) }
+
+func (t *tableWriter) text(name, value string) {
+	if value != "" {
+		t.key(name, tomlString(value))
+	}
+}
+
+func (t *tableWriter) number(name string, n uint64) {
+	if n != 0 {
+		t.key(name, strconv.FormatUint(n, 10))
+	}
+}
+
+func (t *tableWriter) String() string { return "{ " + strings.Join(t.pairs, ", ") + " }" }
+
+func encodeVIP(v sources.VIP) string {
+	if v.Mode == sources.IPModeDefault {
+		return tomlString(v.Addr.String())
+	}
+	var t tableWriter
+	t.text("ip", v.Addr.String())
+	t.text("ipMode", string(v.Mode))
+	return t.String()
+}
+
+func encodePort(p sources.Port) string {
+	var t tableWriter
+	t.text("name", p.Name)
+	t.number("port", uint64(p.Port))
+	if p.TargetPort != p.Port {
+		t.number("targetPort", uint64(p.TargetPort))
+	}
+	t.number("nodePort", uint64(p.NodePort))
+	if p.Protocol != sources.TCP {
+		t.text("protocol", p.Protocol.String())
+	}
+	return t.String()
+}
+
+func encodeEndpoint(p *sources.Endpoint, ports []sources.Port) string {
+	var t tableWriter
+	t.text("address", p.Addr.String())
+	var own tableWriter
+	for _, at := range p.Ports {
+		i := slices.IndexFunc(ports, func(q sources.Port) bool { return q.Name == at.Name && q.Protocol == at.Protocol })
+		if i >= 0 && ports[i].TargetPort != at.Port {
+			own.key(tomlKey(at.Name), strconv.Itoa(int(at.Port)))
+		}
+	}
+	if own.pairs != nil {
+		t.key("ports", own.String())
+	}
+	if p.Weight != sources.DefaultWeight {
+		t.key("weight", strconv.FormatUint(uint64(p.Weight), 10))
+	}
+	if !p.Ready {
+		t.key("ready", "false")
+	}
+	if p.Serving != p.Ready {
+		t.key("serving", strconv.FormatBool(p.Serving))
+	}
+	if p.Terminating {
+		t.key("terminating", "true")
+	}
+	t.text("nodeName", p.NodeName)
+	t.text("zone", p.Zone)
+	if p.Backup {
+		t.key("backup", "true")
+	}
+	if p.Unchecked {
+		t.text("healthCheck", checkOff)
+	}
+	if len(t.pairs) == 1 {
+		return tomlString(p.Addr.String())
+	}
+	return t.String()
+}
+
+// quoted returns each value as a string of TOML.
+func quoted[T fmt.Stringer](values []T) []string {
+	return each(values, func(v T) string { return tomlString(v.String()) })
+}
+
+func each[T any](values []T, f func(T) string) []string {
+	list := make([]string, len(values))
+	for i, v := range values {
+		list[i] = f(v)
+	}
+	return list
+}
+
+func array(values []string) string { return "[" + strings.Join(values, ", ") + "]" }
+
+// tomlKey returns a key, in quotes unless it can stand bare.
+func tomlKey(key string) string {
+	bare := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+	}
+	if key != "" && !strings.ContainsFunc(key, func(r rune) bool { return !bare(r) }) {
+		return key
+	}
+	return tomlString(key)
+}
+
+// tomlString returns a basic string of TOML.
+func tomlString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// encodeCheck returns a health check as a string where that says all of it, else as a table.
+func encodeCheck(c *sources.HealthCheck) string {
+	var t tableWriter
+	encodeProbe(&t, &c.Probe)
+	encodeTuning(&t, c)
+	short := shortKeys[c.Probe.Type]
+	switch {
+	case len(t.pairs) == 1:
+		return tomlString(string(c.Probe.Type))
+	case len(t.pairs) == 2 && short != "":
+		if value, ok := strings.CutPrefix(t.pairs[1], short+` = "`); ok {
+			return `"` + string(c.Probe.Type) + ":" + value
+		}
+	}
+	return t.String()
+}
+
+func encodeProbe(t *tableWriter, p *sources.Probe) {
+	t.text("type", string(p.Type))
+	t.number("port", uint64(p.Port))
+	t.text("port", p.PortName)
+	if p.Path != "/" {
+		t.text("path", p.Path)
+	}
+	t.text("host", p.Host)
+	if p.Method != "GET" {
+		t.text("method", p.Method)
+	}
+	if p.Headers != "" {
+		var headers tableWriter
+		for line := range strings.SplitSeq(p.Headers, "\n") {
+			name, value, _ := strings.Cut(line, ": ")
+			headers.key(tomlKey(name), tomlString(value))
+		}
+		t.key("headers", headers.String())
+	}
+	if p.ExpectStatus != "" && p.ExpectStatus != "200-399" {
+		t.key("expectStatus", array(each(strings.Split(p.ExpectStatus, ","), tomlString)))
+	}
+	t.text("expectBody", p.ExpectBody)
+	t.bytes("send", p.Send, p.Type)
+	t.bytes("expect", p.Expect, p.Type)
+	if p.Query != "." {
+		t.text("query", p.Query)
+	}
+	if p.RecordType != "A" {
+		t.text("recordType", p.RecordType)
+	}
+	t.text("service", p.Service)
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"tls", p.TLS}, {"verify", p.Verify}} {
+		if flag.set {
+			t.key(flag.name, "true")
+		}
+	}
+	t.text("serverName", p.ServerName)
+	t.text("caFile", p.CAFile)
+	t.text("command", p.Command)
+	if p.Args != "" {
+		t.key("args", array(each(strings.Split(p.Args, "\x00"), tomlString)))
+	}
+	if p.Source.IsValid() {
+		t.text("source", p.Source.String())
+	}
+	t.text("interface", p.Interface)
+	t.number("mark", uint64(p.Mark))
+}
+
+// bytes writes what may be other than text, then in hexadecimal digits.
+func (t *tableWriter) bytes(name, value string, of sources.CheckType) {
+	if of != sources.CheckDNS && (!utf8.ValidString(value) || strings.ContainsRune(value, 0)) {
+		t.text(name+"Hex", hex.EncodeToString([]byte(value)))
+		return
+	}
+	t.text(name, value)
+}
+
+// encodeTuning writes the keys that the service gives itself.
+func encodeTuning(t *tableWriter, c *sources.HealthCheck) {
+	pause := func(key sources.HealthKeys, name string, d time.Duration) {
+		if !c.Unset.Has(key) {
+			t.key(name, tomlString(d.String()))
+		}
+	}
+	count := func(key sources.HealthKeys, name string, n int) {
+		if !c.Unset.Has(key) {
+			t.key(name, strconv.Itoa(n))
+		}
+	}
+	word := func(key sources.HealthKeys, name, value string) {
+		if !c.Unset.Has(key) {
+			t.text(name, value)
+		}
+	}
+	pause(sources.HealthInterval, "interval", c.Interval)
+	pause(sources.HealthTimeout, "timeout", c.Probe.Timeout)
+	count(sources.HealthFall, "fall", c.Fall)
+	count(sources.HealthRise, "rise", c.Rise)
+	pause(sources.HealthFastInterval, "fastInterval", c.FastInterval)
+	pause(sources.HealthDownInterval, "downInterval", c.DownInterval)
+	if !c.Unset.Has(sources.HealthJitter) {
+		t.key("jitter", decimal(c.Jitter))
+	}
+	if c.Initial != sources.InitialKernel {
+		t.text("initial", string(c.Initial))
+	}
+	word(sources.HealthOnDown, "onDown", string(c.OnDown))
+	word(sources.HealthOnAllDown, "onAllDown", string(c.OnAllDown))
+	if c.MinHealthyPercent {
+		word(sources.HealthMinHealthy, "minHealthy", strconv.Itoa(c.MinHealthy)+"%")
+	} else {
+		count(sources.HealthMinHealthy, "minHealthy", c.MinHealthy)
+	}
+	pause(sources.HealthSlowStart, "slowStart", c.SlowStart)
+}
+
+// decimal returns a float of TOML, which has a point.
+func decimal(f float64) string {
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
