@@ -44,6 +44,7 @@ func program(e *commands.Env) cli.Program {
 	p.Commands = []cli.Command{
 		commands.Run(e), // flags without a command mean the first
 		commands.Check(e),
+		commands.Import(e),
 		commands.Plan(e),
 		commands.Status(e),
 		commands.Top(e),

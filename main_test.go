@@ -131,7 +131,7 @@ const module = "github.com/svcproxy/svcproxy"
 var mayImport = map[string][]string{
 	// The command line.
 	"":               {"proxy/cli", "proxy/commands"},
-	"proxy/commands": {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest"},
 
 	// The running process.
 	"proxy/daemon":   {"kernel", "kernel/host", "kernel/relay", "kernel/statefile", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
@@ -165,6 +165,7 @@ var mayImport = map[string][]string{
 
 	// The sources of tables.
 	"sources/apiserver": {"sources", "sources/manifest"},
+	"sources/convert":   {"sources", "sources/file", "sources/manifest"},
 	"sources/file":      {"sources", "sources/fields", "sources/lastgood"},
 	"sources/lastgood":  {"kernel/statefile", "sources"},
 	"sources/fields":    {},

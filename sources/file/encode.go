@@ -70,7 +70,7 @@ func (e *encoder) service(s *sources.Service) {
 	if s.Affinity != sources.AffinityNone {
 		e.text("sessionAffinity", string(s.Affinity))
 		if s.AffinityTimeout != sources.DefaultAffinityTimeout {
-			e.text("sessionAffinityTimeout", s.AffinityTimeout.String())
+			e.text("sessionAffinityTimeout", duration(s.AffinityTimeout))
 		}
 	}
 	if s.HealthCheckNodePort != 0 {
@@ -82,7 +82,7 @@ func (e *encoder) service(s *sources.Service) {
 	e.text("trafficDistribution", string(s.TrafficDistribution))
 	e.text("scheduler", s.Scheduler)
 	if s.DrainTimeout != nil {
-		e.text("drainTimeout", s.DrainTimeout.String())
+		e.text("drainTimeout", duration(*s.DrainTimeout))
 	}
 	if s.HealthCheck != nil {
 		e.key("healthCheck", encodeCheck(s.HealthCheck))
@@ -306,7 +306,7 @@ func (t *tableWriter) bytes(name, value string, of sources.CheckType) {
 func encodeTuning(t *tableWriter, c *sources.HealthCheck) {
 	pause := func(key sources.HealthKeys, name string, d time.Duration) {
 		if !c.Unset.Has(key) {
-			t.key(name, tomlString(d.String()))
+			t.key(name, tomlString(duration(d)))
 		}
 	}
 	count := func(key sources.HealthKeys, name string, n int) {
@@ -339,6 +339,18 @@ func encodeTuning(t *tableWriter, c *sources.HealthCheck) {
 		count(sources.HealthMinHealthy, "minHealthy", c.MinHealthy)
 	}
 	pause(sources.HealthSlowStart, "slowStart", c.SlowStart)
+}
+
+// duration returns a duration without the units that are zero behind others: "5m", not "5m0s".
+func duration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // decimal returns a float of TOML, which has a point.

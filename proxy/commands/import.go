@@ -1,0 +1,236 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/sources/convert"
+)
+
+// importCommand writes a services file from the configuration of another load balancer.
+type importCommand struct {
+	local
+	from   string
+	live   bool
+	strict bool
+	write  string
+}
+
+// Import is the command import.
+func Import(e *Env) cli.Command {
+	c := &importCommand{local: local{Env: e}}
+	return cli.Command{
+		Name: "import", Args: "[FILE]", Short: "write services.toml from what another load balancer has",
+		Long: `FILE is a configuration of keepalived, ldirectord or HAProxy, what ipvsadm-save -n prints,
+or Kubernetes objects; - is standard input. --live reads the kernel's virtual servers
+instead. The services go to standard output. What has no counterpart is a comment
+at its place, and a line on standard error. With --strict that is exit code 1.`,
+		Flags: c.flags, Common: configFlag, Run: c.run,
+	}
+}
+
+// anyFormat lets Detect find the format.
+const anyFormat = "auto"
+
+func (c *importCommand) flags(fs *pflag.FlagSet) {
+	c.flag(fs)
+	words := []string{anyFormat}
+	for _, f := range convert.Formats() {
+		words = append(words, string(f))
+	}
+	fs.StringVar(&c.from, "from", anyFormat, "`FORMAT` of FILE: "+strings.Join(words, ", "))
+	fs.BoolVar(&c.live, "live", false, "read the kernel's virtual servers; needs root")
+	fs.BoolVar(&c.strict, "strict", false, "exit with 1 if something has no counterpart")
+	fs.StringVar(&c.write, "write", "", "write the services to a new `FILE`")
+}
+
+// imported is the answer of import in JSON. Fields are only ever added.
+type imported struct {
+	Services int            `json:"services"`
+	Document string         `json:"document"` // the services file
+	Notes    []importedNote `json:"notes"`    // what has no counterpart
+}
+
+type importedNote struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Service string `json:"service,omitempty"` // "namespace/name"
+	Message string `json:"message"`
+	Changes bool   `json:"changes"` // traffic would flow otherwise than it did
+}
+
+func (c *importCommand) run(ctx context.Context, args []string) error {
+	if err := c.valid(); err != nil {
+		return err
+	}
+	r, err := c.read(ctx, args)
+	if err != nil {
+		return err
+	}
+	if err := c.deliver(r); err != nil {
+		return err
+	}
+	if c.strict && len(r.Notes) > 0 {
+		return &cli.Error{Code: cli.Failed}
+	}
+	return nil
+}
+
+func (c *importCommand) read(ctx context.Context, args []string) (convert.Result, error) {
+	switch {
+	case c.live && len(args) > 0:
+		return convert.Result{}, cli.Errorf(cli.Usage, "", "--live reads the kernel: leave out %s", args[0])
+	case c.live:
+		return c.readKernel(ctx)
+	case c.from != anyFormat && !slices.Contains(convert.Formats(), convert.Format(c.from)):
+		return convert.Result{}, cli.Errorf(cli.Usage, "", "format %q: want %s or one of %v", c.from, anyFormat, convert.Formats())
+	case len(args) != 1:
+		return convert.Result{}, cli.Errorf(cli.Usage, "", "want one FILE, - for standard input, or --live")
+	}
+	f, err := c.open(args[0])
+	if err != nil {
+		return convert.Result{}, err
+	}
+	format := convert.Format(c.from)
+	if c.from == anyFormat {
+		if format = convert.Detect(f.Data); format == "" {
+			return convert.Result{}, cli.Errorf(cli.Config, "say its format with --from", "%s: cannot tell what it is", f.Name)
+		}
+	}
+	r, err := convert.Read(format, f, included)
+	if err != nil {
+		return r, &cli.Error{Code: cli.Config, Err: err}
+	}
+	return r, nil
+}
+
+// maxImport bounds a configuration, in bytes.
+const maxImport = 64 << 20
+
+func (c *importCommand) open(name string) (convert.File, error) {
+	in := c.In
+	if name == "-" {
+		name = "standard input"
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return convert.File{}, err
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxImport+1))
+	if err == nil && len(data) > maxImport {
+		err = fmt.Errorf("%s: longer than %d MiB", name, maxImport>>20)
+	}
+	return convert.File{Name: name, Data: data}, err
+}
+
+// included opens the files that a configuration includes.
+func included(pattern, from string) ([]convert.File, error) {
+	if !filepath.IsAbs(pattern) {
+		pattern = filepath.Join(filepath.Dir(from), pattern)
+	}
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pattern, err)
+	}
+	if len(names) == 0 && !strings.ContainsAny(pattern, "*?[") {
+		return nil, fmt.Errorf("%s: %w", pattern, os.ErrNotExist)
+	}
+	files := make([]convert.File, len(names))
+	for i, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files[i] = convert.File{Name: name, Data: data}
+	}
+	return files, nil
+}
+
+// readKernel reads the virtual servers that the kernel has, whoever made them.
+func (c *importCommand) readKernel(ctx context.Context) (convert.Result, error) {
+	s, err := c.load()
+	if err != nil {
+		return convert.Result{}, err
+	}
+	k, err := s.Open(ctx, s.Config.Names())
+	if err != nil {
+		return convert.Result{}, err
+	}
+	defer k.Close()
+	have, err := k.Read(ctx)
+	if err != nil {
+		return convert.Result{}, err
+	}
+	r, err := convert.Read(convert.IPVSAdm, convert.File{Name: "the kernel", Data: []byte(saved(have))}, nil)
+	if err != nil {
+		return r, fmt.Errorf("the kernel's virtual servers: %w", err)
+	}
+	if have.FWMark > 0 {
+		r.Notes = append(r.Notes, convert.Note{Message: count(have.FWMark, "virtual server") + " by firewall mark: svcproxy serves addresses only", Changes: true})
+	}
+	return r, nil
+}
+
+// saved is what ipvsadm-save -n would print.
+func saved(o kernel.Observed) string {
+	var b strings.Builder
+	for _, v := range o.Virtuals {
+		fmt.Fprintln(&b, v)
+	}
+	for _, r := range o.Reals {
+		fmt.Fprintln(&b, r)
+	}
+	return b.String()
+}
+
+// deliver prints the services, or writes them, and what was left out.
+func (c *importCommand) deliver(r convert.Result) error {
+	document := r.Document()
+	if c.write != "" {
+		if err := create(c.write, document); err != nil {
+			return err
+		}
+	}
+	if c.output == "json" {
+		answer := imported{Services: len(r.Services), Document: document, Notes: []importedNote{}}
+		for _, n := range r.Notes {
+			answer.Notes = append(answer.Notes, importedNote{n.Origin.File, n.Origin.Line, n.Service, n.Message, n.Changes})
+		}
+		return c.encode(answer)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(c.Err, "svcproxy: not imported: %s\n", n)
+	}
+	if c.write != "" {
+		_, err := fmt.Fprintf(c.Out, "ok: %s\n", count(len(r.Services), "service"))
+		return err
+	}
+	_, err := io.WriteString(c.Out, document)
+	return err
+}
+
+// create writes a file that does not exist yet.
+func create(name, text string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		if errors.Is(err, os.ErrExist) {
+			return cli.Errorf(cli.Failed, "import to another file, and compare", "%s is there already", name)
+		}
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,151 @@
+package convert
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
+)
+
+// Format is what a configuration is written for.
+type Format string
+
+// The formats.
+const (
+	IPVSAdm    Format = "ipvsadm"    // ipvsadm-save -n, ipvsadm -Sn
+	Keepalived Format = "keepalived" // keepalived.conf
+	LDirectord Format = "ldirectord" // ldirectord.cf
+	HAProxy    Format = "haproxy"    // haproxy.cfg
+	Kubernetes Format = "kubernetes" // Services and EndpointSlices in YAML or JSON
+)
+
+// Formats lists the formats.
+func Formats() []Format { return []Format{IPVSAdm, Keepalived, LDirectord, HAProxy, Kubernetes} }
+
+// Result is what a configuration comes to.
+type Result struct {
+	Services []sources.Service // Origin is where the first part of each is configured
+	Notes    []Note            // in the order of the configuration
+}
+
+// Note is about a part of a configuration that has no counterpart.
+type Note struct {
+	Origin  sources.Origin
+	Service string // the service's full name; "" if it is about none, or about one that is not imported
+	Message string
+	Changes bool // traffic would flow otherwise than it did
+}
+
+// String is "file:line: message", on one line.
+func (n Note) String() string { return n.Origin.String() + ": " + printable(n.Message) }
+
+// Open returns the files that a pattern names, for configurations that include others. A
+// relative pattern is relative to the file that includes it.
+type Open func(pattern, from string) ([]File, error)
+
+// File is the text of a configuration and its name, for messages.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Read reads a configuration. The error names a file and line that cannot be understood at
+// all. open may be nil: then a file that is included is a Note.
+func Read(format Format, f File, open Open) (Result, error) {
+	switch format {
+	case IPVSAdm:
+		return readIPVSAdm(f)
+	case Keepalived:
+		return readKeepalived(f, open)
+	case LDirectord:
+		return readLDirectord(f)
+	case HAProxy:
+		return readHAProxy(f)
+	case Kubernetes:
+		return readKubernetes(f)
+	}
+	return Result{}, fmt.Errorf("format %q is not one of %v", format, Formats())
+}
+
+// Detect returns the format of a configuration by its first words that tell, "" if none does.
+func Detect(data []byte) Format {
+	for line := range bytes.Lines(data) {
+		text := string(line)
+		f := strings.Fields(text)
+		if len(f) == 0 || strings.HasPrefix(f[0], "#") || strings.HasPrefix(f[0], "!") {
+			continue
+		}
+		switch format := detectLine(text, f); {
+		case format != "":
+			return format
+		case strings.HasPrefix(f[0], "["): // TOML
+			return ""
+		}
+	}
+	return ""
+}
+
+func detectLine(line string, f []string) Format {
+	first := f[0]
+	switch {
+	case slices.Contains([]string{"-A", "-a", "-C"}, first):
+		return IPVSAdm
+	case slices.Contains([]string{"global_defs", "virtual_server", "virtual_server_group", "vrrp_instance", "vrrp_sync_group", "vrrp_script"}, strings.TrimSuffix(first, "{")):
+		return Keepalived
+	case slices.Contains([]string{"global", "defaults", "listen", "frontend", "backend"}, first) && !strings.Contains(line, "="):
+		return HAProxy
+	case strings.HasPrefix(first, "apiVersion:") || strings.HasPrefix(first, "kind:") || first == "{":
+		return Kubernetes
+	case strings.Contains(line, "="):
+		key, _, _ := strings.Cut(line, "=")
+		if slices.Contains(ldirectordKeys, strings.TrimSpace(key)) {
+			return LDirectord
+		}
+	}
+	return ""
+}
+
+// Document returns the services as a services file. What is not imported is a comment at its
+// place: above its service, or at the top.
+func (r Result) Document() string {
+	var b strings.Builder
+	known := make(map[string]bool, len(r.Services))
+	for _, s := range r.Services {
+		known[s.FullName()] = true
+	}
+	comment := func(n Note) { fmt.Fprintf(&b, "# not imported (%s): %s\n", n.Origin, printable(n.Message)) }
+	for _, n := range r.Notes {
+		if !known[n.Service] {
+			comment(n)
+		}
+	}
+	for i := range r.Services {
+		s := &r.Services[i]
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "# from %s\n", s.Origin)
+		for _, n := range r.Notes {
+			if n.Service == s.FullName() {
+				comment(n)
+			}
+		}
+		b.WriteString(file.Encode(s))
+	}
+	return b.String()
+}
+
+// printable returns a text for a comment of TOML, which is one line of UTF-8 without control characters.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) && r != utf8.RuneError {
+			return r
+		}
+		return '?'
+	}, text)
+}

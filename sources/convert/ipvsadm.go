@@ -1,0 +1,218 @@
+package convert
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// readIPVSAdm reads what ipvsadm-save -n or ipvsadm -Sn prints.
+func readIPVSAdm(f File) (Result, error) {
+	p := ipvsadm{index: map[string]int{}}
+	line := 0
+	for text := range strings.Lines(string(f.Data)) {
+		line++
+		words := strings.Fields(strings.SplitN(text, "#", 2)[0])
+		if len(words) > 0 && words[0] == "ipvsadm" {
+			words = words[1:] // a script of commands
+		}
+		if len(words) == 0 {
+			continue
+		}
+		at := sources.Origin{Source: string(IPVSAdm), File: f.Name, Line: line}
+		if err := p.command(at, words); err != nil {
+			return Result{}, fmt.Errorf("%s: %w", at, err)
+		}
+	}
+	r := services(p.virtuals)
+	r.Notes = append(r.Notes, p.notes...)
+	r.sortNotes()
+	return r, nil
+}
+
+type ipvsadm struct {
+	virtuals []virtual
+	index    map[string]int // by protocol and address: in virtuals, or -1 if it is not imported
+	notes    []Note
+}
+
+// longOptions are the long names of ipvsadm's options.
+var longOptions = map[string]string{
+	"--add-service": "-A", "--add-server": "-a", "--clear": "-C",
+	"--tcp-service": "-t", "--udp-service": "-u", "--fwmark-service": "-f", "--ipv6": "-6",
+	"--scheduler": "-s", "--persistent": "-p", "--netmask": "-M", "--ops": "-o", "--sched-flags": "-b",
+	"--real-server": "-r", "--weight": "-w", "--u-threshold": "-x", "--l-threshold": "-y",
+	"--masquerading": "-m", "--gatewaying": "-g", "--ipip": "-i",
+}
+
+// valued are the options that have a value. That of -p may be left out.
+const valued = "-t -u -f --sctp-service -s -p -M -b -r -w -x -y --pe --tun-type --tun-port"
+
+func (p *ipvsadm) command(at sources.Origin, words []string) error {
+	o, err := options(words)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o["-C"] != nil:
+		return nil
+	case o["-A"] != nil:
+		return p.addVirtual(at, o)
+	case o["-a"] != nil:
+		return p.addReal(at, o)
+	}
+	return fmt.Errorf("%s: want a command to add, -A or -a, as ipvsadm-save prints them", words[0])
+}
+
+// options reads the options of a command, by their short names.
+func options(words []string) (map[string][]string, error) {
+	o := map[string][]string{}
+	for i := 0; i < len(words); i++ {
+		name, value, given := strings.Cut(words[i], "=")
+		if short, ok := longOptions[name]; ok {
+			name = short
+		}
+		if !strings.HasPrefix(name, "-") {
+			return nil, fmt.Errorf("%q: want an option of ipvsadm", words[i])
+		}
+		takes := strings.Contains(" "+valued+" ", " "+name+" ")
+		if takes && !given {
+			if i+1 < len(words) && !strings.HasPrefix(words[i+1], "-") {
+				i++
+				value = words[i]
+			} else if name != "-p" {
+				return nil, fmt.Errorf("%s has no value", name)
+			}
+		}
+		o[name] = append(o[name], value)
+	}
+	return o, nil
+}
+
+// key returns the virtual server that a command is about.
+func key(o map[string][]string) (name string, addr netip.AddrPort, proto sources.Protocol, err error) {
+	for option, proto := range map[string]sources.Protocol{"-t": sources.TCP, "-u": sources.UDP, "--sctp-service": sources.SCTP} {
+		if v := o[option]; v != nil {
+			addr, err := address(v[0])
+			return option + v[0], addr, proto, err
+		}
+	}
+	if v := o["-f"]; v != nil {
+		return "-f" + v[0] + strings.Join(o["-6"], ""), netip.AddrPort{}, 0, nil
+	}
+	return "", netip.AddrPort{}, 0, fmt.Errorf("want the virtual server: -t, -u or --sctp-service ADDRESS:PORT, or -f MARK")
+}
+
+// address reads ADDRESS:PORT. Names need the option -n of ipvsadm-save.
+func address(text string) (netip.AddrPort, error) {
+	a, err := netip.ParseAddrPort(text)
+	if err != nil || a.Addr().Zone() != "" {
+		return a, fmt.Errorf("%q: want ADDRESS:PORT in numbers, as ipvsadm-save -n prints them", text)
+	}
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
+}
+
+func (p *ipvsadm) addVirtual(at sources.Origin, o map[string][]string) error {
+	name, addr, protocol, err := key(o)
+	if err != nil {
+		return err
+	}
+	if _, twice := p.index[name]; twice {
+		return fmt.Errorf("this virtual server is there twice")
+	}
+	leave := func(why string) error {
+		p.index[name] = -1
+		p.notes = append(p.notes, Note{Origin: at, Message: why, Changes: true})
+		return nil
+	}
+	switch {
+	case !addr.IsValid():
+		return leave("virtual server by firewall mark " + o["-f"][0] + ": svcproxy serves addresses only")
+	case addr.Port() == 0:
+		return leave("virtual server " + addr.Addr().String() + " with all ports: svcproxy serves single ports only")
+	}
+	v := virtual{at: at, addr: addr, protocol: protocol}
+	if s := o["-s"]; s != nil {
+		v.setScheduler(at, s[0])
+	} else {
+		v.setScheduler(at, "wlc") // ipvsadm's default
+	}
+	if s := o["-p"]; s != nil {
+		seconds := uint64(300) // ipvsadm's default
+		if s[0] != "" {
+			if seconds, err = strconv.ParseUint(s[0], 10, 32); err != nil {
+				return fmt.Errorf("-p %q: want seconds", s[0])
+			}
+		}
+		v.setAffinity(at, seconds)
+	}
+	v.ipvsFlags(at, o)
+	p.index[name] = len(p.virtuals)
+	p.virtuals = append(p.virtuals, v)
+	return nil
+}
+
+// ipvsFlags notes what a virtual server of IPVS can have and a service cannot.
+func (v *virtual) ipvsFlags(at sources.Origin, o map[string][]string) {
+	if m := o["-M"]; m != nil && m[0] != "255.255.255.255" && m[0] != "128" && m[0] != "32" {
+		v.noteChange(at, "persistence by network (-M %s): a client stays by its address", m[0])
+	}
+	if o["-o"] != nil {
+		v.noteChange(at, "one-packet scheduling (-o): svcproxy does not have it")
+	}
+	if pe := o["--pe"]; pe != nil {
+		v.noteChange(at, "persistence engine %s: svcproxy does not have it", pe[0])
+	}
+	if b := o["-b"]; b != nil {
+		v.note(at, "scheduler flags %s: svcproxy sets those of mh itself, and no others", b[0])
+	}
+}
+
+func (p *ipvsadm) addReal(at sources.Origin, o map[string][]string) error {
+	name, virtual, _, err := key(o)
+	if err != nil {
+		return err
+	}
+	i, known := p.index[name]
+	switch {
+	case !known:
+		return fmt.Errorf("a real server of a virtual server that was not added before")
+	case i < 0:
+		return nil
+	case o["-r"] == nil:
+		return fmt.Errorf("want the real server, -r ADDRESS:PORT")
+	}
+	text := o["-r"][0]
+	if a, err := netip.ParseAddr(text); err == nil { // the port of the virtual server
+		text = netip.AddrPortFrom(a, virtual.Port()).String()
+	}
+	r := real{at: at, weight: sources.DefaultWeight}
+	if r.addr, err = address(text); err != nil {
+		return err
+	}
+	if w := o["-w"]; w != nil {
+		n, err := strconv.ParseUint(w[0], 10, 31)
+		if err != nil {
+			return fmt.Errorf("-w %q: want a weight", w[0])
+		}
+		r.weight = uint32(n)
+	}
+	v := &p.virtuals[i]
+	if o["-m"] == nil {
+		how := "direct routing (-g)"
+		if o["-i"] != nil {
+			how = "tunneling (-i)"
+		}
+		v.noteChange(at, "%s to %s: svcproxy masquerades, so that answers come back through this node", how, r.addr)
+	}
+	for _, option := range []string{"-x", "-y"} {
+		if t := o[option]; t != nil && t[0] != "0" {
+			v.noteChange(at, "connection threshold of %s (%s %s): svcproxy does not have it", r.addr, option, t[0])
+		}
+	}
+	v.add(r)
+	return nil
+}

@@ -1,0 +1,294 @@
+package convert
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// readKeepalived reads keepalived.conf: its virtual servers with their checks.
+func readKeepalived(f File, open Open) (Result, error) {
+	t := keepalivedTree{open: open, variables: map[string]string{}}
+	all, err := t.read(f)
+	if err != nil {
+		return Result{}, err
+	}
+	k := keepalived{groups: map[string]*statement{}}
+	for _, s := range all {
+		if s.words[0] == "virtual_server_group" {
+			k.groups[s.value(1)] = s
+		}
+	}
+	for _, s := range all {
+		if err := k.top(s); err != nil {
+			return Result{}, fmt.Errorf("%s: %w", s.at, err)
+		}
+	}
+	r := services(k.virtuals)
+	r.Notes = append(append(r.Notes, t.notes...), k.notes...)
+	r.sortNotes()
+	return r, nil
+}
+
+type keepalived struct {
+	groups   map[string]*statement
+	virtuals []virtual
+	notes    []Note
+}
+
+// top reads a statement outside of all blocks.
+func (k *keepalived) top(s *statement) error {
+	switch s.words[0] {
+	case "virtual_server":
+		return k.virtualServer(s)
+	case "vrrp_instance":
+		for _, b := range s.block {
+			if strings.HasPrefix(b.words[0], "virtual_ipaddress") || strings.HasPrefix(b.words[0], "virtual_ip_address") {
+				k.note(s.at, "vrrp_instance %s: keepalived goes on to move its addresses; svcproxy binds those of its services itself", s.value(1))
+				break
+			}
+		}
+	case "virtual_server_group", "global_defs", "vrrp_sync_group", "vrrp_script", "vrrp_track_process", "vrrp_track_file", "track_file",
+		"static_ipaddress", "static_routes", "static_rules", "linkbeat_interfaces", "net_namespace", "instance", "garp_group":
+	default:
+		k.note(s.at, "%s: not known here", s.words[0])
+	}
+	return nil
+}
+
+func (k *keepalived) note(at sources.Origin, format string, args ...any) {
+	k.notes = append(k.notes, Note{Origin: at, Message: fmt.Sprintf(format, args...)})
+}
+
+// virtualServer reads a virtual server, or one for each address and port of its group.
+func (k *keepalived) virtualServer(s *statement) error {
+	at := s
+	var group []*statement
+	name := ""
+	switch s.value(1) {
+	case "group":
+		if at = k.groups[s.value(2)]; at == nil {
+			return fmt.Errorf("there is no virtual_server_group %q", s.value(2))
+		}
+		group, name = at.block, s.value(2)
+	default:
+		group = []*statement{{at: s.at, words: s.words[1:]}}
+	}
+	for _, g := range group {
+		if g.value(0) == "fwmark" {
+			k.note(g.at, "virtual server by firewall mark %s: svcproxy serves addresses only", g.value(1))
+			k.notes[len(k.notes)-1].Changes = true
+			continue
+		}
+		addrs, err := addrsAndPorts(g.value(0), g.value(1))
+		if err != nil {
+			return err
+		}
+		for _, a := range addrs {
+			if a.Port() == 0 {
+				k.note(g.at, "virtual server %s with all ports: svcproxy serves single ports only", a.Addr())
+				k.notes[len(k.notes)-1].Changes = true
+				continue
+			}
+			v := virtual{name: name, at: s.at, addr: a, protocol: sources.TCP}
+			if err := v.keepalived(s); err != nil {
+				return err
+			}
+			k.virtuals = append(k.virtuals, v)
+		}
+	}
+	return nil
+}
+
+// maxRange bounds the addresses and ports that one line of a group gives.
+const maxRange = 256
+
+// addrsAndPorts reads "10.0.0.1", "10.0.0.1-9" or "2001:db8::1-f" and "80" or "80-90".
+func addrsAndPorts(hosts, ports string) ([]netip.AddrPort, error) {
+	first, last, _ := strings.Cut(hosts, "-")
+	a, err := netip.ParseAddr(first)
+	if err != nil || a.Zone() != "" {
+		return nil, fmt.Errorf("%q: want an address", hosts)
+	}
+	hostCount, err := rangeOf(lastPart(a), last, map[bool]int{true: 10, false: 16}[a.Is4()])
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", hosts, err)
+	}
+	low, high, _ := strings.Cut(ports, "-")
+	port := uint64(0)
+	if low != "" {
+		if port, err = strconv.ParseUint(low, 10, 16); err != nil {
+			return nil, fmt.Errorf("port %q: want a number", ports)
+		}
+	}
+	portCount, err := rangeOf(port, high, 10)
+	if err != nil || port+uint64(portCount)-1 > 65535 {
+		return nil, fmt.Errorf("ports %q: want a range of ports, at most %d", ports, maxRange)
+	}
+	var all []netip.AddrPort
+	for range hostCount {
+		for p := range portCount {
+			all = append(all, netip.AddrPortFrom(a, uint16(port)+uint16(p)))
+		}
+		a = a.Next()
+	}
+	return all, nil
+}
+
+// lastPart is the number at the end of an address, where a range begins.
+func lastPart(a netip.Addr) uint64 {
+	b := a.AsSlice()
+	if a.Is4() {
+		return uint64(b[3])
+	}
+	return uint64(b[14])<<8 | uint64(b[15])
+}
+
+// rangeOf returns how many numbers there are from first to last, which may be "" for one.
+func rangeOf(first uint64, last string, base int) (int, error) {
+	if last == "" {
+		return 1, nil
+	}
+	n, err := strconv.ParseUint(last, base, 16)
+	if err != nil || n < first || n-first >= maxRange {
+		return 0, fmt.Errorf("want a range from a smaller to a larger number, of at most %d", maxRange)
+	}
+	return int(n-first) + 1, nil
+}
+
+// keepalived reads the block of a virtual server.
+func (v *virtual) keepalived(s *statement) error {
+	d := checkDraft{common: s.block}
+	v.setScheduler(s.at, "wlc")
+	for _, b := range s.block {
+		var err error
+		switch word := b.words[0]; word {
+		case "lvs_sched", "lb_algo":
+			v.scheduler = ""
+			v.setScheduler(b.at, b.value(1))
+		case "lvs_method", "lb_kind":
+			v.method(b)
+		case "protocol":
+			v.protocol, err = sources.ParseProtocol(strings.ToUpper(b.value(1)))
+		case "persistence_timeout":
+			err = v.keepalivedAffinity(b)
+		case "persistence_granularity":
+			if g := b.value(1); g != "255.255.255.255" && g != "32" && g != "128" {
+				v.noteChange(b.at, "persistence_granularity %s: a client stays by its address", g)
+			}
+		case "sorry_server":
+			var r real
+			if r, err = v.realServer(b); err == nil {
+				r.backup = true
+				v.add(r)
+			}
+		case "real_server":
+			var r real
+			if r, err = v.realServer(b); err == nil {
+				v.add(r)
+				d.add(v, b, len(v.reals)-1)
+			}
+		case "ops", "hashed", "flag-1", "flag-2", "flag-3", "sh-port", "sh-fallback", "mh-port", "mh-fallback":
+			v.note(b.at, "%s: svcproxy sets the flags of mh itself, and no others", word)
+		case "quorum":
+			if b.value(1) != "1" {
+				v.noteChange(b.at, "quorum %s: svcproxy serves as long as one endpoint is up", b.value(1))
+			}
+		case "omega", "hysteresis", "quorum_up", "quorum_down", "ha_suspend", "sorry_server_inhibit", "sorry_server_lvs_method", "smtp_alert", "virtualhost", "alpha",
+			"delay_loop", "retry", "delay_before_retry", "warmup", "connect_timeout":
+			v.keepalivedRest(b)
+		default:
+			v.note(b.at, "%s: not known here", word)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", word(b), err)
+		}
+	}
+	d.finish(v)
+	return nil
+}
+
+func word(s *statement) string { return strings.Join(s.words, " ") }
+
+// keepalivedRest notes what neither the checks nor a service have a place for.
+func (v *virtual) keepalivedRest(b *statement) {
+	switch b.words[0] {
+	case "quorum_up", "quorum_down", "smtp_alert":
+		v.note(b.at, "%s: svcproxy runs no program and sends no mail on changes", b.words[0])
+	case "omega", "ha_suspend", "hysteresis", "sorry_server_inhibit", "sorry_server_lvs_method", "warmup":
+		v.note(b.at, "%s: svcproxy does not have it", b.words[0])
+	}
+}
+
+func (v *virtual) method(b *statement) {
+	if kind := strings.ToUpper(b.value(1)); kind != "NAT" {
+		v.noteChange(b.at, "%s %s: svcproxy masquerades, so that answers come back through this node", b.words[0], kind)
+	}
+}
+
+func (v *virtual) keepalivedAffinity(b *statement) error {
+	seconds := uint64(360) // keepalived's default
+	if text := b.value(1); text != "" {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return fmt.Errorf("want seconds")
+		}
+		seconds = n
+	}
+	if seconds > 0 {
+		v.setAffinity(b.at, seconds)
+	}
+	return nil
+}
+
+// realServer reads "real_server ADDRESS [PORT]" with its weight, but not its checks.
+func (v *virtual) realServer(s *statement) (real, error) {
+	r := real{at: s.at, weight: sources.DefaultWeight}
+	a, err := netip.ParseAddr(s.value(1))
+	if err != nil || a.Zone() != "" {
+		return r, fmt.Errorf("%q: want an address", s.value(1))
+	}
+	port := uint64(v.addr.Port())
+	if s.value(2) != "" {
+		if port, err = strconv.ParseUint(s.value(2), 10, 16); err != nil {
+			return r, fmt.Errorf("port %q: want a number", s.value(2))
+		}
+	}
+	r.addr = netip.AddrPortFrom(a, uint16(port))
+	for _, b := range s.block {
+		switch b.words[0] {
+		case "weight":
+			n, err := strconv.ParseUint(b.value(1), 10, 31)
+			if err != nil {
+				return r, fmt.Errorf("weight %q: want a number", b.value(1))
+			}
+			r.weight = uint32(n)
+		case "lvs_method", "lb_kind":
+			v.method(b)
+		case "uthreshold", "lthreshold":
+			v.noteChange(b.at, "%s %s: svcproxy has no thresholds of connections", b.words[0], b.value(1))
+		case "notify_up", "notify_down", "smtp_alert":
+			v.note(b.at, "%s: svcproxy runs no program and sends no mail on changes", b.words[0])
+		case "inhibit_on_failure", "alpha", "delay_loop", "retry", "delay_before_retry", "warmup", "connect_timeout", "virtualhost", "log_all_failures":
+		default:
+			if !slices.Contains(checkers, b.words[0]) {
+				v.note(b.at, "%s: not known here", b.words[0])
+			}
+		}
+	}
+	return r, nil
+}
+
+// seconds reads seconds, which may have a fraction.
+func seconds(text string) (time.Duration, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(f >= 0 && f <= 86400) {
+		return 0, fmt.Errorf("%q: want seconds, at most a day", text)
+	}
+	return time.Duration(f * float64(time.Second)).Round(time.Millisecond), nil
+}

@@ -1,0 +1,248 @@
+package convert
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// virtual is one address and port with its backends, as every format but Kubernetes' has them.
+type virtual struct {
+	name      string // what the configuration calls it; "" = nothing
+	at        sources.Origin
+	addr      netip.AddrPort
+	protocol  sources.Protocol
+	scheduler string        // "" = the node's default
+	affinity  time.Duration // 0 = none
+	hides     bool          // backends see an address of this node, not the client's
+	check     *sources.HealthCheck
+	reals     []real
+	notes     []Note
+}
+
+type real struct {
+	at        sources.Origin
+	addr      netip.AddrPort
+	weight    uint32
+	backup    bool
+	unchecked bool
+	notReady  bool
+}
+
+// note adds a note about the virtual server.
+func (v *virtual) note(at sources.Origin, format string, args ...any) {
+	v.notes = append(v.notes, Note{Origin: at, Message: fmt.Sprintf(format, args...)})
+}
+
+// noteChange adds a note about something that makes traffic flow otherwise.
+func (v *virtual) noteChange(at sources.Origin, format string, args ...any) {
+	v.note(at, format, args...)
+	v.notes[len(v.notes)-1].Changes = true
+}
+
+// setScheduler takes a scheduler of IPVS, if it is one that svcproxy has.
+func (v *virtual) setScheduler(at sources.Origin, name string) {
+	if slices.Contains(sources.Schedulers(), name) {
+		v.scheduler = name
+		return
+	}
+	v.noteChange(at, "scheduler %s: svcproxy does not have it, the node's default is used", name)
+}
+
+// Bounds of sessionAffinityTimeout.
+const (
+	leastAffinity = time.Second
+	mostAffinity  = 24 * time.Hour
+)
+
+func (v *virtual) setAffinity(at sources.Origin, seconds uint64) {
+	d := min(mostAffinity, time.Duration(min(seconds, 1<<31))*time.Second)
+	if d < leastAffinity {
+		d = leastAffinity
+	}
+	if v.affinity = d; d != time.Duration(seconds)*time.Second {
+		v.noteChange(at, "persistence of %d s: taken as %s, as 1 s to 24 h are possible", seconds, d)
+	}
+}
+
+// maxWeight is the largest weight of an endpoint.
+const maxWeight = 65535
+
+// add adds a backend. One of the same address is refused by IPVS, and noted here.
+func (v *virtual) add(r real) {
+	switch i := slices.IndexFunc(v.reals, func(o real) bool { return o.addr == r.addr }); {
+	case r.addr.Addr().Is4() != v.addr.Addr().Is4():
+		v.noteChange(r.at, "backend %s: it has another family than %s", r.addr, v.addr)
+		return
+	case i >= 0:
+		v.note(r.at, "backend %s: it is there twice, first at %s", r.addr, v.reals[i].at)
+		return
+	case r.addr.Addr().IsLoopback() || r.addr.Addr().IsUnspecified() || r.addr.Port() == 0:
+		v.noteChange(r.at, "backend %s: IPVS cannot reach a server on this node's loopback addresses, or without a port", r.addr)
+		return
+	}
+	if r.weight > maxWeight {
+		v.noteChange(r.at, "weight %d: taken as %d, the largest", r.weight, maxWeight)
+		r.weight = maxWeight
+	}
+	v.reals = append(v.reals, r)
+}
+
+// services joins virtual servers into services: those of one address whose backends are the same
+// hosts become the ports of one service.
+func services(virtuals []virtual) Result {
+	var r Result
+	var groups [][]virtual
+	for _, v := range virtuals {
+		i := slices.IndexFunc(groups, func(g []virtual) bool { return joins(&g[0], &v) && !hasPort(g, &v) })
+		if i < 0 {
+			groups = append(groups, []virtual{v})
+		} else {
+			groups[i] = append(groups[i], v)
+		}
+	}
+	names := map[string]bool{}
+	for _, g := range groups {
+		s := service(g)
+		s.Name = unique(names, nameOf(g))
+		for _, v := range g {
+			for _, n := range v.notes {
+				n.Service = s.FullName()
+				r.Notes = append(r.Notes, n)
+			}
+		}
+		r.Services = append(r.Services, s)
+	}
+	return certified(r)
+}
+
+func (r *Result) sortNotes() {
+	slices.SortStableFunc(r.Notes, func(a, b Note) int {
+		return cmp.Or(cmp.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line))
+	})
+	r.Notes = slices.Compact(r.Notes)
+}
+
+// joins reports whether two virtual servers can be ports of one service.
+func joins(a, b *virtual) bool {
+	if a.addr.Addr() != b.addr.Addr() || a.scheduler != b.scheduler || a.affinity != b.affinity || len(a.reals) != len(b.reals) ||
+		a.name != b.name || a.hides != b.hides || !sameCheck(a.check, b.check) {
+		return false
+	}
+	host := func(r real) real {
+		return real{addr: netip.AddrPortFrom(r.addr.Addr(), 0), weight: r.weight, backup: r.backup, unchecked: r.unchecked, notReady: r.notReady}
+	}
+	for i := range a.reals {
+		if host(a.reals[i]) != host(b.reals[i]) || twice(a.reals, i) || twice(b.reals, i) {
+			return false
+		}
+	}
+	return len(a.reals) > 0
+}
+
+// twice reports whether another backend has the address of one.
+func twice(reals []real, i int) bool {
+	return slices.ContainsFunc(reals[:i], func(r real) bool { return r.addr.Addr() == reals[i].addr.Addr() })
+}
+
+func sameCheck(a, b *sources.HealthCheck) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func hasPort(g []virtual, v *virtual) bool {
+	return slices.ContainsFunc(g, func(o virtual) bool { return o.addr == v.addr && o.protocol == v.protocol })
+}
+
+// service makes one service of virtual servers that join.
+func service(g []virtual) sources.Service {
+	first := &g[0]
+	s := sources.Service{
+		Namespace: sources.DefaultNamespace, Type: sources.ClusterIP, Origin: first.at,
+		ClusterIPs:            []netip.Addr{first.addr.Addr()},
+		ExternalTrafficPolicy: sources.Cluster, InternalTrafficPolicy: sources.Cluster,
+		AffinityTimeout: sources.DefaultAffinityTimeout,
+		Scheduler:       first.scheduler, HealthCheck: first.check,
+	}
+	if first.hides {
+		s.Type, s.ClusterIPs, s.LoadBalancerIPs = sources.LoadBalancer, nil, []sources.VIP{{Addr: first.addr.Addr()}}
+	}
+	if first.affinity > 0 {
+		s.Affinity, s.AffinityTimeout = sources.AffinityClientIP, first.affinity
+	}
+	for _, v := range g {
+		p := sources.Port{Protocol: v.protocol, Port: v.addr.Port(), TargetPort: usualPort(v.reals, v.addr.Port())}
+		if len(g) > 1 {
+			p.Name = strings.ToLower(v.protocol.String()) + "-" + strconv.Itoa(int(p.Port))
+		}
+		s.Ports = append(s.Ports, p)
+	}
+	for i, r := range first.reals {
+		e := sources.Endpoint{
+			Addr: r.addr.Addr(), Weight: r.weight, Backup: r.backup, Unchecked: r.unchecked, Ready: !r.notReady, Serving: !r.notReady,
+		}
+		for j, v := range g {
+			e.Ports = append(e.Ports, sources.EndpointPort{Name: s.Ports[j].Name, Protocol: v.protocol, Port: v.reals[i].addr.Port()})
+		}
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	slices.SortStableFunc(s.Endpoints, func(a, b sources.Endpoint) int { return a.Addr.Compare(b.Addr) })
+	return s
+}
+
+// usualPort is the port that most backends have.
+func usualPort(reals []real, byDefault uint16) uint16 {
+	counts, most := map[uint16]int{}, byDefault
+	for _, r := range reals {
+		p := r.addr.Port()
+		if counts[p]++; counts[p] > counts[most] {
+			most = p
+		}
+	}
+	return most
+}
+
+// nameOf is the name that the configuration gives, else one of address and port.
+func nameOf(g []virtual) string {
+	if name := label(g[0].name); name != "" {
+		return name
+	}
+	name := "svc-" + g[0].addr.Addr().String()
+	if len(g) == 1 {
+		name += "-" + strconv.Itoa(int(g[0].addr.Port()))
+		if g[0].protocol != sources.TCP {
+			name += "-" + strings.ToLower(g[0].protocol.String())
+		}
+	}
+	return label(name)
+}
+
+// label makes a DNS label of a text.
+func label(text string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(text) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			b.WriteRune(r)
+		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
+			b.WriteByte('-')
+		}
+	}
+	s := strings.Trim(b.String()[:min(b.Len(), 60)], "-")
+	if s != "" && s[0] >= '0' && s[0] <= '9' {
+		s = "svc-" + s
+	}
+	return s
+}
+
+// unique returns the name, with a number behind it if it is taken.
+func unique(taken map[string]bool, name string) string {
+	free := name
+	for n := 2; taken[free]; n++ {
+		free = fmt.Sprintf("%s-%d", name, n)
+	}
+	taken[free] = true
+	return free
+}
