@@ -26,7 +26,7 @@ func readKeepalived(f File, open Open) (Result, error) {
 	}
 	for _, s := range all {
 		if err := k.top(s); err != nil {
-			return Result{}, fmt.Errorf("%s: %w", s.at, err)
+			return Result{}, err
 		}
 	}
 	r := services(k.virtuals)
@@ -73,7 +73,7 @@ func (k *keepalived) virtualServer(s *statement) error {
 	switch s.value(1) {
 	case "group":
 		if at = k.groups[s.value(2)]; at == nil {
-			return fmt.Errorf("there is no virtual_server_group %q", s.value(2))
+			return fmt.Errorf("%s: there is no virtual_server_group %q", s.at, s.value(2))
 		}
 		group, name = at.block, s.value(2)
 	default:
@@ -87,7 +87,7 @@ func (k *keepalived) virtualServer(s *statement) error {
 		}
 		addrs, err := addrsAndPorts(g.value(0), g.value(1))
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", g.at, err)
 		}
 		for _, a := range addrs {
 			if a.Port() == 0 {
@@ -189,8 +189,7 @@ func (v *virtual) keepalived(s *statement) error {
 			}
 		case "real_server":
 			var r real
-			if r, err = v.realServer(b); err == nil {
-				v.add(r)
+			if r, err = v.realServer(b); err == nil && v.add(r) {
 				d.add(v, b, len(v.reals)-1)
 			}
 		case "ops", "hashed", "flag-1", "flag-2", "flag-3", "sh-port", "sh-fallback", "mh-port", "mh-fallback":
@@ -206,7 +205,7 @@ func (v *virtual) keepalived(s *statement) error {
 			v.note(b.at, "%s: not known here", word)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", word(b), err)
+			return fmt.Errorf("%s: %s: %w", b.at, word(b), err)
 		}
 	}
 	d.finish(v)

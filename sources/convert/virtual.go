@@ -74,24 +74,25 @@ func (v *virtual) setAffinity(at sources.Origin, seconds uint64) {
 // maxWeight is the largest weight of an endpoint.
 const maxWeight = 65535
 
-// add adds a backend. One of the same address is refused by IPVS, and noted here.
-func (v *virtual) add(r real) {
+// add adds a backend, and reports whether it could. What IPVS would refuse is a note.
+func (v *virtual) add(r real) bool {
 	switch i := slices.IndexFunc(v.reals, func(o real) bool { return o.addr == r.addr }); {
 	case r.addr.Addr().Is4() != v.addr.Addr().Is4():
 		v.noteChange(r.at, "backend %s: it has another family than %s", r.addr, v.addr)
-		return
+		return false
 	case i >= 0:
 		v.note(r.at, "backend %s: it is there twice, first at %s", r.addr, v.reals[i].at)
-		return
+		return false
 	case r.addr.Addr().IsLoopback() || r.addr.Addr().IsUnspecified() || r.addr.Port() == 0:
 		v.noteChange(r.at, "backend %s: IPVS cannot reach a server on this node's loopback addresses, or without a port", r.addr)
-		return
+		return false
 	}
 	if r.weight > maxWeight {
 		v.noteChange(r.at, "weight %d: taken as %d, the largest", r.weight, maxWeight)
 		r.weight = maxWeight
 	}
 	v.reals = append(v.reals, r)
+	return true
 }
 
 // services joins virtual servers into services: those of one address whose backends are the same
