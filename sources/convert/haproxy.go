@@ -97,7 +97,7 @@ func haproxyWords(text string) ([]string, error) {
 	for _, r := range strings.TrimRight(text, "\r\n") {
 		switch {
 		case escaped:
-			b.WriteRune(r)
+			b.WriteRune(unescaped(r))
 			escaped = false
 		case r == '\\' && quote != '\'':
 			in, escaped = true, true
@@ -130,6 +130,19 @@ func haproxyWords(text string) ([]string, error) {
 		words = append(words, b.String())
 	}
 	return words, nil
+}
+
+// unescaped is what HAProxy takes a character behind a backslash for.
+func unescaped(r rune) rune {
+	switch r {
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return r
 }
 
 // last returns the last line of a section that begins with the words, as that one counts.
@@ -329,7 +342,7 @@ func (v *virtual) server(l *statement, defaults map[string]string, check *source
 }
 
 // knownOptions have a counterpart, or need none.
-var knownOptions = []string{"check", "no-check", "weight", "backup", "disabled", "enabled", "inter", "fastinter", "downinter", "rise", "fall", "port", "slowstart", "check-ssl", "id", "on-marked-down"}
+var knownOptions = []string{"check", "no-check", "weight", "backup", "disabled", "enabled", "inter", "fastinter", "downinter", "rise", "fall", "port", "slowstart", "check-ssl", "verify", "id", "on-marked-down"}
 
 // checkOptions takes what a server line says of the check. The first server that says so counts.
 func (v *virtual) checkOptions(l *statement, o map[string]string, c *sources.HealthCheck) {
@@ -364,6 +377,9 @@ func (v *virtual) checkOptions(l *statement, o map[string]string, c *sources.Hea
 		c.Probe.Type = sources.CheckTLS
 	} else if o["check-ssl"] != "" && c.Probe.Type == sources.CheckHTTP {
 		c.Probe.Type = sources.CheckHTTPS
+	}
+	if o["verify"] == "required" {
+		v.note(l.at, "verify required: set verify and caFile of the health check")
 	}
 	if p := o["port"]; p != "" {
 		if err := portOf(p, &c.Probe.Port); err != nil {
