@@ -115,6 +115,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestReloadWaitIsHonest
 		TestNothingIsSaidTwice`},
 	{"ipvs", "takes over virtual servers", `
+		TestImportTakesOver
 		TestKubeProxysNodeIsTakenOverWithoutTouchingIPVS
 		TestOwnershipSetEmptiedWhileStoppedDisownsNothing
 		TestWhatKubeProxyLeftIsSaid`},
