@@ -217,6 +217,11 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 	open(t, n.Dir)
 	stranger := n.command("status")
+	// The checkout may be in a folder that others may not enter.
+	program, err := os.ReadFile(stranger.Path)
+	must(t, err)
+	stranger.Path = filepath.Join(n.Dir, "svcproxy")
+	must(t, os.WriteFile(stranger.Path, program, 0o755))
 	stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	if out, code := output(t, stranger); code != 5 || !strings.Contains(out, "member of the group svcproxy") {
 		t.Errorf("a stranger: exit code %d, %s", code, out)
