@@ -10,7 +10,7 @@ import (
 // Forward is how packets reach a real server: IP_VS_CONN_F_* of linux/ip_vs.h.
 type Forward uint8
 
-// The forwarding methods. svcproxy uses only Masquerade.
+// The forwarding methods. svcproxy uses all but LocalNode, which is the kernel's own.
 const (
 	Masquerade Forward = 0
 	LocalNode  Forward = 1
@@ -43,6 +43,10 @@ type Real struct {
 	Key     RealKey
 	Weight  uint32
 	Forward Forward
+	// Tunnel and TunnelPort say how packets are wrapped with Forward Tunnel; else they are 0.
+	// TunnelPort is the UDP port of GUE.
+	Tunnel     TunnelType
+	TunnelPort uint16
 }
 
 var reals = list[Real]{
@@ -61,13 +65,13 @@ func (r Real) Compare(o Real) int { return r.Key.Compare(o.Key) }
 // Same says whether two real servers are equal. Diff does little else, and == would
 // take four times as long: Go calls a function for each nested struct with padding.
 func (r *Real) Same(o *Real) bool {
-	return r.Weight == o.Weight && r.Forward == o.Forward &&
+	return r.Weight == o.Weight && r.Forward == o.Forward && r.Tunnel == o.Tunnel && r.TunnelPort == o.TunnelPort &&
 		r.Key.Addr.Addr() == o.Key.Addr.Addr() && r.Key.Addr.Port() == o.Key.Addr.Port() && r.Key.Virtual.Same(&o.Key.Virtual)
 }
 
 // String is the ipvsadm-save form.
 func (r Real) String() string {
-	return fmt.Sprintf("-a %s %s -w %d", r.Key, forwardFlags[r.Forward&3], r.Weight)
+	return fmt.Sprintf("-a %s %s -w %d%s", r.Key, forwardFlags[r.Forward&3], r.Weight, r.tunnelOptions())
 }
 
 func (r Real) command(v Verb, _ Object) string {
@@ -118,12 +122,6 @@ func (p *parser) real(f []string) error {
 	return nil
 }
 
-// tunnelOptions are the options of tunnels, which svcproxy does not use, with their
-// number of words.
-var tunnelOptions = map[string]int{
-	"--tun-type": 2, "--tun-port": 2, "--tun-nocsum": 1, "--tun-csum": 1, "--tun-remcsum": 1,
-}
-
 // option sets the option at the start of f and returns how many words it took.
 func (r *Real) option(f []string) (int, error) {
 	for forward, flag := range forwardFlags {
@@ -132,8 +130,8 @@ func (r *Real) option(f []string) (int, error) {
 			return 1, nil
 		}
 	}
-	if n := tunnelOptions[f[0]]; n > 0 && n <= len(f) {
-		return n, nil
+	if strings.HasPrefix(f[0], "--tun-") {
+		return r.tunnelOption(f)
 	}
 	if f[0] != "-w" || len(f) < 2 {
 		return 0, fmt.Errorf("unknown option %q", f[0])

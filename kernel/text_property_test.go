@@ -41,6 +41,8 @@ func FuzzParseObserved(f *testing.F) {
 	f.Add(world.Wanted(nil).String())
 	f.Add("#: iptables\n*nat\n:KUBE-SERVICES - [0:0]\n-A KUBE-SERVICES -j ACCEPT\nCOMMIT\n")
 	f.Add("-A -t 10.0.0.1:80 -s mh -p 10 -M 24 -b flag-2\n-a -t 10.0.0.1:80 -r 10.2.0.1:8080 -m -w 3 # active 1 inactive 2 persist 0\n")
+	f.Add("-A -t 10.0.0.1:80 -s rr\n-a -t 10.0.0.1:80 -r 10.2.0.1:80 -i -w 3 --tun-type gue --tun-port 6080 --tun-csum\n-a -t 10.0.0.1:80 -r 10.2.0.2:80 -i --tun-type 7 --tun-remcsum\n")
+	f.Add("#: mtu 9000\n")
 	f.Add("--set 900 120 300\n#: saved ipvs.udpTimeout before \"300\" ours \"60\"\n")
 	f.Add("#: saved net.ipv4.ip_forward before \"0\" ours \"1\"\n#: drain 2026-01-01T00:00:00Z -u [fd00::1]:53 -r [fd00::2]:53\n")
 	f.Add("#: cut -t [fd00::1]:80 -r [fd00::2]:8080\n#: cut -t 10.0.0.1:80 -r 10.2.0.1:8080\n")

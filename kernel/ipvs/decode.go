@@ -131,6 +131,8 @@ func decodeDest(payload []byte, v kernel.VirtualKey) (dest, error) {
 		family = v.Family() // kernels before 3.18 do not send it and have one family only
 		addr   []byte
 		port   uint16
+		kind   uint8 // kernels before 5.3 send nothing about tunnels: IPIP
+		flags  uint16
 	)
 	for a.Next() {
 		switch a.Type() {
@@ -142,6 +144,12 @@ func decodeDest(payload []byte, v kernel.VirtualKey) (dest, error) {
 			port = a.U16BE()
 		case destForward:
 			d.Forward = kernel.Forward(a.U32() & moby.ConnectionFlagFwdMask)
+		case destTunnel:
+			kind = a.U8()
+		case destTunnelPort:
+			d.TunnelPort = a.U16BE()
+		case destTunnelFlags:
+			flags = a.U16()
 		case destWeight:
 			d.Weight = a.U32()
 		case destActive:
@@ -160,6 +168,11 @@ func decodeDest(payload []byte, v kernel.VirtualKey) (dest, error) {
 		return dest{}, err
 	}
 	d.Key = kernel.RealKey{Virtual: v, Addr: netip.AddrPortFrom(ip, port)}
+	if d.Forward == kernel.Tunnel {
+		d.Tunnel = kernel.NewTunnelType(kind, uint8(flags))
+	} else {
+		d.TunnelPort = 0 // the kernel keeps that of an earlier tunnel
+	}
 	return d, nil
 }
 

@@ -51,9 +51,21 @@ func putReal(b *nl.Batch, family uint16, cmd uint8, r kernel.Real) {
 		b.U32(destWeight, r.Weight)
 		b.U32(destUpper, 0)
 		b.U32(destLower, 0)
+		putTunnel(b, r)
 	}
 	b.EndNest(m)
 	b.End()
+}
+
+// putTunnel writes how packets are wrapped. Without these attributes it is IPIP, which is all that kernels
+// before 5.3 have: they ignore the attributes.
+func putTunnel(b *nl.Batch, r kernel.Real) {
+	if r.Tunnel == kernel.IPIP && r.TunnelPort == 0 {
+		return
+	}
+	b.U8(destTunnel, r.Tunnel.Kind())
+	b.U16BE(destTunnelPort, r.TunnelPort)
+	b.U16(destTunnelFlags, uint16(r.Tunnel.Flags()))
 }
 
 // putKey opens the nested attribute of a virtual server and writes its key.

@@ -311,6 +311,67 @@ func TestKernelSeenByIpvsadm(t *testing.T) {
 	}
 }
 
+// The tunnels of real servers, as ipvsadm makes and shows them, of IPv4 by getsockopt and of IPv6 by /proc.
+func TestKernelTunnels(t *testing.T) {
+	table := open(t)
+	ops := bigTable(20, 1, kernel.IPv6) // many, so that /proc is read
+	four, six := virtual(kernel.TCP, "10.96.0.1:80", "rr"), virtual(kernel.TCP, "[fd00::1:1]:80", "rr")
+	ways := []kernel.Real{
+		{Forward: kernel.Direct},
+		{Forward: kernel.Tunnel},
+		{Forward: kernel.Tunnel, Tunnel: kernel.GUE, TunnelPort: 6080},
+		{Forward: kernel.Tunnel, Tunnel: kernel.GRE},
+		{Forward: kernel.Tunnel, Tunnel: kernel.GUE | kernel.TunnelCsum, TunnelPort: 6081},
+	}
+	var want []kernel.Real
+	for _, v := range []kernel.Virtual{four, six} {
+		ops = append(ops, add(v))
+		for i, r := range ways {
+			addr := fmt.Sprintf("10.0.0.%d:80", i+1)
+			if v.Key.Family() == kernel.IPv6 {
+				addr = fmt.Sprintf("[fd01::%d]:80", i+1)
+			}
+			r.Key, r.Weight = target(v, addr, 1).Key, 1
+			want, ops = append(want, r), append(ops, add(r))
+		}
+	}
+	apply(t, table, ops...)
+	reals := slices.DeleteFunc(read(t, table).Reals, func(r kernel.Real) bool {
+		return r.Key.Virtual != four.Key && r.Key.Virtual != six.Key
+	})
+	equal(t, "reals", reals, want)
+
+	out := kerneltest.Run(t, "ipvsadm", "-Sn")
+	for _, want := range []string{
+		"-a -t 10.96.0.1:80 -r 10.0.0.1:80 -g -w 1",
+		"-a -t 10.96.0.1:80 -r 10.0.0.2:80 -i -w 1 --tun-type ipip",
+		"-a -t 10.96.0.1:80 -r 10.0.0.3:80 -i -w 1 --tun-type gue --tun-port 6080 --tun-nocsum",
+		"-a -t [fd00::1:1]:80 -r [fd01::4]:80 -i -w 1 --tun-type gre --tun-nocsum",
+		"-a -t [fd00::1:1]:80 -r [fd01::5]:80 -i -w 1 --tun-type gue --tun-port 6081 --tun-csum",
+	} {
+		if !strings.Contains(out, want+"\n") {
+			t.Errorf("ipvsadm does not print %q:\n%s", want, out)
+		}
+	}
+	saved, err := kernel.ParseObserved(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved.Sort()
+	saved.Reals = slices.DeleteFunc(saved.Reals, func(r kernel.Real) bool { return r.Forward == kernel.Masquerade })
+	equal(t, "reals that ipvsadm saved", saved.Reals, want)
+
+	kerneltest.Run(t, "ipvsadm", "-e", "-t", "10.96.0.1:80", "-r", "10.0.0.1:80", "-i", "--tun-type", "gue", "--tun-port", "6082", "-w", "1")
+	want[0].Forward, want[0].Tunnel, want[0].TunnelPort = kernel.Tunnel, kernel.GUE, 6082
+	kerneltest.Run(t, "ipvsadm", "-e", "-t", "10.96.0.1:80", "-r", "10.0.0.3:80", "-m", "-w", "1")
+	want[2].Forward, want[2].Tunnel, want[2].TunnelPort = kernel.Masquerade, 0, 0
+	reals, _, err = table.Reals([]kernel.VirtualKey{four.Key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "reals that ipvsadm changed", reals, want[:5])
+}
+
 func TestKernelScheduler(t *testing.T) {
 	table := open(t)
 	for _, name := range []string{"rr", "wrr", "mh", "dh"} {

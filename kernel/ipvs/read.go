@@ -38,7 +38,7 @@ func (t *Table) Read() (Reading, error) {
 	r.Conns = make([]kernel.Conns, 0, reals+len(text.dests))
 	for _, s := range services {
 		all, ok := text.get(s.Key)
-		if !ok || s.Flags&kernel.FlagPersistent != 0 {
+		if !ok || s.Flags&kernel.FlagPersistent != 0 || slices.ContainsFunc(all, tunnelled) {
 			if all, err = t.readDests(s.Key, s.reals, true); errors.Is(err, unix.ESRCH) {
 				continue // removed meanwhile
 			}
@@ -120,8 +120,8 @@ func (t *Table) readDests(v kernel.VirtualKey, n int, exact bool) (all []dest, e
 	if !dump {
 		all, err = t.opt.readDests(v, n)
 		// getsockopt omits the real servers of an IPv4 virtual server that have IPv6 addresses
-		// (tunnels).
-		dump = err == nil && exact && len(all) != n
+		// (tunnels), and does not tell the type of a tunnel.
+		dump = err == nil && (exact && len(all) != n || slices.ContainsFunc(all, tunnelled))
 	}
 	if dump {
 		all, err = t.dumpDests(v)
@@ -131,6 +131,8 @@ func (t *Table) readDests(v kernel.VirtualKey, n int, exact bool) (all []dest, e
 	}
 	return all, nil
 }
+
+func tunnelled(d dest) bool { return d.Forward == kernel.Tunnel }
 
 // add adds the real servers of one virtual server.
 func (r *Reading) add(all []dest) {

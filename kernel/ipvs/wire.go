@@ -48,6 +48,10 @@ const (
 	destPersist = 9
 	destFamily  = 11
 
+	destTunnel      = 13
+	destTunnelPort  = 14
+	destTunnelFlags = 15
+
 	// flagHashed marks a virtual server that is in the kernel's table. Only the kernel sets it.
 	flagHashed = 0x2
 )

@@ -135,8 +135,8 @@ func marked(text string) (match, error) {
 	}, err
 }
 
-// ctStates are the states of connection tracking. A packet here is in NEW or
-// ESTABLISHED, and in DNAT if a rule of nat changed its destination.
+// ctStates are the states of connection tracking. A packet here is in one of NEW,
+// ESTABLISHED and INVALID, and in DNAT if a rule of nat changed its destination.
 var ctStates = []string{"NEW", "ESTABLISHED", "RELATED", "INVALID", "UNTRACKED", "DNAT"}
 
 func inState(text string) (match, error) {
@@ -146,16 +146,37 @@ func inState(text string) (match, error) {
 			return nil, fmt.Errorf("connection state %q is not understood", s)
 		}
 	}
-	return func(_ *tracer, f *flight) (bool, string) {
-		state := "NEW"
-		if f.Established {
-			state = "ESTABLISHED"
-		}
+	return func(t *tracer, f *flight) (bool, string) {
+		state := t.ctState(f)
 		if f.translated.Proto != 0 && slices.Contains(states, "DNAT") {
 			return true, "its destination was " + f.translated.Addr.String()
 		}
 		return slices.Contains(states, state), "it is " + state
 	}, nil
+}
+
+// ctState returns the state of a packet. Where real servers answer past the node,
+// connection tracking sees one direction: later packets of TCP and SCTP are INVALID, and
+// those of UDP stay NEW (Linux 6.1, nf_conntrack_tcp_packet).
+func (t *tracer) ctState(f *flight) string {
+	switch {
+	case !f.Established:
+		return "NEW"
+	case !t.oneSided(f):
+		return "ESTABLISHED"
+	case f.Proto == kernel.UDP:
+		return "NEW"
+	}
+	return "INVALID"
+}
+
+// oneSided says whether a packet goes to a virtual server that does not masquerade.
+func (t *tracer) oneSided(f *flight) bool {
+	k, ok := f.virtual, f.virtual.Proto != 0
+	if !ok {
+		k, ok = t.virtual(f)
+	}
+	return ok && slices.ContainsFunc(t.reals(k), func(r kernel.Real) bool { return r.Forward != kernel.Masquerade })
 }
 
 // fromBridgePort is physdev's --physdev-is-in. Without br_netfilter it never matches.

@@ -164,9 +164,6 @@ func (t *tracer) balanced(f *flight, k kernel.VirtualKey) (Verdict, error) {
 			t.step("ipvs %s: %s has weight 0", k, r.Key.Addr)
 			continue
 		}
-		if r.Forward != kernel.Masquerade {
-			return Verdict{}, fmt.Errorf("%s: only masquerading (-m) can be followed", r)
-		}
 		w, err := t.way(*f, r)
 		if err != nil {
 			return Verdict{}, err
@@ -187,21 +184,33 @@ func (t *tracer) balanced(f *flight, k kernel.VirtualKey) (Verdict, error) {
 // way follows a packet to one real server. IPVS sets its new destination and sends it by
 // LOCAL_OUT (ip_vs_nat_xmit), wherever it came from. nat OUTPUT is not asked twice for
 // one connection. A real server on the node itself gets a received packet directly.
+//
+// Direct keeps the destination (ip_vs_dr_xmit). A tunnel wraps the packet, and only the
+// outer packet, from the node to the real server, passes LOCAL_OUT (ip_vs_tunnel_xmit).
 func (t *tracer) way(f flight, r kernel.Real) (Way, error) {
 	cameIn, here := f.In != "", t.local(r.Key.Addr.Addr())
 	t.step("ipvs %s", r)
-	f.Dst, f.virtual, f.In, f.BridgePort = r.Key.Addr, r.Key.Virtual, "", ""
-	w := Way{Real: r.Key.Addr, Weight: r.Weight, Fate: Balanced}
+	f.virtual, f.In, f.BridgePort = r.Key.Virtual, "", ""
+	w := Way{Real: r.Key.Addr, Weight: r.Weight, Forward: r.Forward, Fate: Balanced}
 	if f.Established {
 		w.Masquerade = AsBefore
 	}
+	if r.Forward == kernel.Masquerade {
+		f.Dst = r.Key.Addr
+	}
 	switch {
+	case r.Forward != kernel.Masquerade && here:
+		t.step("%s is the node itself, and gets the packet unchanged", r.Key.Addr.Addr())
+		return w, nil
 	case cameIn && here:
 		t.step("%s is the node itself: neither filtered nor masqueraded again", r.Key.Addr.Addr())
 		return w, nil
 	case !here && f.Src.Addr().IsLoopback():
 		t.step("ipvs lets nothing leave from %s", f.Src.Addr())
 		w.Fate = Dropped
+		return w, nil
+	case r.Forward == kernel.Tunnel:
+		t.step("wrapped for %s: no rule sees the packet inside", r.Key.Addr.Addr())
 		return w, nil
 	}
 	fate, err := t.hook("filter", "OUTPUT", &f)

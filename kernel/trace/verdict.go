@@ -46,6 +46,7 @@ func (m Masquerade) String() string { return masqueradeNames[m] }
 type Way struct {
 	Real       netip.AddrPort
 	Weight     uint32
+	Forward    kernel.Forward
 	Fate       Fate
 	Masquerade Masquerade
 	// Chance is the probability that rules of nat choose the way. It is 0 where IPVS
@@ -74,6 +75,7 @@ type Verdict struct {
 //	real 10.2.1.10:8080, 10.2.2.10:8080 weight 3; masqueraded
 //	real 10.2.1.10:8080 (masqueraded as hairpin), 10.2.2.10:8080 (source kept)
 //	real 10.2.1.10:8080 25%, 10.2.2.10:8080 75%; source kept
+//	real 10.2.1.10:80, 10.2.2.10:80; direct, source kept
 //	host
 //	dropped
 func (v Verdict) String() string {
@@ -117,5 +119,7 @@ func (w Way) end() string {
 	if w.Fate != Balanced {
 		return w.Fate.String()
 	}
-	return w.Masquerade.String()
+	return forwards[w.Forward] + w.Masquerade.String()
 }
+
+var forwards = map[kernel.Forward]string{kernel.Direct: "direct, ", kernel.Tunnel: "tunnel, "}
