@@ -80,6 +80,9 @@ type Node struct {
 	BrNetfilter bool
 	// Bridges are the links of Addrs that are bridges, sorted by name.
 	Bridges []Bridge
+	// MTU is the largest one among the links of Addrs, if it is larger than Ethernet's 1500,
+	// else 0.
+	MTU int
 	// Release is the running kernel's version: {6, 1}.
 	Release Release
 }
@@ -88,7 +91,7 @@ type Node struct {
 // comparison by reflection would cost a tenth of a small one.
 func (n Node) Equal(o Node) bool {
 	return n.Name == o.Name && n.Zone == o.Zone && n.Primary4 == o.Primary4 && n.Primary6 == o.Primary6 &&
-		n.BrNetfilter == o.BrNetfilter && n.Release == o.Release &&
+		n.BrNetfilter == o.BrNetfilter && n.Release == o.Release && n.MTU == o.MTU &&
 		slices.Equal(n.Addrs, o.Addrs) && slices.Equal(n.Gateways, o.Gateways) && slices.Equal(n.Bridges, o.Bridges)
 }
 

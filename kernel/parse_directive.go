@@ -191,6 +191,8 @@ func (n *Node) directive(name, value, link string) (err error) {
 		n.Gateways = append(n.Gateways, a)
 	case "br_netfilter":
 		n.BrNetfilter = true
+	case "mtu":
+		n.MTU, err = strconv.Atoi(value)
 	case "release":
 		_, err = fmt.Sscanf(value, "%d.%d", &n.Release.Major, &n.Release.Minor)
 	default:

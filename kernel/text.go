@@ -142,6 +142,9 @@ func (n Node) append(line func(string, ...any)) {
 	for _, b := range n.Bridges {
 		line("bridge %s", strings.Join(b.words(), " "))
 	}
+	if n.MTU != 0 {
+		line("mtu %d", n.MTU)
+	}
 	if n.Release != (Release{}) {
 		line("release %d.%d", n.Release.Major, n.Release.Minor)
 	}

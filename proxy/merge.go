@@ -9,6 +9,7 @@ import (
 
 // OnNode returns facts with the addresses and gateways of a node.
 func OnNode(facts sources.HostFacts, n kernel.Node) sources.HostFacts {
+	facts.MTU = n.MTU
 	facts.Gateways, facts.Addrs = n.Gateways, make([]netip.Addr, len(n.Addrs))
 	for i, a := range n.Addrs {
 		facts.Addrs[i] = a.Prefix.Addr()

@@ -141,7 +141,7 @@ func sameService(a, b *Service) bool {
 		a.ExternalTrafficPolicy == b.ExternalTrafficPolicy && a.InternalTrafficPolicy == b.InternalTrafficPolicy &&
 		a.Affinity == b.Affinity && a.AffinityTimeout == b.AffinityTimeout &&
 		a.HealthCheckNodePort == b.HealthCheckNodePort && a.PublishNotReadyAddresses == b.PublishNotReadyAddresses &&
-		a.TrafficDistribution == b.TrafficDistribution && a.Scheduler == b.Scheduler &&
+		a.TrafficDistribution == b.TrafficDistribution && a.Scheduler == b.Scheduler && a.Forward == b.Forward &&
 		(a.DrainTimeout == nil) == (b.DrainTimeout == nil) && (a.DrainTimeout == nil || *a.DrainTimeout == *b.DrainTimeout) &&
 		sameHealthCheck(a.HealthCheck, b.HealthCheck) &&
 		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) && equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&

@@ -14,6 +14,7 @@ func Doubts(host HostFacts, t Table) []Problem {
 	}
 	j.onlyHere(t)
 	j.unmasqueraded(t)
+	j.tunnels(t)
 	return few(j.doubts)
 }
 
@@ -53,6 +54,7 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 		j.doubts = append(j.doubts, problems...)
 	}
 	j.unmasqueraded(t)
+	j.tunnels(t)
 	d.list = few(j.doubts)
 	return d.list
 }

@@ -53,7 +53,8 @@ func TestDoubtsOfChanges(t *testing.T) {
 		var m sources.Merger
 		now := tables("a").Draw(t, "table")
 		for range rapid.IntRange(1, 5).Draw(t, "rounds") {
-			host := sources.HostFacts{Unmasqueraded: rapid.Bool().Draw(t, "unmasqueraded"), Scheduler: rapid.SampledFrom([]string{"rr", "wrr"}).Draw(t, "scheduler")}
+			host := sources.HostFacts{Unmasqueraded: rapid.Bool().Draw(t, "unmasqueraded"), Scheduler: rapid.SampledFrom([]string{"rr", "wrr"}).Draw(t, "scheduler"),
+				Forward: rapid.SampledFrom([]sources.Forward{"", sources.GUE}).Draw(t, "forward"), MTU: rapid.SampledFrom([]int{0, 9000}).Draw(t, "mtu")}
 			now = otherEndpoints(t, now)
 			now.Services = slices.Clone(now.Services)
 			for i := range now.Services {

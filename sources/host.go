@@ -18,6 +18,9 @@ type HostFacts struct {
 	Scheduler  string   // of services that name none; "" = not known
 	Schedulers []string // those that the kernel has; nil = not known
 
+	Forward Forward // of services that name none; "" = Masquerade
+	MTU     int     // the largest of the node's links, if it is larger than Ethernet's
+
 	// Unmasqueraded: neither clusterCIDR nor masqueradeAll is set, so packets to a cluster IP keep the client's
 	// address.
 	Unmasqueraded bool
@@ -45,7 +48,7 @@ func (h HostFacts) cutOff(vip netip.Addr) bool {
 
 // equal reports whether two facts are equal.
 func (h *HostFacts) equal(o *HostFacts) bool {
-	return h.NodeName == o.NodeName && h.Scheduler == o.Scheduler && h.Unmasqueraded == o.Unmasqueraded &&
+	return h.NodeName == o.NodeName && h.Scheduler == o.Scheduler && h.Unmasqueraded == o.Unmasqueraded && h.Forward == o.Forward && h.MTU == o.MTU &&
 		(h.Schedulers == nil) == (o.Schedulers == nil) && equal(h.Schedulers, o.Schedulers) &&
 		equal(h.LocalCIDRs, o.LocalCIDRs) && h.sameNode(o)
 }

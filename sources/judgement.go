@@ -28,6 +28,7 @@ func (j *judgement) service(s *Service) {
 	j.vips(s)
 	j.scheduler(s)
 	j.locality(s)
+	j.forward(s)
 	j.health(s)
 }
 

@@ -29,6 +29,9 @@ func tables(source string) *rapid.Generator[sources.Table] {
 				Origin:          sources.Origin{Source: source, File: source, Line: i + 1},
 			}
 			port := sources.Port{Protocol: sources.TCP, Port: rapid.Uint16Range(80, 83).Draw(t, "port"), TargetPort: 8080}
+			if s.Forward = rapid.SampledFrom([]sources.Forward{"", "", sources.Masquerade, sources.IPIP}).Draw(t, "forward"); s.Forward == sources.IPIP {
+				port.TargetPort = port.Port
+			}
 			if s.Type == sources.LoadBalancer {
 				port.NodePort = rapid.Uint16Range(0, 3).Draw(t, "node port")
 				s.ExternalTrafficPolicy = sources.Local

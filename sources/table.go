@@ -94,6 +94,7 @@ type Service struct {
 	PublishNotReadyAddresses bool
 	TrafficDistribution      TrafficDistribution
 	Scheduler                string         // by its name in IPVS; "" = the node's default
+	Forward                  Forward        // "" = the node's default, where the service allows it
 	DrainTimeout             *time.Duration // nil = the node's default; 0 = until the last connection ends
 	HealthCheck              *HealthCheck   // nil = its endpoints are not checked. Services may share one: it never changes
 

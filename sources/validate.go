@@ -90,6 +90,7 @@ func (v *validation) check(s *Service) {
 	v.vips(s)
 	v.endpoints(s)
 	v.tuning(s)
+	v.forward(s)
 	v.health(s)
 }
 

@@ -18,6 +18,7 @@ type device struct {
 	kind  string // "" for hardware and lo
 	// For a bridge: its packets pass iptables whatever the sysctls say (IFLA_BR_NF_CALL_IPTABLES).
 	calls4, calls6 bool
+	mtu            int // 0 of a loopback
 }
 
 func decodeLink(p []byte) (d device, err error) {
@@ -30,6 +31,10 @@ func decodeLink(p []byte) (d device, err error) {
 		switch a.Type() {
 		case unix.IFLA_IFNAME:
 			d.name = a.Text()
+		case unix.IFLA_MTU:
+			if binary.NativeEndian.Uint32(p[8:])&unix.IFF_LOOPBACK == 0 {
+				d.mtu = int(a.U32())
+			}
 		case unix.IFLA_LINKINFO:
 			if err := d.info(a.Nested()); err != nil {
 				return device{}, err

@@ -30,7 +30,7 @@ func (s survey) node(ours int) kernel.Node {
 			n.Addrs = append(n.Addrs, kernel.NodeAddr{Prefix: x.prefix, Link: names[x.index]})
 		}
 	}
-	n.Bridges = s.bridges(mine)
+	n.Bridges, n.MTU = s.bridges(mine), s.mtu(mine)
 	slices.SortFunc(n.Addrs, func(a, b kernel.NodeAddr) int {
 		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()), strings.Compare(a.Link, b.Link))
 	})
@@ -54,6 +54,21 @@ func (s survey) bridges(addrs []address) []kernel.Bridge {
 	}
 	slices.SortFunc(list, func(a, b kernel.Bridge) int { return strings.Compare(a.Link, b.Link) })
 	return list
+}
+
+// mtu returns kernel.Node's MTU.
+func (s survey) mtu(addrs []address) int {
+	const ethernet = 1500
+	most := ethernet
+	for _, d := range s.devices {
+		if d.mtu > most && slices.ContainsFunc(addrs, func(x address) bool { return x.index == d.index }) {
+			most = d.mtu
+		}
+	}
+	if most == ethernet {
+		return 0
+	}
+	return most
 }
 
 func (x address) isNodes() bool {

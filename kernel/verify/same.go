@@ -49,7 +49,7 @@ func sameKinds(a, b *kernel.Observed, in func(kernel.Kind, kernel.Adapter) bool)
 func sameNode(n, o *kernel.Node) bool {
 	return n.Name == o.Name && n.Zone == o.Zone && slices.Equal(n.Addrs, o.Addrs) &&
 		n.Primary4 == o.Primary4 && n.Primary6 == o.Primary6 && slices.Equal(n.Gateways, o.Gateways) &&
-		n.BrNetfilter == o.BrNetfilter && slices.Equal(n.Bridges, o.Bridges) && n.Release == o.Release
+		n.BrNetfilter == o.BrNetfilter && slices.Equal(n.Bridges, o.Bridges) && n.Release == o.Release && n.MTU == o.MTU
 }
 
 // sameWhere says whether two slices agree on the elements that in accepts.

@@ -94,6 +94,8 @@ type IPVS struct {
 	DeleteUnknown bool
 	VIPBinding    string // auto, address or route
 	ProbeVIPs     bool
+	Forward       string // one of sources.Forwards
+	GUEPort       int
 }
 
 // Conntrack is table conntrack. A 0 leaves the kernel's value alone.

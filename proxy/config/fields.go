@@ -146,6 +146,11 @@ var mainFields = []field{
 	define("ipvs.probeVIPs", "", zero, "ask by ARP and ND whether another host has a VIP of a connected network, and do not bind it then",
 		func(c *Config) *bool { return &c.IPVS.ProbeVIPs }, fields.Bool, true),
 
+	define("ipvs.forward", "", zero, `mode ipvs: how packets reach the endpoints of services that name no method and change no port: "masquerade", "direct", "ipip" or "gue"`,
+		func(c *Config) *string { return &c.IPVS.Forward }, word("masquerade", "direct", "ipip", "gue"), "masquerade"),
+	define("ipvs.guePort", "", zero, `mode ipvs: the UDP port of endpoints that are reached by "gue"`,
+		func(c *Config) *int { return &c.IPVS.GUEPort }, fields.Int(1, 65535), 6080),
+
 	define("conntrack.maxPerCore", "conntrack-max-per-core", zero|raised, "modes ipvs and iptables: entries of the connection tracker per core; 0 leaves the kernel's value alone; if the key is absent, a larger limit stays",
 		func(c *Config) *int { return &c.Conntrack.MaxPerCore }, fields.Int(0, math.MaxInt32), 32768),
 	define("conntrack.min", "conntrack-min", zero|raised, "modes ipvs and iptables: the least number of entries, whatever maxPerCore comes to; if the key is absent, a larger limit stays",

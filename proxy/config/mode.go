@@ -7,6 +7,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Names returns the names of sets, chains and the device of VIPs.
@@ -20,6 +21,7 @@ func (c Config) ForMode() mode.Config {
 	m := mode.Config{
 		Frontends: frontend.Config{
 			Scheduler:         c.IPVS.Scheduler,
+			Forward:           sources.Forward(c.IPVS.Forward),
 			NodePortAddresses: c.NodePortAddresses.CIDRs, NodePortPrimary: c.NodePortAddresses.Primary,
 			BindAddress: c.BindAddress, NodeAddresses: c.Node.Addresses, LocalCIDRs: c.Node.LocalCIDRs,
 			LocalFallback: frontend.LocalFallback(c.IPVS.LocalFallback),
@@ -37,7 +39,7 @@ func (c Config) ForMode() mode.Config {
 		Timeouts:     kernel.Timeouts{TCP: ipvsSeconds(c.IPVS.TCPTimeout), TCPFin: ipvsSeconds(c.IPVS.TCPFinTimeout), UDP: ipvsSeconds(c.IPVS.UDPTimeout)},
 		IPVS:         mode.Periods{Sync: c.IPVS.SyncPeriod, MinSync: c.IPVS.MinSyncPeriod},
 		IPTables:     mode.Periods{Sync: c.IPTables.SyncPeriod, MinSync: c.IPTables.MinSyncPeriod},
-		DrainTimeout: c.IPVS.DrainTimeout, DeleteUnknown: c.IPVS.DeleteUnknown, ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
+		DrainTimeout: c.IPVS.DrainTimeout, GUEPort: uint16(c.IPVS.GUEPort), DeleteUnknown: c.IPVS.DeleteUnknown, ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
 	}
 	m.Conntrack.Exact.Max = c.given("conntrack.maxPerCore") || c.given("conntrack.min")
 	m.Conntrack.Exact.TCPEstablished = c.given("conntrack.tcpEstablishedTimeout")

@@ -79,7 +79,7 @@ func Load(flags *config.Flags, version string) (Setup, error) {
 func (s Setup) Facts(n kernel.Node) sources.HostFacts {
 	c := s.Config
 	return proxy.OnNode(sources.HostFacts{
-		NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler,
+		NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler, Forward: sources.Forward(c.IPVS.Forward),
 		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.mode().Name() != (userspace.Mode{}).Name(),
 	}, n)
 }

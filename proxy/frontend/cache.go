@@ -96,7 +96,8 @@ func (f *Frontends) with(t sources.Merged) *Frontends {
 
 // replace lists service i again. It returns false if its fronts could differ.
 func (f *Frontends) replace(i int, was *sources.Service) bool {
-	if !sameFamilies(was, &f.Table.Services[i]) {
+	is := &f.Table.Services[i]
+	if !sameFamilies(was, is) || was.Forwarding(f.Config.Forward) != is.Forwarding(f.Config.Forward) {
 		return false
 	}
 	l := lister{Frontends: f, families: f.Config.Families()}

@@ -3,6 +3,8 @@ package frontend
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Config is the part of the configuration that frontends depend on.
@@ -12,6 +14,9 @@ type Config struct {
 
 	// Scheduler is for services that name none; "" means rr.
 	Scheduler string
+
+	// Forward is for services that name no method; "" means masquerade.
+	Forward sources.Forward
 
 	// NodePortAddresses are the networks in which node ports are served. A
 	// family without any has them on all of the node's addresses, as in kube-proxy.
@@ -35,7 +40,7 @@ type Config struct {
 
 // Equal reports whether two configurations are equal.
 func (c *Config) Equal(o *Config) bool {
-	return c.IPv6 == o.IPv6 && c.Scheduler == o.Scheduler && c.NodePortPrimary == o.NodePortPrimary &&
+	return c.IPv6 == o.IPv6 && c.Scheduler == o.Scheduler && c.Forward == o.Forward && c.NodePortPrimary == o.NodePortPrimary &&
 		c.BindAddress == o.BindAddress && c.LocalFallback == o.LocalFallback && c.Object.Zone == o.Object.Zone &&
 		slices.Equal(c.NodePortAddresses, o.NodePortAddresses) && slices.Equal(c.NodeAddresses, o.NodeAddresses) &&
 		slices.Equal(c.LocalCIDRs, o.LocalCIDRs) &&

@@ -52,6 +52,7 @@ const (
 	Restricted    // only the service's source ranges may use it
 	NodeAllowed   // and these contain this node
 	Bound         // its address must be bound by us
+	Unmasqueraded // its packets reach the backends unchanged; see Forward
 )
 
 // Has reports whether all of some traits are set.
@@ -96,6 +97,14 @@ func (f *Frontends) Scheduler(x *Front) string { return f.Config.scheduler(f.Ser
 
 func (c *Config) scheduler(s *sources.Service) string {
 	return cmp.Or(s.Scheduler, c.Scheduler, "rr")
+}
+
+// Forward returns how packets reach a front's backends.
+func (f *Frontends) Forward(x *Front) sources.Forward {
+	if !x.Traits.Has(Unmasqueraded) {
+		return sources.Masquerade
+	}
+	return cmp.Or(f.Service(x).Forward, f.Config.Forward)
 }
 
 // Backends returns a front's backends, sorted by address. Callers must not

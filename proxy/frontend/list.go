@@ -77,17 +77,20 @@ func (l *lister) service(i int, filled *service) {
 	lists, hairpins := len(l.lists), len(l.hairpins)
 	var counted []netip.Addr
 	checked := healthChecked(s)
+	masqueraded := !s.Forwarding(l.Config.Forward).Unchanged()
 	for _, f := range l.families {
 		if !has(s, f) {
 			continue
 		}
 		for p := range s.Ports {
 			l.candidates(s, f, s.Ports[p])
-			l.noteHairpins(s.Ports[p])
+			if masqueraded || s.Ports[p].NodePort != 0 {
+				l.noteHairpins(s.Ports[p])
+			}
 			if checked {
 				counted = l.appendInviting(counted, s)
 			}
-			l.port(i, f, p)
+			l.port(i, f, p, masqueraded)
 		}
 	}
 	filled.lists = l.lists[lists:len(l.lists):len(l.lists)]
@@ -96,8 +99,9 @@ func (l *lister) service(i int, filled *service) {
 	filled.cuts = l.cuts
 }
 
-// port lists the fronts of one service port in one family.
-func (l *lister) port(i int, f kernel.Family, p int) {
+// port lists the fronts of one service port in one family. Those of node ports are always masqueraded: the endpoints
+// cannot have the node's address.
+func (l *lister) port(i int, f kernel.Family, p int, masqueraded bool) {
 	s := &l.Table.Services[i]
 	chosen := choices{lister: l, service: s}
 	add := func(a netip.Addr, at *sources.Address, is Traits) {
@@ -116,6 +120,9 @@ func (l *lister) port(i int, f kernel.Family, p int) {
 			continue
 		}
 		is := traits(&at)
+		if !masqueraded && at.Kind != sources.KindNodePort {
+			is |= Unmasqueraded
+		}
 		switch at.Kind {
 		case sources.KindNodePort:
 			for _, a := range l.portsAt {
@@ -191,6 +198,9 @@ func ordered(fronts []Front) []Front {
 		if n := len(kept); n > 0 && kept[n-1].Key == f.Key {
 			if kept[n-1].Service == f.Service {
 				kept[n-1].Traits |= f.Traits
+				if kept[n-1].Traits.Has(NodePort) {
+					kept[n-1].Traits &^= Unmasqueraded
+				}
 			}
 			continue
 		}

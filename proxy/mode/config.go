@@ -32,6 +32,7 @@ type Config struct {
 	VIPPing    bool
 	ProbeVIPs  bool
 	Conntrack  Conntrack
+	GUEPort    uint16 // where endpoints take what is wrapped in GUE
 	// Timeouts of idle IPVS connections, in seconds; 0 keeps the kernel's value.
 	Timeouts kernel.Timeouts
 
@@ -71,7 +72,7 @@ func (c Config) Same(o Config) bool {
 		c.DetectLocal == o.DetectLocal && slices.Equal(c.ClusterCIDRs, o.ClusterCIDRs) &&
 		c.BridgeInterface == o.BridgeInterface && c.InterfaceNamePrefix == o.InterfaceNamePrefix &&
 		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.EndpointChains == o.EndpointChains &&
-		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.StrictARP == o.StrictARP &&
+		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.GUEPort == o.GUEPort && c.StrictARP == o.StrictARP &&
 		c.VIPPing == o.VIPPing && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
 		c.IPVS == o.IPVS && c.IPTables == o.IPTables &&
 		c.DrainTimeout == o.DrainTimeout && c.DeleteUnknown == o.DeleteUnknown && slices.Equal(c.ExcludeCIDRs, o.ExcludeCIDRs) &&

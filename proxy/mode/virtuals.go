@@ -32,20 +32,7 @@ func Virtual(f *frontend.Frontends, x *frontend.Front) kernel.Virtual {
 	return v
 }
 
-// Reals returns the real servers in the order of their virtual servers.
-func Reals(f *frontend.Frontends) []kernel.Real {
-	n := 0
-	for i := range f.Fronts {
-		n += len(f.Backends(&f.Fronts[i]))
-	}
-	reals := make([]kernel.Real, 0, n)
-	for i := range f.Fronts {
-		reals = AppendReals(reals, f, &f.Fronts[i])
-	}
-	return reals
-}
-
-// AppendReals appends the real servers of one front.
+// AppendReals appends the real servers of one front. They masquerade.
 func AppendReals(reals []kernel.Real, f *frontend.Frontends, x *frontend.Front) []kernel.Real {
 	for _, b := range f.Backends(x) {
 		reals = append(reals, kernel.Real{

@@ -283,6 +283,14 @@ func (s *Service) address() string {
 	return text
 }
 
+// way is how the virtual server chooses a real server, and how it forwards unless it masquerades.
+func (v *Virtual) way() string {
+	if v.Forward == "" {
+		return v.Scheduler
+	}
+	return v.Scheduler + ", " + v.Forward
+}
+
 // full is the address, with its protocol if that is not TCP.
 func (v *Virtual) full() string {
 	if v.Protocol == "tcp" {

@@ -76,7 +76,7 @@ func (p *page) virtuals(s *Service) {
 		case v.State() == Serving && v.Link != "":
 			state.Text += ", on " + v.Link
 		}
-		c.Row(text(v.full()), text(cmp.Or(v.Port, "-")), text(string(v.Kind)), text(v.Scheduler), number(fmt.Sprint(v.Backends)),
+		c.Row(text(v.full()), text(cmp.Or(v.Port, "-")), text(string(v.Kind)), text(v.way()), number(fmt.Sprint(v.Backends)),
 			number(p.st.Count(Count(v.Traffic.Connections))), number(p.st.bytes(v.Traffic.InBytes)), number(p.st.bytes(v.Traffic.OutBytes)), state)
 	}
 	p.columns(c)

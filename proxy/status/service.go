@@ -54,8 +54,10 @@ type Virtual struct {
 	Port      string         `json:"port,omitempty"`
 	Kind      Kind           `json:"kind"`
 	Scheduler string         `json:"scheduler"`
-	Backends  int            `json:"backends"` // real servers that get new connections
-	Conflict  string         `json:"conflict,omitempty"`
+	// Forward is how packets reach the real servers: a sources.Forward; "" for masquerading.
+	Forward  string `json:"forward,omitempty"`
+	Backends int    `json:"backends"` // real servers that get new connections
+	Conflict string `json:"conflict,omitempty"`
 	// Link is the node's link that has the address already, so that svcproxy does not
 	// bind it; "" if svcproxy binds it, and for node ports.
 	Link    string  `json:"link,omitempty"`

@@ -97,6 +97,9 @@ func (b *builder) virtuals() {
 			Address: x.Key.Addr, Protocol: x.Key.Proto.String(), Port: b.f.Service(x).Ports[x.Port].Name, Kind: kindOf(x.Traits),
 			Scheduler: b.scheduler(x), Missing: missing.virtual(x.Key), Traffic: trafficOf(b.in.Counters, x.Key), port: int(x.Port),
 		}
+		if m := b.f.Forward(x); m.Unchanged() {
+			v.Forward = string(m)
+		}
 		if v.Kind != KindNodePort {
 			v.Link = b.f.Node.LinkOf(x.Key.Addr.Addr())
 		}

@@ -103,6 +103,10 @@ func facts(t *testing.T, text string) (h sources.HostFacts) {
 			h.Gateways = append(h.Gateways, netip.MustParseAddr(value))
 		case "local":
 			h.LocalCIDRs = append(h.LocalCIDRs, netip.MustParsePrefix(value))
+		case "forward":
+			h.Forward = sources.Forward(value)
+		case "mtu":
+			fmt.Sscan(value, &h.MTU)
 		case "scheduler":
 			h.Scheduler = value
 		case "kernel":
@@ -144,6 +148,7 @@ func dump(s sources.Service) string {
 	option("notready", s.PublishNotReadyAddresses, false)
 	option("distribution", s.TrafficDistribution, sources.DistributeEvenly)
 	option("scheduler", s.Scheduler, "")
+	option("forward", string(s.Forward), "")
 	if s.DrainTimeout != nil {
 		fmt.Fprintf(&b, " drain=%s", *s.DrainTimeout)
 	}

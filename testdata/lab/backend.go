@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // Ports that every backend serves, on both families.
@@ -43,8 +45,9 @@ func (b *Backend) serve() error {
 			return err
 		}
 		b.closers = append(b.closers, datagrams)
-		go b.serveDatagrams(datagrams.(*net.UDPConn))
-		return nil
+		c := datagrams.(*net.UDPConn)
+		go b.serveDatagrams(c)
+		return tellDestination(c)
 	})
 }
 
@@ -94,17 +97,40 @@ func (b *Backend) AnswerLines(c net.Conn) {
 	}
 }
 
+// serveDatagrams answers from the address that was asked, which may be one of several that the host has.
 func (b *Backend) serveDatagrams(c *net.UDPConn) {
-	buf := make([]byte, 1500)
+	buf, oob := make([]byte, 1500), make([]byte, 128)
 	for {
-		_, from, err := c.ReadFrom(buf)
+		_, n, _, from, err := c.ReadMsgUDP(buf, oob)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err == nil {
-			c.WriteTo(b.answer(from), from)
+			c.WriteMsgUDP(b.answer(from), asSource(oob[:n]), from)
 		}
 	}
+}
+
+// tellDestination makes a socket of both families say which address a datagram was sent to.
+func tellDestination(c *net.UDPConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1) })
+	return errors.Join(err, failed)
+}
+
+// asSource makes the control message that says where a datagram came to one that says where the answer comes from. The
+// index of the link, its last four bytes, becomes 0: the route decides.
+func asSource(oob []byte) []byte {
+	all, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(all) != 1 || len(all[0].Data) != unix.SizeofInet6Pktinfo {
+		return nil
+	}
+	clear(all[0].Data[16:])
+	return oob
 }
 
 func (b *Backend) close() error {

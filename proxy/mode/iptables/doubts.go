@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -32,6 +33,7 @@ func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
 	if limited > 0 {
 		lines = append(lines, fmt.Sprintf("drainTimeout of %s has no effect: connections to an endpoint that is removed go on until they end", several(limited)))
 	}
+	lines = append(lines, mode.NoForward(f, "iptables")...)
 	if sticky > 0 {
 		lines = append(lines, fmt.Sprintf("session affinity of %s remembers the last 100 clients of each endpoint: "+
 			"for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d", several(sticky)))

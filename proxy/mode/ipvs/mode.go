@@ -8,11 +8,13 @@
 package ipvs
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Mode is mode ipvs. The zero value is ready; one goroutine uses it. It patches
@@ -57,8 +59,23 @@ var SysctlNames = slices.Sorted(slices.Values(append(slices.Clone(mode.SysctlNam
 	"net.ipv4.vs.expire_quiescent_template",
 )))
 
-// Doubts returns nothing: IPVS serves all as configured.
-func (*Mode) Doubts(*frontend.Frontends) []string { return nil }
+// Doubts has the services that are forwarded by GUE, if the kernel is too old for it.
+func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
+	if r := f.Node.Release; r == (kernel.Release{}) || !r.Before(5, 3) {
+		return nil
+	}
+	last := int32(-1)
+	for i := range f.Fronts {
+		x := &f.Fronts[i]
+		if x.Service != last && f.Forward(x) == sources.GUE {
+			last = x.Service
+			lines = append(lines, fmt.Sprintf(`%s: this kernel, Linux %d.%d, may lack GUE, which came with 5.3, and use "ipip"`,
+				f.Service(x).FullName(), f.Node.Release.Major, f.Node.Release.Minor))
+		}
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
 
 // State returns what the function State does.
 func (m *Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {

@@ -50,7 +50,7 @@ func (p *patch) service(s frontend.Changed) {
 		if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool {
 			return p.last.Addr(s.Service, a) == p.now.Addr(s.Service, b) && p.last.Weight(s.Service, a) == p.now.Weight(s.Service, b)
 		}) {
-			p.fronts = append(p.fronts, patchedFront{x.Key, mode.AppendReals(make([]kernel.Real, 0, len(now)), p.now, x)})
+			p.fronts = append(p.fronts, patchedFront{x.Key, appendReals(make([]kernel.Real, 0, len(now)), p.now, x, p.config)})
 		}
 	}
 	names := loopSets(p.config)

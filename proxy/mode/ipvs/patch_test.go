@@ -23,6 +23,7 @@ func TestPatchedIsMade(t *testing.T) {
 		var m Mode
 		config := modetest.Defaults()
 		config.Frontends.LocalFallback = rapid.SampledFrom([]frontend.LocalFallback{frontend.FallbackDrop, frontend.FallbackCluster}).Draw(t, "fallback")
+		config.Frontends.Forward = rapid.SampledFrom([]sources.Forward{"", sources.Direct}).Draw(t, "forward")
 		node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{
 			{Prefix: netip.MustParsePrefix("192.0.2.1/24"), Link: "eth0"}, {Prefix: netip.MustParsePrefix("2001:db8::1/64"), Link: "eth0"},
 		}}

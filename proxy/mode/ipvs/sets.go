@@ -10,7 +10,8 @@ import (
 )
 
 // membership says which fronts are in a set: those with all of some traits, none
-// of others, and one protocol or, if it is 0, any.
+// of others, and one protocol or, if it is 0, any. Where a set has several, a front
+// must have one of them.
 type membership struct {
 	all, none frontend.Traits
 	proto     kernel.Proto
@@ -18,23 +19,27 @@ type membership struct {
 
 // members are the sets made of fronts. KUBE-LOOP-BACK is made of hairpins, and
 // KUBE-HEALTH-CHECK-NODE-PORT of services.
-var members = map[kernel.SetName]membership{
-	kernel.ClusterIP:              {all: frontend.ClusterIP},
-	kernel.ExternalIP:             {all: frontend.ExternalIP, none: frontend.ExternalLocal},
-	kernel.ExternalIPLocal:        {all: frontend.ExternalIP | frontend.ExternalLocal},
-	kernel.LoadBalancer:           {all: frontend.LoadBalancer},
-	kernel.LoadBalancerLocal:      {all: frontend.LoadBalancer | frontend.ExternalLocal},
-	kernel.LoadBalancerFW:         {all: frontend.Restricted},
-	kernel.LoadBalancerSourceIP:   {all: frontend.Restricted | frontend.NodeAllowed},
-	kernel.LoadBalancerSourceCIDR: {all: frontend.Restricted},
-	kernel.NodePortTCP:            {all: frontend.NodePort, proto: kernel.TCP},
-	kernel.NodePortLocalTCP:       {all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.TCP},
-	kernel.NodePortUDP:            {all: frontend.NodePort, proto: kernel.UDP},
-	kernel.NodePortLocalUDP:       {all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.UDP},
-	kernel.NodePortSCTP:           {all: frontend.NodePort, proto: kernel.SCTP},
-	kernel.NodePortLocalSCTP:      {all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.SCTP},
-	kernel.IPVSIPs:                {all: frontend.Bound},
-	kernel.VirtualServer:          {},
+//
+// Unmasqueraded fronts are in none of the sets whose traffic is masqueraded: a reply to
+// the node's address could not be translated back. No set of kube-proxy has cluster IPs
+// that keep the source, so these are in the one of external IPs that do.
+var members = map[kernel.SetName][]membership{
+	kernel.ClusterIP:              {{all: frontend.ClusterIP, none: frontend.Unmasqueraded}},
+	kernel.ExternalIP:             {{all: frontend.ExternalIP, none: frontend.ExternalLocal | frontend.Unmasqueraded}},
+	kernel.ExternalIPLocal:        {{all: frontend.ExternalIP | frontend.ExternalLocal}, {all: frontend.ExternalIP | frontend.Unmasqueraded}, {all: frontend.ClusterIP | frontend.Unmasqueraded}},
+	kernel.LoadBalancer:           {{all: frontend.LoadBalancer}},
+	kernel.LoadBalancerLocal:      {{all: frontend.LoadBalancer | frontend.ExternalLocal}, {all: frontend.LoadBalancer | frontend.Unmasqueraded}},
+	kernel.LoadBalancerFW:         {{all: frontend.Restricted}},
+	kernel.LoadBalancerSourceIP:   {{all: frontend.Restricted | frontend.NodeAllowed}},
+	kernel.LoadBalancerSourceCIDR: {{all: frontend.Restricted}},
+	kernel.NodePortTCP:            {{all: frontend.NodePort, proto: kernel.TCP}},
+	kernel.NodePortLocalTCP:       {{all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.TCP}},
+	kernel.NodePortUDP:            {{all: frontend.NodePort, proto: kernel.UDP}},
+	kernel.NodePortLocalUDP:       {{all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.UDP}},
+	kernel.NodePortSCTP:           {{all: frontend.NodePort, proto: kernel.SCTP}},
+	kernel.NodePortLocalSCTP:      {{all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.SCTP}},
+	kernel.IPVSIPs:                {{all: frontend.Bound}},
+	kernel.VirtualServer:          {{}},
 }
 
 func (m membership) takes(x *frontend.Front) bool {
@@ -108,13 +113,14 @@ func (w *writer) appendEntries(entries []kernel.Entry, set namedSet, traits fron
 			entries = append(entries, kernel.Entry{Set: set.name, Port: port})
 		}
 	default:
-		m := members[set.spec.Name]
-		if !traits.Has(m.all) {
-			break
-		}
-		for i := range w.f.Fronts {
-			if x := &w.f.Fronts[i]; m.takes(x) && x.Key.Family() == set.family {
-				entries = w.appendMembers(entries, set, x)
+		for _, m := range members[set.spec.Name] {
+			if !traits.Has(m.all) {
+				continue
+			}
+			for i := range w.f.Fronts {
+				if x := &w.f.Fronts[i]; m.takes(x) && x.Key.Family() == set.family {
+					entries = w.appendMembers(entries, set, x)
+				}
 			}
 		}
 	}

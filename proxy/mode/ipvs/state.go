@@ -22,7 +22,7 @@ func state(f *frontend.Frontends, c mode.Config, loops []kernel.Entry) kernel.St
 	}
 	s.Sort()
 	// These are made in order.
-	s.Sets, s.Entries, s.Virtuals, s.Reals = sets, entries, mode.Virtuals(f), mode.Reals(f)
+	s.Sets, s.Entries, s.Virtuals, s.Reals = sets, entries, mode.Virtuals(f), allReals(f, c)
 	return s
 }
 

@@ -117,11 +117,18 @@ func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict) {
 	}
 }
 
-// masquerades checks that policy Local keeps the source address. Other packets lose
-// it, except those to cluster IPs and those that stay on the node.
+// masquerades checks that policy Local keeps the source address, and so does every
+// method but masquerading. Other packets lose it, except those to cluster IPs and those
+// that stay on the node.
 func (x *traffic) masquerades(f *frontend.Front, p trace.Packet, v trace.Verdict, w trace.Way) {
 	hairpin := p.Src.Addr() == w.Real.Addr()
 	switch {
+	case f.Traits.Has(frontend.Unmasqueraded) != (w.Forward != kernel.Masquerade):
+		x.wrong(p, v, fmt.Sprintf("%s is reached by %d", w.Real, w.Forward))
+	case f.Traits.Has(frontend.Unmasqueraded):
+		if w.Masquerade != trace.Kept {
+			x.wrong(p, v, fmt.Sprintf("%s: a packet that stays unchanged keeps its source", w.Real))
+		}
 	case w.Fate != trace.Balanced || f.Traits.Has(frontend.ClusterIP):
 	case f.Traits.Has(frontend.ExternalLocal):
 		if w.Masquerade == trace.ByMark {

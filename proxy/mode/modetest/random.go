@@ -48,6 +48,7 @@ func DrawService(t *rapid.T, name string) sources.Service {
 		HealthCheckNodePort:      uint16(rapid.IntRange(0, 2).Draw(t, "health check")),
 		PublishNotReadyAddresses: rapid.Bool().Draw(t, "publish"),
 		Scheduler:                rapid.SampledFrom([]string{"", "mh", "wrr"}).Draw(t, "scheduler"),
+		Forward:                  rapid.SampledFrom([]sources.Forward{"", "", sources.Masquerade, sources.Direct, sources.GUE}).Draw(t, "forward"),
 	}
 	for _, a := range drawAddrs(t, "load balancer IP") {
 		s.LoadBalancerIPs = append(s.LoadBalancerIPs, sources.VIP{Addr: a, Mode: rapid.SampledFrom([]sources.IPMode{"", sources.IPModeProxy}).Draw(t, "mode")})
@@ -57,9 +58,10 @@ func DrawService(t *rapid.T, name string) sources.Service {
 		s.DrainTimeout = &d
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "ports") {
+		port := uint16(rapid.IntRange(1, 3).Draw(t, "port"))
 		s.Ports = append(s.Ports, sources.Port{
 			Name: fmt.Sprint(i), Protocol: protocols.Draw(t, "protocol"),
-			Port: uint16(rapid.IntRange(1, 3).Draw(t, "port")), NodePort: uint16(rapid.IntRange(0, 3).Draw(t, "node port")),
+			Port: port, TargetPort: port, NodePort: uint16(rapid.IntRange(0, 3).Draw(t, "node port")),
 		})
 	}
 	for _, a := range drawAddrs(t, "endpoint") {
@@ -98,6 +100,7 @@ func DrawNode(t *rapid.T) kernel.Node {
 func DrawConfig(t *rapid.T) mode.Config {
 	c := Defaults()
 	c.Frontends.IPv6 = rapid.Bool().Draw(t, "IPv6")
+	c.Frontends.Forward = rapid.SampledFrom([]sources.Forward{"", sources.IPIP}).Draw(t, "forward")
 	c.MasqueradeAll = rapid.Bool().Draw(t, "masqueradeAll")
 	c.Frontends.LocalFallback = rapid.SampledFrom([]frontend.LocalFallback{frontend.FallbackDrop, frontend.FallbackCluster}).Draw(t, "fallback")
 	c.Frontends.LocalCIDRs = rapid.SampledFrom([][]netip.Prefix{nil, {netip.MustParsePrefix("10.0.0.0/29")}}).Draw(t, "local CIDRs")

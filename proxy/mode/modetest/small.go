@@ -25,6 +25,9 @@ func SmallTable(t *rapid.T) sources.Table {
 			},
 			Endpoints: SmallEndpoints(t),
 		}
+		if i%4 == 0 {
+			s.Ports = s.Ports[1:] // it keeps its port, so a default method applies
+		}
 		if s.Type != sources.ClusterIP {
 			s.Ports[0].NodePort = uint16(30000 + i)
 		}
@@ -47,11 +50,12 @@ func SmallEndpoints(t *rapid.T) []sources.Endpoint {
 		if i > 6 {
 			a = netip.AddrFrom16([16]byte{0xfd, 15: byte(i)})
 		}
+		moved := uint16(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "moved"))
 		endpoints = append(endpoints, sources.Endpoint{
 			Addr: a, NodeName: rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node"), Weight: 1,
 			Cut:   rapid.IntRange(0, 4).Draw(t, "cut") == 0,
 			Ready: rapid.Bool().Draw(t, "ready"), Serving: true, Terminating: true,
-			Ports: []sources.EndpointPort{{Name: "a", Protocol: sources.TCP, Port: 8080}, {Name: "b", Protocol: sources.UDP, Port: 53}},
+			Ports: []sources.EndpointPort{{Name: "a", Protocol: sources.TCP, Port: 8080}, {Name: "b", Protocol: sources.UDP, Port: 53 + moved}},
 		})
 	}
 	return endpoints

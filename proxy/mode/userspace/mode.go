@@ -97,6 +97,7 @@ func whyNot(x *frontend.Front) string {
 
 // Doubts says what of some frontends is not served in this mode, or otherwise than configured, a line each.
 func (Mode) Doubts(f *frontend.Frontends) (lines []string) {
+	lines = mode.NoForward(f, "userspace")
 	last := int32(-1)
 	for i := range f.Fronts {
 		x := &f.Fronts[i]

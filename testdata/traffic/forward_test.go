@@ -1,0 +1,219 @@
+package traffic
+
+import (
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// forwardVIPs are those of the service in forwarded.
+var forwardVIPs = []netip.Addr{netip.MustParseAddr("198.51.100.80"), netip.MustParseAddr("2001:db8:80::80")}
+
+// forwarded is a service whose endpoints get its packets by a method, "" for the default.
+func forwarded(method string) string {
+	key := ""
+	if method != "" {
+		key = fmt.Sprintf("forward = %q\n", method)
+	}
+	return `[services.web]
+type = "LoadBalancer"
+` + key + `loadBalancerIPs = ["198.51.100.80", "2001:db8:80::80"]
+ports = [
+  { name = "tcp", port = 7000 },
+  { name = "udp", port = 7000, protocol = "UDP" },
+]
+endpoints = ` + allPods + "\n"
+}
+
+// newForwardingNode prepares a lab whose backends have the VIPs, unwrap tunnels and answer the client past the node.
+func newForwardingNode(t *testing.T, main string) node {
+	t.Helper()
+	needKernel(t)
+	for _, module := range []string{"ipip", "ip6_tunnel", "fou"} {
+		if out, err := exec.Command("modprobe", module).CombinedOutput(); err != nil {
+			t.Skipf("backends cannot unwrap tunnels: modprobe %s: %v: %s", module, err, out)
+		}
+	}
+	n := newNode(t, "mode = \"ipvs\"\n"+main)
+	must(t, n.Bypass())
+	for _, b := range n.Backends {
+		must(t, b.Own(forwardVIPs...))
+		must(t, b.Unwrap(6081))
+	}
+	return n
+}
+
+// wantForwarded asks at each VIP, wants every backend to answer, and checks whom it sees.
+func (n node) wantForwarded(t *testing.T, method string) {
+	t.Helper()
+	for _, vip := range forwardVIPs {
+		for _, network := range []string{"tcp", "udp"} {
+			to, found := netip.AddrPortFrom(vip, lab.LinePort), map[string]bool{}
+			for range 60 {
+				a, err := n.Client.Ask(network, to)
+				if err != nil {
+					t.Fatalf("%s: %s over %s: %v", method, to, network, err)
+				}
+				want := n.Client.Addr(vip)
+				if method == "masquerade" {
+					want = linkTo(a.Backend, vip)
+				}
+				if a.Client.Addr() != want {
+					t.Errorf("%s: %s over %s: %s sees %s, want %s", method, to, network, a.Backend, a.Client, want)
+				}
+				if found[a.Backend] = true; len(found) == 3 {
+					break
+				}
+			}
+			if len(found) != 3 {
+				t.Errorf("%s: %s over %s reached %v alone", method, to, network, found)
+			}
+		}
+	}
+}
+
+// asShown is how ipvsadm shows a method.
+var asShown = map[string]string{"masquerade": "Masq n/a", "direct": "Route n/a", "ipip": "Tunnel ipip", "gue": "Tunnel gue:6081:-c"}
+
+// wantMethod wants every real server of the IPVS table to have a method.
+func (n node) wantMethod(t *testing.T, method string) {
+	t.Helper()
+	out, reals := n.tool(t, "ipvsadm", "-Ln", "--tun-info"), 0
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) > 4 && f[0] == "->" && f[1] != "RemoteAddress:Port" {
+			if reals++; f[2]+" "+f[3] != asShown[method] {
+				t.Errorf("want %s: %s", asShown[method], line)
+			}
+		}
+	}
+	if reals != 12 {
+		t.Errorf("%d real servers, want 12:\n%s", reals, out)
+	}
+}
+
+// repliesSeen is how many packets of replies the node has seen, of all virtual servers.
+func (n node) repliesSeen(t *testing.T) (replies int) {
+	t.Helper()
+	for line := range strings.Lines(n.tool(t, "ipvsadm", "-Ln", "--stats", "--exact")) {
+		if f := strings.Fields(line); len(f) > 5 && slices.Contains([]string{"TCP", "UDP"}, f[0]) {
+			n, err := strconv.Atoi(f[4])
+			must(t, err)
+			replies += n
+		}
+	}
+	return replies
+}
+
+// Each method is served in both families, over TCP and UDP, and read back as it was written. But for masquerading the
+// backends see the client, and the node sees no reply.
+func TestForwardingMethods(t *testing.T) {
+	n := newForwardingNode(t, "ipvs.guePort = 6081\n")
+	for i, method := range []string{"direct", "ipip", "gue", "masquerade"} {
+		if i == 0 {
+			n.start(t, forwarded(method))
+		} else {
+			n.serve(t, forwarded(method))
+		}
+		n.wantMethod(t, method)
+		before := n.repliesSeen(t)
+		n.wantForwarded(t, method)
+		if seen := n.repliesSeen(t) - before; (seen > 0) != (method == "masquerade") {
+			t.Errorf("%s: the node saw %d packets of replies", method, seen)
+		}
+		must(t, n.Stop())
+		if out, code, err := n.Command("plan"); err != nil || code != 0 || !strings.Contains(out, "nothing to do") {
+			t.Errorf("%s: plan after it: exit code %d, %v\n%s", method, code, err, out)
+		}
+		must(t, n.Start())
+		n.wantForwarded(t, method)
+	}
+}
+
+// A packet of a full link does not fit into a tunnel. The client is told, and sends smaller ones.
+func TestTunnelsTellTheClientTheirMTU(t *testing.T) {
+	n := newForwardingNode(t, "ipvs.guePort = 6081\n")
+	for i, method := range []string{"ipip", "gue"} {
+		if i == 0 {
+			n.start(t, forwarded(method))
+		} else {
+			n.serve(t, forwarded(method))
+		}
+		for _, vip := range forwardVIPs {
+			c, err := n.Client.Dial("tcp", netip.AddrPortFrom(vip, lab.LinePort))
+			must(t, err)
+			_, err = c.Write([]byte(strings.Repeat("x", 4000)))
+			must(t, err)
+			if _, err := c.Ask(); err != nil {
+				t.Errorf("%s to %s: a long line: %v", method, vip, err)
+			}
+			c.Close()
+		}
+	}
+}
+
+// The method of a service changes in place, while connections are open: those of before go on by the method that they
+// began with, as long as the backends take both.
+func TestForwardingMethodChangesUnderConnections(t *testing.T) {
+	n := newForwardingNode(t, "ipvs.guePort = 6081\n")
+	n.start(t, forwarded("direct"))
+	var open []*lab.Conn
+	for _, method := range []string{"direct", "ipip", "gue", "masquerade", "gue", "direct", "masquerade"} {
+		if len(open) > 0 {
+			n.serve(t, forwarded(method))
+		}
+		n.wantMethod(t, method)
+		for _, vip := range forwardVIPs {
+			c, err := n.Client.Dial("tcp", netip.AddrPortFrom(vip, lab.LinePort))
+			must(t, err)
+			defer c.Close()
+			open = append(open, c)
+		}
+		for i, c := range open {
+			if _, err := c.Ask(); err != nil {
+				t.Errorf("%s: connection %d: %v", method, i, err)
+			}
+		}
+	}
+}
+
+// The node's default is for services that name no method and keep their ports.
+func TestDefaultForwardingMethod(t *testing.T) {
+	n := newForwardingNode(t, "ipvs.forward = \"ipip\"\nipvs.guePort = 6081\n")
+	n.start(t, forwarded("")+clusterIP("moved", "10.96.0.20", allV4))
+	n.wantForwarded(t, "ipip")
+	out := n.tool(t, "ipvsadm", "-Ln")
+	if strings.Count(out, "Tunnel") != 12 || strings.Count(out, "Masq") != 3 {
+		t.Errorf("the table:\n%s", out)
+	}
+	ask(t, n.Client, "tcp", "10.96.0.20:80")
+	n.configure(t, "mode = \"ipvs\"\nipvs.guePort = 6081\nipvs.forward = \"direct\"\n")
+	n.wantForwarded(t, "direct")
+	if out := n.tool(t, "ipvsadm", "-Ln"); strings.Count(out, "Route") != 12 || strings.Count(out, "Masq") != 3 {
+		t.Errorf("the table with another default:\n%s", out)
+	}
+}
+
+// Connection tracking sees one direction of what is forwarded directly: later packets are INVALID. Our rules pass them,
+// and package kernel/trace says the same.
+func TestDirectPacketsAreInvalidToConnectionTracking(t *testing.T) {
+	n := newForwardingNode(t, "")
+	n.start(t, forwarded("direct"))
+	n.tool(t, "iptables", "-I", "INPUT", "-p", "tcp", "-d", "198.51.100.80", "-m", "conntrack", "--ctstate", "INVALID")
+	c, err := n.Client.Dial("tcp", netip.MustParseAddrPort("198.51.100.80:7000"))
+	must(t, err)
+	defer c.Close()
+	for range 5 {
+		_, err := c.Ask()
+		must(t, err)
+	}
+	rule, _, _ := strings.Cut(n.tool(t, "iptables", "-vnxL", "INPUT", "1"), "\n")
+	if f := strings.Fields(rule); len(f) == 0 || f[0] == "0" {
+		t.Errorf("no packet was INVALID: %s", rule)
+	}
+}
