@@ -40,7 +40,7 @@ func newForwardingNode(t *testing.T, main string) node {
 			t.Skipf("backends cannot unwrap tunnels: modprobe %s: %v: %s", module, err, out)
 		}
 	}
-	n := newNode(t, "mode = \"ipvs\"\n"+main)
+	n := newNode(t, main)
 	must(t, n.Bypass())
 	for _, b := range n.Backends {
 		must(t, b.Own(forwardVIPs...))
@@ -192,7 +192,7 @@ func TestDefaultForwardingMethod(t *testing.T) {
 		t.Errorf("the table:\n%s", out)
 	}
 	ask(t, n.Client, "tcp", "10.96.0.20:80")
-	n.configure(t, "mode = \"ipvs\"\nipvs.guePort = 6081\nipvs.forward = \"direct\"\n")
+	n.configure(t, "ipvs.guePort = 6081\nipvs.forward = \"direct\"\n")
 	n.wantForwarded(t, "direct")
 	if out := n.tool(t, "ipvsadm", "-Ln"); strings.Count(out, "Route") != 12 || strings.Count(out, "Masq") != 3 {
 		t.Errorf("the table with another default:\n%s", out)
