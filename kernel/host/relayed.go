@@ -226,7 +226,7 @@ func (b *relayed) move(op kernel.Op, of int) []step {
 		return steps // ops on real servers fail then, and the next reading shows why
 	}
 	for _, o := range reals {
-		o.Forward = kernel.Masquerade // the relay has no other
+		o.Forward, o.Tunnel, o.TunnelPort = kernel.Masquerade, 0, 0 // the relay has no other
 		steps = append(steps, step{op: kernel.Op{Verb: kernel.Add, Object: o}, of: of})
 	}
 	return steps

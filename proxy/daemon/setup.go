@@ -16,6 +16,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
@@ -77,9 +78,12 @@ func Load(flags *config.Flags, version string) (Setup, error) {
 // Facts are what the warnings about services depend on: parts of the configuration and of
 // the Node object, and the addresses and gateways of n. n may be zero.
 func (s Setup) Facts(n kernel.Node) sources.HostFacts {
-	c := s.Config
+	c, forward := s.Config, sources.Forward("")
+	if s.mode().Name() == new(ipvs.Mode).Name() {
+		forward = sources.Forward(c.IPVS.Forward) // the other modes masquerade, and warn themselves
+	}
 	return proxy.OnNode(sources.HostFacts{
-		NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler, Forward: sources.Forward(c.IPVS.Forward),
+		NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler, Forward: forward,
 		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.mode().Name() != (userspace.Mode{}).Name(),
 	}, n)
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 )
 
 // Bypass joins the client with each backend past the node, and makes the backends
@@ -68,12 +69,15 @@ func (b *Backend) Own(vips ...netip.Addr) error {
 
 // Unwrap makes a backend take IP in IP, and IP in GUE on a port. The kernel has the modules ipip, ip6_tunnel and fou.
 func (b *Backend) Unwrap(port int) error {
-	err := b.IP("link set tunl0 up", "link set ip6tnl0 up",
-		fmt.Sprintf("fou add port %d gue", port), fmt.Sprintf("-6 fou add port %d gue", port))
-	if err != nil {
+	if err := b.IP("link set tunl0 up", "link set ip6tnl0 up"); err != nil {
 		return err
 	}
+	for _, family := range []string{"-4", "-6"} {
+		if _, err := b.Run("ip", family, "fou", "add", "port", strconv.Itoa(port), "gue"); err != nil {
+			return err
+		}
+	}
 	// A device has its own value, and the larger of two counts.
-	_, err = b.Run("sysctl", "-qw", "net.ipv4.conf.tunl0.rp_filter=0", "net.ipv4.conf.eth0.rp_filter=0")
+	_, err := b.Run("sysctl", "-qw", "net.ipv4.conf.tunl0.rp_filter=0", "net.ipv4.conf.eth0.rp_filter=0")
 	return err
 }

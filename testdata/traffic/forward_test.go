@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -97,17 +98,35 @@ func (n node) wantMethod(t *testing.T, method string) {
 	}
 }
 
-// repliesSeen is how many packets of replies the node has seen, of all virtual servers.
-func (n node) repliesSeen(t *testing.T) (replies int) {
+// packetsSeen is how many packets of clients and of endpoints the node has balanced, over all virtual servers.
+func (n node) packetsSeen(t *testing.T) (in, out int) {
 	t.Helper()
 	for line := range strings.Lines(n.tool(t, "ipvsadm", "-Ln", "--stats", "--exact")) {
 		if f := strings.Fields(line); len(f) > 5 && slices.Contains([]string{"TCP", "UDP"}, f[0]) {
-			n, err := strconv.Atoi(f[4])
+			i, err := strconv.Atoi(f[3])
 			must(t, err)
-			replies += n
+			o, err := strconv.Atoi(f[4])
+			must(t, err)
+			in, out = in+i, out+o
 		}
 	}
-	return replies
+	return in, out
+}
+
+// wantReplies wants the node to see replies, or none. The kernel adds up packets every two seconds.
+func (n node) wantReplies(t *testing.T, method string, in, out int) {
+	t.Helper()
+	replies := 0
+	must(t, lab.Eventually(time.Minute, func() error {
+		now, replied := n.packetsSeen(t)
+		if replies = replied - out; now == in || replies == 0 && method == "masquerade" {
+			return fmt.Errorf("%s: %d packets of clients, %d of replies", method, now-in, replies)
+		}
+		return nil
+	}))
+	if replies > 0 && method != "masquerade" {
+		t.Errorf("%s: the node saw %d packets of replies", method, replies)
+	}
 }
 
 // Each method is served in both families, over TCP and UDP, and read back as it was written. But for masquerading the
@@ -121,11 +140,9 @@ func TestForwardingMethods(t *testing.T) {
 			n.serve(t, forwarded(method))
 		}
 		n.wantMethod(t, method)
-		before := n.repliesSeen(t)
+		in, out := n.packetsSeen(t)
 		n.wantForwarded(t, method)
-		if seen := n.repliesSeen(t) - before; (seen > 0) != (method == "masquerade") {
-			t.Errorf("%s: the node saw %d packets of replies", method, seen)
-		}
+		n.wantReplies(t, method, in, out)
 		must(t, n.Stop())
 		if out, code, err := n.Command("plan"); err != nil || code != 0 || !strings.Contains(out, "nothing to do") {
 			t.Errorf("%s: plan after it: exit code %d, %v\n%s", method, code, err, out)
