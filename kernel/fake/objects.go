@@ -218,8 +218,12 @@ func (k *Kernel) virtual(o kernel.Op) error {
 }
 
 func (k *Kernel) real(o kernel.Op) error {
-	if k.find(kernel.Virtual{Key: o.Object.(kernel.Real).Key.Virtual}) == nil {
+	r := o.Object.(kernel.Real)
+	switch {
+	case k.find(kernel.Virtual{Key: r.Key.Virtual}) == nil:
 		return syscall.ESRCH
+	case o.Verb != kernel.Remove && r.Tunnel.Kind() == kernel.GUE.Kind() && r.TunnelPort == 0:
+		return syscall.EINVAL
 	}
 	return k.place(o)
 }

@@ -194,6 +194,7 @@ func Defaults() mode.Config {
 		Frontends:     frontend.Config{IPv6: true, Scheduler: "rr"},
 		Names:         kernel.DefaultNames,
 		MasqueradeBit: 14,
+		GUEPort:       6080,
 		VIPPing:       true,
 	}
 }
