@@ -136,7 +136,7 @@ var serviceFields = fields.Table[draft]{
 	fields.Define("scheduler", fields.At(func(s *draft) *string { return &s.Scheduler }, scheduler),
 		"", "of this service; absent: ipvs.scheduler of svcproxy.toml"),
 	fields.Define("forward", fields.At(func(s *draft) *sources.Forward { return &s.Forward }, word(sources.Forwards...)),
-		"", `how packets reach the endpoints: "masquerade", or unchanged: "direct" in this node's networks, "ipip" or "gue" by a tunnel; then `+
+		"", `mode ipvs: how packets reach the endpoints: "masquerade", or unchanged: "direct" in this node's networks, "ipip" or "gue" by a tunnel; then `+
 			"the endpoints have the VIPs and answer past this node, and targetPort is port; node ports are masqueraded; absent: ipvs.forward of svcproxy.toml"),
 	fields.Define("drainTimeout", fields.AtPointer(func(s *draft) **time.Duration { return &s.DrainTimeout }, fields.Duration),
 		"", `longest drain of an endpoint that left; "0s": until its last connection ends; absent: ipvs.drainTimeout of svcproxy.toml`),

@@ -10,8 +10,8 @@ import (
 )
 
 // TestScenarios runs each scenario of testdata/rules: the relay serves what IPVS does, with
-// the same real servers, weights and affinity, except SCTP and ports with source ranges.
-// Each of these is named by Doubts.
+// the same real servers, weights and affinity, except SCTP, ports with source ranges, and
+// forwarding methods. Each of these is named by Doubts.
 func TestScenarios(t *testing.T) {
 	modetest.Run(t, "", func(t *testing.T, s *modetest.Scenario, w modetest.Section) (string, error) {
 		f := frontend.List(s.Table, s.Node, s.Config.Frontends)
@@ -33,6 +33,7 @@ func TestScenarios(t *testing.T) {
 		}
 		for _, r := range theirs.Reals {
 			if !left[r.Key.Virtual] {
+				r.Forward, r.Tunnel, r.TunnelPort = kernel.Masquerade, 0, 0
 				want.Reals = append(want.Reals, r)
 			}
 		}
