@@ -28,6 +28,7 @@ func (t *Table) Apply(ops []kernel.Op) []error {
 	}
 	a.survey()
 	a.first()
+	a.reroute()
 	a.second()
 	return a.errs
 }
@@ -42,6 +43,8 @@ type applying struct {
 	host []int  // by op: 1 + the op that adds its virtual server, 0 if there is none
 	late []bool // by op: a virtual server that gets its scheduler last
 	sent []int  // op of each message in the batch
+
+	rerouted []int // ops whose real server was removed and comes again
 }
 
 // survey finds the real servers that must wait, and the virtual servers that start with another
@@ -130,6 +133,11 @@ func (a *applying) put(i int) {
 		}
 	case kernel.Real:
 		a.message(i)
+		if reroutes(op) {
+			a.rerouted = append(a.rerouted, i)
+			putReal(b, a.table.family, cmdDelDest, o)
+			return
+		}
 		putReal(b, a.table.family, destCommands[op.Verb], o)
 	default:
 		a.fail(i, fmt.Errorf("ipvs does not handle objects of kind %v", op.Object.Kind()))

@@ -174,34 +174,45 @@ func TestTunnelsTellTheClientTheirMTU(t *testing.T) {
 	}
 }
 
-// The method of a service changes in place, while connections are open: those of before go on by the method that they
-// began with, as long as the backends take both.
+// The method of a service changes while connections are open. They go on by the method that they began with, unless
+// the change is to or from direct: this ends them, or the kernel would send new ones the wrong way.
 func TestForwardingMethodChangesUnderConnections(t *testing.T) {
 	n := newForwardingNode(t, "ipvs.guePort = 6081\n")
-	n.start(t, forwarded("direct"))
+	n.start(t, forwarded("masquerade"))
 	var open []*lab.Conn
-	for _, method := range []string{"direct", "ipip", "gue", "masquerade", "gue", "direct", "masquerade"} {
-		if len(open) > 0 {
+	last := "masquerade"
+	for _, method := range []string{"masquerade", "ipip", "gue", "masquerade", "direct", "masquerade", "direct", "gue", "direct"} {
+		if method != last {
 			n.serve(t, forwarded(method))
 		}
 		n.wantMethod(t, method)
-		for _, vip := range forwardVIPs {
-			c, err := n.Client.Dial("tcp", netip.AddrPortFrom(vip, lab.LinePort))
-			must(t, err)
-			defer c.Close()
-			open = append(open, c)
-		}
+		ends := (method == "direct") != (last == "direct")
 		for i, c := range open {
-			if _, err := c.Ask(); err != nil {
-				t.Errorf("%s: connection %d: %v", method, i, err)
+			if _, err := c.Ask(); (err != nil) != ends {
+				t.Errorf("%s after %s: connection %d: %v, want its end %t", method, last, i, err, ends)
 			}
 		}
+		if ends {
+			open = nil
+		}
+		n.wantForwarded(t, method)
+		for range 3 {
+			for _, vip := range forwardVIPs {
+				c, err := n.Client.Dial("tcp", netip.AddrPortFrom(vip, lab.LinePort))
+				must(t, err)
+				defer c.Close()
+				open = append(open, c)
+			}
+		}
+		last = method
 	}
 }
 
 // The node's default is for services that name no method and keep their ports.
 func TestDefaultForwardingMethod(t *testing.T) {
-	n := newForwardingNode(t, "ipvs.forward = \"ipip\"\nipvs.guePort = 6081\n")
+	// Replies of the service that is masqueraded must not take the backends' way past the node.
+	const masqueraded = "ipvs.guePort = 6081\niptables.masqueradeAll = true\n"
+	n := newForwardingNode(t, masqueraded+"ipvs.forward = \"ipip\"\n")
 	n.start(t, forwarded("")+clusterIP("moved", "10.96.0.20", allV4))
 	n.wantForwarded(t, "ipip")
 	out := n.tool(t, "ipvsadm", "-Ln")
@@ -209,7 +220,7 @@ func TestDefaultForwardingMethod(t *testing.T) {
 		t.Errorf("the table:\n%s", out)
 	}
 	ask(t, n.Client, "tcp", "10.96.0.20:80")
-	n.configure(t, "ipvs.guePort = 6081\nipvs.forward = \"direct\"\n")
+	n.configure(t, masqueraded+"ipvs.forward = \"direct\"\n")
 	n.wantForwarded(t, "direct")
 	if out := n.tool(t, "ipvsadm", "-Ln"); strings.Count(out, "Route") != 12 || strings.Count(out, "Masq") != 3 {
 		t.Errorf("the table with another default:\n%s", out)
