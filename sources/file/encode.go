@@ -81,6 +81,7 @@ func (e *encoder) service(s *sources.Service) {
 	}
 	e.text("trafficDistribution", string(s.TrafficDistribution))
 	e.text("scheduler", s.Scheduler)
+	e.text("forward", string(s.Forward))
 	if s.DrainTimeout != nil {
 		e.text("drainTimeout", duration(*s.DrainTimeout))
 	}
