@@ -28,7 +28,7 @@ func Barred(firewall []Barrier, virtuals []Virtual) []string {
 	for _, b := range firewall {
 		var shut []VirtualKey
 		for _, v := range virtuals {
-			if (b.Family == 0 || b.Family == v.Key.Family()) && !b.mayAccept(v.Key) {
+			if b.Bars(v.Key) {
 				shut = append(shut, v.Key)
 			}
 		}
@@ -43,6 +43,13 @@ func Barred(firewall []Barrier, virtuals []Virtual) []string {
 	}
 	return lines
 }
+
+// Bars says whether no client's packet to a virtual server passes. If it is false a packet
+// may pass, or may not.
+func (b Barrier) Bars(k VirtualKey) bool { return b.Sees(k.Family()) && !b.mayAccept(k) }
+
+// Sees says whether packets of a family pass the chain.
+func (b Barrier) Sees(f Family) bool { return b.Family == 0 || b.Family == f }
 
 // mayAccept says whether a rule may accept a client's first packet to a virtual server.
 func (b Barrier) mayAccept(k VirtualKey) bool {

@@ -23,13 +23,19 @@ type rule struct {
 // match says whether it holds for a packet, and why or why not.
 type match func(*tracer, *flight) (bool, string)
 
+// no begins the reason why a rule does not apply, and doesNot is how a step has it.
+const (
+	no      = "no, "
+	doesNot = ": " + no
+)
+
 // applies says whether all matches hold, with the reason.
 func (r rule) applies(t *tracer, f *flight) (bool, string) {
 	why := "yes"
 	for _, m := range r.matches {
 		ok, because := m(t, f)
 		if !ok {
-			return false, "no, " + because
+			return false, no + because
 		}
 		why += ", " + because
 	}

@@ -16,7 +16,7 @@ func Trace(s kernel.State, n kernel.Node, p Packet) (Verdict, error) {
 	var all []Verdict
 	for t.start() {
 		if all != nil {
-			t.step("or, by another draw:")
+			t.step(orElse)
 		}
 		v, err := t.packet(p)
 		if err != nil {
@@ -28,6 +28,9 @@ func Trace(s kernel.State, n kernel.Node, p Packet) (Verdict, error) {
 	v.Steps = t.steps
 	return v, nil
 }
+
+// orElse is the step between two paths.
+const orElse = "or, by another draw:"
 
 // tracer is the path of one packet so far.
 type tracer struct {

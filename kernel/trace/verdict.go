@@ -114,6 +114,20 @@ func (v Verdict) waysString() string {
 	return b.String()
 }
 
+// Path is Steps without the rules that do not apply, and each line once: other draws and
+// other real servers repeat most of them.
+func (v Verdict) Path() []string {
+	var path []string
+	seen := map[string]bool{orElse: true}
+	for _, line := range v.Steps {
+		if !seen[line] && !strings.Contains(line, doesNot) {
+			path = append(path, line)
+		}
+		seen[line] = true
+	}
+	return path
+}
+
 // end is the part in which ways differ.
 func (w Way) end() string {
 	if w.Fate != Balanced {
