@@ -46,6 +46,7 @@ func program(e *commands.Env) cli.Program {
 		commands.Check(e),
 		commands.Import(e),
 		commands.Plan(e),
+		commands.Explain(e),
 		commands.Status(e),
 		commands.Top(e),
 		commands.Events(e),

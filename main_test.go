@@ -131,7 +131,7 @@ const module = "github.com/svcproxy/svcproxy"
 var mayImport = map[string][]string{
 	// The command line.
 	"":               {"proxy/cli", "proxy/commands"},
-	"proxy/commands": {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest"},
 
 	// The running process.
 	"proxy/daemon":   {"kernel", "kernel/host", "kernel/relay", "kernel/statefile", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
@@ -140,6 +140,7 @@ var mayImport = map[string][]string{
 	// What shows its state, and what asks it.
 	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/health", "proxy/status", "sources"},
 	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status"},
+	"proxy/explain": {"kernel", "kernel/trace", "proxy/frontend", "proxy/screen", "sources"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/frontend", "proxy/health", "proxy/health/probe", "proxy/status", "sources"},
 	"proxy/status":  {"kernel", "proxy", "proxy/cli", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
 	"proxy/events":  {"kernel", "proxy", "proxy/health", "proxy/screen", "sources"},
@@ -183,10 +184,10 @@ var mayImport = map[string][]string{
 	"kernel/kerneltest/world": {"kernel", "kernel/fake", "kernel/plan"},
 	"kernel/fake":             {"kernel", "kernel/plan", "kernel/verify"},
 	"kernel/kerneltest":       {"kernel", "kernel/nl", "kernel/verify"},
-	"kernel/trace":            {"kernel"},
 
-	// The plan of changes, and the parts of a check: pure.
+	// The plan of changes, the way of a packet, and the parts of a check: pure.
 	"kernel/plan":   {"kernel"},
+	"kernel/trace":  {"kernel"},
 	"kernel/verify": {"kernel"},
 
 	// The ground.

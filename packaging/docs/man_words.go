@@ -23,13 +23,13 @@ var exits = []struct {
 	meaning string
 }{
 	{cli.OK, "Success."},
-	{cli.Failed, "Failure. drain --wait: connections are left. health probe, check --probe: an answer is not good."},
+	{cli.Failed, "Failure. drain --wait: connections are left. health probe, check --probe: an answer is not good. explain: no backend gets the packet."},
 	{cli.Usage, "The command line is not valid."},
 	{cli.Config, "The configuration or a service file is not valid."},
 	{cli.Missing, "The kernel or a program lacks something. The hint says how to get it."},
 	{cli.Permission, "Permission is denied."},
 	{cli.NoDaemon, "svcproxy does not run, or does not answer."},
-	{cli.Degraded, "status: something is wrong, or a service is served only in part. reload --wait: an address belongs to another service or another program; the rest is active."},
+	{cli.Degraded, "status: something is wrong, or a service is served only in part. reload --wait: an address belongs to another service or another program; the rest is active. explain: some backends do not get what is sent to them."},
 	{cli.NoBackends, "status: a service has no backends."},
 	{cli.Changes, "plan --detailed-exitcode: a sync would change something."},
 }
@@ -51,6 +51,7 @@ var environment = [][2]string{
 var examples = [][2]string{
 	{"Serve the services of services.toml:", "systemctl start svcproxy"},
 	{"Check the files, and see what they would change. Both commands change nothing:", "svcproxy check\nsvcproxy plan"},
+	{"See why a VIP is not reached:", "svcproxy explain tcp 198.51.100.80:80"},
 	{"Take a server out for maintenance, wait until its last connection has ended, and give it back:", "svcproxy drain 10.2.1.10 --reason 'kernel upgrade' --wait\nsvcproxy undrain 10.2.1.10"},
 	{"Remove everything that svcproxy made from the kernel:", "systemctl stop svcproxy\nsvcproxy cleanup"},
 }

@@ -17,7 +17,7 @@ const (
 	Missing    = 4 // the kernel or a program lacks something
 	Permission = 5
 	NoDaemon   = 6  // the daemon cannot be reached
-	Degraded   = 7  // status: something is wrong
+	Degraded   = 7  // status: something is wrong; explain: some backends do not get the packet
 	NoBackends = 8  // status: a service has no backends
 	Changes    = 10 // plan --detailed-exitcode: there is something to do
 )

@@ -117,8 +117,12 @@ func (s Setup) forMode() mode.Config {
 
 // Want is the kernel state that a table calls for on node n.
 func (s Setup) Want(t sources.Table, n kernel.Node) kernel.State {
-	c := s.forMode()
-	return s.mode().State(frontend.List(t, s.placed(n), c.Frontends), c)
+	return s.mode().State(s.Fronts(t, n), s.forMode())
+}
+
+// Fronts is what node n serves of a table.
+func (s Setup) Fronts(t sources.Table, n kernel.Node) *frontend.Frontends {
+	return frontend.List(t, s.placed(n), s.forMode().Frontends)
 }
 
 // placed returns n with the configured zone.

@@ -1,0 +1,124 @@
+package explain
+
+import (
+	"net/netip"
+
+	"github.com/svcproxy/svcproxy/proxy/screen"
+)
+
+// Answer says what becomes of a packet. Its JSON form is stable: releases add fields and
+// never rename or remove one. Lists are never null.
+type Answer struct {
+	Packet string `json:"packet"` // "tcp 192.0.2.9:40000 -> 203.0.113.9:80 in eth0"
+	Origin Origin `json:"origin"`
+	Fate   Fate   `json:"fate"`
+	// Sentence is Fate with what decided it.
+	Sentence string `json:"sentence"`
+	Service  string `json:"service,omitempty"` // "namespace/name", if a source has the address
+	Virtual  string `json:"virtual,omitempty"` // the virtual server, as ipvsadm -S prints it
+	// Steps are the packet's way, in order.
+	Steps    []Step    `json:"steps"`
+	Backends []Backend `json:"backends"`
+}
+
+// Origin is where a packet comes from.
+type Origin string
+
+// The origins.
+const (
+	FromOutside Origin = "outside"
+	FromNode    Origin = "node"
+	FromBackend Origin = "backend"
+)
+
+// Fate is where a packet ends.
+type Fate string
+
+// The fates.
+const (
+	Served    Fate = "served"
+	Partly    Fate = "partly"
+	Refused   Fate = "refused"
+	Dropped   Fate = "dropped"
+	ToNode    Fate = "node"
+	Forwarded Fate = "forwarded"
+	Unknown   Fate = "unknown"
+)
+
+// fates is the only list of the fates with their meaning.
+var fates = screen.Terms[Fate]{
+	{Word: Served, Meaning: "a backend gets it", Style: screen.Good},
+	{Word: Partly, Meaning: "some backends get it; what is sent to others is lost", Style: screen.Warn},
+	{Word: Refused, Meaning: "the client gets an error at once", Style: screen.Bad},
+	{Word: Dropped, Meaning: "it is lost, and the client waits", Style: screen.Bad},
+	{Word: ToNode, Meaning: "the node itself gets it: no service is there", Style: screen.Bad},
+	{Word: Forwarded, Meaning: "it passes through: its destination is not on this node", Style: screen.Bad},
+	{Word: Unknown, Meaning: "something in its way is not understood", Style: screen.Bad},
+}
+
+// Fates lists every fate.
+func Fates() []Fate { return fates.Words() }
+
+// Meaning explains the fate to an operator.
+func (f Fate) Meaning() string { return fates.Find(f).Meaning }
+
+// Step is one step of a packet's way.
+type Step struct {
+	Stage Stage  `json:"stage"`
+	Text  string `json:"text"`
+	Wrong bool   `json:"wrong"` // it keeps packets from being served
+}
+
+// Stage is what a step is about.
+type Stage string
+
+// The stages.
+const (
+	stageRoute    Stage = "route"
+	stageLink     Stage = "link"
+	stageRule     Stage = "rule"
+	stageFirewall Stage = "firewall"
+	stageVirtual  Stage = "virtual"
+	stageBackend  Stage = "backend"
+	stageReply    Stage = "reply"
+)
+
+// stages is the only list of the stages with their meaning.
+var stages = screen.Terms[Stage]{
+	{Word: stageRoute, Meaning: "whether the destination is local, and by what"},
+	{Word: stageLink, Meaning: "whether this node answers ARP or neighbour discovery for it"},
+	{Word: stageRule, Meaning: "a rule of ours that applies, with sets and entries, or a decision of the kernel"},
+	{Word: stageFirewall, Meaning: "a base chain of another program that drops or rejects by default"},
+	{Word: stageVirtual, Meaning: "the service and its virtual server"},
+	{Word: stageBackend, Meaning: "one backend: weight, share, connections, route, source address, health"},
+	{Word: stageReply, Meaning: "the way of the reply"},
+}
+
+// Stages lists every stage.
+func Stages() []Stage { return stages.Words() }
+
+// Backend is one backend of the virtual server.
+type Backend struct {
+	Address netip.AddrPort `json:"address"`
+	Weight  uint32         `json:"weight"` // 1 in mode iptables, which has shares alone
+	// Share is the share of new connections. It is nil if connections decide, as in
+	// scheduler lc.
+	Share    *float64 `json:"share,omitempty"`
+	Usable   bool     `json:"usable"` // it can get a new connection
+	Active   uint32   `json:"active"`
+	Inactive uint32   `json:"inactive"`
+	Health   string   `json:"health,omitempty"` // in words; "" if it is not known
+	// Source is the address that the packet gets; zero if it keeps its own.
+	Source      netip.Addr `json:"source,omitzero"`
+	Masqueraded bool       `json:"masqueraded"`
+	Link        string     `json:"link,omitempty"`
+	Gateway     netip.Addr `json:"gateway,omitzero"`
+	Neighbor    string     `json:"neighbor,omitempty"` // reachable, stale, failed, ..; "" if there is no entry
+	Reply       string     `json:"reply,omitempty"`    // the way of the reply, in words
+	// Lost says why packets to it, or its replies, do not arrive; "" if they should.
+	Lost string `json:"lost,omitempty"`
+
+	ifReply  bool // what the reply does depends on another host
+	followed bool // the tracer followed the packet to it
+	byRules  bool // it has no weight of its own
+}

@@ -1,0 +1,192 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+)
+
+// virtual names the service and the virtual server.
+func (x *explainer) virtual() {
+	of := ""
+	if s := x.service(x.front); s != nil {
+		x.a.Service = s.FullName()
+		of = " of service " + x.a.Service
+	}
+	i, found := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	switch {
+	case found:
+		v := x.Kernel.Virtuals[i]
+		x.a.Virtual = v.String()
+		foreign := ""
+		if !x.owned() {
+			foreign = ", which another program made"
+		}
+		x.step(stageVirtual, "%s%s%s", v, of, foreign)
+		if v.Flags&kernel.FlagPersistent != 0 {
+			x.step(stageVirtual, "a client stays with its backend for %d s", v.Timeout)
+		}
+	case x.verdict.Virtual.Proto != 0:
+		x.step(stageVirtual, "%s%s, by rules of nat", x.key, of)
+	case x.front != nil && len(x.Kernel.Virtuals) == 0 && !x.anyBackend():
+		x.wrong(stageVirtual, "%s%s: no backend that gets new connections", x.key, of)
+	case x.front != nil && x.verdict.Fate != trace.Dropped:
+		x.wrong(stageVirtual, "the kernel has nothing at %s%s: svcproxy plan shows what is missing", x.key, of)
+	case x.front != nil:
+		x.step(stageVirtual, "%s%s", x.key, of)
+	default:
+		x.step(stageVirtual, "no virtual server at %s", x.key)
+	}
+}
+
+// owned says whether the virtual server of the packet is ours.
+func (x *explainer) owned() bool {
+	e := kernel.Entry{Set: x.Kernel.Names.Set(x.key.Family(), kernel.VirtualServer), Addr: x.key.Addr.Addr(), Proto: x.key.Proto, Port: x.key.Addr.Port()}
+	_, found := slices.BinarySearchFunc(x.Kernel.Entries, e, kernel.Entry.Compare)
+	return found || slices.Contains(x.Kernel.Owned, x.key)
+}
+
+// backends lists the real servers of the virtual server, or in mode iptables those that
+// rules choose from, and the endpoints that are neither.
+func (x *explainer) backends() {
+	if x.served() {
+		x.reals()
+	} else {
+		for _, w := range x.verdict.Ways {
+			chance := w.Chance
+			x.a.Backends = append(x.a.Backends, Backend{Address: w.Real, Weight: w.Weight, Share: &chance, Usable: true, byRules: true})
+		}
+	}
+	for i := range x.a.Backends {
+		b := &x.a.Backends[i]
+		b.Health = x.Health[Endpoint{x.key.Proto, b.Address}]
+		x.way(b)
+		x.step(stageBackend, "%s", b.text())
+		x.a.Steps[len(x.a.Steps)-1].Wrong = b.Lost != ""
+	}
+	x.unused()
+}
+
+func (x *explainer) reals() {
+	at, _ := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	var all []kernel.Real
+	for i, r := range x.Kernel.Reals {
+		if r.Key.Virtual != x.key {
+			continue
+		}
+		all = append(all, r)
+		b := Backend{Address: r.Key.Addr, Weight: r.Weight, Usable: r.Weight > 0}
+		if i < len(x.Kernel.Conns) {
+			b.Active, b.Inactive = x.Kernel.Conns[i].Active, x.Kernel.Conns[i].Inactive
+		}
+		x.a.Backends = append(x.a.Backends, b)
+	}
+	for i, share := range shares(x.Kernel.Virtuals[at].Scheduler, all) {
+		x.a.Backends[i].Share = share
+	}
+}
+
+// way adds what the tracer and the routes say of the packet's way to a backend.
+func (x *explainer) way(b *Backend) {
+	at := slices.IndexFunc(x.verdict.Ways, func(w trace.Way) bool { return w.Real == b.Address })
+	if at >= 0 {
+		w := x.verdict.Ways[at]
+		b.followed = true
+		b.Masqueraded = w.Masquerade == trace.ByMark || w.Masquerade == trace.Hairpin
+		if w.Fate != trace.Balanced {
+			b.Lost = "the packet is " + w.Fate.String() + " on its way"
+		}
+	}
+	h, ok := x.hop(kernel.Path{Dst: b.Address.Addr()})
+	switch {
+	case !ok:
+		return
+	case h.Kind == kernel.LocalRoute:
+		b.Link = "lo"
+		return
+	case h.Kind != kernel.Unicast:
+		b.Lost = fmt.Sprintf("this node has no route to %s (%s)", b.Address.Addr(), h.Kind)
+		return
+	}
+	b.Link, b.Gateway, b.Neighbor = h.Link, h.Gateway, h.Neighbor
+	if b.Masqueraded {
+		b.Source = h.Source
+	}
+	if h.Neighbor == "failed" || h.Neighbor == "incomplete" {
+		next := b.Address.Addr()
+		if h.Gateway.IsValid() {
+			next = h.Gateway
+		}
+		b.Lost = fmt.Sprintf("%s did not answer on %s when it was last asked for", next, h.Link)
+	}
+}
+
+// text is the backend in one line.
+func (b *Backend) text() string {
+	var parts []string
+	switch {
+	case !b.Usable:
+		parts = append(parts, "weight 0: no new connections")
+	case b.Share == nil:
+		parts = append(parts, fmt.Sprintf("weight %d, gets new connections by their number", b.Weight))
+	case b.byRules:
+		parts = append(parts, fmt.Sprintf("gets %.3g %% of new connections", 100**b.Share))
+	default:
+		parts = append(parts, fmt.Sprintf("weight %d, gets %.3g %% of new connections", b.Weight, 100**b.Share))
+	}
+	if b.Active+b.Inactive > 0 {
+		parts = append(parts, fmt.Sprintf("%d active and %d inactive connections", b.Active, b.Inactive))
+	}
+	switch {
+	case b.Link == "lo":
+		parts = append(parts, "on this node")
+	case b.Link != "":
+		way := "by " + b.Link
+		if b.Gateway.IsValid() {
+			way += " over " + b.Gateway.String()
+		}
+		if b.Neighbor != "" {
+			way += ", neighbour " + b.Neighbor
+		}
+		parts = append(parts, way)
+	}
+	if b.followed {
+		parts = append(parts, b.sourceText())
+	}
+	if b.Health != "" {
+		parts = append(parts, b.Health)
+	}
+	if b.Lost != "" {
+		parts = append(parts, b.Lost)
+	}
+	return b.Address.String() + ": " + strings.Join(parts, "; ")
+}
+
+func (b *Backend) sourceText() string {
+	switch {
+	case b.Source.IsValid():
+		return "masqueraded as " + b.Source.String()
+	case b.Masqueraded:
+		return "masqueraded"
+	}
+	return "source kept"
+}
+
+// unused names the endpoints of the service's port that are no backends here.
+func (x *explainer) unused() {
+	if x.front == nil {
+		return
+	}
+	for _, t := range x.Fronts.Targets(int(x.front.Service)) {
+		if t.Port != int(x.front.Port) || t.Reason == frontend.Used || kernel.FamilyOf(t.Addr.Addr()) != x.key.Family() {
+			continue
+		}
+		if !slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Address == t.Addr }) {
+			x.step(stageBackend, "%s: none, %s", t.Addr, t.Reason)
+		}
+	}
+}

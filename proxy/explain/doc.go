@@ -1,0 +1,8 @@
+// Package explain says what this node does with one packet, step by step, and why: how it
+// comes in, which rules and virtual server it meets, which backends can get it, and which
+// way the reply takes. It ends with one sentence.
+//
+// It is pure, apart from the questions that it asks Facts.Network. Package kernel/trace
+// follows the packet through our own rules. What neither can know is not guessed: what
+// rules of other programs accept, and how other hosts route.
+package explain

@@ -1,0 +1,154 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+)
+
+// Explain says what becomes of the first packet of a connection.
+func Explain(f Facts, p trace.Packet) Answer {
+	x := &explainer{Facts: f, p: p, key: kernel.VirtualKey{Addr: p.Dst, Proto: p.Proto}}
+	x.a = Answer{Packet: p.String(), Origin: FromOutside, Steps: []Step{}, Backends: []Backend{}}
+	if p.In == "" {
+		x.a.Origin = FromNode
+	}
+	x.front = f.front(x.key)
+	x.arrival()
+	if p.In != "" {
+		x.barriers("prerouting")
+	}
+	v, err := trace.Trace(f.Kernel.State, x.node(), p)
+	x.verdict = v
+	before, after := split(v.Path())
+	x.rules(before)
+	if err != nil {
+		x.end(Unknown, "not known: "+err.Error())
+	}
+	if p.In != "" && v.Fate != trace.Forwarded && !x.sentOn() {
+		x.barriers("input")
+	}
+	x.virtual()
+	if v.Fate != trace.Forwarded {
+		x.backends()
+	}
+	x.rules(after)
+	x.leaving()
+	x.replies()
+	x.conclude()
+	return x.a
+}
+
+// explainer makes one Answer.
+type explainer struct {
+	Facts
+	p       trace.Packet
+	key     kernel.VirtualKey // at which a virtual server would get the packet
+	front   *frontend.Front   // at key; nil if there is none
+	verdict trace.Verdict
+	a       Answer
+	// unanswered: neighbours do not learn from this node where the destination is.
+	unanswered bool
+}
+
+func (x *explainer) step(s Stage, format string, args ...any) {
+	x.a.Steps = append(x.a.Steps, Step{Stage: s, Text: fmt.Sprintf(format, args...)})
+}
+
+func (x *explainer) wrong(s Stage, format string, args ...any) {
+	x.step(s, format, args...)
+	x.a.Steps[len(x.a.Steps)-1].Wrong = true
+}
+
+// end sets what becomes of the packet. The first obstacle on its way decides.
+func (x *explainer) end(f Fate, sentence string) {
+	if x.a.Fate == "" {
+		x.a.Fate, x.a.Sentence = f, sentence
+	}
+}
+
+// node is the node for the tracer, with an address that another program made local.
+func (x *explainer) node() kernel.Node {
+	n, a := x.Kernel.Node, x.p.Dst.Addr()
+	if by := x.local(a); strings.HasSuffix(by, "another program") {
+		n.Addrs = append(n.Addrs[:len(n.Addrs):len(n.Addrs)], kernel.NodeAddr{Prefix: netip.PrefixFrom(a, a.BitLen()), Link: "lo"})
+	}
+	return n
+}
+
+// arrival says whether the destination is local, and who sends packets for it here.
+func (x *explainer) arrival() {
+	dst := x.p.Dst.Addr()
+	if x.p.In != "" {
+		h, ok := x.hop(kernel.Path{Src: x.p.Src.Addr(), Dst: dst, In: x.p.In})
+		if ok && h.Kind == kernel.Forged {
+			x.wrong(stageRoute, "the kernel does not expect %s at %s: its own route to it leaves elsewhere", x.p.Src.Addr(), x.p.In)
+			x.end(Dropped, fmt.Sprintf("dropped by the kernel's check of sources (rp_filter): %s should not come in by %s", x.p.Src.Addr(), x.p.In))
+		}
+	}
+	by := x.local(dst)
+	if by == "" {
+		x.notLocal(dst)
+		return
+	}
+	x.step(stageRoute, "%s is local: %s", dst, by)
+	if x.p.In != "" && !dst.IsLoopback() {
+		x.answers(dst)
+	}
+}
+
+func (x *explainer) notLocal(dst netip.Addr) {
+	way := ""
+	if h, ok := x.hop(kernel.Path{Dst: dst}); ok {
+		if way = ", it leaves by " + h.Link; h.Kind != kernel.Unicast {
+			way = ", and no route leads there"
+		}
+	}
+	if x.front != nil && x.front.Traits.Has(frontend.Bound) {
+		x.wrong(stageRoute, "%s is not local%s; service %s wants it here", dst, way, x.service(x.front).FullName())
+		return
+	}
+	x.step(stageRoute, "%s is not local%s", dst, way)
+}
+
+// answers says whether neighbours learn from this node where the destination is.
+func (x *explainer) answers(dst netip.Addr) {
+	in := x.p.In
+	switch onLink := x.Kernel.Node.LinkOf(dst) == in; {
+	case !x.connected(dst, in):
+		x.step(stageLink, "%s is in no network of %s: hosts there need a route to it by this node", dst, in)
+	case dst.Is4() && !onLink && x.arpIgnore() > "0":
+		x.wrong(stageLink, "this node does not answer ARP for %s on %s (arp_ignore is %s): another host must send its packets here", dst, in, x.arpIgnore())
+		x.unanswered = true
+	case dst.Is4():
+		x.step(stageLink, "this node answers ARP for %s on %s", dst, in)
+	case onLink || x.proxied(dst):
+		x.step(stageLink, "this node answers neighbour discovery for %s on %s", dst, in)
+	default:
+		x.wrong(stageLink, "this node does not answer neighbour discovery for %s on %s: another host must send its packets here", dst, in)
+		x.unanswered = true
+	}
+}
+
+// arpIgnore is the larger of the values for all links and for the link that the packet
+// comes in by, as the kernel has it.
+func (x *explainer) arpIgnore() string {
+	link := strings.ReplaceAll(x.p.In, ".", "/")
+	return max(x.sysctl("net.ipv4.conf.all.arp_ignore"), x.sysctl("net.ipv4.conf."+link+".arp_ignore"))
+}
+
+// proxied says whether there is a proxy neighbour for an address on the packet's link.
+func (x *explainer) proxied(a netip.Addr) bool {
+	for _, list := range [][]kernel.Neighbor{x.Kernel.Neighbors, x.Kernel.Answered} {
+		for _, n := range list {
+			if n.Addr == a && n.Link == x.p.In {
+				return true
+			}
+		}
+	}
+	return false
+}

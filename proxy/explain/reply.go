@@ -1,0 +1,132 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/trace"
+)
+
+// replies says which way replies take. A reply that does not pass this node keeps the
+// backend's address, and its client drops it.
+func (x *explainer) replies() {
+	if x.verdict.Fate != trace.Balanced {
+		return
+	}
+	var texts []string
+	of := map[string][]string{}
+	lost := map[string]bool{}
+	for i := range x.a.Backends {
+		b := &x.a.Backends[i]
+		if !b.Usable || b.Lost != "" {
+			continue
+		}
+		x.reply(b)
+		if of[b.Reply] == nil {
+			texts = append(texts, b.Reply)
+		}
+		of[b.Reply] = append(of[b.Reply], b.Address.Addr().String())
+		lost[b.Reply] = b.Lost != ""
+	}
+	for _, text := range texts {
+		x.step(stageReply, "of %s: %s", few(of[text], 3), text)
+		x.a.Steps[len(x.a.Steps)-1].Wrong = lost[text]
+	}
+}
+
+// few joins words, at most n of them.
+func few(words []string, n int) string {
+	if more := len(words) - n; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), more)
+	}
+	return strings.Join(words, ", ")
+}
+
+// reply sets the way of a backend's replies.
+func (x *explainer) reply(b *Backend) {
+	backend, client := b.Address.Addr(), x.p.Src.Addr()
+	here := x.local(backend) != ""
+	if x.p.In == "" {
+		b.Reply = "goes to the node itself"
+		return
+	}
+	if h, ok := x.hop(kernel.Path{Dst: client}); ok && h.Kind != kernel.Unicast && h.Kind != kernel.LocalRoute {
+		b.Reply = fmt.Sprintf("this node has no route to %s (%s)", client, h.Kind)
+		b.Lost = b.Reply
+		return
+	}
+	if here {
+		b.Reply = "leaves from the node itself"
+		return
+	}
+	if name := x.notForwarding(b); name != "" {
+		b.Reply = name + " is 0: this node sends no reply on to its client"
+		b.Lost = b.Reply
+		return
+	}
+	switch {
+	case b.Masqueraded:
+		b.Reply = "comes back to this node, whose address is its destination"
+	case x.direct(backend, client) != "":
+		b.Reply = fmt.Sprintf("goes from %s to %s directly, both are in %s: it does not pass this node, and the client drops it",
+			backend, client, x.direct(backend, client))
+		b.Lost = "its reply does not pass this node"
+	case b.Active > 0:
+		b.Reply = "passes this node: connections are established"
+	default:
+		b.Reply = x.asRouted(b)
+		b.ifReply = true
+	}
+}
+
+// asRouted is the way of a reply that the backend's routes decide.
+func (x *explainer) asRouted(b *Backend) string {
+	text := fmt.Sprintf("passes this node only if the backend's route to %s does", x.p.Src.Addr())
+	if b.Gateway.IsValid() {
+		return text + fmt.Sprintf(", and that of %s", b.Gateway)
+	}
+	network, link := x.network(b.Address.Addr())
+	for _, g := range x.Kernel.Node.Gateways {
+		if link != "" && network.Contains(g) {
+			return text + fmt.Sprintf(": probably not, as %s is the gateway in %s", g, network)
+		}
+	}
+	return text
+}
+
+// direct returns the network in which a backend and a client reach each other without
+// this node; zero if there is none. On a bridge whose packets pass iptables, replies are
+// caught.
+func (x *explainer) direct(backend, client netip.Addr) string {
+	for _, own := range x.Kernel.Node.Addrs {
+		if !own.Prefix.Contains(backend) || !own.Prefix.Contains(client) {
+			continue
+		}
+		filtered := slices.ContainsFunc(x.Kernel.Node.Bridges, func(b kernel.Bridge) bool {
+			return b.Link == own.Link && b.Filtered(kernel.FamilyOf(backend))
+		})
+		if !filtered {
+			return own.Prefix.Masked().String()
+		}
+	}
+	return ""
+}
+
+// notForwarding returns the kernel parameter that keeps replies from being forwarded, ""
+// if none does. IPv4 has one for each device that packets come in by.
+func (x *explainer) notForwarding(b *Backend) string {
+	name := "net.ipv6.conf.all.forwarding"
+	if b.Address.Addr().Is4() {
+		name = "net.ipv4.ip_forward"
+		if x.Network != nil && b.Link != "" {
+			name = "net.ipv4.conf." + strings.ReplaceAll(b.Link, ".", "/") + ".forwarding"
+		}
+	}
+	if x.sysctl(name) == "0" {
+		return name
+	}
+	return ""
+}

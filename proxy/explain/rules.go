@@ -1,0 +1,159 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/trace"
+)
+
+// split divides the tracer's path at the virtual server. Its lines about real servers are
+// left out: each has a step of its own.
+func split(path []string) (before, after []string) {
+	at := slices.IndexFunc(path, func(line string) bool { return strings.HasPrefix(line, "ipvs ") })
+	if at < 0 {
+		return path, nil
+	}
+	for _, line := range path[at:] {
+		if !strings.HasPrefix(line, "ipvs -") {
+			after = append(after, line)
+		}
+	}
+	return path[:at], after
+}
+
+func (x *explainer) rules(lines []string) {
+	for _, line := range telling(lines) {
+		x.step(stageRule, "%s", line)
+		x.a.Steps[len(x.a.Steps)-1].Wrong = refuses(line)
+	}
+}
+
+// telling leaves out what other steps say, jumps that take every packet, and jumps to
+// chains in which no rule applies.
+func telling(lines []string) []string {
+	var kept, entered []string // entered are the chains that lead to the last line in kept
+	for _, line := range slices.Backward(lines) {
+		at, _, _ := strings.Cut(line, ": ")
+		chain, always := jump(line)
+		switch leads := slices.Contains(entered, chain); {
+		case strings.HasSuffix(line, "is an address of the node"), strings.HasPrefix(line, "no virtual server"), strings.Contains(line, ": : yes"):
+		case chain == "", leads && !always:
+			kept, entered = append(kept, line), []string{at}
+		case leads:
+			entered = append(entered, at)
+		}
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
+// ends are the targets that do something to a packet. The others are chains.
+var ends = []string{"ACCEPT", "DROP", "REJECT", "RETURN", "MARK", "MASQUERADE", "DNAT"}
+
+// jump returns the chain that a rule jumps to, "nat KUBE-SERVICES", and whether it takes
+// every packet. It returns "" for other lines.
+func jump(line string) (chain string, always bool) {
+	at, rule, _ := strings.Cut(line, ": ")
+	rule, why, applies := strings.Cut(rule, ": yes")
+	target := kernel.Target(rule)
+	if !applies || target == "" || slices.Contains(ends, target) {
+		return "", false
+	}
+	table, _, _ := strings.Cut(at, " ")
+	return table + " " + target, why == ""
+}
+
+// refuses says whether a line of the path is a rule that ends it.
+func refuses(line string) bool {
+	return strings.Contains(line, " -j DROP: yes") || strings.Contains(line, " -j REJECT")
+}
+
+// refusing returns the last rule that refuses, "" if none does.
+func (x *explainer) refusing() string {
+	path := x.verdict.Path()
+	for _, line := range slices.Backward(path) {
+		if refuses(line) {
+			rule, _, _ := strings.Cut(line, ": yes")
+			return rule
+		}
+	}
+	return ""
+}
+
+// barriers names the base chains of other programs at a hook that stop the packet, or may.
+func (x *explainer) barriers(hook string) {
+	for _, b := range x.Kernel.Firewall {
+		switch {
+		case b.Hook != hook || !b.Sees(x.key.Family()):
+		case b.Bars(x.key):
+			x.barred(b, x.key.String())
+		default:
+			x.step(stageFirewall, "%s at hook %s: may accept it (%s), else %s", b.Name, hook, count(strings.Count(b.Accepts, "\n")+1, "rule"), b.Verdict)
+		}
+	}
+}
+
+// replyBarriers names those that stop the reply. In it the ports and addresses of the
+// packet are not where the rules for the packet have them.
+func (x *explainer) replyBarriers(hook string) {
+	for _, b := range x.Kernel.Firewall {
+		as := b
+		as.Hook = "forward" // there, kernel.Barrier thinks of replies
+		if b.Hook == hook && as.Bars(x.key) {
+			x.barred(b, "replies of "+x.key.String())
+		}
+	}
+}
+
+func (x *explainer) barred(b kernel.Barrier, what string) {
+	x.wrong(stageFirewall, "%s at hook %s: no rule accepts %s, left to %s", b.Name, b.Hook, what, b.Verdict)
+	fate, word := Dropped, "dropped"
+	if b.Verdict == "reject" {
+		fate, word = Refused, "refused"
+	}
+	x.end(fate, fmt.Sprintf("%s by the firewall: no rule of %s at hook %s accepts %s", word, b.Name, b.Hook, what))
+}
+
+// leaving names base chains behind the virtual server: the packet passes them on its way
+// to a backend elsewhere, and the reply on its way back.
+func (x *explainer) leaving() {
+	if x.verdict.Fate != trace.Balanced || !slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Usable && x.local(b.Address.Addr()) == "" }) {
+		return
+	}
+	if x.served() || x.p.In == "" {
+		x.barriers("output")
+	} else {
+		x.barriers("forward")
+	}
+	x.barriers("postrouting")
+	x.replyBarriers("prerouting")
+	if x.p.In == "" {
+		x.replyBarriers("input")
+		return
+	}
+	x.replyBarriers("forward")
+	x.replyBarriers("postrouting")
+}
+
+// served says whether the kernel has a virtual server for the packet. In mode iptables
+// there is none: rules of nat send the packet on, through hook forward.
+func (x *explainer) served() bool {
+	_, found := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	return found
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// sentOn says whether rules of nat send the packet to backends elsewhere: it then passes
+// hook forward and not input.
+func (x *explainer) sentOn() bool {
+	return !x.served() && slices.ContainsFunc(x.verdict.Ways, func(w trace.Way) bool { return x.local(w.Real.Addr()) == "" })
+}

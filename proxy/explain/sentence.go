@@ -1,0 +1,203 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+)
+
+// conclude sets the sentence, unless an obstacle has.
+func (x *explainer) conclude() {
+	switch x.verdict.Fate {
+	case trace.Balanced:
+		x.balanced()
+	case trace.Refused:
+		x.end(Refused, "refused because "+x.noBackend())
+	case trace.Rejected:
+		x.end(Refused, "refused because "+x.why())
+	case trace.Dropped:
+		x.end(Dropped, "dropped because "+x.why())
+	case trace.Host:
+		x.end(ToNode, fmt.Sprintf("not served: %s; the node itself gets it", x.nothingThere()))
+	case trace.Forwarded:
+		x.end(Forwarded, fmt.Sprintf("not served: %s is not on this node, which only forwards the packet%s", x.p.Dst.Addr(), x.wanted()))
+	}
+}
+
+// balanced is the sentence for a packet that backends get, or lose.
+func (x *explainer) balanced() {
+	var works, lost []string
+	why, depends := "", false
+	for _, b := range x.a.Backends {
+		switch {
+		case !b.Usable:
+		case b.Lost != "":
+			lost = append(lost, b.share())
+			if why == "" {
+				why = b.Lost
+			}
+		default:
+			works = append(works, b.share())
+			depends = depends || b.ifReply
+		}
+	}
+	text := "served by " + few(works, 4) + x.sources()
+	switch {
+	case len(works) == 0:
+		x.end(Dropped, fmt.Sprintf("dropped at %s: %s", few(lost, 4), why))
+		return
+	case depends && x.unanswered:
+		text += ", if another host sends its packets here and replies pass this node"
+	case x.unanswered:
+		text += ", if another host sends its packets here"
+	case depends:
+		text += ", if replies pass this node"
+	}
+	if len(lost) > 0 {
+		x.end(Partly, fmt.Sprintf("%s; lost at %s: %s", text, few(lost, 4), why))
+		return
+	}
+	x.end(Served, text)
+}
+
+// share is the backend with its share, if it is known.
+func (b *Backend) share() string {
+	if b.Share == nil || *b.Share == 1 {
+		return b.Address.String()
+	}
+	return fmt.Sprintf("%s (%.3g %%)", b.Address, 100**b.Share)
+}
+
+// sources says which source address the backends see.
+func (x *explainer) sources() string {
+	var as []string
+	kept, masqueraded := false, false
+	for _, b := range x.a.Backends {
+		if !b.Usable || b.Lost != "" {
+			continue
+		}
+		kept, masqueraded = kept || !b.Masqueraded, masqueraded || b.Masqueraded
+		if source := b.Source.String(); b.Source.IsValid() && !slices.Contains(as, source) {
+			as = append(as, source)
+		}
+	}
+	switch {
+	case kept && masqueraded:
+		return ", masqueraded to some"
+	case kept:
+		return ", source kept"
+	case len(as) > 0:
+		return ", masqueraded as " + few(as, 3)
+	}
+	return ", masqueraded"
+}
+
+// noBackend says why no backend can get the packet.
+func (x *explainer) noBackend() string {
+	what := x.key.String()
+	if x.a.Service != "" {
+		what = "service " + x.a.Service
+	}
+	if len(x.a.Backends) == 0 {
+		return what + " has no backends here"
+	}
+	text := fmt.Sprintf("%s of %s: weight 0", few(addresses(x.a.Backends), 3), what)
+	if i := slices.IndexFunc(x.a.Backends, func(b Backend) bool { return b.Health != "" }); i >= 0 {
+		text += fmt.Sprintf(" (%s: %s)", x.a.Backends[i].Address.Addr(), x.a.Backends[i].Health)
+	}
+	return text
+}
+
+func addresses(all []Backend) []string {
+	list := make([]string, len(all))
+	for i := range all {
+		list[i] = all[i].Address.String()
+	}
+	return list
+}
+
+// why says why a rule of ours, or the kernel, stops the packet.
+func (x *explainer) why() string {
+	rule := x.refusing()
+	switch {
+	case rule == "":
+		return x.byKernel()
+	case x.front != nil && x.verdict.Fate == trace.Dropped && x.front.Traits.Has(frontend.Restricted):
+		return fmt.Sprintf("%s is in none of the loadBalancerSourceRanges of service %s", x.source(), x.service(x.front).FullName())
+	case x.front != nil && !x.anyBackend():
+		return "service " + x.service(x.front).FullName() + " has no backend that gets new connections"
+	case x.front == nil && x.Kernel.Guards(x.p.Dst.Addr()), x.front == nil && x.ours():
+		return x.nothingThere()
+	}
+	return "of the rule " + rule + x.wanted()
+}
+
+// byKernel is the last decision that is neither a rule nor about a real server.
+func (x *explainer) byKernel() string {
+	for _, line := range slices.Backward(x.verdict.Path()) {
+		if !strings.Contains(line, ": yes") && !strings.HasPrefix(line, "ipvs -") {
+			return strings.TrimPrefix(line, "routing: ")
+		}
+	}
+	return "the kernel drops it"
+}
+
+func (x *explainer) source() string {
+	if x.p.Src.IsValid() {
+		return x.p.Src.Addr().String()
+	}
+	return "the node"
+}
+
+// anyBackend says whether the front has a backend that gets new connections.
+func (x *explainer) anyBackend() bool {
+	return slices.ContainsFunc(x.Fronts.Backends(x.front), func(b frontend.Backend) bool {
+		return x.Fronts.Weight(int(x.front.Service), b) > 0
+	})
+}
+
+// ours says whether the destination is a VIP that the sources name.
+func (x *explainer) ours() bool { return len(x.ports()) > 0 }
+
+// ports lists what is served at the destination: "tcp 80".
+func (x *explainer) ports() (list []string) {
+	add := func(k kernel.VirtualKey) {
+		text := fmt.Sprintf("%s %d", k.Proto, k.Addr.Port())
+		if k.Addr.Addr() == x.p.Dst.Addr() && !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	for i := range x.Kernel.Virtuals {
+		add(x.Kernel.Virtuals[i].Key)
+	}
+	if x.Fronts != nil {
+		for i := range x.Fronts.Fronts {
+			add(x.Fronts.Fronts[i].Key)
+		}
+	}
+	return list
+}
+
+// nothingThere says that the port is not served, and which are.
+func (x *explainer) nothingThere() string {
+	if x.front != nil {
+		return fmt.Sprintf("the kernel has nothing at %s %s%s", x.key.Proto, x.key.Addr, x.wanted())
+	}
+	text := fmt.Sprintf("no service has %s %s", x.key.Proto, x.key.Addr)
+	if ports := x.ports(); len(ports) > 0 {
+		text += fmt.Sprintf(" (served at %s: %s)", x.p.Dst.Addr(), few(ports, 4))
+	}
+	return text
+}
+
+// wanted names the service that the kernel should serve.
+func (x *explainer) wanted() string {
+	if x.front == nil {
+		return ""
+	}
+	return fmt.Sprintf(", although service %s wants it: see svcproxy plan", x.service(x.front).FullName())
+}

@@ -1,0 +1,103 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/screen"
+)
+
+// Services are the answers about every address and port of some services: from outside,
+// from the node and from a backend.
+type Services struct {
+	Answers []Answer `json:"answers"`
+}
+
+// Service explains the services of a name, NAME or NAMESPACE/NAME. Without one the error
+// says so.
+func Service(f Facts, name string) (Services, error) {
+	all := Services{Answers: []Answer{}}
+	found := false
+	for i := range f.Fronts.Table.Services {
+		s := &f.Fronts.Table.Services[i]
+		if s.FullName() != name && s.Name != name {
+			continue
+		}
+		found = true
+		for k := range f.Fronts.Fronts {
+			if x := &f.Fronts.Fronts[k]; x.Service == int32(i) {
+				all.Answers = append(all.Answers, f.everywhere(x)...)
+			}
+		}
+	}
+	switch {
+	case !found:
+		return all, fmt.Errorf("no service %s", name)
+	case len(all.Answers) == 0:
+		return all, fmt.Errorf("service %s has no address that this node serves", name)
+	}
+	return all, nil
+}
+
+// everywhere explains packets to a front. Where one cannot come from is left out: a node
+// without a network of the family, a service without backends elsewhere.
+func (f *Facts) everywhere(x *frontend.Front) (all []Answer) {
+	from := []struct {
+		Origin
+		source string
+	}{{FromOutside, ""}, {FromNode, Node}, {FromBackend, f.backendOf(x)}}
+	for _, o := range from {
+		if o.Origin == FromBackend && o.source == "" {
+			continue
+		}
+		p, err := f.Packet(x.Key.Proto, x.Key.Addr, o.source, "")
+		if err != nil {
+			continue
+		}
+		a := Explain(*f, p)
+		a.Origin = o.Origin
+		all = append(all, a)
+	}
+	return all
+}
+
+// backendOf returns the first backend of a front that is not on this node, "" without one.
+func (f *Facts) backendOf(x *frontend.Front) string {
+	for _, b := range f.Fronts.Backends(x) {
+		if a := f.Fronts.Addr(int(x.Service), b).Addr(); kernel.FamilyOf(a) == x.Key.Family() && f.local(a) == "" {
+			return a.String()
+		}
+	}
+	return ""
+}
+
+// String is a table with a line for each answer.
+func (s Services) String() string {
+	c := &screen.Columns{}
+	c.Heading("SERVICE", "ADDRESS", "FROM", "RESULT")
+	for _, a := range s.Answers {
+		to, _, _ := strings.Cut(a.Packet[strings.Index(a.Packet, " -> ")+4:], " in ")
+		proto, _, _ := strings.Cut(a.Packet, " ")
+		c.Row(screen.Cell{Text: a.Service}, screen.Cell{Text: proto + " " + to}, screen.Cell{Text: string(a.Origin)}, screen.Cell{Text: a.Sentence})
+	}
+	return strings.Join(c.Lines(0, false), "\n") + "\n"
+}
+
+// Worst is the fate that matters most: that of a packet which is not served at all, else
+// partly, else served.
+func (s Services) Worst() Fate {
+	order := []Fate{Served, Partly}
+	worst := Served
+	for _, a := range s.Answers {
+		switch {
+		case !slices.Contains(order, a.Fate):
+			return a.Fate
+		case a.Fate == Partly:
+			worst = Partly
+		}
+	}
+	return worst
+}
