@@ -144,7 +144,7 @@ func (c *explainCommand) facts(ctx context.Context, what asked) (f explain.Facts
 		return f, nil, err
 	}
 	if f.Kernel, err = c.observe(ctx, &s); err != nil {
-		return f, nil, err
+		return f, nil, needsRights(err)
 	}
 	table, err := c.table(ctx, &s, f.Kernel.Node)
 	switch {
@@ -164,6 +164,17 @@ func (c *explainCommand) facts(ctx context.Context, what asked) (f explain.Facts
 	}
 	f.Network, f.Health = paths, c.health(ctx, &s)
 	return f, paths.Close, nil
+}
+
+// needsRights adds to a lack of rights what works without them.
+func needsRights(err error) error {
+	if cli.Code(err) != cli.Permission {
+		return err
+	}
+	return &cli.Error{
+		Code: cli.Permission, Err: err,
+		Hint: "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; svcproxy status SERVICE needs only the group svcproxy",
+	}
 }
 
 // health asks the daemon. Without one that answers nothing is known.
