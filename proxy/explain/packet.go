@@ -3,9 +3,11 @@ package explain
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // anyPort is the port of a client if it does not matter.
@@ -63,7 +65,8 @@ func parseSource(text string) (netip.AddrPort, error) {
 }
 
 // outside returns a client that is in no network of the node. If the node has no route to
-// one, the client is a neighbour.
+// one, the client is a neighbour, if possible in a network without backends: those would
+// answer it directly.
 func (f *Facts) outside(dst netip.Addr, in string) (netip.AddrPort, error) {
 	for _, text := range strangers[kernel.FamilyOf(dst)] {
 		a := netip.MustParseAddr(text)
@@ -71,15 +74,31 @@ func (f *Facts) outside(dst netip.Addr, in string) (netip.AddrPort, error) {
 			return netip.AddrPortFrom(a, anyPort), nil
 		}
 	}
-	for _, own := range f.Kernel.Node.Addrs {
-		if own.Prefix.Addr().Is4() != dst.Is4() || own.Prefix.IsSingleIP() || own.Prefix.Addr().IsLinkLocalUnicast() || in != "" && own.Link != in {
-			continue
-		}
-		for a := own.Prefix.Masked().Addr().Next(); own.Prefix.Contains(a); a = a.Next() {
-			if f.local(a) == "" {
-				return netip.AddrPortFrom(a, anyPort), nil
+	for _, withBackends := range []bool{false, true} {
+		for _, own := range f.Kernel.Node.Addrs {
+			a := own.Prefix.Addr()
+			if a.Is4() != dst.Is4() || own.Prefix.IsSingleIP() || a.IsLinkLocalUnicast() || in != "" && own.Link != in || f.hasBackends(own.Prefix) != withBackends {
+				continue
+			}
+			for a = own.Prefix.Masked().Addr().Next(); own.Prefix.Contains(a); a = a.Next() {
+				if f.local(a) == "" {
+					return netip.AddrPortFrom(a, anyPort), nil
+				}
 			}
 		}
 	}
 	return netip.AddrPort{}, fmt.Errorf("this node has no network of %s: say with --from and --in where the packet comes from", kernel.FamilyOf(dst))
+}
+
+// hasBackends says whether a network has an endpoint of a service or a real server.
+func (f *Facts) hasBackends(network netip.Prefix) bool {
+	if slices.ContainsFunc(f.Kernel.Reals, func(r kernel.Real) bool { return network.Contains(r.Key.Addr.Addr()) }) {
+		return true
+	}
+	if f.Fronts == nil {
+		return false
+	}
+	return slices.ContainsFunc(f.Fronts.Table.Services, func(s sources.Service) bool {
+		return slices.ContainsFunc(s.Endpoints, func(e sources.Endpoint) bool { return network.Contains(e.Addr) })
+	})
 }
