@@ -1,7 +1,7 @@
 // Package trace says what happens to one packet on a node whose kernel is in a given
 // State. It finds the real servers that may get the packet, whether it is masqueraded,
-// or what refuses it, and the rules that decided. Package explain
-// shows it to operators, and tests use it to check rules by their effect on traffic.
+// or what refuses it, and the rules that decided. Package explain shows it to operators,
+// and tests use it to check rules by their effect on traffic.
 //
 // It follows a packet through the hooks in the kernel's order and interprets the rules
 // of State.Chains as xtables and ipset do. A match, option, target or set that it does

@@ -146,6 +146,10 @@ func (c *explainCommand) facts(ctx context.Context, what asked) (f explain.Facts
 	if f.Kernel, err = c.observe(ctx, &s); err != nil {
 		return f, nil, needsRights(err)
 	}
+	if used := c.mode(ctx, &s, &f); used == "userspace" {
+		return f, nil, cli.Errorf(cli.Failed, "svcproxy status SERVICE and svcproxy health show what is served",
+			"in mode userspace no packet can be explained: connections end at svcproxy")
+	}
 	table, err := c.table(ctx, &s, f.Kernel.Node)
 	switch {
 	case err == nil:
@@ -162,7 +166,7 @@ func (c *explainCommand) facts(ctx context.Context, what asked) (f explain.Facts
 	if err != nil {
 		return f, nil, err
 	}
-	f.Network, f.Health = paths, c.health(ctx, &s)
+	f.Network = paths
 	return f, paths.Close, nil
 }
 
@@ -177,19 +181,23 @@ func needsRights(err error) error {
 	}
 }
 
-// health asks the daemon. Without one that answers nothing is known.
-func (c *explainCommand) health(ctx context.Context, s *daemon.Setup) map[explain.Endpoint]string {
+// mode is the mode in use. If a daemon answers it is the daemon's, and f gets what that knows of
+// health.
+func (c *explainCommand) mode(ctx context.Context, s *daemon.Setup, f *explain.Facts) string {
+	if c.state != "" {
+		return s.Mode()
+	}
 	st, err := control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}.Health(ctx, nil)
 	if err != nil {
-		return nil
+		return s.Mode()
 	}
-	known := map[explain.Endpoint]string{}
+	f.Health = map[explain.Endpoint]string{}
 	for i := range st.Services {
 		for _, e := range st.Services[i].Endpoints {
 			if proto, err := kernel.ParseProto(e.Protocol); err == nil && e.Health != nil {
-				known[explain.Endpoint{Proto: proto, Addr: e.Address}] = e.Health.Text
+				f.Health[explain.Endpoint{Proto: proto, Addr: e.Address}] = e.Health.Text
 			}
 		}
 	}
-	return known
+	return st.Daemon.Mode
 }

@@ -29,6 +29,10 @@ func allSysctls() (names []string) {
 	return slices.Compact(names)
 }
 
+// Mode is the name of the mode that Open chose, before that the name of the configured one, or else of the one that is
+// preferred.
+func (s Setup) Mode() string { return s.mode().Name() }
+
 // mode returns the mode that Open chose, before that the configured one, or else the one that is preferred.
 func (s Setup) mode() mode.Mode {
 	if s.used != nil {

@@ -19,6 +19,7 @@ import (
 type explained struct {
 	Packet, Fate, Sentence string
 	Answers                []explained
+	Backends               []struct{ Health string }
 }
 
 // explain asks svcproxy on the node, and wants the exit code that belongs to the answer.
@@ -93,8 +94,14 @@ func TestExplainIsTrue(t *testing.T) {
 	for _, mode := range []struct{ name, main string }{{"ipvs", ""}, {"iptables", modeIPTables}} {
 		t.Run(mode.name, func(t *testing.T) {
 			n := newNode(t, mode.main)
-			n.start(t, web+clusterIP("one", "10.96.0.30", `["10.2.1.10"]`)+clusterIP("empty", "10.96.0.31", "[]"))
+			n.start(t, web+clusterIP("one", "10.96.0.30", `["10.2.1.10"]`)+"healthCheck = \"tcp\"\n"+clusterIP("empty", "10.96.0.31", "[]"))
 			n.everyAddress(t)
+			must(t, lab.Eventually(time.Minute, func() error {
+				if a := n.explain(t, "10.96.0.30:80"); len(a.Backends) != 1 || !strings.HasPrefix(a.Backends[0].Health, "up") {
+					return fmt.Errorf("%+v", a)
+				}
+				return nil
+			}))
 			must(t, n.Stop())
 			for _, q := range []question{
 				{host: n.Client, to: "203.0.113.9:81", want: "refused"},
@@ -120,7 +127,7 @@ func (n node) everyAddress(t *testing.T) {
 			t.Errorf("%s: %s", a.Packet, a.Sentence)
 		}
 	}
-	if len(all) < 40 { // node ports at four addresses of each family, and six VIPs; each from three places
+	if len(all) != 2*3*(6+8) { // TCP and UDP, from three places, at six VIPs and at four addresses of each family
 		t.Errorf("%d answers", len(all))
 	}
 	for _, to := range everywhere {
