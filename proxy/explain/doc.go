@@ -3,6 +3,6 @@
 // way the reply takes. It ends with one sentence.
 //
 // It is pure, apart from the questions that it asks Facts.Network. Package kernel/trace
-// follows the packet through our own rules. What neither can know is not guessed: what
-// rules of other programs accept, and how other hosts route.
+// follows the packet through our own rules. What neither can know is not guessed: single
+// rules of other programs, listeners on the node, and how other hosts route.
 package explain

@@ -45,6 +45,11 @@ func (f *Facts) Packet(proto kernel.Proto, dst netip.AddrPort, from, in string) 
 	if p.Src.Addr().Is4() != dst.Addr().Is4() {
 		return p, fmt.Errorf("%s and %s are of two families", p.Src.Addr(), dst.Addr())
 	}
+	if f.Network != nil && in != "" {
+		if _, err := f.Network.Hop(kernel.Path{Src: p.Src.Addr(), Dst: dst.Addr(), In: in}); err != nil {
+			return p, fmt.Errorf("packets by %s: %w", in, err)
+		}
+	}
 	if in == "" && f.local(p.Src.Addr()) == "" {
 		if p.In = f.linkTo(p.Src.Addr()); p.In == "" {
 			return p, fmt.Errorf("this node has no route to %s: say with --in where its packets come in", p.Src.Addr())
