@@ -91,7 +91,43 @@ func (x *explainer) barriers(hook string) {
 		case b.Bars(x.key):
 			x.barred(b, x.key.String())
 		default:
-			x.step(stageFirewall, "%s at hook %s: may accept it (%s), else %s", b.Name, hook, count(strings.Count(b.Accepts, "\n")+1, "rule"), b.Verdict)
+			x.mayPass(b)
+		}
+	}
+}
+
+func (x *explainer) mayPass(b kernel.Barrier) {
+	x.step(stageFirewall, "%s at hook %s: may accept it (%s), else %s", b.Name, b.Hook, count(strings.Count(b.Accepts, "\n")+1, "rule"), b.Verdict)
+}
+
+// backendBarriers names those that stop the packet on its way to backends elsewhere. There
+// its destination is the backend.
+func (x *explainer) backendBarriers(hook string) {
+	for _, b := range x.Kernel.Firewall {
+		if b.Hook != hook || !b.Sees(x.key.Family()) {
+			continue
+		}
+		as := b
+		as.Hook = "prerouting" // there, kernel.Barrier compares the destination
+		var barred []string
+		passes := false
+		for i := range x.a.Backends {
+			to := &x.a.Backends[i]
+			if !to.Usable || to.Lost != "" || x.local(to.Address.Addr()) != "" {
+				continue
+			}
+			if as.Bars(kernel.VirtualKey{Addr: to.Address, Proto: x.key.Proto}) {
+				to.Lost = fmt.Sprintf("no rule of %s at hook %s accepts what goes there", b.Name, hook)
+				barred = append(barred, to.Address.String())
+			} else {
+				passes = true
+			}
+		}
+		if len(barred) > 0 {
+			x.wrong(stageFirewall, "%s at hook %s: no rule accepts what goes to %s, left to %s", b.Name, hook, few(barred, 3), b.Verdict)
+		}
+		if passes {
+			x.mayPass(b)
 		}
 	}
 }
@@ -124,11 +160,11 @@ func (x *explainer) leaving() {
 		return
 	}
 	if x.served() || x.p.In == "" {
-		x.barriers("output")
+		x.backendBarriers("output")
 	} else {
-		x.barriers("forward")
+		x.backendBarriers("forward")
 	}
-	x.barriers("postrouting")
+	x.backendBarriers("postrouting")
 	x.replyBarriers("prerouting")
 	if x.p.In == "" {
 		x.replyBarriers("input")

@@ -168,9 +168,10 @@ func (n node) faults(t *testing.T, mode string) {
 		run("VIP not local", one, "forwarded", tool("ip addr del 10.96.0.30/32 dev kube-ipvs0"), tool("ip addr add 10.96.0.30/32 dev kube-ipvs0"))
 		run("set emptied", one, "refused", tool("ipset del KUBE-CLUSTER-IP 10.96.0.30,tcp:80"), tool("ipset add KUBE-CLUSTER-IP 10.96.0.30,tcp:80"))
 		run("firewall at input", one, "dropped", nft("input", "tcp dport 22 accept"), noTable)
-		run("firewall at output", one, "dropped", nft("output", "tcp dport 22 accept; ip protocol icmp accept"), noTable)
+		run("firewall at output", one, "dropped", nft("output", "tcp dport 22 accept"), noTable)
 	}
 	if mode == "iptables" { // rules of nat send it past input
+		run("firewall at forward, of requests", one, "dropped", nft("forward", "tcp dport 22 accept; ct state established,related accept"), noTable)
 		run("firewall at input", one, "served", nft("input", "tcp dport 22 accept; icmpv6 type nd-neighbor-advert accept"), noTable)
 	}
 	run("firewall at forward", one, "dropped", nft("forward", "udp dport 22 accept"), noTable)
