@@ -91,31 +91,27 @@ func (n node) asked(t *testing.T, q question) {
 // explain says of packets what becomes of them when they are sent: where all is well, and
 // with faults.
 func TestExplainIsTrue(t *testing.T) {
-	for _, mode := range []struct{ name, main string }{{"ipvs", ""}, {"iptables", modeIPTables}} {
-		t.Run(mode.name, func(t *testing.T) {
-			n := newNode(t, mode.main)
-			n.start(t, web+clusterIP("one", "10.96.0.30", `["10.2.1.10"]`)+"healthCheck = \"tcp\"\n"+clusterIP("empty", "10.96.0.31", "[]"))
-			n.everyAddress(t)
-			must(t, lab.Eventually(time.Minute, func() error {
-				if a := n.explain(t, "10.96.0.30:80"); len(a.Backends) != 1 || !strings.HasPrefix(a.Backends[0].Health, "up") {
-					return fmt.Errorf("%+v", a)
-				}
-				return nil
-			}))
-			must(t, n.Stop())
-			for _, q := range []question{
-				{host: n.Client, to: "203.0.113.9:81", want: "refused"},
-				{host: n.Client, to: "10.96.0.31:80", want: "refused"},
-				{host: n.Lab.Node, to: "10.96.0.31:80", want: "refused"},
-				{host: n.Client, to: "192.0.2.1:81", want: "node"},
-				{host: n.Client, to: "203.0.113.77:80", want: "forwarded"},
-				{host: n.Backends[0].Host, to: "10.96.0.30:80", want: "served"}, // to itself
-			} {
-				n.asked(t, q)
-			}
-			n.faults(t, mode.name)
-		})
+	n := newNode(t, "")
+	n.start(t, web+clusterIP("one", "10.96.0.30", `["10.2.1.10"]`)+"healthCheck = \"tcp\"\n"+clusterIP("empty", "10.96.0.31", "[]"))
+	n.everyAddress(t)
+	must(t, lab.Eventually(time.Minute, func() error {
+		if a := n.explain(t, "10.96.0.30:80"); len(a.Backends) != 1 || !strings.HasPrefix(a.Backends[0].Health, "up") {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	}))
+	must(t, n.Stop())
+	for _, q := range []question{
+		{host: n.Client, to: "203.0.113.9:81", want: "refused"},
+		{host: n.Client, to: "10.96.0.31:80", want: "refused"},
+		{host: n.Lab.Node, to: "10.96.0.31:80", want: "refused"},
+		{host: n.Client, to: "192.0.2.1:81", want: "node"},
+		{host: n.Client, to: "203.0.113.77:80", want: "forwarded"},
+		{host: n.Backends[0].Host, to: "10.96.0.30:80", want: "served"}, // to itself
+	} {
+		n.asked(t, q)
 	}
+	n.faults(t, modeOf(t))
 }
 
 // everyAddress compares the table of a service with connections.

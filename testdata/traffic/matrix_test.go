@@ -132,6 +132,8 @@ var limits = []struct{ modes, why, tests string }{
 	{"ipvs iptables", "waits for what mode userspace does not send to clients that it has served: ICMP", `
 		TestUDPScaledToZeroIsRefused`},
 	{"ipvs iptables", "asks what rules do, and mode userspace has none", `
+		TestExplainIsTrue
+		TestExplainKnowsTheWayBack
 		TestEndpointsOnAnUnfilteredBridgeAreReported
 		TestMasqueradeBit
 		TestRoutedVIPs
