@@ -4,6 +4,6 @@
 //
 // A virtual server that masquerades becomes a service with a cluster IP. That forwards as it
 // did: the endpoints see the client's address, and their answers come back through this node.
-// An address of HAProxy becomes one of a load balancer: the endpoints see the node's address, as
-// they did.
+// Direct routing and tunnels stay what they are. An address of HAProxy becomes one of a load
+// balancer: the endpoints see the node's address, as they did.
 package convert

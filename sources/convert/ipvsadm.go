@@ -201,13 +201,7 @@ func (p *ipvsadm) addReal(at sources.Origin, o map[string][]string) error {
 		r.weight = uint32(n)
 	}
 	v := &p.virtuals[i]
-	if o["-m"] == nil {
-		how := "direct routing (-g)"
-		if o["-i"] != nil {
-			how = "tunneling (-i)"
-		}
-		v.noteChange(at, "%s to %s: svcproxy masquerades, so that answers come back through this node", how, r.addr)
-	}
+	v.ipvsForward(at, o)
 	for _, option := range []string{"-x", "-y"} {
 		if t := o[option]; t != nil && t[0] != "0" {
 			v.noteChange(at, "connection threshold of %s (%s %s): svcproxy does not have it", r.addr, option, t[0])
@@ -215,4 +209,28 @@ func (p *ipvsadm) addReal(at sources.Origin, o map[string][]string) error {
 	}
 	v.add(r)
 	return nil
+}
+
+// ipvsForward takes how packets reach a real server. ipvsadm's default is direct routing.
+func (v *virtual) ipvsForward(at sources.Origin, o map[string][]string) {
+	switch {
+	case o["-m"] != nil || o["-l"] != nil: // -l: the kernel's word for one of this node's own addresses
+		v.setForward(at, sources.Masquerade, "-m")
+	case o["-i"] == nil:
+		v.setForward(at, sources.Direct, "-g")
+	case o["--tun-type"] == nil || o["--tun-type"][0] == "ipip":
+		v.setForward(at, sources.IPIP, "-i")
+	case o["--tun-type"][0] == "gue":
+		v.setForward(at, sources.GUE, "--tun-type gue")
+		if port := o["--tun-port"]; port != nil && port[0] != "6080" {
+			v.note(at, "--tun-port %s: set ipvs.guePort = %s in svcproxy.toml", port[0], port[0])
+		}
+	default:
+		v.setForward(at, "", "--tun-type "+o["--tun-type"][0])
+	}
+	for _, flag := range []string{"--tun-csum", "--tun-remcsum"} {
+		if o[flag] != nil {
+			v.note(at, "%s: svcproxy sends no checksums", flag)
+		}
+	}
 }

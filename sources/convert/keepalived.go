@@ -225,9 +225,18 @@ func (v *virtual) keepalivedRest(b *statement) {
 }
 
 func (v *virtual) method(b *statement) {
-	if kind := strings.ToUpper(b.value(1)); kind != "NAT" {
-		v.noteChange(b.at, "%s %s: svcproxy masquerades, so that answers come back through this node", b.words[0], kind)
+	methods := map[string]sources.Forward{"NAT": sources.Masquerade, "DR": sources.Direct, "TUN": sources.IPIP}
+	method := methods[strings.ToUpper(b.value(1))]
+	for i, w := range b.words {
+		switch {
+		case w != "type":
+		case b.value(i+1) == "gue":
+			method = sources.GUE
+		case b.value(i+1) != "ipip":
+			method = ""
+		}
 	}
+	v.setForward(b.at, method, word(b))
 }
 
 func (v *virtual) keepalivedAffinity(b *statement) error {

@@ -205,9 +205,8 @@ func (l *ldirectord) real(at sources.Origin, value string) error {
 	r := real{at: at, weight: sources.DefaultWeight}
 	rest := f[1:]
 	if len(rest) > 0 {
-		if rest[0] != "masq" {
-			v.noteChange(at, "%s: svcproxy masquerades, so that answers come back through this node", rest[0])
-		}
+		methods := map[string]sources.Forward{"masq": sources.Masquerade, "gate": sources.Direct, "ipip": sources.IPIP}
+		v.setForward(at, methods[rest[0]], rest[0])
 		rest = rest[1:]
 	}
 	if len(rest) > 0 {

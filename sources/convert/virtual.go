@@ -21,6 +21,7 @@ type virtual struct {
 	scheduler string        // "" = the node's default
 	affinity  time.Duration // 0 = none
 	hides     bool          // backends see an address of this node, not the client's
+	forward   sources.Forward
 	check     *sources.HealthCheck
 	reals     []real
 	notes     []Note
@@ -71,6 +72,32 @@ func (v *virtual) setAffinity(at sources.Origin, seconds uint64) {
 	}
 }
 
+// setForward takes the forwarding method of a backend. A service has one.
+func (v *virtual) setForward(at sources.Origin, method sources.Forward, what string) {
+	switch {
+	case method == "":
+		v.noteChange(at, "%s: svcproxy does not have it", what)
+	case v.forward == "":
+		v.forward = method
+	case v.forward != method:
+		v.noteChange(at, "%s: all backends of a service are forwarded to alike, here by %s", what, v.forward)
+	}
+}
+
+// settle finishes a virtual server whose backends are known. Only masquerading can change a port.
+func (v *virtual) settle() {
+	if !v.forward.Unchanged() {
+		v.forward = ""
+		return
+	}
+	for i := range v.reals {
+		if r := &v.reals[i]; r.addr.Port() != v.addr.Port() {
+			v.note(r.at, "port %d of %s: %s does not change a port, so the backend gets port %d", r.addr.Port(), r.addr.Addr(), v.forward, v.addr.Port())
+			r.addr = netip.AddrPortFrom(r.addr.Addr(), v.addr.Port())
+		}
+	}
+}
+
 // maxWeight is the largest weight of an endpoint.
 const maxWeight = 65535
 
@@ -101,6 +128,7 @@ func services(virtuals []virtual) Result {
 	var r Result
 	var groups [][]virtual
 	for _, v := range virtuals {
+		v.settle()
 		i := slices.IndexFunc(groups, func(g []virtual) bool { return joins(&g[0], &v) && !hasPort(g, &v) })
 		if i < 0 {
 			groups = append(groups, []virtual{v})
@@ -133,7 +161,7 @@ func (r *Result) sortNotes() {
 // joins reports whether two virtual servers can be ports of one service.
 func joins(a, b *virtual) bool {
 	if a.addr.Addr() != b.addr.Addr() || a.scheduler != b.scheduler || a.affinity != b.affinity || len(a.reals) != len(b.reals) ||
-		a.name != b.name || a.hides != b.hides || !sameCheck(a.check, b.check) {
+		a.name != b.name || a.hides != b.hides || a.forward != b.forward || !sameCheck(a.check, b.check) {
 		return false
 	}
 	host := func(r real) real {
@@ -166,7 +194,7 @@ func service(g []virtual) sources.Service {
 		ClusterIPs:            []netip.Addr{first.addr.Addr()},
 		ExternalTrafficPolicy: sources.Cluster, InternalTrafficPolicy: sources.Cluster,
 		AffinityTimeout: sources.DefaultAffinityTimeout,
-		Scheduler:       first.scheduler, HealthCheck: first.check,
+		Scheduler:       first.scheduler, HealthCheck: first.check, Forward: first.forward,
 	}
 	if first.hides {
 		s.Type, s.ClusterIPs, s.LoadBalancerIPs = sources.LoadBalancer, nil, []sources.VIP{{Addr: first.addr.Addr()}}
