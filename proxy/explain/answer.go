@@ -111,6 +111,7 @@ type Backend struct {
 	// Source is the address that the packet gets; zero if it keeps its own.
 	Source      netip.Addr `json:"source,omitzero"`
 	Masqueraded bool       `json:"masqueraded"`
+	Forward     string     `json:"forward,omitempty"` // "direct" or "tunnel": it gets the packet unchanged; "" if its destination is translated
 	Link        string     `json:"link,omitempty"`
 	Gateway     netip.Addr `json:"gateway,omitzero"`
 	Neighbor    string     `json:"neighbor,omitempty"` // reachable, stale, failed, ..; "" if there is no entry

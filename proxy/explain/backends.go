@@ -97,6 +97,7 @@ func (x *explainer) way(b *Backend) {
 		w := x.verdict.Ways[at]
 		b.followed = true
 		b.Masqueraded = w.Masquerade == trace.ByMark || w.Masquerade == trace.Hairpin
+		b.Forward = methods[w.Forward]
 		if w.Fate != trace.Balanced {
 			b.Lost = "the packet is " + w.Fate.String() + " on its way"
 		}
@@ -124,6 +125,9 @@ func (x *explainer) way(b *Backend) {
 		b.Lost = fmt.Sprintf("%s did not answer on %s when it was last asked for", next, h.Link)
 	}
 }
+
+// methods are the forwarding methods that leave a packet as it is.
+var methods = map[kernel.Forward]string{kernel.Direct: "direct", kernel.Tunnel: "tunnel"}
 
 // text is the backend in one line.
 func (b *Backend) text() string {
@@ -172,6 +176,8 @@ func (b *Backend) sourceText() string {
 		return "masqueraded as " + b.Source.String()
 	case b.Masqueraded:
 		return "masqueraded"
+	case b.Forward != "":
+		return b.Forward + ", the packet unchanged"
 	}
 	return "source kept"
 }

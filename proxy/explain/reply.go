@@ -49,6 +49,10 @@ func few(words []string, n int) string {
 func (x *explainer) reply(b *Backend) {
 	backend, client := b.Address.Addr(), x.p.Src.Addr()
 	here := x.local(backend) != ""
+	if b.Forward != "" && !here {
+		x.replyPast(b)
+		return
+	}
 	if x.p.In == "" {
 		b.Reply = "goes to the node itself"
 		return
@@ -80,6 +84,18 @@ func (x *explainer) reply(b *Backend) {
 		b.Reply = x.asRouted(b)
 		b.ifReply = true
 	}
+}
+
+// replyPast is the way of a reply from a backend that got the packet unchanged: past this node. What the node itself
+// sends to a VIP of its own has the VIP as its source, to which the backend answers itself.
+func (x *explainer) replyPast(b *Backend) {
+	vip := x.p.Dst.Addr()
+	if x.p.In == "" && x.local(vip) != "" {
+		b.Reply = fmt.Sprintf("does not come back: both this node and %s have %s", b.Address.Addr(), vip)
+		b.Lost = b.Reply
+		return
+	}
+	b.Reply = fmt.Sprintf("goes to the client past this node; the backend must have %s itself", vip)
 }
 
 // asRouted is the way of a reply that the backend's routes decide.

@@ -165,6 +165,9 @@ func (x *explainer) leaving() {
 		x.backendBarriers("forward")
 	}
 	x.backendBarriers("postrouting")
+	if !slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Usable && b.Forward == "" }) {
+		return // replies go past this node
+	}
 	x.replyBarriers("prerouting")
 	if x.p.In == "" {
 		x.replyBarriers("input")

@@ -31,7 +31,7 @@ func (x *explainer) conclude() {
 // balanced is the sentence for a packet that backends get, or lose.
 func (x *explainer) balanced() {
 	var works, lost []string
-	why, depends := "", false
+	why, depends, unchanged := "", false, false
 	for _, b := range x.a.Backends {
 		switch {
 		case !b.Usable:
@@ -42,26 +42,37 @@ func (x *explainer) balanced() {
 			}
 		default:
 			works = append(works, b.share())
-			depends = depends || b.ifReply
+			depends, unchanged = depends || b.ifReply, unchanged || b.Forward != ""
 		}
 	}
+	conditions := x.conditions(depends, unchanged)
 	text := "served by " + few(works, 4) + x.sources()
 	switch {
 	case len(works) == 0:
 		x.end(Dropped, fmt.Sprintf("dropped at %s: %s", few(lost, 4), why))
 		return
-	case depends && x.unanswered:
-		text += ", if another host sends its packets here and replies pass this node"
-	case x.unanswered:
-		text += ", if another host sends its packets here"
-	case depends:
-		text += ", if replies pass this node"
+	case len(conditions) > 0:
+		text += ", if " + strings.Join(conditions, " and ")
 	}
 	if len(lost) > 0 {
 		x.end(Partly, fmt.Sprintf("%s; lost at %s: %s", text, few(lost, 4), why))
 		return
 	}
 	x.end(Served, text)
+}
+
+// conditions are what other hosts must do.
+func (x *explainer) conditions(depends, unchanged bool) (list []string) {
+	if x.unanswered {
+		list = append(list, "another host sends its packets here")
+	}
+	if depends {
+		list = append(list, "replies pass this node")
+	}
+	if unchanged {
+		list = append(list, fmt.Sprintf("the backend has %s", x.p.Dst.Addr()))
+	}
+	return list
 }
 
 // share is the backend with its share, if it is known.
