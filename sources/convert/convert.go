@@ -93,7 +93,7 @@ func Detect(data []byte) Format {
 func detectLine(line string, f []string) Format {
 	first := f[0]
 	switch {
-	case slices.Contains([]string{"-A", "-a", "-C", "ipvsadm"}, first):
+	case slices.Contains([]string{"-A", "-a", "-C", "--add-service", "--add-server", "--clear", "ipvsadm"}, strings.TrimPrefix(first, "/sbin/")):
 		return IPVSAdm
 	case slices.Contains([]string{"global_defs", "virtual_server", "virtual_server_group", "vrrp_instance", "vrrp_sync_group", "vrrp_script"}, strings.TrimSuffix(first, "{")):
 		return Keepalived

@@ -2,7 +2,10 @@ package convert
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +19,10 @@ func readIPVSAdm(f File) (Result, error) {
 	for text := range strings.Lines(string(f.Data)) {
 		line++
 		words := strings.Fields(strings.SplitN(text, "#", 2)[0])
-		if len(words) > 0 && words[0] == "ipvsadm" {
+		if len(words) > 0 && words[0] == "sudo" {
+			words = words[1:]
+		}
+		if len(words) > 0 && path.Base(words[0]) == "ipvsadm" {
 			words = words[1:] // a script of commands
 		}
 		if len(words) == 0 {
@@ -45,26 +51,59 @@ var longOptions = map[string]string{
 	"--tcp-service": "-t", "--udp-service": "-u", "--fwmark-service": "-f", "--ipv6": "-6",
 	"--scheduler": "-s", "--persistent": "-p", "--netmask": "-M", "--ops": "-o", "--sched-flags": "-b",
 	"--real-server": "-r", "--weight": "-w", "--u-threshold": "-x", "--l-threshold": "-y",
-	"--masquerading": "-m", "--gatewaying": "-g", "--ipip": "-i",
+	"--masquerading": "-m", "--gatewaying": "-g", "--ipip": "-i", "--zero": "-Z", "--list": "-L",
 }
 
 // valued are the options that have a value. That of -p may be left out.
 const valued = "-t -u -f --sctp-service -s -p -M -b -r -w -x -y --pe --tun-type --tun-port"
 
+// The options of the commands to add.
+var (
+	ofVirtual = strings.Fields("-A -t -u -f -6 --sctp-service -s -p -M -o -b --pe")
+	ofReal    = strings.Fields("-a -t -u -f -6 --sctp-service -r -g -i -m -l -w -x -y --tun-type --tun-port --tun-nocsum --tun-csum --tun-remcsum")
+)
+
 func (p *ipvsadm) command(at sources.Origin, words []string) error {
+	if slices.Contains([]string{"--set", "--start-daemon", "--stop-daemon", "-Z", "--zero", "-L", "-l", "--list"}, words[0]) {
+		message := strings.Join(words, " ") + ": svcproxy does not have it"
+		if words[0] == "--set" {
+			message = strings.Join(words, " ") + ": timeouts stand in table ipvs of svcproxy.toml"
+		}
+		p.notes = append(p.notes, Note{Origin: at, Message: message})
+		return nil
+	}
 	o, err := options(words)
 	if err != nil {
 		return err
 	}
 	switch {
 	case o["-C"] != nil:
-		return nil
+		return only(o, []string{"-C"})
 	case o["-A"] != nil:
+		if err := only(o, ofVirtual); err != nil {
+			return err
+		}
 		return p.addVirtual(at, o)
 	case o["-a"] != nil:
+		if err := only(o, ofReal); err != nil {
+			return err
+		}
 		return p.addReal(at, o)
 	}
 	return fmt.Errorf("%s: want a command to add, -A or -a, as ipvsadm-save prints them", words[0])
+}
+
+// only returns an error if a command has an option that it cannot have, or has one twice.
+func only(o map[string][]string, allowed []string) error {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		switch {
+		case !slices.Contains(allowed, name):
+			return fmt.Errorf("option %s: this command does not have it", name)
+		case len(o[name]) > 1:
+			return fmt.Errorf("option %s is there twice", name)
+		}
+	}
+	return nil
 }
 
 // options reads the options of a command, by their short names.
@@ -94,14 +133,29 @@ func options(words []string) (map[string][]string, error) {
 
 // key returns the virtual server that a command is about.
 func key(o map[string][]string) (name string, addr netip.AddrPort, proto sources.Protocol, err error) {
+	kinds := 0
+	for _, option := range []string{"-t", "-u", "--sctp-service", "-f"} {
+		kinds += len(o[option])
+	}
+	if kinds > 1 {
+		return "", netip.AddrPort{}, 0, fmt.Errorf("want one of -t, -u, --sctp-service and -f")
+	}
 	for option, proto := range map[string]sources.Protocol{"-t": sources.TCP, "-u": sources.UDP, "--sctp-service": sources.SCTP} {
 		if v := o[option]; v != nil {
-			addr, err := address(v[0])
-			return option + v[0], addr, proto, err
+			text := v[0]
+			if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil { // all ports
+				text = netip.AddrPortFrom(a, 0).String()
+			}
+			addr, err := address(text)
+			return option + addr.String(), addr, proto, err
 		}
 	}
 	if v := o["-f"]; v != nil {
-		return "-f" + v[0] + strings.Join(o["-6"], ""), netip.AddrPort{}, 0, nil
+		name := "-f" + v[0]
+		if o["-6"] != nil { // marks of the two families are apart
+			name += " -6"
+		}
+		return name, netip.AddrPort{}, 0, nil
 	}
 	return "", netip.AddrPort{}, 0, fmt.Errorf("want the virtual server: -t, -u or --sctp-service ADDRESS:PORT, or -f MARK")
 }
@@ -186,7 +240,7 @@ func (p *ipvsadm) addReal(at sources.Origin, o map[string][]string) error {
 		return fmt.Errorf("want the real server, -r ADDRESS:PORT")
 	}
 	text := o["-r"][0]
-	if a, err := netip.ParseAddr(text); err == nil { // the port of the virtual server
+	if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil { // the port of the virtual server
 		text = netip.AddrPortFrom(a, virtual.Port()).String()
 	}
 	r := real{at: at, weight: sources.DefaultWeight}

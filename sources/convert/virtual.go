@@ -76,7 +76,7 @@ func (v *virtual) setAffinity(at sources.Origin, seconds uint64) {
 func (v *virtual) setForward(at sources.Origin, method sources.Forward, what string) {
 	switch {
 	case method == "":
-		v.noteChange(at, "%s: svcproxy does not have it", what)
+		v.noteChange(at, "%s: svcproxy does not have it, the node's default is used", what)
 	case v.forward == "":
 		v.forward = method
 	case v.forward != method:
@@ -155,7 +155,12 @@ func (r *Result) sortNotes() {
 	slices.SortStableFunc(r.Notes, func(a, b Note) int {
 		return cmp.Or(cmp.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line))
 	})
-	r.Notes = slices.Compact(r.Notes)
+	seen := map[Note]bool{} // ports of one service have the same lines
+	r.Notes = slices.DeleteFunc(r.Notes, func(n Note) bool {
+		twice := seen[n]
+		seen[n] = true
+		return twice
+	})
 }
 
 // joins reports whether two virtual servers can be ports of one service.

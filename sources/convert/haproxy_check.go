@@ -1,0 +1,297 @@
+package convert
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// haproxyProbe is the check of a section. Its servers say which of them have it.
+type haproxyProbe struct {
+	*sources.HealthCheck
+	first   map[string]string // the options of the first server that has it; nil = none yet
+	server  string            // its name
+	expects int               // rules with an expectation
+}
+
+// options takes what a server line says of the check. The first server counts.
+func (c *haproxyProbe) options(v *virtual, l *statement, o map[string]string) {
+	of := append(slices.Clone(checkOnly), "on-marked-down")
+	if c.first != nil {
+		for _, name := range of {
+			what := strings.TrimSpace(name + " " + strings.TrimPrefix(o[name], name))
+			if o[name] == "" {
+				what += " is missing"
+			}
+			if o[name] != c.first[name] {
+				v.note(l.at, "server option %s: the servers of a service have one check, here that of server %s", what, c.server)
+			}
+		}
+		return
+	}
+	c.first, c.server = o, l.value(1)
+	c.duration(v, l, "inter", sources.HealthInterval, &c.Interval)
+	c.duration(v, l, "fastinter", sources.HealthFastInterval, &c.FastInterval)
+	c.duration(v, l, "downinter", sources.HealthDownInterval, &c.DownInterval)
+	c.duration(v, l, "slowstart", sources.HealthSlowStart, &c.SlowStart)
+	c.count(v, l, "fall", sources.HealthFall, &c.Fall)
+	c.count(v, l, "rise", sources.HealthRise, &c.Rise)
+	switch marked := o["on-marked-down"]; marked {
+	case "":
+	case "shutdown-sessions":
+		c.OnDown = sources.DownCut
+		c.Unset &^= sources.HealthOnDown
+	default:
+		v.note(l.at, "on-marked-down %s: not known here", marked)
+	}
+	if o["check-ssl"] != "" || o["ssl"] != "" {
+		c.overTLS(v, l)
+	}
+	if o["verify"] == "required" {
+		v.note(l.at, "verify required: set verify and caFile of the health check")
+	}
+	if p := o["port"]; p != "" {
+		if err := portOf(p, &c.Probe.Port); err != nil {
+			v.note(l.at, "port %s: %v", p, err)
+		}
+	}
+}
+
+func (c *haproxyProbe) overTLS(v *virtual, l *statement) {
+	switch p := &c.Probe; {
+	case p.Type == sources.CheckHTTP:
+		p.Type = sources.CheckHTTPS
+	case p.Type == sources.CheckTCP:
+		if p.Send != "" || p.Expect != "" {
+			v.note(l.at, "check-ssl: a check with TLS sends and expects no text")
+			p.Send, p.Expect = "", ""
+		}
+		p.Type = sources.CheckTLS
+	}
+}
+
+func (c *haproxyProbe) duration(v *virtual, l *statement, name string, key sources.HealthKeys, to *time.Duration) {
+	text := c.first[name]
+	if text == "" {
+		return
+	}
+	d, err := haproxyTime(text, time.Millisecond)
+	if err != nil {
+		v.note(l.at, "%s %s: %v", name, text, err)
+		return
+	}
+	*to = d
+	c.Unset &^= key
+}
+
+func (c *haproxyProbe) count(v *virtual, l *statement, name string, key sources.HealthKeys, to *int) {
+	text := c.first[name]
+	if text == "" {
+		return
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		v.note(l.at, "%s %s: want a number from 1", name, text)
+		return
+	}
+	*to = n
+	c.Unset &^= key
+}
+
+// haproxyCheck returns the check that a section describes.
+func haproxyCheck(v *virtual, s *section) *haproxyProbe {
+	health := sources.DefaultHealthCheck()
+	health.OnAllDown = sources.AllDownClosed
+	health.Unset &^= sources.HealthOnAllDown
+	health.Probe.Type = sources.CheckTCP
+	c := &haproxyProbe{HealthCheck: &health}
+	checked := isChecked(s)
+	for i := range s.lines {
+		l := &s.lines[i]
+		switch l.words[0] {
+		case "http-check", "tcp-check":
+			c.rule(v, l)
+		case "external-check":
+			v.note(l.at, "%s: the check only connects; see healthCheck type exec", word(l))
+		case "timeout":
+			d, err := haproxyTime(l.value(2), time.Millisecond)
+			switch {
+			case l.value(1) != "check":
+			case err != nil:
+				v.note(l.at, "%s: %v", word(l), err)
+			default:
+				c.Probe.Timeout = d
+				c.Unset &^= sources.HealthTimeout
+			}
+		case "option":
+			if isCheckOption(l.value(1)) {
+				c.option(v, l)
+				if !checked {
+					v.note(l.at, "%s: no server has the option check", word(l))
+				}
+			}
+		case "no":
+			if isCheckOption(l.value(2)) {
+				c.Probe = sources.Probe{Type: sources.CheckTCP, Timeout: c.Probe.Timeout}
+			}
+		}
+	}
+	return c
+}
+
+// isChecked reports whether a server of a section is checked.
+func isChecked(s *section) bool {
+	return slices.ContainsFunc(s.lines, func(l statement) bool {
+		return strings.HasSuffix(l.words[0], "server") && slices.Contains(l.words, "check")
+	})
+}
+
+func isCheckOption(name string) bool {
+	return strings.HasSuffix(name, "-check") || strings.HasSuffix(name, "-chk") || name == "httpchk" || name == "smtpchk"
+}
+
+// option reads "option CHECK". The last one of a section counts.
+func (c *haproxyProbe) option(v *virtual, l *statement) {
+	p := &c.Probe
+	switch l.value(1) {
+	case "tcp-check":
+		p.Type = sources.CheckTCP
+	case "httpchk":
+		c.http(v, l)
+	case "ssl-hello-chk":
+		p.Type = sources.CheckTLS
+	case "redis-check":
+		p.Type, p.Send, p.Expect = sources.CheckTCP, "PING\r\n", "+PONG"
+	case "smtpchk":
+		p.Type, p.Expect = sources.CheckTCP, "220"
+		v.note(l.at, "%s: the check waits for the greeting 220 and sends nothing", word(l))
+	default:
+		p.Type = sources.CheckTCP
+		v.note(l.at, "%s: the check only connects", word(l))
+	}
+}
+
+// http reads "option httpchk [METHOD] URI [VERSION]". Headers used to stand behind the version, with line breaks.
+func (c *haproxyProbe) http(v *virtual, l *statement) {
+	p := &c.Probe
+	p.Type, p.Method, p.Path, p.ExpectStatus = sources.CheckHTTP, "OPTIONS", "/", "200-399"
+	words := l.words[2:]
+	switch {
+	case len(words) == 1:
+		p.Path = words[0]
+	case len(words) > 1:
+		p.Method, p.Path = words[0], words[1]
+	}
+	if len(words) < 3 {
+		return
+	}
+	_, headers, _ := strings.Cut(strings.Join(words[2:], " "), "\r\n")
+	for header := range strings.SplitSeq(headers, "\r\n") {
+		if name, value, ok := strings.Cut(header, ":"); ok {
+			c.header(name, strings.TrimSpace(value))
+		} else if header != "" {
+			v.note(l.at, "header %q: want NAME: VALUE", header)
+		}
+	}
+}
+
+// header adds a header to the request of a check.
+func (c *haproxyProbe) header(name, value string) {
+	p := &c.Probe
+	switch usual := textproto.CanonicalMIMEHeaderKey(name); usual {
+	case "Host":
+		p.Host = value
+	case "Connection": // always closed
+	default:
+		lines := append(strings.FieldsFunc(p.Headers, func(r rune) bool { return r == '\n' }), usual+": "+value)
+		slices.Sort(lines)
+		p.Headers = strings.Join(lines, "\n")
+	}
+}
+
+// rule reads a rule of a check. A check sends once and expects once.
+func (c *haproxyProbe) rule(v *virtual, l *statement) {
+	p := &c.Probe
+	rest := l.words[min(2, len(l.words)):]
+	http := l.words[0] == "http-check"
+	switch what := l.value(1); {
+	case what == "comment" || what == "connect" && len(rest) == 0:
+	case http && what == "send":
+		c.request(v, l, rest)
+	case what == "expect" && c.expects > 0 || what != "expect" && !http && c.expects > 0:
+		v.note(l.at, "%s: svcproxy's check has no further steps", word(l))
+	case what == "expect" && len(rest) > 1 && c.expect(http, rest):
+		c.expects++
+	case !http && what == "send" && len(rest) > 0:
+		p.Send += rest[0]
+		if len(rest) > 1 && rest[1] != "comment" {
+			v.note(l.at, "%s: %q was not expected here", word(l), strings.Join(rest[1:], " "))
+		}
+	case !http && what == "send-binary" && len(rest) > 0:
+		data, err := hex.DecodeString(rest[0])
+		if err != nil {
+			v.note(l.at, "%s: want hexadecimal digits", word(l))
+		}
+		p.Send += string(data)
+	case what == "connect" && slices.Equal(rest, []string{"ssl"}):
+		c.overTLS(v, l)
+	case what == "connect" && len(rest) == 2 && rest[0] == "port" && portOf(rest[1], &p.Port) == nil:
+	default:
+		v.note(l.at, "%s: svcproxy's check has no such rule", word(l))
+	}
+}
+
+// expect takes what a check expects, and reports whether it could.
+func (c *haproxyProbe) expect(http bool, words []string) bool {
+	p := &c.Probe
+	rest := words[2:]
+	if len(rest) > 0 && rest[0] != "comment" {
+		return false
+	}
+	switch {
+	case http && words[0] == "status":
+		p.ExpectStatus = words[1]
+	case http && words[0] == "string":
+		p.ExpectBody = words[1]
+	case !http && words[0] == "string":
+		p.Expect = words[1]
+	case !http && words[0] == "binary":
+		data, err := hex.DecodeString(words[1])
+		p.Expect = string(data)
+		return err == nil
+	default:
+		return false
+	}
+	return true
+}
+
+// request reads "http-check send [meth METHOD] [uri URI] [ver VERSION] [hdr NAME VALUE]...".
+func (c *haproxyProbe) request(v *virtual, l *statement, words []string) {
+	for i := 0; i < len(words); i++ {
+		value := func(n int) string {
+			if i+n < len(words) {
+				return words[i+n]
+			}
+			return ""
+		}
+		switch words[i] {
+		case "meth":
+			c.Probe.Method = value(1)
+		case "uri":
+			c.Probe.Path = value(1)
+		case "ver", "comment":
+		case "hdr":
+			c.header(value(1), value(2))
+			i++
+		default:
+			v.note(l.at, "http-check send: %s", fmt.Sprintf("svcproxy does not have %s %s", words[i], value(1)))
+		}
+		i++
+	}
+}

@@ -1,0 +1,363 @@
+package convert
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// frontend makes virtual servers of each address that a section binds.
+func (h *haproxy) frontend(s *section) error {
+	servers, err := h.backend(s)
+	if err != nil || servers == nil {
+		return err
+	}
+	binds := 0
+	for i := range s.lines {
+		l := &s.lines[i]
+		if l.words[0] != "bind" {
+			continue
+		}
+		binds++
+		addrs, err := bound(l.value(1))
+		if err == nil && slices.Contains(l.words[2:], "ssl") {
+			err = fmt.Errorf("svcproxy does not decrypt TLS")
+		}
+		if err != nil {
+			h.leave(s, l.at, "bind %s: %v", l.value(1), err)
+			continue
+		}
+		for j, a := range addrs {
+			v := virtual{name: s.name, at: s.at, addr: a, protocol: sources.TCP, hides: true}
+			if err := v.haproxy(h, s, servers); err != nil {
+				return err
+			}
+			if j == 0 && len(l.words) > 2 {
+				v.noteChange(l.at, "bind options %s: svcproxy does not have them", strings.Join(l.words[2:], " "))
+			}
+			h.virtuals = append(h.virtuals, v)
+		}
+	}
+	if binds == 0 {
+		h.leave(s, s.at, "it binds no address")
+	}
+	return nil
+}
+
+// leave notes that a frontend, or a part of it, is not imported.
+func (h *haproxy) leave(s *section, at sources.Origin, format string, args ...any) {
+	h.notes = append(h.notes, Note{Origin: at, Message: fmt.Sprintf("%s %s: ", s.kind, s.name) + fmt.Sprintf(format, args...), Changes: true})
+}
+
+// backend returns the section with the servers of a frontend, or nil if the frontend cannot be imported.
+func (h *haproxy) backend(s *section) (*section, error) {
+	if off := s.disabled(); off != nil {
+		h.leave(s, off.at, "it is disabled")
+		return nil, nil
+	}
+	if !h.tcp(s) {
+		return nil, nil
+	}
+	use := s.last("default_backend")
+	if i := slices.IndexFunc(s.lines, func(l statement) bool { return l.words[0] == "use_backend" }); i >= 0 && len(s.lines[i].words) == 2 {
+		use = &s.lines[i] // without a condition, before all others
+	}
+	if use == nil && s.kind == "listen" {
+		return s, nil
+	}
+	if use == nil {
+		h.leave(s, s.at, "it has no default_backend")
+		return nil, nil
+	}
+	name := use.value(1)
+	servers := h.sections["backend "+name]
+	if servers == nil {
+		servers = h.sections["listen "+name]
+	}
+	switch {
+	case strings.Contains(name, "%[") || strings.Contains(name, "$"):
+		h.leave(s, use.at, "%s: svcproxy chooses no backends", word(use))
+		return nil, nil
+	case servers == nil:
+		return nil, fmt.Errorf("%s: there is no backend %q", use.at, name)
+	case servers.disabled() != nil:
+		h.leave(s, use.at, "backend %s is disabled", name)
+		return nil, nil
+	}
+	if h.used[servers] = true; !h.tcp(servers) {
+		return nil, nil
+	}
+	return servers, nil
+}
+
+// tcp reports whether a proxy balances connections.
+func (h *haproxy) tcp(s *section) bool {
+	switch mode := s.last("mode").value(1); mode {
+	case "tcp":
+		return true
+	case "http":
+		h.leave(s, s.at, "mode http: svcproxy balances connections, not requests")
+	default:
+		h.leave(s, s.at, "mode %s: only mode tcp has a counterpart", mode)
+	}
+	return false
+}
+
+// bound reads the addresses of a bind line: ADDRESS:PORT[-PORT], several with commas.
+func bound(text string) ([]netip.AddrPort, error) {
+	var all []netip.AddrPort
+	for one := range strings.SplitSeq(text, ",") {
+		i := strings.LastIndexByte(one, ':')
+		switch {
+		case strings.Contains(one, "$"):
+			return nil, fmt.Errorf("svcproxy reads no environment variables: write the address")
+		case strings.Contains(one, "/") || strings.HasPrefix(one, "abns"):
+			return nil, fmt.Errorf("svcproxy does not listen on sockets")
+		case i < 0:
+			return nil, fmt.Errorf("want an address and a port")
+		}
+		host := hostOf(one[:i])
+		if slices.Contains([]string{"", "*", "0.0.0.0", "::"}, host) {
+			return nil, fmt.Errorf("a service needs the addresses that it has on this node, not all")
+		}
+		if _, err := netip.ParseAddr(host); err != nil {
+			return nil, fmt.Errorf("%q is no address: a service needs the addresses that it has on this node", host)
+		}
+		addrs, err := addrsAndPorts(host, one[i+1:])
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range addrs {
+			if a.Addr().IsUnspecified() || a.Port() == 0 {
+				return nil, fmt.Errorf("a service needs the addresses that it has on this node, and ports")
+			}
+		}
+		all = append(all, addrs...)
+	}
+	return all, nil
+}
+
+// hostOf returns an address without its family and brackets.
+func hostOf(text string) string {
+	for _, family := range []string{"ipv4@", "ipv6@"} {
+		text = strings.TrimPrefix(text, family)
+	}
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		return text[1 : len(text)-1]
+	}
+	return text
+}
+
+// haproxy reads the lines of the sections of a virtual server.
+func (v *virtual) haproxy(h *haproxy, front, servers *section) error {
+	check := haproxyCheck(v, servers)
+	v.balance(servers)
+	v.stick(h, servers)
+	if err := v.servers(servers, check); err != nil {
+		return err
+	}
+	v.rest(h, front, servers)
+	if check.HealthCheck != nil && slices.ContainsFunc(v.reals, func(r real) bool { return !r.unchecked }) {
+		v.check = check.HealthCheck
+		return nil
+	}
+	for i := range v.reals {
+		v.reals[i].unchecked = false
+	}
+	return nil
+}
+
+// balances are the schedulers that come near to HAProxy's. Some need requests: HAProxy takes roundrobin for these.
+var balances = map[string]string{"roundrobin": "wrr", "static-rr": "wrr", "leastconn": "wlc", "source": "sh", "hash src": "sh", "uri": "wrr", "url_param": "wrr", "hdr": "wrr"}
+
+// balance sets the scheduler.
+func (v *virtual) balance(s *section) {
+	v.scheduler = "wrr" // HAProxy's default
+	if l := s.last("balance"); l != nil {
+		by, _, _ := strings.Cut(l.value(1), "(")
+		known, rest := balances[by], l.words[min(2, len(l.words)):]
+		if by == "hash" && l.value(2) == "src" {
+			known, rest = "sh", rest[1:]
+		}
+		switch {
+		case known == "":
+			v.scheduler = "wlc"
+			v.noteChange(l.at, "%s: taken as wlc", word(l))
+		case by == "uri" || by == "url_param" || by == "hdr":
+			v.note(l.at, "%s: taken as wrr, as HAProxy itself does without mode http", word(l))
+		default:
+			v.scheduler = known
+			if len(rest) > 0 {
+				v.note(l.at, "%s: %q was not expected here", word(l), strings.Join(rest, " "))
+			}
+		}
+	}
+	if l := s.last("hash-type"); l != nil {
+		if v.scheduler == "sh" && l.value(1) == "consistent" {
+			v.scheduler = "mh"
+		} else if v.scheduler == "sh" && len(l.words) > 2 {
+			v.note(l.at, "%s: IPVS has its own hash", word(l))
+		}
+	}
+}
+
+// stick sets the affinity.
+func (v *virtual) stick(h *haproxy, s *section) {
+	tables := s
+	for i := range s.lines {
+		l := &s.lines[i]
+		switch {
+		case l.words[0] != "stick":
+		case (l.value(1) == "on" || l.value(1) == "match" || l.value(1) == "store-request") && l.value(2) == "src":
+			v.affinity = sources.DefaultAffinityTimeout
+			if rest := l.words[3:]; len(rest) == 2 && rest[0] == "table" && h.tables(rest[1]) != nil {
+				tables = h.tables(rest[1])
+				h.used[tables] = true
+			} else if len(rest) > 0 {
+				v.noteChange(l.at, "%s: only \"%s\" is taken", word(l), strings.Join(l.words[:3], " "))
+			}
+		default:
+			v.noteChange(l.at, "%s: svcproxy knows clients by their addresses only", word(l))
+		}
+	}
+	if t := tables.last("stick-table"); t != nil {
+		v.stickTable(t)
+	}
+}
+
+// tables returns the proxy that has a stick table.
+func (h *haproxy) tables(name string) *section {
+	for _, kind := range []string{"backend ", "listen ", "frontend "} {
+		if s := h.sections[kind+name]; s != nil && s.last("stick-table") != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// stickTable takes the time after which a client is forgotten.
+func (v *virtual) stickTable(l *statement) {
+	if v.affinity == 0 {
+		v.note(l.at, "%s: svcproxy keeps no such table", word(l))
+		return
+	}
+	var left []string
+	expires := false
+	for i := 1; i < len(l.words); i++ {
+		switch w := l.words[i]; w {
+		case "expire":
+			i++
+			if d, err := haproxyTime(l.value(i), time.Millisecond); err == nil {
+				expires = true
+				v.setAffinity(l.at, uint64(d/time.Second))
+			} else {
+				v.note(l.at, "expire %s: %v", l.value(i), err)
+			}
+		case "type", "size":
+			i++ // IPVS has no bound of clients
+			if w == "type" && !slices.Contains([]string{"ip", "ipv6"}, l.value(i)) {
+				left = append(left, w, l.value(i))
+			}
+		default:
+			left = append(left, w)
+		}
+	}
+	if !expires {
+		v.note(l.at, "stick-table without expire: a client stays for %s after its last connection", v.affinity)
+	}
+	if len(left) > 0 {
+		v.note(l.at, "stick-table options %s: svcproxy does not have them", strings.Join(left, " "))
+	}
+}
+
+// handled are the lines that are read elsewhere.
+var handled = []string{
+	"bind", "mode", "balance", "hash-type", "stick", "stick-table", "server", "default-server", "server-template", "default_backend",
+	"http-check", "tcp-check", "external-check", "disabled", "enabled",
+}
+
+// rest notes the lines that have no counterpart. Those of defaults belong to no service.
+func (v *virtual) rest(h *haproxy, front, servers *section) {
+	proxies := []*section{front, servers}
+	if front == servers {
+		proxies = proxies[:1]
+	}
+	for _, s := range proxies {
+		for i := range s.lines {
+			l := &s.lines[i]
+			message := v.lost(front, servers, s, l)
+			if message == "" {
+				continue
+			}
+			n := Note{Origin: l.at, Message: word(l) + ": " + message, Changes: slices.Contains(changing, l.words[0])}
+			if l.at.Line > s.at.Line {
+				v.notes = append(v.notes, n)
+			} else if !slices.Contains(h.notes, n) {
+				h.notes = append(h.notes, n)
+			}
+		}
+	}
+}
+
+// changing are the lines without which connections go otherwise.
+var changing = []string{"acl", "use_backend", "use-server", "tcp-request", "tcp-response", "maxconn", "fullconn", "filter", "dispatch", "rate-limit", "server-template"}
+
+// longest is how many words a line has at most.
+var longest = map[string]int{"mode": 2, "default_backend": 2, "disabled": 1, "enabled": 1, "timeout": 3, "hash-type": 4}
+
+// lost says why a line has no effect, "" if it has one.
+func (v *virtual) lost(front, servers, s *section, l *statement) string {
+	if most := longest[l.words[0]]; most > 0 && len(l.words) > most {
+		return fmt.Sprintf("%q was not expected here", strings.Join(l.words[most:], " "))
+	}
+	switch l.words[0] {
+	case "server", "default-server":
+		if s != servers {
+			return "the servers of " + servers.name + " count"
+		}
+		return ""
+	case "server-template":
+		return "svcproxy resolves no names"
+	case "bind":
+		if s.kind == "backend" {
+			return "a backend binds no address"
+		}
+		return ""
+	case "use_backend":
+		if len(l.words) == 2 && l.value(1) == servers.name {
+			return ""
+		}
+	case "default_backend":
+		if s == front && l.value(1) != servers.name {
+			return "use_backend without a condition counts"
+		}
+	case "timeout":
+		switch l.value(1) {
+		case "check":
+			return ""
+		case "client", "server", "tunnel", "client-fin", "server-fin":
+			return "the timeouts of IPVS count, see table ipvs of svcproxy.toml"
+		}
+	case "source":
+		if l.value(2) == "usesrc" {
+			v.hides = false
+			return ""
+		}
+	case "option":
+		if isCheckOption(l.value(1)) || l.value(1) == "allbackups" {
+			return ""
+		}
+	case "no":
+		if l.value(1) == "option" && isCheckOption(l.value(2)) {
+			return ""
+		}
+	}
+	if slices.Contains(handled, l.words[0]) {
+		return ""
+	}
+	return "svcproxy does not have it"
+}

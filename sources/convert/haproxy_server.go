@@ -1,0 +1,158 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// servers reads the server lines of a section.
+func (v *virtual) servers(s *section, check *haproxyProbe) error {
+	defaults := map[string]string{}
+	backups := 0
+	for i := range s.lines {
+		l := &s.lines[i]
+		switch l.words[0] {
+		case "default-server":
+			v.serverOptions(l, defaults, l.words[1:])
+		case "server":
+			before := len(v.reals)
+			if err := v.server(l, defaults, check); err != nil {
+				return fmt.Errorf("%s: %w", l.at, err)
+			}
+			if len(v.reals) == before || !v.reals[before].backup {
+				continue
+			}
+			if backups++; backups == 2 && s.last("option", "allbackups") == nil {
+				v.noteChange(l.at, "server %s: all backups serve when no other server is up, HAProxy uses the first only", l.value(1))
+			}
+		}
+	}
+	return nil
+}
+
+// plainOptions are the options of a server that have no value.
+var plainOptions = strings.Fields(`agent-check allow-0rtt backup check check-reuse-pool check-send-proxy check-ssl check-via-socks4 disabled enabled
+force-sslv3 force-tlsv10 force-tlsv11 force-tlsv12 force-tlsv13 non-stick renegotiate send-proxy send-proxy-v2 send-proxy-v2-ssl
+send-proxy-v2-ssl-cn ssl ssl-reuse stick strict-maxconn tfo tls-tickets`)
+
+// valuedOptions are the options of a server that have a value.
+var valuedOptions = strings.Fields(`addr agent-addr agent-inter agent-port agent-send alpn ca-file check-alpn check-pool-conn-name check-proto
+check-sni ciphers ciphersuites client-sigalgs sigalgs cookie crl-file crt curves downinter error-limit fall fastinter guid hash-key id idle-ping
+idle-timeout init-addr init-state inter interface ktls log-bufsize log-proto max-reuse maxconn maxqueue minconn namespace npn observe on-error
+on-marked-down on-marked-up pool-conn-name pool-low-conn pool-max-conn pool-purge-delay port proto proxy-v2-options redir resolve-net
+resolve-opts resolve-prefer resolvers rise shard slowstart sni socks4 source ssl-max-ver ssl-min-ver tcp-md5sig tcp-ut track usesrc verify
+verifyhost weight ws`)
+
+// serverOptions reads the options of a server line into o.
+func (v *virtual) serverOptions(l *statement, o map[string]string, words []string) {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch off, negated := strings.CutPrefix(w, "no-"); {
+		case w == "enabled":
+			delete(o, "disabled")
+		case slices.Contains(plainOptions, w):
+			o[w] = w
+		case negated && slices.Contains(plainOptions, off):
+			delete(o, off)
+		case !slices.Contains(valuedOptions, w):
+			v.note(l.at, "server option %s: not known here", w)
+		case i+1 == len(words):
+			v.note(l.at, "server option %s: it has no value", w)
+		default:
+			i++
+			o[w] = words[i]
+		}
+	}
+}
+
+// server reads "server NAME ADDRESS[:PORT] OPTIONS".
+func (v *virtual) server(l *statement, defaults map[string]string, check *haproxyProbe) error {
+	if len(l.words) < 3 {
+		return fmt.Errorf("%s: want server NAME ADDRESS:PORT", word(l))
+	}
+	o := maps.Clone(defaults)
+	v.serverOptions(l, o, l.words[3:])
+	r := real{at: l.at, weight: sources.DefaultWeight}
+	var err error
+	if r.addr, err = serverAddress(l.value(2), v.addr.Port()); err != nil {
+		v.noteChange(l.at, "server %s: %v", l.value(1), err)
+		return nil
+	}
+	if w := o["weight"]; w != "" {
+		n, err := strconv.ParseUint(w, 10, 31)
+		if err != nil || n > 256 {
+			return fmt.Errorf("weight %q: want a number from 0 to 256", w)
+		}
+		r.weight = uint32(n)
+	}
+	r.backup, r.notReady, r.unchecked = o["backup"] != "", o["disabled"] != "", o["check"] == ""
+	if v.lostOptions(l, o); v.add(r) && !r.unchecked {
+		check.options(v, l, o)
+	}
+	return nil
+}
+
+// serverAddress reads ADDRESS[:PORT]. Without a port the client's counts; +N and -N are relative to it.
+func serverAddress(text string, clients uint16) (netip.AddrPort, error) {
+	host, port := text, ""
+	if i := strings.LastIndexByte(text, ':'); i >= 0 && !strings.HasSuffix(text, "]") {
+		host, port = text[:i], text[i+1:]
+	}
+	a, err := netip.ParseAddr(hostOf(host))
+	switch {
+	case strings.Contains(text, "$"):
+		return netip.AddrPort{}, fmt.Errorf("%q: svcproxy reads no environment variables: write the address", text)
+	case strings.Contains(text, "/") || strings.Contains(text, "@") && !strings.HasPrefix(text, "ipv"):
+		return netip.AddrPort{}, fmt.Errorf("%q: svcproxy reaches servers by their addresses only", text)
+	case err != nil || a.Zone() != "":
+		return netip.AddrPort{}, fmt.Errorf("%q is no address, and svcproxy resolves no names", text)
+	case port == "":
+		return netip.AddrPortFrom(a.Unmap(), clients), nil
+	}
+	n, err := strconv.Atoi(port)
+	if port[0] == '+' || port[0] == '-' {
+		n += int(clients)
+	}
+	if err != nil || n < 0 || n > 65535 {
+		return netip.AddrPort{}, fmt.Errorf("port %q: want a number up to 65535", port)
+	}
+	return netip.AddrPortFrom(a.Unmap(), uint16(n)), nil
+}
+
+// knownOptions have a counterpart, or need none.
+var knownOptions = []string{"check", "weight", "backup", "disabled", "inter", "fastinter", "downinter", "rise", "fall", "port", "slowstart", "check-ssl", "id", "usesrc"}
+
+// checkOnly are the options that concern checks.
+var checkOnly = []string{"inter", "fastinter", "downinter", "rise", "fall", "port", "slowstart", "check-ssl"}
+
+// lostOptions notes the options of a server that have no counterpart.
+func (v *virtual) lostOptions(l *statement, o map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		option := strings.TrimSpace(name + " " + strings.TrimPrefix(o[name], name))
+		switch {
+		case name == "usesrc":
+			v.hides = false
+		case name == "source" && o["usesrc"] != "":
+		case strings.HasPrefix(name, "send-proxy"):
+			v.noteChange(l.at, "server option %s: svcproxy sends no PROXY header, and the server must not expect one", option)
+		case name == "ssl":
+			v.noteChange(l.at, "server option %s: svcproxy does not encrypt, the server gets what the client sends", option)
+		case strings.HasPrefix(name, "agent-"):
+			v.noteChange(l.at, "server option %s: not taken over; healthCheck type agent asks an agent", option)
+		case name == "verify" || name == "on-marked-down":
+			// of checks; see haproxyProbe
+		case o["check"] == "" && slices.Contains(checkOnly, name):
+			if slices.Contains(l.words, name) { // the line itself says so
+				v.note(l.at, "server option %s: no effect without check", option)
+			}
+		case !slices.Contains(knownOptions, name):
+			v.noteChange(l.at, "server option %s: svcproxy does not have it", option)
+		}
+	}
+}
