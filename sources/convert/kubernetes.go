@@ -2,6 +2,8 @@ package convert
 
 import (
 	"errors"
+	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 
@@ -21,9 +23,13 @@ func readKubernetes(f File) (Result, error) {
 		return Result{}, errors.Join(all...)
 	}
 	t, problems := manifest.Table(objects, "")
-	var r Result
+	r := Result{Notes: otherKinds(f)}
 	for _, p := range problems {
-		r.Notes = append(r.Notes, Note{Origin: p.Origin, Message: p.Message, Changes: true})
+		message := p.Message
+		if p.Service != "" {
+			message = "Service " + p.Service + ": " + message
+		}
+		r.Notes = append(r.Notes, Note{Origin: p.Origin, Service: p.Service, Message: message, Changes: true})
 	}
 	for _, s := range t.Services {
 		again, _, _ := file.Decode("", []byte(file.Encode(&s)))
@@ -33,7 +39,21 @@ func readKubernetes(f File) (Result, error) {
 				Message: "some endpoints serve only some of the ports: a services file has all endpoints serve all ports",
 			})
 		}
+		if len(again.Services) == 1 && !reflect.DeepEqual(hints(s), hints(again.Services[0])) {
+			r.Notes = append(r.Notes, Note{
+				Origin: s.Origin, Service: s.FullName(), Changes: true,
+				Message: "hints of endpoints: a services file has none, so zone and nodeName of the endpoints count",
+			})
+		}
 		r.Services = append(r.Services, s)
+	}
+	for i := range objects.Services {
+		if s := &objects.Services[i]; !s.Ours() || slices.ContainsFunc(t.Services, func(o sources.Service) bool { return o.Origin == s.Metadata.Origin }) {
+			r.Notes = append(r.Notes, ofService(s, objects.Slices)...)
+		}
+	}
+	for i := range objects.Slices {
+		r.Notes = append(r.Notes, ofSlice(&objects.Slices[i])...)
 	}
 	return certified(r), nil
 }
@@ -47,4 +67,87 @@ func ports(s sources.Service) [][]sources.EndpointPort {
 		all = append(all, p)
 	}
 	return all
+}
+
+// hints are those of each endpoint, by its address.
+func hints(s sources.Service) map[netip.Addr][]string {
+	all := map[netip.Addr][]string{}
+	for _, e := range s.Endpoints {
+		if len(e.NodeHints)+len(e.ZoneHints) > 0 {
+			all[e.Addr] = slices.Concat(e.NodeHints, e.ZoneHints)
+		}
+	}
+	return all
+}
+
+// ofService notes what of a Service is not served.
+func ofService(s *manifest.Service, parts []manifest.EndpointSlice) []Note {
+	var notes []Note
+	full := sources.Service{Namespace: s.Metadata.Namespace, Name: s.Metadata.Name}.FullName()
+	note := func(format string, args ...any) {
+		notes = append(notes, Note{Origin: s.Metadata.Origin, Service: full, Message: fmt.Sprintf(format, args...)})
+	}
+	spec := &s.Spec
+	cluster := spec.ClusterIPs
+	if len(cluster) == 0 && spec.ClusterIP != "" {
+		cluster = []string{spec.ClusterIP}
+	}
+	switch {
+	case s.Metadata.Labels.ProxyName != nil:
+		note("Service %s: its label service.kubernetes.io/service-proxy-name gives it to another proxy", s.Metadata.Name)
+		return notes
+	case s.Metadata.Labels.Headless != nil:
+		note("Service %s: its label service.kubernetes.io/headless leaves it to name servers", s.Metadata.Name)
+		return notes
+	case spec.Type == string(sources.ExternalName) || slices.Contains(cluster, "None"):
+		return nil
+	}
+	if !slices.ContainsFunc(parts, func(e manifest.EndpointSlice) bool {
+		return e.Metadata.Namespace == s.Metadata.Namespace && e.Metadata.Labels.ServiceName == s.Metadata.Name
+	}) {
+		note("Service %s: the file has no EndpointSlice of it, so it has no endpoints", s.Metadata.Name)
+	}
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		if i.IP == "" {
+			note("its load balancer has a host name and no address")
+		} else if otherFamily(i.IP, cluster) {
+			note("load balancer IP %s: the cluster IPs have no address of its family", i.IP)
+		}
+	}
+	for _, ip := range spec.ExternalIPs {
+		if otherFamily(ip, cluster) {
+			note("externalIP %s: the cluster IPs have no address of its family", ip)
+		}
+	}
+	if d := spec.TrafficDistribution; d != "" && !slices.Contains([]string{"PreferClose", string(sources.PreferSameZone), string(sources.PreferSameNode)}, d) {
+		note("trafficDistribution %q: not known here", d)
+	}
+	return notes
+}
+
+// otherFamily reports whether none of the cluster IPs is of an address's family.
+func otherFamily(text string, cluster []string) bool {
+	a, err := netip.ParseAddr(text)
+	return err == nil && len(cluster) > 0 && !slices.ContainsFunc(cluster, func(c string) bool {
+		own, err := netip.ParseAddr(c)
+		return err != nil || own.Is4() == a.Is4()
+	})
+}
+
+// ofSlice notes why nothing of an EndpointSlice is served.
+func ofSlice(e *manifest.EndpointSlice) []Note {
+	l, why := e.Metadata.Labels, ""
+	switch {
+	case l.ServiceName == "":
+		why = "it has no label kubernetes.io/service-name"
+	case l.ProxyName != nil:
+		why = "its label service.kubernetes.io/service-proxy-name gives it to another proxy"
+	case l.Headless != nil:
+		why = "its label service.kubernetes.io/headless leaves it to name servers"
+	case e.AddressType != "IPv4" && e.AddressType != "IPv6":
+		why = fmt.Sprintf("addressType %q is not one of IPv4, IPv6", e.AddressType)
+	default:
+		return nil
+	}
+	return []Note{{Origin: e.Metadata.Origin, Message: "EndpointSlice " + e.Metadata.Name + ": " + why}}
 }
