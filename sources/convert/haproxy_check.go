@@ -17,7 +17,7 @@ type haproxyProbe struct {
 	*sources.HealthCheck
 	first   map[string]string // the options of the first server that has it; nil = none yet
 	server  string            // its name
-	expects int               // rules with an expectation
+	expects map[string]bool   // kinds of rules that had an expectation
 }
 
 // options takes what a server line says of the check. The first server counts.
@@ -110,7 +110,7 @@ func haproxyCheck(v *virtual, s *section) *haproxyProbe {
 	health.OnAllDown = sources.AllDownClosed
 	health.Unset &^= sources.HealthOnAllDown
 	health.Probe.Type = sources.CheckTCP
-	c := &haproxyProbe{HealthCheck: &health}
+	c := &haproxyProbe{HealthCheck: &health, expects: map[string]bool{}}
 	checked := isChecked(s)
 	for i := range s.lines {
 		l := &s.lines[i]
@@ -142,7 +142,25 @@ func haproxyCheck(v *virtual, s *section) *haproxyProbe {
 			}
 		}
 	}
+	c.consistent(v, s)
 	return c
+}
+
+// consistent removes what rules of another type of check have set. HAProxy ignores these rules.
+func (c *haproxyProbe) consistent(v *virtual, s *section) {
+	p := &c.Probe
+	other := map[string]bool{"http-check": p.Type != sources.CheckHTTP && p.Type != sources.CheckHTTPS, "tcp-check": p.Type != sources.CheckTCP && p.Type != sources.CheckTLS}
+	for i := range s.lines {
+		if l := &s.lines[i]; other[l.words[0]] {
+			v.note(l.at, "%s: no effect on a check of type %s", word(l), p.Type)
+		}
+	}
+	if other["http-check"] {
+		p.Method, p.Path, p.Host, p.Headers, p.ExpectStatus, p.ExpectBody = "", "", "", "", "", ""
+	}
+	if other["tcp-check"] || p.Type == sources.CheckTLS {
+		p.Send, p.Expect = "", ""
+	}
 }
 
 // isChecked reports whether a server of a section is checked.
@@ -224,10 +242,10 @@ func (c *haproxyProbe) rule(v *virtual, l *statement) {
 	case what == "comment" || what == "connect" && len(rest) == 0:
 	case http && what == "send":
 		c.request(v, l, rest)
-	case what == "expect" && c.expects > 0 || what != "expect" && !http && c.expects > 0:
+	case what == "expect" && c.expects[l.words[0]] || what != "expect" && !http && c.expects[l.words[0]]:
 		v.note(l.at, "%s: svcproxy's check has no further steps", word(l))
 	case what == "expect" && len(rest) > 1 && c.expect(http, rest):
-		c.expects++
+		c.expects[l.words[0]] = true
 	case !http && what == "send" && len(rest) > 0:
 		p.Send += rest[0]
 		if len(rest) > 1 && rest[1] != "comment" {
