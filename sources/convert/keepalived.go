@@ -53,8 +53,14 @@ func (k *keepalived) top(s *statement) error {
 				break
 			}
 		}
-	case "virtual_server_group", "global_defs", "vrrp_sync_group", "vrrp_script", "vrrp_track_process", "vrrp_track_file", "track_file",
-		"static_ipaddress", "static_routes", "static_rules", "linkbeat_interfaces", "net_namespace", "instance", "garp_group":
+	case "SSL":
+		k.note(s.at, "SSL: checks send no certificate of their own, and verify none unless a service says verify and caFile")
+	case "net_namespace", "net_namespace_ipvs", "namespace_with_ipsets":
+		k.note(s.at, "%s: svcproxy serves the network namespace that it is started in", word(s))
+		k.notes[len(k.notes)-1].Changes = true
+	case "virtual_server_group", "global_defs", "vrrp_sync_group", "vrrp_script", "vrrp_track_process", "vrrp_track_file", "vrrp_track_bfd", "track_file", "track_group",
+		"static_ipaddress", "static_routes", "static_rules", "linkbeat_interfaces", "linkbeat_use_polling", "instance", "garp_group", "bfd_instance", "use_pid_dir",
+		"child_wait_time", "interface_up_down_delays", "include_check", "random_seed", "config_save_dir":
 	default:
 		k.note(s.at, "%s: not known here", s.words[0])
 	}
@@ -80,6 +86,9 @@ func (k *keepalived) virtualServer(s *statement) error {
 		group = []*statement{{at: s.at, words: s.words[1:]}}
 	}
 	for _, g := range group {
+		if len(g.words) > 2 && (g.value(0) != "fwmark" || len(g.words) > 3) {
+			k.note(g.at, "%s: the words after %q have no meaning", word(g), strings.Join(g.words[:2], " "))
+		}
 		if g.value(0) == "fwmark" {
 			k.note(g.at, "virtual server by firewall mark %s: svcproxy serves addresses only", g.value(1))
 			k.notes[len(k.notes)-1].Changes = true
@@ -95,7 +104,7 @@ func (k *keepalived) virtualServer(s *statement) error {
 				k.notes[len(k.notes)-1].Changes = true
 				continue
 			}
-			v := virtual{name: name, at: s.at, addr: a, protocol: sources.TCP}
+			v := virtual{name: name, at: s.at, addr: a, protocol: sources.TCP, weight: sources.DefaultWeight}
 			if err := v.keepalived(s); err != nil {
 				return err
 			}
@@ -105,67 +114,13 @@ func (k *keepalived) virtualServer(s *statement) error {
 	return nil
 }
 
-// maxRange bounds the addresses and ports that one line of a group gives.
-const maxRange = 256
-
-// addrsAndPorts reads "10.0.0.1", "10.0.0.1-9" or "2001:db8::1-f" and "80" or "80-90".
-func addrsAndPorts(hosts, ports string) ([]netip.AddrPort, error) {
-	first, last, _ := strings.Cut(hosts, "-")
-	a, err := netip.ParseAddr(first)
-	if err != nil || a.Zone() != "" {
-		return nil, fmt.Errorf("%q: want an address", hosts)
-	}
-	hostCount, err := rangeOf(lastPart(a), last, map[bool]int{true: 10, false: 16}[a.Is4()])
-	if err != nil {
-		return nil, fmt.Errorf("%q: %w", hosts, err)
-	}
-	low, high, _ := strings.Cut(ports, "-")
-	port := uint64(0)
-	if low != "" {
-		if port, err = strconv.ParseUint(low, 10, 16); err != nil {
-			return nil, fmt.Errorf("port %q: want a number", ports)
-		}
-	}
-	portCount, err := rangeOf(port, high, 10)
-	if err != nil || port+uint64(portCount)-1 > 65535 {
-		return nil, fmt.Errorf("ports %q: want a range of ports, at most %d", ports, maxRange)
-	}
-	var all []netip.AddrPort
-	for range hostCount {
-		for p := range portCount {
-			all = append(all, netip.AddrPortFrom(a, uint16(port)+uint16(p)))
-		}
-		a = a.Next()
-	}
-	return all, nil
-}
-
-// lastPart is the number at the end of an address, where a range begins.
-func lastPart(a netip.Addr) uint64 {
-	b := a.AsSlice()
-	if a.Is4() {
-		return uint64(b[3])
-	}
-	return uint64(b[14])<<8 | uint64(b[15])
-}
-
-// rangeOf returns how many numbers there are from first to last, which may be "" for one.
-func rangeOf(first uint64, last string, base int) (int, error) {
-	if last == "" {
-		return 1, nil
-	}
-	n, err := strconv.ParseUint(last, base, 16)
-	if err != nil || n < first || n-first >= maxRange {
-		return 0, fmt.Errorf("want a range from a smaller to a larger number, of at most %d", maxRange)
-	}
-	return int(n-first) + 1, nil
-}
-
 // keepalived reads the block of a virtual server.
 func (v *virtual) keepalived(s *statement) error {
 	d := checkDraft{common: s.block}
 	v.setScheduler(s.at, "wlc")
+	v.defaults(s)
 	for _, b := range s.block {
+		v.extra(b)
 		var err error
 		switch word := b.words[0]; word {
 		case "lvs_sched", "lb_algo":
@@ -192,14 +147,20 @@ func (v *virtual) keepalived(s *statement) error {
 			if r, err = v.realServer(b); err == nil && v.add(r) {
 				d.add(v, b, len(v.reals)-1)
 			}
-		case "ops", "hashed", "flag-1", "flag-2", "flag-3", "sh-port", "sh-fallback", "mh-port", "mh-fallback":
+		case "hashed", "flag-1", "flag-2", "flag-3", "sh-port", "sh-fallback", "mh-port", "mh-fallback":
 			v.note(b.at, "%s: svcproxy sets the flags of mh itself, and no others", word)
+		case "ops":
+			v.noteChange(b.at, "one-packet scheduling (ops): svcproxy does not have it")
+		case "persistence_engine":
+			v.noteChange(b.at, "%s: a client stays by its address", strings.Join(b.words, " "))
 		case "quorum":
 			if b.value(1) != "1" {
 				v.noteChange(b.at, "quorum %s: svcproxy serves as long as one endpoint is up", b.value(1))
 			}
-		case "omega", "hysteresis", "quorum_up", "quorum_down", "ha_suspend", "sorry_server_inhibit", "sorry_server_lvs_method", "smtp_alert", "virtualhost", "alpha",
-			"delay_loop", "retry", "delay_before_retry", "warmup", "connect_timeout":
+		case "sorry_server_lvs_method":
+			v.method(b)
+		case "omega", "hysteresis", "quorum_up", "quorum_down", "ha_suspend", "sorry_server_inhibit", "smtp_alert", "virtualhost", "alpha", "snmp_name", "ip_family",
+			"delay_loop", "retry", "delay_before_retry", "warmup", "connect_timeout", "inhibit_on_failure", "weight":
 			v.keepalivedRest(b)
 		default:
 			v.note(b.at, "%s: not known here", word)
@@ -217,9 +178,13 @@ func word(s *statement) string { return strings.Join(s.words, " ") }
 // keepalivedRest notes what neither the checks nor a service have a place for.
 func (v *virtual) keepalivedRest(b *statement) {
 	switch b.words[0] {
-	case "quorum_up", "quorum_down", "smtp_alert":
+	case "quorum_up", "quorum_down":
 		v.note(b.at, "%s: svcproxy runs no program and sends no mail on changes", b.words[0])
-	case "omega", "ha_suspend", "hysteresis", "sorry_server_inhibit", "sorry_server_lvs_method", "warmup":
+	case "smtp_alert":
+		if on(b) {
+			v.note(b.at, "%s: svcproxy runs no program and sends no mail on changes", b.words[0])
+		}
+	case "omega", "ha_suspend", "hysteresis", "sorry_server_inhibit", "warmup", "snmp_name":
 		v.note(b.at, "%s: svcproxy does not have it", b.words[0])
 	}
 }
@@ -229,9 +194,14 @@ func (v *virtual) method(b *statement) {
 	method := methods[strings.ToUpper(b.value(1))]
 	for i, w := range b.words {
 		switch {
+		case slices.Contains([]string{"nocsum", "csum", "remcsum"}, w):
+			v.note(b.at, "%s: svcproxy sets no checksum options of a tunnel", w)
 		case w != "type":
 		case b.value(i+1) == "gue":
 			method = sources.GUE
+			if port := b.value(i + 3); b.value(i+2) == "port" {
+				v.noteChange(b.at, "gue port %s: set ipvs.guePort = %s in svcproxy.toml", port, port)
+			}
 		case b.value(i+1) != "ipip":
 			method = ""
 		}
@@ -256,7 +226,7 @@ func (v *virtual) keepalivedAffinity(b *statement) error {
 
 // realServer reads "real_server ADDRESS [PORT]" with its weight, but not its checks.
 func (v *virtual) realServer(s *statement) (real, error) {
-	r := real{at: s.at, weight: sources.DefaultWeight}
+	r := real{at: s.at, weight: v.weight}
 	a, err := netip.ParseAddr(s.value(1))
 	if err != nil || a.Zone() != "" {
 		return r, fmt.Errorf("%q: want an address", s.value(1))
@@ -269,6 +239,7 @@ func (v *virtual) realServer(s *statement) (real, error) {
 	}
 	r.addr = netip.AddrPortFrom(a, uint16(port))
 	for _, b := range s.block {
+		v.extra(b)
 		switch b.words[0] {
 		case "weight":
 			n, err := strconv.ParseUint(b.value(1), 10, 31)
@@ -280,9 +251,11 @@ func (v *virtual) realServer(s *statement) (real, error) {
 			v.method(b)
 		case "uthreshold", "lthreshold":
 			v.noteChange(b.at, "%s %s: svcproxy has no thresholds of connections", b.words[0], b.value(1))
-		case "notify_up", "notify_down", "smtp_alert":
+		case "notify_up", "notify_down":
 			v.note(b.at, "%s: svcproxy runs no program and sends no mail on changes", b.words[0])
-		case "inhibit_on_failure", "alpha", "delay_loop", "retry", "delay_before_retry", "warmup", "connect_timeout", "virtualhost", "log_all_failures":
+		case "smtp_alert", "warmup", "snmp_name":
+			v.keepalivedRest(b)
+		case "inhibit_on_failure", "alpha", "delay_loop", "retry", "delay_before_retry", "connect_timeout", "virtualhost":
 		default:
 			if !slices.Contains(checkers, b.words[0]) {
 				v.note(b.at, "%s: not known here", b.words[0])

@@ -87,9 +87,11 @@ func (d *checkDraft) read(v *virtual, server, check *statement) *sources.HealthC
 	// What keepalived does when checks fail: it removes the real server, and serves none if all fail.
 	c.OnDown, c.OnAllDown = sources.DownCut, sources.AllDownClosed
 	c.Unset &^= sources.HealthOnDown | sources.HealthOnAllDown
+	keepalivedTiming(&c, check.words[0])
 	if !d.kind(v, &c, check) {
 		return nil
 	}
+	host := c.Probe.Host // of a url, which overrides the others
 	for _, block := range [][]*statement{d.common, server.block, check.block} {
 		for _, b := range block {
 			if err := checkTiming(&c, b); err != nil {
@@ -97,7 +99,31 @@ func (d *checkDraft) read(v *virtual, server, check *statement) *sources.HealthC
 			}
 		}
 	}
+	if host != "" {
+		c.Probe.Host = host
+	}
+	c.DownInterval = c.Interval
+	if check.words[0] == "MISC_CHECK" && c.Probe.Timeout == 0 {
+		c.Probe.Timeout = c.Interval
+	}
+	if check.words[0] == "DNS_CHECK" && c.FastInterval == 0 {
+		c.FastInterval = c.Interval
+	}
 	return &c
+}
+
+// keepalivedTiming sets keepalived's defaults. A single success brings a real server back.
+func keepalivedTiming(c *sources.HealthCheck, kind string) {
+	c.Interval, c.FastInterval, c.Probe.Timeout, c.Fall, c.Rise = time.Minute, time.Second, 5*time.Second, 2, 1
+	c.Unset &^= sources.HealthInterval | sources.HealthFastInterval | sources.HealthTimeout | sources.HealthFall | sources.HealthRise | sources.HealthDownInterval
+	switch kind {
+	case "HTTP_GET", "SSL_GET":
+		c.FastInterval = 3 * time.Second
+	case "DNS_CHECK":
+		c.FastInterval, c.Fall = 0, 4 // 0: delay_loop
+	case "MISC_CHECK":
+		c.Probe.Timeout, c.Fall = 0, 1 // 0: delay_loop
+	}
 }
 
 // checkTiming takes the keys that a virtual server, a real server and a check may have.
@@ -115,7 +141,12 @@ func checkTiming(c *sources.HealthCheck, b *statement) error {
 		return duration(sources.HealthInterval, &c.Interval)
 	case "delay_before_retry":
 		return duration(sources.HealthFastInterval, &c.FastInterval)
-	case "connect_timeout", "misc_timeout":
+	case "connect_timeout":
+		if c.Probe.Type == sources.CheckExec {
+			return nil // MISC_CHECK has misc_timeout
+		}
+		return duration(sources.HealthTimeout, &c.Probe.Timeout)
+	case "misc_timeout":
 		return duration(sources.HealthTimeout, &c.Probe.Timeout)
 	case "retry", "nb_get_retry":
 		n, err := strconv.Atoi(b.value(1))
@@ -125,9 +156,9 @@ func checkTiming(c *sources.HealthCheck, b *statement) error {
 		c.Fall = n + 1
 		c.Unset &^= sources.HealthFall
 	case "inhibit_on_failure":
-		c.OnDown = sources.DownDrain
+		c.OnDown = map[bool]sources.OnDown{true: sources.DownDrain, false: sources.DownCut}[on(b)]
 	case "alpha":
-		c.Initial = sources.InitialDown
+		c.Initial = map[bool]sources.Initial{true: sources.InitialDown, false: sources.InitialKernel}[on(b)]
 	case "virtualhost":
 		if t := c.Probe.Type; t == sources.CheckHTTP || t == sources.CheckHTTPS {
 			c.Probe.Host = b.value(1)
@@ -164,9 +195,10 @@ func (d *checkDraft) kind(v *virtual, c *sources.HealthCheck, check *statement) 
 	}
 	urls := 0
 	for _, b := range check.block {
+		v.extra(b)
 		if b.words[0] == "url" {
 			if urls++; urls > 1 {
-				v.note(b.at, "a second url: one is checked")
+				v.noteChange(b.at, "a second url: only the first one is checked")
 				continue
 			}
 		}
@@ -186,7 +218,9 @@ func (d *checkDraft) key(v *virtual, p *sources.Probe, b *statement) {
 	case "connect_port":
 		err = portOf(b.value(1), &p.Port)
 	case "bindto":
-		p.Source, err = netip.ParseAddr(b.value(1))
+		if p.Source, err = netip.ParseAddr(b.value(1)); err != nil {
+			err = fmt.Errorf("want an address")
+		}
 	case "bind_if":
 		p.Interface = b.value(1)
 	case "fwmark":
@@ -195,6 +229,7 @@ func (d *checkDraft) key(v *virtual, p *sources.Probe, b *statement) {
 		p.Mark = uint32(n)
 	case "url":
 		for _, u := range b.block {
+			v.extra(u)
 			urlKey(v, p, u)
 		}
 	case "path", "status_code", "digest", "regex":
@@ -205,16 +240,23 @@ func (d *checkDraft) key(v *virtual, p *sources.Probe, b *statement) {
 		p.Query = b.value(1)
 	case "payload", "require_reply":
 		var text []byte
-		if text, err = hex.DecodeString(strings.Join(b.words[1:], "")); err == nil && b.words[0] == "payload" {
+		if text, err = hex.DecodeString(strings.Join(b.words[1:], "")); err != nil {
+			err = fmt.Errorf("want bytes in hex, two digits each, so any answer will do")
+		} else if b.words[0] == "payload" {
 			p.Send = string(text)
-		} else if err == nil {
+		} else {
 			p.Expect = string(text)
 		}
 	case "misc_path":
 		program(p, b.words[1:])
-	case "connect_ip", "bind_port", "user", "misc_dynamic", "min_reply_length", "max_reply_length", "enable_sni", "http_protocol", "tls_compliant", "helo_name", "host", "regex_options", "regex_no_match":
+	case "sni_name":
+		p.ServerName = b.value(1)
+	case "enable_sni": // a TLS check names the host of the request anyway
+	case "misc_dynamic", "connect_ip":
+		v.noteChange(b.at, "%s of a check: svcproxy does not have it", b.words[0])
+	case "bind_port", "user", "min_reply_length", "max_reply_length", "http_protocol", "tls_compliant", "fast_recovery", "helo_name", "host", "regex_options", "regex_no_match", "warmup", "log_all_failures":
 		v.note(b.at, "%s of a check: svcproxy does not have it", b.words[0])
-	case "delay_loop", "retry", "nb_get_retry", "delay_before_retry", "warmup", "connect_timeout", "misc_timeout", "virtualhost", "alpha", "log_all_failures":
+	case "delay_loop", "retry", "nb_get_retry", "delay_before_retry", "connect_timeout", "misc_timeout", "virtualhost", "alpha":
 	default:
 		v.note(b.at, "%s of a check: not known here", b.words[0])
 	}
@@ -248,8 +290,10 @@ func urlKey(v *virtual, p *sources.Probe, b *statement) {
 		p.ExpectStatus = strings.Join(slices.Compact(codes), ",")
 	case "virtualhost":
 		p.Host = b.value(1)
+	case "regex_options", "regex_no_match", "regex_stack", "regex_min_offset", "regex_max_offset", "tls_compliant":
+		v.note(b.at, "%s of a check: svcproxy does not have it", b.words[0])
 	case "digest", "regex":
-		v.note(b.at, "%s of a check: svcproxy compares no digests and no patterns; expectBody looks for a text", b.words[0])
+		v.noteChange(b.at, "%s of a check: svcproxy compares no digests and no patterns; expectBody looks for a text", b.words[0])
 	default:
 		v.note(b.at, "%s of a check: not known here", b.words[0])
 	}
@@ -257,9 +301,37 @@ func urlKey(v *virtual, p *sources.Probe, b *statement) {
 
 // program splits the command line of a check. No shell reads it.
 func program(p *sources.Probe, words []string) {
-	fields := strings.Fields(strings.Join(words, " "))
+	fields := commandWords(strings.Join(words, " "))
 	if len(fields) == 0 || !strings.HasPrefix(fields[0], "/") {
 		return
 	}
 	p.Command, p.Args = fields[0], strings.Join(fields[1:], "\x00")
+}
+
+// commandWords splits a command line at blanks. Those within quotes stay.
+func commandWords(line string) []string {
+	var words []string
+	var b strings.Builder
+	in, quote := false, rune(0)
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			in, quote = true, r
+		case quote == 0 && (r == ' ' || r == '\t'):
+			if in {
+				words = append(words, b.String())
+			}
+			b.Reset()
+			in = false
+		default:
+			in = true
+			b.WriteRune(r)
+		}
+	}
+	if in {
+		words = append(words, b.String())
+	}
+	return words
 }

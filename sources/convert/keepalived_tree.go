@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -21,6 +22,9 @@ func (s *statement) value(n int) string {
 	}
 	return ""
 }
+
+// includes are keepalived's words for an include. They differ in what they complain about.
+var includes = []string{"include", "includer", "includem", "includew", "includeb", "includea"}
 
 // maxIncluded bounds files that include each other.
 const maxIncluded = 100
@@ -49,13 +53,16 @@ func (t *keepalivedTree) read(f File) ([]*statement, error) {
 		line++
 		at := sources.Origin{Source: string(Keepalived), File: f.Name, Line: line}
 		words, err := keepalivedWords(text)
+		if err == nil {
+			err = generated(words)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
 		if words = t.conditions(at, words); len(words) == 0 {
 			continue
 		}
-		if words[0] == "include" && len(words) == 2 {
+		if slices.Contains(includes, words[0]) && len(words) == 2 {
 			more, err := t.include(at, words[1], f.Name)
 			if err != nil {
 				return nil, err
@@ -72,6 +79,20 @@ func (t *keepalivedTree) read(f File) ([]*statement, error) {
 		return nil, fmt.Errorf("%s: the block of %q has no closing brace", open[len(open)-1].at, strings.Join(open[len(open)-1].words, " "))
 	}
 	return root.block, nil
+}
+
+// generated returns an error for lines that stand for several others. Without them the configuration is another one.
+func generated(words []string) error {
+	switch {
+	case len(words) == 0:
+		return nil
+	case strings.HasPrefix(words[0], "~"):
+		name, _, _ := strings.Cut(words[0], "(")
+		return fmt.Errorf("%s: import repeats no lines; write them out", name)
+	case words[len(words)-1] == `\`:
+		return fmt.Errorf("import reads no definition of several lines; write its lines out where %s is used", words[0])
+	}
+	return nil
 }
 
 // line adds the words of a line to the open blocks. A brace may stand on the next line.
@@ -102,7 +123,7 @@ func (t *keepalivedTree) line(at sources.Origin, words []string, open []*stateme
 func keepalivedWords(text string) ([]string, error) {
 	var words []string
 	var b strings.Builder
-	in, quote := false, false
+	in, quote := false, rune(0)
 	end := func() {
 		if in {
 			words = append(words, b.String())
@@ -112,17 +133,17 @@ func keepalivedWords(text string) ([]string, error) {
 	}
 	for _, r := range text {
 		switch {
-		case quote && r == '"':
-			quote = false
-		case quote && r == '\n':
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0 && r == '\n':
 			return nil, fmt.Errorf("a quote is not closed")
-		case quote:
+		case quote != 0:
 			b.WriteRune(r)
-		case r == '"':
+		case r == '"' || r == '\'':
 			if !in {
 				b.WriteByte('"')
 			}
-			in, quote = true, true
+			in, quote = true, r
 		case r == '#' || r == '!' && !in:
 			end()
 			return words, nil
@@ -138,7 +159,7 @@ func keepalivedWords(text string) ([]string, error) {
 			b.WriteRune(r)
 		}
 	}
-	if quote {
+	if quote != 0 {
 		return nil, fmt.Errorf("a quote is not closed")
 	}
 	end()
@@ -179,7 +200,19 @@ func (t *keepalivedTree) expand(words []string) []string {
 	return all
 }
 
+// substitute replaces variables, and those within their values. It ends with variables that name each other.
 func (t *keepalivedTree) substitute(word string) string {
+	for range 10 {
+		next := t.replace(word)
+		if next == word || len(next) > 1<<12 {
+			break
+		}
+		word = next
+	}
+	return word
+}
+
+func (t *keepalivedTree) replace(word string) string {
 	for name, value := range t.variables {
 		word = strings.ReplaceAll(word, "${"+name+"}", value)
 		if strings.HasPrefix(word, "$"+name) && len(word) == len(name)+1 {

@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ var ldirectordKeys = []string{
 
 // readLDirectord reads ldirectord.cf.
 func readLDirectord(f File) (Result, error) {
-	l := ldirectord{tuning: ldirectordTuning{interval: 10 * time.Second, timeout: 5 * time.Second, failures: 1, quiescent: true}}
+	l := ldirectord{tuning: ldirectordTuning{interval: 10 * time.Second, failures: 1, pings: 1}}
 	line := 0
 	for text := range strings.Lines(string(f.Data)) {
 		line++
@@ -31,10 +32,15 @@ func readLDirectord(f File) (Result, error) {
 		switch {
 		case strings.TrimSpace(text) == "":
 			continue
+		case strings.TrimSpace(text) == "supervised": // as old files have it
+			continue
 		case !ok:
 			return Result{}, fmt.Errorf("%s: %q: want KEY = VALUE", at, strings.TrimSpace(text))
 		}
-		inside := strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "    ")
+		inside := strings.HasPrefix(strings.ReplaceAll(text, "\t", "    "), "    ")
+		if !inside && text[0] == ' ' {
+			return Result{}, fmt.Errorf("%s: %q: a line of a virtual begins with a tab or at least 4 blanks", at, strings.TrimSpace(text))
+		}
 		if err := l.line(at, inside, strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
 			return Result{}, fmt.Errorf("%s: %w", at, err)
 		}
@@ -59,17 +65,12 @@ type ldirectord struct {
 
 // ldirectordTuning is what a file can say for all virtuals, and each for itself.
 type ldirectordTuning struct {
-	interval, timeout time.Duration
-	failures          int
-	quiescent         bool
-	fallback          string
-	fallbackAt        sources.Origin
-}
-
-type ldirectordCheck struct {
-	kind, service, request, receive, host, method, command string
-	port                                                   uint16
-	at                                                     sources.Origin
+	interval                time.Duration
+	connect, negotiate      time.Duration // timeouts; 0 = the other one, or ldirectord's default
+	failures, pings         int
+	quiescent               bool
+	fallback, fallback6     string
+	fallbackAt, fallback6At sources.Origin
 }
 
 func (l *ldirectord) note(at sources.Origin, format string, args ...any) {
@@ -98,17 +99,25 @@ func (l *ldirectord) line(at sources.Origin, inside bool, key, value string) err
 }
 
 func (l *ldirectord) virtual(at sources.Origin, value string) error {
-	l.own, l.check, l.skip = l.tuning, ldirectordCheck{kind: "negotiate"}, false
+	l.own, l.check, l.skip = l.tuning, ldirectordCheck{kind: "negotiate", at: at}, false
 	if _, err := strconv.ParseUint(value, 10, 32); err == nil {
 		l.skip = true
 		l.notes = append(l.notes, Note{Origin: at, Message: "virtual by firewall mark " + value + ": svcproxy serves addresses only", Changes: true})
 		return nil
 	}
-	addr, err := netip.ParseAddrPort(value)
+	addr, err := netip.ParseAddrPort(numericPort(value))
 	if err != nil {
-		return fmt.Errorf("%q: want ADDRESS:PORT in numbers", value)
+		if host, _, ok := strings.Cut(value, ":"); !ok || !isName(host) {
+			return fmt.Errorf("%q: want ADDRESS:PORT", value)
+		}
+		l.skip = true
+		l.notes = append(l.notes, Note{Origin: at, Message: "virtual " + value + ": import looks up no names, write the address and port in numbers", Changes: true})
+		return nil
 	}
 	l.open = &virtual{at: at, addr: addr, protocol: sources.TCP, scheduler: "wrr"}
+	if addr.Port() == 53 {
+		l.open.protocol = sources.UDP
+	}
 	return nil
 }
 
@@ -116,27 +125,43 @@ func (l *ldirectord) virtual(at sources.Origin, value string) error {
 func (l *ldirectord) tune(t *ldirectordTuning, at sources.Origin, key, value string) (err error) {
 	switch key {
 	case "checkinterval":
-		t.interval, err = seconds(value)
-	case "checktimeout", "negotiatetimeout":
-		t.timeout, err = seconds(value)
-	case "failurecount", "checkcount":
-		t.failures, err = strconv.Atoi(value)
+		t.interval, err = positive(value)
+	case "checktimeout":
+		t.connect, err = positive(value)
+	case "negotiatetimeout":
+		t.negotiate, err = positive(value)
+	case "failurecount":
+		t.failures, err = count(value)
+	case "checkcount":
+		t.pings, err = count(value)
 	case "quiescent":
-		t.quiescent = value == "yes"
-	case "fallback", "fallback6":
+		t.quiescent, err = yes(value)
+	case "fallback":
 		t.fallback, t.fallbackAt = value, at
-	case "autoreload", "logfile", "supervised", "fork", "cleanstop", "readdquiescent":
+	case "fallback6":
+		t.fallback6, t.fallback6At = value, at
+	case "autoreload", "supervised", "fork", "cleanstop", "readdquiescent":
+		_, err = yes(value)
+	case "logfile":
+	case "real", "real6", "scheduler", "protocol", "persistent", "checktype", "service", "request", "receive":
+		return fmt.Errorf("%s belongs to a virtual: begin the line with a tab or at least 4 blanks", key)
+	case "emailalert", "emailalertfreq", "emailalertfrom", "emailalertstatus", "smtp", "callback", "fallbackcommand":
+		l.note(at, "%s: svcproxy runs no program and sends no mail on changes", key)
+	case "execute":
+		l.note(at, "execute %s: this file is not read, import it, too", value)
+	case "connecttimeout", "timeout":
+		return fmt.Errorf("%s: ldirectord has checktimeout and negotiatetimeout instead", key)
 	default:
 		l.note(at, "%s: svcproxy does not have it", key)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %q: want a number", key, value)
+		return fmt.Errorf("%s %q: %w", key, value, err)
 	}
 	return nil
 }
 
 func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
-	v, c := l.open, &l.check
+	v := l.open
 	switch key {
 	case "real", "real6":
 		return l.real(at, value)
@@ -144,8 +169,9 @@ func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
 		v.scheduler = ""
 		v.setScheduler(at, value)
 	case "protocol":
-		if v.protocol, err = sources.ParseProtocol(strings.ToUpper(value)); err != nil {
-			return err
+		v.protocol = map[string]sources.Protocol{"tcp": sources.TCP, "udp": sources.UDP}[value]
+		if v.protocol == 0 {
+			err = fmt.Errorf("want tcp or udp")
 		}
 	case "persistent":
 		n, err := strconv.ParseUint(value, 10, 32)
@@ -154,28 +180,25 @@ func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
 		}
 		v.setAffinity(at, n)
 	case "netmask":
-		if value != "255.255.255.255" && value != "128" {
+		if value != "255.255.255.255" && value != "128" && value != "32" {
 			v.noteChange(at, "netmask %s: a client stays by its address", value)
 		}
-	case "checktype":
-		c.kind, c.at = value, at
-	case "service":
-		c.service, c.at = value, at
-	case "request":
-		c.request = unquote(value)
-	case "receive":
-		c.receive = unquote(value)
-	case "virtualhost":
-		c.host = unquote(value)
-	case "httpmethod":
-		c.method = strings.ToUpper(value)
-	case "checkcommand":
-		c.command = unquote(value)
-	case "checkport":
-		err = portOf(value, &c.port)
+	case "servicename":
+		v.name = unquote(value)
+	case "schedflags":
+		v.noteChange(at, "schedflags %s: svcproxy sets the flags of mh itself, and no others", value)
 	case "ops":
-		v.noteChange(at, "one-packet scheduling (ops): svcproxy does not have it")
+		if value != "no" {
+			v.noteChange(at, "one-packet scheduling (ops): svcproxy does not have it")
+		}
 	default:
+		known, err := l.check.key(at, key, value)
+		if err != nil {
+			return fmt.Errorf("%s %q: %w", key, value, err)
+		}
+		if known {
+			return nil
+		}
 		return l.tune(&l.own, at, key, value)
 	}
 	if err != nil {
@@ -198,25 +221,31 @@ func (l *ldirectord) real(at sources.Origin, value string) error {
 	if len(f) == 0 {
 		return fmt.Errorf("want the address of a real server")
 	}
-	hosts, port, err := realPlace(f[0], v.addr.Port())
+	if name, _, _ := strings.Cut(strings.ReplaceAll(f[0], "->", ":"), ":"); isName(name) {
+		v.noteChange(at, "real server %s: import looks up no names, write its address", f[0])
+		return nil
+	}
+	hosts, port, err := realPlace(numericPort(f[0]), v.addr.Port())
 	if err != nil {
 		return err
 	}
-	r := real{at: at, weight: sources.DefaultWeight}
-	rest := f[1:]
-	if len(rest) > 0 {
-		methods := map[string]sources.Forward{"masq": sources.Masquerade, "gate": sources.Direct, "ipip": sources.IPIP}
-		v.setForward(at, methods[rest[0]], rest[0])
-		rest = rest[1:]
+	if len(f) < 2 || !slices.Contains([]string{"masq", "gate", "ipip"}, f[1]) {
+		return fmt.Errorf("%q: want masq, gate or ipip behind the address", value)
 	}
+	r := real{at: at, weight: sources.DefaultWeight}
+	methods := map[string]sources.Forward{"masq": sources.Masquerade, "gate": sources.Direct, "ipip": sources.IPIP}
+	v.setForward(at, methods[f[1]], f[1])
+	rest := f[2:]
 	if len(rest) > 0 {
 		if n, err := strconv.ParseUint(rest[0], 10, 31); err == nil {
 			r.weight, rest = uint32(n), rest[1:]
 		}
 	}
-	if len(rest) > 0 {
-		v.note(at, "request and answer of one real server: they are taken from the virtual")
+	pair, err := l.thresholds(at, rest)
+	if err != nil {
+		return err
 	}
+	l.check.pairs = append(l.check.pairs, ldirectordPair{at, pair})
 	for _, a := range hosts {
 		r.addr = netip.AddrPortFrom(a, port)
 		v.add(r)
@@ -262,95 +291,8 @@ func (l *ldirectord) end() {
 		return
 	}
 	v := l.open
-	if text := l.own.fallback; text != "" {
-		hosts, port, err := realPlace(strings.Fields(text)[0], v.addr.Port())
-		if err != nil {
-			v.note(l.own.fallbackAt, "fallback: %v", err)
-		}
-		for _, a := range hosts {
-			v.add(real{at: l.own.fallbackAt, addr: netip.AddrPortFrom(a, port), weight: sources.DefaultWeight, backup: true, unchecked: true})
-		}
-	}
+	l.fallback(v)
 	v.check = l.healthCheck(v)
 	l.virtuals = append(l.virtuals, *v)
 	l.open = nil
-}
-
-// healthCheck makes the check of a virtual.
-func (l *ldirectord) healthCheck(v *virtual) *sources.HealthCheck {
-	c := sources.DefaultHealthCheck()
-	c.Interval, c.Probe.Timeout, c.Fall = l.own.interval, l.own.timeout, l.own.failures
-	c.Unset &^= sources.HealthInterval | sources.HealthTimeout | sources.HealthFall
-	c.OnDown, c.OnAllDown = sources.DownDrain, sources.AllDownClosed
-	c.Unset &^= sources.HealthOnDown | sources.HealthOnAllDown
-	if !l.own.quiescent {
-		c.OnDown = sources.DownCut
-	}
-	if !l.check.probe(v, &c.Probe) {
-		return nil
-	}
-	c.Probe.Port = l.check.port
-	return &c
-}
-
-// probe sets what a probe does. It returns false if endpoints are not checked.
-func (c *ldirectordCheck) probe(v *virtual, p *sources.Probe) bool {
-	kind := c.kind
-	if _, err := strconv.Atoi(kind); err == nil {
-		kind = "connect" // a number: so many connects for each negotiation
-	}
-	switch kind {
-	case "off":
-		return false
-	case "on", "connect":
-		p.Type = sources.CheckTCP
-		if v.protocol == sources.UDP {
-			p.Type = sources.CheckUDP
-		}
-		return true
-	case "ping":
-		p.Type = sources.CheckPing
-		return true
-	case "external", "external-perl":
-		program(p, strings.Fields(c.command))
-		if kind == "external-perl" || p.Command == "" {
-			v.noteChange(c.at, "checktype %s %s: no program with an absolute path, so the endpoints are not checked", kind, c.command)
-			return false
-		}
-		p.Type = sources.CheckExec
-		v.note(c.at, "the check's program gets the addresses in the environment, not as arguments")
-		return true
-	}
-	return c.negotiate(v, p)
-}
-
-// negotiate is a check that speaks the protocol of the service, which may follow from the port.
-func (c *ldirectordCheck) negotiate(v *virtual, p *sources.Probe) bool {
-	service := c.service
-	if service == "" {
-		service = map[uint16]string{80: "http", 8080: "http", 443: "https", 53: "dns", 21: "ftp", 25: "smtp", 110: "pop", 143: "imap"}[v.addr.Port()]
-	}
-	switch service {
-	case "http", "https":
-		p.Type, p.Method, p.Path, p.Host, p.ExpectBody = sources.CheckHTTP, "GET", "/"+strings.TrimPrefix(c.request, "/"), c.host, c.receive
-		if service == "https" {
-			p.Type = sources.CheckHTTPS
-		}
-		if c.method == "HEAD" && c.receive == "" {
-			p.Method = c.method
-		}
-	case "dns":
-		p.Type, p.Query, p.RecordType, p.Expect = sources.CheckDNS, strings.Trim(c.request, "/"), "A", c.receive
-		if p.Query == "" {
-			p.Query = "."
-		}
-	case "simpletcp":
-		p.Type, p.Send, p.Expect = sources.CheckTCP, c.request, c.receive
-	case "":
-		p.Type = sources.CheckTCP
-	default:
-		p.Type = sources.CheckTCP
-		v.note(c.at, "service %s: the check only connects", service)
-	}
-	return true
 }

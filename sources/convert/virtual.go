@@ -20,6 +20,7 @@ type virtual struct {
 	protocol  sources.Protocol
 	scheduler string        // "" = the node's default
 	affinity  time.Duration // 0 = none
+	weight    uint32        // of backends that give none
 	hides     bool          // backends see an address of this node, not the client's
 	forward   sources.Forward
 	check     *sources.HealthCheck
@@ -232,6 +233,9 @@ func usualPort(reals []real, byDefault uint16) uint16 {
 	counts, most := map[uint16]int{}, byDefault
 	for _, r := range reals {
 		p := r.addr.Port()
+		if r.backup {
+			continue
+		}
 		if counts[p]++; counts[p] > counts[most] {
 			most = p
 		}

@@ -1,0 +1,291 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// checkTypes are the words of checktype.
+var checkTypes = []string{"connect", "negotiate", "ping", "off", "on", "external", "external-perl"}
+
+// ldirectordCheck is what a virtual says of its check.
+type ldirectordCheck struct {
+	kind, service, request, receive, host, method, command string
+	port                                                   uint16
+	at, requestAt, receiveAt                               sources.Origin
+	pairs                                                  []ldirectordPair // of each real server
+}
+
+// ldirectordPair is a request and the answer to it, as one real server has them; "" = those of the virtual.
+type ldirectordPair struct {
+	at   sources.Origin
+	text string
+}
+
+// key takes a key of the check. It returns false if the key is another one.
+func (c *ldirectordCheck) key(at sources.Origin, key, value string) (known bool, err error) {
+	switch key {
+	case "checktype":
+		c.kind, c.at = value, at
+		if _, err := count(value); err != nil && !slices.Contains(checkTypes, value) {
+			return true, fmt.Errorf("want one of %s, or a number", strings.Join(checkTypes, ", "))
+		}
+	case "service":
+		if !knownService(value) {
+			return true, fmt.Errorf("ldirectord has no such service")
+		}
+		c.service, c.at = value, at
+	case "request":
+		c.request, c.requestAt = unquote(value), at
+	case "receive":
+		c.receive, c.receiveAt = unquote(value), at
+	case "virtualhost":
+		c.host = unquote(value)
+	case "httpmethod":
+		if c.method = strings.ToUpper(value); c.method != "GET" && c.method != "HEAD" {
+			err = fmt.Errorf("want GET or HEAD")
+		}
+	case "checkcommand":
+		c.command = unquote(value)
+	case "checkport":
+		err = portOf(value, &c.port)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// healthCheck makes the check of a virtual.
+func (l *ldirectord) healthCheck(v *virtual) *sources.HealthCheck {
+	c := sources.DefaultHealthCheck()
+	c.Interval, c.FastInterval, c.DownInterval, c.Fall, c.Rise = l.own.interval, l.own.interval, l.own.interval, l.own.failures, 1
+	c.Unset &^= sources.HealthInterval | sources.HealthFastInterval | sources.HealthDownInterval | sources.HealthFall | sources.HealthRise
+	c.OnDown, c.OnAllDown = sources.DownCut, sources.AllDownClosed
+	c.Unset &^= sources.HealthOnDown | sources.HealthOnAllDown | sources.HealthTimeout
+	if l.own.quiescent {
+		c.OnDown = sources.DownDrain
+	}
+	l.check.pair(v)
+	if !l.check.probe(v, &c.Probe) {
+		return nil
+	}
+	c.Probe.Timeout = l.own.timeout(l.check.kind)
+	if l.check.kind == "ping" {
+		c.Fall *= l.own.pings
+	}
+	c.Probe.Port = l.check.port
+	if c.Probe.Type.Protocol() == 0 {
+		c.Probe.Port = 0
+	}
+	return &c
+}
+
+// timeout is that of a kind of check. Each of the two timeouts is the other one's default.
+func (t *ldirectordTuning) timeout(kind string) time.Duration {
+	_, err := strconv.Atoi(kind)
+	negotiates := kind == "negotiate" || err == nil
+	switch {
+	case negotiates && t.negotiate > 0, !negotiates && t.connect == 0 && t.negotiate > 0:
+		return t.negotiate
+	case t.connect > 0:
+		return t.connect
+	case negotiates:
+		return 30 * time.Second
+	}
+	return 5 * time.Second
+}
+
+// pair takes the request and answer of the real servers if all have the same.
+func (c *ldirectordCheck) pair(v *virtual) {
+	same := len(c.pairs) > 0
+	for _, p := range c.pairs {
+		same = same && p.text == c.pairs[0].text
+	}
+	for _, p := range c.pairs {
+		if !same && p.text != "" {
+			v.noteChange(p.at, "request and answer of one real server: a service has one check, that of the virtual")
+		}
+	}
+	if !same || c.pairs[0].text == "" {
+		return
+	}
+	c.requestAt, c.receiveAt = c.pairs[0].at, c.pairs[0].at
+	parts := strings.Split(c.pairs[0].text, `"`) // "REQUEST", "RECEIVE"
+	c.request, c.receive = parts[1], parts[3]
+}
+
+// thresholds notes the limits at the end of a real server, and returns its request and answer.
+func (l *ldirectord) thresholds(at sources.Origin, rest []string) (string, error) {
+	for len(rest) > 0 {
+		last := strings.Trim(rest[len(rest)-1], `"`)
+		n, isLower := strings.CutPrefix(last, "l:")
+		if !isLower {
+			var isUpper bool
+			if n, isUpper = strings.CutPrefix(last, "u:"); !isUpper {
+				break
+			}
+		}
+		if _, err := strconv.ParseUint(n, 10, 32); err != nil {
+			break
+		}
+		l.open.noteChange(at, "%s: svcproxy has no thresholds of connections", last)
+		rest = rest[:len(rest)-1]
+	}
+	text := strings.Join(rest, " ")
+	if text != "" && (strings.Count(text, `"`) != 4 || text[0] != '"' || text[len(text)-1] != '"') {
+		return "", fmt.Errorf("%s: want [WEIGHT] [\"REQUEST\", \"RECEIVE\"] [l:NUMBER] [u:NUMBER]", text)
+	}
+	return text, nil
+}
+
+// probe sets what a probe does. It returns false if endpoints are not checked.
+func (c *ldirectordCheck) probe(v *virtual, p *sources.Probe) bool {
+	if _, err := strconv.Atoi(c.kind); err == nil {
+		v.note(c.at, "checktype %s: each check negotiates, none only connects", c.kind)
+		return c.negotiate(v, p)
+	}
+	switch c.kind {
+	case "on":
+		return false
+	case "off":
+		v.note(c.at, "checktype off: ldirectord adds no real server of it, so none is ready here")
+		for i := range v.reals {
+			v.reals[i].notReady = true
+		}
+		return false
+	case "connect", "ping":
+		p.Type = sources.CheckTCP
+		if c.kind == "ping" || v.protocol == sources.UDP { // as ldirectord does
+			p.Type = sources.CheckPing
+		}
+		return true
+	case "external-perl":
+		v.noteChange(c.at, "checktype external-perl: svcproxy has no Perl inside, so the endpoints are not checked")
+		return false
+	case "external":
+		if program(p, []string{c.command}); p.Command == "" {
+			v.noteChange(c.at, "checkcommand %q: want a program with an absolute path, so the endpoints are not checked", c.command)
+			return false
+		}
+		p.Type = sources.CheckExec
+		v.noteChange(c.at, "the check's program gets the addresses in the environment, not as arguments")
+		return true
+	}
+	return c.negotiate(v, p)
+}
+
+// serviceOf is the service that ldirectord takes for a port.
+var serviceOf = map[uint16]string{
+	21: "ftp", 25: "smtp", 53: "dns", 80: "http", 110: "pop", 119: "nntp", 143: "imap", 389: "ldap", 443: "https", 587: "submission", 636: "ldaps",
+	993: "imaps", 995: "pops", 1521: "oracle", 1812: "radius", 3128: "http_proxy", 3306: "mysql", 5060: "sip", 5432: "pgsql",
+}
+
+// knownService reports whether ldirectord has a service.
+func knownService(name string) bool {
+	for _, s := range serviceOf {
+		if s == name {
+			return true
+		}
+	}
+	return name == "none" || name == "simpletcp"
+}
+
+// greetings are what the servers of a service say first.
+var greetings = map[string]string{"ftp": "220", "smtp": "220", "submission": "220", "pop": "+OK", "imap": "OK", "nntp": "20"}
+
+// negotiate is a check that speaks the protocol of the service, which may follow from the port.
+func (c *ldirectordCheck) negotiate(v *virtual, p *sources.Probe) bool {
+	service := c.service
+	if service == "" {
+		service = serviceOf[v.addr.Port()]
+	}
+	switch service {
+	case "", "none":
+		v.note(c.at, "service none: ldirectord checks nothing, so the endpoints are not checked")
+		return false
+	case "http", "https":
+		c.http(v, p, service)
+	case "dns":
+		p.Type, p.Query, p.RecordType, p.Expect = sources.CheckDNS, strings.Trim(c.request, "/"), "A", c.literal(v)
+		if p.Query == "" {
+			p.Query = "."
+		}
+	case "simpletcp":
+		p.Type, p.Send, p.Expect = sources.CheckTCP, strings.ReplaceAll(c.request, `\n`, "\n"), c.literal(v)
+	case "imaps", "pops", "ldaps":
+		p.Type = sources.CheckTLS
+		v.note(c.at, "service %s: only the TLS handshake is checked", service)
+		c.unspoken(v, service)
+	default:
+		c.connects(v, p, service)
+	}
+	return true
+}
+
+// connects is a check of a service that svcproxy does not speak.
+func (c *ldirectordCheck) connects(v *virtual, p *sources.Probe, service string) {
+	greeting := greetings[service]
+	switch {
+	case v.protocol == sources.UDP:
+		p.Type = sources.CheckPing
+		v.note(c.at, "service %s: the check only pings", service)
+	case greeting != "":
+		p.Type, p.Expect = sources.CheckTCP, greeting
+		v.note(c.at, "service %s: only the greeting %s is checked", service, greeting)
+	default:
+		p.Type = sources.CheckTCP
+		v.note(c.at, "service %s: the check only connects", service)
+	}
+	c.unspoken(v, service)
+}
+
+// unspoken notes the request and answer of a service that svcproxy does not speak.
+func (c *ldirectordCheck) unspoken(v *virtual, service string) {
+	if c.request != "" && c.requestAt.Line > 0 {
+		v.note(c.requestAt, "request of service %s: svcproxy does not send it", service)
+	}
+	if c.receive != "" && c.receiveAt.Line > 0 {
+		v.note(c.receiveAt, "receive of service %s: svcproxy does not look for it", service)
+	}
+}
+
+func (c *ldirectordCheck) http(v *virtual, p *sources.Probe, service string) {
+	if strings.Contains(c.request, "://") {
+		v.noteChange(c.requestAt, "request %s: a check asks the endpoint itself, for /", c.request)
+		c.request = ""
+	}
+	p.Type, p.Method, p.Path, p.Host, p.ExpectBody = sources.CheckHTTP, "GET", "/"+strings.ReplaceAll(strings.TrimPrefix(c.request, "/"), " ", "%20"), c.host, c.literal(v)
+	if service == "https" {
+		p.Type = sources.CheckHTTPS
+	}
+	switch {
+	case c.method == "HEAD" && p.ExpectBody == "":
+		p.Method = c.method
+	case c.method == "HEAD":
+		v.note(c.receiveAt, "httpmethod HEAD with receive: the check uses GET, as only that returns a text")
+	}
+}
+
+// literal is the text that receive looks for, if it is one. A dot stands for itself.
+func (c *ldirectordCheck) literal(v *virtual) string {
+	var b strings.Builder
+	escaped := false
+	for _, r := range c.receive {
+		switch {
+		case escaped && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'), !escaped && strings.ContainsRune("*+?()[]{}|^$", r):
+			v.noteChange(c.receiveAt, "receive %s: a check looks for a text, not for a pattern, so any answer will do", c.receive)
+			return ""
+		case !escaped && r == '\\':
+			escaped = true
+			continue
+		}
+		b.WriteRune(r)
+		escaped = false
+	}
+	return b.String()
+}
