@@ -126,8 +126,7 @@ func (v *virtual) keepalived(s *statement) error {
 		case "lvs_sched", "lb_algo":
 			v.scheduler = ""
 			v.setScheduler(b.at, b.value(1))
-		case "lvs_method", "lb_kind":
-			v.method(b)
+		case "lvs_method", "lb_kind": // defaults has it
 		case "protocol":
 			v.protocol, err = sources.ParseProtocol(strings.ToUpper(b.value(1)))
 		case "persistence_timeout":
@@ -139,8 +138,7 @@ func (v *virtual) keepalived(s *statement) error {
 		case "sorry_server":
 			var r real
 			if r, err = v.realServer(b); err == nil {
-				r.backup = true
-				v.add(r)
+				v.sorry(r, replaced(b, s))
 			}
 		case "real_server":
 			var r real
@@ -171,6 +169,16 @@ func (v *virtual) keepalived(s *statement) error {
 	}
 	d.finish(v)
 	return nil
+}
+
+// sorry adds a sorry server. keepalived has one, the last.
+func (v *virtual) sorry(r real, replaced bool) {
+	if replaced {
+		v.note(r.at, "sorry_server %s: keepalived uses the last one only", r.addr)
+		return
+	}
+	r.backup = true
+	v.add(r)
 }
 
 func word(s *statement) string { return strings.Join(s.words, " ") }

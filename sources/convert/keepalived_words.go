@@ -42,11 +42,17 @@ func on(b *statement) bool {
 
 // defaults takes what holds for the real servers above as well as below it.
 func (v *virtual) defaults(s *statement) {
-	protocol := false
+	protocol, method, bare := false, false, false
 	for _, b := range s.block {
 		switch b.words[0] {
 		case "protocol":
 			protocol = true
+		case "lvs_method", "lb_kind":
+			method = true
+			v.method(b)
+		case "real_server":
+			own := func(r *statement) bool { return r.words[0] == "lvs_method" || r.words[0] == "lb_kind" }
+			bare = bare || !slices.ContainsFunc(b.block, own)
 		case "weight":
 			n, err := strconv.ParseUint(b.value(1), 10, 31)
 			if err != nil || n == 0 {
@@ -56,7 +62,16 @@ func (v *virtual) defaults(s *statement) {
 			v.weight = uint32(n)
 		}
 	}
+	if !method && bare {
+		v.forward = sources.Masquerade // keepalived's default
+	}
 	if !protocol {
 		v.noteChange(s.at, "no protocol: taken as %s; keepalived since 2017 takes UDP", sources.TCP)
 	}
+}
+
+// replaced reports whether a later statement of the block has the same keyword.
+func replaced(s, block *statement) bool {
+	i := slices.Index(block.block, s)
+	return slices.ContainsFunc(block.block[i+1:], func(o *statement) bool { return o.words[0] == s.words[0] })
 }
