@@ -45,11 +45,11 @@ test-kernel:
 
 # test-traffic: the whole program under traffic, in the guest
 test-traffic:
-	$(GUEST) test -noskip -timeout 40m ./testdata/traffic
+	$(GUEST) test -noskip -timeout 60m ./testdata/traffic
 
 # test-legacy: the same with the legacy back end of iptables, half of the tests in mode iptables
 test-legacy: bin/legacy
-	SVCPROXY_TEST_MODE=ipvs,iptables PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 40m ./testdata/traffic
+	SVCPROXY_TEST_MODE=ipvs,iptables PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 60m ./testdata/traffic
 
 # test-matrix: each test under traffic in each mode, with both back ends: two hours. Lists what a mode does not have as skipped.
 MODES ?= ipvs iptables userspace
