@@ -3,10 +3,8 @@ package config
 import (
 	"bytes"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 const head = `# svcproxy: how this node's proxy behaves. An absent key has the value it has
@@ -37,53 +35,4 @@ func (c Config) TOML() []byte {
 }
 
 // toml is the field's value in a Config as TOML, on one line.
-func (f *field) toml(c *Config) string { return tomlText(f.Get(c)) }
-
-// tomlText writes a value as TOML.
-func tomlText(v any) string {
-	switch v := v.(type) {
-	case string:
-		return quote(v)
-	case float64:
-		s := strconv.FormatFloat(v, 'f', -1, 64)
-		if !strings.Contains(s, ".") {
-			s += ".0"
-		}
-		return s
-	case []any:
-		items := make([]string, len(v))
-		for i, item := range v {
-			items[i] = tomlText(item)
-		}
-		return "[" + strings.Join(items, ", ") + "]"
-	case map[string]any:
-		var items []string
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			items = append(items, quote(key)+" = "+tomlText(v[key]))
-		}
-		if items == nil {
-			return "{}"
-		}
-		return "{ " + strings.Join(items, ", ") + " }"
-	}
-	return fmt.Sprint(v) // integers and booleans
-}
-
-// quote writes a TOML basic string.
-func quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < ' ' || r == 0x7f:
-			fmt.Fprintf(&b, `\u%04X`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
+func (f *field) toml(c *Config) string { return fields.Text(f.Get(c)) }

@@ -80,7 +80,7 @@ func yamlText(v any) string {
 		}
 		return "{" + strings.Join(items, ", ") + "}"
 	}
-	return tomlText(v)
+	return fields.Text(v)
 }
 
 // yamlQuote writes a double-quoted scalar. YAML has more line breaks than TOML, and

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // Encode returns a services file with one service. Decode reads the same service from it, but for what no services file
@@ -22,7 +22,7 @@ func Encode(s *sources.Service) string {
 	if s.Namespace != sources.DefaultNamespace {
 		name = s.FullName()
 	}
-	fmt.Fprintf(&e, "[services.%s]\n", tomlKey(name))
+	fmt.Fprintf(&e, "[services.%s]\n", fields.KeyText(name))
 	e.service(s)
 	return e.String()
 }
@@ -35,7 +35,7 @@ func (e *encoder) key(name, value string) { fmt.Fprintf(e, "%s = %s\n", name, va
 // text writes a string unless it is empty.
 func (e *encoder) text(name, value string) {
 	if value != "" {
-		e.key(name, tomlString(value))
+		e.key(name, fields.Text(value))
 	}
 }
 
@@ -70,7 +70,7 @@ func (e *encoder) service(s *sources.Service) {
 	if s.Affinity != sources.AffinityNone {
 		e.text("sessionAffinity", string(s.Affinity))
 		if s.AffinityTimeout != sources.DefaultAffinityTimeout {
-			e.text("sessionAffinityTimeout", duration(s.AffinityTimeout))
+			e.key("sessionAffinityTimeout", durationText(s.AffinityTimeout))
 		}
 	}
 	if s.HealthCheckNodePort != 0 {
@@ -83,7 +83,7 @@ func (e *encoder) service(s *sources.Service) {
 	e.text("scheduler", s.Scheduler)
 	e.text("forward", string(s.Forward))
 	if s.DrainTimeout != nil {
-		e.text("drainTimeout", duration(*s.DrainTimeout))
+		e.key("drainTimeout", durationText(*s.DrainTimeout))
 	}
 	if s.HealthCheck != nil {
 		e.key("healthCheck", encodeCheck(s.HealthCheck))
@@ -98,7 +98,7 @@ func (t *tableWriter) key(name, value string) { t.pairs = append(t.pairs, name+"
 
 func (t *tableWriter) text(name, value string) {
 	if value != "" {
-		t.key(name, tomlString(value))
+		t.key(name, fields.Text(value))
 	}
 }
 
@@ -112,7 +112,7 @@ func (t *tableWriter) String() string { return "{ " + strings.Join(t.pairs, ", "
 
 func encodeVIP(v sources.VIP) string {
 	if v.Mode == sources.IPModeDefault {
-		return tomlString(v.Addr.String())
+		return fields.Text(v.Addr.String())
 	}
 	var t tableWriter
 	t.text("ip", v.Addr.String())
@@ -141,7 +141,7 @@ func encodeEndpoint(p *sources.Endpoint, ports []sources.Port) string {
 	for _, at := range p.Ports {
 		i := slices.IndexFunc(ports, func(q sources.Port) bool { return q.Name == at.Name && q.Protocol == at.Protocol })
 		if i >= 0 && ports[i].TargetPort != at.Port {
-			own.key(tomlKey(at.Name), strconv.Itoa(int(at.Port)))
+			own.key(fields.KeyText(at.Name), strconv.Itoa(int(at.Port)))
 		}
 	}
 	if own.pairs != nil {
@@ -168,14 +168,14 @@ func encodeEndpoint(p *sources.Endpoint, ports []sources.Port) string {
 		t.text("healthCheck", checkOff)
 	}
 	if len(t.pairs) == 1 {
-		return tomlString(p.Addr.String())
+		return fields.Text(p.Addr.String())
 	}
 	return t.String()
 }
 
 // quoted returns each value as a string of TOML.
 func quoted[T fmt.Stringer](values []T) []string {
-	return each(values, func(v T) string { return tomlString(v.String()) })
+	return each(values, func(v T) string { return fields.Text(v.String()) })
 }
 
 func each[T any](values []T, f func(T) string) []string {
@@ -186,43 +186,11 @@ func each[T any](values []T, f func(T) string) []string {
 	return list
 }
 
+func textOf(s string) string { return fields.Text(s) }
+
+func durationText(d time.Duration) string { return fields.Text(fields.Duration.Write(d)) }
+
 func array(values []string) string { return "[" + strings.Join(values, ", ") + "]" }
-
-// tomlKey returns a key, in quotes unless it can stand bare.
-func tomlKey(key string) string {
-	bare := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
-	}
-	if key != "" && !strings.ContainsFunc(key, func(r rune) bool { return !bare(r) }) {
-		return key
-	}
-	return tomlString(key)
-}
-
-// tomlString returns a basic string of TOML.
-func tomlString(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
 
 // encodeCheck returns a health check as a string where that says all of it, else as a table.
 func encodeCheck(c *sources.HealthCheck) string {
@@ -232,7 +200,7 @@ func encodeCheck(c *sources.HealthCheck) string {
 	short := shortKeys[c.Probe.Type]
 	switch {
 	case len(t.pairs) == 1:
-		return tomlString(string(c.Probe.Type))
+		return fields.Text(string(c.Probe.Type))
 	case len(t.pairs) == 2 && short != "":
 		if value, ok := strings.CutPrefix(t.pairs[1], short+` = "`); ok {
 			return `"` + string(c.Probe.Type) + ":" + value
@@ -256,12 +224,12 @@ func encodeProbe(t *tableWriter, p *sources.Probe) {
 		var headers tableWriter
 		for line := range strings.SplitSeq(p.Headers, "\n") {
 			name, value, _ := strings.Cut(line, ": ")
-			headers.key(tomlKey(name), tomlString(value))
+			headers.key(fields.KeyText(name), fields.Text(value))
 		}
 		t.key("headers", headers.String())
 	}
 	if p.ExpectStatus != "" && p.ExpectStatus != "200-399" {
-		t.key("expectStatus", array(each(strings.Split(p.ExpectStatus, ","), tomlString)))
+		t.key("expectStatus", array(each(strings.Split(p.ExpectStatus, ","), textOf)))
 	}
 	t.text("expectBody", p.ExpectBody)
 	t.bytes("send", p.Send, p.Type)
@@ -285,7 +253,7 @@ func encodeProbe(t *tableWriter, p *sources.Probe) {
 	t.text("caFile", p.CAFile)
 	t.text("command", p.Command)
 	if p.Args != "" {
-		t.key("args", array(each(strings.Split(p.Args, "\x00"), tomlString)))
+		t.key("args", array(each(strings.Split(p.Args, "\x00"), textOf)))
 	}
 	if p.Source.IsValid() {
 		t.text("source", p.Source.String())
@@ -307,7 +275,7 @@ func (t *tableWriter) bytes(name, value string, of sources.CheckType) {
 func encodeTuning(t *tableWriter, c *sources.HealthCheck) {
 	pause := func(key sources.HealthKeys, name string, d time.Duration) {
 		if !c.Unset.Has(key) {
-			t.key(name, tomlString(duration(d)))
+			t.key(name, durationText(d))
 		}
 	}
 	count := func(key sources.HealthKeys, name string, n int) {
@@ -327,7 +295,7 @@ func encodeTuning(t *tableWriter, c *sources.HealthCheck) {
 	pause(sources.HealthFastInterval, "fastInterval", c.FastInterval)
 	pause(sources.HealthDownInterval, "downInterval", c.DownInterval)
 	if !c.Unset.Has(sources.HealthJitter) {
-		t.key("jitter", decimal(c.Jitter))
+		t.key("jitter", fields.Text(c.Jitter))
 	}
 	if c.Initial != sources.InitialKernel {
 		t.text("initial", string(c.Initial))
@@ -340,25 +308,4 @@ func encodeTuning(t *tableWriter, c *sources.HealthCheck) {
 		count(sources.HealthMinHealthy, "minHealthy", c.MinHealthy)
 	}
 	pause(sources.HealthSlowStart, "slowStart", c.SlowStart)
-}
-
-// duration returns a duration without the units that are zero behind others: "5m", not "5m0s".
-func duration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
-// decimal returns a float of TOML, which has a point.
-func decimal(f float64) string {
-	s := strconv.FormatFloat(f, 'f', -1, 64)
-	if !strings.Contains(s, ".") {
-		s += ".0"
-	}
-	return s
 }
