@@ -19,7 +19,7 @@ func certified(r Result) Result {
 			without.HealthCheck = nil
 			without.Endpoints = slices.Clone(s.Endpoints)
 			for i := range without.Endpoints {
-				without.Endpoints[i].Unchecked, without.Endpoints[i].Backup = false, false
+				without.Endpoints[i].Unchecked = false
 			}
 			if refusal(&without) == nil {
 				r.Notes = append(r.Notes, Note{Origin: s.Origin, Service: s.FullName(), Message: fmt.Sprintf("its health check: %v", err), Changes: true})

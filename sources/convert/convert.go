@@ -114,13 +114,15 @@ func detectLine(line string, f []string) Format {
 // place: above its service, or at the top.
 func (r Result) Document() string {
 	var b strings.Builder
-	known := make(map[string]bool, len(r.Services))
-	for _, s := range r.Services {
-		known[s.FullName()] = true
-	}
 	comment := func(n Note) { fmt.Fprintf(&b, "# not imported (%s): %s\n", n.Origin, printable(n.Message)) }
+	notes := make(map[string][]Note, len(r.Services)) // by service
+	for _, s := range r.Services {
+		notes[s.FullName()] = nil
+	}
 	for _, n := range r.Notes {
-		if !known[n.Service] {
+		if of, known := notes[n.Service]; known {
+			notes[n.Service] = append(of, n)
+		} else {
 			comment(n)
 		}
 	}
@@ -130,10 +132,8 @@ func (r Result) Document() string {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, "# from %s\n", s.Origin)
-		for _, n := range r.Notes {
-			if n.Service == s.FullName() {
-				comment(n)
-			}
+		for _, n := range notes[s.FullName()] {
+			comment(n)
 		}
 		b.WriteString(file.Encode(s))
 	}
