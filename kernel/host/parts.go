@@ -64,8 +64,9 @@ func (o *Options) needs(a kernel.Adapter) bool {
 	return o.Needs == nil || slices.Contains(o.Needs, a)
 }
 
-// openBalancer opens what balances: IPVS, with the relay in front of it if the mode has one. If the mode does not need it, the kernel is not made to load it, and without it there are no
-// virtual servers.
+// openBalancer opens what balances: IPVS, with the relay in front of it if the mode has one. If the
+// mode does not need IPVS, the kernel is not made to load it, and without it there are no virtual
+// servers.
 func openBalancer(o *Options) (balancer, error) {
 	b, err := openIPVS(o)
 	if err == nil && o.Relay != nil {

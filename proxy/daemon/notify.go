@@ -195,13 +195,13 @@ func (n *notifier) watch(ctx context.Context) {
 		cancel()
 		switch {
 		case alive && n.probes != nil && !n.probes(time.Now()):
-			n.log.Error("health checks are not made when they are due; systemd restarts svcproxy unless they are soon; the kernel goes on serving", "after", interval)
+			n.log.Error("health checks are not made when they are due; systemd restarts svcproxy unless they are soon", "after", interval)
 		case alive:
 			n.mu.Lock()
 			n.message(sd.SdNotifyWatchdog)
 			n.mu.Unlock()
 		case ctx.Err() == nil:
-			n.log.Error("the loop does not answer; systemd restarts svcproxy unless it does soon; the kernel goes on serving", "after", interval)
+			n.log.Error("the loop does not answer; systemd restarts svcproxy unless it does soon", "after", interval)
 		}
 	}
 }
