@@ -1,8 +1,10 @@
 package statefile
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 )
@@ -14,7 +16,23 @@ func Put(path string, data []byte, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.put(filepath.Base(path), data, perm), d.Close())
+	return errors.Join(d.put(filepath.Base(path), data, perm, nil), d.Close())
+}
+
+// Publish is Put of a file that every user may read, whatever the umask is. If the file has the content already, it
+// stays.
+func Publish(path string, data []byte) error {
+	const readable = 0o644
+	d, err := Make(filepath.Dir(path), dirPerm(readable))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	name := filepath.Base(path)
+	if have, err := d.Read(name, int64(len(data))); err == nil && bytes.Equal(have, data) {
+		return nil
+	}
+	return d.put(name, data, readable, func(f *os.File) error { return f.Chmod(readable) })
 }
 
 // Append adds data to the end of a file without syncing it. A crash of the machine may lose the data, a

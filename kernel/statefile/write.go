@@ -55,8 +55,8 @@ func (d *Dir) write(name string, data []byte, perm fs.FileMode) error {
 }
 
 // put is Write without syncs, which renameio cannot do. It creates the file under a fixed name, after
-// removing whatever has that name.
-func (d *Dir) put(name string, data []byte, perm fs.FileMode) error {
+// removing whatever has that name. finish may change the file before it gets its name; nil changes nothing.
+func (d *Dir) put(name string, data []byte, perm fs.FileMode, finish func(*os.File) error) error {
 	temp := name + newSuffix
 	if err := d.Remove(temp); err != nil {
 		return err
@@ -66,6 +66,9 @@ func (d *Dir) put(name string, data []byte, perm fs.FileMode) error {
 		return err
 	}
 	_, err = f.Write(data)
+	if err == nil && finish != nil {
+		err = finish(f)
+	}
 	if err == nil {
 		err = giveTo(d.f, f)
 	}

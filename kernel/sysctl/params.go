@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,11 +99,11 @@ func (p *Params) get(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	value, err := os.ReadFile(path)
+	value, err := readFile(path)
 	if err != nil {
 		return "", p.failed("reading", name, err)
 	}
-	return canonical(string(value)), nil
+	return canonical(value), nil
 }
 
 func (p *Params) set(name, value string) error {
@@ -112,12 +111,7 @@ func (p *Params) set(name, value string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0) // no O_CREATE: /proc/sys has no new files
-	if err != nil {
-		return p.failed("writing", name, err)
-	}
-	_, err = f.WriteString(value + "\n")
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := writeFile(path, value+"\n"); err != nil {
 		return p.failed("writing", name, err)
 	}
 	return nil
