@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -94,7 +95,7 @@ func spread(ss []section, errs []error, err error) {
 
 // badLine finds the line number in the messages of all releases of iptables-restore: "line 3
 // failed", "line 3: CHAIN_DEL failed (...)", "Error occurred at line: 3".
-var badLine = regexp.MustCompile(`\bline:? (\d+)`)
+var badLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bline:? (\d+)`) })
 
 // at returns the line of the input that a failed iptables-restore names.
 func (in *input) at(err error) (line, bool) {
@@ -102,7 +103,7 @@ func (in *input) at(err error) (line, bool) {
 	if !errors.As(err, &exit) {
 		return line{}, false
 	}
-	m := badLine.FindStringSubmatch(exit.Stderr)
+	m := badLine().FindStringSubmatch(exit.Stderr)
 	if m == nil {
 		return line{}, false
 	}

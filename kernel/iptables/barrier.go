@@ -15,7 +15,7 @@ var hooks = []struct{ chain, hook string }{{"INPUT", "input"}, {"OUTPUT", "outpu
 // barriers finds chains that drop or reject packets which no rule accepts, by their policy or by a
 // rule for all packets. text is the output of iptables-save.
 func barriers(text string, f kernel.Family, tool Tool, names kernel.Names) ([]kernel.Barrier, error) {
-	t, err := parseFilter(text)
+	t, err := parseTable(text, "filter")
 	if err != nil {
 		return nil, err
 	}
@@ -38,13 +38,14 @@ func barred(b kernel.Barrier, rules map[string][]string, chain, policy string, n
 	return []kernel.Barrier{b}
 }
 
-// filter is table filter: the rules of each chain and the policies of the built-in chains.
+// filter is a table: the rules of each chain and the policies of the built-in chains.
 type filter struct {
 	rules    map[string][]string
 	policies map[string]string
 }
 
-func parseFilter(text string) (filter, error) {
+// parseTable reads one table from the output of iptables-save.
+func parseTable(text, table string) (filter, error) {
 	t := filter{rules: make(map[string][]string), policies: make(map[string]string)}
 	inside := false
 	for line := range strings.Lines(text) {
@@ -52,7 +53,7 @@ func parseFilter(text string) (filter, error) {
 		switch {
 		case line == "" || line[0] == '#':
 		case line[0] == '*':
-			inside = line == "*filter"
+			inside = line == "*"+table
 		case !inside || line == "COMMIT":
 		case line[0] == ':':
 			if words := strings.Fields(line[1:]); len(words) > 1 {

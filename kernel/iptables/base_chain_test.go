@@ -72,11 +72,11 @@ accepts --ctstate RELATED,ESTABLISHED
 accepts -i lo
 accepts -i lo
 accepts -p tcp --dport 22
-accepts -m unread -p icmp
+accepts --nfproto ipv4 -p icmp
 accepts -p ipv6-icmp
 accepts -p tcp -m unread
 accepts -p tcp -m unread -m unread
-accepts -m unread -m unread -m unread
+accepts --nfproto ipv4 -s 192.0.2.0/24 -m unread
 barrier any forward reject nftables inet fw through
 barrier ipv6 prerouting drop nftables ip6 raw6 pre
 `

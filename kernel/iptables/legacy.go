@@ -2,10 +2,10 @@ package iptables
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"os"
 	"slices"
@@ -17,10 +17,13 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// legacyStamp is a hash of the legacy tables in the kernel, without counters.
+// legacyStamp is a hash of the legacy tables in the kernel, without counters. 5,000 services have
+// 14 MB of entries, so it is not a cryptographic hash, which would cost half of a check. Its seed is
+// random, so nobody can write rules that collide.
 type legacyStamp struct {
 	fd     int
 	layout layout
+	seed   maphash.Seed
 	found  []string // tables that existed at the last read
 }
 
@@ -65,7 +68,7 @@ func newLegacyStamp(f kernel.Family) (*legacyStamp, error) {
 	if err != nil {
 		return nil, fmt.Errorf("raw socket: %w", err)
 	}
-	return &legacyStamp{fd: fd, layout: l}, nil
+	return &legacyStamp{fd: fd, layout: l, seed: maphash.MakeSeed()}, nil
 }
 
 func (s *legacyStamp) Close() error { return unix.Close(s.fd) }
@@ -85,7 +88,7 @@ func (s *legacyStamp) read() (string, error) {
 		return "", fmt.Errorf("tables in use: %w", err)
 	}
 	s.found = nil
-	h := sha256.New()
+	var id []byte
 	for _, table := range tables {
 		if !slices.Contains(inUse, table) {
 			continue
@@ -98,10 +101,9 @@ func (s *legacyStamp) read() (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("entries of table %s: %w", table, err)
 		}
-		fmt.Fprintf(h, "%s %d ", table, len(entries))
-		h.Write(entries)
+		id = fmt.Appendf(id, "%s %d %x ", table, len(entries), maphash.Bytes(s.seed, entries))
 	}
-	return string(h.Sum(nil)), nil
+	return string(id), nil
 }
 
 // entries returns the rules of a table in the kernel's own form.

@@ -3,9 +3,12 @@ package iptables
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
 )
 
 // unread stands for a match that is not understood. With it a rule does not count as one for all
@@ -28,6 +31,8 @@ var states = []struct {
 type nftRule struct {
 	loaded  string // what the last expression loaded into a register: "state", "--dport", ...
 	mask    uint32 // of a state
+	size    int    // of an address, in bytes
+	bits    int    // of it: the length of the prefix that is compared
 	matches []string
 	target  string // "" if it has none
 }
@@ -61,12 +66,20 @@ func (r *nftRule) expression(e expr.Any) {
 		switch {
 		case e.Base == expr.PayloadBaseTransportHeader && e.Offset == 2 && e.Len == 2:
 			r.loaded = "--dport"
+		case e.Base == expr.PayloadBaseTransportHeader && e.Offset == 0 && e.Len == 2:
+			r.loaded = "--sport"
 		case e.Base == expr.PayloadBaseNetworkHeader && e.Offset == 9 && e.Len == 1: // IPv4
 			r.loaded = "-p"
+		case e.Base == expr.PayloadBaseNetworkHeader:
+			r.loaded, r.size = addressAt(e.Offset, e.Len)
+			r.bits = int(e.Len) * 8
 		}
 	case *expr.Bitwise:
-		if loaded == "state" && len(e.Mask) == 4 {
+		switch {
+		case loaded == "state" && len(e.Mask) == 4:
 			r.loaded, r.mask = "state", binary.NativeEndian.Uint32(e.Mask)
+		case loaded == "-s" || loaded == "-d":
+			r.loaded, r.bits = loaded, prefixBits(e.Mask)
 		}
 	case *expr.Cmp:
 		r.compare(loaded, e.Op, e.Data)
@@ -85,8 +98,11 @@ func (r *nftRule) expression(e expr.Any) {
 // the rule has its index.
 var metaNames = map[expr.MetaKey]string{
 	expr.MetaKeyIIF: "index -i", expr.MetaKeyOIF: "index -o", expr.MetaKeyIIFNAME: "-i", expr.MetaKeyOIFNAME: "-o",
-	expr.MetaKeyL4PROTO: "-p",
+	expr.MetaKeyL4PROTO: "-p", expr.MetaKeyNFPROTO: "--nfproto",
 }
+
+// familyNames are the words behind --nfproto, which iptables does not have: its tables are of one family.
+var familyNames = map[byte]string{unix.NFPROTO_IPV4: "ipv4", unix.NFPROTO_IPV6: "ipv6"}
 
 // compare adds the match for a comparison of what was loaded with a constant.
 func (r *nftRule) compare(loaded string, op expr.CmpOp, constant []byte) {
@@ -95,10 +111,14 @@ func (r *nftRule) compare(loaded string, op expr.CmpOp, constant []byte) {
 	case loaded == "state" && op == expr.CmpOpNeq && len(constant) == 4:
 		match = "--ctstate " + stateNames(r.mask)
 	case op != expr.CmpOpEq:
+	case loaded == "--nfproto" && len(constant) == 1:
+		match = "--nfproto " + familyNames[constant[0]]
 	case loaded == "-p" && len(constant) == 1:
 		match = "-p " + protocolName(constant[0])
-	case loaded == "--dport" && len(constant) == 2:
-		match = fmt.Sprintf("--dport %d", binary.BigEndian.Uint16(constant))
+	case (loaded == "--dport" || loaded == "--sport") && len(constant) == 2:
+		match = fmt.Sprintf("%s %d", loaded, binary.BigEndian.Uint16(constant))
+	case loaded == "-s" || loaded == "-d":
+		match = loaded + " " + prefix(constant, r.size, r.bits)
 	case loaded == "-i" || loaded == "-o":
 		match = loaded + " " + strings.TrimRight(string(constant), "\x00")
 	case strings.HasPrefix(loaded, "index ") && len(constant) == 4 && binary.NativeEndian.Uint32(constant) == 1:
@@ -153,4 +173,37 @@ func protocolName(n byte) string {
 		return name
 	}
 	return fmt.Sprint(n)
+}
+
+// addressAt says which address a part of the network header is, and the size of all of it. The kernel's tools load only
+// the bytes that a prefix has. IPv4 has its addresses at 12 and 16, IPv6 at 8 and 24.
+func addressAt(offset, length uint32) (option string, size int) {
+	switch {
+	case offset == 12 && length <= 4:
+		return "-s", 4
+	case offset == 16 && length <= 4:
+		return "-d", 4
+	case offset == 8 && length > 1 && length <= 16:
+		return "-s", 16
+	case offset == 24 && length <= 16:
+		return "-d", 16
+	}
+	return "", 0
+}
+
+// prefixBits returns the length of a mask, 0 if it is none of a prefix.
+func prefixBits(mask []byte) int {
+	ones, _ := net.IPMask(mask).Size()
+	return ones
+}
+
+// prefix is a network as iptables prints it, "" if it is none. The address may lack bytes at its end.
+func prefix(address []byte, size, bits int) string {
+	full := make([]byte, size)
+	copy(full, address)
+	a, ok := netip.AddrFromSlice(full)
+	if !ok || bits == 0 || len(address) > size || bits > 8*len(address) {
+		return ""
+	}
+	return netip.PrefixFrom(a, bits).String()
 }

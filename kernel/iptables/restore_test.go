@@ -2,6 +2,7 @@ package iptables
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -36,6 +37,21 @@ func TestRestoreInput(t *testing.T) {
 				t.Errorf("IPv6 has %v to do", other)
 			}
 		})
+	}
+}
+
+// The input of one family has no room for the rules of the other.
+func TestRestoreInputHasRoomForItsSections(t *testing.T) {
+	rules := strings.Repeat("-s 2001:db8::1/128 -j ACCEPT\n", 999) + "-j RETURN"
+	ops := []kernel.Op{
+		{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SERVICES", Rules: "-j RETURN"}},
+		{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv6, Table: "nat", Name: "KUBE-SERVICES", Rules: rules}},
+	}
+	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		in := write(sections(f, ops), ops, nil)
+		if room, n := in.text.Cap(), in.text.Len(); room < n || room > 2*n+100 {
+			t.Errorf("%v: room for %d bytes, %d written", f, room, n)
+		}
 	}
 }
 

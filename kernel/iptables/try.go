@@ -45,7 +45,7 @@ func (t *Tables) try(ctx context.Context, f *family, c kernel.Chain) error {
 		return err
 	}
 	rule := "its rules"
-	if m := badLine.FindStringSubmatch(exit.Stderr); m != nil {
+	if m := badLine().FindStringSubmatch(exit.Stderr); m != nil {
 		// Line 1 is the table, line 2 the chain.
 		rules := strings.Split(c.Rules, "\n")
 		if n, err := strconv.Atoi(m[1]); err == nil && n >= 3 && n-3 < len(rules) {
