@@ -54,11 +54,19 @@ func (t *tracer) source(dst netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("the node has no address to send from to %s", dst)
 }
 
-// virtual returns the virtual server at a packet's destination.
+// virtual returns the virtual server of a packet: that of its mark, else the one at its destination.
 func (t *tracer) virtual(f *flight) (kernel.VirtualKey, bool) {
+	has := func(k kernel.VirtualKey) bool {
+		_, found := slices.BinarySearchFunc(t.state.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+		return found
+	}
+	if f.mark != 0 && !f.Echo {
+		if k := kernel.MarkKey(f.family(), f.mark); has(k) {
+			return k, true
+		}
+	}
 	k := kernel.VirtualKey{Addr: f.Dst, Proto: f.Proto}
-	_, found := slices.BinarySearchFunc(t.state.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
-	return k, found
+	return k, has(k)
 }
 
 // reals returns the real servers of a virtual server.

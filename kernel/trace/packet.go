@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -25,17 +26,20 @@ type Packet struct {
 	BridgePort  string
 	Established bool
 	Echo        bool // an ICMP echo request, which has no ports
+	// Mark is the firewall mark that rules of others give it before ours see it.
+	Mark uint32
 }
 
 // anyPort is the source port of a packet if it does not matter.
 const anyPort = 40000
 
-const grammar = `want "tcp|udp|sctp|ping SOURCE -> DESTINATION [in DEVICE [port DEVICE]] [established]", with SOURCE "node" or an address`
+const grammar = `want "tcp|udp|sctp|ping SOURCE -> DESTINATION [in DEVICE [port DEVICE]] [mark NUMBER] [established]", with SOURCE "node" or an address`
 
 // ParsePacket reads a packet in this form:
 //
 //	tcp 192.0.2.9 -> 10.96.0.20:80 in eth0
 //	udp 10.2.1.10:5353 -> 10.96.0.10:53 in br0 port veth1 established
+//	tcp 192.0.2.9 -> 198.51.100.1:5060 in eth0 mark 7
 //	ping 2001:db8::9 -> fd00:96::20 in eth0
 //	tcp node -> 10.96.0.20:80
 //	tcp 127.0.0.1 -> 10.96.0.20:80
@@ -72,6 +76,12 @@ func parsePacket(words []string) (Packet, error) {
 		switch {
 		case rest[0] == "established":
 			p.Established, rest = true, rest[1:]
+		case rest[0] == "mark" && len(rest) > 1:
+			n, err := strconv.ParseUint(rest[1], 0, 32)
+			if err != nil {
+				return p, fmt.Errorf("mark %q: want a number", rest[1])
+			}
+			p.Mark, rest = uint32(n), rest[2:]
 		case rest[0] == "in" && len(rest) > 1:
 			p.In, rest = rest[1], rest[2:]
 		case rest[0] == "port" && len(rest) > 1 && p.In != "":
@@ -125,6 +135,9 @@ func (p Packet) String() string {
 	}
 	if p.BridgePort != "" {
 		b.WriteString(" port " + p.BridgePort)
+	}
+	if p.Mark != 0 {
+		fmt.Fprintf(&b, " mark %d", p.Mark)
 	}
 	if p.Established {
 		b.WriteString(" established")

@@ -43,7 +43,7 @@ type tracer struct {
 // flight is a packet on its path.
 type flight struct {
 	Packet
-	mark       uint32
+	mark       uint32            // now
 	virtual    kernel.VirtualKey // that balanced it, or zero
 	translated kernel.VirtualKey // its destination before a rule of nat changed it, or zero
 	masquerade Masquerade
@@ -59,7 +59,7 @@ func (t *tracer) packet(p Packet) (Verdict, error) {
 	if err := p.check(); err != nil {
 		return Verdict{}, err
 	}
-	f := &flight{Packet: p}
+	f := &flight{Packet: p, mark: p.Mark}
 	follow := t.received
 	if p.In == "" {
 		follow = t.sent
@@ -186,12 +186,14 @@ func (t *tracer) balanced(f *flight, k kernel.VirtualKey) (Verdict, error) {
 
 // way follows a packet to one real server. IPVS sets its new destination and sends it by
 // LOCAL_OUT (ip_vs_nat_xmit), wherever it came from. nat OUTPUT is not asked twice for
-// one connection. A real server on the node itself gets a received packet directly.
+// one connection. A real server on the node itself gets a received packet directly. The
+// node's own packet to one goes on through LOCAL_OUT and the loopback device, by every
+// method (ip_vs_send_or_cont).
 //
 // Direct keeps the destination (ip_vs_dr_xmit). A tunnel wraps the packet, and only the
 // outer packet, from the node to the real server, passes LOCAL_OUT (ip_vs_tunnel_xmit).
 func (t *tracer) way(f flight, r kernel.Real) (Way, error) {
-	cameIn, here := f.In != "", t.local(r.Key.Addr.Addr())
+	cameIn, here, port := f.In != "", t.local(r.Key.Addr.Addr()), f.Dst.Port()
 	t.step("ipvs %s", r)
 	f.virtual, f.In, f.BridgePort = r.Key.Virtual, "", ""
 	w := Way{Real: r.Key.Addr, Weight: r.Weight, Forward: r.Forward, Fate: Balanced}
@@ -199,10 +201,12 @@ func (t *tracer) way(f flight, r kernel.Real) (Way, error) {
 		w.Masquerade = AsBefore
 	}
 	if r.Forward == kernel.Masquerade {
-		f.Dst = r.Key.Addr
+		if f.Dst = r.Key.Addr; f.Dst.Port() == 0 {
+			f.Dst = netip.AddrPortFrom(f.Dst.Addr(), port) // behind a mark it keeps its own
+		}
 	}
 	switch {
-	case r.Forward != kernel.Masquerade && here:
+	case r.Forward != kernel.Masquerade && cameIn && here:
 		t.step("%s is the node itself, and gets the packet unchanged", r.Key.Addr.Addr())
 		return w, nil
 	case cameIn && here:
@@ -212,7 +216,7 @@ func (t *tracer) way(f flight, r kernel.Real) (Way, error) {
 		t.step("ipvs lets nothing leave from %s", f.Src.Addr())
 		w.Fate = Dropped
 		return w, nil
-	case r.Forward == kernel.Tunnel:
+	case r.Forward == kernel.Tunnel && !here:
 		t.step("wrapped for %s: no rule sees the packet inside", r.Key.Addr.Addr())
 		return w, nil
 	}
