@@ -47,6 +47,10 @@ type Real struct {
 	// TunnelPort is the UDP port of GUE.
 	Tunnel     TunnelType
 	TunnelPort uint16
+	// Upper is the number of connections, active and inactive, at which it gets no new ones; 0 = no limit. It gets
+	// new ones again below Lower, or below three quarters of Upper if Lower is 0. A larger Upper changes nothing before
+	// that: measured on Debian's Linux 6.1.
+	Upper, Lower uint32
 }
 
 var reals = list[Real]{
@@ -65,13 +69,25 @@ func (r Real) Compare(o Real) int { return r.Key.Compare(o.Key) }
 // Same says whether two real servers are equal. Diff does little else, and == would
 // take four times as long: Go calls a function for each nested struct with padding.
 func (r *Real) Same(o *Real) bool {
-	return r.Weight == o.Weight && r.Forward == o.Forward && r.Tunnel == o.Tunnel && r.TunnelPort == o.TunnelPort &&
+	return r.Weight == o.Weight && r.Upper == o.Upper && r.Lower == o.Lower && r.Forward == o.Forward && r.Tunnel == o.Tunnel && r.TunnelPort == o.TunnelPort &&
 		r.Key.Addr.Addr() == o.Key.Addr.Addr() && r.Key.Addr.Port() == o.Key.Addr.Port() && r.Key.Virtual.Same(&o.Key.Virtual)
 }
 
-// String is the ipvsadm-save form.
+// String is the ipvsadm-save form, with the options of ipvsadm for thresholds, which ipvsadm-save does not print.
 func (r Real) String() string {
-	return fmt.Sprintf("-a %s %s -w %d%s", r.Key, forwardFlags[r.Forward&3], r.Weight, r.tunnelOptions())
+	return fmt.Sprintf("-a %s %s -w %d%s%s", r.Key, forwardFlags[r.Forward&3], r.Weight, r.thresholdOptions(), r.tunnelOptions())
+}
+
+// thresholdOptions returns -x and -y, each with a space in front, where they are not 0.
+func (r Real) thresholdOptions() string {
+	s := ""
+	if r.Upper != 0 {
+		s += fmt.Sprintf(" -x %d", r.Upper)
+	}
+	if r.Lower != 0 {
+		s += fmt.Sprintf(" -y %d", r.Lower)
+	}
+	return s
 }
 
 func (r Real) command(v Verb, _ Object) string {
@@ -133,13 +149,17 @@ func (r *Real) option(f []string) (int, error) {
 	if strings.HasPrefix(f[0], "--tun-") {
 		return r.tunnelOption(f)
 	}
-	if f[0] != "-w" || len(f) < 2 {
+	number, what := map[string]*uint32{"-w": &r.Weight, "-x": &r.Upper, "-y": &r.Lower}[f[0]], realNumbers[f[0]]
+	if number == nil || len(f) < 2 {
 		return 0, fmt.Errorf("unknown option %q", f[0])
 	}
-	w, err := strconv.ParseUint(f[1], 10, 31)
+	n, err := strconv.ParseUint(f[1], 10, 31)
 	if err != nil {
-		return 0, fmt.Errorf("weight %q: not a number", f[1])
+		return 0, fmt.Errorf("%s %q: not a number", what, f[1])
 	}
-	r.Weight = uint32(w)
+	*number = uint32(n)
 	return 2, nil
 }
+
+// realNumbers are the options of a real server that have a number.
+var realNumbers = map[string]string{"-w": "weight", "-x": "upper threshold", "-y": "lower threshold"}

@@ -142,6 +142,8 @@ func checkReal(o kernel.Real) error {
 		return refused("the relay has no way to forward but its own connections (masquerading)", syscall.EOPNOTSUPP)
 	case o.Weight > maxWeight:
 		return refused(fmt.Sprintf("the largest weight is %d", maxWeight), syscall.ERANGE)
+	case o.Lower > o.Upper:
+		return refused("the lower threshold is above the upper one", syscall.ERANGE)
 	case o.Key.Addr.Port() == 0 || !isUnicast(o.Key.Addr.Addr()):
 		return refused("a real server needs a unicast address and a port", syscall.EINVAL)
 	case kernel.FamilyOf(o.Key.Addr.Addr()) != o.Key.Virtual.Family():

@@ -55,5 +55,5 @@ func TestContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		return joined{fake.New(kernel.DefaultNames, kernel.Node{}, kernel.State{}), newRelay(t, Options{})}
-	}, "forwarding")
+	}, "forwarding", "marks")
 }

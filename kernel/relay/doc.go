@@ -24,8 +24,8 @@
 //
 // A virtual server listens on its own address. Where another program listens on all addresses, that
 // is impossible (EADDRINUSE), and after the relay has begun, such a program cannot start. A portal
-// is the way out: SetPortals names another address and port of the node, to which rules redirect
-// the packets.
+// is the way out: another port of the same address, to which rules redirect the packets. Reserve
+// finds the virtual servers that need one, OpenPortal opens it.
 //
 // Ports below 1024 need CAP_NET_BIND_SERVICE or net.ipv4.ip_unprivileged_port_start.
 //

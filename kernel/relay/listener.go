@@ -23,14 +23,12 @@ type listener struct {
 func (s *service) listen(at netip.AddrPort) (*listener, error) {
 	l := &listener{s: s, done: make(chan struct{})}
 	if have, ok := s.r.inherited[s.key]; ok {
-		delete(s.r.inherited, s.key)
-		if serves(have.addr(), at) {
+		if have.addr() == at {
+			delete(s.r.inherited, s.key)
 			l.socket = have
 			return l, nil
 		}
-		have.shut()
-		have.close()
-		s.r.files.give(1)
+		s.r.drop(s.key, have)
 	}
 	if !s.r.files.take(1) {
 		return nil, refused("the limit of open files is reached", syscall.EMFILE)
@@ -71,21 +69,6 @@ func (l *listener) close() {
 		l.s.r.files.give(1)
 		l.endFlows()
 	})
-}
-
-// move listens on another address, then closes the old listener. r.mu is held.
-func (s *service) move(to netip.AddrPort) error {
-	l, err := s.listen(to)
-	if err != nil {
-		return err
-	}
-	old := s.listener
-	s.listener = l
-	if old.started {
-		l.start()
-	}
-	old.end()
-	return nil
 }
 
 // accept takes TCP connections. It never dials: each connection has a goroutine that does.

@@ -87,12 +87,9 @@ func disturb(r *Relay, random *rand.Rand, v *kernel.Virtual, reals []kernel.Real
 	real := reals[random.IntN(len(reals))]
 	real.Weight = uint32(random.IntN(3))
 	switch random.IntN(12) {
-	case 0:
+	case 0, 1:
 		r.Apply([]kernel.Op{remove(*v)})
 		r.Apply([]kernel.Op{add(*v), add(reals[0]), add(reals[1])})
-	case 1:
-		r.SetPortals(map[kernel.VirtualKey]netip.AddrPort{v.Key: netip.AddrPortFrom(vip[kernel.IPv4], 0)})
-		r.SetPortals(nil)
 	case 2, 3:
 		r.Apply([]kernel.Op{remove(real)})
 	case 4:

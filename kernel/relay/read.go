@@ -65,7 +65,7 @@ func (s *service) read(each func(kernel.Real, kernel.Conns)) kernel.Virtual {
 	defer s.mu.Unlock()
 	s.templates.expire(s.r.limits.now(), s.timeout())
 	for _, e := range s.endpoints {
-		each(kernel.Real{Key: kernel.RealKey{Virtual: s.key, Addr: e.addr}, Weight: e.weight},
+		each(kernel.Real{Key: kernel.RealKey{Virtual: s.key, Addr: e.addr}, Weight: e.weight, Upper: e.upper, Lower: e.lower},
 			kernel.Conns{Active: uint32(e.active.Load()), Inactive: uint32(e.inactive.Load()), Persist: uint32(e.persist)})
 	}
 	return s.virtual

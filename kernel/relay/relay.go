@@ -48,7 +48,8 @@ type Relay struct {
 	services  map[kernel.VirtualKey]*service
 	leaving   map[*service]*time.Timer // removed, with connections that linger
 	portals   map[kernel.VirtualKey]netip.AddrPort
-	inherited map[kernel.VirtualKey]socket
+	inherited map[kernel.VirtualKey]socket // listeners without a virtual server yet
+	reserved  map[kernel.VirtualKey]bool   // those of inherited that this process opened
 
 	files   files
 	pipes   *pipes
@@ -95,6 +96,7 @@ func New(o Options) (*Relay, error) {
 	r := &Relay{
 		o: o, limits: defaultLimits, dialer: net.Dialer{KeepAliveConfig: keepAlive},
 		services: map[kernel.VirtualKey]*service{}, leaving: map[*service]*time.Timer{},
+		portals: map[kernel.VirtualKey]netip.AddrPort{}, reserved: map[kernel.VirtualKey]bool{},
 	}
 	r.dialer.SetMultipathTCP(false)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -146,34 +148,6 @@ func (r *Relay) Close() {
 	r.mu.Unlock()
 	r.running.Wait()
 	r.pipes.close()
-}
-
-// SetPortals says which virtual servers listen on another address than their own, because packets
-// are redirected there. Port 0 lets the kernel choose one. It replaces the portals given before.
-// Virtual servers that exist move: they open the new listener, then close the old one.
-func (r *Relay) SetPortals(portals map[kernel.VirtualKey]netip.AddrPort) error {
-	for k, at := range portals {
-		// On the unspecified address, hosts could reach the service past the rules of its VIP.
-		if !at.Addr().IsValid() || at.Addr().IsUnspecified() {
-			return fmt.Errorf("portal of %v: it needs an address of this node, not %v", k, at)
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return net.ErrClosed
-	}
-	r.portals = portals
-	var first error
-	for k, s := range r.services {
-		if serves(s.listener.addr(), r.at(k)) {
-			continue
-		}
-		if err := s.move(r.at(k)); err != nil && first == nil {
-			first = fmt.Errorf("moving %v: %w", k, err)
-		}
-	}
-	return first
 }
 
 // at returns where a virtual server listens.

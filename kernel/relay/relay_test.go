@@ -255,7 +255,7 @@ func TestClosed(t *testing.T) {
 	if len(errs) != 1 || !errors.Is(errs[0], net.ErrClosed) {
 		t.Errorf("%v", errs)
 	}
-	if err := r.SetPortals(nil); !errors.Is(err, net.ErrClosed) {
+	if err := r.OpenPortal(kernel.VirtualKey{}, Ports{}); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
 }

@@ -82,6 +82,37 @@ func TestLeastConnections(t *testing.T) {
 	}
 }
 
+// An endpoint is full at its upper threshold, until it has fewer connections than the lower one, or than three quarters.
+func TestThresholds(t *testing.T) {
+	for _, c := range []struct {
+		upper, lower uint32
+		resumes      int64
+	}{{8, 4, 3}, {8, 8, 7}, {8, 0, 5}, {1, 0, 0}} {
+		e := newEndpoint(kernel.Real{Weight: 1, Upper: c.upper, Lower: c.lower})
+		count := func(n int64) {
+			e.active.Store(n/2 + n%2)
+			e.inactive.Store(n / 2)
+			e.fill()
+		}
+		for n := int64(0); n < 10; n++ {
+			if count(n); e.full != (n >= int64(c.upper)) {
+				t.Errorf("%+v: full is %t with %d connections", c, e.full, n)
+			}
+		}
+		for n := int64(9); n >= 0; n-- {
+			if count(n); e.full != (n > c.resumes) {
+				t.Errorf("%+v: full is %t when there are %d again", c, e.full, n)
+			}
+		}
+	}
+	e := newEndpoint(kernel.Real{Upper: 1})
+	e.active.Store(1)
+	e.set(kernel.Real{})
+	if e.full {
+		t.Error("full without a limit")
+	}
+}
+
 // With sh, an endpoint that leaves moves its own clients only, and one that is added takes its share
 // from all. The same holds for the next choice after an endpoint that is dead.
 func TestByClientMovesFew(t *testing.T) {

@@ -35,6 +35,9 @@ type endpoint struct {
 	text   string // addr, for the dialer
 	hash   uint64 // of addr
 	weight uint32
+	// It is full from upper connections on, until there are fewer than lower; see kernel.Real.
+	upper, lower uint32
+	full         bool
 	// inactive counts connections that are being made or half closed, and flows.
 	active, inactive atomic.Int64
 	persist          int   // templates
@@ -85,7 +88,7 @@ func (s *service) real(verb kernel.Verb, o kernel.Real) error {
 		s.schedule.inserted(i)
 		s.endpoints = slices.Insert(s.endpoints, i, newEndpoint(o))
 	case verb == kernel.Change:
-		s.endpoints[i].weight = o.Weight
+		s.endpoints[i].set(o)
 		s.schedule.stale = true
 	case verb == kernel.Remove:
 		e := s.endpoints[i]
@@ -100,9 +103,26 @@ func (s *service) real(verb kernel.Verb, o kernel.Real) error {
 }
 
 func newEndpoint(o kernel.Real) *endpoint {
-	return &endpoint{
-		addr: o.Key.Addr, text: o.Key.Addr.String(), hash: hashAddrPort(o.Key.Addr),
-		weight: o.Weight, users: map[user]struct{}{},
+	e := &endpoint{addr: o.Key.Addr, text: o.Key.Addr.String(), hash: hashAddrPort(o.Key.Addr), users: map[user]struct{}{}}
+	e.set(o)
+	return e
+}
+
+// set takes the settings of a real server.
+func (e *endpoint) set(o kernel.Real) {
+	e.weight, e.upper, e.lower = o.Weight, o.Upper, o.Lower
+	e.fill()
+}
+
+// fill finds out whether the endpoint is full, as IPVS does (ip_vs_bind_dest, ip_vs_unbind_dest).
+func (e *endpoint) fill() {
+	switch n := e.active.Load() + e.inactive.Load(); {
+	case n >= int64(e.upper):
+		e.full = e.upper != 0
+	case e.lower != 0:
+		e.full = e.full && n >= int64(e.lower)
+	default:
+		e.full = e.full && 4*n >= 3*int64(e.upper)
 	}
 }
 
@@ -156,7 +176,9 @@ func (s *service) pick(client netip.AddrPort, exclude []*endpoint) *choice {
 		}
 	}
 	if c.to == nil {
-		c.to = s.schedule.choose(&s.virtual, s.endpoints, client, len(exclude) > 0, usable)
+		// As in IPVS, a client stays with an endpoint that is full.
+		free := func(e *endpoint) bool { return !e.full && usable(e) }
+		c.to = s.schedule.choose(&s.virtual, s.endpoints, client, len(exclude) > 0, free)
 	}
 	if c.to == nil {
 		return nil
@@ -165,6 +187,7 @@ func (s *service) pick(client netip.AddrPort, exclude []*endpoint) *choice {
 		c.template = s.templates.use(who, c.to, s.r.limits.now(), s.r.limits.templates)
 	}
 	c.count(&c.to.inactive)
+	c.to.fill()
 	return c
 }
 
@@ -201,6 +224,7 @@ func (s *service) leave(c *choice, u user) {
 		delete(c.to.users, u)
 	}
 	c.count(nil)
+	c.to.fill()
 	if c.template != nil {
 		s.templates.leave(c.template, s.r.limits.now())
 	}

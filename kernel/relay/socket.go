@@ -105,11 +105,6 @@ func (s socket) shut() {
 	}
 }
 
-// serves says whether a socket at an address is what is wanted there. Port 0 is any port.
-func serves(have, want netip.AddrPort) bool {
-	return have == want || want.Port() == 0 && have.Addr() == want.Addr()
-}
-
 // filePrefix starts the names of listeners.
 const filePrefix = "relay-"
 

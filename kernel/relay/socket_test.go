@@ -147,62 +147,6 @@ func TestInheritNonsense(t *testing.T) {
 	}
 }
 
-func TestPortals(t *testing.T) {
-	r := newRelay(t, Options{})
-	v, u := virtual(t, kernel.TCP, kernel.IPv4, "rr"), virtual(t, kernel.UDP, kernel.IPv4, "rr")
-	at := named(t, kernel.IPv4)
-	local := netip.MustParseAddr("127.96.0.2")
-	for _, bad := range []string{"0.0.0.0:0", "[::]:30000"} {
-		if err := r.SetPortals(map[kernel.VirtualKey]netip.AddrPort{v.Key: netip.MustParseAddrPort(bad)}); err == nil {
-			t.Errorf("a portal at %s", bad)
-		}
-	}
-	portals := map[kernel.VirtualKey]netip.AddrPort{v.Key: netip.AddrPortFrom(local, 0), u.Key: netip.AddrPortFrom(local, 0)}
-	if err := r.SetPortals(portals); err != nil {
-		t.Fatal(err)
-	}
-	serve(t, r, v, at)
-	serve(t, r, u, echoUDP(t, kernel.IPv4))
-	first := r.Listening()
-	if first[v.Key].Addr() != local || first[v.Key].Port() == 0 || first[u.Key].Addr() != local {
-		t.Fatalf("%v", first)
-	}
-	visit(t, first[v.Key])
-	ask(t, dialUDP(t, first[u.Key]), "x")
-	if c, err := net.Dial("tcp", v.Key.Addr.String()); err == nil {
-		c.Close()
-		t.Error("listens on the VIP too")
-	}
-	// The ports that were read back may be given: nothing moves.
-	if err := r.SetPortals(first); err != nil || r.Listening()[v.Key] != first[v.Key] {
-		t.Errorf("%v, %v", err, r.Listening())
-	}
-	// Without portals both move to their own addresses; connections stay.
-	c := dial(t, first[v.Key])
-	who(t, c)
-	if err := r.SetPortals(nil); err != nil {
-		t.Fatal(err)
-	}
-	visit(t, v.Key.Addr)
-	ask(t, dialUDP(t, u.Key.Addr), "x")
-	say(t, c, "still here")
-	if c, err := net.Dial("tcp", first[v.Key].String()); err == nil {
-		c.Close()
-		t.Error("still listens on the portal")
-	}
-	// One that cannot move stays where it is.
-	l, err := net.Listen("tcp", netip.AddrPortFrom(local, 0).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	taken := l.Addr().(*net.TCPAddr).AddrPort()
-	if err := r.SetPortals(map[kernel.VirtualKey]netip.AddrPort{v.Key: taken}); err == nil || r.Listening()[v.Key] != v.Key.Addr {
-		t.Errorf("%v, %v", err, r.Listening())
-	}
-	visit(t, v.Key.Addr)
-}
-
 // A connection is found dead within a minute: both sides have keepalive.
 func TestKeepAlive(t *testing.T) {
 	if keepAlive.Idle+time.Duration(keepAlive.Count)*keepAlive.Interval != time.Minute {
