@@ -8,6 +8,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -21,6 +22,11 @@ type Command struct {
 	Args  string // its arguments, for help: "[FILE...]"; "" if it takes none
 	Short string // what it does, in one line without a full stop
 	Long  string // what else its user needs to know, for help; may be empty
+	// Examples are whole command lines, the most common first.
+	Examples []string
+	// Exits are the exit codes that mean something special here. Every command may
+	// also end with OK, Failed and Usage.
+	Exits []Exit
 	// Values are the words that its only argument may be, for completion; nil if it
 	// may be anything.
 	Values []string
@@ -31,6 +37,29 @@ type Command struct {
 	// Common are the names of the program's flags that its help shows.
 	Common []string
 	Run    func(ctx context.Context, args []string) error
+}
+
+// Offer says which words a flag may have, for completion.
+func Offer(fs *pflag.FlagSet, flag string, words ...string) {
+	if err := fs.SetAnnotation(flag, offered, words); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+// Offered are the words that a flag may have; nil if it may have others.
+func Offered(f *pflag.Flag) []string {
+	if v, ok := f.Value.(interface{ Words() []string }); ok {
+		return v.Words()
+	}
+	return f.Annotations[offered]
+}
+
+const offered = "words"
+
+// Exit is an exit code of one command and when it has it: "a file is not valid".
+type Exit struct {
+	Code int
+	When string
 }
 
 // Program is a command line tool: a table of commands. Without a command word the
@@ -44,6 +73,8 @@ type Program struct {
 	Flags      func(*pflag.FlagSet)
 	FlagsShort string // what they are, to follow "shows"
 	FlagsLong  string // the introduction of their list
+	// Near returns the candidate that a mistyped word was probably meant to be, or "".
+	Near func(word string, candidates []string) string
 }
 
 // Run runs the command that argv, without the program's name, asks for. Help goes to
@@ -52,7 +83,7 @@ func (p Program) Run(ctx context.Context, argv []string, out io.Writer) error {
 	cmd, named := p.Commands[0], false
 	if len(argv) > 0 && (argv[0] == "" || argv[0][0] != '-') {
 		if cmd, named = p.command(argv[0]); !named {
-			return p.usage("unknown command %q", argv[0])
+			return p.unknown("unknown command %q", argv[0])
 		}
 		argv = argv[1:]
 	}
@@ -63,11 +94,11 @@ func (p Program) Run(ctx context.Context, argv []string, out io.Writer) error {
 	case errors.Is(err, pflag.ErrHelp):
 		return p.overview(out)
 	case err != nil:
-		return Errorf(Usage, p.Name+" "+cmd.Name+" --help lists the flags", "%w", err)
+		return Errorf(Usage, p.Name+" "+cmd.Name+" --help lists the flags", "%w", p.meant(flags, plainly(err)))
 	}
 	args := flags.Args()
 	if len(args) > 0 && cmd.Args == "" {
-		return Errorf(Usage, "", "%s takes no arguments, have %q", cmd.Name, args)
+		return Errorf(Usage, "", "%s takes no arguments, have %s", cmd.Name, Given(args))
 	}
 	return cmd.Run(ctx, args)
 }
@@ -94,6 +125,47 @@ func (p Program) FlagSet(c Command) *pflag.FlagSet {
 		c.Flags(flags)
 	}
 	return flags
+}
+
+// plainly is an error of pflag without the words of Go's parsers.
+func plainly(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	want, ok := map[string]string{
+		"bool": "true or false", "int": "a whole number", "duration": `a duration such as "30s", "5m" or "3h"`,
+	}[invalid.GetFlag().Value.Type()]
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("--%s %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), want)
+}
+
+// meant adds to the error of an unknown flag which one may have been meant.
+func (p Program) meant(flags *pflag.FlagSet, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Deprecated == "" {
+			names = append(names, f.Name)
+		}
+	})
+	if name := p.Near(unknown.GetSpecifiedName(), names); name != "" {
+		return fmt.Errorf("%w, did you mean --%s?", err, name)
+	}
+	return err
+}
+
+// unknown is the error for a word that is no command, with what may have been meant.
+func (p Program) unknown(format, word string) error {
+	if meant := p.Near(word, p.Topics()); meant != "" {
+		return p.usage(format+", did you mean %q?", word, meant)
+	}
+	return p.usage(format, word)
 }
 
 func (p Program) usage(format string, args ...any) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // program records which command ran, with its arguments.
@@ -26,7 +27,7 @@ func program(ran *string) cli.Program {
 		}
 	}
 	return cli.Program{
-		Name: "prog", About: "prog goes on.", FlagsShort: "all flags", FlagsLong: "All flags.",
+		Name: "prog", About: "prog goes on.", FlagsShort: "all flags", FlagsLong: "All flags.", Near: fields.Near,
 		Flags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&loud, "loud", false, "be loud")
 			fs.Bool("rare", false, "be rare")
@@ -34,7 +35,11 @@ func program(ran *string) cli.Program {
 		Commands: []cli.Command{
 			{Name: "run", Short: "go on", Run: run("run")},
 			{Name: "check", Args: "[FILE...]", Short: "look", Long: "It looks.", Common: []string{"loud"}, Run: run("check"),
-				Flags: func(fs *pflag.FlagSet) { fs.Bool("twice", false, "look twice") }},
+				Examples: []string{"prog check a"}, Exits: []cli.Exit{{Code: cli.Config, When: "a file is not valid"}},
+				Flags: func(fs *pflag.FlagSet) {
+					fs.Bool("twice", false, "look twice")
+					fs.Int("times", 0, "look `N` times")
+				}},
 			{Name: "chores", Short: "clean", Hidden: true, Run: run("chores")},
 		},
 	}
@@ -55,10 +60,14 @@ func TestRun(t *testing.T) {
 			"  run                    go on (the default)\n  check [FILE...]        look\n\n" +
 			"prog COMMAND --help shows the flags of a command.\nprog help flags shows all flags.\n"},
 		{argv: "run --help", out: "Usage: prog run\n\nGo on.\n"},
-		{argv: "check --help", out: "Usage: prog check [FLAGS] [FILE...]\n\nLook.\n\nIt looks.\n\nFlags:\n      --twice   look twice\n\n" +
+		{argv: "check --help", out: "Usage: prog check [FLAGS] [FILE...]\n\nLook.\n\nIt looks.\n\n" +
+			"Examples:\n  prog check a\n\nExit codes:\n  3   a file is not valid\n\nFlags:\n      --times N   look N times\n      --twice     look twice\n\n" +
 			"Common flags:\n      --loud   be loud\n\nprog help flags shows all flags.\n"},
 		{argv: "frob", err: `unknown command "frob"`},
-		{argv: "run a", err: `run takes no arguments, have ["a"]`},
+		{argv: "chekc", err: `unknown command "chekc", did you mean "check"?`},
+		{argv: "check --times=x", err: `--times "x" is not a whole number`},
+		{argv: "check --twice=x", err: `--twice "x" is not true or false`},
+		{argv: "run a", err: `run takes no arguments, have "a"`},
 		{argv: "run --quiet", err: "unknown flag: --quiet"},
 	} {
 		t.Run(c.argv, func(t *testing.T) {
@@ -84,7 +93,7 @@ func TestHelp(t *testing.T) {
 		{"chores", "Usage: prog chores", ""},
 		{"flags", "All flags.\n\n      --loud   be loud\n      --rare   be rare\n", ""},
 		{"frob", "", `no help on "frob"`},
-		{"check flags", "", `want one command or "flags", have ["check" "flags"]`},
+		{"check flags", "", `want one command or "flags", have "check" "flags"`},
 	} {
 		var out strings.Builder
 		err := p.Help(&out, strings.Fields(c.topic))

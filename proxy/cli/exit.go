@@ -17,7 +17,7 @@ const (
 	Missing    = 4 // the kernel or a program lacks something
 	Permission = 5
 	NoDaemon   = 6  // the daemon cannot be reached
-	Degraded   = 7  // status: something is wrong; explain: some backends do not get the packet
+	Degraded   = 7  // status: something is wrong; explain: some backends do not get the packet; doctor: something is wrong
 	NoBackends = 8  // status: a service has no backends
 	Changes    = 10 // plan --detailed-exitcode: there is something to do
 )
@@ -61,12 +61,16 @@ func Tell(w io.Writer, err error) int {
 	if e.Code == Permission && e.Hint == "" {
 		e.Hint = "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
 	}
+	failure, hint := "", ""
+	if Journal(w) {
+		failure, hint = PriorityError, PriorityInfo
+	}
 	for _, m := range append(messages(e.Err), message{hint: e.Hint}) {
 		if m.text != "" {
-			fmt.Fprintf(w, "svcproxy: %s\n", m.text)
+			fmt.Fprintf(w, "%ssvcproxy: %s\n", failure, m.text)
 		}
 		if m.hint != "" {
-			fmt.Fprintf(w, "hint: %s\n", m.hint)
+			fmt.Fprintf(w, "%shint: %s\n", hint, m.hint)
 		}
 	}
 	return e.Code

@@ -30,13 +30,13 @@ func (p Program) Help(w io.Writer, args []string) error {
 	case len(args) == 0:
 		return p.overview(w)
 	case len(args) > 1:
-		return p.usage("want one command or %q, have %q", flagsTopic, args)
+		return p.usage("want one command or %q, have %s", flagsTopic, Given(args))
 	case args[0] == flagsTopic:
 		return p.helpFlags(w)
 	}
 	c, ok := p.command(args[0])
 	if !ok {
-		return p.usage("no help on %q", args[0])
+		return p.unknown("no help on %q", args[0])
 	}
 	return p.helpCommand(w, c)
 }
@@ -49,15 +49,19 @@ func (p Program) overview(w io.Writer) error {
 		if i == 0 {
 			short += " (the default)"
 		}
-		fmt.Fprintf(&b, "  %-22s %s\n", strings.TrimSpace(c.Name+" "+c.Args), short)
+		usage := strings.TrimSpace(c.Name + " " + c.Args)
+		if len(usage) > 22 {
+			usage += "\n" + strings.Repeat(" ", 24)
+		}
+		fmt.Fprintf(&b, "  %-22s %s\n", usage, short)
 	}
 	fmt.Fprintf(&b, "\n%s COMMAND --help shows the flags of a command.\n%s", p.Name, p.moreFlags())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// helpCommand explains a command: its own flags first, then the few common ones that
-// matter to it.
+// helpCommand explains a command: how it is used and how it ends, then its own flags,
+// then the few common ones that matter to it.
 func (p Program) helpCommand(w io.Writer, c Command) error {
 	own, common := p.split(c)
 	var b strings.Builder
@@ -68,6 +72,15 @@ func (p Program) helpCommand(w io.Writer, c Command) error {
 	fmt.Fprintf(&b, "%s\n\n%s%s.\n", strings.TrimRight(" "+c.Args, " "), strings.ToUpper(c.Short[:1]), c.Short[1:])
 	if c.Long != "" {
 		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.Long))
+	}
+	if len(c.Examples) > 0 {
+		fmt.Fprintf(&b, "\nExamples:\n  %s\n", strings.Join(c.Examples, "\n  "))
+	}
+	if len(c.Exits) > 0 {
+		b.WriteString("\nExit codes:\n")
+		for _, e := range c.Exits {
+			fmt.Fprintf(&b, "  %-3d %s\n", e.Code, e.When)
+		}
 	}
 	if own.HasAvailableFlags() {
 		fmt.Fprintf(&b, "\nFlags:\n%s", own.FlagUsagesWrapped(helpWidth))
