@@ -17,7 +17,7 @@ func (r *Runner) Alive(now time.Time) bool {
 			return false
 		}
 	}
-	t := r.overdue(0, at)
+	t := r.queue.overdue(at)
 	return t == nil || at-r.lastStart <= overdue*t.interval
 }
 
@@ -27,25 +27,25 @@ func (r *Runner) Behind(now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := now.Sub(r.epoch)
-	if t := r.overdue(0, at); t != nil {
+	if t := r.queue.overdue(at); t != nil {
 		return at - t.due
 	}
 	return 0
 }
 
-// overdue returns a target below place in the heap that has been due for more than three intervals. It looks only
-// at targets that are due.
-func (r *Runner) overdue(place int, at time.Duration) *Target {
-	if place >= len(r.queue) || r.queue[place].due > at {
-		return nil
+// overdue returns a target that has been due for more than three intervals. It looks only at slots that have begun.
+func (q *queue) overdue(at time.Duration) *Target {
+	for _, s := range q.order {
+		if s.begin > at {
+			continue
+		}
+		for _, t := range s.due {
+			if at-t.due > overdue*t.interval {
+				return t.Target
+			}
+		}
 	}
-	if t := r.queue[place].Target; at-t.due > overdue*t.interval {
-		return t
-	}
-	if t := r.overdue(2*place+1, at); t != nil {
-		return t
-	}
-	return r.overdue(2*place+2, at)
+	return nil
 }
 
 // Due returns when the target's next probe is due; false while one runs, and if the target was removed.

@@ -1,32 +1,109 @@
 package probe
 
-import "time"
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+)
 
-// queue is a heap of targets by due time, for container/heap. The list that parks or runs targets uses its place
-// field too. Due times are copied: reading them from 25,000 targets took 7 % of a runner's time instead of 4 %.
-type queue []queued
+// queue has the waiting targets, in slots of slotWidth by due time. Only a slot that becomes the first is sorted, so a
+// target costs no more with 25,000 of them than with 100. A heap of 25,000 targets took 5 % of a runner's time.
+// Its zero value is empty.
+type queue struct {
+	slots map[time.Duration]*slot // by when they begin
+	order order
+	size  int
+	spare []queued // of the slot that was emptied last
+}
+
+// slotWidth is the time of a slot. A turn usually starts the targets of one.
+const slotWidth = turnGap
+
+// slot has the targets that are due within slotWidth from its begin. Due times are copied: reading them from 25,000
+// targets would miss the processor's cache.
+type slot struct {
+	begin  time.Duration
+	place  int // in the order
+	due    []queued
+	sorted bool // the last one is due first
+}
 
 type queued struct {
 	due time.Duration
 	*Target
 }
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].due < q[j].due }
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = int32(i), int32(j)
+// push adds a target by its due time.
+func (q *queue) push(t *Target) {
+	begin := t.due.Truncate(slotWidth)
+	s := q.slots[begin]
+	if s == nil {
+		if q.slots == nil {
+			q.slots = map[time.Duration]*slot{}
+		}
+		s = &slot{begin: begin, due: q.spare}
+		q.slots[begin], q.spare = s, nil
+		heap.Push(&q.order, s)
+	}
+	t.place = int32(len(s.due))
+	s.due, s.sorted = append(s.due, queued{t.due, t}), len(s.due) == 0
+	q.size++
 }
-func (q *queue) Push(t any) {
-	t.(*Target).place = int32(len(*q))
-	*q = append(*q, queued{t.(*Target).due, t.(*Target)})
+
+// first returns the target that is due first, nil if there is none.
+func (q *queue) first() *Target {
+	if q.size == 0 {
+		return nil
+	}
+	s := q.order[0]
+	if !s.sorted {
+		slices.SortFunc(s.due, func(a, b queued) int { return cmp.Compare(b.due, a.due) })
+		for i := range s.due {
+			s.due[i].place = int32(i)
+		}
+		s.sorted = true
+	}
+	return s.due[len(s.due)-1].Target
 }
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	t := (*q)[last].Target
-	(*q)[last] = queued{}
-	*q = (*q)[:last]
-	return t
+
+// remove removes a target, whose due time is the one with which it was pushed.
+func (q *queue) remove(t *Target) {
+	s := q.slots[t.due.Truncate(slotWidth)]
+	last := len(s.due) - 1
+	if int(t.place) != last {
+		s.due[t.place], s.sorted = s.due[last], false
+		s.due[t.place].place = t.place
+	}
+	s.due[last] = queued{}
+	s.due = s.due[:last]
+	q.size--
+	if last == 0 {
+		delete(q.slots, s.begin)
+		heap.Remove(&q.order, s.place)
+		q.spare = s.due
+	}
+}
+
+// order is a heap of slots by begin, for container/heap.
+type order []*slot
+
+func (o order) Len() int           { return len(o) }
+func (o order) Less(i, j int) bool { return o[i].begin < o[j].begin }
+func (o order) Swap(i, j int) {
+	o[i], o[j] = o[j], o[i]
+	o[i].place, o[j].place = i, j
+}
+func (o *order) Push(s any) {
+	s.(*slot).place = len(*o)
+	*o = append(*o, s.(*slot))
+}
+func (o *order) Pop() any {
+	last := len(*o) - 1
+	s := (*o)[last]
+	(*o)[last] = nil
+	*o = (*o)[:last]
+	return s
 }
 
 // list is a set of targets that knows where each one is.

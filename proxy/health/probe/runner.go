@@ -2,7 +2,6 @@ package probe
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"net/netip"
 	"sync"
@@ -15,8 +14,9 @@ const (
 	// minInterval bounds how often a target is probed.
 	minInterval = turnGap
 	// turnGap is between two turns of the loop. Probes that are due in between start together. At 5,000 a second
-	// this saves a wake-up of the process for each, and 20 ms took a tenth less processor time than 10 ms.
-	turnGap = 20 * time.Millisecond
+	// this saves a wake-up of the process for each. 20 ms took a tenth less processor time than 10 ms, and 40 ms
+	// 3 % less than 20 ms. Probes start up to this much late.
+	turnGap = 40 * time.Millisecond
 )
 
 // Limits bound what a Runner does at once. Zero values are replaced by DefaultLimits.
@@ -93,7 +93,7 @@ func (r *Runner) Remove(t *Target) {
 	defer r.mu.Unlock()
 	switch t.state {
 	case waiting:
-		heap.Remove(&r.queue, int(t.place))
+		r.queue.remove(t)
 	case parked:
 		r.parked.remove(t)
 	case running:
@@ -112,7 +112,7 @@ func (r *Runner) Change(t *Target, interval time.Duration) {
 		return // report will be asked
 	}
 	t.interval = max(interval, minInterval)
-	heap.Remove(&r.queue, int(t.place))
+	r.queue.remove(t)
 	r.push(t, r.now()+t.first())
 }
 
@@ -148,8 +148,11 @@ func (r *Runner) turn(ctx context.Context, now time.Duration) time.Duration {
 	r.stall.woke(now)
 	defer func() { r.stall.wakes = max(r.sleeps, now+turnGap) }()
 	r.sleeps = now + time.Hour
-	for len(r.queue) > 0 && len(r.running) < r.limits.InFlight {
-		t := r.queue[0].Target
+	for len(r.running) < r.limits.InFlight {
+		t := r.queue.first()
+		if t == nil {
+			break
+		}
 		if t.due > now {
 			r.sleeps = t.due
 			break
@@ -158,7 +161,7 @@ func (r *Runner) turn(ctx context.Context, now time.Duration) time.Duration {
 			r.sleeps = r.paced
 			break
 		}
-		heap.Pop(&r.queue)
+		r.queue.remove(t)
 		if t.Probe.Type == sources.CheckExec && r.execs >= r.limits.Exec {
 			t.state = parked
 			r.parked.add(t)
@@ -249,7 +252,7 @@ func (r *Runner) ended(t *Target) {
 // push queues a target. The loop wakes if it would sleep for too long.
 func (r *Runner) push(t *Target, due time.Duration) {
 	t.due, t.state = due, waiting
-	heap.Push(&r.queue, t)
+	r.queue.push(t)
 	if due < r.sleeps {
 		r.sleeps = due
 		r.signal()

@@ -97,10 +97,23 @@ func (w *world) consistent() {
 	w.Runner.mu.Lock()
 	defer w.Runner.mu.Unlock()
 	execs := 0
-	for i, t := range w.queue {
-		if int(t.place) != i || t.due != t.Target.due || t.state != waiting || i > 0 && t.due < w.queue[(i-1)/2].due {
-			w.t.Fatalf("queue[%d] = %+v", i, t)
+	if first := w.queue.first(); (first == nil) != (w.queue.size == 0) || len(w.queue.order) != len(w.queue.slots) {
+		w.t.Fatalf("%d targets, first %v, %d slots of %d", w.queue.size, first, len(w.queue.order), len(w.queue.slots))
+	}
+	waits := 0
+	for begin, s := range w.queue.slots {
+		waits += len(s.due)
+		if w.queue.order[s.place] != s || s.begin != begin || len(s.due) == 0 {
+			w.t.Fatalf("slot %v = %+v", begin, s)
 		}
+		for i, t := range s.due {
+			if int(t.place) != i || t.due != t.Target.due || t.state != waiting || t.due.Truncate(slotWidth) != begin || t.due < w.queue.first().due {
+				w.t.Fatalf("slot %v[%d] = %+v", begin, i, t)
+			}
+		}
+	}
+	if waits != w.queue.size {
+		w.t.Fatalf("%d targets wait, counted %d", waits, w.queue.size)
 	}
 	for i, t := range w.running {
 		if int(t.place) != i || t.state != running {
@@ -127,7 +140,7 @@ func target(n int) *Target {
 }
 
 func TestFirstProbesAreSpread(t *testing.T) {
-	const targets, slots = 10000, 20
+	const targets, slots = 10000, 10 // of five turns
 	var before map[netip.AddrPort][]time.Duration
 	for range 2 {
 		run(t, Limits{}, func(w *world) {
@@ -140,7 +153,7 @@ func TestFirstProbesAreSpread(t *testing.T) {
 				per[at[0]*slots/(2*time.Second)]++
 			}
 			if most := slices.Max(per[:]); len(w.starts) != targets || most > targets/slots*5/4 {
-				t.Errorf("%d targets probed, per 100 ms: %v", len(w.starts), per)
+				t.Errorf("%d targets probed, per 200 ms: %v", len(w.starts), per)
 			}
 			// After a restart every target has the phase that it had.
 			for address, at := range before {
@@ -149,7 +162,7 @@ func TestFirstProbesAreSpread(t *testing.T) {
 				}
 			}
 			before = w.starts
-			if s := w.Stats(); s.LateQuantile(0.99) > 20*time.Millisecond || s.Started < targets {
+			if s := w.Stats(); s.LateQuantile(0.99) > 50*time.Millisecond || s.Started < targets {
 				t.Errorf("%+v", s)
 			}
 		})

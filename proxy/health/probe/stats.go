@@ -57,6 +57,6 @@ func (r *Runner) Stats() Stats {
 	defer r.mu.Unlock()
 	s := r.stats
 	s.InFlight, s.Parked = len(r.running), len(r.parked)
-	s.Targets = len(r.queue) + s.InFlight + s.Parked
+	s.Targets = r.queue.size + s.InFlight + s.Parked
 	return s
 }
