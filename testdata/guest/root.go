@@ -13,13 +13,15 @@ import (
 )
 
 // appliance are Debian's packages in a root that boots by itself: what a node
-// has that svcproxy's packages are installed on. rpm is there for the other kind.
+// has that svcproxy's packages are installed on, and programs that run beside svcproxy.
+// rpm is there for the other kind.
 var appliance = []string{
 	"systemd", "systemd-sysv", "dbus", "udev", "procps", "iproute2", "iptables", "nftables", "ipset", "kmod", "ipvsadm", "conntrack", "iputils-ping", "rpm",
+	"keepalived", "bird2",
 }
 
 // maskRoot takes out what a guest of minutes does not need: units that wait for
-// disks and terminals, and the first boot's own work.
+// disks and terminals, and the first boot's own work. Tests start routing daemons themselves.
 const maskRoot = `
 set -e
 for unit in getty.target systemd-udev-trigger.service systemd-random-seed.service systemd-update-utmp.service \
@@ -27,6 +29,7 @@ for unit in getty.target systemd-udev-trigger.service systemd-random-seed.servic
 	modprobe@drm.service modprobe@configfs.service modprobe@fuse.service; do
 	ln -sf /dev/null "$1/etc/systemd/system/$unit"
 done
+rm -f "$1"/etc/systemd/system/multi-user.target.wants/bird.service "$1"/etc/systemd/system/multi-user.target.wants/keepalived.service
 echo 0123456789abcdef0123456789abcdef > "$1/etc/machine-id"
 echo guest > "$1/etc/hostname"
 `

@@ -87,8 +87,10 @@ func (ns *Namespace) dial(ctx context.Context, d *net.Dialer, network, to string
 }
 
 // Ask has the backend's LinePort at the other end answer, as often as wanted.
-func (c *Conn) Ask() (Answer, error) {
-	c.SetDeadline(time.Now().Add(AskLimit))
+func (c *Conn) Ask() (Answer, error) { return c.askWithin(AskLimit) }
+
+func (c *Conn) askWithin(limit time.Duration) (Answer, error) {
+	c.SetDeadline(time.Now().Add(limit))
 	if _, err := c.Write([]byte("\n")); err != nil {
 		return Answer{}, err
 	}

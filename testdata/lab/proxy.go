@@ -99,6 +99,19 @@ func (p *Proxy) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 // Pid is the running process.
 func (p *Proxy) Pid() int { return p.cmd.Process.Pid }
 
+// Running reports whether the process was started and has not ended.
+func (p *Proxy) Running() bool {
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
 // Kill is kill -9, and waits for the end.
 func (p *Proxy) Kill() { p.signal(unix.SIGKILL) }
 
@@ -115,13 +128,8 @@ func (p *Proxy) Stop() error {
 
 // signal says whether there was anything to signal.
 func (p *Proxy) signal(s unix.Signal) bool {
-	if p.cmd == nil {
+	if !p.Running() {
 		return false
-	}
-	select {
-	case <-p.ended:
-		return false
-	default:
 	}
 	p.cmd.Process.Signal(s)
 	select {

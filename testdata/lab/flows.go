@@ -1,0 +1,194 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// patience is how long a flow may wait for an answer: an outage, the retransmissions after it, and a slow machine.
+const patience = time.Minute
+
+// pace is the time between two questions: the packets of many flows that are asked at once overflow queues.
+const pace = time.Millisecond
+
+// Flows are many open connections of a client, each with the server that it reached.
+type Flows struct {
+	all  []*flow
+	mu   sync.Mutex
+	lost []string
+}
+
+type flow struct {
+	mu sync.Mutex // one question at a time
+	*Conn
+	server string
+	lost   bool
+}
+
+// OpenFlows opens n connections and asks on each.
+func (ns *Namespace) OpenFlows(n int, to netip.AddrPort) (*Flows, error) {
+	f := &Flows{}
+	dialer := net.Dialer{Timeout: patience}
+	err := ns.Do(func() error {
+		for range n {
+			c, err := dialer.DialContext(context.Background(), "tcp", to.String())
+			if err != nil {
+				return err
+			}
+			f.all = append(f.all, &flow{Conn: &Conn{c, bufio.NewReader(c)}})
+		}
+		return nil
+	})
+	if err == nil {
+		f.Round()
+		if lost := f.Lost(); len(lost) > 0 {
+			err = fmt.Errorf("%d of %d connections do not answer: %s", len(lost), n, lost[0])
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Round asks once on each connection that is not lost, and waits for the answers. A connection is lost if it ends, or
+// if another server answers.
+func (f *Flows) Round() { f.roundUntil(nil) }
+
+// roundUntil is Round that asks on no more connections when stop is closed. It reports whether it is.
+func (f *Flows) roundUntil(stop <-chan struct{}) (stopped bool) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	for _, c := range f.all {
+		asking.Go(func() { f.ask(c) })
+		select {
+		case <-stop:
+			return true
+		case <-time.After(pace):
+		}
+	}
+	return false
+}
+
+func (f *Flows) ask(c *flow) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost {
+		return
+	}
+	a, err := c.askWithin(patience)
+	if err == nil && c.server == "" {
+		c.server = a.Backend
+	}
+	if err == nil && a.Backend == c.server {
+		return
+	}
+	c.lost = true
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = append(f.lost, fmt.Sprintf("%s to %s: answer of %q, %v", c.LocalAddr(), c.server, a.Backend, err))
+}
+
+// During asks round after round while something happens, and then once on each connection.
+func (f *Flows) During(event func()) {
+	stop := make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for !f.roundUntil(stop) {
+		}
+	})
+	func() {
+		defer asking.Wait() // also if event ends the test
+		defer close(stop)
+		event()
+	}()
+	f.Round()
+}
+
+// Lost lists the connections that were lost since the last call.
+func (f *Flows) Lost() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lost := f.lost
+	f.lost = nil
+	return lost
+}
+
+// Close resets all connections.
+func (f *Flows) Close() {
+	for _, c := range f.all {
+		c.Reset()
+	}
+}
+
+// Newcomers open ten connections a second, ask, and go.
+type Newcomers struct {
+	stop   chan struct{}
+	ended  sync.Once
+	going  sync.WaitGroup
+	mu     sync.Mutex
+	visits Visits
+}
+
+// Visits is what came of newcomers.
+type Visits struct {
+	All     int
+	Refused []string // no connection
+	Lost    []string // a connection that ended before its answer: its packets moved to another node
+	Slowest time.Duration
+}
+
+// Newcomers starts them. A packet that is lost on its way is sent again after a second, so an outage makes them late,
+// and a refusal makes them fail.
+func (ns *Namespace) Newcomers(to netip.AddrPort) *Newcomers {
+	n := &Newcomers{stop: make(chan struct{})}
+	n.going.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-n.stop:
+				return
+			case <-tick.C:
+				n.going.Go(func() { n.visit(ns, to) })
+			}
+		}
+	})
+	return n
+}
+
+func (n *Newcomers) visit(ns *Namespace, to netip.AddrPort) {
+	began := time.Now()
+	dialer := net.Dialer{Timeout: patience}
+	c, refused := ns.dial(context.Background(), &dialer, "tcp", to.String())
+	var lost error
+	if refused == nil {
+		conn := &Conn{c, bufio.NewReader(c)}
+		_, lost = conn.askWithin(patience)
+		conn.Reset()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.visits.All++
+	n.visits.Slowest = max(n.visits.Slowest, time.Since(began).Round(time.Millisecond))
+	at := began.Format("15:04:05.000: ")
+	if refused != nil {
+		n.visits.Refused = append(n.visits.Refused, at+refused.Error())
+	}
+	if lost != nil {
+		n.visits.Lost = append(n.visits.Lost, at+lost.Error())
+	}
+}
+
+// Stop waits for those that are on their way. It may be called more than once.
+func (n *Newcomers) Stop() Visits {
+	n.ended.Do(func() { close(n.stop) })
+	n.going.Wait()
+	return n.visits
+}
