@@ -15,12 +15,13 @@ const (
 	KindLoadBalancerIP
 	KindNodePort    // on the node's own addresses
 	KindHealthCheck // likewise; a load balancer asks there whether the node has endpoints
+	KindMark        // by a firewall mark, whatever the address
 )
 
 // Address is one address and port that a service asks for.
 type Address struct {
 	Kind     AddressKind
-	Addr     netip.Addr // the VIP; invalid for node ports and health checks
+	Addr     netip.Addr // the VIP; invalid for node ports and health checks; holds a firewall mark: see kernel.FWMark
 	Port     uint16
 	Protocol Protocol
 	Index    int           // in Service.Ports; -1 for a health check
@@ -29,6 +30,10 @@ type Address struct {
 
 // Claim is what the service must have for itself to be served at the address.
 func (a Address) Claim() Claim {
+	if a.Kind == KindMark {
+		p := a.Addr.As16()
+		return Claim{Addr: netip.AddrFrom4([4]byte(p[12:])), Protocol: FWMark}
+	}
 	return Claim{Addr: a.Addr, Port: a.Port, Protocol: a.Protocol}
 }
 
@@ -53,6 +58,9 @@ func (s *Service) PortAddresses(port int) func(yield func(Address) bool) {
 
 // portAddresses returns false once yield has.
 func (s *Service) portAddresses(i int, yield func(Address) bool) bool {
+	if s.FWMark != 0 {
+		return s.markAddresses(yield)
+	}
 	p := &s.Ports[i]
 	for kind, a := range s.VIPs {
 		if !yield(Address{kind, a, p.Port, p.Protocol, i, s.Policy(kind)}) {
@@ -120,6 +128,17 @@ func (s *Service) Policy(kind AddressKind) TrafficPolicy {
 		return s.InternalTrafficPolicy
 	}
 	return s.ExternalTrafficPolicy
+}
+
+// Announces reports whether routing daemons may be told of the service's addresses of a kind.
+func (s *Service) Announces(kind AddressKind) bool {
+	switch {
+	case kind == KindNodePort:
+		return false
+	case s.Announce != nil:
+		return *s.Announce
+	}
+	return kind != KindClusterIP
 }
 
 // HealthChecked reports whether the service has a health check node port. Only a service whose external traffic

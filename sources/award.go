@@ -14,7 +14,7 @@ func (c *contest) award() {
 	}
 	holders := c.holders()
 	for k, all := range c.rivals {
-		if k.Port == 0 {
+		if k.Port == 0 && k.Protocol != FWMark {
 			continue
 		}
 		winner := c.best(k, all, holders)
@@ -119,9 +119,5 @@ func (c *contest) compare(gradeA int, a want, gradeB int, b want) int {
 
 // owner names a service in a message about another one.
 func owner(s *Service) string {
-	name := s.Name
-	if s.Namespace != DefaultNamespace {
-		name = s.FullName()
-	}
-	return fmt.Sprintf("%s (%s)", name, s.Origin)
+	return fmt.Sprintf("%s (%s)", s.DisplayName(), s.Origin)
 }

@@ -2,13 +2,14 @@ package sources
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 )
 
 // Claim is something that only one service can have. With Addr and Port it is a port of a VIP. With Port alone it is a
 // node port or a health check node port. With Addr alone it is an address as a VIP, which is bound on this node, or as
-// an endpoint, which is elsewhere: it cannot be both.
+// an endpoint, which is elsewhere: it cannot be both. With Protocol FWMark Addr holds a firewall mark of both families.
 type Claim struct {
 	Addr     netip.Addr
 	Port     uint16
@@ -19,6 +20,8 @@ type Claim struct {
 // String returns "10.96.0.1:80/TCP", "node port 30080/TCP", "VIP 10.96.0.1" or "endpoint 10.2.0.1".
 func (c Claim) String() string {
 	switch {
+	case c.Protocol == FWMark:
+		return fmt.Sprintf("firewall mark %d", c.mark())
 	case c.Endpoint:
 		return fmt.Sprintf("endpoint %s", c.Addr)
 	case c.Port == 0:
@@ -27,6 +30,12 @@ func (c Claim) String() string {
 		return fmt.Sprintf("node port %d/%s", c.Port, c.Protocol)
 	}
 	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(c.Addr, c.Port), c.Protocol)
+}
+
+// mark is the firewall mark of a claim with Protocol FWMark.
+func (c Claim) mark() uint32 {
+	p := c.Addr.As16()
+	return binary.BigEndian.Uint32(p[12:])
 }
 
 // Compare orders claims: node ports first, then by address.

@@ -17,7 +17,8 @@ type Delta struct {
 // Change is a service that differs between two tables.
 type Change struct {
 	Namespace, Name string
-	Was, Is         int // indexes in the earlier and the later table; -1 if the service is not in it
+	Source          string // of the later service; of the earlier one if it is gone
+	Was, Is         int    // indexes in the earlier and the later table; -1 if the service is not in it
 
 	// What differs. If only one of the tables has the service, both are set, but without endpoints only
 	// Service.
@@ -34,19 +35,22 @@ func Compare(before, now Table) Delta {
 	if identical(a, b) {
 		return d
 	}
+	if d, ok := now.knownSince(before); ok {
+		return d
+	}
 	for i, j := 0, 0; i < len(a) || j < len(b); {
 		switch c := orderAt(a, i, b, j); {
 		case c < 0:
-			d.Changes = append(d.Changes, Change{a[i].Namespace, a[i].Name, i, -1, true, len(a[i].Endpoints) > 0})
+			d.Changes = append(d.Changes, Change{a[i].Namespace, a[i].Name, a[i].Origin.Source, i, -1, true, len(a[i].Endpoints) > 0})
 			i++
 		case c > 0:
-			d.Changes = append(d.Changes, Change{b[j].Namespace, b[j].Name, -1, j, true, len(b[j].Endpoints) > 0})
+			d.Changes = append(d.Changes, Change{b[j].Namespace, b[j].Name, b[j].Origin.Source, -1, j, true, len(b[j].Endpoints) > 0})
 			j++
 		default:
 			was, is := &a[i], &b[j]
 			service, endpoints := !sameService(was, is), !sameEndpoints(was.Endpoints, is.Endpoints)
 			if service || endpoints {
-				d.Changes = append(d.Changes, Change{is.Namespace, is.Name, i, j, service, endpoints})
+				d.Changes = append(d.Changes, Change{is.Namespace, is.Name, is.Origin.Source, i, j, service, endpoints})
 			}
 			d.Moved = d.Moved || was.Origin.Source != is.Origin.Source || was.Origin.File != is.Origin.File
 			d.Shifted = d.Shifted || was.Origin.Line != is.Origin.Line
@@ -137,12 +141,14 @@ func (t Table) hasVIP(addrs map[netip.Addr]bool) bool {
 
 // sameService reports whether two services of one name are equal but for their endpoints and Origin.
 func sameService(a, b *Service) bool {
-	return a.Type == b.Type &&
+	return a.Type == b.Type && a.FWMark == b.FWMark && a.KeepsClients == b.KeepsClients &&
 		a.ExternalTrafficPolicy == b.ExternalTrafficPolicy && a.InternalTrafficPolicy == b.InternalTrafficPolicy &&
 		a.Affinity == b.Affinity && a.AffinityTimeout == b.AffinityTimeout &&
 		a.HealthCheckNodePort == b.HealthCheckNodePort && a.PublishNotReadyAddresses == b.PublishNotReadyAddresses &&
+		a.AffinityPrefix4 == b.AffinityPrefix4 && a.AffinityPrefix6 == b.AffinityPrefix6 && a.SchedulerFlags == b.SchedulerFlags && a.Weighted == b.Weighted && a.OnePacket == b.OnePacket &&
 		a.TrafficDistribution == b.TrafficDistribution && a.Scheduler == b.Scheduler && a.Forward == b.Forward &&
 		(a.DrainTimeout == nil) == (b.DrainTimeout == nil) && (a.DrainTimeout == nil || *a.DrainTimeout == *b.DrainTimeout) &&
+		(a.Announce == nil) == (b.Announce == nil) && (a.Announce == nil || *a.Announce == *b.Announce) &&
 		sameHealthCheck(a.HealthCheck, b.HealthCheck) &&
 		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) && equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&
 		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports) && equal(a.Withheld, b.Withheld)
@@ -157,6 +163,7 @@ func sameEndpoints(a, b []Endpoint) bool {
 func sameEndpoint(a, b Endpoint) bool {
 	return a.Addr == b.Addr && a.NodeName == b.NodeName && a.Zone == b.Zone && a.Weight == b.Weight &&
 		a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
+		a.MaxConnections == b.MaxConnections && a.ResumeConnections == b.ResumeConnections &&
 		a.Backup == b.Backup && a.Unchecked == b.Unchecked && a.Cut == b.Cut &&
 		equal(a.Ports, b.Ports) && equal(a.NodeHints, b.NodeHints) && equal(a.ZoneHints, b.ZoneHints)
 }

@@ -119,8 +119,8 @@ func TestCompare(t *testing.T) {
 	before := table(service("a", "10.2.0.1"), service("b"), service("d", "10.2.0.2"), service("f"), service("g", "10.2.0.1"))
 	now := table(service("a", "10.2.0.1"), service("c", "10.2.0.1"), service("d", "10.2.0.3"), service("e"), service("f"), typed)
 	want := []Change{
-		{"default", "b", 1, -1, true, false}, {"default", "c", -1, 1, true, true}, {"default", "d", 2, 2, false, true},
-		{"default", "e", -1, 3, true, false}, {"default", "g", 4, 5, true, false},
+		{"default", "b", "", 1, -1, true, false}, {"default", "c", "", -1, 1, true, true}, {"default", "d", "", 2, 2, false, true},
+		{"default", "e", "", -1, 3, true, false}, {"default", "g", "", 4, 5, true, false},
 	}
 	d := Compare(before, now)
 	if !slices.Equal(d.Changes, want) {
@@ -132,7 +132,7 @@ func TestCompare(t *testing.T) {
 	if got := Compare(now, now).Changes; got != nil {
 		t.Errorf("changes %v, want none", got)
 	}
-	if got := Compare(Table{}, table(before.Services[0])).Changes; !slices.Equal(got, []Change{{"default", "a", -1, 0, true, true}}) {
+	if got := Compare(Table{}, table(before.Services[0])).Changes; !slices.Equal(got, []Change{{"default", "a", "", -1, 0, true, true}}) {
 		t.Errorf("changes %v, want the first", got)
 	}
 }

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"fmt"
+	"slices"
 )
 
 // Doubts returns problems of services that are served: they are probably not as they were meant, or this node prevents a
@@ -13,6 +14,7 @@ func Doubts(host HostFacts, t Table) []Problem {
 		j.service(&t.Services[i])
 	}
 	j.onlyHere(t)
+	j.marks(t)
 	j.unmasqueraded(t)
 	j.tunnels(t)
 	return few(j.doubts)
@@ -23,6 +25,7 @@ func Doubts(host HostFacts, t Table) []Problem {
 type doubts struct {
 	host HostFacts
 	of   map[[2]string][]Problem // by namespace and name
+	all  []Problem               // about services together
 	list []Problem
 }
 
@@ -30,6 +33,7 @@ type doubts struct {
 // reports what it withholds for these.
 func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 	host.Addrs, host.Gateways = nil, nil
+	together := true
 	switch {
 	case d.of == nil || delta.Moved || !host.equal(&d.host):
 		d.of = map[[2]string][]Problem{}
@@ -39,6 +43,7 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 	case len(delta.Changes) == 0 && !delta.Shifted:
 		return d.list
 	default:
+		together = d.concernsAll(host, t, delta)
 		if delta.Shifted { // their doubts name another line
 			for name := range d.of {
 				d.again(host, t, name)
@@ -49,14 +54,25 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 		}
 	}
 	d.host = host
-	j := &judgement{host: host}
-	for _, problems := range d.of {
-		j.doubts = append(j.doubts, problems...)
+	if together {
+		j := &judgement{host: host}
+		j.unmasqueraded(t)
+		j.tunnels(t)
+		d.all = j.doubts
 	}
-	j.unmasqueraded(t)
-	j.tunnels(t)
-	d.list = few(j.doubts)
+	doubts := slices.Clone(d.all)
+	for _, problems := range d.of {
+		doubts = append(doubts, problems...)
+	}
+	d.list = few(doubts)
 	return d.list
+}
+
+// concernsAll reports whether a change may change the doubts about services together. Of endpoints these look only
+// at the families of those that are reached by a tunnel.
+func (d *doubts) concernsAll(host HostFacts, t Table, delta Delta) bool {
+	j := &judgement{host: host}
+	return delta.Shifted || !delta.OnlyEndpoints() || slices.ContainsFunc(delta.Changes, func(c Change) bool { return j.overhead(&t.Services[c.Is]) > 0 })
 }
 
 // again checks a service that may have changed, or is gone.

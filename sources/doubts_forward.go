@@ -19,6 +19,9 @@ const ethernetMTU = 1500
 
 // tunnels warns once, not for each service, that packets of 1500 bytes do not fit into a tunnel.
 func (j *judgement) tunnels(t Table) {
+	if j.host.Masquerades {
+		return
+	}
 	var first *Service
 	n := 0
 	for i := range t.Services {

@@ -47,19 +47,47 @@ func TestDoubtsFollowFacts(t *testing.T) {
 	}
 }
 
+// Schedulers that hash have tables of a fixed size.
+func TestDoubtsOfManyEndpoints(t *testing.T) {
+	for _, row := range []struct {
+		scheduler string
+		endpoints int
+		want      string
+	}{
+		{"sh", 256, "[]"},
+		{"sh", 257, `[a.toml:1: web: scheduler "sh" has a table of 256 entries with most kernels, so some of the 257 endpoints get no connection: "wrr" or "lc" would use all]`},
+		{"mh", 4093, "[]"},
+		{"mh", 4094, `[a.toml:1: web: scheduler "mh" has a table of 4093 entries with most kernels, so some of the 4094 endpoints get no connection: "wrr" or "lc" would use all]`},
+		{"rr", 5000, "[]"},
+	} {
+		s := sources.Service{
+			Namespace: "default", Name: "web", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(1)}, Scheduler: row.scheduler,
+			Ports:  []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
+			Origin: sources.Origin{Source: "file", File: "a.toml", Line: 1},
+		}
+		for i := range row.endpoints {
+			s.Endpoints = append(s.Endpoints, sources.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)}), Weight: 1})
+		}
+		if got := fmt.Sprint(sources.Doubts(sources.HostFacts{}, sources.Table{Services: []sources.Service{s}})); got != row.want {
+			t.Errorf("%s with %d endpoints: %s", row.scheduler, row.endpoints, got)
+		}
+	}
+}
+
 // A Merger, which checks only what changed, returns what Doubts does for the merged table.
 func TestDoubtsOfChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var m sources.Merger
 		now := tables("a").Draw(t, "table")
 		for range rapid.IntRange(1, 5).Draw(t, "rounds") {
-			host := sources.HostFacts{Unmasqueraded: rapid.Bool().Draw(t, "unmasqueraded"), Scheduler: rapid.SampledFrom([]string{"rr", "wrr"}).Draw(t, "scheduler"),
+			host := sources.HostFacts{Unmasqueraded: rapid.Bool().Draw(t, "unmasqueraded"), Scheduler: rapid.SampledFrom([]string{"wrr", "wrr", "rr"}).Draw(t, "scheduler"),
 				Forward: rapid.SampledFrom([]sources.Forward{"", sources.GUE}).Draw(t, "forward"), MTU: rapid.SampledFrom([]int{0, 9000}).Draw(t, "mtu")}
 			now = otherEndpoints(t, now)
 			now.Services = slices.Clone(now.Services)
+			most := rapid.IntRange(0, 1).Draw(t, "most lines")
 			for i := range now.Services {
 				s := &now.Services[i]
-				s.Origin.Line += rapid.IntRange(0, 1).Draw(t, "lines")
+				s.Origin.Line += rapid.IntRange(0, most).Draw(t, "lines")
 				s.Endpoints = slices.Clone(s.Endpoints)
 				for j := range s.Endpoints {
 					s.Endpoints[j].Weight = uint32(j)
@@ -82,5 +110,20 @@ func TestManyDoubts(t *testing.T) {
 	doubts := sources.Doubts(sources.HostFacts{}, table)
 	if len(doubts) != 101 || doubts[100].Message != "more than 100 problems: mend these first" {
 		t.Errorf("%d doubts, the last %v", len(doubts), doubts[len(doubts)-1])
+	}
+}
+
+// What a mode that can only masquerade does not put into tunnels needs no larger MTU.
+func TestTunnelsOfMasqueradingModes(t *testing.T) {
+	table := sources.Table{Services: []sources.Service{{
+		Namespace: "default", Name: "web", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(1)}, Forward: sources.IPIP,
+		Ports:     []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
+		Endpoints: []sources.Endpoint{{Addr: addr(8), Weight: 1}},
+		Origin:    sources.Origin{Source: "file", File: "a.toml", Line: 1},
+	}}}
+	for _, masquerades := range []bool{false, true} {
+		if doubts := sources.Doubts(sources.HostFacts{Masquerades: masquerades}, table); (len(doubts) == 0) != masquerades {
+			t.Errorf("masquerades %t: %v", masquerades, doubts)
+		}
 	}
 }

@@ -68,16 +68,19 @@ func (s *Service) Forwarding(node Forward) Forward {
 
 // changesPort returns which endpoint has another port than the service; "" if none has.
 func (s *Service) changesPort() string {
-	for _, p := range s.Ports {
+	for at, p := range s.Ports {
 		if p.TargetPort != p.Port {
 			return fmt.Sprintf("targetPort %d differs from port %d", p.TargetPort, p.Port)
 		}
 		for i := range s.Endpoints {
 			e := &s.Endpoints[i]
-			for _, own := range e.Ports {
-				if own.Name == p.Name && own.Protocol == p.Protocol && own.Port != p.Port {
-					return fmt.Sprintf("port %d of endpoint %s differs from port %d", own.Port, e.Addr, p.Port)
-				}
+			own, serves := s.PortOf(e, at)
+			switch {
+			case !serves || own == p.Port:
+			case s.FWMark != 0:
+				return fmt.Sprintf("endpoint %s has port %d of its own", e.Addr, own)
+			default:
+				return fmt.Sprintf("port %d of endpoint %s differs from port %d", own, e.Addr, p.Port)
 			}
 		}
 	}

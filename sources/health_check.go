@@ -75,7 +75,38 @@ type Probe struct {
 	Interface string
 	Mark      uint32
 
+	Via Via
+	Way Way // with ViaVIP, filled in by Checks
+
 	Timeout time.Duration
+}
+
+// Via says where a probe goes.
+type Via string
+
+// ViaDirect probes the endpoint's address. ViaVIP also asks whether the endpoint answers for the service's VIP, which only
+// endpoints without masquerading do.
+const (
+	ViaDirect Via = "" // "direct" in files
+	ViaVIP    Via = "vip"
+)
+
+// Way is how packets for a VIP reach an endpoint on this node. The zero value is a probe of the endpoint's address alone.
+type Way struct {
+	VIP4, VIP6 netip.Addr
+	Forward    Forward // not Masquerade
+	GUEPort    uint16
+}
+
+// VIP returns the VIP of an endpoint's family; invalid if the VIP is not asked for.
+func (w Way) VIP(endpoint netip.Addr) netip.Addr {
+	if !w.Forward.Unchanged() {
+		return netip.Addr{}
+	}
+	if endpoint.Is6() {
+		return w.VIP6
+	}
+	return w.VIP4
 }
 
 // Initial is the state of an endpoint before its first result.

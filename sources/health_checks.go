@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"cmp"
 	"slices"
 )
 
@@ -11,24 +10,54 @@ type Checks struct {
 	defaults  HealthCheck
 	scheduler string
 	resolved  map[resolvable]*HealthCheck // of the last table
+	last, out Table                       // the last table, and what OnNode made of it
 }
 
-// resolvable is a check as a source has it, and whether slow start works under the service's scheduler.
+// resolvable is a check as a source has it, whether slow start works under the service's scheduler, and the way of its
+// probes.
 type resolvable struct {
 	check HealthCheck
 	slow  bool
+	way   Way
 }
 
 // OnNode returns the table with the defaults of HealthCheck.OnNode. scheduler is that of services that name none: a
-// default for slow start does not count under schedulers that cannot do it. A table without health checks is returned as it is.
+// default for slow start does not count under schedulers that cannot do it. The Way of defaults is the node's. A table without health checks is returned as it is.
 func (c *Checks) OnNode(t Table, defaults HealthCheck, scheduler string) Table {
+	last := t
+	if d, ok := t.knownSince(c.last); ok && c.defaults == defaults && c.scheduler == scheduler {
+		t = c.again(t, d)
+	} else {
+		t = c.onNode(t, defaults, scheduler)
+	}
+	c.last, c.out = last, t
+	return t
+}
+
+// again is OnNode for a table that differs from the last one in endpoints alone: its services have the same checks.
+func (c *Checks) again(t Table, d Delta) Table {
+	if identical(c.last.Services, c.out.Services) { // there are no checks
+		return t
+	}
+	uncontested := t.isUncontested()
+	t.Services = slices.Clone(t.Services)
+	for i := range t.Services {
+		t.Services[i].HealthCheck = c.out.Services[i].HealthCheck
+	}
+	if uncontested {
+		t = t.Uncontested()
+	}
+	return t.After(c.out, d)
+}
+
+func (c *Checks) onNode(t Table, defaults HealthCheck, scheduler string) Table {
+	if c.defaults != defaults || c.scheduler != scheduler {
+		*c = Checks{defaults: defaults, scheduler: scheduler}
+	}
 	first := slices.IndexFunc(t.Services, func(s Service) bool { return s.HealthCheck != nil })
 	if first < 0 {
 		c.resolved = nil
 		return t
-	}
-	if c.defaults != defaults || c.scheduler != scheduler {
-		*c = Checks{defaults: defaults, scheduler: scheduler}
 	}
 	before := c.resolved
 	c.resolved = make(map[resolvable]*HealthCheck, len(before))
@@ -40,9 +69,9 @@ func (c *Checks) OnNode(t Table, defaults HealthCheck, scheduler string) Table {
 		if s.HealthCheck == nil {
 			continue
 		}
-		own := given{s.HealthCheck, SlowStarts(cmp.Or(s.Scheduler, scheduler))}
+		own := given{s.HealthCheck, SlowStarts(s.SchedulerOn(scheduler)), s.way(defaults.Probe.Way)}
 		if known[own] == nil {
-			known[own] = c.resolve(resolvable{*own.check, own.slow}, before)
+			known[own] = c.resolve(resolvable{*own.check, own.slow, own.way}, before)
 		}
 		s.HealthCheck = known[own]
 	}
@@ -56,6 +85,7 @@ func (c *Checks) OnNode(t Table, defaults HealthCheck, scheduler string) Table {
 type given struct {
 	check *HealthCheck
 	slow  bool
+	way   Way
 }
 
 // resolve returns a check, in the same memory as an equal one of this table or the last.
@@ -67,6 +97,7 @@ func (c *Checks) resolve(key resolvable, before map[resolvable]*HealthCheck) *He
 			if key.check.Unset.Has(HealthSlowStart) && !key.slow {
 				check.SlowStart = 0
 			}
+			check.Probe.Way = key.way
 			known = &check
 		}
 		c.resolved[key] = known

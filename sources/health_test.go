@@ -1,7 +1,9 @@
 package sources
 
 import (
+	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -70,6 +72,37 @@ func TestNodeDefaults(t *testing.T) {
 	}
 }
 
+// TestChecksOfChanges: where only endpoints changed, OnNode takes over the checks that it made of the last table. That is
+// the same as to make them again.
+func TestChecksOfChanges(t *testing.T) {
+	check := DefaultHealthCheck()
+	check.Probe.Type, check.Unset = CheckTCP, allHealthKeys
+	plain := Table{Services: []Service{{Name: "a"}, {Name: "b"}}}
+	checked := Table{Services: []Service{{Name: "a"}, {Name: "b", HealthCheck: &check}, {Name: "c", HealthCheck: &check}}}
+	usual, other := DefaultHealthCheck(), DefaultHealthCheck()
+	other.Fall = 9
+	var checks Checks
+	for _, table := range []Table{plain, checked} {
+		for round, defaults := range []HealthCheck{usual, usual, usual, other, other, usual} {
+			next := Table{Services: slices.Clone(table.Services)}
+			next.Services[1].Endpoints = []Endpoint{{Weight: uint32(round)}}
+			next = next.After(table, Compare(table, next)).Uncontested()
+			table = next
+			before, kept := checks.out, slices.Clone(checks.out.Services)
+			got, want := checks.OnNode(table, defaults, "rr"), new(Checks).OnNode(table, defaults, "rr")
+			if !reflect.DeepEqual(got.Services, want.Services) || !got.isUncontested() {
+				t.Errorf("round %d: got %+v, want %+v", round, got, want)
+			}
+			if d := Compare(Table{Services: before.Services}, Table{Services: got.Services}); !reflect.DeepEqual(Compare(before, got), d) {
+				t.Errorf("round %d: delta %+v, want %+v", round, Compare(before, got), d)
+			}
+			if !reflect.DeepEqual(before.Services, kept) && len(kept) > 0 {
+				t.Errorf("round %d: the last table changed", round)
+			}
+		}
+	}
+}
+
 // TestChecksOnNode: new defaults are a change of each service that depends on them. Equal checks of any source share
 // memory, and a table without checks stays as it is.
 func TestChecksOnNode(t *testing.T) {
@@ -105,5 +138,41 @@ func TestChecksOnNode(t *testing.T) {
 	none := Table{Services: []Service{{Name: "b"}}}
 	if got := checks.OnNode(none, usual, "rr"); !identical(got.Services, none.Services) {
 		t.Error("a table without checks is copied")
+	}
+}
+
+// The way to an endpoint follows from the service and the node. Load balancer IPs come before others.
+func TestWay(t *testing.T) {
+	check := &HealthCheck{Probe: Probe{Type: CheckTCP, Via: ViaVIP}}
+	vips := func(s ...string) (list []netip.Addr) {
+		for _, a := range s {
+			list = append(list, netip.MustParseAddr(a))
+		}
+		return list
+	}
+	service := func(forward Forward, port uint16) Service {
+		return Service{
+			Namespace: "default", Name: "web", Type: LoadBalancer, Forward: forward, HealthCheck: check, ClusterIPs: vips("10.96.0.1", "fd00:96::1"),
+			ExternalIPs: vips("203.0.113.1"), LoadBalancerIPs: []VIP{{Addr: vips("198.51.100.1")[0]}, {Addr: vips("198.51.100.2")[0]}},
+			Ports: []Port{{Port: 80, TargetPort: port, Protocol: TCP}},
+		}
+	}
+	for _, test := range []struct {
+		service Service
+		node    Way
+		want    Way
+	}{
+		{service(GUE, 80), Way{Forward: Masquerade, GUEPort: 6080}, Way{VIP4: vips("198.51.100.1")[0], VIP6: vips("fd00:96::1")[0], Forward: GUE, GUEPort: 6080}},
+		{service("", 80), Way{Forward: Direct, GUEPort: 6080}, Way{VIP4: vips("198.51.100.1")[0], VIP6: vips("fd00:96::1")[0], Forward: Direct}},
+		{service("", 8080), Way{Forward: Direct}, Way{}},
+		{service("", 80), Way{Forward: Masquerade}, Way{}},
+		{service(Direct, 80), Way{}, Way{}}, // the node's mode masquerades everything
+	} {
+		defaults := DefaultHealthCheck()
+		defaults.Probe.Way = test.node
+		got := new(Checks).OnNode(Table{Services: []Service{test.service}}, defaults, "rr").Services[0].HealthCheck.Probe.Way
+		if got != test.want {
+			t.Errorf("forward %q to port %d on a node with %q: %+v, want %+v", test.service.Forward, test.service.Ports[0].TargetPort, test.node.Forward, got, test.want)
+		}
 	}
 }

@@ -15,11 +15,15 @@ type HostFacts struct {
 	Addrs    []netip.Addr // the node's own addresses, without VIPs that svcproxy has bound
 	Gateways []netip.Addr // the next hops of its default routes
 
-	Scheduler  string   // of services that name none; "" = not known
+	Mode       string   // "ipvs", "iptables" or "userspace"; "" = not known
+	Scheduler  string   // of services that name none; "" = none: see Service.SchedulerOn
 	Schedulers []string // those that the kernel has; nil = not known
 
-	Forward Forward // of services that name none; "" = Masquerade
-	MTU     int     // the largest of the node's links, if it is larger than Ethernet's
+	Forward     Forward // of services that name none; "" = Masquerade
+	Masquerades bool    // the mode can only masquerade, whatever services name, and has no firewall marks
+	MTU         int     // the largest of the node's links, if it is larger than Ethernet's
+
+	MasqueradeMark uint32 // the bit of firewall marks that masquerades; 0 = not known
 
 	// Unmasqueraded: neither clusterCIDR nor masqueradeAll is set, so packets to a cluster IP keep the client's
 	// address.
@@ -38,6 +42,9 @@ func (e *Endpoint) On(node string, local []netip.Prefix) bool {
 	return slices.ContainsFunc(local, func(p netip.Prefix) bool { return p.Contains(e.Addr) })
 }
 
+// scheduler returns the scheduler of a service.
+func (h HostFacts) scheduler(s *Service) string { return s.SchedulerOn(h.Scheduler) }
+
 // owns reports whether an address is the node's own. It is false if the node's addresses are not known.
 func (h HostFacts) owns(a netip.Addr) bool { return slices.Contains(h.Addrs, a) }
 
@@ -48,12 +55,12 @@ func (h HostFacts) cutOff(vip netip.Addr) bool {
 
 // equal reports whether two facts are equal.
 func (h *HostFacts) equal(o *HostFacts) bool {
-	return h.NodeName == o.NodeName && h.Scheduler == o.Scheduler && h.Unmasqueraded == o.Unmasqueraded && h.Forward == o.Forward && h.MTU == o.MTU &&
+	return h.NodeName == o.NodeName && h.Mode == o.Mode && h.Scheduler == o.Scheduler && h.Unmasqueraded == o.Unmasqueraded && h.Forward == o.Forward && h.Masquerades == o.Masquerades && h.MTU == o.MTU &&
 		(h.Schedulers == nil) == (o.Schedulers == nil) && equal(h.Schedulers, o.Schedulers) &&
 		equal(h.LocalCIDRs, o.LocalCIDRs) && h.sameNode(o)
 }
 
 // sameNode reports whether all facts that Merge depends on are equal.
 func (h *HostFacts) sameNode(o *HostFacts) bool {
-	return equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways)
+	return h.Masquerades == o.Masquerades && h.MasqueradeMark == o.MasqueradeMark && equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways)
 }

@@ -82,6 +82,8 @@ func (in Incumbents) String() string {
 // fields is the text form of a claim in a record.
 func (c Claim) fields() string {
 	switch {
+	case c.Protocol == FWMark:
+		return fmt.Sprintf("mark %d", c.mark())
 	case c.Endpoint:
 		return "endpoint " + c.Addr.String()
 	case c.Port == 0:
@@ -163,6 +165,12 @@ func parseHolding(text string) (h Holding, err error) {
 		h.Endpoint = kind == "endpoint"
 		if h.Addr, err = netip.ParseAddr(value); err != nil {
 			return h, errors.New("not an address")
+		}
+		return h, nil
+	case "mark":
+		mark, err := strconv.ParseUint(value, 10, 32)
+		if h.Claim = markClaim(uint32(mark)); err != nil || mark == 0 {
+			return h, errors.New("not a firewall mark")
 		}
 		return h, nil
 	case "node":

@@ -1,9 +1,7 @@
 package sources
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -27,6 +25,8 @@ func (j *judgement) service(s *Service) {
 	}
 	j.vips(s)
 	j.scheduler(s)
+	j.limits(s)
+	j.schedulerFlags(s)
 	j.locality(s)
 	j.forward(s)
 	j.health(s)
@@ -57,19 +57,27 @@ func (j *judgement) scheduler(s *Service) {
 	if s.Scheduler != "" && j.host.Schedulers != nil && !slices.Contains(j.host.Schedulers, s.Scheduler) && CheckScheduler(s.Scheduler) == nil {
 		j.doubt(s, "this kernel has no scheduler %q: the module is ip_vs_%s", s.Scheduler, s.Scheduler)
 	}
-	scheduler := cmp.Or(s.Scheduler, j.host.Scheduler)
-	if !ignoresWeights(scheduler) {
+	scheduler := j.host.scheduler(s)
+	if n, most := ofOneFamily(s.Endpoints), buckets[scheduler]; most > 0 && n > most {
+		j.doubt(s, "scheduler %q has a table of %d entries with most kernels, so some of the %d endpoints get no connection: \"wrr\" or \"lc\" would use all", scheduler, most, n)
+	}
+	if !IgnoresWeights(scheduler) {
 		return
 	}
-	least, most := uint32(math.MaxUint32), uint32(0)
-	for _, e := range s.Endpoints {
-		if e.Weight != 0 {
-			least, most = min(least, e.Weight), max(most, e.Weight)
-		}
-	}
-	if least < most {
+	if DifferentWeights(s.Endpoints) {
 		j.doubt(s, "scheduler %q ignores weights, and they differ: %q would heed them", scheduler, heeding(scheduler))
 	}
+}
+
+// ofOneFamily returns how many endpoints a virtual server has at most: each is of one family.
+func ofOneFamily(endpoints []Endpoint) int {
+	ipv6 := 0
+	for i := range endpoints {
+		if endpoints[i].Addr.Is6() {
+			ipv6++
+		}
+	}
+	return max(ipv6, len(endpoints)-ipv6)
 }
 
 // heeding returns the scheduler that does the same and heeds weights.
@@ -96,6 +104,17 @@ func (j *judgement) locality(s *Service) {
 	}
 }
 
+// marks warns of services that this node leaves out, in the words of Merge.
+func (j *judgement) marks(t Table) {
+	for i := range t.Services {
+		if s := &t.Services[i]; s.Origin.File != "" {
+			if why := j.host.leavesMark(s); why != "" {
+				j.doubt(s, "left out: %s", why)
+			}
+		}
+	}
+}
+
 // onlyHere warns of contests that exist on this node alone, because an external IP is an endpoint and not an address of
 // the node.
 func (j *judgement) onlyHere(t Table) {
@@ -117,7 +136,8 @@ func (j *judgement) onlyHere(t Table) {
 	}
 }
 
-// unmasqueraded warns once, not for each service, that replies to clients of cluster IPs must pass this node.
+// unmasqueraded warns once, not for each service, that replies to clients of cluster IPs must pass this node. Services
+// that ask for it are left out: the word says what it needs, and explain names a reply that takes another way.
 func (j *judgement) unmasqueraded(t Table) {
 	if !j.host.Unmasqueraded {
 		return
@@ -126,7 +146,7 @@ func (j *judgement) unmasqueraded(t Table) {
 	n := 0
 	for i := range t.Services {
 		s := &t.Services[i]
-		if len(s.ClusterIPs) == 0 || !s.Type.Serves() || s.Origin.File == "" {
+		if len(s.ClusterIPs) == 0 || s.KeepsClients || !s.Type.Serves() || s.Origin.File == "" {
 			continue
 		}
 		if n++; first == nil || s.Origin.compare(first.Origin) < 0 {

@@ -65,6 +65,9 @@ func judged(host HostFacts, before seniority, tables []Table) verdict {
 	if len(host.Gateways) > 0 {
 		v.gateways(host, tables)
 	}
+	if host.Masquerades || host.MasqueradeMark != 0 {
+		v.marks(host, tables)
+	}
 	v.report(tables)
 	return v
 }
@@ -96,10 +99,24 @@ func (v *verdict) gateways(host HostFacts, tables []Table) {
 	}
 }
 
+// marks withholds firewall marks that the node does not balance by.
+func (v *verdict) marks(host HostFacts, tables []Table) {
+	for i, t := range tables {
+		for j := range t.Services {
+			if why := host.leavesMark(&t.Services[j]); why != "" {
+				v.withhold(place{i, j}, Withheld{markClaim(t.Services[j].FWMark), why})
+			}
+		}
+	}
+}
+
 // cutOff withholds one VIP.
 func (v *verdict) cutOff(at place, vip netip.Addr) {
+	v.withhold(at, Withheld{Claim{Addr: vip}, "VIP " + vip.String() + " is this node's default gateway: bound here it would cut the node off"})
+}
+
+func (v *verdict) withhold(at place, w Withheld) {
 	o := v.of[at]
-	w := Withheld{Claim{Addr: vip}, "VIP " + vip.String() + " is this node's default gateway: bound here it would cut the node off"}
 	if o.out || slices.ContainsFunc(o.withheld, func(x Withheld) bool { return x.Claim == w.Claim }) {
 		return
 	}

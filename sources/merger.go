@@ -47,19 +47,32 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		}
 		m.found = judged(host, before, tables)
 	}
-	now := Merged{Table: m.found.apply(tables), Problems: m.found.problems, Decided: decide}
+	now := Merged{Problems: m.found.problems, Decided: decide}
 	if decide {
+		now.Table = m.found.apply(tables)
 		now.Delta = Compare(m.merged, now.Table)
 	} else {
+		now.Table = m.again(tables)
 		now.Delta = m.found.delta(deltas, now.Table)
 		now.Delta.Shifted = slices.ContainsFunc(deltas, func(d Delta) bool { return d.Shifted })
 	}
+	now.Table = now.Table.After(m.merged, now.Delta)
 	now.Doubts = m.doubts.update(host, now.Table, now.Delta)
 	m.merged, m.host, m.tables, m.ran = now.Table, host, slices.Clone(tables), true
 	if !hold {
 		m.last = served{now.Table}
 	}
 	return now
+}
+
+// again applies the last verdict to tables that differ from the last ones in endpoints alone. If the last merged table
+// was the only one that has services, this one is sorted as that was.
+func (m *Merger) again(tables []Table) Table {
+	last, some := filled(m.tables), filled(tables)
+	if len(m.found.of) == 0 && len(last) == 1 && identical(m.merged.Services, last[0].Services) {
+		return Table{Services: some[0].Services}.Uncontested()
+	}
+	return m.found.apply(tables)
 }
 
 // compare returns what has changed in each table. It returns nil at the first merge, and if the

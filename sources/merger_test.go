@@ -23,7 +23,7 @@ func TestMergerKeepsIncumbents(t *testing.T) {
 			got, problems := merged.Table, merged.Problems
 			apart(t, got, sources.HostFacts{})
 			keep(t, before, got)
-			if d := sources.Compare(before, got); !reflect.DeepEqual(merged.Delta, d) {
+			if d := sources.Compare(before, sources.Table{Services: got.Services}); !reflect.DeepEqual(merged.Delta, d) {
 				t.Fatalf("delta %+v, want %+v", merged.Delta, d)
 			}
 			other := append(slices.Clone(now), make([]sources.Table, round%2)...) // another number of tables is never skipped
@@ -38,7 +38,44 @@ func TestMergerKeepsIncumbents(t *testing.T) {
 				now[i] = tables([]string{"a", "b"}[i]).Draw(t, "other")
 				continue
 			}
-			now[i] = otherEndpoints(t, now[i])
+			now[i] = after(t, now[i], otherEndpoints(t, now[i]))
+		}
+	})
+}
+
+// after tells a table what differs from the one before, as a source may.
+func after(t *rapid.T, before, now sources.Table) sources.Table {
+	if rapid.Bool().Draw(t, "known") {
+		return now.After(before, sources.Compare(before, now))
+	}
+	return now
+}
+
+// What a table remembers of an earlier one is what Compare finds, and it is not taken for what differs from others.
+func TestAfter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := []sources.Table{tables("a").Draw(t, "table")}
+		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
+			last := all[len(all)-1]
+			next := otherEndpoints(t, last)
+			if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
+				next = tables("a").Draw(t, "other")
+			}
+			all = append(all, after(t, last, next))
+		}
+		for _, a := range all {
+			for _, b := range all {
+				if got, want := sources.Compare(a, b), sources.Compare(a, sources.Table{Services: b.Services}); !reflect.DeepEqual(got, want) {
+					t.Fatalf("got %+v, want %+v", got, want)
+				}
+				b.Services = slices.Clone(b.Services)
+				if len(b.Services) > 0 {
+					b.Services[0].Scheduler = "other"
+				}
+				if got, want := sources.Compare(a, b), sources.Compare(a, sources.Table{Services: b.Services}); !reflect.DeepEqual(got, want) {
+					t.Fatalf("changed: got %+v, want %+v", got, want)
+				}
+			}
 		}
 	})
 }
@@ -222,10 +259,38 @@ func written(t *testing.T, in sources.Incumbents) sources.Incumbents {
 	return read
 }
 
+// A firewall mark stays with its service across a restart.
+func TestIncumbentOfAMark(t *testing.T) {
+	marked := func(name string) sources.Service {
+		s := sources.Service{Namespace: "default", Name: name, Type: sources.ClusterIP, Origin: sources.Origin{Source: "file", File: "/" + name}}
+		s.SetMark(7)
+		return s
+	}
+	var m sources.Merger
+	m.Merge(sources.HostFacts{}, false, sources.Table{Services: []sources.Service{marked("b")}})
+	both := sources.Table{Services: []sources.Service{marked("a"), marked("b")}}
+	serves := func(merged sources.Merged) (names []string) {
+		for i := range merged.Services {
+			if s := &merged.Services[i]; len(s.Withheld) == 0 {
+				names = append(names, s.Name)
+			}
+		}
+		return names
+	}
+	if got := serves(m.Merge(sources.HostFacts{}, false, both)); !slices.Equal(got, []string{"b"}) {
+		t.Fatalf("before: %q", got)
+	}
+	later := sources.Merger{Before: written(t, m.Incumbents())}
+	if got := serves(later.Merge(sources.HostFacts{}, false, both)); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("after: %q", got)
+	}
+}
+
 // The record is in a directory that svcproxy's user can write, so it is not trusted.
 func FuzzParseIncumbents(f *testing.F) {
 	f.Add("from \"file\" \"/etc/svcproxy/a\\nb.toml\"\ndefault/web\nheld port 10.0.0.1:80/TCP by default/web\n")
 	f.Add("from \"apiserver\" \"\"\nheld node 30080/UDP by a/b\nheld vip 10.0.0.1 by a/b\nheld endpoint fd00::1 by a/b\n")
+	f.Add("from \"\" \"\"\nheld mark 7 by a/b\n")
 	f.Add("from \"\" \"\"\nheld port [fd00::1%eth0]:80/TCP by a/b\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		in, err := sources.ParseIncumbents(text)

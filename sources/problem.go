@@ -10,19 +10,19 @@ import (
 
 // Problem is one error or doubt about what a source delivered.
 type Problem struct {
-	Service string // "namespace/name"; "" if it is not about one service
+	Service string // its full name; "" if it is not about one service
 	Origin  Origin
 	Message string // what is wrong, and what would be right; one line in lower case
 }
 
-// Error returns "file:line: namespace/name: message", without the parts that are not known.
+// Error returns "file:line: service: message", without the parts that are not known.
 func (p Problem) Error() string {
 	var b strings.Builder
 	if o := p.Origin.String(); o != "" {
 		b.WriteString(o + ": ")
 	}
 	if p.Service != "" {
-		b.WriteString(strings.TrimPrefix(p.Service, DefaultNamespace+"/") + ": ")
+		b.WriteString(p.DisplayName() + ": ")
 	}
 	b.WriteString(p.Message)
 	return b.String()
@@ -90,3 +90,11 @@ func (e *RejectedError) Unwrap() []error {
 // Exit is the exit code of proxy/cli for a file that is not valid. There is no hint: each
 // problem says what would be right.
 func (e *RejectedError) Exit() (code int, hint string) { return 3, "" }
+
+// Complaint is what is wrong with a source, for people. The lines of files begin with their name, and need no other.
+func Complaint(source, text string) string {
+	if strings.HasPrefix(text, "/") {
+		return "file " + text
+	}
+	return "source " + source + ": " + text
+}

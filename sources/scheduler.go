@@ -2,6 +2,7 @@ package sources
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -27,8 +28,124 @@ func CheckScheduler(name string) error {
 	return fmt.Errorf("scheduler %q is not known, %s", name, hint)
 }
 
-// ignoresWeights reports whether a scheduler treats all weights but 0 as equal. Under each of them an endpoint of weight
+// DefaultScheduler is the scheduler where nobody names one, as in kube-proxy.
+const DefaultScheduler = "rr"
+
+// buckets has for schedulers that hash how many entries their tables have with the defaults of Linux
+// (CONFIG_IP_VS_SH_TAB_BITS, CONFIG_IP_VS_DH_TAB_BITS, CONFIG_IP_VS_MH_TAB_INDEX). An endpoint without an entry gets
+// no connection, and no virtual server with more real servers than entries can be changed to mh.
+var buckets = map[string]int{"sh": 256, "dh": 256, "mh": 4093}
+
+// SchedulerOn returns the scheduler of the service on a node with this default, "" for none: then it is rr, or wrr if the
+// weights in the service's file differ. Weights of drains, health checks and slow starts do not count: a scheduler that
+// changes with these would move connections.
+func (s *Service) SchedulerOn(node string) string {
+	switch {
+	case s.Scheduler != "":
+		return s.Scheduler
+	case node != "":
+		return node
+	case s.Weighted:
+		return "wrr"
+	}
+	return DefaultScheduler
+}
+
+// DifferentWeights reports whether endpoints that do not drain have different weights.
+func DifferentWeights(endpoints []Endpoint) bool {
+	least, most := uint32(math.MaxUint32), uint32(0)
+	for i := range endpoints {
+		if w := endpoints[i].Weight; w != 0 {
+			least, most = min(least, w), max(most, w)
+		}
+	}
+	return least < most
+}
+
+// IgnoresWeights reports whether a scheduler treats all weights but 0 as equal. Under each of them an endpoint of weight
 // 0 gets no new connections. See the kernel's ip_vs_rr.c, ip_vs_lc.c and ip_vs_dh.c.
-func ignoresWeights(scheduler string) bool {
+func IgnoresWeights(scheduler string) bool {
 	return scheduler == "rr" || scheduler == "lc" || scheduler == "dh"
+}
+
+// SchedulerFlags are the flags of the schedulers sh and mh. With FlagsGiven they are those of the service, which may be
+// none.
+type SchedulerFlags uint8
+
+// The flags. With FlagFallback a client whose endpoint has weight 0 or is full gets another one; without it, it is
+// refused. With FlagPort connections from several ports of one client are spread.
+const (
+	FlagFallback SchedulerFlags = 1 << iota
+	FlagPort
+	FlagsGiven
+)
+
+// SchedulerFlagWords are the words of ipvsadm for the flags.
+var SchedulerFlagWords = []string{"sh-fallback", "sh-port", "mh-fallback", "mh-port"}
+
+// Words returns the words of ipvsadm for the flags of a scheduler. For one without flags they are those of sh.
+func (f SchedulerFlags) Words(scheduler string) []string {
+	if scheduler != "mh" {
+		scheduler = "sh"
+	}
+	words := []string{}
+	if f&FlagFallback != 0 {
+		words = append(words, scheduler+"-fallback")
+	}
+	if f&FlagPort != 0 {
+		words = append(words, scheduler+"-port")
+	}
+	return words
+}
+
+// text is "default", "none", "fallback", "port" or "fallback and port".
+func (f SchedulerFlags) text() string {
+	switch f & (FlagFallback | FlagPort) {
+	case FlagFallback:
+		return "fallback"
+	case FlagPort:
+		return "port"
+	case FlagFallback | FlagPort:
+		return "fallback and port"
+	}
+	if f == 0 {
+		return "default"
+	}
+	return "none"
+}
+
+// ParseSchedulerFlag returns the flag that a word of ipvsadm stands for, and the scheduler that has it.
+func ParseSchedulerFlag(word string) (f SchedulerFlags, scheduler string, err error) {
+	scheduler, name, _ := strings.Cut(word, "-")
+	switch {
+	case !slices.Contains(SchedulerFlagWords, word):
+		return 0, "", fmt.Errorf("%q is not one of %s", word, strings.Join(SchedulerFlagWords, ", "))
+	case name == "port":
+		return FlagPort, scheduler, nil
+	}
+	return FlagFallback, scheduler, nil
+}
+
+// schedulerFlags applies the rules about scheduler flags and one-packet scheduling.
+func (v *validation) schedulerFlags(s *Service) {
+	if s.SchedulerFlags != 0 && s.Scheduler != "sh" && s.Scheduler != "mh" {
+		v.refuse(s, `schedulerFlags need scheduler = "sh" or "mh": no other has flags`)
+	}
+	if s.OnePacket && !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Protocol == UDP }) {
+		v.refuse(s, "onePacket needs a UDP port: IPVS balances packets alone over UDP only")
+	}
+}
+
+// schedulerFlags warns of flags with which clients are refused, and of what the mode does not have.
+func (j *judgement) schedulerFlags(s *Service) {
+	if s.SchedulerFlags != 0 && s.SchedulerFlags&FlagFallback == 0 && (s.Scheduler == "sh" || s.Scheduler == "mh") {
+		j.doubt(s, "schedulerFlags without %q: clients of an endpoint that drains, is down or is full are refused", s.Scheduler+"-fallback")
+	}
+	switch {
+	case !s.OnePacket:
+	case j.host.Mode == "iptables" || j.host.Mode == "userspace":
+		j.doubt(s, "onePacket has no effect: in mode %s all datagrams of a flow go to one endpoint", j.host.Mode)
+	case !s.Forwarding(j.host.Forward).Unchanged():
+		j.doubt(s, `onePacket with masquerading: IPVS forgets each datagram, so replies do not reach the client: right for protocols without replies, else forward = %q`, Direct)
+	}
 }

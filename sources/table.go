@@ -18,6 +18,7 @@ type Table struct {
 	Seen time.Time
 
 	uncontested []Service // Services as of the call of Uncontested
+	since       *since    // see After; nil: not known
 }
 
 // Uncontested marks a table in which Validate found no error: no two of its services ask for the same address. If it
@@ -59,12 +60,12 @@ func (t Table) sorted() bool {
 	return true
 }
 
+// CompareName orders services as Table.Sort does.
+func (s *Service) CompareName(o *Service) int { return compareNames(s, o) }
+
 func compareNames(a, b *Service) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
-
-// DefaultNamespace is the namespace of a service that names none.
-const DefaultNamespace = "default"
 
 // DefaultAffinityTimeout is how long an idle client stays with its endpoint, unless the service says: 3 hours, as
 // Kubernetes' v1.DefaultClientIPServiceAffinitySeconds.
@@ -79,9 +80,12 @@ type Service struct {
 	Type            Type
 
 	ClusterIPs      []netip.Addr
+	KeepsClients    bool // keepClientAddress = true was written, so nothing warns that endpoints see clients' addresses
 	ExternalIPs     []netip.Addr
 	LoadBalancerIPs []VIP
 	SourceRanges    []netip.Prefix // clients that may use the LoadBalancerIPs, host bits masked; none = all
+
+	FWMark uint32 // serves the packets with this firewall mark instead of addresses; 0 = none. Ports is then as SetMark sets it
 
 	Ports []Port // in the order given
 
@@ -89,13 +93,19 @@ type Service struct {
 	InternalTrafficPolicy TrafficPolicy
 	Affinity              Affinity
 	AffinityTimeout       time.Duration // whole seconds; set also without affinity
+	// Clients in one network of this prefix length have one endpoint; 0 = each client has its own.
+	AffinityPrefix4, AffinityPrefix6 uint8
 
 	HealthCheckNodePort      uint16 // 0 = none
 	PublishNotReadyAddresses bool
 	TrafficDistribution      TrafficDistribution
 	Scheduler                string         // by its name in IPVS; "" = the node's default
+	Weighted                 bool           // it names no scheduler, and the weights in its file differ: see SchedulerOn
+	SchedulerFlags           SchedulerFlags // 0 = those that svcproxy gives the scheduler
+	OnePacket                bool           // each datagram of a UDP port is balanced alone
 	Forward                  Forward        // "" = the node's default, where the service allows it
 	DrainTimeout             *time.Duration // nil = the node's default; 0 = until the last connection ends
+	Announce                 *bool          // nil = external and load balancer IPs
 	HealthCheck              *HealthCheck   // nil = its endpoints are not checked. Services may share one: it never changes
 
 	Endpoints []Endpoint // sorted by address
@@ -106,9 +116,6 @@ type Service struct {
 
 	Origin Origin
 }
-
-// FullName is "namespace/name".
-func (s Service) FullName() string { return s.Namespace + "/" + s.Name }
 
 // Port is one port of a service.
 type Port struct {
@@ -140,7 +147,27 @@ type Endpoint struct {
 	Backup    bool // gets connections only while no other endpoint of the service port is up
 	Unchecked bool // the service's health check leaves it out: it counts as up
 
+	// At MaxConnections, 0 = no limit, it gets no new connections until it has fewer than ResumeConnections, or than
+	// three quarters of MaxConnections if that is 0. Each address and port of the service counts its own.
+	MaxConnections, ResumeConnections uint32
+
 	NodeHints, ZoneHints []string // nodes and zones that should use it; none = all
+}
+
+// PortOf returns the port on which an endpoint serves the service's port with an index. Ports are matched by name and
+// protocol. Both lists mostly have the same order: that is looked at first, because a range has a thousand ports.
+func (s *Service) PortOf(e *Endpoint, port int) (uint16, bool) {
+	p := &s.Ports[port]
+	serves := func(own *EndpointPort) bool { return own.Name == p.Name && own.Protocol == p.Protocol }
+	if port < len(e.Ports) && serves(&e.Ports[port]) {
+		return e.Ports[port].Port, true
+	}
+	for i := range e.Ports {
+		if serves(&e.Ports[i]) {
+			return e.Ports[i].Port, true
+		}
+	}
+	return 0, false
 }
 
 // EndpointPort is the port of an endpoint for the service port with the same name and protocol.
@@ -152,7 +179,7 @@ type EndpointPort struct {
 
 // Origin is where a service is defined, for messages.
 type Origin struct {
-	Source string // "static", "file", "apiserver"
+	Source string // "static", "file", APIServer
 	File   string // "" for an API server
 	Line   int    // counted from 1; 0 = not known
 }

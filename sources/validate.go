@@ -85,7 +85,9 @@ func (v *validation) check(s *Service) {
 	if !reachable(s) {
 		v.refuse(s, "nothing to reach it by: give clusterIPs, externalIPs, loadBalancerIPs or a nodePort")
 	}
-	v.ports(s)
+	if v.mark(s); s.FWMark == 0 {
+		v.ports(s)
+	}
 	v.typed(s)
 	v.vips(s)
 	v.endpoints(s)
@@ -94,9 +96,9 @@ func (v *validation) check(s *Service) {
 	v.health(s)
 }
 
-// reachable reports whether a service has any VIP or node port.
+// reachable reports whether a service has any VIP or node port, or a firewall mark.
 func reachable(s *Service) bool {
-	return len(s.ClusterIPs) > 0 || len(s.ExternalIPs) > 0 || len(s.LoadBalancerIPs) > 0 || hasNodePort(s)
+	return s.FWMark != 0 || len(s.ClusterIPs) > 0 || len(s.ExternalIPs) > 0 || len(s.LoadBalancerIPs) > 0 || hasNodePort(s)
 }
 
 func hasNodePort(s *Service) bool {
@@ -200,6 +202,15 @@ func (v *validation) tuning(s *Service) {
 	case t%time.Second != 0:
 		v.refuse(s, "sessionAffinityTimeout %s must be whole seconds: IPVS counts nothing shorter", t)
 	}
+	switch p4, p6 := s.AffinityPrefix4, s.AffinityPrefix6; {
+	case p4 > 32:
+		v.refuse(s, "sessionAffinityPrefix4 %d must be 1 to 32", p4)
+	case p6 > 128:
+		v.refuse(s, "sessionAffinityPrefix6 %d must be 1 to 128", p6)
+	case p4|p6 != 0 && s.Affinity == AffinityNone:
+		v.refuse(s, `sessionAffinityPrefix4 and sessionAffinityPrefix6 have no effect without sessionAffinity = "ClientIP"`)
+	}
+	v.schedulerFlags(s)
 	if s.DrainTimeout != nil && *s.DrainTimeout < 0 {
 		v.refuse(s, "drainTimeout %s must not be negative", *s.DrainTimeout)
 	}

@@ -13,7 +13,7 @@ func unfit(a netip.Addr) string {
 	case !a.IsValid():
 		return "is no address"
 	case a.Is4In6():
-		return "is an IPv4 address in IPv6 clothing"
+		return "is an IPv4-mapped IPv6 address"
 	case a.Zone() != "":
 		return "has a zone"
 	case a.IsLoopback():
@@ -66,6 +66,7 @@ func (v *validation) endpoints(s *Service) {
 		if e.Weight > 65535 {
 			v.refuse(s, "endpoint %s: weight %d must be 0 (drain) to 65535", e.Addr, e.Weight)
 		}
+		v.limits(s, &e)
 		if !s.LeadsTo(e.Addr) {
 			v.refuse(s, "endpoint %s is %s and no VIP of the service is", e.Addr, family(e.Addr))
 		}

@@ -18,6 +18,7 @@ func (v *validation) health(s *Service) {
 		v.refuse(s, "health check: slowStart needs a scheduler that heeds weights and moves no clients: %s, not %s", strings.Join(slowStarters, ", "), s.Scheduler)
 	}
 	v.probedPort(s, &c.Probe)
+	v.viaVIP(s)
 	if !c.Probe.Source.IsValid() {
 		return
 	}
@@ -43,6 +44,10 @@ func (v *validation) probedPort(s *Service, p *Probe) {
 		case s.Ports[i].Protocol != p.Type.Protocol():
 			v.wrongProtocol(s, p, s.Ports[i])
 		}
+		return
+	}
+	if s.FWMark != 0 {
+		v.refuse(s, "health check: type %s needs a port, since fwmark has none", p.Type)
 		return
 	}
 	// Ports of another protocol are judged by one that the probe can ask, as with DNS, which has both.

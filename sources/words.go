@@ -88,6 +88,8 @@ func (p Protocol) String() string {
 		return "UDP"
 	case SCTP:
 		return "SCTP"
+	case FWMark:
+		return "fwmark"
 	}
 	return fmt.Sprintf("protocol %d", uint8(p))
 }

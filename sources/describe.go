@@ -1,0 +1,228 @@
+package sources
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"unicode"
+)
+
+// Described is a Change in words.
+type Described struct {
+	Service string // as DisplayName
+	Verb    string // "added", "changed" or "removed"
+	What    string // what differs: "endpoint 10.2.1.10:8080 weight 1 -> 0; scheduler rr -> wrr"
+	Origin  Origin // of the later service; of the earlier one if it was removed
+}
+
+// String is "web: scheduler rr -> wrr", or "web: added (1 address, 1 port, 2 endpoints)".
+func (d Described) String() string {
+	if d.Verb == "changed" {
+		return d.Service + ": " + d.What
+	}
+	return fmt.Sprintf("%s: %s (%s)", d.Service, d.Verb, d.What)
+}
+
+// maxParts is how many differences of one service are named.
+const maxParts = 5
+
+// Describe says what the first changes of a Delta are, at most as many as most.
+func Describe(before, now Table, d Delta, most int) []Described {
+	var list []Described
+	for _, c := range d.Changes[:min(most, len(d.Changes))] {
+		switch {
+		case c.Was < 0:
+			is := &now.Services[c.Is]
+			list = append(list, Described{c.DisplayName(), "added", offer(is), is.Origin})
+		case c.Is < 0:
+			was := &before.Services[c.Was]
+			list = append(list, Described{c.DisplayName(), "removed", offer(was), was.Origin})
+		default:
+			was, is := &before.Services[c.Was], &now.Services[c.Is]
+			what := some(differences(was, is))
+			if what == "" {
+				what = "withheld parts" // which have warnings of their own
+			}
+			list = append(list, Described{c.DisplayName(), "changed", what, is.Origin})
+		}
+	}
+	return list
+}
+
+// offer says what a service that came or went has: "3 addresses, 2 ports, 4 endpoints".
+func offer(s *Service) string {
+	var parts []string
+	for _, part := range []struct {
+		n             int
+		one, multiple string
+	}{
+		{len(s.ClusterIPs) + len(s.ExternalIPs) + len(s.LoadBalancerIPs), "address", "addresses"},
+		{len(s.Ports), "port", "ports"}, {len(s.Endpoints), "endpoint", "endpoints"},
+	} {
+		if part.n == 1 {
+			part.multiple = part.one
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", part.n, part.multiple))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// some joins the first maxParts of a list and counts the others.
+func some(parts []string) string {
+	if more := len(parts) - maxParts; more > 0 {
+		parts = append(parts[:maxParts:maxParts], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// differences lists what differs between two services of one name.
+func differences(was, is *Service) []string {
+	parts := endpointDifferences(was.Endpoints, is.Endpoints)
+	return append(parts, fieldDifferences("", reflect.ValueOf(*was), reflect.ValueOf(*is))...)
+}
+
+// endpointDifferences lists endpoints that came, went, or differ. Both lists are sorted by address.
+func endpointDifferences(was, is []Endpoint) (parts []string) {
+	for len(was) > 0 || len(is) > 0 {
+		switch {
+		case len(is) == 0 || len(was) > 0 && was[0].Addr.Less(is[0].Addr):
+			parts = append(parts, "endpoint "+endpointText(&was[0])+" removed")
+			was = was[1:]
+		case len(was) == 0 || is[0].Addr.Less(was[0].Addr):
+			parts = append(parts, "endpoint "+endpointText(&is[0])+" added")
+			is = is[1:]
+		default:
+			parts = append(parts, fieldDifferences("endpoint "+endpointText(&is[0])+" ", reflect.ValueOf(was[0]), reflect.ValueOf(is[0]))...)
+			was, is = was[1:], is[1:]
+		}
+	}
+	return parts
+}
+
+func endpointText(e *Endpoint) string {
+	if len(e.Ports) == 1 {
+		return netip.AddrPortFrom(e.Addr, e.Ports[0].Port).String()
+	}
+	return e.Addr.String()
+}
+
+// undescribed are the fields that are not compared as the others: names and addresses are the same, endpoints are
+// compared one by one, what is withheld has warnings of its own, and Weighted follows from weights and scheduler.
+var undescribed = map[string]bool{"Weighted": true, "Namespace": true, "Name": true, "Addr": true, "Endpoints": true, "Withheld": true, "Origin": true, "Unset": true}
+
+// fieldDifferences lists the fields of two structs that differ, under their names in services.toml as a rule. It reads
+// the fields by reflection, so that a new one is described, too.
+func fieldDifferences(prefix string, was, is reflect.Value) (parts []string) {
+	for i := range was.NumField() {
+		field := was.Type().Field(i)
+		a, b := was.Field(i), is.Field(i)
+		if undescribed[field.Name] || !field.IsExported() || reflect.DeepEqual(a.Interface(), b.Interface()) {
+			continue
+		}
+		name := prefix + keyName(field.Name)
+		switch {
+		case a.Kind() == reflect.Slice:
+			if text := listDifference(a, b); text != "" {
+				parts = append(parts, name+" "+text)
+			}
+		case a.Type() == reflect.TypeFor[Probe](): // it may have passwords, and the log is for more people than the file
+			parts = append(parts, name+" changed")
+		case a.Kind() == reflect.Pointer && a.Type().Elem().Kind() == reflect.Struct && a.IsNil():
+			parts = append(parts, name+" added")
+		case a.Kind() == reflect.Pointer && a.Type().Elem().Kind() == reflect.Struct && b.IsNil():
+			parts = append(parts, name+" removed")
+		case a.Kind() == reflect.Pointer && a.Type().Elem().Kind() == reflect.Struct:
+			parts = append(parts, fieldDifferences(name+".", a.Elem(), b.Elem())...)
+		default:
+			parts = append(parts, fmt.Sprintf("%s %s -> %s", name, valueText(a), valueText(b)))
+		}
+	}
+	return parts
+}
+
+// listDifference says what came to a list and what went: "-10.96.0.8 +10.96.0.9". If only the order differs, it says
+// that.
+func listDifference(was, is reflect.Value) string {
+	texts := func(v reflect.Value) (list []string) {
+		for i := range v.Len() {
+			list = append(list, valueText(v.Index(i)))
+		}
+		return list
+	}
+	a, b := texts(was), texts(is)
+	if len(a) == 0 && len(b) == 0 {
+		return "" // nil and empty
+	}
+	var parts []string
+	add := func(sign string, list, others []string) {
+		known := map[string]bool{}
+		for _, text := range others {
+			known[text] = true
+		}
+		for _, text := range list {
+			if !known[text] {
+				parts = append(parts, sign+text)
+			}
+		}
+	}
+	add("-", a, b)
+	add("+", b, a)
+	if len(parts) == 0 {
+		return "in another order"
+	}
+	if more := len(parts) - maxParts; more > 0 {
+		parts = append(parts[:maxParts], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, " ")
+}
+
+// valueText is a value in words.
+func valueText(v reflect.Value) string {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return "default"
+		}
+		v = v.Elem()
+	}
+	switch x := v.Interface().(type) {
+	case Port:
+		text := fmt.Sprintf("%d/%s:%d", x.Port, strings.ToLower(x.Protocol.String()), x.TargetPort)
+		if x.NodePort != 0 {
+			text += fmt.Sprintf(" (node port %d)", x.NodePort)
+		}
+		return strings.TrimSpace(x.Name + " " + text)
+	case EndpointPort:
+		return strings.TrimSpace(fmt.Sprintf("%s %d/%s", x.Name, x.Port, strings.ToLower(x.Protocol.String())))
+	case VIP:
+		return x.Addr.String()
+	case SchedulerFlags:
+		return x.text()
+	}
+	if text := fmt.Sprint(v.Interface()); text != "" {
+		return text
+	}
+	return `""`
+}
+
+// keys are the keys of services.toml that are not named as their field.
+var keys = map[string]string{
+	"FWMark": "fwmark", "KeepsClients": "keepClientAddress", "SourceRanges": "loadBalancerSourceRanges",
+	"Affinity": "sessionAffinity", "AffinityTimeout": "sessionAffinityTimeout",
+	"AffinityPrefix4": "sessionAffinityPrefix4", "AffinityPrefix6": "sessionAffinityPrefix6",
+}
+
+// keyName is the name of a field as services.toml writes it: "clusterIPs".
+func keyName(field string) string {
+	if key := keys[field]; key != "" {
+		return key
+	}
+	runes := []rune(field)
+	for i := range runes {
+		if i > 0 && (i+1 == len(runes) || unicode.IsLower(runes[i+1])) {
+			break
+		}
+		runes[i] = unicode.ToLower(runes[i])
+	}
+	return string(runes)
+}
