@@ -68,6 +68,28 @@ func TestNode(t *testing.T) {
 	}
 }
 
+// TestNoNode: NoNode is called once, before the first table, and a Node that appears later counts.
+func TestNoNode(t *testing.T) {
+	nodes, without := make(chan manifest.Node, 100), make(chan bool, 100)
+	r := start(t, Options{NodeName: "n1", OnNode: func(n manifest.Node) { nodes <- n }, NoNode: func() { without <- true }}, func(r *rig) {
+		whole(r)
+		r.put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
+	})
+	r.want(wholeTable)
+	if len(nodes) != 0 || len(without) != 1 {
+		t.Fatalf("%d words of a node and %d of none before the first table, want 0 and 1", len(nodes), len(without))
+	}
+	r.put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	select {
+	case n := <-nodes:
+		if n.Name != "n1" || len(without) != 1 {
+			t.Errorf("node %+v, and %d words of none", n, len(without))
+		}
+	case <-time.After(patience):
+		t.Fatal("no word of the node")
+	}
+}
+
 // TestNodeDeletedUnseen: the Node is deleted while there is no watch.
 func TestNodeDeletedUnseen(t *testing.T) {
 	nodes := make(chan manifest.Node, 100)

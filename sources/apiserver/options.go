@@ -37,6 +37,8 @@ type Options struct {
 	// OnNode is called with the Node object before the first table, and when it changes, in Watch's goroutine. It is
 	// not called without a Node object. nil: the Node is not requested.
 	OnNode func(manifest.Node)
+	// NoNode is called before the first table if the API server has no Node object of this name. nil: not called.
+	NoNode func()
 
 	// Log and Metrics apply to client-go in the whole process: those of the first Source count.
 	Log     *slog.Logger // for client-go's own messages, at level debug; nil = none

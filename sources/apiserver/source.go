@@ -136,6 +136,9 @@ func (t *emitter) emitNews(n news) {
 		}
 		return
 	}
+	if _, unread := n.outages["nodes"]; !t.emitted && t.withNode && n.node.Name == "" && !unread && t.o.NoNode != nil {
+		t.o.NoNode()
+	}
 	changed := t.table.update(n.changes) || !t.emitted
 	t.emitted = true
 	switch {

@@ -284,11 +284,11 @@ func TestRefused(t *testing.T) {
 	r := start(t, Options{}, func(r *rig) {
 		r.put(svc("bad", "127.0.0.1"), svc("web", "10.96.0.1"), eps("bad-1", "bad", "10.2.0.9"), eps("web-1", "web", "10.2.0.1"))
 	})
-	r.want("web 10.2.0.1 ! apiserver: bad: VIP 127.0.0.1 is a loopback address: it is left out, as no client could reach it (and 1 more)")
+	r.want("web 10.2.0.1 ! apiserver: default/bad: VIP 127.0.0.1 is a loopback address: it is left out, as no client could reach it (and 1 more)")
 	r.put(svc("bad", "10.96.0.2"))
 	r.want("bad 10.2.0.9, web 10.2.0.1")
 	r.put(eps("web-1", "web", "300.2.0.1", "10.2.0.2"))
-	r.want(`bad 10.2.0.9, web 10.2.0.2 ! apiserver: web: endpoint "300.2.0.1" of EndpointSlice web-1 left out: not an address of type IPv4`)
+	r.want(`bad 10.2.0.9, web 10.2.0.2 ! apiserver: default/web: endpoint "300.2.0.1" of EndpointSlice web-1 left out: not an address of type IPv4`)
 }
 
 // TestLate: nothing is emitted until services and endpoints are both listed. Otherwise services would lose their endpoints

@@ -29,7 +29,7 @@ func page[API, T any](meta metav1.ListMeta, items []API, trim func(*API) T) *int
 func metadata(m *metav1.ObjectMeta) manifest.Metadata {
 	return manifest.Metadata{
 		Namespace: shared(m.Namespace), Name: m.Name,
-		Origin: sources.Origin{Source: "apiserver"},
+		Origin: sources.Origin{Source: sources.APIServer},
 	}
 }
 
