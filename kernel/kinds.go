@@ -13,9 +13,11 @@ const (
 	KindAddr
 	KindRoute
 	KindNeighbor
+	KindAnnouncement
 	KindTimeouts
 	KindVirtual
 	KindReal
+	KindDaemon
 	KindFlow
 	NumKinds
 )
@@ -44,8 +46,8 @@ type Row struct {
 // Adapter is a package that reads and writes some kinds of objects.
 type Adapter uint8
 
-// The adapters, packages below kernel. IPVSTimeouts is kernel/ipvs and the saved
-// values of kernel/sysctl together.
+// The adapters, packages below kernel. IPVSTimeouts and IPVSSync are kernel/ipvs and
+// the saved values of kernel/sysctl together.
 const (
 	SysctlAdapter Adapter = iota
 	IPSetAdapter
@@ -53,6 +55,7 @@ const (
 	LinkAdapter
 	IPVSAdapter
 	IPVSTimeouts
+	IPVSSync
 	ConntrackAdapter
 	NumAdapters
 )
@@ -61,19 +64,21 @@ const (
 // it: the text and its parser, State.Sort, plan.Diff, plan.Advance, package verify,
 // the fake kernel, the contract test and host.
 var Rows = [NumKinds]Row{
-	KindSysctl:   {Name: "sysctl", Adapter: SysctlAdapter, Build: SetSysctls, Teardown: RestoreSysctls, text: appendSysctls, Objects: sysctls},
-	KindSet:      {Name: "set", Adapter: IPSetAdapter, Build: AddSets, Teardown: RemoveSets, word: "create", Objects: sets},
-	KindEntry:    {Name: "entry", Adapter: IPSetAdapter, Build: AddGuards, Teardown: RemoveGuards, Shared: true, word: "add", Objects: entries},
-	KindSwap:     {Name: "swap", Adapter: IPSetAdapter, Build: AddSets},
-	KindChain:    {Name: "chain", Adapter: IPTablesAdapter, Build: WriteChains, Teardown: RemoveChains, text: appendChains, Objects: chains},
-	KindLink:     {Name: "link", Adapter: LinkAdapter, Build: AddLinks, Teardown: RemoveLinks, word: "link", Objects: links},
-	KindAddr:     {Name: "address", Adapter: LinkAdapter, Build: AddAddrs, Teardown: RemoveAddrs, Shared: true, word: "addr", Objects: addrs},
-	KindRoute:    {Name: "route", Adapter: LinkAdapter, Build: AddAddrs, Teardown: RemoveAddrs, Shared: true, word: "route", Objects: routes},
-	KindNeighbor: {Name: "neighbor", Adapter: LinkAdapter, Build: AddAddrs, Teardown: RemoveAddrs, word: "neigh", Objects: neighbors},
-	KindTimeouts: {Name: "timeouts", Adapter: IPVSTimeouts, Build: SetSysctls, Teardown: RestoreSysctls, word: "--set", parse: (*parser).timeouts, text: appendTimeouts},
-	KindVirtual:  {Name: "virtual", Adapter: IPVSAdapter, Build: AddVirtuals, Teardown: RemoveVirtuals, Shared: true, word: "-A", text: appendVirtuals, Objects: virtuals},
-	KindReal:     {Name: "real", Adapter: IPVSAdapter, Build: AddReals, Teardown: RemoveReals, Shared: true, word: "-a", parse: (*parser).real, text: byVirtuals, Objects: reals},
-	KindFlow:     {Name: "flow", Adapter: ConntrackAdapter, Teardown: ClearFlows},
+	KindSysctl:       {Name: "sysctl", Adapter: SysctlAdapter, Build: SetSysctls, Teardown: RestoreSysctls, text: appendSysctls, Objects: sysctls},
+	KindSet:          {Name: "set", Adapter: IPSetAdapter, Build: AddSets, Teardown: RemoveSets, word: "create", Objects: sets},
+	KindEntry:        {Name: "entry", Adapter: IPSetAdapter, Build: AddGuards, Teardown: RemoveGuards, Shared: true, word: "add", Objects: entries},
+	KindSwap:         {Name: "swap", Adapter: IPSetAdapter, Build: AddSets},
+	KindChain:        {Name: "chain", Adapter: IPTablesAdapter, Build: WriteChains, Teardown: RemoveChains, text: appendChains, Objects: chains},
+	KindLink:         {Name: "link", Adapter: LinkAdapter, Build: AddLinks, Teardown: RemoveLinks, word: "link", Objects: links},
+	KindAddr:         {Name: "address", Adapter: LinkAdapter, Build: AddAddrs, Teardown: RemoveAddrs, Shared: true, word: "addr", Objects: addrs},
+	KindRoute:        {Name: "route", Adapter: LinkAdapter, Build: AddAddrs, Teardown: RemoveAddrs, Shared: true, word: "route", parse: (*parser).route, Objects: routes},
+	KindNeighbor:     {Name: "neighbor", Adapter: LinkAdapter, Build: AddAddrs, Teardown: RemoveAddrs, word: "neigh", Objects: neighbors},
+	KindAnnouncement: {Name: "announcement", Adapter: LinkAdapter, Build: Announce, Teardown: Withdraw, Shared: true, Objects: announcements}, // of the word route, too
+	KindTimeouts:     {Name: "timeouts", Adapter: IPVSTimeouts, Build: SetSysctls, Teardown: RestoreSysctls, word: "--set", parse: (*parser).timeouts, text: appendTimeouts},
+	KindVirtual:      {Name: "virtual", Adapter: IPVSAdapter, Build: AddVirtuals, Teardown: RemoveVirtuals, Shared: true, word: "-A", text: appendVirtuals, Objects: virtuals},
+	KindReal:         {Name: "real", Adapter: IPVSAdapter, Build: AddReals, Teardown: RemoveReals, Shared: true, word: "-a", parse: (*parser).real, text: byVirtuals, Objects: reals},
+	KindFlow:         {Name: "flow", Adapter: ConntrackAdapter, Teardown: ClearFlows},
+	KindDaemon:       {Name: "syncDaemon", Adapter: IPVSSync, Build: AddReals, Teardown: RemoveReals, word: "--start-daemon", Objects: syncDaemons},
 }
 
 // byWord finds the row of a line by its first word.

@@ -22,8 +22,10 @@ const (
 	AddReals
 	OpenVIPs      // each entry lets packets in to a virtual server that exists
 	ReplaceChains // of another mode, which balanced until now
-	AddAddrs      // last: without its address a VIP is merely unreachable
+	AddAddrs      // without its address a VIP is merely unreachable
+	Announce      // last: routers send packets from here on
 
+	Withdraw  // first: routers that have another node stop sending here
 	CloseVIPs // from here on new connections are refused, established ones still served
 	RemoveReals
 	RemoveVirtuals

@@ -10,6 +10,15 @@ import (
 // Plan is what plan.Diff found to do.
 type Plan struct {
 	Ops []Op
+	// Waves are parts of Ops that each make some VIPs serve, in their order. A plan that
+	// builds little has none.
+	Waves []Wave
+	// Stop, if not nil, is asked after each wave, with the number of ops that are over.
+	// If it says true, Apply leaves the rest to the next plan, which Diff makes anew.
+	Stop func(done int) bool
+	// Whole: the plan must not stop. It removes tracked flows at its end that the next
+	// plan would not know of.
+	Whole bool
 	// Draining counts the real servers that wait until their connections end. Drains
 	// names them. Wake is the earliest of their deadlines, zero if there is none.
 	Draining int
@@ -29,9 +38,15 @@ type Plan struct {
 	Held []Set
 	// Left lists virtual servers that kube-proxy left and no service wants, sorted.
 	Left []Virtual
+	// Daemons lists the daemons of connection sync of other programs that run in place of wanted ones.
+	Daemons []SyncDaemon
 	// Warnings tell the operator what is left as it is, a line each.
 	Warnings []string
 }
+
+// Wave is a part of a plan. It ends before Ops[End]. VIPs is how many addresses have got
+// their first virtual server by then, in this wave and those before it.
+type Wave struct{ End, VIPs int }
 
 // Empty says whether there is nothing to do.
 func (p Plan) Empty() bool { return len(p.Ops) == 0 }
@@ -41,8 +56,9 @@ type Conflict struct {
 	Want, Have Virtual
 }
 
+// String says how to hand the virtual server over: svcproxy makes its own as soon as the other one is gone.
 func (c Conflict) String() string {
-	return fmt.Sprintf("%s is wanted but is somebody else's: %s", c.Want, c.Have)
+	return fmt.Sprintf("%s is wanted, but another program made %s: to hand it over, stop that program and run ipvsadm -D %s", c.Want, c.Have, c.Have.Key)
 }
 
 // String is what `svcproxy plan` prints: an op a line with a chain's rules below it,

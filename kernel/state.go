@@ -19,10 +19,13 @@ type State struct {
 	Links    []Link
 	Virtuals []Virtual
 	Reals    []Real
+	Daemons  []SyncDaemon // at most one of each role
 	// A VIP is made local by an address or by a route.
 	Addrs     []Addr
 	Routes    []Route
 	Neighbors []Neighbor
+	// Announcements tell routing daemons which VIPs this node serves.
+	Announcements []Announcement
 
 	Policy Policy // of a wanted state: what plan.Diff may do
 }
@@ -50,6 +53,12 @@ type Policy struct {
 	// DrainVirtuals makes Diff drain virtual servers that nothing wants, before it removes
 	// them.
 	DrainVirtuals bool
+	// DrainRules makes Diff drain endpoints that rules no longer lead to, if they have a
+	// drain timeout, and remove their tracked connections after it. Quiesced lists the
+	// wanted real servers that no rule leads to because their weight is 0, sorted: they do
+	// not drain.
+	DrainRules bool
+	Quiesced   []RealKey
 	// Claims lists the VIPs that this node answers for on a link, sorted. With Probe a
 	// VIP is made local only when no other host on the link answers for it.
 	Claims []Claim
@@ -72,6 +81,7 @@ func (s *State) Sort() {
 	sortUnique(&s.Policy.Claims, Claim.Compare)
 	sortUnique(&s.Policy.Drains, func(a, b VirtualDrain) int { return a.Virtual.Compare(b.Virtual) })
 	sortUnique(&s.Policy.Cut, RealKey.Compare)
+	sortUnique(&s.Policy.Quiesced, RealKey.Compare)
 }
 
 // Clone copies the slices of objects.

@@ -26,13 +26,20 @@ func (noBalancer) Read() (ipvs.Reading, error) { return ipvs.Reading{}, nil }
 func (noBalancer) Reals([]kernel.VirtualKey) ([]kernel.Real, []kernel.Conns, error) {
 	return nil, nil, nil
 }
-func (noBalancer) VerifyVirtuals(*kernel.State, int) (bool, error) { return true, nil }
+func (noBalancer) VerifyVirtuals(*kernel.State) (bool, error) { return true, nil }
 func (noBalancer) VerifyReals(*kernel.State, func(kernel.VirtualKey) bool) (bool, error) {
 	return true, nil
 }
-func (noBalancer) QuickCheck(*kernel.State, int) (bool, error) { return true, nil }
-func (noBalancer) Timeouts() (kernel.Timeouts, error)          { return kernel.Timeouts{}, nil }
+func (noBalancer) QuickCheck(*kernel.State) (bool, error) { return true, nil }
+func (noBalancer) Timeouts() (kernel.Timeouts, error)     { return kernel.Timeouts{}, nil }
 func (noBalancer) SetTimeouts(kernel.Timeouts) error {
+	return &kernel.MissingError{What: "this machine has no IPVS"}
+}
+func (noBalancer) SyncDaemons() ([]kernel.SyncDaemon, error) { return nil, nil }
+func (noBalancer) StartSync(kernel.SyncDaemon) error {
+	return &kernel.MissingError{What: "this machine has no IPVS"}
+}
+func (noBalancer) StopSync(kernel.SyncRole) error {
 	return &kernel.MissingError{What: "this machine has no IPVS"}
 }
 func (noBalancer) Scheduler(string) error        { return nil }
@@ -77,6 +84,7 @@ func (noFlows) Close() error                     { return nil }
 type noCounters struct{}
 
 func (noCounters) Read() (kernel.Counters, error)                          { return kernel.Counters{}, nil }
+func (noCounters) Virtuals() ([]kernel.VirtualCounters, error)             { return nil, nil }
 func (noCounters) Reals([]kernel.VirtualKey) ([]kernel.RealTraffic, error) { return nil, nil }
 func (noCounters) Stats() ipvs.Stats                                       { return ipvs.Stats{} }
 func (noCounters) Close() error                                            { return nil }

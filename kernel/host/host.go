@@ -196,7 +196,7 @@ func (k *Kernel) Names() kernel.Names { return k.o.Names }
 func (k *Kernel) ForeignAddrs(ctx context.Context) ([]kernel.Addr, error) {
 	o := kernel.Observed{Names: k.o.Names}
 	var err error
-	if o.Links, o.Addrs, _, err = k.readLinks(); err != nil || len(o.Addrs) == 0 {
+	if o.Links, o.Addrs, _, err = k.readLinks(); err != nil || len(o.Addrs) == 0 || k.links.Made(k.o.Names) {
 		return nil, err
 	}
 	if o.Sets, o.Entries, err = k.sets.Read(k.o.Names); err != nil {
@@ -247,7 +247,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading IPVS: %w", err)
 	}
-	o.Virtuals, o.Reals, o.Conns, o.FWMark = table.Virtuals, table.Reals, table.Conns, table.FWMark
+	o.Virtuals, o.Reals, o.Conns = table.Virtuals, table.Reals, table.Conns
 	if b, ok := k.ipvs.(*relayed); ok {
 		o.Relayed, o.InIPVS = true, b.inIPVS()
 	}
@@ -262,7 +262,7 @@ func (k *Kernel) readVIPs(o *kernel.Observed) (err error) {
 	if o.Links, o.Addrs, o.Node, err = k.readLinks(); err != nil {
 		return err
 	}
-	if o.Routes, err = k.links.ReadRoutes(); err != nil {
+	if o.Routes, o.Announcements, err = k.links.ReadRoutes(); err != nil {
 		return fmt.Errorf("reading routes: %w", err)
 	}
 	if o.Neighbors, o.Answered, err = k.links.ReadNeighbors(); err != nil {
@@ -291,6 +291,9 @@ func (k *Kernel) readFew(o *kernel.Observed) (err error) {
 	if o.Timeouts, err = k.ipvs.Timeouts(); err != nil {
 		return fmt.Errorf("reading IPVS: %w", err)
 	}
+	if o.Daemons, err = k.ipvs.SyncDaemons(); err != nil {
+		return fmt.Errorf("reading IPVS: %w", err)
+	}
 	return nil
 }
 
@@ -299,7 +302,7 @@ func (k *Kernel) readFew(o *kernel.Observed) (err error) {
 func (k *Kernel) sysctlNames(o kernel.Observed) []string {
 	names := slices.Clone(k.o.Sysctls)
 	for _, s := range o.Saved {
-		if !kernel.IsTimeout(s.Name) {
+		if !kernel.IsTimeout(s.Name) && !kernel.IsSyncDaemon(s.Name) {
 			names = append(names, s.Name)
 		}
 	}

@@ -19,11 +19,14 @@ import (
 type balancer interface {
 	Read() (ipvs.Reading, error)
 	Reals([]kernel.VirtualKey) ([]kernel.Real, []kernel.Conns, error)
-	VerifyVirtuals(known *kernel.State, fwmark int) (bool, error)
+	VerifyVirtuals(known *kernel.State) (bool, error)
 	VerifyReals(known *kernel.State, has func(kernel.VirtualKey) bool) (bool, error)
-	QuickCheck(known *kernel.State, fwmark int) (bool, error)
+	QuickCheck(known *kernel.State) (bool, error)
 	Timeouts() (kernel.Timeouts, error)
 	SetTimeouts(kernel.Timeouts) error
+	SyncDaemons() ([]kernel.SyncDaemon, error)
+	StartSync(kernel.SyncDaemon) error
+	StopSync(kernel.SyncRole) error
 	Scheduler(name string) error
 	Apply([]kernel.Op) []error
 	Stats() ipvs.Stats

@@ -68,5 +68,5 @@ func (k *Kernel) messages(by kernel.Adapter) func() uint64 {
 
 // QuickCheck reports whether IPVS still looks as known. It runs between verifications.
 func (k *Kernel) QuickCheck(known *kernel.Observed) (bool, error) {
-	return k.ipvs.QuickCheck(&known.State, known.FWMark)
+	return k.ipvs.QuickCheck(&known.State)
 }

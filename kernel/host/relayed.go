@@ -34,9 +34,9 @@ func (b *relayed) Read() (ipvs.Reading, error) {
 	}
 	ours := b.relay.Read()
 	if len(b.left) == 0 {
-		return ipvs.Reading{Virtuals: ours.Virtuals, Reals: ours.Reals, Conns: ours.Conns, FWMark: all.FWMark}, nil
+		return ipvs.Reading{Virtuals: ours.Virtuals, Reals: ours.Reals, Conns: ours.Conns}, nil
 	}
-	r := ipvs.Reading{Virtuals: slices.Clone(ours.Virtuals), FWMark: all.FWMark}
+	r := ipvs.Reading{Virtuals: slices.Clone(ours.Virtuals)}
 	for _, v := range all.Virtuals {
 		if !b.relay.Has(v.Key) {
 			r.Virtuals = append(r.Virtuals, v)
@@ -109,12 +109,12 @@ func (b *relayed) split(known *kernel.State) (ours, theirs *kernel.State) {
 	return ours, theirs
 }
 
-func (b *relayed) VerifyVirtuals(known *kernel.State, fwmark int) (bool, error) {
+func (b *relayed) VerifyVirtuals(known *kernel.State) (bool, error) {
 	ours, theirs := b.split(known)
 	if !b.relay.VerifyVirtuals(ours) {
 		return false, nil
 	}
-	return b.below.VerifyVirtuals(theirs, fwmark)
+	return b.below.VerifyVirtuals(theirs)
 }
 
 func (b *relayed) VerifyReals(known *kernel.State, has func(kernel.VirtualKey) bool) (bool, error) {
@@ -126,13 +126,18 @@ func (b *relayed) VerifyReals(known *kernel.State, has func(kernel.VirtualKey) b
 }
 
 // QuickCheck asks the relay alone.
-func (b *relayed) QuickCheck(known *kernel.State, _ int) (bool, error) {
+func (b *relayed) QuickCheck(known *kernel.State) (bool, error) {
 	ours, _ := b.split(known)
 	return b.relay.QuickCheck(ours), nil
 }
 
 func (b *relayed) Timeouts() (kernel.Timeouts, error)  { return b.below.Timeouts() }
 func (b *relayed) SetTimeouts(t kernel.Timeouts) error { return b.below.SetTimeouts(t) }
+func (b *relayed) SyncDaemons() ([]kernel.SyncDaemon, error) {
+	return b.below.SyncDaemons()
+}
+func (b *relayed) StartSync(d kernel.SyncDaemon) error { return b.below.StartSync(d) }
+func (b *relayed) StopSync(r kernel.SyncRole) error    { return b.below.StopSync(r) }
 func (b *relayed) Scheduler(string) error              { return nil }
 func (b *relayed) Stats() ipvs.Stats                   { return b.below.Stats() }
 func (b *relayed) Close() error                        { return b.below.Close() }
@@ -243,6 +248,9 @@ func virtualOf(o kernel.Object) (k kernel.VirtualKey, isVirtual bool) {
 type relayCounters struct{ relay *relay.Relay }
 
 func (c relayCounters) Read() (kernel.Counters, error) { return c.relay.Counters(), nil }
+func (c relayCounters) Virtuals() ([]kernel.VirtualCounters, error) {
+	return c.relay.Counters().Virtuals, nil
+}
 func (c relayCounters) Reals(virtuals []kernel.VirtualKey) ([]kernel.RealTraffic, error) {
 	return c.relay.Traffic(virtuals), nil
 }

@@ -71,7 +71,7 @@ func TestMoveToTheRelay(t *testing.T) {
 		t.Errorf("%v, %v", now, err)
 	}
 	known := kernel.State{Virtuals: now.Virtuals, Reals: now.Reals}
-	if same, err := b.QuickCheck(&known, 0); !same || err != nil {
+	if same, err := b.QuickCheck(&known); !same || err != nil {
 		t.Errorf("quick check: %v, %v", same, err)
 	}
 	if errs := b.Apply([]kernel.Op{{Verb: kernel.Remove, Object: stays, Was: stays}, {Verb: kernel.Remove, Object: moves, Was: moves}}); errs != nil && (errs[0] != nil || errs[1] != nil) {

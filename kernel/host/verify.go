@@ -33,7 +33,7 @@ func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verif
 		return false, fmt.Errorf("reading ipsets: %w", err)
 	}
 	if same && shard.HasVirtuals() {
-		same, err = k.ipvs.VerifyVirtuals(&known.State, known.FWMark)
+		same, err = k.ipvs.VerifyVirtuals(&known.State)
 	}
 	if same && err == nil {
 		same, err = k.ipvs.VerifyReals(&known.State, shard.HasReals)

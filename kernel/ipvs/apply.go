@@ -26,6 +26,7 @@ func (t *Table) Apply(ops []kernel.Op) []error {
 	if err := t.lookup(); err != nil {
 		a.dead = err
 	}
+	a.checkTunnels()
 	a.survey()
 	a.first()
 	a.reroute()
@@ -110,9 +111,25 @@ func (a *applying) second() {
 	a.flush()
 }
 
-// put appends the message of op i.
+// checkTunnels fails ops on real servers by tunnels that the kernel does not have.
+func (a *applying) checkTunnels() {
+	for i, op := range a.ops {
+		if r, ok := op.Object.(kernel.Real); ok && op.Verb != kernel.Remove && a.dead == nil {
+			if err := a.table.tunnels(r); err != nil {
+				a.fail(i, err)
+			}
+		}
+	}
+	a.table.batch.Reset() // the kernel may have been asked
+}
+
+// put appends the message of op i, unless it failed already.
 func (a *applying) put(i int) {
+	if a.hasFailed(i) {
+		return
+	}
 	b, op := &a.table.batch, a.ops[i]
+	a.table.limits.applied(op)
 	switch o := op.Object.(type) {
 	case kernel.Virtual:
 		if err := loadable(o.Scheduler); err != nil && op.Verb != kernel.Remove {

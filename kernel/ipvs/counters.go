@@ -44,6 +44,16 @@ func (c *Counters) Close() error { return errors.Join(c.table.Close(), c.total.C
 // Stats counts system calls and messages. Any goroutine may call it at any time.
 func (c *Counters) Stats() Stats { return c.table.Stats() }
 
+// Virtuals reads the counters of virtual servers alone, sorted. With 5,000 virtual servers of 5 real servers this
+// is the smaller part of Read.
+func (c *Counters) Virtuals() ([]kernel.VirtualCounters, error) {
+	all, err := c.table.dumpTraffic()
+	if err != nil {
+		return nil, fmt.Errorf("reading counters: %w", err)
+	}
+	return all, nil
+}
+
 // Read reads the counters of virtual servers in one dump, and those of all real servers from
 // /proc/net/ip_vs. The text has gaps if other network namespaces have virtual servers (see
 // readProc). Missing ones are read one by one. The kernel adds up traffic every two seconds
@@ -55,8 +65,8 @@ func (c *Counters) Stats() Stats { return c.table.Stats() }
 func (c *Counters) Read() (kernel.Counters, error) {
 	var r kernel.Counters
 	var err error
-	if r.Virtuals, err = c.table.dumpTraffic(); err != nil {
-		return kernel.Counters{}, fmt.Errorf("reading counters: %w", err)
+	if r.Virtuals, err = c.Virtuals(); err != nil {
+		return kernel.Counters{}, err
 	}
 	text, err := c.table.proc.read(true)
 	if err != nil {
@@ -94,7 +104,7 @@ func (c *Counters) readTotal() (kernel.Traffic, error) {
 	return parseTotal(c.total)
 }
 
-// dumpTraffic returns the traffic of all virtual servers without a firewall mark, sorted.
+// dumpTraffic returns the traffic of all virtual servers, sorted.
 func (t *Table) dumpTraffic() (all []kernel.VirtualCounters, err error) {
 	if err := t.lookup(); err != nil {
 		return nil, err
@@ -105,7 +115,7 @@ func (t *Table) dumpTraffic() (all []kernel.VirtualCounters, err error) {
 	t.batch.End()
 	err = t.conn.Dump(&t.batch, func() { all = all[:0] }, func(payload []byte) error {
 		s, err := decodeService(payload, t.names)
-		if err != nil || s.fwmark != 0 {
+		if err != nil {
 			return err
 		}
 		traffic, err := decodeTraffic(payload, attrService)

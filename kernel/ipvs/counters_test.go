@@ -44,7 +44,7 @@ func TestKernelCounters(t *testing.T) {
 		[]kernel.Real{target(web, "10.2.0.1:8080", 3), target(six, "[fd00:2::1]:8080", 1), target(idle, "10.2.0.1:53", 0)})...)
 	kerneltest.Run(t, "ipvsadm", "-A", "-f", "7", "-s", "rr")
 	c := openCounters(t)
-	if r := count(t, c); r.Total != (kernel.Traffic{}) || len(r.Virtuals) != 3 {
+	if r := count(t, c); r.Total != (kernel.Traffic{}) || len(r.Virtuals) != 4 {
 		t.Fatalf("before any traffic: %+v", r)
 	}
 

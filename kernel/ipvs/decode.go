@@ -12,11 +12,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// service is a virtual server as read. One with a firewall mark has only its family and mark.
+// service is a virtual server as read.
 type service struct {
 	kernel.Virtual
 	family kernel.Family
-	fwmark uint32
 	reals  int // number of real servers, from getsockopt only
 }
 
@@ -76,6 +75,7 @@ func decodeService(payload []byte, n names) (service, error) {
 		s    service
 		addr []byte
 		port uint16
+		mark uint32
 		mask []byte
 	)
 	for a.Next() {
@@ -89,7 +89,7 @@ func decodeService(payload []byte, n names) (service, error) {
 		case svcPort:
 			port = a.U16BE()
 		case svcFWMark:
-			s.fwmark = a.U32()
+			mark = a.U32()
 		case svcScheduler:
 			s.Scheduler = n.of(cString(a.Bytes()))
 		case svcFlags:
@@ -107,14 +107,18 @@ func decodeService(payload []byte, n names) (service, error) {
 	if a.Err() != nil {
 		return service{}, a.Err()
 	}
-	if s.fwmark != 0 {
-		return service{family: s.family, fwmark: s.fwmark}, nil
+	if mark != 0 {
+		if s.family != kernel.IPv4 && s.family != kernel.IPv6 {
+			return service{}, fmt.Errorf("firewall mark %d of %v", mark, s.family)
+		}
+		s.Key = kernel.MarkKey(s.family, mark)
+	} else {
+		ip, err := address(s.family, addr)
+		if err != nil {
+			return service{}, err
+		}
+		s.Key.Addr = netip.AddrPortFrom(ip, port)
 	}
-	ip, err := address(s.family, addr)
-	if err != nil {
-		return service{}, err
-	}
-	s.Key.Addr = netip.AddrPortFrom(ip, port)
 	s.Netmask = netmask(s.family, mask)
 	s.Virtual = normal(s.Virtual)
 	return s, nil
@@ -152,6 +156,10 @@ func decodeDest(payload []byte, v kernel.VirtualKey) (dest, error) {
 			flags = a.U16()
 		case destWeight:
 			d.Weight = a.U32()
+		case destUpper:
+			d.Upper = a.U32()
+		case destLower:
+			d.Lower = a.U32()
 		case destActive:
 			d.Active = a.U32()
 		case destInact:

@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// dumpServices returns all IPv6 virtual servers, including those with a firewall mark.
+// dumpServices returns all IPv6 virtual servers.
 func (t *Table) dumpServices() (all []service, err error) {
 	if err := t.lookup(); err != nil {
 		return nil, err
@@ -54,6 +54,9 @@ func (t *Table) dumpDests(v kernel.VirtualKey) (all []dest, err error) {
 		return err
 	})
 	t.dests = all
+	if err == nil {
+		t.limits.dumped(v, all)
+	}
 	return all, t.stale(err)
 }
 

@@ -49,8 +49,8 @@ func putReal(b *nl.Batch, family uint16, cmd uint8, r kernel.Real) {
 	if cmd != cmdDelDest {
 		b.U32(destForward, uint32(r.Forward)&moby.ConnectionFlagFwdMask)
 		b.U32(destWeight, r.Weight)
-		b.U32(destUpper, 0)
-		b.U32(destLower, 0)
+		b.U32(destUpper, r.Upper)
+		b.U32(destLower, r.Lower)
 		putTunnel(b, r)
 	}
 	b.EndNest(m)
@@ -72,6 +72,10 @@ func putTunnel(b *nl.Batch, r kernel.Real) {
 func putKey(b *nl.Batch, k kernel.VirtualKey) (mark int) {
 	mark = b.Nest(attrService)
 	b.U16(svcFamily, uint16(k.Family()))
+	if fwmark := k.Mark(); fwmark != 0 {
+		b.U32(svcFWMark, fwmark)
+		return mark
+	}
 	b.U16(svcProtocol, uint16(k.Proto))
 	putAddr(b, svcAddr, k.Addr.Addr())
 	b.U16BE(svcPort, k.Addr.Port())

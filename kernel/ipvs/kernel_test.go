@@ -283,13 +283,12 @@ func TestKernelForeign(t *testing.T) {
 	kerneltest.Run(t, "ipvsadm", "-a", "-t", "10.96.0.1:80", "-r", "10.0.0.2:80", "-i", "-w", "4")
 	kerneltest.Run(t, "ipvsadm", "-a", "-t", "10.96.0.1:80", "-r", "[fd01::1]:80", "-i", "-w", "5")
 	r := read(t, table)
-	if r.FWMark != 2 {
-		t.Errorf("%d virtual servers by firewall mark, want 2", r.FWMark)
-	}
+	seven, eight := virtual(kernel.TCP, "0.0.0.7:0", "rr"), virtual(kernel.TCP, "[::8]:0", "rr")
+	seven.Key, eight.Key = kernel.MarkKey(kernel.IPv4, 7), kernel.MarkKey(kernel.IPv6, 8)
 	v := persistent(virtual(kernel.TCP, "10.96.0.1:80", "wlc"), 300, 32)
-	equal(t, "virtuals", r.Virtuals, []kernel.Virtual{v})
-	want := []kernel.Real{target(v, "10.0.0.1:80", 3), target(v, "10.0.0.2:80", 4), target(v, "[fd01::1]:80", 5)}
-	want[0].Forward, want[1].Forward, want[2].Forward = kernel.Direct, kernel.Tunnel, kernel.Tunnel
+	equal(t, "virtuals", r.Virtuals, []kernel.Virtual{seven, v, eight})
+	want := []kernel.Real{target(seven, "10.0.0.1:0", 1), target(v, "10.0.0.1:80", 3), target(v, "10.0.0.2:80", 4), target(v, "[fd01::1]:80", 5)}
+	want[1].Forward, want[2].Forward, want[3].Forward = kernel.Direct, kernel.Tunnel, kernel.Tunnel
 	equal(t, "reals", r.Reals, want)
 }
 
@@ -308,6 +307,42 @@ func TestKernelSeenByIpvsadm(t *testing.T) {
 		if !strings.Contains(out, want+"\n") {
 			t.Errorf("ipvsadm does not print %q:\n%s", want, out)
 		}
+	}
+}
+
+// Thresholds are not in /proc/net/ip_vs. They are read where this Table set them, where they were there before it, and
+// once VerifyReals met those that another program set.
+func TestKernelThresholds(t *testing.T) {
+	table := open(t)
+	ops := bigTable(20, 1, kernel.IPv6) // many, so that /proc is read
+	apply(t, table, ops...)
+	read(t, table)
+	limited := ops[len(ops)-1].Object.(kernel.Real)
+	limited.Upper, limited.Lower = 100, 80
+	apply(t, table, change(limited))
+	later, err := Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer later.Close()
+	for _, each := range []*Table{table, later} {
+		if r := read(t, each); !slices.Contains(r.Reals, limited) {
+			t.Errorf("no %v in\n%v", limited, r.Reals)
+		}
+	}
+
+	known := kernel.State{}
+	r := read(t, table)
+	known.Virtuals, known.Reals = r.Virtuals, r.Reals
+	other := known.Reals[0]
+	kerneltest.Run(t, "ipvsadm", "-e", "-t", other.Key.Virtual.Addr.String(), "-r", other.Key.Addr.String(), "-m", "-w", fmt.Sprint(other.Weight), "-x", "7")
+	same, err := table.VerifyReals(&known, func(kernel.VirtualKey) bool { return true })
+	if err != nil || same {
+		t.Errorf("VerifyReals: %t, %v", same, err)
+	}
+	other.Upper = 7
+	if r := read(t, table); !slices.Contains(r.Reals, other) || !slices.Contains(r.Reals, limited) {
+		t.Errorf("no %v or no %v in\n%v", other, limited, r.Reals)
 	}
 }
 
@@ -426,4 +461,27 @@ func TestKernelWithoutIPVS(t *testing.T) {
 	if err := new(Table).SetTimeouts(kernel.LinuxTimeouts); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("setting timeouts: %v, want %v", err, ErrUnavailable)
 	}
+}
+
+// The kernel is asked for GUE by a real server that is read back and removed. A kernel without it refuses real servers
+// by GUE, and no others.
+func TestKernelIsAskedForGUE(t *testing.T) {
+	table := open(t)
+	if err := table.tryGUE(); err != nil || table.gue != gueThere {
+		t.Errorf("GUE: %v, %v", table.gue, err)
+	}
+	if r := read(t, table); len(r.Virtuals) != 0 {
+		t.Errorf("left behind: %v", r.Virtuals)
+	}
+	table.gue = gueMissing
+	v := virtual(kernel.TCP, "10.96.0.9:80", "rr")
+	by, other := target(v, "10.2.0.1:80", 1), target(v, "10.2.0.2:80", 1)
+	by.Forward, by.Tunnel, by.TunnelPort = kernel.Tunnel, kernel.GUE, 6080
+	other.Forward = kernel.Tunnel
+	errs := table.Apply([]kernel.Op{add(v), add(by), add(other)})
+	var missing *kernel.MissingError
+	if len(errs) != 3 || errs[0] != nil || !errors.As(errs[1], &missing) || errs[2] != nil {
+		t.Errorf("errors %v", errs)
+	}
+	equal(t, "reals", read(t, table).Reals, []kernel.Real{other})
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // proc is /proc/net/ip_vs: all real servers in one text. Reading it costs a quarter of one dump for
-// each virtual server. It lacks persistence templates, flags, netmasks and the types of tunnels, so it
-// serves only virtual servers without persistence and without tunnels.
+// each virtual server. It lacks persistence templates, flags, netmasks, thresholds and the types of
+// tunnels, so it serves only virtual servers without any of these.
 //
 // The file stays open, like the sockets, because opening it chooses the network namespace.
 type proc struct {

@@ -14,12 +14,11 @@ import (
 // numbers of real servers. For more it only counts, because the kernel writes 104 bytes for each.
 const fewServices = 256
 
-// QuickCheck reports whether the tables still look as known, with fwmark virtual servers by firewall
-// mark. It takes one or two system calls. It compares the number of IPv4 virtual servers
+// QuickCheck reports whether the tables still look as known. It takes one or two system calls. It compares the number of IPv4 virtual servers
 // and, if these are few, how many real servers each has. The kernel does not count IPv6 ones
 // (ip_vs_svc_hash, Linux 6.1), so it looks up one of them, another each time. A change that keeps
 // the counts goes unnoticed.
-func (t *Table) QuickCheck(known *kernel.State, fwmark int) (bool, error) {
+func (t *Table) QuickCheck(known *kernel.State) (bool, error) {
 	four, _ := slices.BinarySearchFunc(known.Virtuals, kernel.IPv6, func(v kernel.Virtual, f kernel.Family) int {
 		if v.Key.Family() == f {
 			return 0
@@ -30,7 +29,7 @@ func (t *Table) QuickCheck(known *kernel.State, fwmark int) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("counting virtual servers: %w", t.unloaded(err))
 	}
-	same := there >= four && there <= four+fwmark
+	same := there == four
 	if same && 0 < four && four <= fewServices {
 		same, err = t.sameCounts(known, four)
 	}
@@ -48,7 +47,6 @@ func (t *Table) sameCounts(known *kernel.State, four int) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading IPv4 virtual servers: %w", t.unloaded(err))
 	}
-	services = slices.DeleteFunc(services, func(s service) bool { return s.fwmark != 0 })
 	slices.SortFunc(services, func(a, b service) int { return a.Key.Compare(b.Key) })
 	if len(services) != four {
 		return false, nil

@@ -20,7 +20,7 @@ func TestQuickCheck(t *testing.T) {
 		{"few", 20, []kernel.Family{kernel.IPv4}, 2},
 		{"many", 5000, []kernel.Family{kernel.IPv4}, 1},
 		{"both", 20, []kernel.Family{kernel.IPv4, kernel.IPv6}, 2},
-		{"IPv6", 20, []kernel.Family{kernel.IPv6}, 1},
+		{"IPv6", 20, []kernel.Family{kernel.IPv6}, 2}, // the mark is of IPv4
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := open(t)
@@ -32,7 +32,7 @@ func TestQuickCheck(t *testing.T) {
 			known := kernel.State{Virtuals: r.Virtuals, Reals: r.Reals}
 			look := func() bool {
 				t.Helper()
-				same, err := table.QuickCheck(&known, r.FWMark)
+				same, err := table.QuickCheck(&known)
 				if err != nil {
 					t.Fatal(err)
 				}

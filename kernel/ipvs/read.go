@@ -15,16 +15,15 @@ type Reading struct {
 	Virtuals []kernel.Virtual // sorted
 	Reals    []kernel.Real    // sorted
 	Conns    []kernel.Conns   // parallel to Reals
-	FWMark   int              // number of virtual servers with a firewall mark, which are not in Virtuals
 }
 
 // Read reads everything.
 func (t *Table) Read() (Reading, error) {
-	services, fwmark, err := t.services()
+	services, err := t.services()
 	if err != nil {
 		return Reading{}, err
 	}
-	r := Reading{FWMark: fwmark}
+	var r Reading
 	reals, six := 0, 0
 	for _, s := range services {
 		reals += s.reals
@@ -38,7 +37,7 @@ func (t *Table) Read() (Reading, error) {
 	r.Conns = make([]kernel.Conns, 0, reals+len(text.dests))
 	for _, s := range services {
 		all, ok := text.get(s.Key)
-		if !ok || s.Flags&kernel.FlagPersistent != 0 || slices.ContainsFunc(all, tunnelled) {
+		if !ok || s.Flags&kernel.FlagPersistent != 0 || t.limits.of[s.Key] || slices.ContainsFunc(all, tunnelled) {
 			if all, err = t.readDests(s.Key, s.reals, true); errors.Is(err, unix.ESRCH) {
 				continue // removed meanwhile
 			}
@@ -49,20 +48,19 @@ func (t *Table) Read() (Reading, error) {
 		r.Virtuals = append(r.Virtuals, s.Virtual)
 		r.add(all)
 	}
+	t.limits.known = true
+	t.limits.read(r.Virtuals)
 	return r, nil
 }
 
-// services returns the virtual servers, sorted, and the number of those with a firewall mark.
-func (t *Table) services() (services []service, fwmark int, err error) {
+// services returns the virtual servers, sorted.
+func (t *Table) services() (services []service, err error) {
 	if services, err = t.readServices(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	all := len(services)
-	services = slices.DeleteFunc(services, func(s service) bool { return s.fwmark != 0 })
-	fwmark = all - len(services)
 	slices.SortFunc(services, func(a, b service) int { return a.Key.Compare(b.Key) })
 	// A dump goes by position. If the table changes meanwhile, it can return one twice.
-	return slices.CompactFunc(services, func(a, b service) bool { return a.Key == b.Key }), fwmark, nil
+	return slices.CompactFunc(services, func(a, b service) bool { return a.Key == b.Key }), nil
 }
 
 // readServices returns the virtual servers of both families. No call cheaper than the dump says
@@ -81,7 +79,7 @@ func (t *Table) readServices() ([]service, error) {
 }
 
 // readProc reads the real servers of IPv6 virtual servers from /proc/net/ip_vs if these are many
-// among all. Real servers that are missing there are dumped.
+// among all, and not in the first reading; see limits. Real servers that are missing there are dumped.
 //
 // Many are missing if other network namespaces have virtual servers. From one read(2) to the next
 // the kernel counts those too, but finds its position again without them (ip_vs_info_seq_next,
@@ -89,7 +87,7 @@ func (t *Table) readServices() ([]service, error) {
 // and the text also has the IPv4 ones.
 func (t *Table) readProc(six, all int) procDests {
 	const few = 8
-	if six <= few || six < all/few {
+	if six <= few || six < all/few || !t.limits.known {
 		return procDests{}
 	}
 	text, err := t.proc.read(false)

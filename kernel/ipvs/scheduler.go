@@ -53,7 +53,7 @@ func (t *Table) unprobe(name string) error {
 	t.batch.Reset()
 	putVirtualKey(&t.batch, t.family, cmdDelService, probe)
 	if err := t.conn.Send(&t.batch); err != nil {
-		return fmt.Errorf("removing the virtual server %v that asked for scheduler %s: %w", probe, name, err)
+		return fmt.Errorf("removing the virtual server %v that asked for %s: %w", probe, name, err)
 	}
 	return nil
 }

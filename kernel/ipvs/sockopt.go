@@ -18,6 +18,7 @@ const (
 	optServices = 1154
 	optDests    = 1156
 	optTimeouts = 1158
+	optDaemons  = 1159
 )
 
 // Sizes in bytes of the structs in linux/ip_vs.h if a 64-bit integer is aligned to 8 bytes. That is
@@ -29,6 +30,7 @@ const (
 	destSize     = 96  // struct ip_vs_dest_entry
 	infoSize     = 12  // struct ip_vs_getinfo
 	timeoutsSize = 12  // struct ip_vs_timeout_user
+	daemonSize   = 24  // struct ip_vs_daemon_user
 )
 
 // sockopt reads the IPv4 half of the tables. The kernel fills an array and does not say how much of
@@ -94,7 +96,17 @@ func (s *sockopt) timeouts() (kernel.Timeouts, error) {
 	return kernel.Timeouts{TCP: n.Uint32(p), TCPFin: n.Uint32(p[4:]), UDP: n.Uint32(p[8:])}, nil
 }
 
-// readServices returns all IPv4 virtual servers, including those with a firewall mark.
+// syncs reports whether a daemon of connection sync runs, of either role.
+func (s *sockopt) syncs() (bool, error) {
+	p := s.room(2 * daemonSize)
+	if err := s.get(optDaemons, p); err != nil {
+		return false, err
+	}
+	n := binary.NativeEndian
+	return n.Uint32(p) != 0 || n.Uint32(p[daemonSize:]) != 0, nil
+}
+
+// readServices returns all IPv4 virtual servers.
 func (s *sockopt) readServices(n names) ([]service, error) {
 	if s.services == 0 {
 		_, there, err := s.info()
@@ -123,9 +135,13 @@ func (s *sockopt) readServices(n names) ([]service, error) {
 func (s *sockopt) readDests(v kernel.VirtualKey, n int) ([]dest, error) {
 	for n++; ; n *= 2 {
 		p := s.room(destsHead + n*destSize)
-		binary.NativeEndian.PutUint16(p, uint16(v.Proto))
-		copy(p[4:], v.Addr.Addr().AsSlice())
-		binary.BigEndian.PutUint16(p[8:], v.Addr.Port())
+		if mark := v.Mark(); mark != 0 {
+			binary.NativeEndian.PutUint32(p[12:], mark)
+		} else {
+			binary.NativeEndian.PutUint16(p, uint16(v.Proto))
+			copy(p[4:], v.Addr.Addr().AsSlice())
+			binary.BigEndian.PutUint16(p[8:], v.Addr.Port())
+		}
 		binary.NativeEndian.PutUint32(p[16:], uint32(n))
 		if err := s.get(optDests, p); err != nil {
 			return nil, err
@@ -150,16 +166,16 @@ func decodeServices(p []byte, n names) []service {
 		if len(scheduler) == 0 {
 			break
 		}
+		key := kernel.VirtualKey{
+			Addr:  netip.AddrPortFrom(netip.AddrFrom4([4]byte(p[4:])), binary.BigEndian.Uint16(p[8:])),
+			Proto: kernel.Proto(binary.NativeEndian.Uint16(p)),
+		}
 		if mark := binary.NativeEndian.Uint32(p[12:]); mark != 0 {
-			all = append(all, service{family: kernel.IPv4, fwmark: mark})
-			continue
+			key = kernel.MarkKey(kernel.IPv4, mark)
 		}
 		all = append(all, service{
 			Virtual: normal(kernel.Virtual{
-				Key: kernel.VirtualKey{
-					Addr:  netip.AddrPortFrom(netip.AddrFrom4([4]byte(p[4:])), binary.BigEndian.Uint16(p[8:])),
-					Proto: kernel.Proto(binary.NativeEndian.Uint16(p)),
-				},
+				Key:       key,
 				Scheduler: n.of(scheduler),
 				Flags:     binary.NativeEndian.Uint32(p[32:]),
 				Timeout:   binary.NativeEndian.Uint32(p[36:]),
@@ -189,6 +205,8 @@ func decodeDests(all []dest, p []byte, v kernel.VirtualKey) []dest {
 				Key:     kernel.RealKey{Virtual: v, Addr: netip.AddrPortFrom(addr, binary.BigEndian.Uint16(p[4:]))},
 				Forward: kernel.Forward(binary.NativeEndian.Uint32(p[8:]) & moby.ConnectionFlagFwdMask),
 				Weight:  binary.NativeEndian.Uint32(p[12:]),
+				Upper:   binary.NativeEndian.Uint32(p[16:]),
+				Lower:   binary.NativeEndian.Uint32(p[20:]),
 			},
 			Conns: kernel.Conns{
 				Active:   binary.NativeEndian.Uint32(p[24:]),

@@ -27,6 +27,8 @@ type Table struct {
 	batch  nl.Batch
 	names  names
 	dests  []dest // reused by dumpDests
+	gue    gue
+	limits limits
 
 	lookups int // number of look-ups of IPv6 virtual servers by QuickCheck
 }
@@ -44,7 +46,7 @@ func Open(d *nl.Dialer) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening ipvs: %w", err)
 	}
-	t := &Table{conn: conn, names: names{}}
+	t := &Table{conn: conn, names: names{}, limits: limits{of: map[kernel.VirtualKey]bool{}}}
 	t.short, err = d.DialShort(unix.NETLINK_GENERIC)
 	if err == nil {
 		t.opt, err = openSockopt()

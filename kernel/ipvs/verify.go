@@ -8,11 +8,11 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// VerifyVirtuals reports whether the virtual servers are those known, with fwmark of them by
-// firewall mark, and as many real servers where the kernel tells their number.
-func (t *Table) VerifyVirtuals(known *kernel.State, fwmark int) (bool, error) {
-	services, marked, err := t.services()
-	if err != nil || marked != fwmark || len(services) != len(known.Virtuals) {
+// VerifyVirtuals reports whether the virtual servers are those known, with as many real servers where the
+// kernel tells their number.
+func (t *Table) VerifyVirtuals(known *kernel.State) (bool, error) {
+	services, err := t.services()
+	if err != nil || len(services) != len(known.Virtuals) {
 		return false, err
 	}
 	reals := known.Reals

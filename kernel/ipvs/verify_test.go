@@ -22,7 +22,7 @@ func TestVerify(t *testing.T) {
 	look := func() (virtuals, reals4, reals6 bool) {
 		t.Helper()
 		var err [3]error
-		virtuals, err[0] = table.VerifyVirtuals(&known, r.FWMark)
+		virtuals, err[0] = table.VerifyVirtuals(&known)
 		reals4, err[1] = table.VerifyReals(&known, func(k kernel.VirtualKey) bool { return k == four })
 		reals6, err[2] = table.VerifyReals(&known, func(k kernel.VirtualKey) bool { return k == six })
 		for _, err := range err {

@@ -14,9 +14,14 @@ const (
 	cmdSetDest    = 6
 	cmdDelDest    = 7
 	cmdGetDest    = 8
+	cmdNewDaemon  = 9
+	cmdDelDaemon  = 10
+	cmdGetDaemon  = 11
+	cmdGetInfo    = 15
 
 	attrService = 1
 	attrDest    = 2
+	attrDaemon  = 3
 
 	svcFamily    = 1
 	svcProtocol  = 2
@@ -47,6 +52,15 @@ const (
 	destInact   = 8
 	destPersist = 9
 	destFamily  = 11
+
+	daemonState  = 1
+	daemonLink   = 2
+	daemonID     = 3
+	daemonMaxLen = 4
+	daemonGroup  = 5
+	daemonGroup6 = 6
+	daemonPort   = 7
+	daemonTTL    = 8
 
 	destTunnel      = 13
 	destTunnelPort  = 14

@@ -13,8 +13,8 @@ import (
 )
 
 // Apply carries out the ops in order and continues after errors. The result has one error per op.
-// It handles kernel.Link (Add, Remove, Change of its name), kernel.Addr, kernel.Route and
-// kernel.Neighbor (Add, Remove).
+// It handles kernel.Link (Add, Remove, Change of its name), kernel.Addr, kernel.Route,
+// kernel.Announcement and kernel.Neighbor (Add, Remove).
 func (l *Links) Apply(ops []kernel.Op) []error {
 	a := applying{Links: l, ops: ops, errs: make([]error, len(ops))}
 	l.batch.Reset()
@@ -53,6 +53,8 @@ func (a *applying) put(i int) error {
 		return a.putAddr(i, op.Verb, o)
 	case kernel.Route:
 		return a.putRoute(i, op.Verb, o)
+	case kernel.Announcement:
+		return a.putAnnouncement(i, op.Verb, o)
 	case kernel.Neighbor:
 		return a.putNeighbor(i, op.Verb, o)
 	}

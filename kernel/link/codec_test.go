@@ -187,7 +187,7 @@ func TestDecodeProxy(t *testing.T) {
 
 // FuzzDecode decodes any bytes as each kind of message: no panic, no loop, and only valid values.
 func FuzzDecode(f *testing.F) {
-	for _, p := range [][]byte{linkMessage, addr4Message, peerMessage, addr6Message, routeMessage, multipathMessage, viaMessage, vipRouteMessage, proxyMessage} {
+	for _, p := range [][]byte{linkMessage, addr4Message, peerMessage, addr6Message, routeMessage, multipathMessage, viaMessage, vipRouteMessage, announcementMessage, proxyMessage} {
 		f.Add(p)
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
@@ -197,6 +197,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if a, ok, err := decodeVIPRoute(p); ok && (err != nil || !a.IsValid()) {
 			t.Fatalf("VIP's route %v with error %v", a, err)
+		}
+		if o, ok, err := decodeAnnouncement(p); ok && (err != nil || !o.Addr.IsValid()) {
+			t.Fatalf("announcement %v with error %v", o, err)
 		}
 		if x, ok, err := decodeProxy(p); ok && (err != nil || !x.key.addr.Is6()) {
 			t.Fatalf("proxy neighbour %v with error %v", x, err)

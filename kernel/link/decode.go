@@ -15,6 +15,7 @@ import (
 type device struct {
 	index int
 	name  string
+	alias string // as an operator or program has named it for people
 	kind  string // "" for hardware and lo
 	// For a bridge: its packets pass iptables whatever the sysctls say (IFLA_BR_NF_CALL_IPTABLES).
 	calls4, calls6 bool
@@ -31,6 +32,8 @@ func decodeLink(p []byte) (d device, err error) {
 		switch a.Type() {
 		case unix.IFLA_IFNAME:
 			d.name = a.Text()
+		case unix.IFLA_IFALIAS:
+			d.alias = a.Text()
 		case unix.IFLA_MTU:
 			if binary.NativeEndian.Uint32(p[8:])&unix.IFF_LOOPBACK == 0 {
 				d.mtu = int(a.U32())

@@ -48,7 +48,11 @@ func (a *applying) putLink(i int, verb kernel.Verb, k kernel.Link) error {
 		}
 		err = h.LinkDel(generic(k.Type, index, k.Name))
 	case kernel.Add:
-		err = h.LinkAdd(generic(k.Type, 0, k.Name))
+		d := generic(k.Type, 0, k.Name)
+		if err = h.LinkAdd(d); err == nil {
+			a.changed.Add(1)
+			err = h.LinkSetAlias(d, alias(k.Name))
+		}
 	default:
 		was, _ := a.ops[i].Was.(kernel.Link)
 		if was.Type != k.Type {
@@ -67,6 +71,10 @@ func (a *applying) putLink(i int, verb kernel.Verb, k kernel.Link) error {
 	}
 	return nil
 }
+
+// alias is the sign of a device of ours, whatever it is named now: "svcproxy kube-ipvs0". In mode
+// userspace, where there are no sets, it is the only one in the kernel.
+func alias(name string) string { return "svcproxy " + name }
 
 // generic describes a device to netlink; index 0 if it does not exist yet.
 func generic(kind string, index int, name string) *netlink.GenericLink {

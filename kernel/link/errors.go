@@ -70,6 +70,11 @@ func reason(op kernel.Op, err error) error {
 		return ipv6(o.Addr, o.Link, k)
 	case kernel.Route:
 		return ipv6(o.Addr, "lo", k)
+	case kernel.Announcement:
+		if op.Verb == kernel.Add && k.Errno == unix.EEXIST {
+			return fmt.Errorf("another program has a route to %s with metric %d in table %d: not touched; choose another announce.table or metric: %w", o.Addr, o.Metric, o.Table, k)
+		}
+		return ipv6(o.Addr, "lo", k)
 	case kernel.Neighbor:
 		return ipv6(o.Addr, o.Link, k)
 	}

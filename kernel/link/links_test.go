@@ -196,6 +196,18 @@ func TestRenamedDevice(t *testing.T) {
 	if after, _ := read(t, l); after != before {
 		t.Errorf("afterwards\n%s", after)
 	}
+
+	// A later process has seen no index, and where there are no sets it knows no VIPs.
+	kerneltest.Run(t, "ip", "link", "set", "kube-ipvs0", "name", "lost0")
+	later, err := Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer later.Close()
+	later.kind = l.kind
+	if found, _ := read(t, later); found != got || !later.Made(kernel.DefaultNames) || later.Made(kernel.Names{Device: "edge0"}) {
+		t.Errorf("a later process reads\n%s", found)
+	}
 }
 
 func TestForeignDevice(t *testing.T) {

@@ -49,8 +49,11 @@ func (l *Links) Read(names kernel.Names) ([]kernel.Link, []kernel.Addr, kernel.N
 	return links, l.bound(s.addrs, names.Device), n, nil
 }
 
+// Made reports whether the device at the last Read has the alias that a device of ours gets.
+func (l *Links) Made(names kernel.Names) bool { return l.device.alias == alias(names.Device) }
+
 // find finds our device by its name. If another program renamed it, find uses its index, which the
-// kernel gives to no other device, or else the addresses bound to it.
+// kernel gives to no other device, or else its alias or the addresses bound to it.
 func (l *Links) find(s survey, name string) (device, error) {
 	var renamed device
 	for _, d := range s.devices {
@@ -59,7 +62,7 @@ func (l *Links) find(s survey, name string) (device, error) {
 			return device{}, &ForeignError{Device: d.name, Kind: d.kind, want: l.kind}
 		case d.name == name:
 			return d, nil
-		case d.kind == l.kind && (d.index == l.last || l.last == 0 && l.guards(s, d)):
+		case d.kind == l.kind && (d.index == l.last || l.last == 0 && (d.alias == alias(name) || l.guards(s, d))):
 			renamed = d
 		}
 	}

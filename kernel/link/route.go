@@ -16,30 +16,37 @@ import (
 // loopback is the index of lo in every network namespace (LOOPBACK_IFINDEX of net/net_namespace.h).
 const loopback = 1
 
-// ReadRoutes returns the local routes of VIPs, sorted: those in table local with our protocol. The
-// kernel filters out the others, of which there is one for each address of the node.
-func (l *Links) ReadRoutes() ([]kernel.Route, error) {
-	var routes []kernel.Route
+// ReadRoutes returns the routes with our protocol, sorted: those in table local that make VIPs local,
+// and those of any table that announce VIPs. The kernel filters out the others.
+func (l *Links) ReadRoutes() (routes []kernel.Route, announced []kernel.Announcement, err error) {
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		start := len(routes)
+		start, begin := len(routes), len(announced)
 		err := l.dump(f.String()+" routes of VIPs", func(b *nl.Batch) {
 			b.Begin(unix.RTM_GETROUTE, 0)
-			b.Raw([]byte{uint8(f), 0, 0, 0, unix.RT_TABLE_LOCAL, kernel.RouteProtocol, 0, unix.RTN_LOCAL, 0, 0, 0, 0})
-		}, func() { routes = routes[:start] }, func(p []byte) error {
+			b.Raw([]byte{uint8(f), 0, 0, 0, unix.RT_TABLE_UNSPEC, kernel.RouteProtocol, 0, unix.RTN_UNSPEC, 0, 0, 0, 0})
+		}, func() { routes, announced = routes[:start], announced[:begin] }, func(p []byte) error {
 			a, ok, err := decodeVIPRoute(p)
 			// A kernel without IPv6 lists the routes of IPv4 instead.
 			if ok && kernel.FamilyOf(a) == f {
 				routes = append(routes, kernel.Route{Addr: a})
 			}
+			if ok || err != nil {
+				return err
+			}
+			o, ok, err := decodeAnnouncement(p)
+			if ok && kernel.FamilyOf(o.Addr) == f {
+				announced = append(announced, o)
+			}
 			return err
 		})
-		// A new namespace has no such table before its first route.
+		// A new namespace has no table before its first route.
 		if err != nil && !errors.Is(err, unix.ENOENT) {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	slices.SortFunc(routes, func(a, b kernel.Route) int { return a.Addr.Compare(b.Addr) })
-	return slices.Compact(routes), nil
+	slices.SortFunc(routes, kernel.Route.Compare)
+	slices.SortFunc(announced, kernel.Announcement.Compare)
+	return slices.Compact(routes), slices.Compact(announced), nil
 }
 
 // decodeVIPRoute decodes a route that a kernel.Route made. ok is false for any other route.

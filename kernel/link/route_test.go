@@ -19,7 +19,7 @@ func viaLo(s string) kernel.Route { return kernel.Route{Addr: netip.MustParseAdd
 
 func readRoutes(t testing.TB, l *Links) string {
 	t.Helper()
-	routes, err := l.ReadRoutes()
+	routes, _, err := l.ReadRoutes()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestRouteSystemCalls(t *testing.T) {
 	if calls, most := int(after.Sends-before.Sends+after.Receives-before.Receives), 2*((n+249)/250)+8; calls > most {
 		t.Errorf("%d routes took %d system calls, want at most %d", n, calls, most)
 	}
-	if routes, err := l.ReadRoutes(); err != nil || len(routes) != n {
+	if routes, _, err := l.ReadRoutes(); err != nil || len(routes) != n {
 		t.Errorf("read %d routes: %v", len(routes), err)
 	}
 }

@@ -24,7 +24,7 @@ type ground struct {
 
 // empty is a ground with nothing on it: the plan is that of a whole load.
 func (p *pass) empty() (*ground, error) {
-	k, err := openHost(p.wire, new(ipvs.Mode))
+	k, err := openHost(p.wire, new(ipvs.Mode), nil)
 	if err != nil {
 		return nil, err
 	}

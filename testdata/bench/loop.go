@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
@@ -30,11 +31,11 @@ func (h hand) Watch(ctx context.Context, emit func(sources.Table, error)) error 
 
 // loop is the whole way of a table, from the moment a source emits it to the
 // kernel's last acknowledgement, in the real loop.
-func (b *bench) loop(p *pass) error { return p.loop(new(ipvs.Mode), p.drive) }
+func (b *bench) loop(p *pass) error { return p.loop(new(ipvs.Mode), nil, p.drive) }
 
 // loop has a function drive the real loop in a mode.
-func (p *pass) loop(m mode.Mode, drive func(context.Context, *proxy.Proxy, hand, <-chan *proxy.Snapshot) error) error {
-	k, err := openHost(p.wire, m)
+func (p *pass) loop(m mode.Mode, r *relay.Relay, drive func(context.Context, *proxy.Proxy, hand, <-chan *proxy.Snapshot) error) error {
+	k, err := openHost(p.wire, m, r)
 	if err != nil {
 		return err
 	}

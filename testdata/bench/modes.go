@@ -6,13 +6,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
 )
 
 // backends are those of iptables. Mode iptables is measured with both, and so are the
@@ -23,17 +28,21 @@ var backends = []string{"nft", "legacy"}
 // the other rows.
 func modes() []scenario {
 	all := []scenario{{name: "modes", by: "svcproxy", only: kernel.IPv4, run: func(_ *bench, p *pass) error {
-		return p.loop(new(ipvs.Mode), p.driveMode)
+		return p.loop(new(ipvs.Mode), nil, p.driveMode)
+	}}, {name: "modes", by: byRelay, only: kernel.IPv4, run: func(_ *bench, p *pass) error {
+		return withFiles(openFiles, p.relayed)
 	}}}
 	for _, backend := range backends {
 		all = append(all, scenario{name: "modes", by: byRules(backend), only: kernel.IPv4, run: func(_ *bench, p *pass) error {
-			return withBackend(backend, func() error { return p.loop(new(iptables.Mode), p.driveMode) })
+			return withBackend(backend, func() error { return p.loop(new(iptables.Mode), nil, p.driveMode) })
 		}}, scenario{name: "modes", by: byRestore(backend), only: kernel.IPv4, outside: true, run: func(_ *bench, p *pass) error {
 			return withBackend(backend, p.restore)
 		}})
 	}
 	return all
 }
+
+const byRelay = "userspace"
 
 func byRules(backend string) string   { return "iptables, " + backend }
 func byRestore(backend string) string { return "iptables-restore, " + backend }
@@ -63,6 +72,29 @@ func withBackend(name string, f func() error) error {
 	return f()
 }
 
+// relayed measures mode userspace, whose virtual servers are listeners of this process.
+func (p *pass) relayed() error {
+	r, err := relay.New(relay.Options{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return p.loop(userspace.Mode{}, r, p.driveMode)
+}
+
+// withFiles runs f with another limit of open files for this process.
+func withFiles(limit uint64, f func() error) error {
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		return err
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: was.Max}); err != nil {
+		return fmt.Errorf("limit of open files: %w", err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &was)
+	return f()
+}
+
 const (
 	allNew      = "table to kernel, all new"
 	oneEndpoint = "table to kernel, one endpoint"
@@ -72,7 +104,7 @@ const (
 func (p *pass) driveMode(ctx context.Context, loop *proxy.Proxy, h hand, synced <-chan *proxy.Snapshot) error {
 	emit, check := hands(ctx, loop, h, synced)
 	t := table(p.size, p.family)
-	if err := p.lap(allNew, emit(t)); err != nil {
+	if err := p.lap(allNew, uncollected(emit(t))); err != nil {
 		return err
 	}
 	if err := check(); err != nil { // iptables-save runs for the last time
@@ -85,6 +117,20 @@ func (p *pass) driveMode(ctx context.Context, loop *proxy.Proxy, h hand, synced 
 		return err
 	}
 	return p.lap(oneEndpoint, emit(oneWeighed(t, 2)))
+}
+
+// startLimit is how many bytes the program may take at a start before it collects garbage: that of
+// proxy/daemon.
+const startLimit = 64 << 20
+
+// uncollected is f without garbage collection below startLimit, as the program starts: see
+// deferCollection of proxy/daemon.
+func uncollected(f func() error) func() error {
+	return func() error {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(startLimit))
+		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+		return f()
+	}
 }
 
 // restore gives iptables-restore the rules that mode iptables wants.

@@ -16,6 +16,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/ipvs"
 	"github.com/svcproxy/svcproxy/kernel/link"
 	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -51,20 +52,21 @@ func runs(ops []kernel.Op) [][]kernel.Op {
 	return all
 }
 
-func openHost(w *wire, m mode.Mode) (*host.Kernel, error) {
+// openHost opens the kernel for a mode. r is the relay of mode userspace, nil for the others.
+func openHost(w *wire, m mode.Mode, r *relay.Relay) (*host.Kernel, error) {
 	dir, err := os.MkdirTemp("", "bench-state-")
 	if err != nil {
 		return nil, err
 	}
 	return host.Open(context.Background(), host.Options{
-		Names: kernel.DefaultNames, Dialer: w.dialer(), Sysctls: m.Sysctls(), Needs: m.Needs(), StateDir: dir,
+		Names: kernel.DefaultNames, Dialer: w.dialer(), Sysctls: m.Sysctls(), Needs: m.Needs(), StateDir: dir, Relay: r,
 	})
 }
 
 // ours is svcproxy's parts one by one: a load, readings, changes, and the removal
 // of everything.
 func (b *bench) ours(p *pass) error {
-	k, err := openHost(p.wire, new(modeipvs.Mode))
+	k, err := openHost(p.wire, new(modeipvs.Mode), nil)
 	if err != nil {
 		return err
 	}
@@ -199,7 +201,7 @@ func (p *pass) read() error {
 			if err != nil {
 				return err
 			}
-			routes, err := links.ReadRoutes()
+			routes, _, err := links.ReadRoutes()
 			if err == nil && len(addrs)+len(routes) < p.size.services {
 				err = fmt.Errorf("read %d addresses and %d routes", len(addrs), len(routes))
 			}

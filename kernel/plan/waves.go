@@ -1,0 +1,226 @@
+package plan
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// A plan that gives many addresses their first virtual server goes in waves: see DESIGN.md. Plans with fewer such ops than
+// leastWaved have none. The first wave has about waveOps ops, and each of the next ones twice as many as the one before, up
+// to 8 times waveOps: each wave ends a batch of every kind, so few waves cost few system calls. In waves that remove tracked flows it has wavesOfFlows times as many,
+// since each call for flows may list all of them.
+var leastWaved, waveOps = 2000, 1000 // tests change them
+
+const (
+	wavesOfFlows = 8
+	wavesDouble  = 3 // so many times
+)
+
+// waved are the phases whose ops go in waves. Within a wave they keep their order.
+var waved = [...]kernel.Phase{
+	kernel.AddGuards, kernel.AddVirtuals, kernel.AddReals, kernel.OpenVIPs, kernel.AddAddrs, kernel.Announce, kernel.ClearFlows,
+}
+
+// The slots of a plan with waves: the phases that build up with what belongs to no wave, then the waves with the phases
+// of each, then the daemons of connection sync, then the phases that tear down.
+const (
+	slotsBefore = int(kernel.Withdraw) + 1 // withdrawals are not in waves: routers need not wait to send to another node
+	slotsAfter  = 1 + int(kernel.NumPhases-kernel.Withdraw)
+)
+
+// waves is one call of collectWaves.
+type waves struct {
+	ops      [kernel.NumPhases][]kernel.Op // the differ's; a pointer to that would make every Diff allocate
+	have     []kernel.Virtual
+	addrs    []netip.Addr // get their first virtual server, sorted
+	of       []int32      // of addrs: how many ops it has, then the number of its wave
+	at       int          // in addrs: where the last op's address was
+	loops    [2]string    // the sets whose addresses are those of endpoints
+	slots    []int32      // of each op: its slot, or that of its address; by phase
+	n, flows int          // ops that belong to an address, and those of them that remove flows
+	total    int          // all ops
+	found    []kernel.Wave
+}
+
+// collectWaves joins the ops of a plan that goes in waves. It returns false if the plan does not.
+func (d *differ) collectWaves(total int) bool {
+	if len(d.ops[kernel.AddVirtuals])+len(d.ops[kernel.AddReals])+len(d.ops[kernel.AddGuards]) < leastWaved/2 || len(d.ops[kernel.ReplaceChains]) > 0 {
+		return false
+	}
+	w := waves{ops: d.ops, have: d.have.Virtuals, total: total}
+	for f, family := range [...]kernel.Family{kernel.IPv4, kernel.IPv6} {
+		w.loops[f] = d.have.Names.Set(family, kernel.LoopBack)
+	}
+	w.findNew()
+	if w.addrs == nil {
+		return false
+	}
+	if w.findAll(); w.n < leastWaved {
+		return false
+	}
+	w.number()
+	d.plan.Ops = w.join()
+	d.plan.Waves, d.plan.Whole = w.found, w.flows < len(d.ops[kernel.ClearFlows])
+	return true
+}
+
+// findNew finds the addresses that have no virtual server yet, not even one of another program. No packet for them takes a
+// path of ours, so it does not matter which of them is served first.
+func (w *waves) findNew() {
+	for i := range w.ops[kernel.AddVirtuals] {
+		o := &w.ops[kernel.AddVirtuals][i]
+		a := o.Object.(kernel.Virtual).Key.Addr.Addr()
+		if n := len(w.addrs); o.Verb != kernel.Add || n > 0 && w.addrs[n-1] == a || len(virtualsOf(w.have, a)) > 0 {
+			continue
+		}
+		if w.addrs == nil {
+			w.addrs = make([]netip.Addr, 0, len(w.ops[kernel.AddVirtuals])-i)
+		}
+		w.addrs = append(w.addrs, a)
+	}
+	w.of = make([]int32, len(w.addrs))
+}
+
+// findAll finds the address of each op.
+func (w *waves) findAll() {
+	w.slots = make([]int32, 0, w.total)
+	for _, p := range waved {
+		for i := range w.ops[p] {
+			w.slots = append(w.slots, w.find(p, &w.ops[p][i]))
+		}
+	}
+}
+
+// find returns the index of the address to which an op belongs, and counts the op there. It is -1 if there is none.
+func (w *waves) find(p kernel.Phase, o *kernel.Op) int32 {
+	a := w.about(o.Object)
+	if !a.IsValid() {
+		return -1
+	}
+	switch { // ops are sorted, so it is mostly the last address or the next one
+	case w.addrs[w.at] == a:
+	case w.at+1 < len(w.addrs) && w.addrs[w.at+1] == a:
+		w.at++
+	default:
+		i, found := slices.BinarySearchFunc(w.addrs, a, netip.Addr.Compare)
+		if !found {
+			return -1
+		}
+		w.at = i
+	}
+	w.of[w.at]++
+	w.n++
+	if p == kernel.ClearFlows {
+		w.flows++
+	}
+	return int32(w.at)
+}
+
+// about returns the address that clients use, of an object that belongs to one.
+func (w *waves) about(o kernel.Object) netip.Addr {
+	switch v := o.(type) {
+	case kernel.Entry:
+		if v.Set != w.loops[0] && v.Set != w.loops[1] {
+			return v.Addr
+		}
+	case kernel.Virtual:
+		return v.Key.Addr.Addr()
+	case kernel.Real:
+		return v.Key.Virtual.Addr.Addr()
+	case kernel.Local:
+		return v.VIP()
+	case kernel.Neighbor:
+		return v.Addr
+	case kernel.Announcement:
+		return v.Addr
+	case kernel.Flow:
+		return v.Key.Virtual.Addr.Addr()
+	}
+	return netip.Addr{}
+}
+
+// number gives each address the number of its wave, small ones first. Until places runs, End is the number of ops of the
+// wave.
+func (w *waves) number() {
+	order := make([]int32, len(w.addrs))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return int(w.of[a] - w.of[b]) })
+	most := waveOps
+	if w.flows > 0 {
+		most *= wavesOfFlows
+	}
+	all := make([]kernel.Wave, 0, w.n/most+1)
+	for served, i := range order {
+		if last := len(all) - 1; last < 0 || all[last].End >= most<<min(last, wavesDouble) {
+			all = append(all, kernel.Wave{})
+		}
+		wave := &all[len(all)-1]
+		wave.End += int(w.of[i])
+		wave.VIPs = served + 1
+		w.of[i] = int32(len(all) - 1)
+	}
+	w.found = all
+}
+
+// join returns all ops in the order of their slots.
+func (w *waves) join() []kernel.Op {
+	to := w.places()
+	ops, next := make([]kernel.Op, w.total), 0
+	for p := range kernel.NumPhases {
+		inWaves := slices.Contains(waved[:], p)
+		for _, o := range w.ops[p] {
+			slot := w.outside(p, o.Object)
+			if inWaves {
+				slot = int(w.slots[next])
+				next++
+			}
+			ops[to[slot]] = o
+			to[slot]++
+		}
+	}
+	return ops
+}
+
+// places turns the index of each op's address into a slot, and returns where in the plan each slot begins.
+func (w *waves) places() []int {
+	after := slotsBefore + len(w.found)*len(waved)
+	to := make([]int, after+slotsAfter+1) // the number of ops in each slot is counted one further
+	next := 0
+	for p := range kernel.NumPhases {
+		at := slices.Index(waved[:], p)
+		for i := range w.ops[p] {
+			slot := w.outside(p, w.ops[p][i].Object)
+			if at >= 0 {
+				if a := w.slots[next]; a >= 0 {
+					slot = slotsBefore + int(w.of[a])*len(waved) + at
+				}
+				w.slots[next] = int32(slot)
+				next++
+			}
+			to[slot+1]++
+		}
+	}
+	for i := 1; i < len(to); i++ {
+		to[i] += to[i-1]
+	}
+	for i := range w.found {
+		w.found[i].End = to[slotsBefore+(i+1)*len(waved)]
+	}
+	return to
+}
+
+// outside is the slot of an op that is in no wave. The daemons of connection sync come after all real servers.
+func (w *waves) outside(p kernel.Phase, o kernel.Object) int {
+	after := slotsBefore + len(w.found)*len(waved)
+	switch {
+	case p > kernel.Withdraw:
+		return after + 1 + int(p-kernel.Withdraw)
+	case o.Kind() == kernel.KindDaemon:
+		return after
+	}
+	return int(p)
+}
