@@ -21,16 +21,19 @@ var own = map[kernel.Kind]func(*Kernel, kernel.Op) error{
 	kernel.KindAddr:     (*Kernel).addr,
 	kernel.KindVirtual:  (*Kernel).virtual,
 	kernel.KindReal:     (*Kernel).real,
+	kernel.KindDaemon:   (*Kernel).daemon,
 	kernel.KindFlow:     func(*Kernel, kernel.Op) error { return nil }, // without traffic nothing is tracked
 }
 
 // missing is the error of an op on an object that does not exist; ENOENT for kinds
 // that are not here.
 var missing = map[kernel.Kind]error{
-	kernel.KindLink:    syscall.ENODEV,
-	kernel.KindAddr:    syscall.EADDRNOTAVAIL,
-	kernel.KindRoute:   syscall.ESRCH,
-	kernel.KindVirtual: syscall.ESRCH,
+	kernel.KindLink:         syscall.ENODEV,
+	kernel.KindAddr:         syscall.EADDRNOTAVAIL,
+	kernel.KindRoute:        syscall.ESRCH,
+	kernel.KindAnnouncement: syscall.ESRCH,
+	kernel.KindVirtual:      syscall.ESRCH,
+	kernel.KindDaemon:       syscall.ESRCH,
 }
 
 // place adds, changes or removes an object.
@@ -224,6 +227,26 @@ func (k *Kernel) real(o kernel.Op) error {
 		return syscall.ESRCH
 	case o.Verb != kernel.Remove && r.Tunnel.Kind() == kernel.GUE.Kind() && r.TunnelPort == 0:
 		return syscall.EINVAL
+	case o.Verb != kernel.Remove && r.Lower > r.Upper:
+		return syscall.ERANGE
 	}
 	return k.place(o)
+}
+
+// daemon gives a daemon without a size of packets that of a link with an MTU of 1500, and saves that
+// svcproxy started it. The kernel cannot change one: a change stops it and starts another.
+func (k *Kernel) daemon(o kernel.Op) error {
+	d := o.Object.(kernel.SyncDaemon)
+	ours := kernel.Saved{Name: d.SavedName(), Ours: d.String()}
+	if d.MaxLen == 0 {
+		d.MaxLen = 1472
+	}
+	err := k.place(kernel.Op{Verb: o.Verb, Object: d})
+	switch {
+	case err == nil && o.Verb == kernel.Remove:
+		delete(k.saved, ours.Name)
+	case err == nil:
+		k.saved[ours.Name] = ours
+	}
+	return err
 }

@@ -36,6 +36,7 @@ func (k *Kernel) openAdapters() {
 		kernel.LinkAdapter:      plain(k.links.Apply),
 		kernel.IPVSAdapter:      plain(k.ipvs.Apply),
 		kernel.IPVSTimeouts:     plain(k.setTimeouts),
+		kernel.IPVSSync:         plain(k.setSync),
 		kernel.ConntrackAdapter: plain(k.flows.Apply),
 	}
 }

@@ -20,3 +20,19 @@ func Firewall(ctx context.Context, n kernel.Names) ([]kernel.Barrier, error) {
 	}
 	return tables.Barriers()
 }
+
+// Gates reads the base chains of other programs with rules that drop single packets.
+func Gates(ctx context.Context, n kernel.Names) ([]kernel.Gate, error) {
+	tables, err := iptables.Open(ctx, iptables.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer tables.Close()
+	return tables.Gates(ctx, n)
+}
+
+// LegacyFirewall reads the base chains of legacy tables beside iptables-nft, which a reading of
+// the kernel does not have: see iptables.LegacyBeside.
+func LegacyFirewall(ctx context.Context, n kernel.Names) ([]kernel.Barrier, error) {
+	return iptables.LegacyBeside(ctx, n)
+}

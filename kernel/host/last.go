@@ -53,10 +53,35 @@ func KeepNames(stateDir string, n kernel.Names) error {
 	return nil
 }
 
-// ForgetNames removes the file when no owned object is left.
+// ForgetNames removes the files of the last run when no owned object is left.
 func ForgetNames(stateDir string) error {
-	if err := statefile.Remove(filepath.Join(stateDir, lastNames)); err != nil {
-		return fmt.Errorf("forgetting the names of the last run: %w", err)
+	for _, name := range []string{lastNames, lastMode} {
+		if err := statefile.Remove(filepath.Join(stateDir, name)); err != nil {
+			return fmt.Errorf("forgetting the %s of the last run: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// lastMode is the file in the state directory with the mode of the last run.
+const lastMode = "mode"
+
+// LastMode returns the mode that the last run used, "" if that is not known.
+func LastMode(stateDir string) (string, error) {
+	text, err := statefile.Read(filepath.Join(stateDir, lastMode), maxNames)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("reading the mode of the last run: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// KeepMode stores the mode in use for the next run.
+func KeepMode(stateDir, mode string) error {
+	if last, err := LastMode(stateDir); err == nil && last == mode {
+		return nil
+	}
+	if err := statefile.Write(filepath.Join(stateDir, lastMode), []byte(mode+"\n"), 0o644); err != nil {
+		return fmt.Errorf("remembering the mode in use: %w", err)
 	}
 	return nil
 }

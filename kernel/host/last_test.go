@@ -37,3 +37,24 @@ func TestLastNames(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestLastMode(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if last, err := host.LastMode(dir); last != "" || err != nil {
+		t.Error(last, err)
+	}
+	for _, mode := range []string{"ipvs", "iptables"} {
+		if err := host.KeepMode(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if last, err := host.LastMode(dir); last != mode || err != nil {
+			t.Error(last, err)
+		}
+	}
+	if err := host.ForgetNames(dir); err != nil {
+		t.Error(err)
+	}
+	if last, err := host.LastMode(dir); last != "" || err != nil {
+		t.Error(last, err)
+	}
+}

@@ -125,10 +125,10 @@ func (r *record) write() {
 }
 
 func (r *record) put(now kernel.Record) error {
-	changes := kernel.AppendMade(nil, r.last.Made, now.Made)
+	changes := kernel.AppendChanges(nil, r.last, now)
 	more := bytes.Count(changes, []byte("\n"))
 	sameLeft := len(kernel.AppendMade(nil, r.last.Left, now.Left)) == 0
-	if r.lines > 0 && sameLeft && r.lines+more <= 2*len(now.Made)+slack {
+	if r.lines > 0 && sameLeft && r.lines+more <= 2*(len(now.Made)+len(now.Digests))+slack {
 		if more == 0 {
 			return nil
 		}

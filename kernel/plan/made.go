@@ -7,16 +7,42 @@ import (
 )
 
 // attests says whether a virtual server is as the record has it: scheduler, flags,
-// timeout and netmask are equal, and every real server masquerades. A different one,
-// which another program made in its place, stays foreign.
-func attests(made, have *kernel.Virtual, reals []kernel.Real) bool {
+// timeout and netmask are equal, and every real server masquerades, or all of them are
+// as they were made. A different one, which another program made in its place, stays foreign.
+func attests(made, have *kernel.Virtual, reals []kernel.Real, digests []kernel.VirtualDigest) bool {
 	if made == nil || *made != *have {
 		return false
 	}
-	return !slices.ContainsFunc(realsOf(reals, have.Key), func(r kernel.Real) bool { return r.Forward != kernel.Masquerade })
+	own := realsOf(reals, have.Key)
+	if masquerade(own) {
+		return true
+	}
+	i, found := slices.BinarySearchFunc(digests, have.Key, func(d kernel.VirtualDigest, k kernel.VirtualKey) int { return d.Virtual.Compare(k) })
+	return found && digests[i].Digest == kernel.DigestOf(have, own)
 }
 
-// ChangesOwned says whether some op may change which virtual servers are owned.
+func masquerade(reals []kernel.Real) bool {
+	return !slices.ContainsFunc(reals, func(r kernel.Real) bool { return r.Forward != kernel.Masquerade })
+}
+
+// Digests returns those of the owned virtual servers that have a real server that does
+// not masquerade, for a Record.
+func Digests(o *kernel.Observed) []kernel.VirtualDigest {
+	if masquerade(o.Reals) {
+		return nil
+	}
+	var digests []kernel.VirtualDigest
+	made := Made(o)
+	for i := range made {
+		if own := realsOf(o.Reals, made[i].Key); !masquerade(own) {
+			digests = append(digests, kernel.VirtualDigest{Virtual: made[i].Key, Digest: kernel.DigestOf(&made[i], own)})
+		}
+	}
+	return digests
+}
+
+// ChangesOwned says whether some op may change which virtual servers are owned, or
+// their Digests.
 func ChangesOwned(n kernel.Names, ops []kernel.Op) bool {
 	return slices.ContainsFunc(ops, func(o kernel.Op) bool {
 		switch v := o.Object.(type) {
@@ -24,6 +50,9 @@ func ChangesOwned(n kernel.Names, ops []kernel.Op) bool {
 			return true
 		case kernel.Entry:
 			return n.IsSet(v.Set, kernel.IPv4, kernel.VirtualServer) || n.IsSet(v.Set, kernel.IPv6, kernel.VirtualServer)
+		case kernel.Real:
+			was, changed := o.Was.(kernel.Real)
+			return v.Forward != kernel.Masquerade || changed && was.Forward != kernel.Masquerade
 		}
 		return false
 	})

@@ -19,6 +19,7 @@ type ownership struct {
 	memory  keyCursor[kernel.VirtualKey] // of the last reading
 	record  keyCursor[kernel.Virtual]    // on disk
 	reals   []kernel.Real
+	digests []kernel.VirtualDigest
 }
 
 func ownershipOf(o *kernel.Observed) ownership {
@@ -29,6 +30,7 @@ func ownershipOf(o *kernel.Observed) ownership {
 		memory:  keyCursor[kernel.VirtualKey]{rest: o.Owned, compare: kernel.CompareKeys},
 		record:  virtualCursor(o.Record.Made),
 		reals:   o.Reals,
+		digests: o.Record.Digests,
 	}
 }
 
@@ -45,7 +47,7 @@ func (w *ownership) has(v *kernel.Virtual) bool {
 	if k.Family() == kernel.IPv6 {
 		entries = &w.more
 	}
-	return entries.find(k) != nil || w.memory.find(k) != nil || attests(w.record.find(k), v, w.reals)
+	return entries.find(k) != nil || w.memory.find(k) != nil || attests(w.record.find(k), v, w.reals, w.digests)
 }
 
 // Owned lists the virtual servers that a reading owns, sorted. The next reading has them
@@ -75,7 +77,7 @@ func Owned(o *kernel.Observed) []kernel.VirtualKey {
 	}
 	for i := range o.Record.Made {
 		made := &o.Record.Made[i]
-		if j, found := slices.BinarySearchFunc(o.Virtuals, *made, kernel.Virtual.Compare); found && attests(made, &o.Virtuals[j], o.Reals) {
+		if j, found := slices.BinarySearchFunc(o.Virtuals, *made, kernel.Virtual.Compare); found && attests(made, &o.Virtuals[j], o.Reals, o.Record.Digests) {
 			keys = append(keys, made.Key)
 		}
 	}
@@ -173,22 +175,29 @@ func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) ke
 	})
 	s.Addrs = keep(s.Addrs, func(a kernel.Addr) bool { return served[a.Addr.String()] })
 	s.Routes = keep(s.Routes, func(r kernel.Route) bool { return served[r.Addr.String()] })
+	s.Announcements = keep(s.Announcements, func(a kernel.Announcement) bool {
+		return !slices.ContainsFunc(conflicts, func(c kernel.Conflict) bool { return c.Want.Key.Addr.Addr() == a.Addr })
+	})
 	s.Neighbors = keep(s.Neighbors, func(n kernel.Neighbor) bool { return served[n.Addr.String()] })
 	s.Chains = slices.Clone(s.Chains)
 	for i := range s.Chains {
-		if c := &s.Chains[i]; c.Name == names.Chain(kernel.ChainIPVSOutFilter) {
-			c.Rules = withoutRules(c.Rules, conflicts)
+		if c := &s.Chains[i]; c.Name == names.Chain(kernel.ChainIPVSOutFilter) || c.Name == names.Chain(kernel.ChainIPVSFilter) {
+			c.Rules = withoutRules(c.Family, c.Rules, conflicts)
 		}
 	}
 	return s
 }
 
 // withoutRules drops the rules that name a virtual server in conflict. Only
-// KUBE-IPVS-OUT-FILTER has such rules; the others match on sets.
-func withoutRules(rules string, conflicts []kernel.Conflict) string {
+// KUBE-IPVS-OUT-FILTER and KUBE-IPVS-FILTER have such rules; the others match on sets. The rule of a mark is alike in
+// both families.
+func withoutRules(f kernel.Family, rules string, conflicts []kernel.Conflict) string {
 	kept := keep(strings.Split(rules, "\n"), func(rule string) bool {
 		return !slices.ContainsFunc(conflicts, func(c kernel.Conflict) bool {
 			k := c.Want.Key
+			if k.Mark() != 0 && k.Family() == f && rule == kernel.MarkRule(k) {
+				return true
+			}
 			return strings.Contains(rule+" ", fmt.Sprintf(" --vproto %d --vaddr %s --vport %d ", k.Proto, k.Addr.Addr(), k.Addr.Port()))
 		})
 	})

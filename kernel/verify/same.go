@@ -13,7 +13,7 @@ func (s Shard) Same(a, b *kernel.Observed) bool {
 	switch {
 	case !SameFew(a, b),
 		!sameWhere(a.Entries, b.Entries, func(e *kernel.Entry) bool { return s.HasEntries(e.Set) }),
-		s.HasVirtuals() && (a.FWMark != b.FWMark || !slices.Equal(a.Virtuals, b.Virtuals)),
+		s.HasVirtuals() && !slices.Equal(a.Virtuals, b.Virtuals),
 		s.HasVIPs() && !SameVIPs(a, b):
 		return false
 	}

@@ -111,7 +111,7 @@ func pieces(s *kernel.State) iter.Seq2[place, int] {
 			}
 		}
 		if !yield(place{piece: pieceVirtuals}, costVirtual*len(s.Virtuals)) ||
-			!yield(place{piece: pieceVIPs}, costVIP*(len(s.Addrs)+len(s.Routes)+len(s.Neighbors))) {
+			!yield(place{piece: pieceVIPs}, costVIP*(len(s.Addrs)+len(s.Routes)+len(s.Neighbors)+len(s.Announcements))) {
 			return
 		}
 		reals := s.Reals

@@ -65,6 +65,7 @@ func DrawTable(t *rapid.T, label string) Table {
 				s.Reals = append(s.Reals, kernel.Real{
 					Key:    kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(pod, 8080)},
 					Weight: uint32(rapid.IntRange(0, 2).Draw(t, "weight")),
+					Upper:  uint32(rapid.SampledFrom([]int{0, 0, 100}).Draw(t, "upper")),
 				})
 			}
 		}
@@ -94,6 +95,11 @@ func Wanted(table Table) kernel.State {
 	if len(table) > 2 {
 		s.Timeouts.UDP = 30
 	}
+	if len(table) > 1 {
+		s.Daemons = []kernel.SyncDaemon{{
+			Role: kernel.SyncMaster, Link: "eth0", ID: uint8(len(table)), MaxLen: 1400, Group: netip.MustParseAddr("224.0.0.81"), Port: 8848, TTL: 1,
+		}}
+	}
 	s.Links = []kernel.Link{{Name: Names.Device, Type: "dummy"}}
 	for _, svc := range table {
 		v := kernel.Virtual{Key: svc.key, Scheduler: svc.scheduler, Netmask: uint8(svc.key.Family().Bits())}
@@ -113,6 +119,9 @@ func Wanted(table Table) kernel.State {
 		} else {
 			s.Entries = append(s.Entries, member(svc.set), kernel.Entry{Set: Names.Set(f, kernel.IPVSIPs), Addr: vip})
 			s.Addrs = append(s.Addrs, kernel.Addr{Addr: vip, Link: Names.Device})
+			if !svc.affinity {
+				s.Announcements = append(s.Announcements, kernel.Announcement{Addr: vip, Table: 143, Metric: uint32(100 + len(table)%2)})
+			}
 		}
 		for _, r := range svc.Reals {
 			a := r.Key.Addr.Addr()
