@@ -28,7 +28,13 @@ func (Chain) Kind() Kind { return KindChain }
 
 // Compare orders by family, table and name.
 func (c Chain) Compare(o Chain) int {
-	return cmp.Or(cmp.Compare(c.Family, o.Family), strings.Compare(c.Table, o.Table), strings.Compare(c.Name, o.Name))
+	if n := cmp.Compare(c.Family, o.Family); n != 0 {
+		return n
+	}
+	if n := strings.Compare(c.Table, o.Table); n != 0 {
+		return n
+	}
+	return strings.Compare(c.Name, o.Name)
 }
 
 // sameChain ignores comments.

@@ -25,13 +25,17 @@ const (
 	ChainVIPFilter        ChainName = "VIP-FILTER"
 	ChainLocalnetFirewall ChainName = "LOCALNET-FIREWALL"
 
+	// Those of mode userspace: packets from other hosts, and the node's own.
+	ChainPortalsContainer ChainName = "PORTALS-CONTAINER"
+	ChainPortalsHost      ChainName = "PORTALS-HOST"
+
 	// ChainTrial is written at a start, to see which rules are taken, and removed at once. It
 	// is owned so that the next plan removes what a crash left of it.
 	ChainTrial ChainName = "TMP-TRIAL"
 )
 
 var chainNames = map[string][]ChainName{
-	"nat": {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort, ChainNodePorts, ChainTrial},
+	"nat": {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort, ChainNodePorts, ChainPortalsContainer, ChainPortalsHost, ChainTrial},
 	"filter": {
 		ChainForward, ChainProxyFirewall, ChainSourceRangesFirewall, ChainNodePort, ChainIPVSFilter, ChainIPVSOutFilter,
 		ChainServices, ChainNodePorts, ChainExternalServices, ChainVIPFilter, ChainLocalnetFirewall, ChainTrial,

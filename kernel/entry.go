@@ -60,7 +60,11 @@ func (e Entry) Member() string {
 	case e.Proto == 0:
 		return e.Addr.String()
 	}
-	s := fmt.Sprintf("%s,%s:%d", e.Addr, e.Proto, e.Port)
+	proto := e.Proto.String()
+	if e.Proto == FWMark {
+		proto = "255"
+	}
+	s := fmt.Sprintf("%s,%s:%d", e.Addr, proto, e.Port)
 	switch {
 	case !e.Second.IsValid():
 		return s

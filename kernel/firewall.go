@@ -46,7 +46,9 @@ func Barred(firewall []Barrier, virtuals []Virtual) []string {
 
 // Bars says whether no client's packet to a virtual server passes. If it is false a packet
 // may pass, or may not.
-func (b Barrier) Bars(k VirtualKey) bool { return b.Sees(k.Family()) && !b.mayAccept(k) }
+func (b Barrier) Bars(k VirtualKey) bool {
+	return k.Proto != FWMark && b.Sees(k.Family()) && !b.mayAccept(k) // whoever marks packets knows which
+}
 
 // Sees says whether packets of a family pass the chain.
 func (b Barrier) Sees(f Family) bool { return b.Family == 0 || b.Family == f }

@@ -37,6 +37,8 @@ type Observed struct {
 	Drains []Drain
 	// Cut is the Policy.Cut of the last plan that was applied: flows to these are removed.
 	Cut []RealKey
+	// Quiesced is the Policy.Quiesced of the last plan that was not held.
+	Quiesced []RealKey
 	// Answered lists proxy neighbours created by other programs, sorted. Diff neither
 	// adds nor removes these.
 	Answered []Neighbor
@@ -46,8 +48,6 @@ type Observed struct {
 	Taken  []Taken
 	// Firewall lists the base chains of other programs that our packets pass.
 	Firewall []Barrier
-	// FWMark counts virtual servers by firewall mark, which are never owned.
-	FWMark int
 }
 
 // Conns counts a real server's connections. Active are established ones;

@@ -26,7 +26,7 @@ func (p *parser) directive(f []string, line string) error {
 		p.family = IPv4
 	case "ip6tables":
 		p.family = IPv6
-	case "hold", "delete-unknown", "take-left", "exclude", "drain-timeout", "cut", "drain-virtuals", "probe":
+	case "hold", "delete-unknown", "take-left", "exclude", "drain-timeout", "cut", "drain-virtuals", "drain-rules", "quiesced", "probe":
 		err = p.o.Policy.directive(f)
 	case "claim", "probed", "taken":
 		err = p.claim(f)
@@ -52,6 +52,11 @@ func (p *parser) directive(f []string, line string) error {
 		p.o.InIPVS = append(p.o.InIPVS, k)
 	case "made":
 		err = p.recorded(f[1:], &p.o.Record.Made)
+	case "digest":
+		var d VirtualDigest
+		d, err = parseVirtualDigest(f[1:])
+		p.o.Record.Digests = append(p.o.Record.Digests, d)
+		sortUnique(&p.o.Record.Digests, VirtualDigest.Compare)
 	case "left":
 		err = p.recorded(f[1:], &p.o.Record.Left)
 	case "drain":
@@ -66,8 +71,6 @@ func (p *parser) directive(f []string, line string) error {
 		err = p.accepts(f)
 	case "bridge":
 		p.o.Node.Bridges = append(p.o.Node.Bridges, Bridge{arg(1), slices.Contains(f, toolNames[IPv4]), slices.Contains(f, toolNames[IPv6])})
-	case "fwmark":
-		p.o.FWMark, err = strconv.Atoi(arg(1))
 	default:
 		err = p.o.Node.directive(f[0], arg(1), arg(3))
 	}
@@ -121,6 +124,8 @@ func (p *Policy) directive(f []string) (err error) {
 		p.TakeLeft = true
 	case "drain-virtuals":
 		p.DrainVirtuals = true
+	case "drain-rules":
+		p.DrainRules = true
 	case "probe":
 		p.Probe = true
 	case "drain-timeout":
@@ -129,6 +134,10 @@ func (p *Policy) directive(f []string) (err error) {
 		var k RealKey
 		k, _, err = parseRealKey(f[1:])
 		p.Cut = append(p.Cut, k)
+	case "quiesced":
+		var k RealKey
+		k, _, err = parseRealKey(f[1:])
+		p.Quiesced = append(p.Quiesced, k)
 	case "exclude":
 		var c netip.Prefix
 		c, err = netip.ParsePrefix(strings.Join(f[1:], " "))

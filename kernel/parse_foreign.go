@@ -3,16 +3,10 @@ package kernel
 import "slices"
 
 // foreign reports whether a line is about something that readings do not hold.
-// These are virtual servers by firewall mark, which are only counted, and members
-// of sets of unused types, such as MAC addresses.
+// These are members of sets of unused types, such as MAC addresses.
 func (p *parser) foreign(f []string) bool {
 	switch {
 	case len(f) < 2:
-	case f[0] == "-A" && f[1] == "-f":
-		p.o.FWMark++
-		return true
-	case f[0] == "-a" && f[1] == "-f":
-		return true
 	case f[0] == "add":
 		i := slices.IndexFunc(p.o.Sets, func(s Set) bool { return s.Name == f[1] })
 		return i >= 0 && p.o.Sets[i].foreignType()

@@ -52,7 +52,7 @@ const (
 	SCTP Proto = 132
 )
 
-// String gives the name ipset prints: "tcp", "udp" or "sctp".
+// String gives the name ipset prints: "tcp", "udp" or "sctp"; "fwmark" for FWMark, which ipset prints as 255.
 func (p Proto) String() string {
 	switch p {
 	case TCP:
@@ -61,6 +61,8 @@ func (p Proto) String() string {
 		return "udp"
 	case SCTP:
 		return "sctp"
+	case FWMark:
+		return "fwmark"
 	}
 	return fmt.Sprintf("%d", uint8(p))
 }
@@ -74,6 +76,8 @@ func ParseProto(s string) (Proto, error) {
 		return UDP, nil
 	case "sctp":
 		return SCTP, nil
+	case "255", "fwmark":
+		return FWMark, nil
 	}
 	return 0, fmt.Errorf("protocol %q: want tcp, udp or sctp", s)
 }

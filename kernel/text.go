@@ -42,6 +42,9 @@ func (p Policy) append(b *strings.Builder) {
 	if p.DrainVirtuals {
 		b.WriteString(directive + "drain-virtuals\n")
 	}
+	if p.DrainRules {
+		b.WriteString(directive + "drain-rules\n")
+	}
 	p.appendClaims(b)
 	for _, c := range p.ExcludeCIDRs {
 		fmt.Fprintf(b, "%sexclude %s\n", directive, c)
@@ -54,6 +57,9 @@ func (p Policy) append(b *strings.Builder) {
 	}
 	for _, k := range p.Cut {
 		fmt.Fprintf(b, "%scut %s\n", directive, k)
+	}
+	for _, k := range p.Quiesced {
+		fmt.Fprintf(b, "%squiesced %s\n", directive, k)
 	}
 }
 
@@ -87,6 +93,9 @@ func (o Observed) String() string {
 	for _, v := range o.Record.Made {
 		line("made %s", v)
 	}
+	for _, d := range o.Record.Digests {
+		line("%s", strings.TrimPrefix(d.String(), directive))
+	}
 	for _, v := range o.Record.Left {
 		line("left %s", v)
 	}
@@ -99,9 +108,6 @@ func (o Observed) String() string {
 	o.appendProbed(line)
 	for _, b := range o.Firewall {
 		b.append(line)
-	}
-	if o.FWMark != 0 {
-		line("fwmark %d", o.FWMark)
 	}
 	o.appendState(&b)
 	return b.String()

@@ -45,6 +45,7 @@ func FuzzParseObserved(f *testing.F) {
 	f.Add("#: mtu 9000\n")
 	f.Add("--set 900 120 300\n#: saved ipvs.udpTimeout before \"300\" ours \"60\"\n")
 	f.Add("#: saved net.ipv4.ip_forward before \"0\" ours \"1\"\n#: drain 2026-01-01T00:00:00Z -u [fd00::1]:53 -r [fd00::2]:53\n")
+	f.Add("--start-daemon backup --mcast-interface eth1 --syncid 7 --sync-maxlen 1400 --mcast-group ff02::81 --mcast-port 8848 --mcast-ttl 1\n")
 	f.Add("#: cut -t [fd00::1]:80 -r [fd00::2]:8080\n#: cut -t 10.0.0.1:80 -r 10.2.0.1:8080\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		o, err := kernel.ParseObserved(s)

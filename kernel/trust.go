@@ -52,8 +52,11 @@ func (n Names) Check() error { return errors.Join(CheckPrefix(n.Prefix), CheckDe
 
 // Check says why svcproxy cannot have saved this value. The values are in a file of the
 // service's user, and root restores them. So it accepts only names that svcproxy sets
-// (the sysctls given, IPVS timeouts and ProxyNDP), and only values that these can have.
+// (the sysctls given, IPVS timeouts, daemons of connection sync and ProxyNDP), and only values that these can have.
 func (s Saved) Check(sysctls []string) error {
+	if IsSyncDaemon(s.Name) {
+		return s.checkDaemon()
+	}
 	link, ndp := proxyNDPLink(s.Name)
 	if !ndp && !IsTimeout(s.Name) && !slices.Contains(sysctls, s.Name) {
 		return fmt.Errorf("%.80q is not a parameter that svcproxy sets", s.Name)
@@ -63,7 +66,18 @@ func (s Saved) Check(sysctls []string) error {
 			return fmt.Errorf("%.80q: %w", s.Name, err)
 		}
 	}
-	for _, value := range [...]string{s.Before, s.Ours} {
+	if s.Name == SyncThreshold {
+		return errors.Join(s.checkNumbers(strings.Fields(s.Before)...), s.checkNumbers(strings.Fields(s.Ours)...))
+	}
+	return s.checkNumbers(s.Before, s.Ours)
+}
+
+// SyncThreshold is a parameter of IPVS that has two numbers: after how many packets a connection is synced,
+// and after how many more again.
+const SyncThreshold = "net.ipv4.vs.sync_threshold"
+
+func (s Saved) checkNumbers(values ...string) error {
+	for _, value := range values {
 		n, err := strconv.ParseUint(value, 10, 64)
 		if err != nil || n > math.MaxInt32 || strconv.FormatUint(n, 10) != value {
 			return fmt.Errorf("%s: %.40q is not a number from 0 to %d", s.Name, value, math.MaxInt32)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// VirtualKey identifies a virtual server.
+// VirtualKey identifies a virtual server, by address and port, or by a firewall mark: see FWMark.
 type VirtualKey struct {
 	Addr  netip.AddrPort
 	Proto Proto
@@ -47,6 +47,8 @@ func CompareKeys(a, b *VirtualKey) int {
 func (k VirtualKey) String() string {
 	flag := "-t"
 	switch k.Proto {
+	case FWMark:
+		return k.markString()
 	case UDP:
 		flag = "-u"
 	case SCTP:
@@ -148,7 +150,7 @@ func appendVirtuals(b *strings.Builder, o *Observed) {
 	}
 }
 
-// parseVirtualKey reads "-t ADDRESS:PORT" at the start of f and returns the rest.
+// parseVirtualKey reads "-t ADDRESS:PORT" or "-f MARK" at the start of f and returns the rest.
 func parseVirtualKey(f []string) (VirtualKey, []string, error) {
 	if len(f) < 2 {
 		return VirtualKey{}, nil, fmt.Errorf("want -t, -u or --sctp-service and ADDRESS:PORT")
@@ -161,8 +163,10 @@ func parseVirtualKey(f []string) (VirtualKey, []string, error) {
 		k.Proto = UDP
 	case "--sctp-service":
 		k.Proto = SCTP
+	case "-f":
+		return parseMark(f[1:])
 	default:
-		return k, nil, fmt.Errorf("%q: want -t, -u or --sctp-service", f[0])
+		return k, nil, fmt.Errorf("%q: want -t, -u, --sctp-service or -f", f[0])
 	}
 	var err error
 	k.Addr, err = parseAddrPort(f[1])

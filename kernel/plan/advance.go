@@ -35,6 +35,7 @@ func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.O
 		slices.ContainsFunc(s.of(kernel.KindSet), func(o kernel.Op) bool { return o.Verb == kernel.Remove })
 	have.Conns, have.Fresh = nil, false
 	followParameters(&have, s.of(kernel.KindSysctl), s.of(kernel.KindTimeouts))
+	followDaemons(&have, s.of(kernel.KindDaemon))
 	have.InIPVS = withoutMoved(have.InIPVS, s.of(kernel.KindVirtual))
 	have.Reals = withoutVirtuals(have.Reals, s.of(kernel.KindVirtual))
 	for k, row := range kernel.Rows {
@@ -135,6 +136,18 @@ func followParameters(o *kernel.Observed, sysctls, timeouts []kernel.Op) {
 			save(o, p, strconv.FormatUint(uint64(*o.Timeouts.Field(p.Name)), 10))
 		}
 		o.Timeouts = to.Over(o.Timeouts)
+	}
+}
+
+// followDaemons updates Saved after ops on daemons of connection sync.
+func followDaemons(o *kernel.Observed, ops []kernel.Op) {
+	for _, op := range ops { // Saved is a clone by now
+		name := op.Object.(kernel.SyncDaemon).SavedName()
+		o.Saved = slices.DeleteFunc(o.Saved, func(s kernel.Saved) bool { return s.Name == name })
+		if op.Verb != kernel.Remove {
+			i, _ := slices.BinarySearchFunc(o.Saved, name, func(s kernel.Saved, name string) int { return strings.Compare(s.Name, name) })
+			o.Saved = slices.Insert(o.Saved, i, kernel.Saved{Name: name, Ours: op.Object.String()})
+		}
 	}
 }
 

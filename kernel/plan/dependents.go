@@ -30,6 +30,7 @@ type dependents struct {
 	open       map[kernel.VirtualKey]error // a VIP could not be closed
 	lasting    map[kernel.VirtualKey]error // virtual server could not be removed
 	bound      map[netip.Addr]error        // address could not be removed
+	unbound    map[netip.Addr]error        // VIP could not be made local
 	failures   bool                        // any of these has an error
 }
 
@@ -83,6 +84,8 @@ func (d *dependents) failed(o kernel.Op, err error) {
 	case kernel.Local:
 		if o.Verb == kernel.Remove {
 			mark(&d.bound, v.VIP(), err)
+		} else {
+			mark(&d.unbound, v.VIP(), err)
 		}
 	}
 }
@@ -177,6 +180,10 @@ func (d *dependents) cause(o kernel.Op) error {
 		if o.Verb == kernel.Add {
 			vip := v.VIP()
 			return cmp.Or(d.unready[kernel.FamilyOf(vip)], d.unserved[vip], d.unguarded[vip], d.unfiltered[kernel.FamilyOf(vip)])
+		}
+	case kernel.Announcement:
+		if o.Verb == kernel.Add {
+			return cmp.Or(d.unready[kernel.FamilyOf(v.Addr)], d.unbound[v.Addr], d.unserved[v.Addr], d.unguarded[v.Addr], d.unfiltered[kernel.FamilyOf(v.Addr)])
 		}
 	case kernel.Neighbor:
 		if o.Verb == kernel.Add {

@@ -50,6 +50,8 @@ func (d *differ) diff(k kernel.Kind) {
 		}
 	case kernel.KindReal:
 		d.diffReals()
+	case kernel.KindDaemon:
+		d.diffDaemons()
 	case kernel.KindFlow:
 		d.diffFlows() // the last kind: it looks at the ops on all others
 	case kernel.KindEntry, kernel.KindSwap, kernel.KindVirtual: // compared with others
@@ -76,10 +78,18 @@ func (d *differ) diffList(row *kernel.Row) {
 			d.serve(w)
 		case w != nil:
 			d.change(row.Build, h, w)
-		case !d.hold():
+		case !d.hold() || d.decided(h):
 			d.remove(row.Teardown, h)
 		}
 	}
+}
+
+// decided says whether an object may go although tables may be missing: an announcement whose VIP is wanted. That VIP's
+// table is there, and the announcement's absence was decided: its endpoints are down, or the node is drained.
+func (d *differ) decided(o kernel.Object) bool {
+	a, ok := o.(kernel.Announcement)
+	return ok && (slices.ContainsFunc(d.want.Routes, func(r kernel.Route) bool { return r.Addr == a.Addr }) ||
+		slices.ContainsFunc(d.want.Addrs, func(x kernel.Addr) bool { return x.Addr == a.Addr }))
 }
 
 // differ is one call of Diff.
@@ -137,7 +147,7 @@ func (d *differ) collect() {
 	for _, ops := range d.ops {
 		n += len(ops)
 	}
-	if n == 0 {
+	if n == 0 || d.collectWaves(n) {
 		return
 	}
 	d.plan.Ops = make([]kernel.Op, 0, n)

@@ -175,15 +175,23 @@ func hasHashed(n kernel.Names, chains []kernel.Chain) bool {
 	return false
 }
 
-// sharedByServices reports whether a chain has rules of many services, in mode iptables.
+// sharedByServices reports whether a chain has rules of many services, in mode iptables or userspace.
 func (d *differ) sharedByServices(c *kernel.Chain) bool {
 	n := d.have.Names
+	if isPortals(n, c) {
+		return true
+	}
 	for _, name := range []kernel.ChainName{kernel.ChainServices, kernel.ChainNodePorts, kernel.ChainExternalServices, kernel.ChainProxyFirewall, kernel.ChainVIPFilter} {
 		if n.IsChain(c.Name, name) {
 			return hasHashed(n, d.have.Chains)
 		}
 	}
 	return false
+}
+
+// isPortals reports whether a chain has the rules of portals, which are mode userspace's.
+func isPortals(n kernel.Names, c *kernel.Chain) bool {
+	return n.IsChain(c.Name, kernel.ChainPortalsContainer) || n.IsChain(c.Name, kernel.ChainPortalsHost)
 }
 
 // withOthers returns the wanted rules of a shared chain, and between them present rules for addresses and ports that
@@ -196,6 +204,9 @@ func (d *differ) withOthers(want *kernel.Chain, have string) string {
 			if c := &d.want.Chains[i]; d.sharedByServices(c) {
 				for rule := range strings.SplitSeq(c.Rules, "\n") {
 					d.about[match(rule)] = true
+				}
+				if isPortals(d.have.Names, c) {
+					d.aboutVirtuals()
 				}
 			}
 		}
@@ -213,4 +224,13 @@ func (d *differ) withOthers(want *kernel.Chain, have string) string {
 		}
 	}
 	return strings.Join(append(rules, left[next:]...), "\n")
+}
+
+// aboutVirtuals adds the wanted virtual servers to what the wanted rules are about. In mode userspace one without a
+// portal listens on its own port, and a rule of an earlier portal would lead past it.
+func (d *differ) aboutVirtuals() {
+	for i := range d.want.Virtuals {
+		k := &d.want.Virtuals[i].Key
+		d.about[matched{k.Addr.Addr(), k.Proto, k.Addr.Port()}] = true
+	}
 }

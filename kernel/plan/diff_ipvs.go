@@ -82,9 +82,9 @@ func (d *differ) leave(v kernel.Virtual) {
 	d.plan.Left = append(d.plan.Left, v)
 }
 
-// claims says whether the policy treats a foreign virtual server as owned.
+// claims says whether the policy treats a foreign virtual server as owned. Those by firewall mark stay foreign.
 func (d *differ) claims(k kernel.VirtualKey) bool {
-	if !d.want.Policy.DeleteUnknown {
+	if !d.want.Policy.DeleteUnknown || k.Proto == kernel.FWMark {
 		return false
 	}
 	for _, c := range d.want.Policy.ExcludeCIDRs {
@@ -96,9 +96,23 @@ func (d *differ) claims(k kernel.VirtualKey) bool {
 }
 
 // adopts says whether a wanted virtual server that is not owned may be adopted, because
-// nothing would change by it.
+// nothing would change by it but for real servers of weight 0, which get no connection.
 func (d *differ) adopts(want, have kernel.Virtual) bool {
-	return want == have && slices.Equal(realsOf(d.want.Reals, want.Key), realsOf(d.have.Reals, want.Key))
+	return want == have && onlyIdleMore(realsOf(d.want.Reals, want.Key), realsOf(d.have.Reals, want.Key))
+}
+
+// onlyIdleMore says whether sorted wanted real servers are those that are there, and others of
+// weight 0: backups, and those that wait for their first health check.
+func onlyIdleMore(want, have []kernel.Real) bool {
+	for _, w := range want {
+		switch {
+		case len(have) > 0 && w == have[0]:
+			have = have[1:]
+		case w.Weight > 0:
+			return false
+		}
+	}
+	return len(have) == 0
 }
 
 // realsOf returns the part of sorted real servers that belongs to a virtual server.
@@ -204,9 +218,12 @@ func (d *differ) cuts(k kernel.RealKey) bool {
 	return found
 }
 
-// drain decides what to do with a real server that is no longer wanted. Only TCP drains:
-// a UDP client would go on sending to a dead server, and an SCTP association fails over
-// by itself.
+// drains says whether the connections of a protocol outlive their real server. Only those of TCP do: a UDP client
+// would go on sending to a dead server, and an SCTP association fails over by itself. Behind a firewall
+// mark there may be TCP.
+func drains(p kernel.Proto) bool { return p == kernel.TCP || p == kernel.FWMark }
+
+// drain decides what to do with a real server that is no longer wanted.
 func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 	h := d.have.Reals[j]
 	if since.IsZero() {
@@ -214,7 +231,7 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 	}
 	deadline := since.Add(timeout)
 	switch {
-	case h.Key.Virtual.Proto != kernel.TCP,
+	case !drains(h.Key.Virtual.Proto),
 		timeout > 0 && h.Weight == 0 && !d.have.Clock.Before(deadline),
 		d.idle(j):
 		d.remove(kernel.RemoveReals, h)
@@ -227,8 +244,8 @@ func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
 	}
 	d.plan.Draining++
 	d.plan.Drains = append(d.plan.Drains, kernel.Drain{Real: h.Key, Since: since})
-	if timeout > 0 && (d.plan.Wake.IsZero() || deadline.Before(d.plan.Wake)) {
-		d.plan.Wake = deadline
+	if timeout > 0 {
+		d.wakeAt(deadline)
 	}
 }
 

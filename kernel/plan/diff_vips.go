@@ -15,6 +15,8 @@ func (d *differ) waits(o kernel.Object) bool {
 	switch v := o.(type) {
 	case kernel.Local:
 		return d.disputed(v.VIP())
+	case kernel.Announcement:
+		return d.waiting[v.Addr]
 	case kernel.Neighbor:
 		_, answered := slices.BinarySearchFunc(d.have.Answered, v, kernel.Neighbor.Compare)
 		return answered || d.waiting[v.Addr]

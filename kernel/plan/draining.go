@@ -11,7 +11,7 @@ import (
 // their real servers drain, and each virtual server is removed with its last real server. This is for a change of
 // mode: the rules of the other mode already take new connections, and IPVS serves the old ones until they end.
 //
-// Only TCP drains: see drain. The entries of the ownership set stay with their virtual servers.
+// Only TCP and firewall marks drain: see drain. The entries of the ownership set stay with their virtual servers.
 func (d *differ) keepDraining() {
 	if !d.want.Policy.DrainVirtuals || d.hold() || len(d.have.Reals) == 0 {
 		return
@@ -23,7 +23,7 @@ func (d *differ) keepDraining() {
 		v := &d.have.Virtuals[i]
 		for ; next < len(d.have.Reals) && d.have.Reals[next].Key.Virtual.Compare(v.Key) < 0; next++ {
 		}
-		if !own.has(v) || v.Key.Proto != kernel.TCP || !kernel.Quiesces(v.Scheduler) || hasVirtual(&d.want, v.Key) {
+		if !own.has(v) || !drains(v.Key.Proto) || !kernel.Quiesces(v.Scheduler) || hasVirtual(&d.want, v.Key) {
 			continue
 		}
 		for j := next; j < len(d.have.Reals) && d.have.Reals[j].Key.Virtual == v.Key; j++ {

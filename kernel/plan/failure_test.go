@@ -50,6 +50,7 @@ func TestFailuresAreSafeAndHeal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		foreign := world.Foreigners(t)
 		w := world.New(t, foreign)
+		drawWaves(t)
 		if rapid.Bool().Draw(t, "served before") {
 			w.Sync(world.Wanted(world.DrawTable(t, "a")))
 			w.DrawConns()

@@ -14,8 +14,9 @@ import (
 // come from virtual servers in mode ipvs, and from rules in mode iptables.
 func (d *differ) diffFlows() {
 	d.diffCut()
-	if d.translates() {
-		want, have := translations(d.have.Names, d.want.Chains), translations(d.have.Names, d.have.Chains)
+	d.diffRuleDrains()
+	if d.translates(kernel.UDP) {
+		want, have := translations(d.have.Names, d.want.Chains, kernel.UDP), translations(d.have.Names, d.have.Chains, kernel.UDP)
 		d.compareFlows(backends{virtuals: want.virtuals, all: want.reals}, backends{virtuals: have.virtuals, all: have.reals}, func(kernel.VirtualKey) bool { return !d.hold() })
 	}
 	switch {
@@ -96,12 +97,12 @@ func hasUDP(virtuals []kernel.Virtual) bool {
 	return false
 }
 
-// translates reports whether an op changes where rules lead UDP packets to.
-func (d *differ) translates() bool {
+// translates reports whether an op changes where rules lead packets of a protocol to.
+func (d *differ) translates(proto kernel.Proto) bool {
 	for _, phase := range [...]kernel.Phase{kernel.WriteChains, kernel.ReplaceChains, kernel.RemoveChains} {
 		for i := range d.ops[phase] {
 			op := &d.ops[phase][i]
-			if translatesUDP(d.have.Names, op.Object) || op.Was != nil && translatesUDP(d.have.Names, op.Was) {
+			if translates(d.have.Names, op.Object, proto) || op.Was != nil && translates(d.have.Names, op.Was, proto) {
 				return true
 			}
 		}

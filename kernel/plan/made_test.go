@@ -40,10 +40,42 @@ func TestMade(t *testing.T) {
 			}
 		}
 		// With an empty ownership set the record alone gives the same.
-		o.Owned, o.Record.Made = nil, made
+		o.Owned, o.Record.Made, o.Record.Digests = nil, made, plan.Digests(&o)
 		o.Entries = slices.DeleteFunc(o.Entries, func(e kernel.Entry) bool { return strings.HasSuffix(e.Set, string(kernel.VirtualServer)) })
 		if again := plan.Made(&o); !slices.Equal(again, made) {
 			t.Fatalf("by the record %v, want %v", again, made)
 		}
 	})
+}
+
+// Programs that forward directly make the virtual servers that svcproxy makes. So without the ownership set, one that
+// does not masquerade is ours only if its real servers are as svcproxy left them.
+func TestRecordOfDirectVirtualServers(t *testing.T) {
+	const virtual = "-A -t 10.96.0.1:80 -s rr\n"
+	const one, two = "-a -t 10.96.0.1:80 -r 10.2.0.1:80 -g -w 1\n", "-a -t 10.96.0.1:80 -r 10.2.0.2:80 -i -w 1\n"
+	made := parsed(t, "#: owned -t 10.96.0.1:80\n"+virtual+one+two)
+	record := kernel.Record{Made: plan.Made(&made), Digests: plan.Digests(&made)}
+	if len(record.Made) != 1 || len(record.Digests) != 1 {
+		t.Fatalf("recorded %+v", record)
+	}
+	for _, c := range []struct {
+		name, have string
+		owned      bool
+	}{
+		{"as it was made", virtual + two + one, true},
+		{"with another weight", virtual + one + "-a -t 10.96.0.1:80 -r 10.2.0.2:80 -i -w 2\n", false},
+		{"with another server", virtual + one + two + "-a -t 10.96.0.1:80 -r 10.2.0.3:80 -g -w 1\n", false},
+		{"with another method", virtual + one + "-a -t 10.96.0.1:80 -r 10.2.0.2:80 -g -w 1\n", false},
+		{"with another scheduler", "-A -t 10.96.0.1:80 -s wlc\n" + one + two, false},
+		{"masquerading", virtual + "-a -t 10.96.0.1:80 -r 10.2.0.1:80 -m -w 1\n", true},
+	} {
+		have := parsed(t, c.have)
+		have.Record = record
+		text := parsed(t, have.String()) // the record is part of the text
+		for _, o := range []kernel.Observed{have, text} {
+			if owned := len(plan.Owned(&o)) == 1; owned != c.owned {
+				t.Errorf("%s: owned %v", c.name, owned)
+			}
+		}
+	}
 }

@@ -13,7 +13,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/convert"
 )
 
@@ -24,6 +27,7 @@ type importCommand struct {
 	live   bool
 	strict bool
 	write  string
+	format convert.Format // of the program that svcproxy takes the place of
 }
 
 // Import is the command import.
@@ -34,7 +38,13 @@ func Import(e *Env) cli.Command {
 		Long: `FILE is a configuration of keepalived, ldirectord or HAProxy, what ipvsadm-save -n prints,
 or Kubernetes objects; - is standard input. --live reads the kernel's virtual servers
 instead. The services go to standard output. What has no counterpart is a comment
-at its place, and a line on standard error. With --strict that is exit code 1.`,
+at its place, and a line on standard error. Then come the steps of a take-over that loses
+no connection: what to start and to stop, in order.`,
+		Examples: []string{"svcproxy import /etc/keepalived/keepalived.conf", "svcproxy import --live --write /etc/svcproxy/services.d/imported.toml"},
+		Exits: []cli.Exit{
+			{Code: cli.Failed, When: "with --strict: something has no counterpart"},
+			{Code: cli.Config, When: "FILE is not valid, or of no known format"},
+		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
 }
@@ -49,6 +59,7 @@ func (c *importCommand) flags(fs *pflag.FlagSet) {
 		words = append(words, string(f))
 	}
 	fs.StringVar(&c.from, "from", anyFormat, "`FORMAT` of FILE: "+strings.Join(words, ", "))
+	cli.Offer(fs, "from", words...)
 	fs.BoolVar(&c.live, "live", false, "read the kernel's virtual servers; needs root")
 	fs.BoolVar(&c.strict, "strict", false, "exit with 1 if something has no counterpart")
 	fs.StringVar(&c.write, "write", "", "write the services to a new `FILE`")
@@ -59,12 +70,13 @@ type imported struct {
 	Services int            `json:"services"`
 	Document string         `json:"document"` // the services file
 	Notes    []importedNote `json:"notes"`    // what has no counterpart
+	Steps    []string       `json:"steps"`    // what to start and stop, in order
 }
 
 type importedNote struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
-	Service string `json:"service,omitempty"` // "namespace/name"
+	Service string `json:"service,omitempty"` // its DisplayName
 	Message string `json:"message"`
 	Changes bool   `json:"changes"` // traffic would flow otherwise than it did
 }
@@ -107,6 +119,7 @@ func (c *importCommand) read(ctx context.Context, args []string) (convert.Result
 			return convert.Result{}, cli.Errorf(cli.Config, "say its format with --from", "%s: cannot tell what it is", f.Name)
 		}
 	}
+	c.format = format
 	r, err := convert.Read(format, f, included)
 	if err != nil {
 		return r, &cli.Error{Code: cli.Config, Err: err}
@@ -161,6 +174,7 @@ func included(pattern, from string) ([]convert.File, error) {
 
 // readKernel reads the virtual servers that the kernel has, whoever made them.
 func (c *importCommand) readKernel(ctx context.Context) (convert.Result, error) {
+	c.format = runs(machine.Processes())
 	s, err := c.load()
 	if err != nil {
 		return convert.Result{}, err
@@ -177,9 +191,6 @@ func (c *importCommand) readKernel(ctx context.Context) (convert.Result, error) 
 	r, err := convert.Read(convert.IPVSAdm, convert.File{Name: "the kernel", Data: []byte(saved(have))}, nil)
 	if err != nil {
 		return r, fmt.Errorf("the kernel's virtual servers: %w", err)
-	}
-	if have.FWMark > 0 {
-		r.Notes = append(r.Notes, convert.Note{Message: count(have.FWMark, "virtual server") + " by firewall mark: svcproxy serves addresses only", Changes: true})
 	}
 	return r, nil
 }
@@ -198,21 +209,26 @@ func saved(o kernel.Observed) string {
 
 // deliver prints the services, or writes them, and what was left out.
 func (c *importCommand) deliver(r convert.Result) error {
-	document := r.Document()
+	settings, _ := config.Read(c.config) // the defaults, where there is none or it is not valid
+	device := settings.Config.Names().Device
+	document, steps := r.Document(), takeOver(c.format, vipsOn(r.Services, device), device)
 	if c.write != "" {
 		if err := create(c.write, document); err != nil {
 			return err
 		}
 	}
 	if c.output == "json" {
-		answer := imported{Services: len(r.Services), Document: document, Notes: []importedNote{}}
+		answer := imported{Services: len(r.Services), Document: document, Notes: []importedNote{}, Steps: steps}
 		for _, n := range r.Notes {
-			answer.Notes = append(answer.Notes, importedNote{n.Origin.File, n.Origin.Line, n.Service, n.Message, n.Changes})
+			answer.Notes = append(answer.Notes, importedNote{n.Origin.File, n.Origin.Line, sources.Problem{Service: n.Service, Origin: n.Origin}.DisplayName(), n.Message, n.Changes})
 		}
 		return c.encode(answer)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(c.Err, "svcproxy: not imported: %s\n", n)
+	}
+	for i, step := range steps {
+		fmt.Fprintf(c.Err, "svcproxy: step %d: %s\n", i+1, step)
 	}
 	if c.write != "" {
 		_, err := fmt.Fprintf(c.Out, "ok: %s\n", count(len(r.Services), "service"))
@@ -231,6 +247,15 @@ func create(name, text string) error {
 		}
 		return err
 	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	return finish(f, text)
+}
+
+// finish writes and closes a new file. It removes the file if that fails, as on a full disk: half a configuration must not
+// be taken for the whole, and nothing would replace it.
+func finish(f *os.File, text string) error {
+	_, err := f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
 }

@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// diffRuleDrains drains endpoints that rules no longer lead to, over TCP, and those that had weight 0, and so no rule, before
+// they left. The connection tracker keeps their connections, and nothing else knows of these endpoints, so have.Drains and
+// have.Quiesced are the only record of them: a restart forgets them. At its deadline a drain ends with the removal of its
+// tracked connections. Without a drain timeout there is nothing to do.
+//
+// Nothing counts these connections, so a drain lasts until its deadline, with or without any.
+func (d *differ) diffRuleDrains() {
+	if !d.want.Policy.DrainRules {
+		return
+	}
+	left := keep(d.have.Drains, func(x kernel.Drain) bool { return !d.hasReal(x.Real) })
+	changed := !d.hold() && d.translates(kernel.TCP)
+	begins := d.unquiesced()
+	if len(left)+len(begins) == 0 && !changed {
+		return
+	}
+	want := translations(d.have.Names, d.want.Chains, kernel.TCP).reals
+	if changed {
+		for _, r := range translations(d.have.Names, d.have.Chains, kernel.TCP).reals {
+			begins = append(begins, r.Key)
+		}
+	}
+	left = d.withBegun(left, begins)
+	for _, x := range left {
+		if !isIn(want, x.Real) {
+			d.ruleDrain(x)
+		}
+	}
+	slices.SortFunc(d.plan.Drains, func(a, b kernel.Drain) int { return a.Real.Compare(b.Real) })
+}
+
+// unquiesced returns the endpoints that had weight 0 at the last plan and have it no longer. Most of them are gone; the
+// others have rules again.
+func (d *differ) unquiesced() []kernel.RealKey {
+	p := &d.want.Policy
+	if d.hold() || kernel.SameSlice(p.Quiesced, d.have.Quiesced) {
+		return nil
+	}
+	return keep(d.have.Quiesced, func(k kernel.RealKey) bool { return !d.quiesced(k) })
+}
+
+// quiesced reports whether an endpoint is wanted with weight 0.
+func (d *differ) quiesced(k kernel.RealKey) bool {
+	_, found := slices.BinarySearchFunc(d.want.Policy.Quiesced, k, kernel.RealKey.Compare)
+	return found
+}
+
+// withBegun adds drains that begin now. Some of their endpoints may drain already, or be wanted.
+func (d *differ) withBegun(drains []kernel.Drain, begins []kernel.RealKey) []kernel.Drain {
+	if len(begins) == 0 {
+		return drains
+	}
+	slices.SortFunc(begins, kernel.RealKey.Compare)
+	known := drains
+	drains = slices.Clone(drains)
+	for _, k := range slices.Compact(begins) {
+		_, found := slices.BinarySearchFunc(known, k, func(x kernel.Drain, k kernel.RealKey) int { return x.Real.Compare(k) })
+		if !found {
+			drains = append(drains, kernel.Drain{Real: k, Since: d.have.Clock})
+		}
+	}
+	return drains
+}
+
+// ruleDrain goes on with a drain, or ends it.
+func (d *differ) ruleDrain(x kernel.Drain) {
+	p := &d.want.Policy
+	if d.quiesced(x.Real) || d.cuts(x.Real) {
+		return
+	}
+	timeout := p.DrainTimeout
+	i, own := slices.BinarySearchFunc(p.Drains, x.Real.Virtual, func(v kernel.VirtualDrain, k kernel.VirtualKey) int { return v.Virtual.Compare(k) })
+	if own {
+		timeout = p.Drains[i].Timeout
+	}
+	deadline := x.Since.Add(timeout)
+	switch {
+	case timeout == 0:
+		return
+	case !d.have.Clock.Before(deadline) && !d.hold():
+		d.clearFlow(x.Real)
+		return
+	}
+	if d.hold() { // diffReals has kept all drains
+		return
+	}
+	d.plan.Drains = append(d.plan.Drains, x)
+	d.wakeAt(deadline)
+}
+
+// wakeAt makes the loop plan again at a time, or earlier.
+func (d *differ) wakeAt(t time.Time) {
+	if d.plan.Wake.IsZero() || t.Before(d.plan.Wake) {
+		d.plan.Wake = t
+	}
+}
+
+func (d *differ) hasReal(k kernel.RealKey) bool { return isIn(d.have.Reals, k) }
+
+// isIn reports whether sorted real servers have one.
+func isIn(reals []kernel.Real, k kernel.RealKey) bool {
+	_, found := slices.BinarySearchFunc(reals, k, func(r kernel.Real, k kernel.RealKey) int { return r.Key.Compare(k) })
+	return found
+}
+
+// Undone returns the drains to know after a plan that failed in part, or that stopped after so many ops: its own, those
+// that it ended by the removal of tracked connections, and those whose real server it did not come to remove. Only the
+// record of these drains tells the next plan to try again, and since when they drain.
+func Undone(before []kernel.Drain, p kernel.Plan, done int) []kernel.Drain {
+	ended := map[kernel.RealKey]bool{}
+	for i := range p.Ops {
+		if f, ok := p.Ops[i].Object.(kernel.Flow); ok {
+			ended[f.Key] = true
+		}
+		if x, ok := p.Ops[i].Object.(kernel.Real); ok && i >= done && p.Ops[i].Verb == kernel.Remove {
+			ended[x.Key] = true
+		}
+	}
+	undone := keep(before, func(x kernel.Drain) bool { return ended[x.Real] })
+	if len(undone) == 0 {
+		return p.Drains
+	}
+	return sortedWith(p.Drains, undone, func(a, b kernel.Drain) int { return a.Real.Compare(b.Real) })
+}

@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// ruled is a state whose rules lead 10.96.0.1:80 to some endpoints.
+func ruled(t *testing.T, policy string, endpoints ...string) kernel.State {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(policy + `#: iptables
+*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]
+-A KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-AAAAAAAAAAAAAAAA
+`)
+	for _, e := range endpoints {
+		fmt.Fprintf(&b, "-A KUBE-SVC-AAAAAAAAAAAAAAAA -p tcp -m tcp -j DNAT --to-destination %s:80\n", e)
+	}
+	b.WriteString("COMMIT\n")
+	o, err := kernel.ParseObserved(b.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.State
+}
+
+// An endpoint that rules leave out drains until its deadline. What Diff returned is what the next Diff knows.
+func TestRulesDrain(t *testing.T) {
+	const limited = "#: drain-timeout 30s\n#: drain-rules\n"
+	key := kernel.RealKey{
+		Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Addr: netip.MustParseAddrPort("10.2.0.2:80"),
+	}
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	both, one := ruled(t, limited, "10.2.0.1", "10.2.0.2"), ruled(t, limited, "10.2.0.1")
+	have := kernel.Observed{Names: kernel.DefaultNames, State: both, Clock: begin, Fresh: true}
+	p := Diff(one, have)
+	draining := []kernel.Drain{{Real: key, Since: begin}}
+	if !slices.Equal(p.Drains, draining) || !p.Wake.Equal(begin.Add(30*time.Second)) || p.Draining != 0 {
+		t.Fatalf("it begins: %v, wake %v, %d", p.Drains, p.Wake, p.Draining)
+	}
+	have, _ = Advance(have, p.Ops)
+	have.Drains = p.Drains
+	ends := []string{"conntrack -D -p tcp --orig-dst 10.96.0.1 --orig-port-dst 80 --reply-src 10.2.0.2 --reply-port-src 80"}
+	for _, c := range []struct {
+		name  string
+		want  kernel.State
+		after time.Duration
+		goes  bool // on
+		ops   []string
+	}{
+		{"before its deadline", one, 29 * time.Second, true, nil},
+		{"at its deadline", one, 30 * time.Second, false, ends},
+		{"unlimited by then", ruled(t, "", "10.2.0.1"), 30 * time.Second, false, nil},
+		{"wanted with weight 0", ruled(t, limited+"#: quiesced -t 10.96.0.1:80 -r 10.2.0.2:80\n", "10.2.0.1"), 30 * time.Second, false, nil},
+		{"of a service that is gone", kernel.State{Policy: one.Policy}, 30 * time.Second, false, ends},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			have := have
+			have.Clock = begin.Add(c.after)
+			p := Diff(c.want, have)
+			var flows []string
+			for _, o := range p.Ops {
+				if f, ok := o.Object.(kernel.Flow); ok {
+					flows = append(flows, f.String())
+				}
+			}
+			if slices.Contains(p.Drains, draining[0]) != c.goes || !slices.Equal(flows, c.ops) {
+				t.Errorf("drains %v, removes %q", p.Drains, flows)
+			}
+			if failed := Undone(have.Drains, p, len(p.Ops)); c.ops != nil != slices.Contains(failed, draining[0]) && !c.goes {
+				t.Errorf("known after a failure: %v", failed)
+			}
+		})
+	}
+}
+
+// A drain whose real server the plan removes goes on if the plan stopped before that.
+func TestDrainAfterAStop(t *testing.T) {
+	key := kernel.RealKey{
+		Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Addr: netip.MustParseAddrPort("10.2.0.2:80"),
+	}
+	before := []kernel.Drain{{Real: key, Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}}
+	p := kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Add, Object: kernel.Route{}}, {Verb: kernel.Remove, Object: kernel.Real{Key: key}}}}
+	if left := Undone(before, p, 1); !slices.Equal(left, before) {
+		t.Errorf("after a stop: %v", left)
+	}
+	if done := Undone(before, p, 2); done != nil {
+		t.Errorf("after the removal: %v", done)
+	}
+}
+
+// An endpoint that had weight 0 when it left has no rule that could tell of it. It drains from then on.
+func TestQuiescedDrainWhenTheyLeave(t *testing.T) {
+	const limited, quiesced = "#: drain-timeout 30s\n#: drain-rules\n", "#: quiesced -t 10.96.0.1:80 -r 10.2.0.2:80\n"
+	key := kernel.RealKey{
+		Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Addr: netip.MustParseAddrPort("10.2.0.2:80"),
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	one := ruled(t, limited, "10.2.0.1")
+	have := kernel.Observed{Names: kernel.DefaultNames, State: one, Clock: now, Quiesced: []kernel.RealKey{key}}
+	begins := []kernel.Drain{{Real: key, Since: now}}
+	for _, c := range []struct {
+		name  string
+		want  kernel.State
+		known []kernel.Drain
+		drain []kernel.Drain
+	}{
+		{"it is gone", one, nil, begins},
+		{"its drain runs", one, []kernel.Drain{{Real: key, Since: now.Add(-time.Second)}}, []kernel.Drain{{Real: key, Since: now.Add(-time.Second)}}},
+		{"it still has weight 0", ruled(t, limited+quiesced, "10.2.0.1"), nil, nil},
+		{"it has a rule again", ruled(t, limited, "10.2.0.1", "10.2.0.2"), nil, nil},
+		{"its service is gone", kernel.State{Policy: one.Policy}, nil, begins},
+		{"it is cut", ruled(t, limited+"#: cut -t 10.96.0.1:80 -r 10.2.0.2:80\n", "10.2.0.1"), nil, nil},
+		{"a source is pending", ruled(t, limited+"#: hold\n", "10.2.0.1"), nil, nil},
+		{"no drain is limited", ruled(t, "", "10.2.0.1"), nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			have := have
+			have.Drains = c.known
+			p := Diff(c.want, have)
+			got := slices.DeleteFunc(slices.Clone(p.Drains), func(x kernel.Drain) bool { return x.Real != key })
+			if !slices.Equal(got, c.drain) {
+				t.Errorf("drains %v, want %v", p.Drains, c.drain)
+			}
+			if c.drain != nil && !p.Wake.Equal(c.drain[0].Since.Add(30*time.Second)) {
+				t.Errorf("wake %v", p.Wake)
+			}
+			if !slices.Equal(have.Quiesced, []kernel.RealKey{key}) {
+				t.Errorf("the reading was changed: %v", have.Quiesced)
+			}
+		})
+	}
+}
