@@ -52,6 +52,9 @@ const duration = `^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+
 // percentage is a whole number of percent.
 const percentage = `^(100|[1-9]?[0-9])%$`
 
+// portRange is a range of ports, "10000-10100".
+const portRange = `^[0-9]{1,5}-[0-9]{1,5}$`
+
 // schemaOf is a schema of keys. A name in upper case stands for any name that the writer of
 // the file chooses.
 func schemaOf(keys []fields.Key, title string) schema {
@@ -105,8 +108,10 @@ func schemaValue(k fields.Key) schema {
 	switch k.Kind {
 	case fields.KindTable:
 		s = closed()
-	case fields.KindTables:
-		s = schema{"type": "array", "items": closed()}
+	case fields.KindPortsOrTables:
+		s = schema{"type": "array", "items": schema{"anyOf": []schema{{"type": "integer", "minimum": 1, "maximum": math.MaxUint16}, closed(), {"type": "string", "pattern": portRange}}}}
+	case fields.KindPortOrRange:
+		s = schema{"anyOf": []schema{{"type": "integer", "minimum": 1, "maximum": math.MaxUint16}, {"type": "string", "pattern": portRange}}}
 	case fields.KindAddressesOrTables:
 		s = schema{"type": "array", "items": schema{"anyOf": []schema{str, closed()}}}
 	case fields.KindStringOrTable:

@@ -53,7 +53,7 @@ func (r *Result) uncontested() {
 
 // refusal is why a services file cannot have a service, or nil.
 func refusal(s *sources.Service) error {
-	t, _, problems := file.Decode("", []byte(file.Encode(s)))
+	t, _, problems := file.Decode("", []byte(file.Encode(s, file.EdgeWords)))
 	if len(problems) == 0 {
 		problems = sources.Validate(t)
 	}

@@ -31,6 +31,7 @@ func Formats() []Format { return []Format{IPVSAdm, Keepalived, LDirectord, HAPro
 type Result struct {
 	Services []sources.Service // Origin is where the first part of each is configured
 	Notes    []Note            // in the order of the configuration
+	Words    file.Words        // of Document
 }
 
 // Note is about a part of a configuration that has no counterpart.
@@ -135,7 +136,7 @@ func (r Result) Document() string {
 		for _, n := range notes[s.FullName()] {
 			comment(n)
 		}
-		b.WriteString(file.Encode(s))
+		b.WriteString(file.Encode(s, r.Words))
 	}
 	return b.String()
 }

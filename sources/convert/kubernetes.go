@@ -23,7 +23,7 @@ func readKubernetes(f File) (Result, error) {
 		return Result{}, errors.Join(all...)
 	}
 	t, problems := manifest.Table(objects, "")
-	r := Result{Notes: otherKinds(f)}
+	r := Result{Notes: otherKinds(f), Words: file.KubernetesWords}
 	for _, p := range problems {
 		message := p.Message
 		if p.Service != "" {
@@ -32,7 +32,7 @@ func readKubernetes(f File) (Result, error) {
 		r.Notes = append(r.Notes, Note{Origin: p.Origin, Service: p.Service, Message: message, Changes: true})
 	}
 	for _, s := range t.Services {
-		again, _, _ := file.Decode("", []byte(file.Encode(&s)))
+		again, _, _ := file.Decode("", []byte(file.Encode(&s, file.KubernetesWords)))
 		if len(again.Services) == 1 && !reflect.DeepEqual(ports(s), ports(again.Services[0])) {
 			r.Notes = append(r.Notes, Note{
 				Origin: s.Origin, Service: s.FullName(), Changes: true,

@@ -138,7 +138,7 @@ type Reader struct {
 
 // NewReader makes a Reader of the parts that Cut returned for the same top.
 func NewReader(top string) *Reader {
-	return &Reader{top: top, skeletons: skeletons{}, scan: scan{skeleton: []byte{}}}
+	return &Reader{top: top, skeletons: newSkeletons(), scan: scan{skeleton: []byte{}}}
 }
 
 // Parse returns a part's table and its places, whose lines begin at 1, and its number of values. Plain strings and
@@ -164,12 +164,12 @@ func (r *Reader) Parse(p Part) (name string, table any, at *Place, values int, o
 // parse parses a text that checkText accepts. It returns false if there is any mistake in it.
 func (r *Reader) parse(text string, line int) (tree map[string]any, at *Place, values int, ok bool) {
 	s := &r.scan
-	*s = scan{text: text, line: line, segments: s.segments, skeleton: s.skeleton[:0]}
+	*s = scan{text: text, line: line, segments: s.segments, skeleton: s.skeleton[:0], cuts: cuts{pairs: s.cuts.pairs[:0], elems: s.cuts.elems[:0]}}
 	r.root.begin(1)
 	if !s.document(&r.root) || len(s.dups) > 0 {
 		return nil, nil, 0, false
 	}
 	s.leaveOut(len(text), len(text))
-	tree, ok = r.skeletons.decode(s.skeleton)
+	tree, ok = r.skeletons.decode(s.skeleton, s.cuts)
 	return tree, &r.root, s.values, ok
 }

@@ -28,6 +28,9 @@ type scan struct {
 
 	skeleton []byte // of the text up to copied; nil if none is wanted
 	copied   int
+	cuts     cuts // of the skeleton
+
+	visitor *visitor // nil if nobody looks at the values
 
 	values int      // found so far
 	excess *Mistake // the limit that was passed, or nil
@@ -61,6 +64,9 @@ func (s *scan) document(root *Place) bool {
 	current := root
 	for {
 		s.blank()
+		if s.visitor != nil {
+			s.visitor.read = s.pos
+		}
 		if s.pos == len(s.text) {
 			return true
 		}
@@ -68,11 +74,14 @@ func (s *scan) document(root *Place) bool {
 			if current == root {
 				s.top = ""
 			}
+			s.cutPair()
 			if !s.pair(current, 0) {
 				return false
 			}
+			s.cuts.ended = s.line
 			continue
 		}
+		s.cuts.never = true
 		next, ok := s.header(root)
 		if !ok {
 			return false
@@ -104,6 +113,9 @@ func (s *scan) header(root *Place) (*Place, bool) {
 		return nil, false
 	}
 	s.top = path[0].name
+	if s.visitor != nil {
+		s.visitor.header(path)
+	}
 	p, last := s.parents(root, path), path[len(path)-1]
 	if tables {
 		c := p.Key(last.name)
@@ -134,7 +146,13 @@ func (s *scan) pair(p *Place, depth int) bool {
 	if !s.count() {
 		return false
 	}
+	if depth == 0 && len(path) > 1 {
+		s.cuts.never = true
+	}
 	c, ok := s.define(s.parents(p, path), path)
+	if s.visitor != nil {
+		return ok && s.visitor.below(path, func() bool { return s.value(c, depth) })
+	}
 	return ok && s.value(c, depth)
 }
 
@@ -172,6 +190,19 @@ func (s *scan) value(p *Place, depth int) bool {
 	if depth > maxDepth {
 		return s.tooMuch("nested more than %d deep", maxDepth)
 	}
+	if s.visitor == nil {
+		return s.content(p, depth)
+	}
+	from := s.pos
+	ok := s.content(p, depth)
+	if ok {
+		s.visitor.value(from, s.pos)
+	}
+	return ok
+}
+
+// content reads a value that begins here.
+func (s *scan) content(p *Place, depth int) bool {
 	switch c := s.text[s.pos]; c {
 	case '"', '\'':
 		if s.skeleton != nil {
@@ -187,7 +218,14 @@ func (s *scan) value(p *Place, depth int) bool {
 			if !s.count() {
 				return false
 			}
-			return s.value(p.addElem(s.line), depth+1)
+			elem := p.addElem(s.line)
+			if depth > 0 || s.skeleton == nil {
+				return s.value(elem, depth+1)
+			}
+			from := s.cut()
+			ok := s.value(elem, depth+1)
+			s.cuts.elems = append(s.cuts.elems, span{from, s.cut()})
+			return ok
 		})
 	case '{':
 		return s.items('}', func() bool { return s.pair(p, depth+1) })
@@ -347,6 +385,9 @@ func (s *scan) blank() {
 			}
 			if s.skeleton != nil && plainText(s.text[s.pos:s.pos+n]) {
 				s.leaveOut(s.pos+1, s.pos+n)
+			}
+			if s.visitor != nil {
+				s.visitor.comment(s.pos, s.pos+n)
 			}
 			s.pos += n
 			continue

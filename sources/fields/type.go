@@ -17,8 +17,8 @@ type Kind string
 // The kinds. A list is a TOML array. A duration is a string as Go has them: "30s", "3h".
 const (
 	KindTable             Kind = "table"
-	KindTables            Kind = "list of tables"
 	KindAddressesOrTables Kind = "list of IP addresses or tables"
+	KindPortsOrTables     Kind = "list of port numbers, ranges or tables"
 	KindAddresses         Kind = "list of IP addresses"
 	KindCIDRs             Kind = "list of CIDRs"
 	KindStrings           Kind = "list of strings"
@@ -29,6 +29,7 @@ const (
 	KindListener          Kind = `IP:port, or ""`
 	KindPort              Kind = "port number"
 	KindPortOrName        Kind = "port number, or the name of a port"
+	KindPortOrRange       Kind = "port number, or a range in quotes"
 	KindWeight            Kind = "weight"
 	KindInteger           Kind = "integer"
 	KindNumber            Kind = "number"
@@ -229,7 +230,7 @@ func ParseAddr(s string) (netip.Addr, error) {
 	case err != nil:
 		return netip.Addr{}, fmt.Errorf("%q is not an IP address", s)
 	case a.Is4In6():
-		return netip.Addr{}, fmt.Errorf("%q is an IPv4 address in IPv6 clothing: write %q", s, a.Unmap())
+		return netip.Addr{}, fmt.Errorf("%q is an IPv4-mapped IPv6 address: write %q", s, a.Unmap())
 	}
 	return a, nil
 }
@@ -245,7 +246,7 @@ func ParsePrefix(s, forOne string) (netip.Prefix, error) {
 		return p, fmt.Errorf(`%q is not a CIDR such as "10.0.0.0/8"`, s)
 	}
 	if p.Addr().Is4In6() {
-		return p, fmt.Errorf("%q is an IPv4 range in IPv6 clothing: write it as IPv4", s)
+		return p, fmt.Errorf("%q is a range of IPv4-mapped IPv6 addresses: write it as IPv4", s)
 	}
 	return p, nil
 }

@@ -88,7 +88,7 @@ func (d *decoder) check(n node) (*sources.HealthCheck, error) {
 		for key := range t {
 			c.given[key] = true
 		}
-		table(d, n, checkFields, &c)
+		table(d, n, checkFields(), &c)
 		if len(d.problems) == before {
 			if err := c.complete(); err != nil {
 				return nil, err
@@ -122,8 +122,8 @@ func (c *draftCheck) short(text string) (err error) {
 	case more && !takes:
 		return fmt.Errorf("type %s takes nothing after a colon: write a table, { type = %q, ... }", c.Probe.Type, c.Probe.Type)
 	case more:
-		i := slices.IndexFunc(checkFields, func(f fields.Field[draftCheck]) bool { return f.Name == key })
-		if err := checkFields[i].Set(c, node{Key: key, V: value}); err != nil {
+		i := slices.IndexFunc(checkFields(), func(f fields.Field[draftCheck]) bool { return f.Name == key })
+		if err := checkFields()[i].Set(c, node{Key: key, V: value}); err != nil {
 			return fmt.Errorf("%s %w", key, err)
 		}
 	}

@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"strings"
 	"testing"
@@ -46,6 +47,51 @@ func BenchmarkDecodeUnlike(b *testing.B) {
 		port++
 		return fmt.Appendf(nil, "%#x", port) // no plain number, see fields/skeleton.go
 	})
+	for b.Loop() {
+		if table, _, problems := Decode("services.toml", data); len(table.Services) != 1000 || len(problems) != 0 {
+			b.Fatal(len(table.Services), problems)
+		}
+	}
+}
+
+// variedFile is n services of 5 endpoints that differ in more than names and numbers, as those that people write.
+func variedFile(n int) []byte {
+	var b strings.Builder
+	r := rand.New(rand.NewPCG(1, 2))
+	maybe := func(format string, args ...any) {
+		if r.IntN(3) == 0 {
+			fmt.Fprintf(&b, format, args...)
+		}
+	}
+	for i := range n {
+		fmt.Fprintf(&b, "[services.web-%d]\n", i)
+		maybe("# of team %d\n", i%7)
+		fmt.Fprintf(&b, "vips = [\"10.96.%d.%d\"]\n", i/250, 1+i%250)
+		fmt.Fprintf(&b, "%s\n", []string{"port = 80", "ports = [80, 443]", "ports = [{ port = 80, targetPort = 8080 }]", "ports = [{ name = \"dns\", port = 53, protocol = \"UDP\" }]"}[r.IntN(4)])
+		maybe("scheduler = %q\n", []string{"wrr", "lc", "mh"}[r.IntN(3)])
+		maybe("sessionAffinity = \"ClientIP\"\n")
+		maybe("loadBalancerSourceRanges = [\"192.0.2.0/24\", \"198.51.100.0/%d\"]\n", 24+i%8)
+		maybe("healthCheck = { type = \"http\", path = \"/%d\", interval = \"%ds\" }\n", i, 1+i%9)
+		maybe("externalTrafficPolicy = \"Local\"\n")
+		fmt.Fprintf(&b, "endpoints = [\n")
+		for j := range 3 + r.IntN(5) {
+			fmt.Fprintf(&b, "  { address = \"10.%d.%d.%d\"", j, i/250, 1+i%250)
+			maybe(", weight = %d", 1+r.IntN(100))
+			maybe(", nodeName = \"n%d\"", j)
+			maybe(", zone = \"a\"")
+			fmt.Fprintf(&b, " },")
+			maybe(" # rack %d", j)
+			fmt.Fprintf(&b, "\n")
+		}
+		fmt.Fprintf(&b, "]\n\n")
+	}
+	return []byte(b.String())
+}
+
+// BenchmarkDecodeVaried is BenchmarkDecode of services that differ as those that people write.
+func BenchmarkDecodeVaried(b *testing.B) {
+	data := variedFile(1000)
+	b.SetBytes(int64(len(data)))
 	for b.Loop() {
 		if table, _, problems := Decode("services.toml", data); len(table.Services) != 1000 || len(problems) != 0 {
 			b.Fatal(len(table.Services), problems)

@@ -3,6 +3,7 @@ package file
 import (
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,11 +14,20 @@ import (
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
+// Words are the keys that Encode chooses where two say the same.
+type Words int
+
+// The words of a services file. Decode reads both.
+const (
+	EdgeWords       Words = iota // vips, keepClientAddress, port and backends, and no type where the others tell it
+	KubernetesWords              // type, clusterIPs, loadBalancerIPs, ports and endpoints
+)
+
 // Encode returns a services file with one service. Decode reads the same service from it, but for what no services file
 // can say: an endpoint that serves only some of its service's ports, and hints that do not follow from its zone and
 // the service's trafficDistribution.
-func Encode(s *sources.Service) string {
-	e := encoder{}
+func Encode(s *sources.Service, words Words) string {
+	e := encoder{words: words}
 	name := s.Name
 	if s.Namespace != sources.DefaultNamespace {
 		name = s.FullName()
@@ -28,7 +38,11 @@ func Encode(s *sources.Service) string {
 }
 
 // encoder writes keys and their values, each on its line.
-type encoder struct{ strings.Builder }
+type encoder struct {
+	strings.Builder
+	words    Words
+	oneLimit bool // the service has the limits of its endpoints
+}
 
 func (e *encoder) key(name, value string) { fmt.Fprintf(e, "%s = %s\n", name, value) }
 
@@ -36,6 +50,13 @@ func (e *encoder) key(name, value string) { fmt.Fprintf(e, "%s = %s\n", name, va
 func (e *encoder) text(name, value string) {
 	if value != "" {
 		e.key(name, fields.Text(value))
+	}
+}
+
+// number writes a number unless it is 0.
+func (e *encoder) number(name string, n int) {
+	if n != 0 {
+		e.key(name, strconv.Itoa(n))
 	}
 }
 
@@ -53,14 +74,11 @@ func (e *encoder) list(name string, values []string) {
 func isTable(value string) bool { return strings.HasPrefix(value, "{") }
 
 func (e *encoder) service(s *sources.Service) {
-	if s.Type != sources.ClusterIP {
-		e.text("type", string(s.Type))
+	if e.words == EdgeWords {
+		e.reach(s)
+	} else {
+		e.reachKubernetes(s)
 	}
-	e.list("clusterIPs", quoted(s.ClusterIPs))
-	e.list("externalIPs", quoted(s.ExternalIPs))
-	e.list("loadBalancerIPs", each(s.LoadBalancerIPs, encodeVIP))
-	e.list("loadBalancerSourceRanges", quoted(s.SourceRanges))
-	e.list("ports", each(s.Ports, encodePort))
 	if s.ExternalTrafficPolicy != sources.Cluster {
 		e.text("externalTrafficPolicy", string(s.ExternalTrafficPolicy))
 	}
@@ -73,6 +91,8 @@ func (e *encoder) service(s *sources.Service) {
 			e.key("sessionAffinityTimeout", durationText(s.AffinityTimeout))
 		}
 	}
+	e.number("sessionAffinityPrefix4", int(s.AffinityPrefix4))
+	e.number("sessionAffinityPrefix6", int(s.AffinityPrefix6))
 	if s.HealthCheckNodePort != 0 {
 		e.key("healthCheckNodePort", strconv.Itoa(int(s.HealthCheckNodePort)))
 	}
@@ -81,14 +101,108 @@ func (e *encoder) service(s *sources.Service) {
 	}
 	e.text("trafficDistribution", string(s.TrafficDistribution))
 	e.text("scheduler", s.Scheduler)
+	if s.SchedulerFlags != 0 {
+		e.key("schedulerFlags", array(each(s.SchedulerFlags.Words(s.Scheduler), textOf)))
+	}
+	if s.OnePacket {
+		e.key("onePacket", "true")
+	}
+	if e.oneLimit = sameLimits(s.Endpoints); e.oneLimit {
+		encodeLimits(e.key, &s.Endpoints[0])
+	}
 	e.text("forward", string(s.Forward))
 	if s.DrainTimeout != nil {
 		e.key("drainTimeout", durationText(*s.DrainTimeout))
 	}
+	if s.Announce != nil {
+		e.key("announce", strconv.FormatBool(*s.Announce))
+	}
 	if s.HealthCheck != nil {
 		e.key("healthCheck", encodeCheck(s.HealthCheck))
 	}
-	e.list("endpoints", each(s.Endpoints, func(p sources.Endpoint) string { return encodeEndpoint(&p, s.Ports) }))
+	endpoints := "endpoints"
+	if e.words == EdgeWords {
+		endpoints = "backends"
+	}
+	e.list(endpoints, each(s.Endpoints, func(p sources.Endpoint) string { return e.endpoint(&p, s.Ports) }))
+}
+
+// reachKubernetes writes by what a service is reached.
+func (e *encoder) reachKubernetes(s *sources.Service) {
+	if s.Type != sources.ClusterIP || s.Type != inferType(s) {
+		e.text("type", string(s.Type))
+	}
+	e.list("clusterIPs", quoted(s.ClusterIPs))
+	e.list("externalIPs", quoted(s.ExternalIPs))
+	e.list("loadBalancerIPs", each(s.LoadBalancerIPs, encodeVIP))
+	e.list("loadBalancerSourceRanges", quoted(s.SourceRanges))
+	if !e.mark(s) {
+		e.list("ports", each(s.Ports, encodePort))
+	}
+}
+
+// mark writes the firewall mark of a service that has one instead of ports.
+func (e *encoder) mark(s *sources.Service) bool {
+	if s.FWMark != 0 {
+		e.key("fwmark", strconv.FormatUint(uint64(s.FWMark), 10))
+	}
+	return s.FWMark != 0
+}
+
+// reach writes the same in the words of the edge.
+func (e *encoder) reach(s *sources.Service) {
+	if s.Type != inferType(s) {
+		e.text("type", string(s.Type))
+	}
+	keep := s.Type == sources.ClusterIP && len(s.ClusterIPs) > 0 && len(s.LoadBalancerIPs) == 0
+	if keep {
+		e.list("vips", quoted(s.ClusterIPs))
+		e.key("keepClientAddress", "true")
+	} else {
+		e.list("clusterIPs", quoted(s.ClusterIPs))
+	}
+	e.list("externalIPs", quoted(s.ExternalIPs))
+	if !keep && len(s.LoadBalancerIPs) > 0 {
+		e.list("vips", each(s.LoadBalancerIPs, encodeVIP))
+		if hidesClients(s) {
+			e.key("keepClientAddress", "false")
+		}
+	}
+	e.list("loadBalancerSourceRanges", quoted(s.SourceRanges))
+	if e.mark(s) {
+		return
+	}
+	if len(s.Ports) == 1 && plain(s.Ports[0]) {
+		e.key("port", strconv.Itoa(int(s.Ports[0].Port)))
+		return
+	}
+	e.list("ports", each(unnamed(s.Ports), func(p sources.Port) string {
+		if plain(p) {
+			return strconv.Itoa(int(p.Port))
+		}
+		return encodePort(p)
+	}))
+}
+
+// plain says whether a port is its number and nothing else.
+func plain(p sources.Port) bool {
+	return p == sources.Port{Protocol: sources.TCP, Port: p.Port, TargetPort: p.Port}
+}
+
+// unnamed leaves out the names of ports that namePorts gives them again.
+func unnamed(ports []sources.Port) []sources.Port {
+	short := slices.Clone(ports)
+	for i := range short {
+		short[i].Name = ""
+	}
+	given := slices.Clone(short)
+	namePorts(given)
+	for i, p := range ports {
+		if p.Name != given[i].Name {
+			short[i].Name = p.Name
+		}
+	}
+	return short
 }
 
 // A tableWriter writes an inline table.
@@ -134,16 +248,22 @@ func encodePort(p sources.Port) string {
 	return t.String()
 }
 
-func encodeEndpoint(p *sources.Endpoint, ports []sources.Port) string {
-	var t tableWriter
+func (e *encoder) endpoint(p *sources.Endpoint, ports []sources.Port) string {
+	var t, own tableWriter
 	t.text("address", p.Addr.String())
-	var own tableWriter
+	alone := p.Addr.String() // what says all if the table has no more than the address
 	for _, at := range p.Ports {
 		i := slices.IndexFunc(ports, func(q sources.Port) bool { return q.Name == at.Name && q.Protocol == at.Protocol })
-		if i >= 0 && ports[i].TargetPort != at.Port {
+		switch {
+		case i < 0 || ports[i].TargetPort == at.Port:
+		case e.words == EdgeWords && len(ports) == 1:
+			t.number("port", uint64(at.Port))
+			alone = netip.AddrPortFrom(p.Addr, at.Port).String()
+		default:
 			own.key(fields.KeyText(at.Name), strconv.Itoa(int(at.Port)))
 		}
 	}
+	where := len(t.pairs)
 	if own.pairs != nil {
 		t.key("ports", own.String())
 	}
@@ -164,11 +284,14 @@ func encodeEndpoint(p *sources.Endpoint, ports []sources.Port) string {
 	if p.Backup {
 		t.key("backup", "true")
 	}
+	if !e.oneLimit {
+		encodeLimits(t.key, p)
+	}
 	if p.Unchecked {
 		t.text("healthCheck", checkOff)
 	}
-	if len(t.pairs) == 1 {
-		return fields.Text(p.Addr.String())
+	if len(t.pairs) == where {
+		return fields.Text(alone)
 	}
 	return t.String()
 }
@@ -260,6 +383,7 @@ func encodeProbe(t *tableWriter, p *sources.Probe) {
 	}
 	t.text("interface", p.Interface)
 	t.number("mark", uint64(p.Mark))
+	t.text("via", string(p.Via))
 }
 
 // bytes writes what may be other than text, then in hexadecimal digits.

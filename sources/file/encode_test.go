@@ -51,13 +51,15 @@ func encodeAll(t *testing.T, data []byte) int {
 	t.Helper()
 	table, _, _ := Decode("f.toml", data)
 	for _, s := range table.Services {
-		text := Encode(&s)
-		again, _, problems := Decode("f.toml", []byte(text))
-		if len(problems) > 0 || len(again.Services) != 1 {
-			t.Fatalf("%v\n%s\nof\n%s", problems, text, data)
-		}
-		if got, want := placeless(again.Services[0]), placeless(s); !reflect.DeepEqual(got, want) {
-			t.Fatalf("%+v, want %+v\n%s", got, want, text)
+		for _, words := range []Words{EdgeWords, KubernetesWords} {
+			text := Encode(&s, words)
+			again, _, problems := Decode("f.toml", []byte(text))
+			if len(problems) > 0 || len(again.Services) != 1 {
+				t.Fatalf("%v\n%s\nof\n%s", problems, text, data)
+			}
+			if got, want := placeless(again.Services[0]), placeless(s); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%+v, want %+v\n%s", got, want, text)
+			}
 		}
 	}
 	return len(table.Services)
@@ -65,7 +67,7 @@ func encodeAll(t *testing.T, data []byte) int {
 
 // placeless is a service without its place in a file. A list without elements is the same as none.
 func placeless(s sources.Service) sources.Service {
-	s.Origin = sources.Origin{}
+	s.Origin, s.KeepsClients = sources.Origin{}, false // EdgeWords writes keepClientAddress = true for all cluster IPs
 	s.ClusterIPs, s.ExternalIPs, s.Endpoints = unlessEmpty(s.ClusterIPs), unlessEmpty(s.ExternalIPs), slices.Clone(s.Endpoints)
 	for i := range s.Endpoints {
 		s.Endpoints[i].Ports = unlessEmpty(s.Endpoints[i].Ports)

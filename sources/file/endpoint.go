@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/fields"
@@ -17,6 +18,8 @@ type draftEndpoint struct {
 	d              *decoder
 	at             node
 	ready, serving *bool
+	limits         limits
+	port           portGiven            // of the service's only port
 	ports          map[string]portGiven // by port name
 }
 
@@ -27,19 +30,17 @@ type portGiven struct {
 
 func readEndpoints(s *draft, n node) error {
 	d := s.d
-	return d.list(n, `IP addresses, or tables { address = "...", ... }`, func(n node) {
+	return d.list(n, `IP addresses, ADDRESS:PORT, or tables { address = "...", ... }`, func(n node) {
 		s.endpoints = append(s.endpoints, draftEndpoint{d: d, at: n})
 		e := &s.endpoints[len(s.endpoints)-1]
 		e.Weight = sources.DefaultWeight
 		before := len(d.problems)
 		if _, ok := n.V.(map[string]any); ok {
-			table(d, n, endpointFields, e)
+			table(d, n, endpointFields(), e)
 			if !e.Addr.IsValid() && len(d.problems) == before {
 				d.refuse(n, "an endpoint has no address")
 			}
-		} else if a, err := addr.Read(n); err == nil {
-			e.Addr = a
-		} else {
+		} else if err := e.read(n); err != nil {
 			d.refuseValue(n, err)
 		}
 		if len(d.problems) > before {
@@ -48,28 +49,53 @@ func readEndpoints(s *draft, n node) error {
 	})
 }
 
-var endpointFields = fields.Table[draftEndpoint]{
-	fields.Define("address", fields.At(func(e *draftEndpoint) *netip.Addr { return &e.Addr }, addr),
-		"", "required"),
-	fields.Define("ports", fields.Custom(fields.KindTable, readEndpointPorts),
-		"", "PORTNAME = port, for the service ports that it serves elsewhere than at their targetPort"),
-	fields.Define("weight", fields.At(func(e *draftEndpoint) *uint32 { return &e.Weight }, fields.Weight),
-		"1", "its part of the connections under a scheduler that heeds weights, 0 to 65535; 0 drains it"),
-	fields.Define("ready", fields.AtPointer(func(e *draftEndpoint) **bool { return &e.ready }, fields.Bool),
-		"true", "false: no new connections"),
-	fields.Define("serving", fields.AtPointer(func(e *draftEndpoint) **bool { return &e.serving }, fields.Bool),
-		"", "with terminating: it may still be used if no other can; absent: as ready"),
-	fields.Define("terminating", fields.At(func(e *draftEndpoint) *bool { return &e.Terminating }, fields.Bool),
-		"false", "it is shutting down"),
-	fields.Define("nodeName", fields.At(func(e *draftEndpoint) *string { return &e.NodeName }, nodeName),
-		"", "the node it is on, for policy Local; absent: this node if its address is in node.localCIDRs of svcproxy.toml"),
-	fields.Define("zone", fields.At(func(e *draftEndpoint) *string { return &e.Zone }, fields.String),
-		"", "the zone it is in, for trafficDistribution"),
-	fields.Define("backup", fields.At(func(e *draftEndpoint) *bool { return &e.Backup }, fields.Bool),
-		"false", "use it only while no other endpoint is up"),
-	fields.Define("healthCheck", fields.Value[draftEndpoint]{Kind: fields.KindWord, Words: []string{checkOff}, Set: readEndpointCheck},
-		"", "off: the service's health check leaves it out, and it counts as up"),
+// read reads ADDRESS or ADDRESS:PORT.
+func (e *draftEndpoint) read(n node) (err error) {
+	// The address first: nearly all endpoints are one, and the error of ParseAddrPort costs more than the address.
+	if e.Addr, err = addr.Read(n); err == nil {
+		return nil
+	}
+	text, _ := n.Text()
+	at, mistake := netip.ParseAddrPort(text)
+	if mistake != nil || at.Port() == 0 {
+		return err
+	}
+	e.port = portGiven{n, at.Port()}
+	e.Addr, err = fields.ParseAddr(at.Addr().String())
+	return err
 }
+
+var endpointFields = sync.OnceValue(func() fields.Table[draftEndpoint] {
+	return fields.Table[draftEndpoint]{
+		fields.Define("address", fields.At(func(e *draftEndpoint) *netip.Addr { return &e.Addr }, addr),
+			"", "required"),
+		fields.Define("port", portNumber(readEndpointPort),
+			"", "where it serves the service's only port; absent: at its targetPort"),
+		fields.Define("ports", fields.Custom(fields.KindTable, readEndpointPorts),
+			"", "PORTNAME = port, for the service ports that it serves elsewhere than at their targetPort"),
+		fields.Define("weight", fields.At(func(e *draftEndpoint) *uint32 { return &e.Weight }, fields.Weight),
+			"1", "its part of the connections under a scheduler that heeds weights, 0 to 65535; 0 drains it"),
+		fields.Define("ready", fields.AtPointer(func(e *draftEndpoint) **bool { return &e.ready }, fields.Bool),
+			"true", "false: no new connections"),
+		fields.Define("serving", fields.AtPointer(func(e *draftEndpoint) **bool { return &e.serving }, fields.Bool),
+			"", "with terminating: it may still be used if no other can; absent: as ready"),
+		fields.Define("terminating", fields.At(func(e *draftEndpoint) *bool { return &e.Terminating }, fields.Bool),
+			"false", "it is shutting down"),
+		fields.Define("nodeName", fields.At(func(e *draftEndpoint) *string { return &e.NodeName }, nodeName),
+			"", "the node it is on, for policy Local; absent: this node if its address is in node.localCIDRs of svcproxy.toml"),
+		fields.Define("zone", fields.At(func(e *draftEndpoint) *string { return &e.Zone }, fields.String),
+			"", "the zone it is in, for trafficDistribution"),
+		fields.Define("backup", fields.At(func(e *draftEndpoint) *bool { return &e.Backup }, fields.Bool),
+			"false", "use it only while no other endpoint is up"),
+		fields.Define("maxConnections", fields.AtPointer(func(e *draftEndpoint) **uint32 { return &e.limits.most }, connections),
+			"", "modes ipvs and userspace: how many connections it may have at each port before it gets no new ones, those counted that closed within the last two minutes; "+
+				"0: no limit; clients with sessionAffinity stay; absent: the service's"),
+		fields.Define("resumeConnections", fields.AtPointer(func(e *draftEndpoint) **uint32 { return &e.limits.resume }, connections),
+			"", "at maxConnections: it gets new connections again below this number; absent: below three quarters of maxConnections"),
+		fields.Define("healthCheck", fields.Value[draftEndpoint]{Kind: fields.KindWord, Words: []string{checkOff}, Set: readEndpointCheck},
+			"", "off: the service's health check leaves it out, and it counts as up"),
+	}
+})
 
 func readEndpointCheck(e *draftEndpoint, n node) error {
 	switch text, ok := n.Text(); {
@@ -89,6 +115,12 @@ var nodeName = fields.Type[string]{
 		name, err := fields.String.Read(n)
 		return strings.ToLower(strings.TrimSpace(name)), err
 	},
+}
+
+func readEndpointPort(e *draftEndpoint, n node) (err error) {
+	e.port.at = n
+	e.port.number, err = fields.Port.Read(n)
+	return err
 }
 
 func readEndpointPorts(e *draftEndpoint, n node) error {
@@ -141,6 +173,8 @@ func (d *decoder) resolve(s *draft, at node) {
 		if given.serving != nil {
 			e.Serving = *given.serving
 		}
+		e.MaxConnections, e.ResumeConnections = given.limits.or(s.limits)
+		d.onlyPort(s, given)
 		if e.Ports = usual; given.ports != nil {
 			e.Ports = endpointPorts(given.ports, s.Ports)
 			d.portNames(given, names)
@@ -157,6 +191,20 @@ func (d *decoder) resolve(s *draft, at node) {
 		if first, twice := take(taken, e.Ports, i); twice && !d.full() {
 			d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, s.endpoints[first].at.Line())
 		}
+	}
+}
+
+// onlyPort has an endpoint's own port stand for the service's only one.
+func (d *decoder) onlyPort(s *draft, e *draftEndpoint) {
+	switch {
+	case e.port.number == 0 || d.full():
+	case e.ports != nil:
+		d.refuse(e.port.at, "port and ports are both given: write one of them")
+	case len(s.Ports) > 1:
+		d.refuse(e.port.at, "an endpoint's port is that of the service's only port, and it has %d: write ports = { %s = %d }",
+			len(s.Ports), fields.KeyText(s.Ports[0].Name), e.port.number)
+	case len(s.Ports) == 1:
+		e.ports = map[string]portGiven{s.Ports[0].Name: e.port}
 	}
 }
 

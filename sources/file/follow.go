@@ -20,6 +20,7 @@ type follower struct {
 	relist  bool            // the names do not cover all that may have changed
 	last    time.Time       // when the last reading ended
 	delay   time.Duration   // how long there must be no event before the next reading
+	limited bool            // the last wait ended in the middle of events
 	logged  map[string]bool // warnings
 
 	watchErr  error            // why there is no watcher although Options.Watch asks for one
@@ -150,15 +151,20 @@ func (f *follower) note(e event) bool {
 
 // debounce waits for the end of a burst of changes. It returns early with a reload that must be answered.
 func (f *follower) debounce(ctx context.Context, reloads <-chan chan<- error) (reload chan<- error, err error) {
-	f.delay = debounceFor(f.o.Debounce, f.delay, time.Since(f.last))
+	quiet := f.delay
+	if f.limited {
+		quiet = 0
+	}
+	f.delay = debounceFor(f.o.Debounce, f.delay, quiet+time.Since(f.last))
 	return f.wait(ctx, reloads)
 }
 
-// debounceFor is how long there must be no event before a reading. The last reading waited for before and
-// ended ago. A single write waits for one debounce. For a program that writes again and again the wait doubles
-// up to 8 debounces (400 ms), which bounds the rate of syncs.
-func debounceFor(debounce, before, ago time.Duration) time.Duration {
-	if ago > 20*debounce {
+// debounceFor is how long there must be no event before a reading. The last reading waited for before. pause is the time
+// since the last write, without that of the reading. A single write waits for one debounce. For a program that writes
+// again and again the wait doubles up to 8 debounces (400 ms), which bounds the rate of syncs. If the pause was longer
+// than that, no wait joins the two writes in one sync, so the change is read after one debounce.
+func debounceFor(debounce, before, pause time.Duration) time.Duration {
+	if pause > 8*debounce {
 		return debounce
 	}
 	return min(2*before, 8*debounce)
@@ -170,6 +176,7 @@ func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reloa
 	quiet, limit := time.NewTimer(f.delay), time.NewTimer(20*f.o.Debounce)
 	defer quiet.Stop()
 	defer limit.Stop()
+	f.limited = false
 	for {
 		select {
 		case <-ctx.Done():
@@ -179,6 +186,7 @@ func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reloa
 		case <-quiet.C:
 			return nil, nil
 		case <-limit.C:
+			f.limited = true
 			return nil, nil
 		case e := <-f.changes():
 			if f.note(e) {

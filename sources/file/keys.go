@@ -10,18 +10,18 @@ func Keys() []fields.Key {
 		Comment: "one health check, with the keys of a service's healthCheck; other files do not see it"})
 	keys = append(keys, checkKeys(check+".")...)
 	keys = append(keys, fields.Key{Path: service, Kind: fields.KindTable, Comment: `one service; NAME is its name, or "namespace/name" in quotes`})
-	for _, k := range serviceFields.Keys(service + ".") {
+	for _, k := range serviceFields().Keys(service + ".") {
 		keys = append(keys, k)
 		below := k.Path + "[]."
 		switch k.Path {
 		case service + ".ports":
 			keys = append(keys, portFields.Keys(below)...)
-		case service + ".loadBalancerIPs":
+		case service + ".vips", service + ".loadBalancerIPs":
 			keys = append(keys, vipFields.Keys(below)...)
 		case service + ".healthCheck":
 			keys = append(keys, checkKeys(k.Path+".")...)
-		case service + ".endpoints":
-			keys = append(keys, endpointFields.Keys(below)...)
+		case service + ".backends", service + ".endpoints":
+			keys = append(keys, endpointFields().Keys(below)...)
 			keys = append(keys, fields.Key{Path: below + "ports.PORTNAME", Kind: fields.KindPort, Min: fields.Port.Min, Max: fields.Port.Max,
 				Comment: "the port behind the service port named PORTNAME"})
 		}
@@ -32,7 +32,7 @@ func Keys() []fields.Key {
 // checkKeys are the keys of a health check below a path.
 func checkKeys(path string) []fields.Key {
 	var keys []fields.Key
-	for _, k := range checkFields.Keys(path) {
+	for _, k := range checkFields().Keys(path) {
 		if keys = append(keys, k); k.Path == path+"headers" {
 			keys = append(keys, fields.Key{Path: k.Path + ".HEADER", Kind: fields.KindString, Comment: "the value of the header named HEADER"})
 		}

@@ -26,12 +26,13 @@ func documentWith(path, value string) string {
 // samples are values of each kind, as TOML.
 var samples = map[fields.Kind][]string{
 	fields.KindTable:             {"{}"},
-	fields.KindTables:            {"[]"},
 	fields.KindAddressesOrTables: {"[]", `["10.96.0.1"]`},
+	fields.KindPortsOrTables:     {"[]", "[80, 443]"},
 	fields.KindAddresses:         {"[]", `["10.96.0.1", "fd00::1"]`},
 	fields.KindCIDRs:             {"[]", `["10.0.0.0/8"]`},
 	fields.KindAddress:           {`"10.96.0.1"`, `"fd00::1"`},
 	fields.KindPort:              {"1", "65535"},
+	fields.KindPortOrRange:       {"1", `"65000-65001"`},
 	fields.KindWeight:            {"0", "65535"},
 	fields.KindDuration:          {`"0s"`, `"1h30m"`},
 	fields.KindBoolean:           {"true", "false"},
@@ -99,8 +100,8 @@ func TestDefaults(t *testing.T) {
 		}
 		given := k.Path[strings.LastIndexByte(k.Path, '.')+1:] + " = " + k.Default
 		with := without + given + "\n"
-		if strings.HasPrefix(k.Path, "healthChecks.") {
-			continue // the same fields as below a service
+		if strings.HasPrefix(k.Path, "healthChecks.") || strings.HasPrefix(k.Path, "services.NAME.vips[].") || strings.HasPrefix(k.Path, "services.NAME.backends[].") {
+			continue // the same fields as elsewhere
 		}
 		if strings.HasPrefix(k.Path, "services.NAME.healthCheck.") {
 			check := "healthCheck = { type = \"" + string(typeWith(t, k)) + "\""
@@ -146,17 +147,20 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 	tables := map[string][]string{
 		"":                                   documentFields.Names(),
-		"services.NAME.":                     serviceFields.Names(),
+		"services.NAME.":                     serviceFields().Names(),
 		"services.NAME.ports[].":             portFields.Names(),
 		"services.NAME.loadBalancerIPs[].":   vipFields.Names(),
-		"services.NAME.endpoints[].":         endpointFields.Names(),
+		"services.NAME.vips[].":              vipFields.Names(),
+		"services.NAME.endpoints[].":         endpointFields().Names(),
 		"services.NAME.endpoints[].ports.":   {"PORTNAME"},
+		"services.NAME.backends[].":          endpointFields().Names(),
+		"services.NAME.backends[].ports.":    {"PORTNAME"},
 		"services.":                          {"NAME"},
-		"services.NAME.healthCheck.":         checkFields.Names(),
+		"services.NAME.healthCheck.":         checkFields().Names(),
 		"healthChecks.":                      {"NAME"},
 		"services.NAME.healthCheck.headers.": {"HEADER"},
 		"healthChecks.NAME.headers.":         {"HEADER"},
-		"healthChecks.NAME.":                 checkFields.Names(),
+		"healthChecks.NAME.":                 checkFields().Names(),
 	}
 	read := 0
 	for below, names := range tables {

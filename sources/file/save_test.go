@@ -278,7 +278,7 @@ func TestLoadKnowsWhatWasKept(t *testing.T) {
 	if err := (lastgood.Store{Dir: keep}).Put(path, []byte(services("a")), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if problems := load(); len(problems) != 1 || !strings.Contains(problems[0].Message, "is empty and had 1 services") {
+	if problems := load(); len(problems) != 1 || !strings.Contains(problems[0].Message, "is empty and had 1 service") {
 		t.Errorf("empty, and it had a service: %v", problems)
 	}
 }

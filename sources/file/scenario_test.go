@@ -107,6 +107,8 @@ func facts(t *testing.T, text string) (h sources.HostFacts) {
 			h.Forward = sources.Forward(value)
 		case "mtu":
 			fmt.Sscan(value, &h.MTU)
+		case "mode":
+			h.Mode = value
 		case "scheduler":
 			h.Scheduler = value
 		case "kernel":
@@ -148,9 +150,18 @@ func dump(s sources.Service) string {
 	option("notready", s.PublishNotReadyAddresses, false)
 	option("distribution", s.TrafficDistribution, sources.DistributeEvenly)
 	option("scheduler", s.Scheduler, "")
+	if s.SchedulerFlags != 0 {
+		fmt.Fprintf(&b, " flags=%q", s.SchedulerFlags.Words(s.Scheduler))
+	}
+	option("onePacket", s.OnePacket, false)
+	option("prefix4", s.AffinityPrefix4, uint8(0))
+	option("prefix6", s.AffinityPrefix6, uint8(0))
 	option("forward", string(s.Forward), "")
 	if s.DrainTimeout != nil {
 		fmt.Fprintf(&b, " drain=%s", *s.DrainTimeout)
+	}
+	if s.Announce != nil {
+		fmt.Fprintf(&b, " announce=%t", *s.Announce)
 	}
 	b.WriteString("\n")
 	if s.HealthCheck != nil {
@@ -177,6 +188,8 @@ func dump(s sources.Service) string {
 		option("terminating", e.Terminating, false)
 		option("backup", e.Backup, false)
 		option("unchecked", e.Unchecked, false)
+		option("max", e.MaxConnections, uint32(0))
+		option("resume", e.ResumeConnections, uint32(0))
 		list("nodehint", len(e.NodeHints), func(i int) string { return e.NodeHints[i] })
 		list("zonehint", len(e.ZoneHints), func(i int) string { return e.ZoneHints[i] })
 		b.WriteString("\n")

@@ -18,7 +18,7 @@ type Options struct {
 	Paths    []string      // names and globs (filepath.Match's syntax); a missing name is a problem, an empty glob is not
 	Optional bool          // a name that was never there is no problem: another source has the services
 	Watch    bool          // follow changes as they happen, not only at Resync and Reload
-	Debounce time.Duration // how long there must be no event before files are read, up to 8 times that in a series of changes; 0 = 50 ms
+	Debounce time.Duration // how long there must be no event before files are read, up to 8 times that if changes follow each other faster; 0 = 50 ms
 	Resync   time.Duration // how often everything is read again; 0 = never
 
 	// Keep is a directory for the last good content of each file. The next start uses it for a file that is

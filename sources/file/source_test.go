@@ -281,7 +281,7 @@ func TestGlob(t *testing.T) {
 	r.want("", "c")
 	// If the directory itself goes, its services stay.
 	r.must(os.RemoveAll(r.path("s.d")))
-	r.want("s.d: is not there and had 1 files", "c")
+	r.want("s.d: is not there and had 1 file", "c")
 	r.must(os.Mkdir(r.path("s.d"), 0o755))
 	r.want("")
 	r.silent()
@@ -324,7 +324,7 @@ func TestEmptied(t *testing.T) {
 	}, watching("*.toml"))
 	r.want("", "a")
 	r.put("a.toml", "")
-	r.want("is empty and had 1 services", "a")
+	r.want("is empty and had 1 service", "a")
 	r.put("a.toml", "# a comment\n")
 	r.want("has no services and had 1", "a")
 	r.put("a.toml", "services = {} # none\n")
@@ -457,17 +457,40 @@ func TestReloadWaitsForTheClose(t *testing.T) {
 	}
 }
 
-// TestDebounceFor: a single change is read after one debounce, a series of changes after up to 8.
+// TestDebounceFor: a single change is read after one debounce, a series of changes after up to 8. Changes that are
+// further apart than that are single ones, whatever came before them.
 func TestDebounceFor(t *testing.T) {
 	const debounce = 50 * time.Millisecond
 	calm := debounce
 	for _, want := range []time.Duration{2, 4, 8, 8} {
-		if calm = debounceFor(debounce, calm, 100*time.Millisecond); calm != want*debounce {
+		if calm = debounceFor(debounce, calm, calm); calm != want*debounce {
 			t.Errorf("%v, want %v", calm, want*debounce)
 		}
 	}
-	if calm = debounceFor(debounce, calm, 1001*time.Millisecond); calm != debounce {
+	if calm = debounceFor(debounce, calm, calm+1001*time.Millisecond); calm != debounce {
 		t.Errorf("%v after a pause", calm)
+	}
+}
+
+// TestDebounceOfRhythms: whatever a program's rhythm, a wait that joins no two writes in one reading stays one debounce.
+func TestDebounceOfRhythms(t *testing.T) {
+	const debounce = 50 * time.Millisecond
+	for _, c := range []struct{ every, reading, want time.Duration }{
+		{time.Second, 30 * time.Millisecond, debounce},
+		{time.Second, 500 * time.Millisecond, debounce},
+		{time.Second, 700 * time.Millisecond, 8 * debounce}, // a reading takes most of the time: let changes gather
+		{600 * time.Millisecond, 30 * time.Millisecond, debounce},
+		{420 * time.Millisecond, 30 * time.Millisecond, 8 * debounce},
+		{100 * time.Millisecond, 10 * time.Millisecond, 8 * debounce},
+	} {
+		for _, calm := range []time.Duration{debounce, 8 * debounce} {
+			for range 10 {
+				calm = debounceFor(debounce, calm, calm+max(c.every-calm-c.reading, 0))
+			}
+			if calm != c.want {
+				t.Errorf("a write every %v, read in %v: waits %v, want %v", c.every, c.reading, calm, c.want)
+			}
+		}
 	}
 }
 

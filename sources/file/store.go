@@ -263,7 +263,7 @@ func (r *record) take(path string, data []byte, whole func(services int) bool) (
 			if len(data) == 0 {
 				what = "is empty and had"
 			}
-			return r.refuse(path, fmt.Sprintf("%s %d services: to have none, write services = {} in it", what, had)), true
+			return r.refuse(path, fmt.Sprintf("%s %s: to have none, write services = {} in it", what, several(had, "service"))), true
 		}
 	}
 	delta, warnings, problems := r.judge(now, problems)
@@ -292,7 +292,9 @@ func (r *record) judge(now reading, problems []sources.Problem) (delta sources.D
 		errs = sources.Validate(now.table)
 	}
 	if problems = few(append(problems, errs...)); len(problems) == 0 {
+		before := r.reading.table
 		r.reading = now
+		r.reading.table = now.table.After(before, delta)
 	}
 	return delta, few(now.warnings), problems
 }

@@ -2,6 +2,7 @@ package file
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/fields"
@@ -29,6 +30,33 @@ func readVIPs(s *draft, n node) error {
 	})
 }
 
+// clientAddress applies keepClientAddress: vips whose endpoints see the clients' addresses are cluster IPs. It warns if
+// clients' addresses are hidden and nobody has asked for that.
+func (s *draft) clientAddress(n node, given map[string]any) {
+	_, words := given["vips"]
+	keep := s.keepClient != nil && *s.keepClient
+	switch {
+	case s.keepClient != nil && !words:
+		s.d.refuse(n, "keepClientAddress has no effect without vips")
+	case keep && slices.ContainsFunc(s.LoadBalancerIPs, func(v sources.VIP) bool { return v.Mode != sources.IPModeDefault }):
+		s.d.refuse(n, "keepClientAddress = true: a VIP with an ipMode is a load balancer's, and hides clients' addresses")
+	case keep && len(s.SourceRanges) > 0:
+		s.d.refuse(n, "keepClientAddress = true: loadBalancerSourceRanges guard load balancer IPs only, and these VIPs would be open to everyone")
+	case keep:
+		for _, v := range s.LoadBalancerIPs {
+			s.ClusterIPs = append(s.ClusterIPs, v.Addr)
+		}
+		s.LoadBalancerIPs, s.KeepsClients = nil, true
+	case s.keepClient == nil && words && hidesClients(&s.Service):
+		s.d.warn(n, "unless ipvs.forward says otherwise, endpoints see this node's address instead of the client's: write keepClientAddress = false if that is right, or true if their answers come back through this node")
+	}
+}
+
+// hidesClients says whether a service's endpoints see the node's address as that of clients outside.
+func hidesClients(s *sources.Service) bool {
+	return len(s.LoadBalancerIPs) > 0 && s.ExternalTrafficPolicy == sources.Cluster && (s.Forward == "" || s.Forward == sources.Masquerade)
+}
+
 var vipFields = fields.Table[sources.VIP]{
 	fields.Define("ip", fields.At(func(v *sources.VIP) *netip.Addr { return &v.Addr }, addr),
 		"", "required in a table; an address alone is the same without ipMode"),
@@ -37,7 +65,6 @@ var vipFields = fields.Table[sources.VIP]{
 }
 
 func readClusterIP(s *draft, n node) error {
-	s.clusterIP = true
 	if given, _ := n.Text(); given == "None" {
 		s.d.refuse(n, `clusterIP "None": write type = "Headless" and no clusterIP`)
 		return nil
@@ -47,7 +74,6 @@ func readClusterIP(s *draft, n node) error {
 }
 
 func readClusterIPs(s *draft, n node) error {
-	s.clusterIPs = true
 	return s.d.addrs(n, &s.ClusterIPs)
 }
 
