@@ -37,17 +37,17 @@ func (v *virtual) servers(s *section, check *haproxyProbe) error {
 }
 
 // plainOptions are the options of a server that have no value.
-var plainOptions = strings.Fields(`agent-check allow-0rtt backup check check-reuse-pool check-send-proxy check-ssl check-via-socks4 disabled enabled
+const plainOptions = `agent-check allow-0rtt backup check check-reuse-pool check-send-proxy check-ssl check-via-socks4 disabled enabled
 force-sslv3 force-tlsv10 force-tlsv11 force-tlsv12 force-tlsv13 non-stick renegotiate send-proxy send-proxy-v2 send-proxy-v2-ssl
-send-proxy-v2-ssl-cn ssl ssl-reuse stick strict-maxconn tfo tls-tickets`)
+send-proxy-v2-ssl-cn ssl ssl-reuse stick strict-maxconn tfo tls-tickets`
 
 // valuedOptions are the options of a server that have a value.
-var valuedOptions = strings.Fields(`addr agent-addr agent-inter agent-port agent-send alpn ca-file check-alpn check-pool-conn-name check-proto
+const valuedOptions = `addr agent-addr agent-inter agent-port agent-send alpn ca-file check-alpn check-pool-conn-name check-proto
 check-sni ciphers ciphersuites client-sigalgs sigalgs cookie crl-file crt curves downinter error-limit fall fastinter guid hash-key id idle-ping
 idle-timeout init-addr init-state inter interface ktls log-bufsize log-proto max-reuse maxconn maxqueue minconn namespace npn observe on-error
 on-marked-down on-marked-up pool-conn-name pool-low-conn pool-max-conn pool-purge-delay port proto proxy-v2-options redir resolve-net
 resolve-opts resolve-prefer resolvers rise shard slowstart sni socks4 source ssl-max-ver ssl-min-ver tcp-md5sig tcp-ut track usesrc verify
-verifyhost weight ws`)
+verifyhost weight ws`
 
 // serverOptions reads the options of a server line into o.
 func (v *virtual) serverOptions(l *statement, o map[string]string, words []string) {
@@ -56,11 +56,11 @@ func (v *virtual) serverOptions(l *statement, o map[string]string, words []strin
 		switch off, negated := strings.CutPrefix(w, "no-"); {
 		case w == "enabled":
 			delete(o, "disabled")
-		case slices.Contains(plainOptions, w):
+		case slices.Contains(strings.Fields(plainOptions), w):
 			o[w] = w
-		case negated && slices.Contains(plainOptions, off):
+		case negated && slices.Contains(strings.Fields(plainOptions), off):
 			delete(o, off)
-		case !slices.Contains(valuedOptions, w):
+		case !slices.Contains(strings.Fields(valuedOptions), w):
 			v.note(l.at, "server option %s: not known here", w)
 		case i+1 == len(words):
 			v.note(l.at, "server option %s: it has no value", w)
@@ -90,6 +90,9 @@ func (v *virtual) server(l *statement, defaults map[string]string, check *haprox
 			return fmt.Errorf("weight %q: want a number from 0 to 256", w)
 		}
 		r.weight = uint32(n)
+	}
+	if err := v.haproxyLimit(l, &r, o["maxconn"]); err != nil {
+		return err
 	}
 	r.backup, r.notReady, r.unchecked = o["backup"] != "", o["disabled"] != "", o["check"] == ""
 	if v.lostOptions(l, o); v.add(r) && !r.unchecked {
@@ -126,7 +129,7 @@ func serverAddress(text string, clients uint16) (netip.AddrPort, error) {
 }
 
 // knownOptions have a counterpart, or need none.
-var knownOptions = []string{"check", "weight", "backup", "disabled", "inter", "fastinter", "downinter", "rise", "fall", "port", "slowstart", "check-ssl", "id", "usesrc"}
+var knownOptions = []string{"check", "weight", "backup", "disabled", "inter", "fastinter", "downinter", "rise", "fall", "port", "slowstart", "check-ssl", "id", "usesrc", "maxconn"}
 
 // checkOnly are the options that concern checks.
 var checkOnly = []string{"inter", "fastinter", "downinter", "rise", "fall", "port", "slowstart", "check-ssl"}

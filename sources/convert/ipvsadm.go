@@ -58,9 +58,9 @@ var longOptions = map[string]string{
 const valued = "-t -u -f --sctp-service -s -p -M -b -r -w -x -y --pe --tun-type --tun-port"
 
 // The options of the commands to add.
-var (
-	ofVirtual = strings.Fields("-A -t -u -f -6 --sctp-service -s -p -M -o -b --pe")
-	ofReal    = strings.Fields("-a -t -u -f -6 --sctp-service -r -g -i -m -l -w -x -y --tun-type --tun-port --tun-nocsum --tun-csum --tun-remcsum")
+const (
+	ofVirtual = "-A -t -u -f -6 --sctp-service -s -p -M -o -b --pe"
+	ofReal    = "-a -t -u -f -6 --sctp-service -r -g -i -m -l -w -x -y --tun-type --tun-port --tun-nocsum --tun-csum --tun-remcsum"
 )
 
 func (p *ipvsadm) command(at sources.Origin, words []string) error {
@@ -80,12 +80,12 @@ func (p *ipvsadm) command(at sources.Origin, words []string) error {
 	case o["-C"] != nil:
 		return only(o, []string{"-C"})
 	case o["-A"] != nil:
-		if err := only(o, ofVirtual); err != nil {
+		if err := only(o, strings.Fields(ofVirtual)); err != nil {
 			return err
 		}
 		return p.addVirtual(at, o)
 	case o["-a"] != nil:
-		if err := only(o, ofReal); err != nil {
+		if err := only(o, strings.Fields(ofReal)); err != nil {
 			return err
 		}
 		return p.addReal(at, o)
@@ -169,6 +169,28 @@ func address(text string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
 }
 
+// allPorts says how to serve all ports of an address. Import cannot do it: the rule is the administrator's.
+func allPorts(a netip.Addr, p sources.Protocol) string {
+	tool, mask := "iptables", 32
+	if a.Is6() {
+		tool, mask = "ip6tables", 128
+	}
+	return fmt.Sprintf("virtual server %s with all ports: mark its packets, %s -t mangle -A PREROUTING -d %s/%d -p %s -j MARK --set-mark N, with a number that nothing else uses; write fwmark = N and these backends in a service; and give %[1]s to a link of this node", a, tool, a, mask, strings.ToLower(p.String()))
+}
+
+// firewallMark reads a mark in decimal or, with 0x, hexadecimal digits.
+func firewallMark(text string) (uint32, error) {
+	base, digits := 10, text
+	if rest, hex := strings.CutPrefix(strings.ToLower(text), "0x"); hex {
+		base, digits = 16, rest
+	}
+	n, err := strconv.ParseUint(digits, base, 32)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("firewall mark %q: want a number from 1 to 4294967295", text)
+	}
+	return uint32(n), nil
+}
+
 func (p *ipvsadm) addVirtual(at sources.Origin, o map[string][]string) error {
 	name, addr, protocol, err := key(o)
 	if err != nil {
@@ -183,12 +205,16 @@ func (p *ipvsadm) addVirtual(at sources.Origin, o map[string][]string) error {
 		return nil
 	}
 	switch {
-	case !addr.IsValid():
-		return leave("virtual server by firewall mark " + o["-f"][0] + ": svcproxy serves addresses only")
-	case addr.Port() == 0:
-		return leave("virtual server " + addr.Addr().String() + " with all ports: svcproxy serves single ports only")
+	case o["-f"] == nil && addr.Port() == 0:
+		return leave(allPorts(addr.Addr(), protocol))
 	}
 	v := virtual{at: at, addr: addr, protocol: protocol}
+	if f := o["-f"]; f != nil {
+		if v.mark, err = firewallMark(f[0]); err != nil {
+			return err
+		}
+		v.six = o["-6"] != nil
+	}
 	if s := o["-s"]; s != nil {
 		v.setScheduler(at, s[0])
 	} else {
@@ -209,19 +235,21 @@ func (p *ipvsadm) addVirtual(at sources.Origin, o map[string][]string) error {
 	return nil
 }
 
-// ipvsFlags notes what a virtual server of IPVS can have and a service cannot.
+// ipvsFlags takes how a virtual server of IPVS balances, and notes what a service cannot have.
 func (v *virtual) ipvsFlags(at sources.Origin, o map[string][]string) {
-	if m := o["-M"]; m != nil && m[0] != "255.255.255.255" && m[0] != "128" && m[0] != "32" {
-		v.noteChange(at, "persistence by network (-M %s): a client stays by its address", m[0])
+	if m := o["-M"]; m != nil {
+		v.granularity(at, "-M", m[0])
 	}
 	if o["-o"] != nil {
-		v.noteChange(at, "one-packet scheduling (-o): svcproxy does not have it")
+		v.oneByOne(at)
 	}
 	if pe := o["--pe"]; pe != nil {
 		v.noteChange(at, "persistence engine %s: svcproxy does not have it", pe[0])
 	}
 	if b := o["-b"]; b != nil {
-		v.note(at, "scheduler flags %s: svcproxy sets those of mh itself, and no others", b[0])
+		for flag := range strings.SplitSeq(b[0], ",") {
+			v.flag(at, flag)
+		}
 	}
 }
 
@@ -256,10 +284,8 @@ func (p *ipvsadm) addReal(at sources.Origin, o map[string][]string) error {
 	}
 	v := &p.virtuals[i]
 	v.ipvsForward(at, o)
-	for _, option := range []string{"-x", "-y"} {
-		if t := o[option]; t != nil && t[0] != "0" {
-			v.noteChange(at, "connection threshold of %s (%s %s): svcproxy does not have it", r.addr, option, t[0])
-		}
+	if err := r.limits.ipvsadm(o); err != nil {
+		return err
 	}
 	v.add(r)
 	return nil

@@ -90,8 +90,15 @@ func (k *keepalived) virtualServer(s *statement) error {
 			k.note(g.at, "%s: the words after %q have no meaning", word(g), strings.Join(g.words[:2], " "))
 		}
 		if g.value(0) == "fwmark" {
-			k.note(g.at, "virtual server by firewall mark %s: svcproxy serves addresses only", g.value(1))
-			k.notes[len(k.notes)-1].Changes = true
+			mark, err := firewallMark(g.value(1))
+			if err != nil {
+				return fmt.Errorf("%s: %w", g.at, err)
+			}
+			v := virtual{at: s.at, mark: mark, six: ofIPv6(s.block), protocol: sources.FWMark, weight: sources.DefaultWeight}
+			if err := v.keepalived(s); err != nil {
+				return err
+			}
+			k.virtuals = append(k.virtuals, v)
 			continue
 		}
 		addrs, err := addrsAndPorts(g.value(0), g.value(1))
@@ -100,7 +107,11 @@ func (k *keepalived) virtualServer(s *statement) error {
 		}
 		for _, a := range addrs {
 			if a.Port() == 0 {
-				k.note(g.at, "virtual server %s with all ports: svcproxy serves single ports only", a.Addr())
+				v := virtual{protocol: sources.TCP}
+				if err := v.keepalived(s); err != nil {
+					return err
+				}
+				k.note(g.at, "%s", allPorts(a.Addr(), v.protocol))
 				k.notes[len(k.notes)-1].Changes = true
 				continue
 			}
@@ -114,9 +125,17 @@ func (k *keepalived) virtualServer(s *statement) error {
 	return nil
 }
 
+// ofIPv6 reports whether the virtual server of a mark is of IPv6: keepalived takes the family of its real servers.
+func ofIPv6(block []*statement) bool {
+	return slices.ContainsFunc(block, func(s *statement) bool {
+		return s.words[0] == "ip_family" && s.value(1) == "inet6" || s.words[0] == "real_server" && strings.Contains(s.value(1), ":")
+	})
+}
+
 // keepalived reads the block of a virtual server.
 func (v *virtual) keepalived(s *statement) error {
 	d := checkDraft{common: s.block}
+	var opsAt sources.Origin
 	v.setScheduler(s.at, "wlc")
 	v.defaults(s)
 	for _, b := range s.block {
@@ -132,9 +151,7 @@ func (v *virtual) keepalived(s *statement) error {
 		case "persistence_timeout":
 			err = v.keepalivedAffinity(b)
 		case "persistence_granularity":
-			if g := b.value(1); g != "255.255.255.255" && g != "32" && g != "128" {
-				v.noteChange(b.at, "persistence_granularity %s: a client stays by its address", g)
-			}
+			v.granularity(b.at, word, b.value(1))
 		case "sorry_server":
 			var r real
 			if r, err = v.realServer(b); err == nil {
@@ -145,10 +162,11 @@ func (v *virtual) keepalived(s *statement) error {
 			if r, err = v.realServer(b); err == nil && v.add(r) {
 				d.add(v, b, len(v.reals)-1)
 			}
-		case "hashed", "flag-1", "flag-2", "flag-3", "sh-port", "sh-fallback", "mh-port", "mh-fallback":
-			v.note(b.at, "%s: svcproxy sets the flags of mh itself, and no others", word)
+		case "hashed": // the kernel's own
+		case "flag-1", "flag-2", "flag-3", "sh-port", "sh-fallback", "mh-port", "mh-fallback":
+			v.flag(b.at, word)
 		case "ops":
-			v.noteChange(b.at, "one-packet scheduling (ops): svcproxy does not have it")
+			v.onePacket, opsAt = true, b.at
 		case "persistence_engine":
 			v.noteChange(b.at, "%s: a client stays by its address", strings.Join(b.words, " "))
 		case "quorum":
@@ -166,6 +184,9 @@ func (v *virtual) keepalived(s *statement) error {
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", b.at, word(b), err)
 		}
+	}
+	if v.onePacket {
+		v.oneByOne(opsAt) // the protocol may stand below
 	}
 	d.finish(v)
 	return nil
@@ -187,10 +208,10 @@ func word(s *statement) string { return strings.Join(s.words, " ") }
 func (v *virtual) keepalivedRest(b *statement) {
 	switch b.words[0] {
 	case "quorum_up", "quorum_down":
-		v.note(b.at, "%s: svcproxy runs no program and sends no mail on changes", b.words[0])
+		v.note(b.at, noteNotify, b.words[0])
 	case "smtp_alert":
 		if on(b) {
-			v.note(b.at, "%s: svcproxy runs no program and sends no mail on changes", b.words[0])
+			v.note(b.at, noteNotify, b.words[0])
 		}
 	case "omega", "ha_suspend", "hysteresis", "sorry_server_inhibit", "warmup", "snmp_name":
 		v.note(b.at, "%s: svcproxy does not have it", b.words[0])
@@ -257,10 +278,12 @@ func (v *virtual) realServer(s *statement) (real, error) {
 			r.weight = uint32(n)
 		case "lvs_method", "lb_kind":
 			v.method(b)
-		case "uthreshold", "lthreshold":
-			v.noteChange(b.at, "%s %s: svcproxy has no thresholds of connections", b.words[0], b.value(1))
+		case "uthreshold":
+			r.limits.upper, err = threshold(b.value(1))
+		case "lthreshold":
+			r.limits.lower, err = threshold(b.value(1))
 		case "notify_up", "notify_down":
-			v.note(b.at, "%s: svcproxy runs no program and sends no mail on changes", b.words[0])
+			v.note(b.at, noteNotify, b.words[0])
 		case "smtp_alert", "warmup", "snmp_name":
 			v.keepalivedRest(b)
 		case "inhibit_on_failure", "alpha", "delay_loop", "retry", "delay_before_retry", "connect_timeout", "virtualhost":
@@ -268,6 +291,9 @@ func (v *virtual) realServer(s *statement) (real, error) {
 			if !slices.Contains(checkers, b.words[0]) {
 				v.note(b.at, "%s: not known here", b.words[0])
 			}
+		}
+		if err != nil {
+			return r, err
 		}
 	}
 	return r, nil

@@ -65,7 +65,7 @@ func (v *virtual) defaults(s *statement) {
 	if !method && bare {
 		v.forward = sources.Masquerade // keepalived's default
 	}
-	if !protocol {
+	if !protocol && v.mark == 0 {
 		v.noteChange(s.at, "no protocol: taken as %s; keepalived since 2017 takes UDP", sources.TCP)
 	}
 }

@@ -86,7 +86,7 @@ func (l *ldirectord) line(at sources.Origin, inside bool, key, value string) err
 	switch {
 	case key == "virtual" || key == "virtual6":
 		l.end()
-		return l.virtual(at, value)
+		return l.virtual(at, value, key == "virtual6")
 	case !inside:
 		l.end()
 		return l.tune(&l.tuning, at, key, value)
@@ -98,11 +98,10 @@ func (l *ldirectord) line(at sources.Origin, inside bool, key, value string) err
 	return l.inside(at, key, value)
 }
 
-func (l *ldirectord) virtual(at sources.Origin, value string) error {
+func (l *ldirectord) virtual(at sources.Origin, value string, six bool) error {
 	l.own, l.check, l.skip = l.tuning, ldirectordCheck{kind: "negotiate", at: at}, false
-	if _, err := strconv.ParseUint(value, 10, 32); err == nil {
-		l.skip = true
-		l.notes = append(l.notes, Note{Origin: at, Message: "virtual by firewall mark " + value + ": svcproxy serves addresses only", Changes: true})
+	if mark, err := firewallMark(value); err == nil {
+		l.open = &virtual{at: at, mark: mark, six: six, protocol: sources.FWMark, scheduler: "wrr"}
 		return nil
 	}
 	addr, err := netip.ParseAddrPort(numericPort(value))
@@ -145,8 +144,10 @@ func (l *ldirectord) tune(t *ldirectordTuning, at sources.Origin, key, value str
 	case "logfile":
 	case "real", "real6", "scheduler", "protocol", "persistent", "checktype", "service", "request", "receive":
 		return fmt.Errorf("%s belongs to a virtual: begin the line with a tab or at least 4 blanks", key)
-	case "emailalert", "emailalertfreq", "emailalertfrom", "emailalertstatus", "smtp", "callback", "fallbackcommand":
-		l.note(at, "%s: svcproxy runs no program and sends no mail on changes", key)
+	case "emailalert", "emailalertfreq", "emailalertfrom", "emailalertstatus", "smtp", "fallbackcommand":
+		l.note(at, noteNotify, key)
+	case "callback":
+		l.note(at, "callback: svcproxy runs no program when a file changes")
 	case "execute":
 		l.note(at, "execute %s: this file is not read, import it, too", value)
 	case "connecttimeout", "timeout":
@@ -169,7 +170,7 @@ func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
 		v.scheduler = ""
 		v.setScheduler(at, value)
 	case "protocol":
-		v.protocol = map[string]sources.Protocol{"tcp": sources.TCP, "udp": sources.UDP}[value]
+		v.protocol = map[string]sources.Protocol{"tcp": sources.TCP, "udp": sources.UDP, "fwm": sources.FWMark}[value]
 		if v.protocol == 0 {
 			err = fmt.Errorf("want tcp or udp")
 		}
@@ -180,16 +181,16 @@ func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
 		}
 		v.setAffinity(at, n)
 	case "netmask":
-		if value != "255.255.255.255" && value != "128" && value != "32" {
-			v.noteChange(at, "netmask %s: a client stays by its address", value)
-		}
+		v.granularity(at, key, value)
 	case "servicename":
 		v.name = unquote(value)
 	case "schedflags":
-		v.noteChange(at, "schedflags %s: svcproxy sets the flags of mh itself, and no others", value)
+		for flag := range strings.SplitSeq(value, ",") {
+			v.flag(at, strings.TrimSpace(flag))
+		}
 	case "ops":
 		if value != "no" {
-			v.noteChange(at, "one-packet scheduling (ops): svcproxy does not have it")
+			v.onePacket = true
 		}
 	default:
 		known, err := l.check.key(at, key, value)
@@ -241,7 +242,7 @@ func (l *ldirectord) real(at sources.Origin, value string) error {
 			r.weight, rest = uint32(n), rest[1:]
 		}
 	}
-	pair, err := l.thresholds(at, rest)
+	pair, err := r.limits.cut(rest)
 	if err != nil {
 		return err
 	}
@@ -291,6 +292,9 @@ func (l *ldirectord) end() {
 		return
 	}
 	v := l.open
+	if v.onePacket {
+		v.oneByOne(v.at)
+	}
 	l.fallback(v)
 	v.check = l.healthCheck(v)
 	l.virtuals = append(l.virtuals, *v)

@@ -119,21 +119,19 @@ func (c *ldirectordCheck) pair(v *virtual) {
 	c.request, c.receive = parts[1], parts[3]
 }
 
-// thresholds notes the limits at the end of a real server, and returns its request and answer.
-func (l *ldirectord) thresholds(at sources.Origin, rest []string) (string, error) {
+// cut takes the limits at the end of a real server, and returns its request and answer.
+func (l *limits) cut(rest []string) (string, error) {
 	for len(rest) > 0 {
 		last := strings.Trim(rest[len(rest)-1], `"`)
-		n, isLower := strings.CutPrefix(last, "l:")
-		if !isLower {
-			var isUpper bool
-			if n, isUpper = strings.CutPrefix(last, "u:"); !isUpper {
-				break
-			}
+		limit, n := &l.lower, strings.TrimPrefix(last, "l:")
+		if n == last {
+			limit, n = &l.upper, strings.TrimPrefix(last, "u:")
 		}
-		if _, err := strconv.ParseUint(n, 10, 32); err != nil {
+		number, err := threshold(n)
+		if n == last || err != nil {
 			break
 		}
-		l.open.noteChange(at, "%s: svcproxy has no thresholds of connections", last)
+		*limit = number
 		rest = rest[:len(rest)-1]
 	}
 	text := strings.Join(rest, " ")

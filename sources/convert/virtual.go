@@ -17,11 +17,17 @@ type virtual struct {
 	name      string // what the configuration calls it; "" = nothing
 	at        sources.Origin
 	addr      netip.AddrPort
+	mark      uint32 // firewall mark; addr is then zero, and protocol FWMark
 	protocol  sources.Protocol
 	scheduler string        // "" = the node's default
 	affinity  time.Duration // 0 = none
-	weight    uint32        // of backends that give none
-	hides     bool          // backends see an address of this node, not the client's
+	six       bool          // with a mark: of IPv6
+	prefix4   uint8         // of clients that stay together; 0 = one client
+	prefix6   uint8
+	onePacket bool
+	port      bool   // a scheduler that hashes counts the client's port
+	weight    uint32 // of backends that give none
+	hides     bool   // backends see an address of this node, not the client's
 	forward   sources.Forward
 	check     *sources.HealthCheck
 	reals     []real
@@ -32,10 +38,14 @@ type real struct {
 	at        sources.Origin
 	addr      netip.AddrPort
 	weight    uint32
+	limits    limits
 	backup    bool
 	unchecked bool
 	notReady  bool
 }
+
+// noteNotify is the note about a word, its argument, that runs programs or sends mail when a state changes.
+const noteNotify = "%s: use [notify] in svcproxy.toml, which calls a program or a web server for all services"
 
 // note adds a note about the virtual server.
 func (v *virtual) note(at sources.Origin, format string, args ...any) {
@@ -87,6 +97,14 @@ func (v *virtual) setForward(at sources.Origin, method sources.Forward, what str
 
 // settle finishes a virtual server whose backends are known. Only masquerading can change a port.
 func (v *virtual) settle() {
+	if v.mark != 0 {
+		v.protocol = sources.FWMark
+		v.checkPort()
+		if v.affinity > 0 || v.forward.Unchanged() {
+			v.keepPorts()
+			v.unite()
+		}
+	}
 	if !v.forward.Unchanged() {
 		v.forward = ""
 		return
@@ -97,6 +115,70 @@ func (v *virtual) settle() {
 			r.addr = netip.AddrPortFrom(r.addr.Addr(), v.addr.Port())
 		}
 	}
+	v.unite()
+}
+
+// unite makes one of backends that differed in a port alone which has no effect. It gets the share of all.
+func (v *virtual) unite() {
+	var kept []real
+	for _, r := range v.reals {
+		i := slices.IndexFunc(kept, func(o real) bool { return o.addr.Addr() == r.addr.Addr() })
+		if i < 0 {
+			kept = append(kept, r)
+			continue
+		}
+		first := &kept[i]
+		note := v.note
+		if sources.IgnoresWeights(v.scheduler) {
+			note = v.noteChange // each had a share of its own
+		}
+		note(r.at, "backend %s again: it is one with that of %s, and has the weights of both", r.addr.Addr(), first.at)
+		first.weight = min(first.weight+r.weight, maxWeight)
+		first.limits = first.limits.plus(r.limits)
+	}
+	v.reals = kept
+}
+
+// checkPort gives the health check of a mark the port that all backends have, since the service has none.
+func (v *virtual) checkPort() {
+	if v.check == nil || v.check.Probe.Port != 0 || v.check.Probe.Type.Protocol() == 0 || len(v.reals) == 0 {
+		return
+	}
+	port := v.reals[0].addr.Port()
+	if !slices.ContainsFunc(v.reals, func(r real) bool { return r.addr.Port() != port }) {
+		check := *v.check
+		check.Probe.Port = port
+		v.check = &check
+	}
+}
+
+// keepPorts drops the ports of backends, which IPVS ignores behind a mark with persistence and where packets are unchanged.
+func (v *virtual) keepPorts() {
+	for i := range v.reals {
+		if r := &v.reals[i]; r.addr.Port() != 0 {
+			v.note(r.at, "port %d of %s: IPVS keeps the packet's port here", r.addr.Port(), r.addr.Addr())
+			r.addr = netip.AddrPortFrom(r.addr.Addr(), 0)
+		}
+	}
+}
+
+// joinMarks puts the virtual servers of a mark together, since a service by mark has both families.
+func joinMarks(virtuals []virtual) []virtual {
+	var all []virtual
+	for _, v := range virtuals {
+		i := slices.IndexFunc(all, func(o virtual) bool { return v.mark != 0 && o.mark == v.mark })
+		if i < 0 {
+			all = append(all, v)
+			continue
+		}
+		first := &all[i]
+		if v.scheduler != first.scheduler || v.affinity != first.affinity || v.port != first.port || v.forward != first.forward || !sameCheck(v.check, first.check) {
+			first.noteChange(v.at, "firewall mark %d again: both get what the first has", v.mark)
+		}
+		first.prefix4, first.prefix6 = max(first.prefix4, v.prefix4), max(first.prefix6, v.prefix6)
+		first.reals, first.notes = append(first.reals, v.reals...), append(first.notes, v.notes...)
+	}
+	return all
 }
 
 // maxWeight is the largest weight of an endpoint.
@@ -105,16 +187,17 @@ const maxWeight = 65535
 // add adds a backend, and reports whether it could. What IPVS would refuse is a note.
 func (v *virtual) add(r real) bool {
 	switch i := slices.IndexFunc(v.reals, func(o real) bool { return o.addr == r.addr }); {
-	case r.addr.Addr().Is4() != v.addr.Addr().Is4():
+	case v.mark == 0 && r.addr.Addr().Is4() != v.addr.Addr().Is4():
 		v.noteChange(r.at, "backend %s: it has another family than %s", r.addr, v.addr)
 		return false
 	case i >= 0:
 		v.note(r.at, "backend %s: it is there twice, first at %s", r.addr, v.reals[i].at)
 		return false
-	case r.addr.Addr().IsLoopback() || r.addr.Addr().IsUnspecified() || r.addr.Port() == 0:
+	case r.addr.Addr().IsLoopback() || r.addr.Addr().IsUnspecified() || r.addr.Port() == 0 && v.mark == 0:
 		v.noteChange(r.at, "backend %s: IPVS cannot reach a server on this node's loopback addresses, or without a port", r.addr)
 		return false
 	}
+	v.checkLimits(&r)
 	if r.weight > maxWeight {
 		v.noteChange(r.at, "weight %d: taken as %d, the largest", r.weight, maxWeight)
 		r.weight = maxWeight
@@ -128,7 +211,7 @@ func (v *virtual) add(r real) bool {
 func services(virtuals []virtual) Result {
 	var r Result
 	var groups [][]virtual
-	for _, v := range virtuals {
+	for _, v := range joinMarks(virtuals) {
 		v.settle()
 		i := slices.IndexFunc(groups, func(g []virtual) bool { return joins(&g[0], &v) && !hasPort(g, &v) })
 		if i < 0 {
@@ -166,12 +249,12 @@ func (r *Result) sortNotes() {
 
 // joins reports whether two virtual servers can be ports of one service.
 func joins(a, b *virtual) bool {
-	if a.addr.Addr() != b.addr.Addr() || a.scheduler != b.scheduler || a.affinity != b.affinity || len(a.reals) != len(b.reals) ||
+	if a.mark != 0 || b.mark != 0 || a.addr.Addr() != b.addr.Addr() || a.scheduler != b.scheduler || a.affinity != b.affinity || a.prefix4 != b.prefix4 || a.prefix6 != b.prefix6 || a.onePacket != b.onePacket || a.port != b.port || len(a.reals) != len(b.reals) ||
 		a.name != b.name || a.hides != b.hides || a.forward != b.forward || !sameCheck(a.check, b.check) {
 		return false
 	}
 	host := func(r real) real {
-		return real{addr: netip.AddrPortFrom(r.addr.Addr(), 0), weight: r.weight, backup: r.backup, unchecked: r.unchecked, notReady: r.notReady}
+		return real{addr: netip.AddrPortFrom(r.addr.Addr(), 0), weight: r.weight, limits: r.limits, backup: r.backup, unchecked: r.unchecked, notReady: r.notReady}
 	}
 	for i := range a.reals {
 		if host(a.reals[i]) != host(b.reals[i]) || twice(a.reals, i) || twice(b.reals, i) {
@@ -202,12 +285,17 @@ func service(g []virtual) sources.Service {
 		AffinityTimeout: sources.DefaultAffinityTimeout,
 		Scheduler:       first.scheduler, HealthCheck: first.check, Forward: first.forward,
 	}
+	if first.mark != 0 {
+		s.ClusterIPs = nil
+	}
 	if first.hides {
 		s.Type, s.ClusterIPs, s.LoadBalancerIPs = sources.LoadBalancer, nil, []sources.VIP{{Addr: first.addr.Addr()}}
 	}
 	if first.affinity > 0 {
 		s.Affinity, s.AffinityTimeout = sources.AffinityClientIP, first.affinity
+		s.AffinityPrefix4, s.AffinityPrefix6 = first.prefix4, first.prefix6
 	}
+	s.OnePacket, s.SchedulerFlags = first.onePacket, first.schedulerFlags()
 	for _, v := range g {
 		p := sources.Port{Protocol: v.protocol, Port: v.addr.Port(), TargetPort: usualPort(v.reals, v.addr.Port())}
 		if len(g) > 1 {
@@ -218,11 +306,15 @@ func service(g []virtual) sources.Service {
 	for i, r := range first.reals {
 		e := sources.Endpoint{
 			Addr: r.addr.Addr(), Weight: r.weight, Backup: r.backup, Unchecked: r.unchecked, Ready: !r.notReady, Serving: !r.notReady,
+			MaxConnections: r.limits.upper, ResumeConnections: r.limits.lower,
 		}
 		for j, v := range g {
 			e.Ports = append(e.Ports, sources.EndpointPort{Name: s.Ports[j].Name, Protocol: v.protocol, Port: v.reals[i].addr.Port()})
 		}
 		s.Endpoints = append(s.Endpoints, e)
+	}
+	if first.mark != 0 {
+		s.SetMark(first.mark)
 	}
 	slices.SortStableFunc(s.Endpoints, func(a, b sources.Endpoint) int { return a.Addr.Compare(b.Addr) })
 	return s
@@ -247,6 +339,9 @@ func usualPort(reals []real, byDefault uint16) uint16 {
 func nameOf(g []virtual) string {
 	if name := label(g[0].name); name != "" {
 		return name
+	}
+	if g[0].mark != 0 {
+		return "fwmark-" + strconv.FormatUint(uint64(g[0].mark), 10)
 	}
 	name := "svc-" + g[0].addr.Addr().String()
 	if len(g) == 1 {
