@@ -6,7 +6,7 @@ package frontend
 func (f *Frontends) Anywhere(x *Front) []Backend {
 	s := f.Service(x)
 	l := lister{Frontends: f}
-	l.candidates(s, x.Key.Family(), s.Ports[x.Port])
+	l.candidates(s, x.Key.Family(), int(x.Port))
 	backends, _ := l.choose(s, l.near())
 	return backends
 }

@@ -101,6 +101,7 @@ func (f *Frontends) replace(i int, was *sources.Service) bool {
 		return false
 	}
 	l := lister{Frontends: f, families: f.Config.Families()}
+	last := f.services[i]
 	f.services[i] = new(service)
 	l.service(i, f.services[i])
 	c := Changed{Service: i, Fronts: make([]int, 0, len(l.fronts))}
@@ -111,6 +112,7 @@ func (f *Frontends) replace(i int, was *sources.Service) bool {
 		}
 		if f.Fronts[at].slot == x.slot {
 			c.Fronts = append(c.Fronts, at)
+			f.backends += len(f.services[i].lists[x.slot].backends) - len(last.lists[x.slot].backends)
 		}
 	}
 	f.change.services = append(f.change.services, c)

@@ -12,7 +12,7 @@ type Config struct {
 	// IPv6: the host supports IPv6. Without it no IPv6 address is served.
 	IPv6 bool
 
-	// Scheduler is for services that name none; "" means rr.
+	// Scheduler is for services that name none; "" means rr, or wrr where their weights differ.
 	Scheduler string
 
 	// Forward is for services that name no method; "" means masquerade.
@@ -36,11 +36,15 @@ type Config struct {
 	Object NodeObject
 
 	LocalFallback LocalFallback
+
+	// Announce: routing daemons are told of external and load balancer IPs, and of what
+	// services ask for.
+	Announce bool
 }
 
 // Equal reports whether two configurations are equal.
 func (c *Config) Equal(o *Config) bool {
-	return c.IPv6 == o.IPv6 && c.Scheduler == o.Scheduler && c.Forward == o.Forward && c.NodePortPrimary == o.NodePortPrimary &&
+	return c.IPv6 == o.IPv6 && c.Announce == o.Announce && c.Scheduler == o.Scheduler && c.Forward == o.Forward && c.NodePortPrimary == o.NodePortPrimary &&
 		c.BindAddress == o.BindAddress && c.LocalFallback == o.LocalFallback && c.Object.Zone == o.Object.Zone &&
 		slices.Equal(c.NodePortAddresses, o.NodePortAddresses) && slices.Equal(c.NodeAddresses, o.NodeAddresses) &&
 		slices.Equal(c.LocalCIDRs, o.LocalCIDRs) &&

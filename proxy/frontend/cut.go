@@ -36,7 +36,7 @@ func (f *Frontends) appendCut(cut []kernel.RealKey, x *Front) []kernel.RealKey {
 		if !e.Cut || kernel.FamilyOf(e.Addr) != x.Key.Family() {
 			continue
 		}
-		if port, ok := portOf(e, s.Ports[x.Port]); ok {
+		if port, ok := s.PortOf(e, int(x.Port)); ok {
 			cut = append(cut, kernel.RealKey{Virtual: x.Key, Addr: netip.AddrPortFrom(e.Addr, port)})
 		}
 	}

@@ -19,7 +19,7 @@ func (f *Frontends) WithoutBackends() []string {
 		}
 		for p := range s.Ports {
 			if !open[i][p] && !withheld(s, p) {
-				names = append(names, s.FullName())
+				names = append(names, s.DisplayName())
 				break
 			}
 		}

@@ -21,10 +21,10 @@ type candidate struct {
 
 func (x *candidate) backend() Backend { return Backend{Endpoint: x.index, Port: x.addr.Port()} }
 
-// candidates finds the endpoints that serve a port in a family, sorted by
+// candidates finds the endpoints that serve the port with index p in a family, sorted by
 // address, without those that are cut. Overlapping endpoint slices can give an
 // address and port twice: then a local one is kept.
-func (l *lister) candidates(s *sources.Service, f kernel.Family, p sources.Port) {
+func (l *lister) candidates(s *sources.Service, f kernel.Family, p int) {
 	l.found = l.found[:0]
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
@@ -35,7 +35,7 @@ func (l *lister) candidates(s *sources.Service, f kernel.Family, p sources.Port)
 		if kernel.FamilyOf(e.Addr) != f || !servable(e.Addr) || s.WithholdsEndpoint(e.Addr) {
 			continue
 		}
-		port, ok := portOf(e, p)
+		port, ok := s.PortOf(e, p)
 		if !ok {
 			continue
 		}
@@ -74,17 +74,6 @@ func compareCandidates(a, b candidate) int {
 		return -1
 	}
 	return 1
-}
-
-// portOf returns the port on which an endpoint serves a service port. Ports are
-// matched by name and protocol.
-func portOf(e *sources.Endpoint, p sources.Port) (uint16, bool) {
-	for _, own := range e.Ports {
-		if own.Name == p.Name && own.Protocol == p.Protocol {
-			return own.Port, true
-		}
-	}
-	return 0, false
 }
 
 // choices are the backends of a service port under each traffic policy. They are

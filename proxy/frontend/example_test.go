@@ -24,7 +24,7 @@ func ExampleList() {
 	f := frontend.List(table, kernel.Node{Name: "n1"}, frontend.Config{})
 	for i := range f.Fronts {
 		x := &f.Fronts[i]
-		fmt.Println(x.Key.Addr, x.Key.Proto, f.Service(x).FullName(), f.Scheduler(x))
+		fmt.Println(x.Key.Addr, x.Key.Proto, f.Service(x).DisplayName(), f.Scheduler(x))
 		for _, b := range f.Backends(x) {
 			fmt.Println("  to", f.Addr(int(x.Service), b), "weight", f.Weight(int(x.Service), b))
 		}
@@ -35,7 +35,7 @@ func ExampleList() {
 		}
 	}
 	// Output:
-	// 10.96.0.20:80 tcp default/web rr
+	// 10.96.0.20:80 tcp web rr
 	//   to 10.2.1.10:8080 weight 1
 	// 10.2.1.11:8080 is not ready
 }

@@ -20,6 +20,7 @@ type Frontends struct {
 	Fronts []Front
 
 	services []*service // parallel to Table.Services
+	backends int        // of all Fronts
 	cut      []kernel.RealKey
 	checks   []int32 // services that have a health check node port
 	host     []netip.Addr
@@ -53,6 +54,8 @@ const (
 	NodeAllowed   // and these contain this node
 	Bound         // its address must be bound by us
 	Unmasqueraded // its packets reach the backends unchanged; see Forward
+	Announced     // routing daemons may be told of its address
+	Marked        // reached by a firewall mark, which Key has
 )
 
 // Has reports whether all of some traits are set.
@@ -95,9 +98,7 @@ func (f *Frontends) Service(x *Front) *sources.Service { return &f.Table.Service
 // service's own, or the default.
 func (f *Frontends) Scheduler(x *Front) string { return f.Config.scheduler(f.Service(x)) }
 
-func (c *Config) scheduler(s *sources.Service) string {
-	return cmp.Or(s.Scheduler, c.Scheduler, "rr")
-}
+func (c *Config) scheduler(s *sources.Service) string { return s.SchedulerOn(c.Scheduler) }
 
 // Forward returns how packets reach a front's backends.
 func (f *Frontends) Forward(x *Front) sources.Forward {
@@ -117,10 +118,7 @@ func (f *Frontends) Hairpins(i int) []Hairpin { return f.services[i].hairpins }
 
 // Count returns the number of fronts, and of their backends.
 func (f *Frontends) Count() (fronts, backends int) {
-	for i := range f.Fronts {
-		backends += len(f.Backends(&f.Fronts[i]))
-	}
-	return len(f.Fronts), backends
+	return len(f.Fronts), f.backends
 }
 
 // Addr returns where a backend of the service with index i gets connections.
@@ -132,6 +130,12 @@ func (f *Frontends) Addr(i int, b Backend) netip.AddrPort {
 // of weight 0 gets no new connections.
 func (f *Frontends) Weight(i int, b Backend) uint32 {
 	return f.Table.Services[i].Endpoints[b.Endpoint].Weight
+}
+
+// Limits returns the thresholds of connections of a backend of the service with index i: kernel.Real's Upper and Lower.
+func (f *Frontends) Limits(i int, b Backend) (upper, lower uint32) {
+	e := &f.Table.Services[i].Endpoints[b.Endpoint]
+	return e.MaxConnections, e.ResumeConnections
 }
 
 // VIP is an address to bind.

@@ -64,7 +64,7 @@ func TestFrontsAndTheirTraits(t *testing.T) {
 	if len(f.Fronts) != 4 {
 		t.Errorf("%d fronts: %v", len(f.Fronts), f.Fronts)
 	}
-	if got := f.HealthChecks(); !slices.Equal(got, []HealthCheck{{"default", "web", 31000, 1}}) {
+	if got := f.HealthChecks(); !slices.Equal(got, []HealthCheck{{"default", "web", "web", 31000, 1}}) {
 		t.Errorf("health checks %v", got)
 	}
 	if got := f.Hairpins(0); len(got) != 1 || f.Addr(0, got[0].Backend) != netip.MustParseAddrPort("10.2.1.10:8080") {
@@ -104,7 +104,7 @@ func TestWithoutBackends(t *testing.T) {
 		{Claim: sources.Claim{Addr: addr("192.0.2.80")}}, {Claim: sources.Claim{Port: 30080, Protocol: sources.TCP}},
 	}
 	f := List(tableOf(left, paused, sources.Service{Name: "headless", Type: sources.Headless}), here, Config{})
-	if got := f.WithoutBackends(); !slices.Equal(got, []string{"default/paused"}) {
+	if got := f.WithoutBackends(); !slices.Equal(got, []string{"paused"}) {
 		t.Errorf("got %v", got)
 	}
 	if got := List(tableOf(loadBalancer(endpoint("10.2.1.10", "n1"))), here, Config{}).WithoutBackends(); len(got) > 0 {

@@ -13,6 +13,7 @@ import (
 // endpoints.
 type HealthCheck struct {
 	Namespace, Name string
+	Service         string // its DisplayName
 	Port            uint16
 	// LocalEndpoints counts the endpoints on this node that should get new
 	// connections, by address. One that serves several ports counts once, as in
@@ -25,7 +26,7 @@ func (f *Frontends) HealthChecks() []HealthCheck {
 	var checks []HealthCheck
 	for _, i := range f.checks {
 		s := &f.Table.Services[i]
-		checks = append(checks, HealthCheck{s.Namespace, s.Name, s.HealthCheckNodePort, int(f.services[i].inviting)})
+		checks = append(checks, HealthCheck{s.Namespace, s.Name, s.DisplayName(), s.HealthCheckNodePort, int(f.services[i].inviting)})
 	}
 	return checks
 }

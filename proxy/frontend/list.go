@@ -25,6 +25,9 @@ func List(t sources.Table, n kernel.Node, c Config) *Frontends {
 		}
 	}
 	f.Fronts = ordered(l.fronts)
+	for i := range f.Fronts {
+		f.backends += len(f.Backends(&f.Fronts[i]))
+	}
 	f.cut = f.allCut()
 	return f
 }
@@ -83,8 +86,8 @@ func (l *lister) service(i int, filled *service) {
 			continue
 		}
 		for p := range s.Ports {
-			l.candidates(s, f, s.Ports[p])
-			if masqueraded || s.Ports[p].NodePort != 0 {
+			l.candidates(s, f, p)
+			if s.FWMark == 0 && (masqueraded || s.Ports[p].NodePort != 0) {
 				l.noteHairpins(s.Ports[p])
 			}
 			if checked {
@@ -105,7 +108,7 @@ func (l *lister) port(i int, f kernel.Family, p int, masqueraded bool) {
 	s := &l.Table.Services[i]
 	chosen := choices{lister: l, service: s}
 	add := func(a netip.Addr, at *sources.Address, is Traits) {
-		if kernel.FamilyOf(a) != f || !servable(a) {
+		if kernel.FamilyOf(a) != f || !is.Has(Marked) && !servable(a) {
 			return
 		}
 		l.fronts = append(l.fronts, Front{
@@ -123,11 +126,17 @@ func (l *lister) port(i int, f kernel.Family, p int, masqueraded bool) {
 		if !masqueraded && at.Kind != sources.KindNodePort {
 			is |= Unmasqueraded
 		}
+		if l.Config.Announce && at.Kind != sources.KindMark && s.Announces(at.Kind) {
+			is |= Announced
+		}
 		switch at.Kind {
 		case sources.KindNodePort:
 			for _, a := range l.portsAt {
 				add(a, &at, is)
 			}
+			continue
+		case sources.KindMark:
+			add(at.Addr, &at, is)
 			continue
 		case sources.KindLoadBalancerIP:
 			is |= l.guard(s, at.Addr)
@@ -146,6 +155,8 @@ func traits(at *sources.Address) Traits {
 		is = ExternalIP
 	case sources.KindLoadBalancerIP:
 		is = LoadBalancer
+	case sources.KindMark:
+		return Marked
 	}
 	if at.Policy == sources.Local {
 		is |= local
@@ -154,7 +165,7 @@ func traits(at *sources.Address) Traits {
 }
 
 // has reports whether a service is of a family: one of its VIPs is. A service
-// with node ports only has the families of its endpoints, and both without any.
+// with node ports only, or a firewall mark, has the families of its endpoints, and both without any.
 func has(s *sources.Service, f kernel.Family) bool {
 	of := func(a netip.Addr) bool { return kernel.FamilyOf(a) == f }
 	if hasVIPs(s) {

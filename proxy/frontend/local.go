@@ -35,12 +35,17 @@ func (f *Frontends) hasOpen(x *Front) bool {
 
 // hasEndpoint reports whether an endpoint of a family serves a port of a service.
 func hasEndpoint(s *sources.Service, family kernel.Family) bool {
-	return slices.ContainsFunc(s.Endpoints, func(e sources.Endpoint) bool {
-		return kernel.FamilyOf(e.Addr) == family && slices.ContainsFunc(s.Ports, func(p sources.Port) bool {
-			_, serves := portOf(&e, p)
-			return serves
-		})
-	})
+	for i := range s.Endpoints {
+		if kernel.FamilyOf(s.Endpoints[i].Addr) != family {
+			continue
+		}
+		for p := range s.Ports {
+			if _, serves := s.PortOf(&s.Endpoints[i], p); serves {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func different(services []int32) int {

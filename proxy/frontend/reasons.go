@@ -62,7 +62,7 @@ func (f *Frontends) Targets(i int) []Target {
 	for p := range s.Ports {
 		for k := range s.Endpoints {
 			e := &s.Endpoints[k]
-			number, ok := portOf(e, s.Ports[p])
+			number, ok := s.PortOf(e, p)
 			if !ok {
 				continue
 			}
