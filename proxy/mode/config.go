@@ -30,11 +30,21 @@ type Config struct {
 	NoDevice   bool // this kernel has no dummy devices
 	StrictARP  bool
 	VIPPing    bool
+	Lean       bool // mode ipvs: fewer rules than kube-proxy's on the path of each packet, with the same verdicts
 	ProbeVIPs  bool
 	Conntrack  Conntrack
 	GUEPort    uint16 // where endpoints take what is wrapped in GUE
 	// Timeouts of idle IPVS connections, in seconds; 0 keeps the kernel's value.
 	Timeouts kernel.Timeouts
+
+	// Sync are the daemons of IPVS's connection sync, sorted. SyncThreshold is net.ipv4.vs.sync_threshold,
+	// "" keeps the kernel's value.
+	Sync          []kernel.SyncDaemon
+	SyncThreshold string
+	// SloppyTCP says whether IPVS takes connections in their middle. Announced: routers spread the clients of
+	// VIPs over several nodes.
+	SloppyTCP Sloppy
+	Announced bool
 
 	// Periods of the loop. They do not change what the kernel must look like.
 	IPVS, IPTables Periods
@@ -53,12 +63,22 @@ type Config struct {
 	// comparisons with kube-proxy only.
 	EndpointChains bool
 
+	// Portals are the virtual servers of mode userspace that listen on another port of their
+	// address, sorted.
+	Portals []Portal
+
 	// Hold: a source has not delivered its table yet, so nothing may be removed.
 	Hold bool
 	// Occupied are the full names of sets that keep entries which the table does
 	// not have, as during Hold. Rules that exist only for sets with entries are
 	// wanted for these too.
 	Occupied []string
+}
+
+// Portal is the port to which rules redirect the packets of a virtual server.
+type Portal struct {
+	Virtual kernel.VirtualKey
+	Port    uint16
 }
 
 // Periods are how often the whole kernel is checked, and the least time between two
@@ -73,11 +93,25 @@ func (c Config) Same(o Config) bool {
 		c.BridgeInterface == o.BridgeInterface && c.InterfaceNamePrefix == o.InterfaceNamePrefix &&
 		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.EndpointChains == o.EndpointChains &&
 		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.GUEPort == o.GUEPort && c.StrictARP == o.StrictARP &&
-		c.VIPPing == o.VIPPing && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
+		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
+		slices.Equal(c.Sync, o.Sync) && c.SyncThreshold == o.SyncThreshold && c.SloppyTCP == o.SloppyTCP && c.Announced == o.Announced &&
 		c.IPVS == o.IPVS && c.IPTables == o.IPTables &&
 		c.DrainTimeout == o.DrainTimeout && c.DeleteUnknown == o.DeleteUnknown && slices.Equal(c.ExcludeCIDRs, o.ExcludeCIDRs) &&
-		c.Hold == o.Hold && slices.Equal(c.Occupied, o.Occupied)
+		slices.Equal(c.Portals, o.Portals) && c.Hold == o.Hold && slices.Equal(c.Occupied, o.Occupied)
 }
+
+// Sloppy says whether IPVS takes TCP and SCTP connections whose first packets another node had. Otherwise such
+// packets are refused, and the flows of a node that fails end on the others. With it, any stray packet makes a
+// connection.
+type Sloppy string
+
+// The values of Sloppy. The zero value means SloppyAuto: if VIPs are announced, and a service that mh balances
+// does not masquerade.
+const (
+	SloppyAuto Sloppy = "auto"
+	SloppyOn   Sloppy = "on"
+	SloppyOff  Sloppy = "off"
+)
 
 // DetectLocal says how traffic from this node's own workloads is recognised. It
 // is detectLocalMode.

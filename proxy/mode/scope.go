@@ -100,7 +100,13 @@ func (s *Scope) Postrouting(hairpin ...string) kernel.Chain {
 // Forward is filter KUBE-FORWARD. It accepts packets that we balanced and the other
 // packets of their connections. The rules given come first.
 func (s *Scope) Forward(first ...string) kernel.Chain {
-	return s.Ours("filter", kernel.ChainForward, append(first,
-		Comment("kubernetes forwarding rules")+s.Marked()+"-j ACCEPT",
-		Comment("kubernetes forwarding conntrack rule")+"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT")...)
+	return s.Ours("filter", kernel.ChainForward, append(first, s.ForwardMarked(), ForwardKnown)...)
 }
+
+// ForwardMarked is the rule of KUBE-FORWARD that accepts packets with the mark.
+func (s *Scope) ForwardMarked() string {
+	return Comment("kubernetes forwarding rules") + s.Marked() + "-j ACCEPT"
+}
+
+// ForwardKnown is the rule of KUBE-FORWARD that accepts packets of known connections.
+var ForwardKnown = Comment("kubernetes forwarding conntrack rule") + "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"

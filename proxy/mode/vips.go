@@ -24,7 +24,8 @@ const MaxBound = 1000
 
 // AddVIPs adds to a state the VIPs that must be bound: an address on our device
 // or a local route for each. It also adds what answers neighbour solicitations
-// for IPv6 VIPs.
+// for IPv6 VIPs. A VIP that is announced gets a route: FRR never announces an address
+// that it sees on a device.
 func AddVIPs(s *kernel.State, f *frontend.Frontends, c Config) {
 	vips := f.VIPs()
 	routed := c.VIPBinding == BindRoute || c.VIPBinding != BindAddress && len(vips) > MaxBound
@@ -32,7 +33,7 @@ func AddVIPs(s *kernel.State, f *frontend.Frontends, c Config) {
 		// The host's own traffic to a routed IPv6 VIP has a node address as its
 		// source, which no rule for source ranges would match. Without a device there
 		// is no other way.
-		if routed && (c.NoDevice || v.Addr.Is4() || !v.Traits.Has(frontend.Restricted)) {
+		if (routed || v.Traits.Has(frontend.Announced)) && (c.NoDevice || v.Addr.Is4() || !v.Traits.Has(frontend.Restricted)) {
 			s.Routes = append(s.Routes, kernel.Route{Addr: v.Addr})
 		} else {
 			s.Addrs = append(s.Addrs, kernel.Addr{Addr: v.Addr, Link: c.Names.Device})

@@ -17,8 +17,11 @@
 //     masquerade what an endpoint sends to another one of its service.
 //
 // Schedulers do not apply: the choice is random. An endpoint that is down, drained or gone
-// has no rule, and the connection tracker keeps its connections. Session affinity is that of
-// module xt_recent: it remembers the last 100 clients of each endpoint, or ip_list_tot.
+// has no rule, and the connection tracker keeps its connections over TCP. With a drain timeout
+// those to an endpoint that is gone are removed after it. A restart forgets running drains,
+// since no rule remembers them: their connections go on until they end. Tracked UDP flows are
+// removed with the rule. Session affinity is that of module xt_recent: it remembers the last
+// 100 clients of each endpoint, or ip_list_tot.
 //
 // The package is pure; plan.Diff finds the way from what the kernel has to the state that
 // State returns.

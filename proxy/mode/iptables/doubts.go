@@ -14,24 +14,18 @@ func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
 	if !random(f.Config.Scheduler) {
 		lines = append(lines, fmt.Sprintf(other, f.Config.Scheduler))
 	}
-	sticky, limited := 0, 0
+	sticky := 0
 	for i := range f.Table.Services {
 		s := &f.Table.Services[i]
 		if !s.Type.Serves() {
 			continue
 		}
 		if !random(s.Scheduler) {
-			lines = append(lines, fmt.Sprintf("%s: "+other, s.FullName(), s.Scheduler))
+			lines = append(lines, fmt.Sprintf("%s: "+other, s.DisplayName(), s.Scheduler))
 		}
 		if s.Affinity == sources.AffinityClientIP {
 			sticky++
 		}
-		if s.DrainTimeout != nil && *s.DrainTimeout > 0 {
-			limited++
-		}
-	}
-	if limited > 0 {
-		lines = append(lines, fmt.Sprintf("drainTimeout of %s has no effect: connections to an endpoint that is removed go on until they end", several(limited)))
 	}
 	lines = append(lines, mode.NoForward(f, "iptables")...)
 	if sticky > 0 {

@@ -3,7 +3,6 @@ package iptables
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -23,13 +22,10 @@ func TestDoubts(t *testing.T) {
 	table.Services[1].Scheduler, table.Services[1].Affinity = "mh", sources.AffinityClientIP
 	table.Services[3].Forward = sources.Direct
 	table.Services[2].Scheduler, table.Services[2].Type = "mh", sources.Headless
-	limit := time.Minute
-	table.Services[1].DrainTimeout = &limit
 	want := []string{
 		"mode iptables has no scheduler wlc and chooses at random, by weights",
-		"default/s00001: mode iptables has no scheduler mh and chooses at random, by weights",
-		"drainTimeout of 1 service has no effect: connections to an endpoint that is removed go on until they end",
-		`default/s00003: mode iptables cannot forward by "direct" and masquerades`,
+		"s00001: mode iptables has no scheduler mh and chooses at random, by weights",
+		`s00003: mode iptables cannot forward by "direct" and masquerades`,
 		"session affinity of 1 service remembers the last 100 clients of each endpoint: for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d",
 	}
 	if got := doubts("wlc"); !slices.Equal(got, want) {

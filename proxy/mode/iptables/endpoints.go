@@ -1,7 +1,9 @@
 package iptables
 
 import (
+	"bytes"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -13,22 +15,22 @@ import (
 
 // endpoints returns the chain of a policy, which ends in one of its endpoints.
 func (p *port) endpoints(k kernel.ChainKind, list []endpoint) kernel.Chain {
-	var rules []string
+	rules := p.rules[:0]
 	if k == p.internal {
 		for _, x := range p.clusterIPs {
-			rules = append(rules, p.masquerade(x)...)
+			p.masquerade(&rules, x)
 		}
 	}
 	if p.Config.HairpinRules && !p.Config.EndpointChains {
 		for _, e := range list {
 			if e.here {
-				rules = append(rules, "-s "+single(e.at.Addr())+" "+p.comment("")+p.To(kernel.ChainMarkMasq))
+				rules.add("-s ", single(e.at.Addr()), " ", p.comment(""), p.To(kernel.ChainMarkMasq))
 			}
 		}
 	}
 	if p.sticky() {
 		for _, e := range list {
-			rules = append(rules, p.remembered(e))
+			rules.add(p.remembered(e))
 		}
 	}
 	sum := uint64(0)
@@ -36,54 +38,70 @@ func (p *port) endpoints(k kernel.ChainKind, list []endpoint) kernel.Chain {
 		sum += uint64(e.weight)
 	}
 	for i, e := range list {
-		draw := ""
+		share := ""
 		if i < len(list)-1 {
-			draw = "-m statistic --mode random --probability " + p.share(uint64(e.weight), sum) + " "
+			share = p.share(uint64(e.weight), sum)
 		}
 		sum -= uint64(e.weight)
-		rules = append(rules, p.chosen(e, draw))
+		p.drawn(&rules, e, share)
 	}
-	return p.Chain("nat", p.chain(k), rules...)
+	p.rules = rules
+	return p.Chain("nat", p.chain(k), rules.String())
 }
 
-// masquerade returns the rule that marks traffic to a cluster IP for masquerading: all of
+// masquerade adds the rule that marks traffic to a cluster IP for masquerading: all of
 // it, or what does not come from this node's own workloads. If these cannot be recognised,
 // it is the host's own traffic: that has the VIP as its source, and an endpoint's reply to
-// it would not leave the endpoint's node.
-func (p *port) masquerade(x *frontend.Front) []string {
-	to, vip := p.dport(x.Key.Addr.Port(), " cluster IP")+p.To(kernel.ChainMarkMasq), single(x.Key.Addr.Addr())
+// it would not leave the endpoint's node. A cluster IP that is not bound needs none then.
+func (p *port) masquerade(rules *lines, x *frontend.Front) {
+	to, vip := p.dport(x.Key.Addr.Port(), " cluster IP"), single(x.Key.Addr.Addr())
+	mark := p.To(kernel.ChainMarkMasq)
 	switch {
 	case p.Config.MasqueradeAll:
-		return []string{"-d " + vip + " " + to}
+		rules.add("-d ", vip, " ", to, mark)
 	case p.workloads != "" && p.workloads[:2] == "-i":
-		return []string{"-d " + vip + " ! " + p.workloads + to}
+		rules.add("-d ", vip, " ! ", p.workloads, to, mark)
 	case p.workloads != "":
-		return []string{"! " + p.workloads + "-d " + vip + " " + to}
+		rules.add("! ", p.workloads, "-d ", vip, " ", to, mark)
 	case x.Traits.Has(frontend.Bound):
-		return []string{"-s " + vip + " -d " + vip + " " + to}
+		rules.add("-s ", vip, " -d ", vip, " ", to, mark)
 	}
-	return nil
 }
 
+// share returns the text of a probability w/sum. A table has few different ones.
 func (p *port) share(w, sum uint64) string {
-	if p.Config.EndpointChains {
-		return kubeProxys(w, sum)
+	at := [2]uint64{w, sum}
+	text, ok := p.shares[at]
+	switch {
+	case ok:
+		return text
+	case p.Config.EndpointChains:
+		text = kubeProxys(w, sum)
+	default:
+		text = probability(w, sum)
 	}
-	return probability(w, sum)
+	p.shares[at] = text
+	return text
 }
 
 func (p *port) sticky() bool { return p.service.Affinity == sources.AffinityClientIP }
 
-// chosen is the rule for a new client, if draw does not leave it to the next rule.
-func (p *port) chosen(e endpoint, draw string) string {
+// drawn adds the rule that sends a new client to an endpoint: with the probability share,
+// or always if that is "".
+func (p *port) drawn(rules *lines, e endpoint, share string) {
+	draw, end := "", ""
+	if share != "" {
+		draw, end = "-m statistic --mode random --probability ", " "
+	}
 	if p.Config.EndpointChains {
-		return p.remark(e) + draw + "-j " + p.endpointChain(e)
+		rules.add(p.remark(e), draw, share, end, "-j ", p.endpointChain(e))
+		return
 	}
 	remember := ""
 	if p.sticky() {
 		remember = p.recent("--set", e)
 	}
-	return "-p " + p.proto.String() + " " + p.remark(e) + draw + remember + dnat(e)
+	rules.addTo(e.at, "-p ", p.proto.String(), " ", p.remark(e), draw, share, end, remember, toEndpoint)
 }
 
 // remembered is the rule for a client that an endpoint had not long ago. Matches run from
@@ -96,10 +114,24 @@ func (p *port) remembered(e endpoint) string {
 	return "-p " + p.proto.String() + " " + p.remark(e) + p.recent(fmt.Sprintf("--update --seconds %d --reap", seconds), e) + dnat(e)
 }
 
-// recent matches with the list of an endpoint's clients.
+// recent matches with the list of an endpoint's clients, or of their networks. A list keeps the mask that it was made with,
+// so lists of networks have the prefix length in their name.
 func (p *port) recent(do string, e endpoint) string {
-	return "-m recent " + do + " --name " + p.endpointChain(e) + " --mask " +
-		p.ByFamily("255.255.255.255", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff") + " --rsource "
+	name, length := p.endpointChain(e), mode.AffinityPrefix(p.service, p.Family)
+	if int(length) < p.Family.Bits() {
+		name += fmt.Sprintf("-%d", length)
+	}
+	return "-m recent " + do + " --name " + name + " --mask " + mask(p.Family, length) + " --rsource "
+}
+
+// mask returns a netmask as iptables-save prints it.
+func mask(f kernel.Family, length uint8) string {
+	ones := [16]byte(bytes.Repeat([]byte{0xff}, 16))
+	a := netip.AddrFrom16(ones)
+	if f == kernel.IPv4 {
+		a = netip.AddrFrom4([4]byte(ones[:]))
+	}
+	return netip.PrefixFrom(a, int(length)).Masked().Addr().String()
 }
 
 // remark is the comment that names an endpoint. As in kube-proxy, a large table has none.
@@ -110,7 +142,9 @@ func (p *port) remark(e endpoint) string {
 	return p.comment(" -> " + e.at.String())
 }
 
-func dnat(e endpoint) string { return "-j DNAT --to-destination " + e.at.String() }
+const toEndpoint = "-j DNAT --to-destination "
+
+func dnat(e endpoint) string { return toEndpoint + e.at.String() }
 
 // endpointChain is the name of kube-proxy's chain for an endpoint, and of its list of
 // clients.

@@ -73,9 +73,10 @@ func (w *writer) guards() []string {
 	if w.Config.VIPPing {
 		rules = append(rules, w.Ping()+"-j RETURN")
 	}
+	refuse := " " + w.Reject()
 	for _, v := range w.Frontends.VIPs() {
 		if kernel.FamilyOf(v.Addr) == w.Family {
-			rules = append(rules, "-d "+single(v.Addr)+" "+w.Reject())
+			rules = append(rules, "-d "+single(v.Addr)+refuse)
 		}
 	}
 	return rules

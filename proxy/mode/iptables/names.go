@@ -23,11 +23,12 @@ func portName(s *sources.Service, p *sources.Port) string {
 // hashOf returns the hash in the name of a chain: the first 16 characters of the base32
 // form of the SHA-256 sum of some texts.
 func hashOf(texts ...string) string {
-	h := sha256.New()
+	text := make([]byte, 0, 128)
 	for _, t := range texts {
-		h.Write([]byte(t))
+		text = append(text, t...)
 	}
-	return base32.StdEncoding.EncodeToString(h.Sum(nil))[:kernel.HashLen]
+	sum := sha256.Sum256(text)
+	return base32.StdEncoding.EncodeToString(sum[:kernel.HashLen*5/8])
 }
 
 // portHash is in the chains of a service port.

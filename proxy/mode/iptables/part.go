@@ -32,6 +32,9 @@ func (p *part) add(chain int, rule string) { p.rules[chain] += rule + "\n" }
 // part returns what the service with an index adds. fronts are its fronts.
 func (w *writer) part(index int, fronts []int32) part {
 	var out part
+	if !slices.ContainsFunc(fronts, func(at int32) bool { return w.Frontends.Fronts[at].Key.Family() == w.Family }) {
+		return out // for the family that most services do not have
+	}
 	for number := range w.Frontends.Table.Services[index].Ports {
 		p := w.newPort(index, number, fronts)
 		p.choose()

@@ -1,8 +1,8 @@
 package iptables
 
 import (
-	"fmt"
 	"net/netip"
+	"strconv"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -152,7 +152,8 @@ func (p *port) to(x *frontend.Front, why string) string {
 
 // dport matches packets to a port of the protocol.
 func (p *port) dport(number uint16, why string) string {
-	return fmt.Sprintf("-p %s %s-m %s --dport %d ", p.proto, p.comment(why), p.proto, number)
+	proto := p.proto.String()
+	return "-p " + proto + " " + p.comment(why) + "-m " + proto + " --dport " + strconv.Itoa(int(number)) + " "
 }
 
 // single is an address as iptables-save prints it.

@@ -82,7 +82,7 @@ func stateOf(t sources.Table, n kernel.Node, c mode.Config) kernel.State {
 func TestVIPsAreThoseOfModeIPVS(t *testing.T) {
 	modetest.Run(t, "iptables", func(t *testing.T, s *modetest.Scenario, w modetest.Section) (string, error) {
 		ours, theirs := stateOf(s.Table, s.Node, s.Config), ipvs.State(frontend.List(s.Table, s.Node, s.Config.Frontends), s.Config)
-		ours.Policy.DrainVirtuals = false // which only this mode has to drain
+		ours.Policy.DrainVirtuals, ours.Policy.DrainRules, ours.Policy.Quiesced = false, false, nil // which only this mode has to drain
 		vips := func(s kernel.State) string {
 			s.Sysctls = slices.DeleteFunc(slices.Clone(s.Sysctls), func(s kernel.Sysctl) bool {
 				return strings.HasPrefix(s.Name, "net.ipv4.vs.") || s.Name == routeLocalnet

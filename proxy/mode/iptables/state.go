@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -16,6 +17,8 @@ func State(f *frontend.Frontends, c mode.Config) kernel.State { return new(Mode)
 func common(f *frontend.Frontends, c mode.Config) kernel.State {
 	s := kernel.State{Policy: mode.Policy(f, c), Sysctls: mode.Sysctls(c, f.Serves(kernel.IPv6))}
 	s.Policy.DrainVirtuals = true // those of mode ipvs
+	s.Policy.DrainRules = s.Policy.DrainTimeout > 0 || slices.ContainsFunc(s.Policy.Drains, func(d kernel.VirtualDrain) bool { return d.Timeout > 0 })
+	s.Policy.Quiesced = quiesced(f, &s.Policy)
 	if c.NoDevice {
 		c.VIPBinding = mode.BindRoute
 	} else {
@@ -29,18 +32,61 @@ func common(f *frontend.Frontends, c mode.Config) kernel.State {
 	return s
 }
 
+// quiesced lists the backends of weight 0 over TCP, if any drain is limited.
+func quiesced(f *frontend.Frontends, p *kernel.Policy) (all []kernel.RealKey) {
+	if !p.DrainRules {
+		return nil
+	}
+	for i := range f.Fronts {
+		x := &f.Fronts[i]
+		if x.Key.Proto != kernel.TCP {
+			continue
+		}
+		for _, b := range f.Backends(x) {
+			if f.Weight(int(x.Service), b) == 0 {
+				all = append(all, kernel.RealKey{Virtual: x.Key, Addr: f.Addr(int(x.Service), b)})
+			}
+		}
+	}
+	slices.SortFunc(all, kernel.RealKey.Compare)
+	return all
+}
+
 // writer writes the rules of one family.
 type writer struct {
 	mode.Scope
-	workloads string // matches what comes from this node's own
-	large     bool   // too many endpoints for a comment each
+	workloads string               // matches what comes from this node's own
+	large     bool                 // too many endpoints for a comment each
+	rules     lines                // a buffer for the rules of endpoints
+	shares    map[[2]uint64]string // by weight and sum of weights: see port.share
 }
 
 func newWriter(f *frontend.Frontends, c *mode.Config, family kernel.Family) *writer {
-	w := &writer{Scope: mode.Scope{Frontends: f, Config: c, Family: family}, large: isLarge(f)}
+	w := &writer{Scope: mode.Scope{Frontends: f, Config: c, Family: family}, large: isLarge(f), shares: map[[2]uint64]string{}}
 	w.workloads = w.Local()
 	return w
 }
+
+// lines is the text of rules, one a line.
+type lines []byte
+
+// add adds a rule, which the words together are.
+func (l *lines) add(words ...string) {
+	if len(*l) > 0 {
+		*l = append(*l, '\n')
+	}
+	for _, w := range words {
+		*l = append(*l, w...)
+	}
+}
+
+// addTo adds a rule that ends in an address.
+func (l *lines) addTo(to netip.AddrPort, words ...string) {
+	l.add(words...)
+	*l = to.AppendTo(*l)
+}
+
+func (l lines) String() string { return string(l) }
 
 // manyEndpoints is kube-proxy's limit, beyond which rules for endpoints have no comments.
 const manyEndpoints = 1000

@@ -145,12 +145,19 @@ func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict) {
 
 // unusual reports whether a front is of two kinds, of which a scenario says which one wins,
 // or whether a backend is itself the address of a front, which kube-proxy refuses, too, if
-// that has no endpoints.
+// that has no endpoints. It is also true of a VIP that is the node's own address if a node
+// port of another service has its number: if the VIP's service has no endpoints, that node
+// port's answers, as with kube-proxy.
 func (x *traffic) unusual(f *frontend.Front, backends map[netip.AddrPort]uint32) bool {
 	for at := range backends {
 		if _, served := x.Find(kernel.VirtualKey{Addr: at, Proto: f.Key.Proto}); served {
 			return true
 		}
+	}
+	if x.Node.Has(f.Key.Addr.Addr()) && slices.ContainsFunc(x.Fronts, func(o frontend.Front) bool {
+		return o.Traits.Has(frontend.NodePort) && o.Service != f.Service && o.Key.Proto == f.Key.Proto && o.Key.Addr.Port() == f.Key.Addr.Port()
+	}) {
+		return true
 	}
 	kinds := f.Traits & (frontend.ClusterIP | frontend.ExternalIP | frontend.LoadBalancer | frontend.NodePort)
 	return kinds&(kinds-1) != 0

@@ -2,6 +2,7 @@ package ipvs
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -33,15 +34,50 @@ func (s *scope) sourceRanges() []string {
 // through it. This chain accepts only served ports, and pings.
 func (s *scope) ipvsFilter() []string {
 	var rules []string
-	for _, set := range []kernel.SetName{kernel.LoadBalancer, kernel.ClusterIP, kernel.ExternalIP, kernel.ExternalIPLocal} {
+	if s.Config.Lean {
+		// Only packets in state NEW are refused below.
+		rules = append(rules, "-m conntrack ! --ctstate NEW -j RETURN")
+	}
+	for _, set := range s.opening() {
 		rules = append(rules, s.in(set, "dst,dst")+"-j RETURN")
 	}
 	rules = append(rules, s.in(kernel.HealthCheckNodePort, "dst")+"-j RETURN")
+	rules = append(rules, s.marked()...)
 	if s.Config.VIPPing {
 		rules = append(rules, s.Ping()+"-j RETURN")
 	}
 	return append(rules, "-m conntrack --ctstate NEW "+s.in(kernel.IPVSIPs, "dst")+
 		s.Reject())
+}
+
+// opening are the sets whose entries open VIPs. The lean layout has those with entries first. The empty
+// ones stay behind them: a change can fill one after the rules were written, and then remove the entry that let
+// the VIP's packets pass until then.
+func (s *scope) opening() []kernel.SetName {
+	sets := []kernel.SetName{kernel.LoadBalancer, kernel.ClusterIP, kernel.ExternalIP, kernel.ExternalIPLocal}
+	if s.Config.Lean {
+		slices.SortStableFunc(sets, func(a, b kernel.SetName) int {
+			switch {
+			case s.has(a) == s.has(b):
+				return 0
+			case s.has(a):
+				return -1
+			}
+			return 1
+		})
+	}
+	return sets
+}
+
+// marked lets the packets pass that services by firewall mark serve, also to a VIP: one rule for each mark.
+func (s *scope) marked() (rules []string) {
+	for i := range s.Frontends.Fronts {
+		x := &s.Frontends.Fronts[i]
+		if x.Traits.Has(frontend.Marked) && x.Key.Family() == s.Family {
+			rules = append(rules, kernel.MarkRule(x.Key))
+		}
+	}
+	return rules
 }
 
 // ipvsOutFilter is filter KUBE-IPVS-OUT-FILTER. It keeps the host itself from load

@@ -36,6 +36,7 @@ func TestIptablesSave(t *testing.T) {
 		"highest bit": func(c *mode.Config) { c.MasqueradeBit = 31 },
 		"lowest bit":  func(c *mode.Config) { c.MasqueradeBit = 0 },
 		"no ping":     func(c *mode.Config) { c.VIPPing = false },
+		"lean":        func(c *mode.Config) { c.Lean = true },
 	}
 	ipvsMatch := namespaced("iptables-legacy -A OUTPUT -m ipvs --vproto 6 -j DROP", nil, nil) == nil
 	if !ipvsMatch && inGuest() {

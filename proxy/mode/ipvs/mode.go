@@ -57,6 +57,9 @@ var SysctlNames = slices.Sorted(slices.Values(append(slices.Clone(mode.SysctlNam
 	"net.ipv4.vs.conntrack",
 	"net.ipv4.vs.expire_nodest_conn",
 	"net.ipv4.vs.expire_quiescent_template",
+	sloppyTCP,
+	sloppySCTP,
+	syncThreshold,
 )))
 
 // Doubts has the services that are forwarded by GUE, if the kernel is too old for it.
@@ -69,8 +72,8 @@ func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
 		x := &f.Fronts[i]
 		if x.Service != last && f.Forward(x) == sources.GUE {
 			last = x.Service
-			lines = append(lines, fmt.Sprintf(`%s: this kernel, Linux %d.%d, may lack GUE, which came with 5.3, and use "ipip"`,
-				f.Service(x).FullName(), f.Node.Release.Major, f.Node.Release.Minor))
+			lines = append(lines, fmt.Sprintf(`%s: this kernel, Linux %d.%d, may lack GUE, which came with 5.3: it refuses the endpoints then; "ipip" needs no such kernel`,
+				f.Service(x).DisplayName(), f.Node.Release.Major, f.Node.Release.Minor))
 		}
 	}
 	slices.Sort(lines)

@@ -27,7 +27,7 @@ func (s *scope) services() []string {
 			rules = append(rules, s.in(set, "dst,dst")+"-j ACCEPT")
 		}
 	}
-	return append(rules, "-m addrtype --dst-type LOCAL "+s.To(kernel.ChainNodePort))
+	return append(rules, s.toNodePorts()...)
 }
 
 // clusterIPs matches the traffic to cluster IPs that is masqueraded: all of it, or

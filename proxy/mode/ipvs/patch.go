@@ -47,9 +47,7 @@ func (p *patch) service(s frontend.Changed) {
 	for _, i := range s.Fronts {
 		x := &p.now.Fronts[i]
 		before, now := p.last.Backends(x), p.now.Backends(x)
-		if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool {
-			return p.last.Addr(s.Service, a) == p.now.Addr(s.Service, b) && p.last.Weight(s.Service, a) == p.now.Weight(s.Service, b)
-		}) {
+		if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.same(s.Service, a, b) }) {
 			p.fronts = append(p.fronts, patchedFront{x.Key, appendReals(make([]kernel.Real, 0, len(now)), p.now, x, p.config)})
 		}
 	}
@@ -58,6 +56,14 @@ func (p *patch) service(s frontend.Changed) {
 	sortEntries(before)
 	sortEntries(now)
 	p.replace(before, now)
+}
+
+// same reports whether a backend of the last frontends of a service and one of the new ones have equal real servers.
+func (p *patch) same(service int, before, now frontend.Backend) bool {
+	upper, lower := p.last.Limits(service, before)
+	upperNow, lowerNow := p.now.Limits(service, now)
+	return p.last.Addr(service, before) == p.now.Addr(service, now) && p.last.Weight(service, before) == p.now.Weight(service, now) &&
+		upper == upperNow && lower == lowerNow
 }
 
 // replace takes the entries that a service needed out and puts others in.

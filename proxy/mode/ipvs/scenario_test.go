@@ -60,6 +60,8 @@ func section(s kernel.State, what string) (string, error) {
 		part.Sysctls = s.Sysctls
 	case "timeouts":
 		part.Timeouts = s.Timeouts
+	case "daemons":
+		part.Daemons = s.Daemons
 	case "sets":
 		part.Sets = s.Sets
 	case "entries":

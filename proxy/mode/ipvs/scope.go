@@ -15,7 +15,7 @@ type scope struct {
 // jumps. The number of rules does not depend on the number of services, except in
 // KUBE-IPVS-OUT-FILTER.
 func (s *scope) chains() []kernel.Chain {
-	return []kernel.Chain{
+	chains := []kernel.Chain{
 		s.Chain("nat", "PREROUTING", s.Jump("kubernetes service portals", kernel.ChainServices)),
 		s.Chain("nat", "OUTPUT", s.Jump("kubernetes service portals", kernel.ChainServices)),
 		s.Chain("nat", "POSTROUTING", s.Jump("kubernetes postrouting rules", kernel.ChainPostrouting)),
@@ -25,21 +25,14 @@ func (s *scope) chains() []kernel.Chain {
 		s.MarkMasq(),
 		s.Postrouting(s.hairpins()...),
 
-		s.Chain("filter", "INPUT",
-			s.Jump("kubernetes ipvs access filter", kernel.ChainIPVSFilter),
-			s.Jump("kube-proxy firewall rules", kernel.ChainProxyFirewall),
-			s.Jump("kubernetes health check rules", kernel.ChainNodePort)),
-		s.Chain("filter", "FORWARD",
-			s.Jump("kube-proxy firewall rules", kernel.ChainProxyFirewall),
-			s.Jump("kubernetes forwarding rules", kernel.ChainForward)),
-		s.Chain("filter", "OUTPUT", s.Jump("kubernetes ipvs access filter", kernel.ChainIPVSOutFilter)),
-		s.Forward(),
-		s.Ours("filter", kernel.ChainNodePort, s.match(kernel.HealthCheckNodePort, "dst")+"-j ACCEPT"),
+		s.forward(),
+		s.Ours("filter", kernel.ChainNodePort, s.healthChecks()...),
 		s.Ours("filter", kernel.ChainProxyFirewall, s.proxyFirewall()...),
 		s.Ours("filter", kernel.ChainSourceRangesFirewall, s.sourceRanges()...),
 		s.Ours("filter", kernel.ChainIPVSFilter, s.ipvsFilter()...),
 		s.Ours("filter", kernel.ChainIPVSOutFilter, s.ipvsOutFilter()...),
 	}
+	return append(chains, s.filterJumps()...)
 }
 
 // in matches packets of which some parts, each with a direction, are in a set.
@@ -49,7 +42,7 @@ func (s *scope) in(set kernel.SetName, parts string) string {
 
 // match is like in, with the set's comment.
 func (s *scope) match(set kernel.SetName, parts string) string {
-	return mode.Comment(setComments[set]) + s.in(set, parts)
+	return mode.Comment(setComment(set)) + s.in(set, parts)
 }
 
 // has reports whether a set has entries.
@@ -57,22 +50,41 @@ func (s *scope) has(set kernel.SetName) bool {
 	return s.filled[s.Config.Names.Set(s.Family, set)]
 }
 
-// setComments are those of kube-proxy, quoted as iptables-save does.
-var setComments = map[kernel.SetName]string{
-	kernel.LoopBack:               "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose",
-	kernel.ClusterIP:              "Kubernetes service cluster ip + port for masquerade purpose",
-	kernel.ExternalIP:             "Kubernetes service external ip + port for masquerade and filter purpose",
-	kernel.ExternalIPLocal:        "Kubernetes service external ip + port with externalTrafficPolicy=local",
-	kernel.LoadBalancer:           "Kubernetes service lb portal",
-	kernel.LoadBalancerLocal:      "Kubernetes service load balancer ip + port with externalTrafficPolicy=local",
-	kernel.LoadBalancerFW:         "Kubernetes service load balancer ip + port for load balancer with sourceRange",
-	kernel.LoadBalancerSourceIP:   "Kubernetes service load balancer ip + port + source IP for packet filter purpose",
-	kernel.LoadBalancerSourceCIDR: "Kubernetes service load balancer ip + port + source cidr for packet filter purpose",
-	kernel.NodePortTCP:            "Kubernetes nodeport TCP port for masquerade purpose",
-	kernel.NodePortLocalTCP:       "Kubernetes nodeport TCP port with externalTrafficPolicy=local",
-	kernel.NodePortUDP:            "Kubernetes nodeport UDP port for masquerade purpose",
-	kernel.NodePortLocalUDP:       "Kubernetes nodeport UDP port with externalTrafficPolicy=local",
-	kernel.NodePortSCTP:           "Kubernetes nodeport SCTP port for masquerade purpose with type \\'hash ip:port\\'",
-	kernel.NodePortLocalSCTP:      "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type \\'hash ip:port\\'",
-	kernel.HealthCheckNodePort:    "Kubernetes health check node port",
+// setComment returns the comment of kube-proxy, quoted as iptables-save does.
+func setComment(set kernel.SetName) string {
+	switch set {
+	case kernel.LoopBack:
+		return "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose"
+	case kernel.ClusterIP:
+		return "Kubernetes service cluster ip + port for masquerade purpose"
+	case kernel.ExternalIP:
+		return "Kubernetes service external ip + port for masquerade and filter purpose"
+	case kernel.ExternalIPLocal:
+		return "Kubernetes service external ip + port with externalTrafficPolicy=local"
+	case kernel.LoadBalancer:
+		return "Kubernetes service lb portal"
+	case kernel.LoadBalancerLocal:
+		return "Kubernetes service load balancer ip + port with externalTrafficPolicy=local"
+	case kernel.LoadBalancerFW:
+		return "Kubernetes service load balancer ip + port for load balancer with sourceRange"
+	case kernel.LoadBalancerSourceIP:
+		return "Kubernetes service load balancer ip + port + source IP for packet filter purpose"
+	case kernel.LoadBalancerSourceCIDR:
+		return "Kubernetes service load balancer ip + port + source cidr for packet filter purpose"
+	case kernel.NodePortTCP:
+		return "Kubernetes nodeport TCP port for masquerade purpose"
+	case kernel.NodePortLocalTCP:
+		return "Kubernetes nodeport TCP port with externalTrafficPolicy=local"
+	case kernel.NodePortUDP:
+		return "Kubernetes nodeport UDP port for masquerade purpose"
+	case kernel.NodePortLocalUDP:
+		return "Kubernetes nodeport UDP port with externalTrafficPolicy=local"
+	case kernel.NodePortSCTP:
+		return "Kubernetes nodeport SCTP port for masquerade purpose with type \\'hash ip:port\\'"
+	case kernel.NodePortLocalSCTP:
+		return "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type \\'hash ip:port\\'"
+	case kernel.HealthCheckNodePort:
+		return "Kubernetes health check node port"
+	}
+	return ""
 }

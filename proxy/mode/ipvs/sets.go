@@ -13,6 +13,7 @@ import (
 // of others, and one protocol or, if it is 0, any. Where a set has several, a front
 // must have one of them.
 type membership struct {
+	set       kernel.SetName
 	all, none frontend.Traits
 	proto     kernel.Proto
 }
@@ -23,23 +24,26 @@ type membership struct {
 // Unmasqueraded fronts are in none of the sets whose traffic is masqueraded: a reply to
 // the node's address could not be translated back. No set of kube-proxy has cluster IPs
 // that keep the source, so these are in the one of external IPs that do.
-var members = map[kernel.SetName][]membership{
-	kernel.ClusterIP:              {{all: frontend.ClusterIP, none: frontend.Unmasqueraded}},
-	kernel.ExternalIP:             {{all: frontend.ExternalIP, none: frontend.ExternalLocal | frontend.Unmasqueraded}},
-	kernel.ExternalIPLocal:        {{all: frontend.ExternalIP | frontend.ExternalLocal}, {all: frontend.ExternalIP | frontend.Unmasqueraded}, {all: frontend.ClusterIP | frontend.Unmasqueraded}},
-	kernel.LoadBalancer:           {{all: frontend.LoadBalancer}},
-	kernel.LoadBalancerLocal:      {{all: frontend.LoadBalancer | frontend.ExternalLocal}, {all: frontend.LoadBalancer | frontend.Unmasqueraded}},
-	kernel.LoadBalancerFW:         {{all: frontend.Restricted}},
-	kernel.LoadBalancerSourceIP:   {{all: frontend.Restricted | frontend.NodeAllowed}},
-	kernel.LoadBalancerSourceCIDR: {{all: frontend.Restricted}},
-	kernel.NodePortTCP:            {{all: frontend.NodePort, proto: kernel.TCP}},
-	kernel.NodePortLocalTCP:       {{all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.TCP}},
-	kernel.NodePortUDP:            {{all: frontend.NodePort, proto: kernel.UDP}},
-	kernel.NodePortLocalUDP:       {{all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.UDP}},
-	kernel.NodePortSCTP:           {{all: frontend.NodePort, proto: kernel.SCTP}},
-	kernel.NodePortLocalSCTP:      {{all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.SCTP}},
-	kernel.IPVSIPs:                {{all: frontend.Bound}},
-	kernel.VirtualServer:          {{}},
+var members = [...]membership{
+	{set: kernel.ClusterIP, all: frontend.ClusterIP, none: frontend.Unmasqueraded},
+	{set: kernel.ExternalIP, all: frontend.ExternalIP, none: frontend.ExternalLocal | frontend.Unmasqueraded},
+	{set: kernel.ExternalIPLocal, all: frontend.ExternalIP | frontend.ExternalLocal},
+	{set: kernel.ExternalIPLocal, all: frontend.ExternalIP | frontend.Unmasqueraded},
+	{set: kernel.ExternalIPLocal, all: frontend.ClusterIP | frontend.Unmasqueraded},
+	{set: kernel.LoadBalancer, all: frontend.LoadBalancer},
+	{set: kernel.LoadBalancerLocal, all: frontend.LoadBalancer | frontend.ExternalLocal},
+	{set: kernel.LoadBalancerLocal, all: frontend.LoadBalancer | frontend.Unmasqueraded},
+	{set: kernel.LoadBalancerFW, all: frontend.Restricted},
+	{set: kernel.LoadBalancerSourceIP, all: frontend.Restricted | frontend.NodeAllowed},
+	{set: kernel.LoadBalancerSourceCIDR, all: frontend.Restricted},
+	{set: kernel.NodePortTCP, all: frontend.NodePort, proto: kernel.TCP},
+	{set: kernel.NodePortLocalTCP, all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.TCP},
+	{set: kernel.NodePortUDP, all: frontend.NodePort, proto: kernel.UDP},
+	{set: kernel.NodePortLocalUDP, all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.UDP},
+	{set: kernel.NodePortSCTP, all: frontend.NodePort, proto: kernel.SCTP},
+	{set: kernel.NodePortLocalSCTP, all: frontend.NodePort | frontend.ExternalLocal, proto: kernel.SCTP},
+	{set: kernel.IPVSIPs, all: frontend.Bound},
+	{set: kernel.VirtualServer},
 }
 
 func (m membership) takes(x *frontend.Front) bool {
@@ -113,8 +117,8 @@ func (w *writer) appendEntries(entries []kernel.Entry, set namedSet, traits fron
 			entries = append(entries, kernel.Entry{Set: set.name, Port: port})
 		}
 	default:
-		for _, m := range members[set.spec.Name] {
-			if !traits.Has(m.all) {
+		for _, m := range members {
+			if m.set != set.spec.Name || !traits.Has(m.all) {
 				continue
 			}
 			for i := range w.f.Fronts {

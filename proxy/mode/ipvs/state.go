@@ -14,6 +14,8 @@ func state(f *frontend.Frontends, c mode.Config, loops []kernel.Entry) kernel.St
 		Policy:   mode.Policy(f, c),
 	}
 	s.Sysctls = append(sysctls(f.Node), mode.Sysctls(c, f.Serves(kernel.IPv6))...)
+	s.Sysctls = append(s.Sysctls, shared(f, c)...)
+	s.Daemons = c.Sync
 	mode.AddVIPs(&s, f, c)
 	w := &writer{f: f, config: c, loops: loops}
 	sets, entries, filled := w.sets()

@@ -110,7 +110,7 @@ func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict) {
 	switch {
 	case !usable && (allowed || p.In == ""): // the node's own packets are refused before they are filtered
 		want = trace.Refused
-	case !allowed && p.In == "" && slices.Contains([]sources.Forward{sources.IPIP, sources.GUE}, x.Forward(f)):
+	case !allowed && p.In == "" && slices.Contains([]sources.Forward{sources.IPIP, sources.GUE}, x.Forward(f)) && x.leadsAway(f):
 		// No rule sees it inside its tunnel. It has the VIP as its source, so no answer comes back.
 	case !allowed:
 		want = trace.Dropped
@@ -118,6 +118,14 @@ func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict) {
 	if v.Fate != want {
 		x.wrong(p, v, "want "+want.String())
 	}
+}
+
+// leadsAway reports whether a backend of a front is on another node.
+func (x *traffic) leadsAway(f *frontend.Front) bool {
+	return slices.ContainsFunc(x.Backends(f), func(b frontend.Backend) bool {
+		i := int(f.Service)
+		return x.Weight(i, b) > 0 && !x.onNode(x.Addr(i, b).Addr())
+	})
 }
 
 // masquerades checks that policy Local keeps the source address, and so does every

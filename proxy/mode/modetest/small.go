@@ -53,8 +53,9 @@ func SmallEndpoints(t *rapid.T) []sources.Endpoint {
 		moved := uint16(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "moved"))
 		endpoints = append(endpoints, sources.Endpoint{
 			Addr: a, NodeName: rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node"), Weight: 1,
-			Cut:   rapid.IntRange(0, 4).Draw(t, "cut") == 0,
-			Ready: rapid.Bool().Draw(t, "ready"), Serving: true, Terminating: true,
+			Cut:            rapid.IntRange(0, 4).Draw(t, "cut") == 0,
+			MaxConnections: rapid.SampledFrom([]uint32{0, 0, 0, 100}).Draw(t, "limit"),
+			Ready:          rapid.Bool().Draw(t, "ready"), Serving: true, Terminating: true,
 			Ports: []sources.EndpointPort{{Name: "a", Protocol: sources.TCP, Port: 8080}, {Name: "b", Protocol: sources.UDP, Port: 53 + moved}},
 		})
 	}

@@ -8,6 +8,9 @@
 //   - Source ranges cannot be held, since anybody may connect to a socket. A port that has some is not served.
 //   - SCTP is not served.
 //   - A port of a VIP that no service has is the host's own.
+//   - A port of a service on which another program listens, at all addresses, needs a portal: the relay listens on another
+//     port of the VIP, one of portRange, and rules redirect packets there. Without iptables it is not served. It stays a
+//     portal until the service goes, even if the program ends. Node ports are served in the same way.
 //   - A restart of svcproxy ends all connections. Under systemd none is refused: see package daemon.
 //   - A change from mode iptables ends connections, too, if no rule is left that needs connection tracking: the kernel then
 //     tracks no more, and translates no more. IPVS loses its connections with its virtual servers.
@@ -21,6 +24,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Mode is mode userspace.
@@ -63,13 +67,23 @@ func (Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
 		}
 		v := mode.Virtual(f, x)
 		v.Scheduler, _ = Nearest(v.Scheduler)
-		v.Flags &= kernel.FlagPersistent // those of the scheduler are IPVS's
+		v.Flags = flags(v.Flags, f.Service(x))
 		s.Virtuals = append(s.Virtuals, v)
 		s.Reals = mode.AppendReals(s.Reals, f, x)
 	}
+	s.Chains = portalChains(f, &c)
 	s.Sort()
 	unbind(&s)
 	return s
+}
+
+// flags leaves those of the flags that the relay has. A client's connections are spread only where the service says so:
+// the relay's choice by client never refuses one, and stays the same when endpoints change.
+func flags(all uint32, s *sources.Service) uint32 {
+	if s.SchedulerFlags&sources.FlagPort != 0 {
+		return all & (kernel.FlagPersistent | kernel.FlagSched2)
+	}
+	return all & kernel.FlagPersistent
 }
 
 // unbind leaves out the VIPs on which nothing is served: bound, their ports would be the host's own.
@@ -103,12 +117,12 @@ func (Mode) Doubts(f *frontend.Frontends) (lines []string) {
 		x := &f.Fronts[i]
 		s := f.Service(x)
 		if why := whyNot(x); why != "" {
-			lines = append(lines, fmt.Sprintf("%s: %s/%s is not served in mode userspace: %s", s.FullName(), x.Key.Addr, x.Key.Proto, why))
+			lines = append(lines, fmt.Sprintf("%s: %s/%s is not served in mode userspace: %s", s.DisplayName(), x.Key.Addr, x.Key.Proto, why))
 			continue
 		}
 		if to, same := Nearest(f.Scheduler(x)); !same && x.Service != last {
 			last = x.Service
-			lines = append(lines, fmt.Sprintf("%s: mode userspace has no scheduler %s and uses %s", s.FullName(), f.Scheduler(x), to))
+			lines = append(lines, fmt.Sprintf("%s: mode userspace has no scheduler %s and uses %s", s.DisplayName(), f.Scheduler(x), to))
 		}
 	}
 	return lines

@@ -75,9 +75,9 @@ addr add 10.96.0.3/32 dev kube-ipvs0
 
 func TestDoubts(t *testing.T) {
 	got := strings.Join(Mode{}.Doubts(list()), "\n")
-	want := `default/assoc: 10.96.0.4:80/sctp is not served in mode userspace: the relay has no SCTP
-default/hashed: mode userspace has no scheduler mh and uses sh
-default/ranged: 192.0.2.1:80/tcp is not served in mode userspace: the relay cannot hold its source ranges`
+	want := `assoc: 10.96.0.4:80/sctp is not served in mode userspace: the relay has no SCTP
+hashed: mode userspace has no scheduler mh and uses sh
+ranged: 192.0.2.1:80/tcp is not served in mode userspace: the relay cannot hold its source ranges`
 	sorted := strings.Split(got, "\n")
 	slices.Sort(sorted)
 	if got := strings.Join(sorted, "\n"); got != want {

@@ -27,7 +27,8 @@ func TestScenarios(t *testing.T) {
 		for _, v := range theirs.Virtuals {
 			if !left[v.Key] {
 				v.Scheduler, _ = Nearest(v.Scheduler)
-				v.Flags &= kernel.FlagPersistent
+				at, _ := f.Find(v.Key)
+				v.Flags = flags(v.Flags, f.Service(&f.Fronts[at]))
 				want.Virtuals = append(want.Virtuals, v)
 			}
 		}
