@@ -99,6 +99,16 @@ func TestServerIsNotWoken(t *testing.T) {
 	}
 }
 
+// A congestion control that cannot be set does not matter.
+func TestRunnerWithoutCongestionControl(t *testing.T) {
+	was := congestion
+	t.Cleanup(func() { congestion = was }) // after the runner's end
+	congestion = "absent"
+	if r := <-probing(t, &Target{Probe: tcpProbe, Address: serve(t, hangs)}); r.Outcome != OK {
+		t.Errorf("%v", r)
+	}
+}
+
 func TestRunnerWithoutDescriptors(t *testing.T) {
 	target := serve(t, hangs)
 	noDescriptors(t)

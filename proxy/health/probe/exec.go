@@ -21,7 +21,7 @@ const drainOutput = 50 * time.Millisecond
 // n-2 percent, as for keepalived's MISC_CHECK. At the timeout, and when the program has ended, its process group is
 // killed. A process that leaves the group lives on: the limits of svcproxy's unit hold it.
 func (a *attempt) exec() Result {
-	if err := checkProgram(a.Command); err != nil {
+	if err := CheckProgram(a.Command); err != nil {
 		return result(Void, err.Error())
 	}
 	var out output
@@ -34,7 +34,7 @@ func (a *attempt) exec() Result {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: a.prober.Credential}
 	cmd.WaitDelay = drainOutput
-	if err := startUnprivileged(cmd); err != nil {
+	if err := StartUnprivileged(cmd); err != nil {
 		return result(Void, err.Error())
 	}
 	a.done("started")
@@ -47,10 +47,10 @@ func (a *attempt) exec() Result {
 	return judgeExit(err, out.String())
 }
 
-// startUnprivileged starts a program without our capabilities. systemd gives them to svcproxy as ambient ones, which
+// StartUnprivileged starts a program without our capabilities. systemd gives them to svcproxy as ambient ones, which
 // every program that it starts would inherit. They are a thread's own, so that a thread gives them up, starts the
 // program and ends: the end of a locked goroutine is the end of its thread.
-func startUnprivileged(cmd *exec.Cmd) error {
+func StartUnprivileged(cmd *exec.Cmd) error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()

@@ -133,7 +133,7 @@ func TestCheckProgram(t *testing.T) {
 		filepath.Join(dir, "good", "up"): "lstat " + dir + "/good/up: not a directory",
 	} {
 		got := ""
-		if err := checkProgram(path); err != nil {
+		if err := CheckProgram(path); err != nil {
 			got = err.Error()
 		}
 		if got != want {

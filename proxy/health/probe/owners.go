@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// checkProgram refuses a program that somebody other than root could replace: svcproxy may run it as root.
-func checkProgram(path string) error {
+// CheckProgram refuses a program that somebody other than root could replace: svcproxy may run it as root.
+func CheckProgram(path string) error {
 	if !strings.HasPrefix(path, "/") {
 		return fmt.Errorf("%q is not an absolute path", path)
 	}

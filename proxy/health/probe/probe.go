@@ -32,7 +32,8 @@ type Prober struct {
 	// Trace, if set, is told each step of a probe: connected, TLS established, sent or started, ended.
 	Trace func(step string, after time.Duration)
 
-	cas caFiles
+	cas     caFiles
+	answers [2]answers // to SYNs for VIPs, of IPv4 and of IPv6
 }
 
 // attempt is one probe that is being made.
@@ -81,6 +82,11 @@ func (p *Prober) Do(ctx context.Context, what *sources.Probe, target netip.AddrP
 			r = result(Void, fmt.Sprint("internal error: ", fault))
 		}
 	}()
+	if vip := what.Way.VIP(a.target.Addr()); vip.IsValid() {
+		if r, ended := a.reach(vip); ended {
+			return a.judge(r)
+		}
+	}
 	return a.judge(do(&a))
 }
 
