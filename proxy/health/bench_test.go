@@ -1,6 +1,7 @@
 package health
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -26,6 +27,34 @@ func flip(v Verdicts, k Key, p Phase) { v.Of[k] = Verdict{State: State{Phase: p}
 func BenchmarkOverlay(b *testing.B) {
 	t, targets, v := large()
 	flip(v, targets[12_500].Key, Down)
+	b.ReportAllocs()
+	for b.Loop() {
+		Overlay(t, Known{Verdicts: v}, epoch)
+	}
+}
+
+// BenchmarkOverlayRange is one service with a range of 1,000 ports and 50 endpoints.
+func BenchmarkOverlayRange(b *testing.B) {
+	check := standard()
+	check.Probe.Type = sources.CheckTCP
+	t := sized(1, 50, &check)
+	s := &t.Services[0]
+	s.Ports = nil
+	for i := range s.Endpoints {
+		s.Endpoints[i].Ports = nil
+	}
+	for port := uint16(10_000); port < 11_000; port++ {
+		name := strconv.Itoa(int(port))
+		s.Ports = append(s.Ports, sources.Port{Name: name, Protocol: sources.TCP, Port: port})
+		for i := range s.Endpoints {
+			e := &s.Endpoints[i]
+			e.Ports = append(e.Ports, sources.EndpointPort{Name: name, Protocol: sources.TCP, Port: port})
+		}
+	}
+	v := Verdicts{Of: map[Key]Verdict{}}
+	for _, x := range Targets(t) {
+		v.Of[x.Key] = Verdict{State: State{Phase: Up}}
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		Overlay(t, Known{Verdicts: v}, epoch)

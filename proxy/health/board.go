@@ -98,7 +98,7 @@ func (b *Board) Record(k Key, r Result) []Event {
 	if x == nil {
 		return events
 	}
-	was := x.Verdict
+	was := x.summary() // a copy has 300 bytes, and most results change nothing
 	x.State = Step(x.State, r, x.pace)
 	if r.Void {
 		return events
@@ -106,39 +106,50 @@ func (b *Board) Record(k Key, r Result) []Event {
 	before := len(events)
 	note := func(kind Kind) { events = append(events, Event{Kind: kind, At: r.At, Key: k}) }
 	switch {
-	case !was.Phase.IsUp() && x.Phase.IsUp():
+	case !was.phase.IsUp() && x.Phase.IsUp():
 		b.up++
 		x.Held = false
 		b.forget(x)
 		note(WentUp)
-	case was.Phase.IsUp() && x.Phase.IsDown() && b.mass.holding():
+	case was.phase.IsUp() && x.Phase.IsDown() && b.mass.holding():
 		b.up--
 		x.Held = true
 		note(IsHeld)
-	case !was.Phase.IsDown() && x.Phase.IsDown():
+	case !was.phase.IsDown() && x.Phase.IsDown():
 		note(WentDown)
-	case was.Percent != x.Percent || was.Ask != x.Ask:
+	case was.percent != x.Percent || was.ask != x.Ask:
 		note(Reshared)
 	}
 	switch {
-	case !was.Flapping() && x.Flapping():
+	case !was.flapping && x.Flapping():
 		note(StartsToFlap)
-	case was.Flapping() && !x.Flapping():
+	case was.flapping && !x.Flapping():
 		note(IsCalm)
 	}
-	run := was.Run + 1
-	if was.Phase == Unknown {
+	run := was.run + 1
+	if was.phase == Unknown {
 		run = 0
 	}
 	for i := range events[before:] {
 		events[before+i].Verdict, events[before+i].Run = x.Verdict, run
 	}
-	if was.Phase.IsUp() && x.Phase.IsDown() && !x.Held {
+	if was.phase.IsUp() && x.Phase.IsDown() && !x.Held {
 		b.up--
 		events = append(events, b.fell(k, x, r.At)...)
 	}
 	return events
 }
+
+// summary is what Record compares with the state after a result.
+type summary struct {
+	phase    Phase
+	run      int
+	percent  uint16
+	ask      Ask
+	flapping bool
+}
+
+func (s *State) summary() summary { return summary{s.Phase, s.Run, s.Percent, s.Ask, s.Flapping()} }
 
 // Tick tells the time. The end of a mass failure waits while the checker is blind, because nothing new is known.
 func (b *Board) Tick(now time.Time) []Event {

@@ -48,7 +48,7 @@ func (x Explainer) Explain(s *sources.Service) []Explained {
 		p := e.Ports[x.port]
 		list = append(list, Explained{
 			Port: p.Name, Protocol: p.Protocol, Addr: netip.AddrPortFrom(e.Addr, p.Port),
-			Cause: x.cause, Mode: j.modeOf(x), Weight: x.tableWeight(scale, e.Weight), Source: e.Weight, Cut: x.isCut(),
+			Cause: x.cause, Mode: x.mode, Weight: x.tableWeight(scale, e.Weight), Source: e.Weight, Cut: x.isCut(),
 			Target: x.key, Verdict: x.verdict, Out: x.out, Reweighed: x.reweighed, Percent: x.percent, Step: x.step,
 		})
 	}
@@ -62,18 +62,6 @@ func (j *judge) unjudged() {
 			j.slots = append(j.slots, j.slot(i, k, false))
 		}
 	}
-}
-
-// modeOf returns the mode of a slot's group.
-func (j *judge) modeOf(x *slot) Mode {
-	e := &j.service.Endpoints[x.endpoint]
-	p := e.Ports[x.port]
-	for _, g := range j.groups {
-		if g.Port == p.Name && g.Protocol == p.Protocol && g.IPv6 == e.Addr.Is6() {
-			return g.Mode
-		}
-	}
-	return Normal
 }
 
 // Text says it in a few words: "up 3h", "down 12s: refused", `drained by root 5m: "kernel upgrade"`.

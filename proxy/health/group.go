@@ -1,6 +1,8 @@
 package health
 
 import (
+	"slices"
+
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -28,12 +30,48 @@ func (c *count) add(cause Cause) {
 	}
 }
 
-// group decides which slots of a service port in a family serve.
-func (j *judge) group(p *sources.Port, ipv6 bool) {
-	var ordinary, backups count
+// divide puts the slots into members. Each slot is looked at once, since a range of ports may have 50,000 of them.
+func (j *judge) divide() {
+	ports := j.service.Ports
+	for len(j.members) < len(ports) {
+		j.members = append(j.members, [2][]int{})
+	}
+	for p := range ports {
+		j.members[p] = [2][]int{j.members[p][0][:0], j.members[p][1][:0]}
+	}
 	for i := range j.slots {
+		e := &j.service.Endpoints[j.slots[i].endpoint]
+		if p := servicePort(ports, e.Ports, j.slots[i].port); p >= 0 {
+			in := &j.members[p][family(e)]
+			*in = append(*in, i)
+		}
+	}
+}
+
+// servicePort returns the index of the service port that an endpoint's port with an index is for, or -1. Both lists
+// mostly have the same order: that is looked at first.
+func servicePort(ports []sources.Port, own []sources.EndpointPort, i int) int {
+	is := func(p sources.Port) bool { return p.Name == own[i].Name && p.Protocol == own[i].Protocol }
+	if i < len(ports) && is(ports[i]) {
+		return i
+	}
+	return slices.IndexFunc(ports, is)
+}
+
+// family is 1 for IPv6, else 0.
+func family(e *sources.Endpoint) int {
+	if e.Addr.Is6() {
+		return 1
+	}
+	return 0
+}
+
+// group decides which slots of a service port in a family serve.
+func (j *judge) group(p *sources.Port, ipv6 bool, members []int) {
+	var ordinary, backups count
+	for _, i := range members {
 		x := &j.slots[i]
-		if !x.eligible() || !j.member(x, p, ipv6) {
+		if !x.eligible() {
 			continue
 		}
 		if j.service.Endpoints[x.endpoint].Backup {
@@ -51,8 +89,9 @@ func (j *judge) group(p *sources.Port, ipv6 bool) {
 	}
 	g := Group{p.Name, p.Protocol, ipv6, j.mode(ordinary, backups), counted.up, counted.all}
 	j.groups = append(j.groups, g)
-	for i := range j.slots {
-		if x := &j.slots[i]; x.eligible() && j.member(x, p, ipv6) {
+	for _, i := range members {
+		x := &j.slots[i]
+		if x.mode = g.Mode; x.eligible() {
 			j.apply(x, g.Mode, ordinary.all == 0)
 		}
 	}
@@ -61,12 +100,6 @@ func (j *judge) group(p *sources.Port, ipv6 bool) {
 // eligible reports whether health decides on a slot: neither the operator, an agent nor the source took it out.
 func (s *slot) eligible() bool {
 	return s.cause == Serves || s.cause == IsDown || s.cause == Waits
-}
-
-func (j *judge) member(x *slot, p *sources.Port, ipv6 bool) bool {
-	e := &j.service.Endpoints[x.endpoint]
-	own := &e.Ports[x.port]
-	return own.Protocol == p.Protocol && own.Name == p.Name && e.Addr.Is6() == ipv6
 }
 
 // mode returns how a group is served. Backups come before panic: they were configured for this case.

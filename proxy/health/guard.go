@@ -84,7 +84,7 @@ func emptied(s *sources.Service, before, after map[rampKey]usable) []string {
 	named := map[string]bool{}
 	for k, was := range before {
 		if is := after[k]; was.up > 0 && is.up == 0 || was.serving > 0 && is.serving == 0 {
-			named[s.FullName()+" port "+cmp.Or(k.port, k.protocol.String())] = true
+			named[s.DisplayName()+" port "+cmp.Or(k.port, k.protocol.String())] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(named))

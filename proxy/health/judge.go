@@ -25,6 +25,7 @@ type slot struct {
 	step    uint32 // of its slow start, 1 to rampSteps
 	cut     bool   // when it gets no connections, those that it has end
 	cause   Cause
+	mode    Mode // of its group
 }
 
 // serving reports whether the slot gets connections.
@@ -38,7 +39,8 @@ type judge struct {
 	intern   interned
 
 	service *sources.Service
-	slots   []slot // of all ports of all endpoints, in their order
+	slots   []slot     // of all ports of all endpoints, in their order
+	members [][2][]int // indexes of the slots of each service port: those of IPv4, those of IPv6
 	groups  []Group
 }
 
@@ -58,9 +60,10 @@ func (j *judge) judge(s *sources.Service) bool {
 			j.slots = append(j.slots, j.slot(i, k, check))
 		}
 	}
+	j.divide()
 	for p := range s.Ports {
-		j.group(&s.Ports[p], true)
-		j.group(&s.Ports[p], false)
+		j.group(&s.Ports[p], true, j.members[p][1])
+		j.group(&s.Ports[p], false, j.members[p][0])
 	}
 	return true
 }

@@ -8,7 +8,7 @@ import (
 
 // Place is one port of an endpoint of a service.
 type Place struct {
-	Service  string // its full name
+	Service  string // its DisplayName
 	Protocol sources.Protocol
 	Addr     netip.AddrPort
 }
@@ -22,7 +22,7 @@ func (s Selector) Places(t sources.Table) []Place {
 			e := &of.Endpoints[j]
 			for _, p := range e.Ports {
 				if s.matches(of, e, p.Port) {
-					found = append(found, Place{of.FullName(), p.Protocol, netip.AddrPortFrom(e.Addr, p.Port)})
+					found = append(found, Place{of.DisplayName(), p.Protocol, netip.AddrPortFrom(e.Addr, p.Port)})
 				}
 			}
 		}

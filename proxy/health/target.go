@@ -21,10 +21,15 @@ type Key struct {
 
 // String returns the type of the probe and the address.
 func (k Key) String() string {
+	p := k.Probe.Value()
+	text := string(p.Type) + " " + k.Addr.String()
 	if k.Addr.Port() == 0 {
-		return string(k.Probe.Value().Type) + " " + k.Addr.Addr().String()
+		text = string(p.Type) + " " + k.Addr.Addr().String()
 	}
-	return string(k.Probe.Value().Type) + " " + k.Addr.String()
+	if vip := p.Way.VIP(k.Addr.Addr()); vip.IsValid() {
+		text += " via " + vip.String()
+	}
+	return text
 }
 
 // compare orders keys by address, for output.
