@@ -15,6 +15,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // DefaultFile is read when no --config is given, if it is there.
@@ -24,6 +27,8 @@ const DefaultFile = "/etc/svcproxy/svcproxy.toml"
 // What is upstream's has KubeProxyConfiguration's meaning.
 type Config struct {
 	Mode                string
+	ModeGrace           time.Duration
+	PortRange           string
 	BindAddress         netip.Addr
 	BindAddressHardFail bool
 	// HealthzBindAddress and MetricsBindAddress are zero when turned off.
@@ -47,8 +52,12 @@ type Config struct {
 	RuntimeDir          string
 
 	IPTables         IPTables
+	Rules            Rules
 	IPVS             IPVS
 	Health           Health
+	ConnSync         ConnSync // ha.sync
+	Announce         Announce
+	Notify           Notify
 	Conntrack        Conntrack
 	ClientConnection ClientConnection
 	Logging          Logging
@@ -75,6 +84,11 @@ type IPTables struct {
 	MinSyncPeriod      time.Duration
 }
 
+// Rules is table rules.
+type Rules struct {
+	Layout string // kube-proxy or lean
+}
+
 // IPVS is table ipvs. A timeout of 0 leaves the kernel's value alone.
 type IPVS struct {
 	Scheduler     string
@@ -96,6 +110,7 @@ type IPVS struct {
 	ProbeVIPs     bool
 	Forward       string // one of sources.Forwards
 	GUEPort       int
+	SloppyTCP     mode.Sloppy
 }
 
 // Conntrack is table conntrack. A 0 leaves the kernel's value alone.
@@ -165,6 +180,13 @@ func (c Config) NodeName(hostname string) string {
 		hostname = name
 	}
 	return strings.ToLower(strings.TrimSpace(hostname))
+}
+
+// defaultOfYAML is the default of kube-proxy's file, where a scheduler that is not named is rr, whatever the weights.
+func defaultOfYAML() Config {
+	c := Default()
+	c.IPVS.Scheduler = sources.DefaultScheduler
+	return c
 }
 
 // implied says whether a key is left out when a configuration is written, so that it goes on meaning its

@@ -1,0 +1,315 @@
+package announce
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+var (
+	start  = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	usual  = Config{Mode: Routes, Table: 143, Metric: 100, DrainMetric: 2000, MinHealthy: 1, Require: All, HoldUp: 5 * time.Second, DrainTime: 30 * time.Second}
+	no     = false
+	yes    = true
+	web    = service("web", "10.0.0.1", 80, 1, 1)
+	second = service("second", "10.0.0.1", 81, 1)
+)
+
+// service has one port and endpoints with these weights.
+func service(name, vip string, port uint16, weights ...uint32) sources.Service {
+	s := sources.Service{
+		Namespace: "default", Name: name, Type: sources.LoadBalancer, LoadBalancerIPs: []sources.VIP{{Addr: netip.MustParseAddr(vip)}},
+		Ports:                 []sources.Port{{Protocol: sources.TCP, Port: port, TargetPort: 8080}},
+		ExternalTrafficPolicy: sources.Cluster, InternalTrafficPolicy: sources.Cluster,
+	}
+	for i, w := range weights {
+		s.Endpoints = append(s.Endpoints, sources.Endpoint{
+			Addr: netip.MustParseAddr(fmt.Sprintf("10.2.0.%d", i+1)), Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 8080}},
+			Weight: w, Ready: true, Serving: true,
+		})
+	}
+	return s
+}
+
+// node decides step by step, as the loop does.
+type node struct {
+	*testing.T
+	config  Config
+	memory  Memory
+	have    kernel.Observed
+	drained time.Time
+	unusual []health.Unusual
+	departs Departures
+	starts  Starts
+	policy  kernel.Policy // with Probe, VIPs are local by routes
+	refuses bool          // the kernel refuses virtual servers
+	now     time.Time
+	last    Decision
+}
+
+func newNode(t *testing.T, c Config) *node { return &node{T: t, config: c, now: start} }
+
+// step decides for a table and applies the decision.
+func (n *node) step(services ...sources.Service) string {
+	t := sources.Table{Services: services}
+	t.Sort()
+	f := frontend.List(t, kernel.Node{}, frontend.Config{IPv6: true, Announce: true})
+	want := kernel.State{Policy: n.policy}
+	for _, x := range f.Fronts {
+		want.Virtuals = append(want.Virtuals, kernel.Virtual{Key: x.Key})
+		if n.policy.Probe {
+			want.Routes = append(want.Routes, kernel.Route{Addr: x.Key.Addr.Addr()})
+		}
+	}
+	want.Sort()
+	n.last = Decide(n.config, Input{Frontends: f, Unusual: n.unusual, Want: &want, Have: &n.have, Drained: n.drained, Departs: n.departs, Starts: n.starts, Now: n.now}, n.memory)
+	n.memory = n.last.Memory
+	n.have.Announcements = n.last.Routes
+	n.have.Virtuals = want.Virtuals
+	if n.refuses {
+		n.have.Virtuals = nil
+	}
+	return n.text()
+}
+
+func (n *node) text() string {
+	var lines []string
+	for _, v := range n.last.VIPs {
+		line := v.Addr.String()
+		if v.Announced {
+			line += fmt.Sprintf(" metric %d", v.Metric)
+		}
+		if v.Reason != "" {
+			line += ": " + v.Reason
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "; ")
+}
+
+func (n *node) want(got, want string) {
+	n.Helper()
+	if got != want {
+		n.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// wakes checks when the decision changes by itself, in seconds from now; 0 is never.
+func (n *node) wakes(seconds int) {
+	n.Helper()
+	got := 0
+	if !n.last.Wake.IsZero() {
+		got = int(n.last.Wake.Sub(n.now) / time.Second)
+	}
+	if got != seconds {
+		n.Errorf("wakes after %d s, want %d", got, seconds)
+	}
+}
+
+const waits = "10.0.0.1: it can be served, and waits 5s before it is announced"
+
+// After a start, what the kernel does not announce waits for the first results. What it announces stays.
+func TestStart(t *testing.T) {
+	n := newNode(t, usual)
+	n.want(n.step(web), waits)
+	n.wakes(5)
+	n.now = n.now.Add(5 * time.Second)
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.wakes(0)
+
+	n.memory = Memory{}
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.want(n.step(web, service("new", "10.0.0.2", 80, 1)), "10.0.0.1 metric 100; 10.0.0.2 metric 100")
+}
+
+// serving is a node that announces web.
+func serving(t *testing.T, c Config) *node {
+	n := newNode(t, c)
+	n.step(web)
+	n.now = n.now.Add(c.HoldUp)
+	n.want(n.step(web), fmt.Sprintf("10.0.0.1 metric %d", c.Metric))
+	return n
+}
+
+func TestHealth(t *testing.T) {
+	n := serving(t, usual)
+	n.want(n.step(service("web", "10.0.0.1", 80, 0, 1)), "10.0.0.1 metric 100")
+	down := service("web", "10.0.0.1", 80, 0, 0)
+	n.want(n.step(down), "10.0.0.1: port 80/tcp: 0 of 2 endpoints can serve, and it needs 1")
+	n.now = n.now.Add(time.Minute)
+	n.want(n.step(web), waits)
+	n.now = n.now.Add(4 * time.Second)
+	n.step(down)
+	n.step(web) // and the pause begins again
+	n.wakes(5)
+	n.now = n.now.Add(5 * time.Second)
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.want(n.step(service("web", "10.0.0.1", 80)), "10.0.0.1: port 80/tcp: 0 of 0 endpoints can serve, and it needs 1")
+
+	always := usual
+	always.MinHealthy = 0
+	n = serving(t, always)
+	n.want(n.step(down), "10.0.0.1 metric 100")
+
+	half := usual
+	half.MinHealthy, half.MinHealthyPercent = 50, true
+	n = serving(t, half)
+	n.want(n.step(service("web", "10.0.0.1", 80, 0, 0, 1, 1)), "10.0.0.1 metric 100")
+	n.want(n.step(service("web", "10.0.0.1", 80, 0, 0, 0, 1)), "10.0.0.1: port 80/tcp: 1 of 4 endpoints can serve, and it needs 2")
+	n.want(n.step(service("web", "10.0.0.1", 80)), "10.0.0.1: port 80/tcp: 0 of 0 endpoints can serve, and it needs 1")
+
+	two := usual
+	two.MinHealthy = 2 // a service with one endpoint needs that one
+	n = serving(t, two)
+	n.want(n.step(service("web", "10.0.0.1", 80, 1)), "10.0.0.1 metric 100")
+	n.want(n.step(service("web", "10.0.0.1", 80, 1, 0)), "10.0.0.1: port 80/tcp: 1 of 2 endpoints can serve, and it needs 2")
+}
+
+// Endpoints that serve although they are down do not make a VIP announced.
+func TestPanic(t *testing.T) {
+	n := serving(t, usual)
+	n.unusual = []health.Unusual{{Group: health.Group{Protocol: sources.TCP, Mode: health.FailOpen, Of: 2}}}
+	n.want(n.step(web), "10.0.0.1: port 80/tcp: 0 of 2 endpoints can serve, and it needs 1")
+	n.unusual[0].IPv6 = true // the other family
+	n.step(web)
+	n.now = n.now.Add(time.Minute)
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.unusual = []health.Unusual{{Group: health.Group{Protocol: sources.TCP, Mode: health.OnBackups, Of: 2}}}
+	n.want(n.step(web), "10.0.0.1 metric 100")
+}
+
+// All service ports of a VIP have to be good, or any.
+func TestRequire(t *testing.T) {
+	down := service("second", "10.0.0.1", 81, 0)
+	n := serving(t, usual)
+	n.want(n.step(web, second), "10.0.0.1 metric 100")
+	n.want(n.step(web, down), "10.0.0.1: port 81/tcp: 0 of 1 endpoints can serve, and it needs 1")
+	if got := n.last.VIPs[0].Services; fmt.Sprint(got) != "[second web]" {
+		t.Errorf("services %v", got)
+	}
+	any := usual
+	any.Require = Any
+	n = serving(t, any)
+	n.want(n.step(web, down), "10.0.0.1 metric 100")
+}
+
+// What a service says counts more than the kind of its address.
+func TestWhichAddresses(t *testing.T) {
+	never, own := web, service("own", "10.0.0.3", 80, 1)
+	never.Announce = &no
+	own.LoadBalancerIPs, own.ClusterIPs = nil, []netip.Addr{netip.MustParseAddr("10.0.0.3")}
+	n := newNode(t, usual)
+	n.step()
+	n.want(n.step(never, own), "")
+	own.Announce = &yes
+	n.want(n.step(never, own), "10.0.0.3 metric 100")
+	own.Announce, own.ExternalIPs = nil, []netip.Addr{netip.MustParseAddr("10.0.0.4")}
+	n.want(n.step(own), "10.0.0.4 metric 100")
+}
+
+// A drain raises the metric, then withdraws. Its end announces at once.
+func TestDrain(t *testing.T) {
+	n := serving(t, usual)
+	n.drained = n.now
+	n.want(n.step(web), "10.0.0.1 metric 2000: the node is drained: routers with another way leave it within 30s")
+	n.wakes(30)
+	n.now = n.now.Add(30 * time.Second)
+	n.want(n.step(web), "10.0.0.1: the node is drained")
+	n.wakes(0)
+	n.memory = Memory{} // a restart
+	n.now = n.now.Add(time.Minute)
+	n.step(web)
+	n.now = n.now.Add(5 * time.Second)
+	n.want(n.step(web), "10.0.0.1: the node is drained")
+	n.drained = time.Time{}
+	n.want(n.step(web), "10.0.0.1 metric 100")
+}
+
+// Drift is repaired by the sync that finds it. A virtual server that the next one still lacks is refused by the kernel.
+func TestKernelLacksAVirtualServer(t *testing.T) {
+	n := serving(t, usual)
+	n.have.Virtuals = nil
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.refuses = true
+	n.step(web)
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.want(n.step(web), "10.0.0.1: the kernel has no virtual server for port 80/tcp")
+}
+
+// What a plan that stopped left to the next one is not refused.
+func TestPlanStoppedBeforeAVirtualServer(t *testing.T) {
+	n := serving(t, usual)
+	n.have.Virtuals, n.refuses = nil, true
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.memory = n.memory.Untried()
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.want(n.step(web), "10.0.0.1: the kernel has no virtual server for port 80/tcp")
+}
+
+// keepalived gets one number for the node, never one that takes the node out.
+func TestPriority(t *testing.T) {
+	vrrp := usual
+	vrrp.Mode = VRRP
+	n := newNode(t, vrrp)
+	priority := func(want int, services ...sources.Service) {
+		t.Helper()
+		n.step(services...)
+		if n.last.Priority != want || n.last.Routes != nil || n.last.File(VRRP) != fmt.Sprintf("%d\n", want) {
+			t.Errorf("priority %d, routes %v, want %d", n.last.Priority, n.last.Routes, want)
+		}
+	}
+	priority(0, web)
+	var down []sources.Service
+	for i := range 20 {
+		down = append(down, service(fmt.Sprint(i), fmt.Sprintf("10.0.1.%d", i+1), 80, 0))
+	}
+	priority(-10, web, down[0])
+	priority(-100, down...)
+	n.drained = n.now
+	priority(-200, web)
+}
+
+func TestFile(t *testing.T) {
+	n := newNode(t, usual)
+	n.step()
+	n.step(web, service("v6", "fd00::1", 80), service("other", "10.0.0.9", 80, 1))
+	n.want(n.last.File(Routes), "10.0.0.1/32\n10.0.0.9/32\n")
+}
+
+// What the kernel did not take is not announced.
+func TestConfirm(t *testing.T) {
+	n := serving(t, usual)
+	n.step(web, service("other", "10.0.0.9", 80, 1))
+	n.last.VIPs = Confirm(n.last.VIPs, n.have.Announcements[:1], false)
+	n.want(n.text(), "10.0.0.1 metric 100; 10.0.0.9: the last sync could not announce it")
+}
+
+// What a plan that stopped has not come to is no failure.
+func TestConfirmAfterAStop(t *testing.T) {
+	n := serving(t, usual)
+	n.step(web, service("other", "10.0.0.9", 80, 1))
+	n.last.VIPs = Confirm(n.last.VIPs, n.have.Announcements[:1], true)
+	n.want(n.text(), "10.0.0.1 metric 100; 10.0.0.9: it is not served yet: the sync goes on")
+}
+
+// What the kernel still announces is not withdrawn yet.
+func TestConfirmWithdrawal(t *testing.T) {
+	n := serving(t, usual)
+	n.step()
+	n.step(service("web", "10.0.0.1", 80))
+	n.last.VIPs = Confirm(n.last.VIPs, []kernel.Announcement{{Addr: netip.MustParseAddr("10.0.0.1"), Table: 143, Metric: 100}}, false)
+	n.want(n.text(), "10.0.0.1 metric 100: port 80/tcp: 0 of 0 endpoints can serve, and it needs 1; the last sync could not withdraw it")
+}
+
+func TestOff(t *testing.T) {
+	n := newNode(t, Config{Mode: Off})
+	n.want(n.step(web), "")
+}
