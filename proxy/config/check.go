@@ -27,6 +27,9 @@ func (d *decoder) check() {
 	}
 	d.checkAPIServer()
 	d.checkHealth()
+	d.checkSync()
+	d.checkAnnounce()
+	d.checkNotify()
 	d.warnIdle()
 	for _, gate := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		d.warn("featureGates", fmt.Sprintf("gate %s is not known here and has no effect", spelt(gate)))

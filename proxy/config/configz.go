@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Configz is the answer of /configz. kube-proxy's key has what kube-proxy 1.34 has there: the fields of its internal
 // KubeProxyConfiguration by their Go names, durations as text. It leaves out fields without a counterpart here:
-// Windows, Winkernel, NFTables and the options of the log. "svcproxy" has all keys of svcproxy.toml.
+// Windows, Winkernel, NFTables and the options of the log. "svcproxy" has all keys of svcproxy.toml, without secrets.
 func (c Config) Configz() map[string]any {
-	return map[string]any{"kubeproxy.config.k8s.io": c.upstream(), "svcproxy": c.Tree()}
+	return map[string]any{"kubeproxy.config.k8s.io": c.upstream(), "svcproxy": c.public().Tree()}
 }
 
 type upstreamConfig struct {
@@ -127,7 +129,7 @@ func (c Config) upstream() upstreamConfig {
 		Mode:     cmp.Or(c.Mode, "ipvs"),
 		IPTables: upstreamIPTables{MasqueradeBit: c.IPTables.MasqueradeBit, LocalhostNodePorts: c.IPTables.LocalhostNodePorts},
 		IPVS: upstreamIPVS{
-			Scheduler:     c.IPVS.Scheduler,
+			Scheduler:     cmp.Or(c.IPVS.Scheduler, sources.DefaultScheduler),
 			ExcludeCIDRs:  written(c.IPVS.ExcludeCIDRs),
 			StrictARP:     c.IPVS.StrictARP,
 			TCPTimeout:    c.IPVS.TCPTimeout.String(),

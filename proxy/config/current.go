@@ -63,7 +63,7 @@ func Start(o Options) (*Current, error) {
 	c := &Current{o: o}
 	s, err := Load(o.Flags)
 	if err == nil {
-		err = emptied(s)
+		err = Emptied(s)
 	}
 	if err != nil {
 		now := s.Warnings
@@ -232,9 +232,9 @@ func (c *Current) Follow(ctx context.Context) {
 	}
 }
 
-// emptied refuses a file of 0 bytes whose last good content was longer: an editor
+// Emptied refuses a file of 0 bytes whose last good content was longer: an editor
 // or a full disk has truncated it.
-func emptied(s Setup) error {
+func Emptied(s Setup) error {
 	if s.File == "" || len(s.Data) > 0 {
 		return nil
 	}

@@ -37,6 +37,7 @@ type origin struct {
 func Decode(name string, data []byte, flags *Flags) (c Config, warnings []sources.Problem, err error) {
 	d := &decoder{config: Default(), file: name, origins: make(map[string]origin), refused: make(map[string]bool)}
 	if isYAML(name, data) {
+		d.config = defaultOfYAML()
 		d.yaml(data)
 	} else {
 		d.document(data)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
@@ -57,11 +58,13 @@ func (f *field) name() string { return f.key[strings.LastIndexByte(f.key, '.')+1
 func (f *field) set(c *Config, v any) error { return f.Set(c, fields.Node{Key: f.key, V: v}) }
 
 // allFields are all keys, in the order in which they are written. TOML wants keys without a table first.
-var allFields = slices.Concat(mainFields, healthFields())
+var allFields = slices.Concat(mainFields, healthFields(), announceFields, notifyFields, haFields())
 
 var mainFields = []field{
-	define("mode", "proxy-mode", restart, `"ipvs", "iptables" or "userspace"; "" is the best this kernel can do`,
+	define("mode", "proxy-mode", restart, `"ipvs", "iptables" or "userspace"; "" is this kernel's best mode`,
 		func(c *Config) *string { return &c.Mode }, fields.StringOf(checkMode), ""),
+	define("modeGrace", "", zero|restart, `with mode "": how long a start waits for what the mode of the last run lacks, before it uses another one; 0s: not at all`,
+		func(c *Config) *time.Duration { return &c.ModeGrace }, fields.Duration, 10*time.Second),
 	define("bindAddress", "bind-address", 0, "the node's own address; unspecified: from the default route",
 		func(c *Config) *netip.Addr { return &c.BindAddress }, address, netip.IPv4Unspecified()),
 	define("bindAddressHardFail", "bind-address-hard-fail", 0, "exit if the healthz or metrics listener cannot be bound; false: try again every 5 s",
@@ -88,6 +91,8 @@ var mainFields = []field{
 		func(c *Config) *NodePortAddresses { return &c.NodePortAddresses }, nodePorts, NodePortAddresses{}),
 	define("udpIdleTimeout", "udp-timeout", zero|restart, "mode userspace: how long a UDP flow is kept without a datagram; 0s: 250ms",
 		func(c *Config) *time.Duration { return &c.UDPIdleTimeout }, fields.Duration, 250*time.Millisecond),
+	define("portRange", "proxy-port-range", restart, `mode userspace: the ports to listen on where another program has a service's port: "10000-10100", "10000+100", "10000"; "" or "0-0": any`,
+		func(c *Config) *string { return &c.PortRange }, fields.StringOf(checkPorts), ""),
 	define("oomScoreAdj", "oom-score-adj", zero, "the OOM score adjustment of this process: -1000 (never killed) to 1000",
 		func(c *Config) *int { return &c.OOMScoreAdj }, fields.Int(-1000, 1000), -999),
 	define("featureGates", "feature-gates", restart, "accepted; kube-proxy's gates have no effect here",
@@ -113,8 +118,11 @@ var mainFields = []field{
 	define("iptables.minSyncPeriod", "iptables-min-sync-period", 0, "modes iptables and userspace: the shortest time between syncs",
 		func(c *Config) *time.Duration { return &c.IPTables.MinSyncPeriod }, fields.Duration, time.Second),
 
-	define("ipvs.scheduler", "ipvs-scheduler", 0, "modes ipvs and userspace: the scheduler of services that name none: rr, wrr, lc, wlc, sh, mh, ...",
-		func(c *Config) *string { return &c.IPVS.Scheduler }, fields.StringOf(checkScheduler), "rr"),
+	define("rules.layout", "", zero, `mode ipvs: "kube-proxy": exactly its rules; "lean": fewer of them on the way of each packet, with the same verdicts`,
+		func(c *Config) *string { return &c.Rules.Layout }, word("kube-proxy", "lean"), "kube-proxy"),
+
+	define("ipvs.scheduler", "ipvs-scheduler", 0, `modes ipvs and userspace: the scheduler of services that name none: rr, wrr, lc, wlc, sh, mh, ...; "" is wrr where weights differ, else rr`,
+		func(c *Config) *string { return &c.IPVS.Scheduler }, fields.StringOf(checkScheduler), ""),
 	define("ipvs.syncPeriod", "ipvs-sync-period", 0, "mode ipvs: the time in which the whole kernel state is checked, in shards if it is large",
 		func(c *Config) *time.Duration { return &c.IPVS.SyncPeriod }, positive, 30*time.Second),
 	define("ipvs.minSyncPeriod", "ipvs-min-sync-period", 0, "mode ipvs: the shortest time between syncs",
@@ -135,7 +143,7 @@ var mainFields = []field{
 		func(c *Config) *string { return &c.IPVS.NamePrefix }, fields.StringOf(kernel.CheckPrefix), "KUBE"),
 	define("ipvs.vipPing", "", zero, "modes ipvs and iptables: VIPs answer ICMP echo; in mode userspace they always do",
 		func(c *Config) *bool { return &c.IPVS.VIPPing }, fields.Bool, true),
-	define("ipvs.drainTimeout", "", zero, "modes ipvs and userspace: how long a removed endpoint keeps its connections at most; 0s: until the last one ends",
+	define("ipvs.drainTimeout", "", zero, "how long a removed endpoint keeps its connections at most; 0s: until the last one ends",
 		func(c *Config) *time.Duration { return &c.IPVS.DrainTimeout }, fields.Duration, 0),
 	define("ipvs.localFallback", "", zero, `external traffic under policy Local without a local endpoint: "drop" it, or send it to all endpoints ("cluster")`,
 		func(c *Config) *string { return &c.IPVS.LocalFallback }, word("drop", "cluster"), "drop"),
@@ -150,6 +158,9 @@ var mainFields = []field{
 		func(c *Config) *string { return &c.IPVS.Forward }, word("masquerade", "direct", "ipip", "gue"), "masquerade"),
 	define("ipvs.guePort", "", zero, `mode ipvs: the UDP port of endpoints that are reached by "gue"`,
 		func(c *Config) *int { return &c.IPVS.GUEPort }, fields.Int(1, 65535), 6080),
+
+	define("ipvs.sloppyTCP", "", zero, `mode ipvs: balance TCP connections that began on another node (net.ipv4.vs.sloppy_tcp): "on", "off", or "auto": where VIPs are announced and a service has scheduler mh and is not masqueraded`,
+		func(c *Config) *mode.Sloppy { return &c.IPVS.SloppyTCP }, word(mode.SloppyAuto, mode.SloppyOn, mode.SloppyOff), mode.SloppyAuto),
 
 	define("conntrack.maxPerCore", "conntrack-max-per-core", zero|raised, "modes ipvs and iptables: entries of the connection tracker per core; 0 leaves the kernel's value alone; if the key is absent, a larger limit stays",
 		func(c *Config) *int { return &c.Conntrack.MaxPerCore }, fields.Int(0, math.MaxInt32), 32768),

@@ -82,6 +82,17 @@ func (v *flagValue) Type() string {
 	return "string"
 }
 
+// Words are the values that completion offers; nil if there are others.
+func (v *flagValue) Words() []string {
+	switch v.field.key {
+	case "ipvs.scheduler":
+		return sources.Schedulers()
+	case "mode":
+		return modes.Words[1:] // without ""
+	}
+	return v.field.Words
+}
+
 func (v *flagValue) Set(s string) error {
 	adds := v.field.Kind == fields.KindStrings || v.field.Kind == fields.KindBooleans
 	for i := range v.flags.given {

@@ -26,11 +26,6 @@ var ignored = []struct{ why, switches, valued string }{
 		"network-name root-hnsendpoint-name source-vip windows-priorityclass",
 	},
 	{
-		"mode userspace listens on the addresses of services themselves",
-		"",
-		"proxy-port-range",
-	},
-	{
 		"the kernel's virtual servers are taken over as they are",
 		"cleanup-ipvs",
 		"",

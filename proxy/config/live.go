@@ -28,12 +28,14 @@ func (running Config) Adopt(next Config) (now Config, kept []Kept) {
 // Change is a key whose value has changed. Its values are TOML.
 type Change struct{ Key, From, To string }
 
-// Changes lists the keys in which two configurations differ, in the order of the table.
+// Changes lists the keys in which two configurations differ, in the order of the table. Their values are for the log,
+// without secrets.
 func (c Config) Changes(to Config) []Change {
 	var changes []Change
+	from, now := c.public(), to.public()
 	for _, f := range allFields {
 		if a, b := f.toml(&c), f.toml(&to); a != b {
-			changes = append(changes, Change{f.key, a, b})
+			changes = append(changes, Change{f.key, f.toml(&from), f.toml(&now)})
 		}
 	}
 	return changes

@@ -16,6 +16,16 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// Secrets do not come into the log.
+func TestChangesHaveNoSecrets(t *testing.T) {
+	var from, to Config
+	to.Notify = Notify{Exec: []string{"/usr/local/bin/page", "--key", "secret"}, Webhook: "https://user:secret@alerts.example.net/secret?key=secret"}
+	want := []Change{{"notify.exec", `[]`, `["/usr/local/bin/page", "…"]`}, {"notify.webhook", `""`, `"https://alerts.example.net/…"`}}
+	if got := from.Changes(to); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestAdopt(t *testing.T) {
 	running, next := Default(), Default()
 	running.Mode, running.IPVS.Scheduler = "ipvs", "lc"

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
@@ -25,13 +26,14 @@ func (c Config) ForMode() mode.Config {
 			NodePortAddresses: c.NodePortAddresses.CIDRs, NodePortPrimary: c.NodePortAddresses.Primary,
 			BindAddress: c.BindAddress, NodeAddresses: c.Node.Addresses, LocalCIDRs: c.Node.LocalCIDRs,
 			LocalFallback: frontend.LocalFallback(c.IPVS.LocalFallback),
+			Announce:      c.Announce.Mode != announce.Off,
 		},
 		Names:         c.Names(),
 		MasqueradeAll: c.IPTables.MasqueradeAll, MasqueradeBit: uint8(c.IPTables.MasqueradeBit),
 		LocalhostNodePorts: c.IPTables.LocalhostNodePorts,
 		DetectLocal:        mode.DetectLocal(c.DetectLocalMode), ClusterCIDRs: c.ClusterCIDR,
 		BridgeInterface: c.BridgeInterface, InterfaceNamePrefix: c.InterfaceNamePrefix,
-		VIPBinding: mode.VIPBinding(c.IPVS.VIPBinding), StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing, ProbeVIPs: c.IPVS.ProbeVIPs,
+		VIPBinding: mode.VIPBinding(c.IPVS.VIPBinding), StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing, Lean: c.Rules.Layout == "lean", ProbeVIPs: c.IPVS.ProbeVIPs,
 		Conntrack: mode.Conntrack{
 			TCPEstablished: c.Conntrack.TCPEstablishedTimeout, TCPCloseWait: c.Conntrack.TCPCloseWaitTimeout,
 			TCPBeLiberal: c.Conntrack.TCPBeLiberal, UDP: c.Conntrack.UDPTimeout, UDPStream: c.Conntrack.UDPStreamTimeout,
@@ -40,6 +42,10 @@ func (c Config) ForMode() mode.Config {
 		IPVS:         mode.Periods{Sync: c.IPVS.SyncPeriod, MinSync: c.IPVS.MinSyncPeriod},
 		IPTables:     mode.Periods{Sync: c.IPTables.SyncPeriod, MinSync: c.IPTables.MinSyncPeriod},
 		DrainTimeout: c.IPVS.DrainTimeout, GUEPort: uint16(c.IPVS.GUEPort), DeleteUnknown: c.IPVS.DeleteUnknown, ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
+		Sync: c.ConnSync.daemons(), SyncThreshold: c.ConnSync.Threshold, SloppyTCP: c.IPVS.SloppyTCP, Announced: c.Announce.Mode != announce.Off,
+	}
+	if m.Sync == nil {
+		m.SyncThreshold = ""
 	}
 	m.Conntrack.Exact.Max = c.given("conntrack.maxPerCore") || c.given("conntrack.min")
 	m.Conntrack.Exact.TCPEstablished = c.given("conntrack.tcpEstablishedTimeout")

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
@@ -17,6 +18,7 @@ import (
 var words = map[string][]string{
 	"mode":                            {"", "ipvs", "iptables", "userspace"},
 	"showHiddenMetricsForVersion":     {"", "1.35", "1.30"},
+	"portRange":                       {"", "0-0", "10000", "10000-10100", "10000+100"},
 	"stateDir":                        {"/", "/var/lib/svcproxy", "/a b/\"c\"/é\u2028"},
 	"runtimeDir":                      {"/run/svcproxy", "/tmp/~"},
 	"detectLocal.bridgeInterface":     {"br0", "null"},
@@ -24,7 +26,12 @@ var words = map[string][]string{
 	"ipvs.scheduler":                  {"rr", "wlc", "mh"},
 	"ipvs.deviceName":                 {"kube-ipvs0", "true", "1"},
 	"ipvs.namePrefix":                 {"KUBE", "EDGE", "0"},
+	"announce.file":                   {"", "/run/svcproxy/announced", "/a b/\"c\""},
+	"notify.webhook":                  {"", "https://alerts.example.net/x?y=z", "http://[2001:db8::1]:8080/"},
 	"health.execUser":                 {"", "nobody", "_probe", "a.b-c$"},
+	"ha.sync.link":                    {"", "eth1", "0"},
+	"ha.sync.group":                   {"224.0.0.81", "ff02::81"},
+	"ha.sync.threshold":               {"", "0 3", "3 0"},
 }
 
 // configs draws configurations that Decode could return.
@@ -46,11 +53,29 @@ func configs() *rapid.Generator[Config] {
 		c.IPTables.MinSyncPeriod = min(c.IPTables.MinSyncPeriod, c.IPTables.SyncPeriod)
 		c.IPVS.MinSyncPeriod = min(c.IPVS.MinSyncPeriod, c.IPVS.SyncPeriod)
 		c.Health.Timeout = min(c.Health.Timeout, 10*c.Health.Interval)
+		fitAnnounce(&c.Announce, &c.IPVS)
 		if c.DetectLocalMode == "BridgeInterface" && c.BridgeInterface == "" || c.DetectLocalMode == "InterfaceNamePrefix" && c.InterfaceNamePrefix == "" {
 			c.DetectLocalMode = "NodeCIDR"
 		}
+		if c.ConnSync.Link == "" {
+			c.ConnSync.Role = "off"
+		}
+		if c.ConnSync.MaxLen < minSyncLen {
+			c.ConnSync.MaxLen = 0
+		}
 		return c
 	})
+}
+
+// fitAnnounce makes drawn keys of table announce such that Decode does not refuse them together.
+func fitAnnounce(a *Announce, ipvs *IPVS) {
+	if a.Table == localTable {
+		a.Table = 0
+	}
+	if a.Mode != announce.Off && ipvs.VIPBinding == "address" || a.Mode == announce.VRRP && (a.File == "" || !ipvs.StrictARP) ||
+		a.DrainMetric <= a.Metric {
+		a.Mode = announce.Off
+	}
 }
 
 func drawn(t *rapid.T, f *field) any {
@@ -129,6 +154,15 @@ func drawnList(t *rapid.T, key string) any {
 		return items(t, key, func(t *rapid.T) string {
 			return rapid.StringMatching(`\.?[A-Za-z0-9_]{1,9}(\.[a-z]{1,9})?|\*`).Draw(t, "host")
 		})
+	case "notify.exec":
+		if rest := rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, key); len(rest) > 0 {
+			list := []any{"/usr/local/bin/page"}
+			for _, arg := range rest {
+				list = append(list, arg)
+			}
+			return list
+		}
+		return []any{}
 	case "sources.file.paths":
 		return items(t, key, func(t *rapid.T) string { return "/" + rapid.String().Draw(t, "path") })
 	}
@@ -169,7 +203,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("%s: %v: %q\n%s", name, err, c.Changes(got), text)
 			}
 			for _, w := range warnings {
-				if strings.Contains(w.Message, "unknown key") || strings.Contains(w.Message, whyUnused("portRange")) {
+				if strings.Contains(w.Message, "unknown key") || strings.Contains(w.Message, whyUnused("conntrack.max")) {
 					t.Errorf("%s: %v", name, w)
 				}
 			}

@@ -27,6 +27,7 @@ configSyncPeriod = "10m"
 clusterCIDR = "10.244.0.0/16,fd00:10:244::/56"
 detectLocalMode = "BridgeInterface"
 nodePortAddresses = ["192.0.2.0/24"]
+portRange = "10000-10100"
 oomScoreAdj = -998
 featureGates = { "AnotherGate" = false, "SomeGate" = true }
 detectLocal.bridgeInterface = "cni0"
@@ -76,7 +77,6 @@ full.yaml:69: nftables.masqueradeAll has no effect: there is no nftables mode
 full.yaml:70: nftables.masqueradeBit has no effect: there is no nftables mode
 full.yaml:71: nftables.minSyncPeriod has no effect: there is no nftables mode
 full.yaml:72: nftables.syncPeriod has no effect: there is no nftables mode
-full.yaml:76: portRange has no effect: mode userspace listens on the addresses of services themselves
 full.yaml:79: windowsRunAsService has no effect: it is for Windows
 full.yaml:81: winkernel.enableDSR has no effect: it is for Windows
 full.yaml:82: winkernel.forwardHealthCheckVip has no effect: it is for Windows
@@ -86,6 +86,7 @@ full.yaml:85: winkernel.sourceVip has no effect: it is for Windows
 `},
 		"kubeadm-configmap.yaml": {`
 clusterCIDR = "10.244.0.0/16"
+ipvs.scheduler = "rr"
 clientConnection.kubeconfig = "/var/lib/kube-proxy/kubeconfig.conf"
 sources.apiserver.enabled = true
 `, ``},

@@ -225,7 +225,7 @@ var gates = fields.Type[map[string]bool]{
 
 func checkScheduler(s string) error {
 	err := sources.CheckScheduler(s)
-	if err == nil {
+	if s == "" || err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "scheduler "))

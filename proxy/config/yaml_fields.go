@@ -23,7 +23,6 @@ var unused = []struct {
 }{
 	{"it is for Windows", []string{"winkernel.networkName", "winkernel.sourceVip", "winkernel.enableDSR",
 		"winkernel.rootHnsEndpointName", "winkernel.forwardHealthCheckVip", "windowsRunAsService"}},
-	{"mode userspace listens on the addresses of services themselves", []string{"portRange"}},
 	{"kube-proxy no longer has it", []string{"resourceContainer", "ipvs.ipSet.hashSize", "ipvs.ipSet.maxElements"}},
 	{"conntrack.maxPerCore and conntrack.min are its heirs", []string{"conntrack.max"}},
 	{"there is no nftables mode", []string{"nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod", "nftables.minSyncPeriod"}},

@@ -27,7 +27,7 @@ func (c Config) YAML() []byte {
 	b.WriteString(yamlHead)
 	var open []string // the tables that the last key is in
 	meant := []any{}
-	defaults := Default()
+	defaults := defaultOfYAML()
 	for _, f := range allFields {
 		words := strings.Split(f.key, ".")
 		tables := words[:len(words)-1]
