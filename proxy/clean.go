@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
@@ -16,6 +17,65 @@ const cleanRounds = 3
 type Cleaning struct {
 	Dry       bool // remove nothing
 	Leftovers bool // also remove virtual servers and rules that kube-proxy left
+	Kept      []Kept
+}
+
+// Kept are virtual servers that another program has by now: they stay, with their real servers.
+type Kept struct {
+	By   string // "keepalived (process 7) has them in FILE"
+	Keys []kernel.VirtualKey
+}
+
+// virtuals returns those of a reading's virtual and real servers that stay, and says why.
+func (c *Cleaning) virtuals(have *kernel.Observed, want *kernel.State) (why []string) {
+	by := map[kernel.VirtualKey]int{} // the first of c.Kept that has it
+	for i, k := range slices.Backward(c.Kept) {
+		for _, key := range k.Keys {
+			by[key] = i
+		}
+	}
+	counts := make([]int, len(c.Kept))
+	for _, v := range have.Virtuals {
+		if i, keeps := by[v.Key]; keeps {
+			want.Virtuals = append(want.Virtuals, v)
+			counts[i]++
+		}
+	}
+	for _, r := range have.Reals {
+		if _, keeps := by[r.Key.Virtual]; keeps {
+			want.Reals = append(want.Reals, r)
+		}
+	}
+	for i, n := range counts {
+		if n > 0 {
+			why = append(why, fmt.Sprintf("%s %s", stays(n), c.Kept[i].By))
+		}
+	}
+	want.Sort()
+	return why
+}
+
+// unguard returns the ops that come first: the rules, which go later, refuse new connections to a guarded VIP once the
+// entries of its services are gone.
+func (c *Cleaning) unguard(have *kernel.Observed) (ops []kernel.Op) {
+	for _, k := range c.Kept {
+		for _, key := range k.Keys {
+			a := key.Addr.Addr()
+			guard := kernel.Entry{Set: have.Names.Set(kernel.FamilyOf(a), kernel.IPVSIPs), Addr: a}
+			op := kernel.Op{Verb: kernel.Remove, Object: guard}
+			if slices.Contains(have.Entries, guard) && !slices.Contains(ops, op) {
+				ops = append(ops, op)
+			}
+		}
+	}
+	return ops
+}
+
+func stays(n int) string {
+	if n == 1 {
+		return "1 virtual server stays:"
+	}
+	return fmt.Sprintf("%d virtual servers stay:", n)
 }
 
 // Clean removes our objects from a kernel until a reading shows none. It passes the
@@ -35,9 +95,12 @@ func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) 
 		if !c.Leftovers {
 			want.Chains = plan.LeftRules(&have)
 		}
+		stay := c.virtuals(&have, &want)
 		p := plan.Diff(want, have)
+		p.Ops = append(c.unguard(&have), p.Ops...)
+		p.Warnings = append(p.Warnings, stay...)
 		if len(want.Chains) > 0 {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("%d chains of rules stay: kube-proxy in mode iptables wrote them after svcproxy and may serve with them; cleanup --leftovers removes them", len(want.Chains)))
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s of rules stay: kube-proxy in mode iptables wrote them after svcproxy and may serve with them; cleanup --leftovers removes them", several(len(want.Chains), "chain")))
 		}
 		before = have
 		if round == 0 {

@@ -65,3 +65,33 @@ COMMIT
 		}
 	}
 }
+
+// Virtual servers that another program has by now stay, with their real servers; the sets that named them do not.
+func TestCleanKeeps(t *testing.T) {
+	have, err := kernel.ParseObserved(`create KUBE-IPVS-IPS hash:ip family inet maxelem 1024
+add KUBE-IPVS-IPS 192.0.2.80
+create KUBE-VIRTUAL-SERVER hash:ip,port family inet maxelem 1024
+add KUBE-VIRTUAL-SERVER 192.0.2.80,tcp:80
+add KUBE-VIRTUAL-SERVER 192.0.2.81,tcp:80
+-A -t 192.0.2.80:80 -s rr
+-a -t 192.0.2.80:80 -r 10.2.1.10:80 -m -w 1
+-A -t 192.0.2.81:80 -s rr
+-a -t 192.0.2.81:80 -r 10.2.1.10:80 -m -w 1
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := fake.New(names, kernel.Node{}, have.State)
+	var planned kernel.Plan
+	keys := []kernel.VirtualKey{have.Virtuals[0].Key}
+	kept := []proxy.Kept{{By: "keepalived has them", Keys: keys}, {By: "another one has them, too", Keys: keys}}
+	err = proxy.Clean(t.Context(), k, proxy.Cleaning{Kept: kept}, func(p kernel.Plan) error { planned = p; return nil })
+	s := k.State()
+	if err != nil || len(s.Virtuals) != 1 || s.Virtuals[0] != have.Virtuals[0] || len(s.Reals) != 1 || len(s.Sets) != 0 {
+		t.Errorf("%v: left\n%s", err, s)
+	}
+	if len(planned.Ops) == 0 || planned.Ops[0].String() != "- del KUBE-IPVS-IPS 192.0.2.80" || !strings.Contains(planned.String(), "1 virtual server stays: keepalived has them") ||
+		strings.Contains(planned.String(), "another one") {
+		t.Errorf("%s", planned)
+	}
+}

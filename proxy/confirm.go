@@ -3,7 +3,10 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/announce"
 )
 
 // Bounds of Confirm: how many syncs may fail in a row, and how many may find something
@@ -13,6 +16,14 @@ const (
 	confirmRounds   = 3
 )
 
+// confirmDeparture is how long Confirm waits for VIPs that were withdrawn and are still served.
+const confirmDeparture = time.Minute
+
+// goesSoon reports whether a VIP was removed, and goes soon.
+func goesSoon(v announce.VIP, now time.Time) bool {
+	return !v.Until.IsZero() && v.Until.Sub(now) <= confirmDeparture
+}
+
 // Confirm waits until every table emitted before the call, and the configuration as of
 // the call, are programmed and a full check has verified the kernel after that. It
 // returns the snapshot of the last sync. If that failed three times, Report.Err says
@@ -20,6 +31,7 @@ const (
 func (p *Proxy) Confirm(ctx context.Context) (*Snapshot, error) {
 	failures, rounds := 0, 0
 	n := p.Check(CauseAsked)
+	stopped := false
 	var last *Snapshot
 	for {
 		s, err := p.snapshots.await(ctx, func(s *Snapshot) bool { return s != last && s.Report.Asked >= n })
@@ -38,8 +50,19 @@ func (p *Proxy) Confirm(ctx context.Context) (*Snapshot, error) {
 			n = p.Check(CauseAsked)
 			continue
 		}
+		if s.Report.Left > 0 {
+			stopped = true
+			continue // the next sync goes on
+		}
+		if stopped { // the check that was asked for was before that
+			stopped, n = false, p.Check(CauseAsked)
+			continue
+		}
 		if len(s.Report.Plan.Probes) > 0 {
 			continue // the answers cause another sync
+		}
+		if slices.ContainsFunc(s.Announced, func(v announce.VIP) bool { return goesSoon(v, s.Report.Start) }) {
+			continue // so does the end of their time
 		}
 		if rounds++; s.Report.Steps == 0 || rounds == confirmRounds {
 			return s, nil

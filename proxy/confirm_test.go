@@ -11,6 +11,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -80,5 +81,37 @@ func TestConfirmTellsWhatFailed(t *testing.T) {
 			t.Errorf("beyond the time there is: %v", err)
 		}
 		refusals.Store(0)
+	})
+}
+
+// departing is an announcer with a VIP that was withdrawn and goes at a time.
+type departing struct{ until time.Time }
+
+func (d *departing) Keep(m sources.Merged, _ *kernel.Observed, _ bool) sources.Merged { return m }
+
+func (d *departing) Announce(*frontend.Frontends, *kernel.State, *kernel.Observed) (out announce.Decision) {
+	if time.Now().Before(d.until) {
+		out.VIPs, out.Wake = []announce.VIP{{Addr: vip(0), Until: d.until}}, d.until
+	}
+	return out
+}
+
+// Confirm waits for a VIP that goes soon, and not for one that goes later.
+func TestConfirmWaitsForDepartures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d departing
+		r := start(t, func(r *run) { r.options.Announcer = &d })
+		defer r.end()
+		r.emit(table(1))
+		for wait, min := range map[time.Duration]time.Duration{10 * time.Second: 10 * time.Second, 10 * time.Minute: 0} {
+			began := time.Now()
+			d.until = began.Add(wait)
+			s, err := r.proxy.Confirm(t.Context())
+			if took := time.Since(began); err != nil || took < min || took > min+5*time.Second || (len(s.Announced) == 0) != (min > 0) {
+				t.Errorf("a VIP goes after %s: confirmed after %s with %v: %v", wait, took, s.Announced, err)
+			}
+			d.until = time.Time{}
+			pass(time.Hour)
+		}
 	})
 }

@@ -19,11 +19,14 @@ const maxNamed = 3
 // Long reports whether a sync has been running for longSync.
 func (r *Running) Long() bool { return r != nil && time.Since(r.Start) >= longSync }
 
-// String says how far the sync is: "a sync (table) is in progress for 12s: 300 of 7000 steps".
+// String says how far the sync is: "a sync (table) is in progress for 12s: 300 of 7000 steps, 20 of 700 new VIPs are loaded".
 func (r *Running) String() string {
 	text := fmt.Sprintf("a sync (%s) is in progress for %v", r.Cause, time.Since(r.Start).Round(time.Second))
 	if r.Of > 0 {
 		text += fmt.Sprintf(": %d of %d steps", r.Done, r.Of)
+	}
+	if r.NewVIPs > 0 {
+		text += fmt.Sprintf(", %d of %d new VIPs are loaded", r.VIPs, r.NewVIPs)
 	}
 	return text
 }
@@ -41,7 +44,7 @@ func (p *Proxy) Degraded() []string {
 	}
 	for _, s := range p.Sources() {
 		if s.Err != nil {
-			lines = append(lines, fmt.Sprintf("source %s: %s", s.Name, firstLine(s.Err)))
+			lines = append(lines, sources.Complaint(s.Name, firstLine(s.Err)))
 		}
 	}
 	if now != nil {
@@ -61,20 +64,19 @@ func (p *Proxy) Degraded() []string {
 
 // LeftOut says how many parts of services are not served because another service has
 // them or the node does not permit it: "3 parts of services not served, first of
-// default/web". It is "" if there are none.
+// web". It is "" if there are none.
 func LeftOut(now *Snapshot) string {
 	if now == nil || len(now.Report.Problems) == 0 {
 		return ""
 	}
-	first := now.Report.Problems[0].Service
+	first := now.Report.Problems[0].DisplayName()
 	if n := len(now.Report.Problems); n > 1 {
 		return fmt.Sprintf("%d parts of services not served, first of %s", n, first)
 	}
 	return "a part of " + first + " not served"
 }
 
-// Empty says which services have no backends: "2 services without backends: default/a,
-// default/b". It is "" for no names.
+// Empty says which services have no backends: "2 services without backends: a, b". It is "" for no names.
 func Empty(names []string) string {
 	if len(names) == 0 {
 		return ""

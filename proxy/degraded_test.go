@@ -22,15 +22,15 @@ func TestLeftOut(t *testing.T) {
 	}
 	table := sources.Table{Services: []sources.Service{s}}
 	now := &proxy.Snapshot{Table: table, Frontends: frontend.List(table, kernel.Node{}, frontend.Config{})}
-	now.Report.Problems = []sources.Problem{{Service: "default/web", Message: "left out: is the gateway"}}
+	now.Report.Problems = []sources.Problem{{Service: "web", Message: "left out: is the gateway"}}
 	if got := now.WithoutBackends(); len(got) > 0 {
 		t.Errorf("without backends: %v", got)
 	}
-	if got := proxy.LeftOut(now); got != "a part of default/web not served" {
+	if got := proxy.LeftOut(now); got != "a part of web not served" {
 		t.Error(got)
 	}
 	now.Table.Services[0].Withheld = nil
-	if got := now.WithoutBackends(); !slices.Equal(got, []string{"default/web"}) {
+	if got := now.WithoutBackends(); !slices.Equal(got, []string{"web"}) {
 		t.Errorf("without backends: %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -105,6 +106,62 @@ func TestEndOfDrainIsNoDrift(t *testing.T) {
 		}
 		if slices.ContainsFunc(r.all(), proxy.Report.Drift) {
 			t.Error("the end of a drain is reported as drift")
+		}
+	})
+}
+
+// Where rules balance, an endpoint of weight 0 has no rule, and the kernel does not know of it when it leaves. Its drain
+// begins then all the same, also after a full reading, and the removal of its tracked connections is not drift.
+func TestQuiescedEndpointDrainsWhenItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := kernel.RealKey{
+			Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.9.9:80"), Proto: kernel.TCP}, Addr: netip.MustParseAddrPort("10.2.9.9:80"),
+		}
+		var stuck atomic.Bool
+		r := start(t, func(r *run) {
+			r.kernel.Fail = func(kernel.Op) error {
+				if stuck.Load() {
+					return syscall.EPERM
+				}
+				return nil
+			}
+			r.options.SyncPeriod = time.Second
+			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+				f, s := rules(t, n, hold, occupied)
+				s.Policy.DrainRules, s.Policy.DrainTimeout = true, 30*time.Second
+				if len(s.Reals) > 1 {
+					s.Policy.Quiesced = []kernel.RealKey{key}
+				}
+				return f, s
+			}
+		})
+		defer r.end()
+		drains := func() bool {
+			return slices.ContainsFunc(r.last().Plan.Drains, func(d kernel.Drain) bool { return d.Real == key })
+		}
+		r.emit(table(2))
+		pass(3 * time.Second)
+		if drains() {
+			t.Fatal("it drains while it has weight 0")
+		}
+		stuck.Store(true)
+		r.emit(table(3))
+		stuck.Store(false)
+		r.emit(table(1)) // after a failure all of the kernel is read
+		if !drains() || !r.last().Full {
+			t.Fatalf("it does not drain, or the kernel was not read (%v)", r.last().Full)
+		}
+		pass(40 * time.Second)
+		if drains() {
+			t.Error("the drain goes on after its timeout")
+		}
+		if !slices.ContainsFunc(r.all(), func(p proxy.Report) bool {
+			return slices.ContainsFunc(p.Plan.Ops, func(o kernel.Op) bool { return o.Object == kernel.Object(kernel.Flow{Key: key}) })
+		}) {
+			t.Error("its tracked connections are left")
+		}
+		if slices.ContainsFunc(r.all(), proxy.Report.Drift) {
+			t.Error("the end of the drain is reported as drift")
 		}
 	})
 }

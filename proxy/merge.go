@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/sources"
@@ -30,9 +31,14 @@ func (p *Proxy) merge(r *Report) sources.Merged {
 
 // overlay gives the endpoints of the merged table the weights that follow from health
 // checks and the operator's orders.
-func (p *Proxy) overlay(m sources.Merged) sources.Merged {
+func (p *Proxy) overlay(m sources.Merged, c Cause) sources.Merged {
+	p.pace.overlay = time.Time{}
 	if p.Health != nil {
 		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have, p.hold)
+	}
+	p.next.Changes = nil
+	if c != CauseStart && c != CauseHealth {
+		p.next.Changes = sources.Describe(p.next.Table, m.Table, m.Delta, maxChangeLines)
 	}
 	p.next.Table, p.next.Delta = m.Table, m.Delta
 	return m

@@ -31,13 +31,14 @@ type pace struct {
 	minGap time.Duration // shortest time between two syncs
 	period time.Duration // in which the whole kernel is checked
 
-	changed  bool // something arrived that no sync has taken yet
-	answered bool // so did answers of other hosts
-	replan   bool // so did changes of health
-	failures int  // in a row
+	changed  bool  // something arrived that no sync has taken yet
+	answered bool  // so did answers of other hosts
+	replan   bool  // so did changes of health
+	left     Cause // of the plan that stopped after a wave; "" if the last one did not
+	failures int   // in a row
 	draining bool
 	wake     time.Time // nearest deadline of a drain; zero without one
-	overlay  time.Time // when the health overlay changes by itself; zero = never
+	overlay  time.Time // when the health overlay or an announcement changes by itself; zero = never
 
 	// The kernel is checked in shards, each once in a period. next is the index of the
 	// next one. whole: the next check is of everything instead.
@@ -106,7 +107,7 @@ func (p pace) due() time.Time {
 			due = t
 		}
 	}
-	if p.changed || p.answered || p.replan {
+	if p.changed || p.answered || p.replan || p.left != "" {
 		earlier(p.lastSync)
 	}
 	if p.overlay.After(p.lastSync) { // else the last sync applied it
@@ -117,16 +118,23 @@ func (p pace) due() time.Time {
 	}
 	if p.draining {
 		earlier(p.lastSync.Add(drainGap))
-		// The last sync acted upon deadlines before it. If that was in vain, trying again
-		// at once would never pause.
-		if p.wake.After(p.lastSync) {
-			earlier(p.wake)
-		}
+	}
+	// The last sync acted upon deadlines before it. If that was in vain, trying again at
+	// once would never pause.
+	if p.wake.After(p.lastSync) {
+		earlier(p.wake)
 	}
 	if soonest := p.lastSync.Add(p.minGap); due.Before(soonest) {
 		return soonest
 	}
 	return due
+}
+
+// wakes makes the overlay, and what follows it, be applied again at a time; zero is never.
+func (p *pace) wakes(at time.Time) {
+	if !at.IsZero() && (p.overlay.IsZero() || at.Before(p.overlay)) {
+		p.overlay = at
+	}
 }
 
 // overlaid reports whether the health overlay is to be applied again.

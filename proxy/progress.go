@@ -3,17 +3,21 @@ package proxy
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // progress is how far the sync that is running has come. Other goroutines may read it.
 type progress struct {
 	kernel  Kernel
 	log     *slog.Logger
-	running atomic.Pointer[Running] // nil between two syncs
-	stages  atomic.Uint64           // stages of syncs that are over
-	timer   *time.Timer             // logs a sync that takes long
+	running atomic.Pointer[Running]       // nil between two syncs
+	stages  atomic.Uint64                 // stages of syncs that are over
+	timer   *time.Timer                   // logs a sync that takes long
+	waved   atomic.Pointer[[]kernel.Wave] // of the plan that is being carried out; nil if it has none
 }
 
 // Running is a sync that is not over.
@@ -22,6 +26,9 @@ type Running struct {
 	Start time.Time
 	// Done of Of steps of its plan are over. Of is 0 before there is a plan.
 	Done, Of int
+	// VIPs of NewVIPs have their first virtual server by now. NewVIPs is 0 if the plan
+	// adds few.
+	VIPs, NewVIPs int
 }
 
 // logProgressEvery is how often the log says how far a long sync is.
@@ -42,8 +49,12 @@ func (g *progress) begin(cause Cause, start time.Time) (end func()) {
 	return func() {
 		g.timer.Stop()
 		g.running.Store(nil)
+		g.waved.Store(nil)
 	}
 }
+
+// waves notes the waves of the plan that is to be carried out.
+func (g *progress) waves(w []kernel.Wave) { g.waved.Store(&w) }
 
 // stage notes that a stage of the sync is over.
 func (g *progress) stage() { g.stages.Add(1) }
@@ -58,13 +69,34 @@ func (g *progress) now() *Running {
 	}
 	now, steps := *r, g.kernel.Progress()
 	now.Done, now.Of = steps.Done, steps.Of
+	if waves := g.waved.Load(); waves != nil {
+		now.served(*waves)
+	}
 	return &now
+}
+
+// served counts the VIPs of the waves that are over.
+func (r *Running) served(waves []kernel.Wave) {
+	r.NewVIPs = waves[len(waves)-1].VIPs
+	over := slices.IndexFunc(waves, func(w kernel.Wave) bool { return w.End > r.Done })
+	switch {
+	case r.Of == 0: // the plan has not begun, or is over
+		r.NewVIPs = 0
+	case over < 0:
+		r.VIPs = r.NewVIPs
+	case over > 0:
+		r.VIPs = waves[over-1].VIPs
+	}
 }
 
 // logLong is what the timer does.
 func (g *progress) logLong() {
 	if now := g.now(); now != nil {
-		g.log.Warn("a sync takes long", "cause", now.Cause, "since", time.Since(now.Start).Round(time.Second), "done", now.Done, "steps", now.Of)
+		attrs := []any{"cause", now.Cause, "since", time.Since(now.Start).Round(time.Second), "done", now.Done, "steps", now.Of}
+		if now.NewVIPs > 0 {
+			attrs = append(attrs, "vips", now.VIPs, "newVIPs", now.NewVIPs)
+		}
+		g.log.Warn("a sync takes long", attrs...)
 		g.timer.Reset(logProgressEvery)
 	}
 }

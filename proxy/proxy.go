@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -47,6 +48,15 @@ type HealthChecks interface {
 	Overlay(m sources.Merged, have *kernel.Observed, hold bool) (out sources.Merged, wake time.Time)
 }
 
+// Announcer decides which VIPs routing daemons are told of. The loop's goroutine calls it.
+type Announcer interface {
+	// Keep returns a merged table with the VIPs that it lost, while routers still know of
+	// them, and with its Delta from the one that Keep returned last. hold: tables may be missing.
+	Keep(m sources.Merged, have *kernel.Observed, hold bool) sources.Merged
+	// Announce decides for a wanted state without announcements, and again at Decision.Wake.
+	Announce(f *frontend.Frontends, want *kernel.State, have *kernel.Observed) announce.Decision
+}
+
 // Options are what the loop works with.
 type Options struct {
 	Kernel Kernel
@@ -61,6 +71,9 @@ type Options struct {
 	// Health changes the weights of endpoints; nil leaves them as the sources have
 	// them. Replan requests a sync with its present result.
 	Health HealthChecks
+
+	// Announcer is nil if routing daemons are never told of VIPs.
+	Announcer Announcer
 
 	// SyncPeriod is the time in which the whole kernel is checked, and MinSyncPeriod the
 	// shortest time between two syncs. SetPeriods changes them.
@@ -80,6 +93,9 @@ type Options struct {
 	OnSync   func(*Snapshot)
 	Served   func(sources.Incumbents)
 	Remember func(kernel.Record)
+
+	// Asker returns who asked for the files to be read, while that goes on; else "". It may be nil.
+	Asker func() string
 
 	// OnSource, if not nil, is called after everything that a source emits, by the
 	// goroutine of the source.

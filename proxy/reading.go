@@ -29,8 +29,9 @@ func (m *reading) reread(ctx context.Context, r *Report) error {
 		return fmt.Errorf("reading the kernel: %w", err)
 	}
 	// The kernel does not know what we owned at the last reading, since when real servers
-	// drain, nor whose connections were cut.
-	have.Owned, have.Drains, have.Cut = plan.Owned(&m.have), m.have.Drains, m.have.Cut
+	// drain, whose connections were cut, nor which endpoints had weight 0.
+	have.Owned, have.Drains = plan.Owned(&m.have), m.have.Drains
+	have.Cut, have.Quiesced = m.have.Cut, m.have.Quiesced
 	if have.Record.Left == nil {
 		have.Record.Left = m.have.Record.Left
 	}
@@ -89,19 +90,35 @@ func (m *reading) plan(ctx context.Context, want kernel.State) (kernel.Plan, err
 }
 
 // apply applies a plan and brings the reading up to date. It returns the ops that
-// succeeded.
-func (m *reading) apply(ctx context.Context, want kernel.State, todo kernel.Plan) ([]kernel.Op, error) {
+// succeeded. If the plan stops after a wave, it loses the ops that are left.
+func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Plan) ([]kernel.Op, error) {
+	over := len(todo.Ops)
+	if stop := todo.Stop; stop != nil {
+		todo.Stop = func(done int) bool {
+			stopped := stop(done)
+			if stopped {
+				over = done
+			}
+			return stopped
+		}
+	}
 	var err error
 	if !todo.Empty() {
-		err = m.kernel.Apply(ctx, todo)
+		err = m.kernel.Apply(ctx, *todo)
 	}
-	if err != nil {
-		made := kernel.Done(todo.Ops, err)
+	stopped := over < len(todo.Ops)
+	todo.Ops = todo.Ops[:over]
+	made := kernel.Done(todo.Ops, err)
+	switch {
+	case err != nil:
 		m.have, _ = plan.Advance(m.have, made)
 		m.valid = false
 		return made, err
+	case stopped:
+		m.have, m.valid = plan.Advance(m.have, made)
+		return made, nil
 	}
-	m.have, m.valid = plan.Applied(m.have, want, todo)
+	m.have, m.valid = plan.Applied(m.have, want, *todo)
 	m.have.Cut = want.Policy.Cut
 	return todo.Ops, nil
 }
@@ -109,7 +126,7 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo kernel.Plan
 // ownsAny reports whether the kernel has any object of ours.
 func (m *reading) ownsAny() bool {
 	h := &m.have
-	return len(h.Sets)+len(h.Chains)+len(h.Addrs)+len(h.Routes)+len(plan.Owned(h)) > 0
+	return len(h.Sets)+len(h.Chains)+len(h.Addrs)+len(h.Routes)+len(h.Announcements)+len(plan.Owned(h)) > 0
 }
 
 // occupied returns the names of the sets that have entries.

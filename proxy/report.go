@@ -25,6 +25,7 @@ type Report struct {
 
 	Plan  kernel.Plan
 	Steps int   // ops of the plan; a kept Snapshot has only this number
+	Left  int   // ops that the plan left to the next sync, which follows at once: see stops
 	Err   error // a *kernel.ApplyError, or why the sync failed before applying
 
 	// Asked is the number of the last request (see Proxy.Check) for a full check that
@@ -81,7 +82,10 @@ func (r Report) repairs(ops []kernel.Op) []kernel.Op {
 	if r.Cause != CausePeriod && r.Cause != CauseAsked {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(ops), EndsDrain)
+	return slices.DeleteFunc(slices.Clone(ops), func(o kernel.Op) bool {
+		// A tracked connection is removed at the end of a drain, or because of another op.
+		return o.Object.Kind() == kernel.KindFlow || EndsDrain(o)
+	})
 }
 
 // EndsDrain reports whether an op removes a real server of weight 0. Its connections

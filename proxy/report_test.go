@@ -113,3 +113,19 @@ func TestSysctlsAreLogged(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 }
+
+// Tracked connections are removed at the end of a drain, or because of another op. Only that one is a repair.
+func TestFlowsAreNoRepairs(t *testing.T) {
+	flow := kernel.Op{Verb: kernel.Remove, Object: kernel.Flow{}}
+	chain := kernel.Op{Verb: kernel.Add, Object: kernel.Chain{Table: "nat", Name: "KUBE-SERVICES"}}
+	for _, cause := range []proxy.Cause{proxy.CausePeriod, proxy.CauseAsked} {
+		r := proxy.Report{Cause: cause, Plan: kernel.Plan{Ops: []kernel.Op{flow}}}
+		if r.Drift() {
+			t.Errorf("%s: drift: %v", cause, r.Repairs())
+		}
+		r.Plan.Ops = []kernel.Op{chain, flow}
+		if got := r.Repairs(); len(got) != 1 || got[0] != chain {
+			t.Errorf("%s: %v", cause, got)
+		}
+	}
+}

@@ -7,10 +7,29 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // maxDriftLines is how many repairs of one sync are logged.
 const maxDriftLines = 20
+
+// maxChangeLines is how many changed services of one sync are logged and named by its event.
+const maxChangeLines = 10
+
+// logChanges logs each changed service: what differs, where it is defined, and who asked for the files to be read. It
+// counts those after the first maxChangeLines.
+func (s *Snapshot) logChanges(log *slog.Logger, c Cause) {
+	for _, change := range s.Changes {
+		attrs := []any{"service", change.Service, "what", change.What, "source", change.Origin.String(), "cause", string(c)}
+		if s.Asker != "" && change.Origin.Source != sources.APIServer {
+			attrs = append(attrs, "by", s.Asker)
+		}
+		log.Info("service "+change.Verb, attrs...)
+	}
+	if more := len(s.Delta.Changes) - len(s.Changes); more > 0 && len(s.Changes) > 0 {
+		log.Info("services changed", "more", more)
+	}
+}
 
 // failureLog logs why syncs fail, each reason once in a row, and when they succeed
 // again.
@@ -21,6 +40,9 @@ type failureLog struct {
 }
 
 func (f *failureLog) report(r Report) {
+	if r.Err == nil && r.Left > 0 {
+		return // what failed may be among the ops that are left
+	}
 	if r.Err == nil {
 		if f.count > 0 {
 			f.log.Info("syncs succeed again", "failed", f.count)
@@ -85,6 +107,9 @@ func (r Report) log(log *slog.Logger) {
 	}
 	if failed > 0 {
 		attrs = append(attrs, "failed", failed)
+	}
+	if r.Left > 0 {
+		attrs = append(attrs, "left", r.Left)
 	}
 	if len(r.Waiting) > 0 {
 		attrs = append(attrs, "waiting", r.Waiting)

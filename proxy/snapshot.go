@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -30,12 +31,20 @@ type Snapshot struct {
 	// Delta is what differs between the Table of the snapshot before and this one. It
 	// is empty if this sync made no table.
 	Delta sources.Delta
+	// Changes are the first maxChangeLines changes of Delta in words. It has none at the first sync, and none if only the
+	// health of endpoints changed, which has events of its own.
+	Changes []sources.Described
+	// Asker is who asked for the reading of the files during which the sync ran: "root (uid 0)"; "" if nobody did. Changes
+	// of an API server are not due to it.
+	Asker string
 	// Doubts are services that are served but probably not as they were meant, one line
 	// each: see sources.Doubts.
 	Doubts []string
 	// Drains are the real servers that drain, each with the time since when, as of the
 	// last plan.
 	Drains []kernel.Drain
+	// Announced are the VIPs that routing daemons may be told of, as of the last sync.
+	Announced []announce.VIP
 	// Warnings are what keeps clients from being served, or slows them down, though the
 	// kernel is as wanted. Each is one line: another program's firewall, a small hash.
 	Warnings []string
@@ -43,10 +52,10 @@ type Snapshot struct {
 	Barred int
 }
 
-// Kept returns the snapshot without the ops of its plan and without its Delta. After a
+// Kept returns the snapshot without the ops of its plan and without its Delta and Changes. After a
 // first sync these are a quarter of all memory. OnSync gets them.
 func (s Snapshot) Kept() *Snapshot {
-	s.Report.Plan.Ops, s.Delta = nil, sources.Delta{}
+	s.Report.Plan.Ops, s.Delta, s.Changes = nil, sources.Delta{}, nil
 	return &s
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -26,6 +27,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	defer end()
 	r.Err = p.program(ctx, &r)
 	p.recordOwned(r.Plan.Ops)
+	p.next.Announced = announce.Confirm(p.next.Announced, p.reading.have.Announcements, r.Left > 0)
 	if r.Err != nil && ctx.Err() != nil {
 		return nil // stopped in the middle, which is not a failure
 	}
@@ -33,12 +35,13 @@ func (p *Proxy) sync(ctx context.Context) error {
 	if errors.As(r.Err, &nothing) {
 		return r.Err
 	}
-	if r.Err == nil {
+	if r.Err == nil && r.Left == 0 {
 		p.health.applied()
 	}
 	r.Duration = time.Since(now)
 	p.conclude(now, r)
 	p.logs.failures.report(r)
+	p.next.logChanges(p.Log, r.Cause)
 	r.log(p.Log)
 	end() // before the report, so that readers of it do not find the sync still running
 	if r.Err == nil {
@@ -56,7 +59,10 @@ func (p *Proxy) sync(ctx context.Context) error {
 // tables: a source that delivers during the sync still counts as waited for.
 func (p *Proxy) accept(now time.Time) Report {
 	p.input = p.in.take()
-	p.next.Delta = sources.Delta{}
+	p.next.Delta, p.next.Changes, p.next.Asker = sources.Delta{}, nil, ""
+	if p.Asker != nil {
+		p.next.Asker = p.Asker()
+	}
 	p.hold = len(p.input.waiting) > 0 && !p.noneOwned
 	if !p.input.times.emitted.IsZero() {
 		p.pace.changed = true
@@ -81,6 +87,8 @@ func (p *Proxy) cause(now time.Time) Cause {
 		return CauseTable
 	case p.pace.failures > 0:
 		return CauseRetry
+	case p.pace.left != "":
+		return p.pace.left
 	case p.pace.answered:
 		return CauseProbe
 	case p.asked != "":
@@ -111,9 +119,18 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	p.warn(r, want)
 	p.progress.stage()
 	p.next.Drains = r.Plan.Drains
+	before := p.reading.have.Drains
 	p.reading.have.Drains, p.reading.have.Record.Left = r.Plan.Drains, r.Plan.Left
+	if !want.Policy.Hold {
+		p.reading.have.Quiesced = want.Policy.Quiesced // also if an op fails: Drains has what the plan made of the last ones
+	}
 	p.prober.ask(ctx, &r.Plan, r.Start, p.pace.period)
-	return p.apply(ctx, want, r.Plan)
+	whole := r.Plan
+	err = p.apply(ctx, want, r)
+	if err != nil || r.Left > 0 {
+		p.reading.have.Drains = plan.Undone(before, whole, r.Steps)
+	}
+	return err
 }
 
 // observe makes the reading current. It trusts a valid reading, or verifies a shard of
@@ -161,7 +178,11 @@ func (p *Proxy) firstReading(r *Report) error {
 
 // want returns the wanted state of the kernel.
 func (p *Proxy) want(r *Report) kernel.State {
-	merged := p.overlay(p.merge(r))
+	merged := p.merge(r)
+	if p.Announcer != nil {
+		merged = p.Announcer.Keep(merged, &p.reading.have, p.hold)
+	}
+	merged = p.overlay(merged, r.Cause)
 	var occupied []string
 	if p.hold {
 		occupied = p.reading.occupied()
@@ -170,6 +191,15 @@ func (p *Proxy) want(r *Report) kernel.State {
 	node := p.reading.have.Node
 	frontends, want := p.Rules(merged, node, p.hold, occupied)
 	want.Policy.Probe = want.Policy.Probe && p.Prober != nil
+	p.next.Announced = nil
+	if p.Announcer != nil {
+		d := p.Announcer.Announce(frontends, &want, &p.reading.have)
+		if r.Cause == CausePeriod && !slices.Equal(d.Routes, p.next.Want.Announcements) {
+			r.Cause = CauseHealth // what is wanted changed, so its ops repair nothing
+		}
+		want.Announcements, p.next.Announced = d.Routes, d.VIPs
+		p.pace.wakes(d.Wake)
+	}
 	p.progress.stage()
 	p.next.Node, p.next.Frontends, p.next.Want = node, frontends, want
 	r.Services = len(merged.Services)
@@ -189,30 +219,39 @@ func (p *Proxy) warn(r *Report, want kernel.State) {
 
 // apply applies a plan. New virtual servers are recorded as ours before it, so that
 // the record is complete by the time they exist.
-func (p *Proxy) apply(ctx context.Context, want kernel.State, todo kernel.Plan) error {
-	if making := plan.Making(&p.reading.have, todo.Ops); making != nil && p.Remember != nil {
-		p.Remember(kernel.Record{Made: making, Left: todo.Left})
+func (p *Proxy) apply(ctx context.Context, want kernel.State, r *Report) error {
+	if making := plan.Making(&p.reading.have, r.Plan.Ops); making != nil && p.Remember != nil {
+		p.Remember(kernel.Record{Made: making, Digests: plan.Digests(&p.reading.have), Left: r.Plan.Left})
 	}
-	made, err := p.reading.apply(ctx, want, todo)
+	if r.Plan.Waves != nil {
+		p.progress.waves(r.Plan.Waves)
+		r.Plan.Stop = p.stops(ctx, r)
+	}
+	made, err := p.reading.apply(ctx, want, &r.Plan)
+	r.Left = r.Steps - len(r.Plan.Ops)
+	r.Steps, r.Plan.Stop = len(r.Plan.Ops), nil
 	p.prober.announce(ctx, plan.Claims(want.Policy, made), p.Log)
 	return err
 }
 
 // recordOwned records which virtual servers are ours, if ops or a new reading may have
-// changed that. Changes of endpoints do not.
+// changed that. Changes of endpoints do not, unless these are not masqueraded.
 func (p *Proxy) recordOwned(ops []kernel.Op) {
 	have := &p.reading.have
 	if p.Remember == nil || !p.reading.unrecorded && !plan.ChangesOwned(have.Names, ops) {
 		return
 	}
 	p.reading.unrecorded = false
-	p.Remember(kernel.Record{Made: plan.Made(have), Left: have.Record.Left})
+	p.Remember(kernel.Record{Made: plan.Made(have), Digests: plan.Digests(have), Left: have.Record.Left})
 }
 
 // conclude notes what the time of the next sync depends on.
 func (p *Proxy) conclude(now time.Time, r Report) {
 	p.pace.lastSync, p.pace.changed, p.pace.answered, p.pace.replan, p.asked = now, false, false, false, ""
-	p.pace.draining, p.pace.wake = r.Plan.Draining > 0, r.Plan.Wake
+	p.pace.draining, p.pace.wake, p.pace.left = r.Plan.Draining > 0, r.Plan.Wake, ""
+	if r.Left > 0 {
+		p.pace.left = r.Cause
+	}
 	if r.Err != nil {
 		p.pace.failed(now)
 		return
@@ -226,6 +265,8 @@ func (p *Proxy) conclude(now time.Time, r Report) {
 	if r.Full {
 		p.pace.verified(r.Steps > 0)
 	}
-	p.pace.failures = 0
-	p.pending = times{}
+	if r.Left == 0 {
+		p.pace.failures = 0
+		p.pending = times{}
+	}
 }
