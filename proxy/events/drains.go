@@ -14,8 +14,7 @@ import (
 func drainsBegun(before, now []kernel.Drain) []kernel.RealKey {
 	var begun []kernel.RealKey
 	for _, d := range now {
-		_, was := slices.BinarySearchFunc(before, d.Real, func(b kernel.Drain, k kernel.RealKey) int { return b.Real.Compare(k) })
-		if !was {
+		if !drains(before, d.Real) {
 			begun = append(begun, d.Real)
 		}
 	}
@@ -23,14 +22,28 @@ func drainsBegun(before, now []kernel.Drain) []kernel.RealKey {
 }
 
 // drainsEnded lists the real servers that ops remove at the end of their drain.
-func drainsEnded(ops []kernel.Op) []kernel.RealKey {
+func drainsEnded(before []kernel.Drain, ops []kernel.Op) []kernel.RealKey {
 	var ended []kernel.RealKey
 	for _, o := range ops {
 		if proxy.EndsDrain(o) {
 			ended = append(ended, o.Object.(kernel.Real).Key)
+		} else if endsRuleDrain(before, o) {
+			ended = append(ended, o.Object.(kernel.Flow).Key)
 		}
 	}
 	return ended
+}
+
+// endsRuleDrain reports whether an op removes the tracked connections of a real server that drained before. That is the
+// end of a drain if rules balance.
+func endsRuleDrain(before []kernel.Drain, o kernel.Op) bool {
+	f, ok := o.Object.(kernel.Flow)
+	return ok && f.Key.Virtual.Proto == kernel.TCP && drains(before, f.Key)
+}
+
+func drains(all []kernel.Drain, k kernel.RealKey) bool {
+	_, found := slices.BinarySearchFunc(all, k, func(d kernel.Drain, k kernel.RealKey) int { return d.Real.Compare(k) })
+	return found
 }
 
 // realTexts names real servers: "10.2.0.1:8080 of 10.96.0.1:80/tcp; ...".

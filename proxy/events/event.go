@@ -8,7 +8,7 @@ import (
 // Event is one thing that happened. Its JSON form is stable: ../status/JSON.md. In
 // a Ring its size is bounded.
 type Event struct {
-	// Seq counts the events of one run from 1.
+	// Seq counts the events from 1, over restarts if a File keeps them.
 	Seq  uint64    `json:"seq"`
 	Time time.Time `json:"time"`
 	Kind Kind      `json:"kind"`
@@ -16,10 +16,15 @@ type Event struct {
 	Cause string `json:"cause,omitempty"`
 	// Text is one line for people.
 	Text string `json:"text"`
-	// Services are the full names of the services that it is about, at most
+	// Services are the names of the services that it is about, at most
 	// maxServices. More counts the others.
 	Services []string `json:"services,omitempty"`
 	More     int      `json:"moreServices,omitempty"`
+	// Changes say what differs in the first services that changed, one line each: "web: scheduler rr -> wrr". They
+	// have maxText bytes at most together.
+	Changes []string `json:"changes,omitempty"`
+	// By is who asked for the files to be read; "" if nobody did.
+	By string `json:"by,omitempty"`
 	// Ops counts what was done to the kernel; nil if there was nothing to do.
 	Ops *Ops `json:"ops,omitempty"`
 	// Times is when the change passed each stage; nil if no source was behind it.
@@ -52,7 +57,7 @@ func (t Times) Total() time.Duration {
 }
 
 // Bounds of one event. The name of a service has at most 127 bytes, so an event
-// has less than 4 KiB and a full ring less than 4 MiB.
+// has less than 5 KiB and a full ring less than 5 MiB.
 const (
 	maxServices = 20
 	maxText     = 1000 // bytes
@@ -66,6 +71,13 @@ func (e Event) bounded() Event {
 	}
 	if n := len(e.Services); n > maxServices {
 		e.Services, e.More = append([]string(nil), e.Services[:maxServices]...), e.More+n-maxServices
+	}
+	size := 0
+	for i, line := range e.Changes {
+		if size += len(line); size > maxText {
+			e.Changes = e.Changes[:i:i]
+			break
+		}
 	}
 	return e
 }

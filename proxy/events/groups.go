@@ -34,7 +34,7 @@ func (h *Health) Synced(t sources.Table, unusual []health.Unusual) {
 	was, now := h.modes, make(map[group]health.Group, len(unusual))
 	var changed []group
 	for _, u := range unusual {
-		g := group{t.Services[u.Service].FullName(), u.Port, u.Protocol, u.IPv6}
+		g := group{t.Services[u.Service].DisplayName(), u.Port, u.Protocol, u.IPv6}
 		if now[g] = u.Group; was[g].Mode != u.Mode {
 			changed = append(changed, g)
 		}
@@ -91,7 +91,7 @@ func (h *Health) addGroups(kind Kind, groups []group, now map[group]health.Group
 		e.Services = append(e.Services, g.service)
 	}
 	e.Services = slices.Compact(e.Services)
-	e.Text = fmt.Sprintf("%d ports of %d services", len(groups), len(e.Services))
+	e.Text = fmt.Sprintf("%s of %s", several(len(groups), "port"), several(len(e.Services), "service"))
 	h.add(e)
 }
 

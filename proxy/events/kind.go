@@ -23,7 +23,8 @@ const (
 	Warning   Kind = "warning"
 	Sysctl    Kind = "sysctl"
 
-	ModeFallback Kind = "modeFallback"
+	ModeFallback  Kind = "modeFallback"
+	ModeAvailable Kind = "modeAvailable"
 
 	EndpointDown Kind = "endpointDown"
 	EndpointUp   Kind = "endpointUp"
@@ -42,6 +43,9 @@ const (
 	Order        Kind = "order"
 	OrderBack    Kind = "orderTakenBack"
 	OrderOver    Kind = "orderOver"
+
+	Announced Kind = "announced"
+	Withdrawn Kind = "withdrawn"
 
 	Lost Kind = "lost"
 )
@@ -65,6 +69,7 @@ var kinds = screen.Terms[Kind]{
 	{Word: Warning, Meaning: "something keeps clients from what is served, such as a firewall", Style: screen.Warn},
 	{Word: Sysctl, Meaning: "a kernel parameter was changed", Style: screen.Plain},
 	{Word: ModeFallback, Meaning: "this machine lacks something for the preferred mode, so another one serves", Style: screen.Warn},
+	{Word: ModeAvailable, Meaning: "a preferred mode that lacked something could be used now, after a restart", Style: screen.Warn},
 	{Word: EndpointDown, Meaning: "the health check of an endpoint fails: it gets no new connections", Style: screen.Bad},
 	{Word: EndpointUp, Meaning: "the health check of an endpoint succeeds again", Style: screen.Good},
 	{Word: AgentAsks, Meaning: "the agent of an endpoint asks for a drain or for maintenance, or no longer does", Style: screen.Plain},
@@ -82,11 +87,16 @@ var kinds = screen.Terms[Kind]{
 	{Word: Order, Meaning: "the operator drained the node, drained or disabled endpoints, or gave them a weight", Style: screen.Plain},
 	{Word: OrderBack, Meaning: "the operator took an order back", Style: screen.Plain},
 	{Word: OrderOver, Meaning: "an order ended by itself", Style: screen.Plain},
+	{Word: Announced, Meaning: "routing daemons are told of a VIP, or of another metric for it", Style: screen.Good},
+	{Word: Withdrawn, Meaning: "a VIP is no longer announced to routing daemons", Style: screen.Warn},
 	{Word: Lost, Meaning: "events were forgotten before they were read; never kept, only sent to a reader", Style: screen.Warn},
 }
 
 // Kinds lists every kind of event.
 func Kinds() []Kind { return kinds.Words() }
+
+// known reports whether this version has the kind.
+func (k Kind) known() bool { return kinds.Find(k).Meaning != "" }
 
 // Meaning explains the kind to an operator.
 func (k Kind) Meaning() string { return kinds.Find(k).Meaning }

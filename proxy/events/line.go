@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ func (e Event) Line(colours bool) string {
 	b.WriteString(e.Time.Local().Format("2006-01-02 15:04:05.000") + "  ")
 	b.WriteString(screen.Paint(fmt.Sprintf("%-9s", e.Kind), e.Kind.Style(), colours) + "  " + screen.Clean(e.Text))
 	if len(e.Services) > 0 {
-		b.WriteString(": " + e.names())
+		b.WriteString(": " + screen.Clean(e.names()))
 	}
 	var notes []string
 	if e.Cause != "" && e.Cause != string(e.Kind) && e.Kind != Started {
@@ -30,21 +31,43 @@ func (e Event) Line(colours bool) string {
 	if e.Times != nil {
 		notes = append(notes, "in "+e.Times.Total().Round(100*time.Microsecond).String())
 	}
+	if e.By != "" {
+		notes = append(notes, "asked by "+e.By)
+	}
 	if len(notes) > 0 {
-		b.WriteString(" (" + strings.Join(notes, ", ") + ")")
+		b.WriteString(" (" + screen.Clean(strings.Join(notes, ", ")) + ")")
+	}
+	if len(e.Changes) > 0 {
+		b.WriteString(" [" + screen.Clean(e.changed()) + "]")
 	}
 	return b.String()
 }
 
-// names lists the services of the event, without the default namespace.
-func (e Event) names() string {
-	short := make([]string, len(e.Services))
-	for i, name := range e.Services {
-		short[i] = strings.TrimPrefix(name, "default/")
+// Short is the event in a few words, without its time: "endpointDown: 10.2.1.10:8080 tcp refused: web".
+func (e Event) Short() string {
+	text := string(e.Kind) + ": " + e.Text
+	if len(e.Services) > 0 {
+		text += ": " + e.names()
 	}
-	text := strings.Join(short, ", ")
+	return screen.Clean(text)
+}
+
+// names lists the services of the event.
+func (e Event) names() string {
+	text := strings.Join(e.Services, ", ")
 	if e.More > 0 {
 		text += fmt.Sprintf(" and %d more", e.More)
 	}
 	return text
+}
+
+// changed says what changed: the names of services are there if there are several.
+func (e Event) changed() string {
+	lines := slices.Clone(e.Changes)
+	if len(e.Services) == 1 {
+		for i, line := range lines {
+			_, lines[i], _ = strings.Cut(line, ": ")
+		}
+	}
+	return strings.Join(lines, " | ")
 }

@@ -22,7 +22,11 @@ type Recorder struct {
 // Synced adds the events of a sync. Call it after every sync, in order.
 func (r *Recorder) Synced(now *proxy.Snapshot) {
 	r.Ring.Add(ofSync(r.before, now)...)
+	failed := r.before
 	r.before = now.Kept()
+	if now.Report.Left > 0 && now.Report.Err == nil && failed != nil {
+		r.before.Report.Err = failed.Report.Err // what failed may be among the ops that are left
+	}
 }
 
 // Source adds an event if a source reports another error than before, or none any
@@ -40,7 +44,7 @@ func (r *Recorder) Source(state proxy.SourceState) {
 	r.errors[state.Name] = text
 	e := Event{Time: time.Now(), Kind: Accepted, Text: "source " + state.Name + " has nothing to refuse any more"}
 	if text != "" {
-		e.Kind, e.Text = Refused, "source "+state.Name+": "+text
+		e.Kind, e.Text = Refused, sources.Complaint(state.Name, text)
 	}
 	r.Ring.Add(e)
 }

@@ -42,13 +42,16 @@ func ofSync(before, now *proxy.Snapshot) []Event {
 	if begun := drainsBegun(before.Drains, now.Drains); len(begun) > 0 {
 		add(Event{Kind: Draining, Text: realTexts(begun)})
 	}
-	if ended := drainsEnded(r.Plan.Ops); len(ended) > 0 {
+	if ended := drainsEnded(before.Drains, r.Plan.Ops); len(ended) > 0 {
 		add(Event{Kind: Drained, Text: realTexts(ended)})
+	}
+	for _, e := range ofAnnouncements(before.Announced, now.Announced) {
+		add(e)
 	}
 	switch was, is := before.Report.Err, r.Err; {
 	case is != nil && (was == nil || was.Error() != is.Error()):
 		add(Event{Kind: Failed, Text: is.Error()})
-	case is == nil && was != nil:
+	case is == nil && was != nil && r.Left == 0:
 		add(Event{Kind: Recovered, Text: "all is as it should be again"})
 	}
 	return list
@@ -72,7 +75,7 @@ func leftOut(before, now []sources.Problem) (Event, bool) {
 	case len(news) > 0:
 		e := Event{Kind: LeftOut, Text: joined(news, sources.Problem.Error)}
 		for _, p := range news {
-			e.Services = append(e.Services, p.Service)
+			e.Services = append(e.Services, p.DisplayName())
 		}
 		e.Services = slices.Compact(e.Services)
 		return e, true
@@ -93,15 +96,15 @@ func change(before, now *proxy.Snapshot) (Event, bool) {
 		return Event{Kind: Drift, Text: joined(repairs, kernel.Op.String), Ops: count(repairs, r.Err)}, true
 	}
 	e := Event{Kind: kindOf(r.Cause), Times: timesOf(r)}
-	ops := r.Plan.Ops
-	if slices.ContainsFunc(ops, proxy.EndsDrain) {
-		ops = slices.DeleteFunc(slices.Clone(ops), proxy.EndsDrain)
+	ops, ends := r.Plan.Ops, func(o kernel.Op) bool { return proxy.EndsDrain(o) || endsRuleDrain(before.Drains, o) }
+	if slices.ContainsFunc(ops, ends) {
+		ops = slices.DeleteFunc(slices.Clone(ops), ends)
 	}
 	if len(ops) > 0 {
 		e.Ops = count(ops, r.Err)
 	}
 	if r.Cause == proxy.CauseStart { // it is about every service, so it names none
-		e.Text = fmt.Sprintf("%d services, %d virtual servers, %d real servers", r.Services, r.Virtuals, r.Reals)
+		e.Text = fmt.Sprintf("%s, %s, %s", several(r.Services, "service"), several(r.Virtuals, "virtual server"), several(r.Reals, "real server"))
 		return e, true
 	}
 	var delta sources.Delta
@@ -109,9 +112,17 @@ func change(before, now *proxy.Snapshot) (Event, bool) {
 		delta = now.Delta
 	}
 	for _, c := range delta.Changes {
-		e.Services = append(e.Services, c.FullName())
+		e.Services = append(e.Services, c.DisplayName())
 	}
 	e.Text = difference(delta)
+	if len(delta.Changes) > 0 {
+		for _, c := range now.Changes {
+			e.Changes = append(e.Changes, c.String())
+		}
+		if slices.ContainsFunc(delta.Changes, func(c sources.Change) bool { return c.Source != sources.APIServer }) {
+			e.By = now.Asker
+		}
+	}
 	// A retry in which everything fails again is no event.
 	return e, len(e.Services) > 0 || len(ops) > 0 && e.Ops.Failed < len(ops)
 }
@@ -164,4 +175,12 @@ func difference(d sources.Delta) string {
 		return "no service changed"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// several is "1 service" or "2 services".
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

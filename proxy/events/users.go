@@ -25,7 +25,7 @@ func (h *Health) servicesOf(list ...health.Event) []string {
 		for _, i := range u.of[e.Key] {
 			if !seen[i] {
 				seen[i] = true
-				names = append(names, u.table.Services[i].FullName())
+				names = append(names, u.table.Services[i].DisplayName())
 			}
 		}
 	}

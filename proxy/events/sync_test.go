@@ -1,0 +1,38 @@
+package events
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// Where rules balance, the removal of tracked connections ends a drain. It is neither drift nor a change of the table.
+func TestEndOfRuleDrain(t *testing.T) {
+	key := kernel.RealKey{
+		Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Addr: netip.MustParseAddrPort("10.2.0.1:8080"),
+	}
+	for _, cause := range []proxy.Cause{proxy.CausePeriod, proxy.CauseDrain} {
+		before := &proxy.Snapshot{Drains: []kernel.Drain{{Real: key, Since: time.Unix(1000, 0)}}}
+		now := &proxy.Snapshot{Report: proxy.Report{Cause: cause, Plan: kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Remove, Object: kernel.Flow{Key: key}}}}}}
+		if list := ofSync(before, now); len(list) != 1 || list[0].Kind != Drained {
+			t.Errorf("%s: %v", cause, list)
+		}
+	}
+}
+
+// A reload is not why an API server changed something while it ran.
+func TestChangeNamesTheAskerOfFilesAlone(t *testing.T) {
+	for source, want := range map[string]string{"file": "root (uid 0)", "static": "root (uid 0)", sources.APIServer: ""} {
+		now := &proxy.Snapshot{
+			Delta:  sources.Delta{Changes: []sources.Change{{Namespace: "default", Name: "web", Source: source, Was: -1, Service: true}}},
+			Report: proxy.Report{Cause: proxy.CauseTable, Changed: time.Unix(1000, 0)}, Asker: "root (uid 0)",
+		}
+		if e, ok := change(new(proxy.Snapshot), now); !ok || e.By != want {
+			t.Errorf("%s: by %q, %t", source, e.By, ok)
+		}
+	}
+}

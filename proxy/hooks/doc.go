@@ -1,0 +1,113 @@
+// Package hooks tells a program or a web server of changes of state: the notable events of package events.
+//
+// Each of both is called at most once in MinInterval, with all events since the last call. A call that fails is made
+// again after MinInterval, five times at most in all. Nothing waits for a call.
+package hooks
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/events"
+)
+
+// Config says who is told. Its zero value tells nobody.
+type Config struct {
+	Exec        []string // program and arguments
+	Webhook     string   // URL
+	MinInterval time.Duration
+	Timeout     time.Duration
+}
+
+// Message is what is told. Its JSON form is stable: ../status/JSON.md.
+type Message struct {
+	Version string    `json:"version"` // of svcproxy
+	Node    string    `json:"node"`
+	Time    time.Time `json:"time"`
+	// Text is the newest event in words: "endpointDown: 10.2.1.10:8080 tcp refused: web".
+	Text   string         `json:"text"`
+	Events []events.Event `json:"events"`               // oldest first, at most maxEvents
+	More   int            `json:"moreEvents,omitempty"` // older ones that are left out
+}
+
+// maxEvents bounds a Message.
+const maxEvents = 100
+
+// Notifier calls the program and the web server of a configuration. Fill in its fields.
+type Notifier struct {
+	Ring          *events.Ring
+	From          uint64 // number of the last event that is not told: the last of an earlier run
+	Version, Node string
+	Log           *slog.Logger
+	Config        func() Config // now
+}
+
+// Run tells of the events after From until ctx ends.
+func (n *Notifier) Run(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.follow(ctx, n.From, "webhook", post)
+	}()
+	n.follow(ctx, n.From, "exec", run)
+	<-done
+}
+
+// call tells of a message, by one way. A way that is not configured tells nothing and does not fail.
+type call func(context.Context, Config, Message) error
+
+// maxTries is how often a message is tried to be told.
+const maxTries = 5
+
+// follow collects notable events and calls with them.
+func (n *Notifier) follow(ctx context.Context, seq uint64, what string, tell call) {
+	var waiting []events.Event
+	more, tries := 0, 0
+	for {
+		list, lost, news := n.Ring.After(seq)
+		more += int(lost)
+		for _, e := range list {
+			seq = e.Seq
+			if e.Kind.Notable() {
+				waiting = append(waiting, e)
+			}
+		}
+		if cut := len(waiting) - maxEvents; cut > 0 {
+			waiting, more = append([]events.Event(nil), waiting[cut:]...), more+cut
+		}
+		if len(waiting) == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-news:
+				continue
+			}
+		}
+		c := n.Config()
+		limited, cancel := context.WithTimeout(ctx, c.Timeout)
+		err := tell(limited, c, n.message(waiting, more))
+		cancel()
+		switch tries++; {
+		case ctx.Err() != nil:
+			return
+		case err == nil || tries == maxTries:
+			if err != nil {
+				n.Log.Error("a notification is given up", "by", what, "tries", tries, "events", len(waiting), "err", err)
+			}
+			waiting, more, tries = nil, 0, 0
+		default:
+			n.Log.Warn("a notification failed and is tried again", "by", what, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(c.MinInterval):
+		}
+	}
+}
+
+func (n *Notifier) message(list []events.Event, more int) Message {
+	last := list[len(list)-1]
+	return Message{Version: n.Version, Node: n.Node, Time: last.Time, Text: last.Short(), Events: list, More: more}
+}
