@@ -156,7 +156,7 @@ func (s statusCollector) healthOfServices(out output) {
 		out.gauge(healthPanic, bit(svc.Health.Panics()), svc.Name)
 		out.gauge(healthEndpoints, float64(svc.Health.Up), svc.Name, "up")
 		out.gauge(healthEndpoints, float64(svc.Health.Down), svc.Name, "down")
-		if checked > MaxHealthEndpoints && s.endpoints != "*" && s.endpoints != svc.Name {
+		if checked > MaxHealthEndpoints && s.endpoints != "*" && !sources.SameName(s.endpoints, svc.Name) {
 			continue
 		}
 		for j := range svc.Endpoints {

@@ -115,7 +115,7 @@ func (u *kubeProxy) synced(s *proxy.Snapshot) {
 	for _, f := range families {
 		family := f.String()
 		u.syncDuration.WithLabelValues(family).Observe(r.Duration.Seconds())
-		if r.Err == nil {
+		if r.Err == nil && r.Left == 0 {
 			u.lastSynced.WithLabelValues(family).Set(seconds(r.End()))
 			if !r.Seen.IsZero() {
 				u.programming.WithLabelValues(family).Observe(r.End().Sub(r.Seen).Seconds())
@@ -140,7 +140,7 @@ func (u *kubeProxy) changed(s *proxy.Snapshot) {
 	services, endpoints := count(slices.Values(s.Delta.Changes))
 	u.servicesTotal.Add(services)
 	u.endpointsTotal.Add(endpoints)
-	if s.Report.Err == nil {
+	if s.Report.Err == nil && s.Report.Left == 0 {
 		clear(u.pending)
 	} else {
 		for _, c := range s.Delta.Changes {

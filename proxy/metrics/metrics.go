@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -56,11 +55,7 @@ func New(o Options) *Metrics {
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		build, workCollector{o.Work},
-	)
+	m.registry.MustRegister(build, workCollector{o.Work})
 	for _, group := range [][]prometheus.Collector{m.kubeProxy.all(), m.syncs.all(), m.restClient.all(), m.reloads.all(), m.probes.all()} {
 		m.registry.MustRegister(group...)
 	}
@@ -72,7 +67,8 @@ func (m *Metrics) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := prometheus.NewRegistry()
 		now.MustRegister(m.collectorOf(m.options.Status(r.Context()), r.URL.Query().Get("endpoints")))
-		promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{
+		// The default registry has the metrics of Go and of the process: the library registers these itself.
+		promhttp.HandlerFor(prometheus.Gatherers{prometheus.DefaultGatherer, m.registry, now}, promhttp.HandlerOpts{
 			ErrorLog: slog.NewLogLogger(m.options.Log.Handler(), slog.LevelWarn),
 			// One broken series must not hide the others.
 			ErrorHandling: promhttp.ContinueOnError,

@@ -100,6 +100,7 @@ func shop() status.Status {
 		Conflicts: []status.Conflict{{}},
 		Totals:    status.Totals{Reals: 3, Draining: 1, Faults: 4, VIPs: 2, RoutedVIP: 1},
 		Conntrack: &status.Conntrack{Count: 10, Max: 100},
+		Announced: []status.Announced{{Address: netip.MustParseAddr("192.0.2.9"), Announced: true, Metric: 100}, {Address: netip.MustParseAddr("192.0.2.10"), Reason: "down"}},
 		Health: &status.Health{
 			Targets: 3, States: map[status.HealthState]int{"up": 2, "down": 1}, Blind: "void",
 			Overrides: []status.Override{{Verb: "drain"}, {Verb: "drain"}, {Verb: "weight"}},
@@ -136,7 +137,7 @@ func TestUncounted(t *testing.T) {
 	st := shop()
 	st.Uncounted, st.Daemon.Mode, st.Daemon.ConfiguredMode = true, "iptables", "iptables"
 	text := scrape(t, at(st), "?endpoints=*")
-	wantLines(t, text, `svcproxy_mode_info{configured="iptables",mode="iptables"} 1`, `svcproxy_service_backends{name="default/web"} 2`)
+	wantLines(t, text, `svcproxy_mode_info{configured="iptables",mode="iptables",reason=""} 1`, `svcproxy_service_backends{name="default/web"} 2`)
 	for _, series := range []string{"active_connections", "service_connections_total", "_bytes_total{", "inactive"} {
 		if strings.Contains(strings.Join(text, "\n"), series) {
 			t.Errorf("there are series of %s", series)
@@ -147,7 +148,7 @@ func TestUncounted(t *testing.T) {
 func TestStatusIsExported(t *testing.T) {
 	wantLines(t, scrape(t, at(shop()), ""),
 		`svcproxy_build_info{goversion="`+runtime.Version()+`",version="1.2.3"} 1`,
-		`svcproxy_healthy 1`, `svcproxy_problems 1`, `svcproxy_warnings 2`, `svcproxy_mode_info{configured="",mode="ipvs"} 1`,
+		`svcproxy_healthy 1`, `svcproxy_problems 1`, `svcproxy_warnings 2`, `svcproxy_mode_info{configured="",mode="ipvs",reason=""} 1`,
 		`svcproxy_sync_failures_in_a_row 2`, `svcproxy_refused_objects 4`, `svcproxy_conflicts 1`,
 		`svcproxy_source_ok{source="file"} 0`, `svcproxy_source_delivered{source="file"} 1`, `svcproxy_source_since_timestamp_seconds{source="file"} 1.7e+09`,
 		`svcproxy_services{state="no backends"} 1`, `svcproxy_services{state="serving"} 1`, `svcproxy_services{state="left out"} 1`,
@@ -155,6 +156,7 @@ func TestStatusIsExported(t *testing.T) {
 		`svcproxy_virtual_servers{state="serving"} 1`, `svcproxy_virtual_servers{state="no backends"} 2`, `svcproxy_virtual_servers{state="conflict"} 1`,
 		`svcproxy_real_servers{state="wanted"} 3`, `svcproxy_real_servers{state="draining"} 1`, `svcproxy_oldest_drain_seconds 60`,
 		`svcproxy_vips{binding="address"} 2`, `svcproxy_vips{binding="route"} 1`,
+		`svcproxy_vip_announced{address="192.0.2.9"} 1`, `svcproxy_vip_announced{address="192.0.2.10"} 0`, `svcproxy_vip_announced_metric{address="192.0.2.9"} 100`,
 		`svcproxy_conntrack_entries 10`, `svcproxy_conntrack_entries_limit 100`,
 		`svcproxy_service_backends{name="default/db"} 0`, `svcproxy_service_backends{name="default/web"} 2`,
 		`svcproxy_service_active_connections{name="default/web"} 7`, `svcproxy_service_connections_total{name="default/web"} 1.099511627776e+12`,

@@ -1,7 +1,10 @@
 package metrics
 
 import (
+	"slices"
+
 	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // MaxServices and MaxEndpoints bound how many services and endpoints have their own series.
@@ -18,6 +21,7 @@ var (
 	connections = desc("service_connections_total", "Connections to a service.", "name")
 	packets     = desc("service_packets_total", "Packets to a service (in) and from it (out).", "name", "direction")
 	bytes       = desc("service_bytes_total", "Bytes of packets to a service (in) and from it (out).", "name", "direction")
+	digest      = desc("service_digest", "A hash of a service's virtual servers with scheduler mh, except node ports. Nodes that send clients to the same endpoints have the same.", "name")
 	unlisted    = desc("services_unlisted", "Services without their own series, because there are too many.")
 
 	endpointActive   = desc("endpoint_active_connections", "Established connections to a service's endpoint.", "name", "port", "protocol", "endpoint")
@@ -37,6 +41,9 @@ func (s statusCollector) services(out output) {
 			continue
 		}
 		out.gauge(backends, float64(svc.Backends.Serving), svc.Name)
+		if n, ok := svc.DigestNumber(); ok && hashed(svc) {
+			out.gauge(digest, n, svc.Name)
+		}
 		if s.status.Uncounted {
 			continue
 		}
@@ -52,6 +59,11 @@ func (s statusCollector) services(out output) {
 	}
 }
 
+// hashed reports whether equal tables on several nodes give a client the same endpoint.
+func hashed(s *status.Service) bool {
+	return slices.ContainsFunc(s.Virtuals, func(v status.Virtual) bool { return v.Scheduler == "mh" })
+}
+
 // hasSeries reports whether a service has its own series. One that is left out has none, since another
 // service may have its name, and neither has one whose type has nothing to serve.
 func hasSeries(s *status.Service) bool {
@@ -62,7 +74,7 @@ func (s statusCollector) endpointSeries(out output) {
 	left := MaxEndpoints
 	for i := range s.status.Services {
 		svc := &s.status.Services[i]
-		if !hasSeries(svc) || s.endpoints != "*" && s.endpoints != svc.Name {
+		if !hasSeries(svc) || s.endpoints != "*" && !sources.SameName(s.endpoints, svc.Name) {
 			continue
 		}
 		for _, e := range svc.Endpoints {

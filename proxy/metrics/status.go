@@ -13,7 +13,8 @@ var (
 	healthy        = desc("healthy", "Whether no change has waited for more than twice the sync period.")
 	problems       = desc("problems", "Lines of the status that say what is wrong.")
 	warnings       = desc("warnings", "Lines of the status that say what may keep traffic away although everything is programmed.")
-	mode           = desc("mode_info", "Always 1. The proxy mode in use, and the one that the configuration names: empty for the best this kernel can do.", "mode", "configured")
+	mode           = desc("mode_info", "Always 1. The proxy mode in use, the one that the configuration names (empty for this kernel's best mode), and what the preferred modes lacked at the start.", "mode", "configured", "reason")
+	modeAvailable  = desc("mode_available", "1 for a preferred mode that lacked something at the start and could be used now, after a restart.", "mode")
 	failuresInRow  = desc("sync_failures_in_a_row", "Syncs that failed since the last successful one.")
 	refusedObjects = desc("refused_objects", "Objects that the kernel refuses now.")
 	conflicts      = desc("conflicts", "Wanted virtual servers that another program made, and VIPs that another host has.")
@@ -22,10 +23,13 @@ var (
 	reals          = desc("real_servers", "Real servers that are wanted, and those that drain.", "state")
 	oldestDrain    = desc("oldest_drain_seconds", "Age of the oldest drain; 0 if there is none.")
 	vips           = desc("vips", "VIPs of this node, by how they are local.", "binding")
+	vipAnnounced   = desc("vip_announced", "Whether routing daemons are told of a VIP, for each that they may be told of.", "address")
+	vipMetric      = desc("vip_announced_metric", "Metric of the route of a VIP that is announced.", "address")
 	sourceOK       = desc("source_ok", "Whether what a source last read was valid; 0 while what it delivered before is served instead.", "source")
 	delivered      = desc("source_delivered", "Whether a source has delivered a complete table. Until all have, nothing is removed.", "source")
 	sourceSince    = desc("source_since_timestamp_seconds", "When a source last became good or bad.", "source")
 	restart        = desc("config_changes_waiting_for_restart", "Changes in the configuration file that wait for a restart.")
+	connSync       = desc("connection_sync", "Whether a configured daemon of connection sync runs.", "role")
 	tracked        = desc("conntrack_entries", "Entries of the conntrack table.")
 	trackedLimit   = desc("conntrack_entries_limit", "Limit of entries of the conntrack table.")
 	noLocal        = prometheus.NewDesc("kubeproxy_sync_proxy_rules_no_local_endpoints_total",
@@ -74,9 +78,15 @@ func (s statusCollector) daemon(out output) {
 	out.gauge(healthy, bit(s.status.Healthy))
 	out.gauge(problems, float64(len(s.status.Problems)))
 	out.gauge(warnings, float64(len(s.status.Warnings)))
-	out.gauge(mode, 1, s.status.Daemon.Mode, s.status.Daemon.ConfiguredMode)
+	out.gauge(mode, 1, s.status.Daemon.Mode, s.status.Daemon.ConfiguredMode, s.status.Daemon.Lacks())
+	if name := s.status.Daemon.AvailableMode; name != "" {
+		out.gauge(modeAvailable, 1, name)
+	}
 	out.gauge(restart, float64(len(s.status.Daemon.Config.Restart)))
 	out.gauge(failuresInRow, float64(s.status.Sync.Failures))
+	for _, c := range s.status.ConnSync {
+		out.gauge(connSync, bit(c.State == status.ConnSyncRunning), c.Role)
+	}
 	if c := s.status.Conntrack; c != nil {
 		out.gauge(tracked, float64(c.Count))
 		out.gauge(trackedLimit, float64(c.Max))
@@ -99,6 +109,12 @@ func (s statusCollector) totals(out output) {
 	out.gauge(reals, float64(all.Draining), "draining")
 	out.gauge(vips, float64(all.VIPs), "address")
 	out.gauge(vips, float64(all.RoutedVIP), "route")
+	for _, a := range s.status.Announced {
+		out.gauge(vipAnnounced, bit(a.Announced), a.Address.String())
+		if a.Metric != 0 {
+			out.gauge(vipMetric, float64(a.Metric), a.Address.String())
+		}
+	}
 
 	byState, virtualsByState := make(map[status.State]float64), make(map[status.State]float64)
 	var oldest float64

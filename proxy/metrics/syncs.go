@@ -82,7 +82,7 @@ func (s *syncs) synced(r *proxy.Report) {
 			s.drift.WithLabelValues(kernel.Kind(kind).String()).Add(n)
 		}
 	}
-	if stages, ok := r.Stages(); ok && r.Err == nil {
+	if stages, ok := r.Stages(); ok && r.Err == nil && r.Left == 0 {
 		s.change.WithLabelValues("parse").Observe(stages.Parse.Seconds())
 		s.change.WithLabelValues("plan").Observe(stages.Plan.Seconds())
 		s.change.WithLabelValues("apply").Observe(stages.Apply.Seconds())

@@ -30,7 +30,7 @@ func newChecks(in Input) *checks {
 	}
 	c := &checks{in: in, view: v, explain: health.NewExplainer(v.Known, v.Now), groups: map[string][]health.Group{}, seen: map[health.Key]bool{}}
 	for _, u := range v.Unusual {
-		name := v.Table.Services[u.Service].FullName()
+		name := v.Table.Services[u.Service].DisplayName()
 		c.groups[name] = append(c.groups[name], u.Group)
 	}
 	return c

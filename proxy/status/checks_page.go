@@ -124,7 +124,7 @@ func (p *page) modes(s *Service) {
 	}
 	for i := range s.Health.Groups {
 		g := &s.Health.Groups[i]
-		p.line(g.Mode.Style(), "%s: port %s, %s: %s: %s", short(s.Name), cmp.Or(g.Port, "-"), g.Family, g.text(), g.Mode.Meaning())
+		p.line(g.Mode.Style(), "%s: port %s, %s: %s: %s", s.Name, cmp.Or(g.Port, "-"), g.Family, g.text(), g.Mode.Meaning())
 	}
 }
 
@@ -143,5 +143,5 @@ func (p *page) check(c *screen.Columns, s *Service, e *Endpoint) {
 		next = "in " + screen.Age(h.Next.Sub(p.st.Time))
 	}
 	what := strings.TrimSuffix(cmp.Or(h.Check, "-"), " "+e.Address.String())
-	c.Row(text(short(s.Name)), text(cmp.Or(e.Port, "-")), text(e.Address.String()), h.Cell(), text(last), text(next), text(what))
+	c.Row(text(s.Name), text(cmp.Or(e.Port, "-")), text(e.Address.String()), h.Cell(), text(last), text(next), text(what))
 }

@@ -19,6 +19,11 @@ type RealCounter interface {
 	Reals(context.Context, []kernel.VirtualKey) ([]kernel.RealTraffic, error)
 }
 
+// VirtualCounter is a Counter that also reads the traffic of all virtual servers alone, sorted.
+type VirtualCounter interface {
+	Virtuals(context.Context) ([]kernel.VirtualCounters, error)
+}
+
 // trafficOf is the traffic of a virtual server.
 func trafficOf(c kernel.Counters, k kernel.VirtualKey) Traffic {
 	i, found := slices.BinarySearchFunc(c.Virtuals, k, func(v kernel.VirtualCounters, k kernel.VirtualKey) int { return v.Key.Compare(k) })

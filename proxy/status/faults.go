@@ -43,11 +43,11 @@ func (b *builder) faults() []Fault {
 // key of an entry in a set of node ports has no address: its port decides.
 func (b *builder) nameAt(k kernel.VirtualKey) string {
 	if i, found := b.f.Find(k); found {
-		return b.f.Service(&b.f.Fronts[i]).FullName()
+		return b.f.Service(&b.f.Fronts[i]).DisplayName()
 	}
 	for i := range b.f.Fronts {
 		if x := &b.f.Fronts[i]; x.Traits.Has(frontend.NodePort) && x.Key.Addr.Port() == k.Addr.Port() && x.Key.Proto == k.Proto {
-			return b.f.Service(x).FullName()
+			return b.f.Service(x).DisplayName()
 		}
 	}
 	return ""
@@ -57,7 +57,7 @@ func (b *builder) nameAt(k kernel.VirtualKey) string {
 func (b *builder) nameOf(vip netip.Addr) string {
 	for i := range b.f.Table.Services {
 		if s := &b.f.Table.Services[i]; s.HasVIP(vip) {
-			return s.FullName()
+			return s.DisplayName()
 		}
 	}
 	return ""
@@ -97,6 +97,8 @@ func (b *builder) serviceOf(o kernel.Object) string {
 	case kernel.Route:
 		return b.nameOf(v.Addr)
 	case kernel.Neighbor:
+		return b.nameOf(v.Addr)
+	case kernel.Announcement:
 		return b.nameOf(v.Addr)
 	}
 	return ""

@@ -52,6 +52,9 @@ func (h History) After(r proxy.Report) History {
 			h.drift = h.change
 		}
 	}
+	if r.Err == nil && r.Left > 0 {
+		return h // what failed may be among the ops that are left
+	}
 	if r.Err == nil {
 		h.since, h.failures, h.faults, h.refused = time.Time{}, 0, nil, 0
 		return h

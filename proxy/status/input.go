@@ -50,8 +50,10 @@ func New(in Input) Status {
 	b := newBuilder(in)
 	st.Services, st.Conflicts, st.Faults = b.build(), b.conflicts(), b.faults()
 	attach(st.Services, st.Faults)
+	st.Digest, st.ConnSync = digestOf(st.Services), connSyncOf(&in.Snapshot.Want, &in, st.Faults)
 	st.Drains = drainsOf(st.Services)
 	st.Totals = b.totals(st.Services)
+	st.Announced = announcedOf(in.Snapshot.Announced)
 	st.Health, st.Warnings = b.checks.all(st.Services), append(st.Warnings, b.checks.warnings()...)
 	st.Problems = problems(&st)
 	if st.Uncounted {

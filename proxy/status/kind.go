@@ -15,14 +15,15 @@ const (
 	KindExternalIP   Kind = "externalIP"
 	KindLoadBalancer Kind = "loadBalancerIP"
 	KindNodePort     Kind = "nodePort"
+	KindMark         Kind = "fwmark"
 )
 
 // kinds is the only list of kinds, in the order in which a service's virtual
 // servers are sorted.
-var kinds = []Kind{KindClusterIP, KindExternalIP, KindLoadBalancer, KindNodePort}
+var kinds = []Kind{KindClusterIP, KindExternalIP, KindLoadBalancer, KindNodePort, KindMark}
 
 // byUse lists the kinds that clients outside the cluster most likely use first.
-var byUse = []Kind{KindLoadBalancer, KindExternalIP, KindClusterIP, KindNodePort}
+var byUse = []Kind{KindLoadBalancer, KindExternalIP, KindClusterIP, KindNodePort, KindMark}
 
 // Kinds lists every kind of virtual server.
 func Kinds() []Kind { return slices.Clone(kinds) }
@@ -40,6 +41,8 @@ func kindOf(t frontend.Traits) Kind {
 		return KindExternalIP
 	case t.Has(frontend.LoadBalancer):
 		return KindLoadBalancer
+	case t.Has(frontend.Marked):
+		return KindMark
 	}
 	return KindNodePort
 }

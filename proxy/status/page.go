@@ -35,7 +35,7 @@ func (p *page) columns(c *screen.Columns) {
 // overview writes the daemon, what is wrong, and a row for each service.
 func (p *page) overview() {
 	st := p.st
-	for _, text := range []string{p.daemon(), p.counts(), p.connections(), p.health(), p.lastSync(), p.lastChange()} {
+	for _, text := range []string{p.daemon(), p.counts(), p.connections(), p.connSync(), p.health(), p.announced(), p.lastSync(), p.lastChange()} {
 		if text != "" {
 			p.line(screen.Plain, "%s", text)
 		}
@@ -43,6 +43,7 @@ func (p *page) overview() {
 	p.list("degraded", screen.Bad, st.Problems)
 	p.list("refused by the kernel", screen.Bad, p.faults(st.Faults))
 	p.list("draining", screen.Warn, drainLines(st, maxDrainLines))
+	p.list("announcements", screen.Warn, p.heldBack())
 	p.list("ordered by the operator", screen.Warn, p.overrides())
 	p.list("warnings", screen.Warn, st.Warnings)
 	p.list("waits for a restart", screen.Warn, st.Daemon.Config.Restart)
@@ -168,7 +169,7 @@ func (p *page) faults(faults []Fault) []string {
 	for i := 0; i < len(faults); {
 		f, of := faults[i], ""
 		if f.Service != "" && p.Service == "" {
-			of = short(f.Service) + ": "
+			of = f.Service + ": "
 		}
 		// If a program such as iptables fails, all its ops fail with the same error.
 		n := 1
@@ -198,13 +199,10 @@ func drainLines(st *Status, most int) []string {
 		if i == most-1 && len(st.Drains) > most {
 			return append(lines, fmt.Sprintf("and %d more", len(st.Drains)-i))
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s", short(d.Service), d.Address, d.left(st.Time)))
+		lines = append(lines, fmt.Sprintf("%s %s %s", d.Service, d.Address, d.left(st.Time)))
 	}
 	return lines
 }
-
-// short is the name of a service without the default namespace.
-func short(name string) string { return strings.TrimPrefix(name, "default/") }
 
 // table writes a row for each service.
 func (p *page) table() {
@@ -215,7 +213,7 @@ func (p *page) table() {
 	}
 	c.Heading(heading...)
 	for _, s := range p.rows() {
-		row := []screen.Cell{text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(p.st.Count(s.Active)), s.Cell()}
+		row := []screen.Cell{text(s.Name), text(s.Type), text(s.address()), number(s.Backends.String()), number(p.st.Count(s.Active)), s.Cell()}
 		if p.st.Health != nil {
 			row = slices.Insert(row, 5, s.Health.Cell())
 		}
@@ -233,7 +231,7 @@ func (p *page) wide() {
 	}
 	c.Heading(heading...)
 	for _, s := range p.rows() {
-		row := []screen.Cell{text(short(s.Name)), text(s.Type), text(s.address()), number(s.Backends.String()), number(p.st.Count(s.Active)),
+		row := []screen.Cell{text(s.Name), text(s.Type), text(s.address()), number(s.Backends.String()), number(p.st.Count(s.Active)),
 			number(p.st.Count(s.Inactive)), number(p.st.Count(Count(s.Traffic.Connections))),
 			number(p.st.bytes(s.Traffic.InBytes)), number(p.st.bytes(s.Traffic.OutBytes)), s.Cell(), text(s.Origin)}
 		if p.st.Health != nil {
@@ -296,7 +294,18 @@ func (v *Virtual) full() string {
 	if v.Protocol == "tcp" {
 		return v.Address.String()
 	}
-	return v.Address.String() + "/" + v.Protocol
+	return v.long()
+}
+
+// long is the address with its protocol, or the firewall mark.
+func (v *Virtual) long() string {
+	switch {
+	case v.Mark == 0:
+		return v.Address.String() + "/" + v.Protocol
+	case v.Address.Addr().Is6():
+		return fmt.Sprintf("fwmark %d (IPv6)", v.Mark)
+	}
+	return fmt.Sprintf("fwmark %d", v.Mark)
 }
 
 // Cell is the state of a service in few words, with the number of drains.
@@ -308,15 +317,18 @@ func (s *Service) Cell() screen.Cell {
 	if s.Backends.Draining > 0 {
 		words += fmt.Sprintf(", %d draining", s.Backends.Draining)
 	}
+	if s.Backends.Full > 0 {
+		words += fmt.Sprintf(", %d full", s.Backends.Full)
+	}
 	return screen.Cell{Text: words, Style: s.style()}
 }
 
-// style is how the state of a service looks. Drains, and endpoints that are down, make a good one a warning.
+// style is how the state of a service looks. Drains, and endpoints that are full or down, make a good one a warning.
 func (s *Service) style() screen.Style {
 	switch {
 	case s.State == Partly && len(s.Withheld) > 0:
 		return screen.Bad
-	case s.State.Style() != screen.Bad && (s.Backends.Draining > 0 || s.Health.Trouble()):
+	case s.State.Style() != screen.Bad && (s.Backends.Draining > 0 || s.Backends.Full > 0 || s.Health.Trouble()):
 		return screen.Warn
 	}
 	return s.State.Style()

@@ -15,7 +15,7 @@ func (p *page) service(s *Service) {
 		p.WriteString("\n")
 	}
 	state := s.Cell()
-	p.line(state.Style, "%s: %s", short(s.Name), state.Text)
+	p.line(state.Style, "%s: %s", s.Name, state.Text)
 	p.line(screen.Plain, "%s", strings.Join(s.traits(), ", "))
 	if len(s.Virtuals) > 0 {
 		p.WriteString("\n")
@@ -26,6 +26,7 @@ func (p *page) service(s *Service) {
 		p.endpoints(s)
 	}
 	p.groups(s)
+	p.announcedFor(s)
 	p.list("not served", screen.Bad, s.Withheld)
 	p.list("refused by the kernel", screen.Bad, p.faults(s.Faults))
 }
@@ -72,7 +73,7 @@ func (p *page) virtuals(s *Service) {
 		state := screen.Cell{Text: string(v.State()), Style: v.State().Style()}
 		switch {
 		case v.Conflict != "":
-			state.Text = "somebody else's: " + v.Conflict
+			state.Text = "another program's: " + v.Conflict
 		case v.State() == Serving && v.Link != "":
 			state.Text += ", on " + v.Link
 		}
@@ -118,6 +119,9 @@ func (e *Endpoint) weight() string {
 // left)".
 func (e *Endpoint) Cell(now time.Time) screen.Cell {
 	cell := screen.Cell{Text: e.stateText(), Style: e.State.Style()}
+	if e.Full {
+		cell.Style = screen.Warn
+	}
 	if e.State == EndpointDraining && e.Drain != nil {
 		cell.Text = "draining " + e.left(now)
 	}
@@ -126,7 +130,10 @@ func (e *Endpoint) Cell(now time.Time) screen.Cell {
 
 // left says how long a drain may last: "(12 conns, 43s left)".
 func (e *Endpoint) left(now time.Time) string {
-	conns := screen.Count(uint64(e.Active + e.Inactive))
+	conns := "-"
+	if e.Active != Unknown {
+		conns = screen.Count(uint64(e.Active + e.Inactive))
+	}
 	if e.Drain.Deadline.IsZero() {
 		return fmt.Sprintf("(%s conns, for %s)", conns, screen.Age(now.Sub(e.Drain.Since)))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/screen"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Format is how Print writes a status.
@@ -35,10 +36,11 @@ type View struct {
 	Service string // "name" or "namespace/name"; "" = all
 	Width   int    // of the terminal; 0 = any
 	Colours bool
+	Digest  bool // show the digests of virtual servers
 }
 
 // Endpoints reports whether the view needs a status with its endpoints.
-func (v View) Endpoints() bool { return v.Service != "" || v.Format == JSON }
+func (v View) Endpoints() bool { return v.Service != "" || v.Format == JSON && !v.Digest }
 
 // Print writes a status. It returns an error if the view asks for a service that
 // does not exist.
@@ -49,12 +51,20 @@ func Print(w io.Writer, st Status, v View) error {
 			return &cli.Error{Code: cli.Failed, Err: fmt.Errorf("no service %s", v.Service), Hint: "svcproxy status lists all"}
 		}
 	}
+	if v.Digest && v.Format == JSON {
+		return printDigests(w, &st)
+	}
 	if v.Format == JSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(st)
 	}
 	p := &page{st: &st, View: v}
+	if v.Digest {
+		p.digestPage()
+		_, err := io.WriteString(w, p.String())
+		return err
+	}
 	if v.Service == "" {
 		p.overview()
 	}
@@ -75,7 +85,7 @@ func Print(w io.Writer, st Status, v View) error {
 func (st *Status) named(name string) []Service {
 	var found []Service
 	for _, s := range st.Services {
-		if s.Name == name || !strings.Contains(name, "/") && strings.HasSuffix(s.Name, "/"+name) {
+		if sources.SameName(s.Name, name) || !strings.Contains(name, "/") && strings.HasSuffix(s.Name, "/"+name) {
 			found = append(found, s)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // problems lists why a status is degraded, the worst first.
@@ -30,7 +32,10 @@ func problems(st *Status) []string {
 		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.State == Missing })
 		add("the kernel lacks something of %s, first %s: %s", several(n, "service"), st.Services[i].Name, st.Services[i].Reason)
 	}
-	if text := st.Daemon.SteppedDown(); text != "" {
+	switch text, available := st.Daemon.SteppedDown(), st.Daemon.AvailableMode; {
+	case text != "" && available != "":
+		add("%s; %s could be used now: restart svcproxy, or set mode = %q", text, available, st.Daemon.Mode)
+	case text != "":
 		add("%s; restart svcproxy after that, or set mode = %q", text, st.Daemon.Mode)
 	}
 	healthProblems(st, add)
@@ -49,7 +54,7 @@ func problems(st *Status) []string {
 			if strings.Contains(st.Daemon.Config.Error, e) {
 				continue // the configuration file has services, so this source has its error, too
 			}
-			add("source %s: %s%s", s.Name, e, since(s.Since))
+			add("%s%s", sources.Complaint(s.Name, e), since(s.Since))
 		}
 	}
 	for _, c := range st.Conflicts {

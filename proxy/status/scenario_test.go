@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/fake"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -64,6 +66,7 @@ func (s *stage) mode() (mode.Mode, status.Daemon) {
 //	undo                            another program removes all real servers
 //	probe ENDPOINT ok|void|REASON... [expires=DURATION]
 //	order TARGET drain|disable|weight [WEIGHT] [WHY...]
+//	node-drain, node-undrain        the operator drains the node
 //	blind [WHY...]                  no probe tells anything, or they do again
 //	pass DURATION
 //	status [-width N] FORMAT [SERVICE] > FILE
@@ -103,8 +106,49 @@ type stage struct {
 	last    sources.Table
 	traffic map[kernel.VirtualKey]kernel.Traffic
 
-	mu   sync.Mutex
-	fail string
+	mu      sync.Mutex
+	fail    string
+	drained time.Time
+
+	// Of the loop's goroutine.
+	memory  announce.Memory
+	departs announce.Departures
+}
+
+// announces reports whether the scenario has the file "announce": VIPs are announced then.
+func (s *stage) announces() bool {
+	return slices.ContainsFunc(s.archive.Files, func(f txtar.File) bool { return f.Name == "announce" })
+}
+
+// announcing returns the usual settings.
+func (s *stage) announcing() announce.Config {
+	c := announce.Config{
+		Mode: announce.Off, Table: 143, Metric: 100, DrainMetric: 2000, MinHealthy: 1, Require: announce.All,
+		HoldUp: 5 * time.Second, DrainTime: 30 * time.Second, WithdrawWait: 3 * time.Second,
+	}
+	if s.announces() {
+		c.Mode = announce.Routes
+	}
+	return c
+}
+
+// Keep keeps VIPs that were removed until routers know.
+func (s *stage) Keep(m sources.Merged, have *kernel.Observed, hold bool) sources.Merged {
+	c := s.announcing()
+	m, s.departs = s.departs.Keep(&c, m, have.Announcements, hold, time.Now())
+	return m
+}
+
+// Announce decides with the usual settings.
+func (s *stage) Announce(f *frontend.Frontends, want *kernel.State, have *kernel.Observed) announce.Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := announce.Input{
+		Frontends: f, Unusual: s.probes.view().Unusual, Want: want, Have: have, Drained: s.drained, Departs: s.departs, Now: time.Now(),
+	}
+	d := announce.Decide(s.announcing(), in, s.memory)
+	s.memory = d.Memory
+	return d
 }
 
 type emission struct {
@@ -178,10 +222,10 @@ func play(t *testing.T, archive *txtar.Archive) {
 	p := proxy.New(proxy.Options{
 		Kernel: s.kernel, Feeds: []proxy.Feed{{Name: "file", Source: s}}, Log: slog.New(slog.DiscardHandler), SyncPeriod: 30 * time.Second,
 		Rules: func(table sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
-			f := frontend.List(table.Table, n, frontend.Config{})
+			f := frontend.List(table.Table, n, frontend.Config{Announce: s.announces()})
 			return f, used.State(f, mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, Hold: hold, Occupied: occupied})
 		},
-		OnSource: recorder.Source, Health: s.probes,
+		OnSource: recorder.Source, Health: s.probes, Announcer: s,
 	})
 	s.proxy = p
 	p.OnSync = func(now *proxy.Snapshot) {
@@ -248,6 +292,14 @@ func (s *stage) command(words []string) {
 		s.probe(args[0], args[1:])
 	case "order":
 		s.order(args)
+	case "node-drain", "node-undrain":
+		s.mu.Lock()
+		s.drained = time.Time{}
+		if words[0] == "node-drain" {
+			s.drained = time.Now()
+		}
+		s.mu.Unlock()
+		s.proxy.Replan()
 	case "blind":
 		s.blind(strings.Join(args, " "))
 	case "pass":

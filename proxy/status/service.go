@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // Service is a service and how it is served.
 type Service struct {
-	Name   string `json:"name"` // "namespace/name"
+	Name   string `json:"name"` // its DisplayName
 	Type   string `json:"type"`
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"` // why State is not Serving
@@ -34,6 +36,11 @@ type Service struct {
 	Traffic  Traffic  `json:"traffic,omitzero"`
 	// Health is nil if the table alone decides on the endpoints.
 	Health *ServiceHealth `json:"health,omitempty"`
+	// Digest is that of the virtual servers, except those of node ports: nodes that serve the service alike have
+	// the same. It is "" without virtual servers in IPVS.
+	Digest string `json:"digest,omitempty"`
+
+	digest kernel.Digest
 }
 
 // Backends counts a service's endpoints: those that get new connections, those that
@@ -42,6 +49,7 @@ type Backends struct {
 	Serving  int `json:"serving"`
 	Draining int `json:"draining"`
 	Unused   int `json:"unused"`
+	Full     int `json:"full,omitempty"` // of those that serve: see Endpoint.Full
 }
 
 // String is how many endpoints serve, out of those that do not drain: "2/3".
@@ -49,8 +57,9 @@ func (b Backends) String() string { return fmt.Sprintf("%d/%d", b.Serving, b.Ser
 
 // Virtual is a virtual server: one address and port at which clients reach a service.
 type Virtual struct {
-	Address   netip.AddrPort `json:"address"`
-	Protocol  string         `json:"protocol"` // tcp, udp, sctp
+	Address   netip.AddrPort `json:"address"`  // with a Mark, the kernel's form of it: see kernel.FWMark
+	Protocol  string         `json:"protocol"` // tcp, udp, sctp; fwmark: all, by Mark
+	Mark      uint32         `json:"mark,omitempty"`
 	Port      string         `json:"port,omitempty"`
 	Kind      Kind           `json:"kind"`
 	Scheduler string         `json:"scheduler"`
@@ -64,8 +73,10 @@ type Virtual struct {
 	Missing bool    `json:"missing,omitempty"` // the kernel lacks it
 	Gone    int     `json:"gone,omitempty"`    // real servers that the kernel lacks
 	Traffic Traffic `json:"traffic,omitzero"`
+	Digest  string  `json:"digest,omitempty"` // of the wanted virtual server: see kernel.Digest
 
-	port int // index in the ports of the table's service
+	port   int // index in the ports of the table's service
+	digest kernel.Digest
 }
 
 // Endpoint is one endpoint of one port of a service. Its connections are those of
@@ -82,12 +93,15 @@ type Endpoint struct {
 	Active   Count          `json:"active,omitzero"`
 	Inactive Count          `json:"inactive,omitzero"`
 	Drain    *Drain         `json:"drain,omitempty"`
+	// Full: at an address of the service it has its maxConnections, so it gets no new ones there.
+	Full bool `json:"full,omitempty"`
 	// Health says why it has its weight; nil if the table alone decides on it.
 	Health *EndpointHealth `json:"health,omitempty"`
 	// Traffic is only known for the services that Reader.Detail was asked for.
 	Traffic *Traffic `json:"traffic,omitempty"`
 
-	port int // index in the ports of the table's service
+	port int    // index in the ports of the table's service
+	most uint32 // its maxConnections
 }
 
 // Draining is a draining endpoint with the name of its service.

@@ -19,6 +19,9 @@ func (b *builder) finish(i int) {
 		switch e.State {
 		case EndpointServing:
 			s.Backends.Serving++
+			if e.Full {
+				s.Backends.Full++
+			}
 		case EndpointDraining:
 			s.Backends.Draining++
 		default:
@@ -35,15 +38,15 @@ func (b *builder) stateOf(i int, s *Service, from *sources.Service) (State, stri
 	}
 	for _, v := range s.Virtuals {
 		if v.Conflict != "" {
-			return Conflicting, fmt.Sprintf("%s/%s is somebody else's: %s", v.Address, v.Protocol, v.Conflict)
+			return Conflicting, fmt.Sprintf("%s belongs to another program: %s", v.long(), v.Conflict)
 		}
 	}
 	for _, v := range s.Virtuals {
 		switch {
 		case v.Missing:
-			return Missing, fmt.Sprintf("%s/%s is not in the kernel", v.Address, v.Protocol)
+			return Missing, v.long() + " is not in the kernel"
 		case v.Gone > 0:
-			return Missing, fmt.Sprintf("%s/%s lacks %s in the kernel", v.Address, v.Protocol, several(v.Gone, "real server"))
+			return Missing, fmt.Sprintf("%s lacks %s in the kernel", v.long(), several(v.Gone, "real server"))
 		}
 	}
 	if len(s.Withheld) > 0 && len(s.Virtuals) == 0 {
@@ -62,7 +65,7 @@ func (b *builder) stateOf(i int, s *Service, from *sources.Service) (State, stri
 	}
 	for _, v := range s.Virtuals {
 		if v.Backends == 0 {
-			return Partly, fmt.Sprintf("%s/%s has no backends", v.Address, v.Protocol)
+			return Partly, v.long() + " has no backends"
 		}
 	}
 	return Serving, ""
@@ -95,8 +98,11 @@ func (e Endpoint) why() string {
 
 // stateText is the state with its reason.
 func (e Endpoint) stateText() string {
-	if e.Reason != "" {
+	switch {
+	case e.Reason != "":
 		return string(e.State) + ": " + e.Reason
+	case e.Full:
+		return string(e.State) + ", full"
 	}
 	return string(e.State)
 }

@@ -39,6 +39,7 @@ func (b *builder) build() []Service {
 		b.checks.service(&b.services[i], &table[i])
 	}
 	b.virtuals()
+	b.digests()
 	b.markConflicts()
 	b.drains()
 	b.connections()
@@ -53,7 +54,7 @@ func (b *builder) build() []Service {
 // described is a service as the table has it.
 func described(s *sources.Service) Service {
 	d := Service{
-		Name: s.FullName(), Type: string(s.Type), Origin: s.Origin.String(), Affinity: string(s.Affinity),
+		Name: s.DisplayName(), Type: string(s.Type), Origin: s.Origin.String(), Affinity: string(s.Affinity),
 		ExternalPolicy: string(s.ExternalTrafficPolicy), InternalPolicy: string(s.InternalTrafficPolicy),
 		Withheld: make([]string, 0, len(s.Withheld)), Virtuals: []Virtual{}, Endpoints: []Endpoint{}, Faults: []Fault{},
 	}
@@ -75,12 +76,12 @@ func (b *builder) leftOut() []Service {
 			continue
 		}
 		reason := strings.TrimPrefix(p.Message, "left out: ")
-		if n := len(list); n > 0 && list[n-1].Name == p.Service && list[n-1].Origin == p.Origin.String() {
+		if n := len(list); n > 0 && list[n-1].Name == p.DisplayName() && list[n-1].Origin == p.Origin.String() {
 			list[n-1].Reason += "; " + reason
 			continue
 		}
 		list = append(list, Service{
-			Name: p.Service, State: LeftOut, Reason: reason, Origin: p.Origin.String(),
+			Name: p.DisplayName(), State: LeftOut, Reason: reason, Origin: p.Origin.String(),
 			Withheld: []string{}, Virtuals: []Virtual{}, Endpoints: []Endpoint{}, Faults: []Fault{},
 		})
 	}
@@ -89,7 +90,7 @@ func (b *builder) leftOut() []Service {
 
 // virtuals adds a virtual server for each front, and the states of its backends.
 func (b *builder) virtuals() {
-	missing := missingOf(b.in)
+	missing, digests := missingOf(b.in), virtualDigests(&b.in.Snapshot.Want)
 	for i := range b.f.Fronts {
 		x := &b.f.Fronts[i]
 		s := &b.services[x.Service]
@@ -100,8 +101,14 @@ func (b *builder) virtuals() {
 		if m := b.f.Forward(x); m.Unchanged() {
 			v.Forward = string(m)
 		}
+		if x.Traits.Has(frontend.Marked) {
+			v.Mark = x.Key.Mark()
+		}
 		if v.Kind != KindNodePort {
 			v.Link = b.f.Node.LinkOf(x.Key.Addr.Addr())
+		}
+		if d, ok := digests[x.Key]; ok {
+			v.digest, v.Digest = d, d.String()
 		}
 		for _, backend := range b.f.Backends(x) {
 			b.backend(x, &v, backend, &missing)

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -34,6 +35,12 @@ type Status struct {
 	Conntrack *Conntrack `json:"conntrack,omitempty"` // nil if it is not known
 	// Health is nil if there are no health checks, no orders of the operator and no backups.
 	Health *Health `json:"health,omitempty"`
+	// ConnSync are the daemons of connection sync; absent if none is configured.
+	ConnSync []ConnSync `json:"connectionSync,omitempty"`
+	// Digest is that of all services; "" without virtual servers in IPVS.
+	Digest string `json:"digest,omitempty"`
+	// Announced are the VIPs that routing daemons may be told of; nil if there are none.
+	Announced []Announced `json:"announced,omitempty"`
 	// Services are sorted by name. They include those that were left out.
 	Services []Service `json:"services"`
 }
@@ -47,12 +54,15 @@ type Daemon struct {
 	// Mode is the mode in use. ModeReason says why; "" if the configuration names it.
 	Mode       string `json:"mode"`
 	ModeReason string `json:"modeReason,omitempty"`
-	// ConfiguredMode is the mode that the configuration names; "" is the best this kernel can do.
+	// ConfiguredMode is the mode that the configuration names; "" is this kernel's best mode.
 	ConfiguredMode string `json:"configuredMode,omitempty"`
 	// Fallbacks are the preferred modes that this machine lacks something for.
 	Fallbacks []Fallback `json:"fallbacks,omitempty"`
-	IPTables  string     `json:"iptables"` // version and back end: "iptables v1.8.9 (nf_tables)"
-	Config    Config     `json:"config"`
+	// AvailableMode is one of these modes that this machine has everything for by now; "" if none is known. A restart
+	// uses it.
+	AvailableMode string `json:"availableMode,omitempty"`
+	IPTables      string `json:"iptables"` // version and back end: "iptables v1.8.9 (nf_tables)"
+	Config        Config `json:"config"`
 	// Drain is the operator's order that sends load balancers away; nil without one.
 	Drain *NodeDrain `json:"drain,omitempty"`
 }
@@ -81,6 +91,15 @@ func (d *Daemon) SteppedDown() string {
 		}
 	}
 	return text
+}
+
+// Lacks says what the preferred modes lacked at the start; "" if the mode is the best or was asked for.
+func (d *Daemon) Lacks() string {
+	text := make([]string, len(d.Fallbacks))
+	for i, f := range d.Fallbacks {
+		text[i] = f.Mode + ": " + f.Reason
+	}
+	return strings.Join(text, "; ")
 }
 
 // NodeDrain is who drained the node, and why.
@@ -136,9 +155,12 @@ type Running struct {
 	Seconds float64 `json:"seconds"` // since it began
 	// Done counts the Steps of its plan that are done. Both are 0 before there is a
 	// plan.
-	Done  int    `json:"done"`
-	Steps int    `json:"steps"`
-	Text  string `json:"text"` // the same in words
+	Done  int `json:"done"`
+	Steps int `json:"steps"`
+	// VIPs of NewVIPs have virtual servers by now. Both are 0 if the plan adds few VIPs.
+	VIPs    int    `json:"vips"`
+	NewVIPs int    `json:"newVIPs"`
+	Text    string `json:"text"` // the same in words
 
 	long bool
 }

@@ -72,7 +72,7 @@ func TestVIPOfAnotherHost(t *testing.T) {
 	if st.Totals.VIPs != len(in.Snapshot.Want.Addrs)-1 {
 		t.Errorf("%d VIPs are bound", st.Totals.VIPs)
 	}
-	if len(st.Conflicts) != 1 || st.Conflicts[0].Service != "default/s00001" || !slices.Contains(st.Problems, want) {
+	if len(st.Conflicts) != 1 || st.Conflicts[0].Service != "s00001" || !slices.Contains(st.Problems, want) {
 		t.Errorf("conflicts %+v, problems %q", st.Conflicts, st.Problems)
 	}
 	for i, s := range st.Services {
@@ -144,7 +144,7 @@ func TestVerdict(t *testing.T) {
 	st := func(states ...State) *Status {
 		var s Status
 		for i, state := range states {
-			s.Services = append(s.Services, Service{Name: fmt.Sprintf("default/s%d", i), State: state})
+			s.Services = append(s.Services, Service{Name: fmt.Sprintf("s%d", i), State: state})
 		}
 		return &s
 	}
@@ -158,7 +158,7 @@ func TestVerdict(t *testing.T) {
 		"all well":                   {st(Serving, NotServed, Partly), "", cli.OK},
 		"without backends":           {st(Serving, NoBackends), "", cli.NoBackends},
 		"another is without":         {st(Serving, NoBackends), "s0", cli.OK},
-		"this one is without":        {st(Serving, NoBackends), "default/s1", cli.NoBackends},
+		"this one is without":        {st(Serving, NoBackends), "s1", cli.NoBackends},
 		"degraded first":             {st(NoBackends, Conflicting), "", cli.Degraded},
 		"degraded as a whole":        {degraded, "", cli.Degraded},
 		"degraded, but not this one": {degraded, "s0", cli.OK},
@@ -222,7 +222,7 @@ endpoints = [ "10.2.0.5" ]
 			want = append(want, s.Name)
 		}
 	}
-	if got := now.WithoutBackends(); !slices.Equal(got, want) || len(got) < 2 || !slices.Contains(got, "default/ipv6") {
+	if got := now.WithoutBackends(); !slices.Equal(got, want) || len(got) < 2 || !slices.Contains(got, "ipv6") {
 		t.Errorf("%q, and status finds %q", got, want)
 	}
 }

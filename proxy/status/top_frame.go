@@ -119,7 +119,7 @@ func (v topView) body(rows []serviceRates, st *Status) []string {
 		c.Row(row...)
 	}
 	for _, r := range rows[min(v.first, len(rows)):] {
-		add(append(r.rates.cells(short(r.Name)), number(st.Count(r.Active)), number(st.Count(r.Inactive)), number(r.Backends.String()), r.Service.Cell()), r.Service.Health.Cell())
+		add(append(r.rates.cells(r.Name), number(st.Count(r.Active)), number(st.Count(r.Inactive)), number(r.Backends.String()), r.Service.Cell()), r.Service.Health.Cell())
 		if !v.endpoints {
 			continue
 		}
@@ -146,6 +146,6 @@ func (r rates) text(rate, base float64) string {
 // keys is the last line: how many services there are, and the keys.
 func (v topView) keys(services int) string {
 	by := map[topSort]string{byBytes: "bytes", byName: "name"}[v.sort]
-	return v.line(fmt.Sprintf("%d services by %s · c b n sort · e endpoints · ↑↓ scroll · q quit",
-		services, cmp.Or(by, "connections")), screen.Faint)
+	return v.line(fmt.Sprintf("%s by %s · c b n sort · e endpoints · ↑↓ scroll · q quit",
+		several(services, "service"), cmp.Or(by, "connections")), screen.Faint)
 }

@@ -22,12 +22,12 @@ func readings() (now, before Status) {
 	draining.Drain = &Drain{Since: at.Add(-17 * time.Second), Deadline: at.Add(43 * time.Second)}
 	now = Status{
 		Time: at, Daemon: Daemon{Version: "1.0.0", Node: "n1", Started: at.Add(-3 * time.Hour)},
-		Problems: []string{"source file: /etc/svcproxy/services.toml:3: web: unknown key \"port\", did you mean \"ports\"?"},
+		Problems: []string{"file /etc/svcproxy/services.toml:3: web: unknown key \"port\", did you mean \"ports\"?"},
 		Totals:   Totals{Active: 1312, Inactive: 41, Draining: 1},
 		Services: []Service{
-			{Name: "default/batch", State: NoBackends, Reason: "no endpoints"},
+			{Name: "batch", State: NoBackends, Reason: "no endpoints"},
 			{
-				Name: "default/dns", State: Serving, Active: 0, Inactive: 9, Backends: Backends{Serving: 2},
+				Name: "dns", State: Serving, Active: 0, Inactive: 9, Backends: Backends{Serving: 2},
 				Traffic:   Traffic{Connections: 5003, InBytes: 90000, OutBytes: 180000},
 				Endpoints: []Endpoint{endpoint("10.2.1.53:53", EndpointServing, 0, 5), endpoint("10.2.2.53:53", EndpointServing, 0, 4)},
 			},
@@ -48,7 +48,7 @@ func readings() (now, before Status) {
 	before = now
 	before.Time = at.Add(-10 * time.Second)
 	before.Services = []Service{
-		{Name: "default/dns", Traffic: Traffic{Connections: 5000, InBytes: 80000, OutBytes: 160000}},
+		{Name: "dns", Traffic: Traffic{Connections: 5000, InBytes: 80000, OutBytes: 160000}},
 		{Name: "shop/web", Traffic: Traffic{Connections: 2900, InBytes: 5 << 20, OutBytes: 100 << 20}, Endpoints: earlier},
 	}
 	return now, before
@@ -183,9 +183,9 @@ func TestTopShown(t *testing.T) {
 		want []string
 	}{
 		{topView{}, nil},
-		{topView{endpoints: true}, []string{"shop/web", "default/dns", "default/batch"}},
-		{topView{endpoints: true, sort: byName, height: 2}, []string{"default/batch", "default/dns"}},
-		{topView{endpoints: true, first: 2}, []string{"default/batch"}},
+		{topView{endpoints: true}, []string{"shop/web", "dns", "batch"}},
+		{topView{endpoints: true, sort: byName, height: 2}, []string{"batch", "dns"}},
+		{topView{endpoints: true, first: 2}, []string{"batch"}},
 		{topView{endpoints: true, first: 9}, nil},
 	} {
 		if got := c.view.shown(now, before); !slices.Equal(got, c.want) {

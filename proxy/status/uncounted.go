@@ -31,7 +31,8 @@ func (st *Status) uncount() {
 			s.Virtuals[j].Traffic = unknownTraffic
 		}
 		for j := range s.Endpoints {
-			if e := &s.Endpoints[j]; e.Drain == nil { // IPVS still counts those that drain since the mode was ipvs
+			// IPVS still counts those that drain since the mode was ipvs, and removes them when they have none.
+			if e := &s.Endpoints[j]; e.Drain == nil || e.Active+e.Inactive == 0 {
 				e.Active, e.Inactive = Unknown, Unknown
 			}
 		}

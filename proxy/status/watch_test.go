@@ -48,8 +48,8 @@ func one(s status.Service) status.Status {
 }
 
 func TestWatchOnAPipe(t *testing.T) {
-	serving, busy := one(status.Service{Name: "default/web", State: status.Serving}), one(status.Service{Name: "default/web", State: status.Serving, Active: 7})
-	empty := one(status.Service{Name: "default/web", State: status.NoBackends, Reason: "no endpoints"})
+	serving, busy := one(status.Service{Name: "web", State: status.Serving}), one(status.Service{Name: "web", State: status.Serving, Active: 7})
+	empty := one(status.Service{Name: "web", State: status.NoBackends, Reason: "no endpoints"})
 	out, err := watched(t, status.View{Service: "web", Format: status.Table}, 0,
 		serving, serving, busy, empty, errors.New("gone"), errors.New("gone"), serving)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestWatchOfHealth(t *testing.T) {
 		if state == "down" {
 			h.Cause, h.Reason = "down", "refused"
 		}
-		st := one(status.Service{Name: "default/web", State: status.Serving, Health: &status.ServiceHealth{Checked: 1}, Endpoints: []status.Endpoint{{Health: h}}})
+		st := one(status.Service{Name: "web", State: status.Serving, Health: &status.ServiceHealth{Checked: 1}, Endpoints: []status.Endpoint{{Health: h}}})
 		st.Health = &status.Health{Targets: 1, Probes: status.Probes{Started: probes}}
 		return st
 	}
@@ -87,7 +87,7 @@ func TestWatchOfHealth(t *testing.T) {
 func TestWatchOnATerminal(t *testing.T) {
 	st := status.Status{}
 	for range 50 {
-		st.Services = append(st.Services, status.Service{Name: "default/web", State: status.Serving})
+		st.Services = append(st.Services, status.Service{Name: "web", State: status.Serving})
 	}
 	out, err := watched(t, status.View{Format: status.Table, Width: 40, Colours: true}, 10, st)
 	if err != nil {

@@ -53,12 +53,6 @@ type healthPort struct {
 	failed bool         // to open, and that was logged
 }
 
-// service is the name of the service that has the port.
-func (port *healthPort) service() string {
-	c := port.check.Load()
-	return c.Namespace + "/" + c.Name
-}
-
 // Set replaces the checks. When it returns, new ports listen and old ones refuse connections. Ports that stay
 // lose no request, even if another service has the port now. A port that cannot be opened, usually because
 // another process has it, is tried again every 5 s. If two checks have one port, the first gets it. After
@@ -141,7 +135,7 @@ func (p *HealthPorts) open(port *healthPort) {
 func (p *HealthPorts) later(port *healthPort, err error) {
 	if !port.failed {
 		p.Log.Warn("health check node port not opened: load balancers will treat this node as down",
-			"service", port.service(), "err", err, "retry", listenRetry)
+			"service", port.check.Load().Service, "err", err, "retry", listenRetry)
 		port.failed = true
 	}
 	if p.retry == nil {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// page holds the status page: one file of each kind, without a build step or foreign code.
+// page holds the status page: few files, without a build step or foreign code.
 //
-//go:embed page/page.html page/page.css page/page.js
+//go:embed page/page.html page/page.css page/page.js page/draw.js
 var page embed.FS
 
 // pagePolicy lets the page load its own files and ask this server, and nothing else. A script in a service's
@@ -24,6 +24,7 @@ func servePage(mux *http.ServeMux) {
 		"/{$}":      {"page.html", "text/html; charset=utf-8"},
 		"/page.css": {"page.css", "text/css; charset=utf-8"},
 		"/page.js":  {"page.js", "text/javascript; charset=utf-8"},
+		"/draw.js":  {"draw.js", "text/javascript; charset=utf-8"},
 	} {
 		body, err := page.ReadFile("page/" + file.name)
 		if err != nil {

@@ -27,6 +27,8 @@ type Site struct {
 	Status func(context.Context) status.Status
 	// Detail is Status with the traffic of the endpoints of the named services; nil: no such traffic.
 	Detail func(context.Context, []string) status.Status
+	// Past is the traffic of the last minutes; nil: none is kept.
+	Past *status.Past
 	// Events has the recent events.
 	Events *events.Ring
 	// Allowed reports whether a Host header may have this name: see Hosts. Nil: any.
@@ -66,6 +68,7 @@ func healthz(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok") }
 // status answers with the part of the status that the query asks for: see view.
 func (s Site) status(w http.ResponseWriter, r *http.Request) {
 	v := viewOf(r.URL.Query())
+	v.past = s.Past
 	a := v.of(s.Status(r.Context()))
 	if a.Detail != nil && s.Detail != nil {
 		a.Detail = v.find(s.Detail(r.Context(), []string{v.detail}))

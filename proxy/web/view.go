@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -10,18 +11,21 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // view is the query of /status.json: which part of the status is wanted. Its zero is the first page of all
 // services.
 type view struct {
-	search string // part of a service's name, of one of its addresses or of its origin
+	search string // part of a service's name, of one of its addresses, of "fwmark N" or of its origin
 	show   string // "" all, "trouble" those in a state with State.Trouble or whose Health has Trouble, "draining"
-	sort   string // "" by name, "active" by established connections, most first
+	sort   string // "" trouble first, or one of orders
 	offset int
 	limit  int    // services; 0 is defaultLimit
 	detail string // name of the service whose endpoints are wanted
 	after  uint64 // the newest event that the page knows
+
+	past *status.Past // nil: none is kept
 }
 
 // Bounds of an answer, so that its size does not grow with the table. With 50 usual services it has 60 KB, or
@@ -50,16 +54,19 @@ func viewOf(q url.Values) view {
 // and faults.
 type answer struct {
 	status.Status
+	Summary  status.Summary  `json:"summary"`
 	Matching int             `json:"matching"`         // services that match, on all pages
 	Offset   int             `json:"offset"`           // of the page's first service among them
 	Detail   *status.Service `json:"detail,omitempty"` // the service asked for, whether it matches or not
 	Events   []events.Event  `json:"events"`           // newer than view.after, oldest first
 	Lost     uint64          `json:"lost"`             // events that were dropped before they were read
+	// Past is the traffic of the last ten minutes: of all services and of those on this page.
+	Past *status.PastView `json:"past,omitempty"`
 }
 
 // of cuts a status to the view. It does not change the status.
 func (v view) of(s status.Status) answer {
-	a := answer{Status: s, Detail: v.find(s), Events: []events.Event{}}
+	a := answer{Status: s, Summary: s.Summary(), Detail: v.find(s), Events: []events.Event{}}
 	a.Services = []status.Service{}
 	var matching []*status.Service
 	for i := range s.Services {
@@ -68,14 +75,23 @@ func (v view) of(s status.Status) answer {
 			matching = append(matching, svc)
 		}
 	}
-	if v.sort == "active" {
-		slices.SortStableFunc(matching, func(a, b *status.Service) int { return cmp.Compare(b.Active, a.Active) })
-	}
+	v.order(matching)
 	a.Matching, a.Offset = len(matching), v.page(len(matching))
 	for _, svc := range matching[a.Offset:min(a.Offset+v.limit, len(matching))] {
 		cut := *svc
 		cut.Endpoints, cut.Faults = []status.Endpoint{}, []status.Fault{}
 		a.Services = append(a.Services, cut)
+	}
+	if v.past != nil {
+		var names []string
+		if a.Detail != nil {
+			names = append(names, a.Detail.Name)
+		}
+		for _, svc := range a.Services {
+			names = append(names, svc.Name)
+		}
+		past := v.past.View(names)
+		a.Past = &past
 	}
 	a.Problems, a.Warnings = first(s.Problems), first(s.Warnings)
 	a.Faults, a.Conflicts, a.Drains = first(s.Faults), first(s.Conflicts), first(s.Drains)
@@ -87,9 +103,11 @@ func (v view) of(s status.Status) answer {
 	return a
 }
 
-// find returns the service of view.detail; nil if there is none.
+// find returns the service of view.detail, which may lack the default namespace; nil if there is none.
 func (v view) find(s status.Status) *status.Service {
-	i := slices.IndexFunc(s.Services, func(svc status.Service) bool { return svc.Name == v.detail })
+	i := slices.IndexFunc(s.Services, func(svc status.Service) bool {
+		return sources.SameName(svc.Name, v.detail)
+	})
 	if i < 0 {
 		return nil
 	}
@@ -107,7 +125,7 @@ func (v view) page(matching int) int {
 func (v view) matches(s *status.Service) bool {
 	switch v.show {
 	case "trouble":
-		if !s.State.Trouble() && !s.Health.Trouble() {
+		if !s.State.Trouble() && !s.Health.Trouble() && s.Backends.Full == 0 {
 			return false
 		}
 	case "draining":
@@ -119,7 +137,13 @@ func (v view) matches(s *status.Service) bool {
 		return true
 	}
 	at := func(a netip.AddrPort) bool { return contains(a.String(), v.search) }
-	return slices.ContainsFunc(s.Virtuals, func(x status.Virtual) bool { return at(x.Address) }) ||
+	virtual := func(x status.Virtual) bool {
+		if x.Mark != 0 {
+			return contains(fmt.Sprintf("fwmark %d", x.Mark), v.search)
+		}
+		return at(x.Address)
+	}
+	return slices.ContainsFunc(s.Virtuals, virtual) ||
 		slices.ContainsFunc(s.Endpoints, func(e status.Endpoint) bool { return at(e.Address) })
 }
 

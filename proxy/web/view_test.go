@@ -49,12 +49,18 @@ func TestViewCutsAStatus(t *testing.T) {
 		matching, offset, services int
 		first                      string
 	}{
-		"":                         {120, 0, 50, "0000"},
+		"":                         {120, 0, 50, "0002"}, // trouble first
+		"sort=name":                {120, 0, 50, "0000"},
+		"sort=-name":               {120, 0, 50, "0119"},
+		"sort=-active":             {120, 0, 50, "0000"},
+		"sort=address":             {120, 0, 50, "0000"},
+		"sort=state":               {120, 0, 50, "0002"},
+		"sort=backends":            {120, 0, 50, "0000"},
 		"limit=7&offset=14":        {120, 14, 7, "0014"},
 		"offset=100":               {120, 100, 20, "0100"},
 		"offset=500":               {120, 100, 20, "0100"}, // after services were removed
-		"limit=100000":             {120, 0, 120, "0000"},
-		"limit=-1&offset=x":        {120, 0, 50, "0000"},
+		"limit=100000":             {120, 0, 120, "0002"},
+		"limit=-1&offset=x":        {120, 0, 50, "0002"},
 		"search=SERVICE-011":       {10, 0, 10, "0110"},
 		"search=10.96.0.7:80":      {1, 0, 1, "0007"},
 		"search=10.4.0.9:8080":     {1, 0, 1, "0009"},
@@ -85,6 +91,19 @@ func TestViewCutsAStatus(t *testing.T) {
 	}
 }
 
+func TestViewFindsMarks(t *testing.T) {
+	var s status.Status
+	for _, mark := range []uint32{7, 80} {
+		v := status.Virtual{Mark: mark, Protocol: "fwmark", Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{0, 0, 0, byte(mark)}), 0)}
+		s.Services = append(s.Services, status.Service{Name: fmt.Sprint("marked-", mark), Virtuals: []status.Virtual{v}})
+	}
+	for search, want := range map[string]int{"fwmark 7": 1, "FWMark": 2, "fwmark 80": 1, "fwmark 9": 0, "0.0.0.7": 0} {
+		if got := (view{search: strings.ToLower(search), limit: 10}).of(s).Matching; got != want {
+			t.Errorf("%s: %d services, want %d", search, got, want)
+		}
+	}
+}
+
 // The answer has the details of one service, whether it is on the page or not.
 func TestViewHasADetail(t *testing.T) {
 	q, _ := url.ParseQuery("service=default/service-0099&show=trouble")
@@ -103,7 +122,7 @@ func TestSizeOfThePage(t *testing.T) {
 	all := many(5000)
 	h := siteOf(all, &ring)
 	total := 0
-	for _, path := range []string{"/", "/page.css", "/page.js", "/lists.js", "/status.json?limit=50"} {
+	for _, path := range []string{"/", "/page.css", "/page.js", "/draw.js", "/lists.js", "/status.json?limit=50"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		t.Logf("%s: %d bytes", path, w.Body.Len())

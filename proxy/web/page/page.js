@@ -1,68 +1,24 @@
 // The status page. It asks for status.json every two seconds and shows it. Text from there is inserted as
 // text, never as markup.
 
+import { element, setText, count, bits, span, chart, share, icon } from "./draw.js";
 import { stateLooks, endpointLooks, eventLooks, healthLooks, causeLooks, modeLooks } from "./lists.js"; // web/lists.go makes it
 
 const period = 2000; // ms between two requests
-const samples = 120; // points of a chart: the last four minutes
-const fewest = 30; // points that a new chart has room for
+const hiddenPeriod = 15000; // in a tab that is not shown: its title and icon still tell
+const patience = 20000; // ms for an answer: a node without power refuses nothing, and a browser waits for minutes
+const samples = 60; // points of a chart: ten minutes of the daemon's past, or two of an endpoint's traffic as this page saw it
 const pageSize = 50;
 const keptEvents = 100;
 
 const $ = (id) => document.getElementById(id);
 const query = { search: "", show: "", sort: "", offset: 0, service: "" };
-const series = new Map(); // rates of services by name; "" is the sum of all
+const series = new Map(); // rates of services and of endpoints by name; "" is the sum of all
 let events = []; // newest first
 let last = null; // the last answer
+let heard = 0; // when it came, by this machine's clock
 let paused = false;
 let timer = 0;
-
-// element makes an element with attributes and children. A child that is not a node becomes text.
-function element(tag, attributes = {}, ...children) {
-  const e = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "class") e.className = value;
-    else if (value !== null && value !== false) e.setAttribute(name, value === true ? "" : value);
-  }
-  e.append(...children.filter((c) => c !== null && c !== undefined && c !== ""));
-  return e;
-}
-
-// setText changes a text only if it differs, so that screen readers stay quiet and selections stay.
-function setText(e, text) {
-  if (e.textContent !== text) e.textContent = text;
-}
-
-// count writes a number in at most four characters.
-function count(n) {
-  if (n === null || n === undefined) return "–";
-  for (const [size, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
-    if (n >= size) {
-      const scaled = n / (unit === "k" ? 1e3 : size);
-      return scaled.toFixed(scaled < 10 ? 1 : 0) + unit;
-    }
-  }
-  return n < 10 && n % 1 !== 0 ? n.toFixed(1) : String(Math.round(n));
-}
-
-function bits(bytesPerSecond) {
-  if (bytesPerSecond === null || bytesPerSecond === undefined) return "–";
-  let n = bytesPerSecond * 8;
-  for (const unit of ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]) {
-    if (n < 1000) return (n < 10 && n % 1 !== 0 ? n.toFixed(1) : Math.round(n)) + " " + unit;
-    n /= 1000;
-  }
-  return n.toFixed(1) + " Tbit/s";
-}
-
-function span(seconds) {
-  if (seconds < 0.001) return Math.round(seconds * 1e6) + " µs";
-  if (seconds < 1) return (seconds * 1000).toFixed(seconds < 0.1 ? 1 : 0) + " ms";
-  if (seconds < 120) return Math.round(seconds) + " s";
-  if (seconds < 7200) return Math.round(seconds / 60) + " min";
-  if (seconds < 172800) return Math.round(seconds / 3600) + " h";
-  return Math.round(seconds / 86400) + " days";
-}
 
 // ago compares two times of the server's clock.
 function ago(time) {
@@ -71,7 +27,8 @@ function ago(time) {
   return seconds < 1 ? "just now" : span(seconds) + " ago";
 }
 
-const short = (name) => name.replace(/^default\//, "");
+// sameName reports whether two names can be of one service: NAME is default/NAME.
+const sameName = (a, b) => a.replace(/^default\//, "") === b.replace(/^default\//, "");
 
 // rates records the counters of one service and returns its rates per second; a rate is null if not known yet. In
 // mode iptables nothing counts, and traffic and active are undefined.
@@ -93,85 +50,80 @@ function rates(name, time, traffic, active) {
   return h;
 }
 
-const svgSpace = "http://www.w3.org/2000/svg";
-
-// chart draws a series, the newest point at the right.
-function chart(points, key, label) {
-  const svg = document.createElementNS(svgSpace, "svg");
-  const [width, height] = [Math.max(points.length, fewest) - 1, 40];
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.setAttribute("preserveAspectRatio", "none");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", label);
-  const known = points.map((p) => p[key]).filter((v) => v !== null && v !== undefined);
-  if (known.length < 2) return svg;
-  const most = Math.max(...known) || 1;
-  const line = points.flatMap((p, i) => {
-    const value = p[key];
-    if (value === null || value === undefined) return [];
-    return [`${width - points.length + 1 + i} ${(height - 2 - (value / most) * (height - 5)).toFixed(1)}`];
-  });
-  const draw = (d, name) => {
-    const path = document.createElementNS(svgSpace, "path");
-    path.setAttribute("d", d);
-    path.setAttribute("class", name);
-    svg.append(path);
-  };
-  draw(`M${line[0].split(" ")[0]} ${height}L${line.join("L")}L${width} ${height}Z`, "area");
-  draw("M" + line.join("L"), "curve");
-  return svg;
+// verdict shows what is known of the node in the badge, the title and the favicon.
+function verdict(text, look) {
+  setText($("health"), text);
+  $("health").className = "badge " + look;
+  const node = last ? last.daemon.node : location.hostname;
+  const title = look === "good" ? `${node} · svcproxy` : `${look === "bad" ? "✖ " : ""}${text} · ${node}`;
+  if (document.title !== title) document.title = title;
+  if ($("icon").dataset.look !== look) {
+    $("icon").dataset.look = look;
+    $("icon").href = icon(look);
+  }
 }
 
 function showHead(s) {
   setText($("node"), s.daemon.node);
-  document.title = `svcproxy ${s.daemon.node}`;
   const d = s.daemon;
   setText($("about"), `${d.mode}${d.modeReason ? " (" + d.modeReason + ")" : ""} · ${d.version}${d.iptables ? " · " + d.iptables : ""} · up ${span((Date.parse(s.time) - Date.parse(d.started)) / 1000)}`);
-  const [text, look] = !s.healthy ? ["not in sync", "bad"] : s.problems.length ? ["degraded", "warn"]
-    : s.totals.withoutBackends ? [`${s.totals.withoutBackends} without backends`, "warn"] : ["healthy", "good"];
-  setText($("health"), text);
-  $("health").className = "badge " + look;
+  const { code, wrong } = s.summary;
+  if (code || wrong.length) verdict(wrong.slice(0, 3).join(" · ") + (wrong.length > 3 ? ` · and ${wrong.length - 3} more` : ""), "bad");
+  else if (s.warnings.length) verdict(`healthy, ${s.warnings.length} warning${s.warnings.length > 1 ? "s" : ""}`, "warn");
+  else verdict("healthy", "good");
 }
 
 function showTrouble(s) {
   const list = (title, lines) => (lines.length ? [element("h2", {}, title), element("ul", {}, ...lines.map((l) => element("li", {}, l)))] : []);
   const faults = s.faults.map((f) => `${f.op}: ${f.error} (tried ${f.count} times, since ${ago(f.since)})`);
+  const named = [...s.summary.withoutBackends, ...s.problems];
+  const wrong = named.length ? named : s.summary.wrong;
   const all = [
-    ...list("What is wrong", s.problems), ...list("Refused by the kernel", faults),
+    ...list("What is wrong", wrong), ...list("Refused by the kernel", faults),
     ...list("Warnings", s.warnings), ...list("Needs a restart", s.daemon.config.restart || []),
   ];
   $("trouble").hidden = all.length === 0;
-  $("trouble").className = s.problems.length ? "" : "mild";
+  $("trouble").className = wrong.length ? "" : "mild";
   $("trouble").replaceChildren(...all);
 }
 
 function showTiles(s) {
-  const h = rates("", Date.parse(s.time), s.totals.traffic, s.totals.active);
+  const now = rates("", Date.parse(s.time), s.totals.traffic, s.totals.active).now;
   const t = s.totals;
-  const tile = (value, text, key) => element("div", { class: "tile" }, element("b", {}, value), element("span", {}, text), key ? chart(h.points, key, `${text}: ${value}`) : "");
-  const checks = s.health && s.health.targets ? `${count(s.health.states.up + s.health.states.failing)} of ${count(s.health.targets)} targets up` : "";
+  const past = s.past || {};
+  const newest = (list, now) => now ?? ((list || []).at(-1) >= 0 ? list.at(-1) : null); // until this page has two answers of its own
+  const tile = (value, text, points) => element("div", { class: "tile" }, element("b", {}, value), element("span", {}, text), s.past && points ? chart(points, samples, `${text} in the last ten minutes, now ${value}`) : "");
+  const h = s.health;
+  const checks = h && h.targets ? `${count((h.states.up || 0) + (h.states.failing || 0))} of ${count(h.targets)} targets up` : "";
   const also = [`${count(t.virtuals)} addresses`, `${count(t.reals)} ${s.uncounted ? "backends" : "real servers"}`, t.draining ? `${t.draining} draining` : "",
     t.withoutBackends ? `${t.withoutBackends} without backends` : "", t.leftOut ? `${t.leftOut} left out` : "", checks,
     s.conntrack && s.conntrack.max ? `${count(s.conntrack.count)} of ${count(s.conntrack.max)} connections tracked` : ""];
   $("tiles").replaceChildren(
-    tile(count(h.now.conns), "connections per second", "conns"),
-    tile(bits(h.now.in), "in", "in"),
-    tile(bits(h.now.out), "out", "out"),
-    tile(count(t.active), "active connections", "active"),
+    tile(count(newest(past.connections, now.conns)), "connections/s", past.connections),
+    tile(bits(newest(past.inBytes, now.in)), "in", past.inBytes),
+    tile(bits(newest(past.outBytes, now.out)), "out", past.outBytes),
+    tile(count(t.active), "active connections"),
     element("div", { class: "tile" }, element("b", {}, count(t.services)), element("span", {}, "services"), element("p", {}, also.filter(Boolean).join(" · "))),
   );
 }
 
 const badge = (state, looks) => element("span", { class: "state " + (looks[state] || "") }, state);
 
-const fullAddress = (v) => v.address + (v.protocol === "tcp" ? "" : "/" + v.protocol);
+const fullAddress = (v) => v.mark ? `fwmark ${v.mark}` : v.address + (v.protocol === "tcp" ? "" : "/" + v.protocol);
 
-// serviceHealth says how many endpoints of a service are up, and in which groups others serve than those.
+// serviceHealth says what is not usual in the health of a service's endpoints.
 function serviceHealth(h) {
-  if (!h) return "–";
-  const parts = [h.checked ? `${h.up}/${h.checked} up` : "", h.held ? `${h.held} held` : "", h.out ? `${h.out} out` : ""].filter(Boolean).join(", ");
-  const look = h.down || h.held || h.out ? "warn" : h.checked ? "good" : "";
-  return element("span", {}, parts ? element("span", { class: "state " + look }, parts) : "", ...h.groups.map((g) => element("span", { class: "state " + (modeLooks[g.mode] || "") }, g.mode)));
+  if (!h) return [];
+  const parts = [h.down ? [`${h.down} of ${h.checked} down`, "bad"] : null, h.held ? [`${h.held} held`, "warn"] : null, h.out ? [`${h.out} taken out`, "warn"] : null,
+    ...h.groups.map((g) => [g.mode, modeLooks[g.mode] || ""])];
+  return parts.filter(Boolean).flatMap(([text, look]) => [" ", element("span", { class: "state " + look }, text)]);
+}
+
+// backends draws and counts a service's endpoints: those that serve, drain, and do not.
+function backends(s) {
+  const b = s.backends;
+  const parts = [["good", b.serving], ["warn", b.draining], ["bad", b.unused]];
+  return [share(parts, `${b.serving} serve, ${b.draining} drain, ${b.unused} do not serve`), `${b.serving}/${b.serving + b.unused}`, (b.draining ? ` +${b.draining}` : "") + (b.full ? ` (${b.full} full)` : "")];
 }
 
 // endpointHealth says why an endpoint has its weight.
@@ -183,32 +135,42 @@ function endpointHealth(h) {
 
 const weight = (e) => (e.health && e.health.sourceWeight !== e.weight ? `${e.weight} (source ${e.health.sourceWeight})` : String(e.weight));
 
+// lookOf is how a row looks.
+function lookOf(s) {
+  const look = stateLooks[s.state];
+  if (look === "bad" || (s.health && s.health.down)) return "bad";
+  return look === "warn" || s.backends.draining || s.backends.full || (s.health && (s.health.held || s.health.out || s.health.groups.length)) ? "warn" : "";
+}
+
 // Rows have explicit roles: on a narrow screen CSS lays them out as cards, and browsers then drop their table
 // roles.
 function serviceRow(s, time) {
-  const h = rates(s.name, time, s.traffic, s.active);
-  const open = query.service === s.name;
-  const toggle = element("button", { type: "button", class: "toggle", "aria-expanded": String(open), "data-name": s.name }, short(s.name));
+  const past = (last.past && last.past.services[s.name]) || { connections: [], inBytes: null, outBytes: null };
+  let now = rates(s.name, time, s.traffic, s.active).now;
+  if (now.conns === null && past.connections.at(-1) >= 0) now = { conns: past.connections.at(-1), in: past.inBytes, out: past.outBytes };
+  const open = isOpen(s);
+  const toggle = element("a", { href: open ? "#" : link(s.name), class: "toggle", "aria-expanded": String(open), "data-name": s.name, title: s.name }, s.name);
   const first = s.virtuals.find((v) => v.kind !== "nodePort" && v.kind !== "clusterIP") || s.virtuals[0];
   const others = s.virtuals.length - 1;
+  const look = lookOf(s);
   const cell = (text, label) => element("td", { role: "cell", class: "number", "data-label": label }, text);
-  const row = element("tr", { class: "service", role: "row" },
-    element("th", { scope: "row", role: "rowheader", class: "wide" }, toggle, element("div", { class: "kind" }, s.type)),
-    element("td", { role: "cell", class: "address wide" }, first ? element("span", { class: "mono" }, fullAddress(first)) : "–", others > 0 ? element("span", { class: "reason" }, ` +${others}`) : ""),
-    cell(`${s.backends.serving}/${s.backends.serving + s.backends.unused}`, "backends"),
+  const reason = s.reason && s.state !== "not served" ? s.reason : "";
+  return element("tr", { class: "service " + look, role: "row" },
+    element("th", { scope: "row", role: "rowheader", class: "name" }, toggle, element("span", { class: "kind" }, " " + s.type)),
+    element("td", { role: "cell", class: "address" }, first ? element("span", { class: "mono" }, fullAddress(first)) : "–", others > 0 ? element("span", { class: "reason" }, ` +${others}`) : ""),
+    element("td", { role: "cell", class: "backends" }, ...backends(s)),
     cell(count(s.active), "active"),
-    cell(count(h.now.conns), "conns/s"),
-    element("td", { role: "cell", class: "chart wide" }, chart(h.points, "conns", `connections per second to ${s.name}: ${count(h.now.conns)}`)),
-    cell(bits(h.now.in), "in"),
-    cell(bits(h.now.out), "out"),
-    last.health ? element("td", { role: "cell", class: "wide health", "data-label": "health" }, serviceHealth(s.health)) : "",
-    element("td", { role: "cell", class: "wide" }, badge(s.state, stateLooks), " ", s.backends.draining ? element("span", { class: "state warn" }, `${s.backends.draining} draining`) : "",
-      s.reason && s.state !== "not served" ? element("div", { class: "reason" }, s.reason) : ""));
-  return row;
+    cell(count(now.conns), "conns/s"),
+    element("td", { role: "cell", class: "chart" }, chart(past.connections, samples, `connections per second to ${s.name} in the last ten minutes, now ${count(now.conns)}`)),
+    cell(bits(now.in), "in"),
+    cell(bits(now.out), "out"),
+    element("td", { role: "cell", class: "condition" + (look ? "" : " fine"), title: reason || null }, badge(s.state, stateLooks), ...serviceHealth(s.health),
+      s.backends.draining ? [" ", element("span", { class: "state warn" }, `${s.backends.draining} draining`)] : "",
+      reason ? element("span", { class: "reason" }, " " + reason) : ""));
 }
 
 function grid(caption, head, rows) {
-  return element("table", {}, element("caption", {}, caption),
+  return element("table", { class: caption.split(" ")[0].toLowerCase() }, element("caption", {}, caption),
     element("thead", {}, element("tr", {}, ...head.map((h) => element("th", { scope: "col", class: h.startsWith(">") ? "number" : "" }, h.replace(">", ""))))),
     element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map((c, i) => element("td", { class: head[i] === "" ? "chart" : head[i].startsWith(">") ? "number" : "mono" }, c))))));
 }
@@ -221,6 +183,7 @@ function timeLeft(e) {
 
 function detailRow(s) {
   const body = element("div", {});
+  if (s.reason) body.append(element("p", {}, s.reason));
   const facts = [s.type, "from " + s.origin, s.sessionAffinity ? "affinity " + s.sessionAffinity : "",
     s.externalTrafficPolicy === "Local" ? "external policy Local" : "", s.internalTrafficPolicy === "Local" ? "internal policy Local" : "",
     s.loadBalancerSourceRanges ? "load balancer for " + s.loadBalancerSourceRanges.join(" ") + " only" : ""];
@@ -240,23 +203,24 @@ function detailRow(s) {
       listed.map((e) => {
         const h = seen(e);
         return [e.address, e.port || "–", e.node || "–", weight(e), count(e.active), count(e.inactive), count(h.now.conns),
-          chart(h.points, "conns", `connections per second to ${e.address}: ${count(h.now.conns)}`),
-          element("span", {}, badge(e.state, endpointLooks), (e.reason ? " " + e.reason : "") + timeLeft(e)), ...health.map(() => endpointHealth(e.health))];
+          chart(h.points.map((p) => p.conns), samples, `connections per second to ${e.address}: ${count(h.now.conns)}`),
+          element("span", {}, badge(e.state, endpointLooks), (e.full ? " full" : "") + (e.reason ? " " + e.reason : "") + timeLeft(e)), ...health.map(() => endpointHealth(e.health))];
       })));
   }
-  return element("tr", { class: "detail", role: "row" }, element("td", { role: "cell", colspan: last.health ? "10" : "9" }, body));
+  return element("tr", { class: "detail", role: "row" }, element("td", { role: "cell", colspan: "9" }, body));
 }
 
 function showServices(s) {
   const time = Date.parse(s.time);
   const rows = [];
-  for (const service of s.services) {
+  const listed = s.services.slice();
+  if (s.detail && !listed.some(isOpen)) listed.unshift(s.detail); // a link leads to a service on any page
+  for (const service of listed) {
     rows.push(serviceRow(service, time));
-    if (s.detail && service.name === query.service && s.detail.name === query.service) rows.push(detailRow(s.detail));
+    if (s.detail && isOpen(service)) rows.push(detailRow(s.detail));
   }
   const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.name : undefined;
   const scrolled = document.querySelector("tr.detail td > div") ? document.querySelector("tr.detail td > div").scrollLeft : 0;
-  $("health-column").hidden = !s.health;
   $("rows").replaceChildren(...rows);
   if (focused !== undefined) focusRow((b) => b.dataset.name === focused);
   if (scrolled) document.querySelector("tr.detail td > div").scrollLeft = scrolled;
@@ -265,7 +229,14 @@ function showServices(s) {
   setText($("matching"), s.matching === s.totals.services ? "" : `${s.matching} of ${s.totals.services}`);
   $("none").hidden = s.services.length > 0;
   setText($("none"), s.totals.services + s.totals.leftOut ? "No service matches." : "There are no services.");
-  $("services").hidden = s.services.length === 0;
+  $("services").hidden = rows.length === 0;
+  for (const th of document.querySelectorAll("th[data-sort]")) {
+    const [column, back] = [query.sort.replace("-", ""), query.sort.startsWith("-")];
+    const text = ["name", "address", "state"].includes(column); // numbers begin with the largest
+    const order = th.dataset.sort !== column ? "none" : text !== back ? "ascending" : "descending";
+    th.setAttribute("aria-sort", order);
+    setText(th.firstElementChild, th.dataset.title + { none: "", ascending: " ▲", descending: " ▼" }[order]);
+  }
   $("pager").hidden = s.matching <= pageSize;
   setText($("range"), `${from}–${to} of ${s.matching}`);
   $("previous").disabled = s.offset === 0;
@@ -282,7 +253,7 @@ function focusRow(wanted) {
 function showDrains(s) {
   $("drains-section").hidden = s.drains.length === 0;
   $("drains").replaceChildren(...s.drains.map((d) => element("li", {},
-    element("b", {}, short(d.service)), " ", element("span", { class: "mono" }, d.address), " ",
+    element("b", {}, d.service), " ", element("span", { class: "mono" }, d.address), " ",
     element("span", { class: "faint" }, `${count(d.active + d.inactive)} connections,${timeLeft(d)}`))));
 }
 
@@ -316,14 +287,28 @@ function showSources(s) {
 function named(e) {
   if (!e.services) return "";
   const more = e.services.length - 3 + (e.moreServices || 0);
-  return ": " + e.services.slice(0, 3).map(short).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  return ": " + e.services.slice(0, 3).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+// when is the time of an event, with the date if that is another day than the status.
+function when(e) {
+  const time = new Date(e.time);
+  const day = time.toLocaleDateString() === new Date(last.time).toLocaleDateString() ? "" : time.toLocaleDateString(undefined, { weekday: "short", month: "short", day: "numeric" }) + " ";
+  return element("time", { datetime: e.time, title: time.toLocaleString() }, day + time.toLocaleTimeString());
+}
+
+// changed lists what differs in the services of an event. Their names are there if there are several.
+function changed(e) {
+  const only = e.services && e.services.length === 1 && !e.moreServices;
+  return (e.changes || []).map((line) => element("div", { class: "what" }, only ? line.slice(line.indexOf(": ") + 2) : line));
 }
 
 function eventItem(e) {
   const total = e.times ? (Date.parse(e.times.acknowledged) - Date.parse(e.times.seen || e.times.parsed)) / 1000 : null;
-  return element("li", {}, element("time", { datetime: e.time }, new Date(e.time).toLocaleTimeString()), " ",
-    element("span", { class: "state " + (eventLooks[e.kind] || "") }, e.kind), e.text, named(e),
-    e.ops ? element("span", { class: "faint" }, ` (+${e.ops.add} ~${e.ops.change} −${e.ops.remove}${e.ops.failed ? `, ${e.ops.failed} failed` : ""}${total === null ? "" : `, served in ${total ? span(total) : "less than 1 ms"}`})`) : "");
+  return element("li", {}, when(e), " ",
+    element("span", { class: "state " + (eventLooks[e.kind] || "") }, e.kind), e.text, named(e), e.by ? `, asked by ${e.by}` : "",
+    e.ops ? element("span", { class: "faint" }, ` (+${e.ops.add} ~${e.ops.change} −${e.ops.remove}${e.ops.failed ? `, ${e.ops.failed} failed` : ""}${total === null ? "" : `, served in ${total ? span(total) : "less than 1 ms"}`})`) : "",
+    ...changed(e));
 }
 
 function showEvents(s) {
@@ -346,11 +331,29 @@ function show(s) {
   setText($("updated"), "as of " + new Date(s.time).toLocaleTimeString());
 }
 
-// away says that there is no answer. The last answer stays on the page, greyed out.
+// away says that there is no answer, louder than anything else. The last answer stays on the page, greyed out.
 function away(reason) {
   $("away").hidden = !reason;
-  setText($("away"), reason ? `svcproxy does not answer (${reason}); ${last ? "the status below is from " + new Date(last.time).toLocaleTimeString() : "there is no status yet"}.` : "");
   document.querySelector("main").classList.toggle("stale", Boolean(reason));
+  if (!reason) return;
+  const known = last ? `What is below is from ${new Date(last.time).toLocaleString()}, ${span((Date.now() - heard) / 1000)} ago.` : "There is no status yet.";
+  const mode = last ? last.daemon.mode : "";
+  const serves = mode === "userspace" ? "Mode userspace serves nothing without it." : mode ? "If the node is up, its kernel goes on serving." : "";
+  $("away").replaceChildren("svcproxy does not answer", element("small", {}, `${known} ${serves} (${reason})`));
+  verdict("does not answer", "bad");
+}
+
+// tryShow shows an answer. A fault of this page is not named as one of svcproxy.
+function tryShow(s) {
+  away("");
+  try {
+    show(s);
+  } catch (e) {
+    console.error(e);
+    $("away").hidden = false;
+    $("away").replaceChildren("this page has a fault", element("small", {}, `svcproxy answers; svcproxy status shows all of it. (${e.message})`));
+    verdict("fault of this page", "bad");
+  }
 }
 
 let asking = null; // the AbortController of the request in progress
@@ -359,26 +362,62 @@ async function ask() {
   clearTimeout(timer);
   if (asking) asking.abort();
   const mine = (asking = new AbortController());
+  const limit = setTimeout(() => mine.abort(new Error(`no answer in ${patience / 1000} s`)), patience);
   const q = new URLSearchParams({ limit: pageSize, after: events.length ? events[0].seq : 0 });
   for (const [name, value] of Object.entries(query)) if (value) q.set(name, value);
+  let s = null;
   try {
     const answer = await fetch("status.json?" + q, { signal: mine.signal });
     if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
-    const s = await answer.json();
+    s = await answer.json();
     if (mine !== asking) return; // a newer request was sent
-    show(s);
-    away("");
+    heard = Date.now();
   } catch (e) {
     if (mine !== asking || e.name === "AbortError") return;
     away(e.message);
+  } finally {
+    clearTimeout(limit);
   }
+  if (s) tryShow(s);
   asking = null;
   clearTimeout(timer);
-  if (!paused && !document.hidden) timer = setTimeout(ask, period);
+  if (!paused) timer = setTimeout(ask, document.hidden ? hiddenPeriod : period);
+}
+
+// link is the fragment that opens a service: "#service/web".
+const link = (name) => "#service/" + encodeURI(name);
+
+const isOpen = (s) => query.service !== "" && sameName(s.name, query.service);
+
+// decoded is a part of an address as text; one that was cut off within a character stays as it is.
+function decoded(part) {
+  try {
+    return decodeURI(part);
+  } catch {
+    return part;
+  }
+}
+
+// The address of the page has what it shows, so that a link shows the same.
+function readAddress() {
+  const q = new URLSearchParams(location.search);
+  for (const name of ["search", "show", "sort"]) query[name] = q.get(name) || "";
+  query.offset = Number(q.get("offset")) || 0;
+  query.service = location.hash.startsWith("#service/") ? decoded(location.hash.slice("#service/".length)) : "";
+  for (const name of ["search", "show", "sort"]) if (document.activeElement !== $(name)) $(name).value = query[name];
+}
+
+function writeAddress() {
+  const q = new URLSearchParams();
+  for (const name of ["search", "show", "sort", "offset"]) if (query[name]) q.set(name, query[name]);
+  const text = String(q);
+  history.replaceState(null, "", location.pathname + (text ? "?" + text : "") + (query.service ? link(query.service) : ""));
 }
 
 function change(changes) {
   Object.assign(query, changes);
+  writeAddress();
+  $("sort").value = query.sort;
   ask();
 }
 
@@ -393,8 +432,17 @@ $("previous").addEventListener("click", () => change({ offset: Math.max(0, query
 $("next").addEventListener("click", () => change({ offset: query.offset + pageSize }));
 $("rows").addEventListener("click", (e) => {
   const toggle = e.target.closest(".toggle");
-  if (toggle) change({ service: query.service === toggle.dataset.name ? "" : toggle.dataset.name });
+  if (!toggle || e.ctrlKey || e.metaKey || e.shiftKey) return; // a link: also in another tab
+  e.preventDefault();
+  change({ service: isOpen({ name: toggle.dataset.name }) ? "" : toggle.dataset.name });
 });
+for (const th of document.querySelectorAll("th[data-sort]")) {
+  th.dataset.title = th.textContent;
+  const button = element("button", { type: "button" }, th.textContent);
+  th.replaceChildren(button);
+  // A column's own order, the other way around, and the usual order again.
+  button.addEventListener("click", () => change({ sort: { [th.dataset.sort]: "-" + th.dataset.sort, ["-" + th.dataset.sort]: "" }[query.sort] ?? th.dataset.sort, offset: 0 }));
+}
 
 function pause() {
   paused = !paused;
@@ -434,5 +482,10 @@ document.addEventListener("keydown", (e) => {
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && !paused) ask();
 });
+window.addEventListener("hashchange", () => {
+  readAddress();
+  ask();
+});
 
+readAddress();
 ask();

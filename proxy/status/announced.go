@@ -1,0 +1,108 @@
+package status
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/announce"
+	"github.com/svcproxy/svcproxy/proxy/screen"
+)
+
+// Announced is a VIP that routing daemons may be told of.
+type Announced struct {
+	Address   netip.Addr `json:"address"`
+	Services  []string   `json:"services"`
+	Announced bool       `json:"announced"`
+	// Metric is that of its route, absent in mode vrrp.
+	Metric uint32 `json:"metric,omitempty"`
+	// Reason says why it is not announced, or why with drainMetric.
+	Reason string `json:"reason,omitempty"`
+	// Until is when a VIP that was removed is no longer served, absent for others.
+	Until time.Time `json:"until,omitzero"`
+}
+
+func announcedOf(vips []announce.VIP) []Announced {
+	var list []Announced
+	for _, v := range vips {
+		list = append(list, Announced{v.Addr, v.Services, v.Announced, v.Metric, v.Reason, v.Until})
+	}
+	return list
+}
+
+// Waits says what a reload waits for: VIPs that were removed and are still served, or else the sync.
+func (s *Status) Waits() string {
+	for _, a := range s.Announced {
+		if !a.Until.IsZero() && s.Sync.Running == nil {
+			return fmt.Sprintf("%s was withdrawn, and is served for %v more, until routers know", a.Address, a.Until.Sub(s.Time).Round(time.Second))
+		}
+	}
+	return s.Sync.Now()
+}
+
+// text is a VIP in words.
+func (a *Announced) text() string {
+	state := "not announced"
+	switch {
+	case a.Announced && a.Metric != 0:
+		state = fmt.Sprintf("announced with metric %d", a.Metric)
+	case a.Announced:
+		state = "announced"
+	}
+	if a.Reason != "" {
+		state += ": " + a.Reason
+	}
+	return state
+}
+
+// announced counts the VIPs that are announced; "" if none may be.
+func (p *page) announced() string {
+	all := p.st.Announced
+	if len(all) == 0 {
+		return ""
+	}
+	n := 0
+	for _, a := range all {
+		if a.Announced {
+			n++
+		}
+	}
+	return fmt.Sprintf("announced: %d of %s", n, several(len(all), "VIP"))
+}
+
+// maxHeldBack bounds the VIPs that are listed in the overview.
+const maxHeldBack = 10
+
+// heldBack lists the VIPs that are not announced as usual, with the reason.
+func (p *page) heldBack() []string {
+	var lines []string
+	for i := range p.st.Announced {
+		a := &p.st.Announced[i]
+		if a.Reason == "" {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s): %s", a.Address, strings.Join(a.Services, ", "), a.text()))
+	}
+	if more := len(lines) - maxHeldBack; more > 0 {
+		lines = append(lines[:maxHeldBack], fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
+// announcedFor lists the VIPs of a service that may be announced.
+func (p *page) announcedFor(s *Service) {
+	var lines []string
+	style := screen.Good
+	for i := range p.st.Announced {
+		a := &p.st.Announced[i]
+		if slices.Contains(a.Services, s.Name) {
+			lines = append(lines, fmt.Sprintf("%s: %s", a.Address, a.text()))
+			if a.Reason != "" {
+				style = screen.Warn
+			}
+		}
+	}
+	p.list("routing daemons", style, lines)
+}
