@@ -14,7 +14,7 @@ type Answer struct {
 	Fate   Fate   `json:"fate"`
 	// Sentence is Fate with what decided it.
 	Sentence string `json:"sentence"`
-	Service  string `json:"service,omitempty"` // "namespace/name", if a source has the address
+	Service  string `json:"service,omitempty"` // its DisplayName, if a source has the address
 	Virtual  string `json:"virtual,omitempty"` // the virtual server, as ipvsadm -S prints it
 	// Steps are the packet's way, in order.
 	Steps    []Step    `json:"steps"`
@@ -81,6 +81,8 @@ const (
 	stageVirtual  Stage = "virtual"
 	stageBackend  Stage = "backend"
 	stageReply    Stage = "reply"
+
+	stageConnection Stage = "conn"
 )
 
 // stages is the only list of the stages with their meaning.
@@ -88,10 +90,11 @@ var stages = screen.Terms[Stage]{
 	{Word: stageRoute, Meaning: "whether the destination is local, and by what"},
 	{Word: stageLink, Meaning: "whether this node answers ARP or neighbour discovery for it"},
 	{Word: stageRule, Meaning: "a rule of ours that applies, with sets and entries, or a decision of the kernel"},
-	{Word: stageFirewall, Meaning: "a base chain of another program that drops or rejects by default"},
+	{Word: stageFirewall, Meaning: "a base chain of another program that drops or rejects by default, or a rule in one that does"},
 	{Word: stageVirtual, Meaning: "the service and its virtual server"},
 	{Word: stageBackend, Meaning: "one backend: weight, share, connections, route, source address, health"},
 	{Word: stageReply, Meaning: "the way of the reply"},
+	{Word: stageConnection, Meaning: "with --conn: what the kernel keeps of the connection"},
 }
 
 // Stages lists every stage.
@@ -103,11 +106,16 @@ type Backend struct {
 	Weight  uint32         `json:"weight"` // 1 in mode iptables, which has shares alone
 	// Share is the share of new connections. It is nil if connections decide, as in
 	// scheduler lc.
-	Share    *float64 `json:"share,omitempty"`
-	Usable   bool     `json:"usable"` // it can get a new connection
-	Active   uint32   `json:"active"`
-	Inactive uint32   `json:"inactive"`
-	Health   string   `json:"health,omitempty"` // in words; "" if it is not known
+	Share  *float64 `json:"share,omitempty"`
+	Usable bool     `json:"usable"`           // it can get a new connection
+	Chosen bool     `json:"chosen,omitempty"` // a hash scheduler chooses it for the packet
+	// Max is how many connections it may have before it gets no new ones; 0 = any number. Full says that it has so many.
+	// It may also be full with fewer, if it had so many before.
+	Max      uint32 `json:"maxConnections,omitempty"`
+	Full     bool   `json:"full,omitempty"`
+	Active   uint32 `json:"active"`
+	Inactive uint32 `json:"inactive"`
+	Health   string `json:"health,omitempty"` // in words; "" if it is not known
 	// Source is the address that the packet gets; zero if it keeps its own.
 	Source      netip.Addr `json:"source,omitzero"`
 	Masqueraded bool       `json:"masqueraded"`
@@ -122,4 +130,7 @@ type Backend struct {
 	ifReply  bool // what the reply does depends on another host
 	followed bool // the tracer followed the packet to it
 	byRules  bool // it has no weight of its own
+	// scheduler is the one that hashes, if it is known what it chooses.
+	scheduler string
+	byVIP     bool // one backend gets all packets to the VIP, and it is not known which
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 func (x *explainer) virtual() {
 	of := ""
 	if s := x.service(x.front); s != nil {
-		x.a.Service = s.FullName()
+		x.a.Service = s.DisplayName()
 		of = " of service " + x.a.Service
 	}
 	i, found := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
@@ -25,10 +26,12 @@ func (x *explainer) virtual() {
 		foreign := ""
 		if !x.owned() {
 			foreign = ", which another program made"
+			x.foreign = x.front != nil
 		}
 		x.step(stageVirtual, "%s%s%s", v, of, foreign)
+		x.a.Steps[len(x.a.Steps)-1].Wrong = x.foreign
 		if v.Flags&kernel.FlagPersistent != 0 {
-			x.step(stageVirtual, "a client stays with its backend for %d s", v.Timeout)
+			x.step(stageVirtual, "%s for %d s", stays(v), v.Timeout)
 		}
 	case x.verdict.Virtual.Proto != 0:
 		x.step(stageVirtual, "%s%s, by rules of nat", x.key, of)
@@ -41,6 +44,14 @@ func (x *explainer) virtual() {
 	default:
 		x.step(stageVirtual, "no virtual server at %s", x.key)
 	}
+}
+
+// stays says which clients stay with a backend.
+func stays(v kernel.Virtual) string {
+	if bits := v.Key.Family().Bits(); int(v.Netmask) < bits {
+		return fmt.Sprintf("all clients of a /%d stay with one backend", v.Netmask)
+	}
+	return "a client stays with its backend"
 }
 
 // owned says whether the virtual server of the packet is ours.
@@ -83,11 +94,67 @@ func (x *explainer) reals() {
 		if i < len(x.Kernel.Conns) {
 			b.Active, b.Inactive = x.Kernel.Conns[i].Active, x.Kernel.Conns[i].Inactive
 		}
+		b.limit(r.Upper)
 		x.a.Backends = append(x.a.Backends, b)
 	}
-	for i, share := range shares(x.Kernel.Virtuals[at].Scheduler, all) {
-		x.a.Backends[i].Share = share
+	v := x.Kernel.Virtuals[at]
+	if v.Flags&kernel.FlagPersistent == 0 && x.allFull() && x.verdict.Fate == trace.Balanced && !x.p.Established {
+		x.end(Refused, fmt.Sprintf("refused because all backends are at maxConnections (%s)", few(addresses(x.a.Backends), 3)))
+		return
 	}
+	for i, share := range shares(v.Scheduler, open(all, x.a.Backends)) {
+		x.a.Backends[i].Share, x.a.Backends[i].byVIP = share, v.Scheduler == "dh"
+	}
+	if x.verdict.Fate != trace.Balanced {
+		return // it does not get to the scheduler
+	}
+	if to, ok := x.chosen(v, all); ok {
+		x.choose(v, to)
+	}
+}
+
+// limit notes how many connections a backend may have. Full by fewer, because it had so many, is not known.
+func (b *Backend) limit(most uint32) {
+	b.Max, b.Full = most, most > 0 && b.Active+b.Inactive >= most
+	b.Usable = b.Usable && !b.Full
+}
+
+// open returns real servers with weight 0 for those that are full: schedulers pass over both.
+func open(all []kernel.Real, backends []Backend) []kernel.Real {
+	all = slices.Clone(all)
+	for i := range all {
+		if backends[i].Full {
+			all[i].Weight = 0
+		}
+	}
+	return all
+}
+
+// allFull says whether connections would be accepted if no backend were at its limit.
+func (x *explainer) allFull() bool {
+	return slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Full && b.Weight > 0 }) &&
+		!slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Usable })
+}
+
+// choose notes the only backend that the packet goes to, zero for none.
+func (x *explainer) choose(v kernel.Virtual, to netip.AddrPort) {
+	if !to.IsValid() {
+		x.end(Refused, fmt.Sprintf("refused because scheduler %s sends it to a backend of weight 0 alone", v.Scheduler))
+		return
+	}
+	x.only = to
+	for i := range x.a.Backends {
+		b := &x.a.Backends[i]
+		b.Chosen, b.Share, b.scheduler = b.Address == to, new(float64), v.Scheduler
+		if b.Chosen {
+			*b.Share = 1
+		}
+	}
+}
+
+// gets says whether a backend may get the packet.
+func (x *explainer) gets(b *Backend) bool {
+	return b.Usable && (!x.only.IsValid() || b.Chosen)
 }
 
 // way adds what the tracer and the routes say of the packet's way to a backend.
@@ -133,8 +200,16 @@ var methods = map[kernel.Forward]string{kernel.Direct: "direct", kernel.Tunnel: 
 func (b *Backend) text() string {
 	var parts []string
 	switch {
+	case b.Full && b.Weight > 0:
+		parts = append(parts, fmt.Sprintf("weight %d, full: no new connections", b.Weight))
 	case !b.Usable:
 		parts = append(parts, "weight 0: no new connections")
+	case b.Chosen:
+		parts = append(parts, fmt.Sprintf("weight %d, chosen by %s for this client", b.Weight, b.scheduler))
+	case b.scheduler != "":
+		parts = append(parts, fmt.Sprintf("weight %d, for other clients by %s", b.Weight, b.scheduler))
+	case b.byVIP:
+		parts = append(parts, fmt.Sprintf("weight %d, one backend gets all connections to the VIP (dh)", b.Weight))
 	case b.Share == nil:
 		parts = append(parts, fmt.Sprintf("weight %d, gets new connections by their number", b.Weight))
 	case b.byRules:
@@ -144,6 +219,9 @@ func (b *Backend) text() string {
 	}
 	if b.Active+b.Inactive > 0 {
 		parts = append(parts, fmt.Sprintf("%d active and %d inactive connections", b.Active, b.Inactive))
+	}
+	if b.Max > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d", b.Max))
 	}
 	switch {
 	case b.Link == "lo":

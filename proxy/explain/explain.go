@@ -3,6 +3,8 @@ package explain
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -12,12 +14,13 @@ import (
 
 // Explain says what becomes of the first packet of a connection.
 func Explain(f Facts, p trace.Packet) Answer {
-	x := &explainer{Facts: f, p: p, key: kernel.VirtualKey{Addr: p.Dst, Proto: p.Proto}}
+	x := &explainer{Facts: f, p: p, key: f.keyOf(p)}
 	x.a = Answer{Packet: p.String(), Origin: FromOutside, Steps: []Step{}, Backends: []Backend{}}
 	if p.In == "" {
 		x.a.Origin = FromNode
 	}
 	x.front = f.front(x.key)
+	x.tracking()
 	x.arrival()
 	if p.In != "" {
 		x.barriers("prerouting")
@@ -43,6 +46,18 @@ func Explain(f Facts, p trace.Packet) Answer {
 	return x.a
 }
 
+// keyOf is the virtual server that would get a packet: IPVS asks for that of its mark first.
+func (f *Facts) keyOf(p trace.Packet) kernel.VirtualKey {
+	if p.Mark != 0 {
+		k := kernel.MarkKey(kernel.FamilyOf(p.Dst.Addr()), p.Mark)
+		_, found := slices.BinarySearchFunc(f.Kernel.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+		if found || f.front(k) != nil {
+			return k
+		}
+	}
+	return kernel.VirtualKey{Addr: p.Dst, Proto: p.Proto}
+}
+
 // explainer makes one Answer.
 type explainer struct {
 	Facts
@@ -53,6 +68,8 @@ type explainer struct {
 	a       Answer
 	// unanswered: neighbours do not learn from this node where the destination is.
 	unanswered bool
+	foreign    bool           // a virtual server of another program has a service's address
+	only       netip.AddrPort // the backend that a hash scheduler chooses; zero if it is not known
 }
 
 func (x *explainer) step(s Stage, format string, args ...any) {
@@ -78,6 +95,18 @@ func (x *explainer) node() kernel.Node {
 		n.Addrs = append(n.Addrs[:len(n.Addrs):len(n.Addrs)], kernel.NodeAddr{Prefix: netip.PrefixFrom(a, a.BitLen()), Link: "lo"})
 	}
 	return n
+}
+
+// tracking says whether connection tracking has room for a new connection. If not, the packet is
+// dropped, whatever it is for, unless the kernel gives up a connection without a reply for it.
+func (x *explainer) tracking() {
+	have, err := strconv.ParseUint(x.sysctl("net.netfilter.nf_conntrack_count"), 10, 64)
+	most, err2 := strconv.ParseUint(x.sysctl("net.netfilter.nf_conntrack_max"), 10, 64)
+	if err != nil || err2 != nil || most == 0 || have < most || x.p.Established {
+		return
+	}
+	x.wrong(stageRule, "connection tracking has %d entries of at most %d: it drops packets of new connections", have, most)
+	x.end(Dropped, fmt.Sprintf("dropped by connection tracking: its table is full (%d of net.netfilter.nf_conntrack_max = %d)", have, most))
 }
 
 // arrival says whether the destination is local, and who sends packets for it here.
@@ -109,7 +138,7 @@ func (x *explainer) notLocal(dst netip.Addr) {
 		}
 	}
 	if x.front != nil && x.front.Traits.Has(frontend.Bound) {
-		x.wrong(stageRoute, "%s is not local%s; service %s wants it here", dst, way, x.service(x.front).FullName())
+		x.wrong(stageRoute, "%s is not local%s; service %s wants it here", dst, way, x.service(x.front).DisplayName())
 		return
 	}
 	x.step(stageRoute, "%s is not local%s", dst, way)

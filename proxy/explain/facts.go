@@ -12,6 +12,9 @@ import (
 // Facts are what an explanation is made of.
 type Facts struct {
 	Kernel kernel.Observed // sorted
+	// Gates are base chains of other programs with rules about single packets; empty for a
+	// kernel that is known from a text alone.
+	Gates []kernel.Gate
 	// Fronts is what the sources want this node to serve; nil if that is not known.
 	Fronts *frontend.Frontends
 	// Health says in words what health checks and the operator's orders made of
@@ -19,6 +22,11 @@ type Facts struct {
 	Health map[Endpoint]string
 	// Network is nil for a kernel that is known from a text alone.
 	Network Network
+	// Connection returns what the kernel keeps of a client's connection; nil if it is not known.
+	Connection func(v kernel.VirtualKey, client netip.AddrPort) (kernel.Connection, error)
+	// Order returns the real servers of a virtual server in the order of the kernel's list;
+	// nil if it is not known.
+	Order func(kernel.VirtualKey) ([]netip.AddrPort, error)
 }
 
 // Endpoint is a port of a backend.

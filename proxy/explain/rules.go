@@ -94,6 +94,28 @@ func (x *explainer) barriers(hook string) {
 			x.mayPass(b)
 		}
 	}
+	state := "NEW"
+	if x.p.Established {
+		state = "ESTABLISHED"
+	}
+	p := seen{proto: x.p.Proto, src: x.p.Src, dst: x.p.Dst, in: x.p.In, state: state, moved: !x.served() && hook == "input"}
+	if g, r := x.gate(hook, x.key.String(), p); g.Name != "" {
+		x.stopped(g, r, x.key.String())
+	}
+}
+
+// stopped ends the way of a packet, or of its replies, at a rule of another program.
+func (x *explainer) stopped(g kernel.Gate, r kernel.GateRule, what string) {
+	x.wrong(stageFirewall, "%s at hook %s: %s", g.Name, g.Hook, ruleText(r))
+	fate, word := Dropped, "dropped"
+	if r.Verdict == "reject" {
+		fate, word = Refused, "refused"
+	}
+	x.end(fate, fmt.Sprintf("%s by the firewall: the rule %s of %s at hook %s takes %s", word, ruleText(r), g.Name, g.Hook, what))
+}
+
+func ruleText(r kernel.GateRule) string {
+	return strings.TrimSpace(r.Matches + " -j " + strings.ToUpper(r.Verdict))
 }
 
 func (x *explainer) mayPass(b kernel.Barrier) {
@@ -128,6 +150,41 @@ func (x *explainer) backendBarriers(hook string) {
 		}
 		if passes {
 			x.mayPass(b)
+		}
+	}
+	x.backendGates(hook)
+}
+
+// backendGates names the rules of other programs that stop the packet on its way to backends elsewhere.
+func (x *explainer) backendGates(hook string) {
+	in := ""
+	if hook == "forward" {
+		in = x.p.In
+	}
+	for i := range x.a.Backends {
+		to := &x.a.Backends[i]
+		if !to.Usable || to.Lost != "" || x.local(to.Address.Addr()) != "" {
+			continue
+		}
+		p := seen{proto: x.p.Proto, src: x.p.Src, dst: to.Address, in: in, out: to.Link, state: "NEW", moved: to.Forward != ""}
+		if g, r := x.gate(hook, "what goes to "+to.Address.String(), p); g.Name != "" {
+			to.Lost = fmt.Sprintf("the rule %s of %s at hook %s takes what goes there", ruleText(r), g.Name, hook)
+			x.wrong(stageFirewall, "%s at hook %s: %s takes what goes to %s", g.Name, hook, ruleText(r), to.Address)
+		}
+	}
+}
+
+// replyGates names the rules of other programs that stop the replies of backends elsewhere.
+func (x *explainer) replyGates(hook string) {
+	for i := range x.a.Backends {
+		from := &x.a.Backends[i]
+		if !from.Usable || from.Lost != "" || from.Forward != "" || x.local(from.Address.Addr()) != "" {
+			continue
+		}
+		p := seen{proto: x.p.Proto, src: from.Address, dst: x.p.Src, in: from.Link, state: "ESTABLISHED", moved: from.Masqueraded || x.p.In == ""}
+		if g, r := x.gate(hook, "replies of "+from.Address.String(), p); g.Name != "" {
+			from.Lost = fmt.Sprintf("the rule %s of %s at hook %s takes its replies", ruleText(r), g.Name, hook)
+			x.wrong(stageFirewall, "%s at hook %s: %s takes replies of %s", g.Name, hook, ruleText(r), from.Address)
 		}
 	}
 }
@@ -169,11 +226,14 @@ func (x *explainer) leaving() {
 		return // replies go past this node
 	}
 	x.replyBarriers("prerouting")
+	x.replyGates("prerouting")
 	if x.p.In == "" {
 		x.replyBarriers("input")
+		x.replyGates("input")
 		return
 	}
 	x.replyBarriers("forward")
+	x.replyGates("forward")
 	x.replyBarriers("postrouting")
 }
 

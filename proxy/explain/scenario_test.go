@@ -25,7 +25,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the want sections of the scen
 
 // TestScenarios runs testdata/*.txtar. Section scenario names a table of testdata/rules and a
 // mode, whose state is the kernel's. Section change replaces lines of that state, "old => new",
-// or adds lines. Sections routes and health have the other facts. A section "want QUESTION" has
+// or adds lines. Sections routes, health, gates and order have the other facts. A section "want QUESTION" has
 // the answer to a question: PROTO VIP:PORT [from SOURCE] [in LINK], or a service.
 func TestScenarios(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
@@ -57,6 +57,15 @@ func scenario(t *testing.T, path string) {
 			facts.Network = parseNetwork(t, text)
 		case "health":
 			facts.Health = parseHealth(t, text)
+		case "gates":
+			facts.Gates = parseGates(t, text)
+		case "order":
+			facts.Order = func(kernel.VirtualKey) (list []netip.AddrPort, err error) {
+				for _, word := range strings.Fields(text) {
+					list = append(list, netip.MustParseAddrPort(word))
+				}
+				return list, nil
+			}
 		case "no services":
 			facts.Fronts = nil
 		default:
@@ -199,19 +208,24 @@ func answer(t *testing.T, f explain.Facts, words []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, in := "", ""
+	from, in, mark := "", "", uint32(0)
 	for i := 2; i+1 < len(words); i += 2 {
 		switch words[i] {
 		case "from":
 			from = words[i+1]
 		case "in":
 			in = words[i+1]
+		case "mark":
+			if _, err := fmt.Sscan(words[i+1], &mark); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	p, err := f.Packet(proto, netip.MustParseAddrPort(words[1]), from, in)
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
+	p.Mark = mark
 	a := explain.Explain(f, p)
 	if a.Sentence == "" || a.Fate == "" {
 		t.Errorf("%s: no sentence", words)
@@ -250,4 +264,21 @@ func TestJSONIsDocumented(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "null") {
 		t.Errorf("%s, %v: want no null", text, err)
 	}
+}
+
+// parseGates reads "gate FAMILY HOOK NAME" and, of each, "accept|drop|reject [MATCHES]".
+func parseGates(t *testing.T, text string) (all []kernel.Gate) {
+	t.Helper()
+	families := map[string]kernel.Family{"any": 0, "ipv4": kernel.IPv4, "ipv6": kernel.IPv6}
+	for line := range strings.Lines(text) {
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if word == "gate" {
+			f := strings.SplitN(rest, " ", 3)
+			all = append(all, kernel.Gate{Family: families[f[0]], Hook: f[1], Name: f[2]})
+			continue
+		}
+		g := &all[len(all)-1]
+		g.Rules = append(g.Rules, kernel.GateRule{Verdict: word, Matches: rest})
+	}
+	return all
 }

@@ -34,7 +34,7 @@ func (x *explainer) balanced() {
 	why, depends, unchanged := "", false, false
 	for _, b := range x.a.Backends {
 		switch {
-		case !b.Usable:
+		case !x.gets(&b):
 		case b.Lost != "":
 			lost = append(lost, b.share())
 			if why == "" {
@@ -47,6 +47,9 @@ func (x *explainer) balanced() {
 	}
 	conditions := x.conditions(depends, unchanged)
 	text := "served by " + few(works, 4) + x.sources()
+	if x.foreign {
+		text += fmt.Sprintf(", by a virtual server of another program, although service %s wants the address", x.a.Service)
+	}
 	switch {
 	case len(works) == 0:
 		x.end(Dropped, fmt.Sprintf("dropped at %s: %s", few(lost, 4), why))
@@ -88,7 +91,7 @@ func (x *explainer) sources() string {
 	var as []string
 	kept, masqueraded := false, false
 	for _, b := range x.a.Backends {
-		if !b.Usable || b.Lost != "" {
+		if !x.gets(&b) || b.Lost != "" {
 			continue
 		}
 		kept, masqueraded = kept || !b.Masqueraded, masqueraded || b.Masqueraded
@@ -138,9 +141,9 @@ func (x *explainer) why() string {
 	case rule == "":
 		return x.byKernel()
 	case x.front != nil && x.verdict.Fate == trace.Dropped && x.front.Traits.Has(frontend.Restricted):
-		return fmt.Sprintf("%s is in none of the loadBalancerSourceRanges of service %s", x.source(), x.service(x.front).FullName())
+		return fmt.Sprintf("%s is in none of the loadBalancerSourceRanges of service %s", x.source(), x.service(x.front).DisplayName())
 	case x.front != nil && !x.anyBackend():
-		return "service " + x.service(x.front).FullName() + " has no backend that gets new connections"
+		return "service " + x.service(x.front).DisplayName() + " has no backend that gets new connections"
 	case x.front == nil && x.Kernel.Guards(x.p.Dst.Addr()), x.front == nil && x.ours():
 		return x.nothingThere()
 	}
@@ -196,6 +199,9 @@ func (x *explainer) ports() (list []string) {
 // nothingThere says that the port is not served, and which are.
 func (x *explainer) nothingThere() string {
 	if x.front != nil {
+		if x.key.Mark() != 0 {
+			return fmt.Sprintf("the kernel has no virtual server %s%s", x.key, x.wanted())
+		}
 		return fmt.Sprintf("the kernel has nothing at %s %s%s", x.key.Proto, x.key.Addr, x.wanted())
 	}
 	text := fmt.Sprintf("no service has %s %s", x.key.Proto, x.key.Addr)
@@ -210,5 +216,5 @@ func (x *explainer) wanted() string {
 	if x.front == nil {
 		return ""
 	}
-	return fmt.Sprintf(", although service %s wants it: see svcproxy plan", x.service(x.front).FullName())
+	return fmt.Sprintf(", although service %s wants it: see svcproxy plan", x.service(x.front).DisplayName())
 }

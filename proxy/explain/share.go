@@ -7,9 +7,9 @@ import (
 )
 
 // dividing are the schedulers whose shares do not depend on connections: true if weights
-// count, false if all real servers with a weight get the same. sh, mh and dh choose by the
-// client's address, so the shares are those of many clients.
-var dividing = map[string]bool{"rr": false, "dh": false, "wrr": true, "sh": true, "mh": true}
+// count, false if all real servers with a weight get the same. sh and mh choose by the
+// client's address, so the shares are those of many clients. dh chooses by the VIP.
+var dividing = map[string]bool{"rr": false, "wrr": true, "sh": true, "mh": true}
 
 // shares returns the share of new connections of each real server, nil if the scheduler
 // decides by connections.

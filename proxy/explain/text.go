@@ -7,11 +7,12 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
-// String is the answer for people: the packet, a line for each step, and the sentence. A
-// step with ! keeps packets from being served.
+// String is the answer for people: the sentence, the packet, a line for each step, and the sentence
+// again, since the first line of a long answer leaves the screen. A step with ! keeps packets from
+// being served.
 func (a Answer) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", a.Packet)
+	fmt.Fprintf(&b, "%s\n%s\n", screen.Clean(a.Sentence), a.Packet)
 	for _, s := range a.Steps {
 		mark := " "
 		if s.Wrong {

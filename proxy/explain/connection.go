@@ -1,0 +1,58 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/trace"
+)
+
+// Connection explains a packet of a connection that may be established: where it is and why, and what would become of
+// a new one.
+func Connection(f Facts, p trace.Packet) (Answer, error) {
+	key := kernel.VirtualKey{Addr: p.Dst, Proto: p.Proto}
+	c, err := f.Connection(key, p.Src)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := Explain(f, p)
+	at := c.Real
+	if !at.IsValid() && c.Replies != p.Dst {
+		at = c.Replies
+	}
+	var steps []Step
+	step := func(format string, args ...any) {
+		steps = append(steps, Step{Stage: stageConnection, Text: fmt.Sprintf(format, args...)})
+	}
+	if c.Real.IsValid() {
+		step("IPVS has it at %s: %s, for %d s more without packets", c.Real, c.State, c.Expires)
+	}
+	if c.Kept.IsValid() {
+		step("IPVS keeps the client at %s for %d s more", c.Kept, c.KeptFor)
+	}
+	if c.Replies.IsValid() {
+		step("connection tracking expects replies from %s to %s", c.Replies, c.To)
+	}
+	if at.IsValid() {
+		step("%s", a.stays(at))
+		a.Fate, a.Sentence = Served, fmt.Sprintf("the connection is at %s; a new one: %s", at, a.Sentence)
+	} else {
+		step("neither IPVS nor connection tracking has it at a backend: what follows is about a new connection")
+	}
+	a.Steps = append(steps, a.Steps...)
+	return a, nil
+}
+
+// stays says how a connection's backend stands for new connections.
+func (a *Answer) stays(at netip.AddrPort) string {
+	i := slices.IndexFunc(a.Backends, func(b Backend) bool { return b.Address == at })
+	switch {
+	case i < 0:
+		return fmt.Sprintf("%s is no backend any more: the connection ends with its entry", at)
+	case !a.Backends[i].Usable:
+		return fmt.Sprintf("%s has weight 0: connections that it has go on, and it gets no new ones", at)
+	}
+	return fmt.Sprintf("%s also gets new connections", at)
+}

@@ -1,0 +1,66 @@
+package explain_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/explain"
+)
+
+// A question is the same after its way through a URL.
+func TestQuestionValues(t *testing.T) {
+	to := netip.MustParseAddrPort("[fd00:96::20]:53")
+	for _, q := range []explain.Question{
+		{Service: "default/web"},
+		{Proto: kernel.UDP, To: to},
+		{Proto: kernel.TCP, To: to, From: "[fd00::9]:40000", In: "eth0", Conn: true},
+	} {
+		if got, err := explain.ParseQuestion(q.Values()); err != nil || got != q {
+			t.Errorf("%+v becomes %+v, %v", q, got, err)
+		}
+	}
+	for _, bad := range []string{"to", "proto"} {
+		v := explain.Question{Proto: kernel.TCP, To: to}.Values()
+		v.Set(bad, "x")
+		if _, err := explain.ParseQuestion(v); err == nil {
+			t.Errorf("%s=x: no error", bad)
+		}
+	}
+	for _, proto := range []string{"fwmark", "255"} { // as tables have it: no packet does
+		if p, err := explain.ParseProto(proto); err == nil || !strings.Contains(err.Error(), "--mark") {
+			t.Errorf("%s is %v, %v", proto, p, err)
+		}
+	}
+}
+
+// A connection that exists is where the kernel has it, whatever becomes of new ones.
+func TestConnection(t *testing.T) {
+	f := factsOf(t, []string{"trace-external", "ipvs"})
+	at := netip.MustParseAddrPort
+	q := explain.Question{Proto: kernel.TCP, To: at("198.51.100.80:80"), From: "192.0.2.9:40000", In: "eth0", Conn: true}
+	for _, c := range []struct {
+		have kernel.Connection
+		want string
+		fate explain.Fate
+	}{
+		{kernel.Connection{}, "served by ", explain.Served},
+		{kernel.Connection{Replies: q.To, To: at("192.0.2.9:40000")}, "served by ", explain.Served},
+		{kernel.Connection{Real: at("10.2.1.10:80"), State: "ESTABLISHED", Expires: 9}, "the connection is at 10.2.1.10:80; a new one: served by ", explain.Served},
+		{kernel.Connection{Replies: at("10.9.9.9:80")}, "the connection is at 10.9.9.9:80; ", explain.Served},
+	} {
+		f.Connection = func(kernel.VirtualKey, netip.AddrPort) (kernel.Connection, error) { return c.have, nil }
+		a, err := explain.Ask(f, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.(explain.Answer); !strings.HasPrefix(got.Sentence, c.want) || got.Fate != c.fate {
+			t.Errorf("%+v: %s\n%s", c.have, got.Fate, got)
+		}
+	}
+	f.Connection = nil
+	if _, err := explain.Ask(f, q); err == nil {
+		t.Error("no error without a kernel")
+	}
+}
