@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
-	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -61,42 +60,17 @@ func (c Client) Reload(ctx context.Context, wait bool) (Reloaded, error) {
 	return result, c.ask(ctx, http.MethodPost, "/v1/reload?wait=1", func(r io.Reader) error { return json.NewDecoder(r).Decode(&result) })
 }
 
-// Events calls each with the events that the daemon keeps after the one numbered
-// after. With follow it goes on with new ones until ctx ends or each fails.
-func (c Client) Events(ctx context.Context, after uint64, follow bool, each func(events.Event) error) error {
-	query := url.Values{"after": {fmt.Sprint(after)}}
-	if follow {
-		query.Set("follow", "1")
-	}
-	err := c.ask(ctx, http.MethodGet, "/v1/events?"+query.Encode(), func(r io.Reader) error {
-		lines := json.NewDecoder(r)
-		for {
-			var e events.Event
-			switch err := lines.Decode(&e); {
-			case err == io.EOF && follow:
-				return c.unreachable(errors.New("it has stopped"))
-			case err == io.EOF:
-				return nil
-			case err != nil:
-				return err
-			}
-			if err := each(e); err != nil {
-				return err
-			}
-		}
-	})
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
 func (c Client) dial(ctx context.Context) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", c.Socket)
 }
 
 // ask makes one request on its own connection.
 func (c Client) ask(ctx context.Context, method, path string, read func(io.Reader) error) error {
+	return c.request(ctx, method, path, func(r *http.Response) error { return read(r.Body) })
+}
+
+// request is ask with the whole answer.
+func (c Client) request(ctx context.Context, method, path string, read func(*http.Response) error) error {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
@@ -117,7 +91,7 @@ func (c Client) ask(ctx context.Context, method, path string, read func(io.Reade
 		text, err := io.ReadAll(io.LimitReader(resp.Body, maxHeader))
 		return errors.Join(&refusedError{resp.StatusCode, strings.TrimSpace(string(text))}, err)
 	}
-	if err := read(resp.Body); err != nil {
+	if err := read(resp); err != nil {
 		return fmt.Errorf("svcproxy's answer: %w", err)
 	}
 	return nil
@@ -129,7 +103,7 @@ func (c Client) unreachable(err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return &cli.Error{Code: cli.Permission, Err: fmt.Errorf("asking svcproxy: %w", err), Hint: "run as root, or as a member of the group " + group}
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		err = fmt.Errorf("svcproxy does not run: nobody listens at %s", c.Socket)
+		err = fmt.Errorf("svcproxy does not run: no process listens at %s", c.Socket)
 	default:
 		err = fmt.Errorf("svcproxy does not answer at %s: %w", c.Socket, err)
 	}

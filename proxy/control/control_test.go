@@ -151,6 +151,69 @@ func TestEventsAreFollowed(t *testing.T) {
 	}
 }
 
+// Who follows the events goes on over restarts of the daemon and over lost connections: each event comes once, also if
+// the next run has had as many events already.
+func TestFollowGoesOnOverARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	run := func(ring *events.Ring) (stop func()) {
+		l, err := control.Listen(path, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		s := &control.Server{Events: ring, Log: quiet}
+		go func() { done <- s.Serve(ctx, l) }()
+		return func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	first, second := new(events.Ring), new(events.Ring)
+	first.Add(events.Event{Text: "1"}, events.Event{Text: "2"})
+	second.Add(events.Event{Text: "3"}, events.Event{Text: "4"}, events.Event{Text: "5"})
+	stop := run(first)
+	got, connected := make(chan string, 100), make(chan bool, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	followed := make(chan error, 1)
+	go func() {
+		followed <- control.Client{Socket: path}.Follow(ctx, func(e events.Event) error { got <- e.Text; return nil }, func(b bool) { connected <- b })
+	}()
+	want := func(texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if have := <-got; have != text {
+				t.Errorf("event %s, want %s", have, text)
+			}
+		}
+	}
+	want("1", "2")
+	stop()
+	if <-connected {
+		t.Error("connected while no daemon runs")
+	}
+	stop = run(second)
+	want("3", "4", "5")
+	if !<-connected {
+		t.Error("not connected again")
+	}
+	second.Add(events.Event{Text: "6"})
+	want("6")
+	cancel()
+	if err := <-followed; err != nil {
+		t.Error(err)
+	}
+	stop()
+	if len(got) > 0 || len(connected) > 0 {
+		t.Errorf("%d events came twice, %d connections", len(got), len(connected))
+	}
+	if err := (control.Client{Socket: path}).Follow(t.Context(), nil, nil); code(err) != cli.NoDaemon {
+		t.Errorf("without a daemon: %v, want exit code %d", err, cli.NoDaemon)
+	}
+}
+
 func TestFollowersAreBounded(t *testing.T) {
 	ring := new(events.Ring)
 	ring.Add(events.Event{Text: "one"})
@@ -223,7 +286,7 @@ func TestListenReplacesADeadSocket(t *testing.T) {
 	}
 	conn, err := net.Dial("unix", path)
 	if err != nil {
-		t.Errorf("nobody listens at the new one: %v", err)
+		t.Errorf("no process listens at the new one: %v", err)
 	} else {
 		conn.Close()
 	}

@@ -9,6 +9,9 @@
 //	GET  /v1/status[?endpoints=none|detail=NAME,...] status.Status
 //	GET  /v1/events[?after=SEQ][&follow=1]            one events.Event a line
 //	GET  /v1/table?source=NAME                        Table
+//	GET  /v1/explain?to=ADDRESS:PORT&proto=..|service= explain.Answer or Services
+//	GET  /v1/kernel                                   the text of a kernel.Observed
+//	GET  /v1/metrics                                  the metrics of Prometheus
 //	POST /v1/reload[?wait=1]                          Reloaded
 //	GET  /v1/health[?service=NAME,...]                status.Status
 //	GET  /v1/probes?target=SERVICE/ENDPOINT           Probes

@@ -56,10 +56,10 @@ func ProbesOf(t sources.Table, s health.Selector) []Probe {
 		}
 		places := s.Places(sources.Table{Services: t.Services[i : i+1]})
 		for _, x := range explain.Explain(of) {
-			if !slices.Contains(places, health.Place{Service: s.Service, Protocol: x.Protocol, Addr: x.Addr}) {
+			if !slices.Contains(places, health.Place{Service: of.DisplayName(), Protocol: x.Protocol, Addr: x.Addr}) {
 				continue
 			}
-			p := Probe{Service: s.Service, Port: x.Port, Address: x.Addr, Weight: x.Source}
+			p := Probe{Service: of.DisplayName(), Port: x.Port, Address: x.Addr, Weight: x.Source}
 			if x.Target != (health.Key{}) {
 				p.Sent, p.To = x.Target.Probe.Value(), x.Target.Addr
 				p.Send, p.Expect = []byte(p.Sent.Send), []byte(p.Sent.Expect)

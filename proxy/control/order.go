@@ -125,7 +125,7 @@ func target(text, service string) (health.Selector, error) {
 		return s, err
 	}
 	if s.Service != "" && s.Service != name {
-		return s, fmt.Errorf("target %s is not of service %s", s, name)
+		return s, fmt.Errorf("target %s is not of service %s", s, service)
 	}
 	s.Service = name
 	return s, nil

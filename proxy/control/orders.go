@@ -42,7 +42,7 @@ type Ordered struct {
 
 // Place is one port of an endpoint of a service.
 type Place struct {
-	Service  string         `json:"service"`  // "namespace/name"
+	Service  string         `json:"service"`
 	Protocol string         `json:"protocol"` // in lower case
 	Address  netip.AddrPort `json:"address"`
 }

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os/user"
@@ -55,15 +56,29 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
+// AskedBy names who sends the request of a context: "root (uid 0)"; "" if that is not known.
+func AskedBy(ctx context.Context) string {
+	cred, ok := ctx.Value(peerKey{}).(*syscall.Ucred)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%s (uid %d)", userName(cred.Uid), cred.Uid)
+}
+
+// userName is the name of a user, or the id if there is none.
+func userName(uid uint32) string {
+	id := strconv.FormatUint(uint64(uid), 10)
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return id
+}
+
 // author returns who sends a request. A user without a name is named by the id.
 func author(r *http.Request, why string) (health.Author, error) {
 	cred, ok := r.Context().Value(peerKey{}).(*syscall.Ucred)
 	if !ok {
 		return health.Author{}, errors.New("it is not known who asks")
 	}
-	by := health.Author{By: strconv.FormatUint(uint64(cred.Uid), 10), UID: cred.Uid, Why: why}
-	if u, err := user.LookupId(by.By); err == nil {
-		by.By = u.Username
-	}
-	return by, nil
+	return health.Author{By: userName(cred.Uid), UID: cred.Uid, Why: why}, nil
 }

@@ -1,19 +1,21 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/conns"
 	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/explain"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
@@ -53,12 +55,19 @@ type Server struct {
 	Health func(context.Context, []string) status.Status
 	// Relayed is the virtual and real servers of this process as the text of a kernel.State; nil is none.
 	Relayed func() string
+	// Kernel reads the kernel: the text of a kernel.Observed; nil if this daemon cannot.
+	Kernel func(context.Context) (string, error)
+	// Metrics serves the metrics; nil if there are none.
+	Metrics http.Handler
 	// Probes says how an endpoint is probed.
 	Probes func(health.Selector) Probes
-	Events *events.Ring
-	Log    *slog.Logger
+	// Explain says what becomes of a packet; nil if this daemon cannot.
+	Explain func(context.Context, explain.Question) (explain.Result, error)
+	Events  *events.Ring
+	Log     *slog.Logger
 
 	followers, reloads atomic.Int32
+	run                string // identifies the numbers of events: another one for each Server unless they count on
 }
 
 // Serve answers until ctx ends. Then it ends the streams of followers, finishes
@@ -93,6 +102,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Server) handler() http.Handler {
+	s.run = rand.Text()
+	if s.Events != nil {
+		s.run = cmp.Or(s.Events.Series(), s.run)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/events", s.events)
@@ -100,6 +113,15 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/reload", s.reload)
 	if s.Relayed != nil {
 		mux.HandleFunc("GET /v1/relayed", s.relayed)
+	}
+	if s.Explain != nil {
+		mux.HandleFunc("GET /v1/explain", s.explain)
+	}
+	if s.Metrics != nil {
+		mux.HandleFunc("GET /v1/metrics", s.metrics)
+	}
+	if s.Kernel != nil {
+		mux.HandleFunc("GET /v1/kernel", s.kernel)
 	}
 	if s.DrainNode != nil {
 		mux.HandleFunc("POST /v1/node", s.node)
@@ -158,46 +180,6 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, result)
-}
-
-// events sends the events, one a line. With follow it goes on with new ones.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	after, err := strconv.ParseUint("0"+r.URL.Query().Get("after"), 10, 64)
-	if err != nil {
-		http.Error(w, "after: want the number of an event", http.StatusBadRequest)
-		return
-	}
-	follow := r.URL.Query().Get("follow") == "1"
-	if follow {
-		defer s.followers.Add(-1)
-		if s.followers.Add(1) > maxFollowers {
-			http.Error(w, "too many clients follow the events", http.StatusServiceUnavailable)
-			return
-		}
-	}
-	w.Header().Set("Content-Type", "application/jsonl")
-	to, lines := http.NewResponseController(w), json.NewEncoder(w)
-	for {
-		list, lost, more := s.Events.After(after)
-		if lost > 0 {
-			list = append([]events.Event{events.Forgotten(lost)}, list...)
-		}
-		to.SetWriteDeadline(time.Now().Add(writeLimit)) // an error shows at the write
-		for _, e := range list {
-			if lines.Encode(e) != nil {
-				return // the client left or does not read
-			}
-			after = max(after, e.Seq)
-		}
-		if !follow || to.Flush() != nil {
-			return
-		}
-		select {
-		case <-r.Context().Done():
-			return
-		case <-more:
-		}
-	}
 }
 
 // answer sends JSON.
