@@ -32,6 +32,12 @@ func Plan(e *Env) cli.Command {
 		Name: "plan", Short: "print what a sync would change, and change nothing",
 		Long: `Each line is a step: + adds, ~ changes, - removes. ! names what stays as it is, and why;
 ? an address that other hosts are asked about before it is bound. It needs root, or --state.`,
+		Examples: []string{"svcproxy plan", "svcproxy plan --detailed-exitcode"},
+		Exits: []cli.Exit{
+			{Code: cli.Config, When: "a file is not valid"},
+			{Code: cli.Permission, When: "rights are missing"},
+			{Code: cli.Changes, When: "with --detailed-exitcode: a sync would change something"},
+		},
 		Flags: p.flags, Common: configFlag, Run: p.run,
 	}
 }
@@ -72,13 +78,15 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		p.Env.warn(err.Error())
 	}
-	table = checker.AtStart(table, s.Health(), orders, &have, time.Now())
+	table, unusual := checker.AtStart(table, s.Health(), orders, &have, time.Now())
 	var prober proxy.Prober
 	if p.state == "" {
 		prober = host.Prober{}
 	}
-	want := s.Want(table, have.Node)
+	want := s.WantOf(table, unusual, &have)
 	result := proxy.Plan(ctx, prober, want, have)
+	announcing := s.Config.ForAnnounce()
+	result.Warnings = append(result.Warnings, announcing.Waits(&want, &have)...)
 	for _, line := range kernel.Barred(have.Firewall, want.Virtuals) {
 		p.Env.warn(line) // with JSON, too: a plan has no field for warnings
 	}

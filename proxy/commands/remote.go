@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
@@ -8,6 +9,9 @@ import (
 
 // remote is what all commands share that ask the running svcproxy.
 type remote struct{ *Env }
+
+// noDaemon is the exit code of all of them if nobody answers.
+var noDaemon = cli.Exit{Code: cli.NoDaemon, When: "svcproxy does not run, or does not answer"}
 
 // client asks at the socket that the configuration names. If the configuration is
 // refused its runtimeDir still counts: the daemon runs with the last good one.

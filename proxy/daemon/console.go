@@ -15,8 +15,10 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/explain"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
+	"github.com/svcproxy/svcproxy/proxy/hooks"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
@@ -45,8 +47,16 @@ type consoleOptions struct {
 	checker *checker.Checker
 	// drained is the operator's drain of the node; nil in tests.
 	drained *nodeDrain
+	// announcer writes announce.file; nil in tests.
+	announcer *announcer
 	// relayed is what mode userspace serves, for the plan of another process; nil in other modes.
 	relayed func() string
+	// explain says what becomes of a packet; nil in tests.
+	explain func(context.Context, explain.Question) (explain.Result, error)
+	// kernelText reads the kernel for another process; nil in tests.
+	kernelText func(context.Context) (string, error)
+	// stateDir is where events are kept; "" in tests: nowhere.
+	stateDir string
 	// eligible reports whether the node may be given traffic; nil is always.
 	eligible func() bool
 }
@@ -66,9 +76,14 @@ type serviceFiles interface {
 type console struct {
 	consoleOptions
 	logged  atomic.Pointer[[]string] // warnings that hold and were logged
+	better  atomic.Pointer[string]   // the preferred mode that recheck has found; nil before
+	askers  askers
 	notify  *notifier
 	history status.Recorder
+	past    status.Past
 	ring    events.Ring
+	kept    events.File
+	earlier uint64         // number of the last event of earlier runs
 	health  *events.Health // nil without a checker
 	reader  *status.Reader
 	metrics *metrics.Metrics
@@ -84,6 +99,13 @@ type console struct {
 // It listens nowhere until open.
 func newConsole(o consoleOptions) *console {
 	c := &console{consoleOptions: o, stop: func() {}}
+	c.kept = events.File{Path: filepath.Join(o.stateDir, events.FileName), Ring: &c.ring, Log: o.log}
+	if o.stateDir != "" {
+		if err := c.kept.Restore(); err != nil {
+			o.log.Warn("cannot restore events", "err", err)
+		}
+	}
+	c.earlier = c.ring.Newest()
 	c.reader = &status.Reader{
 		Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings,
 	}
@@ -99,7 +121,7 @@ func newConsole(o consoleOptions) *console {
 		Metrics: c.metrics.Handler(), Mode: func() string { return o.about.Mode },
 		Config:    func() any { return o.current.Now().Config.Configz() },
 		Profiling: func() bool { return o.current.Now().Config.EnableProfiling },
-		Status:    c.reader.Status, Detail: c.reader.Detail, Events: &c.ring, Allowed: c.allowed(),
+		Status:    c.reader.Status, Detail: c.reader.Detail, Past: &c.past, Events: &c.ring, Allowed: c.allowed(),
 	}.Handler()}
 	c.notify = systemdNotifier(o.proxy, o.log)
 	c.notify.wrong = c.wrong
@@ -121,7 +143,9 @@ func (c *console) open(ctx context.Context) error {
 	server := &control.Server{
 		Status: c.reader.Status, Detail: c.reader.Detail, Reload: c.reload, Table: c.table, Events: &c.ring, Log: c.log,
 		Places: c.places, Applied: c.applied, Health: c.reader.Checks, Probes: c.probes, DrainNode: c.drainNode, Relayed: c.relayed,
+		Explain: c.explain,
 	}
+	server.Kernel, server.Metrics = c.kernelText, c.metrics.Handler()
 	if c.checker != nil {
 		server.Orders = c.checker
 	}
@@ -131,12 +155,39 @@ func (c *console) open(ctx context.Context) error {
 			c.log.Error("the control socket no longer answers", "err", err)
 		}
 	})
+	if c.stateDir != "" {
+		c.answering.Go(func() { c.kept.Run(ctx) })
+	}
 	if err := c.configure(now); err != nil {
 		c.close()
 		return err
 	}
 	go c.notify.run(ctx)
+	go c.sample(ctx)
+	notifier := hooks.Notifier{Ring: &c.ring, From: c.earlier, Version: c.about.Version, Node: c.about.Node, Log: c.log, Config: func() hooks.Config {
+		return hooks.Config(c.current.Now().Config.Notify)
+	}}
+	go notifier.Run(ctx)
 	return nil
+}
+
+// sample keeps the traffic of the last minutes for the status page, while there is one.
+func (c *console) sample(ctx context.Context) {
+	tick := time.NewTicker(status.PastPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if !c.current.Now().Config.MetricsBindAddress.IsValid() {
+				continue
+			}
+			if err := c.reader.Sample(ctx, &c.past); err != nil {
+				c.log.Debug("cannot read the counters", "err", err)
+			}
+		}
+	}
 }
 
 // allowed reports which host names a request to the metrics listener may have.
@@ -150,6 +201,7 @@ func (c *console) allowed() func(name string) bool {
 
 // observe registers everything that follows the proxy's syncs and sources.
 func (c *console) observe() {
+	c.proxy.Asker = c.askers.String
 	recorder := &events.Recorder{Ring: &c.ring}
 	if text := c.about.SteppedDown(); text != "" {
 		c.ring.Add(events.Event{Time: c.about.Started, Kind: events.ModeFallback, Text: text})
@@ -169,6 +221,7 @@ func (c *console) observe() {
 			c.health.Synced(v.Table, v.Unusual)
 		}
 		c.metrics.Synced(now)
+		c.announcer.synced(now)
 		c.logWarnings()
 		c.notify.update()
 	}
@@ -227,6 +280,9 @@ func (c *console) daemon() status.Daemon {
 	about.Config.File = c.current.Now().File
 	if standing.Refused != nil {
 		about.Config.Error, about.Config.Since = standing.Refused.Error(), standing.Since
+	}
+	if found := c.better.Load(); found != nil {
+		about.AvailableMode = *found
 	}
 	if c.drained != nil {
 		about.Drain = c.drained.State()

@@ -56,7 +56,7 @@ func TestHealthIsSeenEverywhere(t *testing.T) {
 	if cli.Code(verdict) != cli.Degraded || e.State != "down" || e.Cause != "spared" || e.Reason != "refused" || !strings.HasPrefix(e.Text, "down ") {
 		t.Errorf("%v %+v", verdict, e)
 	}
-	const line = "1 service in panic, first default/web (0 of 1 up)"
+	const line = "1 service in panic, first web (0 of 1 up)"
 	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || !strings.Contains(body, line) {
 		t.Errorf("%d: %s", code, body)
 	}
@@ -65,7 +65,7 @@ func TestHealthIsSeenEverywhere(t *testing.T) {
 	}
 	await("the metrics", func() bool {
 		_, text := n.get(site, "/metrics")
-		return strings.Contains(text, "svcproxy_health_panic{name=\"default/web\"} 1") && strings.Contains(text, "svcproxy_health_changes_total{to=\"down\"} 1")
+		return strings.Contains(text, "svcproxy_health_panic{name=\"web\"} 1") && strings.Contains(text, "svcproxy_health_changes_total{to=\"down\"} 1")
 	})
 	await("the events", func() bool {
 		var kinds []events.Kind
@@ -103,7 +103,7 @@ func TestHealthLines(t *testing.T) {
 	}
 	want := []string{
 		"health checks tell nothing: too many open files", "more than half of all targets went down at once: the last states count until 09:31:02",
-		"2 services in panic, first default/b (1 of 4 up)",
+		"2 services in panic, first b (1 of 4 up)",
 	}
 	if got := healthLines(v); !slices.Equal(got, want) {
 		t.Errorf("%q", got)

@@ -65,7 +65,7 @@ func TestHealthNamesServicesWithoutBackends(t *testing.T) {
 	if _, err := n.client.Reload(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || !strings.Contains(body, `"degraded":["1 service without backends: default/web"]`) {
+	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || !strings.Contains(body, `"degraded":["1 service without backends: web"]`) {
 		t.Errorf("%d: %s", code, body)
 	}
 }
@@ -141,7 +141,7 @@ func TestFallbackIsSaidEverywhere(t *testing.T) {
 	if _, body := n.get(site, "/proxyMode"); body != "iptables" {
 		t.Error(body)
 	}
-	if _, body := n.get(site, "/metrics"); !strings.Contains(body, `svcproxy_mode_info{configured="",mode="iptables"} 1`) {
+	if _, body := n.get(site, "/metrics"); !strings.Contains(body, `svcproxy_mode_info{configured="",mode="iptables",reason="ipvs: this kernel has no IPVS"} 1`) {
 		t.Error("no svcproxy_mode_info")
 	}
 	st, err := n.client.Status(t.Context(), false)

@@ -5,18 +5,22 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -37,21 +41,27 @@ type Options struct {
 
 // daemon is a running svcproxy: its parts, joined.
 type daemon struct {
-	version string
-	log     *dynamicLog
-	machine Machine
-	current *config.Current
-	kernel  *host.Kernel
-	proxy   *proxy.Proxy
-	console *console
-	checker *checker.Checker
-	drained *nodeDrain
-	object  atomic.Pointer[manifest.Node] // this node in the API server, nil without one
+	version   string
+	log       *dynamicLog
+	machine   Machine
+	current   *config.Current
+	kernel    *host.Kernel
+	proxy     *proxy.Proxy
+	console   *console
+	checker   *checker.Checker
+	drained   *nodeDrain
+	announcer *announcer
+	starts    announce.Starts               // with this one
+	object    atomic.Pointer[manifest.Node] // this node in the API server, nil without one
+
+	reading sync.Mutex // while readKernel reads the kernel
 
 	listeners *listeners // of the relay; nil in other modes than userspace
+	portals   *portals   // the same
 
-	modeReason string            // why the mode is used; "" if the configuration names it
-	fallbacks  []status.Fallback // the preferred modes that cannot be used
+	modeReason string                       // why the mode is used; "" if the configuration names it
+	fallbacks  []status.Fallback            // the preferred modes that cannot be used
+	preferred  func(context.Context) string // one of them that could be used now, else ""
 
 	mode mode.Mode // set before the loop runs, which alone calls its State
 
@@ -81,6 +91,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer lock.Release()
+	d.starts = d.begin(s.Config)
+	defer d.stopped(ctx, s.Config)
+	s.lastMode, s.log = d.lastMode(s.Config.StateDir), d.log.Logger
 	s.Writes, s.inherited, s.relayNotice = true, activation.Files(true), logNotice(d.log.Logger)
 	if d.kernel, err = s.Open(ctx, s.Config.Names()); err != nil {
 		if ctx.Err() != nil {
@@ -93,11 +106,13 @@ func Run(ctx context.Context, o Options) error {
 	store := systemdStore()
 	if s.relay != nil {
 		d.listeners = newListeners(s.relay, store, d.log.Logger)
+		d.portals = d.newPortals(ctx, s)
 		defer d.listeners.end()
 	} else {
 		dropInherited(s.inherited, store, d.log.Logger)
 	}
-	announce(d.log.Logger, d.mode.Name(), s.Fallbacks)
+	logMode(d.log.Logger, d.mode.Name(), s.Fallbacks)
+	d.preferred = func(ctx context.Context) string { return s.preferred(ctx, s.Config.Names()) }
 	if err := s.OwnsDevice(ctx, d.kernel, s.Config.Names()); err != nil {
 		return err
 	}
@@ -180,10 +195,11 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 		return err
 	}
 	d.drained = openNodeDrain(s.Config.StateDir)
+	d.announcer = &announcer{daemon: d, starts: d.starts}
 	period, minPeriod := s.periods()
 	d.proxy = proxy.New(proxy.Options{
 		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
-		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember, Health: d.checker,
+		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember, Health: d.checker, Announcer: d.announcer,
 		SyncPeriod: period, MinSyncPeriod: minPeriod, Facts: s.Facts(kernel.Node{}),
 	})
 	d.console = newConsole(d.consoleOptions(files, counters))
@@ -196,12 +212,20 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
 		d.log.Warn("cannot record the names of this run's objects for the next run", "err", err)
 	}
+	if err := host.KeepMode(s.Config.StateDir, d.mode.Name()); err != nil {
+		d.log.Warn("cannot record this run's mode for the next run", "err", err)
+	}
 	d.current.Keep()
 	d.log.Info("starting", "version", d.version, "node", s.Node(), "config", s.File, "iptables", d.kernel.Tools())
 	go d.handle(ctx, signals)
 	go d.current.Follow(ctx)
 	go d.watchNode(ctx)
 	go d.checker.Run(ctx)
+	if len(d.fallbacks) > 0 {
+		recheck := time.NewTicker(recheckPeriod)
+		defer recheck.Stop()
+		go d.console.recheck(ctx, recheck.C, d.preferred)
+	}
 	go returnMemory(ctx, d.proxy, resume)
 	if err = d.proxy.Run(ctx); err == nil {
 		d.log.Info(d.farewell())
@@ -239,7 +263,7 @@ func (d *daemon) hasScheduler(name string) error {
 	if !slices.Contains(d.mode.Needs(), kernel.IPVSAdapter) {
 		return nil
 	}
-	return host.Scheduler(name)
+	return host.Scheduler(cmp.Or(name, sources.DefaultScheduler))
 }
 
 // changed makes all parts follow a new configuration while they run.
@@ -270,5 +294,8 @@ func (d *daemon) rules(t sources.Merged, n kernel.Node, hold bool, occupied []st
 	c := s.forMode()
 	c.Hold, c.Occupied = hold, occupied
 	f := d.frontends.List(t, s.placed(n), c.Frontends)
+	if d.portals != nil {
+		c.Portals = d.portals.open(f)
+	}
 	return f, d.mode.State(f, c)
 }

@@ -13,9 +13,9 @@ import (
 // reboot is what to do about a kernel without its modules: nothing else helps.
 const reboot = "reboot"
 
-// explain says what a mode lacks, and what brings it. unbooted is the release of the running kernel if its modules are
+// reasonOf says what a mode lacks, and what brings it. unbooted is the release of the running kernel if its modules are
 // gone, as an upgrade leaves it; else "".
-func explain(missing []*kernel.MissingError, unbooted string) (reason, hint string) {
+func reasonOf(missing []*kernel.MissingError, unbooted string) (reason, hint string) {
 	var reasons, hints []string
 	for _, m := range missing {
 		if !slices.Contains(reasons, m.What) {
@@ -32,8 +32,8 @@ func explain(missing []*kernel.MissingError, unbooted string) (reason, hint stri
 	return reason, hint
 }
 
-// announce logs the mode, and why it is not one that is preferred. The words are kube-proxy's: people search for them.
-func announce(log *slog.Logger, used string, all []status.Fallback) {
+// logMode logs the mode, and why it is not one that is preferred. The words are kube-proxy's: people search for them.
+func logMode(log *slog.Logger, used string, all []status.Fallback) {
 	for i, f := range all {
 		next := used
 		if i+1 < len(all) {
@@ -60,7 +60,7 @@ func (s Setup) modeReason() string {
 	case s.Config.Mode != "":
 		return ""
 	case len(s.Fallbacks) == 0:
-		return "the best this kernel can do"
+		return "this kernel's best mode"
 	}
 	text := make([]string, len(s.Fallbacks))
 	for i, f := range s.Fallbacks {

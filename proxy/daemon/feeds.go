@@ -6,6 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/control"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/manifest"
@@ -27,7 +28,7 @@ func (d *daemon) feeds(s Setup, files *file.Source) ([]proxy.Feed, error) {
 		return feeds, nil
 	}
 	o := s.APIServer()
-	o.OnNode, o.Log, o.Metrics = d.isNode, d.log.Logger, requestMetrics{d}
+	o.OnNode, o.NoNode, o.Log, o.Metrics = d.isNode, d.isNoNode, d.log.Logger, requestMetrics{d}
 	source, err := apiserver.New(o)
 	return append(feeds, proxy.Feed{Name: "apiserver", Source: source}), err
 }
@@ -50,6 +51,18 @@ func (d *daemon) isNode(n manifest.Node) {
 	d.log.Info("node", "zone", n.Zone, "podCIDRs", n.PodCIDRs, "leaving", n.Leaving)
 	d.proxy.SetFacts(d.setup().Facts(kernel.Node{}))
 	d.proxy.Check(proxy.CauseNode)
+}
+
+// isNoNode says what a missing Node object leaves open. Outside a cluster there is none, so it is a warning only if the
+// configuration counts on the object.
+func (d *daemon) isNoNode() {
+	s := d.setup()
+	c := s.Config
+	d.log.Info("the API server has no Node object of this name: zone and CIDRs come from svcproxy.toml", "node", s.Node(),
+		"node.zone", c.Node.Zone, "node.localCIDRs", c.Node.LocalCIDRs)
+	if c.DetectLocalMode == string(mode.DetectNodeCIDR) && len(c.Node.LocalCIDRs) == 0 {
+		d.log.Warn("detectLocalMode NodeCIDR finds no local traffic: it needs the podCIDRs of the Node object, or node.localCIDRs", "node", s.Node())
+	}
 }
 
 // eligible reports whether load balancers may send new connections to the node.

@@ -1,15 +1,22 @@
 package daemon
 
 import (
+	"cmp"
+
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Health are the settings of health checks.
 func (s Setup) Health() checker.Settings {
-	h := s.Config.Health
+	h, defaults := s.Config.Health, s.Config.Health.Defaults()
+	if s.mode().Name() == new(ipvs.Mode).Name() {
+		defaults.Probe.Way = sources.Way{Forward: cmp.Or(sources.Forward(s.Config.IPVS.Forward), sources.Masquerade), GUEPort: uint16(s.Config.IPVS.GUEPort)}
+	}
 	return checker.Settings{
-		Defaults: h.Defaults(), Scheduler: s.Config.IPVS.Scheduler, Believe: h.MassFailure == "believe",
+		Defaults: defaults, Scheduler: s.Config.IPVS.Scheduler, Believe: h.MassFailure == "believe",
 		Limits:   probe.Limits{InFlight: h.MaxInFlight, PerSecond: h.MaxProbesPerSecond, Exec: h.ExecMaxRunning},
 		ExecUser: h.ExecUser,
 	}

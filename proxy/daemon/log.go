@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"sync/atomic"
+
+	"github.com/svcproxy/svcproxy/proxy/cli"
 )
 
 // debugVerbosity is the lowest klog verbosity at which kube-proxy logs each step.
@@ -19,12 +21,22 @@ type dynamicLog struct {
 	json  atomic.Bool
 }
 
-// newLog returns a log that writes text lines of level Info and above to w.
+// newLog returns a log that writes text lines of level Info and above to w. If w is the journal, each line begins
+// with its priority, and a text line has no time, which the journal has itself.
 func newLog(w io.Writer) *dynamicLog {
 	l := new(dynamicLog)
-	options := &slog.HandlerOptions{Level: &l.level}
-	l.Logger = slog.New(&handler{json: &l.json, asText: slog.NewTextHandler(w, options), asJSON: slog.NewJSONHandler(w, options)})
+	if cli.Journal(w) {
+		l.Logger = slog.New(newJournal(w, l.handler))
+	} else {
+		l.Logger = slog.New(l.handler(w, nil))
+	}
 	return l
+}
+
+// handler writes both formats to w. without may drop attributes of text lines.
+func (l *dynamicLog) handler(w io.Writer, without func([]string, slog.Attr) slog.Attr) slog.Handler {
+	text, json := &slog.HandlerOptions{Level: &l.level, ReplaceAttr: without}, &slog.HandlerOptions{Level: &l.level}
+	return &handler{json: &l.json, asText: slog.NewTextHandler(w, text), asJSON: slog.NewJSONHandler(w, json)}
 }
 
 // Set changes the format, "text" or "json", and the klog verbosity: 4 and above is

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
@@ -64,9 +65,11 @@ type awaiter interface {
 // notified and a waiting client gets its answer.
 const quiet = 200 * time.Millisecond
 
-// returnMemory calls resume after the first sync. After each sync it returns memory to
-// the system if there is enough to return. It ends with ctx.
+// returnMemory calls resume after the first sync, and drops the pages of the program that
+// only the start needed. After each sync it returns memory to the system if there is
+// enough to return. It ends with ctx.
 func returnMemory(ctx context.Context, loop awaiter, resume func()) {
+	started := false
 	var began time.Time
 	var returned uint64 // bytes allocated until memory was last returned
 	for {
@@ -84,6 +87,11 @@ func returnMemory(ctx context.Context, loop awaiter, resume func()) {
 		if allocated, live := heap(); worthReturning(allocated-returned, live) {
 			debug.FreeOSMemory()
 			returned = allocated
+		}
+		if !started && now.Report.Left == 0 {
+			started = true
+			// An error means that more memory stays resident. Serving does not need it.
+			_ = host.DropProgram()
 		}
 	}
 }

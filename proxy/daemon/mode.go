@@ -13,6 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
 	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // modes returns the modes of this build, in the order of preference.
@@ -45,6 +46,27 @@ func (s Setup) mode() mode.Mode {
 	return found[0]
 }
 
+// AsLastRun is the setup for the mode of the last run, if the configuration leaves the choice to the machine: the best
+// guess of a command that does not open the kernel.
+func (s Setup) AsLastRun() Setup {
+	if s.Config.Mode != "" || s.used != nil {
+		return s
+	}
+	last, _ := host.LastMode(s.Config.StateDir) // "" before the first run, or without the right to read it
+	for _, m := range modes() {
+		if m.Name() == last {
+			s.used = m
+		}
+	}
+	return s
+}
+
+// ModeDoubts are what the mode serves otherwise than the services ask for, and endpoints whose replies a bridge carries past
+// the rules.
+func (s Setup) ModeDoubts(t sources.Table, n kernel.Node) []string {
+	return append(mode.Bridged(t, n, s.forMode()), s.mode().Doubts(s.Fronts(t, n))...)
+}
+
 // Open opens the kernel for objects with these names, in the configured mode. If none is configured it is the first mode
 // that this machine has everything for. The mode stays the same as long as the process runs: what goes away later is a
 // fault, and no reason to serve differently.
@@ -54,12 +76,12 @@ func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 		return nil, err
 	}
 	for i, m := range found {
-		k, err := s.openFor(ctx, names, m)
+		k, err := s.openPatiently(ctx, names, m, i < len(found)-1)
 		missing := kernel.Missing(err)
 		if len(missing) == 0 {
 			return k, err
 		}
-		reason, hint := explain(missing, host.Unbooted("/lib/modules"))
+		reason, hint := reasonOf(missing, host.Unbooted("/lib/modules"))
 		if i < len(found)-1 {
 			s.Fallbacks = append(s.Fallbacks, status.Fallback{Mode: m.Name(), Reason: reason, Hint: hint})
 			continue
@@ -70,6 +92,24 @@ func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 		return nil, err
 	}
 	return nil, errors.New("this build has no modes")
+}
+
+// openPatiently opens the kernel for one mode. If the last run had that mode and there is another one to fall back to, it
+// tries again after modeGrace: at boot, modules may be loaded later than svcproxy starts.
+func (s *Setup) openPatiently(ctx context.Context, names kernel.Names, m mode.Mode, more bool) (*host.Kernel, error) {
+	k, err := s.openFor(ctx, names, m)
+	missing, grace := kernel.Missing(err), s.Config.ModeGrace
+	if len(missing) == 0 || !more || m.Name() != s.lastMode || grace <= 0 {
+		return k, err
+	}
+	reason, _ := reasonOf(missing, "")
+	s.log.Warn("the mode of the last run lacks something now: trying again", "mode", m.Name(), "reason", reason, "after", grace)
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(grace):
+	}
+	return s.openFor(ctx, names, m)
 }
 
 // openFor opens the kernel for one mode.
@@ -117,10 +157,14 @@ func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m m
 	return nil
 }
 
-// SettleFor takes from what the kernel has which extras of the mode are absent. It is for a command that does not try
+// SettleFor takes from what the kernel has which extras of the mode are absent, and which portals mode userspace has. It is for a command that does not try
 // rules: its plan then has the rules that a running svcproxy writes.
 func (s *Setup) SettleFor(have *kernel.Observed) {
 	s.without = nil
+	if s.Relays() {
+		open := userspace.PortalsOf(&have.State, have.Names)
+		s.without = append(s.without, func(c *mode.Config) { c.Portals = open })
+	}
 	for _, extra := range s.mode().Extras(have.Names) {
 		if extra.Absent(&have.State) {
 			s.without = append(s.without, extra.Without)

@@ -16,7 +16,7 @@ import (
 func TestAnnounce(t *testing.T) {
 	var b bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&b, nil))
-	announce(log, "userspace", []status.Fallback{
+	logMode(log, "userspace", []status.Fallback{
 		{Mode: "ipvs", Reason: "the kernel has no IPVS", Hint: "modprobe ip_vs"},
 		{Mode: "iptables", Reason: "iptables is not installed", Hint: "apt install iptables"},
 	})
@@ -33,7 +33,7 @@ func TestAnnounce(t *testing.T) {
 
 func TestModeReason(t *testing.T) {
 	var s Setup
-	if got := s.modeReason(); got != "the best this kernel can do" {
+	if got := s.modeReason(); got != "this kernel's best mode" {
 		t.Error(got)
 	}
 	s.Fallbacks = []status.Fallback{{Mode: "ipvs", Reason: "the kernel has no IPVS"}}
@@ -54,7 +54,7 @@ func TestExplain(t *testing.T) {
 		"":      {"the kernel has no IPVS; no ipset", "modprobe ip_vs; modprobe ip_set"},
 		"6.1.0": {"the kernel has no IPVS; no ipset: kernel 6.1.0 runs, and an upgrade removed its modules", "reboot"},
 	} {
-		if reason, hint := explain(kernel.Missing(err), unbooted); reason != want[0] || hint != want[1] {
+		if reason, hint := reasonOf(kernel.Missing(err), unbooted); reason != want[0] || hint != want[1] {
 			t.Errorf("unbooted %q: %q, %q", unbooted, reason, hint)
 		}
 	}

@@ -119,6 +119,7 @@ func (c *console) drainNode(drain bool, by health.Author) error {
 	if !drain {
 		e.Kind = events.OrderBack
 	}
+	c.proxy.Replan() // announcements follow it
 	c.ring.Add(e)
 	c.log.Info("node", "event", string(e.Kind), "text", e.Text)
 	return nil

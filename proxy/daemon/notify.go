@@ -162,7 +162,7 @@ func (n *notifier) report(last string, late bool) string {
 // has succeeded, and every VIP was probed for on the link.
 func firstSynced(l observedLoop) bool {
 	now := l.Snapshot()
-	return now != nil && now.Report.Err == nil && len(now.Report.Waiting) == 0 && len(now.Report.Plan.Probes) == 0
+	return now != nil && now.Report.Err == nil && now.Report.Left == 0 && len(now.Report.Waiting) == 0 && len(now.Report.Plan.Probes) == 0
 }
 
 func (n *notifier) status() string {

@@ -240,7 +240,7 @@ func TestStatusText(t *testing.T) {
 	}
 	empty := sources.Table{Services: []sources.Service{{Namespace: "default", Name: "web", Type: sources.ClusterIP, Ports: []sources.Port{{Port: 80}}}}}
 	long := &proxy.Running{Cause: proxy.CausePeriod, Start: time.Now().Add(-time.Minute), Done: 300, Of: 7000}
-	want := "1 service, 0 real servers, synced 09:31:02 (0 ms); a sync (period) is in progress for 1m0s: 300 of 7000 steps; 1 service without backends: default/web"
+	want := "1 service, 0 real servers, synced 09:31:02 (0 ms); a sync (period) is in progress for 1m0s: 300 of 7000 steps; 1 service without backends: web"
 	now := &proxy.Snapshot{
 		Report: proxy.Report{Planned: at}, Succeeded: at, Table: empty, Frontends: frontend.List(empty, kernel.Node{}, frontend.Config{}),
 	}

@@ -22,6 +22,9 @@ func (c *console) probes(s health.Selector) control.Probes {
 // not as ordered yet; that of another step of the sync does not count.
 func (c *console) applied(ctx context.Context, to []health.Place) error {
 	now, err := c.proxy.Await(ctx, c.checker.Ordered())
+	for err == nil && now.Report.Err == nil && now.Report.Left > 0 {
+		now, err = c.proxy.Await(ctx, now.Report.Start.Add(1))
+	}
 	if err != nil {
 		return fmt.Errorf("no sync has ended since: %w", err)
 	}

@@ -70,7 +70,7 @@ func (l *listeners) text() string {
 
 // synced gives new listeners to systemd and takes back those that were closed.
 func (l *listeners) synced(now *proxy.Snapshot) {
-	if !l.whole && now.Report.Err == nil && len(now.Report.Waiting) == 0 {
+	if !l.whole && now.Report.Err == nil && now.Report.Left == 0 && len(now.Report.Waiting) == 0 {
 		l.whole = true
 		l.relay.CloseUnused()
 	}

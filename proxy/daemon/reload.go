@@ -1,10 +1,14 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
@@ -20,6 +24,7 @@ const maxFailed = 20
 // valid keeps its last good content.
 func (c *console) reload(ctx context.Context) (control.Reloaded, error) {
 	defer c.notify.reloading()()
+	defer c.askers.add(cmp.Or(control.AskedBy(ctx), "signal HUP"))()
 	done := control.Nothing()
 	kept, refused := c.current.Reload()
 	for _, k := range kept {
@@ -68,6 +73,11 @@ func (c *console) outcome(done *control.Reloaded, now *proxy.Snapshot) {
 	for _, name := range now.Report.Waiting {
 		done.Warnings = append(done.Warnings, fmt.Sprintf("source %s has not delivered yet: nothing is removed until it has", name))
 	}
+	for _, v := range now.Announced {
+		if !v.Until.IsZero() {
+			done.Warnings = append(done.Warnings, fmt.Sprintf("%s: no longer announced, and served until %s", v.Addr, v.Until.Local().Format(time.DateTime)))
+		}
+	}
 	done.Warnings = slices.Concat(done.Warnings, c.current.Now().Warnings, c.files.Warnings(), now.Doubts, now.Warnings, c.allWarnings())
 }
 
@@ -88,4 +98,31 @@ func failed(err error) []string {
 		}
 	}
 	return lines
+}
+
+// askers are who asked for the reloads in progress.
+type askers struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// add adds one until the result is called.
+func (a *askers) add(who string) (end func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, who)
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if i := slices.Index(a.all, who); i >= 0 {
+			a.all = slices.Delete(a.all, i, i+1)
+		}
+	}
+}
+
+// String names each once: "root (uid 0), signal HUP"; "" if there are none.
+func (a *askers) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(a.all))), ", ")
 }

@@ -3,18 +3,22 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
@@ -39,6 +43,9 @@ type Setup struct {
 	// Fallbacks are the modes that Open could not use.
 	Fallbacks []status.Fallback
 	used      mode.Mode // of Open; nil before
+
+	lastMode string       // of the last run; "" if Open is not to wait for it
+	log      *slog.Logger // of Open with lastMode
 
 	relay       *relay.Relay       // of Open in mode userspace; nil in other modes, and in commands
 	inherited   []*os.File         // listeners that the last process left with systemd, for the relay
@@ -79,11 +86,12 @@ func Load(flags *config.Flags, version string) (Setup, error) {
 // the Node object, and the addresses and gateways of n. n may be zero.
 func (s Setup) Facts(n kernel.Node) sources.HostFacts {
 	c, forward := s.Config, sources.Forward("")
-	if s.mode().Name() == new(ipvs.Mode).Name() {
-		forward = sources.Forward(c.IPVS.Forward) // the other modes masquerade, and warn themselves
+	masquerades := s.mode().Name() != new(ipvs.Mode).Name()
+	if !masquerades {
+		forward = sources.Forward(c.IPVS.Forward) // the other modes warn themselves
 	}
 	return proxy.OnNode(sources.HostFacts{
-		NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler, Forward: forward,
+		Mode: s.mode().Name(), NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler, Forward: forward, Masquerades: masquerades, MasqueradeMark: 1 << c.IPTables.MasqueradeBit,
 		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.mode().Name() != (userspace.Mode{}).Name(),
 	}, n)
 }
@@ -118,6 +126,19 @@ func (s Setup) forMode() mode.Config {
 // Want is the kernel state that a table calls for on node n.
 func (s Setup) Want(t sources.Table, n kernel.Node) kernel.State {
 	return s.mode().State(s.Fronts(t, n), s.forMode())
+}
+
+// WantOf is Want with the announcements of a svcproxy that starts now: those of VIPs that the kernel does not announce yet
+// wait for announce.holdUp.
+func (s Setup) WantOf(t sources.Table, unusual []health.Unusual, have *kernel.Observed) kernel.State {
+	f := s.Fronts(t, have.Node)
+	want := s.mode().State(f, s.forMode())
+	in := announce.Input{Frontends: f, Unusual: unusual, Want: &want, Have: have, Starts: readStarts(s.Config.RuntimeDir), Now: time.Now()}
+	if d := openNodeDrain(s.Config.StateDir).State(); d != nil {
+		in.Drained = d.Since
+	}
+	want.Announcements = announce.Decide(s.Config.ForAnnounce(), in, announce.Memory{}).Routes
+	return want
 }
 
 // Fronts is what node n serves of a table.
@@ -173,8 +194,15 @@ func (s Setup) OwnsDevice(ctx context.Context, k *host.Kernel, names kernel.Name
 	}
 	return &cli.Error{
 		Code: cli.Config,
-		Err: fmt.Errorf("device %s has %d addresses, the first %s, and no sign that svcproxy or kube-proxy made it: they would be removed",
-			names.Device, len(foreign), foreign[0].Addr),
+		Err: fmt.Errorf("device %s has %s, the first %s, and no sign that svcproxy or kube-proxy made it: they would be removed",
+			names.Device, addresses(len(foreign)), foreign[0].Addr),
 		Hint: fmt.Sprintf("choose another ipvs.deviceName, or remove the device: ip link del %s", names.Device),
 	}
+}
+
+func addresses(n int) string {
+	if n == 1 {
+		return "1 address"
+	}
+	return fmt.Sprintf("%d addresses", n)
 }

@@ -215,8 +215,8 @@ func TestStartsFromTheKernel(t *testing.T) {
 	if e := m.Services[0].Endpoints; e[0].Weight != 1 || e[1].Weight != 0 {
 		t.Errorf("weights %d and %d", e[0].Weight, e[1].Weight)
 	}
-	if got := AtStart(r.table, r.Settings, nil, have, time.Now()).Services[0].Endpoints[1].Weight; got != 0 {
-		t.Errorf("AtStart gives weight %d", got)
+	if table, _ := AtStart(r.table, r.Settings, nil, have, time.Now()); table.Services[0].Endpoints[1].Weight != 0 {
+		t.Errorf("AtStart gives weight %d", table.Services[0].Endpoints[1].Weight)
 	}
 	b.up()
 	r.await(1, 1)

@@ -88,10 +88,11 @@ func sameServices(a, b sources.Table) bool {
 	return len(a.Services) == len(b.Services) && (len(a.Services) == 0 || &a.Services[0] == &b.Services[0])
 }
 
-// AtStart returns the table as a svcproxy serves it that starts now, with the kernel and the orders as they are.
-func AtStart(t sources.Table, s Settings, orders health.Overrides, have *kernel.Observed, now time.Time) sources.Table {
+// AtStart returns the table, and which of its services are unusual, as a svcproxy serves it that starts now, with the kernel and the orders as they are.
+func AtStart(t sources.Table, s Settings, orders health.Overrides, have *kernel.Observed, now time.Time) (sources.Table, []health.Unusual) {
 	t = new(sources.Checks).OnNode(t, s.Defaults, s.Scheduler)
 	var board health.Board
 	board.SetTargets(health.Targets(t), health.FromKernel(t, orders, have.Virtuals, have.Reals), now)
-	return health.Overlay(t, health.Known{Verdicts: board.Verdicts(), Overrides: orders}, now).Table
+	out := health.Overlay(t, health.Known{Verdicts: board.Verdicts(), Overrides: orders}, now)
+	return out.Table, out.Unusual
 }

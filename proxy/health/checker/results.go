@@ -18,7 +18,6 @@ func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
 		c.Probed(t.Probe.Type, r)
 	}
 	c.mu.Lock()
-	was := c.board.Verdict(of.key)
 	events := c.board.Record(of.key, resultOf(r, time.Now()))
 	next, _ := c.board.Next(of.key)
 	c.note(events)
@@ -28,7 +27,7 @@ func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
 		c.Wake()
 	}
 	for _, e := range events {
-		if e.Kind == health.WentUp && was.Phase == health.Unknown && !of.waited {
+		if e.Kind == health.WentUp && e.First() && !of.waited {
 			continue // it counted as up before
 		}
 		c.Wake()

@@ -69,7 +69,7 @@ func newTarget(t sources.Table, from *health.Target) *target {
 	}
 	x.runs = probe.Target{Probe: &s.HealthCheck.Probe, Address: from.Addr, Jitter: from.Pace.Jitter, Owner: x}
 	if s.HealthCheck.Probe.Type == sources.CheckExec {
-		x.runs.Meta = probe.Meta{Service: s.FullName(), Weight: int(s.Endpoints[first.Endpoint].Weight)}
+		x.runs.Meta = probe.Meta{Service: s.DisplayName(), Weight: int(s.Endpoints[first.Endpoint].Weight)}
 	}
 	return x
 }

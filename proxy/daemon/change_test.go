@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/fake"
+	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health/checker"
+	"github.com/svcproxy/svcproxy/proxy/metrics"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
+	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// BenchmarkOneEndpoint is what one changed weight costs at several sizes of the table, from the table that a source
+// emits to the last of what follows a sync. The kernel is in memory.
+func BenchmarkOneEndpoint(b *testing.B) {
+	for _, c := range []struct {
+		services int
+		checked  bool
+	}{{500, false}, {5000, false}, {50000, false}, {500, true}, {5000, true}, {50000, true}} {
+		services := c.services
+		b.Run(fmt.Sprintf("services=%d,checked=%v", services, c.checked), func(b *testing.B) {
+			one := modetest.Big(services, 2)
+			if c.checked {
+				check := sources.DefaultHealthCheck()
+				check.Probe.Type = sources.CheckTCP
+				for i := range one.Services {
+					one.Services[i].HealthCheck = &check
+				}
+			}
+			emit := serving(b, one)
+			other := sources.Table{Services: slices.Clone(one.Services)}
+			s := &other.Services[services/2]
+			s.Endpoints = slices.Clone(s.Endpoints)
+			s.Endpoints[0].Weight = 5
+			one = one.After(other, sources.Compare(other, one)) // the source of files knows what it changed
+			other = other.After(one, sources.Compare(one, other))
+			emit(one)
+			b.ReportAllocs()
+			before := processTime()
+			for b.Loop() {
+				emit(other)
+				one, other = other, one
+			}
+			b.ReportMetric(float64((processTime()-before).Microseconds())/float64(b.N), "cpu-µs/op")
+		})
+	}
+}
+
+// processTime is the processor time of this process so far.
+func processTime() time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		panic(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// tables is a source that emits what is sent to it.
+type tables chan sources.Table
+
+func (s tables) Watch(ctx context.Context, emit func(sources.Table, error)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case t := <-s:
+			emit(t, nil)
+		}
+	}
+}
+
+// serving runs the loop with all that follows it, as the daemon does. The kernel has the first table already. emit
+// returns after the table's sync.
+func serving(b *testing.B, first sources.Table) (emit func(sources.Table)) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f, log, dir := config.AddFlags(flags), slog.New(slog.DiscardHandler), b.TempDir()
+	cur, err := config.Start(config.Options{Flags: f, Log: log})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := &daemon{current: cur, mode: new(ipvs.Mode), drained: openNodeDrain(dir)}
+	var p *proxy.Proxy
+	d.checker, err = checker.New(checker.Options{StateDir: filepath.Join(dir, "state"), Settings: d.setup().Health(), Log: log, Wake: func() { p.Replan() }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	node := kernel.Node{Name: "n1"}
+	c := d.setup().forMode()
+	k := fake.New(kernel.DefaultNames, node, ipvs.State(frontend.List(first, node, c.Frontends), c))
+	source := make(tables)
+	p = proxy.New(proxy.Options{
+		Kernel: k, Log: log, Health: d.checker, Announcer: &announcer{daemon: d}, Feeds: []proxy.Feed{{Name: "file", Source: source}},
+		SyncPeriod: time.Hour, Served: func(sources.Incumbents) {}, Remember: func(kernel.Record) {},
+		Rules: func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			c := d.setup().forMode()
+			c.Hold, c.Occupied = hold, occupied
+			f := d.frontends.List(t, n, c.Frontends)
+			return f, d.mode.State(f, c)
+		},
+	})
+	newConsole(consoleOptions{
+		proxy: p, current: cur, log: log, about: status.Daemon{Mode: "ipvs"}, counters: counters{k}, checker: d.checker, drained: d.drained,
+		work: func() metrics.Work { return metrics.Work{} }, files: files{}, warnings: func() []string { return nil },
+	})
+	synced, shown := make(chan struct{}), p.OnSync
+	p.OnSync = func(now *proxy.Snapshot) {
+		shown(now)
+		if now.Report.Cause != proxy.CauseTable && now.Report.Cause != proxy.CauseStart {
+			return
+		}
+		if now.Report.Err != nil {
+			b.Error(now.Report.Err)
+		}
+		synced <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	})
+	return func(t sources.Table) { source <- t; <-synced }
+}
