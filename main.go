@@ -13,6 +13,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/commands"
+	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // version is set by the linker. A build without it has the version of the module.
@@ -38,7 +39,7 @@ a warning, and not listed.`
 func program(e *commands.Env) cli.Program {
 	p := cli.Program{
 		Name: "svcproxy", About: about, Flags: e.Flags,
-		FlagsShort: "kube-proxy's flags, which all commands accept", FlagsLong: flags,
+		FlagsShort: "kube-proxy's flags, which all commands accept", FlagsLong: flags, Near: fields.Near,
 	}
 	whole := func() cli.Program { return p }
 	p.Commands = []cli.Command{
@@ -47,6 +48,8 @@ func program(e *commands.Env) cli.Program {
 		commands.Import(e),
 		commands.Plan(e),
 		commands.Explain(e),
+		commands.Doctor(e),
+		commands.Report(e),
 		commands.Status(e),
 		commands.Top(e),
 		commands.Events(e),
@@ -59,10 +62,12 @@ func program(e *commands.Env) cli.Program {
 		commands.Weight(e),
 		commands.Overrides(e),
 		commands.Node(e),
+		commands.Announce(e),
 		commands.Cleanup(e),
 		commands.Version(e),
 		commands.Completion(e, whole),
 		commands.Docs(e, whole),
+		commands.Names(e),
 	}
 	p.Commands = append(p.Commands, commands.Help(e, whole, p.Topics()))
 	return p

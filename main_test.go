@@ -73,6 +73,22 @@ func expand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// TestExamples wants an example of each command, with flags that it has.
+func TestExamples(t *testing.T) {
+	p := program(&commands.Env{})
+	for _, c := range p.Visible() {
+		if len(c.Examples) == 0 {
+			t.Errorf("svcproxy %s has no example", c.Name)
+		}
+		for _, e := range c.Examples {
+			argv, ours := strings.CutPrefix(strings.ReplaceAll(e, "'", ""), "svcproxy "+c.Name)
+			if err := p.FlagSet(c).Parse(strings.Fields(argv)); err != nil || !ours {
+				t.Errorf("example of %s: %s: %v", c.Name, e, err)
+			}
+		}
+	}
+}
+
 // TestHelpIsShort holds the help of each command to a screen, with the command's own
 // flags before the common ones and without those of kube-proxy.
 func TestHelpIsShort(t *testing.T) {
@@ -86,9 +102,9 @@ func TestHelpIsShort(t *testing.T) {
 		if err := p.Run(t.Context(), argv, &out); err != nil {
 			t.Fatal(err)
 		}
-		text, limit := out.String(), 24
+		text, limit := out.String(), 36
 		if topic.Name == "" {
-			limit = 32 // it has a line for each command
+			limit = 34 // it has a line for each command
 		}
 		if lines := strings.Count(text, "\n"); lines > limit {
 			t.Errorf("svcproxy %s has %d lines, want %d at most:\n%s", strings.Join(argv, " "), lines, limit, text)
@@ -130,36 +146,41 @@ const module = "github.com/svcproxy/svcproxy"
 // bottom: imports point down only. A package that is not listed may import none of them.
 var mayImport = map[string][]string{
 	// The command line.
-	"":               {"proxy/cli", "proxy/commands"},
-	"proxy/commands": {"kernel", "kernel/host", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest"},
+	"":               {"proxy/cli", "proxy/commands", "sources/fields"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest"},
 
 	// The running process.
-	"proxy/daemon":   {"kernel", "kernel/host", "kernel/relay", "kernel/statefile", "proxy", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
-	"packaging/docs": {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
+	"proxy/daemon":       {"kernel", "kernel/host", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"packaging/examples": {},
+	"packaging/docs":     {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
 
 	// What shows its state, and what asks it.
-	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/health", "proxy/status", "sources"},
-	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status"},
+	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/explain", "proxy/health", "proxy/status", "sources"},
+	"proxy/hooks":   {"proxy/events", "proxy/health/probe"},
+	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources"},
+	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/frontend", "proxy/status", "sources"},
+	"proxy/report":  {"sources/fields"},
 	"proxy/explain": {"kernel", "kernel/trace", "proxy/frontend", "proxy/screen", "sources"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/frontend", "proxy/health", "proxy/health/probe", "proxy/status", "sources"},
-	"proxy/status":  {"kernel", "proxy", "proxy/cli", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
-	"proxy/events":  {"kernel", "proxy", "proxy/health", "proxy/screen", "sources"},
+	"proxy/status":  {"kernel", "proxy", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
+	"proxy/events":  {"kernel", "kernel/statefile", "proxy", "proxy/announce", "proxy/health", "proxy/screen", "sources"},
 
 	// The loop, and the configuration.
-	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/frontend", "sources"},
-	"proxy/config": {"kernel", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file", "sources/lastgood"},
+	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/announce", "proxy/frontend", "sources"},
+	"proxy/config": {"kernel", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file", "sources/lastgood"},
 
 	// From a table to the wanted state: pure.
 	"proxy/mode/modetest":  {"kernel", "kernel/trace", "proxy/frontend", "proxy/mode", "sources", "sources/file"},
 	"proxy/mode/iptables":  {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode/ipvs":      {"kernel", "proxy/frontend", "proxy/mode", "sources"},
-	"proxy/mode/userspace": {"kernel", "proxy/frontend", "proxy/mode"},
+	"proxy/mode/userspace": {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode":           {"kernel", "proxy/frontend", "sources"},
+	"proxy/announce":       {"kernel", "proxy/frontend", "proxy/health", "sources"},
 	"proxy/frontend":       {"kernel", "sources"},
 
 	// Health checks: what a probe is; the rest is pure.
 	"proxy/health":       {"kernel", "sources"},
-	"proxy/health/probe": {"sources"},
+	"proxy/health/probe": {"kernel/link", "sources"},
 
 	// The checker joins the two.
 	"proxy/health/checker": {"kernel", "kernel/statefile", "proxy/health", "proxy/health/probe", "sources"},
@@ -181,6 +202,7 @@ var mayImport = map[string][]string{
 	"kernel/link":             {"kernel", "kernel/nl"},
 	"kernel/relay":            {"kernel"},
 	"kernel/sysctl":           {"kernel", "kernel/statefile"},
+	"kernel/machine":          {},
 	"kernel/kerneltest/world": {"kernel", "kernel/fake", "kernel/plan"},
 	"kernel/fake":             {"kernel", "kernel/plan", "kernel/verify"},
 	"kernel/kerneltest":       {"kernel", "kernel/nl", "kernel/verify"},
@@ -202,7 +224,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
 // standard library alone.
-var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "sources/lastgood"}
+var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/announce", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "sources/lastgood"}
 
 // kernelModules are the modules that only packages below kernel may import.
 var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",

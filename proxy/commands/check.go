@@ -13,6 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -22,7 +23,8 @@ import (
 // checkCommand validates the configuration and service files.
 type checkCommand struct {
 	local
-	probe bool
+	probe  bool
+	barred bool // a firewall keeps clients from a VIP
 }
 
 // Check is the command check.
@@ -30,10 +32,16 @@ func Check(e *Env) cli.Command {
 	c := &checkCommand{local: local{Env: e}}
 	return cli.Command{
 		Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files",
-		Long: `FILEs are service files, or .yaml and .json files of Kubernetes objects. Without any,
-the files that the configuration names are checked. It needs no root. Exit code 3 means
-that a file is not valid. What is wrong with this node is a warning. --probe also sends one
-probe to each endpoint that has a health check; exit code 1 means that one is not good.`,
+		Long: `FILEs are service files, or .yaml and .json files of Kubernetes objects; - is standard input.
+Without any, the files that the configuration names are checked. It needs no root. What is wrong
+with this node is a warning. A firewall that keeps clients from a VIP is seen by root alone.
+--probe also sends one probe to each endpoint that has a health check.`,
+		Examples: []string{"svcproxy check", "svcproxy check new-services.toml", "svcproxy check --probe"},
+		Exits: []cli.Exit{
+			{Code: cli.Failed, When: "with --probe: an answer is not good"},
+			{Code: cli.Config, When: "a file is not valid"},
+			{Code: cli.Degraded, When: "a firewall on this node keeps clients from a VIP"},
+		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
 }
@@ -65,19 +73,32 @@ func (c *checkCommand) run(ctx context.Context, args []string) error {
 	switch {
 	case c.output == "json":
 		printed := c.encode(checked{n, cli.Lines(err), append([]string{}, c.warned...), probed})
-		if err == nil {
+		switch {
+		case err != nil:
+			return &cli.Error{Code: cli.Code(err)}
+		case printed != nil:
 			return printed
 		}
-		return &cli.Error{Code: cli.Code(err)}
+		return c.verdict()
 	case err != nil:
 		return err
 	}
-	text := fmt.Sprintf("ok: %d services", n)
+	text := "ok: " + count(n, "service")
 	if probed != nil {
 		text += ", " + count(*probed, "good probe")
 	}
-	_, err = fmt.Fprintln(c.Out, text)
-	return err
+	if _, err = fmt.Fprintln(c.Out, text); err != nil {
+		return err
+	}
+	return c.verdict()
+}
+
+// verdict is the error for valid files: nil, or one with the exit code cli.Degraded.
+func (c *checkCommand) verdict() error {
+	if c.barred {
+		return &cli.Error{Code: cli.Degraded}
+	}
+	return nil
 }
 
 // services validates the files and returns their services.
@@ -89,14 +110,25 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 	if err := s.Supported(); err != nil {
 		return s, sources.Table{}, err
 	}
+	if err := config.Emptied(s.Setup); err != nil {
+		return s, sources.Table{}, &cli.Error{Code: cli.Config, Err: err}
+	}
+	s = s.AsLastRun()
 	here, err := host.ReadNode(s.Config.Names())
 	c.warn(nodeWarning(err, os.Geteuid() == 0)...)
 	o := s.Files()
 	if len(args) > 0 {
-		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), isObjects), false
+		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), func(name string) bool { return name == stdin || isObjects(name) }), false
 	}
 	c.doubts(s.Facts(here), s.Static)
 	table, err := c.serviceFiles(ctx, o, s.Facts(here))
+	if hint := foreign(o.Paths); err != nil && hint != "" {
+		err = &cli.Error{Code: cli.Config, Err: err, Hint: hint}
+	}
+	if slices.Contains(args, stdin) {
+		more, refused := c.standardInput(s.Facts(here))
+		table, err = sources.Table{Services: append(table.Services, more.Services...)}, errors.Join(err, refused)
+	}
 	if err == nil {
 		var left []sources.Problem
 		if table, left = sources.Merge(sources.HostFacts{}, s.Static, table); len(left) > 0 {
@@ -112,6 +144,7 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 	if err != nil {
 		return s, sources.Table{}, err
 	}
+	c.warn(s.ModeDoubts(table, here)...)
 	c.warnOfFirewall(ctx, s, here, table)
 	return s, table, nil
 }
@@ -141,7 +174,9 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 	if err != nil {
 		return // check works without iptables and without a kernel that has it
 	}
-	c.warn(kernel.Barred(firewall, s.Want(t, here).Virtuals)...)
+	lines := kernel.Barred(firewall, s.Want(t, here).Virtuals)
+	c.barred = len(lines) > 0
+	c.warn(lines...)
 }
 
 // objects reads a file of Kubernetes objects.

@@ -65,7 +65,7 @@ func (c *checkCommand) probeAll(ctx context.Context, s daemon.Setup, table sourc
 func probeTarget(ctx context.Context, p *probe.Prober, table sources.Table, t *health.Target) probe.Result {
 	first := t.Users[0]
 	s := &table.Services[first.Service]
-	return p.Do(ctx, &s.HealthCheck.Probe, t.Addr, probe.Meta{Service: s.FullName(), Weight: int(s.Endpoints[first.Endpoint].Weight)})
+	return p.Do(ctx, &s.HealthCheck.Probe, t.Addr, probe.Meta{Service: s.DisplayName(), Weight: int(s.Endpoints[first.Endpoint].Weight)})
 }
 
 // failures returns a problem for each port of an endpoint whose probe is not good, nil if there is none.
@@ -79,7 +79,7 @@ func failures(table sources.Table, targets []health.Target, results []probe.Resu
 			s := &table.Services[u.Service]
 			e := &s.Endpoints[u.Endpoint]
 			problems = append(problems, sources.Problem{
-				Service: s.FullName(), Origin: s.Origin,
+				Service: s.DisplayName(), Origin: s.Origin,
 				Message: fmt.Sprintf("endpoint %s port %d: probe %s: %s", e.Addr, e.Ports[u.Port].Port, targets[i].Key, r),
 			})
 		}

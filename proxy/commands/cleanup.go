@@ -30,7 +30,13 @@ func Cleanup(e *Env) cli.Command {
 	return cli.Command{
 		Name: "cleanup", Short: "remove everything that svcproxy made from the kernel",
 		Long: `It ends all service on this node. Stop svcproxy first: systemctl stop svcproxy. What
-other programs made stays.`,
+other programs made stays, and so do virtual servers that a running keepalived has in its
+configuration.`,
+		Examples: []string{"svcproxy cleanup --dry-run", "svcproxy cleanup"},
+		Exits: []cli.Exit{
+			{Code: cli.Failed, When: "svcproxy runs, or something is left"},
+			{Code: cli.Permission, When: "rights are missing"},
+		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
 }
@@ -46,6 +52,10 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 		return err
 	}
 	s, err := c.load()
+	if err != nil {
+		return err
+	}
+	stay, err := kept()
 	if err != nil {
 		return err
 	}
@@ -81,10 +91,10 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 	if err := k.Warning(); err != nil {
 		c.warn(err.Error())
 	}
-	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers}, c.print); err != nil || c.dryRun {
+	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers, Kept: stay}, c.print); err != nil || c.dryRun {
 		return err
 	}
-	return errors.Join(host.ForgetRecord(s.Config.StateDir), host.ForgetNames(s.Config.StateDir))
+	return errors.Join(daemon.WithdrawFile(s.Config.Announce), host.ForgetRecord(s.Config.StateDir), host.ForgetNames(s.Config.StateDir))
 }
 
 // checkRecord refuses the names of the last run's record if the device has addresses that

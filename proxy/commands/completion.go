@@ -17,10 +17,11 @@ import (
 func Completion(e *Env, whole func() cli.Program) cli.Command {
 	return cli.Command{
 		Name: "completion", Args: "SHELL", Short: "print a completion script for bash, zsh or fish", Values: docs.Shells,
-		Long: `For this shell: source <(svcproxy completion bash). The packages install the scripts.`,
+		Long:     `For this shell: source <(svcproxy completion bash). The packages install the scripts.`,
+		Examples: []string{"svcproxy completion bash"},
 		Run: func(_ context.Context, args []string) error {
 			if len(args) != 1 || !slices.Contains(docs.Shells, args[0]) {
-				return cli.Errorf(cli.Usage, "", "completion wants one shell of %s, have %q", strings.Join(docs.Shells, ", "), args)
+				return cli.Errorf(cli.Usage, "", "completion wants one shell of %s, have %s", strings.Join(docs.Shells, ", "), cli.Given(args))
 			}
 			return docs.Completion(e.Out, args[0], whole())
 		},
@@ -34,7 +35,7 @@ func Docs(e *Env, whole func() cli.Program) cli.Command {
 		Name: "docs", Args: "DIR", Short: "write manual pages, completion scripts and schemas", Hidden: true,
 		Run: func(_ context.Context, args []string) error {
 			if len(args) != 1 {
-				return cli.Errorf(cli.Usage, "", "docs wants one directory, have %q", args)
+				return cli.Errorf(cli.Usage, "", "docs wants one directory, have %s", cli.Given(args))
 			}
 			date := time.Now()
 			if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {

@@ -47,6 +47,7 @@ type output string
 
 func (o *output) flag(fs *pflag.FlagSet) {
 	fs.StringVarP((*string)(o), "output", "o", "text", "print in `FORMAT`: text or json")
+	cli.Offer(fs, "output", "text", "json")
 }
 
 func (o output) valid() error {

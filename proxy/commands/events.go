@@ -24,14 +24,20 @@ func Events(e *Env) cli.Command {
 	c := &eventsCommand{remote: remote{e}}
 	return cli.Command{
 		Name: "events", Short: "show what changed, when and why",
-		Long: `The running svcproxy remembers its last 1,000 events, and for each change how long it
-took from its cause to the kernel.`,
+		Long: `The running svcproxy remembers the last 1,000 events, also those before a restart, and
+for each change how long it took from its cause to the kernel. With --follow it goes on
+when svcproxy restarts.`,
+		Examples: []string{"svcproxy events", "svcproxy events -f"},
+		Exits: []cli.Exit{
+			noDaemon,
+		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
 }
 
 func (c *eventsCommand) flags(fs *pflag.FlagSet) {
 	fs.StringVarP((*string)(&c.output), "output", "o", "text", "print in `FORMAT`: text, or json with one object per line")
+	cli.Offer(fs, "output", "text", "json")
 	fs.BoolVarP(&c.follow, "follow", "f", false, "wait for new events and show them too")
 }
 
@@ -40,11 +46,24 @@ func (c *eventsCommand) run(ctx context.Context, _ []string) error {
 		return err
 	}
 	lines, colours := json.NewEncoder(c.Out), screen.Colours(c.Out)
-	return c.client().Events(ctx, 0, c.follow, func(e events.Event) error {
+	show := func(e events.Event) error {
 		if c.output == "json" {
 			return lines.Encode(e)
 		}
 		_, err := fmt.Fprintln(c.Out, e.Line(colours))
 		return err
-	})
+	}
+	if c.follow {
+		return c.client().Follow(ctx, show, c.connected)
+	}
+	return c.client().Events(ctx, 0, false, show)
+}
+
+// connected says on standard error that the connection was lost, or that it is back.
+func (c *eventsCommand) connected(again bool) {
+	text := "svcproxy does not answer; waiting for it"
+	if again {
+		text = "svcproxy answers again"
+	}
+	fmt.Fprintln(c.Err, "svcproxy:", text)
 }

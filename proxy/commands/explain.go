@@ -2,8 +2,10 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -20,6 +22,9 @@ import (
 type explainCommand struct {
 	planCommand
 	from, in string
+	mark     string
+	want     bool
+	conn     bool
 }
 
 // Explain is the command explain.
@@ -28,10 +33,18 @@ func Explain(e *Env) cli.Command {
 	return cli.Command{
 		Name: "explain", Args: "[tcp|udp|sctp] VIP:PORT | SERVICE", Short: "say what becomes of a packet, step by step, and why",
 		Long: `It prints the way of the first packet of a connection, a line for each step; a step with !
-keeps it from being served. The last line says what becomes of it. With SERVICE it does so
-for each address: from outside, from the node and from a backend. It changes and sends
-nothing, and needs root, or --state. The exit code is 0 if a backend gets the packet, 7 if
-some backends do not, and else 1.`,
+keeps it from being served. The first and the last line say what becomes of it. With SERVICE
+it does so for each address: from outside, from the node and from a backend. It changes and
+sends nothing, and needs root, or --state. --want explains the files before they are applied. For a
+member of the group svcproxy the running svcproxy answers. The exit code is 0 if a backend
+gets the packet, 7 if some backends do not, and else 1.`,
+		Examples: []string{"svcproxy explain 198.51.100.80:80", "svcproxy explain udp 10.96.0.10:53 --from 192.0.2.7", "svcproxy explain web"},
+		Exits: []cli.Exit{
+			{Code: cli.OK, When: "a backend gets the packet"},
+			{Code: cli.Failed, When: "no backend gets it"},
+			{Code: cli.Permission, When: "rights are missing, and no svcproxy runs that could answer"},
+			{Code: cli.Degraded, When: "some backends do not get it"},
+		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
 }
@@ -40,80 +53,98 @@ func (c *explainCommand) flags(fs *pflag.FlagSet) {
 	c.flag(fs)
 	fs.StringVar(&c.from, "from", "", "the client: `ADDR`, ADDR:PORT, or node; without it one outside")
 	fs.StringVar(&c.in, "in", "", "the `LINK` that the packet comes in by")
+	fs.StringVar(&c.mark, "mark", "", "the firewall mark, a `NUMBER`, that your own rules give the packet")
+	fs.BoolVar(&c.conn, "conn", false, "explain where a connection of --from ADDR:PORT is that exists")
+	fs.BoolVar(&c.want, "want", false, "explain what a sync of the files would make, before it is made")
 	fs.StringVar(&c.state, "state", "", "read the kernel's state from the text `FILE` instead; needs no root")
 }
 
-// asked is what the arguments ask about.
-type asked struct {
-	proto   kernel.Proto
-	to      netip.AddrPort
-	service string // "" if they name an address
-}
-
-func parseAsked(args []string) (asked, error) {
+func (c *explainCommand) question(args []string) (explain.Question, error) {
 	usage := func(format string, values ...any) error {
 		return cli.Errorf(cli.Usage, "svcproxy explain tcp 203.0.113.9:80, or svcproxy explain SERVICE", format, values...)
 	}
-	a := asked{proto: kernel.TCP}
+	q := explain.Question{Proto: kernel.TCP, From: c.from, In: c.in, Conn: c.conn}
+	if c.mark != "" {
+		n, err := strconv.ParseUint(c.mark, 0, 32)
+		if err != nil {
+			return q, usage("--mark %q: want a number, such as 7 or 0x7", c.mark)
+		}
+		q.Mark = uint32(n)
+	}
+	_, err := netip.ParseAddrPort(c.from)
+	if c.conn && err != nil {
+		return q, usage("--conn wants the connection's client: --from ADDR:PORT")
+	}
 	switch len(args) {
 	case 1:
-		var err error
-		if a.to, err = netip.ParseAddrPort(args[0]); err == nil {
+		if q.To, err = netip.ParseAddrPort(args[0]); err == nil {
 			break
 		}
 		if _, err := netip.ParseAddr(args[0]); err == nil {
-			return a, usage("%s has no port", args[0])
+			return q, usage("%s has no port", args[0])
 		}
-		a.service = args[0]
-		return a, nil
+		if q.Service = args[0]; c.from+c.in+c.mark != "" {
+			return q, cli.Errorf(cli.Usage, "", "--from, --in and --mark are about a VIP:PORT, not about a service")
+		}
+		return q, nil
 	case 2:
-		var err error
-		if a.proto, err = kernel.ParseProto(args[0]); err != nil {
-			return a, usage("%w", err)
+		if q.Proto, err = explain.ParseProto(args[0]); err != nil {
+			return q, usage("%w", err)
 		}
-		if a.to, err = netip.ParseAddrPort(args[1]); err != nil {
-			return a, usage("%q: want ADDRESS:PORT", args[1])
+		if q.To, err = netip.ParseAddrPort(args[1]); err != nil {
+			return q, usage("%q: want ADDRESS:PORT", args[1])
 		}
 	default:
-		return a, usage("explain wants a VIP:PORT or a SERVICE, have %q", args)
+		return q, usage("explain wants a VIP:PORT or a SERVICE, have %s", cli.Given(args))
 	}
-	a.to = netip.AddrPortFrom(a.to.Addr().Unmap(), a.to.Port())
-	return a, nil
+	q.To = netip.AddrPortFrom(q.To.Addr().Unmap(), q.To.Port())
+	return q, nil
 }
 
 func (c *explainCommand) run(ctx context.Context, args []string) error {
 	if err := c.valid(); err != nil {
 		return err
 	}
-	what, err := parseAsked(args)
-	switch {
-	case err != nil:
-		return err
-	case what.service != "" && c.from+c.in != "":
-		return cli.Errorf(cli.Usage, "", "--from and --in are about a VIP:PORT, not about a service")
-	}
-	facts, done, err := c.facts(ctx, what)
+	q, err := c.question(args)
 	if err != nil {
 		return err
 	}
-	defer done()
-	if what.service != "" {
-		return c.explainService(facts, what.service)
+	result, err := c.ask(ctx, q)
+	if err != nil && c.state == "" && !c.want && cli.Code(err) == cli.Permission {
+		result, err = c.askDaemon(ctx, q, err)
 	}
-	p, err := facts.Packet(what.proto, what.to, c.from, c.in)
 	if err != nil {
-		return cli.Errorf(cli.Usage, "", "%w", err)
+		return err
 	}
-	a := explain.Explain(facts, p)
-	return c.answer(a, a.Fate)
+	return c.answer(result, result.Worst())
 }
 
-func (c *explainCommand) explainService(facts explain.Facts, name string) error {
-	all, err := explain.Service(facts, name)
+// ask answers from what this process can read.
+func (c *explainCommand) ask(ctx context.Context, q explain.Question) (explain.Result, error) {
+	facts, done, err := c.facts(ctx, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.answer(all, all.Worst())
+	defer done()
+	result, err := explain.Ask(facts, q)
+	if errors.Is(err, explain.ErrSource) {
+		return nil, cli.Errorf(cli.Usage, "", "%w", err)
+	}
+	return result, err
+}
+
+// askDaemon lets the daemon answer a user who lacks the rights. If it cannot either, the error says which rights are
+// missing.
+func (c *explainCommand) askDaemon(ctx context.Context, q explain.Question, lacking error) (explain.Result, error) {
+	result, err := remote{c.Env}.client().Explain(ctx, q)
+	if code := cli.Code(err); code != cli.NoDaemon && code != cli.Permission {
+		return result, err
+	}
+	hint := "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; or start svcproxy, which answers members of the group svcproxy"
+	if cli.Code(err) == cli.Permission {
+		hint = "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; or as a member of the group svcproxy, for whom svcproxy answers"
+	}
+	return nil, &cli.Error{Code: cli.Permission, Err: lacking, Hint: hint}
 }
 
 // answer prints an answer. Its fate is the exit code.
@@ -135,7 +166,7 @@ func (c *explainCommand) answer(a fmt.Stringer, worst explain.Fate) error {
 
 // facts reads the kernel, the sources, and what the daemon knows of health. done releases what
 // answers questions about routes.
-func (c *explainCommand) facts(ctx context.Context, what asked) (f explain.Facts, done func(), err error) {
+func (c *explainCommand) facts(ctx context.Context, q explain.Question) (f explain.Facts, done func(), err error) {
 	s, err := c.load()
 	if err != nil {
 		return f, nil, err
@@ -143,42 +174,42 @@ func (c *explainCommand) facts(ctx context.Context, what asked) (f explain.Facts
 	if err := s.Supported(); err != nil {
 		return f, nil, err
 	}
+	if c.want {
+		c.useMode(ctx, &s)
+	}
 	if f.Kernel, err = c.observe(ctx, &s); err != nil {
-		return f, nil, needsRights(err)
+		return f, nil, err
 	}
 	if used := c.mode(ctx, &s, &f); used == "userspace" {
 		return f, nil, cli.Errorf(cli.Failed, "svcproxy status SERVICE and svcproxy health show what is served",
-			"in mode userspace no packet can be explained: connections end at svcproxy")
+			"%w", daemon.ErrNotExplained)
 	}
 	table, err := c.table(ctx, &s, f.Kernel.Node)
 	switch {
 	case err == nil:
 		f.Fronts = s.Fronts(table, f.Kernel.Node)
-	case what.service != "":
+	case q.Service != "" || c.want:
 		return f, nil, err
 	default:
 		c.warn("without the services: " + err.Error()) // the kernel says enough
 	}
+	if c.want {
+		if f.Kernel, err = c.synced(&s, table, f.Kernel); err != nil {
+			return f, nil, err
+		}
+	}
 	if c.state != "" {
 		return f, func() {}, nil
+	}
+	if f.Gates, err = host.Gates(ctx, s.Config.Names()); err != nil {
+		return f, nil, err
 	}
 	paths, err := host.OpenPaths()
 	if err != nil {
 		return f, nil, err
 	}
-	f.Network = paths
+	f.Network, f.Order, f.Connection = paths, host.RealOrder, host.Connection
 	return f, paths.Close, nil
-}
-
-// needsRights adds to a lack of rights what works without them.
-func needsRights(err error) error {
-	if cli.Code(err) != cli.Permission {
-		return err
-	}
-	return &cli.Error{
-		Code: cli.Permission, Err: err,
-		Hint: "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; svcproxy status SERVICE needs only the group svcproxy",
-	}
 }
 
 // mode is the mode in use. If a daemon answers it is the daemon's, and f gets what that knows of
@@ -191,13 +222,6 @@ func (c *explainCommand) mode(ctx context.Context, s *daemon.Setup, f *explain.F
 	if err != nil {
 		return s.Mode()
 	}
-	f.Health = map[explain.Endpoint]string{}
-	for i := range st.Services {
-		for _, e := range st.Services[i].Endpoints {
-			if proto, err := kernel.ParseProto(e.Protocol); err == nil && e.Health != nil {
-				f.Health[explain.Endpoint{Proto: proto, Addr: e.Address}] = e.Health.Text
-			}
-		}
-	}
+	f.Health = daemon.HealthWords(st)
 	return st.Daemon.Mode
 }

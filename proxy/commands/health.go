@@ -25,8 +25,13 @@ func Health(e *Env) cli.Command {
 		Long: `It lists the endpoints that have a health check or an order, with the last result and the
 time of the next probe. SERVICE is NAME or NAMESPACE/NAME.
 
-health probe SERVICE/ENDPOINT sends one probe now, prints its steps with their times, and
-exits 1 unless the answer is good. ENDPOINT is ADDRESS or ADDRESS:PORT. It changes nothing.`,
+health probe SERVICE/ENDPOINT sends one probe now, and prints its steps with their times.
+ENDPOINT is ADDRESS or ADDRESS:PORT. It changes nothing.`,
+		Examples: []string{"svcproxy health", "svcproxy health -w web", "svcproxy health probe web/10.2.1.10"},
+		Exits: []cli.Exit{
+			{Code: cli.Failed, When: "probe: the answer is not good"},
+			noDaemon,
+		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
 }

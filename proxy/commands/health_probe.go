@@ -38,7 +38,7 @@ type probeStep struct {
 // probe sends one probe to each port of an endpoint.
 func (c *healthCommand) probe(ctx context.Context, args []string) error {
 	if len(args) != 1 {
-		return cli.Errorf(cli.Usage, "", "health probe wants one SERVICE/ENDPOINT, have %q", args)
+		return cli.Errorf(cli.Usage, "", "health probe wants one SERVICE/ENDPOINT, have %s", cli.Given(args))
 	}
 	of, err := control.ParseTarget(args[0], "")
 	if err == nil && (of.Service == "" || !of.Addr.IsValid()) {

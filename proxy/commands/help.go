@@ -10,6 +10,7 @@ import (
 func Help(e *Env, whole func() cli.Program, topics []string) cli.Command {
 	return cli.Command{
 		Name: "help", Args: "[COMMAND]", Short: "explain a command, or the flags of kube-proxy", Values: topics,
-		Run: func(_ context.Context, args []string) error { return whole().Help(e.Out, args) },
+		Examples: []string{"svcproxy help drain", "svcproxy help flags"},
+		Run:      func(_ context.Context, args []string) error { return whole().Help(e.Out, args) },
 	}
 }

@@ -32,7 +32,14 @@ func Node(e *Env) cli.Command {
 
 While the node is drained, /healthz and health check node ports answer 503. Services go
 on: connections that arrive are served. The drain stands over restarts until undrain.
-drain --wait waits until the node has no connections, and exits 1 after its time.`,
+VIPs that are announced get announce.drainMetric, and are withdrawn after
+announce.drainTime.
+drain --wait waits until the node has no connections.`,
+		Examples: []string{"svcproxy node drain --wait", "svcproxy node undrain"},
+		Exits: []cli.Exit{
+			{Code: cli.Failed, When: "with --wait: connections are left"},
+			noDaemon,
+		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
 }
@@ -48,7 +55,7 @@ func (c *nodeCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(args) != 1 {
-		return cli.Errorf(cli.Usage, "", "node wants one of drain, undrain and status, have %q", args)
+		return cli.Errorf(cli.Usage, "", "node wants one of drain, undrain and status, have %s", cli.Given(args))
 	}
 	verb := args[0]
 	switch {

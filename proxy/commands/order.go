@@ -34,7 +34,12 @@ func Drain(e *Env) cli.Command {
 		Name: "drain", Args: "TARGET", Short: "give endpoints no new connections; theirs go on",
 		Long: targets + ` The order stands over
 restarts, until undrain or --for ends it, and whatever health checks say. The last usable
-endpoint of a service is refused. --wait exits 1 if connections are left after its time.`,
+endpoint of a service is refused.`,
+		Examples: []string{"svcproxy drain 10.2.1.10 --reason 'kernel upgrade' --wait", "svcproxy drain node=rack4 --for 30m"},
+		Exits: []cli.Exit{
+			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet; with --wait: connections are left"},
+			noDaemon,
+		},
 		Flags: func(fs *pflag.FlagSet) { c.outFlags(fs); waitFlag(fs, &c.wait) }, Common: configFlag, Run: c.run,
 	}
 }
@@ -46,6 +51,11 @@ func Disable(e *Env) cli.Command {
 		Name: "disable", Args: "TARGET", Short: "take endpoints out at once; their connections are cut",
 		Long: targets + ` The order stands over
 restarts, until enable or --for ends it. The last usable endpoint of a service is refused.`,
+		Examples: []string{"svcproxy disable web/10.2.1.10:8080"},
+		Exits: []cli.Exit{
+			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet"},
+			noDaemon,
+		},
 		Flags: c.outFlags, Common: configFlag, Run: c.run,
 	}
 }
@@ -67,7 +77,9 @@ func (c *orderCommand) back(name, short string) cli.Command {
 		Name: name, Args: "TARGET", Short: short,
 		Long: `TARGET is the one of the order, with its --service if it had one: svcproxy overrides lists
 them. An endpoint that is down stays down.`,
-		Flags: c.commonFlags, Common: configFlag, Run: c.run,
+		Examples: []string{"svcproxy " + name + " 10.2.1.10"},
+		Exits:    []cli.Exit{{Code: cli.Failed, When: "there is no such order"}, noDaemon},
+		Flags:    c.commonFlags, Common: configFlag, Run: c.run,
 	}
 }
 
@@ -79,6 +91,11 @@ func Weight(e *Env) cli.Command {
 		Long: targets + `
 WEIGHT is a number, a percentage of the weight in the files such as 50%, or default, which
 takes the order back. It has an effect under schedulers that heed weights, such as wrr.`,
+		Examples: []string{"svcproxy weight 10.2.1.10 50%", "svcproxy weight 10.2.1.10 default"},
+		Exits: []cli.Exit{
+			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet"},
+			noDaemon,
+		},
 		Flags: c.outFlags, Common: configFlag, Run: c.run,
 	}
 }
@@ -132,7 +149,7 @@ func (c *orderCommand) order(args []string) (control.Order, error) {
 		return o, err
 	}
 	if len(args) != n {
-		return o, cli.Errorf(cli.Usage, "", "%s wants %s, have %q", c.verb, want, args)
+		return o, cli.Errorf(cli.Usage, "", "%s wants %s, have %s", c.verb, want, cli.Given(args))
 	}
 	var err error
 	if o.Target, err = control.ParseTarget(args[0], c.service); err == nil && n == 2 {

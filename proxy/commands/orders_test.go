@@ -206,7 +206,7 @@ func TestHealthProbe(t *testing.T) {
 		return control.Probes{Version: "1.2.3", Probes: control.ProbesOf(table, s)}
 	}})
 	out, code := a.run("health", "probe", "web/127.0.0.1")
-	if code != 0 || !strings.HasPrefix(out, "default/web "+up.String()+": tcp "+up.String()+"\n  connected ") || !strings.Contains(out, "\nok, after ") {
+	if code != 0 || !strings.HasPrefix(out, "web "+up.String()+": tcp "+up.String()+"\n  connected ") || !strings.Contains(out, "\nok, after ") {
 		t.Errorf("exit code %d: %s%s", code, out, &a.err)
 	}
 	if out, code = a.run("health", "probe", "web/"+up.String(), "-o", "json"); code != 0 || !strings.Contains(out, `"step": "connected"`) || !strings.Contains(out, `"good": true`) {

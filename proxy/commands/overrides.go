@@ -25,6 +25,10 @@ func Overrides(e *Env) cli.Command {
 		Name: "overrides", Short: "list the orders of drain, disable and weight that stand",
 		Long: `The running svcproxy keeps them in its stateDir. An order that no endpoint matches for 24
 hours is dropped.`,
+		Examples: []string{"svcproxy overrides"},
+		Exits: []cli.Exit{
+			noDaemon,
+		},
 		Flags: c.flag, Common: configFlag, Run: c.run,
 	}
 }

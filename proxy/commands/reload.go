@@ -23,9 +23,14 @@ func Reload(e *Env) cli.Command {
 	r := &reloadCommand{remote: remote{e}}
 	return cli.Command{
 		Name: "reload", Short: "make the running svcproxy read its files again",
-		Long: `A file that is not valid is refused: its last good content stays in effect. With --wait
-the exit code is 3 if something was refused, 1 if a step failed three times, and 7 if an
-address belongs to another service or another program.`,
+		Long:     `A file that is not valid is refused: its last good content stays in effect.`,
+		Examples: []string{"svcproxy reload --wait"},
+		Exits: []cli.Exit{
+			{Code: cli.Failed, When: "with --wait: a step failed three times"},
+			{Code: cli.Config, When: "with --wait: a file was refused"},
+			noDaemon,
+			{Code: cli.Degraded, When: "with --wait: an address belongs to another service or another program"},
+		},
 		Flags: r.flags, Common: configFlag, Run: r.run,
 	}
 }
@@ -33,6 +38,7 @@ address belongs to another service or another program.`,
 func (r *reloadCommand) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.wait, "wait", false, "wait until the new configuration is active, at most 2 minutes")
 	fs.StringVarP((*string)(&r.output), "output", "o", "text", "print the result of --wait in `FORMAT`: text or json")
+	cli.Offer(fs, "output", "text", "json")
 }
 
 func (r *reloadCommand) run(ctx context.Context, _ []string) error {
@@ -81,7 +87,7 @@ func (r *reloadCommand) progress(ctx context.Context) (stop func()) {
 			case <-tick.C:
 			}
 			if st, err := r.client().Status(ctx, false); err == nil {
-				fmt.Fprintf(r.Err, "svcproxy: waiting for %v: %s\n", time.Since(began).Round(time.Second), st.Sync.Now())
+				fmt.Fprintf(r.Err, "svcproxy: waiting for %v: %s\n", time.Since(began).Round(time.Second), st.Waits())
 			}
 		}
 	})

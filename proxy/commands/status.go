@@ -15,6 +15,7 @@ type statusCommand struct {
 	remote
 	output string
 	watch  bool
+	digest bool
 }
 
 // Status is the command status.
@@ -23,15 +24,23 @@ func Status(e *Env) cli.Command {
 	return cli.Command{
 		Name: "status", Args: "[SERVICE]", Short: "show what is served, what is wrong, and since when",
 		Long: `It asks the running svcproxy. SERVICE is NAME or NAMESPACE/NAME; without it all services
-are shown, those with a problem first. The exit code is 0 if all is well, 7 if something
-is wrong, 8 if a service has no backends, and 6 if svcproxy does not run.`,
+are shown, those with a problem first.`,
+		Examples: []string{"svcproxy status", "svcproxy status web", "svcproxy status -o json"},
+		Exits: []cli.Exit{
+			{Code: cli.OK, When: "all is well"},
+			noDaemon,
+			{Code: cli.Degraded, When: "something is wrong, or a service is served only in part"},
+			{Code: cli.NoBackends, When: "a service has no backends"},
+		},
 		Flags: s.flags, Common: configFlag, Run: s.run,
 	}
 }
 
 func (s *statusCommand) flags(fs *pflag.FlagSet) {
 	fs.StringVarP(&s.output, "output", "o", "table", "print in `FORMAT`: table, wide or json")
+	cli.Offer(fs, "output", "table", "wide", "json")
 	fs.BoolVarP(&s.watch, "watch", "w", false, "keep showing the status as it changes")
+	fs.BoolVar(&s.digest, "digest", false, "show hashes of the virtual servers: nodes that send clients to the same endpoints have the same")
 }
 
 func (s *statusCommand) run(ctx context.Context, args []string) error {
@@ -45,10 +54,10 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 	case 1:
 		service = args[0]
 	default:
-		return cli.Errorf(cli.Usage, "", "status takes one SERVICE, have %q", args)
+		return cli.Errorf(cli.Usage, "", "status takes one SERVICE, have %s", cli.Given(args))
 	}
 	view := func() (status.View, int) {
-		v := status.View{Format: format, Service: service, Colours: screen.Colours(s.Out)}
+		v := status.View{Format: format, Service: service, Digest: s.digest, Colours: screen.Colours(s.Out)}
 		height := 0
 		if screen.Terminal(s.Out) {
 			v.Width, height = screen.Size(s.Out)

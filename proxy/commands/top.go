@@ -24,6 +24,10 @@ func Top(e *Env) cli.Command {
 		Name: "top", Short: "show connections and bytes per second, live",
 		Long: `Keys: c, b and n sort by connections, bytes and name; e shows or hides endpoints; the
 arrow keys scroll; q quits.`,
+		Examples: []string{"svcproxy top", "svcproxy top -n 1"},
+		Exits: []cli.Exit{
+			noDaemon,
+		},
 		Flags: t.flags, Common: configFlag, Run: t.run,
 	}
 }

@@ -1,0 +1,215 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/control"
+	"github.com/svcproxy/svcproxy/proxy/daemon"
+	"github.com/svcproxy/svcproxy/proxy/doctor"
+)
+
+// examination reads the facts for doctor.
+type examination struct {
+	planCommand // quiet: warnings are notes
+	probe       bool
+	setup       daemon.Setup
+	client      control.Client
+	f           doctor.Facts
+}
+
+// counterWindow is how long counters of dropped packets are watched.
+const counterWindow = time.Second
+
+func newExamination(e *Env) *examination {
+	quiet := *e
+	quiet.Err = io.Discard
+	return &examination{planCommand: planCommand{local: local{Env: &quiet}}}
+}
+
+// facts reads everything once. What cannot be read is among the facts.
+func (x *examination) facts(ctx context.Context) *doctor.Facts {
+	var err error
+	x.setup, err = x.load()
+	if err == nil {
+		err = x.setup.Supported()
+	}
+	c := x.setup.Config
+	x.client = control.Client{Socket: daemon.Socket(c.RuntimeDir)}
+	surroundings := make(chan machine.Facts, 1)
+	go func() {
+		surroundings <- machine.Read(machine.Options{
+			Sysctls: doctor.Sysctls(), Folders: folders(c.StateDir, c.RuntimeDir), Unit: "svcproxy.service", Window: counterWindow,
+		})
+	}()
+	x.f.UserID = -1
+	x.ask(ctx)
+	if err != nil {
+		x.refused(err)
+	} else {
+		x.serving(ctx)
+	}
+	x.f.Machine = <-surroundings
+	if x.f.Status == nil {
+		x.f.Warnings = x.warned // else the status has them
+	}
+	return &x.f
+}
+
+// folders are those that are named.
+func folders(paths ...string) (list []string) {
+	for _, p := range paths {
+		if p != "" {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// ask asks the running svcproxy.
+func (x *examination) ask(ctx context.Context) {
+	st, err := x.client.Health(ctx, nil)
+	switch {
+	case err == nil:
+		x.f.Status, x.f.Mode, x.f.Configured = &st, st.Daemon.Mode, true
+		x.setup.Config.Mode = st.Daemon.Mode
+		if uid, known := machine.UserOf(st.Daemon.PID); known {
+			x.f.UserID = uid
+		}
+	case cli.Code(err) == cli.NoDaemon:
+		x.f.NoAnswer = said(err)
+	default:
+		x.lacks("what svcproxy itself knows", err, "run as root, or as a member of the group svcproxy")
+	}
+}
+
+// lacks notes that something cannot be checked.
+func (x *examination) lacks(what string, err error, right string) {
+	why := strings.ReplaceAll(said(err), "\n", "; ")
+	if cli.Code(err) == cli.Permission || errors.Is(err, os.ErrPermission) {
+		why += ": " + right
+	}
+	x.f.Unchecked = append(x.f.Unchecked, doctor.Unchecked{What: what, Why: why})
+}
+
+// said is an error without its exit code.
+func said(err error) string {
+	var coded *cli.Error
+	if errors.As(err, &coded) && coded.Err != nil {
+		return coded.Err.Error()
+	}
+	return err.Error()
+}
+
+// refused notes that the configuration or the services are not valid.
+func (x *examination) refused(err error) {
+	if os.Geteuid() != 0 && strings.Contains(err.Error(), os.ErrPermission.Error()) {
+		x.lacks("the configuration and the services", os.ErrPermission, "run as root, or as a member of the group svcproxy")
+		return
+	}
+	x.f.Configured, x.f.Refused = true, cli.Lines(err)
+	var missing *kernel.MissingError
+	if errors.As(err, &missing) {
+		x.f.Hint = missing.Hint
+	}
+}
+
+// serving reads what is to be served, and how the kernel does that.
+func (x *examination) serving(ctx context.Context) {
+	x.f.Mode = cmp.Or(x.f.Mode, x.setup.Mode())
+	if x.f.Status == nil && !x.hasServices() {
+		return // nothing of the kernel is read, which might load modules
+	}
+	x.f.Configured = true
+	have, err := x.kernel(ctx)
+	if err != nil {
+		x.f.Missing = kernel.Missing(err)
+		if len(x.f.Missing) == 0 {
+			x.lacks("the kernel's virtual servers, rules and sets", err, "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; or start svcproxy, which reads them for members of the group svcproxy")
+		}
+	} else {
+		x.f.Kernel = &have
+		x.setup.SettleFor(&have)
+		x.legacy(ctx)
+	}
+	table, err := x.table(ctx, &x.setup, have.Node)
+	switch {
+	case err == nil:
+		x.examine(ctx, table)
+	case x.f.Status == nil:
+		x.refused(err)
+	default:
+		x.lacks("the services", err, "run as root")
+	}
+	x.unserved(ctx)
+}
+
+// hasServices reports whether there may be something to serve. A node without any file is not
+// configured, and one with files that are empty or only have comments is not yet.
+func (x *examination) hasServices() bool {
+	switch {
+	case len(x.setup.Static.Services) > 0 || x.setup.Config.APIServer.Enabled:
+		return true
+	case x.setup.File == "" && x.edited().IsZero():
+		return false
+	}
+	table, err := x.serviceFiles(context.Background(), x.setup.Files(), x.setup.Facts(kernel.Node{}))
+	return err != nil && !errors.Is(err, os.ErrNotExist) || len(table.Services) > 0
+}
+
+// kernel reads the kernel, or lets the daemon do that.
+func (x *examination) kernel(ctx context.Context) (kernel.Observed, error) {
+	have, err := x.observe(ctx, &x.setup)
+	x.f.Mode = cmp.Or(statusMode(&x.f), x.setup.Mode())
+	if err == nil || cli.Code(err) != cli.Permission {
+		return have, err
+	}
+	text, asked := x.client.Kernel(ctx)
+	if asked != nil {
+		return have, err // which right is missing says more
+	}
+	if have, err = kernel.ParseObserved(text); err != nil {
+		return have, err
+	}
+	have.Names = x.setup.Config.Names()
+	return have, nil
+}
+
+// legacy adds firewalls of legacy tables to a reading of iptables-nft.
+func (x *examination) legacy(ctx context.Context) {
+	more, err := host.LegacyFirewall(ctx, x.f.Kernel.Names)
+	if err != nil {
+		x.lacks("firewalls of iptables-legacy", err, "run as root")
+	}
+	x.f.Kernel.Firewall = append(x.f.Kernel.Firewall, more...)
+}
+
+func statusMode(f *doctor.Facts) string {
+	if f.Status == nil {
+		return ""
+	}
+	return f.Status.Daemon.Mode
+}
+
+// edited is when the last of the service files was written.
+func (x *examination) edited() (last time.Time) {
+	for _, pattern := range x.setup.Config.File.Paths {
+		paths, _ := filepath.Glob(pattern)
+		for _, p := range paths {
+			if info, err := os.Stat(p); err == nil && info.ModTime().After(last) {
+				last = info.ModTime()
+			}
+		}
+	}
+	return last
+}

@@ -1,0 +1,163 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/proxy/doctor"
+	"github.com/svcproxy/svcproxy/proxy/explain"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
+)
+
+// Limits of what doctor asks the kernel one by one.
+const (
+	maxHops      = 5000 // addresses of backends whose route is asked for
+	maxExplained = 200  // addresses and ports that packets are followed to
+	claimsAtOnce = 100  // VIPs that other hosts are asked for at once
+)
+
+// examine reads what depends on the services.
+func (x *examination) examine(ctx context.Context, table sources.Table) {
+	node := kernel.Node{}
+	if x.f.Kernel != nil {
+		node = x.f.Kernel.Node
+	} else if n, err := host.ReadNode(x.setup.Config.Names()); err == nil {
+		node = n
+	}
+	x.f.Fronts = x.setup.Fronts(table, node)
+	paths, err := host.OpenPaths()
+	if err != nil {
+		x.lacks("routes to backends", err, "run as root")
+		return
+	}
+	defer paths.Close()
+	x.backends(paths)
+	if x.f.Kernel == nil {
+		return
+	}
+	want := x.setup.Want(table, node)
+	want.Sort()
+	x.f.Want = &want
+	x.foreign()
+	if x.probe {
+		x.duplicates(ctx)
+	}
+	if x.f.Mode != "userspace" && !x.setup.Config.IPVS.StrictARP {
+		x.follow(paths)
+	}
+}
+
+// backends asks for the way to each address that gets connections.
+func (x *examination) backends(paths *host.Paths) {
+	seen := map[netip.Addr]bool{}
+	for i := range x.f.Fronts.Fronts {
+		front := &x.f.Fronts.Fronts[i]
+		for _, b := range x.f.Fronts.Backends(front) {
+			a := x.f.Fronts.Addr(int(front.Service), b).Addr()
+			if seen[a] || x.f.Fronts.Weight(int(front.Service), b) == 0 || len(seen) == maxHops {
+				continue
+			}
+			seen[a] = true
+			if hop, err := paths.Hop(kernel.Path{Dst: a}); err == nil {
+				x.f.Backends = append(x.f.Backends, doctor.Backend{
+					Addr: a, Forward: x.f.Fronts.Forward(front), Hop: hop, Service: x.f.Fronts.Service(front).DisplayName(),
+				})
+			}
+		}
+	}
+}
+
+// foreign lists virtual servers that svcproxy neither made nor wants.
+func (x *examination) foreign() {
+	if x.f.Mode == "userspace" {
+		return
+	}
+	owned := plan.Owned(x.f.Kernel)
+	for i := range x.f.Kernel.Virtuals {
+		k := x.f.Kernel.Virtuals[i].Key
+		_, ours := slices.BinarySearchFunc(owned, k, kernel.VirtualKey.Compare)
+		_, wanted := slices.BinarySearchFunc(x.f.Want.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+		excluded := slices.ContainsFunc(x.setup.Config.IPVS.ExcludeCIDRs, func(p netip.Prefix) bool { return p.Contains(k.Addr.Addr()) })
+		if !ours && !wanted && !excluded {
+			x.f.Foreign = append(x.f.Foreign, k)
+		}
+	}
+}
+
+// duplicates asks the hosts on the node's links for the VIPs.
+func (x *examination) duplicates(ctx context.Context) {
+	for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		claims := slices.DeleteFunc(slices.Clone(x.f.Want.Policy.Claims), func(c kernel.Claim) bool {
+			return kernel.FamilyOf(c.Addr) != family || x.f.Kernel.Node.Has(c.Addr)
+		})
+		for some := range slices.Chunk(claims, claimsAtOnce) {
+			taken, err := host.Prober{}.Probe(ctx, some)
+			if err != nil {
+				x.lacks("whether another host has a VIP", err, "it needs CAP_NET_RAW")
+				return
+			}
+			x.f.Taken = append(x.f.Taken, taken...)
+		}
+	}
+}
+
+// follow follows a packet from outside to addresses that should be served.
+func (x *examination) follow(paths *host.Paths) {
+	f := explain.Facts{Kernel: *x.f.Kernel, Fronts: x.f.Fronts, Network: paths}
+	fronts := slices.DeleteFunc(slices.Clone(x.f.Fronts.Fronts), func(front frontend.Front) bool { return !x.open(&front) })
+	step := max(1, (len(fronts)+maxExplained-1)/maxExplained)
+	for i := 0; i < len(fronts); i += step {
+		p, err := f.Packet(fronts[i].Key.Proto, fronts[i].Key.Addr, "", "")
+		if err != nil {
+			continue
+		}
+		if a := explain.Explain(f, p); a.Fate != explain.Served && a.Fate != explain.Unknown {
+			x.f.Lost = append(x.f.Lost, doctor.Lost{Target: fronts[i].Key.Proto.String() + " " + fronts[i].Key.Addr.String(), Why: a.Sentence})
+		}
+	}
+}
+
+// open reports whether every client may use a front, and a backend should serve.
+func (x *examination) open(front *frontend.Front) bool {
+	return !front.Traits.Has(frontend.Restricted) && slices.ContainsFunc(x.f.Fronts.Backends(front), func(b frontend.Backend) bool {
+		return x.f.Fronts.Weight(int(front.Service), b) > 0
+	})
+}
+
+// beingRead is how long a file may take from being written to being served: svcproxy waits until it
+// is quiet, for half a minute at most.
+const beingRead = time.Minute
+
+// unserved compares the service files with what svcproxy read of them.
+func (x *examination) unserved(ctx context.Context) {
+	if x.f.Status == nil {
+		return
+	}
+	if time.Since(x.edited()) < beingRead {
+		return
+	}
+	served, err := x.client.Table(ctx, "file")
+	if err != nil || served.Version != x.Version || !served.Delivered {
+		return
+	}
+	table, _, problems, err := file.Load(ctx, x.setup.Files())
+	if err != nil || len(problems) > 0 {
+		return // the status has them
+	}
+	text, err := json.Marshal(table.Services) // as the daemon's went through JSON
+	var files sources.Table
+	if err != nil || json.Unmarshal(text, &files.Services) != nil {
+		return
+	}
+	for _, c := range sources.Compare(sources.Table{Services: served.Services}, files).Changes {
+		x.f.Unserved = append(x.f.Unserved, c.DisplayName())
+	}
+}

@@ -1,0 +1,83 @@
+package commands
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/sources/convert"
+)
+
+// Every format has steps, and those of keepalived move its VIPs.
+func TestTakeOver(t *testing.T) {
+	vips := []onLink{{netip.MustParsePrefix("192.0.2.80/32"), "eth0"}}
+	for _, f := range convert.Formats() {
+		if text := strings.Join(takeOver(f, vips, "vips0"), "\n"); !strings.Contains(text, "systemctl start svcproxy") || strings.Contains(text, "%!") {
+			t.Errorf("%s:\n%s", f, text)
+		}
+	}
+	want := `svcproxy check && systemctl start svcproxy  # while keepalived runs: virtual servers that are as these services want are not written
+systemctl mask keepalived; pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn)  # any other stop removes its virtual servers and VIPs. If it has VRRP peers, take the backups over first
+ip route append local 192.0.2.80 dev lo; ip address del 192.0.2.80/32 dev eth0  # svcproxy binds it
+timeout 60 sh -c 'until ip -4 route show table local 192.0.2.80 | grep -q proto; do sleep 1; done' && ip -4 route del local 192.0.2.80 dev lo proto boot  # if it fails: svcproxy doctor
+systemctl stop svcproxy; systemctl unmask keepalived; systemctl start keepalived  # to give it back
+for a in 192.0.2.80; do timeout 60 sh -c "until ip -o address | grep -v ' vips0 ' | grep -qF ' $a/'; do sleep 1; done"; done; svcproxy cleanup  # once keepalived has its VIPs again. It leaves what the configuration of keepalived has`
+	if got := strings.Join(takeOver(convert.Keepalived, vips, "vips0"), "\n"); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// --live tells by the processes whose place svcproxy takes.
+func TestRuns(t *testing.T) {
+	for name, want := range map[string]convert.Format{
+		"keepalived": convert.Keepalived, "ldirectord": convert.LDirectord, "kube-proxy": convert.Kubernetes, "chronyd": convert.IPVSAdm,
+	} {
+		if got := runs([]machine.Process{{PID: 7, Name: name}}); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestKeepalivedFile(t *testing.T) {
+	const usual = "/etc/keepalived/keepalived.conf"
+	for args, want := range map[string]struct {
+		file   string
+		serves bool
+	}{
+		"--dont-fork":           {usual, true},
+		"-n --use-file=/a -D":   {"/a", true},
+		"--use-file /b":         {"/b", true},
+		"-n -f /c":              {"/c", true},
+		"-f/d -n":               {"/d", true},
+		"--dont-fork --vrrp":    {usual, false},
+		"-P --use-file=/e.conf": {"/e.conf", false},
+	} {
+		if file, serves := keepalivedFile(strings.Fields(args)); file != want.file || serves != want.serves {
+			t.Errorf("%s: %s, %v", args, file, serves)
+		}
+	}
+}
+
+// What keepalived serves is read from its file and from those that this includes.
+func TestKeepalivedServes(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "keepalived.conf")
+	for name, text := range map[string]string{
+		"keepalived.conf": "virtual_server 192.0.2.80 80 {\nlb_algo rr\nreal_server 10.0.0.1 80 { }\n}\ninclude more.conf\n",
+		"more.conf":       "virtual_server 192.0.2.80 53 {\nprotocol UDP\nreal_server 10.0.0.1 53 { }\n}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys, err := keepalivedServes(os.Getpid(), file)
+	if err != nil || len(keys) != 2 || keys[0].String() != "-t 192.0.2.80:80" && keys[1].String() != "-t 192.0.2.80:80" {
+		t.Errorf("%v, %v", keys, err)
+	}
+	if _, err := keepalivedServes(os.Getpid(), filepath.Join(dir, "none")); err == nil {
+		t.Error("a file that is not there")
+	}
+}
