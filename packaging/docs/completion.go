@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -14,8 +15,8 @@ import (
 // Shells are the shells that Completion knows.
 var Shells = []string{"bash", "zsh", "fish"}
 
-// Completion writes the program's completion script for a shell. The script does not
-// call the program, so that completion works where svcproxy may not run.
+// Completion writes the program's completion script for a shell. The script calls the program for names of services and
+// endpoints only, so that the rest works where svcproxy does not run.
 func Completion(w io.Writer, shell string, p cli.Program) error {
 	write, ok := map[string]func(*bytes.Buffer, completed){"bash": bash, "zsh": zsh, "fish": fish}[shell]
 	if !ok {
@@ -38,13 +39,16 @@ type entry struct {
 	name, short string
 	flags       []flag // of its own
 	values      []string
-	files       bool // arguments are files
+	files       bool   // arguments are files
+	names       string // arguments are what svcproxy names prints for this word; "" if they are not
 }
 
 type flag struct {
 	name, letter, usage string
-	value               string // the name of its value in help; "" if it takes none
-	files               bool   // its value is a file
+	value               string   // the name of its value in help; "" if it takes none
+	files               bool     // its value is a file
+	words               []string // that its value may be; nil if it may have others
+	names               string   // as of entry
 }
 
 func readProgram(p cli.Program) completed {
@@ -54,9 +58,20 @@ func readProgram(p cli.Program) completed {
 		own := slices.DeleteFunc(visibleFlags(p.FlagSet(c)), func(f flag) bool {
 			return slices.ContainsFunc(common, func(g flag) bool { return f.name == g.name })
 		})
-		out.commands = append(out.commands, entry{name: c.Name, short: c.Short, flags: own, values: c.Values, files: c.Args == "[FILE...]"})
+		out.commands = append(out.commands, entry{name: c.Name, short: c.Short, flags: own, values: c.Values, files: strings.Contains(c.Args, "FILE"), names: namesOf(c.Args)})
 	}
 	return out
+}
+
+// namesOf is what the running daemon has names for, by the word that help uses.
+func namesOf(args string) string {
+	switch {
+	case strings.Contains(args, "SERVICE"):
+		return "services"
+	case strings.Contains(args, "TARGET"):
+		return "targets"
+	}
+	return ""
 }
 
 // visibleFlags are the flags that help shows.
@@ -76,7 +91,7 @@ func visibleFlags(fs *pflag.FlagSet) []flag {
 		if len(name) == 1 {
 			letter = name // pflag accepts it as --v too
 		}
-		out = append(out, flag{name: name, letter: letter, usage: usage, value: value, files: file})
+		out = append(out, flag{name: name, letter: letter, usage: usage, value: value, files: file, words: cli.Offered(f), names: namesOf(value)})
 	})
 	return append(out, flag{name: "help", letter: "h", usage: "explain the command and its flags"})
 }

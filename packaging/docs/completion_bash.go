@@ -22,8 +22,13 @@ func bash(b *bytes.Buffer, p completed) {
 	fi
 	COMPREPLY=()
 
-	case $prev in
+	case "$command $prev" in
 `)
+	bashValues(b, p.name, "*", p.common)
+	for _, c := range p.commands {
+		bashValues(b, p.name, c.name, c.flags)
+	}
+	b.WriteString("\tesac\n\tcase $prev in\n")
 	files, values := valued(p)
 	if len(files) > 0 {
 		fmt.Fprintf(b, "\t%s)\n\t\tcompopt -o filenames 2>/dev/null\n\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n\t\treturn\n\t\t;;\n", strings.Join(files, " | "))
@@ -54,11 +59,44 @@ func bash(b *bytes.Buffer, p completed) {
 		switch {
 		case c.values != nil:
 			fmt.Fprintf(b, "\t%s) mapfile -t COMPREPLY < <(compgen -W \"%s\" -- \"$cur\") ;;\n", c.name, strings.Join(c.values, " "))
+		case c.names != "":
+			fmt.Fprintf(b, bashNames, c.name, p.name, c.names)
 		case c.files:
 			fmt.Fprintf(b, "\t%s)\n\t\tcompopt -o filenames 2>/dev/null\n\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n\t\t;;\n", c.name)
 		}
 	}
 	fmt.Fprintf(b, "\tesac\n}\n\ncomplete -F _%[1]s %[1]s\n", p.name)
+}
+
+// bashNames offers names of the running program. bash splits words at the colons of an IPv6 address and replaces what
+// follows the last one, so the whole word is read from the line and the offers begin behind that colon.
+const bashNames = `	%s)
+		local word=${COMP_LINE:0:COMP_POINT}
+		word=${word##* }
+		local behind=${word##*:}
+		mapfile -t COMPREPLY < <(compgen -W "$(%s names %s 2>/dev/null)" -- "$word")
+		if [[ $word == *:* && ${COMP_WORDBREAKS-} == *:* ]] && ((${#COMPREPLY[@]})); then
+			COMPREPLY=("${COMPREPLY[@]#"${word%%"$behind"}"}")
+		fi
+		;;
+`
+
+// bashValues offers the values of a command's flags.
+func bashValues(b *bytes.Buffer, program, command string, flags []flag) {
+	for _, f := range flags {
+		words := strings.Join(f.words, " ")
+		if f.names != "" {
+			words = "$(" + program + " names " + f.names + " 2>/dev/null)"
+		}
+		if words == "" || f.value == "" {
+			continue
+		}
+		pattern := fmt.Sprintf("%s' --%s'", command, f.name)
+		if f.letter != "" {
+			pattern += fmt.Sprintf(" | %s' -%s'", command, f.letter)
+		}
+		fmt.Fprintf(b, "\t%s)\n\t\tmapfile -t COMPREPLY < <(compgen -W \"%s\" -- \"$cur\")\n\t\treturn\n\t\t;;\n", pattern, words)
+	}
 }
 
 // valued are the flags that take a value: a file, or something else.

@@ -25,6 +25,8 @@ func fish(b *bytes.Buffer, p completed) {
 		switch {
 		case c.values != nil:
 			fmt.Fprintf(b, "complete -c %s -n %s -a %s\n", p.name, fishText(when), fishText(strings.Join(c.values, " ")))
+		case c.names != "":
+			fmt.Fprintf(b, "complete -c %s -n %s -a %s\n", p.name, fishText(when), fishText(namesCommand(p.name, c.names)))
 		case c.files:
 			fmt.Fprintf(b, "complete -c %s -n %s -F\n", p.name, fishText(when))
 		}
@@ -43,10 +45,18 @@ func fishFlag(b *bytes.Buffer, program, when string, f flag) {
 	switch {
 	case f.files:
 		b.WriteString(" -r -F")
+	case f.value != "" && f.words != nil:
+		b.WriteString(" -x -a " + fishText(strings.Join(f.words, " ")))
+	case f.value != "" && f.names != "":
+		b.WriteString(" -x -a " + fishText(namesCommand(program, f.names)))
 	case f.value != "":
 		b.WriteString(" -x")
 	}
 	fmt.Fprintf(b, " -d %s\n", fishText(f.usage))
+}
+
+func namesCommand(program, names string) string {
+	return fmt.Sprintf("(%s names %s 2>/dev/null)", program, names)
 }
 
 func fishText(s string) string {

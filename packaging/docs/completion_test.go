@@ -26,8 +26,11 @@ var table = cli.Program{
 		{Name: "check", Args: "[FILE...]", Short: "validate"},
 		{Name: "plan", Short: "print", Flags: func(fs *pflag.FlagSet) {
 			fs.StringP("output", "o", "text", "`FORMAT` of the plan: [text] or 'json'")
+			cli.Offer(fs, "output", "text", "json")
 			fs.String("state", "", "read from `FILE`")
 		}},
+		{Name: "status", Args: "[SERVICE]", Short: "look"},
+		{Name: "drain", Args: "TARGET", Short: "empty", Flags: func(fs *pflag.FlagSet) { fs.StringP("service", "s", "", "of this `SERVICE`") }},
 		{Name: "chores", Short: "for machines", Hidden: true},
 		{Name: "completion", Args: "SHELL", Short: "print a script", Values: Shells},
 	},
@@ -47,7 +50,13 @@ var cases = []struct {
 	{"svcproxy plan --ou", []string{"--output"}, nil},
 	{"svcproxy plan --cleanu", nil, []string{"--cleanup"}},
 	{"svcproxy plan --state ", []string{"a.toml", "b.txt"}, []string{"--state"}},
-	{"svcproxy plan --output ", nil, []string{"a.toml"}},
+	{"svcproxy plan --output ", []string{"text", "json"}, []string{"a.toml"}},
+	{"svcproxy plan -o j", []string{"json"}, []string{"text"}},
+	{"svcproxy plan --proxy-mode ", []string{"ipvs", "userspace"}, []string{"a.toml"}},
+	{"svcproxy run --ipvs-scheduler w", []string{"wrr", "wlc"}, []string{"rr"}},
+	{"svcproxy status ", []string{"web", "shop/web"}, []string{"10.2.1.10", "a.toml"}},
+	{"svcproxy drain web/", []string{"web/10.2.1.10"}, []string{"web"}},
+	{"svcproxy drain --service sh", []string{"shop/web"}, []string{"web/10.2.1.10"}},
 	{"svcproxy check a", []string{"a.toml"}, []string{"b.txt"}},
 	{"svcproxy completion ", []string{"bash", "zsh", "fish"}, []string{"a.toml"}},
 	{"svcproxy completion z", []string{"zsh"}, []string{"fish"}},
@@ -65,6 +74,13 @@ func testShell(t *testing.T, shell, ask string, args ...string) {
 			t.Fatal(err)
 		}
 	}
+	// What svcproxy names prints on a node with two services.
+	bin := t.TempDir()
+	program := "#!/bin/sh\ncase \"$*\" in\n'names services') printf 'shop/web\\nweb\\n' ;;\n'names targets') printf '10.2.1.10\\nweb/10.2.1.10\\n' ;;\nesac\n"
+	if err := os.WriteFile(filepath.Join(bin, "svcproxy"), []byte(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	var script strings.Builder
 	if err := Completion(&script, shell, table); err != nil {
 		t.Fatal(err)
@@ -121,6 +137,31 @@ func TestBash(t *testing.T) {
 			printf '%s\n' ${COMPREPLY[@]+"${COMPREPLY[@]}"} end
 		done`
 	testShell(t, "bash", ask, "--norc", "-s")
+}
+
+// bash splits words at colons. What is offered replaces the part behind the last one.
+func TestBashOffersIPv6Targets(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("bash"))
+	var script strings.Builder
+	if err := Completion(&script, "bash", table); err != nil {
+		t.Fatal(err)
+	}
+	const ask = `
+		set -u; eval "$1"
+		svcproxy() { printf '%s\n' fd00:2::10 fd00:2::11 web/fd00:2::10 10.2.1.10; }
+		COMP_WORDBREAKS=$' \t\n"><=;|&(:\''
+		complete() { COMP_LINE="$*" COMP_POINT=${#COMP_LINE}; read -ra COMP_WORDS <<<"${COMP_LINE//:/ : }"; COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _svcproxy svcproxy; echo "${COMPREPLY[*]-}"; }
+		complete svcproxy drain fd00
+		complete svcproxy drain fd00:
+		complete svcproxy drain fd00:2::1
+		complete svcproxy drain web/fd00:2::
+		complete svcproxy drain fd01:
+		complete svcproxy drain 10`
+	out, err := exec.CommandContext(t.Context(), "bash", "--norc", "-c", ask, "bash", strings.ReplaceAll(script.String(), "complete -F", ": complete -F")).CombinedOutput()
+	want := "fd00:2::10 fd00:2::11\n2::10 2::11\n10 11\n10\n\n10.2.1.10\n"
+	if err != nil || string(out) != want {
+		t.Errorf("%v:\n%s\nwant\n%s", err, out, want)
+	}
 }
 
 func TestFish(t *testing.T) {

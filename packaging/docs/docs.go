@@ -6,6 +6,7 @@ package docs
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -24,6 +25,11 @@ func Write(dir string, p cli.Program, e Edition) error {
 		"svcproxy.schema.json": configSchema(config.Keys(), file.Keys()),
 		"services.schema.json": servicesSchema(file.Keys()),
 	}
+	prose, err := e.prose()
+	if err != nil {
+		return fmt.Errorf("writing documentation: %w", err)
+	}
+	maps.Copy(files, prose)
 	for _, shell := range Shells {
 		var b bytes.Buffer
 		if err := Completion(&b, shell, p); err != nil {

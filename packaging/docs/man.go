@@ -54,6 +54,12 @@ func (e Edition) program(prog cli.Program) []byte {
 				p.pflag(f)
 			}
 		})
+		for _, e := range c.Exits {
+			p.item(fmt.Sprintf("exit code %d", e.Code), sentence(e.When))
+		}
+		if len(c.Examples) > 0 {
+			p.literal(strings.Join(c.Examples, "\n"))
+		}
 	}
 	p.heading("FLAGS OF ALL COMMANDS")
 	p.text("A flag overrides its key in svcproxy.toml. Flags of kube-proxy that have no effect here are accepted with a warning, and not listed.")
@@ -79,7 +85,7 @@ func (e Edition) program(prog cli.Program) []byte {
 		p.text(s[0])
 		p.literal(s[1])
 	}
-	p.seeAlso("svcproxy.toml(5)", "services.toml(5)", "systemctl(1)", "journalctl(1)", "ipvsadm(8)", "ipset(8)", "iptables(8)")
+	p.seeAlso("svcproxy.toml(5)", "services.toml(5)", "svcproxy-concepts(7)", "svcproxy-migration(7)", "systemctl(1)", "journalctl(1)", "ipvsadm(8)", "ipset(8)", "iptables(8)")
 	return p.Bytes()
 }
 
@@ -145,7 +151,7 @@ func (e Edition) config(keys []fields.Key) []byte {
 	p.text("Services of this node, besides those of the service files. The tables are those of services.toml(5).")
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/svcproxy.schema.json", "the same keys as a JSON schema, for editors")
-	p.seeAlso("svcproxy(8)", "services.toml(5)")
+	p.seeAlso("svcproxy(8)", "services.toml(5)", "svcproxy-concepts(7)")
 	return p.Bytes()
 }
 
@@ -170,20 +176,22 @@ func (e Edition) services(keys []fields.Key) []byte {
 	p.heading("KEYS")
 	p.text("Choose NAME, PORTNAME and HEADER freely. [] stands for each element of a list.")
 	for _, k := range keys {
-		if strings.HasPrefix(k.Path, sharedChecks) {
+		if shared(k) {
 			continue
 		}
 		p.key(k.Path, string(k.Kind), k.Words, k.Default, k.Comment)
 	}
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/services.schema.json", "the same keys as a JSON schema, for editors")
-	p.seeAlso("svcproxy(8)", "svcproxy.toml(5)")
+	p.seeAlso("svcproxy(8)", "svcproxy.toml(5)", "svcproxy-concepts(7)", "svcproxy-migration(7)")
 	return p.Bytes()
 }
 
-// sharedChecks is where the keys of named health checks are. They are those of a service's healthCheck, which the page
-// has.
-const sharedChecks = "healthChecks.NAME."
+// shared says whether a key is also one of another table, which the page explains: named health checks have the keys of
+// a service's healthCheck, vips those of loadBalancerIPs, and backends those of endpoints.
+func shared(k fields.Key) bool {
+	return strings.HasPrefix(k.Path, "healthChecks.NAME.") || strings.HasPrefix(k.Path, "services.NAME.vips[].") || strings.HasPrefix(k.Path, "services.NAME.backends[].")
+}
 
 func (p *page) key(name, kind string, words []string, byDefault, comment string) {
 	if len(words) > 0 {

@@ -86,7 +86,7 @@ func TestPagesSayEveryFlagAndKey(t *testing.T) {
 	}
 	text = rendered(t, "services.toml.5", all["services.toml.5"])
 	for _, k := range file.Keys() {
-		if strings.HasPrefix(k.Path, sharedChecks) {
+		if shared(k) {
 			continue
 		}
 		if !strings.Contains(text, k.Path) || !strings.Contains(text, sentence(k.Comment)) {
@@ -131,6 +131,28 @@ func TestWhatRoffWouldTakeForItsOwn(t *testing.T) {
 	for _, want := range []string{".TH is no macro here.", "'Nor this.", `C:\new is a path, and --flag`, "-a^b~c", ".B", ".literal", "'too"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+}
+
+// The pages with prose are rendered as they are meant: headings, lists, examples and emphasis.
+func TestProse(t *testing.T) {
+	all, err := edition.prose()
+	if err != nil || len(all) < 2 {
+		t.Fatal(all, err)
+	}
+	for name, page := range all {
+		text := rendered(t, name, page)
+		for _, raw := range []string{"```", "\n- ", "## ", "`", "*"} {
+			if strings.Contains(text, raw) {
+				t.Errorf("%s shows %q as it is written:\n%s", name, raw, text)
+			}
+		}
+	}
+	text := rendered(t, "svcproxy-concepts.7", all["svcproxy-concepts.7"])
+	for _, want := range []string{"\nCLIENT ADDRESSES\n", "\n   The node announces the VIP\n", "\n           keepClientAddress = true\n", "• Layer 7: no HTTP routing", "svcproxy-migration(7)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("svcproxy-concepts(7) has no %q:\n%s", want, text)
 		}
 	}
 }

@@ -255,7 +255,7 @@ func paths(s map[string]any, prefix, free string) map[string]bool {
 		out[path] = true
 		next := free
 		switch {
-		case path == "services.NAME.endpoints[].ports":
+		case path == "services.NAME.endpoints[].ports", path == "services.NAME.backends[].ports":
 			next = "PORTNAME"
 		case strings.HasSuffix(path, ".headers"):
 			next = "HEADER"
