@@ -3,6 +3,9 @@ package appliance
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -37,7 +40,7 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"ask": n.ask, "get": n.get, "blocks": blocks, "clients": n.clients, "until": until, "exits": exits, "sandbox": new(sandbox).do,
+			"ask": n.ask, "get": n.get, "blocks": blocks, "clients": n.clients, "until": until, "exits": exits, "server": n.server, "client": n.client, "webhook": webhook, "sandbox": new(sandbox).do,
 		},
 	})
 }
@@ -83,6 +86,52 @@ func (n *node) get(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 }
 
+// server runs a program on a backend: server ADDRESS PROGRAM [ARGS...].
+func (n *node) server(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: server ADDRESS PROGRAM [ARGS...]")
+	}
+	for _, b := range n.lab.Backends {
+		if b.V4.String() == args[0] {
+			out, err := b.Run(args[1], args[2:]...)
+			ts.Logf("%s", out)
+			ts.Check(err)
+			return
+		}
+	}
+	ts.Fatalf("no backend has %s", args[0])
+}
+
+// client runs a program on the client until it succeeds: client PROGRAM [ARGS...].
+func (n *node) client(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: client PROGRAM [ARGS...]")
+	}
+	ts.Check(lab.Eventually(patience, func() error {
+		out, err := n.lab.Client.Run(args[0], args[1:]...)
+		ts.Logf("%s", out)
+		return err
+	}))
+}
+
+// webhook begins a web server on the node, which adds what is posted to a file: webhook ADDRESS:PORT FILE.
+func webhook(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: webhook ADDRESS:PORT FILE")
+	}
+	file, err := os.Create(ts.MkAbs(args[1]))
+	ts.Check(err)
+	listener, err := net.Listen("tcp", args[0])
+	ts.Check(err)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(file, r.Body); err != nil || r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})}
+	go server.Serve(listener)
+	ts.Defer(func() { server.Close(); file.Close() })
+}
+
 // clients begins traffic to VIP:PORT that goes on until the next "clients end",
 // which fails if any of it was lost.
 func (n *node) clients(ts *testscript.TestScript, neg bool, args []string) {
@@ -107,7 +156,9 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: until PROGRAM [ARGS...]")
 	}
 	ts.Check(lab.Eventually(patience, func() error {
-		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir = ts.MkAbs(".")
+		out, err := cmd.CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
 		}

@@ -87,3 +87,36 @@ func TestInstallIsShort(t *testing.T) {
 		}
 	}
 }
+
+// TestTranscript: the operator's first days in newcomer.txtar have no command and no flag that the README does not show.
+func TestTranscript(t *testing.T) {
+	if os.Getenv(onNode) != "" {
+		t.Skip("we are on the node")
+	}
+	script, err := os.ReadFile("script/newcomer.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := string(text)
+	_, transcript, _ := strings.Cut(string(script), "\n# transcript\n")
+	transcript, _, _ = strings.Cut(transcript, "\n# end of the transcript\n")
+	commands := regexp.MustCompile(`(?m)(?:exec |until |exits \d+ |sh -c ')((?:svcproxy|journalctl|systemctl) [^|'\n]*)`).FindAllStringSubmatch(transcript, -1)
+	if len(commands) < 10 {
+		t.Errorf("only %d commands in the transcript", len(commands))
+	}
+	for _, c := range commands {
+		words := strings.Fields(c[1])
+		if command := strings.Join(words[:2], " "); !strings.Contains(readme, command) {
+			t.Errorf("the README does not show %q", command)
+		}
+		for _, w := range words[2:] {
+			if strings.HasPrefix(w, "-") && !strings.Contains(readme, w) {
+				t.Errorf("%s: the README does not show %s", c[1], w)
+			}
+		}
+	}
+}

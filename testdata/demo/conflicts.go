@@ -66,38 +66,52 @@ func (d *demo) onLinkOfAPI() (string, error) {
 	d.say("an API server has this Service, and an EndpointSlice for it:")
 	d.show(strings.Split(apiService, "\n")...)
 	withAPI := fmt.Sprintf("%s\nsources.apiserver.enabled = true\nclientConnection.kubeconfig = %q", configuration, kubeconfig)
-	err = d.restart(withAPI)
+	count, err := d.apiComesAndGoes(withAPI)
+	d.say("svcproxy is started again without the API server")
+	return fmt.Sprintf("cluster IP, load balancer IP and node port: %d requests, 0 failed", count), errors.Join(err, inOrder(
+		func() error { return d.restart(configuration) },
+		func() error { return d.gone(apiVIPs[0]) },
+	))
+}
+
+// apiComesAndGoes has the load balancer IP come to the link and leave it while
+// clients use all three addresses. It returns how many requests were answered.
+//
+// Between its leaving and svcproxy's binding it, nobody has the load balancer IP,
+// and the node answers "host unreachable". So its own client pauses there.
+func (d *demo) apiComesAndGoes(withAPI string) (int64, error) {
+	err := d.restart(withAPI)
 	for _, vip := range apiVIPs {
 		if err == nil {
 			_, err = d.answered(vip)
 		}
 	}
 	if err != nil {
-		return "", err
+		return 0, err
 	}
 	vip := apiVIPs[1].Addr().String()
-	traffic := d.browse(apiVIPs...)
+	others, its := d.browse(apiVIPs[0], apiVIPs[2]), d.browse(apiVIPs[1])
 	err = inOrder(
-		func() error { return traffic.more(20) },
+		func() error { return its.more(20) },
 		func() error { return d.Node.IP("addr add " + vip + "/32 dev " + link) },
 		func() error { return d.bound(vip, false) },
-		func() error { d.say("%s is on %s now, and not on kube-ipvs0", vip, link); return traffic.more(60) },
+		func() error { d.say("%s is on %s now, and not on kube-ipvs0", vip, link); return its.more(20) },
 		func() error { return d.restart(withAPI) },
-		func() error { return d.proxyServes("default/api", "on "+link) },
-		func() error { d.say("svcproxy was started again with it"); return traffic.more(60) },
-		func() error { return d.Node.IP("addr del " + vip + "/32 dev " + link) },
-		func() error { return d.bound(vip, true) },
-		func() error { d.say("%s has left %s and is on kube-ipvs0 again", vip, link); return traffic.more(60) },
+		func() error { return d.proxyServes("api", "on "+link) },
+		func() error { d.say("svcproxy was started again with it"); return its.more(20) },
 	)
-	count, failed := traffic.stop()
-	if err := errors.Join(err, failed); err != nil {
-		return "", err
+	count, failed := its.stop()
+	err = errors.Join(err, failed)
+	if err == nil {
+		err = inOrder(
+			func() error { return d.Node.IP("addr del " + vip + "/32 dev " + link) },
+			func() error { return d.bound(vip, true) },
+			func() error { _, err := d.answered(apiVIPs[1]); return err },
+			func() error { d.say("%s has left %s and is on kube-ipvs0 again", vip, link); return others.more(20) },
+		)
 	}
-	d.say("svcproxy is started again without the API server")
-	return fmt.Sprintf("cluster IP, load balancer IP and node port: %d requests, 0 failed", count), inOrder(
-		func() error { return d.restart(configuration) },
-		func() error { return d.gone(apiVIPs[0]) },
-	)
+	more, failed := others.stop()
+	return count + more, errors.Join(err, failed)
 }
 
 // restart stops svcproxy and starts it with another configuration.

@@ -217,6 +217,25 @@ func (b *browser) awaitText(parts ...string) {
 	}
 }
 
+// openRow goes from the first row to that of a service by keyboard, and opens or closes it. Trouble is first, so
+// where a row is depends on its state.
+func (b *browser) openRow(service string) {
+	b.t.Helper()
+	rows := make([]string, 10)
+	for i := range rows {
+		rows[i] = "k"
+	}
+	b.press(rows...)
+	for range rows {
+		if b.eval(`document.activeElement.textContent`) == service {
+			b.press("Enter")
+			return
+		}
+		b.press("j")
+	}
+	b.t.Fatalf("the keyboard finds no row of %s", service)
+}
+
 // press presses keys, by their names in the DOM: "Enter", "/".
 func (b *browser) press(keys ...string) {
 	b.t.Helper()

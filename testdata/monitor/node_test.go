@@ -123,11 +123,19 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 		Healthy: n.proxy.Healthy, Answered: n.metrics.Answered,
 		Synced: func() time.Time { return n.proxy.Snapshot().Succeeded },
 	}.Handler()}
+	past := &status.Past{}
 	site := &web.Listener{Name: "metrics", Log: log, Handler: web.Site{
 		Metrics: n.metrics.Handler(), Mode: func() string { return "ipvs" }, Config: func() any { return map[string]string{"mode": "ipvs"} },
-		Profiling: func() bool { return true }, Status: reader.Status, Detail: reader.Detail, Events: ring,
+		Profiling: func() bool { return true }, Status: reader.Status, Detail: reader.Detail, Past: past, Events: ring,
 	}.Handler()}
 	go checks.Run(ctx)
+	go func() { // ten times as often as the daemon does
+		for tick := time.Tick(status.PastPeriod / 10); ctx.Err() == nil; <-tick {
+			if err := reader.Sample(ctx, past); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	}()
 	go func() {
 		defer close(ended)
 		if err := n.proxy.Run(ctx); err != nil {
@@ -191,6 +199,11 @@ func (m *meter) Read(context.Context) (kernel.Counters, error) {
 		c.Reals = append(c.Reals, kernel.RealCounters{Key: r.Key, Weight: r.Weight, Active: uint32(5 + i%23), Inactive: uint32(i % 7)})
 	}
 	return c, nil
+}
+
+func (m *meter) Virtuals(ctx context.Context) ([]kernel.VirtualCounters, error) {
+	c, err := m.Read(ctx)
+	return c.Virtuals, err
 }
 
 // Reals shares the traffic of a virtual server out to its real servers.

@@ -53,11 +53,8 @@ func TestPage(t *testing.T) {
 	await(t, "the search", func() bool { return b.eval(`document.querySelectorAll("tr.service").length`) == "1" })
 	b.press("Escape")
 	await(t, "the end of the search", func() bool { return b.eval(`document.querySelectorAll("tr.service").length`) == "8" })
-	b.press("j", "j", "Enter") // the second by name
+	b.openRow("db")
 	b.awaitText("Endpoints")
-	if got := b.eval(`document.activeElement.textContent`); got != "db" {
-		t.Errorf("the keyboard is at %q, want db", got)
-	}
 	await(t, "details", func() bool {
 		return strings.Contains(b.eval(`document.querySelector("tr.detail").innerText`), "10.3.0.5:8080")
 	})
@@ -70,7 +67,10 @@ func TestPage(t *testing.T) {
 
 	// What is wrong is on top of the page.
 	n.table.Set(tableOf(services...), errors.New("services.toml:7: no such thing"))
-	b.awaitText("degraded", "services.toml:7: no such thing")
+	b.awaitText("services.toml:7: no such thing")
+	await(t, "red, with the reason in the title", func() bool {
+		return b.eval(`document.getElementById("health").className`) == "badge bad" && strings.Contains(b.eval(`document.title`), "✖ ")
+	})
 	shot(b, "trouble")
 
 	if said := b.complaints(); len(said) > 0 {
@@ -95,16 +95,21 @@ func TestPageOfHealth(t *testing.T) {
 	b := open(t, "http://"+n.site.String()+"/")
 	b.look(1280, 900, "light")
 	b.awaitText("unchecked")
-	column := func() string { return b.eval(`document.getElementById("health-column").hidden`) }
-	if got := column(); got != "true" {
-		t.Errorf("without health checks the column is hidden: %s", got)
+	column := func() string {
+		return b.eval(`[...document.querySelectorAll("tr.detail th")].some((head) => head.textContent === "Health")`)
 	}
+	b.openRow("unchecked")
+	b.awaitText("Endpoints")
+	if got := column(); got != "false" {
+		t.Errorf("without health checks there is a column of health: %s", got)
+	}
+	b.press("Enter")
 	n.table.Set(tableOf(s, service(1, "unchecked", 1)), nil)
-	b.awaitText("Health", "1/2 up", "1 of 2 targets up", "endpointDown", "refused")
-	b.press("j", "j", "Enter")
+	b.awaitText("1 of 2 down", "1 of 2 targets up", "endpointDown", "refused")
+	b.openRow("web")
 	b.awaitText("down ", "0 (source 1)")
-	if got := b.eval(`document.querySelectorAll("tr.detail .state.bad").length > 0`); column() != "false" || got != "true" {
-		t.Errorf("column hidden: %s, the endpoint is red: %s", column(), got)
+	if got := b.eval(`document.querySelectorAll("tr.detail .state.bad").length > 0`); column() != "true" || got != "true" {
+		t.Errorf("column of health: %s, the endpoint is red: %s", column(), got)
 	}
 	must(t, n.order("127.0.0.2", "kernel upgrade"))
 	b.awaitText("Ordered by the operator", "drained by root", "kernel upgrade")
@@ -132,6 +137,11 @@ func TestPageWhileAway(t *testing.T) {
 	b.awaitText("svcproxy does not answer", "shop-frontend")
 	listen(n.site)
 	await(t, "the page goes on", func() bool { return !strings.Contains(b.text(), "does not answer") })
+	b.eval(`document.getElementById("tiles").remove() || ""`)
+	b.awaitText("this page has a fault", "svcproxy answers")
+	if strings.Contains(b.text(), "does not answer") {
+		t.Error("a fault of the page is shown as one of svcproxy")
+	}
 }
 
 // looks takes pictures in both colour schemes and at a phone's width, once the charts have something to show.
