@@ -127,6 +127,9 @@ func (b *bench) criteria() []gate {
 		all = append(all, flowsOf(f.String(), b.clock)...)
 		if f == kernel.IPv4 {
 			all = append(all, paths()...)
+			if b.clock == "wall" {
+				all = append(all, boots()...)
+			}
 			if b.clock == "instructions" {
 				all = append(all, outages()...)
 				all = append(all, upkeeps()...)
@@ -245,4 +248,17 @@ func paths() []gate {
 		)
 	}
 	return all
+}
+
+// boots are those of a start after a boot. With the packages nothing is loaded on demand then, so that is not bounded.
+func boots() []gate {
+	at := func(row, by string) cell { return cell{row: row, by: by} }
+	gates := []gate{
+		{what: bootRow + ", of loaded before", of: at(bootRow, "svcproxy"), per: at(warmRow, "svcproxy"), value: instructions, most: 2, unit: "x"},
+		{what: coldRow + ", of loaded before", of: at(coldRow, "svcproxy"), per: at(warmRow, "svcproxy"), value: instructions, unit: "x"},
+	}
+	for _, row := range []string{warmRow, coldRow} {
+		gates = append(gates, gate{what: row + ", keepalived", of: at(row, "keepalived"), per: at(row, "svcproxy"), value: instructions, unit: "x"})
+	}
+	return gates
 }

@@ -36,6 +36,7 @@ type options struct {
 	families []kernel.Family
 	run      *regexp.Regexp // of scenario names
 	repeat   int            // 0 is as often as it takes
+	rounds   int            // of the data path; 0 is as many as it takes
 	dir      string         // for results
 	name     string         // of the files there
 	binary   string         // svcproxy; the build without API servers is next to it
@@ -79,8 +80,9 @@ func parse(args []string) (o options, err error) {
 	fs.StringVar(&o.clock, "clock", "instructions", "what a nanosecond is: instructions (under --icount) or wall; native measures health checks on this machine")
 	sizes := fs.String("sizes", "1000x10,5000x5", "services x endpoints of each, or all")
 	families := fs.String("families", "IPv4,IPv6", "families of the services")
-	only := fs.String("run", "", "scenarios to run, a regular expression")
+	only := fs.String("run", "", "scenarios to run, a regular expression of NAME or \"NAME: WAY\"")
 	fs.IntVar(&o.repeat, "repeat", 0, "how often each is timed (0: three times in wall time, else twice, large tables and what has no size once)")
+	fs.IntVar(&o.rounds, "rounds", 0, "how often each way of the data path is measured (0: 31 times in wall time, else twice)")
 	fs.StringVar(&o.dir, "out", os.Getenv("SVCPROXY_GUEST_OUT"), "folder for results")
 	fs.StringVar(&o.name, "name", "", "name of the files of results (the clock's, if there is none)")
 	fs.Parse(args)
@@ -146,7 +148,7 @@ func run(args []string, out io.Writer) error {
 // all runs every scenario and says how many failed.
 func (b *bench) all() (failed int) {
 	measure := func(s scenario, sz size, f kernel.Family) {
-		if !b.options.run.MatchString(s.name) || s.only != 0 && s.only != f || s.clock != "" && s.clock != b.clock {
+		if !b.options.run.MatchString(s.name) && !b.options.run.MatchString(s.name+": "+s.by) || s.only != 0 && s.only != f || s.clock != "" && s.clock != b.clock {
 			return
 		}
 		if err := b.measure(s, sz, f); err != nil {
@@ -188,6 +190,7 @@ var (
 	singles = []scenario{
 		{name: "flows", by: "svcproxy", run: (*bench).flows},
 		{name: "path", run: (*bench).path, outside: true, only: kernel.IPv4},
+		{name: "boot", by: "svcproxy", run: (*bench).boots, outside: true, only: kernel.IPv4, clock: "wall"},
 		{name: "startup", by: "svcproxy", run: (*bench).startup, outside: true, only: kernel.IPv4},
 	}
 )

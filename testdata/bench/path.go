@@ -59,6 +59,8 @@ func (b *bench) path(p *pass) error {
 	switch {
 	case p.counting:
 		rounds = 1
+	case b.rounds > 0:
+		rounds = b.rounds
 	case b.clock == "wall":
 		rounds = pathWallRounds
 	}
@@ -69,6 +71,9 @@ func (b *bench) path(p *pass) error {
 			}
 		}
 		slices.Reverse(ways)
+	}
+	if b.clock == "wall" && !p.counting {
+		return p.rates(ways, min(rounds, rateRounds))
 	}
 	return nil
 }
@@ -153,7 +158,7 @@ func (p *pass) byRules(l *lab.Lab, t *task, backend string) (way, error) {
 
 // byRelay is the way through mode userspace.
 func (p *pass) byRelay(l *lab.Lab, t *task) (w way, err error) {
-	w = way{by: "userspace", to: t.vip}
+	w = way{by: byRelay, to: t.vip}
 	w.stop, err = p.serveBySvcproxy(l, t.table, "mode = \"userspace\"")
 	return w, err
 }

@@ -32,6 +32,9 @@ func ask(to netip.AddrPort, what byte, n int) error {
 		return fmt.Errorf("write to %v: %w", to, err)
 	}
 	buf := received[:]
+	if n == 1 {
+		buf = make([]byte, 2) // such clients are many at once
+	}
 	for got := 0; ; {
 		var m int
 		err := again(func() (err error) { m, err = unix.Read(fd, buf); return err })

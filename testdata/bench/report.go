@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -60,12 +61,13 @@ func (b *bench) group(out io.Writer, size, family string) {
 		base, ours := b.median(cell{row, "svcproxy", size, family})
 		fmt.Fprintf(w, "%s\t", row)
 		for _, by := range ways {
-			x, ok := b.median(cell{row, by, size, family})
+			c := cell{row, by, size, family}
+			x, ok := b.median(c)
 			ratio := ""
 			if ours && ok && by != "svcproxy" && x.Nanos > 0 {
 				ratio = fmt.Sprintf("x%.2f", float64(x.Nanos)/float64(base.Nanos))
 			}
-			fmt.Fprintf(w, "%s\t%s\t", amount(x, ok), ratio)
+			fmt.Fprintf(w, "%s%s\t%s\t", amount(x, ok), b.spread(c), ratio)
 		}
 		if ours && base.Nanos > 0 {
 			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t\n", inNetlink(base), base.Syscalls, base.Messages, base.Execs, base.Allocs, base.Bytes>>10)
@@ -74,6 +76,16 @@ func (b *bench) group(out io.Writer, size, family string) {
 		}
 	}
 	w.Flush()
+}
+
+// spread is between what the times of a cell lie, where they are wall time. Instructions repeat.
+func (b *bench) spread(c cell) string {
+	all := b.cell(c)
+	if b.clock == "instructions" || len(all) < 2 || all[0].Nanos == 0 {
+		return ""
+	}
+	byTime := func(x, y sample) int { return cmp.Compare(x.Nanos, y.Nanos) }
+	return fmt.Sprintf(" (%s to %s)", amount(slices.MinFunc(all, byTime), true), amount(slices.MaxFunc(all, byTime), true))
 }
 
 func amount(s sample, ok bool) string {
