@@ -32,15 +32,21 @@ ports = [
 endpoints = ` + allPods + "\n"
 }
 
-// newForwardingNode prepares a lab whose backends have the VIPs, unwrap tunnels and answer the client past the node.
-func newForwardingNode(t *testing.T, main string) node {
+// needTunnels skips where servers cannot unwrap tunnels.
+func needTunnels(t *testing.T) {
 	t.Helper()
 	needKernel(t)
 	for _, module := range []string{"ipip", "ip6_tunnel", "fou"} {
 		if out, err := exec.Command("modprobe", module).CombinedOutput(); err != nil {
-			t.Skipf("backends cannot unwrap tunnels: modprobe %s: %v: %s", module, err, out)
+			t.Skipf("servers cannot unwrap tunnels: modprobe %s: %v: %s", module, err, out)
 		}
 	}
+}
+
+// newForwardingNode prepares a lab whose backends have the VIPs, unwrap tunnels and answer the client past the node.
+func newForwardingNode(t *testing.T, main string) node {
+	t.Helper()
+	needTunnels(t)
 	n := newNode(t, main)
 	must(t, n.Bypass())
 	for _, b := range n.Backends {
@@ -141,8 +147,12 @@ func TestForwardingMethods(t *testing.T) {
 		}
 		n.wantMethod(t, method)
 		in, out := n.packetsSeen(t)
+		wire, err := n.Backends[0].Capture()
+		must(t, err)
 		n.wantForwarded(t, method)
+		wantWrapped(t, method, wire.Stop())
 		n.wantReplies(t, method, in, out)
+		n.healthy(t)
 		must(t, n.Stop())
 		if out, code, err := n.Command("plan"); err != nil || code != 0 || !strings.Contains(out, "nothing to do") {
 			t.Errorf("%s: plan after it: exit code %d, %v\n%s", method, code, err, out)
@@ -168,6 +178,10 @@ func TestTunnelsTellTheClientTheirMTU(t *testing.T) {
 			must(t, err)
 			if _, err := c.Ask(); err != nil {
 				t.Errorf("%s to %s: a long line: %v", method, vip, err)
+			}
+			want := fmt.Sprintf(" mtu %d ", 1500-tunnelBytes(method, vip))
+			if out, err := n.Client.Run("ip", "route", "get", vip.String()); err != nil || !strings.Contains(out, want) {
+				t.Errorf("%s to %s: the client did not learn%s: %s%v", method, vip, want, out, err)
 			}
 			c.Close()
 		}

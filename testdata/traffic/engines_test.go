@@ -1,0 +1,242 @@
+package traffic
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// example is a configuration as the packages ship it.
+func example(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("../../packaging/examples", name))
+	must(t, err)
+	return path
+}
+
+// runs starts a daemon on a host, and ends it with the test.
+func runs(t *testing.T, on *lab.Host, name string, args ...string) *lab.Log {
+	t.Helper()
+	cmd, log := exec.Command(name, args...), new(lab.Log)
+	cmd.Stdout, cmd.Stderr = log, log
+	must(t, on.Start(cmd))
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s on %s:\n%s", name, on.Name, log.String())
+		}
+	})
+	return log
+}
+
+// routerConfig is BIRD on the client, as the router of the VIPs: it obeys GRACEFUL_SHUTDOWN.
+const routerConfig = `
+log stderr all;
+router id 192.0.2.2;
+protocol device { }
+protocol kernel { ipv4 { export all; }; }
+protocol kernel { ipv6 { export all; }; }
+filter vips {
+	if (65535, 0) ~ bgp_community then bgp_local_pref = 0;
+	accept;
+}
+protocol bgp node4 {
+	local 192.0.2.2 as 65000; neighbor 192.0.2.1 as 65001;
+	ipv4 { import filter vips; export none; };
+}
+protocol bgp node6 {
+	local 2001:db8::2 as 65000; neighbor 2001:db8::1 as 65001;
+	ipv6 { import filter vips; export none; };
+}
+`
+
+// router is the client with a BIRD that learns VIPs.
+type router struct {
+	node
+	socket string
+}
+
+func (n node) router(t *testing.T) router {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "bird.conf")
+	must(t, os.WriteFile(file, []byte(routerConfig), 0o644))
+	r := router{n, filepath.Join(dir, "ctl")}
+	runs(t, n.Client, "bird", "-f", "-c", file, "-s", r.socket, "-P", filepath.Join(dir, "pid"))
+	return r
+}
+
+// learns waits until the router has routes to these VIPs by the node and to no others, with this
+// preference. 0 is what GRACEFUL_SHUTDOWN asks for, 100 the default.
+func (r router) learns(t *testing.T, when string, preference int, want ...string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	if err := lab.Eventually(time.Minute, func() error {
+		var have []string
+		for _, family := range []string{"-6", "-4"} {
+			out, err := r.Client.Run("ip", family, "route", "show", "proto", "bird")
+			if err != nil {
+				return err
+			}
+			for line := range strings.Lines(out) {
+				have = append(have, strings.Fields(line)[0])
+			}
+		}
+		if !slices.Equal(have, want) {
+			return fmt.Errorf("the router has routes to %q, want %q", have, want)
+		}
+		out, err := r.Client.Run("birdc", "-s", r.socket, "show", "route", "all")
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(out, fmt.Sprintf("BGP.local_pref: %d\n", preference)); n != len(want) {
+			return fmt.Errorf("%d routes have preference %d, want %d:\n%s", n, preference, len(want), out)
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("%s: %v", when, err)
+	}
+	return time.Since(began).Round(time.Millisecond)
+}
+
+// learned are the VIPs of announcedWeb, as the router has them.
+var learned = []string{"2001:db8:80::80", "198.51.100.80", "203.0.113.9"}
+
+// isAnnounced has a routing daemon, which start starts, on the node announce VIPs to a router: they appear there, go when
+// no endpoint is up, come back, get another preference by a drain and are withdrawn after it.
+func (n node) isAnnounced(t *testing.T, more string, start func()) {
+	main := fmt.Sprintf(announcing, t.TempDir()) + more
+	must(t, n.Configure(main))
+	must(t, n.Lab.Node.IP("route add unreachable 203.0.113.99 table 144 proto static")) // of another table
+	ports := n.openPorts(t, 7100, lines)
+	r := n.router(t)
+	start()
+	n.start(t, announcedWeb)
+	t.Logf("announced after %s", r.learns(t, "started", 100, learned...))
+	ask(t, n.Client, "tcp", "198.51.100.80:80")
+	for _, p := range ports {
+		must(t, p.Close())
+	}
+	t.Logf("all endpoints down: withdrawn after %s", r.learns(t, "down", 100))
+	for _, p := range ports {
+		must(t, p.Open())
+	}
+	t.Logf("announced again after %s", r.learns(t, "up", 100, learned...))
+	n.order(t, 0, "node drain")
+	t.Logf("drained: preference 0 after %s", r.learns(t, "drained", 0, learned...))
+	must(t, n.Configure(withdrawing(main)))
+	r.learns(t, "drained for longer than drainTime", 100)
+	n.order(t, 0, "node undrain")
+	r.learns(t, "undrained", 100, learned...)
+	must(t, n.Stop())
+	r.learns(t, "stopped", 100, learned...)
+	n.order(t, 0, "announce withdraw", "withdrawn: 198.51.100.80")
+	r.learns(t, "withdrawn by command", 100)
+}
+
+// TestBIRDAnnouncesVIPs: BIRD 2 with the configuration that the packages ship.
+func TestBIRDAnnouncesVIPs(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("bird"))
+	n := newNode(t, "")
+	n.isAnnounced(t, "", func() {
+		dir := t.TempDir()
+		runs(t, n.Lab.Node, "bird", "-f", "-c", example(t, "bird.conf"), "-s", filepath.Join(dir, "ctl"), "-P", filepath.Join(dir, "pid"))
+	})
+}
+
+// ownDir makes a directory that belongs to a user, in which this user's daemon makes its sockets.
+func ownDir(t *testing.T, name string) string {
+	t.Helper()
+	u, err := user.Lookup(name)
+	must(t, err)
+	uid, err := strconv.Atoi(u.Uid)
+	must(t, err)
+	gid, err := strconv.Atoi(u.Gid)
+	must(t, err)
+	dir, err := os.MkdirTemp("", name)
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	must(t, os.Chmod(dir, 0o755))
+	must(t, os.Chown(dir, uid, gid))
+	return dir
+}
+
+// TestFRRAnnouncesVIPs: FRR with the configuration that the packages ship.
+func TestFRRAnnouncesVIPs(t *testing.T) {
+	const frr = "/usr/lib/frr/"
+	kerneltest.Need(t, kerneltest.Tool(frr+"zebra"))
+	n := newNode(t, "")
+	n.isAnnounced(t, "announce.table = 0\n", func() {
+		dir := ownDir(t, "frr")
+		for _, daemon := range []string{"zebra", "bgpd", "bfdd"} {
+			args := []string{"-f", "/dev/null", "-z", dir + "/zserv", "-i", dir + "/" + daemon + ".pid", "--vty_socket", dir, "--log", "stdout"}
+			if daemon == "bfdd" {
+				args = append(args, "--bfdctl", dir+"/bfdd.sock")
+			}
+			runs(t, n.Lab.Node, frr+daemon, args...)
+			must(t, lab.Eventually(time.Minute, func() error { _, err := os.Stat(dir + "/" + daemon + ".vty"); return err }))
+		}
+		n.tool(t, "vtysh", "--vty_socket", dir, "-f", example(t, "frr.conf"))
+	})
+}
+
+// TestKeepalivedFollowsSvcproxy: keepalived with the configuration that the packages ship, but for the name of
+// the interface and the file. The node is master while it can serve the VIP and is not drained, else its peer.
+func TestKeepalivedFollowsSvcproxy(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("keepalived"))
+	n := newNode(t, "")
+	file := filepath.Join(t.TempDir(), "announced")
+	must(t, n.Configure(fmt.Sprintf("health.massFailure = \"believe\"\nipvs.strictARP = true\nannounce.mode = \"vrrp\"\nannounce.holdUp = \"0s\"\nannounce.file = %q\n", file)))
+	ports := n.openPorts(t, 7100, lines)
+	n.start(t, "[services.web]\ntype = \"LoadBalancer\"\nloadBalancerIPs = [\""+vrrpVIP+"\"]\nports = [{ port = 80, targetPort = 7100 }]\nendpoints = "+allV4+
+		"\nhealthCheck = { type = \"tcp\", "+patient+" }\n")
+	text, err := os.ReadFile(example(t, "keepalived.conf"))
+	must(t, err)
+	shipped := strings.ReplaceAll(string(text), "/run/svcproxy/announced", file)
+	n.keepalived(t, n.Lab.Node, strings.ReplaceAll(shipped, "interface eth0", "interface uplink"))
+	n.vipOn(t, "alone", "uplink")
+	peer, _, _ := strings.Cut(shipped, "track_file {")
+	_, rest, _ := strings.Cut(shipped, "virtual_ipaddress")
+	peer = strings.Replace(peer, "track_file svcproxy {", "track_file unused {", 1)
+	n.keepalived(t, n.Client, strings.Replace(peer, "priority 250", "priority 245", 1)+"virtual_ipaddress"+rest)
+	n.vipOn(t, "both serve", "uplink")
+	for _, p := range ports {
+		must(t, p.Close())
+	}
+	n.vipOn(t, "all endpoints are down")
+	for _, p := range ports {
+		must(t, p.Open())
+	}
+	n.vipOn(t, "they are up", "uplink")
+	must(t, lab.Eventually(time.Minute, func() error { // the client asks itself until its keepalived is backup
+		_, err := n.Client.Ask("tcp", netip.MustParseAddrPort(vrrpVIP+":80"))
+		return err
+	}))
+	n.order(t, 0, "node drain")
+	n.vipOn(t, "drained")
+	n.order(t, 0, "node undrain")
+	n.vipOn(t, "undrained", "uplink")
+}
+
+// keepalived starts keepalived on a host.
+func (n node) keepalived(t *testing.T, on *lab.Host, config string) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "keepalived.conf")
+	must(t, os.WriteFile(file, []byte(config), 0o644))
+	runs(t, on, "keepalived", "--dont-fork", "--log-console", "--log-detail", "--vrrp", "--use-file="+file,
+		"--pid="+filepath.Join(dir, "pid"), "--vrrp_pid="+filepath.Join(dir, "vrrp"))
+}

@@ -1,0 +1,107 @@
+package traffic
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// ills are the tests that leave a node in trouble, with the checks of doctor that may say so. At the end of all others
+// doctor says nothing.
+var ills = []struct{ checks, why, tests string }{
+	{"vips status", "another host has the VIP", `
+		TestVIPOfAnotherHostIsNotAnnounced
+		TestGatewayBecomesAVIP`},
+	{"status", "two services want one address", `
+		TestNewcomerTakesNothing`},
+	{"status packets drops", "health checks fail at the end", `
+		TestProbesHaveTheirMarkSourceAndInterface
+		TestOwnFaultsTakeNothingDown`},
+	{"disk folders status", "its disk is full or read-only", `
+		TestNoRoomForStateIsNoOutage`},
+	{"certificates", "one of its certificates has expired", `
+		TestDeadEndpointGetsNoConnections`},
+	{"configuration files status", "the last file is refused", `
+		TestLoopbackIsRefusedAsAVIP
+		TestConfigurationReloads
+		TestBrokenFileKeepsServing`},
+}
+
+// illOf returns the checks of doctor that may find something at the end of a test.
+func illOf(test string) []string {
+	test, _, _ = strings.Cut(test, "/")
+	for _, i := range ills {
+		if slices.Contains(strings.Fields(i.tests), test) {
+			return strings.Fields(i.checks)
+		}
+	}
+	return nil
+}
+
+// asksDoctor reports whether doctor is asked at the end of a test. It takes a second, so it is at the end of one test of
+// sixteen, which depends on its name and the modes. With SVCPROXY_TEST_DOCTOR=all it is at the end of all.
+// Only the guest is known to be healthy itself; the variable also asks elsewhere.
+func asksDoctor(test string) bool {
+	if env := os.Getenv("SVCPROXY_TEST_DOCTOR"); env != "" || os.Getenv("SVCPROXY_GUEST") != "1" {
+		return env == "all"
+	}
+	hash := fnv.New32a()
+	fmt.Fprint(hash, test, modesToTest())
+	return hash.Sum32()%16 == 0
+}
+
+// wantNoAlarm asks doctor at the end of a test that passed, if svcproxy still runs.
+func wantNoAlarm(t *testing.T, p *lab.Proxy) {
+	t.Helper()
+	if t.Failed() || !p.Running() || !asksDoctor(t.Name()) {
+		return
+	}
+	may := illOf(t.Name())
+	// What the test did last may be under way on a slow machine.
+	if err := lab.Eventually(time.Minute, func() error { return alarm(p, may) }); err != nil {
+		t.Errorf("doctor at the end: %v", err)
+	}
+}
+
+// alarm is what doctor says, but for checks that may find something.
+func alarm(p *lab.Proxy, may []string) error {
+	out, _, err := p.Command("doctor", "-o", "json")
+	if err != nil {
+		return err
+	}
+	var a examined
+	start, end := strings.Index(out, "{"), strings.LastIndex(out, "}")
+	if start < 0 || end < start {
+		return fmt.Errorf("no JSON: %s", out)
+	}
+	if err := json.Unmarshal([]byte(out[start:end+1]), &a); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	for _, f := range a.Findings {
+		if !slices.Contains(may, f.Check) {
+			return fmt.Errorf("%s: %s", f.Check, f.Text)
+		}
+	}
+	if len(a.Unchecked) > 0 && !slices.Contains(may, "configuration") {
+		return fmt.Errorf("not checked: %v", a.Unchecked)
+	}
+	return nil
+}
+
+func TestIllsAreTests(t *testing.T) {
+	tests := testNames(t, ".")
+	for _, i := range ills {
+		for _, name := range strings.Fields(i.tests) {
+			if !tests[name] {
+				t.Errorf("%s is no test", name)
+			}
+		}
+	}
+}

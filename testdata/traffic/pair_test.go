@@ -1,0 +1,193 @@
+package traffic
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// gateway is the address that keepalived gives to the master of a pair: the router sends packets to VIPs there, and the
+// servers everything.
+const gateway = "10.20.0.253"
+
+// pairVIPs are of a service whose servers see the client, and of one whose servers see the node.
+var pairVIPs = [2]netip.AddrPort{sharedVIP, netip.MustParseAddrPort("198.51.100.81:7000")}
+
+const pairServices = `
+[services.seen]
+vips = ["198.51.100.80"]
+keepClientAddress = true
+announce = true
+port = 7000
+scheduler = "rr"
+backends = ["10.20.0.101", "10.20.0.102", "10.20.0.103"]
+[services.hidden]
+vips = ["198.51.100.81"]
+keepClientAddress = false
+port = 7000
+scheduler = "rr"
+backends = ["10.20.0.101", "10.20.0.102", "10.20.0.103"]
+`
+
+// pairSync is what svcproxy.toml of each node of a pair says to sync connections.
+const pairSync = "ha.sync.role = \"both\"\nha.sync.link = \"eth1\"\nha.sync.threshold = \"0 3\"\n"
+
+// pair is two nodes that masquerade, of which keepalived makes one the master.
+type pair struct {
+	*lab.Fabric
+	nodes []*lab.Proxy
+	files []string // announce.file of each
+}
+
+// configure writes svcproxy.toml of both nodes. After a time as backup, connection tracking sees packets outside of the
+// windows that it knows: tcpBeLiberal has it follow them.
+func (p *pair) configure(t *testing.T, more string) {
+	t.Helper()
+	for i, n := range p.nodes {
+		must(t, n.Configure(fmt.Sprintf("ipvs.syncPeriod = \"1s\"\nipvs.strictARP = true\nconntrack.tcpBeLiberal = true\nannounce.mode = \"vrrp\"\nannounce.holdUp = \"0s\"\nannounce.file = %q\n", p.files[i])+more))
+	}
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	kerneltest.Need(t, kerneltest.Tool("keepalived"))
+	p := &pair{}
+	p.Fabric, p.nodes = newNodes(t, 2, 3, "")
+	for _, n := range p.nodes {
+		p.files = append(p.files, filepath.Join(n.Dir, "announced"))
+	}
+	p.configure(t, pairSync)
+	must(t, p.Router.IP("route add 198.51.100.80/31 via "+gateway))
+	for _, b := range p.Backends {
+		must(t, b.IP("route replace default via "+gateway))
+	}
+	text, err := os.ReadFile(example(t, "keepalived.conf"))
+	must(t, err)
+	for i, n := range p.nodes {
+		serveOn(t, n, true, pairServices)
+		config := strings.NewReplacer("/run/svcproxy/announced", p.files[i], "interface eth0", "interface eth1", "192.0.2.80/32", gateway+"/24",
+			"priority 250", fmt.Sprintf("priority %d", 250-5*i)).Replace(string(text))
+		node{Proxy: n}.keepalived(t, p.Nodes[i], config)
+	}
+	p.masterIs(t, 1)
+	return p
+}
+
+// masterIs waits until a node, counted from 1, has the gateway's address and answers there.
+func (p *pair) masterIs(t *testing.T, n int) {
+	t.Helper()
+	if err := lab.Eventually(time.Minute, func() error {
+		addrs, err := p.Nodes[n-1].Addrs()
+		if err == nil && !strings.Contains(strings.Join(addrs, "\n"), gateway+"/24") {
+			err = fmt.Errorf("node %d is not the master", n)
+		}
+		if err == nil {
+			_, err = p.Client.Ask("tcp", sharedVIP)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// paused watches the machine until the returned function is called, which returns the longest pause of this process.
+func paused() func() time.Duration {
+	var longest atomic.Int64
+	stop := make(chan struct{})
+	go func() {
+		for last := time.Now(); ; {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			longest.Store(max(longest.Load(), int64(time.Since(last))))
+			last = time.Now()
+		}
+	}()
+	return func() time.Duration { close(stop); return time.Duration(longest.Load()) }
+}
+
+// failOver cuts the master off, both links at once, and returns how many connections of each service are lost when the other
+// node has taken over.
+func (p *pair) failOver(t *testing.T, flows [2]*lab.Flows) [2]int {
+	t.Helper()
+	began, pause := time.Now(), paused()
+	must(t, p.CutAll(1, true))
+	p.masterIs(t, 2)
+	took, longest := time.Since(began), pause()
+	t.Logf("taken over after %v, longest pause of the machine %v", took.Round(time.Millisecond), longest.Round(time.Millisecond))
+	if took > 4*time.Second && longest < freePause {
+		t.Errorf("taken over after %v", took)
+	}
+	return lostOf(flows)
+}
+
+// failBack repairs the links of the first node, which becomes the master again.
+func (p *pair) failBack(t *testing.T, flows [2]*lab.Flows) [2]int {
+	t.Helper()
+	must(t, p.CutAll(1, false))
+	p.masterIs(t, 1)
+	return lostOf(flows)
+}
+
+// lostOf asks on all connections, and returns how many were lost since the last call.
+func lostOf(flows [2]*lab.Flows) (n [2]int) {
+	for i, f := range flows {
+		f.Round()
+		n[i] = len(f.Lost())
+	}
+	return n
+}
+
+// flows opens connections to each service.
+func (p *pair) flows(t *testing.T, seen, hidden int) (all [2]*lab.Flows) {
+	t.Helper()
+	for i, n := range []int{seen, hidden} {
+		f, err := p.Client.OpenFlows(n, pairVIPs[i])
+		must(t, err)
+		t.Cleanup(f.Close)
+		f.Round() // a connection is sent with every third of its packets
+		all[i] = f
+	}
+	return all
+}
+
+// Two nodes masquerade, and keepalived gives a gateway's address to one of them. With connection sync, connections whose
+// servers see the client go on when the other node takes over, and when it gives back. Those whose servers see the node do
+// not: the kernel does not sync the ports that a node has chosen for them. Without sync none goes on.
+func TestPairOfMasqueradingNodes(t *testing.T) {
+	const seen, hidden, few = 200, 30, 10
+	p := newPair(t)
+	flows := p.flows(t, seen, hidden)
+	over := p.failOver(t, flows)
+	back := p.failBack(t, flows)
+	t.Logf("with sync: %d of %d connections lost whose servers see the client, %d more on the way back; %d of %d whose servers see the node",
+		over[0], seen, back[0], over[1], hidden)
+	if over[0]+back[0] > few {
+		t.Errorf("with sync: %d of %d connections whose servers see the client are lost, want %d at most", over[0]+back[0], seen, few)
+	}
+
+	p.configure(t, "")
+	for i, h := range p.Nodes {
+		must(t, lab.Eventually(time.Minute, func() error {
+			if out := daemonsOf(t, h); out != "" {
+				return fmt.Errorf("node %d syncs still: %s", i+1, out)
+			}
+			return nil
+		}))
+	}
+	over = p.failOver(t, p.flows(t, hidden, hidden))
+	t.Logf("without sync: %d and %d of %d connections lost", over[0], over[1], hidden)
+	if over[0] == 0 {
+		t.Error("without sync no connection is lost")
+	}
+}
