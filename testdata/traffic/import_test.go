@@ -19,6 +19,7 @@ func TestImportTakesOver(t *testing.T) {
 -A -t 10.96.0.20:81 -s wrr -p 360
 -a -t 10.96.0.20:81 -r 10.2.1.10:7000 -m -w 1
 -A -f 9 -s rr
+-a -f 9 -r 10.2.1.10:0 -m -w 1
 `, "ipvsadm", "-R")
 	for _, args := range [][]string{
 		{"link", "add", "vips", "type", "dummy"}, {"address", "add", vip + "/32", "dev", "vips"}, {"link", "set", "vips", "up"},
@@ -40,7 +41,7 @@ func TestImportTakesOver(t *testing.T) {
 
 	services, code, err := n.Command("import", "--live")
 	must(t, err)
-	if code != 0 || !strings.Contains(services, "firewall mark") {
+	if code != 0 || !strings.Contains(services, "fwmark = 9") {
 		t.Errorf("import --live: exit code %d\n%s", code, services)
 	}
 	n.start(t, services[strings.Index(services, "# from"):])

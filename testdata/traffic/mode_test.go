@@ -3,7 +3,10 @@ package traffic
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +48,7 @@ func TestModeIPTables(t *testing.T) {
 	n.start(t, web)
 	n.wantWeb(t, "at the start")
 	served := n.read(t)
+	n.healthy(t)
 	if len(served.Virtuals) > 0 {
 		t.Errorf("IPVS serves, too: %q", served.Virtuals)
 	}
@@ -87,6 +91,40 @@ func TestModeIPTables(t *testing.T) {
 	n.cleanUp(t, before)
 }
 
+// hold200 opens 200 connections to web over both families. They are idle but for the questions of unanswered.
+func (n node) hold200(t *testing.T) (held []*lab.Conn) {
+	t.Helper()
+	for i := range 200 {
+		to := [...]string{"10.96.0.20:80", "[fd00:96::20]:80"}[i%2]
+		c, err := n.Client.Dial("tcp", netip.MustParseAddrPort(to))
+		must(t, err)
+		t.Cleanup(func() { c.Close() })
+		if _, err := c.Ask(); err != nil {
+			t.Fatalf("%s: %v", to, err)
+		}
+		held = append(held, c)
+	}
+	return held
+}
+
+// unanswered asks on each connection, and returns how many no longer answer. A client waits seconds for a connection that is
+// gone without a reset, so it asks on 20 of them at a time.
+func unanswered(held []*lab.Conn) int {
+	var count atomic.Int64
+	var asked sync.WaitGroup
+	for some := range slices.Chunk(held, (len(held)+19)/20) {
+		asked.Go(func() {
+			for _, c := range some {
+				if _, err := c.Ask(); err != nil {
+					count.Add(1)
+				}
+			}
+		})
+	}
+	asked.Wait()
+	return int(count.Load())
+}
+
 // A change of the mode loses no connection, and refuses no new one. From ipvs to iptables, IPVS carries what it has to
 // the end; back again, the connection tracker does.
 func TestChangeOfMode(t *testing.T) {
@@ -99,7 +137,9 @@ func TestChangeOfMode(t *testing.T) {
 		load.add(to, func() error { _, err := n.Client.Ask("tcp", addr); return err })
 	}
 	var chats []*chat
+	var held []*lab.Conn
 	for _, main := range []string{modeIPTables, quick, modeIPTables} {
+		held = append(held, n.hold200(t)...)
 		for _, pod := range []string{"pod1", "pod2", "pod3"} {
 			chats = append(chats, n.chat(t, "10.96.0.20:80", pod))
 		}
@@ -107,6 +147,9 @@ func TestChangeOfMode(t *testing.T) {
 		n.restart(t, main)
 		n.synced(t, mark)
 		load.goOn(t, 40)
+		if n := unanswered(held); n > 0 {
+			t.Errorf("%d of %d connections were lost by the change to %s", n, len(held), main)
+		}
 	}
 	for _, c := range chats {
 		c.wantAlive(t)
