@@ -43,13 +43,22 @@ test-here: apiserver
 test-kernel:
 	$(GUEST) test -noskip -timeout 30m $(KERNEL_PKGS)
 
+# Tests of routing daemons, and of health checks, to which all modes and back ends are alike: test-legacy has them.
+LEGACY_ALONE = TestBIRDAnnouncesVIPs|TestFRRAnnouncesVIPs|TestKeepalivedFollowsSvcproxy|TestKeepalivedIsTakenOverAndGivenBack
+LEGACY_ALONE := $(LEGACY_ALONE)|TestOwnFaultsTakeNothingDown|TestEveryTypeOfCheckSeesAServerFail|TestDeadEndpointGetsNoConnections|TestTooFewEndpointsAreUp
+LEGACY_ALONE := $(LEGACY_ALONE)|TestRestartInTheMiddleOfAnOutage|TestNodesDefaultsOfHealthChecks|TestHealthOfOneEndpointCostsFourCalls|TestSlowStart
 # test-traffic: the whole program under traffic, in the guest
 test-traffic:
-	$(GUEST) test -noskip -timeout 60m ./testdata/traffic
+	$(GUEST) test -noskip -timeout 60m -skip '$(LEGACY_ALONE)' ./testdata/traffic
 
+# Tests of several nodes, of files and links, and of faults of a node, which no rule of iptables decides: test-traffic has them.
+TRAFFIC_ALONE = TestRemovedVIPIsServedUntilRoutersKnow|TestCrashLoopWithdraws|TestFlows.*OutliveTheirNode|TestRollingUpgrade|TestPairOfMasqueradingNodes|TestConnectionSync|TestDoctorNamesFaults|TestFirewallMarks
+TRAFFIC_ALONE := $(TRAFFIC_ALONE)|TestTamperedState|TestEveryKeyHasItsTests|TestNoRoomForStateIsNoOutage|TestOneSvcproxyPerNode|TestListenerWhoseAddressIsTaken
+TRAFFIC_ALONE := $(TRAFFIC_ALONE)|TestBroken|TestSlowRewriteRemovesNothing|TestVIPThatAppearsOnALink|TestVIPOfAnotherHost|TestAPIServersServiceOnALink
+TRAFFIC_ALONE := $(TRAFFIC_ALONE)|TestMaxConnections|TestOnePacket|TestAffinityByNetwork|TestChecksViaTheVIP
 # test-legacy: the same with the legacy back end of iptables, half of the tests in mode iptables
 test-legacy: bin/legacy
-	SVCPROXY_TEST_MODE=ipvs,iptables PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 60m ./testdata/traffic
+	SVCPROXY_TEST_MODE=ipvs,iptables PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 60m -skip '$(TRAFFIC_ALONE)' ./testdata/traffic
 
 # test-matrix: each test under traffic in each mode, with both back ends: two hours. Lists what a mode does not have as skipped.
 MODES ?= ipvs iptables userspace

@@ -4,11 +4,14 @@ import (
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
@@ -39,11 +42,16 @@ var foreigners = [][]string{
 // node is a network namespace with links of its own, and what was in it before.
 type node struct {
 	*testing.T
-	kernel *host.Kernel
-	have   kernel.Observed // the last reading, advanced
-	mode   mode.Mode
-	client *lab.Namespace // another host, nil where a test has one namespace alone
-	port   uint16         // that a packet was sent from last
+	kernel   *host.Kernel
+	stateDir string
+	have     kernel.Observed // the last reading, advanced
+	mode     mode.Mode
+	relay    *relay.Relay   // in mode userspace, else nil
+	client   *lab.Namespace // another host, nil where a test has one namespace alone
+	port     uint16         // that a packet was sent from last
+
+	compared int // packets with what the tracer says
+	chosen   int // of those whose real server a hash decides
 
 	before        []string
 	beforeSysctls map[string]string
@@ -73,15 +81,39 @@ END`)
 		n.addClient()
 	}
 	n.before, n.beforeSysctls = readKernel(t).others(false), allSysctls(t)
+	n.stateDir = t.TempDir()
 	n.open()
 	return n
+}
+
+// use changes the mode. The relay belongs to the program's process, so a change from or
+// to mode userspace is a start.
+func (n *node) use(m mode.Mode) {
+	n.Helper()
+	relays := m.Name() == (userspace.Mode{}).Name()
+	n.mode = m
+	if relays == (n.relay != nil) {
+		return
+	}
+	n.kernel.Close()
+	if !relays {
+		n.relay.Close()
+		n.relay = nil
+	} else {
+		var err error
+		if n.relay, err = relay.New(relay.Options{UDPIdle: time.Minute}); err != nil {
+			n.Fatal(err)
+		}
+		n.Cleanup(n.relay.Close)
+	}
+	n.open()
 }
 
 // open is what a start of the program does.
 func (n *node) open() {
 	n.Helper()
 	k, err := host.Open(n.Context(), host.Options{
-		Names: kernel.DefaultNames, NodeName: nodeName, Zone: "a", StateDir: n.TempDir(), Sysctls: sysctlNames,
+		Names: kernel.DefaultNames, NodeName: nodeName, Zone: "a", StateDir: n.stateDir, Sysctls: sysctlNames, Relay: n.relay,
 	})
 	if err != nil {
 		n.Fatal(err)

@@ -3,7 +3,9 @@ package random
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,16 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/proxy/explain"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// packets is how many fronts of a table get one from each host.
-const packets = 8
+// packets is how many fronts of a table get one from each origin.
+const packets = 20
+
+// leastPackets is how many a run of all tables compares at least.
+const leastPackets = 5000
+
+// explainEvery: one of so many packets is also explained, which takes as long as tracing it; of those to
+// schedulers that hash, each is.
+const explainEvery = 4
 
 // firstPort is below those that the kernel chooses from.
 const firstPort = 10000
@@ -29,13 +40,20 @@ const firstPort = 10000
 // configurations that of a workload.
 const clientLink = "veth0"
 
-var clientAddrs = map[kernel.Family]netip.Addr{
-	kernel.IPv4: netip.MustParseAddr("192.0.2.200"),
-	kernel.IPv6: netip.MustParseAddr("2001:db8:c::2"),
-}
+// addrs are one of each family.
+type addrs map[kernel.Family]netip.Addr
 
-// addClient makes the client, which sends everything to the node and has no address of
-// the node's networks to itself. The endpoints are behind a dummy device, so nobody
+// The client has an address of a host, and one of a workload of the cluster.
+var (
+	clientAddrs   = addrs{kernel.IPv4: netip.MustParseAddr("192.0.2.200"), kernel.IPv6: netip.MustParseAddr("2001:db8:c::2")}
+	workloadAddrs = addrs{kernel.IPv4: netip.MustParseAddr("10.2.1.200"), kernel.IPv6: netip.MustParseAddr("fd00:2:1::200")}
+)
+
+// origins are where packets come from: the node itself, which has no addresses here, and the client.
+var origins = []addrs{nil, clientAddrs, workloadAddrs}
+
+// addClient makes the client, which sends everything to the node and has no network of
+// the node's to itself. The endpoints are behind a dummy device, so nobody
 // answers.
 func (n *node) addClient() {
 	n.Helper()
@@ -44,18 +62,17 @@ func (n *node) addClient() {
 		n.Fatal(err)
 	}
 	n.Cleanup(func() { n.client.Close() })
-	kerneltest.Run(n, "sh", "-ec", `ip link add `+clientLink+` address 02:00:00:00:00:01 type veth peer name uplink
+	kerneltest.Run(n, "sh", "-ec", `ip link add `+clientLink+` address 02:00:00:00:00:01 type veth peer name uplink address 02:00:00:00:00:02
 echo 1 >/proc/sys/net/ipv6/conf/`+clientLink+`/addr_gen_mode
 ip -batch - <<END
 link set `+clientLink+` up
-route add `+clientAddrs[kernel.IPv4].String()+` dev `+clientLink+`
-route add `+clientAddrs[kernel.IPv6].String()+` dev `+clientLink+`
-END`)
+`+eachAddr("route add %s dev "+clientLink)+eachAddr("neigh add %s lladdr 02:00:00:00:00:02 dev "+clientLink)+`END`)
 	if err = n.client.Adopt("uplink"); err == nil {
-		err = n.client.IP("link set uplink up",
-			"addr add "+clientAddrs[kernel.IPv4].String()+"/32 dev uplink", "addr add "+clientAddrs[kernel.IPv6].String()+"/128 dev uplink nodad",
-			"route add default via 169.254.1.1 dev uplink onlink", "neigh add 169.254.1.1 lladdr 02:00:00:00:00:01 dev uplink",
-			"route add default via fe80::1 dev uplink", "neigh add fe80::1 lladdr 02:00:00:00:00:01 dev uplink")
+		for line := range strings.Lines("link set uplink up\n" + eachAddr("addr add %s dev uplink")) {
+			err = errors.Join(err, n.client.IP(strings.TrimSpace(line)))
+		}
+		err = errors.Join(err, n.client.IP("route add default via 169.254.1.1 dev uplink onlink", "neigh add 169.254.1.1 lladdr 02:00:00:00:00:01 dev uplink",
+			"route add default via fe80::1 dev uplink", "neigh add fe80::1 lladdr 02:00:00:00:00:01 dev uplink"))
 	}
 	if err == nil { // both ends are up, and the kernel has made its own routes
 		err = lab.Eventually(time.Minute, func() error {
@@ -70,11 +87,35 @@ END`)
 	}
 }
 
+// eachAddr is a line for each address of the client.
+func eachAddr(format string) string {
+	var b strings.Builder
+	for _, as := range origins {
+		for _, a := range as {
+			fmt.Fprintf(&b, format+"\n", a)
+		}
+	}
+	return b.String()
+}
+
 // sentPacket is one that was sent, and what the tracer says of it.
 type sentPacket struct {
 	trace.Packet
 	trace.Verdict
-	port uint16 // of the sender
+	from    addrs
+	port    uint16         // of the sender
+	virtual kernel.Virtual // that takes it; zero in mode iptables
+	// kept are real servers to which IPVS may also send it, whatever their weight: those of a
+	// persistent virtual server.
+	kept []netip.AddrPort
+	// hashed is the real server that a hash scheduler chooses, as explain computes it; zero if
+	// that is not known.
+	hashed netip.AddrPort
+}
+
+// mayRefuse says whether the scheduler may find no real server though one is usable.
+func (s sentPacket) mayRefuse() bool {
+	return s.virtual.Scheduler == "dh" || s.virtual.Scheduler == "ovf"
 }
 
 // send has the client and the node send packets to some fronts of a table. The
@@ -85,64 +126,113 @@ func (n *node) send(d draw, t sources.Table, c mode.Config) {
 		return
 	}
 	f := frontend.List(t, n.have.Node, c.Frontends)
-	state := n.mode.State(f, c)
 	var sent []sentPacket
 	for _, i := range d.Perm(len(f.Fronts)) {
 		x := &f.Fronts[i]
-		if x.Key.Proto == kernel.SCTP {
+		if x.Key.Proto == kernel.SCTP || len(sent) >= packets*len(origins) {
 			continue
 		}
-		for _, in := range []string{"", clientLink} {
-			p := trace.Packet{Proto: x.Key.Proto, Dst: x.Key.Addr, In: in}
-			n.emit(&p)
-			port := n.port
-			v, err := trace.Trace(state, n.have.Node, p)
-			if err != nil {
-				n.Fatalf("%v\n%s", err, strings.Join(v.Steps, "\n"))
+		for _, from := range origins {
+			p := sentPacket{Packet: trace.Packet{Proto: x.Key.Proto, Dst: x.Key.Addr}, from: from}
+			if from != nil {
+				p.In = clientLink
 			}
-			sent = append(sent, sentPacket{p, v, port})
+			n.port++ // each has another port: the connection tracker keeps what was sent before
+			p.port = n.port
+			sent = append(sent, p)
 		}
-		if len(sent) == 2*packets {
-			break
-		}
+	}
+	n.emit(sent, "")
+	if err := n.client.Do(func() error { n.emit(sent, clientLink); return nil }); err != nil {
+		n.Fatal(err)
+	}
+	entries := n.entries() // before they are traced: those of UDP end after 30 s
+	state := n.mode.State(f, c)
+	for i := range sent {
+		n.judge(&sent[i], state, f)
 	}
 	// A packet may be on its way for a moment.
 	if err := lab.Eventually(time.Minute, func() error {
-		entries := n.entries()
 		var errs []error
 		for _, s := range sent {
-			errs = append(errs, s.agrees(n.have.Node, entries))
+			errs = append(errs, s.agrees(&n.have, entries))
 		}
-		return errors.Join(errs...)
+		err := errors.Join(errs...)
+		if err != nil {
+			maps.Copy(entries, n.entries())
+		}
+		return err
 	}); err != nil {
 		n.Error(err)
 	}
+	n.compared += len(sent)
 }
 
-// emit sends the first packet of a connection, and notes the source that the kernel chose.
-func (n *node) emit(p *trace.Packet) {
+// judge asks the tracer about a packet, and compares with it what explain says of some.
+func (n *node) judge(s *sentPacket, state kernel.State, f *frontend.Frontends) {
 	n.Helper()
-	n.port++ // each has another port: the connection tracker keeps what was sent before
-	send := func() (err error) { p.Src, err = emit(p, n.port); return err }
 	var err error
-	if p.In == "" {
-		err = send()
-	} else {
-		err = n.client.Do(send)
+	if s.Verdict, err = trace.Trace(state, n.have.Node, s.Packet); err != nil {
+		n.Fatalf("%v\n%s", err, strings.Join(s.Steps, "\n"))
 	}
-	if err != nil {
-		n.Fatalf("%s: %v", p, err)
+	for _, v := range state.Virtuals {
+		if v.Key != (kernel.VirtualKey{Addr: s.Dst, Proto: s.Proto}) {
+			continue
+		}
+		s.virtual = v
+		for _, r := range n.have.Reals {
+			if v.Flags&kernel.FlagPersistent != 0 && r.Key.Virtual == v.Key {
+				s.kept = append(s.kept, r.Key.Addr)
+			}
+		}
+	}
+	if s.port%explainEvery != 0 && kernel.SchedulerFlags(s.virtual.Scheduler) == 0 && s.virtual.Scheduler != "dh" {
+		return
+	}
+	a := explain.Explain(explain.Facts{Kernel: n.have, Fronts: f, Order: host.RealOrder}, s.Packet)
+	for _, b := range a.Backends {
+		if b.Chosen {
+			s.hashed = b.Address
+			n.chosen++
+		}
+	}
+	if !slices.Contains(fates[s.Fate], a.Fate) {
+		n.Errorf("%s: traced as %s, explained as %s:\n%s", s.Packet, s.Fate, a.Fate, a)
+	}
+}
+
+// fates are what explain says of packets that the tracer says something of. What backends get may be lost on its way
+// back, which the tracer does not follow.
+var fates = map[trace.Fate][]explain.Fate{
+	trace.Balanced: {explain.Served, explain.Partly, explain.Dropped, explain.Refused},
+	trace.Refused:  {explain.Refused}, trace.Rejected: {explain.Refused}, trace.Dropped: {explain.Dropped},
+	trace.Host: {explain.ToNode}, trace.Forwarded: {explain.Forwarded},
+}
+
+// emit sends those packets that come in by a device, from the calling thread's namespace, and
+// notes the sources that the kernel chose.
+func (n *node) emit(sent []sentPacket, in string) {
+	n.Helper()
+	for i := range sent {
+		s := &sent[i]
+		if s.In != in {
+			continue
+		}
+		var err error
+		if s.Src, err = emit(&s.Packet, s.from[kernel.FamilyOf(s.Dst.Addr())], s.port); err != nil {
+			n.Errorf("%s: %v", s.Packet, err)
+		}
 	}
 }
 
 // emit does not wait for answers, and an error of the sending is no failure here: what
 // was not sent has no entry.
-func emit(p *trace.Packet, port uint16) (netip.AddrPort, error) {
+func emit(p *trace.Packet, source netip.Addr, port uint16) (netip.AddrPort, error) {
 	family, kind := unix.AF_INET6, unix.SOCK_STREAM
-	var from, to unix.Sockaddr = &unix.SockaddrInet6{Port: int(port)}, &unix.SockaddrInet6{Port: int(p.Dst.Port()), Addr: p.Dst.Addr().As16()}
 	if p.Dst.Addr().Is4() {
-		family, from, to = unix.AF_INET, &unix.SockaddrInet4{Port: int(port)}, &unix.SockaddrInet4{Port: int(p.Dst.Port()), Addr: p.Dst.Addr().As4()}
+		family = unix.AF_INET
 	}
+	from, to := socketAddr(source, port, family), socketAddr(p.Dst.Addr(), p.Dst.Port(), family)
 	if p.Proto == kernel.UDP {
 		kind = unix.SOCK_DGRAM
 	}
@@ -159,7 +249,7 @@ func emit(p *trace.Packet, port uint16) (netip.AddrPort, error) {
 		unix.Write(fd, []byte("?"))
 	}
 	if p.In != "" {
-		return netip.AddrPortFrom(clientAddrs[kernel.FamilyOf(p.Dst.Addr())], port), nil
+		return netip.AddrPortFrom(source, port), nil
 	}
 	own, err := unix.Getsockname(fd)
 	var a netip.Addr
@@ -173,6 +263,22 @@ func emit(p *trace.Packet, port uint16) (netip.AddrPort, error) {
 		return netip.AddrPort{}, err
 	}
 	return netip.AddrPortFrom(a, port), nil
+}
+
+// socketAddr is an address for a socket; that of no address is any.
+func socketAddr(a netip.Addr, port uint16, family int) unix.Sockaddr {
+	if family == unix.AF_INET {
+		to := &unix.SockaddrInet4{Port: int(port)}
+		if a.IsValid() {
+			to.Addr = a.As4()
+		}
+		return to
+	}
+	to := &unix.SockaddrInet6{Port: int(port)}
+	if a.IsValid() {
+		to.Addr = a.As16()
+	}
+	return to
 }
 
 // reply is the answer that the connection tracker expects to a packet.
@@ -212,11 +318,12 @@ func (n *node) entries() map[sender]reply {
 }
 
 // agrees compares the entry of a packet with the tracer's verdict.
-func (s sentPacket) agrees(n kernel.Node, entries map[sender]reply) error {
+func (s sentPacket) agrees(have *kernel.Observed, entries map[sender]reply) error {
 	reply, found := entries[sender{s.port, s.Dst}]
 	// The node's own packets have an entry before they are refused on their way in.
 	own := s.In == ""
 	ok := s.Fate != trace.Balanced && (!found || own && reply.src == s.Dst)
+	ok = ok || found && slices.Contains(s.kept, reply.src) || !found && s.mayRefuse()
 	for _, w := range s.Ways {
 		arrives := w.Fate == trace.Balanced
 		switch {
@@ -224,12 +331,21 @@ func (s sentPacket) agrees(n kernel.Node, entries map[sender]reply) error {
 			ok = ok || reply.src == w.Real && (own || arrives && (reply.dst == s.Src) == (w.Masquerade == trace.Kept))
 		case s.Fate == trace.Balanced:
 			// A port of the node that nobody listens on resets TCP, which ends the entry.
-			ok = ok || !arrives || s.Proto == kernel.TCP && n.Has(w.Real.Addr())
+			ok = ok || !arrives || s.Proto == kernel.TCP && isLocal(have, w.Real.Addr())
 		}
+	}
+	if found && s.hashed.IsValid() && reply.src != s.hashed && reply.src != s.Dst {
+		return fmt.Errorf("%s: scheduler %s sent it to %s, explained as %s", s.Packet, s.virtual.Scheduler, reply.src, s.hashed)
 	}
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("%s: traced as %q; it has an entry: %t, a reply from %s to %s\n%s",
-		s.Packet, s.Verdict, found, reply.src, reply.dst, strings.Join(s.Steps, "\n"))
+	return fmt.Errorf("%s: traced as %q by scheduler %q with %d kept; it has an entry: %t, a reply from %s to %s\n%s",
+		s.Packet, s.Verdict, s.virtual.Scheduler, len(s.kept), found, reply.src, reply.dst, strings.Join(s.Steps, "\n"))
+}
+
+// isLocal says whether an address is the node's, as one of a link or as a VIP.
+func isLocal(have *kernel.Observed, a netip.Addr) bool {
+	return have.Node.Has(a) || slices.Contains(have.Routes, kernel.Route{Addr: a}) ||
+		slices.ContainsFunc(have.Addrs, func(x kernel.Addr) bool { return x.Addr == a })
 }

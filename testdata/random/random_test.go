@@ -15,6 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -26,18 +27,22 @@ const (
 	checkEvery = 5
 )
 
-// inMode says in which mode table i is served: one of five in mode iptables, each time
-// at another place, so that checks and cleanups happen in both modes. The next table
-// finds what the other mode left.
+// inMode says in which mode table i is served: one of five in mode iptables and one in
+// mode userspace, each time at another place, so that checks and cleanups happen in all
+// modes. The next table finds what the other mode left.
 func inMode(i int) mode.Mode {
-	if (i+i/5)%5 == 3 {
+	switch (i + i/5) % 5 {
+	case 1:
+		return userspace.Mode{}
+	case 3:
 		return new(iptables.Mode)
 	}
 	return new(ipvs.Mode)
 }
 
 // sysctlNames are the kernel parameters of all modes.
-var sysctlNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(new(ipvs.Mode).Sysctls(), new(iptables.Mode).Sysctls()))))
+var sysctlNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(
+	new(ipvs.Mode).Sysctls(), new(iptables.Mode).Sysctls(), userspace.Mode{}.Sysctls()))))
 
 // TestRandomTables goes from table to table on a node. SVCPROXY_RANDOM_TABLES
 // says how many, a fifth of them with the legacy back end, SVCPROXY_RANDOM_SEED
@@ -45,13 +50,23 @@ var sysctlNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(new(i
 func TestRandomTables(t *testing.T) {
 	tables, seed := setting(t, "SVCPROXY_RANDOM_TABLES", 200), uint64(setting(t, "SVCPROXY_RANDOM_SEED", 1))
 	legacy := (tables + 4) / 5
-	t.Run("nft", func(t *testing.T) { run(t, "nft", tables-legacy, seed) })
-	t.Run("legacy", func(t *testing.T) { run(t, "legacy", legacy, seed+1) })
+	packets := 0
+	t.Run("nft", func(t *testing.T) { packets += run(t, "nft", tables-legacy, seed) })
+	t.Run("legacy", func(t *testing.T) { packets += run(t, "legacy", legacy, seed+1) })
+	t.Logf("%d packets went where the tracer says", packets)
+	if packets > 0 && tables >= 200 && packets < leastPackets {
+		t.Errorf("only %d packets were compared, want %d", packets, leastPackets)
+	}
 }
 
-func run(t *testing.T, backend string, tables int, seed uint64) {
+// sendsPackets says for which tables packets are sent: all in mode iptables, and two of three
+// in mode ipvs.
+func sendsPackets(i int) bool { return inMode(i).Name() == "iptables" || i%3 != 0 }
+
+// run returns the number of packets that it compared.
+func run(t *testing.T, backend string, tables int, seed uint64) int {
 	kerneltest.UseBackend(t, backend)
-	n, d := newNode(t), newDraw(seed)
+	n, d, packets := newNode(t), newDraw(seed), newDraw(seed)
 	var table sources.Table
 	config := d.config()
 	for i := range tables {
@@ -62,10 +77,13 @@ func run(t *testing.T, backend string, tables int, seed uint64) {
 		if d.chance(8) {
 			n.toggle()
 		}
-		n.mode = inMode(i)
+		n.use(inMode(i))
 		n.sync(table, config)
-		if n.mode.Name() == "iptables" {
-			n.send(d, table, config)
+		switch {
+		case n.mode.Name() == "userspace":
+			n.ask(d, table, config)
+		case sendsPackets(i):
+			n.send(packets, table, config)
 		}
 		if i%checkEvery == checkEvery-1 {
 			n.check(table, config)
@@ -77,6 +95,8 @@ func run(t *testing.T, backend string, tables int, seed uint64) {
 			t.Fatalf("at table %d of seed %d", i+1, seed)
 		}
 	}
+	t.Logf("%d packets compared, of them %d with the real server that a hash scheduler chooses", n.compared, n.chosen)
+	return n.compared
 }
 
 func setting(t *testing.T, name string, or int) int {
@@ -127,6 +147,7 @@ func (n *node) cleanup() {
 	n.sameLines("after cleanup", n.before, r.others(false))
 	n.sameLines("sysctls after cleanup", settings(n.beforeSysctls), settings(allSysctls(n)))
 	n.kernel.Close()
+	n.stateDir = n.TempDir()
 	n.open()
 }
 
@@ -152,7 +173,8 @@ func (n *node) apply(want kernel.State) {
 	}
 }
 
-// count brings the connections up to date, without which nothing is deleted.
+// count brings the connections up to date, without which nothing is deleted. Those of packets that
+// were sent do not count: real servers would drain for a minute.
 func (n *node) count() {
 	n.Helper()
 	var reals []kernel.RealKey
@@ -162,6 +184,9 @@ func (n *node) count() {
 	conns, err := n.kernel.Conns(n.Context(), reals)
 	if err != nil {
 		n.Fatal(err)
+	}
+	if n.compared > 0 {
+		clear(conns)
 	}
 	n.have.SetConns(reals, conns)
 	n.have.Fresh = true
@@ -173,6 +198,12 @@ func (n *node) compare(want kernel.State) {
 	n.Helper()
 	r := readKernel(n)
 	have := r.state(n)
+	var listeners []string
+	if n.relay != nil { // which has the virtual and real servers
+		listeners = listening(want.Virtuals)
+		want.Virtuals, want.Reals = nil, nil
+	}
+	n.sameLines("listeners", listeners, r.listeners)
 	n.sameLines("virtual servers", lines(want.Virtuals), lines(have.Virtuals))
 	n.sameLines("real servers", lines(want.Reals), lines(have.Reals))
 	n.sameLines("sets", sets(want.Sets), sets(have.Sets))

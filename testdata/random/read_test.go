@@ -17,6 +17,8 @@ import (
 type reading struct {
 	objects string // ipvsadm, ipset, and iptables of both families
 	ip      string // of both families: links, addresses, local routes, proxy neighbours
+	// listeners are the sockets that take connections or datagrams, as in "tcp 10.96.0.1:80", sorted.
+	listeners []string
 }
 
 // readers runs the tools. A new process takes 20 to 50 ms in an emulated guest, 10
@@ -34,9 +36,15 @@ END
 ip -6 -o -batch - <<END
 route show table local
 neigh show proxy
-END`
+END
+echo ` + listenersFollow + `
+ss -Hlntu`
 
-const ipFollows = "=ip="
+// What readers print before the next part.
+const (
+	ipFollows       = "=ip="
+	listenersFollow = "=ss="
+)
 
 // saves prints all tables. Which there are of legacy ones only root may read; who
 // is not names those that are written to.
@@ -49,8 +57,16 @@ func saves() string {
 
 func readKernel(t testing.TB) reading {
 	t.Helper()
-	objects, ip, _ := strings.Cut(kerneltest.Run(t, "sh", "-ec", readers), ipFollows+"\n")
-	return reading{objects, ip}
+	objects, rest, _ := strings.Cut(kerneltest.Run(t, "sh", "-ec", readers), ipFollows+"\n")
+	ip, sockets, _ := strings.Cut(rest, listenersFollow+"\n")
+	r := reading{objects: objects, ip: ip}
+	for line := range strings.Lines(sockets) {
+		if f := strings.Fields(line); len(f) > 4 { // protocol, state, two queues, address
+			r.listeners = append(r.listeners, f[0]+" "+f[4])
+		}
+	}
+	slices.Sort(r.listeners)
+	return r
 }
 
 // sysctl reads one kernel parameter.

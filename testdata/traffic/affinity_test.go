@@ -41,6 +41,7 @@ func TestAffinityOfAClientWhoseBackendDrains(t *testing.T) {
 	n := newNode(t, "")
 	all := sticky("1h", allPods)
 	n.start(t, all)
+	n.healthy(t)
 	clients := []*held{{vip: netip.MustParseAddrPort("10.96.0.20:80")}, {vip: netip.MustParseAddrPort("[fd00:96::20]:80")}}
 	for _, c := range clients {
 		var err error

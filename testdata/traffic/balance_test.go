@@ -19,8 +19,10 @@ func TestWeightsDivideConnections(t *testing.T) {
 		{ address = "10.2.3.10", weight = 6 },
 	]
 `
-	n.start(t, clusterIP("web", "10.96.0.20", weighted)+"scheduler = \"wrr\"\n"+clusterIP("even", "10.96.0.21", weighted))
-	wantEach(t, n.Client, "tcp", "10.96.0.21:80") // by rr, the default
+	// wrr is the default where weights differ.
+	n.start(t, clusterIP("web", "10.96.0.20", weighted)+clusterIP("even", "10.96.0.21", weighted)+"scheduler = \"rr\"\n")
+	wantEach(t, n.Client, "tcp", "10.96.0.21:80")
+	n.healthy(t)
 	who := map[string]int{}
 	for range connections {
 		who[ask(t, n.Client, "tcp", "10.96.0.20:80").Backend]++

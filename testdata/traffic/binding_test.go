@@ -180,6 +180,7 @@ func TestRoutedVIPs(t *testing.T) {
 		t.Error("a VIP that is no longer served still answers")
 	}
 	wantEach(t, n.Client, "tcp", "10.96.0.21:80")
+	n.healthy(t)
 }
 
 // VIPs inside the client's own network, which it asks for on the link.
@@ -221,6 +222,7 @@ endpoints = ` + allPods + "\n"
 		}
 		// If the path goes through a router, no host has to answer on a link.
 		ask(t, n.Client, "tcp", "10.96.0.99:80")
+		n.healthy(t)
 	}
 
 	must(t, n.Stop())

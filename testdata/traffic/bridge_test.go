@@ -19,7 +19,7 @@ func TestEndpointsOnAnUnfilteredBridgeAreReported(t *testing.T) {
 		n.tool(t, "sysctl", "-qw", calls+"=0")
 	}
 	n.start(t, clusterIP("web", "10.96.0.20", `["10.3.0.10"]`))
-	const said = "endpoint 10.3.0.10 of default/web is on bridge br0"
+	const said = "endpoint 10.3.0.10 of web is on bridge br0"
 	_, err := n.Wait(0, said)
 	must(t, err)
 	if out, _, err := n.Command("status"); err != nil || !strings.Contains(out, said) {

@@ -45,6 +45,32 @@ func TestFallback(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(old, tool), []byte("#!/bin/sh\necho "+tool+" v1.4.21\n"), 0o755))
 	}
 	t.Run("with iptables of 2013", func(t *testing.T) { servesBest(t, "userspace", old) })
+	if best != "userspace" {
+		t.Run("not at once", func(t *testing.T) { waitsForLastMode(t, best, old) })
+	}
+}
+
+// waitsForLastMode wants a start to look again for what the mode of the last run lacks. old has programs that hide the right
+// ones.
+func waitsForLastMode(t *testing.T, mode, old string) {
+	n := prepare(t, lab.New, "mode = \"\"\n")
+	n.start(t, web)
+	must(t, n.Stop())
+	must(t, n.Configure("mode = \"\"\nmodeGrace = \"5s\"\n"))
+	t.Setenv("PATH", old+":"+os.Getenv("PATH"))
+	mark := n.Log.Len()
+	must(t, n.Start())
+	if _, err := n.Wait(mark, `"the mode of the last run lacks something now: trying again" mode=`+mode); err != nil {
+		t.Fatal(err)
+	}
+	must(t, os.RemoveAll(old))
+	if _, err := n.Wait(mark, `"Using `+mode+` Proxier\."`); err != nil {
+		t.Error(err)
+	}
+	must(t, n.Stop())
+	if out, code, err := n.Command("cleanup"); err != nil || code != 0 {
+		t.Errorf("cleanup: %v, exit code %d\n%s", err, code, out)
+	}
 }
 
 // servesBest wants svcproxy to choose a mode. The log has kube-proxy's lines, and svcproxy is degraded if it is not the

@@ -47,10 +47,10 @@ func TestFirewallInTheWayIsReported(t *testing.T) {
 			if out, code := n.asks(t, "status"); code != 7 || !strings.Contains(out, c.said) {
 				t.Errorf("status: exit %d, want 7 and %q:\n%s", code, c.said, out)
 			}
-			for _, command := range []string{"plan", "check"} { // in the node's network namespace
-				out := n.tool(t, "sh", "-c", fmt.Sprintf("%s %s --config %s/svcproxy.toml 2>&1", n.Binary, command, n.Dir))
-				if !strings.Contains(out, "svcproxy: warning: "+c.said) {
-					t.Errorf("%s says nothing of %q:\n%s", command, c.said, out)
+			for command, want := range map[string]int{"plan": 0, "check": 7} { // in the node's network namespace
+				out := n.tool(t, "sh", "-c", fmt.Sprintf("%s %s --config %s/svcproxy.toml 2>&1; echo exit $?", n.Binary, command, n.Dir))
+				if !strings.Contains(out, "svcproxy: warning: "+c.said) || !strings.Contains(out, fmt.Sprintf("exit %d", want)) {
+					t.Errorf("%s: want exit %d and %q:\n%s", command, want, c.said, out)
 				}
 			}
 			mark = n.Log.Len()

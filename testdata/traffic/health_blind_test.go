@@ -31,6 +31,12 @@ func TestOwnFaultsTakeNothingDown(t *testing.T) {
 	}{
 		{"stopped for ten seconds", stopped},
 		{"no file descriptor is left", noDescriptor},
+		{"no file descriptor is left for any probe", func(t *testing.T, n node) {
+			n.serve(t, textOf(services[1:])) // without those that only connect
+			blind(t, n)
+			n.serve(t, textOf(services))
+			n.allUp(t, 3*len(services))
+		}},
 		{"every link is down", linksDown},
 		{"no route", noRoute},
 	} {
@@ -58,17 +64,32 @@ func stopped(t *testing.T, n node) {
 	open.wantServed(t)
 }
 
-// noDescriptor lets svcproxy open no further file. It says that it is blind, and
-// later that it sees again.
-func noDescriptor(t *testing.T, n node) {
+// noDescriptor lets svcproxy open no further file. Probes that only connect go on in
+// sockets that are kept, if the backend answers at once: so it need not be blind.
+func noDescriptor(t *testing.T, n node) { n.withoutDescriptors(t, probes) }
+
+// blind does so where every probe needs a new descriptor. svcproxy says that it is blind,
+// and later that it sees again.
+func blind(t *testing.T, n node) {
+	mark := n.Log.Len()
+	n.withoutDescriptors(t, func() {
+		_, err := n.Wait(mark, "event=checkerBlind ")
+		must(t, err)
+		probes()
+	})
+	n.eventually(t, time.Minute, "events", "checkerBlind ", "checkerSees ")
+}
+
+// withoutDescriptors lets svcproxy open no further file until during returns. No endpoint
+// may go down.
+func (n node) withoutDescriptors(t *testing.T, during func()) {
+	t.Helper()
 	var usual unix.Rlimit
 	must(t, unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, nil, &usual))
-	w, mark := n.watch(t), n.Log.Len()
+	w := n.watch(t)
 	must(t, unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: usual.Max}, nil))
 	defer unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &usual, nil)
-	_, err := n.Wait(mark, "event=checkerBlind ")
-	must(t, err)
-	probes()
+	during()
 	must(t, unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &usual, nil))
 	must(t, lab.Eventually(time.Minute, func() error {
 		if h := n.health(t); h.Blind != "" {
@@ -77,7 +98,6 @@ func noDescriptor(t *testing.T, n node) {
 		return nil
 	}))
 	w.wantNone(t, "without a file descriptor")
-	n.eventually(t, time.Minute, "events", "checkerBlind ", "checkerSees ")
 	if out, _ := n.asks(t, "events"); strings.Contains(out, "endpointDown ") {
 		t.Errorf("an endpoint went down:\n%s", out)
 	}

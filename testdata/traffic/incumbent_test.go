@@ -80,6 +80,7 @@ func TestVIPThatAppearsOnALink(t *testing.T) {
 		return nil
 	}))
 	l.goOn(t, 10)
+	n.healthy(t)
 	l.wantServed(t)
 
 	mark = n.Log.Len()

@@ -70,7 +70,7 @@ func TestListenersAnswerAndMove(t *testing.T) {
 	answers(t, here, "http://127.0.0.1:10249/configz", 200, `{"kubeproxy.config.k8s.io":{`)
 	answers(t, here, "http://127.0.0.1:10249/metrics", 200, `svcproxy_services{state="serving"} 1`)
 	answers(t, here, "http://127.0.0.1:10249/", 200, "<title>svcproxy</title>")
-	answers(t, here, "http://127.0.0.1:10249/status.json", 200, `"name":"default/web"`)
+	answers(t, here, "http://127.0.0.1:10249/status.json", 200, `"name":"web"`)
 	answers(t, here, "http://127.0.0.1:10249/debug/pprof/", 200, "goroutine")
 	refuses(t, client, "http://192.0.2.1:10249/metrics")
 	for _, path := range []string{"/", "/metrics", "/status.json", "/configz", "/debug/pprof/"} {
@@ -166,9 +166,9 @@ func TestMetricsTellWhatTheKernelCounts(t *testing.T) {
 			return err
 		}
 		for i, series := range []string{
-			`svcproxy_service_connections_total{name="default/web"}`,
-			`svcproxy_service_packets_total{direction="in",name="default/web"}`, `svcproxy_service_packets_total{direction="out",name="default/web"}`,
-			`svcproxy_service_bytes_total{direction="in",name="default/web"}`, `svcproxy_service_bytes_total{direction="out",name="default/web"}`,
+			`svcproxy_service_connections_total{name="web"}`,
+			`svcproxy_service_packets_total{direction="in",name="web"}`, `svcproxy_service_packets_total{direction="out",name="web"}`,
+			`svcproxy_service_bytes_total{direction="in",name="web"}`, `svcproxy_service_bytes_total{direction="out",name="web"}`,
 		} {
 			if !strings.Contains(body, "\n"+series+" "+said[i+1]+"\n") {
 				return fmt.Errorf("%s is not %s as ipvsadm says", series, said[i+1])

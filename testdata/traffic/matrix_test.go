@@ -102,6 +102,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestKilledDuringALoad
 		TestDriftByHandHeals
 		TestIPVSClearedByHandServesAgain
+		TestExplainNamesFaults
 		TestFlushedTablesAreBackInSeconds`},
 	{"ipvs", "is about ipsets", `
 		TestKubeProxyFindsItsSetsInOurs
@@ -109,6 +110,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestSetOfAnotherTypeThatAForeignRuleHoldsIsWaitedFor`},
 	{"ipvs", "makes a foreign virtual server", `
 		TestForeignVirtualServersByPolicy
+		TestKeepalivedIsTakenOverAndGivenBack
 		TestForeignVirtualServerOnANodePortsNumberStays
 		TestForeignVirtualServerOnAWantedAddressIsAConflict
 		TestStatusTellsWhatIsWrong
@@ -121,7 +123,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestWhatKubeProxyLeftIsSaid`},
 	{"ipvs", "is about INPUT, which packets to VIPs do not reach in other modes", `
 		TestFirewallInTheWayIsReported`},
-	{"ipvs", "ends connections of a removed endpoint, which the connection tracker keeps", `
+	{"ipvs", "reads weights of a drain, or wants one to outlive a restart, which rules do not remember", `
 		TestDrainEndsAtItsDeadline
 		TestRemovedSCTPEndpointIsGoneAtOnce
 		TestDrainGoesOnOverARestart`},
@@ -129,6 +131,8 @@ var limits = []struct{ modes, why, tests string }{
 		TestOperatorDrains
 		TestDrainThatEnds
 		TestOperatorDrainsTheNode`},
+	{"ipvs", "changes the layout of rules, which mode ipvs alone has", `
+		TestLayoutChangesUnderTraffic`},
 	{"ipvs iptables", "waits for what mode userspace does not send to clients that it has served: ICMP", `
 		TestUDPScaledToZeroIsRefused`},
 	{"ipvs iptables", "asks what rules do, and mode userspace has none", `
@@ -140,12 +144,15 @@ var limits = []struct{ modes, why, tests string }{
 		TestHostPortsAreRefusedOnVIPs
 		TestSourceRanges
 		TestPingOfVIPs
+		TestCleanupSharesTheLegacyLock
+		TestAPIServersServiceOnALink
 		TestConfigurationReloads`},
 	{"ipvs iptables", "wants backends to see the client, and the relay asks by itself", `
 		TestDetectLocal
 		TestLocalWithoutALocalEndpoint`},
 	{"ipvs iptables", "wants connections to outlive svcproxy, and the relay's end with it", `
 		TestConnectionsOutliveSvcproxy
+		TestVIPThatAppearsOnALink
 		TestNothingGoodLeavesTheKernelServing
 		TestVIPBindingChangesUnderTraffic`},
 	{"ipvs iptables", "reads weights, and the relay's are not the kernel's", `
@@ -163,20 +170,37 @@ var limits = []struct{ modes, why, tests string }{
 	{"ipvs iptables", "wants IPv6 VIPs answered on a link that are routes, which Linux does if it forwards", `
 		TestVIPsOnTheClientsLink`},
 	{"ipvs iptables", "is about tracked connections", `
+		TestConnectionTableSize
 		TestProbesOfATargetShareAConntrackEntry
 		TestTrackedFlowsOfWhatIsGone`},
 	{"ipvs iptables", "is about SCTP, which the relay does not have", `
 		TestSCTPIsBalanced`},
 	{"ipvs", "is about policy Local, which kube-proxy's rules do not apply to what the node and its pods ask", `
 		TestWhomTheBackendSees`},
+	{"ipvs userspace", "limits connections, and mode iptables does not count them", `
+		TestMaxConnections`},
 	{"ipvs", "is about IPVS's ways to forward", `
+		TestChecksViaTheVIP
 		TestForwardingMethods
 		TestForwardingMethodChangesUnderConnections
 		TestDefaultForwardingMethod
+		TestFirewallMarks
 		TestTunnelsTellTheClientTheirMTU
-		TestDirectPacketsAreInvalidToConnectionTracking`},
+		TestOnePacket
+		TestDirectPacketsAreInvalidToConnectionTracking
+		TestFlowsOutliveTheirNode
+		TestFlowsInTunnelsOutliveTheirNode
+		TestRollingUpgrade
+		TestPairOfMasqueradingNodes
+		TestConnectionSync`},
 	{"ipvs", "imports virtual servers", `
 		TestImportTakesOver`},
+	{"ipvs", "makes faults of IPVS", `
+		TestDoctorNamesFaults`},
+	{"iptables", "is about routing daemons, to which all modes are alike", `
+		TestBIRDAnnouncesVIPs
+		TestFRRAnnouncesVIPs
+		TestKeepalivedFollowsSvcproxy`},
 	{"ipvs", "names its modes", `
 		TestExplainIsTrue
 		TestExplainKnowsTheWayBack

@@ -89,6 +89,9 @@ func prepare(t *testing.T, build func() (*lab.Lab, error), main string) node {
 		n.makeTables(t)
 	}
 	t.Cleanup(func() {
+		if len(l.Backends) > 0 { // doctor says that a lonely node has no routes to backends
+			wantNoAlarm(t, p)
+		}
 		p.Kill()
 		if t.Failed() {
 			t.Logf("svcproxy's log:\n%s", p.Log.String())

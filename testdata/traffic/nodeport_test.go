@@ -48,6 +48,7 @@ func TestNodePortsAreNeitherOnLoopbackNorOnVIPs(t *testing.T) {
 			}
 		})
 	}
+	n.healthy(t)
 }
 
 func wantRefused(t *testing.T, from *lab.Host, addr string) {

@@ -62,15 +62,15 @@ func TestOperatorDrains(t *testing.T) {
 	}
 	open.add("a new connection each", func() error { _, err := n.askNew(orderedFront, (*lab.Conn).Ask); return err })
 
-	n.order(t, 1, "drain 10.2.1.10", "the last usable endpoint of default/single", "--force")
+	n.order(t, 1, "drain 10.2.1.10", "the last usable endpoint of single", "--force")
 	n.wantOnly(t, orderedFront, 9, (*lab.Conn).Ask, "pod1", "pod2", "pod3")
 	n.order(t, 0, "drain web/10.2.1.10 --reason upgrade", "web/10.2.1.10: drained, 1 endpoint")
 	n.wantOnly(t, orderedFront, 20, (*lab.Conn).Ask, "pod2", "pod3")
 	n.order(t, 1, "drain web/10.2.1.10 --reason upgrade --wait=2s", "connection", "left after ")
 	n.order(t, 0, "drain web/10.2.2.10")
 	n.wantOnly(t, orderedFront, 20, (*lab.Conn).Ask, "pod3")
-	n.order(t, 1, "drain web/10.2.3.10", "the last usable endpoint of default/web")
-	n.order(t, 1, "drain 10.2.0.0/16 --service web", "the last usable endpoint of default/web")
+	n.order(t, 1, "drain web/10.2.3.10", "the last usable endpoint of web")
+	n.order(t, 1, "drain 10.2.0.0/16 --service web", "the last usable endpoint of web")
 	n.order(t, 0, "undrain web/10.2.2.10", "web/10.2.2.10: undrained, 1 endpoint")
 	n.wantOnly(t, orderedFront, 20, (*lab.Conn).Ask, "pod2", "pod3")
 	n.order(t, 0, "overrides", "web/10.2.1.10", "root", "upgrade")

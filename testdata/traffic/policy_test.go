@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -125,6 +126,7 @@ endpoints = [
 `)
 	wantFrom(t, n.Client, "10.96.0.20:80", "pod1 pod2 pod3")
 	wantEach(t, n.Client, "udp", "10.96.0.20:80")
+	n.healthy(t)
 	refused, asked := 0, tries(t, 3)
 	for range asked {
 		if _, err := n.Client.Ask("tcp", netip.MustParseAddrPort("10.96.0.20:81")); err != nil {
@@ -197,7 +199,8 @@ loadBalancerIPs = [{ ip = "198.51.100.81", ipMode = "Proxy" }]
 ports = [{ port = 80, targetPort = 7000 }]
 endpoints = ["10.2.1.10"]
 `)
-	if err := connect(n.Client, "198.51.100.81", 80); !errors.Is(err, unix.EHOSTUNREACH) {
+	// A socket that is locked when the ICMP message comes sends again: then the client waits in vain.
+	if err := connect(n.Client, "198.51.100.81", 80); !errors.Is(err, unix.EHOSTUNREACH) && !os.IsTimeout(err) {
 		t.Errorf("a load balancer IP of ipMode Proxy: want no way there, got %v", err)
 	}
 	wantEach(t, n.Client, "tcp", "10.96.0.21:80")

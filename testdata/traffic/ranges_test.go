@@ -101,6 +101,7 @@ func TestSourceRanges(t *testing.T) {
 			t.Errorf("%s %s asks %s: %v, want %s", c.host.Name, c.from, c.to, got, c.want)
 		}
 	}
+	n.healthy(t)
 }
 
 // While svcproxy looks and finds nothing to do it writes nothing, so that there is

@@ -33,6 +33,7 @@ func TestEveryKindOfAddressReachesEveryBackend(t *testing.T) {
 			})
 		}
 	}
+	n.healthy(t)
 }
 
 // wantEach wants one answer from each backend: the scheduler is rr. Where the choice is
@@ -103,6 +104,7 @@ func TestServiceWithoutEndpointsRefuses(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, clusterIP("empty", "10.96.0.30", "[]"))
 	wantFrom(t, n.Client, "10.96.0.30:80", "")
+	n.healthy(t)
 }
 
 func connect(from *lab.Host, addr string, port uint16) error {

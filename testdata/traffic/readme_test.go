@@ -38,7 +38,7 @@ func TestReadmeQuickstart(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	for _, want := range []string{"ok: 1 services", "hello from web1", "hello from web2", "end of quickstart", "end of cleanup"} {
+	for _, want := range []string{"ok: 1 service", "hello from web1", "hello from web2", "end of quickstart", "end of cleanup"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not print %q:\n%s", want, text)
 		}
@@ -62,7 +62,7 @@ func TestReadmeHealthChecks(t *testing.T) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "services.toml")
 		must(t, os.WriteFile(file, []byte(services), 0o644))
-		if out, err := exec.Command(program, "check", file).CombinedOutput(); err != nil || !strings.Contains(string(out), "ok: 1 services") {
+		if out, err := exec.Command(program, "check", file).CombinedOutput(); err != nil || !strings.Contains(string(out), "ok: 1 service") {
 			t.Errorf("%s: %v\n%s\n%s", what, err, services, out)
 		}
 	}

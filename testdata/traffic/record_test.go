@@ -1,9 +1,13 @@
 package traffic
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -12,9 +16,20 @@ import (
 // says the same, as long as what is in the kernel is as it was made.
 func TestOwnershipSetEmptiedWhileStoppedDisownsNothing(t *testing.T) {
 	n := newNode(t, "")
-	n.start(t, services(200, `["10.5.0.1"]`)+clusterIP("web", "10.96.0.20", `["10.2.1.10"]`)+
+	direct := func(endpoint string) string {
+		return "[services.direct]\nclusterIP = \"10.96.0.23\"\nports = [ { port = 7000 } ]\nforward = \"direct\"\nendpoints = [\"" + endpoint + "\"]\n"
+	}
+	n.start(t, direct("10.2.1.10")+services(200, `["10.5.0.1"]`)+clusterIP("web", "10.96.0.20", `["10.2.1.10"]`)+
 		clusterIP("gone", "10.96.0.21", `["10.2.1.10"]`)+clusterIP("taken", "10.96.0.22", `["10.2.1.10"]`))
 	ask(t, n.Client, "tcp", "10.96.0.20:80")
+	// The record is written beside the loop. A virtual server that does not masquerade
+	// is owned by its digest, which comes last.
+	must(t, lab.Eventually(time.Minute, func() error {
+		if text, err := os.ReadFile(filepath.Join(n.Dir, "state", "virtuals")); err != nil || !strings.Contains(string(text), "digest -t 10.96.0.23:7000 ") {
+			return fmt.Errorf("no digest of the direct virtual server is recorded: %v", err)
+		}
+		return nil
+	}))
 	n.Kill()
 	n.tool(t, "ipset", "flush", "KUBE-VIRTUAL-SERVER")
 	// Somebody else made another one of the same address meanwhile.
@@ -23,7 +38,7 @@ func TestOwnershipSetEmptiedWhileStoppedDisownsNothing(t *testing.T) {
 	n.feed(t, theirs+"\n-a -t 10.96.0.22:80 -r 10.9.9.9:9 -m -w 5\n", "ipvsadm", "-R")
 
 	mark := n.Log.Len()
-	must(t, n.Serve(services(200, `["10.5.0.2"]`)+clusterIP("web", "10.96.0.20", `["10.2.2.10"]`)+
+	must(t, n.Serve(direct("10.2.2.10")+services(200, `["10.5.0.2"]`)+clusterIP("web", "10.96.0.20", `["10.2.2.10"]`)+
 		clusterIP("taken", "10.96.0.22", `["10.2.1.10"]`)))
 	must(t, n.Start())
 	n.synced(t, mark)

@@ -56,6 +56,7 @@ func TestSCTPIsBalanced(t *testing.T) {
 			t.Errorf("%s: questions in turn were answered by %v", to, who)
 		}
 	}
+	n.healthy(t)
 }
 
 // An association has no drain: its real server is deleted with its endpoint.

@@ -92,7 +92,7 @@ func (n node) status(t *testing.T, words ...string) (st statusJSON) {
 // counts, a drain with its deadline, and the end of it.
 func TestStatusTellsWhatHappensToConnections(t *testing.T) {
 	n := newNode(t, "")
-	n.says(t, 6, "status", "svcproxy: svcproxy does not run: nobody listens at", "hint: systemctl status svcproxy")
+	n.says(t, 6, "status", "svcproxy: svcproxy does not run: no process listens at", "hint: systemctl status svcproxy")
 	both := clusterIP("web", "10.96.0.20", `["10.2.1.10", "10.2.2.10"]`) + "drainTimeout = \"50s\"\n"
 	one := clusterIP("web", "10.96.0.20", `["10.2.2.10"]`) + "drainTimeout = \"50s\"\n"
 	n.start(t, both)
@@ -157,9 +157,9 @@ func TestStatusTellsWhatIsWrong(t *testing.T) {
 
 	n.tool(t, "ipvsadm", "-A", "-t", "10.96.0.40:80", "-s", "sed")
 	must(t, n.Serve(good+clusterIP("taken", "10.96.0.40", `["10.2.1.10"]`)))
-	n.says(t, 7, "reload --wait", "-A -t 10.96.0.40:80 -s rr is wanted but is somebody else's", "hint: the rest is served")
-	n.says(t, 7, "status", "conflict: -A -t 10.96.0.40:80 -s rr is wanted but is somebody else's")
-	n.says(t, 7, "status taken", "somebody else's: -A -t 10.96.0.40:80 -s sed")
+	n.says(t, 7, "reload --wait", "-A -t 10.96.0.40:80 -s rr is wanted, but another program made", "hint: the rest is served")
+	n.says(t, 7, "status", "conflict: -A -t 10.96.0.40:80 -s rr is wanted, but another program made")
+	n.says(t, 7, "status taken", "belongs to another program: -A -t 10.96.0.40:80 -s sed")
 	n.tool(t, "ipvsadm", "-D", "-t", "10.96.0.40:80")
 	n.says(t, 0, "reload --wait")
 	n.says(t, 0, "status", "taken", "serving")
@@ -170,7 +170,7 @@ func TestStatusTellsWhatIsWrong(t *testing.T) {
 	n.says(t, 0, "events", "refused", "accepted", "conflict", "drift      + -a -t 10.96.0.20:80 -r 10.2.1.10:7000 -m -w 1")
 }
 
-// Events are told as they come, and the end of svcproxy ends that.
+// Events are told as they come, also those of the next svcproxy after a restart.
 func TestEventsAreFollowed(t *testing.T) {
 	n := newLonelyNode(t, "")
 	n.start(t, clusterIP("web", "10.96.0.20", `["10.2.1.10"]`))
@@ -197,13 +197,19 @@ func TestEventsAreFollowed(t *testing.T) {
 	for e.Kind == "sysctl" { // those that the start has changed
 		e = next()
 	}
-	if e.Kind != "table" || len(e.Services) != 1 || e.Services[0] != "default/web" {
+	if e.Kind != "table" || len(e.Services) != 1 || e.Services[0] != "web" {
 		t.Errorf("then %+v", e)
 	}
 	must(t, n.Stop())
+	must(t, n.Start())
+	for e = next(); e.Kind != "started"; e = next() {
+	}
+	must(t, cmd.Process.Signal(os.Interrupt))
+	for lines.Scan() {
+	}
 	cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 6 {
-		t.Errorf("events -f: exit code %d once svcproxy has stopped, want 6", code)
+	if code := cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("events -f: exit code %d after ^C, want 0", code)
 	}
 }
 
@@ -225,6 +231,14 @@ func TestWhoMayAsk(t *testing.T) {
 	stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	if out, code := output(t, stranger); code != 5 || !strings.Contains(out, "member of the group svcproxy") {
 		t.Errorf("a stranger: exit code %d, %s", code, out)
+	}
+	member, code, want := n.command("explain", "10.96.0.20:80", "--from", "node"), 0, "served by 10.2.1.10:7000"
+	if modeOf(t) == "userspace" {
+		code, want = 1, "no packet can be explained"
+	}
+	member.Path, member.SysProcAttr = stranger.Path, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, Groups: []uint32{0}}}
+	if out, got := output(t, member); got != code || !strings.Contains(out, want) {
+		t.Errorf("a member of the socket's group: exit code %d, %s", got, out)
 	}
 	n.Kill()
 	n.says(t, 6, "status", "does not run")

@@ -22,6 +22,7 @@ import (
 // service's user, who can make anything of them. A new one comes in here.
 var stateFiles = []string{
 	"state/incumbents",
+	"state/mode",
 	"state/names",
 	"state/virtuals",
 	"state/sysctls.json",
@@ -29,6 +30,7 @@ var stateFiles = []string{
 	"state/overrides.json.unread",
 	"state/node-drain.json",
 	"state/node-drain.json.unread",
+	"state/events.jsonl",
 	"state/last-good/*",
 	"state/last-good/services/*",
 	"run/svcproxy.sock",

@@ -1,0 +1,110 @@
+package traffic
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// A backend at its maxConnections gets no new ones, and clients are refused while all are. Connections that exist go on. A
+// larger limit is taken in place, also over IPv6.
+func TestMaxConnections(t *testing.T) {
+	n := newNode(t, "")
+	// A backend that was full is so until it has fewer connections than resumeConnections, whatever its limit then is.
+	limited := func(most int) string {
+		return fmt.Sprintf("maxConnections = %d\nresumeConnections = %d\n", most, most)
+	}
+	service := clusterIP("web", "10.96.0.20", `["10.2.1.10", "10.2.2.10"]`) + "%s" + clusterIP("six", "fd00:96::20", `["fd00:2:1::10"]`) + "%s"
+	n.start(t, fmt.Sprintf(service, limited(2), limited(1)))
+	var held []*lab.Conn
+	fill := func(to string, wants map[string]int) {
+		t.Helper()
+		for range wants["pod1"] + wants["pod2"] {
+			c, err := n.Client.Dial("tcp", netip.MustParseAddrPort(to))
+			must(t, err)
+			t.Cleanup(func() { c.Close() })
+			a, err := c.Ask()
+			must(t, err)
+			held = append(held, c)
+			wants[a.Backend]--
+		}
+		if wants["pod1"] != 0 || wants["pod2"] != 0 {
+			t.Errorf("%s: connections that backends got too many or too few of: %v", to, wants)
+		}
+		c, err := n.Client.Dial("tcp", netip.MustParseAddrPort(to))
+		if err == nil {
+			defer c.Close()
+			if a, err := c.Ask(); err == nil {
+				t.Errorf("%s: %s took one more connection than it may", to, a.Backend)
+			}
+		}
+	}
+	fill("10.96.0.20:80", map[string]int{"pod1": 2, "pod2": 2})
+	fill("[fd00:96::20]:80", map[string]int{"pod1": 1})
+	n.serve(t, fmt.Sprintf(service, limited(4), limited(2)))
+	fill("10.96.0.20:80", map[string]int{"pod1": 2, "pod2": 2})
+	fill("[fd00:96::20]:80", map[string]int{"pod1": 1})
+	if lost := unanswered(held); lost > 0 {
+		t.Errorf("%d of %d connections ended", lost, len(held))
+	}
+	n.serve(t, fmt.Sprintf(service, "", ""))
+	ask(t, n.Client, "tcp", "10.96.0.20:80")
+	ask(t, n.Client, "tcp", "[fd00:96::20]:80")
+	// Weights that differ for the first time change the scheduler in place, from rr to wrr.
+	n.serve(t, strings.Replace(fmt.Sprintf(service, "", ""), `"10.2.2.10"`, `{ address = "10.2.2.10", weight = 3 }`, 1))
+	if lost := unanswered(held); lost > 0 {
+		t.Errorf("%d of %d connections ended when weights were given", lost, len(held))
+	}
+	got := map[string]int{}
+	for range 8 {
+		got[ask(t, n.Client, "tcp", "10.96.0.20:80").Backend]++
+	}
+	if got["pod1"] != 2 || got["pod2"] != 6 {
+		t.Errorf("of eight connections by weights 1 and 3 the backends got %v", got)
+	}
+}
+
+// Clients of one network have one backend.
+func TestAffinityByNetwork(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, clusterIP("web", "10.96.0.20", allV4)+"sessionAffinity = \"ClientIP\"\nsessionAffinityPrefix4 = 28\n")
+	for network := 16; network < 112; network += 16 {
+		backend := ""
+		for i := range 6 {
+			from := netip.AddrFrom4([4]byte{192, 0, 2, byte(network + 2*i)})
+			must(t, n.Client.IP(fmt.Sprintf("addr add %s/32 dev eth0", from)))
+			got := askFrom(t, n.Client, from, "10.96.0.20:80")
+			if backend != "" && got != backend {
+				t.Errorf("client %s is with %s, others of its /28 with %s", from, got, backend)
+			}
+			backend = got
+		}
+	}
+}
+
+// With onePacket, datagrams of one flow go to all backends. IPVS forgets each, so with masquerading no reply comes back.
+func TestOnePacket(t *testing.T) {
+	n := newForwardingNode(t, "")
+	n.start(t, forwarded("direct")+"onePacket = true\n")
+	for _, vip := range forwardVIPs {
+		c, err := n.Client.Dial("udp", netip.AddrPortFrom(vip, lab.LinePort))
+		must(t, err)
+		defer c.Close()
+		found := map[string]bool{}
+		for range 6 {
+			a, err := c.Ask()
+			must(t, err)
+			found[a.Backend] = true
+		}
+		if len(found) != 3 {
+			t.Errorf("%s: six datagrams of one flow reached %v", vip, found)
+		}
+	}
+	n.serve(t, forwarded("masquerade")+"onePacket = true\n")
+	if a, err := n.Client.Ask("udp", netip.AddrPortFrom(forwardVIPs[0], lab.LinePort)); err == nil {
+		t.Errorf("%s answered: onePacket works with masquerading here, and the warning about it is wrong", a.Backend)
+	}
+}
