@@ -74,8 +74,12 @@ func (x *traffic) served(f *frontend.Front) {
 		if in != "" {
 			p.Src = netip.AddrPortFrom(outside(f.Key.Addr.Addr()), 40000)
 		}
+		want := x.expected(f, p)
+		if x.unusual(f, want) {
+			continue
+		}
 		v := x.ask(p)
-		x.reaches(f, p, v)
+		x.reaches(f, p, v, want)
 		for _, w := range v.Ways {
 			x.masquerades(f, p, v, w)
 		}
@@ -105,13 +109,10 @@ func (x *traffic) usable(f *frontend.Front, backends []frontend.Backend) map[net
 	return want
 }
 
-// reaches checks that allowed sources reach each backend by its share, and that no packet
-// reaches the host's own port.
-func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict) {
-	want, sum := x.expected(f, p), uint32(0)
-	if x.unusual(f, want) {
-		return
-	}
+// reaches checks that allowed sources reach each wanted backend by its share, and that no
+// packet reaches the host's own port.
+func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict, want map[netip.AddrPort]uint32) {
+	var sum uint32
 	for _, w := range want {
 		sum += w
 	}
