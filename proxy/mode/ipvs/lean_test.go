@@ -47,16 +47,16 @@ func packets(f *frontend.Frontends) (all []trace.Packet) {
 		vip := k.Addr.Addr()
 		for _, port := range []uint16{k.Addr.Port(), 22} {
 			to := netip.AddrPortFrom(vip, port)
-			from := netip.AddrPortFrom(outside(vip), 40000)
+			from := netip.AddrPortFrom(modetest.Outside(vip), 40000)
 			for _, later := range []bool{false, true} {
 				all = append(all,
 					trace.Packet{Proto: k.Proto, Src: from, Dst: to, In: "eth0", Established: later},
 					trace.Packet{Proto: k.Proto, Src: from, Dst: to, In: "veth1", Established: later},
 					trace.Packet{Proto: k.Proto, Dst: to, Established: later},
-					trace.Packet{Proto: k.Proto, Src: from, Dst: netip.AddrPortFrom(outside(vip).Next(), port), In: "eth0", Established: later})
+					trace.Packet{Proto: k.Proto, Src: from, Dst: netip.AddrPortFrom(modetest.Outside(vip).Next(), port), In: "eth0", Established: later})
 			}
 		}
-		all = append(all, trace.Packet{Echo: true, Src: netip.AddrPortFrom(outside(vip), 0), Dst: netip.AddrPortFrom(vip, 0), In: "eth0"})
+		all = append(all, trace.Packet{Echo: true, Src: netip.AddrPortFrom(modetest.Outside(vip), 0), Dst: netip.AddrPortFrom(vip, 0), In: "eth0"})
 	}
 	return all
 }
