@@ -11,6 +11,8 @@ type Counters struct {
 	// Flows is the number of entries in the connection tracker, and MaxFlows its limit.
 	// Both are 0 if the connection tracker is not loaded.
 	Flows, MaxFlows uint64
+	// KnowsFull: RealCounters.Full is known. IPVS does not tell.
+	KnowsFull bool
 }
 
 // Traffic counts since a virtual or real server was added. In is from clients, Out to
@@ -37,4 +39,5 @@ type RealTraffic struct {
 type RealCounters struct {
 	Key                      RealKey
 	Weight, Active, Inactive uint32
+	Full                     bool // it gets no new connections because of its thresholds; see Counters.KnowsFull
 }

@@ -77,11 +77,11 @@ func (r *Relay) Stats() Stats {
 func (r *Relay) Counters() kernel.Counters {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := kernel.Counters{Total: r.total.read()}
+	all := kernel.Counters{Total: r.total.read(), KnowsFull: true}
 	for _, s := range r.sorted() {
 		all.Virtuals = append(all.Virtuals, kernel.VirtualCounters{Key: s.key, Traffic: s.traffic.read()})
-		s.read(func(o kernel.Real, c kernel.Conns) {
-			all.Reals = append(all.Reals, kernel.RealCounters{Key: o.Key, Weight: o.Weight, Active: c.Active, Inactive: c.Inactive})
+		s.read(func(o kernel.Real, c kernel.Conns, full bool) {
+			all.Reals = append(all.Reals, kernel.RealCounters{Key: o.Key, Weight: o.Weight, Active: c.Active, Inactive: c.Inactive, Full: full})
 		})
 	}
 	return all

@@ -19,7 +19,7 @@ func (r *Relay) Read() Reading {
 	defer r.mu.Unlock()
 	var all Reading
 	for _, s := range r.sorted() {
-		all.Virtuals = append(all.Virtuals, s.read(func(o kernel.Real, c kernel.Conns) {
+		all.Virtuals = append(all.Virtuals, s.read(func(o kernel.Real, c kernel.Conns, _ bool) {
 			all.Reals = append(all.Reals, o)
 			all.Conns = append(all.Conns, c)
 		}))
@@ -41,7 +41,7 @@ func (r *Relay) Reals(virtuals []kernel.VirtualKey) (reals []kernel.Real, conns 
 	defer r.mu.Unlock()
 	for _, k := range virtuals {
 		if s := r.services[k]; s != nil {
-			s.read(func(o kernel.Real, c kernel.Conns) {
+			s.read(func(o kernel.Real, c kernel.Conns, _ bool) {
 				reals = append(reals, o)
 				conns = append(conns, c)
 			})
@@ -60,13 +60,13 @@ func (r *Relay) sorted() []*service {
 	return all
 }
 
-func (s *service) read(each func(kernel.Real, kernel.Conns)) kernel.Virtual {
+func (s *service) read(each func(o kernel.Real, c kernel.Conns, full bool)) kernel.Virtual {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.templates.expire(s.r.limits.now(), s.timeout())
 	for _, e := range s.endpoints {
 		each(kernel.Real{Key: kernel.RealKey{Virtual: s.key, Addr: e.addr}, Weight: e.weight, Upper: e.upper, Lower: e.lower},
-			kernel.Conns{Active: uint32(e.active.Load()), Inactive: uint32(e.inactive.Load()), Persist: uint32(e.persist)})
+			kernel.Conns{Active: uint32(e.active.Load()), Inactive: uint32(e.inactive.Load()), Persist: uint32(e.persist)}, e.full)
 	}
 	return s.virtual
 }

@@ -21,7 +21,7 @@ func (b *builder) endpoints(i int) {
 		e, port := &from.Endpoints[t.Endpoint], &from.Ports[t.Port]
 		s.Endpoints[n] = Endpoint{
 			Address: t.Addr, Protocol: kernel.Proto(port.Protocol).String(), Port: port.Name, Node: e.NodeName, Zone: e.Zone,
-			Weight: e.Weight, State: EndpointUnused, Reason: t.Reason.String(), port: t.Port, most: e.MaxConnections,
+			Weight: e.Weight, State: EndpointUnused, Reason: t.Reason.String(), port: t.Port,
 		}
 	}
 	if !slices.IsSortedFunc(s.Endpoints, compareEndpoints) {
@@ -110,7 +110,9 @@ func (b *builder) connections() {
 			continue
 		}
 		e := &s.Endpoints[at]
-		e.Full = e.Full || e.most > 0 && e.State == EndpointServing && uint64(r.Active)+uint64(r.Inactive) >= uint64(e.most)
+		if _, full := b.in.Full[r.Key]; full && e.State == EndpointServing {
+			e.Full = true
+		}
 		e.Active += Count(r.Active)
 		e.Inactive += Count(r.Inactive)
 		s.Active += Count(r.Active)

@@ -23,6 +23,7 @@ type Input struct {
 	History  History
 	Running  *proxy.Running  // the sync in progress, nil between syncs
 	Counters kernel.Counters // zero if they are not known
+	Full     reals           // of Counters: see fullReals
 	// Counted: Counters are known and newer than Snapshot. So the kernel lacks what is
 	// not in them.
 	Counted  bool

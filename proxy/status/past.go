@@ -42,7 +42,8 @@ type PastRate struct{ Conns, In, Out float32 }
 var unknownRate = PastRate{-1, -1, -1}
 
 // Sample reads the counters of virtual servers. Those of real servers would take several times as long, and the daemon
-// does this all the time. Call it every PastPeriod. Where nothing counts it does nothing.
+// does this all the time: only where some have thresholds, so that it is seen which are full. Call it every PastPeriod.
+// Where nothing counts it does nothing.
 func (r *Reader) Sample(ctx context.Context, p *Past) error {
 	s := r.Proxy.Snapshot()
 	counts, counted := r.Counters.(VirtualCounter)
@@ -54,6 +55,10 @@ func (r *Reader) Sample(ctx context.Context, p *Past) error {
 		return err
 	}
 	p.add(time.Now(), now, s.Frontends)
+	if limited(s.Want.Reals) {
+		_, _, err = r.counters(ctx, s)
+		return err
+	}
 	return nil
 }
 

@@ -33,6 +33,7 @@ type Reader struct {
 
 	mu     sync.Mutex
 	counts kernel.Counters
+	full   reals
 	failed error
 	read   time.Time
 }
@@ -49,7 +50,7 @@ func (r *Reader) Status(ctx context.Context) Status {
 	}
 	if r.Counters != nil {
 		var err error
-		if in.Counters, err = r.counters(ctx, in.Snapshot); err != nil {
+		if in.Counters, in.Full, err = r.counters(ctx, in.Snapshot); err != nil {
 			in.Warnings = append(in.Warnings[:len(in.Warnings):len(in.Warnings)], fmt.Sprintf("connections are not up to date: %v", err))
 		}
 		in.Counted = err == nil && r.comparable(in.Snapshot, in.Running)
@@ -76,9 +77,9 @@ func (r *Reader) comparable(s *proxy.Snapshot, running *proxy.Running) bool {
 	return now.Start.Equal(running.Start) && running.Long()
 }
 
-// counters returns counters that are newer than the snapshot. One caller at a time
+// counters returns counters that are newer than the snapshot, and which real servers are full. One caller at a time
 // reads the kernel.
-func (r *Reader) counters(ctx context.Context, s *proxy.Snapshot) (kernel.Counters, error) {
+func (r *Reader) counters(ctx context.Context, s *proxy.Snapshot) (kernel.Counters, reals, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -86,11 +87,14 @@ func (r *Reader) counters(ctx context.Context, s *proxy.Snapshot) (kernel.Counte
 		counts, err := r.Counters.Read(ctx)
 		if err == nil {
 			r.counts = counts
+			if s != nil {
+				r.full = fullReals(r.full, s.Want.Reals, counts)
+			}
 		} // else keep the last ones: counters that fall to 0 look like a restart
 		r.failed = err
 		if ctx.Err() == nil { // else this caller gave up, and the next one tries again
 			r.read = now
 		}
 	}
-	return r.counts, r.failed
+	return r.counts, r.full, r.failed
 }

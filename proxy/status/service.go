@@ -93,15 +93,15 @@ type Endpoint struct {
 	Active   Count          `json:"active,omitzero"`
 	Inactive Count          `json:"inactive,omitzero"`
 	Drain    *Drain         `json:"drain,omitempty"`
-	// Full: at an address of the service it has its maxConnections, so it gets no new ones there.
+	// Full: at an address of the service it has its maxConnections, or had them and waits for resumeConnections. So it gets
+	// no new ones there.
 	Full bool `json:"full,omitempty"`
 	// Health says why it has its weight; nil if the table alone decides on it.
 	Health *EndpointHealth `json:"health,omitempty"`
 	// Traffic is only known for the services that Reader.Detail was asked for.
 	Traffic *Traffic `json:"traffic,omitempty"`
 
-	port int    // index in the ports of the table's service
-	most uint32 // its maxConnections
+	port int // index in the ports of the table's service
 }
 
 // Draining is a draining endpoint with the name of its service.
