@@ -35,7 +35,7 @@ func (x *explainer) virtual() {
 		}
 	case x.verdict.Virtual.Proto != 0:
 		x.step(stageVirtual, "%s%s, by rules of nat", x.key, of)
-	case x.front != nil && len(x.Kernel.Virtuals) == 0 && !x.anyBackend():
+	case x.front != nil && len(x.Kernel.Virtuals) == 0 && x.closed():
 		x.wrong(stageVirtual, "%s%s: no backend that gets new connections", x.key, of)
 	case x.front != nil && x.verdict.Fate != trace.Dropped:
 		x.wrong(stageVirtual, "the kernel has nothing at %s%s: svcproxy plan shows what is missing", x.key, of)
@@ -266,10 +266,15 @@ func (x *explainer) unused() {
 		return
 	}
 	for _, t := range x.Fronts.Targets(int(x.front.Service)) {
-		if t.Port != int(x.front.Port) || t.Reason == frontend.Used || kernel.FamilyOf(t.Addr.Addr()) != x.key.Family() {
+		if t.Port != int(x.front.Port) || kernel.FamilyOf(t.Addr.Addr()) != x.key.Family() ||
+			slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Address == t.Addr }) {
 			continue
 		}
-		if !slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Address == t.Addr }) {
+		health := x.Health[Endpoint{x.key.Proto, t.Addr}]
+		switch {
+		case health != "" && (t.Reason != frontend.Used || x.closed()):
+			x.step(stageBackend, "%s: none, %s", t.Addr, health)
+		case t.Reason != frontend.Used:
 			x.step(stageBackend, "%s: none, %s", t.Addr, t.Reason)
 		}
 	}

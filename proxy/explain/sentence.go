@@ -142,12 +142,33 @@ func (x *explainer) why() string {
 		return x.byKernel()
 	case x.front != nil && x.verdict.Fate == trace.Dropped && x.front.Traits.Has(frontend.Restricted):
 		return fmt.Sprintf("%s is in none of the loadBalancerSourceRanges of service %s", x.source(), x.service(x.front).DisplayName())
-	case x.front != nil && !x.anyBackend():
-		return "service " + x.service(x.front).DisplayName() + " has no backend that gets new connections"
+	case x.closed():
+		return "service " + x.service(x.front).DisplayName() + " has no backend that gets new connections" + x.ill()
 	case x.front == nil && x.Kernel.Guards(x.p.Dst.Addr()), x.front == nil && x.ours():
 		return x.nothingThere()
 	}
 	return "of the rule " + rule + x.wanted()
+}
+
+// closed says whether the packet is stopped because no backend of its front gets new connections. The sources may have
+// backends that health checks or orders take out: in mode iptables rules of two chains then refuse it.
+func (x *explainer) closed() bool {
+	if x.front == nil || x.verdict.Fate != trace.Rejected && x.verdict.Fate != trace.Dropped {
+		return false
+	}
+	at, _, _ := strings.Cut(x.refusing(), ": ")
+	names := x.Kernel.Names
+	return !x.anyBackend() || at == "filter "+names.Chain(kernel.ChainServices) || at == "filter "+names.Chain(kernel.ChainExternalServices)
+}
+
+// ill says what health checks or orders made of the first endpoint of the front that has any, "" if none has.
+func (x *explainer) ill() string {
+	for _, t := range x.Fronts.Targets(int(x.front.Service)) {
+		if text := x.Health[Endpoint{x.key.Proto, t.Addr}]; text != "" && t.Port == int(x.front.Port) && kernel.FamilyOf(t.Addr.Addr()) == x.key.Family() {
+			return fmt.Sprintf(" (%s: %s): see svcproxy health %s", t.Addr, text, x.service(x.front).DisplayName())
+		}
+	}
+	return ""
 }
 
 // byKernel is the last decision that is neither a rule nor about a real server.
