@@ -39,7 +39,7 @@ func Import(e *Env) cli.Command {
 or Kubernetes objects; - is standard input. --live reads the kernel's virtual servers
 instead. The services go to standard output. What has no counterpart is a comment
 at its place, and a line on standard error. Then come the steps of a take-over that loses
-no connection: what to start and to stop, in order.`,
+no connection: what to start and to stop, in order; and for keepalived those of the way back.`,
 		Examples: []string{"svcproxy import /etc/keepalived/keepalived.conf", "svcproxy import --live --write /etc/svcproxy/services.d/imported.toml"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "with --strict: something has no counterpart"},
@@ -71,6 +71,7 @@ type imported struct {
 	Document string         `json:"document"` // the services file
 	Notes    []importedNote `json:"notes"`    // what has no counterpart
 	Steps    []string       `json:"steps"`    // what to start and stop, in order
+	Back     []string       `json:"back"`     // and what gives the node back to the other program, if that is known
 }
 
 type importedNote struct {
@@ -211,14 +212,15 @@ func saved(o kernel.Observed) string {
 func (c *importCommand) deliver(r convert.Result) error {
 	settings, _ := config.Read(c.config) // the defaults, where there is none or it is not valid
 	device := settings.Config.Names().Device
-	document, steps := r.Document(), takeOver(c.format, vipsOn(r.Services, device), device)
+	document := r.Document()
+	steps, back := takeOver(c.format, vipsOn(r.Services, device), device)
 	if c.write != "" {
 		if err := create(c.write, document); err != nil {
 			return err
 		}
 	}
 	if c.output == "json" {
-		answer := imported{Services: len(r.Services), Document: document, Notes: []importedNote{}, Steps: steps}
+		answer := imported{Services: len(r.Services), Document: document, Notes: []importedNote{}, Steps: steps, Back: append([]string{}, back...)}
 		for _, n := range r.Notes {
 			answer.Notes = append(answer.Notes, importedNote{n.Origin.File, n.Origin.Line, sources.Problem{Service: n.Service, Origin: n.Origin}.DisplayName(), n.Message, n.Changes})
 		}
@@ -229,6 +231,9 @@ func (c *importCommand) deliver(r convert.Result) error {
 	}
 	for i, step := range steps {
 		fmt.Fprintf(c.Err, "svcproxy: step %d: %s\n", i+1, step)
+	}
+	for i, step := range back {
+		fmt.Fprintf(c.Err, "svcproxy: way back, step %d: %s\n", i+1, step)
 	}
 	if c.write != "" {
 		_, err := fmt.Fprintf(c.Out, "ok: %s\n", count(len(r.Services), "service"))

@@ -18,32 +18,33 @@ type onLink struct {
 	link string
 }
 
-// takeOver says what to do, in order, so that svcproxy takes the place of another program and no connection is lost. A step
-// is a line for a shell, with its reason as a comment. vips are those addresses of the services that are on links of this
+// takeOver says what to do, in order, so that svcproxy takes the place of another program and no connection is lost, and
+// what gives the place back. A step is a line for a shell, with its reason as a comment. vips are those addresses of the services that are on links of this
 // machine, other than device, where svcproxy binds them.
-func takeOver(from convert.Format, vips []onLink, device string) []string {
+func takeOver(from convert.Format, vips []onLink, device string) (steps, back []string) {
 	const start = "svcproxy check && systemctl start svcproxy"
 	const adopts = start + "  # while %s runs: virtual servers that are as these services want are not written"
 	switch from {
 	case convert.Keepalived:
-		steps := []string{
+		steps = []string{
 			fmt.Sprintf(adopts, "keepalived"),
 			"systemctl mask keepalived; pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn)  # any other stop removes its virtual servers and VIPs. If it has VRRP peers, take the backups over first",
 		}
-		return append(append(steps, moves(vips)...),
-			"systemctl stop svcproxy; systemctl unmask keepalived; systemctl start keepalived  # to give it back",
-			movedBack(vips, device)+"svcproxy cleanup  # once keepalived has its VIPs again. It leaves what the configuration of keepalived has")
+		return append(steps, moves(vips)...), []string{
+			"systemctl stop svcproxy; systemctl unmask keepalived; systemctl start keepalived  # what the kernel has is served meanwhile",
+			movedBack(vips, device) + "svcproxy cleanup  # once keepalived has its VIPs again. It leaves what the configuration of keepalived has",
+		}
 	case convert.LDirectord:
 		return []string{
 			fmt.Sprintf(adopts, "ldirectord"),
 			"systemctl mask ldirectord; pkill -KILL -x ldirectord  # any other stop removes its virtual servers",
-		}
+		}, nil
 	case convert.HAProxy:
-		return []string{start + "  # new connections go to the services", "# when its connections have ended (ss -tnp): systemctl disable --now haproxy"}
+		return []string{start + "  # new connections go to the services", "# when its connections have ended (ss -tnp): systemctl disable --now haproxy"}, nil
 	case convert.Kubernetes:
-		return []string{"# stop kube-proxy: what it made goes on serving", start}
+		return []string{"# stop kube-proxy: what it made goes on serving", start}, nil
 	}
-	return []string{start, "systemctl disable ipvsadm  # without --now: its stop clears the virtual servers"}
+	return []string{start, "systemctl disable ipvsadm  # without --now: its stop clears the virtual servers"}, nil
 }
 
 // moves hands addresses to svcproxy. A route keeps an address local until svcproxy has bound it, as an address or as a

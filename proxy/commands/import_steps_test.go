@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,8 @@ import (
 func TestTakeOver(t *testing.T) {
 	vips := []onLink{{netip.MustParsePrefix("192.0.2.80/32"), "eth0"}}
 	for _, f := range convert.Formats() {
-		if text := strings.Join(takeOver(f, vips, "vips0"), "\n"); !strings.Contains(text, "systemctl start svcproxy") || strings.Contains(text, "%!") {
+		steps, _ := takeOver(f, vips, "vips0")
+		if text := strings.Join(steps, "\n"); !strings.Contains(text, "systemctl start svcproxy") || strings.Contains(text, "%!") {
 			t.Errorf("%s:\n%s", f, text)
 		}
 	}
@@ -23,9 +25,11 @@ func TestTakeOver(t *testing.T) {
 systemctl mask keepalived; pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn)  # any other stop removes its virtual servers and VIPs. If it has VRRP peers, take the backups over first
 ip route append local 192.0.2.80 dev lo; ip address del 192.0.2.80/32 dev eth0  # svcproxy binds it
 timeout 60 sh -c 'until ip -4 route show table local 192.0.2.80 | grep -q proto; do sleep 1; done' && ip -4 route del local 192.0.2.80 dev lo proto boot  # if it fails: svcproxy doctor
-systemctl stop svcproxy; systemctl unmask keepalived; systemctl start keepalived  # to give it back
+back:
+systemctl stop svcproxy; systemctl unmask keepalived; systemctl start keepalived  # what the kernel has is served meanwhile
 for a in 192.0.2.80; do timeout 60 sh -c "until ip -o address | grep -v ' vips0 ' | grep -qF ' $a/'; do sleep 1; done"; done; svcproxy cleanup  # once keepalived has its VIPs again. It leaves what the configuration of keepalived has`
-	if got := strings.Join(takeOver(convert.Keepalived, vips, "vips0"), "\n"); got != want {
+	steps, back := takeOver(convert.Keepalived, vips, "vips0")
+	if got := strings.Join(slices.Concat(steps, []string{"back:"}, back), "\n"); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }

@@ -93,7 +93,7 @@ func orderable(left func() uint64) (*control.Server, *book) {
 	var b book
 	at := []netip.AddrPort{netip.MustParseAddrPort("10.2.0.1:80"), netip.MustParseAddrPort("10.2.0.2:80")}
 	now := func() status.Status {
-		return status.Status{Services: []status.Service{{Name: "default/web", Endpoints: []status.Endpoint{
+		return status.Status{Services: []status.Service{{Name: "web", Endpoints: []status.Endpoint{
 			{Address: at[0], Protocol: "tcp", Active: status.Count(left()), Inactive: status.Count(left())}, {Address: at[1], Protocol: "tcp", Active: 7},
 		}}}}
 	}
@@ -102,7 +102,7 @@ func orderable(left func() uint64) (*control.Server, *book) {
 		Places: func(s health.Selector) (list []health.Place) {
 			for _, x := range at {
 				if s.Addr == x.Addr() {
-					list = append(list, health.Place{Service: "default/web", Protocol: sources.TCP, Addr: x})
+					list = append(list, health.Place{Service: "web", Protocol: sources.TCP, Addr: x})
 				}
 			}
 			return list

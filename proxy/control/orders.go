@@ -79,6 +79,9 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 	}
 	done := Ordered{Verb: o.Verb, Target: o.Target.String(), Until: x.Until.UTC(), Endpoints: []Place{}}
 	places := s.Places(o.Target)
+	if o.Target.Service != "" && len(places) > 0 {
+		done.Target = o.Target.As(places[0].Service)
+	}
 	for _, p := range places {
 		done.Endpoints = append(done.Endpoints, Place{p.Service, strings.ToLower(p.Protocol.String()), p.Addr})
 	}

@@ -86,7 +86,7 @@ func TestOrder(t *testing.T) {
 		o.By != me.Username || o.UID != uint32(os.Getuid()) || time.Since(o.Made) > time.Minute {
 		t.Errorf("kept %+v", o)
 	}
-	if len(done.Endpoints) != 1 || done.Endpoints[0].Protocol != "tcp" || done.Pending != "" || done.Target != "web/10.2.0.1" || done.Until.IsZero() {
+	if len(done.Endpoints) != 1 || done.Endpoints[0].Protocol != "tcp" || done.Pending != "" || done.Target != "default/web/10.2.0.1" || done.Until.IsZero() {
 		t.Errorf("answer %+v", done)
 	}
 	if done, err = c.Order(t.Context(), control.Order{Verb: control.Disable, Target: selector(t, "10.2.0.8")}); err != nil || done.Pending == "" {

@@ -41,6 +41,17 @@ func TestSelector(t *testing.T) {
 	}
 }
 
+// A service of Kubernetes keeps its namespace.
+func TestSelectorIn(t *testing.T) {
+	for source, want := range map[string]string{sources.APIServer: "default/web 10.2.0.0/16", "file": "web 10.2.0.0/16"} {
+		table := sources.Table{Services: []sources.Service{{Namespace: "default", Name: "web", Origin: sources.Origin{Source: source}}}}
+		s, err := ParseSelector("10.2.0.0/16")
+		if s.Service = "default/web"; err != nil || s.In(table) != want {
+			t.Errorf("%s: %q, want %q", source, s.In(table), want)
+		}
+	}
+}
+
 func order(t *testing.T, target string, verb Verb) Override {
 	s, err := ParseSelector(target)
 	if err != nil {

@@ -78,11 +78,14 @@ func unprintable(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 
 
 // String returns what ParseSelector reads. Node and CIDR have no form with a service: with one, its name and a space
 // come first.
-func (s Selector) String() string {
-	of, in := s.Service, ""
-	if ns, name, ok := strings.Cut(s.Service, "/"); ok && ns == sources.DefaultNamespace {
-		of = name
-	}
+func (s Selector) String() string { return s.As(sources.Table{}.DisplayName(s.Service)) }
+
+// In is String with the name that the service has in a table: one from Kubernetes keeps its namespace.
+func (s Selector) In(t sources.Table) string { return s.As(t.DisplayName(s.Service)) }
+
+// As is String with this name for the service, "" for none.
+func (s Selector) As(of string) string {
+	in := ""
 	if of != "" {
 		in = of + " "
 	}

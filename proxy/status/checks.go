@@ -169,14 +169,14 @@ func (c *checks) warnings() []string {
 	}
 	for _, o := range c.view.Known.Overrides {
 		if !o.Unmatched.IsZero() {
-			list = append(list, fmt.Sprintf("override %s: no table has had an endpoint for it since %s; it is dropped after 24 hours", line(o), c.in.at(o.Unmatched).Format(time.RFC3339)))
+			list = append(list, fmt.Sprintf("override %s: no table has had an endpoint for it since %s; it is dropped after 24 hours", c.line(&o), c.in.at(o.Unmatched).Format(time.RFC3339)))
 		}
 	}
 	return list
 }
 
 // line names an order: `10.2.1.10 drained by root: "kernel upgrade"`.
-func line(o health.Override) string { return o.Selector.String() + " " + o.String() }
+func (c *checks) line(o *health.Override) string { return o.In(c.view.Table) + " " + o.String() }
 
 // all describes the health checks of the node; nil if there are none and no orders.
 func (c *checks) all(services []Service) *Health {

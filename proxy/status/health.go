@@ -175,16 +175,13 @@ func (m HealthMode) Meaning() string { return healthModes.Find(m).Meaning }
 // Style is how the mode looks on a terminal and on the web page.
 func (m HealthMode) Style() screen.Style { return healthModes.Find(m).Style }
 
-// displayName is what the service of an order is called, "" for none.
-func (in Input) displayName(full string) string { return in.Health.Table.DisplayName(full) }
-
 // override describes an order.
 func (in Input) override(o *health.Override) *Override {
 	if o == nil {
 		return nil
 	}
 	d := Override{
-		Target: o.Selector.String(), Service: in.displayName(o.Service), Verb: string(o.Verb), By: o.By, UID: o.UID, Why: o.Why,
+		Target: o.In(in.Health.Table), Service: in.Health.Table.DisplayName(o.Service), Verb: string(o.Verb), By: o.By, UID: o.UID, Why: o.Why,
 		Since: in.at(o.Made), Until: in.at(o.Until), Unmatched: in.at(o.Unmatched),
 	}
 	if o.Verb == health.Reweigh {

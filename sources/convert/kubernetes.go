@@ -94,10 +94,10 @@ func ofService(s *manifest.Service, parts []manifest.EndpointSlice) []Note {
 	}
 	switch {
 	case s.Metadata.Labels.ProxyName != nil:
-		note("Service %s: its label service.kubernetes.io/service-proxy-name gives it to another proxy", s.Metadata.Name)
+		note("Service %s: its label service.kubernetes.io/service-proxy-name gives it to another proxy", full)
 		return notes
 	case s.Metadata.Labels.Headless != nil:
-		note("Service %s: its label service.kubernetes.io/headless leaves it to name servers", s.Metadata.Name)
+		note("Service %s: its label service.kubernetes.io/headless leaves it to name servers", full)
 		return notes
 	case spec.Type == string(sources.ExternalName) || slices.Contains(cluster, "None"):
 		return nil
@@ -105,7 +105,7 @@ func ofService(s *manifest.Service, parts []manifest.EndpointSlice) []Note {
 	if !slices.ContainsFunc(parts, func(e manifest.EndpointSlice) bool {
 		return e.Metadata.Namespace == s.Metadata.Namespace && e.Metadata.Labels.ServiceName == s.Metadata.Name
 	}) {
-		note("Service %s: the file has no EndpointSlice of it, so it has no endpoints", s.Metadata.Name)
+		note("Service %s: the file has no EndpointSlice of it, so it has no endpoints", full)
 	}
 	for _, i := range s.Status.LoadBalancer.Ingress {
 		if i.IP == "" {
