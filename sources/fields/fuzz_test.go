@@ -52,7 +52,7 @@ func FuzzParse(f *testing.F) {
 		faultless := whole.document(&Place{Line: 1}) && ok && len(mistakes) == 0
 		r := NewReader("")
 		for range 2 { // the second time its skeleton is known, and there is room
-			part, at, _, partOK := r.parse(string(data), 1)
+			part, at, _, partOK := r.parse(string(data), 1, "")
 			if partOK != faultless {
 				t.Fatalf("as a part it is read: %v; its skeleton is %q", partOK, r.scan.skeleton)
 			}

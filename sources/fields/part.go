@@ -15,7 +15,7 @@ type Part struct {
 	Text string // from the line of its header up to that of the next one's
 	Line int    // of its header in the document
 
-	name string // NAME, if it is plain and the part has one header; else ""
+	name string // NAME, if it is plain; else ""
 	body int    // where its keys begin in Text
 }
 
@@ -27,13 +27,12 @@ func Cut(text, top string) ([]Part, bool) {
 	if _, ok := checkText(text); !ok || strings.Contains(text, "\r") {
 		return nil, false
 	}
-	var parts []Part
+	parts := make([]Part, 0, 1+strings.Count(text, "\n["+top+"."))
 	table := ""         // what the last one's headers begin with: "top.NAME"
 	start, line := 0, 1 // of it
 	for at, end := headerLine(text, 0); at < len(text); at, end = headerLine(text, end) {
 		header := strings.TrimLeft(text[at:end], " \t")[1:]
 		if len(parts) > 0 && leadsBelow(header, table) {
-			parts[len(parts)-1].name = ""
 			continue
 		}
 		next, name, ok := tableHeader(header, top)
@@ -145,13 +144,14 @@ func NewReader(top string) *Reader {
 // numbers are only in the places (see skeleton.go): use Node. It returns false if the part has any problem, or
 // anything but one table. The caller must not change the table: parts with the same skeleton share it.
 func (r *Reader) Parse(p Part) (name string, table any, at *Place, values int, ok bool) {
-	// Without its header a part is a quarter cheaper, because the library builds the full name of each key. A byte
-	// order mark would now be at the beginning of the document, where it has a meaning.
+	// Without its header, and its name in the headers below it, a part is a quarter cheaper, because the library builds
+	// the full name of each key. A byte order mark would now be at the beginning of the document, where it has a meaning.
 	if body := p.Text[p.body:]; p.name != "" && !strings.HasPrefix(body, "\ufeff") {
-		tree, at, values, ok := r.parse(body, 2)
+		table, _, _ := tableHeader(strings.TrimLeft(p.Text, " \t")[1:], r.top)
+		tree, at, values, ok := r.parse(body, 2, table)
 		return p.name, tree, at, values + 1, ok
 	}
-	tree, at, values, ok := r.parse(p.Text, 1)
+	tree, at, values, ok := r.parse(p.Text, 1, "")
 	tables, _ := tree[r.top].(map[string]any)
 	if !ok || len(tree) != 1 || len(tables) != 1 {
 		return "", nil, nil, 0, false
@@ -161,10 +161,11 @@ func (r *Reader) Parse(p Part) (name string, table any, at *Place, values int, o
 	return name, table, at.Key(r.top).Key(name), values, true
 }
 
-// parse parses a text that checkText accepts. It returns false if there is any mistake in it.
-func (r *Reader) parse(text string, line int) (tree map[string]any, at *Place, values int, ok bool) {
+// parse parses a text that checkText accepts, as what is below the table above. It returns false if there is any mistake
+// in it.
+func (r *Reader) parse(text string, line int, above string) (tree map[string]any, at *Place, values int, ok bool) {
 	s := &r.scan
-	*s = scan{text: text, line: line, segments: s.segments, skeleton: s.skeleton[:0], cuts: cuts{pairs: s.cuts.pairs[:0], elems: s.cuts.elems[:0]}}
+	*s = scan{text: text, line: line, above: above, segments: s.segments, skeleton: s.skeleton[:0], cuts: cuts{pieces: s.cuts.pieces[:0], elems: s.cuts.elems[:0]}}
 	r.root.begin(1)
 	if !s.document(&r.root) || len(s.dups) > 0 {
 		return nil, nil, 0, false

@@ -21,6 +21,9 @@ type scan struct {
 	text string
 	pos  int
 	line int
+
+	above string // the table that all headers are below; "" is the document
+
 	top  string // the top-level key that is being read
 	dups []duplicate
 
@@ -70,23 +73,22 @@ func (s *scan) document(root *Place) bool {
 		if s.pos == len(s.text) {
 			return true
 		}
-		if s.text[s.pos] != '[' {
+		s.cutPiece()
+		if s.text[s.pos] == '[' {
+			next, ok := s.header(root)
+			if !ok {
+				return false
+			}
+			current = next
+		} else {
 			if current == root {
 				s.top = ""
 			}
-			s.cutPair()
 			if !s.pair(current, 0) {
 				return false
 			}
-			s.cuts.ended = s.line
-			continue
 		}
-		s.cuts.never = true
-		next, ok := s.header(root)
-		if !ok {
-			return false
-		}
-		current = next
+		s.cuts.ended = s.line
 	}
 }
 
@@ -96,6 +98,9 @@ func (s *scan) header(root *Place) (*Place, bool) {
 	tables := s.peek('[')
 	if tables {
 		s.pos++
+	}
+	if s.above != "" && !s.passAbove() {
+		return nil, false
 	}
 	path, ok := s.path()
 	if !ok || !s.peek(']') {
@@ -111,6 +116,9 @@ func (s *scan) header(root *Place) (*Place, bool) {
 
 	if !s.count() {
 		return nil, false
+	}
+	if s.cutKey(headerPiece, len(path)); tables {
+		s.cutKey(listPiece, len(path))
 	}
 	s.top = path[0].name
 	if s.visitor != nil {
@@ -133,6 +141,17 @@ func (s *scan) header(root *Place) (*Place, bool) {
 	return s.define(p, path)
 }
 
+// passAbove leaves what is above a header, and the dot after it, out of the skeleton.
+func (s *scan) passAbove() bool {
+	start := s.pos
+	if s.pos += len(s.above); !strings.HasPrefix(s.text[start:], s.above) || !s.peek('.') {
+		return false
+	}
+	s.pos++
+	s.leaveOut(start, s.pos)
+	return true
+}
+
 // pair reads one key = value into p.
 func (s *scan) pair(p *Place, depth int) bool {
 	path, ok := s.path()
@@ -146,8 +165,8 @@ func (s *scan) pair(p *Place, depth int) bool {
 	if !s.count() {
 		return false
 	}
-	if depth == 0 && len(path) > 1 {
-		s.cuts.never = true
+	if depth == 0 {
+		s.cutKey(pairPiece, len(path))
 	}
 	c, ok := s.define(s.parents(p, path), path)
 	if s.visitor != nil {

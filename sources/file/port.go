@@ -66,12 +66,13 @@ const maxPortRange = 1000
 func (p *draftPort) read(n node) (err error) {
 	text, _ := n.Text()
 	from, to, ok := strings.Cut(text, "-")
+	if !ok {
+		p.Port.Port, err = fields.Port.Read(n)
+		return err
+	}
 	first, err1 := strconv.ParseUint(from, 10, 16)
 	last, err2 := strconv.ParseUint(to, 10, 16)
 	switch {
-	case !ok:
-		p.Port.Port, err = fields.Port.Read(n)
-		return err
 	case err1 != nil || err2 != nil || first == 0 || first > last:
 		return fmt.Errorf("%q is no range: must be from a smaller to a larger port, 1 to 65535", text)
 	case last-first >= maxPortRange:
