@@ -67,9 +67,9 @@ func AppendChanges(text []byte, was, now Record) []byte {
 func AppendMade(text []byte, was, now []Virtual) []byte {
 	Walk(now, was, func(a, b *Virtual) bool { return *a == *b }, Virtual.Compare, func(w, h *Virtual) {
 		if w != nil {
-			text = append(text, w.String()...)
+			text = w.append(text)
 		} else {
-			text = append(append(text, "-D "...), h.Key.String()...)
+			text = h.Key.append(append(text, "-D "...))
 		}
 		text = append(text, '\n')
 	})

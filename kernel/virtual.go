@@ -44,17 +44,19 @@ func CompareKeys(a, b *VirtualKey) int {
 }
 
 // String is ipvsadm's: -t 10.96.0.20:80.
-func (k VirtualKey) String() string {
-	flag := "-t"
+func (k VirtualKey) String() string { return string(k.append(nil)) }
+
+func (k VirtualKey) append(text []byte) []byte {
+	flag := "-t "
 	switch k.Proto {
 	case FWMark:
-		return k.markString()
+		return append(text, k.markString()...)
 	case UDP:
-		flag = "-u"
+		flag = "-u "
 	case SCTP:
-		flag = "--sctp-service"
+		flag = "--sctp-service "
 	}
-	return flag + " " + k.Addr.String()
+	return k.Addr.AppendTo(append(text, flag...))
 }
 
 // Flags of a virtual server: IP_VS_SVC_F_* of linux/ip_vs.h, without HASHED,
@@ -100,28 +102,27 @@ func (Virtual) Kind() Kind { return KindVirtual }
 func (v Virtual) Compare(o Virtual) int { return v.Key.Compare(o.Key) }
 
 // String is the ipvsadm-save form.
-func (v Virtual) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "-A %s -s %s", v.Key, v.Scheduler)
+func (v Virtual) String() string { return string(v.append(nil)) }
+
+func (v *Virtual) append(text []byte) []byte {
+	text = append(append(v.Key.append(append(text, "-A "...)), " -s "...), v.Scheduler...)
 	if v.Flags&FlagPersistent != 0 {
-		fmt.Fprintf(&b, " -p %d", v.Timeout)
+		text = strconv.AppendUint(append(text, " -p "...), uint64(v.Timeout), 10)
 	}
 	if int(v.Netmask) != v.Key.Family().Bits() {
-		fmt.Fprintf(&b, " -M %d", v.Netmask)
+		text = strconv.AppendUint(append(text, " -M "...), uint64(v.Netmask), 10)
 	}
 	if v.Flags&FlagOnePacket != 0 {
-		b.WriteString(" -o")
+		text = append(text, " -o"...)
 	}
-	var sched []string
+	before := " -b flag-"
 	for i, f := range schedFlags {
 		if v.Flags&f != 0 {
-			sched = append(sched, fmt.Sprintf("flag-%d", i+1))
+			text = strconv.AppendInt(append(text, before...), int64(i+1), 10)
+			before = ",flag-"
 		}
 	}
-	if sched != nil {
-		b.WriteString(" -b " + strings.Join(sched, ","))
-	}
-	return b.String()
+	return text
 }
 
 func (v Virtual) command(verb Verb, _ Object) string {

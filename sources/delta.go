@@ -38,6 +38,7 @@ func Compare(before, now Table) Delta {
 	if d, ok := now.knownSince(before); ok {
 		return d
 	}
+	d.Changes = slices.Grow(d.Changes, max(len(b)-len(a), 0))
 	for i, j := 0, 0; i < len(a) || j < len(b); {
 		switch c := orderAt(a, i, b, j); {
 		case c < 0:

@@ -47,6 +47,7 @@ func deferCollection(limit int64) (resume func()) {
 	resume = sync.OnceFunc(func() {
 		debug.SetGCPercent(oldPercent)
 		debug.SetMemoryLimit(oldLimit)
+		dropProgram()
 	})
 	// At the limit, the first collection frees the sentinel, which calls resume.
 	// Otherwise the runtime would collect without end to stay below the limit.
@@ -54,6 +55,10 @@ func deferCollection(limit int64) (resume func()) {
 	runtime.AddCleanup(sentinel, func(resume func()) { resume() }, resume)
 	return resume
 }
+
+// dropProgram drops the pages of the program's file. Those that are needed again are mapped again from the page cache, 16
+// at a time. An error means that more memory stays resident. Serving does not need it.
+func dropProgram() { _ = host.DropProgram() }
 
 // awaiter is the part of *proxy.Proxy that returnMemory needs.
 type awaiter interface {
@@ -86,13 +91,12 @@ func returnMemory(ctx context.Context, loop awaiter, resume func()) {
 		resume()
 		if allocated, live := heap(); worthReturning(allocated-returned, live) {
 			debug.FreeOSMemory()
+			dropProgram()
 			returned = allocated
+		} else if !started && now.Report.Left == 0 {
+			dropProgram()
 		}
-		if !started && now.Report.Left == 0 {
-			started = true
-			// An error means that more memory stays resident. Serving does not need it.
-			_ = host.DropProgram()
-		}
+		started = started || now.Report.Left == 0
 	}
 }
 

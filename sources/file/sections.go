@@ -2,6 +2,7 @@ package file
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -12,18 +13,36 @@ import (
 // reading is the result of reading a file. The next reading takes over each service whose section is unchanged.
 // A section is the text from the service's header up to the header of the next service.
 type reading struct {
-	text     string
-	head     string // what is before the first section: the named health checks, or ""
+	text     digest
+	head     digest // what is before the first section: the named health checks, or ""
 	table    sources.Table
 	warnings []sources.Problem
-	sections map[string]section // by their text; nil when the file was not read by sections
+	sections map[digest]section // by their text; nil when the file was not read by sections
 }
 
 // section is the result of reading one service's text.
 type section struct {
-	service  int               // its index in the reading's table
-	values   int               // how many keys and array elements it has
+	service  int32             // its index in the reading's table
+	values   int32             // how many keys and array elements it has
 	warnings []sources.Problem // the header is line 1
+}
+
+// digest stands for a text, which need not stay in memory for a comparison: 128 bits that differ between processes, so
+// that no text can be made to have another one's.
+type digest struct {
+	size int
+	hash [2]uint64
+}
+
+var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func digestOf(text string) digest {
+	return digest{len(text), [2]uint64{maphash.String(seeds[0], text), maphash.String(seeds[1], text)}}
+}
+
+// is says whether the digest is of these bytes.
+func (d digest) is(data []byte) bool {
+	return d.size == len(data) && d.hash == [2]uint64{maphash.Bytes(seeds[0], data), maphash.Bytes(seeds[1], data)}
 }
 
 // decodeAfter is Decode with the help of the last reading of the same file. A file that does not consist of
@@ -36,7 +55,7 @@ func decodeAfter(before reading, name string, data []byte) (now reading, problem
 	if now, problems, ok := bySections(before, name, text); ok {
 		return now, problems
 	}
-	now.text = text
+	now.text = digestOf(text)
 	now.table, now.warnings, problems = decodeWhole(before.table, name, data)
 	return now, problems
 }
@@ -54,16 +73,18 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 	if !ok {
 		return reading{}, nil, false
 	}
-	if head != before.head {
+	if digestOf(head) != before.head {
 		before.sections = nil // they may name other checks
 	}
 	r := fields.NewReader("services")
 	services, sections, values := make([]sources.Service, len(parts)), make([]section, len(parts)), atMost(head)
+	texts := make([]digest, len(parts))
 	bad := map[[2]string]bool{} // services with problems
 	for i := 0; i < len(parts); i++ {
 		parts[i].Line += strings.Count(head, "\n")
 		p := parts[i]
-		if s, read := before.sections[p.Text]; read {
+		texts[i] = digestOf(p.Text)
+		if s, read := before.sections[texts[i]]; read {
 			services[i], sections[i] = before.table.Services[s.service], s
 		} else if services[i], sections[i], ok = d.readSection(r, p); !ok {
 			s, doubts, more := d.alone(p)
@@ -77,12 +98,12 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 			}
 		}
 		services[i].Origin.Line = p.Line
-		if values += sections[i].values; values > fields.MaxValues {
+		if values += int(sections[i].values); values > fields.MaxValues {
 			return reading{}, nil, false
 		}
 	}
-	now, ok = inOrder(parts, services, sections)
-	now.text, now.head = text, head
+	now, ok = inOrder(parts, texts, services, sections)
+	now.text, now.head = digestOf(text), digestOf(head)
 	if len(bad) > 0 {
 		now.sections = nil
 		now.table.Services = slices.DeleteFunc(now.table.Services, func(s sources.Service) bool { return bad[[2]string{s.Namespace, s.Name}] })
@@ -149,30 +170,34 @@ func (d *decoder) readSection(r *fields.Reader, p fields.Part) (sources.Service,
 	}
 	d.warnings = nil
 	s, ok := d.readService(node{Key: name, At: at, V: v})
-	return s, section{values: values, warnings: d.warnings}, ok
+	return s, section{values: int32(values), warnings: d.warnings}, ok
 }
 
 // inOrder makes a reading of sections, which come in the order of the file. It returns false if two of them are of
 // one service.
-func inOrder(parts []fields.Part, services []sources.Service, sections []section) (reading, bool) {
-	order := make([]int, len(parts))
+func inOrder(parts []fields.Part, texts []digest, services []sources.Service, sections []section) (reading, bool) {
+	now := reading{sections: make(map[digest]section, len(parts))}
+	order := make([]int32, len(parts))
 	for i := range order {
-		order[i] = i
+		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(i, j int) int { return compareNames(&services[i], &services[j]) })
-	now := reading{
-		table:    sources.Table{Services: make([]sources.Service, len(parts))},
-		sections: make(map[string]section, len(parts)),
-	}
+	slices.SortFunc(order, func(i, j int32) int { return compareNames(&services[i], &services[j]) })
 	for to, from := range order {
 		if to > 0 && compareNames(&services[order[to-1]], &services[from]) == 0 {
 			return reading{}, false
 		}
-		now.table.Services[to] = services[from]
-		sections[from].service = to
+		sections[from].service = int32(to)
 	}
+	if !slices.IsSorted(order) {
+		sorted := make([]sources.Service, len(parts))
+		for to, from := range order {
+			sorted[to] = services[from]
+		}
+		services = sorted
+	}
+	now.table.Services = services
 	for i, p := range parts {
-		now.sections[p.Text] = sections[i]
+		now.sections[texts[i]] = sections[i]
 		for _, w := range sections[i].warnings {
 			w.Origin.Line += p.Line - 1
 			now.warnings = append(now.warnings, w)

@@ -249,7 +249,7 @@ func (s *store) takeUnsaved() copies {
 // take makes data the file's last good content, or notes why not; changed says whether either is new. It calls
 // whole with the number of services. If whole returns false, take does nothing and returns ok false.
 func (r *record) take(path string, data []byte, whole func(services int) bool) (changed, ok bool) {
-	if r.good && string(data) == r.reading.text {
+	if r.good && r.reading.text.is(data) {
 		r.earlier = false
 		return r.reject(nil), true
 	}
