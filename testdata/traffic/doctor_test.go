@@ -44,7 +44,7 @@ func (n node) doctor(t *testing.T, args ...string) (a examined) {
 // healthy itself.
 func (n node) healthy(t *testing.T) {
 	t.Helper()
-	if os.Getenv("SVCPROXY_GUEST") != "1" {
+	if !emulated() {
 		return
 	}
 	if a := n.doctor(t); len(a.Findings) > 0 || len(a.Unchecked) > 0 {

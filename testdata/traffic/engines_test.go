@@ -127,10 +127,7 @@ func (n node) isAnnounced(t *testing.T, more string, start func()) {
 	n.start(t, announcedWeb)
 	t.Logf("announced after %s", r.learns(t, "started", 100, learned...))
 	ask(t, n.Client, "tcp", "198.51.100.80:80")
-	for _, p := range ports {
-		must(t, p.Close())
-	}
-	t.Logf("all endpoints down: withdrawn after %s", r.learns(t, "down", 100))
+	n.announcesInTime(t, r, ports)
 	for _, p := range ports {
 		must(t, p.Open())
 	}
@@ -145,6 +142,29 @@ func (n node) isAnnounced(t *testing.T, more string, start func()) {
 	r.learns(t, "stopped", 100, learned...)
 	n.order(t, 0, "announce withdraw", "withdrawn: 198.51.100.80")
 	r.learns(t, "withdrawn by command", 100)
+}
+
+// announcesInTime adds a VIP, which clients reach through the router within 2 s, removes it, and takes all endpoints
+// down: the others are withdrawn within a second after the checks can know.
+func (n node) announcesInTime(t *testing.T, r router, ports []*lab.Port) {
+	t.Helper()
+	slow := time.Duration(1)
+	if emulated() {
+		slow = 5
+	}
+	took := stopwatch(t)
+	n.serve(t, announcedWeb+"[services.late]\nvips = [\"203.0.113.20\"]\nport = 80\nkeepClientAddress = false\nbackends = [\"10.2.1.10:7000\"]\n")
+	r.learns(t, "a new VIP", 100, append(slices.Clone(learned), "203.0.113.20")...)
+	ask(t, n.Client, "tcp", "203.0.113.20:80")
+	took("a new VIP answers", slow*2*time.Second)
+	n.serve(t, announcedWeb)
+	r.learns(t, "a VIP removed", 100, learned...)
+	took = stopwatch(t)
+	for _, p := range ports {
+		must(t, p.Close())
+	}
+	r.learns(t, "down", 100)
+	took("all endpoints down: withdrawn", slow*(detection+time.Second))
 }
 
 // TestBIRDAnnouncesVIPs: BIRD 2 with the configuration that the packages ship.

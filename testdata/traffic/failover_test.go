@@ -172,7 +172,7 @@ var newVIP = netip.MustParseAddrPort("198.51.100.82:7000")
 // getsVIP adds a service to the files of all nodes, and waits until the router leads clients to its VIP.
 func (f *fleet) getsVIP(t *testing.T, services string) {
 	t.Helper()
-	began, pause := time.Now(), paused()
+	took := stopwatch(t)
 	for _, p := range f.nodes {
 		must(t, p.Serve(services))
 	}
@@ -184,11 +184,7 @@ func (f *fleet) getsVIP(t *testing.T, services string) {
 		return err
 	}))
 	ask(t, f.Client, "tcp", newVIP.String())
-	took, longest := time.Since(began).Round(time.Millisecond), pause().Round(time.Millisecond)
-	t.Logf("a new VIP answers %v after the files are saved, longest pause of the machine %v", took, longest)
-	if took > 10*time.Second && longest < freePause { // 2 s are wanted, and 0.3 s are usual; an emulated machine may be ten times as slow
-		t.Errorf("a new VIP answers %v after the files are saved", took)
-	}
+	took("a new VIP answers", 10*time.Second) // emulated: isAnnounced holds 2 s where the machine is not
 }
 
 // silent has a node send and take no packets of the router, though its link is up. BFD finds that: BGP's own hold

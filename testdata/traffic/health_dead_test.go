@@ -19,6 +19,9 @@ const quick = `interval = "500ms", timeout = "1s", fastInterval = "200ms", downI
 // void: what a test needs to go down has to fail in another way.
 const patient = `interval = "500ms", timeout = "5s", fastInterval = "200ms", downInterval = "300ms"`
 
+// detection is the longest time until these find an endpoint that refuses: an interval, and two fast ones.
+const detection = 900 * time.Millisecond
+
 // A fault is what happens to one of three backends, and its end.
 type fault struct {
 	checkedService

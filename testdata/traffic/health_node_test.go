@@ -160,9 +160,6 @@ type watch struct {
 	pause   time.Duration // the longest between two
 }
 
-// freePause is the longest pause of a machine that runs freely.
-const freePause = 150 * time.Millisecond
-
 // freely reports whether the machine let this process run all the time: times of others mean something then.
 func (w *watch) freely() bool {
 	w.mu.Lock()

@@ -50,7 +50,7 @@ func needKernel(t *testing.T) {
 // inGuest skips a test that does more to a machine than namespaces keep from it.
 func inGuest(t *testing.T, does string) {
 	t.Helper()
-	if os.Getenv("SVCPROXY_GUEST") != "1" {
+	if !emulated() {
 		t.Skip(does + ": only in the guest")
 	}
 }
