@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/nl"
@@ -79,7 +81,7 @@ func say(payload []byte) string {
 }
 
 // scripted returns a Table with s as its transport.
-func scripted(t *testing.T, s *script) *Table {
+func scripted(t rapid.TB, s *script) *Table {
 	d := &nl.Dialer{Wrap: func(_ int, real nl.Transport) nl.Transport {
 		real.Close()
 		return s
@@ -106,13 +108,12 @@ func TestApplyOrder(t *testing.T) {
 	}
 	equal(t, "messages", s.said, []string{
 		"new 10.96.0.2:80 wrr",
-		"new [fd00::3]:80 rr",
+		"new [fd00::3]:80 mh",
 		"set 10.96.0.1:80 rr",
 		"new 10.96.0.1:80 -> 10.0.0.1:80",
 		"del 10.96.0.1:80 -> 10.0.0.9:80",
 		"new 10.96.0.2:80 -> 10.0.0.2:80",
 		"new [fd00::3]:80 -> [fd01::3]:80",
-		"set [fd00::3]:80 mh",
 	})
 	if s.sends != 2 {
 		t.Errorf("%d sends, want 2", s.sends)
@@ -122,14 +123,79 @@ func TestApplyOrder(t *testing.T) {
 func TestApplyAddsNothingToAVirtualThatIsNotOurs(t *testing.T) {
 	theirs := virtual(kernel.TCP, "10.96.0.1:80", "mh")
 	ours := virtual(kernel.TCP, "10.96.0.2:80", "rr")
-	s := &script{refuse: map[string]unix.Errno{"new 10.96.0.1:80 rr": unix.EEXIST}}
+	s := &script{refuse: map[string]unix.Errno{"new 10.96.0.1:80 mh": unix.EEXIST}}
 	errs := scripted(t, s).Apply([]kernel.Op{
 		add(theirs), add(ours), add(target(theirs, "10.0.0.1:80", 1)), add(target(ours, "10.0.0.1:80", 1)),
 	})
 	if len(errs) != 4 || !errors.Is(errs[0], unix.EEXIST) || errs[1] != nil || errs[2] == nil || errs[3] != nil {
 		t.Errorf("errors %v", errs)
 	}
-	equal(t, "messages", s.said, []string{"new 10.96.0.1:80 rr", "new 10.96.0.2:80 rr", "new 10.96.0.2:80 -> 10.0.0.1:80"})
+	equal(t, "messages", s.said, []string{"new 10.96.0.1:80 mh", "new 10.96.0.2:80 rr", "new 10.96.0.2:80 -> 10.0.0.1:80"})
+}
+
+// A new virtual server with many real servers gets a dear scheduler after the last of them. One that exists keeps its
+// scheduler, however many it gains.
+func TestApplySetsADearSchedulerLast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		scheduler := rapid.SampledFrom([]string{"rr", "wrr", "mh", "sh"}).Draw(t, "scheduler")
+		n := rapid.SampledFrom([]int{0, 1, 63, 64, 499, 500, 600}).Draw(t, "real servers")
+		exists := rapid.Bool().Draw(t, "exists")
+		v := virtual(kernel.TCP, "10.96.0.1:80", scheduler)
+		ops := []kernel.Op{add(v)}
+		first, last := "new 10.96.0.1:80 "+scheduler, ""
+		if exists {
+			ops, first = nil, ""
+		} else if least := latest[scheduler]; least > 0 && n >= least {
+			first, last = "new 10.96.0.1:80 rr", "set 10.96.0.1:80 "+scheduler
+		}
+		for i := range n {
+			ops = append(ops, add(target(v, fmt.Sprintf("10.0.%d.%d:80", i/250, i%250+1), 1)))
+		}
+		s := &script{}
+		if errs := scripted(t, s).Apply(ops); errs != nil {
+			t.Fatal(errs)
+		}
+		said := s.said
+		if first != "" {
+			if said[0] != first {
+				t.Fatalf("first %q, want %q", said[0], first)
+			}
+			said = said[1:]
+		}
+		if last != "" {
+			if said[len(said)-1] != last {
+				t.Fatalf("last %q, want %q", said[len(said)-1], last)
+			}
+			said = said[:len(said)-1]
+		}
+		if len(said) != n || slices.ContainsFunc(said, func(m string) bool { return !strings.Contains(m, " -> ") }) {
+			t.Fatalf("%d real servers by %q", n, said)
+		}
+	})
+}
+
+// A refused change of scheduler leaves the virtual server without any, so the one it had is set again.
+func TestApplyRestoresTheScheduler(t *testing.T) {
+	v := virtual(kernel.TCP, "10.96.0.1:80", "mh")
+	was := virtual(kernel.TCP, "10.96.0.1:80", "wlc")
+	refused := map[string]unix.Errno{"set 10.96.0.1:80 mh": unix.EINVAL}
+	added := []kernel.Op{add(v)}
+	for i := range latest["mh"] {
+		added = append(added, add(target(v, fmt.Sprintf("10.0.0.%d:80", i+1), 1)))
+	}
+	for last, ops := range map[string][]kernel.Op{
+		"set 10.96.0.1:80 rr":  added,
+		"set 10.96.0.1:80 wlc": {{Verb: kernel.Change, Object: v, Was: was}},
+	} {
+		s := &script{refuse: refused}
+		errs := scripted(t, s).Apply(ops)
+		if len(errs) != len(ops) || !errors.Is(errs[0], unix.EINVAL) || !strings.Contains(errs[0].Error(), "4093") {
+			t.Errorf("errors %v", errs)
+		}
+		if got := s.said[len(s.said)-1]; got != last {
+			t.Errorf("last message %q, want %q", got, last)
+		}
+	}
 }
 
 // If the transport dies at its k-th send, earlier ops succeeded, those of that send are unknown,

@@ -273,6 +273,39 @@ func TestKernelMaglev(t *testing.T) {
 	}
 }
 
+// With rr first, 2,000 real servers are there and the scheduler is the wanted one. mh takes no more than its table has
+// entries; the virtual server then keeps rr, and so a refused change to mh keeps the scheduler.
+func TestKernelBigService(t *testing.T) {
+	for _, c := range []struct {
+		scheduler, then string
+		reals           int
+		refused         bool
+	}{{"wrr", "wrr", 2000, false}, {"mh", "mh", 2000, false}, {"mh", "rr", 4500, true}} {
+		table := open(t)
+		ops := bigTable(1, c.reals, kernel.IPv4)
+		v := ops[0].Object.(kernel.Virtual)
+		v.Scheduler = c.scheduler
+		ops[0].Object = v
+		errs := table.Apply(ops)
+		if (errs != nil) != c.refused {
+			t.Errorf("%s with %d: %v", c.scheduler, c.reals, kernel.Failures(ops, errs))
+		}
+		has := v
+		has.Scheduler = c.then
+		if c.refused {
+			retry := []kernel.Op{{Verb: kernel.Change, Object: v, Was: has}}
+			if errs := table.Apply(retry); errs == nil || !errors.Is(errs[0], unix.EINVAL) {
+				t.Errorf("a change to %s: %v", c.scheduler, errs)
+			}
+		}
+		r := read(t, table)
+		equal(t, "virtuals", r.Virtuals, []kernel.Virtual{has})
+		if len(r.Reals) != c.reals {
+			t.Errorf("%d real servers, want %d", len(r.Reals), c.reals)
+		}
+	}
+}
+
 func TestKernelForeign(t *testing.T) {
 	table := open(t)
 	kerneltest.Run(t, "ipvsadm", "-A", "-f", "7", "-s", "rr")

@@ -35,10 +35,14 @@ func reason(op kernel.Op, err error) error {
 		}
 		text = "no such real server"
 	case unix.EINVAL:
-		if isVirtual {
+		switch {
+		case isVirtual && v.Scheduler == "mh":
+			text = "the kernel refuses scheduler mh for more real servers than its table has entries, 4093 by default"
+		case isVirtual:
 			return err
+		default:
+			text = "the kernel takes a real server only at a unicast or local address, and only once loopback has been up"
 		}
-		text = "the kernel takes a real server only at a unicast or local address, and only once loopback has been up"
 	case unix.EAFNOSUPPORT:
 		text = "this kernel's IPVS has no IPv6"
 	case unix.EPERM:
