@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/convert"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -27,7 +28,11 @@ func (c *checkCommand) standardInput(facts sources.HostFacts) (sources.Table, er
 	}
 	c.doubts(facts, table, warnings...)
 	if len(problems) > 0 {
-		return sources.Table{}, &sources.RejectedError{Problems: problems}
+		err := &cli.Error{Code: cli.Config, Err: &sources.RejectedError{Problems: problems}}
+		if looks := looksLike(data); looks != "" {
+			err.Hint = "standard input looks like " + looks + "-"
+		}
+		return sources.Table{}, err
 	}
 	return table, nil
 }
@@ -40,9 +45,18 @@ func foreign(names []string) string {
 		if err != nil {
 			continue
 		}
-		if format := convert.Detect(data); format != "" {
-			return fmt.Sprintf("%s looks like a file of %s: svcproxy import %s", name, format, name)
+		if looks := looksLike(data); looks != "" {
+			return name + " looks like " + looks + name
 		}
+	}
+	return ""
+}
+
+// looksLike returns the format of another load balancer that a text has, with the command that imports it but for its
+// name; "" if it has none.
+func looksLike(data []byte) string {
+	if format := convert.Detect(data); format != "" {
+		return fmt.Sprintf("a file of %s: svcproxy import ", format)
 	}
 	return ""
 }

@@ -125,9 +125,10 @@ func (x *examination) follow(paths *host.Paths) {
 	}
 }
 
-// open reports whether every client may use a front, and a backend should serve.
+// open reports whether every client may use a front, and a backend should serve. To which addresses a firewall mark is
+// given, only the rules of others know.
 func (x *examination) open(front *frontend.Front) bool {
-	return !front.Traits.Has(frontend.Restricted) && slices.ContainsFunc(x.f.Fronts.Backends(front), func(b frontend.Backend) bool {
+	return !front.Traits.Has(frontend.Restricted) && !front.Traits.Has(frontend.Marked) && slices.ContainsFunc(x.f.Fronts.Backends(front), func(b frontend.Backend) bool {
 		return x.f.Fronts.Weight(int(front.Service), b) > 0
 	})
 }

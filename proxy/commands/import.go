@@ -137,6 +137,9 @@ func (c *importCommand) open(name string) (convert.File, error) {
 		name = "standard input"
 	} else {
 		f, err := os.Open(name)
+		if errors.Is(err, os.ErrNotExist) {
+			return convert.File{}, fmt.Errorf("%s: is not there", name)
+		}
 		if err != nil {
 			return convert.File{}, err
 		}

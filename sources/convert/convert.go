@@ -100,7 +100,7 @@ func detectLine(line string, f []string) Format {
 		return Keepalived
 	case slices.Contains([]string{"global", "defaults", "listen", "frontend", "backend"}, first) && !strings.Contains(line, "="):
 		return HAProxy
-	case strings.HasPrefix(first, "apiVersion:") || strings.HasPrefix(first, "kind:") || first == "{":
+	case strings.HasPrefix(first, "apiVersion:") || strings.HasPrefix(first, "kind:") || first == "{" || strings.HasPrefix(first, `{"`):
 		return Kubernetes
 	case strings.Contains(line, "="):
 		key, _, _ := strings.Cut(line, "=")
