@@ -14,7 +14,7 @@ func TestDigest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return kernel.DigestOf(&o.Virtuals[0], o.Reals)
+		return kernel.DigestOf(&o.Virtuals[0], o.Reals.Slice())
 	}
 	const virtual = "-A -t 10.96.0.1:80 -s mh -b flag-1,flag-2\n"
 	const one, two = "-a -t 10.96.0.1:80 -r 10.2.0.1:80 -g -w 1\n", "-a -t 10.96.0.1:80 -r 10.2.0.2:80 -g -w 1\n"

@@ -167,15 +167,9 @@ func (l list[T]) Follow(s *State, ops []Op) {
 	if len(ops) == 0 {
 		return
 	}
-	order := func(a, b Op) int { return l.compare(a.Object.(T), b.Object.(T)) }
-	if !slices.IsSortedFunc(ops, order) { // a plan has those of one phase in order
-		ops = slices.Clone(ops)
-		slices.SortStableFunc(ops, order)
-	}
 	have := l.get(*s)
 	now := make([]T, 0, max(len(have)+grown(ops), 0))
-	for i, o := range ops {
-		v := o.Object.(T)
+	for v, verb := range l.last(ops) {
 		before := 0 // of have, that come before it; mostly none where there are many ops
 		if len(have) > 0 && l.compare(have[0], v) < 0 {
 			before, _ = slices.BinarySearchFunc(have, v, l.compare)
@@ -185,12 +179,31 @@ func (l list[T]) Follow(s *State, ops []Op) {
 		if len(have) > 0 && l.compare(have[0], v) == 0 {
 			have = have[1:]
 		}
-		last := i+1 == len(ops) || l.compare(ops[i+1].Object.(T), v) != 0
-		if o.Verb != Remove && last {
+		if verb != Remove {
 			now = append(now, v)
 		}
 	}
 	l.set(s, append(now, have...))
+}
+
+// last gives the object of each op in order, with its verb; the last one if several are
+// about one object.
+func (l list[T]) last(ops []Op) iter.Seq2[T, Verb] {
+	order := func(a, b Op) int { return l.compare(a.Object.(T), b.Object.(T)) }
+	if !slices.IsSortedFunc(ops, order) { // a plan has those of one phase in order
+		ops = slices.Clone(ops)
+		slices.SortStableFunc(ops, order)
+	}
+	return func(yield func(T, Verb) bool) {
+		for i, o := range ops {
+			if i+1 < len(ops) && order(ops[i+1], o) == 0 {
+				continue
+			}
+			if !yield(o.Object.(T), o.Verb) {
+				return
+			}
+		}
+	}
 }
 
 // grown is how many more objects there are after ops.

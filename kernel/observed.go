@@ -142,12 +142,11 @@ func (r Release) Before(major, minor int) bool {
 // SetConns writes counted connections into the reading. conns is parallel to reals; real
 // servers that the reading does not have are skipped.
 func (o *Observed) SetConns(reals []RealKey, conns []Conns) {
-	if len(o.Conns) != len(o.Reals) {
-		o.Conns = make([]Conns, len(o.Reals))
+	if len(o.Conns) != o.Reals.Len() {
+		o.Conns = make([]Conns, o.Reals.Len())
 	}
 	for i, k := range reals {
-		j, found := slices.BinarySearchFunc(o.Reals, k, func(r Real, k RealKey) int { return r.Key.Compare(k) })
-		if found {
+		if j, found := o.Reals.Index(k); found {
 			o.Conns[j] = conns[i]
 		}
 	}

@@ -26,14 +26,14 @@ func ParseObserved(text string) (Observed, error) {
 	o.dropForeign()
 	conns := make(map[RealKey]Conns, len(o.Conns))
 	for i, c := range o.Conns {
-		conns[o.Reals[i].Key] = c
+		conns[p.reals[i].Key] = c
 	}
-	o.Conns = nil
+	o.Conns, o.Reals = nil, RealsOf(p.reals)
 	o.Sort()
 	slices.SortFunc(o.Probed, Claim.Compare)
 	slices.SortFunc(o.Taken, func(a, b Taken) int { return a.Compare(b.Claim) })
 	if len(conns) > 0 {
-		for _, r := range o.Reals {
+		for _, r := range o.Reals.All() {
 			o.Conns = append(o.Conns, conns[r.Key])
 		}
 	}
@@ -45,6 +45,7 @@ type parser struct {
 	family Family // of the iptables section
 	table  string // that the line is in, "" outside of tables
 	chains ChainBuilder
+	reals  []Real
 }
 
 func (p *parser) line(s string) error {

@@ -53,11 +53,56 @@ type Real struct {
 	Upper, Lower uint32
 }
 
-var reals = list[Real]{
-	get:     func(s State) []Real { return s.Reals },
-	set:     func(s *State, all []Real) { s.Reals = all },
+// realList is the List of real servers. What is asked for at each change copies no more
+// than a run.
+type realList struct{ list[Real] }
+
+var reals = realList{list[Real]{
+	get:     func(s State) []Real { return s.Reals.Slice() },
+	set:     func(s *State, all []Real) { s.Reals = RealsOf(all) },
 	compare: Real.Compare,
 	same:    (*Real).Same,
+}}
+
+func (realList) Len(s State) int { return s.Reals.Len() }
+
+func (realList) Equal(a, b State) bool { return a.Reals.Equal(b.Reals) }
+
+func (realList) Find(s State, o Object) Object {
+	own := s.Reals.Of(o.(Real).Key.Virtual)
+	if i, found := findReal(own, o.(Real).Key); found {
+		return own[i]
+	}
+	return nil
+}
+
+func (realList) Put(s *State, o Object) { s.Reals = s.Reals.With(nil, []Real{o.(Real)}) }
+
+func (realList) Delete(s *State, o Object) { s.Reals = s.Reals.With([]Real{o.(Real)}, nil) }
+
+func (l realList) Follow(s *State, ops []Op) {
+	if len(ops) == 0 {
+		return
+	}
+	var gone, fresh []Real
+	for r, verb := range l.last(ops) {
+		if verb == Remove {
+			gone = append(gone, r)
+		} else {
+			fresh = append(fresh, r)
+		}
+	}
+	s.Reals = s.Reals.With(gone, fresh)
+}
+
+func (realList) Share(s *State, from State) { s.Reals = from.Reals }
+
+func (realList) clone(*State) {} // Reals never change
+
+func (l realList) sort(s *State) {
+	if !s.Reals.ascending() { // in a reading they mostly are
+		l.list.sort(s)
+	}
 }
 
 // Kind is KindReal.
@@ -133,7 +178,7 @@ func (p *parser) real(f []string) error {
 			return fmt.Errorf("real server %s: connections: %w", k, err)
 		}
 	}
-	p.o.Reals = append(p.o.Reals, r)
+	p.reals = append(p.reals, r)
 	p.o.Conns = append(p.o.Conns, c)
 	return nil
 }

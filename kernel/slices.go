@@ -1,21 +1,5 @@
 package kernel
 
-// NextReals cuts the real servers of a virtual server off the front of sorted ones. It
-// skips those of virtual servers before it.
-func NextReals(reals *[]Real, v VirtualKey) []Real {
-	r := *reals
-	start := 0
-	for start < len(r) && !r[start].Key.Virtual.Same(&v) && r[start].Key.Virtual.Compare(v) < 0 {
-		start++
-	}
-	end := start
-	for end < len(r) && r[end].Key.Virtual.Same(&v) {
-		end++
-	}
-	*reals = r[end:]
-	return r[start:end]
-}
-
 // Walk goes through two sorted slices side by side. It reports elements that only one of
 // them has, with nil for the other, and pairs that differ.
 func Walk[T any](want, have []T, same func(a, b *T) bool, compare func(a, b T) int, differs func(w, h *T)) {

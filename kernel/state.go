@@ -18,7 +18,7 @@ type State struct {
 	Chains   []Chain
 	Links    []Link
 	Virtuals []Virtual
-	Reals    []Real
+	Reals    Reals
 	Daemons  []SyncDaemon // at most one of each role
 	// A VIP is made local by an address or by a route.
 	Addrs     []Addr

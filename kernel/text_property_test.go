@@ -22,7 +22,7 @@ func TestTextRoundTrip(t *testing.T) {
 		w.Sync(world.Wanted(world.DrawTable(t, "b")))
 		o := w.Read()
 		o.Policy = kernel.Policy{DrainTimeout: time.Minute, DeleteUnknown: true, ExcludeCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-		for _, r := range o.Reals {
+		for _, r := range o.Reals.All() {
 			if rapid.Bool().Draw(t, "cut") {
 				o.Policy.Cut = append(o.Policy.Cut, r.Key)
 			}

@@ -137,12 +137,12 @@ func (v Virtual) command(verb Verb, _ Object) string {
 
 // appendVirtuals writes each virtual server, and its real servers behind it.
 func appendVirtuals(b *strings.Builder, o *Observed) {
-	r := 0
+	reals, r := o.Reals.Slice(), 0
 	for _, v := range o.Virtuals {
 		b.WriteString(v.String())
 		b.WriteByte('\n')
-		for ; r < len(o.Reals) && o.Reals[r].Key.Virtual.Compare(v.Key) <= 0; r++ {
-			b.WriteString(o.Reals[r].String())
+		for ; r < len(reals) && reals[r].Key.Virtual.Compare(v.Key) <= 0; r++ {
+			b.WriteString(reals[r].String())
 			if r < len(o.Conns) && o.Conns[r] != (Conns{}) {
 				fmt.Fprintf(b, " # active %d inactive %d persist %d", o.Conns[r].Active, o.Conns[r].Inactive, o.Conns[r].Persist)
 			}

@@ -38,12 +38,12 @@ func TestLargeKernelIsCheckedInShards(t *testing.T) {
 			t.Fatalf("%d readings, %d writes", reads, writes)
 		}
 
-		gone := r.kernel.State().Reals[0]
+		gone := r.kernel.State().Reals.Slice()[0]
 		if err := r.kernel.Apply(t.Context(), kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Remove, Object: gone}}}); err != nil {
 			t.Fatal(err)
 		}
 		pass(30 * time.Second)
-		if again := r.kernel.State().Reals[0]; again != gone {
+		if again := r.kernel.State().Reals.Slice()[0]; again != gone {
 			t.Errorf("drift is not repaired after a period: %v", again)
 		}
 		if reads, now := r.kernel.Counts(); reads != 2 || now != writes+2 {

@@ -41,11 +41,10 @@ func (c *Cleaning) virtuals(have *kernel.Observed, want *kernel.State) (why []st
 			counts[i]++
 		}
 	}
-	for _, r := range have.Reals {
-		if _, keeps := by[r.Key.Virtual]; keeps {
-			want.Reals = append(want.Reals, r)
-		}
-	}
+	want.Reals = have.Reals.Where(func(r *kernel.Real) bool {
+		_, keeps := by[r.Key.Virtual]
+		return keeps
+	})
 	for i, n := range counts {
 		if n > 0 {
 			why = append(why, fmt.Sprintf("%s %s", stays(n), c.Kept[i].By))

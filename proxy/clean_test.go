@@ -87,7 +87,7 @@ add KUBE-VIRTUAL-SERVER 192.0.2.81,tcp:80
 	kept := []proxy.Kept{{By: "keepalived has them", Keys: keys}, {By: "another one has them, too", Keys: keys}}
 	err = proxy.Clean(t.Context(), k, proxy.Cleaning{Kept: kept}, func(p kernel.Plan) error { planned = p; return nil })
 	s := k.State()
-	if err != nil || len(s.Virtuals) != 1 || s.Virtuals[0] != have.Virtuals[0] || len(s.Reals) != 1 || len(s.Sets) != 0 {
+	if err != nil || len(s.Virtuals) != 1 || s.Virtuals[0] != have.Virtuals[0] || s.Reals.Len() != 1 || len(s.Sets) != 0 {
 		t.Errorf("%v: left\n%s", err, s)
 	}
 	if len(planned.Ops) == 0 || planned.Ops[0].String() != "- del KUBE-IPVS-IPS 192.0.2.80" || !strings.Contains(planned.String(), "1 virtual server stays: keepalived has them") ||

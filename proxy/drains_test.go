@@ -20,7 +20,7 @@ func TestDrainEndsWithTheLastConnection(t *testing.T) {
 		r := start(t, nil)
 		defer r.end()
 		r.emit(table(2))
-		second := r.kernel.State().Reals[1].Key
+		second := r.kernel.State().Reals.Slice()[1].Key
 		r.kernel.SetConns(second, kernel.Conns{Active: 1})
 		r.emit(table(1))
 		if got := r.weights(); !slices.Equal(got, []uint32{1, 0}) {
@@ -43,7 +43,7 @@ func TestReturningEndpointGetsItsWeightBack(t *testing.T) {
 		r := start(t, nil)
 		defer r.end()
 		r.emit(table(2))
-		r.kernel.SetConns(r.kernel.State().Reals[1].Key, kernel.Conns{Inactive: 1})
+		r.kernel.SetConns(r.kernel.State().Reals.Slice()[1].Key, kernel.Conns{Inactive: 1})
 		r.emit(table(1))
 		r.emit(table(2))
 		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
@@ -75,7 +75,7 @@ func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {
 		})
 		defer r.end()
 		r.emit(table(2))
-		r.kernel.SetConns(r.kernel.State().Reals[1].Key, kernel.Conns{Active: 1})
+		r.kernel.SetConns(r.kernel.State().Reals.Slice()[1].Key, kernel.Conns{Active: 1})
 		stuck.Store(true)
 		r.emit(table(1))
 		pass(time.Minute)
@@ -96,7 +96,7 @@ func TestEndOfDrainIsNoDrift(t *testing.T) {
 		r := start(t, func(r *run) { r.options.SyncPeriod = time.Second })
 		defer r.end()
 		r.emit(table(2))
-		second := r.kernel.State().Reals[1].Key
+		second := r.kernel.State().Reals.Slice()[1].Key
 		r.kernel.SetConns(second, kernel.Conns{Active: 1})
 		r.emit(table(1))
 		r.kernel.SetConns(second, kernel.Conns{})
@@ -129,7 +129,7 @@ func TestQuiescedEndpointDrainsWhenItLeaves(t *testing.T) {
 			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 				f, s := rules(t, n, hold, occupied)
 				s.Policy.DrainRules, s.Policy.DrainTimeout = true, 30*time.Second
-				if len(s.Reals) > 1 {
+				if s.Reals.Len() > 1 {
 					s.Policy.Quiesced = []kernel.RealKey{key}
 				}
 				return f, s

@@ -63,7 +63,7 @@ func rules(t sources.Merged, n kernel.Node, hold bool, _ []string) (*frontend.Fr
 		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: uint8(family.Bits())})
 		s.Entries = append(s.Entries, kernel.Entry{Set: set.Name, Addr: svc.ClusterIPs[0], Proto: kernel.TCP, Port: k.Addr.Port()})
 		for _, e := range svc.Endpoints {
-			s.Reals = append(s.Reals, kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(e.Addr, 8080)}, Weight: e.Weight})
+			s.Reals = s.Reals.With(nil, []kernel.Real{{Key: kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(e.Addr, 8080)}, Weight: e.Weight}})
 		}
 	}
 	s.Sort()
@@ -143,7 +143,7 @@ func (r *run) last() proxy.Report {
 
 func (r *run) weights() []uint32 {
 	var w []uint32
-	for _, real := range r.kernel.State().Reals {
+	for _, real := range r.kernel.State().Reals.All() {
 		w = append(w, real.Weight)
 	}
 	return w

@@ -69,7 +69,7 @@ func (s *Snapshot) ByRules() bool {
 // backends of all addresses.
 func (s *Snapshot) Reals() int {
 	if !s.ByRules() {
-		return len(s.Want.Reals)
+		return s.Want.Reals.Len()
 	}
 	_, backends := s.Frontends.Count()
 	return backends

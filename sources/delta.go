@@ -100,8 +100,9 @@ func (d Delta) Counts() (added, changed, removed int) {
 }
 
 // keepsClaims reports whether a change of tables, given per table, cannot change which service has an
-// address. That is so if only endpoints differ, and no address that came or went is a VIP of any table.
-func keepsClaims(deltas []Delta, before, now []Table) bool {
+// address. That is so if only endpoints differ, and no address that came or went is a VIP of any table, which isVIP
+// says of some addresses.
+func keepsClaims(deltas []Delta, before, now []Table, isVIP func(map[netip.Addr]bool) bool) bool {
 	moved := map[netip.Addr]bool{}
 	for i, d := range deltas {
 		if !d.OnlyEndpoints() {
@@ -111,7 +112,19 @@ func keepsClaims(deltas []Delta, before, now []Table) bool {
 			addMoved(moved, before[i].Services[c.Was].Endpoints, now[i].Services[c.Is].Endpoints)
 		}
 	}
-	return len(moved) == 0 || !slices.ContainsFunc(now, func(t Table) bool { return t.hasVIP(moved) })
+	return len(moved) == 0 || !isVIP(moved)
+}
+
+// hasVIP reports whether one of the addresses is a service's.
+func (t Table) hasVIP(addrs map[netip.Addr]bool) bool {
+	for i := range t.Services {
+		for _, a := range t.Services[i].VIPs {
+			if addrs[a] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // addMoved adds the addresses that only one of two sorted lists of endpoints has.
@@ -126,18 +139,6 @@ func addMoved(moved map[netip.Addr]bool, a, b []Endpoint) {
 			moved[b[0].Addr], b = true, b[1:]
 		}
 	}
-}
-
-// hasVIP reports whether one of the addresses is a service's.
-func (t Table) hasVIP(addrs map[netip.Addr]bool) bool {
-	for i := range t.Services {
-		for _, a := range t.Services[i].VIPs {
-			if addrs[a] {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // sameService reports whether two services of one name are equal but for their endpoints and Origin.

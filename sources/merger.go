@@ -2,6 +2,7 @@ package sources
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 )
 
@@ -19,6 +20,7 @@ type Merger struct {
 	doubts doubts
 	merged Table
 	ran    bool
+	vips   []netip.Addr // of tables, sorted; nil until a merge needs them
 }
 
 // Merged is what a Merger makes of some tables.
@@ -38,14 +40,14 @@ type Merged struct {
 // ones, every service is judged again.
 func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 	deltas := m.compare(tables)
-	decide := !m.ran || !host.sameNode(&m.host) || deltas == nil || !keepsClaims(deltas, m.tables, tables) ||
+	decide := !m.ran || !host.sameNode(&m.host) || deltas == nil || !keepsClaims(deltas, m.tables, tables, m.hasVIP) ||
 		slices.ContainsFunc(deltas, func(d Delta) bool { return d.Moved || d.Shifted && len(m.found.of) > 0 })
 	if decide {
 		before := m.last
 		if before == nil {
 			before = m.Before
 		}
-		m.found = judged(host, before, tables)
+		m.found, m.vips = judged(host, before, tables), nil
 	}
 	now := Merged{Problems: m.found.problems, Decided: decide}
 	if decide {
@@ -63,6 +65,27 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		m.last = served{now.Table}
 	}
 	return now
+}
+
+// hasVIP reports whether one of the addresses is a VIP in the last tables. These stay the same while only endpoints
+// change.
+func (m *Merger) hasVIP(addrs map[netip.Addr]bool) bool {
+	if m.vips == nil {
+		for _, t := range m.tables {
+			for i := range t.Services {
+				for _, a := range t.Services[i].VIPs {
+					m.vips = append(m.vips, a)
+				}
+			}
+		}
+		slices.SortFunc(m.vips, netip.Addr.Compare)
+	}
+	for a := range addrs {
+		if _, found := slices.BinarySearchFunc(m.vips, a, netip.Addr.Compare); found {
+			return true
+		}
+	}
+	return false
 }
 
 // again applies the last verdict to tables that differ from the last ones in endpoints alone. If the last merged table

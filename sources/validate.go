@@ -29,7 +29,7 @@ func Revalidate(before, t Table) (d Delta, problems []Problem) {
 			v.check(&t.Services[c.Is])
 		}
 	}
-	if !keepsClaims([]Delta{d}, []Table{before}, []Table{t}) {
+	if !keepsClaims([]Delta{d}, []Table{before}, []Table{t}, t.hasVIP) {
 		v.contest(t)
 	}
 	SortProblems(v.errors)

@@ -123,7 +123,7 @@ func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verif
 func (k *Kernel) QuickCheck(known *kernel.Observed) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.state.Virtuals) == len(known.Virtuals) && len(k.state.Reals) == len(known.Reals), nil
+	return len(k.state.Virtuals) == len(known.Virtuals) && k.state.Reals.Len() == known.Reals.Len(), nil
 }
 
 // Progress counts the ops that were tried, and those of the plan that is applied.
@@ -134,8 +134,8 @@ func (k *Kernel) Progress() kernel.Progress {
 func (k *Kernel) read() kernel.Observed {
 	o := kernel.Observed{State: k.state.Clone(), Names: k.names}
 	plan.KeepOwned(&o)
-	o.Conns = make([]kernel.Conns, len(o.Reals))
-	for i, r := range o.Reals {
+	o.Conns = make([]kernel.Conns, o.Reals.Len())
+	for i, r := range o.Reals.All() {
 		o.Conns[i] = k.conns[r.Key]
 	}
 	o.Saved = slices.SortedFunc(maps.Values(k.saved), func(a, b kernel.Saved) int { return strings.Compare(a.Name, b.Name) })

@@ -215,7 +215,7 @@ func (k *Kernel) virtual(o kernel.Op) error {
 	}
 	err := k.place(o)
 	if err == nil && o.Verb == kernel.Remove {
-		k.state.Reals = slices.DeleteFunc(k.state.Reals, func(r kernel.Real) bool { return r.Key.Virtual == v.Key })
+		k.state.Reals = k.state.Reals.With(k.state.Reals.Of(v.Key), nil)
 	}
 	return err
 }

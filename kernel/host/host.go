@@ -247,7 +247,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading IPVS: %w", err)
 	}
-	o.Virtuals, o.Reals, o.Conns = table.Virtuals, table.Reals, table.Conns
+	o.Virtuals, o.Reals, o.Conns = table.Virtuals, kernel.RealsOf(table.Reals), table.Conns
 	if b, ok := k.ipvs.(*relayed); ok {
 		o.Relayed, o.InIPVS = true, b.inIPVS()
 	}

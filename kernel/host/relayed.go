@@ -102,10 +102,8 @@ func (b *relayed) split(known *kernel.State) (ours, theirs *kernel.State) {
 		s := of(v.Key)
 		s.Virtuals = append(s.Virtuals, v)
 	}
-	for _, o := range known.Reals {
-		s := of(o.Key.Virtual)
-		s.Reals = append(s.Reals, o)
-	}
+	ours.Reals = known.Reals.Where(func(r *kernel.Real) bool { return !b.left[r.Key.Virtual] })
+	theirs.Reals = known.Reals.Where(func(r *kernel.Real) bool { return b.left[r.Key.Virtual] })
 	return ours, theirs
 }
 

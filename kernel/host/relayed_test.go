@@ -70,7 +70,7 @@ func TestMoveToTheRelay(t *testing.T) {
 	if err != nil || len(now.Virtuals) != 2 || !slices.Equal(now.Reals, []kernel.Real{heavier}) {
 		t.Errorf("%v, %v", now, err)
 	}
-	known := kernel.State{Virtuals: now.Virtuals, Reals: now.Reals}
+	known := kernel.State{Virtuals: now.Virtuals, Reals: kernel.RealsOf(now.Reals)}
 	if same, err := b.QuickCheck(&known); !same || err != nil {
 		t.Errorf("quick check: %v, %v", same, err)
 	}

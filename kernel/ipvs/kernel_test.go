@@ -366,8 +366,8 @@ func TestKernelThresholds(t *testing.T) {
 
 	known := kernel.State{}
 	r := read(t, table)
-	known.Virtuals, known.Reals = r.Virtuals, r.Reals
-	other := known.Reals[0]
+	known.Virtuals, known.Reals = r.Virtuals, kernel.RealsOf(r.Reals)
+	other := r.Reals[0]
 	kerneltest.Run(t, "ipvsadm", "-e", "-t", other.Key.Virtual.Addr.String(), "-r", other.Key.Addr.String(), "-m", "-w", fmt.Sprint(other.Weight), "-x", "7")
 	same, err := table.VerifyReals(&known, func(kernel.VirtualKey) bool { return true })
 	if err != nil || same {
@@ -426,8 +426,8 @@ func TestKernelTunnels(t *testing.T) {
 		t.Fatal(err)
 	}
 	saved.Sort()
-	saved.Reals = slices.DeleteFunc(saved.Reals, func(r kernel.Real) bool { return r.Forward == kernel.Masquerade })
-	equal(t, "reals that ipvsadm saved", saved.Reals, want)
+	saved.Reals = saved.Reals.Where(func(r *kernel.Real) bool { return r.Forward != kernel.Masquerade })
+	equal(t, "reals that ipvsadm saved", saved.Reals.Slice(), want)
 
 	kerneltest.Run(t, "ipvsadm", "-e", "-t", "10.96.0.1:80", "-r", "10.0.0.1:80", "-i", "--tun-type", "gue", "--tun-port", "6082", "-w", "1")
 	want[0].Forward, want[0].Tunnel, want[0].TunnelPort = kernel.Tunnel, kernel.GUE, 6082

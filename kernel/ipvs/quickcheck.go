@@ -51,9 +51,9 @@ func (t *Table) sameCounts(known *kernel.State, four int) (bool, error) {
 	if len(services) != four {
 		return false, nil
 	}
-	reals := known.Reals
+	reals := known.Reals.Cursor()
 	for i, s := range services {
-		if n := len(kernel.NextReals(&reals, s.Key)); s.Virtual != known.Virtuals[i] || s.reals != n {
+		if n := len(reals.Next(s.Key)); s.Virtual != known.Virtuals[i] || s.reals != n {
 			return false, nil
 		}
 	}

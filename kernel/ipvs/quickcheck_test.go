@@ -29,7 +29,7 @@ func TestQuickCheck(t *testing.T) {
 			}
 			kerneltest.Run(t, "ipvsadm", "-A", "-f", "7")
 			r := read(t, table)
-			known := kernel.State{Virtuals: r.Virtuals, Reals: r.Reals}
+			known := kernel.State{Virtuals: r.Virtuals, Reals: kernel.RealsOf(r.Reals)}
 			look := func() bool {
 				t.Helper()
 				same, err := table.QuickCheck(&known)

@@ -15,9 +15,9 @@ func (t *Table) VerifyVirtuals(known *kernel.State) (bool, error) {
 	if err != nil || len(services) != len(known.Virtuals) {
 		return false, err
 	}
-	reals := known.Reals
+	reals := known.Reals.Cursor()
 	for i, s := range services {
-		n := len(kernel.NextReals(&reals, s.Key))
+		n := len(reals.Next(s.Key))
 		// The count of an IPv4 one includes real servers at IPv6 addresses, which getsockopt does
 		// not list.
 		if s.Virtual != known.Virtuals[i] || s.family == kernel.IPv4 && s.reals != n {
@@ -30,9 +30,9 @@ func (t *Table) VerifyVirtuals(known *kernel.State) (bool, error) {
 // VerifyReals reports whether the known virtual servers selected by has have exactly the known real
 // servers. Connections do not count.
 func (t *Table) VerifyReals(known *kernel.State, has func(kernel.VirtualKey) bool) (bool, error) {
-	reals := known.Reals
+	reals := known.Reals.Cursor()
 	for _, v := range known.Virtuals {
-		want := kernel.NextReals(&reals, v.Key)
+		want := reals.Next(v.Key)
 		if !has(v.Key) {
 			continue
 		}

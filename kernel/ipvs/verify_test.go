@@ -17,7 +17,7 @@ func TestVerify(t *testing.T) {
 	apply(t, table, append(ops, bigTable(20, 3, kernel.IPv4)...)...)
 	kerneltest.Run(t, "ipvsadm", "-A", "-f", "7")
 	r := read(t, table)
-	known := kernel.State{Virtuals: r.Virtuals, Reals: r.Reals}
+	known := kernel.State{Virtuals: r.Virtuals, Reals: kernel.RealsOf(r.Reals)}
 	four, six := r.Virtuals[3].Key, r.Virtuals[33].Key
 	look := func() (virtuals, reals4, reals6 bool) {
 		t.Helper()

@@ -100,7 +100,7 @@ func (s *sorted) of(kind kernel.Kind) []kernel.Op {
 }
 
 // withoutVirtuals drops the real servers of virtual servers that ops remove.
-func withoutVirtuals(reals []kernel.Real, ops []kernel.Op) []kernel.Real {
+func withoutVirtuals(reals kernel.Reals, ops []kernel.Op) kernel.Reals {
 	gone := make(map[kernel.VirtualKey]bool)
 	for _, o := range ops {
 		if o.Verb == kernel.Remove {
@@ -110,7 +110,7 @@ func withoutVirtuals(reals []kernel.Real, ops []kernel.Op) []kernel.Real {
 	if len(gone) == 0 {
 		return reals
 	}
-	return keep(reals, func(r kernel.Real) bool { return !gone[r.Key.Virtual] })
+	return reals.Where(func(r *kernel.Real) bool { return !gone[r.Key.Virtual] })
 }
 
 // withoutMoved drops the virtual servers that ops move to the relay, or remove.

@@ -98,7 +98,7 @@ func (d *differ) claims(k kernel.VirtualKey) bool {
 // adopts says whether a wanted virtual server that is not owned may be adopted, because
 // nothing would change by it but for real servers of weight 0, which get no connection.
 func (d *differ) adopts(want, have kernel.Virtual) bool {
-	return want == have && onlyIdleMore(realsOf(d.want.Reals, want.Key), realsOf(d.have.Reals, want.Key))
+	return want == have && onlyIdleMore(d.want.Reals.Of(want.Key), d.have.Reals.Of(want.Key))
 }
 
 // onlyIdleMore says whether sorted wanted real servers are those that are there, and others of
@@ -115,43 +115,34 @@ func onlyIdleMore(want, have []kernel.Real) bool {
 	return len(have) == 0
 }
 
-// realsOf returns the part of sorted real servers that belongs to a virtual server.
-func realsOf(reals []kernel.Real, k kernel.VirtualKey) []kernel.Real {
-	start, _ := slices.BinarySearchFunc(reals, k, func(r kernel.Real, k kernel.VirtualKey) int { return r.Key.Virtual.Compare(k) })
-	end := start
-	for end < len(reals) && reals[end].Key.Virtual == k {
-		end++
-	}
-	return reals[start:end]
-}
-
 // diffReals compares the real servers of wanted virtual servers. The others are removed
 // with their virtual server, or are foreign.
 func (d *differ) diffReals() {
 	if d.hold() {
 		d.plan.Drains = keep(d.have.Drains, func(x kernel.Drain) bool { return !d.cuts(x.Real) })
 	}
-	want, have := d.want.Reals, d.have.Reals
-	if kernel.SameSlice(want, have) {
+	if d.want.Reals.Shares(d.have.Reals) {
 		return
 	}
-	d.expect(kernel.AddReals, len(want)-len(have))
+	d.expect(kernel.AddReals, d.want.Reals.Len()-d.have.Reals.Len())
 	at := d.realCursors()
-	i := 0
-	for j := range have {
-		h := &have[j]
-		if i < len(want) && want[i].Same(h) {
-			i++
-			continue
+	d.want.Reals.Unshared(d.have.Reals, func(want, have []kernel.Real, first int) {
+		i := 0
+		for j := range have {
+			h := &have[j]
+			if i < len(want) && want[i].Same(h) {
+				i++
+				continue
+			}
+			var wanted bool
+			if i, wanted = d.wantedReals(want, i, h); !wanted {
+				d.unwantedReal(h, first+j, &at)
+			}
 		}
-		var wanted bool
-		if i, wanted = d.wantedReals(want, i, h); !wanted {
-			d.unwantedReal(j, &at)
+		for ; i < len(want); i++ {
+			d.add(kernel.AddReals, want[i])
 		}
-	}
-	for ; i < len(want); i++ {
-		d.add(kernel.AddReals, want[i])
-	}
+	})
 }
 
 // wantedReals adds the wanted real servers from index i on that come before h, and changes
@@ -189,8 +180,7 @@ func (d *differ) realCursors() realCursors {
 }
 
 // unwantedReal removes or drains the real server with an index.
-func (d *differ) unwantedReal(j int, at *realCursors) {
-	h := &d.have.Reals[j]
+func (d *differ) unwantedReal(h *kernel.Real, j int, at *realCursors) {
 	v, cut := at.virtuals.find(&h.Key.Virtual), d.cuts(h.Key)
 	if v == nil || d.hold() && !cut {
 		return
@@ -209,7 +199,7 @@ func (d *differ) unwantedReal(j int, at *realCursors) {
 			since = at.drains[0].Since
 		}
 	}
-	d.drain(j, timeout, since)
+	d.drain(*h, j, timeout, since)
 }
 
 // cuts says whether an unwanted real server is removed at once, with its connections.
@@ -223,9 +213,8 @@ func (d *differ) cuts(k kernel.RealKey) bool {
 // mark there may be TCP.
 func drains(p kernel.Proto) bool { return p == kernel.TCP || p == kernel.FWMark }
 
-// drain decides what to do with a real server that is no longer wanted.
-func (d *differ) drain(j int, timeout time.Duration, since time.Time) {
-	h := d.have.Reals[j]
+// drain decides what to do with a real server that is no longer wanted, and its index.
+func (d *differ) drain(h kernel.Real, j int, timeout time.Duration, since time.Time) {
 	if since.IsZero() {
 		since = d.have.Clock
 	}

@@ -13,20 +13,20 @@ import (
 //
 // Only TCP and firewall marks drain: see drain. The entries of the ownership set stay with their virtual servers.
 func (d *differ) keepDraining() {
-	if !d.want.Policy.DrainVirtuals || d.hold() || len(d.have.Reals) == 0 {
+	if !d.want.Policy.DrainVirtuals || d.hold() || d.have.Reals.Len() == 0 {
 		return
 	}
 	own := ownershipOf(&d.have)
 	var kept []kernel.Virtual
-	next := 0 // real server
+	reals, next := d.have.Reals.Slice(), 0
 	for i := range d.have.Virtuals {
 		v := &d.have.Virtuals[i]
-		for ; next < len(d.have.Reals) && d.have.Reals[next].Key.Virtual.Compare(v.Key) < 0; next++ {
+		for ; next < len(reals) && reals[next].Key.Virtual.Compare(v.Key) < 0; next++ {
 		}
 		if !own.has(v) || !drains(v.Key.Proto) || !kernel.Quiesces(v.Scheduler) || hasVirtual(&d.want, v.Key) {
 			continue
 		}
-		for j := next; j < len(d.have.Reals) && d.have.Reals[j].Key.Virtual == v.Key; j++ {
+		for j := next; j < len(reals) && reals[j].Key.Virtual == v.Key; j++ {
 			if !d.idle(j) {
 				kept = append(kept, *v)
 				break

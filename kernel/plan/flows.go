@@ -17,7 +17,7 @@ func (d *differ) diffFlows() {
 	d.diffRuleDrains()
 	if d.translates(kernel.UDP) {
 		want, have := translations(d.have.Names, d.want.Chains, kernel.UDP), translations(d.have.Names, d.have.Chains, kernel.UDP)
-		d.compareFlows(backends{virtuals: want.virtuals, all: want.reals}, backends{virtuals: have.virtuals, all: have.reals}, func(kernel.VirtualKey) bool { return !d.hold() })
+		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)}, backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)}, func(kernel.VirtualKey) bool { return !d.hold() })
 	}
 	switch {
 	case d.have.Relayed:
@@ -31,7 +31,7 @@ func (d *differ) diffFlows() {
 func (d *differ) flowsFromIPVS() {
 	for _, k := range d.have.InIPVS {
 		if k.Proto == kernel.UDP && (hasVirtual(&d.want, k) || d.tearsDown(k)) {
-			d.clearFlows(realsOf(d.have.Reals, k), nil)
+			d.clearFlows(d.have.Reals.Of(k), nil)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (d *differ) clearFlow(k kernel.RealKey) {
 // backends walks the UDP addresses of a state and the backends that each leads to.
 type backends struct {
 	virtuals []kernel.Virtual // the rest of the state's
-	all      []kernel.Real
+	all      kernel.Reals
 
 	key   kernel.VirtualKey
 	reals []kernel.Real
@@ -167,7 +167,7 @@ func backendsOf(s *kernel.State) backends { return backends{virtuals: s.Virtuals
 func (b *backends) next() {
 	for i := range b.virtuals {
 		if k := &b.virtuals[i].Key; k.Proto == kernel.UDP {
-			b.key, b.reals, b.more = *k, realsOf(b.all, *k), true
+			b.key, b.reals, b.more = *k, b.all.Of(*k), true
 			b.virtuals = b.virtuals[i+1:]
 			return
 		}

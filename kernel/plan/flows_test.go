@@ -2,7 +2,6 @@ package plan
 
 import (
 	"net/netip"
-	"slices"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -21,7 +20,7 @@ func balanced(pairs ...[]string) kernel.State {
 		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: 32})
 		s.Entries = append(s.Entries, kernel.Entry{Set: set, Addr: k.Addr.Addr(), Proto: k.Proto, Port: k.Addr.Port()})
 		for _, to := range p[1:] {
-			s.Reals = append(s.Reals, kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: netip.MustParseAddrPort(to)}, Weight: 1})
+			s.Reals = s.Reals.With(nil, []kernel.Real{{Key: kernel.RealKey{Virtual: k, Addr: netip.MustParseAddrPort(to)}, Weight: 1}})
 		}
 	}
 	s.Sort()
@@ -40,7 +39,9 @@ func TestFlows(t *testing.T) {
 		[]string{"10.96.0.1:53", "10.2.0.2:53", "10.2.0.3:53"},
 		[]string{"10.96.0.3:53", "10.2.0.1:53"},
 		[]string{"10.96.0.4:53"})
-	want.Reals[slices.IndexFunc(want.Reals, func(r kernel.Real) bool { return r.Key.Virtual == udp("10.96.0.3:53") })].Weight = 0
+	down := want.Reals.Of(udp("10.96.0.3:53"))[0]
+	down.Weight = 0
+	want.Reals = want.Reals.With(nil, []kernel.Real{down})
 	const fresh = "10.96.0.0:53 10.96.0.0:53\n"
 	const gone = "10.96.0.1:53 10.2.0.1:53\n10.96.0.2:53 10.2.0.1:53\n"
 	for _, c := range []struct {

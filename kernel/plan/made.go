@@ -9,11 +9,11 @@ import (
 // attests says whether a virtual server is as the record has it: scheduler, flags,
 // timeout and netmask are equal, and every real server masquerades, or all of them are
 // as they were made. A different one, which another program made in its place, stays foreign.
-func attests(made, have *kernel.Virtual, reals []kernel.Real, digests []kernel.VirtualDigest) bool {
+func attests(made, have *kernel.Virtual, reals kernel.Reals, digests []kernel.VirtualDigest) bool {
 	if made == nil || *made != *have {
 		return false
 	}
-	own := realsOf(reals, have.Key)
+	own := reals.Of(have.Key)
 	if masquerade(own) {
 		return true
 	}
@@ -28,13 +28,13 @@ func masquerade(reals []kernel.Real) bool {
 // Digests returns those of the owned virtual servers that have a real server that does
 // not masquerade, for a Record.
 func Digests(o *kernel.Observed) []kernel.VirtualDigest {
-	if masquerade(o.Reals) {
+	if !slices.ContainsFunc(o.Reals.Runs(), func(run []kernel.Real) bool { return !masquerade(run) }) {
 		return nil
 	}
 	var digests []kernel.VirtualDigest
 	made := Made(o)
 	for i := range made {
-		if own := realsOf(o.Reals, made[i].Key); !masquerade(own) {
+		if own := o.Reals.Of(made[i].Key); !masquerade(own) {
 			digests = append(digests, kernel.VirtualDigest{Virtual: made[i].Key, Digest: kernel.DigestOf(&made[i], own)})
 		}
 	}

@@ -18,7 +18,7 @@ type ownership struct {
 	more    keyCursor[kernel.Entry]      // of IPv6
 	memory  keyCursor[kernel.VirtualKey] // of the last reading
 	record  keyCursor[kernel.Virtual]    // on disk
-	reals   []kernel.Real
+	reals   kernel.Reals
 	digests []kernel.VirtualDigest
 }
 
@@ -142,7 +142,7 @@ func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) ke
 		return found
 	}
 	s.Virtuals = keep(s.Virtuals, func(v kernel.Virtual) bool { return !foreign(v.Key) })
-	s.Reals = keep(s.Reals, func(r kernel.Real) bool { return !foreign(r.Key.Virtual) })
+	s.Reals = s.Reals.Where(func(r *kernel.Real) bool { return !foreign(r.Key.Virtual) })
 
 	type portKey struct {
 		family kernel.Family

@@ -104,7 +104,7 @@ func (d *differ) wakeAt(t time.Time) {
 	}
 }
 
-func (d *differ) hasReal(k kernel.RealKey) bool { return isIn(d.have.Reals, k) }
+func (d *differ) hasReal(k kernel.RealKey) bool { return d.have.Reals.Has(k) }
 
 // isIn reports whether sorted real servers have one.
 func isIn(reals []kernel.Real, k kernel.RealKey) bool {

@@ -150,7 +150,7 @@ func TestWavesOfALargeTable(t *testing.T) {
 	want := world.Large(2000, 5)
 	slow := want.Virtuals[0].Key
 	for port := range uint16(500) {
-		want.Reals = append(want.Reals, kernel.Real{Key: kernel.RealKey{Virtual: slow, Addr: netip.AddrPortFrom(netip.MustParseAddr("172.30.0.1"), port+1)}, Weight: 1})
+		want.Reals = want.Reals.With(nil, []kernel.Real{{Key: kernel.RealKey{Virtual: slow, Addr: netip.AddrPortFrom(netip.MustParseAddr("172.30.0.1"), port+1)}, Weight: 1}})
 	}
 	want.Sort()
 	p := plan.Diff(want, kernel.Observed{Names: kernel.DefaultNames})

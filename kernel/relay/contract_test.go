@@ -22,13 +22,13 @@ type joined struct {
 func (j joined) Read(ctx context.Context) (kernel.Observed, error) {
 	o, err := j.Kernel.Read(ctx)
 	all := j.relay.Read()
-	o.Virtuals, o.Reals, o.Conns = all.Virtuals, all.Reals, all.Conns
+	o.Virtuals, o.Reals, o.Conns = all.Virtuals, kernel.RealsOf(all.Reals), all.Conns
 	return o, err
 }
 
 func (j joined) Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error) {
 	rest := *known
-	rest.Virtuals, rest.Reals, rest.Conns = nil, nil, nil
+	rest.Virtuals, rest.Reals, rest.Conns = nil, kernel.Reals{}, nil
 	same, err := j.Kernel.Verify(ctx, &rest, shard)
 	if shard.HasVirtuals() {
 		same = same && j.relay.VerifyVirtuals(&known.State)

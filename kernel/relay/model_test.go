@@ -38,7 +38,7 @@ func TestSameAsFake(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				all := r.Read()
-				got := kernel.State{Virtuals: all.Virtuals, Reals: all.Reals}
+				got := kernel.State{Virtuals: all.Virtuals, Reals: kernel.RealsOf(all.Reals)}
 				state := model.State()
 				want := kernel.State{Virtuals: state.Virtuals, Reals: state.Reals}
 				if got.String() != want.String() {

@@ -79,9 +79,9 @@ func (r *Relay) VerifyVirtuals(known *kernel.State) bool {
 // VerifyReals reports whether the known virtual servers selected by has have exactly the known real
 // servers. Connections do not count.
 func (r *Relay) VerifyReals(known *kernel.State, has func(kernel.VirtualKey) bool) bool {
-	reals := known.Reals
+	reals := known.Reals.Cursor()
 	for _, v := range known.Virtuals {
-		want := kernel.NextReals(&reals, v.Key)
+		want := reals.Next(v.Key)
 		if !has(v.Key) {
 			continue
 		}
@@ -102,5 +102,5 @@ func (r *Relay) QuickCheck(known *kernel.State) bool {
 		reals += len(s.endpoints)
 		s.mu.Unlock()
 	}
-	return len(r.services) == len(known.Virtuals) && reals == len(known.Reals)
+	return len(r.services) == len(known.Virtuals) && reals == known.Reals.Len()
 }

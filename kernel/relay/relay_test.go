@@ -230,7 +230,7 @@ func TestVerify(t *testing.T) {
 	serve(t, r, a, netip.MustParseAddrPort("127.0.0.1:1"))
 	serve(t, r, b)
 	all := r.Read()
-	known := kernel.State{Virtuals: all.Virtuals, Reals: all.Reals}
+	known := kernel.State{Virtuals: all.Virtuals, Reals: kernel.RealsOf(all.Reals)}
 	everything := func(kernel.VirtualKey) bool { return true }
 	same := func() [3]bool {
 		return [3]bool{r.VerifyVirtuals(&known), r.VerifyReals(&known, everything), r.QuickCheck(&known)}

@@ -68,19 +68,3 @@ func (t *tracer) virtual(f *flight) (kernel.VirtualKey, bool) {
 	k := kernel.VirtualKey{Addr: f.Dst, Proto: f.Proto}
 	return k, has(k)
 }
-
-// reals returns the real servers of a virtual server.
-func (t *tracer) reals(k kernel.VirtualKey) []kernel.Real {
-	all := t.state.Reals
-	from, _ := slices.BinarySearchFunc(all, k, func(r kernel.Real, k kernel.VirtualKey) int {
-		if c := r.Key.Virtual.Compare(k); c != 0 {
-			return c
-		}
-		return 1
-	})
-	to := from
-	for to < len(all) && all[to].Key.Virtual == k {
-		to++
-	}
-	return all[from:to]
-}

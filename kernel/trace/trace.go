@@ -162,7 +162,7 @@ const loopback = "lo"
 // balanced follows a packet to each real server that virtual server k may choose.
 func (t *tracer) balanced(f *flight, k kernel.VirtualKey) (Verdict, error) {
 	v := Verdict{Fate: Refused, Virtual: k}
-	for _, r := range t.reals(k) {
+	for _, r := range t.state.Reals.Of(k) {
 		if r.Weight == 0 && !f.Established {
 			t.step("ipvs %s: %s has weight 0", k, r.Key.Addr)
 			continue

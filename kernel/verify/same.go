@@ -17,7 +17,7 @@ func (s Shard) Same(a, b *kernel.Observed) bool {
 		s.HasVIPs() && !SameVIPs(a, b):
 		return false
 	}
-	return sameWhere(a.Reals, b.Reals, func(r *kernel.Real) bool { return s.HasReals(r.Key.Virtual) })
+	return sameWhere(a.Reals.Slice(), b.Reals.Slice(), func(r *kernel.Real) bool { return s.HasReals(r.Key.Virtual) })
 }
 
 // SameFew says whether two readings agree on what belongs to every shard: the kinds

@@ -114,9 +114,9 @@ func pieces(s *kernel.State) iter.Seq2[place, int] {
 			!yield(place{piece: pieceVIPs}, costVIP*(len(s.Addrs)+len(s.Routes)+len(s.Neighbors)+len(s.Announcements))) {
 			return
 		}
-		reals := s.Reals
+		reals := s.Reals.Cursor()
 		for _, v := range s.Virtuals {
-			n := len(kernel.NextReals(&reals, v.Key))
+			n := len(reals.Next(v.Key))
 			cost := costDests4 + n/2
 			if v.Key.Family() == kernel.IPv6 {
 				cost = costDests6 + costReal6*n

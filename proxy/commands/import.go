@@ -205,7 +205,7 @@ func saved(o kernel.Observed) string {
 	for _, v := range o.Virtuals {
 		fmt.Fprintln(&b, v)
 	}
-	for _, r := range o.Reals {
+	for _, r := range o.Reals.All() {
 		fmt.Fprintln(&b, r)
 	}
 	return b.String()

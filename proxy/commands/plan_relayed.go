@@ -37,7 +37,7 @@ func (p *planCommand) relayed(ctx context.Context, s daemon.Setup, have *kernel.
 		return found
 	}
 	have.Virtuals = append(slices.DeleteFunc(have.Virtuals, func(v kernel.Virtual) bool { return ours(v.Key) }), relay.Virtuals...)
-	have.Reals = append(slices.DeleteFunc(have.Reals, func(r kernel.Real) bool { return ours(r.Key.Virtual) }), relay.Reals...)
+	have.Reals = have.Reals.Where(func(r *kernel.Real) bool { return !ours(r.Key.Virtual) }).With(nil, relay.Reals.Slice())
 	have.Conns, have.Fresh = nil, false
 	have.Sort()
 	return nil

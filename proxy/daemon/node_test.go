@@ -77,7 +77,7 @@ func (c counters) Read(context.Context) (kernel.Counters, error) {
 	for _, v := range state.Virtuals {
 		all.Virtuals = append(all.Virtuals, kernel.VirtualCounters{Key: v.Key})
 	}
-	for _, r := range state.Reals {
+	for _, r := range state.Reals.All() {
 		all.Reals = append(all.Reals, kernel.RealCounters{Key: r.Key, Weight: r.Weight})
 	}
 	return all, nil

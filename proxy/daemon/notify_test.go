@@ -113,7 +113,7 @@ func synchronised(services, reals int) *proxy.Snapshot {
 		Report:    proxy.Report{Planned: now, Start: now, Duration: 3 * time.Millisecond},
 		Succeeded: now.Add(3 * time.Millisecond),
 		Table:     sources.Table{Services: make([]sources.Service, services)},
-		Want:      kernel.State{Reals: make([]kernel.Real, reals)},
+		Want:      kernel.State{Reals: kernel.RealsOf(make([]kernel.Real, reals))},
 	}
 }
 
@@ -217,7 +217,7 @@ func TestTheLogHasTheReasonBeforeSystemdActs(t *testing.T) {
 func TestStatusText(t *testing.T) {
 	at := time.Date(2026, 3, 1, 9, 31, 2, 0, time.UTC)
 	failed := proxy.Report{Err: errors.New("reading the kernel: no buffer space\nsecond line")}
-	table, state := sources.Table{Services: make([]sources.Service, 3)}, kernel.State{Reals: make([]kernel.Real, 5)}
+	table, state := sources.Table{Services: make([]sources.Service, 3)}, kernel.State{Reals: kernel.RealsOf(make([]kernel.Real, 5))}
 	for _, c := range []struct {
 		name    string
 		now     *proxy.Snapshot

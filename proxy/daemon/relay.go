@@ -65,7 +65,7 @@ func (l *listeners) follow(p *proxy.Proxy) {
 // text is the virtual and real servers.
 func (l *listeners) text() string {
 	r := l.relay.Read()
-	return kernel.State{Virtuals: r.Virtuals, Reals: r.Reals}.String()
+	return kernel.State{Virtuals: r.Virtuals, Reals: kernel.RealsOf(r.Reals)}.String()
 }
 
 // synced gives new listeners to systemd and takes back those that were closed.

@@ -85,7 +85,7 @@ func (x *explainer) backends() {
 func (x *explainer) reals() {
 	at, _ := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
 	var all []kernel.Real
-	for i, r := range x.Kernel.Reals {
+	for i, r := range x.Kernel.Reals.All() {
 		if r.Key.Virtual != x.key {
 			continue
 		}

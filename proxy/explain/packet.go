@@ -97,7 +97,7 @@ func (f *Facts) outside(dst netip.Addr, in string) (netip.AddrPort, error) {
 
 // hasBackends says whether a network has an endpoint of a service or a real server.
 func (f *Facts) hasBackends(network netip.Prefix) bool {
-	if slices.ContainsFunc(f.Kernel.Reals, func(r kernel.Real) bool { return network.Contains(r.Key.Addr.Addr()) }) {
+	if slices.ContainsFunc(f.Kernel.Reals.Slice(), func(r kernel.Real) bool { return network.Contains(r.Key.Addr.Addr()) }) {
 		return true
 	}
 	if f.Fronts == nil {

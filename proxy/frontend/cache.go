@@ -86,7 +86,7 @@ func (f *Frontends) with(t sources.Merged) *Frontends {
 		if !now.replace(c.Is, &f.Table.Services[c.Was]) {
 			return nil
 		}
-		cuts = cuts || f.services[c.Was].cuts || now.services[c.Is].cuts
+		cuts = cuts || f.services.at(c.Was).cuts || now.services.at(c.Is).cuts
 	}
 	if cuts {
 		now.cut = now.allCut()
@@ -101,9 +101,9 @@ func (f *Frontends) replace(i int, was *sources.Service) bool {
 		return false
 	}
 	l := lister{Frontends: f, families: f.Config.Families()}
-	last := f.services[i]
-	f.services[i] = new(service)
-	l.service(i, f.services[i])
+	last, now := f.services.at(i), new(service)
+	l.service(i, now)
+	f.services.replace(i, now)
 	c := Changed{Service: i, Fronts: make([]int, 0, len(l.fronts))}
 	for _, x := range l.fronts {
 		at, found := f.Find(x.Key)
@@ -112,7 +112,7 @@ func (f *Frontends) replace(i int, was *sources.Service) bool {
 		}
 		if f.Fronts[at].slot == x.slot {
 			c.Fronts = append(c.Fronts, at)
-			f.backends += len(f.services[i].lists[x.slot].backends) - len(last.lists[x.slot].backends)
+			f.backends += len(now.lists[x.slot].backends) - len(last.lists[x.slot].backends)
 		}
 	}
 	f.change.services = append(f.change.services, c)

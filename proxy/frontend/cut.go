@@ -15,12 +15,14 @@ func (f *Frontends) Cut() []kernel.RealKey { return f.cut }
 // allCut makes what Cut returns. A table without cut endpoints, as almost all are,
 // costs a look at each service.
 func (f *Frontends) allCut() []kernel.RealKey {
-	if !slices.ContainsFunc(f.services, func(s *service) bool { return s.cuts }) {
+	if !slices.ContainsFunc(f.services, func(page []*service) bool {
+		return slices.ContainsFunc(page, func(s *service) bool { return s.cuts })
+	}) {
 		return nil
 	}
 	var cut []kernel.RealKey
 	for i := range f.Fronts {
-		if x := &f.Fronts[i]; f.services[x.Service].cuts {
+		if x := &f.Fronts[i]; f.services.at(int(x.Service)).cuts {
 			cut = f.appendCut(cut, x)
 		}
 	}

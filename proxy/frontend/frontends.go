@@ -19,8 +19,8 @@ type Frontends struct {
 	// Fronts are sorted by Key, one for each key.
 	Fronts []Front
 
-	services []*service // parallel to Table.Services
-	backends int        // of all Fronts
+	services pages // parallel to Table.Services
+	backends int   // of all Fronts
 	cut      []kernel.RealKey
 	checks   []int32 // services that have a health check node port
 	host     []netip.Addr
@@ -85,6 +85,21 @@ type service struct {
 	cuts     bool  // some of its endpoints are cut
 }
 
+// pages is a list of services in parts. Frontends that follow each other share all parts
+// but those of services that changed.
+type pages [][]*service
+
+const pageLength = 256
+
+func (p pages) at(i int) *service { return p[i/pageLength][i%pageLength] }
+
+// replace puts a service into a copy of its part. p itself is not shared.
+func (p pages) replace(i int, s *service) {
+	page := &p[i/pageLength]
+	*page = slices.Clone(*page)
+	(*page)[i%pageLength] = s
+}
+
 // list has the backends of one front.
 type list struct {
 	backends []Backend
@@ -110,11 +125,13 @@ func (f *Frontends) Forward(x *Front) sources.Forward {
 
 // Backends returns a front's backends, sorted by address. Callers must not
 // change the slice: the fronts of a service port share it.
-func (f *Frontends) Backends(x *Front) []Backend { return f.services[x.Service].lists[x.slot].backends }
+func (f *Frontends) Backends(x *Front) []Backend {
+	return f.services.at(int(x.Service)).lists[x.slot].backends
+}
 
 // Hairpins returns the hairpins of the service with index i, unsorted. Callers
 // must not change the slice.
-func (f *Frontends) Hairpins(i int) []Hairpin { return f.services[i].hairpins }
+func (f *Frontends) Hairpins(i int) []Hairpin { return f.services.at(i).hairpins }
 
 // Count returns the number of fronts, and of their backends.
 func (f *Frontends) Count() (fronts, backends int) {

@@ -26,7 +26,7 @@ func (f *Frontends) HealthChecks() []HealthCheck {
 	var checks []HealthCheck
 	for _, i := range f.checks {
 		s := &f.Table.Services[i]
-		checks = append(checks, HealthCheck{s.Namespace, s.Name, s.DisplayName(), s.HealthCheckNodePort, int(f.services[i].inviting)})
+		checks = append(checks, HealthCheck{s.Namespace, s.Name, s.DisplayName(), s.HealthCheckNodePort, int(f.services.at(int(i)).inviting)})
 	}
 	return checks
 }

@@ -14,16 +14,17 @@ func List(t sources.Table, n kernel.Node, c Config) *Frontends {
 	n, c = c.on(n)
 	f := &Frontends{Table: t, Node: n, Config: c, host: hostAddrs(n)}
 	f.portsAt = nodePortAddrs(t, n, c, f.host)
-	f.services = make([]*service, len(t.Services))
+	services := make([]*service, len(t.Services))
 	l := newLister(f)
 	all := make([]service, len(t.Services))
 	for i := range t.Services {
-		f.services[i] = &all[i]
+		services[i] = &all[i]
 		l.service(i, &all[i])
 		if healthChecked(&t.Services[i]) {
 			f.checks = append(f.checks, int32(i))
 		}
 	}
+	f.services = slices.Collect(slices.Chunk(services, pageLength))
 	f.Fronts = ordered(l.fronts)
 	for i := range f.Fronts {
 		f.backends += len(f.Backends(&f.Fronts[i]))

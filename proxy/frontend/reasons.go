@@ -78,7 +78,7 @@ func (f *Frontends) Targets(i int) []Target {
 
 // uses reports whether a front of a service port has an address as a backend.
 func (f *Frontends) uses(i, port int, addr netip.AddrPort) bool {
-	for _, l := range f.services[i].lists {
+	for _, l := range f.services.at(i).lists {
 		if int(l.port) != port {
 			continue
 		}
@@ -99,7 +99,7 @@ func (f *Frontends) unused(i int, e *sources.Endpoint) Reason {
 		return EndpointVIP
 	case e.Cut:
 		return Cut
-	case e.Weight == 0 && len(f.services[i].lists) > 0 && !kernel.Quiesces(f.Config.scheduler(s)):
+	case e.Weight == 0 && len(f.services.at(i).lists) > 0 && !kernel.Quiesces(f.Config.scheduler(s)):
 		return ZeroWeight
 	case e.Ready || s.PublishNotReadyAddresses:
 		return Elsewhere

@@ -16,6 +16,7 @@ type Cache struct {
 	known   Known         // with it, Ramps included
 	ends    time.Time     // when the first of its overrides ends; zero = never
 	results []overlaid    // by service
+	notable []int32       // those of results with something unusual or a wake, ascending
 	users   map[Key][]int32
 	out     Overlaid
 }
@@ -37,6 +38,7 @@ func (c *Cache) Overlay(t sources.Table, k Known, changed []Key, now time.Time) 
 			before = &c.out.Services[n]
 		}
 		fresh = c.service(j, &t.Services[i], before, i) || fresh
+		c.note(i)
 	}
 	c.table, c.known, c.ends, c.ran = t, j.known, j.overrule.ends, true
 	if fresh {
@@ -45,6 +47,18 @@ func (c *Cache) Overlay(t sources.Table, k Known, changed []Key, now time.Time) 
 	c.out.Seen = t.Seen
 	c.out.Unusual, c.out.Wake = c.summary(c.ends)
 	return c.out
+}
+
+// note keeps notable up to date after a service was judged. There may be many services and few of these.
+func (c *Cache) note(i int32) {
+	r := &c.results[i]
+	is := len(r.unusual) > 0 || !r.wake.IsZero()
+	switch at, was := slices.BinarySearch(c.notable, i); {
+	case is && !was:
+		c.notable = slices.Insert(c.notable, at, i)
+	case !is && was:
+		c.notable = slices.Delete(c.notable, at, at+1)
+	}
 }
 
 // Ramps returns the slow starts under way. Callers must not change them.
@@ -111,10 +125,10 @@ func (c *Cache) assemble(t sources.Table) sources.Table {
 // summary collects what is unusual, and when the first result changes by itself.
 func (c *Cache) summary(wake time.Time) ([]Unusual, time.Time) {
 	var list []Unusual
-	for i := range c.results {
+	for _, i := range c.notable {
 		r := &c.results[i]
 		for _, g := range r.unusual {
-			list = append(list, Unusual{i, g})
+			list = append(list, Unusual{int(i), g})
 		}
 		wake = earlier(wake, r.wake)
 	}
@@ -148,9 +162,9 @@ func (c *Cache) todo(t sources.Table, k Known, changed []Key, now time.Time) (to
 	for _, key := range changed {
 		todo = append(todo, c.users[key]...)
 	}
-	for i := range c.results {
+	for _, i := range c.notable {
 		if w := c.results[i].wake; !w.IsZero() && !now.Before(w) {
-			todo = append(todo, int32(i))
+			todo = append(todo, i)
 		}
 	}
 	slices.Sort(todo)
@@ -185,7 +199,7 @@ func (c *Cache) reset(t sources.Table) (was func(int32) int) {
 		}
 		c.index(s, int32(i), true)
 	}
-	c.results, c.known.Ramps = results, ramping
+	c.results, c.notable, c.known.Ramps = results, nil, ramping
 	return was
 }
 

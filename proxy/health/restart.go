@@ -15,7 +15,7 @@ import (
 // 0. Without a real server it is new: its target is not in the result, and Initial decides. One exception: where an
 // endpoint that is down is cut, its absence from a virtual server that is there means down too. The weight of an
 // endpoint with an override says nothing of its health, not even if the override has ended since.
-func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals []kernel.Real) map[Key]State {
+func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]State {
 	was := newReading(virtuals, reals)
 	overrule := newMatcher(o, time.Time{})
 	found := map[Key]State{}
@@ -63,14 +63,14 @@ type reading struct {
 	reals     map[kernel.RealKey]uint32 // weights
 }
 
-func newReading(virtuals []kernel.Virtual, reals []kernel.Real) reading {
-	r := reading{map[kernel.VirtualKey]kernel.Virtual{}, map[kernel.VirtualKey][]kernel.VirtualKey{}, make(map[kernel.RealKey]uint32, len(reals))}
+func newReading(virtuals []kernel.Virtual, reals kernel.Reals) reading {
+	r := reading{map[kernel.VirtualKey]kernel.Virtual{}, map[kernel.VirtualKey][]kernel.VirtualKey{}, make(map[kernel.RealKey]uint32, reals.Len())}
 	for _, v := range virtuals {
 		r.virtuals[v.Key] = v
 		p := anywhere(v.Key.Proto, v.Key.Addr.Port())
 		r.nodePorts[p] = append(r.nodePorts[p], v.Key)
 	}
-	for _, x := range reals {
+	for _, x := range reals.All() {
 		r.reals[x.Key] = x.Weight
 	}
 	return r

@@ -155,7 +155,7 @@ func (p *player) step(words []string) {
 		p.use(words[1], nil)
 	case "restart":
 		served := p.last.Table
-		initial := FromKernel(p.table, p.known.Overrides, p.kernel(), p.reals())
+		initial := FromKernel(p.table, p.known.Overrides, p.kernel(), kernel.RealsOf(p.reals()))
 		data, err := p.known.Overrides.MarshalJSON()
 		if err != nil {
 			p.t.Fatal(err)

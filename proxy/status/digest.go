@@ -15,15 +15,10 @@ import (
 // virtualDigests returns the digest of each wanted virtual server.
 func virtualDigests(want *kernel.State) map[kernel.VirtualKey]kernel.Digest {
 	of := make(map[kernel.VirtualKey]kernel.Digest, len(want.Virtuals))
-	reals := want.Reals
+	reals := want.Reals.Cursor()
 	for i := range want.Virtuals {
 		v := &want.Virtuals[i]
-		n := 0
-		for n < len(reals) && reals[n].Key.Virtual == v.Key {
-			n++
-		}
-		of[v.Key] = kernel.DigestOf(v, reals[:n])
-		reals = reals[n:]
+		of[v.Key] = kernel.DigestOf(v, reals.Next(v.Key))
 	}
 	return of
 }

@@ -8,11 +8,10 @@ type reals map[kernel.RealKey]struct{}
 // fullReals returns the wanted real servers that get no new connections because they have too many: from Upper on, until
 // there are fewer than Lower (ip_vs_bind_dest, ip_vs_unbind_dest). IPVS does not tell which these are. So one that has
 // fewer than Upper is full if the last reading found it full. want and the counters are sorted.
-func fullReals(last reals, want []kernel.Real, c kernel.Counters) reals {
+func fullReals(last reals, want kernel.Reals, c kernel.Counters) reals {
 	full := reals{}
 	have := c.Reals
-	for i := range want {
-		w := &want[i]
+	for _, w := range want.All() {
 		if w.Upper == 0 {
 			continue
 		}
@@ -42,9 +41,9 @@ func fullReals(last reals, want []kernel.Real, c kernel.Counters) reals {
 }
 
 // limited reports whether a real server has a threshold.
-func limited(want []kernel.Real) bool {
-	for i := range want {
-		if want[i].Upper != 0 {
+func limited(want kernel.Reals) bool {
+	for _, w := range want.All() {
+		if w.Upper != 0 {
 			return true
 		}
 	}

@@ -23,7 +23,7 @@ func TestFullReals(t *testing.T) {
 		for n := range byte(4) { // the first is not wanted
 			c.Reals = append(c.Reals, kernel.RealCounters{Key: key(n), Active: step.conns - 1, Inactive: 1})
 		}
-		last = fullReals(last, want, c)
+		last = fullReals(last, kernel.RealsOf(want), c)
 		_, first := last[key(1)]
 		_, second := last[key(2)]
 		_, third := last[key(3)]
@@ -32,10 +32,10 @@ func TestFullReals(t *testing.T) {
 		}
 	}
 	known := kernel.Counters{KnowsFull: true, Reals: []kernel.RealCounters{{Key: key(2), Active: 7, Full: true}, {Key: key(3), Active: 7}}}
-	if full := fullReals(last, want, known); len(full) != 1 || !has(full, key(2)) {
+	if full := fullReals(last, kernel.RealsOf(want), known); len(full) != 1 || !has(full, key(2)) {
 		t.Errorf("the counters tell: %v", full)
 	}
-	if full := fullReals(last, want, kernel.Counters{}); len(full) != 0 {
+	if full := fullReals(last, kernel.RealsOf(want), kernel.Counters{}); len(full) != 0 {
 		t.Errorf("the kernel has none: %v", full)
 	}
 }

@@ -174,7 +174,7 @@ func (s *stage) Read(ctx context.Context) (kernel.Counters, error) {
 	for _, v := range state.Virtuals {
 		c.Virtuals = append(c.Virtuals, kernel.VirtualCounters{Key: v.Key, Traffic: s.traffic[v.Key]})
 	}
-	for _, r := range state.Reals {
+	for _, r := range state.Reals.All() {
 		conns, err := s.kernel.Conns(ctx, []kernel.RealKey{r.Key})
 		if err != nil {
 			return c, err
@@ -189,7 +189,7 @@ func (s *stage) Read(ctx context.Context) (kernel.Counters, error) {
 func (s *stage) Reals(_ context.Context, virtuals []kernel.VirtualKey) ([]kernel.RealTraffic, error) {
 	var all []kernel.RealTraffic
 	for _, v := range virtuals {
-		for _, r := range s.kernel.State().Reals {
+		for _, r := range s.kernel.State().Reals.All() {
 			if half := s.traffic[v]; r.Key.Virtual == v {
 				half.Conns, half.InBytes, half.OutBytes = half.Conns/2, half.InBytes/2, half.OutBytes/2
 				all = append(all, kernel.RealTraffic{Key: r.Key, Traffic: half})
@@ -281,7 +281,7 @@ func (s *stage) command(words []string) {
 	case "node":
 		s.node(args)
 	case "undo":
-		for _, r := range s.kernel.State().Reals {
+		for _, r := range s.kernel.State().Reals.All() {
 			s.apply(kernel.Op{Verb: kernel.Remove, Object: r})
 		}
 	case "fail":

@@ -44,7 +44,7 @@ func big(services, endpoints int) Input {
 	for _, v := range want.Virtuals {
 		in.Counters.Virtuals = append(in.Counters.Virtuals, kernel.VirtualCounters{Key: v.Key, Traffic: kernel.Traffic{Conns: 1}})
 	}
-	for _, r := range want.Reals {
+	for _, r := range want.Reals.All() {
 		in.Counters.Reals = append(in.Counters.Reals, kernel.RealCounters{Key: r.Key, Weight: r.Weight, Active: 1})
 	}
 	return in

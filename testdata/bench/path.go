@@ -256,7 +256,7 @@ func serveByHand(l *lab.Lab, t sources.Table, rules string) error {
 	for _, v := range want.Virtuals {
 		fmt.Fprintln(&virtuals, v)
 	}
-	for _, r := range want.Reals {
+	for _, r := range want.Reals.All() {
 		r.Key.Addr = netip.AddrPortFrom(r.Key.Addr.Addr(), 8081)
 		fmt.Fprintln(&virtuals, r)
 	}

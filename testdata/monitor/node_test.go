@@ -169,7 +169,7 @@ func (n *node) order(target, why string) error {
 
 // connect gives a service's real servers that many connections, so that those that are removed drain.
 func (n *node) connect(s sources.Service, conns uint32) {
-	for _, r := range n.kernel.State().Reals {
+	for _, r := range n.kernel.State().Reals.All() {
 		if r.Key.Virtual.Addr.Addr() == s.ClusterIPs[0] {
 			n.kernel.SetConns(r.Key, kernel.Conns{Active: conns})
 		}
@@ -195,7 +195,7 @@ func (m *meter) Read(context.Context) (kernel.Counters, error) {
 		traffic := kernel.Traffic{Conns: uint64(conns), InPackets: uint64(9 * conns), OutPackets: uint64(12 * conns), InBytes: uint64(1500 * conns), OutBytes: uint64(22000 * conns)}
 		c.Virtuals = append(c.Virtuals, kernel.VirtualCounters{Key: v.Key, Traffic: traffic})
 	}
-	for i, r := range state.Reals {
+	for i, r := range state.Reals.All() {
 		c.Reals = append(c.Reals, kernel.RealCounters{Key: r.Key, Weight: r.Weight, Active: uint32(5 + i%23), Inactive: uint32(i % 7)})
 	}
 	return c, nil

@@ -92,11 +92,11 @@ func (n *node) ask(d draw, t sources.Table, c mode.Config) {
 	order := d.Perm(len(s.Virtuals))
 	for _, i := range order[:min(asked, len(order))] {
 		v := &s.Virtuals[i]
-		if slices.ContainsFunc(s.Reals, func(r kernel.Real) bool { return r.Key.Virtual == v.Key && !drawn(r.Key.Addr.Addr()) }) {
+		if slices.ContainsFunc(s.Reals.Of(v.Key), func(r kernel.Real) bool { return r.Key.Virtual == v.Key && !drawn(r.Key.Addr.Addr()) }) {
 			continue // of a large table that was served before
 		}
 		var want []netip.AddrPort
-		for _, r := range s.Reals {
+		for _, r := range s.Reals.All() {
 			if r.Key.Virtual == v.Key {
 				n.serve(v.Key.Proto, r.Key.Addr)
 				if r.Weight > 0 {

@@ -180,7 +180,7 @@ func (n *node) judge(s *sentPacket, state kernel.State, f *frontend.Frontends) {
 			continue
 		}
 		s.virtual = v
-		for _, r := range n.have.Reals {
+		for _, r := range n.have.Reals.All() {
 			if v.Flags&kernel.FlagPersistent != 0 && r.Key.Virtual == v.Key {
 				s.kept = append(s.kept, r.Key.Addr)
 			}

@@ -178,7 +178,7 @@ func (n *node) apply(want kernel.State) {
 func (n *node) count() {
 	n.Helper()
 	var reals []kernel.RealKey
-	for _, r := range n.have.Reals {
+	for _, r := range n.have.Reals.All() {
 		reals = append(reals, r.Key)
 	}
 	conns, err := n.kernel.Conns(n.Context(), reals)
@@ -201,11 +201,11 @@ func (n *node) compare(want kernel.State) {
 	var listeners []string
 	if n.relay != nil { // which has the virtual and real servers
 		listeners = listening(want.Virtuals)
-		want.Virtuals, want.Reals = nil, nil
+		want.Virtuals, want.Reals = nil, kernel.Reals{}
 	}
 	n.sameLines("listeners", listeners, r.listeners)
 	n.sameLines("virtual servers", lines(want.Virtuals), lines(have.Virtuals))
-	n.sameLines("real servers", lines(want.Reals), lines(have.Reals))
+	n.sameLines("real servers", lines(want.Reals.Slice()), lines(have.Reals.Slice()))
 	n.sameLines("sets", sets(want.Sets), sets(have.Sets))
 	n.sameLines("entries", lines(want.Entries), lines(have.Entries))
 	n.sameLines("chains", chains(want.Chains), chains(have.Chains))

@@ -16,6 +16,7 @@ func Large(virtuals, reals int) kernel.State {
 			s.Sets = append(s.Sets, kernel.Set{Name: n.Set(f, spec.Name), Type: spec.Type, Family: f, MaxElem: kernel.Capacity(virtuals * reals)})
 		}
 	}
+	var all []kernel.Real
 	for i := range virtuals {
 		vip := netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)})
 		k := kernel.VirtualKey{Addr: netip.AddrPortFrom(vip, 80), Proto: kernel.TCP}
@@ -26,9 +27,10 @@ func Large(virtuals, reals int) kernel.State {
 		s.Entries = append(s.Entries, kernel.Entry{Set: n.Set(kernel.IPv4, kernel.IPVSIPs), Addr: vip})
 		s.Addrs = append(s.Addrs, kernel.Addr{Addr: vip, Link: n.Device})
 		for j := range reals {
-			s.Reals = append(s.Reals, kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{172, byte(j), byte(i >> 8), byte(i)}), 8080)}, Weight: 1})
+			all = append(all, kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{172, byte(j), byte(i >> 8), byte(i)}), 8080)}, Weight: 1})
 		}
 	}
+	s.Reals = kernel.RealsOf(all)
 	s.Sort()
 	return s
 }

@@ -101,6 +101,7 @@ func Wanted(table Table) kernel.State {
 		}}
 	}
 	s.Links = []kernel.Link{{Name: Names.Device, Type: "dummy"}}
+	var reals []kernel.Real
 	for _, svc := range table {
 		v := kernel.Virtual{Key: svc.key, Scheduler: svc.scheduler, Netmask: uint8(svc.key.Family().Bits())}
 		if svc.affinity {
@@ -108,7 +109,7 @@ func Wanted(table Table) kernel.State {
 			s.Policy.Drains = append(s.Policy.Drains, kernel.VirtualDrain{Virtual: svc.key, Timeout: 10 * time.Second})
 		}
 		s.Virtuals = append(s.Virtuals, v)
-		s.Reals = append(s.Reals, svc.Reals...)
+		reals = append(reals, svc.Reals...)
 		f, vip := svc.key.Family(), svc.key.Addr.Addr()
 		member := func(set kernel.SetName) kernel.Entry {
 			return kernel.Entry{Set: Names.Set(f, set), Addr: vip, Proto: svc.key.Proto, Port: svc.key.Addr.Port()}
@@ -130,6 +131,7 @@ func Wanted(table Table) kernel.State {
 			})
 		}
 	}
+	s.Reals = kernel.RealsOf(reals)
 	s.Sort()
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		var rules []string
@@ -177,6 +179,7 @@ func Foreigners(t *rapid.T) kernel.State {
 			{Family: kernel.IPv4, Table: "nat", Name: "MINE-OUT", Rules: "-j RETURN"},
 		},
 	}
+	var reals []kernel.Real
 	for i := range rapid.IntRange(0, 3).Draw(t, "foreign virtuals") {
 		k := drawKey(t, fmt.Sprintf("foreign %d", i))
 		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "sed", Netmask: uint8(k.Family().Bits())})
@@ -184,8 +187,9 @@ func Foreigners(t *rapid.T) kernel.State {
 		if k.Family() == kernel.IPv6 {
 			pod = pods[4]
 		}
-		s.Reals = append(s.Reals, kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(pod, 1)}, Weight: 7, Forward: kernel.Direct})
+		reals = append(reals, kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(pod, 1)}, Weight: 7, Forward: kernel.Direct})
 	}
+	s.Reals = kernel.RealsOf(reals)
 	s.Sort()
 	return s
 }
@@ -229,7 +233,7 @@ func (w *World) Sync(want kernel.State) kernel.Plan {
 
 // Converge ends all connections, and with them all drains.
 func (w *World) Converge(want kernel.State) {
-	for _, r := range w.Read().Reals {
+	for _, r := range w.Read().Reals.All() {
 		w.Kernel.SetConns(r.Key, kernel.Conns{})
 	}
 	w.Sync(want)
@@ -247,7 +251,7 @@ func Text(p kernel.Plan) string {
 }
 
 func (w *World) DrawConns() {
-	for i, r := range w.Read().Reals {
+	for i, r := range w.Read().Reals.All() {
 		w.Kernel.SetConns(r.Key, kernel.Conns{Active: uint32(rapid.IntRange(0, 1).Draw(w.T, fmt.Sprintf("conns %d", i)))})
 	}
 }
@@ -268,7 +272,7 @@ func (w *World) Drift() {
 			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: a})
 		}
 	}
-	for i, r := range o.Reals {
+	for i, r := range o.Reals.All() {
 		if !foreign(r.Key.Virtual) && some(fmt.Sprintf("change real %d", i)) {
 			ops = append(ops, kernel.Op{Verb: kernel.Change, Object: kernel.Real{Key: r.Key, Weight: r.Weight + 1, Forward: kernel.Direct}})
 		}

@@ -209,7 +209,7 @@ func TestStartsFromTheKernel(t *testing.T) {
 	v := kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}
 	have := &kernel.Observed{State: kernel.State{
 		Virtuals: []kernel.Virtual{{Key: v, Scheduler: "rr"}},
-		Reals:    []kernel.Real{{Key: kernel.RealKey{Virtual: v, Addr: a.addr}, Weight: 1}, {Key: kernel.RealKey{Virtual: v, Addr: b.addr}}},
+		Reals:    kernel.RealsOf([]kernel.Real{{Key: kernel.RealKey{Virtual: v, Addr: a.addr}, Weight: 1}, {Key: kernel.RealKey{Virtual: v, Addr: b.addr}}}),
 	}}
 	m, _ := r.Overlay(sources.Merged{Table: r.table}, have, false)
 	if e := m.Services[0].Endpoints; e[0].Weight != 1 || e[1].Weight != 0 {

@@ -165,28 +165,13 @@ func span(sorted []kernel.Entry, set string) (first, n int) {
 }
 
 // reals returns all real servers, with those of the patched fronts replaced.
-func (p *patch) reals() []kernel.Real {
+func (p *patch) reals() kernel.Reals {
 	slices.SortFunc(p.fronts, func(a, b patchedFront) int { return a.key.Compare(b.key) })
-	more := 0
+	var gone, fresh []kernel.Real
 	for _, f := range p.fronts {
-		more += len(f.reals)
+		gone, fresh = append(gone, p.state.Reals.Of(f.key)...), append(fresh, f.reals...)
 	}
-	old := p.state.Reals
-	reals := make([]kernel.Real, 0, len(old)+more)
-	for _, f := range p.fronts {
-		from, _ := slices.BinarySearchFunc(old, f.key, func(r kernel.Real, k kernel.VirtualKey) int {
-			if c := r.Key.Virtual.Compare(k); c != 0 {
-				return c
-			}
-			return 1 // before the first of them
-		})
-		reals = append(reals, old[:from]...)
-		for old = old[from:]; len(old) > 0 && old[0].Key.Virtual == f.key; {
-			old = old[1:]
-		}
-		reals = append(reals, f.reals...)
-	}
-	return append(reals, old...)
+	return p.state.Reals.With(gone, fresh)
 }
 
 // entries returns all entries, without those that are gone and with the fresh ones.

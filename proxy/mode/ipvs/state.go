@@ -24,7 +24,7 @@ func state(f *frontend.Frontends, c mode.Config, loops []kernel.Entry) kernel.St
 	}
 	s.Sort()
 	// These are made in order.
-	s.Sets, s.Entries, s.Virtuals, s.Reals = sets, entries, mode.Virtuals(f), allReals(f, c)
+	s.Sets, s.Entries, s.Virtuals, s.Reals = sets, entries, mode.Virtuals(f), kernel.RealsOf(allReals(f, c))
 	return s
 }
 

@@ -60,6 +60,7 @@ func (Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
 		s.Links = []kernel.Link{{Name: c.Names.Device, Type: "dummy"}}
 	}
 	mode.AddVIPs(&s, f, c)
+	var reals []kernel.Real
 	for i := range f.Fronts {
 		x := &f.Fronts[i]
 		if whyNot(x) != "" {
@@ -69,8 +70,9 @@ func (Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
 		v.Scheduler, _ = Nearest(v.Scheduler)
 		v.Flags = flags(v.Flags, f.Service(x))
 		s.Virtuals = append(s.Virtuals, v)
-		s.Reals = mode.AppendReals(s.Reals, f, x)
+		reals = mode.AppendReals(reals, f, x)
 	}
+	s.Reals = kernel.RealsOf(reals)
 	s.Chains = portalChains(f, &c)
 	s.Sort()
 	unbind(&s)

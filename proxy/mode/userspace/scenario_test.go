@@ -32,10 +32,10 @@ func TestScenarios(t *testing.T) {
 				want.Virtuals = append(want.Virtuals, v)
 			}
 		}
-		for _, r := range theirs.Reals {
+		for _, r := range theirs.Reals.All() {
 			if !left[r.Key.Virtual] {
 				r.Forward, r.Tunnel, r.TunnelPort = kernel.Masquerade, 0, 0
-				want.Reals = append(want.Reals, r)
+				want.Reals = want.Reals.With(nil, []kernel.Real{r})
 			}
 		}
 		if got, want := (kernel.State{Virtuals: ours.Virtuals, Reals: ours.Reals}).String(), want.String(); got != want {

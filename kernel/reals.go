@@ -1,0 +1,264 @@
+package kernel
+
+import (
+	"iter"
+	"slices"
+	"sort"
+)
+
+// Reals is a sorted list of real servers. It is a value: nothing changes a list that was
+// handed on. Lists that follow each other share memory, so that a change of one real
+// server of 100,000 neither copies nor compares the others.
+type Reals struct {
+	runs [][]Real // none empty; all real servers of a virtual server are in one
+	n    int
+}
+
+// runLength is how many real servers a run has at least, but for the last one. Runs are
+// cut that have twice as many. A change copies one run and the list of runs: of 100,000
+// real servers 20 and 10 kB.
+var runLength = 256
+
+// RealsOf returns a list of sorted real servers. It keeps the slice.
+func RealsOf(sorted []Real) Reals {
+	var l Reals
+	l.cut(sorted)
+	return l
+}
+
+// cut appends real servers in runs.
+func (l *Reals) cut(all []Real) {
+	l.n += len(all)
+	for len(all) > 2*runLength {
+		end := runLength
+		for end < len(all) && all[end].Key.Virtual.Same(&all[end-1].Key.Virtual) {
+			end++
+		}
+		l.runs, all = append(l.runs, all[:end:end]), all[end:]
+	}
+	if len(all) > 0 {
+		l.runs = append(l.runs, all[:len(all):len(all)])
+	}
+}
+
+// ascending says whether the real servers are sorted and no two have one key.
+func (l Reals) ascending() bool {
+	for i, run := range l.runs {
+		if !ascending(run, Real.Compare) || i > 0 && last(l.runs[i-1]).Compare(run[0]) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func last(run []Real) *Real { return &run[len(run)-1] }
+
+// Len counts the real servers.
+func (l Reals) Len() int { return l.n }
+
+// Runs returns the real servers in consecutive parts. Callers must not change them.
+func (l Reals) Runs() [][]Real { return l.runs }
+
+// All gives the real servers with their indexes.
+func (l Reals) All() iter.Seq2[int, Real] {
+	return func(yield func(int, Real) bool) {
+		i := 0
+		for _, run := range l.runs {
+			for _, r := range run {
+				if !yield(i, r) {
+					return
+				}
+				i++
+			}
+		}
+	}
+}
+
+// Slice returns a copy of the real servers.
+func (l Reals) Slice() []Real { return slices.Concat(l.runs...) }
+
+// Where returns a list of those that pass.
+func (l Reals) Where(pass func(*Real) bool) Reals {
+	kept := make([]Real, 0, l.n)
+	for _, run := range l.runs {
+		for i := range run {
+			if pass(&run[i]) {
+				kept = append(kept, run[i])
+			}
+		}
+	}
+	return RealsOf(kept)
+}
+
+// Equal says whether two lists have equal real servers.
+func (l Reals) Equal(o Reals) bool {
+	same := l.n == o.n
+	l.Unshared(o, func(a, b []Real, _ int) { same = same && slices.Equal(a, b) })
+	return same
+}
+
+// Shares says whether two lists are the same memory, and so equal.
+func (l Reals) Shares(o Reals) bool { return SameSlice(l.runs, o.runs) }
+
+// Of returns the real servers of a virtual server. Callers must not change them.
+func (l Reals) Of(v VirtualKey) []Real {
+	i := sort.Search(len(l.runs), func(i int) bool { return CompareKeys(&l.runs[i][0].Key.Virtual, &v) > 0 })
+	if i == 0 {
+		return nil
+	}
+	run := l.runs[i-1]
+	run = run[len(beforeVirtual(run, &v)):]
+	end := 0
+	for end < len(run) && run[end].Key.Virtual.Same(&v) {
+		end++
+	}
+	return run[:end:end]
+}
+
+// Has says whether the list has a real server with a key.
+func (l Reals) Has(k RealKey) bool {
+	_, found := findReal(l.Of(k.Virtual), k)
+	return found
+}
+
+// Index returns the index of the real server with a key.
+func (l Reals) Index(k RealKey) (int, bool) {
+	before := 0
+	for i, run := range l.runs {
+		if i+1 == len(l.runs) || CompareKeys(&l.runs[i+1][0].Key.Virtual, &k.Virtual) > 0 {
+			at, found := findReal(run, k)
+			return before + at, found
+		}
+		before += len(run)
+	}
+	return 0, false
+}
+
+func findReal(sorted []Real, k RealKey) (int, bool) {
+	return slices.BinarySearchFunc(sorted, k, func(r Real, k RealKey) int { return r.Key.Compare(k) })
+}
+
+// beforeVirtual returns the part of sorted real servers before those of a virtual server.
+func beforeVirtual(sorted []Real, v *VirtualKey) []Real {
+	if len(sorted) == 0 || CompareKeys(&sorted[0].Key.Virtual, v) >= 0 { // mostly
+		return nil
+	}
+	return sorted[:sort.Search(len(sorted), func(i int) bool { return CompareKeys(&sorted[i].Key.Virtual, v) >= 0 })]
+}
+
+// With returns the list without the real servers that have the keys of gone, and with
+// those of fresh, which replace others of the same key. Both are sorted.
+func (l Reals) With(gone, fresh []Real) Reals {
+	runs := l.runs
+	if len(runs) == 0 {
+		return RealsOf(edited(nil, gone, fresh))
+	}
+	now := Reals{runs: make([][]Real, 0, len(runs)+1)}
+	for i, run := range runs {
+		g, f := gone, fresh
+		if i+1 < len(runs) {
+			next := &runs[i+1][0].Key.Virtual
+			g, f = beforeVirtual(gone, next), beforeVirtual(fresh, next)
+		}
+		gone, fresh = gone[len(g):], fresh[len(f):]
+		if len(g)+len(f) > 0 {
+			now.cut(edited(run, g, f))
+		} else {
+			now.runs, now.n = append(now.runs, run), now.n+len(run)
+		}
+	}
+	return now
+}
+
+// edited is With for one run.
+func edited(run, gone, fresh []Real) []Real {
+	now := make([]Real, 0, len(run)+len(fresh))
+	for i := range run {
+		r := &run[i]
+		for len(fresh) > 0 && fresh[0].Key.Compare(r.Key) < 0 {
+			now, fresh = append(now, fresh[0]), fresh[1:]
+		}
+		for len(gone) > 0 && gone[0].Key.Compare(r.Key) < 0 {
+			gone = gone[1:]
+		}
+		switch {
+		case len(fresh) > 0 && fresh[0].Key == r.Key:
+			now, fresh = append(now, fresh[0]), fresh[1:]
+		case len(gone) > 0 && gone[0].Key == r.Key:
+		default:
+			now = append(now, *r)
+		}
+	}
+	return append(now, fresh...)
+}
+
+// Unshared calls f with the parts of two lists that are not the same memory, in order.
+// All of both lists that is about a virtual server is in one call, with one of the parts
+// empty if only one list has it. at is the index in o of the part of o.
+func (l Reals) Unshared(o Reals, f func(own, other []Real, at int)) {
+	own, other := RealCursor{runs: l.runs}, RealCursor{runs: o.runs}
+	at := 0
+	for {
+		if left, leftOther := own.more(), other.more(); !left && !leftOther {
+			return
+		}
+		if SameSlice(own.run, other.run) {
+			at += len(own.run)
+			own.run, other.run = nil, nil
+			continue
+		}
+		a, b := own.run, other.run
+		if len(a) > 0 && len(b) > 0 {
+			a, b = throughVirtual(a, &last(b).Key.Virtual), throughVirtual(b, &last(a).Key.Virtual)
+		}
+		f(a, b, at)
+		at += len(b)
+		own.run, other.run = own.run[len(a):], other.run[len(b):]
+	}
+}
+
+// throughVirtual returns the part of sorted real servers up to those of a virtual server,
+// with them.
+func throughVirtual(sorted []Real, v *VirtualKey) []Real {
+	if CompareKeys(&last(sorted).Key.Virtual, v) <= 0 { // mostly
+		return sorted
+	}
+	return sorted[:sort.Search(len(sorted), func(i int) bool { return CompareKeys(&sorted[i].Key.Virtual, v) > 0 })]
+}
+
+// RealCursor finds the real servers of virtual servers that are asked for in order.
+type RealCursor struct {
+	runs [][]Real
+	run  []Real // what is left of the one before runs
+}
+
+// Cursor returns a cursor in front of all real servers.
+func (l Reals) Cursor() RealCursor { return RealCursor{runs: l.runs} }
+
+// more moves on to the next run at the end of one, and reports whether anything is left.
+func (c *RealCursor) more() bool {
+	for len(c.run) == 0 && len(c.runs) > 0 {
+		c.run, c.runs = c.runs[0], c.runs[1:]
+	}
+	return len(c.run) > 0
+}
+
+// Next returns the real servers of a virtual server and skips those of virtual servers
+// before it. Callers must not change them.
+func (c *RealCursor) Next(v VirtualKey) []Real {
+	for c.more() {
+		r := c.run
+		start := 0
+		for start < len(r) && !r[start].Key.Virtual.Same(&v) && r[start].Key.Virtual.Compare(v) < 0 {
+			start++
+		}
+		end := start
+		for end < len(r) && r[end].Key.Virtual.Same(&v) {
+			end++
+		}
+		if c.run = r[end:]; start < len(r) {
+			return r[start:end:end]
+		}
+	}
+	return nil
+}
