@@ -226,6 +226,7 @@ func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume fun
 		defer recheck.Stop()
 		go d.console.recheck(ctx, recheck.C, d.preferred)
 	}
+	dropProgram() // what only the configuration and the tools of the kernel needed
 	go returnMemory(ctx, d.proxy, resume)
 	if err = d.proxy.Run(ctx); err == nil {
 		d.log.Info(d.farewell())
