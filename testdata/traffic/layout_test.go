@@ -29,7 +29,7 @@ func TestLayoutChangesUnderTraffic(t *testing.T) {
 		}
 		n.synced(t, mark)
 		rules := n.tool(t, "iptables-save", "-t", "filter")
-		if is := strings.Contains(rules, "! --ctstate NEW -j RETURN"); is != (layout == "lean") {
+		if is := strings.Contains(rules, "-A INPUT -m conntrack --ctstate NEW "); is != (layout == "lean") {
 			t.Errorf("layout %s:\n%s", layout, rules)
 		}
 		l.goOn(t, 100)

@@ -20,6 +20,16 @@ func modesToTest() []string {
 	return strings.Split(cmp.Or(os.Getenv("SVCPROXY_TEST_MODE"), "ipvs"), ",")
 }
 
+// layoutToTest gives the configurations of mode ipvs the layout of SVCPROXY_TEST_LAYOUT, unless they name one. The
+// default is svcproxy's own.
+func layoutToTest(mode string) map[string]string {
+	layout := os.Getenv("SVCPROXY_TEST_LAYOUT")
+	if mode != "ipvs" || layout == "" {
+		return nil
+	}
+	return map[string]string{"rules.layout": layout}
+}
+
 // named is the mode that a test's configuration names, by the test's name.
 var named sync.Map
 
