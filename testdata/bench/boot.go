@@ -49,9 +49,11 @@ func (b *bench) boots(p *pass) error {
 		}{
 			{coldRow, "svcproxy", nothing, nothing, bootSvcproxy},
 			{coldRow, "keepalived", nothing, nothing, bootKeepalived},
+			{coldRow, "haproxy", nothing, nothing, bootHAProxy},
 			{bootRow, "svcproxy", atBoot, byUnit, bootSvcproxy},
 			{warmRow, "svcproxy", byUnit, nothing, bootSvcproxy},
 			{warmRow, "keepalived", byUnit, nothing, bootKeepalived},
+			{warmRow, "haproxy", byUnit, nothing, bootHAProxy},
 		} {
 			p.by = c.by
 			err := errors.Join(unload(), c.before())
@@ -140,6 +142,20 @@ func bootKeepalived(p *pass, row string, t sources.Table, with func() error) err
 		return fmt.Errorf("%w; keepalived says:\n%s", err, k.out.String())
 	}
 	return nil
+}
+
+func bootHAProxy(p *pass, row string, t sources.Table, _ func() error) error {
+	h, err := newHAProxy(p.node, t, 8080)
+	if h != nil {
+		defer h.stop()
+	}
+	if err != nil {
+		return err
+	}
+	last := t.Services[len(t.Services)-1]
+	return p.lap(row, func() error {
+		return errors.Join(h.start(p.node), h.untilWeight(last, len(last.Endpoints)-1, 1))
+	})
 }
 
 // unload removes all modules of IPVS and netfilter, and dummy. A namespace that has just ended keeps some for a while.

@@ -129,6 +129,8 @@ func (b *bench) criteria() []gate {
 			all = append(all, paths()...)
 			if b.clock == "wall" {
 				all = append(all, boots()...)
+				all = append(all, bigGates()...)
+				all = append(all, soakGates()...)
 			}
 			if b.clock == "instructions" {
 				all = append(all, outages()...)
@@ -159,7 +161,8 @@ func against(sz size, family, clock string) []gate {
 			of:   at(row, "svcproxy"), per: at(row, "svcproxy"), value: instructions, perValue: inside, most: 1.3, unit: "x",
 		}.judgedBy("instructions", clock)
 	}
-	const start, save, one = "start to last real server", "saved file to kernel, one endpoint", "one endpoint: kernel"
+	const start, save, one = startRow, saveRow, "one endpoint: kernel"
+	const variedStart, variedSave = startRow + ofVaried, saveRow + ofVaried
 	all := []gate{
 		floor("load"), floor("load ipvs"), floor("load ipset"), floor("load vips"),
 		within("load"), within("load ipvs"), within("load ipset"), within("load vips"),
@@ -169,6 +172,14 @@ func against(sz size, family, clock string) []gate {
 		times("one endpoint, dump and compare", at(one, "library"), at(one, "svcproxy"), 1000),
 		times("start to last real server, keepalived", at(start, "keepalived"), at(start, "svcproxy"), 2).judgedBy("wall", clock),
 		times("saved file to kernel, keepalived", at(save, "keepalived"), at(save, "svcproxy"), 1),
+		times("start to last real server, varied file, keepalived", at(start, "keepalived"), at(variedStart, "svcproxy"), 1.5).judgedBy("wall", clock),
+		times("saved file to kernel, varied file, keepalived", at(save, "keepalived"), at(variedSave, "svcproxy"), 1.5).judgedBy("wall", clock),
+		{
+			what: named("start, varied file, of a generated one"),
+			of:   at(variedStart, "svcproxy"), per: at(start, "svcproxy"), value: instructions, most: 1.5, unit: "x",
+		},
+		times("start to last real server, HAProxy", at(start, "haproxy"), at(start, "svcproxy"), 1.5).judgedBy("wall", clock),
+		times("saved file to kernel, HAProxy", at(save, "haproxy"), at(save, "svcproxy"), 1.5).judgedBy("wall", clock),
 		times("programming alone, keepalived's start", at(start, "keepalived"), at("load ipvs", "svcproxy"), 10).judgedBy("wall", clock),
 		{
 			what: named("the kernel's part of programming, keepalived's start"),

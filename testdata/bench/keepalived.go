@@ -45,7 +45,7 @@ func (b *bench) keepalived(p *pass) error {
 	}
 	defer table.Close()
 	last := t.Services[len(t.Services)-1]
-	err = p.lap("start to last real server", func() error {
+	err = p.lap(startRow, func() error {
 		if err := k.start(p.node); err != nil {
 			return err
 		}
@@ -56,13 +56,13 @@ func (b *bench) keepalived(p *pass) error {
 	}
 	// The first reload after the start, as any later one, follows a pause.
 	settle()
-	p.resident("resident", residentOfGroup(k.cmd.Process.Pid))
+	p.resident(memoryRow, residentOfGroup(k.cmd.Process.Pid))
 	changed := oneWeighed(t, 2)
 	if err := k.configure(keepalivedConf(changed)); err != nil {
 		return err
 	}
 	middle := t.Services[len(t.Services)/2]
-	return p.lap("saved file to kernel, one endpoint", func() error {
+	return p.lap(saveRow, func() error {
 		if err := k.cmd.Process.Signal(unix.SIGHUP); err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func parse(args []string) (o options, err error) {
 	families := fs.String("families", "IPv4,IPv6", "families of the services")
 	only := fs.String("run", "", "scenarios to run, a regular expression of NAME or \"NAME: WAY\"")
 	fs.IntVar(&o.repeat, "repeat", 0, "how often each is timed (0: three times in wall time, else twice, large tables and what has no size once)")
-	fs.IntVar(&o.rounds, "rounds", 0, "how often each way of the data path is measured (0: 31 times in wall time, else twice)")
+	fs.IntVar(&o.rounds, "rounds", 0, "how often each way of the data path is measured (0: 31 times in wall time, else twice), and how many changes soak makes (0: 600)")
 	fs.StringVar(&o.dir, "out", os.Getenv("SVCPROXY_GUEST_OUT"), "folder for results")
 	fs.StringVar(&o.name, "name", "", "name of the files of results (the clock's, if there is none)")
 	fs.Parse(args)
@@ -90,7 +90,7 @@ func parse(args []string) (o options, err error) {
 		o.name = o.clock
 	}
 	if *sizes == "all" {
-		*sizes = "1000x10,5000x5,10000x10"
+		*sizes = "1000x10,5000x5,10000x10,20000x5,50000x2"
 	}
 	for s := range strings.SplitSeq(*sizes, ",") {
 		var n size
@@ -145,32 +145,79 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
-// all runs every scenario and says how many failed.
+// A job is a scenario at one size and family.
+type job struct {
+	scenario
+	size   size
+	family kernel.Family
+}
+
+// all runs every scenario and says how many failed. In wall time the scenarios of a size are measured in turns, so that a
+// disturbance longer than one of them affects all alike.
 func (b *bench) all() (failed int) {
-	measure := func(s scenario, sz size, f kernel.Family) {
-		if !b.options.run.MatchString(s.name) && !b.options.run.MatchString(s.name+": "+s.by) || s.only != 0 && s.only != f || s.clock != "" && s.clock != b.clock {
-			return
-		}
-		if err := b.measure(s, sz, f); err != nil {
-			failed++
-			fmt.Fprintf(b.out, "FAILED %s %v %v: %v\n", s.name, sz, f, err)
-		}
-		b.write() // as far as it got; what goes wrong is said at the end
-	}
+	var rest []job // of no size
 	for _, sz := range b.sizes {
+		var jobs []job
 		for _, f := range b.families {
 			for _, s := range slices.Concat(scenarios, modes()) {
-				measure(s, sz, f)
+				if sz.services <= largestCompared || slices.Contains(scaling, s.name) {
+					jobs = append(jobs, job{s, sz, f})
+				}
 			}
 		}
+		failed += b.inTurns(jobs)
 	}
 	for _, f := range b.families {
 		for _, s := range singles {
-			measure(s, size{}, f)
+			rest = append(rest, job{s, size{}, f})
+		}
+	}
+	return failed + b.inTurns(rest)
+}
+
+// inTurns measures each job once, then each once more, as often as it is timed. Instructions repeat, and floor needs what
+// svcproxy sent last, so there a job is measured as often as needed before the next.
+func (b *bench) inTurns(jobs []job) (failed int) {
+	jobs = slices.DeleteFunc(jobs, func(j job) bool { return !b.asks(j) })
+	turns := [][]job{jobs}
+	if b.clock == "instructions" {
+		turns = nil
+		for _, j := range jobs {
+			turns = append(turns, []job{j})
+		}
+	}
+	broken := map[string]bool{}
+	for _, jobs := range turns {
+		if len(jobs) == 0 {
+			continue
+		}
+		for round := range 1 + b.times(jobs[0].size) {
+			for _, j := range jobs {
+				id := fmt.Sprint(j.name, j.by, j.size, j.family)
+				if broken[id] {
+					continue
+				}
+				if err := b.measure(j, round == 0); err != nil {
+					failed++
+					broken[id] = true
+					fmt.Fprintf(b.out, "FAILED %s %v %v: %v\n", j.name, j.size, j.family, err)
+				}
+				b.write() // as far as it got; what goes wrong is said at the end
+			}
 		}
 	}
 	return failed
 }
+
+// asks says whether a job is part of this run.
+func (b *bench) asks(j job) bool {
+	return (b.run.MatchString(j.name) || b.run.MatchString(j.name+": "+j.by)) && (j.only == 0 || j.only == j.family) && (j.clock == "" || j.clock == b.clock)
+}
+
+// Above this many services only the scenarios of scaling are run: one call at a time takes hours there.
+const largestCompared = 10000
+
+var scaling = []string{"loop", "keepalived", "program", "varied"}
 
 // scenarios are measured at every size in both families, singles once in each; floor
 // replays what the first one sent.
@@ -185,12 +232,16 @@ var (
 		{name: "keepalived", by: "keepalived", run: (*bench).keepalived, outside: true},
 		{name: "values", by: "svcproxy", run: (*bench).values},
 		{name: "program", by: "svcproxy", run: (*bench).program, outside: true},
+		{name: "varied", by: "svcproxy", run: (*bench).varied, outside: true},
+		{name: "haproxy", by: "haproxy", run: (*bench).haproxy, outside: true, clock: "wall"},
 		{name: "lean", by: "svcproxy", run: (*bench).lean, outside: true},
 	}
 	singles = []scenario{
 		{name: "flows", by: "svcproxy", run: (*bench).flows},
 		{name: "path", run: (*bench).path, outside: true, only: kernel.IPv4},
 		{name: "boot", by: "svcproxy", run: (*bench).boots, outside: true, only: kernel.IPv4, clock: "wall"},
+		{name: "big", by: "svcproxy", run: (*bench).big, only: kernel.IPv4, clock: "wall"},
+		{name: "soak", by: "svcproxy", run: (*bench).soak, outside: true, only: kernel.IPv4, clock: "wall"},
 		{name: "startup", by: "svcproxy", run: (*bench).startup, outside: true, only: kernel.IPv4},
 	}
 )

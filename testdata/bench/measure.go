@@ -41,10 +41,11 @@ type sample struct {
 // bench is one run of this program.
 type bench struct {
 	options
-	counters *counters // of a pass that counts
-	out      io.Writer
-	samples  []sample
-	recorded recording
+	counters  *counters // of a pass that counts
+	out       io.Writer
+	samples   []sample
+	countedAs map[cell]counts // by the pass that counts
+	recorded  recording
 }
 
 // A pass is one run of a scenario.
@@ -59,25 +60,26 @@ type pass struct {
 	samples  []sample
 }
 
-// measure runs a scenario.
-func (b *bench) measure(s scenario, sz size, f kernel.Family) error {
+// measure runs a scenario once, to be counted or to be timed.
+func (b *bench) measure(j job, counting bool) error {
 	start := time.Now()
-	counted := map[string]counts{}
-	for n := range 1 + b.times(sz) {
-		p := &pass{scenario: s, size: sz, family: f, counting: n == 0, bench: b, wire: newWire()}
-		if err := p.counted(); err != nil {
-			return err
-		}
-		for _, x := range p.samples {
-			if p.counting {
-				counted[x.By+" "+x.Row] = x.counts
-				continue
-			}
-			x.counts = counted[x.By+" "+x.Row]
-			b.samples = append(b.samples, x)
-		}
+	p := &pass{scenario: j.scenario, size: j.size, family: j.family, counting: counting, bench: b, wire: newWire()}
+	if err := p.counted(); err != nil {
+		return err
 	}
-	fmt.Fprintf(b.out, "%s %v %v: %v\n", s.name, sz, f, time.Since(start).Round(time.Millisecond))
+	if b.countedAs == nil {
+		b.countedAs = map[cell]counts{}
+	}
+	for _, x := range p.samples {
+		c := cell{x.Row, x.By, x.Size, x.Family}
+		if counting {
+			b.countedAs[c] = x.counts
+			continue
+		}
+		x.counts = b.countedAs[c]
+		b.samples = append(b.samples, x)
+	}
+	fmt.Fprintf(b.out, "%s %v %v: %v\n", j.name, j.size, j.family, time.Since(start).Round(time.Millisecond))
 	return nil
 }
 

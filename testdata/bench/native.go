@@ -45,11 +45,25 @@ func (l load) row(what string) string {
 	return fmt.Sprintf("%d %s targets every %v: %s", l.targets, l.kind, l.interval, what)
 }
 
-// natively measures the loads, unless other scenarios are asked for.
+// natively measures the loads, and as root the soak in mode userspace, whatever else is asked for.
 func (b *bench) natively() error {
-	if !b.options.run.MatchString("load") {
-		return nil
+	if b.run.MatchString("load") {
+		if err := b.loads(); err != nil {
+			return err
+		}
 	}
+	if b.run.MatchString("soak") && os.Geteuid() == 0 {
+		p := &pass{scenario: scenario{by: byRelay, only: kernel.IPv4}, bench: b}
+		if err := p.onNewNode(func() error { return b.soakIn(p, "userspace") }); err != nil {
+			return err
+		}
+		b.samples = append(b.samples, p.samples...)
+	}
+	b.table(b.out)
+	return b.write()
+}
+
+func (b *bench) loads() error {
 	port, stop, err := startServer()
 	if err != nil {
 		return err
@@ -68,8 +82,7 @@ func (b *bench) natively() error {
 			}
 		}
 	}
-	b.table(b.out)
-	return b.write()
+	return nil
 }
 
 // load checks addresses of 127/8, which another process serves. resident is what this

@@ -5,13 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/sources"
@@ -284,46 +279,4 @@ func serveByHand(l *lab.Lab, t sources.Table, rules string) error {
 		}))
 	}
 	return errors.Join(err, feed(sets.String(), "ipset", "restore"), feed(rules, "iptables-restore"))
-}
-
-// haproxyPatience is how long HAProxy may take to open 5,000 sockets.
-const haproxyPatience = 2 * time.Minute
-
-// serveByHAProxy has HAProxy listen at every VIP, on one thread.
-func serveByHAProxy(l *lab.Lab, t sources.Table) (stop func(), err error) {
-	dir, err := os.MkdirTemp("", "bench-haproxy-")
-	if err != nil {
-		return nil, err
-	}
-	var conf strings.Builder
-	conf.WriteString("global\n  nbthread 1\n  maxconn 1000\ndefaults\n  mode tcp\n  timeout connect 5s\n  timeout client 1m\n  timeout server 1m\n")
-	for _, s := range t.Services {
-		fmt.Fprintf(&conf, "listen %s\n  bind %s:80\n  server a %s:8081\n", s.Name, s.ClusterIPs[0], s.Endpoints[0].Addr)
-	}
-	file := filepath.Join(dir, "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(conf.String()), 0o644); err != nil {
-		return nil, err
-	}
-	if err := l.Node.IP("route add local 10.96.0.0/16 dev lo"); err != nil {
-		return nil, err
-	}
-	var out lab.Log
-	cmd := exec.Command("haproxy", "-db", "-f", file)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := l.Node.Start(cmd); err != nil {
-		return nil, err
-	}
-	stop = func() {
-		cmd.Process.Signal(unix.SIGKILL)
-		cmd.Wait()
-		os.RemoveAll(dir)
-	}
-	err = lab.Eventually(haproxyPatience, func() error {
-		text, err := l.Node.Run("ss", "-Hltn")
-		if err == nil && strings.Count(text, "\n") < len(t.Services) {
-			err = fmt.Errorf("HAProxy listens at %d of %d VIPs; it says:\n%s", strings.Count(text, "\n"), len(t.Services), out.String())
-		}
-		return err
-	})
-	return stop, err
 }

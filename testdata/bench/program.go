@@ -12,7 +12,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/testdata/lab"
+)
+
+// The rows of every program that reads a file.
+const (
+	startRow  = "start to last real server"
+	saveRow   = "saved file to kernel, one endpoint"
+	ofVaried  = ", varied file"
+	memoryRow = "resident"
+	peakRow   = "resident, peak"
 )
 
 // programConfig: the debounce is waiting, not work.
@@ -38,18 +48,47 @@ func (p *pass) prepare(binary string) (proxy *lab.Proxy, ready readiness, done f
 	}, nil
 }
 
-// program is the real binary: from its start, and from a saved file, to the kernel.
+// program is the real binary: from its start, and from a saved file, to the kernel. Then the same with a file in which
+// no two services are written alike.
 func (b *bench) program(p *pass) error {
-	proxy, ready, done, err := p.prepare(b.binary)
+	proxy, start, done, err := p.served("", text)
 	if err != nil {
 		return err
 	}
 	defer done()
-	t := table(p.size, p.family)
-	if err := proxy.Serve(text(t)); err != nil {
+	if err := p.adopt(proxy, start); err != nil {
 		return err
 	}
-	start := func() error {
+	return p.lap("cleanup, by command", func() error { return cleanup(proxy) })
+}
+
+// varied is program's start and change with the file that people write.
+func (b *bench) varied(p *pass) error {
+	proxy, _, done, err := p.served(ofVaried, variedText)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return errors.Join(proxy.Stop(), cleanup(proxy))
+}
+
+// served starts the program, saves a file with one endpoint changed, and leaves it running. suffix ends the names of the rows, and
+// write makes a file of a table.
+func (p *pass) served(suffix string, write func(sources.Table) string) (proxy *lab.Proxy, start func() error, done func(), err error) {
+	proxy, ready, done, err := p.prepare(p.bench.binary)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			done()
+		}
+	}()
+	t := table(p.size, p.family)
+	if err := proxy.Serve(write(t)); err != nil {
+		return nil, nil, nil, err
+	}
+	start = func() error {
 		if err := proxy.Start(); err != nil {
 			return err
 		}
@@ -58,31 +97,32 @@ func (b *bench) program(p *pass) error {
 		}
 		return nil
 	}
-	if err := p.lap("start to last real server", start); err != nil {
-		return err
+	if err := p.lap(startRow+suffix, start); err != nil {
+		return nil, nil, nil, err
 	}
 	settle()
-	p.resident("resident", statusField(proxy.Pid(), "VmRSS"))
-	p.resident("resident, without the program's file", statusField(proxy.Pid(), "RssAnon"))
-	p.resident("resident, peak", statusField(proxy.Pid(), "VmHWM"))
-	changed := text(oneWeighed(t, 2))
-	err = p.lap("saved file to kernel, one endpoint", func() error {
-		mark := proxy.Log.Len()
-		if err := proxy.Serve(changed); err != nil {
-			return err
-		}
-		_, err := proxy.Wait(mark, lab.Synced)
-		return err
-	})
-	if err != nil {
+	p.resident(memoryRow+suffix, statusField(proxy.Pid(), "VmRSS"))
+	if suffix == "" {
+		p.resident("resident, without the program's file", statusField(proxy.Pid(), "RssAnon"))
+	}
+	p.resident(peakRow+suffix, statusField(proxy.Pid(), "VmHWM"))
+	changed := write(oneWeighed(t, 2))
+	err = p.lap(saveRow+suffix, func() error { return save(proxy, changed) })
+	if err == nil {
+		settle()
+		p.resident("resident, after a change"+suffix, statusField(proxy.Pid(), "VmRSS"))
+	}
+	return proxy, start, done, err
+}
+
+// save replaces the file and waits until it is in the kernel.
+func save(proxy *lab.Proxy, content string) error {
+	mark := proxy.Log.Len()
+	if err := proxy.Serve(content); err != nil {
 		return err
 	}
-	settle()
-	p.resident("resident, after a change", statusField(proxy.Pid(), "VmRSS"))
-	if err := p.adopt(proxy, start); err != nil {
-		return err
-	}
-	return p.lap("cleanup, by command", func() error { return cleanup(proxy) })
+	_, err := proxy.Wait(mark, lab.Synced)
+	return err
 }
 
 // lean is the memory of the binary that is built without API servers.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources/file"
 )
 
 // What benchstat reads.
@@ -67,6 +68,20 @@ func TestChangedTablesLeaveTheFirstAlone(t *testing.T) {
 	}
 	if n := strings.Count(all, "weight"); n != 30 {
 		t.Errorf("%d endpoints weighed, want all 30", n)
+	}
+}
+
+// The varied file has the services of the generated one.
+func TestVariedFileSaysTheSame(t *testing.T) {
+	all := table(size{300, 4}, kernel.IPv4)
+	plain, _, problems := file.Decode("services.toml", []byte(text(all)))
+	varied, _, more := file.Decode("services.toml", []byte(variedText(all)))
+	if len(problems)+len(more) > 0 {
+		t.Fatal(problems, more)
+	}
+	a, b := wanted(plain, kernel.Node{}), wanted(varied, kernel.Node{})
+	if a.String() != b.String() {
+		t.Errorf("the files differ in what they want")
 	}
 }
 

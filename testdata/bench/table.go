@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -75,6 +76,42 @@ func text(t sources.Table) string {
 			} else {
 				fmt.Fprintf(&b, "  { address = %q, weight = %d },\n", e.Addr, e.Weight)
 			}
+		}
+		b.WriteString("]\n\n")
+	}
+	return b.String()
+}
+
+// variedText is the table of text as people write it: no two neighbours have the same keys, spelling and comments.
+func variedText(t sources.Table) string {
+	var b strings.Builder
+	r := rand.New(rand.NewPCG(1, 2))
+	maybe := func(format string, args ...any) {
+		if r.IntN(3) == 0 {
+			fmt.Fprintf(&b, format, args...)
+		}
+	}
+	for i, s := range t.Services {
+		fmt.Fprintf(&b, "[services.%s]\n", s.Name)
+		maybe("# of team %d\n", i%7)
+		fmt.Fprintf(&b, "clusterIP = %q\n", s.ClusterIPs[0])
+		fmt.Fprintln(&b, []string{"ports = [{ port = 80, targetPort = 8080 }]", "ports = [{ targetPort = 8080, port = 80, protocol = \"TCP\" }]", "ports = [{ name = \"web\", port = 80, targetPort = 8080 }]"}[r.IntN(3)])
+		maybe("scheduler = \"wrr\"\n")
+		maybe("sessionAffinity = \"None\"\n")
+		maybe("externalTrafficPolicy = \"Cluster\"\n")
+		maybe("internalTrafficPolicy = \"Cluster\" # all nodes\n")
+		b.WriteString("endpoints = [\n")
+		for j, e := range s.Endpoints {
+			fmt.Fprintf(&b, "  { address = %q", e.Addr)
+			if e.Weight != sources.DefaultWeight {
+				fmt.Fprintf(&b, ", weight = %d", e.Weight)
+			} else {
+				maybe(", weight = %d", e.Weight)
+			}
+			maybe(", zone = \"z%d\"", j)
+			b.WriteString(" },")
+			maybe(" # rack %d", j)
+			b.WriteString("\n")
 		}
 		b.WriteString("]\n\n")
 	}
