@@ -113,6 +113,11 @@ func FuzzAfter(f *testing.F) {
 	f.Add([]byte(plain), []byte("\n"+plain))
 	f.Add([]byte(plain+"[services.c]\nscheduler = \"\"\"\n[services.d]\n\"\"\"\n"), []byte(plain))
 	f.Add([]byte(plain+"[[services.\"ns/b\".ports]]\nport = 1\n"), []byte(plain+"[services]\n"))
+	varied := variedFile(20)
+	f.Add(varied, bytes.Replace(varied, []byte("weight = "), []byte("weight = 1"), 1))
+	f.Add(varied, bytes.Replace(varied, []byte("scheduler = "), []byte("sessionAffinity = \"ClientIP\"\nscheduler = "), 1))
+	f.Add(varied, bytes.Replace(varied, []byte("[services.web-9]\n"), nil, 1))
+	f.Add(varied[:len(varied)/2], varied)
 	files := scenarioFiles(f)
 	for i, data := range files {
 		f.Add(data, files[(i+1)%len(files)])
