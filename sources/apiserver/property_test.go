@@ -26,7 +26,12 @@ func TestIncremental(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "events") {
 			happen(t, c, services, parts)
 			if rapid.Bool().Draw(t, "look") {
+				before := kept.Table
 				kept.update(c.look(false).changes)
+				got, want := sources.Compare(before, kept.Table), sources.Compare(before, sources.Table{Services: kept.Services})
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("differs in %+v, want %+v", got, want)
+				}
 			}
 		}
 		kept.update(c.look(false).changes)
@@ -35,8 +40,8 @@ func TestIncremental(t *testing.T) {
 		fresh.replaceServices(slices.Collect(maps.Values(services)))
 		fresh.replaceSlices(slices.Collect(maps.Values(parts)))
 		again.update(fresh.look(false).changes)
-		if !slices.EqualFunc(kept.services, again.services, func(a, b sources.Service) bool { return reflect.DeepEqual(a, b) }) {
-			t.Errorf("kept\n%+v\nfresh\n%+v", kept.services, again.services)
+		if !slices.EqualFunc(kept.Services, again.Services, func(a, b sources.Service) bool { return reflect.DeepEqual(a, b) }) {
+			t.Errorf("kept\n%+v\nfresh\n%+v", kept.Services, again.Services)
 		}
 		if !slices.Equal(kept.refused(), again.refused()) {
 			t.Errorf("kept %v, fresh %v", kept.refused(), again.refused())

@@ -148,7 +148,7 @@ func (t *emitter) emitNews(n news) {
 		t.emit(sources.Table{}, n.outages.error())
 		return
 	}
-	table := sources.Table{Services: t.table.services}
+	table := t.table.Table
 	if changed {
 		table.Seen = n.seen
 	}

@@ -16,8 +16,8 @@ import (
 type table struct {
 	node string // this node's name
 
-	services []sources.Service // sorted; not changed once emitted
-	problems map[name][]sources.Problem
+	sources.Table // not changed once emitted
+	problems      map[name][]sources.Problem
 }
 
 // update converts the changes and says whether the table differs.
@@ -25,9 +25,10 @@ func (t *table) update(changes []change) bool {
 	if t.problems == nil {
 		t.problems = map[name][]sources.Problem{}
 	}
-	next := make([]sources.Service, 0, len(t.services)+len(changes))
-	rest := t.services
-	news := false
+	next := make([]sources.Service, 0, len(t.Services)+len(changes))
+	rest := t.Services
+	news, stay := false, true // all changed services are in both tables
+	var delta sources.Delta
 	for _, c := range changes {
 		at, had := slices.BinarySearchFunc(rest, c.name, func(s sources.Service, n name) int {
 			return name{s.Namespace, s.Name}.compare(n)
@@ -36,6 +37,10 @@ func (t *table) update(changes []change) bool {
 		rest = rest[at:]
 		s, problems, ok := t.convert(c)
 		news = news || had != ok || ok && !reflect.DeepEqual(rest[0], s) || !slices.Equal(problems, t.problems[c.name])
+		if had && ok {
+			delta.Changes = append(delta.Changes, differing(rest[0], s, len(next))...)
+		}
+		stay = stay && had == ok
 		if had {
 			rest = rest[1:]
 		}
@@ -46,10 +51,25 @@ func (t *table) update(changes []change) bool {
 			t.problems[c.name] = problems
 		}
 	}
-	if news {
-		t.services = append(next, rest...)
+	if !news {
+		return false
 	}
-	return news
+	now := sources.Table{Services: append(next, rest...)}
+	if stay { // so that nothing walks over all services to find the few that changed
+		now = now.After(t.Table, delta)
+	}
+	t.Table = now
+	return true
+}
+
+// differing returns what differs between two services of one name that have the same index in their tables. Their
+// origins are equal.
+func differing(was, is sources.Service, at int) []sources.Change {
+	changes := sources.Compare(sources.Table{Services: []sources.Service{was}}, sources.Table{Services: []sources.Service{is}}).Changes
+	for i := range changes {
+		changes[i].Was, changes[i].Is = at, at
+	}
+	return changes
 }
 
 // convert returns a service that can be served, and the problems of it or its endpoints.

@@ -121,7 +121,7 @@ func TestServedInPart(t *testing.T) {
 // TestShared: after a change, the tables share the endpoints of other services, and earlier tables do not change.
 func TestShared(t *testing.T) {
 	c, tables := filled(100)
-	before := tables.services
+	before := tables.Services
 	old := slices.Clone(before)
 	s, _ := small(7)
 	s.Spec.ExternalIPs = []string{"192.0.2.7"}
@@ -131,12 +131,12 @@ func TestShared(t *testing.T) {
 		if &before[i].Endpoints[0] != &old[i].Endpoints[0] || len(before[i].ExternalIPs) > 0 {
 			t.Errorf("service %d of a table that was sent has changed", i)
 		}
-		if same := &before[i].Endpoints[0] == &tables.services[i].Endpoints[0]; same != (i != 7) {
+		if same := &before[i].Endpoints[0] == &tables.Services[i].Endpoints[0]; same != (i != 7) {
 			t.Errorf("service %d: shared %t", i, same)
 		}
 	}
-	if len(tables.services[7].ExternalIPs) != 1 {
-		t.Errorf("%+v", tables.services[7])
+	if len(tables.Services[7].ExternalIPs) != 1 {
+		t.Errorf("%+v", tables.Services[7])
 	}
 }
 
@@ -153,6 +153,19 @@ func filled(n int) (*catalog, *table) {
 	t := &table{}
 	t.update(c.look(false).changes)
 	return c, t
+}
+
+// TestDelta: a table says what changed in it, so that the loop need not compare all services.
+func TestDelta(t *testing.T) {
+	c, tables := filled(100)
+	before := tables.Table
+	c.putSlice(slice(eps("s00007-1", "s00007", "10.2.9.9")))
+	tables.update(c.look(false).changes)
+	tables.Services[50].Endpoints = nil // seen only by who compares all
+	d := sources.Compare(before, tables.Table)
+	if len(d.Changes) != 1 || d.Changes[0].Is != 7 || !d.OnlyEndpoints() {
+		t.Errorf("differs in %+v", d)
+	}
 }
 
 // BenchmarkChange is the change of an endpoint, from the reflector to the table.
