@@ -135,8 +135,7 @@ func marked(text string) (match, error) {
 	}, err
 }
 
-// ctStates are the states of connection tracking. A packet here is in one of NEW,
-// ESTABLISHED and INVALID, and in DNAT if a rule of nat changed its destination.
+// ctStates are the states of connection tracking. A packet is also in DNAT if a rule of nat changed its destination.
 var ctStates = []string{"NEW", "ESTABLISHED", "RELATED", "INVALID", "UNTRACKED", "DNAT"}
 
 func inState(text string) (match, error) {
@@ -160,6 +159,8 @@ func inState(text string) (match, error) {
 // those of UDP stay NEW (Linux 6.1, nf_conntrack_tcp_packet).
 func (t *tracer) ctState(f *flight) string {
 	switch {
+	case f.State != "":
+		return f.State
 	case !f.Established:
 		return "NEW"
 	case !t.oneSided(f):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,20 +27,27 @@ type Packet struct {
 	BridgePort  string
 	Established bool
 	Echo        bool // an ICMP echo request, which has no ports
+	// State is what connection tracking says of it if that is neither NEW nor ESTABLISHED:
+	// RELATED, INVALID or UNTRACKED.
+	State string
 	// Mark is the firewall mark that rules of others give it before ours see it.
 	Mark uint32
 }
 
+// otherStates are the values of Packet.State.
+var otherStates = []string{"RELATED", "INVALID", "UNTRACKED"}
+
 // anyPort is the source port of a packet if it does not matter.
 const anyPort = 40000
 
-const grammar = `want "tcp|udp|sctp|ping SOURCE -> DESTINATION [in DEVICE [port DEVICE]] [mark NUMBER] [established]", with SOURCE "node" or an address`
+const grammar = `want "tcp|udp|sctp|ping SOURCE -> DESTINATION [in DEVICE [port DEVICE]] [mark NUMBER] [established] [related|invalid|untracked]", with SOURCE "node" or an address`
 
 // ParsePacket reads a packet in this form:
 //
 //	tcp 192.0.2.9 -> 10.96.0.20:80 in eth0
 //	udp 10.2.1.10:5353 -> 10.96.0.10:53 in br0 port veth1 established
 //	tcp 192.0.2.9 -> 198.51.100.1:5060 in eth0 mark 7
+//	tcp 192.0.2.9 -> 10.96.0.20:80 in eth0 untracked
 //	ping 2001:db8::9 -> fd00:96::20 in eth0
 //	tcp node -> 10.96.0.20:80
 //	tcp 127.0.0.1 -> 10.96.0.20:80
@@ -76,6 +84,8 @@ func parsePacket(words []string) (Packet, error) {
 		switch {
 		case rest[0] == "established":
 			p.Established, rest = true, rest[1:]
+		case slices.Contains(otherStates, strings.ToUpper(rest[0])):
+			p.State, rest = strings.ToUpper(rest[0]), rest[1:]
 		case rest[0] == "mark" && len(rest) > 1:
 			n, err := strconv.ParseUint(rest[1], 0, 32)
 			if err != nil {
@@ -142,6 +152,9 @@ func (p Packet) String() string {
 	if p.Established {
 		b.WriteString(" established")
 	}
+	if p.State != "" {
+		b.WriteString(" " + strings.ToLower(p.State))
+	}
 	return b.String()
 }
 
@@ -158,6 +171,8 @@ func (p Packet) check() error {
 		return errors.New("a ping has no protocol, anything else needs one")
 	case p.BridgePort != "" && p.In == "":
 		return errors.New("a bridge port without its bridge")
+	case p.State != "" && !slices.Contains(otherStates, p.State):
+		return fmt.Errorf("connection tracking has no state %q", p.State)
 	}
 	return nil
 }

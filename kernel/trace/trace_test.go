@@ -95,8 +95,9 @@ func TestMatches(t *testing.T) {
 		{"-m addrtype ! --src-type LOCAL", []string{tcp}, nil},
 		{"-m addrtype --dst-type LOCAL", nil, []string{tcp, tcp6}},
 		{"-m mark ! --mark 0x4000/0x4000", []string{tcp}, nil},
-		{"-m conntrack --ctstate NEW", []string{tcp}, []string{tcp + " established"}},
-		{"-m conntrack --ctstate RELATED,ESTABLISHED", []string{tcp + " established"}, []string{tcp}},
+		{"-m conntrack --ctstate NEW", []string{tcp}, []string{tcp + " established", tcp + " related", tcp + " invalid", tcp + " untracked"}},
+		{"-m conntrack --ctstate RELATED,ESTABLISHED", []string{tcp + " established", tcp + " related"}, []string{tcp, tcp + " invalid"}},
+		{"-m conntrack --ctstate UNTRACKED,INVALID", []string{tcp + " untracked", tcp + " invalid"}, []string{tcp, tcp + " related"}},
 		{"-m physdev ! --physdev-is-in", []string{tcp, "tcp 192.0.2.9 -> 10.0.0.1:80 in br0 port veth1"}, nil}, // no br_netfilter
 		{"-m ipvs --vproto 6 --vaddr 10.0.0.1 --vport 80", nil, []string{tcp}},
 		{`-m comment --comment "a -j DROP of \"words\"" -p tcp`, []string{tcp}, []string{udp}},
@@ -288,6 +289,7 @@ func TestImpossible(t *testing.T) {
 		{Proto: kernel.TCP, Dst: netip.MustParseAddrPort("10.96.0.20:80"), In: "eth0"},
 		{Proto: kernel.TCP, Dst: netip.MustParseAddrPort("10.96.0.20:80"), Src: netip.MustParseAddrPort("[::1]:1")},
 		{Dst: netip.MustParseAddrPort("10.96.0.20:80")},
+		{Proto: kernel.TCP, Dst: netip.MustParseAddrPort("10.96.0.20:80"), State: "NEW"},
 	} {
 		if v, err := trace.Trace(balancing(t, ""), node, p); err == nil {
 			t.Errorf("%s: %s", p, v)
@@ -300,6 +302,7 @@ func TestParsePacket(t *testing.T) {
 	for _, text := range []string{
 		"tcp 192.0.2.9:40000 -> 10.96.0.20:80 in eth0",
 		"udp [2001:db8::9]:5353 -> [fd00:96::10]:53 in br0 port veth1 established",
+		"tcp 192.0.2.9:40000 -> 10.96.0.20:80 in eth0 established related",
 		"ping 192.0.2.9 -> 10.96.0.20 in eth0",
 		"ping node -> fd00:96::20",
 		"sctp node -> 10.96.0.20:80",

@@ -15,8 +15,12 @@ const passed Fate = 0xff
 const maxDepth = 16
 
 // hook takes a packet through a built-in chain. nat sees only packets that open a
-// connection.
+// connection, or a related one.
 func (t *tracer) hook(table, chain string, f *flight) (Fate, error) {
+	if table == "nat" && (f.State == "INVALID" || f.State == "UNTRACKED") {
+		t.step("nat %s: not asked, it is %s", chain, f.State)
+		return passed, nil
+	}
 	if table == "nat" && f.Established {
 		t.step("nat %s: not asked, its connection is known", chain)
 		return passed, t.known(chain, f)

@@ -34,10 +34,6 @@ func (s *scope) sourceRanges() []string {
 // through it. This chain accepts only served ports, and pings.
 func (s *scope) ipvsFilter() []string {
 	var rules []string
-	if s.Config.Lean {
-		// Only packets in state NEW are refused below.
-		rules = append(rules, "-m conntrack ! --ctstate NEW -j RETURN")
-	}
 	for _, set := range s.opening() {
 		rules = append(rules, s.in(set, "dst,dst")+"-j RETURN")
 	}

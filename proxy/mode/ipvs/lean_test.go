@@ -39,8 +39,8 @@ func TestLayoutsAgree(t *testing.T) {
 	})
 }
 
-// packets are packets to each front, to other ports of its address and to the node, from outside, from a workload
-// and from the node, first and later ones.
+// packets are packets to each front, to other ports of its address and past the node, from outside, from a workload,
+// from the node and from its loopback, in each state of connection tracking.
 func packets(f *frontend.Frontends) (all []trace.Packet) {
 	for i := range f.Fronts {
 		k := f.Fronts[i].Key
@@ -48,58 +48,80 @@ func packets(f *frontend.Frontends) (all []trace.Packet) {
 		for _, port := range []uint16{k.Addr.Port(), 22} {
 			to := netip.AddrPortFrom(vip, port)
 			from := netip.AddrPortFrom(modetest.Outside(vip), 40000)
-			for _, later := range []bool{false, true} {
-				all = append(all,
-					trace.Packet{Proto: k.Proto, Src: from, Dst: to, In: "eth0", Established: later},
-					trace.Packet{Proto: k.Proto, Src: from, Dst: to, In: "veth1", Established: later},
-					trace.Packet{Proto: k.Proto, Dst: to, Established: later},
-					trace.Packet{Proto: k.Proto, Src: from, Dst: netip.AddrPortFrom(modetest.Outside(vip).Next(), port), In: "eth0", Established: later})
+			for _, p := range []trace.Packet{
+				{}, {Established: true}, {State: "RELATED"}, {State: "RELATED", Established: true}, {State: "INVALID"}, {State: "UNTRACKED"},
+			} {
+				p.Proto, p.Dst = k.Proto, to
+				all = append(all, p)
+				p.Src, p.In = from, "veth1"
+				all = append(all, p)
+				p.In = "eth0"
+				all = append(all, p)
+				p.Dst = netip.AddrPortFrom(modetest.Outside(vip).Next(), port)
+				all = append(all, p)
 			}
+			lo := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 40000)
+			if vip.Is6() {
+				lo = netip.AddrPortFrom(netip.IPv6Loopback(), 40000)
+			}
+			all = append(all, trace.Packet{Proto: k.Proto, Src: lo, Dst: to})
 		}
 		all = append(all, trace.Packet{Echo: true, Src: netip.AddrPortFrom(modetest.Outside(vip), 0), Dst: netip.AddrPortFrom(vip, 0), In: "eth0"})
 	}
 	return all
 }
 
-// TestRulesOnTheWay counts the rules that a packet to a cluster IP is compared with, and those of them that look
-// into a set. The numbers do not depend on the number of services.
+// visits is how many rules a packet is compared with, and how many of them look into a set.
+type visits struct{ rules, sets int }
+
+// TestRulesOnTheWay counts the visits of packets to a cluster IP. They do not depend on the number of services.
 func TestRulesOnTheWay(t *testing.T) {
-	type count struct{ rules, sets int }
-	node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.168.1.2/24"), Link: "eth0"}}}
-	for _, services := range []int{10, 5000} {
-		for _, c := range []struct {
-			lean         bool
-			first, later count
-		}{
-			{false, count{13, 5}, count{7, 3}},
-			{true, count{9, 3}, count{2, 0}},
-		} {
+	for _, c := range []struct {
+		name          string
+		lean          bool
+		nodeName      string // of all endpoints
+		masqueradeAll bool
+		first, later  visits
+	}{
+		{"endpoints elsewhere", false, "n0", false, visits{13, 5}, visits{7, 3}},
+		{"endpoints elsewhere, lean", true, "n0", false, visits{6, 3}, visits{1, 0}},
+		{"endpoints anywhere", false, "", false, visits{14, 6}, visits{7, 3}}, // these may be hairpins
+		{"endpoints anywhere, lean", true, "", false, visits{8, 4}, visits{1, 0}},
+		{"SNAT", false, "n0", true, visits{16, 5}, visits{7, 3}},
+		{"SNAT, lean", true, "n0", true, visits{10, 3}, visits{1, 0}},
+	} {
+		for _, services := range []int{10, 5000} {
+			table := modetest.Big(services, 1)
+			for i := range table.Services {
+				table.Services[i].Endpoints[0].NodeName = c.nodeName
+			}
 			config := modetest.Defaults()
-			config.Lean = c.lean
-			s := stateOf(modetest.Big(services, 1), node, config)
+			config.Lean, config.MasqueradeAll = c.lean, c.masqueradeAll
+			node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.168.1.2/24"), Link: "eth0"}}}
+			s := stateOf(table, node, config)
 			p := trace.Packet{Proto: kernel.TCP, In: "eth0", Src: netip.MustParseAddrPort("192.0.2.9:40000"), Dst: s.Virtuals[0].Key.Addr}
-			for _, later := range []bool{false, true} {
+			for later, want := range map[bool]visits{false: c.first, true: c.later} {
 				p.Established = later
 				v, err := trace.Trace(s, node, p)
 				if err != nil {
 					t.Fatal(err)
 				}
-				var got count
-				for _, step := range v.Steps {
-					if !strings.HasPrefix(step, "nat ") && !strings.HasPrefix(step, "filter ") || strings.Contains(step, ": not asked") {
-						continue
-					}
-					got.rules++
-					got.sets += strings.Count(step, "--match-set")
-				}
-				want := c.first
-				if later {
-					want = c.later
-				}
-				if got != want {
-					t.Errorf("%d services, lean %t, later %t: %+v, want %+v\n%s", services, c.lean, later, got, want, strings.Join(v.Steps, "\n"))
+				if got := visited(v.Steps); got != want {
+					t.Errorf("%d services, %s, later %t: %+v, want %+v\n%s", services, c.name, later, got, want, strings.Join(v.Steps, "\n"))
 				}
 			}
 		}
 	}
+}
+
+// visited counts the visits among a packet's steps.
+func visited(steps []string) (n visits) {
+	for _, step := range steps {
+		if !strings.HasPrefix(step, "nat ") && !strings.HasPrefix(step, "filter ") || strings.Contains(step, ": not asked") {
+			continue
+		}
+		n.rules++
+		n.sets += strings.Count(step, "--match-set")
+	}
+	return n
 }

@@ -5,7 +5,10 @@ import "github.com/svcproxy/svcproxy/kernel"
 // services is nat KUBE-SERVICES. It decides which traffic to fronts is masqueraded.
 func (s *scope) services() []string {
 	markMasq := s.To(kernel.ChainMarkMasq)
-	rules := []string{s.ByFamily("-s 127.0.0.0/8", "-s ::1/128") + " -j RETURN"}
+	var rules []string
+	if !s.Config.Lean {
+		rules = append(rules, s.loopback()+"-j RETURN")
+	}
 	if s.has(kernel.LoadBalancer) {
 		rules = append(rules, s.match(kernel.LoadBalancer, "dst,dst")+s.To(kernel.ChainLoadBalancer))
 	}

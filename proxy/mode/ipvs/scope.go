@@ -16,9 +16,9 @@ type scope struct {
 // KUBE-IPVS-OUT-FILTER.
 func (s *scope) chains() []kernel.Chain {
 	chains := []kernel.Chain{
-		s.Chain("nat", "PREROUTING", s.Jump("kubernetes service portals", kernel.ChainServices)),
-		s.Chain("nat", "OUTPUT", s.Jump("kubernetes service portals", kernel.ChainServices)),
-		s.Chain("nat", "POSTROUTING", s.Jump("kubernetes postrouting rules", kernel.ChainPostrouting)),
+		s.Chain("nat", "PREROUTING", s.toServices()),
+		s.Chain("nat", "OUTPUT", s.toServices()),
+		s.Chain("nat", "POSTROUTING", s.toPostrouting()),
 		s.Ours("nat", kernel.ChainServices, s.services()...),
 		s.Ours("nat", kernel.ChainLoadBalancer, s.loadBalancer()...),
 		s.Ours("nat", kernel.ChainNodePort, s.nodePort()...),
