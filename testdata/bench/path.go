@@ -81,18 +81,14 @@ type task struct {
 	rules  string // svcproxy's, for who makes the same by hand
 }
 
-// ways builds them all: directly, through svcproxy, through the same virtual servers
+// ways builds them all: directly, through svcproxy in both layouts of rules, without and with SNAT, through the same virtual servers
 // made by hand, with and without the rules around them, through svcproxy's mode iptables
 // with both back ends and mode userspace, and through HAProxy. Those that were built are
 // given with an error, too.
 func (p *pass) ways() ([]way, error) {
 	tasks := map[int]*task{}
 	for _, n := range pathServices {
-		t := &task{table: table(size{n, 1}, kernel.IPv4)}
-		t.served = t.table.Services[n/2]
-		t.served.Endpoints[0].Addr = netip.MustParseAddr("10.2.1.10")
-		t.vip = netip.AddrPortFrom(t.served.ClusterIPs[0], 80)
-		tasks[n] = t
+		tasks[n] = p.task(n)
 	}
 	var ways []way
 	for _, build := range []func(*lab.Lab, *task) (way, error){
@@ -100,13 +96,15 @@ func (p *pass) ways() ([]way, error) {
 			return way{by: "direct", to: netip.AddrPortFrom(t.served.Endpoints[0].Addr, 8081)}, nil
 		},
 		func(l *lab.Lab, t *task) (w way, err error) {
-			w = way{by: "svcproxy", to: t.vip}
-			w.stop, err = p.serveBySvcproxy(l, t.table, pathConfig)
+			w, err = p.byLayout(l, t, "svcproxy", "")
 			if err == nil {
 				t.rules, err = l.Node.Run("iptables-save")
 			}
 			return w, err
 		},
+		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byLean, leanLayout) },
+		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, bySNAT, snat) },
+		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byLeanSNAT, leanLayout+snat) },
 		func(l *lab.Lab, t *task) (way, error) {
 			return way{by: "ipvsadm, same rules", to: t.vip}, serveByHand(l, t.table, t.rules)
 		},
@@ -139,6 +137,31 @@ func (p *pass) ways() ([]way, error) {
 		}
 	}
 	return ways, nil
+}
+
+// The ways through svcproxy in the other layout of rules, and with its own address as each connection's source.
+const (
+	byLean     = "lean layout"
+	bySNAT     = "svcproxy, SNAT"
+	byLeanSNAT = "lean layout, SNAT"
+
+	leanLayout = "rules.layout = \"lean\"\n"
+	snat       = "iptables.masqueradeAll = true\n"
+)
+
+// byLayout is a way through svcproxy with more in its configuration.
+func (p *pass) byLayout(l *lab.Lab, t *task, by, more string) (w way, err error) {
+	w = way{by: by, to: t.vip}
+	w.stop, err = p.serveBySvcproxy(l, t.table, pathConfig+"\n"+more)
+	return w, err
+}
+
+func (p *pass) task(services int) *task {
+	t := &task{table: table(size{services, 1}, kernel.IPv4)}
+	t.served = t.table.Services[services/2]
+	t.served.Endpoints[0].Addr = netip.MustParseAddr("10.2.1.10")
+	t.vip = netip.AddrPortFrom(t.served.ClusterIPs[0], 80)
+	return t
 }
 
 // byRules is the way through mode iptables, with a back end.
