@@ -65,6 +65,9 @@ const maxPortRange = 1000
 // read reads a port number, or a range "10000-10100".
 func (p *draftPort) read(n node) (err error) {
 	text, _ := n.Text()
+	if text == "all" || text == "any" || text == "*" {
+		return fmt.Errorf("%q: a service with fwmark, instead of addresses and ports, serves all ports of a VIP", text)
+	}
 	from, to, ok := strings.Cut(text, "-")
 	if !ok {
 		p.Port.Port, err = fields.Port.Read(n)
