@@ -46,7 +46,7 @@ func TestVerdictsFollowEvents(t *testing.T) {
 			follower.Apply(events)
 			consistent(t, &b, follower)
 		}
-		b.Record(targets[0].Key, Result{Good: true, At: now})
+		follower.Apply(b.Record(targets[0].Key, Result{Good: true, At: now}))
 		follower.Apply(b.Tick(now.Add(2 * massHold)))
 		for k, v := range follower.Of {
 			if v.Held {
