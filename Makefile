@@ -46,13 +46,13 @@ test-kernel:
 # Tests of routing daemons, and of health checks, to which all modes and back ends are alike: test-legacy has them.
 LEGACY_ALONE = TestBIRDAnnouncesVIPs|TestFRRAnnouncesVIPs|TestKeepalivedFollowsSvcproxy|TestKeepalivedIsTakenOverAndGivenBack
 LEGACY_ALONE := $(LEGACY_ALONE)|TestOwnFaultsTakeNothingDown|TestEveryTypeOfCheckSeesAServerFail|TestDeadEndpointGetsNoConnections|TestTooFewEndpointsAreUp
-LEGACY_ALONE := $(LEGACY_ALONE)|TestRestartInTheMiddleOfAnOutage|TestNodesDefaultsOfHealthChecks|TestHealthOfOneEndpointCostsFourCalls|TestSlowStart
+LEGACY_ALONE := $(LEGACY_ALONE)|TestRestartInTheMiddleOfAnOutage|TestNodesDefaultsOfHealthChecks|TestHealthOfOneEndpointCostsFourCalls|TestSlowStart|TestOthersServeWhenANodeFallsSilent
 # test-traffic: the whole program under traffic, in the guest
 test-traffic:
 	$(GUEST) test -noskip -timeout 60m -skip '$(LEGACY_ALONE)' ./testdata/traffic
 
 # Tests of several nodes, of files and links, and of faults of a node, which no rule of iptables decides: test-traffic has them.
-TRAFFIC_ALONE = TestRemovedVIPIsServedUntilRoutersKnow|TestCrashLoopWithdraws|TestFlows.*OutliveTheirNode|TestRollingUpgrade|TestPairOfMasqueradingNodes|TestConnectionSync|TestDoctorNamesFaults|TestFirewallMarks
+TRAFFIC_ALONE = TestRemovedVIPIsServedUntilRoutersKnow|TestCrashLoopWithdraws|TestFlows.*OutliveTheirNode|TestRollingUpgrade|TestOthersServeWhenANodeFallsSilent|TestPairOfMasqueradingNodes|TestConnectionSync|TestDoctorNamesFaults|TestFirewallMarks
 TRAFFIC_ALONE := $(TRAFFIC_ALONE)|TestTamperedState|TestEveryKeyHasItsTests|TestNoRoomForStateIsNoOutage|TestOneSvcproxyPerNode|TestListenerWhoseAddressIsTaken
 TRAFFIC_ALONE := $(TRAFFIC_ALONE)|TestBroken|TestSlowRewriteRemovesNothing|TestVIPThatAppearsOnALink|TestVIPOfAnotherHost|TestAPIServersServiceOnALink
 TRAFFIC_ALONE := $(TRAFFIC_ALONE)|TestMaxConnections|TestOnePacket|TestAffinityByNetwork|TestChecksViaTheVIP

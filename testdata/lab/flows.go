@@ -186,6 +186,13 @@ func (n *Newcomers) visit(ns *Namespace, to netip.AddrPort) {
 	}
 }
 
+// Came is how many have ended their visit.
+func (n *Newcomers) Came() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.visits.All
+}
+
 // Stop waits for those that are on their way. It may be called more than once.
 func (n *Newcomers) Stop() Visits {
 	n.ended.Do(func() { close(n.stop) })

@@ -240,3 +240,41 @@ func TestRollingUpgrade(t *testing.T) {
 	f.silent(t, 1)
 	t.Logf("noticed by BFD after %v", f.routes(t, "silent", 2, 3))
 }
+
+// A node falls silent, and speaks again. New connections are served by the others as soon as BFD has found that: late, and none
+// is refused. This is for a machine that is not emulated,
+// which keeps BFD's shipped times. In the guest TestRollingUpgrade ends with a silent node.
+func TestOthersServeWhenANodeFallsSilent(t *testing.T) {
+	f := newFleet(t, 3, "", true)
+	for n, p := range f.nodes {
+		serveOn(t, p, true, shared("rr", "masquerade", 1, 2, 3))
+		f.announce(t, n+1)
+	}
+	f.routes(t, "announced", 1, 2, 3)
+	visited := func(when string, few int, event func()) {
+		t.Helper()
+		newcomers := f.Client.Newcomers(sharedVIP)
+		defer newcomers.Stop() // also if event ends the test
+		event()
+		must(t, lab.Eventually(time.Minute, func() error {
+			if n := newcomers.Came(); n < 20 {
+				return fmt.Errorf("%d clients came", n)
+			}
+			return nil
+		}))
+		visits := newcomers.Stop()
+		t.Logf("%s: of %d new connections %d refused and %d lost, the slowest took %v", when, visits.All, len(visits.Refused), len(visits.Lost), visits.Slowest)
+		wantFew(t, 0, when+": new connections refused", visits.Refused)
+		wantFew(t, few, when+": new connections lost", visits.Lost)
+	}
+	visited("node 1 falls silent", newMayBeLost, func() {
+		f.silent(t, 1)
+		t.Logf("noticed by BFD after %v", f.routes(t, "silent", 2, 3))
+	})
+	visited("without node 1", 0, func() {})
+	visited("node 1 speaks again", newMayBeLost, func() {
+		_, err := f.Nodes[0].Run("nft", "delete", "table", "inet", "silent")
+		must(t, err)
+		f.routes(t, "back", 1, 2, 3)
+	})
+}

@@ -37,7 +37,7 @@ func newFleet(t *testing.T, servers int, main string, bfd bool) *fleet {
 	kerneltest.Need(t, kerneltest.Tool("bird"))
 	f := &fleet{dir: t.TempDir(), bfd: bfd}
 	f.Fabric, f.nodes = newNodes(t, fleetNodes, servers, announcingFleet+main, sharedVIP.Addr(), newVIP.Addr())
-	config := "log stderr all;\nrouter id 10.20.0.254;\nprotocol device { }\nprotocol bfd { interface \"*\" { " + patientBFD + " }; }\n" +
+	config := "log stderr all;\nrouter id 10.20.0.254;\nprotocol device { }\nprotocol bfd { interface \"*\" { " + timesOfBFD() + " }; }\n" +
 		"protocol kernel { merge paths on; ipv4 { export all; }; }\n" +
 		"filter vips { if (65535, 0) ~ bgp_community then bgp_local_pref = 0; accept; }\n"
 	for n := range fleetNodes {
@@ -50,9 +50,20 @@ func newFleet(t *testing.T, servers int, main string, bfd bool) *fleet {
 // eager makes sessions come back soon after a link does. BIRD sees at once that a link is down or gone.
 const eager = "connect delay time 1; connect retry time 1; error wait time 1, 2;"
 
-// patientBFD replaces the shipped 3 times 300 ms. These take a machine that pauses for a second for a dead one, and
-// emulated machines do so.
-const patientBFD = "min rx interval 1 s; min tx interval 1 s; multiplier 10;"
+// shippedBFD are the times of the shipped configuration. patientBFD replaces them in a guest: they take a machine that pauses
+// for a second for a dead one, and emulated machines do so.
+const (
+	shippedBFD = "min rx interval 300 ms; min tx interval 300 ms; multiplier 3;"
+	patientBFD = "min rx interval 1 s; min tx interval 1 s; multiplier 10;"
+)
+
+// timesOfBFD are those that this machine keeps.
+func timesOfBFD() string {
+	if emulated() {
+		return patientBFD
+	}
+	return shippedBFD
+}
 
 // session is what a BGP session of a test has besides its ends.
 func (f *fleet) session() string {
@@ -95,7 +106,7 @@ func (f *fleet) announce(t *testing.T, n int) {
 		"log syslog", "log stderr",
 		"192.0.2.1", fmt.Sprintf("10.30.%d.2", n),
 		"192.0.2.2", fmt.Sprintf("10.30.%d.1", n),
-		"min rx interval 300 ms; min tx interval 300 ms; multiplier 3;", patientBFD,
+		shippedBFD, timesOfBFD(),
 		"bfd on;", f.session()).Replace(string(text)))
 }
 

@@ -207,6 +207,8 @@ var limits = []struct{ modes, why, tests string }{
 		TestImportTakesOver`},
 	{"ipvs", "makes faults of IPVS", `
 		TestDoctorNamesFaults`},
+	{"iptables userspace", "keeps BFD's shipped times, which a guest does not", `
+		TestOthersServeWhenANodeFallsSilent`},
 	{"iptables", "is about routing daemons, to which all modes are alike", `
 		TestBIRDAnnouncesVIPs
 		TestFRRAnnouncesVIPs
