@@ -26,11 +26,15 @@ func TestFirewallMarks(t *testing.T) {
 	n.markRange(t, "iptables", "10.96.0.20", "7000:7010", 7)
 	n.markRange(t, "ip6tables", "2001:db8:80::80", "7000:7010", 7)
 	n.markRange(t, "iptables", "10.96.0.20", "5000:5100", 8)
+	n.tool(t, "ip", "route", "add", "local", "10.96.0.23", "dev", "lo")
+	for _, proto := range []string{"tcp", "udp"} { // all ports of a VIP
+		n.tool(t, "iptables", "-t", "mangle", "-A", "PREROUTING", "-d", "10.96.0.23", "-p", proto, "-j", "MARK", "--set-mark", "8")
+	}
 	n.start(t, web+ranged+"[services.same]\nfwmark = 7\nbackends = "+allPods+"\n[services.moved]\nfwmark = 8\nbackends = [\"10.2.1.10:7000\", \"10.2.2.10:7000\"]\n")
 	for _, c := range []struct {
 		to    string
 		wants int
-	}{{"10.96.0.20:7000", 3}, {"[2001:db8:80::80]:7000", 3}, {"10.96.0.20:5000", 2}, {"10.96.0.20:5077", 2}, {"10.96.0.21:7000", 3}} {
+	}{{"10.96.0.20:7000", 3}, {"[2001:db8:80::80]:7000", 3}, {"10.96.0.20:5000", 2}, {"10.96.0.20:5077", 2}, {"10.96.0.23:1", 2}, {"10.96.0.23:65535", 2}, {"10.96.0.21:7000", 3}} {
 		for _, network := range []string{"tcp", "udp"} {
 			to, found := netip.MustParseAddrPort(c.to), map[string]bool{}
 			for range 20 * c.wants {
