@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,9 @@ func checkExample(t *testing.T, where, text string, configuration bool) {
 	}
 	if configuration {
 		contents = map[string]string{config: text, services: "services = {}\n"}
+	}
+	if c := contents[config]; !strings.Contains(c, "stateDir") { // the state of this machine's own svcproxy would count
+		contents[config] = fmt.Sprintf("stateDir = %q\n%s", dir, c)
 	}
 	for name, content := range contents {
 		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
