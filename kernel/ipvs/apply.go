@@ -128,14 +128,14 @@ func (a *applying) second() {
 
 // restore gives virtual servers back the scheduler they had if the kernel refused the new one: by then it has removed
 // the old one, and without any it drops new connections (ip_vs_edit_service). mh refuses more real servers than its
-// table has entries. set are the new virtual servers that got their scheduler last.
+// table has entries (EINVAL); it and others need memory (ENOMEM). set are the new virtual servers that got their scheduler last.
 func (a *applying) restore(set []int) {
 	if a.errs == nil || a.dead != nil {
 		return
 	}
 	for i, op := range a.ops {
 		v, ok := op.Object.(kernel.Virtual)
-		if !ok || !errors.Is(a.errs[i], unix.EINVAL) {
+		if !ok || !errors.Is(a.errs[i], unix.EINVAL) && !errors.Is(a.errs[i], unix.ENOMEM) {
 			continue
 		}
 		was, changed := op.Was.(kernel.Virtual)

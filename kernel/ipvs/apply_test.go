@@ -178,22 +178,21 @@ func TestApplySetsADearSchedulerLast(t *testing.T) {
 func TestApplyRestoresTheScheduler(t *testing.T) {
 	v := virtual(kernel.TCP, "10.96.0.1:80", "mh")
 	was := virtual(kernel.TCP, "10.96.0.1:80", "wlc")
-	refused := map[string]unix.Errno{"set 10.96.0.1:80 mh": unix.EINVAL}
 	added := []kernel.Op{add(v)}
 	for i := range latest["mh"] {
 		added = append(added, add(target(v, fmt.Sprintf("10.0.0.%d:80", i+1), 1)))
 	}
-	for last, ops := range map[string][]kernel.Op{
-		"set 10.96.0.1:80 rr":  added,
-		"set 10.96.0.1:80 wlc": {{Verb: kernel.Change, Object: v, Was: was}},
-	} {
-		s := &script{refuse: refused}
-		errs := scripted(t, s).Apply(ops)
-		if len(errs) != len(ops) || !errors.Is(errs[0], unix.EINVAL) || !strings.Contains(errs[0].Error(), "4093") {
-			t.Errorf("errors %v", errs)
-		}
-		if got := s.said[len(s.said)-1]; got != last {
-			t.Errorf("last message %q, want %q", got, last)
+	changed := []kernel.Op{{Verb: kernel.Change, Object: v, Was: was}}
+	for _, errno := range []unix.Errno{unix.EINVAL, unix.ENOMEM} {
+		for last, ops := range map[string][]kernel.Op{"set 10.96.0.1:80 rr": added, "set 10.96.0.1:80 wlc": changed} {
+			s := &script{refuse: map[string]unix.Errno{"set 10.96.0.1:80 mh": errno}}
+			errs := scripted(t, s).Apply(ops)
+			if len(errs) != len(ops) || !errors.Is(errs[0], errno) || strings.Contains(errs[0].Error(), "4093") != (errno == unix.EINVAL) {
+				t.Errorf("errors %v", errs)
+			}
+			if got := s.said[len(s.said)-1]; got != last {
+				t.Errorf("%v: last message %q, want %q", errno, got, last)
+			}
 		}
 	}
 }
