@@ -124,6 +124,7 @@ func (n node) isAnnounced(t *testing.T, more string, start func()) {
 	ports := n.openPorts(t, 7100, lines)
 	r := n.router(t)
 	start()
+	before := n.withRoutesOfOthers(t)
 	n.start(t, announcedWeb)
 	t.Logf("announced after %s", r.learns(t, "started", 100, learned...))
 	ask(t, n.Client, "tcp", "198.51.100.80:80")
@@ -142,6 +143,34 @@ func (n node) isAnnounced(t *testing.T, more string, start func()) {
 	r.learns(t, "stopped", 100, learned...)
 	n.order(t, 0, "announce withdraw", "withdrawn: 198.51.100.80")
 	r.learns(t, "withdrawn by command", 100)
+	if out, code, err := n.Command("cleanup"); err != nil || code != 0 {
+		t.Fatalf("cleanup: %v, exit code %d\n%s", err, code, out)
+	}
+	if after := n.routing(t); !slices.Equal(after, before) {
+		t.Errorf("routes, rules and addresses before the start:\n%s\nafter cleanup:\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+	}
+}
+
+// withRoutesOfOthers adds what routing daemons and keepalived have in a kernel, and returns routing.
+func (n node) withRoutesOfOthers(t *testing.T) []string {
+	t.Helper()
+	must(t, n.Lab.Node.IP(
+		"route add unreachable 203.0.113.98 table 144 proto bird", "route add unreachable 203.0.113.97 table 144 proto zebra",
+		"route add unreachable 2001:db8:80::96 table 144 proto bgp",
+		"rule add from 203.0.113.0/28 lookup 144 pref 900 protocol zebra", "addr add 203.0.113.95/32 dev lo label lo:vrrp"))
+	return n.routing(t)
+}
+
+// routing lists the node's routes in all tables, its rules and its addresses.
+func (n node) routing(t *testing.T) (all []string) {
+	t.Helper()
+	for _, family := range []string{"-4", "-6"} {
+		for _, what := range []string{"route show table all", "rule show", "-o addr show"} {
+			all = append(all, strings.Split(n.tool(t, "ip", append([]string{family}, strings.Fields(what)...)...), "\n")...)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // announcesInTime adds a VIP, which clients reach through the router within 2 s, removes it, and takes all endpoints
