@@ -130,7 +130,8 @@ function backends(s) {
 function endpointHealth(h) {
   if (!h) return "–";
   const look = h.cause === "serves" ? (h.flapping ? "warn" : healthLooks[h.state]) : causeLooks[h.cause];
-  return element("span", { class: "state wrap " + (look || "") }, h.text);
+  const probe = h.last ? `${h.check || ""}: ${h.last.answer || (h.last.good ? "good" : "bad")}, in ${span(h.last.seconds)}` : h.check;
+  return element("span", { class: "state wrap " + (look || ""), title: probe || null }, h.text);
 }
 
 const weight = (e) => (e.health && e.health.sourceWeight !== e.weight ? `${e.weight} (source ${e.health.sourceWeight})` : String(e.weight));
@@ -199,11 +200,11 @@ function detailRow(s) {
     const time = Date.parse(last.time);
     const seen = (e) => e.traffic ? rates(`${s.name} ${e.port} ${e.address}`, time, e.traffic, e.active) : { now: {}, points: [] };
     const health = s.health ? ["Health"] : [];
-    body.append(grid(caption, ["Endpoint", "Port", "Node", ">Weight", ">Active", ">Inactive", ">Conns/s", "", "State", ...health],
+    body.append(grid(caption, ["Endpoint", "Port", "Node", ">Weight", ">Active", ">Inactive", ">Connections", ">Conns/s", "", ">In", ">Out", "State", ...health],
       listed.map((e) => {
         const h = seen(e);
-        return [e.address, e.port || "–", e.node || "–", weight(e), count(e.active), count(e.inactive), count(h.now.conns),
-          chart(h.points.map((p) => p.conns), samples, `connections per second to ${e.address}: ${count(h.now.conns)}`),
+        return [e.address, e.port || "–", e.node || "–", weight(e), count(e.active), count(e.inactive), count(e.traffic && e.traffic.connections), count(h.now.conns),
+          chart(h.points.map((p) => p.conns), samples, `connections per second to ${e.address}: ${count(h.now.conns)}`), bits(h.now.in), bits(h.now.out),
           element("span", {}, badge(e.state, endpointLooks), (e.full ? " full" : "") + (e.reason ? " " + e.reason : "") + timeLeft(e)), ...health.map(() => endpointHealth(e.health))];
       })));
   }
