@@ -139,6 +139,8 @@ func messages(err error) []message {
 	}
 	var all []message
 	switch e := err.(type) {
+	case *Error: // its code is not for the user
+		all = messages(e.Err)
 	case interface{ Unwrap() []error }:
 		for _, part := range e.Unwrap() {
 			all = append(all, messages(part)...)

@@ -47,3 +47,13 @@ func TestTell(t *testing.T) {
 		})
 	}
 }
+
+// TestLines: the lines of an error with a code and a hint are those that Tell prints.
+func TestLines(t *testing.T) {
+	rejected := &sources.RejectedError{Problems: []sources.Problem{{Message: "first"}}}
+	for _, err := range []error{rejected, &cli.Error{Code: cli.Config, Err: rejected, Hint: "look"}} {
+		if got := cli.Lines(err); len(got) != 1 || got[0] != "first" {
+			t.Errorf("%#v: got %q", err, got)
+		}
+	}
+}
