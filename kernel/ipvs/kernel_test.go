@@ -281,28 +281,30 @@ func TestKernelBigService(t *testing.T) {
 		reals           int
 		refused         bool
 	}{{"wrr", "wrr", 2000, false}, {"mh", "mh", 2000, false}, {"mh", "rr", 4500, true}} {
-		table := open(t)
-		ops := bigTable(1, c.reals, kernel.IPv4)
-		v := ops[0].Object.(kernel.Virtual)
-		v.Scheduler = c.scheduler
-		ops[0].Object = v
-		errs := table.Apply(ops)
-		if (errs != nil) != c.refused {
-			t.Errorf("%s with %d: %v", c.scheduler, c.reals, kernel.Failures(ops, errs))
-		}
-		has := v
-		has.Scheduler = c.then
-		if c.refused {
-			retry := []kernel.Op{{Verb: kernel.Change, Object: v, Was: has}}
-			if errs := table.Apply(retry); errs == nil || !errors.Is(errs[0], unix.EINVAL) {
-				t.Errorf("a change to %s: %v", c.scheduler, errs)
+		t.Run(fmt.Sprintf("%s_%d", c.scheduler, c.reals), func(t *testing.T) {
+			table := open(t)
+			ops := bigTable(1, c.reals, kernel.IPv4)
+			v := ops[0].Object.(kernel.Virtual)
+			v.Scheduler = c.scheduler
+			ops[0].Object = v
+			errs := table.Apply(ops)
+			if (errs != nil) != c.refused {
+				t.Error(kernel.Failures(ops, errs))
 			}
-		}
-		r := read(t, table)
-		equal(t, "virtuals", r.Virtuals, []kernel.Virtual{has})
-		if len(r.Reals) != c.reals {
-			t.Errorf("%d real servers, want %d", len(r.Reals), c.reals)
-		}
+			has := v
+			has.Scheduler = c.then
+			if c.refused {
+				retry := []kernel.Op{{Verb: kernel.Change, Object: v, Was: has}}
+				if errs := table.Apply(retry); errs == nil || !errors.Is(errs[0], unix.EINVAL) {
+					t.Errorf("a change to %s: %v", c.scheduler, errs)
+				}
+			}
+			r := read(t, table)
+			equal(t, "virtuals", r.Virtuals, []kernel.Virtual{has})
+			if len(r.Reals) != c.reals {
+				t.Errorf("%d real servers, want %d", len(r.Reals), c.reals)
+			}
+		})
 	}
 }
 
