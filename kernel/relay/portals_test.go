@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"io"
 	"maps"
 	"net"
 	"net/netip"
@@ -10,23 +11,28 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// everywhere listens on a port of all addresses, as sshd does.
-func everywhere(t *testing.T, v kernel.Virtual) {
+// everywhere makes a virtual server at a port at which another program listens on all addresses, as sshd does.
+func everywhere(t *testing.T, p kernel.Proto, f kernel.Family) (v kernel.Virtual, other io.Closer) {
 	t.Helper()
-	at := netip.AddrPortFrom(netip.IPv6Unspecified(), v.Key.Addr.Port()).String()
-	if v.Key.Proto == kernel.UDP {
-		c, err := net.ListenPacket("udp", at)
+	var at net.Addr
+	wildcard := netip.AddrPortFrom(netip.IPv6Unspecified(), 0).String() // a port that is free on all addresses
+	if p == kernel.UDP {
+		c, err := net.ListenPacket("udp", wildcard)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { c.Close() })
-		return
+		other, at = c, c.LocalAddr()
+	} else {
+		l, err := net.Listen("tcp", wildcard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, at = l, l.Addr()
 	}
-	l, err := net.Listen("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() { other.Close() })
+	v = kernel.Virtual{Key: kernel.VirtualKey{Proto: p}, Scheduler: "rr", Netmask: uint8(f.Bits())}
+	v.Key.Addr = netip.AddrPortFrom(vip[f], netip.MustParseAddrPort(at.String()).Port())
+	return v, other
 }
 
 func keysOf(all ...kernel.Virtual) (keys []kernel.VirtualKey) {
@@ -42,9 +48,9 @@ func keysOf(all ...kernel.Virtual) (keys []kernel.VirtualKey) {
 func TestPortals(t *testing.T) {
 	families(t, func(t *testing.T, f kernel.Family) {
 		r := newRelay(t, Options{})
-		free, v, u := virtual(t, kernel.TCP, f, "rr"), virtual(t, kernel.TCP, f, "rr"), virtual(t, kernel.UDP, f, "rr")
-		everywhere(t, v)
-		everywhere(t, u)
+		free := virtual(t, kernel.TCP, f, "rr")
+		v, _ := everywhere(t, kernel.TCP, f)
+		u, _ := everywhere(t, kernel.UDP, f)
 		ports := Ports{40000, 40099}
 		all := keysOf(free, v, u)
 		taken := r.Reserve(all)
@@ -104,9 +110,8 @@ func TestPortals(t *testing.T) {
 // A range without a free port is an error. A listener whose virtual server is never added is closed.
 func TestPortalsWithoutAPort(t *testing.T) {
 	r := newRelay(t, Options{})
-	v, other := virtual(t, kernel.TCP, kernel.IPv4, "rr"), virtual(t, kernel.TCP, kernel.IPv4, "rr")
-	everywhere(t, v)
-	everywhere(t, other)
+	v, _ := everywhere(t, kernel.TCP, kernel.IPv4)
+	other, _ := everywhere(t, kernel.TCP, kernel.IPv4)
 	if err := r.OpenPortal(v.Key, Ports{other.Key.Addr.Port(), other.Key.Addr.Port()}); err == nil {
 		t.Errorf("a portal at %v", r.Portals())
 	}
@@ -124,11 +129,7 @@ func TestPortalsWithoutAPort(t *testing.T) {
 // A portal ends with its virtual server. One that comes back when the other program has ended listens on its own port.
 func TestPortalOfAServerThatComesBack(t *testing.T) {
 	r := newRelay(t, Options{})
-	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
-	other, err := net.Listen("tcp", netip.AddrPortFrom(netip.IPv6Unspecified(), v.Key.Addr.Port()).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, other := everywhere(t, kernel.TCP, kernel.IPv4)
 	for _, k := range r.Reserve(keysOf(v)) {
 		if err := r.OpenPortal(k, Ports{}); err != nil {
 			t.Fatal(err)
