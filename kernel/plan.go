@@ -16,9 +16,6 @@ type Plan struct {
 	// Stop, if not nil, is asked after each wave, with the number of ops that are over.
 	// If it says true, Apply leaves the rest to the next plan, which Diff makes anew.
 	Stop func(done int) bool
-	// Whole: the plan must not stop. It removes tracked flows at its end that the next
-	// plan would not know of.
-	Whole bool
 	// Draining counts the real servers that wait until their connections end. Drains
 	// names them. Wake is the earliest of their deadlines, zero if there is none.
 	Draining int

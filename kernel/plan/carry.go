@@ -33,7 +33,7 @@ func Carry(p kernel.Plan, n kernel.Names, together func(a, b kernel.Kind) bool, 
 		if len(waves) == 0 || end < most {
 			continue
 		}
-		if waves = waves[1:]; p.Stop != nil && !p.Whole && end < len(p.Ops) && p.Stop(end) {
+		if waves = waves[1:]; p.Stop != nil && end < len(p.Ops) && p.Stop(end) {
 			break
 		}
 	}

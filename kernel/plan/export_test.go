@@ -1,8 +1,9 @@
 package plan
 
-// SetWaves changes the sizes of waves for a test, and returns what sets them back.
-func SetWaves(least, ops int) (back func()) {
-	l, o := leastWaved, waveOps
-	leastWaved, waveOps = least, ops
-	return func() { leastWaved, waveOps = l, o }
+// SetWaves changes the sizes of waves, and how many real servers may go before them, for a test. It returns what sets them
+// back.
+func SetWaves(least, ops, few int) (back func()) {
+	l, o, f := leastWaved, waveOps, fewLost
+	leastWaved, waveOps, fewLost = least, ops, few
+	return func() { leastWaved, waveOps, fewLost = l, o, f }
 }

@@ -19,6 +19,7 @@ func (d *differ) diffFlows() {
 		want, have := translations(d.have.Names, d.want.Chains, kernel.UDP), translations(d.have.Names, d.have.Chains, kernel.UDP)
 		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)}, backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)}, func(kernel.VirtualKey) bool { return !d.hold() })
 	}
+	d.flowsOfRules = len(d.ops[kernel.ClearFlows])
 	switch {
 	case d.have.Relayed:
 		d.flowsFromIPVS()
@@ -130,7 +131,12 @@ func (d *differ) diffCut() {
 
 // tearsDown reports whether the plan stops balancing an address.
 func (d *differ) tearsDown(k kernel.VirtualKey) bool {
-	_, found := slices.BinarySearchFunc(d.ops[kernel.RemoveVirtuals], k, func(o kernel.Op, k kernel.VirtualKey) int {
+	return removes(d.ops[kernel.RemoveVirtuals], k)
+}
+
+// removes reports whether one of the sorted ops, all on virtual servers, is about this one.
+func removes(virtuals []kernel.Op, k kernel.VirtualKey) bool {
+	_, found := slices.BinarySearchFunc(virtuals, k, func(o kernel.Op, k kernel.VirtualKey) int {
 		return o.Object.(kernel.Virtual).Key.Compare(k)
 	})
 	return found

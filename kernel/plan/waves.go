@@ -9,9 +9,13 @@ import (
 
 // A plan that gives many addresses their first virtual server goes in waves: see DESIGN.md. Plans with fewer such ops than
 // leastWaved have none. The first wave has about waveOps ops, and each of the next ones twice as many as the one before, up
-// to 8 times waveOps: each wave ends a batch of every kind, so few waves cost few system calls. In waves that remove tracked flows it has wavesOfFlows times as many,
-// since each call for flows may list all of them.
+// to 8 times waveOps: each wave ends a batch of every kind, so few waves cost few system calls. In waves that remove tracked
+// flows it has wavesOfFlows times as many, since each call for flows may list all of them.
 var leastWaved, waveOps = 2000, 1000 // tests change them
+
+// fewLost is how many real servers may go with their virtual servers before the waves. The kernel keeps each of them for
+// two minutes and compares it with every real server that is added: 500 cost up to 20 us for each.
+var fewLost = 500 // tests change it
 
 const (
 	wavesOfFlows = 8
@@ -23,11 +27,11 @@ var waved = [...]kernel.Phase{
 	kernel.AddGuards, kernel.AddVirtuals, kernel.AddReals, kernel.OpenVIPs, kernel.AddAddrs, kernel.Announce, kernel.ClearFlows,
 }
 
-// The slots of a plan with waves: the phases that build up with what belongs to no wave, then the waves with the phases
-// of each, then the daemons of connection sync, then the phases that tear down.
+// The slots of a plan with waves: all phases with what belongs to no wave, then the waves with the phases of each, then
+// the daemons of connection sync, then the phases once more with what is torn down late.
 const (
-	slotsBefore = int(kernel.Withdraw) + 1 // withdrawals are not in waves: routers need not wait to send to another node
-	slotsAfter  = 1 + int(kernel.NumPhases-kernel.Withdraw)
+	slotsBefore = int(kernel.NumPhases)
+	slotsAfter  = 1 + int(kernel.NumPhases)
 )
 
 // waves is one call of collectWaves.
@@ -40,6 +44,7 @@ type waves struct {
 	loops    [2]string    // the sets whose addresses are those of endpoints
 	slots    []int32      // of each op: its slot, or that of its address; by phase
 	n, flows int          // ops that belong to an address, and those of them that remove flows
+	lost     bool         // more than fewLost real servers go with their virtual servers
 	total    int          // all ops
 	found    []kernel.Wave
 }
@@ -57,12 +62,12 @@ func (d *differ) collectWaves(total int) bool {
 	if w.addrs == nil {
 		return false
 	}
-	if w.findAll(); w.n < leastWaved {
+	if w.findAll(d.flowsOfRules); w.n < leastWaved {
 		return false
 	}
 	w.number()
-	d.plan.Ops = w.join()
-	d.plan.Waves, d.plan.Whole = w.found, w.flows < len(d.ops[kernel.ClearFlows])
+	w.lost = d.losesReals(fewLost)
+	d.plan.Ops, d.plan.Waves = w.join(), w.found
 	return true
 }
 
@@ -83,11 +88,27 @@ func (w *waves) findNew() {
 	w.of = make([]int32, len(w.addrs))
 }
 
-// findAll finds the address of each op.
-func (w *waves) findAll() {
+// losesReals reports whether more than so many real servers go with their virtual servers.
+func (d *differ) losesReals(most int) bool {
+	n := 0
+	for i := range d.ops[kernel.RemoveVirtuals] {
+		if n += len(d.have.Reals.Of(d.ops[kernel.RemoveVirtuals][i].Object.(kernel.Virtual).Key)); n > most {
+			return true
+		}
+	}
+	return false
+}
+
+// findAll finds the address of each op. The first flows are removed because of rules. Chains are written before the waves,
+// and a plan after that would not find these flows again, so they are in no wave.
+func (w *waves) findAll(flowsOfRules int) {
 	w.slots = make([]int32, 0, w.total)
 	for _, p := range waved {
 		for i := range w.ops[p] {
+			if p == kernel.ClearFlows && i < flowsOfRules {
+				w.slots = append(w.slots, -1)
+				continue
+			}
 			w.slots = append(w.slots, w.find(p, &w.ops[p][i]))
 		}
 	}
@@ -213,14 +234,28 @@ func (w *waves) places() []int {
 	return to
 }
 
-// outside is the slot of an op that is in no wave. The daemons of connection sync come after all real servers.
+// outside is the slot of an op that is in no wave.
 func (w *waves) outside(p kernel.Phase, o kernel.Object) int {
 	after := slotsBefore + len(w.found)*len(waved)
 	switch {
-	case p > kernel.Withdraw:
-		return after + 1 + int(p-kernel.Withdraw)
-	case o.Kind() == kernel.KindDaemon:
+	case o.Kind() == kernel.KindDaemon: // a backup needs all real servers
 		return after
+	case w.late(p, o):
+		return after + 1 + int(p)
 	}
 	return int(p)
+}
+
+// late reports whether an op tears down after the waves. A plan that stops before it leaves it to the next plan, which finds
+// it again. VIPs are closed and real servers of virtual servers that stay are removed early in any case.
+func (w *waves) late(p kernel.Phase, o kernel.Object) bool {
+	switch v := o.(type) {
+	case kernel.Flow:
+		return w.lost && removes(w.ops[kernel.RemoveVirtuals], v.Key.Virtual)
+	case kernel.Local:
+		if _, isNew := slices.BinarySearchFunc(w.addrs, v.VIP(), netip.Addr.Compare); isNew && p == kernel.RemoveAddrs {
+			return true // its wave makes the VIP local in another way
+		}
+	}
+	return w.lost && p >= kernel.RemoveVirtuals
 }

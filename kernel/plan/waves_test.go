@@ -16,7 +16,7 @@ import (
 // drawWaves makes plans of a few ops go in waves, or none.
 func drawWaves(t *rapid.T) {
 	least := rapid.SampledFrom([]int{2000, 1}).Draw(t, "least waved")
-	t.Cleanup(plan.SetWaves(least, rapid.IntRange(1, 8).Draw(t, "ops of a wave")))
+	t.Cleanup(plan.SetWaves(least, rapid.IntRange(1, 8).Draw(t, "ops of a wave"), rapid.IntRange(-1, 4).Draw(t, "few lost")))
 }
 
 // A plan in waves has the ops of one without, and each VIP is complete in one wave.
