@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,10 +13,17 @@ import (
 type progress struct {
 	kernel  Kernel
 	log     *slog.Logger
-	running atomic.Pointer[Running]       // nil between two syncs
-	stages  atomic.Uint64                 // stages of syncs that are over
-	timer   *time.Timer                   // logs a sync that takes long
-	waved   atomic.Pointer[[]kernel.Wave] // of the plan that is being carried out; nil if it has none
+	running atomic.Pointer[Running] // nil between two syncs
+	stages  atomic.Uint64           // stages of syncs that are over
+	timer   *time.Timer             // logs a sync that takes long
+	waved   atomic.Pointer[load]    // of the plan that is being carried out; nil if it has no waves
+	loaded  int                     // VIPs that the plans before it loaded which stopped after a wave
+}
+
+// load is a plan that goes in waves, and the VIPs that were loaded before it.
+type load struct {
+	waves  []kernel.Wave
+	before int
 }
 
 // Running is a sync that is not over.
@@ -26,8 +32,8 @@ type Running struct {
 	Start time.Time
 	// Done of Of steps of its plan are over. Of is 0 before there is a plan.
 	Done, Of int
-	// VIPs of NewVIPs have their first virtual server by now. NewVIPs is 0 if the plan
-	// adds few.
+	// VIPs of NewVIPs have their first virtual server by now, with those of plans that
+	// stopped after a wave. NewVIPs is 0 if the plan adds few.
 	VIPs, NewVIPs int
 }
 
@@ -54,7 +60,17 @@ func (g *progress) begin(cause Cause, start time.Time) (end func()) {
 }
 
 // waves notes the waves of the plan that is to be carried out.
-func (g *progress) waves(w []kernel.Wave) { g.waved.Store(&w) }
+func (g *progress) waves(w []kernel.Wave) { g.waved.Store(&load{w, g.loaded}) }
+
+// ended notes that a plan with waves is over, or has stopped after so many ops. The next plan continues the count of VIPs.
+func (g *progress) ended(done int, stopped bool) {
+	l := g.waved.Load()
+	if l == nil || !stopped {
+		g.loaded = 0
+		return
+	}
+	g.loaded = l.before + loadedBy(l.waves, done)
+}
 
 // stage notes that a stage of the sync is over.
 func (g *progress) stage() { g.stages.Add(1) }
@@ -69,24 +85,21 @@ func (g *progress) now() *Running {
 	}
 	now, steps := *r, g.kernel.Progress()
 	now.Done, now.Of = steps.Done, steps.Of
-	if waves := g.waved.Load(); waves != nil {
-		now.served(*waves)
+	if l := g.waved.Load(); l != nil && now.Of > 0 { // else the plan has not begun, or is over
+		now.VIPs, now.NewVIPs = l.before+loadedBy(l.waves, now.Done), l.before+l.waves[len(l.waves)-1].VIPs
 	}
 	return &now
 }
 
-// served counts the VIPs of the waves that are over.
-func (r *Running) served(waves []kernel.Wave) {
-	r.NewVIPs = waves[len(waves)-1].VIPs
-	over := slices.IndexFunc(waves, func(w kernel.Wave) bool { return w.End > r.Done })
-	switch {
-	case r.Of == 0: // the plan has not begun, or is over
-		r.NewVIPs = 0
-	case over < 0:
-		r.VIPs = r.NewVIPs
-	case over > 0:
-		r.VIPs = waves[over-1].VIPs
+// loadedBy returns how many VIPs are loaded when so many ops are done.
+func loadedBy(waves []kernel.Wave, done int) int {
+	vips := 0
+	for _, w := range waves {
+		if w.End <= done {
+			vips = w.VIPs
+		}
 	}
+	return vips
 }
 
 // logLong is what the timer does.

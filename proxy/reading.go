@@ -116,6 +116,7 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Pla
 		return made, err
 	case stopped:
 		m.have, m.valid = plan.Advance(m.have, made)
+		m.have.Cut = want.Policy.Cut // their flows were removed before the waves
 		return made, nil
 	}
 	m.have, m.valid = plan.Applied(m.have, want, *todo)

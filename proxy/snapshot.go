@@ -18,7 +18,7 @@ import (
 type Snapshot struct {
 	// Report is the report of the last sync, whether it succeeded or not.
 	Report Report
-	// Succeeded is when the last sync without an error ended; zero before the first.
+	// Succeeded is when the last sync ended that carried out its whole plan without an error; zero before the first.
 	Succeeded time.Time
 
 	// Table is the merged table of the last sync that could read the kernel, with the
@@ -127,7 +127,7 @@ func (s *snapshots) await(ctx context.Context, will func(*Snapshot) bool) (*Snap
 func (p *Proxy) publish(r Report) {
 	s := p.next
 	s.Report = r
-	if r.Err == nil {
+	if r.Err == nil && r.Left == 0 {
 		s.Succeeded = r.End()
 	}
 	kept := s.Kept()

@@ -230,6 +230,7 @@ func (p *Proxy) apply(ctx context.Context, want kernel.State, r *Report) error {
 	made, err := p.reading.apply(ctx, want, &r.Plan)
 	r.Left = r.Steps - len(r.Plan.Ops)
 	r.Steps, r.Plan.Stop = len(r.Plan.Ops), nil
+	p.progress.ended(r.Steps, r.Left > 0)
 	p.prober.announce(ctx, plan.Claims(want.Policy, made), p.Log)
 	return err
 }

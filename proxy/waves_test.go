@@ -2,8 +2,10 @@ package proxy_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -20,7 +23,7 @@ func wide(services int) sources.Table {
 	var t sources.Table
 	for i := range services {
 		s := table(1).Services[0]
-		s.Name = "web" + string(rune('a'+i/100)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10))
+		s.Name = fmt.Sprintf("web%05d", i)
 		s.ClusterIPs = []netip.Addr{netip.AddrFrom4([4]byte{10, 96, byte(i / 250), byte(i%250 + 1)})}
 		t.Services = append(t.Services, s)
 	}
@@ -69,6 +72,11 @@ func TestTableDuringALoadIsPlannedBetweenWaves(t *testing.T) {
 		}
 		if s := r.proxy.Snapshot(); s == nil || s.Report.Left == 0 || s.Report.Cause != proxy.CauseStart {
 			t.Errorf("the plan that stopped: %+v", s)
+		} else if !s.Succeeded.IsZero() {
+			t.Errorf("a plan that stopped counts as a success, at %v", s.Succeeded)
+		}
+		if next := r.proxy.Running(); next == nil || next.NewVIPs != count+1 || next.VIPs <= now.VIPs || next.VIPs > count {
+			t.Errorf("after %+v, the next plan goes on at %+v", now, next)
 		}
 		if len(confirmed) > 0 {
 			t.Error("Confirm did not wait for the end")
@@ -87,29 +95,118 @@ func TestTableDuringALoadIsPlannedBetweenWaves(t *testing.T) {
 	})
 }
 
-// A source that changes all the time does not keep a load from its end.
+// A source that changes all the time does not keep a load from its end, however long a plan takes to make: at most half of
+// the time goes into plans.
 func TestLoadEndsUnderConstantChange(t *testing.T) {
+	const count, planning, step = 3000, 10 * time.Second, 10 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *run) {
+			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+				time.Sleep(planning)
+				return rules(t, n, hold, occupied)
+			}
+			r.kernel.Fail = slowReals(step)
+		})
+		r.source <- emission{table: wide(count)}
+		const most = 2*count*step + 2*planning
+		for i := range int(most / (100 * time.Millisecond)) {
+			pass(100 * time.Millisecond)
+			changed := wide(count + i%2)
+			changed.Services[0].Endpoints[0].Weight = uint32(i + 2)
+			r.source <- emission{table: changed}
+		}
+		r.stop()
+		<-r.done
+		if n := len(r.kernel.State().Virtuals); n < count {
+			t.Errorf("%d of %d virtual servers after %v", n, count, most)
+		}
+	})
+}
+
+// slowReals makes each real server take a time.
+func slowReals(step time.Duration) func(kernel.Op) error {
+	return func(o kernel.Op) error {
+		if o.Object.Kind() == kernel.KindReal {
+			time.Sleep(step)
+		}
+		return nil
+	}
+}
+
+// What a new table no longer has goes before the load of what it adds, and so does an endpoint that left a service.
+func TestRemovalsDoNotWaitForALoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var made int // real servers
+		var after []int
+		r := start(t, func(r *run) {
 			r.kernel.Fail = func(o kernel.Op) error {
-				if o.Object.Kind() == kernel.KindReal {
-					time.Sleep(10 * time.Millisecond)
+				switch _, real := o.Object.(kernel.Real); {
+				case real && o.Verb == kernel.Add:
+					made++
+				case o.Verb == kernel.Remove && (real || o.Object.Kind() == kernel.KindVirtual):
+					after = append(after, made)
 				}
 				return nil
 			}
 		})
-		const count = 1000
-		r.source <- emission{table: wide(count)}
-		for i := range 150 {
-			pass(100 * time.Millisecond)
-			changed := wide(count)
-			changed.Services[0].Endpoints[0].Weight = uint32(i + 2)
-			r.source <- emission{table: changed}
+		defer r.end()
+		before := wide(20)
+		before.Services[10].Endpoints = append(before.Services[10].Endpoints, table(2).Services[0].Endpoints[1])
+		r.emit(before)
+		pass(10 * time.Second)
+		now := wide(2000)
+		now.Services = now.Services[10:]
+		made = 0
+		r.emit(now)
+		pass(30 * time.Second)
+		if n := len(r.kernel.State().Virtuals); n != 1990 || len(after) != 11 || slices.Max(after) != 0 {
+			t.Errorf("%d virtual servers; removals after so many new real servers: %v", n, after)
 		}
-		pass(time.Second)
-		if n := len(r.kernel.State().Virtuals); n != count {
-			t.Errorf("%d virtual servers after 15 s", n)
-		}
-		r.end()
 	})
+}
+
+// A change of the node or of the configuration, and the deadline of a drain, do not wait for the end of a load either.
+func TestRequestsAndDeadlinesStopALoad(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		timeout time.Duration // of drains
+		during  func(*run)
+		stops   int
+	}{
+		{"node", 0, func(r *run) { r.proxy.Check(proxy.CauseNode) }, 1},
+		{"deadline", 7 * time.Second, func(*run) {}, 1},
+		{"nothing", 0, func(*run) {}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(r *run) {
+					r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+						f, s := rules(t, n, hold, occupied)
+						s.Policy.DrainTimeout = c.timeout
+						return f, s
+					}
+					r.kernel.Fail = slowReals(10 * time.Millisecond)
+				})
+				defer r.end()
+				drained := wide(1)
+				drained.Services[0].Endpoints = append(drained.Services[0].Endpoints, table(2).Services[0].Endpoints[1])
+				r.emit(drained)
+				pass(time.Second)
+				if c.timeout > 0 {
+					r.kernel.SetConns(r.kernel.State().Reals.Slice()[1].Key, kernel.Conns{Active: 1})
+				}
+				r.emit(wide(3000))
+				pass(2 * time.Second)
+				c.during(r)
+				pass(time.Minute)
+				stopped := slices.DeleteFunc(r.all(), func(r proxy.Report) bool { return r.Left == 0 })
+				switch {
+				case len(stopped) != c.stops:
+					t.Errorf("%d plans stopped: %v", len(stopped), stopped)
+				case len(r.kernel.State().Virtuals) != 3000 || len(r.weights()) != 3000:
+					t.Errorf("%d virtual and %d real servers in the end", len(r.kernel.State().Virtuals), len(r.weights()))
+				}
+			})
+		})
+	}
 }

@@ -48,7 +48,7 @@ func served(now *proxy.Snapshot) string {
 	switch {
 	case now.Succeeded.IsZero():
 		return text + ", not yet synced"
-	case r.Err != nil:
+	case r.Err != nil || r.Left > 0:
 		return text + ", synced " + now.Succeeded.Format(clock)
 	}
 	return fmt.Sprintf("%s, synced %s (%d ms)", text, now.Succeeded.Format(clock), r.Duration.Milliseconds())
