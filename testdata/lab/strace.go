@@ -199,6 +199,12 @@ func (p *Proxy) StartTracedSends() error {
 	return p.startTraced(append(slices.Clone(straceFlags[:last]), strings.ReplaceAll(straceFlags[last], ",recvfrom,recvmsg", "")))
 }
 
+// StartSlowly starts `svcproxy run` so that each netlink message, or batch of them, takes this much longer. Other sends of
+// svcproxy and of the programs that it executes do, too.
+func (p *Proxy) StartSlowly(by time.Duration) error {
+	return p.startTraced([]string{"-f", "-qq", "--seccomp-bpf", "-e", "trace=sendto", "-e", fmt.Sprintf("inject=sendto:delay_exit=%d", by.Microseconds())})
+}
+
 func (p *Proxy) startTraced(flags []string) error {
 	os.Remove(p.path("trace"))
 	args := append([]string{"strace", "-D", "-o", p.path("trace")}, flags...)

@@ -64,7 +64,11 @@ func (n node) says(t *testing.T, code int, command string, texts ...string) {
 type statusJSON struct {
 	Healthy bool
 	Sync    struct {
-		Change struct{ Seen, Parsed, Planned, Acknowledged time.Time }
+		Change  struct{ Seen, Parsed, Planned, Acknowledged time.Time }
+		Running struct {
+			VIPs, NewVIPs int
+			Text          string
+		}
 	}
 	Services []struct {
 		Name, State      string
