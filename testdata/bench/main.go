@@ -217,7 +217,7 @@ func (b *bench) asks(j job) bool {
 // Above this many services only the scenarios of scaling are run: one call at a time takes hours there.
 const largestCompared = 10000
 
-var scaling = []string{"loop", "keepalived", "program", "varied"}
+var scaling = []string{"loop", "keepalived", "program", "varied", "first"}
 
 // scenarios are measured at every size in both families, singles once in each; floor
 // replays what the first one sent.
@@ -233,6 +233,7 @@ var (
 		{name: "values", by: "svcproxy", run: (*bench).values},
 		{name: "program", by: "svcproxy", run: (*bench).program, outside: true},
 		{name: "varied", by: "svcproxy", run: (*bench).varied, outside: true},
+		{name: "first", by: "svcproxy", run: (*bench).first, outside: true},
 		{name: "haproxy", by: "haproxy", run: (*bench).haproxy, outside: true, clock: "wall"},
 		{name: "lean", by: "svcproxy", run: (*bench).lean, outside: true},
 	}
