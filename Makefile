@@ -55,7 +55,7 @@ test-traffic:
 TRAFFIC_ALONE = TestRemovedVIPIsServedUntilRoutersKnow|TestCrashLoopWithdraws|TestFlows.*OutliveTheirNode|TestRollingUpgrade|TestOthersServeWhenANodeFallsSilent|TestPairOfMasqueradingNodes|TestConnectionSync|TestDoctorNamesFaults|TestFirewallMarks
 TRAFFIC_ALONE := $(TRAFFIC_ALONE)|TestTamperedState|TestEveryKeyHasItsTests|TestNoRoomForStateIsNoOutage|TestOneSvcproxyPerNode|TestListenerWhoseAddressIsTaken
 TRAFFIC_ALONE := $(TRAFFIC_ALONE)|TestBroken|TestSlowRewriteRemovesNothing|TestVIPThatAppearsOnALink|TestVIPOfAnotherHost|TestAPIServersServiceOnALink
-TRAFFIC_ALONE := $(TRAFFIC_ALONE)|TestMaxConnections|TestOnePacket|TestAffinityByNetwork|TestChecksViaTheVIP
+TRAFFIC_ALONE := $(TRAFFIC_ALONE)|TestMaxConnections|TestOnePacket|TestAffinityByNetwork|TestChecksViaTheVIP|TestServicesAreServedWhileATableIsLoaded
 # test-legacy: the same with the legacy back end of iptables, half of the tests in mode iptables
 test-legacy: bin/legacy
 	SVCPROXY_TEST_MODE=ipvs,iptables PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test -noskip -timeout 60m -skip '$(TRAFFIC_ALONE)' ./testdata/traffic

@@ -14,9 +14,6 @@ import (
 // A large table is served while it is loaded. Each send to the kernel is made to take a quarter of a second longer. The load
 // makes about a hundred, so on any machine it lasts much longer than what is asked meanwhile.
 func TestServicesAreServedWhileATableIsLoaded(t *testing.T) {
-	if modeOf(t) != "ipvs" {
-		t.Skip("only mode ipvs loads in waves on every kernel")
-	}
 	kerneltest.Need(t, kerneltest.Tool("strace"))
 	n := newNode(t, "ipvs.syncPeriod = \"1h\"")
 	const count = 5000

@@ -88,6 +88,8 @@ var limits = []struct{ modes, why, tests string }{
 		TestConnectionsOfARemovedRealServerEnd
 		TestNoSchedulerRefusesWhileAnEndpointIsOut
 		TestNoSchedulerRefusesAfterATakeOver`},
+	{"ipvs", "loads in waves, which mode iptables does not", `
+		TestServicesAreServedWhileATableIsLoaded`},
 	{"ipvs", "counts system calls to IPVS", `
 		TestAdoptionAndIdleChecksWriteAndExecuteNothing
 		TestOneEndpointCostsFourCallsAtAnySize
