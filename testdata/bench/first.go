@@ -3,16 +3,19 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
+	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
 const firstRow = "start to first served service"
 
-// first measures a start until the first service is served. Its VIP is the first address that is bound, and by then its
+// first measures a start until the first service is served. The kernel says when its VIP becomes local, and by then its
 // virtual and real servers exist.
 func (b *bench) first(p *pass) error {
 	proxy, ready, done, err := p.prepare(b.binary)
@@ -20,20 +23,27 @@ func (b *bench) first(p *pass) error {
 		return err
 	}
 	defer done()
-	if err := proxy.Serve(text(table(p.size, p.family))); err != nil {
+	t := table(p.size, p.family)
+	if err := proxy.Serve(text(t)); err != nil {
 		return err
 	}
-	// The channel has room for the addresses of the largest table, since only the first is received.
-	bound, end := make(chan netlink.AddrUpdate, 1<<17), make(chan struct{})
-	defer close(end)
-	if err := netlink.AddrSubscribe(bound, end); err != nil {
-		return fmt.Errorf("following addresses: %w", err)
+	// An address makes a route in table local, so routes tell of both. The buffer holds what comes while this program does
+	// not run.
+	local, end := make(chan netlink.RouteUpdate, 1), make(chan struct{})
+	err = netlink.RouteSubscribeWithOptions(local, end, netlink.RouteSubscribeOptions{ReceiveBufferSize: 64 << 20, ReceiveBufferForceSize: true})
+	if err != nil {
+		return fmt.Errorf("following routes: %w", err)
 	}
+	defer func() {
+		close(end)
+		for range local { // what was not received
+		}
+	}()
 	err = p.lap(firstRow, func() error {
 		if err := proxy.Start(); err != nil {
 			return err
 		}
-		return untilBound(bound, proxy)
+		return untilLocal(t, local, proxy)
 	})
 	if err == nil {
 		err = ready.wait()
@@ -44,19 +54,31 @@ func (b *bench) first(p *pass) error {
 	return errors.Join(proxy.Stop(), cleanup(proxy))
 }
 
-// untilBound waits for an address that is not one of a link by itself.
-func untilBound(bound <-chan netlink.AddrUpdate, proxy *lab.Proxy) error {
+// untilLocal waits until one of the table's VIPs is local.
+func untilLocal(t sources.Table, local <-chan netlink.RouteUpdate, proxy *lab.Proxy) error {
+	vips := map[netip.Addr]bool{}
+	for i := range t.Services {
+		for _, a := range t.Services[i].ClusterIPs {
+			vips[a] = true
+		}
+	}
 	limit := time.After(10 * time.Minute)
 	for {
 		select {
-		case a := <-bound:
-			if a.NewAddr && a.LinkAddress.IP.IsGlobalUnicast() {
+		case r, ok := <-local:
+			if !ok {
+				return errors.New("the kernel's messages about routes ended")
+			}
+			if r.Type != unix.RTM_NEWROUTE || r.Table != unix.RT_TABLE_LOCAL || r.Dst == nil {
+				continue
+			}
+			if a, ok := netip.AddrFromSlice(r.Dst.IP); ok && vips[a.Unmap()] {
 				return nil
 			}
 		case <-proxy.Ended():
 			return errors.New("svcproxy has ended")
 		case <-limit:
-			return errors.New("no VIP was bound")
+			return errors.New("no VIP became local")
 		}
 	}
 }
