@@ -270,9 +270,8 @@ func (x *explainer) unused() {
 			slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Address == t.Addr }) {
 			continue
 		}
-		health := x.Health[Endpoint{x.key.Proto, t.Addr}]
-		switch {
-		case health != "" && (t.Reason != frontend.Used || x.closed()):
+		switch health := x.takenOut(&t); {
+		case health != "":
 			x.step(stageBackend, "%s: none, %s", t.Addr, health)
 		case t.Reason != frontend.Used:
 			x.step(stageBackend, "%s: none, %s", t.Addr, t.Reason)

@@ -161,10 +161,26 @@ func (x *explainer) closed() bool {
 	return !x.anyBackend() || at == "filter "+names.Chain(kernel.ChainServices) || at == "filter "+names.Chain(kernel.ChainExternalServices)
 }
 
-// ill says what health checks or orders made of the first endpoint of the front that has any, "" if none has.
+// takenOut says what health checks or orders made of an endpoint that gets no connections here. It is "" if its state or
+// the policy is the reason, or another front of the port uses it: such an endpoint may be up.
+func (x *explainer) takenOut(t *frontend.Target) string {
+	switch t.Reason {
+	case frontend.EndpointVIP, frontend.Elsewhere, frontend.Terminating:
+		return ""
+	case frontend.Used:
+		if !x.closed() || !slices.ContainsFunc(x.Fronts.Backends(x.front), func(b frontend.Backend) bool {
+			return x.Fronts.Addr(int(x.front.Service), b) == t.Addr
+		}) {
+			return ""
+		}
+	}
+	return x.Health[Endpoint{x.key.Proto, t.Addr}]
+}
+
+// ill says what health checks or orders made of the first endpoint that they took out, "" if there is none.
 func (x *explainer) ill() string {
 	for _, t := range x.Fronts.Targets(int(x.front.Service)) {
-		if text := x.Health[Endpoint{x.key.Proto, t.Addr}]; text != "" && t.Port == int(x.front.Port) && kernel.FamilyOf(t.Addr.Addr()) == x.key.Family() {
+		if text := x.takenOut(&t); text != "" && t.Port == int(x.front.Port) && kernel.FamilyOf(t.Addr.Addr()) == x.key.Family() {
 			return fmt.Sprintf(" (%s: %s): see svcproxy health %s", t.Addr, text, x.service(x.front).DisplayName())
 		}
 	}
