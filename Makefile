@@ -73,7 +73,7 @@ matrix/ipvs/%:
 	$(CELL) $(GUEST) test -timeout 90m ./testdata/traffic
 matrix/iptables/% matrix/userspace/%:
 	@mkdir -p bin/$(@D)
-	$(CELL) $(OWN_MOUNTS) $(GO) test -count=1 -v -timeout 30m ./testdata/traffic >bin/$@.log || { grep -A 20 -e '--- FAIL' bin/$@.log; exit 1; }
+	$(CELL) $(OWN_MOUNTS) $(GO) test -count=1 -v -timeout 30m ./testdata/traffic >bin/$@.log || { grep -A 20 -e '--- FAIL' bin/$@.log || tail -n 40 bin/$@.log; exit 1; }
 	$(CELL) $(GUEST) test -timeout 30m -run "^($$(sed -n 's/^ *--- SKIP: \([A-Za-z0-9]*\).*/\1/p' bin/$@.log | sort -u | paste -sd'|'))\$$" ./testdata/traffic
 
 # test-fallback: the mode that serves in guests whose kernel may not load IPVS, and neither IPVS nor what iptables needs: a minute

@@ -244,8 +244,8 @@ func TestRollingUpgrade(t *testing.T) {
 }
 
 // A node falls silent, and speaks again. New connections are served by the others as soon as BFD has found that: late, and none
-// is refused. This is for a machine that is not emulated,
-// which keeps BFD's shipped times. In the guest TestRollingUpgrade ends with a silent node.
+// is refused. This is for a machine that is not emulated, which keeps BFD's shipped times. In the guest TestRollingUpgrade
+// ends with a silent node.
 func TestOthersServeWhenANodeFallsSilent(t *testing.T) {
 	f := newFleet(t, 3, "", true)
 	for n, p := range f.nodes {

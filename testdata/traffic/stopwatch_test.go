@@ -3,7 +3,6 @@ package traffic
 import (
 	"os"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -17,25 +16,25 @@ func emulated() bool { return os.Getenv("SVCPROXY_GUEST") == "1" }
 // stopwatch measures from now on. The returned function logs how long something took, and is an error if that is more
 // than a limit while the machine let this process run all the time.
 func stopwatch(t *testing.T) func(what string, most time.Duration) {
-	began, stop := time.Now(), make(chan struct{})
-	end := sync.OnceFunc(func() { close(stop) })
-	t.Cleanup(end)
-	var longest atomic.Int64
+	began, stop, longest := time.Now(), make(chan struct{}), make(chan time.Duration)
 	go func() {
-		for last := began; ; {
+		pause, ended := time.Duration(0), false
+		for last := began; !ended; last = time.Now() {
 			select {
-			case <-stop:
-				return
+			case <-stop: // a pause may last until now
+				ended = true
 			case <-time.After(20 * time.Millisecond):
 			}
-			longest.Store(max(longest.Load(), int64(time.Since(last))))
-			last = time.Now()
+			pause = max(pause, time.Since(last))
 		}
+		longest <- pause
 	}()
+	end := sync.OnceValue(func() time.Duration { close(stop); return <-longest })
+	t.Cleanup(func() { end() })
 	return func(what string, most time.Duration) {
 		t.Helper()
-		end()
-		took, pause := time.Since(began).Round(time.Millisecond), time.Duration(longest.Load()).Round(time.Millisecond)
+		took := time.Since(began).Round(time.Millisecond)
+		pause := end().Round(time.Millisecond)
 		t.Logf("%s after %v, longest pause of the machine %v", what, took, pause)
 		if took > most && pause < freePause {
 			t.Errorf("%s after %v, want at most %v", what, took, most)

@@ -5,7 +5,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// scope writes the chains of one family. In its rules the comment is the first match.
+// scope writes the chains of one family. In its rules the comment is the first match, but for jumps of the lean layout.
 type scope struct {
 	mode.Scope
 	filled map[string]bool // sets with entries, by full name
