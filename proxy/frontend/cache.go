@@ -83,7 +83,7 @@ func (f *Frontends) with(t sources.Merged) *Frontends {
 	now.change.services = make([]Changed, 0, len(changed))
 	cuts := false
 	for _, c := range changed {
-		if !now.replace(c.Is, &f.Table.Services[c.Was]) {
+		if !now.replace(c.Is, &f.Table.Services[c.Was], f.services) {
 			return nil
 		}
 		cuts = cuts || f.services.at(c.Was).cuts || now.services.at(c.Is).cuts
@@ -94,8 +94,9 @@ func (f *Frontends) with(t sources.Merged) *Frontends {
 	return &now
 }
 
-// replace lists service i again. It returns false if its fronts could differ.
-func (f *Frontends) replace(i int, was *sources.Service) bool {
+// replace lists service i again, which had this form among the last services. It returns
+// false if its fronts could differ.
+func (f *Frontends) replace(i int, was *sources.Service, services pages) bool {
 	is := &f.Table.Services[i]
 	if !sameFamilies(was, is) || was.Forwarding(f.Config.Forward) != is.Forwarding(f.Config.Forward) {
 		return false
@@ -103,7 +104,7 @@ func (f *Frontends) replace(i int, was *sources.Service) bool {
 	l := lister{Frontends: f, families: f.Config.Families()}
 	last, now := f.services.at(i), new(service)
 	l.service(i, now)
-	f.services.replace(i, now)
+	f.services.replace(i, now, services)
 	c := Changed{Service: i, Fronts: make([]int, 0, len(l.fronts))}
 	for _, x := range l.fronts {
 		at, found := f.Find(x.Key)

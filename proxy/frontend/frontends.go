@@ -93,11 +93,13 @@ const pageLength = 256
 
 func (p pages) at(i int) *service { return p[i/pageLength][i%pageLength] }
 
-// replace puts a service into a copy of its part. p itself is not shared.
-func (p pages) replace(i int, s *service) {
-	page := &p[i/pageLength]
-	*page = slices.Clone(*page)
-	(*page)[i%pageLength] = s
+// replace puts a service into its part, which is copied before if it is that of last.
+func (p pages) replace(i int, s *service, last pages) {
+	page := i / pageLength
+	if kernel.SameSlice(p[page], last[page]) {
+		p[page] = slices.Clone(p[page])
+	}
+	p[page][i%pageLength] = s
 }
 
 // list has the backends of one front.
