@@ -7,8 +7,8 @@ import (
 )
 
 // Reals is a sorted list of real servers. It is a value: nothing changes a list that was
-// handed on. Lists that follow each other share memory, so that a change of one real
-// server of 100,000 neither copies nor compares the others.
+// handed on. Lists that follow each other share memory: a change copies and compares only
+// the run that it is in, and not the others of 100,000 real servers.
 type Reals struct {
 	runs [][]Real // none empty; all real servers of a virtual server are in one
 	n    int

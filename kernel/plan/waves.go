@@ -194,10 +194,12 @@ func (w *waves) join() []kernel.Op {
 	for p := range kernel.NumPhases {
 		inWaves := slices.Contains(waved[:], p)
 		for _, o := range w.ops[p] {
-			slot := w.outside(p, o.Object)
+			var slot int
 			if inWaves {
 				slot = int(w.slots[next])
 				next++
+			} else {
+				slot = w.outside(p, o.Object)
 			}
 			ops[to[slot]] = o
 			to[slot]++
@@ -214,11 +216,13 @@ func (w *waves) places() []int {
 	for p := range kernel.NumPhases {
 		at := slices.Index(waved[:], p)
 		for i := range w.ops[p] {
-			slot := w.outside(p, w.ops[p][i].Object)
+			var slot int
+			if at >= 0 && w.slots[next] >= 0 {
+				slot = slotsBefore + int(w.of[w.slots[next]])*len(waved) + at
+			} else {
+				slot = w.outside(p, w.ops[p][i].Object)
+			}
 			if at >= 0 {
-				if a := w.slots[next]; a >= 0 {
-					slot = slotsBefore + int(w.of[a])*len(waved) + at
-				}
 				w.slots[next] = int32(slot)
 				next++
 			}
