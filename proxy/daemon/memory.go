@@ -38,7 +38,8 @@ import (
 const startLimit = 64 << 20
 
 // deferCollection turns garbage collection off until the program has taken limit bytes
-// from the system, or until resume is called.
+// from the system, or until resume is called. Then it also drops the pages of the program
+// that only a start needs.
 func deferCollection(limit int64) (resume func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
@@ -70,11 +71,9 @@ type awaiter interface {
 // notified and a waiting client gets its answer.
 const quiet = 200 * time.Millisecond
 
-// returnMemory calls resume after the first sync, and drops the pages of the program that
-// only the start needed. After each sync it returns memory to the system if there is
-// enough to return. It ends with ctx.
+// returnMemory calls resume after the first sync. After each sync it returns memory to the
+// system if there is enough to return. It ends with ctx.
 func returnMemory(ctx context.Context, loop awaiter, resume func()) {
-	started := false
 	var began time.Time
 	var returned uint64 // bytes allocated until memory was last returned
 	for {
@@ -93,10 +92,7 @@ func returnMemory(ctx context.Context, loop awaiter, resume func()) {
 			debug.FreeOSMemory()
 			dropProgram()
 			returned = allocated
-		} else if !started && now.Report.Left == 0 {
-			dropProgram()
 		}
-		started = started || now.Report.Left == 0
 	}
 }
 
