@@ -255,7 +255,7 @@ func TestOthersServeWhenANodeFallsSilent(t *testing.T) {
 	f.routes(t, "announced", 1, 2, 3)
 	visited := func(when string, few int, event func()) {
 		t.Helper()
-		newcomers := f.Client.Newcomers(sharedVIP)
+		newcomers, longest := f.Client.Newcomers(sharedVIP), pauses(t)
 		defer newcomers.Stop() // also if event ends the test
 		event()
 		must(t, lab.Eventually(time.Minute, func() error {
@@ -267,7 +267,9 @@ func TestOthersServeWhenANodeFallsSilent(t *testing.T) {
 		visits := newcomers.Stop()
 		t.Logf("%s: of %d new connections %d refused and %d lost, the slowest took %v", when, visits.All, len(visits.Refused), len(visits.Lost), visits.Slowest)
 		wantFew(t, 0, when+": new connections refused", visits.Refused)
-		wantFew(t, few, when+": new connections lost", visits.Lost)
+		if longest() < freePause { // a machine that pauses for 0.9 s makes BFD take good nodes for dead ones
+			wantFew(t, few, when+": new connections lost", visits.Lost)
+		}
 	}
 	visited("node 1 falls silent", newMayBeLost, func() {
 		f.silent(t, 1)
