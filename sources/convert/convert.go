@@ -82,6 +82,7 @@ func Detect(data []byte) Format {
 			continue
 		}
 		switch format := detectLine(text, f); {
+		case format == Kubernetes && !bytes.Contains(data, []byte("apiVersion")): // other JSON or YAML
 		case format != "":
 			return format
 		case strings.HasPrefix(f[0], "["): // TOML
@@ -100,7 +101,7 @@ func detectLine(line string, f []string) Format {
 		return Keepalived
 	case slices.Contains([]string{"global", "defaults", "listen", "frontend", "backend"}, first) && !strings.Contains(line, "="):
 		return HAProxy
-	case strings.HasPrefix(first, "apiVersion:") || strings.HasPrefix(first, "kind:") || first == "{" || strings.HasPrefix(first, `{"`):
+	case strings.HasPrefix(first, "apiVersion:") || strings.HasPrefix(first, "kind:") || strings.HasPrefix(first, "{"):
 		return Kubernetes
 	case strings.Contains(line, "="):
 		key, _, _ := strings.Cut(line, "=")
