@@ -7,6 +7,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // cleanRounds is how often Clean tries. A set cannot be removed while another program's
@@ -99,7 +100,7 @@ func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) 
 		p.Ops = append(c.unguard(&have), p.Ops...)
 		p.Warnings = append(p.Warnings, stay...)
 		if len(want.Chains) > 0 {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("%s of rules stay: kube-proxy in mode iptables wrote them after svcproxy and may serve with them; cleanup --leftovers removes them", several(len(want.Chains), "chain")))
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s of rules stay: kube-proxy in mode iptables wrote them after svcproxy and may serve with them; cleanup --leftovers removes them", sources.Count(len(want.Chains), "chain")))
 		}
 		before = have
 		if round == 0 {

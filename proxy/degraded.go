@@ -49,7 +49,7 @@ func (p *Proxy) Degraded() []string {
 	}
 	if now != nil {
 		if n := len(now.Report.Plan.Conflicts); n > 0 {
-			lines = append(lines, fmt.Sprintf("%s of another program, first %s", several(n, "virtual server"), now.Report.Plan.Conflicts[0].Want.Key))
+			lines = append(lines, fmt.Sprintf("%s of another program, first %s", sources.Count(n, "virtual server"), now.Report.Plan.Conflicts[0].Want.Key))
 		}
 		if line := LeftOut(now); line != "" {
 			lines = append(lines, line)
@@ -81,7 +81,7 @@ func Empty(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	text := several(len(names), "service") + " without backends: " + strings.Join(names[:min(len(names), maxNamed)], ", ")
+	text := sources.Count(len(names), "service") + " without backends: " + strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if more := len(names) - maxNamed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
@@ -122,14 +122,4 @@ func firstLine(err error) string {
 		text = strings.ToValidUTF8(text[:maxLine], "") + "..."
 	}
 	return text
-}
-
-func several(n int, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "s"):
-		return fmt.Sprintf("%d %ses", n, what)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

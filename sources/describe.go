@@ -52,20 +52,9 @@ func Describe(before, now Table, d Delta, most int) []Described {
 
 // offer says what a service that came or went has: "3 addresses, 2 ports, 4 endpoints".
 func offer(s *Service) string {
-	var parts []string
-	for _, part := range []struct {
-		n             int
-		one, multiple string
-	}{
-		{len(s.ClusterIPs) + len(s.ExternalIPs) + len(s.LoadBalancerIPs), "address", "addresses"},
-		{len(s.Ports), "port", "ports"}, {len(s.Endpoints), "endpoint", "endpoints"},
-	} {
-		if part.n == 1 {
-			part.multiple = part.one
-		}
-		parts = append(parts, fmt.Sprintf("%d %s", part.n, part.multiple))
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join([]string{
+		Count(len(s.ClusterIPs)+len(s.ExternalIPs)+len(s.LoadBalancerIPs), "address"), Count(len(s.Ports), "port"), Count(len(s.Endpoints), "endpoint"),
+	}, ", ")
 }
 
 // some joins the first maxParts of a list and counts the others.

@@ -83,9 +83,9 @@ func (c *checkCommand) run(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	}
-	text := "ok: " + count(n, "service")
+	text := "ok: " + sources.Count(n, "service")
 	if probed != nil {
-		text += ", " + count(*probed, "good probe")
+		text += ", " + sources.Count(*probed, "good probe")
 	}
 	if _, err = fmt.Fprintln(c.Out, text); err != nil {
 		return err

@@ -87,7 +87,7 @@ func (x *examination) ask(ctx context.Context) {
 			x.f.UserID = uid
 		}
 	case cli.Code(err) == cli.NoDaemon:
-		x.f.NoAnswer = said(err)
+		x.f.NoAnswer = strings.Join(cli.Lines(err), "; ")
 	default:
 		x.lacks("what svcproxy itself knows", err, "run as root, or as a member of the group svcproxy")
 	}
@@ -95,20 +95,11 @@ func (x *examination) ask(ctx context.Context) {
 
 // lacks notes that something cannot be checked.
 func (x *examination) lacks(what string, err error, right string) {
-	why := strings.ReplaceAll(said(err), "\n", "; ")
+	why := strings.Join(cli.Lines(err), "; ")
 	if cli.Code(err) == cli.Permission || errors.Is(err, os.ErrPermission) {
 		why += ": " + right
 	}
 	x.f.Unchecked = append(x.f.Unchecked, doctor.Unchecked{What: what, Why: why})
-}
-
-// said is an error without its exit code.
-func said(err error) string {
-	var coded *cli.Error
-	if errors.As(err, &coded) && coded.Err != nil {
-		return coded.Err.Error()
-	}
-	return err.Error()
 }
 
 // refused notes that the configuration or the services are not valid.

@@ -239,7 +239,7 @@ func (c *importCommand) deliver(r convert.Result) error {
 		fmt.Fprintf(c.Err, "svcproxy: way back, step %d: %s\n", i+1, step)
 	}
 	if c.write != "" {
-		_, err := fmt.Fprintf(c.Out, "ok: %s\n", count(len(r.Services), "service"))
+		_, err := fmt.Fprintf(c.Out, "ok: %s\n", sources.Count(len(r.Services), "service"))
 		return err
 	}
 	_, err := io.WriteString(c.Out, document)

@@ -19,8 +19,8 @@ type onLink struct {
 }
 
 // takeOver says what to do, in order, so that svcproxy takes the place of another program and no connection is lost, and
-// what gives the place back. A step is a line for a shell, with its reason as a comment. vips are those addresses of the services that are on links of this
-// machine, other than device, where svcproxy binds them.
+// what gives the place back. A step is a line for a shell, with its reason as a comment. vips are those addresses of the
+// services that are on links of this machine, other than device, where svcproxy binds them.
 func takeOver(from convert.Format, vips []onLink, device string) (steps, back []string) {
 	const start = "svcproxy check && systemctl start svcproxy"
 	const adopts = start + "  # while %s runs: virtual servers that are as these services want are not written"

@@ -10,6 +10,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // orderCommand gives one order about endpoints, or takes one back.
@@ -187,7 +188,7 @@ func (c *orderCommand) print(o control.Order, done control.Ordered, left *leftov
 		until = " until " + done.Until.Local().Format(time.DateTime)
 	}
 	n := len(done.Endpoints)
-	if _, err := fmt.Fprintf(c.Out, "%s: %s%s, %s\n", done.Target, said, until, count(n, "endpoint")); err != nil {
+	if _, err := fmt.Fprintf(c.Out, "%s: %s%s, %s\n", done.Target, said, until, sources.Count(n, "endpoint")); err != nil {
 		return err
 	}
 	if n == 0 && !o.Verb.TakesBack() {
@@ -197,12 +198,4 @@ func (c *orderCommand) print(o control.Order, done control.Ordered, left *leftov
 		fmt.Fprintln(c.Out, "no connections are left")
 	}
 	return nil
-}
-
-// count returns "1 endpoint" or "2 endpoints".
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

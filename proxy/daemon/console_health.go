@@ -67,7 +67,7 @@ func healthLines(v checker.View) []string {
 		n++
 	}
 	if n > 0 {
-		lines = append(lines, fmt.Sprintf("%s in panic, first %s", count(n, "service"), first))
+		lines = append(lines, fmt.Sprintf("%s in panic, first %s", sources.Count(n, "service"), first))
 	}
 	return lines
 }

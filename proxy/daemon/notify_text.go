@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // statusText is the line that systemctl status shows: what is served, then what is
@@ -44,7 +45,7 @@ func served(now *proxy.Snapshot) string {
 	}
 	r := now.Report
 	// Not the report's counts: they are zero if the kernel could not be read.
-	text := fmt.Sprintf("%s, %s", count(len(now.Table.Services), "service"), count(now.Reals(), "real server"))
+	text := fmt.Sprintf("%s, %s", sources.Count(len(now.Table.Services), "service"), sources.Count(now.Reals(), "real server"))
 	switch {
 	case now.Succeeded.IsZero():
 		return text + ", not yet synced"
@@ -52,13 +53,6 @@ func served(now *proxy.Snapshot) string {
 		return text + ", synced " + now.Succeeded.Format(clock)
 	}
 	return fmt.Sprintf("%s, synced %s (%d ms)", text, now.Succeeded.Format(clock), r.Duration.Milliseconds())
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // silent lists the sources that have not delivered a table yet.

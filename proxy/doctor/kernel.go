@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // modules reports modules that are missing, or that a boot does not load.
@@ -124,7 +125,7 @@ func rpFilter(f *Facts) []Finding {
 		mend = "add the route by which the source is reached, or sysctl -w net.ipv4.conf.all.rp_filter=2, which also lets forged sources in"
 	}
 	return one("clients and backends whose way back leaves by another link get no answer", mend,
-		"rp_filter dropped %s in %s (strict on %s)", several(n, "packet"), f.Machine.Window, listOr(strict, "no link"))
+		"rp_filter dropped %s in %s (strict on %s)", sources.Count(n, "packet"), f.Machine.Window, listOr(strict, "no link"))
 }
 
 // arp reports that nobody learns from this node where a VIP is, though it is in the network of a
@@ -163,7 +164,7 @@ func conntrack(f *Facts) []Finding {
 		return one(why, mend, "the connection tracker is nearly full: %d of %d entries", count, limit)
 	case n > 0 && count*2 >= limit: // below, packets are dropped where two processors insert the same connection
 		return one(why, mend, "the connection tracker had no room %s in %s (%d of %d entries): it dropped packets or evicted entries",
-			several(n, "time"), f.Machine.Window, count, limit)
+			sources.Count(n, "time"), f.Machine.Window, count, limit)
 	}
 	return nil
 }
@@ -265,16 +266,9 @@ func drops(f *Facts) (list []Finding) {
 	}
 	if n := f.moved(func(c machine.Counters) uint64 { return c.Refused }); n > 0 {
 		list = append(list, one("clients of these services get an error", "svcproxy status; svcproxy health",
-			"%s without backends, and packets are refused: %d in %s", several(uint64(f.Status.Totals.Empty), "service"), n, f.Machine.Window)...)
+			"%s without backends, and packets are refused: %d in %s", sources.Count(uint64(f.Status.Totals.Empty), "service"), n, f.Machine.Window)...)
 	}
 	return list
-}
-
-func several(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func listOr(words []string, none string) string {

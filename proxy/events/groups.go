@@ -91,7 +91,7 @@ func (h *Health) addGroups(kind Kind, groups []group, now map[group]health.Group
 		e.Services = append(e.Services, g.service)
 	}
 	e.Services = slices.Compact(e.Services)
-	e.Text = fmt.Sprintf("%s of %s", several(len(groups), "port"), several(len(e.Services), "service"))
+	e.Text = fmt.Sprintf("%s of %s", sources.Count(len(groups), "port"), sources.Count(len(e.Services), "service"))
 	h.add(e)
 }
 

@@ -104,7 +104,7 @@ func change(before, now *proxy.Snapshot) (Event, bool) {
 		e.Ops = count(ops, r.Err)
 	}
 	if r.Cause == proxy.CauseStart { // it is about every service, so it names none
-		e.Text = fmt.Sprintf("%s, %s, %s", several(r.Services, "service"), several(r.Virtuals, "virtual server"), several(r.Reals, "real server"))
+		e.Text = fmt.Sprintf("%s, %s, %s", sources.Count(r.Services, "service"), sources.Count(r.Virtuals, "virtual server"), sources.Count(r.Reals, "real server"))
 		return e, true
 	}
 	var delta sources.Delta
@@ -175,12 +175,4 @@ func difference(d sources.Delta) string {
 		return "no service changed"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// several is "1 service" or "2 services".
-func several(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

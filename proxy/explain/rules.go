@@ -7,6 +7,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // split divides the tracer's path at the virtual server. Its lines about real servers are
@@ -119,7 +120,7 @@ func ruleText(r kernel.GateRule) string {
 }
 
 func (x *explainer) mayPass(b kernel.Barrier) {
-	x.step(stageFirewall, "%s at hook %s: may accept it (%s), else %s", b.Name, b.Hook, count(strings.Count(b.Accepts, "\n")+1, "rule"), b.Verdict)
+	x.step(stageFirewall, "%s at hook %s: may accept it (%s), else %s", b.Name, b.Hook, sources.Count(strings.Count(b.Accepts, "\n")+1, "rule"), b.Verdict)
 }
 
 // backendBarriers names those that stop the packet on its way to backends elsewhere. There
@@ -242,13 +243,6 @@ func (x *explainer) leaving() {
 func (x *explainer) served() bool {
 	_, found := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
 	return found
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // sentOn says whether rules of nat send the packet to backends elsewhere: it then passes

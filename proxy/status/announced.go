@@ -9,6 +9,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/screen"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Announced is a VIP that routing daemons may be told of.
@@ -69,7 +70,7 @@ func (p *page) announced() string {
 			n++
 		}
 	}
-	return fmt.Sprintf("announced: %d of %s", n, several(len(all), "VIP"))
+	return fmt.Sprintf("announced: %d of %s", n, sources.Count(len(all), "VIP"))
 }
 
 // maxHeldBack bounds the VIPs that are listed in the overview.

@@ -151,7 +151,7 @@ func (c *checks) certificate(x *health.Explained) {
 		return
 	}
 	c.seen[x.Target] = true
-	when := "expires in " + several(daysTo(expires, c.in.Now), "day")
+	when := "expires in " + sources.Count(daysTo(expires, c.in.Now), "day")
 	if expires.Before(c.in.Now) {
 		when = "has expired"
 	}
@@ -165,7 +165,7 @@ func (c *checks) warnings() []string {
 	}
 	list := c.expiring
 	if more := len(list) - maxCertificates; more > 0 {
-		list = append(list[:maxCertificates:maxCertificates], fmt.Sprintf("the certificates of %s more expire within %d days", several(more, "target"), warnDays))
+		list = append(list[:maxCertificates:maxCertificates], fmt.Sprintf("the certificates of %s more expire within %d days", sources.Count(more, "target"), warnDays))
 	}
 	for _, o := range c.view.Known.Overrides {
 		if !o.Unmatched.IsZero() {

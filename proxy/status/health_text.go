@@ -7,6 +7,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/screen"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // text says how many of the group's endpoints are up: "0 of 3 up, fail open".
@@ -160,7 +161,7 @@ func (p *page) health() string {
 		}
 		return sum
 	}
-	text := fmt.Sprintf("health checks: %d of %s up", n(health.Up, health.Failing), several(h.Targets, "target"))
+	text := fmt.Sprintf("health checks: %d of %s up", n(health.Up, health.Failing), sources.Count(h.Targets, "target"))
 	if down := n(health.Down, health.Recovering); down > 0 {
 		text += fmt.Sprintf(", %d down", down)
 	}

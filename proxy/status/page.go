@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/screen"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // page builds the text of a status.
@@ -76,7 +77,7 @@ func (p *page) counts() string {
 	if p.st.Uncounted { // there are only rules
 		virtual, real = "served address", "backend"
 	}
-	text := fmt.Sprintf("%s, %s, %s", several(t.Services, "service"), several(t.Virtuals, virtual), several(t.Reals, real))
+	text := fmt.Sprintf("%s, %s, %s", sources.Count(t.Services, "service"), sources.Count(t.Virtuals, virtual), sources.Count(t.Reals, real))
 	for _, n := range []struct {
 		of   int
 		what string
@@ -106,7 +107,7 @@ func (p *page) lastSync() string {
 	}
 	text := fmt.Sprintf("last sync: %s ago (%s, %s)", p.ago(s.Start), s.Cause, length(s.Seconds))
 	if s.Error != "" {
-		text += fmt.Sprintf(", failed, %s in a row", several(s.Failures, "time"))
+		text += fmt.Sprintf(", failed, %s in a row", sources.Count(s.Failures, "time"))
 	}
 	return text
 }
@@ -136,17 +137,6 @@ func length(seconds float64) string {
 		return d.Round(100 * time.Microsecond).String()
 	}
 	return d.Round(10 * time.Millisecond).String()
-}
-
-// several counts things: "1 service", "2 services", "2 addresses".
-func several(n int, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "s"):
-		return fmt.Sprintf("%d %ses", n, what)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // list adds lines below a heading, or nothing if there are none. It wraps lines
@@ -180,7 +170,7 @@ func (p *page) faults(faults []Fault) []string {
 		if n > 1 {
 			op += fmt.Sprintf(" and %d more", n-1)
 		}
-		lines = append(lines, fmt.Sprintf("%s%s: %s (%s, since %s ago)", of, op, f.Error, several(f.Count, "time"), p.ago(f.Since)))
+		lines = append(lines, fmt.Sprintf("%s%s: %s (%s, since %s ago)", of, op, f.Error, sources.Count(f.Count, "time"), p.ago(f.Since)))
 		i += n
 	}
 	if more := p.st.Totals.Faults - len(faults); more > 0 && p.Service == "" && len(faults) > 0 {

@@ -19,7 +19,7 @@ func problems(st *Status) []string {
 	}
 	switch {
 	case len(st.Faults) > 0:
-		add("the kernel refuses %s%s", several(st.Totals.Faults, "object"), since(st.Sync.Since)) // Faults say which
+		add("the kernel refuses %s%s", sources.Count(st.Totals.Faults, "object"), since(st.Sync.Since)) // Faults say which
 	case st.Sync.Error != "":
 		add("the last sync failed: %s%s", st.Sync.Error, since(st.Sync.Since))
 	case st.Sync.Cause == "":
@@ -30,7 +30,7 @@ func problems(st *Status) []string {
 	}
 	if n := st.Totals.Missing; n > 0 {
 		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.State == Missing })
-		add("the kernel lacks something of %s, first %s: %s", several(n, "service"), st.Services[i].Name, st.Services[i].Reason)
+		add("the kernel lacks something of %s, first %s: %s", sources.Count(n, "service"), st.Services[i].Name, st.Services[i].Reason)
 	}
 	switch text, available := st.Daemon.SteppedDown(), st.Daemon.AvailableMode; {
 	case text != "" && available != "":
@@ -85,6 +85,6 @@ func healthProblems(st *Status, add func(format string, args ...any)) {
 	}
 	if h.Panic > 0 {
 		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.Health.Panics() })
-		add("%s in panic, first %s: %s", several(h.Panic, "service"), st.Services[i].Name, st.Services[i].Health.panics())
+		add("%s in panic, first %s: %s", sources.Count(h.Panic, "service"), st.Services[i].Name, st.Services[i].Health.panics())
 	}
 }

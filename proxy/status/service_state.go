@@ -46,7 +46,7 @@ func (b *builder) stateOf(i int, s *Service, from *sources.Service) (State, stri
 		case v.Missing:
 			return Missing, v.long() + " is not in the kernel"
 		case v.Gone > 0:
-			return Missing, fmt.Sprintf("%s lacks %s in the kernel", v.long(), several(v.Gone, "real server"))
+			return Missing, fmt.Sprintf("%s lacks %s in the kernel", v.long(), sources.Count(v.Gone, "real server"))
 		}
 	}
 	if len(s.Withheld) > 0 && len(s.Virtuals) == 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Summary is a status in a few words, for a badge.
@@ -24,8 +25,11 @@ const maxSummaryLines = 10
 func (st *Status) Summary() Summary {
 	s := Summary{Code: cli.Code(st.Verdict("")), Wrong: []string{}, Empty: []string{}}
 	add := func(n int, one, many string) {
-		if n > 0 {
-			s.Wrong = append(s.Wrong, fmt.Sprintf("%d %s", n, map[bool]string{true: one, false: many}[n == 1]))
+		switch {
+		case n == 1:
+			s.Wrong = append(s.Wrong, "1 "+one)
+		case n > 1:
+			s.Wrong = append(s.Wrong, fmt.Sprintf("%d %s", n, many))
 		}
 	}
 	say := func(wrong bool, text string) {
@@ -57,7 +61,7 @@ func (st *Status) Summary() Summary {
 		say(h.Blind != "", "health checks tell nothing")
 		say(!h.Held.IsZero(), "a mass failure")
 		if down := h.States["down"] + h.States["recovering"]; down > 0 {
-			say(true, fmt.Sprintf("%d of %s down", down, several(h.Targets, "target")))
+			say(true, fmt.Sprintf("%d of %s down", down, sources.Count(h.Targets, "target")))
 		}
 	}
 	say(st.Daemon.Config.Error != "", "the configuration is refused")

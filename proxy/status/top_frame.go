@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/screen"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // topView is what a frame of `svcproxy top` shows, and on what. Its zero shows
@@ -147,5 +148,5 @@ func (r rates) text(rate, base float64) string {
 func (v topView) keys(services int) string {
 	by := map[topSort]string{byBytes: "bytes", byName: "name"}[v.sort]
 	return v.line(fmt.Sprintf("%s by %s · c b n sort · e endpoints · ↑↓ scroll · q quit",
-		several(services, "service"), cmp.Or(by, "connections")), screen.Faint)
+		sources.Count(services, "service"), cmp.Or(by, "connections")), screen.Faint)
 }

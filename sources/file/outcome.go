@@ -65,7 +65,7 @@ func (s *store) addAbsent(rejected *sources.RejectedError, lost []int) {
 		if lost[i] > 0 {
 			rejected.Files = append(rejected.Files, dir)
 			rejected.Problems = append(rejected.Problems, problemOf(dir, fmt.Sprintf(
-				"is not there and had %s: their last good content is served; to have none, make it again without them", several(lost[i], "file"))))
+				"is not there and had %s: their last good content is served; to have none, make it again without them", sources.Count(lost[i], "file"))))
 		}
 	}
 	slices.Sort(rejected.Files)

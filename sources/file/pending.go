@@ -118,7 +118,7 @@ func (s *store) shrunk(path string, r *record, id identity, data []byte, service
 	}
 	why := fmt.Sprintf("has %d bytes and had %d", len(data), r.reading.text.size)
 	if services >= 0 {
-		why = fmt.Sprintf("has %s and had %d", several(services, "service"), had)
+		why = fmt.Sprintf("has %s and had %d", sources.Count(services, "service"), had)
 	}
 	return s.hold(path, r, id, why, true)
 }
@@ -240,12 +240,4 @@ func (s *store) leave(left []string, sc scope) (changed bool) {
 // leavingDue says whether the wait for files that are gone is over.
 func (s *store) leavingDue(now time.Time) bool {
 	return len(s.leaving) > 0 && !now.Before(s.leftAt.Add(s.quiet))
-}
-
-// several is "1 service" or "2 services".
-func several(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

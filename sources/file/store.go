@@ -263,7 +263,7 @@ func (r *record) take(path string, data []byte, whole func(services int) bool) (
 			if len(data) == 0 {
 				what = "is empty and had"
 			}
-			return r.refuse(path, fmt.Sprintf("%s %s: to have none, write services = {} in it", what, several(had, "service"))), true
+			return r.refuse(path, fmt.Sprintf("%s %s: to have none, write services = {} in it", what, sources.Count(had, "service"))), true
 		}
 	}
 	delta, warnings, problems := r.judge(now, problems)

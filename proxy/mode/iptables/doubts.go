@@ -30,17 +30,9 @@ func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
 	lines = append(lines, mode.NoForward(f, "iptables")...)
 	if sticky > 0 {
 		lines = append(lines, fmt.Sprintf("session affinity of %s remembers the last 100 clients of each endpoint: "+
-			"for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d", several(sticky)))
+			"for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d", sources.Count(sticky, "service")))
 	}
 	return lines
-}
-
-// several counts services: "1 service", "2 services".
-func several(n int) string {
-	if n == 1 {
-		return "1 service"
-	}
-	return fmt.Sprintf("%d services", n)
 }
 
 // random reports whether the random choice of this mode divides connections as a scheduler
