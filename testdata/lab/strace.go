@@ -25,6 +25,7 @@ type Call struct {
 	Thread   string
 	Name     string    // sendto
 	Socket   string    // of netlink: GENERIC, NETFILTER, ROUTE; else ""
+	port     string    // of netlink: the socket's port ID, which no other of its family has
 	Messages []Message // sent
 	Exec     string    // of execve: the program
 	Line     string    // as strace wrote it
@@ -42,7 +43,8 @@ type Trace []Call
 
 var (
 	traceLine   = regexp.MustCompile(`^(\d+)\s+(\w+)\((.*)$`)
-	netlinkFile = regexp.MustCompile(`^\d+<NETLINK:\[(\w+)`)
+	resumedLine = regexp.MustCompile(`^(\d+)\s+<\.\.\. (\w+) resumed>(.*)$`) // the rest of a call that another thread's interrupted
+	netlinkFile = regexp.MustCompile(`^\d+<NETLINK:\[(\w+):(\d+)\]`)
 	netlinkHead = regexp.MustCompile(`\{nlmsg_len=\d+, nlmsg_type=([^,]+), nlmsg_flags=([^,]+),[^}]*\}(?:, "\\x(..))?`)
 	refusal     = regexp.MustCompile(`nlmsg_type=NLMSG_ERROR,.*\{error=-E`)
 	execPath    = regexp.MustCompile(`^"([^"]+)"`)
@@ -62,14 +64,18 @@ func ParseTrace(text string) Trace {
 	s := bufio.NewScanner(strings.NewReader(text))
 	s.Buffer(nil, len(text)+1)
 	for s.Scan() {
+		if m := resumedLine.FindStringSubmatch(s.Text()); m != nil {
+			t.resume(m[1], m[2], m[3])
+			continue
+		}
 		m := traceLine.FindStringSubmatch(s.Text())
 		if m == nil {
-			continue // a signal, an exit, the second half of an interrupted call
+			continue // a signal or an exit
 		}
 		c := Call{Thread: m[1], Name: m[2], Line: s.Text()}
 		args := m[3]
 		if f := netlinkFile.FindStringSubmatch(args); f != nil {
-			c.Socket = f[1]
+			c.Socket, c.port = f[1], f[2]
 		}
 		switch {
 		case c.Name == "execve":
@@ -80,7 +86,7 @@ func ParseTrace(text string) Trace {
 			c.Messages = messages(args)
 		case c.Name == "setsockopt" && sockoptIPVS.MatchString(args):
 			c.Messages = []Message{{Type: "IP_VS_SO_SET", Write: true}}
-		case c.Socket != "" && strings.HasPrefix(c.Name, "recv") && refusal.MatchString(args):
+		case c.receives() && refusal.MatchString(args):
 			t.refuse(c)
 		}
 		t = append(t, c)
@@ -88,11 +94,26 @@ func ParseTrace(text string) Trace {
 	return t
 }
 
-// refuse notes that the kernel refused the thread's last message, if that was a
-// single one. Such a message is a query, sent as a write that cannot succeed.
+func (c Call) receives() bool { return c.Socket != "" && strings.HasPrefix(c.Name, "recv") }
+
+// resume reads the rest of the thread's last call. What a call sends is in its first half already.
+func (t Trace) resume(thread, name, rest string) {
+	for _, c := range slices.Backward(t) {
+		if c.Thread == thread && c.Name == name {
+			if c.receives() && refusal.MatchString(rest) {
+				t.refuse(c)
+			}
+			return
+		}
+	}
+}
+
+// refuse notes that the kernel refused the last message of the socket, if that was a
+// single one. Such a message is a query, sent as a write that cannot succeed. Go may
+// have moved the goroutine to another thread since.
 func (t Trace) refuse(answer Call) {
 	for _, c := range slices.Backward(t) {
-		if c.Thread == answer.Thread && c.Socket == answer.Socket && len(c.Messages) > 0 {
+		if c.Socket == answer.Socket && c.port == answer.port && len(c.Messages) > 0 {
 			if len(c.Messages) == 1 {
 				c.Messages[0].Write = false
 			}

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -40,7 +41,13 @@ func TestRestartInTheMiddleOfAnOutage(t *testing.T) {
 	must(t, n.StartTraced())
 	const checks = 5 // the start's and four of the period: each endpoint is probed several times
 	var trace lab.Trace
-	must(t, lab.Eventually(time.Minute, func() (err error) {
+	parsed := 0
+	must(t, lab.Eventually(5*time.Minute, func() error { // under strace a check takes a slow machine ten seconds
+		reads, err := n.Traced(fullRead)
+		if err != nil || reads == parsed {
+			return cmp.Or(err, fmt.Errorf("%d readings of IPVS", reads))
+		}
+		parsed = reads
 		if trace, err = n.Trace(); err != nil {
 			return err
 		}
