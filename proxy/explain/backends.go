@@ -20,6 +20,8 @@ func (x *explainer) virtual() {
 	}
 	i, found := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
 	switch {
+	case found && !x.served():
+		x.step(stageVirtual, "%s%s, by rules of nat; %s keeps the connections it has", x.key, of, x.Kernel.Virtuals[i])
 	case found:
 		v := x.Kernel.Virtuals[i]
 		x.a.Virtual = v.String()

@@ -238,9 +238,13 @@ func (x *explainer) leaving() {
 	x.replyBarriers("postrouting")
 }
 
-// served says whether the kernel has a virtual server for the packet. In mode iptables
-// there is none: rules of nat send the packet on, through hook forward.
+// served says whether the packet comes to a virtual server of the kernel. In mode iptables
+// rules of nat send it on before, through hook forward; a virtual server that mode ipvs left
+// behind serves the connections that it has.
 func (x *explainer) served() bool {
+	if slices.ContainsFunc(x.verdict.Ways, func(w trace.Way) bool { return w.Chance > 0 }) {
+		return false
+	}
 	_, found := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
 	return found
 }

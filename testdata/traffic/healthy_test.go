@@ -18,19 +18,26 @@ import (
 var ills = []struct{ checks, why, tests string }{
 	{"vips status", "another host has the VIP", `
 		TestVIPOfAnotherHostIsNotAnnounced
+		TestVIPOfAnotherSvcproxyIsNotBound
 		TestGatewayBecomesAVIP`},
+	{"others", "it has a virtual server of another program", `
+		TestFirewallMarks
+		TestReloadWaitIsHonest`},
 	{"status", "two services want one address", `
 		TestNewcomerTakesNothing`},
 	{"status packets drops", "health checks fail at the end", `
 		TestProbesHaveTheirMarkSourceAndInterface
+		TestNodesDefaultsOfHealthChecks
 		TestOwnFaultsTakeNothingDown`},
 	{"disk folders status", "its disk is full or read-only", `
 		TestNoRoomForStateIsNoOutage`},
-	{"certificates", "one of its certificates has expired", `
-		TestDeadEndpointGetsNoConnections`},
+	{"certificates", "a certificate has expired or soon will", `
+		TestDeadEndpointGetsNoConnections
+		TestEveryTypeOfCheckSeesAServerFail`},
 	{"configuration files status", "the last file is refused", `
 		TestLoopbackIsRefusedAsAVIP
 		TestConfigurationReloads
+		TestNothingIsSaidTwice
 		TestBrokenFileKeepsServing`},
 }
 
