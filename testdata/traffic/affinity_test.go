@@ -81,7 +81,7 @@ func TestAffinityOfAClientWhoseBackendDrains(t *testing.T) {
 		must(t, c.open.Reset())
 	}
 	for _, c := range clients {
-		must(t, lab.Eventually(time.Minute, func() error {
+		must(t, lab.Eventually(patience, func() error {
 			real := netip.AddrPortFrom(n.Backend(c.first).Addr(c.vip.Addr()), lab.LinePort)
 			if w := weightOf(t, n, c.vip.String(), real.String()); w != "" {
 				return fmt.Errorf("%s: %s is still there, at weight %s", c.vip, real, w)
@@ -114,7 +114,7 @@ func TestAffinityEndsAtItsTimeout(t *testing.T) {
 		first := ask(t, n.Client, "udp", to).Backend
 		n.wantHeld(t, "udp", to, first)
 		asked := time.Now()
-		must(t, lab.Eventually(time.Minute, func() error {
+		must(t, lab.Eventually(patience, func() error {
 			// Asking the service itself would hold the client for longer.
 			if conns := n.tool(t, "ipvsadm", "-Lnc"); strings.Contains(conns, "UDP") {
 				return errors.New("the client is still known:\n" + conns)

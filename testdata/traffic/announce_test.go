@@ -69,7 +69,7 @@ func (n node) announcements() (list []string, err error) {
 // announces waits until these routes are there, and no others.
 func (n node) announces(t *testing.T, when string, want ...string) {
 	t.Helper()
-	if err := lab.Eventually(time.Minute, func() error {
+	if err := lab.Eventually(patience, func() error {
 		got, err := n.announcements()
 		if err == nil && !slices.Equal(got, want) {
 			err = fmt.Errorf("announced are %q, want %q", got, want)
@@ -102,7 +102,7 @@ func TestAnnouncedVIPs(t *testing.T) {
 			t.Errorf("an announced VIP is an address: %s", a)
 		}
 	}
-	n.eventually(t, time.Minute, "status", "announced: 3 of 3 VIPs")
+	n.eventually(t, patience, "status", "announced: 3 of 3 VIPs")
 	n.order(t, 0, "plan --detailed-exitcode")
 	n.healthy(t)
 
@@ -110,8 +110,8 @@ func TestAnnouncedVIPs(t *testing.T) {
 		must(t, p.Close())
 	}
 	n.announces(t, "all endpoints are down")
-	n.eventually(t, time.Minute, "status web", "198.51.100.80: not announced: port 80/tcp: 0 of 3 endpoints can serve, and it needs 1")
-	n.eventually(t, time.Minute, "events", "withdrawn  ", "2001:db8:80::80: port 80/tcp: 0 of 3 endpoints can serve, and it needs 1: web")
+	n.eventually(t, patience, "status web", "198.51.100.80: not announced: port 80/tcp: 0 of 3 endpoints can serve, and it needs 1")
+	n.eventually(t, patience, "events", "withdrawn  ", "2001:db8:80::80: port 80/tcp: 0 of 3 endpoints can serve, and it needs 1: web")
 	must(t, ports[0].Open())
 	n.announces(t, "one endpoint is up", announcedVIPs(100)...)
 
@@ -123,14 +123,14 @@ func TestAnnouncedVIPs(t *testing.T) {
 	must(t, n.Configure(withdrawing(main)))
 	n.announces(t, "drained for longer than drainTime")
 	ask(t, n.Client, "tcp", "198.51.100.80:80")
-	n.eventually(t, time.Minute, "status", "announced: 0 of 3 VIPs", "the node is drained")
+	n.eventually(t, patience, "status", "announced: 0 of 3 VIPs", "the node is drained")
 	n.order(t, 0, "node undrain")
 	n.announces(t, "undrained", announcedVIPs(100)...)
 
 	must(t, n.Stop())
 	n.announces(t, "stopped", announcedVIPs(100)...)
 	must(t, n.Start())
-	n.eventually(t, time.Minute, "status", "announced: 3 of 3 VIPs")
+	n.eventually(t, patience, "status", "announced: 3 of 3 VIPs")
 	n.announces(t, "restarted", announcedVIPs(100)...)
 
 	n.order(t, 1, "announce withdraw", "use svcproxy node drain")
@@ -159,7 +159,7 @@ func TestRemovedVIPIsServedUntilRoutersKnow(t *testing.T) {
 	must(t, n.Serve(kept+ports))
 	n.announces(t, "removed", "203.0.113.9 100")
 	ask(t, n.Client, "tcp", "203.0.113.10:80")
-	n.eventually(t, time.Minute, "status gone", "203.0.113.10: not announced: removed: still served for 1h0m0s, until routers know")
+	n.eventually(t, patience, "status gone", "203.0.113.10: not announced: removed: still served for 1h0m0s, until routers know")
 	must(t, n.Serve(kept+ports+gone+ports))
 	n.announces(t, "back", "203.0.113.9 100", "203.0.113.10 100")
 	must(t, n.Configure(main+"announce.withdrawWait = \"1s\"\n"))
@@ -190,11 +190,11 @@ func TestCrashLoopWithdraws(t *testing.T) {
 	must(t, os.WriteFile(record, fmt.Appendf(nil, `{"count":5,"since":%q,"last":%q}`, now.Add(-2*time.Minute).Format(time.RFC3339), now.Format(time.RFC3339)), 0o644))
 	must(t, n.Start())
 	n.announces(t, "crashed again and again")
-	must(t, lab.Eventually(time.Minute, func() error { // withdrawn before the first sync
+	must(t, lab.Eventually(patience, func() error { // withdrawn before the first sync
 		_, err := n.Client.Ask("tcp", netip.MustParseAddrPort("203.0.113.9:80"))
 		return err
 	}))
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		status, _ := n.asks(t, "status")
 		if !strings.Contains(status, "203.0.113.9 (web): not announced: svcproxy crashed: 6 starts since ") && time.Since(now) < 50*time.Second {
 			return fmt.Errorf("status does not name the crashes:\n%s", status)
@@ -214,7 +214,7 @@ func TestVIPOfAnotherHostIsNotAnnounced(t *testing.T) {
 	n.take(t, "add")
 	must(t, n.Serve(onTheLink+clusterIP("other", "10.96.0.20", allV4)))
 	must(t, n.Start())
-	n.eventually(t, time.Minute, "status", "192.0.2.80 (web): not announced: not taken over: another host, ", "2001:db8::80 (web): not announced: not taken over")
+	n.eventually(t, patience, "status", "192.0.2.80 (web): not announced: not taken over: another host, ", "2001:db8::80 (web): not announced: not taken over")
 	n.announces(t, "another host has the VIPs")
 	n.take(t, "del")
 	n.announces(t, "it gave them up", "2001:db8::80 100", "192.0.2.80 100")
@@ -225,5 +225,5 @@ func TestVIPOfAnotherHostIsNotAnnounced(t *testing.T) {
 	n.announces(t, "stopped", "2001:db8::80 100", "192.0.2.80 100")
 	must(t, n.Start())
 	n.announces(t, "another host has the VIP that the node lost", "2001:db8::80 100")
-	n.eventually(t, time.Minute, "status", "192.0.2.80 (web): not announced: not taken over: another host, ")
+	n.eventually(t, patience, "status", "192.0.2.80 (web): not announced: not taken over: another host, ")
 }

@@ -88,7 +88,7 @@ func (l *load) asks() int {
 func (l *load) goOn(t *testing.T, more int) {
 	t.Helper()
 	before := l.asks()
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if now := l.asks(); now < before+more {
 			return fmt.Errorf("%d questions more of %d", now-before, more)
 		}

@@ -117,7 +117,7 @@ func TestEveryWayToWriteIsServedSoon(t *testing.T) {
 	served := func(how string) {
 		t.Helper()
 		begin := time.Now()
-		must(t, lab.Eventually(time.Minute, func() error { _, err := lab.Get(client, vip(i)); return err }))
+		must(t, lab.Eventually(patience, func() error { _, err := lab.Get(client, vip(i)); return err }))
 		took := time.Since(begin)
 		if took > generous {
 			t.Errorf("%s: served after %v", how, took)
@@ -192,7 +192,7 @@ func TestLastGoodIsServedByTheNextProcess(t *testing.T) {
 	n.start(t, web)
 	want := n.read(t)
 	path := filepath.Join(n.Dir, "services.toml")
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if kept, _ := filepath.Glob(filepath.Join(n.Dir, "state/last-good/services/*services.toml~*")); len(kept) != 1 {
 			return fmt.Errorf("kept: %q", kept)
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
@@ -38,7 +37,7 @@ func TestAdoptionAndIdleChecksWriteAndExecuteNothing(t *testing.T) {
 	must(t, n.StartTraced())
 	const checks = 4 // the start's and three of the period
 	var trace lab.Trace
-	must(t, lab.Eventually(time.Minute, func() (err error) {
+	must(t, lab.Eventually(patience, func() (err error) {
 		if trace, err = n.Trace(); err != nil {
 			return err
 		}

@@ -92,7 +92,7 @@ func (n node) startUntilMore(t *testing.T, file string) time.Time {
 	before, err := count()
 	must(t, err)
 	must(t, n.Start())
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if now, err := count(); err != nil || now > before {
 			return err
 		}

@@ -122,7 +122,7 @@ func (n node) startWithCertificate(t *testing.T) nodeFault {
 	must(t, err)
 	n.start(t, onTheLink+clusterIP("one", "10.96.0.30", `["10.2.1.10"]`)+doctored)
 	until := func(days string) {
-		must(t, lab.Eventually(time.Minute, func() error {
+		must(t, lab.Eventually(patience, func() error {
 			out, _, err := n.Command("health", "tls", "-o", "json")
 			if err == nil && !strings.Contains(out, `"certificateDays": `+days) {
 				err = fmt.Errorf("%s", out)

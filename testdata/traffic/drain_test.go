@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -41,7 +40,7 @@ func TestRemovedEndpointDrains(t *testing.T) {
 	// A reset is forgotten in 10 s, an orderly end (TIME_WAIT) in two minutes.
 	n.serve(t, one)
 	kept.Reset()
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if w := weightOf(t, n, vip.String(), "10.2.1.10:7000"); w != "" {
 			return fmt.Errorf("10.2.1.10 is still there, at weight %s", w)
 		}

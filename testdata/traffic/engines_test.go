@@ -84,7 +84,7 @@ func (n node) router(t *testing.T) router {
 func (r router) learns(t *testing.T, when string, preference int, want ...string) time.Duration {
 	t.Helper()
 	began := time.Now()
-	if err := lab.Eventually(time.Minute, func() error {
+	if err := lab.Eventually(patience, func() error {
 		var have []string
 		for _, family := range []string{"-6", "-4"} {
 			out, err := r.Client.Run("ip", family, "route", "show", "proto", "bird")
@@ -236,7 +236,7 @@ func TestFRRAnnouncesVIPs(t *testing.T) {
 				args = append(args, "--bfdctl", dir+"/bfdd.sock")
 			}
 			runs(t, n.Lab.Node, frr+daemon, args...)
-			must(t, lab.Eventually(time.Minute, func() error { _, err := os.Stat(dir + "/" + daemon + ".vty"); return err }))
+			must(t, lab.Eventually(patience, func() error { _, err := os.Stat(dir + "/" + daemon + ".vty"); return err }))
 		}
 		n.tool(t, "vtysh", "--vty_socket", dir, "-f", example(t, "frr.conf"))
 	})
@@ -270,7 +270,7 @@ func TestKeepalivedFollowsSvcproxy(t *testing.T) {
 		must(t, p.Open())
 	}
 	n.vipOn(t, "they are up", "uplink")
-	must(t, lab.Eventually(time.Minute, func() error { // the client asks itself until its keepalived is backup
+	must(t, lab.Eventually(patience, func() error { // the client asks itself until its keepalived is backup
 		_, err := n.Client.Ask("tcp", netip.MustParseAddrPort(vrrpVIP+":80"))
 		return err
 	}))

@@ -94,7 +94,7 @@ func TestExplainIsTrue(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, web+clusterIP("one", "10.96.0.30", `["10.2.1.10"]`)+"healthCheck = \"tcp\"\n"+clusterIP("empty", "10.96.0.31", "[]"))
 	n.everyAddress(t)
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if a := n.explain(t, "10.96.0.30:80"); len(a.Backends) != 1 || !strings.HasPrefix(a.Backends[0].Health, "up") {
 			return fmt.Errorf("%+v", a)
 		}

@@ -176,7 +176,7 @@ func (f *fleet) getsVIP(t *testing.T, services string) {
 	for _, p := range f.nodes {
 		must(t, p.Serve(services))
 	}
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		out, err := f.Router.Run("ip", "route", "show", newVIP.Addr().String())
 		if err == nil && out == "" {
 			err = errors.New("the router has no route to the new VIP")
@@ -232,7 +232,7 @@ func TestRollingUpgrade(t *testing.T) {
 			must(t, p.Stop())
 			p.Binary = newer
 			must(t, p.Start())
-			must(t, lab.Eventually(time.Minute, func() error { return order("undrain") }))
+			must(t, lab.Eventually(patience, func() error { return order("undrain") }))
 			f.routes(t, "undrained", 1, 2, 3)
 		}
 	})
@@ -258,7 +258,7 @@ func TestOthersServeWhenANodeFallsSilent(t *testing.T) {
 		newcomers, longest := f.Client.Newcomers(sharedVIP), pauses(t)
 		defer newcomers.Stop() // also if event ends the test
 		event()
-		must(t, lab.Eventually(time.Minute, func() error {
+		must(t, lab.Eventually(patience, func() error {
 			if n := newcomers.Came(); n < 20 {
 				return fmt.Errorf("%d clients came", n)
 			}

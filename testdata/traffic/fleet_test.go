@@ -130,7 +130,7 @@ func (f *fleet) ways() (ways []int, err error) {
 func (f *fleet) routes(t *testing.T, when string, want ...int) time.Duration {
 	t.Helper()
 	began := time.Now()
-	if err := lab.Eventually(time.Minute, func() error {
+	if err := lab.Eventually(patience, func() error {
 		ways, err := f.ways()
 		if err == nil && !slices.Equal(ways, want) {
 			err = fmt.Errorf("the router sends flows to the nodes %v, want %v", ways, want)
@@ -153,7 +153,7 @@ func (f *fleet) serveEverywhere(t *testing.T, services string) {
 // alike waits until every node has the same digest: a removed server drains for a time.
 func (f *fleet) alike(t *testing.T, when string) {
 	t.Helper()
-	if err := lab.Eventually(time.Minute, func() error {
+	if err := lab.Eventually(patience, func() error {
 		digests := map[string]bool{}
 		for i, p := range f.nodes {
 			out, code, err := p.Command("status", "--digest", "-o", "json")

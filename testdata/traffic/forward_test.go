@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -123,7 +122,7 @@ func (n node) packetsSeen(t *testing.T) (in, out int) {
 func (n node) wantReplies(t *testing.T, method string, in, out int) {
 	t.Helper()
 	replies := 0
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		now, replied := n.packetsSeen(t)
 		if replies = replied - out; now == in || replies == 0 && method == "masquerade" {
 			return fmt.Errorf("%s: %d packets of clients, %d of replies", method, now-in, replies)

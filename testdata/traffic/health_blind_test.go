@@ -77,7 +77,7 @@ func blind(t *testing.T, n node) {
 		must(t, err)
 		probes()
 	})
-	n.eventually(t, time.Minute, "events", "checkerBlind ", "checkerSees ")
+	n.eventually(t, patience, "events", "checkerBlind ", "checkerSees ")
 }
 
 // withoutDescriptors lets svcproxy open no further file until during returns. No endpoint
@@ -91,7 +91,7 @@ func (n node) withoutDescriptors(t *testing.T, during func()) {
 	defer unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &usual, nil)
 	during()
 	must(t, unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &usual, nil))
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if h := n.health(t); h.Blind != "" {
 			return errors.New(h.Blind)
 		}
@@ -128,7 +128,7 @@ func linksDown(t *testing.T, n node) {
 		}
 	}
 	n.outage(t, "while links are down", func() { set("down") }, func() { set("up") })
-	n.eventually(t, time.Minute, "events", "massFailure ")
+	n.eventually(t, patience, "events", "massFailure ")
 }
 
 // noRoute takes the node's way to every backend. If the mass failure before is over, this is another one.
@@ -144,7 +144,7 @@ func noRoute(t *testing.T, n node) {
 func (n node) outage(t *testing.T, when string, begin, end func()) {
 	begin()
 	var held time.Time
-	err := lab.Eventually(time.Minute, func() error {
+	err := lab.Eventually(patience, func() error {
 		h := n.health(t)
 		if held = h.HeldUntil; held.IsZero() || h.States["up"]+h.States["failing"] > 0 {
 			return fmt.Errorf("no mass failure of all endpoints is held: %+v", h)

@@ -36,17 +36,17 @@ func TestNodesDefaultsOfHealthChecks(t *testing.T) {
 		check: `{ type = "exec", command = "/bin/sh", args = ["-c", "test $(id -u) = 65534"], initial = "down", interval = "1s", timeout = "5s", fall = 3 }`}
 	ports := n.openPorts(t, 7901, lines)
 	n.start(t, web.text()+asked.text())
-	n.becomes(t, time.Minute, true, realsOf([]checkedService{asked}, 1)...)
+	n.becomes(t, patience, true, realsOf([]checkedService{asked}, 1)...)
 
 	ends := n.hold(t, web.front(), "pod1", (*lab.Conn).Ask)
 	w := n.watch(t)
 	failed := time.Now()
 	must(t, ports[0].Close())
 	// One result decides, so the fast interval has no part in it.
-	if took := n.becomes(t, time.Minute, false, web.real(1)).Sub(failed); w.freely() && took > 5*time.Second {
+	if took := n.becomes(t, patience, false, web.real(1)).Sub(failed); w.freely() && took > 5*time.Second {
 		t.Errorf("detected after %v, want one interval of 300 ms", took)
 	}
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		a, err := ends.Ask() // rules change before tracked connections end
 		if err == nil {
 			return fmt.Errorf("the connection to the endpoint that is cut: %v", a)
@@ -55,7 +55,7 @@ func TestNodesDefaultsOfHealthChecks(t *testing.T) {
 	}))
 	must(t, ports[0].Open())
 	healed := time.Now()
-	if took := n.becomes(t, time.Minute, true, web.real(1)).Sub(healed); w.freely() && took > 5*time.Second {
+	if took := n.becomes(t, patience, true, web.real(1)).Sub(healed); w.freely() && took > 5*time.Second {
 		t.Errorf("back after %v, want one interval of 200 ms", took)
 	}
 	if first, other := n.weightOf(t, web.real(1)), n.weightOf(t, web.real(2)); first*16 != other {
@@ -64,12 +64,12 @@ func TestNodesDefaultsOfHealthChecks(t *testing.T) {
 	for _, p := range ports {
 		must(t, p.Close())
 	}
-	n.becomes(t, time.Minute, false, web.real(1), web.real(2), web.real(3))
+	n.becomes(t, patience, false, web.real(1), web.real(2), web.real(3))
 	if err := connect(n.Client, web.vip, 80); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("with onAllDown closed: want refused, got %v", err)
 	}
 
 	must(t, n.Configure("health.minHealthy = 1\nhealth.slowStart = \"0s\"\nhealth.execUser = \"nobody\"\nhealth.massFailure = \"believe\"\n"))
-	n.becomes(t, time.Minute, true, web.real(1), web.real(2), web.real(3))
+	n.becomes(t, patience, true, web.real(1), web.real(2), web.real(3))
 	n.getsWeight(t, web.real(1), 1) // without a slow start
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
@@ -30,7 +29,7 @@ func TestHealthOfOneEndpointCostsFourCalls(t *testing.T) {
 			if err := c.change(); err != nil {
 				return err
 			}
-			return lab.Eventually(time.Minute, func() error {
+			return lab.Eventually(patience, func() error {
 				w, err := n.weightAlone(s.real(1))
 				if err == nil && w != c.weight {
 					err = fmt.Errorf("weight %s, want %s", w, c.weight)

@@ -49,7 +49,7 @@ func TestTooFewEndpointsAreUp(t *testing.T) {
 	// One of each goes down, and the first backup.
 	fail(few, 1)
 	fail(backup, 1, 3)
-	n.becomes(t, time.Minute, false, few.real(1), half.real(1), backup.real(1))
+	n.becomes(t, patience, false, few.real(1), half.real(1), backup.real(1))
 	asks(few, "pod2", "pod3")
 	asks(backup, "pod2")
 	n.says(t, 0, "status few")
@@ -60,11 +60,11 @@ func TestTooFewEndpointsAreUp(t *testing.T) {
 	fail(backup, 2)
 	fail(open, 1, 2, 3)
 	fail(closed, 1, 2, 3)
-	n.becomes(t, time.Minute, true, backup.real(3), few.real(1), half.real(1))
-	n.becomes(t, time.Minute, false, closed.real(1), closed.real(2), closed.real(3), backup.real(2))
-	n.eventually(t, time.Minute, "status open", "panic")
-	n.eventually(t, time.Minute, "status few", "panic")
-	n.becomes(t, time.Minute, true, open.real(1), open.real(2), open.real(3), few.real(2), few.real(3), half.real(2), half.real(3))
+	n.becomes(t, patience, true, backup.real(3), few.real(1), half.real(1))
+	n.becomes(t, patience, false, closed.real(1), closed.real(2), closed.real(3), backup.real(2))
+	n.eventually(t, patience, "status open", "panic")
+	n.eventually(t, patience, "status few", "panic")
+	n.becomes(t, patience, true, open.real(1), open.real(2), open.real(3), few.real(2), few.real(3), half.real(2), half.real(3))
 	asks(open, "pod1", "pod2", "pod3")
 	asks(few, "pod1", "pod2", "pod3")
 	asks(half, "pod1", "pod2", "pod3")
@@ -76,19 +76,19 @@ func TestTooFewEndpointsAreUp(t *testing.T) {
 	n.says(t, 7, "status few", "panic")
 	n.says(t, 0, "status backup")
 	n.says(t, 7, "status")
-	n.eventually(t, time.Minute, "events", "panic ", "backups ", "allDown ")
+	n.eventually(t, patience, "events", "panic ", "backups ", "allDown ")
 
 	for _, list := range ports {
 		for _, p := range list {
 			must(t, p.Open())
 		}
 	}
-	n.becomes(t, time.Minute, true, closed.real(1), closed.real(2), closed.real(3), backup.real(1), backup.real(2))
-	n.becomes(t, time.Minute, false, backup.real(3))
-	n.eventually(t, time.Minute, "events", "panicOver ", "enoughUp ")
+	n.becomes(t, patience, true, closed.real(1), closed.real(2), closed.real(3), backup.real(1), backup.real(2))
+	n.becomes(t, patience, false, backup.real(3))
+	n.eventually(t, patience, "events", "panicOver ", "enoughUp ")
 	asks(closed, "pod1", "pod2", "pod3")
 	asks(backup, "pod1", "pod2")
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if out, code := n.asks(t, "status"); code != 0 {
 			return fmt.Errorf("exit code %d\n%s", code, out)
 		}
@@ -106,9 +106,9 @@ func TestSlowStart(t *testing.T) {
 	n.start(t, s.text())
 	n.wantOnly(t, s.front(), 9, (*lab.Conn).Ask, "pod1", "pod2", "pod3") // not slowly after a start
 	must(t, ports[0].Close())
-	n.becomes(t, time.Minute, false, s.real(1))
+	n.becomes(t, patience, false, s.real(1))
 	must(t, ports[0].Open())
-	begin := n.becomes(t, time.Minute, true, s.real(1))
+	begin := n.becomes(t, patience, true, s.real(1))
 	w := n.watch(t)
 
 	const quarters = 4
@@ -139,7 +139,7 @@ func TestSlowStart(t *testing.T) {
 		}
 	}
 	w.end()
-	n.becomes(t, time.Minute, true, s.real(1))
+	n.becomes(t, patience, true, s.real(1))
 	n.getsWeight(t, s.real(1), n.weightOf(t, s.real(2)))
 	n.wantOnly(t, s.front(), 9, (*lab.Conn).Ask, "pod1", "pod2", "pod3")
 }
@@ -191,17 +191,17 @@ func TestConnectionsOfADeadEndpoint(t *testing.T) {
 			streams[fmt.Sprint(s.name, " ", i)] = c.Stream(pace)
 		}
 	}
-	must(t, lab.Eventually(time.Minute, func() error { return anyWith(streams, "pod1", len(services)-2) }))
+	must(t, lab.Eventually(patience, func() error { return anyWith(streams, "pod1", len(services)-2) }))
 
 	must(t, ports[0].Close())
 	must(t, names[0].Close())
-	n.becomes(t, time.Minute, false, realsOf(services, 1)...)
+	n.becomes(t, patience, false, realsOf(services, 1)...)
 	wantStill(t, goesOn, "pod1")
 	var timeout net.Error
 	if a, err := ends.Ask(); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
 		t.Errorf("the connection to the endpoint that is cut: %v, %v; want an end", a, err)
 	}
-	must(t, lab.Eventually(time.Minute, func() error { return anyWith(streams, "pod1", 0) }))
+	must(t, lab.Eventually(patience, func() error { return anyWith(streams, "pod1", 0) }))
 	for name, tally := range end(streams) {
 		if tally.Lost() > 2 || tally.Refused > 0 {
 			t.Errorf("%s: of %d datagrams %d were lost and %d refused", name, tally.Sent, tally.Lost(), tally.Refused)
@@ -217,7 +217,7 @@ func TestConnectionsOfADeadEndpoint(t *testing.T) {
 
 	must(t, ports[0].Open())
 	must(t, names[0].Open())
-	n.becomes(t, time.Minute, true, realsOf(services, 1)...)
+	n.becomes(t, patience, true, realsOf(services, 1)...)
 	wantStill(t, goesOn, "pod1")
 	others.goOn(t, 10)
 	others.wantServed(t)

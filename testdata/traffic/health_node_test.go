@@ -129,7 +129,7 @@ func (n node) weightOf(t *testing.T, real lab.Real) int {
 // getsWeight waits until a real server has a weight.
 func (n node) getsWeight(t *testing.T, real lab.Real, want int) {
 	t.Helper()
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if w := n.weightOf(t, real); w != want {
 			return fmt.Errorf("%s of %s has weight %d, want %d", real.Addr, real.Virtual, w, want)
 		}
@@ -140,7 +140,7 @@ func (n node) getsWeight(t *testing.T, real lab.Real, want int) {
 // allUp waits until so many targets have answered, which are all, and none of them is in doubt.
 func (n node) allUp(t *testing.T, targets int) {
 	t.Helper()
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if h := n.health(t); h.States["up"] != targets {
 			return fmt.Errorf("of %d targets up are %+v", targets, h)
 		}

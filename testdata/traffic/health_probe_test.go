@@ -3,7 +3,6 @@ package traffic
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -28,7 +27,7 @@ func TestProbesHaveTheirMarkSourceAndInterface(t *testing.T) {
 		{name: "other-link", vip: "10.96.10.5", port: lab.HTTPPort, endpoints: one, check: check(`, interface = "pod2"`)},
 	}
 	n.start(t, textOf(up)+textOf(down))
-	n.becomes(t, time.Minute, false, realsOf(down, 1)...)
+	n.becomes(t, patience, false, realsOf(down, 1)...)
 	probes()
 	n.becomes(t, 0, true, realsOf(up, 1)...)
 }
@@ -54,12 +53,12 @@ func TestProbesOfATargetShareAConntrackEntry(t *testing.T) {
 	} {
 		must(t, fault.fail())
 		if fault.name == "refused" { // a starved machine does not believe a timeout
-			n.becomes(t, time.Minute, false, s.real(1))
+			n.becomes(t, patience, false, s.real(1))
 		} else {
 			probes()
 		}
 		must(t, fault.heal())
-		n.becomes(t, time.Minute, true, s.real(1), s.real(2))
+		n.becomes(t, patience, true, s.real(1), s.real(2))
 		n.allUp(t, 3)
 	}
 	probes()
@@ -79,7 +78,7 @@ func TestHealthCheckNodePortCountsWhatIsUp(t *testing.T) {
 	probe := n.Client.HTTP(lab.AskLimit)
 	counts := func(local int) {
 		t.Helper()
-		must(t, lab.Eventually(time.Minute, func() error { return healthIs(probe, "http://192.0.2.1:32000/healthz", local) }))
+		must(t, lab.Eventually(patience, func() error { return healthIs(probe, "http://192.0.2.1:32000/healthz", local) }))
 	}
 	counts(2)
 	must(t, ports[0].Close())

@@ -28,7 +28,7 @@ func TestRestartInTheMiddleOfAnOutage(t *testing.T) {
 	mark := n.Log.Len()
 	must(t, ports[0].Close())
 	n.synced(t, mark) // one target and so one sync: conntrack and sets follow the weights
-	n.becomes(t, time.Minute, false, realsOf(services, 1)...)
+	n.becomes(t, patience, false, realsOf(services, 1)...)
 	open, w := newLoad(t), n.watch(t)
 	for _, name := range []string{"pod2", "pod3"} {
 		c := n.hold(t, services[0].front(), name, (*lab.Conn).Ask)
@@ -66,7 +66,7 @@ func TestRestartInTheMiddleOfAnOutage(t *testing.T) {
 	n.wantOnly(t, services[0].front(), 9, (*lab.Conn).Ask, "pod2", "pod3")
 
 	must(t, ports[0].Open())
-	n.becomes(t, time.Minute, true, realsOf(services, 1)...)
+	n.becomes(t, patience, true, realsOf(services, 1)...)
 	n.wantOnly(t, services[0].front(), 9, (*lab.Conn).Ask, "pod1", "pod2", "pod3")
 	open.goOn(t, 10)
 	open.wantServed(t)

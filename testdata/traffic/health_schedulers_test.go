@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -80,23 +79,23 @@ func TestNoSchedulerRefusesWhileAnEndpointIsOut(t *testing.T) {
 		t.Helper()
 		n.Kill()
 		must(t, n.Start())
-		n.eventually(t, time.Minute, "status", "9 services")
+		n.eventually(t, patience, "status", "9 services")
 	}
 	must(t, ports[0].Close())
-	n.becomes(t, time.Minute, false, realsOf(services, 1)...)
+	n.becomes(t, patience, false, realsOf(services, 1)...)
 	n.wantServedBy(t, services, clients, "with pod1 down", "pod1")
 	again()
 	n.wantServedBy(t, services, clients, "with pod1 down, after a restart", "pod1")
 	must(t, ports[0].Open())
-	n.becomes(t, time.Minute, true, realsOf(services, 1)...)
+	n.becomes(t, patience, true, realsOf(services, 1)...)
 
 	n.says(t, 0, "drain 10.2.2.10 --reason test")
-	n.becomes(t, time.Minute, false, realsOf(services, 2)...)
+	n.becomes(t, patience, false, realsOf(services, 2)...)
 	n.wantServedBy(t, services, clients, "with pod2 drained", "pod2")
 	again()
 	n.wantServedBy(t, services, clients, "with pod2 drained, after a restart", "pod2")
 	n.says(t, 0, "undrain 10.2.2.10")
-	n.becomes(t, time.Minute, true, realsOf(services, 2)...)
+	n.becomes(t, patience, true, realsOf(services, 2)...)
 	n.wantServedBy(t, services, clients, "in the end", "")
 }
 
@@ -129,9 +128,9 @@ func TestNoSchedulerRefusesAfterATakeOver(t *testing.T) {
 
 	must(t, ports[0].Close())
 	n.start(t, textOf(services))
-	n.becomes(t, time.Minute, false, realsOf(services, 1)...)
+	n.becomes(t, patience, false, realsOf(services, 1)...)
 	n.wantServedBy(t, services, clients, "after the take-over", "pod1")
 	must(t, ports[0].Open())
-	n.becomes(t, time.Minute, true, realsOf(services, 1)...)
+	n.becomes(t, patience, true, realsOf(services, 1)...)
 	n.wantServedBy(t, services, clients, "with all up", "")
 }

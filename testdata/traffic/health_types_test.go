@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -62,14 +61,14 @@ func TestEveryTypeOfCheckSeesAServerFail(t *testing.T) {
 		must(t, c.fail(ports[i]))
 	}
 	for i, c := range list {
-		t.Run(c.check, func(t *testing.T) { n.becomes(t, time.Minute, false, services[i].real(1)) })
+		t.Run(c.check, func(t *testing.T) { n.becomes(t, patience, false, services[i].real(1)) })
 	}
 	n.becomes(t, 0, true, append(realsOf(services, 2), realsOf(services, 3)...)...)
 	for i, c := range list {
 		must(t, c.heal(ports[i]))
 	}
 	for i, c := range list {
-		t.Run(c.check+", again", func(t *testing.T) { n.becomes(t, time.Minute, true, services[i].real(1)) })
+		t.Run(c.check+", again", func(t *testing.T) { n.becomes(t, patience, true, services[i].real(1)) })
 	}
 }
 

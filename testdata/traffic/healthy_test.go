@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -53,14 +52,14 @@ func illOf(test string) []string {
 }
 
 // asksDoctor reports whether doctor is asked at the end of a test. It takes a second, so it is at the end of one test of
-// sixteen, which depends on its name and the modes. With SVCPROXY_TEST_DOCTOR=all it is at the end of all.
+// sixteen, which depends on its name and the mode. With SVCPROXY_TEST_DOCTOR=all it is at the end of all.
 // Only the guest is known to be healthy itself; the variable also asks elsewhere.
 func asksDoctor(test string) bool {
 	if env := os.Getenv("SVCPROXY_TEST_DOCTOR"); env != "" || !emulated() {
 		return env == "all"
 	}
 	hash := fnv.New32a()
-	fmt.Fprint(hash, test, modesToTest())
+	fmt.Fprint(hash, test, modeToTest())
 	return hash.Sum32()%16 == 0
 }
 
@@ -72,7 +71,7 @@ func wantNoAlarm(t *testing.T, p *lab.Proxy) {
 	}
 	may := illOf(t.Name())
 	// What the test did last may be under way on a slow machine.
-	if err := lab.Eventually(time.Minute, func() error { return alarm(p, may) }); err != nil {
+	if err := lab.Eventually(patience, func() error { return alarm(p, may) }); err != nil {
 		t.Errorf("doctor at the end: %v", err)
 	}
 }

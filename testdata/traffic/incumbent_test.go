@@ -73,7 +73,7 @@ func TestVIPThatAppearsOnALink(t *testing.T) {
 		t.Errorf("check: %v, exit code %d\n%s", err, code, out)
 	}
 	n.restart(t, "")
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if _, code, err := n.Command("status", "web"); err != nil || code != 0 {
 			return fmt.Errorf("after the restart: %v, exit code %d", err, code)
 		}
@@ -245,7 +245,7 @@ func TestAPIServersServiceOnALink(t *testing.T) {
 	// A start lists the services again, with the address on the link.
 	must(t, n.Stop())
 	must(t, n.Start())
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if out, code := n.stand(t, "default/web"); code != 0 || !strings.Contains(out, "serving, on uplink") {
 			return fmt.Errorf("after the restart: exit code %d\n%s", code, out)
 		}

@@ -69,7 +69,7 @@ func (k *keepalived) stop() {
 // vipOn waits until the VIP is on these links of the node, and no others.
 func (n node) vipOn(t *testing.T, when string, links ...string) {
 	t.Helper()
-	if err := lab.Eventually(time.Minute, func() error {
+	if err := lab.Eventually(patience, func() error {
 		addrs, err := n.Lab.Node.Addrs()
 		if err != nil {
 			return err

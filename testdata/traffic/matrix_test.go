@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"cmp"
-	"hash/fnv"
 	"math"
 	"os"
 	"regexp"
@@ -12,13 +11,8 @@ import (
 	"testing"
 )
 
-// modesToTest are the modes of SVCPROXY_TEST_MODE, separated by commas. The default is
-// ipvs. Each test runs in one of them, which depends on its name only: with the list
-// "ipvs,iptables" half of the tests run in each mode, and with "iptables,ipvs" each
-// runs in the other one.
-func modesToTest() []string {
-	return strings.Split(cmp.Or(os.Getenv("SVCPROXY_TEST_MODE"), "ipvs"), ",")
-}
+// modeToTest is the mode of SVCPROXY_TEST_MODE. The default is ipvs.
+func modeToTest() string { return cmp.Or(os.Getenv("SVCPROXY_TEST_MODE"), "ipvs") }
 
 // layoutToTest gives the configurations of mode ipvs the layout of SVCPROXY_TEST_LAYOUT, unless they name one. The
 // default is svcproxy's own.
@@ -43,8 +37,7 @@ func names(t *testing.T, main string) {
 var namedMode = regexp.MustCompile(`(?m)^mode = "(\w+)"`)
 
 // modeOf returns the mode that a test runs in: the one that its configuration names, or
-// else one of those to test. A test that exists in some modes only runs in one of these,
-// and skips if none of them is to be tested.
+// else the one to test. A test that does not exist in that mode skips.
 func modeOf(t *testing.T) string {
 	t.Helper()
 	if mode, ok := named.Load(t.Name()); ok {
@@ -54,18 +47,10 @@ func modeOf(t *testing.T) string {
 	if mode, ok := named.Load(name); ok {
 		return mode.(string)
 	}
-	hash := fnv.New32a()
-	hash.Write([]byte(name))
-	list := modesToTest()
-	mode := list[hash.Sum32()%uint32(len(list))]
+	mode := modeToTest()
 	only, why := limitOf(name)
 	if only == nil || slices.Contains(only, mode) {
 		return mode
-	}
-	for _, mode := range list {
-		if slices.Contains(only, mode) {
-			return mode
-		}
 	}
 	t.Skipf("in mode %s only: %s", strings.Join(only, ", "), why)
 	return ""

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
@@ -91,7 +90,7 @@ func TestRulesFlushedByHandServeAgain(t *testing.T) {
 	flushed := func(script string) {
 		t.Helper()
 		n.tool(t, "sh", "-ec", script)
-		if err := lab.Eventually(time.Minute, func() error {
+		if err := lab.Eventually(patience, func() error {
 			have, err := n.Lab.Node.Read()
 			if diff := lab.Diff(whole, have.Keep(ours)); err == nil && diff != "" {
 				err = fmt.Errorf("wanted and found:\n%s", head(diff))

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -57,7 +56,7 @@ func TestModeIPTables(t *testing.T) {
 		t.Errorf("plan: exit code %d, %v\n%s", code, err, out)
 	}
 	must(t, n.Start())
-	must(t, lab.Eventually(time.Minute, func() error { // a start that writes nothing logs nothing
+	must(t, lab.Eventually(patience, func() error { // a start that writes nothing logs nothing
 		out, code, err := n.Command("reload", "--wait")
 		if err == nil && code != 0 {
 			err = fmt.Errorf("reload: exit code %d\n%s", code, out)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
@@ -77,7 +76,7 @@ func TestModeUserspace(t *testing.T) {
 		t.Errorf("a stop changed the addresses\n%s\nto\n%s", served, now)
 	}
 	must(t, n.Start(wrap...))
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		_, err := n.Client.Ask("tcp", netip.MustParseAddrPort("10.96.0.20:80"))
 		return err
 	}))
@@ -130,7 +129,7 @@ func (n node) addresses(t *testing.T) string {
 // wantAnswer wants a TCP connection to be served.
 func (n node) wantAnswer(t *testing.T, to string) {
 	t.Helper()
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		_, err := n.Client.Ask("tcp", netip.MustParseAddrPort(to))
 		return err
 	}))

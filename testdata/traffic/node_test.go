@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
@@ -19,6 +20,10 @@ type node struct {
 	*lab.Lab
 	*lab.Proxy
 }
+
+// patience is how long what must happen may take. A wait that passes costs nothing, and a guest on a busy machine
+// has taken more than a minute for what takes seconds here. What a test measures has a limit of its own.
+const patience = 3 * time.Minute
 
 // newNode prepares a whole lab; main is svcproxy.toml's own part.
 func newNode(t *testing.T, main string) node {

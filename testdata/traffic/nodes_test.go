@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -137,7 +136,7 @@ func TestConnectionSync(t *testing.T) {
 	}
 	must(t, f.Route(sharedVIP.Addr(), 1))
 	flows := openFlows(t, f, 40)
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		wantFlows(t, flows, "before", 0) // a connection is sent with one of its packets
 		if n := connsOf(t, f.Nodes[1], "ESTABLISHED"); n < len(flows) {
 			return fmt.Errorf("node 2 knows %d of %d connections", n, len(flows))
@@ -153,7 +152,7 @@ func TestConnectionSync(t *testing.T) {
 	must(t, err)
 	wantDaemons := func(when string, words ...string) {
 		t.Helper()
-		if err := lab.Eventually(time.Minute, func() error {
+		if err := lab.Eventually(patience, func() error {
 			out := daemonsOf(t, one)
 			for _, word := range words {
 				if !strings.Contains(out, word) {
@@ -182,7 +181,7 @@ func TestConnectionSync(t *testing.T) {
 	if _, err := p.Wait(mark, "another program runs the backup daemon"); err != nil {
 		t.Error(err)
 	}
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if out, _, err := p.Command("status"); err != nil || !strings.Contains(out, "connection sync: master and backup (foreign) on eth1, id 8") {
 			return fmt.Errorf("status: %v\n%s", err, out)
 		}

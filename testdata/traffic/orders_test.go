@@ -83,8 +83,8 @@ func TestOperatorDrains(t *testing.T) {
 	must(t, n.Start())
 	_, err := n.Wait(mark, `msg=starting`)
 	must(t, err)
-	n.eventually(t, time.Minute, "overrides", "web/10.2.1.10", "root", "upgrade")
-	n.eventually(t, time.Minute, "status web", "drained by root")
+	n.eventually(t, patience, "overrides", "web/10.2.1.10", "root", "upgrade")
+	n.eventually(t, patience, "status web", "drained by root")
 	n.wantOnly(t, orderedFront, 20, (*lab.Conn).Ask, "pod2", "pod3")
 	w.wantNone(t, "over the restart")
 
@@ -106,9 +106,9 @@ func TestDrainThatEnds(t *testing.T) {
 	_, err := w.down(time.Minute, orderedReal(2), given)
 	must(t, err)
 	w.end()
-	n.becomes(t, time.Minute, true, orderedReal(2))
-	n.eventually(t, time.Minute, "overrides", "no orders")
-	n.eventually(t, time.Minute, "events", "orderOver")
+	n.becomes(t, patience, true, orderedReal(2))
+	n.eventually(t, patience, "overrides", "no orders")
+	n.eventually(t, patience, "events", "orderOver")
 
 	waiting := make(chan string, 1)
 	go func() {
@@ -118,7 +118,7 @@ func TestDrainThatEnds(t *testing.T) {
 		}
 		waiting <- fmt.Sprintf("exit code %d: %s", code, out)
 	}()
-	n.becomes(t, time.Minute, false, orderedReal(1))
+	n.becomes(t, patience, false, orderedReal(1))
 	wantStill(t, c, "pod1")
 	must(t, c.Reset()) // IPVS forgets it after 10 s
 	select {
@@ -185,7 +185,7 @@ func TestOperatorDrainsTheNode(t *testing.T) {
 	answer := func(code int) {
 		t.Helper()
 		for _, url := range []string{"http://192.0.2.1:10256/healthz", "http://192.0.2.1:32000/"} {
-			must(t, lab.Eventually(time.Minute, func() error {
+			must(t, lab.Eventually(patience, func() error {
 				if got, body, err := get(client, url); err != nil || got != code {
 					return fmt.Errorf("%s: %d, %v, want %d: %s", url, got, err, code, body)
 				}
@@ -201,7 +201,7 @@ func TestOperatorDrainsTheNode(t *testing.T) {
 	n.Kill()
 	must(t, n.Start())
 	answer(http.StatusServiceUnavailable)
-	n.eventually(t, time.Minute, "status", "this node drained by root")
+	n.eventually(t, patience, "status", "this node drained by root")
 	n.order(t, 0, "node undrain", "not drained")
 	answer(http.StatusOK)
 	n.order(t, 1, "node undrain", "the node is not drained")
@@ -216,10 +216,10 @@ func TestProbesByCommand(t *testing.T) {
 	ports := n.openPorts(t, 7400, lines)
 	n.start(t, s.text())
 	n.order(t, 0, "health probe web/10.2.1.10", "tcp 10.2.1.10:7400", "connected", "ok, after")
-	n.eventually(t, time.Minute, "health", "3 of 3 targets up", "10.2.1.10:7400", "up ", "ok in ", "in ")
+	n.eventually(t, patience, "health", "3 of 3 targets up", "10.2.1.10:7400", "up ", "ok in ", "in ")
 	n.order(t, 0, "check --probe "+filepath.Join(n.Dir, "services.toml"), "3 good probes")
 	must(t, ports[0].Close())
 	n.order(t, 1, "health probe web/10.2.1.10:7400", "bad: refused")
 	n.order(t, 1, "check --probe "+filepath.Join(n.Dir, "services.toml"), "services.toml:1: web: endpoint 10.2.1.10 port 7400: probe tcp 10.2.1.10:7400: refused")
-	n.eventually(t, time.Minute, "health web", "2 of 3 targets up, 1 down", "down ", "refused in ")
+	n.eventually(t, patience, "health web", "2 of 3 targets up, 1 down", "down ", "refused in ")
 }

@@ -19,7 +19,7 @@ const eachSecond = "ipvs.syncPeriod = \"1s\"\n"
 // healed waits until the kernel is again as in the reading.
 func (n node) healed(t *testing.T, want lab.Reading) {
 	t.Helper()
-	if err := lab.Eventually(time.Minute, func() error {
+	if err := lab.Eventually(patience, func() error {
 		have, err := n.Lab.Node.Read()
 		if err != nil {
 			return err

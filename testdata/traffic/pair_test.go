@@ -83,7 +83,7 @@ func newPair(t *testing.T) *pair {
 // masterIs waits until a node, counted from 1, has the gateway's address and answers there.
 func (p *pair) masterIs(t *testing.T, n int) {
 	t.Helper()
-	if err := lab.Eventually(time.Minute, func() error {
+	if err := lab.Eventually(patience, func() error {
 		addrs, err := p.Nodes[n-1].Addrs()
 		if err == nil && !strings.Contains(strings.Join(addrs, "\n"), gateway+"/24") {
 			err = fmt.Errorf("node %d is not the master", n)
@@ -155,7 +155,7 @@ func TestPairOfMasqueradingNodes(t *testing.T) {
 
 	p.configure(t, "")
 	for i, h := range p.Nodes {
-		must(t, lab.Eventually(time.Minute, func() error {
+		must(t, lab.Eventually(patience, func() error {
 			if out := daemonsOf(t, h); out != "" {
 				return fmt.Errorf("node %d syncs still: %s", i+1, out)
 			}

@@ -43,7 +43,7 @@ func (n node) holds(t *testing.T) (bound int) {
 
 func (n node) untilHeld(t *testing.T, want int) {
 	t.Helper()
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if is := n.holds(t); is != want {
 			return fmt.Errorf("%d VIPs are bound, want %d", is, want)
 		}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -31,7 +30,7 @@ func TestOOMScoreAdj(t *testing.T) {
 	must(t, n.Configure("oomScoreAdj = 10"))
 	_, err := n.Wait(mark, "key=oomScoreAdj")
 	must(t, err)
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if is := score(); is != "10" {
 			return fmt.Errorf("oom_score_adj is %s, want 10", is)
 		}

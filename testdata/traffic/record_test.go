@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -24,7 +23,7 @@ func TestOwnershipSetEmptiedWhileStoppedDisownsNothing(t *testing.T) {
 	ask(t, n.Client, "tcp", "10.96.0.20:80")
 	// The record is written beside the loop. A virtual server that does not masquerade
 	// is owned by its digest, which comes last.
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if text, err := os.ReadFile(filepath.Join(n.Dir, "state", "virtuals")); err != nil || !strings.Contains(string(text), "digest -t 10.96.0.23:7000 ") {
 			return fmt.Errorf("no digest of the direct virtual server is recorded: %v", err)
 		}

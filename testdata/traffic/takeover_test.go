@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
@@ -69,7 +68,7 @@ func (n node) startAll(t *testing.T, file string) (ended func()) {
 			t.Logf("keepalived:\n%s", log.String())
 		}
 	})
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		addrs, err := n.Lab.Node.Addrs()
 		if err == nil && !slices.Contains(addrs, "uplink "+vrrpVIP+"/32") {
 			err = fmt.Errorf("not master: %s", log.String())
