@@ -182,8 +182,8 @@ var mayImport = map[string][]string{
 	"proxy/health":       {"kernel", "sources"},
 	"proxy/health/probe": {"kernel/link", "sources"},
 
-	// The checker joins the two.
-	"proxy/health/checker": {"kernel", "kernel/statefile", "proxy/health", "proxy/health/probe", "sources"},
+	// The checker joins the two, and reads from rules what was up before a restart.
+	"proxy/health/checker": {"kernel", "kernel/plan", "kernel/statefile", "proxy/health", "proxy/health/probe", "sources"},
 
 	// The sources of tables.
 	"sources/apiserver": {"sources", "sources/manifest"},

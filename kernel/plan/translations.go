@@ -54,6 +54,33 @@ func translations(n kernel.Names, chains []kernel.Chain, proto kernel.Proto) lea
 	return l
 }
 
+// Translated returns what rules of mode iptables are instead of virtual and real servers: each address that they lead to
+// endpoints, and each that they refuse because it has none. They have no scheduler, and each endpoint has weight 1: rules do
+// not know those of weight 0. Both are sorted.
+func Translated(o *kernel.Observed) (virtuals []kernel.Virtual, reals []kernel.Real) {
+	for _, proto := range []kernel.Proto{kernel.TCP, kernel.UDP, kernel.SCTP} {
+		l := translations(o.Names, o.Chains, proto)
+		for i := range l.reals {
+			l.reals[i].Weight = 1
+		}
+		virtuals, reals = append(virtuals, l.virtuals...), append(reals, l.reals...)
+	}
+	for i := range o.Chains {
+		c := &o.Chains[i]
+		if c.Table != "filter" || !o.Names.IsChain(c.Name, kernel.ChainServices) && !o.Names.IsChain(c.Name, kernel.ChainExternalServices) {
+			continue
+		}
+		for rule := range strings.SplitSeq(c.Rules, "\n") {
+			if m := match(rule); m.addr.IsValid() && m.port != 0 && kernel.Target(rule) == "REJECT" {
+				virtuals = append(virtuals, kernel.Virtual{Key: kernel.VirtualKey{Addr: netip.AddrPortFrom(m.addr, m.port), Proto: m.proto}})
+			}
+		}
+	}
+	slices.SortFunc(virtuals, kernel.Virtual.Compare)
+	slices.SortFunc(reals, kernel.Real.Compare)
+	return slices.Compact(virtuals), slices.Compact(reals)
+}
+
 func (l *leads) add(a netip.AddrPort, backends []netip.AddrPort) {
 	key := kernel.VirtualKey{Addr: a, Proto: l.proto}
 	l.virtuals = append(l.virtuals, kernel.Virtual{Key: key})

@@ -9,11 +9,12 @@ import (
 )
 
 // FromKernel returns the states that targets start with after a restart, so that it moves no connection. virtuals and
-// reals are what the kernel has of ours, in any order.
+// reals are what the kernel has of ours, in any order, and what rules have instead of them (plan.Translated).
 //
 // An endpoint that the table gives a weight is up if its real server has one, and down if its real server has weight
 // 0. Without a real server it is new: its target is not in the result, and Initial decides. One exception: where an
-// endpoint that is down is cut, its absence from a virtual server that is there means down too. The weight of an
+// endpoint that is down is cut, and in rules, which have no weight 0, its absence from a virtual server that is there means
+// down too, unless the endpoint may be absent because it is elsewhere. The weight of an
 // endpoint with an override says nothing of its health, not even if the override has ended since.
 func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]State {
 	was := newReading(virtuals, reals)
@@ -118,7 +119,11 @@ func (r *reading) at(a sources.Address) []kernel.Virtual {
 	return found
 }
 
-// takenOut reports whether an endpoint that is down was no real server of a virtual server.
+// takenOut reports whether an endpoint that is down was no real server of a virtual server. A virtual server without
+// a scheduler is rules.
 func takenOut(s *sources.Service, v kernel.Virtual, p sources.Protocol) bool {
-	return p == sources.UDP || s.HealthCheck.OnDown == sources.DownCut || !kernel.Quiesces(v.Scheduler)
+	if s.InternalTrafficPolicy == sources.Local || s.TrafficDistribution != sources.DistributeEvenly {
+		return false
+	}
+	return v.Scheduler == "" || p == sources.UDP || s.HealthCheck.OnDown == sources.DownCut || !kernel.Quiesces(v.Scheduler)
 }

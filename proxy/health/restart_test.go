@@ -10,12 +10,13 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// TestFromKernel reads a kernel given as "VIP:PORT/PROTO SCHEDULER ENDPOINT=WEIGHT...".
+// TestFromKernel reads a kernel given as "VIP:PORT/PROTO SCHEDULER ENDPOINT=WEIGHT...". Rules have no scheduler.
 func TestFromKernel(t *testing.T) {
 	const (
 		tcp  = "service web check=tcp\nport http TCP 80\nendpoint 10.2.0.1 http=8080\nendpoint 10.2.0.2 http=8080\n"
 		cut  = "service web check=tcp onDown=cut\nport http TCP 80\nendpoint 10.2.0.1 http=8080\nendpoint fd00::1 http=8080\n"
 		odd  = "service web check=tcp\nport http TCP 80\nendpoint 10.2.0.1 http=8080 backup\nendpoint 10.2.0.2 http=8080 weight=0\nendpoint 10.2.0.3 http=8080 notready\n"
+		near = "service web check=tcp distribution=PreferSameNode\nport http TCP 80\nendpoint 10.2.0.1 http=8080\nendpoint 10.2.0.2 http=8080\n"
 		port = "service web check=tcp checkPort=admin\nport http TCP 80\nport admin TCP 81\nendpoint 10.2.0.1 http=8080 admin=8081\n"
 	)
 	for name, c := range map[string]struct{ table, kernel, override, want string }{
@@ -29,6 +30,12 @@ func TestFromKernel(t *testing.T) {
 		"cut":             {cut, "10.96.0.1:80/tcp rr", "", "10.2.0.1:8080 down"},
 		"hash":            {tcp, "10.96.0.1:80/tcp dh 10.2.0.2:8080=1", "", "10.2.0.1:8080 down, 10.2.0.2:8080 up"},
 		"not by health":   {odd, "10.96.0.1:80/tcp rr 10.2.0.1:8080=0 10.2.0.2:8080=0 10.2.0.3:8080=0", "", ""},
+		"rules":           {tcp, "10.96.0.1:80/tcp rules 10.2.0.2:8080=1", "", "10.2.0.1:8080 down, 10.2.0.2:8080 up"},
+		"rules refuse":    {tcp, "10.96.0.1:80/tcp rules", "", "10.2.0.1:8080 down, 10.2.0.2:8080 down"},
+		"rules drained":   {tcp, "10.96.0.1:80/tcp rules 10.2.0.2:8080=1", "10.2.0.1", "10.2.0.2:8080 up"},
+		"rules remain":    {tcp, "10.96.0.1:80/tcp rr 10.2.0.1:8080=0 10.2.0.2:8080=0;10.96.0.1:80/tcp rules 10.2.0.1:8080=1", "", "10.2.0.1:8080 up, 10.2.0.2:8080 down"},
+		"rules, standby":  {odd, "10.96.0.1:80/tcp rules", "", ""},
+		"elsewhere":       {near, "10.96.0.1:80/tcp rules 10.2.0.2:8080=1", "", "10.2.0.2:8080 up"},
 		"other port":      {port, "10.96.0.1:80/tcp rr 10.2.0.1:8080=0;10.96.0.1:81/tcp rr 10.2.0.1:8081=0", "", "10.2.0.1:8081 down"},
 	} {
 		table := readTable(t, c.table)
@@ -63,7 +70,7 @@ func readKernel(t *testing.T, text string) (virtuals []kernel.Virtual, reals []k
 			t.Fatal(err)
 		}
 		key := kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: p}
-		virtuals = append(virtuals, kernel.Virtual{Key: key, Scheduler: w[1]})
+		virtuals = append(virtuals, kernel.Virtual{Key: key, Scheduler: strings.TrimPrefix(w[1], "rules")})
 		for _, r := range w[2:] {
 			at, weight, _ := strings.Cut(r, "=")
 			real := kernel.RealKey{Virtual: key, Addr: netip.MustParseAddrPort(at)}

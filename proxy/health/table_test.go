@@ -85,6 +85,8 @@ func serviceOption(t testing.TB, s *sources.Service, option string) {
 		c.Probe.Type, c.Probe.Path = sources.CheckType(kind), path
 	case "checkPort":
 		c.Probe.PortName = value
+	case "distribution":
+		s.TrafficDistribution = sources.TrafficDistribution(value)
 	case "scheduler":
 		s.Scheduler = value
 	case "onDown":

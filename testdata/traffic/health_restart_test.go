@@ -71,3 +71,40 @@ func TestRestartInTheMiddleOfAnOutage(t *testing.T) {
 	open.goOn(t, 10)
 	open.wantServed(t)
 }
+
+// Rules have no weight 0, but their absence tells the next svcproxy what was down: it changes nothing, and neither does a plan in
+// between. A service that checks have closed stays closed.
+func TestRestartInTheMiddleOfAnOutageInModeIPTables(t *testing.T) {
+	n := newCheckedNode(t, modeIPTables)
+	check := "{ type = \"tcp\", " + patient + " }"
+	services := []checkedService{
+		{name: "web", vip: "10.96.3.1", port: 7303, check: check},
+		{name: "closed", vip: "10.96.3.2", port: 7304, check: strings.Replace(check, "}", ", onAllDown = \"closed\" }", 1)},
+	}
+	ports := n.openPorts(t, 7303, lines)
+	n.start(t, textOf(services))
+	must(t, ports[0].Close())
+	n.becomes(t, patience, false, services[0].real(1))
+	for pod := 1; pod <= 3; pod++ {
+		n.becomes(t, patience, false, services[1].real(pod))
+	}
+	n.eventually(t, patience, "status closed", "0 of 3 up, fail closed")
+	before := n.read(t)
+	n.Kill()
+	if out, code, err := n.Command("plan", "--detailed-exitcode"); err != nil || code != 0 {
+		t.Errorf("a plan would change something: %v, exit code %d\n%s", err, code, out)
+	}
+	mark := n.Log.Len()
+	must(t, n.Start())
+	n.wantOnly(t, services[0].front(), 9, (*lab.Conn).Ask, "pod2", "pod3")
+	n.eventually(t, patience, "health", "10.2.1.10:7303", "2 of 6 targets up, 4 down")
+	if said := n.Log.String()[mark:]; strings.Contains(said, "msg=synced") {
+		t.Errorf("the start has changed something:\n%s", said)
+	}
+	if diff := lab.Diff(before, n.read(t)); diff != "" {
+		t.Errorf("the kernel before and after:\n%s", diff)
+	}
+	must(t, ports[0].Open())
+	n.becomes(t, patience, true, services[0].real(1))
+	n.wantOnly(t, services[0].front(), 9, (*lab.Conn).Ask, "pod1", "pod2", "pod3")
+}

@@ -1,9 +1,11 @@
 package checker
 
 import (
+	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -41,7 +43,7 @@ func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (o
 	fresh := o.resolve(m.Table, settings)
 	switch {
 	case !o.settled:
-		c.follow(o.table, health.FromKernel(o.table, orders, have.Virtuals, have.Reals))
+		c.follow(o.table, fromKernel(o.table, orders, have))
 		o.settled = !hold
 	case fresh:
 		defer signal(c.tables) // the loop does not wait for it
@@ -92,7 +94,14 @@ func sameServices(a, b sources.Table) bool {
 func AtStart(t sources.Table, s Settings, orders health.Overrides, have *kernel.Observed, now time.Time) (sources.Table, []health.Unusual) {
 	t = new(sources.Checks).OnNode(t, s.Defaults, s.Scheduler)
 	var board health.Board
-	board.SetTargets(health.Targets(t), health.FromKernel(t, orders, have.Virtuals, have.Reals), now)
+	board.SetTargets(health.Targets(t), fromKernel(t, orders, have), now)
 	out := health.Overlay(t, health.Known{Verdicts: board.Verdicts(), Overrides: orders}, now)
 	return out.Table, out.Unusual
+}
+
+// fromKernel returns the states that targets start with, see health.FromKernel. After a change of mode a virtual server that
+// only keeps its connections may be beside rules: then the rules say who is up.
+func fromKernel(t sources.Table, orders health.Overrides, have *kernel.Observed) map[health.Key]health.State {
+	virtuals, reals := plan.Translated(have)
+	return health.FromKernel(t, orders, slices.Concat(have.Virtuals, virtuals), have.Reals.With(nil, reals))
 }
