@@ -35,6 +35,9 @@ func (x *explainer) virtual() {
 		if v.Flags&kernel.FlagPersistent != 0 {
 			x.step(stageVirtual, "%s for %d s", stays(v), v.Timeout)
 		}
+		if x.onePacket = v.Flags&kernel.FlagOnePacket != 0; x.onePacket {
+			x.step(stageVirtual, "each datagram is balanced alone")
+		}
 	case x.verdict.Virtual.Proto != 0:
 		x.step(stageVirtual, "%s%s, by rules of nat", x.key, of)
 	case x.front != nil && len(x.Kernel.Virtuals) == 0 && x.closed():

@@ -68,6 +68,7 @@ type explainer struct {
 	a       Answer
 	// unanswered: neighbours do not learn from this node where the destination is.
 	unanswered bool
+	onePacket  bool           // the virtual server balances each datagram alone
 	foreign    bool           // a virtual server of another program has a service's address
 	only       netip.AddrPort // the backend that a hash scheduler chooses; zero if it is not known
 }

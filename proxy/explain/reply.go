@@ -53,6 +53,10 @@ func (x *explainer) reply(b *Backend) {
 		x.replyPast(b)
 		return
 	}
+	if x.silent(b) {
+		b.Reply = "does not reach the client: IPVS forgets each datagram, and translates no reply"
+		return
+	}
 	if x.p.In == "" {
 		b.Reply = "goes to the node itself"
 		return
@@ -85,6 +89,9 @@ func (x *explainer) reply(b *Backend) {
 		b.ifReply = true
 	}
 }
+
+// silent reports whether the client gets no reply of a backend. Nothing is lost: onePacket is for protocols without replies.
+func (x *explainer) silent(b *Backend) bool { return x.onePacket && b.Forward == "" }
 
 // replyPast is the way of a reply from a backend that got the packet unchanged: past this node. What the node itself
 // sends to a VIP of its own has the VIP as its source, to which the backend answers itself.

@@ -31,7 +31,7 @@ func (x *explainer) conclude() {
 // balanced is the sentence for a packet that backends get, or lose.
 func (x *explainer) balanced() {
 	var works, lost []string
-	why, depends, unchanged := "", false, false
+	why, depends, unchanged, silent := "", false, false, false
 	for _, b := range x.a.Backends {
 		switch {
 		case !x.gets(&b):
@@ -42,11 +42,14 @@ func (x *explainer) balanced() {
 			}
 		default:
 			works = append(works, b.share())
-			depends, unchanged = depends || b.ifReply, unchanged || b.Forward != ""
+			depends, unchanged, silent = depends || b.ifReply, unchanged || b.Forward != "", silent || x.silent(&b)
 		}
 	}
 	conditions := x.conditions(depends, unchanged)
 	text := "served by " + few(works, 4) + x.sources()
+	if silent {
+		text += ", without replies"
+	}
 	if x.foreign {
 		text += fmt.Sprintf(", by a virtual server of another program, although service %s wants the address", x.a.Service)
 	}

@@ -107,4 +107,8 @@ func TestOnePacket(t *testing.T) {
 	if a, err := n.Client.Ask("udp", netip.AddrPortFrom(forwardVIPs[0], lab.LinePort)); err == nil {
 		t.Errorf("%s answered: onePacket works with masquerading here, and the warning about it is wrong", a.Backend)
 	}
+	to := netip.AddrPortFrom(forwardVIPs[0], lab.LinePort).String()
+	if a := n.explain(t, "udp", to, "--from", n.Client.Addr(forwardVIPs[0]).String()); !strings.Contains(a.Sentence, "without replies") {
+		t.Errorf("explain: %s", a.Sentence)
+	}
 }

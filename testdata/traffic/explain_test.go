@@ -61,6 +61,7 @@ type question struct {
 	from string // for explain; "" is the host's address
 	to   string
 	want string // the fate
+	says string // part of the sentence
 }
 
 // asked compares what explain says with a connection, both without the daemon, which would
@@ -78,8 +79,8 @@ func (n node) asked(t *testing.T, q question) {
 		from = q.host.Addr(to.Addr()).String()
 	}
 	a := n.explain(t, "tcp", q.to, "--from", from)
-	if a.Fate != q.want {
-		t.Errorf("%s: %s, want %s: %s", a.Packet, a.Fate, q.want, a.Sentence)
+	if a.Fate != q.want || !strings.Contains(a.Sentence, q.says) {
+		t.Errorf("%s: %s, want %s with %q: %s", a.Packet, a.Fate, q.want, q.says, a.Sentence)
 	}
 	limit := dropLimit
 	if a.Fate == "served" {
@@ -133,17 +134,17 @@ func (n node) everyAddress(t *testing.T) {
 	}
 }
 
-// faults puts one fault after the other into the kernel, and takes each away again.
+// faults puts one fault after the other into the kernel, and takes each away again. The sentence names each.
 func (n node) faults(t *testing.T, mode string) {
-	one := question{host: n.Client, to: "10.96.0.30:80"}
-	run := func(name string, q question, want string, come, gone func()) {
+	one := question{host: n.Client, to: "10.96.0.30:80", want: "served"}
+	run := func(name, want, says string, come, gone func()) {
 		t.Run(name, func(t *testing.T) {
-			q.want = want
+			q := one
+			q.want, q.says = want, says
 			come()
 			n.asked(t, q)
 			gone()
-			q.want = "served"
-			n.asked(t, q)
+			n.asked(t, one)
 		})
 	}
 	tool := func(words string) func() {
@@ -156,23 +157,23 @@ func (n node) faults(t *testing.T, mode string) {
 	}
 	noTable := tool("nft delete table inet fw")
 	if mode == "ipvs" {
-		run("weight 0", one, "refused", tool("ipvsadm -e -t 10.96.0.30:80 -r 10.2.1.10:7000 -m -w 0"), tool("ipvsadm -e -t 10.96.0.30:80 -r 10.2.1.10:7000 -m -w 1"))
-		run("no virtual server", one, "node", tool("ipvsadm -D -t 10.96.0.30:80"), func() {
+		run("weight 0", "refused", "10.2.1.10:7000 of service one: weight 0", tool("ipvsadm -e -t 10.96.0.30:80 -r 10.2.1.10:7000 -m -w 0"), tool("ipvsadm -e -t 10.96.0.30:80 -r 10.2.1.10:7000 -m -w 1"))
+		run("no virtual server", "node", "nothing at tcp 10.96.0.30:80", tool("ipvsadm -D -t 10.96.0.30:80"), func() {
 			n.tool(t, "ipvsadm", "-A", "-t", "10.96.0.30:80", "-s", "rr")
 			n.tool(t, "ipvsadm", "-a", "-t", "10.96.0.30:80", "-r", "10.2.1.10:7000", "-m")
 		})
-		run("VIP not local", one, "forwarded", tool("ip addr del 10.96.0.30/32 dev kube-ipvs0"), tool("ip addr add 10.96.0.30/32 dev kube-ipvs0"))
-		run("set emptied", one, "refused", tool("ipset del KUBE-CLUSTER-IP 10.96.0.30,tcp:80"), tool("ipset add KUBE-CLUSTER-IP 10.96.0.30,tcp:80"))
-		run("firewall at input", one, "dropped", nft("input", "tcp dport 22 accept"), noTable)
-		run("firewall at output", one, "dropped", nft("output", "tcp dport 22 accept"), noTable)
+		run("VIP not local", "forwarded", "10.96.0.30 is not on this node", tool("ip addr del 10.96.0.30/32 dev kube-ipvs0"), tool("ip addr add 10.96.0.30/32 dev kube-ipvs0"))
+		run("set emptied", "refused", "the rule filter KUBE-IPVS-FILTER", tool("ipset del KUBE-CLUSTER-IP 10.96.0.30,tcp:80"), tool("ipset add KUBE-CLUSTER-IP 10.96.0.30,tcp:80"))
+		run("firewall at input", "dropped", "gate at hook input", nft("input", "tcp dport 22 accept"), noTable)
+		run("firewall at output", "dropped", "gate at hook output", nft("output", "tcp dport 22 accept"), noTable)
 	}
 	if mode == "iptables" { // rules of nat send it past input
-		run("firewall at forward, of requests", one, "dropped", nft("forward", "tcp dport 22 accept; ct state established,related accept"), noTable)
-		run("firewall at input", one, "served", nft("input", "tcp dport 22 accept; icmpv6 type nd-neighbor-advert accept"), noTable)
+		run("firewall at forward, of requests", "dropped", "gate at hook forward", nft("forward", "tcp dport 22 accept; ct state established,related accept"), noTable)
+		run("firewall at input", "served", "10.2.1.10:7000", nft("input", "tcp dport 22 accept; icmpv6 type nd-neighbor-advert accept"), noTable)
 	}
-	run("firewall at forward", one, "dropped", nft("forward", "udp dport 22 accept"), noTable)
-	run("no route to the backend", one, "dropped", tool("ip route add unreachable 10.2.1.10"), tool("ip route del unreachable 10.2.1.10"))
-	run("no forwarding", one, "dropped", tool("sysctl -qw net.ipv4.conf.pod1.forwarding=0"), tool("sysctl -qw net.ipv4.conf.pod1.forwarding=1"))
+	run("firewall at forward", "dropped", "gate at hook forward", nft("forward", "udp dport 22 accept"), noTable)
+	run("no route to the backend", "dropped", "no route to 10.2.1.10", tool("ip route add unreachable 10.2.1.10"), tool("ip route del unreachable 10.2.1.10"))
+	run("no forwarding", "dropped", "net.ipv4.conf.pod1.forwarding is 0", tool("sysctl -qw net.ipv4.conf.pod1.forwarding=0"), tool("sysctl -qw net.ipv4.conf.pod1.forwarding=1"))
 	t.Run("rp_filter", func(t *testing.T) {
 		const from = "10.2.2.99" // the route to it leaves by pod2
 		must(t, n.Client.IP("addr add "+from+"/32 dev eth0"))
@@ -199,6 +200,6 @@ func TestExplainKnowsTheWayBack(t *testing.T) {
 	if _, err := os.Stat("/proc/sys/net/bridge"); err == nil {
 		n.tool(t, "sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=0")
 	}
-	n.asked(t, question{host: pod2, from: "10.2.1.77", to: "10.96.0.30:80", want: "dropped"})
+	n.asked(t, question{host: pod2, from: "10.2.1.77", to: "10.96.0.30:80", want: "dropped", says: "its reply does not pass this node"})
 	n.asked(t, question{host: n.Client, to: "10.96.0.30:80", want: "served"})
 }
