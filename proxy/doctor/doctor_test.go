@@ -75,7 +75,7 @@ func TestHealthyNode(t *testing.T) {
 
 // Each fault is named by its check first, and by no other.
 func TestFaults(t *testing.T) {
-	days := -1
+	days, three := -1, 3
 	for name, c := range map[string]struct {
 		check, text string
 		fault       func(*Facts)
@@ -108,6 +108,12 @@ func TestFaults(t *testing.T) {
 			f.Machine.Sysctls["net.ipv4.ip_forward"] = "0"
 		}},
 		"a link": {"forwarding", "net.ipv4.conf.eth0.forwarding is 0", func(f *Facts) { f.Machine.Sysctls["net.ipv4.conf.eth0.forwarding"] = "0" }},
+		"no forwarding of IPv6": {"forwarding", "net.ipv6.conf.all.forwarding is 0", func(f *Facts) {
+			f.Backends[0].Addr, f.Machine.Sysctls["net.ipv6.conf.all.forwarding"] = netip.MustParseAddr("fd00:2::10"), "0"
+		}},
+		"no kernel module in time": {"modules", "the kernel has no IPVS", func(f *Facts) {
+			f.Missing, f.Machine.Unbooted = []*kernel.MissingError{{What: "the kernel has no IPVS", Hint: "modprobe ip_vs"}}, true
+		}},
 		"rp_filter": {"rp_filter", "rp_filter dropped 10 packets in 1s (strict on eth0, eth1)", func(f *Facts) {
 			f.Machine.After.RPFilter = 10
 		}},
@@ -158,7 +164,20 @@ func TestFaults(t *testing.T) {
 				Address: netip.MustParseAddrPort("10.2.0.1:443"), Health: &status.EndpointHealth{Expires: now.Add(-36 * time.Hour), Days: &days},
 			}}}}
 		}},
-		"backlog": {"drops", "dropped 200 packets", func(f *Facts) { f.Machine.After.Backlog = 200 }},
+		"certificate soon": {"certificates", "expires within 7 days: 10.2.0.1:443 of default/web (2026-03-04)", func(f *Facts) {
+			f.Status.Services = []status.Service{{Name: "default/web", Endpoints: []status.Endpoint{{
+				Address: netip.MustParseAddrPort("10.2.0.1:443"), Health: &status.EndpointHealth{Expires: now.Add(72 * time.Hour), Days: &three},
+			}}}}
+		}},
+		"refused file": {"files", "/etc/svcproxy/services.toml is refused; its content of 2026-03-01T11:00:00Z is served", func(f *Facts) {
+			f.Status.Sources = []status.Source{{Stale: []status.Stale{{File: "/etc/svcproxy/services.toml", Good: now.Add(-time.Hour)}}}}
+		}},
+		"strictARP": {"sysctls", "net.ipv4.conf.all.arp_announce is 0, and svcproxy wants 2", func(f *Facts) {
+			f.Want.Sysctls = []kernel.Sysctl{{Name: "net.ipv4.conf.all.arp_announce", Value: "2"}}
+			f.Kernel.Sysctls = []kernel.Sysctl{{Name: "net.ipv4.conf.all.arp_announce", Value: "0"}}
+		}},
+		"ldirectord": {"others", "ldirectord runs on this node (process 7)", func(f *Facts) { f.Machine.Processes = []machine.Process{{PID: 7, Name: "ldirectord"}} }},
+		"backlog":    {"drops", "dropped 200 packets", func(f *Facts) { f.Machine.After.Backlog = 200 }},
 		"refusals": {"drops", "1 service without backends, and packets are refused: 5", func(f *Facts) {
 			f.Machine.After.Refused, f.Status.Totals.Empty = 5, 1
 		}},
@@ -231,6 +250,25 @@ func TestNoFault(t *testing.T) {
 			f := healthy()
 			c(f)
 			if a := Examine(f); len(a.Findings) > 0 {
+				t.Errorf("%s", a)
+			}
+		})
+	}
+}
+
+// What may be as it should is a note.
+func TestNotes(t *testing.T) {
+	for note, c := range map[string]func(*Facts){
+		"kernel 6.12 was seen to panic": func(f *Facts) { f.Machine.Release = "6.12.48+deb13-amd64" },
+		"which must have the VIPs itself: 10.2.0.1 of default/web behind 192.168.1.9": func(f *Facts) {
+			f.Backends[0].Forward, f.Backends[0].Hop.Gateway = sources.Direct, netip.MustParseAddr("192.168.1.9")
+		},
+		"services.toml:3: doubtful": func(f *Facts) { f.Status.Warnings = []string{"services.toml:3: doubtful"} },
+	} {
+		t.Run(note, func(t *testing.T) {
+			f := healthy()
+			c(f)
+			if a := Examine(f); len(a.Findings) > 0 || len(a.Notes) != 1 || !strings.Contains(a.Notes[0], note) {
 				t.Errorf("%s", a)
 			}
 		})

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -144,6 +145,15 @@ func (f *Facts) notes() []string {
 	notes := append([]string{}, f.Warnings...)
 	if strings.HasPrefix(f.Machine.Release, "6.12.") {
 		notes = append(notes, "kernel 6.12 was seen to panic in ip_vs_estimation when network namespaces with IPVS end; install its latest update")
+	}
+	var behind []string
+	for _, b := range f.Backends {
+		if b.Forward == sources.Direct && b.Hop.Gateway.IsValid() {
+			behind = append(behind, fmt.Sprintf("%s of %s behind %s", b.Addr, b.Service, b.Hop.Gateway))
+		}
+	}
+	if len(behind) > 0 {
+		notes = append(notes, "direct routing hands packets to the gateway of a backend, which must have the VIPs itself: "+few(behind))
 	}
 	if f.Status != nil {
 		for i, w := range f.Status.Warnings {

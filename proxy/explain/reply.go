@@ -102,7 +102,15 @@ func (x *explainer) replyPast(b *Backend) {
 		b.Lost = b.Reply
 		return
 	}
-	b.Reply = fmt.Sprintf("goes to the client past this node; the backend must have %s itself", vip)
+	b.Reply = fmt.Sprintf("goes to the client past this node; %s must have %s itself", b.holder(), vip)
+}
+
+// holder is the host that gets a packet unchanged. Direct routing hands it to the gateway, which looks at its destination alone.
+func (b *Backend) holder() string {
+	if b.Forward == methods[kernel.Direct] && b.Gateway.IsValid() {
+		return "the gateway " + b.Gateway.String()
+	}
+	return "the backend"
 }
 
 // asRouted is the way of a reply that the backend's routes decide.

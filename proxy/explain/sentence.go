@@ -30,8 +30,8 @@ func (x *explainer) conclude() {
 
 // balanced is the sentence for a packet that backends get, or lose.
 func (x *explainer) balanced() {
-	var works, lost []string
-	why, depends, unchanged, silent := "", false, false, false
+	var works, lost, holders []string
+	why, depends, silent := "", false, false
 	for _, b := range x.a.Backends {
 		switch {
 		case !x.gets(&b):
@@ -42,10 +42,13 @@ func (x *explainer) balanced() {
 			}
 		default:
 			works = append(works, b.share())
-			depends, unchanged, silent = depends || b.ifReply, unchanged || b.Forward != "", silent || x.silent(&b)
+			depends, silent = depends || b.ifReply, silent || x.silent(&b)
+			if b.Forward != "" && !slices.Contains(holders, b.holder()) {
+				holders = append(holders, b.holder())
+			}
 		}
 	}
-	conditions := x.conditions(depends, unchanged)
+	conditions := x.conditions(depends, holders)
 	text := "served by " + few(works, 4) + x.sources()
 	if silent {
 		text += ", without replies"
@@ -67,16 +70,16 @@ func (x *explainer) balanced() {
 	x.end(Served, text)
 }
 
-// conditions are what other hosts must do.
-func (x *explainer) conditions(depends, unchanged bool) (list []string) {
+// conditions are what other hosts must do. The holders must have the VIP.
+func (x *explainer) conditions(depends bool, holders []string) (list []string) {
 	if x.unanswered {
 		list = append(list, "another host sends its packets here")
 	}
 	if depends {
 		list = append(list, "replies pass this node")
 	}
-	if unchanged {
-		list = append(list, fmt.Sprintf("the backend has %s", x.p.Dst.Addr()))
+	for _, h := range holders {
+		list = append(list, fmt.Sprintf("%s has %s", h, x.p.Dst.Addr()))
 	}
 	return list
 }

@@ -55,6 +55,27 @@ func newForwardingNode(t *testing.T, main string) node {
 	return n
 }
 
+// Direct routing hands a packet to the next hop. A gateway that has the VIP answers itself, and explain and doctor say that
+// it must have the VIP.
+func TestDirectRoutingOverAGateway(t *testing.T) {
+	n := newForwardingNode(t, "")
+	n.start(t, strings.Replace(forwarded("direct"), allPods, `["10.2.1.10"]`, 1))
+	vip := netip.AddrPortFrom(forwardVIPs[0], lab.LinePort)
+	if a := ask(t, n.Client, "tcp", vip.String()); a.Backend != "pod1" {
+		t.Errorf("without a gateway %s answers", a.Backend)
+	}
+	must(t, n.Lab.Node.IP("route add 10.2.1.10/32 via 10.2.2.10"))
+	if a := ask(t, n.Client, "tcp", vip.String()); a.Backend != "pod2" {
+		t.Errorf("with the gateway pod2 %s answers", a.Backend)
+	}
+	if a := n.explain(t, vip.String(), "--from", n.Client.Addr(vip.Addr()).String()); !strings.Contains(a.Sentence, "if the gateway 10.2.2.10 has 198.51.100.80") {
+		t.Errorf("explain: %s", a.Sentence)
+	}
+	if out, _, err := n.Command("doctor"); err != nil || !strings.Contains(out, "which must have the VIPs itself: 10.2.1.10 of web behind 10.2.2.10") {
+		t.Errorf("doctor: %v\n%s", err, out)
+	}
+}
+
 // wantForwarded asks at each VIP, wants every backend to answer, and checks whom it sees.
 func (n node) wantForwarded(t *testing.T, method string) {
 	t.Helper()

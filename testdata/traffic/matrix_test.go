@@ -179,6 +179,7 @@ var limits = []struct{ modes, why, tests string }{
 	{"ipvs", "is about IPVS's ways to forward", `
 		TestChecksViaTheVIP
 		TestForwardingMethods
+		TestDirectRoutingOverAGateway
 		TestForwardingMethodChangesUnderConnections
 		TestDefaultForwardingMethod
 		TestFirewallMarks
