@@ -17,6 +17,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
 	"github.com/svcproxy/svcproxy/proxy/doctor"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // examination reads the facts for doctor.
@@ -134,10 +135,11 @@ func (x *examination) serving(ctx context.Context) {
 		x.legacy(ctx)
 	}
 	table, err := x.table(ctx, &x.setup, have.Node)
+	var rejected *sources.RejectedError
 	switch {
 	case err == nil:
 		x.examine(ctx, table)
-	case x.f.Status == nil:
+	case x.f.Status == nil || errors.As(err, &rejected):
 		x.refused(err)
 	default:
 		x.lacks("the services", err, "run as root")

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -58,6 +59,7 @@ type nodeFault struct {
 	come, gone        func()
 	args              []string
 	more              bool // other checks see its consequences
+	heals             bool // svcproxy mends it when it next looks
 	foreign           bool // it is in iptables-legacy, which svcproxy does not use
 }
 
@@ -74,15 +76,21 @@ func TestDoctorNamesFaults(t *testing.T) {
 	})
 	certificate := n.startWithCertificate(t)
 	n.healthy(t)
-	for _, f := range append(slices.Concat(n.networkFaults(t), n.otherFaults(t, state)), certificate) {
+	for _, f := range append(slices.Concat(n.networkFaults(t), n.objectFaults(t), n.otherFaults(t, state)), certificate) {
 		t.Run(f.name, func(t *testing.T) {
 			if version, err := n.Lab.Node.Run("iptables", "-V"); err != nil || f.foreign && strings.Contains(version, "legacy") {
 				t.Logf("%v: svcproxy's own rules accept there", err)
 				return
 			}
-			f.come()
-			a := n.doctor(t, f.args...)
-			f.gone()
+			var a examined
+			for range 3 {
+				f.come()
+				a = n.doctor(t, f.args...)
+				f.gone()
+				if !f.heals || len(a.Findings) > 0 && a.Findings[0].Check == f.check {
+					break
+				} // else svcproxy looked meanwhile
+			}
 			if len(a.Findings) == 0 || a.Findings[0].Check != f.check || !strings.Contains(a.Findings[0].Text, f.text) || len(a.Findings) > 1 && !f.more {
 				t.Errorf("want %s first, with %q, and nothing else: %+v", f.check, f.text, a)
 			}
@@ -176,9 +184,27 @@ func (n node) networkFaults(t *testing.T) []nodeFault {
 		{name: "firewall of nft", check: "firewall", text: "nftables inet fw gate: no rule accepts", come: gate, gone: tool("nft delete table inet fw"), more: true},
 		{name: "firewall of iptables", check: "firewall", text: "iptables filter INPUT: no rule accepts", come: tool("iptables -P INPUT DROP"), gone: tool("iptables -P INPUT ACCEPT"), more: true},
 		{name: "firewall of iptables-legacy", check: "firewall", text: "iptables-legacy filter FORWARD: no rule accepts", come: tool("iptables-legacy -P FORWARD DROP"), gone: tool("iptables-legacy -P FORWARD ACCEPT"), more: true, foreign: true},
-		{name: "a foreign virtual server", check: "others", text: "made virtual servers: -t 203.0.113.200:99", come: tool("ipvsadm -A -t 203.0.113.200:99 -s rr"), gone: tool("ipvsadm -D -t 203.0.113.200:99")},
 		{name: "no route", check: "routes", text: "10.2.1.10 of ", come: tool("ip route add unreachable 10.2.1.10"), gone: tool("ip route del unreachable 10.2.1.10")},
 		{name: "no neighbour", check: "routes", text: "does not answer ARP", come: tool("ip neigh replace 10.2.1.10 dev pod1 nud failed"), gone: tool("ip neigh flush dev pod1")},
+	}
+}
+
+// objectFaults are those of virtual servers and sets, of svcproxy and of other programs.
+func (n node) objectFaults(t *testing.T) []nodeFault {
+	tool := func(words string) func() {
+		return func() { f := strings.Fields(words); n.tool(t, f[0], f[1:]...) }
+	}
+	var stopProcess func()
+	reload := func() { n.says(t, 0, "reload --wait") } // as doctor says
+	foreign, noForeign := tool("ipvsadm -A -t 203.0.113.200:99 -s rr"), tool("ipvsadm -D -t 203.0.113.200:99")
+	return []nodeFault{
+		{name: "a foreign virtual server", check: "others", text: "made virtual servers: -t 203.0.113.200:99", come: foreign, gone: noForeign},
+		{name: "keepalived", check: "others", text: "keepalived (process ", come: func() { stopProcess = n.posesAs(t, "keepalived"); foreign() }, gone: func() { noForeign(); stopProcess() }},
+		{name: "ldirectord", check: "others", text: "ldirectord runs on this node", come: func() { stopProcess = n.posesAs(t, "ldirectord") }, gone: func() { stopProcess() }},
+		{name: "weight 0", check: "packets", text: "tcp 10.96.0.30:80: refused because 10.2.1.10:7000 of service one: weight 0",
+			come: tool("ipvsadm -e -t 10.96.0.30:80 -r 10.2.1.10:7000 -m -w 0"), gone: reload, heals: true},
+		{name: "set emptied", check: "packets", text: "tcp 10.96.0.30:80: refused because of the rule filter KUBE-IPVS-FILTER",
+			come: tool("ipset del KUBE-CLUSTER-IP 10.96.0.30,tcp:80"), gone: reload, heals: true},
 	}
 }
 
@@ -232,6 +258,15 @@ func (n node) otherFaults(t *testing.T, state string) []nodeFault {
 	services := filepath.Join(n.Dir, "services.toml")
 	old := time.Now().Add(-time.Hour)
 	var stopProcess func()
+	var kept []byte
+	edit := func(more string, when time.Time) {
+		text, err := os.ReadFile(services)
+		must(t, err)
+		kept = text
+		must(t, os.WriteFile(services, append(slices.Clone(text), more...), 0o644))
+		must(t, os.Chtimes(services, when, when))
+	}
+	restore := func() { must(t, os.WriteFile(services, kept, 0o644)) }
 	return []nodeFault{
 		{name: "kube-proxy", check: "others", text: "kube-proxy runs on this node", come: func() { stopProcess = n.posesAs(t, "kube-proxy") }, gone: func() { stopProcess() }},
 		{name: "unit masked", check: "unit", text: unit, come: func() { must(t, os.Symlink(os.DevNull, unit)) }, gone: func() { must(t, os.Remove(unit)) }},
@@ -244,13 +279,8 @@ func (n node) otherFaults(t *testing.T, state string) []nodeFault {
 			must(t, os.WriteFile(filepath.Join(state, "later"), nil, 0o600))
 			must(t, os.Chtimes(filepath.Join(state, "later"), old, time.Now().Add(time.Hour)))
 		}, gone: func() { must(t, os.Remove(filepath.Join(state, "later"))) }},
-		{name: "a file that is not served", check: "files", text: "more", come: func() {
-			text, err := os.ReadFile(services)
-			must(t, err)
-			must(t, os.WriteFile(services+".was", text, 0o644))
-			must(t, os.WriteFile(services, append(text, clusterIP("more", "10.96.0.40", `["10.2.1.10"]`)...), 0o644))
-			must(t, os.Chtimes(services, old, old))
-		}, gone: func() { must(t, os.Rename(services+".was", services)) }, more: true},
+		{name: "a file that is not valid", check: "configuration", text: "services.toml:", come: func() { edit("[services.bad]\nclusterIP = 7\n", time.Now()) }, gone: restore},
+		{name: "a file that is not served", check: "files", text: "more", come: func() { edit(clusterIP("more", "10.96.0.40", `["10.2.1.10"]`), old) }, gone: restore, more: true},
 	}
 }
 
@@ -271,40 +301,60 @@ func (n node) posesAs(t *testing.T, name string) (stop func()) {
 	}
 }
 
-// asUser asks as a user who may open the socket and nothing else: the daemon reads the kernel.
+// asUser asks as a member of the socket's group, for whom the daemon reads the kernel, and as a user without any right,
+// who is told which is missing.
 func (n node) asUser(t *testing.T) {
 	t.Helper()
+	const member, nobody = "777", "65534" // groups
 	for dir := n.Dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		must(t, os.Chmod(dir, 0o755))
 	}
 	must(t, os.Chmod(filepath.Join(n.Dir, "run"), 0o755))
-	must(t, os.Chmod(filepath.Join(n.Dir, "run", "svcproxy.sock"), 0o666))
+	socket := filepath.Join(n.Dir, "run", "svcproxy.sock")
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("%s: %v, %v", socket, info, err)
+	}
+	must(t, os.Chown(socket, 0, 777)) // the guest has no group svcproxy
 	binary := filepath.Join(n.Dir, "svcproxy")
 	text, err := os.ReadFile(n.Binary)
 	must(t, err)
 	must(t, os.WriteFile(binary, text, 0o755))
-	ask := func(command string, args ...string) string {
-		out, err := n.Lab.Node.Run("setpriv", append([]string{"--reuid", "65534", "--regid", "65534", "--clear-groups",
+	ask := func(group string, code int, command string, args ...string) string {
+		out, err := n.Lab.Node.Run("setpriv", append([]string{"--reuid", "65534", "--regid", "65534", "--groups", group,
 			binary, command, "--config", filepath.Join(n.Dir, "svcproxy.toml")}, args...)...)
-		if err != nil {
-			t.Errorf("%s as an ordinary user: %v\n%s", command, err, out)
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == code {
+			return out + err.Error()
+		}
+		if err != nil || code != 0 {
+			t.Errorf("%s as user of group %s: want exit code %d: %v\n%s", command, group, code, err, out)
 		}
 		return out
 	}
-	if out := ask("doctor"); !strings.Contains(out, "nothing is wrong") || strings.Contains(out, "virtual servers, rules and sets") {
-		t.Errorf("doctor as an ordinary user:\n%s", out)
+	if out := ask(member, 0, "doctor"); !strings.Contains(out, "nothing is wrong") || strings.Contains(out, "virtual servers, rules and sets") {
+		t.Errorf("doctor as a member of the group:\n%s", out)
 	}
-	if out := ask("explain", "10.96.0.30:80"); !strings.HasPrefix(out, "served by 10.2.1.10:7000") {
-		t.Errorf("explain as an ordinary user:\n%s", out)
+	if out := ask(member, 0, "explain", "10.96.0.30:80"); !strings.HasPrefix(out, "served by 10.2.1.10:7000") {
+		t.Errorf("explain as a member of the group:\n%s", out)
+	}
+	if out := ask(nobody, 0, "doctor"); !strings.Contains(out, "run as root, or as a member of the group svcproxy") || !strings.Contains(out, "CAP_NET_ADMIN") {
+		t.Errorf("doctor without rights:\n%s", out)
+	}
+	if out := ask(nobody, 5, "explain", "10.96.0.30:80"); !strings.Contains(out, "as a member of the group svcproxy") {
+		t.Errorf("explain without rights:\n%s", out)
 	}
 	folder := filepath.Join(n.Dir, "reports")
 	must(t, os.Mkdir(folder, 0o755))
 	must(t, os.Chown(folder, 65534, 65534))
-	out := ask("report", "--write", filepath.Join(folder, "report.tar.gz"))
+	out := ask(member, 0, "report", "--write", filepath.Join(folder, "report.tar.gz"))
 	for _, part := range []string{"kernel.txt", "doctor.txt", "status.json", "metrics.txt"} {
 		if !strings.Contains(out, part) {
-			t.Errorf("the report of an ordinary user has no %s:\n%s", part, out)
+			t.Errorf("the report of a member of the group has no %s:\n%s", part, out)
 		}
+	}
+	out = ask(nobody, 0, "report", "--write", filepath.Join(folder, "less.tar.gz"))
+	if !strings.Contains(out, "not in it: what svcproxy itself knows: ") || !strings.Contains(out, "CAP_NET_ADMIN") || strings.Contains(out, "kernel.txt") {
+		t.Errorf("the report of a user without rights:\n%s", out)
 	}
 }
 
