@@ -6,5 +6,6 @@
 //
 // The node is a guest of testdata/guest that boots a Debian root of its own. The
 // tests build two versions of the packages and boot the node. The steps on the
-// node are in script/*.txtar; this package's test binary runs them there.
+// node are in script/*.txtar; this package's test binary runs them there. One of
+// them boots three nodes in that guest, behind a router.
 package appliance

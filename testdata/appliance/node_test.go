@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { network.Close() })
-	n := &node{lab: network}
+	n, f := &node{lab: network}, &fleet{}
 	testscript.Run(t, testscript.Params{
 		Dir: "script", RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
@@ -41,6 +41,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ask": n.ask, "get": n.get, "blocks": blocks, "clients": n.clients, "until": until, "exits": exits, "server": n.server, "client": n.client, "webhook": webhook, "sandbox": new(sandbox).do,
+			"fleet": f.begin, "on": f.on, "router": f.router, "ways": f.ways, "link": f.link, "lose": f.lose, "flows": f.hold,
 		},
 	})
 }
