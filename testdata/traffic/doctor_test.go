@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -175,7 +176,9 @@ func (n node) networkFaults(t *testing.T) []nodeFault {
 		{name: "conntrack is full", check: "conntrack", text: "nearly full", come: func() {
 			limit = conntrackMax(t, "")
 			wantEach(t, n.Client, "tcp", "192.0.2.80:80")
-			conntrackMax(t, strings.TrimSpace(n.tool(t, "sysctl", "-n", "net.netfilter.nf_conntrack_count")))
+			count, err := strconv.Atoi(strings.TrimSpace(n.tool(t, "sysctl", "-n", "net.netfilter.nf_conntrack_count")))
+			must(t, err)
+			conntrackMax(t, fmt.Sprint(1+count/2)) // entries end while a slow machine asks
 		}, gone: func() { conntrackMax(t, limit) }, more: true},
 		{name: "a parameter of IPVS", check: "sysctls", text: "net.ipv4.vs.conntrack is 0", come: tool("sysctl -qw net.ipv4.vs.conntrack=0"), gone: tool("sysctl -qw net.ipv4.vs.conntrack=1")},
 		{name: "MTU of a tunnel", check: "mtu", text: "pod3 (1400", come: tool("ip link set pod3 mtu 1400"), gone: tool("ip link set pod3 mtu 1500")},

@@ -200,18 +200,24 @@ func (n node) shareTools(t *testing.T) {
 
 // known wants exactly the files of the table, owned by the service's user. Some
 // are written soon after the first sync, under a temporary name until they are
-// whole.
+// whole, and one is root's until then.
 func (n node) known(t *testing.T) {
 	t.Helper()
-	if err := lab.Eventually(10*time.Second, func() error { return known(n.stateFiles(t)) }); err != nil {
-		t.Error(err)
-	}
-	for _, file := range n.stateFiles(t) {
-		st, err := os.Lstat(filepath.Join(n.Dir, file))
-		must(t, err)
-		if uid := st.Sys().(*syscall.Stat_t).Uid; uid != nobody && st.Mode().IsRegular() {
-			t.Errorf("%s belongs to %d: the service could not replace it", file, uid)
+	err := lab.Eventually(patience, func() error {
+		files := n.stateFiles(t)
+		for _, file := range files {
+			st, err := os.Lstat(filepath.Join(n.Dir, file))
+			if err != nil {
+				return err
+			}
+			if uid := st.Sys().(*syscall.Stat_t).Uid; uid != nobody && st.Mode().IsRegular() {
+				return fmt.Errorf("%s belongs to %d: the service could not replace it", file, uid)
+			}
 		}
+		return known(files)
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
