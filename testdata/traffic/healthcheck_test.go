@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -45,7 +44,7 @@ func TestHealthCheckNodePort(t *testing.T) {
 		{`[{ address = "10.2.1.10", nodeName = "n1", ready = false, serving = true, terminating = true }]`, 0},
 	} {
 		must(t, n.Serve(other+probed(c.endpoints)))
-		must(t, lab.Eventually(20*time.Second, func() error { return healthIs(probe, "http://192.0.2.1:32000/healthz", c.local) }))
+		must(t, lab.Eventually(patience, func() error { return healthIs(probe, "http://192.0.2.1:32000/healthz", c.local) }))
 		for _, url := range []string{"http://192.0.2.1:32000/any/path", "http://[2001:db8::1]:32000/", "http://198.51.100.80:32000/"} {
 			if err := healthIs(probe, url, c.local); err != nil {
 				t.Error(err)
@@ -53,7 +52,7 @@ func TestHealthCheckNodePort(t *testing.T) {
 		}
 	}
 	must(t, n.Serve(other))
-	must(t, lab.Eventually(20*time.Second, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if err := connect(n.Client, "192.0.2.1", 32000); !errors.Is(err, unix.ECONNREFUSED) {
 			return fmt.Errorf("without the service: want refused, got %v", err)
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
@@ -134,7 +133,7 @@ endpoints = ` + allV4 + "\n" + clusterIP("other", "10.96.0.21", allV4)
 		must(t, n.Stop())
 		must(t, n.Start())
 		// A start that has nothing to change logs nothing.
-		if err := lab.Eventually(30*time.Second, func() error {
+		if err := lab.Eventually(patience, func() error {
 			out, code, err := n.Command("status")
 			if err == nil && code != 0 {
 				err = fmt.Errorf("status: exit code %d: %s", code, out)
@@ -151,7 +150,7 @@ endpoints = ` + allV4 + "\n" + clusterIP("other", "10.96.0.21", allV4)
 	master("restarted as master")
 
 	peer := startKeepalived(t, n.Client, "eth0", 200)
-	must(t, lab.Eventually(30*time.Second, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if !strings.Contains(k.log.String(), "Entering BACKUP STATE") {
 			return fmt.Errorf("keepalived is not backup")
 		}

@@ -33,7 +33,7 @@ func get(c *http.Client, url string) (int, string, error) {
 // answers wants a code and a text in the body, in the end.
 func answers(t *testing.T, c *http.Client, url string, code int, text string) {
 	t.Helper()
-	err := lab.Eventually(20*time.Second, func() error {
+	err := lab.Eventually(patience, func() error {
 		got, body, err := get(c, url)
 		if err != nil || got != code || !strings.Contains(body, text) {
 			return fmt.Errorf("%s: %d, %v, want %d with %q in\n%.2000s", url, got, err, code, text, body)
@@ -47,7 +47,7 @@ func answers(t *testing.T, c *http.Client, url string, code int, text string) {
 
 func refuses(t *testing.T, c *http.Client, url string) {
 	t.Helper()
-	err := lab.Eventually(20*time.Second, func() error {
+	err := lab.Eventually(patience, func() error {
 		if code, _, err := get(c, url); err == nil {
 			return fmt.Errorf("%s: %d, want no answer", url, code)
 		}
@@ -79,7 +79,7 @@ func TestListenersAnswerAndMove(t *testing.T) {
 		}
 	}
 	must(t, n.Configure(listeners+"metricsAllowedHosts = [\".example.com\"]\n"))
-	err := lab.Eventually(20*time.Second, func() error {
+	err := lab.Eventually(patience, func() error {
 		if code := as(t, here, "http://127.0.0.1:10249/metrics", "node1.example.com"); code != http.StatusOK {
 			return fmt.Errorf("/metrics under a name that is allowed: %d", code)
 		}
@@ -152,7 +152,7 @@ func TestMetricsTellWhatTheKernelCounts(t *testing.T) {
 	}
 	here := n.Lab.Node.HTTP(lab.AskLimit)
 	row := regexp.MustCompile(`(?m)^TCP +10\.96\.0\.20:80 +(\d+) +(\d+) +(\d+) +(\d+) +(\d+)`)
-	must(t, lab.Eventually(30*time.Second, func() error { // the kernel adds up every two seconds
+	must(t, lab.Eventually(patience, func() error { // the kernel adds up every two seconds
 		out, err := n.Lab.Node.Run("ipvsadm", "-Ln", "--stats", "--exact")
 		if err != nil {
 			return err

@@ -104,7 +104,7 @@ func TestStatusTellsWhatHappensToConnections(t *testing.T) {
 
 	vip := netip.MustParseAddrPort("10.96.0.20:80")
 	kept := dialBackend(t, n, vip, "pod1")
-	must(t, lab.Eventually(30*time.Second, func() error { // the kernel adds up every two seconds
+	must(t, lab.Eventually(patience, func() error { // the kernel adds up every two seconds
 		s := n.status(t, "web").Services[0]
 		if s.Active != 1 || s.Traffic.Connections == 0 || s.Traffic.InBytes == 0 || s.Traffic.OutBytes == 0 || s.Endpoints[0].Traffic.Connections == 0 {
 			return fmt.Errorf("%+v", s)
@@ -124,7 +124,7 @@ func TestStatusTellsWhatHappensToConnections(t *testing.T) {
 	n.says(t, 0, "status web", "draining (1 conns, ", "s left)")
 	n.says(t, 0, "status", "1 draining")
 	kept.Reset()
-	must(t, lab.Eventually(30*time.Second, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if s := n.status(t, "web").Services[0]; len(s.Endpoints) != 1 {
 			return fmt.Errorf("%+v", s)
 		}
@@ -251,7 +251,7 @@ func TestWhoMayAsk(t *testing.T) {
 	if _, err := n.Wait(mark, "msg=starting"); err != nil {
 		t.Fatal(err)
 	}
-	must(t, lab.Eventually(30*time.Second, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		if out, code := n.asks(t, "status"); code != 0 {
 			return fmt.Errorf("exit code %d: %s", code, out)
 		}
