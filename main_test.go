@@ -147,7 +147,7 @@ const module = "github.com/svcproxy/svcproxy"
 var mayImport = map[string][]string{
 	// The command line.
 	"":               {"proxy/cli", "proxy/commands", "sources/fields"},
-	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest"},
 
 	// The running process.
 	"proxy/daemon":       {"kernel", "kernel/host", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
@@ -158,7 +158,7 @@ var mayImport = map[string][]string{
 	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/explain", "proxy/health", "proxy/status", "sources"},
 	"proxy/hooks":   {"proxy/events", "proxy/health/probe"},
 	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources"},
-	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/frontend", "proxy/status", "sources"},
+	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/frontend", "proxy/mode", "proxy/status", "sources"},
 	"proxy/report":  {"sources/fields"},
 	"proxy/explain": {"kernel", "kernel/trace", "proxy/frontend", "proxy/screen", "sources"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/frontend", "proxy/health", "proxy/health/probe", "proxy/status", "sources"},

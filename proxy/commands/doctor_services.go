@@ -13,6 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/doctor"
 	"github.com/svcproxy/svcproxy/proxy/explain"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
@@ -50,7 +51,7 @@ func (x *examination) examine(ctx context.Context, table sources.Table) {
 	if x.probe {
 		x.duplicates(ctx)
 	}
-	if x.f.Mode != "userspace" && !x.setup.Config.IPVS.StrictARP {
+	if x.f.Mode != mode.Userspace && !x.setup.Config.IPVS.StrictARP {
 		x.follow(paths)
 	}
 }
@@ -77,7 +78,7 @@ func (x *examination) backends(paths *host.Paths) {
 
 // foreign lists virtual servers that svcproxy neither made nor wants.
 func (x *examination) foreign() {
-	if x.f.Mode == "userspace" {
+	if x.f.Mode == mode.Userspace {
 		return
 	}
 	owned := plan.Owned(x.f.Kernel)

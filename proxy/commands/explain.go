@@ -15,6 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
 	"github.com/svcproxy/svcproxy/proxy/explain"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
 // explainCommand says what this node does with a packet. Like plan it reads the kernel and the
@@ -180,7 +181,7 @@ func (c *explainCommand) facts(ctx context.Context, q explain.Question) (f expla
 	if f.Kernel, err = c.observe(ctx, &s); err != nil {
 		return f, nil, err
 	}
-	if used := c.mode(ctx, &s, &f); used == "userspace" {
+	if used := c.mode(ctx, &s, &f); used == mode.Userspace {
 		return f, nil, cli.Errorf(cli.Failed, "svcproxy status SERVICE and svcproxy health show what is served",
 			"%w", daemon.ErrNotExplained)
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -22,7 +23,7 @@ func (d *decoder) check() {
 	if len(c.IPVS.ExcludeCIDRs) > 0 && !c.IPVS.DeleteUnknown {
 		d.warn("ipvs.excludeCIDRs", "has no effect without ipvs.deleteUnknown = true: foreign virtual servers stay anyway")
 	}
-	if c.IPTables.LocalhostNodePorts && c.Mode != "iptables" {
+	if c.IPTables.LocalhostNodePorts && c.Mode != mode.IPTables {
 		d.warn("iptables.localhostNodePorts", `has an effect only in mode iptables: in others loopback addresses do not serve node ports`)
 	}
 	d.checkAPIServer()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -126,7 +127,7 @@ func (c Config) upstream() upstreamConfig {
 		EnableProfiling:             c.EnableProfiling,
 		ShowHiddenMetricsForVersion: c.ShowHiddenMetricsForVersion,
 
-		Mode:     cmp.Or(c.Mode, "ipvs"),
+		Mode:     cmp.Or(c.Mode, mode.IPVS),
 		IPTables: upstreamIPTables{MasqueradeBit: c.IPTables.MasqueradeBit, LocalhostNodePorts: c.IPTables.LocalhostNodePorts},
 		IPVS: upstreamIPVS{
 			Scheduler:     cmp.Or(c.IPVS.Scheduler, sources.DefaultScheduler),

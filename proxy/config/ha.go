@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
@@ -82,7 +83,7 @@ func (d *decoder) checkSync() {
 	switch {
 	case on && c.Link == "" && !d.refused["ha.sync.link"]:
 		d.refuseAt("ha.sync.role", fmt.Sprintf("ha.sync.role %q needs ha.sync.link", c.Role))
-	case on && (d.config.Mode == "iptables" || d.config.Mode == "userspace"):
+	case on && (d.config.Mode == mode.IPTables || d.config.Mode == mode.Userspace):
 		d.warn("ha.sync.role", fmt.Sprintf("has no effect in mode %s: only IPVS can sync connections", d.config.Mode))
 	case !on && c.Link != "":
 		d.warn("ha.sync.link", "has no effect without ha.sync.role")

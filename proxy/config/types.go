@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
@@ -231,7 +232,7 @@ func checkScheduler(s string) error {
 	return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "scheduler "))
 }
 
-var modes = word("", "ipvs", "iptables", "userspace")
+var modes = word("", mode.IPVS, mode.IPTables, mode.Userspace)
 
 func checkMode(s string) error {
 	switch s {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -40,7 +41,7 @@ func logMode(log *slog.Logger, used string, all []status.Fallback) {
 			next = all[i+1].Mode
 		}
 		text := fmt.Sprintf("Can't use %s proxier, trying %s proxier", f.Mode, next)
-		if next == "userspace" {
+		if next == mode.Userspace {
 			text = fmt.Sprintf("Can't use %s proxy, using %s proxier", f.Mode, next)
 		}
 		log.Warn(text, "reason", f.Reason, "hint", f.Hint)
@@ -50,7 +51,7 @@ func logMode(log *slog.Logger, used string, all []status.Fallback) {
 
 // SteppedDown says that Open could not use the preferred mode; "" if it could.
 func (s Setup) SteppedDown() string {
-	d := status.Daemon{Mode: s.mode().Name(), Fallbacks: s.Fallbacks}
+	d := status.Daemon{Mode: s.Mode(), Fallbacks: s.Fallbacks}
 	return d.SteppedDown()
 }
 

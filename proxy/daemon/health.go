@@ -5,14 +5,14 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
-	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Health are the settings of health checks.
 func (s Setup) Health() checker.Settings {
 	h, defaults := s.Config.Health, s.Config.Health.Defaults()
-	if s.mode().Name() == new(ipvs.Mode).Name() {
+	if s.Mode() == mode.IPVS {
 		defaults.Probe.Way = sources.Way{Forward: cmp.Or(sources.Forward(s.Config.IPVS.Forward), sources.Masquerade), GUEPort: uint16(s.Config.IPVS.GUEPort)}
 	}
 	return checker.Settings{

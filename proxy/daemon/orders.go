@@ -8,6 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
 // places lists what an order is for in the table that is served.
@@ -32,7 +33,7 @@ func (c *console) applied(ctx context.Context, to []health.Place) error {
 	if !errors.As(now.Report.Err, &steps) {
 		return now.Report.Err
 	}
-	if c.about.Mode != "ipvs" {
+	if c.about.Mode != mode.IPVS {
 		return steps // other modes balance with rules, in which no step is about one endpoint alone
 	}
 	for _, f := range steps.Failed {

@@ -20,8 +20,6 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/mode"
-	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
-	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
@@ -86,13 +84,13 @@ func Load(flags *config.Flags, version string) (Setup, error) {
 // the Node object, and the addresses and gateways of n. n may be zero.
 func (s Setup) Facts(n kernel.Node) sources.HostFacts {
 	c, forward := s.Config, sources.Forward("")
-	masquerades := s.mode().Name() != new(ipvs.Mode).Name()
+	masquerades := s.Mode() != mode.IPVS
 	if !masquerades {
 		forward = sources.Forward(c.IPVS.Forward) // the other modes warn themselves
 	}
 	return proxy.OnNode(sources.HostFacts{
-		Mode: s.mode().Name(), NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler, Forward: forward, Masquerades: masquerades, MasqueradeMark: 1 << c.IPTables.MasqueradeBit,
-		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.mode().Name() != (userspace.Mode{}).Name(),
+		Mode: s.Mode(), NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler, Forward: forward, Masquerades: masquerades, MasqueradeMark: 1 << c.IPTables.MasqueradeBit,
+		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.Mode() != mode.Userspace,
 	}, n)
 }
 

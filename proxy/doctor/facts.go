@@ -75,9 +75,6 @@ func Sysctls() []string {
 	}
 }
 
-// modeUserspace relays in svcproxy itself.
-const modeUserspace = "userspace"
-
 // number returns a kernel parameter as a number; false if it is not known.
 func (f *Facts) number(name string) (uint64, bool) {
 	n, err := strconv.ParseUint(f.Machine.Sysctls[name], 10, 64)

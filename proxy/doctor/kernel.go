@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -36,7 +37,7 @@ func modules(f *Facts) (list []Finding) {
 				"modprobe "+module+" && echo "+module+" > /etc/modules-load.d/"+module+".conf", "the scheduler %s is not loaded", name)...)
 		}
 	}
-	if f.Mode == modeUserspace || !f.Configured {
+	if f.Mode == mode.Userspace || !f.Configured {
 		return list
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Barred)) {
@@ -49,7 +50,7 @@ func modules(f *Facts) (list []Finding) {
 
 // schedulers lists those of the wanted virtual servers.
 func (f *Facts) schedulers() (names []string) {
-	if f.Want == nil || f.Mode == modeUserspace {
+	if f.Want == nil || f.Mode == mode.Userspace {
 		return nil
 	}
 	for i := range f.Want.Virtuals {
@@ -60,7 +61,7 @@ func (f *Facts) schedulers() (names []string) {
 
 // release reports faults of kernel releases that the configuration provokes.
 func release(f *Facts) []Finding {
-	if f.Kernel == nil || f.Mode != "ipvs" {
+	if f.Kernel == nil || f.Mode != mode.IPVS {
 		return nil
 	}
 	reuse, known := f.number("net.ipv4.vs.conn_reuse_mode")
@@ -73,7 +74,7 @@ func release(f *Facts) []Finding {
 
 // forwarding reports that packets do not pass this node.
 func forwarding(f *Facts) (list []Finding) {
-	if f.Mode == modeUserspace {
+	if f.Mode == mode.Userspace {
 		return nil
 	}
 	for _, c := range []struct {
@@ -158,7 +159,7 @@ func conntrack(f *Facts) []Finding {
 	const why = "at the limit the kernel drops the packets of new connections"
 	mend := "sysctl -w net.netfilter.nf_conntrack_max=" + strconv.FormatUint(2*max(limit, 1), 10)
 	switch {
-	case f.Mode == modeUserspace || !known || !found || limit == 0:
+	case f.Mode == mode.Userspace || !known || !found || limit == 0:
 		return nil
 	case count*100 >= limit*full:
 		return one(why, mend, "the connection tracker is nearly full: %d of %d entries", count, limit)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
 // duplicate reports VIPs that another host has.
@@ -25,7 +26,7 @@ func firewall(f *Facts) (list []Finding) {
 		return nil
 	}
 	barriers, virtuals := f.Kernel.Firewall, f.Want.Virtuals
-	if f.Mode == "iptables" {
+	if f.Mode == mode.IPTables {
 		barriers, virtuals = f.byRules()
 	}
 	for _, line := range kernel.Barred(barriers, virtuals) {
@@ -125,7 +126,7 @@ func routes(f *Facts) []Finding {
 
 // vips reports VIPs and virtual servers that the kernel lacks.
 func vips(f *Facts) []Finding {
-	if f.Kernel == nil || f.Fronts == nil || f.Want == nil || f.Mode == modeUserspace {
+	if f.Kernel == nil || f.Fronts == nil || f.Want == nil || f.Mode == mode.Userspace {
 		return nil
 	}
 	var missing []string

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
 // configuration reports what is wrong with the files.
@@ -53,7 +54,7 @@ func running(f *Facts) []Finding {
 		mend = "systemctl restart svcproxy"
 	}
 	why := "the kernel goes on with what it has, but changes, health checks and repairs wait"
-	if f.Mode == modeUserspace {
+	if f.Mode == mode.Userspace {
 		why = "in mode userspace nothing is served without it"
 	}
 	return one(why, mend, "%s", f.NoAnswer)

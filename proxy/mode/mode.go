@@ -11,6 +11,13 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
+// The names of the modes, as the configuration has them. Each mode's package says what it is.
+const (
+	IPVS      = "ipvs"
+	IPTables  = "iptables"
+	Userspace = "userspace"
+)
+
 // Mode is one way to serve frontends. A value belongs to one loop: it may keep
 // its last state and patch it.
 type Mode interface {

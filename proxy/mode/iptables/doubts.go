@@ -27,7 +27,7 @@ func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
 			sticky++
 		}
 	}
-	lines = append(lines, mode.NoForward(f, "iptables")...)
+	lines = append(lines, mode.NoForward(f, mode.IPTables)...)
 	if sticky > 0 {
 		lines = append(lines, fmt.Sprintf("session affinity of %s remembers the last 100 clients of each endpoint: "+
 			"for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d", sources.Count(sticky, "service")))

@@ -29,7 +29,7 @@ type family struct {
 var _ mode.Mode = (*Mode)(nil)
 
 // Name returns "iptables".
-func (*Mode) Name() string { return "iptables" }
+func (*Mode) Name() string { return mode.IPTables }
 
 // Needs returns what rules, and flows to endpoints that are gone, are reached by.
 func (*Mode) Needs() []kernel.Adapter {

@@ -32,7 +32,7 @@ type Mode struct {
 var _ mode.Mode = (*Mode)(nil)
 
 // Name returns "ipvs".
-func (*Mode) Name() string { return "ipvs" }
+func (*Mode) Name() string { return mode.IPVS }
 
 // Needs returns what IPVS, its sets and its rules are reached by.
 func (*Mode) Needs() []kernel.Adapter {

@@ -33,7 +33,7 @@ type Mode struct{}
 var _ mode.Mode = Mode{}
 
 // Name returns "userspace".
-func (Mode) Name() string { return "userspace" }
+func (Mode) Name() string { return mode.Userspace }
 
 // Needs returns nothing: a kernel that has addresses and sockets will do.
 func (Mode) Needs() []kernel.Adapter { return []kernel.Adapter{} }
@@ -113,7 +113,7 @@ func whyNot(x *frontend.Front) string {
 
 // Doubts says what of some frontends is not served in this mode, or otherwise than configured, a line each.
 func (Mode) Doubts(f *frontend.Frontends) (lines []string) {
-	lines = mode.NoForward(f, "userspace")
+	lines = mode.NoForward(f, mode.Userspace)
 	last := int32(-1)
 	for i := range f.Fronts {
 		x := &f.Fronts[i]
