@@ -41,22 +41,15 @@ func (p *parser) directive(f []string, line string) error {
 	case "saved":
 		err = p.saved(strings.TrimPrefix(line, directive+"saved "))
 	case "owned":
-		var k VirtualKey
-		k, _, err = parseVirtualKey(f[1:])
-		p.o.Owned = append(p.o.Owned, k)
+		err = appendKey(&p.o.Owned, f[1:])
 	case "relayed":
 		p.o.Relayed = true
 	case "in-ipvs":
-		var k VirtualKey
-		k, _, err = parseVirtualKey(f[1:])
-		p.o.InIPVS = append(p.o.InIPVS, k)
+		err = appendKey(&p.o.InIPVS, f[1:])
 	case "made":
 		err = p.recorded(f[1:], &p.o.Record.Made)
 	case "digest":
-		var d VirtualDigest
-		d, err = parseVirtualDigest(f[1:])
-		p.o.Record.Digests = append(p.o.Record.Digests, d)
-		sortUnique(&p.o.Record.Digests, VirtualDigest.Compare)
+		err = p.digest(f[1:])
 	case "left":
 		err = p.recorded(f[1:], &p.o.Record.Left)
 	case "drain":
@@ -74,6 +67,19 @@ func (p *parser) directive(f []string, line string) error {
 	default:
 		err = p.o.Node.directive(f[0], arg(1), arg(3))
 	}
+	return err
+}
+
+func appendKey(to *[]VirtualKey, f []string) error {
+	k, _, err := parseVirtualKey(f)
+	*to = append(*to, k)
+	return err
+}
+
+func (p *parser) digest(f []string) error {
+	d, err := parseVirtualDigest(f)
+	p.o.Record.Digests = append(p.o.Record.Digests, d)
+	sortUnique(&p.o.Record.Digests, VirtualDigest.Compare)
 	return err
 }
 

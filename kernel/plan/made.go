@@ -83,6 +83,6 @@ func Made(o *kernel.Observed) []kernel.Virtual {
 	if foreign < 0 {
 		return o.Virtuals
 	}
-	own = ownershipOf(o)
+	own = ownershipOf(o) // keys are asked for in ascending order: from the first again
 	return keep(o.Virtuals, func(v kernel.Virtual) bool { return own.has(&v) })
 }

@@ -8,9 +8,14 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// ownership says whether a virtual server is owned. It is if the ownership set of its
-// family has it, if the last reading owned it, if the record on disk has it unchanged, or
-// if the relay of this process serves it. Keys must be asked for in ascending order.
+// ownership says whether a virtual server is owned. One of these is enough:
+//
+//   - the ownership set of its family has it,
+//   - the last reading owned it,
+//   - the record on disk has it unchanged,
+//   - the relay of this process serves it.
+//
+// Keys must be asked for in ascending order.
 type ownership struct {
 	relayed bool
 	inIPVS  keyCursor[kernel.VirtualKey] // not the relay's

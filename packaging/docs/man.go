@@ -41,25 +41,7 @@ func (e Edition) program(prog cli.Program) []byte {
 	p.heading("COMMANDS")
 	common := prog.FlagSet(cli.Command{})
 	for _, c := range prog.Visible() {
-		p.subheading(strings.TrimSpace(c.Name + " " + c.Args))
-		p.text(sentence(c.Short))
-		if c.Long != "" {
-			p.text(c.Long)
-		}
-		if len(c.Values) > 0 {
-			p.text("One of " + strings.Join(c.Values, ", ") + ".")
-		}
-		prog.FlagSet(c).VisitAll(func(f *pflag.Flag) {
-			if common.Lookup(f.Name) == nil {
-				p.pflag(f)
-			}
-		})
-		for _, e := range c.Exits {
-			p.item(fmt.Sprintf("exit code %d", e.Code), sentence(e.When))
-		}
-		if len(c.Examples) > 0 {
-			p.literal(strings.Join(c.Examples, "\n"))
-		}
+		p.command(c, prog.FlagSet(c), common)
 	}
 	p.heading("FLAGS OF ALL COMMANDS")
 	p.text("A flag overrides its key in svcproxy.toml. Flags of kube-proxy that have no effect here are accepted with a warning, and not listed.")
@@ -87,6 +69,29 @@ func (e Edition) program(prog cli.Program) []byte {
 	}
 	p.seeAlso("svcproxy.toml(5)", "services.toml(5)", "svcproxy-concepts(7)", "svcproxy-migration(7)", "systemctl(1)", "journalctl(1)", "ipvsadm(8)", "ipset(8)", "iptables(8)")
 	return p.Bytes()
+}
+
+// command writes what there is to say of one command, with those of its flags that are not common to all.
+func (p *page) command(c cli.Command, flags, common *pflag.FlagSet) {
+	p.subheading(strings.TrimSpace(c.Name + " " + c.Args))
+	p.text(sentence(c.Short))
+	if c.Long != "" {
+		p.text(c.Long)
+	}
+	if len(c.Values) > 0 {
+		p.text("One of " + strings.Join(c.Values, ", ") + ".")
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if common.Lookup(f.Name) == nil {
+			p.pflag(f)
+		}
+	})
+	for _, e := range c.Exits {
+		p.item(fmt.Sprintf("exit code %d", e.Code), sentence(e.When))
+	}
+	if len(c.Examples) > 0 {
+		p.literal(strings.Join(c.Examples, "\n"))
+	}
 }
 
 func (p *page) pflag(f *pflag.Flag) {

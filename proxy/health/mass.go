@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A mass failure is that more than half of the targets that were up went down within the time that it takes to detect
-// a failure, and that they belong to at least massServices services. The likelier cause is then this node's own link
-// or route. The last states are held for massHold: long enough for a spanning tree or a routing protocol.
+// In a mass failure more than half of the targets that were up go down within the time that it takes to detect a
+// failure. They belong to at least massServices services. The likelier cause is then this node's own link or route.
+// The last states are held for massHold: long enough for a spanning tree or a routing protocol.
 const (
 	massServices = 3
 	massHold     = time.Minute

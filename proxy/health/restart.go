@@ -12,10 +12,10 @@ import (
 // reals are what the kernel has of ours, in any order, and what rules have instead of them (plan.Translated).
 //
 // An endpoint that the table gives a weight is up if its real server has one, and down if its real server has weight
-// 0. Without a real server it is new: its target is not in the result, and Initial decides. One exception: where an
-// endpoint that is down is cut, and in rules, which have no weight 0, its absence from a virtual server that is there means
-// down too, unless the endpoint may be absent because it is elsewhere. The weight of an
-// endpoint with an override says nothing of its health, not even if the override has ended since.
+// 0. Without a real server it is new: its target is not in the result, and Initial decides. There is one exception.
+// Where an endpoint that is down is cut, and in rules, which have no weight 0, it is down if its virtual server is there
+// without it. That does not hold for an endpoint that may be absent because it is elsewhere. The weight of an endpoint
+// with an override says nothing of its health, not even if the override has ended since.
 func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]State {
 	was := newReading(virtuals, reals)
 	overrule := newMatcher(o, time.Time{})

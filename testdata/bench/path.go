@@ -81,10 +81,15 @@ type task struct {
 	rules  string // svcproxy's, for who makes the same by hand
 }
 
-// ways builds them all: directly, through svcproxy in both layouts of rules, without and with SNAT, through the same virtual servers
-// made by hand, with and without the rules around them, through svcproxy's mode iptables
-// with both back ends and mode userspace, and through HAProxy. Those that were built are
-// given with an error, too.
+// ways builds them all:
+//
+//   - directly,
+//   - through svcproxy in both layouts of rules, without and with SNAT,
+//   - through the same virtual servers made by hand, with and without the rules around them,
+//   - through svcproxy's mode iptables with both back ends, and mode userspace,
+//   - through HAProxy.
+//
+// Those that were built are given with an error, too.
 func (p *pass) ways() ([]way, error) {
 	tasks := map[int]*task{}
 	for _, n := range pathServices {

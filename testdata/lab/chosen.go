@@ -92,16 +92,21 @@ func addChosen(weights map[Real]int, text string) error {
 		if len(chains[chain]) == 0 {
 			chain = jumps[chain]
 		}
-		smallest := 1.0
-		for _, x := range chains[chain] {
-			smallest = min(smallest, x.share)
-		}
-		for _, x := range chains[chain] {
-			front.Addr = x.to
-			weights[front] = int(math.Round(x.share / smallest))
-		}
+		addShares(weights, front, chains[chain])
 	}
 	return nil
+}
+
+// addShares adds the backends of a frontend. The one with the smallest share has weight 1.
+func addShares(weights map[Real]int, front Real, to []translation) {
+	smallest := 1.0
+	for _, x := range to {
+		smallest = min(smallest, x.share)
+	}
+	for _, x := range to {
+		front.Addr = x.to
+		weights[front] = int(math.Round(x.share / smallest))
+	}
 }
 
 func frontOf(network, prefix, port string) (Real, error) {

@@ -84,84 +84,97 @@ func drawKey(t *rapid.T, label string) kernel.VirtualKey {
 // Wanted is the state for a table. It has less than mode ipvs makes, but every kind of
 // object and every dependency between them.
 func Wanted(table Table) kernel.State {
-	var s kernel.State
-	s.Sysctls = []kernel.Sysctl{{Name: "net.ipv4.vs.conntrack", Value: "1"}}
-	if len(table) > 1 {
-		s.Sysctls = append(s.Sysctls, kernel.Sysctl{Name: "net.ipv4.ip_forward", Value: "1"})
-	}
-	if len(table) > 0 {
-		s.Timeouts.TCP = uint32(900 + len(table)%2*100) // 900 is the default of IPVS
-	}
-	if len(table) > 2 {
-		s.Timeouts.UDP = 30
-	}
-	if len(table) > 1 {
-		s.Daemons = []kernel.SyncDaemon{{
-			Role: kernel.SyncMaster, Link: "eth0", ID: uint8(len(table)), MaxLen: 1400, Group: netip.MustParseAddr("224.0.0.81"), Port: 8848, TTL: 1,
-		}}
-	}
+	s := settings(len(table))
 	s.Links = []kernel.Link{{Name: Names.Device, Type: "dummy"}}
 	var reals []kernel.Real
-	for _, svc := range table {
-		v := kernel.Virtual{Key: svc.key, Scheduler: svc.scheduler, Netmask: uint8(svc.key.Family().Bits())}
-		if svc.affinity {
-			v.Flags, v.Timeout = kernel.FlagPersistent, 10800
-			s.Policy.Drains = append(s.Policy.Drains, kernel.VirtualDrain{Virtual: svc.key, Timeout: 10 * time.Second})
-		}
-		s.Virtuals = append(s.Virtuals, v)
-		reals = append(reals, svc.Reals...)
-		f, vip := svc.key.Family(), svc.key.Addr.Addr()
-		member := func(set kernel.SetName) kernel.Entry {
-			return kernel.Entry{Set: Names.Set(f, set), Addr: vip, Proto: svc.key.Proto, Port: svc.key.Addr.Port()}
-		}
-		s.Entries = append(s.Entries, member(kernel.VirtualServer))
-		if svc.set == kernel.NodePortTCP {
-			s.Entries = append(s.Entries, kernel.Entry{Set: Names.Set(f, svc.set), Port: svc.key.Addr.Port()})
-		} else {
-			s.Entries = append(s.Entries, member(svc.set), kernel.Entry{Set: Names.Set(f, kernel.IPVSIPs), Addr: vip})
-			s.Addrs = append(s.Addrs, kernel.Addr{Addr: vip, Link: Names.Device})
-			if !svc.affinity {
-				s.Announcements = append(s.Announcements, kernel.Announcement{Addr: vip, Table: 143, Metric: uint32(100 + len(table)%2)})
-			}
-		}
-		for _, r := range svc.Reals {
-			a := r.Key.Addr.Addr()
-			s.Entries = append(s.Entries, kernel.Entry{
-				Set: Names.Set(f, kernel.LoopBack), Addr: a, Proto: svc.key.Proto, Port: 8080, Second: netip.PrefixFrom(a, a.BitLen()),
-			})
-		}
+	for i := range table {
+		table[i].addTo(&s, uint32(100+len(table)%2))
+		reals = append(reals, table[i].Reals...)
 	}
 	s.Reals = kernel.RealsOf(reals)
-	s.Sort()
+	s.Sort() // what services share is there once
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		var rules []string
-		for _, spec := range kernel.SetSpecs {
-			set := kernel.Set{Name: Names.Set(f, spec.Name), Type: spec.Type, Family: f}
-			n := 0
-			for _, e := range s.Entries {
-				if e.Set == set.Name {
-					n++
-				}
-			}
-			if spec.Type != kernel.BitmapPort {
-				set.MaxElem = uint32(max(1, n)) // no room to grow: every growth is a resize
-			}
-			if n > 0 {
-				rules = append(rules, `-m comment --comment "`+string(spec.Name)+`" -m set --match-set `+set.Name+" dst,dst -j KUBE-MARK-MASQ")
-			}
-			s.Sets = append(s.Sets, set)
-		}
-		s.Chains = append(s.Chains,
-			kernel.Chain{Family: f, Table: "nat", Name: "KUBE-MARK-MASQ", Rules: "-j MARK --set-xmark 0x4000/0x4000"},
-			kernel.Chain{Family: f, Table: "nat", Name: "KUBE-SERVICES", Rules: strings.Join(rules, "\n")},
-			kernel.Chain{Family: f, Table: "nat", Name: "OUTPUT", Rules: "-j KUBE-SERVICES"},
-			kernel.Chain{Family: f, Table: "nat", Name: "PREROUTING", Rules: "-j KUBE-SERVICES"},
-			kernel.Chain{Family: f, Table: "filter", Name: "KUBE-IPVS-FILTER", Rules: "-m set --match-set " + Names.Set(f, kernel.IPVSIPs) + " dst -j REJECT"},
-			kernel.Chain{Family: f, Table: "filter", Name: "INPUT", Rules: "-j KUBE-IPVS-FILTER"},
-		)
+		addSetsAndChains(&s, f)
 	}
 	s.Sort()
 	return s
+}
+
+// settings are what a state with n services has but once. It changes with n.
+func settings(n int) (s kernel.State) {
+	s.Sysctls = []kernel.Sysctl{{Name: "net.ipv4.vs.conntrack", Value: "1"}}
+	if n > 0 {
+		s.Timeouts.TCP = uint32(900 + n%2*100) // 900 is the default of IPVS
+	}
+	if n > 1 {
+		s.Sysctls = append(s.Sysctls, kernel.Sysctl{Name: "net.ipv4.ip_forward", Value: "1"})
+		s.Daemons = []kernel.SyncDaemon{{
+			Role: kernel.SyncMaster, Link: "eth0", ID: uint8(n), MaxLen: 1400, Group: netip.MustParseAddr("224.0.0.81"), Port: 8848, TTL: 1,
+		}}
+	}
+	if n > 2 {
+		s.Timeouts.UDP = 30
+	}
+	return s
+}
+
+// addTo adds all of a service but its real servers, which a State has as runs.
+func (svc *Service) addTo(s *kernel.State, metric uint32) {
+	v := kernel.Virtual{Key: svc.key, Scheduler: svc.scheduler, Netmask: uint8(svc.key.Family().Bits())}
+	if svc.affinity {
+		v.Flags, v.Timeout = kernel.FlagPersistent, 10800
+		s.Policy.Drains = append(s.Policy.Drains, kernel.VirtualDrain{Virtual: svc.key, Timeout: 10 * time.Second})
+	}
+	s.Virtuals = append(s.Virtuals, v)
+	f, vip := svc.key.Family(), svc.key.Addr.Addr()
+	member := func(set kernel.SetName) kernel.Entry {
+		return kernel.Entry{Set: Names.Set(f, set), Addr: vip, Proto: svc.key.Proto, Port: svc.key.Addr.Port()}
+	}
+	s.Entries = append(s.Entries, member(kernel.VirtualServer))
+	if svc.set == kernel.NodePortTCP {
+		s.Entries = append(s.Entries, kernel.Entry{Set: Names.Set(f, svc.set), Port: svc.key.Addr.Port()})
+	} else {
+		s.Entries = append(s.Entries, member(svc.set), kernel.Entry{Set: Names.Set(f, kernel.IPVSIPs), Addr: vip})
+		s.Addrs = append(s.Addrs, kernel.Addr{Addr: vip, Link: Names.Device})
+		if !svc.affinity {
+			s.Announcements = append(s.Announcements, kernel.Announcement{Addr: vip, Table: 143, Metric: metric})
+		}
+	}
+	for _, r := range svc.Reals {
+		a := r.Key.Addr.Addr()
+		s.Entries = append(s.Entries, kernel.Entry{
+			Set: Names.Set(f, kernel.LoopBack), Addr: a, Proto: svc.key.Proto, Port: 8080, Second: netip.PrefixFrom(a, a.BitLen()),
+		})
+	}
+}
+
+// addSetsAndChains adds the sets that have the entries of s, and chains that name them.
+func addSetsAndChains(s *kernel.State, f kernel.Family) {
+	var rules []string
+	for _, spec := range kernel.SetSpecs {
+		set := kernel.Set{Name: Names.Set(f, spec.Name), Type: spec.Type, Family: f}
+		n := 0
+		for _, e := range s.Entries {
+			if e.Set == set.Name {
+				n++
+			}
+		}
+		if spec.Type != kernel.BitmapPort {
+			set.MaxElem = uint32(max(1, n)) // no room to grow: every growth is a resize
+		}
+		if n > 0 {
+			rules = append(rules, `-m comment --comment "`+string(spec.Name)+`" -m set --match-set `+set.Name+" dst,dst -j KUBE-MARK-MASQ")
+		}
+		s.Sets = append(s.Sets, set)
+	}
+	s.Chains = append(s.Chains,
+		kernel.Chain{Family: f, Table: "nat", Name: "KUBE-MARK-MASQ", Rules: "-j MARK --set-xmark 0x4000/0x4000"},
+		kernel.Chain{Family: f, Table: "nat", Name: "KUBE-SERVICES", Rules: strings.Join(rules, "\n")},
+		kernel.Chain{Family: f, Table: "nat", Name: "OUTPUT", Rules: "-j KUBE-SERVICES"},
+		kernel.Chain{Family: f, Table: "nat", Name: "PREROUTING", Rules: "-j KUBE-SERVICES"},
+		kernel.Chain{Family: f, Table: "filter", Name: "KUBE-IPVS-FILTER", Rules: "-m set --match-set " + Names.Set(f, kernel.IPVSIPs) + " dst -j REJECT"},
+		kernel.Chain{Family: f, Table: "filter", Name: "INPUT", Rules: "-j KUBE-IPVS-FILTER"},
+	)
 }
 
 // Foreigners draws objects of other programs, some on addresses and in chains that

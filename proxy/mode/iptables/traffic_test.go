@@ -97,11 +97,12 @@ func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict, wa
 	}
 }
 
-// unusual reports whether a front is of two kinds, of which a scenario says which one wins,
-// or whether a backend is itself the address of a front, which kube-proxy refuses, too, if
-// that has no endpoints. It is also true of a VIP that is the node's own address if a node
-// port of another service has its number: if the VIP's service has no endpoints, that node
-// port's answers, as with kube-proxy.
+// unusual reports whether the checks do not hold for a front. There are three kinds:
+//
+//   - It is of two kinds at once: a scenario says which one wins.
+//   - A backend is itself the address of a front: kube-proxy refuses it, too, if that front has no endpoints.
+//   - The VIP is the node's own address, and a node port of another service has its number. If the VIP's service has no
+//     endpoints, that node port's answer, as with kube-proxy.
 func (x *traffic) unusual(f *frontend.Front, backends map[netip.AddrPort]uint32) bool {
 	for at := range backends {
 		if _, served := x.Find(kernel.VirtualKey{Addr: at, Proto: f.Key.Proto}); served {

@@ -39,8 +39,8 @@ func TestLayoutsAgree(t *testing.T) {
 	})
 }
 
-// packets are packets to each front, to other ports of its address and past the node, from outside, from a workload,
-// from the node and from its loopback, in each state of connection tracking.
+// packets are packets to each front, to other ports of its address and past the node. They come from outside, from a
+// workload, from the node and from its loopback, in each state of connection tracking.
 func packets(f *frontend.Frontends) (all []trace.Packet) {
 	for i := range f.Fronts {
 		k := f.Fronts[i].Key
