@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,6 +196,34 @@ func TestWatchdogIsFedByTheLoop(t *testing.T) {
 		if said := h.take(); !strings.Contains(said, "WATCHDOG=1") {
 			t.Errorf("a loop that answers again: %q", said)
 		}
+	})
+}
+
+// A loop that answers is not enough: WATCHDOG also needs a health checker that makes its checks when they are due.
+func TestWatchdogIsFedByTheHealthChecker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		var hung atomic.Bool
+		h := &systemd{}
+		n := newNotifier(&stubLoop{now: synchronised(0, 0)}, slog.New(slog.NewTextHandler(&log, nil)), h.send, 30*time.Second)
+		n.probes = func(now time.Time) bool { return !hung.Load() && now.Equal(time.Now()) }
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go n.run(ctx)
+		h.take()
+		time.Sleep(11 * time.Second)
+		want(t, h, "WATCHDOG=1")
+		hung.Store(true)
+		time.Sleep(10 * time.Second)
+		want(t, h, "")
+		if !strings.Contains(log.String(), "health checks are not made when they are due") {
+			t.Errorf("before systemd acts the log has %q", log.String())
+		}
+		time.Sleep(5 * time.Minute)
+		want(t, h, "")
+		hung.Store(false)
+		time.Sleep(10 * time.Second)
+		want(t, h, "WATCHDOG=1")
 	})
 }
 
