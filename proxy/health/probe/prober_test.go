@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -175,6 +177,43 @@ func TestOwnFaultsAreVoid(t *testing.T) {
 	expect(t, "void: CA file...", sources.Probe{Type: sources.CheckTLS, Verify: true, CAFile: "/nonexistent"}, target)
 	if os.Geteuid() != 0 {
 		expect(t, "void: setsockopt: operation not permitted", sources.Probe{Type: sources.CheckTCP, Mark: 1}, target)
+	}
+}
+
+// The kernel's answer decides whose fault a failed probe is. An error of this machine takes no endpoint out.
+func TestFaultsOfThisMachineAndOfTheTarget(t *testing.T) {
+	own := []syscall.Errno{
+		syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.EAGAIN, syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM,
+	}
+	if len(ownFaults) != len(own) {
+		t.Errorf("%d errors are this machine's, and the test knows %d", len(ownFaults), len(own))
+	}
+	for _, errno := range own {
+		for _, err := range []error{errno, fmt.Errorf("sending: %w", errno), &net.OpError{Err: os.NewSyscallError("connect", errno)}} {
+			if r := failure(err, "connect"); !r.Void() || r.Detail != errno.Error() {
+				t.Errorf("%v: %v, want void: %v", err, r, errno)
+			}
+		}
+	}
+	for errno, want := range map[syscall.Errno]string{
+		syscall.ECONNREFUSED: "refused",
+		syscall.ETIMEDOUT:    "timeout: connect",
+		syscall.ECONNRESET:   "reset: connect",
+		syscall.EPIPE:        "reset: connect",
+		syscall.ECONNABORTED: "reset: connect",
+		syscall.EHOSTUNREACH: "unreachable: no route to host",
+		syscall.ENETUNREACH:  "unreachable: network is unreachable",
+		syscall.EACCES:       "unreachable: permission denied", // a route of type prohibit
+		syscall.EINVAL:       "unreachable: invalid argument",  // a route of type blackhole
+		syscall.ENOPROTOOPT:  "unreachable: protocol not available",
+	} {
+		if r := failure(os.NewSyscallError("connect", errno), "connect"); r.String() != want {
+			t.Errorf("%v: %v, want %s", errno, r, want)
+		}
+	}
+	// Any error before the connect is this machine's, even one that the target could cause later.
+	if r := failure(os.NewSyscallError("bind", syscall.EACCES), "connect"); !r.Void() {
+		t.Errorf("bind: %v", r)
 	}
 }
 
