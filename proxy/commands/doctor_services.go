@@ -52,7 +52,7 @@ func (x *examination) examine(ctx context.Context, table sources.Table) {
 		x.duplicates(ctx)
 	}
 	if x.f.Mode != mode.Userspace && !x.setup.Config.IPVS.StrictARP {
-		x.follow(paths)
+		x.follow(ctx, paths)
 	}
 }
 
@@ -111,8 +111,12 @@ func (x *examination) duplicates(ctx context.Context) {
 }
 
 // follow follows a packet from outside to addresses that should be served.
-func (x *examination) follow(paths *host.Paths) {
-	f := explain.Facts{Kernel: *x.f.Kernel, Fronts: x.f.Fronts, Network: paths}
+func (x *examination) follow(ctx context.Context, paths *host.Paths) {
+	gates, err := host.Gates(ctx, x.setup.Config.Names())
+	if err != nil {
+		x.lacks("the rules of other programs", err, "run as root")
+	}
+	f := explain.Facts{Kernel: *x.f.Kernel, Fronts: x.f.Fronts, Network: paths, Gates: gates}
 	fronts := slices.DeleteFunc(slices.Clone(x.f.Fronts.Fronts), func(front frontend.Front) bool { return !x.open(&front) })
 	step := max(1, (len(fronts)+maxExplained-1)/maxExplained)
 	for i := 0; i < len(fronts); i += step {

@@ -110,8 +110,9 @@ func (g *gathering) gather(ctx context.Context) {
 	g.report.Redact(&g.secrets)
 }
 
-// know collects the secrets of all services: of the files, and of what is served.
+// know collects the secrets of the configuration, and of all services: of the files, and of what is served.
 func (g *gathering) know(ctx context.Context) {
+	g.secrets.Know(g.setup.Config.Notify.Secrets()...)
 	g.secrets.KnowIn(g.setup.Static.Services)
 	if g.f.Fronts != nil {
 		g.secrets.KnowIn(g.f.Fronts.Table.Services)

@@ -26,6 +26,17 @@ func TestChangesHaveNoSecrets(t *testing.T) {
 	}
 }
 
+// Nor into a report.
+func TestNotifySecrets(t *testing.T) {
+	n := Notify{Exec: []string{"/usr/local/bin/page", "--key", "hunter2", "--token=hunter3"}, Webhook: "https://user:hunter4@alerts.example.net/services/T0?key=hunter5"}
+	if got, want := n.Secrets(), []string{"hunter4", "services/T0?key=hunter5", "hunter2", "hunter3"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := new(Notify).Secrets(); strings.Join(got, "") != "" {
+		t.Errorf("without any: %q", got)
+	}
+}
+
 func TestAdopt(t *testing.T) {
 	running, next := Default(), Default()
 	running.Mode, running.IPVS.Scheduler = "ipvs", "lc"

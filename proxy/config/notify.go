@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources/fields"
@@ -59,6 +60,27 @@ func (c Config) public() Config {
 		c.Notify.Exec = []string{exec[0], "…"}
 	}
 	return c
+}
+
+// Secrets are the parts that may be secret, for a report that leaves them out: see public.
+func (n Notify) Secrets() (list []string) {
+	if u, err := url.Parse(n.Webhook); err == nil {
+		if password, ok := u.User.Password(); ok {
+			list = append(list, password)
+		}
+		list = append(list, strings.TrimPrefix(u.RequestURI(), "/"))
+	}
+	if len(n.Exec) == 0 {
+		return list
+	}
+	for _, arg := range n.Exec[1:] {
+		if _, value, ok := strings.Cut(arg, "="); ok {
+			list = append(list, value)
+		} else if !strings.HasPrefix(arg, "-") { // the name of an option is none
+			list = append(list, arg)
+		}
+	}
+	return list
 }
 
 // withoutPath is the part of a URL that is no secret: a path or a query may have a password.

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -174,7 +173,7 @@ func (d *daemon) setup() Setup {
 
 // serve makes the loop, its sources and the console, and runs them. resume ends the
 // pause of garbage collection.
-func (d *daemon) serve(ctx context.Context, signals <-chan os.Signal, resume func()) error {
+func (d *daemon) serve(ctx context.Context, signals caughtSignals, resume func()) error {
 	s := d.setup()
 	served := lastgood.NewRecorder(s.Config.StateDir, d.log.Logger)
 	defer served.Close()

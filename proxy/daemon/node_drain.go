@@ -77,7 +77,8 @@ func (n *nodeDrain) Unread() error {
 	return n.unread
 }
 
-// Set drains the node, or ends its drain.
+// Set drains the node, or ends its drain. Of a drained node it changes who asked and why, not the time since when: VIPs
+// that were withdrawn must not come back.
 func (n *nodeDrain) Set(drain bool, by health.Author) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,6 +86,9 @@ func (n *nodeDrain) Set(drain bool, by health.Author) error {
 		return n.end()
 	}
 	next := status.NodeDrain{Since: time.Now().UTC(), By: by.By, UID: by.UID, Why: by.Why}
+	if n.now != nil {
+		next.Since = n.now.Since
+	}
 	data, err := json.Marshal(nodeDrainJSON{nodeDrainVersion, next})
 	if err == nil && n.unread != nil {
 		err = statefile.SetAside(n.path)

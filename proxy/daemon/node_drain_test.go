@@ -32,6 +32,13 @@ func TestNodeDrain(t *testing.T) {
 	if again := openNodeDrain(n.dir); again.State() == nil || *again.State() != *n.console.drained.State() {
 		t.Errorf("after a restart %+v, want %+v", again.State(), n.console.drained.State())
 	}
+	before := *n.console.drained.State()
+	if err := n.client.DrainNode(t.Context(), true, "kernel upgrade"); err != nil {
+		t.Fatal(err)
+	}
+	if again := n.console.drained.State(); !again.Since.Equal(before.Since) {
+		t.Errorf("drained again at %v: since %v", before.Since, again.Since)
+	}
 	if err := n.client.DrainNode(t.Context(), false, "done"); err != nil {
 		t.Fatal(err)
 	}

@@ -90,9 +90,11 @@ func (l *listeners) synced(now *proxy.Snapshot) {
 			l.failed(err)
 			continue
 		}
-		l.failed(l.store.keep(f))
+		if err = l.store.keep(f); err == nil {
+			l.kept[k] = at // else the next sync tries again
+		}
+		l.failed(err)
 		f.Close()
-		l.kept[k] = at
 	}
 }
 

@@ -11,32 +11,46 @@ import (
 
 // catchSignals catches the signals that do not end the process. Until it is called,
 // each of them would end it.
-func catchSignals() <-chan os.Signal {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
-	return signals
+func catchSignals() caughtSignals {
+	s := caughtSignals{reload: make(chan os.Signal, 1), dump: make(chan os.Signal, 1), debug: make(chan os.Signal, 1)}
+	signal.Notify(s.reload, syscall.SIGHUP)
+	signal.Notify(s.dump, syscall.SIGUSR1)
+	signal.Notify(s.debug, syscall.SIGUSR2)
+	return s
 }
 
-// handle acts on signals until ctx ends.
-func (d *daemon) handle(ctx context.Context, signals <-chan os.Signal) {
+// caughtSignals has a channel for each signal: one that comes while the same is acted upon is kept, whatever else comes.
+type caughtSignals struct {
+	reload, dump, debug chan os.Signal
+}
+
+// handle acts on signals until ctx ends. A reload may take a minute, and others do not wait for it.
+func (d *daemon) handle(ctx context.Context, signals caughtSignals) {
+	go d.handleReloads(ctx, signals.reload)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case sig := <-signals:
-			switch sig {
-			case syscall.SIGHUP:
-				// Each refusal or failure is logged where it is found; this line sums up.
-				if done, err := d.console.reload(ctx); err != nil {
-					d.log.Error("reload", "err", err)
-				} else if done.Err() != nil {
-					d.log.Error("reload: not all of it is served", "refused", len(done.Rejected), "failed", len(done.Failed), "conflicts", len(done.Conflicts))
-				}
-			case syscall.SIGUSR1:
-				d.proxy.DumpState()
-			case syscall.SIGUSR2:
-				d.log.Toggle()
-			}
+		case <-signals.dump:
+			d.proxy.DumpState()
+		case <-signals.debug:
+			d.log.Toggle()
+		}
+	}
+}
+
+func (d *daemon) handleReloads(ctx context.Context, asked <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-asked:
+		}
+		// Each refusal or failure is logged where it is found; this line sums up.
+		if done, err := d.console.reload(ctx); err != nil {
+			d.log.Error("reload", "err", err)
+		} else if done.Err() != nil {
+			d.log.Error("reload: not all of it is served", "refused", len(done.Rejected), "failed", len(done.Failed), "conflicts", len(done.Conflicts))
 		}
 	}
 }

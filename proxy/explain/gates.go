@@ -64,8 +64,8 @@ func (p *seen) decides(rules []kernel.GateRule, f kernel.Family) (first kernel.G
 			return first, false
 		case r.Verdict == "accept":
 			certain = false
-		case h == always && certain && first.Verdict == "":
-			return r, true
+		case h == always && certain:
+			return r, true // whatever a rule before it does: that one drops or rejects, too
 		case first.Verdict == "":
 			first = r
 		}

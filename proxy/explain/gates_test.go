@@ -7,6 +7,30 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
+// A packet that surely meets a rule is lost, also if one before it may have held. One that may be accepted before is not.
+func TestWhichRuleDecides(t *testing.T) {
+	p := seen{proto: kernel.TCP, src: netip.MustParseAddrPort("192.0.2.9:40000"), dst: netip.MustParseAddrPort("203.0.113.9:80"), in: "eth0", state: "NEW"}
+	drop := func(matches string) kernel.GateRule { return kernel.GateRule{Matches: matches, Verdict: "drop"} }
+	accept := func(matches string) kernel.GateRule { return kernel.GateRule{Matches: matches, Verdict: "accept"} }
+	const maybe = "-m limit --limit 3/min"
+	for _, c := range []struct {
+		rules []kernel.GateRule
+		want  string // the matches of the rule
+		sure  bool
+	}{
+		{rules: []kernel.GateRule{drop("-p tcp")}, want: "-p tcp", sure: true},
+		{rules: []kernel.GateRule{drop(maybe), drop("-p tcp")}, want: "-p tcp", sure: true},
+		{rules: []kernel.GateRule{drop(maybe), drop("-p udp")}, want: maybe},
+		{rules: []kernel.GateRule{accept(maybe), drop("-p tcp")}, want: "-p tcp"},
+		{rules: []kernel.GateRule{drop(maybe), accept("-p tcp"), drop("-p tcp")}, want: maybe},
+		{rules: []kernel.GateRule{accept("-p tcp"), drop("-p tcp")}},
+	} {
+		if r, sure := p.decides(c.rules, kernel.IPv4); r.Matches != c.want || sure != c.sure {
+			t.Errorf("%v: %q, surely %t; want %q, %t", c.rules, r.Matches, sure, c.want, c.sure)
+		}
+	}
+}
+
 // What matches say of the first packet of a connection, and of a reply.
 func TestRulesOfOtherPrograms(t *testing.T) {
 	client, vip := netip.MustParseAddrPort("192.0.2.9:40000"), netip.MustParseAddrPort("203.0.113.9:80")
