@@ -45,7 +45,7 @@ test-kernel:
 
 # Tests of rules, which run with both back ends of iptables. The others run with one, by turns; make test-matrix runs all with both.
 BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPorts|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit
-BOTH_BACK_ENDS := $(BOTH_BACK_ENDS)|TestDriftByHandHeals|TestFlushedTables|TestAdoption|TestKilledDuringALoad|TestExplain|TestLayoutChanges|TestVIPBinding|TestDoctorNamesFaults
+BOTH_BACK_ENDS := $(BOTH_BACK_ENDS)|TestDriftByHandHeals|TestFlushedTables|TestAdoption|TestExplain|TestLayoutChanges|TestVIPBinding
 # What mode ipvs in a guest does not have, by the limits of testdata/traffic: test-modes has it.
 NOT_IN_GUESTS  = TestBIRDAnnouncesVIPs|TestFRRAnnouncesVIPs|TestKeepalivedFollowsSvcproxy|TestOthersServeWhenANodeFallsSilent
 # The tests whose turn it is, 0 or 1, as a pattern.

@@ -246,6 +246,9 @@ func (p *Proxy) Traced(what string) (int, error) {
 	return strings.Count(string(text), what), err
 }
 
+// detachLimit is how long strace may take to let go of svcproxy: seconds on a busy machine.
+const detachLimit = 15 * time.Second
+
 // TraceDuring attaches strace to the running svcproxy while f runs.
 func (p *Proxy) TraceDuring(f func() error) (Trace, error) {
 	os.Remove(p.path("trace"))
@@ -263,7 +266,8 @@ func (p *Proxy) TraceDuring(f func() error) (Trace, error) {
 	if err == nil {
 		err = f()
 	}
-	detached := time.AfterFunc(toolLimit, func() { cmd.Process.Kill() })
+	// Now and then strace waits for ever for a thread to stop. It has written each line that it had by then.
+	detached := time.AfterFunc(detachLimit, func() { cmd.Process.Kill() })
 	defer detached.Stop()
 	cmd.Process.Signal(syscall.SIGINT)
 	cmd.Wait() // ends by the signal
