@@ -33,8 +33,8 @@ apiserver:
 test: build guest apiserver bin/nfpm bin/legacy
 	@$(MAKE) --no-print-directory -j3 lint appliance test-traffic test-legacy test-here test-kernel test-modes
 
-# test-here: all tests that this machine's kernel has what it takes for; a program that is missing (make guest) is a failure,
-# unless SVCPROXY_NOSKIP is empty
+# test-here: every test that this machine's kernel can run. A missing program is a failure (make guest installs them), unless
+# SVCPROXY_NOSKIP is empty
 test-here: export SVCPROXY_NOSKIP ?= 1
 test-here: apiserver
 	$(GO) test -timeout 30m ./... $(EXTRA_PKGS)
@@ -69,7 +69,7 @@ test-matrix: build guest bin/legacy
 # the guest what that kernel does not have.
 TOOLS_nft    = bin
 TOOLS_legacy = bin/legacy
-CELL         = SVCPROXY_TEST_MODE=$(notdir $(@D)) PATH=$(CURDIR)/$(TOOLS_$(@F)):$$PATH
+CELL         = SVCPROXY_TEST_DOCTOR=all SVCPROXY_TEST_MODE=$(notdir $(@D)) PATH=$(CURDIR)/$(TOOLS_$(@F)):$$PATH
 matrix/ipvs/%:
 	$(CELL) $(GUEST) test -timeout 90m ./testdata/traffic
 matrix/iptables/% matrix/userspace/%:
@@ -77,7 +77,7 @@ matrix/iptables/% matrix/userspace/%:
 	$(CELL) $(OWN_MOUNTS) $(GO) test -count=1 -v -timeout 30m ./testdata/traffic >bin/$@.log || { grep -A 20 -e '--- FAIL' bin/$@.log || tail -n 40 bin/$@.log; exit 1; }
 	$(CELL) $(GUEST) test -timeout 30m -run "^($$(sed -n 's/^ *--- SKIP: \([A-Za-z0-9]*\).*/\1/p' bin/$@.log | sort -u | paste -sd'|'))\$$" ./testdata/traffic
 
-# test-fallback: the mode that serves in guests whose kernel may not load IPVS, and neither IPVS nor what iptables needs: a minute
+# test-fallback: which mode svcproxy chooses in two guests, one without IPVS, one without IPVS and iptables: a minute
 test-fallback: build guest
 	for modules in ip_vs ip_vs,x_tables; do \
 		$(GUEST) test --where qemu --load dummy --append module_blacklist=$$modules -noskip -run TestFallback ./testdata/traffic || exit 1; \
@@ -134,9 +134,9 @@ fuzz:
 		done; \
 	done
 
-# bench: what svcproxy costs, beside others doing the same, in two guests at once: in instructions; then in wall time in one, and what many health checks cost
-# on this machine itself, to bin/bench.results.
-# SVCPROXY_BENCH=all measures larger sizes too, up to 50000x2, and takes hours; BENCHFLAGS='-run loop' one scenario only; BASE=FOLDER compares with the results that an earlier run left, by benchstat.
+# bench: what svcproxy costs next to other programs. Results are in bin/bench.results. Two guests at once count instructions (IPv4, IPv6), then one
+# guest measures wall time, and this machine many health checks.
+# SVCPROXY_BENCH=all: larger sizes too, up to 50000x2, hours. BENCHFLAGS='-run loop': one scenario. BASE=FOLDER: compare with earlier results, by benchstat.
 BENCHSTAT   ?= golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 SVCPROXY_BENCH ?= 1000x10,5000x5
 bench: build guest
