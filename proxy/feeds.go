@@ -85,7 +85,7 @@ func (p *Proxy) watch(ctx context.Context, watching *sync.WaitGroup) (ended <-ch
 				}
 			})
 			if err != nil {
-				errs <- fmt.Errorf("source %s: %w", f.Name, err)
+				errs <- fmt.Errorf("%s: %w", sources.WordsFor(f.Name).Name, err)
 			}
 		})
 	}

@@ -177,7 +177,7 @@ func (in *inbox) nothing() error {
 		var rejected *sources.RejectedError
 		switch {
 		case errors.As(s.Err, &rejected) && rejected.Nothing:
-			found = fmt.Errorf("source %s: %w", s.Name, s.Err)
+			found = fmt.Errorf("%s: %w", sources.WordsFor(s.Name).Name, s.Err)
 		case !s.Delivered || len(in.tables[i].Services) > 0:
 			return nil
 		}

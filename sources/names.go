@@ -5,6 +5,9 @@ import "strings"
 // DefaultNamespace is the namespace of a service that names none.
 const DefaultNamespace = "default"
 
+// Files is the name of the source that reads services files.
+const Files = "file"
+
 // APIServer is the Source of what an API server delivers. No reload reads it.
 const APIServer = "apiserver"
 

@@ -91,10 +91,30 @@ func (e *RejectedError) Unwrap() []error {
 // problem says what would be right.
 func (e *RejectedError) Exit() (code int, hint string) { return 3, "" }
 
+// Words are what people are told about a source.
+type Words struct {
+	Name    string
+	Refused string // what it read last is not valid
+	Waiting string // it has not delivered a complete table yet
+	Good    string // after Refused
+}
+
+// WordsFor returns the words for a source. People know their services files, not that one source reads them all.
+func WordsFor(source string) Words {
+	if source == Files {
+		return Words{
+			Name: "the services files", Refused: "a services file is refused",
+			Waiting: "not all services files are read yet", Good: "the services files are good again",
+		}
+	}
+	name := "source " + source
+	return Words{Name: name, Refused: name + " is refused", Waiting: name + " has not delivered yet", Good: name + " is good again"}
+}
+
 // Complaint is what is wrong with a source, for people. The lines of files begin with their name, and need no other.
 func Complaint(source, text string) string {
 	if strings.HasPrefix(text, "/") {
 		return "file " + text
 	}
-	return "source " + source + ": " + text
+	return WordsFor(source).Name + ": " + text
 }

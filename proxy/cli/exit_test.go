@@ -31,7 +31,7 @@ func TestTell(t *testing.T) {
 		{"wrapped own code", fmt.Errorf("x: %w", &cli.Error{Code: cli.Usage, Err: errors.New("unknown")}), cli.Usage, "svcproxy: unknown\n"},
 		{"all that is missing", errors.Join(fmt.Errorf("opening ipvs: %w", lacks), tools), cli.Missing,
 			"svcproxy: opening ipvs: this kernel has no IPVS\nhint: modprobe ip_vs\nsvcproxy: iptables is not installed\nhint: apt-get install iptables\n"},
-		{"all that was rejected", fmt.Errorf("source file: %w", rejected), cli.Config, "svcproxy: first\nsvcproxy: second\n"},
+		{"all that was rejected", fmt.Errorf("the services files: %w", rejected), cli.Config, "svcproxy: first\nsvcproxy: second\n"},
 		{"no configuration", &config.UnreadableError{Err: errors.New("f: is a directory")}, cli.Config, "svcproxy: reading the configuration: f: is a directory\n"},
 		{"a closed one", &config.UnreadableError{Err: fs.ErrPermission}, cli.Permission,
 			"svcproxy: reading the configuration: permission denied\nhint: run as root, or with CAP_NET_ADMIN and CAP_NET_RAW\n"},

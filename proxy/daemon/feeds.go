@@ -7,6 +7,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/manifest"
@@ -22,7 +23,7 @@ func (d *daemon) files(s Setup) (*file.Source, error) {
 func (d *daemon) feeds(s Setup, files *file.Source) ([]proxy.Feed, error) {
 	feeds := []proxy.Feed{
 		{Name: "static", Source: d.current.Source(), Logged: d.current.Standing().Refused},
-		{Name: "file", Source: files},
+		{Name: sources.Files, Source: files},
 	}
 	if !s.Config.APIServer.Enabled {
 		return feeds, nil
@@ -30,7 +31,7 @@ func (d *daemon) feeds(s Setup, files *file.Source) ([]proxy.Feed, error) {
 	o := s.APIServer()
 	o.OnNode, o.NoNode, o.Log, o.Metrics = d.isNode, d.isNoNode, d.log.Logger, requestMetrics{d}
 	source, err := apiserver.New(o)
-	return append(feeds, proxy.Feed{Name: "apiserver", Source: source}), err
+	return append(feeds, proxy.Feed{Name: sources.APIServer, Source: source}), err
 }
 
 // requestMetrics counts requests to the API server in the console's metrics. The feeds are

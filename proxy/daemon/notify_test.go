@@ -122,7 +122,7 @@ func TestReadyAfterTheFirstSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &stubLoop{sources: []proxy.SourceState{{Name: "file"}}}
 		n, h := notify(t, l, 0)
-		want(t, h, "STATUS=not yet synced; waiting for source file")
+		want(t, h, "STATUS=not yet synced; waiting for the services files")
 		time.Sleep(5 * time.Second)
 		l.set(func(l *stubLoop) {
 			l.sources = []proxy.SourceState{{Name: "file", Delivered: true}}
@@ -150,7 +150,7 @@ func TestReadyWithoutASourceThatIsDown(t *testing.T) {
 		l.now = synchronised(12, 40)
 		l.now.Report.Waiting = []string{"apiserver"}
 		_, h := notify(t, l, 0)
-		status := "STATUS=12 services, 40 real servers, synced 00:00:00 (3 ms); waiting for source apiserver; source apiserver since 00:00:00: dial tcp 10.0.0.1:6443: connection refused"
+		status := "STATUS=12 services, 40 real servers, synced 00:00:00 (3 ms); waiting for source apiserver; source apiserver: dial tcp 10.0.0.1:6443: connection refused (since 00:00:00)"
 		want(t, h, status)
 		time.Sleep(readyLimit - time.Second)
 		want(t, h, "")
@@ -260,8 +260,8 @@ func TestStatusText(t *testing.T) {
 		{"worked once", &proxy.Snapshot{Report: failed, Succeeded: at, Table: table, Want: state}, nil,
 			"3 services, 5 real servers, synced 09:31:02; last sync failed: reading the kernel: no buffer space"},
 		{"refused", &proxy.Snapshot{Report: proxy.Report{Planned: at}, Succeeded: at},
-			[]proxy.SourceState{{Name: "file", Delivered: true, Err: errors.New("services.toml:3: " + strings.Repeat("ä", 100)), Since: at}},
-			"0 services, 0 real servers, synced 09:31:02 (0 ms); source file since 09:31:02: services.toml:3: " + strings.Repeat("ä", 71) + "..."},
+			[]proxy.SourceState{{Name: "file", Delivered: true, Err: errors.New("/etc/svcproxy/services.toml:3: " + strings.Repeat("ä", 100)), Since: at}},
+			"0 services, 0 real servers, synced 09:31:02 (0 ms); file /etc/svcproxy/services.toml:3: " + strings.Repeat("ä", 64) + "... (since 09:31:02)"},
 	} {
 		if got := statusText(c.now, nil, c.sources, nil); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", c.name, got, c.want)

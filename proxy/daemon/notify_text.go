@@ -11,7 +11,7 @@ import (
 
 // statusText is the line that systemctl status shows: what is served, then what is
 // wrong. now is nil before the first sync.
-func statusText(now *proxy.Snapshot, running *proxy.Running, sources []proxy.SourceState, wrong []string) string {
+func statusText(now *proxy.Snapshot, running *proxy.Running, states []proxy.SourceState, wrong []string) string {
 	parts := []string{served(now)}
 	if running.Long() {
 		parts = append(parts, running.String())
@@ -23,12 +23,12 @@ func statusText(now *proxy.Snapshot, running *proxy.Running, sources []proxy.Sou
 		parts = append(parts, left)
 	}
 	parts = append(parts, wrong...)
-	if silent := silent(sources); len(silent) > 0 {
-		parts = append(parts, "waiting for source "+strings.Join(silent, ", "))
+	if silent := silent(states); len(silent) > 0 {
+		parts = append(parts, "waiting for "+strings.Join(silent, ", "))
 	}
-	for _, s := range sources {
+	for _, s := range states {
 		if s.Err != nil {
-			parts = append(parts, fmt.Sprintf("source %s since %s: %s", s.Name, s.Since.Format(clock), short(s.Err)))
+			parts = append(parts, fmt.Sprintf("%s (since %s)", sources.Complaint(s.Name, short(s.Err)), s.Since.Format(clock)))
 		}
 	}
 	if now != nil && now.Report.Err != nil {
@@ -56,11 +56,11 @@ func served(now *proxy.Snapshot) string {
 }
 
 // silent lists the sources that have not delivered a table yet.
-func silent(sources []proxy.SourceState) []string {
+func silent(states []proxy.SourceState) []string {
 	var names []string
-	for _, s := range sources {
+	for _, s := range states {
 		if !s.Delivered {
-			name := s.Name
+			name := sources.WordsFor(s.Name).Name
 			if s.Progress != "" {
 				name += " (" + s.Progress + ")"
 			}

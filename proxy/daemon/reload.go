@@ -71,7 +71,7 @@ func (c *console) outcome(done *control.Reloaded, now *proxy.Snapshot) {
 		done.Conflicts = append(done.Conflicts, p.Error())
 	}
 	for _, name := range now.Report.Waiting {
-		done.Warnings = append(done.Warnings, fmt.Sprintf("source %s has not delivered yet: nothing is removed until it has", name))
+		done.Warnings = append(done.Warnings, sources.WordsFor(name).Waiting+": nothing is removed until then")
 	}
 	for _, v := range now.Announced {
 		if !v.Until.IsZero() {

@@ -42,7 +42,7 @@ func (r *Recorder) Source(state proxy.SourceState) {
 		r.errors = map[string]string{}
 	}
 	r.errors[state.Name] = text
-	e := Event{Time: time.Now(), Kind: Accepted, Text: "source " + state.Name + " has nothing to refuse any more"}
+	e := Event{Time: time.Now(), Kind: Accepted, Text: sources.WordsFor(state.Name).Good}
 	if text != "" {
 		e.Kind, e.Text = Refused, sources.Complaint(state.Name, text)
 	}

@@ -48,7 +48,7 @@ func problems(st *Status) []string {
 			if s.Progress != "" {
 				how = ", " + s.Progress
 			}
-			add("source %s has not delivered yet%s: nothing is removed until it has", s.Name, how)
+			add("%s%s: nothing is removed until then", sources.WordsFor(s.Name).Waiting, how)
 		}
 		for _, e := range s.Errors {
 			if strings.Contains(st.Daemon.Config.Error, e) {

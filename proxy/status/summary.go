@@ -66,8 +66,9 @@ func (st *Status) Summary() Summary {
 	}
 	say(st.Daemon.Config.Error != "", "the configuration is refused")
 	for _, source := range st.Sources {
-		say(len(source.Errors) > 0, "source "+source.Name+" is refused")
-		say(!source.Delivered, "source "+source.Name+" has not delivered yet")
+		words := sources.WordsFor(source.Name)
+		say(len(source.Errors) > 0, words.Refused)
+		say(!source.Delivered, words.Waiting)
 	}
 	add(st.Totals.Barred, "warning of a firewall", "warnings of a firewall")
 	say(st.Daemon.SteppedDown() != "", "mode "+st.Daemon.Mode+" instead of a better one")

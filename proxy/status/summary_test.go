@@ -28,7 +28,7 @@ func TestSummary(t *testing.T) {
 		}), cli.OK, "[3 of 9 targets down]"},
 		{st(func(s *Status) { s.Services[0].State, s.Problems = Conflicting, []string{"conflict"} }), cli.Degraded, "[1 service in conflict]"},
 		{st(func(s *Status) { s.Totals.Faults, s.Problems = 2, []string{"the kernel refuses 2 objects"} }), cli.Degraded, "[2 objects refused by the kernel]"},
-		{st(func(s *Status) { s.Sources[0].Errors, s.Problems = []string{"x"}, []string{"x"} }), cli.Degraded, "[source file is refused]"},
+		{st(func(s *Status) { s.Sources[0].Errors, s.Problems = []string{"x"}, []string{"x"} }), cli.Degraded, "[a services file is refused]"},
 		{st(func(s *Status) { s.Problems = []string{"something new"} }), cli.Degraded, "[degraded]"},
 		{st(func(s *Status) { s.Healthy, s.Problems = false, []string{"changes wait"} }), cli.Degraded, "[not in sync]"},
 	} {
