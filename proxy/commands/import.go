@@ -84,6 +84,9 @@ type importedNote struct {
 
 func (c *importCommand) run(ctx context.Context, args []string) error {
 	if err := c.valid(); err != nil {
+		if usage, ok := errors.AsType[*cli.Error](err); ok && isPath(string(c.output)) {
+			usage.Hint = "to write a file: --write " + string(c.output)
+		}
 		return err
 	}
 	r, err := c.read(ctx, args)
@@ -98,6 +101,9 @@ func (c *importCommand) run(ctx context.Context, args []string) error {
 	}
 	return nil
 }
+
+// isPath reports whether the value of --output looks like the name of a file, as other programs take it.
+func isPath(value string) bool { return strings.Contains(value, "/") || strings.HasSuffix(value, ".toml") }
 
 func (c *importCommand) read(ctx context.Context, args []string) (convert.Result, error) {
 	switch {
