@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,9 +75,9 @@ func waitsForLastMode(t *testing.T, mode, old string) {
 }
 
 // servesBest wants svcproxy to choose a mode. The log has kube-proxy's lines, and svcproxy is degraded if it is not the
-// preferred mode. A configured mode is that one or exit code 4. path, if not "", is where svcproxy finds programs first.
+// preferred mode. The metrics and /proxyMode name the mode. A configured mode is that one or exit code 4. path, if not "", is where svcproxy finds programs first.
 func servesBest(t *testing.T, mode, path string) {
-	const best = "mode = \"\"\n"
+	const best = "mode = \"\"\n" + listeners
 	n := prepare(t, lab.New, best)
 	if path != "" {
 		t.Setenv("PATH", path+":"+os.Getenv("PATH"))
@@ -102,6 +103,7 @@ func servesBest(t *testing.T, mode, path string) {
 	if steppedDown {
 		wantCode = 7
 	}
+	wantMode(t, n, mode, steppedDown)
 	out, code, err := n.Command("status")
 	if err != nil || code != wantCode || !strings.Contains(out, "mode "+mode) || strings.Contains(out, "mode "+mode+" instead of ipvs: ") != steppedDown {
 		t.Errorf("status: %v, exit code %d, want %d\n%s", err, code, wantCode, out)
@@ -122,5 +124,19 @@ func servesBest(t *testing.T, mode, path string) {
 	}
 	if out, code, err := n.Command("cleanup"); err != nil || code != 0 {
 		t.Errorf("cleanup: %v, exit code %d\n%s", err, code, out)
+	}
+}
+
+// wantMode wants the metrics and /proxyMode to name a mode that the configuration does not.
+func wantMode(t *testing.T, n node, mode string, steppedDown bool) {
+	t.Helper()
+	here := n.Lab.Node.HTTP(lab.AskLimit)
+	reason := `""} 1` + "\n"
+	if steppedDown {
+		reason = `"ipvs: `
+	}
+	answers(t, here, "http://127.0.0.1:10249/metrics", 200, fmt.Sprintf(`svcproxy_mode_info{configured="",mode=%q,reason=`, mode)+reason)
+	if _, body, err := get(here, "http://127.0.0.1:10249/proxyMode"); err != nil || body != mode {
+		t.Errorf("/proxyMode: %q, %v, want %s", body, err, mode)
 	}
 }
