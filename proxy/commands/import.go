@@ -103,7 +103,9 @@ func (c *importCommand) run(ctx context.Context, args []string) error {
 }
 
 // isPath reports whether the value of --output looks like the name of a file, as other programs take it.
-func isPath(value string) bool { return strings.Contains(value, "/") || strings.HasSuffix(value, ".toml") }
+func isPath(value string) bool {
+	return strings.Contains(value, "/") || strings.HasSuffix(value, ".toml")
+}
 
 func (c *importCommand) read(ctx context.Context, args []string) (convert.Result, error) {
 	switch {
