@@ -150,7 +150,7 @@ func TestProse(t *testing.T) {
 		}
 	}
 	text := rendered(t, "svcproxy-concepts.7", all["svcproxy-concepts.7"])
-	for _, want := range []string{"\nCLIENT ADDRESSES\n", "\n   The node announces the VIP\n", "\n           keepClientAddress = true\n", "• Layer 7: no HTTP routing", "svcproxy-migration(7)"} {
+	for _, want := range []string{"\nCLIENT ADDRESSES\n", "\n   The VIP is in no network of the node\n", "\n           keepClientAddress = true\n", "• Layer 7: no HTTP routing", "svcproxy-migration(7)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("svcproxy-concepts(7) has no %q:\n%s", want, text)
 		}
