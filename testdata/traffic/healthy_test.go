@@ -102,12 +102,16 @@ func alarm(p *lab.Proxy, may []string) error {
 }
 
 func TestIllsAreTests(t *testing.T) {
-	tests := testNames(t, ".")
+	tests, seen := testNames(t, "."), map[string]bool{}
 	for _, i := range ills {
 		for _, name := range strings.Fields(i.tests) {
 			if !tests[name] {
 				t.Errorf("%s is no test", name)
 			}
+			if seen[name] {
+				t.Errorf("%s stands twice", name)
+			}
+			seen[name] = true
 		}
 	}
 }

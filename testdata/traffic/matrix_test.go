@@ -191,8 +191,6 @@ var limits = []struct{ modes, why, tests string }{
 		TestRollingUpgrade
 		TestPairOfMasqueradingNodes
 		TestConnectionSync`},
-	{"ipvs", "imports virtual servers", `
-		TestImportTakesOver`},
 	{"ipvs", "makes faults of IPVS", `
 		TestDoctorNamesFaults`},
 	{"iptables userspace", "keeps BFD's shipped times, which a guest does not", `
@@ -202,9 +200,23 @@ var limits = []struct{ modes, why, tests string }{
 		TestFRRAnnouncesVIPs
 		TestKeepalivedFollowsSvcproxy`},
 	{"ipvs", "names its modes", `
-		TestExplainIsTrue
-		TestExplainKnowsTheWayBack
 		TestChangeOfMode`},
+}
+
+// Each name is that of a test and stands once: limitOf takes the first.
+func TestLimitsAreTests(t *testing.T) {
+	tests, seen := testNames(t, "."), map[string]bool{}
+	for _, l := range limits {
+		for _, name := range strings.Fields(l.tests) {
+			if !tests[name] {
+				t.Errorf("%s is no test", name)
+			}
+			if seen[name] {
+				t.Errorf("%s stands twice", name)
+			}
+			seen[name] = true
+		}
+	}
 }
 
 // balances reports whether the mode gives connections to endpoints in turn. Mode iptables
