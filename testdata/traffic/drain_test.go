@@ -80,12 +80,19 @@ func weightOf(t *testing.T, n node, virtual, real string) string {
 }
 
 // weight is that of a virtual server's real server as ipvsadm prints it, "" if it is not
-// there. In other modes it is that of the endpoint among those that new connections are
-// given to, "0" if only tracked connections are left.
+// there. In mode iptables it is that of the endpoint among those that new connections are
+// given to, "0" if only tracked connections are left. In mode userspace it is that of weights.
 func (n node) weight(t *testing.T, network, virtual, real string) string {
 	t.Helper()
-	if modeOf(t) != "ipvs" {
+	switch n.Mode {
+	case "iptables":
 		return n.weightByRules(t, network, netip.MustParseAddrPort(virtual), netip.MustParseAddrPort(real))
+	case "userspace":
+		weight := n.weightOf(t, lab.Real{Network: network, Virtual: netip.MustParseAddrPort(virtual), Addr: netip.MustParseAddrPort(real)})
+		if weight == absent {
+			return ""
+		}
+		return fmt.Sprint(weight)
 	}
 	flag := map[string]string{"tcp": "-t", "udp": "-u", "sctp": "--sctp-service"}[network]
 	for line := range strings.Lines(n.tool(t, "ipvsadm", "-Sn")) {

@@ -1,12 +1,10 @@
 package traffic
 
 import (
-	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -61,15 +59,29 @@ func TestNodesDefaultsOfHealthChecks(t *testing.T) {
 	if first, other := n.weightOf(t, web.real(1)), n.weightOf(t, web.real(2)); first*16 != other {
 		t.Errorf("at the start of a slow start the weights are %d and %d, want a sixteenth", first, other)
 	}
+	n.wantFew(t, web.front(), "pod1")
 	for _, p := range ports {
 		must(t, p.Close())
 	}
 	n.becomes(t, patience, false, web.real(1), web.real(2), web.real(3))
-	if err := connect(n.Client, web.vip, 80); !errors.Is(err, unix.ECONNREFUSED) {
-		t.Errorf("with onAllDown closed: want refused, got %v", err)
-	}
+	wantFrom(t, n.Client, web.front().String(), "") // onAllDown is closed
 
 	must(t, n.Configure("health.minHealthy = 1\nhealth.slowStart = \"0s\"\nhealth.execUser = \"nobody\"\nhealth.massFailure = \"believe\"\n"))
 	n.becomes(t, patience, true, web.real(1), web.real(2), web.real(3))
 	n.getsWeight(t, web.real(1), 1) // without a slow start
+}
+
+// wantFew wants a backend with a sixteenth of the others' weight to get fewer new connections: two of 66, and a third if
+// the weights were equal.
+func (n node) wantFew(t *testing.T, to netip.AddrPort, backend string) {
+	t.Helper()
+	got := map[string]int{}
+	for range 66 {
+		a, err := n.askNew(to, (*lab.Conn).Ask)
+		must(t, err)
+		got[a.Backend]++
+	}
+	if got[backend] > 12 {
+		t.Errorf("of 66 new connections to %s the backends got %v, want about two for %s", to, got, backend)
+	}
 }

@@ -98,7 +98,7 @@ const absent = -1
 func (n node) becomes(t *testing.T, limit time.Duration, up bool, reals ...lab.Real) time.Time {
 	t.Helper()
 	err := lab.Eventually(limit, func() error {
-		weights, err := n.Lab.Node.Weights()
+		weights, err := n.weights()
 		if err != nil {
 			return err
 		}
@@ -115,10 +115,34 @@ func (n node) becomes(t *testing.T, limit time.Duration, up bool, reals ...lab.R
 	return time.Now()
 }
 
+// weights are those of all real servers: as IPVS has them, or as rules amount to. In mode userspace they are what svcproxy
+// says of itself. That is what a test waits for; whether it is true, clients see.
+func (n node) weights() (map[lab.Real]int, error) {
+	if n.Mode != "userspace" {
+		return n.Lab.Node.Weights()
+	}
+	time.Sleep(50 * time.Millisecond) // each look starts a program
+	st, err := n.readStatus()
+	if err != nil {
+		return nil, err
+	}
+	weights := map[lab.Real]int{}
+	for _, s := range st.Services {
+		for _, v := range s.Virtuals {
+			for _, e := range s.Endpoints {
+				if e.Protocol == v.Protocol && e.Port == v.Port && !slices.Contains([]string{"unused", "missing"}, e.State) {
+					weights[lab.Real{Network: v.Protocol, Virtual: v.Address, Addr: e.Address}] = e.Weight
+				}
+			}
+		}
+	}
+	return weights, nil
+}
+
 // weightOf is the weight of a real server.
 func (n node) weightOf(t *testing.T, real lab.Real) int {
 	t.Helper()
-	weights, err := n.Lab.Node.Weights()
+	weights, err := n.weights()
 	must(t, err)
 	if w, ok := weights[real]; ok {
 		return w
@@ -148,7 +172,7 @@ func (n node) allUp(t *testing.T, targets int) {
 	}))
 }
 
-// A watch notes every change of a weight in the kernel. It looks every 20 ms.
+// A watch notes every change of a weight. It looks every 20 ms, and in mode userspace every 80 ms or so.
 type watch struct {
 	begin   time.Time
 	stop    chan struct{}
@@ -194,17 +218,17 @@ type change struct {
 
 func (n node) watch(t *testing.T) *watch {
 	t.Helper()
-	was, err := n.Lab.Node.Weights()
+	was, err := n.weights()
 	must(t, err)
 	w := &watch{begin: time.Now(), stop: make(chan struct{})}
-	if modeOf(t) != "ipvs" {
+	if n.Mode == "iptables" {
 		w.pause = time.Hour // it looks twice a second at most, see lab.Host.Weights
 	}
 	w.going.Go(func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			is, err := n.Lab.Node.Weights()
+			is, err := n.weights()
 			w.note(was, is, err)
 			if err != nil {
 				return

@@ -83,7 +83,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestLoadIsBatched
 		TestScrapeAsksTheSameAtAnySize
 		TestIdleChecksLoseNobodyAllowed`},
-	{"ipvs", "wants connections in turn, or exact weights", `
+	{"ipvs userspace", "wants connections in turn, or exact weights", `
 		TestSlowStart
 		TestConnectionsOfADeadEndpoint
 		TestEveryTypeOfCheckSeesAServerFail`},
@@ -120,13 +120,14 @@ var limits = []struct{ modes, why, tests string }{
 		TestWhatKubeProxyLeftIsSaid`},
 	{"ipvs", "is about INPUT, which packets to VIPs do not reach in other modes", `
 		TestFirewallInTheWayIsReported`},
-	{"ipvs", "reads weights of a drain, or wants one to outlive a restart, which rules do not remember", `
-		TestDrainEndsAtItsDeadline
-		TestRemovedSCTPEndpointIsGoneAtOnce
+	{"ipvs", "wants a drain to outlive a restart, which rules and the relay do not remember", `
 		TestDrainGoesOnOverARestart`},
-	{"ipvs", "waits for the last connection, and mode iptables does not count them", `
+	{"ipvs userspace", "wants times that mode iptables has a test of its own for", `
+		TestDrainEndsAtItsDeadline`},
+	{"ipvs userspace", "waits for the last connection, and mode iptables does not count them", `
+		TestDrainThatEnds`},
+	{"ipvs", "counts connections that outlive svcproxy: rules do not count them, and the relay's end with it", `
 		TestOperatorDrains
-		TestDrainThatEnds
 		TestOperatorDrainsTheNode`},
 	{"ipvs", "changes the layout of rules, which mode ipvs alone has", `
 		TestLayoutChangesUnderTraffic`},
@@ -152,18 +153,8 @@ var limits = []struct{ modes, why, tests string }{
 		TestVIPThatAppearsOnALink
 		TestNothingGoodLeavesTheKernelServing
 		TestVIPBindingChangesUnderTraffic`},
-	{"ipvs iptables", "reads weights, and the relay's are not the kernel's", `
-		TestAffinityOfAClientWhoseBackendDrains
-		TestRemovedEndpointDrains
-		TestHalfClosedTransferOutlivesItsBackendsRemoval
-		TestRemovedUDPEndpointIsGoneAtOnce
-		TestPrimaryAddress
-		TestOwnFaultsTakeNothingDown
-		TestNodesDefaultsOfHealthChecks
-		TestDeadEndpointGetsNoConnections
-		TestTooFewEndpointsAreUp
-		TestProbesHaveTheirMarkSourceAndInterface
-		TestNodePortsAreNeitherOnLoopbackNorOnVIPs`},
+	{"ipvs iptables", "stops the process or takes its file descriptors, and the relay serves with both", `
+		TestOwnFaultsTakeNothingDown`},
 	{"ipvs iptables", "wants IPv6 VIPs answered on a link that are routes, which Linux does if it forwards", `
 		TestVIPsOnTheClientsLink`},
 	{"ipvs iptables", "is about tracked connections", `
@@ -172,6 +163,8 @@ var limits = []struct{ modes, why, tests string }{
 		TestTrackedFlowsOfWhatIsGone`},
 	{"ipvs iptables", "is about SCTP, which the relay does not have", `
 		TestSCTPIsBalanced`},
+	{"ipvs", "reads what IPVS has of an SCTP endpoint", `
+		TestRemovedSCTPEndpointIsGoneAtOnce`},
 	{"ipvs", "is about policy Local, which kube-proxy's rules do not apply to what the node and its pods ask", `
 		TestWhomTheBackendSees`},
 	{"ipvs userspace", "limits connections, and mode iptables does not count them", `

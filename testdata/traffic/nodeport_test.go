@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -83,11 +84,20 @@ func wantNodePorts(t *testing.T, n node, want []string) {
 func (n node) virtuals(t *testing.T) map[string]netip.AddrPort {
 	t.Helper()
 	all := map[string]netip.AddrPort{}
-	if modeOf(t) == "ipvs" {
+	switch n.Mode {
+	case "ipvs":
 		list, err := lab.VirtualServers(n.read(t).Virtuals)
 		must(t, err)
 		for _, v := range list {
 			all[v.Entry] = v.Addr
+		}
+		return all
+	case "userspace": // but for what svcproxy serves itself
+		for line := range strings.Lines(n.tool(t, "ss", "-Hlntu", "sport < 10249 or sport > 10256")) {
+			f := strings.Fields(line)
+			addr, err := netip.ParseAddrPort(f[4])
+			must(t, err)
+			all[fmt.Sprintf("%s,%s:%d", addr.Addr(), f[0], addr.Port())] = addr
 		}
 		return all
 	}

@@ -74,22 +74,37 @@ type statusJSON struct {
 		Name, State      string
 		Active, Inactive int
 		Traffic          struct{ Connections, InBytes, OutBytes int }
-		Endpoints        []struct {
-			Address, State string
-			Active         int
-			Drain          struct{ Since, Deadline time.Time }
-			Traffic        struct{ Connections int }
+		Virtuals         []struct {
+			Address        netip.AddrPort
+			Protocol, Port string
+		}
+		Endpoints []struct {
+			Address               netip.AddrPort
+			Protocol, Port, State string
+			Weight, Active        int
+			Drain                 struct{ Since, Deadline time.Time }
+			Traffic               struct{ Connections int }
 		}
 	}
 }
 
-func (n node) status(t *testing.T, words ...string) (st statusJSON) {
+func (n node) status(t *testing.T, words ...string) statusJSON {
 	t.Helper()
-	out, _ := n.asks(t, append([]string{"status", "-o", "json"}, words...)...)
-	if err := json.Unmarshal([]byte(out), &st); err != nil {
-		t.Fatalf("%v in\n%s", err, out)
-	}
+	st, err := n.readStatus(words...)
+	must(t, err)
 	return st
+}
+
+func (n node) readStatus(words ...string) (st statusJSON, err error) {
+	var failed *exec.ExitError
+	out, err := n.command(append([]string{"status", "-o", "json"}, words...)...).Output()
+	if err != nil && !errors.As(err, &failed) { // it fails if anything is wrong, and says what it has
+		return st, err
+	}
+	if err := json.Unmarshal(out, &st); err != nil {
+		return st, fmt.Errorf("%w in\n%s", err, out)
+	}
+	return st, nil
 }
 
 // What svcproxy says of itself is what there is: connections that the kernel
