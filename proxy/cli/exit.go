@@ -30,7 +30,14 @@ type Error struct {
 	Hint string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("exit %d: %v", e.Code, e.Err) }
+// Error is the text of Err: the code is for the shell, not for a person.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
 func (e *Error) Unwrap() error { return e.Err }
 
 // Errorf makes an Error with a code and a hint ("" for none) from a format as
@@ -46,34 +53,30 @@ type exiter interface {
 }
 
 // Tell prints an error for the user and returns the exit code. Each part of the error
-// is a line of its own, with its hint below.
+// is a line of its own, with its hints below.
 func Tell(w io.Writer, err error) int {
-	if err == nil {
-		return OK
-	}
-	e := &Error{Err: err}
-	if !errors.As(err, &e) {
-		e.Code = Code(err)
-	}
-	if e.Err == nil {
-		return e.Code
-	}
-	if e.Code == Permission && e.Hint == "" {
-		e.Hint = "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
-	}
+	code := Code(err)
 	failure, hint := "", ""
 	if Journal(w) {
 		failure, hint = PriorityError, PriorityInfo
 	}
-	for _, m := range append(messages(e.Err), message{hint: e.Hint}) {
-		if m.text != "" {
-			fmt.Fprintf(w, "%ssvcproxy: %s\n", failure, m.text)
-		}
-		if m.hint != "" {
-			fmt.Fprintf(w, "%shint: %s\n", hint, m.hint)
+	all := messages(err)
+	if len(all) > 0 && code == Permission && !hinted(err) {
+		all[len(all)-1].hint("run as root, or with CAP_NET_ADMIN and CAP_NET_RAW")
+	}
+	for _, m := range all {
+		fmt.Fprintf(w, "%ssvcproxy: %s\n", failure, m.text)
+		for _, h := range m.hints {
+			fmt.Fprintf(w, "%shint: %s\n", hint, h)
 		}
 	}
-	return e.Code
+	return code
+}
+
+// hinted reports whether an error says itself what to do about it.
+func hinted(err error) bool {
+	e := &Error{}
+	return errors.As(err, &e) && e.Hint != ""
 }
 
 // Code is the exit code of an error.
@@ -129,18 +132,30 @@ func Lines(err error) []string {
 	return lines
 }
 
-// message is one line for the user, and the next step.
-type message struct{ text, hint string }
+// message is one line for the user, and the next steps.
+type message struct {
+	text  string
+	hints []string
+}
 
-// messages splits an error into its parts.
-func messages(err error) []message {
-	if err == nil {
-		return nil
+// hint adds a step, "" for none.
+func (m *message) hint(step string) {
+	if step != "" {
+		m.hints = append(m.hints, step)
 	}
+}
+
+// messages splits an error into its parts. An Error without Err has none.
+func messages(err error) []message {
 	var all []message
 	switch e := err.(type) {
+	case nil:
+		return nil
 	case *Error: // its code is not for the user
-		all = messages(e.Err)
+		if all = messages(e.Err); len(all) > 0 {
+			all[len(all)-1].hint(e.Hint)
+		}
+		return all
 	case interface{ Unwrap() []error }:
 		for _, part := range e.Unwrap() {
 			all = append(all, messages(part)...)
@@ -157,7 +172,8 @@ func messages(err error) []message {
 	}
 	m := message{text: err.Error()}
 	if e, ok := err.(exiter); ok {
-		_, m.hint = e.Exit()
+		_, step := e.Exit()
+		m.hint(step)
 	}
 	return []message{m}
 }
