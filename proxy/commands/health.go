@@ -50,7 +50,7 @@ func (c *healthCommand) run(ctx context.Context, args []string) error {
 	}
 	ask := func(ctx context.Context) (status.Status, error) { return c.client().Health(ctx, args) }
 	if c.watch {
-		return status.Watch{Out: c.Out, Ask: ask, View: c.view, Print: status.PrintChecks}.Run(ctx)
+		return status.Watch{Out: c.Out, Err: c.Err, Ask: ask, View: c.view, Print: status.PrintChecks}.Run(ctx)
 	}
 	st, err := ask(ctx)
 	if err == nil {

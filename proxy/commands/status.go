@@ -72,7 +72,7 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 		return s.client().Status(ctx, v.Endpoints())
 	}
 	if s.watch {
-		return status.Watch{Out: s.Out, Ask: ask, View: view}.Run(ctx)
+		return status.Watch{Out: s.Out, Err: s.Err, Ask: ask, View: view}.Run(ctx)
 	}
 	st, err := ask(ctx)
 	if err != nil {

@@ -20,6 +20,8 @@ const watchPeriod = time.Second
 // Watch shows that.
 type Watch struct {
 	Out io.Writer
+	// Err gets the line of a daemon that does not answer, if JSON goes to a pipe. Otherwise Out does.
+	Err io.Writer
 	Ask func(context.Context) (Status, error)
 	// View is called before each output, since the size of a terminal can change. If
 	// Out is not a terminal, height is 0.
@@ -72,12 +74,17 @@ func (w Watch) show(st Status, away error, v View, height int, last string) (str
 		return same, err
 	}
 	text, err := w.text(st, away, v)
-	if err == nil && last != "" && v.Format != JSON {
+	if err != nil {
+		return same, err
+	}
+	if v.Format == JSON && away != nil {
+		_, err = io.WriteString(w.Err, text)
+		return same, err
+	}
+	if last != "" && v.Format != JSON {
 		text = "\n" + text
 	}
-	if err == nil {
-		_, err = io.WriteString(w.Out, text)
-	}
+	_, err = io.WriteString(w.Out, text)
 	return same, err
 }
 

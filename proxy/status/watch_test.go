@@ -3,12 +3,15 @@ package status_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/screen"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
@@ -16,11 +19,16 @@ import (
 // watched runs a Watch over these readings, one a second, and then ends it.
 func watched(t *testing.T, view status.View, height int, readings ...any) (string, error) {
 	var out bytes.Buffer
-	var err error
+	err := watch(t, &out, nil, view, height, readings...)
+	return out.String(), err
+}
+
+func watch(t *testing.T, out, errs io.Writer, view status.View, height int, readings ...any) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := status.Watch{
-			Out:  &out,
+			Out:  out,
+			Err:  errs,
 			View: func() (status.View, int) { return view, height },
 			Ask: func(context.Context) (status.Status, error) {
 				if len(readings) == 0 {
@@ -40,7 +48,7 @@ func watched(t *testing.T, view status.View, height int, readings ...any) (strin
 		err = w.Run(ctx)
 		cancel()
 	})
-	return out.String(), err
+	return err
 }
 
 func one(s status.Service) status.Status {
@@ -63,6 +71,28 @@ func TestWatchOnAPipe(t *testing.T) {
 	}
 	if got, want := strings.Join(states, "; "), "web: serving; web: no backends: no endpoints; svcproxy: gone; web: serving"; got != want {
 		t.Errorf("shown: %s\nwant: %s\n%s", got, want, out)
+	}
+}
+
+// A program reads JSON alone from standard output, also while the daemon restarts.
+func TestWatchOfJSON(t *testing.T) {
+	st := one(status.Service{Name: "web", State: status.Serving})
+	gone := &cli.Error{Code: cli.NoDaemon, Err: errors.New("gone")}
+	var out, errs bytes.Buffer
+	if err := watch(t, &out, &errs, status.View{Format: status.JSON}, 0, st, gone, gone, st); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for d := json.NewDecoder(&out); ; read++ {
+		var st status.Status
+		if err := d.Decode(&st); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read != 2 || errs.String() != "svcproxy: gone\n" {
+		t.Errorf("%d statuses, want 2; standard error: %q", read, errs.String())
 	}
 }
 
