@@ -48,7 +48,7 @@ with this node is a warning. A firewall that keeps clients from a VIP is seen by
 
 // checked is the answer of check in JSON. Fields are only ever added.
 type checked struct {
-	Services int      `json:"services"` // in all files together; 0 if something is wrong
+	Services int      `json:"services"` // in all files together; 0 if one is not valid
 	Problems []string `json:"problems"` // "file:line: ...", where that is known
 	Warnings []string `json:"warnings"`
 	Probed   *int     `json:"probed,omitempty"` // with --probe: how many probes were sent
@@ -63,6 +63,7 @@ func (c *checkCommand) run(ctx context.Context, args []string) error {
 	if err := c.valid(); err != nil {
 		return err
 	}
+	c.collects = c.output == "json"
 	s, table, err := c.services(ctx, args)
 	n := len(table.Services)
 	var probed *int

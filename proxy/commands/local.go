@@ -10,12 +10,13 @@ import (
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// local is what check, plan and cleanup share: they read the configuration and work on this
-// node themselves.
+// local is what the commands share that read the configuration themselves, as check and
+// plan do, and do not ask the running svcproxy for it.
 type local struct {
 	*Env
 	output
-	warned []string // all warnings so far
+	collects bool     // warnings are part of the answer, and not printed
+	warned   []string // all warnings so far
 }
 
 // load reads the configuration and prints its warnings.
@@ -25,10 +26,10 @@ func (l *local) load() (daemon.Setup, error) {
 	return s, err
 }
 
-// warn prints warnings. With JSON they are part of the answer.
+// warn prints warnings on standard error, unless the answer has them.
 func (l *local) warn(lines ...string) {
 	l.warned = append(l.warned, lines...)
-	if l.output == "json" {
+	if l.collects {
 		return
 	}
 	for _, line := range lines {

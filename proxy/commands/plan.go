@@ -52,31 +52,55 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	if err := p.valid(); err != nil {
 		return err
 	}
-	s, err := p.load()
+	p.collects = p.output == "json"
+	result, err := p.plan(ctx)
+	if p.collects && err != nil { // there is no answer to have them
+		for _, line := range p.warned {
+			p.Env.warn(line)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.Supported(); err != nil {
+	if p.collects {
+		result.Warnings = append(result.Warnings, p.warned...)
+	}
+	if err := p.print(result); err != nil {
 		return err
+	}
+	if p.detailedExitCode && !result.Empty() {
+		return &cli.Error{Code: cli.Changes}
+	}
+	return nil
+}
+
+// plan returns what a sync would change.
+func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
+	s, err := p.load()
+	if err != nil {
+		return kernel.Plan{}, err
+	}
+	if err := s.Supported(); err != nil {
+		return kernel.Plan{}, err
 	}
 	p.useMode(ctx, &s)
 	have, err := p.observe(ctx, &s)
 	if err != nil {
-		return err
+		return kernel.Plan{}, err
 	}
 	if p.state == "" && s.Relays() {
 		if err := p.relayed(ctx, s, &have); err != nil {
-			return err
+			return kernel.Plan{}, err
 		}
 	}
 	s.SettleFor(&have)
 	table, err := p.table(ctx, &s, have.Node)
 	if err != nil {
-		return err
+		return kernel.Plan{}, err
 	}
 	orders, err := checker.ReadOrders(s.Config.StateDir)
 	if err != nil {
-		p.Env.warn(err.Error())
+		p.warn(err.Error())
 	}
 	table, unusual := checker.AtStart(table, s.Health(), orders, &have, time.Now())
 	var prober proxy.Prober
@@ -87,16 +111,8 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	result := proxy.Plan(ctx, prober, want, have)
 	announcing := s.Config.ForAnnounce()
 	result.Warnings = append(result.Warnings, announcing.Waits(&want, &have)...)
-	for _, line := range kernel.Barred(have.Firewall, want.Virtuals) {
-		p.Env.warn(line) // with JSON, too: a plan has no field for warnings
-	}
-	if err := p.print(result); err != nil {
-		return err
-	}
-	if p.detailedExitCode && !result.Empty() {
-		return &cli.Error{Code: cli.Changes}
-	}
-	return nil
+	p.warn(kernel.Barred(have.Firewall, want.Virtuals)...)
+	return result, nil
 }
 
 // useMode takes the mode of the running daemon where the configuration leaves it open. It was decided at the daemon's
@@ -119,7 +135,7 @@ func (p *planCommand) observe(ctx context.Context, s *daemon.Setup) (kernel.Obse
 		}
 		defer k.Close()
 		if text := s.SteppedDown(); text != "" {
-			p.Env.warn(text)
+			p.warn(text)
 		}
 		if err := s.OwnsDevice(ctx, k, s.Config.Names()); err != nil {
 			return kernel.Observed{}, err

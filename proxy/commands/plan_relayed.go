@@ -18,7 +18,7 @@ func (p *planCommand) relayed(ctx context.Context, s daemon.Setup, have *kernel.
 	text, err := control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}.Relayed(ctx)
 	var missing *cli.Error
 	if errors.As(err, &missing) && missing.Code == cli.NoDaemon {
-		p.Env.warn("svcproxy does not run, so nothing is served in mode userspace")
+		p.warn("svcproxy does not run, so nothing is served in mode userspace")
 		text, err = "", nil
 	}
 	if err != nil {
