@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"os"
@@ -54,20 +55,62 @@ func kept() (list []proxy.Kept, err error) {
 // all: with --vrrp it only moves addresses.
 func keepalivedFile(args []string) (file string, serves bool) {
 	file, serves = "/etc/keepalived/keepalived.conf", true
-	for i, a := range args {
-		name, value, long := strings.Cut(a, "=")
-		switch {
-		case name == "--vrrp" || name == "-P":
+	for _, o := range keepalivedOptions(args) {
+		switch o.name {
+		case "f", "use-file":
+			file = cmp.Or(o.value, file)
+		case "P", "vrrp":
 			serves = false
-		case name == "--use-file" && long:
-			file = value
-		case (name == "--use-file" || name == "-f") && i+1 < len(args):
-			file = args[i+1]
-		case strings.HasPrefix(a, "-f") && len(a) > 2:
-			file = a[2:]
+		case "all": // takes --vrrp back
+			serves = true
 		}
 	}
 	return file, serves
+}
+
+// option is an option on a command line, without its dashes, and its argument.
+type option struct{ name, value string }
+
+// The letters of keepalived's options that take an argument, and of those that take one only from the rest of the same
+// word.
+const (
+	withArgument = "fpicrbAsSu"
+	withRest     = "gMt"
+)
+
+// keepalivedOptions reads a command line as getopt_long does for keepalived: letters can be combined, and an argument is
+// the rest of a word or the next word.
+func keepalivedOptions(args []string) (list []option) {
+	next := func() (word string) {
+		if len(args) > 0 {
+			word, args = args[0], args[1:]
+		}
+		return word
+	}
+	for len(args) > 0 {
+		word := next()
+		if long, ok := strings.CutPrefix(word, "--"); ok {
+			name, value, given := strings.Cut(long, "=")
+			if name == "use-file" && !given {
+				value = next()
+			}
+			list = append(list, option{name, value})
+			continue
+		}
+		letters, short := strings.CutPrefix(word, "-")
+		for short && letters != "" {
+			o := option{name: letters[:1]}
+			letters = letters[1:]
+			switch {
+			case strings.Contains(withArgument, o.name) && letters == "":
+				o.value = next()
+			case strings.Contains(withArgument+withRest, o.name):
+				o.value, letters = letters, ""
+			}
+			list = append(list, o)
+		}
+	}
+	return list
 }
 
 // keepalivedServes reads the configuration of a process, and what it includes.

@@ -58,6 +58,16 @@ func TestKeepalivedFile(t *testing.T) {
 		"-f/d -n":               {"/d", true},
 		"--dont-fork --vrrp":    {usual, false},
 		"-P --use-file=/e.conf": {"/e.conf", false},
+		"-nlf /g -D":            {"/g", true},
+		"-nlf/h":                {"/h", true},
+		"-nP":                   {usual, false},
+		"-nPf /i":               {"/i", false},
+		"-np /run/P.pid -f /j":  {"/j", true},
+		"-p/run/fP.pid":         {usual, true},
+		"-p -P":                 {usual, true},
+		"-g/var/log/fP -l":      {usual, true},
+		"-P --all":              {usual, true},
+		"-nf":                   {usual, true},
 	} {
 		if file, serves := keepalivedFile(strings.Fields(args)); file != want.file || serves != want.serves {
 			t.Errorf("%s: %s, %v", args, file, serves)
