@@ -21,6 +21,7 @@ var version = ""
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	context.AfterFunc(ctx, stop) // a second signal ends the process, also while it reads standard input
 	p := program(&commands.Env{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Version: buildVersion()})
 	code := cli.Tell(os.Stderr, p.Run(ctx, os.Args[1:], os.Stdout))
 	stop()

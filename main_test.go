@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/pflag"
@@ -43,6 +45,47 @@ func TestScripts(t *testing.T) {
 			return false, errors.New("unknown condition " + name)
 		},
 	})
+}
+
+// TestSecondSignal: the first signal ends a command's context, which a read of standard input does not heed. The second
+// one ends the process.
+func TestSecondSignal(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "import", "-")
+	cmd.Args[0] = "svcproxy" // TestMain runs main for this name
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if _, err := in.Write(make([]byte, 1<<20)); err != nil { // more than a pipe holds: svcproxy reads
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for patience := time.After(20 * time.Second); ; {
+		select {
+		case err := <-ended:
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+				t.Errorf("it ended with %v, want signal SIGTERM", err)
+			}
+			return
+		case <-tick.C:
+			cmd.Process.Signal(syscall.SIGTERM)
+		case <-patience:
+			cmd.Process.Kill()
+			t.Fatal("signals do not end it")
+		}
+	}
 }
 
 // exits is exec that wants an exit code: exits 3 svcproxy check.
