@@ -117,37 +117,44 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 	s = s.AsLastRun()
 	here, err := host.ReadNode(s.Config.Names())
 	c.warn(nodeWarning(err, os.Geteuid() == 0)...)
-	o := s.Files()
-	if len(args) > 0 {
-		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), func(name string) bool { return name == stdin || isObjects(name) }), false
-	}
-	c.doubts(s.Facts(here), s.Static)
-	table, err := c.serviceFiles(ctx, o, s.Facts(here))
-	if hint := foreign(o.Paths); err != nil && hint != "" {
-		err = &cli.Error{Code: cli.Config, Err: err, Hint: hint}
-	}
-	if slices.Contains(args, stdin) {
-		more, refused := c.standardInput(s.Facts(here))
-		table, err = sources.Table{Services: append(table.Services, more.Services...)}, errors.Join(err, refused)
-	}
-	if err == nil {
-		var left []sources.Problem
-		if table, left = sources.Merge(sources.HostFacts{}, s.Static, table); len(left) > 0 {
-			err = &sources.RejectedError{Problems: left}
-		}
-	}
-	for _, name := range args {
-		if isObjects(name) {
-			more, refused := c.objects(s, here, name)
-			table, err = sources.Table{Services: append(table.Services, more.Services...)}, errors.Join(err, refused)
-		}
-	}
+	tables, err := c.read(ctx, s, here, args)
 	if err != nil {
 		return s, sources.Table{}, err
+	}
+	table, left := sources.Merge(sources.HostFacts{}, tables...)
+	if len(left) > 0 {
+		return s, sources.Table{}, &sources.RejectedError{Problems: left}
 	}
 	c.warn(s.ModeDoubts(table, here)...)
 	c.warnOfFirewall(ctx, s, here, table)
 	return s, table, nil
+}
+
+// read reads all sources, in the daemon's order: the configuration's own services, service files, standard input, and
+// Kubernetes objects, which the daemon has from an API server.
+func (c *checkCommand) read(ctx context.Context, s daemon.Setup, here kernel.Node, args []string) ([]sources.Table, error) {
+	facts := s.Facts(here)
+	c.doubts(facts, s.Static)
+	o := s.Files()
+	if len(args) > 0 {
+		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), func(name string) bool { return name == stdin || isObjects(name) }), false
+	}
+	table, err := c.serviceFiles(ctx, o, facts)
+	if hint := foreign(o.Paths); err != nil && hint != "" {
+		err = &cli.Error{Code: cli.Config, Err: err, Hint: hint}
+	}
+	tables, errs := []sources.Table{s.Static, table}, []error{err}
+	if slices.Contains(args, stdin) {
+		table, err := c.standardInput(facts)
+		tables, errs = append(tables, table), append(errs, err)
+	}
+	for _, name := range args {
+		if isObjects(name) {
+			table, err := c.objects(s, here, name)
+			tables, errs = append(tables, table), append(errs, err)
+		}
+	}
+	return tables, errors.Join(errs...)
 }
 
 // nodeWarning warns that the node's addresses and routes cannot be read, so that check
