@@ -140,8 +140,11 @@ func (c *checkCommand) read(ctx context.Context, s daemon.Setup, here kernel.Nod
 		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), func(name string) bool { return name == stdin || isObjects(name) }), false
 	}
 	table, err := c.serviceFiles(ctx, o, facts)
-	if hint := foreign(o.Paths); err != nil && hint != "" {
-		err = &cli.Error{Code: cli.Config, Err: err, Hint: hint}
+	var rejected *sources.RejectedError
+	if errors.As(err, &rejected) {
+		if hint := foreign(rejected.Files); hint != "" {
+			err = &cli.Error{Code: cli.Config, Err: err, Hint: hint}
+		}
 	}
 	tables, errs := []sources.Table{s.Static, table}, []error{err}
 	if slices.Contains(args, stdin) {

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
@@ -55,9 +56,21 @@ func (l *local) serviceFiles(ctx context.Context, o file.Options, facts sources.
 	}
 	l.doubts(facts, table, warnings...)
 	if len(problems) > 0 {
-		return sources.Table{}, &sources.RejectedError{Problems: problems}
+		return sources.Table{}, &sources.RejectedError{Files: filesOf(problems), Problems: problems}
 	}
 	return table, nil
+}
+
+// filesOf lists the files that problems are about, sorted.
+func filesOf(problems []sources.Problem) []string {
+	var files []string
+	for _, p := range problems {
+		if p.Origin.File != "" {
+			files = append(files, p.Origin.File)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
 }
 
 // doubts prints warnings about services that are served, but probably not as intended on
