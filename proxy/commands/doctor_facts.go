@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +21,7 @@ import (
 
 // examination reads the facts for doctor.
 type examination struct {
-	planCommand // quiet: warnings are notes
+	planCommand // its warnings become notes
 	probe       bool
 	setup       daemon.Setup
 	client      control.Client
@@ -33,9 +32,7 @@ type examination struct {
 const counterWindow = time.Second
 
 func newExamination(e *Env) *examination {
-	quiet := *e
-	quiet.Err = io.Discard
-	return &examination{planCommand: planCommand{local: local{Env: &quiet}}}
+	return &examination{planCommand: planCommand{local: local{Env: e, collects: true}}}
 }
 
 // facts reads everything once. What cannot be read is among the facts.
@@ -119,7 +116,7 @@ func (x *examination) refused(err error) {
 // serving reads what is to be served, and how the kernel does that.
 func (x *examination) serving(ctx context.Context) {
 	x.f.Mode = cmp.Or(x.f.Mode, x.setup.Mode())
-	if x.f.Status == nil && !x.hasServices() {
+	if x.f.Status == nil && !x.hasServices(ctx) {
 		return // nothing of the kernel is read, which might load modules
 	}
 	x.f.Configured = true
@@ -149,14 +146,14 @@ func (x *examination) serving(ctx context.Context) {
 
 // hasServices reports whether there may be something to serve. A node without any file is not
 // configured, and one with files that are empty or only have comments is not yet.
-func (x *examination) hasServices() bool {
+func (x *examination) hasServices(ctx context.Context) bool {
 	switch {
 	case len(x.setup.Static.Services) > 0 || x.setup.Config.APIServer.Enabled:
 		return true
 	case x.setup.File == "" && x.edited().IsZero():
 		return false
 	}
-	table, err := x.serviceFiles(context.Background(), x.setup.Files(), x.setup.Facts(kernel.Node{}))
+	table, err := x.serviceFiles(ctx, x.setup.Files(), x.setup.Facts(kernel.Node{}))
 	return err != nil && !errors.Is(err, os.ErrNotExist) || len(table.Services) > 0
 }
 

@@ -115,6 +115,9 @@ func servesBest(t *testing.T, mode, path string) {
 		t.Errorf("plan: %v, exit code %d\n%s", err, code, out)
 	}
 	must(t, n.Stop())
+	if out, code, err := n.Command("doctor"); err != nil || code != 7 || strings.Contains(out, " note: mode "+mode+" instead of ipvs: ") != steppedDown {
+		t.Errorf("doctor of a node where svcproxy does not run: %v, exit code %d\n%s", err, code, out)
+	}
 	if steppedDown {
 		must(t, n.Configure("mode = \"ipvs\"\n"))
 		if out, code, err := n.Command("run"); err != nil || code != 4 || !strings.Contains(out, "hint: ") {
