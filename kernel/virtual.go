@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -100,6 +101,11 @@ func (Virtual) Kind() Kind { return KindVirtual }
 
 // Compare orders by key.
 func (v Virtual) Compare(o Virtual) int { return v.Key.Compare(o.Key) }
+
+// FindVirtual returns the place of a virtual server in a sorted list, and whether it is there.
+func FindVirtual(sorted []Virtual, k VirtualKey) (at int, found bool) {
+	return slices.BinarySearchFunc(sorted, k, func(v Virtual, k VirtualKey) int { return v.Key.Compare(k) })
+}
 
 // String is the ipvsadm-save form.
 func (v Virtual) String() string { return string(v.append(nil)) }

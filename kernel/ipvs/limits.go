@@ -35,7 +35,7 @@ func (l *limits) applied(op kernel.Op) {
 // read forgets the virtual servers that a complete reading does not have.
 func (l *limits) read(virtuals []kernel.Virtual) {
 	maps.DeleteFunc(l.of, func(k kernel.VirtualKey, _ bool) bool {
-		_, found := slices.BinarySearchFunc(virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+		_, found := kernel.FindVirtual(virtuals, k)
 		return !found
 	})
 }

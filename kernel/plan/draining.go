@@ -45,7 +45,7 @@ func (d *differ) keepDraining() {
 		}
 		d.want.Sets = sortedWith(d.want.Sets, []kernel.Set{s}, kernel.Set.Compare)
 		d.want.Entries = sortedWith(d.want.Entries, keep(d.have.EntriesOf(s.Name), func(e kernel.Entry) bool {
-			_, found := slices.BinarySearchFunc(kept, e.Key(), func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+			_, found := kernel.FindVirtual(kept, e.Key())
 			return found && e.Key().Family() == family
 		}), kernel.Entry.Compare)
 	}

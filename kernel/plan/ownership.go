@@ -91,7 +91,7 @@ func Owned(o *kernel.Observed) []kernel.VirtualKey {
 }
 
 func hasVirtual(s *kernel.State, k kernel.VirtualKey) bool {
-	_, found := slices.BinarySearchFunc(s.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	_, found := kernel.FindVirtual(s.Virtuals, k)
 	return found
 }
 

@@ -57,7 +57,7 @@ func (t *tracer) source(dst netip.Addr) (netip.Addr, error) {
 // virtual returns the virtual server of a packet: that of its mark, else the one at its destination.
 func (t *tracer) virtual(f *flight) (kernel.VirtualKey, bool) {
 	has := func(k kernel.VirtualKey) bool {
-		_, found := slices.BinarySearchFunc(t.state.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+		_, found := kernel.FindVirtual(t.state.Virtuals, k)
 		return found
 	}
 	if f.mark != 0 && !f.Echo {

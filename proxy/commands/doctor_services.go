@@ -85,7 +85,7 @@ func (x *examination) foreign() {
 	for i := range x.f.Kernel.Virtuals {
 		k := x.f.Kernel.Virtuals[i].Key
 		_, ours := slices.BinarySearchFunc(owned, k, kernel.VirtualKey.Compare)
-		_, wanted := slices.BinarySearchFunc(x.f.Want.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+		_, wanted := kernel.FindVirtual(x.f.Want.Virtuals, k)
 		excluded := slices.ContainsFunc(x.setup.Config.IPVS.ExcludeCIDRs, func(p netip.Prefix) bool { return p.Contains(k.Addr.Addr()) })
 		if !ours && !wanted && !excluded {
 			x.f.Foreign = append(x.f.Foreign, k)

@@ -33,7 +33,7 @@ func (p *planCommand) relayed(ctx context.Context, s daemon.Setup, have *kernel.
 		have.InIPVS = append(have.InIPVS, v.Key)
 	}
 	ours := func(k kernel.VirtualKey) bool {
-		_, found := slices.BinarySearchFunc(relay.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+		_, found := kernel.FindVirtual(relay.Virtuals, k)
 		return found
 	}
 	have.Virtuals = append(slices.DeleteFunc(have.Virtuals, func(v kernel.Virtual) bool { return ours(v.Key) }), relay.Virtuals...)

@@ -138,7 +138,7 @@ func vips(f *Facts) []Finding {
 	}
 	for i := range f.Want.Virtuals {
 		k := f.Want.Virtuals[i].Key
-		if _, found := slices.BinarySearchFunc(f.Kernel.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) }); !found {
+		if _, found := kernel.FindVirtual(f.Kernel.Virtuals, k); !found {
 			missing = append(missing, "virtual server "+k.String())
 		}
 	}

@@ -18,7 +18,7 @@ func (x *explainer) virtual() {
 		x.a.Service = s.DisplayName()
 		of = " of service " + x.a.Service
 	}
-	i, found := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	i, found := kernel.FindVirtual(x.Kernel.Virtuals, x.key)
 	switch {
 	case found && !x.served():
 		x.step(stageVirtual, "%s%s, by rules of nat; %s keeps the connections it has", x.key, of, x.Kernel.Virtuals[i])
@@ -88,7 +88,7 @@ func (x *explainer) backends() {
 }
 
 func (x *explainer) reals() {
-	at, _ := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	at, _ := kernel.FindVirtual(x.Kernel.Virtuals, x.key)
 	var all []kernel.Real
 	for i, r := range x.Kernel.Reals.All() {
 		if r.Key.Virtual != x.key {

@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -50,7 +49,7 @@ func Explain(f Facts, p trace.Packet) Answer {
 func (f *Facts) keyOf(p trace.Packet) kernel.VirtualKey {
 	if p.Mark != 0 {
 		k := kernel.MarkKey(kernel.FamilyOf(p.Dst.Addr()), p.Mark)
-		_, found := slices.BinarySearchFunc(f.Kernel.Virtuals, k, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+		_, found := kernel.FindVirtual(f.Kernel.Virtuals, k)
 		if found || f.front(k) != nil {
 			return k
 		}

@@ -245,7 +245,7 @@ func (x *explainer) served() bool {
 	if slices.ContainsFunc(x.verdict.Ways, func(w trace.Way) bool { return w.Chance > 0 }) {
 		return false
 	}
-	_, found := slices.BinarySearchFunc(x.Kernel.Virtuals, x.key, func(v kernel.Virtual, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	_, found := kernel.FindVirtual(x.Kernel.Virtuals, x.key)
 	return found
 }
 
