@@ -85,6 +85,28 @@ func TestAffinityByNetwork(t *testing.T) {
 	}
 }
 
+// By sh a client's address decides on its backend. With the flag sh-port its port does, too, so that one address has several.
+func TestSchedulerFlags(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, clusterIP("by-address", "10.96.0.20", allV4)+"scheduler = \"sh\"\n"+
+		clusterIP("by-port", "10.96.0.21", allV4)+"scheduler = \"sh\"\nschedulerFlags = [\"sh-fallback\", \"sh-port\"]\n")
+	reached := func(to string) map[string]int {
+		who := map[string]int{}
+		for range 60 {
+			a, err := n.askNew(addrPort(to), (*lab.Conn).Ask)
+			must(t, err)
+			who[a.Backend]++
+		}
+		return who
+	}
+	if who := reached("10.96.0.20:80"); len(who) != 1 {
+		t.Errorf("without sh-port, 60 connections of one address reached %v, want one backend", who)
+	}
+	if who := reached("10.96.0.21:80"); len(who) < 2 {
+		t.Errorf("with sh-port, 60 connections of one address reached %v alone", who)
+	}
+}
+
 // With onePacket, datagrams of one flow go to all backends. IPVS forgets each, so with masquerading no reply comes back.
 func TestOnePacket(t *testing.T) {
 	n := newForwardingNode(t, "")

@@ -69,6 +69,7 @@ func limitOf(test string) (modes []string, why string) {
 // limits are the tests that exist in some modes only, and why. All others run in each.
 var limits = []struct{ modes, why, tests string }{
 	{"ipvs", "is about schedulers", `
+		TestSchedulerFlags
 		TestNoNewClientIsRefusedWhileAnEndpointDrains
 		TestConnectionsOfARemovedRealServerEnd
 		TestNoSchedulerRefusesWhileAnEndpointIsOut
