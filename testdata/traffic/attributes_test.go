@@ -67,20 +67,30 @@ func TestMaxConnections(t *testing.T) {
 	}
 }
 
-// Clients of one network have one backend.
+// Clients of one network have one backend, in both families, and networks have several.
 func TestAffinityByNetwork(t *testing.T) {
 	n := newNode(t, "")
-	n.start(t, clusterIP("web", "10.96.0.20", allV4)+"sessionAffinity = \"ClientIP\"\nsessionAffinityPrefix4 = 28\n")
-	for network := 16; network < 112; network += 16 {
-		backend := ""
-		for i := range 6 {
-			from := netip.AddrFrom4([4]byte{192, 0, 2, byte(network + 2*i)})
-			must(t, n.Client.IP(fmt.Sprintf("addr add %s/32 dev eth0", from)))
-			got := askFrom(t, n.Client, from, "10.96.0.20:80")
-			if backend != "" && got != backend {
-				t.Errorf("client %s is with %s, others of its /28 with %s", from, got, backend)
+	n.start(t, fmt.Sprintf("[services.web]\nclusterIPs = [\"10.96.0.20\", \"fd00:96::20\"]\nports = [{ port = 80, targetPort = %d }]\nendpoints = %s\n"+
+		"sessionAffinity = \"ClientIP\"\nsessionAffinityPrefix4 = 28\nsessionAffinityPrefix6 = 124\n", lab.LinePort, allPods))
+	for to, base := range map[string]netip.Addr{"10.96.0.20:80": netip.MustParseAddr("192.0.2.0"), "[fd00:96::20]:80": netip.MustParseAddr("2001:db8::ff00")} {
+		used := map[string]bool{}
+		for network := 16; network < 208; network += 16 { // if each chooses at random, all twelve are alike once in 10^5 times
+			backend := ""
+			for i := range 4 {
+				last := base.AsSlice()
+				last[len(last)-1] = byte(network + 5*i)
+				from, _ := netip.AddrFromSlice(last)
+				must(t, n.Client.IP(fmt.Sprintf("addr add %s/%d dev eth0 nodad", from, from.BitLen())))
+				got := askFrom(t, n.Client, from, to)
+				if backend != "" && got != backend {
+					t.Errorf("client %s is with %s, others of its network with %s", from, got, backend)
+				}
+				backend = got
 			}
-			backend = got
+			used[backend] = true
+		}
+		if len(used) < 2 {
+			t.Errorf("%s: twelve networks are all with %v", to, used)
 		}
 	}
 }
