@@ -23,6 +23,10 @@ func TestNoNewClientIsRefusedWhileAnEndpointDrains(t *testing.T) {
 		{"dh", "10.96.0.22", 300, false},
 		{"rr", "10.96.0.23", 30, true},
 		{"wrr", "10.96.0.24", 30, true},
+		{"lc", "10.96.0.27", 30, true},
+		{"wlc", "10.96.0.28", 30, true},
+		{"sed", "10.96.0.29", 30, true},
+		{"nq", "10.96.0.30", 30, true},
 	}
 	leaving := map[string]string{} // the endpoint to remove, by scheduler
 	table := func(more string) string {

@@ -100,7 +100,8 @@ func TestNoSchedulerRefusesWhileAnEndpointIsOut(t *testing.T) {
 }
 
 // kube-proxy sets the flag mh-port and no flag of fallback. The endpoint that is
-// down when svcproxy takes over its virtual servers refuses nobody.
+// down when svcproxy takes over its virtual servers refuses nobody, nor does one
+// that the operator drains later.
 func TestNoSchedulerRefusesAfterATakeOver(t *testing.T) {
 	n := newCheckedNode(t, "")
 	services := scheduled()
@@ -133,4 +134,7 @@ func TestNoSchedulerRefusesAfterATakeOver(t *testing.T) {
 	must(t, ports[0].Open())
 	n.becomes(t, patience, true, realsOf(services, 1)...)
 	n.wantServedBy(t, services, clients, "with all up", "")
+	n.says(t, 0, "drain 10.2.2.10 --reason test")
+	n.becomes(t, patience, false, realsOf(services, 2)...)
+	n.wantServedBy(t, services, clients, "with pod2 drained", "pod2")
 }
