@@ -140,7 +140,8 @@ func (p *pair) flows(t *testing.T, seen, hidden int) (all [2]*lab.Flows) {
 
 // Two nodes masquerade, and keepalived gives a gateway's address to one of them. With connection sync, connections whose
 // servers see the client go on when the other node takes over, and when it gives back. Those whose servers see the node do
-// not: the kernel does not sync the ports that a node has chosen for them. Without sync none goes on.
+// not: the kernel does not sync the ports that a node has chosen for them. Without sync none goes on, unless both nodes
+// choose alike.
 func TestPairOfMasqueradingNodes(t *testing.T) {
 	const seen, hidden, few = 200, 30, 10
 	p := newPair(t)
@@ -152,6 +153,9 @@ func TestPairOfMasqueradingNodes(t *testing.T) {
 	if over[0]+back[0] > few {
 		t.Errorf("with sync: %d of %d connections whose servers see the client are lost, want %d at most", over[0]+back[0], seen, few)
 	}
+	if over[1] != hidden {
+		t.Errorf("with sync: %d of %d connections whose servers see the node are lost, want all", over[1], hidden)
+	}
 
 	p.configure(t, "")
 	for i, h := range p.Nodes {
@@ -162,9 +166,34 @@ func TestPairOfMasqueradingNodes(t *testing.T) {
 			return nil
 		}))
 	}
-	over = p.failOver(t, p.flows(t, hidden, hidden))
+	flows = p.flows(t, hidden, hidden)
+	over = p.failOver(t, flows)
 	t.Logf("without sync: %d and %d of %d connections lost", over[0], over[1], hidden)
-	if over[0] == 0 {
-		t.Error("without sync no connection is lost")
+	if over != [2]int{hidden, hidden} {
+		t.Error("without sync a connection goes on")
+	}
+	p.failBack(t, flows)
+	p.choosesAlike(t)
+}
+
+// choosesAlike wants connections to go on without sync if both nodes choose alike: with scheduler mh and sloppyTCP. Servers
+// that see the node lose theirs all the same.
+func (p *pair) choosesAlike(t *testing.T) {
+	t.Helper()
+	const seen, hidden, few = 100, 10, 2
+	p.configure(t, "ipvs.sloppyTCP = \"on\"\n")
+	for _, n := range p.nodes {
+		serveOn(t, n, false, strings.ReplaceAll(pairServices, `"rr"`, `"mh"`))
+	}
+	flows := p.flows(t, seen, hidden)
+	over := p.failOver(t, flows)
+	back := p.failBack(t, flows)
+	t.Logf("with mh and sloppyTCP, without sync: %d of %d connections lost whose servers see the client, %d more on the way back; %d of %d whose servers see the node",
+		over[0], seen, back[0], over[1], hidden)
+	if over[0]+back[0] > few {
+		t.Errorf("with mh and sloppyTCP: %d of %d connections whose servers see the client are lost, want %d at most", over[0]+back[0], seen, few)
+	}
+	if over[1] != hidden {
+		t.Errorf("with mh and sloppyTCP: %d of %d connections whose servers see the node are lost, want all", over[1], hidden)
 	}
 }
