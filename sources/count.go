@@ -15,3 +15,11 @@ func Count[N int | uint64](n N, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// Few joins words, at most n of them: "a, b, c and 4 more".
+func Few(words []string, n int) string {
+	if more := len(words) - n; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), more)
+	}
+	return strings.Join(words, ", ")
+}

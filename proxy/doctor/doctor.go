@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Answer is what the checks found. Its JSON form is stable: releases add fields and never
@@ -111,13 +113,8 @@ func (a Answer) summary() string {
 	return fmt.Sprintf("nothing is wrong: %d checks", a.Checks)
 }
 
-// few joins the first of some words: "a, b, c and 4 more".
-func few(words []string) string {
-	if len(words) <= maxNamed {
-		return strings.Join(words, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(words[:maxNamed], ", "), len(words)-maxNamed)
-}
+// few joins words, at most maxNamed.
+func few(words []string) string { return sources.Few(words, maxNamed) }
 
 // one is a list of one finding.
 func one(why, mend, format string, args ...any) []Finding {

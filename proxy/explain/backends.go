@@ -9,6 +9,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/trace"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // virtual names the service and the virtual server.
@@ -104,7 +105,7 @@ func (x *explainer) reals() {
 	}
 	v := x.Kernel.Virtuals[at]
 	if v.Flags&kernel.FlagPersistent == 0 && x.allFull() && x.verdict.Fate == trace.Balanced && !x.p.Established {
-		x.end(Refused, fmt.Sprintf("refused because all backends are at maxConnections (%s)", few(addresses(x.a.Backends), 3)))
+		x.end(Refused, fmt.Sprintf("refused because all backends are at maxConnections (%s)", sources.Few(addresses(x.a.Backends), 3)))
 		return
 	}
 	for i, share := range shares(v.Scheduler, open(all, x.a.Backends)) {

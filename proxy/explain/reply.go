@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // replies says which way replies take. A reply that does not pass this node keeps the
@@ -32,17 +33,9 @@ func (x *explainer) replies() {
 		lost[b.Reply] = b.Lost != ""
 	}
 	for _, text := range texts {
-		x.step(stageReply, "of %s: %s", few(of[text], 3), text)
+		x.step(stageReply, "of %s: %s", sources.Few(of[text], 3), text)
 		x.a.Steps[len(x.a.Steps)-1].Wrong = lost[text]
 	}
-}
-
-// few joins words, at most n of them.
-func few(words []string, n int) string {
-	if more := len(words) - n; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), more)
-	}
-	return strings.Join(words, ", ")
 }
 
 // reply sets the way of a backend's replies.

@@ -147,7 +147,7 @@ func (x *explainer) backendBarriers(hook string) {
 			}
 		}
 		if len(barred) > 0 {
-			x.wrong(stageFirewall, "%s at hook %s: no rule accepts what goes to %s, left to %s", b.Name, hook, few(barred, 3), b.Verdict)
+			x.wrong(stageFirewall, "%s at hook %s: no rule accepts what goes to %s, left to %s", b.Name, hook, sources.Few(barred, 3), b.Verdict)
 		}
 		if passes {
 			x.mayPass(b)

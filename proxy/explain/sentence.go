@@ -8,6 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/trace"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // conclude sets the sentence, unless an obstacle has.
@@ -49,7 +50,7 @@ func (x *explainer) balanced() {
 		}
 	}
 	conditions := x.conditions(depends, holders)
-	text := "served by " + few(works, 4) + x.sources()
+	text := "served by " + sources.Few(works, 4) + x.sources()
 	if silent {
 		text += ", without replies"
 	}
@@ -58,13 +59,13 @@ func (x *explainer) balanced() {
 	}
 	switch {
 	case len(works) == 0:
-		x.end(Dropped, fmt.Sprintf("dropped at %s: %s", few(lost, 4), why))
+		x.end(Dropped, fmt.Sprintf("dropped at %s: %s", sources.Few(lost, 4), why))
 		return
 	case len(conditions) > 0:
 		text += ", if " + strings.Join(conditions, " and ")
 	}
 	if len(lost) > 0 {
-		x.end(Partly, fmt.Sprintf("%s; lost at %s: %s", text, few(lost, 4), why))
+		x.end(Partly, fmt.Sprintf("%s; lost at %s: %s", text, sources.Few(lost, 4), why))
 		return
 	}
 	x.end(Served, text)
@@ -111,7 +112,7 @@ func (x *explainer) sources() string {
 	case kept:
 		return ", source kept"
 	case len(as) > 0:
-		return ", masqueraded as " + few(as, 3)
+		return ", masqueraded as " + sources.Few(as, 3)
 	}
 	return ", masqueraded"
 }
@@ -125,7 +126,7 @@ func (x *explainer) noBackend() string {
 	if len(x.a.Backends) == 0 {
 		return what + " has no backends here"
 	}
-	text := fmt.Sprintf("%s of %s: weight 0", few(addresses(x.a.Backends), 3), what)
+	text := fmt.Sprintf("%s of %s: weight 0", sources.Few(addresses(x.a.Backends), 3), what)
 	if i := slices.IndexFunc(x.a.Backends, func(b Backend) bool { return b.Health != "" }); i >= 0 {
 		text += fmt.Sprintf(" (%s: %s)", x.a.Backends[i].Address.Addr(), x.a.Backends[i].Health)
 	}
@@ -249,7 +250,7 @@ func (x *explainer) nothingThere() string {
 	}
 	text := fmt.Sprintf("no service has %s %s", x.key.Proto, x.key.Addr)
 	if ports := x.ports(); len(ports) > 0 {
-		text += fmt.Sprintf(" (served at %s: %s)", x.p.Dst.Addr(), few(ports, 4))
+		text += fmt.Sprintf(" (served at %s: %s)", x.p.Dst.Addr(), sources.Few(ports, 4))
 	}
 	return text
 }
