@@ -226,7 +226,11 @@ func (c *importCommand) deliver(r convert.Result) error {
 	document := r.Document()
 	steps, back := takeOver(c.format, vipsOn(r.Services, device), device)
 	if c.write != "" {
-		if err := create(c.write, document); err != nil {
+		write := func(w io.Writer) error {
+			_, err := io.WriteString(w, document)
+			return err
+		}
+		if err := writeNew(c.write, 0o644, write); err != nil {
 			return err
 		}
 	}
@@ -252,26 +256,4 @@ func (c *importCommand) deliver(r convert.Result) error {
 	}
 	_, err := io.WriteString(c.Out, document)
 	return err
-}
-
-// create writes a file that does not exist yet.
-func create(name, text string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		if errors.Is(err, os.ErrExist) {
-			return cli.Errorf(cli.Failed, "import to another file, and compare", "%s is there already", name)
-		}
-		return err
-	}
-	return finish(f, text)
-}
-
-// finish writes and closes a new file. It removes the file if that fails, as on a full disk: half a configuration must not
-// be taken for the whole, and nothing would replace it.
-func finish(f *os.File, text string) error {
-	_, err := f.WriteString(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }

@@ -61,16 +61,17 @@ func (c *reportCommand) run(ctx context.Context, _ []string) error {
 		return g.report.Write(c.Out)
 	}
 	fmt.Fprintf(c.Out, "%s will have, without secrets:\n%s", name, g.report.Contents())
-	if err := writeNew(name, g.report.Write); err != nil {
+	if err := writeNew(name, 0o600, g.report.Write); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(c.Out, "ok: written; look through it before you give it away\n")
 	return err
 }
 
-// writeNew writes a file that does not exist yet, for its owner alone. On an error there is none.
-func writeNew(name string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+// writeNew writes a file that does not exist yet. If that fails, as on a full disk, there is none: half a file must not be
+// taken for the whole.
+func writeNew(name string, mode os.FileMode, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, os.ErrExist) {
 		return cli.Errorf(cli.Failed, "choose another file with --write", "%s is there already", name)
 	}
