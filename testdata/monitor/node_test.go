@@ -180,11 +180,15 @@ func (n *node) connect(s sources.Service, conns uint32) {
 type meter struct {
 	kernel *fake.Kernel
 	start  time.Time
-	reads  atomic.Int64
+	reads  atomic.Int64 // of all counters: the history of ten minutes reads those of virtual servers when it is time
 }
 
 func (m *meter) Read(context.Context) (kernel.Counters, error) {
 	m.reads.Add(1)
+	return m.counters(), nil
+}
+
+func (m *meter) counters() kernel.Counters {
 	state := m.kernel.State()
 	seconds := time.Since(m.start).Seconds()
 	c := kernel.Counters{Flows: 1200, MaxFlows: 262144}
@@ -198,17 +202,16 @@ func (m *meter) Read(context.Context) (kernel.Counters, error) {
 	for i, r := range state.Reals.All() {
 		c.Reals = append(c.Reals, kernel.RealCounters{Key: r.Key, Weight: r.Weight, Active: uint32(5 + i%23), Inactive: uint32(i % 7)})
 	}
-	return c, nil
+	return c
 }
 
-func (m *meter) Virtuals(ctx context.Context) ([]kernel.VirtualCounters, error) {
-	c, err := m.Read(ctx)
-	return c.Virtuals, err
+func (m *meter) Virtuals(context.Context) ([]kernel.VirtualCounters, error) {
+	return m.counters().Virtuals, nil
 }
 
 // Reals shares the traffic of a virtual server out to its real servers.
 func (m *meter) Reals(ctx context.Context, of []kernel.VirtualKey) ([]kernel.RealTraffic, error) {
-	c, err := m.Read(ctx)
+	c := m.counters()
 	var list []kernel.RealTraffic
 	for i, r := range c.Reals {
 		if !slices.Contains(of, r.Key.Virtual) {
@@ -219,7 +222,7 @@ func (m *meter) Reals(ctx context.Context, of []kernel.VirtualKey) ([]kernel.Rea
 		traffic.Conns = traffic.Conns * uint64(1+i%3) / 6
 		list = append(list, kernel.RealTraffic{Key: r.Key, Traffic: traffic})
 	}
-	return list, err
+	return list, nil
 }
 
 func (m *meter) work() metrics.Work {
