@@ -94,7 +94,8 @@ var limits = []struct{ modes, why, tests string }{
 		TestKernelParametersOfTheConfiguration
 		TestConntrackTimeoutsOfTheKernelAreReplaced`},
 	{"ipvs", "reads IPVS's counters", `
-		TestMetricsTellWhatTheKernelCounts
+		TestMetricsTellWhatTheKernelCounts`},
+	{"ipvs userspace", "wants connections counted, which mode iptables does not", `
 		TestStatusTellsWhatHappensToConnections`},
 	{"ipvs", "edits IPVS and its ipsets", `
 		TestKilledDuringALoad
@@ -160,11 +161,10 @@ var limits = []struct{ modes, why, tests string }{
 		TestVIPsOnTheClientsLink`},
 	{"ipvs iptables", "is about tracked connections", `
 		TestConnectionTableSize
-		TestProbesOfATargetShareAConntrackEntry
 		TestTrackedFlowsOfWhatIsGone`},
 	{"ipvs iptables", "is about SCTP, which the relay does not have", `
 		TestSCTPIsBalanced`},
-	{"ipvs", "reads what IPVS has of an SCTP endpoint", `
+	{"ipvs", "wants an SCTP endpoint gone at once, and mode iptables leaves its associations to connection tracking", `
 		TestRemovedSCTPEndpointIsGoneAtOnce`},
 	{"ipvs", "is about policy Local, which kube-proxy's rules do not apply to what the node and its pods ask", `
 		TestWhomTheBackendSees`},

@@ -107,8 +107,8 @@ func (n node) readStatus(words ...string) (st statusJSON, err error) {
 	return st, nil
 }
 
-// What svcproxy says of itself is what there is: connections that the kernel
-// counts, a drain with its deadline, and the end of it.
+// What svcproxy says of itself is what there is: connections that the kernel or
+// the relay counts, a drain with its deadline, and the end of it.
 func TestStatusTellsWhatHappensToConnections(t *testing.T) {
 	n := newNode(t, "")
 	n.says(t, 6, "status", "svcproxy: svcproxy does not run: no process listens at", "hint: systemctl status svcproxy")
