@@ -16,10 +16,10 @@ import (
 // manyFlows is how many long connections there are.
 const manyFlows = 1000
 
-// spread opens long connections, and wants each node to have some of them.
-func (f *fleet) spread(t *testing.T, n int) *lab.Flows {
+// spread opens long connections to a VIP, and wants each node to have some of them.
+func (f *fleet) spread(t *testing.T, to netip.AddrPort, n int) *lab.Flows {
 	t.Helper()
-	flows, err := f.Client.OpenFlows(n, sharedVIP)
+	flows, err := f.Client.OpenFlows(n, to)
 	must(t, err)
 	t.Cleanup(flows.Close)
 	for _, h := range f.Nodes {
@@ -79,7 +79,7 @@ func TestFlowsOutliveTheirNode(t *testing.T) {
 	}
 	f.routes(t, "announced", 1, 2, 3)
 	f.alike(t, "three histories")
-	flows := f.spread(t, manyFlows)
+	flows := f.spread(t, sharedVIP, manyFlows)
 
 	f.survives(t, flows, 0, "", "the daemon of node 1 is killed, and starts again", func() {
 		f.nodes[0].Kill()
@@ -140,7 +140,7 @@ func TestFlowsInTunnelsOutliveTheirNode(t *testing.T) {
 		f.announce(t, n+1)
 	}
 	f.routes(t, "announced", 1, 2, 3)
-	flows := f.spread(t, manyFlows)
+	flows := f.spread(t, sharedVIP, manyFlows)
 	flows.Round() // a connection is sent with every third of its packets
 
 	f.survives(t, flows, 0, "", "a server is added, and node 1 cut off", func() {
@@ -199,26 +199,35 @@ func (f *fleet) silent(t *testing.T, n int) {
 	must(t, err)
 }
 
-// Each of three nodes is drained, gets another binary, and is used again: no connection is lost, and none is refused.
-// Before, a VIP is added; afterwards a node falls silent, which BFD finds. The upgrade of a package is in
-// testdata/appliance.
+// Three nodes have the same history, and so equal tables of mh: of direct and of tunnelled connections, which no node tells
+// another about, none is lost and no new one refused. First a VIP is added, and each node is drained, gets another binary,
+// and is used again. Then a node falls silent, which BFD finds, and another loses its power and is back. The upgrade of a
+// package is in testdata/appliance.
 func TestRollingUpgrade(t *testing.T) {
+	needTunnels(t)
 	f := newFleet(t, 3, "", true)
+	for _, b := range f.Backends {
+		must(t, b.Unwrap(6081))
+	}
 	want := shared("mh", "direct", 1, 2, 3)
 	for n, p := range f.nodes {
 		serveOn(t, p, true, want)
 		f.announce(t, n+1)
 	}
 	f.routes(t, "announced", 1, 2, 3)
-	want += strings.NewReplacer("services.web", "services.new", sharedVIP.Addr().String(), newVIP.Addr().String()).Replace(want)
+	want += strings.NewReplacer("services.web", "services.new", sharedVIP.Addr().String(), newVIP.Addr().String()).Replace(shared("mh", "ipip", 1, 2, 3))
 	f.getsVIP(t, want)
-	flows := f.spread(t, manyFlows)
+	flows, tunnelled := f.spread(t, sharedVIP, manyFlows), f.spread(t, newVIP, manyFlows)
+	survive := func(what string, event func()) {
+		f.survives(t, flows, 0, "", what, func() { tunnelled.During(event) })
+		wantFew(t, 0, what+": connections in tunnels lost", tunnelled.Lost())
+	}
 	newer := f.dir + "/svcproxy"
 	if out, err := exec.Command("cp", f.nodes[0].Binary, newer).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	rest := [][]int{{2, 3}, {1, 3}, {1, 2}}
-	f.survives(t, flows, 0, "", "three nodes get another binary", func() {
+	survive("three nodes get another binary", func() {
 		for i, p := range f.nodes {
 			order := func(args ...string) error {
 				out, code, err := p.Command("node", args...)
@@ -237,9 +246,18 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 	})
 	f.alike(t, "upgraded")
-	f.survives(t, flows, 0, "", "node 1 is silent", func() { // the tables of mh are equal, by the same history
+	survive("node 1 is silent", func() {
 		f.silent(t, 1)
 		t.Logf("noticed by BFD after %v", f.routes(t, "silent", 2, 3))
+	})
+	survive("node 2 loses its power", func() {
+		f.losePower(t, 2)
+		t.Logf("noticed after %v", f.routes(t, "lost", 3))
+	})
+	survive("node 2 is back", func() {
+		f.boot(t, 2)
+		f.announce(t, 2)
+		t.Logf("used after %v", f.routes(t, "booted", 2, 3))
 	})
 }
 
