@@ -17,7 +17,7 @@ import (
 // rpm is there for the other kind.
 var appliance = []string{
 	"systemd", "systemd-sysv", "dbus", "udev", "procps", "iproute2", "iptables", "nftables", "ipset", "kmod", "ipvsadm", "conntrack", "iputils-ping", "rpm",
-	"keepalived", "bird2",
+	"keepalived", "bird2", "frr",
 }
 
 // maskRoot takes out what a guest of minutes does not need: units that wait for
@@ -29,7 +29,7 @@ for unit in getty.target systemd-udev-trigger.service systemd-random-seed.servic
 	modprobe@drm.service modprobe@configfs.service modprobe@fuse.service; do
 	ln -sf /dev/null "$1/etc/systemd/system/$unit"
 done
-rm -f "$1"/etc/systemd/system/multi-user.target.wants/bird.service "$1"/etc/systemd/system/multi-user.target.wants/keepalived.service
+for unit in bird frr keepalived; do rm -f "$1/etc/systemd/system/multi-user.target.wants/$unit.service"; done
 echo 0123456789abcdef0123456789abcdef > "$1/etc/machine-id"
 echo guest > "$1/etc/hostname"
 `
