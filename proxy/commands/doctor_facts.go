@@ -128,7 +128,7 @@ func (x *examination) serving(ctx context.Context) {
 		}
 	} else {
 		x.f.Kernel = &have
-		x.setup.SettleFor(&have)
+		x.setup.AsInKernel(&have)
 		x.legacy(ctx)
 	}
 	table, err := x.table(ctx, &x.setup, have.Node)

@@ -14,7 +14,7 @@ import (
 // synced returns the kernel as it is after a sync of a table. What real servers that drain would have then is as it is
 // now, and so are routes and firewalls.
 func (c *explainCommand) synced(s *daemon.Setup, t sources.Table, have kernel.Observed) (kernel.Observed, error) {
-	s.SettleFor(&have)
+	s.AsInKernel(&have)
 	orders, err := checker.ReadOrders(s.Config.StateDir)
 	if err != nil {
 		c.warn(err.Error())

@@ -93,7 +93,7 @@ func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
 			return kernel.Plan{}, err
 		}
 	}
-	s.SettleFor(&have)
+	s.AsInKernel(&have)
 	table, err := p.table(ctx, &s, have.Node)
 	if err != nil {
 		return kernel.Plan{}, err

@@ -157,9 +157,9 @@ func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m m
 	return nil
 }
 
-// SettleFor takes from what the kernel has which extras of the mode are absent, and which portals mode userspace has. It is for a command that does not try
-// rules: its plan then has the rules that a running svcproxy writes.
-func (s *Setup) SettleFor(have *kernel.Observed) {
+// AsInKernel drops the extras of the mode that a reading of the kernel is without, and takes over the portals that it
+// shows. It is for a command that does not try rules: its plan then has the rules that a running svcproxy writes.
+func (s *Setup) AsInKernel(have *kernel.Observed) {
 	s.without = nil
 	if s.Relays() {
 		open := userspace.PortalsOf(&have.State, have.Names)

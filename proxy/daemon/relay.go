@@ -36,7 +36,7 @@ func logNotice(log *slog.Logger) func(relay.Notice) {
 	return func(n relay.Notice) { log.Warn(n.Shortage.String(), "virtual", n.Virtual.String()) }
 }
 
-// listeners are those of the relay, and which of them systemd keeps. The loop alone uses it.
+// listeners are those of the relay, and which of them systemd keeps. Only the loop changes it.
 type listeners struct {
 	relay *relay.Relay
 	store fileStore

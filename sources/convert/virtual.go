@@ -95,8 +95,8 @@ func (v *virtual) setForward(at sources.Origin, method sources.Forward, what str
 	}
 }
 
-// settle finishes a virtual server whose backends are known. Only masquerading can change a port.
-func (v *virtual) settle() {
+// complete finishes a virtual server whose backends are known. Only masquerading can change a port.
+func (v *virtual) complete() {
 	if v.mark != 0 {
 		v.protocol = sources.FWMark
 		v.checkPort()
@@ -212,7 +212,7 @@ func services(virtuals []virtual) Result {
 	var r Result
 	var groups [][]virtual
 	for _, v := range joinMarks(virtuals) {
-		v.settle()
+		v.complete()
 		i := slices.IndexFunc(groups, func(g []virtual) bool { return joins(&g[0], &v) && !hasPort(g, &v) })
 		if i < 0 {
 			groups = append(groups, []virtual{v})
