@@ -217,7 +217,8 @@ func TestRollingUpgrade(t *testing.T) {
 	f.routes(t, "announced", 1, 2, 3)
 	want += strings.NewReplacer("services.web", "services.new", sharedVIP.Addr().String(), newVIP.Addr().String()).Replace(shared("mh", "ipip", 1, 2, 3))
 	f.getsVIP(t, want)
-	flows, tunnelled := f.spread(t, sharedVIP, manyFlows), f.spread(t, newVIP, manyFlows)
+	// Both ends of a connection are this process's, which may have 4,096 descriptors in a guest.
+	flows, tunnelled := f.spread(t, sharedVIP, manyFlows), f.spread(t, newVIP, manyFlows/2)
 	survive := func(what string, event func()) {
 		f.survives(t, flows, 0, "", what, func() { tunnelled.During(event) })
 		wantFew(t, 0, what+": connections in tunnels lost", tunnelled.Lost())
