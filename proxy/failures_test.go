@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 func TestFailuresAreRetriedSooner(t *testing.T) {
@@ -125,4 +127,54 @@ func TestHealthyUntilASyncIsOverdue(t *testing.T) {
 			t.Error("unhealthy after the change was programmed")
 		}
 	})
+}
+
+// What the kernel refuses of one service of three is no reason to take the node out, nor to end at the first sync. Of two of
+// three it is.
+func TestFewRefusedServices(t *testing.T) {
+	three := sources.Table{}
+	for i, name := range []string{"a", "b", "c"} {
+		s := table(1).Services[0]
+		s.Name, s.ClusterIPs = name, []netip.Addr{netip.AddrFrom4([4]byte{10, 96, 0, byte(i + 1)})}
+		three.Services = append(three.Services, s)
+	}
+	missing := &kernel.MissingError{What: "no such scheduler"}
+	for _, c := range []struct {
+		name    string
+		refused byte
+		why     error
+		ends    bool
+		healthy bool
+	}{
+		{name: "none", healthy: true},
+		{name: "one", refused: 1, why: missing, healthy: true},
+		{name: "two", refused: 2, why: syscall.EINVAL},
+		{name: "two of which the kernel lacks something", refused: 2, why: missing, ends: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(r *run) {
+					r.kernel.Fail = func(o kernel.Op) error {
+						if v, ok := o.Object.(kernel.Virtual); ok && v.Key.Addr.Addr().As4()[3] <= c.refused {
+							return c.why
+						}
+						return nil
+					}
+				})
+				if c.ends {
+					r.source <- emission{table: three}
+					if err := <-r.done; !errors.Is(err, missing) {
+						t.Errorf("Run: %v, want what is missing", err)
+					}
+					return
+				}
+				defer r.end()
+				r.emit(three)
+				pass(5 * time.Minute)
+				if err := r.last().Err; r.proxy.Healthy() != c.healthy || (err != nil) != (c.refused > 0) {
+					t.Errorf("healthy %t, last sync: %v", r.proxy.Healthy(), err)
+				}
+			})
+		})
+	}
 }

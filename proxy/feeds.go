@@ -78,7 +78,9 @@ func (p *Proxy) watch(ctx context.Context, watching *sync.WaitGroup) (ended <-ch
 		watching.Go(func() {
 			err := f.Source.Watch(ctx, func(t sources.Table, err error) {
 				refused.report(problemsOf(err))
-				p.health.queued(time.Now())
+				if delivers(err) {
+					p.health.queued(time.Now())
+				}
 				state := p.in.put(i, t, err)
 				if p.OnSource != nil {
 					p.OnSource(state)

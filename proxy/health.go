@@ -33,7 +33,8 @@ func (h *health) applied() {
 }
 
 // Healthy reports whether the node serves what the sources say: no change and no full
-// check has waited for twice the sync period. It may be called from any goroutine.
+// check has waited for twice the sync period. What the kernel refuses of a few services
+// does not count as waiting, see keepsUp. It may be called from any goroutine.
 func (p *Proxy) Healthy() bool {
 	p.health.mu.Lock()
 	since := p.health.waiting

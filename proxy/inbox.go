@@ -63,11 +63,11 @@ func (in *inbox) put(i int, t sources.Table, err error) SourceState {
 		s.Since = in.now()
 	}
 	s.Err = err
-	var rejected *sources.RejectedError
-	partial := errors.As(err, &rejected)
-	if err != nil && !partial {
-		return *s // it could not read: the last table stays
+	if !delivers(err) {
+		return *s
 	}
+	var rejected *sources.RejectedError
+	errors.As(err, &rejected)
 	in.tables[i], in.delivered[i] = t, true
 	s.Delivered = s.Delivered || in.trusted || err == nil || !rejected.Incomplete && !rejected.Nothing
 	in.times = in.times.oldest(times{seen: t.Seen, emitted: in.now()})
@@ -190,4 +190,10 @@ func (in *inbox) snapshot() []SourceState {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return slices.Clone(in.states)
+}
+
+// delivers reports whether a source has a table with this error. It has none if it could not read: the last one stays.
+func delivers(err error) bool {
+	var rejected *sources.RejectedError
+	return err == nil || errors.As(err, &rejected)
 }

@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -96,4 +98,35 @@ func EndsDrain(o kernel.Op) bool {
 	}
 	real, ok := o.Object.(kernel.Real)
 	return ok && real.Weight == 0
+}
+
+// carriedOut reports whether the plan was carried out, but for ops that failed.
+func (r *Report) carriedOut() bool {
+	var failed *kernel.ApplyError
+	return r.Err == nil || errors.As(r.Err, &failed)
+}
+
+// keepsUp reports whether the kernel is as the sources say, but for a few virtual servers: fewer than half, which it
+// refuses, for example because their scheduler does not exist. They are Degraded. All others are served, so this is
+// no reason to take the node out, or to end.
+func (r *Report) keepsUp() bool {
+	var failed *kernel.ApplyError
+	if r.Err == nil || !errors.As(r.Err, &failed) {
+		return r.Err == nil
+	}
+	refused := map[kernel.VirtualKey]bool{}
+	for _, f := range failed.Failed {
+		switch o := f.Op.Object.(type) {
+		case kernel.Virtual:
+			refused[o.Key] = true
+		case kernel.Real:
+			refused[o.Key.Virtual] = true
+		case kernel.Flow: // of one client
+		default:
+			if !errors.Is(f.Err, plan.ErrSkipped) {
+				return false
+			}
+		}
+	}
+	return 2*len(refused) < r.Virtuals
 }

@@ -16,8 +16,8 @@ import (
 // sync brings the kernel to what the sources say. A failure is reported, and the loop
 // tries again. sync returns an error only if that cannot help.
 func (p *Proxy) sync(ctx context.Context) error {
-	// A request is taken before the time, so that who sees a sync that began later than
-	// the request knows that it was met: see Await.
+	// A request is taken before the time: a sync whose Start is later than a request has
+	// taken that request, see Await.
 	p.pace.replan = p.pace.replan || p.requests.replans()
 	now := time.Now()
 	first := p.pace.lastSync.IsZero()
@@ -35,7 +35,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	if errors.As(r.Err, &nothing) {
 		return r.Err
 	}
-	if r.Err == nil && r.Left == 0 {
+	if r.Left == 0 && r.keepsUp() {
 		p.health.applied()
 	}
 	r.Duration = time.Since(now)
@@ -44,12 +44,12 @@ func (p *Proxy) sync(ctx context.Context) error {
 	p.next.logChanges(p.Log, r.Cause)
 	r.log(p.Log)
 	end() // before the report, so that readers of it do not find the sync still running
-	if r.Err == nil {
+	if r.carriedOut() {
 		p.recordServed()
 	}
 	p.publish(r)
 	var missing *kernel.MissingError
-	if first && errors.As(r.Err, &missing) {
+	if first && !r.keepsUp() && errors.As(r.Err, &missing) {
 		return r.Err
 	}
 	return nil

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -141,13 +142,16 @@ func mark[K comparable, V any](m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
+// ErrSkipped is the error of an op that was not tried. What it needs failed, and has an error of its own.
+var ErrSkipped = errors.New("not carried out, since what it needs failed")
+
 // lost returns why an op must not be carried out, nil if it may.
 func (d *dependents) lost(o kernel.Op) error {
 	if !d.failures {
 		return nil
 	}
 	if cause := d.cause(o); cause != nil {
-		return fmt.Errorf("not carried out, since what it needs failed: %w", cause)
+		return fmt.Errorf("%w: %w", ErrSkipped, cause)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func (c *Checker) TakeBack(s health.Selector, outs bool, by health.Author) error
 	return c.ordered(next, taken)
 }
 
-// ordered keeps what the operator just ordered: orders that could not be read are no news any more.
+// ordered keeps what the operator just ordered, and clears what Unread says.
 func (c *Checker) ordered(next health.Overrides, e health.Event) error {
 	if err := c.keep(next, []health.Event{e}); err != nil {
 		return err
