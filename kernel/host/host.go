@@ -16,7 +16,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/iptables"
-	"github.com/svcproxy/svcproxy/kernel/ipvs"
 	"github.com/svcproxy/svcproxy/kernel/link"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 	"github.com/svcproxy/svcproxy/kernel/relay"
@@ -138,11 +137,7 @@ func (k *Kernel) CanWrite(sysctl string) bool { return k.sysctls.CanWrite(sysctl
 // Scheduler makes the kernel load a scheduler. If there is none of that name the error
 // is a *kernel.MissingError.
 func (k *Kernel) Scheduler(name string) error {
-	err := k.ipvs.Scheduler(name)
-	if errors.Is(err, ipvs.ErrScheduler) {
-		return &kernel.MissingError{What: err.Error(), Hint: "modprobe ip_vs_" + name + ", or choose another scheduler"}
-	}
-	return err
+	return schedulerError(name, k.ipvs.Scheduler(name))
 }
 
 // Warning returns why a state file could not be written, or nil.

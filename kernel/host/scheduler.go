@@ -17,7 +17,11 @@ func Scheduler(name string) error {
 		return err
 	}
 	defer t.Close()
-	err = t.Scheduler(name)
+	return schedulerError(name, t.Scheduler(name))
+}
+
+// schedulerError says how to get a scheduler that the kernel does not have.
+func schedulerError(name string, err error) error {
 	if errors.Is(err, ipvs.ErrScheduler) {
 		return &kernel.MissingError{What: err.Error(), Hint: "modprobe ip_vs_" + name + ", or choose another scheduler"}
 	}

@@ -98,8 +98,8 @@ func (t *Tables) probe(ctx context.Context, find Find, f kernel.Family) (Tool, e
 	return probe(ctx, find, f)
 }
 
-// active counts activity each second until end is called. A tool that runs shows no progress, but
-// its timeout ends it: nobody need take its caller for dead before.
+// active counts activity each second until end is called. A running tool shows no progress. The
+// count keeps the watchdog from ending svcproxy before the tool's own timeout ends the tool.
 func (t *Tables) active() (end func()) {
 	done := make(chan struct{})
 	go func() {

@@ -6,7 +6,7 @@
 // servers, and one for the real servers of each. getsockopt does not know IPv6, so that needs
 // netlink dumps, or /proc/net/ip_vs if it saves many dumps.
 //
-// It counts virtual servers with a firewall mark and never changes them. It never flushes the
+// Virtual servers by firewall mark are as any other, see kernel.MarkKey. It never flushes the
 // table: the kernel keeps a deleted real server for two minutes, and every later addition walks
 // past it.
 //

@@ -15,7 +15,7 @@ const expiry = 100 * time.Millisecond
 // keeps one route for each real server, that of the connection that sends first (__ip_vs_get_out_rt).
 // Only a route that was made for direct forwarding has the real server as its next hop
 // (IP_VS_RT_MODE_KNOWN_NH). With any other route a direct packet asks for the VIP's own MAC address,
-// which nobody tells. So one old connection could make the kernel lose all new ones, for as long as
+// and no host answers. So one old connection could make the kernel lose all new ones, for as long as
 // the route is valid. Removing the real server ends its connections.
 func reroutes(op kernel.Op) bool {
 	was, ok := op.Was.(kernel.Real)

@@ -37,10 +37,6 @@ const (
 	burstGap = 10 * time.Millisecond
 )
 
-// MaxProbed is the most claims that one Probe should get. At the rate above they take no longer
-// than a single one.
-const MaxProbed = 100
-
 // Prober asks other hosts about addresses, and announces addresses to them, in the network
 // namespace of the calling thread. It needs CAP_NET_RAW.
 type Prober struct{}
