@@ -128,5 +128,5 @@ func (r *Report) keepsUp() bool {
 			}
 		}
 	}
-	return 2*len(refused) < r.Virtuals
+	return len(refused) == 0 || 2*len(refused) < r.Virtuals
 }

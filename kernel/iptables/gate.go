@@ -22,7 +22,7 @@ var gateHooks = map[string][]struct{ chain, hook string }{
 var gateTables = []string{"raw", "mangle", "filter"}
 
 // Gates returns the base chains that drop single packets, of iptables and of other programs' tables in nftables. It
-// always runs iptables-save, so only commands call it, not a sync.
+// always runs iptables-save, so it is for questions of an operator: no sync calls it.
 func (t *Tables) Gates(ctx context.Context, names kernel.Names) ([]kernel.Gate, error) {
 	var all []kernel.Gate
 	for _, f := range t.families {
