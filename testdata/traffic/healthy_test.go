@@ -102,16 +102,24 @@ func alarm(p *lab.Proxy, may []string) error {
 }
 
 func TestIllsAreTests(t *testing.T) {
-	tests, seen := testNames(t, "."), map[string]bool{}
+	var names []string
 	for _, i := range ills {
-		for _, name := range strings.Fields(i.tests) {
-			if !tests[name] {
-				t.Errorf("%s is no test", name)
-			}
-			if seen[name] {
-				t.Errorf("%s stands twice", name)
-			}
-			seen[name] = true
+		names = append(names, strings.Fields(i.tests)...)
+	}
+	wantTestsOnce(t, names)
+}
+
+// wantTestsOnce wants each name to be that of a test, and to stand once.
+func wantTestsOnce(t *testing.T, names []string) {
+	t.Helper()
+	tests, seen := testNames(t, "."), map[string]bool{}
+	for _, name := range names {
+		if !tests[name] {
+			t.Errorf("%s is no test", name)
 		}
+		if seen[name] {
+			t.Errorf("%s stands twice", name)
+		}
+		seen[name] = true
 	}
 }
