@@ -55,8 +55,9 @@ in-turn        = $(GO) test -list . ./testdata/traffic | awk '/^Test/ && !/^($(N
 test-traffic:
 	tests=$$($(call in-turn,0)) && $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
 
-# test-legacy: the same with the legacy back end of iptables, and mode iptables on a kernel with dummy devices
+# test-legacy: the same with the legacy back end of iptables and kube-proxy's layout of the rules, and mode iptables on a kernel with dummy devices
 test-legacy: export PATH := $(CURDIR)/bin/legacy:$(PATH)
+test-legacy: export SVCPROXY_TEST_LAYOUT = kube-proxy
 test-legacy: bin/legacy
 	tests=$$($(call in-turn,1)) && $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
 	SVCPROXY_TEST_MODE=iptables $(GUEST) test -timeout 20m -run VIP ./testdata/traffic
@@ -69,7 +70,10 @@ test-matrix: build guest bin/legacy
 # the guest what that kernel does not have.
 TOOLS_nft    = bin
 TOOLS_legacy = bin/legacy
-CELL         = SVCPROXY_TEST_DOCTOR=all SVCPROXY_TEST_MODE=$(notdir $(@D)) PATH=$(CURDIR)/$(TOOLS_$(@F)):$$PATH
+# Mode ipvs has two layouts of its rules, one for each back end.
+LAYOUT_nft    = lean
+LAYOUT_legacy = kube-proxy
+CELL         = SVCPROXY_TEST_DOCTOR=all SVCPROXY_TEST_MODE=$(notdir $(@D)) SVCPROXY_TEST_LAYOUT=$(LAYOUT_$(@F)) PATH=$(CURDIR)/$(TOOLS_$(@F)):$$PATH
 matrix/ipvs/%:
 	$(CELL) $(GUEST) test -timeout 90m ./testdata/traffic
 matrix/iptables/% matrix/userspace/%:

@@ -118,8 +118,8 @@ var mainFields = []field{
 	define("iptables.minSyncPeriod", "iptables-min-sync-period", 0, "modes iptables and userspace: the shortest time between syncs",
 		func(c *Config) *time.Duration { return &c.IPTables.MinSyncPeriod }, fields.Duration, time.Second),
 
-	define("rules.layout", "", zero, `mode ipvs: "kube-proxy": exactly its rules; "lean": fewer of them on the way of each packet, with the same verdicts`,
-		func(c *Config) *string { return &c.Rules.Layout }, word("kube-proxy", "lean"), "kube-proxy"),
+	define("rules.layout", "", zero, `mode ipvs: "lean": few rules on the way of each packet; "kube-proxy": exactly the rules of kube-proxy; both have the same verdicts`,
+		func(c *Config) *string { return &c.Rules.Layout }, word("lean", "kube-proxy"), "lean"),
 
 	define("ipvs.scheduler", "ipvs-scheduler", 0, `modes ipvs and userspace: the scheduler of services that name none: rr, wrr, lc, wlc, sh, mh, ...; "" is wrr where weights differ, else rr`,
 		func(c *Config) *string { return &c.IPVS.Scheduler }, fields.StringOf(checkScheduler), ""),

@@ -256,9 +256,9 @@ func paths() []gate {
 				what: row + ": svcproxy, of the same made by hand",
 				of:   many, per: once(row+", of 5000 services", "ipvsadm, same rules"), value: instructions, most: 1.03, unit: "x", paired: true,
 			},
-			gate{what: row + ": lean layout, of kube-proxy's", of: once(row+", of 5000 services", byLean), per: many, value: instructions, unit: "x", paired: true},
-			gate{what: row + ": lean layout with SNAT, of kube-proxy's", of: once(row+", of 5000 services", byLeanSNAT), per: once(row+", of 5000 services", bySNAT), value: instructions, unit: "x", paired: true},
-			gate{what: row + ": lean layout, of ipvsadm without rules", of: once(row+", of 5000 services", byLean), per: once(row+", of 5000 services", "ipvsadm"), value: instructions, unit: "x", paired: true},
+			gate{what: row + ": of kube-proxy's layout", of: many, per: once(row+", of 5000 services", byKubeProxy), value: instructions, unit: "x", paired: true},
+			gate{what: row + " with SNAT: of kube-proxy's layout", of: once(row+", of 5000 services", bySNAT), per: once(row+", of 5000 services", byKubeProxySNAT), value: instructions, unit: "x", paired: true},
+			gate{what: row + ": of ipvsadm without rules", of: many, per: once(row+", of 5000 services", "ipvsadm"), value: instructions, unit: "x", paired: true},
 		)
 	}
 	return all

@@ -107,9 +107,9 @@ func (p *pass) ways() ([]way, error) {
 			}
 			return w, err
 		},
-		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byLean, leanLayout) },
+		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byKubeProxy, kubeProxyLayout) },
 		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, bySNAT, snat) },
-		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byLeanSNAT, leanLayout+snat) },
+		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byKubeProxySNAT, kubeProxyLayout+snat) },
 		func(l *lab.Lab, t *task) (way, error) {
 			return way{by: "ipvsadm, same rules", to: t.vip}, serveByHand(l, t.table, t.rules)
 		},
@@ -146,12 +146,12 @@ func (p *pass) ways() ([]way, error) {
 
 // The ways through svcproxy in the other layout of rules, and with its own address as each connection's source.
 const (
-	byLean     = "lean layout"
-	bySNAT     = "svcproxy, SNAT"
-	byLeanSNAT = "lean layout, SNAT"
+	byKubeProxy     = "kube-proxy's layout"
+	bySNAT          = "svcproxy, SNAT"
+	byKubeProxySNAT = "kube-proxy's layout, SNAT"
 
-	leanLayout = "rules.layout = \"lean\"\n"
-	snat       = "iptables.masqueradeAll = true\n"
+	kubeProxyLayout = "rules.layout = \"kube-proxy\"\n"
+	snat            = "iptables.masqueradeAll = true\n"
 )
 
 // byLayout is a way through svcproxy with more in its configuration.
