@@ -13,10 +13,15 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-const firstRow = "start to first served service"
+// The rows of a start, and of one soon after the table was removed: then the kernel's trash has all its real servers, and is
+// searched for each that is added.
+const (
+	firstRow     = "start to first served service"
+	firstBackRow = "put back, to first served service"
+	lastBackRow  = "put back, to last real server"
+)
 
-// first measures a start until the first service is served. The kernel says when its VIP becomes local, and by then its
-// virtual and real servers exist.
+// first measures a start until the first service is served.
 func (b *bench) first(p *pass) error {
 	proxy, ready, done, err := p.prepare(b.binary)
 	if err != nil {
@@ -27,19 +32,35 @@ func (b *bench) first(p *pass) error {
 	if err := proxy.Serve(text(t)); err != nil {
 		return err
 	}
+	_, err = p.first(firstRow, proxy, ready, t)
+	if err := errors.Join(err, proxy.Stop(), cleanup(proxy)); err != nil || p.size.services > largestPutBack {
+		return err
+	}
+	took, err := p.first(firstBackRow, proxy, ready, t)
+	p.took(lastBackRow, took)
+	return errors.Join(err, proxy.Stop(), cleanup(proxy))
+}
+
+// With more services the kernel takes minutes to put them back.
+const largestPutBack = 5000
+
+// first starts the program and waits until all is served. The row ends with the first VIP that the kernel makes local: by then its virtual and
+// real servers exist.
+func (p *pass) first(row string, proxy *lab.Proxy, ready readiness, t sources.Table) (all time.Duration, err error) {
 	// An address makes a route in table local, so routes tell of both. The buffer holds what comes while this program does
 	// not run.
 	local, end := make(chan netlink.RouteUpdate, 1), make(chan struct{})
 	err = netlink.RouteSubscribeWithOptions(local, end, netlink.RouteSubscribeOptions{ReceiveBufferSize: 64 << 20, ReceiveBufferForceSize: true})
 	if err != nil {
-		return fmt.Errorf("following routes: %w", err)
+		return 0, fmt.Errorf("following routes: %w", err)
 	}
 	defer func() {
 		close(end)
 		for range local { // what was not received
 		}
 	}()
-	err = p.lap(firstRow, func() error {
+	start := time.Now()
+	err = p.lap(row, func() error {
 		if err := proxy.Start(); err != nil {
 			return err
 		}
@@ -49,9 +70,9 @@ func (b *bench) first(p *pass) error {
 		err = ready.wait()
 	}
 	if err != nil {
-		return fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
+		err = fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
 	}
-	return errors.Join(proxy.Stop(), cleanup(proxy))
+	return time.Since(start), err
 }
 
 // untilLocal waits until one of the table's VIPs is local.

@@ -131,6 +131,7 @@ func (b *bench) criteria() []gate {
 				all = append(all, boots()...)
 				all = append(all, bigGates()...)
 				all = append(all, soakGates()...)
+				all = append(all, churnGates()...)
 			}
 			if b.clock == "instructions" {
 				all = append(all, outages()...)

@@ -62,12 +62,21 @@ func (b *bench) keepalived(p *pass) error {
 		return err
 	}
 	middle := t.Services[len(t.Services)/2]
-	return p.lap(saveRow, func() error {
+	reload := func(weight uint32) error {
 		if err := k.cmd.Process.Signal(unix.SIGHUP); err != nil {
 			return err
 		}
-		return untilWeight(table, middle, len(middle.Endpoints)/2, 2)
-	})
+		return untilWeight(table, middle, len(middle.Endpoints)/2, weight)
+	}
+	err = p.lap(saveRow, func() error { return reload(2) })
+	for weight := uint32(3); weight <= 1+reloads && err == nil; weight++ {
+		if err = k.configure(keepalivedConf(oneWeighed(t, weight))); err == nil {
+			err = reload(weight)
+		}
+	}
+	settle()
+	p.resident(reloadedRow, residentOfGroup(k.cmd.Process.Pid))
+	return err
 }
 
 // A keepalived is the program without VRRP, with files of its own.

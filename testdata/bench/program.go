@@ -23,6 +23,9 @@ const (
 	ofVaried  = ", varied file"
 	memoryRow = "resident"
 	peakRow   = "resident, peak"
+
+	reloads     = 3
+	reloadedRow = "resident, after three reloads"
 )
 
 // programConfig: the debounce is waiting, not work.
@@ -112,6 +115,11 @@ func (p *pass) served(suffix string, write func(sources.Table) string) (proxy *l
 		settle()
 		p.resident("resident, after a change"+suffix, statusField(proxy.Pid(), "VmRSS"))
 	}
+	for weight := uint32(3); weight <= 1+reloads && err == nil; weight++ {
+		err = save(proxy, write(oneWeighed(t, weight)))
+	}
+	settle()
+	p.resident(reloadedRow+suffix, statusField(proxy.Pid(), "VmRSS"))
 	return proxy, start, done, err
 }
 

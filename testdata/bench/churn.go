@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/ipvs"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// churnRounds is how often the file changes, once a second: all endpoints of 1 % of soakSize, as in soak.
+const churnRounds = 60
+
+// idleRow is of a table in which nothing changes.
+var idleRow = fmt.Sprintf("%v, nothing changes: processor time a second", soakSize)
+
+func churnRow(what string) string {
+	return fmt.Sprintf("1 %% of %v changed each second: %s", soakSize, what)
+}
+
+// churn changes svcproxy's file. All is as by default, the debounce too.
+func (b *bench) churn(p *pass) error {
+	if p.counting {
+		return nil // as in soak
+	}
+	proxy, ready, done, err := p.prepare(b.binary)
+	if err != nil {
+		return err
+	}
+	defer done()
+	t := table(soakSize, kernel.IPv4)
+	if err := proxy.Configure("ipvs.scheduler = \"wrr\""); err != nil {
+		return err
+	}
+	if err := proxy.Serve(text(t)); err != nil {
+		return err
+	}
+	if err := proxy.Start(); err != nil {
+		return err
+	}
+	if err := ready.wait(); err != nil {
+		return fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
+	}
+	return p.churn(t, func(t sources.Table) error { return proxy.Serve(text(t)) }, func() []int { return []int{proxy.Pid()} })
+}
+
+// churnKeepalived does the same with keepalived, which reads its file when it is told to.
+func (b *bench) churnKeepalived(p *pass) error {
+	if p.counting {
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "bench-keepalived-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	t := table(soakSize, kernel.IPv4)
+	k := &keepalived{dir: dir}
+	if err := k.configure(keepalivedConf(t)); err != nil {
+		return err
+	}
+	defer k.stop()
+	if err := k.start(p.node); err != nil {
+		return err
+	}
+	if err := p.untilServed(t, 1); err != nil {
+		return fmt.Errorf("%w; keepalived says:\n%s", err, k.out.String())
+	}
+	pid := k.cmd.Process.Pid
+	return p.churn(t, func(t sources.Table) error {
+		if err := k.configure(keepalivedConf(t)); err != nil {
+			return err
+		}
+		return k.cmd.Process.Signal(unix.SIGHUP)
+	}, func() []int { return append(children(pid), pid) })
+}
+
+// churn looks at the program while nothing changes, for as many seconds. Then it saves a table each second, or when the last one is served if
+// that takes longer.
+func (p *pass) churn(t sources.Table, save func(sources.Table) error, pids func() []int) error {
+	rounds := churnRounds
+	if p.bench.rounds > 0 {
+		rounds = min(rounds, p.bench.rounds)
+	}
+	settle()
+	since := p.uses(pids)
+	time.Sleep(time.Duration(rounds) * time.Second)
+	since(idleRow)
+	since = p.uses(pids)
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for round := range rounds {
+		<-second.C
+		next := soaked(t, round)
+		start := time.Now()
+		if err := save(next); err != nil {
+			return err
+		}
+		changed := next
+		changed.Services = next.Services[:len(next.Services)-soakEvery+1+round%soakEvery]
+		if err := p.untilServed(changed, 2); err != nil {
+			return err
+		}
+		p.took(churnRow("saved to served"), time.Since(start))
+		t = next
+	}
+	since(churnRow("processor time a second"))
+	return nil
+}
+
+// uses returns a function that adds the row of what processes have used from now on.
+func (p *pass) uses(pids func() []int) (since func(row string)) {
+	begin, used := time.Now(), processorTime(pids())
+	return func(row string) {
+		took := time.Since(begin)
+		p.took(row, time.Duration(float64(processorTime(pids())-used)/took.Seconds()))
+	}
+}
+
+// untilServed waits until the last endpoint of a table has a weight.
+func (p *pass) untilServed(t sources.Table, weight uint32) error {
+	table, err := ipvs.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer table.Close()
+	last := t.Services[len(t.Services)-1]
+	return untilWeight(table, last, len(last.Endpoints)-1, weight)
+}
+
+// churnGates: a change of many is served sooner than by keepalived, and costs less.
+func churnGates() []gate {
+	at := func(what, by string) cell { return cell{row: churnRow(what), by: by} }
+	return []gate{
+		{what: churnRow("saved to served, keepalived"), of: at("saved to served", "keepalived"), per: at("saved to served", "svcproxy"), value: millions, least: 1.5, unit: "x"},
+		{what: churnRow("processor time, keepalived"), of: at("processor time a second", "keepalived"), per: at("processor time a second", "svcproxy"), value: millions, least: 1.5, unit: "x"},
+	}
+}
