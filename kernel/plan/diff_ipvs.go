@@ -125,7 +125,7 @@ func (d *differ) diffReals() {
 		return
 	}
 	d.expect(kernel.AddReals, d.want.Reals.Len()-d.have.Reals.Len())
-	at := d.realCursors()
+	drains := d.have.Drains
 	d.want.Reals.Unshared(d.have.Reals, func(want, have []kernel.Real, first int) {
 		i := 0
 		for j := range have {
@@ -136,7 +136,7 @@ func (d *differ) diffReals() {
 			}
 			var wanted bool
 			if i, wanted = d.wantedReals(want, i, h); !wanted {
-				d.unwantedReal(h, first+j, &at)
+				d.unwantedReal(h, first+j, &drains)
 			}
 		}
 		for ; i < len(want); i++ {
@@ -163,43 +163,34 @@ func (d *differ) wantedReals(want []kernel.Real, i int, h *kernel.Real) (next in
 	return i, false
 }
 
-// realCursors find what concerns the real servers that are no longer wanted. These must
-// be asked for in ascending order.
-type realCursors struct {
-	virtuals keyCursor[kernel.Virtual]
-	timeouts keyCursor[kernel.VirtualDrain]
-	drains   []kernel.Drain
-}
-
-func (d *differ) realCursors() realCursors {
-	return realCursors{
-		virtuals: keyCursor[kernel.Virtual]{rest: d.want.Virtuals, compare: func(v *kernel.Virtual, k *kernel.VirtualKey) int { return kernel.CompareKeys(&v.Key, k) }},
-		timeouts: keyCursor[kernel.VirtualDrain]{rest: d.want.Policy.Drains, compare: func(t *kernel.VirtualDrain, k *kernel.VirtualKey) int { return kernel.CompareKeys(&t.Virtual, k) }},
-		drains:   d.have.Drains,
-	}
-}
-
-// unwantedReal removes or drains the real server with an index.
-func (d *differ) unwantedReal(h *kernel.Real, j int, at *realCursors) {
-	v, cut := at.virtuals.find(&h.Key.Virtual), d.cuts(h.Key)
-	if v == nil || d.hold() && !cut {
+// unwantedReal removes or drains the real server with an index. drains is what is left of
+// have.Drains: real servers come in ascending order.
+func (d *differ) unwantedReal(h *kernel.Real, j int, drains *[]kernel.Drain) {
+	i, wanted := kernel.FindVirtual(d.want.Virtuals, h.Key.Virtual)
+	cut := d.cuts(h.Key)
+	if !wanted || d.hold() && !cut {
 		return
 	}
-	if cut || !kernel.Quiesces(v.Scheduler) {
+	if cut || !kernel.Quiesces(d.want.Virtuals[i].Scheduler) {
 		d.remove(kernel.RemoveReals, *h)
 		return
 	}
-	timeout := d.want.Policy.DrainTimeout
-	if own := at.timeouts.find(&h.Key.Virtual); own != nil {
-		timeout = own.Timeout
-	}
 	var since time.Time
-	for ; len(at.drains) > 0 && at.drains[0].Real.Compare(h.Key) <= 0; at.drains = at.drains[1:] {
-		if at.drains[0].Real == h.Key {
-			since = at.drains[0].Since
+	for ; len(*drains) > 0 && (*drains)[0].Real.Compare(h.Key) <= 0; *drains = (*drains)[1:] {
+		if (*drains)[0].Real == h.Key {
+			since = (*drains)[0].Since
 		}
 	}
-	d.drain(*h, j, timeout, since)
+	d.drain(*h, j, d.drainTimeout(h.Key.Virtual), since)
+}
+
+// drainTimeout returns that of a virtual server: its own, or the policy's.
+func (d *differ) drainTimeout(k kernel.VirtualKey) time.Duration {
+	own := d.want.Policy.Drains
+	if i, found := slices.BinarySearchFunc(own, k, func(x kernel.VirtualDrain, k kernel.VirtualKey) int { return x.Virtual.Compare(k) }); found {
+		return own[i].Timeout
+	}
+	return d.want.Policy.DrainTimeout
 }
 
 // cuts says whether an unwanted real server is removed at once, with its connections.

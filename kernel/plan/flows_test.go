@@ -2,6 +2,8 @@ package plan
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -61,6 +63,28 @@ func TestFlows(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s:\n%swant:\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+// Where only endpoints differ, the states share their virtual servers. The flows are the same as without sharing.
+func TestFlowsOfSharedVirtuals(t *testing.T) {
+	have := balanced(
+		[]string{"10.96.0.1:53", "10.2.0.1:53", "10.2.0.2:53"},
+		[]string{"10.96.0.2:53"},
+		[]string{"10.96.0.3:53", "10.2.0.1:53", "10.2.0.2:53"})
+	want := have
+	gone, heavier := have.Reals.Of(udp("10.96.0.1:53"))[:1], have.Reals.Of(udp("10.96.0.3:53"))[0]
+	heavier.Weight = 2
+	other := kernel.Real{Key: kernel.RealKey{Virtual: udp("10.96.0.2:53"), Addr: netip.MustParseAddrPort("10.2.0.3:53")}, Weight: 1}
+	want.Reals = have.Reals.With(gone, []kernel.Real{other, heavier})
+	apart := want
+	apart.Virtuals, apart.Reals = slices.Clone(want.Virtuals), kernel.RealsOf(want.Reals.Slice())
+	for _, hold := range []bool{false, true} {
+		want.Policy.Hold, apart.Policy.Hold = hold, hold
+		got, all := Diff(want, kernel.Observed{State: have, Names: kernel.DefaultNames}), Diff(apart, kernel.Observed{State: have, Names: kernel.DefaultNames})
+		if got.String() != all.String() || !hold && !strings.Contains(got.String(), "10.2.0.1:53") {
+			t.Errorf("hold %v:\n%s\nwithout sharing:\n%s", hold, got, all)
 		}
 	}
 }
