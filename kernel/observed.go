@@ -37,6 +37,9 @@ type Observed struct {
 	Drains []Drain
 	// Cut is the Policy.Cut of the last plan that was applied: flows to these are removed.
 	Cut []RealKey
+	// Unremoved lists the UDP flows that the last plans could not remove, sorted. Diff plans their removal again: no other
+	// difference would.
+	Unremoved []RealKey
 	// Quiesced is the Policy.Quiesced of the last plan that was not held.
 	Quiesced []RealKey
 	// Answered lists proxy neighbours created by other programs, sorted. Diff neither

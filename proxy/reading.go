@@ -29,9 +29,9 @@ func (m *reading) reread(ctx context.Context, r *Report) error {
 		return fmt.Errorf("reading the kernel: %w", err)
 	}
 	// The kernel does not know what we owned at the last reading, since when real servers
-	// drain, whose connections were cut, nor which endpoints had weight 0.
+	// drain, whose connections were cut, which flows could not be removed, nor which endpoints had weight 0.
 	have.Owned, have.Drains = plan.Owned(&m.have), m.have.Drains
-	have.Cut, have.Quiesced = m.have.Cut, m.have.Quiesced
+	have.Cut, have.Unremoved, have.Quiesced = m.have.Cut, m.have.Unremoved, m.have.Quiesced
 	if have.Record.Left == nil {
 		have.Record.Left = m.have.Record.Left
 	}
@@ -109,6 +109,7 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Pla
 	stopped := over < len(todo.Ops)
 	todo.Ops = todo.Ops[:over]
 	made := kernel.Done(todo.Ops, err)
+	m.have.Unremoved = plan.Unremoved(*todo, err)
 	switch {
 	case err != nil:
 		m.have, _ = plan.Advance(m.have, made)

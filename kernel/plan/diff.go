@@ -105,7 +105,7 @@ type differ struct {
 	draining       bool                // virtual servers of another mode drain
 	temps          int                 // temporary sets in use
 	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there are none
-	flowsOfRules   int                 // the first ops of ClearFlows: because of rules, not of virtual servers
+	flowsOfRules   int                 // the first ops of ClearFlows: because of earlier plans or of rules, not of virtual servers
 }
 
 func (d *differ) add(p kernel.Phase, o kernel.Object) {

@@ -44,7 +44,7 @@ func (f *faults) fail(o kernel.Op) error {
 // Ops fail at random and are tried again with the next plan, as in the loop. After each
 // of them no packet takes a wrong path, and nothing foreign has changed, not even a
 // virtual server that another program made since the reading. When nothing fails any
-// more the kernel is as wanted.
+// more the kernel is as wanted, and no UDP flow is tracked to a backend that is gone.
 func TestFailuresAreSafeAndHeal(t *testing.T) {
 	fewerChecks(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -61,6 +61,7 @@ func TestFailuresAreSafeAndHeal(t *testing.T) {
 			want = world.Wanted(world.DrawTable(t, "b"))
 		}
 		intruder := drawIntruder(t, want, w.Read())
+		tracked := map[kernel.RealKey]bool{} // the removal of these flows failed
 		for round := 0; ; round++ {
 			todo := plan.Diff(want, w.Read())
 			if todo.Empty() {
@@ -74,14 +75,25 @@ func TestFailuresAreSafeAndHeal(t *testing.T) {
 				must(w, kernel.Op{Object: *intruder})
 				intruder = nil
 			}
-			carry(w, todo, foreign, func(o kernel.Op) error {
+			err := carry(w, todo, foreign, func(o kernel.Op) error {
 				if aboutForeign(o, foreign) {
 					return nil
 				}
-				return f.fail(o)
+				err := f.fail(o)
+				if x, ok := o.Object.(kernel.Flow); ok && err != nil {
+					tracked[x.Key] = true
+				} else if ok {
+					delete(tracked, x.Key)
+				}
+				return err
 			})
 			after := w.Read()
-			w.Owned, w.Drains = plan.Owned(&after), todo.Drains
+			w.Owned, w.Drains, w.Unremoved = plan.Owned(&after), todo.Drains, plan.Unremoved(todo, err)
+		}
+		for k := range tracked {
+			if !want.Reals.Has(k) {
+				t.Fatalf("the flows of %v stay", k)
+			}
 		}
 		w.Converge(want)
 		fresh := world.New(t, foreign)
@@ -143,9 +155,9 @@ func must(w *world.World, o kernel.Op) {
 
 // carry carries out a plan in which some ops fail, and inspects the kernel after each
 // op.
-func carry(w *world.World, p kernel.Plan, foreign kernel.State, fail func(kernel.Op) error) {
+func carry(w *world.World, p kernel.Plan, foreign kernel.State, fail func(kernel.Op) error) error {
 	chains := func(a, b kernel.Kind) bool { return a == kernel.KindChain && b == kernel.KindChain }
-	_ = plan.Carry(p, world.Names, chains, func(ops []kernel.Op) []error {
+	return plan.Carry(p, world.Names, chains, func(ops []kernel.Op) []error {
 		errs := make([]error, len(ops))
 		for _, o := range ops {
 			if err := fail(o); err != nil {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -13,6 +14,7 @@ import (
 // It compares the backends of each address, and not objects of one kind. The backends
 // come from virtual servers in mode ipvs, and from rules in mode iptables.
 func (d *differ) diffFlows() {
+	d.retryFlows()
 	d.diffCut()
 	d.diffRuleDrains()
 	if d.translates(kernel.UDP) {
@@ -38,6 +40,39 @@ func (d *differ) flowsFromIPVS() {
 			d.clearFlows(d.have.Reals.Of(k), nil)
 		}
 	}
+}
+
+// retryFlows removes the flows that the last plans could not remove, but for those to backends that are wanted again.
+func (d *differ) retryFlows() {
+	for _, k := range d.have.Unremoved {
+		if !d.want.Reals.Has(k) {
+			d.clearFlow(k)
+		}
+	}
+}
+
+// Unremoved returns the UDP flows that a plan could not remove, sorted. err is what Apply returned. Over TCP only cuts and
+// drains remove flows, and Observed has those that are not over.
+func Unremoved(p kernel.Plan, err error) []kernel.RealKey {
+	if err == nil {
+		return nil
+	}
+	ops := p.Ops
+	var failed *kernel.ApplyError
+	if errors.As(err, &failed) {
+		ops = nil
+		for _, f := range failed.Failed {
+			ops = append(ops, f.Op)
+		}
+	}
+	var keys []kernel.RealKey
+	for i := range ops {
+		if f, ok := ops[i].Object.(kernel.Flow); ok && f.Key.Virtual.Proto == kernel.UDP {
+			keys = append(keys, f.Key)
+		}
+	}
+	slices.SortFunc(keys, kernel.RealKey.Compare)
+	return slices.Compact(keys)
 }
 
 // compareFlows removes the flows to backends that an address no longer leads to. gone reports whether an address that

@@ -214,6 +214,8 @@ type World struct {
 	Now    time.Time
 	Owned  []kernel.VirtualKey
 	Drains []kernel.Drain
+	// Unremoved is set by tests in which ops fail.
+	Unremoved []kernel.RealKey
 }
 
 func New(t *rapid.T, foreign kernel.State) *World {
@@ -228,7 +230,7 @@ func (w *World) Read() kernel.Observed {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	o.Owned, o.Drains = w.Owned, w.Drains
+	o.Owned, o.Drains, o.Unremoved = w.Owned, w.Drains, w.Unremoved
 	return o
 }
 
