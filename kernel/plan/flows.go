@@ -33,19 +33,23 @@ func (d *differ) diffFlows() {
 	}
 }
 
-// flowsFromIPVS removes the flows of virtual servers that leave IPVS. The relay's own end with their endpoint.
+// flowsFromIPVS removes the flows of virtual servers that leave IPVS, also under hold: IPVS balances none of their packets any
+// more. The relay's own end with their endpoint.
 func (d *differ) flowsFromIPVS() {
 	for _, k := range d.have.InIPVS {
 		if k.Proto == kernel.UDP && (hasVirtual(&d.want, k) || d.tearsDown(k)) {
-			d.clearFlows(d.have.Reals.Of(k), nil)
+			for _, r := range d.have.Reals.Of(k) {
+				d.clearFlow(r.Key)
+			}
 		}
 	}
 }
 
-// retryFlows removes the flows that the last plans could not remove, but for those to backends that are wanted again.
+// retryFlows removes the flows that the last plans could not remove, but for those to backends that are wanted again. Flows
+// that IPVS left are wrong in any case: the relay balances its packets by sockets.
 func (d *differ) retryFlows() {
 	for _, k := range d.have.Unremoved {
-		if !d.want.Reals.Has(k) {
+		if d.have.Relayed || !d.want.Reals.Has(k) {
 			d.clearFlow(k)
 		}
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -46,6 +47,11 @@ add KUBE-VIRTUAL-SERVER 10.96.0.2,udp:53
 		t.Fatal(err)
 	}
 	p := Diff(want.State, have)
+	held := want.State
+	held.Policy.Hold = true
+	if !movesFlows(p) || !movesFlows(Diff(held, have)) {
+		t.Errorf("flows of IPVS stay, with hold or without:\n%s", p)
+	}
 	var got []string
 	for _, o := range p.Ops {
 		switch o.Object.(type) {
@@ -67,18 +73,29 @@ add KUBE-VIRTUAL-SERVER 10.96.0.2,udp:53
 	if len(p.Conflicts) != 1 || p.Conflicts[0].Want.Key.Addr != netip.MustParseAddrPort("10.96.0.4:80") {
 		t.Errorf("conflicts: %v", p.Conflicts)
 	}
-	if !slices.ContainsFunc(p.Ops, func(o kernel.Op) bool {
-		f, ok := o.Object.(kernel.Flow)
-		return ok && f.Key.Addr == netip.MustParseAddrPort("10.2.0.1:53")
-	}) {
-		t.Errorf("flows of IPVS stay:\n%s", strings.Join(got, "\n"))
-	}
 	after, _ := Advance(have, p.Ops)
 	if len(after.InIPVS) != 1 || after.InIPVS[0] != p.Conflicts[0].Want.Key {
 		t.Errorf("left in IPVS: %v", after.InIPVS)
+	}
+	failed := &kernel.ApplyError{}
+	for i, o := range p.Ops {
+		if o.Object.Kind() == kernel.KindFlow {
+			failed.Failed = append(failed.Failed, &kernel.OpError{Index: i, Op: o, Err: errors.New("refused")})
+		}
+	}
+	if after.Unremoved = Unremoved(p, failed); !movesFlows(Diff(want.State, after)) {
+		t.Errorf("flows of IPVS whose removal failed stay: %v", after.Unremoved)
 	}
 	own := Owned(&after)
 	if !slices.Contains(own, want.Virtuals[0].Key) || slices.Contains(own, p.Conflicts[0].Want.Key) {
 		t.Errorf("owned: %v", own)
 	}
+}
+
+// movesFlows reports whether a plan removes the flows of the virtual server of UDP.
+func movesFlows(p kernel.Plan) bool {
+	return slices.ContainsFunc(p.Ops, func(o kernel.Op) bool {
+		f, ok := o.Object.(kernel.Flow)
+		return ok && f.Key.Addr == netip.MustParseAddrPort("10.2.0.1:53")
+	})
 }
