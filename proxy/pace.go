@@ -6,9 +6,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
-// A failed sync is tried again almost at once, then after twice as long each time. A
-// kernel that refuses an op mostly goes on refusing it until a person or a program has
-// changed something.
+// A failed sync is tried again almost at once, then after twice as long each time, and
+// all of the kernel is read for it. A kernel that refuses an op mostly goes on refusing it
+// until a person or a program has changed something. Syncs for a change in between do not
+// alter this pace, unless something else fails.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 30 * time.Second
@@ -31,11 +32,12 @@ type pace struct {
 	minGap time.Duration // shortest time between two syncs
 	period time.Duration // in which the whole kernel is checked
 
-	changed  bool  // something arrived that no sync has taken yet
-	answered bool  // so did answers of other hosts
-	replan   bool  // so did changes of health
-	left     Cause // of the plan that stopped after a wave; "" if the last one did not
-	failures int   // in a row
+	changed  bool      // something arrived that no sync has taken yet
+	answered bool      // so did answers of other hosts
+	replan   bool      // so did changes of health
+	left     Cause     // of the plan that stopped after a wave; "" if the last one did not
+	failures int       // in a row
+	retry    time.Time // when the next sync after a failure is due; of use while there are failures
 	draining bool
 	wake     time.Time // nearest deadline of a drain; zero without one
 	overlay  time.Time // when the health overlay or an announcement changes by itself; zero = never
@@ -113,9 +115,6 @@ func (p pace) due() time.Time {
 	if p.overlay.After(p.lastSync) { // else the last sync applied it
 		earlier(p.overlay)
 	}
-	if p.failures > 0 {
-		earlier(p.lastSync.Add(backoff(p.failures)))
-	}
 	if p.draining {
 		earlier(p.lastSync.Add(drainGap))
 	}
@@ -142,19 +141,25 @@ func (p pace) overlaid(now time.Time) bool {
 	return p.replan || !p.overlay.IsZero() && !now.Before(p.overlay)
 }
 
-// checkDue is when the next shard is due. After a period the turn begins again.
+// checkDue is when the next shard is due. After a period the turn begins again. After a failure it is when everything is due.
 func (p pace) checkDue() time.Time {
+	if p.failures > 0 {
+		if whole := p.lastCheck.Add(p.period); whole.Before(p.retry) {
+			return whole
+		}
+		return p.retry
+	}
 	return p.lastCheck.Add(p.period / time.Duration(max(1, len(p.shards))))
 }
 
 // check returns the shard that a sync at this time checks, if a check is due.
 func (p pace) check(now time.Time) (verify.Shard, bool) {
 	switch {
-	case p.lastCheck.IsZero(), p.failures > 0:
+	case p.lastCheck.IsZero():
 		return verify.Everything, true
 	case now.Before(p.checkDue()):
 		return verify.Shard{}, false
-	case p.whole || len(p.shards) == 0:
+	case p.failures > 0 || p.whole || len(p.shards) == 0:
 		return verify.Everything, true
 	}
 	return p.shards[p.next], true
@@ -188,7 +193,7 @@ func (p *pace) checked(now time.Time, everything bool, cut func(most int) []veri
 // failed notes a sync that failed. The next one is soon and checks everything.
 func (p *pace) failed(now time.Time) {
 	p.failures++
-	p.lastCheck = now
+	p.retry, p.lastCheck = now.Add(backoff(p.failures)), now
 }
 
 // checkWhole makes the next period's check one of everything instead of shards. What

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -19,6 +21,8 @@ type reading struct {
 	// unrecorded: have was read since the virtual servers that we own were last
 	// recorded.
 	unrecorded bool
+	// refused has what failed when all of the kernel was read last, see subject.
+	refused map[any]bool
 }
 
 // reread reads all of the kernel.
@@ -90,8 +94,9 @@ func (m *reading) plan(ctx context.Context, want kernel.State) (kernel.Plan, err
 }
 
 // apply applies a plan and brings the reading up to date. It returns the ops that
-// succeeded. If the plan stops after a wave, it loses the ops that are left.
-func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Plan) ([]kernel.Op, error) {
+// succeeded. If the plan stops after a wave, it loses the ops that are left. full: all of
+// the kernel was read for the plan.
+func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Plan, full bool) ([]kernel.Op, error) {
 	over := len(todo.Ops)
 	if stop := todo.Stop; stop != nil {
 		todo.Stop = func(done int) bool {
@@ -112,17 +117,59 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Pla
 	m.have.Unremoved = plan.Unremoved(*todo, err)
 	switch {
 	case err != nil:
-		m.have, _ = plan.Advance(m.have, made)
-		m.valid = false
+		m.have, m.valid = plan.Advance(m.have, made)
+		m.valid = m.valid && m.explains(err, full)
 		return made, err
 	case stopped:
 		m.have, m.valid = plan.Advance(m.have, made)
 		m.have.Cut = want.Policy.Cut // their flows were removed before the waves
 		return made, nil
 	}
+	m.refused = nil
 	m.have, m.valid = plan.Applied(m.have, want, *todo)
 	m.have.Cut = want.Policy.Cut
 	return todo.Ops, nil
+}
+
+// explains reports whether the reading is right although ops failed: it is as new as the
+// plan, or what failed is what failed then, and so the kernel refused these ops for
+// another reason than that it differs from the reading. Otherwise a service that the
+// kernel refuses for long would make each change of another one read the whole kernel.
+func (m *reading) explains(err error, full bool) bool {
+	var failed *kernel.ApplyError
+	if !errors.As(err, &failed) {
+		return false
+	}
+	refused := map[any]bool{}
+	for _, f := range failed.Failed {
+		of, kind := subject(f.Op.Object), f.Op.Object.Kind()
+		switch {
+		case errors.Is(f.Err, plan.ErrSkipped):
+			continue
+		case errors.Is(f.Err, kernel.ErrUnknownOutcome), kind == kernel.KindChain:
+			return false // some of it may have been carried out
+		case errors.Is(f.Err, fs.ErrExist), f.Op.Verb == kernel.Remove && kind != kernel.KindFlow:
+			return false // another program may have made it, or removed it
+		case !full && !m.refused[of]:
+			return false
+		}
+		refused[of] = true
+	}
+	if full {
+		m.refused = refused
+	}
+	return true
+}
+
+// subject is what an op is about, whatever it makes of it.
+func subject(o kernel.Object) any {
+	switch o := o.(type) {
+	case kernel.Virtual:
+		return o.Key
+	case kernel.Real:
+		return o.Key
+	}
+	return o
 }
 
 // ownsAny reports whether the kernel has any object of ours.

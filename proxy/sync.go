@@ -85,7 +85,7 @@ func (p *Proxy) cause(now time.Time) Cause {
 		return CauseStart
 	case p.pace.changed:
 		return CauseTable
-	case p.pace.failures > 0:
+	case p.pace.failures > 0 && check:
 		return CauseRetry
 	case p.pace.left != "":
 		return p.pace.left
@@ -134,11 +134,11 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 }
 
 // observe makes the reading current. It trusts a valid reading, or verifies a shard of
-// it if a check is due. After a failure it reads all of the kernel.
+// it if a check is due. If that is due after a failure it reads all of the kernel.
 func (p *Proxy) observe(ctx context.Context, r *Report) (err error) {
 	was := p.reading.have
 	switch shard, due := p.pace.check(r.Start); {
-	case !p.reading.valid || p.pace.failures > 0:
+	case !p.reading.valid || due && p.pace.failures > 0:
 		err = p.reading.reread(ctx, r)
 	case due:
 		err = p.reading.verify(ctx, shard, r)
@@ -227,7 +227,7 @@ func (p *Proxy) apply(ctx context.Context, want kernel.State, r *Report) error {
 		p.progress.waves(r.Plan.Waves)
 		r.Plan.Stop = p.stops(ctx, r)
 	}
-	made, err := p.reading.apply(ctx, want, &r.Plan)
+	made, err := p.reading.apply(ctx, want, &r.Plan, r.Full)
 	r.Left = r.Steps - len(r.Plan.Ops)
 	r.Steps, r.Plan.Stop = len(r.Plan.Ops), nil
 	p.progress.ended(r.Steps, r.Left > 0)
@@ -253,8 +253,12 @@ func (p *Proxy) conclude(now time.Time, r Report) {
 	if r.Left > 0 {
 		p.pace.left = r.Cause
 	}
-	if r.Err != nil {
+	switch {
+	case r.Err == nil:
+	case r.Full || !p.reading.valid:
 		p.pace.failed(now)
+		return
+	default: // the ops that failed before
 		return
 	}
 	if r.Checked {

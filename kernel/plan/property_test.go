@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -266,6 +267,42 @@ func TestAdvance(t *testing.T) {
 		check("applied", applied, ok)
 		if have.String() != before || a.String() != wasWanted {
 			t.Fatalf("was:\n%s\nis:\n%s", before, have)
+		}
+	})
+}
+
+// The ops that succeed while others are refused give the same as reading again, too, as far as the kernel need not tell.
+func TestAdvanceAfterFailures(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.New(t, world.Foreigners(t))
+		w.Sync(world.Wanted(world.DrawTable(t, "a")))
+		have := w.Read()
+		var b kernel.State
+		if rapid.IntRange(0, 3).Draw(t, "cleanup") > 0 {
+			b = world.Wanted(world.DrawTable(t, "b"))
+		}
+		b.Policy.Hold = rapid.Bool().Draw(t, "hold")
+		p := plan.Diff(b, have)
+		refused := rapid.SliceOfN(rapid.IntRange(0, 3), len(p.Ops), len(p.Ops)).Draw(t, "refused")
+		next := map[string]bool{}
+		for i, o := range p.Ops {
+			next[o.String()] = refused[i] == 0 && o.Object.Kind() != kernel.KindChain
+		}
+		w.Kernel.Fail = func(o kernel.Op) error {
+			if next[o.String()] {
+				return syscall.EINVAL
+			}
+			return nil
+		}
+		got, ok := plan.Advance(have, kernel.Done(p.Ops, w.Kernel.Apply(context.Background(), p)))
+		if !ok {
+			return
+		}
+		want := w.Read()
+		want.Fresh, want.Conns = false, nil
+		got.Chains = slices.DeleteFunc(slices.Clone(got.Chains), func(c kernel.Chain) bool { return c.BuiltIn() && c.Rules == "" })
+		if got.String() != want.String() {
+			t.Fatalf("advanced:\n%s\nread:\n%s\nplan:\n%s", got, want, world.Text(p))
 		}
 	})
 }

@@ -1,0 +1,96 @@
+package proxy_test
+
+import (
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// While the kernel refuses one service of many, a change of another one costs what it costs otherwise: one write, and no
+func TestChangesWhileAServiceIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 300
+		var refusing atomic.Bool
+		refusing.Store(true)
+		r := start(t, func(r *run) {
+			r.kernel.Fail = func(o kernel.Op) error {
+				v, ok := o.Object.(kernel.Virtual)
+				if !ok || v.Key.Addr.Addr().As4()[3] != 1 || v.Key.Addr.Addr().As4()[2] != 0 || !refusing.Load() {
+					return nil
+				}
+				return &kernel.MissingError{What: "no such scheduler"}
+			}
+		})
+		defer r.end()
+		now := wide(count)
+		r.emit(now)
+		pass(time.Minute)
+		if r.last().Err == nil {
+			t.Fatal("nothing was refused")
+		}
+		began, _ := r.kernel.Counts()
+		r.kernel.Forget()
+		change := func(i int) {
+			now = sources.Table{Services: append([]sources.Service(nil), now.Services...)}
+			s := &now.Services[count-1]
+			s.Endpoints = append([]sources.Endpoint(nil), s.Endpoints...)
+			s.Endpoints[0].Weight = uint32(i + 2)
+			_, before := r.kernel.Counts()
+			r.emit(now)
+			if w := r.weights(); w[len(w)-1] != uint32(i+2) {
+				t.Fatalf("change %d: weight %d", i, w[len(w)-1])
+			}
+			// The refused service has an entry and a virtual server.
+			if _, after := r.kernel.Counts(); after-before > 2 {
+				t.Fatalf("change %d: %d writes", i, after-before)
+			}
+		}
+		for i := range 90 {
+			change(i)
+			pass(time.Second)
+		}
+		reads, _ := r.kernel.Counts()
+		if reads -= began; reads < 2 || reads > 4 || len(r.kernel.Shards()) > 0 {
+			t.Errorf("%d readings and %d checks in 90 s, with as many changes", reads, len(r.kernel.Shards()))
+		}
+		refusing.Store(false)
+		pass(31 * time.Second)
+		if err := r.last().Err; err != nil || len(r.kernel.State().Virtuals) != count {
+			t.Errorf("%d virtual servers, last sync: %v", len(r.kernel.State().Virtuals), err)
+		}
+	})
+}
+
+// An op that fails in a sync for a change is not among those that were refused before, so it may have failed because the
+// reading is old.
+func TestAnotherFailureReadsTheKernel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *run) {
+			r.kernel.Fail = func(o kernel.Op) error {
+				if v, ok := o.Object.(kernel.Virtual); ok && v.Key.Addr.Addr().As4()[3] <= 2 {
+					return syscall.EINVAL
+				}
+				return nil
+			}
+		})
+		defer r.end()
+		three := wide(4)
+		three.Services = append(three.Services[:1:1], three.Services[2:]...) // without the second one
+		r.emit(three)
+		pass(2 * time.Minute)
+		began, _ := r.kernel.Counts()
+		r.emit(wide(4))
+		if reads, _ := r.kernel.Counts(); reads != began {
+			t.Errorf("%d readings for the change itself", reads-began)
+		}
+		r.emit(wide(3))
+		if reads, _ := r.kernel.Counts(); reads != began+1 {
+			t.Errorf("%d readings for the change after a new failure, want 1", reads-began)
+		}
+	})
+}
