@@ -20,7 +20,7 @@ func TestLeftOut(t *testing.T) {
 		Ports:    []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
 		Withheld: []sources.Withheld{{Claim: sources.Claim{Addr: vip}, Why: "is the gateway"}},
 	}
-	table := sources.Table{Services: []sources.Service{s}}
+	table := sources.Table{Services: sources.ServicesOf(s)}
 	now := &proxy.Snapshot{Table: table, Frontends: frontend.List(table, kernel.Node{}, frontend.Config{})}
 	now.Report.Problems = []sources.Problem{{Service: "web", Message: "left out: is the gateway"}}
 	if got := now.WithoutBackends(); len(got) > 0 {
@@ -29,7 +29,7 @@ func TestLeftOut(t *testing.T) {
 	if got := proxy.LeftOut(now); got != "a part of web not served" {
 		t.Error(got)
 	}
-	now.Table.Services[0].Withheld = nil
+	now.Table.Services.At(0).Withheld = nil
 	if got := now.WithoutBackends(); !slices.Equal(got, []string{"web"}) {
 		t.Errorf("without backends: %v", got)
 	}

@@ -18,7 +18,7 @@ import (
 // fromFile returns table with an origin.
 func fromFile(endpoints, line int) sources.Table {
 	t := table(endpoints)
-	t.Services[0].Origin = sources.Origin{Source: "file", File: "services.toml", Line: line}
+	t.Services.At(0).Origin = sources.Origin{Source: "file", File: "services.toml", Line: line}
 	return t
 }
 
@@ -46,7 +46,7 @@ func TestGatewayBecomesVIP(t *testing.T) {
 				t.Errorf("%s: problems %q", when, got)
 			}
 			now := r.proxy.Snapshot()
-			if got := len(now.Table.Services) == 1 && len(now.Table.Services[0].Withheld) > 0; got != (line != "") {
+			if got := now.Table.Services.Len() == 1 && len(now.Table.Services.At(0).Withheld) > 0; got != (line != "") {
 				t.Errorf("%s: withheld %t", when, got)
 			}
 		}
@@ -75,7 +75,7 @@ func TestSetFacts(t *testing.T) {
 		})
 		defer r.end()
 		weighted := fromFile(2, 1)
-		weighted.Services[0].Endpoints[1].Weight = 2
+		weighted.Services.At(0).Endpoints[1].Weight = 2
 		r.emit(weighted)
 		want := func(doubts ...string) {
 			t.Helper()

@@ -134,9 +134,9 @@ func TestHealthyUntilASyncIsOverdue(t *testing.T) {
 func TestFewRefusedServices(t *testing.T) {
 	three := sources.Table{}
 	for i, name := range []string{"a", "b", "c"} {
-		s := table(1).Services[0]
+		s := *table(1).Services.At(0)
 		s.Name, s.ClusterIPs = name, []netip.Addr{netip.AddrFrom4([4]byte{10, 96, 0, byte(i + 1)})}
-		three.Services = append(three.Services, s)
+		three.Services = three.Services.Append(s)
 	}
 	missing := &kernel.MissingError{What: "no such scheduler"}
 	for _, c := range []struct {

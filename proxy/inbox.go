@@ -178,7 +178,7 @@ func (in *inbox) nothing() error {
 		switch {
 		case errors.As(s.Err, &rejected) && rejected.Nothing:
 			found = fmt.Errorf("%s: %w", sources.WordsFor(s.Name).Name, s.Err)
-		case !s.Delivered || len(in.tables[i].Services) > 0:
+		case !s.Delivered || in.tables[i].Services.Len() > 0:
 			return nil
 		}
 	}

@@ -20,10 +20,10 @@ type takesOut struct {
 
 func (o *takesOut) Overlay(m sources.Merged, _ *kernel.Observed, _ bool) (sources.Merged, time.Time) {
 	if o.out {
-		m.Services = slices.Clone(m.Services)
-		endpoints := slices.Clone(m.Services[0].Endpoints)
+		m.Services = sources.ServicesOf(m.Services.Slice()...)
+		endpoints := slices.Clone(m.Services.At(0).Endpoints)
 		endpoints[0].Weight = 0
-		m.Services[0].Endpoints = endpoints
+		m.Services.At(0).Endpoints = endpoints
 	}
 	m.Delta = sources.Compare(o.last, m.Table)
 	o.last = m.Table
@@ -61,7 +61,7 @@ func TestReplanReadsNothing(t *testing.T) {
 		if d := deltas[len(deltas)-1]; len(d.Changes) != 1 || !d.OnlyEndpoints() {
 			t.Errorf("delta %+v", d)
 		}
-		if w := last.Table.Services[0].Endpoints[0].Weight; w != 0 {
+		if w := last.Table.Services.At(0).Endpoints[0].Weight; w != 0 {
 			t.Errorf("the snapshot's table has weight %d", w)
 		}
 	})

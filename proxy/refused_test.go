@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -36,8 +37,8 @@ func TestChangesWhileAServiceIsRefused(t *testing.T) {
 		began, _ := r.kernel.Counts()
 		r.kernel.Forget()
 		change := func(i int) {
-			now = sources.Table{Services: append([]sources.Service(nil), now.Services...)}
-			s := &now.Services[count-1]
+			now = sources.Table{Services: sources.ServicesOf(now.Services.Slice()...)}
+			s := now.Services.At(count - 1)
 			s.Endpoints = append([]sources.Endpoint(nil), s.Endpoints...)
 			s.Endpoints[0].Weight = uint32(i + 2)
 			_, before := r.kernel.Counts()
@@ -80,7 +81,7 @@ func TestAnotherFailureReadsTheKernel(t *testing.T) {
 		})
 		defer r.end()
 		three := wide(4)
-		three.Services = append(three.Services[:1:1], three.Services[2:]...) // without the second one
+		three.Services = sources.ServicesOf(slices.Delete(three.Services.Slice(), 1, 2)...) // without the second one
 		r.emit(three)
 		pass(2 * time.Minute)
 		began, _ := r.kernel.Counts()

@@ -12,7 +12,7 @@ import (
 func TestLogChanges(t *testing.T) {
 	var now sources.Table
 	for name := 'a'; name <= 'l'; name++ {
-		now.Services = append(now.Services, sources.Service{Namespace: "default", Name: string(name), Origin: sources.Origin{File: "/etc/s.toml", Line: 3}})
+		now.Services = now.Services.Append(sources.Service{Namespace: "default", Name: string(name), Origin: sources.Origin{File: "/etc/s.toml", Line: 3}})
 	}
 	log := func(before, now sources.Table, by string) []string {
 		d := sources.Compare(before, now)
@@ -28,7 +28,7 @@ func TestLogChanges(t *testing.T) {
 	if len(lines) != maxChangeLines+1 || !strings.HasSuffix(lines[maxChangeLines], `msg="services changed" more=2`) {
 		t.Errorf("%d lines, the last %s", len(lines), lines[len(lines)-1])
 	}
-	now.Services[1].Origin = sources.Origin{Source: sources.APIServer}
+	now.Services.At(1).Origin = sources.Origin{Source: sources.APIServer}
 	if lines := log(sources.Table{}, now, "root (uid 0)"); !strings.Contains(lines[0], "by=") || !strings.HasSuffix(lines[1], `service=default/b what="0 addresses, 0 ports, 0 endpoints" source=apiserver cause=table`) {
 		t.Errorf("a change of the API server while the files are read: %q", lines[:2])
 	}

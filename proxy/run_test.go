@@ -46,19 +46,19 @@ func table(endpoints int) sources.Table {
 	for i := range endpoints {
 		s.Endpoints = append(s.Endpoints, sources.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 2, 0, byte(i + 1)}), Weight: 1})
 	}
-	return sources.Table{Services: []sources.Service{s}}
+	return sources.Table{Services: sources.ServicesOf(s)}
 }
 
 // rules are the smallest rules that show what the loop does: one virtual server per
 // service, with its ownership entry.
 func rules(t sources.Merged, n kernel.Node, hold bool, _ []string) (*frontend.Frontends, kernel.State) {
 	family := kernel.IPv4
-	if len(t.Services) > 0 {
-		family = kernel.FamilyOf(t.Services[0].ClusterIPs[0])
+	if t.Services.Len() > 0 {
+		family = kernel.FamilyOf(t.Services.At(0).ClusterIPs[0])
 	}
 	set := kernel.Set{Name: names.Set(family, kernel.VirtualServer), Type: kernel.HashIPPort, Family: family, MaxElem: 4096}
 	s := kernel.State{Sets: []kernel.Set{set}, Policy: kernel.Policy{Hold: hold}}
-	for _, svc := range t.Services {
+	for _, svc := range t.Services.All() {
 		k := kernel.VirtualKey{Addr: netip.AddrPortFrom(svc.ClusterIPs[0], svc.Ports[0].Port), Proto: kernel.TCP}
 		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: uint8(family.Bits())})
 		s.Entries = append(s.Entries, kernel.Entry{Set: set.Name, Addr: svc.ClusterIPs[0], Proto: kernel.TCP, Port: k.Addr.Port()})
@@ -159,7 +159,7 @@ func many(services, endpoints int) sources.Table {
 		for j := range endpoints {
 			s.Endpoints = append(s.Endpoints, sources.Endpoint{Addr: netip.AddrFrom16([16]byte{0: 0xfc, 13: byte(j + 1), 14: byte(i >> 8), 15: byte(i)}), Weight: 1})
 		}
-		t.Services = append(t.Services, s)
+		t.Services = t.Services.Append(s)
 	}
 	return t
 }

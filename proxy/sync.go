@@ -202,7 +202,7 @@ func (p *Proxy) want(r *Report) kernel.State {
 	}
 	p.progress.stage()
 	p.next.Node, p.next.Frontends, p.next.Want = node, frontends, want
-	r.Services = len(merged.Services)
+	r.Services = merged.Services.Len()
 	r.Virtuals, r.Reals = frontends.Count()
 	r.Bound, r.Routed = len(want.Addrs), len(want.Routes)
 	return want

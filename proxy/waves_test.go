@@ -22,10 +22,10 @@ import (
 func wide(services int) sources.Table {
 	var t sources.Table
 	for i := range services {
-		s := table(1).Services[0]
+		s := *table(1).Services.At(0)
 		s.Name = fmt.Sprintf("web%05d", i)
 		s.ClusterIPs = []netip.Addr{netip.AddrFrom4([4]byte{10, 96, byte(i / 250), byte(i%250 + 1)})}
-		t.Services = append(t.Services, s)
+		t.Services = t.Services.Append(s)
 	}
 	return t
 }
@@ -55,8 +55,8 @@ func TestTableDuringALoadIsPlannedBetweenWaves(t *testing.T) {
 			t.Fatalf("after a quarter of the load it is at %+v", now)
 		}
 		changed := wide(count)
-		changed.Services[0].Endpoints[0].Weight = 7
-		changed.Services = append(changed.Services, wide(count + 1).Services[count])
+		changed.Services.At(0).Endpoints[0].Weight = 7
+		changed.Services = changed.Services.Append(*wide(count + 1).Services.At(count))
 		r.source <- emission{table: changed}
 		confirmed := make(chan *proxy.Snapshot, 1)
 		go func() {
@@ -112,7 +112,7 @@ func TestLoadEndsUnderConstantChange(t *testing.T) {
 		for i := range int(most / (100 * time.Millisecond)) {
 			pass(100 * time.Millisecond)
 			changed := wide(count + i%2)
-			changed.Services[0].Endpoints[0].Weight = uint32(i + 2)
+			changed.Services.At(0).Endpoints[0].Weight = uint32(i + 2)
 			r.source <- emission{table: changed}
 		}
 		r.stop()
@@ -151,11 +151,11 @@ func TestRemovalsDoNotWaitForALoad(t *testing.T) {
 		})
 		defer r.end()
 		before := wide(20)
-		before.Services[10].Endpoints = append(before.Services[10].Endpoints, table(2).Services[0].Endpoints[1])
+		before.Services.At(10).Endpoints = append(before.Services.At(10).Endpoints, table(2).Services.At(0).Endpoints[1])
 		r.emit(before)
 		pass(10 * time.Second)
 		now := wide(2000)
-		now.Services = now.Services[10:]
+		now.Services = sources.ServicesOf(now.Services.Slice()[10:]...)
 		made = 0
 		r.emit(now)
 		pass(30 * time.Second)
@@ -189,7 +189,7 @@ func TestRequestsAndDeadlinesStopALoad(t *testing.T) {
 				})
 				defer r.end()
 				drained := wide(1)
-				drained.Services[0].Endpoints = append(drained.Services[0].Endpoints, table(2).Services[0].Endpoints[1])
+				drained.Services.At(0).Endpoints = append(drained.Services.At(0).Endpoints, table(2).Services.At(0).Endpoints[1])
 				r.emit(drained)
 				pass(time.Second)
 				if c.timeout > 0 {

@@ -46,12 +46,12 @@ func judge(host HostFacts, before seniority, tables ...Table) *contest {
 	c := &contest{host: host, before: before}
 	n := 0
 	for _, t := range tables {
-		n += len(t.Services)
+		n += t.Services.Len()
 	}
 	c.services = make([]contender, 0, n)
 	for i, t := range tables {
 		for _, j := range byOrigin(t.Services) {
-			c.services = append(c.services, contender{Service: &t.Services[j], at: place{i, j}})
+			c.services = append(c.services, contender{Service: t.Services.At(j), at: place{i, j}})
 		}
 	}
 	c.names()

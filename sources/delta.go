@@ -32,23 +32,23 @@ func (c Change) FullName() string { return c.Namespace + "/" + c.Name }
 func Compare(before, now Table) Delta {
 	var d Delta
 	a, b := before.Services, now.Services
-	if identical(a, b) {
+	if a.Same(b) {
 		return d
 	}
 	if d, ok := now.knownSince(before); ok {
 		return d
 	}
-	d.Changes = slices.Grow(d.Changes, max(len(b)-len(a), 0))
-	for i, j := 0, 0; i < len(a) || j < len(b); {
+	d.Changes = slices.Grow(d.Changes, max(b.Len()-a.Len(), 0))
+	for i, j := 0, 0; i < a.Len() || j < b.Len(); {
 		switch c := orderAt(a, i, b, j); {
 		case c < 0:
-			d.Changes = append(d.Changes, Change{a[i].Namespace, a[i].Name, a[i].Origin.Source, i, -1, true, len(a[i].Endpoints) > 0})
+			d.Changes = append(d.Changes, whole(a.At(i), i, -1))
 			i++
 		case c > 0:
-			d.Changes = append(d.Changes, Change{b[j].Namespace, b[j].Name, b[j].Origin.Source, -1, j, true, len(b[j].Endpoints) > 0})
+			d.Changes = append(d.Changes, whole(b.At(j), -1, j))
 			j++
 		default:
-			was, is := &a[i], &b[j]
+			was, is := a.At(i), b.At(j)
 			service, endpoints := !sameService(was, is), !sameEndpoints(was.Endpoints, is.Endpoints)
 			if service || endpoints {
 				d.Changes = append(d.Changes, Change{is.Namespace, is.Name, is.Origin.Source, i, j, service, endpoints})
@@ -62,17 +62,24 @@ func Compare(before, now Table) Delta {
 	return d
 }
 
+// whole is the change of a service that only one of two tables has.
+func whole(s *Service, was, is int) Change {
+	return Change{s.Namespace, s.Name, s.Origin.Source, was, is, true, len(s.Endpoints) > 0}
+}
+
 // orderAt compares the services at two indexes by name; the end of a list comes last.
-func orderAt(a []Service, i int, b []Service, j int) int {
+func orderAt(a Services, i int, b Services, j int) int {
 	switch {
-	case i == len(a):
+	case i == a.Len():
 		return 1
-	case j == len(b):
+	case j == b.Len():
 		return -1
-	case a[i].Name == b[j].Name && a[i].Namespace == b[j].Namespace: // mostly, and faster than to compare
+	}
+	was, is := a.At(i), b.At(j)
+	if was.Name == is.Name && was.Namespace == is.Namespace { // mostly, and faster than to compare
 		return 0
 	}
-	return compareNames(&a[i], &b[j])
+	return compareNames(was, is)
 }
 
 // Empty reports whether the tables are equal, but for Seen.
@@ -82,6 +89,23 @@ func (d Delta) Empty() bool { return len(d.Changes) == 0 && !d.Moved && !d.Shift
 // indexes of each Change are equal then.
 func (d Delta) OnlyEndpoints() bool {
 	return !slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Service })
+}
+
+// Touched returns the indexes of the services to take from the later table, of n services, if both have the same ones:
+// those that changed, or all if any of them is on another line or in another file.
+func (d Delta) Touched(n int) []int {
+	if d.Moved || d.Shifted {
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		return all
+	}
+	list := make([]int, len(d.Changes))
+	for i, c := range d.Changes {
+		list[i] = c.Is
+	}
+	return list
 }
 
 // Counts returns how many services only the later table has, both have, and only the earlier one has.
@@ -109,7 +133,7 @@ func keepsClaims(deltas []Delta, before, now []Table, isVIP func(map[netip.Addr]
 			return false
 		}
 		for _, c := range d.Changes {
-			addMoved(moved, before[i].Services[c.Was].Endpoints, now[i].Services[c.Is].Endpoints)
+			addMoved(moved, before[i].Services.At(c.Was).Endpoints, now[i].Services.At(c.Is).Endpoints)
 		}
 	}
 	return len(moved) == 0 || !isVIP(moved)
@@ -117,8 +141,8 @@ func keepsClaims(deltas []Delta, before, now []Table, isVIP func(map[netip.Addr]
 
 // hasVIP reports whether one of the addresses is a service's.
 func (t Table) hasVIP(addrs map[netip.Addr]bool) bool {
-	for i := range t.Services {
-		for _, a := range t.Services[i].VIPs {
+	for i := range t.Services.Len() {
+		for _, a := range t.Services.At(i).VIPs {
 			if addrs[a] {
 				return true
 			}

@@ -11,7 +11,7 @@ import (
 func TestEveryFieldCounts(t *testing.T) {
 	notChanges := []string{"Namespace", "Name", "Origin"}
 	compare := func(a, b Service) Change {
-		if d := Compare(Table{Services: []Service{a}}, Table{Services: []Service{b}}); len(d.Changes) > 0 {
+		if d := Compare(Table{Services: ServicesOf(a)}, Table{Services: ServicesOf(b)}); len(d.Changes) > 0 {
 			return d.Changes[0]
 		}
 		return Change{}
@@ -39,7 +39,7 @@ func TestEveryFieldCounts(t *testing.T) {
 	for _, origin := range []Origin{{Source: "file"}, {File: "a.toml"}, {Line: 1}} {
 		a, b := full(), full()
 		b.Origin = origin
-		d := Compare(Table{Services: []Service{a}}, Table{Services: []Service{b}})
+		d := Compare(Table{Services: ServicesOf(a)}, Table{Services: ServicesOf(b)})
 		if d.Empty() || d.Moved == d.Shifted || d.Shifted != (origin.Line > 0) {
 			t.Errorf("origin %+v: %+v", origin, d)
 		}
@@ -113,7 +113,7 @@ func TestCompare(t *testing.T) {
 		}
 		return s
 	}
-	table := func(services ...Service) Table { return Table{Services: services} }
+	table := func(services ...Service) Table { return Table{Services: ServicesOf(services...)} }
 	typed := service("g", "10.2.0.1")
 	typed.Type = NodePort
 	before := table(service("a", "10.2.0.1"), service("b"), service("d", "10.2.0.2"), service("f"), service("g", "10.2.0.1"))
@@ -132,7 +132,7 @@ func TestCompare(t *testing.T) {
 	if got := Compare(now, now).Changes; got != nil {
 		t.Errorf("changes %v, want none", got)
 	}
-	if got := Compare(Table{}, table(before.Services[0])).Changes; !slices.Equal(got, []Change{{"default", "a", "", -1, 0, true, true}}) {
+	if got := Compare(Table{}, table(*before.Services.At(0))).Changes; !slices.Equal(got, []Change{{"default", "a", "", -1, 0, true, true}}) {
 		t.Errorf("changes %v, want the first", got)
 	}
 }
@@ -142,7 +142,7 @@ func TestHealthCheckCounts(t *testing.T) {
 	with := func(c *HealthCheck) Table {
 		s := full()
 		s.HealthCheck = c
-		return Table{Services: []Service{s}}
+		return Table{Services: ServicesOf(s)}
 	}
 	tcp := HealthCheck{Probe: Probe{Type: CheckTCP}, Fall: 3}
 	same, other := tcp, tcp

@@ -33,13 +33,13 @@ func Describe(before, now Table, d Delta, most int) []Described {
 	for _, c := range d.Changes[:min(most, len(d.Changes))] {
 		switch {
 		case c.Was < 0:
-			is := &now.Services[c.Is]
+			is := now.Services.At(c.Is)
 			list = append(list, Described{c.DisplayName(), "added", offer(is), is.Origin})
 		case c.Is < 0:
-			was := &before.Services[c.Was]
+			was := before.Services.At(c.Was)
 			list = append(list, Described{c.DisplayName(), "removed", offer(was), was.Origin})
 		default:
-			was, is := &before.Services[c.Was], &now.Services[c.Is]
+			was, is := before.Services.At(c.Was), now.Services.At(c.Is)
 			what := some(differences(was, is))
 			if what == "" {
 				what = "withheld parts" // which have warnings of their own

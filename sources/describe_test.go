@@ -50,10 +50,10 @@ func TestDescribe(t *testing.T) {
 			}
 		}, "endpoint 10.2.2.0 added; endpoint 10.2.2.1 added; endpoint 10.2.2.2 added; endpoint 10.2.2.3 added; endpoint 10.2.2.4 added; and 4 more"},
 	} {
-		before, now := Table{Services: []Service{web(nil)}}, Table{Services: []Service{web(c.change)}}
+		before, now := Table{Services: ServicesOf(web(nil))}, Table{Services: ServicesOf(web(c.change))}
 		got := ""
 		for _, d := range Describe(before, now, Compare(before, now), 10) {
-			if d.Service != "web" || d.Verb != "changed" || d.Origin != now.Services[0].Origin {
+			if d.Service != "web" || d.Verb != "changed" || d.Origin != now.Services.At(0).Origin {
 				t.Errorf("%+v", d)
 			}
 			got += d.What
@@ -67,13 +67,13 @@ func TestDescribe(t *testing.T) {
 	if got, want := some(differences(&a, &b)), "healthCheck.probe changed; healthCheck.fall 2 -> 3"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	one, none := Table{Services: []Service{web(nil)}}, Table{}
+	one, none := Table{Services: ServicesOf(web(nil))}, Table{}
 	for _, c := range []struct {
 		before, now Table
 		want        Described
 	}{
-		{none, one, Described{"web", "added", "1 address, 1 port, 2 endpoints", one.Services[0].Origin}},
-		{one, none, Described{"web", "removed", "1 address, 1 port, 2 endpoints", one.Services[0].Origin}},
+		{none, one, Described{"web", "added", "1 address, 1 port, 2 endpoints", one.Services.At(0).Origin}},
+		{one, none, Described{"web", "removed", "1 address, 1 port, 2 endpoints", one.Services.At(0).Origin}},
 	} {
 		if got := Describe(c.before, c.now, Compare(c.before, c.now), 10); len(got) != 1 || got[0] != c.want {
 			t.Errorf("%+v, want %+v", got, c.want)

@@ -10,8 +10,8 @@ import (
 // server accepted as they are, have none.
 func Doubts(host HostFacts, t Table) []Problem {
 	j := &judgement{host: host}
-	for i := range t.Services {
-		j.service(&t.Services[i])
+	for i := range t.Services.Len() {
+		j.service(t.Services.At(i))
 	}
 	j.onlyHere(t)
 	j.marks(t)
@@ -37,8 +37,8 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 	switch {
 	case d.of == nil || delta.Moved || !host.equal(&d.host):
 		d.of = map[[2]string][]Problem{}
-		for i := range t.Services {
-			d.check(host, &t.Services[i])
+		for i := range t.Services.Len() {
+			d.check(host, t.Services.At(i))
 		}
 	case len(delta.Changes) == 0 && !delta.Shifted:
 		return d.list
@@ -72,14 +72,14 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 // at the families of those that are reached by a tunnel.
 func (d *doubts) concernsAll(host HostFacts, t Table, delta Delta) bool {
 	j := &judgement{host: host}
-	return delta.Shifted || !delta.OnlyEndpoints() || slices.ContainsFunc(delta.Changes, func(c Change) bool { return j.overhead(&t.Services[c.Is]) > 0 })
+	return delta.Shifted || !delta.OnlyEndpoints() || slices.ContainsFunc(delta.Changes, func(c Change) bool { return j.overhead(t.Services.At(c.Is)) > 0 })
 }
 
 // again checks a service that may have changed, or is gone.
 func (d *doubts) again(host HostFacts, t Table, name [2]string) {
 	delete(d.of, name)
-	if i, ok := t.index(name[0], name[1]); ok {
-		d.check(host, &t.Services[i])
+	if i, ok := t.Index(name[0], name[1]); ok {
+		d.check(host, t.Services.At(i))
 	}
 }
 

@@ -24,8 +24,8 @@ func (j *judgement) tunnels(t Table) {
 	}
 	var first *Service
 	n := 0
-	for i := range t.Services {
-		s := &t.Services[i]
+	for i := range t.Services.Len() {
+		s := t.Services.At(i)
 		if s.Origin.File == "" || !s.Type.Serves() || max(ethernetMTU, j.host.MTU) >= ethernetMTU+j.overhead(s) {
 			continue
 		}

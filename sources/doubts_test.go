@@ -14,12 +14,12 @@ import (
 // A table is judged again if the facts change, and a service if it changes or is on another line.
 func TestDoubtsFollowFacts(t *testing.T) {
 	weighted := func(line int, weight uint32) sources.Table {
-		return sources.Table{Services: []sources.Service{{
+		return sources.Table{Services: sources.ServicesOf(sources.Service{
 			Namespace: "default", Name: "web", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(1)},
 			Ports:     []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
 			Endpoints: []sources.Endpoint{{Addr: addr(8), Weight: 1}, {Addr: addr(9), Weight: weight}},
 			Origin:    sources.Origin{Source: "file", File: "a.toml", Line: line},
-		}}}
+		})}
 	}
 	const doubt = `a.toml:%d: web: scheduler "rr" ignores weights, and they differ: "wrr" would heed them`
 	rr, wrr := sources.HostFacts{Scheduler: "rr"}, sources.HostFacts{Scheduler: "wrr"}
@@ -68,7 +68,7 @@ func TestDoubtsOfManyEndpoints(t *testing.T) {
 		for i := range row.endpoints {
 			s.Endpoints = append(s.Endpoints, sources.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)}), Weight: 1})
 		}
-		if got := fmt.Sprint(sources.Doubts(sources.HostFacts{}, sources.Table{Services: []sources.Service{s}})); got != row.want {
+		if got := fmt.Sprint(sources.Doubts(sources.HostFacts{}, sources.Table{Services: sources.ServicesOf(s)})); got != row.want {
 			t.Errorf("%s with %d endpoints: %s", row.scheduler, row.endpoints, got)
 		}
 	}
@@ -83,10 +83,10 @@ func TestDoubtsOfChanges(t *testing.T) {
 			host := sources.HostFacts{Unmasqueraded: rapid.Bool().Draw(t, "unmasqueraded"), Scheduler: rapid.SampledFrom([]string{"wrr", "wrr", "rr"}).Draw(t, "scheduler"),
 				Forward: rapid.SampledFrom([]sources.Forward{"", sources.GUE}).Draw(t, "forward"), MTU: rapid.SampledFrom([]int{0, 9000}).Draw(t, "mtu")}
 			now = otherEndpoints(t, now)
-			now.Services = slices.Clone(now.Services)
+			now.Services = sources.ServicesOf(now.Services.Slice()...)
 			most := rapid.IntRange(0, 1).Draw(t, "most lines")
-			for i := range now.Services {
-				s := &now.Services[i]
+			for i := range now.Services.Len() {
+				s := now.Services.At(i)
 				s.Origin.Line += rapid.IntRange(0, most).Draw(t, "lines")
 				s.Endpoints = slices.Clone(s.Endpoints)
 				for j := range s.Endpoints {
@@ -103,9 +103,9 @@ func TestDoubtsOfChanges(t *testing.T) {
 
 func TestManyDoubts(t *testing.T) {
 	table := many(120)
-	for i := range table.Services {
-		table.Services[i].Origin = sources.Origin{Source: "file", File: "a.toml", Line: i + 1}
-		table.Services[i].Type, table.Services[i].ExternalIPs = sources.NodePort, nil
+	for i := range table.Services.Len() {
+		table.Services.At(i).Origin = sources.Origin{Source: "file", File: "a.toml", Line: i + 1}
+		table.Services.At(i).Type, table.Services.At(i).ExternalIPs = sources.NodePort, nil
 	}
 	doubts := sources.Doubts(sources.HostFacts{}, table)
 	if len(doubts) != 101 || doubts[100].Message != "more than 100 problems: mend these first" {
@@ -115,12 +115,12 @@ func TestManyDoubts(t *testing.T) {
 
 // What a mode that can only masquerade does not put into tunnels needs no larger MTU.
 func TestTunnelsOfMasqueradingModes(t *testing.T) {
-	table := sources.Table{Services: []sources.Service{{
+	table := sources.Table{Services: sources.ServicesOf(sources.Service{
 		Namespace: "default", Name: "web", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(1)}, Forward: sources.IPIP,
 		Ports:     []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
 		Endpoints: []sources.Endpoint{{Addr: addr(8), Weight: 1}},
 		Origin:    sources.Origin{Source: "file", File: "a.toml", Line: 1},
-	}}}
+	})}
 	for _, masquerades := range []bool{false, true} {
 		if doubts := sources.Doubts(sources.HostFacts{Masquerades: masquerades}, table); (len(doubts) == 0) != masquerades {
 			t.Errorf("masquerades %t: %v", masquerades, doubts)

@@ -9,20 +9,20 @@ import (
 
 // web is a service at 10.96.0.1:80 that a file has.
 func web(file, name string, endpoint string) sources.Table {
-	return sources.Table{Services: []sources.Service{{
+	return sources.Table{Services: sources.ServicesOf(sources.Service{
 		Namespace: sources.DefaultNamespace, Name: name, Type: sources.ClusterIP,
 		ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")},
 		Ports:      []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 8080}},
 		Endpoints:  []sources.Endpoint{{Addr: netip.MustParseAddr(endpoint), Weight: 1, Ready: true}},
 		Origin:     sources.Origin{Source: "file", File: file, Line: 1},
-	}}}
+	})}
 }
 
 // Two files ask for the same address. The first one gets it.
 func ExampleMerge() {
 	table, problems := sources.Merge(sources.HostFacts{}, web("a.toml", "web", "10.2.0.1"), web("b.toml", "shop", "10.2.0.2"))
-	for i := range table.Services {
-		s := &table.Services[i]
+	for i := range table.Services.Len() {
+		s := table.Services.At(i)
 		for a := range s.Addresses {
 			fmt.Println(s.Name, a.Claim(), "withheld:", s.Withholds(a))
 		}

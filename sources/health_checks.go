@@ -1,9 +1,5 @@
 package sources
 
-import (
-	"slices"
-)
-
 // Checks fills in a node's defaults in the health checks of tables. Equal checks become one value in memory, also those
 // of different files and tables. The zero value is ready to use.
 type Checks struct {
@@ -36,14 +32,16 @@ func (c *Checks) OnNode(t Table, defaults HealthCheck, scheduler string) Table {
 
 // again is OnNode for a table that differs from the last one in endpoints alone: its services have the same checks.
 func (c *Checks) again(t Table, d Delta) Table {
-	if identical(c.last.Services, c.out.Services) { // there are no checks
+	if c.last.Services.Same(c.out.Services) { // there are no checks
 		return t
 	}
 	uncontested := t.isUncontested()
-	t.Services = slices.Clone(t.Services)
-	for i := range t.Services {
-		t.Services[i].HealthCheck = c.out.Services[i].HealthCheck
-	}
+	last := t.Services
+	t.Services = c.out.Services.With(d.Touched(last.Len()), func(i int) Service {
+		s := *last.At(i)
+		s.HealthCheck = c.out.Services.At(i).HealthCheck
+		return s
+	})
 	if uncontested {
 		t = t.Uncontested()
 	}
@@ -54,8 +52,11 @@ func (c *Checks) onNode(t Table, defaults HealthCheck, scheduler string) Table {
 	if c.defaults != defaults || c.scheduler != scheduler {
 		*c = Checks{defaults: defaults, scheduler: scheduler}
 	}
-	first := slices.IndexFunc(t.Services, func(s Service) bool { return s.HealthCheck != nil })
-	if first < 0 {
+	first := 0
+	for first < t.Services.Len() && t.Services.At(first).HealthCheck == nil {
+		first++
+	}
+	if first == t.Services.Len() {
 		c.resolved = nil
 		return t
 	}
@@ -63,9 +64,9 @@ func (c *Checks) onNode(t Table, defaults HealthCheck, scheduler string) Table {
 	c.resolved = make(map[resolvable]*HealthCheck, len(before))
 	known := map[given]*HealthCheck{} // the services of a file share their checks, and a pointer is hashed faster
 	uncontested := t.isUncontested()
-	t.Services = slices.Clone(t.Services)
-	for i := first; i < len(t.Services); i++ {
-		s := &t.Services[i]
+	t.Services = ServicesOf(t.Services.Slice()...)
+	for i := first; i < t.Services.Len(); i++ {
+		s := t.Services.At(i)
 		if s.HealthCheck == nil {
 			continue
 		}

@@ -3,7 +3,6 @@ package sources
 import (
 	"net/netip"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 )
@@ -13,7 +12,7 @@ func TestEveryFieldOfAHealthCheckCounts(t *testing.T) {
 	differs := func(a, b HealthCheck) bool {
 		x, y := full(), full()
 		x.HealthCheck, y.HealthCheck = &a, &b
-		d := Compare(Table{Services: []Service{x}}, Table{Services: []Service{y}})
+		d := Compare(Table{Services: ServicesOf(x)}, Table{Services: ServicesOf(y)})
 		return len(d.Changes) == 1 && d.Changes[0].Service
 	}
 	if a, b := DefaultHealthCheck(), DefaultHealthCheck(); differs(a, b) {
@@ -77,26 +76,26 @@ func TestNodeDefaults(t *testing.T) {
 func TestChecksOfChanges(t *testing.T) {
 	check := DefaultHealthCheck()
 	check.Probe.Type, check.Unset = CheckTCP, allHealthKeys
-	plain := Table{Services: []Service{{Name: "a"}, {Name: "b"}}}
-	checked := Table{Services: []Service{{Name: "a"}, {Name: "b", HealthCheck: &check}, {Name: "c", HealthCheck: &check}}}
+	plain := Table{Services: ServicesOf(Service{Name: "a"}, Service{Name: "b"})}
+	checked := Table{Services: ServicesOf(Service{Name: "a"}, Service{Name: "b", HealthCheck: &check}, Service{Name: "c", HealthCheck: &check})}
 	usual, other := DefaultHealthCheck(), DefaultHealthCheck()
 	other.Fall = 9
 	var checks Checks
 	for _, table := range []Table{plain, checked} {
 		for round, defaults := range []HealthCheck{usual, usual, usual, other, other, usual} {
-			next := Table{Services: slices.Clone(table.Services)}
-			next.Services[1].Endpoints = []Endpoint{{Weight: uint32(round)}}
+			next := Table{Services: ServicesOf(table.Services.Slice()...)}
+			next.Services.At(1).Endpoints = []Endpoint{{Weight: uint32(round)}}
 			next = next.After(table, Compare(table, next)).Uncontested()
 			table = next
-			before, kept := checks.out, slices.Clone(checks.out.Services)
+			before, kept := checks.out, checks.out.Services.Slice()
 			got, want := checks.OnNode(table, defaults, "rr"), new(Checks).OnNode(table, defaults, "rr")
-			if !reflect.DeepEqual(got.Services, want.Services) || !got.isUncontested() {
+			if !reflect.DeepEqual(got.Services.Slice(), want.Services.Slice()) || !got.isUncontested() {
 				t.Errorf("round %d: got %+v, want %+v", round, got, want)
 			}
 			if d := Compare(Table{Services: before.Services}, Table{Services: got.Services}); !reflect.DeepEqual(Compare(before, got), d) {
 				t.Errorf("round %d: delta %+v, want %+v", round, Compare(before, got), d)
 			}
-			if !reflect.DeepEqual(before.Services, kept) && len(kept) > 0 {
+			if !reflect.DeepEqual(before.Services.Slice(), kept) && len(kept) > 0 {
 				t.Errorf("round %d: the last table changed", round)
 			}
 		}
@@ -111,32 +110,32 @@ func TestChecksOnNode(t *testing.T) {
 		c.Probe.Type, c.Unset = CheckTCP, unset
 		return &c
 	}
-	table := Table{Services: []Service{
-		{Name: "a", HealthCheck: check(allHealthKeys)}, {Name: "b"}, {Name: "c", HealthCheck: check(allHealthKeys)},
-		{Name: "d", HealthCheck: check(0)}, {Name: "e", Scheduler: "wrr", HealthCheck: check(allHealthKeys)},
-	}}.Uncontested()
+	table := Table{Services: ServicesOf(
+		Service{Name: "a", HealthCheck: check(allHealthKeys)}, Service{Name: "b"}, Service{Name: "c", HealthCheck: check(allHealthKeys)},
+		Service{Name: "d", HealthCheck: check(0)}, Service{Name: "e", Scheduler: "wrr", HealthCheck: check(allHealthKeys)},
+	)}.Uncontested()
 	var checks Checks
 	usual, slow := DefaultHealthCheck(), DefaultHealthCheck()
 	slow.SlowStart = time.Minute
 	first := checks.OnNode(table, usual, "rr")
 	again := checks.OnNode(table, usual, "rr")
-	s := again.Services
-	if d := Compare(first, again); !d.Empty() || !again.isUncontested() || s[0].HealthCheck != s[2].HealthCheck || s[0].HealthCheck != first.Services[0].HealthCheck {
+	s := again.Services.Slice()
+	if d := Compare(first, again); !d.Empty() || !again.isUncontested() || s[0].HealthCheck != s[2].HealthCheck || s[0].HealthCheck != first.Services.At(0).HealthCheck {
 		t.Errorf("%+v, %p %p", d, s[0].HealthCheck, s[2].HealthCheck)
 	}
 	later := checks.OnNode(table, slow, "rr")
-	if d := Compare(again, later); len(d.Changes) != 1 || d.Changes[0].Name != "e" || later.Services[4].HealthCheck.SlowStart != time.Minute {
+	if d := Compare(again, later); len(d.Changes) != 1 || d.Changes[0].Name != "e" || later.Services.At(4).HealthCheck.SlowStart != time.Minute {
 		t.Errorf("rr ignores weights, wrr does not: %+v", d)
 	}
 	slow.Fall = 9
 	if d := Compare(later, checks.OnNode(table, slow, "wrr")); len(d.Changes) != 3 { // all but b and d
 		t.Errorf("%+v", d)
 	}
-	if got := table.Services[4].HealthCheck; *got != *check(allHealthKeys) {
+	if got := table.Services.At(4).HealthCheck; *got != *check(allHealthKeys) {
 		t.Errorf("the source's check has changed: %+v", got)
 	}
-	none := Table{Services: []Service{{Name: "b"}}}
-	if got := checks.OnNode(none, usual, "rr"); !identical(got.Services, none.Services) {
+	none := Table{Services: ServicesOf(Service{Name: "b"})}
+	if got := checks.OnNode(none, usual, "rr"); !got.Services.Same(none.Services) {
 		t.Error("a table without checks is copied")
 	}
 }
@@ -170,7 +169,7 @@ func TestWay(t *testing.T) {
 	} {
 		defaults := DefaultHealthCheck()
 		defaults.Probe.Way = test.node
-		got := new(Checks).OnNode(Table{Services: []Service{test.service}}, defaults, "rr").Services[0].HealthCheck.Probe.Way
+		got := new(Checks).OnNode(Table{Services: ServicesOf(test.service)}, defaults, "rr").Services.At(0).HealthCheck.Probe.Way
 		if got != test.want {
 			t.Errorf("forward %q to port %d on a node with %q: %+v, want %+v", test.service.Forward, test.service.Ports[0].TargetPort, test.node.Forward, got, test.want)
 		}

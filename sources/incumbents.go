@@ -37,9 +37,9 @@ func (h Holding) compare(o Holding) int {
 
 // incumbents returns those of a merged table.
 func incumbents(t Table, held []Holding) Incumbents {
-	in := Incumbents{Services: make([]Incumbent, len(t.Services)), Held: held}
-	for i := range t.Services {
-		s := &t.Services[i]
+	in := Incumbents{Services: make([]Incumbent, t.Services.Len()), Held: held}
+	for i := range t.Services.Len() {
+		s := t.Services.At(i)
 		in.Services[i] = Incumbent{s.Origin.Source, s.Origin.File, s.FullName()}
 	}
 	slices.SortFunc(in.Services, Incumbent.compare)

@@ -106,8 +106,8 @@ func (j *judgement) locality(s *Service) {
 
 // marks warns of services that this node leaves out, in the words of Merge.
 func (j *judgement) marks(t Table) {
-	for i := range t.Services {
-		if s := &t.Services[i]; s.Origin.File != "" {
+	for i := range t.Services.Len() {
+		if s := t.Services.At(i); s.Origin.File != "" {
 			if why := j.host.leavesMark(s); why != "" {
 				j.doubt(s, "left out: %s", why)
 			}
@@ -144,8 +144,8 @@ func (j *judgement) unmasqueraded(t Table) {
 	}
 	var first *Service
 	n := 0
-	for i := range t.Services {
-		s := &t.Services[i]
+	for i := range t.Services.Len() {
+		s := t.Services.At(i)
 		if len(s.ClusterIPs) == 0 || s.KeepsClients || !s.Type.Serves() || s.Origin.File == "" {
 			continue
 		}

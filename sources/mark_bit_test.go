@@ -19,7 +19,7 @@ func TestMarkWithTheMasqueradeBit(t *testing.T) {
 		s.SetMark(mark)
 		return s
 	}
-	table := sources.Table{Services: []sources.Service{marked("bad", 12), marked("good", 7)}}
+	table := sources.Table{Services: sources.ServicesOf(marked("bad", 12), marked("good", 7))}
 	for bit, want := range map[uint32]int{0: 0, 8: 1, 1 << 14: 0} {
 		host := sources.HostFacts{MasqueradeMark: bit}
 		doubts := sources.Doubts(host, table)
@@ -32,7 +32,7 @@ func TestMarkWithTheMasqueradeBit(t *testing.T) {
 				t.Errorf("bit %#x: %v", bit, p)
 			}
 		}
-		if withheld := len(merged.Services[0].Withheld); withheld != want || len(merged.Services[1].Withheld) != 0 {
+		if withheld := len(merged.Services.At(0).Withheld); withheld != want || len(merged.Services.At(1).Withheld) != 0 {
 			t.Errorf("bit %#x: withheld %d of the first", bit, withheld)
 		}
 	}

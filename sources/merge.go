@@ -30,12 +30,15 @@ func Join(tables ...Table) Table {
 	}
 	n := 0
 	for _, t := range some {
-		n += len(t.Services)
+		n += t.Services.Len()
 	}
-	joined := Table{Services: make([]Service, 0, n)}
+	all := make([]Service, 0, n)
 	for _, t := range some {
-		joined.Services = append(joined.Services, t.Services...)
+		for _, page := range t.Services.pages {
+			all = append(all, page...)
+		}
 	}
+	joined := Table{Services: ServicesOf(all...)}
 	joined.Sort()
 	return joined
 }
@@ -88,8 +91,8 @@ func (v *verdict) take(c *contest) {
 // gateways withholds VIPs that are the next hop of a default route. If they were bound, the node would be cut off.
 func (v *verdict) gateways(host HostFacts, tables []Table) {
 	for i, t := range tables {
-		for j := range t.Services {
-			s := &t.Services[j]
+		for j := range t.Services.Len() {
+			s := t.Services.At(j)
 			for _, a := range s.VIPs {
 				if host.cutOff(a) {
 					v.cutOff(place{i, j}, a)
@@ -102,9 +105,9 @@ func (v *verdict) gateways(host HostFacts, tables []Table) {
 // marks withholds firewall marks that the node does not balance by.
 func (v *verdict) marks(host HostFacts, tables []Table) {
 	for i, t := range tables {
-		for j := range t.Services {
-			if why := host.leavesMark(&t.Services[j]); why != "" {
-				v.withhold(place{i, j}, Withheld{markClaim(t.Services[j].FWMark), why})
+		for j := range t.Services.Len() {
+			if why := host.leavesMark(t.Services.At(j)); why != "" {
+				v.withhold(place{i, j}, Withheld{markClaim(t.Services.At(j).FWMark), why})
 			}
 		}
 	}
@@ -137,7 +140,7 @@ func (v *verdict) report(tables []Table) {
 		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.service, b.service))
 	})
 	for _, p := range places {
-		o, s := v.of[p], tables[p.table].Services[p.service]
+		o, s := v.of[p], *tables[p.table].Services.At(p.service)
 		s.Withheld = o.withheld
 		what := "left out in part: %s"
 		if o.out || !s.served() {
@@ -153,33 +156,34 @@ func (v *verdict) report(tables []Table) {
 func (v *verdict) apply(tables []Table) Table {
 	if len(v.of) == 0 {
 		joined := Join(tables...)
-		if len(joined.Services) == 0 {
+		if joined.Services.Len() == 0 {
 			return Table{}
 		}
 		if !joined.sorted() {
-			joined = Table{Services: slices.Clone(joined.Services)}
+			joined = Table{Services: ServicesOf(joined.Services.Slice()...)}
 			joined.Sort()
 		}
 		return Table{Services: joined.Services}.Uncontested()
 	}
 	n := 0
 	for _, t := range tables {
-		n += len(t.Services)
+		n += t.Services.Len()
 	}
-	merged := Table{Services: make([]Service, 0, n)}
+	all := make([]Service, 0, n)
 	for i, t := range tables {
-		for j := range t.Services {
+		for j := range t.Services.Len() {
 			o := v.of[place{i, j}]
 			if o.out {
 				continue
 			}
-			merged.Services = append(merged.Services, t.Services[j])
-			merged.Services[len(merged.Services)-1].Withheld = o.withheld
+			all = append(all, *t.Services.At(j))
+			all[len(all)-1].Withheld = o.withheld
 		}
 	}
-	if len(merged.Services) == 0 {
+	if len(all) == 0 {
 		return Table{}
 	}
+	merged := Table{Services: ServicesOf(all...)}
 	merged.Sort()
 	return merged
 }
@@ -187,20 +191,20 @@ func (v *verdict) apply(tables []Table) Table {
 // externalEndpoint reports whether any external IP is also an endpoint.
 func (t Table) externalEndpoint() bool {
 	external := map[netip.Addr]bool{}
-	for i := range t.Services {
-		for _, a := range t.Services[i].ExternalIPs {
+	for i := range t.Services.Len() {
+		for _, a := range t.Services.At(i).ExternalIPs {
 			external[a] = true
 		}
 	}
 	if len(external) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(t.Services, func(s Service) bool {
+	return t.Services.ContainsFunc(func(s *Service) bool {
 		return slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return external[e.Addr] })
 	})
 }
 
 // filled returns the tables that have services.
 func filled(tables []Table) []Table {
-	return slices.DeleteFunc(slices.Clone(tables), func(t Table) bool { return len(t.Services) == 0 })
+	return slices.DeleteFunc(slices.Clone(tables), func(t Table) bool { return t.Services.Len() == 0 })
 }

@@ -39,7 +39,7 @@ func tables(source string) *rapid.Generator[sources.Table] {
 			}
 			s.Ports = []sources.Port{port}
 			s.Endpoints = []sources.Endpoint{{Addr: addr(rapid.IntRange(4, 9).Draw(t, "endpoint"))}}
-			table.Services = append(table.Services, s)
+			table.Services = table.Services.Append(s)
 		}
 		table.Sort()
 		return table
@@ -63,7 +63,7 @@ func TestMergeHolds(t *testing.T) {
 		}
 
 		// Every service is in the merged table, and reported if anything of it is withheld, or it is reported.
-		for _, s := range slices.Concat(a.Services, b.Services) {
+		for _, s := range slices.Concat(a.Services.Slice(), b.Services.Slice()) {
 			got, ok := merged.Lookup(s.Namespace, s.Name)
 			withheld := got.Withheld
 			got.Withheld = nil
@@ -87,7 +87,7 @@ func TestMergeHolds(t *testing.T) {
 
 		// The earlier table keeps what it has alone.
 		alone, _ := sources.Merge(host, a)
-		for _, s := range alone.Services {
+		for _, s := range alone.Services.All() {
 			if got, ok := merged.Lookup(s.Namespace, s.Name); !ok || len(got.Withheld) > len(s.Withheld) {
 				t.Errorf("%s lost %v to a later table", s.FullName(), got.Withheld)
 			}
@@ -95,7 +95,7 @@ func TestMergeHolds(t *testing.T) {
 	})
 }
 
-func services(t sources.Table) []sources.Service { return t.Services }
+func services(t sources.Table) []sources.Service { return t.Services.Slice() }
 
 func hosts() *rapid.Generator[sources.HostFacts] {
 	return rapid.Custom(func(t *rapid.T) (host sources.HostFacts) {
@@ -112,8 +112,8 @@ func hosts() *rapid.Generator[sources.HostFacts] {
 // apart checks what is not withheld: no claim is that of two services, no bound address is an endpoint or the gateway.
 func apart(t *rapid.T, table sources.Table, host sources.HostFacts) {
 	ports, bound, endpoints := map[string]string{}, map[netip.Addr]bool{}, map[netip.Addr]bool{}
-	for i := range table.Services {
-		s := &table.Services[i]
+	for i := range table.Services.Len() {
+		s := table.Services.At(i)
 		if !s.Type.Serves() {
 			continue
 		}
@@ -206,7 +206,7 @@ func many(n int) sources.Table {
 				Weight: 1, Ready: true, Serving: true,
 			})
 		}
-		table.Services = append(table.Services, s)
+		table.Services = table.Services.Append(s)
 	}
 	return table
 }
@@ -239,7 +239,7 @@ func TestUncontested(t *testing.T) {
 		}
 		refused := sources.Validate(table)
 		merged, problems := sources.Merge(sources.HostFacts{}, table)
-		if len(refused) == 0 && (len(problems) > 0 || !reflect.DeepEqual(merged, table.Uncontested()) && len(table.Services) > 0) {
+		if len(refused) == 0 && (len(problems) > 0 || !reflect.DeepEqual(merged, table.Uncontested()) && table.Services.Len() > 0) {
 			t.Fatalf("Validate finds nothing, Merge %v: %+v", problems, merged)
 		}
 		known := sources.Table{}.Uncontested()

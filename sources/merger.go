@@ -72,8 +72,8 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 func (m *Merger) hasVIP(addrs map[netip.Addr]bool) bool {
 	if m.vips == nil {
 		for _, t := range m.tables {
-			for i := range t.Services {
-				for _, a := range t.Services[i].VIPs {
+			for i := range t.Services.Len() {
+				for _, a := range t.Services.At(i).VIPs {
 					m.vips = append(m.vips, a)
 				}
 			}
@@ -92,7 +92,7 @@ func (m *Merger) hasVIP(addrs map[netip.Addr]bool) bool {
 // was the only one that has services, this one is sorted as that was.
 func (m *Merger) again(tables []Table) Table {
 	last, some := filled(m.tables), filled(tables)
-	if len(m.found.of) == 0 && len(last) == 1 && identical(m.merged.Services, last[0].Services) {
+	if len(m.found.of) == 0 && len(last) == 1 && m.merged.Services.Same(last[0].Services) {
 		return Table{Services: some[0].Services}.Uncontested()
 	}
 	return m.found.apply(tables)
@@ -120,7 +120,7 @@ func (v *verdict) delta(deltas []Delta, merged Table) Delta {
 			if v.of[place{i, c.Is}].out {
 				continue
 			}
-			at, _ := merged.index(c.Namespace, c.Name)
+			at, _ := merged.Index(c.Namespace, c.Name)
 			c.Was, c.Is = at, at
 			d.Changes = append(d.Changes, c)
 		}
@@ -136,15 +136,15 @@ func (m *Merger) Incumbents() Incumbents { return incumbents(m.merged, m.found.h
 type served struct{ Table }
 
 func (t served) served(s *Service) bool {
-	i, ok := t.index(s.Namespace, s.Name)
-	return ok && t.Services[i].Origin.Source == s.Origin.Source && t.Services[i].Origin.File == s.Origin.File
+	i, ok := t.Index(s.Namespace, s.Name)
+	return ok && t.Services.At(i).Origin.Source == s.Origin.Source && t.Services.At(i).Origin.File == s.Origin.File
 }
 
 // holders searches all services. That costs as much as a merge, so it is only called if there are rivals.
 func (t served) holders(rivals map[Claim][]want) map[Holding]bool {
 	held := make(map[Holding]bool, len(rivals))
-	for i := range t.Services {
-		s := &t.Services[i]
+	for i := range t.Services.Len() {
+		s := t.Services.At(i)
 		if !s.Type.Serves() {
 			continue
 		}

@@ -68,9 +68,9 @@ func TestAfter(t *testing.T) {
 				if got, want := sources.Compare(a, b), sources.Compare(a, sources.Table{Services: b.Services}); !reflect.DeepEqual(got, want) {
 					t.Fatalf("got %+v, want %+v", got, want)
 				}
-				b.Services = slices.Clone(b.Services)
-				if len(b.Services) > 0 {
-					b.Services[0].Scheduler = "other"
+				b.Services = sources.ServicesOf(b.Services.Slice()...)
+				if b.Services.Len() > 0 {
+					b.Services.At(0).Scheduler = "other"
 				}
 				if got, want := sources.Compare(a, b), sources.Compare(a, sources.Table{Services: b.Services}); !reflect.DeepEqual(got, want) {
 					t.Fatalf("changed: got %+v, want %+v", got, want)
@@ -82,8 +82,8 @@ func TestAfter(t *testing.T) {
 
 // keep checks that services kept the addresses that they still ask for.
 func keep(t *rapid.T, before, now sources.Table) {
-	for i := range before.Services {
-		was := &before.Services[i]
+	for i := range before.Services.Len() {
+		was := before.Services.At(i)
 		is, ok := now.Lookup(was.Namespace, was.Name)
 		if !ok || is.Origin.File != was.Origin.File || !was.Type.Serves() || !is.Type.Serves() {
 			continue
@@ -114,11 +114,11 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 		for _, i := range vips {
 			s.ExternalIPs = append(s.ExternalIPs, addr(i))
 		}
-		return sources.Table{Services: []sources.Service{s}}
+		return sources.Table{Services: sources.ServicesOf(s)}
 	}
 	at := func(t *testing.T, merged sources.Table, i int) (names []string) {
 		t.Helper()
-		for _, s := range merged.Services {
+		for _, s := range merged.Services.All() {
 			if s.HasVIP(addr(i)) && !s.Withholds(vip(i)) {
 				names = append(names, s.Name)
 			}
@@ -165,18 +165,18 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 	m = sources.Merger{}
 	m.Merge(sources.HostFacts{}, false, incumbent)
 	merged, _ = split(m.Merge(sources.HostFacts{}, false, sources.Join(of("a.toml", "old", 3), incumbent)))
-	if s, _ := merged.Lookup("default", "old"); s.Origin.File != "b.toml" || len(merged.Services) != 1 {
-		t.Errorf("the name is had by %+v", merged.Services)
+	if s, _ := merged.Lookup("default", "old"); s.Origin.File != "b.toml" || merged.Services.Len() != 1 {
+		t.Errorf("the name is had by %+v", merged.Services.Slice())
 	}
 }
 
 // While a source has not delivered, services of other sources do not become incumbents in its place.
 func TestHoldMakesNoIncumbents(t *testing.T) {
 	service := func(source string) sources.Table {
-		return sources.Table{Services: []sources.Service{{
+		return sources.Table{Services: sources.ServicesOf(sources.Service{
 			Namespace: "default", Name: source, Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(1)},
 			Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}}, Origin: sources.Origin{Source: source},
-		}}}
+		})}
 	}
 	var m sources.Merger
 	m.Merge(sources.HostFacts{}, false, sources.Table{}, service("apiserver"))
@@ -184,24 +184,24 @@ func TestHoldMakesNoIncumbents(t *testing.T) {
 	again.Merge(sources.HostFacts{}, true, service("file"), sources.Table{})
 	merged, _ := split(again.Merge(sources.HostFacts{}, false, service("file"), service("apiserver")))
 	if s, _ := merged.Lookup("default", "file"); len(s.Withheld) != 1 {
-		t.Errorf("%+v", merged.Services)
+		t.Errorf("%+v", merged.Services.Slice())
 	}
 }
 
 // A tenant of an API server lists another service's cluster IP as an external IP. The other service keeps it, whatever
 // their names.
 func TestClusterIPOverExternalIP(t *testing.T) {
-	table := sources.Table{Services: []sources.Service{
-		{Namespace: "attacker", Name: "dns", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(1)}, ExternalIPs: []netip.Addr{addr(2)}},
-		{Namespace: "kube-system", Name: "dns", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(2)}},
-	}}
-	for i := range table.Services {
-		table.Services[i].Ports = []sources.Port{{Protocol: sources.UDP, Port: 53, TargetPort: 53}}
-		table.Services[i].Origin = sources.Origin{Source: "apiserver"}
+	table := sources.Table{Services: sources.ServicesOf(
+		sources.Service{Namespace: "attacker", Name: "dns", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(1)}, ExternalIPs: []netip.Addr{addr(2)}},
+		sources.Service{Namespace: "kube-system", Name: "dns", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(2)}},
+	)}
+	for i := range table.Services.Len() {
+		table.Services.At(i).Ports = []sources.Port{{Protocol: sources.UDP, Port: 53, TargetPort: 53}}
+		table.Services.At(i).Origin = sources.Origin{Source: "apiserver"}
 	}
 	merged, problems := sources.Merge(sources.HostFacts{}, table)
-	if len(merged.Services) != 2 || len(merged.Services[1].Withheld) > 0 || len(merged.Services[0].Withheld) != 1 {
-		t.Errorf("%+v", merged.Services)
+	if merged.Services.Len() != 2 || len(merged.Services.At(1).Withheld) > 0 || len(merged.Services.At(0).Withheld) != 1 {
+		t.Errorf("%+v", merged.Services.Slice())
 	}
 	if want := "apiserver: attacker/dns: left out in part: 10.0.0.2:53/UDP is taken by kube-system/dns (apiserver)"; len(problems) != 1 || problems[0].Error() != want {
 		t.Errorf("%v, want %s", problems, want)
@@ -220,29 +220,29 @@ func TestClusterIPOverEndpointOverExternalIP(t *testing.T) {
 	}
 	attacker, victim := service("attacker", 1, 2), service("victim", 2, 8)
 	attacker.ExternalIPs = []netip.Addr{addr(8)}
-	merged, _ := sources.Merge(sources.HostFacts{Addrs: []netip.Addr{addr(9)}}, sources.Table{Services: []sources.Service{attacker, victim}})
-	if got := merged.Services[1].Withheld; len(got) > 0 {
+	merged, _ := sources.Merge(sources.HostFacts{Addrs: []netip.Addr{addr(9)}}, sources.Table{Services: sources.ServicesOf(attacker, victim)})
+	if got := merged.Services.At(1).Withheld; len(got) > 0 {
 		t.Errorf("the victim lost %v", got)
 	}
-	if got := merged.Services[0].Withheld; len(got) != 2 {
+	if got := merged.Services.At(0).Withheld; len(got) != 2 {
 		t.Errorf("the attacker lost %v", got)
 	}
 }
 
 // Of a service, only the VIP that is the default gateway is withheld, until there is another gateway.
 func TestGatewayIsLeftOutAlone(t *testing.T) {
-	table := sources.Table{Services: []sources.Service{{
+	table := sources.Table{Services: sources.ServicesOf(sources.Service{
 		Namespace: "default", Name: "web", Type: sources.LoadBalancer, ClusterIPs: []netip.Addr{addr(1)},
 		LoadBalancerIPs: []sources.VIP{{Addr: addr(9)}}, Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
-	}}}.Uncontested()
+	})}.Uncontested()
 	var m sources.Merger
 	merged, problems := split(m.Merge(sources.HostFacts{Gateways: []netip.Addr{addr(9)}}, false, table))
-	s := &merged.Services[0]
+	s := merged.Services.At(0)
 	if len(problems) != 1 || !s.Withholds(vip(9)) || s.Withholds(vip(1)) {
 		t.Errorf("%v: %+v", problems, s)
 	}
-	if merged, problems = split(m.Merge(sources.HostFacts{}, false, table)); len(problems) > 0 || len(merged.Services[0].Withheld) > 0 {
-		t.Errorf("with another gateway: %v: %+v", problems, merged.Services[0])
+	if merged, problems = split(m.Merge(sources.HostFacts{}, false, table)); len(problems) > 0 || len(merged.Services.At(0).Withheld) > 0 {
+		t.Errorf("with another gateway: %v: %+v", problems, *merged.Services.At(0))
 	}
 	own := sources.HostFacts{Gateways: []netip.Addr{addr(9)}, Addrs: []netip.Addr{addr(9)}}
 	if problems := m.Merge(own, false, table).Problems; len(problems) > 0 {
@@ -267,11 +267,11 @@ func TestIncumbentOfAMark(t *testing.T) {
 		return s
 	}
 	var m sources.Merger
-	m.Merge(sources.HostFacts{}, false, sources.Table{Services: []sources.Service{marked("b")}})
-	both := sources.Table{Services: []sources.Service{marked("a"), marked("b")}}
+	m.Merge(sources.HostFacts{}, false, sources.Table{Services: sources.ServicesOf(marked("b"))})
+	both := sources.Table{Services: sources.ServicesOf(marked("a"), marked("b"))}
 	serves := func(merged sources.Merged) (names []string) {
-		for i := range merged.Services {
-			if s := &merged.Services[i]; len(s.Withheld) == 0 {
+		for i := range merged.Services.Len() {
+			if s := merged.Services.At(i); len(s.Withheld) == 0 {
 				names = append(names, s.Name)
 			}
 		}
@@ -305,9 +305,9 @@ func TestRevalidateIsValidate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := tables("a").Draw(t, "before")
 		refused := sources.Validate(before)
-		before.Services = slices.DeleteFunc(before.Services, func(s sources.Service) bool {
+		before.Services = sources.ServicesOf(slices.DeleteFunc(before.Services.Slice(), func(s sources.Service) bool {
 			return slices.ContainsFunc(refused, func(p sources.Problem) bool { return p.Service == s.FullName() })
-		})
+		})...)
 		now := otherEndpoints(t, before)
 		delta, got := sources.Revalidate(before, now)
 		if want := sources.Validate(now); !reflect.DeepEqual(got, want) {
@@ -323,16 +323,16 @@ func TestRevalidateIsValidate(t *testing.T) {
 func TestMergeOfValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := tables("a").Draw(t, "table")
-		for i := range table.Services {
-			if s := &table.Services[i]; rapid.Bool().Draw(t, "external") {
+		for i := range table.Services.Len() {
+			if s := table.Services.At(i); rapid.Bool().Draw(t, "external") {
 				s.ExternalIPs, s.ClusterIPs = s.ClusterIPs, nil
 			}
 		}
 		refused := sources.Validate(table)
-		table.Services = slices.DeleteFunc(table.Services, func(s sources.Service) bool {
+		table.Services = sources.ServicesOf(slices.DeleteFunc(table.Services.Slice(), func(s sources.Service) bool {
 			return slices.ContainsFunc(refused, func(p sources.Problem) bool { return p.Service == s.FullName() })
-		})
-		if merged, problems := sources.Merge(sources.HostFacts{}, table); len(problems) > 0 || len(merged.Services) != len(table.Services) {
+		})...)
+		if merged, problems := sources.Merge(sources.HostFacts{}, table); len(problems) > 0 || merged.Services.Len() != table.Services.Len() {
 			t.Fatalf("of %+v left out %v", table, problems)
 		}
 	})
@@ -343,11 +343,11 @@ func split(m sources.Merged) (sources.Table, []sources.Problem) { return m.Table
 
 // otherEndpoints returns a table with other endpoints in one service.
 func otherEndpoints(t *rapid.T, table sources.Table) sources.Table {
-	if len(table.Services) == 0 {
+	if table.Services.Len() == 0 {
 		return table
 	}
-	table.Services = slices.Clone(table.Services)
-	s := &table.Services[rapid.IntRange(0, len(table.Services)-1).Draw(t, "service")]
+	table.Services = sources.ServicesOf(table.Services.Slice()...)
+	s := table.Services.At(rapid.IntRange(0, table.Services.Len()-1).Draw(t, "service"))
 	s.Endpoints = nil
 	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 0, 3, rapid.ID[int]).Draw(t, "endpoints") {
 		s.Endpoints = append(s.Endpoints, sources.Endpoint{Addr: addr(i)})
@@ -357,8 +357,8 @@ func otherEndpoints(t *rapid.T, table sources.Table) sources.Table {
 
 func BenchmarkMerger(b *testing.B) {
 	table := many(1000)
-	other := sources.Table{Services: slices.Clone(table.Services)}
-	other.Services[7].Endpoints = slices.Clone(other.Services[7].Endpoints[:1])
+	other := sources.Table{Services: sources.ServicesOf(table.Services.Slice()...)}
+	other.Services.At(7).Endpoints = slices.Clone(other.Services.At(7).Endpoints[:1])
 	var m sources.Merger
 	m.Merge(sources.HostFacts{}, false, table, sources.Table{})
 	b.ReportAllocs()

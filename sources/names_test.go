@@ -10,8 +10,8 @@ func TestDisplayName(t *testing.T) {
 		s := Service{Namespace: c.namespace, Name: "web", Origin: Origin{Source: c.source}}
 		of := []string{
 			s.DisplayName(), Problem{Service: s.FullName(), Origin: s.Origin}.DisplayName(),
-			Table{Services: []Service{s}}.DisplayName(s.FullName()), Compare(Table{}, Table{Services: []Service{s}}).Changes[0].DisplayName(),
-			Compare(Table{Services: []Service{s}}, Table{}).Changes[0].DisplayName(),
+			Table{Services: ServicesOf(s)}.DisplayName(s.FullName()), Compare(Table{}, Table{Services: ServicesOf(s)}).Changes[0].DisplayName(),
+			Compare(Table{Services: ServicesOf(s)}, Table{}).Changes[0].DisplayName(),
 		}
 		for _, got := range of {
 			if got != c.want {

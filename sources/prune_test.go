@@ -15,7 +15,7 @@ import (
 func TestPrune(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := tables("a").Draw(t, "table")
-		for _, s := range table.Services {
+		for _, s := range table.Services.Slice() {
 			before := s
 			before.ExternalIPs = slices.Clone(s.ExternalIPs)
 			for _, i := range rapid.SliceOfN(rapid.IntRange(0, 5), 0, 3).Draw(t, "external") {
@@ -25,7 +25,7 @@ func TestPrune(t *testing.T) {
 			if !reflect.DeepEqual(pruned.ClusterIPs, before.ClusterIPs) {
 				t.Fatalf("cluster IPs %v", pruned.ClusterIPs)
 			}
-			refused := sources.Validate(sources.Table{Services: []sources.Service{pruned}})
+			refused := sources.Validate(sources.Table{Services: sources.ServicesOf(pruned)})
 			refused = slices.DeleteFunc(refused, func(p sources.Problem) bool { return slices.Contains(problems, p) })
 			// An endpoint that is its own service's VIP is for Merge, which knows the node.
 			if own := slices.ContainsFunc(pruned.Endpoints, func(e sources.Endpoint) bool { return pruned.HasVIP(e.Addr) }); ok && !own && len(refused) > 0 {

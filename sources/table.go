@@ -12,48 +12,56 @@ import (
 // Table is everything that one source wants served, or all of them after Merge. It is complete and sorted by
 // namespace and name. Nothing changes it after it was emitted.
 type Table struct {
-	Services []Service
+	Services Services
 	// Seen is when the source noticed the oldest change in the table: the time of the event, before reading and
 	// parsing. It is zero if there was no event, as for a first table or a periodic reading.
 	Seen time.Time
 
-	uncontested []Service // Services as of the call of Uncontested
-	since       *since    // see After; nil: not known
+	uncontested Services // Services as of the call of Uncontested
+	since       *since   // see After; nil: not known
 }
 
 // Uncontested marks a table in which Validate found no error: no two of its services ask for the same address. If it
 // is the only table, Merge does not look for contests, which are most of the cost of a merge. The mark is void once
-// Services is another slice.
+// Services is another list.
 func (t Table) Uncontested() Table {
 	t.uncontested = t.Services
 	return t
 }
 
-func (t Table) isUncontested() bool { return identical(t.uncontested, t.Services) }
+func (t Table) isUncontested() bool { return t.uncontested.Same(t.Services) }
 
 // Sort puts the services in order of namespace and name; services of equal name keep their order.
 func (t Table) Sort() {
-	slices.SortStableFunc(t.Services, func(a, b Service) int { return compareNames(&a, &b) })
+	if t.sorted() {
+		return
+	}
+	all := t.Services.Slice()
+	slices.SortStableFunc(all, func(a, b Service) int { return compareNames(&a, &b) })
+	for i := range all {
+		*t.Services.At(i) = all[i]
+	}
 }
 
 // Lookup returns the service of a sorted table with this name.
 func (t Table) Lookup(namespace, name string) (Service, bool) {
-	i, ok := t.index(namespace, name)
+	i, ok := t.Index(namespace, name)
 	if !ok {
 		return Service{}, false
 	}
-	return t.Services[i], true
+	return *t.Services.At(i), true
 }
 
-func (t Table) index(namespace, name string) (int, bool) {
+// Index returns where a sorted table has the service with this name.
+func (t Table) Index(namespace, name string) (int, bool) {
 	want := Service{Namespace: namespace, Name: name}
-	return sort.Find(len(t.Services), func(i int) int { return compareNames(&want, &t.Services[i]) })
+	return sort.Find(t.Services.Len(), func(i int) int { return compareNames(&want, t.Services.At(i)) })
 }
 
 // sorted reports whether the services are in the order that Sort gives them.
 func (t Table) sorted() bool {
-	for i := 1; i < len(t.Services); i++ {
-		if compareNames(&t.Services[i-1], &t.Services[i]) > 0 {
+	for i := 1; i < t.Services.Len(); i++ {
+		if compareNames(t.Services.At(i-1), t.Services.At(i)) > 0 {
 			return false
 		}
 	}

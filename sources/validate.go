@@ -11,8 +11,8 @@ import (
 // them. They do not depend on the node: see Doubts. They are in order of file and line.
 func Validate(t Table) []Problem {
 	v := &validation{}
-	for i := range t.Services {
-		v.check(&t.Services[i])
+	for i := range t.Services.Len() {
+		v.check(t.Services.At(i))
 	}
 	v.contest(t)
 	SortProblems(v.errors)
@@ -26,7 +26,7 @@ func Revalidate(before, t Table) (d Delta, problems []Problem) {
 	d = Compare(before, t)
 	for _, c := range d.Changes {
 		if c.Is >= 0 {
-			v.check(&t.Services[c.Is])
+			v.check(t.Services.At(c.Is))
 		}
 	}
 	if !keepsClaims([]Delta{d}, []Table{before}, []Table{t}, t.hasVIP) {
@@ -50,13 +50,13 @@ func (v *validation) contest(t Table) {
 
 // byOrigin returns the indexes of services in the order of their files, so that the error of a conflict names
 // the later service.
-func byOrigin(services []Service) []int {
-	list := make([]int, len(services))
+func byOrigin(services Services) []int {
+	list := make([]int, services.Len())
 	for i := range list {
 		list[i] = i
 	}
 	slices.SortStableFunc(list, func(i, j int) int {
-		return services[i].Origin.compare(services[j].Origin)
+		return services.At(i).Origin.compare(services.At(j).Origin)
 	})
 	return list
 }

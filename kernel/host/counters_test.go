@@ -20,8 +20,8 @@ func TestCountersBesideTheLoop(t *testing.T) {
 	defer c.Close()
 	for _, services := range []int{10, 1000} {
 		tab := table(services, 2)
-		for i := range tab.Services { // IPv4 alone: IPv6 takes another dump if another namespace hides entries from the text
-			tab.Services[i].ClusterIPs, tab.Services[i].Endpoints = tab.Services[i].ClusterIPs[:1], tab.Services[i].Endpoints[:2]
+		for i := range tab.Services.Len() { // IPv4 alone: IPv6 takes another dump if another namespace hides entries from the text
+			tab.Services.At(i).ClusterIPs, tab.Services.At(i).Endpoints = tab.Services.At(i).ClusterIPs[:1], tab.Services.At(i).Endpoints[:2]
 		}
 		have := read(t, k)
 		if err := k.Apply(t.Context(), plan.Diff(state(tab, have.Node), have)); err != nil {

@@ -42,7 +42,7 @@ func table(services, endpoints int) sources.Table {
 			v6[3] = 2
 			s.Endpoints = append(s.Endpoints, endpoint(netip.AddrFrom16(v6)))
 		}
-		t.Services = append(t.Services, s)
+		t.Services = t.Services.Append(s)
 	}
 	return t
 }
@@ -183,7 +183,7 @@ func TestCosts(t *testing.T) {
 				{"weight changed", func(s *sources.Service) { s.Endpoints[len(s.Endpoints)-1].Weight = 5 }},
 				{"set to drain", func(s *sources.Service) { s.Endpoints[len(s.Endpoints)-1].Weight = 0 }},
 			} {
-				change.do(&tab.Services[services/2+1])
+				change.do(tab.Services.At(services/2 + 1))
 				w.reset(-1)
 				before := k.Stats()
 				have = apply(t, k, state(tab, have.Node), have)
@@ -221,14 +221,14 @@ func TestCosts(t *testing.T) {
 func checkShards(t *testing.T, k *host.Kernel, w *wire, tab sources.Table, have kernel.Observed) {
 	t.Helper()
 	added := endpoint(netip.MustParseAddr("10.200.0.2"))
-	for _, s := range []*sources.Service{&tab.Services[len(tab.Services)/2+1], &tab.Services[len(tab.Services)/2]} {
+	for _, s := range []*sources.Service{tab.Services.At(tab.Services.Len()/2 + 1), tab.Services.At(tab.Services.Len() / 2)} {
 		s.Endpoints = append(s.Endpoints[:len(s.Endpoints):len(s.Endpoints)], added)
 		have = apply(t, k, state(tab, have.Node), have)
 		s.Endpoints = s.Endpoints[1:]
 		s.Endpoints[0].Weight = 7
 		have = apply(t, k, state(tab, have.Node), have)
 	}
-	tab.Services = slices.Delete(slices.Clone(tab.Services), 1, 2)
+	tab.Services = sources.ServicesOf(slices.Delete(tab.Services.Slice(), 1, 2)...)
 	have = apply(t, k, state(tab, have.Node), have)
 
 	w.reset(-1)

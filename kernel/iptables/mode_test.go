@@ -109,8 +109,8 @@ func TestLargeModeReadsBack(t *testing.T) {
 		want := modeState(table, node, config)
 		b.written(t, want)
 
-		table.Services = slices.Clone(table.Services)
-		table.Services[7].Endpoints = table.Services[7].Endpoints[1:]
+		table.Services = sources.ServicesOf(table.Services.Slice()...)
+		table.Services.At(7).Endpoints = table.Services.At(7).Endpoints[1:]
 		p, before := b.diff(t, modeState(table, node, config)), b.Stats()
 		if errs := b.Apply(t.Context(), p.Ops); len(errs) != 1 || errs[0] != nil {
 			t.Errorf("%d ops, %v; want 1", len(errs), errs)
@@ -126,7 +126,7 @@ func TestLargeModeReadsBack(t *testing.T) {
 func BenchmarkLarge(b *testing.B) {
 	full := modeState(modetest.Big(5000, 5), kernel.Node{Name: "n1"}, modetest.Defaults())
 	fewer := modetest.Big(5000, 5)
-	fewer.Services[7].Endpoints = fewer.Services[7].Endpoints[:4]
+	fewer.Services.At(7).Endpoints = fewer.Services.At(7).Endpoints[:4]
 	less := modeState(fewer, kernel.Node{Name: "n1"}, modetest.Defaults())
 	for _, name := range backends {
 		b.Run("load/"+name, func(b *testing.B) {

@@ -58,7 +58,7 @@ func newNode(t *testing.T, c Config) *node { return &node{T: t, config: c, now: 
 
 // step decides for a table and applies the decision.
 func (n *node) step(services ...sources.Service) string {
-	t := sources.Table{Services: services}
+	t := sources.Table{Services: sources.ServicesOf(services...)}
 	t.Sort()
 	f := frontend.List(t, kernel.Node{}, frontend.Config{IPv6: true, Announce: true})
 	want := kernel.State{Policy: n.policy}

@@ -35,12 +35,12 @@ func (d Departures) Keep(c *Config, m sources.Merged, routes []kernel.Announceme
 		next.withdrawn = nil
 		return d.changed(m, next)
 	}
-	k := keeper{going: next.withdrawn, found: map[netip.Addr]bool{}, next: slices.Clone(m.Services)}
-	for i := range d.last.Services {
-		k.keep(&d.last.Services[i], m.Table)
+	k := keeper{going: next.withdrawn, found: map[netip.Addr]bool{}, next: m.Services.Slice()}
+	for i := range d.last.Services.Len() {
+		k.keep(d.last.Services.At(i), m.Table)
 	}
 	maps.DeleteFunc(next.withdrawn, func(a netip.Addr, _ time.Time) bool { return !k.found[a] })
-	next.last = sources.Table{Services: k.next, Seen: m.Seen}
+	next.last = sources.Table{Services: sources.ServicesOf(k.next...), Seen: m.Seen}
 	next.last.Sort()
 	return d.changed(m, next)
 }
@@ -69,8 +69,8 @@ func (d Departures) departing(c *Config, m sources.Merged, routes []kernel.Annou
 	if len(withdrawn) == 0 {
 		return nil
 	}
-	for i := range m.Services {
-		s := &m.Services[i]
+	for i := range m.Services.Len() {
+		s := m.Services.At(i)
 		for _, a := range s.VIPs {
 			delete(withdrawn, a)
 		}
@@ -119,7 +119,7 @@ func (k *keeper) keep(was *sources.Service, table sources.Table) {
 	if !departs {
 		return
 	}
-	i, stays := slices.BinarySearchFunc(table.Services, was, func(s sources.Service, w *sources.Service) int { return s.CompareName(w) })
+	i, stays := table.Index(was.Namespace, was.Name)
 	if stays {
 		k.addTo(&k.next[i], was)
 		return

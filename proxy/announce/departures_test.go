@@ -26,7 +26,7 @@ type departing struct {
 // step returns the services and VIPs that are served, and checks the Delta.
 func (n *departing) step(services ...sources.Service) string {
 	n.Helper()
-	t := sources.Table{Services: services}
+	t := sources.Table{Services: sources.ServicesOf(services...)}
 	t.Sort()
 	m, next := n.departs.Keep(&n.config, n.merger.Merge(sources.HostFacts{}, n.hold, t), n.routes, n.hold, n.now)
 	n.departs = next
@@ -35,8 +35,8 @@ func (n *departing) step(services ...sources.Service) string {
 	}
 	n.before = m.Table
 	var list []string
-	for i := range m.Services {
-		s := &m.Services[i]
+	for i := range m.Services.Len() {
+		s := m.Services.At(i)
 		for kind, a := range s.VIPs {
 			list = append(list, fmt.Sprintf("%s %d %s", s.Name, kind, a))
 		}
@@ -132,13 +132,13 @@ func TestDepartureOfAType(t *testing.T) {
 	n.announce("10.0.0.1")
 	n.step(was)
 	n.want(n.step(is), "web 1 10.96.0.1, web 3 10.0.0.1")
-	if s := n.before.Services[0]; s.Type != sources.LoadBalancer || len(s.SourceRanges) != 1 {
+	if s := *n.before.Services.At(0); s.Type != sources.LoadBalancer || len(s.SourceRanges) != 1 {
 		t.Errorf("served as %s with source ranges %v", s.Type, s.SourceRanges)
 	}
 	n.announce()
 	n.now = n.now.Add(time.Minute)
 	n.want(n.step(is), "web 1 10.96.0.1")
-	if s := n.before.Services[0]; s.Type != sources.ClusterIP {
+	if s := *n.before.Services.At(0); s.Type != sources.ClusterIP {
 		t.Errorf("served as %s when the VIP is gone", s.Type)
 	}
 }

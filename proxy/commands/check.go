@@ -65,7 +65,7 @@ func (c *checkCommand) run(ctx context.Context, args []string) error {
 	}
 	c.collects = c.output == "json"
 	s, table, err := c.services(ctx, args)
-	n := len(table.Services)
+	n := table.Services.Len()
 	var probed *int
 	if err == nil && c.probe {
 		probed = new(int)

@@ -64,7 +64,7 @@ func (c *checkCommand) probeAll(ctx context.Context, s daemon.Setup, table sourc
 // probeTarget probes a target as the daemon would for its first service.
 func probeTarget(ctx context.Context, p *probe.Prober, table sources.Table, t *health.Target) probe.Result {
 	first := t.Users[0]
-	s := &table.Services[first.Service]
+	s := table.Services.At(int(first.Service))
 	return p.Do(ctx, &s.HealthCheck.Probe, t.Addr, probe.Meta{Service: s.DisplayName(), Weight: int(s.Endpoints[first.Endpoint].Weight)})
 }
 
@@ -76,7 +76,7 @@ func failures(table sources.Table, targets []health.Target, results []probe.Resu
 			continue
 		}
 		for _, u := range targets[i].Users {
-			s := &table.Services[u.Service]
+			s := table.Services.At(int(u.Service))
 			e := &s.Endpoints[u.Endpoint]
 			problems = append(problems, sources.Problem{
 				Service: s.DisplayName(), Origin: s.Origin,

@@ -148,13 +148,13 @@ func (x *examination) serving(ctx context.Context) {
 // configured, and one with files that are empty or only have comments is not yet.
 func (x *examination) hasServices(ctx context.Context) bool {
 	switch {
-	case len(x.setup.Static.Services) > 0 || x.setup.Config.APIServer.Enabled:
+	case x.setup.Static.Services.Len() > 0 || x.setup.Config.APIServer.Enabled:
 		return true
 	case x.setup.File == "" && x.edited().IsZero():
 		return false
 	}
 	table, err := x.serviceFiles(ctx, x.setup.Files(), x.setup.Facts(kernel.Node{}))
-	return err != nil && !errors.Is(err, os.ErrNotExist) || len(table.Services) > 0
+	return err != nil && !errors.Is(err, os.ErrNotExist) || table.Services.Len() > 0
 }
 
 // kernel reads the kernel, or lets the daemon do that.

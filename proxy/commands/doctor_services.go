@@ -158,12 +158,12 @@ func (x *examination) unserved(ctx context.Context) {
 	if err != nil || len(problems) > 0 {
 		return // the status has them
 	}
-	text, err := json.Marshal(table.Services) // as the daemon's went through JSON
-	var files sources.Table
-	if err != nil || json.Unmarshal(text, &files.Services) != nil {
+	text, err := json.Marshal(table.Services.Slice()) // as the daemon's went through JSON
+	var files []sources.Service
+	if err != nil || json.Unmarshal(text, &files) != nil {
 		return
 	}
-	for _, c := range sources.Compare(sources.Table{Services: served.Services}, files).Changes {
+	for _, c := range sources.Compare(sources.Table{Services: sources.ServicesOf(served.Services...)}, sources.Table{Services: sources.ServicesOf(files...)}).Changes {
 		x.f.Unserved = append(x.f.Unserved, c.DisplayName())
 	}
 }

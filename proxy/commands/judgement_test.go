@@ -169,7 +169,7 @@ func byDaemon(t *testing.T, argv []string) verdict {
 	merged := m.Merge(s.Facts(here), false, c.Now().Static, table)
 	v := verdict{refused: refused != nil, said: sorted(cli.Lines(refused), c.Now().Warnings, warnings)}
 	if refused == nil {
-		v.services = len(merged.Services)
+		v.services = merged.Services.Len()
 		v.said = sorted(v.said, s.ModeDoubts(merged.Table, here))
 	}
 	for _, p := range slices.Concat(merged.Problems, merged.Doubts) {

@@ -198,10 +198,10 @@ func TestHealthProbe(t *testing.T) {
 	check := sources.DefaultHealthCheck()
 	check.Probe.Type = sources.CheckTCP
 	ports := []sources.EndpointPort{{Protocol: sources.TCP, Port: up.Port()}}
-	table := sources.Table{Services: []sources.Service{
-		{Namespace: "default", Name: "web", Type: sources.ClusterIP, HealthCheck: &check, Endpoints: []sources.Endpoint{{Addr: up.Addr(), Ports: ports, Weight: 1, Ready: true}}},
-		{Namespace: "default", Name: "dns", Type: sources.ClusterIP, Endpoints: []sources.Endpoint{{Addr: up.Addr(), Ports: ports, Weight: 1, Ready: true}}},
-	}}
+	table := sources.Table{Services: sources.ServicesOf(
+		sources.Service{Namespace: "default", Name: "web", Type: sources.ClusterIP, HealthCheck: &check, Endpoints: []sources.Endpoint{{Addr: up.Addr(), Ports: ports, Weight: 1, Ready: true}}},
+		sources.Service{Namespace: "default", Name: "dns", Type: sources.ClusterIP, Endpoints: []sources.Endpoint{{Addr: up.Addr(), Ports: ports, Weight: 1, Ready: true}}},
+	)}
 	a := ask(t, &control.Server{Orders: new(book), Probes: func(s health.Selector) control.Probes {
 		return control.Probes{Version: "1.2.3", Probes: control.ProbesOf(table, s)}
 	}})

@@ -64,7 +64,7 @@ func (p *planCommand) apiServerTable(ctx context.Context, s *daemon.Setup) (sour
 	if got.Node != nil {
 		s.Object = frontend.NodeObject(*got.Node)
 	}
-	return sources.Table{Services: got.Services}, nil
+	return sources.Table{Services: sources.ServicesOf(got.Services...)}, nil
 }
 
 const (

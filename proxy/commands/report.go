@@ -114,9 +114,9 @@ func (g *gathering) gather(ctx context.Context) {
 // know collects the secrets of the configuration, and of all services: of the files, and of what is served.
 func (g *gathering) know(ctx context.Context) {
 	g.secrets.Know(g.setup.Config.Notify.Secrets()...)
-	g.secrets.KnowIn(g.setup.Static.Services)
+	g.secrets.KnowIn(g.setup.Static.Services.Slice())
 	if g.f.Fronts != nil {
-		g.secrets.KnowIn(g.f.Fronts.Table.Services)
+		g.secrets.KnowIn(g.f.Fronts.Table.Services.Slice())
 	}
 	for _, source := range []string{"static", "file"} {
 		if served, err := g.client.Table(ctx, source); err == nil {

@@ -70,7 +70,7 @@ func (n *node) start(flags ...string) error {
 func (n *node) emitted() (services int, err error) {
 	ctx, cancel := context.WithCancel(n.Context())
 	_ = n.Source().Watch(ctx, func(t sources.Table, e error) {
-		services, err = len(t.Services), e
+		services, err = t.Services.Len(), e
 		cancel()
 	})
 	return services, err
@@ -86,8 +86,8 @@ ports = [ { port = 80 } ]
 
 func (n *node) serves(what string) {
 	n.Helper()
-	if s := n.Now(); s.Config.IPVS.Scheduler != "wrr" || len(s.Static.Services) != 1 {
-		n.Errorf("%s: scheduler %s, %d services", what, s.Config.IPVS.Scheduler, len(s.Static.Services))
+	if s := n.Now(); s.Config.IPVS.Scheduler != "wrr" || s.Static.Services.Len() != 1 {
+		n.Errorf("%s: scheduler %s, %d services", what, s.Config.IPVS.Scheduler, s.Static.Services.Len())
 	}
 }
 

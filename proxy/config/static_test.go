@@ -29,7 +29,7 @@ ports = [ { port = 80, port = 81 } ]
 
 func TestStaticServices(t *testing.T) {
 	table, _, problems := file.DecodeServices("static", "svcproxy.toml", []byte(services))
-	if len(table.Services) != 1 || table.Services[0].Origin != (sources.Origin{Source: "static", File: "svcproxy.toml", Line: 5}) {
+	if table.Services.Len() != 1 || table.Services.At(0).Origin != (sources.Origin{Source: "static", File: "svcproxy.toml", Line: 5}) {
 		t.Errorf("%+v", table)
 	}
 	var got []string
@@ -44,7 +44,7 @@ svcproxy.toml:10: duplicate key port, first given at line 10`
 }
 
 func TestNoStaticServices(t *testing.T) {
-	if table, _, problems := file.DecodeServices("static", "svcproxy.toml", []byte("mode = \"\"\n")); len(table.Services)+len(problems) > 0 {
+	if table, _, problems := file.DecodeServices("static", "svcproxy.toml", []byte("mode = \"\"\n")); table.Services.Len()+len(problems) > 0 {
 		t.Error(table, problems)
 	}
 }
@@ -59,7 +59,7 @@ func TestStaticSet(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			done <- source.Watch(ctx, func(table sources.Table, err error) {
-				got = append(got, fmt.Sprint(len(table.Services), " ", err))
+				got = append(got, fmt.Sprint(table.Services.Len(), " ", err))
 			})
 		}()
 		synctest.Wait()

@@ -49,12 +49,12 @@ type Probes struct {
 func ProbesOf(t sources.Table, s health.Selector) []Probe {
 	list := []Probe{}
 	explain := health.NewExplainer(health.Known{}, time.Time{})
-	for i := range t.Services {
-		of := &t.Services[i]
+	for i := range t.Services.Len() {
+		of := t.Services.At(i)
 		if of.FullName() != s.Service {
 			continue
 		}
-		places := s.Places(sources.Table{Services: t.Services[i : i+1]})
+		places := s.Places(sources.Table{Services: sources.ServicesOf(*of)})
 		for _, x := range explain.Explain(of) {
 			if !slices.Contains(places, health.Place{Service: of.DisplayName(), Protocol: x.Protocol, Addr: x.Addr}) {
 				continue

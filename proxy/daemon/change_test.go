@@ -54,7 +54,7 @@ func TestOneChangeAnyTable(t *testing.T) {
 		checked bool
 		most    uint64 // times what it copies among 500 services
 	}{
-		{"weight", false, 2}, {"endpoint", false, 2},
+		{"weight", false, 2}, {"weight", true, 2}, {"endpoint", false, 2}, {"endpoint", true, 2},
 	} {
 		copied := func(services int) uint64 {
 			change := changing(t, services, c.checked, c.what)
@@ -103,21 +103,21 @@ func more(services []sources.Service, i int, node string) []sources.Service {
 // the sync.
 func changing(t testing.TB, services int, checked bool, what string) (change func()) {
 	one := modetest.Big(services, 2)
-	for i := range one.Services {
-		one.Services[i].Ports[0].Protocol = sources.UDP // real servers of UDP go without a drain
-		for k := range one.Services[i].Endpoints {
-			one.Services[i].Endpoints[k].Ports[0].Protocol = sources.UDP
+	for i := range one.Services.Len() {
+		one.Services.At(i).Ports[0].Protocol = sources.UDP // real servers of UDP go without a drain
+		for k := range one.Services.At(i).Endpoints {
+			one.Services.At(i).Endpoints[k].Ports[0].Protocol = sources.UDP
 		}
 	}
 	if checked {
 		check := sources.DefaultHealthCheck()
 		check.Probe.Type = sources.CheckTCP
-		for i := range one.Services {
-			one.Services[i].HealthCheck = &check
+		for i := range one.Services.Len() {
+			one.Services.At(i).HealthCheck = &check
 		}
 	}
 	emit := serving(t, one)
-	other := sources.Table{Services: changes[what](slices.Clone(one.Services), services/2)}
+	other := sources.Table{Services: sources.ServicesOf(changes[what](one.Services.Slice(), services/2)...)}
 	one = one.After(other, sources.Compare(other, one)) // the source of files knows what it changed
 	other = other.After(one, sources.Compare(one, other))
 	emit(one)

@@ -62,7 +62,7 @@ func healthLines(v checker.View) []string {
 		case !u.Mode.Panic() || i > 0 && v.Unusual[i-1].Service == u.Service && v.Unusual[i-1].Mode.Panic():
 			continue
 		case n == 0:
-			first = fmt.Sprintf("%s (%d of %d up)", v.Table.Services[u.Service].DisplayName(), u.Up, u.Of)
+			first = fmt.Sprintf("%s (%d of %d up)", v.Table.Services.At(u.Service).DisplayName(), u.Up, u.Of)
 		}
 		n++
 	}

@@ -96,7 +96,7 @@ func TestHealthLines(t *testing.T) {
 	group := func(service int, m health.Mode) health.Unusual {
 		return health.Unusual{Service: service, Group: health.Group{Mode: m, Up: 1, Of: 4}}
 	}
-	table := sources.Table{Services: []sources.Service{{Namespace: "default", Name: "a"}, {Namespace: "default", Name: "b"}, {Namespace: "default", Name: "c"}}}
+	table := sources.Table{Services: sources.ServicesOf(sources.Service{Namespace: "default", Name: "a"}, sources.Service{Namespace: "default", Name: "b"}, sources.Service{Namespace: "default", Name: "c"})}
 	v := checker.View{
 		Table: table, Blind: "too many open files", Holding: time.Date(2026, 3, 1, 9, 31, 2, 0, time.UTC),
 		Unusual: []health.Unusual{group(0, health.OnBackups), group(1, health.BelowLimit), group(1, health.FailOpen), group(2, health.FailOpen)},

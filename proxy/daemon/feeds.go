@@ -75,7 +75,7 @@ func (d *daemon) eligible() bool {
 // table answers `svcproxy plan` with the last table of a source.
 func (d *daemon) table(source string) control.Table {
 	t, delivered := d.proxy.Table(source)
-	answer := control.Table{Version: d.version, Delivered: delivered, Services: t.Services}
+	answer := control.Table{Version: d.version, Delivered: delivered, Services: t.Services.Slice()}
 	if object := d.object.Load(); object != nil {
 		node := control.TableNode(nodeObject(*object))
 		answer.Node = &node

@@ -113,7 +113,7 @@ func synchronised(services, reals int) *proxy.Snapshot {
 	return &proxy.Snapshot{
 		Report:    proxy.Report{Planned: now, Start: now, Duration: 3 * time.Millisecond},
 		Succeeded: now.Add(3 * time.Millisecond),
-		Table:     sources.Table{Services: make([]sources.Service, services)},
+		Table:     sources.Table{Services: sources.ServicesOf(make([]sources.Service, services)...)},
 		Want:      kernel.State{Reals: kernel.RealsOf(make([]kernel.Real, reals))},
 	}
 }
@@ -246,7 +246,7 @@ func TestTheLogHasTheReasonBeforeSystemdActs(t *testing.T) {
 func TestStatusText(t *testing.T) {
 	at := time.Date(2026, 3, 1, 9, 31, 2, 0, time.UTC)
 	failed := proxy.Report{Err: errors.New("reading the kernel: no buffer space\nsecond line")}
-	table, state := sources.Table{Services: make([]sources.Service, 3)}, kernel.State{Reals: kernel.RealsOf(make([]kernel.Real, 5))}
+	table, state := sources.Table{Services: sources.ServicesOf(make([]sources.Service, 3)...)}, kernel.State{Reals: kernel.RealsOf(make([]kernel.Real, 5))}
 	for _, c := range []struct {
 		name    string
 		now     *proxy.Snapshot
@@ -267,7 +267,7 @@ func TestStatusText(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", c.name, got, c.want)
 		}
 	}
-	empty := sources.Table{Services: []sources.Service{{Namespace: "default", Name: "web", Type: sources.ClusterIP, Ports: []sources.Port{{Port: 80}}}}}
+	empty := sources.Table{Services: sources.ServicesOf(sources.Service{Namespace: "default", Name: "web", Type: sources.ClusterIP, Ports: []sources.Port{{Port: 80}}})}
 	long := &proxy.Running{Cause: proxy.CausePeriod, Start: time.Now().Add(-time.Minute), Done: 300, Of: 7000}
 	want := "1 service, 0 real servers, synced 09:31:02 (0 ms); a sync (period) is in progress for 1m0s: 300 of 7000 steps; 1 service without backends: web"
 	now := &proxy.Snapshot{

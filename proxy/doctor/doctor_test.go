@@ -36,11 +36,11 @@ func healthy() *Facts {
 	have := kernel.Observed{State: kernel.State{
 		Virtuals: []kernel.Virtual{virtual}, Sysctls: want.Sysctls, Routes: []kernel.Route{{Addr: web.Addr.Addr()}},
 	}, Node: node}
-	table := sources.Table{Services: []sources.Service{{
+	table := sources.Table{Services: sources.ServicesOf(sources.Service{
 		Namespace: "default", Name: "web", Type: sources.LoadBalancer, LoadBalancerIPs: []sources.VIP{{Addr: web.Addr.Addr()}},
 		Ports:     []sources.Port{{Port: 80, Protocol: sources.TCP}},
 		Endpoints: []sources.Endpoint{{Addr: real, Weight: 1}},
-	}}}
+	})}
 	return &Facts{
 		Machine: machine.Facts{
 			Now: now, Release: "6.1.0-18-amd64", Window: time.Second, ConnTabBits: 12, Clock: machine.Clock{Synced: true, Daemon: "chronyd"},

@@ -34,7 +34,7 @@ func (h *Health) Synced(t sources.Table, unusual []health.Unusual) {
 	was, now := h.modes, make(map[group]health.Group, len(unusual))
 	var changed []group
 	for _, u := range unusual {
-		g := group{t.Services[u.Service].DisplayName(), u.Port, u.Protocol, u.IPv6}
+		g := group{t.Services.At(u.Service).DisplayName(), u.Port, u.Protocol, u.IPv6}
 		if now[g] = u.Group; was[g].Mode != u.Mode {
 			changed = append(changed, g)
 		}

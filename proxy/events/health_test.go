@@ -30,7 +30,7 @@ func checkedTable(services, endpoints int) sources.Table {
 				Ports: []sources.EndpointPort{{Name: "http", Protocol: sources.TCP, Port: 8080}},
 			})
 		}
-		t.Services = append(t.Services, s)
+		t.Services = t.Services.Append(s)
 	}
 	return t
 }

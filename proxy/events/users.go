@@ -25,7 +25,7 @@ func (h *Health) servicesOf(list ...health.Event) []string {
 		for _, i := range u.of[e.Key] {
 			if !seen[i] {
 				seen[i] = true
-				names = append(names, u.table.Services[i].DisplayName())
+				names = append(names, u.table.Services.At(int(i)).DisplayName())
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func (h *Health) servicesOf(list ...health.Event) []string {
 
 // sameTable reports whether two tables share their memory.
 func sameTable(a, b sources.Table) bool {
-	return len(a.Services) == len(b.Services) && (len(a.Services) == 0 || &a.Services[0] == &b.Services[0])
+	return a.Services.Len() == b.Services.Len() && (a.Services.Len() == 0 || a.Services.At(0) == b.Services.At(0))
 }
 
 func indexed(t sources.Table) users {

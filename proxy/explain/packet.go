@@ -103,7 +103,7 @@ func (f *Facts) hasBackends(network netip.Prefix) bool {
 	if f.Fronts == nil {
 		return false
 	}
-	return slices.ContainsFunc(f.Fronts.Table.Services, func(s sources.Service) bool {
+	return f.Fronts.Table.Services.ContainsFunc(func(s *sources.Service) bool {
 		return slices.ContainsFunc(s.Endpoints, func(e sources.Endpoint) bool { return network.Contains(e.Addr) })
 	})
 }

@@ -23,8 +23,8 @@ type Services struct {
 func Service(f Facts, name string) (Services, error) {
 	all := Services{Answers: []Answer{}}
 	found := false
-	for i := range f.Fronts.Table.Services {
-		s := &f.Fronts.Table.Services[i]
+	for i := range f.Fronts.Table.Services.Len() {
+		s := f.Fronts.Table.Services.At(i)
 		if s.Name != name && !sources.SameName(s.FullName(), name) {
 			continue
 		}

@@ -13,10 +13,10 @@ func (f *Frontends) Anywhere(x *Front) []Backend {
 
 // Here reports whether a backend of the service with index i is on this node.
 func (f *Frontends) Here(i int, b Backend) bool {
-	return f.Table.Services[i].Endpoints[b.Endpoint].On(f.Node.Name, f.Config.LocalCIDRs)
+	return f.Table.Services.At(i).Endpoints[b.Endpoint].On(f.Node.Name, f.Config.LocalCIDRs)
 }
 
 // MaybeHere reports whether a backend is on this node or has no node name.
 func (f *Frontends) MaybeHere(i int, b Backend) bool {
-	return f.Table.Services[i].Endpoints[b.Endpoint].NodeName == "" || f.Here(i, b)
+	return f.Table.Services.At(i).Endpoints[b.Endpoint].NodeName == "" || f.Here(i, b)
 }

@@ -71,7 +71,7 @@ const fewServices = 8
 // endpoints of a few services.
 func (f *Frontends) with(t sources.Merged) *Frontends {
 	changed := t.Delta.Changes
-	if !t.Delta.OnlyEndpoints() || len(changed) > len(t.Services)/fewServices {
+	if !t.Delta.OnlyEndpoints() || len(changed) > t.Services.Len()/fewServices {
 		return nil
 	}
 	now := *f
@@ -83,7 +83,7 @@ func (f *Frontends) with(t sources.Merged) *Frontends {
 	now.change.services = make([]Changed, 0, len(changed))
 	cuts := false
 	for _, c := range changed {
-		if !now.replace(c.Is, &f.Table.Services[c.Was], f.services) {
+		if !now.replace(c.Is, f.Table.Services.At(c.Was), f.services) {
 			return nil
 		}
 		cuts = cuts || f.services.at(c.Was).cuts || now.services.at(c.Is).cuts
@@ -97,7 +97,7 @@ func (f *Frontends) with(t sources.Merged) *Frontends {
 // replace lists service i again, which had this form among the last services. It returns
 // false if its fronts could differ.
 func (f *Frontends) replace(i int, was *sources.Service, services pages) bool {
-	is := &f.Table.Services[i]
+	is := f.Table.Services.At(i)
 	if !sameFamilies(was, is) || was.Forwarding(f.Config.Forward) != is.Forwarding(f.Config.Forward) {
 		return false
 	}

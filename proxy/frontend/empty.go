@@ -12,8 +12,8 @@ import (
 func (f *Frontends) WithoutBackends() []string {
 	open := f.open()
 	var names []string
-	for i := range f.Table.Services {
-		s := &f.Table.Services[i]
+	for i := range f.Table.Services.Len() {
+		s := f.Table.Services.At(i)
 		if !s.Type.Serves() {
 			continue
 		}
@@ -31,12 +31,12 @@ func (f *Frontends) WithoutBackends() []string {
 // that gets new connections.
 func (f *Frontends) open() [][]bool {
 	n := 0
-	for i := range f.Table.Services {
-		n += len(f.Table.Services[i].Ports)
+	for i := range f.Table.Services.Len() {
+		n += len(f.Table.Services.At(i).Ports)
 	}
-	flags, open := make([]bool, n), make([][]bool, len(f.Table.Services))
-	for i := range f.Table.Services {
-		n := len(f.Table.Services[i].Ports)
+	flags, open := make([]bool, n), make([][]bool, f.Table.Services.Len())
+	for i := range f.Table.Services.Len() {
+		n := len(f.Table.Services.At(i).Ports)
 		open[i], flags = flags[:n], flags[n:]
 	}
 	for i := range f.Fronts {
@@ -50,7 +50,7 @@ func (f *Frontends) open() [][]bool {
 
 // PortWithheld reports whether port p of the service with index i asks for
 // addresses and gets none of them.
-func (f *Frontends) PortWithheld(i, p int) bool { return withheld(&f.Table.Services[i], p) }
+func (f *Frontends) PortWithheld(i, p int) bool { return withheld(f.Table.Services.At(i), p) }
 
 // withheld reports whether a service port asks for addresses and gets none.
 func withheld(s *sources.Service, port int) bool {

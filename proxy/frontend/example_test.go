@@ -12,7 +12,7 @@ import (
 // A service with two endpoints, of which one is not ready.
 func ExampleList() {
 	ports := []sources.EndpointPort{{Protocol: sources.TCP, Port: 8080}}
-	table := sources.Table{Services: []sources.Service{{
+	table := sources.Table{Services: sources.ServicesOf(sources.Service{
 		Namespace: "default", Name: "web", Type: sources.ClusterIP,
 		ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.20")},
 		Ports:      []sources.Port{{Protocol: sources.TCP, Port: 80}},
@@ -20,7 +20,7 @@ func ExampleList() {
 			{Addr: netip.MustParseAddr("10.2.1.10"), Ports: ports, Weight: 1, Ready: true},
 			{Addr: netip.MustParseAddr("10.2.1.11"), Ports: ports, Weight: 1},
 		},
-	}}}
+	})}
 	f := frontend.List(table, kernel.Node{Name: "n1"}, frontend.Config{})
 	for i := range f.Fronts {
 		x := &f.Fronts[i]

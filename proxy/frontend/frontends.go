@@ -109,7 +109,7 @@ type list struct {
 }
 
 // Service returns the service of a front.
-func (f *Frontends) Service(x *Front) *sources.Service { return &f.Table.Services[x.Service] }
+func (f *Frontends) Service(x *Front) *sources.Service { return f.Table.Services.At(int(x.Service)) }
 
 // Scheduler returns the scheduler that distributes a front's connections: the
 // service's own, or the default.
@@ -142,18 +142,18 @@ func (f *Frontends) Count() (fronts, backends int) {
 
 // Addr returns where a backend of the service with index i gets connections.
 func (f *Frontends) Addr(i int, b Backend) netip.AddrPort {
-	return netip.AddrPortFrom(f.Table.Services[i].Endpoints[b.Endpoint].Addr, b.Port)
+	return netip.AddrPortFrom(f.Table.Services.At(i).Endpoints[b.Endpoint].Addr, b.Port)
 }
 
 // Weight returns the weight of a backend of the service with index i. A backend
 // of weight 0 gets no new connections.
 func (f *Frontends) Weight(i int, b Backend) uint32 {
-	return f.Table.Services[i].Endpoints[b.Endpoint].Weight
+	return f.Table.Services.At(i).Endpoints[b.Endpoint].Weight
 }
 
 // Limits returns the thresholds of connections of a backend of the service with index i: kernel.Real's Upper and Lower.
 func (f *Frontends) Limits(i int, b Backend) (upper, lower uint32) {
-	e := &f.Table.Services[i].Endpoints[b.Endpoint]
+	e := &f.Table.Services.At(i).Endpoints[b.Endpoint]
 	return e.MaxConnections, e.ResumeConnections
 }
 

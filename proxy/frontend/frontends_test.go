@@ -38,7 +38,9 @@ func endpoint(a, node string) sources.Endpoint {
 	}
 }
 
-func tableOf(services ...sources.Service) sources.Table { return sources.Table{Services: services} }
+func tableOf(services ...sources.Service) sources.Table {
+	return sources.Table{Services: sources.ServicesOf(services...)}
+}
 
 func TestFrontsAndTheirTraits(t *testing.T) {
 	f := List(tableOf(loadBalancer(endpoint("10.2.1.10", "n1"), endpoint("10.2.2.10", "n2"))), here, Config{})

@@ -25,7 +25,7 @@ type HealthCheck struct {
 func (f *Frontends) HealthChecks() []HealthCheck {
 	var checks []HealthCheck
 	for _, i := range f.checks {
-		s := &f.Table.Services[i]
+		s := f.Table.Services.At(int(i))
 		checks = append(checks, HealthCheck{s.Namespace, s.Name, s.DisplayName(), s.HealthCheckNodePort, int(f.services.at(int(i)).inviting)})
 	}
 	return checks
@@ -35,7 +35,7 @@ func (f *Frontends) HealthChecks() []HealthCheck {
 func (f *Frontends) HealthCheckPorts(family kernel.Family) func(yield func(port uint16) bool) {
 	return func(yield func(uint16) bool) {
 		for _, i := range f.checks {
-			if s := &f.Table.Services[i]; has(s, family) && !yield(s.HealthCheckNodePort) {
+			if s := f.Table.Services.At(int(i)); has(s, family) && !yield(s.HealthCheckNodePort) {
 				return
 			}
 		}

@@ -14,13 +14,13 @@ func List(t sources.Table, n kernel.Node, c Config) *Frontends {
 	n, c = c.on(n)
 	f := &Frontends{Table: t, Node: n, Config: c, host: hostAddrs(n)}
 	f.portsAt = nodePortAddrs(t, n, c, f.host)
-	services := make([]*service, len(t.Services))
+	services := make([]*service, t.Services.Len())
 	l := newLister(f)
-	all := make([]service, len(t.Services))
-	for i := range t.Services {
+	all := make([]service, t.Services.Len())
+	for i := range t.Services.Len() {
 		services[i] = &all[i]
 		l.service(i, &all[i])
-		if healthChecked(&t.Services[i]) {
+		if healthChecked(t.Services.At(i)) {
 			f.checks = append(f.checks, int32(i))
 		}
 	}
@@ -51,8 +51,8 @@ type lister struct {
 // newLister returns a lister with memory for a whole table.
 func newLister(f *Frontends) *lister {
 	ports, targets, here := 0, 0, 0
-	for i := range f.Table.Services {
-		s := &f.Table.Services[i]
+	for i := range f.Table.Services.Len() {
+		s := f.Table.Services.At(i)
 		ports += len(s.Ports)
 		targets += len(s.Ports) * len(s.Endpoints)
 		for k := range s.Endpoints {
@@ -73,7 +73,7 @@ func newLister(f *Frontends) *lister {
 // service lists the fronts of one service and fills in what depends on its
 // endpoints.
 func (l *lister) service(i int, filled *service) {
-	s := &l.Table.Services[i]
+	s := l.Table.Services.At(i)
 	if !s.Type.Serves() {
 		return
 	}
@@ -106,7 +106,7 @@ func (l *lister) service(i int, filled *service) {
 // port lists the fronts of one service port in one family. Those of node ports are always masqueraded: the endpoints
 // cannot have the node's address.
 func (l *lister) port(i int, f kernel.Family, p int, masqueraded bool) {
-	s := &l.Table.Services[i]
+	s := l.Table.Services.At(i)
 	chosen := choices{lister: l, service: s}
 	add := func(a netip.Addr, at *sources.Address, is Traits) {
 		if kernel.FamilyOf(a) != f || !is.Has(Marked) && !servable(a) {

@@ -26,13 +26,13 @@ func TestWithoutLocal(t *testing.T) {
 		}
 		return s
 	}
-	table := sources.Table{Services: []sources.Service{
+	table := sources.Table{Services: sources.ServicesOf(
 		service("cluster", "10.96.0.1", "203.0.113.1", sources.Cluster, "10.2.0.1", "n2", 1),
 		service("elsewhere", "10.96.0.2", "203.0.113.2", sources.Local, "10.2.0.2", "n2", 1),
 		service("empty", "10.96.0.3", "203.0.113.3", sources.Local, "", "", 0),
 		service("here", "10.96.0.4", "203.0.113.4", sources.Local, "10.2.0.4", "n1", 1),
 		service("paused", "10.96.0.5", "203.0.113.5", sources.Local, "10.2.0.5", "n1", 0),
-	}}
+	)}
 	for _, c := range []struct {
 		fallback           LocalFallback
 		family             kernel.Family

@@ -24,8 +24,8 @@ func hostAddrs(n kernel.Node) []netip.Addr {
 // IP that is an address of the host does.
 func nodePortAddrs(t sources.Table, n kernel.Node, c Config, host []netip.Addr) []netip.Addr {
 	addrs := slices.DeleteFunc(slices.Clone(host), func(a netip.Addr) bool { return !servable(a) || !c.nodePortAt(a, n) })
-	for i := range t.Services {
-		for _, vip := range t.Services[i].ClusterIPs {
+	for i := range t.Services.Len() {
+		for _, vip := range t.Services.At(i).ClusterIPs {
 			if at, found := slices.BinarySearchFunc(addrs, vip, netip.Addr.Compare); found {
 				addrs = slices.Delete(addrs, at, at+1)
 			}

@@ -54,7 +54,7 @@ type Target struct {
 // Targets returns all endpoint ports of the service with index i, by service
 // port and endpoint. Endpoints that do not serve a port are not listed for it.
 func (f *Frontends) Targets(i int) []Target {
-	s := &f.Table.Services[i]
+	s := f.Table.Services.At(i)
 	if !s.Type.Serves() {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (f *Frontends) uses(i, port int, addr netip.AddrPort) bool {
 
 // unused returns why an endpoint of the service with index i is not a backend.
 func (f *Frontends) unused(i int, e *sources.Endpoint) Reason {
-	s := &f.Table.Services[i]
+	s := f.Table.Services.At(i)
 	switch {
 	case s.WithholdsEndpoint(e.Addr):
 		return EndpointVIP

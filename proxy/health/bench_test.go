@@ -38,7 +38,7 @@ func BenchmarkOverlayRange(b *testing.B) {
 	check := standard()
 	check.Probe.Type = sources.CheckTCP
 	t := sized(1, 50, &check)
-	s := &t.Services[0]
+	s := t.Services.At(0)
 	s.Ports = nil
 	for i := range s.Endpoints {
 		s.Endpoints[i].Ports = nil

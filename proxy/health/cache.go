@@ -17,6 +17,7 @@ type Cache struct {
 	ends    time.Time     // when the first of its overrides ends; zero = never
 	results []overlaid    // by service
 	notable []int32       // those of results with something unusual or a wake, ascending
+	changes int           // those of results with other endpoints than in the table
 	users   map[Key][]int32
 	out     Overlaid
 }
@@ -31,19 +32,19 @@ func (c *Cache) Overlay(t sources.Table, k Known, changed []Key, now time.Time) 
 	}
 	k.Ramps = c.known.Ramps
 	j := newJudge(k, now)
-	fresh := !c.ran || !same(t.Services, c.table.Services)
+	fresh := !c.ran || !t.Services.Same(c.table.Services)
 	for _, i := range todo {
 		before := (*sources.Service)(nil)
 		if n := was(i); n >= 0 && c.ran {
-			before = &c.out.Services[n]
+			before = c.out.Services.At(n)
 		}
-		fresh = c.service(j, &t.Services[i], before, i) || fresh
+		fresh = c.service(j, t.Services.At(int(i)), before, i) || fresh
 		c.note(i)
 	}
-	c.table, c.known, c.ends, c.ran = t, j.known, j.overrule.ends, true
 	if fresh {
-		c.out.Table = c.assemble(t)
+		c.out.Table = c.assemble(t, todo, all)
 	}
+	c.table, c.known, c.ends, c.ran = t, j.known, j.overrule.ends, true
 	c.out.Seen = t.Seen
 	c.out.Unusual, c.out.Wake = c.summary(c.ends)
 	return c.out
@@ -81,6 +82,12 @@ func (c *Cache) service(j *judge, s, before *sources.Service, i int32) bool {
 		}
 	}
 	last := c.results[i]
+	switch {
+	case o.changed && !last.changed:
+		c.changes++
+	case !o.changed && last.changed:
+		c.changes--
+	}
 	if o.changed && last.changed && sameEndpoints(o.endpoints, last.endpoints) {
 		o.endpoints = last.endpoints
 	}
@@ -103,23 +110,53 @@ func (r Ramps) with(s *sources.Service, own serviceRamps) Ramps {
 
 func sameEndpoints(a, b []sources.Endpoint) bool {
 	table := func(e []sources.Endpoint) sources.Table {
-		return sources.Table{Services: []sources.Service{{Endpoints: e}}}
+		return sources.Table{Services: sources.ServicesOf(sources.Service{Endpoints: e})}
 	}
 	return len(sources.Compare(table(a), table(b)).Changes) == 0
 }
 
-// assemble returns the table with the endpoints of the results.
-func (c *Cache) assemble(t sources.Table) sources.Table {
-	cloned := false
-	for i := range c.results {
+// assemble returns the table with the endpoints of the results. It shares all services with the last result but those
+// that were judged, unless these are all.
+func (c *Cache) assemble(t sources.Table, judged []int32, all bool) sources.Table {
+	services := t.Services
+	other := func(i int) sources.Service {
+		s := *services.At(i)
 		if r := &c.results[i]; r.changed {
-			if !cloned {
-				t.Services, cloned = slices.Clone(t.Services), true
-			}
-			t.Services[i].Endpoints = r.endpoints
+			s.Endpoints = r.endpoints
 		}
+		return s
+	}
+	switch {
+	case c.changes == 0:
+	case all:
+		t.Services = services.With(c.changed(), other)
+	default:
+		t.Services = c.out.Services.With(c.touched(t, judged), other)
 	}
 	return t
+}
+
+// changed returns the indexes of the results with other endpoints than in the table.
+func (c *Cache) changed() []int {
+	list := make([]int, 0, c.changes)
+	for i := range c.results {
+		if c.results[i].changed {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// touched returns the indexes of the services in which a table with the results differs from the last one.
+func (c *Cache) touched(t sources.Table, judged []int32) []int {
+	if d := sources.Compare(c.table, t); d.Moved || d.Shifted {
+		return d.Touched(t.Services.Len())
+	}
+	list := make([]int, len(judged))
+	for i, at := range judged {
+		list[i] = int(at)
+	}
+	return list
 }
 
 // summary collects what is unusual, and when the first result changes by itself.
@@ -138,7 +175,7 @@ func (c *Cache) summary(wake time.Time) ([]Unusual, time.Time) {
 // todo returns the indexes of the services to judge; all, if that is every one.
 func (c *Cache) todo(t sources.Table, k Known, changed []Key, now time.Time) (todo []int32, all bool) {
 	every := func() ([]int32, bool) {
-		for i := range t.Services {
+		for i := range t.Services.Len() {
 			todo = append(todo, int32(i))
 		}
 		return todo, true
@@ -149,13 +186,13 @@ func (c *Cache) todo(t sources.Table, k Known, changed []Key, now time.Time) (to
 	if !c.ends.IsZero() && !now.Before(c.ends) {
 		return every()
 	}
-	if !same(t.Services, c.table.Services) {
+	if !t.Services.Same(c.table.Services) {
 		for _, d := range sources.Compare(c.table, t).Changes {
 			if d.Was < 0 || d.Is < 0 {
 				return every()
 			}
-			c.index(&c.table.Services[d.Was], int32(d.Was), false)
-			c.index(&t.Services[d.Is], int32(d.Is), true)
+			c.index(c.table.Services.At(d.Was), int32(d.Was), false)
+			c.index(t.Services.At(d.Is), int32(d.Is), true)
 			todo = append(todo, int32(d.Is))
 		}
 	}
@@ -177,20 +214,20 @@ func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[
 // reset prepares for a table of other services. Results and ramps stay with services of the same name. It returns a
 // function that says where the service with an index was in the last table; -1 = nowhere.
 func (c *Cache) reset(t sources.Table) (was func(int32) int) {
-	old := make(map[serviceKey]int, len(c.table.Services))
-	for i := range c.table.Services {
-		old[keyOf(&c.table.Services[i])] = i
+	old := make(map[serviceKey]int, c.table.Services.Len())
+	for i := range c.table.Services.Len() {
+		old[keyOf(c.table.Services.At(i))] = i
 	}
 	was = func(i int32) int {
-		if at, ok := old[keyOf(&t.Services[i])]; ok {
+		if at, ok := old[keyOf(t.Services.At(int(i)))]; ok {
 			return at
 		}
 		return -1
 	}
-	results, ramping := make([]overlaid, len(t.Services)), Ramps{}
+	results, ramping := make([]overlaid, t.Services.Len()), Ramps{}
 	c.users = make(map[Key][]int32, len(c.users))
-	for i := range t.Services {
-		s := &t.Services[i]
+	for i := range t.Services.Len() {
+		s := t.Services.At(i)
 		if n := was(int32(i)); n >= 0 {
 			results[i] = c.results[n]
 		}
@@ -199,7 +236,12 @@ func (c *Cache) reset(t sources.Table) (was func(int32) int) {
 		}
 		c.index(s, int32(i), true)
 	}
-	c.results, c.notable, c.known.Ramps = results, nil, ramping
+	c.results, c.notable, c.changes, c.known.Ramps = results, nil, 0, ramping
+	for i := range results {
+		if results[i].changed {
+			c.changes++
+		}
+	}
 	return was
 }
 

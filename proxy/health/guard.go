@@ -27,8 +27,8 @@ func CheckLast(t sources.Table, k Known, add Override, now time.Time) error {
 	a, b := newJudge(k, now), newJudge(after, now)
 	alone := newMatcher(Overrides{add}, now)
 	var names []string
-	for i := range t.Services {
-		if s := &t.Services[i]; s.Type.Serves() && alone.touches(s) {
+	for i := range t.Services.Len() {
+		if s := t.Services.At(i); s.Type.Serves() && alone.touches(s) {
 			names = append(names, emptied(s, a.usable(s), b.usable(s))...)
 		}
 	}

@@ -31,13 +31,13 @@ func Overlay(t sources.Table, k Known, now time.Time) Overlaid {
 	out := Overlaid{Table: t}
 	j := newJudge(k, now)
 	cloned := false
-	for i := range t.Services {
-		o := j.overlay(&t.Services[i])
+	for i := range t.Services.Len() {
+		o := j.overlay(t.Services.At(i))
 		if o.changed {
 			if !cloned {
-				out.Services, cloned = slices.Clone(t.Services), true
+				out.Services, cloned = sources.ServicesOf(t.Services.Slice()...), true
 			}
-			out.Services[i].Endpoints = o.endpoints
+			out.Services.At(i).Endpoints = o.endpoints
 		}
 		for _, g := range o.unusual {
 			out.Unusual = append(out.Unusual, Unusual{i, g})

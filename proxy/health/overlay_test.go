@@ -97,7 +97,7 @@ func drawOverride(t *rapid.T, shares bool, now time.Time) Override {
 func drawWorld(t *rapid.T, shares bool) *world {
 	w := &world{now: epoch, verdicts: Verdicts{Of: map[Key]Verdict{}}}
 	for i := range 3 {
-		w.table.Services = append(w.table.Services, drawService(t, fmt.Sprintf("s%d", i), shares))
+		w.table.Services = w.table.Services.Append(drawService(t, fmt.Sprintf("s%d", i), shares))
 	}
 	w.retarget()
 	for _, k := range w.keys {
@@ -131,7 +131,7 @@ func (w *world) known() Known { return Known{Verdicts: w.verdicts, Overrides: w.
 func TestOverlayIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, false)
-		for _, s := range w.table.Services {
+		for _, s := range w.table.Services.All() {
 			if s.HealthCheck != nil && s.HealthCheck.Probe.Type != sources.CheckPing {
 				s.HealthCheck.Probe.Type = sources.CheckExec
 			}
@@ -140,23 +140,23 @@ func TestOverlayIsIdempotent(t *testing.T) {
 		for _, k := range w.keys {
 			w.verdicts.Of[k] = drawVerdict(t, false)
 		}
-		before := fmt.Sprintf("%+v", w.table.Services)
+		before := fmt.Sprintf("%+v", w.table.Services.Slice())
 		once := Overlay(w.table, w.known(), w.now)
-		if after := fmt.Sprintf("%+v", w.table.Services); after != before {
+		if after := fmt.Sprintf("%+v", w.table.Services.Slice()); after != before {
 			t.Fatalf("the table changed from\n%s\nto\n%s", before, after)
 		}
-		if twice := Overlay(once.Table, w.known(), w.now); !same(twice.Services, once.Services) {
-			t.Fatalf("once\n%+v\ntwice\n%+v", once.Services, twice.Services)
+		if twice := Overlay(once.Table, w.known(), w.now); !twice.Services.Same(once.Services) {
+			t.Fatalf("once\n%+v\ntwice\n%+v", once.Services.Slice(), twice.Services.Slice())
 		}
 		for _, c := range sources.Compare(w.table, once.Table).Changes {
 			if c.Service {
 				t.Fatalf("%s: more than endpoints changed", c.FullName())
 			}
 		}
-		for i := range once.Services {
-			a, b := w.table.Services[i].Endpoints, once.Services[i].Endpoints
+		for i := range once.Services.Len() {
+			a, b := w.table.Services.At(i).Endpoints, once.Services.At(i).Endpoints
 			if !same(a, b) && sameEndpoints(a, b) {
-				t.Fatalf("%s: equal endpoints in other memory", once.Services[i].Name)
+				t.Fatalf("%s: equal endpoints in other memory", once.Services.At(i).Name)
 			}
 		}
 	})
@@ -165,13 +165,13 @@ func TestOverlayIsIdempotent(t *testing.T) {
 // TestNothingKnown: without checks, backups and overrides the table is returned as it is.
 func TestNothingKnown(t *testing.T) {
 	table := sized(10, 3, nil)
-	if got := Overlay(table, Known{}, epoch); !same(got.Services, table.Services) || got.Unusual != nil || !got.Wake.IsZero() {
+	if got := Overlay(table, Known{}, epoch); !got.Services.Same(table.Services) || got.Unusual != nil || !got.Wake.IsZero() {
 		t.Errorf("%+v", got)
 	}
 	check := standard()
 	check.Probe.Type = sources.CheckTCP
 	checked := sized(10, 3, &check)
-	if got := Overlay(checked, Known{}, epoch); !same(got.Services, checked.Services) {
+	if got := Overlay(checked, Known{}, epoch); !got.Services.Same(checked.Services) {
 		t.Error("endpoints without results are not taken as they are")
 	}
 }
@@ -182,11 +182,11 @@ func TestOverlayAgainstModel(t *testing.T) {
 		w := drawWorld(t, false)
 		w.verdicts.Blind = false
 		got := Overlay(w.table, w.known(), w.now)
-		for i := range w.table.Services {
-			s := &w.table.Services[i]
+		for i := range w.table.Services.Len() {
+			s := w.table.Services.At(i)
 			for _, p := range s.Ports {
 				for _, six := range []bool{false, true} {
-					want, have := w.serving(s, p, six), group(&got.Services[i], p, six)
+					want, have := w.serving(s, p, six), group(got.Services.At(i), p, six)
 					if !slices.Equal(want, have) {
 						t.Fatalf("%s port %s, IPv6 %v: %v get connections, want %v", s.Name, p.Name, six, have, want)
 					}
@@ -294,7 +294,7 @@ func TestCacheIsOverlay(t *testing.T) {
 			if d := sources.Compare(want.Table, got.Table); len(d.Changes) > 0 || !slices.Equal(want.Unusual, got.Unusual) || !want.Wake.Equal(got.Wake) {
 				t.Fatalf("step %d: got\n%+v\nwant\n%+v", step, got, want)
 			}
-			if again := c.Overlay(w.table, w.known(), changed, w.now); !same(again.Services, got.Services) {
+			if again := c.Overlay(w.table, w.known(), changed, w.now); !again.Services.Same(got.Services) {
 				t.Fatalf("step %d: the same again is other memory", step)
 			}
 			served = got.Table
@@ -311,18 +311,18 @@ func (w *world) change(t *rapid.T) (changed []Key) {
 	case 1:
 		w.override(t, true)
 	case 2, 3: // other endpoints of a service
-		w.table.Services = slices.Clone(w.table.Services)
-		i := rapid.IntRange(0, len(w.table.Services)-1).Draw(t, "service")
-		w.table.Services[i] = drawService(t, w.table.Services[i].Name, true)
+		w.table.Services = sources.ServicesOf(w.table.Services.Slice()...)
+		i := rapid.IntRange(0, w.table.Services.Len()-1).Draw(t, "service")
+		*w.table.Services.At(i) = drawService(t, w.table.Services.At(i).Name, true)
 		w.retarget()
 	case 4: // another service
-		w.table.Services = slices.Clone(w.table.Services)
-		if n := len(w.table.Services); n > 1 && rapid.Bool().Draw(t, "remove") {
-			w.table.Services = w.table.Services[1:]
+		w.table.Services = sources.ServicesOf(w.table.Services.Slice()...)
+		if n := w.table.Services.Len(); n > 1 && rapid.Bool().Draw(t, "remove") {
+			w.table.Services = sources.ServicesOf(w.table.Services.Slice()[1:]...)
 		} else {
 			s := drawService(t, fmt.Sprintf("s%d", rapid.IntRange(0, 5).Draw(t, "name")), true)
 			if _, there := w.table.Lookup(s.Namespace, s.Name); !there {
-				w.table.Services = append(w.table.Services, s)
+				w.table.Services = w.table.Services.Append(s)
 				w.table.Sort()
 			}
 		}
@@ -351,7 +351,7 @@ func sized(services, endpoints int, c *sources.HealthCheck) sources.Table {
 				Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 8080}}})
 			addr = addr.Next()
 		}
-		t.Services = append(t.Services, s)
+		t.Services = t.Services.Append(s)
 	}
 	return t
 }

@@ -44,7 +44,7 @@ func TestSelector(t *testing.T) {
 // A service of Kubernetes keeps its namespace.
 func TestSelectorIn(t *testing.T) {
 	for source, want := range map[string]string{sources.APIServer: "default/web 10.2.0.0/16", "file": "web 10.2.0.0/16"} {
-		table := sources.Table{Services: []sources.Service{{Namespace: "default", Name: "web", Origin: sources.Origin{Source: source}}}}
+		table := sources.Table{Services: sources.ServicesOf(sources.Service{Namespace: "default", Name: "web", Origin: sources.Origin{Source: source}})}
 		s, err := ParseSelector("10.2.0.0/16")
 		if s.Service = "default/web"; err != nil || s.In(table) != want {
 			t.Errorf("%s: %q, want %q", source, s.In(table), want)
@@ -127,7 +127,7 @@ func TestPrune(t *testing.T) {
 	if len(o) != 3 || len(dropped) != 1 || dropped[0].Because != "its time is over" {
 		t.Fatalf("%v, dropped %v", o, dropped)
 	}
-	table.Services[0].Endpoints[0].Ports[0].Port = 81
+	table.Services.At(0).Endpoints[0].Ports[0].Port = 81
 	o, _ = o.Prune(table, epoch.Add(2*time.Hour))
 	o, dropped = o.Prune(table, epoch.Add(24*time.Hour))
 	if len(o) != 2 || len(dropped) != 1 || dropped[0].Addr.String() != "10.9.0.0" {
@@ -141,10 +141,10 @@ func TestExpiryInOverlay(t *testing.T) {
 	x := order(t, "10.2.0.1", Drain)
 	x.Until = epoch.Add(time.Minute)
 	k := Known{Overrides: Overrides{x}}
-	if got := Overlay(table, k, epoch); got.Services[0].Endpoints[0].Weight != 0 || !got.Wake.Equal(x.Until) {
+	if got := Overlay(table, k, epoch); got.Services.At(0).Endpoints[0].Weight != 0 || !got.Wake.Equal(x.Until) {
 		t.Errorf("%+v", got)
 	}
-	if got := Overlay(table, k, x.Until); !same(got.Services, table.Services) || !got.Wake.IsZero() {
+	if got := Overlay(table, k, x.Until); !got.Services.Same(table.Services) || !got.Wake.IsZero() {
 		t.Errorf("%+v", got)
 	}
 }
@@ -152,7 +152,7 @@ func TestExpiryInOverlay(t *testing.T) {
 // TestStrongest: of several orders for an endpoint disable counts before drain, and the latest weight.
 func TestStrongest(t *testing.T) {
 	table := readTable(t, "service web check=tcp\nport http TCP 80\nendpoint 10.2.0.1 http=8080 node=n1\n")
-	s := &table.Services[0]
+	s := table.Services.At(0)
 	var o Overrides
 	early, late := order(t, "web/10.2.0.1", Reweigh), order(t, "10.2.0.0/24", Reweigh)
 	early.Weight.N, late.Weight.N, late.Made = 2, 5, epoch.Add(time.Second)
@@ -231,7 +231,7 @@ func TestParseOverrides(t *testing.T) {
 func FuzzParseOverrides(f *testing.F) {
 	f.Add([]byte(`{"version":1,"overrides":[{"target":"web/10.2.0.1:80","verb":"drain","since":"2023-11-14T22:13:20Z","until":"2023-11-14T22:13:21.5Z","by":"root","uid":0,"why":"x"}]}`))
 	f.Add([]byte(`{"version":1,"overrides":[{"target":"node=a","service":"b/c","verb":"weight","weight":"50%"},{"target":"fd00::/8","verb":"disable"},null]}`))
-	table := sources.Table{Services: []sources.Service{{Name: "web", Namespace: "default"}}}
+	table := sources.Table{Services: sources.ServicesOf(sources.Service{Name: "web", Namespace: "default"})}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		o, _ := ParseOverrides(data)
 		for i := range o {

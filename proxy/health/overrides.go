@@ -129,8 +129,8 @@ func (o Overrides) matched(t sources.Table) []bool {
 		return found
 	}
 	m := newMatcher(o, time.Time{})
-	for i := range t.Services {
-		s := &t.Services[i]
+	for i := range t.Services.Len() {
+		s := t.Services.At(i)
 		for j := range s.Endpoints {
 			e := &s.Endpoints[j]
 			for k := range e.Ports {

@@ -16,8 +16,8 @@ type Place struct {
 // Places returns what a selector is for in a table, in the order of the table.
 func (s Selector) Places(t sources.Table) []Place {
 	var found []Place
-	for i := range t.Services {
-		of := &t.Services[i]
+	for i := range t.Services.Len() {
+		of := t.Services.At(i)
 		for j := range of.Endpoints {
 			e := &of.Endpoints[j]
 			for _, p := range e.Ports {

@@ -63,8 +63,8 @@ func rampStep(begin time.Time, d time.Duration, now time.Time) (step uint32, nex
 // out. The weights of is need not have the slow starts that are new.
 func (r Ramps) Next(was, is sources.Table, now time.Time) Ramps {
 	all := Ramps{}
-	for i := range is.Services {
-		s := &is.Services[i]
+	for i := range is.Services.Len() {
+		s := is.Services.At(i)
 		if !ramps(s) {
 			continue
 		}

@@ -21,8 +21,8 @@ func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals k
 	overrule := newMatcher(o, time.Time{})
 	found := map[Key]State{}
 	var intern interned
-	for i := range t.Services {
-		s := &t.Services[i]
+	for i := range t.Services.Len() {
+		s := t.Services.At(i)
 		if !checked(s) {
 			continue
 		}

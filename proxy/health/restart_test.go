@@ -39,7 +39,7 @@ func TestFromKernel(t *testing.T) {
 		"other port":      {port, "10.96.0.1:80/tcp rr 10.2.0.1:8080=0;10.96.0.1:81/tcp rr 10.2.0.1:8081=0", "", "10.2.0.1:8081 down"},
 	} {
 		table := readTable(t, c.table)
-		table.Services[0].Type, table.Services[0].Ports[0].NodePort = sources.NodePort, 30080
+		table.Services.At(0).Type, table.Services.At(0).Ports[0].NodePort = sources.NodePort, 30080
 		var o Overrides
 		if c.override != "" {
 			o = Overrides{order(t, c.override, Drain)}

@@ -123,11 +123,11 @@ func (p *player) overlay() {
 	if d := sources.Compare(pure.Table, p.last.Table); len(d.Changes) > 0 || !slices.Equal(pure.Unusual, p.last.Unusual) || !pure.Wake.Equal(p.last.Wake) {
 		p.t.Errorf("the cache has\n%+v\nwant\n%+v", p.last, pure)
 	}
-	if again := p.cache.Overlay(p.table, p.known, nil, p.now); !same(again.Services, p.last.Services) {
+	if again := p.cache.Overlay(p.table, p.known, nil, p.now); !again.Services.Same(p.last.Services) {
 		p.t.Error("the same again is other memory")
 	}
 	for _, d := range sources.Compare(was.Table, p.last.Table).Changes {
-		if d.Service && d.Was >= 0 && d.Is >= 0 && p.table.Services[d.Is].HealthCheck == nil {
+		if d.Service && d.Was >= 0 && d.Is >= 0 && p.table.Services.At(d.Is).HealthCheck == nil {
 			p.t.Errorf("%s: more than endpoints changed", d.FullName())
 		}
 	}
@@ -165,8 +165,8 @@ func (p *player) step(words []string) {
 			p.t.Fatal(err)
 		}
 		p.use(p.name, initial)
-		for i := range served.Services { // a slow start ends with the restart, but the same endpoints serve
-			if a, b := servedBy(&served.Services[i]), servedBy(&p.last.Services[i]); !maps.Equal(a, b) {
+		for i := range served.Services.Len() { // a slow start ends with the restart, but the same endpoints serve
+			if a, b := servedBy(served.Services.At(i)), servedBy(p.last.Services.At(i)); !maps.Equal(a, b) {
 				p.t.Errorf("the restart moves %v to %v", a, b)
 			}
 		}
@@ -257,8 +257,8 @@ func (p *player) show() {
 	k.Verdicts = p.board.Verdicts()
 	k.Ramps = p.cache.Ramps()
 	explainer := NewExplainer(k, p.now)
-	for i := range p.table.Services {
-		s := &p.table.Services[i]
+	for i := range p.table.Services.Len() {
+		s := p.table.Services.At(i)
 		for _, u := range p.last.Unusual {
 			if u.Service == i {
 				fmt.Fprintf(&p.out, "%s: %s, %d of %d up\n", s.Name, u.Mode, u.Up, u.Of)
@@ -270,7 +270,7 @@ func (p *player) show() {
 				weight = "cut"
 			}
 			fmt.Fprintf(&p.out, "%s %s/%s %s: %s\n", s.Name, x.Addr, strings.ToLower(x.Protocol.String()), weight, x.Text(p.now))
-			if e := served(&p.last.Services[i], x); e.Weight != x.Weight || e.Cut != x.Cut {
+			if e := served(p.last.Services.At(i), x); e.Weight != x.Weight || e.Cut != x.Cut {
 				p.t.Errorf("%s is explained as %s, and the table has %+v", x.Addr, weight, e)
 			}
 		}
@@ -289,9 +289,9 @@ func served(s *sources.Service, x Explained) sources.Endpoint {
 
 // kernel and reals are what the table comes to as virtual and real servers.
 func (p *player) kernel() (virtuals []kernel.Virtual) {
-	for i := range p.last.Services {
-		for a := range p.last.Services[i].Addresses {
-			virtuals = append(virtuals, kernel.Virtual{Key: virtualKey(a), Scheduler: p.last.Services[i].Scheduler})
+	for i := range p.last.Services.Len() {
+		for a := range p.last.Services.At(i).Addresses {
+			virtuals = append(virtuals, kernel.Virtual{Key: virtualKey(a), Scheduler: p.last.Services.At(i).Scheduler})
 		}
 	}
 	return virtuals
@@ -306,8 +306,8 @@ func virtualKey(a sources.Address) kernel.VirtualKey {
 }
 
 func (p *player) reals() (reals []kernel.Real) {
-	for i := range p.last.Services {
-		s := &p.last.Services[i]
+	for i := range p.last.Services.Len() {
+		s := p.last.Services.At(i)
 		for a := range s.Addresses {
 			for _, e := range s.Endpoints {
 				for _, own := range e.Ports {

@@ -32,10 +32,10 @@ func readTable(t testing.TB, text string) sources.Table {
 			for _, option := range w[2:] {
 				serviceOption(t, &s, option)
 			}
-			table.Services = append(table.Services, s)
+			table.Services = table.Services.Append(s)
 			continue
 		}
-		s := &table.Services[len(table.Services)-1]
+		s := table.Services.At(table.Services.Len() - 1)
 		switch w[0] {
 		case "port":
 			proto, err := sources.ParseProtocol(w[2])

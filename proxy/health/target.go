@@ -64,8 +64,8 @@ func Targets(t sources.Table) []Target {
 		at      = make(map[Key]int, n)
 		intern  interned
 	)
-	for i := range t.Services {
-		s := &t.Services[i]
+	for i := range t.Services.Len() {
+		s := t.Services.At(i)
 		if !checked(s) {
 			continue
 		}
@@ -93,8 +93,8 @@ func Targets(t sources.Table) []Target {
 
 // probedPorts returns how many targets a table has at most.
 func probedPorts(t sources.Table) (n int) {
-	for i := range t.Services {
-		if s := &t.Services[i]; checked(s) {
+	for i := range t.Services.Len() {
+		if s := t.Services.At(i); checked(s) {
 			for j := range s.Endpoints {
 				n += len(s.Endpoints[j].Ports)
 			}

@@ -53,7 +53,7 @@ endpoint 10.2.0.1 http=8080
 	for _, x := range Targets(table) {
 		fmt.Fprintf(&got, "%s%s:", x.Key, map[bool]string{true: " mixed"}[x.Mixed])
 		for _, u := range x.Users {
-			s := &table.Services[u.Service]
+			s := table.Services.At(int(u.Service))
 			e := &s.Endpoints[u.Endpoint]
 			fmt.Fprintf(&got, " %s/%s/%s", s.Name, e.Addr, e.Ports[u.Port].Name)
 		}
@@ -84,9 +84,9 @@ func TestSharedPace(t *testing.T) {
 	slow.Interval, slow.Fall, quick.Interval = 5*time.Second, 2, time.Second
 	for _, checks := range [][2]*sources.HealthCheck{{&slow, &quick}, {&quick, &slow}} {
 		table := sized(2, 1, nil)
-		for i := range table.Services {
-			table.Services[i].HealthCheck = checks[i]
-			table.Services[i].Endpoints[0].Addr = table.Services[0].Endpoints[0].Addr
+		for i := range table.Services.Len() {
+			table.Services.At(i).HealthCheck = checks[i]
+			table.Services.At(i).Endpoints[0].Addr = table.Services.At(0).Endpoints[0].Addr
 		}
 		got := Targets(table)
 		if len(got) != 1 || !got[0].Mixed || got[0].Pace != PaceOf(&quick) {
@@ -101,7 +101,7 @@ func TestNoPort(t *testing.T) {
 	if got := Targets(table); len(got) != 0 {
 		t.Errorf("targets %v", got)
 	}
-	if got := NewExplainer(Known{}, epoch).Explain(&table.Services[0])[0].Text(epoch); got != "not checked" {
+	if got := NewExplainer(Known{}, epoch).Explain(table.Services.At(0))[0].Text(epoch); got != "not checked" {
 		t.Error(got)
 	}
 }

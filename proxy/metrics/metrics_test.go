@@ -46,7 +46,7 @@ func at(s status.Status) *Metrics {
 
 // remote is a table with one service under policy Local that has no endpoint here.
 func remote() sources.Table {
-	return sources.Table{Services: []sources.Service{{
+	return sources.Table{Services: sources.ServicesOf(sources.Service{
 		Namespace: "default", Name: "db", Type: sources.ClusterIP, InternalTrafficPolicy: sources.Local, ExternalTrafficPolicy: sources.Local,
 		ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.2")}, ExternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
 		Ports: []sources.Port{{Protocol: sources.TCP, Port: 5432}},
@@ -54,7 +54,7 @@ func remote() sources.Table {
 			Addr: netip.MustParseAddr("10.2.0.9"), NodeName: "n2", Weight: 1, Ready: true, Serving: true,
 			Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 5432}},
 		}},
-	}}}
+	})}
 }
 
 var work = Work{
@@ -245,7 +245,7 @@ func report(ops []kernel.Op, err error) proxy.Report {
 func table(names ...string) sources.Table {
 	var t sources.Table
 	for _, n := range names {
-		t.Services = append(t.Services, sources.Service{Namespace: "default", Name: n, Endpoints: []sources.Endpoint{{Addr: netip.MustParseAddr("10.2.0.1")}}})
+		t.Services = t.Services.Append(sources.Service{Namespace: "default", Name: n, Endpoints: []sources.Endpoint{{Addr: netip.MustParseAddr("10.2.0.1")}}})
 	}
 	return t
 }

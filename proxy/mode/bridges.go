@@ -41,8 +41,8 @@ var tables = map[kernel.Family]string{kernel.IPv4: "iptables", kernel.IPv6: "ip6
 // endpointIn finds an endpoint inside a network of the node. The node's own
 // address does not count.
 func endpointIn(t sources.Table, p netip.Prefix) (*sources.Service, *sources.Endpoint) {
-	for i := range t.Services {
-		s := &t.Services[i]
+	for i := range t.Services.Len() {
+		s := t.Services.At(i)
 		for j := range s.Endpoints {
 			if e := &s.Endpoints[j]; p.Contains(e.Addr) && e.Addr != p.Addr() {
 				return s, e

@@ -25,18 +25,18 @@ type checks struct {
 // newChecks returns nil if nothing but the table decides on endpoints.
 func newChecks(in Input) *checks {
 	v := in.Health
-	if v == nil || len(v.Known.Verdicts.Of) == 0 && len(v.Known.Overrides) == 0 && !slices.ContainsFunc(v.Table.Services, hasBackup) {
+	if v == nil || len(v.Known.Verdicts.Of) == 0 && len(v.Known.Overrides) == 0 && !v.Table.Services.ContainsFunc(hasBackup) {
 		return nil
 	}
 	c := &checks{in: in, view: v, explain: health.NewExplainer(v.Known, v.Now), groups: map[string][]health.Group{}, seen: map[health.Key]bool{}}
 	for _, u := range v.Unusual {
-		name := v.Table.Services[u.Service].DisplayName()
+		name := v.Table.Services.At(u.Service).DisplayName()
 		c.groups[name] = append(c.groups[name], u.Group)
 	}
 	return c
 }
 
-func hasBackup(s sources.Service) bool {
+func hasBackup(s *sources.Service) bool {
 	return slices.ContainsFunc(s.Endpoints, func(e sources.Endpoint) bool { return e.Backup })
 }
 
@@ -46,7 +46,7 @@ func (c *checks) service(s *Service, from *sources.Service) {
 		return
 	}
 	before, found := c.view.Table.Lookup(from.Namespace, from.Name)
-	checked := before.HealthCheck != nil || hasBackup(before)
+	checked := before.HealthCheck != nil || hasBackup(&before)
 	if !found || !checked && len(c.view.Known.Overrides) == 0 {
 		return
 	}

@@ -30,9 +30,9 @@ func checkedInput(services, endpoints int) Input {
 	check := sources.DefaultHealthCheck()
 	check.Probe.Type = sources.CheckTCP
 	view := checker.View{Now: in.Now, Known: health.Known{Verdicts: health.Verdicts{Of: map[health.Key]health.Verdict{}}}}
-	for _, s := range table.Services {
+	view.Table.Services = sources.ServicesOf(table.Services.Slice()...)
+	for _, s := range view.Table.Services.All() {
 		s.HealthCheck = &check
-		view.Table.Services = append(view.Table.Services, s)
 	}
 	for _, target := range health.Targets(view.Table) {
 		s := health.Step(health.State{}, health.Result{Good: true, At: in.Now.Add(-time.Hour)}, health.PaceOf(&check))

@@ -14,7 +14,7 @@ import (
 // endpoints adds the endpoints of the table's service with this index. All of them
 // count as unused until a front has them as backends.
 func (b *builder) endpoints(i int) {
-	from, s := &b.f.Table.Services[i], &b.services[i]
+	from, s := b.f.Table.Services.At(i), &b.services[i]
 	targets := b.f.Targets(i)
 	s.Endpoints = make([]Endpoint, len(targets))
 	for n, t := range targets {

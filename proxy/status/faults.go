@@ -55,8 +55,8 @@ func (b *builder) nameAt(k kernel.VirtualKey) string {
 
 // nameOf is the name of the first service that has a VIP.
 func (b *builder) nameOf(vip netip.Addr) string {
-	for i := range b.f.Table.Services {
-		if s := &b.f.Table.Services[i]; s.HasVIP(vip) {
+	for i := range b.f.Table.Services.Len() {
+		if s := b.f.Table.Services.At(i); s.HasVIP(vip) {
 			return s.DisplayName()
 		}
 	}

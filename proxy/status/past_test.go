@@ -20,7 +20,7 @@ func counted(conns ...uint64) (kernel.Counters, *frontend.Frontends) {
 	for i, n := range conns {
 		key := kernel.VirtualKey{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}), 80), Proto: kernel.TCP}
 		c.Virtuals = append(c.Virtuals, kernel.VirtualCounters{Key: key, Traffic: kernel.Traffic{Conns: n, InBytes: 1000 * n}})
-		t.Services = append(t.Services, sources.Service{Namespace: "default", Name: fmt.Sprintf("s%d", i)})
+		t.Services = t.Services.Append(sources.Service{Namespace: "default", Name: fmt.Sprintf("s%d", i)})
 		f.Fronts = append(f.Fronts, frontend.Front{Key: key, Service: int32(i)})
 	}
 	f.Table = t

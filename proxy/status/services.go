@@ -32,18 +32,18 @@ func newBuilder(in Input) *builder {
 // build returns all services sorted by name, including those that are left out.
 func (b *builder) build() []Service {
 	table := b.f.Table.Services
-	b.services = make([]Service, len(table))
-	for i := range table {
-		b.services[i] = described(&table[i])
+	b.services = make([]Service, table.Len())
+	for i, s := range table.All() {
+		b.services[i] = described(s)
 		b.endpoints(i)
-		b.checks.service(&b.services[i], &table[i])
+		b.checks.service(&b.services[i], s)
 	}
 	b.virtuals()
 	b.digests()
 	b.markConflicts()
 	b.drains()
 	b.connections()
-	for i := range table {
+	for i := range b.services {
 		b.finish(i)
 	}
 	all := append(b.services, b.leftOut()...)

@@ -36,7 +36,7 @@ func big(services, endpoints int) Input {
 				Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 8080}},
 			})
 		}
-		t.Services = append(t.Services, s)
+		t.Services = t.Services.Append(s)
 	}
 	f := frontend.List(t, kernel.Node{Name: "n1"}, frontend.Config{})
 	want := ipvs.State(f, mode.Config{Names: kernel.DefaultNames})
@@ -210,8 +210,8 @@ endpoints = [ "10.2.0.5" ]
 	}
 	// Port a of this service asks for an IPv6 address, too, which a host without IPv6
 	// does not serve. So it is without backends and not just withheld.
-	i := slices.IndexFunc(table.Services, func(s sources.Service) bool { return s.Name == "ipv6" })
-	table.Services[i].Withheld = []sources.Withheld{{Claim: sources.Claim{Addr: netip.MustParseAddr("10.96.0.5"), Port: 80, Protocol: sources.TCP}}}
+	i := slices.IndexFunc(table.Services.Slice(), func(s sources.Service) bool { return s.Name == "ipv6" })
+	table.Services.At(i).Withheld = []sources.Withheld{{Claim: sources.Claim{Addr: netip.MustParseAddr("10.96.0.5"), Port: 80, Protocol: sources.TCP}}}
 	c := config.Default().ForMode()
 	f := frontend.List(table, node, c.Frontends)
 	now := &proxy.Snapshot{Table: table, Node: node, Frontends: f, Want: ipvs.State(f, c)}

@@ -13,7 +13,7 @@ func (b *builder) totals(list []Service) Totals {
 	now, want := b.in.Snapshot, &b.in.Snapshot.Want
 	addrs, routes := unbound(b.in.History.taken, want)
 	t := Totals{
-		Services: len(b.f.Table.Services), Draining: len(now.Drains),
+		Services: b.f.Table.Services.Len(), Draining: len(now.Drains),
 		Barred: now.Barred, Faults: b.in.History.refused, VIPs: len(want.Addrs) - addrs, RoutedVIP: len(want.Routes) - routes,
 	}
 	t.Virtuals, t.Reals = b.f.Count()

@@ -36,7 +36,7 @@ func TestEmptyList(t *testing.T) {
 	if refused := (*sources.RejectedError)(nil); !errors.As(e.err, &refused) || refused.Incomplete {
 		t.Errorf("%#v", e.err)
 	}
-	if len(e.table.Services) != 2 {
+	if e.table.Services.Len() != 2 {
 		t.Errorf("not served on: %s", e)
 	}
 	r.put(ownSvc(), svc("new", "10.96.0.3"))
@@ -79,7 +79,7 @@ func TestEmptyListAtTheStart(t *testing.T) {
 	r := start(t, Options{EmptyGrace: time.Hour}, func(r *rig) { r.put(ownSvc()) })
 	if e := r.complains("endpointslices: the API server has none: nothing is removed until", "and 1 more"); !incomplete(e) {
 		t.Errorf("%#v", e.err)
-	} else if len(e.table.Services) != 1 {
+	} else if e.table.Services.Len() != 1 {
 		t.Errorf("not served: %s", e)
 	}
 	r.put(svc("web", "10.96.0.1"))

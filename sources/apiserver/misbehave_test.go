@@ -95,7 +95,7 @@ func TestMisbehaviour(t *testing.T) {
 			})
 			r.cutWatches()
 			r.wait(c.says, func(e emission) bool {
-				if n := len(e.table.Services); n != 0 && n != 2 {
+				if n := e.table.Services.Len(); n != 0 && n != 2 {
 					t.Errorf("the table does not stay: %s", e)
 				}
 				return e.err != nil && strings.Contains(e.err.Error(), c.says)

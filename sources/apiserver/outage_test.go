@@ -73,7 +73,7 @@ func TestAnswers(t *testing.T) {
 				r.answer(c.code, c.reason, c.words...)
 			})
 			e := r.complains(c.want)
-			if out := (*OutageError)(nil); !errors.As(e.err, &out) || out.Since.IsZero() || len(e.table.Services) > 0 {
+			if out := (*OutageError)(nil); !errors.As(e.err, &out) || out.Since.IsZero() || e.table.Services.Len() > 0 {
 				t.Errorf("before anything was listed: %+v", e)
 			}
 			r.answer(0, "")
@@ -87,7 +87,7 @@ func TestAnswers(t *testing.T) {
 					return false
 				}
 				outage := errors.As(e.err, new(*OutageError))
-				if !outage && len(e.table.Services) != 2 {
+				if !outage && e.table.Services.Len() != 2 {
 					t.Errorf("a service is lost: %s", e)
 				}
 				return outage == c.total

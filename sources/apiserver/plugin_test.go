@@ -186,7 +186,7 @@ func TestPluginExpiry(t *testing.T) {
 	r.want("db, new, web 10.2.0.1")
 	r.cutWatches()
 	r.put(svc("old", "10.96.0.4"))
-	r.wait("old", func(e emission) bool { return len(e.table.Services) == 4 })
+	r.wait("old", func(e emission) bool { return e.table.Services.Len() == 4 })
 	if n := asked(); n != 1 {
 		t.Errorf("asked %d times, want once", n)
 	}

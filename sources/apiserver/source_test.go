@@ -37,7 +37,7 @@ type emission struct {
 
 func (e emission) String() string {
 	var all []string
-	for _, s := range e.table.Services {
+	for _, s := range e.table.Services.All() {
 		text := s.Name
 		for _, end := range s.Endpoints {
 			text += " " + end.Addr.String()
@@ -266,9 +266,9 @@ func TestPages(t *testing.T) {
 					return true
 				})
 			})
-			e := r.wait("all", func(e emission) bool { return len(e.table.Services) > 0 })
-			if len(e.table.Services) != n || e.err != nil {
-				t.Errorf("%d services, want %d; %v", len(e.table.Services), n, e.err)
+			e := r.wait("all", func(e emission) bool { return e.table.Services.Len() > 0 })
+			if e.table.Services.Len() != n || e.err != nil {
+				t.Errorf("%d services, want %d; %v", e.table.Services.Len(), n, e.err)
 			}
 			pages := len(r.requests("services?labelSelector=%21service.kubernetes.io%2Fheadless%2C%21service.kubernetes.io%2Fservice-proxy-name&limit="))
 			continued := len(r.requests("/services?continue="))
@@ -328,7 +328,7 @@ func TestQPS(t *testing.T) {
 		}
 		began = time.Now()
 	})
-	r.wait("all", func(e emission) bool { return len(e.table.Services) == n })
+	r.wait("all", func(e emission) bool { return e.table.Services.Len() == n })
 	took, lists := time.Since(began), len(r.requests("limit="))
 	if least := time.Duration(lists-burst) * time.Second / qps; lists < 6 || took < least {
 		t.Errorf("%d lists in %s, want at least %s", lists, took, least)

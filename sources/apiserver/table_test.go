@@ -48,7 +48,7 @@ func TestBurstIsOneTable(t *testing.T) {
 			time.Sleep(quietFor / 2)
 		}
 		first := <-emits
-		if len(first.table.Services) != 5 || time.Since(began) > 4*quietFor {
+		if first.table.Services.Len() != 5 || time.Since(began) > 4*quietFor {
 			t.Errorf("after %s: %s", time.Since(began), first)
 		}
 		if !first.table.Seen.Equal(began) {
@@ -108,7 +108,7 @@ func TestServedInPart(t *testing.T) {
 		c.replaceSlices([]*manifest.EndpointSlice{e})
 		got := <-emits
 		want := []sources.VIP{{Addr: netip.MustParseAddr("192.168.1.1")}}
-		if s := got.table.Services[0]; !slices.Equal(s.LoadBalancerIPs, want) || len(s.ClusterIPs) != 1 || len(s.ExternalIPs) > 0 || len(s.Endpoints) == 0 {
+		if s := *got.table.Services.At(0); !slices.Equal(s.LoadBalancerIPs, want) || len(s.ClusterIPs) != 1 || len(s.ExternalIPs) > 0 || len(s.Endpoints) == 0 {
 			t.Errorf("%+v", s)
 		}
 		var rejected *sources.RejectedError
@@ -122,21 +122,21 @@ func TestServedInPart(t *testing.T) {
 func TestShared(t *testing.T) {
 	c, tables := filled(100)
 	before := tables.Services
-	old := slices.Clone(before)
+	old := before.Slice()
 	s, _ := small(7)
 	s.Spec.ExternalIPs = []string{"192.0.2.7"}
 	c.putService(s)
 	tables.update(c.look(false).changes)
-	for i := range before {
-		if &before[i].Endpoints[0] != &old[i].Endpoints[0] || len(before[i].ExternalIPs) > 0 {
+	for i, was := range before.All() {
+		if &was.Endpoints[0] != &old[i].Endpoints[0] || len(was.ExternalIPs) > 0 {
 			t.Errorf("service %d of a table that was sent has changed", i)
 		}
-		if same := &before[i].Endpoints[0] == &tables.Services[i].Endpoints[0]; same != (i != 7) {
+		if same := &was.Endpoints[0] == &tables.Services.At(i).Endpoints[0]; same != (i != 7) {
 			t.Errorf("service %d: shared %t", i, same)
 		}
 	}
-	if len(tables.Services[7].ExternalIPs) != 1 {
-		t.Errorf("%+v", tables.Services[7])
+	if len(tables.Services.At(7).ExternalIPs) != 1 {
+		t.Errorf("%+v", *tables.Services.At(7))
 	}
 }
 
@@ -161,7 +161,7 @@ func TestDelta(t *testing.T) {
 	before := tables.Table
 	c.putSlice(slice(eps("s00007-1", "s00007", "10.2.9.9")))
 	tables.update(c.look(false).changes)
-	tables.Services[50].Endpoints = nil // seen only by who compares all
+	tables.Services.At(50).Endpoints = nil // seen only by who compares all
 	d := sources.Compare(before, tables.Table)
 	if len(d.Changes) != 1 || d.Changes[0].Is != 7 || !d.OnlyEndpoints() {
 		t.Errorf("differs in %+v", d)

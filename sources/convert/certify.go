@@ -40,7 +40,7 @@ func certified(r Result) Result {
 
 // uncontested drops services that ask for what another one has.
 func (r *Result) uncontested() {
-	t := sources.Table{Services: slices.Clone(r.Services)}
+	t := sources.Table{Services: sources.ServicesOf(slices.Clone(r.Services)...)}
 	t.Sort()
 	for _, p := range sources.Validate(t) {
 		drop := func(s sources.Service) bool { return s.FullName() == p.Service }

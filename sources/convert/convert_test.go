@@ -77,8 +77,8 @@ func accepted(t *testing.T, r Result) {
 	t.Helper()
 	table, _, problems := file.Decode("services.toml", []byte(r.Document()))
 	problems = append(problems, sources.Validate(table)...)
-	if len(problems) > 0 || len(table.Services) != len(r.Services) {
-		t.Errorf("%d of %d services, %v\n%s", len(table.Services), len(r.Services), problems, r.Document())
+	if len(problems) > 0 || table.Services.Len() != len(r.Services) {
+		t.Errorf("%d of %d services, %v\n%s", table.Services.Len(), len(r.Services), problems, r.Document())
 	}
 }
 

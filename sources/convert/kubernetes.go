@@ -31,24 +31,24 @@ func readKubernetes(f File) (Result, error) {
 		}
 		r.Notes = append(r.Notes, Note{Origin: p.Origin, Service: p.Service, Message: message, Changes: true})
 	}
-	for _, s := range t.Services {
-		again, _, _ := file.Decode("", []byte(file.Encode(&s, file.KubernetesWords)))
-		if len(again.Services) == 1 && !reflect.DeepEqual(ports(s), ports(again.Services[0])) {
+	for _, s := range t.Services.All() {
+		again, _, _ := file.Decode("", []byte(file.Encode(s, file.KubernetesWords)))
+		if again.Services.Len() == 1 && !reflect.DeepEqual(ports(*s), ports(*again.Services.At(0))) {
 			r.Notes = append(r.Notes, Note{
 				Origin: s.Origin, Service: s.FullName(), Changes: true,
 				Message: "some endpoints serve only some of the ports: a services file has all endpoints serve all ports",
 			})
 		}
-		if len(again.Services) == 1 && !reflect.DeepEqual(hints(s), hints(again.Services[0])) {
+		if again.Services.Len() == 1 && !reflect.DeepEqual(hints(*s), hints(*again.Services.At(0))) {
 			r.Notes = append(r.Notes, Note{
 				Origin: s.Origin, Service: s.FullName(), Changes: true,
 				Message: "hints of endpoints: a services file has none, so zone and nodeName of the endpoints count",
 			})
 		}
-		r.Services = append(r.Services, s)
+		r.Services = append(r.Services, *s)
 	}
 	for i := range objects.Services {
-		if s := &objects.Services[i]; !s.Ours() || slices.ContainsFunc(t.Services, func(o sources.Service) bool { return o.Origin == s.Metadata.Origin }) {
+		if s := &objects.Services[i]; !s.Ours() || t.Services.ContainsFunc(func(o *sources.Service) bool { return o.Origin == s.Metadata.Origin }) {
 			r.Notes = append(r.Notes, ofService(s, objects.Slices)...)
 		}
 	}

@@ -176,8 +176,8 @@ func (c *draftCheck) fill() {
 func (d *decoder) share(c sources.HealthCheck) *sources.HealthCheck {
 	if d.checks == nil {
 		d.checks = map[sources.HealthCheck]*sources.HealthCheck{}
-		for i := range d.before.Services {
-			if was := d.before.Services[i].HealthCheck; was != nil {
+		for i := range d.before.Services.Len() {
+			if was := d.before.Services.At(i).HealthCheck; was != nil {
 				d.checks[*was] = was
 			}
 		}

@@ -24,7 +24,7 @@ healthCheck = "http:/healthz2"
 // TestEqualChecksAreShared: equal checks of a file are one value in memory, also after another service has changed.
 func TestEqualChecksAreShared(t *testing.T) {
 	checks := func(r reading) (a, b, c *sources.HealthCheck) {
-		s := r.table.Services
+		s := r.table.Services.Slice()
 		return s[0].HealthCheck, s[1].HealthCheck, s[2].HealthCheck
 	}
 	for _, last := range []string{"", "[healthChecks]\n"} { // by sections, and as a whole
@@ -51,7 +51,7 @@ func TestNamedCheckChanges(t *testing.T) {
 	if before.sections == nil || now.sections == nil {
 		t.Error("was not read by sections")
 	}
-	if len(d.Changes) != 1 || d.Changes[0].Name != "c" || !d.Changes[0].Service || now.table.Services[2].HealthCheck.Fall != 4 {
+	if len(d.Changes) != 1 || d.Changes[0].Name != "c" || !d.Changes[0].Service || now.table.Services.At(2).HealthCheck.Fall != 4 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -61,7 +61,7 @@ func TestNamedCheckChanges(t *testing.T) {
 func TestNamedChecksAndSections(t *testing.T) {
 	const head = "# checks\n[healthChecks.web]\ntype = \"tcp\"\n\n"
 	before := sameAsWhole(t, reading{}, []byte(head+threeChecks))
-	a := &before.table.Services[0].Ports[0]
+	a := &before.table.Services.At(0).Ports[0]
 	for _, c := range []struct {
 		text     string
 		sections bool
@@ -80,7 +80,7 @@ func TestNamedChecksAndSections(t *testing.T) {
 		if (now.sections != nil) != c.sections {
 			t.Errorf("by sections is %v:\n%s", now.sections != nil, c.text)
 		}
-		if len(now.table.Services) > 0 && (&now.table.Services[0].Ports[0] == a) != c.taken {
+		if now.table.Services.Len() > 0 && (&now.table.Services.At(0).Ports[0] == a) != c.taken {
 			t.Errorf("taken over is %v:\n%s", !c.taken, c.text)
 		}
 	}

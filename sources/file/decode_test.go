@@ -34,8 +34,8 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
 		table, _, problems := Decode("services.toml", data)
-		if len(table.Services) != 1000 || len(problems) != 0 {
-			b.Fatal(len(table.Services), problems)
+		if table.Services.Len() != 1000 || len(problems) != 0 {
+			b.Fatal(table.Services.Len(), problems)
 		}
 	}
 }
@@ -48,8 +48,8 @@ func BenchmarkDecodeUnlike(b *testing.B) {
 		return fmt.Appendf(nil, "%#x", port) // no plain number, see fields/skeleton.go
 	})
 	for b.Loop() {
-		if table, _, problems := Decode("services.toml", data); len(table.Services) != 1000 || len(problems) != 0 {
-			b.Fatal(len(table.Services), problems)
+		if table, _, problems := Decode("services.toml", data); table.Services.Len() != 1000 || len(problems) != 0 {
+			b.Fatal(table.Services.Len(), problems)
 		}
 	}
 }
@@ -93,8 +93,8 @@ func BenchmarkDecodeVaried(b *testing.B) {
 	data := variedFile(1000)
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		if table, _, problems := Decode("services.toml", data); len(table.Services) != 1000 || len(problems) != 0 {
-			b.Fatal(len(table.Services), problems)
+		if table, _, problems := Decode("services.toml", data); table.Services.Len() != 1000 || len(problems) != 0 {
+			b.Fatal(table.Services.Len(), problems)
 		}
 	}
 }
@@ -126,8 +126,8 @@ func TestManyProblems(t *testing.T) {
 func BenchmarkWhole(b *testing.B) {
 	data := append(bigFile(1000), "[services]\n"...)
 	for b.Loop() {
-		if table, _, problems := Decode("services.toml", data); len(table.Services) != 1000 || len(problems) != 0 {
-			b.Fatal(len(table.Services), problems)
+		if table, _, problems := Decode("services.toml", data); table.Services.Len() != 1000 || len(problems) != 0 {
+			b.Fatal(table.Services.Len(), problems)
 		}
 	}
 }

@@ -50,19 +50,19 @@ func FuzzEncode(f *testing.F) {
 func encodeAll(t *testing.T, data []byte) int {
 	t.Helper()
 	table, _, _ := Decode("f.toml", data)
-	for _, s := range table.Services {
+	for _, s := range table.Services.All() {
 		for _, words := range []Words{EdgeWords, KubernetesWords} {
-			text := Encode(&s, words)
+			text := Encode(s, words)
 			again, _, problems := Decode("f.toml", []byte(text))
-			if len(problems) > 0 || len(again.Services) != 1 {
+			if len(problems) > 0 || again.Services.Len() != 1 {
 				t.Fatalf("%v\n%s\nof\n%s", problems, text, data)
 			}
-			if got, want := placeless(again.Services[0]), placeless(s); !reflect.DeepEqual(got, want) {
+			if got, want := placeless(*again.Services.At(0)), placeless(*s); !reflect.DeepEqual(got, want) {
 				t.Fatalf("%+v, want %+v\n%s", got, want, text)
 			}
 		}
 	}
-	return len(table.Services)
+	return table.Services.Len()
 }
 
 // placeless is a service without its place in a file. A list without elements is the same as none.

@@ -20,7 +20,7 @@ func (s *store) outcome() (sources.Table, error) {
 	for _, path := range s.order {
 		r := s.records[path]
 		good = good || r.good
-		if len(r.reading.table.Services) > 0 {
+		if r.reading.table.Services.Len() > 0 {
 			tables = append(tables, r.reading.table)
 		}
 		if r.earlier {

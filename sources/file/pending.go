@@ -111,7 +111,7 @@ func (s *store) replaced(path string, r *record, id identity) bool {
 
 // shrunk says whether to wait because the content lost a part. services is -1 if it is not parsed yet.
 func (s *store) shrunk(path string, r *record, id identity, data []byte, services int, sc scope) bool {
-	had := len(r.reading.table.Services)
+	had := r.reading.table.Services.Len()
 	lost := 3*len(data) < 2*r.reading.text.size || services >= 0 && 3*services < 2*had
 	if had == 0 || !lost || sc.asked || s.replaced(path, r, id) {
 		return false

@@ -164,7 +164,7 @@ func TestWaitEnds(t *testing.T) {
 	}
 	served := func() (n int, err error) {
 		table, err := s.outcome()
-		return len(table.Services), err
+		return table.Services.Len(), err
 	}
 	write("a")
 	for begin := now; now.Sub(begin) < maxWait; now = now.Add(time.Second) {
@@ -348,8 +348,8 @@ func TestEditCost(t *testing.T) {
 	}
 	edit(syscall.IN_DELETE)
 	want("a removal", 1, 0, 0)
-	if table, err := f.store.outcome(); len(table.Services) != many-1 || err != nil {
-		t.Error(len(table.Services), err)
+	if table, err := f.store.outcome(); table.Services.Len() != many-1 || err != nil {
+		t.Error(table.Services.Len(), err)
 	}
 	for i := range 10 {
 		f.note(event{fmt.Sprintf("%s/temp%d.toml", dir, i), syscall.IN_CREATE})

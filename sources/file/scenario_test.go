@@ -85,8 +85,8 @@ func play(t *testing.T, a *txtar.Archive) string {
 	}
 	merged, conflicts := sources.Merge(host, sources.Join(tables...))
 	say("merge", conflicts)
-	for _, s := range merged.Services {
-		out.WriteString(dump(s))
+	for _, s := range merged.Services.All() {
+		out.WriteString(dump(*s))
 	}
 	return out.String()
 }

@@ -85,7 +85,7 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 		p := parts[i]
 		texts[i] = digestOf(p.Text)
 		if s, read := before.sections[texts[i]]; read {
-			services[i], sections[i] = before.table.Services[s.service], s
+			services[i], sections[i] = *before.table.Services.At(int(s.service)), s
 		} else if services[i], sections[i], ok = d.readSection(r, p); !ok {
 			s, doubts, more := d.alone(p)
 			if len(more) == 0 || fields.MaxValues < atMost(text) {
@@ -106,7 +106,7 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 	now.text, now.head = digestOf(text), digestOf(head)
 	if len(bad) > 0 {
 		now.sections = nil
-		now.table.Services = slices.DeleteFunc(now.table.Services, func(s sources.Service) bool { return bad[[2]string{s.Namespace, s.Name}] })
+		now.table.Services = sources.ServicesOf(slices.DeleteFunc(now.table.Services.Slice(), func(s sources.Service) bool { return bad[[2]string{s.Namespace, s.Name}] })...)
 	}
 	return now, few(problems), ok
 }
@@ -148,8 +148,8 @@ func (d *decoder) alone(p fields.Part) (s sources.Service, warnings, problems []
 		}
 	}
 	var t sources.Table
-	if table(own, root, documentFields, &document{own, &t}); len(t.Services) == 1 {
-		s = t.Services[0] // its only problem is a duplicate key
+	if table(own, root, documentFields, &document{own, &t}); t.Services.Len() == 1 {
+		s = *t.Services.At(0) // its only problem is a duplicate key
 	}
 	for i := range own.warnings {
 		own.warnings[i].Origin.Line -= p.Line - 1
@@ -195,7 +195,7 @@ func inOrder(parts []fields.Part, texts []digest, services []sources.Service, se
 		}
 		services = sorted
 	}
-	now.table.Services = services
+	now.table.Services = sources.ServicesOf(services...)
 	for i, p := range parts {
 		now.sections[texts[i]] = sections[i]
 		for _, w := range sections[i].warnings {

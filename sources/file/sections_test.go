@@ -18,7 +18,7 @@ import (
 func sameAsWhole(t interface{ Fatalf(string, ...any) }, before reading, data []byte) reading {
 	now, problems := decodeAfter(before, "f.toml", data)
 	table, warnings, wantProblems := decodeWhole(sources.Table{}, "f.toml", data)
-	if !reflect.DeepEqual(now.table.Services, table.Services) && len(now.table.Services)+len(table.Services) > 0 {
+	if !reflect.DeepEqual(now.table.Services.Slice(), table.Services.Slice()) && now.table.Services.Len()+table.Services.Len() > 0 {
 		t.Fatalf("of %q\nread %+v\nas a whole %+v", data, now.table, table)
 	}
 	if got, want := fmt.Sprint(few(now.warnings), problems), fmt.Sprint(few(warnings), wantProblems); got != want {
@@ -139,10 +139,10 @@ func TestTakenOver(t *testing.T) {
 	data = bytes.Replace(data, []byte("\"10.1.0.51\",\n"), []byte("{ address = \"10.1.0.51\", weight = 2 }, # new\n # line\n"), 1)
 	now := sameAsWhole(t, before, data)
 	was := map[string]*sources.Endpoint{}
-	for _, s := range before.table.Services {
+	for _, s := range before.table.Services.All() {
 		was[s.Name] = &s.Endpoints[0]
 	}
-	for _, s := range now.table.Services {
+	for _, s := range now.table.Services.All() {
 		if changed := s.Name == "web-50"; changed == (was[s.Name] == &s.Endpoints[0]) {
 			t.Errorf("%s: changed %v", s.FullName(), changed)
 		}
@@ -171,8 +171,8 @@ func BenchmarkReread(b *testing.B) {
 		if !takes(s, "f.toml", string(texts[i%2])) {
 			b.Fatal("no news")
 		}
-		if table, err := s.outcome(); len(table.Services) != 1000 || err != nil {
-			b.Fatal(len(table.Services), err)
+		if table, err := s.outcome(); table.Services.Len() != 1000 || err != nil {
+			b.Fatal(table.Services.Len(), err)
 		}
 	}
 }

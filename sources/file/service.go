@@ -29,6 +29,7 @@ func (d *decoder) services(n node, into *sources.Table) error {
 	if !ok {
 		return n.Mistyped("a table, [services.NAME] for each service")
 	}
+	var all []sources.Service
 	names := map[string]int{} // full name to line: "web" and "default/web" are one
 	for _, key := range sortedByLine(services, n.At) {
 		if d.full() {
@@ -44,9 +45,10 @@ func (d *decoder) services(n node, into *sources.Table) error {
 			continue
 		}
 		names[s.FullName()] = s.Origin.Line
-		into.Services = append(into.Services, s)
+		all = append(all, s)
 	}
 	d.service = ""
+	into.Services = sources.ServicesOf(all...)
 	into.Sort()
 	return nil
 }

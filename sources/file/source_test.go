@@ -66,7 +66,7 @@ func (r *rig) run(o Options) {
 	go func() {
 		ended <- source.Watch(ctx, func(table sources.Table, err error) {
 			e := emission{err: err}
-			for _, s := range table.Services {
+			for _, s := range table.Services.All() {
 				e.names = append(e.names, s.Name)
 			}
 			emits <- e
@@ -548,7 +548,7 @@ func TestLoad(t *testing.T) {
 	}
 	missing := filepath.Join(dir, "missing.toml")
 	table, warnings, problems, err := Load(context.Background(), Options{Paths: []string{filepath.Join(dir, "[a-d].toml"), missing}})
-	if err != nil || len(table.Services) != 4 || len(warnings) != 1 {
+	if err != nil || table.Services.Len() != 4 || len(warnings) != 1 {
 		t.Error(table, warnings, err)
 	}
 	var got []string
@@ -576,7 +576,7 @@ func TestNeverStill(t *testing.T) {
 	s.hold("x", s.records["x"], identity{}, "is being written", false)
 	s.giveUp()
 	table, err := s.outcome()
-	if len(table.Services) != 1 || err == nil {
+	if table.Services.Len() != 1 || err == nil {
 		t.Error(table, err)
 	}
 }
@@ -590,13 +590,13 @@ func TestUnlistable(t *testing.T) {
 	s.update(l, scope{})
 	table, err := s.outcome()
 	var rejected *sources.RejectedError
-	if len(table.Services) != 1 || !errors.As(err, &rejected) || !rejected.Incomplete {
+	if table.Services.Len() != 1 || !errors.As(err, &rejected) || !rejected.Incomplete {
 		t.Error(table, err)
 	}
 	if !s.update(&listing{}, scope{}) {
 		t.Error("nothing new when it is listed again, without the file")
 	}
-	if table, err = s.outcome(); len(table.Services) != 0 || err != nil {
+	if table, err = s.outcome(); table.Services.Len() != 0 || err != nil {
 		t.Error(table, err)
 	}
 }
@@ -609,14 +609,14 @@ func TestOptional(t *testing.T) {
 	if s.update(l, scope{}) {
 		t.Error("a file that never was is news")
 	}
-	if table, err := s.outcome(); len(table.Services) != 0 || err != nil {
+	if table, err := s.outcome(); table.Services.Len() != 0 || err != nil {
 		t.Error(table, err)
 	}
 	takes(s, "x", services("a"))
 	if !s.update(l, scope{}) {
 		t.Error("a file that is gone is no news")
 	}
-	if table, err := s.outcome(); len(table.Services) != 1 || err == nil {
+	if table, err := s.outcome(); table.Services.Len() != 1 || err == nil {
 		t.Error(table, err)
 	}
 }
@@ -628,11 +628,11 @@ func TestUnchangedIsNotParsed(t *testing.T) {
 		t.Error("the first content is no news")
 	}
 	r := s.records["x"]
-	parsed := &r.reading.table.Services[0]
-	if takes(s, "x", services("a")) || &r.reading.table.Services[0] != parsed {
+	parsed := r.reading.table.Services.At(0)
+	if takes(s, "x", services("a")) || r.reading.table.Services.At(0) != parsed {
 		t.Error("parsed again")
 	}
-	if takes(s, "x", services("a")+"\n") || &r.reading.table.Services[0] == parsed {
+	if takes(s, "x", services("a")+"\n") || r.reading.table.Services.At(0) == parsed {
 		t.Error("another text of the same services is news, or was not parsed")
 	}
 }

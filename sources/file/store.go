@@ -254,7 +254,7 @@ func (r *record) take(path string, data []byte, whole func(services int) bool) (
 		return r.reject(nil), true
 	}
 	now, problems := decodeAfter(r.reading, path, data)
-	if n, had := len(now.table.Services), len(r.reading.table.Services); len(problems) == 0 && had > 0 {
+	if n, had := now.table.Services.Len(), r.reading.table.Services.Len(); len(problems) == 0 && had > 0 {
 		if !whole(n) {
 			return false, false
 		}

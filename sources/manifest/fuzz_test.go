@@ -33,15 +33,15 @@ func FuzzDecode(f *testing.F) {
 		}
 		table, _ := Table(o, "n1")
 		again, _ := Table(o, "n1")
-		for i, s := range table.Services {
+		for i, s := range table.Services.All() {
 			if s.Origin.Line == 0 || s.Namespace == "" {
 				t.Errorf("%s is from %q", s.FullName(), s.Origin)
 			}
-			if i > 0 && s.FullName() == table.Services[i-1].FullName() {
+			if i > 0 && s.FullName() == table.Services.At(i-1).FullName() {
 				t.Errorf("%s is there twice", s.FullName())
 			}
-			distinctEndpoints(t, s)
-			if len(s.Endpoints) != len(again.Services[i].Endpoints) {
+			distinctEndpoints(t, *s)
+			if len(s.Endpoints) != len(again.Services.At(i).Endpoints) {
 				t.Errorf("%s is another one the second time", s.FullName())
 			}
 		}

@@ -79,18 +79,18 @@ func same(t *testing.T, got sources.Table, a *txtar.Archive) {
 			t.Fatal(problems)
 		}
 	}
-	for _, all := range [][]sources.Service{got.Services, want.Services} {
-		for i := range all {
-			all[i].Origin = sources.Origin{}
+	for _, t := range []sources.Table{got, want} {
+		for _, s := range t.Services.All() {
+			s.Origin = sources.Origin{}
 		}
 	}
-	for i := range max(len(got.Services), len(want.Services)) {
+	for i := range max(got.Services.Len(), want.Services.Len()) {
 		var g, w sources.Service
-		if i < len(got.Services) {
-			g = got.Services[i]
+		if i < got.Services.Len() {
+			g = *got.Services.At(i)
 		}
-		if i < len(want.Services) {
-			w = want.Services[i]
+		if i < want.Services.Len() {
+			w = *want.Services.At(i)
 		}
 		if !reflect.DeepEqual(g, w) {
 			t.Errorf("got\n%+v\nwant\n%+v", g, w)

@@ -17,7 +17,7 @@ func Table(o Objects, node string) (sources.Table, []sources.Problem) {
 			parts[k] = append(parts[k], e)
 		}
 	}
-	var t sources.Table
+	var all []sources.Service
 	var problems []sources.Problem
 	seen := map[key]sources.Origin{}
 	for _, s := range o.Services {
@@ -32,7 +32,7 @@ func Table(o Objects, node string) (sources.Table, []sources.Problem) {
 		}
 		service, left, ok := Convert(s, parts[k], node)
 		if problems = append(problems, left...); ok {
-			t.Services = append(t.Services, service)
+			all = append(all, service)
 		}
 	}
 	for _, e := range o.Slices {
@@ -41,6 +41,7 @@ func Table(o Objects, node string) (sources.Table, []sources.Problem) {
 			problems = append(problems, problem(e.Metadata, "", "EndpointSlice %s left out: there is no Service %s/%s", e.Metadata.Name, k.namespace, k.name))
 		}
 	}
+	t := sources.Table{Services: sources.ServicesOf(all...)}
 	t.Sort()
 	sources.SortProblems(problems)
 	return t, problems

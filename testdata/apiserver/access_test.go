@@ -99,7 +99,7 @@ func TestForbiddenKind(t *testing.T) {
 	all, _ := f.since(0)
 	for _, e := range all {
 		if !e.none() && !e.has("10.2.1.10:8080") {
-			t.Errorf("a table that lacks what could not be read: %d services", len(e.Services))
+			t.Errorf("a table that lacks what could not be read: %d services", e.Services.Len())
 		}
 	}
 }

@@ -39,7 +39,7 @@ type emission struct {
 }
 
 // none: nothing could be read, and the last table stays.
-func (e emission) none() bool { return e.err != nil && e.Services == nil }
+func (e emission) none() bool { return e.err != nil && e.Services.Len() == 0 }
 
 // has says whether the table has an endpoint, "10.2.1.10:8080", of default/web.
 func (e emission) has(endpoint string) bool {
@@ -84,7 +84,7 @@ func (f *follower) text() (text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range f.all {
-		text += fmt.Sprintf("%s %d services, error: %v\n", e.at.Format("15:04:05.000"), len(e.Services), e.err)
+		text += fmt.Sprintf("%s %d services, error: %v\n", e.at.Format("15:04:05.000"), e.Services.Len(), e.err)
 	}
 	return text
 }
@@ -155,7 +155,7 @@ func (f *follower) wantNothingLost(t *testing.T) {
 	}
 	for i, e := range list[first:] {
 		if !e.none() && !serves(e) {
-			t.Errorf("emission %d lost the service: %d services, error: %v", first+i, len(e.Services), e.err)
+			t.Errorf("emission %d lost the service: %d services, error: %v", first+i, e.Services.Len(), e.err)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestListThatIsCut(t *testing.T) {
 
 	all, _ := f.since(0)
 	for _, e := range all {
-		if n := len(e.Services); !e.none() && n != 1102 {
+		if n := e.Services.Len(); !e.none() && n != 1102 {
 			t.Errorf("a table of %d services, want 1100, web and kubernetes", n)
 		}
 	}

@@ -54,7 +54,7 @@ func TestQPSAndBurst(t *testing.T) {
 	r := newRelay(t, c)
 	f := follow(t, source.Options{Kubeconfig: kubeconfig(t, c, r.URL), ContentType: protobuf, QPS: qps, Burst: burst,
 		OnNode: func(manifest.Node) {}})
-	f.await(t, 0, "all services", func(e emission) bool { return len(e.Services) == 1102 })
+	f.await(t, 0, "all services", func(e emission) bool { return e.Services.Len() == 1102 })
 
 	requests := r.Requests()
 	var came []time.Time

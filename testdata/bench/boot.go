@@ -126,7 +126,7 @@ func bootKeepalived(p *pass, row string, t sources.Table, with func() error) err
 		return err
 	}
 	defer k.stop()
-	last := t.Services[len(t.Services)-1]
+	last := *t.Services.At(t.Services.Len() - 1)
 	err = p.lap(row, func() error {
 		if err := errors.Join(with(), k.start(p.node)); err != nil {
 			return err
@@ -152,7 +152,7 @@ func bootHAProxy(p *pass, row string, t sources.Table, _ func() error) error {
 	if err != nil {
 		return err
 	}
-	last := t.Services[len(t.Services)-1]
+	last := *t.Services.At(t.Services.Len() - 1)
 	return p.lap(row, func() error {
 		return errors.Join(h.start(p.node), h.untilWeight(last, len(last.Endpoints)-1, 1))
 	})

@@ -101,7 +101,7 @@ func (p *pass) churn(t sources.Table, save func(sources.Table) error, pids func(
 			return err
 		}
 		changed := next
-		changed.Services = next.Services[:len(next.Services)-soakEvery+1+round%soakEvery]
+		changed.Services = sources.ServicesOf(next.Services.Slice()[:next.Services.Len()-soakEvery+1+round%soakEvery]...)
 		if err := p.untilServed(changed, 2); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (p *pass) untilServed(t sources.Table, weight uint32) error {
 		return err
 	}
 	defer table.Close()
-	last := t.Services[len(t.Services)-1]
+	last := *t.Services.At(t.Services.Len() - 1)
 	return untilWeight(table, last, len(last.Endpoints)-1, weight)
 }
 

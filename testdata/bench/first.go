@@ -78,8 +78,8 @@ func (p *pass) first(row string, proxy *lab.Proxy, ready readiness, t sources.Ta
 // untilLocal waits until one of the table's VIPs is local.
 func untilLocal(t sources.Table, local <-chan netlink.RouteUpdate, proxy *lab.Proxy) error {
 	vips := map[netip.Addr]bool{}
-	for i := range t.Services {
-		for _, a := range t.Services[i].ClusterIPs {
+	for i := range t.Services.Len() {
+		for _, a := range t.Services.At(i).ClusterIPs {
 			vips[a] = true
 		}
 	}

@@ -37,7 +37,7 @@ func newHAProxy(on *lab.Host, t sources.Table, port uint16) (*haproxy, error) {
 	}
 	h := &haproxy{dir: dir, port: port}
 	route := "route add local 10.96.0.0/16 dev lo"
-	if !t.Services[0].ClusterIPs[0].Is4() {
+	if !t.Services.At(0).ClusterIPs[0].Is4() {
 		route = "-6 route add local fd00:96::/64 dev lo"
 	}
 	return h, errors.Join(h.configure(t), on.IP(route))
@@ -48,7 +48,7 @@ func (h *haproxy) file() string { return filepath.Join(h.dir, "haproxy.cfg") }
 func (h *haproxy) configure(t sources.Table) error {
 	var conf strings.Builder
 	conf.WriteString("global\n  nbthread 1\n  maxconn 1000\n  stats socket " + filepath.Join(h.dir, "stats") + "\ndefaults\n  mode tcp\n  timeout connect 5s\n  timeout client 1m\n  timeout server 1m\n")
-	for _, s := range t.Services {
+	for _, s := range t.Services.All() {
 		fmt.Fprintf(&conf, "listen %s\n  bind %v\n", s.Name, netip.AddrPortFrom(s.ClusterIPs[0], 80))
 		for i, e := range s.Endpoints {
 			fmt.Fprintf(&conf, "  server e%d %v weight %d\n", i, netip.AddrPortFrom(e.Addr, h.port), e.Weight)
@@ -108,7 +108,7 @@ func serveByHAProxy(l *lab.Lab, t sources.Table) (stop func(), err error) {
 		return nil, err
 	}
 	if err = errors.Join(err, h.start(l.Node)); err == nil {
-		last := t.Services[len(t.Services)-1]
+		last := *t.Services.At(t.Services.Len() - 1)
 		err = h.untilWeight(last, 0, last.Endpoints[0].Weight)
 	}
 	return h.stop, err
@@ -125,7 +125,7 @@ func (b *bench) haproxy(p *pass) error {
 	if err != nil {
 		return err
 	}
-	last, middle := t.Services[len(t.Services)-1], t.Services[len(t.Services)/2]
+	last, middle := *t.Services.At(t.Services.Len() - 1), *t.Services.At(t.Services.Len() / 2)
 	err = p.lap(startRow, func() error {
 		return errors.Join(h.start(p.node), h.untilWeight(last, len(last.Endpoints)-1, 1))
 	})

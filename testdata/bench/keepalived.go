@@ -44,7 +44,7 @@ func (b *bench) keepalived(p *pass) error {
 		return err
 	}
 	defer table.Close()
-	last := t.Services[len(t.Services)-1]
+	last := *t.Services.At(t.Services.Len() - 1)
 	err = p.lap(startRow, func() error {
 		if err := k.start(p.node); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (b *bench) keepalived(p *pass) error {
 	if err := k.configure(keepalivedConf(changed)); err != nil {
 		return err
 	}
-	middle := t.Services[len(t.Services)/2]
+	middle := *t.Services.At(t.Services.Len() / 2)
 	reload := func(weight uint32) error {
 		if err := k.cmd.Process.Signal(unix.SIGHUP); err != nil {
 			return err
@@ -134,7 +134,7 @@ func untilWeight(t *ipvs.Table, s sources.Service, endpoint int, weight uint32) 
 
 func keepalivedConf(t sources.Table) string {
 	var b strings.Builder
-	for _, s := range t.Services {
+	for _, s := range t.Services.All() {
 		fmt.Fprintf(&b, "virtual_server %s 80 {\n  lvs_sched wrr\n  lvs_method NAT\n  protocol TCP\n", s.ClusterIPs[0])
 		for _, e := range s.Endpoints {
 			fmt.Fprintf(&b, "  real_server %s 8080 {\n    weight %d\n  }\n", e.Addr, e.Weight)

@@ -114,7 +114,7 @@ func (b *bench) addresses(p *pass) error {
 	}
 	defer l.close()
 	return p.lap("load vips, as addresses", func() error {
-		for _, s := range table(p.size, p.family).Services {
+		for _, s := range table(p.size, p.family).Services.All() {
 			if err := l.add(kernel.Addr{Addr: s.ClusterIPs[0]}); err != nil {
 				return err
 			}
@@ -187,7 +187,7 @@ func (l *library) look(p *pass) error {
 		return err
 	}
 	t := oneWeighed(table(p.size, p.family), 2)
-	s := t.Services[len(t.Services)/2]
+	s := *t.Services.At(t.Services.Len() / 2)
 	changed := s.Endpoints[len(s.Endpoints)/2]
 	real := kernel.Real{Weight: 2, Key: kernel.RealKey{
 		Virtual: kernel.VirtualKey{Addr: netip.AddrPortFrom(s.ClusterIPs[0], 80), Proto: kernel.TCP},

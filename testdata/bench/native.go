@@ -171,7 +171,7 @@ func (l load) table(port uint16) sources.Table {
 	check := sources.DefaultHealthCheck()
 	check.Probe.Type, check.Interval = l.kind, l.interval
 	check.Unset &^= sources.HealthInterval
-	var t sources.Table
+	var all []sources.Service
 	n := 0
 	for i := range loadServices {
 		s := sources.Service{
@@ -186,9 +186,9 @@ func (l load) table(port uint16) sources.Table {
 			})
 			n++
 		}
-		t.Services = append(t.Services, s)
+		all = append(all, s)
 	}
-	return t
+	return sources.Table{Services: sources.ServicesOf(all...)}
 }
 
 // ownTime is the processor time of this process.

@@ -163,7 +163,7 @@ func (p *pass) byLayout(l *lab.Lab, t *task, by, more string) (w way, err error)
 
 func (p *pass) task(services int) *task {
 	t := &task{table: table(size{services, 1}, kernel.IPv4)}
-	t.served = t.table.Services[services/2]
+	t.served = *t.table.Services.At(services / 2)
 	t.served.Endpoints[0].Addr = netip.MustParseAddr("10.2.1.10")
 	t.vip = netip.AddrPortFrom(t.served.ClusterIPs[0], 80)
 	return t

@@ -25,9 +25,9 @@ func soakRow(what string) string {
 
 // soaked is the table of a round.
 func soaked(t sources.Table, round int) sources.Table {
-	t.Services = slices.Clone(t.Services)
-	for i := round % soakEvery; i < len(t.Services); i += soakEvery {
-		s := &t.Services[i]
+	t.Services = sources.ServicesOf(t.Services.Slice()...)
+	for i := round % soakEvery; i < t.Services.Len(); i += soakEvery {
+		s := t.Services.At(i)
 		s.Endpoints = slices.Clone(s.Endpoints)
 		for j := range s.Endpoints {
 			s.Endpoints[j].Weight = uint32(2 + round/soakEvery%2)

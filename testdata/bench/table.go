@@ -22,7 +22,7 @@ func table(sz size, f kernel.Family) sources.Table {
 	if f == kernel.IPv6 {
 		vip, endpoint = netip.MustParseAddr("fd00:96::1"), netip.MustParseAddr("fd00:128::1")
 	}
-	t := sources.Table{Services: make([]sources.Service, 0, sz.services)}
+	all := make([]sources.Service, 0, sz.services)
 	for i := range sz.services {
 		s := sources.Service{
 			Namespace: sources.DefaultNamespace, Name: fmt.Sprintf("s%05d", i), Type: sources.ClusterIP,
@@ -36,18 +36,18 @@ func table(sz size, f kernel.Family) sources.Table {
 			})
 			endpoint = endpoint.Next()
 		}
-		t.Services = append(t.Services, s)
+		all = append(all, s)
 		vip = vip.Next()
 	}
-	return t
+	return sources.Table{Services: sources.ServicesOf(all...)}
 }
 
 // weighed is the table with all endpoints of every nth service at a weight; the
 // given table stays as it is.
 func weighed(t sources.Table, every int, weight uint32) sources.Table {
-	t.Services = slices.Clone(t.Services)
-	for i := 0; i < len(t.Services); i += every {
-		s := &t.Services[i]
+	t.Services = sources.ServicesOf(t.Services.Slice()...)
+	for i := 0; i < t.Services.Len(); i += every {
+		s := t.Services.At(i)
 		s.Endpoints = slices.Clone(s.Endpoints)
 		for j := range s.Endpoints {
 			s.Endpoints[j].Weight = weight
@@ -58,8 +58,8 @@ func weighed(t sources.Table, every int, weight uint32) sources.Table {
 
 // oneWeighed is the table with one endpoint in its middle at a weight.
 func oneWeighed(t sources.Table, weight uint32) sources.Table {
-	t.Services = slices.Clone(t.Services)
-	s := &t.Services[len(t.Services)/2]
+	t.Services = sources.ServicesOf(t.Services.Slice()...)
+	s := t.Services.At(t.Services.Len() / 2)
 	s.Endpoints = slices.Clone(s.Endpoints)
 	s.Endpoints[len(s.Endpoints)/2].Weight = weight
 	return t
@@ -68,7 +68,7 @@ func oneWeighed(t sources.Table, weight uint32) sources.Table {
 // text is a table as services.toml.
 func text(t sources.Table) string {
 	var b strings.Builder
-	for _, s := range t.Services {
+	for _, s := range t.Services.All() {
 		fmt.Fprintf(&b, "[services.%s]\nclusterIP = %q\nports = [{ port = 80, targetPort = 8080 }]\nendpoints = [\n", s.Name, s.ClusterIPs[0])
 		for _, e := range s.Endpoints {
 			if e.Weight == sources.DefaultWeight {
@@ -91,7 +91,7 @@ func variedText(t sources.Table) string {
 			fmt.Fprintf(&b, format, args...)
 		}
 	}
-	for i, s := range t.Services {
+	for i, s := range t.Services.All() {
 		fmt.Fprintf(&b, "[services.%s]\n", s.Name)
 		maybe("# of team %d\n", i%7)
 		fmt.Fprintf(&b, "clusterIP = %q\n", s.ClusterIPs[0])

@@ -213,7 +213,7 @@ func upkeepByKeepalived(_ *bench, p *pass, sz size) (pids []int, stop func(), er
 		return nil, stop, err
 	}
 	defer virtuals.Close()
-	last := t.Services[len(t.Services)-1]
+	last := *t.Services.At(t.Services.Len() - 1)
 	if err := untilWeight(virtuals, last, len(last.Endpoints)-1, 1); err != nil {
 		return nil, stop, fmt.Errorf("%w; keepalived says:\n%s", err, k.out.String())
 	}

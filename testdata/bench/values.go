@@ -46,8 +46,8 @@ func (b *bench) values(p *pass) error {
 			return err
 		}
 	}
-	if len(t.Services) != p.size.services {
-		return fmt.Errorf("the file has %d services", len(t.Services))
+	if t.Services.Len() != p.size.services {
+		return fmt.Errorf("the file has %d services", t.Services.Len())
 	}
 	return nil
 }

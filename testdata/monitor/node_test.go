@@ -253,7 +253,7 @@ func service(i int, name string, endpoints int) sources.Service {
 
 // tableOf sorts services into a table.
 func tableOf(services ...sources.Service) sources.Table {
-	t := sources.Table{Services: services, Seen: time.Now()}
+	t := sources.Table{Services: sources.ServicesOf(services...), Seen: time.Now()}
 	t.Sort()
 	return t
 }

@@ -85,7 +85,7 @@ func drawn(a netip.Addr) bool {
 // must answer, and with affinity the same one again.
 func (n *node) ask(d draw, t sources.Table, c mode.Config) {
 	n.Helper()
-	if n.client == nil || len(t.Services) >= largeServices {
+	if n.client == nil || t.Services.Len() >= largeServices {
 		return
 	}
 	s := n.mode.State(frontend.List(t, n.have.Node, c.Frontends), c)

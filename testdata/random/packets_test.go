@@ -122,7 +122,7 @@ func (s sentPacket) mayRefuse() bool {
 // connection tracker keeps where each went: what the rules let pass has an entry.
 func (n *node) send(d draw, t sources.Table, c mode.Config) {
 	n.Helper()
-	if n.client == nil || len(t.Services) >= largeServices {
+	if n.client == nil || t.Services.Len() >= largeServices {
 		return
 	}
 	f := frontend.List(t, n.have.Node, c.Frontends)

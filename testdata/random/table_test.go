@@ -73,21 +73,21 @@ const largeServices = 1100
 func (d draw) next(last sources.Table) sources.Table {
 	var t sources.Table
 	if !d.chance(20) {
-		for _, s := range last.Services[:min(len(last.Services), 20)] {
+		for _, s := range last.Services.Slice()[:min(last.Services.Len(), 20)] {
 			if d.chance(3) {
 				continue
 			}
 			if d.chance(2) {
 				s.Endpoints = d.endpoints(s.Ports)
 			}
-			t.Services = append(t.Services, s)
+			t.Services = t.Services.Append(s)
 		}
 		for range d.IntN(12) {
-			t.Services = append(t.Services, d.service(fmt.Sprintf("s%02d", d.IntN(100))))
+			t.Services = t.Services.Append(d.service(fmt.Sprintf("s%02d", d.IntN(100))))
 		}
 	}
 	if d.chance(80) {
-		t.Services = append(t.Services, large()...)
+		t.Services = t.Services.Append(large()...)
 	}
 	t, _ = sources.Merge(sources.HostFacts{}, t) // which leaves out what is there twice, as the program does
 	return t

@@ -55,7 +55,7 @@ func TestWordsAgree(t *testing.T) {
 // shortNames gives half of the services ports that the words of the edge write as numbers: with the names that a file
 // gives them itself, and the same on the endpoints.
 func (d draw) shortNames(table sources.Table) sources.Table {
-	services := slices.Clone(table.Services)
+	services := table.Services.Slice()
 	for i := range services {
 		s := &services[i]
 		if d.chance(2) || twice(s.Ports) {
@@ -74,7 +74,7 @@ func (d draw) shortNames(table sources.Table) sources.Table {
 			p.Name, p.TargetPort = name, p.Port
 		}
 	}
-	return sources.Table{Services: services}
+	return sources.Table{Services: sources.ServicesOf(services...)}
 }
 
 // twice says whether ports would have the same name.
@@ -100,7 +100,7 @@ func renamed(ports []sources.EndpointPort, of sources.Port, name string) []sourc
 // written is a table as a services file. An address can be an endpoint twice only in one of the two sets of words.
 func written(table sources.Table, words file.Words) string {
 	var b strings.Builder
-	for _, s := range table.Services {
+	for _, s := range table.Services.Slice() {
 		seen := map[netip.Addr]bool{}
 		s.Endpoints = slices.DeleteFunc(slices.Clone(s.Endpoints), func(e sources.Endpoint) bool {
 			again := seen[e.Addr]

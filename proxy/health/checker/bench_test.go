@@ -28,7 +28,7 @@ func large(services int) sources.Table {
 				Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 8080}},
 			})
 		}
-		t.Services = append(t.Services, s)
+		t.Services = t.Services.Append(s)
 	}
 	return t
 }
@@ -72,8 +72,8 @@ func BenchmarkOverlay(b *testing.B) {
 		b.ReportAllocs()
 		c := made()
 		c.Overlay(sources.Merged{Table: tab}, have, false)
-		other := sources.Table{Services: append([]sources.Service(nil), tab.Services...)}
-		s := &other.Services[1234]
+		other := sources.Table{Services: sources.ServicesOf(tab.Services.Slice()...)}
+		s := other.Services.At(1234)
 		s.Endpoints = append([]sources.Endpoint(nil), s.Endpoints...)
 		s.Endpoints[0].Weight = 2
 		tables := []sources.Table{other, tab}

@@ -61,7 +61,7 @@ func table(c *sources.HealthCheck, servers ...*server) sources.Table {
 			Addr: x.addr.Addr(), Weight: 1, Ready: true, Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: x.addr.Port()}},
 		})
 	}
-	return sources.Table{Services: []sources.Service{s}}
+	return sources.Table{Services: sources.ServicesOf(s)}
 }
 
 // rig is a checker that runs, and the part of the loop.
@@ -103,7 +103,7 @@ func run(t *testing.T, tab sources.Table) *rig {
 // weights are those of the table's endpoints now.
 func (r *rig) weights() (list []uint32) {
 	m, _ := r.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, false)
-	for _, e := range m.Services[0].Endpoints {
+	for _, e := range m.Services.At(0).Endpoints {
 		list = append(list, e.Weight)
 	}
 	return list
@@ -158,7 +158,7 @@ func TestDownAndUp(t *testing.T) {
 	b.down()
 	r.await(1, 0)
 	v := r.View()
-	x := health.NewExplainer(v.Known, v.Now).Explain(&v.Table.Services[0])[1]
+	x := health.NewExplainer(v.Known, v.Now).Explain(v.Table.Services.At(0))[1]
 	if x.Cause != health.IsDown || x.Verdict.Reason != "refused" || x.Source != 1 {
 		t.Errorf("explained %+v", x)
 	}
@@ -205,18 +205,18 @@ func TestStartsFromTheKernel(t *testing.T) {
 	a, b := newServer(t), newServer(t)
 	b.down()
 	r := run(t, table(check(), a, b))
-	r.table.Services[0].ClusterIPs = []netip.Addr{netip.MustParseAddr("10.96.0.1")}
+	r.table.Services.At(0).ClusterIPs = []netip.Addr{netip.MustParseAddr("10.96.0.1")}
 	v := kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}
 	have := &kernel.Observed{State: kernel.State{
 		Virtuals: []kernel.Virtual{{Key: v, Scheduler: "rr"}},
 		Reals:    kernel.RealsOf([]kernel.Real{{Key: kernel.RealKey{Virtual: v, Addr: a.addr}, Weight: 1}, {Key: kernel.RealKey{Virtual: v, Addr: b.addr}}}),
 	}}
 	m, _ := r.Overlay(sources.Merged{Table: r.table}, have, false)
-	if e := m.Services[0].Endpoints; e[0].Weight != 1 || e[1].Weight != 0 {
+	if e := m.Services.At(0).Endpoints; e[0].Weight != 1 || e[1].Weight != 0 {
 		t.Errorf("weights %d and %d", e[0].Weight, e[1].Weight)
 	}
-	if table, _ := AtStart(r.table, r.Settings, nil, have, time.Now()); table.Services[0].Endpoints[1].Weight != 0 {
-		t.Errorf("AtStart gives weight %d", table.Services[0].Endpoints[1].Weight)
+	if table, _ := AtStart(r.table, r.Settings, nil, have, time.Now()); table.Services.At(0).Endpoints[1].Weight != 0 {
+		t.Errorf("AtStart gives weight %d", table.Services.At(0).Endpoints[1].Weight)
 	}
 	b.up()
 	r.await(1, 1)
@@ -228,7 +228,7 @@ func TestNothingChecked(t *testing.T) {
 	delta := sources.Delta{Changes: []sources.Change{{Name: "web", Endpoints: true}}}
 	for range 2 {
 		m, wake := r.Overlay(sources.Merged{Table: r.table, Delta: delta}, &kernel.Observed{}, false)
-		if &m.Services[0] != &r.table.Services[0] || len(m.Delta.Changes) != 1 || !wake.IsZero() {
+		if m.Services.At(0) != r.table.Services.At(0) || len(m.Delta.Changes) != 1 || !wake.IsZero() {
 			t.Errorf("%+v, wake %s", m, wake)
 		}
 	}
@@ -245,7 +245,7 @@ func TestDelta(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); ; {
 		m, _ := r.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, false)
 		deltas = append(deltas, m.Delta)
-		if m.Services[0].Endpoints[1].Weight == 0 {
+		if m.Services.At(0).Endpoints[1].Weight == 0 {
 			break
 		}
 		if time.Now().After(end) {
@@ -294,7 +294,7 @@ func TestConfigure(t *testing.T) {
 	r.Configure(s)
 	r.weights()
 	r.probed(5)
-	if got := r.View().Table.Services[0].HealthCheck.Interval; got != s.Defaults.Interval {
+	if got := r.View().Table.Services.At(0).HealthCheck.Interval; got != s.Defaults.Interval {
 		t.Errorf("interval %s", got)
 	}
 }

@@ -158,7 +158,7 @@ func (c *Checker) pruneOrders(now time.Time) {
 	list, table := c.orders.Overrides, c.served.table
 	c.mu.Unlock()
 	over := !c.orders.stuck && slices.ContainsFunc(list, func(o health.Override) bool { return o.Expired(now) })
-	if len(list) == 0 || len(table.Services) == 0 || !over && now.Sub(c.orders.pruned) < prunePeriod {
+	if len(list) == 0 || table.Services.Len() == 0 || !over && now.Sub(c.orders.pruned) < prunePeriod {
 		return
 	}
 	c.orders.pruned, c.orders.stuck = now, false

@@ -66,7 +66,7 @@ func TestOrders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, _ := again.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, false); m.Services[0].Endpoints[0].Weight != 0 {
+	if m, _ := again.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, false); m.Services.At(0).Endpoints[0].Weight != 0 {
 		t.Error("the order does not stand after a restart")
 	}
 	if err := r.Order(last, true); err != nil {

@@ -87,7 +87,7 @@ func (o *overlay) delta(merged sources.Delta, out sources.Table) sources.Delta {
 
 // sameServices reports whether two tables share their memory.
 func sameServices(a, b sources.Table) bool {
-	return len(a.Services) == len(b.Services) && (len(a.Services) == 0 || &a.Services[0] == &b.Services[0])
+	return a.Services.Same(b.Services)
 }
 
 // AtStart returns the table, and which of its services are unusual, as a svcproxy serves it that starts now, with the kernel and the orders as they are.

@@ -22,7 +22,7 @@ func TestNewTargetsAreSpread(t *testing.T) {
 	table := large(200)
 	start := time.Now()
 	c.Overlay(sources.Merged{Table: table}, &kernel.Observed{}, false)
-	interval := table.Services[0].HealthCheck.Interval
+	interval := table.Services.At(0).HealthCheck.Interval
 	var quarters [4]int
 	for _, target := range health.Targets(table) {
 		due, ok := c.Due(target.Key)

@@ -62,10 +62,10 @@ func (c *Checker) follow(t sources.Table, initial map[health.Key]health.State) {
 // first one counts.
 func newTarget(t sources.Table, from *health.Target) *target {
 	first := from.Users[0]
-	s := &t.Services[first.Service]
+	s := t.Services.At(int(first.Service))
 	x := &target{key: from.Key, pace: from.Pace}
 	for _, u := range from.Users {
-		x.waited = x.waited || t.Services[u.Service].HealthCheck.Initial == sources.InitialDown
+		x.waited = x.waited || t.Services.At(int(u.Service)).HealthCheck.Initial == sources.InitialDown
 	}
 	x.runs = probe.Target{Probe: &s.HealthCheck.Probe, Address: from.Addr, Jitter: from.Pace.Jitter, Owner: x}
 	if s.HealthCheck.Probe.Type == sources.CheckExec {

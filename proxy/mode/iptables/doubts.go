@@ -15,8 +15,8 @@ func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
 		lines = append(lines, fmt.Sprintf(other, f.Config.Scheduler))
 	}
 	sticky := 0
-	for i := range f.Table.Services {
-		s := &f.Table.Services[i]
+	for i := range f.Table.Services.Len() {
+		s := f.Table.Services.At(i)
 		if !s.Type.Serves() {
 			continue
 		}

@@ -18,10 +18,10 @@ func TestDoubts(t *testing.T) {
 	if got := doubts("rr"); got != nil {
 		t.Errorf("of a usual table: %q", got)
 	}
-	table.Services[0].Scheduler = "wrr"
-	table.Services[1].Scheduler, table.Services[1].Affinity = "mh", sources.AffinityClientIP
-	table.Services[3].Forward = sources.Direct
-	table.Services[2].Scheduler, table.Services[2].Type = "mh", sources.Headless
+	table.Services.At(0).Scheduler = "wrr"
+	table.Services.At(1).Scheduler, table.Services.At(1).Affinity = "mh", sources.AffinityClientIP
+	table.Services.At(3).Forward = sources.Direct
+	table.Services.At(2).Scheduler, table.Services.At(2).Type = "mh", sources.Headless
 	want := []string{
 		"mode iptables has no scheduler wlc and chooses at random, by weights",
 		"s00001: mode iptables has no scheduler mh and chooses at random, by weights",

@@ -82,7 +82,7 @@ func (m *Mode) make(f *frontend.Frontends, c mode.Config) {
 	for i, of := range families {
 		w := newWriter(f, &m.config, of)
 		x := &m.families[i]
-		x.parts = make([]part, len(f.Table.Services))
+		x.parts = make([]part, f.Table.Services.Len())
 		x.chains = w.fixed()
 		for s, fronts := range m.fronts {
 			x.parts[s] = w.part(s, fronts)

@@ -35,7 +35,7 @@ func (w *writer) part(index int, fronts []int32) part {
 	if !slices.ContainsFunc(fronts, func(at int32) bool { return w.Frontends.Fronts[at].Key.Family() == w.Family }) {
 		return out // for the family that most services do not have
 	}
-	for number := range w.Frontends.Table.Services[index].Ports {
+	for number := range w.Frontends.Table.Services.At(index).Ports {
 		p := w.newPort(index, number, fronts)
 		p.choose()
 		p.entrances(&out)

@@ -3,7 +3,6 @@ package iptables
 import (
 	"net/netip"
 	"reflect"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -50,8 +49,8 @@ func TestPatchedIsMade(t *testing.T) {
 			case 2:
 				config.EndpointChains = !config.EndpointChains
 			default:
-				table.Services = slices.Clone(table.Services)
-				s := &table.Services[rapid.IntRange(0, len(table.Services)-1).Draw(t, "service")]
+				table.Services = sources.ServicesOf(table.Services.Slice()...)
+				s := table.Services.At(rapid.IntRange(0, table.Services.Len()-1).Draw(t, "service"))
 				s.Endpoints = modetest.SmallEndpoints(t)
 			}
 		}
@@ -66,8 +65,8 @@ func TestOneEndpointChangesOneChain(t *testing.T) {
 	table := modetest.Big(300, 5)
 	node, config := kernel.Node{Name: "n1"}, modetest.Defaults()
 	before := stateOf(table, node, config)
-	table.Services = slices.Clone(table.Services)
-	table.Services[7].Endpoints = table.Services[7].Endpoints[:4]
+	table.Services = sources.ServicesOf(table.Services.Slice()...)
+	table.Services.At(7).Endpoints = table.Services.At(7).Endpoints[:4]
 	p := plan.Diff(stateOf(table, node, config), kernel.Observed{State: before, Names: config.Names})
 	want := "chain ipv4 nat KUBE-SVC-" + portHash("default/s00007", kernel.TCP)
 	if len(p.Ops) != 1 || p.Ops[0].Verb != kernel.Change || p.Ops[0].Object.String()[:len(want)] != want {
@@ -77,8 +76,8 @@ func TestOneEndpointChangesOneChain(t *testing.T) {
 
 func BenchmarkCache(b *testing.B) {
 	t := modetest.Big(5000, 5)
-	other := sources.Table{Services: slices.Clone(t.Services)}
-	other.Services[7].Endpoints = other.Services[7].Endpoints[:4]
+	other := sources.Table{Services: sources.ServicesOf(t.Services.Slice()...)}
+	other.Services.At(7).Endpoints = other.Services.At(7).Endpoints[:4]
 	fewer := sources.Merged{Table: other, Delta: sources.Compare(t, other)}
 	more := sources.Merged{Table: t, Delta: sources.Compare(other, t)}
 	var frontends frontend.Cache

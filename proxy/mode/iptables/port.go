@@ -39,7 +39,7 @@ type endpoint struct {
 
 // newPort returns a port with its fronts, which are those of a service in a family.
 func (w *writer) newPort(index, number int, fronts []int32) port {
-	s := &w.Frontends.Table.Services[index]
+	s := w.Frontends.Table.Services.At(index)
 	p := port{writer: w, service: s, index: index, proto: kernel.Proto(s.Ports[number].Protocol), name: portName(s, &s.Ports[number])}
 	var balanced []*frontend.Front
 	for _, at := range fronts {

@@ -93,15 +93,15 @@ const manyEndpoints = 1000
 
 func isLarge(f *frontend.Frontends) bool {
 	n := 0
-	for i := range f.Table.Services {
-		n += len(f.Table.Services[i].Endpoints)
+	for i := range f.Table.Services.Len() {
+		n += len(f.Table.Services.At(i).Endpoints)
 	}
 	return n > manyEndpoints
 }
 
 // byService lists the fronts of each service.
 func byService(f *frontend.Frontends) [][]int32 {
-	fronts := make([][]int32, len(f.Table.Services))
+	fronts := make([][]int32, f.Table.Services.Len())
 	for i := range f.Fronts {
 		s := f.Fronts[i].Service
 		fronts[s] = append(fronts[s], int32(i))

@@ -13,7 +13,7 @@ import (
 
 // The virtual server of a service, and the address to bind for it.
 func ExampleState() {
-	table := sources.Table{Services: []sources.Service{{
+	table := sources.Table{Services: sources.ServicesOf(sources.Service{
 		Namespace: "default", Name: "web", Type: sources.ClusterIP,
 		ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.20")},
 		Ports:      []sources.Port{{Protocol: sources.TCP, Port: 80}},
@@ -21,7 +21,7 @@ func ExampleState() {
 			Addr: netip.MustParseAddr("10.2.1.10"), Weight: 1, Ready: true,
 			Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 8080}},
 		}},
-	}}}
+	})}
 	f := frontend.List(table, kernel.Node{Name: "n1"}, frontend.Config{})
 	s := ipvs.State(f, mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14})
 	fmt.Print(kernel.State{Virtuals: s.Virtuals, Reals: s.Reals, Addrs: s.Addrs})

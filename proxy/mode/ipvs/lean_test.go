@@ -92,8 +92,8 @@ func TestRulesOnTheWay(t *testing.T) {
 	} {
 		for _, services := range []int{10, 5000} {
 			table := modetest.Big(services, 1)
-			for i := range table.Services {
-				table.Services[i].Endpoints[0].NodeName = c.nodeName
+			for i := range table.Services.Len() {
+				table.Services.At(i).Endpoints[0].NodeName = c.nodeName
 			}
 			config := modetest.Defaults()
 			config.Lean, config.MasqueradeAll = c.lean, c.masqueradeAll

@@ -13,12 +13,12 @@ import (
 // entry that several service ports need is there several times.
 func loopEntries(f *frontend.Frontends, c mode.Config) []kernel.Entry {
 	n := 0
-	for i := range f.Table.Services {
+	for i := range f.Table.Services.Len() {
 		n += len(f.Hairpins(i))
 	}
 	loops := make([]kernel.Entry, 0, n)
 	names := loopSets(c)
-	for i := range f.Table.Services {
+	for i := range f.Table.Services.Len() {
 		loops = appendLoops(loops, f, i, &names)
 	}
 	sortEntries(loops)

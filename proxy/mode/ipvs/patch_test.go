@@ -50,8 +50,8 @@ func TestPatchedIsMade(t *testing.T) {
 			case 1:
 				config.MasqueradeAll = !config.MasqueradeAll
 			default:
-				table.Services = slices.Clone(table.Services)
-				s := &table.Services[rapid.IntRange(0, len(table.Services)-1).Draw(t, "service")]
+				table.Services = sources.ServicesOf(table.Services.Slice()...)
+				s := table.Services.At(rapid.IntRange(0, table.Services.Len()-1).Draw(t, "service"))
 				s.Endpoints = modetest.SmallEndpoints(t)
 			}
 		}
@@ -71,7 +71,7 @@ func equal(t *rapid.T, got, want *frontend.Frontends) {
 			t.Fatalf("%v: got %v, want %v", got.Fronts[i], g, w)
 		}
 	}
-	for i := range got.Table.Services {
+	for i := range got.Table.Services.Len() {
 		if !slices.Equal(got.Targets(i), want.Targets(i)) || !slices.Equal(got.Hairpins(i), want.Hairpins(i)) {
 			t.Fatalf("service %d: got %v, want %v", i, got.Targets(i), want.Targets(i))
 		}
@@ -80,8 +80,8 @@ func equal(t *rapid.T, got, want *frontend.Frontends) {
 
 func BenchmarkCache(b *testing.B) {
 	t := modetest.Big(5000, 5)
-	other := sources.Table{Services: slices.Clone(t.Services)}
-	other.Services[7].Endpoints = other.Services[7].Endpoints[:4]
+	other := sources.Table{Services: sources.ServicesOf(t.Services.Slice()...)}
+	other.Services.At(7).Endpoints = other.Services.At(7).Endpoints[:4]
 	fewer := sources.Merged{Table: other, Delta: sources.Compare(t, other)}
 	more := sources.Merged{Table: t, Delta: sources.Compare(other, t)}
 	var frontends frontend.Cache

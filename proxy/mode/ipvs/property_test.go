@@ -102,7 +102,7 @@ func checkReals(t *rapid.T, s kernel.State, table sources.Table, n kernel.Node) 
 		if kernel.FamilyOf(r.Key.Addr.Addr()) != r.Key.Virtual.Family() {
 			t.Fatalf("%s crosses families", r)
 		}
-		if !slices.ContainsFunc(table.Services, func(svc sources.Service) bool {
+		if !slices.ContainsFunc(table.Services.Slice(), func(svc sources.Service) bool {
 			return slices.ContainsFunc(svc.Endpoints, func(e sources.Endpoint) bool {
 				return e.Addr == r.Key.Addr.Addr() && !e.Cut && (e.Ready || svc.PublishNotReadyAddresses || e.Serving && e.Terminating)
 			})

@@ -41,10 +41,10 @@ func TestDuplicateEndpoints(t *testing.T) {
 	s := service("web", "10.96.0.20",
 		endpoint("10.2.1.10", "n2", 81), endpoint("10.2.1.10", "n2", 80), endpoint("10.2.1.10", "n1", 81))
 	s.InternalTrafficPolicy = sources.Local
-	state := stateOf(sources.Table{Services: []sources.Service{s}}, kernel.Node{Name: "n1"}, modetest.Defaults())
+	state := stateOf(sources.Table{Services: sources.ServicesOf(s)}, kernel.Node{Name: "n1"}, modetest.Defaults())
 	wantVirtuals(t, state, "-A -t 10.96.0.20:80 -s rr\n-a -t 10.96.0.20:80 -r 10.2.1.10:81 -m -w 1\n")
 	s.InternalTrafficPolicy = sources.Cluster
-	state = stateOf(sources.Table{Services: []sources.Service{s}}, kernel.Node{Name: "n1"}, modetest.Defaults())
+	state = stateOf(sources.Table{Services: sources.ServicesOf(s)}, kernel.Node{Name: "n1"}, modetest.Defaults())
 	wantVirtuals(t, state, "-A -t 10.96.0.20:80 -s rr\n"+
 		"-a -t 10.96.0.20:80 -r 10.2.1.10:80 -m -w 1\n-a -t 10.96.0.20:80 -r 10.2.1.10:81 -m -w 1\n")
 }
@@ -56,7 +56,7 @@ func TestEndpointWithoutPort(t *testing.T) {
 	named.Ports[0].Name = "metrics"
 	other.Ports[0].Protocol = sources.UDP
 	s := service("web", "10.96.0.20", named, other, endpoint("10.2.1.12", "", 80))
-	state := stateOf(sources.Table{Services: []sources.Service{s}}, kernel.Node{Name: "n1"}, modetest.Defaults())
+	state := stateOf(sources.Table{Services: sources.ServicesOf(s)}, kernel.Node{Name: "n1"}, modetest.Defaults())
 	wantVirtuals(t, state, "-A -t 10.96.0.20:80 -s rr\n-a -t 10.96.0.20:80 -r 10.2.1.12:80 -m -w 1\n")
 }
 
@@ -65,7 +65,7 @@ func TestNodeHintsFirst(t *testing.T) {
 	here, there := endpoint("10.2.1.10", "n1", 80), endpoint("10.2.2.10", "n2", 80)
 	here.NodeHints, here.ZoneHints = []string{"n1"}, []string{"b"}
 	there.NodeHints, there.ZoneHints = []string{"n2"}, []string{"a"}
-	table := sources.Table{Services: []sources.Service{service("web", "10.96.0.20", here, there)}}
+	table := sources.Table{Services: sources.ServicesOf(service("web", "10.96.0.20", here, there))}
 	wantVirtuals(t, stateOf(table, kernel.Node{Name: "n1", Zone: "a"}, modetest.Defaults()),
 		"-A -t 10.96.0.20:80 -s rr\n-a -t 10.96.0.20:80 -r 10.2.1.10:80 -m -w 1\n")
 	wantVirtuals(t, stateOf(table, kernel.Node{Name: "n3", Zone: "a"}, modetest.Defaults()),
@@ -77,7 +77,7 @@ func TestNodeHintsFirst(t *testing.T) {
 func TestFirstServiceWins(t *testing.T) {
 	loser := service("b", "10.96.0.21", endpoint("10.2.9.10", "n2", 80))
 	loser.ExternalIPs = []netip.Addr{addr("10.96.0.20")}
-	table := sources.Table{Services: []sources.Service{service("a", "10.96.0.20", endpoint("10.2.1.10", "n2", 80)), loser}}
+	table := sources.Table{Services: sources.ServicesOf(service("a", "10.96.0.20", endpoint("10.2.1.10", "n2", 80)), loser)}
 	state := stateOf(table, kernel.Node{Name: "n1"}, modetest.Defaults())
 	wantVirtuals(t, state, "-A -t 10.96.0.20:80 -s rr\n-a -t 10.96.0.20:80 -r 10.2.1.10:80 -m -w 1\n"+
 		"-A -t 10.96.0.21:80 -s rr\n-a -t 10.96.0.21:80 -r 10.2.9.10:80 -m -w 1\n")
@@ -91,10 +91,10 @@ func TestFirstServiceWins(t *testing.T) {
 // Loopback addresses are neither VIPs nor endpoints: a virtual server on one drops
 // SYNs, and a real server on one answers only the host.
 func TestNothingOnLoopback(t *testing.T) {
-	table := sources.Table{Services: []sources.Service{
+	table := sources.Table{Services: sources.ServicesOf(
 		service("vip", "127.0.0.1", endpoint("10.2.1.10", "", 80)),
 		service("web", "10.96.0.20", endpoint("127.0.0.1", "", 80)),
-	}}
+	)}
 	wantVirtuals(t, stateOf(table, kernel.Node{Name: "n1"}, modetest.Defaults()), "-A -t 10.96.0.20:80 -s rr\n")
 }
 

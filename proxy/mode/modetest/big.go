@@ -9,7 +9,7 @@ import (
 
 // Big returns a table of n services with m endpoints each.
 func Big(n, m int) sources.Table {
-	var t sources.Table
+	all := make([]sources.Service, 0, n)
 	for i := range n {
 		s := sources.Service{
 			Namespace: "default", Name: fmt.Sprintf("s%05d", i), Type: sources.ClusterIP,
@@ -25,7 +25,7 @@ func Big(n, m int) sources.Table {
 				NodeName: fmt.Sprintf("n%d", j), Weight: 1, Ready: true, Serving: true,
 			})
 		}
-		t.Services = append(t.Services, s)
+		all = append(all, s)
 	}
-	return t
+	return sources.Table{Services: sources.ServicesOf(all...)}
 }

@@ -3,7 +3,6 @@ package modetest
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -82,11 +81,11 @@ func DrawService(t *rapid.T, name string) sources.Service {
 }
 
 func DrawTable(t *rapid.T) sources.Table {
-	var table sources.Table
+	var all []sources.Service
 	for i := range rapid.IntRange(0, 5).Draw(t, "services") {
-		table.Services = append(table.Services, DrawService(t, fmt.Sprintf("s%d", i)))
+		all = append(all, DrawService(t, fmt.Sprintf("s%d", i)))
 	}
-	return table
+	return sources.Table{Services: sources.ServicesOf(all...)}
 }
 
 func DrawNode(t *rapid.T) kernel.Node {
@@ -115,9 +114,9 @@ func DrawConfig(t *rapid.T) mode.Config {
 // stay there.
 func Realistic(t *rapid.T, table sources.Table, n kernel.Node) {
 	isVIP := func(a netip.Addr) bool {
-		return slices.ContainsFunc(table.Services, func(s sources.Service) bool { return s.HasVIP(a) })
+		return table.Services.ContainsFunc(func(s *sources.Service) bool { return s.HasVIP(a) })
 	}
-	for _, s := range table.Services {
+	for _, s := range table.Services.All() {
 		healthy := rapid.Bool().Draw(t, "healthy")
 		for i := range s.Endpoints {
 			e := &s.Endpoints[i]

@@ -139,9 +139,9 @@ func (s *Scenario) Read(t *testing.T) {
 			t.Errorf("section %q: not one of services.toml, cut, node, config, want ...", f.Name)
 		}
 	}
-	for i := range table.Services {
-		for k := range table.Services[i].Endpoints {
-			if e := &table.Services[i].Endpoints[k]; slices.Contains(cut, e.Addr.String()) {
+	for i := range table.Services.Len() {
+		for k := range table.Services.At(i).Endpoints {
+			if e := &table.Services.At(i).Endpoints[k]; slices.Contains(cut, e.Addr.String()) {
 				e.Weight, e.Cut = 0, true
 			}
 		}

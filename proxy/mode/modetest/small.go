@@ -12,7 +12,7 @@ import (
 // SmallTable draws enough services that a change of one of them is patched. Their
 // endpoints are often the same.
 func SmallTable(t *rapid.T) sources.Table {
-	var table sources.Table
+	var all []sources.Service
 	for i := range 16 {
 		s := sources.Service{
 			Namespace: "default", Name: fmt.Sprintf("s%02d", i), AffinityTimeout: sources.DefaultAffinityTimeout,
@@ -38,9 +38,9 @@ func SmallTable(t *rapid.T) sources.Table {
 			s.LoadBalancerIPs = []sources.VIP{{Addr: netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, 9, 15: byte(i % 3)})}}
 			s.Ports[0].Port = uint16(80 + i)
 		}
-		table.Services = append(table.Services, s)
+		all = append(all, s)
 	}
-	return table
+	return sources.Table{Services: sources.ServicesOf(all...)}
 }
 
 func SmallEndpoints(t *rapid.T) []sources.Endpoint {

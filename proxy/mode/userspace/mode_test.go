@@ -32,7 +32,7 @@ func table() sources.Table {
 	ranged.Type, ranged.LoadBalancerIPs = sources.LoadBalancer, []sources.VIP{{Addr: netip.MustParseAddr("192.0.2.1")}}
 	ranged.SourceRanges = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 	all := []sources.Service{service("assoc", "10.96.0.4", sources.SCTP), hashed, ranged, sticky}
-	return sources.Table{Services: all}
+	return sources.Table{Services: sources.ServicesOf(all...)}
 }
 
 func list() *frontend.Frontends {
