@@ -147,9 +147,10 @@ func (b *relayed) Apply(ops []kernel.Op) []error {
 		return b.relay.Apply(ops)
 	}
 	var all []step
+	moved := map[kernel.VirtualKey]bool{} // by an earlier op
 	for i, op := range ops {
 		k, isVirtual := virtualOf(op.Object)
-		switch there := b.left[k] && !b.relay.Has(k); {
+		switch there := b.left[k] && !b.relay.Has(k) && !moved[k]; {
 		case !b.left[k]:
 			all = append(all, step{op: op, of: i})
 		case there && op.Verb == kernel.Remove:
@@ -158,6 +159,7 @@ func (b *relayed) Apply(ops []kernel.Op) []error {
 			all = append(all, step{op: op, of: i})
 		default:
 			if there {
+				moved[k] = true
 				all = append(all, b.move(op, i)...)
 			} else {
 				all = append(all, step{op: op, of: i})

@@ -27,7 +27,11 @@ func (b *below) Reals([]kernel.VirtualKey) ([]kernel.Real, []kernel.Conns, error
 
 func (b *below) Apply(ops []kernel.Op) []error {
 	for _, op := range ops {
-		k := op.Object.(kernel.Virtual).Key
+		k, isVirtual := virtualOf(op.Object)
+		if !isVirtual {
+			b.reals = slices.DeleteFunc(b.reals, func(r kernel.Real) bool { return r == op.Object })
+			continue
+		}
 		b.virtuals = slices.DeleteFunc(b.virtuals, func(v kernel.Virtual) bool { return v.Key == k })
 		b.reals = slices.DeleteFunc(b.reals, func(r kernel.Real) bool { return r.Key.Virtual == k })
 	}
@@ -48,7 +52,9 @@ func TestMoveToTheRelay(t *testing.T) {
 	}
 	moves, stays := virtual("127.0.0.1:40801"), virtual("0.0.0.0:40802") // no relay listens everywhere
 	endpoint := kernel.Real{Key: kernel.RealKey{Virtual: moves.Key, Addr: netip.MustParseAddrPort("127.0.0.1:1")}, Weight: 1, Forward: kernel.Masquerade}
-	kept := &below{virtuals: []kernel.Virtual{stays, moves}, reals: []kernel.Real{endpoint}}
+	gone := endpoint
+	gone.Key.Addr = netip.MustParseAddrPort("127.0.0.1:2")
+	kept := &below{virtuals: []kernel.Virtual{stays, moves}, reals: []kernel.Real{endpoint, gone}}
 	b := withRelay(r, kept).(*relayed)
 	if _, err := b.Read(); err != nil || len(b.inIPVS()) != 2 {
 		t.Fatalf("%v, %v", b.inIPVS(), err)
@@ -59,8 +65,9 @@ func TestMoveToTheRelay(t *testing.T) {
 		{Verb: kernel.Change, Object: stays, Was: stays},
 		{Verb: kernel.Change, Object: moves, Was: moves},
 		{Verb: kernel.Change, Object: heavier, Was: endpoint},
+		{Verb: kernel.Remove, Object: gone, Was: gone}, // from the relay, since IPVS loses the virtual server
 	})
-	if len(errs) != 3 || errs[0] == nil || errs[1] != nil || errs[2] != nil {
+	if len(errs) != 4 || errs[0] == nil || errs[1] != nil || errs[2] != nil || errs[3] != nil {
 		t.Errorf("errors: %v", errs)
 	}
 	if !slices.Equal(kept.virtuals, []kernel.Virtual{stays}) || !slices.Equal(b.inIPVS(), []kernel.VirtualKey{stays.Key}) {
