@@ -71,6 +71,9 @@ func Remove(path string) error {
 // replaces one that is there. It is no error if the file does not exist.
 func SetAside(path string) error {
 	d, err := Open(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

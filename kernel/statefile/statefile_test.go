@@ -287,8 +287,10 @@ func TestFullDisk(t *testing.T) {
 
 func TestSetAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "orders")
-	if err := SetAside(path); err != nil {
-		t.Error("none is there:", err)
+	for _, none := range []string{path, filepath.Join(path, "x")} {
+		if err := SetAside(none); err != nil {
+			t.Error("none is there:", err)
+		}
 	}
 	for _, text := range []string{"first", "second"} {
 		if err := Write(path, []byte(text), 0o600); err != nil {

@@ -34,6 +34,7 @@ type Saved struct {
 	boot    string
 	list    []kernel.Saved // sorted by name
 	dirty   bool           // the file differs from memory
+	unread  bool           // the file, or a value in it, was not understood
 	warning error
 }
 
@@ -79,7 +80,7 @@ func (s *Saved) load() {
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
-		s.warning = fmt.Errorf("reading saved kernel parameters: %s: %w", s.path, err)
+		s.unread, s.warning = true, fmt.Errorf("reading saved kernel parameters: %s: %w", s.path, err)
 		return
 	}
 	if r.BootID != s.boot {
@@ -98,7 +99,7 @@ func (s *Saved) Check(allowed func(kernel.Saved) error) {
 	s.list = slices.DeleteFunc(s.list, func(p kernel.Saved) bool {
 		err := allowed(p)
 		if err != nil {
-			s.warning = fmt.Errorf("%s: %w: left out", s.path, err)
+			s.unread, s.warning = true, fmt.Errorf("%s: %w: left out", s.path, err)
 		}
 		return err != nil
 	})
@@ -154,10 +155,11 @@ func (s *Saved) Flush() {
 		s.warning = fmt.Errorf("saving kernel parameters: %w", err)
 		return
 	}
-	s.dirty, s.warning = false, nil
+	s.dirty, s.unread, s.warning = false, false, nil
 }
 
-// write replaces the whole file, so that a crash leaves the old one or the new one.
+// write replaces the whole file, so that a crash leaves the old one or the new one. A file that was not understood is kept
+// under another name: it may be the only record of what the parameters were.
 func (s *Saved) write() error {
 	r := record{BootID: s.boot, Sysctls: make([]parameter, len(s.list))}
 	for i, p := range s.list {
@@ -166,6 +168,11 @@ func (s *Saved) write() error {
 	text, err := json.MarshalIndent(r, "", "\t")
 	if err != nil {
 		return err
+	}
+	if s.unread {
+		if err := statefile.SetAside(s.path); err != nil {
+			return fmt.Errorf("setting %s aside, which cannot be read: %w", s.path, err)
+		}
 	}
 	return statefile.Write(s.path, append(text, '\n'), 0o644)
 }

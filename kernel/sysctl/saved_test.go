@@ -54,6 +54,14 @@ func TestTroubleIsAWarning(t *testing.T) {
 	if v.Warning() != nil || len(OpenSaved(dir, "boot").All()) != 1 {
 		t.Errorf("warning %v after the file could be replaced", v.Warning())
 	}
+	if text, err := os.ReadFile(filepath.Join(dir, SavedFile+".unread")); string(text) != "{not json" {
+		t.Errorf("of the file that could not be read is left: %q, %v", text, err)
+	}
+	v.Save("b", "1", "2")
+	v.Flush()
+	if text, _ := os.ReadFile(filepath.Join(dir, SavedFile+".unread")); string(text) != "{not json" {
+		t.Errorf("after one more write: %q", text)
+	}
 
 	inTheWay := filepath.Join(dir, "file")
 	if err := os.WriteFile(inTheWay, nil, 0o644); err != nil {
@@ -93,5 +101,10 @@ func TestCheckDropsValues(t *testing.T) {
 	}
 	if v.Warning() == nil || !strings.Contains(v.Warning().Error(), "not ours: left out") {
 		t.Error(v.Warning())
+	}
+	v.Save("more", "1", "2")
+	v.Flush()
+	if text, err := os.ReadFile(filepath.Join(dir, SavedFile+".unread")); !strings.Contains(string(text), `"unknown"`) {
+		t.Errorf("of what was left out is left: %q, %v", text, err)
 	}
 }

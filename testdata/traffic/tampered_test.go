@@ -26,6 +26,7 @@ var stateFiles = []string{
 	"state/names",
 	"state/virtuals",
 	"state/sysctls.json",
+	"state/sysctls.json.unread",
 	"state/overrides.json",
 	"state/overrides.json.unread",
 	"state/node-drain.json",
