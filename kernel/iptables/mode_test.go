@@ -29,7 +29,7 @@ func (b backend) written(t *testing.T, want kernel.State) {
 			t.Fatalf("op %d: %v", i, err)
 		}
 	}
-	b.Forget()
+	b.forget()
 	have := b.read(t)
 	for i := range have {
 		if w, h := want.Chains[min(i, len(want.Chains)-1)], have[i]; w != h {
@@ -152,7 +152,7 @@ func BenchmarkLarge(b *testing.B) {
 			s := newSyncer(b, name)
 			s.sync(full)
 			for b.Loop() {
-				s.tables.Forget()
+				s.tables.forget()
 				if _, err := s.tables.Read(b.Context(), kernel.DefaultNames); err != nil {
 					b.Fatal(err)
 				}

@@ -144,10 +144,3 @@ func (t *Tables) Tools() []Tool {
 func (t *Tables) Stats() Stats {
 	return Stats{Readers: t.readers.Load(), Writers: t.writers.Load(), Activity: t.activity.Load()}
 }
-
-// Forget drops the last reading, so that the next Read runs iptables-save.
-func (t *Tables) Forget() {
-	for _, f := range t.families {
-		f.cached = false
-	}
-}

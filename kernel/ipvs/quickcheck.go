@@ -25,7 +25,7 @@ func (t *Table) QuickCheck(known *kernel.State) (bool, error) {
 		}
 		return -1
 	})
-	_, there, err := t.opt.info()
+	there, err := t.opt.info()
 	if err != nil {
 		return false, fmt.Errorf("counting virtual servers: %w", t.unloaded(err))
 	}

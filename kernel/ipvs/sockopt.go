@@ -76,14 +76,13 @@ func (s *sockopt) room(n int) []byte {
 	return s.buf
 }
 
-// info returns the version of IPVS as three bytes (0x010201 is 1.2.1), and the number of IPv4
-// virtual servers.
-func (s *sockopt) info() (version uint32, services int, err error) {
+// info returns the number of IPv4 virtual servers.
+func (s *sockopt) info() (services int, err error) {
 	p := s.room(infoSize)
 	if err := s.get(optInfo, p); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	return binary.NativeEndian.Uint32(p), int(binary.NativeEndian.Uint32(p[8:])), nil
+	return int(binary.NativeEndian.Uint32(p[8:])), nil
 }
 
 // timeouts returns the IPVS timeouts, which hold for both families.
@@ -109,7 +108,7 @@ func (s *sockopt) syncs() (bool, error) {
 // readServices returns all IPv4 virtual servers.
 func (s *sockopt) readServices(n names) ([]service, error) {
 	if s.services == 0 {
-		_, there, err := s.info()
+		there, err := s.info()
 		if err != nil {
 			return nil, err
 		}

@@ -94,15 +94,6 @@ func (t *Table) lookup() error {
 	return err
 }
 
-// Version returns the version of the kernel's IPVS. It has been "1.2.1" for twenty years.
-func (t *Table) Version() (string, error) {
-	v, _, err := t.opt.info()
-	if err != nil {
-		return "", fmt.Errorf("reading the ipvs version: %w", t.unloaded(err))
-	}
-	return fmt.Sprintf("%d.%d.%d", v>>16, v>>8&0xff, v&0xff), nil
-}
-
 // unloaded turns the error that getsockopt returns without the module into ErrUnavailable.
 func (t *Table) unloaded(err error) error {
 	if errors.Is(err, unix.ENOPROTOOPT) {

@@ -10,7 +10,7 @@
 // application that needs the address has to get it from its own protocol, as in X-Forwarded-For.
 //
 // A restart loses all connections, because this process is their data path. New ones are not lost if
-// the listeners are handed over: Files gives them to systemd's store of file descriptors, and the
+// the listeners are handed over: File gives them to systemd's store of file descriptors, and the
 // next process takes them as Options.Inherited. Clients that connect meanwhile wait in the kernel's
 // queue. Affinity and flows over UDP are lost, too. With scheduler sh clients find the same real
 // server again, since that choice depends on addresses only.

@@ -79,10 +79,7 @@ func TestPortals(t *testing.T) {
 		}
 
 		// The next process finds the same ports: its listeners are those of the last one, or else begin at the same place.
-		files, err := r.Files()
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := listenersOf(t, r)
 		next := newRelay(t, Options{Inherited: copies(t, files)})
 		for _, f := range files {
 			f.Close()

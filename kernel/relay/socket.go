@@ -130,28 +130,10 @@ func ParseFileName(name string) (kernel.VirtualKey, bool) {
 	return k, err == nil && err2 == nil && err3 == nil && addr.Zone() == "" && FileName(k) == name
 }
 
-// Files returns a duplicate of every listener with its FileName, for systemd's store. A process
-// that gets them as Options.Inherited loses no connection that waits in them. The caller closes the
-// files; the relay may be closed before or after. A listener over UDP that is removed from the relay
-// has to be removed from the store, too (FDSTOREREMOVE), or its port stays in use.
-func (r *Relay) Files() ([]*os.File, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []*os.File
-	for k, s := range r.services {
-		f, err := s.listener.duplicate(FileName(k))
-		if err != nil {
-			for _, f := range all {
-				f.Close()
-			}
-			return nil, fmt.Errorf("duplicating the listener of %v: %w", k, err)
-		}
-		all = append(all, f)
-	}
-	return all, nil
-}
-
-// File returns a duplicate of one virtual server's listener, as Files does; nil if it does not exist.
+// File returns a duplicate of a virtual server's listener with its FileName, for systemd's store; nil if it does not exist. A
+// process that gets it in Options.Inherited loses no connection that waits in it. The caller closes the file; the relay may be
+// closed before or after. A listener over UDP that is removed from the relay has to be removed from the store, too
+// (FDSTOREREMOVE), or its port stays in use.
 func (r *Relay) File(k kernel.VirtualKey) (*os.File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
