@@ -127,10 +127,10 @@ func checkVirtual(v kernel.Virtual) error {
 
 // checkScheduler returns ENOENT for a scheduler that the relay does not have, as IPVS does.
 func checkScheduler(name string) error {
-	if slices.Contains(Schedulers, name) {
+	if slices.Contains(kernel.RelaySchedulers, name) {
 		return nil
 	}
-	return fmt.Errorf("%w %q: mode userspace has %q (%w)", ErrScheduler, name, Schedulers, syscall.ENOENT)
+	return fmt.Errorf("%w %q: mode userspace has %q (%w)", ErrScheduler, name, kernel.RelaySchedulers, syscall.ENOENT)
 }
 
 // maxWeight is the largest weight that IPVS takes.

@@ -140,7 +140,7 @@ func BenchmarkDatagrams(b *testing.B) {
 
 // BenchmarkPick is a choice among 1,000 real servers.
 func BenchmarkPick(b *testing.B) {
-	for _, scheduler := range Schedulers {
+	for _, scheduler := range kernel.RelaySchedulers {
 		b.Run(scheduler, func(b *testing.B) {
 			weights := make([]uint32, 1000)
 			for i := range weights {

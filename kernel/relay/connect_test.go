@@ -10,7 +10,7 @@ import (
 
 // Endpoints that refuse cost no time, however many.
 func TestRefusedEndpoints(t *testing.T) {
-	for _, scheduler := range Schedulers {
+	for _, scheduler := range kernel.RelaySchedulers {
 		t.Run(scheduler, func(t *testing.T) {
 			r := newRelay(t, Options{})
 			v, at := persistent(virtual(t, kernel.TCP, kernel.IPv4, scheduler), 100), named(t, kernel.IPv4)

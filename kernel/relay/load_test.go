@@ -93,7 +93,7 @@ func disturb(r *Relay, random *rand.Rand, v *kernel.Virtual, reals []kernel.Real
 	case 2, 3:
 		r.Apply([]kernel.Op{remove(real)})
 	case 4:
-		v.Scheduler = Schedulers[random.IntN(len(Schedulers))]
+		v.Scheduler = kernel.RelaySchedulers[random.IntN(len(kernel.RelaySchedulers))]
 		v.Flags ^= kernel.FlagPersistent
 		v.Timeout = 1
 		r.Apply([]kernel.Op{change(*v)})

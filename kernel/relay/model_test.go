@@ -24,7 +24,7 @@ func TestSameAsFake(t *testing.T) {
 		defer r.Close()
 		model := fake.New(kernel.DefaultNames, kernel.Node{}, kernel.State{})
 		model.Schedulers = map[string]bool{}
-		for _, name := range Schedulers {
+		for _, name := range kernel.RelaySchedulers {
 			model.Schedulers[name] = true
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -74,7 +74,7 @@ func drawObject(t *rapid.T) kernel.Object {
 		}
 		return kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: real}, Weight: uint32(rapid.IntRange(0, 3).Draw(t, "weight"))}
 	}
-	v := kernel.Virtual{Key: k, Scheduler: rapid.SampledFrom(append([]string{"mh"}, Schedulers...)).Draw(t, "scheduler"), Netmask: uint8(k.Family().Bits())}
+	v := kernel.Virtual{Key: k, Scheduler: rapid.SampledFrom(append([]string{"mh"}, kernel.RelaySchedulers...)).Draw(t, "scheduler"), Netmask: uint8(k.Family().Bits())}
 	if rapid.Bool().Draw(t, "persistent") {
 		v = persistent(v, uint32(rapid.IntRange(1, 100).Draw(t, "timeout")))
 	}

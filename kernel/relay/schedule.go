@@ -9,10 +9,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Schedulers are the names of IPVS's schedulers that the relay has. Package proxy/mode/userspace
-// replaces the others by one of them.
-var Schedulers = []string{"rr", "wrr", "lc", "wlc", "sh"}
-
 // ErrScheduler is the error for a scheduler that the relay does not have.
 var ErrScheduler = errors.New("unknown scheduler")
 

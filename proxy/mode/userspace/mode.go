@@ -130,10 +130,7 @@ func (Mode) Doubts(f *frontend.Frontends) (lines []string) {
 	return lines
 }
 
-// Schedulers are the schedulers of IPVS that the relay has.
-var Schedulers = []string{"rr", "wrr", "lc", "wlc", "sh"}
-
-// nearest are those that it lacks, and what comes closest.
+// nearest are the schedulers of IPVS that the relay lacks, and what comes closest.
 var nearest = map[string]string{
 	"mh": "sh",                              // by client, and a change of an endpoint moves few clients
 	"dh": "rr", "lblc": "lc", "lblcr": "lc", // by destination, of which a virtual server has one
@@ -144,7 +141,7 @@ var nearest = map[string]string{
 // Nearest returns the scheduler to use for one of IPVS's, and whether it is the same one. For a scheduler that is not
 // known it is wrr.
 func Nearest(name string) (string, bool) {
-	if slices.Contains(Schedulers, name) {
+	if slices.Contains(kernel.RelaySchedulers, name) {
 		return name, true
 	}
 	if near, ok := nearest[name]; ok {

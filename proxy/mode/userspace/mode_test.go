@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
@@ -90,12 +89,5 @@ func TestNearest(t *testing.T) {
 		if got, same := Nearest(name); got != want || same != (name == want) {
 			t.Errorf("%s: %s, %t", name, got, same)
 		}
-	}
-}
-
-// State names the schedulers that the relay has.
-func TestSchedulersAreTheRelays(t *testing.T) {
-	if !slices.Equal(Schedulers, relay.Schedulers) {
-		t.Errorf("%q, the relay has %q", Schedulers, relay.Schedulers)
 	}
 }

@@ -1,5 +1,8 @@
 package kernel
 
+// RelaySchedulers are the schedulers of IPVS that kernel/relay has. Mode userspace replaces the others by one of them.
+var RelaySchedulers = []string{"rr", "wrr", "lc", "wlc", "sh"}
+
 // Hash schedulers keep a real server of weight 0 in their table. For clients that hash
 // to it, mh and sh choose another real server if their fallback flag is set. dh has no
 // such flag and refuses them: a third of all new connections with three real servers
