@@ -13,6 +13,7 @@ type Problem struct {
 	Service string // its full name; "" if it is not about one service
 	Origin  Origin
 	Message string // what is wrong, and what would be right; one line in lower case
+	Denied  bool   // this process may not read the file, so nothing is known of its content
 }
 
 // Error returns "file:line: service: message", without the parts that are not known.
@@ -87,9 +88,14 @@ func (e *RejectedError) Unwrap() []error {
 	return errs
 }
 
-// Exit is the exit code of proxy/cli for a file that is not valid. There is no hint: each
-// problem says what would be right.
-func (e *RejectedError) Exit() (code int, hint string) { return 3, "" }
+// Exit is the exit code of proxy/cli for a file that is not valid, or for a missing permission if that is all. There is no
+// hint: each problem says what would be right.
+func (e *RejectedError) Exit() (code int, hint string) {
+	if len(e.Problems) > 0 && !slices.ContainsFunc(e.Problems, func(p Problem) bool { return !p.Denied }) {
+		return 5, ""
+	}
+	return 3, ""
+}
 
 // Words are what people are told about a source.
 type Words struct {

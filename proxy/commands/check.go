@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,7 @@ with this node is a warning. A firewall that keeps clients from a VIP is seen by
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "with --probe: an answer is not good"},
 			{Code: cli.Config, When: "a file is not valid"},
+			{Code: cli.Permission, When: "a file may not be read"},
 			{Code: cli.Degraded, When: "a firewall on this node keeps clients from a VIP"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
@@ -194,7 +196,7 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 func (c *checkCommand) objects(s daemon.Setup, here kernel.Node, name string) (sources.Table, error) {
 	data, err := file.Read(name)
 	if err != nil {
-		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: []sources.Problem{{Message: err.Error()}}}
+		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: []sources.Problem{{Message: err.Error(), Denied: errors.Is(err, fs.ErrPermission)}}}
 	}
 	objects, problems := manifest.Decode(name, data)
 	table, left := manifest.Table(objects, s.Node())

@@ -2,7 +2,6 @@ package file
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -172,10 +171,7 @@ func (l *listing) unlist(dir string, err error) {
 		return
 	}
 	l.unlisted = append(l.unlisted, dir)
-	l.problems = append(l.problems, sources.Problem{
-		Origin:  sources.Origin{Source: "file", File: dir},
-		Message: fmt.Sprintf("cannot list the directory: %v", cause(err)),
-	})
+	l.problems = append(l.problems, unreadable(dir, "cannot list the directory: ", err))
 }
 
 // mayHold says whether a file that was not found may still exist, or has gone with its directory.

@@ -149,7 +149,8 @@ func (s *store) look(path string, l *listing, sc scope) (changed bool) {
 		return s.vanished(path, l, r)
 	case err != nil:
 		s.judged(path, r)
-		return r.refuse(path, cause(err).Error())
+		r.idSure = false
+		return r.reject([]sources.Problem{unreadable(path, "", err)})
 	}
 	return s.take(path, data, id, l, sc)
 }
@@ -207,6 +208,13 @@ func (r *record) refuse(path, why string) bool {
 // problemOf is a problem with a file or directory itself.
 func problemOf(path, why string) sources.Problem {
 	return sources.Problem{Origin: sources.Origin{Source: "file", File: path}, Message: why}
+}
+
+// unreadable is problemOf for a file or directory that cannot be read. what is said before the cause.
+func unreadable(path, what string, err error) sources.Problem {
+	p := problemOf(path, what+cause(err).Error())
+	p.Denied = errors.Is(err, fs.ErrPermission)
+	return p
 }
 
 func (r *record) reject(problems []sources.Problem) bool {
