@@ -4,17 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/screen"
 	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // classes are the page's CSS classes of the styles; other styles have none.
 var classes = map[screen.Style]string{screen.Good: "good", screen.Warn: "warn", screen.Bad: "bad"}
 
 // lists is the JavaScript module that tells page.js how each state, kind of event
-// and word of health looks.
+// and word of health looks, and what people call a source.
 func lists() []byte {
 	var b bytes.Buffer
 	export(&b, "stateLooks", status.States())
@@ -23,6 +25,7 @@ func lists() []byte {
 	export(&b, "healthLooks", status.HealthStates())
 	export(&b, "causeLooks", status.HealthCauses())
 	export(&b, "modeLooks", status.HealthModes())
+	constant(&b, "sourceNames", map[string]string{sources.Files: strings.TrimPrefix(sources.WordsFor(sources.Files).Name, "the ")})
 	return b.Bytes()
 }
 
@@ -35,6 +38,10 @@ func export[T interface {
 	for _, v := range list {
 		looks[v] = classes[v.Style()]
 	}
-	text, _ := json.Marshal(looks) // a map of strings always has JSON
+	constant(b, name, looks)
+}
+
+func constant[T ~string](b *bytes.Buffer, name string, values map[T]string) {
+	text, _ := json.Marshal(values) // a map of strings always has JSON
 	fmt.Fprintf(b, "export const %s = %s;\n", name, text)
 }

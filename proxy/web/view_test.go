@@ -14,6 +14,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // many is a status of n services with ten endpoints each. The second drains, the third has no backends.
@@ -174,6 +175,7 @@ func TestPageKnowsEveryState(t *testing.T) {
 	for _, m := range status.HealthModes() {
 		want("modeLooks", string(m), classes[m.Style()])
 	}
+	want("sourceNames", sources.Files, "services files")
 }
 
 func TestStatusBringsNewEvents(t *testing.T) {

@@ -2,7 +2,7 @@
 // text, never as markup.
 
 import { element, setText, count, bits, span, chart, share, icon } from "./draw.js";
-import { stateLooks, endpointLooks, eventLooks, healthLooks, causeLooks, modeLooks } from "./lists.js"; // web/lists.go makes it
+import { stateLooks, endpointLooks, eventLooks, healthLooks, causeLooks, modeLooks, sourceNames } from "./lists.js"; // web/lists.go makes it
 
 const period = 2000; // ms between two requests
 const hiddenPeriod = 15000; // in a tab that is not shown: its title and icon still tell
@@ -270,7 +270,7 @@ function showOrders(s) {
 function showSources(s) {
   $("sources").replaceChildren(...s.sources.map((source) => {
     const [text, look] = source.errors.length ? ["error", "bad"] : source.delivered ? ["good", "good"] : ["waiting", "warn"];
-    return element("li", {}, element("span", { class: "state " + look }, text), element("b", {}, source.name), element("span", { class: "faint" }, ` since ${ago(source.since)}`),
+    return element("li", {}, element("span", { class: "state " + look }, text), element("b", {}, sourceNames[source.name] || source.name), element("span", { class: "faint" }, ` since ${ago(source.since)}`),
       ...source.errors.map((e) => element("div", { class: "mono" }, e)));
   }));
   const y = s.sync;
