@@ -85,7 +85,7 @@ func (p *Proxy) cause(now time.Time) Cause {
 		return CauseStart
 	case p.pace.changed:
 		return CauseTable
-	case p.pace.failures > 0 && check:
+	case p.pace.failures > 0:
 		return CauseRetry
 	case p.pace.left != "":
 		return p.pace.left
