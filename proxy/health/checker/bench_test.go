@@ -81,11 +81,20 @@ func BenchmarkOverlay(b *testing.B) {
 			c.Overlay(sources.Merged{Table: tables[n%2]}, have, false)
 		}
 	})
-	b.Run("follow", func(b *testing.B) {
+	b.Run("follow a weight", func(b *testing.B) {
 		b.ReportAllocs()
 		c := made()
+		change := c.following(tab, func(s *sources.Service) { s.Endpoints[0].Weight = 2 })
 		for b.Loop() {
-			c.follow(tab, nil)
+			change()
+		}
+	})
+	b.Run("follow an endpoint", func(b *testing.B) {
+		b.ReportAllocs()
+		c := made()
+		change := c.following(tab, func(s *sources.Service) { s.Endpoints = s.Endpoints[1:] })
+		for b.Loop() {
+			change()
 		}
 	})
 	b.Run("view", func(b *testing.B) {
@@ -96,4 +105,40 @@ func BenchmarkOverlay(b *testing.B) {
 			c.View()
 		}
 	})
+}
+
+// following follows a table. The function that it returns changes one service, or changes it back.
+func (c *Checker) following(one sources.Table, change func(*sources.Service)) func() {
+	other := sources.Table{Services: one.Services.With([]int{one.Services.Len() / 2}, func(i int) sources.Service {
+		s := *one.Services.At(i)
+		s.Endpoints = append([]sources.Endpoint(nil), s.Endpoints...)
+		change(&s)
+		return s
+	})}
+	one, other = one.After(other, sources.Compare(other, one)), other.After(one, sources.Compare(one, other))
+	c.follow(one, nil)
+	return func() {
+		c.follow(other, nil)
+		one, other = other, one
+	}
+}
+
+// What a table with another weight costs does not depend on the number of targets, and those of a table with another
+// endpoint change.
+func TestFollow(t *testing.T) {
+	c, err := New(Options{StateDir: t.TempDir(), Settings: Settings{Defaults: sources.DefaultHealthCheck()}, Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab := large(100)
+	weight := c.following(tab, func(s *sources.Service) { s.Endpoints[0].Weight = 2 })
+	if n := testing.AllocsPerRun(10, weight); n > 50 || len(c.targets) != 500 {
+		t.Errorf("%v allocations for another weight, %d targets", n, len(c.targets))
+	}
+	endpoint := c.following(tab, func(s *sources.Service) { s.Endpoints = s.Endpoints[1:] })
+	for _, want := range []int{499, 500, 499} {
+		if endpoint(); len(c.targets) != want {
+			t.Errorf("%d targets, want %d", len(c.targets), want)
+		}
+	}
 }

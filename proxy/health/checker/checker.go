@@ -61,6 +61,7 @@ type Checker struct {
 	fresh    []health.Event // that Overlay has not taken
 	told     []health.Event // that Noticed has not got
 	served   served         // what Overlay returned last
+	followed sources.Table  // whose targets are probed
 }
 
 // New returns a Checker that probes nothing until Run.

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/health"
@@ -26,6 +27,13 @@ func (c *Checker) followServed() {
 
 // follow has the targets of a table probed, and no others. Targets that are new start with the state in initial.
 func (c *Checker) follow(t sources.Table, initial map[health.Key]health.State) {
+	c.mu.Lock()
+	before := c.followed
+	c.followed = t
+	c.mu.Unlock()
+	if sameTargets(before, t) {
+		return
+	}
 	targets := health.Targets(t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,6 +64,30 @@ func (c *Checker) follow(t sources.Table, initial map[health.Key]health.State) {
 			c.runner.Remove(&before.runs)
 		}
 	}
+}
+
+// sameTargets reports whether two tables have the same services and these the same targets, as after a change of
+// weights. It looks only at the services that differ. A program is told the weight of its endpoint, so its targets may
+// differ.
+func sameTargets(before, now sources.Table) bool {
+	for _, d := range sources.Compare(before, now).Changes {
+		if d.Service {
+			return false
+		}
+		was, is := before.Services.At(d.Was), now.Services.At(d.Is)
+		if is.HealthCheck == nil {
+			continue
+		}
+		if is.HealthCheck.Probe.Type == sources.CheckExec || !slices.EqualFunc(targetsOf(was), targetsOf(is), func(a, b health.Target) bool { return a.Key == b.Key }) {
+			return false
+		}
+	}
+	return true
+}
+
+// targetsOf returns the targets of one service.
+func targetsOf(s *sources.Service) []health.Target {
+	return health.Targets(sources.Table{Services: sources.ServicesOf(*s)})
 }
 
 // newTarget returns a target for the runner. If its services differ in what they tell a program or in jitter, the
