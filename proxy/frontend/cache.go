@@ -71,7 +71,7 @@ const fewServices = 8
 // endpoints of a few services.
 func (f *Frontends) with(t sources.Merged) *Frontends {
 	changed := t.Delta.Changes
-	if !t.Delta.OnlyEndpoints() || len(changed) > t.Services.Len()/fewServices {
+	if len(changed) > t.Services.Len()/fewServices || slices.ContainsFunc(changed, func(c sources.Change) bool { return f.differs(c, t.Table) }) {
 		return nil
 	}
 	now := *f
@@ -92,6 +92,12 @@ func (f *Frontends) with(t sources.Merged) *Frontends {
 		now.cut = now.allCut()
 	}
 	return &now
+}
+
+// differs reports whether a change of the table concerns more than endpoints. Weights that begin to differ choose another
+// scheduler only where nobody names one.
+func (f *Frontends) differs(c sources.Change, t sources.Table) bool {
+	return c.Service && (c.Was < 0 || c.Is < 0 || !f.Table.Services.At(c.Was).SameOn(f.Config.Scheduler, t.Services.At(c.Is)))
 }
 
 // replace lists service i again, which had this form among the last services. It returns

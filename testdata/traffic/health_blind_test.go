@@ -112,11 +112,14 @@ type healthJSON struct {
 
 func (n node) health(t *testing.T) healthJSON {
 	t.Helper()
-	out, _ := n.asks(t, "status", "-o", "json")
 	var st struct{ Health healthJSON }
-	if err := json.Unmarshal([]byte(out), &st); err != nil {
-		t.Fatalf("%v in\n%s", err, out)
-	}
+	must(t, lab.Eventually(patience, func() error { // a busy machine may not answer in time
+		out, _ := n.asks(t, "status", "-o", "json")
+		if err := json.Unmarshal([]byte(out), &st); err != nil {
+			return fmt.Errorf("%w in\n%s", err, out)
+		}
+		return nil
+	}))
 	return st.Health
 }
 
