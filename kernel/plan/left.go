@@ -25,7 +25,8 @@ func leftWarnings(left []kernel.Virtual) []string {
 }
 
 // LeftRules returns the chains with which kube-proxy's iptables mode serves, or served last, as they are without those of
-// ours: sorted. There are none unless a family has chains of endpoints. Every sync of svcproxy removes these, so kube-proxy
+// ours: sorted. A jump with a condition is ours if the chain has the same jump without: kube-proxy adds its own to the jumps of
+// the lean layout. Nothing is left unless a family has chains of endpoints. Every sync of svcproxy removes these, so kube-proxy
 // wrote to the family after svcproxy.
 func LeftRules(o *kernel.Observed) []kernel.Chain {
 	var left []kernel.Chain
@@ -39,8 +40,14 @@ func LeftRules(o *kernel.Observed) []kernel.Chain {
 			if c.Family != f || neverKubeProxys(o.Names, c.Name) {
 				continue
 			}
-			c.Rules = strings.Join(slices.DeleteFunc(strings.Split(c.Rules, "\n"), func(rule string) bool {
-				return neverKubeProxys(o.Names, kernel.Target(rule)) || strings.Contains(rule, "--match-set ")
+			rules := strings.Split(c.Rules, "\n")
+			always := map[string]bool{} // rules that jump without a condition
+			for _, rule := range rules {
+				always[kernel.WithoutComment(rule)] = c.BuiltIn()
+			}
+			c.Rules = strings.Join(keep(rules, func(rule string) bool {
+				target, bare := kernel.Target(rule), kernel.WithoutComment(rule)
+				return !neverKubeProxys(o.Names, target) && !strings.Contains(rule, "--match-set ") && (bare == "-j "+target || !always["-j "+target])
 			}), "\n")
 			if c.Rules != "" || !c.BuiltIn() {
 				left = append(left, c)

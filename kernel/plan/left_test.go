@@ -6,7 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// What kube-proxy's iptables mode serves with stays; jumps to chains of ours do not.
+// What kube-proxy's iptables mode serves with stays; jumps to chains of ours do not, nor jumps with a condition that kube-proxy has without.
 func TestLeftRules(t *testing.T) {
 	parse := func(text string) kernel.Observed {
 		t.Helper()
@@ -21,11 +21,13 @@ func TestLeftRules(t *testing.T) {
 *filter
 :KUBE-SERVICES - [0:0]
 -A INPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES
 COMMIT
 *nat
 :KUBE-SEP-SXIVWICOYRO3J4NJ - [0:0]
 :KUBE-SERVICES - [0:0]
 :KUBE-SVC-XPGD46QRK7WJZT7O - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
 -A KUBE-SEP-SXIVWICOYRO3J4NJ -p tcp -m tcp -j DNAT --to-destination 10.180.0.1:80
 -A KUBE-SERVICES -d 10.20.30.41/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-XPGD46QRK7WJZT7O
 -A KUBE-SVC-XPGD46QRK7WJZT7O -j KUBE-SEP-SXIVWICOYRO3J4NJ
@@ -36,6 +38,8 @@ COMMIT
 :KUBE-SERVICES - [0:0]
 :KUBE-VIP-FILTER - [0:0]
 -A INPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES
 -A INPUT -j KUBE-VIP-FILTER
 -A OUTPUT -j KUBE-IPVS-OUT-FILTER
 -A KUBE-VIP-FILTER -d 10.96.0.20/32 -j REJECT --reject-with icmp-port-unreachable
@@ -45,6 +49,8 @@ COMMIT
 :KUBE-SEP-SXIVWICOYRO3J4NJ - [0:0]
 :KUBE-SERVICES - [0:0]
 :KUBE-SVC-XPGD46QRK7WJZT7O - [0:0]
+-A PREROUTING ! -s 127.0.0.0/8 -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
 -A KUBE-SEP-SXIVWICOYRO3J4NJ -p tcp -m tcp -j DNAT --to-destination 10.180.0.1:80
 -A KUBE-SERVICES -d 10.20.30.41/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-XPGD46QRK7WJZT7O
 -A KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT
