@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -21,8 +20,8 @@ type reading struct {
 	// unrecorded: have was read since the virtual servers that we own were last
 	// recorded.
 	unrecorded bool
-	// refused has what failed when all of the kernel was read last, see subject.
-	refused map[any]bool
+	// refused has the ops that failed when all of the kernel was read last.
+	refused map[kernel.Op]bool
 }
 
 // reread reads all of the kernel.
@@ -131,45 +130,26 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Pla
 	return todo.Ops, nil
 }
 
-// explains reports whether the reading is right although ops failed: it is as new as the
-// plan, or what failed is what failed then, and so the kernel refused these ops for
-// another reason than that it differs from the reading. Otherwise a service that the
-// kernel refuses for long would make each change of another one read the whole kernel.
+// explains reports whether the reading is right although ops failed: the same ops failed after the last reading of the whole
+// kernel, too. By that they are known to change nothing when they fail. Some do, the first time: IPVS has a new virtual server
+// with scheduler rr after it refused mh. Otherwise a service that the kernel refuses for long would make each change of another
+// one read the whole kernel. full: all of the kernel was read for the plan.
 func (m *reading) explains(err error, full bool) bool {
 	var failed *kernel.ApplyError
 	if !errors.As(err, &failed) {
 		return false
 	}
-	refused := map[any]bool{}
+	known, refused := true, map[kernel.Op]bool{}
 	for _, f := range failed.Failed {
-		of, kind := subject(f.Op.Object), f.Op.Object.Kind()
-		switch {
-		case errors.Is(f.Err, plan.ErrSkipped):
-			continue
-		case errors.Is(f.Err, kernel.ErrUnknownOutcome), kind == kernel.KindChain:
-			return false // some of it may have been carried out
-		case errors.Is(f.Err, fs.ErrExist), f.Op.Verb == kernel.Remove && kind != kernel.KindFlow:
-			return false // another program may have made it, or removed it
-		case !full && !m.refused[of]:
-			return false
+		if !errors.Is(f.Err, plan.ErrSkipped) {
+			refused[f.Op] = true
+			known = known && m.refused[f.Op] && !errors.Is(f.Err, kernel.ErrUnknownOutcome)
 		}
-		refused[of] = true
 	}
 	if full {
 		m.refused = refused
 	}
-	return true
-}
-
-// subject is what an op is about, whatever it makes of it.
-func subject(o kernel.Object) any {
-	switch o := o.(type) {
-	case kernel.Virtual:
-		return o.Key
-	case kernel.Real:
-		return o.Key
-	}
-	return o
+	return known
 }
 
 // ownsAny reports whether the kernel has any object of ours.

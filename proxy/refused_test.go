@@ -1,6 +1,8 @@
 package proxy_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -9,10 +11,13 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/fake"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// While the kernel refuses one service of many, a change of another one costs what it costs otherwise: one write, and no
+// While the kernel refuses one service of many, a change of another one costs what it costs otherwise, and no
+// reading. The retries, each with a new reading, keep their pace however many changes there are.
 func TestChangesWhileAServiceIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const count = 300
@@ -92,6 +97,55 @@ func TestAnotherFailureReadsTheKernel(t *testing.T) {
 		r.emit(wide(3))
 		if reads, _ := r.kernel.Counts(); reads != began+1 {
 			t.Errorf("%d readings for the change after a new failure, want 1", reads-began)
+		}
+	})
+}
+
+// noMH is a kernel that refuses mh, as IPVS refuses it for very many real servers: a new virtual server then has rr.
+type noMH struct{ *fake.Kernel }
+
+func (k noMH) Apply(ctx context.Context, p kernel.Plan) error {
+	refused := &kernel.ApplyError{}
+	ops := slices.Clone(p.Ops)
+	for i, o := range p.Ops {
+		v, ok := o.Object.(kernel.Virtual)
+		if !ok || o.Verb == kernel.Remove || v.Scheduler != "mh" {
+			continue
+		}
+		v.Scheduler = "rr"
+		ops[i].Object = v
+		refused.Failed = append(refused.Failed, &kernel.OpError{Index: i, Op: o, Err: syscall.EINVAL})
+	}
+	p.Ops = ops
+	if err := k.Kernel.Apply(ctx, p); err != nil || len(refused.Failed) == 0 {
+		return err
+	}
+	return refused
+}
+
+// An op that failed may have changed something, once. A change right after it is planned from a new reading.
+func TestAFailedOpMayHaveChangedTheKernel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *run) {
+			r.options.Kernel = noMH{r.kernel}
+			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+				f, s := rules(t, n, hold, occupied)
+				s.Virtuals[0].Scheduler = "mh"
+				return f, s
+			}
+		})
+		defer r.end()
+		for i := range 5 {
+			r.emit(wide(3 + i))
+		}
+		pass(time.Minute)
+		for _, report := range r.all() {
+			if !errors.Is(report.Err, syscall.EINVAL) || errors.Is(report.Err, syscall.EEXIST) {
+				t.Errorf("a sync (%s): %v", report.Cause, report.Err)
+			}
+		}
+		if n := len(r.kernel.State().Virtuals); n != 7 {
+			t.Errorf("%d virtual servers", n)
 		}
 	})
 }
