@@ -79,10 +79,17 @@ func Making(o *kernel.Observed, ops []kernel.Op) []kernel.Virtual {
 // are owned it is the reading's own slice.
 func Made(o *kernel.Observed) []kernel.Virtual {
 	own := ownershipOf(o)
-	foreign := slices.IndexFunc(o.Virtuals, func(v kernel.Virtual) bool { return !own.has(&v) })
-	if foreign < 0 {
-		return o.Virtuals
+	for i := range o.Virtuals {
+		if own.has(&o.Virtuals[i]) {
+			continue
+		}
+		made := slices.Clone(o.Virtuals[:i])
+		for i++; i < len(o.Virtuals); i++ {
+			if own.has(&o.Virtuals[i]) {
+				made = append(made, o.Virtuals[i])
+			}
+		}
+		return made
 	}
-	own = ownershipOf(o) // keys are asked for in ascending order: from the first again
-	return keep(o.Virtuals, func(v kernel.Virtual) bool { return own.has(&v) })
+	return o.Virtuals
 }
