@@ -10,6 +10,7 @@ import (
 // diffSets compares the sets and, set by set, their entries.
 func (d *differ) diffSets() {
 	wantEntries, haveEntries := d.want.Entries, d.have.Entries
+	d.expectEntries()
 	walkAll(d.want.Sets, d.have.Sets, kernel.Set.Compare, func(w, h *kernel.Set) {
 		switch {
 		case w == nil:
@@ -20,6 +21,22 @@ func (d *differ) diffSets() {
 			d.sameSet(*w, *h, kernel.NextEntries(&wantEntries, w.Name), kernel.NextEntries(&haveEntries, h.Name))
 		}
 	})
+}
+
+// expectEntries makes room for the entries of all sets at once if none exists. Several sets fill in one phase.
+func (d *differ) expectEntries() {
+	if len(d.have.Sets) > 0 {
+		return
+	}
+	var n [kernel.NumPhases]int
+	entries := d.want.Entries
+	for i := range d.want.Sets {
+		build, _ := d.entryPhases(d.want.Sets[i].Name)
+		n[build] += len(kernel.NextEntries(&entries, d.want.Sets[i].Name))
+	}
+	for p, n := range n {
+		d.expect(kernel.Phase(p), n)
+	}
 }
 
 // walkAll is kernel.Walk, but also reports equal pairs.

@@ -61,18 +61,29 @@ func ChangesOwned(n kernel.Names, ops []kernel.Op) bool {
 // Making returns the owned virtual servers as they will be after ops, sorted. It is nil
 // if ops add or change none.
 func Making(o *kernel.Observed, ops []kernel.Op) []kernel.Virtual {
-	var making []kernel.Virtual
-	for _, op := range ops {
-		if v, ok := op.Object.(kernel.Virtual); ok && op.Verb != kernel.Remove {
-			making = append(making, v)
+	n := 0
+	for i := range ops {
+		if makes(&ops[i]) {
+			n++
 		}
 	}
-	if making == nil {
+	if n == 0 {
 		return nil
 	}
-	making = append(making, Made(o)...)
+	made := Made(o)
+	making := make([]kernel.Virtual, 0, n+len(made))
+	for i := range ops {
+		if makes(&ops[i]) {
+			making = append(making, ops[i].Object.(kernel.Virtual))
+		}
+	}
+	making = append(making, made...)
 	slices.SortStableFunc(making, kernel.Virtual.Compare)
 	return slices.CompactFunc(making, func(a, b kernel.Virtual) bool { return a.Key == b.Key }) // the first is the op's
+}
+
+func makes(o *kernel.Op) bool {
+	return o.Verb != kernel.Remove && o.Object.Kind() == kernel.KindVirtual
 }
 
 // Made returns the owned virtual servers that exist, which a Record remembers. If all

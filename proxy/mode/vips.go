@@ -2,6 +2,7 @@ package mode
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -29,6 +30,11 @@ const MaxBound = 1000
 func AddVIPs(s *kernel.State, f *frontend.Frontends, c Config) {
 	vips := f.VIPs()
 	routed := c.VIPBinding == BindRoute || c.VIPBinding != BindAddress && len(vips) > MaxBound
+	if routed {
+		s.Routes = slices.Grow(s.Routes, len(vips))
+	} else {
+		s.Addrs = slices.Grow(s.Addrs, len(vips))
+	}
 	for _, v := range vips {
 		// The host's own traffic to a routed IPv6 VIP has a node address as its
 		// source, which no rule for source ranges would match. Without a device there
