@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options) error {
 	signals := catchSignals()
 	host.SmallPages() // else the memory that is returned after the start would not stay returned
 	d := &daemon{version: o.Version, log: newLog(o.Log)}
-	resume := deferCollection(startLimit)
+	garbage := deferCollection(startLimit)
 	if err := d.configure(o.Flags); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.hasScheduler(s.Config.IPVS.Scheduler); err != nil {
 		return err
 	}
-	return d.serve(ctx, signals, resume)
+	return d.serve(ctx, signals, garbage)
 }
 
 // configure reads the configuration and prepares to follow it.
@@ -171,9 +171,8 @@ func (d *daemon) setup() Setup {
 	return s
 }
 
-// serve makes the loop, its sources and the console, and runs them. resume ends the
-// pause of garbage collection.
-func (d *daemon) serve(ctx context.Context, signals caughtSignals, resume func()) error {
+// serve makes the loop, its sources and the console, and runs them.
+func (d *daemon) serve(ctx context.Context, signals caughtSignals, garbage *collector) error {
 	s := d.setup()
 	served := lastgood.NewRecorder(s.Config.StateDir, d.log.Logger)
 	defer served.Close()
@@ -198,7 +197,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, resume func()
 	period, minPeriod := s.periods()
 	d.proxy = proxy.New(proxy.Options{
 		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
-		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember, Health: d.checker, Announcer: d.announcer,
+		Kernel: d.kernel, Prober: host.Prober{}, Log: d.log.Logger, Rules: garbage.afterReading(d.rules), Feeds: feeds, Remember: d.kernel.Remember, Health: d.checker, Announcer: d.announcer,
 		SyncPeriod: period, MinSyncPeriod: minPeriod, Facts: s.Facts(kernel.Node{}),
 	})
 	d.console = newConsole(d.consoleOptions(files, counters))
@@ -226,7 +225,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, resume func()
 		go d.console.recheck(ctx, recheck.C, d.preferred)
 	}
 	dropProgram() // what only the configuration and the tools of the kernel needed
-	go returnMemory(ctx, d.proxy, resume)
+	go returnMemory(ctx, d.proxy, garbage.resume)
 	if err = d.proxy.Run(ctx); err == nil {
 		d.log.Info(d.farewell())
 	}

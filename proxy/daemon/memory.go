@@ -7,16 +7,20 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Reading a table and programming it takes several times the memory that stays in use.
 // The process would keep it, because the Go runtime returns only what it does not expect
 // to need again. And collecting garbage meanwhile is a part of what a start costs. So
-// garbage is not collected during a start, and memory is returned soon after. An operator
+// garbage is not collected during a start, but for once in a large one, and memory is returned soon after. An operator
 // who sets GOGC or GOMEMLIMIT decides instead.
 //
 // Each alone, measured in the guest with Linux 6.1 and IPv4, in millions of instructions
@@ -37,24 +41,69 @@ import (
 // services with 10 endpoints take 25 MB. Above the limit, collection works as usual.
 const startLimit = 64 << 20
 
+// collector is the garbage collector during a start. It never pauses if an operator has set it.
+type collector struct {
+	resume  func() // ends the pause
+	paused  atomic.Bool
+	asked   atomic.Bool // the next collection is that of read
+	began   uint64      // bytes allocated before the start
+	reading sync.Once
+}
+
 // deferCollection turns garbage collection off until the program has taken limit bytes
 // from the system, or until resume is called. Then it also drops the pages of the program
 // that only a start needs.
-func deferCollection(limit int64) (resume func()) {
+func deferCollection(limit int64) *collector {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
-		return func() {}
+		return &collector{resume: func() {}}
 	}
+	c := new(collector)
+	c.began, _ = heap()
 	oldPercent, oldLimit := debug.SetGCPercent(-1), debug.SetMemoryLimit(limit)
-	resume = sync.OnceFunc(func() {
+	c.resume = sync.OnceFunc(func() {
+		c.paused.Store(false)
 		debug.SetGCPercent(oldPercent)
 		debug.SetMemoryLimit(oldLimit)
 		dropProgram()
 	})
-	// At the limit, the first collection frees the sentinel, which calls resume.
-	// Otherwise the runtime would collect without end to stay below the limit.
-	sentinel := new([16]byte)
-	runtime.AddCleanup(sentinel, func(resume func()) { resume() }, resume)
-	return resume
+	c.paused.Store(true)
+	c.watch()
+	return c
+}
+
+// watch calls resume at the first collection that read did not ask for: that at the limit. Otherwise the runtime would
+// collect without end to stay below the limit.
+func (c *collector) watch() {
+	sentinel := new([16]byte) // freed by the first collection
+	runtime.AddCleanup(sentinel, func(c *collector) {
+		if c.asked.CompareAndSwap(true, false) {
+			c.watch()
+		} else {
+			c.resume()
+		}
+	}, c)
+}
+
+// afterReading calls read before the first call of rules.
+func (c *collector) afterReading(rules proxy.Rules) proxy.Rules {
+	return func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		c.reading.Do(c.read)
+		return rules(t, n, hold, occupied)
+	}
+}
+
+// read collects garbage once, if there is enough: the files are read, and nothing is planned yet. A later collection costs
+// more, since more is in use. With 5,000 services of 5 endpoints 9 of 16 MB are in use then, and the peak of the start is 6
+// MB lower. 1,000 services of 10 endpoints have allocated 5 MB by then, which is not worth it.
+func (c *collector) read() {
+	if !c.paused.Load() {
+		return
+	}
+	if allocated, _ := heap(); worthReturning(allocated-c.began, 0) {
+		c.asked.Store(true)
+		runtime.GC()
+	}
+	dropProgram()
 }
 
 // dropProgram drops the pages of the program's file. Those that are needed again are mapped again from the page cache, 16
@@ -71,8 +120,8 @@ type awaiter interface {
 // notified and a waiting client gets its answer.
 const quiet = 200 * time.Millisecond
 
-// returnMemory calls resume after the first sync. After each sync it returns memory to the
-// system if there is enough to return. It ends with ctx.
+// returnMemory returns memory to the system after each sync, if there is enough to return. After the
+// first sync it calls resume. It ends with ctx.
 func returnMemory(ctx context.Context, loop awaiter, resume func()) {
 	var began time.Time
 	var returned uint64 // bytes allocated until memory was last returned
@@ -87,12 +136,13 @@ func returnMemory(ctx context.Context, loop awaiter, resume func()) {
 			return
 		case <-time.After(quiet):
 		}
-		resume()
 		if allocated, live := heap(); worthReturning(allocated-returned, live) {
+			dropProgram() // collecting does not need most of it, either
 			debug.FreeOSMemory()
 			dropProgram()
 			returned = allocated
 		}
+		resume() // not before, or the runtime would begin a collection of its own
 	}
 }
 

@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // collections counts the garbage collections so far.
@@ -49,19 +52,51 @@ func percent() int {
 func TestNothingIsCollectedDuringAStart(t *testing.T) {
 	usual(t)
 	before := collections()
-	resume := deferCollection(128 << 20)
+	garbage := deferCollection(128 << 20)
 	take(64 << 20)
 	if n := collections() - before; n > 0 {
 		t.Errorf("%d collections", n)
 	}
-	resume()
-	resume()
+	garbage.resume()
+	garbage.resume()
 	if p, limit := percent(), debug.SetMemoryLimit(-1); p != 100 || limit != math.MaxInt64 {
 		t.Errorf("afterwards GOGC=%d and a limit of %d", p, limit)
 	}
 	take(64 << 20)
 	if collections() == before {
 		t.Error("no collection afterwards")
+	}
+}
+
+func TestReadingIsCollectedOnce(t *testing.T) {
+	for _, c := range []struct {
+		megabytes int
+		want      uint32
+	}{{1, 0}, {32, 1}} {
+		usual(t)
+		garbage := deferCollection(128 << 20)
+		rules := garbage.afterReading(func(sources.Merged, kernel.Node, bool, []string) (*frontend.Frontends, kernel.State) {
+			return nil, kernel.State{}
+		})
+		take(c.megabytes << 20)
+		before := collections()
+		for range 2 {
+			rules(sources.Merged{}, kernel.Node{}, false, nil)
+			take(32 << 20)
+		}
+		if n := collections() - before; n != c.want {
+			t.Errorf("%d MB: %d collections, want %d", c.megabytes, n, c.want)
+		}
+		if p := percent(); p != -1 {
+			t.Errorf("%d MB: GOGC=%d before the start ends", c.megabytes, p)
+		}
+		deadline := time.Now().Add(30 * time.Second)
+		for percent() != 100 { // at the limit, as without the collection
+			take(64 << 20)
+			if time.Now().After(deadline) {
+				t.Fatalf("%d MB: collecting was not resumed at the limit", c.megabytes)
+			}
+		}
 	}
 }
 
