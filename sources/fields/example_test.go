@@ -13,7 +13,7 @@ func Example() {
 		fmt.Printf("line %d: %s\n", m.Line, m.Message)
 	}
 	document := fields.Node{At: places, V: tree}
-	port := document.Under("port", tree["port"])
+	port, _ := document.Under("port")
 	if _, err := fields.Port.Read(port); err != nil {
 		fmt.Printf("line %d: %s %v\n", port.Line(), port.Key, err)
 	}

@@ -4,7 +4,7 @@ import "strings"
 
 // A document that consists of tables [top.NAME] alone can be read table by table, and an unchanged table need not be
 // read again. Cut looks only for lines that begin with a header. The result is safe because the library then reads
-// each part, or its skeleton (skeleton.go), as a document. If Cut had cut inside a string or an array, the library
+// each part, or its pieces (skeleton.go), as documents. If Cut had cut inside a string or an array, the library
 // would refuse the part. No part affects another: all its headers lead to the one table that it begins with, and
 // nothing comes before the first.
 //
@@ -15,8 +15,9 @@ type Part struct {
 	Text string // from the line of its header up to that of the next one's
 	Line int    // of its header in the document
 
-	name string // NAME, if it is plain; else ""
-	body int    // where its keys begin in Text
+	table string // top.NAME as its header has it
+	name  string // NAME, if it is plain; else ""
+	body  int    // where its keys begin in Text
 }
 
 // MaxValues is how many keys and array elements a document may have, in all its parts together.
@@ -43,7 +44,7 @@ func Cut(text, top string) ([]Part, bool) {
 			parts[len(parts)-1].Text = text[start:at]
 		}
 		line += strings.Count(text[start:at], "\n")
-		parts = append(parts, Part{Line: line, name: name, body: end - at})
+		parts = append(parts, Part{Line: line, table: next, name: name, body: end - at})
 		table, start = next, at
 	}
 	if len(parts) == 0 {
@@ -129,48 +130,43 @@ func nothing(text string) bool {
 
 // Reader reads the parts of one document. Its results are valid until it reads the next part.
 type Reader struct {
-	top       string
-	skeletons skeletons
-	scan      scan  // reused for each part
-	root      Place // too
+	top  string
+	scan scan  // reused for each part
+	root Place // too
 }
 
 // NewReader makes a Reader of the parts that Cut returned for the same top.
-func NewReader(top string) *Reader {
-	return &Reader{top: top, skeletons: newSkeletons(), scan: scan{skeleton: []byte{}}}
-}
+func NewReader(top string) *Reader { return &Reader{top: top, scan: scan{library: newSkeletons()}} }
 
-// Parse returns a part's table and its places, whose lines begin at 1, and its number of values. Plain strings and
-// numbers are only in the places (see skeleton.go): use Node. It returns false if the part has any problem, or
-// anything but one table. The caller must not change the table: parts with the same skeleton share it.
-func (r *Reader) Parse(p Part) (name string, table any, at *Place, values int, ok bool) {
-	// Without its header, and its name in the headers below it, a part is a quarter cheaper, because the library builds
-	// the full name of each key. A byte order mark would now be at the beginning of the document, where it has a meaning.
+// Parse returns a part's table, with lines that begin at 1, and its number of values. It returns false if the part has
+// any problem, or anything but one table.
+func (r *Reader) Parse(p Part) (table Node, values int, ok bool) {
+	// Without its header, and its name in the headers below it, a part has the pieces of other parts. A byte order mark
+	// would now be at the beginning of the document, where it has a meaning.
 	if body := p.Text[p.body:]; p.name != "" && !strings.HasPrefix(body, "\ufeff") {
-		table, _, _ := tableHeader(strings.TrimLeft(p.Text, " \t")[1:], r.top)
-		tree, at, values, ok := r.parse(body, 2, table)
-		return p.name, tree, at, values + 1, ok
+		values, ok := r.parse(body, 2, p.table)
+		return Node{Key: p.name, At: &r.root}, values + 1, ok
 	}
-	tree, at, values, ok := r.parse(p.Text, 1, "")
-	tables, _ := tree[r.top].(map[string]any)
-	if !ok || len(tree) != 1 || len(tables) != 1 {
-		return "", nil, nil, 0, false
+	values, ok = r.parse(p.Text, 1, "")
+	document := Node{At: &r.root}
+	top, has := document.Under(r.top)
+	if keys := top.Keys(); ok && has && len(document.Keys()) == 1 && len(keys) == 1 {
+		table, ok = top.Under(keys[0])
+		return table, values, ok
 	}
-	for name, table = range tables {
-	}
-	return name, table, at.Key(r.top).Key(name), values, true
+	return Node{}, 0, false
 }
 
-// parse parses a text that checkText accepts, as what is below the table above. It returns false if there is any mistake
-// in it.
-func (r *Reader) parse(text string, line int, above string) (tree map[string]any, at *Place, values int, ok bool) {
+// parse parses a text that checkText accepts, as what is below the table above, into the root. It returns false if there
+// is any mistake in it.
+func (r *Reader) parse(text string, line int, above string) (values int, ok bool) {
 	s := &r.scan
-	*s = scan{text: text, line: line, above: above, segments: s.segments, skeleton: s.skeleton[:0], cuts: cuts{pieces: s.cuts.pieces[:0], elems: s.cuts.elems[:0]}}
-	r.root.begin(1)
-	if !s.document(&r.root) || len(s.dups) > 0 {
-		return nil, nil, 0, false
+	for _, pieces := range []bool{true, false} {
+		*s = scan{text: text, line: line, above: above, library: s.library, pieces: pieces, segments: s.segments, skeleton: s.skeleton[:0]}
+		r.root.begin(1)
+		if s.document(&r.root) && len(s.dups) == 0 && !s.through {
+			return s.values, true
+		}
 	}
-	s.leaveOut(len(text), len(text))
-	tree, ok = r.skeletons.decode(s.skeleton, s.cuts)
-	return tree, &r.root, s.values, ok
+	return 0, false
 }

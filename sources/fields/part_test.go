@@ -57,10 +57,10 @@ func TestCut(t *testing.T) {
 		whole := ""
 		for _, p := range parts {
 			whole += p.Text
-			if name, v, at, values, ok := r.Parse(p); ok {
-				got = append(got, fmt.Sprintf("%d s.%s", p.Line, name))
-				if _, is := v.(map[string]any); !is || at == nil || at.Line != 1 || values < 1 {
-					t.Errorf("%q: %v at %v, %d values", p.Text, v, at, values)
+			if n, values, ok := r.Parse(p); ok {
+				got = append(got, fmt.Sprintf("%d s.%s", p.Line, n.Key))
+				if !n.IsTable() || n.Line() != 1 || values < 1 {
+					t.Errorf("%q: %+v, %d values", p.Text, n, values)
 				}
 			} else {
 				got = append(got, fmt.Sprintf("%d refused", p.Line))

@@ -13,8 +13,10 @@ import (
 // child is added, because the list may move.
 type Place struct {
 	Line    int
-	Text    string // the content of a part's plain string or number (see skeleton.go); else ""
+	V       any    // of a part, its value: a list, nil for a table, else as Node has it
+	Text    string // of a part, the content of its plain string or number (see skeleton.go); else ""
 	defined bool   // by a value or a header of its own, not only as a parent
+	given   bool   // by "key = value"
 	tables  bool   // an array of [[tables]]: a path through it leads to its last element
 	below   *below // nil when there is nothing
 }
@@ -60,6 +62,9 @@ func (p *Place) Elem(i int) *Place {
 	}
 	return &p.below.elems[i]
 }
+
+// list is the value of an array in a part. The elements are in its place.
+type list struct{}
 
 // children is p.below, made if need be.
 func (p *Place) children() *below {

@@ -27,11 +27,17 @@ type scan struct {
 	top  string // the top-level key that is being read
 	dups []duplicate
 
+	// A key leads through a value, or [[KEY]] to something other than an array of tables. TOML forbids both, but the library
+	// takes some.
+	through bool
+
 	segments []segment // of the key that is being read
 
-	skeleton []byte // of the text up to copied; nil if none is wanted
+	library  *skeletons // nil if no values are wanted
+	pieces   bool       // read in pieces
+	skeleton []byte     // of the piece up to copied
 	copied   int
-	cuts     cuts // of the skeleton
+	lastLine int // the line on which the last piece ended
 
 	visitor *visitor // nil if nobody looks at the values
 
@@ -71,9 +77,11 @@ func (s *scan) document(root *Place) bool {
 			s.visitor.read = s.pos
 		}
 		if s.pos == len(s.text) {
-			return true
+			return s.library == nil || s.endPiece()
 		}
-		s.cutPiece()
+		if s.pieces && !s.beginPiece() {
+			return false
+		}
 		if s.text[s.pos] == '[' {
 			next, ok := s.header(root)
 			if !ok {
@@ -88,7 +96,7 @@ func (s *scan) document(root *Place) bool {
 				return false
 			}
 		}
-		s.cuts.ended = s.line
+		s.lastLine = s.line
 	}
 }
 
@@ -117,23 +125,23 @@ func (s *scan) header(root *Place) (*Place, bool) {
 	if !s.count() {
 		return nil, false
 	}
-	if s.cutKey(headerPiece, len(path)); tables {
-		s.cutKey(listPiece, len(path))
-	}
 	s.top = path[0].name
 	if s.visitor != nil {
 		s.visitor.header(path)
 	}
 	p, last := s.parents(root, path), path[len(path)-1]
+	c := p.Key(last.name)
+	if s.pieces && (len(path) > 1 || c != nil && !(tables && c.tables)) {
+		return nil, false
+	}
 	if tables {
-		c := p.Key(last.name)
+		s.through = s.through || c != nil && !c.tables
 		if c == nil {
 			c = p.add(last.name, last.line)
-			c.defined, c.tables = true, true
+			c.defined, c.tables, c.V = true, true, list{}
 		}
 		return c.addElem(last.line), true
 	}
-	c := p.Key(last.name)
 	if c != nil && !c.defined {
 		c.Line, c.defined = last.line, true // was a parent so far
 		return c, true
@@ -165,10 +173,15 @@ func (s *scan) pair(p *Place, depth int) bool {
 	if !s.count() {
 		return false
 	}
-	if depth == 0 {
-		s.cutKey(pairPiece, len(path))
+	if s.pieces && depth == 0 && len(path) > 1 {
+		if above := p.Key(path[0].name); len(path) > 2 || above != nil && above.defined {
+			return false
+		}
 	}
 	c, ok := s.define(s.parents(p, path), path)
+	if ok {
+		c.given = true
+	}
 	if s.visitor != nil {
 		return ok && s.visitor.below(path, func() bool { return s.value(c, depth) })
 	}
@@ -178,6 +191,7 @@ func (s *scan) pair(p *Place, depth int) bool {
 func (s *scan) parents(p *Place, path []segment) *Place {
 	for _, seg := range path[:len(path)-1] {
 		p = p.enter(seg.name, seg.line)
+		s.through = s.through || p.given
 	}
 	return p
 }
@@ -222,41 +236,44 @@ func (s *scan) value(p *Place, depth int) bool {
 
 // content reads a value that begins here.
 func (s *scan) content(p *Place, depth int) bool {
+	start := s.pos
 	switch c := s.text[s.pos]; c {
 	case '"', '\'':
-		if s.skeleton != nil {
-			var plain bool
-			if p.Text, plain = s.plainString(c); plain {
+		if s.library != nil {
+			if text, plain := s.plainString(c); plain {
+				p.V, p.Text = "", text
 				return true
 			}
 		}
-		return s.str(c)
+		if !s.str(c) {
+			return false
+		}
 	case '[':
+		p.V = list{}
 		return s.items(']', func() bool {
-			s.blank()
-			if !s.count() {
-				return false
-			}
-			elem := p.addElem(s.line)
-			if depth > 0 || s.skeleton == nil {
-				return s.value(elem, depth+1)
-			}
-			from := s.cut()
-			ok := s.value(elem, depth+1)
-			s.cuts.elems = append(s.cuts.elems, span{from, s.cut()})
-			return ok
+			return s.count() && s.elem(p.addElem(s.line), depth)
 		})
 	case '{':
 		return s.items('}', func() bool { return s.pair(p, depth+1) })
+	default:
+		for s.pos < len(s.text) && !endsValue(s.text[s.pos]) {
+			s.pos++
+		}
+		if s.library != nil {
+			if p.Text = s.plainNumber(start); p.Text != "" {
+				p.V = int64(0)
+				return true
+			}
+		}
 	}
-	start := s.pos
-	for s.pos < len(s.text) && !endsValue(s.text[s.pos]) {
-		s.pos++
+	if s.library == nil || s.pos == start {
+		return s.pos > start
 	}
-	if s.skeleton != nil {
-		p.Text = s.plainNumber(start)
-	}
-	return s.pos > start
+	from := s.copyUp(start)
+	s.copyUp(s.pos)
+	var ok bool
+	p.V, ok = s.library.value(s.skeleton[from:])
+	return ok
 }
 
 func endsValue(c byte) bool { return c == ',' || c == ']' || c == '}' || c == '#' || c == '\n' }
@@ -294,11 +311,11 @@ func (s *scan) path() ([]segment, bool) {
 	s.segments = s.segments[:0]
 	for {
 		s.spaces()
-		seg, ok := s.segment()
-		if !ok {
+		s.segments = append(s.segments, segment{line: s.line, start: s.pos})
+		if !s.segment(&s.segments[len(s.segments)-1]) {
 			return nil, false
 		}
-		if s.segments = append(s.segments, seg); len(s.segments) > maxDepth {
+		if len(s.segments) > maxDepth {
 			return nil, s.tooMuch("nested more than %d deep", maxDepth)
 		}
 		s.spaces()
@@ -309,31 +326,30 @@ func (s *scan) path() ([]segment, bool) {
 	}
 }
 
-func (s *scan) segment() (segment, bool) {
-	seg := segment{line: s.line, start: s.pos}
+// segment reads the segment that begins here.
+func (s *scan) segment(seg *segment) bool {
 	if s.peek('"') || s.peek('\'') {
 		ok := s.str(s.text[s.pos])
 		seg.end = s.pos
 		if !ok || s.line != seg.line {
-			return seg, false
+			return false
 		}
 		seg.name, ok = unquote(s.text[seg.start:seg.end])
-		return seg, ok
+		return ok
 	}
-	for s.pos < len(s.text) && !endsKey(s.text[s.pos]) {
-		s.pos++
+	rest := s.text[s.pos:]
+	n := 0
+	for n < len(rest) && !endsKey[rest[n]] {
+		n++
 	}
-	seg.end = s.pos
-	seg.name = s.text[seg.start:seg.end]
-	return seg, seg.name != ""
+	s.pos += n
+	seg.end, seg.name = s.pos, rest[:n]
+	return n > 0
 }
 
-func endsKey(c byte) bool {
-	switch c {
-	case ' ', '\t', '\r', '\n', '.', '=', '[', ']', '{', '}', ',', '#', '"', '\'':
-		return true
-	}
-	return false
+// endsKey are the characters that end a key without quotes.
+var endsKey = [256]bool{
+	' ': true, '\t': true, '\r': true, '\n': true, '.': true, '=': true, '[': true, ']': true, '{': true, '}': true, ',': true, '#': true, '"': true, '\'': true,
 }
 
 // unquote reads a quoted key. The library decodes the escapes.
@@ -402,7 +418,7 @@ func (s *scan) blank() {
 			if n < 0 {
 				n = len(s.text) - s.pos
 			}
-			if s.skeleton != nil && plainText(s.text[s.pos:s.pos+n]) {
+			if s.library != nil && plainText(s.text[s.pos:s.pos+n]) {
 				s.leaveOut(s.pos+1, s.pos+n)
 			}
 			if s.visitor != nil {

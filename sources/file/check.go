@@ -13,8 +13,8 @@ import (
 // draftCheck is a health check while its table is read.
 type draftCheck struct {
 	sources.HealthCheck
-	d     *decoder
-	given map[string]bool // the keys of the table
+	d  *decoder
+	at node // as given
 }
 
 // namedChecks are the tables [healthChecks.NAME] of one file. Other files do not see them, so that a file means the
@@ -23,19 +23,18 @@ type namedChecks map[string]*sources.HealthCheck
 
 // healthChecks reads the table of all named checks.
 func (d *decoder) healthChecks(n node) error {
-	checks, ok := n.V.(map[string]any)
-	if !ok {
+	if !n.IsTable() {
 		return n.Mistyped("a table, [healthChecks.NAME] for each health check")
 	}
 	d.named = namedChecks{}
-	for _, key := range sortedByLine(checks, n.At) {
+	for _, value := range sortedByLine(n) {
+		key := value.Key
 		if d.full() {
 			break
 		}
 		if fields.Spare(key) {
 			continue
 		}
-		value := n.Under(key, checks[key])
 		if text, ok := value.Text(); ok && (strings.HasPrefix(text, "@") || text == checkOff) {
 			d.refuse(value, "healthChecks.%s %q: must be a health check itself", key, text)
 			continue
@@ -81,14 +80,11 @@ func (d *decoder) namedCheck(name string) (*sources.HealthCheck, error) {
 
 // check reads a health check: a table, or a string such as "http:/healthz". It returns nil if it has refused a key.
 func (d *decoder) check(n node) (*sources.HealthCheck, error) {
-	c := draftCheck{HealthCheck: sources.DefaultHealthCheck(), d: d}
+	c := &d.draftCheck
+	*c = draftCheck{HealthCheck: sources.DefaultHealthCheck(), d: d, at: n}
 	before := len(d.problems)
-	if t, ok := n.V.(map[string]any); ok {
-		c.given = make(map[string]bool, len(t))
-		for key := range t {
-			c.given[key] = true
-		}
-		table(d, n, checkFields(), &c)
+	if n.IsTable() {
+		table(d, n, checkFields(), c)
 		if len(d.problems) == before {
 			if err := c.complete(); err != nil {
 				return nil, err
@@ -103,7 +99,7 @@ func (d *decoder) check(n node) (*sources.HealthCheck, error) {
 		return nil, nil
 	}
 	c.fill()
-	return d.share(c.HealthCheck), nil
+	return d.share(&c.HealthCheck), nil
 }
 
 // shortKeys are the keys that the string after the type sets, as in "http:/healthz".
@@ -138,9 +134,9 @@ func (c *draftCheck) complete() error {
 		return errors.New("has no type: write type = \"tcp\", or another one")
 	case p.Type == sources.CheckExec && p.Command == "":
 		return errors.New("needs a command, because its type is exec")
-	case c.given["send"] && c.given["sendHex"]:
+	case c.at.Has("send") && c.at.Has("sendHex"):
 		return errors.New("has both send and sendHex: write one of them")
-	case c.given["expect"] && c.given["expectHex"]:
+	case c.at.Has("expect") && c.at.Has("expectHex"):
 		return errors.New("has both expect and expectHex: write one of them")
 	case p.Type == sources.CheckGRPC && !p.TLS && (p.Verify || p.ServerName != "" || p.CAFile != ""):
 		return errors.New("has keys about certificates, which need tls = true")
@@ -173,7 +169,7 @@ func (c *draftCheck) fill() {
 
 // share returns the check in memory that all equal checks of the file have in common. A check that the last reading
 // of the file had stays where it is, so that a comparison of tables ends at the pointer.
-func (d *decoder) share(c sources.HealthCheck) *sources.HealthCheck {
+func (d *decoder) share(c *sources.HealthCheck) *sources.HealthCheck {
 	if d.checks == nil {
 		d.checks = map[sources.HealthCheck]*sources.HealthCheck{}
 		for i := range d.before.Services.Len() {
@@ -182,10 +178,11 @@ func (d *decoder) share(c sources.HealthCheck) *sources.HealthCheck {
 			}
 		}
 	}
-	known, ok := d.checks[c]
+	known, ok := d.checks[*c]
 	if !ok {
-		known = &c
-		d.checks[c] = known
+		own := *c
+		known = &own
+		d.checks[own] = known
 	}
 	return known
 }

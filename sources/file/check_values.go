@@ -114,17 +114,17 @@ func checkInterface(s string) error {
 
 // stringList reads an array of strings.
 func stringList(n node, of string) ([]string, error) {
-	list, ok := n.V.([]any)
+	length, ok := n.Len()
 	if !ok {
 		return nil, n.Mistyped("an array of " + of)
 	}
-	if len(list) > maxList {
-		return nil, fmt.Errorf("has %d elements, at most %d are possible", len(list), maxList)
+	if length > maxList {
+		return nil, fmt.Errorf("has %d elements, at most %d are possible", length, maxList)
 	}
-	words := make([]string, len(list))
-	for i, v := range list {
-		if words[i], ok = n.Elem(i, v).Text(); !ok {
-			return nil, fmt.Errorf("has an element that is %s: an array of %s in quotes is needed", fields.TypeOf(v), of)
+	words := make([]string, length)
+	for i := range words {
+		if words[i], ok = n.Elem(i).Text(); !ok {
+			return nil, fmt.Errorf("has an element that is %s: an array of %s in quotes is needed", fields.TypeOf(n.Elem(i).V), of)
 		}
 	}
 	return words, nil
@@ -140,7 +140,7 @@ func readArgs(c *draftCheck, n node) error {
 			return errors.New("has an argument with a zero byte")
 		}
 	}
-	c.Probe.Args = strings.Join(args, "\x00")
+	c.Probe.Args = strings.Clone(strings.Join(args, "\x00")) // Join returns a single one as it is, in the text of the file
 	return checkAnswer(c.Probe.Args)
 }
 
@@ -185,20 +185,20 @@ var ourHeaders = []string{"Connection", "Content-Length", "Host", "Transfer-Enco
 
 // readHeaders reads a table of headers into sorted lines.
 func readHeaders(c *draftCheck, n node) error {
-	t, ok := n.V.(map[string]any)
-	if !ok {
+	if !n.IsTable() {
 		return n.Mistyped(`a table such as { Accept = "text/plain" }`)
 	}
-	if len(t) > maxList {
-		return fmt.Errorf("has %d keys, at most %d are possible", len(t), maxList)
+	if n.Size() > maxList {
+		return fmt.Errorf("has %d keys, at most %d are possible", n.Size(), maxList)
 	}
 	lines := map[string]string{} // by the name in HTTP's usual letters
-	for _, name := range slices.Sorted(maps.Keys(t)) {
+	for _, name := range n.Keys() {
 		if fields.Spare(name) {
 			continue
 		}
 		usual := textproto.CanonicalMIMEHeaderKey(name)
-		value, isText := n.Under(name, t[name]).Text()
+		header, _ := n.Under(name)
+		value, isText := header.Text()
 		switch _, twice := lines[usual]; {
 		case !isToken(name):
 			return fmt.Errorf("has %q, which cannot be the name of a header", name)
@@ -207,7 +207,7 @@ func readHeaders(c *draftCheck, n node) error {
 		case twice:
 			return fmt.Errorf("has %s twice", usual)
 		case !isText:
-			return fmt.Errorf("has %s = %s: a string is needed", name, fields.TypeOf(t[name]))
+			return fmt.Errorf("has %s = %s: a string is needed", name, fields.TypeOf(header.V))
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			return fmt.Errorf("has %s with control characters", name)
 		}

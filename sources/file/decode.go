@@ -58,8 +58,7 @@ func DecodeServices(source, name string, data []byte) (t sources.Table, warnings
 		return sources.Table{}, nil, few(d.problems)
 	}
 	for _, f := range documentFields {
-		if v, ok := root.V.(map[string]any)[f.Name]; ok {
-			n := root.Under(f.Name, v)
+		if n, ok := root.Under(f.Name); ok {
 			if err := f.Set(&document{d, &t}, n); err != nil {
 				d.refuseValue(n, err)
 			}

@@ -35,7 +35,7 @@ func readEndpoints(s *draft, n node) error {
 		e := &s.endpoints[len(s.endpoints)-1]
 		e.Weight = sources.DefaultWeight
 		before := len(d.problems)
-		if _, ok := n.V.(map[string]any); ok {
+		if n.IsTable() {
 			table(d, n, endpointFields(), e)
 			if !e.Addr.IsValid() && len(d.problems) == before {
 				d.refuse(n, "an endpoint has no address")
@@ -124,16 +124,15 @@ func readEndpointPort(e *draftEndpoint, n node) (err error) {
 }
 
 func readEndpointPorts(e *draftEndpoint, n node) error {
-	t, ok := n.V.(map[string]any)
-	if !ok {
+	if !n.IsTable() {
 		return n.Mistyped("a table { PORTNAME = 9080 }")
 	}
-	e.ports = make(map[string]portGiven, len(t))
-	for name, v := range t {
+	e.ports = make(map[string]portGiven, n.Size())
+	for _, name := range n.Keys() {
 		if fields.Spare(name) {
 			continue
 		}
-		c := n.Under(name, v)
+		c, _ := n.Under(name)
 		number, err := fields.Port.Read(c)
 		if err != nil {
 			e.d.refuseValue(c, err)
@@ -179,7 +178,7 @@ func (d *decoder) resolve(s *draft, at node) {
 			e.Ports = endpointPorts(given.ports, s.Ports)
 			d.portNames(given, names)
 		}
-		e.NodeHints, e.ZoneHints = hints(*e, s.TrafficDistribution)
+		e.NodeHints, e.ZoneHints = hints(e, s.TrafficDistribution)
 
 		again := i > 0 && s.Endpoints[i-1].Addr == e.Addr
 		if !again && (i == len(s.endpoints)-1 || s.endpoints[i+1].Addr != e.Addr) {
@@ -261,7 +260,7 @@ func (d *decoder) portNames(e *draftEndpoint, known map[string]bool) {
 
 // hints returns what the endpoint slice controller of an API server would write for a distribution: the zone that
 // should use the endpoint, and with PreferSameNode the node.
-func hints(e sources.Endpoint, want sources.TrafficDistribution) (nodes, zones []string) {
+func hints(e *sources.Endpoint, want sources.TrafficDistribution) (nodes, zones []string) {
 	if want == sources.PreferSameNode && e.NodeName != "" {
 		nodes = []string{e.NodeName}
 	}

@@ -2,7 +2,6 @@ package file
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,7 +20,8 @@ type decoder struct {
 	problems []sources.Problem
 	warnings []sources.Problem
 
-	draft draft // reused for each service
+	draft      draft      // reused for each service
+	draftCheck draftCheck // and for each health check
 
 	named  namedChecks                                  // of the file
 	checks map[sources.HealthCheck]*sources.HealthCheck // see share; nil until the first one
@@ -64,28 +64,27 @@ func few(problems []sources.Problem) []sources.Problem {
 // table reads a table and refuses each key that is not among the fields. It takes keys in the order of the
 // fields, so that a file always has the same problems first.
 func table[T any](d *decoder, n node, known fields.Table[T], into *T) {
-	t, ok := n.V.(map[string]any)
-	if !ok {
+	if !n.IsTable() {
 		d.refuseValue(n, n.Mistyped("a table"))
 		return
 	}
-	found := 0
-	for i := 0; i < len(known) && found < len(t); i++ {
-		if v, ok := t[known[i].Name]; ok {
+	found, size := 0, n.Size()
+	for i := 0; i < len(known) && found < size; i++ {
+		if value, ok := n.Under(known[i].Name); ok {
 			found++
-			value := n.Under(known[i].Name, v)
 			if err := known[i].Set(into, value); err != nil {
 				d.refuseValue(value, err)
 			}
 		}
 	}
-	if found == len(t) {
+	if found == size {
 		return
 	}
 	names := known.Names()
-	for _, key := range slices.Sorted(maps.Keys(t)) {
+	for _, key := range n.Keys() {
 		if !slices.Contains(names, key) && !fields.Spare(key) && !d.full() {
-			d.unknown(n.Under(key, t[key]), names)
+			value, _ := n.Under(key)
+			d.unknown(value, names)
 		}
 	}
 }
@@ -125,17 +124,12 @@ func (d *decoder) unknown(n node, known []string) {
 // list calls item for each element of an array, or of an array of [[tables]], until there are too many
 // problems. of names the elements in the error of another value.
 func (d *decoder) list(n node, of string, item func(node)) error {
-	switch list := n.V.(type) {
-	case []any:
-		for i := 0; i < len(list) && !d.full(); i++ {
-			item(n.Elem(i, list[i]))
-		}
-	case []map[string]any:
-		for i := 0; i < len(list) && !d.full(); i++ {
-			item(n.Elem(i, list[i]))
-		}
-	default:
+	length, ok := n.Len()
+	if !ok {
 		return n.Mistyped("an array of " + of)
+	}
+	for i := 0; i < length && !d.full(); i++ {
+		item(n.Elem(i))
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ func readPorts(s *draft, n node) error {
 	return d.list(n, "port numbers, or tables { port = 80, ... }", func(n node) {
 		p := draftPort{Port: sources.Port{Protocol: sources.TCP}}
 		before := len(d.problems)
-		if _, ok := n.V.(map[string]any); !ok {
+		if !n.IsTable() {
 			if err := readPort(s, n); err != nil {
 				d.refuseValue(n, err)
 			}

@@ -120,11 +120,11 @@ func (d *decoder) head(text string) (string, bool) {
 		return "", true // there are none, or Cut declines
 	}
 	tree, places, mistakes, ok := fields.Parse([]byte(head))
-	checks, named := tree["healthChecks"]
+	checks, named := node{At: places, V: tree}.Under("healthChecks")
 	if !ok || !named || len(tree) != 1 || len(mistakes) > 0 {
 		return "", true
 	}
-	err := d.healthChecks(node{Key: "healthChecks", At: places.Key("healthChecks"), V: checks})
+	err := d.healthChecks(checks)
 	return head, err == nil && len(d.problems) == 0
 }
 
@@ -137,15 +137,14 @@ func (d *decoder) alone(p fields.Part) (s sources.Service, warnings, problems []
 	if !ok {
 		return sources.Service{}, nil, nil
 	}
-	services, _ := root.V.(map[string]any)["services"].(map[string]any)
-	if len(services) != 1 {
+	services, _ := root.Under("services")
+	names := services.Keys()
+	if len(names) != 1 {
 		return sources.Service{}, nil, nil
 	}
-	for key := range services {
-		s = sources.Service{Name: key, Namespace: sources.DefaultNamespace}
-		if namespace, name, ok := strings.Cut(key, "/"); ok {
-			s.Namespace, s.Name = namespace, name
-		}
+	s = sources.Service{Name: names[0], Namespace: sources.DefaultNamespace}
+	if namespace, name, ok := strings.Cut(names[0], "/"); ok {
+		s.Namespace, s.Name = namespace, name
 	}
 	var t sources.Table
 	if table(own, root, documentFields, &document{own, &t}); t.Services.Len() == 1 {
@@ -164,12 +163,12 @@ func atMost(text string) int {
 
 // readSection reads a new section. It returns false if the section has any problem.
 func (d *decoder) readSection(r *fields.Reader, p fields.Part) (sources.Service, section, bool) {
-	name, v, at, values, ok := r.Parse(p)
+	n, values, ok := r.Parse(p)
 	if !ok {
 		return sources.Service{}, section{}, false
 	}
 	d.warnings = nil
-	s, ok := d.readService(node{Key: name, At: at, V: v})
+	s, ok := d.readService(n)
 	return s, section{values: int32(values), warnings: d.warnings}, ok
 }
 

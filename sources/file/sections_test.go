@@ -38,6 +38,8 @@ var pieces = []string{
 	"endpoints = [\n  \"10.1.0.1\",\n", "  \"10.1.0.2\", # two\n", "]\n", "endpoints = [ \"10.1.0.3\" ]\n",
 	"loadBalancerSourceRanges = [ \"10.0.0.1/8\",\n\"192.168.1.1/16\" ]\n", "type = \"LoadBalancer\"\n", "type = \"NodePort\"\n",
 	"[healthChecks.h]\ntype = \"tcp\"\nfall = 2\n", "[healthChecks]\n", "healthChecks.h = \"ping\"\n", "healthCheck = \"@h\"\n", "healthCheck = \"http:/x\"\n", "[services.a.healthCheck]\ntype = \"tcp\"\n",
+	"healthCheck.type = \"http\"\n", "healthCheck.headers.Accept = \"text/plain\"\n", "healthCheck = { type = \"exec\", command = \"/x\", args = [ \"a\", \"\\u0062\" ] }\n",
+	"onePacket = true\n", "sessionAffinity = \"Client\\u0049P\"\n", "healthCheckNodePort = 0x10\n", "[services.a.healthCheck.headers]\nAccept = \"x\"\n",
 	"scheduler = \"\"\"\n", "scheduler = '''\n", "\"\"\"\n", "'''\n", "scheduler = \"rr\"\n", "scheduler = \"\"\" x \\\n", "\\\"\"\"\n",
 	"ports = [ { port = 80, name = \"x\" }, { port = 81, name = \"y\" } ]\n", "ports = [ { port = 80, port = 81 } ]\n", "ports.x = 1\n",
 	"endpoints = [ { address = \"10.1.0.4\", ports.x = 1, ports.y = 2 }, { address = \"10.1.0.5\", ports = { \"\" = 3, y = 4 } } ]\n",
@@ -113,11 +115,13 @@ func FuzzAfter(f *testing.F) {
 	f.Add([]byte(plain), []byte("\n"+plain))
 	f.Add([]byte(plain+"[services.c]\nscheduler = \"\"\"\n[services.d]\n\"\"\"\n"), []byte(plain))
 	f.Add([]byte(plain+"[[services.\"ns/b\".ports]]\nport = 1\n"), []byte(plain+"[services]\n"))
-	varied := variedFile(20)
-	f.Add(varied, bytes.Replace(varied, []byte("weight = "), []byte("weight = 1"), 1))
-	f.Add(varied, bytes.Replace(varied, []byte("scheduler = "), []byte("sessionAffinity = \"ClientIP\"\nscheduler = "), 1))
-	f.Add(varied, bytes.Replace(varied, []byte("[services.web-9]\n"), nil, 1))
-	f.Add(varied[:len(varied)/2], varied)
+	for _, layout := range layouts {
+		varied := layoutFile(20, layout)
+		f.Add(varied, bytes.Replace(varied, []byte("weight = "), []byte("weight = 1"), 1))
+		f.Add(varied, bytes.Replace(varied, []byte("scheduler = "), []byte("sessionAffinityTimeout = \"1h\"\nscheduler = "), 1))
+		f.Add(varied, bytes.Replace(varied, []byte("[services.s00009]\n"), nil, 1))
+		f.Add(varied[:len(varied)/2], varied)
+	}
 	files := scenarioFiles(f)
 	for i, data := range files {
 		f.Add(data, files[(i+1)%len(files)])

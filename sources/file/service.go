@@ -25,23 +25,22 @@ type draft struct {
 
 // services reads the table of all services.
 func (d *decoder) services(n node, into *sources.Table) error {
-	services, ok := n.V.(map[string]any)
-	if !ok {
+	if !n.IsTable() {
 		return n.Mistyped("a table, [services.NAME] for each service")
 	}
 	var all []sources.Service
 	names := map[string]int{} // full name to line: "web" and "default/web" are one
-	for _, key := range sortedByLine(services, n.At) {
+	for _, service := range sortedByLine(n) {
 		if d.full() {
 			break
 		}
-		s, ok := d.readService(n.Under(key, services[key]))
+		s, ok := d.readService(service)
 		if !ok {
 			continue
 		}
 		if first, twice := names[s.FullName()]; twice {
 			d.service = s.FullName()
-			d.refuse(node{At: n.At.Key(key)}, "defined twice, first at line %d", first)
+			d.refuse(service, "defined twice, first at line %d", first)
 			continue
 		}
 		names[s.FullName()] = s.Origin.Line
@@ -53,17 +52,14 @@ func (d *decoder) services(n node, into *sources.Table) error {
 	return nil
 }
 
-// sortedByLine returns a table's keys in the order of the file.
-func sortedByLine(t map[string]any, at *fields.Place) []string {
-	keys := make([]string, 0, len(t))
-	for key := range t {
-		keys = append(keys, key)
+// sortedByLine returns a table's values in the order of the file.
+func sortedByLine(table node) []node {
+	values := make([]node, table.Size())
+	for i, key := range table.Keys() {
+		values[i], _ = table.Under(key)
 	}
-	line := func(key string) int { return node{At: at.Key(key)}.Line() }
-	slices.SortFunc(keys, func(a, b string) int {
-		return cmp.Or(cmp.Compare(line(a), line(b)), cmp.Compare(a, b))
-	})
-	return keys
+	slices.SortStableFunc(values, func(a, b node) int { return cmp.Compare(a.Line(), b.Line()) })
+	return values
 }
 
 // readService reads [services.KEY]. It returns false if the service has a problem.
@@ -90,20 +86,19 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		d.service = ""
 	}
 
-	given, ok := n.V.(map[string]any)
-	if !ok {
+	if !n.IsTable() {
 		d.refuse(n, "a service must be a table: write [services.%s]", n.Key)
 		return sources.Service{}, false
 	}
 	table(d, n, serviceFields(), s)
 	for _, pair := range synonyms {
-		if given[pair[0]] != nil && given[pair[1]] != nil {
+		if n.Has(pair[0]) && n.Has(pair[1]) {
 			d.refuse(n, "%s and %s are both given: write one of them", pair[0], pair[1])
 			return sources.Service{}, false
 		}
 	}
-	s.clientAddress(n, given)
-	if given["type"] == nil {
+	s.clientAddress(n)
+	if !n.Has("type") {
 		s.Type = inferType(&s.Service)
 	}
 	if s.FWMark != 0 {

@@ -13,7 +13,7 @@ func readVIPs(s *draft, n node) error {
 	return d.list(n, `IP addresses, or tables { ip = "...", ipMode = "..." }`, func(n node) {
 		var vip sources.VIP
 		before := len(d.problems)
-		if _, ok := n.V.(map[string]any); ok {
+		if n.IsTable() {
 			table(d, n, vipFields, &vip)
 		} else if a, err := addr.Read(n); err == nil {
 			vip.Addr = a
@@ -32,8 +32,8 @@ func readVIPs(s *draft, n node) error {
 
 // clientAddress applies keepClientAddress: vips whose endpoints see the clients' addresses are cluster IPs. It warns if
 // clients' addresses are hidden and nobody has asked for that.
-func (s *draft) clientAddress(n node, given map[string]any) {
-	_, words := given["vips"]
+func (s *draft) clientAddress(n node) {
+	words := n.Has("vips")
 	keep := s.keepClient != nil && *s.keepClient
 	switch {
 	case s.keepClient != nil && !words:
