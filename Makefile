@@ -149,7 +149,7 @@ bench: build guest
 	$(GO) build -trimpath -o bin/bench ./testdata/bench
 	mkdir -p bin/bench.results
 	$(MAKE) --no-print-directory -j2 bench-IPv4 bench-IPv6
-	$(GUEST) run --where qemu --memory 4096 --out bin/bench.results -- bin/bench -clock wall -sizes 1000x10 $(BENCHFLAGS)
+	$(GUEST) run --where qemu --memory 4096 --out bin/bench.results -- bin/bench -clock wall -sizes $(SVCPROXY_BENCH) $(BENCHFLAGS)
 	$(OWN_MOUNTS) bin/bench -clock native -out bin/bench.results $(BENCHFLAGS)
 ifdef BASE
 	for run in instructions-IPv4 instructions-IPv6 wall native; do test ! -f $(BASE)/$$run.txt || $(GO) run $(BENCHSTAT) $(BASE)/$$run.txt bin/bench.results/$$run.txt; done

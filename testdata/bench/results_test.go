@@ -83,6 +83,19 @@ func TestVariedFileSaysTheSame(t *testing.T) {
 	if a.String() != b.String() {
 		t.Errorf("the files differ in what they want")
 	}
+	lines, changed := strings.Split(variedText(all), "\n"), strings.Split(variedText(oneWeighed(all, 2)), "\n")
+	if len(lines) != len(changed) {
+		t.Fatalf("%d lines, and %d with another weight", len(lines), len(changed))
+	}
+	differ := 0
+	for i := range lines {
+		if lines[i] != changed[i] {
+			differ++
+		}
+	}
+	if differ != 1 {
+		t.Errorf("another weight changes %d lines", differ)
+	}
 }
 
 // What was lost before a fault, or served before its end, is not its.

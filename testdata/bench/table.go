@@ -103,10 +103,8 @@ func variedText(t sources.Table) string {
 		b.WriteString("endpoints = [\n")
 		for j, e := range s.Endpoints {
 			fmt.Fprintf(&b, "  { address = %q", e.Addr)
-			if e.Weight != sources.DefaultWeight {
+			if given := r.IntN(3) == 0; given || e.Weight != sources.DefaultWeight { // always drawn, or another weight would change all that follows
 				fmt.Fprintf(&b, ", weight = %d", e.Weight)
-			} else {
-				maybe(", weight = %d", e.Weight)
 			}
 			maybe(", zone = \"z%d\"", j)
 			b.WriteString(" },")
