@@ -253,12 +253,10 @@ func (p *Proxy) conclude(now time.Time, r Report) {
 	if r.Left > 0 {
 		p.pace.left = r.Cause
 	}
-	switch {
-	case r.Err == nil:
-	case r.Full || !p.reading.valid:
-		p.pace.failed(now)
-		return
-	default: // the ops that failed before
+	if r.Err != nil {
+		if r.Full || !p.reading.valid { // else only ops failed that had failed before: they keep their pace
+			p.pace.failed(now)
+		}
 		return
 	}
 	if r.Checked {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -33,17 +34,12 @@ func (b *bench) churn(p *pass) error {
 	}
 	defer done()
 	t := table(soakSize, kernel.IPv4)
-	if err := proxy.Configure("ipvs.scheduler = \"wrr\""); err != nil {
-		return err
+	err = errors.Join(proxy.Configure("ipvs.scheduler = \"wrr\""), proxy.Serve(text(t)))
+	if err == nil {
+		err = begin(proxy, ready)
 	}
-	if err := proxy.Serve(text(t)); err != nil {
+	if err != nil {
 		return err
-	}
-	if err := proxy.Start(); err != nil {
-		return err
-	}
-	if err := ready.wait(); err != nil {
-		return fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
 	}
 	return p.churn(t, func(t sources.Table) error { return proxy.Serve(text(t)) }, func() []int { return []int{proxy.Pid()} })
 }

@@ -91,15 +91,7 @@ func (p *pass) served(suffix string, write func(sources.Table) string) (proxy *l
 	if err := proxy.Serve(write(t)); err != nil {
 		return nil, nil, nil, err
 	}
-	start = func() error {
-		if err := proxy.Start(); err != nil {
-			return err
-		}
-		if err := ready.wait(); err != nil {
-			return fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
-		}
-		return nil
-	}
+	start = func() error { return begin(proxy, ready) }
 	if err := p.lap(startRow+suffix, start); err != nil {
 		return nil, nil, nil, err
 	}
@@ -121,6 +113,17 @@ func (p *pass) served(suffix string, write func(sources.Table) string) (proxy *l
 	settle()
 	p.resident(reloadedRow+suffix, statusField(proxy.Pid(), "VmRSS"))
 	return proxy, start, done, err
+}
+
+// begin starts the program and waits until all of its file is served.
+func begin(proxy *lab.Proxy, ready readiness) error {
+	if err := proxy.Start(); err != nil {
+		return err
+	}
+	if err := ready.wait(); err != nil {
+		return fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
+	}
+	return nil
 }
 
 // save replaces the file and waits until it is in the kernel.

@@ -72,11 +72,8 @@ func (p *pass) soak(proxy *lab.Proxy, ready readiness) error {
 	if err := proxy.Serve(text(t)); err != nil {
 		return err
 	}
-	if err := proxy.Start(); err != nil {
+	if err := begin(proxy, ready); err != nil {
 		return err
-	}
-	if err := ready.wait(); err != nil {
-		return fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
 	}
 	used := processorTime([]int{proxy.Pid()})
 	for round := range rounds {
