@@ -40,7 +40,7 @@ func Describe(before, now Table, d Delta, most int) []Described {
 			list = append(list, Described{c.DisplayName(), "removed", offer(was), was.Origin})
 		default:
 			was, is := before.Services.At(c.Was), now.Services.At(c.Is)
-			what := some(differences(was, is))
+			what := differences(was, is, c).String()
 			if what == "" {
 				what = "withheld parts" // which have warnings of their own
 			}
@@ -57,36 +57,68 @@ func offer(s *Service) string {
 	}, ", ")
 }
 
-// some joins the first maxParts of a list and counts the others.
-func some(parts []string) string {
-	if more := len(parts) - maxParts; more > 0 {
-		parts = append(parts[:maxParts:maxParts], fmt.Sprintf("and %d more", more))
+// parts are what differs in one service: in words for the first maxParts, and the number of the others.
+type parts struct {
+	texts []string
+	more  int
+}
+
+// named reports whether the next difference gets a text, and counts it if not.
+func (p *parts) named() bool {
+	if len(p.texts) < maxParts {
+		return true
 	}
-	return strings.Join(parts, "; ")
+	p.more++
+	return false
 }
 
-// differences lists what differs between two services of one name.
-func differences(was, is *Service) []string {
-	parts := endpointDifferences(was.Endpoints, is.Endpoints)
-	return append(parts, fieldDifferences("", reflect.ValueOf(*was), reflect.ValueOf(*is))...)
+func (p *parts) add(text string) { p.texts = append(p.texts, text) }
+
+func (p *parts) String() string {
+	text := strings.Join(p.texts, "; ")
+	if p.more > 0 {
+		text += fmt.Sprintf("; and %d more", p.more)
+	}
+	return text
 }
 
-// endpointDifferences lists endpoints that came, went, or differ. Both lists are sorted by address.
-func endpointDifferences(was, is []Endpoint) (parts []string) {
+// differences are those of a service that both tables have.
+func differences(was, is *Service, c Change) *parts {
+	var p parts
+	if c.Endpoints {
+		p.addEndpoints(was.Endpoints, is.Endpoints)
+	}
+	if c.Service {
+		p.addFields("", reflect.ValueOf(was).Elem(), reflect.ValueOf(is).Elem())
+	}
+	return &p
+}
+
+// addEndpoints adds endpoints that came, went, or differ. Both lists are sorted by address.
+func (p *parts) addEndpoints(was, is []Endpoint) {
 	for len(was) > 0 || len(is) > 0 {
 		switch {
 		case len(is) == 0 || len(was) > 0 && was[0].Addr.Less(is[0].Addr):
-			parts = append(parts, "endpoint "+endpointText(&was[0])+" removed")
+			if p.named() {
+				p.add("endpoint " + endpointText(&was[0]) + " removed")
+			}
 			was = was[1:]
 		case len(was) == 0 || is[0].Addr.Less(was[0].Addr):
-			parts = append(parts, "endpoint "+endpointText(&is[0])+" added")
+			if p.named() {
+				p.add("endpoint " + endpointText(&is[0]) + " added")
+			}
 			is = is[1:]
 		default:
-			parts = append(parts, fieldDifferences("endpoint "+endpointText(&is[0])+" ", reflect.ValueOf(was[0]), reflect.ValueOf(is[0]))...)
+			if !sameEndpoint(was[0], is[0]) {
+				prefix := ""
+				if len(p.texts) < maxParts {
+					prefix = "endpoint " + endpointText(&is[0]) + " "
+				}
+				p.addFields(prefix, reflect.ValueOf(&was[0]).Elem(), reflect.ValueOf(&is[0]).Elem())
+			}
 			was, is = was[1:], is[1:]
 		}
 	}
-	return parts
 }
 
 func endpointText(e *Endpoint) string {
@@ -100,34 +132,57 @@ func endpointText(e *Endpoint) string {
 // compared one by one, what is withheld has warnings of its own, and Weighted follows from weights and scheduler.
 var undescribed = map[string]bool{"Weighted": true, "Namespace": true, "Name": true, "Addr": true, "Endpoints": true, "Withheld": true, "Origin": true, "Unset": true}
 
-// fieldDifferences lists the fields of two structs that differ, under their names in services.toml as a rule. It reads
+// addFields adds the fields of two structs that differ, under their names in services.toml as a rule. It reads
 // the fields by reflection, so that a new one is described, too.
-func fieldDifferences(prefix string, was, is reflect.Value) (parts []string) {
+func (p *parts) addFields(prefix string, was, is reflect.Value) {
 	for i := range was.NumField() {
-		field := was.Type().Field(i)
 		a, b := was.Field(i), is.Field(i)
-		if undescribed[field.Name] || !field.IsExported() || reflect.DeepEqual(a.Interface(), b.Interface()) {
+		if !a.CanInterface() || sameValue(a, b) {
 			continue
 		}
-		name := prefix + keyName(field.Name)
+		field := was.Type().Field(i).Name
+		if undescribed[field] {
+			continue
+		}
+		optional := a.Kind() == reflect.Pointer && a.Type().Elem().Kind() == reflect.Struct
+		if optional && !a.IsNil() && !b.IsNil() {
+			p.addFields(prefix+keyName(field)+".", a.Elem(), b.Elem())
+			continue
+		}
+		if !p.named() {
+			continue
+		}
+		name := prefix + keyName(field)
 		switch {
 		case a.Kind() == reflect.Slice:
-			if text := listDifference(a, b); text != "" {
-				parts = append(parts, name+" "+text)
-			}
+			p.add(name + " " + listDifference(a, b))
 		case a.Type() == reflect.TypeFor[Probe](): // it may have passwords, and the log is for more people than the file
-			parts = append(parts, name+" changed")
-		case a.Kind() == reflect.Pointer && a.Type().Elem().Kind() == reflect.Struct && a.IsNil():
-			parts = append(parts, name+" added")
-		case a.Kind() == reflect.Pointer && a.Type().Elem().Kind() == reflect.Struct && b.IsNil():
-			parts = append(parts, name+" removed")
-		case a.Kind() == reflect.Pointer && a.Type().Elem().Kind() == reflect.Struct:
-			parts = append(parts, fieldDifferences(name+".", a.Elem(), b.Elem())...)
+			p.add(name + " changed")
+		case optional && a.IsNil():
+			p.add(name + " added")
+		case optional:
+			p.add(name + " removed")
 		default:
-			parts = append(parts, fmt.Sprintf("%s %s -> %s", name, valueText(a), valueText(b)))
+			p.add(fmt.Sprintf("%s %s -> %s", name, valueText(a), valueText(b)))
 		}
 	}
-	return parts
+}
+
+// sameValue reports whether a field has the same value in two structs. Empty lists are the same.
+func sameValue(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Slice:
+		if n := a.Len(); n == b.Len() && (n == 0 || a.UnsafePointer() == b.UnsafePointer()) {
+			return true
+		}
+	case reflect.Pointer:
+		if a.Pointer() == b.Pointer() {
+			return true
+		}
+	default:
+		return a.Equal(b)
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
 // listDifference says what came to a list and what went: "-10.96.0.8 +10.96.0.9". If only the order differs, it says
@@ -140,9 +195,6 @@ func listDifference(was, is reflect.Value) string {
 		return list
 	}
 	a, b := texts(was), texts(is)
-	if len(a) == 0 && len(b) == 0 {
-		return "" // nil and empty
-	}
 	var parts []string
 	add := func(sign string, list, others []string) {
 		known := map[string]bool{}

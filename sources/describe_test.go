@@ -64,7 +64,7 @@ func TestDescribe(t *testing.T) {
 	}
 	checked := func(c HealthCheck) Service { return web(func(s *Service) { s.HealthCheck = &c }) }
 	a, b := checked(HealthCheck{Fall: 2}), checked(HealthCheck{Fall: 3, Probe: Probe{Headers: "Authorization: secret"}})
-	if got, want := some(differences(&a, &b)), "healthCheck.probe changed; healthCheck.fall 2 -> 3"; got != want {
+	if got, want := differences(&a, &b, Change{Service: true}).String(), "healthCheck.probe changed; healthCheck.fall 2 -> 3"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	one, none := Table{Services: ServicesOf(web(nil))}, Table{}
@@ -97,7 +97,7 @@ func TestDescribeEveryField(t *testing.T) {
 				continue
 			}
 			fill(at(&b).Field(i))
-			text := strings.Join(differences(&a, &b), "; ")
+			text := differences(&a, &b, Change{Service: true, Endpoints: true}).String()
 			if !strings.Contains(text, keyName(name)) || strings.Contains(text, "0x") {
 				t.Errorf("%s: %q", name, text)
 			}
