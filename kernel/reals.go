@@ -170,26 +170,35 @@ func (l Reals) With(gone, fresh []Real) Reals {
 	return now
 }
 
-// edited is With for one run.
+// edited is With for one run. It compares where something changes, and copies what is between in one piece.
 func edited(run, gone, fresh []Real) []Real {
 	now := make([]Real, 0, len(run)+len(fresh))
-	for i := range run {
-		r := &run[i]
-		for len(fresh) > 0 && fresh[0].Key.Compare(r.Key) < 0 {
-			now, fresh = append(now, fresh[0]), fresh[1:]
+	for len(gone)+len(fresh) > 0 {
+		comes := len(gone) == 0 || len(fresh) > 0 && fresh[0].Key.Compare(gone[0].Key) <= 0
+		var r Real
+		if comes {
+			r, fresh = fresh[0], fresh[1:]
+		} else {
+			r, gone = gone[0], gone[1:]
 		}
-		for len(gone) > 0 && gone[0].Key.Compare(r.Key) < 0 {
-			gone = gone[1:]
+		stays := countBefore(run, &r.Key)
+		now, run = append(now, run[:stays]...), run[stays:]
+		if len(run) > 0 && run[0].Key == r.Key {
+			run = run[1:]
 		}
-		switch {
-		case len(fresh) > 0 && fresh[0].Key == r.Key:
-			now, fresh = append(now, fresh[0]), fresh[1:]
-		case len(gone) > 0 && gone[0].Key == r.Key:
-		default:
-			now = append(now, *r)
+		if comes {
+			now = append(now, r)
 		}
 	}
-	return append(now, fresh...)
+	return append(now, run...)
+}
+
+// countBefore returns how many of sorted real servers come before a key.
+func countBefore(sorted []Real, k *RealKey) int {
+	if len(sorted) == 0 || sorted[0].Key.Compare(*k) >= 0 { // mostly
+		return 0
+	}
+	return sort.Search(len(sorted), func(i int) bool { return sorted[i].Key.Compare(*k) >= 0 })
 }
 
 // Unshared calls f with the parts of two lists that are not the same memory, in order.
