@@ -6,40 +6,16 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// loopEntries returns the entries of KUBE-LOOP-BACK for all hairpins, sorted. An
-// entry that several service ports need is there several times.
-func loopEntries(f *frontend.Frontends, c mode.Config) []kernel.Entry {
-	n := 0
-	for i := range f.Table.Services.Len() {
-		n += len(f.Hairpins(i))
-	}
-	loops := make([]kernel.Entry, 0, n)
-	names := loopSets(c)
-	for i := range f.Table.Services.Len() {
-		loops = appendLoops(loops, f, i, &names)
-	}
-	sortEntries(loops)
-	return loops
-}
-
-// loopSets returns the full names of the sets by family.
-func loopSets(c mode.Config) (names [2]string) {
-	return [2]string{c.Names.Set(kernel.IPv4, kernel.LoopBack), c.Names.Set(kernel.IPv6, kernel.LoopBack)}
-}
-
-// appendLoops appends the entries for the hairpins of the service with index i.
-func appendLoops(loops []kernel.Entry, f *frontend.Frontends, i int, names *[2]string) []kernel.Entry {
+// appendLoops appends the entries of a KUBE-LOOP-BACK for the hairpins of the service with index i. An entry that several
+// service ports need is there several times.
+func appendLoops(loops []kernel.Entry, f *frontend.Frontends, i int, family kernel.Family, set string) []kernel.Entry {
 	for _, h := range f.Hairpins(i) {
 		at := f.Addr(i, h.Backend)
-		a := at.Addr()
-		name := names[0]
-		if a.Is6() {
-			name = names[1]
+		if a := at.Addr(); kernel.FamilyOf(a) == family {
+			loops = append(loops, kernel.Entry{Set: set, Addr: a, Proto: h.Proto, Port: at.Port(), Second: netip.PrefixFrom(a, a.BitLen())})
 		}
-		loops = append(loops, kernel.Entry{Set: name, Addr: a, Proto: h.Proto, Port: at.Port(), Second: netip.PrefixFrom(a, a.BitLen())})
 	}
 	return loops
 }

@@ -86,12 +86,13 @@ func (m *Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
 		m.last, m.state = f, s
 		return s
 	}
-	loops := loopEntries(f, c)
-	m.last, m.config, m.state, m.repeated = f, c, state(f, c, loops), repeated(loops)
+	m.last, m.config = f, c
+	m.state, m.repeated = state(f, c)
 	return m.state
 }
 
 // State returns what the kernel must look like to serve f.
 func State(f *frontend.Frontends, c mode.Config) kernel.State {
-	return state(f, c, loopEntries(f, c))
+	s, _ := state(f, c)
+	return s
 }

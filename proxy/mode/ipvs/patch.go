@@ -51,11 +51,13 @@ func (p *patch) service(s frontend.Changed) {
 			p.fronts = append(p.fronts, patchedFront{x.Key, appendReals(make([]kernel.Real, 0, len(now)), p.now, x, p.config)})
 		}
 	}
-	names := loopSets(p.config)
-	before, now := appendLoops(nil, p.last, s.Service, &names), appendLoops(nil, p.now, s.Service, &names)
-	sortEntries(before)
-	sortEntries(now)
-	p.replace(before, now)
+	for _, f := range p.now.Config.Families() {
+		set := p.config.Names.Set(f, kernel.LoopBack)
+		before, now := appendLoops(nil, p.last, s.Service, f, set), appendLoops(nil, p.now, s.Service, f, set)
+		sortEntries(before)
+		sortEntries(now)
+		p.replace(before, now)
+	}
 }
 
 // same reports whether a backend of the last frontends of a service and one of the new ones have equal real servers.
@@ -132,7 +134,8 @@ func (p *patch) apply() (kernel.State, bool) {
 
 // keepsRules reports whether the sets keep their capacity, and stay empty or not.
 func (p *patch) keepsRules() bool {
-	for _, name := range loopSets(p.config) {
+	for _, f := range p.now.Config.Families() {
+		name := p.config.Names.Set(f, kernel.LoopBack)
 		before := count(p.state.Entries, name)
 		now := before + count(p.fresh, name) - count(p.gone, name)
 		if (now == 0) != (before == 0) || kernel.Capacity(now) != kernel.Capacity(before) {

@@ -78,9 +78,12 @@ func (w *writer) sets() (sets []kernel.Set, entries []kernel.Entry, filled map[s
 	for _, name := range w.config.Occupied {
 		filled[name] = true
 	}
-	named, traits := w.namedSets(), w.traits()
+	named, traits, hairpins := w.namedSets(), w.traits(), 0
+	for i := range w.f.Table.Services.Len() {
+		hairpins += len(w.f.Hairpins(i))
+	}
 	sets = make([]kernel.Set, 0, len(named))
-	entries = make([]kernel.Entry, 0, 3*len(w.f.Fronts)+len(w.loops)) // most fronts are in two or three sets
+	entries = make([]kernel.Entry, 0, 3*len(w.f.Fronts)+hairpins) // most fronts are in two or three sets
 	for _, set := range named {
 		from := len(entries)
 		entries = w.appendEntries(entries, set, traits)
@@ -110,8 +113,9 @@ func (w *writer) appendEntries(entries []kernel.Entry, set namedSet, traits fron
 	from := len(entries)
 	switch set.spec.Name {
 	case kernel.LoopBack:
-		first, n := span(w.loops, set.name)
-		entries = append(entries, w.loops[first:first+n]...)
+		for i := range w.f.Table.Services.Len() {
+			entries = appendLoops(entries, w.f, i, set.family, set.name)
+		}
 	case kernel.HealthCheckNodePort:
 		for port := range w.f.HealthCheckPorts(set.family) {
 			entries = append(entries, kernel.Entry{Set: set.name, Port: port})
@@ -129,6 +133,9 @@ func (w *writer) appendEntries(entries []kernel.Entry, set namedSet, traits fron
 		}
 	}
 	sortEntries(entries[from:])
+	if set.spec.Name == kernel.LoopBack {
+		w.repeated = append(w.repeated, repeated(entries[from:])...)
+	}
 	return entries[:from+len(slices.Compact(entries[from:]))]
 }
 

@@ -6,9 +6,9 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// state returns the state with given entries of KUBE-LOOP-BACK, which are sorted.
-func state(f *frontend.Frontends, c mode.Config, loops []kernel.Entry) kernel.State {
-	s := kernel.State{
+// state returns the state, and Mode.repeated.
+func state(f *frontend.Frontends, c mode.Config) (s kernel.State, repeated []kernel.Entry) {
+	s = kernel.State{
 		Timeouts: c.Timeouts,
 		Links:    []kernel.Link{{Name: c.Names.Device, Type: "dummy"}},
 		Policy:   mode.Policy(f, c),
@@ -17,7 +17,7 @@ func state(f *frontend.Frontends, c mode.Config, loops []kernel.Entry) kernel.St
 	s.Sysctls = append(s.Sysctls, shared(f, c)...)
 	s.Daemons = c.Sync
 	mode.AddVIPs(&s, f, c)
-	w := &writer{f: f, config: c, loops: loops}
+	w := &writer{f: f, config: c}
 	sets, entries, filled := w.sets()
 	for _, family := range f.Config.Families() {
 		s.Chains = append(s.Chains, (&scope{mode.Scope{Frontends: f, Config: &c, Family: family}, filled}).chains()...)
@@ -25,14 +25,14 @@ func state(f *frontend.Frontends, c mode.Config, loops []kernel.Entry) kernel.St
 	s.Sort()
 	// These are made in order.
 	s.Sets, s.Entries, s.Virtuals, s.Reals = sets, entries, mode.Virtuals(f), kernel.RealsOf(allReals(f, c))
-	return s
+	return s, w.repeated
 }
 
 // writer writes the state of some frontends.
 type writer struct {
-	f      *frontend.Frontends
-	config mode.Config
-	loops  []kernel.Entry
+	f        *frontend.Frontends
+	config   mode.Config
+	repeated []kernel.Entry // see Mode
 }
 
 // sysctls returns the kernel parameters that IPVS needs.
