@@ -45,6 +45,7 @@ const (
 
 // AppendRecord appends the whole record.
 func AppendRecord(text []byte, r Record) []byte {
+	text = slices.Grow(text, 48*len(r.Made)) // most lines are shorter
 	for _, v := range r.Left {
 		text = append(append(append(text, leftMark...), v.String()...), '\n')
 	}

@@ -125,17 +125,8 @@ func (r *record) write() {
 }
 
 func (r *record) put(now kernel.Record) error {
-	changes := kernel.AppendChanges(nil, r.last, now)
-	more := bytes.Count(changes, []byte("\n"))
-	sameLeft := len(kernel.AppendMade(nil, r.last.Left, now.Left)) == 0
-	if r.lines > 0 && sameLeft && r.lines+more <= 2*(len(now.Made)+len(now.Digests))+slack {
-		if more == 0 {
-			return nil
-		}
-		if err := statefile.Append(r.path, changes); err == nil {
-			r.last, r.lines = now, r.lines+more
-			return nil
-		}
+	if r.lines > 0 && r.append(now) {
+		return nil
 	}
 	// Rewrite the file, also if appending failed: half of it may have been written.
 	r.lines = 0
@@ -148,6 +139,21 @@ func (r *record) put(now kernel.Record) error {
 	}
 	r.last, r.lines = now, bytes.Count(text, []byte("\n"))
 	return nil
+}
+
+// append appends what differs from the last record. It returns false if the file must be rewritten.
+func (r *record) append(now kernel.Record) bool {
+	changes := kernel.AppendChanges(nil, r.last, now)
+	more := bytes.Count(changes, []byte("\n"))
+	sameLeft := len(kernel.AppendMade(nil, r.last.Left, now.Left)) == 0
+	switch {
+	case !sameLeft || r.lines+more > 2*(len(now.Made)+len(now.Digests))+slack:
+		return false
+	case more > 0 && statefile.Append(r.path, changes) != nil:
+		return false
+	}
+	r.last, r.lines = now, r.lines+more
+	return true
 }
 
 func (r *record) warning() error {
