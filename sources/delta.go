@@ -199,7 +199,11 @@ func sameEndpoint(a, b Endpoint) bool {
 		a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
 		a.MaxConnections == b.MaxConnections && a.ResumeConnections == b.ResumeConnections &&
 		a.Backup == b.Backup && a.Unchecked == b.Unchecked && a.Cut == b.Cut &&
-		equal(a.Ports, b.Ports) && equal(a.NodeHints, b.NodeHints) && equal(a.ZoneHints, b.ZoneHints)
+		equal(a.Ports, b.Ports) && sameHints(a.Hints, b.Hints)
+}
+
+func sameHints(a, b *Hints) bool {
+	return a == b || a != nil && b != nil && equal(a.Nodes, b.Nodes) && equal(a.Zones, b.Zones)
 }
 
 func equal[T comparable](a, b []T) bool { return identical(a, b) || slices.Equal(a, b) }

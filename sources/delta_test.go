@@ -36,6 +36,15 @@ func TestEveryFieldCounts(t *testing.T) {
 			t.Errorf("an endpoint's %s: %+v", typ.Field(i).Name, c)
 		}
 	}
+	typ = reflect.TypeFor[Hints]()
+	for i := range typ.NumField() {
+		a, b := full(), full()
+		a.Endpoints[0].Hints, b.Endpoints[0].Hints = new(Hints), new(Hints)
+		fill(reflect.ValueOf(b.Endpoints[0].Hints).Elem().Field(i))
+		if c := compare(a, b); !c.Endpoints {
+			t.Errorf("an endpoint's hints, %s: %+v", typ.Field(i).Name, c)
+		}
+	}
 	for _, origin := range []Origin{{Source: "file"}, {File: "a.toml"}, {Line: 1}} {
 		a, b := full(), full()
 		b.Origin = origin

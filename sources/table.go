@@ -159,7 +159,34 @@ type Endpoint struct {
 	// three quarters of MaxConnections if that is 0. Each address and port of the service counts its own.
 	MaxConnections, ResumeConnections uint32
 
-	NodeHints, ZoneHints []string // nodes and zones that should use it; none = all
+	Hints *Hints // nil = none. Few endpoints have any: a pointer takes 40 bytes less for each
+}
+
+// Hints name the nodes and zones that should use an endpoint; none = all.
+type Hints struct{ Nodes, Zones []string }
+
+// HintsOf returns nil if there are none.
+func HintsOf(nodes, zones []string) *Hints {
+	if len(nodes)+len(zones) == 0 {
+		return nil
+	}
+	return &Hints{nodes, zones}
+}
+
+// NodeHints returns the nodes that should use the endpoint; none = all.
+func (e *Endpoint) NodeHints() []string {
+	if e.Hints == nil {
+		return nil
+	}
+	return e.Hints.Nodes
+}
+
+// ZoneHints returns the zones that should use the endpoint; none = all.
+func (e *Endpoint) ZoneHints() []string {
+	if e.Hints == nil {
+		return nil
+	}
+	return e.Hints.Zones
 }
 
 // PortOf returns the port on which an endpoint serves the service's port with an index. Ports are matched by name and

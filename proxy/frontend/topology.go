@@ -7,13 +7,13 @@ import "slices"
 // zone. Otherwise they would put all load on a few endpoints, or leave this node
 // without any. Hints apply to ready endpoints only.
 func (l *lister) near() func(*candidate) bool {
-	forNode := func(x *candidate) []string { return x.endpoint.NodeHints }
-	forZone := func(x *candidate) []string { return x.endpoint.ZoneHints }
+	forNode := func(x *candidate) []string { return x.endpoint.NodeHints() }
+	forZone := func(x *candidate) []string { return x.endpoint.ZoneHints() }
 	switch {
 	case l.hinted(forNode, l.Node.Name):
-		return func(x *candidate) bool { return !x.ready || slices.Contains(x.endpoint.NodeHints, l.Node.Name) }
+		return func(x *candidate) bool { return !x.ready || slices.Contains(x.endpoint.NodeHints(), l.Node.Name) }
 	case l.hinted(forZone, l.Node.Zone):
-		return func(x *candidate) bool { return !x.ready || slices.Contains(x.endpoint.ZoneHints, l.Node.Zone) }
+		return func(x *candidate) bool { return !x.ready || slices.Contains(x.endpoint.ZoneHints(), l.Node.Zone) }
 	}
 	return func(*candidate) bool { return true }
 }

@@ -73,8 +73,8 @@ func ports(s sources.Service) [][]sources.EndpointPort {
 func hints(s sources.Service) map[netip.Addr][]string {
 	all := map[netip.Addr][]string{}
 	for _, e := range s.Endpoints {
-		if len(e.NodeHints)+len(e.ZoneHints) > 0 {
-			all[e.Addr] = slices.Concat(e.NodeHints, e.ZoneHints)
+		if e.Hints != nil {
+			all[e.Addr] = slices.Concat(e.Hints.Nodes, e.Hints.Zones)
 		}
 	}
 	return all

@@ -178,7 +178,7 @@ func (d *decoder) resolve(s *draft, at node) {
 			e.Ports = endpointPorts(given.ports, s.Ports)
 			d.portNames(given, names)
 		}
-		e.NodeHints, e.ZoneHints = hints(e, s.TrafficDistribution)
+		e.Hints = hints(e, s.TrafficDistribution)
 
 		again := i > 0 && s.Endpoints[i-1].Addr == e.Addr
 		if !again && (i == len(s.endpoints)-1 || s.endpoints[i+1].Addr != e.Addr) {
@@ -260,12 +260,13 @@ func (d *decoder) portNames(e *draftEndpoint, known map[string]bool) {
 
 // hints returns what the endpoint slice controller of an API server would write for a distribution: the zone that
 // should use the endpoint, and with PreferSameNode the node.
-func hints(e *sources.Endpoint, want sources.TrafficDistribution) (nodes, zones []string) {
+func hints(e *sources.Endpoint, want sources.TrafficDistribution) *sources.Hints {
+	var nodes, zones []string
 	if want == sources.PreferSameNode && e.NodeName != "" {
 		nodes = []string{e.NodeName}
 	}
 	if want != sources.DistributeEvenly && e.Zone != "" {
 		zones = []string{e.Zone}
 	}
-	return nodes, zones
+	return sources.HintsOf(nodes, zones)
 }

@@ -190,8 +190,8 @@ func dump(s sources.Service) string {
 		option("unchecked", e.Unchecked, false)
 		option("max", e.MaxConnections, uint32(0))
 		option("resume", e.ResumeConnections, uint32(0))
-		list("nodehint", len(e.NodeHints), func(i int) string { return e.NodeHints[i] })
-		list("zonehint", len(e.ZoneHints), func(i int) string { return e.ZoneHints[i] })
+		list("nodehint", len(e.NodeHints()), func(i int) string { return e.NodeHints()[i] })
+		list("zonehint", len(e.ZoneHints()), func(i int) string { return e.ZoneHints()[i] })
 		b.WriteString("\n")
 	}
 	return b.String()

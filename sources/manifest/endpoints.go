@@ -99,8 +99,7 @@ func endpoint(e *Endpoint, a netip.Addr, ports []sources.EndpointPort) sources.E
 		Ready:       ready,
 		Serving:     or(e.Conditions.Serving, ready),
 		Terminating: or(e.Conditions.Terminating, false),
-		NodeHints:   names(e.Hints.ForNodes),
-		ZoneHints:   names(e.Hints.ForZones),
+		Hints:       sources.HintsOf(names(e.Hints.ForNodes), names(e.Hints.ForZones)),
 	}
 }
 

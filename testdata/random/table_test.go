@@ -138,12 +138,14 @@ func (d draw) endpoints(ports []sources.Port) []sources.Endpoint {
 			Weight: pick[uint32](d, 0, 1, 1, 1, 7, 65535),
 			Ready:  !d.chance(4), Serving: !d.chance(4), Terminating: d.chance(4),
 		}
+		var nodes, zones []string
 		if d.chance(3) {
-			e.ZoneHints = []string{pick(d, "a", "b")}
+			zones = []string{pick(d, "a", "b")}
 		}
 		if d.chance(6) {
-			e.NodeHints = []string{pick(d, nodeName, "n2")}
+			nodes = []string{pick(d, nodeName, "n2")}
 		}
+		e.Hints = sources.HintsOf(nodes, zones)
 		for _, p := range ports {
 			if !d.chance(5) {
 				e.Ports = append(e.Ports, sources.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: pick[uint16](d, 8080, 9090)})

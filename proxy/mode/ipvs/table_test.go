@@ -63,8 +63,8 @@ func TestEndpointWithoutPort(t *testing.T) {
 // Node hints win over zone hints.
 func TestNodeHintsFirst(t *testing.T) {
 	here, there := endpoint("10.2.1.10", "n1", 80), endpoint("10.2.2.10", "n2", 80)
-	here.NodeHints, here.ZoneHints = []string{"n1"}, []string{"b"}
-	there.NodeHints, there.ZoneHints = []string{"n2"}, []string{"a"}
+	here.Hints = sources.HintsOf([]string{"n1"}, []string{"b"})
+	there.Hints = sources.HintsOf([]string{"n2"}, []string{"a"})
 	table := sources.Table{Services: sources.ServicesOf(service("web", "10.96.0.20", here, there))}
 	wantVirtuals(t, stateOf(table, kernel.Node{Name: "n1", Zone: "a"}, modetest.Defaults()),
 		"-A -t 10.96.0.20:80 -s rr\n-a -t 10.96.0.20:80 -r 10.2.1.10:80 -m -w 1\n")

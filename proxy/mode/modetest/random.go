@@ -69,8 +69,8 @@ func DrawService(t *rapid.T, name string) sources.Service {
 			NodeName: rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node"),
 			Weight:   uint32(rapid.IntRange(0, 3).Draw(t, "weight")),
 			Ready:    rapid.Bool().Draw(t, "ready"), Serving: rapid.Bool().Draw(t, "serving"), Terminating: rapid.Bool().Draw(t, "terminating"),
-			Cut:       rapid.IntRange(0, 4).Draw(t, "cut") == 0,
-			NodeHints: hints.Draw(t, "node hints"), ZoneHints: hints.Draw(t, "zone hints"),
+			Cut:   rapid.IntRange(0, 4).Draw(t, "cut") == 0,
+			Hints: sources.HintsOf(hints.Draw(t, "node hints"), hints.Draw(t, "zone hints")),
 		}
 		for _, p := range s.Ports {
 			e.Ports = append(e.Ports, sources.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: uint16(rapid.IntRange(1, 3).Draw(t, "target"))})
