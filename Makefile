@@ -31,7 +31,7 @@ apiserver:
 # test: everything: lint, tests on this kernel, on the guest's, on a node with systemd; three jobs at once, since a guest uses one
 # processor and waits for half of its time
 test: build guest apiserver bin/nfpm bin/legacy
-	@$(MAKE) --no-print-directory -j3 lint appliance test-traffic test-legacy test-here test-kernel test-modes
+	@$(MAKE) --no-print-directory -j3 lint appliance test-traffic test-legacy test-here test-kernel test-modes test-fallback
 
 # test-here: every test that this machine's kernel can run. A missing program is a failure (make guest installs them), unless
 # SVCPROXY_NOSKIP is empty

@@ -115,7 +115,11 @@ func servesBest(t *testing.T, mode, path string) {
 		t.Errorf("plan: %v, exit code %d\n%s", err, code, out)
 	}
 	must(t, n.Stop())
-	if out, code, err := n.Command("doctor"); err != nil || code != 7 || strings.Contains(out, " note: mode "+mode+" instead of ipvs: ") != steppedDown {
+	foreseen := mode
+	if path == "" && slices.Contains(masked(t), "x_tables") {
+		foreseen = "iptables" // doctor does not try rules, and the program is there
+	}
+	if out, code, err := n.Command("doctor"); err != nil || code != 7 || strings.Contains(out, " note: mode "+foreseen+" instead of ipvs: ") != steppedDown {
 		t.Errorf("doctor of a node where svcproxy does not run: %v, exit code %d\n%s", err, code, out)
 	}
 	if steppedDown {
