@@ -46,6 +46,7 @@ type collector struct {
 	resume  func() // ends the pause
 	paused  atomic.Bool
 	asked   atomic.Bool // the next collection is that of read
+	large   bool        // read has collected, and no plan was applied since; of the loop's goroutine
 	began   uint64      // bytes allocated before the start
 	reading sync.Once
 }
@@ -93,7 +94,7 @@ func (c *collector) afterReading(rules proxy.Rules) proxy.Rules {
 }
 
 // read collects garbage once, if there is enough: the files are read, and nothing is planned yet. A later collection costs
-// more, since more is in use. With 5,000 services of 5 endpoints 9 of 16 MB are in use then, and the peak of the start is 6
+// more, since more is in use. With 5,000 services of 5 endpoints 8 of 14 MB are in use then, and the peak of the start is 6
 // MB lower. 1,000 services of 10 endpoints have allocated 5 MB by then, which is not worth it.
 func (c *collector) read() {
 	if !c.paused.Load() {
@@ -101,9 +102,27 @@ func (c *collector) read() {
 	}
 	if allocated, _ := heap(); worthReturning(allocated-c.began, 0) {
 		c.asked.Store(true)
+		c.large = true
 		runtime.GC()
 	}
 	dropProgram()
+}
+
+// beforeApplying returns k. Before the first plan of a large start is applied, it drops the pages of the program that
+// reading and planning needed: the memory of a start is largest at its end.
+func (c *collector) beforeApplying(k proxy.Kernel) proxy.Kernel { return &startKernel{k, c} }
+
+type startKernel struct {
+	proxy.Kernel
+	start *collector
+}
+
+func (k *startKernel) Apply(ctx context.Context, p kernel.Plan) error {
+	if k.start.large {
+		k.start.large = false
+		dropProgram()
+	}
+	return k.Kernel.Apply(ctx, p)
 }
 
 // dropProgram drops the pages of the program's file. Those that are needed again are mapped again from the page cache, 16
@@ -120,30 +139,55 @@ type awaiter interface {
 // notified and a waiting client gets its answer.
 const quiet = 200 * time.Millisecond
 
+// rest is how long after the last sync less garbage is worth a collection, too. It is longer than the second after which
+// a busy table changes again.
+const rest = 2 * time.Second
+
 // returnMemory returns memory to the system after each sync, if there is enough to return. After the
-// first sync it calls resume. It ends with ctx.
+// first sync it calls resume. If nothing is synced for some time after a table has changed, it returns what the last
+// syncs left. It ends with ctx.
 func returnMemory(ctx context.Context, loop awaiter, resume func()) {
 	var began time.Time
 	var returned uint64 // bytes allocated until memory was last returned
+	changed := false    // a table has, since then
+	giveBack := func(worth func(allocated, live uint64) bool) {
+		if allocated, live := heap(); worth(allocated-returned, live) {
+			dropProgram() // collecting does not need most of it, either
+			debug.FreeOSMemory()
+			dropProgram()
+			returned, changed = allocated, false
+		}
+	}
 	for {
-		now, err := loop.Await(ctx, began)
-		if err != nil {
+		now, err := awaitFor(ctx, loop, began, changed)
+		switch {
+		case ctx.Err() != nil:
 			return
+		case err != nil: // nothing was synced
+			giveBack(worthReturningAtRest)
+			changed = false
+			continue
 		}
 		began = now.Report.Start.Add(1)
+		changed = changed || now.Report.Cause == proxy.CauseTable
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(quiet):
 		}
-		if allocated, live := heap(); worthReturning(allocated-returned, live) {
-			dropProgram() // collecting does not need most of it, either
-			debug.FreeOSMemory()
-			dropProgram()
-			returned = allocated
-		}
+		giveBack(worthReturning)
 		resume() // not before, or the runtime would begin a collection of its own
 	}
+}
+
+// awaitFor waits for a sync. With limited it returns an error if there is none in the time of rest.
+func awaitFor(ctx context.Context, loop awaiter, began time.Time, limited bool) (*proxy.Snapshot, error) {
+	if limited {
+		limit, cancel := context.WithTimeout(ctx, rest)
+		defer cancel()
+		ctx = limit
+	}
+	return loop.Await(ctx, began)
 }
 
 // minReturn is the smallest allocation, in bytes, that is worth a collection.
@@ -153,6 +197,9 @@ const minReturn = 8 << 20
 // allocated since the last time. Returning takes a collection. The runtime collects by
 // itself when the allocation equals the live heap; half of that is worth one too.
 func worthReturning(allocated, live uint64) bool { return allocated >= max(minReturn, live/2) }
+
+// worthReturningAtRest is worthReturning when nothing has been synced for some time.
+func worthReturningAtRest(allocated, live uint64) bool { return allocated >= max(1<<20, live/16) }
 
 // heap returns the bytes allocated since the start of the process, and the bytes that
 // were live after the last collection.

@@ -148,11 +148,18 @@ func TestMemoryIsGivenBackAfterASync(t *testing.T) {
 			defer close(done)
 			returnMemory(ctx, l, func() { resumed++ })
 		}()
+		cause := proxy.CauseStart
 		sync := func(garbage int) (given bool) {
 			take(garbage)
 			before := collections()
-			l <- &proxy.Snapshot{Report: proxy.Report{Start: time.Now()}}
+			l <- &proxy.Snapshot{Report: proxy.Report{Start: time.Now(), Cause: cause}}
 			time.Sleep(quiet)
+			synctest.Wait()
+			return collections() > before
+		}
+		atRest := func() (given bool) {
+			before := collections()
+			time.Sleep(rest)
 			synctest.Wait()
 			return collections() > before
 		}
@@ -166,6 +173,19 @@ func TestMemoryIsGivenBackAfterASync(t *testing.T) {
 		}
 		if !sync(64 << 20) {
 			t.Error("64 MB were kept")
+		}
+		if sync(4<<20) || atRest() {
+			t.Error("collected for the sake of 4 MB, and no table has changed")
+		}
+		cause = proxy.CauseTable
+		if sync(1 << 20) {
+			t.Error("collected at once for the sake of 5 MB")
+		}
+		if !atRest() {
+			t.Error("5 MB were kept although nothing changes")
+		}
+		if sync(0) || atRest() {
+			t.Error("collected although nothing was left")
 		}
 		cancel()
 		<-done

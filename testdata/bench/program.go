@@ -26,6 +26,9 @@ const (
 
 	reloads     = 3
 	reloadedRow = "resident, after three reloads"
+
+	// returned is longer than svcproxy waits after a change until it returns the last memory.
+	returned = 3 * time.Second
 )
 
 // programConfig: the debounce is waiting, not work.
@@ -104,12 +107,14 @@ func (p *pass) served(suffix string, write func(sources.Table) string) (proxy *l
 	changed := write(oneWeighed(t, 2))
 	err = p.lap(saveRow+suffix, func() error { return save(proxy, changed) })
 	if err == nil {
+		time.Sleep(returned)
 		settle()
 		p.resident("resident, after a change"+suffix, statusField(proxy.Pid(), "VmRSS"))
 	}
 	for weight := uint32(3); weight <= 1+reloads && err == nil; weight++ {
 		err = save(proxy, write(oneWeighed(t, weight)))
 	}
+	time.Sleep(returned)
 	settle()
 	p.resident(reloadedRow+suffix, statusField(proxy.Pid(), "VmRSS"))
 	return proxy, start, done, err
