@@ -101,16 +101,19 @@ func (s *sorted) of(kind kernel.Kind) []kernel.Op {
 
 // withoutVirtuals drops the real servers of virtual servers that ops remove.
 func withoutVirtuals(reals kernel.Reals, ops []kernel.Op) kernel.Reals {
-	gone := make(map[kernel.VirtualKey]bool)
+	var gone []kernel.Real
 	for _, o := range ops {
 		if o.Verb == kernel.Remove {
-			gone[o.Object.(kernel.Virtual).Key] = true
+			gone = append(gone, reals.Of(o.Object.(kernel.Virtual).Key)...)
 		}
 	}
 	if len(gone) == 0 {
 		return reals
 	}
-	return reals.Where(func(r *kernel.Real) bool { return !gone[r.Key.Virtual] })
+	if !slices.IsSortedFunc(gone, kernel.Real.Compare) { // as after waves
+		slices.SortFunc(gone, kernel.Real.Compare)
+	}
+	return reals.With(gone, nil)
 }
 
 // withoutMoved drops the virtual servers that ops move to the relay, or remove.

@@ -19,17 +19,18 @@ func (d *differ) diffFlows() {
 	d.diffRuleDrains()
 	if d.translates(kernel.UDP) {
 		want, have := translations(d.have.Names, d.want.Chains, kernel.UDP), translations(d.have.Names, d.have.Chains, kernel.UDP)
-		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)}, backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)}, func(kernel.VirtualKey) bool { return !d.hold() })
+		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)}, backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)})
 	}
 	d.flowsOfRules = len(d.ops[kernel.ClearFlows])
 	switch {
 	case d.have.Relayed:
 		d.flowsFromIPVS()
-	case !d.movesUDP():
-	case kernel.SameSlice(d.want.Virtuals, d.have.Virtuals):
+	case d.movesUDP():
+		d.flowsOfVirtuals()
 		d.flowsOfReals()
-	default:
-		d.compareFlows(backendsOf(&d.want), backendsOf(&d.have.State), d.tearsDown)
+		slices.SortFunc(d.ops[kernel.ClearFlows][d.flowsOfRules:], func(a, b kernel.Op) int {
+			return a.Object.(kernel.Flow).Key.Compare(b.Object.(kernel.Flow).Key)
+		})
 	}
 }
 
@@ -79,9 +80,8 @@ func Unremoved(p kernel.Plan, err error) []kernel.RealKey {
 	return slices.Compact(keys)
 }
 
-// compareFlows removes the flows to backends that an address no longer leads to. gone reports whether an address that
-// is not wanted is no longer balanced.
-func (d *differ) compareFlows(want, have backends, gone func(kernel.VirtualKey) bool) {
+// compareFlows removes the flows to backends that rules no longer lead to.
+func (d *differ) compareFlows(want, have backends) {
 	want.next()
 	have.next()
 	for want.more || have.more {
@@ -91,7 +91,7 @@ func (d *differ) compareFlows(want, have backends, gone func(kernel.VirtualKey) 
 			d.clearFlow(kernel.RealKey{Virtual: want.key, Addr: want.key.Addr})
 			want.next()
 		case c > 0:
-			if gone(have.key) {
+			if !d.hold() {
 				d.clearFlows(have.reals, nil)
 			}
 			have.next()
@@ -103,12 +103,29 @@ func (d *differ) compareFlows(want, have backends, gone func(kernel.VirtualKey) 
 	}
 }
 
-// flowsOfReals is compareFlows for states with the same virtual servers. It looks only at real servers that the states do
-// not share: the walk over 50,000 virtual servers takes 27 ms.
+// flowsOfVirtuals removes the flows of virtual servers that come or go.
+func (d *differ) flowsOfVirtuals() {
+	if kernel.SameSlice(d.want.Virtuals, d.have.Virtuals) {
+		return
+	}
+	same := func(a, b *kernel.Virtual) bool { return a.Key.Same(&b.Key) }
+	kernel.Walk(d.want.Virtuals, d.have.Virtuals, same, kernel.Virtual.Compare, func(w, h *kernel.Virtual) {
+		switch {
+		case h == nil && w.Key.Proto == kernel.UDP:
+			// While nothing balanced it, packets were tracked to the address itself.
+			d.clearFlow(kernel.RealKey{Virtual: w.Key, Addr: w.Key.Addr})
+		case h != nil && h.Key.Proto == kernel.UDP && d.tearsDown(h.Key):
+			d.clearFlows(d.have.Reals.Of(h.Key), nil)
+		}
+	})
+}
+
+// flowsOfReals removes the flows to real servers that virtual servers which stay no longer have. It looks only at those
+// that the states do not share: a walk over 50,000 virtual servers with all real servers takes 27 ms.
 func (d *differ) flowsOfReals() {
 	d.want.Reals.Unshared(d.have.Reals, func(want, have []kernel.Real, _ int) {
 		kernel.Walk(want, have, (*kernel.Real).Same, kernel.Real.Compare, func(w, h *kernel.Real) {
-			if w == nil && h.Key.Virtual.Proto == kernel.UDP && (!d.hold() || d.cuts(h.Key)) {
+			if w == nil && h.Key.Virtual.Proto == kernel.UDP && (!d.hold() || d.cuts(h.Key)) && hasVirtual(&d.want, h.Key.Virtual) {
 				d.clearFlow(h.Key)
 			}
 		})
@@ -211,17 +228,15 @@ func (d *differ) clearFlow(k kernel.RealKey) {
 	d.put(kernel.ClearFlows, kernel.Op{Verb: kernel.Remove, Object: kernel.Flow{Key: k}})
 }
 
-// backends walks the UDP addresses of a state and the backends that each leads to.
+// backends walks the UDP addresses of rules and the backends that each leads to.
 type backends struct {
-	virtuals []kernel.Virtual // the rest of the state's
+	virtuals []kernel.Virtual // the rest of them
 	all      kernel.Reals
 
 	key   kernel.VirtualKey
 	reals []kernel.Real
 	more  bool
 }
-
-func backendsOf(s *kernel.State) backends { return backends{virtuals: s.Virtuals, all: s.Reals} }
 
 // next goes to the next address; more is false at the end.
 func (b *backends) next() {

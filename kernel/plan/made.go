@@ -70,16 +70,15 @@ func Making(o *kernel.Observed, ops []kernel.Op) []kernel.Virtual {
 	if n == 0 {
 		return nil
 	}
-	made := Made(o)
-	making := make([]kernel.Virtual, 0, n+len(made))
+	making := make([]kernel.Op, 0, n)
 	for i := range ops {
 		if makes(&ops[i]) {
-			making = append(making, ops[i].Object.(kernel.Virtual))
+			making = append(making, ops[i])
 		}
 	}
-	making = append(making, made...)
-	slices.SortStableFunc(making, kernel.Virtual.Compare)
-	return slices.CompactFunc(making, func(a, b kernel.Virtual) bool { return a.Key == b.Key }) // the first is the op's
+	after := kernel.State{Virtuals: Made(o)}
+	kernel.Rows[kernel.KindVirtual].Objects.Follow(&after, making)
+	return after.Virtuals
 }
 
 func makes(o *kernel.Op) bool {
