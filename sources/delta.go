@@ -91,6 +91,9 @@ func (d Delta) OnlyEndpoints() bool {
 	return !slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Service })
 }
 
+// few reports whether a few services changed, of n.
+func (d Delta) few(n int) bool { return len(d.Changes) <= max(fewChanges, n/8) }
+
 // Touched returns the indexes of the services to take from the later table, of n services, if both have the same ones:
 // those that changed, or all if any of them is on another line or in another file.
 func (d Delta) Touched(n int) []int {
@@ -125,18 +128,32 @@ func (d Delta) Counts() (added, changed, removed int) {
 
 // keepsClaims reports whether a change of tables, given per table, cannot change which service has an
 // address. That is so if only endpoints differ, and no address that came or went is a VIP of any table, which isVIP
-// says of some addresses.
-func keepsClaims(deltas []Delta, before, now []Table, isVIP func(map[netip.Addr]bool) bool) bool {
-	moved := map[netip.Addr]bool{}
+// says of some addresses. In a free table services may come, go and change: nothing in it was contested, and it is the only
+// one that has services.
+func keepsClaims(deltas []Delta, before, now []Table, free func(table int) bool, isVIP func(map[netip.Addr]bool) bool) bool {
+	came := newcomers{endpoints: map[netip.Addr]bool{}}
+	only := -1 // the table in which more than endpoints differ
 	for i, d := range deltas {
 		if !d.OnlyEndpoints() {
-			return false
+			if !d.few(now[i].Services.Len()) || !free(i) {
+				return false
+			}
+			only = i
 		}
 		for _, c := range d.Changes {
-			addMoved(moved, before[i].Services.At(c.Was).Endpoints, now[i].Services.At(c.Is).Endpoints)
+			switch {
+			case c.Is < 0:
+			case !c.Service:
+				addMoved(came.endpoints, before[i].Services.At(c.Was).Endpoints, now[i].Services.At(c.Is).Endpoints)
+			case !came.add(now[i].Services, c.Is):
+				return false
+			}
 		}
 	}
-	return len(moved) == 0 || !isVIP(moved)
+	if len(came.at) > 0 {
+		return !came.contested(now[only])
+	}
+	return len(came.endpoints) == 0 || !isVIP(came.endpoints)
 }
 
 // hasVIP reports whether one of the addresses is a service's.

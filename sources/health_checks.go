@@ -21,7 +21,7 @@ type resolvable struct {
 // default for slow start does not count under schedulers that cannot do it. The Way of defaults is the node's. A table without health checks is returned as it is.
 func (c *Checks) OnNode(t Table, defaults HealthCheck, scheduler string) Table {
 	last := t
-	if d, ok := t.knownSince(c.last); ok && c.defaults == defaults && c.scheduler == scheduler {
+	if d, ok := t.knownSince(c.last); ok && d.OnlyEndpoints() && c.defaults == defaults && c.scheduler == scheduler {
 		t = c.again(t, d)
 	} else {
 		t = c.onNode(t, defaults, scheduler)

@@ -31,7 +31,7 @@ type Merged struct {
 	// Problems are what is left out of the table, or of a service in it: see Merge. Doubts are what is served
 	// but probably not as it was meant: see the function Doubts.
 	Problems, Doubts []Problem
-	// Decided: contests were decided again, so Incumbents may differ.
+	// Decided: contests were decided again, or services came or went, so Incumbents may differ.
 	Decided bool
 }
 
@@ -40,7 +40,7 @@ type Merged struct {
 // ones, every service is judged again.
 func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 	deltas := m.compare(tables)
-	decide := !m.ran || !host.sameNode(&m.host) || deltas == nil || !keepsClaims(deltas, m.tables, tables, m.hasVIP) ||
+	decide := !m.ran || !host.sameNode(&m.host) || deltas == nil || !m.keepsClaims(&host, deltas, tables) ||
 		slices.ContainsFunc(deltas, func(d Delta) bool { return d.Moved || d.Shifted && len(m.found.of) > 0 })
 	if decide {
 		before := m.last
@@ -49,7 +49,8 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		}
 		m.found, m.vips = judged(host, before, tables), nil
 	}
-	now := Merged{Problems: m.found.problems, Decided: decide}
+	others := slices.ContainsFunc(deltas, func(d Delta) bool { return !d.OnlyEndpoints() })
+	now := Merged{Problems: m.found.problems, Decided: decide || others}
 	if decide {
 		now.Table = m.found.apply(tables)
 		now.Delta = Compare(m.merged, now.Table)
@@ -57,6 +58,9 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		now.Table = m.again(tables)
 		now.Delta = m.found.delta(deltas, now.Table)
 		now.Delta.Shifted = slices.ContainsFunc(deltas, func(d Delta) bool { return d.Shifted })
+		if others {
+			m.vips = nil
+		}
 	}
 	now.Table = now.Table.After(m.merged, now.Delta)
 	now.Doubts = m.doubts.update(host, now.Table, now.Delta)
@@ -65,6 +69,28 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		m.last = served{now.Table}
 	}
 	return now
+}
+
+// keepsClaims reports whether the last verdict holds for tables with given differences.
+func (m *Merger) keepsClaims(host *HostFacts, deltas []Delta, tables []Table) bool {
+	free := func(i int) bool {
+		others := func(tables []Table) bool { return len(filled(tables)) != 1 || tables[i].Services.Len() == 0 }
+		if len(m.found.of) > 0 || others(m.tables) || others(tables) || !m.merged.Services.Same(m.tables[i].Services) {
+			return false
+		}
+		return !slices.ContainsFunc(deltas[i].Changes, func(c Change) bool { return c.Is >= 0 && host.withholds(tables[i].Services.At(c.Is)) })
+	}
+	return keepsClaims(deltas, m.tables, tables, free, m.hasVIP)
+}
+
+// withholds reports whether the node cannot serve a part of a service, whatever others there are.
+func (h *HostFacts) withholds(s *Service) bool {
+	for _, a := range s.VIPs {
+		if h.cutOff(a) {
+			return true
+		}
+	}
+	return h.leavesMark(s) != ""
 }
 
 // hasVIP reports whether one of the addresses is a VIP in the last tables. These stay the same while only endpoints
@@ -88,7 +114,7 @@ func (m *Merger) hasVIP(addrs map[netip.Addr]bool) bool {
 	return false
 }
 
-// again applies the last verdict to tables that differ from the last ones in endpoints alone. If the last merged table
+// again applies the last verdict to tables for which it holds. If the last merged table
 // was the only one that has services, this one is sorted as that was.
 func (m *Merger) again(tables []Table) Table {
 	last, some := filled(m.tables), filled(tables)
@@ -111,10 +137,15 @@ func (m *Merger) compare(tables []Table) []Delta {
 	return deltas
 }
 
-// delta returns what differs in the merged table if endpoints alone differ in each table: then the merged tables
-// have the same services at the same indexes.
+// delta returns what differs in the merged table if the verdict still holds. If services come or go, that is
+// what differs in the only table that has any. Otherwise the merged tables have the same services at the same indexes.
 func (v *verdict) delta(deltas []Delta, merged Table) Delta {
 	var d Delta
+	for _, of := range deltas {
+		if !of.OnlyEndpoints() {
+			return of
+		}
+	}
 	for i, of := range deltas {
 		for _, c := range of.Changes {
 			if v.of[place{i, c.Is}].out {

@@ -17,17 +17,21 @@ func TestMergerKeepsIncumbents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var m, thorough sources.Merger
 		var before sources.Table
-		now := []sources.Table{tables("a").Draw(t, "a"), tables("b").Draw(t, "b")}
+		now := []sources.Table{tables("a").Draw(t, "a"), {}}
+		if rapid.Bool().Draw(t, "both") {
+			now[1] = tables("b").Draw(t, "b")
+		}
+		host := hosts().Draw(t, "host")
 		for round := range rapid.IntRange(1, 6).Draw(t, "rounds") {
-			merged := m.Merge(sources.HostFacts{}, false, now...)
+			merged := m.Merge(host, false, now...)
 			got, problems := merged.Table, merged.Problems
-			apart(t, got, sources.HostFacts{})
+			apart(t, got, host)
 			keep(t, before, got)
 			if d := sources.Compare(before, sources.Table{Services: got.Services}); !reflect.DeepEqual(merged.Delta, d) {
 				t.Fatalf("delta %+v, want %+v", merged.Delta, d)
 			}
-			other := append(slices.Clone(now), make([]sources.Table, round%2)...) // another number of tables is never skipped
-			whole := thorough.Merge(sources.HostFacts{}, false, other...)
+			longer := append(slices.Clone(now), make([]sources.Table, round%2)...) // another number of tables is never skipped
+			whole := thorough.Merge(host, false, longer...)
 			want, wantProblems := whole.Table, whole.Problems
 			if !reflect.DeepEqual(services(got), services(want)) || !reflect.DeepEqual(problems, wantProblems) {
 				t.Fatalf("got  %+v, %v\nwant %+v, %v", got, problems, want, wantProblems)
@@ -38,7 +42,7 @@ func TestMergerKeepsIncumbents(t *testing.T) {
 				now[i] = tables([]string{"a", "b"}[i]).Draw(t, "other")
 				continue
 			}
-			now[i] = after(t, now[i], otherEndpoints(t, now[i]))
+			now[i] = after(t, now[i], other(t, now[i]))
 		}
 	})
 }
@@ -57,7 +61,7 @@ func TestAfter(t *testing.T) {
 		all := []sources.Table{tables("a").Draw(t, "table")}
 		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
 			last := all[len(all)-1]
-			next := otherEndpoints(t, last)
+			next := other(t, last)
 			if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
 				next = tables("a").Draw(t, "other")
 			}
@@ -308,7 +312,7 @@ func TestRevalidateIsValidate(t *testing.T) {
 		before.Services = sources.ServicesOf(slices.DeleteFunc(before.Services.Slice(), func(s sources.Service) bool {
 			return slices.ContainsFunc(refused, func(p sources.Problem) bool { return p.Service == s.FullName() })
 		})...)
-		now := otherEndpoints(t, before)
+		now := other(t, before)
 		delta, got := sources.Revalidate(before, now)
 		if want := sources.Validate(now); !reflect.DeepEqual(got, want) {
 			t.Fatalf("got  %v\nwant %v", got, want)
@@ -340,6 +344,34 @@ func TestMergeOfValid(t *testing.T) {
 
 // split returns the parts of a merge that most tests need.
 func split(m sources.Merged) (sources.Table, []sources.Problem) { return m.Table, m.Problems }
+
+// other returns a table in which one service comes, goes or differs from one of the same name, or has other endpoints.
+func other(t *rapid.T, table sources.Table) sources.Table {
+	list := table.Services.Slice()
+	switch rapid.IntRange(0, 3).Draw(t, "other") {
+	case 0:
+		if len(list) == 0 {
+			return table
+		}
+		i := rapid.IntRange(0, len(list)-1).Draw(t, "gone")
+		list = slices.Delete(list, i, i+1)
+	case 1:
+		more := tables("a").Draw(t, "more").Services
+		if more.Len() == 0 {
+			return table
+		}
+		s := *more.At(0)
+		if len(list) > 0 {
+			s.Origin.Source, s.Origin.File = list[0].Origin.Source, list[0].Origin.File
+		}
+		list = append(slices.DeleteFunc(list, func(o sources.Service) bool { return o.Name == s.Name }), s)
+	default:
+		return otherEndpoints(t, table)
+	}
+	now := sources.Table{Services: sources.ServicesOf(list...)}
+	now.Sort()
+	return now
+}
 
 // otherEndpoints returns a table with other endpoints in one service.
 func otherEndpoints(t *rapid.T, table sources.Table) sources.Table {

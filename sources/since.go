@@ -7,6 +7,7 @@ import "weak"
 type since struct {
 	services Services                // of this table
 	before   weak.Pointer[[]Service] // the first page of the earlier one, which is not kept in memory
+	n        int                     // its services
 	delta    Delta
 }
 
@@ -14,20 +15,19 @@ type since struct {
 const fewChanges = 8
 
 // After returns the table with the Delta from an earlier one, as Compare found it. Compare returns it from then on. The
-// table remembers it if only the endpoints of a few services changed, and until Services is another list.
+// table remembers it if only a few services changed, and until Services is another list.
 func (t Table) After(before Table, d Delta) Table {
 	t.since = nil
-	if before.Services.Len() > 0 && len(d.Changes) <= max(fewChanges, t.Services.Len()/8) && d.OnlyEndpoints() {
-		t.since = &since{services: t.Services, before: before.Services.weak(), delta: d}
+	if n := before.Services.Len(); n > 0 && d.few(t.Services.Len()) {
+		t.since = &since{services: t.Services, before: before.Services.weak(), n: n, delta: d}
 	}
 	return t
 }
 
-// knownSince returns what After was told of these two tables. If ok, both have the same services, which differ in
-// endpoints alone.
+// knownSince returns what After was told of these two tables.
 func (t Table) knownSince(before Table) (d Delta, ok bool) {
 	s := t.since
-	if s == nil || !s.services.Same(t.Services) || before.Services.Len() != t.Services.Len() || before.Services.weak() != s.before {
+	if s == nil || !s.services.Same(t.Services) || before.Services.Len() != s.n || before.Services.weak() != s.before {
 		return Delta{}, false
 	}
 	return s.delta, true

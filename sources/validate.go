@@ -29,7 +29,8 @@ func Revalidate(before, t Table) (d Delta, problems []Problem) {
 			v.check(t.Services.At(c.Is))
 		}
 	}
-	if !keepsClaims([]Delta{d}, []Table{before}, []Table{t}, t.hasVIP) {
+	free := func(int) bool { return true }
+	if !keepsClaims([]Delta{d}, []Table{before}, []Table{t}, free, t.hasVIP) {
 		v.contest(t)
 	}
 	SortProblems(v.errors)
