@@ -180,7 +180,9 @@ func sameValue(a, b reflect.Value) bool {
 			return true
 		}
 	default:
-		return a.Equal(b)
+		if a.Comparable() && b.Comparable() {
+			return a.Equal(b)
+		}
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
