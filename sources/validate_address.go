@@ -58,7 +58,12 @@ func (v *validation) vips(s *Service) {
 }
 
 func (v *validation) endpoints(s *Service) {
-	for _, e := range s.Endpoints {
+	leads := false
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		if i == 0 || e.Addr.Is4() != s.Endpoints[i-1].Addr.Is4() {
+			leads = s.LeadsTo(e.Addr) // the same for all endpoints of a family
+		}
 		if why := unfit(e.Addr); why != "" {
 			v.refuse(s, "endpoint %s %s: IPVS could not reach it", e.Addr, why)
 			continue
@@ -66,13 +71,13 @@ func (v *validation) endpoints(s *Service) {
 		if e.Weight > 65535 {
 			v.refuse(s, "endpoint %s: weight %d must be 0 (drain) to 65535", e.Addr, e.Weight)
 		}
-		v.limits(s, &e)
-		if !s.LeadsTo(e.Addr) {
+		v.limits(s, e)
+		if !leads {
 			v.refuse(s, "endpoint %s is %s and no VIP of the service is", e.Addr, family(e.Addr))
 		}
 		// A contest finds that such an endpoint cannot be reached once the VIP is bound. If the address is the host's
 		// own, it is not bound, and a process on this host may serve it on another port.
-		if s.HasVIP(e.Addr) && loops(s, e) {
+		if s.HasVIP(e.Addr) && loops(s, *e) {
 			v.refuse(s, "endpoint %s is the service's own VIP and port: it would be sent to itself", e.Addr)
 		}
 	}

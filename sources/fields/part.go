@@ -28,7 +28,7 @@ func Cut(text, top string) ([]Part, bool) {
 	if _, ok := checkText(text); !ok || strings.Contains(text, "\r") {
 		return nil, false
 	}
-	parts := make([]Part, 0, 1+strings.Count(text, "\n["+top+"."))
+	parts := make([]Part, 0, 1+strings.Count(text, "["+top+"."))
 	table := ""         // what the last one's headers begin with: "top.NAME"
 	start, line := 0, 1 // of it
 	for at, end := headerLine(text, 0); at < len(text); at, end = headerLine(text, end) {

@@ -146,6 +146,16 @@ func readEndpointPorts(e *draftEndpoint, n node) error {
 // otherwise fill the node's memory.
 const maxReals = 1_000_000
 
+// sortEndpoints sorts by address. Files mostly have that order already, and to compare drafts is to copy them.
+func (s *draft) sortEndpoints() {
+	for i := 1; i < len(s.endpoints); i++ {
+		if s.endpoints[i].Addr.Less(s.endpoints[i-1].Addr) {
+			slices.SortStableFunc(s.endpoints, func(a, b draftEndpoint) int { return a.Addr.Compare(b.Addr) })
+			return
+		}
+	}
+}
+
 // resolve makes the service's endpoints from the drafts, in order of address.
 func (d *decoder) resolve(s *draft, at node) {
 	if len(s.endpoints) == 0 {
@@ -155,7 +165,7 @@ func (d *decoder) resolve(s *draft, at node) {
 		d.refuse(at, "%d ports of %d endpoints each: at most %d together", len(s.Ports), len(s.endpoints), maxReals)
 		return
 	}
-	slices.SortStableFunc(s.endpoints, func(a, b draftEndpoint) int { return a.Addr.Compare(b.Addr) })
+	s.sortEndpoints()
 	s.Endpoints = make([]sources.Endpoint, len(s.endpoints))
 	names := map[string]bool{}
 	for _, p := range s.Ports {
