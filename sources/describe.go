@@ -180,7 +180,7 @@ func sameValue(a, b reflect.Value) bool {
 			return true
 		}
 	default:
-		if a.Comparable() && b.Comparable() {
+		if a.Type().Comparable() { // Value.Comparable would allocate for each field of an address
 			return a.Equal(b)
 		}
 	}
