@@ -10,7 +10,7 @@ import (
 
 // Advance returns the reading after ops of a plan were carried out, so that a small
 // change needs no new reading. It returns false if only the kernel can tell: a set was
-// replaced, or our device renamed. The counts of connections are left out, since they
+// removed, or our device renamed. The counts of connections are left out, since they
 // are old. It does not write in have's slices.
 func Advance(have kernel.Observed, ops []kernel.Op) (kernel.Observed, bool) {
 	return advance(have, kernel.State{}, ops)
@@ -29,7 +29,7 @@ func Applied(have kernel.Observed, want kernel.State, p kernel.Plan) (kernel.Obs
 // advance carries ops out on a reading. If that gives as many objects of a shared kind
 // as want has, they are want's: all of these exist.
 func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.Observed, bool) {
-	s := sortOut(ops)
+	s := sortOut(inPlace(ops))
 	links := s.kinds[kernel.KindLink]
 	replaced := s.kinds[kernel.KindSwap].n > 0 || links.n > 0 && links.grown == 0 ||
 		slices.ContainsFunc(s.of(kernel.KindSet), func(o kernel.Op) bool { return o.Verb == kernel.Remove })
@@ -53,6 +53,50 @@ func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.O
 		}
 	}
 	return have, !replaced
+}
+
+// inPlace returns ops with each replacement of a set as a change of that set: it has the new one's capacity, and the
+// entries that it had. A replacement that was not carried out to its end stays as it is.
+func inPlace(ops []kernel.Op) []kernel.Op {
+	if !slices.ContainsFunc(ops, func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindSwap }) {
+		return ops
+	}
+	replaces := map[string]string{} // by the name of a temporary set: the set that has its entries now
+	ended := map[string]bool{}      // temporary sets that were removed after that
+	for _, o := range ops {
+		switch v := o.Object.(type) {
+		case kernel.Swap:
+			replaces[v.From] = v.To
+		case kernel.Set:
+			ended[v.Name] = o.Verb == kernel.Remove && replaces[v.Name] != ""
+		}
+	}
+	now := make([]kernel.Op, 0, len(ops))
+	made := map[string]bool{}
+	for _, o := range ops {
+		switch v := o.Object.(type) {
+		case kernel.Swap:
+			if ended[v.From] {
+				continue
+			}
+		case kernel.Entry:
+			if ended[v.Set] {
+				continue
+			}
+		case kernel.Set:
+			switch {
+			case !ended[v.Name]:
+			case o.Verb == kernel.Add:
+				made[v.Name] = true
+				v.Name = replaces[v.Name]
+				o = kernel.Op{Verb: kernel.Change, Object: v}
+			case made[v.Name]: // else it is what a crash left
+				continue
+			}
+		}
+		now = append(now, o)
+	}
+	return now
 }
 
 // sorted finds ops by the kind of their objects.

@@ -237,6 +237,9 @@ func TestAdvance(t *testing.T) {
 		drawWaves(t)
 		a := world.Wanted(world.DrawTable(t, "a"))
 		w.Sync(a)
+		if rapid.Bool().Draw(t, "drift") {
+			w.Drift()
+		}
 		w.DrawConns()
 		have := w.Read()
 		if p := plan.Diff(a, have); p.Empty() {
@@ -269,6 +272,28 @@ func TestAdvance(t *testing.T) {
 			t.Fatalf("was:\n%s\nis:\n%s", before, have)
 		}
 	})
+}
+
+// A set that was replaced by a larger one needs no reading, unless a temporary set of an earlier process was in the way.
+func TestAdvanceReplacesSets(t *testing.T) {
+	want := world.Large(10, 5)
+	have := kernel.Observed{Names: kernel.DefaultNames, State: world.Large(10, 5)}
+	for i := range have.Sets {
+		have.Sets[i].MaxElem = 60
+	}
+	p := plan.Diff(want, have)
+	if !slices.ContainsFunc(p.Ops, func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindSwap }) {
+		t.Fatalf("no set is replaced:\n%s", world.Text(p))
+	}
+	now, ok := plan.Advance(have, p.Ops)
+	if rest := plan.Diff(want, now); !ok || !rest.Empty() {
+		t.Errorf("known %v, and left to do:\n%s", ok, world.Text(rest))
+	}
+	have.Sets = append(have.Sets, kernel.Set{Name: world.Names.TempSets() + "0", Type: kernel.HashIPPort, Family: kernel.IPv4, MaxElem: 4})
+	have.Sort()
+	if _, ok := plan.Advance(have, plan.Diff(want, have).Ops); ok {
+		t.Error("known although a set of an earlier process was removed")
+	}
 }
 
 // The ops that succeed while others are refused give the same as reading again, too, as far as the kernel need not tell.
