@@ -16,6 +16,7 @@ import (
 // allocates nothing. The same input gives the same plan.
 func Diff(want kernel.State, have kernel.Observed) kernel.Plan {
 	d := differ{want: want, have: have}
+	d.expect()
 	d.keepDraining()
 	// Virtual servers come first: a conflict takes other objects out of what is wanted.
 	d.diffVirtuals()
@@ -66,7 +67,6 @@ func (d *differ) diffList(row *kernel.Row) {
 	if differences == nil {
 		return
 	}
-	d.expect(row.Build, row.Objects.Len(d.want)-row.Objects.Len(d.have.State))
 	for {
 		w, h := differences.Next()
 		switch {
@@ -96,8 +96,13 @@ func (d *differ) decided(o kernel.Object) bool {
 type differ struct {
 	want kernel.State
 	have kernel.Observed
-	ops  [kernel.NumPhases][]kernel.Op
 	plan kernel.Plan
+
+	ops    []kernel.Op           // in the order in which they are found
+	phases []kernel.Phase        // of ops
+	counts [kernel.NumPhases]int // of ops, by phase
+	torn   []kernel.VirtualKey   // the virtual servers that ops remove, sorted
+
 	// reset4 and reset6 say that the family's chains are removed and added again,
 	// because a set that they name has a wrong type.
 	reset4, reset6 bool
@@ -118,17 +123,28 @@ func (d *differ) change(p kernel.Phase, was, to kernel.Object) {
 	d.put(p, kernel.Op{Verb: kernel.Change, Object: to, Was: was})
 }
 
-// expect makes room in a phase for at least n more ops. A first plan is long, and
-// growing step by step would take three times the memory.
-func (d *differ) expect(p kernel.Phase, n int) { d.ops[p] = slices.Grow(d.ops[p], max(n, 0)) }
+// expect makes room for the ops of a first plan, which is long: growing step by step would take three times the memory.
+func (d *differ) expect() {
+	want, have, n := &d.want, &d.have, 0
+	for _, more := range [...]int{
+		len(want.Entries) - len(have.Entries), len(want.Virtuals) - len(have.Virtuals), want.Reals.Len() - have.Reals.Len(),
+		len(want.Addrs) - len(have.Addrs), len(want.Routes) - len(have.Routes),
+	} {
+		n += max(more, 0)
+	}
+	d.grow(n + min(n, 100)) // there are few objects of other kinds
+}
+
+func (d *differ) grow(n int) { d.ops, d.phases = slices.Grow(d.ops, n), slices.Grow(d.phases, n) }
 
 // put doubles a full slice. append grows a long slice only by a quarter, which takes
 // four times the memory of a first plan.
 func (d *differ) put(p kernel.Phase, o kernel.Op) {
-	if n := len(d.ops[p]); n == cap(d.ops[p]) {
-		d.ops[p] = slices.Grow(d.ops[p], n)
+	if n := len(d.ops); n == cap(d.ops) {
+		d.grow(max(n, 1))
 	}
-	d.ops[p] = append(d.ops[p], o)
+	d.ops, d.phases = append(d.ops, o), append(d.phases, p)
+	d.counts[p]++
 }
 func (d *differ) hold() bool { return d.want.Policy.Hold }
 
@@ -142,18 +158,42 @@ func (d *differ) warn() {
 	}
 }
 
-// collect joins the ops of all phases.
+// collect orders the ops: by waves, or by phase.
 func (d *differ) collect() {
-	n := 0
-	for _, ops := range d.ops {
-		n += len(ops)
+	d.plan.Ops = d.ops
+	slots, n := d.waveSlots()
+	if slots == nil {
+		if slices.IsSorted(d.phases) { // most small plans
+			return
+		}
+		slots, n = make([]int32, len(d.ops)), int(kernel.NumPhases)
+		for i, p := range d.phases {
+			slots[i] = int32(p)
+		}
 	}
-	if n == 0 || d.collectWaves(n) {
-		return
+	arrange(d.ops, slots, n)
+}
+
+// arrange orders ops by their slots, of which there are n. Ops of one slot keep their order. It works in place, since a first
+// plan is long, and overwrites slots.
+func arrange(ops []kernel.Op, slots []int32, n int) {
+	next := make([]int32, n+1) // where the next op of each slot belongs; ops are counted one further
+	for _, slot := range slots {
+		next[slot+1]++
 	}
-	d.plan.Ops = make([]kernel.Op, 0, n)
-	for _, ops := range d.ops {
-		d.plan.Ops = append(d.plan.Ops, ops...)
+	for slot := range n {
+		next[slot+1] += next[slot]
+	}
+	places := slots
+	for i, slot := range slots {
+		places[i] = next[slot]
+		next[slot]++
+	}
+	for i := range ops {
+		for to := places[i]; to != int32(i); to = places[i] {
+			ops[i], ops[to] = ops[to], ops[i]
+			places[i], places[to] = places[to], places[i]
+		}
 	}
 }
 

@@ -15,7 +15,6 @@ func (d *differ) diffVirtuals() {
 	}
 	own, left := ownershipOf(&d.have), virtualCursor(d.have.Record.Left)
 	want, have := d.want.Virtuals, d.have.Virtuals
-	d.expect(kernel.AddVirtuals, len(want)-len(have))
 	i, j := 0, 0
 	for i < len(want) || j < len(have) {
 		c := -1
@@ -62,6 +61,7 @@ func (d *differ) removeVirtual(v kernel.Virtual) {
 		return
 	}
 	d.remove(kernel.RemoveVirtuals, v)
+	d.torn = append(d.torn, v.Key)
 }
 
 // isLeft says whether kube-proxy left a virtual server. kube-proxy's sets name it,
@@ -124,7 +124,6 @@ func (d *differ) diffReals() {
 	if d.want.Reals.Shares(d.have.Reals) {
 		return
 	}
-	d.expect(kernel.AddReals, d.want.Reals.Len()-d.have.Reals.Len())
 	drains := d.have.Drains
 	d.want.Reals.Unshared(d.have.Reals, func(want, have []kernel.Real, first int) {
 		i := 0

@@ -10,7 +10,6 @@ import (
 // diffSets compares the sets and, set by set, their entries.
 func (d *differ) diffSets() {
 	wantEntries, haveEntries := d.want.Entries, d.have.Entries
-	d.expectEntries()
 	walkAll(d.want.Sets, d.have.Sets, kernel.Set.Compare, func(w, h *kernel.Set) {
 		switch {
 		case w == nil:
@@ -21,22 +20,6 @@ func (d *differ) diffSets() {
 			d.sameSet(*w, *h, kernel.NextEntries(&wantEntries, w.Name), kernel.NextEntries(&haveEntries, h.Name))
 		}
 	})
-}
-
-// expectEntries makes room for the entries of all sets at once if none exists. Several sets fill in one phase.
-func (d *differ) expectEntries() {
-	if len(d.have.Sets) > 0 {
-		return
-	}
-	var n [kernel.NumPhases]int
-	entries := d.want.Entries
-	for i := range d.want.Sets {
-		build, _ := d.entryPhases(d.want.Sets[i].Name)
-		n[build] += len(kernel.NextEntries(&entries, d.want.Sets[i].Name))
-	}
-	for p, n := range n {
-		d.expect(kernel.Phase(p), n)
-	}
 }
 
 // walkAll is kernel.Walk, but also reports equal pairs.
@@ -72,7 +55,6 @@ func (d *differ) newSet(p kernel.Phase, w kernel.Set, entries []kernel.Entry) {
 	}
 	d.add(p, w)
 	build, _ := d.entryPhases(w.Name)
-	d.expect(build, len(entries))
 	for _, e := range entries {
 		d.add(build, e)
 	}
@@ -189,6 +171,6 @@ func (d *differ) replace(w kernel.Set, room uint32, have []kernel.Entry) {
 		e.Set = temp.Name
 		d.add(kernel.AddSets, e)
 	}
-	d.ops[kernel.AddSets] = append(d.ops[kernel.AddSets], kernel.Op{Verb: kernel.Change, Object: kernel.Swap{From: temp.Name, To: w.Name}})
+	d.put(kernel.AddSets, kernel.Op{Verb: kernel.Change, Object: kernel.Swap{From: temp.Name, To: w.Name}})
 	d.remove(kernel.AddSets, temp)
 }

@@ -21,14 +21,15 @@ func (d *differ) diffFlows() {
 		want, have := translations(d.have.Names, d.want.Chains, kernel.UDP), translations(d.have.Names, d.have.Chains, kernel.UDP)
 		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)}, backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)})
 	}
-	d.flowsOfRules = len(d.ops[kernel.ClearFlows])
+	d.flowsOfRules = d.counts[kernel.ClearFlows]
 	switch {
 	case d.have.Relayed:
 		d.flowsFromIPVS()
 	case d.movesUDP():
+		from := len(d.ops)
 		d.flowsOfVirtuals()
 		d.flowsOfReals()
-		slices.SortFunc(d.ops[kernel.ClearFlows][d.flowsOfRules:], func(a, b kernel.Op) int {
+		slices.SortFunc(d.ops[from:], func(a, b kernel.Op) int {
 			return a.Object.(kernel.Flow).Key.Compare(b.Object.(kernel.Flow).Key)
 		})
 	}
@@ -135,25 +136,19 @@ func (d *differ) flowsOfReals() {
 // movesUDP reports whether an op changes where UDP packets are balanced to. If there are
 // more ops than virtual servers, it first looks whether any of these is UDP.
 func (d *differ) movesUDP() bool {
-	phases := [...][]kernel.Op{d.ops[kernel.AddVirtuals], d.ops[kernel.AddReals], d.ops[kernel.RemoveReals], d.ops[kernel.RemoveVirtuals]}
-	n := 0
-	for _, ops := range phases {
-		n += len(ops)
-	}
-	if n > len(d.want.Virtuals)+len(d.have.Virtuals) && !hasUDP(d.want.Virtuals) && !hasUDP(d.have.Virtuals) {
+	n := d.counts[kernel.AddVirtuals] + d.counts[kernel.AddReals] + d.counts[kernel.RemoveReals] + d.counts[kernel.RemoveVirtuals]
+	if n == 0 || n > len(d.want.Virtuals)+len(d.have.Virtuals) && !hasUDP(d.want.Virtuals) && !hasUDP(d.have.Virtuals) {
 		return false
 	}
-	for _, ops := range phases {
-		for i := range ops {
-			switch o := ops[i].Object.(type) {
-			case kernel.Virtual:
-				if o.Key.Proto == kernel.UDP {
-					return true
-				}
-			case kernel.Real:
-				if o.Key.Virtual.Proto == kernel.UDP {
-					return true
-				}
+	for i := range d.ops {
+		switch o := d.ops[i].Object.(type) {
+		case kernel.Virtual:
+			if o.Key.Proto == kernel.UDP {
+				return true
+			}
+		case kernel.Real:
+			if o.Key.Virtual.Proto == kernel.UDP {
+				return true
 			}
 		}
 	}
@@ -171,12 +166,15 @@ func hasUDP(virtuals []kernel.Virtual) bool {
 
 // translates reports whether an op changes where rules lead packets of a protocol to.
 func (d *differ) translates(proto kernel.Proto) bool {
-	for _, phase := range [...]kernel.Phase{kernel.WriteChains, kernel.ReplaceChains, kernel.RemoveChains} {
-		for i := range d.ops[phase] {
-			op := &d.ops[phase][i]
-			if translates(d.have.Names, op.Object, proto) || op.Was != nil && translates(d.have.Names, op.Was, proto) {
-				return true
-			}
+	if d.counts[kernel.WriteChains]+d.counts[kernel.ReplaceChains]+d.counts[kernel.RemoveChains] == 0 {
+		return false
+	}
+	for i, p := range d.phases {
+		if p != kernel.WriteChains && p != kernel.ReplaceChains && p != kernel.RemoveChains {
+			continue
+		}
+		if op := &d.ops[i]; translates(d.have.Names, op.Object, proto) || op.Was != nil && translates(d.have.Names, op.Was, proto) {
+			return true
 		}
 	}
 	return false
@@ -202,14 +200,12 @@ func (d *differ) diffCut() {
 
 // tearsDown reports whether the plan stops balancing an address.
 func (d *differ) tearsDown(k kernel.VirtualKey) bool {
-	return removes(d.ops[kernel.RemoveVirtuals], k)
+	return hasKey(d.torn, k)
 }
 
-// removes reports whether one of the sorted ops, all on virtual servers, is about this one.
-func removes(virtuals []kernel.Op, k kernel.VirtualKey) bool {
-	_, found := slices.BinarySearchFunc(virtuals, k, func(o kernel.Op, k kernel.VirtualKey) int {
-		return o.Object.(kernel.Virtual).Key.Compare(k)
-	})
+// hasKey reports whether sorted keys have this one.
+func hasKey(sorted []kernel.VirtualKey, k kernel.VirtualKey) bool {
+	_, found := slices.BinarySearchFunc(sorted, k, kernel.VirtualKey.Compare)
 	return found
 }
 

@@ -27,6 +27,14 @@ var waved = [...]kernel.Phase{
 	kernel.AddGuards, kernel.AddVirtuals, kernel.AddReals, kernel.OpenVIPs, kernel.AddAddrs, kernel.Announce, kernel.ClearFlows,
 }
 
+// wavedAt are the indexes in waved, by phase; -1 for other phases.
+var wavedAt = func() (at [kernel.NumPhases]int) {
+	for p := range at {
+		at[p] = slices.Index(waved[:], kernel.Phase(p))
+	}
+	return at
+}()
+
 // The slots of a plan with waves: all phases with what belongs to no wave, then the waves with the phases of each, then
 // the daemons of connection sync, then the phases once more with what is torn down late.
 const (
@@ -34,54 +42,59 @@ const (
 	slotsAfter  = 1 + int(kernel.NumPhases)
 )
 
-// waves is one call of collectWaves.
+// waves is one call of waveSlots.
 type waves struct {
-	ops      [kernel.NumPhases][]kernel.Op // the differ's; a pointer to that would make every Diff allocate
+	ops      []kernel.Op // these are the differ's; a pointer to that would make every Diff allocate
+	phases   []kernel.Phase
+	torn     []kernel.VirtualKey
 	have     []kernel.Virtual
 	addrs    []netip.Addr // get their first virtual server, sorted
 	of       []int32      // of addrs: how many ops it has, then the number of its wave
 	at       int          // in addrs: where the last op's address was
 	loops    [2]string    // the sets whose addresses are those of endpoints
-	slots    []int32      // of each op: its slot, or that of its address; by phase
+	slots    []int32      // of each op: the index of its address, -1 if it has none; then its slot
 	n, flows int          // ops that belong to an address, and those of them that remove flows
 	lost     bool         // more than fewLost real servers go with their virtual servers
-	total    int          // all ops
 	found    []kernel.Wave
 }
 
-// collectWaves joins the ops of a plan that goes in waves. It returns false if the plan does not.
-func (d *differ) collectWaves(total int) bool {
-	if len(d.ops[kernel.AddVirtuals])+len(d.ops[kernel.AddReals])+len(d.ops[kernel.AddGuards]) < leastWaved/2 || len(d.ops[kernel.ReplaceChains]) > 0 {
-		return false
+// waveSlots returns the slot of each op of a plan that goes in waves, and the number of slots. slots is nil if the plan
+// does not.
+func (d *differ) waveSlots() (slots []int32, n int) {
+	if d.counts[kernel.AddVirtuals]+d.counts[kernel.AddReals]+d.counts[kernel.AddGuards] < leastWaved/2 || d.counts[kernel.ReplaceChains] > 0 {
+		return nil, 0
 	}
-	w := waves{ops: d.ops, have: d.have.Virtuals, total: total}
+	w := waves{ops: d.ops, phases: d.phases, torn: d.torn, have: d.have.Virtuals}
 	for f, family := range [...]kernel.Family{kernel.IPv4, kernel.IPv6} {
 		w.loops[f] = d.have.Names.Set(family, kernel.LoopBack)
 	}
-	w.findNew()
+	w.findNew(d.counts[kernel.AddVirtuals])
 	if w.addrs == nil {
-		return false
+		return nil, 0
 	}
 	if w.findAll(d.flowsOfRules); w.n < leastWaved {
-		return false
+		return nil, 0
 	}
 	w.number()
 	w.lost = d.losesReals(fewLost)
-	d.plan.Ops, d.plan.Waves = w.join(), w.found
-	return true
+	w.place()
+	d.plan.Waves = w.found
+	return w.slots, w.after() + slotsAfter
 }
 
 // findNew finds the addresses that have no virtual server yet, not even one of another program. No packet for them takes a
-// path of ours, so it does not matter which of them is served first.
-func (w *waves) findNew() {
-	for i := range w.ops[kernel.AddVirtuals] {
-		o := &w.ops[kernel.AddVirtuals][i]
-		a := o.Object.(kernel.Virtual).Key.Addr.Addr()
-		if n := len(w.addrs); o.Verb != kernel.Add || n > 0 && w.addrs[n-1] == a || len(virtualsOf(w.have, a)) > 0 {
+// path of ours, so it does not matter which of them is served first. There are at most so many.
+func (w *waves) findNew(most int) {
+	for i, p := range w.phases {
+		if p != kernel.AddVirtuals || w.ops[i].Verb != kernel.Add {
+			continue
+		}
+		a := w.ops[i].Object.(kernel.Virtual).Key.Addr.Addr()
+		if n := len(w.addrs); n > 0 && w.addrs[n-1] == a || len(virtualsOf(w.have, a)) > 0 {
 			continue
 		}
 		if w.addrs == nil {
-			w.addrs = make([]netip.Addr, 0, len(w.ops[kernel.AddVirtuals])-i)
+			w.addrs = make([]netip.Addr, 0, most)
 		}
 		w.addrs = append(w.addrs, a)
 	}
@@ -91,8 +104,8 @@ func (w *waves) findNew() {
 // losesReals reports whether more than so many real servers go with their virtual servers.
 func (d *differ) losesReals(most int) bool {
 	n := 0
-	for i := range d.ops[kernel.RemoveVirtuals] {
-		if n += len(d.have.Reals.Of(d.ops[kernel.RemoveVirtuals][i].Object.(kernel.Virtual).Key)); n > most {
+	for _, k := range d.torn {
+		if n += len(d.have.Reals.Of(k)); n > most {
 			return true
 		}
 	}
@@ -102,14 +115,16 @@ func (d *differ) losesReals(most int) bool {
 // findAll finds the address of each op. The first flows are removed because of rules. Chains are written before the waves,
 // and a plan after that would not find these flows again, so they are in no wave.
 func (w *waves) findAll(flowsOfRules int) {
-	w.slots = make([]int32, 0, w.total)
-	for _, p := range waved {
-		for i := range w.ops[p] {
-			if p == kernel.ClearFlows && i < flowsOfRules {
-				w.slots = append(w.slots, -1)
-				continue
-			}
-			w.slots = append(w.slots, w.find(p, &w.ops[p][i]))
+	w.slots = make([]int32, len(w.ops))
+	for i, p := range w.phases {
+		switch {
+		case wavedAt[p] < 0:
+			w.slots[i] = -1
+		case p == kernel.ClearFlows && flowsOfRules > 0:
+			flowsOfRules--
+			w.slots[i] = -1
+		default:
+			w.slots[i] = w.find(p, &w.ops[i])
 		}
 	}
 }
@@ -162,7 +177,7 @@ func (w *waves) about(o kernel.Object) netip.Addr {
 	return netip.Addr{}
 }
 
-// number gives each address the number of its wave, small ones first. Until places runs, End is the number of ops of the
+// number gives each address the number of its wave, small ones first. Until place runs, End is the number of ops of the
 // wave.
 func (w *waves) number() {
 	order := make([]int32, len(w.addrs))
@@ -187,65 +202,37 @@ func (w *waves) number() {
 	w.found = all
 }
 
-// join returns all ops in the order of their slots.
-func (w *waves) join() []kernel.Op {
-	to := w.places()
-	ops, next := make([]kernel.Op, w.total), 0
-	for p := range kernel.NumPhases {
-		inWaves := slices.Contains(waved[:], p)
-		for _, o := range w.ops[p] {
-			var slot int
-			if inWaves {
-				slot = int(w.slots[next])
-				next++
-			} else {
-				slot = w.outside(p, o.Object)
-			}
-			ops[to[slot]] = o
-			to[slot]++
+// place turns the index of each op's address into a slot, and finds where the waves end.
+func (w *waves) place() {
+	end := 0 // ops before the first wave
+	for i, p := range w.phases {
+		slot := 0
+		if at := w.slots[i]; at >= 0 {
+			slot = slotsBefore + int(w.of[at])*len(waved) + wavedAt[p]
+		} else {
+			slot = w.outside(p, w.ops[i].Object)
 		}
-	}
-	return ops
-}
-
-// places turns the index of each op's address into a slot, and returns where in the plan each slot begins.
-func (w *waves) places() []int {
-	after := slotsBefore + len(w.found)*len(waved)
-	to := make([]int, after+slotsAfter+1) // the number of ops in each slot is counted one further
-	next := 0
-	for p := range kernel.NumPhases {
-		at := slices.Index(waved[:], p)
-		for i := range w.ops[p] {
-			var slot int
-			if at >= 0 && w.slots[next] >= 0 {
-				slot = slotsBefore + int(w.of[w.slots[next]])*len(waved) + at
-			} else {
-				slot = w.outside(p, w.ops[p][i].Object)
-			}
-			if at >= 0 {
-				w.slots[next] = int32(slot)
-				next++
-			}
-			to[slot+1]++
+		if slot < slotsBefore {
+			end++
 		}
-	}
-	for i := 1; i < len(to); i++ {
-		to[i] += to[i-1]
+		w.slots[i] = int32(slot)
 	}
 	for i := range w.found {
-		w.found[i].End = to[slotsBefore+(i+1)*len(waved)]
+		end += w.found[i].End
+		w.found[i].End = end
 	}
-	return to
 }
+
+// after is the first slot after the waves.
+func (w *waves) after() int { return slotsBefore + len(w.found)*len(waved) }
 
 // outside is the slot of an op that is in no wave.
 func (w *waves) outside(p kernel.Phase, o kernel.Object) int {
-	after := slotsBefore + len(w.found)*len(waved)
 	switch {
 	case o.Kind() == kernel.KindDaemon: // a backup needs all real servers
-		return after
+		return w.after()
 	case w.late(p, o):
-		return after + 1 + int(p)
+		return w.after() + 1 + int(p)
 	}
 	return int(p)
 }
@@ -255,7 +242,7 @@ func (w *waves) outside(p kernel.Phase, o kernel.Object) int {
 func (w *waves) late(p kernel.Phase, o kernel.Object) bool {
 	switch v := o.(type) {
 	case kernel.Flow:
-		return w.lost && removes(w.ops[kernel.RemoveVirtuals], v.Key.Virtual)
+		return w.lost && hasKey(w.torn, v.Key.Virtual)
 	case kernel.Local:
 		if _, isNew := slices.BinarySearchFunc(w.addrs, v.VIP(), netip.Addr.Compare); isNew && p == kernel.RemoveAddrs {
 			return true // its wave makes the VIP local in another way
