@@ -108,9 +108,9 @@ func (c *collector) read() {
 	dropProgram()
 }
 
-// beforeApplying returns k. Before the first plan of a large start is applied, it drops the pages of the program that
-// reading and planning needed: the memory of a start is largest at its end.
-func (c *collector) beforeApplying(k proxy.Kernel) proxy.Kernel { return &startKernel{k, c} }
+// whileApplying returns k. Before and after the first plan of a large start is applied, it drops the pages of the program
+// that were needed until then: the memory of a start is largest at its end.
+func (c *collector) whileApplying(k proxy.Kernel) proxy.Kernel { return &startKernel{k, c} }
 
 type startKernel struct {
 	proxy.Kernel
@@ -121,6 +121,7 @@ func (k *startKernel) Apply(ctx context.Context, p kernel.Plan) error {
 	if k.start.large {
 		k.start.large = false
 		dropProgram()
+		defer dropProgram()
 	}
 	return k.Kernel.Apply(ctx, p)
 }
