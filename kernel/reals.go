@@ -172,7 +172,7 @@ func (l Reals) With(gone, fresh []Real) Reals {
 
 // edited is With for one run. It compares where something changes, and copies what is between in one piece.
 func edited(run, gone, fresh []Real) []Real {
-	now := make([]Real, 0, len(run)+len(fresh))
+	now := make([]Real, 0, max(0, len(run)-len(gone))+len(fresh))
 	for len(gone)+len(fresh) > 0 {
 		comes := len(gone) == 0 || len(fresh) > 0 && fresh[0].Key.Compare(gone[0].Key) <= 0
 		var r Real

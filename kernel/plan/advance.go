@@ -145,12 +145,13 @@ func (s *sorted) of(kind kernel.Kind) []kernel.Op {
 
 // withoutVirtuals drops the real servers of virtual servers that ops remove.
 func withoutVirtuals(reals kernel.Reals, ops []kernel.Op) kernel.Reals {
-	var gone []kernel.Real
+	var each [][]kernel.Real
 	for _, o := range ops {
 		if o.Verb == kernel.Remove {
-			gone = append(gone, reals.Of(o.Object.(kernel.Virtual).Key)...)
+			each = append(each, reals.Of(o.Object.(kernel.Virtual).Key))
 		}
 	}
+	gone := slices.Concat(each...)
 	if len(gone) == 0 {
 		return reals
 	}
