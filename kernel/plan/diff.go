@@ -123,15 +123,14 @@ func (d *differ) change(p kernel.Phase, was, to kernel.Object) {
 	d.put(p, kernel.Op{Verb: kernel.Change, Object: to, Was: was})
 }
 
-// expect makes room for the ops of a first plan, which is long: growing step by step would take three times the memory.
+// expect makes room for the ops of a plan for all objects, which is long: growing step by step would take three times the
+// memory. Most entries go with their set, and real servers with their virtual server.
 func (d *differ) expect() {
 	want, have, n := &d.want, &d.have, 0
-	for _, more := range [...]int{
-		len(want.Entries) - len(have.Entries), len(want.Virtuals) - len(have.Virtuals), want.Reals.Len() - have.Reals.Len(),
-		len(want.Addrs) - len(have.Addrs), len(want.Routes) - len(have.Routes),
-	} {
-		n += max(more, 0)
+	for _, more := range [...]int{len(want.Virtuals) - len(have.Virtuals), len(want.Addrs) - len(have.Addrs), len(want.Routes) - len(have.Routes)} {
+		n += max(more, -more)
 	}
+	n += max(len(want.Entries)-len(have.Entries), 0) + max(want.Reals.Len()-have.Reals.Len(), 0)
 	d.grow(n + min(n, 100)) // there are few objects of other kinds
 }
 
