@@ -49,8 +49,8 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		}
 		m.found, m.vips = judged(host, before, tables), nil
 	}
-	others := slices.ContainsFunc(deltas, func(d Delta) bool { return !d.OnlyEndpoints() })
-	now := Merged{Problems: m.found.problems, Decided: decide || others}
+	more := slices.ContainsFunc(deltas, func(d Delta) bool { return !d.OnlyEndpoints() }) // than endpoints changed
+	now := Merged{Problems: m.found.problems, Decided: decide || more}
 	if decide {
 		now.Table = m.found.apply(tables)
 		now.Delta = Compare(m.merged, now.Table)
@@ -58,7 +58,7 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		now.Table = m.again(tables)
 		now.Delta = m.found.delta(deltas, now.Table)
 		now.Delta.Shifted = slices.ContainsFunc(deltas, func(d Delta) bool { return d.Shifted })
-		if others {
+		if more {
 			m.vips = nil
 		}
 	}
@@ -74,8 +74,8 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 // keepsClaims reports whether the last verdict holds for tables with given differences.
 func (m *Merger) keepsClaims(host *HostFacts, deltas []Delta, tables []Table) bool {
 	free := func(i int) bool {
-		others := func(tables []Table) bool { return len(filled(tables)) != 1 || tables[i].Services.Len() == 0 }
-		if len(m.found.of) > 0 || others(m.tables) || others(tables) || !m.merged.Services.Same(m.tables[i].Services) {
+		alone := func(tables []Table) bool { return len(filled(tables)) == 1 && tables[i].Services.Len() > 0 }
+		if len(m.found.of) > 0 || !alone(m.tables) || !alone(tables) || !m.merged.Services.Same(m.tables[i].Services) {
 			return false
 		}
 		return !slices.ContainsFunc(deltas[i].Changes, func(c Change) bool { return c.Is >= 0 && host.withholds(tables[i].Services.At(c.Is)) })

@@ -29,7 +29,10 @@ func Applied(have kernel.Observed, want kernel.State, p kernel.Plan) (kernel.Obs
 // advance carries ops out on a reading. If that gives as many objects of a shared kind
 // as want has, they are want's: all of these exist.
 func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.Observed, bool) {
-	s := sortOut(inPlace(ops))
+	s := sortOut(ops)
+	if s.kinds[kernel.KindSwap].n > 0 {
+		s = sortOut(inPlace(ops))
+	}
 	links := s.kinds[kernel.KindLink]
 	replaced := s.kinds[kernel.KindSwap].n > 0 || links.n > 0 && links.grown == 0 ||
 		slices.ContainsFunc(s.of(kernel.KindSet), func(o kernel.Op) bool { return o.Verb == kernel.Remove })
@@ -58,9 +61,6 @@ func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.O
 // inPlace returns ops with each replacement of a set as a change of that set: it has the new one's capacity, and the
 // entries that it had. A replacement that was not carried out to its end stays as it is.
 func inPlace(ops []kernel.Op) []kernel.Op {
-	if !slices.ContainsFunc(ops, func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindSwap }) {
-		return ops
-	}
 	replaces := map[string]string{} // by the name of a temporary set: the set that has its entries now
 	ended := map[string]bool{}      // temporary sets that were removed after that
 	for _, o := range ops {

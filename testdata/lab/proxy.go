@@ -144,7 +144,13 @@ func (p *Proxy) signal(s unix.Signal) bool {
 // Synced matches the log line of a sync that changed something and left
 // everything served. It does not match a sync with failures, or one that waits
 // for a source.
-const Synced = `msg=synced .* took=\S+( bound=\d+ routed=\d+)?$`
+const Synced = `msg=synced .*` + tookAll
+
+// SyncedTable is Synced of a sync for a changed table. One for a new svcproxy.toml, for example, may end before it.
+const SyncedTable = `msg=synced cause=table .*` + tookAll
+
+// tookAll ends the line of a sync without failures that waits for nothing.
+const tookAll = ` took=\S+( bound=\d+ routed=\d+)?$`
 
 // Wait waits for a line of the log written after the mark that matches the
 // regular expression, and no longer than the process lives.

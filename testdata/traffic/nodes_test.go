@@ -59,13 +59,11 @@ func shared(scheduler, forward string, servers ...int) string {
 // serveOn serves services on a node, which is started if start is set.
 func serveOn(t *testing.T, p *lab.Proxy, start bool, services string) {
 	t.Helper()
-	mark, synced := p.Log.Len(), lab.Synced
+	mark, synced := p.Log.Len(), lab.SyncedTable
 	must(t, p.Serve(services))
 	if start {
 		must(t, p.Start())
-	} else {
-		// A sync of another cause, such as a new svcproxy.toml, may end first.
-		synced = strings.Replace(synced, "synced ", "synced cause=table ", 1)
+		synced = lab.Synced
 	}
 	if _, err := p.Wait(mark, synced); err != nil {
 		t.Fatal(err)
