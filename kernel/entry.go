@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -18,13 +17,6 @@ type Entry struct {
 	Proto  Proto
 	Port   uint16
 	Second netip.Prefix
-}
-
-var entries = list[Entry]{
-	get:     func(s State) []Entry { return s.Entries },
-	set:     func(s *State, all []Entry) { s.Entries = all },
-	compare: Entry.Compare,
-	read:    parseEntry,
 }
 
 // Kind is KindEntry.
@@ -132,31 +124,4 @@ func parsePrefix(s string) (netip.Prefix, error) {
 		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
 	return netip.ParsePrefix(s)
-}
-
-// EntriesOf returns the part of the sorted entries that belongs to a set.
-func (s *State) EntriesOf(set string) []Entry {
-	start, end := spanOf(s.Entries, set)
-	return s.Entries[start:end]
-}
-
-// NextEntries cuts the entries of a set off the front of sorted entries. It skips
-// those of sets before it.
-func NextEntries(entries *[]Entry, set string) []Entry {
-	e := *entries
-	if len(e) == 0 || e[0].Set > set { // as for most sets, which are empty
-		return nil
-	}
-	start, end := spanOf(e, set)
-	*entries = e[end:]
-	return e[start:end]
-}
-
-// spanOf returns where in sorted entries those of a set are.
-func spanOf(entries []Entry, set string) (start, end int) {
-	if len(entries) > 0 && entries[0].Set < set {
-		start = sort.Search(len(entries), func(i int) bool { return entries[i].Set >= set })
-	}
-	end = start + sort.Search(len(entries)-start, func(i int) bool { return entries[start+i].Set > set })
-	return start, end
 }

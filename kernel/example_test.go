@@ -27,7 +27,7 @@ add KUBE-CLUSTER-IP 10.96.0.20,tcp:80
 			fmt.Println(r)
 		}
 	}
-	fmt.Println(o.Entries[0])
+	fmt.Println(o.Entries.Slice()[0])
 	// Output:
 	// -A -t 10.96.0.20:80 -s rr
 	// -a -t 10.96.0.20:80 -r 10.2.1.10:8080 -m -w 3

@@ -21,8 +21,7 @@ func (o *Observed) ForeignAddrs() []Addr {
 // rule that guards it.
 func (o *Observed) Guards(a netip.Addr) bool {
 	guard := Entry{Set: o.Names.Set(FamilyOf(a), IPVSIPs), Addr: a}
-	_, guarded := slices.BinarySearchFunc(o.Entries, guard, Entry.Compare)
-	return guarded || slices.ContainsFunc(o.Chains, func(c Chain) bool {
+	return o.Entries.Has(guard) || slices.ContainsFunc(o.Chains, func(c Chain) bool {
 		return c.Family == FamilyOf(a) && c.Table == "filter" && o.Names.IsChain(c.Name, ChainVIPFilter) &&
 			strings.Contains(c.Rules, "-d "+netip.PrefixFrom(a, a.BitLen()).String()+" ")
 	})

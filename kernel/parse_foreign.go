@@ -22,5 +22,5 @@ func (s *State) dropForeign() {
 			foreign[t.Name] = true
 		}
 	}
-	s.Entries = slices.DeleteFunc(s.Entries, func(e Entry) bool { return foreign[e.Set] })
+	s.Entries = s.Entries.Where(func(e Entry) bool { return !foreign[e.Set] })
 }

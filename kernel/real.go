@@ -81,18 +81,9 @@ func (realList) Put(s *State, o Object) { s.Reals = s.Reals.With(nil, []Real{o.(
 func (realList) Delete(s *State, o Object) { s.Reals = s.Reals.With([]Real{o.(Real)}, nil) }
 
 func (l realList) Follow(s *State, ops []Op) {
-	if len(ops) == 0 {
-		return
+	if gone, fresh := l.outcome(ops); len(gone)+len(fresh) > 0 {
+		s.Reals = s.Reals.With(gone, fresh)
 	}
-	var gone, fresh []Real
-	for r, verb := range l.last(ops) {
-		if verb == Remove {
-			gone = append(gone, r)
-		} else {
-			fresh = append(fresh, r)
-		}
-	}
-	s.Reals = s.Reals.With(gone, fresh)
 }
 
 func (realList) Share(s *State, from State) { s.Reals = from.Reals }

@@ -151,7 +151,7 @@ func beforeVirtual(sorted []Real, v *VirtualKey) []Real {
 func (l Reals) With(gone, fresh []Real) Reals {
 	runs := l.runs
 	if len(runs) == 0 {
-		return RealsOf(edited(nil, gone, fresh))
+		return RealsOf(edited(nil, gone, fresh, compareReals))
 	}
 	now := Reals{runs: make([][]Real, 0, len(runs)+1)}
 	for i, run := range runs {
@@ -162,7 +162,7 @@ func (l Reals) With(gone, fresh []Real) Reals {
 		}
 		gone, fresh = gone[len(g):], fresh[len(f):]
 		if len(g)+len(f) > 0 {
-			now.cut(edited(run, g, f))
+			now.cut(edited(run, g, f, compareReals))
 		} else {
 			now.runs, now.n = append(now.runs, run), now.n+len(run)
 		}
@@ -170,36 +170,7 @@ func (l Reals) With(gone, fresh []Real) Reals {
 	return now
 }
 
-// edited is With for one run. It compares where something changes, and copies what is between in one piece.
-func edited(run, gone, fresh []Real) []Real {
-	now := make([]Real, 0, max(0, len(run)-len(gone))+len(fresh))
-	for len(gone)+len(fresh) > 0 {
-		comes := len(gone) == 0 || len(fresh) > 0 && fresh[0].Key.Compare(gone[0].Key) <= 0
-		var r Real
-		if comes {
-			r, fresh = fresh[0], fresh[1:]
-		} else {
-			r, gone = gone[0], gone[1:]
-		}
-		stays := countBefore(run, &r.Key)
-		now, run = append(now, run[:stays]...), run[stays:]
-		if len(run) > 0 && run[0].Key == r.Key {
-			run = run[1:]
-		}
-		if comes {
-			now = append(now, r)
-		}
-	}
-	return append(now, run...)
-}
-
-// countBefore returns how many of sorted real servers come before a key.
-func countBefore(sorted []Real, k *RealKey) int {
-	if len(sorted) == 0 || sorted[0].Key.Compare(*k) >= 0 { // mostly
-		return 0
-	}
-	return sort.Search(len(sorted), func(i int) bool { return sorted[i].Key.Compare(*k) >= 0 })
-}
+func compareReals(a, b *Real) int { return a.Key.Compare(b.Key) }
 
 // Unshared calls f with the parts of two lists that are not the same memory, in order.
 // All of both lists that is about a virtual server is in one call, with one of the parts

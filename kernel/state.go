@@ -14,7 +14,7 @@ type State struct {
 	Sysctls  []Sysctl
 	Timeouts Timeouts // of IPVS; 0 leaves a timeout as it is
 	Sets     []Set
-	Entries  []Entry
+	Entries  Entries
 	Chains   []Chain
 	Links    []Link
 	Virtuals []Virtual

@@ -91,9 +91,11 @@ func (s Saved) checkNumbers(values ...string) error {
 // servers are no proof, since those of node ports can have any address.
 func (o *Observed) Unserved() []netip.Addr {
 	served := make(map[netip.Addr]bool)
-	for i := range o.Entries {
-		if _, spec, ours := o.Names.SetSpec(o.Entries[i].Set); ours && spec.Opens {
-			served[o.Entries[i].Addr] = true
+	for _, set := range o.Entries.Sets() {
+		if _, spec, ours := o.Names.SetSpec(set[0].Set); ours && spec.Opens {
+			for _, e := range set {
+				served[e.Addr] = true
+			}
 		}
 	}
 	for i := range o.Chains {

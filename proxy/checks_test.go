@@ -84,7 +84,7 @@ func TestDriftIsRepaired(t *testing.T) {
 		for _, v := range gone.Virtuals {
 			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: v})
 		}
-		for _, e := range gone.Entries {
+		for e := range gone.Entries.All() {
 			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: e})
 		}
 		if err := r.kernel.Apply(t.Context(), kernel.Plan{Ops: ops}); err != nil {

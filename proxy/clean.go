@@ -63,7 +63,7 @@ func (c *Cleaning) unguard(have *kernel.Observed) (ops []kernel.Op) {
 			a := key.Addr.Addr()
 			guard := kernel.Entry{Set: have.Names.Set(kernel.FamilyOf(a), kernel.IPVSIPs), Addr: a}
 			op := kernel.Op{Verb: kernel.Remove, Object: guard}
-			if slices.Contains(have.Entries, guard) && !slices.Contains(ops, op) {
+			if have.Entries.Has(guard) && !slices.Contains(ops, op) {
 				ops = append(ops, op)
 			}
 		}

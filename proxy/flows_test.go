@@ -24,9 +24,11 @@ func udp(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*fronte
 	for i := range s.Virtuals {
 		s.Virtuals[i].Key.Proto = kernel.UDP
 	}
-	for i := range s.Entries {
-		s.Entries[i].Proto = kernel.UDP
+	entries := s.Entries.Slice()
+	for i := range entries {
+		entries[i].Proto = kernel.UDP
 	}
+	s.Entries = kernel.EntriesOf(entries)
 	return f, s
 }
 

@@ -13,11 +13,13 @@ import (
 // three returns three different shards.
 func three() []verify.Shard {
 	s := kernel.State{Sets: []kernel.Set{{Name: "A"}, {Name: "B"}, {Name: "C"}}}
+	var entries []kernel.Entry
 	for _, set := range s.Sets {
 		for i := range 50_000 {
-			s.Entries = append(s.Entries, kernel.Entry{Set: set.Name, Port: uint16(i)})
+			entries = append(entries, kernel.Entry{Set: set.Name, Port: uint16(i)})
 		}
 	}
+	s.Entries = kernel.EntriesOf(entries)
 	parts := verify.Shards(&s, 3)
 	if len(parts) != 3 {
 		panic(len(parts))

@@ -161,10 +161,8 @@ func (m *reading) ownsAny() bool {
 // occupied returns the names of the sets that have entries.
 func (m *reading) occupied() []string {
 	var names []string
-	for i, e := range m.have.Entries {
-		if i == 0 || m.have.Entries[i-1].Set != e.Set {
-			names = append(names, e.Set)
-		}
+	for _, set := range m.have.Entries.Sets() {
+		names = append(names, set[0].Set)
 	}
 	return names
 }

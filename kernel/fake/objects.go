@@ -110,7 +110,7 @@ func (k *Kernel) set(o kernel.Op) error {
 		if k.named(s.Name) {
 			return syscall.EBUSY
 		}
-		k.state.Entries = slices.DeleteFunc(k.state.Entries, func(e kernel.Entry) bool { return e.Set == s.Name })
+		k.state.Entries = k.state.Entries.Where(func(e kernel.Entry) bool { return e.Set != s.Name })
 	}
 	return k.place(kernel.Op{Verb: o.Verb, Object: s})
 }
@@ -135,7 +135,7 @@ func (k *Kernel) entry(o kernel.Op) error {
 		return nil
 	case !fits(s, e):
 		return syscall.EINVAL
-	case s.Type != kernel.BitmapPort && k.find(e) == nil && len(k.state.EntriesOf(e.Set)) >= int(s.MaxElem):
+	case s.Type != kernel.BitmapPort && k.find(e) == nil && len(k.state.Entries.Of(e.Set)) >= int(s.MaxElem):
 		return ErrFull
 	}
 	k.put(e)
@@ -177,15 +177,17 @@ func (k *Kernel) swap(o kernel.Op) error {
 	from.Name, to.Name = s.To, s.From
 	k.put(from)
 	k.put(to)
-	for i := range k.state.Entries {
-		switch e := &k.state.Entries[i]; e.Set {
-		case s.From:
-			e.Set = s.To
-		case s.To:
-			e.Set = s.From
+	was := slices.Concat(k.state.Entries.Of(s.From), k.state.Entries.Of(s.To))
+	now := slices.Clone(was)
+	for i := range now {
+		now[i].Set = s.From
+		if was[i].Set == s.From {
+			now[i].Set = s.To
 		}
 	}
-	slices.SortFunc(k.state.Entries, kernel.Entry.Compare)
+	slices.SortFunc(was, kernel.Entry.Compare)
+	slices.SortFunc(now, kernel.Entry.Compare)
+	k.state.Entries = k.state.Entries.With(was, now)
 	return nil
 }
 

@@ -50,7 +50,9 @@ func (noBalancer) Close() error                  { return nil }
 // noSets stands for ipset on a machine without.
 type noSets struct{}
 
-func (noSets) Read(kernel.Names) ([]kernel.Set, []kernel.Entry, error) { return nil, nil, nil }
+func (noSets) Read(kernel.Names) ([]kernel.Set, kernel.Entries, error) {
+	return nil, kernel.Entries{}, nil
+}
 func (noSets) Verify(kernel.Names, *kernel.State, func(string) bool) (bool, error) {
 	return true, nil
 }

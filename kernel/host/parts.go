@@ -35,7 +35,7 @@ type balancer interface {
 
 // sets are kernel/ipset, or absent.
 type sets interface {
-	Read(kernel.Names) ([]kernel.Set, []kernel.Entry, error)
+	Read(kernel.Names) ([]kernel.Set, kernel.Entries, error)
 	Verify(n kernel.Names, known *kernel.State, has func(set string) bool) (bool, error)
 	Apply([]kernel.Op) []error
 	Stats() nl.Stats

@@ -41,8 +41,8 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_, got, err := s.Read(kernel.DefaultNames)
-		if err != nil || len(got) != benchEntries {
-			b.Fatal(len(got), err)
+		if err != nil || got.Len() != benchEntries {
+			b.Fatal(got.Len(), err)
 		}
 	}
 }

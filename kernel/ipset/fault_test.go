@@ -63,12 +63,12 @@ func TestLostAnswers(t *testing.T) {
 			}
 			lives = 1000 // the next call opens another transport
 			_, got, err := s.Read(kernel.DefaultNames)
-			if want := done; err != nil || !deaf && len(got) != want || deaf && len(got) != want+unknown {
-				t.Errorf("read %d entries and %v, with %d done and %d unknown", len(got), err, done, unknown)
+			if want := done; err != nil || !deaf && got.Len() != want || deaf && got.Len() != want+unknown {
+				t.Errorf("read %d entries and %v, with %d done and %d unknown", got.Len(), err, done, unknown)
 			}
 			apply(t, s, ops)
-			if _, got, err = s.Read(kernel.DefaultNames); err != nil || len(got) != n {
-				t.Errorf("read %d entries and %v after applying again", len(got), err)
+			if _, got, err = s.Read(kernel.DefaultNames); err != nil || got.Len() != n {
+				t.Errorf("read %d entries and %v after applying again", got.Len(), err)
 			}
 		})
 	}

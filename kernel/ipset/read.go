@@ -17,10 +17,10 @@ import (
 //
 // It first reads the headers of all sets, then the entries of ours, set by set, without empty ones.
 // A dump of everything would bring foreign blocklists, which can be far larger than all our sets.
-func (s *Sets) Read(names kernel.Names) ([]kernel.Set, []kernel.Entry, error) {
+func (s *Sets) Read(names kernel.Names) ([]kernel.Set, kernel.Entries, error) {
 	heads, err := s.heads(names)
 	if err != nil {
-		return nil, nil, err
+		return nil, kernel.Entries{}, err
 	}
 	room := 0
 	for _, h := range heads {
@@ -35,12 +35,12 @@ func (s *Sets) Read(names kernel.Names) ([]kernel.Set, []kernel.Entry, error) {
 				continue // destroyed after its header was read
 			}
 			if err != nil {
-				return nil, nil, fmt.Errorf("listing ipset %s: %w", h.set.Name, err)
+				return nil, kernel.Entries{}, fmt.Errorf("listing ipset %s: %w", h.set.Name, err)
 			}
 		}
 		sets = append(sets, h.set)
 	}
-	return sets, entries, nil
+	return sets, kernel.EntriesOf(entries), nil
 }
 
 // heads reads the headers of our sets, sorted by name.

@@ -52,7 +52,7 @@ func plan(t testing.TB, text string) []kernel.Op {
 		if len(o.Sets) == 1 {
 			op.Object = o.Sets[0]
 		} else {
-			op.Object = o.Entries[0]
+			op.Object = o.Entries.Slice()[0]
 		}
 		ops = append(ops, op)
 	}
@@ -126,7 +126,7 @@ func TestEveryTypeReadsBack(t *testing.T) {
 		case kernel.Set:
 			want.Sets = append(want.Sets, o)
 		case kernel.Entry:
-			want.Entries = append(want.Entries, o)
+			want.Entries = want.Entries.With(nil, []kernel.Entry{o})
 		}
 	}
 	want.Sort()
@@ -144,12 +144,12 @@ func TestEveryTypeReadsBack(t *testing.T) {
 	}
 	for range 2 {
 		var removals []kernel.Op
-		for _, e := range want.Entries {
+		for e := range want.Entries.All() {
 			removals = append(removals, kernel.Op{Verb: kernel.Remove, Object: e})
 		}
 		apply(t, s, removals)
 	}
-	want.Entries = nil
+	want.Entries = kernel.Entries{}
 	if got := read(t, s); got != want.String() {
 		t.Errorf("after removing all entries:\n%s", got)
 	}
@@ -403,7 +403,7 @@ func TestSystemCalls(t *testing.T) {
 		t.Errorf("one entry took %+v, then %+v", before, after)
 	}
 	sets, got, err := s.Read(kernel.DefaultNames)
-	if err != nil || len(sets) != 1 || len(got) != n-1 || !slices.IsSortedFunc(got, kernel.Entry.Compare) {
-		t.Errorf("read %d sets, %d entries, error %v", len(sets), len(got), err)
+	if err != nil || len(sets) != 1 || got.Len() != n-1 || !slices.IsSortedFunc(got.Slice(), kernel.Entry.Compare) {
+		t.Errorf("read %d sets, %d entries, error %v", len(sets), got.Len(), err)
 	}
 }

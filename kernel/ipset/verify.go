@@ -19,7 +19,7 @@ func (s *Sets) Verify(names kernel.Names, known *kernel.State, has func(set stri
 		return false, err
 	}
 	for i, h := range heads {
-		if h.set != known.Sets[i] || !h.counts(len(known.EntriesOf(h.set.Name))) {
+		if h.set != known.Sets[i] || !h.counts(len(known.Entries.Of(h.set.Name))) {
 			return false, nil
 		}
 	}
@@ -27,7 +27,7 @@ func (s *Sets) Verify(names kernel.Names, known *kernel.State, has func(set stri
 		if !has(h.set.Name) {
 			continue
 		}
-		same, err := s.holds(h, known.EntriesOf(h.set.Name))
+		same, err := s.holds(h, known.Entries.Of(h.set.Name))
 		if err != nil || !same {
 			return false, err
 		}

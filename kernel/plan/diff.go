@@ -130,7 +130,7 @@ func (d *differ) expect() {
 	for _, more := range [...]int{len(want.Virtuals) - len(have.Virtuals), len(want.Addrs) - len(have.Addrs), len(want.Routes) - len(have.Routes)} {
 		n += max(more, -more)
 	}
-	n += max(len(want.Entries)-len(have.Entries), 0) + max(want.Reals.Len()-have.Reals.Len(), 0)
+	n += max(want.Entries.Len()-have.Entries.Len(), 0) + max(want.Reals.Len()-have.Reals.Len(), 0)
 	d.grow(n + min(n, 100)) // there are few objects of other kinds
 }
 

@@ -9,15 +9,15 @@ import (
 
 // diffSets compares the sets and, set by set, their entries.
 func (d *differ) diffSets() {
-	wantEntries, haveEntries := d.want.Entries, d.have.Entries
+	want, have := d.want.Entries, d.have.Entries
 	walkAll(d.want.Sets, d.have.Sets, kernel.Set.Compare, func(w, h *kernel.Set) {
 		switch {
 		case w == nil:
-			d.unwantedSet(*h, kernel.NextEntries(&haveEntries, h.Name))
+			d.unwantedSet(*h, have.Of(h.Name))
 		case h == nil:
-			d.newSet(kernel.AddSets, *w, kernel.NextEntries(&wantEntries, w.Name))
+			d.newSet(kernel.AddSets, *w, want.Of(w.Name))
 		default:
-			d.sameSet(*w, *h, kernel.NextEntries(&wantEntries, w.Name), kernel.NextEntries(&haveEntries, h.Name))
+			d.sameSet(*w, *h, want.Of(w.Name), have.Of(h.Name))
 		}
 	})
 }

@@ -195,20 +195,19 @@ func inspect(w *world.World, foreign kernel.State, last kernel.Op, err error) {
 	if len(virtuals) != len(foreign.Virtuals) {
 		w.T.Fatalf("after %s: foreign virtual servers %v, want %v", last, virtuals, foreign.Virtuals)
 	}
-	in := func(e kernel.Entry) bool { return slices.Contains(o.Entries, e) }
 	has := func(k kernel.VirtualKey) bool {
 		return slices.ContainsFunc(o.Virtuals, func(v kernel.Virtual) bool { return v.Key == k })
 	}
 	for _, a := range o.Addrs {
 		f := kernel.FamilyOf(a.Addr)
-		if !in(kernel.Entry{Set: world.Names.Set(f, kernel.IPVSIPs), Addr: a.Addr}) {
+		if !o.Entries.Has(kernel.Entry{Set: world.Names.Set(f, kernel.IPVSIPs), Addr: a.Addr}) {
 			w.T.Fatalf("after %s: %s is not guarded", last, a)
 		}
 		if !slices.ContainsFunc(o.Chains, func(c kernel.Chain) bool { return c.Family == f && c.Name == "KUBE-IPVS-FILTER" && c.Rules != "" }) {
 			w.T.Fatalf("after %s: nothing guards %s", last, a)
 		}
 	}
-	for _, e := range o.Entries {
+	for e := range o.Entries.All() {
 		_, spec, _ := world.Names.SetSpec(e.Set)
 		if spec.Opens && slices.Contains(o.Addrs, kernel.Addr{Addr: e.Addr, Link: world.Names.Device}) && !has(e.Key()) {
 			w.T.Fatalf("after %s: %s lets packets in to no virtual server", last, e)

@@ -20,7 +20,7 @@ func balanced(pairs ...[]string) kernel.State {
 	for _, p := range pairs {
 		k := udp(p[0])
 		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: 32})
-		s.Entries = append(s.Entries, kernel.Entry{Set: set, Addr: k.Addr.Addr(), Proto: k.Proto, Port: k.Addr.Port()})
+		s.Entries = s.Entries.With(nil, []kernel.Entry{{Set: set, Addr: k.Addr.Addr(), Proto: k.Proto, Port: k.Addr.Port()}})
 		for _, to := range p[1:] {
 			s.Reals = s.Reals.With(nil, []kernel.Real{{Key: kernel.RealKey{Virtual: k, Addr: netip.MustParseAddrPort(to)}, Weight: 1}})
 		}

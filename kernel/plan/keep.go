@@ -12,7 +12,7 @@ import (
 func KeepOwned(o *kernel.Observed) {
 	n := o.Names
 	o.Sets = keep(o.Sets, func(s kernel.Set) bool { return n.OwnsSet(s.Name) })
-	o.Entries = keep(o.Entries, func(e kernel.Entry) bool { return n.OwnsSet(e.Set) })
+	o.Entries = o.Entries.Where(func(e kernel.Entry) bool { return n.OwnsSet(e.Set) })
 	o.Chains = keep(o.Chains, func(c kernel.Chain) bool { return c.BuiltIn() || n.OwnsChain(c.Table, c.Name) })
 	for i := range o.Chains {
 		if o.Chains[i].BuiltIn() {

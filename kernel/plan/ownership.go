@@ -99,7 +99,7 @@ func hasVirtual(s *kernel.State, k kernel.VirtualKey) bool {
 func ownedEntries(o *kernel.Observed, f kernel.Family) []kernel.Entry {
 	for i := range o.Sets {
 		if o.Names.IsSet(o.Sets[i].Name, f, kernel.VirtualServer) {
-			return o.EntriesOf(o.Sets[i].Name)
+			return o.Entries.Of(o.Sets[i].Name)
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func leftByKubeProxy(o *kernel.Observed, k kernel.VirtualKey) bool {
 			}
 			e = kernel.Entry{Set: set, Port: e.Port}
 		}
-		if _, found := slices.BinarySearchFunc(o.Entries, e, kernel.Entry.Compare); found {
+		if o.Entries.Has(e) {
 			return true
 		}
 	}
@@ -165,7 +165,7 @@ func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) ke
 	for _, c := range conflicts {
 		dropped[portOf(c.Want.Key)] = true
 	}
-	s.Entries = keep(s.Entries, func(e kernel.Entry) bool {
+	s.Entries = s.Entries.Where(func(e kernel.Entry) bool {
 		family, spec, _ := names.SetSpec(e.Set)
 		switch {
 		case spec.Name == kernel.LoopBack:

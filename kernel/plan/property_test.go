@@ -119,10 +119,7 @@ func safe(t *rapid.T, o kernel.Observed, foreign kernel.State, last kernel.Op) {
 		}
 	}
 	for _, a := range o.Addrs {
-		guarded := slices.ContainsFunc(o.Entries, func(e kernel.Entry) bool {
-			return e.Addr == a.Addr && e.Set == world.Names.Set(kernel.FamilyOf(a.Addr), kernel.IPVSIPs)
-		})
-		if !guarded {
+		if !o.Entries.Has(kernel.Entry{Set: world.Names.Set(kernel.FamilyOf(a.Addr), kernel.IPVSIPs), Addr: a.Addr}) {
 			t.Fatalf("after %s: %s is bound and not guarded", last, a)
 		}
 	}
@@ -350,8 +347,10 @@ func TestSharedSlices(t *testing.T) {
 		have := w.Read()
 		compared := plan.Diff(want, have)
 		share(&have.Sets, want.Sets)
-		share(&have.Entries, want.Entries)
 		share(&have.Virtuals, want.Virtuals)
+		if have.Entries.Equal(want.Entries) {
+			have.Entries = want.Entries
+		}
 		if have.Reals.Equal(want.Reals) {
 			have.Reals = want.Reals
 		}

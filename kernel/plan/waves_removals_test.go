@@ -87,7 +87,7 @@ func TestRemovalsOfALargeTable(t *testing.T) {
 		}
 		s.Virtuals = slices.Concat(all.Virtuals[:from], all.Virtuals[to:])
 		s.Reals = all.Reals.Where(func(r *kernel.Real) bool { return !gone[r.Key.Virtual.Addr.Addr()] })
-		s.Entries = slices.DeleteFunc(slices.Clone(all.Entries), func(e kernel.Entry) bool { return gone[e.Addr] })
+		s.Entries = all.Entries.Where(func(e kernel.Entry) bool { return !gone[e.Addr] })
 		s.Addrs = slices.DeleteFunc(slices.Clone(all.Addrs), func(a kernel.Addr) bool { return gone[a.Addr] })
 		return s
 	}

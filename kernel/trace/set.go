@@ -74,15 +74,14 @@ func lookup(set kernel.Set, source []bool, f *flight) (kernel.Entry, bool) {
 // has says whether an entry is in its set. In a set of networks it looks for a network
 // that contains the address.
 func (t *tracer) has(set kernel.Set, e kernel.Entry) bool {
-	all := t.state.Entries
 	if set.Type != kernel.HashIPPortNet {
-		_, found := slices.BinarySearchFunc(all, e, kernel.Entry.Compare)
-		return found
+		return t.state.Entries.Has(e)
 	}
+	all := t.state.Entries.Of(e.Set)
 	first := e
 	first.Second = netip.Prefix{}
 	i, _ := slices.BinarySearchFunc(all, first, kernel.Entry.Compare)
-	for ; i < len(all) && all[i].Set == e.Set && all[i].Key() == e.Key(); i++ {
+	for ; i < len(all) && all[i].Key() == e.Key(); i++ {
 		if all[i].Second.Contains(e.Second.Addr()) {
 			return true
 		}

@@ -12,13 +12,15 @@ import (
 func (s Shard) Same(a, b *kernel.Observed) bool {
 	switch {
 	case !SameFew(a, b),
-		!sameWhere(a.Entries, b.Entries, func(e *kernel.Entry) bool { return s.HasEntries(e.Set) }),
+		!a.Entries.Where(s.hasEntry).Equal(b.Entries.Where(s.hasEntry)),
 		s.HasVirtuals() && !slices.Equal(a.Virtuals, b.Virtuals),
 		s.HasVIPs() && !SameVIPs(a, b):
 		return false
 	}
 	return sameWhere(a.Reals.Slice(), b.Reals.Slice(), func(r *kernel.Real) bool { return s.HasReals(r.Key.Virtual) })
 }
+
+func (s Shard) hasEntry(e kernel.Entry) bool { return s.HasEntries(e.Set) }
 
 // SameFew says whether two readings agree on what belongs to every shard: the kinds
 // of which there are few objects, whatever the table.

@@ -104,9 +104,8 @@ func cut(s *kernel.State, limit int) []Shard {
 // read up to the next.
 func pieces(s *kernel.State) iter.Seq2[place, int] {
 	return func(yield func(place, int) bool) {
-		entries := s.Entries
 		for _, set := range s.Sets {
-			if !yield(place{piece: pieceEntries, set: set.Name}, costEntry*len(kernel.NextEntries(&entries, set.Name))) {
+			if !yield(place{piece: pieceEntries, set: set.Name}, costEntry*len(s.Entries.Of(set.Name))) {
 				return
 			}
 		}

@@ -40,10 +40,12 @@ func TestShards(t *testing.T) {
 func TestShardsKeepSetsWhole(t *testing.T) {
 	s := world.Large(100, 1)
 	set := kernel.DefaultNames.Set(kernel.IPv6, kernel.LoopBack)
+	entries := s.Entries.Slice()
 	for i := range 200_000 {
 		a := netip.AddrFrom16([16]byte{0: 0xfd, 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)})
-		s.Entries = append(s.Entries, kernel.Entry{Set: set, Addr: a})
+		entries = append(entries, kernel.Entry{Set: set, Addr: a})
 	}
+	s.Entries = kernel.EntriesOf(entries)
 	s.Sort()
 	shards := verify.Shards(&s, 30)
 	if len(shards) != 2 {

@@ -54,7 +54,7 @@ func TestOneChangeAnyTable(t *testing.T) {
 		checked bool
 		most    uint64 // times what it copies among 500 services
 	}{
-		{"weight", false, 2}, {"weight", true, 2}, {"endpoint", false, 2}, {"endpoint", true, 2},
+		{"weight", false, 2}, {"weight", true, 2}, {"endpoint", false, 2}, {"endpoint", true, 2}, {"endpoint of this node", false, 2}, {"endpoint of this node", true, 2},
 	} {
 		copied := func(services int) uint64 {
 			change := changing(t, services, c.checked, c.what)
@@ -85,10 +85,16 @@ var changes = map[string]func(services []sources.Service, i int) []sources.Servi
 		s.Endpoints[0].Weight = 5
 		return services
 	},
-	"endpoint":              func(services []sources.Service, i int) []sources.Service { return more(services, i, "n2") },
-	"endpoint of this node": func(services []sources.Service, i int) []sources.Service { return more(services, i, "n1") },
+	"endpoint":              func(services []sources.Service, i int) []sources.Service { return more(services, i, "elsewhere") },
+	"endpoint of this node": func(services []sources.Service, i int) []sources.Service { return more(services, i, here) },
 	"service":               func(services []sources.Service, i int) []sources.Service { return slices.Delete(services, i, i+1) },
 }
+
+// here is the node of these tests. It has an endpoint of each of the first ownServices services.
+const (
+	here        = "here"
+	ownServices = 100
+)
 
 // more adds an endpoint on a node to a service.
 func more(services []sources.Service, i int, node string) []sources.Service {
@@ -103,6 +109,9 @@ func more(services []sources.Service, i int, node string) []sources.Service {
 // the sync.
 func changing(t testing.TB, services int, checked bool, what string) (change func()) {
 	one := modetest.Big(services, 2)
+	for i := range ownServices {
+		one.Services.At(i).Endpoints[0].NodeName = here
+	}
 	for i := range one.Services.Len() {
 		one.Services.At(i).Ports[0].Protocol = sources.UDP // real servers of UDP go without a drain
 		for k := range one.Services.At(i).Endpoints {
@@ -165,7 +174,7 @@ func serving(b testing.TB, first sources.Table) (emit func(sources.Table)) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	node := kernel.Node{Name: "n1"}
+	node := kernel.Node{Name: here}
 	c := d.setup().forMode()
 	k := fake.New(kernel.DefaultNames, node, ipvs.State(frontend.List(first, node, c.Frontends), c))
 	source := make(tables)

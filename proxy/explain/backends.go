@@ -63,8 +63,7 @@ func stays(v kernel.Virtual) string {
 // owned says whether the virtual server of the packet is ours.
 func (x *explainer) owned() bool {
 	e := kernel.Entry{Set: x.Kernel.Names.Set(x.key.Family(), kernel.VirtualServer), Addr: x.key.Addr.Addr(), Proto: x.key.Proto, Port: x.key.Addr.Port()}
-	_, found := slices.BinarySearchFunc(x.Kernel.Entries, e, kernel.Entry.Compare)
-	return found || slices.Contains(x.Kernel.Owned, x.key)
+	return x.Kernel.Entries.Has(e) || slices.Contains(x.Kernel.Owned, x.key)
 }
 
 // backends lists the real servers of the virtual server, or in mode iptables those that

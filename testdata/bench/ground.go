@@ -43,7 +43,7 @@ func (p *pass) lay() (*ground, error) {
 		return nil, err
 	}
 	err = g.toward(p, func(s kernel.State) kernel.State {
-		s.Entries, s.Virtuals, s.Reals, s.Addrs, s.Routes = nil, nil, kernel.Reals{}, nil, nil
+		s.Entries, s.Virtuals, s.Reals, s.Addrs, s.Routes = kernel.Entries{}, nil, kernel.Reals{}, nil, nil
 		return s
 	})
 	if err == nil {

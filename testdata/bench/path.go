@@ -293,7 +293,7 @@ func serveByHand(l *lab.Lab, t sources.Table, rules string) error {
 	for _, s := range want.Sets {
 		fmt.Fprintln(&sets, s)
 	}
-	for _, e := range want.Entries {
+	for e := range want.Entries.All() {
 		fmt.Fprintln(&sets, e)
 	}
 	feed := func(text string, tool ...string) error { _, err := l.Node.Feed(text, tool[0], tool[1:]...); return err }

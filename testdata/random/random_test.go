@@ -207,7 +207,7 @@ func (n *node) compare(want kernel.State) {
 	n.sameLines("virtual servers", lines(want.Virtuals), lines(have.Virtuals))
 	n.sameLines("real servers", lines(want.Reals.Slice()), lines(have.Reals.Slice()))
 	n.sameLines("sets", sets(want.Sets), sets(have.Sets))
-	n.sameLines("entries", lines(want.Entries), lines(have.Entries))
+	n.sameLines("entries", lines(want.Entries.Slice()), lines(have.Entries.Slice()))
 	n.sameLines("chains", chains(want.Chains), chains(have.Chains))
 	n.sameLines("links", lines(want.Links), lines(have.Links))
 	n.sameLines("addresses", lines(want.Addrs), lines(have.Addrs))

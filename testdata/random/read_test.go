@@ -100,7 +100,7 @@ func (r reading) state(t testing.TB) kernel.State {
 	}
 	s := kernel.State{
 		Sets:     slices.DeleteFunc(o.Sets, func(s kernel.Set) bool { return foreign(s.Name) }),
-		Entries:  slices.DeleteFunc(o.Entries, func(e kernel.Entry) bool { return foreign(e.Set) }),
+		Entries:  o.Entries.Where(func(e kernel.Entry) bool { return !foreign(e.Set) }),
 		Virtuals: slices.DeleteFunc(o.Virtuals, func(v kernel.Virtual) bool { return v.Key.Addr == foreignVirtual }),
 		Reals:    o.Reals.Where(func(r *kernel.Real) bool { return r.Key.Virtual.Addr != foreignVirtual }),
 	}

@@ -17,20 +17,21 @@ func Large(virtuals, reals int) kernel.State {
 		}
 	}
 	var all []kernel.Real
+	var entries []kernel.Entry
 	for i := range virtuals {
 		vip := netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)})
 		k := kernel.VirtualKey{Addr: netip.AddrPortFrom(vip, 80), Proto: kernel.TCP}
 		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: 32})
 		for _, set := range []kernel.SetName{kernel.ClusterIP, kernel.VirtualServer} {
-			s.Entries = append(s.Entries, kernel.Entry{Set: n.Set(kernel.IPv4, set), Addr: vip, Proto: kernel.TCP, Port: 80})
+			entries = append(entries, kernel.Entry{Set: n.Set(kernel.IPv4, set), Addr: vip, Proto: kernel.TCP, Port: 80})
 		}
-		s.Entries = append(s.Entries, kernel.Entry{Set: n.Set(kernel.IPv4, kernel.IPVSIPs), Addr: vip})
+		entries = append(entries, kernel.Entry{Set: n.Set(kernel.IPv4, kernel.IPVSIPs), Addr: vip})
 		s.Addrs = append(s.Addrs, kernel.Addr{Addr: vip, Link: n.Device})
 		for j := range reals {
 			all = append(all, kernel.Real{Key: kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{172, byte(j), byte(i >> 8), byte(i)}), 8080)}, Weight: 1})
 		}
 	}
-	s.Reals = kernel.RealsOf(all)
+	s.Reals, s.Entries = kernel.RealsOf(all), kernel.EntriesOf(entries)
 	s.Sort()
 	return s
 }

@@ -86,12 +86,14 @@ func drawKey(t *rapid.T, label string) kernel.VirtualKey {
 func Wanted(table Table) kernel.State {
 	s := settings(len(table))
 	s.Links = []kernel.Link{{Name: Names.Device, Type: "dummy"}}
+	var entries []kernel.Entry
 	var reals []kernel.Real
 	for i := range table {
 		table[i].addTo(&s, uint32(100+len(table)%2))
+		entries = append(entries, table[i].entries()...)
 		reals = append(reals, table[i].Reals...)
 	}
-	s.Reals = kernel.RealsOf(reals)
+	s.Entries, s.Reals = kernel.EntriesOf(entries), kernel.RealsOf(reals)
 	s.Sort() // what services share is there once
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		addSetsAndChains(&s, f)
@@ -118,7 +120,7 @@ func settings(n int) (s kernel.State) {
 	return s
 }
 
-// addTo adds all of a service but its real servers, which a State has as runs.
+// addTo adds all of a service but its entries and real servers.
 func (svc *Service) addTo(s *kernel.State, metric uint32) {
 	v := kernel.Virtual{Key: svc.key, Scheduler: svc.scheduler, Netmask: uint8(svc.key.Family().Bits())}
 	if svc.affinity {
@@ -126,26 +128,33 @@ func (svc *Service) addTo(s *kernel.State, metric uint32) {
 		s.Policy.Drains = append(s.Policy.Drains, kernel.VirtualDrain{Virtual: svc.key, Timeout: 10 * time.Second})
 	}
 	s.Virtuals = append(s.Virtuals, v)
-	f, vip := svc.key.Family(), svc.key.Addr.Addr()
-	member := func(set kernel.SetName) kernel.Entry {
-		return kernel.Entry{Set: Names.Set(f, set), Addr: vip, Proto: svc.key.Proto, Port: svc.key.Addr.Port()}
-	}
-	s.Entries = append(s.Entries, member(kernel.VirtualServer))
-	if svc.set == kernel.NodePortTCP {
-		s.Entries = append(s.Entries, kernel.Entry{Set: Names.Set(f, svc.set), Port: svc.key.Addr.Port()})
-	} else {
-		s.Entries = append(s.Entries, member(svc.set), kernel.Entry{Set: Names.Set(f, kernel.IPVSIPs), Addr: vip})
+	if vip := svc.key.Addr.Addr(); svc.set != kernel.NodePortTCP {
 		s.Addrs = append(s.Addrs, kernel.Addr{Addr: vip, Link: Names.Device})
 		if !svc.affinity {
 			s.Announcements = append(s.Announcements, kernel.Announcement{Addr: vip, Table: 143, Metric: metric})
 		}
 	}
+}
+
+// entries returns a service's entries of sets.
+func (svc *Service) entries() []kernel.Entry {
+	f, vip := svc.key.Family(), svc.key.Addr.Addr()
+	member := func(set kernel.SetName) kernel.Entry {
+		return kernel.Entry{Set: Names.Set(f, set), Addr: vip, Proto: svc.key.Proto, Port: svc.key.Addr.Port()}
+	}
+	all := []kernel.Entry{member(kernel.VirtualServer)}
+	if svc.set == kernel.NodePortTCP {
+		all = append(all, kernel.Entry{Set: Names.Set(f, svc.set), Port: svc.key.Addr.Port()})
+	} else {
+		all = append(all, member(svc.set), kernel.Entry{Set: Names.Set(f, kernel.IPVSIPs), Addr: vip})
+	}
 	for _, r := range svc.Reals {
 		a := r.Key.Addr.Addr()
-		s.Entries = append(s.Entries, kernel.Entry{
+		all = append(all, kernel.Entry{
 			Set: Names.Set(f, kernel.LoopBack), Addr: a, Proto: svc.key.Proto, Port: 8080, Second: netip.PrefixFrom(a, a.BitLen()),
 		})
 	}
+	return all
 }
 
 // addSetsAndChains adds the sets that have the entries of s, and chains that name them.
@@ -153,12 +162,7 @@ func addSetsAndChains(s *kernel.State, f kernel.Family) {
 	var rules []string
 	for _, spec := range kernel.SetSpecs {
 		set := kernel.Set{Name: Names.Set(f, spec.Name), Type: spec.Type, Family: f}
-		n := 0
-		for _, e := range s.Entries {
-			if e.Set == set.Name {
-				n++
-			}
-		}
+		n := len(s.Entries.Of(set.Name))
 		if spec.Type != kernel.BitmapPort {
 			set.MaxElem = uint32(max(1, n)) // no room to grow: every growth is a resize
 		}
@@ -184,7 +188,7 @@ func Foreigners(t *rapid.T) kernel.State {
 	s := kernel.State{
 		Sysctls: []kernel.Sysctl{{Name: "net.ipv4.vs.conntrack", Value: "0"}, {Name: "net.ipv4.ip_forward", Value: "0"}},
 		Sets:    []kernel.Set{{Name: "blocklist", Type: kernel.HashIP, Family: kernel.IPv4, MaxElem: 8}},
-		Entries: []kernel.Entry{{Set: "blocklist", Addr: VIPs[0]}},
+		Entries: kernel.EntriesOf([]kernel.Entry{{Set: "blocklist", Addr: VIPs[0]}}),
 		Links:   []kernel.Link{{Name: "eth0", Type: "veth"}},
 		Addrs:   []kernel.Addr{{Addr: VIPs[3], Link: "eth0"}},
 		Chains: []kernel.Chain{
@@ -277,7 +281,7 @@ func (w *World) Drift() {
 	foreign := func(k kernel.VirtualKey) bool { return !slices.Contains(w.Owned, k) }
 	var ops []kernel.Op
 	some := func(label string) bool { return rapid.IntRange(0, 3).Draw(w.T, label) == 0 }
-	for i, e := range o.Entries {
+	for i, e := range o.Entries.Slice() {
 		if some(fmt.Sprintf("lose entry %d", i)) {
 			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: e})
 		}

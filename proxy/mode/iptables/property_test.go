@@ -42,7 +42,7 @@ func TestProperties(t *testing.T) {
 		if err != nil || read.State.String() != s.String() {
 			t.Fatalf("does not read back: %v\n%s", err, s)
 		}
-		if len(s.Virtuals)+s.Reals.Len()+len(s.Sets)+len(s.Entries) > 0 {
+		if len(s.Virtuals)+s.Reals.Len()+len(s.Sets)+s.Entries.Len() > 0 {
 			t.Fatalf("objects of mode ipvs:\n%s", s)
 		}
 		have := kernel.Observed{State: s, Names: config.Names, Node: node, Cut: s.Policy.Cut}

@@ -85,7 +85,7 @@ func (p *patch) replace(before, now []kernel.Entry) {
 	for _, e := range now {
 		switch {
 		case drop(&p.gone, e):
-		case contains(p.fresh, e) || contains(p.state.Entries, e):
+		case contains(p.fresh, e) || p.state.Entries.Has(e):
 			put(&p.repeated, e)
 		default:
 			put(&p.fresh, e)
@@ -122,7 +122,7 @@ func (p *patch) apply() (kernel.State, bool) {
 		if !p.keepsRules() {
 			return kernel.State{}, false
 		}
-		s.Entries = p.entries()
+		s.Entries = p.state.Entries.With(p.gone, p.fresh)
 	}
 	if len(p.fronts) > 0 {
 		s.Reals = p.reals()
@@ -136,7 +136,7 @@ func (p *patch) apply() (kernel.State, bool) {
 func (p *patch) keepsRules() bool {
 	for _, f := range p.now.Config.Families() {
 		name := p.config.Names.Set(f, kernel.LoopBack)
-		before := count(p.state.Entries, name)
+		before := len(p.state.Entries.Of(name))
 		now := before + count(p.fresh, name) - count(p.gone, name)
 		if (now == 0) != (before == 0) || kernel.Capacity(now) != kernel.Capacity(before) {
 			return false
@@ -145,26 +145,13 @@ func (p *patch) keepsRules() bool {
 	return true
 }
 
-func count(sorted []kernel.Entry, set string) int {
-	_, n := span(sorted, set)
+func count(entries []kernel.Entry, set string) (n int) {
+	for i := range entries {
+		if entries[i].Set == set {
+			n++
+		}
+	}
 	return n
-}
-
-// span returns where a set's entries begin among sorted ones, and their number.
-func span(sorted []kernel.Entry, set string) (first, n int) {
-	first, _ = slices.BinarySearchFunc(sorted, set, func(e kernel.Entry, set string) int {
-		if e.Set < set {
-			return -1
-		}
-		return 1
-	})
-	n, _ = slices.BinarySearchFunc(sorted[first:], set, func(e kernel.Entry, set string) int {
-		if e.Set <= set {
-			return -1
-		}
-		return 1
-	})
-	return first, n
 }
 
 // reals returns all real servers, with those of the patched fronts replaced.
@@ -175,27 +162,4 @@ func (p *patch) reals() kernel.Reals {
 		gone, fresh = append(gone, p.state.Reals.Of(f.key)...), append(fresh, f.reals...)
 	}
 	return p.state.Reals.With(gone, fresh)
-}
-
-// entries returns all entries, without those that are gone and with the fresh ones.
-func (p *patch) entries() []kernel.Entry {
-	old, gone, fresh := p.state.Entries, p.gone, p.fresh
-	entries := make([]kernel.Entry, 0, len(old)+len(fresh)-len(gone))
-	for len(gone)+len(fresh) > 0 {
-		var e kernel.Entry
-		leaves := len(fresh) == 0 || len(gone) > 0 && gone[0].Compare(fresh[0]) < 0
-		if leaves {
-			e, gone = gone[0], gone[1:]
-		} else {
-			e, fresh = fresh[0], fresh[1:]
-		}
-		i, _ := slices.BinarySearchFunc(old, e, kernel.Entry.Compare)
-		entries = append(entries, old[:i]...)
-		if old = old[i:]; leaves {
-			old = old[1:]
-		} else {
-			entries = append(entries, e)
-		}
-	}
-	return append(entries, old...)
 }

@@ -23,7 +23,7 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("two answers:\n%s\n%s", s, again)
 		}
 		sorted := kernel.State{
-			Sysctls: slices.Clone(s.Sysctls), Sets: slices.Clone(s.Sets), Entries: slices.Clone(s.Entries),
+			Sysctls: slices.Clone(s.Sysctls), Sets: slices.Clone(s.Sets), Entries: s.Entries,
 			Chains: slices.Clone(s.Chains), Links: slices.Clone(s.Links), Virtuals: slices.Clone(s.Virtuals),
 			Reals: s.Reals, Addrs: slices.Clone(s.Addrs), Policy: s.Policy,
 		}
@@ -49,7 +49,7 @@ func TestProperties(t *testing.T) {
 // none is on an unusable address, and that all entries are of existing sets.
 func checkOwnership(t *rapid.T, s kernel.State, c mode.Config) {
 	var owned []kernel.VirtualKey
-	for _, e := range s.Entries {
+	for e := range s.Entries.All() {
 		if !slices.ContainsFunc(s.Sets, func(x kernel.Set) bool { return x.Name == e.Set }) {
 			t.Fatalf("no set for %s", e)
 		}
@@ -74,7 +74,7 @@ func checkOwnership(t *rapid.T, s kernel.State, c mode.Config) {
 // KUBE-IPVS-IPS and is not the node's own.
 func checkBound(t *rapid.T, s kernel.State, c mode.Config, n kernel.Node) {
 	ips := 0
-	for _, e := range s.Entries {
+	for e := range s.Entries.All() {
 		if e.Set == c.Names.Set(kernel.IPv4, kernel.IPVSIPs) || e.Set == c.Names.Set(kernel.IPv6, kernel.IPVSIPs) {
 			ips++
 		}

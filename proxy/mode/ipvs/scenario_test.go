@@ -65,7 +65,7 @@ func section(s kernel.State, what string) (string, error) {
 	case "sets":
 		part.Sets = s.Sets
 	case "entries":
-		part.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e kernel.Entry) bool { return arg != "" && e.Set != arg })
+		part.Entries = s.Entries.Where(func(e kernel.Entry) bool { return arg == "" || e.Set == arg })
 	case "virtuals":
 		part.Virtuals, part.Reals = s.Virtuals, s.Reals
 	case "addrs":

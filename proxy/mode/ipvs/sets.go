@@ -73,7 +73,7 @@ func (w *writer) namedSets() []namedSet {
 // sets returns the sets of a state and their entries, sorted. All sets always
 // exist, sized for what they hold. filled has the full names of those that have
 // entries or keep some: for these there are rules.
-func (w *writer) sets() (sets []kernel.Set, entries []kernel.Entry, filled map[string]bool) {
+func (w *writer) sets() (sets []kernel.Set, entries kernel.Entries, filled map[string]bool) {
 	filled = make(map[string]bool)
 	for _, name := range w.config.Occupied {
 		filled[name] = true
@@ -83,11 +83,11 @@ func (w *writer) sets() (sets []kernel.Set, entries []kernel.Entry, filled map[s
 		hairpins += len(w.f.Hairpins(i))
 	}
 	sets = make([]kernel.Set, 0, len(named))
-	entries = make([]kernel.Entry, 0, 3*len(w.f.Fronts)+hairpins) // most fronts are in two or three sets
+	all := make([]kernel.Entry, 0, 3*len(w.f.Fronts)+hairpins) // most fronts are in two or three sets
 	for _, set := range named {
-		from := len(entries)
-		entries = w.appendEntries(entries, set, traits)
-		n := len(entries) - from
+		from := len(all)
+		all = w.appendEntries(all, set, traits)
+		n := len(all) - from
 		if n > 0 {
 			filled[set.name] = true
 		}
@@ -97,7 +97,7 @@ func (w *writer) sets() (sets []kernel.Set, entries []kernel.Entry, filled map[s
 		}
 		sets = append(sets, kernel.Set{Name: set.name, Type: set.spec.Type, Family: set.family, MaxElem: capacity})
 	}
-	return sets, entries, filled
+	return sets, kernel.EntriesOf(all), filled
 }
 
 // traits returns the traits that any front has. Most sets need one that none has.

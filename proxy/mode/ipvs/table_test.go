@@ -81,7 +81,7 @@ func TestFirstServiceWins(t *testing.T) {
 	state := stateOf(table, kernel.Node{Name: "n1"}, modetest.Defaults())
 	wantVirtuals(t, state, "-A -t 10.96.0.20:80 -s rr\n-a -t 10.96.0.20:80 -r 10.2.1.10:80 -m -w 1\n"+
 		"-A -t 10.96.0.21:80 -s rr\n-a -t 10.96.0.21:80 -r 10.2.9.10:80 -m -w 1\n")
-	for _, e := range state.Entries {
+	for e := range state.Entries.All() {
 		if e.Set == "KUBE-EXTERNAL-IP" {
 			t.Errorf("%s", e)
 		}
