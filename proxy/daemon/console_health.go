@@ -21,7 +21,7 @@ func (c *console) probeStats() probe.Stats {
 // observeHealth registers everything that follows the health checks.
 func (c *console) observeHealth() {
 	c.reader.Health, c.reader.Due, c.notify.probes = c.checker.View, c.checker.Due, c.checker.Alive
-	c.health = &events.Health{Ring: &c.ring, Log: c.log, Table: func() sources.Table { return c.checker.Brief().Table }}
+	c.health = &events.Health{Ring: &c.ring, Log: c.log, Table: func() sources.Table { return c.checker.Brief().Table }, Users: c.checker.ServicesOf}
 	c.checker.Probed = c.metrics.Probed
 	c.checker.Noticed = func(list []health.Event) {
 		c.health.Noticed(list)

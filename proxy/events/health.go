@@ -25,11 +25,12 @@ type Health struct {
 	Log  *slog.Logger
 	// Table returns the table whose endpoints are probed, as its sources have it.
 	Table func() sources.Table
+	// Users names the services that use any of some targets, sorted.
+	Users func(...health.Key) []string
 
 	mu      sync.Mutex
-	pausing bool           // foldPause is not over
-	waiting []health.Event // of targets, for its end
-	users   users
+	pausing bool                   // foldPause is not over
+	waiting []health.Event         // of targets, for its end
 	modes   map[group]health.Group // the groups whose mode is not Normal
 	asks    map[health.Key]health.Ask
 	mass    time.Time // of the last mass failure
@@ -171,14 +172,18 @@ func (h *Health) ofTarget(e health.Event) Event {
 	case e.Kind == health.WentDown, e.Kind == health.WentUp:
 		text += fmt.Sprintf(" (%d of %d, %s)", e.Run, e.Run, v.Changed.Sub(v.Noticed).Round(100*time.Millisecond))
 	}
-	return Event{Time: e.At, Kind: endpointKind(e), Text: text, Services: h.servicesOf(e)}
+	return Event{Time: e.At, Kind: endpointKind(e), Text: text, Services: h.Users(e.Key)}
 }
 
 // ofTargets is one event for many targets.
 func (h *Health) ofTargets(list []health.Event) Event {
 	last := list[len(list)-1]
+	keys := make([]health.Key, len(list))
+	for i := range list {
+		keys[i] = list[i].Key
+	}
 	return Event{
-		Time: last.At, Kind: endpointKind(last), Services: h.servicesOf(list...),
+		Time: last.At, Kind: endpointKind(last), Services: h.Users(keys...),
 		Text: fmt.Sprintf("%d endpoints: %s", len(list), joined(list, targetText)),
 	}
 }

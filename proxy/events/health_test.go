@@ -49,7 +49,10 @@ func follow(services, endpoints int) *follower {
 	f.board.Believe = true
 	f.targets = health.Targets(f.table)
 	f.board.SetTargets(f.targets, nil, time.Now())
-	f.Health = &Health{Ring: new(Ring), Log: slog.New(slog.NewTextHandler(&f.log, nil)), Table: func() sources.Table { return f.table }}
+	f.Health = &Health{
+		Ring: new(Ring), Log: slog.New(slog.NewTextHandler(&f.log, nil)), Table: func() sources.Table { return f.table },
+		Users: func(keys ...health.Key) []string { return f.board.ServicesOf(f.table, keys...) },
+	}
 	return f
 }
 

@@ -1,8 +1,11 @@
 package health
 
 import (
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Board has the state of all targets, and judges what concerns all of them: a mass failure, and its own blindness.
@@ -25,40 +28,111 @@ type tracked struct {
 	fell     time.Time // when it went down, if that counts for a mass failure
 }
 
-// SetTargets takes over the targets of a new table. Those that were there keep their state. The others start with
-// the one in initial, or without a result. The events tell what is gone, and which new targets have a state.
-func (b *Board) SetTargets(targets []Target, initial map[Key]State, now time.Time) (events []Event) {
-	was := b.targets
-	b.targets, b.up = make(map[Key]*tracked, len(targets)), 0
+// SetTargets takes over the targets of a new table, and forgets all others: see Update.
+func (b *Board) SetTargets(targets []Target, initial map[Key]State, now time.Time) []Event {
+	gone := make(map[Key]bool, len(b.targets))
+	for k := range b.targets {
+		gone[k] = true
+	}
+	for i := range targets {
+		delete(gone, targets[i].Key)
+	}
+	b.mass.window = 0
+	return b.Update(targets, slices.Collect(maps.Keys(gone)), initial, now)
+}
+
+// Update takes over targets that differ in a new table, and forgets those that are gone. Targets that were there keep
+// their state. The others start with the one in initial, or without a result. The events tell which new targets have a
+// state, and what is gone.
+func (b *Board) Update(targets []Target, gone []Key, initial map[Key]State, now time.Time) (events []Event) {
+	if b.targets == nil {
+		b.targets = make(map[Key]*tracked, len(targets))
+	}
 	for i := range targets {
 		t := &targets[i]
-		x := was[t.Key]
+		x := b.targets[t.Key]
 		if x == nil {
 			x = &tracked{Verdict: Verdict{State: initial[t.Key]}}
+			b.targets[t.Key] = x
+			if x.Phase.IsUp() {
+				b.up++
+			}
 			if x.Phase != Unknown {
 				events = append(events, Event{Kind: IsAdded, At: now, Key: t.Key, Verdict: x.Verdict})
 			}
 		}
-		x.pace, x.services = t.Pace, x.services[:0]
-		for _, u := range t.Users {
-			if n := len(x.services); n == 0 || x.services[n-1] != u.Service {
-				x.services = append(x.services, u.Service)
+		b.use(x, t)
+	}
+	// A target with a long detection time may be gone. Its window stays until the next SetTargets.
+	b.mass.window = max(b.mass.window, window(targets))
+	slices.SortFunc(gone, Key.compare)
+	for _, k := range gone {
+		x := b.targets[k]
+		b.forget(x)
+		if x.Phase.IsUp() {
+			b.up--
+		}
+		delete(b.targets, k)
+		events = append(events, Event{Kind: IsGone, At: now, Key: k})
+	}
+	return events
+}
+
+// use notes which services use a target, and its pace.
+func (b *Board) use(x *tracked, t *Target) {
+	fell := x.fell
+	b.forget(x) // the services may have other indexes now
+	x.pace, x.services = t.Pace, x.services[:0]
+	for _, u := range t.Users {
+		if n := len(x.services); n == 0 || x.services[n-1] != u.Service {
+			x.services = append(x.services, u.Service)
+		}
+	}
+	if !fell.IsZero() {
+		b.remember(x, fell)
+	}
+}
+
+// Changed returns the targets that may differ between two tables with the same services, if only endpoints of some
+// services, by index, changed, and the targets that are gone. The board must have the targets of the earlier table.
+func (b *Board) Changed(before, now sources.Table, services []int32) (targets []Target, gone []Key) {
+	differ := map[Key]bool{}
+	for _, t := range []sources.Table{before, now} {
+		for _, x := range TargetsOf(t, services) {
+			differ[x.Key] = true
+		}
+	}
+	// Other services may use the same targets.
+	users := slices.Clone(services)
+	for k := range differ {
+		if x := b.targets[k]; x != nil {
+			users = append(users, x.services...)
+		}
+	}
+	slices.Sort(users)
+	targets = slices.DeleteFunc(TargetsOf(now, slices.Compact(users)), func(x Target) bool { return !differ[x.Key] })
+	for i := range targets {
+		delete(differ, targets[i].Key)
+	}
+	return targets, slices.Collect(maps.Keys(differ))
+}
+
+// ServicesOf names the services that use any of some targets, sorted. The board must have the targets of the table.
+func (b *Board) ServicesOf(t sources.Table, keys ...Key) []string {
+	users := map[int32]bool{}
+	for _, k := range keys {
+		if x := b.targets[k]; x != nil {
+			for _, i := range x.services {
+				users[i] = true
 			}
 		}
-		b.targets[t.Key] = x
-		if x.Phase.IsUp() {
-			b.up++
-		}
 	}
-	b.recount(window(targets))
-	added := len(events)
-	for k := range was {
-		if b.targets[k] == nil {
-			events = append(events, Event{Kind: IsGone, At: now, Key: k})
-		}
+	names := make([]string, 0, len(users))
+	for i := range users {
+		names = append(names, t.Services.At(int(i)).DisplayName())
 	}
-	slices.SortFunc(events[added:], func(x, y Event) int { return x.Key.compare(y.Key) })
-	return events
+	slices.Sort(names)
+	return names
 }
 
 // Verdicts returns a copy of all verdicts.

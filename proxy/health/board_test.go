@@ -114,6 +114,69 @@ func TestSetTargets(t *testing.T) {
 	}
 }
 
+// TestChangedTargets: taking over what differs between two tables gives the same targets, users, paces and counters as
+// taking over all.
+func TestChangedTargets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		slow, fast := standard(), standard()
+		slow.Probe.Type, fast.Probe.Type = sources.CheckTCP, sources.CheckTCP
+		slow.Fall, fast.Fall, fast.Interval = 1, 1, fast.Interval/2
+		table := sized(4, 3, &slow)
+		table.Services.At(1).HealthCheck = &fast // the same probe, so services share targets
+		var few, all Board
+		few.SetTargets(Targets(table), nil, epoch)
+		all.SetTargets(Targets(table), nil, epoch)
+		for now := epoch; now.Before(epoch.Add(10 * time.Second)); now = now.Add(time.Second) {
+			changed := rapid.SliceOfNDistinct(rapid.Int32Range(0, 3), 0, 2, rapid.ID[int32]).Draw(t, "changed")
+			slices.Sort(changed)
+			next := withEndpoints(t, table, changed)
+			targets, gone := few.Changed(table, next, changed)
+			got, want := few.Update(targets, gone, nil, now), all.SetTargets(Targets(next), nil, now)
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("events %v, want %v", got, want)
+			}
+			table = next
+			for _, x := range Targets(table) {
+				r := Result{Good: rapid.Bool().Draw(t, "good"), At: now}
+				few.Record(x.Key, r)
+				all.Record(x.Key, r)
+			}
+			consistent(t, &few, few.Verdicts())
+			sameBoards(t, &few, &all, table)
+		}
+	})
+}
+
+// withEndpoints returns a table whose services at some indexes have endpoints of all services.
+func withEndpoints(t *rapid.T, table sources.Table, at []int32) sources.Table {
+	indexes := make([]int, len(at))
+	for i := range at {
+		indexes[i] = int(at[i])
+	}
+	return sources.Table{Services: table.Services.With(indexes, func(i int) sources.Service {
+		s := *table.Services.At(i)
+		of := table.Services.At(rapid.IntRange(0, 3).Draw(t, "endpoints of"))
+		s.Endpoints = slices.Concat(of.Endpoints[:rapid.IntRange(0, len(of.Endpoints)).Draw(t, "endpoints")])
+		return s
+	})}
+}
+
+// sameBoards holds a board to another one that has the same targets.
+func sameBoards(t *rapid.T, a, b *Board, table sources.Table) {
+	if len(a.targets) != len(b.targets) || a.up != b.up {
+		t.Fatalf("%d targets, %d up, want %d and %d", len(a.targets), a.up, len(b.targets), b.up)
+	}
+	for k, x := range a.targets {
+		y := b.targets[k]
+		if y == nil || x.pace != y.pace || !slices.Equal(x.services, y.services) || x.Verdict.Phase != y.Verdict.Phase {
+			t.Fatalf("%s: %+v, want %+v", k, x, y)
+		}
+		if got, want := a.ServicesOf(table, k), b.ServicesOf(table, k); !slices.Equal(got, want) {
+			t.Fatalf("%s: %v, want %v", k, got, want)
+		}
+	}
+}
+
 // BenchmarkMassFailure: all of 25,000 targets go down. Each of them costs the same.
 func BenchmarkMassFailure(b *testing.B) {
 	check := standard()

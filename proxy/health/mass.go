@@ -66,6 +66,9 @@ func (b *Board) fell(k Key, x *tracked, now time.Time) []Event {
 func (b *Board) remember(x *tracked, at time.Time) {
 	x.fell = at
 	b.mass.count++
+	if b.mass.services == nil {
+		b.mass.services = map[int32]int{}
+	}
 	for _, s := range x.services {
 		b.mass.services[s]++
 	}
@@ -83,20 +86,6 @@ func (b *Board) forget(x *tracked) {
 			delete(b.mass.services, s)
 		}
 	}
-}
-
-// recount starts with the targets of a new table, whose services may have other indexes.
-func (b *Board) recount(window time.Duration) {
-	m := &b.mass
-	m.window, m.count, m.services = window, 0, map[int32]int{}
-	kept := m.recent[:0]
-	for _, f := range m.recent {
-		if x := b.targets[f.key]; x != nil && x.fell.Equal(f.at) {
-			kept = append(kept, f)
-			b.remember(x, f.at)
-		}
-	}
-	m.recent = kept
 }
 
 // massFailed holds the targets that went down at what they were before.

@@ -57,38 +57,62 @@ type User struct {
 
 // Targets returns the targets of a table, each once, in the order of the first service that needs it.
 func Targets(t sources.Table) []Target {
-	n := probedPorts(t)
-	var (
-		targets = make([]Target, 0, n)
-		users   = make([]User, 0, n) // the first one of each target
-		at      = make(map[Key]int, n)
-		intern  interned
-	)
+	l := newTargetList(t, probedPorts(t))
 	for i := range t.Services.Len() {
-		s := t.Services.At(i)
-		if !checked(s) {
-			continue
-		}
-		pace := PaceOf(s.HealthCheck)
-		for j := range s.Endpoints {
-			e := &s.Endpoints[j]
-			for k := range e.Ports {
-				key, ok := intern.key(s, e, k)
-				if !ok {
-					continue
-				}
-				user := User{int32(i), int32(j), int32(k)}
-				if n, found := at[key]; found {
-					targets[n].add(user, pace)
-					continue
-				}
-				at[key] = len(targets)
-				users = append(users, user)
-				targets = append(targets, Target{Key: key, Pace: pace, Users: users[len(users)-1 : len(users) : len(users)]})
+		l.add(int32(i))
+	}
+	return l.targets
+}
+
+// TargetsOf is Targets for some services of a table, by their indexes in order: targets of no other service, and no
+// other users.
+func TargetsOf(t sources.Table, services []int32) []Target {
+	l := newTargetList(t, 0)
+	for _, i := range services {
+		l.add(i)
+	}
+	return l.targets
+}
+
+// targetList collects the targets of services.
+type targetList struct {
+	table   sources.Table
+	targets []Target
+	users   []User // the first one of each target
+	at      map[Key]int
+	intern  interned
+}
+
+// newTargetList returns a list with room for n targets.
+func newTargetList(t sources.Table, n int) *targetList {
+	return &targetList{table: t, targets: make([]Target, 0, n), users: make([]User, 0, n), at: make(map[Key]int, n)}
+}
+
+// add adds the targets of a service.
+func (l *targetList) add(service int32) {
+	s := l.table.Services.At(int(service))
+	if !checked(s) {
+		return
+	}
+	pace := PaceOf(s.HealthCheck)
+	for j := range s.Endpoints {
+		e := &s.Endpoints[j]
+		for k := range e.Ports {
+			key, ok := l.intern.key(s, e, k)
+			if !ok {
+				continue
 			}
+			user := User{service, int32(j), int32(k)}
+			if n, found := l.at[key]; found {
+				l.targets[n].add(user, pace)
+				continue
+			}
+			l.at[key] = len(l.targets)
+			l.users = append(l.users, user)
+			n := len(l.users)
+			l.targets = append(l.targets, Target{Key: key, Pace: pace, Users: l.users[n-1 : n : n]})
 		}
 	}
-	return targets
 }
 
 // probedPorts returns how many targets a table has at most.

@@ -43,6 +43,12 @@ func (p *probes) view() checker.View {
 	}
 }
 
+func (p *probes) users(keys ...health.Key) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.board.ServicesOf(p.table, keys...)
+}
+
 // probe gives a result of a target as often as it takes to change its state: "ok", "void", or a reason. With
 // "expires=DURATION" the endpoint shows a certificate.
 func (s *stage) probe(address string, words []string) {

@@ -216,7 +216,9 @@ func play(t *testing.T, archive *txtar.Archive) {
 		}
 		return nil
 	}
-	s.health = &events.Health{Ring: s.ring, Log: slog.New(slog.DiscardHandler), Table: func() sources.Table { return s.probes.view().Table }}
+	s.health = &events.Health{
+		Ring: s.ring, Log: slog.New(slog.DiscardHandler), Table: func() sources.Table { return s.probes.view().Table }, Users: s.probes.users,
+	}
 	used, about := s.mode()
 	recorder, history := &events.Recorder{Ring: s.ring}, new(status.Recorder)
 	p := proxy.New(proxy.Options{

@@ -74,7 +74,10 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 	}
 	history, ring, started := &status.Recorder{}, &events.Ring{}, time.Now()
 	recorder := &events.Recorder{Ring: ring}
-	seen := &events.Health{Ring: ring, Log: log, Table: func() sources.Table { return n.checks.Brief().Table }}
+	seen := &events.Health{
+		Ring: ring, Log: log, Table: func() sources.Table { return n.checks.Brief().Table },
+		Users: func(keys ...health.Key) []string { return n.checks.ServicesOf(keys...) },
+	}
 	synced := make(chan struct{}, 1)
 	checks, err := checker.New(checker.Options{
 		StateDir: t.TempDir(), Settings: checker.Settings{Defaults: sources.DefaultHealthCheck()}, Log: log,

@@ -123,22 +123,32 @@ func (c *Checker) following(one sources.Table, change func(*sources.Service)) fu
 	}
 }
 
-// What a table with another weight costs does not depend on the number of targets, and those of a table with another
-// endpoint change.
+// What a table costs in which a weight or an endpoint changed does not depend on the number of targets.
 func TestFollow(t *testing.T) {
-	c, err := New(Options{StateDir: t.TempDir(), Settings: Settings{Defaults: sources.DefaultHealthCheck()}, Log: slog.New(slog.DiscardHandler), Wake: func() {}})
-	if err != nil {
-		t.Fatal(err)
+	changes := map[string]func(*sources.Service){
+		"weight":   func(s *sources.Service) { s.Endpoints[0].Weight = 2 },
+		"endpoint": func(s *sources.Service) { s.Endpoints = s.Endpoints[1:] },
 	}
-	tab := large(100)
-	weight := c.following(tab, func(s *sources.Service) { s.Endpoints[0].Weight = 2 })
-	if n := testing.AllocsPerRun(10, weight); n > 50 || len(c.targets) != 500 {
-		t.Errorf("%v allocations for another weight, %d targets", n, len(c.targets))
-	}
-	endpoint := c.following(tab, func(s *sources.Service) { s.Endpoints = s.Endpoints[1:] })
-	for _, want := range []int{499, 500, 499} {
-		if endpoint(); len(c.targets) != want {
-			t.Errorf("%d targets, want %d", len(c.targets), want)
+	for name, change := range changes {
+		allocated := func(services int) float64 {
+			c, err := New(Options{StateDir: t.TempDir(), Settings: Settings{Defaults: sources.DefaultHealthCheck()}, Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			follow := c.following(large(services), change)
+			n := testing.AllocsPerRun(10, follow)
+			if name == "endpoint" {
+				for range 2 {
+					gone := len(c.targets)
+					if follow(); len(c.targets)+gone != 10*services-1 {
+						t.Errorf("%d targets, and %d before", len(c.targets), gone)
+					}
+				}
+			}
+			return n
+		}
+		if few, many := allocated(100), allocated(5000); many > 1.2*few {
+			t.Errorf("%s: %v allocations among 25,000 targets, %v among 500", name, many, few)
 		}
 	}
 }

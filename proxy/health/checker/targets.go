@@ -1,7 +1,6 @@
 package checker
 
 import (
-	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/health"
@@ -25,69 +24,69 @@ func (c *Checker) followServed() {
 	c.follow(t, nil)
 }
 
-// follow has the targets of a table probed, and no others. Targets that are new start with the state in initial.
+// follow has the targets of a table probed, and no others. Targets that are new start with the state in initial. The
+// cost grows with what changed, unless a service comes, goes or changes in more than its endpoints. One goroutine at a
+// time calls it.
 func (c *Checker) follow(t sources.Table, initial map[health.Key]health.State) {
 	c.mu.Lock()
 	before := c.followed
-	c.followed = t
 	c.mu.Unlock()
-	if sameTargets(before, t) {
-		return
+	delta := sources.Compare(before, t)
+	few := delta.OnlyEndpoints()
+	var targets []health.Target
+	if !few {
+		targets = health.Targets(t)
 	}
-	targets := health.Targets(t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(c.board.SetTargets(targets, initial, time.Now()))
-	was := c.targets
-	c.targets = make(map[health.Key]*target, len(targets))
+	c.followed = t
+	var events []health.Event
+	if few {
+		var gone []health.Key
+		targets, gone = c.board.Changed(before, t, changed(delta))
+		events = c.board.Update(targets, gone, initial, time.Now())
+	} else {
+		events = c.board.SetTargets(targets, initial, time.Now())
+	}
+	c.note(events)
+	for _, e := range events {
+		if e.Kind == health.IsGone {
+			c.runner.Remove(&c.targets[e.Key].runs)
+			delete(c.targets, e.Key)
+		}
+	}
 	for i := range targets {
-		now := newTarget(t, &targets[i])
-		before := was[now.key]
-		switch {
-		case before == nil:
-			c.start(now)
-		case before.replaces(now):
-			c.runner.Remove(&before.runs)
-			c.start(now)
-		default:
-			before.waited = now.waited
-			if before.pace != now.pace {
-				before.pace = now.pace
-				c.repace(before)
-			}
-			now = before
-		}
-		c.targets[now.key] = now
-	}
-	for key, before := range was {
-		if c.targets[key] == nil {
-			c.runner.Remove(&before.runs)
-		}
+		c.probe(newTarget(t, &targets[i]))
 	}
 }
 
-// sameTargets reports whether two tables have the same services and these the same targets, as after a change of
-// weights. It looks only at the services that differ. A program is told the weight of its endpoint, so its targets may
-// differ.
-func sameTargets(before, now sources.Table) bool {
-	for _, d := range sources.Compare(before, now).Changes {
-		if d.Service {
-			return false
-		}
-		was, is := before.Services.At(d.Was), now.Services.At(d.Is)
-		if is.HealthCheck == nil {
-			continue
-		}
-		if is.HealthCheck.Probe.Type == sources.CheckExec || !slices.EqualFunc(targetsOf(was), targetsOf(is), func(a, b health.Target) bool { return a.Key == b.Key }) {
-			return false
-		}
+// changed returns the indexes of services whose endpoints differ, in order.
+func changed(d sources.Delta) []int32 {
+	services := make([]int32, len(d.Changes))
+	for i, c := range d.Changes {
+		services[i] = int32(c.Is)
 	}
-	return true
+	return services
 }
 
-// targetsOf returns the targets of one service.
-func targetsOf(s *sources.Service) []health.Target {
-	return health.Targets(sources.Table{Services: sources.ServicesOf(*s)})
+// probe has a target probed that is new or may differ.
+func (c *Checker) probe(now *target) {
+	before := c.targets[now.key]
+	switch {
+	case before == nil:
+		c.start(now)
+	case before.replaces(now):
+		c.runner.Remove(&before.runs)
+		c.start(now)
+	default:
+		before.waited = now.waited
+		if before.pace != now.pace {
+			before.pace = now.pace
+			c.repace(before)
+		}
+		return
+	}
+	c.targets[now.key] = now
 }
 
 // newTarget returns a target for the runner. If its services differ in what they tell a program or in jitter, the

@@ -56,3 +56,10 @@ func (c *Checker) Due(k health.Key) (time.Time, bool) {
 	}
 	return c.runner.Due(&x.runs)
 }
+
+// ServicesOf names the services that use any of some targets, sorted.
+func (c *Checker) ServicesOf(keys ...health.Key) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.board.ServicesOf(c.followed, keys...)
+}
