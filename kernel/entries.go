@@ -148,43 +148,24 @@ func (l Entries) ascending() bool {
 }
 
 // entryList is the List of entries.
-type entryList struct{ list[Entry] }
+type entryList struct{ sharedList[Entry, Entries] }
 
-var entries = entryList{list[Entry]{
-	get:     func(s State) []Entry { return s.Entries.Slice() },
-	set:     func(s *State, all []Entry) { s.Entries = EntriesOf(all) },
-	compare: Entry.Compare,
+var entries = entryList{sharedList[Entry, Entries]{
+	list: list[Entry]{
+		get:     func(s State) []Entry { return s.Entries.Slice() },
+		set:     func(s *State, all []Entry) { s.Entries = EntriesOf(all) },
+		compare: Entry.Compare,
+	},
+	value:  func(s State) Entries { return s.Entries },
+	put:    func(s *State, l Entries) { s.Entries = l },
+	sorted: Entries.ascending,
 }}
-
-func (entryList) Len(s State) int { return s.Entries.Len() }
-
-func (entryList) Equal(a, b State) bool { return a.Entries.Equal(b.Entries) }
 
 func (entryList) Find(s State, o Object) Object {
 	if s.Entries.Has(o.(Entry)) {
 		return o
 	}
 	return nil
-}
-
-func (entryList) Put(s *State, o Object) { s.Entries = s.Entries.With(nil, []Entry{o.(Entry)}) }
-
-func (entryList) Delete(s *State, o Object) { s.Entries = s.Entries.With([]Entry{o.(Entry)}, nil) }
-
-func (l entryList) Follow(s *State, ops []Op) {
-	if gone, fresh := l.outcome(ops); len(gone)+len(fresh) > 0 {
-		s.Entries = s.Entries.With(gone, fresh)
-	}
-}
-
-func (entryList) Share(s *State, from State) { s.Entries = from.Entries }
-
-func (entryList) clone(*State) {} // Entries never change
-
-func (l entryList) sort(s *State) {
-	if !s.Entries.ascending() { // in a reading they mostly are
-		l.list.sort(s)
-	}
 }
 
 // parse appends an entry to those that were read before, which nobody else has.

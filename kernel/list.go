@@ -206,22 +206,6 @@ func (l list[T]) last(ops []Op) iter.Seq2[T, Verb] {
 	}
 }
 
-// outcome returns the objects that are there no longer after ops, and those that are there
-// then. Both are sorted.
-func (l list[T]) outcome(ops []Op) (gone, fresh []T) {
-	if len(ops) == 0 {
-		return nil, nil
-	}
-	for o, verb := range l.last(ops) {
-		if verb == Remove {
-			gone = append(gone, o)
-		} else {
-			fresh = append(fresh, o)
-		}
-	}
-	return gone, fresh
-}
-
 // grown is how many more objects there are after ops.
 func grown(ops []Op) (n int) {
 	for _, o := range ops {

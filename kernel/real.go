@@ -53,20 +53,20 @@ type Real struct {
 	Upper, Lower uint32
 }
 
-// realList is the List of real servers. What is asked for at each change copies no more
-// than a run.
-type realList struct{ list[Real] }
+// realList is the List of real servers.
+type realList struct{ sharedList[Real, Reals] }
 
-var reals = realList{list[Real]{
-	get:     func(s State) []Real { return s.Reals.Slice() },
-	set:     func(s *State, all []Real) { s.Reals = RealsOf(all) },
-	compare: Real.Compare,
-	same:    (*Real).Same,
+var reals = realList{sharedList[Real, Reals]{
+	list: list[Real]{
+		get:     func(s State) []Real { return s.Reals.Slice() },
+		set:     func(s *State, all []Real) { s.Reals = RealsOf(all) },
+		compare: Real.Compare,
+		same:    (*Real).Same,
+	},
+	value:  func(s State) Reals { return s.Reals },
+	put:    func(s *State, l Reals) { s.Reals = l },
+	sorted: Reals.ascending,
 }}
-
-func (realList) Len(s State) int { return s.Reals.Len() }
-
-func (realList) Equal(a, b State) bool { return a.Reals.Equal(b.Reals) }
 
 func (realList) Find(s State, o Object) Object {
 	own := s.Reals.Of(o.(Real).Key.Virtual)
@@ -74,26 +74,6 @@ func (realList) Find(s State, o Object) Object {
 		return own[i]
 	}
 	return nil
-}
-
-func (realList) Put(s *State, o Object) { s.Reals = s.Reals.With(nil, []Real{o.(Real)}) }
-
-func (realList) Delete(s *State, o Object) { s.Reals = s.Reals.With([]Real{o.(Real)}, nil) }
-
-func (l realList) Follow(s *State, ops []Op) {
-	if gone, fresh := l.outcome(ops); len(gone)+len(fresh) > 0 {
-		s.Reals = s.Reals.With(gone, fresh)
-	}
-}
-
-func (realList) Share(s *State, from State) { s.Reals = from.Reals }
-
-func (realList) clone(*State) {} // Reals never change
-
-func (l realList) sort(s *State) {
-	if !s.Reals.ascending() { // in a reading they mostly are
-		l.list.sort(s)
-	}
 }
 
 // Kind is KindReal.
