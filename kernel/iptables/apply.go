@@ -12,7 +12,8 @@ import (
 )
 
 // Apply carries out ops, each of them on a kernel.Chain. The result has one error per op. Each
-// family is one iptables-restore. It changes each table as a whole or not at all, so no packet sees
+// family is one iptables-restore; with the nft back end both run at once, since their tables have
+// nothing in common. It changes each table as a whole or not at all, so no packet sees
 // half of a change. If a table is rejected, the faulty op gets the tool's error, and the others an
 // error that they were not carried out. Earlier tables and the other family stay changed.
 //
@@ -26,11 +27,18 @@ func (t *Tables) Apply(ctx context.Context, ops []kernel.Op) []error {
 	for i, op := range ops {
 		errs[i] = t.unfit(op)
 	}
+	var writing sync.WaitGroup
 	for _, f := range t.families {
-		if ss := sections(f.Family, ops); ss != nil {
-			t.apply(ctx, f, ss, ops, errs)
+		ss := sections(f.Family, ops)
+		if ss == nil {
+			continue
+		}
+		writing.Go(func() { t.apply(ctx, f, ss, ops, errs) })
+		if !f.tool.NFT {
+			writing.Wait() // the legacy tools of both families take one lock, and wait for it in seconds
 		}
 	}
+	writing.Wait()
 	return errs
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -162,6 +163,34 @@ func TestBlame(t *testing.T) {
 		if s := tt.Stats(); s.Writers != 1 {
 			t.Errorf("%q: %d writers ran", test.stderr, s.Writers)
 		}
+	}
+}
+
+// Both families are written at once with the nft back end, and one after the other with the legacy one, whose tools would
+// wait for each other's lock.
+func TestFamiliesAtOnce(t *testing.T) {
+	for _, nft := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			tt, s := fake(func(context.Context, string, ...string) (string, error) {
+				time.Sleep(time.Second)
+				return "", nil
+			})
+			tt.families = append(tt.families, &family{Family: kernel.IPv6, tool: Tool{Name: "ip6tables"}, stamp: s})
+			for _, f := range tt.families {
+				f.tool.NFT = nft
+			}
+			six := chain("nat", "KUBE-SERVICES")
+			six.Object = kernel.Chain{Family: kernel.IPv6, Table: "nat", Name: "KUBE-SERVICES"}
+			want := 2 * time.Second
+			if nft {
+				want = time.Second
+			}
+			start := time.Now()
+			errs := tt.Apply(t.Context(), []kernel.Op{chain("nat", "KUBE-SERVICES"), chain("filter", "KUBE-FORWARD"), six})
+			if err := errors.Join(errs...); err != nil || time.Since(start) != want || tt.Stats().Writers != 2 {
+				t.Errorf("nft %v: %d writers took %v, %v; want 2 and %v", nft, tt.Stats().Writers, time.Since(start), err, want)
+			}
+		})
 	}
 }
 
