@@ -193,7 +193,7 @@ var mayImport = map[string][]string{
 	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest"},
 
 	// The running process.
-	"proxy/daemon":       {"kernel", "kernel/host", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/daemon":       {"kernel", "kernel/host", "kernel/machine", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
 	"packaging/examples": {},
 	"packaging/docs":     {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
 

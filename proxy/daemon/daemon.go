@@ -94,6 +94,7 @@ func Run(ctx context.Context, o Options) error {
 	defer d.stopped(ctx, s.Config)
 	s.lastMode, s.log = d.lastMode(s.Config.StateDir), d.log.Logger
 	s.Writes, s.inherited, s.relayNotice = true, activation.Files(true), logNotice(d.log.Logger)
+	s.loadModules(ctx)
 	if d.kernel, err = s.Open(ctx, s.Config.Names()); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it served: a tool that was running has failed

@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
@@ -65,6 +66,14 @@ func (s Setup) AsLastRun() Setup {
 // the rules.
 func (s Setup) ModeDoubts(t sources.Table, n kernel.Node) []string {
 	return append(mode.Bridged(t, n, s.forMode()), s.mode().Doubts(s.Fronts(t, n))...)
+}
+
+// loadModules loads the kernel modules of the configured mode, or else of the preferred one, before Open would load them one
+// by one. The unit has loaded them, so this is for a start by hand, or in a container with the right to do so.
+func (s *Setup) loadModules(ctx context.Context) {
+	if needed := machine.Needed(s.Mode()); needed != nil {
+		host.LoadModules(ctx, needed, machine.BackEnds)
+	}
 }
 
 // Open opens the kernel for objects with these names, in the configured mode. If none is configured it is the first mode
