@@ -27,6 +27,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/lastgood"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
@@ -94,6 +95,12 @@ func Run(ctx context.Context, o Options) error {
 	defer d.stopped(ctx, s.Config)
 	s.lastMode, s.log = d.lastMode(s.Config.StateDir), d.log.Logger
 	s.Writes, s.inherited, s.relayNotice = true, activation.Files(true), logNotice(d.log.Logger)
+	// Files are read while the programs below run.
+	files, err := d.files(s)
+	if err != nil {
+		return err
+	}
+	files.Begin()
 	s.loadModules(ctx)
 	if d.kernel, err = s.Open(ctx, s.Config.Names()); err != nil {
 		if ctx.Err() != nil {
@@ -120,7 +127,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.hasScheduler(s.Config.IPVS.Scheduler); err != nil {
 		return err
 	}
-	return d.serve(ctx, signals, garbage)
+	return d.serve(ctx, signals, files, garbage)
 }
 
 // configure reads the configuration and prepares to follow it.
@@ -173,14 +180,10 @@ func (d *daemon) setup() Setup {
 }
 
 // serve makes the loop, its sources and the console, and runs them.
-func (d *daemon) serve(ctx context.Context, signals caughtSignals, garbage *collector) error {
+func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.Source, garbage *collector) error {
 	s := d.setup()
 	served := lastgood.NewRecorder(s.Config.StateDir, d.log.Logger)
 	defer served.Close()
-	files, err := d.files(s)
-	if err != nil {
-		return err
-	}
 	feeds, err := d.feeds(s, files)
 	if err != nil {
 		return err
@@ -225,7 +228,6 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, garbage *coll
 		defer recheck.Stop()
 		go d.console.recheck(ctx, recheck.C, d.preferred)
 	}
-	dropProgram() // what only the configuration and the tools of the kernel needed
 	go returnMemory(ctx, d.proxy, garbage.resume)
 	if err = d.proxy.Run(ctx); err == nil {
 		d.log.Info(d.farewell())

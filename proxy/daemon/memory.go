@@ -100,12 +100,16 @@ func (c *collector) read() {
 	if !c.paused.Load() {
 		return
 	}
-	if allocated, _ := heap(); worthReturning(allocated-c.began, 0) {
+	allocated, _ := heap()
+	allocated -= c.began
+	if worthReturning(allocated, 0) {
 		c.asked.Store(true)
 		c.large = true
 		runtime.GC()
 	}
-	dropProgram()
+	if allocated >= minDrop {
+		dropProgram()
+	}
 }
 
 // whileApplying returns k. Before and after the first plan of a large start is applied, it drops the pages of the program
@@ -190,6 +194,11 @@ func awaitFor(ctx context.Context, loop awaiter, began time.Time, limited bool) 
 	}
 	return loop.Await(ctx, began)
 }
+
+// minDrop is how many bytes a start must have allocated before its plan to drop the pages of the program then. It costs 5 to
+// 8 million instructions, with the pages that come back. 1,000 services of 10 endpoints allocate 5 MB, and their start is
+// largest with 28 MB. The start of 100 services takes 26 MB for a moment, and took 23 when it dropped these pages twice.
+const minDrop = 3 << 20
 
 // minReturn is the smallest allocation, in bytes, that is worth a collection.
 const minReturn = 8 << 20

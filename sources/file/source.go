@@ -37,6 +37,7 @@ type Options struct {
 type Source struct {
 	o        Options
 	reloads  chan chan<- error
+	begun    chan *follower            // has the first reading, if Begin was called and Watch was not; else nil
 	warnings atomic.Pointer[[]string] // about the last emitted table
 
 	progress progress // of the first reading
@@ -129,14 +130,33 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 	return t, f.store.allWarnings(), problems, nil
 }
 
+// Begin starts the first reading, which Watch then takes over. A start has other things to wait for in between. What
+// changes meanwhile is an event for Watch, as after any other reading.
+func (s *Source) Begin() {
+	s.begun = make(chan *follower, 1)
+	go func() { s.begun <- s.start() }()
+}
+
+// start makes the first reading.
+func (s *Source) start() *follower {
+	f := s.follow()
+	f.first()
+	return f
+}
+
 // Watch reads the files, emits their table, and does so again whenever they change. A file that is refused or
 // missing at the first reading starts with its kept content. Without that, a refused file is left out until it
 // is mended, and RejectedError.Nothing says whether that leaves no services at all. While a named file without
 // kept content is missing, the table is marked Incomplete.
 func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) error {
-	f := s.follow()
+	var f *follower
+	if s.begun != nil {
+		f = <-s.begun
+		s.begun = nil
+	} else {
+		f = s.start()
+	}
 	defer f.close()
-	f.first()
 	s.setNotices(f.notices())
 	emit(f.store.outcome())
 	f.save()

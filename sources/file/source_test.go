@@ -29,6 +29,7 @@ func (e emission) String() string { return fmt.Sprintf("%v %v", e.names, e.err) 
 type rig struct {
 	*testing.T
 	dir    string
+	begun  func() // between Begin and Watch; nil: Begin is not called
 	source *Source
 	emits  chan emission
 	ended  chan error
@@ -60,6 +61,11 @@ func (r *rig) run(o Options) {
 	source, err := New(o)
 	if err != nil {
 		r.Fatal(err)
+	}
+	if r.begun != nil {
+		source.Begin()
+		source.begun <- <-source.begun // the reading is over
+		r.begun()
 	}
 	emits, ended := make(chan emission, 1000), make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -163,6 +169,18 @@ func TestWriteInPlace(t *testing.T) {
 	r.write("s.toml", "a", "b")
 	r.want("", "a", "b")
 	r.silent()
+}
+
+// What changes between Begin and Watch follows the first reading.
+func TestChangedSinceBegin(t *testing.T) {
+	r := start(t, func(r *rig) {
+		r.write("services.toml", "a")
+		r.begun = func() { r.write("services.toml", "a", "b") }
+	}, watching("services.toml"))
+	if e := <-r.emits; e.err != nil || !slices.Equal(e.names, []string{"a"}) {
+		t.Errorf("first: %v", e)
+	}
+	r.want("", "a", "b")
 }
 
 func TestRenameOver(t *testing.T) {
