@@ -27,18 +27,23 @@ func (t *Tables) Apply(ctx context.Context, ops []kernel.Op) []error {
 	for i, op := range ops {
 		errs[i] = t.unfit(op)
 	}
-	var writing sync.WaitGroup
+	var writers []*writer
 	for _, f := range t.families {
 		ss := sections(f.Family, ops)
 		if ss == nil {
 			continue
 		}
-		writing.Go(func() { t.apply(ctx, f, ss, ops, errs) })
-		if !f.tool.NFT {
-			writing.Wait() // the legacy tools of both families take one lock, and wait for it in seconds
+		w := &writer{tables: t, f: f, ss: ss, ops: ops, keep: make(map[int]bool)}
+		w.begin(ctx)
+		if f.tool.NFT {
+			writers = append(writers, w)
+			continue
 		}
+		w.end(ctx, errs) // the legacy tools of both families take one lock, and wait for it in seconds
 	}
-	writing.Wait()
+	for _, w := range writers {
+		w.end(ctx, errs)
+	}
 	return errs
 }
 
@@ -59,33 +64,49 @@ func (t *Tables) unfit(op kernel.Op) error {
 	return errNoIPv6
 }
 
-func (t *Tables) apply(ctx context.Context, f *family, ss []section, ops []kernel.Op, errs []error) {
-	f.cached = false
-	keep := make(map[int]bool)
+// writer is the iptables-restore of a family that runs.
+type writer struct {
+	tables *Tables
+	f      *family
+	ss     []section
+	ops    []kernel.Op
+	keep   map[int]bool // ops that empty a chain, and do not remove it
+	in     *input
+	wait   Wait
+}
+
+func (w *writer) begin(ctx context.Context) {
+	w.f.cached = false
+	w.in = write(w.ss, w.ops, w.keep)
+	w.tables.writers.Add(1)
+	w.wait = w.tables.start(ctx, w.in.text.String(), w.f.tool.Name+"-restore", "--noflush", fmt.Sprintf("--wait=%d", lockWait))
+}
+
+// end waits, and sets the errors of ops that were not carried out.
+func (w *writer) end(ctx context.Context, errs []error) {
 	for {
-		in := write(ss, ops, keep)
-		t.writers.Add(1)
-		_, err := t.run(ctx, in.text.String(), f.tool.Name+"-restore", "--noflush", fmt.Sprintf("--wait=%d", lockWait))
+		_, err := w.wait()
 		if err == nil {
 			return
 		}
-		at, ok := in.at(err)
+		at, ok := w.in.at(err)
 		if !ok {
-			spread(ss, errs, fmt.Errorf("%w: %w", kernel.ErrUnknownOutcome, err))
+			spread(w.ss, errs, fmt.Errorf("%w: %w", kernel.ErrUnknownOutcome, err))
 			return
 		}
-		ss = ss[at.section:]
-		if at.op >= 0 && ops[at.op].Verb == kernel.Remove && !chainOf(ops[at.op]).BuiltIn() && !keep[at.op] {
-			keep[at.op] = true
+		w.ss = w.ss[at.section:]
+		if at.op >= 0 && w.ops[at.op].Verb == kernel.Remove && !chainOf(w.ops[at.op]).BuiltIn() && !w.keep[at.op] {
+			w.keep[at.op] = true
 			errs[at.op] = fmt.Errorf("emptied, but a rule that is not ours still jumps to it: %w", err)
+			w.begin(ctx)
 			continue
 		}
 		if at.op >= 0 {
 			errs[at.op] = err
 		} else {
-			spread(ss[:1], errs, err)
+			spread(w.ss[:1], errs, err)
 		}
-		spread(ss, errs, fmt.Errorf("not carried out: %w", err))
+		spread(w.ss, errs, fmt.Errorf("not carried out: %w", err))
 		return
 	}
 }

@@ -28,6 +28,13 @@ const lockWait = 5
 // *ExitError if the tool failed, and wraps exec.ErrNotFound if it is not installed.
 type Run func(ctx context.Context, stdin string, argv ...string) (stdout string, err error)
 
+// Start starts what a Run runs, and returns a function that waits for its end. It belongs to the network namespace of the
+// thread that calls Start, whichever thread waits.
+type Start func(ctx context.Context, stdin string, argv ...string) (wait Wait)
+
+// Wait returns what Run would.
+type Wait func() (stdout string, err error)
+
 // Find returns the path of a tool, such as iptables-save. The error is an exec.ErrNotFound if the
 // tool is not installed.
 type Find func(name string) (path string, err error)
@@ -85,40 +92,53 @@ func Found() Find {
 	}
 }
 
-// run is a Run. It finds the tool each time, because a package upgrade may have moved it.
+// run is a Run.
 func (f Find) run(ctx context.Context, stdin string, argv ...string) (string, error) {
-	path, err := f(argv[0])
-	if err != nil {
-		return "", err
-	}
-	out, err := runAt(ctx, path, stdin, argv)
-	if errors.Is(err, fs.ErrPermission) {
-		return "", &kernel.MissingError{
-			What: fmt.Sprintf("user %d may not run %s", os.Geteuid(), path),
-			Hint: "start PATH with a folder in which that user finds the same iptables",
-		}
-	}
-	return out, err
+	return f.start(ctx, stdin, argv...)()
 }
 
-// runAt runs the tool at a path.
-func runAt(ctx context.Context, path, stdin string, argv []string) (string, error) {
+// start is a Start. It finds the tool each time, because a package upgrade may have moved it.
+func (f Find) start(ctx context.Context, stdin string, argv ...string) Wait {
+	path, err := f(argv[0])
+	if err != nil {
+		return func() (string, error) { return "", err }
+	}
+	wait := startAt(ctx, path, stdin, argv)
+	return func() (string, error) {
+		out, err := wait()
+		if errors.Is(err, fs.ErrPermission) {
+			return "", &kernel.MissingError{
+				What: fmt.Sprintf("user %d may not run %s", os.Geteuid(), path),
+				Hint: "start PATH with a folder in which that user finds the same iptables",
+			}
+		}
+		return out, err
+	}
+}
+
+// startAt starts the tool at a path.
+func startAt(ctx context.Context, path, stdin string, argv []string) Wait {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, argv[1:]...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	// A child of the tool, such as modprobe, may keep the pipes open.
 	cmd.WaitDelay = time.Second
-	err := cmd.Run()
-	switch exit := (*exec.ExitError)(nil); {
-	case ctx.Err() != nil:
-		return "", fmt.Errorf("%s: ended after no answer: %w", strings.Join(argv, " "), context.Cause(ctx))
-	case errors.As(err, &exit):
-		return "", &ExitError{Argv: argv, Code: exit.ExitCode(), Stderr: stderr.String()}
-	case err != nil:
-		return "", fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+	err := cmd.Start()
+	return func() (string, error) {
+		defer cancel()
+		if err == nil {
+			err = cmd.Wait()
+		}
+		switch exit := (*exec.ExitError)(nil); {
+		case ctx.Err() != nil:
+			return "", fmt.Errorf("%s: ended after no answer: %w", strings.Join(argv, " "), context.Cause(ctx))
+		case errors.As(err, &exit):
+			return "", &ExitError{Argv: argv, Code: exit.ExitCode(), Stderr: stderr.String()}
+		case err != nil:
+			return "", fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+		}
+		return stdout.String(), nil
 	}
-	return stdout.String(), nil
 }

@@ -25,7 +25,17 @@ func (s *still) Close() error               { return nil }
 func fake(r Run) (*Tables, *still) {
 	s := &still{id: "1"}
 	tool := Tool{Name: "iptables", Version: "1.8.9", NFT: true}
-	return &Tables{run: r, families: []*family{{Family: kernel.IPv4, tool: tool, stamp: s}}}, s
+	start := func(ctx context.Context, stdin string, argv ...string) Wait {
+		var out string
+		var err error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			out, err = r(ctx, stdin, argv...)
+		}()
+		return func() (string, error) { <-done; return out, err }
+	}
+	return &Tables{start: start, families: []*family{{Family: kernel.IPv4, tool: tool, stamp: s}}}, s
 }
 
 const emptySave = "*nat\nCOMMIT\n"

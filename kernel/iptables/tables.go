@@ -13,7 +13,7 @@ import (
 // Tables is the iptables of one network namespace. One goroutine at a time may use it, but any may
 // call Stats.
 type Tables struct {
-	run      Run
+	start    Start
 	families []*family
 	bases    baseChains
 
@@ -53,9 +53,13 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 		o.Find = find
 	}
 	t := &Tables{bases: baseChains{dialer: o.Dialer}}
-	t.run = func(ctx context.Context, stdin string, argv ...string) (string, error) {
-		defer t.active()()
-		return o.Find.run(ctx, stdin, argv...)
+	t.start = func(ctx context.Context, stdin string, argv ...string) Wait {
+		end := t.active()
+		wait := o.Find.start(ctx, stdin, argv...)
+		return func() (string, error) {
+			defer end()
+			return wait()
+		}
 	}
 	families := []kernel.Family{kernel.IPv4}
 	if hasIPv6() {
@@ -78,6 +82,11 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 		}
 	}
 	return t, nil
+}
+
+// run is a Run.
+func (t *Tables) run(ctx context.Context, stdin string, argv ...string) (string, error) {
+	return t.start(ctx, stdin, argv...)()
 }
 
 // probe probes the iptables of a family. If it is the program of the first family under another

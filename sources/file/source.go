@@ -37,7 +37,7 @@ type Options struct {
 type Source struct {
 	o        Options
 	reloads  chan chan<- error
-	begun    chan *follower            // has the first reading, if Begin was called and Watch was not; else nil
+	begun    chan *follower           // has the first reading, if Begin was called and Watch was not; else nil
 	warnings atomic.Pointer[[]string] // about the last emitted table
 
 	progress progress // of the first reading
