@@ -6,7 +6,7 @@ import "slices"
 // these depend on itself, and loads what only some services need on demand: other schedulers, xt_recent.
 //
 // modules-load.d loads Needed of mode ipvs, where every missing module is an error of the boot. The unit also loads
-// BackEnds, of which a kernel may lack some.
+// BackEnds, of which a kernel may lack some. So does a start that may load modules itself (host.LoadModules).
 var (
 	forRules = []string{"nf_conntrack", "nf_conntrack_netlink", "xt_addrtype", "xt_comment", "xt_conntrack", "xt_mark"}
 	forIPVS  = []string{

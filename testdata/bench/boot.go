@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,15 @@ var (
 	warmRow = fmt.Sprintf("start of %v, modules loaded before", bootSize)
 )
 
+// The rows of what a start cannot do without, run alone: the same programs as svcproxy runs, with the same rules.
+var (
+	rulesRow   = fmt.Sprintf("of a start of %v: the programs of iptables alone", bootSize)
+	modulesRow = fmt.Sprintf("of a start of %v: modprobe alone", bootSize)
+)
+
+// loaders are svcproxy's two runs of modprobe in a start on demand.
+var loaders = [][]string{machine.Needed("ipvs"), machine.BackEnds}
+
 // boots measures a start to the last real server without the kernel's modules and with them. After a boot,
 // modules-load.d has loaded most of them, and the unit's modprobe loads the others, which counts.
 func (b *bench) boots(p *pass) error {
@@ -39,8 +49,8 @@ func (b *bench) boots(p *pass) error {
 	}
 	t := table(bootSize, kernel.IPv4)
 	nothing := func() error { return nil }
-	atBoot := func() error { return modprobe(machine.Needed("ipvs")) }
-	byUnit := func() error { return modprobe(slices.Concat(machine.Needed("ipvs"), machine.BackEnds)) }
+	atBoot := func() error { return modprobe(loaders[0]) }
+	byUnit := func() error { return modprobe(slices.Concat(loaders...)) }
 	for range bootRounds {
 		for _, c := range []struct {
 			row, by      string
@@ -48,6 +58,7 @@ func (b *bench) boots(p *pass) error {
 			start        func(*pass, string, sources.Table, func() error) error
 		}{
 			{coldRow, "svcproxy", nothing, nothing, bootSvcproxy},
+			{modulesRow, "modprobe", nothing, nothing, bootModules},
 			{coldRow, "keepalived", nothing, nothing, bootKeepalived},
 			{coldRow, "haproxy", nothing, nothing, bootHAProxy},
 			{bootRow, "svcproxy", atBoot, byUnit, bootSvcproxy},
@@ -112,7 +123,53 @@ func bootSvcproxy(p *pass, row string, t sources.Table, with func() error) error
 	if err != nil {
 		return fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
 	}
-	return proxy.Stop()
+	if err := proxy.Stop(); err != nil || row != warmRow {
+		return err
+	}
+	return p.bareTools()
+}
+
+// bootModules loads the modules of svcproxy alone.
+func bootModules(p *pass, row string, _ sources.Table, _ func() error) error {
+	return p.lap(row, func() error {
+		return atOnce(len(loaders), func(i int) error { return modprobe(loaders[i]) })
+	})
+}
+
+// bareTools runs the programs that a start of svcproxy has run, with the rules that it has left: iptables --version, and
+// iptables-restore for both families at once.
+func (p *pass) bareTools() error {
+	tools := []string{"iptables", "ip6tables"}
+	rules := make([]string, len(tools))
+	for i, tool := range tools {
+		for _, table := range []string{"nat", "filter"} {
+			text, err := p.node.Run(tool+"-save", "-t", table)
+			if err != nil {
+				return err
+			}
+			rules[i] += text + "\n"
+		}
+	}
+	return p.lapBy(rulesRow, "iptables", func() error {
+		if _, err := p.node.Run(tools[0], "--version"); err != nil {
+			return err
+		}
+		return atOnce(len(tools), func(i int) error {
+			_, err := p.node.Feed(rules[i], tools[i]+"-restore", "--wait=5")
+			return err
+		})
+	})
+}
+
+// atOnce calls f n times at once.
+func atOnce(n int, f func(int) error) error {
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { errs[i] = f(i) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
 }
 
 func bootKeepalived(p *pass, row string, t sources.Table, with func() error) error {

@@ -272,6 +272,10 @@ func boots() []gate {
 		{what: bootRow + ", of loaded before", of: at(bootRow, "svcproxy"), per: at(warmRow, "svcproxy"), value: instructions, most: 2, unit: "x"},
 		{what: coldRow + ", of loaded before", of: at(coldRow, "svcproxy"), per: at(warmRow, "svcproxy"), value: instructions, unit: "x"},
 	}
+	gates = append(gates,
+		gate{what: warmRow + ", of iptables' programs alone", of: at(warmRow, "svcproxy"), per: at(rulesRow, "iptables"), value: instructions, unit: "x"},
+		gate{what: coldRow + ", of modprobe alone", of: at(coldRow, "svcproxy"), per: at(modulesRow, "modprobe"), value: instructions, unit: "x"},
+	)
 	for _, row := range []string{warmRow, coldRow} {
 		gates = append(gates, gate{what: row + ", keepalived", of: at(row, "keepalived"), per: at(row, "svcproxy"), value: instructions, unit: "x"})
 	}
