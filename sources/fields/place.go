@@ -23,9 +23,10 @@ type Place struct {
 
 // below is what stands under a key or in an element. Most have nothing, and most tables have few keys.
 type below struct {
-	keys  []keyPlace
-	index map[string]int // of keys, by name; nil while they are few
-	elems []Place
+	keys    []keyPlace
+	index   map[string]int // of keys, by name; nil while they are few
+	lengths uint64         // a bit for each length of a name, modulo 64: most keys that are asked for are absent
+	elems   []Place
 }
 
 type keyPlace struct {
@@ -38,7 +39,7 @@ const fewKeys = 16
 
 // Key is the place under a key; nil if there is none.
 func (p *Place) Key(key string) *Place {
-	if p == nil || p.below == nil {
+	if p == nil || p.below == nil || p.below.lengths>>(len(key)%64)&1 == 0 {
 		return nil
 	}
 	if b := p.below; b.index != nil {
@@ -81,6 +82,7 @@ func (p *Place) add(key string, line int) *Place {
 	k := &b.keys[len(b.keys)-1]
 	k.name = key
 	k.begin(line)
+	b.lengths |= 1 << (len(key) % 64)
 	switch n := len(b.keys); {
 	case b.index != nil:
 		b.index[key] = n - 1

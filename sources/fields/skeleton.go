@@ -111,9 +111,12 @@ func (s *scan) elem(p *Place, depth int) bool {
 // not plain.
 func (s *scan) plainString(quote byte) (string, bool) {
 	rest := s.text[s.pos+1:]
-	end := strings.IndexByte(rest, quote)
+	end := 0
+	for end < len(rest) && rest[end] != quote && !notPlain[rest[end]] {
+		end++
+	}
 	// A third quote after the empty string that is left would begin a long string.
-	if end < 0 || !plainText(rest[:end]) || strings.HasPrefix(rest[end+1:], string(quote)) {
+	if end == len(rest) || rest[end] != quote || end+1 < len(rest) && rest[end+1] == quote {
 		return "", false
 	}
 	s.leaveOut(s.pos+1, s.pos+1+end)
@@ -146,9 +149,18 @@ func (s *scan) plainNumber(start int) string {
 // plainText says whether a text has no escape and no character that TOML forbids.
 func plainText(text string) bool {
 	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '\\' || c == 0x7f {
+		if notPlain[text[i]] {
 			return false
 		}
 	}
 	return true
 }
+
+// notPlain are those characters.
+var notPlain = func() (set [256]bool) {
+	for c := range ' ' {
+		set[c] = true
+	}
+	set['\\'], set[0x7f] = true, true
+	return set
+}()

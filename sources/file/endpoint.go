@@ -2,7 +2,6 @@ package file
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -167,10 +166,6 @@ func (d *decoder) resolve(s *draft, at node) {
 	}
 	s.sortEndpoints()
 	s.Endpoints = make([]sources.Endpoint, len(s.endpoints))
-	names := map[string]bool{}
-	for _, p := range s.Ports {
-		names[p.Name] = true
-	}
 	usual := endpointPorts(nil, s.Ports)   // endpoints without ports of their own share one list
 	var taken map[sources.EndpointPort]int // of one address: the endpoint that has the port
 	for i := range s.endpoints {
@@ -186,7 +181,7 @@ func (d *decoder) resolve(s *draft, at node) {
 		d.onlyPort(s, given)
 		if e.Ports = usual; given.ports != nil {
 			e.Ports = endpointPorts(given.ports, s.Ports)
-			d.portNames(given, names)
+			d.portNames(given, s.Ports)
 		}
 		e.Hints = hints(e, s.TrafficDistribution)
 
@@ -248,17 +243,18 @@ func endpointPorts(own map[string]portGiven, ports []sources.Port) []sources.End
 }
 
 // portNames refuses ports of an endpoint that its service does not have. Validate reports a service without ports.
-func (d *decoder) portNames(e *draftEndpoint, known map[string]bool) {
+func (d *decoder) portNames(e *draftEndpoint, known []sources.Port) {
 	if len(known) == 0 || d.full() {
 		return
 	}
-	var names []string
+	names := make([]string, len(known))
+	for i := range known {
+		names[i] = known[i].Name
+	}
+	slices.Sort(names)
 	for name, own := range e.ports {
-		if known[name] {
+		if _, found := slices.BinarySearch(names, name); found {
 			continue
-		}
-		if names == nil {
-			names = slices.Sorted(maps.Keys(known))
 		}
 		if meant := fields.Near(name, names); meant != "" {
 			d.refuse(own.at, "the service has no port named %q, did you mean %q?", name, meant)

@@ -16,7 +16,7 @@ type node = fields.Node
 // decoder collects the problems of one document.
 type decoder struct {
 	origin   sources.Origin // without a line
-	service  string         // the one being read, or ""
+	reading  bool           // a service, which draft names
 	problems []sources.Problem
 	warnings []sources.Problem
 
@@ -29,8 +29,11 @@ type decoder struct {
 }
 
 func (d *decoder) problem(n node, format string, args ...any) sources.Problem {
-	p := sources.Problem{Service: d.service, Origin: d.origin, Message: fmt.Sprintf(format, args...)}
+	p := sources.Problem{Origin: d.origin, Message: fmt.Sprintf(format, args...)}
 	p.Origin.Line = n.Line()
+	if d.reading {
+		p.Service = d.draft.FullName()
+	}
 	return p
 }
 

@@ -39,14 +39,13 @@ func (d *decoder) services(n node, into *sources.Table) error {
 			continue
 		}
 		if first, twice := names[s.FullName()]; twice {
-			d.service = s.FullName()
 			d.refuse(service, "defined twice, first at line %d", first)
 			continue
 		}
 		names[s.FullName()] = s.Origin.Line
 		all = append(all, s)
 	}
-	d.service = ""
+	d.reading = false
 	into.Services = sources.ServicesOf(all...)
 	into.Sort()
 	return nil
@@ -81,10 +80,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		Origin:                d.origin,
 	}}
 	s.Origin.Line = n.Line()
-	d.service = s.FullName()
-	if fields.Spare(n.Key) {
-		d.service = ""
-	}
+	d.reading = !fields.Spare(n.Key)
 
 	if !n.IsTable() {
 		d.refuse(n, "a service must be a table: write [services.%s]", n.Key)
