@@ -125,6 +125,9 @@ func (d *differ) diffReals() {
 		return
 	}
 	drains := d.have.Drains
+	var of kernel.VirtualKey // the virtual server of the last unwanted one
+	var at int               // its place in want.Virtuals
+	var stays bool           // it has one
 	d.want.Reals.Unshared(d.have.Reals, func(want, have []kernel.Real, first int) {
 		i := 0
 		for j := range have {
@@ -134,8 +137,15 @@ func (d *differ) diffReals() {
 				continue
 			}
 			var wanted bool
-			if i, wanted = d.wantedReals(want, i, h); !wanted {
-				d.unwantedReal(h, first+j, &drains)
+			if i, wanted = d.wantedReals(want, i, h); wanted {
+				continue
+			}
+			if !h.Key.Virtual.Same(&of) {
+				of = h.Key.Virtual
+				at, stays = kernel.FindVirtual(d.want.Virtuals, of)
+			}
+			if stays {
+				d.unwantedReal(h, first+j, d.want.Virtuals[at].Scheduler, &drains)
 			}
 		}
 		for ; i < len(want); i++ {
@@ -162,15 +172,14 @@ func (d *differ) wantedReals(want []kernel.Real, i int, h *kernel.Real) (next in
 	return i, false
 }
 
-// unwantedReal removes or drains the real server with an index. drains is what is left of
+// unwantedReal removes or drains the real server with an index, of a virtual server that stays. drains is what is left of
 // have.Drains: real servers come in ascending order.
-func (d *differ) unwantedReal(h *kernel.Real, j int, drains *[]kernel.Drain) {
-	i, wanted := kernel.FindVirtual(d.want.Virtuals, h.Key.Virtual)
+func (d *differ) unwantedReal(h *kernel.Real, j int, scheduler string, drains *[]kernel.Drain) {
 	cut := d.cuts(h.Key)
-	if !wanted || d.hold() && !cut {
+	if d.hold() && !cut {
 		return
 	}
-	if cut || !kernel.Quiesces(d.want.Virtuals[i].Scheduler) {
+	if cut || !kernel.Quiesces(scheduler) {
 		d.remove(kernel.RemoveReals, *h)
 		return
 	}
