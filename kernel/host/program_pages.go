@@ -30,13 +30,16 @@ func DropProgram() error {
 	defer maps.Close()
 	lines := bufio.NewScanner(maps)
 	for lines.Scan() {
+		line := lines.Text()
+		if !strings.HasSuffix(line, " "+program) {
+			continue
+		}
 		var from, to uintptr
 		var rights string
-		line := lines.Text()
 		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &rights); err != nil {
 			return fmt.Errorf("read /proc/self/maps: %w", err)
 		}
-		if strings.Contains(rights, "w") || !strings.HasSuffix(line, " "+program) {
+		if strings.Contains(rights, "w") {
 			continue
 		}
 		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED); errno != 0 {

@@ -17,7 +17,7 @@ import (
 // without it. That does not hold for an endpoint that may be absent because it is elsewhere. The weight of an endpoint
 // with an override says nothing of its health, not even if the override has ended since.
 func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]State {
-	was := newReading(virtuals, reals)
+	var was *reading // made for the first service with a check
 	overrule := newMatcher(o, time.Time{})
 	found := map[Key]State{}
 	var intern interned
@@ -25,6 +25,9 @@ func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals k
 		s := t.Services.At(i)
 		if !checked(s) {
 			continue
+		}
+		if was == nil {
+			was = newReading(virtuals, reals)
 		}
 		for n := range s.Endpoints {
 			e := &s.Endpoints[n]
@@ -64,8 +67,8 @@ type reading struct {
 	reals     map[kernel.RealKey]uint32 // weights
 }
 
-func newReading(virtuals []kernel.Virtual, reals kernel.Reals) reading {
-	r := reading{map[kernel.VirtualKey]kernel.Virtual{}, map[kernel.VirtualKey][]kernel.VirtualKey{}, make(map[kernel.RealKey]uint32, reals.Len())}
+func newReading(virtuals []kernel.Virtual, reals kernel.Reals) *reading {
+	r := &reading{map[kernel.VirtualKey]kernel.Virtual{}, map[kernel.VirtualKey][]kernel.VirtualKey{}, make(map[kernel.RealKey]uint32, reals.Len())}
 	for _, v := range virtuals {
 		r.virtuals[v.Key] = v
 		p := anywhere(v.Key.Proto, v.Key.Addr.Port())
