@@ -93,21 +93,20 @@ func (c *collector) afterReading(rules proxy.Rules) proxy.Rules {
 	}
 }
 
+// minRead is the smallest allocation, in bytes, for which read collects.
+const minRead = 12 << 20
+
 // read collects garbage once, if there is enough: the files are read, and nothing is planned yet. A later collection costs
 // more, since more is in use. With 5,000 services of 5 endpoints 8 of 14 MB are in use then, and the peak of the start is 6
-// MB lower. 1,000 services of 10 endpoints have allocated 5 MB by then, which is not worth it.
+// MB lower. 1,000 services of 10 endpoints have allocated 5 MB by then, and 9 in a restart, which is not worth it.
 func (c *collector) read() {
 	if !c.paused.Load() {
 		return
 	}
-	allocated, _ := heap()
-	allocated -= c.began
-	if worthReturning(allocated, 0) {
+	if allocated, _ := heap(); allocated-c.began >= minRead {
 		c.asked.Store(true)
 		c.large = true
 		runtime.GC()
-	}
-	if allocated >= minDrop {
 		dropProgram()
 	}
 }
@@ -194,11 +193,6 @@ func awaitFor(ctx context.Context, loop awaiter, began time.Time, limited bool) 
 	}
 	return loop.Await(ctx, began)
 }
-
-// minDrop is how many bytes a start must have allocated before its plan to drop the pages of the program then. It costs 5 to
-// 8 million instructions, with the pages that come back. 1,000 services of 10 endpoints allocate 5 MB, and their start is
-// largest with 28 MB. The start of 100 services takes 26 MB for a moment, and took 23 when it dropped these pages twice.
-const minDrop = 3 << 20
 
 // minReturn is the smallest allocation, in bytes, that is worth a collection.
 const minReturn = 8 << 20
