@@ -29,12 +29,16 @@ const (
 	ChainPortalsContainer ChainName = "PORTALS-CONTAINER"
 	ChainPortalsHost      ChainName = "PORTALS-HOST"
 
+	// ChainUntracked, in table raw, leaves the packets of some services untracked. It is ours.
+	ChainUntracked ChainName = "UNTRACKED"
+
 	// ChainTrial is written at a start, to see which rules are taken, and removed at once. It
 	// is owned so that the next plan removes what a crash left of it.
 	ChainTrial ChainName = "TMP-TRIAL"
 )
 
 var chainNames = map[string][]ChainName{
+	"raw": {ChainUntracked},
 	"nat": {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort, ChainNodePorts, ChainPortalsContainer, ChainPortalsHost, ChainTrial},
 	"filter": {
 		ChainForward, ChainProxyFirewall, ChainSourceRangesFirewall, ChainNodePort, ChainIPVSFilter, ChainIPVSOutFilter,

@@ -35,7 +35,7 @@ func (t SetType) Base() SetType {
 // SetName is the name of an owned set without prefix and family.
 type SetName string
 
-// The owned sets. All but VirtualServer are kube-proxy's too.
+// The owned sets. All but VirtualServer and the last three are kube-proxy's too.
 const (
 	LoopBack               SetName = "LOOP-BACK"
 	ClusterIP              SetName = "CLUSTER-IP"
@@ -55,6 +55,12 @@ const (
 	HealthCheckNodePort    SetName = "HEALTH-CHECK-NODE-PORT"
 	IPVSIPs                SetName = "IPVS-IPS"
 	VirtualServer          SetName = "VIRTUAL-SERVER" // ownership: every virtual server that svcproxy made
+
+	// Those of untracked services: where their clients send to, where their endpoints reply from, and the
+	// endpoints that may be such clients, whose packets stay tracked.
+	Untracked        SetName = "UNTRACKED"
+	UntrackedReply   SetName = "UNTRACKED-REPLY"
+	TrackedEndpoints SetName = "TRACKED-ENDPOINTS"
 )
 
 // SetSpec describes the sets of one name, of either family.
@@ -67,6 +73,8 @@ type SetSpec struct {
 	Opens bool
 	// Proto of a bitmap's ports, which the kernel does not store; else 0.
 	Proto Proto
+	// Optional sets exist only where some services are untracked.
+	Optional bool
 }
 
 // SetSpecs lists the owned sets.
@@ -89,6 +97,10 @@ var SetSpecs = []SetSpec{
 	{Name: HealthCheckNodePort, Type: BitmapPort, Proto: TCP},
 	{Name: IPVSIPs, Type: HashIP},
 	{Name: VirtualServer, Type: HashIPPort},
+	// The filter lets untracked packets pass, so an entry opens its VIP as those of the sets above do.
+	{Name: Untracked, Type: HashIPPort, Opens: true, Optional: true},
+	{Name: UntrackedReply, Type: HashIPPort, Optional: true},
+	{Name: TrackedEndpoints, Type: HashIP, Optional: true},
 }
 
 // maxSetName is IPSET_MAXNAMELEN without its NUL.

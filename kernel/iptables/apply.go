@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -53,8 +55,8 @@ func (t *Tables) unfit(op kernel.Op) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("a %s is not an iptables chain", op.Object.Kind())
-	case c.Table != "nat" && c.Table != "filter":
-		return fmt.Errorf("table %q: want nat or filter", c.Table)
+	case !slices.Contains(tables, c.Table):
+		return fmt.Errorf("table %q: want one of %s", c.Table, strings.Join(tables, ", "))
 	}
 	for _, f := range t.families {
 		if f.Family == c.Family {

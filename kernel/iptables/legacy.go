@@ -31,6 +31,7 @@ type legacyStamp struct {
 type layout struct {
 	domain, level int
 	names         string // the file with the names of existing tables
+	raw           string // the folder that exists if the module of table raw is loaded
 	next          int    // offset of next_offset, 16 bits
 	counters      int    // offset of struct xt_counters
 	size          int    // of the entry without its matches, in bytes
@@ -41,11 +42,11 @@ type layout struct {
 // next_offset, comefrom and, aligned to 8, the counters.
 var layouts = map[kernel.Family]layout{
 	kernel.IPv4: {
-		domain: unix.AF_INET, level: unix.SOL_IP, names: "/proc/thread-self/net/ip_tables_names",
+		domain: unix.AF_INET, level: unix.SOL_IP, names: "/proc/thread-self/net/ip_tables_names", raw: "/sys/module/iptable_raw",
 		next: 90, counters: 96, size: 112,
 	},
 	kernel.IPv6: {
-		domain: unix.AF_INET6, level: unix.SOL_IPV6, names: "/proc/thread-self/net/ip6_tables_names",
+		domain: unix.AF_INET6, level: unix.SOL_IPV6, names: "/proc/thread-self/net/ip6_tables_names", raw: "/sys/module/ip6table_raw",
 		next: 142, counters: 152, size: 168,
 	},
 }
@@ -71,6 +72,11 @@ func newLegacyStamp(f kernel.Family) (*legacyStamp, error) {
 	return &legacyStamp{fd: fd, layout: l, seed: maphash.MakeSeed()}, nil
 }
 
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 func (s *legacyStamp) Close() error { return unix.Close(s.fd) }
 
 func (s *legacyStamp) present() ([]string, error) { return s.found, nil }
@@ -82,8 +88,8 @@ func (s *legacyStamp) read() (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		// Only root may read the list, whatever our capabilities. We ask for tables that we write
-		// to, so they will soon exist anyway.
-		inUse = tables
+		// to, so they will soon exist anyway. Of table raw only its module tells.
+		inUse = slices.DeleteFunc(slices.Clone(tables), func(table string) bool { return table == raw && !exists(s.layout.raw) })
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("tables in use: %w", err)
 	}

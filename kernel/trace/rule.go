@@ -129,6 +129,7 @@ var targets = map[string][]string{
 	"MARK":       {"--set-xmark"},
 	"MASQUERADE": {"--random-fully"},
 	"DNAT":       {"--to-destination"},
+	"CT":         {"--notrack"},
 }
 
 // target reads the rest of a rule behind -j.
@@ -136,7 +137,7 @@ func (p *parser) target(negated bool) error {
 	p.rule.target = p.next()
 	_, known := targets[p.rule.target]
 	known = known || p.chain(p.family, p.table, p.rule.target).Name != ""
-	needsValue := p.rule.target == "MARK" || p.rule.target == "DNAT"
+	needsValue := slices.Contains([]string{"MARK", "DNAT", "CT"}, p.rule.target)
 	if negated || !known || needsValue && len(p.words) == 0 {
 		return fmt.Errorf("target %q is not understood, and no chain of table %s", p.rule.target, p.table)
 	}

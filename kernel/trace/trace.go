@@ -65,10 +65,11 @@ func (t *tracer) packet(p Packet) (Verdict, error) {
 		follow = t.sent
 	}
 	v, err := follow(f)
-	if err != nil || f.translated.Proto == 0 {
-		return v, err
+	if err == nil && f.translated.Proto != 0 {
+		v = t.arrived(f, v.Fate)
 	}
-	return t.arrived(f, v.Fate), nil
+	v.Untracked = f.State == "UNTRACKED"
+	return v, err
 }
 
 // arrived is the verdict on a packet that a rule of nat has sent to a real server.
@@ -89,8 +90,10 @@ func (t *tracer) arrived(f *flight, fate Fate) Verdict {
 
 // received follows a packet that comes in by a device.
 func (t *tracer) received(f *flight) (Verdict, error) {
-	if fate, err := t.hook("nat", "PREROUTING", f); fate != passed || err != nil {
-		return Verdict{Fate: fate}, err
+	for _, table := range []string{"raw", "nat"} {
+		if fate, err := t.hook(table, "PREROUTING", f); fate != passed || err != nil {
+			return Verdict{Fate: fate}, err
+		}
 	}
 	if t.martian(f) {
 		t.step("routing: %s -> %s comes in by %s, which the kernel drops as forged", f.Src.Addr(), f.Dst.Addr(), f.In)
@@ -135,8 +138,10 @@ func (t *tracer) sent(f *flight) (Verdict, error) {
 	} else if !t.local(f.Src.Addr()) {
 		return Verdict{}, fmt.Errorf("%s is not an address of the node, and it comes in by no device", f.Src.Addr())
 	}
-	if fate, err := t.hook("nat", "OUTPUT", f); fate != passed || err != nil {
-		return Verdict{Fate: fate}, err
+	for _, table := range []string{"raw", "nat"} {
+		if fate, err := t.hook(table, "OUTPUT", f); fate != passed || err != nil {
+			return Verdict{Fate: fate}, err
+		}
 	}
 	if k, ok := t.virtual(f); ok {
 		return t.balanced(f, k)

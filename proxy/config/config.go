@@ -86,7 +86,8 @@ type IPTables struct {
 
 // Rules is table rules.
 type Rules struct {
-	Layout string // kube-proxy or lean
+	Layout    string // kube-proxy or lean
+	Untracked bool
 }
 
 // IPVS is table ipvs. A timeout of 0 leaves the kernel's value alone.

@@ -108,6 +108,7 @@ func (p *pass) ways() ([]way, error) {
 			return w, err
 		},
 		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byKubeProxy, kubeProxyLayout) },
+		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byUntracked, untracked) },
 		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, bySNAT, snat) },
 		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byKubeProxySNAT, kubeProxyLayout+snat) },
 		func(l *lab.Lab, t *task) (way, error) {
@@ -149,9 +150,11 @@ const (
 	byKubeProxy     = "kube-proxy's layout"
 	bySNAT          = "svcproxy, SNAT"
 	byKubeProxySNAT = "kube-proxy's layout, SNAT"
+	byUntracked     = "svcproxy, untracked"
 
 	kubeProxyLayout = "rules.layout = \"kube-proxy\"\n"
 	snat            = "iptables.masqueradeAll = true\n"
+	untracked       = "rules.untracked = true\n"
 )
 
 // byLayout is a way through svcproxy with more in its configuration.

@@ -9,9 +9,9 @@ import (
 )
 
 // patched returns the state of f, if that differs from the last state only in
-// real servers and in entries of KUBE-LOOP-BACK.
+// real servers and in entries of KUBE-LOOP-BACK. Where services are untracked, endpoints decide about more.
 func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool) {
-	if m.last == nil {
+	if m.last == nil || c.Untracked {
 		return kernel.State{}, false
 	}
 	changed, ok := f.Since(m.last)

@@ -32,7 +32,7 @@ func (s *scope) chains() []kernel.Chain {
 		s.Ours("filter", kernel.ChainIPVSFilter, s.ipvsFilter()...),
 		s.Ours("filter", kernel.ChainIPVSOutFilter, s.ipvsOutFilter()...),
 	}
-	return append(chains, s.filterJumps()...)
+	return append(append(chains, s.filterJumps()...), s.raw()...)
 }
 
 // in matches packets of which some parts, each with a direction, are in a set.

@@ -57,12 +57,15 @@ type namedSet struct {
 	spec   kernel.SetSpec
 }
 
-// namedSets returns all our sets in the order of a State: by full name.
+// namedSets returns our sets in the order of a State: by full name. The optional ones are for untracked services.
 func (w *writer) namedSets() []namedSet {
 	families := w.f.Config.Families()
 	sets := make([]namedSet, 0, len(families)*len(kernel.SetSpecs))
 	for _, f := range families {
 		for _, spec := range kernel.SetSpecs {
+			if spec.Optional && !w.config.Untracked {
+				continue
+			}
 			sets = append(sets, namedSet{w.config.Names.Set(f, spec.Name), f, spec})
 		}
 	}
@@ -77,6 +80,9 @@ func (w *writer) sets() (sets []kernel.Set, entries kernel.Entries, filled map[s
 	filled = make(map[string]bool)
 	for _, name := range w.config.Occupied {
 		filled[name] = true
+	}
+	if w.config.Untracked {
+		w.untracked = untrackedOf(w.f, &w.config)
 	}
 	named, traits, hairpins := w.namedSets(), w.traits(), 0
 	for i := range w.f.Table.Services.Len() {
@@ -116,6 +122,8 @@ func (w *writer) appendEntries(entries []kernel.Entry, set namedSet, traits fron
 		for i := range w.f.Table.Services.Len() {
 			entries = appendLoops(entries, w.f, i, set.family, set.name)
 		}
+	case kernel.Untracked, kernel.UntrackedReply, kernel.TrackedEndpoints:
+		entries = w.untracked.appendEntries(entries, set)
 	case kernel.HealthCheckNodePort:
 		for port := range w.f.HealthCheckPorts(set.family) {
 			entries = append(entries, kernel.Entry{Set: set.name, Port: port})

@@ -33,6 +33,8 @@ type writer struct {
 	f        *frontend.Frontends
 	config   mode.Config
 	repeated []kernel.Entry // see Mode
+
+	untracked *untracked // nil unless the configuration asks for it
 }
 
 // sysctls returns the kernel parameters that IPVS needs.
