@@ -18,7 +18,7 @@ import (
 type still struct{ id string }
 
 func (s *still) read() (string, error)      { return s.id, nil }
-func (s *still) present() ([]string, error) { return tables, nil }
+func (s *still) present() ([]string, error) { return []string{"nat", "filter"}, nil }
 func (s *still) Close() error               { return nil }
 
 // fake returns IPv4 Tables with a fake Run, without a kernel.

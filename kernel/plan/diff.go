@@ -26,6 +26,7 @@ func Diff(want kernel.State, have kernel.Observed) kernel.Plan {
 	for k := range kernel.NumKinds {
 		d.diff(k)
 	}
+	d.removeDrained()
 	d.collect()
 	d.warn()
 	return d.plan
@@ -108,6 +109,7 @@ type differ struct {
 	reset4, reset6 bool
 	about          map[matched]bool    // what the wanted rules of shared chains are about; nil before it is needed
 	draining       bool                // virtual servers of another mode drain
+	drained        []kernel.Entry      // unwanted entries that stay while real servers drain
 	temps          int                 // temporary sets in use
 	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there are none
 	flowsOfRules   int                 // the first ops of ClearFlows: because of earlier plans or of rules, not of virtual servers

@@ -98,16 +98,19 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 		return
 	}
 	var build, teardown kernel.Phase
-	known := false
+	known, follows := false, false
 	kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
 		if !known {
 			build, teardown = d.entryPhases(set(w, h))
-			known = true
+			follows, known = d.followsDrains(set(w, h)), true
 		}
 		switch {
 		case h == nil:
 			d.add(build, *w)
-		case w == nil && !d.hold():
+		case w == nil && d.hold():
+		case w == nil && follows:
+			d.drained = append(d.drained, *h)
+		case w == nil:
 			d.remove(teardown, *h)
 		}
 	})

@@ -15,6 +15,7 @@ type rule struct {
 	matches  []match
 	onSource bool // one match looks the source up in a set
 	target   string
+	leaves   bool // the chain of the target returns to where the rule's chain would
 
 	value, mask uint32         // of MARK
 	to          netip.AddrPort // of DNAT
@@ -92,7 +93,8 @@ func (p *parser) option() error {
 	case "-m":
 		p.module = p.next()
 		return p.known(negated)
-	case "-j":
+	case "-j", "-g":
+		p.rule.leaves = word == "-g"
 		return p.target(negated)
 	}
 	m, err := p.match(word)
@@ -132,13 +134,13 @@ var targets = map[string][]string{
 	"CT":         {"--notrack"},
 }
 
-// target reads the rest of a rule behind -j.
+// target reads the rest of a rule behind -j, or behind -g, which leads only to chains.
 func (p *parser) target(negated bool) error {
 	p.rule.target = p.next()
 	_, known := targets[p.rule.target]
 	known = known || p.chain(p.family, p.table, p.rule.target).Name != ""
 	needsValue := slices.Contains([]string{"MARK", "DNAT", "CT"}, p.rule.target)
-	if negated || !known || needsValue && len(p.words) == 0 {
+	if negated || !known || needsValue && len(p.words) == 0 || p.rule.leaves && p.chain(p.family, p.table, p.rule.target).Name == "" {
 		return fmt.Errorf("target %q is not understood, and no chain of table %s", p.rule.target, p.table)
 	}
 	for len(p.words) > 0 {

@@ -96,7 +96,7 @@ func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error)
 			return r.target, nil
 		case "":
 		default:
-			if target, err := t.walk(table, r.target, f, depth+1); target != "" || err != nil {
+			if target, err := t.walk(table, r.target, f, depth+1); target != "" || err != nil || r.leaves {
 				return target, err
 			}
 		}

@@ -120,7 +120,7 @@ var mainFields = []field{
 
 	define("rules.layout", "", zero, `mode ipvs: "lean": few rules on the way of each packet; "kube-proxy": exactly the rules of kube-proxy; both have the same verdicts`,
 		func(c *Config) *string { return &c.Rules.Layout }, word("lean", "kube-proxy"), "lean"),
-	define("rules.untracked", "", 0, "mode ipvs: connection tracking leaves out services whose clients keep their addresses; for nodes whose endpoints are reached through VIPs alone",
+	define("rules.untracked", "", zero, "mode ipvs: connection tracking leaves out services whose clients keep their addresses; for nodes whose endpoints are reached through VIPs alone",
 		func(c *Config) *bool { return &c.Rules.Untracked }, fields.Bool, false),
 
 	define("ipvs.scheduler", "ipvs-scheduler", 0, `modes ipvs and userspace: the scheduler of services that name none: rr, wrr, lc, wlc, sh, mh, ...; "" is wrr where weights differ, else rr`,

@@ -52,7 +52,7 @@ func telling(lines []string) []string {
 }
 
 // ends are the targets that do something to a packet. The others are chains.
-var ends = []string{"ACCEPT", "DROP", "REJECT", "RETURN", "MARK", "MASQUERADE", "DNAT"}
+var ends = []string{"ACCEPT", "DROP", "REJECT", "RETURN", "MARK", "MASQUERADE", "DNAT", "CT"}
 
 // jump returns the chain that a rule jumps to, "nat KUBE-SERVICES", and whether it takes
 // every packet. It returns "" for other lines.

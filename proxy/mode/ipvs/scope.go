@@ -8,7 +8,8 @@ import (
 // scope writes the chains of one family. In its rules the comment is the first match, but for jumps of the lean layout.
 type scope struct {
 	mode.Scope
-	filled map[string]bool // sets with entries, by full name
+	filled    map[string]bool // sets with entries, by full name
+	untracked *untracked      // nil if the configuration does not ask for it
 }
 
 // chains returns all chains of the family: ours, and the built-in ones with our

@@ -20,7 +20,7 @@ func state(f *frontend.Frontends, c mode.Config) (s kernel.State, repeated []ker
 	w := &writer{f: f, config: c}
 	sets, entries, filled := w.sets()
 	for _, family := range f.Config.Families() {
-		s.Chains = append(s.Chains, (&scope{mode.Scope{Frontends: f, Config: &c, Family: family}, filled}).chains()...)
+		s.Chains = append(s.Chains, (&scope{mode.Scope{Frontends: f, Config: &c, Family: family}, filled, w.untracked}).chains()...)
 	}
 	s.Sort()
 	// These are made in order.

@@ -143,16 +143,28 @@ func (u *untracked) appendEntries(entries []kernel.Entry, set namedSet) []kernel
 	return entries
 }
 
+// replies reports whether replies of a family pass this node. Rules do not ask for entries: a service that has lost its
+// endpoints may have some that drain.
+func (u *untracked) replies(family kernel.Family) bool {
+	return u.any(family, func(x *frontend.Front) bool { return !x.Traits.Has(frontend.Unmasqueraded) })
+}
+
+// any reports whether an untracked front of a family is such a one.
+func (u *untracked) any(family kernel.Family, is func(*frontend.Front) bool) bool {
+	for i, left := range u.fronts {
+		if x := &u.f.Fronts[i]; left && x.Key.Family() == family && is(x) {
+			return true
+		}
+	}
+	return false
+}
+
 // appendHairpins appends the addresses of KUBE-LOOP-BACK, if there are untracked fronts in the family.
 func (u *untracked) appendHairpins(entries []kernel.Entry, set namedSet) []kernel.Entry {
-	needed := false
-	for i, left := range u.fronts {
-		needed = needed || left && u.f.Fronts[i].Key.Family() == set.family
+	if !u.any(set.family, func(*frontend.Front) bool { return true }) {
+		return entries
 	}
 	for i := range u.f.Table.Services.Len() {
-		if !needed {
-			break
-		}
 		for _, h := range u.f.Hairpins(i) {
 			if a := u.f.Addr(i, h.Backend).Addr(); kernel.FamilyOf(a) == set.family {
 				entries = append(entries, kernel.Entry{Set: set.name, Addr: a})
@@ -163,22 +175,24 @@ func (u *untracked) appendHairpins(entries []kernel.Entry, set namedSet) []kerne
 }
 
 // raw are the chains of table raw. Without untracked services there are none: an empty table would have its hooks.
-// OUTPUT needs no jump, since what IPVS sends on is untracked by then.
+// OUTPUT needs no jump, since what IPVS sends on is untracked by then. Target CT is no verdict, so a rule of its own
+// chain ends the way of a client's packets, which would be compared with the rule for replies.
 func (s *scope) raw() []kernel.Chain {
-	if !s.Config.Untracked || !s.has(kernel.Untracked) {
+	if s.untracked == nil || !s.has(kernel.Untracked) {
 		return nil
 	}
-	notFrom, notTo := "", ""
+	from, to := "", ""
 	if s.has(kernel.TrackedEndpoints) {
-		notFrom, notTo = s.notIn(kernel.TrackedEndpoints, "src"), s.notIn(kernel.TrackedEndpoints, "dst")
+		from, to = s.notIn(kernel.TrackedEndpoints, "src"), s.notIn(kernel.TrackedEndpoints, "dst")
 	}
-	rules := []string{s.in(kernel.Untracked, "dst,dst") + notFrom + "-j CT --notrack"}
-	if s.has(kernel.UntrackedReply) {
-		rules = append(rules, s.in(kernel.UntrackedReply, "src,src")+notTo+"-m addrtype ! --dst-type LOCAL -j CT --notrack")
+	rules := []string{s.in(kernel.Untracked, "dst,dst") + from + "-g " + s.Config.Names.Chain(kernel.ChainNotrack)}
+	if s.untracked.replies(s.Family) {
+		rules = append(rules, s.in(kernel.UntrackedReply, "src,src")+to+"-m addrtype ! --dst-type LOCAL "+s.To(kernel.ChainNotrack))
 	}
 	return []kernel.Chain{
 		s.Chain("raw", "PREROUTING", s.Jump("untracked services", kernel.ChainUntracked)),
 		s.Ours("raw", kernel.ChainUntracked, rules...),
+		s.Ours("raw", kernel.ChainNotrack, "-j CT --notrack"),
 	}
 }
 
@@ -190,7 +204,7 @@ func (s *scope) notIn(set kernel.SetName, parts string) string {
 // forwardUntracked is the rule of filter KUBE-FORWARD that accepts replies of untracked services, and no other
 // untracked packets: those are others'.
 func (s *scope) forwardUntracked() []string {
-	if !s.Config.Untracked || !s.has(kernel.UntrackedReply) {
+	if s.untracked == nil || !s.untracked.replies(s.Family) {
 		return nil
 	}
 	return []string{"-m conntrack --ctstate UNTRACKED " + s.in(kernel.UntrackedReply, "src,src") + "-j ACCEPT"}
