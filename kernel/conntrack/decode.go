@@ -16,6 +16,8 @@ type entry struct {
 	reply []byte         // the reply's tuple with its zone
 	zone  []byte         // of both directions; nil for the default zone
 	id    []byte
+
+	sourceKept bool // replies go to the address that the client sends from
 }
 
 // tuple is one direction of an entry. Ports are zero if the protocol has none.
@@ -58,10 +60,12 @@ func decode(p []byte) (e entry, err error) {
 	if e.key.Virtual, err = virtualOf(p); err != nil {
 		return entry{}, err
 	}
-	var reply tuple
+	var orig, reply tuple
 	a := nl.ParseAttrs(p[sizeofNfgenmsg:])
 	for a.Next() && err == nil {
 		switch a.Type() {
+		case attrTupleOrig:
+			orig, err = decodeTuple(a.Nested())
 		case attrTupleReply:
 			e.reply = a.Bytes()
 			reply, err = decodeTuple(a.Nested())
@@ -80,7 +84,7 @@ func decode(p []byte) (e entry, err error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("conntrack message: %w", err)
 	}
-	e.key.Addr = netip.AddrPortFrom(reply.src, reply.srcPort)
+	e.key.Addr, e.sourceKept = netip.AddrPortFrom(reply.src, reply.srcPort), orig.src == reply.dst
 	return e, nil
 }
 

@@ -15,7 +15,8 @@ type section struct {
 	ops   []int // indexes in the caller's ops
 }
 
-// sections groups the ops of one family by table.
+// sections groups the ops of one family by table. Table raw comes last, and first if its chains are removed: filter
+// accepts untracked packets as long as there are any.
 func sections(f kernel.Family, ops []kernel.Op) []section {
 	var ss []section
 	for _, table := range tables {
@@ -25,7 +26,11 @@ func sections(f kernel.Family, ops []kernel.Op) []section {
 				s.ops = append(s.ops, i)
 			}
 		}
-		if s.ops != nil {
+		switch {
+		case s.ops == nil:
+		case table == raw && !slices.ContainsFunc(s.ops, func(i int) bool { return ops[i].Verb != kernel.Remove }):
+			ss = slices.Insert(ss, 0, s)
+		default:
 			ss = append(ss, s)
 		}
 	}

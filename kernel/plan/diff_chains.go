@@ -28,7 +28,7 @@ func (d *differ) diffChains() {
 			d.add(write(w), *w)
 		case w == nil:
 			if !d.hold() {
-				d.remove(kernel.RemoveChains, *h)
+				d.remove(chainTeardown(h), *h)
 			}
 		case d.hold():
 			if to := d.held(w, h); !kernel.SameRules(to.Rules, h.Rules) {
@@ -42,6 +42,15 @@ func (d *differ) diffChains() {
 		}
 	})
 	d.resetEqualChains()
+}
+
+// chainTeardown returns the phase in which a chain is removed. Those of table raw go as soon as filter is written, which
+// no longer accepts untracked packets then.
+func chainTeardown(c *kernel.Chain) kernel.Phase {
+	if c.Table == "raw" {
+		return kernel.WriteChains
+	}
+	return kernel.RemoveChains
 }
 
 // held returns what a chain becomes while a source has not delivered its table. Rules of

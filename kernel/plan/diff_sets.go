@@ -144,8 +144,11 @@ func set(w, h *kernel.Entry) string {
 
 // entryPhases returns the phases in which entries of a set are added and removed.
 func (d *differ) entryPhases(set string) (build, teardown kernel.Phase) {
-	if _, spec, _ := d.have.Names.SetSpec(set); spec.Opens {
+	switch _, spec, _ := d.have.Names.SetSpec(set); {
+	case spec.Opens:
 		return kernel.OpenVIPs, kernel.CloseVIPs
+	case spec.Name == kernel.UntrackedReply:
+		return kernel.OpenVIPs, kernel.RemoveGuards // behind UNTRACKED, by its name
 	}
 	return kernel.AddGuards, kernel.RemoveGuards
 }

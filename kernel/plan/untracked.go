@@ -35,3 +35,24 @@ func (d *differ) removeDrained() {
 		}
 	}
 }
+
+// flowsOfUntracked removes the tracked flows of an address that becomes untracked, but for those that are masqueraded:
+// they stay tracked. If the others were tracked again later, the kernel would find their packets outside of the old
+// windows of TCP, take these for new connections, and give them another source port.
+func (d *differ) flowsOfUntracked() {
+	v4, v6 := d.have.Names.Set(kernel.IPv4, kernel.Untracked), d.have.Names.Set(kernel.IPv6, kernel.Untracked)
+	if d.counts[kernel.OpenVIPs] == 0 || !d.want.HasSet(v4) && !d.want.HasSet(v6) {
+		return
+	}
+	for _, o := range d.ops { // it grows meanwhile
+		e, ok := o.Object.(kernel.Entry)
+		if !ok || o.Verb != kernel.Add || e.Set != v4 && e.Set != v6 {
+			continue
+		}
+		for _, r := range d.have.Reals.Of(e.Key()) {
+			if r.Forward == kernel.Masquerade {
+				d.put(kernel.ClearFlows, kernel.Op{Verb: kernel.Remove, Object: kernel.Flow{Key: r.Key, SourceKept: true}})
+			}
+		}
+	}
+}
