@@ -187,7 +187,8 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 	if err != nil {
 		return // check works without iptables and without a kernel that has it
 	}
-	lines := kernel.Barred(firewall, s.Want(t, here).Virtuals)
+	want := s.Want(t, here)
+	lines := kernel.Barred(firewall, want.Virtuals, want.Untracked(s.Config.Names()))
 	c.barred = len(lines) > 0
 	c.warn(lines...)
 }

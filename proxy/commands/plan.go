@@ -111,7 +111,7 @@ func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
 	result := proxy.Plan(ctx, prober, want, have)
 	announcing := s.Config.ForAnnounce()
 	result.Warnings = append(result.Warnings, announcing.Waits(&want, &have)...)
-	p.warn(kernel.Barred(have.Firewall, want.Virtuals)...)
+	p.warn(kernel.Barred(have.Firewall, want.Virtuals, want.Untracked(have.Names))...)
 	return result, nil
 }
 

@@ -19,13 +19,13 @@ func Explain(f Facts, p trace.Packet) Answer {
 		x.a.Origin = FromNode
 	}
 	x.front = f.front(x.key)
+	v, err := trace.Trace(f.Kernel.State, x.node(), p)
+	x.verdict = v
 	x.tracking()
 	x.arrival()
 	if p.In != "" {
 		x.barriers("prerouting")
 	}
-	v, err := trace.Trace(f.Kernel.State, x.node(), p)
-	x.verdict = v
 	before, after := split(v.Path())
 	x.rules(before)
 	if err != nil {
@@ -98,11 +98,12 @@ func (x *explainer) node() kernel.Node {
 }
 
 // tracking says whether connection tracking has room for a new connection. If not, the packet is
-// dropped, whatever it is for, unless the kernel gives up a connection without a reply for it.
+// dropped, whatever it is for, unless the kernel gives up a connection without a reply for it. What rules leave
+// untracked passes.
 func (x *explainer) tracking() {
 	have, err := strconv.ParseUint(x.sysctl("net.netfilter.nf_conntrack_count"), 10, 64)
 	most, err2 := strconv.ParseUint(x.sysctl("net.netfilter.nf_conntrack_max"), 10, 64)
-	if err != nil || err2 != nil || most == 0 || have < most || x.p.Established {
+	if err != nil || err2 != nil || most == 0 || have < most || x.p.Established || x.verdict.Untracked {
 		return
 	}
 	x.wrong(stageRule, "connection tracking has %d entries of at most %d: it drops packets of new connections", have, most)

@@ -18,6 +18,7 @@ type seen struct {
 	src, dst netip.AddrPort
 	in, out  string // devices; "" where there is none, or it is not known
 	state    string // of connection tracking
+	reply    bool   // or any later packet of its connection
 	// moved: nat or IPVS may have changed the destination before the chain sees it.
 	moved bool
 }
@@ -157,7 +158,7 @@ func (p *seen) tracked(states []string) holds {
 // flags compares the flags of a first packet of TCP, or of its reply, as far as they are in a mask.
 func (p *seen) flags(mask, want string) holds {
 	have := []string{"SYN"}
-	if p.state == "ESTABLISHED" {
+	if p.reply {
 		have = append(have, "ACK")
 	}
 	has := func(list, flag string) bool {

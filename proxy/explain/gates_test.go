@@ -35,7 +35,7 @@ func TestWhichRuleDecides(t *testing.T) {
 func TestRulesOfOtherPrograms(t *testing.T) {
 	client, vip := netip.MustParseAddrPort("192.0.2.9:40000"), netip.MustParseAddrPort("203.0.113.9:80")
 	first := seen{proto: kernel.TCP, src: client, dst: vip, in: "eth0", state: "NEW"}
-	reply := seen{proto: kernel.TCP, src: vip, dst: client, in: "veth1", state: "ESTABLISHED", moved: true}
+	reply := seen{proto: kernel.TCP, src: vip, dst: client, in: "veth1", state: "ESTABLISHED", reply: true, moved: true}
 	for _, c := range []struct {
 		matches      string
 		first, reply holds

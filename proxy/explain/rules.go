@@ -89,20 +89,27 @@ func (x *explainer) barriers(hook string) {
 	for _, b := range x.Kernel.Firewall {
 		switch {
 		case b.Hook != hook || !b.Sees(x.key.Family()):
-		case b.Bars(x.key):
+		case b.Bars(x.key, x.verdict.Untracked):
 			x.barred(b, x.key.String())
 		default:
 			x.mayPass(b)
 		}
 	}
-	state := "NEW"
-	if x.p.Established {
-		state = "ESTABLISHED"
-	}
-	p := seen{proto: x.p.Proto, src: x.p.Src, dst: x.p.Dst, in: x.p.In, state: state, moved: !x.served() && hook == "input"}
+	p := seen{proto: x.p.Proto, src: x.p.Src, dst: x.p.Dst, in: x.p.In, state: x.state(x.p.Established), reply: x.p.Established, moved: !x.served() && hook == "input"}
 	if g, r := x.gate(hook, x.key.String(), p); g.Name != "" {
 		x.stopped(g, r, x.key.String())
 	}
+}
+
+// state is what connection tracking says of the packet, or of a later one of its connection.
+func (x *explainer) state(later bool) string {
+	switch {
+	case x.verdict.Untracked:
+		return "UNTRACKED"
+	case later:
+		return "ESTABLISHED"
+	}
+	return "NEW"
 }
 
 // stopped ends the way of a packet, or of its replies, at a rule of another program.
@@ -139,7 +146,7 @@ func (x *explainer) backendBarriers(hook string) {
 			if !to.Usable || to.Lost != "" || x.local(to.Address.Addr()) != "" {
 				continue
 			}
-			if as.Bars(kernel.VirtualKey{Addr: to.Address, Proto: x.key.Proto}) {
+			if as.Bars(kernel.VirtualKey{Addr: to.Address, Proto: x.key.Proto}, x.verdict.Untracked) {
 				to.Lost = fmt.Sprintf("no rule of %s at hook %s accepts what goes there", b.Name, hook)
 				barred = append(barred, to.Address.String())
 			} else {
@@ -167,7 +174,7 @@ func (x *explainer) backendGates(hook string) {
 		if !to.Usable || to.Lost != "" || x.local(to.Address.Addr()) != "" {
 			continue
 		}
-		p := seen{proto: x.p.Proto, src: x.p.Src, dst: to.Address, in: in, out: to.Link, state: "NEW", moved: to.Forward != ""}
+		p := seen{proto: x.p.Proto, src: x.p.Src, dst: to.Address, in: in, out: to.Link, state: x.state(false), moved: to.Forward != ""}
 		if g, r := x.gate(hook, "what goes to "+to.Address.String(), p); g.Name != "" {
 			to.Lost = fmt.Sprintf("the rule %s of %s at hook %s takes what goes there", ruleText(r), g.Name, hook)
 			x.wrong(stageFirewall, "%s at hook %s: %s takes what goes to %s", g.Name, hook, ruleText(r), to.Address)
@@ -182,7 +189,7 @@ func (x *explainer) replyGates(hook string) {
 		if !from.Usable || from.Lost != "" || from.Forward != "" || x.local(from.Address.Addr()) != "" {
 			continue
 		}
-		p := seen{proto: x.p.Proto, src: from.Address, dst: x.p.Src, in: from.Link, state: "ESTABLISHED", moved: from.Masqueraded || x.p.In == ""}
+		p := seen{proto: x.p.Proto, src: from.Address, dst: x.p.Src, in: from.Link, state: x.state(true), reply: true, moved: from.Masqueraded || x.p.In == ""}
 		if g, r := x.gate(hook, "replies of "+from.Address.String(), p); g.Name != "" {
 			from.Lost = fmt.Sprintf("the rule %s of %s at hook %s takes its replies", ruleText(r), g.Name, hook)
 			x.wrong(stageFirewall, "%s at hook %s: %s takes replies of %s", g.Name, hook, ruleText(r), from.Address)
@@ -196,7 +203,7 @@ func (x *explainer) replyBarriers(hook string) {
 	for _, b := range x.Kernel.Firewall {
 		as := b
 		as.Hook = "forward" // there, kernel.Barrier thinks of replies
-		if b.Hook == hook && as.Bars(x.key) {
+		if b.Hook == hook && as.Bars(x.key, x.verdict.Untracked) {
 			x.barred(b, "replies of "+x.key.String())
 		}
 	}
