@@ -62,6 +62,9 @@ func (d *differ) held(w, h *kernel.Chain) kernel.Chain {
 		// Its rules name single VIPs, and all of them drop packets, so their order does
 		// not matter.
 		to.Rules = withRules(w.Rules, h.Rules)
+	case n.IsChain(w.Name, kernel.ChainUntracked), n.IsChain(w.Name, kernel.ChainForward):
+		// Their rules have networks of services that are known, and all of one chain do the same.
+		to.Rules = withRules(w.Rules, h.Rules)
 	case d.sharedByServices(w):
 		to.Rules = d.withOthers(w, h.Rules)
 	case kind == kernel.ChainCluster || kind == kernel.ChainLocal || kind == kernel.ChainExternal:

@@ -11,7 +11,7 @@ import (
 
 const leaveUntracked = "rules.untracked = true"
 
-// kinds are an untracked service, one that is masqueraded and has the same endpoints, and a drained one's place.
+// kinds are an untracked service, and one that is masqueraded and has the same endpoints.
 const kinds = `
 [services.web]
 clusterIPs = ["10.96.0.20", "fd00:96::20"]
@@ -166,5 +166,11 @@ func TestUntrackedEndpointDrains(t *testing.T) {
 	}))
 	if said := n.Log.String()[mark:]; strings.Contains(said, "drift") {
 		t.Errorf("the end of a drain is no drift:\n%s", said)
+	}
+	mark = n.Log.Len()
+	must(t, n.Configure(""))
+	n.synced(t, mark)
+	if rules := n.tool(t, "iptables-save"); strings.Contains(rules, "--notrack") {
+		t.Errorf("with the key off:\n%s", rules)
 	}
 }

@@ -94,6 +94,9 @@ func (w *writer) sets() (sets []kernel.Set, entries kernel.Entries, filled map[s
 		from := len(all)
 		all = w.appendEntries(all, set, traits)
 		n := len(all) - from
+		if set.spec.Optional {
+			w.untracked.networks[setOf{set.family, set.spec.Name}] = networkOf(all[from:])
+		}
 		if n > 0 {
 			filled[set.name] = true
 		}

@@ -22,8 +22,20 @@ import (
 
 // untracked knows which fronts connection tracking leaves out.
 type untracked struct {
-	f      *frontend.Frontends
-	fronts []bool // parallel to f.Fronts
+	f        *frontend.Frontends
+	fronts   []bool // parallel to f.Fronts
+	networks map[setOf]network
+}
+
+// setOf names a set of a family.
+type setOf struct {
+	kernel.Family
+	kernel.SetName
+}
+
+// network returns the network of the entries of a set. It has their least and their greatest address.
+func (u *untracked) network(f kernel.Family, set kernel.SetName) network {
+	return u.networks[setOf{f, set}]
 }
 
 // answerer is where replies come from.
@@ -43,7 +55,7 @@ const (
 
 // untrackedOf finds the fronts that connection tracking leaves out.
 func untrackedOf(f *frontend.Frontends, c *mode.Config) *untracked {
-	u := &untracked{f: f, fronts: make([]bool, len(f.Fronts))}
+	u := &untracked{f: f, fronts: make([]bool, len(f.Fronts)), networks: map[setOf]network{}}
 	local := map[kernel.Family]bool{} // the node's own workloads are recognised
 	for _, family := range f.Config.Families() {
 		local[family] = (&mode.Scope{Frontends: f, Config: c, Family: family}).Local() != ""
@@ -143,10 +155,10 @@ func (u *untracked) appendEntries(entries []kernel.Entry, set namedSet) []kernel
 	return entries
 }
 
-// replies reports whether replies of a family pass this node. Rules do not ask for entries: a service that has lost its
+// replies reports whether untracked replies pass this node. Entries are not enough: a service that has lost its
 // endpoints may have some that drain.
-func (u *untracked) replies(family kernel.Family) bool {
-	return u.any(family, func(x *frontend.Front) bool { return !x.Traits.Has(frontend.Unmasqueraded) })
+func (s *scope) replies() bool {
+	return s.has(kernel.UntrackedReply) || s.untracked.any(s.Family, func(x *frontend.Front) bool { return !x.Traits.Has(frontend.Unmasqueraded) })
 }
 
 // any reports whether an untracked front of a family is such a one.
@@ -176,24 +188,70 @@ func (u *untracked) appendHairpins(entries []kernel.Entry, set namedSet) []kerne
 
 // raw are the chains of table raw. Without untracked services there are none: an empty table would have its hooks.
 // OUTPUT needs no jump, since what IPVS sends on is untracked by then. Target CT is no verdict, so a rule of its own
-// chain ends the way of a client's packets, which would be compared with the rule for replies.
+// chain ends the way of a client's packets, which would be compared with the rules for replies.
 func (s *scope) raw() []kernel.Chain {
 	if s.untracked == nil || !s.has(kernel.Untracked) {
 		return nil
 	}
-	from, to := "", ""
-	if s.has(kernel.TrackedEndpoints) {
-		from, to = s.notIn(kernel.TrackedEndpoints, "src"), s.notIn(kernel.TrackedEndpoints, "dst")
-	}
-	rules := []string{s.in(kernel.Untracked, "dst,dst") + from + "-g " + s.Config.Names.Chain(kernel.ChainNotrack)}
-	if s.untracked.replies(s.Family) {
-		rules = append(rules, s.in(kernel.UntrackedReply, "src,src")+to+"-m addrtype ! --dst-type LOCAL "+s.To(kernel.ChainNotrack))
+	notrack := s.Config.Names.Chain(kernel.ChainNotrack)
+	vips := s.untracked.network(s.Family, kernel.Untracked)
+	rules := s.but("src", vips.match("-d "), s.in(kernel.Untracked, "dst,dst"), "-g "+notrack)
+	if s.replies() {
+		rules = append(rules, s.but("dst", "", s.in(kernel.UntrackedReply, "src,src"), "-m addrtype ! --dst-type LOCAL -g "+notrack)...)
 	}
 	return []kernel.Chain{
 		s.Chain("raw", "PREROUTING", s.Jump("untracked services", kernel.ChainUntracked)),
 		s.Ours("raw", kernel.ChainUntracked, rules...),
 		s.Ours("raw", kernel.ChainNotrack, "-j CT --notrack"),
 	}
+}
+
+// but returns the rules with these matches and this target for packets whose client is no tracked endpoint. A look-up
+// in a set costs 20 times as much as a comparison with a network, so the first rule is for clients outside of the network
+// of all these endpoints.
+func (s *scope) but(client, addrs, matches, target string) []string {
+	if !s.has(kernel.TrackedEndpoints) {
+		return []string{addrs + matches + target}
+	}
+	rules := []string{addrs + matches + s.notIn(kernel.TrackedEndpoints, client) + target}
+	switch outside := s.untracked.network(s.Family, kernel.TrackedEndpoints); {
+	case outside.Bits() <= 0:
+	case client == "src":
+		rules = slices.Insert(rules, 0, outside.match("! -s ")+addrs+matches+target)
+	default:
+		rules = slices.Insert(rules, 0, outside.match("! -d ")+addrs+matches+target)
+	}
+	return rules
+}
+
+// network is a network, or all addresses.
+type network struct{ netip.Prefix }
+
+// match returns the match of an option, "" for all addresses.
+func (n network) match(option string) string {
+	if n.Bits() <= 0 {
+		return ""
+	}
+	return option + n.String() + " "
+}
+
+// networkOf returns a network with all addresses of sorted entries. Its length is a multiple of a byte, or two for
+// IPv6, so that few changes of a table change it.
+func networkOf(entries []kernel.Entry) network {
+	if len(entries) == 0 {
+		return network{}
+	}
+	first, last := entries[0].Addr, entries[len(entries)-1].Addr
+	step := 8
+	if first.Is6() {
+		step = 16
+	}
+	for bits := first.BitLen() - step; bits > 0; bits -= step {
+		if p := netip.PrefixFrom(first, bits).Masked(); p.Contains(last) {
+			return network{p}
+		}
+	}
+	return network{}
 }
 
 // notIn matches packets of which some parts are not in a set.
@@ -204,7 +262,7 @@ func (s *scope) notIn(set kernel.SetName, parts string) string {
 // forwardUntracked is the rule of filter KUBE-FORWARD that accepts replies of untracked services, and no other
 // untracked packets: those are others'.
 func (s *scope) forwardUntracked() []string {
-	if s.untracked == nil || !s.untracked.replies(s.Family) {
+	if s.untracked == nil || !s.replies() {
 		return nil
 	}
 	return []string{"-m conntrack --ctstate UNTRACKED " + s.in(kernel.UntrackedReply, "src,src") + "-j ACCEPT"}
