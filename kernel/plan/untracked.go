@@ -40,8 +40,11 @@ func (d *differ) removeDrained() {
 // they stay tracked. If the others were tracked again later, the kernel would find their packets outside of the old
 // windows of TCP, take these for new connections, and give them another source port.
 func (d *differ) flowsOfUntracked() {
+	if d.counts[kernel.OpenVIPs] == 0 {
+		return
+	}
 	v4, v6 := d.have.Names.Set(kernel.IPv4, kernel.Untracked), d.have.Names.Set(kernel.IPv6, kernel.Untracked)
-	if d.counts[kernel.OpenVIPs] == 0 || !d.want.HasSet(v4) && !d.want.HasSet(v6) {
+	if !d.want.HasSet(v4) && !d.want.HasSet(v6) {
 		return
 	}
 	for _, o := range d.ops { // it grows meanwhile
