@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,26 +17,25 @@ import (
 // modulesLimit ends a modprobe that hangs. The kernel loads on demand what is missing then.
 const modulesLimit = 10 * time.Second
 
-// LoadModules loads the modules that the kernel does not have yet, with one run of modprobe for each group, all at once. The
-// kernel would load each module on demand, by a program of its own, in the middle of the first sync. LoadModules runs
-// nothing if the kernel has them all, or if this process may not load modules: the unit's modprobe has loaded them then.
-// There is no error: a module that the kernel lacks may not be needed, and whatever needs it reports that.
-func LoadModules(ctx context.Context, groups ...[]string) {
+// LoadModules loads the modules that the kernel does not have yet, by one run of modprobe. Two at once would use more processor
+// time, since both load what their modules depend on, and would not end sooner (Linux 6.1). The kernel would load each
+// module on demand, by a program of its own, in the middle of the first sync. LoadModules runs nothing if the kernel
+// has them all, or if this process may not load modules: the unit's modprobe has loaded them then. There is no error: a
+// module that the kernel lacks may not be needed, and whatever needs it reports that.
+func LoadModules(ctx context.Context, names []string) {
 	if !mayLoadModules() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, modulesLimit)
-	defer cancel()
-	var loading sync.WaitGroup
-	for _, argv := range loaders("/", groups) {
-		loading.Go(func() { _ = exec.CommandContext(ctx, argv[0], argv[1:]...).Run() })
+	if argv := loader("/", names); argv != nil {
+		ctx, cancel := context.WithTimeout(ctx, modulesLimit)
+		defer cancel()
+		_ = exec.CommandContext(ctx, argv[0], argv[1:]...).Run()
 	}
-	loading.Wait()
 }
 
-// loaders returns the command for each group that has modules which are neither loaded nor built in. It returns none if the
+// loader returns the command that loads the modules which are neither loaded nor built in; nil without any, or if the
 // running kernel has no modules below root. The program is the one that the kernel itself would run.
-func loaders(root string, groups [][]string) (commands [][]string) {
+func loader(root string, names []string) (argv []string) {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {
 		return nil
@@ -48,16 +46,14 @@ func loaders(root string, groups [][]string) (commands [][]string) {
 	if err != nil || err2 != nil || modprobe == "" {
 		return nil
 	}
-	here := func(module string) bool {
+	absent := slices.DeleteFunc(slices.Clone(names), func(module string) bool {
 		_, err := os.Stat(filepath.Join(root, "sys/module", module))
 		return !errors.Is(err, fs.ErrNotExist) || strings.Contains(string(builtIn), "/"+module+".ko")
+	})
+	if len(absent) == 0 {
+		return nil
 	}
-	for _, group := range groups {
-		if absent := slices.DeleteFunc(slices.Clone(group), here); len(absent) > 0 {
-			commands = append(commands, append([]string{modprobe, "-qa"}, absent...))
-		}
-	}
-	return commands
+	return append([]string{modprobe, "-qa"}, absent...)
 }
 
 // mayLoadModules reports whether this process has CAP_SYS_MODULE.

@@ -72,7 +72,7 @@ func (s Setup) ModeDoubts(t sources.Table, n kernel.Node) []string {
 // by one. The unit has loaded them, so this is for a start by hand, or in a container with the right to do so.
 func (s *Setup) loadModules(ctx context.Context) {
 	if needed := machine.Needed(s.Mode()); needed != nil {
-		host.LoadModules(ctx, needed, machine.BackEnds)
+		host.LoadModules(ctx, slices.Concat(needed, machine.BackEnds))
 	}
 }
 

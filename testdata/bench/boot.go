@@ -38,9 +38,6 @@ var (
 	modulesRow = fmt.Sprintf("of a start of %v: modprobe alone", bootSize)
 )
 
-// loaders are svcproxy's two runs of modprobe in a start on demand.
-var loaders = [][]string{machine.Needed("ipvs"), machine.BackEnds}
-
 // boots measures a start to the last real server without the kernel's modules and with them. After a boot,
 // modules-load.d has loaded most of them, and the unit's modprobe loads the others, which counts.
 func (b *bench) boots(p *pass) error {
@@ -49,8 +46,8 @@ func (b *bench) boots(p *pass) error {
 	}
 	t := table(bootSize, kernel.IPv4)
 	nothing := func() error { return nil }
-	atBoot := func() error { return modprobe(loaders[0]) }
-	byUnit := func() error { return modprobe(slices.Concat(loaders...)) }
+	atBoot := func() error { return modprobe(machine.Needed("ipvs")) }
+	byUnit := func() error { return modprobe(slices.Concat(machine.Needed("ipvs"), machine.BackEnds)) }
 	for range bootRounds {
 		for _, c := range []struct {
 			row, by      string
@@ -58,7 +55,7 @@ func (b *bench) boots(p *pass) error {
 			start        func(*pass, string, sources.Table, func() error) error
 		}{
 			{coldRow, "svcproxy", nothing, nothing, bootSvcproxy},
-			{modulesRow, "modprobe", nothing, nothing, bootModules},
+			{modulesRow, "modprobe", nothing, byUnit, bootModules},
 			{coldRow, "keepalived", nothing, nothing, bootKeepalived},
 			{coldRow, "haproxy", nothing, nothing, bootHAProxy},
 			{bootRow, "svcproxy", atBoot, byUnit, bootSvcproxy},
@@ -130,10 +127,8 @@ func bootSvcproxy(p *pass, row string, t sources.Table, with func() error) error
 }
 
 // bootModules loads the modules of svcproxy alone.
-func bootModules(p *pass, row string, _ sources.Table, _ func() error) error {
-	return p.lap(row, func() error {
-		return atOnce(len(loaders), func(i int) error { return modprobe(loaders[i]) })
-	})
+func bootModules(p *pass, row string, _ sources.Table, with func() error) error {
+	return p.lap(row, with)
 }
 
 // bareTools runs the programs that a start of svcproxy has run, with the rules that it has left: iptables --version, and
