@@ -40,13 +40,17 @@ func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.O
 	followParameters(&have, s.of(kernel.KindSysctl), s.of(kernel.KindTimeouts))
 	followDaemons(&have, s.of(kernel.KindDaemon))
 	have.InIPVS = withoutMoved(have.InIPVS, s.of(kernel.KindVirtual))
-	have.Reals = withoutVirtuals(have.Reals, s.of(kernel.KindVirtual))
+	gone := realsOfRemoved(have.Reals, s.of(kernel.KindVirtual))
+	s.kinds[kernel.KindReal].grown -= len(gone)
 	for k, row := range kernel.Rows {
 		switch of := s.kinds[k]; {
 		case row.Objects == nil:
 		case row.Shared && row.Objects.Len(have.State)+of.grown == row.Objects.Len(want):
 			row.Objects.Share(&have.State, want)
 		default:
+			if kernel.Kind(k) == kernel.KindReal && len(gone) > 0 {
+				have.Reals = have.Reals.With(gone, nil)
+			}
 			row.Objects.Follow(&have.State, s.of(kernel.Kind(k)))
 		}
 	}
@@ -143,8 +147,8 @@ func (s *sorted) of(kind kernel.Kind) []kernel.Op {
 	return some
 }
 
-// withoutVirtuals drops the real servers of virtual servers that ops remove.
-func withoutVirtuals(reals kernel.Reals, ops []kernel.Op) kernel.Reals {
+// realsOfRemoved returns the real servers of virtual servers that ops remove, sorted.
+func realsOfRemoved(reals kernel.Reals, ops []kernel.Op) []kernel.Real {
 	var each [][]kernel.Real
 	for _, o := range ops {
 		if o.Verb == kernel.Remove {
@@ -152,13 +156,10 @@ func withoutVirtuals(reals kernel.Reals, ops []kernel.Op) kernel.Reals {
 		}
 	}
 	gone := slices.Concat(each...)
-	if len(gone) == 0 {
-		return reals
-	}
 	if !slices.IsSortedFunc(gone, kernel.Real.Compare) { // as after waves
 		slices.SortFunc(gone, kernel.Real.Compare)
 	}
-	return reals.With(gone, nil)
+	return gone
 }
 
 // withoutMoved drops the virtual servers that ops move to the relay, or remove.
