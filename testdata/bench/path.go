@@ -84,7 +84,7 @@ type task struct {
 // ways builds them all:
 //
 //   - directly,
-//   - through svcproxy in both layouts of rules, without and with SNAT,
+//   - through svcproxy in both layouts of rules, without and with SNAT, and untracked,
 //   - through the same virtual servers made by hand, with and without the rules around them,
 //   - through svcproxy's mode iptables with both back ends, and mode userspace,
 //   - through HAProxy.
@@ -145,7 +145,8 @@ func (p *pass) ways() ([]way, error) {
 	return ways, nil
 }
 
-// The ways through svcproxy in the other layout of rules, and with its own address as each connection's source.
+// The ways through svcproxy in the other layout of rules, with its own address as each connection's source, and
+// untracked.
 const (
 	byKubeProxy     = "kube-proxy's layout"
 	bySNAT          = "svcproxy, SNAT"
