@@ -50,14 +50,18 @@ func TestUDPStreamMovesToALiveBackend(t *testing.T) {
 		{`["10.2.2.10", "10.2.3.10", "fd00:2:2::10", "fd00:2:3::10"]`, "pod2", "pod2"},
 		{`["10.2.3.10", "fd00:2:3::10"]`, "pod2", "pod3"},
 	}
+	var moving time.Duration // from the file to the kernel, in which a stream may lose what it sends
 	for _, m := range moves {
 		n.wantAnswering(t, streams, m.from)
+		began := time.Now()
 		n.serve(t, table(m.endpoints))
+		moving += time.Since(began)
 		n.wantAnswering(t, streams, m.to)
 	}
+	most := 2 + int(moving/pace)
 	for name, tally := range end(streams) {
-		if lost := tally.Lost(); lost > 2 || tally.Refused > 0 {
-			t.Errorf("%s: of %d datagrams %d were lost in two moves and %d refused; want at most one a move", name, tally.Sent, lost, tally.Refused)
+		if lost := tally.Lost(); lost > most || tally.Refused > 0 {
+			t.Errorf("%s: of %d datagrams %d were lost and %d refused; want at most %d: the moves took %s", name, tally.Sent, lost, tally.Refused, most, moving)
 		}
 		if order := slices.Compact(tally.Answered); !slices.Equal(order, []string{"pod1", "pod2", "pod3"}) {
 			t.Errorf("%s was answered by %v, want each backend in its time", name, order)
