@@ -146,11 +146,12 @@ func (n node) startWithCertificate(t *testing.T) nodeFault {
 	}
 }
 
+// doctored has a check that outlasts a fault that also holds back the checks' answers: a slow machine needs seconds to find one.
 const doctored = `[services.tls]
 clusterIP = "10.96.0.31"
 ports = [{ port = 443, targetPort = 7443 }]
 endpoints = ["10.2.2.10"]
-healthCheck = { type = "https", interval = "1s", path = "/?key=hunter2", headers = { Authorization = "Bearer hunter2" } }
+healthCheck = { type = "https", interval = "1s", fall = 20, path = "/?key=hunter2", headers = { Authorization = "Bearer hunter2" } }
 [services.tunnel]
 clusterIP = "10.96.0.32"
 ports = [{ port = 7000 }]
