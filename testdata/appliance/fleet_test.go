@@ -120,7 +120,7 @@ func (f *fleet) ways(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: ways N[,N...]")
 	}
 	want, began := numbers(ts, args[0]), time.Now()
-	ts.Check(lab.Eventually(patience, func() error {
+	err := lab.Eventually(patience, func() error {
 		out, err := f.Router.Run("ip", "route", "show", fleetVIP.Addr().String())
 		var have []int
 		for line := range strings.Lines(strings.ReplaceAll(out, "nexthop", "\nnexthop")) {
@@ -134,9 +134,20 @@ func (f *fleet) ways(ts *testscript.TestScript, neg bool, args []string) {
 			err = fmt.Errorf("the router sends clients to the nodes %v, want %v", have, want)
 		}
 		return err
-	}))
+	})
+	if err != nil {
+		for n := range f.inits {
+			out, err := f.run(n+1, "sh", "-c", announced)
+			ts.Logf("node %d: %s%v", n+1, out, err)
+		}
+	}
+	ts.Check(err)
 	ts.Logf("after %v", time.Since(began).Round(time.Millisecond))
 }
+
+// announced shows how far the routes of a node come.
+const announced = "ip route show table all | grep -F 198.51.100.; birdc show protocols; birdc show route table all; " +
+	"vtysh -c 'show bgp summary' -c 'show ip route' -c 'show bgp ipv4 unicast'; journalctl --no-pager -n 100 -u bird -u frr -u svcproxy"
 
 // link takes the router's link to a node down or up: link N down|up.
 func (f *fleet) link(ts *testscript.TestScript, neg bool, args []string) {

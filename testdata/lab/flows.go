@@ -7,18 +7,24 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // patience is how long a flow may wait for an answer: an outage, the retransmissions after it, and a slow machine.
 const patience = time.Minute
 
-// pace is the time between two questions: the packets of many flows that are asked at once overflow queues.
-const pace = time.Millisecond
+// The time between two questions is that of the last answer, within these bounds. The packets of many flows that are asked
+// at once overflow the queues of a machine that is slow: its kernel then also loses half-open connections, and resets them.
+const (
+	leastPace = time.Millisecond
+	mostPace  = 10 * time.Millisecond
+)
 
 // Flows are many open connections of a client, each with the server that it reached.
 type Flows struct {
 	all  []*flow
+	pace atomic.Int64 // a time.Duration
 	mu   sync.Mutex
 	lost []string
 }
@@ -70,7 +76,7 @@ func (f *Flows) roundUntil(stop <-chan struct{}) (stopped bool) {
 		select {
 		case <-stop:
 			return true
-		case <-time.After(pace):
+		case <-time.After(max(leastPace, min(mostPace, time.Duration(f.pace.Load())))):
 		}
 	}
 	return false
@@ -82,7 +88,9 @@ func (f *Flows) ask(c *flow) {
 	if c.lost {
 		return
 	}
+	began := time.Now()
 	a, err := c.askWithin(patience)
+	f.pace.Store(int64(time.Since(began)))
 	if err == nil && c.server == "" {
 		c.server = a.Backend
 	}
