@@ -26,8 +26,8 @@ import (
 // packets is how many fronts of a table get one from each origin.
 const packets = 20
 
-// leastPackets is how many a run of all tables compares at least.
-const leastPackets = 5000
+// leastPackets is how many a long run compares at least for each table, on average.
+const leastPackets = 25
 
 // explainEvery: one of so many packets is also explained, which takes as long as tracing it; of those to
 // schedulers that hash, each is.
