@@ -9,9 +9,10 @@ import (
 )
 
 // patched returns the state of f, if that differs from the last state only in
-// real servers and in entries of KUBE-LOOP-BACK. Where services are untracked, endpoints decide about more.
+// real servers and in entries of KUBE-LOOP-BACK. Where services are untracked, the
+// addresses of endpoints decide about more, so only their weights and limits may differ.
 func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool) {
-	if m.last == nil || c.Untracked {
+	if m.last == nil {
 		return kernel.State{}, false
 	}
 	changed, ok := f.Since(m.last)
@@ -21,6 +22,9 @@ func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool
 	p := patch{Mode: m, now: f, repeated: m.repeated}
 	for _, s := range changed {
 		p.service(s)
+	}
+	if c.Untracked && p.moved {
+		return kernel.State{}, false
 	}
 	return p.apply()
 }
@@ -34,6 +38,7 @@ type patch struct {
 	// are no longer needed by any service port, fresh were not needed before.
 	repeated, gone, fresh []kernel.Entry
 	owned                 bool // repeated is a copy
+	moved                 bool // a front has other backends, or a service other entries
 }
 
 // patchedFront is a front with other real servers than before.
@@ -48,6 +53,7 @@ func (p *patch) service(s frontend.Changed) {
 		x := &p.now.Fronts[i]
 		before, now := p.last.Backends(x), p.now.Backends(x)
 		if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.same(s.Service, a, b) }) {
+			p.moved = p.moved || !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.sameAddr(s.Service, a, b) })
 			p.fronts = append(p.fronts, patchedFront{x.Key, appendReals(make([]kernel.Real, 0, len(now)), p.now, x, p.config)})
 		}
 	}
@@ -64,8 +70,12 @@ func (p *patch) service(s frontend.Changed) {
 func (p *patch) same(service int, before, now frontend.Backend) bool {
 	upper, lower := p.last.Limits(service, before)
 	upperNow, lowerNow := p.now.Limits(service, now)
-	return p.last.Addr(service, before) == p.now.Addr(service, now) && p.last.Weight(service, before) == p.now.Weight(service, now) &&
+	return p.sameAddr(service, before, now) && p.last.Weight(service, before) == p.now.Weight(service, now) &&
 		upper == upperNow && lower == lowerNow
+}
+
+func (p *patch) sameAddr(service int, before, now frontend.Backend) bool {
+	return p.last.Addr(service, before) == p.now.Addr(service, now)
 }
 
 // replace takes the entries that a service needed out and puts others in.
@@ -73,6 +83,7 @@ func (p *patch) replace(before, now []kernel.Entry) {
 	if slices.Equal(before, now) {
 		return
 	}
+	p.moved = true
 	if !p.owned {
 		p.repeated, p.owned = slices.Clone(p.repeated), true
 	}

@@ -17,12 +17,13 @@ import (
 // Whatever changes between two calls, a Cache returns what List does and a Mode
 // what State does.
 func TestPatchedIsMade(t *testing.T) {
-	patched := 0
+	patched, weighed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		var frontends frontend.Cache
 		var m Mode
 		config := modetest.Defaults()
 		config.Frontends.LocalFallback = rapid.SampledFrom([]frontend.LocalFallback{frontend.FallbackDrop, frontend.FallbackCluster}).Draw(t, "fallback")
+		config.Untracked = rapid.Bool().Draw(t, "untracked")
 		config.Frontends.Forward = rapid.SampledFrom([]sources.Forward{"", sources.Direct}).Draw(t, "forward")
 		node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{
 			{Prefix: netip.MustParsePrefix("192.0.2.1/24"), Link: "eth0"}, {Prefix: netip.MustParsePrefix("2001:db8::1/64"), Link: "eth0"},
@@ -41,8 +42,10 @@ func TestPatchedIsMade(t *testing.T) {
 			if before.String() != kept {
 				t.Fatal("a state that was given has changed")
 			}
-			if len(before.Virtuals) > 0 && len(got.Virtuals) > 0 && &before.Virtuals[0] == &got.Virtuals[0] && got.Reals.Len() != before.Reals.Len() {
+			if shared := len(before.Virtuals) > 0 && len(got.Virtuals) > 0 && &before.Virtuals[0] == &got.Virtuals[0]; shared && got.Reals.Len() != before.Reals.Len() {
 				patched++
+			} else if shared && config.Untracked && !got.Reals.Equal(before.Reals) {
+				weighed++
 			}
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0:
@@ -51,13 +54,19 @@ func TestPatchedIsMade(t *testing.T) {
 				config.MasqueradeAll = !config.MasqueradeAll
 			default:
 				table.Services = sources.ServicesOf(table.Services.Slice()...)
-				s := table.Services.At(rapid.IntRange(0, table.Services.Len()-1).Draw(t, "service"))
-				s.Endpoints = modetest.SmallEndpoints(t)
+				i := rapid.IntRange(0, table.Services.Len()-1).Draw(t, "service")
+				s := table.Services.At(i)
+				if s.Endpoints = modetest.SmallEndpoints(t); rapid.Bool().Draw(t, "weight alone") {
+					s.Endpoints = slices.Clone(last.Services.At(i).Endpoints)
+					for k := range s.Endpoints {
+						s.Endpoints[k].Weight = rapid.Uint32Range(0, 3).Draw(t, "weight")
+					}
+				}
 			}
 		}
 	})
-	if patched == 0 {
-		t.Error("no state was patched: nothing was tested")
+	if patched == 0 || weighed == 0 {
+		t.Errorf("%d states were patched, and %d with untracked services: nothing was tested", patched, weighed)
 	}
 }
 
