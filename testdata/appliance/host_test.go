@@ -113,7 +113,7 @@ func TestNode(t *testing.T) {
 		t.Run(boots[0], func(t *testing.T) {
 			kept := filepath.Join(t.TempDir(), "kept.tar")
 			for _, script := range boots {
-				args := []string{"run", "--systemd", "--boot-limit=3m", "--limit=35m", "--bind", tree, "--bind", dir, "--bind", filepath.Dir(self)}
+				args := []string{"run", "--systemd", "--limit=35m", "--bind", tree, "--bind", dir, "--bind", filepath.Dir(self)}
 				if len(boots) > 1 {
 					args = append(args, "--keep", kept)
 				}

@@ -130,7 +130,7 @@ func TestSystemdBootsAndBootsAgain(t *testing.T) {
 	} else if _, err := os.Stat(dir); err != nil {
 		t.Skip(err, "(bin/guest root)")
 	}
-	args := []string{"run", "--systemd", "--boot-limit=3m", "--keep", filepath.Join(t.TempDir(), "kept.tar"), "--", "sh", "-ec"}
+	args := []string{"run", "--systemd", "--keep", filepath.Join(t.TempDir(), "kept.tar"), "--", "sh", "-ec"}
 	first := "test $(cat /proc/1/comm) = systemd; systemctl is-system-running --wait; rm /etc/issue; echo was here > /etc/guest; chown 7:8 /etc/guest; " +
 		`systemd-run -qp ExecStop='/bin/sh -c "echo stopped >> /etc/guest"' sleep infinity; systemctl reboot; exit 33`
 	if out, code := guest(t, append(args, first)...); code != 33 {

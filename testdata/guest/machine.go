@@ -38,7 +38,7 @@ func machineFlags(fs *flag.FlagSet) *machine {
 	fs.StringVar(&m.Append, "append", os.Getenv("SVCPROXY_GUEST_APPEND"), "more kernel arguments (SVCPROXY_GUEST_APPEND)")
 	fs.StringVar(&m.QEMU, "qemu", os.Getenv("SVCPROXY_GUEST_QEMU"), "more QEMU arguments (SVCPROXY_GUEST_QEMU)")
 	fs.BoolVar(&m.Console, "console", false, "show the guest's console on standard error")
-	fs.DurationVar(&m.BootLimit, "boot-limit", time.Minute, "how long the guest may take to boot")
+	fs.DurationVar(&m.BootLimit, "boot-limit", 3*time.Minute, "how long the guest may take to boot")
 	return m
 }
 

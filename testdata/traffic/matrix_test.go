@@ -134,7 +134,8 @@ var limits = []struct{ modes, why, tests string }{
 	{"ipvs", "leaves services untracked, which mode ipvs alone does", `
 		TestUntrackedServices
 		TestUntrackedChangesUnderTraffic
-		TestUntrackedEndpointDrains`},
+		TestUntrackedEndpointDrains
+		TestUntrackedPastTheNode`},
 	{"ipvs", "changes the layout of rules, which mode ipvs alone has", `
 		TestLayoutChangesUnderTraffic`},
 	{"ipvs iptables", "waits for what mode userspace does not send to clients that it has served: ICMP", `

@@ -174,3 +174,28 @@ func TestUntrackedEndpointDrains(t *testing.T) {
 		t.Errorf("with the key off:\n%s", rules)
 	}
 }
+
+// What goes to backends directly or in tunnels is untracked. Replies pass the node by, so table raw has no rule for
+// them. The same service is tracked again when it masquerades.
+func TestUntrackedPastTheNode(t *testing.T) {
+	n := newForwardingNode(t, "ipvs.guePort = 6081\n"+leaveUntracked+"\n")
+	for i, method := range []string{"direct", "ipip", "gue", "masquerade"} {
+		if i == 0 {
+			n.start(t, forwarded(method))
+		} else {
+			n.serve(t, forwarded(method))
+		}
+		n.wantForwarded(t, method)
+		for _, vip := range forwardVIPs {
+			if flows := n.flowsTo(t, vip); (flows != "") != (method == "masquerade") {
+				t.Errorf("%s: tracked to %s: %q", method, vip, flows)
+			}
+		}
+		for _, tool := range []string{"iptables-save", "ip6tables-save"} {
+			rules := n.tool(t, tool, "-t", "raw")
+			if strings.Contains(rules, "KUBE-UNTRACKED ") != (method != "masquerade") || strings.Contains(rules, "UNTRACKED-REPLY") {
+				t.Errorf("%s: %s", method, rules)
+			}
+		}
+	}
+}
