@@ -94,7 +94,7 @@ func TestEMFILE(t *testing.T) {
 			fill, some = append(fill, fd), true
 		}
 	}
-	for gaps() { // what the warm connection and earlier tests close late would do for a client, and not for its backend
+	for gaps() { // one that opens late would be enough for a client, and not for its backend: the relay then resets it
 		time.Sleep(200 * time.Millisecond)
 	}
 	connected := make(chan error, 1)

@@ -146,7 +146,7 @@ func (n node) startWithCertificate(t *testing.T) nodeFault {
 	}
 }
 
-// doctored has a check that outlasts a fault that also holds back the checks' answers: a slow machine needs seconds to find one.
+// doctored has a check with a high fall: some faults drop its answers, too, for the seconds in which a slow machine finds them.
 const doctored = `[services.tls]
 clusterIP = "10.96.0.31"
 ports = [{ port = 443, targetPort = 7443 }]
