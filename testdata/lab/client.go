@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,11 +13,19 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // AskLimit is how long a question may take. Packets cross three namespaces in
 // well under a millisecond, in an emulated guest in a few.
 const AskLimit = 5 * time.Second
+
+// The ports of clients, Linux's range of ports that are chosen by the kernel.
+const (
+	firstClientPort = 32768
+	clientPorts     = 60999 - firstClientPort + 1
+)
 
 // An Answer is a backend's reply.
 type Answer struct {
@@ -61,15 +70,7 @@ func (ns *Namespace) Dial(network string, to netip.AddrPort) (*Conn, error) {
 
 // DialFrom is Dial from one of the namespace's own addresses.
 func (ns *Namespace) DialFrom(network string, from netip.Addr, to netip.AddrPort) (*Conn, error) {
-	dialer := net.Dialer{Timeout: AskLimit}
-	switch {
-	case !from.IsValid():
-	case network == "udp":
-		dialer.LocalAddr = &net.UDPAddr{IP: from.AsSlice()}
-	default:
-		dialer.LocalAddr = &net.TCPAddr{IP: from.AsSlice()}
-	}
-	c, err := ns.dial(context.Background(), &dialer, network, to.String())
+	c, err := ns.dial(context.Background(), AskLimit, network, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +79,29 @@ func (ns *Namespace) DialFrom(network string, from netip.Addr, to netip.AddrPort
 
 // dial works since a dialler of one numeric address opens its socket in the
 // goroutine that calls it.
-func (ns *Namespace) dial(ctx context.Context, d *net.Dialer, network, to string) (c net.Conn, err error) {
+//
+// Each connection of a namespace has a port of its own. The kernel would give one port to connections to two VIPs, and IPVS
+// tells answers apart only by endpoint and client: those of two that reach one endpoint all go to one of them, until it has
+// been closed for 10 s (https://github.com/kubernetes/kubernetes/issues/107249).
+func (ns *Namespace) dial(ctx context.Context, limit time.Duration, network string, from netip.Addr, to netip.AddrPort) (c net.Conn, err error) {
+	if !from.IsValid() {
+		from = netip.IPv6Unspecified()
+		if to.Addr().Is4() {
+			from = netip.IPv4Unspecified()
+		}
+	}
 	err = ns.Do(func() error {
-		c, err = d.DialContext(ctx, network, to)
+		for range clientPorts {
+			port := firstClientPort + (ns.dialled.Add(1)-1)%clientPorts
+			local := netip.AddrPortFrom(from, uint16(port))
+			dialer := net.Dialer{Timeout: limit}
+			if dialer.LocalAddr = net.TCPAddrFromAddrPort(local); network == "udp" {
+				dialer.LocalAddr = net.UDPAddrFromAddrPort(local)
+			}
+			if c, err = dialer.DialContext(ctx, network, to.String()); !errors.Is(err, unix.EADDRINUSE) {
+				return err
+			}
+		}
 		return err
 	})
 	return c, err
@@ -162,16 +183,19 @@ func (ns *Namespace) Ask(network string, to netip.AddrPort) (Answer, error) {
 // HTTP is a client inside the namespace that has a connection for each request,
 // and a limit for it.
 func (ns *Namespace) HTTP(limit time.Duration) *http.Client {
-	// The limit of a request is not that of its connection: net/http would go on
-	// dialling for later requests, and IPVS would schedule connections that no
-	// test counts.
-	dialer := net.Dialer{Timeout: limit}
 	return &http.Client{
 		Timeout: limit,
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
+			// The limit of a request is not that of its connection: net/http would go on
+			// dialling for later requests, and IPVS would schedule connections that no
+			// test counts.
 			DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
-				return ns.dial(ctx, &dialer, network, to)
+				addr, err := netip.ParseAddrPort(to)
+				if err != nil {
+					return nil, err
+				}
+				return ns.dial(ctx, limit, network, netip.Addr{}, addr)
 			},
 		},
 	}

@@ -39,17 +39,13 @@ type flow struct {
 // OpenFlows opens n connections and asks on each.
 func (ns *Namespace) OpenFlows(n int, to netip.AddrPort) (*Flows, error) {
 	f := &Flows{}
-	dialer := net.Dialer{Timeout: patience}
-	err := ns.Do(func() error {
-		for range n {
-			c, err := dialer.DialContext(context.Background(), "tcp", to.String())
-			if err != nil {
-				return err
-			}
+	var err error
+	for len(f.all) < n && err == nil {
+		var c net.Conn
+		if c, err = ns.dial(context.Background(), patience, "tcp", netip.Addr{}, to); err == nil {
 			f.all = append(f.all, &flow{Conn: &Conn{c, bufio.NewReader(c)}})
 		}
-		return nil
-	})
+	}
 	if err == nil {
 		f.Round()
 		if lost := f.Lost(); len(lost) > 0 {
@@ -173,8 +169,7 @@ func (ns *Namespace) Newcomers(to netip.AddrPort) *Newcomers {
 
 func (n *Newcomers) visit(ns *Namespace, to netip.AddrPort) {
 	began := time.Now()
-	dialer := net.Dialer{Timeout: patience}
-	c, refused := ns.dial(context.Background(), &dialer, "tcp", to.String())
+	c, refused := ns.dial(context.Background(), patience, "tcp", netip.Addr{}, to)
 	var lost error
 	if refused == nil {
 		conn := &Conn{c, bufio.NewReader(c)}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -17,8 +18,9 @@ import (
 // kernel removes it and its contents with the last file, socket or process that
 // holds it. So a lab that is killed leaves nothing behind.
 type Namespace struct {
-	Name string
-	file *os.File
+	Name    string
+	file    *os.File
+	dialled atomic.Uint32 // connections
 }
 
 // NewNamespace makes an empty namespace with lo up.

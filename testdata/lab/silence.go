@@ -14,11 +14,7 @@ var ErrSilence = errors.New("no answer of any kind")
 // Try connects from an address of the namespace, or from any if it is zero, and
 // closes. It is for connections that should be dropped.
 func (ns *Namespace) Try(from netip.Addr, to netip.AddrPort, limit time.Duration) error {
-	dialer := net.Dialer{Timeout: limit}
-	if from.IsValid() {
-		dialer.LocalAddr = &net.TCPAddr{IP: from.AsSlice()}
-	}
-	c, err := ns.dial(context.Background(), &dialer, "tcp", to.String())
+	c, err := ns.dial(context.Background(), limit, "tcp", from, to)
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		return ErrSilence

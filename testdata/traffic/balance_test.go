@@ -1,10 +1,18 @@
 package traffic
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/netip"
+	"os"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
@@ -71,4 +79,44 @@ func askFrom(t *testing.T, h *lab.Host, from netip.Addr, to string) string {
 	a, err := c.Ask()
 	must(t, err)
 	return a.Backend
+}
+
+// A client may have one port in connections to two VIPs. If they reach one endpoint, IPVS sends the answers of both to the
+// newer one. The other modes do not.
+func TestOneClientPortToTwoVIPs(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, clusterIP("older", "10.96.0.21", `["10.2.1.10"]`)+clusterIP("newer", "10.96.0.22", `["10.2.1.10"]`))
+	older, newer := n.dialFromPort(t, 20000, "10.96.0.21:80"), n.dialFromPort(t, 20000, "10.96.0.22:80")
+	if err := echo(newer); err != nil {
+		t.Errorf("the newer connection: %v", err)
+	}
+	err := echo(older)
+	if starves := errors.Is(err, os.ErrDeadlineExceeded); starves != (modeOf(t) == "ipvs") {
+		t.Errorf("the older connection: %v", err)
+	}
+}
+
+// dialFromPort connects the client from a port that it may use already.
+func (n node) dialFromPort(t *testing.T, port int, to string) (c net.Conn) {
+	t.Helper()
+	dialer := net.Dialer{
+		Timeout:   patience,
+		LocalAddr: &net.TCPAddr{Port: port},
+		Control: func(_, _ string, socket syscall.RawConn) error {
+			return socket.Control(func(fd uintptr) { must(t, unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)) })
+		},
+	}
+	must(t, n.Client.Do(func() (err error) { c, err = dialer.Dial("tcp", to); return err }))
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// echo has a backend answer a line, within a few retransmissions.
+func echo(c net.Conn) error {
+	c.SetDeadline(time.Now().Add(lab.AskLimit))
+	if _, err := c.Write([]byte("\n")); err != nil {
+		return err
+	}
+	_, err := bufio.NewReader(c).ReadString('\n')
+	return err
 }
