@@ -29,9 +29,9 @@ apiserver:
 	$(GO) run ./testdata/apiserver/build
 
 # test: everything: lint, tests on this kernel, on the guest's, on a node with systemd; three jobs at once, since a guest uses one
-# processor and waits for half of its time
+# processor and waits for half of its time; a failure ends none of the others
 test: build guest apiserver bin/nfpm bin/legacy
-	@$(MAKE) --no-print-directory -j3 lint appliance test-modes test-traffic test-legacy test-here test-kernel test-fallback
+	@$(MAKE) --no-print-directory -k -j3 lint appliance test-modes test-traffic test-legacy test-here test-kernel test-fallback
 
 # test-here: every test that this machine's kernel can run. A missing program is a failure (make guest installs them), unless
 # SVCPROXY_NOSKIP is empty
@@ -94,7 +94,7 @@ test-fallback: build guest
 # dummy devices; without root all skip. They mostly wait, so all go at once
 OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),unshare --mount)
 test-modes: bin/legacy
-	@$(MAKE) --no-print-directory -j3 test-iptables test-iptables-legacy test-userspace
+	@$(MAKE) --no-print-directory -k -j3 test-iptables test-iptables-legacy test-userspace
 test-iptables-legacy: export PATH := $(CURDIR)/bin/legacy:$(PATH)
 test-iptables test-iptables-legacy: export SVCPROXY_TEST_MODE = iptables
 test-userspace: export SVCPROXY_TEST_MODE = userspace
