@@ -24,9 +24,10 @@ type Mode struct {
 	last   *frontend.Frontends
 	config mode.Config
 	state  kernel.State
-	// repeated are entries of KUBE-LOOP-BACK, sorted: one for each service port
-	// beyond the first that needs the entry.
-	repeated []kernel.Entry
+	// repeated are entries of the sets of endpoints, sorted: in KUBE-LOOP-BACK one for each service port
+	// beyond the first that needs the entry, in the others one for each service.
+	repeated  []kernel.Entry
+	untracked *untracked // nil unless the configuration asks for it
 }
 
 var _ mode.Mode = (*Mode)(nil)
@@ -87,8 +88,9 @@ func (m *Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
 		return s
 	}
 	m.last, m.config = f, c
-	m.state, m.repeated = state(f, c)
-	return m.state
+	s, w := state(f, c)
+	m.state, m.repeated, m.untracked = s, w.repeated, w.untracked
+	return s
 }
 
 // State returns what the kernel must look like to serve f.

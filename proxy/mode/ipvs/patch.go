@@ -9,8 +9,7 @@ import (
 )
 
 // patched returns the state of f, if that differs from the last state only in
-// real servers and in entries of KUBE-LOOP-BACK. Where services are untracked, the
-// addresses of endpoints decide about more, so only their weights and limits may differ.
+// real servers and in entries of the sets of endpoints.
 func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool) {
 	if m.last == nil {
 		return kernel.State{}, false
@@ -19,11 +18,11 @@ func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool
 	if !ok || !m.config.Same(c) {
 		return kernel.State{}, false
 	}
-	p := patch{Mode: m, now: f, repeated: m.repeated}
+	p := patch{Mode: m, now: f, changed: changed, repeated: m.repeated}
 	for _, s := range changed {
 		p.service(s)
 	}
-	if c.Untracked && p.moved {
+	if c.Untracked && !p.keepsUntracked() {
 		return kernel.State{}, false
 	}
 	return p.apply()
@@ -32,13 +31,14 @@ func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool
 // patch is what the changed services change in a state.
 type patch struct {
 	*Mode
-	now    *frontend.Frontends
-	fronts []patchedFront
-	// Entries of KUBE-LOOP-BACK, all sorted. repeated replaces Mode.repeated; gone
+	now     *frontend.Frontends
+	changed []frontend.Changed
+	fronts  []patchedFront
+	// Entries of the sets of endpoints, all sorted. repeated replaces Mode.repeated; gone
 	// are no longer needed by any service port, fresh were not needed before.
 	repeated, gone, fresh []kernel.Entry
-	owned                 bool // repeated is a copy
-	moved                 bool // a front has other backends, or a service other entries
+	owned                 bool  // repeated is a copy
+	moved                 []int // the fronts that have other backends
 }
 
 // patchedFront is a front with other real servers than before.
@@ -53,8 +53,10 @@ func (p *patch) service(s frontend.Changed) {
 		x := &p.now.Fronts[i]
 		before, now := p.last.Backends(x), p.now.Backends(x)
 		if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.same(s.Service, a, b) }) {
-			p.moved = p.moved || !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.sameAddr(s.Service, a, b) })
 			p.fronts = append(p.fronts, patchedFront{x.Key, appendReals(make([]kernel.Real, 0, len(now)), p.now, x, p.config)})
+		}
+		if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.sameAddr(s.Service, a, b) }) {
+			p.moved = append(p.moved, i)
 		}
 	}
 	for _, f := range p.now.Config.Families() {
@@ -83,7 +85,6 @@ func (p *patch) replace(before, now []kernel.Entry) {
 	if slices.Equal(before, now) {
 		return
 	}
-	p.moved = true
 	if !p.owned {
 		p.repeated, p.owned = slices.Clone(p.repeated), true
 	}
@@ -125,15 +126,13 @@ func drop(sorted *[]kernel.Entry, e kernel.Entry) bool {
 	return found
 }
 
-// apply returns the patched state. It fails if KUBE-LOOP-BACK needs another
-// capacity or becomes empty or not empty, because then the rules differ.
+// apply returns the patched state. It fails if the rules differ.
 func (p *patch) apply() (kernel.State, bool) {
 	s := p.state
 	if len(p.gone)+len(p.fresh) > 0 {
-		if !p.keepsRules() {
+		if s.Entries = p.state.Entries.With(p.gone, p.fresh); !p.keepsRules(s.Entries) {
 			return kernel.State{}, false
 		}
-		s.Entries = p.state.Entries.With(p.gone, p.fresh)
 	}
 	if len(p.fronts) > 0 {
 		s.Reals = p.reals()
@@ -143,26 +142,25 @@ func (p *patch) apply() (kernel.State, bool) {
 	return s, true
 }
 
-// keepsRules reports whether the sets keep their capacity, and stay empty or not.
-func (p *patch) keepsRules() bool {
+// keepsRules reports whether the sets of endpoints keep their capacity, stay empty or not, and keep the network that a rule
+// names.
+func (p *patch) keepsRules(entries kernel.Entries) bool {
 	for _, f := range p.now.Config.Families() {
-		name := p.config.Names.Set(f, kernel.LoopBack)
-		before := len(p.state.Entries.Of(name))
-		now := before + count(p.fresh, name) - count(p.gone, name)
-		if (now == 0) != (before == 0) || kernel.Capacity(now) != kernel.Capacity(before) {
-			return false
+		for _, spec := range kernel.SetSpecs {
+			if !ofEndpoints(spec.Name) {
+				continue
+			}
+			name := p.config.Names.Set(f, spec.Name)
+			before, now := p.state.Entries.Of(name), entries.Of(name)
+			if (len(now) == 0) != (len(before) == 0) || kernel.Capacity(len(now)) != kernel.Capacity(len(before)) {
+				return false
+			}
+			if spec.Name == kernel.TrackedEndpoints && networkOf(now) != networkOf(before) {
+				return false
+			}
 		}
 	}
 	return true
-}
-
-func count(entries []kernel.Entry, set string) (n int) {
-	for i := range entries {
-		if entries[i].Set == set {
-			n++
-		}
-	}
-	return n
 }
 
 // reals returns all real servers, with those of the patched fronts replaced.

@@ -144,10 +144,15 @@ func (w *writer) appendEntries(entries []kernel.Entry, set namedSet, traits fron
 		}
 	}
 	sortEntries(entries[from:])
-	if set.spec.Name == kernel.LoopBack {
+	if ofEndpoints(set.spec.Name) {
 		w.repeated = append(w.repeated, repeated(entries[from:])...)
 	}
 	return entries[:from+len(slices.Compact(entries[from:]))]
+}
+
+// ofEndpoints reports whether a set has entries of services' endpoints, and not of their addresses.
+func ofEndpoints(set kernel.SetName) bool {
+	return set == kernel.LoopBack || set == kernel.UntrackedReply || set == kernel.TrackedEndpoints
 }
 
 // appendMembers appends the entries of a front in a set of this type.

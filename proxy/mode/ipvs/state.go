@@ -6,9 +6,9 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// state returns the state, and Mode.repeated.
-func state(f *frontend.Frontends, c mode.Config) (s kernel.State, repeated []kernel.Entry) {
-	s = kernel.State{
+// state returns the state, and who wrote it.
+func state(f *frontend.Frontends, c mode.Config) (kernel.State, *writer) {
+	s := kernel.State{
 		Timeouts: c.Timeouts,
 		Links:    []kernel.Link{{Name: c.Names.Device, Type: "dummy"}},
 		Policy:   mode.Policy(f, c),
@@ -25,7 +25,7 @@ func state(f *frontend.Frontends, c mode.Config) (s kernel.State, repeated []ker
 	s.Sort()
 	// These are made in order.
 	s.Sets, s.Entries, s.Virtuals, s.Reals = sets, entries, mode.Virtuals(f), kernel.RealsOf(allReals(f, c))
-	return s, w.repeated
+	return s, w
 }
 
 // writer writes the state of some frontends.

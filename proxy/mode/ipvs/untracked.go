@@ -1,6 +1,8 @@
 package ipvs
 
 import (
+	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -23,9 +25,21 @@ import (
 // untracked knows which fronts connection tracking leaves out.
 type untracked struct {
 	f        *frontend.Frontends
-	fronts   []bool // parallel to f.Fronts
+	fates    []fate // parallel to f.Fronts
 	networks map[setOf]network
+	tracked  map[answerer]int // for how many fronts that stay tracked and keep their clients' addresses
+	others   bool             // a front stays tracked only for the endpoints of another one
 }
+
+// fate is what becomes of a front.
+type fate uint8
+
+const (
+	masqueraded      fate = iota // always, so its replies go to an address of the node
+	kept                         // tracked, with any endpoints
+	keptForEndpoints             // tracked, but might be left out with other endpoints
+	leftOut
+)
 
 // setOf names a set of a family.
 type setOf struct {
@@ -55,32 +69,40 @@ const (
 
 // untrackedOf finds the fronts that connection tracking leaves out.
 func untrackedOf(f *frontend.Frontends, c *mode.Config) *untracked {
-	u := &untracked{f: f, fronts: make([]bool, len(f.Fronts)), networks: map[setOf]network{}}
+	u := &untracked{f: f, fates: make([]fate, len(f.Fronts)), networks: map[setOf]network{}, tracked: map[answerer]int{}}
 	local := map[kernel.Family]bool{} // the node's own workloads are recognised
 	for _, family := range f.Config.Families() {
 		local[family] = (&mode.Scope{Frontends: f, Config: c, Family: family}).Local() != ""
 	}
-	tracked := map[answerer]bool{} // for fronts that stay tracked and keep their clients' addresses
 	for i := range f.Fronts {
 		x := &f.Fronts[i]
 		switch m := masquerades(x, c.MasqueradeAll, local[x.Key.Family()]); {
 		case m == allMasqueraded:
-		case m == noneMasqueraded && !u.onNode(x):
-			u.fronts[i] = true
+			u.fates[i] = masqueraded
+		case m == someMasqueraded:
+			u.keep(i, kept)
+		case u.onNode(x):
+			u.keep(i, keptForEndpoints)
 		default:
-			u.track(x, tracked)
+			u.fates[i] = leftOut
 		}
 	}
-	for again := len(tracked) > 0; again; {
+	for again := len(u.tracked) > 0; again; {
 		again = false
-		for i, left := range u.fronts {
-			if x := &f.Fronts[i]; left && u.answers(x, tracked) {
-				u.fronts[i], again = false, true
-				u.track(x, tracked)
+		for i, fate := range u.fates {
+			if fate == leftOut && u.answers(&f.Fronts[i]) {
+				u.keep(i, keptForEndpoints)
+				u.others, again = true, true
 			}
 		}
 	}
 	return u
+}
+
+// keep notes that a front stays tracked.
+func (u *untracked) keep(i int, why fate) {
+	u.fates[i] = why
+	u.count(&u.f.Fronts[i], 1)
 }
 
 // masquerades repeats what nat KUBE-SERVICES decides. The rules of firewall marks are other programs'.
@@ -117,42 +139,91 @@ func (u *untracked) onNode(x *frontend.Front) bool {
 	})
 }
 
-// track notes the endpoints that answer for a front through IPVS.
-func (u *untracked) track(x *frontend.Front, tracked map[answerer]bool) {
-	if x.Traits.Has(frontend.Unmasqueraded) {
-		return
-	}
-	for _, b := range u.f.Backends(x) {
-		tracked[answerer{u.f.Addr(int(x.Service), b), x.Key.Proto}] = true
+// count adds to the fronts for which the endpoints of a front answer, through IPVS, and which stay tracked.
+func (u *untracked) count(x *frontend.Front, n int) {
+	for at := range u.answerers(x) {
+		if u.tracked[at] += n; u.tracked[at] == 0 {
+			delete(u.tracked, at)
+		}
 	}
 }
 
-// answers reports whether one of the noted endpoints answers for a front.
-func (u *untracked) answers(x *frontend.Front, tracked map[answerer]bool) bool {
-	return !x.Traits.Has(frontend.Unmasqueraded) && slices.ContainsFunc(u.f.Backends(x), func(b frontend.Backend) bool {
-		return tracked[answerer{u.f.Addr(int(x.Service), b), x.Key.Proto}]
-	})
+// answerers gives the endpoints of a front whose replies pass IPVS.
+func (u *untracked) answerers(x *frontend.Front) iter.Seq[answerer] {
+	return func(yield func(answerer) bool) {
+		if x.Traits.Has(frontend.Unmasqueraded) {
+			return
+		}
+		for _, b := range u.f.Backends(x) {
+			if !yield(answerer{u.f.Addr(int(x.Service), b), x.Key.Proto}) {
+				return
+			}
+		}
+	}
+}
+
+// answers reports whether an endpoint of a front also answers for one that stays tracked.
+func (u *untracked) answers(x *frontend.Front) bool {
+	for at := range u.answerers(x) {
+		if u.tracked[at] > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // appendEntries appends the entries of a set of untracked services.
 func (u *untracked) appendEntries(entries []kernel.Entry, set namedSet) []kernel.Entry {
-	if set.spec.Name == kernel.TrackedEndpoints {
-		return u.appendHairpins(entries, set)
-	}
-	for i, left := range u.fronts {
-		x := &u.f.Fronts[i]
-		switch {
-		case !left || x.Key.Family() != set.family:
-		case set.spec.Name == kernel.Untracked:
-			entries = append(entries, kernel.Entry{Set: set.name, Addr: x.Key.Addr.Addr(), Proto: x.Key.Proto, Port: x.Key.Addr.Port()})
-		case !x.Traits.Has(frontend.Unmasqueraded): // else replies go past this node
-			for _, b := range u.f.Backends(x) {
-				at := u.f.Addr(int(x.Service), b)
-				entries = append(entries, kernel.Entry{Set: set.name, Addr: at.Addr(), Proto: x.Key.Proto, Port: at.Port()})
+	switch set.spec.Name {
+	case kernel.TrackedEndpoints:
+		if u.any(set.family, func(*frontend.Front) bool { return true }) {
+			for i := range u.f.Table.Services.Len() {
+				entries = appendHairpins(entries, u.f, i, set.family, set.name)
+			}
+		}
+	case kernel.UntrackedReply:
+		fronts := make([]int, 0, len(u.fates))
+		for i, fate := range u.fates {
+			if fate == leftOut {
+				fronts = append(fronts, i)
+			}
+		}
+		service := func(i int) int32 { return u.f.Fronts[i].Service }
+		slices.SortFunc(fronts, func(a, b int) int { return cmp.Compare(service(a), service(b)) })
+		for len(fronts) > 0 {
+			n := slices.IndexFunc(fronts, func(i int) bool { return service(i) != service(fronts[0]) })
+			if n < 0 {
+				n = len(fronts)
+			}
+			entries = u.appendReplies(entries, fronts[:n], set.family, set.name)
+			fronts = fronts[n:]
+		}
+	default:
+		for i, fate := range u.fates {
+			if x := &u.f.Fronts[i]; fate == leftOut && x.Key.Family() == set.family {
+				entries = append(entries, kernel.Entry{Set: set.name, Addr: x.Key.Addr.Addr(), Proto: x.Key.Proto, Port: x.Key.Addr.Port()})
 			}
 		}
 	}
 	return entries
+}
+
+// appendReplies appends the endpoints that answer for those fronts of a service that are left out, each once.
+func (u *untracked) appendReplies(entries []kernel.Entry, fronts []int, family kernel.Family, set string) []kernel.Entry {
+	from := len(entries)
+	for _, i := range fronts {
+		if x := &u.f.Fronts[i]; u.fates[i] == leftOut && x.Key.Family() == family {
+			for at := range u.answerers(x) {
+				entries = append(entries, at.entry(set))
+			}
+		}
+	}
+	return compact(entries, from)
+}
+
+// entry returns the entry of a set of replies.
+func (a answerer) entry(set string) kernel.Entry {
+	return kernel.Entry{Set: set, Addr: a.at.Addr(), Proto: a.proto, Port: a.at.Port()}
 }
 
 // replies reports whether untracked replies pass this node. Entries are not enough: a service that has lost its
@@ -163,27 +234,29 @@ func (s *scope) replies() bool {
 
 // any reports whether an untracked front of a family is such a one.
 func (u *untracked) any(family kernel.Family, is func(*frontend.Front) bool) bool {
-	for i, left := range u.fronts {
-		if x := &u.f.Fronts[i]; left && x.Key.Family() == family && is(x) {
+	for i, fate := range u.fates {
+		if x := &u.f.Fronts[i]; fate == leftOut && x.Key.Family() == family && is(x) {
 			return true
 		}
 	}
 	return false
 }
 
-// appendHairpins appends the addresses of KUBE-LOOP-BACK, if there are untracked fronts in the family.
-func (u *untracked) appendHairpins(entries []kernel.Entry, set namedSet) []kernel.Entry {
-	if !u.any(set.family, func(*frontend.Front) bool { return true }) {
-		return entries
-	}
-	for i := range u.f.Table.Services.Len() {
-		for _, h := range u.f.Hairpins(i) {
-			if a := u.f.Addr(i, h.Backend).Addr(); kernel.FamilyOf(a) == set.family {
-				entries = append(entries, kernel.Entry{Set: set.name, Addr: a})
-			}
+// appendHairpins appends the addresses of a service's entries of KUBE-LOOP-BACK, each once.
+func appendHairpins(entries []kernel.Entry, f *frontend.Frontends, i int, family kernel.Family, set string) []kernel.Entry {
+	from := len(entries)
+	for _, h := range f.Hairpins(i) {
+		if a := f.Addr(i, h.Backend).Addr(); kernel.FamilyOf(a) == family {
+			entries = append(entries, kernel.Entry{Set: set, Addr: a})
 		}
 	}
-	return entries
+	return compact(entries, from)
+}
+
+// compact sorts the entries from an index on, and has each once.
+func compact(entries []kernel.Entry, from int) []kernel.Entry {
+	sortEntries(entries[from:])
+	return entries[:from+len(slices.Compact(entries[from:]))]
 }
 
 // raw are the chains of table raw. Without untracked services there are none: an empty table would have its hooks.
