@@ -175,7 +175,9 @@ func (n node) plantForeign(t *testing.T) {
 	n.feed(t, "create FOREIGN hash:ip,port\nadd FOREIGN 203.0.113.77,tcp:80\ncreate FOREIGN6 hash:net family inet6\nadd FOREIGN6 2001:db8:77::/64\n", "ipset", "restore")
 	for _, tool := range []string{"iptables-restore", "ip6tables-restore"} {
 		n.feed(t, "*nat\n:FOREIGN - [0:0]\n-A PREROUTING -p tcp --dport 7777 -j FOREIGN\n-A FOREIGN -j RETURN\nCOMMIT\n"+
-			"*filter\n:FOREIGN - [0:0]\n-A INPUT -p tcp --dport 7777 -j FOREIGN\n-A FORWARD -j FOREIGN\n-A FOREIGN -m comment --comment \"not svcproxy's\" -j RETURN\nCOMMIT\n",
+			"*filter\n:FOREIGN - [0:0]\n-A INPUT -p tcp --dport 7777 -j FOREIGN\n-A FORWARD -j FOREIGN\n-A FOREIGN -m comment --comment \"not svcproxy's\" -j RETURN\nCOMMIT\n"+
+			// A user who may not list the legacy tables creates this one by asking for it.
+			"*raw\n:FOREIGN - [0:0]\n-A PREROUTING -p tcp --dport 7777 -j FOREIGN\nCOMMIT\n",
 			tool)
 	}
 }
