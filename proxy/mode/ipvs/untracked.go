@@ -182,21 +182,8 @@ func (u *untracked) appendEntries(entries []kernel.Entry, set namedSet) []kernel
 			}
 		}
 	case kernel.UntrackedReply:
-		fronts := make([]int, 0, len(u.fates))
-		for i, fate := range u.fates {
-			if fate == leftOut {
-				fronts = append(fronts, i)
-			}
-		}
-		service := func(i int) int32 { return u.f.Fronts[i].Service }
-		slices.SortFunc(fronts, func(a, b int) int { return cmp.Compare(service(a), service(b)) })
-		for len(fronts) > 0 {
-			n := slices.IndexFunc(fronts, func(i int) bool { return service(i) != service(fronts[0]) })
-			if n < 0 {
-				n = len(fronts)
-			}
-			entries = u.appendReplies(entries, fronts[:n], set.family, set.name)
-			fronts = fronts[n:]
+		for _, fronts := range u.byService() {
+			entries = u.appendReplies(entries, fronts, set.family, set.name)
 		}
 	default:
 		for i, fate := range u.fates {
@@ -206,6 +193,26 @@ func (u *untracked) appendEntries(entries []kernel.Entry, set namedSet) []kernel
 		}
 	}
 	return entries
+}
+
+// byService returns the indexes of the fronts that are left out, service by service.
+func (u *untracked) byService() (all [][]int) {
+	fronts := make([]int, 0, len(u.fates))
+	for i, fate := range u.fates {
+		if fate == leftOut {
+			fronts = append(fronts, i)
+		}
+	}
+	service := func(i int) int32 { return u.f.Fronts[i].Service }
+	slices.SortStableFunc(fronts, func(a, b int) int { return cmp.Compare(service(a), service(b)) })
+	for len(fronts) > 0 {
+		n := 1
+		for n < len(fronts) && service(fronts[n]) == service(fronts[0]) {
+			n++
+		}
+		all, fronts = append(all, fronts[:n]), fronts[n:]
+	}
+	return all
 }
 
 // appendReplies appends the endpoints that answer for those fronts of a service that are left out, each once.
