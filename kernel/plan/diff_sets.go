@@ -61,7 +61,7 @@ func (d *differ) newSet(p kernel.Phase, w kernel.Set, entries []kernel.Entry) {
 }
 
 // unwantedSet removes a set. Entries that open a VIP are removed before its virtual
-// server; other entries disappear with their set.
+// server goes; other entries disappear with their set.
 func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
 	if strings.HasPrefix(h.Name, d.have.Names.TempSets()) {
 		d.remove(kernel.DropLeftovers, h)
@@ -72,10 +72,18 @@ func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
 	}
 	if _, teardown := d.entryPhases(h.Name); teardown == kernel.CloseVIPs {
 		for _, e := range entries {
-			d.remove(kernel.CloseVIPs, e)
+			if !d.movesToRelay(e) {
+				d.remove(kernel.CloseVIPs, e)
+			}
 		}
 	}
 	d.remove(kernel.RemoveSets, h)
+}
+
+// movesToRelay reports whether an entry opens what the relay serves from now on. The rules refuse new connections without
+// it, and they go later.
+func (d *differ) movesToRelay(e kernel.Entry) bool {
+	return d.have.Relayed && hasVirtual(&d.want, e.Key())
 }
 
 // sameSet compares the entries of a set that is wanted and exists. It replaces the set

@@ -20,7 +20,10 @@ func TestVirtualServersMoveFromIPVS(t *testing.T) {
 #: in-ipvs -u 10.96.0.2:53
 #: in-ipvs -t 10.96.0.3:80
 #: in-ipvs -t 10.96.0.4:80
+create KUBE-CLUSTER-IP hash:ip,port family inet hashsize 1024 maxelem 65536
 create KUBE-VIRTUAL-SERVER hash:ip,port family inet hashsize 1024 maxelem 65536
+add KUBE-CLUSTER-IP 10.96.0.2,tcp:80
+add KUBE-CLUSTER-IP 10.96.0.3,tcp:80
 add KUBE-VIRTUAL-SERVER 10.96.0.2,tcp:80
 add KUBE-VIRTUAL-SERVER 10.96.0.3,tcp:80
 add KUBE-VIRTUAL-SERVER 10.96.0.2,udp:53
@@ -52,12 +55,18 @@ add KUBE-VIRTUAL-SERVER 10.96.0.2,udp:53
 	if !movesFlows(p) || !movesFlows(Diff(held, have)) {
 		t.Errorf("flows of IPVS stay, with hold or without:\n%s", p)
 	}
-	var got []string
+	// What moves is open until the rules are gone: without the entry they refuse new connections.
+	var got, closed []string
 	for _, o := range p.Ops {
 		switch o.Object.(type) {
 		case kernel.Virtual, kernel.Real, kernel.Flow:
 			got = append(got, o.String())
+		case kernel.Entry:
+			closed = append(closed, o.String())
 		}
+	}
+	if !slices.Equal(closed, []string{"- del KUBE-CLUSTER-IP 10.96.0.3,tcp:80"}) {
+		t.Errorf("closed: %q", closed)
 	}
 	wantOps := []string{
 		"~ -E -t 10.96.0.1:80 -s wrr",

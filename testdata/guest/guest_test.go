@@ -144,7 +144,7 @@ func TestSystemdBootsAndBootsAgain(t *testing.T) {
 // One boot for every way a package can end but the guest's own death.
 func TestPackagesEndInTheGuest(t *testing.T) {
 	needMachine(t)
-	out, code := guest(t, "test", "--where=qemu", "-timeout=3s", "-grace=3s",
+	out, code := guest(t, "test", "--where=qemu", "-timeout=3s", "-grace=10s",
 		fixtures+"fail", fixtures+"panic", fixtures+"hang", fixtures+"deaf", fixtures+"none", fixtures+"pass")
 	if code != 1 {
 		t.Errorf("exit code %d, want 1", code)
@@ -155,7 +155,7 @@ func TestPackagesEndInTheGuest(t *testing.T) {
 		"fail_test.go:5: this test fails on purpose", "^FAIL"+pkg+"fail"+seconds,
 		"^panic: assignment to entry in nil map", "^FAIL"+pkg+"panic"+seconds,
 		"^panic: test timed out after 3s", `hang\.TestHang\(`, "^FAIL"+pkg+"hang"+seconds,
-		"^SIGQUIT: quit", `deaf\.TestMain\(`, "^guest: test hung: no end within 6s", "^FAIL"+pkg+"deaf"+seconds,
+		"^SIGQUIT: quit", `deaf\.TestMain\(`, "^guest: test hung: no end within 13s", "^FAIL"+pkg+"deaf"+seconds,
 		`^\?   `+pkg+`none\t\[no test files\]$`,
 		"^ok  "+pkg+"pass"+seconds, "^FAIL$",
 	)
