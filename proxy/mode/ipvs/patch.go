@@ -22,7 +22,7 @@ func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool
 	for _, s := range changed {
 		p.service(s)
 	}
-	if c.Untracked && !p.keepsUntracked() {
+	if c.Untracked && !p.patchUntracked() {
 		return kernel.State{}, false
 	}
 	return p.apply()
@@ -38,7 +38,7 @@ type patch struct {
 	// are no longer needed by any service port, fresh were not needed before.
 	repeated, gone, fresh []kernel.Entry
 	owned                 bool  // repeated is a copy
-	moved                 []int // the fronts that have other backends
+	moved                 []int // the fronts whose backends have other addresses
 }
 
 // patchedFront is a front with other real servers than before.
@@ -54,9 +54,9 @@ func (p *patch) service(s frontend.Changed) {
 		before, now := p.last.Backends(x), p.now.Backends(x)
 		if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.same(s.Service, a, b) }) {
 			p.fronts = append(p.fronts, patchedFront{x.Key, appendReals(make([]kernel.Real, 0, len(now)), p.now, x, p.config)})
-		}
-		if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.sameAddr(s.Service, a, b) }) {
-			p.moved = append(p.moved, i)
+			if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.sameAddr(s.Service, a, b) }) {
+				p.moved = append(p.moved, i)
+			}
 		}
 	}
 	for _, f := range p.now.Config.Families() {

@@ -5,10 +5,10 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
-// keepsUntracked reports whether the same fronts are untracked with the endpoints that changed, and notes the entries of
-// the sets of endpoints that this takes.
-func (p *patch) keepsUntracked() bool {
-	u := p.Mode.untracked
+// patchUntracked notes what changed for the sets of untracked services. It returns false if other fronts may be untracked
+// than before.
+func (p *patch) patchUntracked() bool {
+	u := p.untracked
 	before := *u
 	before.f, u.f = p.last, p.now
 	for _, i := range p.moved {
@@ -27,13 +27,14 @@ func (p *patch) keepsUntracked() bool {
 			u.count(x, 1)
 		}
 	}
-	for _, s := range p.changed {
-		for _, f := range p.now.Config.Families() {
-			set := p.config.Names.Set(f, kernel.UntrackedReply)
-			p.replace(before.appendReplies(nil, s.Fronts, f, set), u.appendReplies(nil, s.Fronts, f, set))
-			if set := p.config.Names.Set(f, kernel.TrackedEndpoints); u.any(f, func(*frontend.Front) bool { return true }) {
-				p.replace(appendHairpins(nil, p.last, s.Service, f, set), appendHairpins(nil, p.now, s.Service, f, set))
-			}
+	for _, f := range p.now.Config.Families() {
+		if len(p.state.Entries.Of(p.config.Names.Set(f, kernel.Untracked))) == 0 {
+			continue
+		}
+		replies, hairpins := p.config.Names.Set(f, kernel.UntrackedReply), p.config.Names.Set(f, kernel.TrackedEndpoints)
+		for _, s := range p.changed {
+			p.replace(before.appendReplies(nil, s.Fronts, f, replies), u.appendReplies(nil, s.Fronts, f, replies))
+			p.replace(appendHairpins(nil, p.last, s.Service, f, hairpins), appendHairpins(nil, p.now, s.Service, f, hairpins))
 		}
 	}
 	for _, i := range p.moved {

@@ -6,7 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// state returns the state, and who wrote it.
+// state returns the state, and its writer, which has what patches need.
 func state(f *frontend.Frontends, c mode.Config) (kernel.State, *writer) {
 	s := kernel.State{
 		Timeouts: c.Timeouts,
