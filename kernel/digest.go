@@ -20,7 +20,7 @@ func (d Digest) String() string { return fmt.Sprintf("%012x", uint64(d)) }
 // with weights, forwarding methods and thresholds. They are sorted as in a State.
 func DigestOf(v *Virtual, reals []Real) Digest {
 	h := hasher{buf: make([]byte, 0, 64)}
-	h.addr(v.Key.Addr, uint64(v.Key.Proto))
+	h.addr(v.Key.AddrPort(), uint64(v.Key.Proto))
 	h.buf = append(append(h.buf, v.Scheduler...), 0)
 	h.numbers(uint64(v.Flags), uint64(v.Timeout), uint64(v.Netmask))
 	sum := fnv.New64a()

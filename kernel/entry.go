@@ -24,7 +24,7 @@ func (Entry) Kind() Kind { return KindEntry }
 
 // Key is the virtual server that an entry of a hash:ip,port set names.
 func (e Entry) Key() VirtualKey {
-	return VirtualKey{Addr: netip.AddrPortFrom(e.Addr, e.Port), Proto: e.Proto}
+	return VirtualKey{Addr: e.Addr, Port: e.Port, Proto: e.Proto}
 }
 
 // Compare orders by set, then as VirtualKey does, then by Second.

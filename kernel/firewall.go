@@ -51,7 +51,7 @@ func (s *State) Untracked(n Names) func(VirtualKey) bool {
 		return nil
 	}
 	return func(k VirtualKey) bool {
-		return s.Entries.Has(Entry{Set: n.Set(k.Family(), Untracked), Addr: k.Addr.Addr(), Proto: k.Proto, Port: k.Addr.Port()})
+		return s.Entries.Has(Entry{Set: n.Set(k.Family(), Untracked), Addr: k.Addr, Proto: k.Proto, Port: k.Port})
 	}
 }
 
@@ -104,9 +104,9 @@ func (b Barrier) mayMatch(matches string, k VirtualKey, untracked bool) bool {
 		case "--ctstate", "--state":
 			may = slices.Contains(strings.Split(value, ","), state)
 		case "--dport", "--dports", "--ports":
-			may = !asked || hasPort(value, k.Addr.Port())
+			may = !asked || hasPort(value, k.Port)
 		case "-d":
-			may = !asked || covers(value, k.Addr.Addr())
+			may = !asked || covers(value, k.Addr)
 		default:
 			continue
 		}

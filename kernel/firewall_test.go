@@ -10,7 +10,7 @@ import (
 
 // Whether a rule accepts a client's connection to tcp 10.96.0.1:80 at hook input.
 func TestBarrierAccepts(t *testing.T) {
-	web := []kernel.Virtual{{Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}}}
+	web := []kernel.Virtual{{Key: kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP)}}
 	for matches, accepts := range map[string]bool{
 		"-p tcp":                             true,
 		"-p udp":                             false,
@@ -45,7 +45,7 @@ func TestBarrierAccepts(t *testing.T) {
 
 func TestBarred(t *testing.T) {
 	key := func(s string) kernel.Virtual {
-		return kernel.Virtual{Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort(s), Proto: kernel.TCP}}
+		return kernel.Virtual{Key: kernel.VirtualAt(netip.MustParseAddrPort(s), kernel.TCP)}
 	}
 	virtuals := []kernel.Virtual{key("10.96.0.1:80"), key("10.96.0.2:80"), key("10.96.0.2:443"), key("[fd00::1]:80")}
 	firewall := []kernel.Barrier{
@@ -72,8 +72,8 @@ nftables inet filter forward: no rule accepts -t 10.96.0.1:80 and 3 more, they a
 
 // Rules for new and for established connections do not accept what connection tracking leaves out.
 func TestBarredUntracked(t *testing.T) {
-	key := kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}
-	s := kernel.State{Entries: kernel.EntriesOf([]kernel.Entry{{Set: "KUBE-UNTRACKED", Addr: key.Addr.Addr(), Proto: key.Proto, Port: 80}})}
+	key := kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP)
+	s := kernel.State{Entries: kernel.EntriesOf([]kernel.Entry{{Set: "KUBE-UNTRACKED", Addr: key.Addr, Proto: key.Proto, Port: 80}})}
 	for _, hook := range []string{"input", "forward"} {
 		for accepts, bars := range map[string]bool{
 			"-p tcp -m tcp --dport 80": false,

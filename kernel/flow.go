@@ -18,7 +18,7 @@ func (Flow) Kind() Kind { return KindFlow }
 func (f Flow) String() string {
 	v, r := f.Key.Virtual, f.Key.Addr
 	text := fmt.Sprintf("conntrack -D -p %s --orig-dst %s --orig-port-dst %d --reply-src %s --reply-port-src %d",
-		v.Proto, v.Addr.Addr(), v.Addr.Port(), r.Addr(), r.Port())
+		v.Proto, v.Addr, v.Port, r.Addr(), r.Port())
 	if f.SourceKept {
 		text += " # source kept"
 	}

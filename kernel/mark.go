@@ -15,7 +15,7 @@ const FWMark Proto = 255
 
 // MarkKey is the key of the virtual server for packets of a family with a mark, which is not 0.
 func MarkKey(f Family, mark uint32) VirtualKey {
-	return VirtualKey{Addr: netip.AddrPortFrom(MarkAddr(f, mark), 0), Proto: FWMark}
+	return VirtualKey{Addr: MarkAddr(f, mark), Proto: FWMark}
 }
 
 // MarkAddr is a mark in the form of an address: see FWMark.
@@ -33,7 +33,7 @@ func (k VirtualKey) Mark() uint32 {
 	if k.Proto != FWMark {
 		return 0
 	}
-	p := k.Addr.Addr().As16()
+	p := k.Addr.As16()
 	return binary.BigEndian.Uint32(p[12:])
 }
 

@@ -10,7 +10,7 @@ import (
 
 // smallReal draws one of few real servers, so that lists have many in common.
 func smallReal(t *rapid.T) Real {
-	k := VirtualKey{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(rapid.IntRange(0, 9).Draw(t, "virtual"))}), 80), Proto: TCP}
+	k := VirtualKey{Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(rapid.IntRange(0, 9).Draw(t, "virtual"))}), Port: 80, Proto: TCP}
 	to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, 0, byte(rapid.IntRange(0, 6).Draw(t, "endpoint"))}), 80)
 	return Real{Key: RealKey{Virtual: k, Addr: to}, Weight: uint32(rapid.IntRange(0, 1).Draw(t, "weight"))}
 }
@@ -53,7 +53,7 @@ func sameReals(t *rapid.T, list Reals, plain []Real) {
 	}
 	cursor := list.Cursor()
 	for i := range byte(11) {
-		k := VirtualKey{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, i}), 80), Proto: TCP}
+		k := VirtualKey{Addr: netip.AddrFrom4([4]byte{10, 0, 0, i}), Port: 80, Proto: TCP}
 		want := slices.DeleteFunc(slices.Clone(plain), func(r Real) bool { return r.Key.Virtual != k })
 		if got := list.Of(k); !slices.Equal(got, want) {
 			t.Fatalf("%s has %v, want %v", k, got, want)

@@ -51,7 +51,7 @@ func TestNamesCheck(t *testing.T) {
 func TestUnserved(t *testing.T) {
 	addr := netip.MustParseAddr
 	o := Observed{Names: DefaultNames}
-	o.Virtuals = []Virtual{{Key: VirtualKey{Addr: netip.MustParseAddrPort("192.0.2.77:30080")}}}
+	o.Virtuals = []Virtual{{Key: VirtualAt(netip.MustParseAddrPort("192.0.2.77:30080"), 0)}}
 	o.Entries = EntriesOf([]Entry{{Set: "KUBE-CLUSTER-IP", Addr: addr("10.96.0.1")}, {Set: "KUBE-LOAD-BALANCER", Addr: addr("10.96.0.2")}, {Set: "KUBE-VIRTUAL-SERVER", Addr: addr("192.0.2.77")}})
 	o.Addrs = []Addr{{Addr: addr("10.96.0.1")}, {Addr: addr("10.96.0.2")}}
 	if got := o.Unserved(); got != nil {

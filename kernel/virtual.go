@@ -11,29 +11,41 @@ import (
 )
 
 // VirtualKey identifies a virtual server, by address and port, or by a firewall mark: see FWMark.
+//
+// Address and port are fields, since a netip.AddrPort leaves six bytes unused: each real server would take 88 bytes instead of
+// 80, and each op on one the next size of an allocation.
 type VirtualKey struct {
-	Addr  netip.AddrPort
+	Addr  netip.Addr
+	Port  uint16
 	Proto Proto
 }
 
+// VirtualAt is the key of the virtual server at an address and port.
+func VirtualAt(at netip.AddrPort, p Proto) VirtualKey {
+	return VirtualKey{Addr: at.Addr(), Port: at.Port(), Proto: p}
+}
+
+// AddrPort is the address and port that clients use.
+func (k VirtualKey) AddrPort() netip.AddrPort { return netip.AddrPortFrom(k.Addr, k.Port) }
+
 // Family of the virtual server's address.
-func (k VirtualKey) Family() Family { return FamilyOf(k.Addr.Addr()) }
+func (k VirtualKey) Family() Family { return FamilyOf(k.Addr) }
 
 // Compare orders by address, protocol and port: the order of entries in a set, so
 // that virtual servers and the ownership set can be walked side by side.
 func (k VirtualKey) Compare(o VirtualKey) int {
-	if c := k.Addr.Addr().Compare(o.Addr.Addr()); c != 0 {
+	if c := k.Addr.Compare(o.Addr); c != 0 {
 		return c
 	}
 	if c := cmp.Compare(k.Proto, o.Proto); c != 0 {
 		return c
 	}
-	return cmp.Compare(k.Addr.Port(), o.Addr.Port())
+	return cmp.Compare(k.Port, o.Port)
 }
 
 // Same says whether two keys are equal. It is faster than ==, see Real.Same.
 func (k *VirtualKey) Same(o *VirtualKey) bool {
-	return k.Proto == o.Proto && k.Addr.Addr() == o.Addr.Addr() && k.Addr.Port() == o.Addr.Port()
+	return k.Proto == o.Proto && k.Addr == o.Addr && k.Port == o.Port
 }
 
 // CompareKeys is VirtualKey.Compare, faster where both are equal.
@@ -57,7 +69,7 @@ func (k VirtualKey) append(text []byte) []byte {
 	case SCTP:
 		flag = "--sctp-service "
 	}
-	return k.Addr.AppendTo(append(text, flag...))
+	return k.AddrPort().AppendTo(append(text, flag...))
 }
 
 // Flags of a virtual server: IP_VS_SVC_F_* of linux/ip_vs.h, without HASHED,
@@ -175,9 +187,8 @@ func parseVirtualKey(f []string) (VirtualKey, []string, error) {
 	default:
 		return k, nil, fmt.Errorf("%q: want -t, -u, --sctp-service or -f", f[0])
 	}
-	var err error
-	k.Addr, err = parseAddrPort(f[1])
-	return k, f[2:], err
+	at, err := parseAddrPort(f[1])
+	return VirtualAt(at, k.Proto), f[2:], err
 }
 
 func parseAddrPort(s string) (netip.AddrPort, error) {

@@ -60,7 +60,7 @@ func (c *Cleaning) virtuals(have *kernel.Observed, want *kernel.State) (why []st
 func (c *Cleaning) unguard(have *kernel.Observed) (ops []kernel.Op) {
 	for _, k := range c.Kept {
 		for _, key := range k.Keys {
-			a := key.Addr.Addr()
+			a := key.Addr
 			guard := kernel.Entry{Set: have.Names.Set(kernel.FamilyOf(a), kernel.IPVSIPs), Addr: a}
 			op := kernel.Op{Verb: kernel.Remove, Object: guard}
 			if have.Entries.Has(guard) && !slices.Contains(ops, op) {

@@ -115,7 +115,7 @@ func TestEndOfDrainIsNoDrift(t *testing.T) {
 func TestQuiescedEndpointDrainsWhenItLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := kernel.RealKey{
-			Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.9.9:80"), Proto: kernel.TCP}, Addr: netip.MustParseAddrPort("10.2.9.9:80"),
+			Virtual: kernel.VirtualAt(netip.MustParseAddrPort("10.96.9.9:80"), kernel.TCP), Addr: netip.MustParseAddrPort("10.2.9.9:80"),
 		}
 		var stuck atomic.Bool
 		r := start(t, func(r *run) {

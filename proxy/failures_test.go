@@ -155,7 +155,7 @@ func TestFewRefusedServices(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t, func(r *run) {
 					r.kernel.Fail = func(o kernel.Op) error {
-						if v, ok := o.Object.(kernel.Virtual); ok && v.Key.Addr.Addr().As4()[3] <= c.refused {
+						if v, ok := o.Object.(kernel.Virtual); ok && v.Key.Addr.As4()[3] <= c.refused {
 							return c.why
 						}
 						return nil

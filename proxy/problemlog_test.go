@@ -46,7 +46,7 @@ func TestRefusalsAreLoggedOnceEach(t *testing.T) {
 func TestConflictIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		foreign := kernel.Virtual{Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Scheduler: "sed", Netmask: 32}
+		foreign := kernel.Virtual{Key: kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP), Scheduler: "sed", Netmask: 32}
 		r := start(t, func(r *run) {
 			r.kernel = fake.New(names, kernel.Node{}, kernel.State{Virtuals: []kernel.Virtual{foreign}})
 			r.options.Kernel, r.options.Log = r.kernel, slog.New(slog.NewTextHandler(&log, nil))

@@ -87,7 +87,7 @@ func TestQuickCheck(t *testing.T) {
 			t.Errorf("no drift in %+v", last)
 		}
 		reads, _ := r.kernel.Counts()
-		foreign := kernel.Virtual{Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("192.0.2.9:80"), Proto: kernel.TCP}, Scheduler: "rr", Netmask: 32}
+		foreign := kernel.Virtual{Key: kernel.VirtualAt(netip.MustParseAddrPort("192.0.2.9:80"), kernel.TCP), Scheduler: "rr", Netmask: 32}
 		for i := range 120 {
 			verb := kernel.Add
 			if i%2 == 1 {

@@ -26,7 +26,7 @@ func TestChangesWhileAServiceIsRefused(t *testing.T) {
 		r := start(t, func(r *run) {
 			r.kernel.Fail = func(o kernel.Op) error {
 				v, ok := o.Object.(kernel.Virtual)
-				if !ok || v.Key.Addr.Addr().As4()[3] != 1 || v.Key.Addr.Addr().As4()[2] != 0 || !refusing.Load() {
+				if !ok || v.Key.Addr.As4()[3] != 1 || v.Key.Addr.As4()[2] != 0 || !refusing.Load() {
 					return nil
 				}
 				return &kernel.MissingError{What: "no such scheduler"}
@@ -78,7 +78,7 @@ func TestAnotherFailureReadsTheKernel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *run) {
 			r.kernel.Fail = func(o kernel.Op) error {
-				if v, ok := o.Object.(kernel.Virtual); ok && v.Key.Addr.Addr().As4()[3] <= 2 {
+				if v, ok := o.Object.(kernel.Virtual); ok && v.Key.Addr.As4()[3] <= 2 {
 					return syscall.EINVAL
 				}
 				return nil

@@ -59,9 +59,9 @@ func rules(t sources.Merged, n kernel.Node, hold bool, _ []string) (*frontend.Fr
 	set := kernel.Set{Name: names.Set(family, kernel.VirtualServer), Type: kernel.HashIPPort, Family: family, MaxElem: 4096}
 	s := kernel.State{Sets: []kernel.Set{set}, Policy: kernel.Policy{Hold: hold}}
 	for _, svc := range t.Services.All() {
-		k := kernel.VirtualKey{Addr: netip.AddrPortFrom(svc.ClusterIPs[0], svc.Ports[0].Port), Proto: kernel.TCP}
+		k := kernel.VirtualKey{Addr: svc.ClusterIPs[0], Port: svc.Ports[0].Port, Proto: kernel.TCP}
 		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: uint8(family.Bits())})
-		s.Entries = s.Entries.With(nil, []kernel.Entry{{Set: set.Name, Addr: svc.ClusterIPs[0], Proto: kernel.TCP, Port: k.Addr.Port()}})
+		s.Entries = s.Entries.With(nil, []kernel.Entry{{Set: set.Name, Addr: svc.ClusterIPs[0], Proto: kernel.TCP, Port: k.Port}})
 		for _, e := range svc.Endpoints {
 			s.Reals = s.Reals.With(nil, []kernel.Real{{Key: kernel.RealKey{Virtual: k, Addr: netip.AddrPortFrom(e.Addr, 8080)}, Weight: e.Weight}})
 		}

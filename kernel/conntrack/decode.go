@@ -29,7 +29,7 @@ type tuple struct {
 
 // virtual returns the virtual server that an entry with this original direction belongs to.
 func (t tuple) virtual() kernel.VirtualKey {
-	return kernel.VirtualKey{Addr: netip.AddrPortFrom(t.dst, t.dstPort), Proto: t.proto}
+	return kernel.VirtualKey{Addr: t.dst, Port: t.dstPort, Proto: t.proto}
 }
 
 // virtualOf decodes only the virtual server of an entry. That is enough for most entries of a dump

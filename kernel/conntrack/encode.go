@@ -25,10 +25,10 @@ type question struct {
 func about(v kernel.VirtualKey) question {
 	q := question{family: v.Family(), proto: v.Proto}
 	if q.family == kernel.IPv4 {
-		q.addr = v.Addr.Addr()
+		q.addr = v.Addr
 	}
 	if q.proto == kernel.TCP || q.proto == kernel.UDP {
-		q.port = v.Addr.Port()
+		q.port = v.Port
 	}
 	return q
 }

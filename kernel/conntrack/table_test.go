@@ -36,7 +36,7 @@ func flow(s string) kernel.Flow {
 		panic(err)
 	}
 	return kernel.Flow{Key: kernel.RealKey{
-		Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort(f[1]), Proto: proto},
+		Virtual: kernel.VirtualAt(netip.MustParseAddrPort(f[1]), proto),
 		Addr:    netip.MustParseAddrPort(f[2]),
 	}}
 }
@@ -65,8 +65,8 @@ func insert(t testing.TB, n int, s string, more ...string) {
 		client = "2001:db8::9"
 	}
 	args := append([]string{"-I", "-t", "600", "-p", k.Virtual.Proto.String(),
-		"-s", client, "-d", k.Virtual.Addr.Addr().String(),
-		"--sport", fmt.Sprint(1000 + n), "--dport", fmt.Sprint(k.Virtual.Addr.Port()),
+		"-s", client, "-d", k.Virtual.Addr.String(),
+		"--sport", fmt.Sprint(1000 + n), "--dport", fmt.Sprint(k.Virtual.Port),
 		"-r", k.Addr.Addr().String(), "-q", client,
 		"--reply-port-src", fmt.Sprint(k.Addr.Port()), "--reply-port-dst", fmt.Sprint(1000 + n),
 	}, more...)

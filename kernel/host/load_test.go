@@ -331,7 +331,7 @@ func safe(t *testing.T, o kernel.Observed) {
 		owned[k] = true
 	}
 	for _, v := range o.Virtuals {
-		served[v.Key.Addr.Addr()] = true
+		served[v.Key.Addr] = true
 		if !owned[v.Key] && v.Key != foreignKey {
 			t.Errorf("%s is not in the ownership set", v.Key)
 		}
@@ -343,7 +343,7 @@ func safe(t *testing.T, o kernel.Observed) {
 	}
 }
 
-var foreignKey = kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.9.9.9:99"), Proto: kernel.TCP}
+var foreignKey = kernel.VirtualAt(netip.MustParseAddrPort("10.9.9.9:99"), kernel.TCP)
 
 // plantForeigners creates foreign objects.
 func plantForeigners(t *testing.T) string {

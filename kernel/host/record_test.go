@@ -16,7 +16,7 @@ func virtuals(n int, scheduler string) []kernel.Virtual {
 	var v []kernel.Virtual
 	for i := range n {
 		v = append(v, kernel.Virtual{
-			Key:       kernel.VirtualKey{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}), 80), Proto: kernel.TCP},
+			Key:       kernel.VirtualKey{Addr: netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}), Port: 80, Proto: kernel.TCP},
 			Scheduler: scheduler, Netmask: 32,
 		})
 	}

@@ -47,7 +47,7 @@ func TestMoveToTheRelay(t *testing.T) {
 	}
 	t.Cleanup(r.Close)
 	virtual := func(addr string) kernel.Virtual {
-		k := kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: kernel.TCP}
+		k := kernel.VirtualAt(netip.MustParseAddrPort(addr), kernel.TCP)
 		return kernel.Virtual{Key: k, Scheduler: "rr", Netmask: 32}
 	}
 	moves, stays := virtual("127.0.0.1:40801"), virtual("0.0.0.0:40802") // no relay listens everywhere

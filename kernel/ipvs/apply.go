@@ -27,8 +27,8 @@ func (t *Table) Apply(ops []kernel.Op) []error {
 	if err := t.lookup(); err != nil {
 		a.dead = err
 	}
-	a.checkTunnels()
 	a.survey()
+	a.checkTunnels()
 	a.first()
 	a.reroute()
 	a.second()
@@ -46,6 +46,7 @@ type applying struct {
 	late []bool // by op: a virtual server that gets its scheduler last
 	sent []int  // op of each message in the batch
 
+	tunnels  bool  // a real server has a tunnel
 	rerouted []int // ops whose real server was removed and comes again
 }
 
@@ -75,7 +76,8 @@ func (a *applying) survey() {
 				last, ok = kernel.VirtualKey{}, false
 			}
 		case kernel.Real:
-			if o.Key.Virtual != last {
+			a.tunnels = a.tunnels || o.Forward == kernel.Tunnel
+			if !o.Key.Virtual.Same(&last) {
 				last = o.Key.Virtual
 				v, ok = added[last]
 			}
@@ -157,6 +159,9 @@ func (a *applying) restore(set []int) {
 
 // checkTunnels fails ops on real servers by tunnels that the kernel does not have.
 func (a *applying) checkTunnels() {
+	if !a.tunnels {
+		return
+	}
 	for i, op := range a.ops {
 		if r, ok := op.Object.(kernel.Real); ok && op.Verb != kernel.Remove && a.dead == nil {
 			if err := a.table.tunnels(r); err != nil {
@@ -172,8 +177,7 @@ func (a *applying) put(i int) {
 	if a.hasFailed(i) {
 		return
 	}
-	b, op := &a.table.batch, a.ops[i]
-	a.table.limits.applied(op)
+	b, op := &a.table.batch, &a.ops[i]
 	switch o := op.Object.(type) {
 	case kernel.Virtual:
 		if err := loadable(o.Scheduler); err != nil && op.Verb != kernel.Remove {
@@ -194,12 +198,13 @@ func (a *applying) put(i int) {
 		}
 	case kernel.Real:
 		a.message(i)
-		if reroutes(op) {
+		a.table.limits.applied(op.Verb, &o)
+		if op.Verb == kernel.Change && reroutes(op.Was, &o) {
 			a.rerouted = append(a.rerouted, i)
-			putReal(b, a.table.family, cmdDelDest, o)
+			putReal(b, a.table.family, cmdDelDest, &o)
 			return
 		}
-		putReal(b, a.table.family, destCommands[op.Verb], o)
+		putReal(b, a.table.family, destCommands[op.Verb], &o)
 	default:
 		a.fail(i, fmt.Errorf("ipvs does not handle objects of kind %v", op.Object.Kind()))
 	}

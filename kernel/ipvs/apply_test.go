@@ -75,9 +75,9 @@ func say(payload []byte) string {
 		return err.Error()
 	}
 	if d, err := decodeDest(payload, v.Key); err == nil {
-		return fmt.Sprintf("%s %v -> %v", command, v.Key.Addr, d.Key.Addr)
+		return fmt.Sprintf("%s %v -> %v", command, v.Key.AddrPort(), d.Key.Addr)
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s %v %s", command, v.Key.Addr, v.Scheduler))
+	return strings.TrimSpace(fmt.Sprintf("%s %v %s", command, v.Key.AddrPort(), v.Scheduler))
 }
 
 // scripted returns a Table with s as its transport.

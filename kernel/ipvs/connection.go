@@ -48,7 +48,7 @@ func findConnection(r io.Reader, v kernel.VirtualKey, client netip.AddrPort) (c 
 				return c, fmt.Errorf("/proc/net/ip_vs_conn: %q: %w", lines.Text(), err)
 			}
 		}
-		if ends[1] != v.Addr || ends[0].Addr() != client.Addr() {
+		if ends[1] != v.AddrPort() || ends[0].Addr() != client.Addr() {
 			continue
 		}
 		expires, err := strconv.ParseUint(f[8], 10, 32)

@@ -30,13 +30,13 @@ func TestFindConnection(t *testing.T) {
 		{kernel.TCP, "[fd00:96::14]:80", "[2001:db8::9]:40000", kernel.Connection{Real: at("[fd00:2:1::a]:7000"), State: "FIN_WAIT", Expires: 12}},
 		{kernel.TCP, "10.96.0.20:81", "192.0.2.9:40000", kernel.Connection{}},
 	} {
-		got, err := findConnection(strings.NewReader(connections), kernel.VirtualKey{Proto: c.proto, Addr: at(c.to)}, at(c.client))
+		got, err := findConnection(strings.NewReader(connections), kernel.VirtualAt(at(c.to), c.proto), at(c.client))
 		if err != nil || got != c.want {
 			t.Errorf("%s %s: %+v, %v; want %+v", c.to, c.client, got, err, c.want)
 		}
 	}
 	for _, bad := range []string{"TCP C00002 9C40 0A600014 0050 0A02010A 1B58 NONE 1", "TCP C0000209 9C40 0A600014 0050 0A02010A 1B58 NONE x"} {
-		if _, err := findConnection(strings.NewReader(bad), kernel.VirtualKey{Proto: kernel.TCP, Addr: at("10.96.0.20:80")}, at("192.0.2.9:40000")); err == nil {
+		if _, err := findConnection(strings.NewReader(bad), kernel.VirtualAt(at("10.96.0.20:80"), kernel.TCP), at("192.0.2.9:40000")); err == nil {
 			t.Errorf("%s: no error", bad)
 		}
 	}

@@ -84,8 +84,8 @@ func TestKernelCounters(t *testing.T) {
 		}
 	}
 	for _, v := range r.Virtuals {
-		if got := v.Traffic; got != said[v.Key.Addr.String()] {
-			t.Errorf("%v: %+v, ipvsadm has %+v", v.Key, got, said[v.Key.Addr.String()])
+		if got := v.Traffic; got != said[v.Key.AddrPort().String()] {
+			t.Errorf("%v: %+v, ipvsadm has %+v", v.Key, got, said[v.Key.AddrPort().String()])
 		}
 	}
 	byKey := map[kernel.VirtualKey]kernel.Traffic{}

@@ -117,7 +117,7 @@ func decodeService(payload []byte, n names) (service, error) {
 		if err != nil {
 			return service{}, err
 		}
-		s.Key.Addr = netip.AddrPortFrom(ip, port)
+		s.Key.Addr, s.Key.Port = ip, port
 	}
 	s.Netmask = netmask(s.family, mask)
 	s.Virtual = normal(s.Virtual)

@@ -37,7 +37,7 @@ func putVirtualKey(b *nl.Batch, family uint16, cmd uint8, k kernel.VirtualKey) {
 }
 
 // putReal appends a message about a real server, with all its attributes unless cmd deletes it.
-func putReal(b *nl.Batch, family uint16, cmd uint8, r kernel.Real) {
+func putReal(b *nl.Batch, family uint16, cmd uint8, r *kernel.Real) {
 	b.Begin(family, 0)
 	b.Genl(cmd, familyVersion)
 	b.EndNest(putKey(b, r.Key.Virtual))
@@ -59,7 +59,7 @@ func putReal(b *nl.Batch, family uint16, cmd uint8, r kernel.Real) {
 
 // putTunnel writes how packets are wrapped. Without these attributes it is IPIP, which is all that kernels
 // before 5.3 have: they ignore the attributes.
-func putTunnel(b *nl.Batch, r kernel.Real) {
+func putTunnel(b *nl.Batch, r *kernel.Real) {
 	if r.Tunnel == kernel.IPIP && r.TunnelPort == 0 {
 		return
 	}
@@ -77,8 +77,8 @@ func putKey(b *nl.Batch, k kernel.VirtualKey) (mark int) {
 		return mark
 	}
 	b.U16(svcProtocol, uint16(k.Proto))
-	putAddr(b, svcAddr, k.Addr.Addr())
-	b.U16BE(svcPort, k.Addr.Port())
+	putAddr(b, svcAddr, k.Addr)
+	b.U16BE(svcPort, k.Port)
 	return mark
 }
 

@@ -72,7 +72,7 @@ func (t *Table) tryGUE() error {
 	r := kernel.Real{Key: kernel.RealKey{Virtual: probe, Addr: netip.MustParseAddrPort("[100::2]:1")}, Forward: kernel.Tunnel, Tunnel: kernel.GUE, TunnelPort: 1}
 	var b nl.Batch
 	putVirtual(&b, t.family, cmdNewService, v)
-	putReal(&b, t.family, cmdNewDest, r)
+	putReal(&b, t.family, cmdNewDest, &r)
 	err := t.conn.Send(&b)
 	if err == nil {
 		var all []dest

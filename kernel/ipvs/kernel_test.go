@@ -47,7 +47,7 @@ func read(t testing.TB, table *Table) Reading {
 }
 
 func virtual(proto kernel.Proto, addr, scheduler string) kernel.Virtual {
-	k := kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: proto}
+	k := kernel.VirtualAt(netip.MustParseAddrPort(addr), proto)
 	return kernel.Virtual{Key: k, Scheduler: scheduler, Netmask: uint8(k.Family().Bits())}
 }
 
@@ -370,7 +370,7 @@ func TestKernelThresholds(t *testing.T) {
 	r := read(t, table)
 	known.Virtuals, known.Reals = r.Virtuals, kernel.RealsOf(r.Reals)
 	other := r.Reals[0]
-	kerneltest.Run(t, "ipvsadm", "-e", "-t", other.Key.Virtual.Addr.String(), "-r", other.Key.Addr.String(), "-m", "-w", fmt.Sprint(other.Weight), "-x", "7")
+	kerneltest.Run(t, "ipvsadm", "-e", "-t", other.Key.Virtual.AddrPort().String(), "-r", other.Key.Addr.String(), "-m", "-w", fmt.Sprint(other.Weight), "-x", "7")
 	same, err := table.VerifyReals(&known, func(kernel.VirtualKey) bool { return true })
 	if err != nil || same {
 		t.Errorf("VerifyReals: %t, %v", same, err)

@@ -24,10 +24,10 @@ func (l *limits) dumped(v kernel.VirtualKey, all []dest) {
 	}
 }
 
-// applied notes an object that is about to be added or changed. What is removed stays noted, since the kernel may refuse
+// applied notes a real server that is about to be added or changed. What is removed stays noted, since the kernel may refuse
 // that; read forgets it.
-func (l *limits) applied(op kernel.Op) {
-	if r, ok := op.Object.(kernel.Real); ok && op.Verb != kernel.Remove && (r.Upper != 0 || r.Lower != 0) {
+func (l *limits) applied(verb kernel.Verb, r *kernel.Real) {
+	if verb != kernel.Remove && (r.Upper != 0 || r.Lower != 0) {
 		l.of[r.Key.Virtual] = true
 	}
 }

@@ -54,7 +54,7 @@ func TestKernelSeenByMoby(t *testing.T) {
 func fromMoby(s *moby.Service) kernel.Virtual {
 	ip, _ := netip.AddrFromSlice(s.Address)
 	v := kernel.Virtual{
-		Key:       kernel.VirtualKey{Addr: netip.AddrPortFrom(ip.Unmap(), s.Port), Proto: kernel.Proto(s.Protocol)},
+		Key:       kernel.VirtualKey{Addr: ip.Unmap(), Port: s.Port, Proto: kernel.Proto(s.Protocol)},
 		Scheduler: s.SchedName,
 		Flags:     s.Flags &^ flagHashed,
 		Timeout:   s.Timeout,

@@ -116,7 +116,7 @@ func procVirtual(line []byte, both bool) (kernel.VirtualKey, error) {
 		return kernel.VirtualKey{}, nil // a heading, a firewall mark, or IPv4
 	}
 	addr, _, err := procAddr(rest)
-	return kernel.VirtualKey{Addr: addr, Proto: proto}, err
+	return kernel.VirtualAt(addr, proto), err
 }
 
 var procProtos = map[string]kernel.Proto{"TCP": kernel.TCP, "UDP": kernel.UDP, "SCTP": kernel.SCTP}

@@ -53,7 +53,7 @@ func TestQuickCheck(t *testing.T) {
 			t.Logf("%v for %d virtual servers", took, len(r.Virtuals))
 			if c.size <= fewServices && c.families[0] == kernel.IPv4 {
 				real := r.Reals[0]
-				kerneltest.Run(t, "ipvsadm", "-d", "-t", real.Key.Virtual.Addr.String(), "-r", real.Key.Addr.String())
+				kerneltest.Run(t, "ipvsadm", "-d", "-t", real.Key.Virtual.AddrPort().String(), "-r", real.Key.Addr.String())
 				if look() {
 					t.Error("a real server that is gone was not seen")
 				}

@@ -13,7 +13,7 @@ import (
 )
 
 // probe is a virtual server in the discard prefix (RFC 6666), which no node serves.
-var probe = kernel.VirtualKey{Addr: netip.MustParseAddrPort("[100::1]:1"), Proto: kernel.TCP}
+var probe = kernel.VirtualAt(netip.MustParseAddrPort("[100::1]:1"), kernel.TCP)
 
 // Scheduler makes the kernel load a scheduler. If the kernel does not have it, the error is
 // ErrScheduler with the name of the module.

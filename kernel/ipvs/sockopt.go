@@ -138,8 +138,8 @@ func (s *sockopt) readDests(v kernel.VirtualKey, n int) ([]dest, error) {
 			binary.NativeEndian.PutUint32(p[12:], mark)
 		} else {
 			binary.NativeEndian.PutUint16(p, uint16(v.Proto))
-			copy(p[4:], v.Addr.Addr().AsSlice())
-			binary.BigEndian.PutUint16(p[8:], v.Addr.Port())
+			copy(p[4:], v.Addr.AsSlice())
+			binary.BigEndian.PutUint16(p[8:], v.Port)
 		}
 		binary.NativeEndian.PutUint32(p[16:], uint32(n))
 		if err := s.get(optDests, p); err != nil {
@@ -166,7 +166,7 @@ func decodeServices(p []byte, n names) []service {
 			break
 		}
 		key := kernel.VirtualKey{
-			Addr:  netip.AddrPortFrom(netip.AddrFrom4([4]byte(p[4:])), binary.BigEndian.Uint16(p[8:])),
+			Addr: netip.AddrFrom4([4]byte(p[4:])), Port: binary.BigEndian.Uint16(p[8:]),
 			Proto: kernel.Proto(binary.NativeEndian.Uint16(p)),
 		}
 		if mark := binary.NativeEndian.Uint32(p[12:]); mark != 0 {

@@ -56,7 +56,7 @@ func TestVerify(t *testing.T) {
 		{"-A -f 8", "-D -f 8", false, true, true},
 	} {
 		hand := func(command string) {
-			command = strings.ReplaceAll(strings.ReplaceAll(command+" ", " 4 ", " "+four.Addr.String()+" "), " 6 ", " "+six.Addr.String()+" ")
+			command = strings.ReplaceAll(strings.ReplaceAll(command+" ", " 4 ", " "+four.AddrPort().String()+" "), " 6 ", " "+six.AddrPort().String()+" ")
 			kerneltest.Run(t, "ipvsadm", strings.Fields(command)...)
 		}
 		hand(c.do)
@@ -68,8 +68,8 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: undone, %v %v %v", c.do, v, r4, r6)
 		}
 	}
-	kerneltest.Run(t, "ipvsadm", "-D", "-t", four.Addr.String())
-	kerneltest.Run(t, "ipvsadm", "-D", "-t", six.Addr.String())
+	kerneltest.Run(t, "ipvsadm", "-D", "-t", four.AddrPort().String())
+	kerneltest.Run(t, "ipvsadm", "-D", "-t", six.AddrPort().String())
 	if v, r4, r6 := look(); v || r4 || r6 {
 		t.Errorf("virtual servers that are gone: %v %v %v", v, r4, r6)
 	}

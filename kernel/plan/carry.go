@@ -24,8 +24,8 @@ func Carry(p kernel.Plan, n kernel.Names, together func(a, b kernel.Kind) bool, 
 		if len(waves) > 0 {
 			most = waves[0].End
 		}
-		end := start + 1
-		for end < most && together(p.Ops[start].Object.Kind(), p.Ops[end].Object.Kind()) {
+		end, first := start+1, p.Ops[start].Object.Kind()
+		for end < most && together(first, p.Ops[end].Object.Kind()) {
 			end++
 		}
 		c.run(start, end)

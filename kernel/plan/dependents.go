@@ -48,7 +48,7 @@ func (d *dependents) note(ops []kernel.Op, errs []error) {
 	}
 	for i, err := range errs {
 		if v, ok := ops[i].Object.(kernel.Virtual); ok && err == nil && ops[i].Verb != kernel.Remove {
-			delete(d.unserved, v.Key.Addr.Addr())
+			delete(d.unserved, v.Key.Addr)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func (d *dependents) failed(o kernel.Op, err error) {
 			mark(&d.lasting, v.Key, err)
 		case kernel.Add:
 			mark(&d.unowned, v.Key, err)
-			d.failedServing(v.Key.Addr.Addr(), err)
+			d.failedServing(v.Key.Addr, err)
 		}
 	case kernel.Local:
 		if o.Verb == kernel.Remove {

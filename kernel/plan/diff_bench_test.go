@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -70,5 +71,23 @@ func BenchmarkDiffNew(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		plan.Diff(want, kernel.Observed{Names: kernel.DefaultNames})
+	}
+}
+
+// BenchmarkDiffWeights is the diff of a table in which each weight has changed.
+func BenchmarkDiffWeights(b *testing.B) {
+	before := world.Large(1000, 10)
+	have := kernel.Observed{State: before, Names: kernel.DefaultNames}
+	want := before
+	other := slices.Clone(before.Reals.Slice())
+	for i := range other {
+		other[i].Weight++
+	}
+	want.Reals = kernel.RealsOf(other)
+	b.ReportAllocs()
+	for b.Loop() {
+		if p := plan.Diff(want, have); len(p.Ops) != len(other) {
+			b.Fatal(len(p.Ops))
+		}
 	}
 }

@@ -243,6 +243,6 @@ func (d *differ) withOthers(want *kernel.Chain, have string) string {
 func (d *differ) aboutVirtuals() {
 	for i := range d.want.Virtuals {
 		k := &d.want.Virtuals[i].Key
-		d.about[matched{k.Addr.Addr(), k.Proto, k.Addr.Port()}] = true
+		d.about[matched{k.Addr, k.Proto, k.Port}] = true
 	}
 }

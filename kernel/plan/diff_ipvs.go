@@ -88,7 +88,7 @@ func (d *differ) claims(k kernel.VirtualKey) bool {
 		return false
 	}
 	for _, c := range d.want.Policy.ExcludeCIDRs {
-		if c.Contains(k.Addr.Addr()) {
+		if c.Contains(k.Addr) {
 			return false
 		}
 	}
@@ -158,11 +158,11 @@ func (d *differ) diffReals() {
 // h if it is wanted, too. It returns the index of the next one.
 func (d *differ) wantedReals(want []kernel.Real, i int, h *kernel.Real) (next int, wanted bool) {
 	for ; i < len(want); i++ {
-		switch c := want[i].Key.Compare(h.Key); {
+		switch c := kernel.CompareRealKeys(&want[i].Key, &h.Key); {
 		case c > 0:
 			return i, false
 		case c == 0:
-			if want[i] != *h {
+			if !want[i].Same(h) {
 				d.change(kernel.AddReals, *h, want[i])
 			}
 			return i + 1, true

@@ -214,7 +214,7 @@ func inspect(w *world.World, foreign kernel.State, last kernel.Op, err error) {
 		}
 	}
 	if bound, ok := last.Object.(kernel.Addr); ok && last.Verb == kernel.Add && err == nil {
-		if !slices.ContainsFunc(o.Virtuals, func(v kernel.Virtual) bool { return v.Key.Addr.Addr() == bound.Addr }) {
+		if !slices.ContainsFunc(o.Virtuals, func(v kernel.Virtual) bool { return v.Key.Addr == bound.Addr }) {
 			w.T.Fatalf("after %s: no virtual server there", last)
 		}
 	}

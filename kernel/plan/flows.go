@@ -90,7 +90,7 @@ func (d *differ) compareFlows(want, have backends) {
 		switch c := want.compare(&have); {
 		case c < 0:
 			// While nothing balanced it, packets were tracked to the address itself.
-			d.clearFlow(kernel.RealKey{Virtual: want.key, Addr: want.key.Addr})
+			d.clearFlow(kernel.RealKey{Virtual: want.key, Addr: want.key.AddrPort()})
 			want.next()
 		case c > 0:
 			if !d.hold() {
@@ -115,7 +115,7 @@ func (d *differ) flowsOfVirtuals() {
 		switch {
 		case h == nil && w.Key.Proto == kernel.UDP:
 			// While nothing balanced it, packets were tracked to the address itself.
-			d.clearFlow(kernel.RealKey{Virtual: w.Key, Addr: w.Key.Addr})
+			d.clearFlow(kernel.RealKey{Virtual: w.Key, Addr: w.Key.AddrPort()})
 		case h != nil && h.Key.Proto == kernel.UDP && d.tearsDown(h.Key):
 			d.clearFlows(d.have.Reals.Of(h.Key), nil)
 		}

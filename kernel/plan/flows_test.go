@@ -10,7 +10,7 @@ import (
 )
 
 func udp(addr string) kernel.VirtualKey {
-	return kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: kernel.UDP}
+	return kernel.VirtualAt(netip.MustParseAddrPort(addr), kernel.UDP)
 }
 
 // balanced returns a state in which addresses lead to backends, with ownership.
@@ -20,7 +20,7 @@ func balanced(pairs ...[]string) kernel.State {
 	for _, p := range pairs {
 		k := udp(p[0])
 		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: 32})
-		s.Entries = s.Entries.With(nil, []kernel.Entry{{Set: set, Addr: k.Addr.Addr(), Proto: k.Proto, Port: k.Addr.Port()}})
+		s.Entries = s.Entries.With(nil, []kernel.Entry{{Set: set, Addr: k.Addr, Proto: k.Proto, Port: k.Port}})
 		for _, to := range p[1:] {
 			s.Reals = s.Reals.With(nil, []kernel.Real{{Key: kernel.RealKey{Virtual: k, Addr: netip.MustParseAddrPort(to)}, Weight: 1}})
 		}
@@ -58,7 +58,7 @@ func TestFlows(t *testing.T) {
 		var got string
 		for _, o := range Diff(want, kernel.Observed{State: have, Names: kernel.DefaultNames}).Ops {
 			if f, ok := o.Object.(kernel.Flow); ok {
-				got += f.Key.Virtual.Addr.String() + " " + f.Key.Addr.String() + "\n"
+				got += f.Key.Virtual.AddrPort().String() + " " + f.Key.Addr.String() + "\n"
 			}
 		}
 		if got != c.want {

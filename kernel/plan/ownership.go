@@ -121,7 +121,7 @@ func leftByKubeProxy(o *kernel.Observed, k kernel.VirtualKey) bool {
 	for _, name := range kubeProxySets {
 		set := o.Names.Set(k.Family(), name)
 		_, spec, _ := o.Names.SetSpec(set)
-		e := kernel.Entry{Set: set, Addr: k.Addr.Addr(), Proto: k.Proto, Port: k.Addr.Port()}
+		e := kernel.Entry{Set: set, Addr: k.Addr, Proto: k.Proto, Port: k.Port}
 		if spec.Type == kernel.BitmapPort {
 			if spec.Proto != k.Proto || !o.Node.Has(e.Addr) {
 				continue
@@ -154,13 +154,13 @@ func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) ke
 		proto  kernel.Proto
 		port   uint16
 	}
-	portOf := func(k kernel.VirtualKey) portKey { return portKey{k.Family(), k.Proto, k.Addr.Port()} }
+	portOf := func(k kernel.VirtualKey) portKey { return portKey{k.Family(), k.Proto, k.Port} }
 	ports := make(map[portKey]bool) // that an owned virtual server still has
 	served := make(map[string]bool) // addresses, likewise
 	dropped := make(map[portKey]bool)
 	for _, v := range s.Virtuals {
 		ports[portOf(v.Key)] = true
-		served[v.Key.Addr.Addr().String()] = true
+		served[v.Key.Addr.String()] = true
 	}
 	for _, c := range conflicts {
 		dropped[portOf(c.Want.Key)] = true
@@ -181,7 +181,7 @@ func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) ke
 	s.Addrs = keep(s.Addrs, func(a kernel.Addr) bool { return served[a.Addr.String()] })
 	s.Routes = keep(s.Routes, func(r kernel.Route) bool { return served[r.Addr.String()] })
 	s.Announcements = keep(s.Announcements, func(a kernel.Announcement) bool {
-		return !slices.ContainsFunc(conflicts, func(c kernel.Conflict) bool { return c.Want.Key.Addr.Addr() == a.Addr })
+		return !slices.ContainsFunc(conflicts, func(c kernel.Conflict) bool { return c.Want.Key.Addr == a.Addr })
 	})
 	s.Neighbors = keep(s.Neighbors, func(n kernel.Neighbor) bool { return served[n.Addr.String()] })
 	s.Chains = slices.Clone(s.Chains)
@@ -203,7 +203,7 @@ func withoutRules(f kernel.Family, rules string, conflicts []kernel.Conflict) st
 			if k.Mark() != 0 && k.Family() == f && rule == kernel.MarkRule(k) {
 				return true
 			}
-			return strings.Contains(rule+" ", fmt.Sprintf(" --vproto %d --vaddr %s --vport %d ", k.Proto, k.Addr.Addr(), k.Addr.Port()))
+			return strings.Contains(rule+" ", fmt.Sprintf(" --vproto %d --vaddr %s --vport %d ", k.Proto, k.Addr, k.Port))
 		})
 	})
 	return strings.Join(kept, "\n")

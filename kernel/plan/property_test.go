@@ -102,7 +102,7 @@ func safe(t *rapid.T, o kernel.Observed, foreign kernel.State, last kernel.Op) {
 	owned := plan.Owned(&o)
 	served := map[netip.Addr]bool{}
 	for _, v := range o.Virtuals {
-		served[v.Key.Addr.Addr()] = true
+		served[v.Key.Addr] = true
 		theirs := slices.ContainsFunc(foreign.Virtuals, func(f kernel.Virtual) bool { return f == v })
 		if theirs == slices.Contains(owned, v.Key) {
 			t.Fatalf("after %s: %s: foreign %v, in the ownership set %v", last, v, theirs, !theirs)

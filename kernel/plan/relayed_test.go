@@ -79,7 +79,7 @@ add KUBE-VIRTUAL-SERVER 10.96.0.2,udp:53
 			t.Errorf("no %q in\n%s", op, strings.Join(got, "\n"))
 		}
 	}
-	if len(p.Conflicts) != 1 || p.Conflicts[0].Want.Key.Addr != netip.MustParseAddrPort("10.96.0.4:80") {
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Want.Key.AddrPort() != netip.MustParseAddrPort("10.96.0.4:80") {
 		t.Errorf("conflicts: %v", p.Conflicts)
 	}
 	after, _ := Advance(have, p.Ops)

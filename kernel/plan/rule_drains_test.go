@@ -36,7 +36,7 @@ func ruled(t *testing.T, policy string, endpoints ...string) kernel.State {
 func TestRulesDrain(t *testing.T) {
 	const limited = "#: drain-timeout 30s\n#: drain-rules\n"
 	key := kernel.RealKey{
-		Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Addr: netip.MustParseAddrPort("10.2.0.2:80"),
+		Virtual: kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP), Addr: netip.MustParseAddrPort("10.2.0.2:80"),
 	}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	both, one := ruled(t, limited, "10.2.0.1", "10.2.0.2"), ruled(t, limited, "10.2.0.1")
@@ -85,7 +85,7 @@ func TestRulesDrain(t *testing.T) {
 // A drain whose real server the plan removes goes on if the plan stopped before that.
 func TestDrainAfterAStop(t *testing.T) {
 	key := kernel.RealKey{
-		Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Addr: netip.MustParseAddrPort("10.2.0.2:80"),
+		Virtual: kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP), Addr: netip.MustParseAddrPort("10.2.0.2:80"),
 	}
 	before := []kernel.Drain{{Real: key, Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}}
 	p := kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Add, Object: kernel.Route{}}, {Verb: kernel.Remove, Object: kernel.Real{Key: key}}}}
@@ -101,7 +101,7 @@ func TestDrainAfterAStop(t *testing.T) {
 func TestQuiescedDrainWhenTheyLeave(t *testing.T) {
 	const limited, quiesced = "#: drain-timeout 30s\n#: drain-rules\n", "#: quiesced -t 10.96.0.1:80 -r 10.2.0.2:80\n"
 	key := kernel.RealKey{
-		Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Addr: netip.MustParseAddrPort("10.2.0.2:80"),
+		Virtual: kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP), Addr: netip.MustParseAddrPort("10.2.0.2:80"),
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	one := ruled(t, limited, "10.2.0.1")

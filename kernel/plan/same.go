@@ -19,7 +19,7 @@ func same[T comparable](a, b *T) bool { return *a == *b }
 
 // compareEntryKey is VirtualKey.Compare, faster where both are equal.
 func compareEntryKey(e *kernel.Entry, k *kernel.VirtualKey) int {
-	if e.Proto == k.Proto && e.Port == k.Addr.Port() && e.Addr == k.Addr.Addr() {
+	if e.Proto == k.Proto && e.Port == k.Port && e.Addr == k.Addr {
 		return 0
 	}
 	return e.Key().Compare(*k)

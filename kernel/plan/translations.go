@@ -72,7 +72,7 @@ func Translated(o *kernel.Observed) (virtuals []kernel.Virtual, reals []kernel.R
 		}
 		for rule := range strings.SplitSeq(c.Rules, "\n") {
 			if m := match(rule); m.addr.IsValid() && m.port != 0 && kernel.Target(rule) == "REJECT" {
-				virtuals = append(virtuals, kernel.Virtual{Key: kernel.VirtualKey{Addr: netip.AddrPortFrom(m.addr, m.port), Proto: m.proto}})
+				virtuals = append(virtuals, kernel.Virtual{Key: kernel.VirtualKey{Addr: m.addr, Port: m.port, Proto: m.proto}})
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func Translated(o *kernel.Observed) (virtuals []kernel.Virtual, reals []kernel.R
 }
 
 func (l *leads) add(a netip.AddrPort, backends []netip.AddrPort) {
-	key := kernel.VirtualKey{Addr: a, Proto: l.proto}
+	key := kernel.VirtualAt(a, l.proto)
 	l.virtuals = append(l.virtuals, kernel.Virtual{Key: key})
 	for _, b := range backends {
 		l.reals = append(l.reals, kernel.Real{Key: kernel.RealKey{Virtual: key, Addr: b}})

@@ -89,7 +89,7 @@ func (w *waves) findNew(most int) {
 		if p != kernel.AddVirtuals || w.ops[i].Verb != kernel.Add {
 			continue
 		}
-		a := w.ops[i].Object.(kernel.Virtual).Key.Addr.Addr()
+		a := w.ops[i].Object.(kernel.Virtual).Key.Addr
 		if n := len(w.addrs); n > 0 && w.addrs[n-1] == a || len(virtualsOf(w.have, a)) > 0 {
 			continue
 		}
@@ -162,9 +162,9 @@ func (w *waves) about(o kernel.Object) netip.Addr {
 			return v.Addr
 		}
 	case kernel.Virtual:
-		return v.Key.Addr.Addr()
+		return v.Key.Addr
 	case kernel.Real:
-		return v.Key.Virtual.Addr.Addr()
+		return v.Key.Virtual.Addr
 	case kernel.Local:
 		return v.VIP()
 	case kernel.Neighbor:
@@ -172,7 +172,7 @@ func (w *waves) about(o kernel.Object) netip.Addr {
 	case kernel.Announcement:
 		return v.Addr
 	case kernel.Flow:
-		return v.Key.Virtual.Addr.Addr()
+		return v.Key.Virtual.Addr
 	}
 	return netip.Addr{}
 }

@@ -24,14 +24,14 @@ func teardownOf(p kernel.Plan, have kernel.Observed) teardown {
 	at := teardown{added: len(p.Ops), closed: -1, removed: -1, firstRemoved: len(p.Ops)}
 	served := map[netip.Addr]bool{}
 	for _, v := range have.Virtuals {
-		served[v.Key.Addr.Addr()] = true
+		served[v.Key.Addr] = true
 	}
 	for i, o := range p.Ops {
 		switch v := o.Object.(type) {
 		case kernel.Virtual:
 			if o.Verb == kernel.Remove {
 				at.removed, at.firstRemoved, at.unserved = i, min(at.firstRemoved, i), true
-			} else if o.Verb == kernel.Add && !served[v.Key.Addr.Addr()] {
+			} else if o.Verb == kernel.Add && !served[v.Key.Addr] {
 				at.added = min(at.added, i)
 			}
 		case kernel.Addr:
@@ -83,10 +83,10 @@ func TestRemovalsOfALargeTable(t *testing.T) {
 	without := func(from, to int) kernel.State {
 		s, gone := all, map[netip.Addr]bool{}
 		for _, v := range all.Virtuals[from:to] {
-			gone[v.Key.Addr.Addr()] = true
+			gone[v.Key.Addr] = true
 		}
 		s.Virtuals = slices.Concat(all.Virtuals[:from], all.Virtuals[to:])
-		s.Reals = all.Reals.Where(func(r *kernel.Real) bool { return !gone[r.Key.Virtual.Addr.Addr()] })
+		s.Reals = all.Reals.Where(func(r *kernel.Real) bool { return !gone[r.Key.Virtual.Addr] })
 		s.Entries = all.Entries.Where(func(e kernel.Entry) bool { return !gone[e.Addr] })
 		s.Addrs = slices.DeleteFunc(slices.Clone(all.Addrs), func(a kernel.Addr) bool { return gone[a.Addr] })
 		return s

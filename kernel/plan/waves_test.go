@@ -46,9 +46,9 @@ func TestWavesHaveAllOps(t *testing.T) {
 				var a netip.Addr
 				switch v := o.Object.(type) {
 				case kernel.Virtual:
-					a = v.Key.Addr.Addr()
+					a = v.Key.Addr
 				case kernel.Real:
-					a = v.Key.Virtual.Addr.Addr()
+					a = v.Key.Virtual.Addr
 				case kernel.Addr:
 					a = v.Addr
 				default:

@@ -117,7 +117,7 @@ func checkVirtual(v kernel.Virtual) error {
 		return refused(fmt.Sprintf("mode userspace does not relay protocol %v", v.Key.Proto), syscall.EPROTONOSUPPORT)
 	case v.Flags&kernel.FlagOnePacket != 0:
 		return refused("the relay does not schedule each packet alone", syscall.EOPNOTSUPP)
-	case v.Key.Addr.Port() == 0 || v.Key.Addr.Addr().IsUnspecified() || !v.Key.Addr.IsValid():
+	case v.Key.Port == 0 || v.Key.Addr.IsUnspecified() || !v.Key.Addr.IsValid():
 		return refused("a virtual server needs an address and a port", syscall.EINVAL)
 	case int(v.Netmask) > v.Key.Family().Bits() || v.Netmask == 0 && v.Key.Family() == kernel.IPv6:
 		return refused(fmt.Sprintf("no netmask of %v: %d", v.Key.Family(), v.Netmask), syscall.EINVAL)

@@ -23,7 +23,7 @@ func through(b *testing.B, handle func(*net.TCPConn), run func(*testing.B, netip
 			}
 			v := virtual(b, kernel.TCP, kernel.IPv4, "rr")
 			serve(b, r, v, at)
-			run(b, v.Key.Addr)
+			run(b, v.Key.AddrPort())
 			r.Close()
 		})
 	}
@@ -133,7 +133,7 @@ func BenchmarkDatagrams(b *testing.B) {
 		r := newRelay(b, Options{})
 		v := virtual(b, kernel.UDP, kernel.IPv4, "rr")
 		serve(b, r, v, at)
-		run(b, v.Key.Addr)
+		run(b, v.Key.AddrPort())
 		r.Close()
 	})
 }
@@ -159,7 +159,7 @@ func BenchmarkApply(b *testing.B) {
 	var up, down []kernel.Op
 	at := netip.MustParseAddr("198.18.0.1")
 	for range 1000 {
-		v := kernel.Virtual{Key: kernel.VirtualKey{Addr: netip.AddrPortFrom(at, 8080), Proto: kernel.TCP}, Scheduler: "rr", Netmask: 32}
+		v := kernel.Virtual{Key: kernel.VirtualKey{Addr: at, Port: 8080, Proto: kernel.TCP}, Scheduler: "rr", Netmask: 32}
 		at = at.Next()
 		up, down = append(up, add(v)), append(down, remove(v))
 		for i := range 10 {

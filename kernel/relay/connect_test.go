@@ -17,7 +17,7 @@ func TestRefusedEndpoints(t *testing.T) {
 			r.limits.dial = []time.Duration{time.Hour}
 			serve(t, r, v, append(closedPorts(t, kernel.IPv4, 3), at)...)
 			for range 20 {
-				if got := visit(t, v.Key.Addr); got != at {
+				if got := visit(t, v.Key.AddrPort()); got != at {
 					t.Errorf("%v answers", got)
 				}
 			}
@@ -38,7 +38,7 @@ func TestSilentEndpoint(t *testing.T) {
 		slow := 0
 		for range 4 { // a retry takes no other connection's turn
 			begin := time.Now()
-			c := dial(t, v.Key.Addr)
+			c := dial(t, v.Key.AddrPort())
 			say(t, c, "early bytes")
 			c.Close()
 			if took := time.Since(begin); took >= 250*time.Millisecond {
@@ -75,7 +75,7 @@ func TestUnreachable(t *testing.T) {
 			v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 			serve(t, r, v, c.reals...)
 			before := r.Stats()
-			wantUnreachable(t, v.Key.Addr)
+			wantUnreachable(t, v.Key.AddrPort())
 			eventually(t, "counted", func() bool { return r.Stats().Unreachable == before.Unreachable+1 })
 			// On a busy machine, a refusal may come after the time limit.
 			if got := r.Stats().Retries - before.Retries; got < c.retries || got > c.retries+2 {
@@ -87,7 +87,7 @@ func TestUnreachable(t *testing.T) {
 		v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 		serve(t, r, v, closedPorts(t, kernel.IPv4, 3*maxRefused)...)
 		before := r.Stats()
-		wantUnreachable(t, v.Key.Addr)
+		wantUnreachable(t, v.Key.AddrPort())
 		eventually(t, "given up", func() bool { return r.Stats().Unreachable == before.Unreachable+1 })
 		if n := r.Stats().Retries - before.Retries; n < maxRefused || n >= maxRefused+4 {
 			t.Errorf("%d tries", n)
@@ -102,7 +102,7 @@ func TestRemovedWhileDialing(t *testing.T) {
 	dead := silent(t, kernel.IPv4)
 	r.limits.dial = []time.Duration{time.Hour}
 	serve(t, r, v, dead)
-	c := dial(t, v.Key.Addr)
+	c := dial(t, v.Key.AddrPort())
 	eventually(t, "dialing", func() bool { return conns(r, target(v, dead, 1)) == kernel.Conns{Inactive: 1} })
 	apply(t, r, remove(v))
 	wantReset(t, c)
@@ -115,7 +115,7 @@ func TestPersistent(t *testing.T) {
 	a, b := named(t, kernel.IPv4), named(t, kernel.IPv4)
 	serve(t, r, v, a, b)
 	visitFrom := func(from string) netip.AddrPort {
-		c := dialFrom(t, from, v.Key.Addr)
+		c := dialFrom(t, from, v.Key.AddrPort())
 		defer c.Close()
 		return who(t, c)
 	}

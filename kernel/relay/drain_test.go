@@ -16,11 +16,11 @@ func TestDrain(t *testing.T) {
 	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 	a, b := named(t, kernel.IPv4), named(t, kernel.IPv4)
 	serve(t, r, v, a)
-	c := dial(t, v.Key.Addr)
+	c := dial(t, v.Key.AddrPort())
 	who(t, c)
 	apply(t, r, add(target(v, b, 1)), change(target(v, a, 0)))
 	for range 10 {
-		if got := visit(t, v.Key.Addr); got != b {
+		if got := visit(t, v.Key.AddrPort()); got != b {
 			t.Errorf("%v answers while it drains", got)
 		}
 	}
@@ -43,11 +43,11 @@ func TestRemoveVirtual(t *testing.T) {
 	r := newRelay(t, Options{})
 	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 	serve(t, r, v, backend(t, kernel.IPv4, echo))
-	c := dial(t, v.Key.Addr)
+	c := dial(t, v.Key.AddrPort())
 	say(t, c, "hello")
 	apply(t, r, remove(v))
 	wantReset(t, c)
-	if _, err := net.Dial("tcp", v.Key.Addr.String()); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := net.Dial("tcp", v.Key.AddrPort().String()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("%v", err)
 	}
 	if got := r.Counters(); got.Total.Conns != 1 || len(got.Virtuals) != 0 {
@@ -60,7 +60,7 @@ func TestLinger(t *testing.T) {
 	r := newRelay(t, Options{Linger: time.Second})
 	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 	serve(t, r, v, backend(t, kernel.IPv4, echo))
-	c := dial(t, v.Key.Addr)
+	c := dial(t, v.Key.AddrPort())
 	say(t, c, "hello")
 	begin := time.Now()
 	apply(t, r, remove(v))
@@ -75,7 +75,7 @@ func TestShutdown(t *testing.T) {
 	r := newRelay(t, Options{})
 	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 	serve(t, r, v, backend(t, kernel.IPv4, echo))
-	stays, goes := dial(t, v.Key.Addr), dial(t, v.Key.Addr)
+	stays, goes := dial(t, v.Key.AddrPort()), dial(t, v.Key.AddrPort())
 	say(t, stays, "hello")
 	say(t, goes, "hello")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func TestShutdown(t *testing.T) {
 		r.Shutdown(ctx)
 	}()
 	eventually(t, "closed", func() bool {
-		c, err := net.Dial("tcp", v.Key.Addr.String())
+		c, err := net.Dial("tcp", v.Key.AddrPort().String())
 		if err == nil {
 			c.Close()
 		}
@@ -104,7 +104,7 @@ func TestShutdownIdle(t *testing.T) {
 	r := newRelay(t, Options{})
 	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 	serve(t, r, v, backend(t, kernel.IPv4, echo))
-	c := dial(t, v.Key.Addr)
+	c := dial(t, v.Key.AddrPort())
 	say(t, c, "hello")
 	time.AfterFunc(50*time.Millisecond, func() { c.Close() })
 	r.Shutdown(t.Context())

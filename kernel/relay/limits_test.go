@@ -18,10 +18,10 @@ func TestConnectionLimit(t *testing.T) {
 	taken := r.files.free.Load() - 4 // for two connections
 	r.files.take(taken)
 	defer r.files.give(taken)
-	a, b := dial(t, v.Key.Addr), dial(t, v.Key.Addr)
+	a, b := dial(t, v.Key.AddrPort()), dial(t, v.Key.AddrPort())
 	say(t, a, "hello")
 	say(t, b, "hello")
-	c, d := dial(t, v.Key.Addr), dial(t, v.Key.Addr)
+	c, d := dial(t, v.Key.AddrPort()), dial(t, v.Key.AddrPort())
 	if n := <-notices; n.Shortage != TooManyConnections || n.Virtual != v.Key {
 		t.Errorf("%+v", n)
 	}
@@ -36,7 +36,7 @@ func TestConnectionLimit(t *testing.T) {
 		t.Errorf("%d more notices within a minute, %+v", len(notices), r.Stats())
 	}
 	// A client that waits when the virtual server is removed is reset.
-	dial(t, v.Key.Addr)
+	dial(t, v.Key.AddrPort())
 	apply(t, r, remove(v))
 }
 
@@ -65,7 +65,7 @@ func TestEMFILE(t *testing.T) {
 	r := newRelay(t, Options{Notice: func(n Notice) { notices <- n }})
 	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 	serve(t, r, v, backend(t, kernel.IPv4, echo))
-	say(t, dial(t, v.Key.Addr), "warm") // the pipes and the poller exist now
+	say(t, dial(t, v.Key.AddrPort()), "warm") // the pipes and the poller exist now
 	c := newSocket(t)
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -99,7 +99,7 @@ func TestEMFILE(t *testing.T) {
 	}
 	connected := make(chan error, 1)
 	go func() {
-		connected <- unix.Connect(c, &unix.SockaddrInet4{Port: int(v.Key.Addr.Port()), Addr: v.Key.Addr.Addr().As4()})
+		connected <- unix.Connect(c, &unix.SockaddrInet4{Port: int(v.Key.Port), Addr: v.Key.Addr.As4()})
 	}()
 	if n := <-notices; n.Shortage != NoFiles || n.Virtual != v.Key {
 		t.Errorf("%+v", n)

@@ -32,7 +32,7 @@ func TestChurn(t *testing.T) {
 					return
 				default:
 				}
-				if exchange(t, v.Key.Addr) {
+				if exchange(t, v.Key.AddrPort()) {
 					served.Add(1)
 				} else {
 					failed.Add(1)
@@ -123,7 +123,7 @@ func TestThousandsOfConnections(t *testing.T) {
 	for range 32 {
 		all.Go(func() {
 			for left.Add(-1) >= 0 {
-				c, err := net.Dial("tcp", v.Key.Addr.String())
+				c, err := net.Dial("tcp", v.Key.AddrPort().String())
 				if err != nil {
 					t.Error(err)
 					return

@@ -66,7 +66,7 @@ func drawObject(t *rapid.T) kernel.Object {
 	addr := rapid.SampledFrom([]netip.AddrPort{
 		netip.AddrPortFrom(nowhere[0], 8080), netip.AddrPortFrom(nowhere[0], 8081), netip.AddrPortFrom(nowhere[1], 8080),
 	}).Draw(t, "virtual")
-	k := kernel.VirtualKey{Addr: addr, Proto: rapid.SampledFrom([]kernel.Proto{kernel.TCP, kernel.UDP}).Draw(t, "proto")}
+	k := kernel.VirtualAt(addr, rapid.SampledFrom([]kernel.Proto{kernel.TCP, kernel.UDP}).Draw(t, "proto"))
 	if rapid.Bool().Draw(t, "is real") {
 		real := netip.AddrPortFrom(netip.MustParseAddr("192.0.2.9"), uint16(rapid.IntRange(1, 3).Draw(t, "port")))
 		if k.Family() == kernel.IPv6 {

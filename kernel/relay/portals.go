@@ -35,10 +35,10 @@ func (r *Relay) Reserve(keys []kernel.VirtualKey) (taken []kernel.VirtualKey) {
 	for _, k := range keys {
 		have, inherited := r.inherited[k]
 		_, isPortal := r.portals[k]
-		if r.services[k] != nil || inherited && (isPortal || have.addr() == k.Addr) || !r.files.take(1) {
+		if r.services[k] != nil || inherited && (isPortal || have.addr() == k.AddrPort()) || !r.files.take(1) {
 			continue
 		}
-		s, err := open(k.Proto, k.Addr)
+		s, err := open(k.Proto, k.AddrPort())
 		if err == nil {
 			r.reserve(k, s)
 			continue
@@ -100,7 +100,7 @@ func (r *Relay) OpenPortal(k kernel.VirtualKey, ports Ports) error {
 	if r.closed {
 		return net.ErrClosed
 	}
-	if have, ok := r.inherited[k]; ok && have.addr().Addr() == k.Addr.Addr() && ports.has(have.addr().Port()) {
+	if have, ok := r.inherited[k]; ok && have.addr().Addr() == k.Addr && ports.has(have.addr().Port()) {
 		r.portals[k] = have.addr()
 		return nil
 	}
@@ -121,19 +121,19 @@ func (r *Relay) OpenPortal(k kernel.VirtualKey, ports Ports) error {
 // the same one again.
 func openOneOf(k kernel.VirtualKey, ports Ports) (socket, error) {
 	if ports == (Ports{}) {
-		return open(k.Proto, netip.AddrPortFrom(k.Addr.Addr(), 0))
+		return open(k.Proto, netip.AddrPortFrom(k.Addr, 0))
 	}
 	hash := fnv.New32a()
 	hash.Write([]byte(k.String()))
 	n := uint32(ports.Last-ports.First) + 1
 	for i := range n {
 		port := ports.First + uint16((hash.Sum32()%n+i)%n)
-		s, err := open(k.Proto, netip.AddrPortFrom(k.Addr.Addr(), port))
+		s, err := open(k.Proto, netip.AddrPortFrom(k.Addr, port))
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return s, err
 		}
 	}
-	return socket{}, fmt.Errorf("each port from %d to %d is in use at %v: %w", ports.First, ports.Last, k.Addr.Addr(), syscall.EADDRINUSE)
+	return socket{}, fmt.Errorf("each port from %d to %d is in use at %v: %w", ports.First, ports.Last, k.Addr, syscall.EADDRINUSE)
 }
 
 // Portals returns where the virtual servers listen that OpenPortal was called for.

@@ -30,8 +30,7 @@ func everywhere(t *testing.T, p kernel.Proto, f kernel.Family) (v kernel.Virtual
 		other, at = l, l.Addr()
 	}
 	t.Cleanup(func() { other.Close() })
-	v = kernel.Virtual{Key: kernel.VirtualKey{Proto: p}, Scheduler: "rr", Netmask: uint8(f.Bits())}
-	v.Key.Addr = netip.AddrPortFrom(vip[f], netip.MustParseAddrPort(at.String()).Port())
+	v = kernel.Virtual{Key: kernel.VirtualKey{Addr: vip[f], Port: netip.MustParseAddrPort(at.String()).Port(), Proto: p}, Scheduler: "rr", Netmask: uint8(f.Bits())}
 	return v, other
 }
 
@@ -64,14 +63,14 @@ func TestPortals(t *testing.T) {
 		}
 		portals := r.Portals()
 		for _, k := range taken {
-			if at := portals[k]; at.Addr() != k.Addr.Addr() || !ports.has(at.Port()) || r.Listening()[k] != at {
+			if at := portals[k]; at.Addr() != k.Addr || !ports.has(at.Port()) || r.Listening()[k] != at {
 				t.Errorf("%v listens on %v", k, at)
 			}
 		}
 		serve(t, r, free, named(t, f))
 		serve(t, r, v, named(t, f))
 		serve(t, r, u, echoUDP(t, f))
-		visit(t, free.Key.Addr)
+		visit(t, free.Key.AddrPort())
 		visit(t, portals[v.Key])
 		ask(t, dialUDP(t, portals[u.Key]), "x")
 		if again := r.Reserve(all); again != nil || !maps.Equal(r.Portals(), portals) {
@@ -109,7 +108,7 @@ func TestPortalsWithoutAPort(t *testing.T) {
 	r := newRelay(t, Options{})
 	v, _ := everywhere(t, kernel.TCP, kernel.IPv4)
 	other, _ := everywhere(t, kernel.TCP, kernel.IPv4)
-	if err := r.OpenPortal(v.Key, Ports{other.Key.Addr.Port(), other.Key.Addr.Port()}); err == nil {
+	if err := r.OpenPortal(v.Key, Ports{other.Key.Port, other.Key.Port}); err == nil {
 		t.Errorf("a portal at %v", r.Portals())
 	}
 	if err := r.OpenPortal(v.Key, Ports{}); err != nil {
@@ -149,5 +148,5 @@ func TestPortalOfAServerThatComesBack(t *testing.T) {
 		t.Fatalf("taken %v, portals %v", again, r.Portals())
 	}
 	serve(t, r, v, named(t, kernel.IPv4))
-	visit(t, v.Key.Addr)
+	visit(t, v.Key.AddrPort())
 }

@@ -155,7 +155,7 @@ func (r *Relay) at(k kernel.VirtualKey) netip.AddrPort {
 	if at, ok := r.portals[k]; ok {
 		return at
 	}
-	return k.Addr
+	return k.AddrPort()
 }
 
 // Listening returns where each virtual server listens. Inherited listeners that no virtual server

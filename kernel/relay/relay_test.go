@@ -75,7 +75,7 @@ func virtual(t testing.TB, p kernel.Proto, f kernel.Family, scheduler string) ke
 		t.Fatal(err)
 	}
 	defer s.close()
-	return kernel.Virtual{Key: kernel.VirtualKey{Addr: s.addr(), Proto: p}, Scheduler: scheduler, Netmask: uint8(f.Bits())}
+	return kernel.Virtual{Key: kernel.VirtualAt(s.addr(), p), Scheduler: scheduler, Netmask: uint8(f.Bits())}
 }
 
 func persistent(v kernel.Virtual, seconds uint32) kernel.Virtual {
@@ -151,8 +151,8 @@ func TestRefused(t *testing.T) {
 		{change(other(func(v *kernel.Virtual) {})), syscall.ESRCH, "no such virtual server"},
 		{add(other(func(v *kernel.Virtual) { v.Flags = kernel.FlagOnePacket })), syscall.EOPNOTSUPP, "each packet"},
 		{add(other(func(v *kernel.Virtual) { v.Netmask = 33 })), syscall.EINVAL, "netmask"},
-		{add(other(func(v *kernel.Virtual) { v.Key.Addr = netip.AddrPortFrom(vip[kernel.IPv4], 0) })), syscall.EINVAL, "port"},
-		{add(other(func(v *kernel.Virtual) { v.Key.Addr = netip.MustParseAddrPort("0.0.0.0:80") })), syscall.EINVAL, "address"},
+		{add(other(func(v *kernel.Virtual) { v.Key.Port = 0 })), syscall.EINVAL, "port"},
+		{add(other(func(v *kernel.Virtual) { v.Key.Addr = netip.IPv4Unspecified() })), syscall.EINVAL, "address"},
 		{remove(target(v, at, 1)), syscall.ENOENT, "no such real server"},
 		{add(target(v, netip.MustParseAddrPort("[fd00::1]:80"), 1)), syscall.EINVAL, "family"},
 		{add(target(v, netip.MustParseAddrPort("224.0.0.1:80"), 1)), syscall.EINVAL, "unicast"},
@@ -196,7 +196,7 @@ func TestListen(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		v := kernel.Virtual{Key: kernel.VirtualKey{Addr: l.Addr().(*net.TCPAddr).AddrPort(), Proto: kernel.TCP}, Scheduler: "rr", Netmask: uint8(f.Bits())}
+		v := kernel.Virtual{Key: kernel.VirtualAt(l.Addr().(*net.TCPAddr).AddrPort(), kernel.TCP), Scheduler: "rr", Netmask: uint8(f.Bits())}
 		errs := r.Apply([]kernel.Op{add(v)})
 		if len(errs) != 1 || !errors.Is(errs[0], syscall.EADDRINUSE) {
 			t.Errorf("%v", errs)
@@ -204,9 +204,9 @@ func TestListen(t *testing.T) {
 		for _, p := range []kernel.Proto{kernel.TCP, kernel.UDP} {
 			v := virtual(t, p, f, "rr")
 			foreign := map[kernel.Family]string{kernel.IPv4: "192.0.2.1", kernel.IPv6: "2001:db8::1"}[f]
-			v.Key.Addr = netip.AddrPortFrom(netip.MustParseAddr(foreign), v.Key.Addr.Port())
+			v.Key.Addr = netip.MustParseAddr(foreign)
 			apply(t, r, add(v))
-			if got := r.Listening()[v.Key]; got != v.Key.Addr {
+			if got := r.Listening()[v.Key]; got != v.Key.AddrPort() {
 				t.Errorf("%v listens on %v", v.Key, got)
 			}
 		}

@@ -111,8 +111,8 @@ const filePrefix = "relay-"
 // FileName is the name of a virtual server's listener in systemd's store of file descriptors, as in
 // relay-tcp-10.96.0.1-80. FDNAME may have no colon, so IPv6 addresses have "_".
 func FileName(k kernel.VirtualKey) string {
-	a := strings.ReplaceAll(k.Addr.Addr().String(), ":", "_")
-	return fmt.Sprintf("%s%v-%s-%d", filePrefix, k.Proto, a, k.Addr.Port())
+	a := strings.ReplaceAll(k.Addr.String(), ":", "_")
+	return fmt.Sprintf("%s%v-%s-%d", filePrefix, k.Proto, a, k.Port)
 }
 
 // ParseFileName returns the virtual server that a listener with this name belongs to.
@@ -125,7 +125,7 @@ func ParseFileName(name string) (kernel.VirtualKey, bool) {
 	proto, err := kernel.ParseProto(f[0])
 	addr, err2 := netip.ParseAddr(strings.ReplaceAll(f[1], "_", ":"))
 	port, err3 := strconv.ParseUint(f[2], 10, 16)
-	k := kernel.VirtualKey{Addr: netip.AddrPortFrom(addr, uint16(port)), Proto: proto}
+	k := kernel.VirtualKey{Addr: addr, Port: uint16(port), Proto: proto}
 	// Only the one spelling that FileName gives is a name.
 	return k, err == nil && err2 == nil && err3 == nil && addr.Zone() == "" && FileName(k) == name
 }

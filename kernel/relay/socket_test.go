@@ -52,7 +52,7 @@ func TestHandOver(t *testing.T) {
 		serve(t, old, tcp, at)
 		serve(t, old, udp, atUDP)
 		serve(t, old, gone)
-		visit(t, tcp.Key.Addr)
+		visit(t, tcp.Key.AddrPort())
 		files := listenersOf(t, old)
 		if len(files) != 3 {
 			t.Fatal(files)
@@ -60,10 +60,10 @@ func TestHandOver(t *testing.T) {
 		for _, f := range files {
 			f.Fd() // as sendmsg(2) to systemd needs it; the old relay must not block for that
 		}
-		visit(t, tcp.Key.Addr)
+		visit(t, tcp.Key.AddrPort())
 		old.Shutdown(t.Context())
 
-		waits, asks := dial(t, tcp.Key.Addr), dialUDP(t, udp.Key.Addr)
+		waits, asks := dial(t, tcp.Key.AddrPort()), dialUDP(t, udp.Key.AddrPort())
 		waits.Write([]byte("x"))
 		asks.Write([]byte("x"))
 		other, err := os.Open("/dev/null")
@@ -75,7 +75,7 @@ func TestHandOver(t *testing.T) {
 		newRelay(t, Options{Inherited: files}).Close()
 		files = copies(t, kept)
 		r := newRelay(t, Options{Inherited: append(files, other)})
-		if len(r.Listening()) != 3 || r.Listening()[tcp.Key] != tcp.Key.Addr {
+		if len(r.Listening()) != 3 || r.Listening()[tcp.Key] != tcp.Key.AddrPort() {
 			t.Errorf("%v", r.Listening())
 		}
 		if err := other.Close(); err != nil {
@@ -90,7 +90,7 @@ func TestHandOver(t *testing.T) {
 		if n, err := asks.Read(make([]byte, 100)); err != nil || n != len(atUDP.String())+2 {
 			t.Errorf("%d, %v", n, err)
 		}
-		if c, err := net.Dial("tcp", gone.Key.Addr.String()); err == nil {
+		if c, err := net.Dial("tcp", gone.Key.AddrPort().String()); err == nil {
 			c.Close()
 			t.Error("an unused listener is open, in its duplicate")
 		}
@@ -109,12 +109,12 @@ func TestRemoveHandedOver(t *testing.T) {
 		t.Fatal(files)
 	}
 	apply(t, r, remove(v))
-	if c, err := net.Dial("tcp", v.Key.Addr.String()); err == nil {
+	if c, err := net.Dial("tcp", v.Key.AddrPort().String()); err == nil {
 		c.Close()
 		t.Error("the listener is open")
 	}
 	serve(t, r, v, at) // the port is free
-	visit(t, v.Key.Addr)
+	visit(t, v.Key.AddrPort())
 	if next := newRelay(t, Options{Inherited: files}); len(next.Listening()) != 0 {
 		t.Errorf("%v", next.Listening())
 	}
@@ -154,7 +154,7 @@ func TestInheritNonsense(t *testing.T) {
 	serve(t, r, u)
 	serve(t, r, moved)
 	for _, k := range []kernel.VirtualKey{v.Key, u.Key, moved.Key} {
-		if got := r.Listening()[k]; got != k.Addr {
+		if got := r.Listening()[k]; got != k.AddrPort() {
 			t.Errorf("%v listens on %v", k, got)
 		}
 	}
@@ -186,7 +186,7 @@ func FuzzFileName(f *testing.F) {
 func TestFileName(t *testing.T) {
 	for _, at := range []string{"10.96.0.1:80", "[fd00:96::1]:53", "[::1]:65535"} {
 		for _, p := range []kernel.Proto{kernel.TCP, kernel.UDP} {
-			k := kernel.VirtualKey{Addr: netip.MustParseAddrPort(at), Proto: p}
+			k := kernel.VirtualAt(netip.MustParseAddrPort(at), p)
 			if got, ok := ParseFileName(FileName(k)); !ok || got != k {
 				t.Errorf("%v: %q, %v", k, FileName(k), got)
 			}
@@ -197,7 +197,7 @@ func TestFileName(t *testing.T) {
 			t.Errorf("%q is %v", name, k)
 		}
 	}
-	if got := fmt.Sprint(FileName(kernel.VirtualKey{Addr: netip.MustParseAddrPort("[fd00::1]:443"), Proto: kernel.TCP})); got != "relay-tcp-fd00__1-443" {
+	if got := fmt.Sprint(FileName(kernel.VirtualAt(netip.MustParseAddrPort("[fd00::1]:443"), kernel.TCP))); got != "relay-tcp-fd00__1-443" {
 		t.Error(got)
 	}
 }

@@ -22,7 +22,7 @@ func TestTCP(t *testing.T) {
 		v, at := virtual(t, kernel.TCP, f, "rr"), named(t, f)
 		serve(t, r, v, at)
 		real := target(v, at, 1)
-		c := dial(t, v.Key.Addr)
+		c := dial(t, v.Key.AddrPort())
 		if got := who(t, c); got != at {
 			t.Errorf("%v answers, want %v", got, at)
 		}
@@ -56,7 +56,7 @@ func TestHalfClose(t *testing.T) {
 			fmt.Fprintf(c, "%d bytes", len(b))
 		})
 		serve(t, r, v, answers)
-		c := dial(t, v.Key.Addr)
+		c := dial(t, v.Key.AddrPort())
 		c.Write(make([]byte, 100_000))
 		c.CloseWrite()
 		if b, err := io.ReadAll(c); string(b) != "100000 bytes" || err != nil {
@@ -70,7 +70,7 @@ func TestHalfClose(t *testing.T) {
 			got <- string(b)
 		})
 		apply(t, r, remove(target(v, answers, 1)), add(target(v, listens, 1)))
-		c = dial(t, v.Key.Addr)
+		c = dial(t, v.Key.AddrPort())
 		if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
 			t.Errorf("%q, %v", b, err)
 		}
@@ -97,7 +97,7 @@ func TestHalfOpenGuard(t *testing.T) {
 		<-t.Context().Done()
 	})
 	serve(t, r, v, at)
-	c := dial(t, v.Key.Addr)
+	c := dial(t, v.Key.AddrPort())
 	c.CloseWrite()
 	begin := time.Now()
 	for i := 0; time.Since(begin) < 2*r.limits.halfOpen; i++ { // data keeps it
@@ -127,10 +127,10 @@ func TestReset(t *testing.T) {
 		got <- err
 	})
 	serve(t, r, v, at)
-	c := dial(t, v.Key.Addr)
+	c := dial(t, v.Key.AddrPort())
 	c.Write([]byte("r"))
 	wantReset(t, c)
-	c = dial(t, v.Key.Addr)
+	c = dial(t, v.Key.AddrPort())
 	c.Write([]byte("w"))
 	eventually(t, "counted", func() bool { return r.Counters().Total.InBytes == 2 })
 	reset(c)
@@ -151,7 +151,7 @@ func TestResetIsNoEnd(t *testing.T) {
 	})
 	serve(t, r, v, at)
 	for range 100 {
-		c := dial(t, v.Key.Addr)
+		c := dial(t, v.Key.AddrPort())
 		go func() {
 			for b := make([]byte, 10_000); ; {
 				if _, err := c.Write(b); err != nil {
@@ -180,7 +180,7 @@ func TestEarlyAnswer(t *testing.T) {
 		io.CopyN(io.Discard, c, 1<<20)
 	})
 	serve(t, r, v, at)
-	c := dial(t, v.Key.Addr)
+	c := dial(t, v.Key.AddrPort())
 	go func() {
 		for b := make([]byte, 1<<16); ; {
 			if _, err := c.Write(b); err != nil {
@@ -206,7 +206,7 @@ func TestContent(t *testing.T) {
 			serve(t, r, v, backend(t, kernel.IPv4, echo))
 			var all sync.WaitGroup
 			for i := range 4 {
-				c := dial(t, v.Key.Addr)
+				c := dial(t, v.Key.AddrPort())
 				all.Go(func() {
 					random := rand.New(rand.NewPCG(1, uint64(i)))
 					sent, got := sha256.New(), sha256.New()
@@ -251,7 +251,7 @@ func TestStalledReceivers(t *testing.T) {
 	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 	serve(t, r, v, backend(t, kernel.IPv4, echo))
 	for range 8 {
-		c := dial(t, v.Key.Addr)
+		c := dial(t, v.Key.AddrPort())
 		c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		for b := make([]byte, 1<<20); ; { // reads nothing, so that all buffers on the way fill up
 			if _, err := c.Write(b); err != nil {
@@ -259,6 +259,6 @@ func TestStalledReceivers(t *testing.T) {
 			}
 		}
 	}
-	say(t, dial(t, v.Key.Addr), "hello")
+	say(t, dial(t, v.Key.AddrPort()), "hello")
 	r.Close()
 }

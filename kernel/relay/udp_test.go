@@ -94,7 +94,7 @@ func TestUDP(t *testing.T) {
 		v := virtual(t, kernel.UDP, f, "rr")
 		a, b := echoUDP(t, f), echoUDP(t, f)
 		serve(t, r, v, a, b)
-		one, other := dialUDP(t, v.Key.Addr), dialUDP(t, v.Key.Addr)
+		one, other := dialUDP(t, v.Key.AddrPort()), dialUDP(t, v.Key.AddrPort())
 		first := ask(t, one, "hello")
 		if got := ask(t, other, "hello"); got == first {
 			t.Error("two clients have one endpoint")
@@ -134,7 +134,7 @@ func TestUDPIdle(t *testing.T) {
 	v := virtual(t, kernel.UDP, kernel.IPv4, "rr")
 	a, b := echoUDP(t, kernel.IPv4), echoUDP(t, kernel.IPv4)
 	serve(t, r, v, a, b)
-	c := dialUDP(t, v.Key.Addr)
+	c := dialUDP(t, v.Key.AddrPort())
 	first := ask(t, c, "x")
 	for begin := time.Now(); time.Since(begin) < 3*time.Second; time.Sleep(20 * time.Millisecond) {
 		if got := ask(t, c, "x"); got != first {
@@ -157,7 +157,7 @@ func TestUDPServerPushes(t *testing.T) {
 	}
 	defer server.Close()
 	serve(t, r, v, server.LocalAddr().(*net.UDPAddr).AddrPort())
-	c := dialUDP(t, v.Key.Addr)
+	c := dialUDP(t, v.Key.AddrPort())
 	c.Write([]byte("subscribe"))
 	b := make([]byte, 100)
 	_, from, err := server.ReadFromUDPAddrPort(b)
@@ -183,7 +183,7 @@ func TestUDPRefused(t *testing.T) {
 		serve(t, r, v, dead)
 		apply(t, r, add(target(v, live, 1)))
 		for range 3 {
-			if got := ask(t, dialUDP(t, v.Key.Addr), "hello"); got != live {
+			if got := ask(t, dialUDP(t, v.Key.AddrPort()), "hello"); got != live {
 				t.Errorf("%v answers", got)
 			}
 		}
@@ -192,7 +192,7 @@ func TestUDPRefused(t *testing.T) {
 		}
 		apply(t, r, remove(target(v, live, 1)), add(target(v, closedUDP(t, f), 1)))
 		before := r.Stats().Retries
-		dialUDP(t, v.Key.Addr).Write([]byte("hello"))
+		dialUDP(t, v.Key.AddrPort()).Write([]byte("hello"))
 		eventually(t, "ended", func() bool { return r.Stats().Flows == 0 && r.Stats().Retries == before+1 })
 	})
 }
@@ -201,7 +201,7 @@ func TestUDPWithoutEndpoints(t *testing.T) {
 	r := newRelay(t, Options{})
 	v := virtual(t, kernel.UDP, kernel.IPv4, "rr")
 	serve(t, r, v)
-	dialUDP(t, v.Key.Addr).Write([]byte("hello"))
+	dialUDP(t, v.Key.AddrPort()).Write([]byte("hello"))
 	eventually(t, "dropped", func() bool { return r.Stats().Dropped == 1 && r.Stats().Unreachable == 1 })
 }
 
@@ -214,12 +214,12 @@ func TestUDPFlowLimit(t *testing.T) {
 	serve(t, r, v, echoUDP(t, kernel.IPv4))
 	var clients []*net.UDPConn
 	for range 3 {
-		c := dialUDP(t, v.Key.Addr)
+		c := dialUDP(t, v.Key.AddrPort())
 		ask(t, c, "x")
 		clients = append(clients, c)
 	}
 	ask(t, clients[0], "x") // now clients[1] is the oldest
-	ask(t, dialUDP(t, v.Key.Addr), "x")
+	ask(t, dialUDP(t, v.Key.AddrPort()), "x")
 	s := r.services[v.Key]
 	for i, want := range []bool{true, false, true} {
 		if got := s.listener.flows.find(clients[i].LocalAddr().(*net.UDPAddr).AddrPort()) != nil; got != want {
@@ -243,7 +243,7 @@ func TestUDPFileLimit(t *testing.T) {
 	r.files.take(taken)
 	defer r.files.give(taken)
 	for range 5 {
-		ask(t, dialUDP(t, v.Key.Addr), "x")
+		ask(t, dialUDP(t, v.Key.AddrPort()), "x")
 	}
 	if s := r.Stats(); s.Flows != 2 || s.Shortages[TooManyConnections] != 3 {
 		t.Errorf("%+v", s)
@@ -261,7 +261,7 @@ func TestUDPChurn(t *testing.T) {
 	for i := range answers {
 		all.Go(func() {
 			for range 100 {
-				c, err := net.Dial("udp", v.Key.Addr.String())
+				c, err := net.Dial("udp", v.Key.AddrPort().String())
 				if err != nil {
 					t.Error(err)
 					return

@@ -65,6 +65,6 @@ func (t *tracer) virtual(f *flight) (kernel.VirtualKey, bool) {
 			return k, true
 		}
 	}
-	k := kernel.VirtualKey{Addr: f.Dst, Proto: f.Proto}
+	k := kernel.VirtualAt(f.Dst, f.Proto)
 	return k, has(k)
 }

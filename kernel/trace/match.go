@@ -148,7 +148,7 @@ func inState(text string) (match, error) {
 	return func(t *tracer, f *flight) (bool, string) {
 		state := t.ctState(f)
 		if f.translated.Proto != 0 && slices.Contains(states, "DNAT") {
-			return true, "its destination was " + f.translated.Addr.String()
+			return true, "its destination was " + f.translated.AddrPort().String()
 		}
 		return slices.Contains(states, state), "it is " + state
 	}, nil
@@ -207,13 +207,13 @@ func balancedFor(option, text string) (match, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", option, err)
 		}
-		of = func(k kernel.VirtualKey) bool { return k.Addr.Addr() == a }
+		of = func(k kernel.VirtualKey) bool { return k.Addr == a }
 	case "--vport":
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
 			return nil, fmt.Errorf("%s %q: %w", option, text, err)
 		}
-		of = func(k kernel.VirtualKey) bool { return k.Addr.Port() == uint16(n) }
+		of = func(k kernel.VirtualKey) bool { return k.Port == uint16(n) }
 	}
 	return func(_ *tracer, f *flight) (bool, string) {
 		if f.virtual.Proto == 0 {

@@ -92,7 +92,7 @@ func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error)
 			}
 			return r.target, nil
 		case "DNAT":
-			f.Dst, f.translated = r.to, kernel.VirtualKey{Addr: f.Dst, Proto: f.Proto}
+			f.Dst, f.translated = r.to, kernel.VirtualAt(f.Dst, f.Proto)
 			return r.target, nil
 		case "":
 		default:

@@ -103,7 +103,7 @@ func covered(t *testing.T, shards []verify.Shard, s *kernel.State) {
 	for _, set := range append(s.Sets, kernel.Set{Name: "A"}, kernel.Set{Name: "KUBE-NEW"}, kernel.Set{Name: "z"}) {
 		once(set, func(p verify.Shard) bool { return p.HasEntries(set.Name) })
 	}
-	others := []kernel.Virtual{{}, {Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("1.1.1.1:1"), Proto: kernel.UDP}}, {Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("[ff::1]:1"), Proto: kernel.TCP}}}
+	others := []kernel.Virtual{{}, {Key: kernel.VirtualAt(netip.MustParseAddrPort("1.1.1.1:1"), kernel.UDP)}, {Key: kernel.VirtualAt(netip.MustParseAddrPort("[ff::1]:1"), kernel.TCP)}}
 	for _, v := range append(others, s.Virtuals...) {
 		once(v, func(p verify.Shard) bool { return p.HasReals(v.Key) })
 	}

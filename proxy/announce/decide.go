@@ -51,8 +51,8 @@ func Decide(c Config, in Input, before Memory) Decision {
 	}
 	fronts := in.Frontends.Fronts
 	for len(fronts) > 0 {
-		addr, n := fronts[0].Key.Addr.Addr(), 1
-		for n < len(fronts) && fronts[n].Key.Addr.Addr() == addr {
+		addr, n := fronts[0].Key.Addr, 1
+		for n < len(fronts) && fronts[n].Key.Addr == addr {
 			n++
 		}
 		d.vip(addr, fronts[:n])
@@ -194,9 +194,9 @@ func (d *decider) names(fronts []frontend.Front) []string {
 // last reading does not have. It is "" in modes without virtual servers.
 func (d *decider) missing(addr netip.Addr) string {
 	lacks := ""
-	start, _ := slices.BinarySearchFunc(d.Want.Virtuals, addr, func(v kernel.Virtual, a netip.Addr) int { return v.Key.Addr.Addr().Compare(a) })
+	start, _ := slices.BinarySearchFunc(d.Want.Virtuals, addr, func(v kernel.Virtual, a netip.Addr) int { return v.Key.Addr.Compare(a) })
 	for _, v := range d.Want.Virtuals[start:] {
-		if v.Key.Addr.Addr() != addr {
+		if v.Key.Addr != addr {
 			break
 		}
 		_, found := slices.BinarySearchFunc(d.Have.Virtuals, v, kernel.Virtual.Compare)
@@ -229,7 +229,7 @@ func (d *decider) unhealthy(fronts []frontend.Front) string {
 
 // portOf is the port of a virtual server in words: "port 80/tcp".
 func portOf(k kernel.VirtualKey) string {
-	return fmt.Sprintf("port %d/%s", k.Addr.Port(), strings.ToLower(k.Proto.String()))
+	return fmt.Sprintf("port %d/%s", k.Port, strings.ToLower(k.Proto.String()))
 }
 
 // count returns how many endpoints of a front are up, and how many its service port has.

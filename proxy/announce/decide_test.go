@@ -65,7 +65,7 @@ func (n *node) step(services ...sources.Service) string {
 	for _, x := range f.Fronts {
 		want.Virtuals = append(want.Virtuals, kernel.Virtual{Key: x.Key})
 		if n.policy.Probe {
-			want.Routes = append(want.Routes, kernel.Route{Addr: x.Key.Addr.Addr()})
+			want.Routes = append(want.Routes, kernel.Route{Addr: x.Key.Addr})
 		}
 	}
 	want.Sort()

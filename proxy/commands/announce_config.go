@@ -93,7 +93,7 @@ func (c *announceCommand) vips(ctx context.Context, s *daemon.Setup) (vips []net
 	}
 	for _, x := range s.Fronts(table, kernel.Node{}).Fronts {
 		if x.Traits.Has(frontend.Announced) {
-			vips = append(vips, x.Key.Addr.Addr())
+			vips = append(vips, x.Key.Addr)
 		}
 	}
 	return slices.Compact(vips), nil // fronts are sorted by address

@@ -3,7 +3,6 @@ package commands
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,5 +134,5 @@ func keepalivedServes(pid int, file string) (keys []kernel.VirtualKey, err error
 }
 
 func keyOf(a sources.Address) kernel.VirtualKey {
-	return kernel.VirtualKey{Addr: netip.AddrPortFrom(a.Addr, a.Port), Proto: kernel.Proto(a.Protocol)}
+	return kernel.VirtualKey{Addr: a.Addr, Port: a.Port, Proto: kernel.Proto(a.Protocol)}
 }

@@ -86,7 +86,7 @@ func (x *examination) foreign() {
 		k := x.f.Kernel.Virtuals[i].Key
 		_, ours := slices.BinarySearchFunc(owned, k, kernel.VirtualKey.Compare)
 		_, wanted := kernel.FindVirtual(x.f.Want.Virtuals, k)
-		excluded := slices.ContainsFunc(x.setup.Config.IPVS.ExcludeCIDRs, func(p netip.Prefix) bool { return p.Contains(k.Addr.Addr()) })
+		excluded := slices.ContainsFunc(x.setup.Config.IPVS.ExcludeCIDRs, func(p netip.Prefix) bool { return p.Contains(k.Addr) })
 		if !ours && !wanted && !excluded {
 			x.f.Foreign = append(x.f.Foreign, k)
 		}
@@ -120,12 +120,12 @@ func (x *examination) follow(ctx context.Context, paths *host.Paths) {
 	fronts := slices.DeleteFunc(slices.Clone(x.f.Fronts.Fronts), func(front frontend.Front) bool { return !x.open(&front) })
 	step := max(1, (len(fronts)+maxExplained-1)/maxExplained)
 	for i := 0; i < len(fronts); i += step {
-		p, err := f.Packet(fronts[i].Key.Proto, fronts[i].Key.Addr, "", "")
+		p, err := f.Packet(fronts[i].Key.Proto, fronts[i].Key.AddrPort(), "", "")
 		if err != nil {
 			continue
 		}
 		if a := explain.Explain(f, p); a.Fate != explain.Served && a.Fate != explain.Unknown {
-			x.f.Lost = append(x.f.Lost, doctor.Lost{Target: fronts[i].Key.Proto.String() + " " + fronts[i].Key.Addr.String(), Why: a.Sentence})
+			x.f.Lost = append(x.f.Lost, doctor.Lost{Target: fronts[i].Key.Proto.String() + " " + fronts[i].Key.AddrPort().String(), Why: a.Sentence})
 		}
 	}
 }

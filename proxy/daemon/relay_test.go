@@ -113,7 +113,7 @@ func openListeners(t *testing.T, s *fdStore, inherited ...*os.File) *listeners {
 // the next one no longer has is refused again, and systemd forgets its listener.
 func TestListenersOutliveTheProcess(t *testing.T) {
 	s := newFDStore(t)
-	kept, dropped := kernel.VirtualKey{Addr: freePort(t), Proto: kernel.TCP}, kernel.VirtualKey{Addr: freePort(t), Proto: kernel.TCP}
+	kept, dropped := kernel.VirtualAt(freePort(t), kernel.TCP), kernel.VirtualAt(freePort(t), kernel.TCP)
 	to := backend(t)
 	add := func(l *listeners, keys ...kernel.VirtualKey) {
 		t.Helper()
@@ -135,7 +135,7 @@ func TestListenersOutliveTheProcess(t *testing.T) {
 		t.Fatalf("systemd keeps %v", s.files)
 	}
 	first.end()
-	waiting, err := net.Dial("tcp4", kept.Addr.String())
+	waiting, err := net.Dial("tcp4", kept.AddrPort().String())
 	if err != nil {
 		t.Fatalf("between two processes: %v", err)
 	}
@@ -157,7 +157,7 @@ func TestListenersOutliveTheProcess(t *testing.T) {
 	if len(s.files) != 1 || s.files[relay.FileName(kept)] == nil {
 		t.Errorf("systemd keeps %v", s.files)
 	}
-	if c, err := net.Dial("tcp4", dropped.Addr.String()); err == nil {
+	if c, err := net.Dial("tcp4", dropped.AddrPort().String()); err == nil {
 		c.Close()
 		t.Error("a service that is gone takes connections")
 	}
@@ -177,7 +177,7 @@ func TestDropInherited(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	name := relay.FileName(kernel.VirtualKey{Addr: at, Proto: kernel.TCP})
+	name := relay.FileName(kernel.VirtualAt(at, kernel.TCP))
 	fd, err := syscall.Dup(int(f.Fd()))
 	f.Close()
 	if err != nil {

@@ -43,7 +43,7 @@ func TestReload(t *testing.T) {
 // has. It also has the warnings.
 func TestReloadIsHonest(t *testing.T) {
 	n := start(t)
-	foreign := kernel.Virtual{Key: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.9:80"), Proto: kernel.TCP}, Scheduler: "sed", Netmask: 32}
+	foreign := kernel.Virtual{Key: kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.9:80"), kernel.TCP), Scheduler: "sed", Netmask: 32}
 	if err := n.kernel.Apply(t.Context(), kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Add, Object: foreign}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 var (
 	now  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	web  = kernel.VirtualKey{Addr: netip.MustParseAddrPort("192.168.1.80:80"), Proto: kernel.TCP}
+	web  = kernel.VirtualAt(netip.MustParseAddrPort("192.168.1.80:80"), kernel.TCP)
 	real = netip.MustParseAddr("10.2.0.1")
 )
 
@@ -31,13 +31,13 @@ func healthy() *Facts {
 	want := kernel.State{
 		Virtuals: []kernel.Virtual{virtual},
 		Sysctls:  []kernel.Sysctl{{Name: "net.ipv4.vs.conntrack", Value: "1"}},
-		Policy:   kernel.Policy{Claims: []kernel.Claim{{Addr: web.Addr.Addr(), Link: "eth0"}}},
+		Policy:   kernel.Policy{Claims: []kernel.Claim{{Addr: web.Addr, Link: "eth0"}}},
 	}
 	have := kernel.Observed{State: kernel.State{
-		Virtuals: []kernel.Virtual{virtual}, Sysctls: want.Sysctls, Routes: []kernel.Route{{Addr: web.Addr.Addr()}},
+		Virtuals: []kernel.Virtual{virtual}, Sysctls: want.Sysctls, Routes: []kernel.Route{{Addr: web.Addr}},
 	}, Node: node}
 	table := sources.Table{Services: sources.ServicesOf(sources.Service{
-		Namespace: "default", Name: "web", Type: sources.LoadBalancer, LoadBalancerIPs: []sources.VIP{{Addr: web.Addr.Addr()}},
+		Namespace: "default", Name: "web", Type: sources.LoadBalancer, LoadBalancerIPs: []sources.VIP{{Addr: web.Addr}},
 		Ports:     []sources.Port{{Port: 80, Protocol: sources.TCP}},
 		Endpoints: []sources.Endpoint{{Addr: real, Weight: 1}},
 	})}
@@ -151,11 +151,11 @@ func TestFaults(t *testing.T) {
 		"kube-proxy": {"others", "kube-proxy runs on this node (process 7)", func(f *Facts) { f.Machine.Processes = []machine.Process{{PID: 7, Name: "kube-proxy"}} }},
 		"keepalived": {"others", "keepalived (process 8) made virtual servers: -t 203.0.113.1:80", func(f *Facts) {
 			f.Machine.Processes = []machine.Process{{PID: 8, Name: "keepalived"}}
-			f.Foreign = []kernel.VirtualKey{{Addr: netip.MustParseAddrPort("203.0.113.1:80"), Proto: kernel.TCP}}
+			f.Foreign = []kernel.VirtualKey{kernel.VirtualAt(netip.MustParseAddrPort("203.0.113.1:80"), kernel.TCP)}
 		}},
 		"kube-router": {"others", "kube-router (process 9) made virtual servers: -t 203.0.113.1:80", func(f *Facts) {
 			f.Machine.Processes = []machine.Process{{PID: 9, Name: "kube-router"}}
-			f.Foreign = []kernel.VirtualKey{{Addr: netip.MustParseAddrPort("203.0.113.1:80"), Proto: kernel.TCP}}
+			f.Foreign = []kernel.VirtualKey{kernel.VirtualAt(netip.MustParseAddrPort("203.0.113.1:80"), kernel.TCP)}
 		}},
 		"no route":     {"routes", "10.2.0.1 of default/web (unreachable)", func(f *Facts) { f.Backends[0].Hop.Kind = kernel.Unreachable }},
 		"no neighbour": {"routes", "10.2.0.1 of default/web on eth0", func(f *Facts) { f.Backends[0].Hop.Neighbor = "failed" }},

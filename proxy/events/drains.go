@@ -49,7 +49,7 @@ func drains(all []kernel.Drain, k kernel.RealKey) bool {
 // realTexts names real servers: "10.2.0.1:8080 of 10.96.0.1:80/tcp; ...".
 func realTexts(reals []kernel.RealKey) string {
 	return joined(reals, func(k kernel.RealKey) string {
-		return fmt.Sprintf("%s of %s/%s", k.Addr, k.Virtual.Addr, k.Virtual.Proto)
+		return fmt.Sprintf("%s of %s/%s", k.Addr, k.Virtual.AddrPort(), k.Virtual.Proto)
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 // Where rules balance, the removal of tracked connections ends a drain. It is neither drift nor a change of the table.
 func TestEndOfRuleDrain(t *testing.T) {
 	key := kernel.RealKey{
-		Virtual: kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}, Addr: netip.MustParseAddrPort("10.2.0.1:8080"),
+		Virtual: kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP), Addr: netip.MustParseAddrPort("10.2.0.1:8080"),
 	}
 	for _, cause := range []proxy.Cause{proxy.CausePeriod, proxy.CauseDrain} {
 		before := &proxy.Snapshot{Drains: []kernel.Drain{{Real: key, Since: time.Unix(1000, 0)}}}

@@ -62,7 +62,7 @@ func stays(v kernel.Virtual) string {
 
 // owned says whether the virtual server of the packet is ours.
 func (x *explainer) owned() bool {
-	e := kernel.Entry{Set: x.Kernel.Names.Set(x.key.Family(), kernel.VirtualServer), Addr: x.key.Addr.Addr(), Proto: x.key.Proto, Port: x.key.Addr.Port()}
+	e := kernel.Entry{Set: x.Kernel.Names.Set(x.key.Family(), kernel.VirtualServer), Addr: x.key.Addr, Proto: x.key.Proto, Port: x.key.Port}
 	return x.Kernel.Entries.Has(e) || slices.Contains(x.Kernel.Owned, x.key)
 }
 

@@ -12,7 +12,7 @@ import (
 // Connection explains a packet of a connection that may be established: where it is and why, and what would become of
 // a new one.
 func Connection(f Facts, p trace.Packet) (Answer, error) {
-	key := kernel.VirtualKey{Addr: p.Dst, Proto: p.Proto}
+	key := kernel.VirtualAt(p.Dst, p.Proto)
 	c, err := f.Connection(key, p.Src)
 	if err != nil {
 		return Answer{}, err

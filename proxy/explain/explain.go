@@ -54,7 +54,7 @@ func (f *Facts) keyOf(p trace.Packet) kernel.VirtualKey {
 			return k
 		}
 	}
-	return kernel.VirtualKey{Addr: p.Dst, Proto: p.Proto}
+	return kernel.VirtualAt(p.Dst, p.Proto)
 }
 
 // explainer makes one Answer.

@@ -146,7 +146,7 @@ func (x *explainer) backendBarriers(hook string) {
 			if !to.Usable || to.Lost != "" || x.local(to.Address.Addr()) != "" {
 				continue
 			}
-			if as.Bars(kernel.VirtualKey{Addr: to.Address, Proto: x.key.Proto}, x.verdict.Untracked) {
+			if as.Bars(kernel.VirtualAt(to.Address, x.key.Proto), x.verdict.Untracked) {
 				to.Lost = fmt.Sprintf("no rule of %s at hook %s accepts what goes there", b.Name, hook)
 				barred = append(barred, to.Address.String())
 			} else {

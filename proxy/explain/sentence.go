@@ -224,8 +224,8 @@ func (x *explainer) ours() bool { return len(x.ports()) > 0 }
 // ports lists what is served at the destination: "tcp 80".
 func (x *explainer) ports() (list []string) {
 	add := func(k kernel.VirtualKey) {
-		text := fmt.Sprintf("%s %d", k.Proto, k.Addr.Port())
-		if k.Addr.Addr() == x.p.Dst.Addr() && !slices.Contains(list, text) {
+		text := fmt.Sprintf("%s %d", k.Proto, k.Port)
+		if k.Addr == x.p.Dst.Addr() && !slices.Contains(list, text) {
 			list = append(list, text)
 		}
 	}
@@ -246,9 +246,9 @@ func (x *explainer) nothingThere() string {
 		if x.key.Mark() != 0 {
 			return fmt.Sprintf("the kernel has no virtual server %s%s", x.key, x.wanted())
 		}
-		return fmt.Sprintf("the kernel has nothing at %s %s%s", x.key.Proto, x.key.Addr, x.wanted())
+		return fmt.Sprintf("the kernel has nothing at %s %s%s", x.key.Proto, x.key.AddrPort(), x.wanted())
 	}
-	text := fmt.Sprintf("no service has %s %s", x.key.Proto, x.key.Addr)
+	text := fmt.Sprintf("no service has %s %s", x.key.Proto, x.key.AddrPort())
 	if ports := x.ports(); len(ports) > 0 {
 		text += fmt.Sprintf(" (served at %s: %s)", x.p.Dst.Addr(), sources.Few(ports, 4))
 	}

@@ -75,7 +75,7 @@ func (f *Facts) everywhere(x *frontend.Front) (all []Answer) {
 // node stands for it, which is zero if the node has none of the family.
 func (f *Facts) reachedBy(x *frontend.Front) (kernel.Proto, netip.AddrPort) {
 	if !x.Traits.Has(frontend.Marked) {
-		return x.Key.Proto, x.Key.Addr
+		return x.Key.Proto, x.Key.AddrPort()
 	}
 	for _, own := range f.Kernel.Node.Addrs {
 		if a := own.Prefix.Addr(); kernel.FamilyOf(a) == x.Key.Family() && a.IsGlobalUnicast() {

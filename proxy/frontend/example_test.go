@@ -24,7 +24,7 @@ func ExampleList() {
 	f := frontend.List(table, kernel.Node{Name: "n1"}, frontend.Config{})
 	for i := range f.Fronts {
 		x := &f.Fronts[i]
-		fmt.Println(x.Key.Addr, x.Key.Proto, f.Service(x).DisplayName(), f.Scheduler(x))
+		fmt.Println(x.Key.AddrPort(), x.Key.Proto, f.Service(x).DisplayName(), f.Scheduler(x))
 		for _, b := range f.Backends(x) {
 			fmt.Println("  to", f.Addr(int(x.Service), b), "weight", f.Weight(int(x.Service), b))
 		}

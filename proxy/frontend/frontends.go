@@ -171,11 +171,11 @@ func (f *Frontends) VIPs() []VIP {
 		if !x.Traits.Has(Bound) {
 			continue
 		}
-		if n := len(vips); n > 0 && vips[n-1].Addr == x.Key.Addr.Addr() {
+		if n := len(vips); n > 0 && vips[n-1].Addr == x.Key.Addr {
 			vips[n-1].Traits |= x.Traits
 			continue
 		}
-		vips = append(vips, VIP{x.Key.Addr.Addr(), x.Traits})
+		vips = append(vips, VIP{x.Key.Addr, x.Traits})
 	}
 	return vips
 }

@@ -54,7 +54,7 @@ func TestFrontsAndTheirTraits(t *testing.T) {
 		{"192.0.2.1:30080", NodePort | ExternalLocal, 1},
 		{"192.0.2.80:80", ExternalIP | LoadBalancer | ExternalLocal | Bound, 1},
 	} {
-		i, found := f.Find(kernel.VirtualKey{Addr: netip.MustParseAddrPort(want.addr), Proto: kernel.TCP})
+		i, found := f.Find(kernel.VirtualAt(netip.MustParseAddrPort(want.addr), kernel.TCP))
 		if !found {
 			t.Errorf("%s is not served", want.addr)
 			continue

@@ -113,7 +113,7 @@ func (l *lister) port(i int, f kernel.Family, p int, masqueraded bool) {
 			return
 		}
 		l.fronts = append(l.fronts, Front{
-			Key:     kernel.VirtualKey{Addr: netip.AddrPortFrom(a, at.Port), Proto: kernel.Proto(at.Protocol)},
+			Key:     kernel.VirtualKey{Addr: a, Port: at.Port, Proto: kernel.Proto(at.Protocol)},
 			Service: int32(i), slot: l.slots, Port: int16(p), Traits: is,
 		})
 		l.lists = append(l.lists, list{chosen.by(at.Policy, at.Kind != sources.KindClusterIP), int16(p)})

@@ -71,7 +71,7 @@ func newReading(virtuals []kernel.Virtual, reals kernel.Reals) *reading {
 	r := &reading{map[kernel.VirtualKey]kernel.Virtual{}, map[kernel.VirtualKey][]kernel.VirtualKey{}, make(map[kernel.RealKey]uint32, reals.Len())}
 	for _, v := range virtuals {
 		r.virtuals[v.Key] = v
-		p := anywhere(v.Key.Proto, v.Key.Addr.Port())
+		p := anywhere(v.Key.Proto, v.Key.Port)
 		r.nodePorts[p] = append(r.nodePorts[p], v.Key)
 	}
 	for _, x := range reals.All() {
@@ -81,7 +81,7 @@ func newReading(virtuals []kernel.Virtual, reals kernel.Reals) *reading {
 }
 
 func anywhere(p kernel.Proto, port uint16) kernel.VirtualKey {
-	return kernel.VirtualKey{Addr: netip.AddrPortFrom(netip.Addr{}, port), Proto: p}
+	return kernel.VirtualKey{Addr: netip.Addr{}, Port: port, Proto: p}
 }
 
 // endpoint reports whether an endpoint's port had a weight in any of the service's virtual servers, or none in one.
@@ -110,7 +110,7 @@ func (r *reading) endpoint(s *sources.Service, e *sources.Endpoint, port int) (u
 func (r *reading) at(a sources.Address) []kernel.Virtual {
 	proto := kernel.Proto(a.Protocol)
 	if a.Addr.IsValid() {
-		if v, ok := r.virtuals[kernel.VirtualKey{Addr: netip.AddrPortFrom(a.Addr, a.Port), Proto: proto}]; ok {
+		if v, ok := r.virtuals[kernel.VirtualKey{Addr: a.Addr, Port: a.Port, Proto: proto}]; ok {
 			return []kernel.Virtual{v}
 		}
 		return nil

@@ -69,7 +69,7 @@ func readKernel(t *testing.T, text string) (virtuals []kernel.Virtual, reals []k
 		if err != nil {
 			t.Fatal(err)
 		}
-		key := kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: p}
+		key := kernel.VirtualAt(netip.MustParseAddrPort(addr), p)
 		virtuals = append(virtuals, kernel.Virtual{Key: key, Scheduler: strings.TrimPrefix(w[1], "rules")})
 		for _, r := range w[2:] {
 			at, weight, _ := strings.Cut(r, "=")

@@ -302,7 +302,7 @@ func virtualKey(a sources.Address) kernel.VirtualKey {
 	if a.Kind == sources.KindNodePort {
 		at = netip.MustParseAddr("192.0.2.1")
 	}
-	return kernel.VirtualKey{Addr: netip.AddrPortFrom(at, a.Port), Proto: kernel.Proto(a.Protocol)}
+	return kernel.VirtualKey{Addr: at, Port: a.Port, Proto: kernel.Proto(a.Protocol)}
 }
 
 func (p *player) reals() (reals []kernel.Real) {

@@ -58,7 +58,7 @@ func (r *Reader) traffic(ctx context.Context, st *Status) error {
 		for _, v := range s.Virtuals {
 			proto, err := kernel.ParseProto(v.Protocol)
 			if err == nil && len(s.Endpoints) > 0 && len(keys) < maxDetailed {
-				keys, of = append(keys, kernel.VirtualKey{Addr: v.Address, Proto: proto}), append(of, servicePort{i, v.port})
+				keys, of = append(keys, kernel.VirtualAt(v.Address, proto)), append(of, servicePort{i, v.port})
 			}
 		}
 	}

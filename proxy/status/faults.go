@@ -15,7 +15,7 @@ import (
 func (b *builder) conflicts() []Conflict {
 	list := []Conflict{}
 	for _, c := range b.in.History.conflicts {
-		list = append(list, Conflict{Service: b.nameAt(c.Want.Key), Address: c.Want.Key.Addr, Proto: c.Want.Key.Proto.String(), Text: c.String()})
+		list = append(list, Conflict{Service: b.nameAt(c.Want.Key), Address: c.Want.Key.AddrPort(), Proto: c.Want.Key.Proto.String(), Text: c.String()})
 	}
 	for _, t := range b.in.History.taken {
 		for i := range b.services {
@@ -46,7 +46,7 @@ func (b *builder) nameAt(k kernel.VirtualKey) string {
 		return b.f.Service(&b.f.Fronts[i]).DisplayName()
 	}
 	for i := range b.f.Fronts {
-		if x := &b.f.Fronts[i]; x.Traits.Has(frontend.NodePort) && x.Key.Addr.Port() == k.Addr.Port() && x.Key.Proto == k.Proto {
+		if x := &b.f.Fronts[i]; x.Traits.Has(frontend.NodePort) && x.Key.Port == k.Port && x.Key.Proto == k.Proto {
 			return b.f.Service(x).DisplayName()
 		}
 	}

@@ -18,7 +18,7 @@ func counted(conns ...uint64) (kernel.Counters, *frontend.Frontends) {
 	var t sources.Table
 	f := &frontend.Frontends{}
 	for i, n := range conns {
-		key := kernel.VirtualKey{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}), 80), Proto: kernel.TCP}
+		key := kernel.VirtualKey{Addr: netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}), Port: 80, Proto: kernel.TCP}
 		c.Virtuals = append(c.Virtuals, kernel.VirtualCounters{Key: key, Traffic: kernel.Traffic{Conns: n, InBytes: 1000 * n}})
 		t.Services = t.Services.Append(sources.Service{Namespace: "default", Name: fmt.Sprintf("s%d", i)})
 		f.Fronts = append(f.Fronts, frontend.Front{Key: key, Service: int32(i)})

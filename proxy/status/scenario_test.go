@@ -440,7 +440,7 @@ func (s *stage) key(text string) kernel.VirtualKey {
 	name, addr, _ := strings.Cut(text, ":")
 	proto, err := kernel.ParseProto(name)
 	s.check(err)
-	return kernel.VirtualKey{Addr: netip.MustParseAddrPort(addr), Proto: proto}
+	return kernel.VirtualAt(netip.MustParseAddrPort(addr), proto)
 }
 
 func (s *stage) apply(o kernel.Op) {

@@ -95,7 +95,7 @@ func (b *builder) virtuals() {
 		x := &b.f.Fronts[i]
 		s := &b.services[x.Service]
 		v := Virtual{
-			Address: x.Key.Addr, Protocol: x.Key.Proto.String(), Port: b.f.Service(x).Ports[x.Port].Name, Kind: kindOf(x.Traits),
+			Address: x.Key.AddrPort(), Protocol: x.Key.Proto.String(), Port: b.f.Service(x).Ports[x.Port].Name, Kind: kindOf(x.Traits),
 			Scheduler: b.scheduler(x), Missing: missing.virtual(x.Key), Traffic: trafficOf(b.in.Counters, x.Key), port: int(x.Port),
 		}
 		if m := b.f.Forward(x); m.Unchanged() {
@@ -105,7 +105,7 @@ func (b *builder) virtuals() {
 			v.Mark = x.Key.Mark()
 		}
 		if v.Kind != KindNodePort {
-			v.Link = b.f.Node.LinkOf(x.Key.Addr.Addr())
+			v.Link = b.f.Node.LinkOf(x.Key.Addr)
 		}
 		if d, ok := digests[x.Key]; ok {
 			v.digest, v.Digest = d, d.String()
@@ -163,7 +163,7 @@ func (b *builder) markConflicts() {
 		}
 		x := &b.f.Fronts[i]
 		for j := range b.services[x.Service].Virtuals {
-			if v := &b.services[x.Service].Virtuals[j]; v.Address == x.Key.Addr && v.port == int(x.Port) {
+			if v := &b.services[x.Service].Virtuals[j]; v.Address == x.Key.AddrPort() && v.port == int(x.Port) {
 				v.Conflict = c.Have.String()
 			}
 		}

@@ -76,7 +76,7 @@ func (p *pass) doom(row string, client netip.Addr, vip, server netip.AddrPort) e
 		do func() error
 	}{
 		{"svcproxy", func() error {
-			f := kernel.Flow{Key: kernel.RealKey{Virtual: kernel.VirtualKey{Addr: vip, Proto: kernel.UDP}, Addr: server}}
+			f := kernel.Flow{Key: kernel.RealKey{Virtual: kernel.VirtualAt(vip, kernel.UDP), Addr: server}}
 			if errs := table.Apply([]kernel.Op{{Verb: kernel.Remove, Object: f}}); len(errs) > 0 {
 				return errs[0]
 			}

@@ -110,7 +110,7 @@ func (k *keepalived) stop() {
 
 // untilWeight waits for a real server to have a weight.
 func untilWeight(t *ipvs.Table, s sources.Service, endpoint int, weight uint32) error {
-	v := kernel.VirtualKey{Addr: netip.AddrPortFrom(s.ClusterIPs[0], 80), Proto: kernel.TCP}
+	v := kernel.VirtualKey{Addr: s.ClusterIPs[0], Port: 80, Proto: kernel.TCP}
 	want := netip.AddrPortFrom(s.Endpoints[endpoint].Addr, 8080)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

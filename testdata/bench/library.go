@@ -129,7 +129,7 @@ func service(k kernel.VirtualKey, scheduler string) *moby.Service {
 		mask = 128
 	}
 	return &moby.Service{
-		AddressFamily: uint16(k.Family()), Protocol: uint16(k.Proto), Address: net.IP(k.Addr.Addr().AsSlice()), Port: k.Addr.Port(),
+		AddressFamily: uint16(k.Family()), Protocol: uint16(k.Proto), Address: net.IP(k.Addr.AsSlice()), Port: k.Port,
 		SchedName: scheduler, Netmask: mask,
 	}
 }
@@ -190,7 +190,7 @@ func (l *library) look(p *pass) error {
 	s := *t.Services.At(t.Services.Len() / 2)
 	changed := s.Endpoints[len(s.Endpoints)/2]
 	real := kernel.Real{Weight: 2, Key: kernel.RealKey{
-		Virtual: kernel.VirtualKey{Addr: netip.AddrPortFrom(s.ClusterIPs[0], 80), Proto: kernel.TCP},
+		Virtual: kernel.VirtualKey{Addr: s.ClusterIPs[0], Port: 80, Proto: kernel.TCP},
 		Addr:    netip.AddrPortFrom(changed.Addr, 8080),
 	}}
 	return p.lap("one endpoint: kernel", func() error {

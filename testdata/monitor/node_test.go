@@ -173,7 +173,7 @@ func (n *node) order(target, why string) error {
 // connect gives a service's real servers that many connections, so that those that are removed drain.
 func (n *node) connect(s sources.Service, conns uint32) {
 	for _, r := range n.kernel.State().Reals.All() {
-		if r.Key.Virtual.Addr.Addr() == s.ClusterIPs[0] {
+		if r.Key.Virtual.Addr == s.ClusterIPs[0] {
 			n.kernel.SetConns(r.Key, kernel.Conns{Active: conns})
 		}
 	}

@@ -66,7 +66,7 @@ func haveEndpoints() error {
 // listening lists the sockets that serve virtual servers, as ss does.
 func listening(virtuals []kernel.Virtual) (all []string) {
 	for _, v := range virtuals {
-		all = append(all, fmt.Sprintf("%v %v", v.Key.Proto, v.Key.Addr))
+		all = append(all, fmt.Sprintf("%v %v", v.Key.Proto, v.Key.AddrPort()))
 	}
 	slices.Sort(all)
 	return all
@@ -144,7 +144,7 @@ func (n *node) answer(k kernel.VirtualKey, served bool) (from netip.AddrPort, er
 }
 
 func (n *node) answerNow(k kernel.VirtualKey) (from netip.AddrPort, err error) {
-	c, err := n.client.Dial(k.Proto.String(), k.Addr)
+	c, err := n.client.Dial(k.Proto.String(), k.AddrPort())
 	if err != nil {
 		return from, err
 	}

@@ -133,7 +133,7 @@ func (n *node) send(d draw, t sources.Table, c mode.Config) {
 			continue
 		}
 		for _, from := range origins {
-			p := sentPacket{Packet: trace.Packet{Proto: x.Key.Proto, Dst: x.Key.Addr}, from: from}
+			p := sentPacket{Packet: trace.Packet{Proto: x.Key.Proto, Dst: x.Key.AddrPort()}, from: from}
 			if from != nil {
 				p.In = clientLink
 			}
@@ -176,7 +176,7 @@ func (n *node) judge(s *sentPacket, state kernel.State, f *frontend.Frontends) {
 		n.Fatalf("%v\n%s", err, strings.Join(s.Steps, "\n"))
 	}
 	for _, v := range state.Virtuals {
-		if v.Key != (kernel.VirtualKey{Addr: s.Dst, Proto: s.Proto}) {
+		if v.Key != (kernel.VirtualAt(s.Dst, s.Proto)) {
 			continue
 		}
 		s.virtual = v

@@ -101,8 +101,8 @@ func (r reading) state(t testing.TB) kernel.State {
 	s := kernel.State{
 		Sets:     slices.DeleteFunc(o.Sets, func(s kernel.Set) bool { return foreign(s.Name) }),
 		Entries:  o.Entries.Where(func(e kernel.Entry) bool { return !foreign(e.Set) }),
-		Virtuals: slices.DeleteFunc(o.Virtuals, func(v kernel.Virtual) bool { return v.Key.Addr == foreignVirtual }),
-		Reals:    o.Reals.Where(func(r *kernel.Real) bool { return r.Key.Virtual.Addr != foreignVirtual }),
+		Virtuals: slices.DeleteFunc(o.Virtuals, func(v kernel.Virtual) bool { return v.Key.AddrPort() == foreignVirtual }),
+		Reals:    o.Reals.Where(func(r *kernel.Real) bool { return r.Key.Virtual.AddrPort() != foreignVirtual }),
 	}
 	for _, c := range o.Chains {
 		if c.BuiltIn() {

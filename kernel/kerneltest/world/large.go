@@ -20,7 +20,7 @@ func Large(virtuals, reals int) kernel.State {
 	var entries []kernel.Entry
 	for i := range virtuals {
 		vip := netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)})
-		k := kernel.VirtualKey{Addr: netip.AddrPortFrom(vip, 80), Proto: kernel.TCP}
+		k := kernel.VirtualKey{Addr: vip, Port: 80, Proto: kernel.TCP}
 		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: 32})
 		for _, set := range []kernel.SetName{kernel.ClusterIP, kernel.VirtualServer} {
 			entries = append(entries, kernel.Entry{Set: n.Set(kernel.IPv4, set), Addr: vip, Proto: kernel.TCP, Port: 80})

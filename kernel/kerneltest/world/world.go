@@ -76,7 +76,7 @@ func DrawTable(t *rapid.T, label string) Table {
 
 func drawKey(t *rapid.T, label string) kernel.VirtualKey {
 	return kernel.VirtualKey{
-		Addr:  netip.AddrPortFrom(rapid.SampledFrom(VIPs).Draw(t, label+" vip"), rapid.SampledFrom([]uint16{53, 80}).Draw(t, "port")),
+		Addr: rapid.SampledFrom(VIPs).Draw(t, label+" vip"), Port: rapid.SampledFrom([]uint16{53, 80}).Draw(t, "port"),
 		Proto: rapid.SampledFrom([]kernel.Proto{kernel.TCP, kernel.UDP}).Draw(t, "proto"),
 	}
 }
@@ -128,7 +128,7 @@ func (svc *Service) addTo(s *kernel.State, metric uint32) {
 		s.Policy.Drains = append(s.Policy.Drains, kernel.VirtualDrain{Virtual: svc.key, Timeout: 10 * time.Second})
 	}
 	s.Virtuals = append(s.Virtuals, v)
-	if vip := svc.key.Addr.Addr(); svc.set != kernel.NodePortTCP {
+	if vip := svc.key.Addr; svc.set != kernel.NodePortTCP {
 		s.Addrs = append(s.Addrs, kernel.Addr{Addr: vip, Link: Names.Device})
 		if !svc.affinity {
 			s.Announcements = append(s.Announcements, kernel.Announcement{Addr: vip, Table: 143, Metric: metric})
@@ -138,13 +138,13 @@ func (svc *Service) addTo(s *kernel.State, metric uint32) {
 
 // entries returns a service's entries of sets.
 func (svc *Service) entries() []kernel.Entry {
-	f, vip := svc.key.Family(), svc.key.Addr.Addr()
+	f, vip := svc.key.Family(), svc.key.Addr
 	member := func(set kernel.SetName) kernel.Entry {
-		return kernel.Entry{Set: Names.Set(f, set), Addr: vip, Proto: svc.key.Proto, Port: svc.key.Addr.Port()}
+		return kernel.Entry{Set: Names.Set(f, set), Addr: vip, Proto: svc.key.Proto, Port: svc.key.Port}
 	}
 	all := []kernel.Entry{member(kernel.VirtualServer)}
 	if svc.set == kernel.NodePortTCP {
-		all = append(all, kernel.Entry{Set: Names.Set(f, svc.set), Port: svc.key.Addr.Port()})
+		all = append(all, kernel.Entry{Set: Names.Set(f, svc.set), Port: svc.key.Port})
 	} else {
 		all = append(all, member(svc.set), kernel.Entry{Set: Names.Set(f, kernel.IPVSIPs), Addr: vip})
 	}

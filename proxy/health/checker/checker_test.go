@@ -206,7 +206,7 @@ func TestStartsFromTheKernel(t *testing.T) {
 	b.down()
 	r := run(t, table(check(), a, b))
 	r.table.Services.At(0).ClusterIPs = []netip.Addr{netip.MustParseAddr("10.96.0.1")}
-	v := kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Proto: kernel.TCP}
+	v := kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP)
 	have := &kernel.Observed{State: kernel.State{
 		Virtuals: []kernel.Virtual{{Key: v, Scheduler: "rr"}},
 		Reals:    kernel.RealsOf([]kernel.Real{{Key: kernel.RealKey{Virtual: v, Addr: a.addr}, Weight: 1}, {Key: kernel.RealKey{Virtual: v, Addr: b.addr}}}),

@@ -54,7 +54,7 @@ func (p *port) endpoints(k kernel.ChainKind, list []endpoint) kernel.Chain {
 // it is the host's own traffic: that has the VIP as its source, and an endpoint's reply to
 // it would not leave the endpoint's node. A cluster IP that is not bound needs none then.
 func (p *port) masquerade(rules *lines, x *frontend.Front) {
-	to, vip := p.dport(x.Key.Addr.Port(), " cluster IP"), single(x.Key.Addr.Addr())
+	to, vip := p.dport(x.Key.Port, " cluster IP"), single(x.Key.Addr)
 	mark := p.To(kernel.ChainMarkMasq)
 	switch {
 	case p.Config.MasqueradeAll:

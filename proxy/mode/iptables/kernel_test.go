@@ -69,7 +69,7 @@ func TestTracerAgreesWithTheKernel(t *testing.T) {
 			x := sent{T: t, Lab: l}
 			x.load(backend)
 			for i := range x.f.Fronts {
-				x.ask(x.f.Fronts[i].Key.Addr)
+				x.ask(x.f.Fronts[i].Key.AddrPort())
 			}
 			for _, v := range x.f.VIPs() {
 				x.ask(netip.AddrPortFrom(v.Addr, 8080))

@@ -74,7 +74,7 @@ func (p *port) entrances(out *part) {
 	if len(p.nodePorts) == 0 {
 		return
 	}
-	number := p.nodePorts[0].Key.Addr.Port()
+	number := p.nodePorts[0].Key.Port
 	if p.any() {
 		out.add(natNodePorts, p.dport(number, "")+"-j "+p.chain(kernel.ChainExternal))
 	}
@@ -159,7 +159,7 @@ func (p *port) sourceRanges() []string {
 		}
 	}
 	for _, x := range p.vips {
-		vip := x.Key.Addr.Addr()
+		vip := x.Key.Addr
 		switch {
 		case !x.Traits.Has(frontend.Restricted):
 			continue

@@ -147,7 +147,7 @@ func (p *port) comment(more string) string { return mode.Comment(p.name + more) 
 
 // to matches packets to a front.
 func (p *port) to(x *frontend.Front, why string) string {
-	return "-d " + single(x.Key.Addr.Addr()) + " " + p.dport(x.Key.Addr.Port(), why)
+	return "-d " + single(x.Key.Addr) + " " + p.dport(x.Key.Port, why)
 }
 
 // dport matches packets to a port of the protocol.

@@ -105,12 +105,12 @@ func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict, wa
 //     endpoints, that node port's answer, as with kube-proxy.
 func (x *traffic) unusual(f *frontend.Front, backends map[netip.AddrPort]uint32) bool {
 	for at := range backends {
-		if _, served := x.Find(kernel.VirtualKey{Addr: at, Proto: f.Key.Proto}); served {
+		if _, served := x.Find(kernel.VirtualAt(at, f.Key.Proto)); served {
 			return true
 		}
 	}
-	if x.Node.Has(f.Key.Addr.Addr()) && slices.ContainsFunc(x.Fronts, func(o frontend.Front) bool {
-		return o.Traits.Has(frontend.NodePort) && o.Service != f.Service && o.Key.Proto == f.Key.Proto && o.Key.Addr.Port() == f.Key.Addr.Port()
+	if x.Node.Has(f.Key.Addr) && slices.ContainsFunc(x.Fronts, func(o frontend.Front) bool {
+		return o.Traits.Has(frontend.NodePort) && o.Service != f.Service && o.Key.Proto == f.Key.Proto && o.Key.Port == f.Key.Port
 	}) {
 		return true
 	}

@@ -87,9 +87,9 @@ func (s *scope) ipvsOutFilter() []string {
 		if x.Key.Family() != s.Family || !x.Traits.Has(frontend.Restricted) || x.Traits.Has(frontend.NodeAllowed) {
 			continue
 		}
-		vip := x.Key.Addr.Addr()
+		vip := x.Key.Addr
 		rules = append(rules, fmt.Sprintf("-s %s/%d -m ipvs --vproto %d --vaddr %s --vport %d -j DROP",
-			vip, vip.BitLen(), x.Key.Proto, vip, x.Key.Addr.Port()))
+			vip, vip.BitLen(), x.Key.Proto, vip, x.Key.Port))
 	}
 	return rules
 }

@@ -45,8 +45,8 @@ func TestLayoutsAgree(t *testing.T) {
 func packets(f *frontend.Frontends) (all []trace.Packet) {
 	for i := range f.Fronts {
 		k := f.Fronts[i].Key
-		vip := k.Addr.Addr()
-		for _, port := range []uint16{k.Addr.Port(), 22} {
+		vip := k.Addr
+		for _, port := range []uint16{k.Port, 22} {
 			to := netip.AddrPortFrom(vip, port)
 			from := netip.AddrPortFrom(modetest.Outside(vip), 40000)
 			for _, p := range []trace.Packet{
@@ -104,7 +104,7 @@ func TestRulesOnTheWay(t *testing.T) {
 			config.Lean, config.MasqueradeAll, config.Untracked = c.lean, c.masqueradeAll, c.untracked
 			node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.168.1.2/24"), Link: "eth0"}}}
 			s := stateOf(table, node, config)
-			p := trace.Packet{Proto: kernel.TCP, In: "eth0", Src: netip.MustParseAddrPort("192.0.2.9:40000"), Dst: s.Virtuals[0].Key.Addr}
+			p := trace.Packet{Proto: kernel.TCP, In: "eth0", Src: netip.MustParseAddrPort("192.0.2.9:40000"), Dst: s.Virtuals[0].Key.AddrPort()}
 			for later, want := range map[bool]visits{false: c.first, true: c.later} {
 				p.Established = later
 				v, err := trace.Trace(s, node, p)

@@ -62,7 +62,7 @@ func checkOwnership(t *rapid.T, s kernel.State, c mode.Config) {
 	var made []kernel.VirtualKey
 	for _, v := range s.Virtuals {
 		made = append(made, v.Key)
-		if a := v.Key.Addr.Addr(); !a.IsGlobalUnicast() || a.Is6() && !c.Frontends.IPv6 {
+		if a := v.Key.Addr; !a.IsGlobalUnicast() || a.Is6() && !c.Frontends.IPv6 {
 			t.Fatalf("virtual server on %s", a)
 		}
 	}
@@ -84,7 +84,7 @@ func checkBound(t *rapid.T, s kernel.State, c mode.Config, n kernel.Node) {
 		t.Fatalf("%d addresses bound, %d in the set", len(s.Addrs), ips)
 	}
 	for _, a := range s.Addrs {
-		if !slices.ContainsFunc(s.Virtuals, func(v kernel.Virtual) bool { return v.Key.Addr.Addr() == a.Addr }) {
+		if !slices.ContainsFunc(s.Virtuals, func(v kernel.Virtual) bool { return v.Key.Addr == a.Addr }) {
 			t.Fatalf("%s bound and not served", a.Addr)
 		}
 		if slices.ContainsFunc(n.Addrs, func(x kernel.NodeAddr) bool { return x.Prefix.Addr() == a.Addr }) {

@@ -157,8 +157,8 @@ func ofEndpoints(set kernel.SetName) bool {
 
 // appendMembers appends the entries of a front in a set of this type.
 func (w *writer) appendMembers(entries []kernel.Entry, set namedSet, x *frontend.Front) []kernel.Entry {
-	a := x.Key.Addr.Addr()
-	e := kernel.Entry{Set: set.name, Addr: a, Proto: x.Key.Proto, Port: x.Key.Addr.Port()}
+	a := x.Key.Addr
+	e := kernel.Entry{Set: set.name, Addr: a, Proto: x.Key.Proto, Port: x.Key.Port}
 	switch set.spec.Type {
 	case kernel.HashIP:
 		e.Proto, e.Port = 0, 0

@@ -44,7 +44,7 @@ func (x *traffic) served(f *frontend.Front) {
 			x.masquerades(f, p, v, w)
 		}
 	}
-	p := trace.Packet{Proto: f.Key.Proto, Dst: f.Key.Addr, Src: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 40000)}
+	p := trace.Packet{Proto: f.Key.Proto, Dst: f.Key.AddrPort(), Src: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 40000)}
 	if p.Dst.Addr().Is6() {
 		p.Src = netip.AddrPortFrom(netip.IPv6Loopback(), 40000)
 	}

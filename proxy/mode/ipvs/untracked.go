@@ -188,7 +188,7 @@ func (u *untracked) appendEntries(entries []kernel.Entry, set namedSet) []kernel
 	default:
 		for i, fate := range u.fates {
 			if x := &u.f.Fronts[i]; fate == leftOut && x.Key.Family() == set.family {
-				entries = append(entries, kernel.Entry{Set: set.name, Addr: x.Key.Addr.Addr(), Proto: x.Key.Proto, Port: x.Key.Addr.Port()})
+				entries = append(entries, kernel.Entry{Set: set.name, Addr: x.Key.Addr, Proto: x.Key.Proto, Port: x.Key.Port})
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func fromEndpoints(f *frontend.Frontends) (all []trace.Packet) {
 	for i := range f.Fronts {
 		x := &f.Fronts[i]
 		for _, b := range f.Backends(x) {
-			p := trace.Packet{Proto: x.Key.Proto, Dst: x.Key.Addr, Src: netip.AddrPortFrom(f.Addr(int(x.Service), b).Addr(), 40000), In: "veth1"}
+			p := trace.Packet{Proto: x.Key.Proto, Dst: x.Key.AddrPort(), Src: netip.AddrPortFrom(f.Addr(int(x.Service), b).Addr(), 40000), In: "veth1"}
 			later := p
 			later.Established = true
 			all = append(all, p, later)

@@ -44,10 +44,10 @@ func Outside(of netip.Addr) netip.Addr {
 
 // Packets returns packets to a front: from outside by two devices, and from the node.
 func Packets(f *frontend.Front) []trace.Packet {
-	p := trace.Packet{Proto: f.Key.Proto, Dst: f.Key.Addr}
+	p := trace.Packet{Proto: f.Key.Proto, Dst: f.Key.AddrPort()}
 	all := []trace.Packet{p, p, p}
 	for i, in := range []string{"eth0", "veth1"} {
-		all[i].In, all[i].Src = in, netip.AddrPortFrom(Outside(f.Key.Addr.Addr()), 40000)
+		all[i].In, all[i].Src = in, netip.AddrPortFrom(Outside(f.Key.Addr), 40000)
 	}
 	return all
 }
@@ -89,7 +89,7 @@ func (x *Traffic) Guarded(vip netip.Addr, checkedBy ...kernel.Proto) {
 	for _, proto := range []kernel.Proto{kernel.TCP, kernel.UDP, kernel.SCTP} {
 		for _, port := range []uint16{1, 2, 3, 22} {
 			p := trace.Packet{Proto: proto, Dst: netip.AddrPortFrom(vip, port), Src: netip.AddrPortFrom(Outside(vip), 40000), In: "eth0"}
-			if _, served := x.Find(kernel.VirtualKey{Addr: p.Dst, Proto: proto}); served {
+			if _, served := x.Find(kernel.VirtualAt(p.Dst, proto)); served {
 				continue
 			}
 			want := trace.Rejected

@@ -92,7 +92,7 @@ func flags(all uint32, s *sources.Service) uint32 {
 func unbind(s *kernel.State) {
 	served := make(map[netip.Addr]bool, len(s.Virtuals))
 	for i := range s.Virtuals {
-		served[s.Virtuals[i].Key.Addr.Addr()] = true
+		served[s.Virtuals[i].Key.Addr] = true
 	}
 	s.Addrs = slices.DeleteFunc(s.Addrs, func(a kernel.Addr) bool { return !served[a.Addr] })
 	s.Routes = slices.DeleteFunc(s.Routes, func(r kernel.Route) bool { return !served[r.Addr] })
@@ -119,7 +119,7 @@ func (Mode) Doubts(f *frontend.Frontends) (lines []string) {
 		x := &f.Fronts[i]
 		s := f.Service(x)
 		if why := whyNot(x); why != "" {
-			lines = append(lines, fmt.Sprintf("%s: %s/%s is not served in mode userspace: %s", s.DisplayName(), x.Key.Addr, x.Key.Proto, why))
+			lines = append(lines, fmt.Sprintf("%s: %s/%s is not served in mode userspace: %s", s.DisplayName(), x.Key.AddrPort(), x.Key.Proto, why))
 			continue
 		}
 		if to, same := Nearest(f.Scheduler(x)); !same && x.Service != last {

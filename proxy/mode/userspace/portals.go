@@ -56,7 +56,7 @@ func portalChains(f *frontend.Frontends, c *mode.Config) (chains []kernel.Chain)
 
 // redirect is the rule of one portal, as iptables-save prints it.
 func redirect(p mode.Portal, name string) string {
-	a, proto := p.Virtual.Addr, p.Virtual.Proto
+	a, proto := p.Virtual.AddrPort(), p.Virtual.Proto
 	return fmt.Sprintf("-d %s -p %s %s-m %s --dport %d -j DNAT --to-destination %s", netip.PrefixFrom(a.Addr(), a.Addr().BitLen()),
 		proto, mode.Comment(name), proto, a.Port(), netip.AddrPortFrom(a.Addr(), p.Port))
 }
@@ -64,7 +64,7 @@ func redirect(p mode.Portal, name string) string {
 // PortalTrial returns a rule of each kind that portals need, in chains that nothing jumps to.
 func PortalTrial(n kernel.Names) (chains []kernel.Chain) {
 	for _, vip := range []string{"192.0.2.1:80", "[2001:db8::1]:80"} {
-		k := kernel.VirtualKey{Addr: netip.MustParseAddrPort(vip), Proto: kernel.TCP}
+		k := kernel.VirtualAt(netip.MustParseAddrPort(vip), kernel.TCP)
 		chains = append(chains, kernel.Chain{
 			Family: k.Family(), Table: "nat", Name: n.Chain(kernel.ChainTrial), Rules: redirect(mode.Portal{Virtual: k, Port: 1}, "a trial"),
 		})
@@ -100,6 +100,6 @@ func portalOf(rule string) (p mode.Portal, ok bool) {
 	port, err2 := strconv.ParseUint(value("--dport"), 10, 16)
 	proto, err3 := kernel.ParseProto(value("-p"))
 	to, err4 := netip.ParseAddrPort(value("--to-destination"))
-	p = mode.Portal{Virtual: kernel.VirtualKey{Addr: netip.AddrPortFrom(vip.Addr(), uint16(port)), Proto: proto}, Port: to.Port()}
+	p = mode.Portal{Virtual: kernel.VirtualKey{Addr: vip.Addr(), Port: uint16(port), Proto: proto}, Port: to.Port()}
 	return p, err == nil && err2 == nil && err3 == nil && err4 == nil
 }

@@ -17,7 +17,7 @@ func TestPortalChains(t *testing.T) {
 	if !slices.IsSortedFunc(keys, kernel.VirtualKey.Compare) || len(keys) != 3 {
 		t.Fatalf("served: %v", keys)
 	}
-	gone := kernel.VirtualKey{Addr: netip.MustParseAddrPort("10.96.9.9:80"), Proto: kernel.TCP}
+	gone := kernel.VirtualAt(netip.MustParseAddrPort("10.96.9.9:80"), kernel.TCP)
 	c := mode.Config{Names: kernel.DefaultNames, Portals: []mode.Portal{{Virtual: keys[0], Port: 10001}, {Virtual: keys[1], Port: 10002}, {Virtual: gone, Port: 10003}}}
 	s := Mode{}.State(f, c)
 	want := strings.TrimLeft(`
