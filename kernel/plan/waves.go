@@ -51,8 +51,8 @@ type waves struct {
 	addrs    []netip.Addr // get their first virtual server, sorted
 	of       []int32      // of addrs: how many ops it has, then the number of its wave
 	at       int          // in addrs: where the last op's address was
-	loops    [2]string    // the sets whose addresses are those of endpoints
 	slots    []int32      // of each op: the index of its address, -1 if it has none; then its slot
+	loops    [2]hairpins  // of each family
 	n, flows int          // ops that belong to an address, and those of them that remove flows
 	lost     bool         // more than fewLost real servers go with their virtual servers
 	found    []kernel.Wave
@@ -66,7 +66,7 @@ func (d *differ) waveSlots() (slots []int32, n int) {
 	}
 	w := waves{ops: d.ops, phases: d.phases, torn: d.torn, have: d.have.Virtuals}
 	for f, family := range [...]kernel.Family{kernel.IPv4, kernel.IPv6} {
-		w.loops[f] = d.have.Names.Set(family, kernel.LoopBack)
+		w.loops[f].set = d.have.Names.Set(family, kernel.LoopBack)
 	}
 	w.findNew(d.counts[kernel.AddVirtuals])
 	if w.addrs == nil {
@@ -76,6 +76,7 @@ func (d *differ) waveSlots() (slots []int32, n int) {
 		return nil, 0
 	}
 	w.number()
+	w.placeHairpins()
 	w.lost = d.losesReals(fewLost)
 	w.place()
 	d.plan.Waves = w.found
@@ -124,14 +125,14 @@ func (w *waves) findAll(flowsOfRules int) {
 			flowsOfRules--
 			w.slots[i] = -1
 		default:
-			w.slots[i] = w.find(p, &w.ops[i])
+			w.slots[i] = w.find(p, i)
 		}
 	}
 }
 
-// find returns the index of the address to which an op belongs, and counts the op there. It is -1 if there is none.
-func (w *waves) find(p kernel.Phase, o *kernel.Op) int32 {
-	a := w.about(o.Object)
+// find returns the index of the address to which op i belongs, and counts the op there. It is -1 if there is none.
+func (w *waves) find(p kernel.Phase, i int) int32 {
+	a := w.about(i)
 	if !a.IsValid() {
 		return -1
 	}
@@ -154,13 +155,17 @@ func (w *waves) find(p kernel.Phase, o *kernel.Op) int32 {
 	return int32(w.at)
 }
 
-// about returns the address that clients use, of an object that belongs to one.
-func (w *waves) about(o kernel.Object) netip.Addr {
-	switch v := o.(type) {
+// about returns the address that clients use, if op i belongs to one. Entries for hairpins have the address of an endpoint.
+func (w *waves) about(i int) netip.Addr {
+	switch v := w.ops[i].Object.(type) {
 	case kernel.Entry:
-		if v.Set != w.loops[0] && v.Set != w.loops[1] {
-			return v.Addr
+		for f := range w.loops {
+			if h := &w.loops[f]; v.Set == h.set {
+				h.ops = append(h.ops, int32(i))
+				return netip.Addr{}
+			}
 		}
+		return v.Addr
 	case kernel.Virtual:
 		return v.Key.Addr
 	case kernel.Real:
@@ -200,6 +205,74 @@ func (w *waves) number() {
 		w.of[i] = int32(len(all) - 1)
 	}
 	w.found = all
+}
+
+// hairpins are the ops on entries for hairpins of a family, in the order of the set.
+type hairpins struct {
+	set string
+	ops []int32
+	at  int // in ops: the one of the last endpoint
+}
+
+// find returns the index in h.ops of the op on the entry of a real server, or -1.
+func (h *hairpins) find(ops []kernel.Op, r *kernel.Real) int {
+	key := kernel.VirtualAt(r.Key.Addr, r.Key.Virtual.Proto)
+	compare := func(i int32, k kernel.VirtualKey) int { return ops[i].Object.(kernel.Entry).Key().Compare(k) }
+	// Endpoints often have the order of their services, so it is mostly the next one.
+	if next := h.at + 1; next < len(h.ops) && compare(h.ops[next], key) == 0 {
+		h.at = next
+		return next
+	}
+	at, found := slices.BinarySearchFunc(h.ops, key, compare)
+	if !found {
+		return -1
+	}
+	h.at = at
+	return at
+}
+
+// placeHairpins moves the entry of an endpoint into the first wave that adds a real server there: entries for all endpoints
+// would take longer than the whole first wave. If a virtual server that exists gets the real server, its entry is in no
+// wave. Each such op gets an index behind those of addresses, and w.of has its wave, too.
+func (w *waves) placeHairpins() {
+	n := len(w.loops[0].ops) + len(w.loops[1].ops)
+	if n == 0 {
+		return
+	}
+	w.of = slices.Grow(w.of, n)
+	for i, p := range w.phases {
+		r, ok := w.ops[i].Object.(kernel.Real)
+		if !ok || p != kernel.AddReals || w.ops[i].Verb != kernel.Add {
+			continue
+		}
+		h := &w.loops[0]
+		if r.Key.Addr.Addr().Is6() {
+			h = &w.loops[1]
+		}
+		at := h.find(w.ops, &r)
+		if at < 0 {
+			continue
+		}
+		wave := int32(-1)
+		if w.slots[i] >= 0 {
+			wave = w.of[w.slots[i]]
+		}
+		slot := &w.slots[h.ops[at]]
+		if *slot < 0 {
+			*slot = int32(len(w.of))
+			w.of = append(w.of, wave)
+		}
+		w.of[*slot] = min(w.of[*slot], wave)
+	}
+	for _, h := range w.loops {
+		for _, i := range h.ops {
+			if slot := w.slots[i]; slot >= 0 && w.of[slot] < 0 {
+				w.slots[i] = -1
+			} else if slot >= 0 {
+				w.found[w.of[slot]].End++
+			}
+		}
+	}
 }
 
 // place turns the index of each op's address into a slot, and finds where the waves end.

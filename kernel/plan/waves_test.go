@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -36,6 +37,7 @@ func TestWavesHaveAllOps(t *testing.T) {
 		if len(whole.Waves) > 0 || len(waved.Waves) > 0 && waved.Waves[len(waved.Waves)-1].End > len(waved.Ops) {
 			t.Fatalf("waves %v of %d ops", waved.Waves, len(waved.Ops))
 		}
+		wantHairpinsFirst(t, waved)
 		in := map[netip.Addr]int{}
 		for n, wave := range waved.Waves {
 			start := 0
@@ -61,6 +63,19 @@ func TestWavesHaveAllOps(t *testing.T) {
 			}
 		}
 	})
+}
+
+// wantHairpinsFirst fails if a plan adds a real server before the entry for its hairpins.
+func wantHairpinsFirst(t *rapid.T, p kernel.Plan) {
+	added := map[kernel.VirtualKey]bool{} // endpoints
+	for _, o := range p.Ops {
+		if r, ok := o.Object.(kernel.Real); ok && o.Verb == kernel.Add {
+			added[kernel.VirtualAt(r.Key.Addr, r.Key.Virtual.Proto)] = true
+		}
+		if e, ok := o.Object.(kernel.Entry); ok && o.Verb == kernel.Add && strings.HasSuffix(e.Set, string(kernel.LoopBack)) && added[e.Key()] {
+			t.Fatalf("%v comes after its real server:\n%s", o, world.Text(p))
+		}
+	}
 }
 
 func sortedLines(p kernel.Plan) []string {
