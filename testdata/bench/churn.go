@@ -13,18 +13,37 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// churnRounds is how often the file changes, once a second: all endpoints of 1 % of soakSize, as in soak.
-const churnRounds = 60
+// churnSizes are the tables whose files change once a second: all endpoints of 1 %, as in soak.
+var churnSizes = []size{soakSize, {5000, 5}}
+
+// churnRounds is how often. keepalived takes longer than a second for a large table.
+func churnRounds(s size) int {
+	if s == soakSize {
+		return 60
+	}
+	return 20
+}
 
 // idleRow is of a table in which nothing changes.
-var idleRow = fmt.Sprintf("%v, nothing changes: processor time a second", soakSize)
+func idleRow(s size) string { return fmt.Sprintf("%v, nothing changes: processor time a second", s) }
 
-func churnRow(what string) string {
-	return fmt.Sprintf("1 %% of %v changed each second: %s", soakSize, what)
+func churnRow(s size, what string) string {
+	return fmt.Sprintf("1 %% of %v changed each second: %s", s, what)
+}
+
+// churnScenarios are those of all sizes.
+func churnScenarios() (all []scenario) {
+	for _, s := range churnSizes {
+		all = append(all,
+			scenario{name: fmt.Sprint("churn ", s), by: "svcproxy", run: func(b *bench, p *pass) error { return b.churn(p, s) }, outside: true, only: kernel.IPv4, clock: "wall"},
+			scenario{name: fmt.Sprint("churn ", s), by: "keepalived", run: func(b *bench, p *pass) error { return b.churnKeepalived(p, s) }, outside: true, only: kernel.IPv4, clock: "wall"},
+		)
+	}
+	return all
 }
 
 // churn changes svcproxy's file. All is as by default, the debounce too.
-func (b *bench) churn(p *pass) error {
+func (b *bench) churn(p *pass, s size) error {
 	if p.counting {
 		return nil // as in soak
 	}
@@ -33,7 +52,7 @@ func (b *bench) churn(p *pass) error {
 		return err
 	}
 	defer done()
-	t := table(soakSize, kernel.IPv4)
+	t := table(s, kernel.IPv4)
 	err = errors.Join(proxy.Configure("ipvs.scheduler = \"wrr\""), proxy.Serve(text(t)))
 	if err == nil {
 		err = begin(proxy, ready)
@@ -41,11 +60,11 @@ func (b *bench) churn(p *pass) error {
 	if err != nil {
 		return err
 	}
-	return p.churn(t, func(t sources.Table) error { return proxy.Serve(text(t)) }, func() []int { return []int{proxy.Pid()} })
+	return p.churn(s, t, func(t sources.Table) error { return proxy.Serve(text(t)) }, func() []int { return []int{proxy.Pid()} })
 }
 
 // churnKeepalived does the same with keepalived, which reads its file when it is told to.
-func (b *bench) churnKeepalived(p *pass) error {
+func (b *bench) churnKeepalived(p *pass, s size) error {
 	if p.counting {
 		return nil
 	}
@@ -54,7 +73,7 @@ func (b *bench) churnKeepalived(p *pass) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	t := table(soakSize, kernel.IPv4)
+	t := table(s, kernel.IPv4)
 	k := &keepalived{dir: dir}
 	if err := k.configure(keepalivedConf(t)); err != nil {
 		return err
@@ -67,7 +86,7 @@ func (b *bench) churnKeepalived(p *pass) error {
 		return fmt.Errorf("%w; keepalived says:\n%s", err, k.out.String())
 	}
 	pid := k.cmd.Process.Pid
-	return p.churn(t, func(t sources.Table) error {
+	return p.churn(s, t, func(t sources.Table) error {
 		if err := k.configure(keepalivedConf(t)); err != nil {
 			return err
 		}
@@ -77,15 +96,15 @@ func (b *bench) churnKeepalived(p *pass) error {
 
 // churn looks at the program while nothing changes, for as many seconds. Then it saves a table each second, or when the last one is served if
 // that takes longer.
-func (p *pass) churn(t sources.Table, save func(sources.Table) error, pids func() []int) error {
-	rounds := churnRounds
+func (p *pass) churn(s size, t sources.Table, save func(sources.Table) error, pids func() []int) error {
+	rounds := churnRounds(s)
 	if p.bench.rounds > 0 {
 		rounds = min(rounds, p.bench.rounds)
 	}
 	settle()
 	since := p.uses(pids)
 	time.Sleep(time.Duration(rounds) * time.Second)
-	since(idleRow)
+	since(idleRow(s))
 	since = p.uses(pids)
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -101,10 +120,10 @@ func (p *pass) churn(t sources.Table, save func(sources.Table) error, pids func(
 		if err := p.untilServed(changed, 2); err != nil {
 			return err
 		}
-		p.took(churnRow("saved to served"), time.Since(start))
+		p.took(churnRow(s, "saved to served"), time.Since(start))
 		t = next
 	}
-	since(churnRow("processor time a second"))
+	since(churnRow(s, "processor time a second"))
 	return nil
 }
 
@@ -129,10 +148,12 @@ func (p *pass) untilServed(t sources.Table, weight uint32) error {
 }
 
 // churnGates: a change of many is served sooner than by keepalived, and costs less.
-func churnGates() []gate {
-	at := func(what, by string) cell { return cell{row: churnRow(what), by: by} }
-	return []gate{
-		{what: churnRow("saved to served, keepalived"), of: at("saved to served", "keepalived"), per: at("saved to served", "svcproxy"), value: millions, least: 1.5, unit: "x"},
-		{what: churnRow("processor time, keepalived"), of: at("processor time a second", "keepalived"), per: at("processor time a second", "svcproxy"), value: millions, least: 1.5, unit: "x"},
+func churnGates() (all []gate) {
+	for _, s := range churnSizes {
+		for _, what := range []string{"saved to served", "processor time a second"} {
+			row := churnRow(s, what)
+			all = append(all, gate{what: row + ", keepalived", of: cell{row: row, by: "keepalived"}, per: cell{row: row, by: "svcproxy"}, value: millions, least: 1.5, unit: "x"})
+		}
 	}
+	return all
 }

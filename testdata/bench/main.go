@@ -82,7 +82,7 @@ func parse(args []string) (o options, err error) {
 	families := fs.String("families", "IPv4,IPv6", "families of the services")
 	only := fs.String("run", "", "scenarios to run, a regular expression of NAME or \"NAME: WAY\"")
 	fs.IntVar(&o.repeat, "repeat", 0, "how often each is timed (0: three times in wall time, else twice, large tables and what has no size once)")
-	fs.IntVar(&o.rounds, "rounds", 0, "how often each way of the data path is measured (0: 31 times in wall time, else twice), and how many changes soak and churn make (0: 600 and 60)")
+	fs.IntVar(&o.rounds, "rounds", 0, "how often each way of the data path is measured (0: 31 times in wall time, else twice), and how many changes soak and churn make (0: 600, and 60 or 20)")
 	fs.StringVar(&o.dir, "out", os.Getenv("SVCPROXY_GUEST_OUT"), "folder for results")
 	fs.StringVar(&o.name, "name", "", "name of the files of results (the clock's, if there is none)")
 	fs.Parse(args)
@@ -237,14 +237,12 @@ var (
 		{name: "haproxy", by: "haproxy", run: (*bench).haproxy, outside: true, clock: "wall"},
 		{name: "lean", by: "svcproxy", run: (*bench).lean, outside: true},
 	}
-	singles = []scenario{
+	singles = append(churnScenarios(), []scenario{
 		{name: "flows", by: "svcproxy", run: (*bench).flows},
 		{name: "path", run: (*bench).path, outside: true, only: kernel.IPv4},
 		{name: "boot", by: "svcproxy", run: (*bench).boots, outside: true, only: kernel.IPv4, clock: "wall"},
 		{name: "big", by: "svcproxy", run: (*bench).big, only: kernel.IPv4, clock: "wall"},
 		{name: "soak", by: "svcproxy", run: (*bench).soak, outside: true, only: kernel.IPv4, clock: "wall"},
-		{name: "churn", by: "svcproxy", run: (*bench).churn, outside: true, only: kernel.IPv4, clock: "wall"},
-		{name: "churn", by: "keepalived", run: (*bench).churnKeepalived, outside: true, only: kernel.IPv4, clock: "wall"},
 		{name: "startup", by: "svcproxy", run: (*bench).startup, outside: true, only: kernel.IPv4},
-	}
+	}...)
 )

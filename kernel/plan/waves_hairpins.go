@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// hairpins are the ops on entries for hairpins of a family, in the order of the set.
+type hairpins struct {
+	set string
+	ops []int32
+	at  int // in ops: the one of the last endpoint
+}
+
+// find returns the index in h.ops of the op on the entry of a real server, or -1.
+func (h *hairpins) find(ops []kernel.Op, r *kernel.Real) int {
+	key := kernel.VirtualAt(r.Key.Addr, r.Key.Virtual.Proto)
+	compare := func(i int32, k kernel.VirtualKey) int { return ops[i].Object.(kernel.Entry).Key().Compare(k) }
+	// Endpoints often have the order of their services, so it is mostly the next one.
+	if next := h.at + 1; next < len(h.ops) && compare(h.ops[next], key) == 0 {
+		h.at = next
+		return next
+	}
+	at, found := slices.BinarySearchFunc(h.ops, key, compare)
+	if !found {
+		return -1
+	}
+	h.at = at
+	return at
+}
+
+// placeHairpins moves the entry of an endpoint into the first wave that adds a real server there: entries for all endpoints
+// would take longer than the whole first wave. If a virtual server that exists gets the real server, its entry is in no
+// wave. Each such op gets an index behind those of addresses, and w.of has its wave, too.
+func (w *waves) placeHairpins() {
+	n := len(w.loops[0].ops) + len(w.loops[1].ops)
+	if n == 0 {
+		return
+	}
+	w.of = slices.Grow(w.of, n)
+	for i, p := range w.phases {
+		r, ok := w.ops[i].Object.(kernel.Real)
+		if !ok || p != kernel.AddReals || w.ops[i].Verb != kernel.Add {
+			continue
+		}
+		h := &w.loops[0]
+		if r.Key.Addr.Addr().Is6() {
+			h = &w.loops[1]
+		}
+		at := h.find(w.ops, &r)
+		if at < 0 {
+			continue
+		}
+		wave := int32(-1)
+		if w.slots[i] >= 0 {
+			wave = w.of[w.slots[i]]
+		}
+		slot := &w.slots[h.ops[at]]
+		if *slot < 0 {
+			*slot = int32(len(w.of))
+			w.of = append(w.of, wave)
+		}
+		w.of[*slot] = min(w.of[*slot], wave)
+	}
+	for _, h := range w.loops {
+		for _, i := range h.ops {
+			if slot := w.slots[i]; slot >= 0 && w.of[slot] < 0 {
+				w.slots[i] = -1
+			} else if slot >= 0 {
+				w.found[w.of[slot]].End++
+			}
+		}
+	}
+}
