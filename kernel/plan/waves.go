@@ -8,8 +8,8 @@ import (
 )
 
 // A plan that gives many addresses their first virtual server goes in waves: see DESIGN.md. Plans with fewer such ops than
-// leastWaved have none. The first wave has about waveOps ops, and each of the next ones twice as many as the one before, up
-// to 8 times waveOps: each wave ends a batch of every kind, so few waves cost few system calls. In waves that remove tracked
+// leastWaved have none. The first wave has about waveOps ops and their entries for hairpins, and each of the next ones twice as many as
+// the one before, up to 8 times waveOps: each wave ends a batch of every kind, so few waves cost few system calls. In waves that remove tracked
 // flows it has wavesOfFlows times as many, since each call for flows may list all of them.
 var leastWaved, waveOps = 2000, 1000 // tests change them
 
@@ -124,15 +124,17 @@ func (w *waves) findAll(flowsOfRules int) {
 		case p == kernel.ClearFlows && flowsOfRules > 0:
 			flowsOfRules--
 			w.slots[i] = -1
+		case w.isHairpin(i):
+			w.slots[i] = -1 // see placeHairpins
 		default:
-			w.slots[i] = w.find(p, i)
+			w.slots[i] = w.find(p, &w.ops[i])
 		}
 	}
 }
 
-// find returns the index of the address to which op i belongs, and counts the op there. It is -1 if there is none.
-func (w *waves) find(p kernel.Phase, i int) int32 {
-	a := w.about(i)
+// find returns the index of the address to which an op belongs, and counts the op there. It is -1 if there is none.
+func (w *waves) find(p kernel.Phase, o *kernel.Op) int32 {
+	a := about(o.Object)
 	if !a.IsValid() {
 		return -1
 	}
@@ -155,16 +157,10 @@ func (w *waves) find(p kernel.Phase, i int) int32 {
 	return int32(w.at)
 }
 
-// about returns the address that clients use, if op i belongs to one. Entries for hairpins have the address of an endpoint.
-func (w *waves) about(i int) netip.Addr {
-	switch v := w.ops[i].Object.(type) {
+// about returns the address that clients use, of an object that belongs to one.
+func about(o kernel.Object) netip.Addr {
+	switch v := o.(type) {
 	case kernel.Entry:
-		for f := range w.loops {
-			if h := &w.loops[f]; v.Set == h.set {
-				h.ops = append(h.ops, int32(i))
-				return netip.Addr{}
-			}
-		}
 		return v.Addr
 	case kernel.Virtual:
 		return v.Key.Addr

@@ -13,6 +13,21 @@ type hairpins struct {
 	at  int // in ops: the one of the last endpoint
 }
 
+// isHairpin reports whether op i is on an entry for hairpins, and notes it. Its address is that of an endpoint.
+func (w *waves) isHairpin(i int) bool {
+	e, ok := w.ops[i].Object.(kernel.Entry)
+	if !ok {
+		return false
+	}
+	for f := range w.loops {
+		if h := &w.loops[f]; e.Set == h.set {
+			h.ops = append(h.ops, int32(i))
+			return true
+		}
+	}
+	return false
+}
+
 // find returns the index in h.ops of the op on the entry of a real server, or -1.
 func (h *hairpins) find(ops []kernel.Op, r *kernel.Real) int {
 	key := kernel.VirtualAt(r.Key.Addr, r.Key.Virtual.Proto)
