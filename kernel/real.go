@@ -98,7 +98,8 @@ func (r Real) Compare(o Real) int { return r.Key.Compare(o.Key) }
 // Same says whether two real servers are equal. Diff does little else, and == would
 // take four times as long: Go calls a function for each nested struct with padding.
 func (r *Real) Same(o *Real) bool {
-	return r.Weight == o.Weight && r.Upper == o.Upper && r.Lower == o.Lower && r.Forward == o.Forward && r.Tunnel == o.Tunnel && r.TunnelPort == o.TunnelPort && r.Key.Same(&o.Key)
+	return r.Weight == o.Weight && r.Upper == o.Upper && r.Lower == o.Lower && r.Forward == o.Forward &&
+		r.Tunnel == o.Tunnel && r.TunnelPort == o.TunnelPort && r.Key.Same(&o.Key)
 }
 
 // String is the ipvsadm-save form, with the options of ipvsadm for thresholds, which ipvsadm-save does not print.

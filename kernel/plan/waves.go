@@ -8,9 +8,9 @@ import (
 )
 
 // A plan that gives many addresses their first virtual server goes in waves: see DESIGN.md. Plans with fewer such ops than
-// leastWaved have none. The first wave has about waveOps ops and their entries for hairpins, and each of the next ones twice as many as
-// the one before, up to 8 times waveOps: each wave ends a batch of every kind, so few waves cost few system calls. In waves that remove tracked
-// flows it has wavesOfFlows times as many, since each call for flows may list all of them.
+// leastWaved have none. The first wave has about waveOps ops, besides entries for hairpins, and each of the next ones twice
+// as many as the one before, up to 8 times waveOps: each wave ends a batch of every kind, so few waves cost few system calls.
+// In waves that remove tracked flows it has wavesOfFlows times as many, since each call for flows may list all of them.
 var leastWaved, waveOps = 2000, 1000 // tests change them
 
 // fewLost is how many real servers may go with their virtual servers before the waves. The kernel keeps each of them for
@@ -49,7 +49,7 @@ type waves struct {
 	torn     []kernel.VirtualKey
 	have     []kernel.Virtual
 	addrs    []netip.Addr // get their first virtual server, sorted
-	of       []int32      // of addrs: how many ops it has, then the number of its wave
+	of       []int32      // of addrs: how many ops it has, then the number of its wave; behind them the waves of hairpins
 	at       int          // in addrs: where the last op's address was
 	slots    []int32      // of each op: the index of its address, -1 if it has none; then its slot
 	loops    [2]hairpins  // of each family

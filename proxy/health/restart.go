@@ -81,7 +81,7 @@ func newReading(virtuals []kernel.Virtual, reals kernel.Reals) *reading {
 }
 
 func anywhere(p kernel.Proto, port uint16) kernel.VirtualKey {
-	return kernel.VirtualKey{Addr: netip.Addr{}, Port: port, Proto: p}
+	return kernel.VirtualKey{Port: port, Proto: p}
 }
 
 // endpoint reports whether an endpoint's port had a weight in any of the service's virtual servers, or none in one.
