@@ -27,17 +27,20 @@ var backends = []string{"nft", "legacy"}
 // modes are the scenarios that compare svcproxy's modes. Mode ipvs is "svcproxy", as in
 // the other rows.
 func modes() []scenario {
-	all := []scenario{{name: "modes", by: "svcproxy", only: kernel.IPv4, run: func(_ *bench, p *pass) error {
+	all := []scenario{{name: "modes", by: "svcproxy", run: func(_ *bench, p *pass) error {
 		return p.loop(new(ipvs.Mode), nil, p.driveMode)
-	}}, {name: "modes", by: byRelay, only: kernel.IPv4, run: func(_ *bench, p *pass) error {
+	}}, {name: "modes", by: byRelay, run: func(_ *bench, p *pass) error {
 		return withFiles(openFiles, p.relayed)
 	}}}
 	for _, backend := range backends {
-		all = append(all, scenario{name: "modes", by: byRules(backend), only: kernel.IPv4, run: func(_ *bench, p *pass) error {
+		all = append(all, scenario{name: "modes", by: byRules(backend), run: func(_ *bench, p *pass) error {
 			return withBackend(backend, func() error { return p.loop(new(iptables.Mode), nil, p.driveMode) })
-		}}, scenario{name: "modes", by: byRestore(backend), only: kernel.IPv4, outside: true, run: func(_ *bench, p *pass) error {
+		}}, scenario{name: "modes", by: byRestore(backend), outside: true, run: func(_ *bench, p *pass) error {
 			return withBackend(backend, p.restore)
 		}})
+	}
+	for i := range all {
+		all[i].only, all[i].clock = kernel.IPv4, "instructions"
 	}
 	return all
 }
