@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 )
 
@@ -61,6 +62,8 @@ func (p *page) markdown(text string) {
 	for block, rest := "", text; rest != ""; {
 		block, rest, _ = strings.Cut(rest, "\n")
 		title, level := heading(block)
+		number, step, isStep := strings.Cut(block, ". ")
+		_, err := strconv.Atoi(number)
 		switch item, isItem := strings.CutPrefix(block, "- "); {
 		case strings.HasPrefix(block, "```"):
 			flush()
@@ -75,6 +78,10 @@ func (p *page) markdown(text string) {
 		case isItem:
 			flush()
 			p.WriteString(".IP \\(bu 2\n" + emphasised(lines(item)))
+			p.opened = false
+		case isStep && err == nil:
+			flush()
+			p.WriteString(".IP " + number + ". 3\n" + emphasised(lines(step)))
 			p.opened = false
 		case block == "":
 			flush()

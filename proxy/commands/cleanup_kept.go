@@ -19,7 +19,30 @@ import (
 // kept returns the virtual servers that keepalived on this node has in its configuration: cleanup leaves them. The
 // kernel does not say who serves a virtual server, and keepalived takes over those that it finds.
 func kept() (list []proxy.Kept, err error) {
-	var read []os.FileInfo
+	for _, k := range keepaliveds() {
+		r, err := k.read()
+		if err != nil {
+			return nil, &cli.Error{
+				Code: cli.Failed, Err: fmt.Errorf("keepalived (process %d) runs, and which virtual servers it has is not known: %w", k.pid, err),
+				Hint: "mend its configuration, or stop it first",
+			}
+		}
+		if keys := keysOf(r.Services); len(keys) > 0 {
+			list = append(list, proxy.Kept{By: fmt.Sprintf("keepalived (process %d) has them in %s", k.pid, k.file), Keys: keys})
+		}
+	}
+	return list, nil
+}
+
+// keepalived is a process that serves virtual servers, and its configuration.
+type keepalived struct {
+	pid  int
+	file string
+}
+
+// keepaliveds finds those of root. Their children have the same arguments and are not named again.
+func keepaliveds() (list []keepalived) {
+	var seen []os.FileInfo
 	for _, p := range machine.Processes() {
 		uid, known := machine.UserOf(p.PID)
 		if p.Name != "keepalived" || !known || uid != 0 {
@@ -30,24 +53,15 @@ func kept() (list []proxy.Kept, err error) {
 			continue
 		}
 		file = machine.Within(p.PID, file)
-		if info, err := os.Stat(file); err == nil { // else keepalivedServes says why
-			if slices.ContainsFunc(read, func(i os.FileInfo) bool { return os.SameFile(i, info) }) {
-				continue // its children have its arguments
+		if info, err := os.Stat(file); err == nil { // else read says why
+			if slices.ContainsFunc(seen, func(i os.FileInfo) bool { return os.SameFile(i, info) }) {
+				continue
 			}
-			read = append(read, info)
+			seen = append(seen, info)
 		}
-		keys, err := keepalivedServes(p.PID, file)
-		if err != nil {
-			return nil, &cli.Error{
-				Code: cli.Failed, Err: fmt.Errorf("keepalived (process %d) runs, and which virtual servers it has is not known: %w", p.PID, err),
-				Hint: "mend its configuration, or stop it first",
-			}
-		}
-		if len(keys) > 0 {
-			list = append(list, proxy.Kept{By: fmt.Sprintf("keepalived (process %d) has them in %s", p.PID, file), Keys: keys})
-		}
+		list = append(list, keepalived{p.PID, file})
 	}
-	return list, nil
+	return list
 }
 
 // keepalivedFile returns the configuration of a keepalived with these arguments, and whether it has virtual servers at
@@ -112,25 +126,29 @@ func keepalivedOptions(args []string) (list []option) {
 	return list
 }
 
-// keepalivedServes reads the configuration of a process, and what it includes.
-func keepalivedServes(pid int, file string) (keys []kernel.VirtualKey, err error) {
-	data, err := os.ReadFile(file)
+// read reads the configuration, and what it includes.
+func (k keepalived) read() (convert.Result, error) {
+	data, err := os.ReadFile(k.file)
 	if err != nil {
-		return nil, err
+		return convert.Result{}, err
 	}
 	include := func(pattern, from string) ([]convert.File, error) {
 		if filepath.IsAbs(pattern) {
-			pattern = machine.Within(pid, pattern)
+			pattern = machine.Within(k.pid, pattern)
 		}
 		return included(pattern, from)
 	}
-	r, err := convert.Read(convert.Keepalived, convert.File{Name: file, Data: data}, include)
-	for i := range r.Services {
-		for a := range r.Services[i].Addresses {
+	return convert.Read(convert.Keepalived, convert.File{Name: k.file, Data: data}, include)
+}
+
+// keysOf returns the virtual servers of services.
+func keysOf(services []sources.Service) (keys []kernel.VirtualKey) {
+	for i := range services {
+		for a := range services[i].Addresses {
 			keys = append(keys, keyOf(a))
 		}
 	}
-	return keys, err
+	return keys
 }
 
 func keyOf(a sources.Address) kernel.VirtualKey {

@@ -23,11 +23,11 @@ import (
 // importCommand writes a services file from the configuration of another load balancer.
 type importCommand struct {
 	local
-	from   string
-	live   bool
-	strict bool
-	write  string
-	format convert.Format // of the program that svcproxy takes the place of
+	from     string
+	live     bool
+	strict   bool
+	write    string
+	takeover takeover
 }
 
 // Import is the command import.
@@ -128,11 +128,12 @@ func (c *importCommand) read(ctx context.Context, args []string) (convert.Result
 			return convert.Result{}, cli.Errorf(cli.Config, "say its format with --from", "%s: cannot tell what it is", f.Name)
 		}
 	}
-	c.format = format
+	c.takeover.from = format
 	r, err := convert.Read(format, f, included)
 	if err != nil {
 		return r, &cli.Error{Code: cli.Config, Err: err}
 	}
+	c.takeover.vrrp = r.VRRP
 	return r, nil
 }
 
@@ -186,7 +187,12 @@ func included(pattern, from string) ([]convert.File, error) {
 
 // readKernel reads the virtual servers that the kernel has, whoever made them.
 func (c *importCommand) readKernel(ctx context.Context) (convert.Result, error) {
-	c.format = runs(machine.Processes())
+	c.takeover.from = runs(machine.Processes())
+	for _, k := range keepaliveds() {
+		if r, err := k.read(); err == nil && r.VRRP {
+			c.takeover.vrrp = true
+		}
+	}
 	s, err := c.load()
 	if err != nil {
 		return convert.Result{}, err
@@ -222,9 +228,10 @@ func saved(o kernel.Observed) string {
 // deliver prints the services, or writes them, and what was left out.
 func (c *importCommand) deliver(r convert.Result) error {
 	settings, _ := config.Read(c.config) // the defaults, where there is none or it is not valid
-	device := settings.Config.Names().Device
+	c.takeover.device = settings.Config.Names().Device
+	c.takeover.vips = vipsOn(r.Services, c.takeover.device)
+	steps, back := c.takeover.steps()
 	document := r.Document()
-	steps, back := takeOver(c.format, vipsOn(r.Services, device), device)
 	if c.write != "" {
 		write := func(w io.Writer) error {
 			_, err := io.WriteString(w, document)

@@ -18,67 +18,156 @@ type onLink struct {
 	link string
 }
 
-// takeOver says what to do, in order, so that svcproxy takes the place of another program and no connection is lost, and
-// what gives the place back. A step is a line for a shell, with its reason as a comment. vips are those addresses of the
-// services that are on links of this machine, other than device, where svcproxy binds them.
-func takeOver(from convert.Format, vips []onLink, device string) (steps, back []string) {
-	const start = "svcproxy check && systemctl start svcproxy"
-	const adopts = start + "  # while %s runs: virtual servers that are as these services want are not written"
-	switch from {
+// takeover is what svcproxy takes over on this machine.
+type takeover struct {
+	from   convert.Format
+	vrrp   bool     // keepalived moves addresses, too, and goes on with that
+	vips   []onLink // those of the services that are on links of this machine, other than device
+	device string   // where svcproxy binds them
+}
+
+const (
+	startSvcproxy = "svcproxy check && systemctl start svcproxy"
+	startBeside   = startSvcproxy + "  # while %s runs: virtual servers that are as these services want are not written"
+	// If the parent process dies first, its children remove what they made.
+	killKeepalived = "pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn)"
+)
+
+// steps says what to do, in order, so that svcproxy takes the place of the other program and no connection is lost, and
+// what gives the place back. A step is a line for a shell, with its reason as a comment.
+func (t takeover) steps() (steps, back []string) {
+	switch t.from {
 	case convert.Keepalived:
-		steps = []string{
-			fmt.Sprintf(adopts, "keepalived"),
-			"systemctl mask keepalived; pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn)  # any other stop removes its virtual servers and VIPs. If it has VRRP peers, take the backups over first",
+		if t.vrrp {
+			return t.besideVRRP(), t.backToVRRP()
 		}
-		return append(steps, moves(vips)...), []string{
+		steps = []string{
+			fmt.Sprintf(startBeside, "keepalived"),
+			"systemctl mask keepalived; " + killKeepalived + "  # any other stop removes its virtual servers",
+		}
+		return append(steps, t.moves()...), []string{
 			"systemctl stop svcproxy; systemctl unmask keepalived; systemctl start keepalived  # what the kernel has is served meanwhile",
-			movedBack(vips, device) + "svcproxy cleanup  # once keepalived has its VIPs again. It leaves what the configuration of keepalived has",
+			t.untilOnLinks() + "svcproxy cleanup  # it leaves what the configuration of keepalived has",
 		}
 	case convert.LDirectord:
 		return []string{
-			fmt.Sprintf(adopts, "ldirectord"),
+			fmt.Sprintf(startBeside, "ldirectord"),
 			"systemctl mask ldirectord; pkill -KILL -x ldirectord  # any other stop removes its virtual servers",
 		}, nil
 	case convert.HAProxy:
-		return []string{start + "  # new connections go to the services", "# when its connections have ended (ss -tnp): systemctl disable --now haproxy"}, nil
+		return []string{startSvcproxy + "  # new connections go to the services", "# when its connections have ended (ss -tnp): systemctl disable --now haproxy"}, nil
 	case convert.Kubernetes:
-		return []string{"# stop kube-proxy: what it made goes on serving", start}, nil
+		return []string{"# stop kube-proxy: what it made goes on serving", startSvcproxy}, nil
 	}
-	return []string{start, "systemctl disable ipvsadm  # without --now: its stop clears the virtual servers"}, nil
+	return []string{startSvcproxy, "systemctl disable ipvsadm  # without --now: its stop clears the virtual servers"}, nil
 }
 
-// moves hands addresses to svcproxy. A route keeps an address local until svcproxy has bound it, as an address or as a
-// route. ip prints no protocol for the route of the step (boot), and one for those of svcproxy and of the kernel.
-func moves(vips []onLink) (steps []string) {
-	for _, v := range vips { // one may be on several links
-		steps = append(steps, fmt.Sprintf("ip route append local %s dev lo; ip address del %s dev %s  # svcproxy binds it", v.Addr(), v.Prefix, v.link))
+// The configuration of keepalived, and its two forms: with virtual servers, and with VRRP alone.
+const (
+	keepalivedConf = "/etc/keepalived/keepalived.conf"
+	confWithIPVS   = keepalivedConf + ".ipvs"
+	confOfVRRP     = keepalivedConf + ".vrrp"
+)
+
+// besideVRRP leaves VRRP to keepalived. A start of keepalived removes the VIPs until it is master: routes keep them local.
+func (t takeover) besideVRRP() []string {
+	steps := []string{
+		"# write " + confOfVRRP + ": keepalived.conf without virtual_server. Set ipvs.strictARP, announce.mode and announce.file in svcproxy.toml: see svcproxy-migration(7). " +
+			"If there are backup nodes, change them first, and stop keepalived on them while you change the master",
+		fmt.Sprintf(startBeside, "keepalived"),
+		"cp -p " + keepalivedConf + " " + confWithIPVS + "; mv " + confOfVRRP + " " + keepalivedConf,
 	}
-	waits := map[netip.Addr]bool{}
-	for _, v := range vips {
-		a, family := v.Addr(), "-4"
-		if a.Is6() {
-			family = "-6"
+	if len(t.vips) > 0 {
+		steps = append(steps, t.appendRoutes()+"  # the VIPs stay local while keepalived starts")
+	}
+	restart := killKeepalived + "; "
+	for _, v := range t.vips {
+		restart += v.remove() + "; "
+	}
+	return append(append(steps, restart+"systemctl restart keepalived  # any other stop removes its virtual servers"), t.untilMaster()...)
+}
+
+// backToVRRP gives the virtual servers back to a keepalived that has the VIPs.
+func (t takeover) backToVRRP() []string {
+	steps := []string{"systemctl stop svcproxy; mv " + confWithIPVS + " " + keepalivedConf + "  # what the kernel has is served meanwhile"}
+	if len(t.vips) > 0 {
+		steps = append(steps, t.appendRoutes()+"  # as before")
+	}
+	steps = append(append(steps, "systemctl restart keepalived"), t.untilMaster()...)
+	return append(steps, "svcproxy cleanup  # it leaves what the configuration of keepalived has")
+}
+
+// appendRoutes keeps the VIPs local. ip prints no protocol for these routes (boot), and one for those of svcproxy and of
+// the kernel.
+func (t takeover) appendRoutes() string {
+	var all []string
+	for _, a := range t.addrs() {
+		all = append(all, appendRoute(a))
+	}
+	return strings.Join(all, "; ")
+}
+
+// untilMaster waits until keepalived has the VIPs, and removes the routes.
+func (t takeover) untilMaster() []string {
+	if len(t.vips) == 0 {
+		return nil
+	}
+	var all []string
+	for _, a := range t.addrs() {
+		all = append(all, deleteRoute(a))
+	}
+	return []string{t.untilOnLinks() + strings.Join(all, "; ") + "  # keepalived is master again"}
+}
+
+// addrs are the VIPs, each once: one may be on several links.
+func (t takeover) addrs() (list []netip.Addr) {
+	for _, v := range t.vips {
+		if !slices.Contains(list, v.Addr()) {
+			list = append(list, v.Addr())
 		}
-		if !waits[a] {
-			waits[a] = true
-			steps = append(steps, fmt.Sprintf("timeout 60 sh -c 'until ip %[2]s route show table local %[1]s | grep -q proto; do sleep 1; done' && "+
-				"ip %[2]s route del local %[1]s dev lo proto boot  # if it fails: svcproxy doctor", a, family))
-		}
+	}
+	return list
+}
+
+func appendRoute(a netip.Addr) string { return fmt.Sprintf("ip route append local %s dev lo", a) }
+
+func deleteRoute(a netip.Addr) string {
+	return fmt.Sprintf("ip %s route del local %s dev lo proto boot", familyFlag(a), a)
+}
+
+func familyFlag(a netip.Addr) string {
+	if a.Is6() {
+		return "-6"
+	}
+	return "-4"
+}
+
+func (v onLink) remove() string { return fmt.Sprintf("ip address del %s dev %s", v.Prefix, v.link) }
+
+// moves hands addresses to svcproxy. A route keeps an address local until svcproxy has bound it, as an address or as a
+// route.
+func (t takeover) moves() (steps []string) {
+	for _, v := range t.vips {
+		steps = append(steps, appendRoute(v.Addr())+"; "+v.remove()+"  # svcproxy binds it")
+	}
+	for _, a := range t.addrs() {
+		steps = append(steps, fmt.Sprintf("timeout 60 sh -c 'until ip %s route show table local %s | grep -q proto; do sleep 1; done' && %s  # if it fails: svcproxy doctor",
+			familyFlag(a), a, deleteRoute(a)))
 	}
 	return steps
 }
 
-// movedBack waits until addresses are on other links than svcproxy's: keepalived takes seconds until it is master.
-func movedBack(vips []onLink, device string) string {
-	if len(vips) == 0 {
+// untilOnLinks waits until the VIPs are on other links than svcproxy's: keepalived takes seconds until it is master.
+func (t takeover) untilOnLinks() string {
+	if len(t.vips) == 0 {
 		return ""
 	}
 	var list []string
-	for _, v := range vips {
-		list = append(list, v.Addr().String())
+	for _, a := range t.addrs() {
+		list = append(list, a.String())
 	}
 	return fmt.Sprintf("for a in %s; do timeout 60 sh -c \"until ip -o address | grep -v ' %s ' | grep -qF ' $a/'; do sleep 1; done\"; done; ",
-		strings.Join(list, " "), device)
+		strings.Join(list, " "), t.device)
 }
 
 // runs returns the format of the program that makes virtual servers on this machine.

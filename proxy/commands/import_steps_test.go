@@ -14,23 +14,77 @@ import (
 
 // Every format has steps, and those of keepalived move its VIPs.
 func TestTakeOver(t *testing.T) {
-	vips := []onLink{{netip.MustParsePrefix("192.0.2.80/32"), "eth0"}}
+	vips := []onLink{{netip.MustParsePrefix("192.0.2.80/32"), "eth0"}, {netip.MustParsePrefix("2001:db8::80/128"), "eth0"}}
 	for _, f := range convert.Formats() {
-		steps, _ := takeOver(f, vips, "vips0")
+		steps, _ := takeover{from: f, vips: vips, device: "vips0"}.steps()
 		if text := strings.Join(steps, "\n"); !strings.Contains(text, "systemctl start svcproxy") || strings.Contains(text, "%!") {
 			t.Errorf("%s:\n%s", f, text)
 		}
 	}
-	want := `svcproxy check && systemctl start svcproxy  # while keepalived runs: virtual servers that are as these services want are not written
-systemctl mask keepalived; pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn)  # any other stop removes its virtual servers and VIPs. If it has VRRP peers, take the backups over first
-ip route append local 192.0.2.80 dev lo; ip address del 192.0.2.80/32 dev eth0  # svcproxy binds it
-timeout 60 sh -c 'until ip -4 route show table local 192.0.2.80 | grep -q proto; do sleep 1; done' && ip -4 route del local 192.0.2.80 dev lo proto boot  # if it fails: svcproxy doctor
-back:
-systemctl stop svcproxy; systemctl unmask keepalived; systemctl start keepalived  # what the kernel has is served meanwhile
-for a in 192.0.2.80; do timeout 60 sh -c "until ip -o address | grep -v ' vips0 ' | grep -qF ' $a/'; do sleep 1; done"; done; svcproxy cleanup  # once keepalived has its VIPs again. It leaves what the configuration of keepalived has`
-	steps, back := takeOver(convert.Keepalived, vips, "vips0")
-	if got := strings.Join(slices.Concat(steps, []string{"back:"}, back), "\n"); got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	const untilOnLinks = `for a in 192.0.2.80 2001:db8::80; do timeout 60 sh -c "until ip -o address | grep -v ' vips0 ' | grep -qF ' $a/'; do sleep 1; done"; done; `
+	const deleteRoutes = `ip -4 route del local 192.0.2.80 dev lo proto boot; ip -6 route del local 2001:db8::80 dev lo proto boot  # keepalived is master again`
+	for _, c := range []struct {
+		name        string
+		takeover    takeover
+		steps, back []string
+	}{
+		{
+			"replaces keepalived", takeover{from: convert.Keepalived, vips: vips, device: "vips0"},
+			[]string{
+				"svcproxy check && systemctl start svcproxy  # while keepalived runs: virtual servers that are as these services want are not written",
+				"systemctl mask keepalived; pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn)  # any other stop removes its virtual servers",
+				"ip route append local 192.0.2.80 dev lo; ip address del 192.0.2.80/32 dev eth0  # svcproxy binds it",
+				"ip route append local 2001:db8::80 dev lo; ip address del 2001:db8::80/128 dev eth0  # svcproxy binds it",
+				"timeout 60 sh -c 'until ip -4 route show table local 192.0.2.80 | grep -q proto; do sleep 1; done' && ip -4 route del local 192.0.2.80 dev lo proto boot  # if it fails: svcproxy doctor",
+				"timeout 60 sh -c 'until ip -6 route show table local 2001:db8::80 | grep -q proto; do sleep 1; done' && ip -6 route del local 2001:db8::80 dev lo proto boot  # if it fails: svcproxy doctor",
+			},
+			[]string{
+				"systemctl stop svcproxy; systemctl unmask keepalived; systemctl start keepalived  # what the kernel has is served meanwhile",
+				untilOnLinks + "svcproxy cleanup  # it leaves what the configuration of keepalived has",
+			},
+		},
+		{
+			"leaves VRRP to keepalived", takeover{from: convert.Keepalived, vrrp: true, vips: vips, device: "vips0"},
+			[]string{
+				"# write /etc/keepalived/keepalived.conf.vrrp: keepalived.conf without virtual_server. Set ipvs.strictARP, announce.mode and announce.file in svcproxy.toml: " +
+					"see svcproxy-migration(7). If there are backup nodes, change them first, and stop keepalived on them while you change the master",
+				"svcproxy check && systemctl start svcproxy  # while keepalived runs: virtual servers that are as these services want are not written",
+				"cp -p /etc/keepalived/keepalived.conf /etc/keepalived/keepalived.conf.ipvs; mv /etc/keepalived/keepalived.conf.vrrp /etc/keepalived/keepalived.conf",
+				"ip route append local 192.0.2.80 dev lo; ip route append local 2001:db8::80 dev lo  # the VIPs stay local while keepalived starts",
+				"pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn); ip address del 192.0.2.80/32 dev eth0; ip address del 2001:db8::80/128 dev eth0; " +
+					"systemctl restart keepalived  # any other stop removes its virtual servers",
+				untilOnLinks + deleteRoutes,
+			},
+			[]string{
+				"systemctl stop svcproxy; mv /etc/keepalived/keepalived.conf.ipvs /etc/keepalived/keepalived.conf  # what the kernel has is served meanwhile",
+				"ip route append local 192.0.2.80 dev lo; ip route append local 2001:db8::80 dev lo  # as before",
+				"systemctl restart keepalived",
+				untilOnLinks + deleteRoutes,
+				"svcproxy cleanup  # it leaves what the configuration of keepalived has",
+			},
+		},
+		{
+			"a backup node", takeover{from: convert.Keepalived, vrrp: true, device: "vips0"},
+			[]string{
+				"# write /etc/keepalived/keepalived.conf.vrrp: keepalived.conf without virtual_server. Set ipvs.strictARP, announce.mode and announce.file in svcproxy.toml: " +
+					"see svcproxy-migration(7). If there are backup nodes, change them first, and stop keepalived on them while you change the master",
+				"svcproxy check && systemctl start svcproxy  # while keepalived runs: virtual servers that are as these services want are not written",
+				"cp -p /etc/keepalived/keepalived.conf /etc/keepalived/keepalived.conf.ipvs; mv /etc/keepalived/keepalived.conf.vrrp /etc/keepalived/keepalived.conf",
+				"pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn); systemctl restart keepalived  # any other stop removes its virtual servers",
+			},
+			[]string{
+				"systemctl stop svcproxy; mv /etc/keepalived/keepalived.conf.ipvs /etc/keepalived/keepalived.conf  # what the kernel has is served meanwhile",
+				"systemctl restart keepalived",
+				"svcproxy cleanup  # it leaves what the configuration of keepalived has",
+			},
+		},
+	} {
+		steps, back := c.takeover.steps()
+		for _, x := range []struct{ got, want []string }{{steps, c.steps}, {back, c.back}} {
+			if !slices.Equal(x.got, x.want) {
+				t.Errorf("%s:\n%s\nwant:\n%s", c.name, strings.Join(x.got, "\n"), strings.Join(x.want, "\n"))
+			}
+		}
 	}
 }
 
@@ -75,23 +129,25 @@ func TestKeepalivedFile(t *testing.T) {
 	}
 }
 
-// What keepalived serves is read from its file and from those that this includes.
+// What keepalived serves is read from its file and from those that this includes, and whether it moves addresses.
 func TestKeepalivedServes(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "keepalived.conf")
 	for name, text := range map[string]string{
 		"keepalived.conf": "virtual_server 192.0.2.80 80 {\nlb_algo rr\nreal_server 10.0.0.1 80 { }\n}\ninclude more.conf\n",
-		"more.conf":       "virtual_server 192.0.2.80 53 {\nprotocol UDP\nreal_server 10.0.0.1 53 { }\n}\n",
+		"more.conf": "virtual_server 192.0.2.80 53 {\nprotocol UDP\nreal_server 10.0.0.1 53 { }\n}\n" +
+			"vrrp_instance a {\nvirtual_ipaddress {\n192.0.2.80\n}\n}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	keys, err := keepalivedServes(os.Getpid(), file)
-	if err != nil || len(keys) != 2 || keys[0].String() != "-t 192.0.2.80:80" && keys[1].String() != "-t 192.0.2.80:80" {
+	r, err := keepalived{os.Getpid(), file}.read()
+	keys := keysOf(r.Services)
+	if err != nil || !r.VRRP || len(keys) != 2 || keys[0].String() != "-t 192.0.2.80:80" && keys[1].String() != "-t 192.0.2.80:80" {
 		t.Errorf("%v, %v", keys, err)
 	}
-	if _, err := keepalivedServes(os.Getpid(), filepath.Join(dir, "none")); err == nil {
+	if _, err := (keepalived{os.Getpid(), filepath.Join(dir, "none")}).read(); err == nil {
 		t.Error("a file that is not there")
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (v *virtual) granularity(at sources.Origin, what, text string) {
 	bits, of := v.addr.Addr().BitLen(), v.addr.Addr().String()
 	if v.mark != 0 {
-		if bits, of = 32, "IPv4"; v.six {
+		if bits, of = 32, "IPv4"; v.ipv6 {
 			bits, of = 128, "IPv6"
 		}
 	}
@@ -45,23 +45,22 @@ func leadingOnes(mask netip.Addr) int {
 func (v *virtual) flag(at sources.Origin, word string) {
 	switch {
 	case strings.HasSuffix(word, "-port"), word == "flag-2":
-		v.port = true
-	case strings.HasSuffix(word, "-fallback"), word == "flag-1": // svcproxy always sets it
+		v.flags |= sources.FlagPort
+	case strings.HasSuffix(word, "-fallback"), word == "flag-1":
+		v.flags |= sources.FlagFallback
 	default:
 		v.note(at, "scheduler flag %s: no scheduler has it", word)
 	}
 }
 
-// schedulerFlags returns the flags of sh and mh, 0 for those that svcproxy sets anyway. The fallback is always among them,
-// because without it draining refuses clients.
+// schedulerFlags returns the flags of sh and mh, 0 for those that svcproxy sets anyway. They are as configured: with others
+// the kernel's virtual server would be in conflict. check warns if the fallback is not among them.
 func (v *virtual) schedulerFlags() sources.SchedulerFlags {
-	switch {
-	case v.scheduler == "sh" && v.port:
-		return sources.FlagsGiven | sources.FlagFallback | sources.FlagPort
-	case v.scheduler == "mh" && !v.port:
-		return sources.FlagsGiven | sources.FlagFallback
+	usual, hashes := map[string]sources.SchedulerFlags{"sh": sources.FlagFallback, "mh": sources.FlagFallback | sources.FlagPort}[v.scheduler]
+	if !hashes || v.flags == usual {
+		return 0
 	}
-	return 0
+	return sources.FlagsGiven | v.flags
 }
 
 // oneByOne takes one-packet scheduling, which IPVS has for UDP.

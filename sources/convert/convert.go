@@ -32,6 +32,7 @@ type Result struct {
 	Services []sources.Service // Origin is where the first part of each is configured
 	Notes    []Note            // in the order of the configuration
 	Words    file.Words        // of Document
+	VRRP     bool              // keepalived also moves addresses by VRRP
 }
 
 // Note is about a part of a configuration that has no counterpart.

@@ -40,6 +40,7 @@ func (v *virtual) balance(s *section) {
 			v.note(l.at, "%s: IPVS has its own hash", word(l))
 		}
 	}
+	v.flags = sources.FlagFallback // HAProxy, too, gives a client another server while its own is down
 }
 
 // stick sets the affinity.

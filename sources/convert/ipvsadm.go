@@ -66,8 +66,11 @@ const (
 func (p *ipvsadm) command(at sources.Origin, words []string) error {
 	if slices.Contains([]string{"--set", "--start-daemon", "--stop-daemon", "-Z", "--zero", "-L", "-l", "--list"}, words[0]) {
 		message := strings.Join(words, " ") + ": svcproxy does not have it"
-		if words[0] == "--set" {
-			message = strings.Join(words, " ") + ": timeouts stand in table ipvs of svcproxy.toml"
+		switch words[0] {
+		case "--set":
+			message = strings.Join(words, " ") + ": set tcpTimeout, tcpFinTimeout and udpTimeout in the table [ipvs] of svcproxy.toml"
+		case "--start-daemon":
+			message = strings.Join(words, " ") + ": set the table [ha.sync] of svcproxy.toml"
 		}
 		p.notes = append(p.notes, Note{Origin: at, Message: message})
 		return nil
@@ -213,7 +216,7 @@ func (p *ipvsadm) addVirtual(at sources.Origin, o map[string][]string) error {
 		if v.mark, err = firewallMark(f[0]); err != nil {
 			return err
 		}
-		v.six = o["-6"] != nil
+		v.ipv6 = o["-6"] != nil
 	}
 	if s := o["-s"]; s != nil {
 		v.setScheduler(at, s[0])

@@ -31,6 +31,7 @@ func readKeepalived(f File, open Open) (Result, error) {
 	}
 	r := services(k.virtuals)
 	r.Notes = append(append(r.Notes, t.notes...), k.notes...)
+	r.VRRP = k.vrrp
 	r.sortNotes()
 	return r, nil
 }
@@ -39,6 +40,7 @@ type keepalived struct {
 	groups   map[string]*statement
 	virtuals []virtual
 	notes    []Note
+	vrrp     bool // an instance of VRRP has addresses
 }
 
 // top reads a statement outside of all blocks.
@@ -49,16 +51,25 @@ func (k *keepalived) top(s *statement) error {
 	case "vrrp_instance":
 		for _, b := range s.block {
 			if strings.HasPrefix(b.words[0], "virtual_ipaddress") || strings.HasPrefix(b.words[0], "virtual_ip_address") {
+				k.vrrp = true
 				k.note(s.at, "vrrp_instance %s: keepalived goes on to move its addresses; svcproxy binds those of its services itself", s.value(1))
 				break
+			}
+		}
+	case "global_defs":
+		for _, b := range s.block {
+			switch {
+			case b.words[0] == "lvs_timeouts":
+				k.change(b.at, "lvs_timeouts: set tcpTimeout, tcpFinTimeout and udpTimeout in the table [ipvs] of svcproxy.toml")
+			case strings.HasPrefix(b.words[0], "lvs_sync_daemon"):
+				k.change(b.at, "%s: set the table [ha.sync] of svcproxy.toml", b.words[0])
 			}
 		}
 	case "SSL":
 		k.note(s.at, "SSL: checks send no certificate of their own, and verify none unless a service says verify and caFile")
 	case "net_namespace", "net_namespace_ipvs", "namespace_with_ipsets":
-		k.note(s.at, "%s: svcproxy serves the network namespace that it is started in", word(s))
-		k.notes[len(k.notes)-1].Changes = true
-	case "virtual_server_group", "global_defs", "vrrp_sync_group", "vrrp_script", "vrrp_track_process", "vrrp_track_file", "vrrp_track_bfd", "track_file", "track_group",
+		k.change(s.at, "%s: svcproxy serves the network namespace that it is started in", word(s))
+	case "virtual_server_group", "vrrp_sync_group", "vrrp_script", "vrrp_track_process", "vrrp_track_file", "vrrp_track_bfd", "track_file", "track_group",
 		"static_ipaddress", "static_routes", "static_rules", "linkbeat_interfaces", "linkbeat_use_polling", "instance", "garp_group", "bfd_instance", "use_pid_dir",
 		"child_wait_time", "interface_up_down_delays", "include_check", "random_seed", "config_save_dir":
 	default:
@@ -69,6 +80,12 @@ func (k *keepalived) top(s *statement) error {
 
 func (k *keepalived) note(at sources.Origin, format string, args ...any) {
 	k.notes = append(k.notes, Note{Origin: at, Message: fmt.Sprintf(format, args...)})
+}
+
+// change is a note about something that makes traffic flow otherwise.
+func (k *keepalived) change(at sources.Origin, format string, args ...any) {
+	k.note(at, format, args...)
+	k.notes[len(k.notes)-1].Changes = true
 }
 
 // virtualServer reads a virtual server, or one for each address and port of its group.
@@ -94,7 +111,7 @@ func (k *keepalived) virtualServer(s *statement) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", g.at, err)
 			}
-			v := virtual{at: s.at, mark: mark, six: ofIPv6(s.block), protocol: sources.FWMark, weight: sources.DefaultWeight}
+			v := virtual{at: s.at, mark: mark, ipv6: ofIPv6(s.block), protocol: sources.FWMark, weight: sources.DefaultWeight}
 			if err := v.keepalived(s); err != nil {
 				return err
 			}
@@ -111,8 +128,7 @@ func (k *keepalived) virtualServer(s *statement) error {
 				if err := v.keepalived(s); err != nil {
 					return err
 				}
-				k.note(g.at, "%s", allPorts(a.Addr(), v.protocol))
-				k.notes[len(k.notes)-1].Changes = true
+				k.change(g.at, "%s", allPorts(a.Addr(), v.protocol))
 				continue
 			}
 			v := virtual{name: name, at: s.at, addr: a, protocol: sources.TCP, weight: sources.DefaultWeight}

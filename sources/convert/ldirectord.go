@@ -98,10 +98,10 @@ func (l *ldirectord) line(at sources.Origin, inside bool, key, value string) err
 	return l.inside(at, key, value)
 }
 
-func (l *ldirectord) virtual(at sources.Origin, value string, six bool) error {
+func (l *ldirectord) virtual(at sources.Origin, value string, ipv6 bool) error {
 	l.own, l.check, l.skip = l.tuning, ldirectordCheck{kind: "negotiate", at: at}, false
 	if mark, err := firewallMark(value); err == nil {
-		l.open = &virtual{at: at, mark: mark, six: six, protocol: sources.FWMark, scheduler: "wrr"}
+		l.open = &virtual{at: at, mark: mark, ipv6: ipv6, protocol: sources.FWMark, scheduler: "wrr"}
 		return nil
 	}
 	addr, err := netip.ParseAddrPort(numericPort(value))

@@ -21,13 +21,13 @@ type virtual struct {
 	protocol  sources.Protocol
 	scheduler string        // "" = the node's default
 	affinity  time.Duration // 0 = none
-	six       bool          // with a mark: of IPv6
+	ipv6      bool          // with a mark: of IPv6
 	prefix4   uint8         // of clients that stay together; 0 = one client
 	prefix6   uint8
 	onePacket bool
-	port      bool   // a scheduler that hashes counts the client's port
-	weight    uint32 // of backends that give none
-	hides     bool   // backends see an address of this node, not the client's
+	flags     sources.SchedulerFlags // of sh and mh, without FlagsGiven
+	weight    uint32                 // of backends that give none
+	hides     bool                   // backends see an address of this node, not the client's
 	forward   sources.Forward
 	check     *sources.HealthCheck
 	reals     []real
@@ -172,7 +172,7 @@ func joinMarks(virtuals []virtual) []virtual {
 			continue
 		}
 		first := &all[i]
-		if v.scheduler != first.scheduler || v.affinity != first.affinity || v.port != first.port || v.forward != first.forward || !sameCheck(v.check, first.check) {
+		if v.scheduler != first.scheduler || v.affinity != first.affinity || v.flags != first.flags || v.forward != first.forward || !sameCheck(v.check, first.check) {
 			first.noteChange(v.at, "firewall mark %d again: both get what the first has", v.mark)
 		}
 		first.prefix4, first.prefix6 = max(first.prefix4, v.prefix4), max(first.prefix6, v.prefix6)
@@ -249,7 +249,7 @@ func (r *Result) sortNotes() {
 
 // joins reports whether two virtual servers can be ports of one service.
 func joins(a, b *virtual) bool {
-	if a.mark != 0 || b.mark != 0 || a.addr.Addr() != b.addr.Addr() || a.scheduler != b.scheduler || a.affinity != b.affinity || a.prefix4 != b.prefix4 || a.prefix6 != b.prefix6 || a.onePacket != b.onePacket || a.port != b.port || len(a.reals) != len(b.reals) ||
+	if a.mark != 0 || b.mark != 0 || a.addr.Addr() != b.addr.Addr() || a.scheduler != b.scheduler || a.affinity != b.affinity || a.prefix4 != b.prefix4 || a.prefix6 != b.prefix6 || a.onePacket != b.onePacket || a.flags != b.flags || len(a.reals) != len(b.reals) ||
 		a.name != b.name || a.hides != b.hides || a.forward != b.forward || !sameCheck(a.check, b.check) {
 		return false
 	}

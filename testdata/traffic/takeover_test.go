@@ -16,8 +16,9 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// keepalivedNode has a VIP by VRRP, and a virtual server with checks and a sorry server.
-const keepalivedNode = `
+// keepalived's configuration is a VIP by VRRP, and a virtual server with checks and a sorry server.
+const (
+	keepalivedVRRP = `
 global_defs {
   router_id node
   vrrp_version 3
@@ -32,6 +33,8 @@ vrrp_instance vip {
     192.0.2.80/32 dev uplink
   }
 }
+`
+	keepalivedServes = `
 virtual_server 192.0.2.80 80 {
   delay_loop 1
   lb_algo rr
@@ -50,20 +53,26 @@ virtual_server 192.0.2.80 80 {
   }
 }
 `
+)
 
-// startAll starts keepalived with all its parts, and waits until it serves. ended waits for its end.
-func (n node) startAll(t *testing.T, file string) (ended func()) {
+// startAll starts keepalived with all parts that its configuration has, and waits until it has the VIP and serves. stop
+// ends it, if it still runs.
+func (n node) startAll(t *testing.T, file, config string) (stop func()) {
 	t.Helper()
+	must(t, os.WriteFile(file, []byte(config), 0o644))
 	var log lab.Log
 	cmd := exec.Command("keepalived", "--dont-fork", "--log-console", "--use-file="+file,
 		"--pid="+file+".pid", "--vrrp_pid="+file+".vrrp", "--checkers_pid="+file+".checkers")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	must(t, n.Lab.Node.Start(cmd))
-	t.Cleanup(func() {
+	stop = func() {
 		if cmd.ProcessState == nil {
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			_ = cmd.Wait()
 		}
+	}
+	t.Cleanup(func() {
+		stop()
 		if t.Failed() {
 			t.Logf("keepalived:\n%s", log.String())
 		}
@@ -75,26 +84,29 @@ func (n node) startAll(t *testing.T, file string) (ended func()) {
 		}
 		return err
 	}))
-	_, err := log.Wait(t.Context(), 0, "Activating healthchecker for service .*10.2.2.10")
-	must(t, err)
-	return func() { _ = cmd.Wait() }
+	if strings.Contains(config, keepalivedServes) {
+		_, err := log.Wait(t.Context(), 0, "Activating healthchecker for service .*10.2.2.10")
+		must(t, err)
+	}
+	return stop
 }
 
-// imports returns the services that import makes, and the steps of a take-over.
-func (n node) imports(t *testing.T, args ...string) (services string, steps []string) {
+// imported is what import prints: services, and the steps of a take-over and of the way back.
+type imported struct {
+	Document    string
+	Steps, Back []string
+}
+
+func (n node) imports(t *testing.T, args ...string) (a imported) {
 	t.Helper()
 	out, code, err := n.Command("import", append([]string{"-o", "json"}, args...)...)
-	var a struct {
-		Document string
-		Steps    []string
-	}
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &a)
 	}
 	if err != nil || code != 0 {
 		t.Fatalf("import %q: exit code %d, %v\n%s", args, code, err, out)
 	}
-	return a.Document, a.Steps
+	return a
 }
 
 // startsAsIs starts svcproxy and wants no write to IPVS.
@@ -120,60 +132,116 @@ func (n node) startsAsIs(t *testing.T) {
 	must(t, n.Start()) // without strace, which makes it slow
 }
 
+// takeover is a node of keepalived that svcproxy takes over while clients use it.
+type takeover struct {
+	node
+	imported
+	file string // keepalived's configuration
+	stop func() // of keepalived
+	load *load
+	held []*lab.Conn
+}
+
+// newTakeover starts keepalived, 200 connections and a load, and then svcproxy next to it.
+func newTakeover(t *testing.T, n node, config string) *takeover {
+	t.Helper()
+	inGuest(t, "kills keepalived by its name")
+	n.tool(t, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+	o := &takeover{node: n, file: filepath.Join(t.TempDir(), "keepalived.conf")}
+	o.stop = n.startAll(t, o.file, config)
+
+	vip := netip.MustParseAddrPort(vrrpVIP + ":80")
+	o.held, o.load = n.held(t, vip, 200), newLoad(t)
+	o.load.add("a connection each", func() error { _, err := n.Client.Ask("tcp", vip); return err })
+
+	live := n.imports(t, "--live")
+	must(t, n.Serve(live.Document))
+	n.startsAsIs(t)
+	o.imported = n.imports(t, o.file) // with checks and the sorry server
+	if !slices.Equal(live.Steps, o.Steps) || !slices.Equal(live.Back, o.Back) {
+		t.Errorf("the steps are %q and %q, and by the file %q and %q", live.Steps, live.Back, o.Steps, o.Back)
+	}
+	n.serve(t, o.Document)
+	o.served(t, "both run")
+	return o
+}
+
+// served lets the load go on, and wants all connections.
+func (o *takeover) served(t *testing.T, when string) {
+	t.Helper()
+	o.load.goOn(t, 10)
+	if lost := unanswered(o.held); lost > 0 {
+		t.Errorf("%s: %d of %d connections are lost", when, lost, len(o.held))
+	}
+}
+
+// cleansUp wants nothing of svcproxy's to be left but for the virtual server that keepalived has.
+func (o *takeover) cleansUp(t *testing.T) {
+	t.Helper()
+	if out, code, err := o.Command("cleanup"); err != nil || code != 0 || !strings.Contains(out, "1 virtual server stays: keepalived") {
+		t.Errorf("cleanup: exit code %d, %v\n%s", code, err, out)
+	}
+	o.vipOn(t, "cleaned up", "uplink")
+	if sets := o.tool(t, "ipset", "list", "-n"); sets != "" {
+		t.Errorf("cleanup left %s", sets)
+	}
+	o.served(t, "cleaned up")
+	o.load.wantServed(t)
+}
+
+const (
+	killKeepalived = "pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn)"
+	removeVIP      = "ip address del 192.0.2.80/32 dev uplink"
+	appendRoute    = "ip route append local 192.0.2.80 dev lo"
+	deleteRoute    = "ip -4 route del local 192.0.2.80 dev lo proto boot"
+)
+
 // TestKeepalivedIsTakenOverAndGivenBack: svcproxy takes the place of keepalived as import says, and gives it back. Of 200
 // connections none ends, and new ones are answered at all times.
 func TestKeepalivedIsTakenOverAndGivenBack(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("keepalived"))
 	n := newNode(t, "")
-	inGuest(t, "kills keepalived by its name")
-	n.tool(t, "sysctl", "-qw", "net.ipv4.ip_forward=1")
-	file := filepath.Join(t.TempDir(), "keepalived.conf")
-	must(t, os.WriteFile(file, []byte(keepalivedNode), 0o644))
-	ended := n.startAll(t, file)
-
-	vip := netip.MustParseAddrPort(vrrpVIP + ":80")
-	held := n.held(t, vip, 200)
-	l := newLoad(t)
-	l.add("a connection each", func() error { _, err := n.Client.Ask("tcp", vip); return err })
-	served := func(when string) {
-		t.Helper()
-		l.goOn(t, 10)
-		if lost := unanswered(held); lost > 0 {
-			t.Errorf("%s: %d of %d connections are lost", when, lost, len(held))
-		}
-	}
-
-	services, steps := n.imports(t, "--live")
-	must(t, n.Serve(services))
-	n.startsAsIs(t)
-	services, same := n.imports(t, file) // with checks and the sorry server
-	if !slices.Equal(steps, same) {
-		t.Errorf("the steps are %q, and by the file %q", steps, same)
-	}
-	n.serve(t, services)
-	served("both run")
-
-	n.does(t, steps, "pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn)")
-	ended()
-	served("keepalived is killed")
-	n.does(t, steps, "ip route append local 192.0.2.80 dev lo; ip address del 192.0.2.80/32 dev uplink")
+	must(t, n.Lab.Node.IP("address add 192.0.2.80/32 dev uplink"))
+	o := newTakeover(t, n, keepalivedServes)
+	n.does(t, o.Steps, killKeepalived)
+	o.stop()
+	o.served(t, "keepalived is killed")
+	n.does(t, o.Steps, appendRoute+"; "+removeVIP)
 	n.vipOn(t, "taken over", "kube-ipvs0")
-	n.does(t, steps, "ip -4 route del local 192.0.2.80 dev lo proto boot")
-	served("taken over")
+	n.does(t, o.Steps, deleteRoute)
+	o.served(t, "taken over")
 	n.healthy(t)
 
 	must(t, n.Stop())
-	n.startAll(t, file)
-	served("given back")
-	if out, code, err := n.Command("cleanup"); err != nil || code != 0 || !strings.Contains(out, "1 virtual server stays: keepalived") {
-		t.Errorf("cleanup: exit code %d, %v\n%s", code, err, out)
-	}
-	n.vipOn(t, "cleaned up", "uplink")
-	if sets := n.tool(t, "ipset", "list", "-n"); sets != "" {
-		t.Errorf("cleanup left %s", sets)
-	}
-	served("cleaned up")
-	l.wantServed(t)
+	must(t, n.Lab.Node.IP("address add 192.0.2.80/32 dev uplink"))
+	n.startAll(t, o.file, keepalivedServes)
+	o.served(t, "given back")
+	o.cleansUp(t)
+}
+
+// TestVRRPStaysWithKeepalived: svcproxy takes over the virtual servers alone, as import says for a configuration with
+// VRRP, and gives them back. Of 200 connections none ends, and new ones are answered at all times.
+func TestVRRPStaysWithKeepalived(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("keepalived"))
+	n := newNode(t, fmt.Sprintf("ipvs.strictARP = true\nannounce.mode = \"vrrp\"\nannounce.file = %q\n", filepath.Join(t.TempDir(), "announced")))
+	o := newTakeover(t, n, keepalivedVRRP+keepalivedServes)
+	n.does(t, o.Steps, appendRoute)
+	n.does(t, o.Steps, killKeepalived+"; "+removeVIP)
+	o.stop()
+	o.stop = n.startAll(t, o.file, keepalivedVRRP)
+	n.does(t, o.Steps, deleteRoute)
+	o.served(t, "keepalived has VRRP alone")
+	n.vipOn(t, "keepalived has VRRP alone", "uplink")
+	n.healthy(t)
+
+	must(t, n.Stop())
+	n.does(t, o.Back, appendRoute)
+	o.stop()
+	o.served(t, "keepalived has stopped")
+	n.startAll(t, o.file, keepalivedVRRP+keepalivedServes)
+	n.does(t, o.Back, deleteRoute)
+	o.served(t, "given back")
+	o.cleansUp(t)
 }
 
 // held opens connections that are answered.
