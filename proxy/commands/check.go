@@ -140,6 +140,7 @@ func (c *checkCommand) read(ctx context.Context, s daemon.Setup, here kernel.Nod
 	o := s.Files()
 	if len(args) > 0 {
 		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), func(name string) bool { return name == stdin || isObjects(name) }), false
+		o.Literal = true // a shell has replaced its patterns, and passes on those that match nothing
 	}
 	table, err := c.serviceFiles(ctx, o, facts)
 	var rejected *sources.RejectedError

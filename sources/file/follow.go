@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -73,7 +74,10 @@ func (f *follower) first() {
 	}
 	for _, path := range s.backups.others(s.records) {
 		if f.listing.mayHold(path) {
-			s.record(path, f.listing)
+			r := s.record(path, f.listing)
+			if _, missing := slices.BinarySearch(f.listing.missing, path); missing && r.good {
+				r.gone(path)
+			}
 		} else {
 			s.unsaved[path] = nil
 		}
@@ -99,7 +103,7 @@ type scope struct {
 func (f *follower) read(sc scope) (changed bool) {
 	files, ok := f.listed()
 	if sc.all || !ok {
-		f.listing = list(f.o.Paths, f.watch)
+		f.listing = list(f.o.Paths, f.o.Literal, f.watch)
 		f.unwatch()
 		changed = f.store.update(f.listing, sc)
 	} else {

@@ -45,12 +45,16 @@ type glob struct {
 	last    bool   // it finds files, not directories on the way to them
 }
 
-// list follows absolute paths, each a name or a glob. It calls visit for each directory before it looks into it, so
+// list follows absolute paths, each a name or, unless they are literal, a glob. It calls visit for each directory before it looks into it, so
 // that a watch set by visit misses nothing.
-func list(paths []string, visit func(dir string)) *listing {
+func list(paths []string, literal bool, visit func(dir string)) *listing {
 	l := &listing{named: map[string]bool{}, dirs: map[string]*interest{}, ends: map[string][]string{}, visit: visit}
 	for _, p := range paths {
-		l.expand("/", components(p), !hasMeta(p))
+		if literal || !hasMeta(p) {
+			l.add(filepath.Join("/", p), true)
+		} else {
+			l.expand("/", components(p))
+		}
 	}
 	slices.Sort(l.files)
 	l.files = slices.Compact(l.files)
@@ -66,24 +70,29 @@ func components(path string) []string {
 // hasMeta says whether a path is a glob, in filepath.Match's syntax.
 func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[\`) }
 
+// add looks for one file. A path that a glob leads to may go through a regular file.
+func (l *listing) add(path string, named bool) {
+	if named {
+		l.named[path] = true
+	}
+	// If the path ends early, the directories up to there are watched. Reading reports the error.
+	if end, err := l.follow("/", components(path), 0); err == nil && !slices.Contains(l.ends[end], path) {
+		l.ends[end] = append(l.ends[end], path)
+	}
+	l.stats++
+	switch _, err := os.Lstat(path); {
+	case !errors.Is(err, fs.ErrNotExist) && (named || !errors.Is(err, syscall.ENOTDIR)):
+		l.files = append(l.files, path)
+	case named:
+		l.missing = append(l.missing, path)
+	}
+}
+
 // expand finds the files below prefix that rest leads to.
-func (l *listing) expand(prefix string, rest []string, named bool) {
+func (l *listing) expand(prefix string, rest []string) {
 	i := slices.IndexFunc(rest, hasMeta)
 	if i < 0 {
-		path := filepath.Join(prefix, filepath.Join(rest...))
-		if named {
-			l.named[path] = true
-		}
-		// If the path ends early, the directories up to there are watched. Reading reports the error.
-		if end, err := l.follow("/", components(path), 0); err == nil && !slices.Contains(l.ends[end], path) {
-			l.ends[end] = append(l.ends[end], path)
-		}
-		l.stats++
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			l.files = append(l.files, path)
-		} else if named {
-			l.missing = append(l.missing, path)
-		}
+		l.add(filepath.Join(prefix, filepath.Join(rest...)), false)
 		return
 	}
 	prefix = filepath.Join(prefix, filepath.Join(rest[:i]...))
@@ -109,7 +118,7 @@ func (l *listing) expand(prefix string, rest []string, named bool) {
 		case g.last && e.Type().IsRegular():
 			l.files = append(l.files, filepath.Join(prefix, e.Name()))
 		default:
-			l.expand(filepath.Join(prefix, e.Name()), rest[i+1:], false)
+			l.expand(filepath.Join(prefix, e.Name()), rest[i+1:])
 		}
 	}
 }

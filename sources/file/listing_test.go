@@ -30,7 +30,7 @@ func TestList(t *testing.T) {
 	}
 
 	var visited []string
-	l := list([]string{at("etc/li*/s.d/*.toml"), at("etc/s.toml"), at("etc/s.*"), at("no/such/dir/x.toml"), at("no/such/*.toml")},
+	l := list([]string{at("etc/li*/s.d/*.toml"), at("etc/s.toml"), at("etc/s.*"), at("no/such/dir/x.toml"), at("no/such/*.toml")}, false,
 		func(dir string) { visited = append(visited, dir) })
 	if want := []string{at("etc/link/s.d/1.toml"), at("etc/link/s.d/a[b].toml"), at("etc/s.toml")}; !slices.Equal(l.files, want) {
 		t.Errorf("files %q", l.files)
@@ -52,6 +52,41 @@ func TestList(t *testing.T) {
 	} {
 		if l.concerns(at(path)) != want {
 			t.Errorf("%s concerns: %t", path, !want)
+		}
+	}
+}
+
+// TestListBesideFiles: a glob of directories passes over the files beside them, and a literal path is no glob.
+func TestListBesideFiles(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.Mkdir(at("team"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"team/s.toml", "README", "a[b].toml", "ab.toml"} {
+		if err := os.WriteFile(at(f), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		path           string
+		literal        bool
+		files, missing []string
+	}{
+		{"*/s.toml", false, []string{"team/s.toml"}, nil},
+		{"README/s.toml", false, []string{"README/s.toml"}, nil}, // reading it says why it cannot be read
+		{"a[b].toml", false, []string{"ab.toml"}, nil},
+		{"a[b].toml", true, []string{"a[b].toml"}, nil},
+		{"b[a].toml", true, nil, []string{"b[a].toml"}},
+	} {
+		l := list([]string{at(c.path)}, c.literal, func(string) {})
+		for _, x := range []struct{ got, want []string }{{l.files, c.files}, {l.missing, c.missing}} {
+			for i, name := range x.want {
+				x.want[i] = at(name)
+			}
+			if !slices.Equal(x.got, x.want) {
+				t.Errorf("%s, literal %t: %q, want %q", c.path, c.literal, x.got, x.want)
+			}
 		}
 	}
 }

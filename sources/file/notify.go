@@ -70,7 +70,7 @@ func Notify(ctx context.Context, path string, debounce time.Duration, log *slog.
 
 // list lists the one path again.
 func (f *follower) list() {
-	f.listing = list(f.o.Paths, f.watch)
+	f.listing = list(f.o.Paths, f.o.Literal, f.watch)
 	f.unwatch()
 	f.relist = false
 	clear(f.names)

@@ -89,8 +89,8 @@ func (s *store) judged(path string, r *record) {
 	delete(s.touched, path)
 }
 
-// busy says whether a file must not be read now.
-func (s *store) busy(path string, r *record, id identity, sc scope) bool {
+// mustWait says whether a file must not be read now, and then makes it wait.
+func (s *store) mustWait(path string, r *record, id identity, sc scope) bool {
 	t := s.touched[path]
 	switch {
 	case t != nil && t.open:
@@ -109,8 +109,9 @@ func (s *store) replaced(path string, r *record, id identity) bool {
 	return r.id != identity{} && !r.id.sameFile(id)
 }
 
-// shrunk says whether to wait because the content lost a part. services is -1 if it is not parsed yet.
-func (s *store) shrunk(path string, r *record, id identity, data []byte, services int, sc scope) bool {
+// mustWaitForRest says whether a file's content lost a part, which may still be written, and then makes the file wait.
+// services is -1 if it is not parsed yet.
+func (s *store) mustWaitForRest(path string, r *record, id identity, data []byte, services int, sc scope) bool {
 	had := r.reading.table.Services.Len()
 	lost := 3*len(data) < 2*r.reading.text.size || services >= 0 && 3*services < 2*had
 	if had == 0 || !lost || sc.asked || s.replaced(path, r, id) {
@@ -221,6 +222,9 @@ func (s *store) leave(left []string, sc scope) (changed bool) {
 	for _, path := range left {
 		if !s.leaving[path] {
 			s.leaving[path], s.leftAt = true, now
+			if r := s.records[path]; r != nil {
+				s.judged(path, r)
+			}
 		}
 	}
 	many := len(s.leaving) > maxLeaving && 3*len(s.leaving) > len(s.records)

@@ -432,3 +432,21 @@ func TestRefusedCost(t *testing.T) {
 		})
 	}
 }
+
+// TestGoneWhileWaitedFor: a file that is removed while it is waited for is not there, and nothing is due.
+func TestGoneWhileWaitedFor(t *testing.T) {
+	r := start(t, func(r *rig) { r.write("s.toml", letters(10)...) }, watching("s.toml"))
+	r.want("", letters(10)...)
+	r.put("s.toml", "")
+	r.must(os.Remove(r.path("s.toml")))
+	r.want("is not there", letters(10)...)
+
+	s := newStore()
+	l := &listing{named: map[string]bool{"x": true}, missing: []string{"x"}}
+	takes(s, "x", services("a"))
+	s.hold("x", s.records["x"], identity{}, "is being written", false)
+	s.update(l, scope{})
+	if due := s.due(s.now().Add(time.Hour)); len(due) > 0 || !s.next().IsZero() || s.notices() != nil {
+		t.Errorf("due: %q, at %v; %q", due, s.next(), s.notices())
+	}
+}

@@ -53,7 +53,7 @@ func (st *backups) recall(path string, r *record) bool {
 	switch {
 	case ok:
 		now, wrong := decodeAfter(r.reading, path, data)
-		if _, r.warnings, problems = r.judge(now, wrong); len(problems) == 0 {
+		if _, r.warnings, problems = r.validate(now, wrong); len(problems) == 0 {
 			r.good, r.earlier, r.since = true, true, at
 			return true
 		}

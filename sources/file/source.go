@@ -16,6 +16,7 @@ import (
 // Options say which files a Source follows, and how.
 type Options struct {
 	Paths    []string      // names and globs (filepath.Match's syntax); a missing name is a problem, an empty glob is not
+	Literal  bool          // Paths are names alone
 	Optional bool          // a name that was never there is no problem: another source has the services
 	Watch    bool          // follow changes as they happen, not only at Resync and Reload
 	Debounce time.Duration // how long there must be no event before files are read, up to 8 times that if changes follow each other faster; 0 = 50 ms

@@ -69,10 +69,14 @@ func (s *store) update(l *listing, sc scope) (changed bool) {
 		return listed || l.mayHold(path)
 	})
 	for path, r := range s.records {
-		if _, listed := slices.BinarySearch(l.files, path); listed || l.mayHold(path) && (r.good || l.named[path]) {
-			continue
+		_, listed := slices.BinarySearch(l.files, path)
+		switch {
+		case listed:
+		case l.mayHold(path) && (r.good || l.named[path]):
+			s.judged(path, r) // there is no writer to wait for
+		default:
+			left = append(left, path)
 		}
-		left = append(left, path)
 	}
 	changed = s.leave(left, sc)
 	maps.DeleteFunc(s.touched, func(path string, _ *touch) bool {
@@ -130,7 +134,7 @@ func (s *store) look(path string, l *listing, sc scope) (changed bool) {
 	s.stats++
 	id, err := identify(path)
 	same := err == nil && r.id == id && r.idSure && s.touched[path] == nil && r.waiting == nil
-	if same && !sc.all || err == nil && s.busy(path, r, id, sc) {
+	if same && !sc.all || err == nil && s.mustWait(path, r, id, sc) {
 		return false
 	}
 	s.reads++
@@ -152,7 +156,7 @@ func (s *store) look(path string, l *listing, sc scope) (changed bool) {
 		r.idSure = false
 		return r.reject([]sources.Problem{unreadable(path, "", err)})
 	}
-	return s.take(path, data, id, l, sc)
+	return s.judge(path, data, id, l, sc)
 }
 
 // stillWritten says whether a file is still written to although the longest wait is over.
@@ -223,14 +227,14 @@ func (r *record) reject(problems []sources.Problem) bool {
 	return changed
 }
 
-// take judges the content of a file, and notes what to keep of it.
-func (s *store) take(path string, data []byte, id identity, l *listing, sc scope) bool {
+// judge accepts or refuses the content of a file, and notes what to keep of it.
+func (s *store) judge(path string, data []byte, id identity, l *listing, sc scope) bool {
 	r := s.record(path, l)
-	if s.shrunk(path, r, id, data, -1, sc) {
+	if s.mustWaitForRest(path, r, id, data, -1, sc) {
 		return false
 	}
 	before, wasGood := r.reading.text, r.good
-	changed, ok := r.take(path, data, func(services int) bool { return !s.shrunk(path, r, id, data, services, sc) })
+	changed, ok := r.accept(path, data, func(services int) bool { return !s.mustWaitForRest(path, r, id, data, services, sc) })
 	if !ok {
 		return false
 	}
@@ -254,9 +258,9 @@ func (s *store) takeUnsaved() copies {
 	return unsaved
 }
 
-// take makes data the file's last good content, or notes why not; changed says whether either is new. It calls
-// whole with the number of services. If whole returns false, take does nothing and returns ok false.
-func (r *record) take(path string, data []byte, whole func(services int) bool) (changed, ok bool) {
+// accept makes data the file's last good content, or notes why not; changed says whether either is new. It calls
+// whole with the number of services. If whole returns false, accept does nothing and returns ok false.
+func (r *record) accept(path string, data []byte, whole func(services int) bool) (changed, ok bool) {
 	if r.good && r.reading.text.is(data) {
 		r.earlier = false
 		return r.reject(nil), true
@@ -274,7 +278,7 @@ func (r *record) take(path string, data []byte, whole func(services int) bool) (
 			return r.refuse(path, fmt.Sprintf("%s %s: to have none, write services = {} in it", what, sources.Count(had, "service"))), true
 		}
 	}
-	delta, warnings, problems := r.judge(now, problems)
+	delta, warnings, problems := r.validate(now, problems)
 	if len(problems) > 0 {
 		return r.reject(problems), true
 	}
@@ -291,8 +295,8 @@ func declaresNone(data []byte) bool {
 	return ok
 }
 
-// judge validates a reading and takes it if it has no problems. delta is what differs from the last good content.
-func (r *record) judge(now reading, problems []sources.Problem) (delta sources.Delta, warnings, refused []sources.Problem) {
+// validate takes a reading if it has no problems. delta is what differs from the last good content.
+func (r *record) validate(now reading, problems []sources.Problem) (delta sources.Delta, warnings, refused []sources.Problem) {
 	var errs []sources.Problem
 	if r.good {
 		delta, errs = sources.Revalidate(r.reading.table, now.table)
