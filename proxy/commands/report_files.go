@@ -84,7 +84,10 @@ var optionsFiles = []string{"/etc/default/svcproxy", "/etc/sysconfig/svcproxy"}
 
 // cleaned returns a file without comments and secrets. The other files are TOML, whatever they are called.
 func cleaned(path, text string, yaml bool) string {
-	if yaml || slices.Contains(optionsFiles, path) {
+	switch {
+	case yaml:
+		return report.YAML(text)
+	case slices.Contains(optionsFiles, path):
 		return withoutComments(text)
 	}
 	return report.TOML(text)
