@@ -27,9 +27,10 @@ const (
 type nodeDrain struct {
 	path string
 
-	mu     sync.Mutex
-	now    *status.NodeDrain // nil = not drained; its value never changes
-	unread error             // why the file could not be read
+	setting sync.Mutex        // of Set, while it writes the file
+	mu      sync.Mutex        // of what follows; the loop takes it, which must not wait for a disk
+	now     *status.NodeDrain // nil = not drained; its value never changes
+	unread  error             // why the file could not be read
 }
 
 // nodeDrainJSON is the content of the file.
@@ -80,17 +81,25 @@ func (n *nodeDrain) Unread() error {
 // Set drains the node, or ends its drain. Of a drained node it changes who asked and why, not the time since when: VIPs
 // that were withdrawn must not come back.
 func (n *nodeDrain) Set(drain bool, by health.Author) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.setting.Lock()
+	defer n.setting.Unlock()
+	now, unread := n.State(), n.Unread()
 	if !drain {
-		return n.end()
+		if now == nil {
+			return errors.New("the node is not drained")
+		}
+		if err := statefile.Remove(n.path); err != nil {
+			return fmt.Errorf("ending the drain of the node: %w", err)
+		}
+		n.set(nil, unread)
+		return nil
 	}
 	next := status.NodeDrain{Since: time.Now().UTC(), By: by.By, UID: by.UID, Why: by.Why}
-	if n.now != nil {
-		next.Since = n.now.Since
+	if now != nil {
+		next.Since = now.Since
 	}
 	data, err := json.Marshal(nodeDrainJSON{nodeDrainVersion, next})
-	if err == nil && n.unread != nil {
+	if err == nil && unread != nil {
 		err = statefile.SetAside(n.path)
 	}
 	if err == nil {
@@ -99,19 +108,14 @@ func (n *nodeDrain) Set(drain bool, by health.Author) error {
 	if err != nil {
 		return fmt.Errorf("keeping the drain of the node: %w", err)
 	}
-	n.now, n.unread = &next, nil
+	n.set(&next, nil)
 	return nil
 }
 
-func (n *nodeDrain) end() error {
-	if n.now == nil {
-		return errors.New("the node is not drained")
-	}
-	if err := statefile.Remove(n.path); err != nil {
-		return fmt.Errorf("ending the drain of the node: %w", err)
-	}
-	n.now = nil
-	return nil
+func (n *nodeDrain) set(now *status.NodeDrain, unread error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now, n.unread = now, unread
 }
 
 // drainNode answers `svcproxy node drain` and `undrain`.

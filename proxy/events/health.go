@@ -49,6 +49,9 @@ func (h *Health) Noticed(list []health.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range list {
+		if e.Kind == health.WentUp && e.First() && e.AsksForShare() {
+			e.Kind = health.Reshared // that it is up is no news
+		}
 		switch {
 		case e.Kind == health.MassFailure && e.At.Sub(h.mass) < massPause:
 		case !e.Kind.OfTarget():
@@ -109,9 +112,6 @@ func split[T any](list []T, holds func(T) bool) (yes, no []T) {
 // add adds an event to the ring and to the log.
 func (h *Health) add(e Event) {
 	h.Ring.Add(e)
-	if e.Kind == Order || e.Kind == OrderBack || e.Kind == OrderOver {
-		return // the checker logs these itself
-	}
 	level := slog.LevelInfo
 	if style := e.Kind.Style(); style == screen.Bad || style == screen.Warn {
 		level = slog.LevelWarn
@@ -138,6 +138,7 @@ func (h *Health) reported(e health.Event) bool {
 	case health.WentDown:
 		return !e.Verdict.Flapping()
 	case health.WentUp:
+		h.asked(e)
 		return !e.Verdict.Flapping() && !e.First()
 	case health.Reshared: // agents also ask for other shares, which is no news
 		was := h.asks[e.Key]

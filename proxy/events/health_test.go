@@ -164,6 +164,11 @@ func TestAgents(t *testing.T) {
 		agent(40, health.AskDrain)
 		agent(40, 0)
 		f.want(t, "agentAsks 10.0.0.0:8080 tcp asks for drain: s00000", "agentAsks 10.0.0.0:8080 tcp asks for connections again: s00000")
+
+		f = follow(1, 1) // the first answer
+		agent(0, health.AskMaint)
+		agent(0, 0)
+		f.want(t, "agentAsks 10.0.0.0:8080 tcp asks for maint: s00000", "agentAsks 10.0.0.0:8080 tcp asks for connections again: s00000")
 	})
 }
 
@@ -219,4 +224,9 @@ func TestEventsOfTheNode(t *testing.T) {
 		`order drain 10.0.0.1 by root (uid 0): "kernel upgrade": s00001`,
 		"orderTakenBack drain 10.0.0.1 by ann (uid 1000): s00001",
 		"orderOver drain 10.0.0.1: its time is over: s00001")
+	for _, logged := range []string{"event=checkerBlind", "event=order ", "event=orderTakenBack", "event=orderOver"} {
+		if !strings.Contains(f.log.String(), logged) {
+			t.Errorf("%s is not in the log:\n%s", logged, f.log.String())
+		}
+	}
 }

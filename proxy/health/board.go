@@ -75,6 +75,9 @@ func (b *Board) Update(targets []Target, gone []Key, initial map[Key]State, now 
 		delete(b.targets, k)
 		events = append(events, Event{Kind: IsGone, At: now, Key: k})
 	}
+	if len(b.targets) == 0 {
+		events = append(events, b.sight.rest(now)...)
+	}
 	return events
 }
 

@@ -114,6 +114,25 @@ func TestSetTargets(t *testing.T) {
 	}
 }
 
+// TestSeesWithoutTargets: a board that was blind because of void results sees again when no target is left.
+func TestSeesWithoutTargets(t *testing.T) {
+	check := standard()
+	check.Probe.Type = sources.CheckTCP
+	targets := Targets(sized(1, 1, &check))
+	var b Board
+	b.SetTargets(targets, nil, epoch)
+	for i := range blindLeast {
+		b.Record(targets[0].Key, Result{Void: true, Reason: "not a program of root's", At: epoch.Add(time.Duration(i) * blindAfter)})
+	}
+	if b.Blind() == "" {
+		t.Fatal("not blind")
+	}
+	events := b.SetTargets(nil, nil, epoch.Add(time.Minute))
+	if last := events[len(events)-1]; b.Blind() != "" || last.Kind != SeesAgain {
+		t.Errorf("%q, %v", b.Blind(), events)
+	}
+}
+
 // TestChangedTargets: taking over what differs between two tables gives the same targets, users, paces and counters as
 // taking over all.
 func TestChangedTargets(t *testing.T) {

@@ -61,6 +61,11 @@ type Event struct {
 // First reports whether the event is the first result of a target.
 func (e Event) First() bool { return e.Run == 0 && (e.Kind == WentUp || e.Kind == WentDown) }
 
+// AsksForShare reports whether an agent asks for another share of the weight than all of it.
+func (e Event) AsksForShare() bool {
+	return e.Verdict.Ask != AskNothing || e.Verdict.Percent != 0 && e.Verdict.Percent != 100
+}
+
 // String says what happened, without the time.
 func (e Event) String() string {
 	switch v := e.Verdict; {

@@ -34,6 +34,13 @@ func (s *sight) look(r Result) []Event {
 	return s.turned(was, r.At, r.Reason)
 }
 
+// rest ends the blindness that void results made, when no target is left to give any.
+func (s *sight) rest(now time.Time) []Event {
+	was := s.blind()
+	s.voids, s.void = 0, false
+	return s.turned(was, now, "")
+}
+
 // turned returns the event if the blindness began or ended.
 func (s *sight) turned(was bool, now time.Time, why string) []Event {
 	switch is := s.blind(); {

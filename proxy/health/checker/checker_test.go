@@ -188,6 +188,24 @@ func TestFirstResultsWakeNobody(t *testing.T) {
 	}
 }
 
+// A first result counts at once if it asks for another share of the weight.
+func TestFirstAnswerOfAnAgent(t *testing.T) {
+	a := newServer(t)
+	go func() {
+		for {
+			c, err := a.l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("drain\n"))
+			c.Close()
+		}
+	}()
+	c := check()
+	c.Probe.Type, c.Probe.Port = sources.CheckAgent, a.addr.Port()
+	run(t, table(c, a)).await(0)
+}
+
 // An endpoint that must wait for its first result causes a sync when it has it.
 func TestInitialDown(t *testing.T) {
 	c := check()

@@ -83,8 +83,8 @@ func (c *Checker) Ordered() time.Time {
 
 // Unread says why orders of an earlier run do not count; nil if all do.
 func (c *Checker) Unread() error {
-	c.ordering.Lock()
-	defer c.ordering.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.orders.unread
 }
 
@@ -129,7 +129,9 @@ func (c *Checker) ordered(next health.Overrides, e health.Event) error {
 	if err := c.keep(next, []health.Event{e}); err != nil {
 		return err
 	}
+	c.mu.Lock()
 	c.orders.unread = nil
+	c.mu.Unlock()
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/health"
@@ -21,17 +22,13 @@ func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
 	events := c.board.Record(of.key, resultOf(r, time.Now()))
 	next, _ := c.board.Next(of.key)
 	c.note(events)
-	many := len(c.fresh) >= maxFresh
+	many, waited := len(c.fresh) >= maxFresh, of.waited
 	c.mu.Unlock()
-	if many {
-		c.Wake()
+	changes := func(e health.Event) bool {
+		return waited || e.Kind != health.WentUp || !e.First() || e.AsksForShare() // else it counted as up before
 	}
-	for _, e := range events {
-		if e.Kind == health.WentUp && e.First() && !of.waited {
-			continue // it counted as up before
-		}
+	if many || slices.ContainsFunc(events, changes) {
 		c.Wake()
-		break
 	}
 	return next
 }
