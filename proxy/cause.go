@@ -45,6 +45,9 @@ func Causes() []Cause {
 	return list
 }
 
+// verifies reports whether the sync only compares: what it then changes, another program had changed.
+func (c Cause) verifies() bool { return c == CausePeriod || c == CauseAsked }
+
 // Meaning explains the cause to an operator; "" for a cause that is not in
 // Causes.
 func (c Cause) Meaning() string {

@@ -19,9 +19,10 @@ const (
 // confirmDeparture is how long Confirm waits for VIPs that were withdrawn and are still served.
 const confirmDeparture = time.Minute
 
-// goesSoon reports whether a VIP was removed, and goes soon.
+// goesSoon reports whether a VIP was removed, and goes soon. If its time is over it waits for a source.
 func goesSoon(v announce.VIP, now time.Time) bool {
-	return !v.Until.IsZero() && v.Until.Sub(now) <= confirmDeparture
+	left := v.Until.Sub(now) // negative if it was not removed
+	return left > 0 && left <= confirmDeparture
 }
 
 // Confirm waits until every table emitted before the call, and the configuration as of

@@ -85,18 +85,25 @@ func TestConfirmTellsWhatFailed(t *testing.T) {
 }
 
 // departing is an announcer with a VIP that was withdrawn and goes at a time.
-type departing struct{ until time.Time }
+type departing struct {
+	until time.Time
+	stays bool // after that time, too: it waits for a source
+}
 
 func (d *departing) Keep(m sources.Merged, _ *kernel.Observed, _ bool) sources.Merged { return m }
 
 func (d *departing) Announce(*frontend.Frontends, *kernel.State, *kernel.Observed) (out announce.Decision) {
-	if time.Now().Before(d.until) {
-		out.VIPs, out.Wake = []announce.VIP{{Addr: vip(0), Until: d.until}}, d.until
+	soon := time.Now().Before(d.until)
+	if soon || d.stays {
+		out.VIPs = []announce.VIP{{Addr: vip(0), Until: d.until}}
+	}
+	if soon {
+		out.Wake = d.until
 	}
 	return out
 }
 
-// Confirm waits for a VIP that goes soon, and not for one that goes later.
+// Confirm waits for a VIP that goes soon, and not for one that goes later or waits for a source.
 func TestConfirmWaitsForDepartures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d departing
@@ -112,6 +119,12 @@ func TestConfirmWaitsForDepartures(t *testing.T) {
 			}
 			d.until = time.Time{}
 			pass(time.Hour)
+		}
+		d.until, d.stays = time.Now().Add(-time.Second), true
+		began := time.Now()
+		s, err := r.proxy.Confirm(t.Context())
+		if took := time.Since(began); err != nil || took > 5*time.Second || len(s.Announced) != 1 {
+			t.Errorf("a VIP waits for a source: confirmed after %s with %v: %v", took, s.Announced, err)
 		}
 	})
 }

@@ -67,6 +67,33 @@ func TestReplanReadsNothing(t *testing.T) {
 	})
 }
 
+// A result that comes while the kernel is checked is no drift.
+func TestHealthDuringACheckIsNoDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o takesOut
+		r := start(t, func(r *run) { r.options.Health = &o })
+		defer r.end()
+		r.emit(table(2))
+		pass(time.Hour)
+		for _, check := range []func(){func() {}, func() { r.proxy.Check(proxy.CauseAsked) }} {
+			o.out = !o.out
+			syncs := len(r.all())
+			check()
+			pass(time.Hour)
+			changed := 0
+			for _, report := range r.all()[syncs:] {
+				changed += report.Steps
+				if report.Drift() || report.Steps > 0 && report.Cause != proxy.CauseHealth {
+					t.Errorf("cause %q, drift %v", report.Cause, report.Repairs())
+				}
+			}
+			if changed != 1 {
+				t.Errorf("%d steps", changed)
+			}
+		}
+	})
+}
+
 // The loop applies the overlay again when it asked for that, once.
 func TestOverlayWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (r Report) Repairs() []kernel.Op { return r.repairs(r.Plan.Ops) }
 func (r Report) Repaired() []kernel.Op { return r.repairs(kernel.Done(r.Plan.Ops, r.Err)) }
 
 func (r Report) repairs(ops []kernel.Op) []kernel.Op {
-	if r.Cause != CausePeriod && r.Cause != CauseAsked {
+	if !r.Cause.verifies() {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(ops), func(o kernel.Op) bool {

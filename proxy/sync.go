@@ -183,6 +183,7 @@ func (p *Proxy) want(r *Report) kernel.State {
 		merged = p.Announcer.Keep(merged, &p.reading.have, p.hold)
 	}
 	merged = p.overlay(merged, r.Cause)
+	changed := len(merged.Delta.Changes) > 0 // while the kernel was read: an order, or a result of a check
 	var occupied []string
 	if p.hold {
 		occupied = p.reading.occupied()
@@ -194,11 +195,12 @@ func (p *Proxy) want(r *Report) kernel.State {
 	p.next.Announced = nil
 	if p.Announcer != nil {
 		d := p.Announcer.Announce(frontends, &want, &p.reading.have)
-		if r.Cause == CausePeriod && !slices.Equal(d.Routes, p.next.Want.Announcements) {
-			r.Cause = CauseHealth // what is wanted changed, so its ops repair nothing
-		}
+		changed = changed || !slices.Equal(d.Routes, p.next.Want.Announcements)
 		want.Announcements, p.next.Announced = d.Routes, d.VIPs
 		p.pace.wakes(d.Wake)
+	}
+	if changed && r.Cause.verifies() {
+		r.Cause = CauseHealth // what is wanted changed, so the ops repair nothing
 	}
 	p.progress.stage()
 	p.next.Node, p.next.Frontends, p.next.Want = node, frontends, want

@@ -16,8 +16,13 @@ import (
 // Config.WithdrawWait after the route is gone. The zero value is ready.
 type Departures struct {
 	last sources.Table // with the VIPs in withdrawn
-	// withdrawn has for each of them when the kernel last had its route.
-	withdrawn map[netip.Addr]time.Time
+	withdrawn map[netip.Addr]withdrawal
+}
+
+// withdrawal is when the kernel last had the route of a VIP.
+type withdrawal struct {
+	at    time.Time
+	there bool // it had it at the last call of Keep
 }
 
 // Keep returns a table with the VIPs that it has lost and that routers still know. routes
@@ -39,7 +44,7 @@ func (d Departures) Keep(c *Config, m sources.Merged, routes []kernel.Announceme
 	for i := range d.last.Services.Len() {
 		k.keep(d.last.Services.At(i), m.Table)
 	}
-	maps.DeleteFunc(next.withdrawn, func(a netip.Addr, _ time.Time) bool { return !k.found[a] })
+	maps.DeleteFunc(next.withdrawn, func(a netip.Addr, _ withdrawal) bool { return !k.found[a] })
 	next.last = sources.Table{Services: sources.ServicesOf(k.next...), Seen: m.Seen}
 	next.last.Sort()
 	return d.changed(m, next)
@@ -53,17 +58,19 @@ func (d Departures) changed(m sources.Merged, next Departures) (sources.Merged, 
 	return m, next
 }
 
-// departing returns the VIPs that depart, each with the time of withdrawn.
-func (d Departures) departing(c *Config, m sources.Merged, routes []kernel.Announcement, hold bool, now time.Time) map[netip.Addr]time.Time {
-	withdrawn := map[netip.Addr]time.Time{}
+// departing returns the VIPs that depart.
+func (d Departures) departing(c *Config, m sources.Merged, routes []kernel.Announcement, hold bool, now time.Time) map[netip.Addr]withdrawal {
+	withdrawn := map[netip.Addr]withdrawal{}
 	maps.Copy(withdrawn, d.withdrawn)
 	d.addLost(withdrawn, m.Delta, routes, now) // also with hold: a Delta names a lost VIP once
-	for a, since := range withdrawn {
+	for a, was := range withdrawn {
 		switch {
 		case announcement(routes, a) != nil:
-			withdrawn[a] = now
-		case !hold && !now.Before(since.Add(c.WithdrawWait)):
+			withdrawn[a] = withdrawal{now, true}
+		case !hold && !now.Before(was.at.Add(c.WithdrawWait)):
 			delete(withdrawn, a)
+		default:
+			withdrawn[a] = withdrawal{at: was.at}
 		}
 	}
 	if len(withdrawn) == 0 {
@@ -82,7 +89,7 @@ func (d Departures) departing(c *Config, m sources.Merged, routes []kernel.Annou
 }
 
 // addLost adds the announced VIPs of the services that a Delta changes.
-func (d Departures) addLost(withdrawn map[netip.Addr]time.Time, delta sources.Delta, routes []kernel.Announcement, now time.Time) {
+func (d Departures) addLost(withdrawn map[netip.Addr]withdrawal, delta sources.Delta, routes []kernel.Announcement, now time.Time) {
 	for _, x := range delta.Changes {
 		s, found := d.last.Lookup(x.Namespace, x.Name)
 		if !x.Service || !found {
@@ -90,21 +97,28 @@ func (d Departures) addLost(withdrawn map[netip.Addr]time.Time, delta sources.De
 		}
 		for _, a := range s.VIPs {
 			if announcement(routes, a) != nil {
-				withdrawn[a] = now
+				withdrawn[a] = withdrawal{now, true}
 			}
 		}
 	}
 }
 
+// Withdrawn notes that the sync after the last call of Keep removed a VIP's route: it is over, and may have taken long.
+func (d *Departures) Withdrawn(a netip.Addr, now time.Time) {
+	if d.withdrawn[a].there {
+		d.withdrawn[a] = withdrawal{at: now}
+	}
+}
+
 // until returns when a VIP goes, if it departs.
 func (d Departures) until(c *Config, a netip.Addr) (at time.Time, departs bool) {
-	since, departs := d.withdrawn[a]
-	return since.Add(c.WithdrawWait), departs
+	was, departs := d.withdrawn[a]
+	return was.at.Add(c.WithdrawWait), departs
 }
 
 // keeper adds VIPs that depart to a table.
 type keeper struct {
-	going map[netip.Addr]time.Time
+	going map[netip.Addr]withdrawal
 	found map[netip.Addr]bool
 	next  []sources.Service // first those of the table, by its indexes
 }

@@ -91,6 +91,24 @@ func TestDepartures(t *testing.T) {
 	n.want(n.step(web), rest) // it was not announced again yet
 }
 
+// The time begins when the sync that removed the route is over.
+func TestDepartureAfterASlowSync(t *testing.T) {
+	n, gone := newDeparting(t), service("gone", "10.0.0.9", 80, 1)
+	const both = "gone 3 10.0.0.9, web 3 10.0.0.1"
+	n.announce("10.0.0.1", "10.0.0.9")
+	n.step(web, gone)
+	n.want(n.step(web), both)
+	n.announce("10.0.0.1")
+	n.now = n.now.Add(10 * time.Second)
+	n.departs.Withdrawn(netip.MustParseAddr("10.0.0.9"), n.now)
+	n.want(n.step(web), both)
+	n.now = n.now.Add(2 * time.Second)
+	n.departs.Withdrawn(netip.MustParseAddr("10.0.0.9"), n.now) // later syncs find no route
+	n.want(n.step(web), both)
+	n.now = n.now.Add(time.Second)
+	n.want(n.step(web), "web 3 10.0.0.1")
+}
+
 // A VIP that leaves a service stays of its kind, and goes at once if another service has it.
 func TestDepartureOfOneVIP(t *testing.T) {
 	n, both := newDeparting(t), service("web", "10.0.0.1", 80, 1)

@@ -58,6 +58,11 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 	if now.Report.Left > 0 {
 		a.memory = a.memory.Untried()
 	}
+	for _, v := range now.Announced {
+		if !v.Announced {
+			a.departs.Withdrawn(v.Addr, time.Now())
+		}
+	}
 	a.runs(now)
 	if now.Frontends == nil || len(now.Report.Waiting) > 0 && a.last.Priority != announce.PriorityWithdrawn {
 		return

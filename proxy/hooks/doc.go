@@ -1,7 +1,7 @@
 // Package hooks tells a program or a web server of changes of state: the notable events of package events.
 //
 // Each of both is called at most once in MinInterval, with all events since the last call. A call that fails is made
-// again after MinInterval, five times at most in all. Nothing waits for a call.
+// again after MinInterval, five times at most with the same events. Nothing waits for a call.
 package hooks
 
 import (
@@ -57,7 +57,7 @@ func (n *Notifier) Run(ctx context.Context) {
 // call tells of a message, by one way. A way that is not configured tells nothing and does not fail.
 type call func(context.Context, Config, Message) error
 
-// maxTries is how often a message is tried to be told.
+// maxTries is how often the same events are tried to be told.
 const maxTries = 5
 
 // follow collects notable events and calls with them.
@@ -70,7 +70,7 @@ func (n *Notifier) follow(ctx context.Context, seq uint64, what string, tell cal
 		for _, e := range list {
 			seq = e.Seq
 			if e.Kind.Notable() {
-				waiting = append(waiting, e)
+				waiting, tries = append(waiting, e), 0
 			}
 		}
 		if cut := len(waiting) - maxEvents; cut > 0 {

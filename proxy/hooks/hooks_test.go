@@ -163,9 +163,14 @@ func TestRate(t *testing.T) {
 		fails = 99
 		ring.Add(events.Event{Kind: events.Sees, Text: "e"})
 		time.Sleep(5 * time.Minute)
+		ring.Add(events.Event{Kind: events.EndpointDown, Text: "f"})
+		time.Sleep(35 * time.Second)
+		ring.Add(events.Event{Kind: events.EndpointUp, Text: "g"}) // is tried five times, too
+		time.Sleep(5 * time.Minute)
 		end()
 		synctest.Wait()
-		want := []string{"0s a", "10s b c", "23s d", "33s d", "53s e", "1m3s e", "1m13s e", "1m23s e", "1m33s e"}
+		want := []string{"0s a", "10s b c", "23s d", "33s d", "53s e", "1m3s e", "1m13s e", "1m23s e", "1m33s e",
+			"5m53s f", "6m3s f", "6m13s f", "6m23s f", "6m33s f g", "6m43s f g", "6m53s f g", "7m3s f g", "7m13s f g"}
 		if strings.Join(told, "\n") != strings.Join(want, "\n") {
 			t.Errorf("told:\n%s\nwant:\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
 		}
