@@ -133,7 +133,11 @@ func (l *lister) port(i int, f kernel.Family, p int, masqueraded bool) {
 		switch at.Kind {
 		case sources.KindNodePort:
 			for _, a := range l.portsAt {
-				add(a, &at, is)
+				here := at
+				here.Addr = a
+				if !s.Withholds(here) { // it may be another service's VIP
+					add(a, &at, is)
+				}
 			}
 			continue
 		case sources.KindMark:
