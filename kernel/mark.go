@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
 // FWMark is the protocol of a VirtualKey that selects packets by their firewall mark. IP headers never have
@@ -39,6 +40,9 @@ func (k VirtualKey) Mark() uint32 {
 
 // MarkRule is the rule of KUBE-IPVS-FILTER that lets the packets of a mark pass to their virtual server.
 func MarkRule(k VirtualKey) string { return fmt.Sprintf("-m mark --mark %#x -j RETURN", k.Mark()) }
+
+// IsMarkRule reports whether a rule of KUBE-IPVS-FILTER is that of a mark.
+func IsMarkRule(rule string) bool { return strings.HasPrefix(rule, "-m mark --mark ") }
 
 // markString is ipvsadm's: -f 7, with -6 behind it for IPv6.
 func (k VirtualKey) markString() string {

@@ -23,6 +23,7 @@ func Diff(want kernel.State, have kernel.Observed) kernel.Plan {
 	if d.plan.Conflicts != nil {
 		d.want = without(d.want, d.plan.Conflicts, have.Names)
 	}
+	d.track()
 	for k := range kernel.NumKinds {
 		d.diff(k)
 	}
@@ -153,6 +154,9 @@ func (d *differ) hold() bool { return d.want.Policy.Hold }
 func (d *differ) warn() {
 	for _, h := range d.plan.Held {
 		d.plan.Warnings = append(d.plan.Warnings, heldWarning(d.have.Names, h))
+	}
+	for _, r := range d.plan.Tracked {
+		d.plan.Warnings = append(d.plan.Warnings, trackedWarning(r))
 	}
 	if d.plan.Left != nil && !d.hold() {
 		d.plan.Warnings = append(d.plan.Warnings, leftWarnings(d.plan.Left)...)

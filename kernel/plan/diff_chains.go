@@ -65,6 +65,8 @@ func (d *differ) held(w, h *kernel.Chain) kernel.Chain {
 	case n.IsChain(w.Name, kernel.ChainUntracked), n.IsChain(w.Name, kernel.ChainForward):
 		// Their rules have networks of services that are known, and all of one chain do the same.
 		to.Rules = withRules(w.Rules, h.Rules)
+	case n.IsChain(w.Name, kernel.ChainIPVSFilter):
+		to.Rules = withMarks(w.Rules, h.Rules)
 	case d.sharedByServices(w):
 		to.Rules = d.withOthers(w, h.Rules)
 	case kind == kernel.ChainCluster || kind == kernel.ChainLocal || kind == kernel.ChainExternal:
@@ -73,6 +75,18 @@ func (d *differ) held(w, h *kernel.Chain) kernel.Chain {
 		}
 	}
 	return to
+}
+
+// withMarks returns wanted rules, and before the last of them, which refuses packets, those of have that let the packets of
+// other marks pass.
+func withMarks(want, have string) string {
+	rules := strings.Split(want, "\n")
+	for rule := range strings.SplitSeq(have, "\n") {
+		if kernel.IsMarkRule(rule) && !slices.Contains(rules, rule) {
+			rules = slices.Insert(rules, len(rules)-1, rule)
+		}
+	}
+	return strings.Join(rules, "\n")
 }
 
 // loses says whether a chain lacks an endpoint that it led to, or a chain of endpoints.

@@ -73,15 +73,10 @@ func (d *differ) withBegun(drains []kernel.Drain, begins []kernel.RealKey) []ker
 
 // ruleDrain goes on with a drain, or ends it.
 func (d *differ) ruleDrain(x kernel.Drain) {
-	p := &d.want.Policy
 	if d.quiesced(x.Real) || d.cuts(x.Real) {
 		return
 	}
-	timeout := p.DrainTimeout
-	i, own := slices.BinarySearchFunc(p.Drains, x.Real.Virtual, func(v kernel.VirtualDrain, k kernel.VirtualKey) int { return v.Virtual.Compare(k) })
-	if own {
-		timeout = p.Drains[i].Timeout
-	}
+	timeout := d.drainTimeout(x.Real.Virtual)
 	deadline := x.Since.Add(timeout)
 	switch {
 	case timeout == 0:

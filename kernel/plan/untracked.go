@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -11,6 +13,46 @@ import (
 func (d *differ) followsDrains(set string) bool {
 	_, spec, _ := d.have.Names.SetSpec(set)
 	return spec.Name == kernel.UntrackedReply || spec.Name == kernel.TrackedEndpoints
+}
+
+// keepsReplies looks whether an endpoint that is to reply untracked also replies for a virtual server of another program.
+// Connection tracking would see only the requests of that one, and its connections would break.
+func (d *differ) keepsReplies(k kernel.VirtualKey) {
+	replies := d.want.Entries.Of(d.have.Names.Set(k.Family(), kernel.UntrackedReply))
+	if len(replies) == 0 || d.tracks(k.Family()) {
+		return
+	}
+	for _, r := range d.have.Reals.Of(k) {
+		at := r.Key.Addr
+		answers := func(e kernel.Entry) bool {
+			return e.Addr == at.Addr() && (k.Proto == kernel.FWMark || e.Proto == k.Proto && e.Port == at.Port())
+		}
+		if r.Forward == kernel.Masquerade && slices.ContainsFunc(replies, answers) {
+			d.plan.Tracked = append(d.plan.Tracked, r)
+			return
+		}
+	}
+}
+
+// track drops what leaves services untracked, in the families of Plan.Tracked. To track everything is always correct, and
+// which services could still be untracked depends on the endpoints of all.
+func (d *differ) track() {
+	if d.plan.Tracked == nil {
+		return
+	}
+	d.want.Entries = d.want.Entries.Where(func(e kernel.Entry) bool {
+		family, spec, _ := d.have.Names.SetSpec(e.Set)
+		return !spec.Optional || !d.tracks(family)
+	})
+}
+
+// tracks reports whether all services of a family are tracked.
+func (d *differ) tracks(f kernel.Family) bool {
+	return slices.ContainsFunc(d.plan.Tracked, func(r kernel.Real) bool { return r.Key.Virtual.Family() == f })
+}
+
+func trackedWarning(r kernel.Real) string {
+	return fmt.Sprintf("no %s service is untracked, although rules.untracked is set: %s also serves %s, which another program made", r.Key.Virtual.Family(), r.Key.Addr, r.Key.Virtual)
 }
 
 // removeDrained removes the unwanted entries of these sets that no draining real server needs. The plan that removes

@@ -34,7 +34,7 @@ func SameFew(a, b *kernel.Observed) bool {
 // SameVIPs says whether two readings agree on what kernel/link reads: how VIPs are
 // made local, links, proxy neighbours and the node.
 func SameVIPs(a, b *kernel.Observed) bool {
-	return slices.Equal(a.Answered, b.Answered) && sameNode(&a.Node, &b.Node) &&
+	return slices.Equal(a.Answered, b.Answered) && a.Node.Equal(b.Node) &&
 		sameKinds(a, b, func(_ kernel.Kind, by kernel.Adapter) bool { return by == kernel.LinkAdapter })
 }
 
@@ -46,12 +46,6 @@ func sameKinds(a, b *kernel.Observed, in func(kernel.Kind, kernel.Adapter) bool)
 		}
 	}
 	return true
-}
-
-func sameNode(n, o *kernel.Node) bool {
-	return n.Name == o.Name && n.Zone == o.Zone && slices.Equal(n.Addrs, o.Addrs) &&
-		n.Primary4 == o.Primary4 && n.Primary6 == o.Primary6 && slices.Equal(n.Gateways, o.Gateways) &&
-		n.BrNetfilter == o.BrNetfilter && slices.Equal(n.Bridges, o.Bridges) && n.Release == o.Release && n.MTU == o.MTU
 }
 
 // sameWhere says whether two slices agree on the elements that in accepts.
