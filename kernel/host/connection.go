@@ -10,7 +10,7 @@ import (
 )
 
 // Connection returns what the kernel keeps of a client's connection to a virtual server.
-func Connection(v kernel.VirtualKey, client netip.AddrPort) (kernel.Connection, error) {
+func Connection(v kernel.Virtual, client netip.AddrPort) (kernel.Connection, error) {
 	c, err := ipvs.Connection(v, client)
 	if err != nil {
 		return c, err
@@ -20,6 +20,6 @@ func Connection(v kernel.VirtualKey, client netip.AddrPort) (kernel.Connection, 
 		return c, err
 	}
 	defer t.Close()
-	c.Replies, c.To, err = t.Find(v, client)
+	c.Replies, c.To, err = t.Find(v.Key, client)
 	return c, err
 }

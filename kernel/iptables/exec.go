@@ -58,6 +58,11 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("%s: exit status %d: %s", strings.Join(e.Argv, " "), e.Code, strings.Join(said, ": "))
 }
 
+// lockHeld reports whether the tool gave up because another program held the lock of the legacy back end.
+func (e *ExitError) lockHeld() bool {
+	return strings.Contains(e.Stderr, "holding the xtables lock") && badLine().FindString(e.Stderr) == ""
+}
+
 // find searches PATH, then the folders of system tools. The PATH of a user may lack these.
 func find(name string) (string, error) {
 	path, err := exec.LookPath(name)

@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -26,4 +27,22 @@ func TestTry(t *testing.T) {
 			t.Errorf("afterwards:\n%s", after)
 		}
 	})
+}
+
+// A lock that is held for a while is waited for. It is no reason to think that the machine lacks something.
+func TestTryWhileLocked(t *testing.T) {
+	for held, fails := range map[int]bool{2: false, 100: true} {
+		runs := 0
+		tt, _ := fake(func(_ context.Context, _ string, argv ...string) (string, error) {
+			if runs++; runs <= held {
+				return "", &ExitError{Argv: argv, Code: 4, Stderr: "Another app is currently holding the xtables lock. Stopped waiting after 5s."}
+			}
+			return "", nil
+		})
+		err := tt.Try(t.Context(), []kernel.Chain{{Family: kernel.IPv4, Table: "filter", Name: "TRY", Rules: "-j DROP"}})
+		var missing *kernel.MissingError
+		if (err != nil) != fails || errors.As(err, &missing) {
+			t.Errorf("held %d times: %v after %d runs", held, err, runs)
+		}
+	}
 }

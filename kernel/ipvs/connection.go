@@ -17,7 +17,7 @@ import (
 
 // Connection returns what IPVS keeps of a client's connection to a virtual server. It reads all connections, so it is for a
 // question of an operator.
-func Connection(v kernel.VirtualKey, client netip.AddrPort) (kernel.Connection, error) {
+func Connection(v kernel.Virtual, client netip.AddrPort) (kernel.Connection, error) {
 	f, err := os.Open("/proc/thread-self/net/ip_vs_conn")
 	if errors.Is(err, fs.ErrNotExist) {
 		return kernel.Connection{}, nil // this kernel has no IPVS
@@ -34,12 +34,17 @@ func Connection(v kernel.VirtualKey, client netip.AddrPort) (kernel.Connection, 
 //	Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData
 //	TCP C0000209 9C40 0A600014 0050 0A02010A 1B58 ESTABLISHED     897
 //
-// The template of a client that is kept at a real server has port 0.
-func findConnection(r io.Reader, v kernel.VirtualKey, client netip.AddrPort) (c kernel.Connection, err error) {
+// The template of clients that are kept at a real server has port 0, and the address of their network by the netmask of the
+// virtual server.
+func findConnection(r io.Reader, v kernel.Virtual, client netip.AddrPort) (c kernel.Connection, err error) {
+	network, err := client.Addr().Prefix(int(v.Netmask))
+	if err != nil {
+		return c, err
+	}
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
-		if len(f) < 9 || procProtos[f[0]] != v.Proto || v.Proto == 0 {
+		if len(f) < 9 || procProtos[f[0]] != v.Key.Proto || v.Key.Proto == 0 {
 			continue
 		}
 		var ends [3]netip.AddrPort
@@ -48,18 +53,18 @@ func findConnection(r io.Reader, v kernel.VirtualKey, client netip.AddrPort) (c 
 				return c, fmt.Errorf("/proc/net/ip_vs_conn: %q: %w", lines.Text(), err)
 			}
 		}
-		if ends[1] != v.AddrPort() || ends[0].Addr() != client.Addr() {
+		template := ends[0].Addr() == network.Addr() && ends[0].Port() == 0
+		if ends[1] != v.Key.AddrPort() || ends[0] != client && !template {
 			continue
 		}
 		expires, err := strconv.ParseUint(f[8], 10, 32)
 		if err != nil {
 			return c, fmt.Errorf("/proc/net/ip_vs_conn: %q: %w", lines.Text(), err)
 		}
-		switch ends[0].Port() {
-		case client.Port():
-			c.Real, c.State, c.Expires = ends[2], f[7], uint32(expires)
-		case 0:
+		if template {
 			c.Kept, c.KeptFor = ends[2], uint32(expires)
+		} else {
+			c.Real, c.State, c.Expires = ends[2], f[7], uint32(expires)
 		}
 	}
 	return c, lines.Err()

@@ -122,7 +122,20 @@ func gather(claims []kernel.Claim) (*neighborhood, error) {
 	if n.fd, err = n.socket(); err != nil {
 		return nil, err
 	}
+	if n.family == kernel.IPv6 {
+		n.join()
+	}
 	return n, nil
+}
+
+// join has the links take the frames in which other hosts ask for the same addresses: for IPv6 these are multicast, and two
+// nodes may ask at the same time. It ignores errors: a link that takes all frames needs no join.
+func (n *neighborhood) join() {
+	for _, a := range n.asked {
+		group := &unix.PacketMreq{Ifindex: int32(a.link.Index), Type: unix.PACKET_MR_MULTICAST, Alen: 6}
+		copy(group.Address[:], multicastMAC(solicited(a.Addr)))
+		_ = unix.SetsockoptPacketMreq(n.fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, group)
+	}
 }
 
 // socket binds to a protocol only after the filter is in place, so it receives nothing before.

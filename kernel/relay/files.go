@@ -24,9 +24,9 @@ func (f *files) take(n int64) bool {
 
 func (f *files) give(n int64) { f.free.Add(n) }
 
-// reserve is what is kept for the rest of the process, and for connections that were accepted and
+// keptFiles is what is kept for the rest of the process, and for connections that were accepted and
 // wait for their turn.
-func reserve(limit int) int { return min(256, limit/8) }
+func keptFiles(limit int) int { return min(256, limit/8) }
 
 // maxPipes is how many pipes there may be. Each has two file descriptors.
 func maxPipes(limit int) int { return min(512, limit/16) }

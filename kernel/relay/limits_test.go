@@ -51,7 +51,7 @@ func TestFileBudget(t *testing.T) {
 	}
 	r := newRelay(t, Options{})
 	r.files.take(r.files.free.Load())
-	defer r.files.give(int64(r.o.MaxFiles - 2*maxPipes(r.o.MaxFiles) - reserve(r.o.MaxFiles)))
+	defer r.files.give(int64(r.o.MaxFiles - 2*maxPipes(r.o.MaxFiles) - keptFiles(r.o.MaxFiles)))
 	errs := r.Apply([]kernel.Op{add(virtual(t, kernel.TCP, kernel.IPv4, "rr"))})
 	if len(errs) != 1 || errs[0] == nil || len(r.Read().Virtuals) != 0 {
 		t.Errorf("%v", errs)

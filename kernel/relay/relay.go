@@ -25,7 +25,7 @@ type Options struct {
 	Linger time.Duration
 	// MaxFiles is how many file descriptors the process may have; 0 is RLIMIT_NOFILE.
 	MaxFiles int
-	// Inherited are listeners that an earlier process left with Files. The relay takes those
+	// Inherited are listeners that an earlier process left with File. The relay takes those
 	// with names of its own, and closes them. A virtual server that is added takes its listener
 	// from here, if the address is the right one.
 	Inherited []*os.File
@@ -102,13 +102,13 @@ func New(o Options) (*Relay, error) {
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	pipes := maxPipes(o.MaxFiles)
 	r.pipes = newPipes(pipes)
-	r.files.free.Store(int64(o.MaxFiles - 2*pipes - reserve(o.MaxFiles)))
+	r.files.free.Store(int64(o.MaxFiles - 2*pipes - keptFiles(o.MaxFiles)))
 	r.inherit(o.Inherited)
 	return r, nil
 }
 
 // Shutdown takes no new connections, waits until those over TCP have ended or ctx is done, and then
-// closes everything. Listeners that Files has given away stay open: clients that connect to them wait
+// closes everything. Listeners that File has given away stay open: clients that connect to them wait
 // for the next process.
 func (r *Relay) Shutdown(ctx context.Context) {
 	r.mu.Lock()
@@ -129,7 +129,7 @@ func (r *Relay) Shutdown(ctx context.Context) {
 }
 
 // Close closes all listeners, resets all connections and waits until no goroutine is left.
-// Listeners that Files has given away stay open.
+// Listeners that File has given away stay open.
 func (r *Relay) Close() {
 	r.mu.Lock()
 	r.closed = true

@@ -93,7 +93,7 @@ func (s socket) close() {
 	}
 }
 
-// shut ends listening in all duplicates of the socket, also where Files has given it away. Otherwise
+// shut ends listening in all duplicates of the socket, also where File has given it away. Otherwise
 // the kernel would go on connecting clients, and no process would serve them. A socket of UDP keeps
 // its port until all duplicates are closed.
 func (s socket) shut() {

@@ -13,7 +13,11 @@ import (
 // a new one.
 func Connection(f Facts, p trace.Packet) (Answer, error) {
 	key := kernel.VirtualAt(p.Dst, p.Proto)
-	c, err := f.Connection(key, p.Src)
+	v := kernel.Virtual{Key: key, Netmask: uint8(key.Family().Bits())}
+	if i, found := kernel.FindVirtual(f.Kernel.Virtuals, key); found {
+		v = f.Kernel.Virtuals[i]
+	}
+	c, err := f.Connection(v, p.Src)
 	if err != nil {
 		return Answer{}, err
 	}

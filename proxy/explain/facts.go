@@ -23,7 +23,7 @@ type Facts struct {
 	// Network is nil for a kernel that is known from a text alone.
 	Network Network
 	// Connection returns what the kernel keeps of a client's connection; nil if it is not known.
-	Connection func(v kernel.VirtualKey, client netip.AddrPort) (kernel.Connection, error)
+	Connection func(v kernel.Virtual, client netip.AddrPort) (kernel.Connection, error)
 	// Order returns the real servers of a virtual server in the order of the kernel's list;
 	// nil if it is not known.
 	Order func(kernel.VirtualKey) ([]netip.AddrPort, error)

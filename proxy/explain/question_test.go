@@ -50,7 +50,7 @@ func TestConnection(t *testing.T) {
 		{kernel.Connection{Real: at("10.2.1.10:80"), State: "ESTABLISHED", Expires: 9}, "the connection is at 10.2.1.10:80; a new one: served by ", explain.Served},
 		{kernel.Connection{Replies: at("10.9.9.9:80")}, "the connection is at 10.9.9.9:80; ", explain.Served},
 	} {
-		f.Connection = func(kernel.VirtualKey, netip.AddrPort) (kernel.Connection, error) { return c.have, nil }
+		f.Connection = func(kernel.Virtual, netip.AddrPort) (kernel.Connection, error) { return c.have, nil }
 		a, err := explain.Ask(f, q)
 		if err != nil {
 			t.Fatal(err)
