@@ -39,7 +39,7 @@ test-here: export SVCPROXY_NOSKIP ?= 1
 test-here: apiserver
 	$(GO) test -timeout 30m ./... $(EXTRA_PKGS)
 
-# test-kernel: those of packages that speak with a kernel, in the guest; with half of the random tables, but for SVCPROXY_RANDOM_TABLES=200
+# test-kernel: those of packages that speak with a kernel, in the guest; with 100 random tables, or as many as SVCPROXY_RANDOM_TABLES says
 test-kernel: export SVCPROXY_RANDOM_TABLES ?= 100
 test-kernel:
 	$(GUEST) test -noskip -timeout 30m $(KERNEL_PKGS)

@@ -24,7 +24,7 @@ func Run(e *Env) cli.Command {
 		Name: "run", Short: "serve until stopped; the kernel goes on serving after that",
 		Long: `It reads the configuration and the service files and follows their changes. It needs
 root, or CAP_NET_ADMIN and CAP_NET_RAW. On the node, systemctl start svcproxy runs it.`,
-		Examples: []string{"svcproxy run", "svcproxy run --write-config-to /etc/svcproxy/svcproxy.toml"},
+		Examples: []string{"svcproxy run", "svcproxy run --write-config-to /tmp/svcproxy.toml"},
 		Exits: []cli.Exit{
 			{Code: cli.Config, When: "the configuration is not valid"},
 			{Code: cli.Missing, When: "the kernel or a program lacks something: the hint says how to get it"},

@@ -78,7 +78,7 @@ func healthFields() []field {
 			func(c *Config) *string { return &c.Health.ExecUser }, fields.StringOf(checkUser), ""),
 		define("health.execMaxRunning", "", zero|restart, "such programs at the same time",
 			func(c *Config) *int { return &c.Health.ExecMaxRunning }, limit, 8),
-		define("health.massFailure", "", zero, `when more than half of everything fails at once, "hold" the last states for a minute, or "believe" it`,
+		define("health.massFailure", "", zero, `when more than half of everything fails at once, of three or more services, "hold" the last states for a minute, or "believe" it`,
 			func(c *Config) *string { return &c.Health.MassFailure }, word("hold", "believe"), "hold"),
 	}
 }
