@@ -128,6 +128,23 @@ func TestLeftIsForgotten(t *testing.T) {
 	r.stop()
 }
 
+// TestOptionalIsGone: a file that another source may replace is missed at a start if an earlier run had it.
+func TestOptionalIsGone(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	r.write("s.toml", "a")
+	o, _ := r.keeping("s.toml")
+	o.Optional = true
+	r.run(o)
+	r.want("", "a")
+	r.stop()
+	r.must(os.Remove(r.path("s.toml")))
+	r.run(o)
+	if rejected := r.want("is not there", "a").(*sources.RejectedError); len(rejected.Stale) != 1 {
+		t.Errorf("%+v", rejected)
+	}
+	r.stop()
+}
+
 // TestKeptIsNoGood: a copy that is damaged, or that this version refuses, is ignored.
 func TestKeptIsNoGood(t *testing.T) {
 	for how, damage := range map[string]func(r *rig, s lastgood.Store, path string){

@@ -33,6 +33,8 @@ var foreigners = [][]string{
 	{"iptables", "-I", "INPUT", "-j", "MINE"},
 	{"iptables", "-A", "FORWARD", "-i", "eth9", "-m", "comment", "--comment", "not ours", "-j", "ACCEPT"},
 	{"iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "eth9", "-j", "MASQUERADE"},
+	{"iptables", "-t", "raw", "-A", "PREROUTING", "-i", "eth9", "-j", "ACCEPT"},
+	{"ip6tables", "-t", "raw", "-A", "OUTPUT", "-o", "eth9", "-j", "ACCEPT"},
 	{"ip6tables", "-A", "INPUT", "-s", "2001:db8:bad::/48", "-j", "DROP"},
 	{"ip6tables", "-t", "nat", "-A", "PREROUTING", "-i", "eth9", "-j", "ACCEPT"},
 	{"ip", "route", "add", "local", "10.9.9.9", "dev", "lo", "table", "local"},
