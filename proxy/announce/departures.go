@@ -15,7 +15,7 @@ import (
 // them until they have learned of the withdrawal, so their services are served for
 // Config.WithdrawWait after the route is gone. The zero value is ready.
 type Departures struct {
-	last sources.Table // with the VIPs in withdrawn
+	last      sources.Table // with the VIPs in withdrawn
 	withdrawn map[netip.Addr]withdrawal
 }
 
