@@ -48,14 +48,16 @@ type waves struct {
 	phases   []kernel.Phase
 	torn     []kernel.VirtualKey
 	have     []kernel.Virtual
-	addrs    []netip.Addr // get their first virtual server, sorted
-	of       []int32      // of addrs: how many ops it has, then the number of its wave; behind them the waves of hairpins
-	at       int          // in addrs: where the last op's address was
-	slots    []int32      // of each op: the index of its address, -1 if it has none; then its slot
-	loops    [2]hairpins  // of each family
-	n, flows int          // ops that belong to an address, and those of them that remove flows
-	lost     bool         // more than fewLost real servers go with their virtual servers
-	found    []kernel.Wave
+	addrs    []netip.Addr  // get their first virtual server, sorted
+	opsOf    []int32       // how many ops each of addrs has
+	at       int           // in addrs: where the last op's address was
+	waveOf   []int32       // the wave of each of addrs; behind them those of entries for hairpins
+	place    []int32       // of each op: its place in waveOf, -1 if it is in no wave
+	sizes    []int         // how many ops each wave has
+	loops    [2]hairpins   // of each family
+	n, flows int           // ops that belong to an address, and those of them that remove flows
+	lost     bool          // more than fewLost real servers go with their virtual servers
+	found    []kernel.Wave // End is not set yet
 }
 
 // waveSlots returns the slot of each op of a plan that goes in waves, and the number of slots. slots is nil if the plan
@@ -78,9 +80,9 @@ func (d *differ) waveSlots() (slots []int32, n int) {
 	w.number()
 	w.placeHairpins()
 	w.lost = d.losesReals(fewLost)
-	w.place()
+	slots = w.slots()
 	d.plan.Waves = w.found
-	return w.slots, w.after() + slotsAfter
+	return slots, w.after() + slotsAfter
 }
 
 // findNew finds the addresses that have no virtual server yet, not even one of another program. No packet for them takes a
@@ -99,7 +101,7 @@ func (w *waves) findNew(most int) {
 		}
 		w.addrs = append(w.addrs, a)
 	}
-	w.of = make([]int32, len(w.addrs))
+	w.opsOf = make([]int32, len(w.addrs))
 }
 
 // losesReals reports whether more than so many real servers go with their virtual servers.
@@ -116,18 +118,18 @@ func (d *differ) losesReals(most int) bool {
 // findAll finds the address of each op. The first flows are removed because of rules. Chains are written before the waves,
 // and a plan after that would not find these flows again, so they are in no wave.
 func (w *waves) findAll(flowsOfRules int) {
-	w.slots = make([]int32, len(w.ops))
+	w.place = make([]int32, len(w.ops))
 	for i, p := range w.phases {
 		switch {
 		case wavedAt[p] < 0:
-			w.slots[i] = -1
+			w.place[i] = -1
 		case p == kernel.ClearFlows && flowsOfRules > 0:
 			flowsOfRules--
-			w.slots[i] = -1
+			w.place[i] = -1
 		case w.isHairpin(i):
-			w.slots[i] = -1 // see placeHairpins
+			w.place[i] = -1 // see placeHairpins
 		default:
-			w.slots[i] = w.find(p, &w.ops[i])
+			w.place[i] = w.find(p, &w.ops[i])
 		}
 	}
 }
@@ -149,7 +151,7 @@ func (w *waves) find(p kernel.Phase, o *kernel.Op) int32 {
 		}
 		w.at = i
 	}
-	w.of[w.at]++
+	w.opsOf[w.at]++
 	w.n++
 	if p == kernel.ClearFlows {
 		w.flows++
@@ -178,50 +180,51 @@ func about(o kernel.Object) netip.Addr {
 	return netip.Addr{}
 }
 
-// number gives each address the number of its wave, small ones first. Until place runs, End is the number of ops of the
-// wave.
+// number gives each address the number of its wave, small ones first.
 func (w *waves) number() {
 	order := make([]int32, len(w.addrs))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return int(w.of[a] - w.of[b]) })
+	slices.SortStableFunc(order, func(a, b int32) int { return int(w.opsOf[a] - w.opsOf[b]) })
 	most := waveOps
 	if w.flows > 0 {
 		most *= wavesOfFlows
 	}
-	all := make([]kernel.Wave, 0, w.n/most+1)
+	w.waveOf = make([]int32, len(w.addrs))
 	for served, i := range order {
-		if last := len(all) - 1; last < 0 || all[last].End >= most<<min(last, wavesDouble) {
-			all = append(all, kernel.Wave{})
+		last := len(w.sizes) - 1
+		if last < 0 || w.sizes[last] >= most<<min(last, wavesDouble) {
+			w.sizes, w.found = append(w.sizes, 0), append(w.found, kernel.Wave{})
+			last++
 		}
-		wave := &all[len(all)-1]
-		wave.End += int(w.of[i])
-		wave.VIPs = served + 1
-		w.of[i] = int32(len(all) - 1)
+		w.sizes[last] += int(w.opsOf[i])
+		w.found[last].VIPs = served + 1
+		w.waveOf[i] = int32(last)
 	}
-	w.found = all
 }
 
-// place turns the index of each op's address into a slot, and finds where the waves end.
-func (w *waves) place() {
+// slots returns the slot of each op, and finds where the waves end.
+func (w *waves) slots() []int32 {
+	slots := make([]int32, len(w.ops))
 	end := 0 // ops before the first wave
 	for i, p := range w.phases {
 		slot := 0
-		if at := w.slots[i]; at >= 0 {
-			slot = slotsBefore + int(w.of[at])*len(waved) + wavedAt[p]
+		if at := w.place[i]; at >= 0 {
+			slot = slotsBefore + int(w.waveOf[at])*len(waved) + wavedAt[p]
 		} else {
 			slot = w.outside(p, w.ops[i].Object)
 		}
 		if slot < slotsBefore {
 			end++
 		}
-		w.slots[i] = int32(slot)
+		slots[i] = int32(slot)
 	}
-	for i := range w.found {
-		end += w.found[i].End
+	for i, n := range w.sizes {
+		end += n
 		w.found[i].End = end
 	}
+	return slots
 }
 
 // after is the first slot after the waves.

@@ -47,13 +47,13 @@ func (h *hairpins) find(ops []kernel.Op, r *kernel.Real) int {
 
 // placeHairpins moves the entry of an endpoint into the first wave that adds a real server there: entries for all endpoints
 // would take longer than the whole first wave. If a virtual server that exists gets the real server, its entry is in no
-// wave. Each such op gets an index behind those of addresses, and w.of has its wave, too.
+// wave.
 func (w *waves) placeHairpins() {
 	n := len(w.loops[0].ops) + len(w.loops[1].ops)
 	if n == 0 {
 		return
 	}
-	w.of = slices.Grow(w.of, n)
+	w.waveOf = slices.Grow(w.waveOf, n)
 	for i, p := range w.phases {
 		r, ok := w.ops[i].Object.(kernel.Real)
 		if !ok || p != kernel.AddReals || w.ops[i].Verb != kernel.Add {
@@ -68,22 +68,22 @@ func (w *waves) placeHairpins() {
 			continue
 		}
 		wave := int32(-1)
-		if w.slots[i] >= 0 {
-			wave = w.of[w.slots[i]]
+		if w.place[i] >= 0 {
+			wave = w.waveOf[w.place[i]]
 		}
-		slot := &w.slots[h.ops[at]]
-		if *slot < 0 {
-			*slot = int32(len(w.of))
-			w.of = append(w.of, wave)
+		place := &w.place[h.ops[at]]
+		if *place < 0 {
+			*place = int32(len(w.waveOf))
+			w.waveOf = append(w.waveOf, wave)
 		}
-		w.of[*slot] = min(w.of[*slot], wave)
+		w.waveOf[*place] = min(w.waveOf[*place], wave)
 	}
 	for _, h := range w.loops {
 		for _, i := range h.ops {
-			if slot := w.slots[i]; slot >= 0 && w.of[slot] < 0 {
-				w.slots[i] = -1
-			} else if slot >= 0 {
-				w.found[w.of[slot]].End++
+			if at := w.place[i]; at >= 0 && w.waveOf[at] < 0 {
+				w.place[i] = -1
+			} else if at >= 0 {
+				w.sizes[w.waveOf[at]]++
 			}
 		}
 	}
