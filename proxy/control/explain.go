@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/explain"
 )
 
@@ -40,12 +39,8 @@ func (c Client) Explain(ctx context.Context, q explain.Question) (explain.Result
 		into, result = &all, func() explain.Result { return all }
 	}
 	err := c.ask(ctx, http.MethodGet, "/v1/explain?"+q.Values().Encode(), func(r io.Reader) error { return json.NewDecoder(r).Decode(into) })
-	var refused *refusedError
-	switch {
-	case errors.As(err, &refused) && refused.code == http.StatusBadRequest:
-		return nil, &cli.Error{Code: cli.Usage, Err: errors.New(refused.text)}
-	case errors.As(err, &refused):
-		return nil, &cli.Error{Code: cli.Failed, Err: errors.New(refused.text)}
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return nil, refused.exit()
 	}
 	return result(), err
 }

@@ -82,7 +82,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 
 // probes answers GET /v1/probes.
 func (s *Server) probes(w http.ResponseWriter, r *http.Request) {
-	of, err := target(r.URL.Query().Get("target"), "")
+	of, err := ParseTarget(r.URL.Query().Get("target"), "")
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/health"
 )
 
@@ -64,13 +63,8 @@ func (c Client) DrainNode(ctx context.Context, drain bool, why string) error {
 		q.Set("drain", "1")
 	}
 	err := c.ask(ctx, http.MethodPost, "/v1/node?"+q.Encode(), func(r io.Reader) error { return json.NewDecoder(r).Decode(new(struct{})) })
-	var refused *refusedError
-	if !errors.As(err, &refused) {
-		return err
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return refused.exit()
 	}
-	e := &cli.Error{Code: cli.Failed, Err: errors.New(refused.text)}
-	if refused.code == http.StatusBadRequest {
-		e.Code = cli.Usage
-	}
-	return e
+	return err
 }

@@ -81,7 +81,7 @@ func parseOrder(q url.Values) (Order, error) {
 	if err != nil {
 		return Order{}, err
 	}
-	if o.Target, err = target(q.Get("target"), q.Get("service")); err != nil {
+	if o.Target, err = ParseTarget(q.Get("target"), q.Get("service")); err != nil {
 		return Order{}, err
 	}
 	if o.Verb == Weight {
@@ -111,8 +111,9 @@ const maxFor = 10 * 365 * 24 * time.Hour
 // maxTarget bounds the text of a target, in bytes.
 const maxTarget = 512
 
-// target reads what an order is for. A service limits a target of any form.
-func target(text, service string) (health.Selector, error) {
+// ParseTarget reads what an order is for: the TARGET of a command and its flag --service, "" for none. A service limits a
+// target of any form.
+func ParseTarget(text, service string) (health.Selector, error) {
 	if len(text)+len(service) > maxTarget {
 		return health.Selector{}, fmt.Errorf("the target is longer than %d bytes", maxTarget)
 	}
@@ -130,9 +131,6 @@ func target(text, service string) (health.Selector, error) {
 	s.Service = name
 	return s, nil
 }
-
-// ParseTarget reads the TARGET of a command and its flag --service, "" for none.
-func ParseTarget(text, service string) (health.Selector, error) { return target(text, service) }
 
 // override returns the order as package health has it.
 func (o *Order) override(by health.Author, now time.Time) health.Override {

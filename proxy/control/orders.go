@@ -101,15 +101,12 @@ func (c Client) Order(ctx context.Context, o Order) (done Ordered, err error) {
 	ctx, cancel := context.WithTimeout(ctx, applyLimit+askLimit)
 	defer cancel()
 	err = c.ask(ctx, http.MethodPost, "/v1/order?"+o.values().Encode(), func(r io.Reader) error { return json.NewDecoder(r).Decode(&done) })
-	var refused *refusedError
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*refusedError](err)
+	if !ok {
 		return done, err
 	}
-	e := &cli.Error{Code: cli.Failed, Err: errors.New(refused.text)}
-	switch refused.code {
-	case http.StatusBadRequest:
-		e.Code = cli.Usage
-	case http.StatusConflict:
+	e := refused.exit()
+	if refused.code == http.StatusConflict {
 		e.Hint = "add --force to do it all the same"
 	}
 	return done, e
@@ -136,6 +133,15 @@ func (c Client) Overrides(ctx context.Context) (list health.Overrides, err error
 type refusedError struct {
 	code int // of HTTP
 	text string
+}
+
+// exit is the error of a command that got this answer.
+func (e *refusedError) exit() *cli.Error {
+	code := cli.Failed
+	if e.code == http.StatusBadRequest {
+		code = cli.Usage
+	}
+	return &cli.Error{Code: code, Err: errors.New(e.text)}
 }
 
 func (e *refusedError) Error() string {

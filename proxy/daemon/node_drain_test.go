@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/health"
@@ -88,5 +89,23 @@ func TestUnreadNodeDrain(t *testing.T) {
 		if kept, err := os.ReadFile(path + ".unread"); string(kept) != text {
 			t.Errorf("%q is kept as %q, %v", text, kept, err)
 		}
+	}
+}
+
+// The loop asks for the drain in every sync, and does not wait while it is written to a disk.
+func TestNodeDrainWaitsForNoDisk(t *testing.T) {
+	n := openNodeDrain(t.TempDir())
+	n.setting.Lock() // as while a file is written
+	defer n.setting.Unlock()
+	asked := make(chan struct{})
+	go func() {
+		n.State()
+		_ = n.Unread()
+		close(asked)
+	}()
+	select {
+	case <-asked:
+	case <-time.After(10 * time.Second):
+		t.Error("it waits")
 	}
 }

@@ -206,6 +206,23 @@ func TestFirstAnswerOfAnAgent(t *testing.T) {
 	run(t, table(c, a)).await(0)
 }
 
+// The loop asks for warnings after every sync, and does not wait while orders are written to a disk.
+func TestUnreadWaitsForNoDisk(t *testing.T) {
+	r := run(t, table(check(), newServer(t)))
+	r.ordering.Lock() // as while the file is written
+	defer r.ordering.Unlock()
+	asked := make(chan struct{})
+	go func() {
+		_ = r.Unread()
+		close(asked)
+	}()
+	select {
+	case <-asked:
+	case <-time.After(10 * time.Second):
+		t.Error("it waits")
+	}
+}
+
 // An endpoint that must wait for its first result causes a sync when it has it.
 func TestInitialDown(t *testing.T) {
 	c := check()
