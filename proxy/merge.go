@@ -2,23 +2,19 @@ package proxy
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// OnNode returns facts with the addresses, node ports and gateways of a node.
+// OnNode returns facts with the addresses and gateways of a node.
 func OnNode(facts sources.HostFacts, n kernel.Node) sources.HostFacts {
 	facts.MTU = n.MTU
 	facts.Gateways, facts.Addrs = n.Gateways, make([]netip.Addr, len(n.Addrs))
 	for i, a := range n.Addrs {
 		facts.Addrs[i] = a.Prefix.Addr()
 	}
-	at := frontend.Config{NodePortAddresses: facts.NodePortAddresses, NodePortPrimary: facts.NodePortPrimary}
-	facts.NodePorts = slices.DeleteFunc(slices.Clone(facts.Addrs), func(a netip.Addr) bool { return !at.ServesNodePorts(a, n) })
 	return facts
 }
 

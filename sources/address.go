@@ -141,16 +141,6 @@ func (s *Service) Announces(kind AddressKind) bool {
 	return kind != KindClusterIP
 }
 
-// hasNodePort reports whether the service asks for a port of the node.
-func (s *Service) hasNodePort() bool {
-	for a := range s.Addresses {
-		if a.Kind == KindNodePort || a.Kind == KindHealthCheck {
-			return true
-		}
-	}
-	return false
-}
-
 // HealthChecked reports whether the service has a health check node port. Only a service whose external traffic
 // must reach a node with an endpoint needs one.
 func (s *Service) HealthChecked() bool {

@@ -16,7 +16,6 @@ type contest struct {
 	services []contender
 	claims   map[Claim]want   // the first service that makes each
 	rivals   map[Claim][]want // all services that make a claim, if there are several
-	onNode   []Claim          // ports of VIPs that are addresses of this node, and serve node ports, too
 	held     []Holding        // who gets the claims of rivals
 }
 
@@ -61,7 +60,6 @@ func judge(host HostFacts, before seniority, tables ...Table) *contest {
 	for i := range c.services {
 		c.claim(i)
 	}
-	c.crossed()
 	addrs := c.ambiguous()
 	c.award()
 	c.separate(addrs)
@@ -100,26 +98,6 @@ func (c *contest) claim(i int) {
 	}
 	for a := range s.Addresses {
 		c.want(a.Claim(), want{i, a.Kind.rank()})
-		if (a.Kind == KindExternalIP || a.Kind == KindLoadBalancerIP) && c.host.servesNodePorts(a.Addr) {
-			c.onNode = append(c.onNode, a.Claim())
-		}
-	}
-}
-
-// crossed notes the services with a node port that another service has as the port of a VIP, where this node has that VIP
-// on a link. There only one of them can be served.
-func (c *contest) crossed() {
-	for _, k := range c.onNode {
-		port := Claim{Port: k.Port, Protocol: k.Protocol}
-		users := c.rivals[port]
-		if first, taken := c.claims[port]; users == nil && taken {
-			users = []want{first}
-		}
-		for _, w := range users {
-			if !slices.ContainsFunc(c.rivals[k], func(r want) bool { return r.service == w.service }) {
-				c.want(k, w)
-			}
-		}
 	}
 }
 

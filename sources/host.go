@@ -15,11 +15,6 @@ type HostFacts struct {
 	Addrs    []netip.Addr // the node's own addresses, without VIPs that svcproxy has bound
 	Gateways []netip.Addr // the next hops of its default routes
 
-	// NodePorts are those of Addrs that serve node ports. The next two fields select them: see frontend.Config.
-	NodePorts         []netip.Addr
-	NodePortAddresses []netip.Prefix
-	NodePortPrimary   bool
-
 	Mode       string   // "ipvs", "iptables" or "userspace"; "" = not known
 	Scheduler  string   // of services that name none; "" = none: see Service.SchedulerOn
 	Schedulers []string // those that the kernel has; nil = not known
@@ -58,17 +53,14 @@ func (h HostFacts) cutOff(vip netip.Addr) bool {
 	return slices.Contains(h.Gateways, vip) && !h.owns(vip)
 }
 
-// servesNodePorts reports whether an address is one of the node's at which node ports are served.
-func (h *HostFacts) servesNodePorts(a netip.Addr) bool { return slices.Contains(h.NodePorts, a) }
-
 // equal reports whether two facts are equal.
 func (h *HostFacts) equal(o *HostFacts) bool {
 	return h.NodeName == o.NodeName && h.Mode == o.Mode && h.Scheduler == o.Scheduler && h.Unmasqueraded == o.Unmasqueraded && h.Forward == o.Forward && h.Masquerades == o.Masquerades && h.MTU == o.MTU &&
 		(h.Schedulers == nil) == (o.Schedulers == nil) && equal(h.Schedulers, o.Schedulers) &&
-		equal(h.LocalCIDRs, o.LocalCIDRs) && equal(h.NodePortAddresses, o.NodePortAddresses) && h.NodePortPrimary == o.NodePortPrimary && h.sameNode(o)
+		equal(h.LocalCIDRs, o.LocalCIDRs) && h.sameNode(o)
 }
 
 // sameNode reports whether all facts that Merge depends on are equal.
 func (h *HostFacts) sameNode(o *HostFacts) bool {
-	return h.Masquerades == o.Masquerades && h.MasqueradeMark == o.MasqueradeMark && equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways) && equal(h.NodePorts, o.NodePorts)
+	return h.Masquerades == o.Masquerades && h.MasqueradeMark == o.MasqueradeMark && equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways)
 }

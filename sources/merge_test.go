@@ -33,12 +33,9 @@ func tables(source string) *rapid.Generator[sources.Table] {
 				port.TargetPort = port.Port
 			}
 			if s.Type == sources.LoadBalancer {
-				port.NodePort = rapid.SampledFrom([]uint16{0, 1, 2, 3, 80, 81}).Draw(t, "node port")
+				port.NodePort = rapid.Uint16Range(0, 3).Draw(t, "node port")
 				s.ExternalTrafficPolicy = sources.Local
 				s.HealthCheckNodePort = rapid.Uint16Range(0, 3).Draw(t, "health check")
-			}
-			if rapid.IntRange(0, 2).Draw(t, "external") == 0 {
-				s.ExternalIPs = []netip.Addr{addr(rapid.IntRange(0, 5).Draw(t, "external IP"))}
 			}
 			s.Ports = []sources.Port{port}
 			s.Endpoints = []sources.Endpoint{{Addr: addr(rapid.IntRange(4, 9).Draw(t, "endpoint"))}}
@@ -105,9 +102,6 @@ func hosts() *rapid.Generator[sources.HostFacts] {
 		for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 0, 2, rapid.ID[int]).Draw(t, "own addresses") {
 			host.Addrs = append(host.Addrs, addr(i))
 		}
-		if rapid.Bool().Draw(t, "node ports") {
-			host.NodePorts = host.Addrs
-		}
 		for _, i := range rapid.SliceOfN(rapid.IntRange(0, 9), 0, 1).Draw(t, "gateway") {
 			host.Gateways = append(host.Gateways, addr(i))
 		}
@@ -118,12 +112,6 @@ func hosts() *rapid.Generator[sources.HostFacts] {
 // apart checks what is not withheld: no claim is that of two services, no bound address is an endpoint or the gateway.
 func apart(t *rapid.T, table sources.Table, host sources.HostFacts) {
 	ports, bound, endpoints := map[string]string{}, map[netip.Addr]bool{}, map[netip.Addr]bool{}
-	noNodePorts := map[netip.Addr]bool{} // see frontend.nodePortAddrs
-	for _, s := range table.Services.All() {
-		for _, a := range s.ClusterIPs {
-			noNodePorts[a] = true
-		}
-	}
 	for i := range table.Services.Len() {
 		s := table.Services.At(i)
 		if !s.Type.Serves() {
@@ -140,12 +128,6 @@ func apart(t *rapid.T, table sources.Table, host sources.HostFacts) {
 				continue
 			}
 			take(fmt.Sprint(a.Addr, a.Port, a.Protocol))
-			for _, here := range host.NodePorts {
-				at := a
-				if at.Addr = here; a.Kind == sources.KindNodePort && !noNodePorts[here] && !s.Withholds(at) {
-					take(fmt.Sprint(at.Addr, at.Port, at.Protocol))
-				}
-			}
 			if vip := a.Addr; vip.IsValid() {
 				own := slices.Contains(host.Addrs, vip)
 				bound[vip] = bound[vip] || !own && (len(host.Addrs) > 0 || !slices.Contains(s.ExternalIPs, vip))

@@ -78,31 +78,15 @@ func (m *Merger) keepsClaims(host *HostFacts, deltas []Delta, tables []Table) bo
 		if len(m.found.of) > 0 || !alone(m.tables) || !alone(tables) || !m.merged.Services.Same(m.tables[i].Services) {
 			return false
 		}
-		return !slices.ContainsFunc(deltas[i].Changes, func(c Change) bool {
-			if c.Is < 0 {
-				return false
-			}
-			s := tables[i].Services.At(c.Is)
-			return host.withholds(s) || s.hasNodePort() && m.hasVIP(among(host.NodePorts))
-		})
+		return !slices.ContainsFunc(deltas[i].Changes, func(c Change) bool { return c.Is >= 0 && host.withholds(tables[i].Services.At(c.Is)) })
 	}
 	return keepsClaims(deltas, m.tables, tables, free, m.hasVIP)
 }
 
-// among is a set of addresses.
-func among(addrs []netip.Addr) map[netip.Addr]bool {
-	set := make(map[netip.Addr]bool, len(addrs))
-	for _, a := range addrs {
-		set[a] = true
-	}
-	return set
-}
-
-// withholds reports whether the node may not serve a part of a service, whatever others ask for. Other services may have node
-// ports at its own addresses.
+// withholds reports whether the node cannot serve a part of a service, whatever others there are.
 func (h *HostFacts) withholds(s *Service) bool {
 	for _, a := range s.VIPs {
-		if h.cutOff(a) || h.servesNodePorts(a) {
+		if h.cutOff(a) {
 			return true
 		}
 	}
@@ -190,13 +174,6 @@ func (t served) served(s *Service) bool {
 // holders searches all services. That costs as much as a merge, so it is only called if there are rivals.
 func (t served) holders(rivals map[Claim][]want) map[Holding]bool {
 	held := make(map[Holding]bool, len(rivals))
-	byPort := map[Claim][]Claim{} // by node port: the ports of VIPs that it may be
-	for k := range rivals {
-		if k.Addr.IsValid() && k.Port != 0 {
-			port := Claim{Port: k.Port, Protocol: k.Protocol}
-			byPort[port] = append(byPort[port], k)
-		}
-	}
 	for i := range t.Services.Len() {
 		s := t.Services.At(i)
 		if !s.Type.Serves() {
@@ -209,11 +186,6 @@ func (t served) holders(rivals map[Claim][]want) map[Holding]bool {
 		}
 		for a := range s.Addresses {
 			note(a.Claim()) // also of a VIP that is withheld: its ports stay with who had them
-			if a.Kind == KindNodePort {
-				for _, k := range byPort[a.Claim()] {
-					note(k)
-				}
-			}
 		}
 		for _, a := range s.VIPs {
 			note(Claim{Addr: a})

@@ -1,7 +1,6 @@
 package sources_test
 
 import (
-	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -172,47 +171,6 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 	merged, _ = split(m.Merge(sources.HostFacts{}, false, sources.Join(of("a.toml", "old", 3), incumbent)))
 	if s, _ := merged.Lookup("default", "old"); s.Origin.File != "b.toml" || merged.Services.Len() != 1 {
 		t.Errorf("the name is had by %+v", merged.Services.Slice())
-	}
-}
-
-// A node port is served at the node's addresses. Where one of these is a VIP of another service with the same port, one of
-// both services has it: who had it before, or the first one.
-func TestNodePortAtAVIP(t *testing.T) {
-	at := func(line int) sources.Origin { return sources.Origin{Source: "file", File: "a.toml", Line: line} }
-	web := sources.Service{
-		Namespace: "default", Name: "web", Type: sources.ClusterIP, Origin: at(1), ExternalIPs: []netip.Addr{addr(1)},
-		Ports: []sources.Port{{Protocol: sources.TCP, Port: 8080, TargetPort: 80}},
-	}
-	api := sources.Service{
-		Namespace: "default", Name: "api", Type: sources.NodePort, Origin: at(5),
-		Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80, NodePort: 8080}},
-	}
-	host := sources.HostFacts{Addrs: []netip.Addr{addr(1), addr(2)}, NodePorts: []netip.Addr{addr(1), addr(2)}}
-	table := func(s ...sources.Service) sources.Table {
-		t := sources.Table{Services: sources.ServicesOf(s...)}
-		t.Sort()
-		return t
-	}
-	const webLoses = "a.toml:1: web: left out: 10.0.0.1:8080/TCP is taken by api (a.toml:5)"
-	const apiLoses = "a.toml:5: api: left out in part: 10.0.0.1:8080/TCP is taken by web (a.toml:1)"
-	for _, c := range []struct {
-		name   string
-		host   sources.HostFacts
-		before sources.Table
-		want   string
-	}{
-		{"both are new", host, table(), apiLoses},
-		{"the VIP was first", host, table(web), apiLoses},
-		{"the node port was first", host, table(api), webLoses},
-		{"no node ports there", sources.HostFacts{Addrs: host.Addrs, NodePorts: host.Addrs[1:]}, table(api), ""},
-		{"not on the node", sources.HostFacts{Addrs: host.Addrs[1:], NodePorts: host.Addrs[1:]}, table(api), ""},
-	} {
-		var m sources.Merger
-		m.Merge(c.host, false, c.before)
-		_, problems := split(m.Merge(c.host, false, table(api, web)))
-		if got := fmt.Sprint(problems); got != fmt.Sprint([]string{c.want}) && (c.want != "" || len(problems) > 0) {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
 	}
 }
 

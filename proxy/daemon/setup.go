@@ -90,7 +90,6 @@ func (s Setup) Facts(n kernel.Node) sources.HostFacts {
 	}
 	return proxy.OnNode(sources.HostFacts{
 		Mode: s.Mode(), NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler, Forward: forward, Masquerades: masquerades, MasqueradeMark: 1 << c.IPTables.MasqueradeBit,
-		NodePortAddresses: c.NodePortAddresses.CIDRs, NodePortPrimary: c.NodePortAddresses.Primary,
 		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.Mode() != mode.Userspace,
 	}, n)
 }

@@ -133,11 +133,7 @@ func (l *lister) port(i int, f kernel.Family, p int, masqueraded bool) {
 		switch at.Kind {
 		case sources.KindNodePort:
 			for _, a := range l.portsAt {
-				here := at
-				here.Addr = a
-				if !s.Withholds(here) { // it may be another service's VIP
-					add(a, &at, is)
-				}
+				add(a, &at, is)
 			}
 			continue
 		case sources.KindMark:

@@ -23,7 +23,7 @@ func hostAddrs(n kernel.Node) []netip.Addr {
 // another proxy bound to an interface of its own. An external or load balancer
 // IP that is an address of the host does.
 func nodePortAddrs(t sources.Table, n kernel.Node, c Config, host []netip.Addr) []netip.Addr {
-	addrs := slices.DeleteFunc(slices.Clone(host), func(a netip.Addr) bool { return !c.ServesNodePorts(a, n) })
+	addrs := slices.DeleteFunc(slices.Clone(host), func(a netip.Addr) bool { return !servable(a) || !c.nodePortAt(a, n) })
 	for i := range t.Services.Len() {
 		for _, vip := range t.Services.At(i).ClusterIPs {
 			if at, found := slices.BinarySearchFunc(addrs, vip, netip.Addr.Compare); found {
@@ -34,11 +34,9 @@ func nodePortAddrs(t sources.Table, n kernel.Node, c Config, host []netip.Addr) 
 	return addrs
 }
 
-// ServesNodePorts reports whether node ports are served at an address of the node, as far as the configuration decides it.
-func (c Config) ServesNodePorts(a netip.Addr, n kernel.Node) bool {
-	if !servable(a) {
-		return false
-	}
+// nodePortAt reports whether the configuration selects an address of the node
+// for node ports.
+func (c Config) nodePortAt(a netip.Addr, n kernel.Node) bool {
 	if c.NodePortPrimary {
 		return a == n.Primary4 || a == n.Primary6
 	}
