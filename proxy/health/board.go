@@ -2,6 +2,7 @@ package health
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ type tracked struct {
 	Verdict
 	pace     Pace
 	services []int32   // that use it, by index
+	proven   bool      // it had a good result: its state is not only that of the kernel at the start
 	fell     time.Time // when it went down, if that counts for a mass failure
 }
 
@@ -39,6 +41,55 @@ func (b *Board) SetTargets(targets []Target, initial map[Key]State, now time.Tim
 	}
 	b.mass.window = 0
 	return b.Update(targets, slices.Collect(maps.Keys(gone)), initial, now)
+}
+
+// Inherited returns the states with which targets of a new table start, nil if there are none. Where a service has
+// another probe than before, its endpoints are as up or down as they were by the old one: an edit of a check moves no
+// connection. The board must have the targets of the earlier table.
+func (b *Board) Inherited(before, now sources.Table) map[Key]State {
+	var states map[Key]State
+	var intern interned
+	for _, c := range sources.Compare(before, now).Changes {
+		if !c.Service || c.Was < 0 || c.Is < 0 {
+			continue
+		}
+		was, is := before.Services.At(c.Was), now.Services.At(c.Is)
+		if !checked(was) || !checked(is) || was.HealthCheck.Probe == is.HealthCheck.Probe {
+			continue
+		}
+		for i := range is.Endpoints {
+			e := &is.Endpoints[i]
+			for k := range e.Ports {
+				to, ok := intern.key(is, e, k)
+				old, port := samePort(was, e, k)
+				if !ok || old == nil || b.targets[to] != nil {
+					continue
+				}
+				from, _ := intern.key(was, old, port)
+				x := b.targets[from]
+				if x == nil || x.Phase == Unknown {
+					continue
+				}
+				if states == nil {
+					states = map[Key]State{}
+				}
+				states[to] = State{Phase: verdict(x.Phase.IsUp()), Changed: x.Changed, Reason: x.Reason, Percent: x.Percent, Ask: x.Ask}
+			}
+		}
+	}
+	return states
+}
+
+// samePort returns the endpoint of a service, and the index of its port, that are an endpoint's port of a later table; nil
+// if there is none.
+func samePort(was *sources.Service, e *sources.Endpoint, port int) (*sources.Endpoint, int) {
+	at, _ := slices.BinarySearchFunc(was.Endpoints, e.Addr, func(o sources.Endpoint, a netip.Addr) int { return o.Addr.Compare(a) })
+	for ; at < len(was.Endpoints) && was.Endpoints[at].Addr == e.Addr; at++ { // one for each port number
+		if i := slices.Index(was.Endpoints[at].Ports, e.Ports[port]); i >= 0 {
+			return &was.Endpoints[at], i
+		}
+	}
+	return nil, 0
 }
 
 // Update takes over targets that differ in a new table, and forgets those that are gone. Targets that were there keep
@@ -180,6 +231,7 @@ func (b *Board) Record(k Key, r Result) []Event {
 	if r.Void {
 		return events
 	}
+	x.proven = x.proven || r.Good
 	before := len(events)
 	note := func(kind Kind) { events = append(events, Event{Kind: kind, At: r.At, Key: k}) }
 	switch {
@@ -188,7 +240,7 @@ func (b *Board) Record(k Key, r Result) []Event {
 		x.Held = false
 		b.forget(x)
 		note(WentUp)
-	case was.phase.IsUp() && x.Phase.IsDown() && b.mass.holding():
+	case was.phase.IsUp() && x.Phase.IsDown() && b.mass.holding() && x.proven:
 		b.up--
 		x.Held = true
 		note(IsHeld)
@@ -212,7 +264,9 @@ func (b *Board) Record(k Key, r Result) []Event {
 	}
 	if was.phase.IsUp() && x.Phase.IsDown() && !x.Held {
 		b.up--
-		events = append(events, b.fell(k, x, r.At)...)
+		if x.proven { // else it may have been down for long: a panic gives connections to what is down
+			events = append(events, b.fell(k, x, r.At)...)
+		}
 	}
 	return events
 }

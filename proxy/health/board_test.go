@@ -114,6 +114,34 @@ func TestSetTargets(t *testing.T) {
 	}
 }
 
+// TestKernelStatesAreNoMassFailure: after a restart in a panic the kernel gives all endpoints connections, and so all count
+// as up. That they fail again is no news of this node's network.
+func TestKernelStatesAreNoMassFailure(t *testing.T) {
+	check := standard()
+	check.Probe.Type, check.Fall = sources.CheckTCP, 1
+	targets := Targets(sized(4, 3, &check))
+	for _, proven := range []bool{false, true} {
+		var b Board
+		initial := map[Key]State{}
+		for _, x := range targets {
+			initial[x.Key] = State{Phase: Up}
+		}
+		b.SetTargets(targets, initial, epoch)
+		var events []Event
+		for _, x := range targets {
+			if proven {
+				b.Record(x.Key, Result{Good: true, At: epoch})
+			}
+		}
+		for _, x := range targets {
+			events = append(events, b.Record(x.Key, Result{At: epoch.Add(time.Second)})...)
+		}
+		if failed := slices.ContainsFunc(events, func(e Event) bool { return e.Kind == MassFailure }); failed != proven {
+			t.Errorf("with good results before: %t, a mass failure: %t", proven, failed)
+		}
+	}
+}
+
 // TestSeesWithoutTargets: a board that was blind because of void results sees again when no target is left.
 func TestSeesWithoutTargets(t *testing.T) {
 	check := standard()

@@ -13,7 +13,7 @@ import (
 //
 // An endpoint that the table gives a weight is up if its real server has one, and down if its real server has weight
 // 0. Without a real server it is new: its target is not in the result, and Initial decides. There is one exception.
-// Where an endpoint that is down is cut, and in rules, which have no weight 0, it is down if its virtual server is there
+// Where an endpoint that is down is cut, as one whose agent says maint, and in rules, which have no weight 0, it is down if its virtual server is there
 // without it. That does not hold for an endpoint that may be absent because it is elsewhere. The weight of an endpoint
 // with an override says nothing of its health, not even if the override has ended since.
 func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]State {
@@ -128,5 +128,5 @@ func takenOut(s *sources.Service, v kernel.Virtual, p sources.Protocol) bool {
 	if s.InternalTrafficPolicy == sources.Local || s.TrafficDistribution != sources.DistributeEvenly {
 		return false
 	}
-	return v.Scheduler == "" || p == sources.UDP || s.HealthCheck.OnDown == sources.DownCut || !kernel.Quiesces(v.Scheduler)
+	return v.Scheduler == "" || p == sources.UDP || s.HealthCheck.OnDown == sources.DownCut || s.HealthCheck.Probe.Type == sources.CheckAgent || !kernel.Quiesces(v.Scheduler)
 }

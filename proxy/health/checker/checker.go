@@ -62,6 +62,9 @@ type Checker struct {
 	told     []health.Event // that Noticed has not got
 	served   served         // what Overlay returned last
 	followed sources.Table  // whose targets are probed
+	next     sources.Table  // whose targets are to be probed
+
+	follows sync.Mutex // of follow
 }
 
 // New returns a Checker that probes nothing until Run.
@@ -117,7 +120,7 @@ func (c *Checker) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-c.tables:
-			c.followServed()
+			c.followNext()
 		case now := <-ticks.C:
 			c.ticked(now)
 		}

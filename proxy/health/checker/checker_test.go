@@ -223,6 +223,29 @@ func TestUnreadWaitsForNoDisk(t *testing.T) {
 	}
 }
 
+// An edit of a check moves no connection: what was down by the old probe is down until the new one says otherwise.
+func TestEditedCheckKeepsWhatIsDown(t *testing.T) {
+	a, b := newServer(t), newServer(t)
+	b.down()
+	r := run(t, table(check(), a, b))
+	r.await(1, 0)
+	for _, edit := range []func(*sources.HealthCheck){
+		func(c *sources.HealthCheck) { c.Probe.Timeout += time.Second },
+		func(c *sources.HealthCheck) {
+			c.Initial, c.Probe.Timeout = sources.InitialDown, c.Probe.Timeout+time.Minute
+		},
+	} {
+		c := check()
+		edit(c)
+		r.table = table(c, a, b)
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 0}) {
+			t.Errorf("weights %v after an edit", got)
+		}
+	}
+	b.up()
+	r.await(1, 1)
+}
+
 // An endpoint that must wait for its first result causes a sync when it has it.
 func TestInitialDown(t *testing.T) {
 	c := check()

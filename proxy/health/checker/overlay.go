@@ -41,11 +41,18 @@ func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (o
 	settings, orders := c.settings, c.orders.Overrides
 	c.mu.Unlock()
 	fresh := o.resolve(m.Table, settings)
+	c.mu.Lock()
+	c.next = o.table
+	c.mu.Unlock()
 	switch {
 	case !o.settled:
 		c.follow(o.table, fromKernel(o.table, orders, have))
 		o.settled = !hold
 	case fresh:
+		if initial := c.inherited(o.table); initial != nil {
+			c.follow(o.table, initial) // before the weights are computed
+			break
+		}
 		defer signal(c.tables) // the loop does not wait for it
 	}
 	c.mu.Lock()

@@ -16,18 +16,33 @@ type target struct {
 	runs   probe.Target
 }
 
-// followServed has the targets of the table probed that was served last.
-func (c *Checker) followServed() {
+// followNext has the targets of the table probed that Overlay got last.
+func (c *Checker) followNext() {
+	c.follows.Lock()
+	defer c.follows.Unlock()
 	c.mu.Lock()
-	t := c.served.table
+	t := c.next
 	c.mu.Unlock()
-	c.follow(t, nil)
+	c.followLocked(t, nil)
 }
 
 // follow has the targets of a table probed, and no others. Targets that are new start with the state in initial. The
-// cost grows with what changed, unless a service comes, goes or changes in more than its endpoints. One goroutine at a
-// time calls it.
+// cost grows with what changed, unless a service comes, goes or changes in more than its endpoints.
 func (c *Checker) follow(t sources.Table, initial map[health.Key]health.State) {
+	c.follows.Lock()
+	defer c.follows.Unlock()
+	c.followLocked(t, initial)
+}
+
+// inherited returns the states with which targets of a table start, because the probe of their services changed: see
+// health.Board.Inherited.
+func (c *Checker) inherited(t sources.Table) map[health.Key]health.State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.board.Inherited(c.followed, t)
+}
+
+func (c *Checker) followLocked(t sources.Table, initial map[health.Key]health.State) {
 	c.mu.Lock()
 	before := c.followed
 	c.mu.Unlock()

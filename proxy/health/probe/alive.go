@@ -1,19 +1,24 @@
 package probe
 
-import "time"
+import (
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
 
 // overdue is how many intervals after its due time a probe counts as overdue.
 const overdue = 3
 
 // Alive reports whether the loop runs: every probe that was due three intervals ago has started, or others start
-// at the limits, and no probe runs for three intervals longer than twice its timeout. After the process was stopped
-// it is false until the first probe has started.
+// at the limits, and no probe runs for three intervals longer than twice its timeout. A program may: one that waits for a
+// broken disk cannot be killed, and a restart of the process would not help. After the process was stopped Alive is false
+// until the first probe has started.
 func (r *Runner) Alive(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := now.Sub(r.epoch)
 	for _, t := range r.running {
-		if at-t.started > 2*timeoutOf(t.Probe)+overdue*t.interval {
+		if t.Probe.Type != sources.CheckExec && at-t.started > 2*timeoutOf(t.Probe)+overdue*t.interval {
 			return false
 		}
 	}
