@@ -2,6 +2,9 @@ package daemon
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +25,7 @@ type announcer struct {
 	departs announce.Departures
 	starts  announce.Starts
 	last    announce.Decision
+	number  number // in announce.file, mode vrrp
 
 	mu      sync.Mutex
 	unsaved error // why the file could not be written
@@ -44,13 +48,49 @@ func (a *announcer) Announce(f *frontend.Frontends, want *kernel.State, have *ke
 	if drain := d.drained.State(); drain != nil {
 		in.Drained = drain.Since
 	}
-	a.last = announce.Decide(d.setup().Config.ForAnnounce(), in, a.memory)
+	c := d.setup().Config.ForAnnounce()
+	a.last = announce.Decide(c, in, a.memory)
 	a.memory = a.last.Memory
+	if c.Mode == announce.VRRP {
+		a.number.load(d.setup().Config.Announce.File, in.Now.Add(c.HoldUp))
+		if in.Now.Before(a.number.rises) && (a.last.Wake.IsZero() || a.number.rises.Before(a.last.Wake)) {
+			a.last.Wake = a.number.rises
+		}
+	}
 	return a.last
 }
 
-// synced writes announce.file if its content differs. While a table may be missing the file stays: it would lose VIPs.
-// A drained node is said to be drained all the same.
+// number is what announce.file has in mode vrrp.
+type number struct {
+	file  string // that was read
+	known bool
+	is    int
+	rises time.Time // not before: after a start nobody knows yet who is up
+}
+
+// load reads the number that an earlier run left. It may rise only after a time.
+func (n *number) load(file string, rises time.Time) {
+	if file == n.file {
+		return
+	}
+	*n = number{file: file}
+	text, err := os.ReadFile(file)
+	if err == nil {
+		n.is, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	}
+	if n.known = err == nil; n.known {
+		n.rises = rises
+	}
+}
+
+// keeps reports whether the file keeps its number instead of a next one. It may always fall, and a drain, or the end of
+// one, counts at once. While a table may be missing (hold), or soon after a start, it does not rise.
+func (n *number) keeps(next int, hold bool, now time.Time) bool {
+	return n.known && n.is != announce.PriorityWithdrawn && next > n.is && (hold || now.Before(n.rises))
+}
+
+// synced writes announce.file if its content differs. While a table may be missing the list of VIPs stays: it would lose
+// some. The number of mode vrrp may fall, see number.keeps.
 func (a *announcer) synced(now *proxy.Snapshot) {
 	if a == nil {
 		return
@@ -64,10 +104,18 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 		}
 	}
 	a.runs(now)
-	if now.Frontends == nil || len(now.Report.Waiting) > 0 && a.last.Priority != announce.PriorityWithdrawn {
+	c, hold := a.daemon.setup().Config.Announce, len(now.Report.Waiting) > 0
+	switch {
+	case now.Frontends == nil:
+		return
+	case c.Mode == announce.VRRP:
+		if a.number.keeps(a.last.Priority, hold, time.Now()) {
+			return
+		}
+		a.number.known, a.number.is = true, a.last.Priority
+	case hold:
 		return
 	}
-	c := a.daemon.setup().Config.Announce
 	var err error
 	if c.Mode != announce.Off && c.File != "" {
 		d := a.last
