@@ -33,11 +33,12 @@ func (p *Proxy) merge(r *Report) sources.Merged {
 // checks and the operator's orders.
 func (p *Proxy) overlay(m sources.Merged, c Cause) sources.Merged {
 	p.pace.overlay = time.Time{}
+	came := len(m.Delta.Changes) > 0 // from the sources
 	if p.Health != nil {
 		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have, p.hold)
 	}
 	p.next.Changes = nil
-	if c != CauseStart && c != CauseHealth {
+	if came && c != CauseStart && c != CauseHealth {
 		p.next.Changes = sources.Describe(p.next.Table, m.Table, m.Delta, maxChangeLines)
 	}
 	p.next.Table, p.next.Delta = m.Table, m.Delta

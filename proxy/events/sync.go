@@ -108,7 +108,9 @@ func change(before, now *proxy.Snapshot) (Event, bool) {
 		return e, true
 	}
 	var delta sources.Delta
-	if !r.Changed.IsZero() { // else the node withholds something, or no more: leftOut names the services
+	// Without a change of a source the node withholds something, or no more: leftOut names the services. In a retry only
+	// health may have changed.
+	if !r.Changed.IsZero() && (r.Cause != proxy.CauseRetry || len(now.Changes) > 0) {
 		delta = now.Delta
 	}
 	for _, c := range delta.Changes {

@@ -137,13 +137,17 @@ func (u *kubeProxy) changed(s *proxy.Snapshot) {
 	if s.Report.Changed.IsZero() {
 		return // no change arrived, and none is pending
 	}
-	services, endpoints := count(slices.Values(s.Delta.Changes))
+	changes := s.Delta.Changes
+	if s.Report.Cause == proxy.CauseRetry && len(s.Changes) == 0 {
+		changes = nil // of health alone
+	}
+	services, endpoints := count(slices.Values(changes))
 	u.servicesTotal.Add(services)
 	u.endpointsTotal.Add(endpoints)
 	if s.Report.Err == nil && s.Report.Left == 0 {
 		clear(u.pending)
 	} else {
-		for _, c := range s.Delta.Changes {
+		for _, c := range changes {
 			earlier := u.pending[c.FullName()]
 			c.Service, c.Endpoints = c.Service || earlier.Service, c.Endpoints || earlier.Endpoints
 			u.pending[c.FullName()] = c
