@@ -20,24 +20,25 @@ import (
 // kernel does not say who serves a virtual server, and keepalived takes over those that it finds.
 func kept() (list []proxy.Kept, err error) {
 	for _, k := range keepaliveds() {
+		if !k.serves {
+			continue
+		}
 		r, err := k.read()
 		if err != nil {
-			return nil, &cli.Error{
-				Code: cli.Failed, Err: fmt.Errorf("keepalived (process %d) runs, and which virtual servers it has is not known: %w", k.pid, err),
-				Hint: "mend its configuration, or stop it first",
-			}
+			return nil, err
 		}
-		if keys := keysOf(r.Services); len(keys) > 0 {
+		if keys := keysOf(r); len(keys) > 0 {
 			list = append(list, proxy.Kept{By: fmt.Sprintf("keepalived (process %d) has them in %s", k.pid, k.file), Keys: keys})
 		}
 	}
 	return list, nil
 }
 
-// keepalived is a process that serves virtual servers, and its configuration.
+// keepalived is a process, and its configuration.
 type keepalived struct {
-	pid  int
-	file string
+	pid    int
+	file   string
+	serves bool // virtual servers, too: with --vrrp it only moves addresses
 }
 
 // keepaliveds finds those of root. Their children have the same arguments and are not named again.
@@ -49,9 +50,6 @@ func keepaliveds() (list []keepalived) {
 			continue
 		}
 		file, serves := keepalivedFile(machine.Arguments(p.PID))
-		if !serves {
-			continue
-		}
 		file = machine.Within(p.PID, file)
 		if info, err := os.Stat(file); err == nil { // else read says why
 			if slices.ContainsFunc(seen, func(i os.FileInfo) bool { return os.SameFile(i, info) }) {
@@ -59,7 +57,7 @@ func keepaliveds() (list []keepalived) {
 			}
 			seen = append(seen, info)
 		}
-		list = append(list, keepalived{p.PID, file})
+		list = append(list, keepalived{p.PID, file, serves})
 	}
 	return list
 }
@@ -128,6 +126,17 @@ func keepalivedOptions(args []string) (list []option) {
 
 // read reads the configuration, and what it includes.
 func (k keepalived) read() (convert.Result, error) {
+	r, err := k.convert()
+	if err != nil {
+		return r, &cli.Error{
+			Code: cli.Failed, Err: fmt.Errorf("keepalived (process %d) runs, and what it has in its configuration is not known: %w", k.pid, err),
+			Hint: "mend its configuration, or stop it first",
+		}
+	}
+	return r, nil
+}
+
+func (k keepalived) convert() (convert.Result, error) {
 	data, err := os.ReadFile(k.file)
 	if err != nil {
 		return convert.Result{}, err
@@ -141,12 +150,15 @@ func (k keepalived) read() (convert.Result, error) {
 	return convert.Read(convert.Keepalived, convert.File{Name: k.file, Data: data}, include)
 }
 
-// keysOf returns the virtual servers of services.
-func keysOf(services []sources.Service) (keys []kernel.VirtualKey) {
-	for i := range services {
-		for a := range services[i].Addresses {
+// keysOf returns the virtual servers of a configuration. One without a protocol may be of TCP or of UDP.
+func keysOf(r convert.Result) (keys []kernel.VirtualKey) {
+	for i := range r.Services {
+		for a := range r.Services[i].Addresses {
 			keys = append(keys, keyOf(a))
 		}
+	}
+	for _, a := range r.NoProtocol {
+		keys = append(keys, kernel.VirtualAt(a, kernel.UDP))
 	}
 	return keys
 }

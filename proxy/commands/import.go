@@ -174,24 +174,35 @@ func included(pattern, from string) ([]convert.File, error) {
 	if len(names) == 0 && !strings.ContainsAny(pattern, "*?[") {
 		return nil, fmt.Errorf("%s: %w", pattern, os.ErrNotExist)
 	}
-	files := make([]convert.File, len(names))
-	for i, name := range names {
+	files := make([]convert.File, 0, len(names))
+	for _, name := range names {
+		if !isIncluded(pattern, name) {
+			continue
+		}
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		files[i] = convert.File{Name: name, Data: data}
+		files = append(files, convert.File{Name: name, Data: data})
 	}
 	return files, nil
+}
+
+// isIncluded reports whether keepalived includes a file that a pattern finds: a regular one that is no program, and whose
+// name begins with a dot only if the pattern's does.
+func isIncluded(pattern, name string) bool {
+	if strings.HasPrefix(filepath.Base(name), ".") && !strings.HasPrefix(filepath.Base(pattern), ".") {
+		return false
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 == 0
 }
 
 // readKernel reads the virtual servers that the kernel has, whoever made them.
 func (c *importCommand) readKernel(ctx context.Context) (convert.Result, error) {
 	c.takeover.from = runs(machine.Processes())
-	for _, k := range keepaliveds() {
-		if r, err := k.read(); err == nil && r.VRRP {
-			c.takeover.vrrp = true
-		}
+	if err := c.findVRRP(); err != nil {
+		return convert.Result{}, err
 	}
 	s, err := c.load()
 	if err != nil {
@@ -211,6 +222,23 @@ func (c *importCommand) readKernel(ctx context.Context) (convert.Result, error) 
 		return r, fmt.Errorf("the kernel's virtual servers: %w", err)
 	}
 	return r, nil
+}
+
+// findVRRP looks at the keepalived that runs. One that only moves addresses is no predecessor: it goes on, and has its VIPs.
+func (c *importCommand) findVRRP() error {
+	running := keepaliveds()
+	if c.takeover.from == convert.Keepalived && !slices.ContainsFunc(running, func(k keepalived) bool { return k.serves }) && len(running) > 0 {
+		c.takeover.from = convert.IPVSAdm
+		return nil
+	}
+	for _, k := range running {
+		r, err := k.read()
+		if err != nil {
+			return err
+		}
+		c.takeover.vrrp = c.takeover.vrrp || r.VRRP
+	}
+	return nil
 }
 
 // saved is what ipvsadm-save -n would print.

@@ -134,7 +134,7 @@ func TestKeepalivedServes(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "keepalived.conf")
 	for name, text := range map[string]string{
-		"keepalived.conf": "virtual_server 192.0.2.80 80 {\nlb_algo rr\nreal_server 10.0.0.1 80 { }\n}\ninclude more.conf\n",
+		"keepalived.conf": "virtual_server 192.0.2.80 80 {\nlb_algo rr\nprotocol TCP\nreal_server 10.0.0.1 80 { }\n}\ninclude more.conf\n",
 		"more.conf": "virtual_server 192.0.2.80 53 {\nprotocol UDP\nreal_server 10.0.0.1 53 { }\n}\n" +
 			"vrrp_instance a {\nvirtual_ipaddress {\n192.0.2.80\n}\n}\n",
 	} {
@@ -142,12 +142,12 @@ func TestKeepalivedServes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := keepalived{os.Getpid(), file}.read()
-	keys := keysOf(r.Services)
+	r, err := keepalived{os.Getpid(), file, true}.read()
+	keys := keysOf(r)
 	if err != nil || !r.VRRP || len(keys) != 2 || keys[0].String() != "-t 192.0.2.80:80" && keys[1].String() != "-t 192.0.2.80:80" {
 		t.Errorf("%v, %v", keys, err)
 	}
-	if _, err := (keepalived{os.Getpid(), filepath.Join(dir, "none")}).read(); err == nil {
+	if _, err := (keepalived{os.Getpid(), filepath.Join(dir, "none"), true}).read(); err == nil {
 		t.Error("a file that is not there")
 	}
 }

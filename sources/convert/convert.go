@@ -3,6 +3,7 @@ package convert
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"unicode"
@@ -33,6 +34,9 @@ type Result struct {
 	Notes    []Note            // in the order of the configuration
 	Words    file.Words        // of Document
 	VRRP     bool              // keepalived also moves addresses by VRRP
+	// NoProtocol are virtual servers for which keepalived.conf has no protocol. The services take TCP; keepalived takes
+	// UDP since 2017.
+	NoProtocol []netip.AddrPort
 }
 
 // Note is about a part of a configuration that has no counterpart.

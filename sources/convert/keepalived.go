@@ -32,6 +32,11 @@ func readKeepalived(f File, open Open) (Result, error) {
 	r := services(k.virtuals)
 	r.Notes = append(append(r.Notes, t.notes...), k.notes...)
 	r.VRRP = k.vrrp
+	for i := range k.virtuals {
+		if v := &k.virtuals[i]; v.noProtocol {
+			r.NoProtocol = append(r.NoProtocol, v.addr)
+		}
+	}
 	r.sortNotes()
 	return r, nil
 }

@@ -1,7 +1,9 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -26,13 +28,17 @@ func (s *statement) value(n int) string {
 // includes are keepalived's words for an include. They differ in what they complain about.
 var includes = []string{"include", "includer", "includem", "includew", "includeb", "includea"}
 
-// maxIncluded bounds files that include each other.
-const maxIncluded = 100
+// Files may include each other so deep, and there may be so many.
+const (
+	maxDepth    = 50
+	maxIncluded = 100_000
+)
 
 // keepalivedTree reads statements.
 type keepalivedTree struct {
 	open      Open
-	files     int
+	files     int // read so far
+	depth     int // files that include the one that is read
 	variables map[string]string
 	notes     []Note
 }
@@ -43,8 +49,12 @@ func (t *keepalivedTree) note(at sources.Origin, format string, args ...any) {
 
 // read returns the statements of a file and of those that it includes.
 func (t *keepalivedTree) read(f File) ([]*statement, error) {
+	if t.depth++; t.depth > maxDepth {
+		return nil, fmt.Errorf("%s: more than %d files include each other", f.Name, maxDepth)
+	}
+	defer func() { t.depth-- }()
 	if t.files++; t.files > maxIncluded {
-		return nil, fmt.Errorf("%s: more than %d files include each other", f.Name, maxIncluded)
+		return nil, fmt.Errorf("%s: more than %d files are included", f.Name, maxIncluded)
 	}
 	root := &statement{}
 	open := []*statement{root} // the blocks that are open
@@ -63,7 +73,7 @@ func (t *keepalivedTree) read(f File) ([]*statement, error) {
 			continue
 		}
 		if slices.Contains(includes, words[0]) && len(words) == 2 {
-			more, err := t.include(at, words[1], f.Name)
+			more, err := t.include(at, words[0], words[1], f.Name)
 			if err != nil {
 				return nil, err
 			}
@@ -186,7 +196,7 @@ func (t *keepalivedTree) conditions(at sources.Origin, words []string) []string 
 	return words
 }
 
-// expand puts the values of variables in. A value may have several words.
+// expand puts the values of variables in. A value may have several words, but in quotes it is a part of one.
 func (t *keepalivedTree) expand(words []string) []string {
 	var all []string
 	for _, w := range words {
@@ -195,7 +205,11 @@ func (t *keepalivedTree) expand(words []string) []string {
 			continue
 		}
 		w = t.substitute(w)
-		all = append(all, strings.Fields(w)...)
+		if strings.HasPrefix(w, `"`) {
+			all = append(all, w)
+		} else {
+			all = append(all, strings.Fields(w)...)
+		}
 	}
 	return all
 }
@@ -215,20 +229,41 @@ func (t *keepalivedTree) substitute(word string) string {
 func (t *keepalivedTree) replace(word string) string {
 	for name, value := range t.variables {
 		word = strings.ReplaceAll(word, "${"+name+"}", value)
-		if strings.HasPrefix(word, "$"+name) && len(word) == len(name)+1 {
-			word = value
-		}
+		word = replaceName(word, "$"+name, value)
 	}
 	return word
 }
 
+// replaceName replaces a variable without braces where it ends: at a space, a comma, a parenthesis or the end.
+func replaceName(text, name, value string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, name)
+		if i < 0 {
+			return b.String() + text
+		}
+		rest := text[i+len(name):]
+		b.WriteString(text[:i])
+		if rest == "" || strings.ContainsRune(" \t,)", rune(rest[0])) {
+			b.WriteString(value)
+		} else {
+			b.WriteString(name)
+		}
+		text = rest
+	}
+}
+
 // include reads the files that an include names.
-func (t *keepalivedTree) include(at sources.Origin, pattern, from string) ([]*statement, error) {
+func (t *keepalivedTree) include(at sources.Origin, word, pattern, from string) ([]*statement, error) {
 	if t.open == nil {
 		t.note(at, "include %s: it was not read", pattern)
 		return nil, nil
 	}
 	files, err := t.open(pattern, from)
+	if word == "include" && errors.Is(err, fs.ErrNotExist) { // keepalived goes on without it
+		t.note(at, "include %s: it is not there", pattern)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: include: %w", at, err)
 	}

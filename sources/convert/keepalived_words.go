@@ -67,6 +67,7 @@ func (v *virtual) defaults(s *statement) {
 	}
 	if !protocol && v.mark == 0 {
 		v.noteChange(s.at, "no protocol: taken as %s; keepalived since 2017 takes UDP", sources.TCP)
+		v.noProtocol = true
 	}
 }
 

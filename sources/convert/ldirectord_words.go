@@ -64,7 +64,7 @@ func count(value string) (int, error) {
 // fallback adds the fallback server of a virtual, or that of all virtuals of its family.
 func (l *ldirectord) fallback(v *virtual) {
 	text, at := l.own.fallback, l.own.fallbackAt
-	if v.addr.Addr().Is6() && (l.own.fallback6 != "" || at == l.tuning.fallbackAt) {
+	if (v.addr.Addr().Is6() || v.ipv6) && (l.own.fallback6 != "" || at == l.tuning.fallbackAt) {
 		text, at = l.own.fallback6, l.own.fallback6At
 	}
 	f := strings.Fields(text)

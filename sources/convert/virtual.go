@@ -25,13 +25,15 @@ type virtual struct {
 	prefix4   uint8         // of clients that stay together; 0 = one client
 	prefix6   uint8
 	onePacket bool
-	flags     sources.SchedulerFlags // of sh and mh, without FlagsGiven
-	weight    uint32                 // of backends that give none
-	hides     bool                   // backends see an address of this node, not the client's
-	forward   sources.Forward
-	check     *sources.HealthCheck
-	reals     []real
-	notes     []Note
+	// noProtocol: the configuration names none.
+	noProtocol bool
+	flags      sources.SchedulerFlags // of sh and mh, without FlagsGiven
+	weight     uint32                 // of backends that give none
+	hides      bool                   // backends see an address of this node, not the client's
+	forward    sources.Forward
+	check      *sources.HealthCheck
+	reals      []real
+	notes      []Note
 }
 
 type real struct {
