@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -29,6 +30,7 @@ type Subscription struct {
 	ours    int          // index of our device; 0 if it does not exist
 	node    kernel.Node  // at the last reading
 	bearers map[int]bool // links whose addresses or default routes the node's facts come from
+	down    map[int]bool // bearers that have lost their carrier
 }
 
 // Subscribe subscribes in the network namespace of the calling thread. device is the name of our
@@ -133,6 +135,9 @@ func (s *Subscription) judgeMessage(typ uint16, p []byte) verdict {
 		case typ == unix.RTM_NEWLINK && d.name == s.device:
 			s.own(d.index)
 		case s.bearers[d.index]:
+			if s.carrierIsBack(d.index, binary.NativeEndian.Uint32(p[8:])) {
+				return report
+			}
 			return reread
 		}
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
@@ -153,6 +158,17 @@ func (s *Subscription) judgeMessage(typ uint16, p []byte) verdict {
 		}
 	}
 	return ignore
+}
+
+// carrierIsBack reports whether a link has a carrier again, by its flags: the kernel removes proxy neighbours when a link
+// loses it.
+func (s *Subscription) carrierIsBack(index int, flags uint32) bool {
+	up, was := flags&unix.IFF_LOWER_UP != 0, s.down[index]
+	if s.down == nil {
+		s.down = map[int]bool{}
+	}
+	s.down[index] = !up
+	return was && up
 }
 
 // own remembers the index of our device, and makes the kernel drop messages about its addresses.

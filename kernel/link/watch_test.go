@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"encoding/binary"
 	"os"
 	"slices"
 	"strings"
@@ -200,6 +201,26 @@ func TestWatchOverflow(t *testing.T) {
 		case <-w.told:
 		case <-time.After(10 * time.Second):
 			t.Fatalf("told %d times", i)
+		}
+	}
+}
+
+// The kernel removes proxy neighbours when a link loses its carrier, and no message says so.
+func TestCarrier(t *testing.T) {
+	s := Subscription{device: "vips0", ours: 3, bearers: map[int]bool{2: true}}
+	for i, step := range []struct {
+		up   bool
+		want verdict
+	}{{true, reread}, {true, reread}, {false, reread}, {false, reread}, {true, report}, {true, reread}} {
+		p := slices.Clone(linkMessage)
+		p[4] = 2
+		flags := uint32(unix.IFF_UP)
+		if step.up {
+			flags |= unix.IFF_LOWER_UP
+		}
+		binary.NativeEndian.PutUint32(p[8:], flags)
+		if got := s.judgeMessage(unix.RTM_NEWLINK, p); got != step.want {
+			t.Errorf("step %d, carrier %t: verdict %d, want %d", i, step.up, got, step.want)
 		}
 	}
 }
