@@ -197,7 +197,8 @@ func servable(a netip.Addr) bool { return a.IsGlobalUnicast() }
 // ordered sorts fronts and keeps one of each key. If a service has a key twice,
 // for example an address given as external and as load balancer IP, the front
 // has both kinds and the backends of the first. If two services have the same
-// key, which sources.Merge prevents, the first service gets it.
+// key, the first one gets it. sources.Merge prevents that, but for a node port and
+// another service's VIP of the same number where the VIP is the node's own address.
 func ordered(fronts []Front) []Front {
 	slices.SortFunc(fronts, func(a, b Front) int {
 		if c := a.Key.Compare(b.Key); c != 0 {

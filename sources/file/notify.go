@@ -34,7 +34,7 @@ func Read(path string) ([]byte, error) {
 // Such a change is a write, a rename over it, or a change of a link or directory on the way. It returns when ctx
 // ends. It logs what it cannot watch.
 func Notify(ctx context.Context, path string, debounce time.Duration, log *slog.Logger, changed func()) error {
-	s, err := New(Options{Paths: []string{path}, Watch: true, Debounce: debounce, Log: log})
+	s, err := New(Options{Paths: []string{path}, Literal: true, Watch: true, Debounce: debounce, Log: log})
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (s *Source) Notices() []string { return s.notices.Load() }
 
 // New makes a Source. Relative paths start at the present working directory.
 func New(o Options) (*Source, error) {
-	paths, err := absolute(o.Paths)
+	paths, err := absolute(o.Paths, o.Literal)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +79,10 @@ func New(o Options) (*Source, error) {
 	return &Source{o: o, reloads: make(chan chan<- error)}, nil
 }
 
-func absolute(paths []string) ([]string, error) {
+func absolute(paths []string, literal bool) ([]string, error) {
 	all := make([]string, 0, len(paths))
 	for _, p := range paths {
-		if _, err := filepath.Match(p, ""); err != nil {
+		if _, err := filepath.Match(p, ""); err != nil && !literal {
 			return nil, fmt.Errorf("services path %q: %w", p, err)
 		}
 		abs, err := filepath.Abs(p)
