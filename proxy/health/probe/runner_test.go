@@ -287,7 +287,7 @@ func TestLimits(t *testing.T) {
 			}
 			w.sleep(10 * time.Second)
 			w.consistent()
-			if s := w.Stats(); w.most != 3 || s.Started < 250 || s.LateMax < 50*time.Millisecond {
+			if s := w.Stats(); w.most != 3 || s.Started < 240 || s.LateMax < 50*time.Millisecond {
 				t.Errorf("%d at once, %+v", w.most, s)
 			}
 			for address, at := range w.starts {
