@@ -234,6 +234,9 @@ func (c *importCommand) findVRRP() error {
 	for _, k := range running {
 		r, err := k.read()
 		if err != nil {
+			if failed, ok := errors.AsType[*cli.Error](err); ok { // to stop it would end connections
+				failed.Hint = "mend its configuration: the steps of a take-over depend on whether it moves addresses by VRRP"
+			}
 			return err
 		}
 		c.takeover.vrrp = c.takeover.vrrp || r.VRRP
