@@ -11,7 +11,7 @@ import (
 // rampSteps is the number of steps of a slow start: the first gives an endpoint 1/16 of its weight, the last all.
 const rampSteps = 16
 
-// Ramps are the slow starts under way, by service. A value: Next returns another one.
+// Ramps are the slow starts under way, by service. A value: next returns another one.
 type Ramps map[serviceKey]serviceRamps
 
 type serviceKey struct{ namespace, name string }

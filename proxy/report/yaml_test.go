@@ -55,6 +55,10 @@ data:
 	if got := YAML(in); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
+	const applied = "metadata:\n  annotations:\n    last-applied: '{\"data\": {\"config.conf\": \"notify:\\n  webhook: hunter2\"}}'\n"
+	if got := YAML(applied); strings.Contains(got, "hunter2") || !strings.Contains(got, "webhook") {
+		t.Errorf("a document within a document:\n%s", got)
+	}
 	for _, broken := range []string{"notify: {webhook: hunter2", "a: 1\n---\n\tnotify: hunter2\n", "notify:\n webhook: hunter2\n  x: y\n"} {
 		if got := YAML(broken); strings.Contains(got, "hunter2") || !strings.Contains(got, "cannot be read") {
 			t.Errorf("%q:\n%s", broken, got)
