@@ -157,7 +157,7 @@ func (f *fleet) link(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(f.Cut(numbers(ts, args[0])[0], args[1] == "down"))
 }
 
-// lose takes the power of a node: all its processes end at once, and its network is gone.
+// lose takes the power of a node: all its processes end at once, and its links go down.
 func (f *fleet) lose(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: lose N")

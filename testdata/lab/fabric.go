@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // A Fabric is a router that spreads flows over several nodes, and servers that answer past the nodes. The router
@@ -143,11 +144,23 @@ func (f *Fabric) CutAll(node int, cut bool) error {
 	return f.Router.IP(fmt.Sprintf("link set node%d %s", node, state), fmt.Sprintf("link set node%db %s", node, state))
 }
 
-// Lose takes the links of a node away and lets go of its namespace, in which no process runs any more: nothing is left of
-// its kernel's tables. The kernel may be busy with that for seconds.
+// Lose takes a node's links down, and takes them away with its namespace, in which no process runs any more, once the
+// router has no route over them: the kernel drops a whole route of several nodes with the link to one, which no lost power
+// does. Nothing is left of the node's kernel's tables. The kernel may be busy with that for seconds.
 func (f *Fabric) Lose(node int) error {
-	err := f.Router.IP(fmt.Sprintf("link del node%d", node), fmt.Sprintf("link del node%db", node))
-	err = errors.Join(err, f.Nodes[node-1].Close())
+	if err := f.CutAll(node, true); err != nil {
+		return err
+	}
+	link := fmt.Sprintf("dev node%d ", node)
+	err := Eventually(patience, func() error {
+		routes, err := f.Router.Run("ip", "route", "show")
+		if err == nil && strings.Contains(routes, link) {
+			err = fmt.Errorf("the router has routes over %sstill:\n%s", link, routes)
+		}
+		return err
+	})
+	err = errors.Join(err, f.Router.IP(fmt.Sprintf("link del node%d", node), fmt.Sprintf("link del node%db", node)),
+		f.Nodes[node-1].Close())
 	f.Nodes[node-1] = nil
 	return err
 }
