@@ -78,7 +78,7 @@ func main() {
 func parse(args []string) (o options, err error) {
 	fs := flag.NewFlagSet("bench", flag.ExitOnError)
 	fs.StringVar(&o.clock, "clock", "instructions", "what a nanosecond is: instructions (under --icount) or wall; native measures health checks on this machine")
-	sizes := fs.String("sizes", "1000x10,5000x5", "services x endpoints of each, or all")
+	sizes := fs.String("sizes", "", "services x endpoints of each, or all (none: 1000x10,5000x5, and 10000x10 in wall time)")
 	families := fs.String("families", "IPv4,IPv6", "families of the services")
 	only := fs.String("run", "", "scenarios to run, a regular expression of NAME or \"NAME: WAY\"")
 	fs.IntVar(&o.repeat, "repeat", 0, "how often each is timed (0: three times in wall time, else twice, large tables and what has no size once)")
@@ -89,8 +89,13 @@ func parse(args []string) (o options, err error) {
 	if o.name == "" {
 		o.name = o.clock
 	}
-	if *sizes == "all" {
+	switch {
+	case *sizes == "all":
 		*sizes = "1000x10,5000x5,10000x10,20000x5,50000x2"
+	case *sizes == "" && o.clock == "wall":
+		*sizes = "1000x10,5000x5,10000x10"
+	case *sizes == "":
+		*sizes = "1000x10,5000x5"
 	}
 	for s := range strings.SplitSeq(*sizes, ",") {
 		var n size
@@ -160,7 +165,7 @@ func (b *bench) all() (failed int) {
 		var jobs []job
 		for _, f := range b.families {
 			for _, s := range slices.Concat(scenarios, modes()) {
-				if sz.services <= largestCompared || slices.Contains(scaling, s.name) {
+				if sz.services <= largestCompared[b.clock] || slices.Contains(scaling, s.name) {
 					jobs = append(jobs, job{s, sz, f})
 				}
 			}
@@ -214,8 +219,9 @@ func (b *bench) asks(j job) bool {
 	return (b.run.MatchString(j.name) || b.run.MatchString(j.name+": "+j.by)) && (j.only == 0 || j.only == j.family) && (j.clock == "" || j.clock == b.clock)
 }
 
-// Above this many services only the scenarios of scaling are run: one call at a time takes hours there.
-const largestCompared = 10000
+// Above this many services only the scenarios of scaling are run: one call at a time takes hours there. Wall time is
+// measured four times.
+var largestCompared = map[string]int{"instructions": 10000, "wall": 5000}
 
 var scaling = []string{"loop", "keepalived", "program", "varied", "first"}
 
