@@ -48,8 +48,8 @@ func (b *bench) gates(out io.Writer) {
 	count := map[string]int{}
 	for _, g := range b.criteria() {
 		v, ok := b.figure(g)
-		if !ok && b.run.String() != "" {
-			continue // it was not asked for
+		if !ok && (b.run.String() != "" || g.least == 0 && g.most == 0) {
+			continue // it was not asked for, or another run judges it
 		}
 		verdict, measured := g.verdict(v), v.String()+g.unit
 		if !ok {
