@@ -87,8 +87,8 @@ type choices struct {
 }
 
 // by returns the backends under a policy. Only external traffic may fall back to
-// endpoints on other nodes: internalTrafficPolicy Local says that traffic must
-// not leave the node.
+// endpoints on other nodes, if none here gets connections: internalTrafficPolicy Local
+// says that traffic must not leave the node.
 func (c *choices) by(policy sources.TrafficPolicy, external bool) []Backend {
 	if policy == sources.Local {
 		if !c.has[1] {
@@ -107,9 +107,9 @@ func (c *choices) by(policy sources.TrafficPolicy, external bool) []Backend {
 }
 
 // choose lists the backends among the wanted candidates: the ready ones, or if
-// there are none, those that are terminating and still serve. any reports
-// whether there were any, whatever their weights: with a scheduler that ignores
-// weights, a backend of weight 0 is left out of the list.
+// there are none, those that are terminating and still serve. With a scheduler that
+// ignores weights, a backend of weight 0 is left out of the list. any reports whether
+// one gets connections.
 func (l *lister) choose(s *sources.Service, wanted func(*candidate) bool) (chosen []Backend, any bool) {
 	from := len(l.backends)
 	for i := range l.found {
@@ -124,9 +124,10 @@ func (l *lister) choose(s *sources.Service, wanted func(*candidate) bool) (chose
 			}
 		}
 	}
-	any = len(l.backends) > from
+	weightless := func(b Backend) bool { return s.Endpoints[b.Endpoint].Weight == 0 }
+	any = slices.ContainsFunc(l.backends[from:], func(b Backend) bool { return !weightless(b) })
 	if !kernel.Quiesces(l.Config.scheduler(s)) {
-		rest := slices.DeleteFunc(l.backends[from:], func(b Backend) bool { return s.Endpoints[b.Endpoint].Weight == 0 })
+		rest := slices.DeleteFunc(l.backends[from:], weightless)
 		l.backends = l.backends[:from+len(rest)]
 	}
 	return l.backends[from:len(l.backends):len(l.backends)], any

@@ -3,9 +3,10 @@ package frontend
 import "slices"
 
 // near returns the test for endpoints that topology hints allow this node to use.
-// Hints count only if every ready endpoint has one and one names this node or
-// zone. Otherwise they would put all load on a few endpoints, or leave this node
-// without any. Hints apply to ready endpoints only.
+// Hints count only if every ready endpoint has one and one that gets connections
+// names this node or zone. Otherwise they would put all load on a few endpoints, or
+// leave this node without any: one that is down or drained has weight 0. Hints apply
+// to ready endpoints only.
 func (l *lister) near() func(*candidate) bool {
 	forNode := func(x *candidate) []string { return x.endpoint.NodeHints() }
 	forZone := func(x *candidate) []string { return x.endpoint.ZoneHints() }
@@ -18,8 +19,8 @@ func (l *lister) near() func(*candidate) bool {
 	return func(*candidate) bool { return true }
 }
 
-// hinted reports whether every ready candidate has hints and one of them names
-// this node or zone.
+// hinted reports whether every ready candidate has hints, and those of one that gets
+// connections name this node or zone.
 func (l *lister) hinted(hints func(*candidate) []string, here string) bool {
 	if here == "" {
 		return false
@@ -34,7 +35,7 @@ func (l *lister) hinted(hints func(*candidate) []string, here string) bool {
 		if len(h) == 0 {
 			return false
 		}
-		found = found || slices.Contains(h, here)
+		found = found || x.endpoint.Weight > 0 && slices.Contains(h, here)
 	}
 	return found
 }

@@ -86,6 +86,8 @@ func TestEndpointConditionsAndPlaces(t *testing.T) {
 			{ address = "10.2.3.10", nodeName = "n3", zone = "c" }]`, "pod2 pod3", ""},
 		{"one-without-zone", `trafficDistribution = "PreferSameZone"`, `[{ address = "10.2.1.10", nodeName = "n1", zone = "a" },
 			{ address = "10.2.2.10", nodeName = "n2" }]`, "pod1 pod2", "pod1"},
+		{"this-zone-paused", `trafficDistribution = "PreferSameZone"`, `[{ address = "10.2.1.10", nodeName = "n2", zone = "a", weight = 0 },
+			{ address = "10.2.2.10", nodeName = "n2", zone = "b" }]`, "pod2", ""},
 		{"weight-zero", "", `[{ address = "10.2.1.10", weight = 0 }, "10.2.2.10"]`, "pod2", ""},
 	}
 	var table strings.Builder
