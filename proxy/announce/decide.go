@@ -16,12 +16,13 @@ import (
 // Input is what a decision depends on.
 type Input struct {
 	Frontends *frontend.Frontends
-	Unusual   []health.Unusual // of the table of Frontends
-	Want      *kernel.State    // without announcements
-	Have      *kernel.Observed // the last reading
-	Drained   time.Time        // since when the operator drains the node; zero = not
-	Departs   Departures       // its VIPs are in Frontends, and are not announced
-	Starts    Starts           // of svcproxy; while it crashes again and again nothing is announced
+	Unusual   []health.Unusual             // of the table of Frontends
+	Want      *kernel.State                // without announcements
+	Have      *kernel.Observed             // the last reading
+	Drained   time.Time                    // since when the operator drains the node; zero = not
+	WhyNot    func(*frontend.Front) string // why the mode cannot serve a front, "" if it can; nil = it serves all
+	Departs   Departures                   // its VIPs are in Frontends, and are not announced
+	Starts    Starts                       // of svcproxy; while it crashes again and again nothing is announced
 	Now       time.Time
 }
 
@@ -214,17 +215,32 @@ func (d *decider) missing(addr netip.Addr) string {
 func (d *decider) unhealthy(fronts []frontend.Front) string {
 	first := ""
 	for i := range fronts {
-		x := &fronts[i]
-		up, of := d.count(x)
-		if need := d.needed(of); up < need {
-			if first == "" {
-				first = fmt.Sprintf("%s: %d of %d endpoints can serve, and it needs %d", portOf(x.Key), up, of, need)
-			}
-		} else if d.Require == Any {
+		why := d.unserved(&fronts[i])
+		if why == "" && d.Require == Any {
 			return ""
+		}
+		if why != "" && first == "" {
+			first = fmt.Sprintf("%s: %s", portOf(fronts[i].Key), why)
 		}
 	}
 	return first
+}
+
+// unserved returns why a front cannot be served; "" if it can.
+func (d *decider) unserved(x *frontend.Front) string {
+	if d.WhyNot != nil {
+		if why := d.WhyNot(x); why != "" {
+			return why
+		}
+	}
+	up, of := d.count(x)
+	if up < d.needed(of) {
+		of -= d.elsewhere(x)
+	}
+	if need := d.needed(of); up < need {
+		return fmt.Sprintf("%d of %d endpoints can serve, and it needs %d", up, of, need)
+	}
+	return ""
 }
 
 // portOf is the port of a virtual server in words: "port 80/tcp".
@@ -259,6 +275,21 @@ func (d *decider) count(x *frontend.Front) (up, of int) {
 		}
 	}
 	return up, max(of, up)
+}
+
+// elsewhere returns how many endpoints of a front's service port topology hints keep for other nodes.
+func (d *decider) elsewhere(x *frontend.Front) (n int) {
+	s := d.Frontends.Service(x)
+	if x.Traits&(frontend.ExternalLocal|frontend.InternalLocal) != 0 {
+		return 0 // count has left them out
+	}
+	for _, t := range d.Frontends.Targets(int(x.Service)) {
+		e := &s.Endpoints[t.Endpoint]
+		if t.Port == int(x.Port) && t.Reason == frontend.Elsewhere && e.Addr.Is6() == (x.Key.Family() == kernel.IPv6) && !e.Backup {
+			n++
+		}
+	}
+	return n
 }
 
 // holdUp holds a VIP back that has not been good for long enough. A drained node needs no

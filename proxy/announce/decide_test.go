@@ -50,6 +50,8 @@ type node struct {
 	starts  Starts
 	policy  kernel.Policy // with Probe, VIPs are local by routes
 	refuses bool          // the kernel refuses virtual servers
+	zone    string
+	whyNot  func(*frontend.Front) string
 	now     time.Time
 	last    Decision
 }
@@ -60,16 +62,19 @@ func newNode(t *testing.T, c Config) *node { return &node{T: t, config: c, now: 
 func (n *node) step(services ...sources.Service) string {
 	t := sources.Table{Services: sources.ServicesOf(services...)}
 	t.Sort()
-	f := frontend.List(t, kernel.Node{}, frontend.Config{IPv6: true, Announce: true})
+	f := frontend.List(t, kernel.Node{Zone: n.zone}, frontend.Config{IPv6: true, Announce: true})
 	want := kernel.State{Policy: n.policy}
 	for _, x := range f.Fronts {
+		if n.whyNot != nil && n.whyNot(&x) != "" {
+			continue
+		}
 		want.Virtuals = append(want.Virtuals, kernel.Virtual{Key: x.Key})
 		if n.policy.Probe {
 			want.Routes = append(want.Routes, kernel.Route{Addr: x.Key.Addr})
 		}
 	}
 	want.Sort()
-	n.last = Decide(n.config, Input{Frontends: f, Unusual: n.unusual, Want: &want, Have: &n.have, Drained: n.drained, Departs: n.departs, Starts: n.starts, Now: n.now}, n.memory)
+	n.last = Decide(n.config, Input{Frontends: f, Unusual: n.unusual, Want: &want, Have: &n.have, WhyNot: n.whyNot, Drained: n.drained, Departs: n.departs, Starts: n.starts, Now: n.now}, n.memory)
 	n.memory = n.last.Memory
 	n.have.Announcements = n.last.Routes
 	n.have.Virtuals = want.Virtuals
@@ -312,4 +317,36 @@ func TestConfirmWithdrawal(t *testing.T) {
 func TestOff(t *testing.T) {
 	n := newNode(t, Config{Mode: Off})
 	n.want(n.step(web), "")
+}
+
+// Endpoints that topology hints keep for other zones do not count.
+func TestMinHealthyInAZone(t *testing.T) {
+	c := usual
+	c.HoldUp, c.MinHealthy, c.MinHealthyPercent = 0, 50, true
+	n := newNode(t, c)
+	n.zone = "a"
+	zoned := service("web", "10.0.0.1", 80, 1, 1, 1, 1, 1, 1)
+	for i := range zoned.Endpoints {
+		zoned.Endpoints[i].Hints = sources.HintsOf(nil, []string{string("abc"[i/2])})
+	}
+	n.want(n.step(zoned), "10.0.0.1 metric 100")
+	zoned.Endpoints[0].Weight = 0
+	n.want(n.step(zoned), "10.0.0.1 metric 100")
+}
+
+// What the mode cannot serve is not announced, and says so.
+func TestNotServedInThisMode(t *testing.T) {
+	c := usual
+	c.HoldUp = 0
+	n := newNode(t, c)
+	n.whyNot = func(x *frontend.Front) string {
+		if x.Key.Port == 81 {
+			return "the relay cannot hold its source ranges"
+		}
+		return ""
+	}
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.want(n.step(web, second), "10.0.0.1: port 81/tcp: the relay cannot hold its source ranges")
+	n.config.Require = Any
+	n.want(n.step(web, second), "10.0.0.1 metric 100")
 }

@@ -41,7 +41,7 @@ func (a *announcer) Keep(m sources.Merged, have *kernel.Observed, hold bool) sou
 // Announce decides which VIPs are announced now.
 func (a *announcer) Announce(f *frontend.Frontends, want *kernel.State, have *kernel.Observed) announce.Decision {
 	d := a.daemon
-	in := announce.Input{Frontends: f, Want: want, Have: have, Departs: a.departs, Starts: a.starts, Now: time.Now()}
+	in := announce.Input{Frontends: f, Want: want, Have: have, WhyNot: d.setup().mode().WhyNot, Departs: a.departs, Starts: a.starts, Now: time.Now()}
 	if d.checker != nil {
 		in.Unusual = d.checker.Brief().Unusual
 	}
@@ -106,6 +106,9 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 	a.runs(now)
 	c, hold := a.daemon.setup().Config.Announce, len(now.Report.Waiting) > 0
 	switch {
+	case c.Mode == announce.VRRP && a.daemon.drained.State() != nil: // also if there was no decision: the kernel may be unreadable
+		a.last.Priority = announce.PriorityWithdrawn
+		a.number.known, a.number.is = true, a.last.Priority
 	case now.Frontends == nil:
 		return
 	case c.Mode == announce.VRRP:

@@ -131,7 +131,7 @@ func (s Setup) Want(t sources.Table, n kernel.Node) kernel.State {
 func (s Setup) WantOf(t sources.Table, unusual []health.Unusual, have *kernel.Observed) kernel.State {
 	f := s.Fronts(t, have.Node)
 	want := s.mode().State(f, s.forMode())
-	in := announce.Input{Frontends: f, Unusual: unusual, Want: &want, Have: have, Starts: readStarts(s.Config.RuntimeDir), Now: time.Now()}
+	in := announce.Input{Frontends: f, Unusual: unusual, Want: &want, Have: have, WhyNot: s.mode().WhyNot, Starts: readStarts(s.Config.RuntimeDir), Now: time.Now()}
 	if d := openNodeDrain(s.Config.StateDir).State(); d != nil {
 		in.Drained = d.Since
 	}

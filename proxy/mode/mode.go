@@ -38,6 +38,8 @@ type Mode interface {
 	// Doubts says what of f the mode serves otherwise than configured, or not at all, a
 	// line each.
 	Doubts(f *frontend.Frontends) []string
+	// WhyNot says why the mode cannot serve a front at all; "" if it can.
+	WhyNot(x *frontend.Front) string
 	// State returns what the kernel must look like to serve f: sorted, without
 	// duplicates, and equal for equal arguments.
 	State(f *frontend.Frontends, c Config) kernel.State

@@ -8,6 +8,9 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
+// WhyNot returns "": rules serve all fronts.
+func (*Mode) WhyNot(*frontend.Front) string { return "" }
+
 // Doubts says what of some frontends is otherwise than configured in this mode, a line each.
 func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
 	const other = "mode iptables has no scheduler %s and chooses at random, by weights"

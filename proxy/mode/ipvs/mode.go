@@ -63,6 +63,9 @@ var SysctlNames = slices.Sorted(slices.Values(append(slices.Clone(mode.SysctlNam
 	syncThreshold,
 )))
 
+// WhyNot returns "": IPVS serves all fronts.
+func (*Mode) WhyNot(*frontend.Front) string { return "" }
+
 // Doubts has the services that are forwarded by GUE, if the kernel is too old for it.
 func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
 	if r := f.Node.Release; r == (kernel.Release{}) || !r.Before(5, 3) {

@@ -52,7 +52,7 @@ func (Mode) Periods(c mode.Config) mode.Periods { return c.IPTables }
 func (Mode) Sysctls() []string { return mode.ARPSysctls }
 
 // State returns what the relay and the kernel must look like to serve f.
-func (Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
+func (m Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
 	s := kernel.State{Policy: mode.Policy(f, c), Sysctls: mode.ARP(c)}
 	if c.NoDevice {
 		c.VIPBinding = mode.BindRoute
@@ -63,7 +63,7 @@ func (Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
 	var reals []kernel.Real
 	for i := range f.Fronts {
 		x := &f.Fronts[i]
-		if whyNot(x) != "" {
+		if m.WhyNot(x) != "" {
 			continue
 		}
 		v := mode.Virtual(f, x)
@@ -100,8 +100,8 @@ func unbind(s *kernel.State) {
 	s.Policy.Claims = slices.DeleteFunc(s.Policy.Claims, func(c kernel.Claim) bool { return !served[c.Addr] })
 }
 
-// whyNot returns why the relay cannot serve a front; "" if it can.
-func whyNot(x *frontend.Front) string {
+// WhyNot returns why the relay cannot serve a front; "" if it can.
+func (Mode) WhyNot(x *frontend.Front) string {
 	switch {
 	case x.Key.Proto == kernel.SCTP:
 		return "the relay has no SCTP"
@@ -112,13 +112,13 @@ func whyNot(x *frontend.Front) string {
 }
 
 // Doubts says what of some frontends is not served in this mode, or otherwise than configured, a line each.
-func (Mode) Doubts(f *frontend.Frontends) (lines []string) {
+func (m Mode) Doubts(f *frontend.Frontends) (lines []string) {
 	lines = mode.NoForward(f, mode.Userspace)
 	last := int32(-1)
 	for i := range f.Fronts {
 		x := &f.Fronts[i]
 		s := f.Service(x)
-		if why := whyNot(x); why != "" {
+		if why := m.WhyNot(x); why != "" {
 			lines = append(lines, fmt.Sprintf("%s: %s/%s is not served in mode userspace: %s", s.DisplayName(), x.Key.AddrPort(), x.Key.Proto, why))
 			continue
 		}

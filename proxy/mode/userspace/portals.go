@@ -16,7 +16,7 @@ import (
 func Served(f *frontend.Frontends) []kernel.VirtualKey {
 	keys := make([]kernel.VirtualKey, 0, len(f.Fronts))
 	for i := range f.Fronts {
-		if x := &f.Fronts[i]; whyNot(x) == "" {
+		if x := &f.Fronts[i]; (Mode{}).WhyNot(x) == "" {
 			keys = append(keys, x.Key)
 		}
 	}

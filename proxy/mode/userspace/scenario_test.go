@@ -21,7 +21,7 @@ func TestScenarios(t *testing.T) {
 		}
 		left := map[kernel.VirtualKey]bool{}
 		for i := range f.Fronts {
-			left[f.Fronts[i].Key] = whyNot(&f.Fronts[i]) != ""
+			left[f.Fronts[i].Key] = (Mode{}).WhyNot(&f.Fronts[i]) != ""
 		}
 		var want kernel.State
 		for _, v := range theirs.Virtuals {
