@@ -3,10 +3,12 @@ package commands
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/screen"
 	"github.com/svcproxy/svcproxy/proxy/status"
@@ -34,7 +36,8 @@ While the node is drained, /healthz and health check node ports answer 503. Serv
 on: connections that arrive are served. The drain stands over restarts until undrain.
 VIPs that are announced get announce.drainMetric, and are withdrawn after
 announce.drainTime.
-drain --wait waits until the node has no connections.`,
+drain --wait waits until the node has no connections. It is an error where connection
+sync gives the node those of others.`,
 		Examples: []string{"svcproxy node drain --wait", "svcproxy node undrain"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "with --wait: connections are left"},
@@ -89,6 +92,9 @@ func (c *nodeCommand) all(ctx context.Context) (uint64, error) {
 	st, err := c.client().Status(ctx, false)
 	if err == nil {
 		err = counted(st)
+	}
+	if err == nil && slices.ContainsFunc(st.ConnSync, func(s status.ConnSync) bool { return s.Role == kernel.SyncBackup.String() }) {
+		err = cli.Errorf(cli.Failed, "the drain goes on, and so do connections, at the node that has the VIPs now", "--wait is not possible: by connection sync this node has those of other nodes, too")
 	}
 	return uint64(st.Totals.Active + st.Totals.Inactive), err
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/proxy/mode"
@@ -20,6 +21,9 @@ func (d *decoder) check() {
 	}
 	d.needs("BridgeInterface", "detectLocal.bridgeInterface", c.BridgeInterface)
 	d.needs("InterfaceNamePrefix", "detectLocal.interfaceNamePrefix", c.InterfaceNamePrefix)
+	if c.DetectLocalMode == string(mode.DetectNodeCIDR) {
+		d.warnOfMore(c.Node.LocalCIDRs)
+	}
 	if len(c.IPVS.ExcludeCIDRs) > 0 && !c.IPVS.DeleteUnknown {
 		d.warn("ipvs.excludeCIDRs", "has no effect without ipvs.deleteUnknown = true: foreign virtual servers stay anyway")
 	}
@@ -34,6 +38,19 @@ func (d *decoder) check() {
 	d.warnIdle()
 	for _, gate := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		d.warn("featureGates", fmt.Sprintf("gate %s is not known here and has no effect", spelt(gate)))
+	}
+}
+
+// warnOfMore warns of a second CIDR of a family: rules match traffic of this node's workloads by one network.
+func (d *decoder) warnOfMore(cidrs []netip.Prefix) {
+	first := map[bool]netip.Prefix{} // by whether it is IPv4
+	for _, c := range cidrs {
+		is4 := c.Addr().Is4()
+		if have, more := first[is4]; more {
+			d.warn("node.localCIDRs", fmt.Sprintf(`has several of one family: detectLocalMode = "NodeCIDR" takes the first, %s: traffic from %s is masqueraded like that of other hosts`, have, c))
+			return
+		}
+		first[is4] = c
 	}
 }
 
