@@ -90,7 +90,7 @@ func (n node) transfer(t *testing.T, to string) transfer {
 // wantReset wants both ends to be reset.
 func (x transfer) wantReset(t *testing.T) {
 	t.Helper()
-	x.client.SetReadDeadline(time.Now().Add(time.Second + late))
+	x.client.SetReadDeadline(time.Now().Add(lab.AskLimit))
 	if _, err := io.Copy(io.Discard, x.client); !wasReset(err) {
 		t.Errorf("a client of %s that only receives ended by %v, want a reset", x.client.RemoteAddr(), err)
 	}
@@ -99,7 +99,7 @@ func (x transfer) wantReset(t *testing.T) {
 		if !wasReset(err) {
 			t.Errorf("a server that sends to a client of %s ended by %v, want a reset", x.client.RemoteAddr(), err)
 		}
-	case <-time.After(late):
+	case <-time.After(lab.AskLimit):
 		t.Errorf("a server that sends to a client of %s is not reset", x.client.RemoteAddr())
 	}
 }

@@ -18,8 +18,11 @@ const late = time.Second
 
 // lateIn is late in a test's mode. In mode iptables an iptables-restore of another change may be running at the deadline.
 func lateIn(t *testing.T) time.Duration {
-	if modeOf(t) == "iptables" {
+	switch {
+	case modeOf(t) == "iptables":
 		return 30 * time.Second
+	case emulated():
+		return 5 * late
 	}
 	return late
 }
@@ -102,9 +105,9 @@ func wasReset(err error) bool {
 // At the deadline a drain ends for connections that send; idle ones end when
 // they next send. In mode iptables their tracked connections are removed. Services can have their own deadlines. An endpoint that
 // returns in time is not affected by the old deadline.
-func TestDrainEndsAtItsDeadline(t *testing.T) { endsDrains(t, "", "5s") }
+func TestDrainEndsAtItsDeadline(t *testing.T) { endsDrains(t, "", "10s") }
 
-// In mode iptables a sync may take longer than 5 s on a busy machine, so the endpoint that returns in time has more.
+// In mode iptables a sync may take longer than 10 s on a busy machine, so the endpoint that returns in time has more.
 func TestDrainEndsAtItsDeadlineInModeIPTables(t *testing.T) { endsDrains(t, modeIPTables, "10m") }
 
 func endsDrains(t *testing.T, main, returns string) {
@@ -119,7 +122,7 @@ func endsDrains(t *testing.T, main, returns string) {
 			service("patient", "10.96.0.21", "fd00:96::21", endpoints) + "drainTimeout = \"10m\"\n" +
 			service("hasty", "10.96.0.22", "fd00:96::22", endpoints) + "drainTimeout = \"1s\"\n" +
 			service("endless", "10.96.0.23", "fd00:96::23", endpoints) + "drainTimeout = \"0s\"\n" +
-			service("leaving", "10.96.0.25", "fd00:96::25", endpoints) + "drainTimeout = \"5s\"\n" +
+			service("leaving", "10.96.0.25", "fd00:96::25", endpoints) + "drainTimeout = \"10s\"\n" +
 			service("returning", "10.96.0.24", "fd00:96::24", returning) + "drainTimeout = \"" + returns + "\"\n"
 	}
 	n.start(t, table(both, both))
@@ -156,7 +159,7 @@ func endsDrains(t *testing.T, main, returns string) {
 			t.Errorf("an idle connection to %s wants to be reset at its next packet, got %v", c.RemoteAddr(), err)
 		}
 	}
-	leaving.wantReset(t, removed, 5*time.Second) // as those to the returning one would have been
+	leaving.wantReset(t, removed, 10*time.Second) // as those to the returning one would have been
 	for _, c := range alive {
 		c.wantAlive(t)
 	}

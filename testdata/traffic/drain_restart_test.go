@@ -7,8 +7,8 @@ import (
 
 // The kernel remembers a drain, so svcproxy may end and start while one is open.
 func TestDrainGoesOnOverARestart(t *testing.T) {
-	const timeout = 4 * time.Second
-	n := newNode(t, `ipvs.drainTimeout = "4s"`)
+	const timeout = 15 * time.Second // for a start, its sync and what is read after it
+	n := newNode(t, `ipvs.drainTimeout = "15s"`)
 	const both, one = `["10.2.1.10", "10.2.2.10"]`, `["10.2.2.10"]`
 	table := func(web, returning string) string {
 		return clusterIP("web", "10.96.0.20", web) + clusterIP("returning", "10.96.0.21", returning)

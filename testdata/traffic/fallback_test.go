@@ -57,7 +57,7 @@ func waitsForLastMode(t *testing.T, mode, old string) {
 	n := prepare(t, lab.New, "mode = \"\"\n")
 	n.start(t, web)
 	must(t, n.Stop())
-	must(t, n.Configure("mode = \"\"\nmodeGrace = \"5s\"\n"))
+	must(t, n.Configure("mode = \"\"\nmodeGrace = \"20s\"\n"))
 	t.Setenv("PATH", old+":"+os.Getenv("PATH"))
 	mark := n.Log.Len()
 	must(t, n.Start())

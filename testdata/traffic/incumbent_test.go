@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
@@ -107,7 +106,7 @@ func TestVIPThatIsTheGateway(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	must(t, n.Lab.Node.IP("route del default"))
-	must(t, lab.Eventually(10*time.Second, func() error {
+	must(t, lab.Eventually(generous, func() error {
 		if out, code := n.stand(t, "web"); code != 0 || !n.bound(t, "192.0.2.9") {
 			return fmt.Errorf("without the gateway: exit code %d\n%s", code, out)
 		}
@@ -134,7 +133,7 @@ func TestGatewayBecomesAVIP(t *testing.T) {
 	const taken, gateway = "answers for it", "VIP 192.0.2.9 is this node's default gateway"
 	names := func(when, why, not string) {
 		t.Helper()
-		must(t, lab.Eventually(10*time.Second, func() error {
+		must(t, lab.Eventually(generous, func() error {
 			if out, code := n.stand(t, "web"); code != 7 || !strings.Contains(out, why) {
 				return fmt.Errorf("%s: status web: exit code %d\n%s", when, code, out)
 			}

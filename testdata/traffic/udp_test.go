@@ -179,7 +179,7 @@ func TestUDPScaledToZeroIsRefused(t *testing.T) {
 // of another host, of another service, or of TCP.
 func TestTrackedFlowsOfWhatIsGone(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("conntrack"))
-	n := newNode(t, "")
+	n := newNode(t, "conntrack.udpTimeout = \"10m\"\nconntrack.udpStreamTimeout = \"10m\"\n")
 	dns := func(name, proto, v4, v6, endpoints string, nodePort int) string {
 		return fmt.Sprintf("[services.%s]\ntype = \"NodePort\"\nclusterIPs = [%q, %q]\nexternalIPs = [\"203.0.113.%d\"]\n"+
 			"ports = [{ port = %d, nodePort = %d, protocol = %q }]\nendpoints = %s\n",
