@@ -27,6 +27,8 @@ type dependents struct {
 	unserved   map[netip.Addr]error        // the address has no virtual server
 	unguarded  map[netip.Addr]error        // not in IPVS-IPS
 	unfiltered map[kernel.Family]error     // the chain that guards VIPs could not be created
+	unchecked  map[kernel.Family]error     // the chains that hold source ranges could not be written
+	anybody    map[kernel.VirtualKey]error // its source ranges do not hold
 	unfilled   map[string]error            // temporary set that lacks an entry
 	open       map[kernel.VirtualKey]error // a VIP could not be closed
 	lasting    map[kernel.VirtualKey]error // virtual server could not be removed
@@ -74,6 +76,9 @@ func (d *dependents) failed(o kernel.Op, err error) {
 		if v.Table == "filter" && (o.Verb == kernel.Add || o.Verb == kernel.Change && d.Names.IsChain(v.Name, kernel.ChainVIPFilter)) {
 			mark(&d.unfiltered, v.Family, err)
 		}
+		if v.Table == "filter" && o.Verb != kernel.Remove && d.checksSources(v) {
+			mark(&d.unchecked, v.Family, err)
+		}
 	case kernel.Virtual:
 		switch o.Verb {
 		case kernel.Remove:
@@ -89,6 +94,11 @@ func (d *dependents) failed(o kernel.Op, err error) {
 			mark(&d.unbound, v.VIP(), err)
 		}
 	}
+}
+
+// checksSources reports whether source ranges hold by a chain of table filter.
+func (d *dependents) checksSources(c kernel.Chain) bool {
+	return c.BuiltIn() || d.Names.IsChain(c.Name, kernel.ChainProxyFirewall) || d.Names.IsChain(c.Name, kernel.ChainSourceRangesFirewall)
 }
 
 // needing returns the families whose VIPs stay closed if a sysctl cannot be set. Without
@@ -118,6 +128,8 @@ func (d *dependents) failedEntry(verb kernel.Verb, e kernel.Entry, err error) {
 		d.failedServing(e.Addr, err)
 	case spec.Name == kernel.IPVSIPs:
 		mark(&d.unguarded, e.Addr, err)
+	case spec.Name == kernel.LoadBalancerFW:
+		mark(&d.anybody, e.Key(), err)
 	default:
 		d.failedTemp(e.Set, err)
 	}
@@ -185,6 +197,7 @@ func (d *dependents) cause(o kernel.Op) error {
 			vip := v.VIP()
 			return cmp.Or(d.unready[kernel.FamilyOf(vip)], d.unserved[vip], d.unguarded[vip], d.unfiltered[kernel.FamilyOf(vip)])
 		}
+		return d.unbound[v.VIP()] // else a VIP that is to be local in another way would not be local at all
 	case kernel.Announcement:
 		if o.Verb == kernel.Add {
 			return cmp.Or(d.unready[kernel.FamilyOf(v.Addr)], d.unbound[v.Addr], d.unserved[v.Addr], d.unguarded[v.Addr], d.unfiltered[kernel.FamilyOf(v.Addr)])
@@ -209,6 +222,9 @@ func (d *dependents) lostEntry(verb kernel.Verb, e kernel.Entry) error {
 		// Its virtual server is left out. One that another program makes under this
 		// entry would count as owned.
 		return d.unready[family]
+	case verb == kernel.Add && spec.Name == kernel.LoadBalancer:
+		// Nothing here says which of them have source ranges: all wait for the chains.
+		return cmp.Or(d.unready[family], d.unowned[e.Key()], d.unchecked[family], d.anybody[e.Key()])
 	case verb == kernel.Add && spec.Opens:
 		return cmp.Or(d.unready[family], d.unowned[e.Key()])
 	case verb == kernel.Remove && spec.Name == kernel.VirtualServer:

@@ -246,6 +246,23 @@ addr add 10.96.0.1/32 dev kube-ipvs0
 -A -t 10.96.0.1:80 -s rr
 `
 	route := kernel.Route{Addr: world.VIPs[0]}.String()
+	routed := strings.Replace(serving, "addr add 10.96.0.1/32 dev kube-ipvs0", route, 1)
+	const fenced = `create KUBE-IPVS-IPS hash:ip family inet maxelem 8
+create KUBE-LOAD-BALANCER hash:ip,port family inet maxelem 8
+create KUBE-LOAD-BALANCER-FW hash:ip,port family inet maxelem 8
+create KUBE-VIRTUAL-SERVER hash:ip,port family inet maxelem 8
+#: iptables
+*filter
+:KUBE-IPVS-FILTER - [0:0]
+:KUBE-PROXY-FIREWALL - [0:0]
+-A INPUT -j KUBE-IPVS-FILTER
+-A KUBE-IPVS-FILTER -m set --match-set KUBE-IPVS-IPS dst -j REJECT
+COMMIT
+link add kube-ipvs0 type dummy
+`
+	fences := strings.Replace(fenced, "COMMIT", "-A KUBE-PROXY-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-FW dst,dst -j DROP\nCOMMIT", 1) +
+		"add KUBE-IPVS-IPS 10.96.0.1\nadd KUBE-LOAD-BALANCER 10.96.0.1,tcp:80\nadd KUBE-LOAD-BALANCER-FW 10.96.0.1,tcp:80\n" +
+		"add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:80\naddr add 10.96.0.1/32 dev kube-ipvs0\n-A -t 10.96.0.1:80 -s rr\n"
 	unbound := strings.Replace(serving, "addr add 10.96.0.1/32 dev kube-ipvs0\n", "", 1)
 	for _, c := range []struct {
 		name, want, have, fails string
@@ -259,6 +276,11 @@ addr add 10.96.0.1/32 dev kube-ipvs0
 			[]string{"-A -t 10.96.0.1:80", "add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:80"}, nil},
 		{"nothing is bound that nothing guards", serving, "", "+ chain ipv4 filter KUBE-IPVS-FILTER",
 			[]string{"-A -t 10.96.0.1:80"}, []string{"addr add"}},
+		{"a VIP that cannot become a route stays an address", routed, serving, "+ " + route, []string{"addr add 10.96.0.1"}, []string{route}},
+		{"and the other way round", serving, routed, "+ addr", []string{route}, []string{"addr add"}},
+		{"what only some may reach waits for the chain that says so", fences, fenced, "~ chain ipv4 filter KUBE-PROXY-FIREWALL",
+			[]string{"-A -t 10.96.0.1:80"}, []string{"add KUBE-LOAD-BALANCER 10.96.0.1"}},
+		{"and for its entry there", fences, fenced, "+ add KUBE-LOAD-BALANCER-FW", []string{"-A -t 10.96.0.1:80"}, []string{"add KUBE-LOAD-BALANCER 10.96.0.1"}},
 		{"also where a route makes the VIP local", strings.Replace(serving, "addr add 10.96.0.1/32 dev kube-ipvs0", route, 1) + "add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:81\n-A -t 10.96.0.1:81 -s mh\n", unbound, "+ -A -t 10.96.0.1:81",
 			[]string{route}, []string{"-A -t 10.96.0.1:81"}},
 		{"a port that cannot be served leaves the others of its VIP", serving + "add KUBE-VIRTUAL-SERVER 10.96.0.1,tcp:81\n-A -t 10.96.0.1:81 -s mh\n", unbound, "+ -A -t 10.96.0.1:81",
