@@ -259,15 +259,18 @@ func (d *decider) count(x *frontend.Front) (up, of int) {
 			up++
 		}
 	}
-	if x.Traits&(frontend.ExternalLocal|frontend.InternalLocal) != 0 {
-		of = len(d.Frontends.Backends(x)) // endpoints of other nodes do not count
-	} else {
-		for i := range s.Endpoints {
-			e := &s.Endpoints[i]
-			if _, serves := s.PortOf(e, int(x.Port)); serves && e.Addr.Is6() == ipv6 && !e.Backup {
-				of++
-			}
+	local := x.Traits&(frontend.ExternalLocal|frontend.InternalLocal) != 0 // endpoints of other nodes do not count
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		if _, serves := s.PortOf(e, int(x.Port)); !serves || e.Addr.Is6() != ipv6 || e.Backup {
+			continue
 		}
+		if !local || e.On(d.Frontends.Node.Name, d.Frontends.Config.LocalCIDRs) {
+			of++
+		}
+	}
+	if local { // or all of them, by localFallback
+		of = max(of, len(d.Frontends.Backends(x)))
 	}
 	for _, g := range d.unusual[int(x.Service)] {
 		if g.Port == port.Name && g.Protocol == port.Protocol && g.IPv6 == ipv6 && (g.Mode.Panic() || g.Mode == health.FirstResult) {

@@ -50,6 +50,7 @@ type node struct {
 	starts  Starts
 	policy  kernel.Policy // with Probe, VIPs are local by routes
 	refuses bool          // the kernel refuses virtual servers
+	name    string
 	zone    string
 	whyNot  func(*frontend.Front) string
 	now     time.Time
@@ -62,7 +63,7 @@ func newNode(t *testing.T, c Config) *node { return &node{T: t, config: c, now: 
 func (n *node) step(services ...sources.Service) string {
 	t := sources.Table{Services: sources.ServicesOf(services...)}
 	t.Sort()
-	f := frontend.List(t, kernel.Node{Zone: n.zone}, frontend.Config{IPv6: true, Announce: true})
+	f := frontend.List(t, kernel.Node{Name: n.name, Zone: n.zone}, frontend.Config{IPv6: true, Announce: true})
 	want := kernel.State{Policy: n.policy}
 	for _, x := range f.Fronts {
 		if n.whyNot != nil && n.whyNot(&x) != "" {
@@ -349,4 +350,23 @@ func TestNotServedInThisMode(t *testing.T) {
 	n.want(n.step(web, second), "10.0.0.1: port 81/tcp: the relay cannot hold its source ranges")
 	n.config.Require = Any
 	n.want(n.step(web, second), "10.0.0.1 metric 100")
+}
+
+// Under policy Local, endpoints of this node that are not ready or cut count, and those of other nodes do not.
+func TestMinHealthyOfLocalEndpoints(t *testing.T) {
+	c := usual
+	c.HoldUp, c.MinHealthy, c.MinHealthyPercent = 0, 50, true
+	n := newNode(t, c)
+	n.name = "n1"
+	local := service("web", "10.0.0.1", 80, 1, 1, 1, 1, 1, 1)
+	local.ExternalTrafficPolicy = sources.Local
+	for i := range local.Endpoints {
+		local.Endpoints[i].NodeName = "n1"
+	}
+	local.Endpoints[4].NodeName, local.Endpoints[5].NodeName = "n2", "n2"
+	local.Endpoints[0].Ready, local.Endpoints[0].Serving = false, false
+	local.Endpoints[1].Cut = true
+	n.want(n.step(local), "10.0.0.1 metric 100")
+	local.Endpoints[2].Ready, local.Endpoints[2].Serving = false, false
+	n.want(n.step(local), "10.0.0.1: port 80/tcp: 1 of 4 endpoints can serve, and it needs 2")
 }

@@ -94,3 +94,10 @@ func BenchmarkProbed(b *testing.B) {
 		}
 	})
 }
+
+// Certificates without an end have the year 9999, which nanoseconds since 1970 do not reach.
+func TestSecondsOfTheYear9999(t *testing.T) {
+	if got := seconds(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)); got != 253402300799 {
+		t.Errorf("%f, want 253402300799", got)
+	}
+}

@@ -193,5 +193,5 @@ func seconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
 	}
-	return float64(t.UnixNano()) / 1e9
+	return float64(t.Unix()) + float64(t.Nanosecond())/1e9 // UnixNano ends in 2262, certificates in 9999
 }
