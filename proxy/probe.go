@@ -59,14 +59,14 @@ type answer struct {
 	err   error // the probe failed
 }
 
-// fill writes the answers into a reading.
-func (p *prober) fill(o *kernel.Observed, now time.Time) {
+// fill writes the answers into a reading. The next sync may have to wait for minGap.
+func (p *prober) fill(o *kernel.Observed, now time.Time, minGap time.Duration) {
 	o.Probed, o.Taken = nil, nil
 	for c, a := range p.answers {
 		switch {
 		case a.taken != kernel.Taken{}:
 			o.Taken = append(o.Taken, a.taken)
-		case now.Sub(a.at) > silenceLasts:
+		case now.Sub(a.at) > silenceLasts+minGap:
 			delete(p.answers, c)
 		default:
 			o.Probed = append(o.Probed, c)

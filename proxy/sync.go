@@ -150,7 +150,7 @@ func (p *Proxy) observe(ctx context.Context, r *Report) (err error) {
 	}
 	p.prober.noteGone(was.Node.Addrs, p.reading.have.Node.Addrs, r.Start)
 	p.prober.noteUnbound(&was, &p.reading.have, p.next.Want.Policy.Claims, r.Start)
-	p.prober.fill(&p.reading.have, r.Start)
+	p.prober.fill(&p.reading.have, r.Start, p.pace.minGap)
 	return nil
 }
 

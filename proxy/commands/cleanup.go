@@ -91,10 +91,14 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 	if err := k.Warning(); err != nil {
 		c.warn(err.Error())
 	}
-	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers, Kept: stay}, c.print); err != nil || c.dryRun {
-		return err
+	var withdrawn error
+	if !c.dryRun { // first, and whatever becomes of the rest: routing daemons may still send clients here
+		withdrawn = daemon.WithdrawFile(s.Config.Announce)
 	}
-	return errors.Join(daemon.WithdrawFile(s.Config.Announce), host.ForgetRecord(s.Config.StateDir), host.ForgetNames(s.Config.StateDir))
+	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers, Kept: stay}, c.print); err != nil || c.dryRun {
+		return errors.Join(withdrawn, err)
+	}
+	return errors.Join(withdrawn, host.ForgetRecord(s.Config.StateDir), host.ForgetNames(s.Config.StateDir))
 }
 
 // checkRecord refuses the names of the last run's record if the device has addresses that

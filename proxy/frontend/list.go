@@ -197,14 +197,14 @@ func servable(a netip.Addr) bool { return a.IsGlobalUnicast() }
 // ordered sorts fronts and keeps one of each key. If a service has a key twice,
 // for example an address given as external and as load balancer IP, the front
 // has both kinds and the backends of the first. If two services have the same
-// key, the first one gets it. sources.Merge prevents that, but for a node port and
-// another service's VIP of the same number where the VIP is the node's own address.
+// key, one has it as a node port and the other as a VIP, which is the node's own
+// address: the VIP gets it. sources.Merge prevents all else.
 func ordered(fronts []Front) []Front {
 	slices.SortFunc(fronts, func(a, b Front) int {
 		if c := a.Key.Compare(b.Key); c != 0 {
 			return c
 		}
-		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.slot, b.slot))
+		return cmp.Or(cmp.Compare(a.Traits&NodePort, b.Traits&NodePort), cmp.Compare(a.Service, b.Service), cmp.Compare(a.slot, b.slot))
 	})
 	kept := fronts[:0]
 	for _, f := range fronts {
