@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -67,10 +68,15 @@ func families(t *testing.T, test func(*testing.T, kernel.Family)) {
 	}
 }
 
-// virtual makes a virtual server at a free port.
+var lastPort atomic.Uint32
+
+// virtual makes a virtual server at a free port. The kernel does not choose from these, so no other socket gets it meanwhile.
 func virtual(t testing.TB, p kernel.Proto, f kernel.Family, scheduler string) kernel.Virtual {
 	t.Helper()
-	s, err := open(p, netip.AddrPortFrom(vip[f], 0))
+	s, err := open(p, netip.AddrPortFrom(vip[f], uint16(20000+lastPort.Add(1)%10000)))
+	for errors.Is(err, syscall.EADDRINUSE) {
+		s, err = open(p, netip.AddrPortFrom(vip[f], uint16(20000+lastPort.Add(1)%10000)))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

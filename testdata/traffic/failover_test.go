@@ -285,8 +285,8 @@ func TestOthersServeWhenANodeFallsSilent(t *testing.T) {
 		}))
 		visits := newcomers.Stop()
 		t.Logf("%s: of %d new connections %d refused and %d lost, the slowest took %v", when, visits.All, len(visits.Refused), len(visits.Lost), visits.Slowest)
-		wantFew(t, 0, when+": new connections refused", visits.Refused)
-		if longest() < freePause { // a machine that pauses for 0.9 s makes BFD take good nodes for dead ones
+		if longest() < freePause { // a machine that pauses for 0.9 s makes BFD take good nodes for dead ones, even all of them
+			wantFew(t, 0, when+": new connections refused", visits.Refused)
 			wantFew(t, few, when+": new connections lost", visits.Lost)
 		}
 	}
