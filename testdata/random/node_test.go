@@ -57,6 +57,7 @@ type node struct {
 
 	before        []string
 	beforeSysctls map[string]string
+	forwardsIPv6  bool // since an IPv6 service was there
 	toggled       bool // it has the second link's addresses
 }
 

@@ -44,6 +44,8 @@ func inMode(i int) mode.Mode {
 var sysctlNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(
 	new(ipvs.Mode).Sysctls(), new(iptables.Mode).Sysctls(), userspace.Mode{}.Sysctls()))))
 
+const forwardingIPv6 = "net.ipv6.conf.all.forwarding"
+
 // TestRandomTables goes from table to table on a node. SVCPROXY_RANDOM_TABLES
 // says how many, a fifth of them with the legacy back end, SVCPROXY_RANDOM_SEED
 // which.
@@ -146,6 +148,7 @@ func (n *node) cleanup() {
 	}
 	n.sameLines("after cleanup", n.before, r.others(false))
 	n.sameLines("sysctls after cleanup", settings(n.beforeSysctls), settings(allSysctls(n)))
+	n.forwardsIPv6 = false
 	n.kernel.Close()
 	n.stateDir = n.TempDir()
 	n.open()
@@ -219,7 +222,8 @@ func (n *node) compare(want kernel.State) {
 	}
 }
 
-// compareSysctls checks those that are wanted, and that others are as before.
+// compareSysctls checks those that are wanted, and that others are as before. IPv6 forwarding stays after the
+// last IPv6 service until nothing is forwarded any more.
 func (n *node) compareSysctls(want []kernel.Sysctl) {
 	n.Helper()
 	names := slices.Concat(sysctlNames, []string{kernel.ProxyNDP("eth0"), kernel.ProxyNDP("eth1")})
@@ -232,11 +236,19 @@ func (n *node) compareSysctls(want []kernel.Sysctl) {
 	for _, s := range want {
 		wanted[s.Name] = s.Value
 	}
+	n.forwardsIPv6 = wants(want, "net.ipv4.ip_forward") && (n.forwardsIPv6 || wants(want, forwardingIPv6))
+	if n.forwardsIPv6 {
+		wanted[forwardingIPv6] = "1"
+	}
 	have := make(map[string]string)
 	for name := range wanted {
 		have[name] = sysctl(n, name)
 	}
 	n.sameLines("sysctls", settings(wanted), settings(have))
+}
+
+func wants(sysctls []kernel.Sysctl, name string) bool {
+	return slices.ContainsFunc(sysctls, func(s kernel.Sysctl) bool { return s.Name == name })
 }
 
 // sameLines shows what only one of two lists has.
