@@ -149,7 +149,7 @@ func TestUDPIdle(t *testing.T) {
 
 // A server may send on by itself, and each datagram keeps the flow.
 func TestUDPServerPushes(t *testing.T) {
-	r := newRelay(t, Options{UDPIdle: 500 * time.Millisecond})
+	r := newRelay(t, Options{UDPIdle: 2 * time.Second})
 	v := virtual(t, kernel.UDP, kernel.IPv4, "rr")
 	server, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(vip[kernel.IPv4], 0)))
 	if err != nil {
@@ -164,12 +164,12 @@ func TestUDPServerPushes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 40 { // for longer than two idle times
+	for i := range 45 { // for longer than two idle times
 		server.WriteToUDPAddrPort([]byte{byte(i)}, from)
 		if n, err := c.Read(b); err != nil || n != 1 || b[0] != byte(i) {
 			t.Fatalf("datagram %d: %v, %v", i, b[:n], err)
 		}
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestUDPFileLimit(t *testing.T) {
 
 // Thousands of flows come and go while endpoints change.
 func TestUDPChurn(t *testing.T) {
-	r := newRelay(t, Options{UDPIdle: 20 * time.Millisecond})
+	r := newRelay(t, Options{UDPIdle: 200 * time.Millisecond})
 	v := virtual(t, kernel.UDP, kernel.IPv4, "wlc")
 	a, b := echoUDP(t, kernel.IPv4), echoUDP(t, kernel.IPv4)
 	serve(t, r, v, a, b)
@@ -285,7 +285,7 @@ func TestUDPChurn(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond):
 				r.Apply([]kernel.Op{remove(target(v, b, 1))})
 				r.Apply([]kernel.Op{add(target(v, b, 1))})
 			}
@@ -299,7 +299,7 @@ func TestUDPChurn(t *testing.T) {
 		sum += n
 	}
 	// A datagram on its way to an endpoint that is removed is lost, as with IPVS.
-	if sum < 700 {
+	if sum < 400 {
 		t.Errorf("%d of 800 datagrams were answered", sum)
 	}
 	eventually(t, "all ended", func() bool { return r.Stats().Flows == 0 })

@@ -88,7 +88,7 @@ func TestSlowWriters(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			o := watching("*.toml")
-			o.quiet = 500 * time.Millisecond
+			o.quiet = 3 * time.Second
 			r := start(t, func(r *rig) { r.write("s.toml", names...) }, o)
 			r.want("", names...)
 			write(r, func(i int) string {

@@ -6,7 +6,7 @@
 //
 // All parts are real: kube-apiserver is built from upstream's modules (see kube/), etcd is Debian's, and
 // certificates, tokens and RBAC are those of a cluster. It refuses to be a cluster beyond that: there
-// are no controllers, no kubelets and no nodes but the Node objects a test writes. So so no
+// are no controllers, no kubelets and no nodes but the Node objects a test writes. So no
 // EndpointSlices appear by themselves, and nothing changes unless a test changes it.
 package apiserver
 
@@ -25,6 +25,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
 // ServiceCIDRs are what cluster IPs are taken from.
@@ -107,7 +109,7 @@ func (c *Cluster) prepare(etcd, apiserver string) (err error) {
 	if c.Mint, err = newMint(); err != nil {
 		return err
 	}
-	ports, err := freePorts(3)
+	ports, err := lab.FreePorts(3)
 	if err != nil {
 		return err
 	}
@@ -171,20 +173,6 @@ func (c *Cluster) writeFiles() error {
 }
 
 func loopback(scheme string, port int) string { return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port) }
-
-// freePorts returns ports that are free now. On a quiet machine no other program takes them before
-// the servers do.
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
-}
 
 func (c *Cluster) etcdReady() error {
 	var health struct{ Health string }

@@ -66,17 +66,13 @@ func TestQPSAndBurst(t *testing.T) {
 	if len(came) < 2*2+1 {
 		t.Errorf("%d list requests, want two pages of services and slices, and one of nodes", len(came))
 	}
-	// What was sent together may arrive apart, and the other way round.
-	const jitter = 300 * time.Millisecond
-	for i := range came {
-		for j := i + 1; j < len(came); j++ {
-			took := came[j].Sub(came[i]) + jitter
-			if most := burst + int(took.Seconds()*qps) + 1; j-i+1 > most {
-				t.Errorf("requests %d to %d within %v, want at most %d", i, j, took-jitter, most)
-			}
-		}
+	// The first one may arrive late, by a pause of this process; without a limit all come within milliseconds.
+	const pause = time.Second
+	took := came[len(came)-1].Sub(came[0])
+	if least := time.Duration(len(came)-burst)*time.Second/qps - pause; took < least {
+		t.Errorf("%d requests within %v, want at least %v", len(came), took, least)
 	}
-	t.Logf("%d requests, %d lists in %v", len(requests), len(came), came[len(came)-1].Sub(came[0]))
+	t.Logf("%d requests, %d lists in %v", len(requests), len(came), took)
 }
 
 // Protobuf is what goes over the wire, for lists and watches, or what else was asked for.

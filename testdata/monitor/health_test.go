@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/web"
+	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
 // code asks a listener and gives the code of its answer; 0 if there is none.
@@ -32,12 +32,11 @@ func TestHealthWhenSyncsHang(t *testing.T) {
 	n.proxy.SetPeriods(period, 0)
 	ports := &web.HealthPorts{Healthy: n.proxy.Healthy, Log: slog.New(slog.DiscardHandler)}
 	defer ports.Close()
-	free, err := net.Listen("tcp", ":0")
+	free, err := lab.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := netip.MustParseAddrPort(fmt.Sprintf("127.0.0.1:%d", free.Addr().(*net.TCPAddr).Port))
-	free.Close()
+	port := netip.MustParseAddrPort(fmt.Sprintf("127.0.0.1:%d", free[0]))
 	ports.Set([]frontend.HealthCheck{{Namespace: "default", Name: "web", Port: port.Port(), LocalEndpoints: 1}})
 
 	all := func(want int) bool {

@@ -261,12 +261,12 @@ func tableOf(services ...sources.Service) sources.Table {
 	return t
 }
 
-// await waits until something holds, and fails the test if that takes a minute.
+// await waits until something holds, and fails the test if that takes three minutes.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within three minutes: %s", what)
 		}
 	}
 }

@@ -222,16 +222,18 @@ func (n node) strayPackets(t *testing.T) (come, gone func()) {
 			ask(t, n.Client, "tcp", "10.96.0.30:80") // so that ARP for the gateway is known: the check drops ARP requests of the address, too
 			must(t, n.Client.IP("addr add "+from+"/32 dev eth0"))
 			n.tool(t, "sysctl", "-qw", "net.ipv4.conf.uplink.rp_filter=1")
-			sent.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-						n.Client.Try(netip.MustParseAddr(from), netip.MustParseAddrPort("10.96.0.30:80"), 10*time.Millisecond)
+			for range 8 {
+				sent.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+							n.Client.Try(netip.MustParseAddr(from), netip.MustParseAddrPort("10.96.0.30:80"), 50*time.Millisecond)
+						}
 					}
-				}
-			})
+				})
+			}
 		}, func() {
 			close(stop)
 			sent.Wait()
