@@ -153,18 +153,34 @@ func (n Names) SetSpec(name string) (Family, SetSpec, bool) {
 	return 0, SetSpec{}, false
 }
 
-const proxyNDPBegin, proxyNDPEnd = "net.ipv6.conf.", ".proxy_ndp"
+// ForwardingIPv6 is the sysctl that lets the node forward packets of IPv6.
+const ForwardingIPv6 = "net.ipv6.conf.all.forwarding"
+
+// Parameters of IPv6 that each link has.
+const linkParameter, proxyNDP, acceptRA = "net.ipv6.conf.", ".proxy_ndp", ".accept_ra"
 
 // ProxyNDP is the sysctl that lets a link answer for proxy neighbours. As in sysctl(8),
 // a dot in the link's name becomes a slash.
 func ProxyNDP(link string) string {
-	return proxyNDPBegin + strings.ReplaceAll(link, ".", "/") + proxyNDPEnd
+	return linkParameter + strings.ReplaceAll(link, ".", "/") + proxyNDP
 }
 
-// proxyNDPLink returns the link of a sysctl that ProxyNDP named.
-func proxyNDPLink(name string) (string, bool) {
-	rest, begins := strings.CutPrefix(name, proxyNDPBegin)
-	rest, ends := strings.CutSuffix(rest, proxyNDPEnd)
-	link := strings.ReplaceAll(rest, "/", ".")
-	return link, begins && ends && ProxyNDP(link) == name
+// AcceptRA is the sysctl that says whether the kernel heeds router advertisements on a link: 1 unless the node forwards,
+// 2 even then.
+func AcceptRA(link string) string {
+	return linkParameter + strings.ReplaceAll(link, ".", "/") + acceptRA
+}
+
+// IsAcceptRA reports whether AcceptRA named a sysctl.
+func IsAcceptRA(name string) bool {
+	link, ok := linkOf(name)
+	return ok && name == AcceptRA(link)
+}
+
+// linkOf returns the link of a sysctl that ProxyNDP or AcceptRA named.
+func linkOf(name string) (link string, ok bool) {
+	rest, begins := strings.CutPrefix(name, linkParameter)
+	i := max(strings.LastIndexByte(rest, '.'), 0)
+	link = strings.ReplaceAll(rest[:i], "/", ".")
+	return link, begins && (name == ProxyNDP(link) || name == AcceptRA(link))
 }

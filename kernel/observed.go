@@ -78,6 +78,9 @@ type Node struct {
 	Primary4, Primary6 netip.Addr
 	// Gateways are the next hops of the default routes.
 	Gateways []netip.Addr
+	// Advertised are the links on which a router advertisement gave the kernel a default route, sorted. It forgets these
+	// routes when it begins to forward, unless AcceptRA is 2.
+	Advertised []string
 	// BrNetfilter says that bridged packets pass iptables. Without it no rule may use -m
 	// physdev, which would load the module.
 	BrNetfilter bool
@@ -95,7 +98,7 @@ type Node struct {
 func (n Node) Equal(o Node) bool {
 	return n.Name == o.Name && n.Zone == o.Zone && n.Primary4 == o.Primary4 && n.Primary6 == o.Primary6 &&
 		n.BrNetfilter == o.BrNetfilter && n.Release == o.Release && n.MTU == o.MTU &&
-		slices.Equal(n.Addrs, o.Addrs) && slices.Equal(n.Gateways, o.Gateways) && slices.Equal(n.Bridges, o.Bridges)
+		slices.Equal(n.Addrs, o.Addrs) && slices.Equal(n.Gateways, o.Gateways) && slices.Equal(n.Advertised, o.Advertised) && slices.Equal(n.Bridges, o.Bridges)
 }
 
 // Has says whether an address belongs to the node.

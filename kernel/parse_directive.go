@@ -204,6 +204,8 @@ func (n *Node) directive(name, value, link string) (err error) {
 		var a netip.Addr
 		a, err = netip.ParseAddr(value)
 		n.Gateways = append(n.Gateways, a)
+	case "advertised":
+		n.Advertised = append(n.Advertised, value)
 	case "br_netfilter":
 		n.BrNetfilter = true
 	case "mtu":

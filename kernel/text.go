@@ -142,6 +142,9 @@ func (n Node) append(line func(string, ...any)) {
 	for _, a := range n.Gateways {
 		line("gateway %s", a)
 	}
+	for _, link := range n.Advertised {
+		line("advertised %s", link)
+	}
 	if n.BrNetfilter {
 		line("br_netfilter")
 	}

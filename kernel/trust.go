@@ -52,16 +52,16 @@ func (n Names) Check() error { return errors.Join(CheckPrefix(n.Prefix), CheckDe
 
 // Check says why svcproxy cannot have saved this value. The values are in a file of the
 // service's user, and root restores them. So it accepts only names that svcproxy sets
-// (the sysctls given, IPVS timeouts, daemons of connection sync and ProxyNDP), and only values that these can have.
+// (the sysctls given, IPVS timeouts, daemons of connection sync, ProxyNDP and AcceptRA), and only values that these can have.
 func (s Saved) Check(sysctls []string) error {
 	if IsSyncDaemon(s.Name) {
 		return s.checkDaemon()
 	}
-	link, ndp := proxyNDPLink(s.Name)
-	if !ndp && !IsTimeout(s.Name) && !slices.Contains(sysctls, s.Name) {
+	link, ofLink := linkOf(s.Name)
+	if !ofLink && !IsTimeout(s.Name) && !slices.Contains(sysctls, s.Name) {
 		return fmt.Errorf("%.80q is not a parameter that svcproxy sets", s.Name)
 	}
-	if ndp {
+	if ofLink {
 		if err := CheckDevice(link); err != nil {
 			return fmt.Errorf("%.80q: %w", s.Name, err)
 		}

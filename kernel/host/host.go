@@ -293,7 +293,7 @@ func (k *Kernel) readFew(o *kernel.Observed) (err error) {
 }
 
 // sysctlNames lists the parameters to read: those asked for, those that were changed,
-// and those of the links that may answer for IPv6 VIPs.
+// and those of the links that may answer for IPv6 VIPs or hear router advertisements.
 func (k *Kernel) sysctlNames(o kernel.Observed) []string {
 	names := slices.Clone(k.o.Sysctls)
 	for _, s := range o.Saved {
@@ -305,6 +305,9 @@ func (k *Kernel) sysctlNames(o kernel.Observed) []string {
 		if a.Prefix.Addr().Is6() {
 			names = append(names, kernel.ProxyNDP(a.Link))
 		}
+	}
+	for _, link := range o.Node.Advertised {
+		names = append(names, kernel.AcceptRA(link))
 	}
 	return names
 }

@@ -45,6 +45,10 @@ var (
 		2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0,
 		22, 0, 18, 0, 10, 0, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 8, 0, 4, 0, 3, 0, 0, 0,
 	}
+	advertisedMessage = []byte{
+		10, 0, 0, 0, 254, 9, 0, 1, 0, 0, 0, 0,
+		8, 0, 6, 0, 0, 4, 0, 0, 20, 0, 5, 0, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 8, 0, 4, 0, 2, 0, 0, 0,
+	}
 	vipRouteMessage = []byte{
 		2, 32, 0, 0, 255, 143, 254, 2, 0, 0, 0, 0,
 		8, 0, 15, 0, 255, 0, 0, 0, 8, 0, 1, 0, 10, 96, 0, 20, 8, 0, 4, 0, 1, 0, 0, 0,
@@ -78,14 +82,15 @@ func TestDecodeAddr(t *testing.T) {
 }
 
 func text(r route) string {
-	return fmt.Sprint(r.metric, " ", r.source, " ", r.device, " ", r.gateways)
+	return fmt.Sprint(r.metric, " ", r.source, " ", r.device, " ", r.gateways, " ", r.advertised)
 }
 
 func TestDecodeRoute(t *testing.T) {
 	for want, p := range map[string][]byte{
-		"100 invalid IP 2 [192.0.2.1]":         routeMessage,
-		"0 203.0.113.1 2 [192.0.2.2 10.0.0.2]": multipathMessage,
-		"0 invalid IP 3 [fe80::7]":             viaMessage,
+		"100 invalid IP 2 [192.0.2.1] false":         routeMessage,
+		"0 203.0.113.1 2 [192.0.2.2 10.0.0.2] false": multipathMessage,
+		"0 invalid IP 3 [fe80::7] false":             viaMessage,
+		"1024 invalid IP 2 [fe80::7] true":           advertisedMessage,
 	} {
 		r, ok, err := decodeRoute(p)
 		if !ok || err != nil || text(r) != want {

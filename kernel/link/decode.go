@@ -132,6 +132,8 @@ type route struct {
 	source   netip.Addr // preferred source; invalid if there is none
 	device   int        // index of the first next hop's device
 	gateways []netip.Addr
+
+	advertised bool // by a router, to the kernel
 }
 
 // decodeRoute decodes a default route of the main table. ok is false for any other route.
@@ -149,6 +151,7 @@ func decodeRoute(p []byte) (r route, ok bool, err error) {
 		flags&unix.RTM_F_CLONED != 0:
 		return route{}, false, nil
 	}
+	r.advertised = p[5] == unix.RTPROT_RA
 	a := nl.ParseAttrs(p[unix.SizeofRtMsg:])
 	for a.Next() && err == nil {
 		switch a.Type() {

@@ -280,7 +280,7 @@ func TestNodeFacts(t *testing.T) {
 		"addr add 2001:db8::10/64 dev eth0 nodad",
 		"route add default via 10.0.0.1 dev eth1 metric 200",
 		"route add default via 192.0.2.1 dev eth0 metric 100",
-		"-6 route add default via fe80::1 dev eth0",
+		"-6 route add default via fe80::1 dev eth0 proto ra",
 		"route add 198.51.100.0/24 via 192.0.2.200",
 	} {
 		kerneltest.Run(t, "ip", strings.Fields(line)...)
@@ -291,7 +291,7 @@ func TestNodeFacts(t *testing.T) {
 		"#: address 10.0.0.7/24 dev eth1\n#: address 10.0.9.1/32 dev eth1\n#: address 192.0.2.10/24 dev eth0\n#: address 192.0.2.11/24 dev eth0\n" +
 			"#: address 203.0.113.1/32 dev lo\n#: address 2001:db8::10/64 dev eth0\n#: address fd00:7::10/64 dev eth0\n",
 		"#: primary 192.0.2.10\n#: primary 2001:db8::10\n",
-		"#: gateway 10.0.0.1\n#: gateway 192.0.2.1\n#: gateway fe80::1\n",
+		"#: gateway 10.0.0.1\n#: gateway 192.0.2.1\n#: gateway fe80::1\n#: advertised eth0\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want\n%sin\n%s", want, got)

@@ -36,9 +36,14 @@ func (s survey) node(ours int) kernel.Node {
 	})
 	for _, r := range s.routes {
 		n.Gateways = append(n.Gateways, r.gateways...)
+		if r.advertised {
+			n.Advertised = append(n.Advertised, names[r.device])
+		}
 	}
 	slices.SortFunc(n.Gateways, netip.Addr.Compare)
 	n.Gateways = slices.Compact(n.Gateways)
+	slices.Sort(n.Advertised)
+	n.Advertised = slices.Compact(n.Advertised)
 	n.Primary4 = primary(kernel.IPv4, s.routes, mine)
 	n.Primary6 = primary(kernel.IPv6, s.routes, mine)
 	return n

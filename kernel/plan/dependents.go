@@ -111,7 +111,7 @@ func needing(s kernel.Sysctl) []kernel.Family {
 		return []kernel.Family{kernel.IPv4, kernel.IPv6}
 	case "net.ipv4.ip_forward", "net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.arp_announce":
 		return []kernel.Family{kernel.IPv4}
-	case "net.ipv6.conf.all.forwarding":
+	case kernel.ForwardingIPv6:
 		return []kernel.Family{kernel.IPv6}
 	}
 	return nil

@@ -203,6 +203,7 @@ func arrange(ops []kernel.Op, slots []int32, n int) {
 }
 
 func (d *differ) diffSysctls() {
+	first := len(d.ops)
 	kernel.Walk(d.want.Sysctls, d.have.Sysctls, same, kernel.Sysctl.Compare, func(w, h *kernel.Sysctl) {
 		switch {
 		case h == nil:
@@ -213,6 +214,7 @@ func (d *differ) diffSysctls() {
 			}
 		}
 	})
+	moveLast(d.ops[first:], kernel.ForwardingIPv6) // when it goes on, the kernel forgets routes of links without AcceptRA
 	if d.hold() {
 		return
 	}
@@ -229,6 +231,17 @@ func (d *differ) diffSysctls() {
 			d.change(kernel.RestoreSysctls, d.have.Sysctls[i], kernel.Sysctl{Name: s.Name, Value: s.Before})
 		}
 	}
+}
+
+// moveLast moves the op of a parameter behind the others.
+func moveLast(ops []kernel.Op, parameter string) {
+	i := slices.IndexFunc(ops, func(o kernel.Op) bool { return o.Object.(kernel.Sysctl).Name == parameter })
+	if i < 0 {
+		return
+	}
+	op := ops[i]
+	copy(ops[i:], ops[i+1:])
+	ops[len(ops)-1] = op
 }
 
 // unchanged returns the value that a parameter has without svcproxy: the saved one,

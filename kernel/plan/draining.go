@@ -60,9 +60,10 @@ func sortedWith[T any](sorted, more []T, compare func(a, b T) int) []T {
 
 // keeps reports whether a parameter that is no longer wanted keeps its value. IPVS needs it while virtual servers
 // drain. Forwarding of IPv6 stays until no forwarding is wanted, after the last IPv6 service too: other programs that need
-// it and found it on wrote nothing.
+// it and found it on wrote nothing. While it is on, the kernel heeds no router on a link without AcceptRA, not even one that
+// was silent for a while.
 func (d *differ) keeps(parameter string) bool {
-	if parameter == "net.ipv6.conf.all.forwarding" {
+	if parameter == kernel.ForwardingIPv6 || kernel.IsAcceptRA(parameter) {
 		_, forwards := slices.BinarySearchFunc(d.want.Sysctls, kernel.Sysctl{Name: "net.ipv4.ip_forward"}, kernel.Sysctl.Compare)
 		return forwards
 	}

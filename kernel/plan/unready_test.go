@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -78,4 +79,45 @@ func TestForwardingOfIPv6Stays(t *testing.T) {
 	if p := plan.Diff(kernel.State{}, have); len(p.Ops) != 2 {
 		t.Errorf("cleanup: %v, want both restored", p.Ops)
 	}
+}
+
+// A default route of a router's advertisement stays: the kernel heeds advertisements of the link before it forwards,
+// and as long as it does.
+func TestAdvertisementsAreHeeded(t *testing.T) {
+	const v4 = "net.ipv4.ip_forward"
+	accept := kernel.AcceptRA("eth0.100")
+	state := func(names []string, values ...string) (s kernel.State) {
+		for i, name := range names {
+			s.Sysctls = append(s.Sysctls, kernel.Sysctl{Name: name, Value: values[i]})
+		}
+		return s
+	}
+	names := []string{v4, kernel.ForwardingIPv6, accept}
+	want := state(names, "1", "1", "2")
+	want.Sysctls[2].Over = "1"
+
+	p := plan.Diff(want, kernel.Observed{Names: kernel.DefaultNames, State: state(names, "1", "0", "1")})
+	if want := "[net.ipv6.conf.eth0/100.accept_ra = 2 net.ipv6.conf.all.forwarding = 1]"; fmt.Sprint(objects(p)) != want {
+		t.Errorf("the first IPv6 service: %v, want %s", objects(p), want)
+	}
+	p = plan.Diff(want, kernel.Observed{Names: kernel.DefaultNames, State: state(names, "1", "0", "0")})
+	if want := "[net.ipv6.conf.all.forwarding = 1]"; fmt.Sprint(objects(p)) != want {
+		t.Errorf("where another program handles advertisements: %v, want %s", objects(p), want)
+	}
+
+	have := kernel.Observed{Names: kernel.DefaultNames, State: state(names, "1", "1", "2")}
+	have.Saved = []kernel.Saved{{Name: kernel.ForwardingIPv6, Before: "0", Ours: "1"}, {Name: accept, Before: "1", Ours: "2"}}
+	if p := plan.Diff(state(names[:2], "1", "1"), have); !p.Empty() {
+		t.Errorf("when the router is silent for a while: %v", p.Ops)
+	}
+	if p := plan.Diff(kernel.State{}, have); len(p.Ops) != 2 {
+		t.Errorf("cleanup: %v, want both restored", p.Ops)
+	}
+}
+
+func objects(p kernel.Plan) (all []kernel.Object) {
+	for _, o := range p.Ops {
+		all = append(all, o.Object)
+	}
+	return all
 }

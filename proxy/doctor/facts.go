@@ -68,7 +68,7 @@ type Lost struct {
 // Sysctls are the kernel parameters that the checks look at, besides those of links.
 func Sysctls() []string {
 	return []string{
-		"net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding",
+		"net.ipv4.ip_forward", kernel.ForwardingIPv6,
 		"net.ipv4.conf.all.rp_filter", "net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.arp_announce",
 		"net.netfilter.nf_conntrack_count", "net.netfilter.nf_conntrack_max",
 		"net.ipv4.vs.conn_reuse_mode", "net.ipv4.vs.pmtu_disc",

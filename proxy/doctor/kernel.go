@@ -97,7 +97,7 @@ func forwarding(f *Facts) (list []Finding) {
 	for _, c := range []struct {
 		family     kernel.Family
 		name, word string
-	}{{kernel.IPv4, "net.ipv4.ip_forward", "IPv4"}, {kernel.IPv6, "net.ipv6.conf.all.forwarding", "IPv6"}} {
+	}{{kernel.IPv4, "net.ipv4.ip_forward", "IPv4"}, {kernel.IPv6, kernel.ForwardingIPv6, "IPv6"}} {
 		remote := slices.DeleteFunc(f.remote(c.family), func(b Backend) bool { return !b.translated() })
 		if len(remote) == 0 {
 			continue

@@ -142,7 +142,7 @@ func (x *explainer) direct(backend, client netip.Addr) string {
 // notForwarding returns the kernel parameter that keeps replies from being forwarded, ""
 // if none does. IPv4 has one for each device that packets come in by.
 func (x *explainer) notForwarding(b *Backend) string {
-	name := "net.ipv6.conf.all.forwarding"
+	name := kernel.ForwardingIPv6
 	if b.Address.Addr().Is4() {
 		name = "net.ipv4.ip_forward"
 		if x.Network != nil && b.Link != "" {

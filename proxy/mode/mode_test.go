@@ -2,6 +2,7 @@ package mode
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -40,7 +41,8 @@ func TestSysctlNames(t *testing.T) {
 		Max: 1, Buckets: 1, TCPEstablished: 1e9, TCPCloseWait: 1e9, UDP: 1e9, UDPStream: 1e9, TCPBeLiberal: true,
 	}}
 	var names []string
-	for _, s := range Sysctls(c, true) {
+	f := &frontend.Frontends{Fronts: []frontend.Front{{Key: kernel.VirtualAt(netip.MustParseAddrPort("[fd00::1]:80"), kernel.TCP)}}}
+	for _, s := range Sysctls(f, c) {
 		names = append(names, s.Name)
 	}
 	slices.Sort(names)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
 // ConntrackMax is the size of the connection table of all network namespaces. It
@@ -16,12 +17,12 @@ const ConntrackBuckets = conntrackPrefix + "buckets"
 
 const conntrackPrefix = "net.netfilter.nf_conntrack_"
 
-// SysctlNames are the parameters that Sysctls may return, sorted.
+// SysctlNames are the parameters that Sysctls may return, sorted, without those of links.
 var SysctlNames = []string{
 	"net.ipv4.conf.all.arp_announce",
 	"net.ipv4.conf.all.arp_ignore",
 	"net.ipv4.ip_forward",
-	"net.ipv6.conf.all.forwarding",
+	kernel.ForwardingIPv6,
 	ConntrackBuckets,
 	ConntrackMax,
 	conntrackPrefix + "tcp_be_liberal",
@@ -31,12 +32,15 @@ var SysctlNames = []string{
 	conntrackPrefix + "udp_timeout_stream",
 }
 
-// Sysctls returns the kernel parameters that every mode needs. route_localnet is
+// Sysctls returns the kernel parameters that modes need which forward. route_localnet is
 // never one of them: it would let neighbours reach the host's loopback.
-func Sysctls(c Config, servesIPv6 bool) []kernel.Sysctl {
+func Sysctls(f *frontend.Frontends, c Config) []kernel.Sysctl {
 	s := []kernel.Sysctl{{Name: "net.ipv4.ip_forward", Value: "1"}}
-	if servesIPv6 {
-		s = append(s, kernel.Sysctl{Name: "net.ipv6.conf.all.forwarding", Value: "1"})
+	if f.Serves(kernel.IPv6) {
+		s = append(s, kernel.Sysctl{Name: kernel.ForwardingIPv6, Value: "1"})
+		for _, link := range f.Node.Advertised { // the node keeps its default route
+			s = append(s, kernel.Sysctl{Name: kernel.AcceptRA(link), Value: "2", Over: "1"})
+		}
 	}
 	s = append(s, ARP(c)...)
 	return append(s, c.Conntrack.sysctls()...)

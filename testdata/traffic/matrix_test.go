@@ -164,6 +164,8 @@ var limits = []struct{ modes, why, tests string }{
 		TestOwnFaultsTakeNothingDown`},
 	{"ipvs iptables", "wants IPv6 VIPs answered on a link that are routes, which Linux does if it forwards", `
 		TestVIPsOnTheClientsLink`},
+	{"ipvs iptables", "is about forwarding, which the relay does not need", `
+		TestRoutesOfAdvertisementsStay`},
 	{"ipvs iptables", "is about tracked connections", `
 		TestConnectionTableSize
 		TestTrackedFlowsOfWhatIsGone`},

@@ -15,7 +15,7 @@ func State(f *frontend.Frontends, c mode.Config) kernel.State { return new(Mode)
 
 // common returns the state without chains.
 func common(f *frontend.Frontends, c mode.Config) kernel.State {
-	s := kernel.State{Policy: mode.Policy(f, c), Sysctls: mode.Sysctls(c, f.Serves(kernel.IPv6))}
+	s := kernel.State{Policy: mode.Policy(f, c), Sysctls: mode.Sysctls(f, c)}
 	s.Policy.DrainVirtuals = true // those of mode ipvs
 	s.Policy.DrainRules = s.Policy.DrainTimeout > 0 || slices.ContainsFunc(s.Policy.Drains, func(d kernel.VirtualDrain) bool { return d.Timeout > 0 })
 	s.Policy.Quiesced = quiesced(f, &s.Policy)

@@ -13,7 +13,7 @@ func state(f *frontend.Frontends, c mode.Config) (kernel.State, *writer) {
 		Links:    []kernel.Link{{Name: c.Names.Device, Type: "dummy"}},
 		Policy:   mode.Policy(f, c),
 	}
-	s.Sysctls = append(sysctls(f.Node), mode.Sysctls(c, f.Serves(kernel.IPv6))...)
+	s.Sysctls = append(sysctls(f.Node), mode.Sysctls(f, c)...)
 	s.Sysctls = append(s.Sysctls, shared(f, c)...)
 	s.Daemons = c.Sync
 	mode.AddVIPs(&s, f, c)
