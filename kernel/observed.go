@@ -51,6 +51,9 @@ type Observed struct {
 	Taken  []Taken
 	// Firewall lists the base chains of other programs that our packets pass.
 	Firewall []Barrier
+	// Hidden are the tables that iptables cannot show, as "iptables filter", since another program's rules in them are none
+	// of iptables. Their chains are as svcproxy left them: none at a start.
+	Hidden []string
 }
 
 // Conns counts a real server's connections. Active are established ones;

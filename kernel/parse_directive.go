@@ -60,6 +60,8 @@ func (p *parser) directive(f []string, line string) error {
 		p.o.Answered = append(p.o.Answered, n)
 	case "barrier":
 		err = p.barrier(f)
+	case "hidden":
+		p.o.Hidden = append(p.o.Hidden, arg(1)+" "+arg(2))
 	case "accepts":
 		err = p.accepts(f)
 	case "bridge":

@@ -109,6 +109,9 @@ func (o Observed) String() string {
 	for _, b := range o.Firewall {
 		b.append(line)
 	}
+	for _, table := range o.Hidden {
+		line("hidden %s", table)
+	}
 	o.appendState(&b)
 	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
@@ -109,6 +110,8 @@ func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) 
 			}
 		}
 		switch {
+		case (p.Empty() || c.Dry) && len(have.Hidden) > 0:
+			return fmt.Errorf("rules of svcproxy may be left where the tool cannot show them: %s", strings.Join(have.Hidden, ", "))
 		case p.Empty() || c.Dry:
 			return nil
 		case round < cleanRounds:

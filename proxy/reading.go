@@ -130,6 +130,16 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Pla
 	return todo.Ops, nil
 }
 
+// applyUnread applies a plan of plan.Unread. The next sync reads all of the kernel.
+func (m *reading) applyUnread(ctx context.Context, todo kernel.Plan) (err error) {
+	if !todo.Empty() {
+		err = m.kernel.Apply(ctx, todo)
+		m.have, _ = plan.Advance(m.have, kernel.Done(todo.Ops, err))
+	}
+	m.have.Drains, m.valid = todo.Drains, false
+	return err
+}
+
 // explains reports whether the reading is right although ops failed: the same ops failed after the last reading of the whole
 // kernel, too. By that they are known to change nothing when they fail. Some do, the first time: IPVS has a new virtual server
 // with scheduler rr after it refused mh. Otherwise a service that the kernel refuses for long would make each change of another

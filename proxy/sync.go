@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -104,7 +105,7 @@ func (p *Proxy) cause(now time.Time) Cause {
 // program reads, plans and applies.
 func (p *Proxy) program(ctx context.Context, r *Report) error {
 	if err := p.observe(ctx, r); err != nil {
-		return err
+		return p.unread(ctx, r, err)
 	}
 	p.progress.stage()
 	if err := p.firstReading(r); err != nil {
@@ -152,6 +153,25 @@ func (p *Proxy) observe(ctx context.Context, r *Report) (err error) {
 	p.prober.noteUnbound(&was, &p.reading.have, p.next.Want.Policy.Claims, r.Start)
 	p.prober.fill(&p.reading.have, r.Start, p.pace.minGap)
 	return nil
+}
+
+// unread carries out what cannot wait although the kernel could not be read, by what the last reading and the ops since
+// say: no traffic to an endpoint that is down or drained, no announcement of a VIP that is not served. The tool of a single
+// table may be what cannot be read, for hours. It returns why the kernel could not be read.
+func (p *Proxy) unread(ctx context.Context, r *Report, why error) error {
+	if !p.judged || ctx.Err() != nil {
+		return why
+	}
+	p.reading.keep(r.Start)
+	want := p.want(r)
+	r.Plan = plan.Unread(plan.Diff(want, p.reading.have), p.reading.have.Drains)
+	r.Planned, r.Steps = time.Now(), len(r.Plan.Ops)
+	p.progress.stage()
+	p.next.Drains = r.Plan.Drains
+	if err := p.reading.applyUnread(ctx, r.Plan); err != nil {
+		return fmt.Errorf("%w; and with the last reading: %v", why, err)
+	}
+	return why
 }
 
 // firstReading judges the first reading of the kernel. If nothing in it is ours, then

@@ -68,6 +68,7 @@ func (noTables) Try(context.Context, []kernel.Chain) error {
 	return &kernel.MissingError{What: "this machine has no iptables"}
 }
 func (noTables) Barriers() ([]kernel.Barrier, error)              { return nil, nil }
+func (noTables) Hidden() []string                                 { return nil }
 func (noTables) Apply(_ context.Context, ops []kernel.Op) []error { return refused(ops, "iptables") }
 func (noTables) Tools() []iptables.Tool                           { return nil }
 func (noTables) Stats() iptables.Stats                            { return iptables.Stats{} }

@@ -279,7 +279,7 @@ func (k *Kernel) readFew(o *kernel.Observed) (err error) {
 	if o.Firewall, err = k.tables.Barriers(); err != nil {
 		return fmt.Errorf("reading the host's firewall: %w", err)
 	}
-	o.Saved = k.saved.All()
+	o.Hidden, o.Saved = k.tables.Hidden(), k.saved.All()
 	if o.Sysctls, err = k.sysctls.Read(k.sysctlNames(*o)); err != nil {
 		return fmt.Errorf("reading sysctls: %w", err)
 	}

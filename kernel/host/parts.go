@@ -47,6 +47,7 @@ type tables interface {
 	Read(context.Context, kernel.Names) ([]kernel.Chain, error)
 	Try(context.Context, []kernel.Chain) error
 	Barriers() ([]kernel.Barrier, error)
+	Hidden() []string
 	Apply(context.Context, []kernel.Op) []error
 	Tools() []iptables.Tool
 	Stats() iptables.Stats

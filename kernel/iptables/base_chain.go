@@ -21,7 +21,8 @@ import (
 // read in every check, by nftStamp.
 type baseChains struct {
 	dialer *nl.Dialer
-	shown  []kernel.Family // families whose iptables writes nftables
+	nft    []kernel.Family // families whose iptables writes nftables
+	hidden []hiddenTable   // of the last Read
 	stamp  *nftStamp       // nil until the kernel has nftables
 
 	last   []kernel.Barrier // valid while cached
@@ -35,7 +36,7 @@ func (b *baseChains) open() (bool, error) {
 	if b.stamp != nil {
 		return true, nil
 	}
-	if len(b.shown) == 0 && !nftablesLoaded() {
+	if len(b.nft) == 0 && !nftablesLoaded() {
 		return false, nil
 	}
 	c, err := b.dialer.Dial(unix.NETLINK_NETFILTER)
@@ -108,7 +109,7 @@ func (b *baseChains) list() ([]kernel.Barrier, error) {
 	}
 	var found []kernel.Barrier
 	for _, c := range chains {
-		if hook(c) == "" || shownBy(c, b.shown) {
+		if hook(c) == "" || b.shows(c) {
 			continue
 		}
 		found = append(found, barrier(c, rulesOf(conn, c))...)
@@ -154,10 +155,10 @@ func hook(c *nftables.Chain) string {
 	return hookNames[*c.Hooknum]
 }
 
-// shownBy reports whether iptables-save shows the chain for one of these families.
-func shownBy(c *nftables.Chain, families []kernel.Family) bool {
+// shows reports whether iptables-save shows the chain.
+func (b *baseChains) shows(c *nftables.Chain) bool {
 	f := tableFamilies[c.Table.Family].Family
-	return c.Table.Name == "filter" && slices.Contains(families, f) && (kernel.Chain{Name: c.Name}).BuiltIn()
+	return c.Table.Name == "filter" && slices.Contains(b.nft, f) && (kernel.Chain{Name: c.Name}).BuiltIn() && !slices.Contains(b.hidden, hiddenTable{f, "filter"})
 }
 
 // barrier returns the barrier that a base chain with these rules is, or nothing.

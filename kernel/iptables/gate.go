@@ -25,6 +25,7 @@ var gateTables = []string{"raw", "mangle", "filter"}
 // always runs iptables-save, so it is for questions of an operator: no sync calls it.
 func (t *Tables) Gates(ctx context.Context, names kernel.Names) ([]kernel.Gate, error) {
 	var all []kernel.Gate
+	var hidden []hiddenTable
 	for _, f := range t.families {
 		t.readers.Add(1)
 		out, err := t.run(ctx, "", f.tool.Name+"-save") // all tables that exist
@@ -32,6 +33,9 @@ func (t *Tables) Gates(ctx context.Context, names kernel.Names) ([]kernel.Gate, 
 			return nil, err
 		}
 		for _, table := range gateTables {
+			if hides(out, table) {
+				hidden = append(hidden, hiddenTable{f.Family, table})
+			}
 			found, err := gatesIn(out, table, f.Family, f.tool.Name, names)
 			if err != nil {
 				return nil, fmt.Errorf("%s-save: %w", f.tool.Name, err)
@@ -39,7 +43,7 @@ func (t *Tables) Gates(ctx context.Context, names kernel.Names) ([]kernel.Gate, 
 			all = append(all, found...)
 		}
 	}
-	more, err := t.bases.gates()
+	more, err := t.bases.gates(hidden)
 	return append(all, more...), err
 }
 
@@ -59,7 +63,7 @@ func gatesIn(text, table string, f kernel.Family, tool string, names kernel.Name
 }
 
 // gates finds the gates among base chains that iptables does not show.
-func (b *baseChains) gates() ([]kernel.Gate, error) {
+func (b *baseChains) gates(hidden []hiddenTable) ([]kernel.Gate, error) {
 	if ok, err := b.open(); !ok {
 		return nil, err
 	}
@@ -74,7 +78,7 @@ func (b *baseChains) gates() ([]kernel.Gate, error) {
 	}
 	var found []kernel.Gate
 	for _, c := range chains {
-		if hook(c) == "" || b.saved(c) || c.Type == nftables.ChainTypeNAT {
+		if hook(c) == "" || b.saved(c, hidden) || c.Type == nftables.ChainTypeNAT {
 			continue
 		}
 		f := tableFamilies[c.Table.Family]
@@ -86,9 +90,9 @@ func (b *baseChains) gates() ([]kernel.Gate, error) {
 }
 
 // saved says whether iptables-save shows a chain in one of gateTables.
-func (b *baseChains) saved(c *nftables.Chain) bool {
+func (b *baseChains) saved(c *nftables.Chain, hidden []hiddenTable) bool {
 	f := tableFamilies[c.Table.Family].Family
-	return slices.Contains(gateTables, c.Table.Name) && slices.Contains(b.shown, f) && (kernel.Chain{Name: c.Name}).BuiltIn()
+	return slices.Contains(gateTables, c.Table.Name) && slices.Contains(b.nft, f) && (kernel.Chain{Name: c.Name}).BuiltIn() && !slices.Contains(hidden, hiddenTable{f, c.Table.Name})
 }
 
 // drops collects the rules of a base chain that end a packet's way.

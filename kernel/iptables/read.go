@@ -36,11 +36,27 @@ func (t *Tables) Read(ctx context.Context, names kernel.Names) ([]kernel.Chain, 
 // and those of other programs' tables in nftables.
 func (t *Tables) Barriers() ([]kernel.Barrier, error) {
 	var all []kernel.Barrier
+	t.bases.hidden = nil
 	for _, f := range t.families {
 		all = append(all, f.barriers...)
+		for _, table := range f.hidden {
+			t.bases.hidden = append(t.bases.hidden, hiddenTable{f.Family, table})
+		}
 	}
 	more, err := t.bases.read()
 	return append(all, more...), err
+}
+
+// Hidden returns the tables that iptables-save could not show in the last Read, as "iptables filter". Read gives them as
+// Apply left them, without chains after Open.
+func (t *Tables) Hidden() []string {
+	var all []string
+	for _, f := range t.families {
+		for _, table := range f.hidden {
+			all = append(all, f.tool.Name+" "+table)
+		}
+	}
+	return all
 }
 
 func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error {
@@ -53,7 +69,7 @@ func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error 
 	}
 	f.cached = false
 	for try := 1; ; try++ {
-		chains, barriers, err := t.save(ctx, f, names)
+		found, err := t.save(ctx, f, names)
 		if err != nil {
 			return err
 		}
@@ -62,25 +78,29 @@ func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error 
 			return err
 		}
 		if id == before || try == tries {
-			f.last, f.barriers, f.lastID, f.lastName, f.cached = chains, barriers, id, names, id == before
+			f.contents, f.lastID, f.lastName, f.cached = found, id, names, id == before
 			return nil
 		}
 	}
 }
 
 // save reads the tables that exist.
-func (t *Tables) save(ctx context.Context, f *family, names kernel.Names) ([]kernel.Chain, []kernel.Barrier, error) {
+func (t *Tables) save(ctx context.Context, f *family, names kernel.Names) (c contents, err error) {
 	present, err := f.stamp.present()
 	if err != nil {
-		return nil, nil, err
+		return contents{}, err
 	}
 	var s kernel.State
-	var found []kernel.Barrier
 	for _, table := range present {
 		t.readers.Add(1)
 		out, err := t.run(ctx, "", f.tool.Name+"-save", "-t", table)
 		if err != nil {
-			return nil, nil, err
+			return contents{}, err
+		}
+		if hides(out, table) {
+			c.hidden = append(c.hidden, table)
+			s.Chains = append(s.Chains, f.wrote(table, names)...)
+			continue
 		}
 		chains, err := parseSave(out, f.Family, names)
 		var more []kernel.Barrier
@@ -88,10 +108,11 @@ func (t *Tables) save(ctx context.Context, f *family, names kernel.Names) ([]ker
 			more, err = barriers(out, f.Family, f.tool, names)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s-save -t %s: %w", f.tool.Name, table, err)
+			return contents{}, fmt.Errorf("%s-save -t %s: %w", f.tool.Name, table, err)
 		}
-		s.Chains, found = append(s.Chains, chains...), append(found, more...)
+		s.Chains, c.barriers = append(s.Chains, chains...), append(c.barriers, more...)
 	}
 	s.Sort()
-	return s.Chains, found, nil
+	c.last = s.Chains
+	return c, nil
 }

@@ -26,11 +26,17 @@ type family struct {
 	tool  Tool
 	stamp stamp
 
-	last     []kernel.Chain   // valid while cached
-	barriers []kernel.Barrier // valid while cached
+	contents // valid while cached
 	lastID   string
 	lastName kernel.Names
 	cached   bool
+}
+
+// contents is what iptables-save shows of a family.
+type contents struct {
+	last     []kernel.Chain
+	barriers []kernel.Barrier
+	hidden   []string // tables that it cannot show, see hides
 }
 
 // Stats counts runs of tools since Open.
@@ -78,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 		}
 		t.families = append(t.families, &family{Family: f, tool: tool, stamp: s})
 		if tool.NFT {
-			t.bases.shown = append(t.bases.shown, f)
+			t.bases.nft = append(t.bases.nft, f)
 		}
 	}
 	return t, nil

@@ -158,6 +158,9 @@ func (d *differ) warn() {
 	for _, r := range d.plan.Tracked {
 		d.plan.Warnings = append(d.plan.Warnings, trackedWarning(r))
 	}
+	for _, table := range d.have.Hidden {
+		d.plan.Warnings = append(d.plan.Warnings, hiddenWarning(table))
+	}
 	if d.plan.Left != nil && !d.hold() {
 		d.plan.Warnings = append(d.plan.Warnings, leftWarnings(d.plan.Left)...)
 	}

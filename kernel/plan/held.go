@@ -52,6 +52,17 @@ func (d *differ) withoutHeld() {
 	}
 }
 
+// hiddenWarning is about a table that iptables cannot show, "ip6tables nat".
+func hiddenWarning(table string) string {
+	tool, name, _ := strings.Cut(table, " ")
+	family := "ip"
+	if strings.HasPrefix(tool, "ip6") {
+		family = "ip6"
+	}
+	return fmt.Sprintf("%s cannot show table %s since a rule in it was added by nft: svcproxy's rules there are neither checked nor cleaned up; "+
+		"move that rule to a table of its own (nft -a list table %s %s)", tool, name, family, name)
+}
+
 // heldWarning says what is wrong with a held set and what to do.
 func heldWarning(n kernel.Names, h kernel.Set) string {
 	want := kernel.SetType("another type")

@@ -1,0 +1,52 @@
+package plan_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+)
+
+// Without a reading, weights change and announcements end. Nothing is added, and nothing is removed for good.
+func TestUnread(t *testing.T) {
+	v := kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP)
+	real := func(n byte, weight uint32) kernel.Real {
+		return kernel.Real{Key: kernel.RealKey{Virtual: v, Addr: netip.AddrFrom4([4]byte{10, 2, 1, n}), Port: 80}, Weight: weight}
+	}
+	down, up, gone, lighter := real(1, 1), real(2, 0), real(3, 1), real(4, 5)
+	since := time.Unix(1, 0)
+	drain := func(r kernel.Real) kernel.Drain { return kernel.Drain{Real: r.Key, Since: since} }
+	vip := kernel.Announcement{Addr: v.Addr}
+	change := func(was, to kernel.Object) kernel.Op { return kernel.Op{Verb: kernel.Change, Object: to, Was: was} }
+	p := kernel.Plan{Drains: []kernel.Drain{drain(down)}, Ops: []kernel.Op{
+		{Verb: kernel.Remove, Object: vip, Was: vip},
+		change(down, real(1, 0)),
+		change(up, real(2, 3)),
+		{Verb: kernel.Remove, Object: gone, Was: gone},
+		change(lighter, real(4, 2)),
+		{Verb: kernel.Add, Object: real(5, 1)},
+		{Verb: kernel.Add, Object: kernel.Announcement{Addr: netip.MustParseAddr("10.96.0.2")}},
+		{Verb: kernel.Remove, Object: real(6, 0), Was: real(6, 0)},
+		{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SERVICES"}},
+	}}
+	got := plan.Unread(p, []kernel.Drain{drain(up)})
+	want := []kernel.Op{p.Ops[0], p.Ops[1], p.Ops[2], change(gone, real(3, 0)), p.Ops[4]}
+	if !slices.Equal(got.Ops, want) {
+		t.Errorf("ops\n%v, want\n%v", got.Ops, want)
+	}
+	if !slices.Equal(got.Drains, p.Drains) {
+		t.Errorf("drains %v, want %v: one that is up again does not drain", got.Drains, p.Drains)
+	}
+}
+
+func TestHiddenTablesAreNamed(t *testing.T) {
+	p := plan.Diff(kernel.State{}, kernel.Observed{Names: kernel.DefaultNames, Hidden: []string{"ip6tables nat"}})
+	if got := fmt.Sprint(p.Warnings); !strings.Contains(got, "ip6tables cannot show table nat") || !strings.Contains(got, "nft -a list table ip6 nat") {
+		t.Errorf("warnings %s", got)
+	}
+}
