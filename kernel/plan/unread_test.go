@@ -16,7 +16,7 @@ import (
 func TestUnread(t *testing.T) {
 	v := kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP)
 	real := func(n byte, weight uint32) kernel.Real {
-		return kernel.Real{Key: kernel.RealKey{Virtual: v, Addr: netip.AddrFrom4([4]byte{10, 2, 1, n}), Port: 80}, Weight: weight}
+		return kernel.Real{Key: kernel.RealKey{Virtual: v, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 2, 1, n}), 80)}, Weight: weight}
 	}
 	down, up, gone, lighter := real(1, 1), real(2, 0), real(3, 1), real(4, 5)
 	since := time.Unix(1, 0)
