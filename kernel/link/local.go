@@ -36,11 +36,12 @@ func (a *applying) waitLocal(vip netip.Addr) error {
 		return fmt.Errorf("the route of %s stays, because its address failed: %w", vip, a.errs[op])
 	}
 	for deadline := time.Now().Add(localLimit); !a.local[vip]; time.Sleep(localPause) {
-		if time.Now().After(deadline) {
-			return errors.New("the address that replaces it is not local yet")
-		}
+		late := time.Now().After(deadline) // before the reading, which a busy machine may delay
 		if err := a.readLocal(); err != nil {
 			return err
+		}
+		if late && !a.local[vip] {
+			return errors.New("the address that replaces it is not local yet")
 		}
 	}
 	return nil

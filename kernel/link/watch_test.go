@@ -55,7 +55,7 @@ func (w *watching) expect(t *testing.T, lines ...string) {
 			t.Fatalf("ip %s is not told", line)
 		}
 	}
-	if least > soon {
+	if len(lines) > 1 && least > soon {
 		t.Errorf("told after %v", least)
 	}
 }

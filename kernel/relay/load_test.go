@@ -65,7 +65,7 @@ func exchange(t *testing.T, to netip.AddrPort) bool {
 		return false
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(5 * time.Second))
+	c.SetDeadline(time.Now().Add(30 * time.Second))
 	want := make([]byte, 10_000)
 	_, err = c.Write(want)
 	err = errors.Join(err, c.(*net.TCPConn).CloseWrite())

@@ -86,9 +86,11 @@ func TestHalfClose(t *testing.T) {
 // A half-closed connection ends when it has had no data for a time, and not before.
 func TestHalfOpenGuard(t *testing.T) {
 	r := newRelay(t, Options{})
-	r.limits.halfOpen = 1500 * time.Millisecond
+	r.limits.halfOpen = 5 * time.Second
 	v := virtual(t, kernel.TCP, kernel.IPv4, "rr")
 	feed := make(chan string)
+	end := sync.OnceFunc(func() { close(feed) })
+	defer end()
 	at := backend(t, kernel.IPv4, func(c *net.TCPConn) {
 		for s := range feed {
 			io.WriteString(c, s)
@@ -100,14 +102,14 @@ func TestHalfOpenGuard(t *testing.T) {
 	c := dial(t, v.Key.AddrPort())
 	c.CloseWrite()
 	begin := time.Now()
-	for i := 0; time.Since(begin) < 2*r.limits.halfOpen; i++ { // data keeps it
+	for i := 0; time.Since(begin) < 3*r.limits.halfOpen/2; i++ { // data keeps it
 		feed <- "x"
 		if _, err := c.Read(make([]byte, 1)); err != nil {
 			t.Fatalf("after %d bytes and %v: %v", i, time.Since(begin), err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	close(feed)
+	end()
 	wantReset(t, c)
 }
 

@@ -130,13 +130,13 @@ func TestUDP(t *testing.T) {
 
 // A flow ends when it has had no datagram for a time. Datagrams of either side keep it.
 func TestUDPIdle(t *testing.T) {
-	r := newRelay(t, Options{UDPIdle: 2 * time.Second})
+	r := newRelay(t, Options{UDPIdle: 5 * time.Second})
 	v := virtual(t, kernel.UDP, kernel.IPv4, "rr")
 	a, b := echoUDP(t, kernel.IPv4), echoUDP(t, kernel.IPv4)
 	serve(t, r, v, a, b)
 	c := dialUDP(t, v.Key.AddrPort())
 	first := ask(t, c, "x")
-	for begin := time.Now(); time.Since(begin) < 3*time.Second; time.Sleep(20 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < 7*time.Second; time.Sleep(20 * time.Millisecond) {
 		if got := ask(t, c, "x"); got != first {
 			t.Fatalf("the flow ended after %v", time.Since(begin))
 		}

@@ -224,7 +224,7 @@ func TestHalfWrittenAtStart(t *testing.T) {
 	r := &rig{T: t, dir: t.TempDir()}
 	r.write("s.toml", "a", "b", "c")
 	o, _ := r.keeping("s.toml")
-	o.quiet = time.Second
+	o.quiet = 4 * time.Second
 	r.run(o)
 	r.want("", "a", "b", "c")
 	r.stop()
@@ -283,7 +283,7 @@ func TestFolderVanishes(t *testing.T) {
 // the directory goes, too.
 func TestFolderRemoved(t *testing.T) {
 	o := watching("s.d/*.toml")
-	o.quiet = time.Second
+	o.quiet = 4 * time.Second
 	names := letters(20)
 	r := start(t, func(r *rig) {
 		r.must(os.Mkdir(r.path("s.d"), 0o755))
@@ -435,7 +435,9 @@ func TestRefusedCost(t *testing.T) {
 
 // TestGoneWhileWaitedFor: a file that is removed while it is waited for is not there, and nothing is due.
 func TestGoneWhileWaitedFor(t *testing.T) {
-	r := start(t, func(r *rig) { r.write("s.toml", letters(10)...) }, watching("s.toml"))
+	o := watching("s.toml")
+	o.quiet = testLimit
+	r := start(t, func(r *rig) { r.write("s.toml", letters(10)...) }, o)
 	r.want("", letters(10)...)
 	r.put("s.toml", "")
 	r.must(os.Remove(r.path("s.toml")))

@@ -59,14 +59,14 @@ func TestExpiredTokenIsRotated(t *testing.T) {
 		must(t, os.WriteFile(file+".new", []byte(token), 0o600))
 		must(t, os.Rename(file+".new", file))
 	}
-	rotate(3*time.Second - apiserver.Leeway)
+	rotate(20*time.Second - apiserver.Leeway)
 	must(t, apiserver.Kubeconfig{Server: r.URL, Authority: c.Authority.PEM, TokenFile: file}.Write(path))
 	f := follow(t, source.Options{Kubeconfig: path, ContentType: protobuf})
 	f.awaitEndpoint(t, "10.2.1.10:8080")
 
 	// The server believes a token for ten seconds after it has looked at it.
 	mark := f.mark()
-	cut := time.AfterFunc(14*time.Second, r.Cut)
+	cut := time.AfterFunc(33*time.Second, r.Cut)
 	defer cut.Stop()
 	f.awaitReason(t, mark, `(?i)401|unauthorized|token`)
 	rotate(time.Hour)

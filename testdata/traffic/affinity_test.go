@@ -105,7 +105,7 @@ func (n node) wantHeld(t *testing.T, network, to, backend string) {
 // For the timeout, counted from its last connection on, a client is held; then
 // it is one like any other.
 func TestAffinityEndsAtItsTimeout(t *testing.T) {
-	const timeout = 4 * time.Second
+	const timeout = 10 * time.Second
 	n := newNode(t, "")
 	n.start(t, sticky(timeout.String(), allPods))
 	// Its connections are over before, else they would hold it.

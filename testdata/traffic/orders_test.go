@@ -102,7 +102,7 @@ func TestDrainThatEnds(t *testing.T) {
 	n.start(t, ordered)
 	c := n.hold(t, orderedFront, "pod1", (*lab.Conn).Ask)
 	w, given := n.watch(t), time.Now()
-	n.order(t, 0, "drain web/10.2.2.10 --for 6s", "until")
+	n.order(t, 0, "drain web/10.2.2.10 --for 20s", "until")
 	_, err := w.down(time.Minute, orderedReal(2), given)
 	must(t, err)
 	w.end()
