@@ -12,6 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/announce"
+	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -25,7 +26,8 @@ type announcer struct {
 	departs announce.Departures
 	starts  announce.Starts
 	last    announce.Decision
-	number  number // in announce.file, mode vrrp
+	number  number          // in announce.file, mode vrrp
+	wrote   config.Announce // with which announce.file was written last
 
 	mu      sync.Mutex
 	unsaved error // why the file could not be written
@@ -105,6 +107,7 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 	}
 	a.runs(now)
 	c, hold := a.daemon.setup().Config.Announce, len(now.Report.Waiting) > 0
+	a.leave(c)
 	switch {
 	case c.Mode == announce.VRRP && a.daemon.drained.State() != nil: // also if there was no decision: the kernel may be unreadable
 		a.last.Priority = announce.PriorityWithdrawn
@@ -126,10 +129,22 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 		if err = statefile.Publish(c.File, []byte(d.File(c.Mode))); err != nil {
 			err = fmt.Errorf("announce.file cannot be written, so routing daemons that read it do not know what is served: %w", err)
 		}
+		a.wrote = c
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.unsaved = err
+}
+
+// leave withdraws a file that the configuration does not name any more: nobody would change what it says.
+func (a *announcer) leave(c config.Announce) {
+	if a.wrote.File == "" || c.Mode != announce.Off && c.File == a.wrote.File {
+		return
+	}
+	if err := WithdrawFile(a.wrote); err != nil {
+		a.daemon.log.Error("a routing daemon that reads the former announce.file still finds the node good in it", "err", err)
+	}
+	a.wrote = config.Announce{}
 }
 
 // runs forgets the starts that did not last once this one did.
