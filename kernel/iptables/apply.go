@@ -45,7 +45,7 @@ func (t *Tables) Apply(ctx context.Context, ops []kernel.Op) []error {
 	}
 	for _, w := range writers {
 		w.end(ctx, errs)
-		w.f.follow(ops, errs)
+		w.f.note(ops, errs)
 	}
 	return errs
 }

@@ -1,7 +1,6 @@
 package iptables
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -20,12 +19,14 @@ func hides(saved, table string) bool {
 	return strings.Contains(saved, "# Table `"+table+"' is incompatible") && !strings.Contains(saved, "\n*"+table+"\n")
 }
 
-// wrote returns the chains of a table as Apply left them, or as they were in the last Read before the table was hidden.
+// wrote returns the chains of a table as the last Read and each Apply since left them.
 func (f *family) wrote(table string, names kernel.Names) (chains []kernel.Chain) {
 	if f.lastName != names {
 		return nil
 	}
-	for _, c := range f.last {
+	s := kernel.State{Chains: f.last}
+	kernel.Rows[kernel.KindChain].Objects.Follow(&s, f.applied)
+	for _, c := range s.Chains {
 		if c.Table == table {
 			chains = append(chains, c)
 		}
@@ -33,17 +34,11 @@ func (f *family) wrote(table string, names kernel.Names) (chains []kernel.Chain)
 	return chains
 }
 
-// follow carries the ops that succeeded out on what is known of hidden tables.
-func (f *family) follow(ops []kernel.Op, errs []error) {
-	var done []kernel.Op
+// note keeps the ops that succeeded, until the next Read.
+func (f *family) note(ops []kernel.Op, errs []error) {
 	for i, op := range ops {
-		if c := chainOf(op); errs[i] == nil && c.Family == f.Family && slices.Contains(f.hidden, c.Table) {
-			done = append(done, op)
+		if errs[i] == nil && chainOf(op).Family == f.Family {
+			f.applied = append(f.applied, op)
 		}
-	}
-	if done != nil {
-		s := kernel.State{Chains: f.last}
-		kernel.Rows[kernel.KindChain].Objects.Follow(&s, done)
-		f.last = s.Chains
 	}
 }

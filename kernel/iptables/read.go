@@ -48,7 +48,7 @@ func (t *Tables) Barriers() ([]kernel.Barrier, error) {
 }
 
 // Hidden returns the tables that iptables-save could not show in the last Read, as "iptables filter". Read gives them as
-// Apply left them, without chains after Open.
+// the last Apply left them, without chains after Open.
 func (t *Tables) Hidden() []string {
 	var all []string
 	for _, f := range t.families {
@@ -78,7 +78,7 @@ func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error 
 			return err
 		}
 		if id == before || try == tries {
-			f.contents, f.lastID, f.lastName, f.cached = found, id, names, id == before
+			f.contents, f.applied, f.lastID, f.lastName, f.cached = found, nil, id, names, id == before
 			return nil
 		}
 	}

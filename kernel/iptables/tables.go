@@ -26,7 +26,8 @@ type family struct {
 	tool  Tool
 	stamp stamp
 
-	contents // valid while cached
+	contents             // valid while cached
+	applied  []kernel.Op // since then
 	lastID   string
 	lastName kernel.Names
 	cached   bool
