@@ -36,6 +36,10 @@ func (v *validation) pruneVIPs(s *Service) {
 	// These come before external IPs, so that an address that is both is guarded by the source ranges.
 	s.LoadBalancerIPs = filter(s.LoadBalancerIPs, func(vip VIP) bool { return vip.Mode == IPModeProxy || fit(vip.Addr) })
 	s.ExternalIPs = filter(s.ExternalIPs, fit)
+	if s.Type == ClusterIP && len(s.ExternalIPs) == 0 {
+		// Nothing external is left that Local could be about. The cluster IPs are served, as by kube-proxy.
+		s.ExternalTrafficPolicy = Cluster
+	}
 }
 
 func (v *validation) pruneEndpoints(s *Service) {

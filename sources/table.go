@@ -148,8 +148,8 @@ type Endpoint struct {
 	Weight         uint32         // 0 = drain: no new connections
 	Cut            bool           // its connections end: its real servers are removed at once. No source sets it
 
-	// The conditions of an EndpointSlice, with its defaults: an absent ready is true, an absent serving is as
-	// ready, an absent terminating is false.
+	// The conditions of an EndpointSlice, with its defaults: absent ready and serving are true, an absent
+	// terminating is false. In a services file an absent serving is as ready.
 	Ready, Serving, Terminating bool
 
 	Backup    bool // gets connections only while no other endpoint of the service port is up

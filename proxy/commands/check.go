@@ -17,6 +17,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/apiserver"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
@@ -34,8 +35,9 @@ func Check(e *Env) cli.Command {
 	return cli.Command{
 		Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files",
 		Long: `FILEs are service files, or .yaml and .json files of Kubernetes objects; - is standard input.
-Without any, the files that the configuration names are checked. It needs no root. What is wrong
-with this node is a warning. A firewall that keeps clients from a VIP is seen by root alone.
+Without any, the files that the configuration names are checked, the kubeconfig too. It needs
+no root. What is wrong with this node is a warning. A firewall that keeps clients from a VIP is
+seen by root alone.
 --probe also sends one probe to each endpoint that has a health check.`,
 		Examples: []string{"svcproxy check", "svcproxy check new-services.toml", "svcproxy check --probe"},
 		Exits: []cli.Exit{
@@ -150,6 +152,9 @@ func (c *checkCommand) read(ctx context.Context, s daemon.Setup, here kernel.Nod
 		}
 	}
 	tables, errs := []sources.Table{s.Static, table}, []error{err}
+	if len(args) == 0 {
+		errs = append(errs, kubeconfig(s))
+	}
 	if slices.Contains(args, stdin) {
 		table, err := c.standardInput(facts)
 		tables, errs = append(tables, table), append(errs, err)
@@ -161,6 +166,21 @@ func (c *checkCommand) read(ctx context.Context, s daemon.Setup, here kernel.Nod
 		}
 	}
 	return tables, errors.Join(errs...)
+}
+
+// kubeconfig returns what is wrong with the kubeconfig, which a daemon would wait for. It sends no request.
+func kubeconfig(s daemon.Setup) error {
+	o := s.APIServer()
+	if !s.Config.APIServer.Enabled || o.Kubeconfig == "" {
+		return nil
+	}
+	err := apiserver.Check(o)
+	if err == nil {
+		return nil
+	}
+	return &sources.RejectedError{Files: []string{o.Kubeconfig}, Problems: []sources.Problem{
+		{Message: err.Error(), Denied: errors.Is(err, fs.ErrPermission)},
+	}}
 }
 
 // nodeWarning warns that the node's addresses and routes cannot be read, so that check
@@ -202,7 +222,10 @@ func (c *checkCommand) objects(s daemon.Setup, here kernel.Node, name string) (s
 	}
 	objects, problems := manifest.Decode(name, data)
 	table, left := manifest.Table(objects, s.Node())
-	c.doubts(s.Facts(here), table)
+	c.doubts(s.Facts(here), table, objects.Ignored...)
+	if objects.Empty() && len(problems) == 0 {
+		problems = []sources.Problem{{Message: name + ": no Service, EndpointSlice or Node in it, so nothing of it is used"}}
+	}
 	if problems = slices.Concat(problems, left, sources.Validate(table)); len(problems) > 0 {
 		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: problems}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -22,12 +23,15 @@ import (
 func (p *planCommand) table(ctx context.Context, s *daemon.Setup, n kernel.Node) (sources.Table, error) {
 	tables := []sources.Table{s.Static, {}}
 	if s.Config.APIServer.Enabled {
-		table, err := p.apiServerTable(ctx, s)
+		table, problems, err := p.apiServerTable(ctx, s)
 		if err != nil {
 			return sources.Table{}, cli.Errorf(cli.Failed, "svcproxy status shows the state of the source, if svcproxy runs",
 				"without the services of the API server no plan can be made: %w", err)
 		}
 		tables = append(tables, table)
+		for _, problem := range problems {
+			p.warn(problem.Error())
+		}
 	}
 	p.doubts(s.Facts(n), s.Static)
 	o := s.Files()
@@ -48,23 +52,24 @@ func (p *planCommand) table(ctx context.Context, s *daemon.Setup, n kernel.Node)
 }
 
 // apiServerTable asks the running daemon for the table of the API server, or the API
-// server itself if no daemon runs.
-func (p *planCommand) apiServerTable(ctx context.Context, s *daemon.Setup) (sources.Table, error) {
+// server itself if no daemon runs. problems are what that table leaves out; a daemon has
+// logged them.
+func (p *planCommand) apiServerTable(ctx context.Context, s *daemon.Setup) (table sources.Table, problems []sources.Problem, err error) {
 	got, err := control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}.Table(ctx, "apiserver")
 	switch {
 	case err != nil && cli.Code(err) == cli.NoDaemon:
 		return readAPIServer(ctx, s)
 	case err != nil:
-		return sources.Table{}, err
+		return table, nil, err
 	case got.Version != p.Version:
-		return sources.Table{}, fmt.Errorf("svcproxy %s is running and this is %s: restart it", got.Version, p.Version)
+		return table, nil, fmt.Errorf("svcproxy %s is running and this is %s: restart it", got.Version, p.Version)
 	case !got.Delivered:
-		return sources.Table{}, errors.New("svcproxy is running and has no services from it yet")
+		return table, nil, errors.New("svcproxy is running and has no services from it yet")
 	}
 	if got.Node != nil {
 		s.Object = frontend.NodeObject(*got.Node)
 	}
-	return sources.Table{Services: sources.ServicesOf(got.Services...)}, nil
+	return sources.Table{Services: sources.ServicesOf(got.Services...)}, nil, nil
 }
 
 const (
@@ -74,18 +79,23 @@ const (
 	outageLimit = 5 * time.Second
 )
 
-func readAPIServer(ctx context.Context, s *daemon.Setup) (table sources.Table, err error) {
+// readAPIServer returns the first table of the API server, and what is wrong with parts of it. An incomplete table is an
+// error: a daemon that starts with it removes nothing for not being in it.
+func readAPIServer(ctx context.Context, s *daemon.Setup) (table sources.Table, problems []sources.Problem, err error) {
 	o := s.APIServer()
 	o.OnNode = func(n manifest.Node) { s.SetNode(n) }
+	if err := apiserver.Check(o); err != nil { // Watch would wait for better credentials
+		return table, nil, err
+	}
 	api, err := apiserver.New(o)
 	if err != nil {
-		return sources.Table{}, err
+		return table, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiServerLimit)
 	defer cancel()
 	why := error(context.DeadlineExceeded)
 	err = api.Watch(ctx, func(t sources.Table, refused error) {
-		var rejected *sources.RejectedError
+		rejected := &sources.RejectedError{}
 		if refused != nil && !errors.As(refused, &rejected) {
 			// One kind of objects may fail for a moment and the table still come.
 			if errors.Is(why, context.DeadlineExceeded) {
@@ -94,8 +104,22 @@ func readAPIServer(ctx context.Context, s *daemon.Setup) (table sources.Table, e
 			why = refused
 			return
 		}
-		table, why = t, nil
+		table, problems, why = t, rejected.Problems, nil
+		if rejected.Incomplete {
+			why = incomplete(rejected.Problems)
+		}
 		cancel()
 	})
-	return table, errors.Join(err, why)
+	return table, problems, errors.Join(err, why)
+}
+
+// incomplete says why a table lacks services, in one line. A single service that is left out is no reason.
+func incomplete(problems []sources.Problem) error {
+	var whole []string
+	for _, p := range problems {
+		if p.Service == "" {
+			whole = append(whole, p.Message)
+		}
+	}
+	return errors.New("they are incomplete: " + strings.Join(whole, "; "))
 }

@@ -21,5 +21,8 @@ type Source struct{}
 // New returns ErrAbsent.
 func New(Options) (*Source, error) { return nil, ErrAbsent }
 
+// Check returns ErrAbsent.
+func Check(Options) error { return ErrAbsent }
+
 // Watch returns ErrAbsent.
 func (*Source) Watch(context.Context, func(sources.Table, error)) error { return ErrAbsent }

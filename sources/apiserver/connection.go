@@ -61,7 +61,14 @@ const (
 	keepAlive    = 30 * time.Second
 )
 
+// connect makes a connection, which has no access yet if the credentials cannot be read: see await. It fails only if
+// o itself leads nowhere, whatever the files say.
 func connect(o Options) (*connection, error) {
+	if o.Master != "" {
+		if _, _, err := rest.DefaultServerUrlFor(&rest.Config{Host: o.Master}); err != nil {
+			return nil, fmt.Errorf("master %s: %w", o.Master, err)
+		}
+	}
 	qps, burst := o.QPS, o.Burst
 	if qps == 0 {
 		qps = defaultQPS
@@ -74,19 +81,45 @@ func connect(o Options) (*connection, error) {
 	if qps > 0 {
 		c.limit = flowcontrol.NewTokenBucketRateLimiter(float32(qps), burst)
 	}
-	_, err := c.renew()
-	return c, err
+	// This process gets no account of a pod later: its environment has none.
+	if _, err := c.renew(); errors.Is(err, rest.ErrNotInCluster) {
+		return nil, err
+	}
+	return c, nil
+}
+
+// await returns true when there is an access, and false if ctx ends before. Credentials may be written or mended later,
+// as those of a running source are. report gets each reason why there is no access.
+func (c *connection) await(ctx context.Context, report func(error)) bool {
+	var p pace
+	since, reported := time.Now(), ""
+	for c.current() == nil {
+		_, err := c.renew()
+		if err == nil {
+			break
+		}
+		if reason := err.Error(); reason != reported {
+			reported = reason
+			report(&OutageError{Reasons: []string{reason}, Since: since, Err: err})
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(p.next(0, false)):
+		}
+	}
+	return true
 }
 
 // close stops a running credential plugin.
 func (c *connection) close() {
 	c.end()
-	if runs := c.current().runs; runs != nil {
-		runs.wait()
+	if a := c.current(); a != nil && a.runs != nil {
+		a.runs.wait()
 	}
 }
 
-// current is the access to use.
+// current is the access to use, nil before await.
 func (c *connection) current() *access {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +136,7 @@ func (c *connection) renew() (*access, error) {
 	kubeconfig, unread := c.fingerprint(c.o.Kubeconfig)
 	config, err := c.config()
 	if err != nil {
-		return c.now, fmt.Errorf("%s: %w", c.from(), cause(err))
+		return c.now, fmt.Errorf("%s: %w", c.from(), c.cause(err))
 	}
 	files, err := c.fingerprint(config.CAFile, config.BearerTokenFile, config.CertFile, config.KeyFile)
 	if err = errors.Join(unread, err); err != nil {
@@ -127,9 +160,14 @@ func (c *connection) renew() (*access, error) {
 }
 
 // open makes the clients of both API groups. They share their connections.
-func open(life context.Context, config *rest.Config) (*access, error) {
+func open(life context.Context, config *rest.Config) (a *access, err error) {
 	life, end := context.WithCancel(life)
-	a := &access{
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
+	a = &access{
 		dial: connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext),
 		host: config.Host,
 		end:  end,
@@ -215,9 +253,9 @@ func (c *connection) fingerprint(paths ...string) (sum [sha256.Size]byte, err er
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// cause is an error without the file's name, which the message has already.
-func cause(err error) error {
-	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+// cause is an error without the kubeconfig's name, which the message has already. The name of another file stays.
+func (c *connection) cause(err error) error {
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) && pe.Path == c.o.Kubeconfig {
 		return pe.Err
 	}
 	return err

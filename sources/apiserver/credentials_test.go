@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -212,11 +213,80 @@ func TestClientCertificate(t *testing.T) {
 	r.want(wholeTable)
 }
 
-// TestNoCredentials: the credentials are missing or invalid, at the start and later.
-func TestNoCredentials(t *testing.T) {
-	if _, err := New(Options{Kubeconfig: "/does/not/exist"}); err == nil {
-		t.Error("no kubeconfig, and no error")
+// TestCredentialsLater: a start without readable credentials reports what is wrong with them, and reads them when they
+// are mended.
+func TestCredentialsLater(t *testing.T) {
+	remove := func(name string) func(r *rig) {
+		return func(r *rig) {
+			if err := os.Remove(r.path(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
+	for _, c := range []struct {
+		name    string
+		prepare func(r *rig)
+		wrong   string // file with the fault
+		says    string
+	}{
+		{"no kubeconfig", remove("kubeconfig"), "kubeconfig", "no such file"},
+		{"empty kubeconfig", func(r *rig) { r.write("kubeconfig", "") }, "kubeconfig", "no configuration"},
+		{"broken kubeconfig", func(r *rig) { r.write("kubeconfig", "users: [") }, "kubeconfig", "yaml"},
+		{"no server", func(r *rig) { r.write("kubeconfig", strings.ReplaceAll(r.config("tokenFile: token"), r.URL, "a b")) }, "kubeconfig", "invalid character"},
+		{"exec plugin", func(r *rig) { r.user("exec: {apiVersion: v9, interactiveMode: Never, command: cat}") }, "kubeconfig", "v9"},
+		{"no token", remove("token"), "token", "no such file"},
+		{"no CA", remove("ca.crt"), "ca.crt", "no such file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, Options{}, func(r *rig) {
+				whole(r)
+				c.prepare(r)
+				if err := Check(Options{Kubeconfig: r.path("kubeconfig")}); err == nil || !strings.Contains(err.Error(), r.path(c.wrong)) {
+					t.Errorf("Check: %v", err)
+				}
+			})
+			e := r.complains("kubeconfig "+r.path("kubeconfig")+": ", r.path(c.wrong), c.says)
+			if out := (*OutageError)(nil); !errors.As(e.err, &out) || out.Since.IsZero() {
+				t.Errorf("%#v, want an outage", e.err)
+			}
+			time.Sleep(3 * firstPause)
+			if n := len(r.emits); n > 0 {
+				t.Errorf("the same is reported %d times more", n)
+			}
+			r.kubeconfig(r.ca(), "first")
+			r.want(wholeTable)
+			if err := Check(Options{Kubeconfig: r.path("kubeconfig")}); err != nil {
+				t.Error("Check:", err)
+			}
+		})
+	}
+}
+
+// TestEndsWithoutCredentials: the source ends while it waits for credentials.
+func TestEndsWithoutCredentials(t *testing.T) {
+	s, err := New(Options{Kubeconfig: "/does/not/exist"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := s.Watch(ctx, func(sources.Table, error) { cancel() }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLeadsNowhere: options that no file can mend are refused.
+func TestLeadsNowhere(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for _, o := range []Options{{Master: "127.0.0.1:6443/a"}, {Master: "http://a b"}, {}} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}
+
+// TestNoCredentials: the credentials become invalid or missing, and are reported with the file's name.
+func TestNoCredentials(t *testing.T) {
 	r := start(t, Options{}, func(r *rig) {
 		whole(r)
 		r.user("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: cat, args: [/does/not/exist]}")
@@ -229,8 +299,13 @@ func TestNoCredentials(t *testing.T) {
 	}
 	r.answer(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "/")
 	r.cutWatches()
-	r.complains("kubeconfig", "no such file")
+	r.complains("kubeconfig " + r.path("kubeconfig") + ": no such file")
 	r.user("tokenFile: token")
+	if err := os.Remove(r.path("token")); err != nil {
+		t.Fatal(err)
+	}
+	r.complains("kubeconfig "+r.path("kubeconfig")+": ", r.path("token")+": no such file")
+	r.write("token", "first")
 	r.answer(0, "")
 	r.put(svc("new", "10.96.0.3"))
 	r.want("db, new, web 10.2.0.1")

@@ -57,14 +57,10 @@ func (f *follower) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 	o.Watch = true
 	for {
 		at := f.at.current()
-		m := &meter{what: "watch event", limit: eventLimit}
-		w, err := at.get(f.kind, o).Watch(metered(ctx, m))
-		if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) {
-			err = errNoAnswer
-		}
+		w, err := f.begin(ctx, at, o)
 		if err == nil {
 			f.catalog.answered(f.kind.resource)
-			return f.observe(w, m, longest(o)), nil
+			return w, nil
 		}
 		if ctx.Err() != nil {
 			return nil, err
@@ -77,6 +73,31 @@ func (f *follower) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 		f.pause(ctx, err)
 	}
 }
+
+// begin requests a watch once. It gives up if there is no answer: a proxy in between may take the request and then never
+// answer, and no timeout of the connection would end that.
+func (f *follower) begin(ctx context.Context, at *access, o metav1.ListOptions) (watch.Interface, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(unanswered(o), cancel)
+	m := &meter{what: "watch event", limit: eventLimit}
+	w, err := at.get(f.kind, o).Watch(metered(ctx, m))
+	switch gaveUp := !late.Stop(); {
+	case gaveUp && err == nil: // it was answered at that moment
+		w.Stop()
+		err = errNoAnswer
+	case gaveUp, err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()):
+		err = errNoAnswer
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return f.observe(w, cancel, m, longest(o)), nil
+}
+
+// unanswered is how long a watch may be without an answer, which a proxy in between may delay until the first event. It
+// is a variable for the tests.
+var unanswered = longest
 
 // longest is how long a watch may last: somewhat longer than requested.
 func longest(o metav1.ListOptions) time.Duration {

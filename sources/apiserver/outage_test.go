@@ -150,6 +150,34 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestUnansweredWatch: a watch that gets no answer is an outage. It is requested again, and goes on where it was.
+func TestUnansweredWatch(t *testing.T) {
+	before := unanswered
+	unanswered = func(metav1.ListOptions) time.Duration { return 200 * time.Millisecond }
+	t.Cleanup(func() { unanswered = before }) // when the source has ended
+	r := start(t, Options{}, whole)
+	r.want(wholeTable)
+	// A watch that ends within its first second without an event counts as broken.
+	r.put(svc("old", "10.96.0.4"), eps("web-1", "web", "10.2.0.2"))
+	r.want("db, old, web 10.2.0.2")
+	lists := len(r.requests("limit="))
+	r.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+		if !isWatch(q) || !strings.HasSuffix(q.URL.Path, "/services") {
+			return false
+		}
+		<-q.Context().Done()
+		return true
+	})
+	r.cutWatches()
+	r.put(svc("new", "10.96.0.3"))
+	r.complains("cannot reach https://127.0.0.1", "no answer")
+	r.intercept(nil)
+	r.want("db, new, old, web 10.2.0.2")
+	if n := len(r.requests("limit=")) - lists; n > 0 {
+		t.Errorf("%d lists, want the watch to go on where it was", n)
+	}
+}
+
 // TestCompacted: the history during the outage is compacted, so everything is listed again.
 func TestCompacted(t *testing.T) {
 	r := start(t, Options{}, whole)

@@ -217,7 +217,7 @@ func TestPluginCertificate(t *testing.T) {
 	r.want(wholeTable)
 }
 
-// TestPluginsThatCannotBe: New refuses an invalid plugin.
+// TestPluginsThatCannotBe: Check refuses an invalid plugin.
 func TestPluginsThatCannotBe(t *testing.T) {
 	r := &rig{T: t, api: newAPI(t, nil), dir: t.TempDir()}
 	r.write("ca.crt", r.ca())
@@ -226,7 +226,7 @@ func TestPluginsThatCannotBe(t *testing.T) {
 		{"apiVersion: client.authentication.k8s.io/v1, interactiveMode: Always, command: x", "a daemon has no terminal"},
 	} {
 		r.user("exec: {" + c.exec + "}")
-		if _, err := New(Options{Kubeconfig: r.path("kubeconfig")}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := Check(Options{Kubeconfig: r.path("kubeconfig")}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.exec, err, c.want)
 		}
 	}

@@ -30,7 +30,8 @@ type Source struct {
 	conn *connection
 }
 
-// New reads the kubeconfig or the pod's account. It sends no request.
+// New reads the kubeconfig or the pod's account. It sends no request. What is wrong with these files is no error of
+// New: Watch emits it, and waits until it is mended.
 func New(o Options) (*Source, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -44,9 +45,25 @@ func New(o Options) (*Source, error) {
 	return &Source{o: o, conn: conn}, nil
 }
 
+// Check reads the kubeconfig, and the files that it names, as New does, and returns what is wrong with them. It sends no
+// request and runs no plugin.
+func Check(o Options) error {
+	c, err := connect(o)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	_, err = c.renew()
+	return err
+}
+
 // Watch lists and watches until ctx ends, and retries for ever. It emits the first table when all services and
 // endpoints are listed and the Node was requested.
 func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) error {
+	defer s.conn.close()
+	if !s.conn.await(ctx, func(err error) { emit(sources.Table{}, err) }) {
+		return nil
+	}
 	node := ""
 	if s.o.OnNode != nil {
 		node = s.o.NodeName
@@ -55,7 +72,6 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 	c.grace = s.o.EmptyGrace
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
-	defer s.conn.close()
 	defer following.Wait()
 	defer cancel()
 	for _, k := range kinds(c, node) {

@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,14 +26,17 @@ type stream struct {
 
 // observe passes a watch on. It ends the watch at an event with an object of another kind, which the reflector would
 // ignore for ever. It also ends it after longest: normally the API server does, but a proxy in between may have lost
-// the server and keep an idle watch open.
-func (f *follower) observe(w watch.Interface, m *meter, longest time.Duration) watch.Interface {
+// the server and keep an idle watch open. At the end it calls cancel, which ends the request.
+func (f *follower) observe(w watch.Interface, cancel context.CancelFunc, m *meter, longest time.Duration) watch.Interface {
 	s := &stream{Interface: w, out: make(chan watch.Event), done: make(chan struct{})}
 	s.stop = sync.OnceFunc(func() {
 		close(s.done)
 		w.Stop()
 	})
-	go s.run(f, m, longest)
+	go func() {
+		defer cancel()
+		s.run(f, m, longest)
+	}()
 	return s
 }
 

@@ -21,7 +21,8 @@ func TestOverdueWatch(t *testing.T) {
 		seconds := int64(300)
 		from := watch.NewFake()
 		began := time.Now()
-		w := f.observe(from, &meter{limit: eventLimit}, longest(metav1.ListOptions{TimeoutSeconds: &seconds}))
+		cancelled := make(chan struct{})
+		w := f.observe(from, func() { close(cancelled) }, &meter{limit: eventLimit}, longest(metav1.ListOptions{TimeoutSeconds: &seconds}))
 		go from.Add(&corev1.Service{})
 		if e := <-w.ResultChan(); e.Type != watch.Added {
 			t.Error(e)
@@ -36,5 +37,6 @@ func TestOverdueWatch(t *testing.T) {
 			t.Errorf("stopped %t, pause %t, pace %d", from.IsStopped(), f.toWait(), f.pace)
 		}
 		w.Stop()
+		<-cancelled
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -29,7 +30,8 @@ func readKubernetes(f File) (Result, error) {
 		if p.Service != "" {
 			message = "Service " + p.Service + ": " + message
 		}
-		r.Notes = append(r.Notes, Note{Origin: p.Origin, Service: p.Service, Message: message, Changes: true})
+		changes := !strings.HasSuffix(p.Message, manifest.OtherFamily)
+		r.Notes = append(r.Notes, Note{Origin: p.Origin, Service: p.Service, Message: message, Changes: changes})
 	}
 	for _, s := range t.Services.All() {
 		again, _, _ := file.Decode("", []byte(file.Encode(s, file.KubernetesWords)))
@@ -111,12 +113,7 @@ func ofService(s *manifest.Service, parts []manifest.EndpointSlice) []Note {
 		if i.IP == "" {
 			note("its load balancer has a host name and no address")
 		} else if otherFamily(i.IP, cluster) {
-			note("load balancer IP %s: the cluster IPs have no address of its family", i.IP)
-		}
-	}
-	for _, ip := range spec.ExternalIPs {
-		if otherFamily(ip, cluster) {
-			note("externalIP %s: the cluster IPs have no address of its family", ip)
+			note("load balancer IP %s: %s", i.IP, manifest.OtherFamily)
 		}
 	}
 	if d := spec.TrafficDistribution; d != "" && !slices.Contains([]string{"PreferClose", string(sources.PreferSameZone), string(sources.PreferSameNode)}, d) {

@@ -16,8 +16,8 @@ import (
 // same address and port, the local one counts. A service that is headless or an external name serves nothing here
 // and keeps only its ports.
 //
-// ok is false if the service cannot be served; problems say why. If ok is true, problems are about single endpoints
-// that were left out.
+// ok is false if the service cannot be served; problems say why. If ok is true, problems are about single external IPs
+// and endpoints that were left out.
 func Convert(s Service, parts []*EndpointSlice, node string) (out sources.Service, problems []sources.Problem, ok bool) {
 	c := &converter{service: sources.Service{
 		Namespace: cmp.Or(s.Metadata.Namespace, sources.DefaultNamespace),
@@ -31,6 +31,9 @@ func Convert(s Service, parts []*EndpointSlice, node string) (out sources.Servic
 	}
 	if len(c.problems) > 0 {
 		return c.service, c.problems, false
+	}
+	for _, a := range c.others {
+		c.refuse("externalIP %s left out: %s", a, OtherFamily)
 	}
 	if c.service.Type.Serves() {
 		c.endpoints(parts, node)
@@ -50,9 +53,13 @@ func (e EndpointSlice) Ours() bool {
 	return l.ServiceName != "" && l.ProxyName == nil && l.Headless == nil
 }
 
+// OtherFamily is why an address of a service is left out, here as by kube-proxy.
+const OtherFamily = "the cluster IPs have no address of its family"
+
 type converter struct {
 	service  sources.Service
 	problems []sources.Problem
+	others   []netip.Addr // external IPs of another family
 }
 
 func (c *converter) refuse(format string, args ...any) {
@@ -119,7 +126,8 @@ func clusterIPs(spec ServiceSpec) []string {
 }
 
 // addresses reads the VIPs and their source ranges. Like kube-proxy, it leaves out VIPs of a family that the cluster
-// IPs do not have: the service has no endpoints of that family.
+// IPs do not have: the service has no endpoints of that family. Only external IPs are reported, which a person wrote:
+// load balancer IPs stay for a while when a service goes from two families to one.
 func (c *converter) addresses(in Service) {
 	s := &c.service
 	for _, text := range clusterIPs(in.Spec) {
@@ -132,8 +140,12 @@ func (c *converter) addresses(in Service) {
 	}
 	for _, text := range in.Spec.ExternalIPs {
 		// An external IP that is also a load balancer IP counts as the latter, so that its source ranges apply.
-		if a, ok := c.addr("externalIP", text); ok && c.free(a) {
+		switch a, ok := c.addr("externalIP", text); {
+		case !ok || s.HasVIP(a):
+		case c.ofFamily(a):
 			s.ExternalIPs = append(s.ExternalIPs, a)
+		default:
+			c.others = append(c.others, a)
 		}
 	}
 }
@@ -169,7 +181,7 @@ func (c *converter) ingress(i Ingress) {
 		c.refuse("load balancer IP %s: ipMode %q is not one of VIP, Proxy", i.IP, i.IPMode)
 		return
 	}
-	if a, ok := c.addr("load balancer IP", i.IP); ok && c.free(a) {
+	if a, ok := c.addr("load balancer IP", i.IP); ok && c.ofFamily(a) && !c.service.HasVIP(a) {
 		c.service.LoadBalancerIPs = append(c.service.LoadBalancerIPs, sources.VIP{Addr: a, Mode: mode})
 	}
 }
@@ -183,12 +195,10 @@ func (c *converter) addr(what, text string) (netip.Addr, bool) {
 	return a.Unmap(), true
 }
 
-// free says whether the service is of an address's family and does not have the address yet. A service without a
-// cluster IP is of both families.
-func (c *converter) free(a netip.Addr) bool {
+// ofFamily says whether the service is of an address's family. A service without a cluster IP is of both families.
+func (c *converter) ofFamily(a netip.Addr) bool {
 	own := c.service.ClusterIPs
-	ofFamily := len(own) == 0 || slices.ContainsFunc(own, func(o netip.Addr) bool { return o.Is4() == a.Is4() })
-	return ofFamily && !c.service.HasVIP(a)
+	return len(own) == 0 || slices.ContainsFunc(own, func(o netip.Addr) bool { return o.Is4() == a.Is4() })
 }
 
 // tuning reads how connections are distributed.

@@ -18,10 +18,14 @@ type Objects struct {
 	Services []Service
 	Slices   []EndpointSlice
 	Nodes    []NodeObject
+	Ignored  []sources.Problem // the objects of other kinds
 }
 
-// Decode reads YAML or JSON documents in kubectl's form, Lists too. It ignores objects of other kinds and unused
-// fields. It reports an object that cannot be read and leaves it out. name is the file's name in messages.
+// Empty says whether there is no object that is used here.
+func (o Objects) Empty() bool { return len(o.Services)+len(o.Slices)+len(o.Nodes) == 0 }
+
+// Decode reads YAML or JSON documents in kubectl's form, Lists too. It ignores objects of other kinds, which Ignored
+// names, and unused fields. It reports an object that cannot be read and leaves it out. name is the file's name in messages.
 func Decode(name string, data []byte) (Objects, []sources.Problem) {
 	d := &decoder{name: name}
 	docs := yaml.NewDecoder(bytes.NewReader(data))
@@ -128,7 +132,10 @@ func (d *decoder) object(n *yaml.Node, is head) {
 	default:
 		if is.Kind == "EndpointSlice" {
 			d.refuse(n.Line, "EndpointSlice of apiVersion %q: must be discovery.k8s.io/v1", is.APIVersion)
+			return
 		}
+		d.objects.Ignored = append(d.objects.Ignored, sources.Problem{Origin: d.origin(n.Line), Message: fmt.Sprintf(
+			"kind %q of apiVersion %q is ignored: only Service and Node of v1, and EndpointSlice of discovery.k8s.io/v1, are read", is.Kind, is.APIVersion)})
 	}
 }
 

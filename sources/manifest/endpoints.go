@@ -87,17 +87,17 @@ func (c *converter) portsOf(part *EndpointSlice) []sources.EndpointPort {
 	return ports
 }
 
-// endpoint returns an endpoint with its conditions resolved. All endpoints of a slice share ports.
+// endpoint returns an endpoint with its conditions resolved: k8s.io/api takes an absent ready or serving as true. All
+// endpoints of a slice share ports.
 func endpoint(e *Endpoint, a netip.Addr, ports []sources.EndpointPort) sources.Endpoint {
-	ready := or(e.Conditions.Ready, true)
 	return sources.Endpoint{
 		Addr:        a,
 		Ports:       ports,
 		NodeName:    e.NodeName,
 		Zone:        e.Zone,
 		Weight:      sources.DefaultWeight,
-		Ready:       ready,
-		Serving:     or(e.Conditions.Serving, ready),
+		Ready:       or(e.Conditions.Ready, true),
+		Serving:     or(e.Conditions.Serving, true),
 		Terminating: or(e.Conditions.Terminating, false),
 		Hints:       sources.HintsOf(names(e.Hints.ForNodes), names(e.Hints.ForZones)),
 	}
