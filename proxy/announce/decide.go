@@ -252,10 +252,11 @@ func portOf(k kernel.VirtualKey) string {
 // Those that get connections although they are down do not count as up.
 func (d *decider) count(x *frontend.Front) (up, of int) {
 	s := d.Frontends.Service(x)
-	port := s.Ports[x.Port]
 	ipv6 := x.Key.Family() == kernel.IPv6
+	g := d.group(x)
 	for _, b := range d.Frontends.Backends(x) {
-		if d.Frontends.Weight(int(x.Service), b) > 0 {
+		_, spared := slices.BinarySearchFunc(g.Spared, d.Frontends.Addr(int(x.Service), b), netip.AddrPort.Compare)
+		if d.Frontends.Weight(int(x.Service), b) > 0 && !spared {
 			up++
 		}
 	}
@@ -272,12 +273,21 @@ func (d *decider) count(x *frontend.Front) (up, of int) {
 	if local { // or all of them, by localFallback
 		of = max(of, len(d.Frontends.Backends(x)))
 	}
-	for _, g := range d.unusual[int(x.Service)] {
-		if g.Port == port.Name && g.Protocol == port.Protocol && g.IPv6 == ipv6 && (g.Mode.Panic() || g.Mode == health.FirstResult) {
-			up = min(up, g.Up)
-		}
+	if g.Mode.Panic() || g.Mode == health.FirstResult {
+		up = min(up, g.Up)
 	}
 	return up, max(of, up)
+}
+
+// group returns the group of a front's endpoints; its zero, in mode Normal, if nothing is unusual about them.
+func (d *decider) group(x *frontend.Front) health.Group {
+	port, ipv6 := d.Frontends.Service(x).Ports[x.Port], x.Key.Family() == kernel.IPv6
+	for _, g := range d.unusual[int(x.Service)] {
+		if g.Port == port.Name && g.Protocol == port.Protocol && g.IPv6 == ipv6 {
+			return g
+		}
+	}
+	return health.Group{}
 }
 
 // elsewhere returns how many endpoints of a front's service port topology hints keep for other nodes.

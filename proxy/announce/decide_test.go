@@ -191,6 +191,25 @@ func TestPanic(t *testing.T) {
 	n.want(n.step(web), "10.0.0.1 metric 100")
 }
 
+// Below the limit, a node under policy Local announces a VIP only if endpoints of its own are up.
+func TestBelowLimitOnThisNode(t *testing.T) {
+	local := service("web", "10.0.0.1", 80, 1, 1, 1)
+	local.ExternalTrafficPolicy = sources.Local
+	for i, name := range []string{"n1", "n2", "n2"} {
+		local.Endpoints[i].NodeName = name
+	}
+	at := func(i int) netip.AddrPort { return netip.AddrPortFrom(local.Endpoints[i].Addr, 8080) }
+	for name, want := range map[string]string{"n1": "10.0.0.1: port 80/tcp: 0 of 1 endpoints can serve, and it needs 1", "n2": "10.0.0.1 metric 100"} {
+		n := newNode(t, usual)
+		n.name = name
+		n.step(local)
+		n.now = n.now.Add(time.Minute)
+		n.want(n.step(local), "10.0.0.1 metric 100")
+		n.unusual = []health.Unusual{{Group: health.Group{Protocol: sources.TCP, Mode: health.BelowLimit, Up: 1, Of: 3, Spared: []netip.AddrPort{at(0), at(1)}}}}
+		n.want(n.step(local), want)
+	}
+}
+
 // All service ports of a VIP have to be good, or any.
 func TestRequire(t *testing.T) {
 	down := service("second", "10.0.0.1", 81, 0)

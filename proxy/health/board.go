@@ -26,12 +26,11 @@ type tracked struct {
 	Verdict
 	pace     Pace
 	services []int32   // that use it, by index
-	proven   bool      // it had a good result: its state is not only that of the kernel at the start
 	fell     time.Time // when it went down, if that counts for a mass failure
 }
 
 // SetTargets takes over the targets of a new table, and forgets all others: see Update.
-func (b *Board) SetTargets(targets []Target, initial map[Key]State, now time.Time) []Event {
+func (b *Board) SetTargets(targets []Target, initial map[Key]Verdict, now time.Time) []Event {
 	gone := make(map[Key]bool, len(b.targets))
 	for k := range b.targets {
 		gone[k] = true
@@ -43,11 +42,11 @@ func (b *Board) SetTargets(targets []Target, initial map[Key]State, now time.Tim
 	return b.Update(targets, slices.Collect(maps.Keys(gone)), initial, now)
 }
 
-// Inherited returns the states with which targets of a new table start, nil if there are none. Where a service has
-// another probe than before, its endpoints are as up or down as they were by the old one: an edit of a check moves no
-// connection. The board must have the targets of the earlier table.
-func (b *Board) Inherited(before, now sources.Table) map[Key]State {
-	var states map[Key]State
+// Inherited returns the verdicts with which targets of a new table start, nil if there are none. Where a service has
+// another probe than before, its endpoints are as up, held or down as they were by the old one: an edit of a check moves
+// no connection. The board must have the targets of the earlier table.
+func (b *Board) Inherited(before, now sources.Table) map[Key]Verdict {
+	var verdicts map[Key]Verdict
 	var intern interned
 	for _, c := range sources.Compare(before, now).Changes {
 		if !c.Service || c.Was < 0 || c.Is < 0 {
@@ -70,14 +69,20 @@ func (b *Board) Inherited(before, now sources.Table) map[Key]State {
 				if x == nil || x.Phase == Unknown {
 					continue
 				}
-				if states == nil {
-					states = map[Key]State{}
+				if verdicts == nil {
+					verdicts = map[Key]Verdict{}
 				}
-				states[to] = State{Phase: verdict(x.Phase.IsUp()), Changed: x.Changed, Reason: x.Reason, Percent: x.Percent, Ask: x.Ask}
+				verdicts[to] = x.inherited()
 			}
 		}
 	}
-	return states
+	return verdicts
+}
+
+// inherited returns the verdict with which a target starts that takes over from x.
+func (x *tracked) inherited() Verdict {
+	s := State{Phase: verdict(x.Phase.IsUp()), Changed: x.Changed, Reason: x.Reason, Percent: x.Percent, Ask: x.Ask, proven: x.proven}
+	return Verdict{State: s, Held: x.Held}
 }
 
 // samePort returns the endpoint of a service, and the index of its port, that are an endpoint's port of a later table; nil
@@ -93,9 +98,9 @@ func samePort(was *sources.Service, e *sources.Endpoint, port int) (*sources.End
 }
 
 // Update takes over targets that differ in a new table, and forgets those that are gone. Targets that were there keep
-// their state. The others start with the one in initial, or without a result. The events tell which new targets have a
-// state, and what is gone.
-func (b *Board) Update(targets []Target, gone []Key, initial map[Key]State, now time.Time) (events []Event) {
+// their state. The others start with the verdict in initial, or without a result. The events tell which new targets have
+// a state, and what is gone.
+func (b *Board) Update(targets []Target, gone []Key, initial map[Key]Verdict, now time.Time) (events []Event) {
 	if b.targets == nil {
 		b.targets = make(map[Key]*tracked, len(targets))
 	}
@@ -103,7 +108,8 @@ func (b *Board) Update(targets []Target, gone []Key, initial map[Key]State, now 
 		t := &targets[i]
 		x := b.targets[t.Key]
 		if x == nil {
-			x = &tracked{Verdict: Verdict{State: initial[t.Key]}}
+			x = &tracked{Verdict: initial[t.Key]}
+			x.Held = x.Held && b.mass.holding() // the hold may have ended since: Tick would not release it
 			b.targets[t.Key] = x
 			if x.Phase.IsUp() {
 				b.up++
@@ -231,7 +237,6 @@ func (b *Board) Record(k Key, r Result) []Event {
 	if r.Void {
 		return events
 	}
-	x.proven = x.proven || r.Good
 	before := len(events)
 	note := func(kind Kind) { events = append(events, Event{Kind: kind, At: r.At, Key: k}) }
 	switch {

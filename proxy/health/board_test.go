@@ -90,12 +90,12 @@ func TestSetTargets(t *testing.T) {
 	check.Probe.Type = sources.CheckTCP
 	targets := Targets(sized(1, 3, &check))
 	var b Board
-	events := b.SetTargets(targets[:2], map[Key]State{targets[0].Key: {Phase: Down}}, epoch)
+	events := b.SetTargets(targets[:2], map[Key]Verdict{targets[0].Key: {State: State{Phase: Down}}}, epoch)
 	if len(events) != 1 || events[0].Kind != IsAdded || events[0].Verdict.Phase != Down {
 		t.Errorf("%v", events)
 	}
 	b.Record(targets[1].Key, Result{Good: true, At: epoch})
-	events = b.SetTargets(targets[1:], map[Key]State{targets[1].Key: {Phase: Down}, targets[2].Key: {Phase: Up}}, epoch)
+	events = b.SetTargets(targets[1:], map[Key]Verdict{targets[1].Key: {State: State{Phase: Down}}, targets[2].Key: {State: State{Phase: Up}}}, epoch)
 	if len(events) != 2 || events[0].Key != targets[2].Key || events[1].Kind != IsGone {
 		t.Errorf("%v", events)
 	}
@@ -122,9 +122,9 @@ func TestKernelStatesAreNoMassFailure(t *testing.T) {
 	targets := Targets(sized(4, 3, &check))
 	for _, proven := range []bool{false, true} {
 		var b Board
-		initial := map[Key]State{}
+		initial := map[Key]Verdict{}
 		for _, x := range targets {
-			initial[x.Key] = State{Phase: Up}
+			initial[x.Key] = Verdict{State: State{Phase: Up}}
 		}
 		b.SetTargets(targets, initial, epoch)
 		var events []Event
@@ -140,6 +140,80 @@ func TestKernelStatesAreNoMassFailure(t *testing.T) {
 			t.Errorf("with good results before: %t, a mass failure: %t", proven, failed)
 		}
 	}
+}
+
+// TestEditWhileHeld: an edit of the checks while a mass failure is held moves no connection. What was held stays so until
+// the hold is over, and what fails only by its new check is held as well.
+func TestEditWhileHeld(t *testing.T) {
+	check := standard()
+	check.Probe.Type, check.Fall, check.OnAllDown = sources.CheckTCP, 1, sources.AllDownClosed
+	edited := check
+	edited.Probe.Timeout = time.Second
+	before, after := sized(3, 2, &check), sized(3, 2, &edited)
+	for _, failed := range []int{4, 6} {
+		var b Board
+		targets := Targets(before)
+		b.SetTargets(targets, nil, epoch)
+		for _, x := range targets {
+			b.Record(x.Key, Result{Good: true, At: epoch})
+		}
+		now := epoch.Add(time.Second)
+		for _, i := range []int{0, 2, 4, 1, 3, 5}[:failed] {
+			b.Record(targets[i].Key, Result{At: now})
+		}
+		follower := b.Verdicts()
+		follower.Apply(b.SetTargets(Targets(after), b.Inherited(before, after), now))
+		if got, want := serving(after, follower, now), serving(before, follower, now); b.Holding().IsZero() || got != 6 || want != 6 {
+			t.Errorf("%d failed: %d endpoints serve, want 6; held until %s", failed, got, b.Holding())
+		}
+		for _, x := range Targets(after) {
+			follower.Apply(b.Record(x.Key, Result{At: now}))
+		}
+		if got := serving(after, follower, now); got != 6 {
+			t.Errorf("%d failed: %d endpoints serve after the first results, want 6", failed, got)
+		}
+		over := b.Holding()
+		if follower.Apply(b.Tick(over)); serving(after, follower, over) != 0 {
+			t.Errorf("%d failed: %d endpoints serve after the hold", failed, serving(after, follower, over))
+		}
+	}
+}
+
+// A hold that ends between Inherited and SetTargets leaves nothing held: no Tick would release it.
+func TestEditAfterHold(t *testing.T) {
+	check := standard()
+	check.Probe.Type, check.Fall = sources.CheckTCP, 1
+	edited := check
+	edited.Probe.Timeout = time.Second
+	before, after := sized(3, 2, &check), sized(3, 2, &edited)
+	var b Board
+	b.SetTargets(Targets(before), nil, epoch)
+	for _, good := range []bool{true, false} {
+		for _, x := range Targets(before) {
+			b.Record(x.Key, Result{Good: good, At: epoch})
+		}
+	}
+	inherited := b.Inherited(before, after)
+	b.Tick(b.Holding())
+	b.SetTargets(Targets(after), inherited, epoch.Add(massHold))
+	for k, v := range b.Verdicts().Of {
+		if v.Held || v.Phase != Down {
+			t.Errorf("%s: %s, held: %t", k, v.Phase, v.Held)
+		}
+	}
+}
+
+// serving counts the endpoints that get connections.
+func serving(t sources.Table, v Verdicts, now time.Time) (n int) {
+	out := Overlay(t, Known{Verdicts: v}, now)
+	for i := range out.Services.Len() {
+		for _, e := range out.Services.At(i).Endpoints {
+			if e.Weight > 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // TestSeesWithoutTargets: a board that was blind because of void results sees again when no target is left.

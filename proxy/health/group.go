@@ -1,6 +1,7 @@
 package health
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -15,6 +16,9 @@ type Group struct {
 	// Up of Of endpoints are up. Endpoints that the source, the operator or an agent took out do not count, and
 	// neither do backups, unless there are no others.
 	Up, Of int
+	// Spared are the endpoints that get connections in mode BelowLimit although they are not up, sorted. In mode FailOpen
+	// all endpoints do.
+	Spared []netip.AddrPort
 }
 
 // count is how many slots of a group could serve.
@@ -87,14 +91,19 @@ func (j *judge) group(p *sources.Port, ipv6 bool, members []int) {
 	if ordinary.all == 0 {
 		counted = backups
 	}
-	g := Group{p.Name, p.Protocol, ipv6, j.mode(ordinary, backups), counted.up, counted.all}
-	j.groups = append(j.groups, g)
+	g := Group{Port: p.Name, Protocol: p.Protocol, IPv6: ipv6, Mode: j.mode(ordinary, backups), Up: counted.up, Of: counted.all}
 	for _, i := range members {
 		x := &j.slots[i]
 		if x.mode = g.Mode; x.eligible() {
 			j.apply(x, g.Mode, ordinary.all == 0)
 		}
+		if g.Mode == BelowLimit && x.cause == Spared {
+			e := &j.service.Endpoints[x.endpoint]
+			g.Spared = append(g.Spared, netip.AddrPortFrom(e.Addr, e.Ports[x.port].Port))
+		}
 	}
+	slices.SortFunc(g.Spared, netip.AddrPort.Compare)
+	j.groups = append(j.groups, g)
 }
 
 // eligible reports whether health decides on a slot: neither the operator, an agent nor the source took it out.

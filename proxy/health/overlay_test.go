@@ -3,6 +3,7 @@ package health
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -291,7 +292,7 @@ func TestCacheIsOverlay(t *testing.T) {
 			}
 			k.Ramps = ramping
 			want = Overlay(w.table, k, w.now)
-			if d := sources.Compare(want.Table, got.Table); len(d.Changes) > 0 || !slices.Equal(want.Unusual, got.Unusual) || !want.Wake.Equal(got.Wake) {
+			if d := sources.Compare(want.Table, got.Table); len(d.Changes) > 0 || !slices.EqualFunc(want.Unusual, got.Unusual, sameUnusual) || !want.Wake.Equal(got.Wake) {
 				t.Fatalf("step %d: got\n%+v\nwant\n%+v", step, got, want)
 			}
 			if again := c.Overlay(w.table, w.known(), changed, w.now); !again.Services.Same(got.Services) {
@@ -355,6 +356,8 @@ func sized(services, endpoints int, c *sources.HealthCheck) sources.Table {
 	}
 	return t
 }
+
+func sameUnusual(a, b Unusual) bool { return reflect.DeepEqual(a, b) }
 
 // nextRamps is what the cache keeps up to date: the slow starts of all services after the served table changes.
 func nextRamps(r Ramps, was, is sources.Table, now time.Time) Ramps {

@@ -95,16 +95,29 @@ type Dropped struct {
 	Because string
 }
 
-// Prune returns the overrides without those whose time is over, and without those that have had no endpoint in any
-// table for 24 hours. It notes since when the others have had none. It returns o itself if nothing changes.
+// Expire returns the overrides without those whose time is over. It returns o itself if there is none.
+func (o Overrides) Expire(now time.Time) (kept Overrides, dropped []Dropped) {
+	for _, x := range o {
+		if x.Expired(now) {
+			dropped = append(dropped, Dropped{x, "its time is over"})
+		} else {
+			kept = append(kept, x)
+		}
+	}
+	if len(dropped) == 0 {
+		return o, nil
+	}
+	return kept, dropped
+}
+
+// Prune returns what Expire does, without those that have had no endpoint in any table for 24 hours. It notes since when
+// the others have had none. The table must have what all sources deliver. It returns o itself if nothing changes.
 func (o Overrides) Prune(t sources.Table, now time.Time) (kept Overrides, dropped []Dropped) {
-	matched := o.matched(t)
-	changed := false
-	for i, x := range o {
+	current, dropped := o.Expire(now)
+	matched := current.matched(t)
+	changed := len(dropped) > 0
+	for i, x := range current {
 		switch {
-		case x.Expired(now):
-			dropped, changed = append(dropped, Dropped{x, "its time is over"}), true
-			continue
 		case matched[i]:
 			changed = changed || !x.Unmatched.IsZero()
 			x.Unmatched = time.Time{}

@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// FromKernel returns the states that targets start with after a restart, so that it moves no connection. virtuals and
+// FromKernel returns the verdicts that targets start with after a restart, so that it moves no connection. virtuals and
 // reals are what the kernel has of ours, in any order, and what rules have instead of them (plan.Translated).
 //
 // An endpoint that the table gives a weight is up if its real server has one, and down if its real server has weight
@@ -16,10 +16,10 @@ import (
 // Where an endpoint that is down is cut, as one whose agent says maint, and in rules, which have no weight 0, it is down if its virtual server is there
 // without it. That does not hold for an endpoint that may be absent because it is elsewhere. The weight of an endpoint
 // with an override says nothing of its health, not even if the override has ended since.
-func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]State {
+func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]Verdict {
 	var was *reading // made for the first service with a check
 	overrule := newMatcher(o, time.Time{})
-	found := map[Key]State{}
+	found := map[Key]Verdict{}
 	var intern interned
 	for i := range t.Services.Len() {
 		s := t.Services.At(i)
@@ -44,9 +44,9 @@ func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals k
 				}
 				switch up, down := was.endpoint(s, e, k); {
 				case up:
-					found[key] = State{Phase: Up}
+					found[key] = Verdict{State: State{Phase: Up}}
 				case down && found[key].Phase != Up:
-					found[key] = State{Phase: Down, Reason: "as before the restart"}
+					found[key] = Verdict{State: State{Phase: Down, Reason: "as before the restart"}}
 				}
 			}
 		}

@@ -105,7 +105,7 @@ func (p *player) to(now time.Time) {
 	p.overlay()
 }
 
-func (p *player) use(name string, initial map[Key]State) {
+func (p *player) use(name string, initial map[Key]Verdict) {
 	p.name, p.table = name, readTable(p.t, p.files[name])
 	p.targets = Targets(p.table)
 	p.changed = append(p.changed, p.known.Verdicts.Apply(p.board.SetTargets(p.targets, initial, p.now))...)
@@ -120,7 +120,7 @@ func (p *player) overlay() {
 	k := p.known
 	k.Ramps = p.cache.Ramps()
 	pure := Overlay(p.table, k, p.now)
-	if d := sources.Compare(pure.Table, p.last.Table); len(d.Changes) > 0 || !slices.Equal(pure.Unusual, p.last.Unusual) || !pure.Wake.Equal(p.last.Wake) {
+	if d := sources.Compare(pure.Table, p.last.Table); len(d.Changes) > 0 || !slices.EqualFunc(pure.Unusual, p.last.Unusual, sameUnusual) || !pure.Wake.Equal(p.last.Wake) {
 		p.t.Errorf("the cache has\n%+v\nwant\n%+v", p.last, pure)
 	}
 	if again := p.cache.Overlay(p.table, p.known, nil, p.now); !again.Services.Same(p.last.Services) {
@@ -262,6 +262,9 @@ func (p *player) show() {
 		for _, u := range p.last.Unusual {
 			if u.Service == i {
 				fmt.Fprintf(&p.out, "%s: %s, %d of %d up\n", s.Name, u.Mode, u.Up, u.Of)
+				if len(u.Spared) > 0 {
+					fmt.Fprintf(&p.out, "%s: spared %v\n", s.Name, u.Spared)
+				}
 			}
 		}
 		for _, x := range explainer.Explain(s) {

@@ -20,8 +20,9 @@ type State struct {
 	Percent uint16
 	Ask     Ask
 
-	flaps flaps
-	since time.Time // of the first result of the run
+	flaps  flaps
+	since  time.Time // of the first result of the run
+	proven bool      // it had a good result: its phase is not only that of the kernel at the start
 }
 
 // Step returns the state after a result. A void result is counted and changes nothing else. The first result
@@ -37,7 +38,7 @@ func Step(s State, r Result, p Pace) State {
 	}
 	s.Last = r
 	if r.Good {
-		s.Percent, s.Ask = r.Percent, r.Ask
+		s.Percent, s.Ask, s.proven = r.Percent, r.Ask, true
 	}
 	s.flaps = s.flaps.calmed(r.At)
 	switch {

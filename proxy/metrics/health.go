@@ -23,6 +23,7 @@ var (
 	healthLate      = desc("health_late_seconds", "How long after they were due probes started, in seconds.")
 	healthBlind     = desc("health_blind", "Whether no probe tells anything at present, by a fault of this node: the last states count.")
 	healthHeld      = desc("health_mass_failure_held", "Whether more than half of all targets went down at once, so that the last states count for a minute.")
+	healthWaiting   = desc("health_exec_waiting", "Exec checks that have waited for a place for more than three of their intervals: their last states count.")
 	healthOverrides = desc("health_overrides", "Orders of the operator, by verb.", "verb")
 	healthPanic     = desc("health_panic", "Whether endpoints of a service that are down serve because too few are up.", "name")
 	healthEndpoints = desc("health_service_endpoints", "Checked endpoints of a service, each once for each port, by state.", "name", "state")
@@ -116,6 +117,7 @@ func (s statusCollector) health(out output) {
 	out.counter(healthChanges, s.probes.down.Load(), "down")
 	out.gauge(healthBlind, bit(h.Blind != ""))
 	out.gauge(healthHeld, bit(!h.Held.IsZero()))
+	out.gauge(healthWaiting, float64(h.ExecWaiting))
 	byVerb := map[string]float64{}
 	for _, o := range h.Overrides {
 		byVerb[o.Verb]++

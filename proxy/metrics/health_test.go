@@ -23,7 +23,7 @@ func TestHealthIsExported(t *testing.T) {
 	wantLines(t, lines,
 		`svcproxy_health_targets{state="up"} 2`, `svcproxy_health_targets{state="down"} 1`, `svcproxy_health_targets{state="unknown"} 0`,
 		`svcproxy_health_changes_total{to="up"} 1`, `svcproxy_health_changes_total{to="down"} 2`,
-		`svcproxy_health_blind 1`, `svcproxy_health_mass_failure_held 0`,
+		`svcproxy_health_blind 1`, `svcproxy_health_mass_failure_held 0`, `svcproxy_health_exec_waiting 3`,
 		`svcproxy_health_overrides{verb="drain"} 2`, `svcproxy_health_overrides{verb="weight"} 1`, `svcproxy_health_overrides{verb="disable"} 0`,
 		`svcproxy_health_panic{name="default/web"} 1`,
 		`svcproxy_health_service_endpoints{name="default/web",state="up"} 1`, `svcproxy_health_service_endpoints{name="default/web",state="down"} 1`,

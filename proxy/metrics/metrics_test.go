@@ -102,7 +102,7 @@ func shop() status.Status {
 		Conntrack: &status.Conntrack{Count: 10, Max: 100},
 		Announced: []status.Announced{{Address: netip.MustParseAddr("192.0.2.9"), Announced: true, Metric: 100}, {Address: netip.MustParseAddr("192.0.2.10"), Reason: "down"}},
 		Health: &status.Health{
-			Targets: 3, States: map[status.HealthState]int{"up": 2, "down": 1}, Blind: "void",
+			Targets: 3, States: map[status.HealthState]int{"up": 2, "down": 1}, Blind: "void", ExecWaiting: 3,
 			Overrides: []status.Override{{Verb: "drain"}, {Verb: "drain"}, {Verb: "weight"}},
 		},
 		Services: []status.Service{

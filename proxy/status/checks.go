@@ -186,6 +186,7 @@ func (c *checks) all(services []Service) *Health {
 	v := c.view
 	h := &Health{
 		Targets: len(v.Known.Verdicts.Of), States: map[HealthState]int{}, Blind: v.Blind, Held: c.in.at(v.Holding), Overrides: []Override{},
+		ExecWaiting: v.Stats.Overdue, ExecWaitingSince: c.in.at(v.Stats.OverdueSince),
 		Probes: Probes{Started: v.Stats.Started, Void: v.Stats.Void, InFlight: v.Stats.InFlight, LateMaxSeconds: seconds(v.Stats.LateMax)},
 	}
 	if v.Stats.Started > 0 {

@@ -2,6 +2,7 @@ package status_test
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
+	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -20,6 +22,7 @@ type probes struct {
 	overrides health.Overrides
 	table     sources.Table // with the defaults of the node
 	served    health.Overlaid
+	stats     probe.Stats
 }
 
 func (p *probes) Overlay(m sources.Merged, _ *kernel.Observed, _ bool) (sources.Merged, time.Time) {
@@ -39,7 +42,7 @@ func (p *probes) view() checker.View {
 	defer p.mu.Unlock()
 	return checker.View{
 		Now: time.Now(), Known: health.Known{Verdicts: p.board.Verdicts(), Overrides: p.overrides},
-		Table: p.table, Unusual: p.served.Unusual, Blind: p.board.Blind(), Holding: p.board.Holding(),
+		Table: p.table, Unusual: p.served.Unusual, Blind: p.board.Blind(), Holding: p.board.Holding(), Stats: p.stats,
 	}
 }
 
@@ -104,6 +107,17 @@ func (s *stage) tick() {
 	s.probes.mu.Unlock()
 	if len(events) > 0 {
 		s.noticed(events)
+	}
+}
+
+// overdue says how many exec checks have no place to run, from now on.
+func (s *stage) overdue(words []string) {
+	n, err := strconv.Atoi(words[0])
+	s.check(err)
+	s.probes.mu.Lock()
+	defer s.probes.mu.Unlock()
+	if s.probes.stats = (probe.Stats{}); n > 0 {
+		s.probes.stats = probe.Stats{Overdue: n, OverdueSince: time.Now()}
 	}
 }
 

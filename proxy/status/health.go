@@ -16,9 +16,13 @@ type Health struct {
 	// Blind says why no probe tells anything at present; "" if probes do. States are then the last ones.
 	Blind string `json:"blind,omitempty"`
 	// Held is until when the last states count, after a mass failure; zero if there is none.
-	Held      time.Time  `json:"heldUntil,omitzero"`
-	Probes    Probes     `json:"probes"`
-	Overrides []Override `json:"overrides"` // sorted by target
+	Held time.Time `json:"heldUntil,omitzero"`
+	// ExecWaiting counts exec checks that have waited for a place for more than three of their intervals, the oldest since
+	// ExecWaitingSince.
+	ExecWaiting      int        `json:"execWaiting,omitempty"`
+	ExecWaitingSince time.Time  `json:"execWaitingSince,omitzero"`
+	Probes           Probes     `json:"probes"`
+	Overrides        []Override `json:"overrides"` // sorted by target
 }
 
 // Probes counts the probes since the start, and says how late they start.

@@ -226,8 +226,10 @@ func TestUnreadWaitsForNoDisk(t *testing.T) {
 // An edit of a check moves no connection: what was down by the old probe is down until the new one says otherwise.
 func TestEditedCheckKeepsWhatIsDown(t *testing.T) {
 	a, b := newServer(t), newServer(t)
-	b.down()
 	r := run(t, table(check(), a, b))
+	r.await(1, 1)
+	r.probed(6) // without a result a would wait for one after the second edit, and then all serve
+	b.down()
 	r.await(1, 0)
 	for _, edit := range []func(*sources.HealthCheck){
 		func(c *sources.HealthCheck) { c.Probe.Timeout += time.Second },

@@ -151,20 +151,24 @@ func (c *Checker) keep(next health.Overrides, events []health.Event) error {
 }
 
 // pruneOrders ends orders whose time is over, and those that have had no endpoint for 24 hours. An order that is over
-// counts no more, even before this. It waits for the first table, because package health asks the orders of the last
-// run, ended or not, why an endpoint has weight 0.
+// counts no more, even before this. While tables may be missing, an order without an endpoint stays: its endpoint comes
+// back with its table, and may be under repair. Nothing ends before the first table, because package health asks the
+// orders of the last run, ended or not, why an endpoint has weight 0.
 func (c *Checker) pruneOrders(now time.Time) {
 	c.ordering.Lock()
 	defer c.ordering.Unlock()
 	c.mu.Lock()
-	list, table := c.orders.Overrides, c.served.table
+	list, served := c.orders.Overrides, c.served
 	c.mu.Unlock()
 	over := !c.orders.stuck && slices.ContainsFunc(list, func(o health.Override) bool { return o.Expired(now) })
-	if len(list) == 0 || table.Services.Len() == 0 || !over && now.Sub(c.orders.pruned) < prunePeriod {
+	if len(list) == 0 || served.table.Services.Len() == 0 || !over && now.Sub(c.orders.pruned) < prunePeriod {
 		return
 	}
 	c.orders.pruned, c.orders.stuck = now, false
-	kept, dropped := list.Prune(table, now)
+	kept, dropped := list.Expire(now)
+	if !served.hold {
+		kept, dropped = list.Prune(served.table, now)
+	}
 	if slices.Equal(kept, list) {
 		return
 	}

@@ -122,6 +122,31 @@ func TestOrdersEnd(t *testing.T) {
 	}
 }
 
+// An order without an endpoint stays while a table may be missing: its endpoint may be under repair when the source is back.
+func TestOrderOutlastsSource(t *testing.T) {
+	r := run(t, table(nil, newServer(t)))
+	overlay := func(hold bool) { r.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, hold) }
+	overlay(true)
+	brief, away, next := order(t, health.Drain, "192.0.2.1"), order(t, health.Disable, "192.0.2.2"), order(t, health.Drain, "192.0.2.3")
+	brief.Until = brief.Made.Add(time.Minute)
+	away.Unmatched = time.Now().Add(-25 * time.Hour)
+	for _, o := range []health.Override{brief, away, next} {
+		if err := r.Order(o, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now().Add(time.Minute)
+	r.pruneOrders(now)
+	if got := r.Overrides(); len(got) != 2 || got[0].Selector != away.Selector || !got[1].Unmatched.IsZero() {
+		t.Errorf("while a table may be missing: %v", got)
+	}
+	overlay(false)
+	r.pruneOrders(now.Add(prunePeriod))
+	if got := r.Overrides(); len(got) != 1 || got[0].Unmatched.IsZero() {
+		t.Errorf("with all tables: %v", got)
+	}
+}
+
 // A file that cannot be read is said and never deleted, and the orders in it that can be read count.
 func TestUnreadOrders(t *testing.T) {
 	good := `{"target": "192.0.2.1", "verb": "drain", "since": "2026-01-01T00:00:00Z"}`

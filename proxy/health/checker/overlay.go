@@ -29,6 +29,7 @@ type served struct {
 	table   sources.Table // before the overlay, with the node's defaults
 	ramps   health.Ramps
 	unusual []health.Unusual
+	hold    bool // tables may be missing from it
 }
 
 // Overlay returns the table with the weights that follow from health and orders, and with the Delta from the last
@@ -65,7 +66,7 @@ func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (o
 	m.Delta = o.delta(m.Delta, result.Table)
 	m.Table = result.Table
 	c.mu.Lock()
-	c.served = served{table: o.table, ramps: o.cache.Ramps(), unusual: result.Unusual}
+	c.served = served{table: o.table, ramps: o.cache.Ramps(), unusual: result.Unusual, hold: hold}
 	c.mu.Unlock()
 	return m, result.Wake
 }
@@ -106,9 +107,9 @@ func AtStart(t sources.Table, s Settings, orders health.Overrides, have *kernel.
 	return out.Table, out.Unusual
 }
 
-// fromKernel returns the states that targets start with, see health.FromKernel. After a change of mode a virtual server that
+// fromKernel returns the verdicts that targets start with, see health.FromKernel. After a change of mode a virtual server that
 // only keeps its connections may be beside rules: then the rules say who is up.
-func fromKernel(t sources.Table, orders health.Overrides, have *kernel.Observed) map[health.Key]health.State {
+func fromKernel(t sources.Table, orders health.Overrides, have *kernel.Observed) map[health.Key]health.Verdict {
 	virtuals, reals := plan.Translated(have)
 	return health.FromKernel(t, orders, slices.Concat(have.Virtuals, virtuals), have.Reals.With(nil, reals))
 }

@@ -26,23 +26,23 @@ func (c *Checker) followNext() {
 	c.followLocked(t, nil)
 }
 
-// follow has the targets of a table probed, and no others. Targets that are new start with the state in initial. The
+// follow has the targets of a table probed, and no others. Targets that are new start with the verdict in initial. The
 // cost grows with what changed, unless a service comes, goes or changes in more than its endpoints.
-func (c *Checker) follow(t sources.Table, initial map[health.Key]health.State) {
+func (c *Checker) follow(t sources.Table, initial map[health.Key]health.Verdict) {
 	c.follows.Lock()
 	defer c.follows.Unlock()
 	c.followLocked(t, initial)
 }
 
-// inherited returns the states with which targets of a table start, because the probe of their services changed: see
+// inherited returns the verdicts with which targets of a table start, because the probe of their services changed: see
 // health.Board.Inherited.
-func (c *Checker) inherited(t sources.Table) map[health.Key]health.State {
+func (c *Checker) inherited(t sources.Table) map[health.Key]health.Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.board.Inherited(c.followed, t)
 }
 
-func (c *Checker) followLocked(t sources.Table, initial map[health.Key]health.State) {
+func (c *Checker) followLocked(t sources.Table, initial map[health.Key]health.Verdict) {
 	c.mu.Lock()
 	before := c.followed
 	c.mu.Unlock()

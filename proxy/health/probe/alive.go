@@ -27,7 +27,8 @@ func (r *Runner) Alive(now time.Time) bool {
 }
 
 // Behind returns how late the probes start, if that is more than three intervals, else 0. Results then say little about
-// the present: the states of endpoints must stay as they are.
+// the present: the states of endpoints must stay as they are. Exec probes that wait for a place do not count: they say
+// nothing about the others, and Stats has them.
 func (r *Runner) Behind(now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,14 +39,15 @@ func (r *Runner) Behind(now time.Time) time.Duration {
 	return 0
 }
 
-// overdue returns a target that has been due for more than three intervals. It looks only at slots that have begun.
+// overdue returns a target that has been due for more than three intervals, unless it was parked, which made it late. It
+// looks only at slots that have begun.
 func (q *queue) overdue(at time.Duration) *Target {
 	for _, s := range q.order {
 		if s.begin > at {
 			continue
 		}
 		for _, t := range s.due {
-			if at-t.due > overdue*t.interval {
+			if at-t.due > overdue*t.interval && !t.waited {
 				return t.Target
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 func TestAlive(t *testing.T) {
@@ -41,6 +43,54 @@ func TestAlive(t *testing.T) {
 				t.Error("an idle runner is neither hanging nor behind")
 			}
 		})
+	})
+}
+
+// Exec checks that have no place are counted as soon as they are late. They do not make the runner late, neither while
+// they wait nor when they get a place.
+func TestExecsWithoutPlace(t *testing.T) {
+	run(t, Limits{Exec: 8}, func(w *world) {
+		program := &sources.Probe{Type: sources.CheckExec}
+		hangs := 3 * time.Minute
+		w.answer = func(at time.Duration, x netip.AddrPort) (Result, time.Duration) {
+			if x == target(0).Address || at > hangs {
+				return Result{Outcome: OK}, time.Millisecond
+			}
+			return Result{Outcome: Timeout}, hangs - at
+		}
+		add := func(n int, from time.Duration) {
+			x := target(n)
+			x.Probe = program
+			w.Add(x, from)
+		}
+		for n := range 8 {
+			add(n+1, time.Second)
+		}
+		w.sleep(time.Second + turnGap)
+		added := time.Now()
+		add(0, 10*time.Second)
+		quiet := func(when string) Stats {
+			if late := w.Behind(time.Now()); late != 0 || !w.Alive(time.Now()) {
+				t.Errorf("%s: behind by %v, alive: %t", when, late, w.Alive(time.Now()))
+			}
+			return w.Stats()
+		}
+		w.sleep(30 * time.Second)
+		if s := quiet("after three intervals"); s.Parked != 1 || s.Overdue != 0 || !s.OverdueSince.IsZero() {
+			t.Errorf("too early: %+v", s)
+		}
+		w.sleep(11 * time.Second)
+		if s := quiet("later"); s.Overdue != 1 || s.OverdueSince.Before(added) || s.OverdueSince.After(added.Add(10*time.Second)) {
+			t.Errorf("added %v: %+v", added, s)
+		}
+		w.sleep(time.Until(w.start.Add(hangs))) // the first place is free, and the loop has not run since
+		if s := quiet("with a place"); s.Overdue != 0 || !s.OverdueSince.IsZero() {
+			t.Errorf("with a place: %+v", s)
+		}
+		w.sleep(time.Second)
+		if s := quiet("in the end"); len(w.starts[target(0).Address]) == 0 || s.Overdue != 0 {
+			t.Errorf("in the end: %+v", s)
+		}
 	})
 }
 

@@ -17,9 +17,14 @@ import (
 // group keeps the pipe open.
 const drainOutput = 50 * time.Millisecond
 
+// killWait is how long a probe waits at most for the end of a program that it has killed. In uninterruptible sleep, as on
+// a broken disk, a program ends only when the kernel answers it.
+const killWait = time.Second
+
 // exec runs a program without a shell. Exit status 0 is ok, 1 is a failure, and n from 2 to 255 is ok with a weight of
 // n-2 percent, as for keepalived's MISC_CHECK. At the timeout, and when the program has ended, its process group is
-// killed. A process that leaves the group lives on: the limits of svcproxy's unit hold it.
+// killed. A process that leaves the group lives on: the limits of svcproxy's unit hold it. Of a program that the kill does
+// not end, the result has unended.
 func (a *attempt) exec() Result {
 	if err := CheckProgram(a.Command); err != nil {
 		return result(Void, err.Error())
@@ -38,7 +43,16 @@ func (a *attempt) exec() Result {
 		return result(Void, err.Error())
 	}
 	a.done("started")
-	killed := a.waitProgram(cmd.Process.Pid)
+	ended := make(chan struct{})
+	go func() {
+		waitExit(cmd.Process.Pid)
+		close(ended)
+	}()
+	killed := a.waitProgram(cmd.Process.Pid, ended)
+	// judge takes a result that comes half a timeout late for our own fault.
+	if !within(min(killWait, a.timeout/4), ended) {
+		return unended(cmd, ended)
+	}
 	err := cmd.Wait()
 	a.done("ended")
 	if killed {
@@ -65,12 +79,7 @@ func StartUnprivileged(cmd *exec.Cmd) error {
 
 // waitProgram waits for the program's end or for the deadline, and kills what is left of its group. It does not reap
 // the program: until then the group's number cannot belong to another one.
-func (a *attempt) waitProgram(pid int) (killed bool) {
-	ended := make(chan struct{})
-	go func() {
-		waitExit(pid)
-		close(ended)
-	}()
+func (a *attempt) waitProgram(pid int, ended <-chan struct{}) (killed bool) {
 	timer := time.NewTimer(time.Until(a.deadline))
 	defer timer.Stop()
 	select {
@@ -81,8 +90,32 @@ func (a *attempt) waitProgram(pid int) (killed bool) {
 		killed = true
 	}
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	<-ended
 	return killed
+}
+
+// within reports whether a channel is closed in time.
+func within(limit time.Duration, closed <-chan struct{}) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-closed:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// unended returns the result of a program that was killed and goes on. It is reaped when it has ended.
+func unended(cmd *exec.Cmd, ended <-chan struct{}) Result {
+	reaped := make(chan struct{})
+	go func() {
+		<-ended
+		_ = cmd.Wait() // how it ended is no longer asked
+		close(reaped)
+	}()
+	r := result(Timeout, cannotKill)
+	r.unended = reaped
+	return r
 }
 
 // waitExit returns when the process has ended, which stays a zombie.

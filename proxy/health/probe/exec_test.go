@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -92,6 +93,42 @@ func TestHostileExec(t *testing.T) {
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
+	}
+}
+
+// TestExecThatCannotBeKilled: the result does not wait for a program that outlives its kill. Here a tracer keeps it from
+// being reaped, as the kernel keeps one that waits for a broken disk.
+func TestExecThatCannotBeKilled(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	what := shell("echo $$ >" + file + "; exec sleep 100")
+	what.Timeout = time.Minute
+	ctx, kill := context.WithCancel(t.Context())
+	a := new(Prober).attempt(ctx, &what, closed(t), Meta{})
+	results := make(chan Result, 1)
+	go func() { results <- a.exec() }()
+	pid := ""
+	for end := time.Now().Add(10 * time.Second); pid == ""; time.Sleep(time.Millisecond) {
+		text, _ := os.ReadFile(file)
+		if pid = strings.TrimSpace(string(text)); time.Now().After(end) {
+			t.Fatal("the program has not started")
+		}
+	}
+	out, tracer := child(t, "tracer "+pid)
+	if line := readChild(t, out); line != "traced" {
+		t.Skip("this process may not trace others: " + line)
+	}
+	kill()
+	select {
+	case r := <-results:
+		if r.Outcome != Timeout || r.unended == nil || within(100*time.Millisecond, r.unended) {
+			t.Fatalf("%+v while the program goes on", r)
+		}
+		tracer.Kill()
+		if !within(10*time.Second, r.unended) {
+			t.Error("the program has ended, and is not reaped")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("no result while the program goes on")
 	}
 }
 

@@ -19,6 +19,9 @@ const noAnswer = "no answer"
 // tooLate is the detail of a probe whose deadline this process has noticed too late.
 const tooLate = "this process was late"
 
+// cannotKill is the detail of a probe whose program goes on although it was killed.
+const cannotKill = "the program cannot be killed"
+
 // Meta is what programs of exec probes learn about the endpoint, besides its address.
 type Meta struct {
 	Service string
@@ -108,11 +111,11 @@ func (a *attempt) judge(r Result) Result {
 		return r
 	}
 	if a.ctx.Err() != nil {
-		return Result{Outcome: Void, Detail: "cancelled", Duration: r.Duration}
+		return Result{Outcome: Void, Detail: "cancelled", Duration: r.Duration, unended: r.unended}
 	}
 	// The deadline was seen this late only because this process did not run. The answer may have come in time.
 	if (silent || r.Outcome.timed()) && r.Duration > a.timeout+a.timeout/2 {
-		return Result{Outcome: Void, Detail: tooLate, Duration: r.Duration}
+		return Result{Outcome: Void, Detail: tooLate, Duration: r.Duration, unended: r.unended}
 	}
 	return r
 }

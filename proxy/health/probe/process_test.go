@@ -10,10 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -27,6 +30,8 @@ func TestMain(m *testing.M) {
 		serveForever(argument)
 	case "runner":
 		runFor(netip.MustParseAddrPort(argument))
+	case "tracer":
+		trace(argument)
 	case "prober":
 		probeOnce(netip.MustParseAddrPort(argument))
 	default:
@@ -62,9 +67,24 @@ func serveForever(answer string) {
 
 // probeOnce prints that it starts, and the result.
 func probeOnce(target netip.AddrPort) {
-	what := sources.Probe{Type: sources.CheckHTTP, Timeout: time.Second}
+	what := sources.Probe{Type: sources.CheckHTTP, Timeout: 6 * time.Second}
 	fmt.Println("started")
 	fmt.Println(new(Prober).Do(context.Background(), &what, target, Meta{}))
+}
+
+// trace traces a process, and prints that it does or why it cannot. While it runs only it could reap the process.
+func trace(process string) {
+	runtime.LockOSThread()
+	pid, err := strconv.Atoi(process)
+	if err == nil {
+		err = unix.PtraceSeize(pid)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("traced")
+	time.Sleep(time.Hour) // until it is killed
 }
 
 // runFor probes once a minute, and prints that the probe has started, and the first result.
@@ -77,7 +97,7 @@ func runFor(target netip.AddrPort) {
 		result <- r
 		return time.Minute
 	}, Limits{})
-	r.Add(&Target{Probe: &sources.Probe{Type: sources.CheckHTTP, Timeout: 2 * time.Second}, Address: target}, minInterval)
+	r.Add(&Target{Probe: &sources.Probe{Type: sources.CheckHTTP, Timeout: 6 * time.Second}, Address: target}, minInterval)
 	go r.Run(context.Background())
 	fmt.Println(<-result)
 }
@@ -135,7 +155,7 @@ func TestStoppedProcess(t *testing.T) {
 			<-asked
 			process.Signal(syscall.SIGSTOP)
 			close(stopped)
-			time.Sleep(2 * time.Second) // real time, in another process
+			time.Sleep(10 * time.Second) // real time, in another process
 			process.Signal(syscall.SIGCONT)
 			if got := readChild(t, out); got != want {
 				t.Errorf("got %q", got)
@@ -146,6 +166,7 @@ func TestStoppedProcess(t *testing.T) {
 
 // TestStallWithinProbe stops the process for a part of the timeout that is over when the timeout ends.
 func TestStallWithinProbe(t *testing.T) {
+	t.Parallel()
 	asked := make(chan bool, 1)
 	out, process := child(t, "runner "+serve(t, func(c net.Conn) {
 		c.Read(make([]byte, 512))
@@ -157,7 +178,7 @@ func TestStallWithinProbe(t *testing.T) {
 	}
 	<-asked
 	process.Signal(syscall.SIGSTOP)
-	time.Sleep(time.Second) // real time, in another process
+	time.Sleep(3 * time.Second) // real time, in another process
 	process.Signal(syscall.SIGCONT)
 	if got := readChild(t, out); got != "void: this process was late" {
 		t.Errorf("got %q", got)

@@ -24,6 +24,9 @@ type Result struct {
 
 	Verdict Verdict   // from agent
 	Expires time.Time // when the server's certificate expires; zero if there was none
+
+	// unended is closed when the program of an exec probe has ended that could not be killed; nil if it has.
+	unended <-chan struct{}
 }
 
 // String returns what an operator reads: "ok", "refused", "status 503", "tls certificate has expired", "timeout: connect".

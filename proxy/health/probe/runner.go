@@ -163,7 +163,7 @@ func (r *Runner) turn(ctx context.Context, now time.Duration) time.Duration {
 		}
 		r.queue.remove(t)
 		if t.Probe.Type == sources.CheckExec && r.execs >= r.limits.Exec {
-			t.state = parked
+			t.state, t.waited = parked, true
 			r.parked.add(t)
 			continue
 		}
@@ -181,7 +181,7 @@ func (r *Runner) turn(ctx context.Context, now time.Duration) time.Duration {
 // start starts a probe. The pace allows as many at once as are due in two turns.
 func (r *Runner) start(ctx context.Context, t *Target, now time.Duration) {
 	r.paced = max(r.paced, now-2*turnGap) + time.Second/time.Duration(r.limits.PerSecond)
-	t.started, t.state = now, running
+	t.started, t.state, t.waited = now, running, false
 	r.running.add(t)
 	if t.Probe.Type == sources.CheckExec {
 		r.execs++
@@ -207,6 +207,11 @@ func (r *Runner) finish(ctx context.Context, b begun, result Result) {
 	if r.counts(t, &result, b.stalled) {
 		interval = r.report(t, result)
 	}
+	if result.unended != nil {
+		if interval = r.await(ctx, t, result.unended, interval); ctx.Err() != nil {
+			return
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running.remove(t)
@@ -217,6 +222,36 @@ func (r *Runner) finish(ctx context.Context, b begun, result Result) {
 	}
 	t.schedule(r.now(), interval)
 	r.push(t, t.due)
+}
+
+// await returns when a program has ended that could not be killed, and the target's interval by then. Until then it has
+// its place and no other probe. Its timeout is reported again each interval, because one bad result alone changes no state.
+func (r *Runner) await(ctx context.Context, t *Target, ended <-chan struct{}, interval time.Duration) time.Duration {
+	for {
+		stalled := r.stalled()
+		timer := time.NewTimer(max(interval, timeoutOf(t.Probe)))
+		select {
+		case <-ended:
+			timer.Stop()
+			return interval
+		case <-ctx.Done():
+			timer.Stop()
+			return interval
+		case <-timer.C:
+		}
+		again := result(Timeout, cannotKill)
+		again.Duration = r.now() - t.started
+		if r.counts(t, &again, stalled) {
+			interval = r.report(t, again)
+		}
+	}
+}
+
+// stalled returns how long this process did not run, since the epoch.
+func (r *Runner) stalled() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stall.until(r.now())
 }
 
 // counts records a result, and reports whether the target still exists. A failure during a stall becomes void.

@@ -387,6 +387,47 @@ func TestRemoveAndChange(t *testing.T) {
 	})
 }
 
+// TestProgramThatCannotBeKilled: its target fails in each interval and has no second probe, and it keeps its place.
+func TestProgramThatCannotBeKilled(t *testing.T) {
+	run(t, Limits{Exec: 1}, func(w *world) {
+		program := &sources.Probe{Type: sources.CheckExec, Timeout: time.Second}
+		a, b := target(1), target(2)
+		a.Probe, b.Probe = program, program
+		ended := make(chan struct{})
+		w.answer = func(_ time.Duration, x netip.AddrPort) (Result, time.Duration) {
+			if x == a.Address {
+				return Result{Outcome: Timeout, unended: ended}, time.Second
+			}
+			return Result{Outcome: OK}, time.Millisecond
+		}
+		w.Add(a, 2*time.Second)
+		w.sleep(2*time.Second + turnGap)
+		w.Add(b, 2*time.Second)
+		w.sleep(10 * time.Second)
+		w.consistent()
+		if n := len(w.seen); n < 5 || len(w.starts[a.Address]) != 1 || len(w.starts[b.Address]) != 0 {
+			t.Errorf("%d results, started %v", n, w.starts)
+		}
+		for _, r := range w.seen {
+			if r.Outcome != Timeout {
+				t.Errorf("%+v", r)
+			}
+		}
+		w.Remove(a)
+		results := len(w.seen)
+		w.sleep(10 * time.Second)
+		if s := w.Stats(); len(w.seen) != results || s.InFlight != 1 || len(w.starts[b.Address]) != 0 {
+			t.Errorf("after its removal: %d results more, %+v", len(w.seen)-results, s)
+		}
+		close(ended)
+		w.sleep(time.Second)
+		w.consistent()
+		if s := w.Stats(); s.InFlight != 0 || len(w.starts[b.Address]) == 0 || s.Targets != 1 {
+			t.Errorf("after its end: %+v", s)
+		}
+	})
+}
+
 func TestRandomUse(t *testing.T) {
 	run(t, Limits{InFlight: 20, PerSecond: 500, Exec: 3}, func(w *world) {
 		rnd := rand.New(rand.NewPCG(1, 2))

@@ -14,6 +14,9 @@ func LateBounds() []time.Duration { return lateBounds[:] }
 // Stats counts what a Runner has done.
 type Stats struct {
 	Targets, InFlight, Parked int // at present; parked ones wait for a place among the exec probes
+	// Of the parked ones Overdue have been due for more than three intervals, the oldest since OverdueSince.
+	Overdue      int
+	OverdueSince time.Time // zero if there is none
 
 	Started uint64 // probes
 	Void    uint64 // results
@@ -58,5 +61,15 @@ func (r *Runner) Stats() Stats {
 	s := r.stats
 	s.InFlight, s.Parked = len(r.running), len(r.parked)
 	s.Targets = r.queue.size + s.InFlight + s.Parked
+	at := r.now()
+	for _, t := range r.parked {
+		if at-t.due <= overdue*t.interval {
+			continue
+		}
+		s.Overdue++
+		if due := r.epoch.Add(t.due); s.OverdueSince.IsZero() || due.Before(s.OverdueSince) {
+			s.OverdueSince = due
+		}
+	}
 	return s
 }

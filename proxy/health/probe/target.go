@@ -24,6 +24,7 @@ type Target struct {
 	probes   uint32        // how many were scheduled
 	state    state
 	gone     bool // removed while its probe was running
+	waited   bool // it was parked, and has not started since
 	failed   bool // the last connection that connects made of it; of Run's goroutine
 }
 
