@@ -52,7 +52,7 @@ type Observed struct {
 	// Firewall lists the base chains of other programs that our packets pass.
 	Firewall []Barrier
 	// Hidden are the tables that iptables cannot show, as "iptables filter", since another program's rules in them are none
-	// of iptables. Their chains are as svcproxy left them: none at a start.
+	// that iptables can express. Their chains are as svcproxy left them: none at a start, which inserts its jumps once more.
 	Hidden []string
 }
 

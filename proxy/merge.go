@@ -35,7 +35,7 @@ func (p *Proxy) overlay(m sources.Merged, c Cause) sources.Merged {
 	p.pace.overlay = time.Time{}
 	came := len(m.Delta.Changes) > 0 // from the sources
 	if p.Health != nil {
-		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have, p.hold)
+		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have, len(p.input.waiting) > 0)
 	}
 	p.next.Changes = nil
 	if came && c != CauseStart && c != CauseHealth {

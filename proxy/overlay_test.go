@@ -117,3 +117,37 @@ func TestOverlayWakes(t *testing.T) {
 		}
 	})
 }
+
+// seesHold is an overlay that changes nothing, and notes what it is told of missing tables.
+type seesHold struct{ hold []bool }
+
+func (o *seesHold) Overlay(m sources.Merged, _ *kernel.Observed, hold bool) (sources.Merged, time.Time) {
+	o.hold = append(o.hold, hold)
+	return m, time.Time{}
+}
+
+// Tables may be missing also on a node that has just booted: nothing is held then, since nothing is there, but an order for an
+// endpoint of the missing table must stay.
+func TestOverlayKnowsThatTablesAreMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o seesHold
+		late := make(script)
+		r := start(t, func(r *run) {
+			r.options.Health = &o
+			r.options.Feeds = append(r.options.Feeds, proxy.Feed{Name: "apiserver", Source: late})
+		})
+		defer r.end()
+		r.emit(table(2))
+		pass(time.Minute) // it does not wait longer for the other table
+		r.emit(table(1))
+		if got := r.weights(); len(got) != 1 || slices.Contains(o.hold, false) {
+			t.Errorf("weights %v, tables are missing: %v", got, o.hold)
+		}
+		late <- emission{table: sources.Table{}}
+		synctest.Wait()
+		pass(time.Millisecond)
+		if o.hold[len(o.hold)-1] {
+			t.Error("tables are missing after both were delivered")
+		}
+	})
+}

@@ -130,14 +130,15 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Pla
 	return todo.Ops, nil
 }
 
-// applyUnread applies a plan of plan.Unread. The next sync reads all of the kernel.
-func (m *reading) applyUnread(ctx context.Context, todo kernel.Plan) (err error) {
+// applyUnread applies a plan of plan.Unread, and returns the ops that succeeded. The next sync reads all of the kernel.
+func (m *reading) applyUnread(ctx context.Context, todo kernel.Plan) (made []kernel.Op, err error) {
 	if !todo.Empty() {
 		err = m.kernel.Apply(ctx, todo)
-		m.have, _ = plan.Advance(m.have, kernel.Done(todo.Ops, err))
+		made = kernel.Done(todo.Ops, err)
+		m.have, _ = plan.Advance(m.have, made)
 	}
 	m.have.Drains, m.valid = todo.Drains, false
-	return err
+	return made, err
 }
 
 // explains reports whether the reading is right although ops failed: the same ops failed after the last reading of the whole

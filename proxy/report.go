@@ -28,7 +28,7 @@ type Report struct {
 	Plan  kernel.Plan
 	Steps int   // ops of the plan; a kept Snapshot has only this number
 	Left  int   // ops that the plan left to the next sync, which follows at once: see stops
-	Err   error // a *kernel.ApplyError, or why the sync failed before applying
+	Err   error // a *kernel.ApplyError, or why the sync failed before its plan: Plan then has what was done without a reading
 
 	// Asked is the number of the last request (see Proxy.Check) for a full check that
 	// was made by this sync or an earlier one.

@@ -107,6 +107,8 @@ func (r Report) log(log *slog.Logger) {
 	}
 	if failed > 0 {
 		attrs = append(attrs, "failed", failed)
+	} else if r.Err != nil {
+		attrs = append(attrs, "unread", true)
 	}
 	if r.Left > 0 {
 		attrs = append(attrs, "left", r.Left)

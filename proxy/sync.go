@@ -156,21 +156,24 @@ func (p *Proxy) observe(ctx context.Context, r *Report) (err error) {
 }
 
 // unread carries out what cannot wait although the kernel could not be read, by what the last reading and the ops since
-// say: no traffic to an endpoint that is down or drained, no announcement of a VIP that is not served. The tool of a single
-// table may be what cannot be read, for hours. It returns why the kernel could not be read.
+// say: no traffic to an endpoint that is down or drained, no announcement of a VIP that is not served. A single tool that
+// does not run may be all that is wrong, for hours. In mode iptables that tool has the endpoints, too, so only announcements
+// change. It returns why the kernel could not be read.
 func (p *Proxy) unread(ctx context.Context, r *Report, why error) error {
 	if !p.judged || ctx.Err() != nil {
 		return why
 	}
 	p.reading.keep(r.Start)
 	want := p.want(r)
-	r.Plan = plan.Unread(plan.Diff(want, p.reading.have), p.reading.have.Drains)
-	r.Planned, r.Steps = time.Now(), len(r.Plan.Ops)
+	todo := plan.Unread(plan.Diff(want, p.reading.have), p.reading.have.Drains)
+	r.Planned = time.Now()
 	p.progress.stage()
-	p.next.Drains = r.Plan.Drains
-	if err := p.reading.applyUnread(ctx, r.Plan); err != nil {
-		return fmt.Errorf("%w; and with the last reading: %v", why, err)
+	p.next.Drains = todo.Drains
+	var err error
+	if r.Plan.Ops, err = p.reading.applyUnread(ctx, todo); err != nil {
+		why = fmt.Errorf("%w; and with the last reading: %v", why, err) // no ApplyError: all else may be wrong, too
 	}
+	r.Steps = len(r.Plan.Ops)
 	return why
 }
 

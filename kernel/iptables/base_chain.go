@@ -25,9 +25,10 @@ type baseChains struct {
 	hidden []hiddenTable   // of the last Read
 	stamp  *nftStamp       // nil until the kernel has nftables
 
-	last   []kernel.Barrier // valid while cached
-	lastID string
-	cached bool
+	last       []kernel.Barrier // valid while cached
+	lastHidden []hiddenTable
+	lastID     string
+	cached     bool
 }
 
 // open reports whether there is anything to read. If no iptables uses nftables and the kernel has
@@ -76,7 +77,7 @@ func (b *baseChains) read() ([]kernel.Barrier, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.cached && b.lastID == id {
+	if b.cached && b.lastID == id && slices.Equal(b.lastHidden, b.hidden) {
 		return b.last, nil
 	}
 	b.cached = false
@@ -92,7 +93,7 @@ func (b *baseChains) read() ([]kernel.Barrier, error) {
 	if err != nil || after != id {
 		return b.last, nil
 	}
-	b.last, b.lastID, b.cached = found, id, true
+	b.last, b.lastHidden, b.lastID, b.cached = found, b.hidden, id, true
 	return found, nil
 }
 

@@ -12,7 +12,7 @@ import (
 
 const incompatible = "# Table `filter' is incompatible, use 'nft' tool.\n"
 
-// A table that iptables-save does not show is none without chains: it is as Apply left it.
+// A table that iptables-save does not show is not taken for one without chains: it is as Apply left it.
 func TestHiddenTable(t *testing.T) {
 	saved := "*filter\n:KUBE-FORWARD - [0:0]\n-A INPUT -j KUBE-FORWARD\nCOMMIT\n"
 	tables, stamp := fake(func(_ context.Context, _ string, argv ...string) (string, error) {

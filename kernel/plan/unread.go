@@ -1,20 +1,28 @@
 package plan
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // Unread returns what cannot wait of a plan if the kernel could not be read for it: weights of real servers, 0 for those that
-// the plan removes, and announcements that end. If another program changed or removed one of these objects, its op fails
-// or does nothing. Of all other ops a reading has to say whether they may be carried out. before are the drains until then.
+// the plan removes, and announcements that end or get another metric. If another program changed or removed one of these
+// objects, its op fails or does nothing. Of all other ops a reading has to say whether they may be carried out. before are
+// the drains until then.
 func Unread(p kernel.Plan, before []kernel.Drain) kernel.Plan {
 	urgent := kernel.Plan{Drains: before}
+	announced := map[netip.Addr]bool{}
+	for _, op := range p.Ops {
+		if a, ok := op.Object.(kernel.Announcement); ok && op.Verb == kernel.Remove {
+			announced[a.Addr] = true
+		}
+	}
 	for _, op := range p.Ops {
 		switch o := op.Object.(type) {
 		case kernel.Announcement:
-			if op.Verb == kernel.Remove {
+			if announced[o.Addr] { // with another metric: it is added before the old one is removed
 				urgent.Ops = append(urgent.Ops, op)
 			}
 		case kernel.Real:

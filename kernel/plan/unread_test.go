@@ -22,9 +22,14 @@ func TestUnread(t *testing.T) {
 	since := time.Unix(1, 0)
 	drain := func(r kernel.Real) kernel.Drain { return kernel.Drain{Real: r.Key, Since: since} }
 	vip := kernel.Announcement{Addr: v.Addr}
+	drained := func(metric uint32) kernel.Announcement { // whose metric becomes another one
+		return kernel.Announcement{Addr: netip.MustParseAddr("10.96.0.3"), Metric: metric}
+	}
 	change := func(was, to kernel.Object) kernel.Op { return kernel.Op{Verb: kernel.Change, Object: to, Was: was} }
 	p := kernel.Plan{Drains: []kernel.Drain{drain(down)}, Ops: []kernel.Op{
+		{Verb: kernel.Add, Object: drained(2000)},
 		{Verb: kernel.Remove, Object: vip, Was: vip},
+		{Verb: kernel.Remove, Object: drained(100), Was: drained(100)},
 		change(down, real(1, 0)),
 		change(up, real(2, 3)),
 		{Verb: kernel.Remove, Object: gone, Was: gone},
@@ -35,7 +40,7 @@ func TestUnread(t *testing.T) {
 		{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SERVICES"}},
 	}}
 	got := plan.Unread(p, []kernel.Drain{drain(up)})
-	want := []kernel.Op{p.Ops[0], p.Ops[1], p.Ops[2], change(gone, real(3, 0)), p.Ops[4]}
+	want := slices.Concat(p.Ops[:5], []kernel.Op{change(gone, real(3, 0)), p.Ops[6]})
 	if !slices.Equal(got.Ops, want) {
 		t.Errorf("ops\n%v, want\n%v", got.Ops, want)
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -23,11 +24,12 @@ type announcer struct {
 
 	// Of the loop's goroutine.
 	memory  announce.Memory
+	tried   *announce.Memory // memory before the decision of the running sync; nil if it made none
 	departs announce.Departures
 	starts  announce.Starts
 	last    announce.Decision
 	number  number          // in announce.file, mode vrrp
-	wrote   config.Announce // with which announce.file was written last
+	wrote   config.Announce // which announce.file was written last
 
 	mu      sync.Mutex
 	unsaved error // why the file could not be written
@@ -51,8 +53,9 @@ func (a *announcer) Announce(f *frontend.Frontends, want *kernel.State, have *ke
 		in.Drained = drain.Since
 	}
 	c := d.setup().Config.ForAnnounce()
+	before := a.memory
 	a.last = announce.Decide(c, in, a.memory)
-	a.memory = a.last.Memory
+	a.memory, a.tried = a.last.Memory, &before
 	if c.Mode == announce.VRRP {
 		a.number.load(d.setup().Config.Announce.File, in.Now.Add(c.HoldUp))
 		if in.Now.Before(a.number.rises) && (a.last.Wake.IsZero() || a.number.rises.Before(a.last.Wake)) {
@@ -97,9 +100,7 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 	if a == nil {
 		return
 	}
-	if now.Report.Left > 0 {
-		a.memory = a.memory.Untried()
-	}
+	a.remember(&now.Report)
 	for _, v := range now.Announced {
 		if !v.Announced {
 			a.departs.Withdrawn(v.Addr, time.Now())
@@ -108,6 +109,9 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 	a.runs(now)
 	c, hold := a.daemon.setup().Config.Announce, len(now.Report.Waiting) > 0
 	a.leave(c)
+	if c.Mode != announce.Off && c.File != "" {
+		a.wrote = c // by this run or an earlier one
+	}
 	switch {
 	case c.Mode == announce.VRRP && a.daemon.drained.State() != nil: // also if there was no decision: the kernel may be unreadable
 		a.last.Priority = announce.PriorityWithdrawn
@@ -129,11 +133,23 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 		if err = statefile.Publish(c.File, []byte(d.File(c.Mode))); err != nil {
 			err = fmt.Errorf("announce.file cannot be written, so routing daemons that read it do not know what is served: %w", err)
 		}
-		a.wrote = c
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.unsaved = err
+}
+
+// remember corrects what is remembered after a sync that did not carry out its whole plan: what the kernel lacked was not
+// tried, so that it lacks it again says nothing.
+func (a *announcer) remember(r *proxy.Report) {
+	var failed *kernel.ApplyError
+	switch {
+	case r.Left > 0:
+		a.memory = a.memory.Untried()
+	case a.tried != nil && r.Err != nil && !errors.As(r.Err, &failed):
+		a.memory = *a.tried
+	}
+	a.tried = nil
 }
 
 // leave withdraws a file that the configuration does not name any more: nobody would change what it says.

@@ -70,7 +70,7 @@ func (s *syncs) synced(r *proxy.Report) {
 	}
 	s.syncs.WithLabelValues(string(r.Cause), result).Inc()
 	if !s.countFailed(r.Err) || r.Planned.IsZero() {
-		return // nothing was applied, or it is not known what
+		return // nothing was applied but what cannot wait, or it is not known what
 	}
 	for kind, counted := range tally(kernel.Done(r.Plan.Ops, r.Err)) {
 		for verb, n := range counted {
