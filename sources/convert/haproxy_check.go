@@ -36,9 +36,7 @@ func (c *haproxyProbe) options(v *virtual, l *statement, o map[string]string) {
 		return
 	}
 	c.first, c.server = o, l.value(1)
-	c.duration(v, l, "inter", sources.HealthInterval, &c.Interval)
-	c.duration(v, l, "fastinter", sources.HealthFastInterval, &c.FastInterval)
-	c.duration(v, l, "downinter", sources.HealthDownInterval, &c.DownInterval)
+	c.timing(v, l)
 	c.duration(v, l, "slowstart", sources.HealthSlowStart, &c.SlowStart)
 	c.count(v, l, "fall", sources.HealthFall, &c.Fall)
 	c.count(v, l, "rise", sources.HealthRise, &c.Rise)
@@ -60,6 +58,24 @@ func (c *haproxyProbe) options(v *virtual, l *statement, o map[string]string) {
 		if err := portOf(p, &c.Probe.Port); err != nil {
 			v.note(l.at, "port %s: %v", p, err)
 		}
+	}
+}
+
+// timing sets the intervals and the timeout. HAProxy takes each that is not given from inter: without "timeout check"
+// the whole check may last as long.
+func (c *haproxyProbe) timing(v *virtual, l *statement) {
+	c.Interval = 2 * time.Second // HAProxy's default
+	c.duration(v, l, "inter", sources.HealthInterval, &c.Interval)
+	c.FastInterval, c.DownInterval = c.Interval, c.Interval
+	c.duration(v, l, "fastinter", sources.HealthFastInterval, &c.FastInterval)
+	c.duration(v, l, "downinter", sources.HealthDownInterval, &c.DownInterval)
+	if c.Unset.Has(sources.HealthTimeout) {
+		c.Probe.Timeout = c.Interval
+	}
+	c.Unset &^= sources.HealthInterval | sources.HealthFastInterval | sources.HealthDownInterval | sources.HealthTimeout
+	if most := 10 * c.Interval; c.Probe.Timeout > most { // a services file with more is refused
+		v.noteChange(l.at, "timeout check %s: taken as %s, 10 times inter", c.Probe.Timeout, most)
+		c.Probe.Timeout = most
 	}
 }
 

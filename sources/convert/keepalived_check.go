@@ -193,9 +193,10 @@ func (d *checkDraft) kind(v *virtual, c *sources.HealthCheck, check *statement) 
 		v.noteChange(check.at, "%s: svcproxy does not have it, so the endpoint is not checked", check.words[0])
 		return false
 	}
-	urls := 0
+	urls, dynamic := 0, false
 	for _, b := range check.block {
 		v.extra(b)
+		dynamic = dynamic || b.words[0] == "misc_dynamic"
 		if b.words[0] == "url" {
 			if urls++; urls > 1 {
 				v.noteChange(b.at, "a second url: only the first one is checked")
@@ -207,6 +208,9 @@ func (d *checkDraft) kind(v *virtual, c *sources.HealthCheck, check *statement) 
 	if p.Type == sources.CheckExec && p.Command == "" {
 		v.noteChange(check.at, "MISC_CHECK: its program is not an absolute path, so the endpoint is not checked")
 		return false
+	}
+	if p.Type == sources.CheckExec && !dynamic {
+		v.failUnlessZero(check.at, "MISC_CHECK", p)
 	}
 	return true
 }
@@ -252,7 +256,9 @@ func (d *checkDraft) key(v *virtual, p *sources.Probe, b *statement) {
 	case "sni_name":
 		p.ServerName = b.value(1)
 	case "enable_sni": // a TLS check names the host of the request anyway
-	case "misc_dynamic", "connect_ip":
+	case "misc_dynamic":
+		v.noteChange(b.at, "misc_dynamic: exit status n from 2 to 255 gives n-2 %% of the configured weight, in keepalived the weight n-2")
+	case "connect_ip":
 		v.noteChange(b.at, "%s of a check: svcproxy does not have it", b.words[0])
 	case "bind_port", "user", "min_reply_length", "max_reply_length", "http_protocol", "tls_compliant", "fast_recovery", "helo_name", "host", "regex_options", "regex_no_match", "warmup", "log_all_failures":
 		v.note(b.at, "%s of a check: svcproxy does not have it", b.words[0])
@@ -306,6 +312,17 @@ func program(p *sources.Probe, words []string) {
 		return
 	}
 	p.Command, p.Args = fields[0], strings.Join(fields[1:], "\x00")
+}
+
+// failUnlessZero lets a shell run a check's program. An exec check takes exit status 2 to 255 for a weight; keepalived
+// and ldirectord take every status but 0 for a failure, such as 7 of curl.
+func (v *virtual) failUnlessZero(at sources.Origin, what string, p *sources.Probe) {
+	args := []string{"-c", `"$@" || exit 1`, "sh", p.Command}
+	if p.Args != "" {
+		args = append(args, p.Args)
+	}
+	p.Command, p.Args = "/bin/sh", strings.Join(args, "\x00")
+	v.note(at, "%s: /bin/sh runs the program, as exit status 2 to 255 would mean up; whether only root can write the program is not checked", what)
 }
 
 // commandWords splits a command line at blanks. Those within quotes stay.

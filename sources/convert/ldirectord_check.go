@@ -171,6 +171,7 @@ func (c *ldirectordCheck) probe(v *virtual, p *sources.Probe) bool {
 			return false
 		}
 		p.Type = sources.CheckExec
+		v.failUnlessZero(c.at, "checktype external", p)
 		v.noteChange(c.at, "the check's program gets the addresses in the environment, not as arguments")
 		return true
 	}
