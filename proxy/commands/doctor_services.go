@@ -110,13 +110,14 @@ func (x *examination) duplicates(ctx context.Context) {
 	}
 }
 
-// follow follows a packet from outside to addresses that should be served.
+// follow follows a packet from outside to addresses that should be served. What a firewall opens to some clients
+// only is not lost.
 func (x *examination) follow(ctx context.Context, paths *host.Paths) {
 	gates, err := host.Gates(ctx, x.setup.Config.Names())
 	if err != nil {
 		x.lacks("the rules of other programs", err, "run as root")
 	}
-	f := explain.Facts{Kernel: *x.f.Kernel, Fronts: x.f.Fronts, Network: paths, Gates: gates}
+	f := explain.Facts{Kernel: *x.f.Kernel, Fronts: x.f.Fronts, Network: paths, Gates: gates, AnySource: true}
 	fronts := slices.DeleteFunc(slices.Clone(x.f.Fronts.Fronts), func(front frontend.Front) bool { return !x.open(&front) })
 	step := max(1, (len(fronts)+maxExplained-1)/maxExplained)
 	for i := 0; i < len(fronts); i += step {

@@ -74,7 +74,7 @@ func healthFields() []field {
 			func(c *Config) *int { return &c.Health.MaxProbesPerSecond }, limit, 20000),
 		define("health.maxInFlight", "", zero|restart, "probes at the same time",
 			func(c *Config) *int { return &c.Health.MaxInFlight }, limit, 2000),
-		define("health.execUser", "", zero|restart, `the user that runs the programs of checks of type exec; "": svcproxy's own; another one needs CAP_SETUID and CAP_SETGID`,
+		define("health.execUser", "", zero|restart, execUserHelp,
 			func(c *Config) *string { return &c.Health.ExecUser }, fields.StringOf(checkUser), ""),
 		define("health.execMaxRunning", "", zero|restart, "such programs at the same time",
 			func(c *Config) *int { return &c.Health.ExecMaxRunning }, limit, 8),
@@ -82,6 +82,12 @@ func healthFields() []field {
 			func(c *Config) *string { return &c.Health.MassFailure }, word("hold", "believe"), "hold"),
 	}
 }
+
+// execUserHelp names what the packaged unit bars: other users are @setuid in @privileged, and killing their programs at
+// a timeout takes CAP_KILL.
+const execUserHelp = `the user that runs the programs of checks of type exec, in the sandbox of svcproxy's unit; "": svcproxy's own; ` +
+	"another one needs a drop-in (systemctl edit svcproxy) with AmbientCapabilities=CAP_SETUID CAP_SETGID CAP_KILL, " +
+	"CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL and SystemCallFilter=@setuid in [Service]"
 
 const userName = `^([A-Za-z_][A-Za-z0-9_.-]{0,31}\$?)?$`
 

@@ -4,14 +4,10 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"time"
 )
 
 // metrics answers as the metrics listener does, which may be turned off.
-func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeLimit)) // an error shows at the write
-	s.Metrics.ServeHTTP(w, r)
-}
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) { s.Metrics.ServeHTTP(w, r) }
 
 // Metrics asks for the metrics, in the text format of Prometheus.
 func (c Client) Metrics(ctx context.Context) (text string, err error) {

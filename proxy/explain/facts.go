@@ -27,6 +27,9 @@ type Facts struct {
 	// Order returns the real servers of a virtual server in the order of the kernel's list;
 	// nil if it is not known.
 	Order func(kernel.VirtualKey) ([]netip.AddrPort, error)
+	// AnySource: the source and device of a packet from outside stand for all clients. A rule that takes only some of
+	// these may take the packet.
+	AnySource bool
 }
 
 // Endpoint is a port of a backend.

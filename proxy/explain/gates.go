@@ -21,6 +21,22 @@ type seen struct {
 	reply    bool   // or any later packet of its connection
 	// moved: nat or IPVS may have changed the destination before the chain sees it.
 	moved bool
+	// outside: the other end is any client outside, at any address and device except loopback ones.
+	outside bool
+}
+
+// ofAny returns the packet, or the reply, of any client outside if one stands for all.
+func (x *explainer) ofAny(p seen) seen {
+	if !x.AnySource || x.p.In == "" {
+		return p
+	}
+	if p.src == x.p.Src {
+		p.src, p.in = netip.AddrPort{}, ""
+	} else {
+		p.dst, p.out = netip.AddrPort{}, ""
+	}
+	p.outside = true
+	return p
 }
 
 // holds is whether a rule's matches hold for a packet.
@@ -35,6 +51,7 @@ const (
 // gate returns the rule at a hook that ends a packet's way, and its chain; zero if none surely
 // does. It adds a step for each chain that may.
 func (x *explainer) gate(hook, what string, p seen) (g kernel.Gate, r kernel.GateRule) {
+	p = x.ofAny(p)
 	for _, g := range x.Gates {
 		if g.Hook != hook || !g.Sees(x.key.Family()) {
 			continue
@@ -126,13 +143,13 @@ func (p *seen) option(option, value string, f kernel.Family) holds {
 	case "--nfproto":
 		return yes(value == map[kernel.Family]string{kernel.IPv4: "ipv4", kernel.IPv6: "ipv6"}[f])
 	case "-i":
-		return device(value, p.in)
+		return p.notLoopback(value == "lo", device(value, p.in))
 	case "-o":
-		return device(value, p.out)
+		return p.notLoopback(value == "lo", device(value, p.out))
 	case "--ctstate", "--state":
 		return p.tracked(strings.Split(value, ","))
 	case "-s":
-		return within(value, p.src.Addr())
+		return p.notLoopback(loopback(value), within(value, p.src.Addr()))
 	case "-d":
 		return p.atDestination(within(value, p.dst.Addr()))
 	case "--sport", "--sports":
@@ -178,6 +195,21 @@ func (p *seen) atDestination(h holds) holds {
 		return maybe
 	}
 	return h
+}
+
+// notLoopback is what a match tells. No packet of a client outside is on loopback.
+func (p *seen) notLoopback(loopback bool, h holds) holds {
+	if p.outside && loopback {
+		return never
+	}
+	return h
+}
+
+// loopback reports whether a network, or an address, is one of loopback.
+func loopback(text string) bool {
+	address, _, _ := strings.Cut(text, "/")
+	a, err := netip.ParseAddr(address)
+	return err == nil && a.IsLoopback()
 }
 
 func yes(b bool) holds {

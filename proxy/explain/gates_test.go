@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/trace"
 )
 
 // A packet that surely meets a rule is lost, also if one before it may have held. One that may be accepted before is not.
@@ -76,5 +77,55 @@ func TestRulesOfOtherPrograms(t *testing.T) {
 		if got := reply.matches(c.matches, kernel.IPv4); got != c.reply {
 			t.Errorf("%s: %d for the reply, want %d", c.matches, got, c.reply)
 		}
+	}
+}
+
+// A firewall that opens an address to some clients only drops those of one client surely, and those of any client
+// perhaps. What it drops of all clients is found for any client, too.
+func TestRulesForSomeClients(t *testing.T) {
+	p := trace.Packet{Proto: kernel.TCP, Src: netip.MustParseAddrPort("192.0.2.254:40000"), Dst: netip.MustParseAddrPort("203.0.113.9:80"), In: "eth0"}
+	const open, shut = "accept", "drop"
+	for _, c := range []struct {
+		rules     []kernel.GateRule
+		one, some bool // whether the packet is dropped: of the client that p names, and of any
+	}{
+		{[]kernel.GateRule{{Verdict: open, Matches: "-s 10.0.0.0/8 -p tcp -m tcp --dport 80"}, {Verdict: shut, Matches: "-p tcp -m tcp --dport 80"}}, true, false},
+		{[]kernel.GateRule{{Verdict: shut, Matches: "! -s 10.0.0.0/8 -p tcp -m tcp --dport 80"}}, true, false},
+		{[]kernel.GateRule{{Verdict: shut, Matches: "-s 192.0.2.0/24"}}, true, false},
+		{[]kernel.GateRule{{Verdict: shut, Matches: "-i eth0 -p tcp"}}, true, false},
+		{[]kernel.GateRule{{Verdict: open, Matches: "-i eth1"}, {Verdict: shut}}, true, false},
+		{[]kernel.GateRule{{Verdict: shut, Matches: "-p tcp -m tcp --dport 80"}}, true, true},
+		{[]kernel.GateRule{{Verdict: open, Matches: "-i lo"}, {Verdict: open, Matches: "-s 127.0.0.0/8"}, {Verdict: open, Matches: "-s 10.0.0.0/8 -p tcp -m tcp --dport 22"}, {Verdict: shut}}, true, true},
+		{[]kernel.GateRule{{Verdict: shut, Matches: "! -i lo -p tcp"}}, true, true},
+		{[]kernel.GateRule{{Verdict: open, Matches: "-s 127.0.0.1"}, {Verdict: shut, Matches: "-p udp"}}, false, false},
+	} {
+		f := Facts{Gates: []kernel.Gate{{Hook: "input", Name: "iptables filter INPUT", Rules: c.rules}}}
+		f.Kernel.Node.Addrs = []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("203.0.113.9/24"), Link: "eth0"}}
+		f.Kernel.Virtuals = []kernel.Virtual{{Key: kernel.VirtualAt(p.Dst, p.Proto), Scheduler: "rr"}}
+		one := Explain(f, p)
+		f.AnySource = true
+		some := Explain(f, p)
+		if (one.Fate == Dropped) != c.one || (some.Fate == Dropped) != c.some {
+			t.Errorf("%v: one client %s, any %s; want dropped %t, %t", c.rules, one.Fate, some.Fate, c.one, c.some)
+		}
+	}
+}
+
+// The destination of replies to any client is not known either. Packets of the node itself are.
+func TestRepliesToSomeClients(t *testing.T) {
+	client, backend := netip.MustParseAddrPort("192.0.2.254:40000"), netip.MustParseAddrPort("10.2.1.10:80")
+	reply := seen{proto: kernel.TCP, src: backend, dst: client, in: "veth1", out: "eth0", state: "ESTABLISHED", reply: true}
+	x := explainer{Facts: Facts{AnySource: true}, p: trace.Packet{Proto: kernel.TCP, Src: client, Dst: netip.MustParseAddrPort("203.0.113.9:80"), In: "eth0"}}
+	got := x.ofAny(reply)
+	for matches, want := range map[string]holds{
+		"-d 10.0.0.0/8": maybe, "-o eth1": maybe, "-o lo": never, "-p tcp --dport 40000": maybe, "-s 10.2.1.10": always, "-i veth1": always, "-i eth1": never,
+	} {
+		if h := got.matches(matches, kernel.IPv4); h != want {
+			t.Errorf("%s: %d, want %d", matches, h, want)
+		}
+	}
+	x.p.In = ""
+	if x.ofAny(reply) != reply {
+		t.Error("the node's own packet is of any client")
 	}
 }

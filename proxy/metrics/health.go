@@ -27,6 +27,7 @@ var (
 	healthOverrides = desc("health_overrides", "Orders of the operator, by verb.", "verb")
 	healthPanic     = desc("health_panic", "Whether endpoints of a service that are down serve because too few are up.", "name")
 	healthEndpoints = desc("health_service_endpoints", "Checked endpoints of a service, each once for each port, by state.", "name", "state")
+	healthEarliest  = desc("health_service_certificate_expiry_timestamp_seconds", "When the first certificate of a service's checked endpoints expires.", "name")
 	healthUp        = desc("health_up", "Whether a service's endpoint is up.", "name", "port", "protocol", "endpoint")
 	healthExpires   = desc("health_certificate_expiry_timestamp_seconds", "When the certificate of a service's endpoint expires.", "name", "port", "protocol", "endpoint")
 )
@@ -158,12 +159,15 @@ func (s statusCollector) healthOfServices(out output) {
 		out.gauge(healthPanic, bit(svc.Health.Panics()), svc.Name)
 		out.gauge(healthEndpoints, float64(svc.Health.Up), svc.Name, "up")
 		out.gauge(healthEndpoints, float64(svc.Health.Down), svc.Name, "down")
+		if t := earliestExpiry(svc.Endpoints); !t.IsZero() {
+			out.gauge(healthEarliest, seconds(t.Truncate(time.Second)), svc.Name)
+		}
 		if checked > MaxHealthEndpoints && s.endpoints != "*" && !sources.SameName(s.endpoints, svc.Name) {
 			continue
 		}
 		for j := range svc.Endpoints {
 			if left == 0 {
-				return
+				break // the services after this one still have their own series
 			}
 			left--
 			healthOfEndpoint(out, svc.Name, &svc.Endpoints[j])
@@ -171,9 +175,24 @@ func (s statusCollector) healthOfServices(out output) {
 	}
 }
 
+// hasResult reports whether a probe of an endpoint has said something.
+func hasResult(h *status.EndpointHealth) bool {
+	return h != nil && h.State != status.Unchecked && h.State != status.HealthState(health.Unknown.String())
+}
+
+// earliestExpiry returns when the first certificate expires; zero if there is none.
+func earliestExpiry(list []status.Endpoint) (first time.Time) {
+	for i := range list {
+		if h := list[i].Health; hasResult(h) && !h.Expires.IsZero() && (first.IsZero() || h.Expires.Before(first)) {
+			first = h.Expires
+		}
+	}
+	return first
+}
+
 func healthOfEndpoint(out output, name string, e *status.Endpoint) {
 	h := e.Health
-	if h == nil || h.State == status.Unchecked || h.State == status.HealthState(health.Unknown.String()) {
+	if !hasResult(h) {
 		return
 	}
 	labels := []string{name, e.Port, e.Protocol, e.Address.String()}

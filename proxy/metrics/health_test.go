@@ -30,6 +30,7 @@ func TestHealthIsExported(t *testing.T) {
 		`svcproxy_health_up{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp"} 1`,
 		`svcproxy_health_up{endpoint="10.2.0.2:8080",name="default/web",port="http",protocol="tcp"} 0`,
 		`svcproxy_health_certificate_expiry_timestamp_seconds{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp"} 1.7000036e+09`,
+		`svcproxy_health_service_certificate_expiry_timestamp_seconds{name="default/web"} 1.7000036e+09`,
 		`svcproxy_health_probes_total{result="ok",type="http"} 1`, `svcproxy_health_probes_total{result="status",type="http"} 1`,
 		`svcproxy_health_probes_total{result="void",type="http"} 1`, `svcproxy_health_probes_total{result="timeout",type="http"} 0`,
 		`svcproxy_health_probe_duration_seconds_count{type="http"} 2`, `svcproxy_health_probe_duration_seconds_bucket{type="http",le="0.002"} 1`,
@@ -56,14 +57,16 @@ func TestNoHealthNoSeries(t *testing.T) {
 	}
 }
 
-// If there are too many checked endpoints, they have series on request only.
+// If there are too many checked endpoints, they have series on request only. The service still has the expiry that is
+// alerted on, which is the earliest of its endpoints.
 func TestHealthOfManyEndpoints(t *testing.T) {
 	s := status.Status{Health: &status.Health{}}
 	for i := range 2 {
 		svc := status.Service{Name: fmt.Sprintf("default/s%d", i), State: status.Serving, Health: &status.ServiceHealth{Checked: 501, Up: 501}}
 		for j := range 501 {
 			addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i), byte(j >> 8), byte(j)}), 80)
-			svc.Endpoints = append(svc.Endpoints, status.Endpoint{Address: addr, Health: &status.EndpointHealth{State: "up"}})
+			expires := time.Unix(1700000000+int64((j+250)%501), 0) // the first and the last are not the earliest
+			svc.Endpoints = append(svc.Endpoints, status.Endpoint{Address: addr, Health: &status.EndpointHealth{State: "up", Expires: expires}})
 		}
 		s.Services = append(s.Services, svc)
 	}
@@ -72,8 +75,23 @@ func TestHealthOfManyEndpoints(t *testing.T) {
 		if got := strings.Count(strings.Join(lines, "\n"), "\nsvcproxy_health_up{"); got != want {
 			t.Errorf("query %q: %d endpoints, want %d", query, got, want)
 		}
-		wantLines(t, lines, `svcproxy_health_service_endpoints{name="default/s1",state="up"} 501`)
+		wantLines(t, lines, `svcproxy_health_service_endpoints{name="default/s1",state="up"} 501`,
+			`svcproxy_health_service_certificate_expiry_timestamp_seconds{name="default/s0"} 1.7e+09`,
+			`svcproxy_health_service_certificate_expiry_timestamp_seconds{name="default/s1"} 1.7e+09`)
 	}
+}
+
+// A service after the last endpoint that has series still has its own.
+func TestHealthOfServicesAfterTheLastEndpoint(t *testing.T) {
+	s := status.Status{Health: &status.Health{}}
+	for _, name := range []string{"default/large", "default/web"} {
+		s.Services = append(s.Services, status.Service{Name: name, State: status.Serving, Health: &status.ServiceHealth{Checked: 1, Up: 1}})
+	}
+	for i := range MaxEndpoints + 1 {
+		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 80)
+		s.Services[0].Endpoints = append(s.Services[0].Endpoints, status.Endpoint{Address: addr, Health: &status.EndpointHealth{State: "up"}})
+	}
+	wantLines(t, scrape(t, at(s), "?endpoints=*"), `svcproxy_health_service_endpoints{name="default/web",state="up"} 1`)
 }
 
 // Results come from many goroutines, and often.
