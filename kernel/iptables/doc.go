@@ -7,6 +7,9 @@
 // one endpoint writes one of 5,020 chains. To learn whether a reading is still valid it runs no tool:
 // it compares the nftables generation id, or a hash of the legacy tables.
 //
+// A table with a rule that only nft can express is hidden from iptables-save. Its chains are then taken as
+// the last reading and the writes since left them: see hides.
+//
 // It does not change chains and rules of other programs, does not decide what a rule says (package
 // proxy/mode does), and never runs a shell.
 package iptables
