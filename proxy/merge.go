@@ -21,6 +21,7 @@ func OnNode(facts sources.HostFacts, n kernel.Node) sources.HostFacts {
 // merge makes one table of the sources' tables, for the node as the kernel has it now.
 func (p *Proxy) merge(r *Report) sources.Merged {
 	merged := p.merger.Merge(OnNode(p.input.facts, p.reading.have.Node), p.hold, p.input.tables...)
+	merged.Missing = len(p.input.waiting) > 0
 	p.unsaved = p.unsaved || merged.Decided || merged.Delta.Moved
 	p.next.Doubts = lines(merged.Doubts)
 	r.Problems = merged.Problems
@@ -35,7 +36,7 @@ func (p *Proxy) overlay(m sources.Merged, c Cause) sources.Merged {
 	p.pace.overlay = time.Time{}
 	came := len(m.Delta.Changes) > 0 // from the sources
 	if p.Health != nil {
-		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have, len(p.input.waiting) > 0)
+		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have, p.hold)
 	}
 	p.next.Changes = nil
 	if came && c != CauseStart && c != CauseHealth {

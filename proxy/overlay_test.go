@@ -118,11 +118,11 @@ func TestOverlayWakes(t *testing.T) {
 	})
 }
 
-// seesHold is an overlay that changes nothing, and notes what it is told of missing tables.
-type seesHold struct{ hold []bool }
+// seesMissing is an overlay that changes nothing, and notes what it is told of missing tables.
+type seesMissing struct{ missing, held []bool }
 
-func (o *seesHold) Overlay(m sources.Merged, _ *kernel.Observed, hold bool) (sources.Merged, time.Time) {
-	o.hold = append(o.hold, hold)
+func (o *seesMissing) Overlay(m sources.Merged, _ *kernel.Observed, hold bool) (sources.Merged, time.Time) {
+	o.missing, o.held = append(o.missing, m.Missing), append(o.held, hold)
 	return m, time.Time{}
 }
 
@@ -130,7 +130,7 @@ func (o *seesHold) Overlay(m sources.Merged, _ *kernel.Observed, hold bool) (sou
 // endpoint of the missing table must stay.
 func TestOverlayKnowsThatTablesAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o seesHold
+		var o seesMissing
 		late := make(script)
 		r := start(t, func(r *run) {
 			r.options.Health = &o
@@ -140,13 +140,13 @@ func TestOverlayKnowsThatTablesAreMissing(t *testing.T) {
 		r.emit(table(2))
 		pass(time.Minute) // it does not wait longer for the other table
 		r.emit(table(1))
-		if got := r.weights(); len(got) != 1 || slices.Contains(o.hold, false) {
-			t.Errorf("weights %v, tables are missing: %v", got, o.hold)
+		if got := r.weights(); len(got) != 1 || slices.Contains(o.missing, false) || slices.Contains(o.held, true) {
+			t.Errorf("weights %v, tables are missing: %v, held: %v", got, o.missing, o.held)
 		}
 		late <- emission{table: sources.Table{}}
 		synctest.Wait()
 		pass(time.Millisecond)
-		if o.hold[len(o.hold)-1] {
+		if o.missing[len(o.missing)-1] {
 			t.Error("tables are missing after both were delivered")
 		}
 	})

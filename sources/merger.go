@@ -31,6 +31,8 @@ type Merged struct {
 	// Problems are what is left out of the table, or of a service in it: see Merge. Doubts are what is served
 	// but probably not as it was meant: see the function Doubts.
 	Problems, Doubts []Problem
+	// Missing: a source has not delivered a table. Merge leaves it to the caller.
+	Missing bool
 	// Decided: contests were decided again, or services came or went, so Incumbents may differ.
 	Decided bool
 }

@@ -90,6 +90,19 @@ func (m Memory) Untried() Memory {
 	return m
 }
 
+// NotTried returns the memory after a decision of which nothing was carried out: that the kernel lacks something says as
+// much as in the memory before.
+func (m Memory) NotTried(before Memory) Memory {
+	vips := make(map[netip.Addr]remembered, len(m.vips))
+	for a, r := range m.vips {
+		was := before.vips[a]
+		r.lacks, r.lost = was.lacks, was.lost
+		vips[a] = r
+	}
+	m.vips = vips
+	return m
+}
+
 // remembered is what is known of one VIP.
 type remembered struct {
 	good  time.Time // since when it can be served; zero = it cannot

@@ -279,6 +279,26 @@ func TestPlanStoppedBeforeAVirtualServer(t *testing.T) {
 	n.want(n.step(web), "10.0.0.1: the kernel has no virtual server for port 80/tcp")
 }
 
+// While the kernel cannot be read no virtual server is added, so none is refused. The rest is remembered: a VIP that was bad
+// is announced after holdUp, not sooner and not never.
+func TestDecisionsThatWereNotTried(t *testing.T) {
+	n := serving(t, usual)
+	n.have.Virtuals, n.refuses = nil, true
+	untried := func(s sources.Service) string {
+		before := n.memory
+		defer func() { n.memory = n.memory.NotTried(before) }()
+		return n.step(s)
+	}
+	n.want(untried(web), "10.0.0.1 metric 100")
+	n.want(untried(web), "10.0.0.1 metric 100")
+	n.refuses = false
+	n.step(web)
+	n.want(untried(service("web", "10.0.0.1", 80, 0, 0)), "10.0.0.1: port 80/tcp: 0 of 2 endpoints can serve, and it needs 1")
+	n.want(untried(web), waits)
+	n.now = n.now.Add(usual.HoldUp)
+	n.want(untried(web), "10.0.0.1 metric 100")
+}
+
 // keepalived gets one number for the node, never one that takes the node out.
 func TestPriority(t *testing.T) {
 	vrrp := usual

@@ -20,6 +20,7 @@ func (m making) bounded(h http.HandlerFunc) http.HandlerFunc {
 		select {
 		case m <- struct{}{}:
 		case <-r.Context().Done():
+			stops(w, r)
 			return
 		}
 		m.make(h, made, r)
@@ -34,9 +35,15 @@ func (m making) bounded(h http.HandlerFunc) http.HandlerFunc {
 // for a client that left while it waited.
 func (m making) make(h http.HandlerFunc, made *buffered, r *http.Request) {
 	defer func() { <-m }()
-	if r.Context().Err() == nil {
-		h(made, r)
+	if r.Context().Err() != nil {
+		h = stops
 	}
+	h(made, r)
+}
+
+// stops answers a request that will not be served. A client that left does not see it.
+func stops(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "svcproxy stops", http.StatusServiceUnavailable)
 }
 
 // buffered is a ResponseWriter that keeps code and body. Headers go to the real one, which sends nothing before its

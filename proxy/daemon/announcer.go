@@ -24,7 +24,7 @@ type announcer struct {
 
 	// Of the loop's goroutine.
 	memory  announce.Memory
-	tried   *announce.Memory // memory before the decision of the running sync; nil if it made none
+	before  *announce.Memory // memory before the decision of the running sync; nil if it made none
 	departs announce.Departures
 	starts  announce.Starts
 	last    announce.Decision
@@ -55,7 +55,7 @@ func (a *announcer) Announce(f *frontend.Frontends, want *kernel.State, have *ke
 	c := d.setup().Config.ForAnnounce()
 	before := a.memory
 	a.last = announce.Decide(c, in, a.memory)
-	a.memory, a.tried = a.last.Memory, &before
+	a.memory, a.before = a.last.Memory, &before
 	if c.Mode == announce.VRRP {
 		a.number.load(d.setup().Config.Announce.File, in.Now.Add(c.HoldUp))
 		if in.Now.Before(a.number.rises) && (a.last.Wake.IsZero() || a.number.rises.Before(a.last.Wake)) {
@@ -146,10 +146,10 @@ func (a *announcer) remember(r *proxy.Report) {
 	switch {
 	case r.Left > 0:
 		a.memory = a.memory.Untried()
-	case a.tried != nil && r.Err != nil && !errors.As(r.Err, &failed):
-		a.memory = *a.tried
+	case a.before != nil && r.Err != nil && !errors.As(r.Err, &failed):
+		a.memory = a.memory.NotTried(*a.before)
 	}
-	a.tried = nil
+	a.before = nil
 }
 
 // leave withdraws a file that the configuration does not name any more: nobody would change what it says.

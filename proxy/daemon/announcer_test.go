@@ -1,12 +1,10 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/config"
@@ -124,24 +121,6 @@ func announcing(t *testing.T, text string) (a *announcer, reload func(string)) {
 		write(text)
 		if _, err := cur.Reload(); err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-// A decision whose plan was not carried out, since the kernel could not be read, leaves no trace: what the kernel lacks was
-// not tried. Ops that failed were.
-func TestUntriedDecisionIsForgotten(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		kept bool
-	}{{nil, true}, {&kernel.ApplyError{}, true}, {errors.New("reading the kernel: no iptables-save"), false}} {
-		a, _ := announcing(t, "# nothing is announced\n")
-		var before, after announce.Memory
-		after = announce.Decide(announce.Config{Mode: announce.Routes}, announce.Input{Frontends: &frontend.Frontends{}, Want: &kernel.State{}, Have: &kernel.Observed{}, Now: time.Now()}, before).Memory
-		a.memory, a.tried = after, &before
-		a.synced(&proxy.Snapshot{Report: proxy.Report{Err: c.err}})
-		if kept := reflect.DeepEqual(a.memory, after); kept != c.kept || a.tried != nil {
-			t.Errorf("%v: the decision is kept %t", c.err, kept)
 		}
 	}
 }

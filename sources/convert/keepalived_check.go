@@ -322,7 +322,7 @@ func (v *virtual) failUnlessZero(at sources.Origin, what string, p *sources.Prob
 		args = append(args, p.Args)
 	}
 	p.Command, p.Args = "/bin/sh", strings.Join(args, "\x00")
-	v.note(at, "%s: /bin/sh runs the program, as exit status 2 to 255 would mean up; whether only root can write the program is not checked", what)
+	v.note(at, "%s: /bin/sh runs the program, as exit status 2 to 255 would mean up; a program that user svcproxy cannot run counts as a failure, and whether only root can write it is not checked", what)
 }
 
 // commandWords splits a command line at blanks. Those within quotes stay.

@@ -151,7 +151,7 @@ func (c *Checker) keep(next health.Overrides, events []health.Event) error {
 }
 
 // pruneOrders ends orders whose time is over, and those that have had no endpoint for 24 hours. An order that is over
-// counts no more, even before this. While tables may be missing, an order without an endpoint stays: its endpoint comes
+// counts no more, even before this. While a source has not delivered, an order without an endpoint stays: its endpoint comes
 // back with its table, and may be under repair. Nothing ends before the first table, because package health asks the
 // orders of the last run, ended or not, why an endpoint has weight 0.
 func (c *Checker) pruneOrders(now time.Time) {
@@ -166,7 +166,7 @@ func (c *Checker) pruneOrders(now time.Time) {
 	}
 	c.orders.pruned, c.orders.stuck = now, false
 	kept, dropped := list.Expire(now)
-	if !served.hold {
+	if !served.missing {
 		kept, dropped = list.Prune(served.table, now)
 	}
 	if slices.Equal(kept, list) {

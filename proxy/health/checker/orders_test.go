@@ -125,7 +125,9 @@ func TestOrdersEnd(t *testing.T) {
 // An order without an endpoint stays while a table may be missing: its endpoint may be under repair when the source is back.
 func TestOrderOutlastsSource(t *testing.T) {
 	r := run(t, table(nil, newServer(t)))
-	overlay := func(hold bool) { r.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, hold) }
+	overlay := func(missing bool) {
+		r.Overlay(sources.Merged{Table: r.table, Missing: missing}, &kernel.Observed{}, false)
+	}
 	overlay(true)
 	brief, away, next := order(t, health.Drain, "192.0.2.1"), order(t, health.Disable, "192.0.2.2"), order(t, health.Drain, "192.0.2.3")
 	brief.Until = brief.Made.Add(time.Minute)

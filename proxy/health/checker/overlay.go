@@ -29,7 +29,7 @@ type served struct {
 	table   sources.Table // before the overlay, with the node's defaults
 	ramps   health.Ramps
 	unusual []health.Unusual
-	hold    bool // tables may be missing from it
+	missing bool // a source has not delivered its table
 }
 
 // Overlay returns the table with the weights that follow from health and orders, and with the Delta from the last
@@ -66,7 +66,7 @@ func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (o
 	m.Delta = o.delta(m.Delta, result.Table)
 	m.Table = result.Table
 	c.mu.Lock()
-	c.served = served{table: o.table, ramps: o.cache.Ramps(), unusual: result.Unusual, hold: hold}
+	c.served = served{table: o.table, ramps: o.cache.Ramps(), unusual: result.Unusual, missing: m.Missing}
 	c.mu.Unlock()
 	return m, result.Wake
 }
