@@ -70,7 +70,7 @@ func TestVIPsStayClosedWithoutTheirSysctls(t *testing.T) {
 // Forwarding of IPv6 stays on after the last IPv6 service: another program that needs it may have found it on. It is
 // restored with that of IPv4.
 func TestForwardingOfIPv6Stays(t *testing.T) {
-	const v4, v6 = "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"
+	const v4, v6 = "net.ipv4.ip_forward", kernel.ForwardingIPv6
 	have := kernel.Observed{Names: kernel.DefaultNames, State: kernel.State{Sysctls: []kernel.Sysctl{{Name: v4, Value: "1"}, {Name: v6, Value: "1"}}}}
 	have.Saved = []kernel.Saved{{Name: v4, Before: "0", Ours: "1"}, {Name: v6, Before: "0", Ours: "1"}}
 	if p := plan.Diff(kernel.State{Sysctls: []kernel.Sysctl{{Name: v4, Value: "1"}}}, have); !p.Empty() {

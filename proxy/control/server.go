@@ -106,11 +106,11 @@ func (s *Server) handler() http.Handler {
 	if s.Events != nil {
 		s.run = cmp.Or(s.Events.Series(), s.run)
 	}
-	large := make(making, maxMaking)
+	large := conns.NewMaking()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", large.bounded(s.status))
+	mux.HandleFunc("GET /v1/status", bounded(large, s.status))
 	mux.HandleFunc("GET /v1/events", s.events)
-	mux.HandleFunc("GET /v1/table", large.bounded(s.table))
+	mux.HandleFunc("GET /v1/table", bounded(large, s.table))
 	mux.HandleFunc("POST /v1/reload", s.reload)
 	if s.Relayed != nil {
 		mux.HandleFunc("GET /v1/relayed", s.relayed)
@@ -119,7 +119,7 @@ func (s *Server) handler() http.Handler {
 		mux.HandleFunc("GET /v1/explain", s.explain)
 	}
 	if s.Metrics != nil {
-		mux.HandleFunc("GET /v1/metrics", large.bounded(s.metrics))
+		mux.HandleFunc("GET /v1/metrics", bounded(large, s.metrics))
 	}
 	if s.Kernel != nil {
 		mux.HandleFunc("GET /v1/kernel", s.kernel)
@@ -130,7 +130,7 @@ func (s *Server) handler() http.Handler {
 	if s.Orders != nil {
 		mux.HandleFunc("GET /v1/overrides", s.overrides)
 		mux.HandleFunc("POST /v1/order", s.order)
-		mux.HandleFunc("GET /v1/health", large.bounded(s.health))
+		mux.HandleFunc("GET /v1/health", bounded(large, s.health))
 		mux.HandleFunc("GET /v1/probes", s.probes)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,18 +1,13 @@
 package web
 
 import (
-	"bytes"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
-)
 
-// maxMaking bounds the answers of one handler that are made at the same time. Each
-// makes a whole status: tens of milliseconds and megabytes with thousands of
-// services. So clients can use processors, but not all of the node's memory.
-const maxMaking = 2
+	"github.com/svcproxy/svcproxy/proxy/conns"
+)
 
 // maxHeld bounds the bytes of a handler's answers that clients have not taken yet.
 // With 1,000 services /metrics has 100 KB, compressed as Prometheus asks for it.
@@ -22,7 +17,7 @@ const maxHeld = 16 << 20
 // is made before it is sent, so a slow client does not delay others. If too many
 // bytes wait, the answer that has been sending the longest is cut off.
 type answers struct {
-	making chan struct{}
+	making conns.Making
 
 	mu      sync.Mutex
 	held    int
@@ -35,26 +30,18 @@ type sending struct {
 	cut  func()
 }
 
-// bounded returns a handler that makes at most maxMaking answers at a time and
+// bounded returns a handler that makes a few answers at a time and
 // keeps at most maxHeld bytes of them. Other requests wait.
 func bounded(h http.Handler) http.Handler {
-	all := &answers{making: make(chan struct{}, maxMaking)}
+	all := &answers{making: conns.NewMaking()}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		made := &buffered{to: w, code: http.StatusOK}
-		select {
-		case all.making <- struct{}{}:
-			func() {
-				defer func() { <-all.making }()
-				h.ServeHTTP(made, r)
-			}()
-		case <-r.Context().Done():
+		made := all.making.Answer(h, w, r)
+		if made == nil {
 			return
 		}
-		s := all.begin(made.body.Len(), func() { http.NewResponseController(w).SetWriteDeadline(time.Now()) })
+		s := all.begin(made.Len(), func() { http.NewResponseController(w).SetWriteDeadline(time.Now()) })
 		defer all.end(s)
-		w.Header().Set("Content-Length", strconv.Itoa(made.body.Len()))
-		w.WriteHeader(made.code)
-		w.Write(made.body.Bytes()) // an error means that the client left or was cut off
+		made.Send()
 	})
 }
 
@@ -85,15 +72,3 @@ func (a *answers) remove(i int) {
 	a.held -= a.sending[i].size
 	a.sending = slices.Delete(a.sending, i, i+1)
 }
-
-// buffered is a ResponseWriter that keeps code and body. Headers go to the real
-// one, which sends nothing before its WriteHeader.
-type buffered struct {
-	to   http.ResponseWriter
-	code int
-	body bytes.Buffer
-}
-
-func (b *buffered) Header() http.Header            { return b.to.Header() }
-func (b *buffered) WriteHeader(code int)           { b.code = code }
-func (b *buffered) Write(body []byte) (int, error) { return b.body.Write(body) }

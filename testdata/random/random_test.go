@@ -44,8 +44,6 @@ func inMode(i int) mode.Mode {
 var sysctlNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(
 	new(ipvs.Mode).Sysctls(), new(iptables.Mode).Sysctls(), userspace.Mode{}.Sysctls()))))
 
-const forwardingIPv6 = "net.ipv6.conf.all.forwarding"
-
 // TestRandomTables goes from table to table on a node. SVCPROXY_RANDOM_TABLES
 // says how many, a fifth of them with the legacy back end, SVCPROXY_RANDOM_SEED
 // which.
@@ -236,9 +234,9 @@ func (n *node) compareSysctls(want []kernel.Sysctl) {
 	for _, s := range want {
 		wanted[s.Name] = s.Value
 	}
-	n.forwardsIPv6 = wants(want, "net.ipv4.ip_forward") && (n.forwardsIPv6 || wants(want, forwardingIPv6))
+	n.forwardsIPv6 = wants(want, "net.ipv4.ip_forward") && (n.forwardsIPv6 || wants(want, kernel.ForwardingIPv6))
 	if n.forwardsIPv6 {
-		wanted[forwardingIPv6] = "1"
+		wanted[kernel.ForwardingIPv6] = "1"
 	}
 	have := make(map[string]string)
 	for name := range wanted {
