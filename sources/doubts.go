@@ -46,11 +46,12 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 		together = d.concernsAll(host, t, delta)
 		if delta.Shifted { // their doubts name another line
 			for name := range d.of {
-				d.again(host, t, name)
+				i, ok := t.Index(name[0], name[1])
+				d.again(host, t, name, i, ok)
 			}
 		}
 		for _, c := range delta.Changes {
-			d.again(host, t, [2]string{c.Namespace, c.Name})
+			d.again(host, t, [2]string{c.Namespace, c.Name}, c.Is, c.Is >= 0)
 		}
 	}
 	d.host = host
@@ -75,10 +76,10 @@ func (d *doubts) concernsAll(host HostFacts, t Table, delta Delta) bool {
 	return delta.Shifted || !delta.OnlyEndpoints() || slices.ContainsFunc(delta.Changes, func(c Change) bool { return j.overhead(t.Services.At(c.Is)) > 0 })
 }
 
-// again checks a service that may have changed, or is gone.
-func (d *doubts) again(host HostFacts, t Table, name [2]string) {
+// again checks a service that may have changed, if it is still there, at an index.
+func (d *doubts) again(host HostFacts, t Table, name [2]string, i int, there bool) {
 	delete(d.of, name)
-	if i, ok := t.Index(name[0], name[1]); ok {
+	if there {
 		d.check(host, t.Services.At(i))
 	}
 }

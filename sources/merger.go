@@ -58,7 +58,7 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		now.Delta = Compare(m.merged, now.Table)
 	} else {
 		now.Table = m.again(tables)
-		now.Delta = m.found.delta(deltas, now.Table)
+		now.Delta = m.found.delta(deltas, tables, now.Table)
 		now.Delta.Shifted = slices.ContainsFunc(deltas, func(d Delta) bool { return d.Shifted })
 		if more {
 			m.vips = nil
@@ -139,12 +139,13 @@ func (m *Merger) compare(tables []Table) []Delta {
 	return deltas
 }
 
-// delta returns what differs in the merged table if the verdict still holds. If services come or go, that is
-// what differs in the only table that has any. Otherwise the merged tables have the same services at the same indexes.
-func (v *verdict) delta(deltas []Delta, merged Table) Delta {
+// delta returns what differs in the merged table if the verdict still holds. If services come or go, or the merged table
+// shares all of one table, that is what differs in the only table that has any. Otherwise the merged tables have the same
+// services at the same indexes.
+func (v *verdict) delta(deltas []Delta, tables []Table, merged Table) Delta {
 	var d Delta
-	for _, of := range deltas {
-		if !of.OnlyEndpoints() {
+	for i, of := range deltas {
+		if !of.OnlyEndpoints() || merged.Services.Same(tables[i].Services) {
 			return of
 		}
 	}
