@@ -42,9 +42,10 @@ func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.O
 	have.InIPVS = withoutMoved(have.InIPVS, s.of(kernel.KindVirtual))
 	gone := realsOfRemoved(have.Reals, s.of(kernel.KindVirtual))
 	s.kinds[kernel.KindReal].grown -= len(gone)
-	for k, row := range kernel.Rows {
+	for k := range kernel.Rows {
+		row := &kernel.Rows[k]
 		switch of := s.kinds[k]; {
-		case row.Objects == nil:
+		case row.Objects == nil || of.n == 0 && !row.Shared:
 		case row.Shared && row.Objects.Len(have.State)+of.grown == row.Objects.Len(want):
 			row.Objects.Share(&have.State, want)
 		default:

@@ -198,10 +198,12 @@ func arrange(ops []kernel.Op, slots []int32, n int) {
 		next[slot]++
 	}
 	for i := range ops {
-		for to := places[i]; to != int32(i); to = places[i] {
-			ops[i], ops[to] = ops[to], ops[i]
-			places[i], places[to] = places[to], places[i]
+		op := ops[i]
+		for to := places[i]; to != int32(i); {
+			op, ops[to] = ops[to], op
+			to, places[to] = places[to], to
 		}
+		ops[i] = op
 	}
 }
 

@@ -134,8 +134,8 @@ func (d *differ) diffReals() {
 	var at int               // its place in want.Virtuals
 	var stays bool           // it has one
 	d.want.Reals.Unshared(d.have.Reals, func(want, have []kernel.Real, first int) {
-		i := 0
-		for j := range have {
+		i := sameReals(want, have) // mostly all of them
+		for j := i; j < len(have); j++ {
 			h := &have[j]
 			if i < len(want) && want[i].Same(h) {
 				i++

@@ -14,6 +14,18 @@ func sameMember(a, b *kernel.Entry) bool {
 		a.Second.Addr() == b.Second.Addr() && a.Second.Bits() == b.Second.Bits()
 }
 
+// sameReals counts the real servers at the beginning that are equal.
+func sameReals(a, b []kernel.Real) int {
+	n := min(len(a), len(b))
+	a, b = a[:n], b[:n]
+	for i := range a {
+		if !a[i].Same(&b[i]) {
+			return i
+		}
+	}
+	return n
+}
+
 // same is for kinds with few objects.
 func same[T comparable](a, b *T) bool { return *a == *b }
 

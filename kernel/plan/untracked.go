@@ -89,12 +89,14 @@ func (d *differ) flowsOfUntracked() {
 	if !d.want.HasSet(v4) && !d.want.HasSet(v6) {
 		return
 	}
-	for _, o := range d.ops { // it grows meanwhile
-		e, ok := o.Object.(kernel.Entry)
-		if !ok || o.Verb != kernel.Add || e.Set != v4 && e.Set != v6 {
+	for i, p := range d.phases { // ops are added meanwhile
+		if p != kernel.OpenVIPs || d.ops[i].Verb != kernel.Add {
 			continue
 		}
-		for _, r := range d.have.Reals.Of(e.Key()) {
+		if set := d.ops[i].Object.(kernel.Entry).Set; set != v4 && set != v6 {
+			continue
+		}
+		for _, r := range d.have.Reals.Of(d.ops[i].Object.(kernel.Entry).Key()) {
 			if r.Forward == kernel.Masquerade {
 				d.put(kernel.ClearFlows, kernel.Op{Verb: kernel.Remove, Object: kernel.Flow{Key: r.Key, SourceKept: true}})
 			}

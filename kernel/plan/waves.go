@@ -159,23 +159,24 @@ func (w *waves) find(p kernel.Phase, o *kernel.Op) int32 {
 	return int32(w.at)
 }
 
-// about returns the address that clients use, of an object that belongs to one.
+// about returns the address that clients use, of an object that belongs to one. It takes the field from the interface:
+// a variable of the type switch would be a copy of the whole object.
 func about(o kernel.Object) netip.Addr {
-	switch v := o.(type) {
-	case kernel.Entry:
-		return v.Addr
-	case kernel.Virtual:
-		return v.Key.Addr
+	switch o.(type) {
 	case kernel.Real:
-		return v.Key.Virtual.Addr
-	case kernel.Local:
-		return v.VIP()
+		return o.(kernel.Real).Key.Virtual.Addr
+	case kernel.Entry:
+		return o.(kernel.Entry).Addr
+	case kernel.Virtual:
+		return o.(kernel.Virtual).Key.Addr
 	case kernel.Neighbor:
-		return v.Addr
+		return o.(kernel.Neighbor).Addr
 	case kernel.Announcement:
-		return v.Addr
+		return o.(kernel.Announcement).Addr
 	case kernel.Flow:
-		return v.Key.Virtual.Addr
+		return o.(kernel.Flow).Key.Virtual.Addr
+	case kernel.Local:
+		return o.(kernel.Local).VIP()
 	}
 	return netip.Addr{}
 }

@@ -15,12 +15,12 @@ type hairpins struct {
 
 // isHairpin reports whether op i is on an entry for hairpins, and notes it. Its address is that of an endpoint.
 func (w *waves) isHairpin(i int) bool {
-	e, ok := w.ops[i].Object.(kernel.Entry)
-	if !ok {
+	if w.phases[i] != kernel.AddGuards {
 		return false
 	}
+	set := w.ops[i].Object.(kernel.Entry).Set
 	for f := range w.loops {
-		if h := &w.loops[f]; e.Set == h.set {
+		if h := &w.loops[f]; set == h.set {
 			h.ops = append(h.ops, int32(i))
 			return true
 		}
@@ -29,9 +29,13 @@ func (w *waves) isHairpin(i int) bool {
 }
 
 // find returns the index in h.ops of the op on the entry of a real server, or -1.
-func (h *hairpins) find(ops []kernel.Op, r *kernel.Real) int {
-	key := kernel.VirtualAt(r.Key.Addr, r.Key.Virtual.Proto)
-	compare := func(i int32, k kernel.VirtualKey) int { return ops[i].Object.(kernel.Entry).Key().Compare(k) }
+func (h *hairpins) find(ops []kernel.Op, r *kernel.RealKey) int {
+	key := kernel.VirtualAt(r.Addr, r.Virtual.Proto)
+	compare := func(i int32, k kernel.VirtualKey) int {
+		o := ops[i].Object
+		at := kernel.VirtualKey{Addr: o.(kernel.Entry).Addr, Port: o.(kernel.Entry).Port, Proto: o.(kernel.Entry).Proto}
+		return kernel.CompareKeys(&at, &k)
+	}
 	// Endpoints often have the order of their services, so it is mostly the next one.
 	if next := h.at + 1; next < len(h.ops) && compare(h.ops[next], key) == 0 {
 		h.at = next
@@ -55,15 +59,18 @@ func (w *waves) placeHairpins() {
 	}
 	w.waveOf = slices.Grow(w.waveOf, n)
 	for i, p := range w.phases {
-		r, ok := w.ops[i].Object.(kernel.Real)
-		if !ok || p != kernel.AddReals || w.ops[i].Verb != kernel.Add {
+		if p != kernel.AddReals || w.ops[i].Verb != kernel.Add {
+			continue
+		}
+		r, ok := w.ops[i].Object.(kernel.Real) // daemons have this phase, too
+		if !ok {
 			continue
 		}
 		h := &w.loops[0]
 		if r.Key.Addr.Addr().Is6() {
 			h = &w.loops[1]
 		}
-		at := h.find(w.ops, &r)
+		at := h.find(w.ops, &r.Key)
 		if at < 0 {
 			continue
 		}
