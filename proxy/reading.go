@@ -142,8 +142,8 @@ func (m *reading) applyUnread(ctx context.Context, todo kernel.Plan) (made []ker
 }
 
 // explains reports whether the reading is right although ops failed: the same ops failed after the last reading of the whole
-// kernel, too. By that they are known to change nothing when they fail. Some do, the first time: IPVS has a new virtual server
-// with scheduler rr after it refused mh. Otherwise a service that the kernel refuses for long would make each change of another
+// kernel, too. A second failure shows that they change nothing. A first one may: after it refused mh, IPVS has a new virtual
+// server with scheduler rr. Otherwise a service that the kernel refuses for long would make each change of another
 // one read the whole kernel. full: all of the kernel was read for the plan.
 func (m *reading) explains(err error, full bool) bool {
 	var failed *kernel.ApplyError

@@ -86,8 +86,8 @@ func (c *announceCommand) vips(ctx context.Context, s *daemon.Setup) (vips []net
 	if s.Config.Announce.Mode == announce.Off {
 		s.Config.Announce.Mode = announce.Routes
 	}
-	p := planCommand{local: c.local}
-	table, err := p.table(ctx, s, kernel.Node{})
+	o := offline{local: c.local}
+	table, err := o.table(ctx, s, kernel.Node{})
 	if err != nil {
 		return nil, err
 	}

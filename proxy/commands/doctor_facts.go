@@ -21,18 +21,18 @@ import (
 
 // examination reads the facts for doctor.
 type examination struct {
-	planCommand // its warnings become notes
-	probe       bool
-	setup       daemon.Setup
-	client      control.Client
-	f           doctor.Facts
+	offline // its warnings become notes
+	probe   bool
+	setup   daemon.Setup
+	client  control.Client
+	f       doctor.Facts
 }
 
 // counterWindow is how long counters of dropped packets are watched.
 const counterWindow = time.Second
 
 func newExamination(e *Env) *examination {
-	return &examination{planCommand: planCommand{local: local{Env: e, collects: true}}}
+	return &examination{offline: offline{local: local{Env: e, collects: true}}}
 }
 
 // facts reads everything once. What cannot be read is among the facts.

@@ -21,7 +21,7 @@ import (
 // explainCommand says what this node does with a packet. Like plan it reads the kernel and the
 // service files.
 type explainCommand struct {
-	planCommand
+	offline
 	from, in string
 	mark     string
 	want     bool
@@ -30,7 +30,7 @@ type explainCommand struct {
 
 // Explain is the command explain.
 func Explain(e *Env) cli.Command {
-	c := &explainCommand{planCommand: planCommand{local: local{Env: e}}}
+	c := &explainCommand{offline: offline{local: local{Env: e}}}
 	return cli.Command{
 		Name: "explain", Args: "[tcp|udp|sctp] VIP:PORT | SERVICE", Short: "say what becomes of a packet, step by step, and why",
 		Long: `It prints the way of the first packet of a connection, a line for each step; a step with !
@@ -55,7 +55,7 @@ func (c *explainCommand) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.from, "from", "", "the client: `ADDR`, ADDR:PORT, or node; without it one outside")
 	fs.StringVar(&c.in, "in", "", "the `LINK` that the packet comes in by")
 	fs.StringVar(&c.mark, "mark", "", "the firewall mark, a `NUMBER`, that your own rules give the packet")
-	fs.BoolVar(&c.conn, "conn", false, "explain where a connection of --from ADDR:PORT is that exists")
+	fs.BoolVar(&c.conn, "conn", false, "show where the existing connection of --from ADDR:PORT is")
 	fs.BoolVar(&c.want, "want", false, "explain what a sync of the files would make, before it is made")
 	fs.StringVar(&c.state, "state", "", "read the kernel's state from the text `FILE` instead; needs no root")
 }

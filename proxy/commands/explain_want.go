@@ -2,25 +2,17 @@ package commands
 
 import (
 	"errors"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
-	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
 // synced returns the kernel as it is after a sync of a table. What real servers that drain would have then is as it is
 // now, and so are routes and firewalls.
 func (c *explainCommand) synced(s *daemon.Setup, t sources.Table, have kernel.Observed) (kernel.Observed, error) {
-	s.AsInKernel(&have)
-	orders, err := checker.ReadOrders(s.Config.StateDir)
-	if err != nil {
-		c.warn(err.Error())
-	}
-	t, unusual := checker.AtStart(t, s.Health(), orders, &have, time.Now())
-	p := plan.Diff(s.WantOf(t, unusual, &have), have)
+	p := plan.Diff(c.wantAtStart(s, t, &have), have)
 	after, ok := plan.Advance(have, p.Ops)
 	if !ok {
 		return have, errors.New("what the kernel has after a sync is not known before it: svcproxy plan shows the sync")

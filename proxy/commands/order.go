@@ -35,7 +35,7 @@ func Drain(e *Env) cli.Command {
 		Name: "drain", Args: "TARGET", Short: "give endpoints no new connections; theirs go on",
 		Long: targets + ` The order stands over
 restarts, until undrain or --for ends it, and whatever health checks say. The last usable
-endpoint of a service is refused.`,
+endpoint of a service is refused without --force.`,
 		Examples: []string{"svcproxy drain 10.2.1.10 --reason 'kernel upgrade' --wait", "svcproxy drain node=rack4 --for 30m"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet; with --wait: connections are left"},
@@ -51,7 +51,8 @@ func Disable(e *Env) cli.Command {
 	return cli.Command{
 		Name: "disable", Args: "TARGET", Short: "take endpoints out at once; their connections are cut",
 		Long: targets + ` The order stands over
-restarts, until enable or --for ends it. The last usable endpoint of a service is refused.`,
+restarts, until enable or --for ends it. The last usable endpoint of a service is
+refused without --force.`,
 		Examples: []string{"svcproxy disable web/10.2.1.10:8080"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet"},

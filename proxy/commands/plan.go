@@ -2,38 +2,31 @@ package commands
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
-	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
-	"github.com/svcproxy/svcproxy/proxy/control"
-	"github.com/svcproxy/svcproxy/proxy/daemon"
-	"github.com/svcproxy/svcproxy/proxy/health/checker"
 )
 
 // planCommand prints what a sync would change.
 type planCommand struct {
-	local
-	state            string // file with the text of a kernel's state; "" reads the kernel
+	offline
 	detailedExitCode bool
 }
 
 // Plan is the command plan.
 func Plan(e *Env) cli.Command {
-	p := &planCommand{local: local{Env: e}}
+	p := &planCommand{offline: offline{local: local{Env: e}}}
 	return cli.Command{
 		Name: "plan", Short: "print what a sync would change, and change nothing",
 		Long: `Each line is a step: + adds, ~ changes, - removes. ! names what stays as it is, and why;
 ? an address that other hosts are asked about before it is bound. It needs root, or --state.`,
 		Examples: []string{"svcproxy plan", "svcproxy plan --detailed-exitcode"},
 		Exits: []cli.Exit{
+			{Code: cli.Failed, When: "the services of the API server cannot be read"},
 			{Code: cli.Config, When: "a file is not valid"},
 			{Code: cli.Permission, When: "rights are missing"},
 			{Code: cli.Changes, When: "with --detailed-exitcode: a sync would change something"},
@@ -93,67 +86,18 @@ func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
 			return kernel.Plan{}, err
 		}
 	}
-	s.AsInKernel(&have)
 	table, err := p.table(ctx, &s, have.Node)
 	if err != nil {
 		return kernel.Plan{}, err
 	}
-	orders, err := checker.ReadOrders(s.Config.StateDir)
-	if err != nil {
-		p.warn(err.Error())
-	}
-	table, unusual := checker.AtStart(table, s.Health(), orders, &have, time.Now())
 	var prober proxy.Prober
 	if p.state == "" {
 		prober = host.Prober{}
 	}
-	want := s.WantOf(table, unusual, &have)
+	want := p.wantAtStart(&s, table, &have)
 	result := proxy.Plan(ctx, prober, want, have)
 	announcing := s.Config.ForAnnounce()
 	result.Warnings = append(result.Warnings, announcing.Waits(&want, &have)...)
 	p.warn(kernel.Barred(have.Firewall, want.Virtuals, want.Untracked(have.Names))...)
 	return result, nil
-}
-
-// useMode takes the mode of the running daemon where the configuration leaves it open. It was decided at the daemon's
-// start, and by trying rules, which a plan does not do.
-func (p *planCommand) useMode(ctx context.Context, s *daemon.Setup) {
-	if p.state != "" || s.Config.Mode != "" {
-		return
-	}
-	if st, err := (control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}).Status(ctx, false); err == nil {
-		s.Config.Mode = st.Daemon.Mode
-	}
-}
-
-// observe reads the kernel, or the text of one.
-func (p *planCommand) observe(ctx context.Context, s *daemon.Setup) (kernel.Observed, error) {
-	if p.state == "" {
-		k, err := s.Open(ctx, s.Config.Names())
-		if err != nil {
-			return kernel.Observed{}, err
-		}
-		defer k.Close()
-		if text := s.SteppedDown(); text != "" {
-			p.warn(text)
-		}
-		if err := s.OwnsDevice(ctx, k, s.Config.Names()); err != nil {
-			return kernel.Observed{}, err
-		}
-		return k.Read(ctx)
-	}
-	text, err := os.ReadFile(p.state)
-	if err != nil {
-		return kernel.Observed{}, fmt.Errorf("reading the kernel's state: %w", err)
-	}
-	have, err := kernel.ParseObserved(string(text))
-	if err != nil {
-		return kernel.Observed{}, fmt.Errorf("%s: %w", p.state, err)
-	}
-	have.Names, s.IPv6 = s.Config.Names(), true
-	plan.KeepOwned(&have)
-	if have.Node.Name == "" {
-		have.Node.Name = s.Node()
-	}
-	return have, nil
 }

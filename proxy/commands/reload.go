@@ -26,7 +26,7 @@ func Reload(e *Env) cli.Command {
 		Long:     `A file that is not valid is refused: its last good content stays in effect.`,
 		Examples: []string{"svcproxy reload --wait"},
 		Exits: []cli.Exit{
-			{Code: cli.Failed, When: "with --wait: a step failed three times"},
+			{Code: cli.Failed, When: "with --wait: a step failed three times, or the 2 minutes are over"},
 			{Code: cli.Config, When: "with --wait: a file was refused"},
 			noDaemon,
 			{Code: cli.Degraded, When: "with --wait: an address belongs to another service or another program"},

@@ -34,7 +34,7 @@ arrow keys scroll; q quits.`,
 
 func (t *topCommand) flags(fs *pflag.FlagSet) {
 	fs.IntVarP(&t.frames, "frames", "n", 0, "print `N` frames as plain text and stop; 0 runs until q")
-	fs.DurationVarP(&t.every, "delay", "d", 2*time.Second, "time between two frames, at least 100ms")
+	fs.DurationVarP(&t.every, "delay", "d", 2*time.Second, "`TIME` between two frames, at least 100ms")
 }
 
 // leastDelay limits how often the daemon is asked.

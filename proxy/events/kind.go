@@ -73,7 +73,7 @@ var kinds = screen.Terms[Kind]{
 	{Word: EndpointDown, Meaning: "the health check of an endpoint fails: it gets no new connections", Style: screen.Bad},
 	{Word: EndpointUp, Meaning: "the health check of an endpoint succeeds again", Style: screen.Good},
 	{Word: AgentAsks, Meaning: "the agent of an endpoint asks for a drain or for maintenance, or no longer does", Style: screen.Plain},
-	{Word: Flapping, Meaning: "an endpoint changes too often: it is up only after more good results, and its changes are no events", Style: screen.Warn},
+	{Word: Flapping, Meaning: "an endpoint changes too often: it needs more good results to come up, and its changes are not reported as events", Style: screen.Warn},
 	{Word: Calm, Meaning: "an endpoint no longer changes too often", Style: screen.Good},
 	{Word: Panic, Meaning: "too few endpoints of a service are up, so those that are down serve, too", Style: screen.Bad},
 	{Word: PanicOver, Meaning: "they no longer do", Style: screen.Good},

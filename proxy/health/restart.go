@@ -12,9 +12,11 @@ import (
 // reals are what the kernel has of ours, in any order, and what rules have instead of them (plan.Translated).
 //
 // An endpoint that the table gives a weight is up if its real server has one, and down if its real server has weight
-// 0. Without a real server it is new: its target is not in the result, and Initial decides. There is one exception.
-// Where an endpoint that is down is cut, as one whose agent says maint, and in rules, which have no weight 0, it is down if its virtual server is there
-// without it. That does not hold for an endpoint that may be absent because it is elsewhere. The weight of an endpoint
+// 0. Without a real server it is new: its target is not in the result, and Initial decides.
+//
+// Some endpoints that are down have no real server: those that are cut, as one whose agent says maint, and all of them in
+// rules, which have no weight 0. Such an endpoint is down if its virtual server is there without it, unless it may be
+// absent because it is on another node or in another zone. The weight of an endpoint
 // with an override says nothing of its health, not even if the override has ended since.
 func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]Verdict {
 	var was *reading // made for the first service with a check

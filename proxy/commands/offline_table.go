@@ -20,33 +20,33 @@ import (
 
 // table is the table of all sources, merged as the daemon would. If one source cannot
 // be read there is none: a plan would remove that source's services.
-func (p *planCommand) table(ctx context.Context, s *daemon.Setup, n kernel.Node) (sources.Table, error) {
-	tables := []sources.Table{s.Static, {}}
+func (o *offline) table(ctx context.Context, s *daemon.Setup, n kernel.Node) (sources.Table, error) {
+	var objects []sources.Table // read first, although they come last: the Node object is among the facts
 	if s.Config.APIServer.Enabled {
-		table, problems, err := p.apiServerTable(ctx, s)
+		table, problems, err := o.apiServerTable(ctx, s)
 		if err != nil {
 			return sources.Table{}, cli.Errorf(cli.Failed, "svcproxy status shows the state of the source, if svcproxy runs",
 				"without the services of the API server no plan can be made: %w", err)
 		}
-		tables = append(tables, table)
+		objects = append(objects, table)
 		for _, problem := range problems {
-			p.warn(problem.Error())
+			o.warn(problem.Error())
 		}
 	}
-	p.doubts(s.Facts(n), s.Static)
-	o := s.Files()
-	var err error
-	if tables[1], err = p.serviceFiles(ctx, o, s.Facts(n)); err != nil {
+	o.doubts(s.Facts(n), s.Static)
+	files, err := o.serviceFiles(ctx, s.Files(), s.Facts(n))
+	if err != nil {
 		return sources.Table{}, err
 	}
+	tables := append([]sources.Table{s.Static, files}, objects...)
 	before, err := lastgood.Incumbents(s.Config.StateDir)
 	if err != nil {
-		p.warn(err.Error())
+		o.warn(err.Error())
 	}
 	merger := sources.Merger{Before: before}
 	merged := merger.Merge(s.Facts(n), false, tables...)
 	for _, problem := range merged.Problems {
-		p.warn(problem.Error())
+		o.warn(problem.Error())
 	}
 	return merged.Table, nil
 }
@@ -54,15 +54,15 @@ func (p *planCommand) table(ctx context.Context, s *daemon.Setup, n kernel.Node)
 // apiServerTable asks the running daemon for the table of the API server, or the API
 // server itself if no daemon runs. problems are what that table leaves out; a daemon has
 // logged them.
-func (p *planCommand) apiServerTable(ctx context.Context, s *daemon.Setup) (table sources.Table, problems []sources.Problem, err error) {
-	got, err := control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}.Table(ctx, "apiserver")
+func (o *offline) apiServerTable(ctx context.Context, s *daemon.Setup) (table sources.Table, problems []sources.Problem, err error) {
+	got, err := control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}.Table(ctx, sources.APIServer)
 	switch {
 	case err != nil && cli.Code(err) == cli.NoDaemon:
 		return readAPIServer(ctx, s)
 	case err != nil:
 		return table, nil, err
-	case got.Version != p.Version:
-		return table, nil, fmt.Errorf("svcproxy %s is running and this is %s: restart it", got.Version, p.Version)
+	case got.Version != o.Version:
+		return table, nil, fmt.Errorf("svcproxy %s is running and this is %s: restart it", got.Version, o.Version)
 	case !got.Delivered:
 		return table, nil, errors.New("svcproxy is running and has no services from it yet")
 	}

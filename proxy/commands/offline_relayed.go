@@ -14,11 +14,11 @@ import (
 
 // relayed adds to a reading the virtual and real servers of mode userspace, which only the daemon knows. Without a daemon
 // there are none.
-func (p *planCommand) relayed(ctx context.Context, s daemon.Setup, have *kernel.Observed) error {
+func (o *offline) relayed(ctx context.Context, s daemon.Setup, have *kernel.Observed) error {
 	text, err := control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}.Relayed(ctx)
 	var missing *cli.Error
 	if errors.As(err, &missing) && missing.Code == cli.NoDaemon {
-		p.warn("svcproxy does not run, so nothing is served in mode userspace")
+		o.warn("svcproxy does not run, so nothing is served in mode userspace")
 		text, err = "", nil
 	}
 	if err != nil {
