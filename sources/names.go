@@ -5,11 +5,13 @@ import "strings"
 // DefaultNamespace is the namespace of a service that names none.
 const DefaultNamespace = "default"
 
-// Files is the name of the source that reads services files.
-const Files = "file"
-
-// APIServer is the Source of what an API server delivers. No reload reads it.
-const APIServer = "apiserver"
+// The names of sources, in the order in which they are merged.
+const (
+	Static    = "static"    // the services of svcproxy.toml itself
+	Files     = "file"      // services files
+	Manifest  = "manifest"  // files with Kubernetes objects, which only commands read
+	APIServer = "apiserver" // no reload reads it
+)
 
 // FullName is "namespace/name". It identifies a service: in comparisons, in files that svcproxy keeps, and in the
 // names of kube-proxy's chains and their comments.
@@ -35,7 +37,7 @@ func (t Table) DisplayName(full string) string {
 
 // displayName drops the default namespace, except where a source has namespaces: Kubernetes' objects.
 func displayName(source, full string) string {
-	if source == APIServer || source == "manifest" {
+	if source == APIServer || source == Manifest {
 		return full
 	}
 	return strings.TrimPrefix(full, DefaultNamespace+"/")

@@ -68,9 +68,6 @@ func (t Table) sorted() bool {
 	return true
 }
 
-// CompareName orders services as Table.Sort does.
-func (s *Service) CompareName(o *Service) int { return compareNames(s, o) }
-
 func compareNames(a, b *Service) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
@@ -214,7 +211,7 @@ type EndpointPort struct {
 
 // Origin is where a service is defined, for messages.
 type Origin struct {
-	Source string // "static", "file", APIServer
+	Source string // Static, Files, Manifest or APIServer
 	File   string // "" for an API server
 	Line   int    // counted from 1; 0 = not known
 }

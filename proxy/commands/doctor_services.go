@@ -151,7 +151,7 @@ func (x *examination) unserved(ctx context.Context) {
 	if time.Since(x.edited()) < beingRead {
 		return
 	}
-	served, err := x.client.Table(ctx, "file")
+	served, err := x.client.Table(ctx, sources.Files)
 	if err != nil || served.Version != x.Version || !served.Delivered {
 		return
 	}

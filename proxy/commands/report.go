@@ -15,6 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/doctor"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/report"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // reportCommand writes what a bug report needs.
@@ -118,7 +119,7 @@ func (g *gathering) know(ctx context.Context) {
 	if g.f.Fronts != nil {
 		g.secrets.KnowIn(g.f.Fronts.Table.Services.Slice())
 	}
-	for _, source := range []string{"static", "file"} {
+	for _, source := range []string{sources.Static, sources.Files} {
 		if served, err := g.client.Table(ctx, source); err == nil {
 			g.secrets.KnowIn(served.Services)
 		}

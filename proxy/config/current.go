@@ -260,7 +260,7 @@ func rejection(name string, err error) *sources.RejectedError {
 		rejected.Problems = slices.Clone(invalid.Problems)
 	}
 	for i := range rejected.Problems {
-		rejected.Problems[i].Origin.Source = "static"
+		rejected.Problems[i].Origin.Source = sources.Static
 	}
 	return rejected
 }

@@ -32,7 +32,7 @@ func resolve(loaded Loaded, err error) (Setup, error) {
 	if err != nil || loaded.YAML {
 		return s, err // a KubeProxyConfiguration has no services
 	}
-	table, warnings, problems := file.DecodeServices("static", loaded.File, loaded.Data)
+	table, warnings, problems := file.DecodeServices(sources.Static, loaded.File, loaded.Data)
 	for _, w := range warnings {
 		s.Warnings = append(s.Warnings, w.Error())
 	}

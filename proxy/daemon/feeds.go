@@ -22,7 +22,7 @@ func (d *daemon) files(s Setup) (*file.Source, error) {
 // feeds are the sources, in the order of precedence.
 func (d *daemon) feeds(s Setup, files *file.Source) ([]proxy.Feed, error) {
 	feeds := []proxy.Feed{
-		{Name: "static", Source: d.current.Source(), Logged: d.current.Standing().Refused},
+		{Name: sources.Static, Source: d.current.Source(), Logged: d.current.Standing().Refused},
 		{Name: sources.Files, Source: files},
 	}
 	if !s.Config.APIServer.Enabled {

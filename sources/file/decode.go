@@ -26,7 +26,7 @@ func Decode(name string, data []byte) (t sources.Table, warnings, problems []sou
 
 // decodeWhole is Decode of the whole document, with all warnings. before is the last reading of the file.
 func decodeWhole(before sources.Table, name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
-	d := &decoder{origin: sources.Origin{Source: "file", File: name}, before: before}
+	d := &decoder{origin: sources.Origin{Source: sources.Files, File: name}, before: before}
 	root, ok := d.parse(data, func(string) bool { return true })
 	if !ok {
 		return sources.Table{}, nil, few(d.problems)

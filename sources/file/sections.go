@@ -49,7 +49,7 @@ func (d digest) is(data []byte) bool {
 // sections alone, or that has a problem outside of them, is read as a whole.
 func decodeAfter(before reading, name string, data []byte) (now reading, problems []sources.Problem) {
 	if m, long := fields.TooLong(data); long { // before a copy is made
-		return now, []sources.Problem{{Origin: sources.Origin{Source: "file", File: name, Line: m.Line}, Message: m.Message}}
+		return now, []sources.Problem{{Origin: sources.Origin{Source: sources.Files, File: name, Line: m.Line}, Message: m.Message}}
 	}
 	text := string(data)
 	if now, problems, ok := bySections(before, name, text); ok {
@@ -64,7 +64,7 @@ func decodeAfter(before reading, name string, data []byte) (now reading, problem
 // problem that is not inside one section. It stops after the first problems, because reading the whole file takes
 // up to 100 times the memory of its text.
 func bySections(before reading, name, text string) (now reading, problems []sources.Problem, ok bool) {
-	d := &decoder{origin: sources.Origin{Source: "file", File: name}, before: before.table}
+	d := &decoder{origin: sources.Origin{Source: sources.Files, File: name}, before: before.table}
 	head, ok := d.head(text)
 	if !ok {
 		return reading{}, nil, false

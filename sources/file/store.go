@@ -211,7 +211,7 @@ func (r *record) refuse(path, why string) bool {
 
 // problemOf is a problem with a file or directory itself.
 func problemOf(path, why string) sources.Problem {
-	return sources.Problem{Origin: sources.Origin{Source: "file", File: path}, Message: why}
+	return sources.Problem{Origin: sources.Origin{Source: sources.Files, File: path}, Message: why}
 }
 
 // unreadable is problemOf for a file or directory that cannot be read. what is said before the cause.

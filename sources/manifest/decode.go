@@ -58,7 +58,7 @@ func (d *decoder) refuse(line int, format string, args ...any) {
 }
 
 func (d *decoder) origin(line int) sources.Origin {
-	return sources.Origin{Source: "manifest", File: d.name, Line: line}
+	return sources.Origin{Source: sources.Manifest, File: d.name, Line: line}
 }
 
 // fault reports an error of the YAML library, which has the line in its text.
