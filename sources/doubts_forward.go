@@ -19,7 +19,7 @@ const ethernetMTU = 1500
 
 // tunnels warns once, not for each service, that packets of 1500 bytes do not fit into a tunnel.
 func (j *judgement) tunnels(t Table) {
-	if j.host.Masquerades {
+	if j.host.onlyMasquerades() {
 		return
 	}
 	var first *Service

@@ -80,7 +80,7 @@ func TestDoubtsOfChanges(t *testing.T) {
 		var m sources.Merger
 		now := tables("a").Draw(t, "table")
 		for range rapid.IntRange(1, 5).Draw(t, "rounds") {
-			host := sources.HostFacts{Unmasqueraded: rapid.Bool().Draw(t, "unmasqueraded"), Scheduler: rapid.SampledFrom([]string{"wrr", "wrr", "rr"}).Draw(t, "scheduler"),
+			host := sources.HostFacts{ClusterIPsKeepClients: rapid.Bool().Draw(t, "unmasqueraded"), Scheduler: rapid.SampledFrom([]string{"wrr", "wrr", "rr"}).Draw(t, "scheduler"),
 				Forward: rapid.SampledFrom([]sources.Forward{"", sources.GUE}).Draw(t, "forward"), MTU: rapid.SampledFrom([]int{0, 9000}).Draw(t, "mtu")}
 			now = otherEndpoints(t, now)
 			now.Services = sources.ServicesOf(now.Services.Slice()...)
@@ -121,9 +121,9 @@ func TestTunnelsOfMasqueradingModes(t *testing.T) {
 		Endpoints: []sources.Endpoint{{Addr: addr(8), Weight: 1}},
 		Origin:    sources.Origin{Source: "file", File: "a.toml", Line: 1},
 	})}
-	for _, masquerades := range []bool{false, true} {
-		if doubts := sources.Doubts(sources.HostFacts{Masquerades: masquerades}, table); (len(doubts) == 0) != masquerades {
-			t.Errorf("masquerades %t: %v", masquerades, doubts)
+	for mode, doubted := range map[string]bool{"": true, sources.ModeIPVS: true, sources.ModeIPTables: false, sources.ModeUserspace: false} {
+		if doubts := sources.Doubts(sources.HostFacts{Mode: mode}, table); (len(doubts) > 0) != doubted {
+			t.Errorf("mode %q: %v", mode, doubts)
 		}
 	}
 }

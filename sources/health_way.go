@@ -45,7 +45,7 @@ func (v *validation) viaVIP(s *Service) {
 
 // viaVIP warns of checks with ViaVIP of a service that the node masquerades.
 func (j *judgement) viaVIP(s *Service) {
-	if s.HealthCheck.Probe.Via == ViaVIP && s.Forward != Masquerade && (j.host.Masquerades || !s.Forwarding(j.host.Forward).Unchanged()) {
+	if s.HealthCheck.Probe.Via == ViaVIP && s.Forward != Masquerade && (j.host.onlyMasquerades() || !s.Forwarding(j.host.Forward).Unchanged()) {
 		j.doubt(s, `health check: via = "vip" has no effect: this node masquerades the service, so probes go to the endpoints' addresses alone`)
 	}
 }

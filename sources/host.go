@@ -15,20 +15,29 @@ type HostFacts struct {
 	Addrs    []netip.Addr // the node's own addresses, without VIPs that svcproxy has bound
 	Gateways []netip.Addr // the next hops of its default routes
 
-	Mode       string   // "ipvs", "iptables" or "userspace"; "" = not known
+	Mode       string   // "" = not known
 	Scheduler  string   // of services that name none; "" = none: see Service.SchedulerOn
 	Schedulers []string // those that the kernel has; nil = not known
 
-	Forward     Forward // of services that name none; "" = Masquerade
-	Masquerades bool    // the mode can only masquerade, whatever services name, and has no firewall marks
-	MTU         int     // the largest of the node's links, if it is larger than Ethernet's
+	Forward Forward // of services that name none; "" = Masquerade
+	MTU     int     // the largest of the node's links, if it is larger than Ethernet's
 
 	MasqueradeMark uint32 // the bit of firewall marks that masquerades; 0 = not known
 
-	// Unmasqueraded: neither clusterCIDR nor masqueradeAll is set, so packets to a cluster IP keep the client's
+	// ClusterIPsKeepClients: neither clusterCIDR nor masqueradeAll is set, so packets to a cluster IP keep the client's
 	// address.
-	Unmasqueraded bool
+	ClusterIPsKeepClients bool
 }
+
+// The names of the modes.
+const (
+	ModeIPVS      = "ipvs"
+	ModeIPTables  = "iptables"
+	ModeUserspace = "userspace"
+)
+
+// onlyMasquerades reports whether the mode can only masquerade, whatever services name, and has no firewall marks.
+func (h *HostFacts) onlyMasquerades() bool { return h.Mode != "" && h.Mode != ModeIPVS }
 
 // Local reports whether an endpoint is on this node.
 func (h HostFacts) Local(e Endpoint) bool { return e.On(h.NodeName, h.LocalCIDRs) }
@@ -55,12 +64,13 @@ func (h HostFacts) cutOff(vip netip.Addr) bool {
 
 // equal reports whether two facts are equal.
 func (h *HostFacts) equal(o *HostFacts) bool {
-	return h.NodeName == o.NodeName && h.Mode == o.Mode && h.Scheduler == o.Scheduler && h.Unmasqueraded == o.Unmasqueraded && h.Forward == o.Forward && h.Masquerades == o.Masquerades && h.MTU == o.MTU &&
+	return h.NodeName == o.NodeName && h.Mode == o.Mode && h.Scheduler == o.Scheduler && h.ClusterIPsKeepClients == o.ClusterIPsKeepClients &&
+		h.Forward == o.Forward && h.MTU == o.MTU &&
 		(h.Schedulers == nil) == (o.Schedulers == nil) && equal(h.Schedulers, o.Schedulers) &&
 		equal(h.LocalCIDRs, o.LocalCIDRs) && h.sameNode(o)
 }
 
 // sameNode reports whether all facts that Merge depends on are equal.
 func (h *HostFacts) sameNode(o *HostFacts) bool {
-	return h.Masquerades == o.Masquerades && h.MasqueradeMark == o.MasqueradeMark && equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways)
+	return h.onlyMasquerades() == o.onlyMasquerades() && h.MasqueradeMark == o.MasqueradeMark && equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways)
 }

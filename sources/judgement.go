@@ -139,7 +139,7 @@ func (j *judgement) onlyHere(t Table) {
 // unmasqueraded warns once, not for each service, that replies to clients of cluster IPs must pass this node. Services
 // that ask for it are left out: the word says what it needs, and explain names a reply that takes another way.
 func (j *judgement) unmasqueraded(t Table) {
-	if !j.host.Unmasqueraded {
+	if !j.host.ClusterIPsKeepClients {
 		return
 	}
 	var first *Service

@@ -49,7 +49,7 @@ func (h *HostFacts) leavesMark(s *Service) string {
 	switch {
 	case s.FWMark == 0 || !s.Type.Serves():
 		return ""
-	case h.Masquerades:
+	case h.onlyMasquerades():
 		return markClaim(s.FWMark).String() + ": only mode ipvs balances by marks"
 	case s.FWMark&h.MasqueradeMark != 0:
 		return fmt.Sprintf("%s: its bit %#x masquerades on this node, as iptables.masqueradeBit says", markClaim(s.FWMark), h.MasqueradeMark)

@@ -68,7 +68,7 @@ func judged(host HostFacts, before seniority, tables []Table) verdict {
 	if len(host.Gateways) > 0 {
 		v.gateways(host, tables)
 	}
-	if host.Masquerades || host.MasqueradeMark != 0 {
+	if host.onlyMasquerades() || host.MasqueradeMark != 0 {
 		v.marks(host, tables)
 	}
 	v.report(tables)

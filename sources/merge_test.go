@@ -151,7 +151,7 @@ func TestValidateIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := tables("a").Draw(t, "a")
 		before := fmt.Sprint(table)
-		host := sources.HostFacts{NodeName: "n", Unmasqueraded: true}
+		host := sources.HostFacts{NodeName: "n", ClusterIPsKeepClients: true}
 		w1, e1 := sources.Doubts(host, table), sources.Validate(table)
 		w2, e2 := sources.Doubts(host, table), sources.Validate(table)
 		if fmt.Sprint(table) != before || !reflect.DeepEqual(w1, w2) || !reflect.DeepEqual(e1, e2) {

@@ -143,7 +143,7 @@ func (j *judgement) schedulerFlags(s *Service) {
 	}
 	switch {
 	case !s.OnePacket:
-	case j.host.Mode == "iptables" || j.host.Mode == "userspace":
+	case j.host.onlyMasquerades():
 		j.doubt(s, "onePacket has no effect: in mode %s all datagrams of a flow go to one endpoint", j.host.Mode)
 	case !s.Forwarding(j.host.Forward).Unchanged():
 		j.doubt(s, `onePacket with masquerading: IPVS forgets each datagram, so replies do not reach the client: right for protocols without replies, else forward = %q`, Direct)

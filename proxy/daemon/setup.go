@@ -84,13 +84,13 @@ func Load(flags *config.Flags, version string) (Setup, error) {
 // the Node object, and the addresses and gateways of n. n may be zero.
 func (s Setup) Facts(n kernel.Node) sources.HostFacts {
 	c, forward := s.Config, sources.Forward("")
-	masquerades := s.Mode() != mode.IPVS
-	if !masquerades {
+	if s.Mode() == mode.IPVS {
 		forward = sources.Forward(c.IPVS.Forward) // the other modes warn themselves
 	}
 	return proxy.OnNode(sources.HostFacts{
-		Mode: s.Mode(), NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs), Scheduler: c.IPVS.Scheduler, Forward: forward, Masquerades: masquerades, MasqueradeMark: 1 << c.IPTables.MasqueradeBit,
-		Unmasqueraded: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.Mode() != mode.Userspace,
+		Mode: s.Mode(), NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs),
+		Scheduler: c.IPVS.Scheduler, Forward: forward, MasqueradeMark: 1 << c.IPTables.MasqueradeBit,
+		ClusterIPsKeepClients: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.Mode() != mode.Userspace,
 	}, n)
 }
 

@@ -9,13 +9,14 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // The names of the modes, as the configuration has them. Each mode's package says what it is.
 const (
-	IPVS      = "ipvs"
-	IPTables  = "iptables"
-	Userspace = "userspace"
+	IPVS      = sources.ModeIPVS
+	IPTables  = sources.ModeIPTables
+	Userspace = sources.ModeUserspace
 )
 
 // Mode is one way to serve frontends. A value belongs to one loop: it may keep

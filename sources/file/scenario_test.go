@@ -114,7 +114,7 @@ func facts(t *testing.T, text string) (h sources.HostFacts) {
 		case "kernel":
 			h.Schedulers = strings.Fields(value)
 		case "unmasqueraded":
-			h.Unmasqueraded = true
+			h.ClusterIPsKeepClients = true
 		default:
 			t.Fatalf("unknown fact %q", key)
 		}
