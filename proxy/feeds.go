@@ -79,7 +79,7 @@ func (p *Proxy) watch(ctx context.Context, watching *sync.WaitGroup) (ended <-ch
 			err := f.Source.Watch(ctx, func(t sources.Table, err error) {
 				refused.report(problemsOf(err))
 				if delivers(err) {
-					p.health.queued(time.Now())
+					p.backlog.queued(time.Now())
 				}
 				state := p.in.put(i, t, err)
 				if p.OnSource != nil {

@@ -110,7 +110,7 @@ type Proxy struct {
 	// These are shared with other goroutines.
 	requests  requests
 	in        *inbox
-	health    health
+	backlog   backlog
 	progress  progress
 	snapshots snapshots
 	idle      idleServices
@@ -198,5 +198,5 @@ func (p *Proxy) loop(ctx context.Context, ended <-chan error) error {
 
 func (p *Proxy) setPeriods(now periods) {
 	p.pace.period, p.pace.minGap = now.sync, now.minSync
-	p.health.period.Store(int64(now.sync))
+	p.backlog.period.Store(int64(now.sync))
 }

@@ -47,7 +47,7 @@ func (p *Proxy) Check(why Cause) uint64 {
 // Replan requests a sync that applies the health overlay again. It reads nothing from
 // the kernel unless a check is due. It may be called from any goroutine.
 func (p *Proxy) Replan() {
-	p.health.queued(time.Now())
+	p.backlog.queued(time.Now())
 	select {
 	case p.requests.replan <- struct{}{}:
 	default: // the loop has not received the last one yet

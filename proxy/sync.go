@@ -23,7 +23,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	now := time.Now()
 	first := p.pace.lastSync.IsZero()
 	r := p.accept(now)
-	p.health.queued(now)
+	p.backlog.queued(now)
 	end := p.progress.begin(r.Cause, now)
 	defer end()
 	r.Err = p.program(ctx, &r)
@@ -37,7 +37,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 		return r.Err
 	}
 	if r.Left == 0 && r.keepsUp() {
-		p.health.applied()
+		p.backlog.applied()
 	}
 	r.Duration = time.Since(now)
 	p.conclude(now, r)
