@@ -235,7 +235,7 @@ func (p *Proxy) want(r *Report) kernel.State {
 
 // warn logs and publishes what keeps the wanted state from serving clients.
 func (p *Proxy) warn(r *Report, want kernel.State) {
-	barred, small := kernel.Barred(p.reading.have.Firewall, want.Virtuals, want.Untracked(p.reading.have.Names)), kernel.SmallHash(want.Sysctls, p.reading.have.Sysctls)
+	barred, small := kernel.Warnings(&want, &p.reading.have)
 	p.next.Warnings, p.next.Barred = slices.Concat(barred, small, r.Plan.Warnings), len(barred)
 	p.logs.firewall.report(barred)
 	p.logs.small.report(small)

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -98,6 +99,7 @@ func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
 	result := proxy.Plan(ctx, prober, want, have)
 	announcing := s.Config.ForAnnounce()
 	result.Warnings = append(result.Warnings, announcing.Waits(&want, &have)...)
-	p.warn(kernel.Barred(have.Firewall, want.Virtuals, want.Untracked(have.Names))...)
+	firewall, others := kernel.Warnings(&want, &have)
+	p.warn(slices.Concat(firewall, others)...)
 	return result, nil
 }
