@@ -37,10 +37,17 @@ type Current struct {
 	static *Static
 	now    atomic.Pointer[Setup]
 
+	// reading is held over a reading with all that follows from it. It may wait for disks.
+	reading sync.Mutex
+	unkept  bool          // the active content could not be stored
+	wake    chan struct{} // wakes Follow when pause is new
+
+	// mu is never held while something waits: Standing answers at once. Only the holder of reading changes what it guards.
 	mu      sync.Mutex
 	refused *sources.RejectedError // why the file is refused; nil if it is active
 	since   time.Time              // of refused
 	kept    []Kept
+	pause   time.Duration // until the file is read again, because it could not be for a reason that may pass; 0 = none
 }
 
 // Standing is the state of the file.
@@ -60,8 +67,9 @@ func (c *Current) Standing() Standing {
 // Start reads the configuration. If the file is refused, Start takes the last
 // good content, and Announce logs that. Without one it returns the error.
 func Start(o Options) (*Current, error) {
-	c := &Current{o: o}
+	c := &Current{o: o, wake: make(chan struct{}, 1)}
 	s, err := Load(o.Flags)
+	c.retry(err)
 	if err == nil {
 		err = Emptied(s)
 	}
@@ -123,13 +131,14 @@ func (c *Current) rejected() error {
 // Reload reads the configuration again and makes all of it active, or none: the
 // error says why not. kept lists the keys that only a restart can change.
 func (c *Current) Reload() (kept []Kept, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.reading.Lock()
+	defer c.reading.Unlock()
 	if c.o.Read != nil {
 		defer func() { c.o.Read(err) }()
 	}
 	was := c.Now()
 	next, err := Load(c.o.Flags)
+	c.retry(err)
 	if err == nil {
 		err = c.fits(next, was)
 	}
@@ -139,18 +148,21 @@ func (c *Current) Reload() (kept []Kept, err error) {
 	}
 	now := next
 	now.Config, kept = was.Config.Adopt(next.Config)
-	c.kept = kept
-	if c.refused == nil && next.File == was.File && bytes.Equal(next.Data, was.Data) {
+	refused := c.refused
+	c.accept(kept)
+	if refused == nil && next.File == was.File && bytes.Equal(next.Data, was.Data) {
+		if c.unkept {
+			c.keep()
+		}
 		return kept, nil
 	}
-	if c.refused != nil || !sources.Compare(was.Static, now.Static).Empty() {
+	if refused != nil || !sources.Compare(was.Static, now.Static).Empty() {
 		c.static.Set(now.Static, nil)
 	}
-	c.refused = nil
 	c.say(was.Config.Changes(now.Config), kept, now.Warnings)
 	c.now.Store(&now)
 	c.o.Changed(was, &now)
-	c.Keep()
+	c.keep()
 	return kept, nil
 }
 
@@ -158,16 +170,53 @@ func (c *Current) Reload() (kept []Kept, err error) {
 // configuration. The error is ctx's.
 func (c *Current) Emitted(ctx context.Context) error { return c.static.Emitted(ctx) }
 
+// accept notes that the file is valid.
+func (c *Current) accept(kept []Kept) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused, c.kept = nil, kept
+}
+
 // refuse keeps the active configuration and notes why the file is refused.
 func (c *Current) refuse(name string, why error, was *Setup) {
-	next := rejection(name, why)
-	if c.refused == nil {
+	next, before := rejection(name, why), c.refused
+	c.mu.Lock()
+	if before == nil {
 		c.since = time.Now()
 	} else {
-		next.Stale = c.refused.Stale
+		next.Stale = before.Stale
 	}
 	c.refused = next
-	c.static.Set(was.Static, c.refused)
+	c.mu.Unlock()
+	if before == nil || !slices.Equal(before.Problems, next.Problems) {
+		c.static.Set(was.Static, next)
+	}
+}
+
+// retry notes when to read a file again that could not be read: soon, if the reason may pass without an event.
+func (c *Current) retry(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil || !file.Passing(err) {
+		c.pause = 0
+		return
+	}
+	c.pause = file.RetryAfter(c.pause)
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// untilNext is the time until the file is read again without an event.
+func (c *Current) untilNext() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	period := c.Now().Config.ConfigSyncPeriod
+	if c.pause > 0 {
+		return min(c.pause, period)
+	}
+	return period
 }
 
 // fits refuses a valid configuration that must not replace the active one.
@@ -201,33 +250,55 @@ func (c *Current) warn(lines []string) {
 }
 
 // Keep stores the active content for a start at which the file is broken. It does
-// nothing while the file is refused. A disk that is full or read-only is a warning.
+// nothing while the file is refused. A disk that is full or read-only is a warning,
+// and each reload tries again.
 func (c *Current) Keep() {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.keep()
+}
+
+// keep is Keep for the holder of reading. It logs the first failure, and the end of failures.
+func (c *Current) keep() {
 	s := c.Now()
 	if s.File == "" || c.refused != nil {
 		return
 	}
-	if err := s.lastGood().Put(s.File, s.Data, time.Now()); err != nil {
+	err := s.lastGood().Put(s.File, s.Data, time.Now())
+	switch {
+	case err != nil && !c.unkept:
 		c.o.Log.Warn("the last good configuration cannot be kept: a broken file would stop the next start", "err", err)
+	case err == nil && c.unkept:
+		c.o.Log.Info("the last good configuration is kept again", "file", s.File)
 	}
+	c.unkept = err != nil
 }
 
 // Follow reloads when the file changes, until ctx ends. It also reloads every
-// configSyncPeriod, in case an event was lost.
+// configSyncPeriod, in case an event was lost, and sooner if the file could not be
+// read for a reason that may pass.
 func (c *Current) Follow(ctx context.Context) {
-	changed := func() { _, _ = c.Reload() } // Source reports a refusal
 	go func() {
 		s := c.Now()
-		if err := file.Notify(ctx, c.o.Flags.Path(), s.Config.File.Debounce, c.o.Log, changed); err != nil {
+		if err := file.Notify(ctx, c.o.Flags.Path(), s.Config.File.Debounce, c.o.Log, c.changed); err != nil {
 			c.o.Log.Warn("the configuration file is not watched: changes are noticed after configSyncPeriod", "err", err)
 		}
 	}()
+	c.poll(ctx)
+}
+
+// changed reloads. Source reports a refusal.
+func (c *Current) changed() { _, _ = c.Reload() }
+
+// poll reloads what no event tells of.
+func (c *Current) poll(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(c.Now().Config.ConfigSyncPeriod):
-			changed()
+		case <-c.wake: // the next time is another one
+		case <-time.After(c.untilNext()):
+			c.changed()
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,6 +23,7 @@ type node struct {
 	*testing.T
 	file, stateDir string
 	log            strings.Builder
+	logged         func(line string) // nil: nothing is done with a line
 	*config.Current
 	changes int
 }
@@ -39,6 +41,14 @@ func (n *node) write(text string) {
 	}
 }
 
+// Write takes a line of the log.
+func (n *node) Write(line []byte) (int, error) {
+	if n.logged != nil {
+		n.logged(string(line))
+	}
+	return n.log.Write(line)
+}
+
 // start starts a process.
 func (n *node) start(flags ...string) error {
 	fs := pflag.NewFlagSet("svcproxy", pflag.ContinueOnError)
@@ -50,7 +60,7 @@ func (n *node) start(flags ...string) error {
 	n.changes = 0
 	var err error
 	n.Current, err = config.Start(config.Options{
-		Flags: f, Log: slog.New(slog.NewTextHandler(&n.log, nil)),
+		Flags: f, Log: slog.New(slog.NewTextHandler(n, nil)),
 		Changed: func(was, now *config.Setup) { n.changes++ },
 		Fits: func(c config.Config) error {
 			if c.IPVS.Scheduler == "twos" {
@@ -209,7 +219,7 @@ func TestAFileThatIsGoneOrEmptyAtStart(t *testing.T) {
 	}
 }
 
-// A failure to write is logged as a warning.
+// A failure to write is logged as a warning, once. When the disk is well, the next reload writes.
 func TestStateDirThatCannotBeWritten(t *testing.T) {
 	n := newNode(t)
 	n.write(good)
@@ -220,9 +230,105 @@ func TestStateDirThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.serves("a file in the place of stateDir")
+	for _, text := range []string{good, good + "# edited\n", good} {
+		n.write(text)
+		if _, err := n.Reload(); err != nil {
+			t.Error(err)
+		}
+	}
 	if strings.Count(n.log.String(), "level=WARN") != 1 {
 		t.Error(n.log.String())
 	}
+	if err := os.Remove(n.stateDir); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := n.Reload(); err != nil {
+			t.Error(err)
+		}
+	}
+	if kept, _, ok, err := config.LastGood(n.stateDir).Get(n.file); !ok || string(kept) != string(n.Now().Data) {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+	if strings.Count(n.log.String(), "is kept again") != 1 || n.changes != 2 {
+		t.Errorf("%d changes: %s", n.changes, n.log.String())
+	}
+}
+
+// While a copy is written, status and metrics have their answers.
+func TestStandingDoesNotWaitForTheDisk(t *testing.T) {
+	n := newNode(t)
+	n.write(good)
+	if err := os.WriteFile(n.stateDir, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	asked, answered := make(chan struct{}), make(chan struct{})
+	n.logged = func(line string) {
+		if n.changes > 0 && strings.Contains(line, "cannot be kept") {
+			close(asked) // in the middle of Keep
+			<-answered
+		}
+	}
+	if err := n.start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(n.stateDir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.RemoveAll(n.stateDir), os.WriteFile(n.stateDir, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	n.write(good + "# edited\n")
+	done := make(chan error, 1)
+	go func() {
+		_, err := n.Reload()
+		done <- err
+	}()
+	<-asked
+	standing := make(chan config.Standing)
+	go func() { standing <- n.Standing() }()
+	select {
+	case s := <-standing:
+		if s.Refused != nil {
+			t.Error(s)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("Standing waits for the disk")
+	}
+	close(answered)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that could not be read for a reason that may pass is read again soon, without an event.
+func TestReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.write(good)
+		if err := n.start(); err != nil {
+			t.Fatal(err)
+		}
+		whole := n.file + ".whole"
+		if err := errors.Join(os.Rename(n.file, whole), os.Symlink("/proc/self/mem", n.file)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Reload(); err == nil || !strings.Contains(err.Error(), "input/output error") {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Remove(n.file), os.Rename(whole, n.file)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		config.Poll(n.Current, ctx)
+		if err := n.Standing().Refused; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestWrongFlagsAreNotHealedByTheLastGood(t *testing.T) {

@@ -105,7 +105,7 @@ var checkFields = sync.OnceValue(func() fields.Table[draftCheck] {
 		fields.Define("onAllDown", tuned(sources.HealthOnAllDown, func(c *sources.HealthCheck) *sources.OnAllDown { return &c.OnAllDown }, word(sources.AllDownOpen, sources.AllDownClosed)),
 			"", nodeDefault("with no endpoint up, open: all are used; closed: connections are refused", "onAllDown")),
 		fields.Define("minHealthy", fields.Custom(fields.KindAmount, readMinHealthy),
-			"", nodeDefault("with fewer endpoints up than this, all that are not drained count as up", "minHealthy")),
+			"", nodeDefault("with fewer endpoints up than this, all that are not drained get connections", "minHealthy")),
 		fields.Define("slowStart", tuned(sources.HealthSlowStart, func(c *sources.HealthCheck) *time.Duration { return &c.SlowStart }, fields.DurationIn(0, 24*time.Hour)),
 			"", nodeDefault("how long an endpoint that comes up takes to get its full weight; wrr, wlc, sed, nq, lblc and lblcr heed it", "slowStart")),
 	}

@@ -27,6 +27,7 @@ type follower struct {
 	watchErr  error            // why there is no watcher although Options.Watch asks for one
 	unwatched map[string]error // directories that cannot be watched
 	retry     time.Time        // when to try to watch again
+	mountsAt  time.Time        // when to look for mounts again
 
 	warnings *atomic.Pointer[[]string] // the Source's
 }
@@ -46,7 +47,11 @@ func (s *Source) follow() *follower {
 	if s.o.Keep != "" {
 		f.store.backups = openBackups(s.o.Keep, s.o.Log)
 		f.saver = newSaver(s.o.Keep, s.o.Log)
+		for dir, point := range f.saver.points {
+			f.store.mounts[dir] = mount{point: point}
+		}
 	}
+	f.mountsAt = f.store.now().Add(f.o.remount)
 	f.store.optional, f.store.quiet, f.store.progress = s.o.Optional, s.o.quiet, &s.progress
 	if s.o.Watch {
 		f.startWatcher()
@@ -64,7 +69,7 @@ func (f *follower) close() {
 }
 
 // first is the first reading. The content that earlier runs kept replaces that of refused files, and of files
-// in a directory that is missing or cannot be listed. Kept content of files that have left is deleted.
+// in a directory that is missing, that is no longer mounted or that cannot be listed. Kept content of files that have left is deleted.
 func (f *follower) first() {
 	s := f.store
 	f.read(scope{all: true})
@@ -82,13 +87,13 @@ func (f *follower) first() {
 			s.unsaved[path] = nil
 		}
 	}
-	s.absent = s.missed(f.listing.absent)
+	s.absent = s.missed(f.listing)
 }
 
 // save has the copies on disk follow what is served.
 func (f *follower) save() {
 	if copies := f.store.takeUnsaved(); f.saver != nil {
-		f.saver.save(copies)
+		f.saver.save(copies, f.store.mountPoints())
 	}
 }
 
@@ -128,8 +133,8 @@ const large = 1 << 20
 // if everything must be listed again.
 func (f *follower) listed() (files []string, ok bool) {
 	files = f.store.due(f.store.now())
-	if f.listing == nil || f.relist || f.store.leavingDue(f.store.now()) {
-		return nil, false
+	if f.listing == nil || f.relist || f.store.relistDue(f.store.now()) || len(f.listing.elsewhere) > 0 {
+		return nil, false // a file elsewhere ends the wait for the mount
 	}
 	for name := range f.names {
 		more, ok := f.listing.refresh(name)
@@ -221,12 +226,15 @@ func (f *follower) untilClosed(ctx context.Context) error {
 	return nil
 }
 
-// pause is the time until the next action that needs no event: to read a file that was being written, or to
-// watch again.
+// pause is the time until the next action that needs no event: to read a file that was being written or that could
+// not be read, to watch again, or to look for a mount.
 func (f *follower) pause() time.Duration {
 	next, now := f.store.next(), f.store.now()
 	if f.o.Watch && (f.watcher == nil || len(f.unwatched) > 0) && (next.IsZero() || f.retry.Before(next)) {
 		next = f.retry
+	}
+	if f.awaitsMount() && (next.IsZero() || f.mountsAt.Before(next)) {
+		next = f.mountsAt
 	}
 	if next.IsZero() {
 		return time.Hour

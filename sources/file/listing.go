@@ -27,6 +27,11 @@ type listing struct {
 	absent   []string             // directories, as configured, that do not exist
 	unlisted []string             // directories, as configured, that could not be listed
 	problems []sources.Problem    // why they could not
+	passing  bool                 // a directory could not be listed for a reason that may pass
+
+	ids       map[string]uint64 // by real path: the numbers of the mounts of dirs
+	mounts    map[string]mount  // by directory, as configured: those that a glob finds files in
+	elsewhere []string          // of these, those whose files were on another mount and are gone
 
 	stats int // stat calls
 	lists int // directories listed
@@ -48,7 +53,10 @@ type glob struct {
 // list follows absolute paths, each a name or, unless they are literal, a glob. It calls visit for each directory before it
 // looks into it, so that a watch set by visit misses nothing.
 func list(paths []string, literal bool, visit func(dir string)) *listing {
-	l := &listing{named: map[string]bool{}, dirs: map[string]*interest{}, ends: map[string][]string{}, visit: visit}
+	l := &listing{
+		named: map[string]bool{}, dirs: map[string]*interest{}, ends: map[string][]string{}, visit: visit,
+		ids: map[string]uint64{}, mounts: map[string]mount{},
+	}
 	for _, p := range paths {
 		if literal || !hasMeta(p) {
 			l.add(filepath.Join("/", p), true)
@@ -92,7 +100,9 @@ func (l *listing) add(path string, named bool) {
 func (l *listing) expand(prefix string, rest []string) {
 	i := slices.IndexFunc(rest, hasMeta)
 	if i < 0 {
-		l.add(filepath.Join(prefix, filepath.Join(rest...)), false)
+		path := filepath.Join(prefix, filepath.Join(rest...))
+		l.add(path, false)
+		l.place(filepath.Dir(path))
 		return
 	}
 	prefix = filepath.Join(prefix, filepath.Join(rest[:i]...))
@@ -107,11 +117,12 @@ func (l *listing) expand(prefix string, rest []string) {
 		at.globs = append(at.globs, g)
 	}
 	l.lists++
-	entries, err := os.ReadDir(dir)
+	entries, id, err := readDir(dir)
 	if err != nil {
 		l.unlist(prefix, err)
 		return
 	}
+	l.mounted(prefix, dir, id)
 	for _, e := range entries {
 		switch {
 		case !matches(g.pattern, e.Name()):
@@ -162,6 +173,8 @@ func (l *listing) refresh(real string) (files []string, ok bool) {
 		switch {
 		case !g.last, !regular && !errors.Is(err, fs.ErrNotExist), !regular && l.named[path]:
 			return nil, false
+		case !regular && listed && l.remounted(filepath.Dir(real)):
+			return nil, false // the file is still there, on the mount that is gone
 		case regular && !listed:
 			l.files = slices.Insert(l.files, i, path)
 		case !regular && listed:
@@ -179,6 +192,7 @@ func (l *listing) unlist(dir string, err error) {
 		l.absent = append(l.absent, dir)
 		return
 	}
+	l.passing = l.passing || Passing(err)
 	l.unlisted = append(l.unlisted, dir)
 	l.problems = append(l.problems, unreadable(dir, "cannot list the directory: ", err))
 }
@@ -186,7 +200,7 @@ func (l *listing) unlist(dir string, err error) {
 // mayHold says whether a file that was not found may still exist, or has gone with its directory.
 func (l *listing) mayHold(path string) bool {
 	above := func(dir string) bool { return below(dir, path) }
-	return l.named[path] || slices.ContainsFunc(l.unlisted, above) || slices.ContainsFunc(l.absent, above)
+	return l.named[path] || slices.ContainsFunc(l.unlisted, above) || slices.ContainsFunc(l.absent, above) || slices.ContainsFunc(l.elsewhere, above)
 }
 
 // below says whether a path is in a directory, or in one below it.
@@ -249,6 +263,9 @@ func (l *listing) look(dir string) *interest {
 		at = &interest{names: map[string]bool{}}
 		l.dirs[dir] = at
 		l.visit(dir)
+		if id, err := mountID(dir); err == nil {
+			l.ids[dir] = id
+		}
 	}
 	return at
 }

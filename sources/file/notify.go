@@ -58,6 +58,7 @@ func Notify(ctx context.Context, path string, debounce time.Duration, log *slog.
 			f.fault(err)
 		case <-time.After(f.pause()):
 			f.rewatch(false)
+			f.remount()
 			if !f.relist {
 				continue
 			}

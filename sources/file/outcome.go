@@ -27,7 +27,7 @@ func (s *store) outcome() (sources.Table, error) {
 			rejected.Stale = append(rejected.Stale, sources.StaleFile{Path: path, Good: r.since})
 		}
 		for i, dir := range s.absent {
-			if r.good && below(dir, path) {
+			if r.good && below(dir.path, path) {
 				lost[i]++
 			}
 		}
@@ -63,9 +63,12 @@ func (s *store) outcome() (sources.Table, error) {
 func (s *store) addAbsent(rejected *sources.RejectedError, lost []int) {
 	for i, dir := range s.absent {
 		if lost[i] > 0 {
-			rejected.Files = append(rejected.Files, dir)
-			rejected.Problems = append(rejected.Problems, problemOf(dir, fmt.Sprintf(
-				"is not there and had %s: their last good content is served; to have none, make it again without them", sources.Count(lost[i], "file"))))
+			why := "is not there and had %s: their last good content is served; to have none, make it again without them"
+			if dir.elsewhere {
+				why = "is on another file system, without files, and had %s: their last good content is served until the other one is mounted; to have none, put an empty services file there"
+			}
+			rejected.Files = append(rejected.Files, dir.path)
+			rejected.Problems = append(rejected.Problems, problemOf(dir.path, fmt.Sprintf(why, sources.Count(lost[i], "file"))))
 		}
 	}
 	slices.Sort(rejected.Files)

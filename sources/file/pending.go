@@ -60,6 +60,7 @@ type waiting struct {
 // hold makes a file wait. It returns false if the wait is over.
 func (s *store) hold(path string, r *record, id identity, why string, shrunk bool) bool {
 	now := s.now()
+	delete(s.retries, path)
 	w := r.waiting
 	if w == nil {
 		w = &waiting{since: now, changed: now, id: id}
@@ -87,6 +88,7 @@ func (s *store) judged(path string, r *record) {
 	r.waiting = nil
 	delete(s.waits, path)
 	delete(s.touched, path)
+	delete(s.retries, path)
 }
 
 // mustWait says whether a file must not be read now, and then makes it wait.
@@ -141,6 +143,11 @@ func (s *store) due(now time.Time) (paths []string) {
 			paths = append(paths, path)
 		}
 	}
+	for path, r := range s.retries {
+		if !now.Before(r.at) {
+			paths = append(paths, path)
+		}
+	}
 	return paths
 }
 
@@ -162,8 +169,14 @@ func (s *store) next() (next time.Time) {
 	for path, w := range s.waits {
 		earlier(s.end(path, w))
 	}
+	for _, r := range s.retries {
+		earlier(r.at)
+	}
 	if len(s.leaving) > 0 {
 		earlier(s.leftAt.Add(s.quiet))
+	}
+	if s.relist != (retry{}) {
+		earlier(s.relist.at)
 	}
 	return next
 }
@@ -241,7 +254,7 @@ func (s *store) leave(left []string, sc scope) (changed bool) {
 	return changed
 }
 
-// leavingDue says whether the wait for files that are gone is over.
-func (s *store) leavingDue(now time.Time) bool {
-	return len(s.leaving) > 0 && !now.Before(s.leftAt.Add(s.quiet))
+// relistDue says whether the wait for files that are gone is over, or a directory is to be listed again.
+func (s *store) relistDue(now time.Time) bool {
+	return len(s.leaving) > 0 && !now.Before(s.leftAt.Add(s.quiet)) || s.relist != (retry{}) && !now.Before(s.relist.at)
 }

@@ -82,10 +82,12 @@ type saver struct {
 	wake  chan struct{}
 	ended chan struct{}
 
-	mu  sync.Mutex
-	due copies // not written yet
+	mu    sync.Mutex
+	due   copies            // not written yet
+	wants map[string]string // the mount points of directories
 
-	logged string // the reason of the failure that was logged last
+	points map[string]string // as written
+	logged string            // the reason of the failure that was logged last
 }
 
 func newSaver(dir string, log *slog.Logger) *saver {
@@ -93,6 +95,11 @@ func newSaver(dir string, log *slog.Logger) *saver {
 		store: lastgood.Store{Dir: dir}, log: log,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), due: copies{},
 	}
+	var err error
+	if k.points, err = k.store.MountPoints(); err != nil {
+		log.Warn("where directories of service files were mounted cannot be read: if one is not mounted now, its services go", slog.Any("err", err))
+	}
+	k.wants = k.points
 	go func() {
 		defer close(k.ended)
 		for range k.wake {
@@ -102,10 +109,11 @@ func newSaver(dir string, log *slog.Logger) *saver {
 	return k
 }
 
-// save writes copies soon, and tries again those that have failed.
-func (k *saver) save(news copies) {
+// save writes copies and mount points soon, and tries again those that have failed.
+func (k *saver) save(news copies, points map[string]string) {
 	k.mu.Lock()
 	maps.Copy(k.due, news)
+	k.wants = points
 	k.mu.Unlock()
 	select {
 	case k.wake <- struct{}{}:
@@ -122,7 +130,7 @@ func (k *saver) close() {
 // write tries all copies that are due. It logs a failure if its reason is new: a full disk fails every file.
 func (k *saver) write() {
 	k.mu.Lock()
-	due := maps.Clone(k.due)
+	due, points := maps.Clone(k.due), k.wants
 	k.mu.Unlock()
 	var failed error
 	for _, path := range slices.Sorted(maps.Keys(due)) {
@@ -135,6 +143,13 @@ func (k *saver) write() {
 			delete(k.due, path)
 		}
 		k.mu.Unlock()
+	}
+	if !maps.Equal(points, k.points) {
+		if err := k.store.KeepMountPoints(points); err != nil {
+			failed = err
+		} else {
+			k.points = points
+		}
 	}
 	switch why := reason(failed); {
 	case why == k.logged:

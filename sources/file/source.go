@@ -26,6 +26,9 @@ type Options struct {
 	// refused. "" = none. A failure to write there is a warning.
 	Keep string
 
+	// remount is how often to look for a mount while files or directories are missing; 0 = 5 s.
+	remount time.Duration
+
 	// quiet is how long a file that may be half written must have no event before it is read; 0 = 2 s.
 	quiet time.Duration
 
@@ -72,6 +75,9 @@ func New(o Options) (*Source, error) {
 	}
 	if o.quiet == 0 {
 		o.quiet = quiet
+	}
+	if o.remount == 0 {
+		o.remount = remountPause
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -233,7 +239,8 @@ func (f *follower) next(ctx context.Context, pause, resync <-chan time.Time, rel
 		return round{scope: scope{all: true}}, true, nil
 	case <-pause:
 		f.rewatch(false)
-		return r, f.relist || len(f.store.due(f.store.now())) > 0 || f.store.leavingDue(f.store.now()), nil
+		f.remount()
+		return r, f.relist || len(f.store.due(f.store.now())) > 0 || f.store.relistDue(f.store.now()), nil
 	case reload := <-reloads:
 		f.rewatch(true)
 		return round{scope{all: true, asked: true}, time.Now(), reload}, true, nil

@@ -27,7 +27,10 @@ type store struct {
 	leaving  map[string]bool     // files that are gone and whose services are still served
 	leftAt   time.Time           // when the last of them went
 	order    []string            // the paths of records, sorted; nil: to be computed
-	absent   []string            // directories that are missing and had files
+	absent   []lostDir           // directories that are missing and had files
+	mounts   map[string]mount    // of directories when they last had files
+	retries  map[string]retry    // files that could not be read for a reason that may pass
+	relist   retry               // the same for directories
 	unread   []sources.Problem   // directories that could not be listed
 	backups  *backups            // what earlier runs kept; nil after the first reading
 	unsaved  copies              // what was accepted or left since the last call of takeUnsaved
@@ -36,6 +39,12 @@ type store struct {
 
 	refused      int // bytes that were read and refused
 	stats, reads int // stat calls and files read: the cost of a reading
+}
+
+// lostDir is a directory whose files are gone with it.
+type lostDir struct {
+	path      string
+	elsewhere bool // it is there, on another mount
 }
 
 // record is one file.
@@ -58,12 +67,14 @@ func newStore() *store {
 	return &store{
 		now: time.Now, quiet: quiet, records: map[string]*record{}, starting: true, progress: new(progress), unsaved: copies{},
 		touched: map[string]*touch{}, waits: map[string]*waiting{}, leaving: map[string]bool{},
+		mounts: map[string]mount{}, retries: map[string]retry{},
 	}
 }
 
 // update looks at all listed files and says whether the outcome changed.
 func (s *store) update(l *listing, sc scope) (changed bool) {
 	var left []string
+	l.elsewhere = s.elsewhere(l)
 	maps.DeleteFunc(s.leaving, func(path string, _ bool) bool {
 		_, listed := slices.BinarySearch(l.files, path)
 		return listed || l.mayHold(path)
@@ -93,22 +104,31 @@ func (s *store) update(l *listing, sc scope) (changed bool) {
 		changed = s.look(path, l, sc) || changed
 		s.progress.set(i+1, len(l.files))
 	}
-	absent := s.missed(l.absent)
+	absent := s.missed(l)
+	if l.passing {
+		s.relist = s.relist.failed(s.now())
+	} else {
+		s.relist = retry{}
+	}
 	changed = changed || !slices.Equal(s.unread, l.problems) || !slices.Equal(s.absent, absent)
 	s.unread, s.absent = l.problems, absent
 	return changed
 }
 
-// missed returns those directories that had files.
-func (s *store) missed(absent []string) (missed []string) {
-	for _, dir := range absent {
-		for path, r := range s.records {
-			if r.good && below(dir, path) {
-				missed = append(missed, dir)
-				break
+// missed returns those missing directories that had files.
+func (s *store) missed(l *listing) (missed []lostDir) {
+	add := func(dirs []string, elsewhere bool) {
+		for _, dir := range dirs {
+			for path, r := range s.records {
+				if r.good && below(dir, path) {
+					missed = append(missed, lostDir{dir, elsewhere})
+					break
+				}
 			}
 		}
 	}
+	add(l.absent, false)
+	add(l.elsewhere, true)
 	return missed
 }
 
@@ -121,8 +141,11 @@ func (s *store) refresh(l *listing, paths []string, sc scope) (changed bool) {
 			changed = s.look(path, l, sc) || changed
 		} else if s.records[path] == nil {
 			delete(s.touched, path) // it came and went
+			delete(s.retries, path)
 		} else if !l.mayHold(path) {
 			left = append(left, path)
+		} else {
+			delete(s.retries, path)
 		}
 	}
 	return s.leave(left, sc) || changed
@@ -138,6 +161,8 @@ func (s *store) look(path string, l *listing, sc scope) (changed bool) {
 		return false
 	}
 	s.reads++
+	before := s.retries[path]
+	delete(s.retries, path)
 	data, id, err := read(path)
 	switch {
 	case errors.Is(err, errChanging):
@@ -153,6 +178,9 @@ func (s *store) look(path string, l *listing, sc scope) (changed bool) {
 		return s.vanished(path, l, r)
 	case err != nil:
 		s.judged(path, r)
+		if Passing(err) {
+			s.retries[path] = before.failed(s.now())
+		}
 		r.idSure = false
 		return r.reject([]sources.Problem{unreadable(path, "", err)})
 	}

@@ -76,3 +76,10 @@ func fileName(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return plain + "~" + hex.EncodeToString(sum[:6])
 }
+
+// isCopy reports whether a file's name is one of fileName.
+func isCopy(file string) bool {
+	_, sum, ok := strings.Cut(file, "~")
+	bytes, err := hex.DecodeString(sum)
+	return ok && err == nil && len(bytes) == 6
+}

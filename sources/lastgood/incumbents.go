@@ -52,7 +52,7 @@ type Recorder struct {
 	due *sources.Incumbents // nil: the record is up to date
 
 	written string
-	failed  bool
+	failed  bool // the last write
 }
 
 // NewRecorder starts a Recorder for a state directory.
@@ -76,7 +76,7 @@ func (r *Recorder) Record(in sources.Incumbents) {
 	}
 }
 
-// Close waits until the last record is written, or has failed. Do not call Record after it.
+// Close waits until the last record is written, or has failed once more. Do not call Record after it.
 func (r *Recorder) Close() {
 	close(r.end)
 	<-r.ended
@@ -90,39 +90,54 @@ func (r *Recorder) run() {
 		case <-r.end:
 			return
 		case <-r.wake:
-			r.write()
 		}
-		select {
-		case <-r.end:
-			return
-		case <-time.After(pause):
+		for again := true; again; {
+			again = !r.write()
+			select {
+			case <-r.end:
+				return
+			case <-time.After(pause):
+			}
 		}
 	}
 }
 
-// write writes the record if it changed. It logs a failure once and tries again with the next change.
-func (r *Recorder) write() {
+// write writes the record if it changed. It returns false if that failed and is to be tried again. It logs the first
+// failure, and the end of failures.
+func (r *Recorder) write() bool {
 	r.mu.Lock()
 	due := r.due
 	r.due = nil
 	r.mu.Unlock()
 	if due == nil {
-		return
+		return true
 	}
 	text := due.String()
 	if text == r.written {
-		return
+		return true
 	}
+	small := len(text) <= maxIncumbents
 	err := fmt.Errorf("%d bytes are too many: at most %d are kept", len(text), maxIncumbents)
-	if len(text) <= maxIncumbents {
+	if small {
 		err = statefile.Write(r.path, []byte(text), 0o600)
 	}
 	if err == nil {
+		if r.failed {
+			r.log.Info("the record of served services is written again", "file", r.path)
+		}
 		r.written, r.failed = text, false
-		return
+		return true
 	}
 	if !r.failed {
 		r.log.Warn("the record of served services cannot be written: after a restart a new service may take the address of another", "file", r.path, "err", err)
 	}
 	r.failed = true
+	if small {
+		r.mu.Lock()
+		if r.due == nil { // else there is a newer one
+			r.due = due
+		}
+		r.mu.Unlock()
+	}
+	return !small
 }

@@ -2,6 +2,7 @@ package lastgood
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -78,12 +79,21 @@ func TestDamagedIncumbents(t *testing.T) {
 	}
 }
 
-// A disk that is full or read-only is logged as a warning, once.
+// A disk that is full or read-only is logged as a warning, once. When it is well, the record is written without a new one.
 func TestIncumbentsCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
+	breaks := func() {
+		if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	written := func(what string, names ...string) {
+		t.Helper()
+		if in, err := Incumbents(dir); err != nil || !reflect.DeepEqual(in, of(names...)) {
+			t.Errorf("%s: %v, %v", what, in, err)
+		}
+	}
+	breaks()
 	var log bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRecorder(dir, slog.New(slog.NewTextHandler(&log, nil)))
@@ -91,9 +101,30 @@ func TestIncumbentsCannotBeWritten(t *testing.T) {
 			r.Record(of(name))
 			time.Sleep(2 * pause)
 		}
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+			t.Errorf("%d warnings:\n%s", n, &log)
+		}
+		os.Remove(dir)
+		time.Sleep(pause + time.Second)
+		written("the disk is well", "b")
+
+		breaks()
+		r.Record(of("c"))
+		synctest.Wait()
+		r.Record(of("a", "c"))
+		time.Sleep(2 * pause)
+		os.Remove(dir)
+		r.Close()
+		written("closed", "a", "c")
+
+		// A failure does not keep Close.
+		breaks()
+		r = NewRecorder(dir, slog.New(slog.DiscardHandler))
+		r.Record(of("d"))
+		time.Sleep(pause)
 		r.Close()
 	})
-	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
-		t.Errorf("%d warnings:\n%s", n, &log)
+	if n := strings.Count(log.String(), "is written again"); n != 2 {
+		t.Errorf("%d times well again:\n%s", n, &log)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/statefile"
@@ -76,6 +77,49 @@ func (s Store) Get(name string) (content []byte, at time.Time, ok bool, err erro
 func (s Store) Delete(name string) error {
 	if err := statefile.Remove(filepath.Join(s.Dir, fileName(name))); err != nil {
 		return fmt.Errorf("forgetting the kept content of %s: %w", name, err)
+	}
+	return nil
+}
+
+// Clear removes all copies and the record of mount points, and the directory if nothing else is in it.
+func (s Store) Clear() error {
+	err := statefile.Remove(s.mountsFile())
+	if err != nil {
+		return fmt.Errorf("forgetting what is kept: %w", err)
+	}
+	d, err := statefile.Open(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("forgetting what is kept: %w", err)
+	}
+	defer d.Close()
+	files, err := d.Names()
+	for _, file := range files {
+		if isCopy(file) {
+			err = errors.Join(err, d.Remove(file))
+		}
+	}
+	if err == nil {
+		err = s.removeDir()
+	}
+	if err != nil {
+		return fmt.Errorf("forgetting what is kept: %w", err)
+	}
+	return nil
+}
+
+// removeDir removes the directory if it is empty. It does not follow a link in its place.
+func (s Store) removeDir() error {
+	above, err := statefile.Open(filepath.Dir(s.Dir))
+	if err != nil {
+		return err
+	}
+	defer above.Close()
+	err = syscall.Rmdir(above.Handle(filepath.Base(s.Dir)))
+	if err != nil && err != syscall.ENOTEMPTY && err != syscall.ENOTDIR {
+		return &fs.PathError{Op: "rmdir", Path: s.Dir, Err: err}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package lastgood
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -168,4 +169,40 @@ func FuzzHeader(f *testing.F) {
 		}
 		parseHeader(line)
 	})
+}
+
+// Clear removes copies alone, and the directory only if it is empty.
+func TestClear(t *testing.T) {
+	s := Store{Dir: filepath.Join(t.TempDir(), "copies")}
+	if err := s.Clear(); err != nil {
+		t.Error("no directory:", err)
+	}
+	if err := s.Put("/etc/svcproxy/.hidden~a.toml", []byte("x"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.KeepMountPoints(map[string]string{"/etc/svcproxy": "/etc"}); err != nil {
+		t.Fatal(err)
+	}
+	notes := filepath.Join(s.Dir, "notes~2026")
+	if err := os.WriteFile(notes, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Clear(); err != nil {
+		t.Error(err)
+	}
+	if files, err := filepath.Glob(filepath.Join(s.Dir+"*", "*")); !slices.Equal(files, []string{notes}) {
+		t.Error(files, err)
+	}
+	if points, err := s.MountPoints(); points != nil || err != nil {
+		t.Error(points, err)
+	}
+	if err := os.Remove(notes); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Clear(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(s.Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the empty directory is there:", err)
+	}
 }

@@ -1,0 +1,4 @@
+package config
+
+// Poll is Follow without events.
+var Poll = (*Current).poll
