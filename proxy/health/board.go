@@ -12,7 +12,8 @@ import (
 // Board has the state of all targets, and judges what concerns all of them: a mass failure, and its own blindness.
 // It has no clock: the results and Tick tell it the time. One goroutine uses it.
 type Board struct {
-	// Believe: a mass failure is noted, but the states count at once.
+	// Believe: a mass failure is noted, but the states count at once. If it is set during a hold, the next Tick ends
+	// the hold.
 	Believe bool
 
 	targets map[Key]*tracked
@@ -287,9 +288,10 @@ type summary struct {
 
 func (s *State) summary() summary { return summary{s.Phase, s.Run, s.Percent, s.Ask, s.Flapping()} }
 
-// Tick tells the time. The end of a mass failure waits while the checker is blind, because nothing new is known.
+// Tick tells the time. The end of a mass failure waits while the checker is blind, because nothing new is known. With
+// Believe it waits for nothing: the targets are as if Believe had been set all the time.
 func (b *Board) Tick(now time.Time) []Event {
-	if b.sight.blind() || !b.mass.holding() || now.Before(b.mass.until) {
+	if !b.mass.holding() || !b.Believe && (b.sight.blind() || now.Before(b.mass.until)) {
 		return nil
 	}
 	b.mass.until = time.Time{}

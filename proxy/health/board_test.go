@@ -27,11 +27,14 @@ func TestVerdictsFollowEvents(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "results") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 1500).Draw(t, "ms")) * time.Millisecond)
 			var events []Event
-			switch rapid.IntRange(0, 12).Draw(t, "what") {
+			switch rapid.IntRange(0, 13).Draw(t, "what") {
 			case 0:
 				now = now.Add(time.Minute)
 				events = b.Tick(now)
 			case 1:
+				b.Believe = !b.Believe
+				events = b.Tick(now)
+			case 2:
 				kept := targets[rapid.IntRange(0, len(targets)-1).Draw(t, "first"):]
 				events = append(b.SetTargets(kept, nil, now), b.SetTargets(targets, nil, now)...)
 			default:

@@ -11,17 +11,21 @@ const (
 	dampedRise  = 10
 )
 
-// flaps are the last changes of a target, oldest first, in nanoseconds since 1970; 0 = none.
+// flapsFrom is what the times of flaps count from. It has a monotonic clock, as the times of results have, so that setting
+// the wall clock changes nothing. No flaps outlive the process.
+var flapsFrom = time.Now()
+
+// flaps are the last changes of a target, oldest first, since flapsFrom; 0 = none.
 type flaps struct {
-	at        [flapChanges]int64
+	at        [flapChanges]time.Duration
 	doublings uint8 // of the rise; 0 = not flapping
 }
 
 // changed returns flaps with one more change.
 func (f flaps) changed(now time.Time) flaps {
-	t := now.UnixNano()
+	t := now.Sub(flapsFrom)
 	oldest := f.at[0]
-	if f.doublings > 0 || oldest != 0 && t-oldest < int64(flapWindow) {
+	if f.doublings > 0 || oldest != 0 && t-oldest < flapWindow {
 		f.doublings = min(f.doublings+1, dampedRise)
 	}
 	copy(f.at[:], f.at[1:])
@@ -31,7 +35,7 @@ func (f flaps) changed(now time.Time) flaps {
 
 // calmed returns flaps that are over if the last change is long ago.
 func (f flaps) calmed(now time.Time) flaps {
-	if f.doublings > 0 && now.UnixNano()-f.at[flapChanges-1] >= int64(flapWindow) {
+	if f.doublings > 0 && now.Sub(flapsFrom)-f.at[flapChanges-1] >= flapWindow {
 		f.doublings = 0
 	}
 	return f

@@ -3,6 +3,7 @@ package health
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -164,6 +165,38 @@ func TestFlapsInWindow(t *testing.T) {
 		}
 		if got := f.doublings > 0; got != c.want {
 			t.Errorf("a change each %s: flaps is %v", c.every, got)
+		}
+	}
+}
+
+// stepped returns a time as time.Now gives it after the wall clock was set back. The monotonic clock goes on.
+func stepped(t *testing.T, at time.Time, back time.Duration) time.Time {
+	t.Helper()
+	is := at
+	*(*uint64)(unsafe.Pointer(&is)) -= uint64(back/time.Second) << 30 // the seconds in time.Time.wall
+	if is.Sub(at) != 0 || at.UnixNano()-is.UnixNano() != int64(back) {
+		t.Fatalf("%s is not %s before %s on the wall clock alone", is, back, at)
+	}
+	return is
+}
+
+// TestFlapsIgnoreWallClock: a target neither starts to flap nor goes on flapping because the wall clock is set back.
+func TestFlapsIgnoreWallClock(t *testing.T) {
+	start := time.Now()
+	var rare flaps
+	for i := range 5 {
+		rare = rare.changed(start.Add(time.Duration(i) * 6 * time.Hour))
+	}
+	if rare = rare.changed(stepped(t, start.Add(30*time.Hour), 35*time.Hour)); rare.doublings > 0 {
+		t.Error("six changes in 30 hours: flapping")
+	}
+	var often flaps
+	for range 6 {
+		often = often.changed(start)
+	}
+	for after, want := range map[time.Duration]bool{flapWindow - time.Second: true, flapWindow: false} {
+		if got := often.calmed(stepped(t, start.Add(after), 2*time.Hour)).doublings > 0; got != want {
+			t.Errorf("%s after the last change: flapping is %v", after, got)
 		}
 	}
 }

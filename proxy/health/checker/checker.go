@@ -50,9 +50,12 @@ type Checker struct {
 	overlay overlay       // of the loop's goroutine
 	news    chan struct{} // there are events for Noticed
 	tables  chan struct{} // there is a table to follow
+	prunes  chan struct{} // orders may be over
 
-	ordering sync.Mutex // held while orders change; locked before mu
-	orders   orders     // reading Overrides and changed needs mu alone, writing them both
+	// ordering is held while orders change and while their file is written, which a disk that hangs may block for
+	// hours. The loops must not take it. It is locked before mu.
+	ordering sync.Mutex
+	orders   orders // reading Overrides and changed needs mu alone, writing them both
 
 	mu       sync.Mutex
 	settings Settings
@@ -70,8 +73,8 @@ type Checker struct {
 // New returns a Checker that probes nothing until Run.
 func New(o Options) (*Checker, error) {
 	c := &Checker{
-		Options: o, settings: o.Settings, news: make(chan struct{}, 1), tables: make(chan struct{}, 1),
-		targets: map[health.Key]*target{},
+		Options: o, settings: o.Settings, targets: map[health.Key]*target{},
+		news: make(chan struct{}, 1), tables: make(chan struct{}, 1), prunes: make(chan struct{}, 1),
 	}
 	var err error
 	if c.prober.Credential, err = Credential(o.Settings.ExecUser); err != nil {
@@ -113,6 +116,7 @@ func (c *Checker) Run(ctx context.Context) {
 	defer running.Wait()
 	running.Go(func() { c.runner.Run(ctx) })
 	running.Go(func() { c.tell(ctx) })
+	running.Go(func() { c.prune(ctx) })
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
 	for {
@@ -159,7 +163,7 @@ func (c *Checker) ticked(now time.Time) {
 	if len(events) > 0 {
 		c.Wake()
 	}
-	c.pruneOrders(now)
+	signal(c.prunes)
 }
 
 // note keeps events for Overlay and Noticed. The lock is held.
@@ -179,11 +183,17 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// Configure takes new settings, but for those that keep the value of the start.
+// Configure takes new settings, but for those that keep the value of the start. If mass failures count from now on, one
+// that is held counts at once.
 func (c *Checker) Configure(s Settings) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.settings, c.board.Believe = s, s.Believe
+	events := c.board.Tick(time.Now())
+	c.note(events)
+	c.mu.Unlock()
+	if len(events) > 0 {
+		c.Wake()
+	}
 }
 
 // Alive reports whether probes start when they are due: see probe.Runner.Alive.

@@ -206,7 +206,8 @@ func TestFirstAnswerOfAnAgent(t *testing.T) {
 	run(t, table(c, a)).await(0)
 }
 
-// The loop asks for warnings after every sync, and does not wait while orders are written to a disk.
+// The loop asks for warnings after every sync, and does not wait while orders are written to a disk. Meanwhile time passes for
+// the checker, and it follows new tables.
 func TestUnreadWaitsForNoDisk(t *testing.T) {
 	r := run(t, table(check(), newServer(t)))
 	r.ordering.Lock() // as while the file is written
@@ -220,6 +221,66 @@ func TestUnreadWaitsForNoDisk(t *testing.T) {
 	case <-asked:
 	case <-time.After(10 * time.Second):
 		t.Error("it waits")
+	}
+	for i := range 2 { // the first tick may be the one that waits
+		r.mu.Lock()
+		r.board.SetBlind("until the next tick", time.Now())
+		r.mu.Unlock()
+		for end := time.Now().Add(10 * time.Second); r.Brief().Blind != ""; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("no tick after %d", i)
+			}
+		}
+	}
+	dead := newServer(t)
+	dead.down()
+	r.table = table(check(), newServer(t), dead)
+	r.await(1, 0)
+}
+
+// A reload with massFailure = "believe" ends a hold at once, also while the checker is blind.
+func TestConfigureEndsHold(t *testing.T) {
+	settings, believe := Settings{Defaults: sources.DefaultHealthCheck()}, Settings{Defaults: sources.DefaultHealthCheck(), Believe: true}
+	for _, blind := range []string{"", "probes start 9s late"} {
+		woken := 0
+		c, err := New(Options{StateDir: t.TempDir(), Settings: settings, Log: slog.New(slog.DiscardHandler), Wake: func() { woken++ }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tab := large(3)
+		count := func() (held int) {
+			m, _ := c.Overlay(sources.Merged{Table: tab}, &kernel.Observed{}, false)
+			for _, v := range c.View().Known.Verdicts.Of {
+				if v.Held {
+					held++
+				}
+			}
+			if spared := m.Services.At(0).Endpoints[0].Spared; spared != (held == 0) {
+				t.Errorf("%d are held, and the first endpoint serves although it is down: %t", held, spared)
+			}
+			return held
+		}
+		c.Overlay(sources.Merged{Table: tab}, &kernel.Observed{}, false)
+		c.mu.Lock()
+		now := time.Now()
+		for n := range 1 + settings.Defaults.Fall {
+			for _, x := range health.Targets(tab) {
+				c.note(c.board.Record(x.Key, health.Result{Good: n == 0, Reason: "refused", At: now}))
+			}
+		}
+		c.note(c.board.SetBlind(blind, now))
+		c.mu.Unlock()
+		if n := count(); n != 15 {
+			t.Fatalf("%d of 15 are held", n)
+		}
+		c.Configure(settings)
+		if n := count(); n != 15 || woken > 0 {
+			t.Errorf("a reload that changes nothing: %d of 15 are held, woken %d times", n, woken)
+		}
+		c.Configure(believe)
+		if n := count(); n != 0 || woken != 1 || !c.View().Holding.IsZero() {
+			t.Errorf("blind %q: %d are held until %s, woken %d times", blind, n, c.View().Holding, woken)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -148,6 +149,18 @@ func (c *Checker) keep(next health.Overrides, events []health.Event) error {
 	signal(c.news)
 	c.Wake()
 	return nil
+}
+
+// prune calls pruneOrders when a tick asks for it. It has a goroutine of its own, because it may wait for a disk.
+func (c *Checker) prune(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.prunes:
+			c.pruneOrders(time.Now())
+		}
+	}
 }
 
 // pruneOrders ends orders whose time is over, and those that have had no endpoint for 24 hours. An order that is over
