@@ -199,7 +199,7 @@ var mayImport = map[string][]string{
 
 	// What shows its state, and what asks it.
 	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/explain", "proxy/health", "proxy/status", "sources"},
-	"proxy/hooks":   {"proxy/events", "proxy/health/probe"},
+	"proxy/hooks":   {"kernel/machine", "proxy/events"},
 	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources"},
 	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/frontend", "proxy/mode", "proxy/status", "sources"},
 	"proxy/report":  {"sources/fields"},
@@ -223,13 +223,13 @@ var mayImport = map[string][]string{
 
 	// Health checks: what a probe is; the rest is pure.
 	"proxy/health":       {"kernel", "sources"},
-	"proxy/health/probe": {"kernel/link", "sources"},
+	"proxy/health/probe": {"kernel/link", "kernel/machine", "sources"},
 
 	// The checker joins the two, and reads from rules what was up before a restart.
 	"proxy/health/checker": {"kernel", "kernel/plan", "kernel/statefile", "proxy/health", "proxy/health/probe", "sources"},
 
 	// The sources of tables.
-	"sources/apiserver": {"sources", "sources/manifest"},
+	"sources/apiserver": {"kernel/machine", "sources", "sources/manifest"},
 	"sources/convert":   {"sources", "sources/file", "sources/manifest"},
 	"sources/file":      {"sources", "sources/fields", "sources/lastgood"},
 	"sources/lastgood":  {"kernel/statefile", "sources"},

@@ -6,6 +6,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,6 +88,10 @@ func (p Program) Run(ctx context.Context, argv []string, out io.Writer) error {
 		}
 		argv = argv[1:]
 	}
+	hint := ""
+	if !named {
+		hint = p.first(argv)
+	}
 	flags := p.FlagSet(cmd)
 	switch err := flags.Parse(argv); {
 	case errors.Is(err, pflag.ErrHelp) && named:
@@ -94,13 +99,29 @@ func (p Program) Run(ctx context.Context, argv []string, out io.Writer) error {
 	case errors.Is(err, pflag.ErrHelp):
 		return p.overview(out)
 	case err != nil:
-		return Errorf(Usage, p.Name+" "+cmd.Name+" --help lists the flags", "%w", p.meant(flags, plainly(err)))
+		return Errorf(Usage, cmp.Or(hint, p.Name+" "+cmd.Name+" --help lists the flags"), "%w", p.meant(flags, plainly(err)))
 	}
 	args := flags.Args()
 	if len(args) > 0 && cmd.Args == "" {
-		return Errorf(Usage, "", "%s takes no arguments, have %s", cmd.Name, Given(args))
+		return Errorf(Usage, hint, "%s takes no arguments, have %s", cmd.Name, Given(args))
 	}
 	return cmd.Run(ctx, args)
+}
+
+// first is the hint for a command line that has flags before the command: the same one with the command first. It is "" if
+// there is no command after the flags.
+func (p Program) first(argv []string) string {
+	for i, word := range argv {
+		if _, ok := p.command(word); !ok {
+			continue
+		}
+		// A word may also be the value of a flag.
+		before := p.FlagSet(p.Commands[0])
+		if err := before.Parse(argv[:i]); err == nil && before.NArg() == 0 {
+			return "the command comes first: " + shellLine(slices.Concat([]string{p.Name, word}, argv[:i], argv[i+1:]))
+		}
+	}
+	return ""
 }
 
 func (p Program) command(name string) (Command, bool) {

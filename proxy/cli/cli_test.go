@@ -31,6 +31,7 @@ func program(ran *string) cli.Program {
 		Flags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&loud, "loud", false, "be loud")
 			fs.Bool("rare", false, "be rare")
+			fs.String("name", "", "have a `NAME`")
 		},
 		Commands: []cli.Command{
 			{Name: "run", Short: "go on", Run: run("run")},
@@ -51,6 +52,7 @@ func TestRun(t *testing.T) {
 		want string // what ran
 		out  string // printed
 		err  string
+		hint string // "" = any
 	}{
 		{argv: "", want: "run"},
 		{argv: "--loud", want: "run loud"},
@@ -69,6 +71,10 @@ func TestRun(t *testing.T) {
 		{argv: "check --twice=x", err: `--twice "x" is not true or false`},
 		{argv: "run a", err: `run takes no arguments, have "a"`},
 		{argv: "run --quiet", err: "unknown flag: --quiet"},
+		{argv: "--loud check a b", err: `run takes no arguments, have "check" "a" "b"`, hint: "the command comes first: prog check --loud a b"},
+		{argv: "--name check check it's", err: `run takes no arguments, have "check" "it's"`, hint: `the command comes first: prog check --name check 'it'\''s'`},
+		{argv: "--loud check --times=2", err: "unknown flag: --times", hint: "the command comes first: prog check --loud --times=2"},
+		{argv: "--quiet check", err: "unknown flag: --quiet", hint: "prog run --help lists the flags"},
 	} {
 		t.Run(c.argv, func(t *testing.T) {
 			var ran string
@@ -81,6 +87,9 @@ func TestRun(t *testing.T) {
 			if c.err == "" && err != nil || c.err != "" && (!errors.As(err, &e) || e.Code != cli.Usage || e.Err.Error() != c.err) {
 				t.Errorf("error %v, want %q", err, c.err)
 			}
+			if c.hint != "" && (e == nil || e.Hint != c.hint) {
+				t.Errorf("error %+v, want the hint %q", e, c.hint)
+			}
 		})
 	}
 }
@@ -91,7 +100,7 @@ func TestHelp(t *testing.T) {
 		{"", "prog goes on.", ""},
 		{"check", "Usage: prog check", ""},
 		{"chores", "Usage: prog chores", ""},
-		{"flags", "All flags.\n\n      --loud   be loud\n      --rare   be rare\n", ""},
+		{"flags", "All flags.\n\n      --loud        be loud\n      --name NAME   have a NAME\n      --rare        be rare\n", ""},
 		{"frob", "", `no help on "frob"`},
 		{"check flags", "", `want one command or "flags", have "check" "flags"`},
 	} {

@@ -91,8 +91,9 @@ type console struct {
 	healthz *web.Listener
 	site    *web.Listener
 
-	stop      context.CancelFunc // ends the control socket
+	stop      context.CancelFunc // ends the control socket and notifications
 	answering sync.WaitGroup
+	telling   sync.WaitGroup // the last notifications
 }
 
 // newConsole makes a console and registers it with the proxy, which must not run yet.
@@ -149,7 +150,10 @@ func (c *console) open(ctx context.Context) error {
 	if c.checker != nil {
 		server.Orders = c.checker
 	}
-	ctx, c.stop = context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	// Events of the last sync are told, too.
+	telling, end := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = func() { stop(); end() }
 	c.answering.Go(func() {
 		if err := server.Serve(ctx, socket); err != nil {
 			c.log.Error("the control socket no longer answers", "err", err)
@@ -167,7 +171,7 @@ func (c *console) open(ctx context.Context) error {
 	notifier := hooks.Notifier{Ring: &c.ring, From: c.earlier, Version: c.about.Version, Node: c.about.Node, Log: c.log, Config: func() hooks.Config {
 		return hooks.Config(c.current.Now().Config.Notify)
 	}}
-	go notifier.Run(ctx)
+	c.telling.Go(func() { notifier.Run(telling) })
 	return nil
 }
 
@@ -265,13 +269,14 @@ func (c *console) configure(now config.Config) error {
 }
 
 // close ends the control socket, the listeners and the health check node ports. The
-// socket is gone when it returns, so that another svcproxy can start.
+// socket is gone when it returns, so that another svcproxy can start. It waits at most 3.2 s for the last notifications.
 func (c *console) close() {
 	c.stop()
 	c.answering.Wait()
 	c.healthz.Close()
 	c.site.Close()
 	c.ports.Close()
+	c.telling.Wait()
 }
 
 // daemon is about, with the state of the configuration file.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/proxy/hooks"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -121,6 +123,40 @@ func TestAnAddressThatIsTaken(t *testing.T) {
 	}
 	if _, now := n.console.listeners(); !now.IsValid() || now == healthz {
 		t.Error("the listener did not stay:", now)
+	}
+}
+
+// What was not told yet is told when svcproxy stops, before the process ends.
+func TestStopTellsTheLastEvents(t *testing.T) {
+	told := make(chan string, 9)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m hooks.Message
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		if strings.HasPrefix(m.Text, "allDown") {
+			time.Sleep(100 * time.Millisecond) // a slow server: the stop waits for it
+		}
+		told <- m.Text
+	}))
+	defer server.Close()
+	t.Run("node", func(t *testing.T) {
+		dir := t.TempDir()
+		first := &node{T: t, dir: dir}
+		first.write(mainFile + "notify.webhook = \"" + server.URL + "\"\nnotify.minInterval = \"1h\"\n" + web1)
+		n := restart(t, dir)
+		if text := <-told; !strings.HasPrefix(text, "started: ") {
+			t.Error(text)
+		}
+		n.console.ring.Add(events.Event{Kind: events.AllDown, Text: "all of web"})
+	}) // its cleanup stops svcproxy
+	select {
+	case text := <-told:
+		if text != "allDown: all of web" {
+			t.Error(text)
+		}
+	default:
+		t.Error("nothing more was told")
 	}
 }
 

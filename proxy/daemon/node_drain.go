@@ -78,20 +78,24 @@ func (n *nodeDrain) Unread() error {
 	return n.unread
 }
 
-// Set drains the node, or ends its drain. Of a drained node it changes who asked and why, not the time since when: VIPs
-// that were withdrawn must not come back.
+// Set drains the node, or ends its drain. A file that could not be read is kept under another name. Of a drained node it
+// changes who asked and why, not the time since when: VIPs that were withdrawn must not come back.
 func (n *nodeDrain) Set(drain bool, by health.Author) error {
 	n.setting.Lock()
 	defer n.setting.Unlock()
 	now, unread := n.State(), n.Unread()
 	if !drain {
-		if now == nil {
+		if now == nil && unread == nil {
 			return errors.New("the node is not drained")
 		}
-		if err := statefile.Remove(n.path); err != nil {
+		end := statefile.Remove
+		if unread != nil { // else the next start may read it, and drain the node
+			end = statefile.SetAside
+		}
+		if err := end(n.path); err != nil {
 			return fmt.Errorf("ending the drain of the node: %w", err)
 		}
-		n.set(nil, unread)
+		n.set(nil, nil)
 		return nil
 	}
 	next := status.NodeDrain{Since: time.Now().UTC(), By: by.By, UID: by.UID, Why: by.Why}

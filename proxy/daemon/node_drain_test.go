@@ -92,6 +92,38 @@ func TestUnreadNodeDrain(t *testing.T) {
 	}
 }
 
+// A drain that could not be read can be taken back: it does not return when a later start can read the file.
+func TestUnreadNodeDrainIsTakenBack(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, nodeDrainFile)
+	if err := os.Mkdir(path, 0o700); err != nil { // a file that cannot be read now
+		t.Fatal(err)
+	}
+	n := openNodeDrain(dir)
+	if n.State() != nil || n.Unread() == nil {
+		t.Fatalf("%+v, %v", n.State(), n.Unread())
+	}
+	const text = `{"version": 1, "since": "2026-01-02T03:04:05Z", "by": "root"}`
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Set(false, health.Author{By: "root"}); err != nil || n.Unread() != nil {
+		t.Errorf("%v, %v", err, n.Unread())
+	}
+	if again := openNodeDrain(dir); again.State() != nil || again.Unread() != nil {
+		t.Errorf("the next start: %+v, %v", again.State(), again.Unread())
+	}
+	if kept, err := os.ReadFile(path + ".unread"); string(kept) != text {
+		t.Errorf("kept is %q, %v", kept, err)
+	}
+	if err := n.Set(false, health.Author{By: "root"}); err == nil || !strings.Contains(err.Error(), "not drained") {
+		t.Errorf("again: %v", err)
+	}
+}
+
 // The loop asks for the drain in every sync, and does not wait while it is written to a disk.
 func TestNodeDrainWaitsForNoDisk(t *testing.T) {
 	n := openNodeDrain(t.TempDir())

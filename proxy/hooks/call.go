@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/svcproxy/svcproxy/proxy/health/probe"
+	"github.com/svcproxy/svcproxy/kernel/machine"
 )
 
 // run runs the program of a configuration: without a shell, without svcproxy's capabilities, in / and with an
@@ -26,7 +26,7 @@ func run(ctx context.Context, c Config, m Message) error {
 	}
 	body, err := json.Marshal(m)
 	if err == nil {
-		err = probe.CheckProgram(c.Exec[0])
+		err = machine.CheckProgram(c.Exec[0])
 	}
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func run(ctx context.Context, c Config, m Message) error {
 	cmd := exec.CommandContext(ctx, c.Exec[0], c.Exec[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = "/", bytes.NewReader(body), &out, &out
 	cmd.Env = []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		machine.Path,
 		"SVCPROXY_NODE=" + m.Node,
 		"SVCPROXY_TEXT=" + strings.ReplaceAll(m.Text, "\x00", ""),
 		"SVCPROXY_KIND=" + string(m.Events[len(m.Events)-1].Kind),
@@ -44,7 +44,7 @@ func run(ctx context.Context, c Config, m Message) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	if err = probe.StartUnprivileged(cmd); err == nil {
+	if err = machine.StartUnprivileged(cmd); err == nil {
 		err = cmd.Wait()
 	}
 	if errors.Is(err, exec.ErrWaitDelay) { // such a process has its output

@@ -1,12 +1,14 @@
 // Package hooks tells a program or a web server of changes of state: the notable events of package events.
 //
 // Each of both is called at most once in MinInterval, with all events since the last call. A call that fails is made
-// again after MinInterval, five times at most with the same events. Nothing waits for a call.
+// again after MinInterval, five times at most with the same events. At the end one last call tells what was not told yet,
+// because the next run tells of its own events alone. Nothing but that end waits for a call.
 package hooks
 
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/events"
@@ -43,15 +45,37 @@ type Notifier struct {
 	Config        func() Config // now
 }
 
-// Run tells of the events after From until ctx ends.
+// Run tells of the events after From until ctx ends, and then of those that are not told yet. It returns 3.2 s after ctx
+// at the latest.
 func (n *Notifier) Run(ctx context.Context) {
-	done := make(chan struct{})
+	n.tell(ctx, way{"webhook", post}, way{"exec", run})
+}
+
+// lastCalls is how long calls may take after the end: one that was begun, and the last one. systemd's limit for a whole
+// stop is 20 s.
+const lastCalls = 3 * time.Second
+
+func (n *Notifier) tell(ctx context.Context, ways ...way) {
+	var telling sync.WaitGroup
+	for _, w := range ways {
+		telling.Go(func() { n.follow(ctx, n.From, w) })
+	}
+	told := make(chan struct{})
 	go func() {
-		defer close(done)
-		n.follow(ctx, n.From, "webhook", post)
+		telling.Wait()
+		close(told)
 	}()
-	n.follow(ctx, n.From, "exec", run)
-	<-done
+	<-ctx.Done()
+	select {
+	case <-told:
+	case <-time.After(lastCalls + 200*time.Millisecond): // a program that the kill does not end
+	}
+}
+
+// way is one way to tell, with its name for the log.
+type way struct {
+	name string
+	tell call
 }
 
 // call tells of a message, by one way. A way that is not configured tells nothing and does not fail.
@@ -61,10 +85,14 @@ type call func(context.Context, Config, Message) error
 const maxTries = 5
 
 // follow collects notable events and calls with them.
-func (n *Notifier) follow(ctx context.Context, seq uint64, what string, tell call) {
+func (n *Notifier) follow(ctx context.Context, seq uint64, by way) {
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastCalls, cancel) })()
 	var waiting []events.Event
 	more, tries := 0, 0
 	for {
+		ending := ctx.Err() != nil // if so, this round is the last
 		list, lost, news := n.Ring.After(seq)
 		more += int(lost)
 		for _, e := range list {
@@ -77,31 +105,33 @@ func (n *Notifier) follow(ctx context.Context, seq uint64, what string, tell cal
 			waiting, more = append([]events.Event(nil), waiting[cut:]...), more+cut
 		}
 		if len(waiting) == 0 {
+			if ending {
+				return
+			}
 			select {
 			case <-ctx.Done():
-				return
 			case <-news:
-				continue
 			}
+			continue
 		}
 		c := n.Config()
-		limited, cancel := context.WithTimeout(ctx, c.Timeout)
-		err := tell(limited, c, n.message(waiting, more))
+		limited, cancel := context.WithTimeout(calls, c.Timeout)
+		err := by.tell(limited, c, n.message(waiting, more))
 		cancel()
 		switch tries++; {
-		case ctx.Err() != nil:
-			return
-		case err == nil || tries == maxTries:
+		case err == nil || ending || tries == maxTries:
 			if err != nil {
-				n.Log.Error("a notification is given up", "by", what, "tries", tries, "events", len(waiting), "err", err)
+				n.Log.Error("a notification is given up", "by", by.name, "tries", tries, "events", len(waiting), "err", err)
 			}
 			waiting, more, tries = nil, 0, 0
 		default:
-			n.Log.Warn("a notification failed and is tried again", "by", what, "err", err)
+			n.Log.Warn("a notification failed and is tried again", "by", by.name, "err", err)
+		}
+		if ending {
+			return
 		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-time.After(c.MinInterval):
 		}
 	}

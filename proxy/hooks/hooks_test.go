@@ -138,7 +138,7 @@ func TestRate(t *testing.T) {
 		var fails int
 		start := time.Now()
 		ctx, end := context.WithCancel(t.Context())
-		go n.follow(ctx, ring.Newest(), "test", func(_ context.Context, _ Config, m Message) error {
+		go n.follow(ctx, ring.Newest(), way{"test", func(_ context.Context, _ Config, m Message) error {
 			line := time.Since(start).String()
 			for _, e := range m.Events {
 				line += " " + e.Text
@@ -149,7 +149,7 @@ func TestRate(t *testing.T) {
 				return errors.New("busy")
 			}
 			return nil
-		})
+		}})
 		synctest.Wait()
 		ring.Add(events.Event{Kind: events.EndpointDown, Text: "a"})
 		time.Sleep(time.Second)
@@ -175,4 +175,73 @@ func TestRate(t *testing.T) {
 			t.Errorf("told:\n%s\nwant:\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
 		}
 	})
+}
+
+// The end does not lose what was not told: one last call has all of it. It waits 3 s for calls, and not for a program that
+// the kill does not end.
+func TestEnd(t *testing.T) {
+	for _, c := range []struct {
+		about string
+		takes []time.Duration // each call; those that are left take no time
+		fails int             // calls
+		deaf  bool            // calls do not heed their context
+		want  string
+	}{
+		{about: "at once", want: "0s a; 4s b c; end 4s"},
+		{about: "slow", takes: []time.Duration{0, 2 * time.Second}, want: "0s a; 4s b c; end 6s"},
+		{about: "a server that fails", fails: 9, want: "0s a; 4s a b c; end 4s"},
+		{about: "a call that was begun ends", takes: []time.Duration{6 * time.Second}, want: "0s a; 6s b c; end 6s"},
+		{about: "one that fails is made again", takes: []time.Duration{5 * time.Second}, fails: 1, want: "0s a; 5s a b c; end 5s"},
+		{about: "a server that hangs", takes: []time.Duration{time.Hour, time.Hour}, want: "0s a; 7s a b c; end 7s"},
+		{about: "only the last call hangs", takes: []time.Duration{0, time.Hour}, want: "0s a; 4s b c; end 7s"},
+		{about: "a program that cannot be killed", takes: []time.Duration{0, time.Hour}, deaf: true, want: "0s a; 4s b c; end 7.2s"},
+	} {
+		t.Run(c.about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ring events.Ring
+				n := Notifier{Ring: &ring, Log: slog.New(slog.DiscardHandler), Config: func() Config { return Config{MinInterval: 10 * time.Second, Timeout: 10 * time.Second} }}
+				var told []string
+				start := time.Now()
+				ctx, end := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					n.tell(ctx, way{"test", func(ctx context.Context, _ Config, m Message) error {
+						line := time.Since(start).String()
+						for _, e := range m.Events {
+							line += " " + e.Text
+						}
+						told = append(told, line)
+						at := len(told) - 1
+						if at < len(c.takes) {
+							if c.deaf {
+								ctx = context.Background()
+							}
+							select {
+							case <-time.After(c.takes[at]):
+							case <-ctx.Done():
+								return ctx.Err()
+							}
+						}
+						if at < c.fails {
+							return errors.New("busy")
+						}
+						return nil
+					}})
+				}()
+				ring.Add(events.Event{Kind: events.EndpointDown, Text: "a"})
+				time.Sleep(2 * time.Second)
+				ring.Add(events.Event{Kind: events.AllDown, Text: "b"})
+				time.Sleep(2 * time.Second)
+				ring.Add(events.Event{Kind: events.Draining, Text: "drains"}, events.Event{Kind: events.Blind, Text: "c"})
+				end()
+				<-ended
+				told = append(told, "end "+time.Since(start).String())
+				if got := strings.Join(told, "; "); got != c.want {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+				time.Sleep(2 * time.Hour) // until no call is left
+			})
+		})
+	}
 }

@@ -47,7 +47,7 @@ type access struct {
 	sum  [2][sha256.Size]byte // of the kubeconfig, and of the other files
 	dial *connrotation.Dialer // has the open connections
 	host string               // the API server's URL
-	end  context.CancelFunc   // stops the plugin
+	end  context.CancelFunc   // stops the plugin, and reading certificate files
 	runs *plugin              // nil: no plugin
 	core rest.Interface       // api/v1
 	disc rest.Interface       // apis/discovery.k8s.io/v1
@@ -191,17 +191,26 @@ func open(life context.Context, config *rest.Config) (a *access, err error) {
 	return a, nil
 }
 
-// client makes the HTTP client, with an exec plugin if the kubeconfig names one.
+// client makes the HTTP client, with an exec plugin if the kubeconfig names one. It removes the plugin from the
+// configuration.
 func (a *access) client(life context.Context, config *rest.Config) (*http.Client, error) {
-	if config.ExecProvider == nil {
-		return rest.HTTPClientFor(config)
+	if config.ExecProvider != nil {
+		var err error
+		if a.runs, err = newPlugin(life, config); err != nil {
+			return nil, err
+		}
+		a.runs.rotated = a.dial.CloseAll
+		config.ExecProvider = nil
 	}
-	var err error
-	if a.runs, err = newPlugin(life, config); err != nil {
+	t, err := config.TransportConfig()
+	if err != nil {
 		return nil, err
 	}
-	a.runs.rotated = a.dial.CloseAll
-	return a.runs.client(config)
+	if a.runs != nil {
+		a.runs.authorize(t)
+	}
+	rt, err := newTransport(life, t)
+	return &http.Client{Transport: rt, Timeout: config.Timeout}, err
 }
 
 // from says where the credentials come from, for messages.

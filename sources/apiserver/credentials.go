@@ -83,20 +83,13 @@ func (p *plugin) group() schema.GroupVersion {
 	return schema.FromAPIVersionAndKind(p.config.APIVersion, "").GroupVersion()
 }
 
-// client makes the HTTP client of a configuration with an exec plugin. It removes the plugin from the configuration.
-func (p *plugin) client(c *rest.Config) (*http.Client, error) {
-	c.ExecProvider = nil
-	t, err := c.TransportConfig()
-	if err != nil {
-		return nil, err
+// authorize gives a transport the plugin's credentials. As in client-go, those in the kubeconfig itself take precedence.
+func (p *plugin) authorize(t *transport.Config) {
+	if t.HasTokenAuth() || t.HasBasicAuth() || t.HasCertAuth() {
+		return
 	}
-	// As in client-go, credentials in the kubeconfig itself take precedence over the plugin's.
-	if !t.HasTokenAuth() && !t.HasBasicAuth() && !t.HasCertAuth() {
-		t.Wrap(func(rt http.RoundTripper) http.RoundTripper { return authorized{rt, p} })
-		t.TLS.GetCertHolder = &transport.GetCertHolder{GetCert: p.certificate}
-	}
-	rt, err := transport.New(t)
-	return &http.Client{Transport: rt, Timeout: c.Timeout}, err
+	t.Wrap(func(rt http.RoundTripper) http.RoundTripper { return authorized{rt, p} })
+	t.TLS.GetCertHolder = &transport.GetCertHolder{GetCert: p.certificate}
 }
 
 // authorized adds the plugin's token to requests.

@@ -10,11 +10,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/svcproxy/svcproxy/kernel/machine"
 )
 
 // Limits of an exec credential plugin. client-go itself has none: it lets a plugin run on after the source has ended,
@@ -40,11 +41,8 @@ var (
 )
 
 // execute runs a plugin with one more environment variable and returns its output. If ctx or the plugin's time ends,
-// or it prints too much, execute kills its process group.
+// or it prints too much, execute kills its process group. The plugin does not inherit svcproxy's capabilities.
 func execute(ctx context.Context, c *clientcmdapi.ExecConfig, variable string) ([]byte, error) {
-	// Pdeathsig: the kernel kills the plugin when the thread that started it ends, so also if svcproxy is killed.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(pluginTimeout, func() { cancel(errPluginSlow) }).Stop()
@@ -58,6 +56,7 @@ func execute(ctx context.Context, c *clientcmdapi.ExecConfig, variable string) (
 	cmd.Env = append(cmd.Env, variable)
 	cmd.Stdout = &capped{w: &out, left: pluginOutput, full: func() { cancel(errPluginLoud) }}
 	cmd.Stderr = &capped{w: os.Stderr, left: pluginNoise}
+	// Pdeathsig: the kernel kills the plugin when the thread that started it ends, so also if svcproxy is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	kill := func() error {
 		if syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) == syscall.ESRCH {
@@ -67,7 +66,7 @@ func execute(ctx context.Context, c *clientcmdapi.ExecConfig, variable string) (
 	}
 	cmd.Cancel = kill
 	cmd.WaitDelay = time.Second // for a child of the plugin that keeps the output open
-	err := cmd.Run()
+	err := machine.RunUnprivileged(cmd)
 	if errors.Is(err, exec.ErrWaitDelay) {
 		_, err = kill(), nil // the plugin itself has succeeded
 	}

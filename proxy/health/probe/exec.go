@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel/machine"
 )
 
 // drainOutput is how long a probe waits for the output of a program that has ended, if a process outside of its
@@ -26,7 +27,7 @@ const killWait = time.Second
 // killed. A process that leaves the group lives on: the limits of svcproxy's unit hold it. Of a program that the kill does
 // not end, the result has unended.
 func (a *attempt) exec() Result {
-	if err := CheckProgram(a.Command); err != nil {
+	if err := machine.CheckProgram(a.Command); err != nil {
 		return result(Void, err.Error())
 	}
 	var out output
@@ -39,8 +40,8 @@ func (a *attempt) exec() Result {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: a.prober.Credential}
 	cmd.WaitDelay = drainOutput
-	if err := StartUnprivileged(cmd); err != nil {
-		return result(Void, err.Error())
+	if err := machine.StartUnprivileged(cmd); err != nil {
+		return result(Void, startError(err, a.prober.Credential).Error())
 	}
 	a.done("started")
 	ended := make(chan struct{})
@@ -61,20 +62,13 @@ func (a *attempt) exec() Result {
 	return judgeExit(err, out.String())
 }
 
-// StartUnprivileged starts a program without our capabilities. systemd gives them to svcproxy as ambient ones, which
-// every program that it starts would inherit. They are a thread's own, so that a thread gives them up, starts the
-// program and ends: the end of a locked goroutine is the end of its thread.
-func StartUnprivileged(cmd *exec.Cmd) error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && err != unix.EINVAL {
-			started <- fmt.Errorf("giving up capabilities: %w", err) // EINVAL: Linux before 4.3 has none
-			return
-		}
-		started <- cmd.Start()
-	}()
-	return <-started
+// startError names the key that asks for another user, if svcproxy may not become that user: it lacks capabilities, or the
+// unit's filter refuses the system calls. The error of a program that may not be run is another one, EACCES.
+func startError(err error, user *syscall.Credential) error {
+	if user == nil || !errors.Is(err, syscall.EPERM) {
+		return err
+	}
+	return fmt.Errorf("health.execUser: svcproxy may not become user %d: its unit needs the drop-in in svcproxy.toml(5)", user.Uid)
 }
 
 // waitProgram waits for the program's end or for the deadline, and kills what is left of its group. It does not reap
@@ -127,7 +121,7 @@ func waitExit(pid int) {
 // environment is the whole environment of the program.
 func (a *attempt) environment() []string {
 	return []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		machine.Path,
 		"SVCPROXY_SERVICE=" + a.meta.Service,
 		"SVCPROXY_ADDRESS=" + a.target.Addr().String(),
 		"SVCPROXY_PORT=" + strconv.Itoa(int(a.target.Port())),

@@ -2,6 +2,8 @@ package probe
 
 import (
 	"context"
+	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,6 +36,23 @@ func TestExec(t *testing.T) {
 	}
 	expect(t, "exec 143: killed by signal: terminated", shell("kill -TERM $$"), target)
 	expect(t, "void: fork/exec...", sources.Probe{Type: sources.CheckExec, Command: "/bin/sh", Args: strings.Repeat("x", 1<<20)}, target)
+}
+
+// A program that cannot be started as health.execUser says what the unit lacks. The whole text is shown.
+func TestStartError(t *testing.T) {
+	refused := &fs.PathError{Op: "fork/exec", Path: "/bin/sh", Err: syscall.EPERM}
+	nobody := &syscall.Credential{Uid: math.MaxUint32}
+	const want = "health.execUser: svcproxy may not become user 4294967295: its unit needs the drop-in in svcproxy.toml(5)"
+	if got := result(Void, startError(refused, nobody).Error()).Detail; got != want {
+		t.Errorf("%q", got)
+	}
+	if got := startError(refused, nil); got != refused {
+		t.Errorf("without another user: %v", got)
+	}
+	missing := &fs.PathError{Op: "fork/exec", Path: "/bin/sh", Err: syscall.EACCES}
+	if got := startError(missing, nobody); got != missing {
+		t.Errorf("a program that may not be run: %v", got)
+	}
 }
 
 // alive reports whether a process exists and is no zombie.
@@ -129,52 +148,5 @@ func TestExecThatCannotBeKilled(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("no result while the program goes on")
-	}
-}
-
-func TestCheckProgram(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make files that root owns")
-	}
-	dir := t.TempDir()
-	file := func(name string, mode os.FileMode) string {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	link := filepath.Join(dir, "link")
-	foreign, open := file("foreign", 0o755), file("open/program", 0o755)
-	os.Chown(foreign, 65534, 65534)
-	os.Chmod(filepath.Dir(open), 0o777)
-	os.Symlink(open, link)
-	for path, want := range map[string]string{
-		"/bin/sh":                        "",
-		file("good", 0o755):              "",
-		"bin/sh":                         `"bin/sh" is not an absolute path`,
-		"":                               `"" is not an absolute path`,
-		"/nonexistent":                   "lstat /nonexistent: no such file or directory",
-		dir:                              dir + " is not a program",
-		file("text", 0o644):              dir + "/text is not a program",
-		file("group", 0o775):             "others than root can write " + dir + "/group",
-		foreign:                          "root does not own " + foreign,
-		open:                             "others than root can write " + dir + "/open",
-		link:                             "others than root can write " + dir + "/open",
-		filepath.Join(dir, "good", "up"): "lstat " + dir + "/good/up: not a directory",
-	} {
-		got := ""
-		if err := CheckProgram(path); err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
 	}
 }
