@@ -215,7 +215,7 @@ func sameEndpoint(a, b Endpoint) bool {
 	return a.Addr == b.Addr && a.NodeName == b.NodeName && a.Zone == b.Zone && a.Weight == b.Weight &&
 		a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
 		a.MaxConnections == b.MaxConnections && a.ResumeConnections == b.ResumeConnections &&
-		a.Backup == b.Backup && a.Unchecked == b.Unchecked && a.Cut == b.Cut &&
+		a.Backup == b.Backup && a.Unchecked == b.Unchecked && a.Cut == b.Cut && a.Spared == b.Spared &&
 		equal(a.Ports, b.Ports) && sameHints(a.Hints, b.Hints)
 }
 

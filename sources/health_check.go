@@ -150,7 +150,7 @@ type HealthCheck struct {
 	Initial   Initial
 	OnDown    OnDown
 	OnAllDown OnAllDown
-	// MinHealthy: with fewer endpoints up, all that are not drained count as up. It is a number of endpoints, or
+	// MinHealthy: with fewer endpoints up, all that are not drained get connections. It is a number of endpoints, or
 	// a percentage of them if MinHealthyPercent.
 	MinHealthy        int
 	MinHealthyPercent bool

@@ -144,6 +144,7 @@ type Endpoint struct {
 	NodeName, Zone string         // "" = not known
 	Weight         uint32         // 0 = drain: no new connections
 	Cut            bool           // its connections end: its real servers are removed at once. No source sets it
+	Spared         bool           // it is not up, and serves because too few are. No source sets it
 
 	// The conditions of an EndpointSlice, with its defaults: absent ready and serving are true, an absent
 	// terminating is false. In a services file an absent serving is as ready.

@@ -255,8 +255,7 @@ func (d *decider) count(x *frontend.Front) (up, of int) {
 	ipv6 := x.Key.Family() == kernel.IPv6
 	g := d.group(x)
 	for _, b := range d.Frontends.Backends(x) {
-		_, spared := slices.BinarySearchFunc(g.Spared, d.Frontends.Addr(int(x.Service), b), netip.AddrPort.Compare)
-		if d.Frontends.Weight(int(x.Service), b) > 0 && !spared {
+		if d.Frontends.Weight(int(x.Service), b) > 0 && !s.Endpoints[b.Endpoint].Spared {
 			up++
 		}
 	}

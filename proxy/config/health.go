@@ -65,7 +65,7 @@ func healthFields() []field {
 			func(c *Config) *sources.OnDown { return &c.Health.OnDown }, word(sources.DownDrain, sources.DownCut), usual.OnDown),
 		define("health.onAllDown", "", zero, `with no endpoint up, "open": all are used; "closed": connections are refused`,
 			func(c *Config) *sources.OnAllDown { return &c.Health.OnAllDown }, word(sources.AllDownOpen, sources.AllDownClosed), usual.OnAllDown),
-		define("health.minHealthy", "", zero, `with fewer endpoints up than this number or percentage ("50%"), all that are not drained count as up`,
+		define("health.minHealthy", "", zero, `with fewer endpoints up than this number or percentage ("50%"), all that are not drained get connections`,
 			func(c *Config) *fields.Amount { return &c.Health.MinHealthy }, fields.AmountOf, fields.Amount{}),
 		define("health.slowStart", "", zero, "how long an endpoint that comes up takes to get its full weight, under schedulers that heed weights and move no clients",
 			func(c *Config) *time.Duration { return &c.Health.SlowStart }, fields.DurationIn(0, 24*time.Hour), usual.SlowStart),

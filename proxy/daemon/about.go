@@ -39,9 +39,10 @@ func (d *daemon) about() status.Daemon {
 func (d *daemon) warnings() []string {
 	// This may walk all endpoints, so not after each change.
 	if s := d.proxy.Snapshot(); s != nil && s.Report.Checked {
-		d.doubts = mode.Bridged(s.Table, s.Node, d.setup().forMode())
+		config := d.setup().forMode()
+		d.doubts = mode.Bridged(s.Table, s.Node, config)
 		if s.Frontends != nil {
-			d.doubts = append(d.doubts, d.mode.Doubts(s.Frontends)...)
+			d.doubts = append(d.doubts, d.mode.Doubts(s.Frontends, config)...)
 		}
 	}
 	var lines []string

@@ -65,7 +65,7 @@ func (s Setup) AsLastRun() Setup {
 // ModeDoubts are what the mode serves otherwise than the services ask for, and endpoints whose replies a bridge carries past
 // the rules.
 func (s Setup) ModeDoubts(t sources.Table, n kernel.Node) []string {
-	return append(mode.Bridged(t, n, s.forMode()), s.mode().Doubts(s.Fronts(t, n))...)
+	return append(mode.Bridged(t, n, s.forMode()), s.mode().Doubts(s.Fronts(t, n), s.forMode())...)
 }
 
 // loadModules loads the kernel modules of the configured mode, or else of the preferred one, before Open would load them one

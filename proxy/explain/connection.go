@@ -21,6 +21,9 @@ func Connection(f Facts, p trace.Packet) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	if f.keyOf(p) != key { // IPVS keeps clients of a mark by the mark, not by the address
+		c.Kept = netip.AddrPort{}
+	}
 	a := Explain(f, p)
 	at := c.Real
 	if !at.IsValid() && c.Replies != p.Dst {
@@ -40,7 +43,7 @@ func Connection(f Facts, p trace.Packet) (Answer, error) {
 		step("connection tracking expects replies from %s to %s", c.Replies, c.To)
 	}
 	if at.IsValid() {
-		step("%s", a.stays(at))
+		step("%s", f.stays(&a, p, at))
 		a.Fate, a.Sentence = Served, fmt.Sprintf("the connection is at %s; a new one: %s", at, a.Sentence)
 	} else {
 		step("neither IPVS nor connection tracking has it at a backend: what follows is about a new connection")
@@ -50,13 +53,33 @@ func Connection(f Facts, p trace.Packet) (Answer, error) {
 }
 
 // stays says how a connection's backend stands for new connections.
-func (a *Answer) stays(at netip.AddrPort) string {
-	i := slices.IndexFunc(a.Backends, func(b Backend) bool { return b.Address == at })
+func (f *Facts) stays(a *Answer, p trace.Packet, at netip.AddrPort) string {
+	i := slices.IndexFunc(a.Backends, func(b Backend) bool { return serves(b.Address, at) })
 	switch {
-	case i < 0:
-		return fmt.Sprintf("%s is no backend any more: the connection ends with its entry", at)
-	case !a.Backends[i].Usable:
+	case i >= 0 && !a.Backends[i].Usable:
 		return fmt.Sprintf("%s has weight 0: connections that it has go on, and it gets no new ones", at)
+	case i >= 0:
+		return fmt.Sprintf("%s also gets new connections", at)
 	}
-	return fmt.Sprintf("%s also gets new connections", at)
+	if mark := f.markOf(at); mark != 0 {
+		return fmt.Sprintf("%s is no backend of %s, but one of firewall mark %d: --mark %d says what becomes of a new connection", at, f.keyOf(p), mark, mark)
+	}
+	return fmt.Sprintf("%s is no backend any more: the connection ends with its entry", at)
+}
+
+// markOf returns the first firewall mark whose virtual server has a backend; 0 if there is none. The kernel does not say
+// which virtual server a connection came by.
+func (f *Facts) markOf(at netip.AddrPort) uint32 {
+	for _, r := range f.Kernel.Reals.All() {
+		if mark := r.Key.Virtual.Mark(); mark != 0 && serves(r.Key.Addr, at) {
+			return mark
+		}
+	}
+	return 0
+}
+
+// serves reports whether a backend has a connection that is at an address and port. One of port 0, as firewall marks have
+// them, has its connections at the ports that clients choose.
+func serves(backend, at netip.AddrPort) bool {
+	return backend == at || backend.Port() == 0 && backend.Addr() == at.Addr()
 }

@@ -15,8 +15,8 @@ type HealthCheck struct {
 	Namespace, Name string
 	Service         string // its DisplayName
 	Port            uint16
-	// LocalEndpoints counts the endpoints on this node that should get new
-	// connections, by address. One that serves several ports counts once, as in
+	// LocalEndpoints counts the endpoints on this node that are up and should get
+	// new connections, by address. One that serves several ports counts once, as in
 	// kube-proxy; one with addresses of both families counts twice.
 	LocalEndpoints int
 }
@@ -66,9 +66,11 @@ func distinct(addrs []netip.Addr) int32 {
 // inviting reports whether load balancers should send new connections to this
 // node because of a candidate. A terminating endpoint still gets what arrives
 // here, so that nothing is lost, but load balancers should choose other nodes.
-// An endpoint of weight 0 gets no new connections at all.
+// An endpoint of weight 0 gets no new connections at all. One that is not up and
+// serves because too few are is to health checks what an endpoint that is not
+// ready is to kube-proxy, and VIPs are not announced for its sake either.
 // publishNotReadyAddresses overrides the conditions, terminating included:
 // Kubernetes then calls a terminating endpoint ready.
 func (x *candidate) inviting(s *sources.Service) bool {
-	return x.endpoint.Weight > 0 && x.ready && (!x.endpoint.Terminating || s.PublishNotReadyAddresses)
+	return x.endpoint.Weight > 0 && !x.endpoint.Spared && x.ready && (!x.endpoint.Terminating || s.PublishNotReadyAddresses)
 }

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"net/netip"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -16,9 +15,6 @@ type Group struct {
 	// Up of Of endpoints are up. Endpoints that the source, the operator or an agent took out do not count, and
 	// neither do backups, unless there are no others.
 	Up, Of int
-	// Spared are the endpoints that get connections in mode BelowLimit although they are not up, sorted. In mode FailOpen
-	// all endpoints do.
-	Spared []netip.AddrPort
 }
 
 // count is how many slots of a group could serve.
@@ -97,12 +93,7 @@ func (j *judge) group(p *sources.Port, ipv6 bool, members []int) {
 		if x.mode = g.Mode; x.eligible() {
 			j.apply(x, g.Mode, ordinary.all == 0)
 		}
-		if g.Mode == BelowLimit && x.cause == Spared {
-			e := &j.service.Endpoints[x.endpoint]
-			g.Spared = append(g.Spared, netip.AddrPortFrom(e.Addr, e.Ports[x.port].Port))
-		}
 	}
-	slices.SortFunc(g.Spared, netip.AddrPort.Compare)
 	j.groups = append(j.groups, g)
 }
 

@@ -117,7 +117,8 @@ func (j *judge) endpoints() (list []sources.Endpoint, changed bool) {
 // as reports whether all slots are served as the endpoint is in the table.
 func as(slots []slot, scale uint32, e *sources.Endpoint) bool {
 	for i := range slots {
-		if slots[i].tableCut(e) != e.Cut || slots[i].tableWeight(scale, e.Weight) != e.Weight {
+		x := &slots[i]
+		if x.tableCut(e) != e.Cut || x.spared() != e.Spared || x.tableWeight(scale, e.Weight) != e.Weight {
 			return false
 		}
 	}
@@ -129,6 +130,9 @@ func (x *slot) isCut() bool { return x.cut && !x.serving() }
 
 // tableCut is isCut, but what is cut in the table already stays cut: it has weight 0 there, as if its source said so.
 func (x *slot) tableCut(e *sources.Endpoint) bool { return x.isCut() || e.Cut }
+
+// spared reports whether the slot serves although it is not up.
+func (x *slot) spared() bool { return x.cause == Spared }
 
 // tableWeight is weightOf, but an endpoint that is not ready keeps the weight that its source gives it.
 func (x *slot) tableWeight(scale, source uint32) uint32 {
@@ -147,12 +151,13 @@ func pieces(e *sources.Endpoint, slots []slot, scale uint32) []sources.Endpoint 
 	var list []sources.Endpoint
 	for i := range slots {
 		x := &slots[i]
-		w, cut := x.tableWeight(scale, e.Weight), x.tableCut(e)
-		at := slices.IndexFunc(list, func(p sources.Endpoint) bool { return p.Weight == w && p.Cut == cut })
+		w, cut, spared := x.tableWeight(scale, e.Weight), x.tableCut(e), x.spared()
+		at := slices.IndexFunc(list, func(p sources.Endpoint) bool { return p.Weight == w && p.Cut == cut && p.Spared == spared })
 		if at < 0 {
 			at = len(list)
 			list = append(list, *e)
-			list[at].Weight, list[at].Cut, list[at].Ports = w, cut, make([]sources.EndpointPort, 0, len(e.Ports))
+			list[at].Weight, list[at].Cut, list[at].Spared = w, cut, spared
+			list[at].Ports = make([]sources.EndpointPort, 0, len(e.Ports))
 		}
 		list[at].Ports = append(list[at].Ports, e.Ports[x.port])
 	}

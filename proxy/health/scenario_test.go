@@ -150,6 +150,9 @@ func (p *player) step(words []string) {
 		p.show()
 	case "blind":
 		p.note(p.board.SetBlind(strings.Join(words[1:], " "), p.now))
+	case "believe":
+		p.board.Believe = true
+		p.note(p.board.Tick(p.now))
 	case "tick":
 	case "table":
 		p.use(words[1], nil)
@@ -262,9 +265,6 @@ func (p *player) show() {
 		for _, u := range p.last.Unusual {
 			if u.Service == i {
 				fmt.Fprintf(&p.out, "%s: %s, %d of %d up\n", s.Name, u.Mode, u.Up, u.Of)
-				if len(u.Spared) > 0 {
-					fmt.Fprintf(&p.out, "%s: spared %v\n", s.Name, u.Spared)
-				}
 			}
 		}
 		for _, x := range explainer.Explain(s) {
@@ -273,7 +273,7 @@ func (p *player) show() {
 				weight = "cut"
 			}
 			fmt.Fprintf(&p.out, "%s %s/%s %s: %s\n", s.Name, x.Addr, strings.ToLower(x.Protocol.String()), weight, x.Text(p.now))
-			if e := served(p.last.Services.At(i), x); e.Weight != x.Weight || e.Cut != x.Cut {
+			if e := served(p.last.Services.At(i), x); e.Weight != x.Weight || e.Cut != x.Cut || e.Spared != (x.Cause == Spared) {
 				p.t.Errorf("%s is explained as %s, and the table has %+v", x.Addr, weight, e)
 			}
 		}

@@ -60,6 +60,8 @@ type Config struct {
 	LocalhostNodePorts bool
 	// HairpinRules is for kernels without xt_bpf, see package iptables.
 	HairpinRules bool
+	// NoAffinity is for kernels without xt_recent: services are served without session affinity.
+	NoAffinity bool
 	// EndpointChains writes a chain for each endpoint, as kube-proxy does. It is for
 	// comparisons with kube-proxy only.
 	EndpointChains bool
@@ -92,7 +94,7 @@ func (c Config) Same(o Config) bool {
 	return c.Names == o.Names && c.MasqueradeAll == o.MasqueradeAll && c.MasqueradeBit == o.MasqueradeBit &&
 		c.DetectLocal == o.DetectLocal && slices.Equal(c.ClusterCIDRs, o.ClusterCIDRs) &&
 		c.BridgeInterface == o.BridgeInterface && c.InterfaceNamePrefix == o.InterfaceNamePrefix &&
-		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.EndpointChains == o.EndpointChains &&
+		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.NoAffinity == o.NoAffinity && c.EndpointChains == o.EndpointChains &&
 		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.GUEPort == o.GUEPort && c.StrictARP == o.StrictARP &&
 		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.Untracked == o.Untracked && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
 		slices.Equal(c.Sync, o.Sync) && c.SyncThreshold == o.SyncThreshold && c.SloppyTCP == o.SloppyTCP && c.Announced == o.Announced &&

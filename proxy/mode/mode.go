@@ -38,7 +38,7 @@ type Mode interface {
 	Sysctls() []string
 	// Doubts says what of f the mode serves otherwise than configured, or not at all, a
 	// line each.
-	Doubts(f *frontend.Frontends) []string
+	Doubts(f *frontend.Frontends, c Config) []string
 	// WhyNot says why the mode cannot serve a front at all; "" if it can.
 	WhyNot(x *frontend.Front) string
 	// State returns what the kernel must look like to serve f: sorted, without

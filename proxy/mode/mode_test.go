@@ -14,7 +14,7 @@ type stub string
 
 func (s stub) Name() string                                     { return string(s) }
 func (stub) Needs() []kernel.Adapter                            { return nil }
-func (stub) Doubts(*frontend.Frontends) []string                { return nil }
+func (stub) Doubts(*frontend.Frontends, Config) []string        { return nil }
 func (stub) WhyNot(*frontend.Front) string                      { return "" }
 func (stub) Trial(kernel.Names) []kernel.Chain                  { return nil }
 func (stub) Extras(kernel.Names) []Extra                        { return nil }

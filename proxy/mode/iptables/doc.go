@@ -21,7 +21,8 @@
 // those to an endpoint that is gone are removed after it. A restart forgets running drains,
 // since no rule remembers them: their connections go on until they end. Tracked UDP flows are
 // removed with the rule. Session affinity is that of module xt_recent: it remembers the last
-// 100 clients of each endpoint, or ip_list_tot.
+// 100 clients of each endpoint, or ip_list_tot. A kernel without xt_recent refuses the whole
+// table nat for one such rule, so Config.NoAffinity leaves these rules out.
 //
 // The package is pure; plan.Diff finds the way from what the kernel has to the state that
 // State returns.

@@ -6,16 +6,17 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
 func TestDoubts(t *testing.T) {
 	table := modetest.Big(4, 1)
-	doubts := func(scheduler string) []string {
-		return new(Mode).Doubts(frontend.List(table, kernel.Node{}, frontend.Config{Scheduler: scheduler}))
+	doubts := func(scheduler string, c mode.Config) []string {
+		return new(Mode).Doubts(frontend.List(table, kernel.Node{}, frontend.Config{Scheduler: scheduler}), c)
 	}
-	if got := doubts("rr"); got != nil {
+	if got := doubts("rr", mode.Config{NoAffinity: true}); got != nil {
 		t.Errorf("of a usual table: %q", got)
 	}
 	table.Services.At(0).Scheduler = "wrr"
@@ -28,7 +29,11 @@ func TestDoubts(t *testing.T) {
 		`s00003: mode iptables cannot forward by "direct" and masquerades`,
 		"session affinity of 1 service remembers the last 100 clients of each endpoint: for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d",
 	}
-	if got := doubts("wlc"); !slices.Equal(got, want) {
+	if got := doubts("wlc", mode.Config{}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	want[3] = "session affinity of 1 service (s00001) has no effect: iptables or the kernel has no match recent: load or install module xt_recent, then restart svcproxy"
+	if got := doubts("wlc", mode.Config{NoAffinity: true}); !slices.Equal(got, want) {
+		t.Errorf("without recent: got %q, want %q", got, want)
 	}
 }

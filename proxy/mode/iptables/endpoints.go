@@ -84,7 +84,9 @@ func (p *port) share(w, sum uint64) string {
 	return text
 }
 
-func (p *port) sticky() bool { return p.service.Affinity == sources.AffinityClientIP }
+func (p *port) sticky() bool {
+	return p.service.Affinity == sources.AffinityClientIP && !p.Config.NoAffinity
+}
 
 // drawn adds the rule that sends a new client to an endpoint: with the probability share,
 // or always if that is "".
@@ -121,7 +123,12 @@ func (p *port) recent(do string, e endpoint) string {
 	if int(length) < p.Family.Bits() {
 		name += fmt.Sprintf("-%d", length)
 	}
-	return "-m recent " + do + " --name " + name + " --mask " + mask(p.Family, length) + " --rsource "
+	return matchRecent(do, name, p.Family, length)
+}
+
+// matchRecent matches with a list of clients, or of their networks of a prefix length.
+func matchRecent(do, list string, f kernel.Family, length uint8) string {
+	return "-m recent " + do + " --name " + list + " --mask " + mask(f, length) + " --rsource "
 }
 
 // mask returns a netmask as iptables-save prints it.

@@ -27,7 +27,7 @@ func (w *writer) fixed() []kernel.Chain {
 		w.Chain("nat", "OUTPUT", portals),
 		w.Chain("nat", "POSTROUTING", w.Jump("kubernetes postrouting rules", kernel.ChainPostrouting)),
 		w.MarkMasq(),
-		w.Postrouting(w.hairpin()...),
+		w.postrouting(),
 
 		w.Chain("filter", "INPUT", append(martians, firewall, isNew+portals, external,
 			w.Jump("kubernetes health check service ports", kernel.ChainNodePorts),
@@ -92,6 +92,18 @@ func (w *writer) localnet() []kernel.Chain {
 		"! -s 127.0.0.0/8 -d 127.0.0.0/8 "+mode.Comment("block incoming localnet connections")+
 			"-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP")}
 }
+
+// postrouting is KUBE-POSTROUTING. Config.NoAffinity adds a last rule, which no packet reaches: it tells plan, and whoever reads
+// the rules, why services have no affinity.
+func (w *writer) postrouting() kernel.Chain {
+	c := w.Postrouting(w.hairpin()...)
+	if w.Config.NoAffinity {
+		c.Rules += "\n" + noRecent
+	}
+	return c
+}
+
+var noRecent = mode.Comment("svcproxy: no session affinity without xt_recent") + "-j RETURN"
 
 // hairpin is the rule of KUBE-POSTROUTING that masquerades what an endpoint sends to itself
 // by a VIP. kube-proxy has a rule for each endpoint in a chain of its own. This one rule

@@ -16,6 +16,7 @@ import (
 func drawConfig(t *rapid.T) mode.Config {
 	c := modetest.DrawConfig(t)
 	c.HairpinRules = rapid.Bool().Draw(t, "hairpin rules")
+	c.NoAffinity = rapid.Bool().Draw(t, "no affinity")
 	c.EndpointChains = rapid.Bool().Draw(t, "endpoint chains")
 	c.NoDevice = rapid.Bool().Draw(t, "no device")
 	c.LocalhostNodePorts = rapid.Bool().Draw(t, "localhost node ports")

@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -27,17 +28,34 @@ func (*Mode) Trial(n kernel.Names) []kernel.Chain {
 	return chains
 }
 
-// Extras returns the match of module xt_bpf, which Config.HairpinRules does without.
+// Extras returns the match of module xt_bpf, which Config.HairpinRules does without, and that of xt_recent, which
+// Config.NoAffinity does without.
 func (*Mode) Extras(n kernel.Names) []mode.Extra {
-	var chains []kernel.Chain
+	var bpf, recent []kernel.Chain
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		chains = append(chains, kernel.Chain{Family: f, Table: "nat", Name: n.Chain(kernel.ChainTrial), Rules: matchBPF(f) + "-j MASQUERADE"})
+		c := kernel.Chain{Family: f, Table: "nat", Name: n.Chain(kernel.ChainTrial), Rules: matchBPF(f) + "-j MASQUERADE"}
+		bpf = append(bpf, c)
+		c.Rules = rules(
+			matchRecent("--update --seconds 10800 --reap", c.Name, f, uint8(f.Bits()))+"-j RETURN",
+			matchRecent("--set", c.Name, f, uint8(f.Bits()))+"-j RETURN")
+		recent = append(recent, c)
 	}
 	return []mode.Extra{{
-		Trial:   chains,
+		Trial:   bpf,
 		Without: func(c *mode.Config) { c.HairpinRules = true },
 		Absent:  func(s *kernel.State) bool { return withoutBPF(s, n) },
+	}, {
+		Trial:   recent,
+		Without: func(c *mode.Config) { c.NoAffinity = true },
+		Absent:  func(s *kernel.State) bool { return withoutRecent(s, n) },
 	}}
+}
+
+// withoutRecent reports whether this mode wrote some chains with Config.NoAffinity.
+func withoutRecent(s *kernel.State, n kernel.Names) bool {
+	return slices.ContainsFunc(s.Chains, func(c kernel.Chain) bool {
+		return c.Name == n.Chain(kernel.ChainPostrouting) && strings.Contains(c.Rules, noRecent)
+	})
 }
 
 // matchBPF matches packets that are sent back to their sender.

@@ -67,7 +67,7 @@ var SysctlNames = slices.Sorted(slices.Values(append(slices.Clone(mode.SysctlNam
 func (*Mode) WhyNot(*frontend.Front) string { return "" }
 
 // Doubts has the services that are forwarded by GUE, if the kernel is too old for it.
-func (*Mode) Doubts(f *frontend.Frontends) (lines []string) {
+func (*Mode) Doubts(f *frontend.Frontends, _ mode.Config) (lines []string) {
 	if r := f.Node.Release; r == (kernel.Release{}) || !r.Before(5, 3) {
 		return nil
 	}

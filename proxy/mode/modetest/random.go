@@ -69,7 +69,7 @@ func DrawService(t *rapid.T, name string) sources.Service {
 			NodeName: rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node"),
 			Weight:   uint32(rapid.IntRange(0, 3).Draw(t, "weight")),
 			Ready:    rapid.Bool().Draw(t, "ready"), Serving: rapid.Bool().Draw(t, "serving"), Terminating: rapid.Bool().Draw(t, "terminating"),
-			Cut:   rapid.IntRange(0, 4).Draw(t, "cut") == 0,
+			Cut: rapid.IntRange(0, 4).Draw(t, "cut") == 0, Spared: rapid.IntRange(0, 4).Draw(t, "spared") == 0,
 			Hints: sources.HintsOf(hints.Draw(t, "node hints"), hints.Draw(t, "zone hints")),
 		}
 		for _, p := range s.Ports {

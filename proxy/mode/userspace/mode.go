@@ -112,7 +112,7 @@ func (Mode) WhyNot(x *frontend.Front) string {
 }
 
 // Doubts says what of some frontends is not served in this mode, or otherwise than configured, a line each.
-func (m Mode) Doubts(f *frontend.Frontends) (lines []string) {
+func (m Mode) Doubts(f *frontend.Frontends, _ mode.Config) (lines []string) {
 	lines = mode.NoForward(f, mode.Userspace)
 	last := int32(-1)
 	for i := range f.Fronts {

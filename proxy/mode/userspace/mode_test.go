@@ -73,7 +73,7 @@ addr add 10.96.0.3/32 dev kube-ipvs0
 }
 
 func TestDoubts(t *testing.T) {
-	got := strings.Join(Mode{}.Doubts(list()), "\n")
+	got := strings.Join(Mode{}.Doubts(list(), mode.Config{}), "\n")
 	want := `assoc: 10.96.0.4:80/sctp is not served in mode userspace: the relay has no SCTP
 hashed: mode userspace has no scheduler mh and uses sh
 ranged: 192.0.2.1:80/tcp is not served in mode userspace: the relay cannot hold its source ranges`
