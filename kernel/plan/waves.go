@@ -159,24 +159,23 @@ func (w *waves) find(p kernel.Phase, o *kernel.Op) int32 {
 	return int32(w.at)
 }
 
-// about returns the address that clients use, of an object that belongs to one. It takes the field from the interface:
-// a variable of the type switch would be a copy of the whole object.
+// about returns the address that clients use, of an object that belongs to one.
 func about(o kernel.Object) netip.Addr {
-	switch o.(type) {
+	switch v := o.(type) {
 	case kernel.Real:
-		return o.(kernel.Real).Key.Virtual.Addr
+		return v.Key.Virtual.Addr
 	case kernel.Entry:
-		return o.(kernel.Entry).Addr
+		return v.Addr
 	case kernel.Virtual:
-		return o.(kernel.Virtual).Key.Addr
+		return v.Key.Addr
 	case kernel.Neighbor:
-		return o.(kernel.Neighbor).Addr
+		return v.Addr
 	case kernel.Announcement:
-		return o.(kernel.Announcement).Addr
+		return v.Addr
 	case kernel.Flow:
-		return o.(kernel.Flow).Key.Virtual.Addr
+		return v.Key.Virtual.Addr
 	case kernel.Local:
-		return o.(kernel.Local).VIP()
+		return v.VIP()
 	}
 	return netip.Addr{}
 }
