@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,9 @@ type SyncDaemon struct {
 	Group  netip.Addr
 	Port   uint16
 	TTL    uint8
+	// Unbound, in a reading: its link was removed since it started. It sends and receives nothing, also if there is a new
+	// link of that name.
+	Unbound bool
 }
 
 // SyncRole is the role of a SyncDaemon: IP_VS_STATE_MASTER or IP_VS_STATE_BACKUP.
@@ -73,6 +77,9 @@ func (d SyncDaemon) String() string {
 		fmt.Fprintf(&b, " --sync-maxlen %d", d.MaxLen)
 	}
 	fmt.Fprintf(&b, " --mcast-group %s --mcast-port %d --mcast-ttl %d", d.Group, d.Port, d.TTL)
+	if d.Unbound {
+		b.WriteString(" # unbound: its link was removed")
+	}
 	return b.String()
 }
 
@@ -83,8 +90,11 @@ func (d SyncDaemon) command(v Verb, _ Object) string {
 	return d.String()
 }
 
-// parseSyncDaemon reads: --start-daemon ROLE, and options in any order.
+// parseSyncDaemon reads: --start-daemon ROLE, options in any order, and a comment if it is unbound.
 func parseSyncDaemon(f []string) (d SyncDaemon, err error) {
+	if i := slices.Index(f, "#"); i >= 0 {
+		f, d.Unbound = f[:i], true
+	}
 	if len(f) < 2 || len(f)%2 != 0 {
 		return d, fmt.Errorf("want: --start-daemon master|backup, then pairs of --OPTION VALUE")
 	}
@@ -144,6 +154,7 @@ func IsSyncDaemon(name string) bool { return strings.HasPrefix(name, savedSync) 
 
 // OwnsDaemon says whether svcproxy started a daemon that a reading has.
 func (o *Observed) OwnsDaemon(d SyncDaemon) bool {
+	d.Unbound = false
 	for _, s := range o.Saved {
 		if s.Name == d.SavedName() {
 			ours, err := parseSyncDaemon(strings.Fields(s.Ours))

@@ -105,6 +105,15 @@ func (s *sockopt) syncs() (bool, error) {
 	return n.Uint32(p) != 0 || n.Uint32(p[daemonSize:]) != 0, nil
 }
 
+// linkIndex returns the index of a link; 0 if there is none of this name.
+func (s *sockopt) linkIndex(name string) int {
+	r, err := unix.NewIfreq(name)
+	if err != nil || unix.IoctlIfreq(s.fd, unix.SIOCGIFINDEX, r) != nil {
+		return 0
+	}
+	return int(r.Uint32())
+}
+
 // readServices returns all IPv4 virtual servers.
 func (s *sockopt) readServices(n names) ([]service, error) {
 	if s.services == 0 {

@@ -19,13 +19,41 @@ func (t *Table) SyncDaemons() ([]kernel.SyncDaemon, error) {
 	if err == nil && running {
 		var all []kernel.SyncDaemon
 		if all, err = t.dumpDaemons(); err == nil {
+			t.findUnbound(all)
 			return all, nil
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the daemons of connection sync: %w", t.unloaded(err))
 	}
+	t.findUnbound(nil)
 	return nil, nil
+}
+
+// findUnbound finds the daemons whose link is gone. The kernel binds a daemon's socket to the index of its link and says only
+// the name, so the index of the first reading or of the start is kept: a link that was made anew before that is not noticed.
+func (t *Table) findUnbound(daemons []kernel.SyncDaemon) {
+	for role := range t.bound {
+		if !slices.ContainsFunc(daemons, func(d kernel.SyncDaemon) bool { return d.Role == role }) {
+			delete(t.bound, role)
+		}
+	}
+	for i := range daemons {
+		d := &daemons[i]
+		now := t.opt.linkIndex(d.Link)
+		if was, known := t.bound[d.Role]; !known && now != 0 {
+			t.bind(d.Role, now)
+		} else {
+			d.Unbound = now != was || now == 0
+		}
+	}
+}
+
+func (t *Table) bind(r kernel.SyncRole, link int) {
+	if t.bound == nil {
+		t.bound = map[kernel.SyncRole]int{}
+	}
+	t.bound[r] = link
 }
 
 func (t *Table) dumpDaemons() (all []kernel.SyncDaemon, err error) {
@@ -88,7 +116,12 @@ func (t *Table) StartSync(d kernel.SyncDaemon) error {
 	}
 	t.batch.Reset()
 	putDaemon(&t.batch, t.family, d)
-	return t.sendDaemon(d.Role, d.Link)
+	link := t.opt.linkIndex(d.Link)
+	err := t.sendDaemon(d.Role, d.Link)
+	if err == nil {
+		t.bind(d.Role, link)
+	}
+	return err
 }
 
 // StopSync stops the daemon of a role. A question that changes nothing follows in the same send, and

@@ -60,6 +60,19 @@ func TestKernelSyncDaemons(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(master)
+	// Its link is removed, and another one gets the name.
+	unbound := master
+	unbound.Unbound = true
+	kerneltest.Run(t, "ip", "link", "del", "sync0")
+	check(unbound)
+	kerneltest.Run(t, "ip", "link", "add", "sync0", "mtu", "1400", "type", "dummy")
+	kerneltest.Run(t, "ip", "addr", "add", "10.9.0.1/24", "dev", "sync0")
+	kerneltest.Run(t, "ip", "link", "set", "sync0", "up")
+	check(unbound)
+	if err := errors.Join(table.StopSync(kernel.SyncMaster), start(master)); err != nil {
+		t.Fatal(err)
+	}
+	check(master)
 	if err := table.StopSync(kernel.SyncBackup); err == nil || !strings.Contains(err.Error(), "no sync daemon") {
 		t.Errorf("no backup to stop: %v", err)
 	}

@@ -29,6 +29,7 @@ type Table struct {
 	dests  []dest // reused by dumpDests
 	gue    gue
 	limits limits
+	bound  map[kernel.SyncRole]int // the index of the link that each daemon of connection sync is bound to
 
 	lookups int // number of look-ups of IPv6 virtual servers by QuickCheck
 }

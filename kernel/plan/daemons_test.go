@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	master = "--start-daemon master --mcast-interface eth1 --syncid 7 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1\n"
-	asRead = "--start-daemon master --mcast-interface eth1 --syncid 7 --sync-maxlen 1472 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1\n"
-	other  = "--start-daemon master --mcast-interface eth1 --syncid 8 --sync-maxlen 1472 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1\n"
-	ours   = `#: saved ipvs.sync.master before "" ours "--start-daemon master --mcast-interface eth1 --syncid 7 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1"` + "\n"
-	ours8  = `#: saved ipvs.sync.master before "" ours "--start-daemon master --mcast-interface eth1 --syncid 8 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1"` + "\n"
+	master  = "--start-daemon master --mcast-interface eth1 --syncid 7 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1\n"
+	asRead  = "--start-daemon master --mcast-interface eth1 --syncid 7 --sync-maxlen 1472 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1\n"
+	other   = "--start-daemon master --mcast-interface eth1 --syncid 8 --sync-maxlen 1472 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1\n"
+	unbound = "--start-daemon master --mcast-interface eth1 --syncid 7 --sync-maxlen 1472 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1 # unbound: its link was removed\n"
+	ours    = `#: saved ipvs.sync.master before "" ours "--start-daemon master --mcast-interface eth1 --syncid 7 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1"` + "\n"
+	ours8   = `#: saved ipvs.sync.master before "" ours "--start-daemon master --mcast-interface eth1 --syncid 8 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1"` + "\n"
 )
 
 // A daemon of another program is never touched. One that runs as wanted is enough, whoever started it.
@@ -29,6 +30,8 @@ func TestSyncDaemons(t *testing.T) {
 		{name: "runs", want: master, have: asRead + ours},
 		{name: "adopted", want: master, have: asRead},
 		{name: "other values", want: master, have: other + ours8, ops: []string{"~ " + master}},
+		{name: "its link was removed", want: master, have: unbound + ours, ops: []string{"~ " + master}},
+		{name: "foreign, its link was removed", want: master, have: unbound, warnings: 1},
 		{name: "foreign, other values", want: master, have: other, warnings: 1},
 		{name: "foreign, since ours ended", want: master, have: other + ours, warnings: 1},
 		{name: "unwanted", have: asRead + ours, ops: []string{"- --stop-daemon master\n"}},

@@ -14,6 +14,9 @@ import (
 // the port of a portal is the only backend. It understands only rules that proxy/mode/iptables and proxy/mode/userspace
 // write.
 
+// Node ports are also served at 127.0.0.0/8, by one rule. Programs use this address of it: flows to others are not found.
+var loopbackNet, localhost = netip.AddrFrom4([4]byte{127}), netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
 // leads has the addresses that rules lead to backends, and the backends, as sorted virtual and real
 // servers.
 type leads struct {
@@ -39,8 +42,12 @@ func translations(n kernel.Names, chains []kernel.Chain, proto kernel.Proto) lea
 			switch {
 			case !m.addr.IsValid():
 			case kernel.Target(rule) == n.Chain(kernel.ChainNodePorts):
+				at := m.addr
+				if at == loopbackNet {
+					at = localhost
+				}
 				for _, p := range nodePorts {
-					l.add(netip.AddrPortFrom(m.addr, p.port), w.of(p.chain))
+					l.add(netip.AddrPortFrom(at, p.port), w.of(p.chain))
 				}
 			case m.proto == proto && m.port != 0:
 				l.add(netip.AddrPortFrom(m.addr, m.port), w.of(kernel.Target(rule)))

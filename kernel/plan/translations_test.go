@@ -8,7 +8,7 @@ import (
 )
 
 // Rules of mode iptables, kube-proxy's chains of endpoints too, are read as virtual servers: by cluster IP, by the node's
-// address and port, through a chain for source ranges, and refused.
+// address and port, by localhost, through a chain for source ranges, and refused.
 func TestTranslated(t *testing.T) {
 	o, err := kernel.ParseObserved(`#: iptables
 *filter
@@ -28,6 +28,7 @@ COMMIT
 -A KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-AAAAAAAAAAAAAAAA
 -A KUBE-SERVICES -d 198.51.100.1/32 -p tcp -m tcp --dport 80 -j KUBE-FW-AAAAAAAAAAAAAAAA
 -A KUBE-SERVICES -d 192.0.2.1/32 -j KUBE-NODEPORTS
+-A KUBE-SERVICES -d 127.0.0.0/8 -j KUBE-NODEPORTS
 -A KUBE-NODEPORTS -p tcp -m tcp --dport 30080 -j KUBE-EXT-AAAAAAAAAAAAAAAA
 -A KUBE-FW-AAAAAAAAAAAAAAAA -s 192.0.2.0/24 -j KUBE-EXT-AAAAAAAAAAAAAAAA
 -A KUBE-EXT-AAAAAAAAAAAAAAAA -j KUBE-MARK-MASQ
@@ -51,11 +52,14 @@ COMMIT
 	}
 	const want = `-t 10.96.0.1:80
 -t 10.96.0.2:80
+-t 127.0.0.1:30080
 -t 192.0.2.1:30080
 -t 198.51.100.1:80
 -u 198.51.100.2:53
 -a -t 10.96.0.1:80 -r 10.2.0.1:80 -m -w 1
 -a -t 10.96.0.1:80 -r 10.2.0.2:80 -m -w 1
+-a -t 127.0.0.1:30080 -r 10.2.0.1:80 -m -w 1
+-a -t 127.0.0.1:30080 -r 10.2.0.2:80 -m -w 1
 -a -t 192.0.2.1:30080 -r 10.2.0.1:80 -m -w 1
 -a -t 192.0.2.1:30080 -r 10.2.0.2:80 -m -w 1
 -a -t 198.51.100.1:80 -r 10.2.0.1:80 -m -w 1
