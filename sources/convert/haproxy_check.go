@@ -18,6 +18,9 @@ type haproxyProbe struct {
 	first   map[string]string // the options of the first server that has it; nil = none yet
 	server  string            // its name
 	expects map[string]bool   // kinds of rules that had an expectation
+	connect time.Duration     // timeout connect; 0 = none
+	answer  time.Duration     // timeout check; 0 = none
+	hello   bool              // option ssl-hello-chk
 }
 
 // options takes what a server line says of the check. The first server counts.
@@ -36,7 +39,6 @@ func (c *haproxyProbe) options(v *virtual, l *statement, o map[string]string) {
 		return
 	}
 	c.first, c.server = o, l.value(1)
-	c.timing(v, l)
 	c.duration(v, l, "slowstart", sources.HealthSlowStart, &c.SlowStart)
 	c.count(v, l, "fall", sources.HealthFall, &c.Fall)
 	c.count(v, l, "rise", sources.HealthRise, &c.Rise)
@@ -51,6 +53,7 @@ func (c *haproxyProbe) options(v *virtual, l *statement, o map[string]string) {
 	if o["check-ssl"] != "" || o["ssl"] != "" {
 		c.overTLS(v, l)
 	}
+	c.timing(v, l) // by what the check waits for
 	if o["verify"] == "required" {
 		v.note(l.at, "verify required: set verify and caFile of the health check")
 	}
@@ -61,21 +64,45 @@ func (c *haproxyProbe) options(v *virtual, l *statement, o map[string]string) {
 	}
 }
 
-// timing sets the intervals and the timeout. HAProxy takes each that is not given from inter: without "timeout check"
-// the whole check may last as long.
+// timing sets the intervals and the timeout. HAProxy takes each interval that is not given from inter. Without "timeout
+// check" the whole check may last as long as inter. With it, connecting may last as long as the smaller of inter and
+// "timeout connect", and the answer may take "timeout check" after that.
 func (c *haproxyProbe) timing(v *virtual, l *statement) {
 	c.Interval = 2 * time.Second // HAProxy's default
 	c.duration(v, l, "inter", sources.HealthInterval, &c.Interval)
 	c.FastInterval, c.DownInterval = c.Interval, c.Interval
 	c.duration(v, l, "fastinter", sources.HealthFastInterval, &c.FastInterval)
 	c.duration(v, l, "downinter", sources.HealthDownInterval, &c.DownInterval)
-	if c.Unset.Has(sources.HealthTimeout) {
-		c.Probe.Timeout = c.Interval
+	c.Probe.Timeout = c.Interval
+	if c.limitsConnect() {
+		c.Probe.Timeout = min(c.connect, c.Interval)
+	}
+	if c.splits() {
+		c.Probe.Timeout += c.answer
 	}
 	c.Unset &^= sources.HealthInterval | sources.HealthFastInterval | sources.HealthDownInterval | sources.HealthTimeout
 	if most := 10 * c.Interval; c.Probe.Timeout > most { // a services file with more is refused
-		v.noteChange(l.at, "timeout check %s: taken as %s, 10 times inter", c.Probe.Timeout, most)
+		v.noteChange(l.at, "timeout check %s: connecting and the answer together get %s, 10 times inter", c.answer, most)
 		c.Probe.Timeout = most
+	}
+}
+
+// limitsConnect reports whether "timeout connect" limits how long the check may connect.
+func (c *haproxyProbe) limitsConnect() bool { return c.first != nil && c.answer > 0 && c.connect > 0 }
+
+// splits reports whether the check has a time for connecting and another one for the answer. A handshake of TLS is a part
+// of connecting. The answer to ssl-hello-chk is an answer.
+func (c *haproxyProbe) splits() bool {
+	if c.first == nil || c.answer == 0 {
+		return false
+	}
+	switch p := &c.Probe; p.Type {
+	case sources.CheckHTTP, sources.CheckHTTPS:
+		return true
+	case sources.CheckTLS:
+		return c.hello
+	default:
+		return p.Expect != ""
 	}
 }
 
@@ -138,12 +165,13 @@ func haproxyCheck(v *virtual, s *section) *haproxyProbe {
 		case "timeout":
 			d, err := haproxyTime(l.value(2), time.Millisecond)
 			switch {
+			case l.value(1) == "connect" && err == nil:
+				c.connect = d
 			case l.value(1) != "check":
 			case err != nil:
 				v.note(l.at, "%s: %v", word(l), err)
 			default:
-				c.Probe.Timeout = d
-				c.Unset &^= sources.HealthTimeout
+				c.answer = d
 			}
 		case "option":
 			if isCheckOption(l.value(1)) {
@@ -154,7 +182,7 @@ func haproxyCheck(v *virtual, s *section) *haproxyProbe {
 			}
 		case "no":
 			if isCheckOption(l.value(2)) {
-				c.Probe = sources.Probe{Type: sources.CheckTCP, Timeout: c.Probe.Timeout}
+				c.Probe, c.hello = sources.Probe{Type: sources.CheckTCP}, false
 			}
 		}
 	}
@@ -193,6 +221,7 @@ func isCheckOption(name string) bool {
 // option reads "option CHECK". The last one of a section counts.
 func (c *haproxyProbe) option(v *virtual, l *statement) {
 	p := &c.Probe
+	c.hello = l.value(1) == "ssl-hello-chk"
 	switch l.value(1) {
 	case "tcp-check":
 		p.Type = sources.CheckTCP

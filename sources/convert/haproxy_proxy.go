@@ -159,7 +159,7 @@ func (v *virtual) haproxy(h *haproxy, front, servers *section) error {
 	if err := v.servers(servers, check); err != nil {
 		return err
 	}
-	v.rest(h, front, servers)
+	v.rest(h, front, servers, check)
 	if check.HealthCheck != nil && slices.ContainsFunc(v.reals, func(r real) bool { return !r.unchecked }) {
 		v.check = check.HealthCheck
 		return nil
@@ -177,7 +177,7 @@ var handled = []string{
 }
 
 // rest notes the lines that have no counterpart. Those of defaults belong to no service.
-func (v *virtual) rest(h *haproxy, front, servers *section) {
+func (v *virtual) rest(h *haproxy, front, servers *section, check *haproxyProbe) {
 	proxies := []*section{front, servers}
 	if front == servers {
 		proxies = proxies[:1]
@@ -185,7 +185,7 @@ func (v *virtual) rest(h *haproxy, front, servers *section) {
 	for _, s := range proxies {
 		for i := range s.lines {
 			l := &s.lines[i]
-			message := v.lost(front, servers, s, l)
+			message := v.lost(front, servers, s, l, check)
 			if message == "" {
 				continue
 			}
@@ -206,7 +206,7 @@ var changing = []string{"acl", "use_backend", "use-server", "tcp-request", "tcp-
 var longest = map[string]int{"mode": 2, "default_backend": 2, "disabled": 1, "enabled": 1, "timeout": 3, "hash-type": 4}
 
 // lost says why a line has no effect, "" if it has one.
-func (v *virtual) lost(front, servers, s *section, l *statement) string {
+func (v *virtual) lost(front, servers, s *section, l *statement, check *haproxyProbe) string {
 	if most := longest[l.words[0]]; most > 0 && len(l.words) > most {
 		return fmt.Sprintf("%q was not expected here", strings.Join(l.words[most:], " "))
 	}
@@ -234,7 +234,14 @@ func (v *virtual) lost(front, servers, s *section, l *statement) string {
 	case "timeout":
 		switch l.value(1) {
 		case "check":
+			if check.splits() && l.at == servers.last("timeout", "check").at {
+				return "in HAProxy it is for the answer alone; here the timeout is for connecting and the answer, so it is the sum of both"
+			}
 			return ""
+		case "connect":
+			if check.limitsConnect() && l.at == servers.last("timeout", "connect").at {
+				return "only the health check has it"
+			}
 		case "client", "server", "tunnel", "client-fin", "server-fin":
 			return "the timeouts of IPVS count, see table ipvs of svcproxy.toml"
 		}

@@ -315,9 +315,11 @@ func program(p *sources.Probe, words []string) {
 }
 
 // failUnlessZero lets a shell run a check's program. An exec check takes exit status 2 to 255 for a weight; keepalived
-// and ldirectord take every status but 0 for a failure, such as 7 of curl.
-func (v *virtual) failUnlessZero(at sources.Origin, what string, p *sources.Probe) {
-	args := []string{"-c", `"$@" || exit 1`, "sh", p.Command}
+// and ldirectord take every status but 0 for a failure, such as 7 of curl. The shell puts more words behind the
+// program's arguments: variables of an exec check.
+func (v *virtual) failUnlessZero(at sources.Origin, what string, p *sources.Probe, more ...string) {
+	run := strings.Join(append([]string{`"$@"`}, more...), " ")
+	args := []string{"-c", run + " || exit 1", "sh", p.Command}
 	if p.Args != "" {
 		args = append(args, p.Args)
 	}

@@ -171,11 +171,33 @@ func (c *ldirectordCheck) probe(v *virtual, p *sources.Probe) bool {
 			return false
 		}
 		p.Type = sources.CheckExec
-		v.failUnlessZero(c.at, "checktype external", p)
-		v.noteChange(c.at, "the check's program gets the addresses in the environment, not as arguments")
+		own, endpoint := v.externalArgs()
+		p.Args = strings.TrimPrefix(p.Args+"\x00"+strings.Join(own, "\x00"), "\x00")
+		v.failUnlessZero(c.at, "checktype external", p, endpoint...)
 		return true
 	}
 	return c.negotiate(v, p)
+}
+
+// externalArgs are the arguments that ldirectord gives to a checkcommand: the address and port of the virtual, or its mark
+// and 0, and as the shell has them those of the real server. Addresses of IPv6 are in brackets.
+func (v *virtual) externalArgs() (own, endpoint []string) {
+	address, port := `"$SVCPROXY_ADDRESS"`, `"$SVCPROXY_PORT"`
+	if v.ipv6 || v.addr.Addr().Is6() {
+		address = `"[$SVCPROXY_ADDRESS]"`
+	}
+	if v.mark == 0 {
+		host := v.addr.Addr().String()
+		if v.addr.Addr().Is6() {
+			host = "[" + host + "]"
+		}
+		return []string{host, strconv.Itoa(int(v.addr.Port()))}, []string{address, port}
+	}
+	// Behind a mark an endpoint may have no port here: IPVS keeps that of the packet.
+	if p := usualPort(v.reals, 0); !slices.ContainsFunc(v.reals, func(r real) bool { return !r.unchecked && r.addr.Port() != p }) {
+		port = strconv.Itoa(int(p))
+	}
+	return []string{strconv.FormatUint(uint64(v.mark), 10), "0"}, []string{address, port}
 }
 
 // serviceOf is the service that ldirectord takes for a port.

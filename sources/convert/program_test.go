@@ -48,6 +48,31 @@ func TestProgramStatus(t *testing.T) {
 	}
 }
 
+// TestProgramArguments runs the programs of imported checks, which print their arguments.
+func TestProgramArguments(t *testing.T) {
+	for _, c := range []struct{ virtual, address, port, want string }{
+		{"virtual=203.0.113.1:80\n\treal=10.2.1.10:8080 masq\n", "10.2.1.10", "8080", "<-v><203.0.113.1><80><10.2.1.10><8080>"},
+		{"virtual6=[2001:db8::1]:80\n\treal6=[fd00:2::10]:8080 masq\n", "fd00:2::10", "8080", "<-v><[2001:db8::1]><80><[fd00:2::10]><8080>"},
+		{"virtual=7\n\treal=10.2.1.10:8080 gate\n", "10.2.1.10", "0", "<-v><7><0><10.2.1.10><8080>"},
+	} {
+		text := c.virtual + "\tchecktype=external\n\tcheckcommand=\"/usr/bin/printf <%s> -v\"\n"
+		r, err := Read(LDirectord, File{"f", []byte(text)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, _, problems := file.Decode("services.toml", []byte(r.Document()))
+		if len(problems) > 0 || table.Services.Len() != 1 || table.Services.At(0).HealthCheck == nil {
+			t.Fatal(problems, r.Document())
+		}
+		p := table.Services.At(0).HealthCheck.Probe
+		cmd := exec.Command(p.Command, strings.Split(p.Args, "\x00")...)
+		cmd.Env = []string{"SVCPROXY_ADDRESS=" + c.address, "SVCPROXY_PORT=" + c.port} // as an exec check has them
+		if out, err := cmd.Output(); string(out) != c.want || err != nil {
+			t.Errorf("%s: %s, %v, want %s", c.virtual, out, err, c.want)
+		}
+	}
+}
+
 func status(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
 	exit := &exec.ExitError{}
