@@ -69,6 +69,7 @@ func program(e *commands.Env) cli.Program {
 		commands.Completion(e, whole),
 		commands.Docs(e, whole),
 		commands.Names(e),
+		commands.Purge(e),
 	}
 	p.Commands = append(p.Commands, commands.Help(e, whole, p.Topics()))
 	return p

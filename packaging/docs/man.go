@@ -171,7 +171,8 @@ func (e Edition) services(keys []fields.Key) []byte {
 		that is written in place is read when it is closed. If it has lost more than a third of its content, it is read after 2 seconds
 		without a change, or at svcproxy reload. A file that had services and is now empty, or has comments alone, is refused; to remove all
 		services, write services = {}. A file that the configuration names is refused if it vanishes. Removing a file from services.d
-		removes its services. If services.d itself vanishes, the last good content of its files is served; to end that, make an empty one.`)
+		removes its services. If services.d itself vanishes, the last good content of its files is served; to end that, make an empty one. If it is a
+		mount that is not mounted, the same is served; to end that, put an empty file none.toml there.`)
 	p.text(`Two services of one file that want the same VIP and port, or the same node port, are an error. If they are in different
 		files or sources, one of them gets it: the service that had it before, even before a restart, or of two new ones that of the earlier
 		file. The other is served without it. A VIP that is an address of one of the node's own links is served and not bound. A VIP that is

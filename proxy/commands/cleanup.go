@@ -60,20 +60,31 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 		return err
 	}
 	// This comes before anything in the state directory is read.
-	if s.Tables, err = c.becomeOwner(ctx, s.Config.StateDir); err != nil {
+	if s.Tables, err = c.becomeOwner(ctx, s.Config.StateDir, true); err != nil {
 		return err
 	}
 	if !c.dryRun {
-		lock, err := host.AcquireLock()
-		var running *host.RunningError
-		if errors.As(err, &running) {
-			return &cli.Error{Code: cli.Failed, Err: err, Hint: "stop it first: systemctl stop svcproxy"}
-		}
+		lock, err := lock()
 		if err != nil {
 			return err
 		}
 		defer lock.Release()
 	}
+	return c.clean(ctx, s, stay)
+}
+
+// lock makes sure that no svcproxy runs.
+func lock() (*host.Lock, error) {
+	lock, err := host.AcquireLock()
+	var running *host.RunningError
+	if errors.As(err, &running) {
+		return nil, &cli.Error{Code: cli.Failed, Err: err, Hint: "stop it first: systemctl stop svcproxy"}
+	}
+	return lock, err
+}
+
+// clean removes what svcproxy made from the kernel, but for what is to stay.
+func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy.Kept) error {
 	names := c.lastNames(s)
 	k, err := s.Open(ctx, names)
 	if err != nil {
@@ -120,9 +131,9 @@ func checkRecord(ctx context.Context, k *host.Kernel, names kernel.Names) error 
 
 // becomeOwner changes the process from root to the owner of the state directory, with
 // the two capabilities of the service. That user can write any file there, so root must
-// not act on its content. It returns iptables, opened as root; nil if root owns the
-// directory.
-func (c *cleanupCommand) becomeOwner(ctx context.Context, stateDir string) (*host.Tables, error) {
+// not act on its content. With tables it returns iptables, opened as root; nil if root owns
+// the directory.
+func (c *cleanupCommand) becomeOwner(ctx context.Context, stateDir string, withTables bool) (*host.Tables, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
@@ -139,11 +150,13 @@ func (c *cleanupCommand) becomeOwner(ctx context.Context, stateDir string) (*hos
 	if err != nil || uid == 0 {
 		return nil, err
 	}
-	tables, err := host.OpenTables(ctx)
-	if err != nil {
-		return nil, err
+	var tables *host.Tables
+	if withTables {
+		if tables, err = host.OpenTables(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if !c.dryRun {
+	if withTables && !c.dryRun {
 		if err := tables.ShareLock(gid); err != nil {
 			c.warn(err.Error())
 		}

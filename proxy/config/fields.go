@@ -97,7 +97,7 @@ var mainFields = []field{
 		func(c *Config) *int { return &c.OOMScoreAdj }, fields.Int(-1000, 1000), -999),
 	define("featureGates", "feature-gates", restart, "accepted; kube-proxy's gates have no effect here",
 		func(c *Config) *map[string]bool { return &c.FeatureGates }, gates, nil),
-	define("stateDir", "", zero|restart, "the directory of state that survives a restart: last good services, saved sysctls, names of the last run",
+	define("stateDir", "", zero|restart, "the directory of state that survives a restart: last good services, saved sysctls, names of the last run; a purge of the Debian package removes svcproxy's files from it, and no others",
 		func(c *Config) *string { return &c.StateDir }, fields.StringOf(absolute), "/var/lib/svcproxy"),
 	define("runtimeDir", "", zero|restart, "the directory of the status socket",
 		func(c *Config) *string { return &c.RuntimeDir }, fields.StringOf(absolute), "/run/svcproxy"),

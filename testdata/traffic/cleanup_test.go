@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -120,5 +121,50 @@ func TestCleanupRunsTheToolsOfRoot(t *testing.T) {
 		t.Errorf("cleanup failed and has changed\n%s", head(diff))
 	}
 	must(t, os.Chmod(dir, 0o755))
+	n.cleanUp(t, before)
+}
+
+// A purge of the package removes what cleanup does, and svcproxy's files from the state and runtime directories, which may
+// have others. Without a record of a run it leaves the kernel alone: the names there may be another proxy's.
+func TestPurge(t *testing.T) {
+	inGuest(t, "changes the lock of the machine's iptables-legacy")
+	n := newLonelyNode(t, "")
+	n.plantForeign(t)
+	before := n.read(t)
+	n.giveAway(t)
+	theirs := filepath.Join(n.Dir, "state/accounts")
+	must(t, os.WriteFile(theirs, []byte("theirs\n"), 0o600))
+	purge := func() {
+		t.Helper()
+		out, code, err := n.Command("purge")
+		must(t, err)
+		if code != 0 {
+			t.Errorf("purge: exit code %d\n%s", code, out)
+		}
+	}
+
+	n.start(t, web)
+	n.order(t, 0, "drain 192.0.2.200")
+	n.order(t, 0, "node drain")
+	must(t, n.Stop())
+	if files := n.stateFiles(t); len(files) < 9 {
+		t.Errorf("too little to remove: %q", files)
+	}
+	purge()
+	if diff := lab.Diff(before, n.read(t)); diff != "" {
+		t.Errorf("the kernel before svcproxy and after a purge:\n%s", head(diff))
+	}
+	if files := n.stateFiles(t); !slices.Equal(files, []string{"state/accounts"}) {
+		t.Errorf("after a purge there are %q", files)
+	}
+
+	n.start(t, web)
+	must(t, n.Stop())
+	served := n.read(t)
+	must(t, os.Remove(filepath.Join(n.Dir, "state/names")))
+	purge()
+	if diff := lab.Diff(served, n.read(t)); diff != "" {
+		t.Errorf("without a record of a run, a purge has changed\n%s", head(diff))
+	}
 	n.cleanUp(t, before)
 }
