@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
@@ -51,7 +52,12 @@ func TestPaths(t *testing.T) {
 		{kernel.Path{Dst: a("2001:db8::1")}, kernel.Hop{Kind: kernel.LocalRoute, Link: "lo", Source: a("2001:db8::1")}},
 		{kernel.Path{Dst: a("2001:db8:7::1")}, kernel.Hop{Kind: kernel.Unreachable}},
 	} {
-		if got, err := p.Hop(c.path); err != nil || got != c.want {
+		got, err := p.Hop(c.path)
+		// The kernel adds the local route of an IPv6 address a moment after the address.
+		for wait := time.Now().Add(10 * time.Second); err == nil && got != c.want && time.Now().Before(wait); got, err = p.Hop(c.path) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err != nil || got != c.want {
 			t.Errorf("%+v: %+v, %v; want %+v", c.path, got, err, c.want)
 		}
 	}
