@@ -31,11 +31,7 @@ func (w *waves) isHairpin(i int) bool {
 // find returns the index in h.ops of the op on the entry of a real server, or -1.
 func (h *hairpins) find(ops []kernel.Op, r *kernel.RealKey) int {
 	key := kernel.VirtualAt(r.Addr, r.Virtual.Proto)
-	compare := func(i int32, k kernel.VirtualKey) int {
-		o := ops[i].Object
-		at := kernel.VirtualKey{Addr: o.(kernel.Entry).Addr, Port: o.(kernel.Entry).Port, Proto: o.(kernel.Entry).Proto}
-		return kernel.CompareKeys(&at, &k)
-	}
+	compare := func(i int32, k kernel.VirtualKey) int { return ops[i].Object.(kernel.Entry).Key().Compare(k) }
 	// Endpoints often have the order of their services, so it is mostly the next one.
 	if next := h.at + 1; next < len(h.ops) && compare(h.ops[next], key) == 0 {
 		h.at = next
