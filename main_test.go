@@ -193,7 +193,7 @@ var mayImport = map[string][]string{
 	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest"},
 
 	// The running process.
-	"proxy/daemon":       {"kernel", "kernel/host", "kernel/machine", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/daemon":       {"kernel", "kernel/host", "kernel/machine", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
 	"packaging/examples": {},
 	"packaging/docs":     {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
 
@@ -204,9 +204,9 @@ var mayImport = map[string][]string{
 	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/frontend", "proxy/mode", "proxy/status", "sources"},
 	"proxy/report":  {"sources/fields"},
 	"proxy/explain": {"kernel", "kernel/trace", "proxy/frontend", "proxy/screen", "sources"},
-	"proxy/metrics": {"kernel", "proxy", "proxy/frontend", "proxy/health", "proxy/health/probe", "proxy/status", "sources"},
-	"proxy/status":  {"kernel", "proxy", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
-	"proxy/events":  {"kernel", "kernel/statefile", "proxy", "proxy/announce", "proxy/health", "proxy/screen", "sources"},
+	"proxy/metrics": {"kernel", "proxy", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/health/probe", "proxy/status", "sources"},
+	"proxy/status":  {"kernel", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
+	"proxy/events":  {"kernel", "kernel/statefile", "proxy", "proxy/announce", "proxy/condition", "proxy/health", "proxy/screen", "sources"},
 
 	// The loop, and the configuration.
 	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/announce", "proxy/frontend", "sources"},
@@ -261,6 +261,7 @@ var mayImport = map[string][]string{
 	"kernel/nl":        {},
 	"kernel/statefile": {},
 	"proxy/cli":        {},
+	"proxy/condition":  {"proxy/screen"},
 	"proxy/screen":     {},
 	"proxy/conns":      {},
 }

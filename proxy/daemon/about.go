@@ -18,6 +18,7 @@ func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) con
 	o := consoleOptions{
 		proxy: d.proxy, current: d.current, log: d.log.Logger, about: d.about(), counters: counters, files: files,
 		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible, checker: d.checker, drained: d.drained, announcer: d.announcer, explain: d.explain,
+		conditions: &d.conditions,
 	}
 	o.kernelText, o.stateDir = d.kernelText, d.setup().Config.StateDir
 	if d.listeners != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/events"
@@ -43,6 +44,8 @@ type consoleOptions struct {
 	warnings func() []string
 	// table is the last table of a source.
 	table func(source string) control.Table
+	// conditions are those of this svcproxy; nil in tests.
+	conditions *condition.Board
 	// checker makes the health checks and keeps the orders; nil is none. It must not run before newConsole.
 	checker *checker.Checker
 	// drained is the operator's drain of the node; nil in tests.
@@ -108,7 +111,7 @@ func newConsole(o consoleOptions) *console {
 	}
 	c.earlier = c.ring.Newest()
 	c.reader = &status.Reader{
-		Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings,
+		Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings, Conditions: o.conditions,
 	}
 	c.metrics = metrics.New(metrics.Options{
 		Version: o.about.Version, Status: c.reader.Status, Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Probes: c.probeStats, Log: o.log,
@@ -130,6 +133,9 @@ func newConsole(o consoleOptions) *console {
 		c.observeHealth()
 	}
 	c.observe()
+	if o.conditions != nil {
+		o.conditions.Follow(c.follow)
+	}
 	return c
 }
 

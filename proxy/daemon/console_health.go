@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
@@ -30,6 +31,18 @@ func (c *console) observeHealth() {
 	}
 }
 
+// follow has an event and a line of the log for each condition that begins or ends.
+func (c *console) follow(now condition.Condition, began bool) {
+	e := events.OfCondition(now, began)
+	c.ring.Add(e)
+	if began {
+		c.log.Warn(e.Text)
+	} else {
+		c.log.Info("no longer: " + e.Text)
+	}
+	c.notify.update()
+}
+
 // degraded is what is wrong, in short lines.
 func (c *console) degraded() []string {
 	return append(c.proxy.Degraded(), c.wrong()...)
@@ -41,6 +54,7 @@ func (c *console) wrong() []string {
 	if text := c.about.SteppedDown(); text != "" {
 		lines = append(lines, text)
 	}
+	lines = append(lines, condition.Lines(c.conditions.List(), condition.Condition.String)...)
 	if c.checker != nil {
 		lines = append(lines, healthLines(c.checker.Brief())...)
 	}

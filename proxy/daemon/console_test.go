@@ -6,11 +6,14 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/condition"
+	"github.com/svcproxy/svcproxy/proxy/doctor"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/hooks"
 	"github.com/svcproxy/svcproxy/proxy/status"
@@ -164,6 +167,52 @@ func TestStopTellsTheLastEvents(t *testing.T) {
 // not listen.
 func (c *console) listeners() (healthz, metrics netip.AddrPort) {
 	return c.healthz.Addr(), c.site.Addr()
+}
+
+// A condition is said everywhere while it stands, and no longer when it has ended.
+func TestConditionIsSaidEverywhere(t *testing.T) {
+	n := start(t)
+	healthz, site := n.console.listeners()
+	const line = "overrides.json: no space left on device"
+	n.console.conditions.Set(condition.Unkept, "overrides.json", "no space left on device\n", "")
+	st, err := n.client.Status(t.Context(), false)
+	if err != nil || len(st.Conditions) != 1 || len(st.Problems) != 1 || !strings.HasPrefix(st.Problems[0], line+" (since ") ||
+		cli.Code(st.Verdict("")) != cli.Degraded || !slices.Contains(st.Summary().Wrong, condition.Unkept.Meaning()) {
+		t.Errorf("%+v, %q, %v, %q, %v", st.Conditions, st.Problems, st.Verdict(""), st.Summary().Wrong, err)
+	}
+	found := doctor.Examine(&doctor.Facts{Status: &st}).Findings
+	if i := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Text == line }); i < 0 || found[i].Mend != st.Conditions[0].Hint {
+		t.Errorf("doctor: %+v", found)
+	}
+	if code, body := n.get(healthz, "/healthz"); code != http.StatusOK || !strings.Contains(body, line) {
+		t.Error(code, body)
+	}
+	if _, body := n.get(site, "/metrics"); !strings.Contains(body, `svcproxy_condition{kind="unkept"} 1`) {
+		t.Error("no svcproxy_condition")
+	}
+	if text := n.console.notify.status(); !strings.Contains(text, line) {
+		t.Error(text)
+	}
+	n.console.conditions.Set(condition.Unkept, "overrides.json", "", "")
+	if st, err = n.client.Status(t.Context(), false); err != nil || st.Conditions != nil || len(st.Problems) > 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if _, body := n.get(site, "/metrics"); !strings.Contains(body, `svcproxy_condition{kind="unkept"} 0`) {
+		t.Error("no svcproxy_condition at 0")
+	}
+	var kinds []events.Kind
+	err = n.client.Events(t.Context(), 0, false, func(e events.Event) error {
+		if e.Kind == events.Condition || e.Kind == events.ConditionOver {
+			kinds = append(kinds, e.Kind)
+			if !strings.Contains(e.Text, line) {
+				t.Error(e.Text)
+			}
+		}
+		return nil
+	})
+	if err != nil || !slices.Equal(kinds, []events.Kind{events.Condition, events.ConditionOver}) {
+		t.Error(kinds, err)
+	}
 }
 
 // Everything says that a preferred mode cannot be used; health checks still pass, since the node serves.

@@ -21,6 +21,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
@@ -53,6 +54,8 @@ type daemon struct {
 	announcer *announcer
 	starts    announce.Starts               // with this one
 	object    atomic.Pointer[manifest.Node] // this node in the API server, nil without one
+
+	conditions condition.Board // what is wrong for a while
 
 	reading sync.Mutex // while readKernel reads the kernel
 

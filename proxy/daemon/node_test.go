@@ -19,6 +19,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/fake"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -137,7 +138,8 @@ func run(t *testing.T, dir string, about status.Daemon) *node {
 		},
 	})
 	n.console = newConsole(consoleOptions{
-		proxy: p, current: cur, log: log, about: about, counters: counters{n.kernel},
+		conditions: &condition.Board{},
+		proxy:      p, current: cur, log: log, about: about, counters: counters{n.kernel},
 		checker: checks, drained: openNodeDrain(n.dir), work: func() metrics.Work { return metrics.Work{} }, files: files{}, warnings: func() []string { return []string{"a warning"} },
 	})
 	n.client = control.Client{Socket: Socket(n.dir)}

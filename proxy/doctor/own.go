@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
 // configuration reports what is wrong with the files.
@@ -182,7 +183,14 @@ func problems(f *Facts) (list []Finding) {
 	if f.Status == nil {
 		return nil
 	}
+	for _, c := range f.Status.Conditions {
+		list = append(list, one(c.Kind.Meaning(), c.Hint, "%s", c)...)
+	}
+	said := status.ConditionLines(f.Status.Conditions)
 	for _, p := range f.Status.Problems {
+		if slices.Contains(said, p) {
+			continue // above
+		}
 		if slices.ContainsFunc(f.Refused, func(r string) bool { return strings.Contains(p, r) }) {
 			continue // a finding has it already
 		}

@@ -23,6 +23,9 @@ const (
 	Warning   Kind = "warning"
 	Sysctl    Kind = "sysctl"
 
+	Condition     Kind = "condition"
+	ConditionOver Kind = "conditionOver"
+
 	ModeFallback  Kind = "modeFallback"
 	ModeAvailable Kind = "modeAvailable"
 
@@ -68,6 +71,8 @@ var kinds = screen.Terms[Kind]{
 	{Word: LeftOut, Meaning: "a service, or a part of one, is not served: another service has it, or this node cannot serve it", Style: screen.Bad},
 	{Word: Warning, Meaning: "something keeps clients from what is served, such as a firewall", Style: screen.Warn},
 	{Word: Sysctl, Meaning: "a kernel parameter was changed", Style: screen.Plain},
+	{Word: Condition, Meaning: "something is wrong until the next `conditionOver` of the same: a file that cannot be written, a full table of the kernel", Style: screen.Bad},
+	{Word: ConditionOver, Meaning: "it no longer is", Style: screen.Good},
 	{Word: ModeFallback, Meaning: "this machine lacks something for the preferred mode, so another one serves", Style: screen.Warn},
 	{Word: ModeAvailable, Meaning: "a preferred mode that lacked something could be used now, after a restart", Style: screen.Warn},
 	{Word: EndpointDown, Meaning: "the health check of an endpoint fails: it gets no new connections", Style: screen.Bad},

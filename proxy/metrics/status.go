@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/proxy/status"
@@ -12,6 +13,7 @@ import (
 var (
 	healthy        = desc("healthy", "Whether no change has waited for more than twice the sync period.")
 	problems       = desc("problems", "Lines of the status that say what is wrong.")
+	conditions     = desc("condition", "What is wrong and stands for a while, by kind: how many files, services or endpoints it is about.", "kind")
 	warnings       = desc("warnings", "Lines of the status that say what may keep traffic away although everything is programmed.")
 	mode           = desc("mode_info", "Always 1. The proxy mode in use, the one that the configuration names (empty for this kernel's best mode), and what the preferred modes lacked at the start.", "mode", "configured", "reason")
 	modeAvailable  = desc("mode_available", "1 for a preferred mode that lacked something at the start and could be used now, after a restart.", "mode")
@@ -77,6 +79,9 @@ func (out output) counter(d *prometheus.Desc, n uint64, labels ...string) {
 func (s statusCollector) daemon(out output) {
 	out.gauge(healthy, bit(s.status.Healthy))
 	out.gauge(problems, float64(len(s.status.Problems)))
+	for _, k := range condition.Kinds() {
+		out.gauge(conditions, float64(condition.Count(s.status.Conditions, k)), string(k))
+	}
 	out.gauge(warnings, float64(len(s.status.Warnings)))
 	out.gauge(mode, 1, s.status.Daemon.Mode, s.status.Daemon.ConfiguredMode, s.status.Daemon.Lacks())
 	if name := s.status.Daemon.AvailableMode; name != "" {

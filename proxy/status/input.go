@@ -9,6 +9,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -26,8 +27,10 @@ type Input struct {
 	Full     reals           // of Counters: see fullReals
 	// Counted: Counters are known and newer than Snapshot. So the kernel lacks what is
 	// not in them.
-	Counted  bool
-	Warnings []string // in addition to the snapshot's
+	Counted bool
+	// Conditions are those that stand.
+	Conditions []condition.Condition
+	Warnings   []string // in addition to the snapshot's
 	// Health is what is known of health checks and orders; nil if nothing is.
 	Health *checker.View
 }
@@ -54,6 +57,10 @@ func New(in Input) Status {
 	st.Digest, st.ConnSync = digestOf(st.Services), connSyncOf(&in.Snapshot.Want, &in, st.Faults)
 	st.Drains = drainsOf(st.Services)
 	st.Totals = b.totals(st.Services)
+	for _, c := range in.Conditions {
+		c.Since = in.at(c.Since)
+		st.Conditions = append(st.Conditions, c)
+	}
 	st.Announced = announcedOf(in.Snapshot.Announced)
 	st.Health, st.Warnings = b.checks.all(st.Services), append(st.Warnings, b.checks.warnings()...)
 	st.Problems = problems(&st)

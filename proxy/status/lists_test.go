@@ -14,6 +14,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/health"
@@ -82,6 +83,9 @@ func TestListsAreDocumented(t *testing.T) {
 	}
 	for _, c := range proxy.Causes() {
 		row(string(c), c.Meaning())
+	}
+	for _, k := range condition.Kinds() {
+		row(string(k), k.Meaning())
 	}
 	for _, s := range status.States() {
 		code := ""

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -38,6 +39,9 @@ func problems(st *Status) []string {
 	case text != "":
 		add("%s; restart svcproxy after that, or set mode = %q", text, st.Daemon.Mode)
 	}
+	for _, line := range ConditionLines(st.Conditions) {
+		add("%s", line)
+	}
 	healthProblems(st, add)
 	if c := st.Daemon.Config; c.Error != "" {
 		add("the last good configuration is in use%s: %s", since(c.Since), c.Error)
@@ -69,6 +73,13 @@ func problems(st *Status) []string {
 		}
 	}
 	return list
+}
+
+// ConditionLines are the lines of problems that are about conditions.
+func ConditionLines(list []condition.Condition) []string {
+	return condition.Lines(list, func(c condition.Condition) string {
+		return fmt.Sprintf("%s (since %s): %s", c, c.Since.Format(time.RFC3339), c.Hint)
+	})
 }
 
 // healthProblems adds what health checks find wrong with more than one endpoint.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 )
@@ -27,6 +28,8 @@ type Reader struct {
 	Health func() checker.View
 	// Due, if set, returns when a target is probed next; false if it is not known.
 	Due func(health.Key) (time.Time, bool)
+	// Conditions are those of this svcproxy; nil is none.
+	Conditions *condition.Board
 	// Warnings, if set, returns what may keep traffic away although everything is
 	// programmed.
 	Warnings func() []string
@@ -43,7 +46,7 @@ type Reader struct {
 func (r *Reader) Status(ctx context.Context) Status {
 	in := Input{
 		Daemon: r.Daemon(), Healthy: r.Proxy.Healthy(), Snapshot: r.Proxy.Snapshot(), Running: r.Proxy.Running(),
-		Sources: r.Proxy.Sources(), History: r.Recorder.History(),
+		Sources: r.Proxy.Sources(), Conditions: r.Conditions.List(), History: r.Recorder.History(),
 	}
 	if r.Warnings != nil {
 		in.Warnings = r.Warnings()

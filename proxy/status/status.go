@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/svcproxy/svcproxy/proxy/condition"
 )
 
 // Status describes a running svcproxy. Its JSON form is stable: releases add fields
@@ -17,6 +19,8 @@ type Status struct {
 	Healthy bool `json:"healthy"`
 	// Problems say why svcproxy is degraded, one line each; empty if it is not.
 	Problems []string `json:"problems"`
+	// Conditions are what is wrong and stands for a while; problems has their lines, too. Nil if there are none.
+	Conditions []condition.Condition `json:"conditions,omitempty"`
 	// Warnings say what may keep traffic away although everything is programmed.
 	Warnings []string `json:"warnings"`
 	// Uncounted: rules balance connections, and nothing counts them. The JSON then has

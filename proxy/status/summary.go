@@ -65,6 +65,9 @@ func (st *Status) Summary() Summary {
 			say(true, fmt.Sprintf("%d of %s down", down, sources.Count(h.Targets, "target")))
 		}
 	}
+	for i, c := range st.Conditions {
+		say(i == 0 || c.Kind != st.Conditions[i-1].Kind, c.Kind.Meaning())
+	}
 	say(st.Daemon.Config.Error != "", "the configuration is refused")
 	for _, source := range st.Sources {
 		words := sources.WordsFor(source.Name)

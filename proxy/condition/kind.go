@@ -1,0 +1,60 @@
+package condition
+
+// Kind is what sort of thing is wrong.
+type Kind string
+
+// The kinds of conditions.
+const (
+	// Unkept: a file in stateDir could not be written. The subject is the file.
+	Unkept Kind = "unkept"
+	// Unwatched: changes of files or directories are not announced by the kernel. The subject is the source.
+	Unwatched Kind = "unwatched"
+	// NoDescriptors: mode userspace could not open a socket for a connection.
+	NoDescriptors Kind = "noDescriptors"
+	// TrackerFull: the connection tracker is nearly full or drops packets.
+	TrackerFull Kind = "trackerFull"
+)
+
+// row is what there is to say of a kind.
+type row struct {
+	kind Kind
+	// meaning says what it does to the node, and todo what an operator can do about it if Set gives no hint.
+	meaning, todo string
+}
+
+// kinds is the only list of kinds. Whatever shows conditions reads it, in this order: the worst first.
+var kinds = []row{
+	{TrackerFull, "new connections are lost: the connection tracker is full or nearly so",
+		"raise conntrack.min in svcproxy.toml, or set rules.untracked = true; svcproxy doctor"},
+	{NoDescriptors, "mode userspace has no file descriptors left: new connections wait or are refused",
+		"raise LimitNOFILE of the unit (systemctl edit svcproxy) and fs.file-max"},
+	{Unkept, "a restart would go on with older content: a file in stateDir cannot be written",
+		"df -h and df -i of stateDir; svcproxy doctor"},
+	{Unwatched, "changes of files are noticed late: the kernel does not announce them",
+		"sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches"},
+}
+
+// Kinds lists every kind, the worst first.
+func Kinds() []Kind {
+	list := make([]Kind, len(kinds))
+	for i := range kinds {
+		list[i] = kinds[i].kind
+	}
+	return list
+}
+
+// find returns the row of a kind and its place in the list.
+func (k Kind) find() (row, int) {
+	for i := range kinds {
+		if kinds[i].kind == k {
+			return kinds[i], i
+		}
+	}
+	return row{kind: k}, len(kinds)
+}
+
+// Meaning says what the condition does to the node.
+func (k Kind) Meaning() string {
+	r, _ := k.find()
+	return r.meaning
+}
