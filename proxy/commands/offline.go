@@ -23,11 +23,11 @@ type offline struct {
 // wantAtStart is the kernel state that a svcproxy that starts now wants for a table.
 func (o *offline) wantAtStart(s *daemon.Setup, t sources.Table, have *kernel.Observed) kernel.State {
 	s.AsInKernel(have)
-	orders, err := checker.ReadOrders(s.Config.StateDir)
+	kept, err := checker.ReadKept(s.Config.StateDir)
 	if err != nil {
 		o.warn(err.Error())
 	}
-	t, unusual := checker.AtStart(t, s.Health(), orders, have, time.Now())
+	t, unusual := checker.AtStart(t, s.Health(), kept, have, time.Now())
 	return s.WantOf(t, unusual, have)
 }
 

@@ -18,6 +18,7 @@ var stateFiles = []string{
 	"sysctls.json",   // of kernel/sysctl
 	"incumbents",     // of sources/lastgood
 	"overrides.json", // of proxy/health/checker
+	"agents.json",    // likewise
 	events.FileName,  // of proxy/events
 	nodeDrainFile,    // of this package
 }

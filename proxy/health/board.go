@@ -82,7 +82,10 @@ func (b *Board) Inherited(before, now sources.Table) map[Key]Verdict {
 
 // inherited returns the verdict with which a target starts that takes over from x.
 func (x *tracked) inherited() Verdict {
-	s := State{Phase: verdict(x.Phase.IsUp()), Changed: x.Changed, Reason: x.Reason, Percent: x.Percent, Ask: x.Ask, proven: x.proven}
+	s := State{
+		Phase: verdict(x.Phase.IsUp()), Changed: x.Changed, Reason: x.Reason,
+		Percent: x.Percent, Ask: x.Ask, Said: x.Said, proven: x.proven,
+	}
 	return Verdict{State: s, Held: x.Held}
 }
 
@@ -115,7 +118,7 @@ func (b *Board) Update(targets []Target, gone []Key, initial map[Key]Verdict, no
 			if x.Phase.IsUp() {
 				b.up++
 			}
-			if x.Phase != Unknown {
+			if x.Verdict != (Verdict{}) {
 				events = append(events, Event{Kind: IsAdded, At: now, Key: t.Key, Verdict: x.Verdict})
 			}
 		}
@@ -211,6 +214,14 @@ func (b *Board) Verdict(k Key) Verdict {
 		return x.Verdict
 	}
 	return Verdict{}
+}
+
+// Said returns what the agent of a target has said; its zero if there is no such target.
+func (b *Board) Said(k Key) Said {
+	if x := b.targets[k]; x != nil {
+		return x.Said
+	}
+	return Said{}
 }
 
 // Next returns how long after its last probe a target is due; false if there is no such target.

@@ -17,8 +17,9 @@ import (
 // Some endpoints that are down have no real server: those that are cut, as one whose agent says maint, and all of them in
 // rules, which have no weight 0. Such an endpoint is down if its virtual server is there without it, unless it may be
 // absent because it is on another node or in another zone. The weight of an endpoint
-// with an override says nothing of its health, not even if the override has ended since.
-func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]Verdict {
+// with an override says nothing of its health, not even if the override has ended since, and neither does that of one
+// whose agent took it out. agents have what was said before the restart.
+func FromKernel(t sources.Table, o Overrides, agents Agents, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]Verdict {
 	var was *reading // made for the first service with a check
 	overrule := newMatcher(o, time.Time{})
 	found := map[Key]Verdict{}
@@ -41,14 +42,21 @@ func FromKernel(t sources.Table, o Overrides, virtuals []kernel.Virtual, reals k
 				if !ok {
 					continue
 				}
+				said := agents.of(key)
+				if _, ok := found[key]; !ok && said != (Said{}) {
+					found[key] = Verdict{State: said.state(Unknown, "")}
+				}
+				if said.decides() {
+					continue
+				}
 				if out, weight := overrule.find(s, e, e.Ports[k].Port); out != nil || weight != nil && weight.Weight.N == 0 {
 					continue
 				}
 				switch up, down := was.endpoint(s, e, k); {
 				case up:
-					found[key] = Verdict{State: State{Phase: Up}}
+					found[key] = Verdict{State: said.state(Up, "")}
 				case down && found[key].Phase != Up:
-					found[key] = Verdict{State: State{Phase: Down, Reason: "as before the restart"}}
+					found[key] = Verdict{State: said.state(Down, "as before the restart")}
 				}
 			}
 		}

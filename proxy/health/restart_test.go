@@ -45,7 +45,7 @@ func TestFromKernel(t *testing.T) {
 			o = Overrides{order(t, c.override, Drain)}
 		}
 		virtuals, reals := readKernel(t, c.kernel)
-		states := FromKernel(table, o, virtuals, kernel.RealsOf(reals))
+		states := FromKernel(table, o, nil, virtuals, kernel.RealsOf(reals))
 		var got []string
 		for _, target := range Targets(table) {
 			if s, ok := states[target.Key]; ok {

@@ -12,9 +12,12 @@ type Result struct {
 	Took       time.Duration
 	Expires    time.Time // when the endpoint's certificate expires; zero if it showed none
 
-	// An agent or a program may also ask for a share of the weight, or to be drained.
+	// A program may also ask for a share of the weight, or to be drained. For an agent Step fills them in.
 	Percent uint16 // of the weight; 0 = not said, and so all of it
 	Ask     Ask
+
+	Agent bool // an agent answered; Words is what it said
+	Words Words
 }
 
 // Ask is what an agent asks for its endpoint, though it is up.
@@ -28,4 +31,6 @@ const (
 )
 
 // String returns HAProxy's word for it; "" for AskNothing.
-func (a Ask) String() string { return [...]string{"", "drain", "maint"}[a] }
+func (a Ask) String() string { return askWords[a] }
+
+var askWords = [...]string{"", "drain", "maint"}

@@ -158,7 +158,7 @@ func (p *player) step(words []string) {
 		p.use(words[1], nil)
 	case "restart":
 		served := p.last.Table
-		initial := FromKernel(p.table, p.known.Overrides, p.kernel(), kernel.RealsOf(p.reals()))
+		initial := FromKernel(p.table, p.known.Overrides, p.board.Agents(nil), p.kernel(), kernel.RealsOf(p.reals()))
 		data, err := p.known.Overrides.MarshalJSON()
 		if err != nil {
 			p.t.Fatal(err)
@@ -188,14 +188,20 @@ func (p *player) result(kind string, words []string) {
 	}
 	r.Reason = strings.Join(words, " ")
 	if kind == "agent" {
-		switch {
-		case r.Reason == "drain":
-			r.Ask = AskDrain
-		case r.Reason == "maint":
-			r.Ask = AskMaint
-		case strings.HasSuffix(r.Reason, "%"):
-			w, _ := ParseWeight(r.Reason)
-			r.Percent = uint16(w.N)
+		r.Agent = true
+		for _, word := range words {
+			switch {
+			case strings.HasSuffix(word, "%"):
+				w, _ := ParseWeight(word)
+				r.Words.Percent, r.Words.HasPercent = uint16(w.N), true
+			case word == "up", word == "down":
+				r.Words.Up, r.Words.Down = word == "up", word == "down"
+			case word != "ready":
+				r.Words.Ask = Ask(slices.Index(askWords[:], word))
+				fallthrough
+			default:
+				r.Words.Asks = true
+			}
 		}
 	}
 	for _, target := range p.targets {

@@ -16,9 +16,10 @@ type State struct {
 	Voids  uint64 // void results so far
 	Voided string // the reason of the last one
 
-	// Percent and Ask are those of the last good result.
+	// Percent and Ask are those of the last good result, or what an agent has said last.
 	Percent uint16
 	Ask     Ask
+	Said    Said // by an agent
 
 	flaps  flaps
 	since  time.Time // of the first result of the run
@@ -26,20 +27,29 @@ type State struct {
 }
 
 // Step returns the state after a result. A void result is counted and changes nothing else. The first result
-// decides at once; later it takes Fall bad results in a row to go down and Rise good ones to come up.
+// decides at once; later it takes Fall bad results in a row to go down and Rise good ones to come up. What an agent says
+// about health decides at once: it is a statement, which need not be confirmed.
 func Step(s State, r Result, p Pace) State {
 	if r.Void {
 		s.Voids++
 		s.Voided = r.Reason
 		return s
 	}
+	if r.Agent {
+		s.Said = s.Said.after(r)
+		r = s.Said.judge(r)
+		if r.Words.Up || r.Words.Down {
+			p.Fall, p.Rise = 1, 1
+		}
+	}
 	if r.Expires.IsZero() { // a refused connection does not show the certificate
 		r.Expires = s.Last.Expires
 	}
 	s.Last = r
-	if r.Good {
-		s.Percent, s.Ask, s.proven = r.Percent, r.Ask, true
+	if r.Good || r.Agent {
+		s.Percent, s.Ask = r.Percent, r.Ask
 	}
+	s.proven = s.proven || r.Good
 	s.flaps = s.flaps.calmed(r.At)
 	switch {
 	case s.Phase == Unknown:

@@ -29,6 +29,7 @@ var stateFiles = []string{
 	"state/sysctls.json.unread",
 	"state/overrides.json",
 	"state/overrides.json.unread",
+	"state/agents.json",
 	"state/node-drain.json",
 	"state/node-drain.json.unread",
 	"state/events.jsonl",

@@ -17,7 +17,7 @@ import (
 
 // Options are what a Checker works with.
 type Options struct {
-	StateDir string // has overrides.json
+	StateDir string // has overrides.json and agents.json
 	Settings Settings
 	Log      *slog.Logger
 
@@ -67,6 +67,8 @@ type Checker struct {
 	followed sources.Table  // whose targets are probed
 	next     sources.Table  // whose targets are to be probed
 
+	agents agents
+
 	follows sync.Mutex // of follow
 }
 
@@ -81,6 +83,9 @@ func New(o Options) (*Checker, error) {
 		return nil, err
 	}
 	c.orders.Overrides, c.orders.unread = ReadOrders(o.StateDir)
+	if c.agents.before, err = readAgents(o.StateDir); err != nil {
+		o.Log.Warn(err.Error())
+	}
 	c.board.Believe = o.Settings.Believe
 	c.runner = probe.NewRunner(&c.prober, c.record, o.Settings.Limits)
 	return c, nil
@@ -117,6 +122,7 @@ func (c *Checker) Run(ctx context.Context) {
 	running.Go(func() { c.runner.Run(ctx) })
 	running.Go(func() { c.tell(ctx) })
 	running.Go(func() { c.prune(ctx) })
+	running.Go(func() { c.keepAgents(ctx) })
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
 	for {

@@ -96,7 +96,9 @@ func run(t *testing.T, tab sources.Table) *rig {
 		t.Fatal(err)
 	}
 	r.Checker = c
-	go c.Run(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(t.Context()) })
+	t.Cleanup(running.Wait) // it writes to StateDir
 	return r
 }
 
@@ -336,7 +338,7 @@ func TestStartsFromTheKernel(t *testing.T) {
 	if e := m.Services.At(0).Endpoints; e[0].Weight != 1 || e[1].Weight != 0 {
 		t.Errorf("weights %d and %d", e[0].Weight, e[1].Weight)
 	}
-	if table, _ := AtStart(r.table, r.Settings, nil, have, time.Now()); table.Services.At(0).Endpoints[1].Weight != 0 {
+	if table, _ := AtStart(r.table, r.Settings, Kept{}, have, time.Now()); table.Services.At(0).Endpoints[1].Weight != 0 {
 		t.Errorf("AtStart gives weight %d", table.Services.At(0).Endpoints[1].Weight)
 	}
 	b.up()
@@ -428,20 +430,32 @@ func TestUnknownUser(t *testing.T) {
 
 func TestResultOf(t *testing.T) {
 	for _, c := range []struct {
+		of   sources.CheckType
 		from probe.Result
 		want health.Result
 	}{
-		{probe.Result{Outcome: probe.OK}, health.Result{Good: true}},
-		{probe.Result{Outcome: probe.OK, Detail: "200 OK"}, health.Result{Good: true, Reason: "200 OK"}},
-		{probe.Result{Outcome: probe.Status, Code: 503}, health.Result{Reason: "status 503"}},
-		{probe.Result{Outcome: probe.Void, Detail: "no file descriptors"}, health.Result{Void: true, Reason: "void: no file descriptors"}},
-		{probe.Result{Outcome: probe.OK, Percent: 75, HasPercent: true}, health.Result{Good: true, Percent: 75}},
-		{probe.Result{Outcome: probe.OK, Percent: 0, HasPercent: true}, health.Result{Good: true, Ask: health.AskDrain}},
-		{probe.Result{Outcome: probe.OK, Verdict: probe.Drain}, health.Result{Good: true, Ask: health.AskDrain}},
-		{probe.Result{Outcome: probe.OK, Verdict: probe.Maint, Percent: 50, HasPercent: true}, health.Result{Good: true, Ask: health.AskMaint}},
-		{probe.Result{Outcome: probe.OK, Verdict: probe.Ready}, health.Result{Good: true}},
+		{sources.CheckTCP, probe.Result{Outcome: probe.OK}, health.Result{Good: true}},
+		{sources.CheckHTTP, probe.Result{Outcome: probe.OK, Detail: "200 OK"}, health.Result{Good: true, Reason: "200 OK"}},
+		{sources.CheckHTTP, probe.Result{Outcome: probe.Status, Code: 503}, health.Result{Reason: "status 503"}},
+		{sources.CheckTCP, probe.Result{Outcome: probe.Void, Detail: "no file descriptors"},
+			health.Result{Void: true, Reason: "void: no file descriptors"}},
+		{sources.CheckExec, probe.Result{Outcome: probe.OK, Percent: 75, HasPercent: true},
+			health.Result{Good: true, Percent: 75}},
+		{sources.CheckExec, probe.Result{Outcome: probe.OK, HasPercent: true},
+			health.Result{Good: true, Ask: health.AskDrain}},
+		{sources.CheckAgent, probe.Result{Outcome: probe.Refused}, health.Result{Reason: "refused"}},
+		{sources.CheckAgent, probe.Result{Outcome: probe.OK, HasPercent: true},
+			health.Result{Good: true, Agent: true, Words: health.Words{HasPercent: true}}},
+		{sources.CheckAgent, probe.Result{Outcome: probe.OK, Verdict: probe.Maint, Percent: 50, HasPercent: true},
+			health.Result{Good: true, Agent: true, Words: health.Words{
+				Ask: health.AskMaint, Asks: true, Percent: 50, HasPercent: true,
+			}}},
+		{sources.CheckAgent, probe.Result{Outcome: probe.OK, Speaks: true, Verdict: probe.Ready},
+			health.Result{Good: true, Agent: true, Words: health.Words{Up: true, Asks: true}}},
+		{sources.CheckAgent, probe.Result{Outcome: probe.Agent, Speaks: true, Detail: "fail"},
+			health.Result{Reason: "agent: fail", Agent: true, Words: health.Words{Down: true}}},
 	} {
-		if got := resultOf(c.from, time.Time{}); got != c.want {
+		if got := resultOf(c.of, c.from, time.Time{}); got != c.want {
 			t.Errorf("%+v: %+v, want %+v", c.from, got, c.want)
 		}
 	}

@@ -47,8 +47,12 @@ func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (o
 	c.mu.Unlock()
 	switch {
 	case !o.settled:
-		c.follow(o.table, fromKernel(o.table, orders, have))
-		o.settled = !hold
+		c.follow(o.table, fromKernel(o.table, orders, c.agents.before, have))
+		if o.settled = !hold; o.settled {
+			c.mu.Lock()
+			c.agents.before = nil // each has its target, or none
+			c.mu.Unlock()
+		}
 	case fresh:
 		if initial := c.inherited(o.table); initial != nil {
 			c.follow(o.table, initial) // before the weights are computed
@@ -98,18 +102,19 @@ func sameServices(a, b sources.Table) bool {
 	return a.Services.Same(b.Services)
 }
 
-// AtStart returns the table, and which of its services are unusual, as a svcproxy serves it that starts now, with the kernel and the orders as they are.
-func AtStart(t sources.Table, s Settings, orders health.Overrides, have *kernel.Observed, now time.Time) (sources.Table, []health.Unusual) {
+// AtStart returns the table, and which of its services are unusual, as a svcproxy serves it that starts now, with the
+// kernel and what stateDir keeps as they are.
+func AtStart(t sources.Table, s Settings, kept Kept, have *kernel.Observed, now time.Time) (sources.Table, []health.Unusual) {
 	t = new(sources.Checks).OnNode(t, s.Defaults, s.Scheduler)
 	var board health.Board
-	board.SetTargets(health.Targets(t), fromKernel(t, orders, have), now)
-	out := health.Overlay(t, health.Known{Verdicts: board.Verdicts(), Overrides: orders}, now)
+	board.SetTargets(health.Targets(t), fromKernel(t, kept.Orders, kept.Agents, have), now)
+	out := health.Overlay(t, health.Known{Verdicts: board.Verdicts(), Overrides: kept.Orders}, now)
 	return out.Table, out.Unusual
 }
 
-// fromKernel returns the verdicts that targets start with, see health.FromKernel. After a change of mode a virtual server that
-// only keeps its connections may be beside rules: then the rules say who is up.
-func fromKernel(t sources.Table, orders health.Overrides, have *kernel.Observed) map[health.Key]health.Verdict {
+// fromKernel returns the verdicts that targets start with, see health.FromKernel. After a change of mode a virtual server
+// that only keeps its connections may be beside rules: then the rules say who is up.
+func fromKernel(t sources.Table, orders health.Overrides, agents health.Agents, have *kernel.Observed) map[health.Key]health.Verdict {
 	virtuals, reals := plan.Translated(have)
-	return health.FromKernel(t, orders, slices.Concat(have.Virtuals, virtuals), have.Reals.With(nil, reals))
+	return health.FromKernel(t, orders, agents, slices.Concat(have.Virtuals, virtuals), have.Reals.With(nil, reals))
 }

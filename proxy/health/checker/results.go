@@ -6,6 +6,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // maxFresh is how many events wait for Overlay at most before it is asked for: those of 25,000 first results would take
@@ -18,8 +19,11 @@ func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
 	if c.Probed != nil {
 		c.Probed(t.Probe.Type, r)
 	}
+	now := time.Now()
 	c.mu.Lock()
-	events := c.board.Record(of.key, resultOf(r, time.Now()))
+	said := c.board.Said(of.key)
+	events := c.board.Record(of.key, resultOf(t.Probe.Type, r, now))
+	c.heard(said, c.board.Said(of.key), now)
 	next, _ := c.board.Next(of.key)
 	c.note(events)
 	many, waited := len(c.fresh) >= maxFresh, of.waited
@@ -33,19 +37,29 @@ func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
 	return next
 }
 
-// resultOf returns a result as package health takes it.
-func resultOf(r probe.Result, now time.Time) health.Result {
+// resultOf returns a result of a check of some type as package health takes it.
+func resultOf(of sources.CheckType, r probe.Result, now time.Time) health.Result {
 	h := health.Result{Good: r.Outcome == probe.OK, Void: r.Void(), At: now, Took: r.Duration, Expires: r.Expires}
 	if h.Reason = r.String(); h.Good {
 		h.Reason = r.Detail
 	}
 	switch {
-	case r.Verdict == probe.Drain, r.HasPercent && r.Percent <= 0:
+	case of == sources.CheckAgent:
+		h.Agent, h.Words = r.Outcome == probe.OK || r.Outcome == probe.Agent, words(r)
+	case r.HasPercent && r.Percent <= 0:
 		h.Ask = health.AskDrain
-	case r.Verdict == probe.Maint:
-		h.Ask = health.AskMaint
 	case r.HasPercent:
 		h.Percent = uint16(r.Percent)
 	}
 	return h
+}
+
+// words returns what an agent's answer says.
+func words(r probe.Result) health.Words {
+	return health.Words{
+		Up: r.Speaks && r.Outcome == probe.OK, Down: r.Speaks && r.Outcome == probe.Agent,
+		Ask:     map[probe.Verdict]health.Ask{probe.Drain: health.AskDrain, probe.Maint: health.AskMaint}[r.Verdict],
+		Asks:    r.Verdict != probe.NoVerdict,
+		Percent: uint16(r.Percent), HasPercent: r.HasPercent,
+	}
 }

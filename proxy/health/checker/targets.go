@@ -68,6 +68,9 @@ func (c *Checker) followLocked(t sources.Table, initial map[health.Key]health.Ve
 		if e.Kind == health.IsGone {
 			c.runner.Remove(&c.targets[e.Key].runs)
 			delete(c.targets, e.Key)
+			if e.Key.Probe.Value().Type == sources.CheckAgent {
+				c.agents.write(time.Now())
+			}
 		}
 	}
 	for i := range targets {

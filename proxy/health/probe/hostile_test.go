@@ -43,7 +43,7 @@ func TestEndlessAnswersTakeLittleMemory(t *testing.T) {
 	}
 	grpc := func(r io.Reader) Result { return judgeGRPC(r, io.Discard) }
 	agent := func(r io.Reader) Result {
-		line, err := readLine(r)
+		line, _, err := readLine(r)
 		if err != nil {
 			return failure(err, "answer")
 		}

@@ -23,6 +23,7 @@ type Result struct {
 	HasPercent bool
 
 	Verdict Verdict   // from agent
+	Speaks  bool      // an agent said "up", with OK, or that the server is down, with Agent
 	Expires time.Time // when the server's certificate expires; zero if there was none
 
 	// unended is closed when the program of an exec probe has ended that could not be killed; nil if it has.

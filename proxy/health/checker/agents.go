@@ -1,0 +1,120 @@
+package checker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel/statefile"
+	"github.com/svcproxy/svcproxy/proxy/health"
+)
+
+const (
+	// agentsFile has what agents have said, in stateDir: a restart must not forget a drain.
+	agentsFile = "agents.json"
+	// maxAgentsFile bounds it, in bytes: 50,000 agents with long reasons.
+	maxAgentsFile = 16 << 20
+	// sharePeriod is how long a share of the weight may wait to be written. Many agents say another one each time.
+	sharePeriod = 10 * time.Second
+)
+
+// agents is what agents have said, on its way to the file. The checker's lock is for before and due.
+type agents struct {
+	before health.Agents // of an earlier run, until the tables of all sources are there
+	due    time.Time     // when the file is to be written; zero = it is up to date
+	failed bool          // it could not be written, which was said; of saveAgents alone
+}
+
+// Kept is what stateDir keeps for the next start.
+type Kept struct {
+	Orders health.Overrides
+	Agents health.Agents
+}
+
+// ReadKept returns what stateDir keeps. What is not well formed is left out, with an error.
+func ReadKept(stateDir string) (Kept, error) {
+	orders, err := ReadOrders(stateDir)
+	said, err2 := readAgents(stateDir)
+	return Kept{orders, said}, errors.Join(err, err2)
+}
+
+func readAgents(stateDir string) (health.Agents, error) {
+	path := filepath.Join(stateDir, agentsFile)
+	data, err := statefile.Read(path, maxAgentsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var all health.Agents
+	if err == nil {
+		all, err = health.ParseAgents(data)
+	}
+	if err != nil {
+		err = fmt.Errorf("what agents said before the restart does not count: %s: %w", path, err)
+	}
+	return all, err
+}
+
+// heard notes that the file is to be written, if an answer changed what its agent has said. The lock is held.
+func (c *Checker) heard(was, is health.Said, now time.Time) {
+	if was == is {
+		return
+	}
+	due := now
+	if was.Percent = is.Percent; was == is {
+		due = now.Add(sharePeriod)
+	}
+	c.agents.write(due)
+}
+
+// write has the file written by then.
+func (a *agents) write(by time.Time) {
+	if a.due.IsZero() || by.Before(a.due) {
+		a.due = by
+	}
+}
+
+// keepAgents writes what agents say, until ctx ends and once more then.
+func (c *Checker) keepAgents(ctx context.Context) {
+	ticks := time.NewTicker(tick)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			c.saveAgents(time.Now().Add(sharePeriod))
+			return
+		case now := <-ticks.C:
+			c.saveAgents(now)
+		}
+	}
+}
+
+// saveAgents writes the file if it is due. A disk may block it, so it does not hold the lock meanwhile.
+func (c *Checker) saveAgents(now time.Time) {
+	c.mu.Lock()
+	if c.agents.due.IsZero() || now.Before(c.agents.due) {
+		c.mu.Unlock()
+		return
+	}
+	c.agents.due = time.Time{}
+	all := c.board.Agents(c.agents.before)
+	c.mu.Unlock()
+	data, err := json.Marshal(all)
+	if err == nil {
+		err = statefile.Write(filepath.Join(c.StateDir, agentsFile), append(data, '\n'), 0o600)
+	}
+	if err == nil {
+		c.agents.failed = false
+		return
+	}
+	if !c.agents.failed {
+		c.Log.Warn("what agents said is not kept for a restart", "error", err)
+	}
+	c.agents.failed = true
+	c.mu.Lock()
+	c.agents.due = now.Add(sharePeriod)
+	c.mu.Unlock()
+}
