@@ -210,7 +210,7 @@ var mayImport = map[string][]string{
 
 	// The loop, and the configuration.
 	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/announce", "proxy/frontend", "sources"},
-	"proxy/config": {"kernel", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file", "sources/lastgood"},
+	"proxy/config": {"kernel", "kernel/statefile", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file", "sources/lastgood"},
 
 	// From a table to the wanted state: pure.
 	"proxy/mode/modetest":  {"kernel", "kernel/trace", "proxy/frontend", "proxy/mode", "sources", "sources/file"},
@@ -231,7 +231,7 @@ var mayImport = map[string][]string{
 	// The sources of tables.
 	"sources/apiserver": {"kernel/machine", "sources", "sources/manifest"},
 	"sources/convert":   {"sources", "sources/file", "sources/manifest"},
-	"sources/file":      {"sources", "sources/fields", "sources/lastgood"},
+	"sources/file":      {"kernel/statefile", "sources", "sources/fields", "sources/lastgood"},
 	"sources/lastgood":  {"kernel/statefile", "sources"},
 	"sources/fields":    {},
 	"sources/manifest":  {"sources"},

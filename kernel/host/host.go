@@ -19,6 +19,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/link"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 	"github.com/svcproxy/svcproxy/kernel/relay"
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/kernel/sysctl"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	// StateDir has the values of sysctls and timeouts before svcproxy changed them, the
 	// record and the names of the last run.
 	StateDir string
+	// Keeper repeats writes there that failed; nil: nothing does.
+	Keeper *statefile.Keeper
 	// Sysctls are the kernel parameters that a reading has, with dots. Restored are those
 	// that may have been changed in any mode; nil: Sysctls. Only these are restored from
 	// the file in StateDir.
@@ -90,13 +93,14 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	boot, err := sysctl.BootID()
 	errs[4] = err
 	k.saved = sysctl.OpenSaved(o.StateDir, boot)
+	k.saved.Keeper = o.Keeper
 	restored := o.Restored
 	if restored == nil {
 		restored = o.Sysctls
 	}
 	k.saved.Check(func(p kernel.Saved) error { return p.Check(restored) })
 	k.sysctls = sysctl.Open(k.saved)
-	k.record = openRecord(o.StateDir, boot)
+	k.record = openRecord(o.StateDir, boot, o.Keeper)
 	k.recorded = k.record.last
 	k.flows, errs[5] = openFlows(&o)
 	if err := errors.Join(errs[:]...); err != nil {

@@ -30,10 +30,11 @@ const (
 // namespace, and it is for a process that was killed, so it is not synced to the disk.
 // Changes are appended.
 type record struct {
-	path string // "" writes nothing
-	head string // first line
+	path   string // "" writes nothing
+	head   string // first line
+	keeper *statefile.Keeper
 
-	// These belong to the goroutine that writes.
+	// These belong to put.
 	last  kernel.Record // what the file has
 	lines int           // of the file, 0 if it must be rewritten
 
@@ -46,8 +47,8 @@ type record struct {
 
 // openRecord reads the file. It ignores a file of another boot or namespace, and one
 // that cannot be read: the record only adds to what the kernel says is owned.
-func openRecord(stateDir, bootID string) *record {
-	r := &record{}
+func openRecord(stateDir, bootID string, keeper *statefile.Keeper) *record {
+	r := &record{keeper: keeper}
 	namespace, err := namespaceName()
 	if stateDir == "" || bootID == "" || err != nil {
 		return r
@@ -117,14 +118,22 @@ func (r *record) write() {
 			return
 		}
 		r.mu.Unlock()
-		err := r.put(*now)
-		r.mu.Lock()
-		r.err = err
-		r.mu.Unlock()
+		_ = r.keeper.Do(recordFile, func() error { return r.put(*now) }) // warning has the error
 	}
 }
 
+// put writes a record, and notes whether that succeeded.
 func (r *record) put(now kernel.Record) error {
+	err := r.replace(now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err = err; r.keeper != nil {
+		r.err = nil // the Keeper says it
+	}
+	return err
+}
+
+func (r *record) replace(now kernel.Record) error {
 	if r.lines > 0 && r.append(now) {
 		return nil
 	}

@@ -43,7 +43,7 @@ func TestRecordIsAppendedTo(t *testing.T) {
 		return len(text)
 	}
 	all := virtuals(2000, "rr")
-	r := openRecord(dir, "boot")
+	r := openRecord(dir, "boot", nil)
 	remember(t, r, kernel.Record{Made: all[:1999]})
 	whole := size()
 	remember(t, r, kernel.Record{Made: all})
@@ -61,10 +61,10 @@ func TestRecordIsAppendedTo(t *testing.T) {
 	}
 	remember(t, r, kernel.Record{Made: all[1:3], Left: left})
 
-	if again := openRecord(dir, "boot"); !slices.Equal(again.last.Made, all[1:3]) || !slices.Equal(again.last.Left, left) {
+	if again := openRecord(dir, "boot", nil); !slices.Equal(again.last.Made, all[1:3]) || !slices.Equal(again.last.Left, left) {
 		t.Errorf("read: %v", again.last)
 	}
-	if other := openRecord(dir, "another"); other.last.Made != nil {
+	if other := openRecord(dir, "another", nil); other.last.Made != nil {
 		t.Error("the record of another boot was believed")
 	}
 }
@@ -72,7 +72,7 @@ func TestRecordIsAppendedTo(t *testing.T) {
 // A file that another program wrote costs the record but not the start, and is
 // rewritten.
 func TestRecordTamperedWith(t *testing.T) {
-	head := openRecord(t.TempDir(), "boot").head
+	head := openRecord(t.TempDir(), "boot", nil).head
 	line := "-A -t 10.96.0.0:80 -s rr\n"
 	for name, c := range map[string]struct {
 		text   string
@@ -93,12 +93,12 @@ func TestRecordTamperedWith(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			r := openRecord(dir, "boot")
+			r := openRecord(dir, "boot", nil)
 			if len(r.last.Made) != c.made || (r.err != nil) != c.warned {
 				t.Errorf("%v, %v", r.last, r.err)
 			}
 			remember(t, r, kernel.Record{Made: virtuals(3, "rr")})
-			if again := openRecord(dir, "boot"); len(again.last.Made) != 3 {
+			if again := openRecord(dir, "boot", nil); len(again.last.Made) != 3 {
 				t.Errorf("afterwards: %v, %v", again.last, again.err)
 			}
 		})
@@ -108,7 +108,7 @@ func TestRecordTamperedWith(t *testing.T) {
 // A link, which the service's user could create, is not followed.
 func TestRecordBehindALink(t *testing.T) {
 	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
-	r := openRecord(dir, "boot")
+	r := openRecord(dir, "boot", nil)
 	if err := os.WriteFile(victim, fmt.Append(nil, r.head, "-A -t 10.96.0.0:80 -s rr\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestRecordBehindALink(t *testing.T) {
 	if err := os.Symlink(victim, filepath.Join(dir, recordFile)); err != nil {
 		t.Fatal(err)
 	}
-	r = openRecord(dir, "boot")
+	r = openRecord(dir, "boot", nil)
 	if r.last.Made != nil {
 		t.Error("what is behind the link was believed")
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/statefile"
@@ -30,11 +31,16 @@ const maxSaved = 1 << 20
 //
 // One goroutine at a time may use it.
 type Saved struct {
-	path    string // "" keeps the values in memory only
-	boot    string
-	list    []kernel.Saved // sorted by name
-	dirty   bool           // the file differs from memory
-	unread  bool           // the file, or a value in it, was not understood
+	// Keeper repeats a write that failed; nil: the next Flush does.
+	Keeper *statefile.Keeper
+
+	path  string // "" keeps the values in memory only
+	boot  string
+	list  []kernel.Saved // sorted by name
+	dirty bool           // the file differs from memory
+
+	mu      sync.Mutex // of what follows, which the Keeper's goroutine changes
+	unread  bool       // the file, or a value in it, was not understood
 	warning error
 }
 
@@ -110,7 +116,11 @@ func (s *Saved) All() []kernel.Saved { return slices.Clone(s.list) }
 
 // Warning returns why the last use of the state directory failed, or nil. While it is not nil,
 // `cleanup` may not find all saved values.
-func (s *Saved) Warning() error { return s.warning }
+func (s *Saved) Warning() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.warning
+}
 
 // Save keeps the value that a parameter has before it is replaced by ours. The first value of a
 // boot wins. Call Flush before the parameter is written: after a crash in between, the file has a
@@ -151,28 +161,41 @@ func (s *Saved) Flush() {
 	if !s.dirty || s.path == "" {
 		return
 	}
-	if err := s.write(); err != nil {
-		s.warning = fmt.Errorf("saving kernel parameters: %w", err)
-		return
+	text, err := s.encode()
+	if err == nil {
+		err = s.Keeper.Do(SavedFile, func() error { return s.write(text) })
 	}
-	s.dirty, s.unread, s.warning = false, false, nil
+	s.dirty = err != nil
 }
 
-// write replaces the whole file, so that a crash leaves the old one or the new one. A file that was not understood is kept
-// under another name: it may be the only record of what the parameters were.
-func (s *Saved) write() error {
+func (s *Saved) encode() ([]byte, error) {
 	r := record{BootID: s.boot, Sysctls: make([]parameter, len(s.list))}
 	for i, p := range s.list {
 		r.Sysctls[i] = parameter(p)
 	}
 	text, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return err
-	}
+	return append(text, '\n'), err
+}
+
+// write replaces the whole file, so that a crash leaves the old one or the new one. A file that was not understood is kept
+// under another name: it may be the only record of what the parameters were.
+func (s *Saved) write(text []byte) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.unread {
-		if err := statefile.SetAside(s.path); err != nil {
-			return fmt.Errorf("setting %s aside, which cannot be read: %w", s.path, err)
-		}
+		err = statefile.SetAside(s.path)
 	}
-	return statefile.Write(s.path, append(text, '\n'), 0o644)
+	if err != nil {
+		err = fmt.Errorf("setting %s aside, which cannot be read: %w", s.path, err)
+	} else {
+		s.unread = false
+		err = statefile.Write(s.path, text, 0o644)
+	}
+	if err != nil {
+		err = fmt.Errorf("saving kernel parameters: %w", err)
+	}
+	if s.warning = err; s.Keeper != nil {
+		s.warning = nil // the Keeper says it
+	}
+	return err
 }

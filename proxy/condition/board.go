@@ -147,7 +147,7 @@ func (b *Board) List() []Condition {
 }
 
 // maxText bounds a subject and a text, in bytes.
-const maxText = 300
+const maxText = 500
 
 // clean makes one line for a terminal and for systemd of what may be an error, or the name of a file.
 func clean(s string) string {

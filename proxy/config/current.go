@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
@@ -24,6 +25,8 @@ type Options struct {
 	// Read is called after each reading but the first, with nil if it was
 	// accepted. It may be nil.
 	Read func(refused error)
+	// Keeper repeats the writing of the last good content that failed; nil: nothing does.
+	Keeper *statefile.Keeper
 	// Changed is called when the active configuration has changed.
 	Changed func(was, now *Setup)
 }
@@ -39,7 +42,6 @@ type Current struct {
 
 	// reading is held over a reading with all that follows from it. It may wait for disks.
 	reading sync.Mutex
-	unkept  bool          // the active content could not be stored
 	wake    chan struct{} // wakes Follow when pause is new
 
 	// mu is never held while something waits: Standing answers at once. Only the holder of reading changes what it guards.
@@ -151,9 +153,6 @@ func (c *Current) Reload() (kept []Kept, err error) {
 	refused := c.refused
 	c.accept(kept)
 	if refused == nil && next.File == was.File && bytes.Equal(next.Data, was.Data) {
-		if c.unkept {
-			c.keep()
-		}
 		return kept, nil
 	}
 	if refused != nil || !sources.Compare(was.Static, now.Static).Empty() {
@@ -162,7 +161,7 @@ func (c *Current) Reload() (kept []Kept, err error) {
 	c.say(was.Config.Changes(now.Config), kept, now.Warnings)
 	c.now.Store(&now)
 	c.o.Changed(was, &now)
-	c.keep()
+	c.Keep()
 	return kept, nil
 }
 
@@ -249,29 +248,19 @@ func (c *Current) warn(lines []string) {
 	}
 }
 
-// Keep stores the active content for a start at which the file is broken. It does
-// nothing while the file is refused. A disk that is full or read-only is a warning,
-// and each reload tries again.
-func (c *Current) Keep() {
-	c.reading.Lock()
-	defer c.reading.Unlock()
-	c.keep()
-}
+// Keep stores the active content for a start at which the file is broken. It does nothing while the file is refused. The
+// Keeper tries again what a full or read-only disk refuses.
+func (c *Current) Keep() { _ = c.o.Keeper.Do("last-good", c.keep) } // the Keeper says the error
 
-// keep is Keep for the holder of reading. It logs the first failure, and the end of failures.
-func (c *Current) keep() {
+func (c *Current) keep() error {
 	s := c.Now()
-	if s.File == "" || c.refused != nil {
-		return
+	if s.File == "" || c.Standing().Refused != nil {
+		return nil
 	}
-	err := s.lastGood().Put(s.File, s.Data, time.Now())
-	switch {
-	case err != nil && !c.unkept:
-		c.o.Log.Warn("the last good configuration cannot be kept: a broken file would stop the next start", "err", err)
-	case err == nil && c.unkept:
-		c.o.Log.Info("the last good configuration is kept again", "file", s.File)
+	if err := s.lastGood().Put(s.File, s.Data, time.Now()); err != nil {
+		return fmt.Errorf("a broken file would stop the next start: %w", err)
 	}
-	c.unkept = err != nil
+	return nil
 }
 
 // Follow reloads when the file changes, until ctx ends. It also reloads every

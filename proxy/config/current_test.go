@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -26,11 +27,14 @@ type node struct {
 	logged         func(line string) // nil: nothing is done with a line
 	*config.Current
 	changes int
+	keeper  statefile.Keeper
 }
 
 func newNode(t *testing.T) *node {
 	dir := t.TempDir()
-	return &node{T: t, file: filepath.Join(dir, "svcproxy.toml"), stateDir: filepath.Join(dir, "state")}
+	n := &node{T: t, file: filepath.Join(dir, "svcproxy.toml"), stateDir: filepath.Join(dir, "state")}
+	n.keeper.Said = func(file string, err error) { fmt.Fprintf(n, "kept %s: %v\n", file, err) }
+	return n
 }
 
 // write saves a configuration. STATE stands for the node's stateDir.
@@ -60,7 +64,7 @@ func (n *node) start(flags ...string) error {
 	n.changes = 0
 	var err error
 	n.Current, err = config.Start(config.Options{
-		Flags: f, Log: slog.New(slog.NewTextHandler(n, nil)),
+		Flags: f, Log: slog.New(slog.NewTextHandler(n, nil)), Keeper: &n.keeper,
 		Changed: func(was, now *config.Setup) { n.changes++ },
 		Fits: func(c config.Config) error {
 			if c.IPVS.Scheduler == "twos" {
@@ -219,7 +223,7 @@ func TestAFileThatIsGoneOrEmptyAtStart(t *testing.T) {
 	}
 }
 
-// A failure to write is logged as a warning, once. When the disk is well, the next reload writes.
+// When a disk that was full or read-only is well, the content is kept without another change.
 func TestStateDirThatCannotBeWritten(t *testing.T) {
 	n := newNode(t)
 	n.write(good)
@@ -236,21 +240,22 @@ func TestStateDirThatCannotBeWritten(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if strings.Count(n.log.String(), "level=WARN") != 1 {
+	if strings.Count(n.log.String(), "a broken file would stop the next start") != 3 { // at the start and after two changes
 		t.Error(n.log.String())
 	}
 	if err := os.Remove(n.stateDir); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		if _, err := n.Reload(); err != nil {
-			t.Error(err)
-		}
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), 25*time.Second)
+		defer stop()
+		n.keeper.Run(ctx)
+		synctest.Wait()
+	})
 	if kept, _, ok, err := config.LastGood(n.stateDir).Get(n.file); !ok || string(kept) != string(n.Now().Data) {
 		t.Errorf("kept %q, %v", kept, err)
 	}
-	if strings.Count(n.log.String(), "is kept again") != 1 || n.changes != 2 {
+	if strings.Count(n.log.String(), "kept last-good: <nil>") != 1 || n.changes != 2 {
 		t.Errorf("%d changes: %s", n.changes, n.log.String())
 	}
 }
@@ -264,7 +269,7 @@ func TestStandingDoesNotWaitForTheDisk(t *testing.T) {
 	}
 	asked, answered := make(chan struct{}), make(chan struct{})
 	n.logged = func(line string) {
-		if n.changes > 0 && strings.Contains(line, "cannot be kept") {
+		if n.changes > 0 && strings.Contains(line, "would stop the next start") {
 			close(asked) // in the middle of Keep
 			<-answered
 		}

@@ -18,7 +18,7 @@ func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) con
 	o := consoleOptions{
 		proxy: d.proxy, current: d.current, log: d.log.Logger, about: d.about(), counters: counters, files: files,
 		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible, checker: d.checker, drained: d.drained, announcer: d.announcer, explain: d.explain,
-		conditions: &d.conditions,
+		conditions: &d.conditions, keeper: d.keeper,
 	}
 	o.kernelText, o.stateDir = d.kernelText, d.setup().Config.StateDir
 	if d.listeners != nil {
@@ -56,7 +56,7 @@ func (d *daemon) warnings() []string {
 	if err := d.drained.Unread(); err != nil {
 		lines = append(lines, err.Error())
 	}
-	return append(append(lines, d.announcer.warnings()...), d.doubts...)
+	return append(lines, d.doubts...)
 }
 
 // work counts what the kernel was asked for, in the types of metrics.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -30,9 +29,6 @@ type announcer struct {
 	last    announce.Decision
 	number  number          // in announce.file, mode vrrp
 	wrote   config.Announce // which announce.file was written last
-
-	mu      sync.Mutex
-	unsaved error // why the file could not be written
 }
 
 // Keep keeps VIPs that were removed until routers know.
@@ -126,17 +122,19 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 	case hold:
 		return
 	}
-	var err error
+	publish := func() error { return nil }
 	if c.Mode != announce.Off && c.File != "" {
 		d := a.last
 		d.VIPs = now.Announced
-		if err = statefile.Publish(c.File, []byte(d.File(c.Mode))); err != nil {
-			err = fmt.Errorf("announce.file cannot be written, so routing daemons that read it do not know what is served: %w", err)
+		text := []byte(d.File(c.Mode))
+		publish = func() error {
+			if err := statefile.Publish(c.File, text); err != nil {
+				return fmt.Errorf("routing daemons that read it do not know what is served: %w", err)
+			}
+			return nil
 		}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.unsaved = err
+	_ = a.daemon.keeper.Do("announce.file", publish) // the Keeper says the error
 }
 
 // remember corrects what is remembered after a sync that did not carry out its whole plan: what the kernel lacked was not
@@ -172,17 +170,4 @@ func (a *announcer) runs(now *proxy.Snapshot) {
 	if err := lasted(a.daemon.setup().Config.RuntimeDir); err != nil {
 		a.daemon.log.Warn("cannot forget this start: after two crashes VIPs would be withdrawn too early", "err", err)
 	}
-}
-
-// warnings says what keeps routing daemons from knowing what is served.
-func (a *announcer) warnings() []string {
-	if a == nil {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.unsaved == nil {
-		return nil
-	}
-	return []string{a.unsaved.Error()}
 }

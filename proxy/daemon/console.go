@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/config"
@@ -44,6 +45,8 @@ type consoleOptions struct {
 	warnings func() []string
 	// table is the last table of a source.
 	table func(source string) control.Table
+	// keeper repeats writes in stateDir that failed; nil in tests.
+	keeper *statefile.Keeper
 	// conditions are those of this svcproxy; nil in tests.
 	conditions *condition.Board
 	// checker makes the health checks and keeps the orders; nil is none. It must not run before newConsole.
@@ -103,7 +106,7 @@ type console struct {
 // It listens nowhere until open.
 func newConsole(o consoleOptions) *console {
 	c := &console{consoleOptions: o, stop: func() {}}
-	c.kept = events.File{Path: filepath.Join(o.stateDir, events.FileName), Ring: &c.ring, Log: o.log}
+	c.kept = events.File{Path: filepath.Join(o.stateDir, events.FileName), Ring: &c.ring, Keeper: o.keeper}
 	if o.stateDir != "" {
 		if err := c.kept.Restore(); err != nil {
 			o.log.Warn("cannot restore events", "err", err)

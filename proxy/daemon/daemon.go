@@ -18,6 +18,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/cli"
@@ -55,7 +56,8 @@ type daemon struct {
 	starts    announce.Starts               // with this one
 	object    atomic.Pointer[manifest.Node] // this node in the API server, nil without one
 
-	conditions condition.Board // what is wrong for a while
+	conditions condition.Board   // what is wrong for a while
+	keeper     *statefile.Keeper // of all files in stateDir
 
 	reading sync.Mutex // while readKernel reads the kernel
 
@@ -78,6 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	signals := catchSignals()
 	host.SmallPages() // else the memory that is returned after the start would not stay returned
 	d := &daemon{version: o.Version, log: newLog(o.Log)}
+	d.keeper = &statefile.Keeper{Said: d.unkept}
 	garbage := deferCollection(startLimit)
 	if err := d.configure(o.Flags); err != nil {
 		return err
@@ -96,6 +99,7 @@ func Run(ctx context.Context, o Options) error {
 	defer lock.Release()
 	d.starts = d.begin(s.Config)
 	defer d.stopped(ctx, s.Config)
+	s.keeper = d.keeper
 	s.lastMode, s.log = d.lastMode(s.Config.StateDir), d.log.Logger
 	s.Writes, s.inherited, s.relayNotice = true, activation.Files(true), logNotice(d.log.Logger)
 	// Files are read while the programs below run.
@@ -140,7 +144,7 @@ func (d *daemon) configure(flags *config.Flags) error {
 		return err
 	}
 	d.current, err = config.Start(config.Options{
-		Flags: flags, Log: d.log.Logger, Fits: d.fits, Changed: d.changed,
+		Flags: flags, Log: d.log.Logger, Keeper: d.keeper, Fits: d.fits, Changed: d.changed,
 		Read: func(refused error) { d.console.metrics.Reloaded(refused) },
 	})
 	if err != nil {
@@ -185,7 +189,7 @@ func (d *daemon) setup() Setup {
 // serve makes the loop, its sources and the console, and runs them.
 func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.Source, garbage *collector) error {
 	s := d.setup()
-	served := lastgood.NewRecorder(s.Config.StateDir, d.log.Logger)
+	served := lastgood.NewRecorder(s.Config.StateDir, d.keeper)
 	defer served.Close()
 	feeds, err := d.feeds(s, files)
 	if err != nil {
@@ -214,12 +218,9 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 		return err
 	}
 	defer d.console.close()
-	if err := host.KeepNames(s.Config.StateDir, s.Config.Names()); err != nil {
-		d.log.Warn("cannot record the names of this run's objects for the next run", "err", err)
-	}
-	if err := host.KeepMode(s.Config.StateDir, d.mode.Name()); err != nil {
-		d.log.Warn("cannot record this run's mode for the next run", "err", err)
-	}
+	_ = d.keeper.Do("names", func() error { return host.KeepNames(s.Config.StateDir, s.Config.Names()) })
+	_ = d.keeper.Do("mode", func() error { return host.KeepMode(s.Config.StateDir, d.mode.Name()) })
+	go d.keeper.Run(ctx)
 	d.current.Keep()
 	d.log.Info("starting", "version", d.version, "node", s.Node(), "config", s.File, "iptables", d.kernel.Tools())
 	go d.handle(ctx, signals)
@@ -236,6 +237,15 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 		d.log.Info(d.farewell())
 	}
 	return err
+}
+
+// unkept says that a file in stateDir cannot be written, or that it can again.
+func (d *daemon) unkept(file string, err error) {
+	text := ""
+	if err != nil {
+		text = "cannot be written: " + err.Error()
+	}
+	d.conditions.Set(condition.Unkept, file, text, "")
 }
 
 // farewell says what a stop means in the mode.

@@ -25,7 +25,7 @@ func (s Setup) Health() checker.Settings {
 // newChecker makes what runs the health checks. It calls the loop, which is made after it, from Run on.
 func (d *daemon) newChecker(s Setup) (*checker.Checker, error) {
 	return checker.New(checker.Options{
-		StateDir: s.Config.StateDir, Settings: s.Health(), Log: d.log.Logger,
+		StateDir: s.Config.StateDir, Settings: s.Health(), Log: d.log.Logger, Keeper: d.keeper,
 		Wake: func() { d.proxy.Replan() },
 	})
 }

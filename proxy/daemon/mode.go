@@ -128,7 +128,7 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m mode.Mode) (*
 	}
 	k, err := host.Open(ctx, host.Options{
 		Names: names, NodeName: s.Node(), Zone: s.Config.Node.Zone,
-		StateDir: s.Config.StateDir, Sysctls: m.Sysctls(), Restored: allSysctls(), Needs: m.Needs(), Tables: s.Tables, Relay: s.relay,
+		StateDir: s.Config.StateDir, Keeper: s.keeper, Sysctls: m.Sysctls(), Restored: allSysctls(), Needs: m.Needs(), Tables: s.Tables, Relay: s.relay,
 	})
 	if err != nil {
 		return nil, err

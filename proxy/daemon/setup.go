@@ -13,6 +13,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/relay"
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/cli"
@@ -42,8 +43,9 @@ type Setup struct {
 	Fallbacks []status.Fallback
 	used      mode.Mode // of Open; nil before
 
-	lastMode string       // of the last run; "" if Open is not to wait for it
-	log      *slog.Logger // of Open with lastMode
+	keeper   *statefile.Keeper // of all files in stateDir; nil in commands
+	lastMode string            // of the last run; "" if Open is not to wait for it
+	log      *slog.Logger      // of Open with lastMode
 
 	relay       *relay.Relay       // of Open in mode userspace; nil in other modes, and in commands
 	inherited   []*os.File         // listeners that the last process left with systemd, for the relay
@@ -155,7 +157,7 @@ func (s Setup) Files() file.Options {
 	f := s.Config.File
 	return file.Options{
 		Optional: s.Config.APIServer.Enabled, Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod,
-		Keep: filepath.Join(config.LastGood(s.Config.StateDir).Dir, "services"),
+		Keep: filepath.Join(config.LastGood(s.Config.StateDir).Dir, "services"), Keeper: s.keeper,
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
+	"sync/atomic"
 
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
@@ -34,11 +34,11 @@ type fileHead struct {
 type File struct {
 	Path string
 	Ring *Ring
-	Log  *slog.Logger
+	// Keeper repeats a write that failed; nil: the next event does.
+	Keeper *statefile.Keeper
 
-	seq    uint64 // of the last event in the file
-	size   int    // bytes, or maxFile if the file has to be written as a whole
-	failed bool   // the last writing did
+	seq  atomic.Uint64 // of the last event in the file
+	size int           // bytes, or maxFile if the file has to be written as a whole; of put
 }
 
 // Restore gives the events of the file to the Ring, which must be empty. Without a file there are none. Lines that are not
@@ -67,18 +67,18 @@ func (f *File) Restore() error {
 		}
 	}
 	f.Ring.restore(list, head.Series)
-	f.seq = f.Ring.Newest()
+	f.seq.Store(f.Ring.Newest())
 	return nil
 }
 
 // Run writes new events until ctx ends, and those that came by then.
 func (f *File) Run(ctx context.Context) {
 	for {
-		list, _, more := f.Ring.After(f.seq)
+		list, _, more := f.Ring.After(f.seq.Load())
 		f.write(list)
 		select {
 		case <-ctx.Done():
-			list, _, _ = f.Ring.After(f.seq)
+			list, _, _ = f.Ring.After(f.seq.Load())
 			f.write(list)
 			return
 		case <-more:
@@ -86,26 +86,27 @@ func (f *File) Run(ctx context.Context) {
 	}
 }
 
-// write adds events to the file, or writes the file again if it would be too large. An error is logged once.
+// write adds events to the file. The Keeper says an error.
 func (f *File) write(list []Event) {
 	if len(list) == 0 {
 		return
 	}
-	f.seq = list[len(list)-1].Seq
+	f.seq.Store(list[len(list)-1].Seq)
 	data := encoded(list)
+	_ = f.Keeper.Do(FileName, func() error { return f.put(data) })
+}
+
+// put adds lines to the file, or writes it as a whole if it would be too large.
+func (f *File) put(data []byte) error {
 	err := errors.New("to be written as a whole")
 	if f.size+len(data) <= maxFile {
 		err = statefile.Append(f.Path, data)
 	}
-	if err == nil {
-		f.size += len(data)
-	} else {
-		err = f.rewrite()
+	if err != nil {
+		return f.rewrite()
 	}
-	if err != nil && !f.failed {
-		f.Log.Warn("events are not kept over a restart", "err", err)
-	}
-	f.failed = err != nil
+	f.size += len(data)
+	return nil
 }
 
 // rewrite writes the newest events that fit in half of the file.
@@ -115,7 +116,7 @@ func (f *File) rewrite() error {
 		return err
 	}
 	list, _, _ := f.Ring.After(0)
-	f.seq = list[len(list)-1].Seq // write has seen one, so there is one
+	f.seq.Store(list[len(list)-1].Seq) // write has seen one, so there is one
 	data := encoded(list)
 	for len(data) > leastFile {
 		list = list[len(list)/8+1:]
@@ -124,7 +125,7 @@ func (f *File) rewrite() error {
 	data = append(append(head, '\n'), data...)
 	if err := statefile.Put(f.Path, data, 0o600); err != nil {
 		f.size = maxFile
-		return err
+		return fmt.Errorf("events are not kept over a restart: %w", err)
 	}
 	f.size = len(data)
 	return nil

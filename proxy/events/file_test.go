@@ -3,7 +3,6 @@ package events
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +13,7 @@ import (
 func run(t *testing.T, path string, add ...Event) *Ring {
 	t.Helper()
 	r := new(Ring)
-	f := File{Path: path, Ring: r, Log: slog.New(slog.DiscardHandler)}
+	f := File{Path: path, Ring: r}
 	if err := f.Restore(); err != nil {
 		t.Log(err)
 	}

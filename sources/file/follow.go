@@ -46,7 +46,7 @@ func (s *Source) follow() *follower {
 	}
 	if s.o.Keep != "" {
 		f.store.backups = openBackups(s.o.Keep, s.o.Log)
-		f.saver = newSaver(s.o.Keep, s.o.Log)
+		f.saver = newSaver(s.o.Keep, s.o.Keeper, s.o.Log)
 		for dir, point := range f.saver.points {
 			f.store.mounts[dir] = mount{point: point}
 		}

@@ -1,15 +1,14 @@
 package file
 
 import (
-	"errors"
-	"io/fs"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/lastgood"
 )
@@ -77,22 +76,21 @@ func (st *backups) others(known map[string]*record) []string {
 
 // saver writes copies to disk in the background, so that a slow disk does not delay a change.
 type saver struct {
-	store lastgood.Store
-	log   *slog.Logger
-	wake  chan struct{}
-	ended chan struct{}
+	store  lastgood.Store
+	keeper *statefile.Keeper
+	wake   chan struct{}
+	ended  chan struct{}
 
 	mu    sync.Mutex
 	due   copies            // not written yet
 	wants map[string]string // the mount points of directories
 
 	points map[string]string // as written
-	logged string            // the reason of the failure that was logged last
 }
 
-func newSaver(dir string, log *slog.Logger) *saver {
+func newSaver(dir string, keeper *statefile.Keeper, log *slog.Logger) *saver {
 	k := &saver{
-		store: lastgood.Store{Dir: dir}, log: log,
+		store: lastgood.Store{Dir: dir}, keeper: keeper,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), due: copies{},
 	}
 	var err error
@@ -103,13 +101,13 @@ func newSaver(dir string, log *slog.Logger) *saver {
 	go func() {
 		defer close(k.ended)
 		for range k.wake {
-			k.write()
+			_ = k.keeper.Do("last-good/services", k.write) // the Keeper says the error
 		}
 	}()
 	return k
 }
 
-// save writes copies and mount points soon, and tries again those that have failed.
+// save writes copies and mount points soon. The Keeper tries again those that have failed.
 func (k *saver) save(news copies, points map[string]string) {
 	k.mu.Lock()
 	maps.Copy(k.due, news)
@@ -127,8 +125,8 @@ func (k *saver) close() {
 	<-k.ended
 }
 
-// write tries all copies that are due. It logs a failure if its reason is new: a full disk fails every file.
-func (k *saver) write() {
+// write tries all copies that are due, and returns the last failure: a full disk fails every file.
+func (k *saver) write() error {
 	k.mu.Lock()
 	due, points := maps.Clone(k.due), k.wants
 	k.mu.Unlock()
@@ -151,16 +149,10 @@ func (k *saver) write() {
 			k.points = points
 		}
 	}
-	switch why := reason(failed); {
-	case why == k.logged:
-	case failed != nil:
-		k.log.Warn("the last good content of service files cannot be kept: a file that is broken at the next start has none",
-			slog.Any("err", failed))
-		k.logged = why
-	default:
-		k.log.Info("the last good content of service files is kept again", slog.String("dir", k.store.Dir))
-		k.logged = ""
+	if failed != nil {
+		return fmt.Errorf("a file that is broken at the next start has older content, or none: %w", failed)
 	}
+	return nil
 }
 
 func (k *saver) put(path string, c *accepted) error {
@@ -168,19 +160,4 @@ func (k *saver) put(path string, c *accepted) error {
 		return k.store.Delete(path)
 	}
 	return k.store.Put(path, c.data, c.at)
-}
-
-// reason is the part of an error that does not depend on the file.
-func reason(err error) string {
-	var number syscall.Errno
-	var pe *fs.PathError
-	switch {
-	case err == nil:
-		return ""
-	case errors.As(err, &number):
-		return number.Error()
-	case errors.As(err, &pe):
-		return pe.Err.Error()
-	}
-	return err.Error()
 }

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/lastgood"
 )
@@ -209,14 +211,17 @@ func TestNeverKept(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: a failure to write is logged once for each reason and delays nothing. When writing works again, all
-// missed copies are written.
+// TestNothingIsKept: a failure to write delays nothing and is said. When writing works again, all missed copies are written
+// without another change.
 func TestNothingIsKept(t *testing.T) {
 	r := &rig{T: t, dir: t.TempDir()}
 	r.put("kept", "a file where a directory should be")
 	r.write("s.toml", "a")
 	r.write("t.toml", "t")
-	o, log := r.keeping("s.toml", "t.toml")
+	o, _ := r.keeping("s.toml", "t.toml")
+	var said []error
+	keeper := &statefile.Keeper{Said: func(_ string, err error) { said = append(said, err) }}
+	o.Keeper = keeper
 	r.run(o)
 	r.want("", "a", "t")
 	for _, name := range []string{"b", "c"} {
@@ -224,38 +229,18 @@ func TestNothingIsKept(t *testing.T) {
 		r.want("", name, "t")
 	}
 	r.stop()
-	// The failure to read at the start is a warning of its own.
-	if n := strings.Count(log.String(), "cannot be kept"); n != 1 {
-		t.Errorf("%d warnings:\n%s", n, log)
+	if len(said) == 0 || slices.Contains(said, nil) {
+		t.Errorf("said %v", said)
 	}
-
-	k := newSaver(r.path("kept"), o.Log)
-	log.Reset()
-	write := func(news copies) string {
-		log.Reset()
-		k.due = news
-		k.write()
-		return log.String()
-	}
-	one := &accepted{[]byte("1"), time.Now()}
-	if s := write(copies{"a": one, "b": one}); strings.Count(s, "cannot be kept") != 1 || !strings.Contains(s, "not a directory") {
-		t.Error(s)
-	}
-	if s := write(copies{"a": one, "b": one}); s != "" {
-		t.Error(s)
-	}
-	k.store.Dir = "/proc/kept"
-	if s := write(copies{"a": one}); !strings.Contains(s, "/proc/kept") {
-		t.Error(s)
-	}
-	k.store.Dir = r.path("kept")
 	r.must(os.Remove(r.path("kept")))
-	if s := write(copies{"a": one, "b": nil}); !strings.Contains(s, "kept again") || len(k.due) > 0 {
-		t.Error(s, k.due)
-	}
-	k.close()
-	if kept := r.kept(); !slices.Equal(kept, []string{"a"}) {
-		t.Error(kept)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), 15*time.Second)
+		defer stop()
+		keeper.Run(ctx)
+		synctest.Wait()
+	})
+	if kept := r.kept(); !slices.Equal(kept, []string{"s.toml", "t.toml"}) || said[len(said)-1] != nil {
+		t.Error(kept, said)
 	}
 }
 

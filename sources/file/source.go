@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -25,6 +26,8 @@ type Options struct {
 	// Keep is a directory for the last good content of each file. The next start uses it for a file that is
 	// refused. "" = none. A failure to write there is a warning.
 	Keep string
+	// Keeper repeats what could not be written there; nil: the next change does.
+	Keeper *statefile.Keeper
 
 	// remount is how often to look for a mount while files or directories are missing; 0 = 5 s.
 	remount time.Duration

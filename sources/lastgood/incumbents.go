@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"path/filepath"
 	"sync"
 	"time"
@@ -42,23 +41,22 @@ func Incumbents(stateDir string) (sources.Incumbents, error) {
 
 // Recorder writes the record of incumbents in the background. Its methods may be called from any goroutine.
 type Recorder struct {
-	path  string
-	log   *slog.Logger
-	wake  chan struct{}
-	end   chan struct{}
-	ended chan struct{}
+	path   string
+	keeper *statefile.Keeper
+	wake   chan struct{}
+	end    chan struct{}
+	ended  chan struct{}
 
 	mu  sync.Mutex
 	due *sources.Incumbents // nil: the record is up to date
 
-	written string
-	failed  bool // the last write
+	written string // of write
 }
 
-// NewRecorder starts a Recorder for a state directory.
-func NewRecorder(stateDir string, log *slog.Logger) *Recorder {
+// NewRecorder starts a Recorder for a state directory. The Keeper repeats writes that failed.
+func NewRecorder(stateDir string, keeper *statefile.Keeper) *Recorder {
 	r := &Recorder{
-		path: filepath.Join(stateDir, incumbentsFile), log: log,
+		path: filepath.Join(stateDir, incumbentsFile), keeper: keeper,
 		wake: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go r.run()
@@ -84,60 +82,46 @@ func (r *Recorder) Close() {
 
 func (r *Recorder) run() {
 	defer close(r.ended)
-	defer r.write()
+	defer r.keep()
 	for {
 		select {
 		case <-r.end:
 			return
 		case <-r.wake:
 		}
-		for again := true; again; {
-			again = !r.write()
-			select {
-			case <-r.end:
-				return
-			case <-time.After(pause):
-			}
+		r.keep()
+		select {
+		case <-r.end:
+			return
+		case <-time.After(pause):
 		}
 	}
 }
 
-// write writes the record if it changed. It returns false if that failed and is to be tried again. It logs the first
-// failure, and the end of failures.
-func (r *Recorder) write() bool {
+func (r *Recorder) keep() { _ = r.keeper.Do(incumbentsFile, r.write) } // the Keeper says the error
+
+// write writes the record if it changed.
+func (r *Recorder) write() error {
 	r.mu.Lock()
 	due := r.due
-	r.due = nil
 	r.mu.Unlock()
 	if due == nil {
-		return true
+		return nil
 	}
 	text := due.String()
-	if text == r.written {
-		return true
+	if len(text) > maxIncumbents {
+		return fmt.Errorf("the record of served services has %d bytes: at most %d are kept", len(text), maxIncumbents)
 	}
-	small := len(text) <= maxIncumbents
-	err := fmt.Errorf("%d bytes are too many: at most %d are kept", len(text), maxIncumbents)
-	if small {
-		err = statefile.Write(r.path, []byte(text), 0o600)
-	}
-	if err == nil {
-		if r.failed {
-			r.log.Info("the record of served services is written again", "file", r.path)
+	if text != r.written {
+		if err := statefile.Write(r.path, []byte(text), 0o600); err != nil {
+			return fmt.Errorf("after a restart a new service may take the address of another: %w", err)
 		}
-		r.written, r.failed = text, false
-		return true
+		r.written = text
 	}
-	if !r.failed {
-		r.log.Warn("the record of served services cannot be written: after a restart a new service may take the address of another", "file", r.path, "err", err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.due == due { // else there is a newer one
+		r.due = nil
 	}
-	r.failed = true
-	if small {
-		r.mu.Lock()
-		if r.due == nil { // else there is a newer one
-			r.due = due
-		}
-		r.mu.Unlock()
-	}
-	return !small
+	return nil
 }

@@ -1,16 +1,21 @@
 package traffic
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// A state directory that is full, or that cannot be written, costs what would be
-// kept there: that is a warning, and everything is served.
+// A state directory that is full, or that cannot be written, is no outage. What could not be kept there is said, and
+// written when there is room again: a restart with a broken file serves the newest content.
 func TestNoRoomForStateIsNoOutage(t *testing.T) {
 	full := func(t *testing.T, dir string) {
 		must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16k"))
@@ -22,14 +27,18 @@ func TestNoRoomForStateIsNoOutage(t *testing.T) {
 		filler.Close()
 	}
 	readOnly := func(t *testing.T, dir string) {
-		must(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_RDONLY, "size=16k"))
+		must(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_RDONLY, "size=1m"))
 	}
 	for _, c := range []struct {
-		what, why string
-		make      func(*testing.T, string)
+		what, why  string
+		make, mend func(*testing.T, string)
 	}{
-		{"full", "no space left on device", full},
-		{"read-only", "read-only file system", readOnly},
+		{"full", "no space left on device", full, func(t *testing.T, dir string) {
+			must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, "size=1m"))
+		}},
+		{"read-only", "read-only file system", readOnly, func(t *testing.T, dir string) {
+			must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, "size=1m"))
+		}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			n := newNode(t, "")
@@ -44,26 +53,47 @@ func TestNoRoomForStateIsNoOutage(t *testing.T) {
 				n.serve(t, clusterIP("web", vip, allV4))
 				wantEach(t, n.Client, "tcp", vip+":80")
 			}
+			want := []string{"last-good/services"} // a small file may still fit in a full tmpfs
+			if c.what == "read-only" {
+				want = append(want, "events.jsonl", "incumbents", "last-good", "mode", "names", "sysctls.json")
+			}
+			must(t, lab.Eventually(time.Minute, func() error { return n.unkept(c.why, want...) }))
+			n.says(t, 7, "status", "cannot be written", c.why)
+			n.says(t, 0, "events", "condition", "last-good/services: cannot be written", c.why)
+			if strings.Contains(n.Log.String(), "level=ERROR") {
+				t.Error("an error is in the log")
+			}
+
+			c.mend(t, state)
+			must(t, lab.Eventually(time.Minute, func() error { return n.unkept("") }))
+			n.says(t, 0, "events", "conditionOver")
 			must(t, n.Stop())
-			var kept []string
-			for line := range strings.Lines(n.Log.String()) {
-				if strings.Contains(line, "level=ERROR") {
-					t.Error(line)
-				}
-				if strings.Contains(line, "level=WARN") && strings.Contains(line, c.why) {
-					kept = append(kept, line)
-				}
-			}
-			t.Logf("%q", kept)
-			services := 0
-			for _, line := range kept {
-				if strings.Contains(line, "the last good content of service files cannot be kept") {
-					services++
-				}
-			}
-			if services != 1 {
-				t.Errorf("%d warnings about service files", services)
-			}
+			must(t, n.Serve("[services.web"))
+			must(t, n.Start())
+			wantEach(t, n.Client, "tcp", "10.96.0.22:80")
 		})
 	}
+}
+
+// unkept wants conditions about these files, each with the reason; no condition at all for no files.
+func (n node) unkept(why string, files ...string) error {
+	st, err := n.readStatus()
+	if err != nil {
+		return err
+	}
+	var said []string
+	for _, c := range st.Conditions {
+		if c.Kind == "unkept" && strings.Contains(c.Text, why) {
+			said = append(said, c.Subject)
+		}
+	}
+	for _, name := range files {
+		if !slices.Contains(said, name) {
+			return fmt.Errorf("%s is not said: %+v", name, st.Conditions)
+		}
+	}
+	if len(files) == 0 && len(st.Conditions) > 0 {
+		return fmt.Errorf("still said: %+v", st.Conditions)
+	}
+	return nil
 }

@@ -62,8 +62,9 @@ func (n node) says(t *testing.T, code int, command string, texts ...string) {
 
 // statusJSON is what the tests read of `svcproxy status -o json`.
 type statusJSON struct {
-	Healthy bool
-	Sync    struct {
+	Healthy    bool
+	Conditions []struct{ Kind, Subject, Text string }
+	Sync       struct {
 		Change  struct{ Seen, Parsed, Planned, Acknowledged time.Time }
 		Running struct {
 			VIPs, NewVIPs int

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/sources"
@@ -18,6 +19,8 @@ import (
 // Options are what a Checker works with.
 type Options struct {
 	StateDir string // has overrides.json and agents.json
+	// Keeper repeats what could not be written there; nil: nothing does.
+	Keeper   *statefile.Keeper
 	Settings Settings
 	Log      *slog.Logger
 

@@ -21,6 +21,8 @@ const (
 	maxOrdersFile = 32 << 20
 	// prunePeriod is the time between two looks at which orders have an endpoint: it walks the table.
 	prunePeriod = time.Minute
+	// stuckPeriod is the same after a failure to write. The Keeper comes every 10 s.
+	stuckPeriod = 5 * time.Second
 )
 
 // orders are the operator's orders with their file.
@@ -30,7 +32,7 @@ type orders struct {
 	unread  error     // why the file, or a part of it, could not be read; nil if it could, or since the next order
 	aside   bool      // that file was set aside
 	pruned  time.Time // when it was last looked for orders that are over
-	stuck   bool      // what is over could not be written then
+	stuck   error     // why what is over could not be written then
 }
 
 // ReadOrders returns the orders in stateDir. What is not well formed is left out, with an error.
@@ -158,7 +160,7 @@ func (c *Checker) prune(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-c.prunes:
-			c.pruneOrders(time.Now())
+			_ = c.Keeper.Do(ordersFile, func() error { return c.pruneOrders(time.Now()) }) // the Keeper says the error
 		}
 	}
 }
@@ -167,30 +169,38 @@ func (c *Checker) prune(ctx context.Context) {
 // counts no more, even before this. While a source has not delivered, an order without an endpoint stays: its endpoint comes
 // back with its table, and may be under repair. Nothing ends before the first table, because package health asks the
 // orders of the last run, ended or not, why an endpoint has weight 0.
-func (c *Checker) pruneOrders(now time.Time) {
+func (c *Checker) pruneOrders(now time.Time) error {
 	c.ordering.Lock()
 	defer c.ordering.Unlock()
 	c.mu.Lock()
 	list, served := c.orders.Overrides, c.served
 	c.mu.Unlock()
-	over := !c.orders.stuck && slices.ContainsFunc(list, func(o health.Override) bool { return o.Expired(now) })
-	if len(list) == 0 || served.table.Services.Len() == 0 || !over && now.Sub(c.orders.pruned) < prunePeriod {
-		return
+	over := c.orders.stuck == nil && slices.ContainsFunc(list, func(o health.Override) bool { return o.Expired(now) })
+	if len(list) == 0 || served.table.Services.Len() == 0 || !over && now.Sub(c.orders.pruned) < c.orders.pause() {
+		return c.orders.stuck
 	}
-	c.orders.pruned, c.orders.stuck = now, false
+	c.orders.pruned, c.orders.stuck = now, nil
 	kept, dropped := list.Expire(now)
 	if !served.missing {
 		kept, dropped = list.Prune(served.table, now)
 	}
 	if slices.Equal(kept, list) {
-		return
+		return nil
 	}
 	var events []health.Event
 	for _, d := range dropped {
 		events = append(events, health.Event{Kind: health.OrderOver, At: now, Order: d.Override, Reason: d.Because})
 	}
 	if err := c.keep(kept, events); err != nil {
-		c.orders.stuck = true
-		c.Log.Error("cannot remove orders that are over; they do not count", "err", err)
+		c.orders.stuck = fmt.Errorf("orders that are over cannot be removed; they do not count: %w", err)
 	}
+	return c.orders.stuck
+}
+
+// pause is the time between two looks at which orders are over.
+func (o *orders) pause() time.Duration {
+	if o.stuck != nil {
+		return stuckPeriod
+	}
+	return prunePeriod
 }

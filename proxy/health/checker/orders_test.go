@@ -202,6 +202,14 @@ func TestOrderThatCannotBeKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	over := order(t, health.Drain, "192.0.2.4")
+	over.Until = over.Made.Add(time.Minute)
+	x.orders.Overrides, x.served.table = health.Overrides{over}, table(nil, newServer(t))
+	now := over.Until.Add(time.Second)
+	if x.pruneOrders(now) == nil || x.pruneOrders(now.Add(time.Second)) == nil {
+		t.Error("that an order that is over stays in the file is no error")
+	}
+	x.orders.Overrides = nil
 	if err := x.Order(order(t, health.Drain, "192.0.2.3"), false); err == nil || len(x.Overrides()) != 0 {
 		t.Errorf("%v, %v", err, x.Overrides())
 	}
