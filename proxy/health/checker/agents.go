@@ -26,7 +26,6 @@ const (
 type agents struct {
 	before health.Agents // of an earlier run, until the tables of all sources are there
 	due    time.Time     // when the file is to be written; zero = it is up to date
-	failed bool          // it could not be written, which was said; of saveAgents alone
 }
 
 // Kept is what stateDir keeps for the next start.
@@ -102,19 +101,14 @@ func (c *Checker) saveAgents(now time.Time) {
 	c.agents.due = time.Time{}
 	all := c.board.Agents(c.agents.before)
 	c.mu.Unlock()
-	data, err := json.Marshal(all)
-	if err == nil {
-		err = statefile.Write(filepath.Join(c.StateDir, agentsFile), append(data, '\n'), 0o600)
-	}
-	if err == nil {
-		c.agents.failed = false
-		return
-	}
-	if !c.agents.failed {
-		c.Log.Warn("what agents said is not kept for a restart", "error", err)
-	}
-	c.agents.failed = true
-	c.mu.Lock()
-	c.agents.due = now.Add(sharePeriod)
-	c.mu.Unlock()
+	_ = c.Keeper.Do(agentsFile, func() error { // the Keeper says the error
+		data, err := json.Marshal(all)
+		if err == nil {
+			err = statefile.Write(filepath.Join(c.StateDir, agentsFile), append(data, '\n'), 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("a restart forgets what agents said: %w", err)
+		}
+		return nil
+	})
 }
