@@ -118,7 +118,7 @@ var mainFields = []field{
 	define("iptables.minSyncPeriod", "iptables-min-sync-period", 0, "modes iptables and userspace: the shortest time between syncs",
 		func(c *Config) *time.Duration { return &c.IPTables.MinSyncPeriod }, fields.Duration, time.Second),
 
-	define("rules.layout", "", zero, `mode ipvs: "lean": few rules on the way of each packet; "kube-proxy": exactly the rules of kube-proxy; both have the same verdicts`,
+	define("rules.layout", "", zero, `"lean": few rules on the way of each packet in mode ipvs, and masqueraded TCP keeps the client's port where it is free; "kube-proxy": the rules of kube-proxy; both have the same verdicts`,
 		func(c *Config) *string { return &c.Rules.Layout }, word("lean", "kube-proxy"), "lean"),
 	define("rules.untracked", "", zero, "mode ipvs: connection tracking leaves out services whose clients keep their addresses; for nodes whose endpoints are reached through VIPs alone",
 		func(c *Config) *bool { return &c.Rules.Untracked }, fields.Bool, false),

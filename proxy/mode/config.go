@@ -30,7 +30,7 @@ type Config struct {
 	NoDevice   bool // this kernel has no dummy devices
 	StrictARP  bool
 	VIPPing    bool
-	Lean       bool // mode ipvs: fewer rules than kube-proxy's on the path of each packet, with the same verdicts
+	Lean       bool // fewer rules than kube-proxy's for each packet, with the same verdicts; TCP keeps its port if masqueraded
 	Untracked  bool // mode ipvs: connection tracking leaves out what needs no address translation
 	ProbeVIPs  bool
 	Conntrack  Conntrack
