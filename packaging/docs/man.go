@@ -187,10 +187,24 @@ func (e Edition) services(keys []fields.Key) []byte {
 		}
 		p.key(k.Path, string(k.Kind), k.Words, k.Default, k.Comment)
 	}
+	p.healthChecks()
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/services.schema.json", "the same keys as a JSON schema, for editors")
 	p.seeAlso("svcproxy(8)", "svcproxy.toml(5)", "svcproxy-concepts(7)", "svcproxy-migration(7)")
 	return p.Bytes()
+}
+
+// healthChecks is what the keys of health checks cannot say.
+func (p *page) healthChecks() {
+	p.heading("HEALTH CHECKS")
+	p.text(`Without verify, types tls, https and grpc take every server that Go's TLS can reach, from TLS 1.0 on, with RSA key
+		exchange too. A certificate that Go cannot parse, or whose RSA key is shorter than 1024 or longer than 8192 bits, is a
+		warning of svcproxy status: the endpoint is up, and what it would answer to https or grpc is not asked. Go cannot do
+		these: key exchange by DHE; AES-CBC with SHA-384, AES-256-CBC with SHA-256 under RSA key exchange, AES-CCM, ARIA and
+		Camellia; group X448; keys of type RSA-PSS, Ed448 or DSA. Use type tcp for a server that has nothing else.`)
+	p.text(`Type agent reads answers as HAProxy does. The last of the words up, down, stopped and fail counts at once, whatever fall
+		and rise are. A percentage of the weight stays until the next one, and drain and maint until ready, also over a restart.
+		Other words change nothing, nor does a line without an end. An agent that cannot be asked counts as with other types.`)
 }
 
 // shared says whether a key is also one of another table, which the page explains: named health checks have the keys of

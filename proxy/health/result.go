@@ -11,6 +11,7 @@ type Result struct {
 	At         time.Time
 	Took       time.Duration
 	Expires    time.Time // when the endpoint's certificate expires; zero if it showed none
+	Warning    string    // what is odd about the endpoint of a good result
 
 	// A program may also ask for a share of the weight, or to be drained. For an agent Step fills them in.
 	Percent uint16 // of the weight; 0 = not said, and so all of it

@@ -19,6 +19,7 @@ type checks struct {
 	groups  map[string][]health.Group // those whose mode is not Normal, by service
 
 	expiring []string // certificates, in words
+	odd      []string // warnings of probes, with their targets
 	seen     map[health.Key]bool
 }
 
@@ -85,6 +86,7 @@ func (c *checks) endpoint(s *Service, from *sources.Service, x *health.Explained
 	s.Endpoints[at].Health = c.health(x)
 	s.Health.count(x)
 	c.certificate(x)
+	c.seen[x.Target] = true
 }
 
 // count adds an endpoint.
@@ -120,7 +122,7 @@ func (c *checks) health(x *health.Explained) *EndpointHealth {
 	h.State, h.Check, h.Since, h.Reason = HealthState(v.Phase.String()), x.Target.String(), in.at(v.Changed), v.Reason
 	h.Run, h.Held, h.Flapping, h.Void = v.Run, v.Held, v.Flapping(), v.Voids
 	if last := v.Last; !last.At.IsZero() {
-		h.Last = &ProbeResult{last.Good, last.Reason, in.at(last.At), seconds(last.Took)}
+		h.Last = &ProbeResult{last.Good, last.Reason, last.Warning, in.at(last.At), seconds(last.Took)}
 	}
 	if expires := v.Last.Expires; !expires.IsZero() {
 		days := daysTo(expires, in.Now)
@@ -144,13 +146,15 @@ const (
 	maxCertificates = 5
 )
 
-// certificate notes a certificate that expires soon, once for each target.
+// certificate notes a certificate that expires soon, and one that is odd, once for each target.
 func (c *checks) certificate(x *health.Explained) {
+	if w := x.Verdict.Last.Warning; w != "" && !c.seen[x.Target] {
+		c.odd = append(c.odd, fmt.Sprintf("the probe of %s: %s", x.Target, w))
+	}
 	expires := x.Verdict.Last.Expires
 	if expires.IsZero() || c.seen[x.Target] || expires.Sub(c.in.Now) >= warnDays*24*time.Hour {
 		return
 	}
-	c.seen[x.Target] = true
 	when := "expires in " + sources.Count(daysTo(expires, c.in.Now), "day")
 	if expires.Before(c.in.Now) {
 		when = "has expired"
@@ -166,6 +170,10 @@ func (c *checks) warnings() []string {
 	list := c.expiring
 	if more := len(list) - maxCertificates; more > 0 {
 		list = append(list[:maxCertificates:maxCertificates], fmt.Sprintf("the certificates of %s more expire within %d days", sources.Count(more, "target"), warnDays))
+	}
+	list = append(list, c.odd[:min(len(c.odd), maxCertificates)]...)
+	if more := len(c.odd) - maxCertificates; more > 0 {
+		list = append(list, fmt.Sprintf("the probes of %s more warn, too: svcproxy health", sources.Count(more, "target")))
 	}
 	for _, o := range c.view.Known.Overrides {
 		if !o.Unmatched.IsZero() {

@@ -134,8 +134,8 @@ func (p *page) check(c *screen.Columns, s *Service, e *Endpoint) {
 	last, next := "-", "-"
 	if r := h.Last; r != nil {
 		last = cmp.Or(r.Answer, "ok")
-		if r.Good && r.Answer != "" {
-			last = "ok: " + r.Answer
+		if said := cmp.Or(r.Warning, r.Answer); r.Good && said != "" {
+			last = "ok: " + said
 		}
 		last = fmt.Sprintf("%s in %s, %s ago", last, length(r.Seconds), p.ago(r.Time))
 	}

@@ -53,9 +53,12 @@ func (p *probes) users(keys ...health.Key) []string {
 }
 
 // probe gives a result of a target as often as it takes to change its state: "ok", "void", or a reason. With
-// "expires=DURATION" the endpoint shows a certificate.
+// "expires=DURATION" the endpoint shows a certificate, and "warning: TEXT" ends the words of a good result.
 func (s *stage) probe(address string, words []string) {
 	r := health.Result{Took: 3 * time.Millisecond, Good: words[0] == "ok", Void: words[0] == "void"}
+	if _, warning, ok := strings.Cut(strings.Join(words, " "), "warning: "); ok {
+		r.Warning, words = warning, words[:1]
+	}
 	for _, w := range words {
 		if after, ok := strings.CutPrefix(w, "expires="); ok {
 			d, err := time.ParseDuration(after)

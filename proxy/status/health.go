@@ -102,7 +102,8 @@ type EndpointHealth struct {
 // ProbeResult is the last result of a probe that was not void.
 type ProbeResult struct {
 	Good    bool      `json:"good"`
-	Answer  string    `json:"answer,omitempty"` // of the endpoint; of a bad result the reason
+	Answer  string    `json:"answer,omitempty"`  // of the endpoint; of a bad result the reason
+	Warning string    `json:"warning,omitempty"` // what is odd about the endpoint of a good result
 	Time    time.Time `json:"time"`
 	Seconds float64   `json:"seconds"` // from its start to its end
 }

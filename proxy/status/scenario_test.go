@@ -64,7 +64,7 @@ func (s *stage) mode() (mode.Mode, status.Daemon) {
 //	firewall CHAIN                  a firewall drops what none of its rules accepts
 //	fail [TEXT]                     the kernel refuses the ops with TEXT in them
 //	undo                            another program removes all real servers
-//	probe ENDPOINT ok|void|REASON... [expires=DURATION]
+//	probe ENDPOINT ok|void|REASON... [expires=DURATION] [warning: TEXT]
 //	order TARGET drain|disable|weight [WEIGHT] [WHY...]
 //	node-drain, node-undrain        the operator drains the node
 //	blind [WHY...]                  no probe tells anything, or they do again

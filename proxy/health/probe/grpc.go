@@ -42,9 +42,9 @@ func (a *attempt) grpc() Result {
 		defer c.Close()
 		return a.call(c, "http")
 	}
-	c, expires, failed := a.dialTLS("h2")
+	c, expires, ended := a.dialTLS("h2")
 	if c == nil {
-		return failed
+		return ended
 	}
 	defer c.NetConn().Close()
 	r := a.call(c, "https")

@@ -32,9 +32,9 @@ func (a *attempt) http() Result {
 
 // https sends the request over TLS.
 func (a *attempt) https() Result {
-	c, expires, failed := a.dialTLS()
+	c, expires, ended := a.dialTLS()
 	if c == nil {
-		return failed
+		return ended
 	}
 	defer c.NetConn().Close()
 	r := a.roundTrip(c)

@@ -25,6 +25,7 @@ type Result struct {
 	Verdict Verdict   // from agent
 	Speaks  bool      // an agent said "up", with OK, or that the server is down, with Agent
 	Expires time.Time // when the server's certificate expires; zero if there was none
+	Warning string    // what is odd about a server that is OK: like Detail
 
 	// unended is closed when the program of an exec probe has ended that could not be killed; nil if it has.
 	unended <-chan struct{}
@@ -33,6 +34,10 @@ type Result struct {
 // String returns what an operator reads: "ok", "refused", "status 503", "tls certificate has expired", "timeout: connect".
 func (r Result) String() string {
 	switch r.Outcome {
+	case OK:
+		if r.Warning != "" {
+			return "ok: " + r.Warning
+		}
 	case Status:
 		return "status " + strconv.Itoa(r.Code)
 	case Exec:
