@@ -90,18 +90,23 @@ func appendChains(b *strings.Builder, o *Observed) {
 		if n < 0 {
 			n = len(rest)
 		}
-		fmt.Fprintf(b, "%s%s\n*%s\n", directive, toolNames[first.Family], first.Table)
-		for _, c := range rest[:n] {
-			if !c.BuiltIn() {
-				fmt.Fprintf(b, ":%s - [0:0]\n", c.Name)
-			}
-		}
-		for _, c := range rest[:n] {
-			c.appendRules(b)
-		}
-		b.WriteString("COMMIT\n")
+		appendTable(b, toolNames[first.Family], rest[:n])
 		rest = rest[n:]
 	}
+}
+
+// appendTable writes the section of one table.
+func appendTable(b *strings.Builder, tool string, chains []Chain) {
+	fmt.Fprintf(b, "%s%s\n*%s\n", directive, tool, chains[0].Table)
+	for _, c := range chains {
+		if !c.BuiltIn() {
+			fmt.Fprintf(b, ":%s - [0:0]\n", c.Name)
+		}
+	}
+	for _, c := range chains {
+		c.appendRules(b)
+	}
+	b.WriteString("COMMIT\n")
 }
 
 // generated takes the family from the comment at the head of iptables-save's output:
@@ -111,9 +116,9 @@ func (p *parser) generated(comment string) {
 	switch {
 	case !ok:
 	case strings.HasPrefix(tool, "ip6tables"):
-		p.family = IPv6
+		p.family, p.other = IPv6, nil
 	case strings.HasPrefix(tool, "iptables"):
-		p.family = IPv4
+		p.family, p.other = IPv4, nil
 	}
 }
 
@@ -125,13 +130,17 @@ func (p *parser) rule(s string) error {
 	if strings.HasPrefix(s, "[") {
 		_, s, _ = strings.Cut(s, "] ") // iptables-save -c
 	}
+	into := &p.chains
+	if p.other != nil {
+		into = &p.others
+	}
 	if strings.HasPrefix(s, ":") {
 		name, _, _ := strings.Cut(s[1:], " ")
 		if name == "" {
 			return fmt.Errorf("%q: chain without a name", s)
 		}
 		if !(Chain{Name: name}).BuiltIn() {
-			p.chains.Add(p.family, p.table, name)
+			into.Add(p.family, p.table, name)
 		}
 		return nil
 	}
@@ -140,6 +149,6 @@ func (p *parser) rule(s string) error {
 	if !ok || name == "" || rule == "" {
 		return fmt.Errorf("%q: want :CHAIN, -A CHAIN RULE or COMMIT", s)
 	}
-	p.chains.Rule(p.family, p.table, name, rule)
+	into.Rule(p.family, p.table, name, rule)
 	return nil
 }

@@ -9,6 +9,7 @@ const (
 	KindEntry
 	KindSwap
 	KindChain
+	KindOtherChain
 	KindLink
 	KindAddr
 	KindRoute
@@ -52,6 +53,7 @@ const (
 	SysctlAdapter Adapter = iota
 	IPSetAdapter
 	IPTablesAdapter
+	OtherTables // kernel/iptables, for the back end that is not written
 	LinkAdapter
 	IPVSAdapter
 	IPVSTimeouts
@@ -69,6 +71,7 @@ var Rows = [NumKinds]Row{
 	KindEntry:        {Name: "entry", Adapter: IPSetAdapter, Build: AddGuards, Teardown: RemoveGuards, Shared: true, word: "add", Objects: entries},
 	KindSwap:         {Name: "swap", Adapter: IPSetAdapter, Build: AddSets},
 	KindChain:        {Name: "chain", Adapter: IPTablesAdapter, Build: WriteChains, Teardown: RemoveChains, text: appendChains, Objects: chains},
+	KindOtherChain:   {Name: "otherChain", Adapter: OtherTables, Build: DropOthers, Teardown: DropOthers, text: appendOthers, Objects: otherChains},
 	KindLink:         {Name: "link", Adapter: LinkAdapter, Build: AddLinks, Teardown: RemoveLinks, word: "link", Objects: links},
 	KindAddr:         {Name: "address", Adapter: LinkAdapter, Build: AddAddrs, Teardown: RemoveAddrs, Shared: true, word: "addr", Objects: addrs},
 	KindRoute:        {Name: "route", Adapter: LinkAdapter, Build: AddAddrs, Teardown: RemoveAddrs, Shared: true, word: "route", parse: (*parser).route, Objects: routes},

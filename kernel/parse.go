@@ -45,6 +45,8 @@ type parser struct {
 	family Family // of the iptables section
 	table  string // that the line is in, "" outside of tables
 	chains ChainBuilder
+	other  *OtherChain  // back end of the section that the line is in; nil in one of the written back end
+	others ChainBuilder // of that section
 	reals  []Real
 }
 
@@ -60,6 +62,7 @@ func (p *parser) line(s string) error {
 		return nil
 	case s == "COMMIT":
 		p.table = ""
+		p.endOther()
 		return nil
 	case p.table != "":
 		return p.rule(s)

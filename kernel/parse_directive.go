@@ -22,10 +22,12 @@ func (p *parser) directive(f []string, line string) error {
 	}
 	var err error
 	switch f[0] {
+	case "iptables-legacy", "iptables-nft", "ip6tables-legacy", "ip6tables-nft":
+		p.otherTool(f[0], arg(1) == "stuck")
 	case "iptables":
-		p.family = IPv4
+		p.family, p.other = IPv4, nil
 	case "ip6tables":
-		p.family = IPv6
+		p.family, p.other = IPv6, nil
 	case "hold", "delete-unknown", "take-left", "exclude", "drain-timeout", "cut", "drain-virtuals", "drain-rules", "quiesced", "probe":
 		err = p.o.Policy.directive(f)
 	case "claim", "probed", "taken":

@@ -21,8 +21,10 @@ const (
 	AddVirtuals
 	AddReals
 	OpenVIPs      // each entry lets packets in to a virtual server that exists
-	ReplaceChains // of another mode, which balanced until now
+	ReplaceChains // of another mode, which refused what is now served
 	AddAddrs      // without its address a VIP is merely unreachable
+	ReplaceNAT    // of another mode, which balanced until now: it served VIPs without an address
+	DropOthers    // chains in the other back end of iptables, for the same reason
 	Announce      // last: routers send packets from here on
 
 	Withdraw  // first: routers that have another node stop sending here

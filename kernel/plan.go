@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -38,6 +39,9 @@ type Plan struct {
 	Held []Set
 	// Left lists virtual servers that kube-proxy left and no service wants, sorted.
 	Left []Virtual
+	// Others lists our chains in the other back end of iptables that stay: no program can remove them, or not every
+	// source has delivered its table.
+	Others []OtherChain
 	// Daemons lists the daemons of connection sync of other programs that run in place of wanted ones.
 	Daemons []SyncDaemon
 	// Warnings tell the operator what is left as it is, a line each.
@@ -79,7 +83,7 @@ func (p Plan) String() string {
 	for _, t := range p.Taken {
 		fmt.Fprintf(&b, "! %s\n", t)
 	}
-	for _, w := range p.Warnings {
+	for _, w := range p.warnings() {
 		fmt.Fprintf(&b, "! %s\n", w)
 	}
 	for _, c := range p.Probes {
@@ -89,6 +93,9 @@ func (p Plan) String() string {
 	b.WriteByte('\n')
 	return b.String()
 }
+
+// warnings are Warnings and those about Others.
+func (p Plan) warnings() []string { return append(slices.Clone(p.Warnings), OtherLines(p.Others)...) }
 
 // Summary counts the ops by verb in one line.
 func (p Plan) Summary() string {

@@ -35,14 +35,18 @@ var verbNames = [...]string{Add: "add", Change: "change", Remove: "remove"}
 
 // MarshalJSON gives the documented form.
 func (p Plan) MarshalJSON() ([]byte, error) {
-	j := planJSON{Ops: make([]opJSON, 0, len(p.Ops)), Draining: p.Draining, Conflicts: make([]conflictJSON, 0, len(p.Conflicts)), Warnings: append([]string{}, p.Warnings...), Taken: []string{}, Probes: []string{}}
+	j := planJSON{Ops: make([]opJSON, 0, len(p.Ops)), Draining: p.Draining, Conflicts: make([]conflictJSON, 0, len(p.Conflicts)), Warnings: append([]string{}, p.warnings()...), Taken: []string{}, Probes: []string{}}
 	j.Add, j.Change, j.Remove = p.Counts()
 	for _, o := range p.Ops {
 		op := opJSON{Verb: verbNames[o.Verb], Kind: o.Object.Kind().String(), Object: o.Object.String()}
 		if o.Verb == Change && o.Was != nil {
 			op.Was = o.Was.String()
 		}
-		if c, ok := o.Object.(Chain); ok && c.Rules != "" {
+		c, _ := o.Object.(Chain)
+		if other, ok := o.Object.(OtherChain); ok {
+			c = other.Chain
+		}
+		if c.Rules != "" {
 			op.Rules = strings.Split(c.Rules, "\n")
 		}
 		j.Ops = append(j.Ops, op)

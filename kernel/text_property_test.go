@@ -40,6 +40,7 @@ func TestTextRoundTrip(t *testing.T) {
 func FuzzParseObserved(f *testing.F) {
 	f.Add(world.Wanted(nil).String())
 	f.Add("#: iptables\n*nat\n:KUBE-SERVICES - [0:0]\n-A KUBE-SERVICES -j ACCEPT\nCOMMIT\n")
+	f.Add("#: ip6tables-legacy stuck\n*nat\n:KUBE-SERVICES - [0:0]\nCOMMIT\n#: iptables-nft\n*filter\n:KUBE-FORWARD - [0:0]\n-A FORWARD -j KUBE-FORWARD\nCOMMIT\n")
 	f.Add("-A -t 10.0.0.1:80 -s mh -p 10 -M 24 -b flag-2\n-a -t 10.0.0.1:80 -r 10.2.0.1:8080 -m -w 3 # active 1 inactive 2 persist 0\n")
 	f.Add("-A -t 10.0.0.1:80 -s rr\n-a -t 10.0.0.1:80 -r 10.2.0.1:80 -i -w 3 --tun-type gue --tun-port 6080 --tun-csum\n-a -t 10.0.0.1:80 -r 10.2.0.2:80 -i --tun-type 7 --tun-remcsum\n")
 	f.Add("#: mtu 9000\n")

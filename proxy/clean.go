@@ -72,6 +72,18 @@ func (c *Cleaning) unguard(have *kernel.Observed) (ops []kernel.Op) {
 	return ops
 }
 
+// staying says which rules of kube-proxy stay.
+func staying(want *kernel.State) (lines []string) {
+	const why = "%s of rules stay%s: kube-proxy in mode iptables wrote them after svcproxy and may serve with them; cleanup --leftovers removes them"
+	if n := len(want.Chains); n > 0 {
+		lines = append(lines, fmt.Sprintf(why, sources.Count(n, "chain"), ""))
+	}
+	if n := len(want.Others); n > 0 {
+		lines = append(lines, fmt.Sprintf(why, sources.Count(n, "chain"), " in the tables of "+want.Others[0].Tool()))
+	}
+	return lines
+}
+
 func stays(n int) string {
 	if n == 1 {
 		return "1 virtual server stays:"
@@ -94,22 +106,23 @@ func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) 
 		}
 		want := kernel.State{Policy: kernel.Policy{TakeLeft: c.Leftovers}}
 		if !c.Leftovers {
-			want.Chains = plan.LeftRules(&have)
+			want.Chains, want.Others = plan.LeftRules(&have), plan.LeftOthers(&have)
 		}
 		stay := c.virtuals(&have, &want)
 		p := plan.Diff(want, have)
 		p.Ops = append(c.unguard(&have), p.Ops...)
 		p.Warnings = append(p.Warnings, stay...)
-		if len(want.Chains) > 0 {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("%s of rules stay: kube-proxy in mode iptables wrote them after svcproxy and may serve with them; cleanup --leftovers removes them", sources.Count(len(want.Chains), "chain")))
-		}
+		p.Warnings = append(p.Warnings, staying(&want)...)
 		before = have
 		if round == 0 {
 			if err := planned(p); err != nil {
 				return err
 			}
 		}
+		stuck := slices.IndexFunc(have.Others, func(c kernel.OtherChain) bool { return c.Stuck })
 		switch {
+		case (p.Empty() || c.Dry) && stuck >= 0:
+			return fmt.Errorf("chains of svcproxy are left where only %s can remove them, the first is %s: install it", have.Others[stuck].Tool(), have.Others[stuck].Name)
 		case (p.Empty() || c.Dry) && len(have.Hidden) > 0:
 			return fmt.Errorf("rules of svcproxy may be left where the tool cannot show them: %s", strings.Join(have.Hidden, ", "))
 		case p.Empty() || c.Dry:

@@ -33,6 +33,7 @@ func (k *Kernel) openAdapters() {
 		kernel.SysctlAdapter:    plain(k.sysctls.Apply),
 		kernel.IPSetAdapter:     plain(k.sets.Apply),
 		kernel.IPTablesAdapter:  k.tables.Apply, // it starts programs
+		kernel.OtherTables:      k.tables.ApplyOthers,
 		kernel.LinkAdapter:      plain(k.links.Apply),
 		kernel.IPVSAdapter:      plain(k.ipvs.Apply),
 		kernel.IPVSTimeouts:     plain(k.setTimeouts),

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/iptables"
@@ -32,7 +33,15 @@ func Gates(ctx context.Context, n kernel.Names) ([]kernel.Gate, error) {
 }
 
 // LegacyFirewall reads the base chains of legacy tables beside iptables-nft, which a reading of
-// the kernel does not have: see iptables.LegacyBeside.
+// the kernel does not have: see iptables.Tables.Beside.
 func LegacyFirewall(ctx context.Context, n kernel.Names) ([]kernel.Barrier, error) {
-	return iptables.LegacyBeside(ctx, n)
+	tables, err := iptables.Open(ctx, iptables.Options{})
+	if missing := (*kernel.MissingError)(nil); errors.As(err, &missing) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer tables.Close()
+	return tables.Beside(ctx, n)
 }

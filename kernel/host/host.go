@@ -274,6 +274,9 @@ func (k *Kernel) readChains(ctx context.Context, o *kernel.Observed) (err error)
 	if o.Chains, err = k.tables.Read(ctx, k.o.Names); err != nil {
 		return fmt.Errorf("reading iptables: %w", err)
 	}
+	if o.Others, err = k.tables.Others(ctx, k.o.Names); err != nil {
+		return fmt.Errorf("reading iptables: %w", err)
+	}
 	return nil
 }
 

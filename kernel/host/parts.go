@@ -48,7 +48,9 @@ type tables interface {
 	Try(context.Context, []kernel.Chain) error
 	Barriers() ([]kernel.Barrier, error)
 	Hidden() []string
+	Others(context.Context, kernel.Names) ([]kernel.OtherChain, error)
 	Apply(context.Context, []kernel.Op) []error
+	ApplyOthers(context.Context, []kernel.Op) []error
 	Tools() []iptables.Tool
 	Stats() iptables.Stats
 	Close() error

@@ -83,9 +83,12 @@ func find(name string) (string, error) {
 func Found() Find {
 	paths := make(map[string]string)
 	for _, name := range toolNames {
-		for _, suffix := range []string{"", "-save", "-restore"} {
-			if path, err := find(name + suffix); err == nil {
-				paths[name+suffix] = path
+		for _, backend := range []string{"", "-legacy", "-nft"} {
+			for _, suffix := range []string{"", "-save", "-restore"} {
+				tool := name + backend + suffix
+				if path, err := find(tool); err == nil {
+					paths[tool] = path
+				}
 			}
 		}
 	}

@@ -21,6 +21,8 @@ func (s *still) read() (string, error)      { return s.id, nil }
 func (s *still) present() ([]string, error) { return []string{"nat", "filter"}, nil }
 func (s *still) Close() error               { return nil }
 
+func (s *still) chains() (map[string][]string, error) { return nil, nil }
+
 // fake returns IPv4 Tables with a fake Run, without a kernel.
 func fake(r Run) (*Tables, *still) {
 	s := &still{id: "1"}

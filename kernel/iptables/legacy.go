@@ -21,17 +21,19 @@ import (
 // 14 MB of entries, so it is not a cryptographic hash, which would cost half of a check. Its seed is
 // random, so nobody can write rules that collide.
 type legacyStamp struct {
-	fd     int
-	layout layout
-	seed   maphash.Seed
-	found  []string // tables that existed at the last read
+	fd      int // -1 until a table is read
+	layout  layout
+	seed    maphash.Seed
+	found   []string // tables that existed at the last read
+	passive bool     // no table is created by asking for it, unless its module is loaded and the list may not be read
 }
 
 // layout describes struct ipt_entry or ip6t_entry of a family, and how to ask for it.
 type layout struct {
 	domain, level int
 	names         string // the file with the names of existing tables
-	raw           string // the folder that exists if the module of table raw is loaded
+	module        string // begin of the folder that exists if the module of a table is loaded
+	target        int    // offset of target_offset, 16 bits
 	next          int    // offset of next_offset, 16 bits
 	counters      int    // offset of struct xt_counters
 	size          int    // of the entry without its matches, in bytes
@@ -42,17 +44,18 @@ type layout struct {
 // next_offset, comefrom and, aligned to 8, the counters.
 var layouts = map[kernel.Family]layout{
 	kernel.IPv4: {
-		domain: unix.AF_INET, level: unix.SOL_IP, names: "/proc/thread-self/net/ip_tables_names", raw: "/sys/module/iptable_raw",
-		next: 90, counters: 96, size: 112,
+		domain: unix.AF_INET, level: unix.SOL_IP, names: "/proc/thread-self/net/ip_tables_names", module: "/sys/module/iptable_",
+		target: 88, next: 90, counters: 96, size: 112,
 	},
 	kernel.IPv6: {
-		domain: unix.AF_INET6, level: unix.SOL_IPV6, names: "/proc/thread-self/net/ip6_tables_names", raw: "/sys/module/ip6table_raw",
-		next: 142, counters: 152, size: 168,
+		domain: unix.AF_INET6, level: unix.SOL_IPV6, names: "/proc/thread-self/net/ip6_tables_names", module: "/sys/module/ip6table_",
+		target: 140, next: 142, counters: 152, size: 168,
 	},
 }
 
 const (
 	countersSize = 16 // struct xt_counters: packets and bytes
+	targetSize   = 32 // struct xt_entry_target: 16 bits of size, the name, a byte of revision
 
 	// IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES. IPv6 has the same numbers.
 	soGetInfo    = 64
@@ -64,12 +67,26 @@ const (
 )
 
 func newLegacyStamp(f kernel.Family) (*legacyStamp, error) {
-	l := layouts[f]
-	fd, err := unix.Socket(l.domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
-	if err != nil {
-		return nil, fmt.Errorf("raw socket: %w", err)
+	return &legacyStamp{fd: -1, layout: layouts[f], seed: maphash.MakeSeed()}, nil
+}
+
+// open opens the socket to ask by.
+func (s *legacyStamp) open() (err error) {
+	if s.fd >= 0 {
+		return nil
 	}
-	return &legacyStamp{fd: fd, layout: l, seed: maphash.MakeSeed()}, nil
+	if s.fd, err = unix.Socket(s.layout.domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW); err != nil {
+		return fmt.Errorf("raw socket: %w", err)
+	}
+	return nil
+}
+
+// mayExist reports whether asking for a table loads no module, where the list of tables may not be read.
+func (s *legacyStamp) mayExist(table string) bool {
+	if exists(s.layout.module + table) {
+		return true
+	}
+	return s.passive && !exists("/proc/modules") && exists(s.layout.names) // it is built in, or missing
 }
 
 func exists(path string) bool {
@@ -77,7 +94,12 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func (s *legacyStamp) Close() error { return unix.Close(s.fd) }
+func (s *legacyStamp) Close() error {
+	if s.fd < 0 {
+		return nil
+	}
+	return unix.Close(s.fd)
+}
 
 func (s *legacyStamp) present() ([]string, error) { return s.found, nil }
 
@@ -88,8 +110,9 @@ func (s *legacyStamp) read() (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		// Only root may read the list, whatever our capabilities. We ask for tables that we write
-		// to, so they will soon exist anyway. Of table raw only its module tells.
-		inUse = slices.DeleteFunc(slices.Clone(tables), func(table string) bool { return table == raw && !exists(s.layout.raw) })
+		// to, so they will soon exist anyway. Of table raw, and of a back end that we do not write, only
+		// the module tells.
+		inUse = slices.DeleteFunc(slices.Clone(tables), func(table string) bool { return (table == raw || s.passive) && !s.mayExist(table) })
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("tables in use: %w", err)
 	}
@@ -99,8 +122,11 @@ func (s *legacyStamp) read() (string, error) {
 		if !slices.Contains(inUse, table) {
 			continue
 		}
-		s.found = append(s.found, table)
 		entries, err := s.entries(table)
+		if s.passive && errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		s.found = append(s.found, table)
 		if err == nil {
 			err = s.layout.clearCounters(entries)
 		}
@@ -114,6 +140,9 @@ func (s *legacyStamp) read() (string, error) {
 
 // entries returns the rules of a table in the kernel's own form.
 func (s *legacyStamp) entries(table string) ([]byte, error) {
+	if err := s.open(); err != nil {
+		return nil, err
+	}
 	for try := 1; ; try++ {
 		info := make([]byte, infoSize)
 		copy(info[:nameSize-1], table)
@@ -137,6 +166,11 @@ func (s *legacyStamp) entries(table string) ([]byte, error) {
 
 // clearCounters sets the counters of all entries to zero.
 func (l layout) clearCounters(entries []byte) error {
+	return l.each(entries, func(e []byte) { copy(e[l.counters:], zeroCounters) })
+}
+
+// each calls a function for each entry.
+func (l layout) each(entries []byte, do func(entry []byte)) error {
 	for rest := entries; len(rest) > 0; {
 		if len(rest) < l.size {
 			return fmt.Errorf("%d bytes left over", len(rest))
@@ -145,10 +179,47 @@ func (l layout) clearCounters(entries []byte) error {
 		if next < l.size || next > len(rest) {
 			return fmt.Errorf("an entry of %d bytes with %d left", next, len(rest))
 		}
-		copy(rest[l.counters:], zeroCounters)
+		do(rest[:next])
 		rest = rest[next:]
 	}
 	return nil
+}
+
+// chains reads the tables that the last read found once more.
+func (s *legacyStamp) chains() (map[string][]string, error) {
+	found := make(map[string][]string)
+	for _, table := range s.found {
+		entries, err := s.entries(table)
+		if err == nil {
+			found[table], err = s.layout.chains(entries)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("chains of table %s: %w", table, err)
+		}
+	}
+	return found, nil
+}
+
+// chains returns the names of chains that are not built in. Each begins with an entry whose target is ERROR and
+// has the name. So does the end of a table, with the name ERROR.
+func (l layout) chains(entries []byte) (names []string, err error) {
+	err = l.each(entries, func(e []byte) {
+		at := int(binary.NativeEndian.Uint16(e[l.target:]))
+		if at < l.size || at+targetSize > len(e) {
+			return
+		}
+		target := e[at:]
+		if text(target[2:targetSize]) == "ERROR" {
+			names = append(names, text(target[targetSize:]))
+		}
+	})
+	return names, err
+}
+
+// text returns the text that ends before a NUL.
+func text(b []byte) string {
+	before, _, _ := bytes.Cut(b, []byte{0})
+	return string(before)
 }
 
 var zeroCounters = bytes.Repeat([]byte{0}, countersSize)

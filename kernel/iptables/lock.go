@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,10 +15,12 @@ import (
 const lockFile = "/run/xtables.lock"
 
 // ShareLock lets members of a group use the lock of the legacy back end, as the package's
-// tmpfiles.d does at boot. It needs root. The nft back end has no lock, and ShareLock does nothing.
+// tmpfiles.d does at boot. It needs root. The nft back end has no lock, and ShareLock does nothing
+// unless there are legacy tables as well.
 func (t *Tables) ShareLock(gid int) error {
-	for _, f := range t.families {
-		if !f.tool.NFT {
+	for _, f := range slices.Concat(t.families, t.others) {
+		inUse, _ := os.ReadFile(layouts[f.Family].names)
+		if !f.tool.NFT && (!f.other || len(inUse) > 0) {
 			return shareLock(lockFile, gid)
 		}
 	}

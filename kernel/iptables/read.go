@@ -86,6 +86,9 @@ func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error 
 
 // save reads the tables that exist.
 func (t *Tables) save(ctx context.Context, f *family, names kernel.Names) (c contents, err error) {
+	if f.other {
+		return t.saveOther(ctx, f, names)
+	}
 	present, err := f.stamp.present()
 	if err != nil {
 		return contents{}, err

@@ -19,6 +19,8 @@ type stamp interface {
 	// present returns which of tables exist since the last read. For others iptables-save would
 	// print nothing, and the legacy one would create them.
 	present() ([]string, error)
+	// chains returns the names of the chains of each of tables since the last read.
+	chains() (map[string][]string, error)
 	Close() error
 }
 
@@ -74,15 +76,7 @@ func (s *nftStamp) read() (string, error) {
 
 func (s *nftStamp) present() ([]string, error) {
 	found := make(map[string]bool)
-	s.batch.Reset()
-	s.batch.Begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETTABLE, 0)
-	s.batch.Nfgen(s.family)
-	s.batch.End()
-	err := s.conn.Dump(&s.batch, func() { clear(found) }, func(p []byte) error {
-		if len(p) < 4 {
-			return fmt.Errorf("%d bytes where a netfilter header belongs", len(p))
-		}
-		a := nl.ParseAttrs(p[4:])
+	err := s.dump(unix.NFT_MSG_GETTABLE, func() { clear(found) }, func(a nl.Attrs) error {
 		for a.Next() {
 			if a.Type() == unix.NFTA_TABLE_NAME {
 				found[a.Text()] = true
@@ -97,6 +91,41 @@ func (s *nftStamp) present() ([]string, error) {
 		return nil, fmt.Errorf("nftables tables: %w", err)
 	}
 	return slices.DeleteFunc(slices.Clone(tables), func(name string) bool { return !found[name] }), nil
+}
+
+func (s *nftStamp) chains() (map[string][]string, error) {
+	found := make(map[string][]string)
+	err := s.dump(unix.NFT_MSG_GETCHAIN, func() { clear(found) }, func(a nl.Attrs) error {
+		var table, name string
+		for a.Next() {
+			switch a.Type() {
+			case unix.NFTA_CHAIN_TABLE:
+				table = a.Text()
+			case unix.NFTA_CHAIN_NAME:
+				name = a.Text()
+			}
+		}
+		found[table] = append(found[table], name)
+		return a.Err()
+	})
+	if err != nil && !errors.Is(err, nl.ErrInterrupted) { // an interrupted one is read again, since the id has moved
+		return nil, fmt.Errorf("nftables chains: %w", err)
+	}
+	return found, nil
+}
+
+// dump lists the objects of a family.
+func (s *nftStamp) dump(message uint16, again func(), each func(nl.Attrs) error) error {
+	s.batch.Reset()
+	s.batch.Begin(unix.NFNL_SUBSYS_NFTABLES<<8|message, 0)
+	s.batch.Nfgen(s.family)
+	s.batch.End()
+	return s.conn.Dump(&s.batch, again, func(p []byte) error {
+		if len(p) < 4 {
+			return fmt.Errorf("%d bytes where a netfilter header belongs", len(p))
+		}
+		return each(nl.ParseAttrs(p[4:]))
+	})
 }
 
 func (s *nftStamp) Close() error { return s.conn.Close() }

@@ -3,6 +3,7 @@ package iptables
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 type Tables struct {
 	start    Start
 	families []*family
+	others   []*family // of the back ends that are not written
 	bases    baseChains
 
 	readers, writers, activity atomic.Uint64
@@ -25,6 +27,7 @@ type family struct {
 	kernel.Family
 	tool  Tool
 	stamp stamp
+	other bool // its back end is not written, its stamp may be nil and its tool missing
 
 	contents             // valid while cached
 	applied  []kernel.Op // since then
@@ -37,7 +40,8 @@ type family struct {
 type contents struct {
 	last     []kernel.Chain
 	barriers []kernel.Barrier
-	hidden   []string // tables that it cannot show, see hides
+	hidden   []string       // tables that it cannot show, see hides
+	unshown  []kernel.Chain // of another back end: our chains in these tables, without rules
 }
 
 // Stats counts runs of tools since Open.
@@ -84,6 +88,7 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 			return nil, fmt.Errorf("opening %s: %w", tool, err)
 		}
 		t.families = append(t.families, &family{Family: f, tool: tool, stamp: s})
+		t.others = append(t.others, otherOf(f, tool))
 		if tool.NFT {
 			t.bases.nft = append(t.bases.nft, f)
 		}
@@ -139,7 +144,10 @@ func (t *Tables) active() (end func()) {
 // Close releases the sockets.
 func (t *Tables) Close() error {
 	first := t.bases.Close()
-	for _, f := range t.families {
+	for _, f := range slices.Concat(t.families, t.others) {
+		if f.stamp == nil {
+			continue
+		}
 		if err := f.stamp.Close(); err != nil && first == nil {
 			first = err
 		}

@@ -27,6 +27,7 @@ type dependents struct {
 	unserved   map[netip.Addr]error        // the address has no virtual server
 	unguarded  map[netip.Addr]error        // not in IPVS-IPS
 	unfiltered map[kernel.Family]error     // the chain that guards VIPs could not be created
+	unwritten  map[kernel.Family]error     // a chain could not be written
 	unchecked  map[kernel.Family]error     // the chains that hold source ranges could not be written
 	anybody    map[kernel.VirtualKey]error // its source ranges do not hold
 	unfilled   map[string]error            // temporary set that lacks an entry
@@ -75,6 +76,9 @@ func (d *dependents) failed(o kernel.Op, err error) {
 		// for each VIP.
 		if v.Table == "filter" && (o.Verb == kernel.Add || o.Verb == kernel.Change && d.Names.IsChain(v.Name, kernel.ChainVIPFilter)) {
 			mark(&d.unfiltered, v.Family, err)
+		}
+		if o.Verb != kernel.Remove {
+			mark(&d.unwritten, v.Family, err)
 		}
 		if v.Table == "filter" && o.Verb != kernel.Remove && d.checksSources(v) {
 			mark(&d.unchecked, v.Family, err)
@@ -180,6 +184,8 @@ func (d *dependents) cause(o kernel.Op) error {
 		if o.Verb == kernel.Remove || o.Verb == kernel.Change && d.Names.IsChain(v.Name, kernel.ChainVIPFilter) {
 			return anyOf(d.bound, v.Family, kernel.FamilyOf)
 		}
+	case kernel.OtherChain: // it serves meanwhile
+		return cmp.Or(d.unready[v.Family], d.unwritten[v.Family], anyOf(d.unbound, v.Family, kernel.FamilyOf))
 	case kernel.Entry:
 		return d.lostEntry(o.Verb, v)
 	case kernel.Virtual:

@@ -47,6 +47,8 @@ func (d *differ) diff(k kernel.Kind) {
 		d.withoutHeld()
 	case kernel.KindChain:
 		d.diffChains()
+	case kernel.KindOtherChain:
+		d.diffOthers()
 	case kernel.KindLink:
 		if !d.renameLink() {
 			d.diffList(&kernel.Rows[k])

@@ -177,13 +177,14 @@ func (p chainPhases) of(c *kernel.Chain) kernel.Phase {
 
 // chainPhases returns the phases in which chains are written. In mode iptables, chains of nat balance connections,
 // and chains of filter refuse packets that nat did not translate. When the mode changes from iptables, filter is
-// written first, then virtual servers are added, then nat is written. When the mode changes to iptables, filter is
+// written first, then virtual servers are added and VIPs are bound, then nat is written: until then it serves VIPs that are not
+// local. When the mode changes to iptables, filter is
 // written last.
 func (d *differ) chainPhases() chainPhases {
 	is, was := hasHashed(d.have.Names, d.want.Chains), hasHashed(d.have.Names, d.have.Chains)
 	switch {
 	case was && !is && len(d.want.Virtuals) > 0:
-		return chainPhases{nat: kernel.ReplaceChains, filter: kernel.WriteChains}
+		return chainPhases{nat: kernel.ReplaceNAT, filter: kernel.WriteChains}
 	case is && !was && len(d.have.Virtuals) > 0:
 		return chainPhases{nat: kernel.WriteChains, filter: kernel.ReplaceChains}
 	}

@@ -19,7 +19,7 @@ func (d *differ) diffFlows() {
 	d.diffRuleDrains()
 	d.flowsOfUntracked()
 	if d.translates(kernel.UDP) {
-		want, have := translations(d.have.Names, d.want.Chains, kernel.UDP), translations(d.have.Names, d.have.Chains, kernel.UDP)
+		want, have := translations(d.have.Names, d.want.Chains, kernel.UDP), d.leadsOf(kernel.UDP)
 		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)}, backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)})
 	}
 	d.flowsOfRules = d.counts[kernel.ClearFlows]
@@ -165,13 +165,20 @@ func hasUDP(virtuals []kernel.Virtual) bool {
 	return false
 }
 
+// chainsChange are the phases in which rules change.
+var chainsChange = [...]kernel.Phase{kernel.WriteChains, kernel.ReplaceChains, kernel.ReplaceNAT, kernel.DropOthers, kernel.RemoveChains}
+
 // translates reports whether an op changes where rules lead packets of a protocol to.
 func (d *differ) translates(proto kernel.Proto) bool {
-	if d.counts[kernel.WriteChains]+d.counts[kernel.ReplaceChains]+d.counts[kernel.RemoveChains] == 0 {
+	n := 0
+	for _, p := range chainsChange {
+		n += d.counts[p]
+	}
+	if n == 0 {
 		return false
 	}
 	for i, p := range d.phases {
-		if p != kernel.WriteChains && p != kernel.ReplaceChains && p != kernel.RemoveChains {
+		if !slices.Contains(chainsChange[:], p) {
 			continue
 		}
 		if op := &d.ops[i]; translates(d.have.Names, op.Object, proto) || op.Was != nil && translates(d.have.Names, op.Was, proto) {

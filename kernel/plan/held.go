@@ -16,12 +16,18 @@ import (
 // programs use it, and notes it.
 func (d *differ) holds(h kernel.Set) bool {
 	ours := uint32(0)
-	for _, c := range d.have.Chains {
+	count := func(c *kernel.Chain) {
 		for rule := range strings.SplitSeq(c.Rules, "\n") {
 			if namesSet(rule, h.Name) {
 				ours++
 			}
 		}
+	}
+	for i := range d.have.Chains {
+		count(&d.have.Chains[i])
+	}
+	for i := range d.have.Others {
+		count(&d.have.Others[i].Chain)
 	}
 	if h.References <= ours {
 		return false

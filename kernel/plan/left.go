@@ -28,16 +28,33 @@ func leftWarnings(left []kernel.Virtual) []string {
 // ours: sorted. A jump with a condition is ours if the chain has the same jump without: kube-proxy adds its own to the jumps of
 // the lean layout. Nothing is left unless a family has chains of endpoints. Every sync of svcproxy removes these, so kube-proxy
 // wrote to the family after svcproxy.
-func LeftRules(o *kernel.Observed) []kernel.Chain {
+func LeftRules(o *kernel.Observed) []kernel.Chain { return leftRules(o.Names, o.Chains) }
+
+// LeftOthers returns these chains of the back end of iptables that is not written.
+func LeftOthers(o *kernel.Observed) (left []kernel.OtherChain) {
+	chains := make([]kernel.Chain, len(o.Others))
+	for i := range chains {
+		chains[i] = o.Others[i].Chain
+	}
+	for _, c := range leftRules(o.Names, chains) {
+		i := slices.IndexFunc(chains, func(h kernel.Chain) bool { return h.Compare(c) == 0 })
+		other := o.Others[i]
+		other.Chain = c
+		left = append(left, other)
+	}
+	return left
+}
+
+func leftRules(n kernel.Names, chains []kernel.Chain) []kernel.Chain {
 	var left []kernel.Chain
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		if !slices.ContainsFunc(o.Chains, func(c kernel.Chain) bool {
-			return c.Family == f && c.Table == "nat" && o.Names.OwnsHashed(c.Name) == kernel.ChainEndpoint
+		if !slices.ContainsFunc(chains, func(c kernel.Chain) bool {
+			return c.Family == f && c.Table == "nat" && n.OwnsHashed(c.Name) == kernel.ChainEndpoint
 		}) {
 			continue
 		}
-		for _, c := range o.Chains {
-			if c.Family != f || neverKubeProxys(o.Names, c.Name) {
+		for _, c := range chains {
+			if c.Family != f || neverKubeProxys(n, c.Name) {
 				continue
 			}
 			rules := strings.Split(c.Rules, "\n")
@@ -47,7 +64,7 @@ func LeftRules(o *kernel.Observed) []kernel.Chain {
 			}
 			c.Rules = strings.Join(keep(rules, func(rule string) bool {
 				target, bare := kernel.Target(rule), kernel.WithoutComment(rule)
-				return !neverKubeProxys(o.Names, target) && !strings.Contains(rule, "--match-set ") && (bare == "-j "+target || !always["-j "+target])
+				return !neverKubeProxys(n, target) && !strings.Contains(rule, "--match-set ") && (bare == "-j "+target || !always["-j "+target])
 			}), "\n")
 			if c.Rules != "" || !c.BuiltIn() {
 				left = append(left, c)

@@ -25,7 +25,7 @@ func (d *differ) diffRuleDrains() {
 	}
 	want := translations(d.have.Names, d.want.Chains, kernel.TCP).reals
 	if changed {
-		for _, r := range translations(d.have.Names, d.have.Chains, kernel.TCP).reals {
+		for _, r := range d.leadsOf(kernel.TCP).reals {
 			begins = append(begins, r.Key)
 		}
 	}

@@ -55,10 +55,14 @@ func translations(n kernel.Names, chains []kernel.Chain, proto kernel.Proto) lea
 		}
 		l.addPortals(rules[n.Chain(kernel.ChainPortalsContainer)])
 	}
+	l.sort()
+	return l
+}
+
+func (l *leads) sort() {
 	slices.SortFunc(l.virtuals, kernel.Virtual.Compare)
 	slices.SortFunc(l.reals, kernel.Real.Compare)
 	l.virtuals, l.reals = slices.Compact(l.virtuals), slices.Compact(l.reals)
-	return l
 }
 
 // Translated returns what rules of mode iptables are instead of virtual and real servers: each address that they lead to
@@ -182,6 +186,9 @@ func match(rule string) (m matched) {
 // word of a rule begins like "-p udp", and that search took 5 % of a load.
 func translates(n kernel.Names, o kernel.Object, proto kernel.Proto) bool {
 	c, ok := o.(kernel.Chain)
+	if other, is := o.(kernel.OtherChain); is {
+		c, ok = other.Chain, true
+	}
 	name := proto.String() + " "
 	return ok && c.Table == "nat" && (n.OwnsHashed(c.Name) != "" || n.IsChain(c.Name, kernel.ChainServices) || n.IsChain(c.Name, kernel.ChainNodePorts) ||
 		proto == kernel.UDP && n.IsChain(c.Name, kernel.ChainPortalsContainer)) &&

@@ -63,7 +63,7 @@ type waves struct {
 // waveSlots returns the slot of each op of a plan that goes in waves, and the number of slots. slots is nil if the plan
 // does not.
 func (d *differ) waveSlots() (slots []int32, n int) {
-	if d.counts[kernel.AddVirtuals]+d.counts[kernel.AddReals]+d.counts[kernel.AddGuards] < leastWaved/2 || d.counts[kernel.ReplaceChains] > 0 {
+	if d.counts[kernel.AddVirtuals]+d.counts[kernel.AddReals]+d.counts[kernel.AddGuards] < leastWaved/2 || d.counts[kernel.ReplaceChains]+d.counts[kernel.ReplaceNAT] > 0 {
 		return nil, 0
 	}
 	w := waves{ops: d.ops, phases: d.phases, torn: d.torn, have: d.have.Virtuals}
@@ -245,6 +245,8 @@ func (w *waves) outside(p kernel.Phase, o kernel.Object) int {
 // it again. VIPs are closed and real servers of virtual servers that stay are removed early in any case.
 func (w *waves) late(p kernel.Phase, o kernel.Object) bool {
 	switch v := o.(type) {
+	case kernel.OtherChain: // these serve until the waves do
+		return true
 	case kernel.Flow:
 		return w.lost && hasKey(w.torn, v.Key.Virtual)
 	case kernel.Local:

@@ -13,6 +13,8 @@ const (
 	NoDescriptors Kind = "noDescriptors"
 	// TrackerFull: the connection tracker is nearly full or drops packets.
 	TrackerFull Kind = "trackerFull"
+	// OtherRules: rules of ours stay in the back end of iptables that is not written. The subject is its tool.
+	OtherRules Kind = "otherRules"
 )
 
 // row is what there is to say of a kind.
@@ -26,6 +28,8 @@ type row struct {
 var kinds = []row{
 	{TrackerFull, "new connections are lost: the connection tracker is full or nearly so",
 		"raise conntrack.min in svcproxy.toml, or set rules.untracked = true; svcproxy doctor"},
+	{OtherRules, "rules of an earlier run or of kube-proxy, in the other back end of iptables, still translate and refuse packets",
+		"install the tools of both back ends: the next sync removes the rules"},
 	{NoDescriptors, "mode userspace has no file descriptors left: new connections wait or are refused",
 		"raise LimitNOFILE of the unit (systemctl edit svcproxy) and fs.file-max"},
 	{Unkept, "a restart would go on with older content: a file in stateDir cannot be written",

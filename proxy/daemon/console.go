@@ -228,6 +228,7 @@ func (c *console) observe() {
 			c.ports.Set(now.Frontends.HealthChecks())
 		}
 		c.history.Synced(now.Report)
+		c.otherRules(now.Report.Plan.Others)
 		recorder.Synced(now)
 		if c.health != nil {
 			v := c.checker.Brief()

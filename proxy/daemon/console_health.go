@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/health"
@@ -29,6 +30,16 @@ func (c *console) observeHealth() {
 		c.metrics.Noticed(list)
 		c.notify.update()
 	}
+}
+
+// otherRules has the chains in the other back end of iptables that a plan could not remove.
+func (c *console) otherRules(others []kernel.OtherChain) {
+	lines := kernel.OtherLines(others)
+	list := make([]condition.Condition, len(lines))
+	for i, tool := range kernel.OtherTools(others) {
+		list[i] = condition.Condition{Subject: tool, Text: lines[i]}
+	}
+	c.conditions.SetAll(condition.OtherRules, list)
 }
 
 // follow has an event and a line of the log for each condition that begins or ends.

@@ -29,6 +29,7 @@ var checks = []check{
 	{name: "mtu", about: "links take the packets of tunnels", judge: mtu},
 	{name: "duplicate", about: "no other host has a VIP (--probe)", judge: duplicate},
 	{name: "firewall", about: "no firewall drops what goes to VIPs", judge: firewall},
+	{name: "back-ends", about: "no rules of ours are in the other back end of iptables", judge: backEnds},
 	{name: "others", about: "no other program balances here", judge: others},
 	{name: "routes", about: "each backend has a route and a neighbour", judge: routes},
 	{name: "vips", about: "the VIPs and virtual servers are in the kernel", judge: vips},

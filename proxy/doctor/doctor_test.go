@@ -64,7 +64,7 @@ func TestHealthyNode(t *testing.T) {
 	if len(a.Findings) > 0 || len(a.Unchecked) > 0 || len(a.Notes) > 0 {
 		t.Errorf("a healthy node:\n%s", a)
 	}
-	if text := a.String(); text != "nothing is wrong: 25 checks\n" {
+	if text := a.String(); text != "nothing is wrong: 26 checks\n" {
 		t.Errorf("text: %q", text)
 	}
 	out, err := json.Marshal(a)

@@ -35,6 +35,21 @@ func firewall(f *Facts) (list []Finding) {
 	return list
 }
 
+// backEnds reports our chains, or kube-proxy's, in the back end of iptables that svcproxy does not write.
+func backEnds(f *Facts) (list []Finding) {
+	if f.Kernel == nil {
+		return nil
+	}
+	for _, line := range kernel.OtherLines(f.Kernel.Others) {
+		mend := "start svcproxy, which removes them; or svcproxy cleanup --leftovers, which ends all service"
+		if f.Status != nil {
+			mend = "svcproxy reload --wait; if another program writes them, stop that one"
+		}
+		list = append(list, one("they serve removed services, and clients outside of source ranges", mend, "%s", line)...)
+	}
+	return list
+}
+
 // byRules returns what kernel.Barred compares where rules of nat send packets on: the addresses that
 // have backends elsewhere, and the base chains that these packets and their replies pass.
 func (f *Facts) byRules() (barriers []kernel.Barrier, virtuals []kernel.Virtual) {

@@ -36,9 +36,8 @@ func TestLocalhostNodePorts(t *testing.T) {
 	routed("0")
 }
 
-// kube-proxy in mode iptables takes the node over from svcproxy, which is then removed: what kube-proxy serves with stays.
-func TestCleanupLeavesKubeProxysRules(t *testing.T) {
-	const rules = `*nat
+// kubeProxysRules are those of one service, as kube-proxy writes them in mode iptables.
+const kubeProxysRules = `*nat
 :KUBE-SERVICES - [0:0]
 :KUBE-SVC-XPGD46QRK7WJZT7O - [0:0]
 :KUBE-SEP-SXIVWICOYRO3J4NJ - [0:0]
@@ -47,6 +46,9 @@ func TestCleanupLeavesKubeProxysRules(t *testing.T) {
 -A KUBE-SEP-SXIVWICOYRO3J4NJ -p tcp -m tcp -j DNAT --to-destination 10.2.1.10:7000
 COMMIT
 `
+
+// kube-proxy in mode iptables takes the node over from svcproxy, which is then removed: what kube-proxy serves with stays.
+func TestCleanupLeavesKubeProxysRules(t *testing.T) {
 	for name, main := range map[string]string{"iptables": modeIPTables, "ipvs": "mode = \"ipvs\"\n"} {
 		t.Run(name, func(t *testing.T) {
 			if name == "ipvs" {
@@ -56,7 +58,7 @@ COMMIT
 			n.tool(t, "sysctl", "-qw", "net.ipv4.ip_forward=1")
 			n.start(t, web)
 			must(t, n.Stop())
-			n.feed(t, rules, "iptables-restore", "--noflush")
+			n.feed(t, kubeProxysRules, "iptables-restore", "--noflush")
 			out, code, err := n.Command("cleanup")
 			if err != nil || code != 0 || !strings.Contains(out, "--leftovers") {
 				t.Fatalf("cleanup: %v, exit code %d\n%s", err, code, out)

@@ -1,0 +1,181 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// The kernel has two back ends of iptables at once: nftables and the legacy tables. Packets pass the rules of
+// both. One of them is written, that of the iptables which Open finds; both are read for our names. Names are
+// read from the kernel itself, so a tool of the other back end runs only where something of ours is left.
+
+// backendNames are the names of back ends, as in iptables-legacy.
+var backendNames = map[bool]string{false: "legacy", true: "nft"} // by Tool.NFT
+
+// otherOf returns the tables of a family in the back end that its tool does not write.
+func otherOf(f kernel.Family, written Tool) *family {
+	nft := !written.NFT
+	return &family{Family: f, tool: Tool{Name: toolNames[f] + "-" + backendNames[nft], NFT: nft}, other: true}
+}
+
+// look opens the stamp of another back end. It reports false if the kernel has not loaded that: a request
+// would load it.
+func (f *family) look(d *nl.Dialer) (bool, error) {
+	if f.stamp != nil {
+		return true, nil
+	}
+	if f.tool.NFT && !nftablesLoaded() {
+		return false, nil
+	}
+	s, err := newStamp(f.Family, f.tool, d)
+	if err != nil {
+		return false, fmt.Errorf("opening the tables of %s: %w", f.tool.Name, err)
+	}
+	if l, ok := s.(*legacyStamp); ok {
+		l.passive = true
+	}
+	f.stamp = s
+	return true, nil
+}
+
+// Others returns our chains and jumps in the back ends that are not written, in the order of kernel.State. As
+// Read, it runs no tool if no rule there changed since the last call.
+func (t *Tables) Others(ctx context.Context, names kernel.Names) ([]kernel.OtherChain, error) {
+	var s kernel.State
+	for _, f := range t.others {
+		there, err := f.look(t.bases.dialer)
+		if err == nil && there {
+			err = t.read(ctx, f, names)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for rules in the tables of %s: %w", f.tool.Name, err)
+		}
+		backend := backendNames[f.tool.NFT]
+		s.Others = append(s.Others, kernel.OtherChains(f.last, backend, false)...)
+		s.Others = append(s.Others, kernel.OtherChains(f.unshown, backend, !f.tool.NFT)...)
+	}
+	s.Sort()
+	return s.Others, nil
+}
+
+// saveOther reads the tables of another back end that have chains of ours. Where no tool shows them, as it is
+// not installed or the table has rules that only nft can express, their names are all that is known.
+func (t *Tables) saveOther(ctx context.Context, f *family, names kernel.Names) (c contents, err error) {
+	found, err := f.stamp.chains()
+	if err != nil {
+		return contents{}, err
+	}
+	for _, table := range tables {
+		ours := slices.DeleteFunc(found[table], func(name string) bool { return !names.OwnsChain(table, name) })
+		if len(ours) == 0 {
+			continue
+		}
+		t.readers.Add(1)
+		out, err := t.run(ctx, "", f.tool.Name+"-save", "-t", table)
+		if ctx.Err() != nil {
+			return contents{}, err
+		}
+		if err != nil || hides(out, table) {
+			c.hidden = append(c.hidden, table)
+			for _, name := range ours {
+				c.unshown = append(c.unshown, kernel.Chain{Family: f.Family, Table: table, Name: name})
+			}
+			continue
+		}
+		chains, err := parseSave(out, f.Family, names)
+		if err != nil {
+			return contents{}, fmt.Errorf("%s-save -t %s: %w", f.tool.Name, table, err)
+		}
+		c.last = append(c.last, chains...)
+	}
+	return c, nil
+}
+
+// ApplyOthers carries out ops, each of them a change or removal of a kernel.OtherChain, as Apply does. Tables
+// that no tool shows are written without a tool.
+func (t *Tables) ApplyOthers(ctx context.Context, ops []kernel.Op) []error {
+	errs := make([]error, len(ops))
+	chains := make([]kernel.Op, len(ops))
+	for i, op := range ops {
+		to, _ := op.Object.(kernel.OtherChain)
+		was, _ := op.Was.(kernel.OtherChain)
+		chains[i] = kernel.Op{Verb: op.Verb, Object: to.Chain, Was: was.Chain}
+		errs[i] = t.unfit(chains[i])
+	}
+	for _, f := range t.others {
+		ss := othersSections(f.Family, chains)
+		f.cached = false
+		ss = slices.DeleteFunc(ss, func(s section) bool {
+			if !slices.Contains(f.hidden, s.table) {
+				return false
+			}
+			if err := removeNFT(f, s.table, chains, s.ops); err != nil {
+				spread([]section{s}, errs, fmt.Errorf("removing chains from table %s of %s: %w", s.table, f.tool.Name, err))
+			}
+			return true
+		})
+		if len(ss) == 0 {
+			continue
+		}
+		w := &writer{tables: t, f: f, ss: ss, ops: chains, keep: make(map[int]bool)}
+		w.begin(ctx)
+		w.end(ctx, errs)
+	}
+	return errs
+}
+
+// othersSections is sections in the order in which tables are removed. A filter refuses what no rule of nat
+// translates, so it goes first.
+func othersSections(f kernel.Family, ops []kernel.Op) []section {
+	ss := sections(f, ops)
+	slices.SortFunc(ss, func(a, b section) int { return slices.Index(tables, b.table) - slices.Index(tables, a.table) })
+	return ss
+}
+
+// Beside finds what Barriers does not see where iptables is that of nftables: legacy tables that another program
+// filled. Packets pass their rules as well. There, FORWARD counts too, because none of our chains precedes it.
+// It runs a tool only if there is such a table.
+func (t *Tables) Beside(ctx context.Context, names kernel.Names) ([]kernel.Barrier, error) {
+	var found []kernel.Barrier
+	for _, f := range t.others {
+		if there, err := f.look(t.bases.dialer); err != nil || f.tool.NFT || !there {
+			continue // the tables of nftables are read anyway
+		}
+		if _, err := f.stamp.read(); err != nil {
+			return found, fmt.Errorf("reading the list of legacy tables: %w", err)
+		}
+		if present, err := f.stamp.present(); err != nil || !slices.Contains(present, "filter") {
+			continue
+		}
+		text, err := t.run(ctx, "", f.tool.Name+"-save", "-t", "filter")
+		if errors.Is(err, exec.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return found, fmt.Errorf("reading legacy tables: %w", err)
+		}
+		barriers, err := allBarriers(text, f.Family, f.tool, names)
+		if err != nil {
+			return found, err
+		}
+		found = append(found, barriers...)
+	}
+	return found, nil
+}
+
+// allBarriers is barriers, with hook forward.
+func allBarriers(text string, f kernel.Family, tool Tool, names kernel.Names) ([]kernel.Barrier, error) {
+	found, err := barriers(text, f, tool, names)
+	if err != nil {
+		return nil, err
+	}
+	t, err := parseTable(text, "filter")
+	b := kernel.Barrier{Family: f, Hook: "forward", Name: tool.Name + " filter FORWARD"}
+	return append(found, barred(b, t.rules, "FORWARD", t.policies["FORWARD"], names)...), err
+}
