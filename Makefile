@@ -132,6 +132,14 @@ appliance: bin/nfpm $(GUEST)
 bin/nfpm: packaging/nfpm/go.mod
 	$(GO) build -C packaging/nfpm -trimpath -o ../../$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
 
+# race: nightly: every test of ./... with the race detector, RACE_COUNT times, one package after the other; the detector needs a C
+# compiler
+RACE_COUNT ?= 3
+race: export CGO_ENABLED = 1
+race:
+	@command -v cc >/dev/null || { echo "make race needs a C compiler: apt-get install gcc libc6-dev"; exit 1; }
+	$(GO) test -race -p 1 -count=$(RACE_COUNT) -timeout 60m ./...
+
 # fuzz: new random kernels for the planner; then every fuzz target for FUZZTIME; finds stay as seeds in the package's testdata.
 # Go would spend a minute on making each new input small; ten tries are enough.
 FUZZTIME ?= 60s
@@ -172,4 +180,4 @@ bench-IPv4 bench-IPv6: bench-%:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-matrix test-modes test-iptables test-iptables-legacy test-userspace lint demo packages appliance fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
+.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-matrix test-modes test-iptables test-iptables-legacy test-userspace lint demo packages appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -84,15 +85,24 @@ func TestConfirmTellsWhatFailed(t *testing.T) {
 	})
 }
 
-// departing is an announcer with a VIP that was withdrawn and goes at a time.
+// departing is an announcer with a VIP that was withdrawn and goes at a time. The loop asks it while the test sets it.
 type departing struct {
+	mu    sync.Mutex
 	until time.Time
 	stays bool // after that time, too: it waits for a source
+}
+
+func (d *departing) set(until time.Time, stays bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.until, d.stays = until, stays
 }
 
 func (d *departing) Keep(m sources.Merged, _ *kernel.Observed, _ bool) sources.Merged { return m }
 
 func (d *departing) Announce(*frontend.Frontends, *kernel.State, *kernel.Observed) (out announce.Decision) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	soon := time.Now().Before(d.until)
 	if soon || d.stays {
 		out.VIPs = []announce.VIP{{Addr: vip(0), Until: d.until}}
@@ -112,15 +122,15 @@ func TestConfirmWaitsForDepartures(t *testing.T) {
 		r.emit(table(1))
 		for wait, min := range map[time.Duration]time.Duration{10 * time.Second: 10 * time.Second, 10 * time.Minute: 0} {
 			began := time.Now()
-			d.until = began.Add(wait)
+			d.set(began.Add(wait), false)
 			s, err := r.proxy.Confirm(t.Context())
 			if took := time.Since(began); err != nil || took < min || took > min+5*time.Second || (len(s.Announced) == 0) != (min > 0) {
 				t.Errorf("a VIP goes after %s: confirmed after %s with %v: %v", wait, took, s.Announced, err)
 			}
-			d.until = time.Time{}
+			d.set(time.Time{}, false)
 			pass(time.Hour)
 		}
-		d.until, d.stays = time.Now().Add(-time.Second), true
+		d.set(time.Now().Add(-time.Second), true)
 		began := time.Now()
 		s, err := r.proxy.Confirm(t.Context())
 		if took := time.Since(began); err != nil || took > 5*time.Second || len(s.Announced) != 1 {

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,15 +12,15 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// takesOut is an overlay that gives the first endpoint weight 0 while out.
+// takesOut is an overlay that gives the first endpoint weight 0 while out. The loop asks it at any time.
 type takesOut struct {
-	out  bool
-	wake time.Time
-	last sources.Table
+	out  atomic.Bool
+	wake atomic.Pointer[time.Time] // nil for never
+	last sources.Table             // the loop's own
 }
 
 func (o *takesOut) Overlay(m sources.Merged, _ *kernel.Observed, _ bool) (sources.Merged, time.Time) {
-	if o.out {
+	if o.out.Load() {
 		m.Services = sources.ServicesOf(m.Services.Slice()...)
 		endpoints := slices.Clone(m.Services.At(0).Endpoints)
 		endpoints[0].Weight = 0
@@ -27,7 +28,10 @@ func (o *takesOut) Overlay(m sources.Merged, _ *kernel.Observed, _ bool) (source
 	}
 	m.Delta = sources.Compare(o.last, m.Table)
 	o.last = m.Table
-	return m, o.wake
+	if wake := o.wake.Load(); wake != nil {
+		return m, *wake
+	}
+	return m, time.Time{}
 }
 
 // A change of health is programmed from memory, and named in the report and the Delta.
@@ -45,7 +49,7 @@ func TestReplanReadsNothing(t *testing.T) {
 		defer r.end()
 		r.emit(table(2))
 		before, _ := r.kernel.Counts()
-		o.out = true
+		o.out.Store(true)
 		r.proxy.Replan()
 		pass(100 * time.Millisecond)
 		if got := r.weights(); !slices.Equal(got, []uint32{0, 1}) {
@@ -76,7 +80,7 @@ func TestHealthDuringACheckIsNoDrift(t *testing.T) {
 		r.emit(table(2))
 		pass(time.Hour)
 		for _, check := range []func(){func() {}, func() { r.proxy.Check(proxy.CauseAsked) }} {
-			o.out = !o.out
+			o.out.Store(!o.out.Load())
 			syncs := len(r.all())
 			check()
 			pass(time.Hour)
@@ -100,9 +104,10 @@ func TestOverlayWakes(t *testing.T) {
 		var o takesOut
 		r := start(t, func(r *run) { r.options.Health = &o })
 		defer r.end()
-		o.wake = time.Now().Add(5 * time.Second)
+		wake := time.Now().Add(5 * time.Second)
+		o.wake.Store(&wake)
 		r.emit(table(2))
-		o.out = true
+		o.out.Store(true)
 		pass(4 * time.Second)
 		if got := r.weights(); !slices.Equal(got, []uint32{1, 1}) {
 			t.Errorf("weights %v before the time", got)

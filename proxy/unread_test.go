@@ -51,7 +51,7 @@ func TestHealthWhileTheKernelCannotBeRead(t *testing.T) {
 		k.broken.Store(true)
 		pass(time.Hour)
 		for _, out := range []bool{true, false, true} {
-			o.out = out
+			o.out.Store(out)
 			r.proxy.Replan()
 			pass(time.Minute)
 			want := []uint32{1, 1}
@@ -76,7 +76,7 @@ func TestHealthWhileTheKernelCannotBeRead(t *testing.T) {
 			t.Errorf("an endpoint that is gone gets no connection: weights %v", got)
 		}
 		k.broken.Store(false)
-		o.out = false
+		o.out.Store(false)
 		r.emit(table(3))
 		pass(time.Minute)
 		if got := r.weights(); !slices.Equal(got, []uint32{1, 1, 1}) || r.last().Err != nil {

@@ -96,29 +96,45 @@ func TestTableDuringALoadIsPlannedBetweenWaves(t *testing.T) {
 }
 
 // A source that changes all the time does not keep a load from its end, however long a plan takes to make: at most half of
-// the time goes into plans.
+// the time goes into plans. A plan takes longer than the first wave, and is not stopped after it.
 func TestLoadEndsUnderConstantChange(t *testing.T) {
-	const count, planning, step = 3000, 10 * time.Second, 10 * time.Millisecond
+	const count, planning, step = 1500, 6 * time.Second, 10 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
+		var plans, made atomic.Int32
+		began := time.Now()
+		loaded := make(chan time.Duration, 1)
 		r := start(t, func(r *run) {
 			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+				if made.Load() < count {
+					plans.Add(1)
+				}
 				time.Sleep(planning)
 				return rules(t, n, hold, occupied)
 			}
-			r.kernel.Fail = slowReals(step)
+			slow := slowReals(step)
+			r.kernel.Fail = func(o kernel.Op) error {
+				if o.Object.Kind() == kernel.KindReal && o.Verb == kernel.Add && made.Add(1) == count {
+					loaded <- time.Since(began)
+				}
+				return slow(o)
+			}
 		})
 		r.source <- emission{table: wide(count)}
-		const most = 2*count*step + 2*planning
-		for i := range int(most / (100 * time.Millisecond)) {
-			pass(100 * time.Millisecond)
+		for i := 0; len(loaded) == 0 && i < 200; i++ {
+			pass(planning / 8)
 			changed := wide(count + i%2)
 			changed.Services.At(0).Endpoints[0].Weight = uint32(i + 2)
 			r.source <- emission{table: changed}
 		}
 		r.stop()
 		<-r.done
-		if n := len(r.kernel.State().Virtuals); n < count {
-			t.Errorf("%d of %d virtual servers after %v", n, count, most)
+		if len(loaded) == 0 {
+			t.Fatalf("%d of %d real servers after %d plans", made.Load(), count, plans.Load())
+		}
+		took, n := <-loaded, time.Duration(plans.Load())
+		t.Logf("loaded after %v and %d plans", took, n)
+		if n < 2 || n*planning > took/2 {
+			t.Errorf("%d plans of %v until the table was loaded after %v", n, planning, took)
 		}
 	})
 }
