@@ -226,7 +226,7 @@ var mayImport = map[string][]string{
 	"proxy/health/probe": {"kernel/link", "kernel/machine", "sources"},
 
 	// The checker joins the two, and reads from rules what was up before a restart.
-	"proxy/health/checker": {"kernel", "kernel/plan", "kernel/statefile", "proxy/health", "proxy/health/probe", "sources"},
+	"proxy/health/checker": {"kernel", "kernel/plan", "kernel/statefile", "proxy/condition", "proxy/health", "proxy/health/probe", "sources"},
 
 	// The sources of tables.
 	"sources/apiserver": {"kernel/machine", "sources", "sources/manifest"},

@@ -15,6 +15,10 @@ const (
 	TrackerFull Kind = "trackerFull"
 	// OtherRules: rules of ours stay in the back end of iptables that is not written. The subject is its tool.
 	OtherRules Kind = "otherRules"
+	// CheckBlind: the probes of a health check tell nothing, for a reason of this node's. The subject is the check.
+	CheckBlind Kind = "checkBlind"
+	// CheckLate: probes of a service wait for a place for several of their intervals. The subject is the service.
+	CheckLate Kind = "checkLate"
 )
 
 // row is what there is to say of a kind.
@@ -32,6 +36,8 @@ var kinds = []row{
 		"install the tools of both back ends: the next sync removes the rules"},
 	{NoDescriptors, "mode userspace has no file descriptors left: new connections wait or are refused",
 		"raise LimitNOFILE of the unit (systemctl edit svcproxy) and fs.file-max"},
+	{CheckBlind, "a health check tells nothing, so the last states of its endpoints count", "svcproxy health"},
+	{CheckLate, "health checks of a service wait for others of it, so its last states are old", "make its timeouts shorter and intervals longer, or raise health.maxInFlight"},
 	{Unkept, "a restart would go on with older content: a file in stateDir cannot be written",
 		"df -h and df -i of stateDir; svcproxy doctor"},
 	{Unwatched, "changes of files are noticed late: the kernel does not announce them",

@@ -17,17 +17,26 @@ type Board struct {
 	Believe bool
 
 	targets map[Key]*tracked
-	up      int // targets that are up by their own state
 	mass    mass
 	sight   sight
+	dark    map[Key]struct{}    // targets whose last probes told nothing
+	reached map[int32]time.Time // when a service last had a good result
 }
 
 // tracked is a target with its verdict.
 type tracked struct {
 	Verdict
 	pace     Pace
-	services []int32   // that use it, by index
+	services []usedBy
 	fell     time.Time // when it went down, if that counts for a mass failure
+	counts   uint8     // in mass: see recount
+	unsent   time.Time // since when this node has not been able to send a probe of it
+}
+
+// usedBy is a service that uses a target.
+type usedBy struct {
+	index  int32
+	author author
 }
 
 // SetTargets takes over the targets of a new table, and forgets all others: see Update.
@@ -39,7 +48,10 @@ func (b *Board) SetTargets(targets []Target, initial map[Key]Verdict, now time.T
 	for i := range targets {
 		delete(gone, targets[i].Key)
 	}
-	b.mass.window = 0
+	b.mass.window, b.reached = 0, nil
+	for _, x := range b.targets {
+		b.uncount(x) // the services may have other indexes now
+	}
 	return b.Update(targets, slices.Collect(maps.Keys(gone)), initial, now)
 }
 
@@ -115,9 +127,6 @@ func (b *Board) Update(targets []Target, gone []Key, initial map[Key]Verdict, no
 			x = &tracked{Verdict: initial[t.Key]}
 			x.Held = x.Held && b.mass.holding() // the hold may have ended since: Tick would not release it
 			b.targets[t.Key] = x
-			if x.Phase.IsUp() {
-				b.up++
-			}
 			if x.Verdict != (Verdict{}) {
 				events = append(events, Event{Kind: IsAdded, At: now, Key: t.Key, Verdict: x.Verdict})
 			}
@@ -128,12 +137,9 @@ func (b *Board) Update(targets []Target, gone []Key, initial map[Key]Verdict, no
 	b.mass.window = max(b.mass.window, window(targets))
 	slices.SortFunc(gone, Key.compare)
 	for _, k := range gone {
-		x := b.targets[k]
-		b.forget(x)
-		if x.Phase.IsUp() {
-			b.up--
-		}
+		b.uncount(b.targets[k])
 		delete(b.targets, k)
+		delete(b.dark, k)
 		events = append(events, Event{Kind: IsGone, At: now, Key: k})
 	}
 	if len(b.targets) == 0 {
@@ -144,17 +150,14 @@ func (b *Board) Update(targets []Target, gone []Key, initial map[Key]Verdict, no
 
 // use notes which services use a target, and its pace.
 func (b *Board) use(x *tracked, t *Target) {
-	fell := x.fell
-	b.forget(x) // the services may have other indexes now
+	b.uncount(x)
 	x.pace, x.services = t.Pace, x.services[:0]
 	for _, u := range t.Users {
-		if n := len(x.services); n == 0 || x.services[n-1] != u.Service {
-			x.services = append(x.services, u.Service)
+		if n := len(x.services); n == 0 || x.services[n-1].index != u.Service {
+			x.services = append(x.services, usedBy{u.Service, u.Author})
 		}
 	}
-	if !fell.IsZero() {
-		b.remember(x, fell)
-	}
+	b.recount(x)
 }
 
 // Changed returns the targets that may differ between two tables with the same services, if only endpoints of some
@@ -170,7 +173,9 @@ func (b *Board) Changed(before, now sources.Table, services []int32) (targets []
 	users := slices.Clone(services)
 	for k := range differ {
 		if x := b.targets[k]; x != nil {
-			users = append(users, x.services...)
+			for _, s := range x.services {
+				users = append(users, s.index)
+			}
 		}
 	}
 	slices.Sort(users)
@@ -186,8 +191,8 @@ func (b *Board) ServicesOf(t sources.Table, keys ...Key) []string {
 	users := map[int32]bool{}
 	for _, k := range keys {
 		if x := b.targets[k]; x != nil {
-			for _, i := range x.services {
-				users[i] = true
+			for _, s := range x.services {
+				users[s.index] = true
 			}
 		}
 	}
@@ -201,7 +206,7 @@ func (b *Board) ServicesOf(t sources.Table, keys ...Key) []string {
 
 // Verdicts returns a copy of all verdicts.
 func (b *Board) Verdicts() Verdicts {
-	v := Verdicts{Of: make(map[Key]Verdict, len(b.targets)), Blind: b.sight.blind()}
+	v := Verdicts{Of: make(map[Key]Verdict, len(b.targets)), Blind: b.sight.void}
 	for k, x := range b.targets {
 		v.Of[k] = x.Verdict
 	}
@@ -224,43 +229,37 @@ func (b *Board) Said(k Key) Said {
 	return Said{}
 }
 
-// Next returns how long after its last probe a target is due; false if there is no such target.
-func (b *Board) Next(k Key) (time.Duration, bool) {
+// Next returns how long after its last probe a target is due, and whether it is down; zero if there is no such target.
+func (b *Board) Next(k Key) (after time.Duration, down bool) {
 	x := b.targets[k]
 	if x == nil {
 		return 0, false
 	}
-	return x.pace.Next(&x.State), true
+	return x.pace.Next(&x.State), x.Phase.IsDown()
 }
 
 // Record takes the result of one probe and returns what follows from it. A result of a target that is no longer
 // there only tells that the checker can see.
 func (b *Board) Record(k Key, r Result) []Event {
-	if b.sight.told != "" {
-		r.Void, r.Reason = true, b.sight.told
-	}
-	events := b.sight.look(r)
 	x := b.targets[k]
 	if x == nil {
-		return events
+		return b.sight.look(r)
 	}
+	b.reach(x, &r)
+	events := b.sight.look(r)
 	was := x.summary() // a copy has 300 bytes, and most results change nothing
 	x.State = Step(x.State, r, x.pace)
+	b.see(k, x)
 	if r.Void {
 		return events
 	}
-	before := len(events)
+	before, holding := len(events), b.mass.holding()
 	note := func(kind Kind) { events = append(events, Event{Kind: kind, At: r.At, Key: k}) }
 	switch {
 	case !was.phase.IsUp() && x.Phase.IsUp():
-		b.up++
-		x.Held = false
-		b.forget(x)
+		x.Held, x.fell = false, time.Time{}
+		b.recount(x)
 		note(WentUp)
-	case was.phase.IsUp() && x.Phase.IsDown() && b.mass.holding() && x.proven:
-		b.up--
-		x.Held = true
-		note(IsHeld)
 	case !was.phase.IsDown() && x.Phase.IsDown():
 		note(WentDown)
 	case was.percent != x.Percent || was.ask != x.Ask:
@@ -279,11 +278,18 @@ func (b *Board) Record(k Key, r Result) []Event {
 	for i := range events[before:] {
 		events[before+i].Verdict, events[before+i].Run = x.Verdict, run
 	}
-	if was.phase.IsUp() && x.Phase.IsDown() && !x.Held {
-		b.up--
-		if x.proven { // else it may have been down for long: a panic gives connections to what is down
-			events = append(events, b.fell(k, x, r.At)...)
+	// Without a good result it may have been down for long: a panic gives connections to what is down. What could not be
+	// sent was held for as long as a mass failure.
+	switch {
+	case !was.phase.IsUp() || !x.Phase.IsDown():
+	case !x.proven || r.Unsent:
+		b.recount(x)
+	default:
+		more := b.fell(k, x, r.At)
+		if holding && x.Held {
+			events = events[:before] // it never counted as down
 		}
+		events = append(events, more...)
 	}
 	return events
 }
@@ -302,10 +308,10 @@ func (s *State) summary() summary { return summary{s.Phase, s.Run, s.Percent, s.
 // Tick tells the time. The end of a mass failure waits while the checker is blind, because nothing new is known. With
 // Believe it waits for nothing: the targets are as if Believe had been set all the time.
 func (b *Board) Tick(now time.Time) []Event {
-	if !b.mass.holding() || !b.Believe && (b.sight.blind() || now.Before(b.mass.until)) {
+	if !b.mass.holding() || !b.Believe && (b.sight.void || now.Before(b.mass.until)) {
 		return nil
 	}
-	b.mass.until = time.Time{}
+	b.release()
 	events := []Event{{Kind: MassOver, At: now}}
 	for k, x := range b.targets {
 		if x.Held {

@@ -61,29 +61,41 @@ func TestVerdictsFollowEvents(t *testing.T) {
 
 // consistent holds a follower, and the counters of the board, to its states.
 func consistent(t *rapid.T, b *Board, follower Verdicts) {
-	up, fell, services := 0, 0, map[int32]int{}
+	want := mass{services: map[int32]*tally{}, authors: map[author]*tally{}}
 	for k, x := range b.targets {
 		if f := follower.Of[k]; f.Serves(true) != x.Verdict.Serves(true) {
 			t.Fatalf("%s: the follower has %s, the board %s", k, f.Phase, x.Phase)
 		}
-		if x.Phase.IsUp() {
-			up++
-		}
-		if !x.fell.IsZero() {
-			fell++
+		if x.Phase.IsUp() || !x.fell.IsZero() {
+			want.targets.add(1, !x.Phase.IsUp())
 			for _, s := range x.services {
-				services[s]++
+				if want.services[s.index] == nil {
+					want.services[s.index] = &tally{author: s.author}
+				}
+				want.services[s.index].add(1, !x.Phase.IsUp())
 			}
 		}
 	}
 	if len(follower.Of) > len(b.targets) {
 		t.Fatalf("the follower has %d targets, the board %d", len(follower.Of), len(b.targets))
 	}
-	if follower.Blind != b.sight.blind() {
+	if follower.Blind != b.sight.void {
 		t.Fatalf("the follower is blind: %v", follower.Blind)
 	}
-	if up != b.up || fell != b.mass.count || !maps.Equal(services, b.mass.services) {
-		t.Fatalf("%d up, %d fell of %v, want %d, %d of %v", b.up, b.mass.count, b.mass.services, up, fell, services)
+	for _, s := range want.services {
+		if want.authors[s.author] == nil {
+			want.authors[s.author] = &tally{}
+		}
+		want.authors[s.author].add(1, s.failed())
+		want.served.add(1, s.failed())
+	}
+	for _, a := range want.authors {
+		want.wrote.add(1, a.failed())
+	}
+	same := func(a, b *tally) bool { return *a == *b }
+	if m := &b.mass; m.targets != want.targets || m.served != want.served || m.wrote != want.wrote ||
+		!maps.EqualFunc(m.services, want.services, same) || !maps.EqualFunc(m.authors, want.authors, same) {
+		t.Fatalf("counted %+v, want %+v", *m, want)
 	}
 }
 
@@ -109,10 +121,10 @@ func TestSetTargets(t *testing.T) {
 	if events := b.Record(targets[0].Key, Result{At: epoch}); events != nil || len(b.Verdicts().Of) != 2 {
 		t.Errorf("%v", events)
 	}
-	if _, ok := b.Next(targets[0].Key); ok {
+	if d, _ := b.Next(targets[0].Key); d != 0 {
 		t.Error("a target that is gone is due")
 	}
-	if d, ok := b.Next(targets[1].Key); !ok || d != check.Interval {
+	if d, down := b.Next(targets[1].Key); down || d != check.Interval {
 		t.Error(d)
 	}
 }
@@ -287,8 +299,8 @@ func withEndpoints(t *rapid.T, table sources.Table, at []int32) sources.Table {
 
 // sameBoards holds a board to another one that has the same targets.
 func sameBoards(t *rapid.T, a, b *Board, table sources.Table) {
-	if len(a.targets) != len(b.targets) || a.up != b.up {
-		t.Fatalf("%d targets, %d up, want %d and %d", len(a.targets), a.up, len(b.targets), b.up)
+	if len(a.targets) != len(b.targets) || a.mass.targets.up != b.mass.targets.up {
+		t.Fatalf("%d targets, %+v, want %d, %+v", len(a.targets), a.mass.targets, len(b.targets), b.mass.targets)
 	}
 	for k, x := range a.targets {
 		y := b.targets[k]

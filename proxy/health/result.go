@@ -7,6 +7,7 @@ type Result struct {
 	// Good: the endpoint answered as it should. Void: the probe failed for a reason of our own, such as a lack of
 	// file descriptors, and says nothing about the endpoint.
 	Good, Void bool
+	Unsent     bool   // this node could not send the probe. Void is then the Board's to decide
 	Reason     string // "refused", "status 500"; of a good result what the endpoint answered, or ""
 	At         time.Time
 	Took       time.Duration

@@ -142,14 +142,17 @@ func (p *player) note(events []Event) {
 
 func (p *player) step(words []string) {
 	switch words[0] {
-	case "good", "bad", "void", "agent":
+	case "good", "bad", "void", "unsent", "agent":
 		p.result(words[0], words[1:])
 	case "drain", "disable", "weight", "undrain", "unweight":
 		p.order(words[0], words[1:])
 	case "show":
 		p.show()
-	case "blind":
-		p.note(p.board.SetBlind(strings.Join(words[1:], " "), p.now))
+	case "blind": // WHY: results of targets that are gone
+		for i := range blindLeast {
+			r := Result{Void: true, Reason: strings.Join(words[1:], " "), At: p.now.Add(time.Duration(i-blindLeast) * blindAfter)}
+			p.note(p.board.Record(Key{}, r))
+		}
 	case "believe":
 		p.board.Believe = true
 		p.note(p.board.Tick(p.now))
@@ -181,7 +184,7 @@ func (p *player) step(words []string) {
 // result gives all targets at the addresses, of all addresses with "all", a result. Words after the addresses are the
 // reason.
 func (p *player) result(kind string, words []string) {
-	r := Result{Good: kind == "good" || kind == "agent", Void: kind == "void", At: p.now}
+	r := Result{Good: kind == "good" || kind == "agent", Void: kind == "void", Unsent: kind == "unsent", At: p.now}
 	var addrs []string
 	for len(words) > 0 && (words[0] == "all" || strings.ContainsAny(words[0], ".:")) {
 		addrs, words = append(addrs, words[0]), words[1:]

@@ -1,27 +1,121 @@
 package health
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
 
-// All results must be void for blindAfter, and there must be blindLeast of them, for the checker to be blind.
+// All results must be void for blindAfter, and there must be blindLeast of them, for the checker to be blind: of all targets
+// together, or for a target alone.
 const (
 	blindAfter = 3 * time.Second
 	blindLeast = 3
 )
 
+// A probe that this node could not send, for want of a route, tells nothing of the endpoint, and counts as nothing: links come
+// up, and routing daemons start. It counts as bad after all if that does not end:
+const (
+	// after unsentFor, if another endpoint of its service answered meanwhile. Then that one can serve instead.
+	unsentFor = 5 * time.Second
+	// after unsentMost in any case, as long as a mass failure is held. Other nodes may have a route.
+	unsentMost = massHold
+)
+
+// reach decides whether a result counts that tells of this node's routes.
+func (b *Board) reach(x *tracked, r *Result) {
+	switch {
+	case !r.Unsent:
+		x.unsent = time.Time{}
+		if r.Good {
+			if b.reached == nil {
+				b.reached = map[int32]time.Time{}
+			}
+			for _, s := range x.services {
+				b.reached[s.index] = r.At
+			}
+		}
+		return
+	case x.unsent.IsZero():
+		x.unsent = r.At
+	}
+	others := slices.ContainsFunc(x.services, func(s usedBy) bool { return b.reached[s.index].After(x.unsent) })
+	since := r.At.Sub(x.unsent)
+	r.Void = since < unsentMost && !(since >= unsentFor && x.proven && others)
+}
+
+// Dark is a check whose last probes told nothing of some targets, all for one reason.
+type Dark struct {
+	Type    string
+	Reason  string
+	Targets []Key // sorted
+	// Last is when any of them last had a result; zero if one never had. Since is when the first void one came.
+	Last, Since time.Time
+}
+
+// Dark lists them, by check and reason.
+func (b *Board) Dark(now time.Time) []Dark {
+	type cause struct {
+		check  Key // without an address
+		reason string
+	}
+	at := map[cause]int{}
+	var list []Dark
+	for k := range b.dark {
+		x := b.targets[k]
+		if !x.Dark(now) {
+			continue
+		}
+		c := cause{Key{Probe: k.Probe, Service: k.Service}, x.Voided}
+		i, found := at[c]
+		if !found {
+			i = len(list)
+			at[c] = i
+			list = append(list, Dark{Type: string(k.Probe.Value().Type), Reason: x.Voided, Last: x.Last.At, Since: x.VoidSince})
+		}
+		d := &list[i]
+		d.Targets = append(d.Targets, k)
+		if x.Last.At.Before(d.Last) {
+			d.Last = x.Last.At
+		}
+		if x.VoidSince.Before(d.Since) {
+			d.Since = x.VoidSince
+		}
+	}
+	for i := range list {
+		slices.SortFunc(list[i].Targets, Key.compare)
+	}
+	slices.SortFunc(list, func(a, b Dark) int {
+		return cmp.Or(a.Targets[0].compare(b.Targets[0]), strings.Compare(a.Reason, b.Reason))
+	})
+	return list
+}
+
+// see notes whether a target may be dark.
+func (b *Board) see(k Key, x *tracked) {
+	switch {
+	case x.VoidRun >= blindLeast:
+		if b.dark == nil {
+			b.dark = map[Key]struct{}{}
+		}
+		b.dark[k] = struct{}{}
+	case x.VoidRun == 0 && len(b.dark) > 0:
+		delete(b.dark, k)
+	}
+}
+
 // sight knows whether the checker can see at all.
 type sight struct {
 	voids int       // in a row, over all targets
 	since time.Time // of the first of them
-	void  bool      // blind, because all results are void
-	told  string    // blind, because the runner of the probes says so; "" if it does not
+	void  bool      // blind
 	why   string    // it became blind
 }
 
-func (s *sight) blind() bool { return s.void || s.told != "" }
-
 // look takes any target's result. The first one that is not void ends the blindness that void ones made.
 func (s *sight) look(r Result) []Event {
-	was := s.blind()
+	was := s.void
 	switch {
 	case !r.Void:
 		s.voids, s.void = 0, false
@@ -34,16 +128,16 @@ func (s *sight) look(r Result) []Event {
 	return s.turned(was, r.At, r.Reason)
 }
 
-// rest ends the blindness that void results made, when no target is left to give any.
+// rest ends the blindness, when no target is left to give results.
 func (s *sight) rest(now time.Time) []Event {
-	was := s.blind()
+	was := s.void
 	s.voids, s.void = 0, false
 	return s.turned(was, now, "")
 }
 
 // turned returns the event if the blindness began or ended.
 func (s *sight) turned(was bool, now time.Time, why string) []Event {
-	switch is := s.blind(); {
+	switch is := s.void; {
 	case is && !was:
 		s.why = why
 		return []Event{{Kind: WentBlind, At: now, Reason: why}}
@@ -53,17 +147,9 @@ func (s *sight) turned(was bool, now time.Time, why string) []Event {
 	return nil
 }
 
-// SetBlind tells that results mean nothing, for a reason that the results do not show, such as probes that start much
-// too late; "" ends that. Until then every result counts as void.
-func (b *Board) SetBlind(why string, now time.Time) []Event {
-	was := b.sight.blind()
-	b.sight.told = why
-	return b.sight.turned(was, now, why)
-}
-
 // Blind returns why no probe works, by our own fault; "" if probes do.
 func (b *Board) Blind() string {
-	if !b.sight.blind() {
+	if !b.sight.void {
 		return ""
 	}
 	return b.sight.why

@@ -15,6 +15,9 @@ type State struct {
 	Last   Result // the last result that was not void, with the last certificate's Expires
 	Voids  uint64 // void results so far
 	Voided string // the reason of the last one
+	// VoidRun counts the last results in a row that told nothing, the first of them at VoidSince.
+	VoidRun   int
+	VoidSince time.Time
 
 	// Percent and Ask are those of the last good result, or what an agent has said last.
 	Percent uint16
@@ -30,9 +33,17 @@ type State struct {
 // decides at once; later it takes Fall bad results in a row to go down and Rise good ones to come up. What an agent says
 // about health decides at once: it is a statement, which need not be confirmed.
 func Step(s State, r Result, p Pace) State {
+	switch {
+	case !r.Void && !r.Unsent:
+		s.VoidRun, s.VoidSince = 0, time.Time{}
+	case s.VoidRun == 0:
+		s.VoidRun, s.VoidSince, s.Voided = 1, r.At, r.Reason
+	default:
+		s.VoidRun++
+		s.Voided = r.Reason
+	}
 	if r.Void {
 		s.Voids++
-		s.Voided = r.Reason
 		return s
 	}
 	if r.Agent {
@@ -95,6 +106,11 @@ func (s *State) needed(p Pace) int {
 		return p.Fall
 	}
 	return s.flaps.rise(p.Rise)
+}
+
+// Dark reports whether the last probes told nothing, several of them and for some time.
+func (s *State) Dark(now time.Time) bool {
+	return s.VoidRun >= blindLeast && now.Sub(s.VoidSince) >= blindAfter
 }
 
 // Flapping reports whether the target changed so often that it has to be good for longer before it is up again.

@@ -56,7 +56,7 @@ func TestStepAgainstModel(t *testing.T) {
 			if r.Void {
 				voids++
 				same := s
-				same.Voids, same.Voided = was.Voids, was.Voided
+				same.Voids, same.Voided, same.VoidRun, same.VoidSince = was.Voids, was.Voided, was.VoidRun, was.VoidSince
 				if same != was {
 					t.Fatalf("a void result changed %+v to %+v", was, s)
 				}

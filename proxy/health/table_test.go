@@ -30,7 +30,11 @@ func readTable(t testing.TB, text string) sources.Table {
 				Namespace: sources.DefaultNamespace, Name: w[1], Type: sources.ClusterIP, ClusterIPs: []netip.Addr{vip}, Scheduler: "rr",
 			}
 			for _, option := range w[2:] {
-				serviceOption(t, &s, option)
+				if file, ok := strings.CutPrefix(option, "file="); ok {
+					s.Origin = sources.Origin{Source: "files", File: file}
+				} else {
+					serviceOption(t, &s, option)
+				}
 			}
 			table.Services = table.Services.Append(s)
 			continue

@@ -46,6 +46,7 @@ type Target struct {
 	// Pace is the most frequent one among its services. Mixed: they differ.
 	Pace  Pace
 	Mixed bool
+	Payer int32 // index of the first service with that pace: its probes are those of this service
 	Users []User
 }
 
@@ -53,6 +54,15 @@ type Target struct {
 type User struct {
 	Service, Endpoint int32 // in Table.Services, in Service.Endpoints
 	Port              int32 // in Endpoint.Ports
+	Author            author
+}
+
+// authorOf returns who wrote a service: a file, or a namespace of an API server.
+func authorOf(s *sources.Service) author {
+	if s.Origin.File != "" {
+		return unique.Make(s.Origin.File)
+	}
+	return unique.Make(s.Origin.Source + " " + s.Namespace)
 }
 
 // Targets returns the targets of a table, each once, in the order of the first service that needs it.
@@ -94,7 +104,7 @@ func (l *targetList) add(service int32) {
 	if !checked(s) {
 		return
 	}
-	pace := PaceOf(s.HealthCheck)
+	pace, by := PaceOf(s.HealthCheck), authorOf(s)
 	for j := range s.Endpoints {
 		e := &s.Endpoints[j]
 		for k := range e.Ports {
@@ -102,7 +112,7 @@ func (l *targetList) add(service int32) {
 			if !ok {
 				continue
 			}
-			user := User{service, int32(j), int32(k)}
+			user := User{service, int32(j), int32(k), by}
 			if n, found := l.at[key]; found {
 				l.targets[n].add(user, pace)
 				continue
@@ -110,7 +120,7 @@ func (l *targetList) add(service int32) {
 			l.at[key] = len(l.targets)
 			l.users = append(l.users, user)
 			n := len(l.users)
-			l.targets = append(l.targets, Target{Key: key, Pace: pace, Users: l.users[n-1 : n : n]})
+			l.targets = append(l.targets, Target{Key: key, Pace: pace, Payer: service, Users: l.users[n-1 : n : n]})
 		}
 	}
 }
@@ -133,7 +143,7 @@ func (t *Target) add(u User, p Pace) {
 	if p != t.Pace {
 		t.Mixed = true
 		if p.compare(t.Pace) < 0 {
-			t.Pace = p
+			t.Pace, t.Payer = p, u.Service
 		}
 	}
 }

@@ -127,7 +127,14 @@ func (s *stage) overdue(words []string) {
 // blind says why the checker is blind, or that it is not.
 func (s *stage) blind(why string) {
 	s.probes.mu.Lock()
-	events := s.probes.board.SetBlind(why, time.Now())
+	var events []health.Event
+	for ago := 4 * time.Second; ago >= 0; ago -= 2 * time.Second {
+		if why == "" && ago > 0 {
+			continue
+		}
+		r := health.Result{Good: why == "", Void: why != "", Reason: why, At: time.Now().Add(-ago)}
+		events = append(events, s.probes.board.Record(health.Key{}, r)...) // of a target that is gone
+	}
 	s.probes.mu.Unlock()
 	s.noticed(events)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/statefile"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/sources"
@@ -28,6 +29,8 @@ type Options struct {
 	Wake func()
 	// Noticed, unless nil, gets all events in their order, those of one moment together. One goroutine calls it.
 	Noticed func([]health.Event)
+	// Conditions, unless nil, gets what is wrong with checks for a while.
+	Conditions *condition.Board
 	// Probed, unless nil, gets each result. Calls for different targets overlap.
 	Probed func(sources.CheckType, probe.Result)
 }
@@ -68,6 +71,7 @@ type Checker struct {
 	told     []health.Event // that Noticed has not got
 	served   served         // what Overlay returned last
 	followed sources.Table  // whose targets are probed
+	ticks    int            // so far
 	next     sources.Table  // whose targets are to be probed
 
 	agents agents
@@ -114,8 +118,8 @@ func Credential(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// tick is how often the checker looks at what depends on time alone: the end of a mass failure or of an order, and
-// probes that start too late.
+// tick is how often the checker looks at what depends on time alone: the end of a mass failure or of an order, and checks
+// that tell nothing.
 const tick = time.Second
 
 // Run probes until ctx ends.
@@ -160,15 +164,14 @@ func (c *Checker) tell(ctx context.Context) {
 
 // ticked looks at what depends on time alone.
 func (c *Checker) ticked(now time.Time) {
-	behind := c.runner.Behind(now)
 	c.mu.Lock()
-	why := ""
-	if behind > 0 {
-		why = fmt.Sprintf("probes start %s late", behind.Round(time.Second))
-	}
-	events := append(c.board.SetBlind(why, now), c.board.Tick(now)...)
+	events := c.board.Tick(now)
 	c.note(events)
+	c.ticks++
+	dark := c.darkConditions(now)
 	c.mu.Unlock()
+	c.Conditions.SetAll(condition.CheckBlind, dark)
+	c.Conditions.SetAll(condition.CheckLate, lateConditions(c.runner.Starved(), now))
 	if len(events) > 0 {
 		c.Wake()
 	}

@@ -226,9 +226,14 @@ func TestUnreadWaitsForNoDisk(t *testing.T) {
 	}
 	for i := range 2 { // the first tick may be the one that waits
 		r.mu.Lock()
-		r.board.SetBlind("until the next tick", time.Now())
+		r.ticks = 0
 		r.mu.Unlock()
-		for end := time.Now().Add(10 * time.Second); r.Brief().Blind != ""; time.Sleep(time.Millisecond) {
+		ticked := func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.ticks > 0
+		}
+		for end := time.Now().Add(10 * time.Second); !ticked(); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("no tick after %d", i)
 			}
@@ -243,7 +248,7 @@ func TestUnreadWaitsForNoDisk(t *testing.T) {
 // A reload with massFailure = "believe" ends a hold at once, also while the checker is blind.
 func TestConfigureEndsHold(t *testing.T) {
 	settings, believe := Settings{Defaults: sources.DefaultHealthCheck()}, Settings{Defaults: sources.DefaultHealthCheck(), Believe: true}
-	for _, blind := range []string{"", "probes start 9s late"} {
+	for _, blind := range []string{"", "too many open files"} {
 		woken := 0
 		c, err := New(Options{StateDir: t.TempDir(), Settings: settings, Log: slog.New(slog.DiscardHandler), Wake: func() { woken++ }})
 		if err != nil {
@@ -270,7 +275,9 @@ func TestConfigureEndsHold(t *testing.T) {
 				c.note(c.board.Record(x.Key, health.Result{Good: n == 0, Reason: "refused", At: now}))
 			}
 		}
-		c.note(c.board.SetBlind(blind, now))
+		for i := 4; blind != "" && i >= 0; i-- { // of a target that is gone
+			c.note(c.board.Record(health.Key{}, health.Result{Void: true, Reason: blind, At: now.Add(-time.Duration(i) * time.Second)}))
+		}
 		c.mu.Unlock()
 		if n := count(); n != 15 {
 			t.Fatalf("%d of 15 are held", n)

@@ -14,7 +14,7 @@ import (
 const maxFresh = 1000
 
 // record takes a result of the runner, and returns when the target is probed next.
-func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
+func (c *Checker) record(t *probe.Target, r probe.Result) probe.Next {
 	of := t.Owner.(*target)
 	if c.Probed != nil {
 		c.Probed(t.Probe.Type, r)
@@ -24,7 +24,7 @@ func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
 	said := c.board.Said(of.key)
 	events := c.board.Record(of.key, resultOf(t.Probe.Type, r, now))
 	c.heard(said, c.board.Said(of.key), now)
-	next, _ := c.board.Next(of.key)
+	after, down := c.board.Next(of.key)
 	c.note(events)
 	many, waited := len(c.fresh) >= maxFresh, of.waited
 	c.mu.Unlock()
@@ -34,7 +34,7 @@ func (c *Checker) record(t *probe.Target, r probe.Result) time.Duration {
 	if many || slices.ContainsFunc(events, changes) {
 		c.Wake()
 	}
-	return next
+	return probe.Next{After: after, Down: down}
 }
 
 // resultOf returns a result of a check of some type as package health takes it.
@@ -42,6 +42,9 @@ func resultOf(of sources.CheckType, r probe.Result, now time.Time) health.Result
 	h := health.Result{Good: r.Outcome == probe.OK, Void: r.Void(), At: now, Took: r.Duration, Expires: r.Expires, Warning: r.Warning}
 	if h.Reason = r.String(); h.Good {
 		h.Reason = r.Detail
+	}
+	if r.Unsent { // the Board decides whether it is void
+		h.Unsent, h.Void, h.Reason = true, false, r.Detail
 	}
 	switch {
 	case of == sources.CheckAgent:

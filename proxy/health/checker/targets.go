@@ -92,15 +92,15 @@ func (c *Checker) probe(now *target) {
 	before := c.targets[now.key]
 	switch {
 	case before == nil:
-		c.start(now)
+		c.runner.Add(&now.runs, now.pace.Interval)
 	case before.replaces(now):
 		c.runner.Remove(&before.runs)
-		c.start(now)
+		c.runner.Add(&now.runs, now.pace.Interval)
 	default:
 		before.waited = now.waited
 		if before.pace != now.pace {
 			before.pace = now.pace
-			c.repace(before)
+			c.runner.Change(&before.runs, now.pace.Interval)
 		}
 		return
 	}
@@ -116,7 +116,10 @@ func newTarget(t sources.Table, from *health.Target) *target {
 	for _, u := range from.Users {
 		x.waited = x.waited || t.Services.At(int(u.Service)).HealthCheck.Initial == sources.InitialDown
 	}
-	x.runs = probe.Target{Probe: &s.HealthCheck.Probe, Address: from.Addr, Jitter: from.Pace.Jitter, Owner: x}
+	x.runs = probe.Target{
+		Probe: &s.HealthCheck.Probe, Address: from.Addr, Jitter: from.Pace.Jitter, Owner: x,
+		Service: t.Services.At(int(from.Payer)).DisplayName(),
+	}
 	if s.HealthCheck.Probe.Type == sources.CheckExec {
 		x.runs.Meta = probe.Meta{Service: s.DisplayName(), Weight: int(s.Endpoints[first.Endpoint].Weight)}
 	}
@@ -125,20 +128,5 @@ func newTarget(t sources.Table, from *health.Target) *target {
 
 // replaces reports whether the runner needs another Target than the one that it has: it must not change.
 func (x *target) replaces(now *target) bool {
-	return x.runs.Meta != now.runs.Meta || x.runs.Jitter != now.runs.Jitter
-}
-
-func (c *Checker) start(x *target) {
-	next, _ := c.board.Next(x.key)
-	if c.board.Verdict(x.key).Phase == health.Unknown {
-		// Targets keep their distance from each other. Those of a new table would stay within the short fast
-		// interval: 25,000 tcp targets every 5 s were probed up to a second late.
-		next = x.pace.Interval
-	}
-	c.runner.Add(&x.runs, next)
-}
-
-func (c *Checker) repace(x *target) {
-	next, _ := c.board.Next(x.key)
-	c.runner.Change(&x.runs, next)
+	return x.runs.Meta != now.runs.Meta || x.runs.Service != now.runs.Service || x.runs.Jitter != now.runs.Jitter
 }

@@ -138,6 +138,9 @@ func (r *Runner) look(ctx context.Context) {
 		}
 		switch {
 		case ended:
+		case p.begun.target.cut:
+			syscall.Close(fd)
+			outcome = result(Void, "cut short")
 		case failed == syscall.EINTR || now.Before(p.deadline):
 			continue
 		case failed != 0:
@@ -174,7 +177,7 @@ func (c *connects) start(a *attempt, failed bool) (fd int, pooled bool, err erro
 		}
 		syscall.Close(fd)
 		if errno != syscall.EADDRNOTAVAIL { // another target of this address and port is being probed
-			return 0, false, os.NewSyscallError("connect", errno)
+			return 0, false, connectError(errno)
 		}
 	}
 	if fd, err = a.openDeferred(); err != nil {
@@ -182,7 +185,7 @@ func (c *connects) start(a *attempt, failed bool) (fd int, pooled bool, err erro
 	}
 	if errno := connect(fd, a.target); errno != 0 && errno != syscall.EINPROGRESS {
 		syscall.Close(fd)
-		return 0, false, os.NewSyscallError("connect", errno)
+		return 0, false, connectError(errno)
 	}
 	return fd, false, nil
 }

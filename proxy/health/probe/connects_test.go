@@ -16,12 +16,12 @@ import (
 // probing runs a runner until the test ends and returns its results. Targets are probed every minInterval.
 func probing(t *testing.T, targets ...*Target) chan Result {
 	results := make(chan Result, 1000)
-	r := NewRunner(new(Prober), func(_ *Target, r Result) time.Duration {
+	r := NewRunner(new(Prober), func(_ *Target, r Result) Next {
 		select {
 		case results <- r:
 		default:
 		}
-		return minInterval
+		return Next{After: minInterval}
 	}, Limits{})
 	for _, x := range targets {
 		r.Add(x, minInterval)

@@ -95,7 +95,7 @@ func TestHostileTargetsDoNotHoldTheRunner(t *testing.T) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	seen := map[netip.AddrPort]int{}
-	r := NewRunner(new(Prober), func(x *Target, r Result) time.Duration {
+	r := NewRunner(new(Prober), func(x *Target, r Result) Next {
 		mu.Lock()
 		defer mu.Unlock()
 		if seen[x.Address]++; seen[x.Address] == times {
@@ -104,7 +104,7 @@ func TestHostileTargetsDoNotHoldTheRunner(t *testing.T) {
 		if x.Address == good && r.Outcome != OK && !r.Void() {
 			t.Errorf("the good server: %v", r)
 		}
-		return 50 * time.Millisecond
+		return Next{After: 50 * time.Millisecond}
 	}, Limits{})
 	for kind, address := range targets {
 		p := shell("sleep 100 & sleep 100")

@@ -93,9 +93,9 @@ func runFor(target netip.AddrPort) {
 	r := newRunner(func(ctx context.Context, what *sources.Probe, target netip.AddrPort, m Meta) Result {
 		fmt.Println("started")
 		return new(Prober).Do(ctx, what, target, m)
-	}, func(_ *Target, r Result) time.Duration {
+	}, func(_ *Target, r Result) Next {
 		result <- r
-		return time.Minute
+		return Next{After: time.Minute}
 	}, Limits{})
 	r.Add(&Target{Probe: &sources.Probe{Type: sources.CheckHTTP, Timeout: 6 * time.Second}, Address: target}, minInterval)
 	go r.Run(context.Background())
@@ -192,7 +192,7 @@ func TestNoRoute(t *testing.T) {
 	}
 	out, _ := child(t, "prober 192.0.2.1:80", syscall.CLONE_NEWNET)
 	readChild(t, out)
-	if got := readChild(t, out); got != "unreachable: network is unreachable" {
+	if got := readChild(t, out); got != "void: no route: network is unreachable" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -229,9 +229,9 @@ func measureLoad(b *testing.B, kind sources.CheckType, targets int, interval tim
 	what := &sources.Probe{Type: kind, Timeout: 2 * time.Second}
 	before := memory()
 	outcomes := make(chan Outcome, 1<<20)
-	r := NewRunner(new(Prober), func(_ *Target, r Result) time.Duration {
+	r := NewRunner(new(Prober), func(_ *Target, r Result) Next {
 		outcomes <- r.Outcome
-		return interval
+		return Next{After: interval}
 	}, Limits{})
 	for i := range targets {
 		address := netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)})

@@ -122,14 +122,3 @@ func (l *list) remove(t *Target) {
 	(*l)[last] = nil
 	*l = (*l)[:last]
 }
-
-// oldest returns the target that has been due for the longest time, nil if there is none.
-func (l list) oldest() *Target {
-	var oldest *Target
-	for _, t := range l {
-		if oldest == nil || t.due < oldest.due {
-			oldest = t
-		}
-	}
-	return oldest
-}

@@ -22,6 +22,7 @@ type Result struct {
 	Percent    int
 	HasPercent bool
 
+	Unsent  bool      // with Void: this node has no route to the endpoint
 	Verdict Verdict   // from agent
 	Speaks  bool      // an agent said "up", with OK, or that the server is down, with Agent
 	Expires time.Time // when the server's certificate expires; zero if there was none

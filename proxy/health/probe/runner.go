@@ -32,24 +32,33 @@ func DefaultLimits() Limits { return Limits{InFlight: 2000, PerSecond: 20000, Ex
 // Runner probes targets, each in its interval. Targets can be added and removed at any time. A target never has two
 // probes at once.
 type Runner struct {
-	do     func(context.Context, *sources.Probe, netip.AddrPort, Meta) Result
-	report func(*Target, Result) time.Duration
+	do     probeFunc
+	report func(*Target, Result) Next
 	limits Limits
 	conns  connects // of Run's goroutine
 	epoch  time.Time
 	wake   chan struct{} // there is something to start before the time that the loop sleeps until
 
-	mu      sync.Mutex
-	queue   queue
-	running list
-	parked  list // in the order of adding and removing, which is not that of due times
-	execs   int  // of running
-	paced   time.Duration
-	sleeps  time.Duration // until when the loop sleeps
-	stats   Stats
-	stall   stall
-	// lastStart is when the last probe started, since the epoch.
-	lastStart time.Duration
+	mu       sync.Mutex
+	queue    queue // targets that are not due yet; the others wait in the shares of their services
+	groups   map[groupKey]*group
+	programs lane // of exec probes
+	others   lane
+	running  list
+	charged  time.Duration // see charge
+	paced    time.Duration
+	sleeps   time.Duration // until when the loop sleeps
+	stats    Stats
+	stall    stall
+}
+
+// probeFunc makes a probe: Prober.Do.
+type probeFunc func(context.Context, *sources.Probe, netip.AddrPort, Meta) Result
+
+// Next says when a target is to be probed next.
+type Next struct {
+	After time.Duration // the last probe was due
+	Down  bool          // the target is down: it waits for a place behind those of its service that are up
 }
 
 // begun is a probe that has started.
@@ -60,29 +69,33 @@ type begun struct {
 }
 
 // NewRunner returns a runner that probes by p. It calls report with each result; calls for different targets overlap.
-// report returns the time to the target's next probe. It must not block for long, because all tcp probes that only
+// report returns when the target is probed next. It must not block for long, because all tcp probes that only
 // connect share a goroutine.
-func NewRunner(p *Prober, report func(*Target, Result) time.Duration, limits Limits) *Runner {
+func NewRunner(p *Prober, report func(*Target, Result) Next, limits Limits) *Runner {
 	r := newRunner(p.Do, report, limits)
 	r.conns.prober = p
 	return r
 }
 
 // newRunner returns a runner that calls do for each probe, on a goroutine of its own.
-func newRunner(do func(context.Context, *sources.Probe, netip.AddrPort, Meta) Result, report func(*Target, Result) time.Duration, limits Limits) *Runner {
+func newRunner(do probeFunc, report func(*Target, Result) Next, limits Limits) *Runner {
 	defaults := DefaultLimits()
 	limits.InFlight = cmp.Or(max(limits.InFlight, 0), defaults.InFlight)
 	limits.PerSecond = cmp.Or(max(limits.PerSecond, 0), defaults.PerSecond)
 	limits.Exec = cmp.Or(max(limits.Exec, 0), defaults.Exec)
-	return &Runner{do: do, report: report, limits: limits, epoch: time.Now(), wake: make(chan struct{}, 1)}
+	return &Runner{
+		do: do, report: report, limits: limits, epoch: time.Now(), wake: make(chan struct{}, 1),
+		groups: map[groupKey]*group{}, programs: lane{places: limits.Exec}, others: lane{places: limits.InFlight},
+	}
 }
 
-// Add has t probed each interval. The first probe comes within one interval: when is a hash of the target, so that
-// the probes of many targets are spread. A target that was removed cannot be added again.
+// Add has t probed each interval, unless report says otherwise. The first probe comes within one interval: when is a hash
+// of the target, so that the probes of many targets are spread. A target that was removed cannot be added again.
 func (r *Runner) Add(t *Target, interval time.Duration) {
-	t.hash, t.interval = hashOf(t), max(interval, minInterval)
+	t.hash, t.every = hashOf(t), max(interval, minInterval)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.join(t)
 	r.push(t, r.now()+t.first())
 }
 
@@ -94,13 +107,16 @@ func (r *Runner) Remove(t *Target) {
 	switch t.state {
 	case waiting:
 		r.queue.remove(t)
-	case parked:
-		r.parked.remove(t)
+	case ready:
+		t.share().remove(t)
 	case running:
 		t.gone = true // its probe still counts against the limits
 		return
+	case removed:
+		return
 	}
 	t.state = removed
+	r.leave(t)
 }
 
 // Change sets a new interval, which counts from now. It is for a changed configuration; states change the interval
@@ -108,10 +124,10 @@ func (r *Runner) Remove(t *Target) {
 func (r *Runner) Change(t *Target, interval time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	t.every = max(interval, minInterval)
 	if t.state != waiting {
 		return // report will be asked
 	}
-	t.interval = max(interval, minInterval)
 	r.queue.remove(t)
 	r.push(t, r.now()+t.first())
 }
@@ -148,26 +164,32 @@ func (r *Runner) turn(ctx context.Context, now time.Duration) time.Duration {
 	r.stall.woke(now)
 	defer func() { r.stall.wakes = max(r.sleeps, now+turnGap) }()
 	r.sleeps = now + time.Hour
-	for len(r.running) < r.limits.InFlight {
-		t := r.queue.first()
-		if t == nil {
-			break
-		}
+	for t := r.queue.first(); t != nil; t = r.queue.first() {
 		if t.due > now {
 			r.sleeps = t.due
 			break
 		}
-		if r.paced > now {
-			r.sleeps = r.paced
+		r.queue.remove(t)
+		t.state = ready
+		t.classify(now)
+		t.share().add(t)
+	}
+	for r.paced <= now {
+		others, programs := r.others.next(), r.programs.next()
+		if others != nil {
+			r.start(ctx, others, now)
+		}
+		if programs != nil {
+			r.start(ctx, programs, now)
+		}
+		if others == nil && programs == nil {
 			break
 		}
-		r.queue.remove(t)
-		if t.Probe.Type == sources.CheckExec && r.execs >= r.limits.Exec {
-			t.state, t.waited = parked, true
-			r.parked.add(t)
-			continue
-		}
-		r.start(ctx, t, now)
+	}
+	r.cut(&r.others, now)
+	r.cut(&r.programs, now)
+	if r.paced > now && r.others.waits()+r.programs.waits() > 0 {
+		r.sleeps = min(r.sleeps, r.paced)
 	}
 	if len(r.running) > 0 {
 		r.sleeps = min(r.sleeps, now+stallWatch)
@@ -181,19 +203,21 @@ func (r *Runner) turn(ctx context.Context, now time.Duration) time.Duration {
 // start starts a probe. The pace allows as many at once as are due in two turns.
 func (r *Runner) start(ctx context.Context, t *Target, now time.Duration) {
 	r.paced = max(r.paced, now-2*turnGap) + time.Second/time.Duration(r.limits.PerSecond)
-	t.started, t.state, t.waited = now, running, false
+	r.take(t)
+	t.started, t.state, t.cut, t.cancel = now, running, false, nil
 	r.running.add(t)
-	if t.Probe.Type == sources.CheckExec {
-		r.execs++
-	}
 	b := begun{t, now - t.due, r.stall.total}
 	r.stats.start(b.late)
-	r.lastStart = now
 	if r.conns.makes(t.Probe) {
 		r.conns.begun = append(r.conns.begun, b)
 		return
 	}
-	go func() { r.finish(ctx, b, r.do(ctx, t.Probe, t.Address, t.Meta)) }()
+	probing, cancel := context.WithCancel(ctx)
+	t.cancel = cancel
+	go func() {
+		defer cancel()
+		r.finish(ctx, b, r.do(probing, t.Probe, t.Address, t.Meta))
+	}()
 }
 
 // finish reports a result and schedules the target's next probe, unless ctx has ended.
@@ -203,46 +227,53 @@ func (r *Runner) finish(ctx context.Context, b begun, result Result) {
 	}
 	t := b.target
 	result.Late = b.late
-	interval := t.interval
-	if r.counts(t, &result, b.stalled) {
-		interval = r.report(t, result)
+	var next Next
+	counts, cut := r.counts(t, &result, b.stalled)
+	if counts {
+		next = r.report(t, result)
 	}
 	if result.unended != nil {
-		if interval = r.await(ctx, t, result.unended, interval); ctx.Err() != nil {
+		if next = r.await(ctx, t, result.unended, next); ctx.Err() != nil {
 			return
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := r.now()
 	r.running.remove(t)
-	r.ended(t)
-	if t.gone {
+	r.ended(t, now)
+	switch {
+	case t.gone:
 		t.state = removed
+		r.leave(t)
 		return
+	case cut: // it is still due
+	default:
+		t.down = next.Down
+		t.schedule(now, next.After)
 	}
-	t.schedule(r.now(), interval)
 	r.push(t, t.due)
 }
 
-// await returns when a program has ended that could not be killed, and the target's interval by then. Until then it has
+// await returns when a program has ended that could not be killed, and the target's next probe by then. Until then it has
 // its place and no other probe. Its timeout is reported again each interval, because one bad result alone changes no state.
-func (r *Runner) await(ctx context.Context, t *Target, ended <-chan struct{}, interval time.Duration) time.Duration {
+func (r *Runner) await(ctx context.Context, t *Target, ended <-chan struct{}, next Next) Next {
 	for {
 		stalled := r.stalled()
-		timer := time.NewTimer(max(interval, timeoutOf(t.Probe)))
+		timer := time.NewTimer(max(next.After, timeoutOf(t.Probe)))
 		select {
 		case <-ended:
 			timer.Stop()
-			return interval
+			return next
 		case <-ctx.Done():
 			timer.Stop()
-			return interval
+			return next
 		case <-timer.C:
 		}
 		again := result(Timeout, cannotKill)
 		again.Duration = r.now() - t.started
-		if r.counts(t, &again, stalled) {
-			interval = r.report(t, again)
+		if counts, _ := r.counts(t, &again, stalled); counts {
+			next = r.report(t, again)
 		}
 	}
 }
@@ -254,32 +285,27 @@ func (r *Runner) stalled() time.Duration {
 	return r.stall.until(r.now())
 }
 
-// counts records a result, and reports whether the target still exists. A failure during a stall becomes void.
-func (r *Runner) counts(t *Target, result *Result, stalled time.Duration) bool {
+// counts records a result, and reports whether it counts: its target still exists, and the probe was not cut short. A failure
+// during a stall becomes void.
+func (r *Runner) counts(t *Target, result *Result, stalled time.Duration) (counts, cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.now()
-	if excuses(result.Outcome, r.stall.until(now)-stalled, timeoutOf(t.Probe)) {
+	if t.cut && result.Void() {
+		return false, true
+	}
+	if excuses(result.Outcome, r.stall.until(r.now())-stalled, timeoutOf(t.Probe)) {
 		result.Outcome, result.Detail = Void, tooLate
 	}
 	if !t.gone {
 		r.stats.finish(*result)
 	}
-	return !t.gone
+	return !t.gone, false
 }
 
-// ended notes that a probe no longer runs. The loop wakes if it waits for that.
-func (r *Runner) ended(t *Target) {
-	full := len(r.running)+1 >= r.limits.InFlight
-	if t.Probe.Type == sources.CheckExec {
-		r.execs--
-		// The parked target goes back to the queue, with the due time that it had.
-		if oldest := r.parked.oldest(); oldest != nil {
-			r.parked.remove(oldest)
-			r.push(oldest, oldest.due)
-		}
-	}
-	if full {
+// ended notes that a probe no longer runs. The loop wakes if others wait for its place.
+func (r *Runner) ended(t *Target, now time.Duration) {
+	r.free(t, now)
+	if t.group.lane.waits() > 0 {
 		r.signal()
 	}
 }

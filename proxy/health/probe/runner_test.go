@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -84,11 +85,11 @@ func (w *world) do(ctx context.Context, _ *sources.Probe, target netip.AddrPort,
 	return result
 }
 
-func (w *world) report(t *Target, r Result) time.Duration {
+func (w *world) report(t *Target, r Result) Next {
 	w.mu.Lock()
 	w.seen = append(w.seen, r)
 	w.mu.Unlock()
-	return w.next(t, r)
+	return Next{After: w.next(t, r)}
 }
 
 // consistent checks the lists of the runner.
@@ -96,7 +97,6 @@ func (w *world) consistent() {
 	w.t.Helper()
 	w.Runner.mu.Lock()
 	defer w.Runner.mu.Unlock()
-	execs := 0
 	if first := w.queue.first(); (first == nil) != (w.queue.size == 0) || len(w.queue.order) != len(w.queue.slots) {
 		w.t.Fatalf("%d targets, first %v, %d slots of %d", w.queue.size, first, len(w.queue.order), len(w.queue.slots))
 	}
@@ -115,21 +115,36 @@ func (w *world) consistent() {
 	if waits != w.queue.size {
 		w.t.Fatalf("%d targets wait, counted %d", waits, w.queue.size)
 	}
+	busy := map[*lane]int{}
 	for i, t := range w.running {
 		if int(t.place) != i || t.state != running {
 			w.t.Fatalf("running[%d] = %+v", i, t)
 		}
-		if t.Probe.Type == sources.CheckExec {
-			execs++
+		busy[t.group.lane]++
+	}
+	for _, l := range []*lane{&w.programs, &w.others} {
+		if l.running != busy[l] || l.running > l.places || l.running != l.classes[prompt].running+l.classes[slow].running {
+			w.t.Fatalf("%d running of %d places, counted %d: %+v", busy[l], l.places, l.running, l.classes)
 		}
 	}
-	for i, t := range w.parked {
-		if int(t.place) != i || t.state != parked {
-			w.t.Fatalf("parked[%d] = %+v", i, t)
+	targets := w.queue.size + len(w.running)
+	for k, g := range w.groups {
+		targets -= g.targets
+		for c := range g.shares {
+			s := &g.shares[c]
+			targets += len(s.due)
+			if len(s.due) > 0 && k.lane.classes[c].ready[s.place] != s {
+				w.t.Fatalf("the share of %s is not at %d", k.service, s.place)
+			}
+			for i, t := range s.due {
+				if int(t.place) != i || t.state != ready || t.share() != s || t.due < s.due[0].due {
+					w.t.Fatalf("due[%d] of %s = %+v", i, k.service, t)
+				}
+			}
 		}
 	}
-	if execs != w.execs || execs > w.limits.Exec || len(w.running) > w.limits.InFlight {
-		w.t.Fatalf("%d exec probes, %d counted; %d running", execs, w.execs, len(w.running))
+	if targets != 0 {
+		w.t.Fatalf("the groups differ from the lists by %d targets", targets)
 	}
 }
 
@@ -283,11 +298,13 @@ func TestLimits(t *testing.T) {
 			}
 			w.next = func(*Target, Result) time.Duration { return 100 * time.Millisecond }
 			for n := range 10 {
-				w.Add(target(n), 100*time.Millisecond)
+				a := target(n)
+				a.Service = strconv.Itoa(n)
+				w.Add(a, 100*time.Millisecond)
 			}
 			w.sleep(10 * time.Second)
 			w.consistent()
-			if s := w.Stats(); w.most != 3 || s.Started < 240 || s.LateMax < 50*time.Millisecond {
+			if s := w.Stats(); w.most != 3 || s.Started < 220 || s.LateMax < 50*time.Millisecond {
 				t.Errorf("%d at once, %+v", w.most, s)
 			}
 			for address, at := range w.starts {
@@ -310,21 +327,18 @@ func TestLimits(t *testing.T) {
 			if !w.Alive(time.Now()) {
 				t.Error("a runner at its limits is alive")
 			}
-			if late := w.Behind(time.Now()); late < 8*time.Second {
-				t.Errorf("behind by %v with probes that are 9 s late", late)
-			}
 		})
 	})
 	t.Run("exec", func(t *testing.T) {
 		run(t, Limits{Exec: 2}, func(w *world) {
 			program := &sources.Probe{Type: sources.CheckExec}
 			w.answer = func(time.Duration, netip.AddrPort) (Result, time.Duration) {
-				return Result{Outcome: OK}, 500 * time.Millisecond
+				return Result{Outcome: OK}, 300 * time.Millisecond
 			}
 			w.next = func(*Target, Result) time.Duration { return time.Second }
 			for n := range 8 {
 				a := target(n)
-				a.Probe = program
+				a.Probe, a.Service = program, strconv.Itoa(n)
 				w.Add(a, time.Second)
 			}
 			b := target(100) // a tcp probe does not wait for exec probes
@@ -441,6 +455,7 @@ func TestRandomUse(t *testing.T) {
 			switch {
 			case len(live) == 0 || rnd.IntN(3) == 0:
 				a := target(n)
+				a.Service = strconv.Itoa(rnd.IntN(5))
 				if rnd.IntN(4) == 0 {
 					a.Probe = program
 				}

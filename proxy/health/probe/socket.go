@@ -27,6 +27,8 @@ type conn struct {
 	attempt *attempt
 	until   time.Time // the deadline
 	moved   bool
+	packets bool        // a datagram socket
+	wrote   bool        // something
 	stop    func() bool // forgets the cancellation of the probe
 }
 
@@ -54,6 +56,11 @@ func (c *conn) Read(b []byte) (int, error) {
 // Write writes to the socket.
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.File.Write(b)
+	first := !c.wrote
+	c.wrote = true
+	if errno, ok := errors.AsType[syscall.Errno](err); ok && c.packets && first && noRoute[errno] {
+		return n, unsentError{errno} // no answer to an earlier packet
+	}
 	if err != nil && c.moves(err) {
 		more, err := c.File.Write(b[n:])
 		return n + more, err
@@ -98,14 +105,14 @@ func (a *attempt) dial(kind, protocol int) (*conn, error) {
 	pending := connect(fd, a.target)
 	if pending != 0 && pending != syscall.EINPROGRESS {
 		syscall.Close(fd)
-		return nil, os.NewSyscallError("connect", pending)
+		return nil, connectError(pending)
 	}
 	file := os.NewFile(uintptr(fd), "socket")
 	if err := file.SetDeadline(a.deadline); err != nil {
 		file.Close()
 		return nil, os.NewSyscallError("epoll_ctl", err)
 	}
-	c := &conn{File: file, attempt: a, until: a.deadline}
+	c := &conn{File: file, attempt: a, until: a.deadline, packets: kind != syscall.SOCK_STREAM}
 	c.stop = context.AfterFunc(a.ctx, func() { file.SetDeadline(time.Unix(1, 0)) })
 	if pending != 0 {
 		err = c.finishConnect()

@@ -13,8 +13,8 @@ func LateBounds() []time.Duration { return lateBounds[:] }
 
 // Stats counts what a Runner has done.
 type Stats struct {
-	Targets, InFlight, Parked int // at present; parked ones wait for a place among the exec probes
-	// Of the parked ones Overdue have been due for more than three intervals, the oldest since OverdueSince.
+	Targets, InFlight, Ready int // at present; ready ones are due, and wait for a place
+	// Of the ready ones of exec checks Overdue have been due for more than three intervals, the oldest since OverdueSince.
 	Overdue      int
 	OverdueSince time.Time // zero if there is none
 
@@ -59,17 +59,22 @@ func (r *Runner) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats
-	s.InFlight, s.Parked = len(r.running), len(r.parked)
-	s.Targets = r.queue.size + s.InFlight + s.Parked
+	s.InFlight = len(r.running)
 	at := r.now()
-	for _, t := range r.parked {
-		if at-t.due <= overdue*t.interval {
-			continue
-		}
-		s.Overdue++
-		if due := r.epoch.Add(t.due); s.OverdueSince.IsZero() || due.Before(s.OverdueSince) {
-			s.OverdueSince = due
+	for k, g := range r.groups {
+		for i := range g.shares {
+			s.Ready += len(g.shares[i].due)
+			for _, t := range g.shares[i].due {
+				if k.lane != &r.programs || at-t.Target.due <= overdue*t.every {
+					continue
+				}
+				s.Overdue++
+				if due := r.epoch.Add(t.Target.due); s.OverdueSince.IsZero() || due.Before(s.OverdueSince) {
+					s.OverdueSince = due
+				}
+			}
 		}
 	}
+	s.Targets = r.queue.size + s.InFlight + s.Ready
 	return s
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -13,19 +14,26 @@ type Target struct {
 	Probe   *sources.Probe // may be shared by targets
 	Address netip.AddrPort
 	Meta    Meta
+	Service string  // takes the places that its probes need: its name, or any other word
 	Jitter  float64 // the fraction of an interval by which the next probe is earlier at most
 	Owner   any     // the caller's
 
-	interval time.Duration
-	hash     uint64
-	due      time.Duration // since the runner's epoch
-	started  time.Duration // likewise; of the probe that is running
-	place    int32         // in the list that its state names
-	probes   uint32        // how many were scheduled
-	state    state
-	gone     bool // removed while its probe was running
-	waited   bool // it was parked, and has not started since
-	failed   bool // the last connection that connects made of it; of Run's goroutine
+	group     *group
+	cancel    context.CancelFunc // ends the probe that is running; nil if connects makes it
+	every     time.Duration      // its interval while all is well, by which lateness is measured
+	hash      uint64
+	due       time.Duration // since the runner's epoch
+	started   time.Duration // likewise; of the probe that is running
+	slowUntil time.Duration // likewise; it is not prompt before
+	place     int32         // in the list that its state names
+	probes    uint32        // how many were scheduled
+	state     state
+	quick     uint8 // prompt probes in a row, promptAfter at most
+	class     uint8 // of the place that it has or waits for
+	down      bool  // see Next
+	gone      bool  // removed while its probe was running
+	cut       bool  // its probe was ended early: see Runner.cut
+	failed    bool  // the last connection that connects made of it; of Run's goroutine
 }
 
 // state is which list of the runner has a target.
@@ -34,7 +42,7 @@ type state uint8
 const (
 	removed state = iota // none
 	waiting              // the queue
-	parked               // exec probes that are due, but too many are running
+	ready                // its share: it is due, and waits for a place
 	running
 )
 
@@ -72,21 +80,21 @@ func mix(h uint64) uint64 {
 
 // first returns how long after it was added a target is probed first.
 func (t *Target) first() time.Duration {
-	return time.Duration(t.hash % uint64(t.interval))
+	return time.Duration(t.hash % uint64(t.every))
 }
 
 // schedule moves the due time past now. It counts from the last due time, not from the end of the probe: targets
 // keep their distance from each other when probes run late. A probe that outlasts its interval skips a turn. Jitter
 // only shortens an interval: the time of detection that the configuration promises holds with it.
 func (t *Target) schedule(now, interval time.Duration) {
-	t.interval = max(interval, minInterval)
+	interval = max(interval, minInterval)
 	t.probes++
 	if t.Jitter > 0 {
 		part := float64(mix(t.hash+uint64(t.probes))>>11) / (1 << 53) // from 0 to 1
-		t.due -= time.Duration(float64(t.interval) * part * min(t.Jitter, 0.5))
+		t.due -= time.Duration(float64(interval) * part * min(t.Jitter, 0.5))
 	}
-	t.due += t.interval
+	t.due += interval
 	if t.due <= now {
-		t.due += (now - t.due + t.interval) / t.interval * t.interval
+		t.due += (now - t.due + interval) / interval * interval
 	}
 }

@@ -105,7 +105,7 @@ func (a *attempt) ownAddress() (netip.Addr, error) {
 	}
 	defer syscall.Close(fd)
 	if errno := connect(fd, a.target); errno != 0 {
-		return netip.Addr{}, os.NewSyscallError("connect", errno)
+		return netip.Addr{}, connectError(errno)
 	}
 	own, err := syscall.Getsockname(fd)
 	switch own := own.(type) {
@@ -162,7 +162,7 @@ func (a *attempt) openTunnel(kind, protocol int, port uint16, header []byte) (*w
 	}
 	if errno := connect(fd, netip.AddrPortFrom(a.target.Addr(), port)); errno != 0 {
 		syscall.Close(fd)
-		return nil, os.NewSyscallError("connect", errno)
+		return nil, connectError(errno)
 	}
 	return &way{fd: fd, header: header}, nil
 }
