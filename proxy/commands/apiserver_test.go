@@ -114,8 +114,8 @@ func TestPlanNamesWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestCheckKubeconfig: a kubeconfig that cannot be used is a fault of the configuration. Files that are named are checked
-// without it.
+// TestCheckKubeconfig: a kubeconfig that cannot be used is a fault of the configuration. One that is not there, like a file
+// that it names, is one of this host. Files that are named are checked without it.
 func TestCheckKubeconfig(t *testing.T) {
 	dir := atAPIServer(t, "http://127.0.0.1:1")
 	if _, said, code := runAt(t, dir, Check); code != cli.OK {
@@ -128,11 +128,36 @@ func TestCheckKubeconfig(t *testing.T) {
 	if _, said, code := runAt(t, dir, Check); code != cli.Config || !strings.Contains(said, "kubeconfig "+path+": ") {
 		t.Errorf("a broken kubeconfig: exit code %d: %s", code, said)
 	}
+	pem := filepath.Join(dir, "broken.pem")
+	if err := os.WriteFile(pem, []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const v1 = "apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never"
+	for user, want := range map[string]int{
+		"tokenFile: /no/token":                                    cli.Degraded,
+		"client-certificate: /no/cert, client-key: /no/key":       cli.Degraded,
+		"client-certificate: " + pem + ", client-key: /no/key":    cli.Degraded,
+		"client-certificate: /no/cert":                            cli.Config,
+		"exec: {command: /no/plugin, " + v1 + "}":                 cli.Degraded,
+		"exec: {command: /no/plugin, apiVersion: example.org/v1}": cli.Config,
+	} {
+		text := "clusters: [ { name: c, cluster: { server: \"https://127.0.0.1:1\" } } ]\n" +
+			"users: [ { name: u, user: { " + user + " } } ]\n" +
+			"contexts: [ { name: x, context: { cluster: c, user: u } } ]\ncurrent-context: x\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, said, code := runAt(t, dir, Check); code != want || strings.HasPrefix(out, "ok: ") != (want == cli.Degraded) {
+			t.Errorf("%s: exit code %d: %s%s", user, code, out, said)
+		}
+	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, said, code := runAt(t, dir, Check); code != cli.Config || !strings.Contains(said, "kubeconfig "+path+": no such file") {
-		t.Errorf("no kubeconfig: exit code %d: %s", code, said)
+	out, said, code := runAt(t, dir, Check)
+	if code != cli.Degraded || !strings.HasPrefix(out, "ok: ") || !strings.Contains(said, "kubeconfig "+path+": no such file") ||
+		!strings.Contains(said, "a path in kube-proxy's pod") {
+		t.Errorf("no kubeconfig: exit code %d: %s%s", code, out, said)
 	}
 	named := filepath.Join(dir, "services.toml")
 	if err := os.WriteFile(named, []byte("services = {}\n"), 0o600); err != nil {
@@ -141,7 +166,7 @@ func TestCheckKubeconfig(t *testing.T) {
 	if _, said, code := runAt(t, dir, Check, named); code != cli.OK {
 		t.Errorf("a file that is named: exit code %d: %s", code, said)
 	}
-	out, said, code := runAt(t, dir, Plan, "--state", filepath.Join(dir, "serving.state"))
+	out, said, code = runAt(t, dir, Plan, "--state", filepath.Join(dir, "serving.state"))
 	if out != "" || code != cli.Failed || !strings.Contains(said, "kubeconfig "+path+": no such file") {
 		t.Errorf("plan without a kubeconfig: exit code %d: %s\n%s", code, said, out)
 	}

@@ -27,6 +27,7 @@ type checkCommand struct {
 	local
 	probe  bool
 	barred bool // a firewall keeps clients from a VIP
+	lacks  bool // this host lacks a file that the configuration names
 }
 
 // Check is the command check.
@@ -37,14 +38,15 @@ func Check(e *Env) cli.Command {
 		Long: `FILEs are service files, or .yaml and .json files of Kubernetes objects; - is standard input.
 Without any, the files that the configuration names are checked, the kubeconfig too. It needs
 no root. What is wrong with this node is a warning. A firewall that keeps clients from a VIP is
-seen by root alone.
+seen by root alone. A file that is named and is not on this node, such as the kubeconfig or
+a CA, is a warning, since the configuration may be for another node.
 --probe also sends one probe to each endpoint that has a health check.`,
 		Examples: []string{"svcproxy check", "svcproxy check new-services.toml", "svcproxy check --probe"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "with --probe: an answer is not good"},
 			{Code: cli.Config, When: "a file is not valid"},
 			{Code: cli.Permission, When: "a file may not be read"},
-			{Code: cli.Degraded, When: "a firewall on this node keeps clients from a VIP"},
+			{Code: cli.Degraded, When: "a firewall on this node keeps clients from a VIP, or it lacks a file"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
@@ -100,7 +102,7 @@ func (c *checkCommand) run(ctx context.Context, args []string) error {
 
 // verdict is the error for valid files: nil, or one with the exit code cli.Degraded.
 func (c *checkCommand) verdict() error {
-	if c.barred {
+	if c.barred || c.lacks {
 		return &cli.Error{Code: cli.Degraded}
 	}
 	return nil
@@ -130,6 +132,9 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 		return s, sources.Table{}, &sources.RejectedError{Problems: left}
 	}
 	c.warn(s.ModeDoubts(table, here)...)
+	if len(args) == 0 {
+		c.warnOfFiles(s, table)
+	}
 	c.warnOfFirewall(ctx, s, here, table)
 	return s, table, nil
 }
@@ -153,7 +158,7 @@ func (c *checkCommand) read(ctx context.Context, s daemon.Setup, here kernel.Nod
 	}
 	tables, errs := []sources.Table{s.Static, table}, []error{err}
 	if len(args) == 0 {
-		errs = append(errs, kubeconfig(s))
+		errs = append(errs, c.kubeconfig(s))
 	}
 	if slices.Contains(args, stdin) {
 		table, err := c.standardInput(facts)
@@ -168,8 +173,9 @@ func (c *checkCommand) read(ctx context.Context, s daemon.Setup, here kernel.Nod
 	return tables, errors.Join(errs...)
 }
 
-// kubeconfig returns what is wrong with the kubeconfig, which a daemon would wait for. It sends no request.
-func kubeconfig(s daemon.Setup) error {
+// kubeconfig returns what is wrong with the kubeconfig, which a daemon would wait for. It sends no request. That it, or a
+// file that it names, is not on this host says nothing about the configuration, which may be for another one.
+func (c *checkCommand) kubeconfig(s daemon.Setup) error {
 	o := s.APIServer()
 	if !s.Config.APIServer.Enabled || o.Kubeconfig == "" {
 		return nil
@@ -178,9 +184,44 @@ func kubeconfig(s daemon.Setup) error {
 	if err == nil {
 		return nil
 	}
+	if apiserver.Missing(err) {
+		c.lack(err.Error() + "; if that is a path in kube-proxy's pod, name a file of this host instead: svcproxy-migration(7)")
+		return nil
+	}
 	return &sources.RejectedError{Files: []string{o.Kubeconfig}, Problems: []sources.Problem{
 		{Message: err.Error(), Denied: errors.Is(err, fs.ErrPermission)},
 	}}
+}
+
+// lack warns that this host lacks a file that the configuration names.
+func (c *checkCommand) lack(line string) {
+	c.lacks = true
+	c.warn(line)
+}
+
+// warnOfFiles warns of files that health checks and notify name, and that are not on this host.
+func (c *checkCommand) warnOfFiles(s daemon.Setup, t sources.Table) {
+	check := func(what, path string) {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			c.lack(fmt.Sprintf("%s: there is no %s on this host", what, path))
+		}
+	}
+	if argv := s.Config.Notify.Exec; len(argv) > 0 {
+		check("notify.exec", argv[0])
+	}
+	for i := range t.Services.Len() {
+		of := t.Services.At(i)
+		if of.HealthCheck == nil {
+			continue
+		}
+		p := &of.HealthCheck.Probe
+		if p.Type == sources.CheckExec {
+			check(of.DisplayName()+": health check: its program", p.Command)
+		}
+		if p.Verify && p.CAFile != "" {
+			check(of.DisplayName()+": health check: caFile", p.CAFile)
+		}
+	}
 }
 
 // nodeWarning warns that the node's addresses and routes cannot be read, so that check

@@ -4,7 +4,10 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -53,7 +56,12 @@ func Check(o Options) error {
 		return err
 	}
 	defer c.close()
-	_, err = c.renew()
+	now, err := c.renew()
+	if err == nil && now.runs != nil && filepath.IsAbs(now.runs.config.Command) {
+		if _, err := os.Stat(now.runs.config.Command); err != nil {
+			return fmt.Errorf("%s: exec plugin: %w", c.from(), err)
+		}
+	}
 	return err
 }
 
