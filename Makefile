@@ -50,10 +50,10 @@ BOTH_BACK_ENDS := $(BOTH_BACK_ENDS)|TestDriftByHandHeals|TestFlushedTables|TestA
 # What mode ipvs in a guest does not have, by the limits of testdata/traffic: test-modes has it.
 NOT_IN_GUESTS  = TestBIRDAnnouncesVIPs|TestFRRAnnouncesVIPs|TestKeepalivedFollowsSvcproxy|TestOthersServeWhenANodeFallsSilent
 # The tests whose turn it is, 0 or 1, as a pattern.
-in-turn        = $(GO) test -list . ./testdata/traffic | awk '/^Test/ && !/^($(NOT_IN_GUESTS))$$/ && (n++ % 2 == $(1) || /^($(BOTH_BACK_ENDS))/) { list = list "|" $$0 } \
+in-turn        = $(GO) test -list . ./testdata/traffic | grep -v "$$(test -e bin/svcproxy-former && echo '^$$' || echo TestUpgradeAndBackUnderTraffic)" | awk '/^Test/ && !/^($(NOT_IN_GUESTS))$$/ && (n++ % 2 == $(1) || /^($(BOTH_BACK_ENDS))/) { list = list "|" $$0 } \
 		END { if (!n) exit 1; print "^(" substr(list, 2) ")$$" }'
 # test-traffic: the whole program under traffic, in the guest
-test-traffic:
+test-traffic: bin/svcproxy-former
 	tests=$$($(call in-turn,0)) && $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
 
 # What binds VIPs, and differs on kernels that have dummy devices.
@@ -61,9 +61,26 @@ ON_DEVICES     = ^(TestVIPBindingChangesUnderTraffic|TestVIPsOnTheClientsLink|Te
 # test-legacy: the same with the legacy back end of iptables and kube-proxy's layout of the rules, and mode iptables on a kernel with dummy devices
 test-legacy: export PATH := $(CURDIR)/bin/legacy:$(PATH)
 test-legacy: export SVCPROXY_TEST_LAYOUT = kube-proxy
-test-legacy: bin/legacy
+test-legacy: bin/legacy bin/svcproxy-former
 	tests=$$($(call in-turn,1)) && $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
 	SVCPROXY_TEST_MODE=iptables $(GUEST) test -noskip -timeout 20m -run '$(ON_DEVICES)' ./testdata/traffic
+
+# test-endurance: nightly: 14 kills under traffic, upgrade from an earlier commit and back, and SVCPROXY_ENDURANCE random steps of orders, files
+# and restarts, in each mode; make test has a few of each. SVCPROXY_RANDOM_SEED chooses the steps
+ENDURANCE    = ^(TestKilledUnderTraffic|TestUpgradeAndBackUnderTraffic|TestRandomOrders|TestPortsOfMasqueradedClients)$$
+test-endurance: export SVCPROXY_ENDURANCE ?= 1000
+test-endurance: build guest bin/svcproxy-former
+	for mode in iptables userspace; do \
+		SVCPROXY_TEST_MODE=$$mode $(OWN_MOUNTS) $(GO) test -count=1 -v -timeout 60m -run '$(ENDURANCE)' ./testdata/traffic || exit 1; \
+	done
+	$(GUEST) test -v -timeout 3h -run '$(ENDURANCE)' ./testdata/traffic
+
+# The program of an earlier commit, from which TestUpgradeAndBackUnderTraffic upgrades. A clone without it has no such test.
+FORMER = b3452fbc183a350d6e1f198216be0692675e1b9a
+bin/svcproxy-former:
+	@git cat-file -e $(FORMER)^{commit} 2>/dev/null || { echo "no $@: this clone lacks commit $(FORMER)"; exit 0; }; \
+	rm -rf bin/former && mkdir -p bin/former && git archive $(FORMER) | tar -x -C bin/former && \
+	$(GO) build -C bin/former -buildvcs=false -trimpath -o ../svcproxy-former . && rm -r bin/former
 
 # test-matrix: each test under traffic in each mode, with both back ends, two cells at once: an hour. What a mode does not have is skipped.
 test-matrix: build guest bin/legacy
@@ -93,7 +110,7 @@ test-fallback: build guest
 # test-modes: those under traffic in the other modes, iptables with both back ends, on this machine's own kernel, which may lack IPVS and
 # dummy devices; without root all skip. They mostly wait, so all go at once
 OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),unshare --mount)
-test-modes: bin/legacy
+test-modes: bin/legacy bin/svcproxy-former
 	@$(MAKE) --no-print-directory -k -j3 test-iptables test-iptables-legacy test-userspace
 test-iptables-legacy: export PATH := $(CURDIR)/bin/legacy:$(PATH)
 test-iptables test-iptables-legacy: export SVCPROXY_TEST_MODE = iptables
@@ -180,4 +197,4 @@ bench-IPv4 bench-IPv6: bench-%:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-matrix test-modes test-iptables test-iptables-legacy test-userspace lint demo packages appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
+.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-iptables test-iptables-legacy test-userspace lint demo packages appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean

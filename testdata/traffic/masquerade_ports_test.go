@@ -33,7 +33,7 @@ func TestPortsOfMasqueradedClients(t *testing.T) {
 
 	connections := 4000
 	if emulated() {
-		connections = 160
+		connections = 96
 	}
 	for _, clients := range []int{1, 8} {
 		var first float64
