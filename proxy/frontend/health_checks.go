@@ -17,7 +17,8 @@ type HealthCheck struct {
 	Port            uint16
 	// LocalEndpoints counts the endpoints on this node that are up and should get
 	// new connections, by address. One that serves several ports counts once, as in
-	// kube-proxy; one with addresses of both families counts twice.
+	// kube-proxy. Of two families the one with more counts, since a pod has an address
+	// of each, and load balancers take the number for the node's weight.
 	LocalEndpoints int
 }
 

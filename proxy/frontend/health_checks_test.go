@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -37,6 +38,28 @@ func TestSparedEndpointsDoNotInvite(t *testing.T) {
 		at := slices.IndexFunc(f.Fronts, func(x Front) bool { return x.Traits.Has(LoadBalancer) })
 		if got := f.Backends(&f.Fronts[at]); len(got) != 2 {
 			t.Errorf("step %d: backends %v, want both of this node", i, got)
+		}
+	}
+}
+
+// A pod has an address of each family, and counts once: load balancers take the number for the node's weight.
+func TestBothFamiliesCountOnce(t *testing.T) {
+	for _, c := range []struct {
+		endpoints []sources.Endpoint
+		want      int
+	}{
+		{[]sources.Endpoint{endpoint("10.2.1.10", "n1"), endpoint("fd00:2::10", "n1")}, 1},
+		{[]sources.Endpoint{endpoint("10.2.1.10", "n1"), endpoint("fd00:2::10", "n1"), endpoint("fd00:2::11", "n1")}, 2},
+		{[]sources.Endpoint{endpoint("10.2.1.10", "n1"), endpoint("10.2.1.11", "n1"), endpoint("fd00:2::10", "n2")}, 2},
+		{[]sources.Endpoint{endpoint("fd00:2::10", "n1")}, 1},
+		{[]sources.Endpoint{endpoint("10.2.2.10", "n2"), endpoint("fd00:2::10", "n2")}, 0},
+	} {
+		s := loadBalancer(c.endpoints...)
+		s.ClusterIPs = append(s.ClusterIPs, netip.MustParseAddr("fd00:1::1"))
+		var cache Cache
+		f := cache.List(sources.Merged{Table: tableOf(s)}, here, Config{IPv6: true})
+		if got := f.HealthChecks(); len(got) != 1 || got[0].LocalEndpoints != c.want {
+			t.Errorf("%v: health checks %v, want %d local endpoints", c.endpoints, got, c.want)
 		}
 	}
 }

@@ -79,13 +79,14 @@ func (l *lister) service(i int, filled *service) {
 	}
 	l.slots, l.cuts = 0, false
 	lists, hairpins := len(l.lists), len(l.hairpins)
-	var counted []netip.Addr
+	filled.inviting = 0
 	checked := healthChecked(s)
 	masqueraded := !s.Forwarding(l.Config.Forward).Unchanged()
 	for _, f := range l.families {
 		if !has(s, f) {
 			continue
 		}
+		var counted []netip.Addr
 		for p := range s.Ports {
 			l.candidates(s, f, p)
 			if s.FWMark == 0 && (masqueraded || s.Ports[p].NodePort != 0) {
@@ -96,10 +97,10 @@ func (l *lister) service(i int, filled *service) {
 			}
 			l.port(i, f, p, masqueraded)
 		}
+		filled.inviting = max(filled.inviting, distinct(counted))
 	}
 	filled.lists = l.lists[lists:len(l.lists):len(l.lists)]
 	filled.hairpins = l.hairpins[hairpins:len(l.hairpins):len(l.hairpins)]
-	filled.inviting = distinct(counted)
 	filled.cuts = l.cuts
 }
 

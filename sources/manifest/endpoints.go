@@ -9,7 +9,8 @@ import (
 )
 
 // endpoints sets the service's endpoints from its slices, sorted by address. Slices overlap while their controller
-// moves endpoints between them. Of equal endpoints the one on this node counts, else that of the first slice by name.
+// moves endpoints between them. Of equal endpoints a ready one counts, then one that is serving, then the one on this
+// node, else that of the first slice by name.
 func (c *converter) endpoints(parts []*EndpointSlice, node string) {
 	if !slices.IsSortedFunc(parts, byName) {
 		parts = slices.SortedStableFunc(slices.Values(parts), byName)
@@ -29,7 +30,9 @@ func (c *converter) endpoints(parts []*EndpointSlice, node string) {
 		if order := a.Addr.Compare(b.Addr); order != 0 {
 			return order
 		}
-		return cmp.Compare(away(a, node), away(b, node))
+		return cmp.Or(
+			cmp.Compare(lacks(a.Ready), lacks(b.Ready)), cmp.Compare(lacks(a.Serving), lacks(b.Serving)),
+			cmp.Compare(away(a, node), away(b, node)))
 	})
 	if found = distinct(found); len(found) > 0 {
 		c.service.Endpoints = found
@@ -37,6 +40,14 @@ func (c *converter) endpoints(parts []*EndpointSlice, node string) {
 }
 
 func byName(a, b *EndpointSlice) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) }
+
+// lacks is 0 for a condition that holds, and 1 for one that does not.
+func lacks(condition bool) int {
+	if condition {
+		return 0
+	}
+	return 1
+}
 
 // away is 0 for an endpoint on this node, and 1 for others.
 func away(e sources.Endpoint, node string) int {
