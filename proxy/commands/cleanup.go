@@ -31,10 +31,10 @@ func Cleanup(e *Env) cli.Command {
 		Name: "cleanup", Short: "remove everything that svcproxy made from the kernel",
 		Long: `It ends all service on this node. Stop svcproxy first: systemctl stop svcproxy. What
 other programs made stays, and so do virtual servers that a running keepalived has in its
-configuration.`,
+configuration. While kube-proxy in mode ipvs serves the node, nothing is removed.`,
 		Examples: []string{"svcproxy cleanup --dry-run", "svcproxy cleanup"},
 		Exits: []cli.Exit{
-			{Code: cli.Failed, When: "svcproxy runs, or something is left"},
+			{Code: cli.Failed, When: "svcproxy runs, kube-proxy in mode ipvs does, or something is left"},
 			{Code: cli.Permission, When: "rights are missing"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
@@ -53,6 +53,9 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 	}
 	s, err := c.load()
 	if err != nil {
+		return err
+	}
+	if err := besideKubeProxy(); err != nil {
 		return err
 	}
 	stay, err := kept()
@@ -92,7 +95,7 @@ func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy
 	}
 	defer k.Close()
 	if names != s.Config.Names() {
-		if err := checkRecord(ctx, k, names); err != nil {
+		if err := checkRecord(ctx, k, names, s.Config.StateDir); err != nil {
 			return err
 		}
 	}
@@ -114,7 +117,7 @@ func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy
 
 // checkRecord refuses the names of the last run's record if the device has addresses that
 // are not svcproxy's. The record can be wrong: the user of the service can write it.
-func checkRecord(ctx context.Context, k *host.Kernel, names kernel.Names) error {
+func checkRecord(ctx context.Context, k *host.Kernel, names kernel.Names, stateDir string) error {
 	have, err := k.Read(ctx)
 	if err != nil {
 		return err
@@ -123,7 +126,7 @@ func checkRecord(ctx context.Context, k *host.Kernel, names kernel.Names) error 
 		return &cli.Error{
 			Code: cli.Failed,
 			Err:  fmt.Errorf("by the record of the last run its device is %s, but the address %s on it is no VIP", names.Device, others[0]),
-			Hint: "if the device is another program's, remove the file names in stateDir; else remove the address",
+			Hint: fmt.Sprintf("if the device is another program's, remove the file names in %s; else remove the address", stateDir),
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/pflag"
 
@@ -42,7 +43,11 @@ func (c *purgeCommand) run(ctx context.Context, _ []string) error {
 	}
 	var stay []proxy.Kept
 	if !c.files {
-		if stay, err = kept(); err != nil {
+		// What kube-proxy took over is no longer ours.
+		if err := besideKubeProxy(); errors.Is(err, errKubeProxy) {
+			c.warn(err.Error())
+			c.files = true
+		} else if stay, err = kept(); err != nil {
 			return err
 		}
 	}

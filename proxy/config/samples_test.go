@@ -89,7 +89,9 @@ clusterCIDR = "10.244.0.0/16"
 ipvs.scheduler = "rr"
 clientConnection.kubeconfig = "/var/lib/kube-proxy/kubeconfig.conf"
 sources.apiserver.enabled = true
-`, ``},
+`, `
+kubeadm-configmap.yaml:63: mode "" is iptables for kube-proxy, and here this kernel's best one, ipvs where it has that: write mode: iptables to keep it
+`},
 		"v1.28.yaml": {`
 mode = "ipvs"
 bindAddress = "::"

@@ -192,6 +192,10 @@ func (r *yamlReader) object(n *yaml.Node) {
 	r.meaning(n)
 	r.mapping("", n)
 	r.listeners()
+	// Its default has another meaning here. A file that svcproxy wrote means ours.
+	if at := nodeAt(n, "mode"); at != nil && at.Value == "" && nodeAt(n, meantKey) == nil {
+		r.warnAt(r.line(at.Line), `mode "" is iptables for kube-proxy, and here this kernel's best one, ipvs where it has that: write mode: iptables to keep it`)
+	}
 }
 
 // configMap reads the configuration in the text of a ConfigMap.

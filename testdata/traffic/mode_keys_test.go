@@ -1,10 +1,14 @@
 package traffic
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
 // In mode iptables node ports can be served on loopback. That needs a kernel parameter, which is put back without the
@@ -78,5 +82,37 @@ func TestCleanupLeavesKubeProxysRules(t *testing.T) {
 				t.Errorf("left by cleanup --leftovers:\n%s", left)
 			}
 		})
+	}
+}
+
+// kube-proxy in mode ipvs has taken all objects over. Cleanup leaves the node alone while it runs, and not if it has another mode.
+func TestCleanupBesideKubeProxy(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, web)
+	must(t, n.Stop())
+	before := n.read(t)
+	script := filepath.Join(t.TempDir(), "kube-proxy")
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\nwhile :; do sleep 1; done\n"), 0o755))
+	run := func(mode string) (stop func()) {
+		cmd := exec.Command(script, "--proxy-mode="+mode)
+		must(t, n.Lab.Node.Start(cmd))
+		return func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	}
+	stop := run("ipvs")
+	for _, args := range [][]string{{}, {"--dry-run"}, {"--leftovers"}} {
+		if out, code, err := n.Command("cleanup", args...); err != nil || code != 1 || !strings.Contains(out, "in mode ipvs") {
+			t.Errorf("cleanup %v: %v, exit code %d\n%s", args, err, code, out)
+		}
+	}
+	stop()
+	if diff := lab.Diff(before, n.read(t)); diff != "" {
+		t.Errorf("cleanup changed the kernel:\n%s", head(diff))
+	}
+	defer run("iptables")()
+	if out, code, err := n.Command("cleanup"); err != nil || code != 0 {
+		t.Errorf("cleanup: %v, exit code %d\n%s", err, code, out)
 	}
 }

@@ -1,0 +1,69 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/proxy/cli"
+)
+
+// errKubeProxy is wrapped by the error about a kube-proxy that serves with the objects which cleanup would remove.
+var errKubeProxy = errors.New("serves this node in mode ipvs with the sets, rules and virtual servers that svcproxy had")
+
+// besideKubeProxy refuses to clean a node that kube-proxy in mode ipvs serves: it has taken over all objects, under the same
+// names, and removes by itself what it does not want. In its other modes nothing of it is ours, but for rules that
+// plan.LeftRules knows.
+func besideKubeProxy() error {
+	for _, p := range machine.Processes() {
+		if p.Name != "kube-proxy" {
+			continue
+		}
+		mode, known := kubeProxyMode(machine.Arguments(p.PID), func(path string) ([]byte, error) { return os.ReadFile(machine.Within(p.PID, path)) })
+		if known && mode != "ipvs" {
+			continue
+		}
+		err := fmt.Errorf("kube-proxy (process %d) %w", p.PID, errKubeProxy)
+		if !known {
+			err = fmt.Errorf("%w, unless its configuration, which cannot be read, has another mode", err)
+		}
+		return &cli.Error{Code: cli.Failed, Err: err, Hint: "leave them to it; or stop kube-proxy first, which ends service"}
+	}
+	return nil
+}
+
+// modeLine is the mode in a KubeProxyConfiguration.
+var modeLine = regexp.MustCompile(`(?m)^"?mode"?:[ \t]*["']?([a-z]*)["']?[ \t]*(#.*)?\r?$`)
+
+// kubeProxyMode returns the mode of a kube-proxy with these arguments; "" is its default, iptables. With --config the file
+// alone decides. It is not known if the file cannot be read.
+func kubeProxyMode(args []string, read func(path string) ([]byte, error)) (mode string, known bool) {
+	file := ""
+	for i, arg := range args {
+		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !given && i+1 < len(args) {
+			value = args[i+1]
+		}
+		switch {
+		case !strings.HasPrefix(arg, "-"):
+		case name == "proxy-mode":
+			mode = value
+		case name == "config":
+			file = value
+		}
+	}
+	if file == "" {
+		return mode, true
+	}
+	text, err := read(file)
+	if err != nil {
+		return "", false
+	}
+	if m := modeLine.FindSubmatch(text); m != nil {
+		return string(m[1]), true
+	}
+	return "", true
+}
