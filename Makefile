@@ -155,7 +155,7 @@ RACE_COUNT ?= 3
 race: export CGO_ENABLED = 1
 race:
 	@command -v cc >/dev/null || { echo "make race needs a C compiler: apt-get install gcc libc6-dev"; exit 1; }
-	$(GO) test -race -p 1 -count=$(RACE_COUNT) -timeout 60m ./...
+	$(GO) test -race -p 1 -count=$(RACE_COUNT) -timeout 3h ./...
 
 # fuzz: new random kernels for the planner; then every fuzz target for FUZZTIME; finds stay as seeds in the package's testdata.
 # Go would spend a minute on making each new input small; ten tries are enough.

@@ -114,6 +114,8 @@ func TestHoldOfCatalog(t *testing.T) {
 	there := func(t *testing.T, c *catalog, services, parts int, held ...string) {
 		t.Helper()
 		n := c.look(false)
+		c.mu.Lock() // timers end holds
+		defer c.mu.Unlock()
 		if len(c.services) != services || len(c.slices) != parts {
 			t.Errorf("%d services and %d slices, want %d and %d", len(c.services), len(c.slices), services, parts)
 		}
@@ -181,36 +183,41 @@ func TestHoldOfTheNode(t *testing.T) {
 		}
 		c := newCatalog()
 		c.grace = 5 * time.Minute
+		now := func() (node manifest.Node, held int) {
+			c.mu.Lock() // timers end holds
+			defer c.mu.Unlock()
+			return c.node, len(c.holds)
+		}
 		c.replaceServices(nil)
 		c.replaceSlices(nil)
 		c.replaceNode(nil)
-		if c.node.Name != "" || c.holds["nodes"] != nil {
+		if n, held := now(); n.Name != "" || held > 0 {
 			t.Error("there never was a Node")
 		}
 		c.replaceNode([]manifest.NodeObject{node("a")})
 		c.replaceNode(nil)
 		time.Sleep(4 * time.Minute)
 		c.replaceNode(nil)
-		if !c.node.Eligible() || c.holds["nodes"] == nil {
-			t.Errorf("%+v", c.node)
+		if n, held := now(); !n.Eligible() || held != 1 {
+			t.Errorf("%+v, %d held", n, held)
 		}
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
-		if c.node.Eligible() || len(c.holds) > 0 {
-			t.Errorf("%+v, held %v", c.node, c.holds)
+		if n, held := now(); n.Eligible() || held > 0 {
+			t.Errorf("%+v, %d held", n, held)
 		}
 		c.putNode(node("a"))
 		c.replaceNode(nil)
 		c.putNode(node("b"))
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if !c.node.Eligible() || c.node.Zone != "b" {
-			t.Errorf("%+v", c.node)
+		if n, _ := now(); !n.Eligible() || n.Zone != "b" {
+			t.Errorf("%+v", n)
 		}
 		c.replaceNode(nil)
 		c.dropNode(node("b"))
-		if c.node.Eligible() || len(c.holds) > 0 {
-			t.Errorf("deleted, and %+v", c.node)
+		if n, held := now(); n.Eligible() || held > 0 {
+			t.Errorf("deleted, and %+v, %d held", n, held)
 		}
 	})
 }
