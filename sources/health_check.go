@@ -22,6 +22,14 @@ const (
 	CheckAgent CheckType = "agent" // read the text of an HAProxy agent: "up", "drain", "75%"
 )
 
+// ExecUser runs the programs of checks of type exec, unless svcproxy.toml names another user (health.execUser). The packages
+// make it.
+const ExecUser = "svcproxy-check"
+
+// ExecDirs are the directories that may have programs of checks of type exec, unless svcproxy.toml names others
+// (health.execDirs). The first is for the administrator's, the second for packages'.
+func ExecDirs() []string { return []string{"/etc/svcproxy/checks", "/usr/lib/svcproxy/checks"} }
+
 // CheckTypes lists the types, in the order in which documentation has them.
 func CheckTypes() []CheckType {
 	return []CheckType{CheckTCP, CheckHTTP, CheckHTTPS, CheckTLS, CheckDNS, CheckGRPC, CheckUDP, CheckPing, CheckExec, CheckAgent}

@@ -47,7 +47,7 @@ func KeepNames(stateDir string, n kernel.Names) error {
 	if last, ok, err := LastNames(stateDir); err == nil && ok && last == n {
 		return nil
 	}
-	if err := statefile.Write(filepath.Join(stateDir, lastNames), []byte(n.Prefix+" "+n.Device+"\n"), 0o644); err != nil {
+	if err := statefile.Write(filepath.Join(stateDir, lastNames), []byte(n.Prefix+" "+n.Device+"\n"), 0o640); err != nil {
 		return fmt.Errorf("remembering the names in use: %w", err)
 	}
 	return nil
@@ -80,7 +80,7 @@ func KeepMode(stateDir, mode string) error {
 	if last, err := LastMode(stateDir); err == nil && last == mode {
 		return nil
 	}
-	if err := statefile.Write(filepath.Join(stateDir, lastMode), []byte(mode+"\n"), 0o644); err != nil {
+	if err := statefile.Write(filepath.Join(stateDir, lastMode), []byte(mode+"\n"), 0o640); err != nil {
 		return fmt.Errorf("remembering the mode in use: %w", err)
 	}
 	return nil

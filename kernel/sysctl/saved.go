@@ -189,7 +189,7 @@ func (s *Saved) write(text []byte) (err error) {
 		err = fmt.Errorf("setting %s aside, which cannot be read: %w", s.path, err)
 	} else {
 		s.unread = false
-		err = statefile.Write(s.path, text, 0o644)
+		err = statefile.Write(s.path, text, 0o640)
 	}
 	if err != nil {
 		err = fmt.Errorf("saving kernel parameters: %w", err)

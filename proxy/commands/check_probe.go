@@ -35,7 +35,7 @@ func (c *checkCommand) probeAll(ctx context.Context, s daemon.Setup, table sourc
 	var (
 		running sync.WaitGroup
 		done    atomic.Int64
-		prober  = probe.Prober{Credential: user}
+		prober  = probe.Prober{Credential: user, ExecDirs: s.Config.Health.ExecDirs}
 		results = make([]probe.Result, len(targets))
 		room    = make(chan struct{}, maxProbing)
 		execs   = make(chan struct{}, settings.Limits.Exec)

@@ -51,13 +51,13 @@ func (c *healthCommand) probe(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	user, err := c.execUser(ctx, list)
+	prober, err := c.prober(ctx, list)
 	if err != nil {
 		return err
 	}
 	answers, bad := []probed{}, 0
 	for _, p := range list {
-		a := c.probeOnce(ctx, p, user)
+		a := c.probeOnce(ctx, p, prober)
 		if !a.Good {
 			bad++
 		}
@@ -101,29 +101,32 @@ func (c *healthCommand) probesOf(ctx context.Context, of health.Selector) ([]con
 	return list, nil
 }
 
-// execUser is the user of exec probes: that of the configuration, else the daemon's. Root must not run a program because
+// prober sends probes as the daemon does. The user of exec probes is that of the configuration, else the daemon's. Root must not run a program because
 // a daemon of another user says so.
-func (c *healthCommand) execUser(ctx context.Context, list []control.Probe) (*syscall.Credential, error) {
+func (c *healthCommand) prober(ctx context.Context, list []control.Probe) (*probe.Prober, error) {
+	loaded, _ := config.Read(c.config)
+	p := &probe.Prober{ExecDirs: loaded.Config.Health.ExecDirs}
 	exec := false
 	for _, p := range list {
 		exec = exec || p.Sent.Type == sources.CheckExec
 	}
 	if !exec || os.Geteuid() != 0 {
-		return nil, nil
+		return p, nil
 	}
-	loaded, _ := config.Read(c.config)
-	if user, err := checker.Credential(loaded.Config.Health.ExecUser); user != nil || err != nil {
-		return user, err
+	var err error
+	if p.Credential, err = checker.Credential(loaded.Config.Health.ExecUser); p.Credential != nil || err != nil {
+		return p, err
 	}
 	owner, err := c.client().Owner(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}, nil
+	p.Credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
+	return p, nil
 }
 
 // probeOnce sends one probe. As text, it prints the steps as they are done.
-func (c *healthCommand) probeOnce(ctx context.Context, p control.Probe, user *syscall.Credential) probed {
+func (c *healthCommand) probeOnce(ctx context.Context, p control.Probe, prober *probe.Prober) probed {
 	a := probed{Service: p.Service, Port: p.Port, Address: p.Address.String(), Type: string(p.Sent.Type), To: p.To.String(), Steps: []probeStep{}}
 	text := c.output != "json"
 	if p.To.Port() == 0 {
@@ -132,12 +135,12 @@ func (c *healthCommand) probeOnce(ctx context.Context, p control.Probe, user *sy
 	if text {
 		fmt.Fprintf(c.Out, "%s %s: %s %s\n", a.Service, a.Address, a.Type, a.To)
 	}
-	prober := probe.Prober{Credential: user, Trace: func(step string, after time.Duration) {
+	prober.Trace = func(step string, after time.Duration) {
 		a.Steps = append(a.Steps, probeStep{step, after.Seconds()})
 		if text {
 			fmt.Fprintf(c.Out, "  %-16s %s\n", step, rounded(after))
 		}
-	}}
+	}
 	what := p.Probe()
 	r := prober.Do(ctx, &what, p.To, probe.Meta{Service: p.Service, Weight: int(p.Weight)})
 	a.Good, a.Result, a.Seconds = r.Outcome == probe.OK, r.String(), r.Duration.Seconds()

@@ -22,6 +22,7 @@ type Health struct {
 
 	MaxProbesPerSecond int
 	MaxInFlight        int
+	ExecDirs           []string
 	ExecUser           string // "" = svcproxy's own
 	ExecMaxRunning     int
 	MassFailure        string // hold or believe
@@ -75,7 +76,9 @@ func healthFields() []field {
 		define("health.maxInFlight", "", zero|restart, "probes at the same time",
 			func(c *Config) *int { return &c.Health.MaxInFlight }, limit, 2000),
 		define("health.execUser", "", zero|restart, execUserHelp,
-			func(c *Config) *string { return &c.Health.ExecUser }, fields.StringOf(checkUser), ""),
+			func(c *Config) *string { return &c.Health.ExecUser }, fields.StringOf(checkUser), sources.ExecUser),
+		define("health.execDirs", "", zero|restart, execDirsHelp,
+			func(c *Config) *[]string { return &c.Health.ExecDirs }, directories, sources.ExecDirs()),
 		define("health.execMaxRunning", "", zero|restart, "such programs at the same time",
 			func(c *Config) *int { return &c.Health.ExecMaxRunning }, limit, 8),
 		define("health.massFailure", "", zero, `when more than half of everything fails at once, of three or more services, "hold" the last states for a minute, or "believe" it`,
@@ -83,11 +86,14 @@ func healthFields() []field {
 	}
 }
 
-// execUserHelp names what the packaged unit bars: other users are @setuid in @privileged, and killing their programs at
-// a timeout takes CAP_KILL.
-const execUserHelp = `the user that runs the programs of checks of type exec, in the sandbox of svcproxy's unit; "": svcproxy's own; ` +
-	"another one needs a drop-in (systemctl edit svcproxy) with AmbientCapabilities=CAP_SETUID CAP_SETGID CAP_KILL, " +
-	"CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL and SystemCallFilter=@setuid in [Service]"
+const (
+	execDirsHelp = "the directories, owned by root, whose programs checks of type exec may run: whoever writes a services file chooses a program " +
+		`and its arguments; "/usr/lib/nagios/plugins" adds the plugins of Nagios`
+	execUserHelp = `the user that runs the programs of checks of type exec, without access to svcproxy's state, control socket and secrets; ` +
+		`where the packages have not made svcproxy-check, user id 65534 stands in for it; "": svcproxy's own user, so a program may do what ` +
+		"svcproxy may; without CAP_SETUID, CAP_SETGID and CAP_KILL, which the packaged unit has, svcproxy runs no program as another user, " +
+		"and its check tells nothing"
+)
 
 const userName = `^([A-Za-z_][A-Za-z0-9_.-]{0,31}\$?)?$`
 
@@ -103,6 +109,9 @@ func (d *decoder) checkHealth() {
 	h := &d.config.Health
 	if h.Timeout > 10*h.Interval {
 		d.conflict("health.timeout", "health.interval", "must not be more than 10 times")
+	}
+	if h.ExecUser == "" {
+		d.warn("health.execUser", `is "": programs of checks run as svcproxy's own user, and can change its state and give it orders`)
 	}
 	if h.Timeout < sources.LostSYN && !d.refused["health.timeout"] {
 		d.warn("health.timeout", "is shorter than 1.1s: one lost SYN fails a probe, as it is sent again after 1s")

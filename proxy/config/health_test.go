@@ -26,7 +26,7 @@ func TestHealthDefaults(t *testing.T) {
 		}
 	}
 	// These are limits of all checks together.
-	limits := []string{"MaxProbesPerSecond", "MaxInFlight", "ExecUser", "ExecMaxRunning", "MassFailure"}
+	limits := []string{"MaxProbesPerSecond", "MaxInFlight", "ExecDirs", "ExecUser", "ExecMaxRunning", "MassFailure"}
 	if n := reflect.TypeFor[Health]().NumField(); n != 11+len(limits) {
 		t.Errorf("%d fields", n)
 	}

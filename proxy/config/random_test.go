@@ -163,7 +163,7 @@ func drawnList(t *rapid.T, key string) any {
 			return list
 		}
 		return []any{}
-	case "sources.file.paths":
+	case "sources.file.paths", "health.execDirs":
 		return items(t, key, func(t *rapid.T) string { return "/" + rapid.String().Draw(t, "path") })
 	}
 	return items(t, key, prefixText)

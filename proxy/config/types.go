@@ -108,6 +108,8 @@ var (
 	addresses = list("IP addresses", parseAddr, netip.Addr.String)
 	paths     = list("file names", checked(absolute), itself)
 	hostNames = list("host names", checked(checkHost), itself)
+
+	directories = list("directories", checked(absolute), itself)
 )
 
 func itself(s string) string { return s }

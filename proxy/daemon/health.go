@@ -26,6 +26,7 @@ func (s Setup) Health() checker.Settings {
 func (d *daemon) newChecker(s Setup) (*checker.Checker, error) {
 	return checker.New(checker.Options{
 		StateDir: s.Config.StateDir, Settings: s.Health(), Log: d.log.Logger, Keeper: d.keeper,
+		ExecDirs:   s.Config.Health.ExecDirs,
 		Wake:       func() { d.proxy.Replan() },
 		Conditions: &d.conditions,
 	})

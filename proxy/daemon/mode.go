@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -66,6 +67,27 @@ func (s Setup) AsLastRun() Setup {
 // the rules.
 func (s Setup) ModeDoubts(t sources.Table, n kernel.Node) []string {
 	return append(mode.Bridged(t, n, s.forMode()), s.mode().Doubts(s.Fronts(t, n), s.forMode())...)
+}
+
+// maxPrograms bounds what ProgramDoubts returns.
+const maxPrograms = 20
+
+// ProgramDoubts says which programs of health checks are not run, and why.
+func (s Setup) ProgramDoubts(t sources.Table) (list []string) {
+	seen := map[string]bool{}
+	for i := range t.Services.Len() {
+		service := t.Services.At(i)
+		if service.HealthCheck == nil || service.HealthCheck.Probe.Type != sources.CheckExec || seen[service.HealthCheck.Probe.Command] {
+			continue
+		}
+		command := service.HealthCheck.Probe.Command
+		seen[command] = true
+		if _, err := machine.ProgramIn(command, s.Config.Health.ExecDirs); err != nil && len(list) < maxPrograms {
+			list = append(list, fmt.Sprintf("%s: the program of its health check is not run here: %v (health.execDirs of svcproxy.toml)",
+				service.DisplayName(), err))
+		}
+	}
+	return list
 }
 
 // loadModules loads the kernel modules of the configured mode, or else of the preferred one, before Open would load them one

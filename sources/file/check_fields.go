@@ -73,7 +73,7 @@ var checkFields = sync.OnceValue(func() fields.Table[draftCheck] {
 		of(forTLS, fields.Define("caFile", probed(func(p *sources.Probe) *string { return &p.CAFile }, fields.StringOf(checkFile)),
 			"", "with verify: the authorities to trust, in PEM; absent: the system's")),
 		of(forExec, fields.Define("command", probed(func(p *sources.Probe) *string { return &p.Command }, fields.StringOf(checkFile)),
-			"", "the program, an absolute path; required; exit status 0 is good, 1 is bad, n from 2 to 255 is good with n-2 % of the weight")),
+			"", "the program, an absolute path in a directory of health.execDirs of svcproxy.toml; it runs as health.execUser; required; exit status 0 is good, 1 is bad, n from 2 to 255 is good with n-2 % of the weight")),
 		of(forExec, fields.Define("args", fields.Custom(fields.KindStrings, readArgs),
 			"", "its arguments; no shell reads them")),
 		fields.Define("interval", tuned(sources.HealthInterval, func(c *sources.HealthCheck) *time.Duration { return &c.Interval }, pauses),

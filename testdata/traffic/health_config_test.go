@@ -22,6 +22,7 @@ health.onDown = "cut"
 health.onAllDown = "closed"
 health.slowStart = "1h"
 health.execUser = "nobody"
+health.execDirs = ["/bin"]
 `
 
 // A check that is one word gets everything else from table health, and it follows
@@ -66,7 +67,7 @@ func TestNodesDefaultsOfHealthChecks(t *testing.T) {
 	n.becomes(t, patience, false, web.real(1), web.real(2), web.real(3))
 	wantFrom(t, n.Client, web.front().String(), "") // onAllDown is closed
 
-	must(t, n.Configure("health.minHealthy = 1\nhealth.slowStart = \"0s\"\nhealth.execUser = \"nobody\"\nhealth.massFailure = \"believe\"\n"))
+	must(t, n.Configure("health.minHealthy = 1\nhealth.slowStart = \"0s\"\nhealth.execUser = \"nobody\"\nhealth.execDirs = [\"/bin\"]\nhealth.massFailure = \"believe\"\n"))
 	n.becomes(t, patience, true, web.real(1), web.real(2), web.real(3))
 	n.getsWeight(t, web.real(1), 1) // without a slow start
 }

@@ -25,7 +25,7 @@ type typeCase struct {
 // Each type of check sees that a real server of its kind fails, and that it is back. No server fails by silence: a
 // timeout on a starved machine counts as void.
 func TestEveryTypeOfCheckSeesAServerFail(t *testing.T) {
-	n := newCheckedNode(t, "")
+	n := newCheckedNode(t, "health.execDirs = [\"/bin\"]\n")
 	flags := t.TempDir()
 	open(t, flags)
 	list := typeCases(t, n, flags)

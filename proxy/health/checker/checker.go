@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os/user"
@@ -23,6 +24,7 @@ type Options struct {
 	// Keeper repeats what could not be written there; nil: nothing does.
 	Keeper   *statefile.Keeper
 	Settings Settings
+	ExecDirs []string // have the programs of exec checks
 	Log      *slog.Logger
 
 	// Wake is called when what Overlay returns may have changed. It must not block.
@@ -86,6 +88,7 @@ func New(o Options) (*Checker, error) {
 		news: make(chan struct{}, 1), tables: make(chan struct{}, 1), prunes: make(chan struct{}, 1),
 	}
 	var err error
+	c.prober.ExecDirs = o.ExecDirs
 	if c.prober.Credential, err = Credential(o.Settings.ExecUser); err != nil {
 		return nil, err
 	}
@@ -98,12 +101,18 @@ func New(o Options) (*Checker, error) {
 	return c, nil
 }
 
-// Credential returns the ids of the user with a name; nil for none.
+// nobody is the user without rights of every Linux. It stands in for sources.ExecUser where no package has made that.
+const nobody = 65534
+
+// Credential returns the ids of the user with a name, and no other groups; nil for none.
 func Credential(name string) (*syscall.Credential, error) {
 	if name == "" {
 		return nil, nil
 	}
 	u, err := user.Lookup(name)
+	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown && name == sources.ExecUser {
+		return &syscall.Credential{Uid: nobody, Gid: nobody}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("health.execUser: %w", err)
 	}

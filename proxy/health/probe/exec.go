@@ -27,11 +27,13 @@ const killWait = time.Second
 // killed. A process that leaves the group lives on: the limits of svcproxy's unit hold it. Of a program that the kill does
 // not end, the result has unended.
 func (a *attempt) exec() Result {
-	if err := machine.CheckProgram(a.Command); err != nil {
-		return result(Void, err.Error())
+	program, err := machine.ProgramIn(a.Command, a.prober.ExecDirs)
+	if err != nil {
+		return result(Void, "health.execDirs: "+err.Error())
 	}
 	var out output
-	cmd := exec.Command(a.Command)
+	cmd := exec.Command(program)
+	cmd.Args[0] = a.Command // a link may say what the program is to do
 	if a.Args != "" {
 		cmd.Args = append(cmd.Args, strings.Split(a.Args, "\x00")...)
 	}
@@ -54,7 +56,7 @@ func (a *attempt) exec() Result {
 	if !within(min(killWait, a.timeout/4), ended) {
 		return unended(cmd, ended)
 	}
-	err := cmd.Wait()
+	err = cmd.Wait()
 	a.done("ended")
 	if killed {
 		return result(Timeout, out.String())
@@ -68,7 +70,7 @@ func startError(err error, user *syscall.Credential) error {
 	if user == nil || !errors.Is(err, syscall.EPERM) {
 		return err
 	}
-	return fmt.Errorf("health.execUser: svcproxy may not become user %d: its unit needs the drop-in in svcproxy.toml(5)", user.Uid)
+	return fmt.Errorf("health.execUser: svcproxy may not become user %d: it lacks CAP_SETUID, see svcproxy.toml(5)", user.Uid)
 }
 
 // waitProgram waits for the program's end or for the deadline, and kills what is left of its group. It does not reap

@@ -42,7 +42,7 @@ func TestExec(t *testing.T) {
 func TestStartError(t *testing.T) {
 	refused := &fs.PathError{Op: "fork/exec", Path: "/bin/sh", Err: syscall.EPERM}
 	nobody := &syscall.Credential{Uid: math.MaxUint32}
-	const want = "health.execUser: svcproxy may not become user 4294967295: its unit needs the drop-in in svcproxy.toml(5)"
+	const want = "health.execUser: svcproxy may not become user 4294967295: it lacks CAP_SETUID, see svcproxy.toml(5)"
 	if got := result(Void, startError(refused, nobody).Error()).Detail; got != want {
 		t.Errorf("%q", got)
 	}
@@ -122,7 +122,7 @@ func TestExecThatCannotBeKilled(t *testing.T) {
 	what := shell("echo $$ >" + file + "; exec sleep 100")
 	what.Timeout = time.Minute
 	ctx, kill := context.WithCancel(t.Context())
-	a := new(Prober).attempt(ctx, &what, closed(t), Meta{})
+	a := (&Prober{ExecDirs: []string{"/bin"}}).attempt(ctx, &what, closed(t), Meta{})
 	results := make(chan Result, 1)
 	go func() { results <- a.exec() }()
 	pid := ""

@@ -32,6 +32,8 @@ type Meta struct {
 type Prober struct {
 	// Credential is the user of exec probes; nil for the user that svcproxy runs as.
 	Credential *syscall.Credential
+	// ExecDirs are the directories that may have programs of exec probes. Others are not run.
+	ExecDirs []string
 	// Trace, if set, is told each step of a probe: connected, TLS established, sent or started, ended.
 	Trace func(step string, after time.Duration)
 

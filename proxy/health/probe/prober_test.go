@@ -97,7 +97,7 @@ func do(t testing.TB, what sources.Probe, target netip.AddrPort) Result {
 	if what.Timeout == 0 {
 		what.Timeout = 10 * time.Second
 	}
-	var p Prober
+	p := Prober{ExecDirs: []string{"/bin"}}
 	r := p.Do(context.Background(), &what, target, Meta{Service: "web", Weight: 3})
 	if len(r.Detail) > maxDetail {
 		t.Errorf("a detail of %d bytes: %q", len(r.Detail), r.Detail)
