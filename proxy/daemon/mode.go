@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -82,7 +83,8 @@ func (s Setup) ProgramDoubts(t sources.Table) (list []string) {
 		}
 		command := service.HealthCheck.Probe.Command
 		seen[command] = true
-		if _, err := machine.ProgramIn(command, s.Config.Health.ExecDirs); err != nil && len(list) < maxPrograms {
+		_, err := machine.ProgramIn(command, s.Config.Health.ExecDirs)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && len(list) < maxPrograms { // check says itself what is not there
 			list = append(list, fmt.Sprintf("%s: the program of its health check is not run here: %v (health.execDirs of svcproxy.toml)",
 				service.DisplayName(), err))
 		}
