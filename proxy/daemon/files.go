@@ -19,6 +19,7 @@ var stateFiles = []string{
 	"incumbents",     // of sources/lastgood
 	"overrides.json", // of proxy/health/checker
 	"agents.json",    // likewise
+	"since.json",     // likewise
 	events.FileName,  // of proxy/events
 	nodeDrainFile,    // of this package
 }

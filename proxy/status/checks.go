@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -121,6 +122,9 @@ func (c *checks) health(x *health.Explained) *EndpointHealth {
 	h.target = x.Target
 	h.State, h.Check, h.Since, h.Reason = HealthState(v.Phase.String()), x.Target.String(), in.at(v.Changed), v.Reason
 	h.Run, h.Held, h.Flapping, h.Void = v.Run, v.Held, v.Flapping(), v.Voids
+	if v.Dark(c.view.Now) {
+		h.Blind = strings.TrimPrefix(v.Voided, "void: ")
+	}
 	if last := v.Last; !last.At.IsZero() {
 		h.Last = &ProbeResult{last.Good, last.Reason, last.Warning, in.at(last.At), seconds(last.Took)}
 	}

@@ -139,9 +139,13 @@ func (p *page) check(c *screen.Columns, s *Service, e *Endpoint) {
 		}
 		last = fmt.Sprintf("%s in %s, %s ago", last, length(r.Seconds), p.ago(r.Time))
 	}
+	shown := text(last)
+	if h.Blind != "" {
+		shown = screen.Cell{Text: "blind: " + h.Blind + "; last result: " + last, Style: screen.Bad}
+	}
 	if !h.Next.IsZero() {
 		next = "in " + screen.Age(h.Next.Sub(p.st.Time))
 	}
 	what := strings.TrimSuffix(cmp.Or(h.Check, "-"), " "+e.Address.String())
-	c.Row(text(s.Name), text(cmp.Or(e.Port, "-")), text(e.Address.String()), h.Cell(), text(last), text(next), text(what))
+	c.Row(text(s.Name), text(cmp.Or(e.Port, "-")), text(e.Address.String()), h.Cell(), shown, text(next), text(what))
 }

@@ -89,6 +89,8 @@ type EndpointHealth struct {
 	// Next is when it is probed next; zero while a probe runs, and in a status that is not of Reader.Checks.
 	Next time.Time `json:"nextProbe,omitzero"`
 	Void uint64    `json:"void,omitempty"` // results that say nothing, by our own fault
+	// Blind says why the last results, several of them, say nothing; "" if they do. State is then the last one.
+	Blind string `json:"blind,omitempty"`
 	// SourceWeight is the weight before health and orders.
 	SourceWeight uint32    `json:"sourceWeight"`
 	Override     *Override `json:"override,omitempty"`

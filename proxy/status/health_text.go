@@ -180,7 +180,7 @@ func (h *EndpointHealth) still() *EndpointHealth {
 		return nil
 	}
 	s := *h
-	s.Text, s.Last, s.Next, s.Void, s.Days = h.short(), nil, time.Time{}, 0, nil
+	s.Text, s.Last, s.Next, s.Void, s.Blind, s.Days = h.short(), nil, time.Time{}, 0, "", nil
 	if h.serves() {
 		s.Text = string(h.State)
 	}

@@ -20,7 +20,7 @@ import (
 
 // Options are what a Checker works with.
 type Options struct {
-	StateDir string // has overrides.json and agents.json
+	StateDir string // has overrides.json, agents.json and since.json
 	// Keeper repeats what could not be written there; nil: nothing does.
 	Keeper   *statefile.Keeper
 	Settings Settings
@@ -77,6 +77,7 @@ type Checker struct {
 	next     sources.Table  // whose targets are to be probed
 
 	agents agents
+	since  since
 
 	follows sync.Mutex // of follow
 }
@@ -94,6 +95,9 @@ func New(o Options) (*Checker, error) {
 	}
 	c.orders.Overrides, c.orders.unread = ReadOrders(o.StateDir)
 	if c.agents.before, err = readAgents(o.StateDir); err != nil {
+		o.Log.Warn(err.Error())
+	}
+	if c.since.before, err = readSince(o.StateDir); err != nil {
 		o.Log.Warn(err.Error())
 	}
 	c.board.Believe = o.Settings.Believe
@@ -139,6 +143,7 @@ func (c *Checker) Run(ctx context.Context) {
 	running.Go(func() { c.tell(ctx) })
 	running.Go(func() { c.prune(ctx) })
 	running.Go(func() { c.keepAgents(ctx) })
+	running.Go(func() { c.keepSince(ctx) })
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
 	for {
@@ -192,6 +197,7 @@ func (c *Checker) note(events []health.Event) {
 	if len(events) == 0 {
 		return
 	}
+	c.since.changed(events)
 	c.fresh = append(c.fresh, events...)
 	c.told = append(c.told, events...)
 	signal(c.news)

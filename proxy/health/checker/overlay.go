@@ -47,10 +47,12 @@ func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (o
 	c.mu.Unlock()
 	switch {
 	case !o.settled:
-		c.follow(o.table, fromKernel(o.table, orders, c.agents.before, have))
+		initial := fromKernel(o.table, orders, c.agents.before, have)
+		c.since.before.In(initial)
+		c.follow(o.table, initial)
 		if o.settled = !hold; o.settled {
 			c.mu.Lock()
-			c.agents.before = nil // each has its target, or none
+			c.agents.before, c.since.before = nil, nil // each has its target, or none
 			c.mu.Unlock()
 		}
 	case fresh:
