@@ -190,7 +190,7 @@ const module = "github.com/svcproxy/svcproxy"
 var mayImport = map[string][]string{
 	// The command line.
 	"":               {"proxy/cli", "proxy/commands", "sources/fields"},
-	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest", "sources/redact"},
 
 	// The running process.
 	"proxy/daemon":       {"kernel", "kernel/host", "kernel/machine", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
@@ -202,7 +202,7 @@ var mayImport = map[string][]string{
 	"proxy/hooks":   {"kernel/machine", "proxy/events"},
 	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources"},
 	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/frontend", "proxy/mode", "proxy/status", "sources"},
-	"proxy/report":  {"sources/fields"},
+	"proxy/report":  {"sources/fields", "sources/redact"},
 	"proxy/explain": {"kernel", "kernel/trace", "proxy/frontend", "proxy/screen", "sources"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/health/probe", "proxy/status", "sources"},
 	"proxy/status":  {"kernel", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
@@ -230,7 +230,7 @@ var mayImport = map[string][]string{
 
 	// The sources of tables.
 	"sources/apiserver": {"kernel/machine", "sources", "sources/manifest"},
-	"sources/convert":   {"sources", "sources/file", "sources/manifest"},
+	"sources/convert":   {"sources", "sources/file", "sources/manifest", "sources/redact"},
 	"sources/file":      {"kernel/statefile", "sources", "sources/fields", "sources/lastgood"},
 	"sources/lastgood":  {"kernel/statefile", "sources"},
 	"sources/fields":    {},
@@ -257,6 +257,7 @@ var mayImport = map[string][]string{
 
 	// The ground.
 	"sources":          {},
+	"sources/redact":   {},
 	"kernel":           {},
 	"kernel/nl":        {},
 	"kernel/statefile": {},

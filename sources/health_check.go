@@ -75,8 +75,9 @@ type Probe struct {
 	CAFile     string
 
 	// exec
-	Command string // an absolute path
-	Args    string // joined by "\x00"
+	Command  string // an absolute path
+	Args     string // joined by "\x00"
+	OnlyZero bool   // every exit status but 0 is a failure
 
 	// Where probes are sent from. Zero values leave it to the kernel.
 	Source    netip.Addr

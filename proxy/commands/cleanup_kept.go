@@ -141,13 +141,17 @@ func (k keepalived) convert() (convert.Result, error) {
 	if err != nil {
 		return convert.Result{}, err
 	}
-	include := func(pattern, from string) ([]convert.File, error) {
-		if filepath.IsAbs(pattern) {
+	open := func(pattern, from string) ([]convert.File, error) {
+		if filepath.IsAbs(pattern) && !strings.HasPrefix(pattern, machine.Within(k.pid, "/")) { // as ${_PWD} is
 			pattern = machine.Within(k.pid, pattern)
 		}
-		return included(pattern, from)
+		return include{}.open(pattern, from)
 	}
-	return convert.Read(convert.Keepalived, convert.File{Name: k.file, Data: data}, include)
+	r, err := convert.Read(convert.Keepalived, convert.File{Name: k.file, Data: data}, open)
+	if err == nil {
+		err = r.Unread
+	}
+	return r, err
 }
 
 // keysOf returns the virtual servers of a configuration. One without a protocol may be of TCP or of UDP.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -39,10 +38,12 @@ func Import(e *Env) cli.Command {
 or Kubernetes objects; - is standard input. --live reads the kernel's virtual servers
 instead. The services go to standard output. What has no counterpart is a comment
 at its place, and a line on standard error. Then come the steps of a take-over that loses
-no connection: what to start and to stop, in order; and for keepalived those of the way back.`,
+no connection: what to start and to stop, in order; and for keepalived those of the way back.
+Secrets of health checks are left out and named; the file that --write makes is readable by
+its owner alone. Includes are read if whoever may write the including file may read them.`,
 		Examples: []string{"svcproxy import /etc/keepalived/keepalived.conf", "svcproxy import --live --write /etc/svcproxy/services.d/imported.toml"},
 		Exits: []cli.Exit{
-			{Code: cli.Failed, When: "with --strict: something has no counterpart"},
+			{Code: cli.Failed, When: "nothing can be imported; with --strict: something has no counterpart"},
 			{Code: cli.Config, When: "FILE is not valid, or of no known format"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
@@ -62,7 +63,7 @@ func (c *importCommand) flags(fs *pflag.FlagSet) {
 	cli.Offer(fs, "from", words...)
 	fs.BoolVar(&c.live, "live", false, "read the kernel's virtual servers; needs root")
 	fs.BoolVar(&c.strict, "strict", false, "exit with 1 if something has no counterpart")
-	fs.StringVar(&c.write, "write", "", "write the services to a new `FILE`")
+	fs.StringVar(&c.write, "write", "", "write the services to a new `FILE`, which only user svcproxy may read")
 }
 
 // imported is the answer of import in JSON. Fields are only ever added.
@@ -96,10 +97,24 @@ func (c *importCommand) run(ctx context.Context, args []string) error {
 	if err := c.deliver(r); err != nil {
 		return err
 	}
+	if len(r.Services) == 0 {
+		return &cli.Error{Code: cli.Failed, Err: errors.New("there is nothing to import: no virtual server of it can be a service"), Hint: nothingHint(r)}
+	}
 	if c.strict && len(r.Notes) > 0 {
 		return &cli.Error{Code: cli.Failed}
 	}
 	return nil
+}
+
+// nothingHint says where to look if an import has no services.
+func nothingHint(r convert.Result) string {
+	switch {
+	case len(r.Notes) > 0:
+		return "the lines above say what was left out"
+	case r.VRRP:
+		return "this keepalived moves addresses only"
+	}
+	return "is it the right file? --from says its format, --live reads the kernel's virtual servers"
 }
 
 // isPath reports whether the value of --output looks like the name of a file, as other programs take it.
@@ -129,7 +144,7 @@ func (c *importCommand) read(ctx context.Context, args []string) (convert.Result
 		}
 	}
 	c.takeover.from = format
-	r, err := convert.Read(format, f, included)
+	r, err := convert.Read(format, f, include{guarded: true, in: c.In}.open)
 	if err != nil {
 		return r, &cli.Error{Code: cli.Config, Err: err}
 	}
@@ -140,10 +155,13 @@ func (c *importCommand) read(ctx context.Context, args []string) (convert.Result
 // maxImport bounds a configuration, in bytes.
 const maxImport = 64 << 20
 
+// standardInput is its name in messages.
+const standardInput = "standard input"
+
 func (c *importCommand) open(name string) (convert.File, error) {
 	in := c.In
 	if name == "-" {
-		name = "standard input"
+		name = standardInput
 	} else {
 		f, err := os.Open(name)
 		if errors.Is(err, os.ErrNotExist) {
@@ -159,43 +177,9 @@ func (c *importCommand) open(name string) (convert.File, error) {
 	if err == nil && len(data) > maxImport {
 		err = fmt.Errorf("%s: longer than %d MiB", name, maxImport>>20)
 	}
-	return convert.File{Name: name, Data: data}, err
-}
-
-// included opens the files that a configuration includes.
-func included(pattern, from string) ([]convert.File, error) {
-	if !filepath.IsAbs(pattern) {
-		pattern = filepath.Join(filepath.Dir(from), pattern)
-	}
-	names, err := filepath.Glob(pattern)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", pattern, err)
-	}
-	if len(names) == 0 && !strings.ContainsAny(pattern, "*?[") {
-		return nil, fmt.Errorf("%s: %w", pattern, os.ErrNotExist)
-	}
-	files := make([]convert.File, 0, len(names))
-	for _, name := range names {
-		if !isIncluded(pattern, name) {
-			continue
-		}
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, convert.File{Name: name, Data: data})
-	}
-	return files, nil
-}
-
-// isIncluded reports whether keepalived includes a file that a pattern finds: a regular one that is no program, and whose
-// name begins with a dot only if the pattern's does.
-func isIncluded(pattern, name string) bool {
-	if strings.HasPrefix(filepath.Base(name), ".") && !strings.HasPrefix(filepath.Base(pattern), ".") {
-		return false
-	}
-	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 == 0
+	host, _ := os.Hostname()
+	host, _, _ = strings.Cut(host, ".")
+	return convert.File{Name: name, Data: data, Dir: absoluteDir(name), Instance: host}, err
 }
 
 // readKernel reads the virtual servers that the kernel has, whoever made them.
@@ -263,12 +247,10 @@ func (c *importCommand) deliver(r convert.Result) error {
 	c.takeover.vips = vipsOn(r.Services, c.takeover.device)
 	steps, back := c.takeover.steps()
 	document := r.Document()
-	if c.write != "" {
-		write := func(w io.Writer) error {
-			_, err := io.WriteString(w, document)
-			return err
-		}
-		if err := writeNew(c.write, 0o644, write); err != nil {
+	if len(r.Services) == 0 {
+		steps, back = []string{}, nil // nothing is taken over
+	} else if c.write != "" {
+		if err := writeServices(c.write, document); err != nil {
 			return err
 		}
 	}
@@ -288,7 +270,7 @@ func (c *importCommand) deliver(r convert.Result) error {
 	for i, step := range back {
 		fmt.Fprintf(c.Err, "svcproxy: way back, step %d: %s\n", i+1, step)
 	}
-	if c.write != "" {
+	if c.write != "" && len(r.Services) > 0 {
 		_, err := fmt.Fprintf(c.Out, "ok: %s\n", sources.Count(len(r.Services), "service"))
 		return err
 	}

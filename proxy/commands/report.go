@@ -16,6 +16,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/report"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/redact"
 )
 
 // reportCommand writes what a bug report needs.
@@ -89,7 +90,7 @@ func writeNew(name string, mode os.FileMode, write func(io.Writer) error) error 
 type gathering struct {
 	*examination
 	report  report.Report
-	secrets report.Secrets
+	secrets redact.Secrets
 }
 
 func (g *gathering) gather(ctx context.Context) {

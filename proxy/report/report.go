@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/svcproxy/svcproxy/sources/redact"
 )
 
 // File is one text of a report.
@@ -47,7 +49,7 @@ func (r *Report) Lacks(what string, why error) {
 }
 
 // Redact leaves the secrets out of all files.
-func (r *Report) Redact(s *Secrets) {
+func (r *Report) Redact(s *redact.Secrets) {
 	for i := range r.Files {
 		r.Files[i].Text = s.Redact(r.Files[i].Text)
 	}
@@ -83,7 +85,7 @@ func (r *Report) sorted() []File {
 func (r *Report) Write(w io.Writer) error {
 	compressed := gzip.NewWriter(w)
 	archive := tar.NewWriter(compressed)
-	readme := File{Name: "README", Text: "A report about a node with svcproxy, made at " + r.Time.UTC().Format(time.RFC3339) + ".\nSecrets are left out: " + LeftOut + "\n\n" + r.Contents()}
+	readme := File{Name: "README", Text: "A report about a node with svcproxy, made at " + r.Time.UTC().Format(time.RFC3339) + ".\nSecrets are left out: " + redact.LeftOut + "\n\n" + r.Contents()}
 	for _, f := range append([]File{readme}, r.sorted()...) {
 		header := &tar.Header{
 			Typeflag: tar.TypeReg, Name: r.Name + "/" + f.Name, Mode: 0o600, Size: int64(len(f.Text)), ModTime: r.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,

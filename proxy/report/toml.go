@@ -1,24 +1,17 @@
 package report
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/svcproxy/svcproxy/sources/fields"
+	"github.com/svcproxy/svcproxy/sources/redact"
 )
-
-// secretKeys are the keys of svcproxy.toml and of service files whose values may be secret: what
-// health checks send, what they want to see, and what they give to programs.
-var secretKeys = []string{"headers", "send", "sendHex", "args", "expect", "expectHex", "expectBody", "webhook"}
-
-var secretWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + secretName + `$`) })
 
 // TOML returns a file without its comments and without the values of secret keys. What cannot be
 // read as TOML is left out with all that follows.
 func TOML(text string) string {
-	out, ok := fields.Redact(strings.ReplaceAll(text, "\r\n", "\n"), `"`+LeftOut+`"`, hides)
+	out, ok := fields.Redact(strings.ReplaceAll(text, "\r\n", "\n"), `"`+redact.LeftOut+`"`, hides)
 	if !ok {
 		out += "\n# the rest is left out: it cannot be read\n"
 	}
@@ -29,7 +22,7 @@ func TOML(text string) string {
 // a user or a query.
 func hides(path []string, value string) bool {
 	for _, key := range path {
-		if secretKey(key) {
+		if redact.Key(key) {
 			return true
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/svcproxy/svcproxy/sources/redact"
 )
 
 // YAML is TOML for a configuration in kube-proxy's form, and for a ConfigMap that contains one. What cannot be read is
@@ -41,9 +43,9 @@ func redactNode(n *yaml.Node, path []string) {
 	n.HeadComment, n.LineComment, n.FootComment = "", "", ""
 	switch {
 	case n.Kind == yaml.AliasNode && len(path) > 0 && hides(path, ""):
-		n.Kind, n.Alias, n.Value = yaml.ScalarNode, nil, LeftOut
+		n.Kind, n.Alias, n.Value = yaml.ScalarNode, nil, redact.LeftOut
 	case n.Kind == yaml.ScalarNode && len(path) > 0 && hides(path, strconv.Quote(n.Value)):
-		n.SetString(LeftOut)
+		n.SetString(redact.LeftOut)
 	case n.Kind == yaml.ScalarNode && (strings.Contains(n.Value, "\n") || strings.HasPrefix(n.Value, "{")): // a document in a ConfigMap
 		n.SetString(YAML(n.Value))
 	case n.Kind == yaml.MappingNode:

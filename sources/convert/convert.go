@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
+	"github.com/svcproxy/svcproxy/sources/redact"
 )
 
 // Format is what a configuration is written for.
@@ -37,6 +39,7 @@ type Result struct {
 	// NoProtocol are virtual servers for which keepalived.conf has no protocol. The services take TCP; keepalived takes
 	// UDP since 2017.
 	NoProtocol []netip.AddrPort
+	Unread     error // a part of keepalived.conf that keepalived reads and import does not, or nil
 }
 
 // Note is about a part of a configuration that has no counterpart.
@@ -45,6 +48,19 @@ type Note struct {
 	Service string // the service's full name; "" if it is about none, or about one that is not imported
 	Message string
 	Changes bool // traffic would flow otherwise than it did
+}
+
+// message returns the text of a note. What comes from the configuration is in the arguments: secrets are left out of these.
+func message(format string, args ...any) string {
+	for i, a := range args {
+		switch a := a.(type) {
+		case string:
+			args[i] = redact.Text(a)
+		case error:
+			args[i] = redact.Text(a.Error())
+		}
+	}
+	return fmt.Sprintf(format, args...)
 }
 
 // String is "file:line: message", on one line.
@@ -56,13 +72,25 @@ type Open func(pattern, from string) ([]File, error)
 
 // File is the text of a configuration and its name, for messages.
 type File struct {
-	Name string
-	Data []byte
+	Name     string
+	Data     []byte
+	Dir      string // the absolute directory, which ${_PWD} is for keepalived; "" = that of Name
+	Err      error  // of a file that is included: why it cannot be read
+	Instance string // what ${_INSTANCE} is for keepalived; "" if that is not known
 }
 
 // Read reads a configuration. The error names a file and line that cannot be understood at
-// all. open may be nil: then a file that is included is a Note.
+// all. open may be nil: then a file that is included is a Note. Neither the notes nor the services
+// have a secret of the configuration.
 func Read(format Format, f File, open Open) (Result, error) {
+	r, err := read(format, f, open)
+	if err != nil {
+		return Result{}, errors.New(redact.Text(err.Error()))
+	}
+	return r, nil
+}
+
+func read(format Format, f File, open Open) (Result, error) {
 	switch format {
 	case IPVSAdm:
 		return readIPVSAdm(f)
@@ -103,6 +131,8 @@ func detectLine(line string, f []string) Format {
 	case slices.Contains([]string{"-A", "-a", "-C", "--add-service", "--add-server", "--clear", "ipvsadm"}, strings.TrimPrefix(first, "/sbin/")):
 		return IPVSAdm
 	case slices.Contains([]string{"global_defs", "virtual_server", "virtual_server_group", "vrrp_instance", "vrrp_sync_group", "vrrp_script"}, strings.TrimSuffix(first, "{")):
+		return Keepalived
+	case len(f) == 2 && isInclude(first) || isDefinition(line) || strings.HasPrefix(first, "~SEQ"):
 		return Keepalived
 	case slices.Contains([]string{"global", "defaults", "listen", "frontend", "backend"}, first) && !strings.Contains(line, "="):
 		return HAProxy

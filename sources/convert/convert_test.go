@@ -55,12 +55,12 @@ func play(t *testing.T, format Format, a *txtar.Archive) string {
 		var files []File
 		for _, f := range a.Files {
 			if ok, _ := filepath.Match(pattern, f.Name); ok {
-				files = append(files, File{f.Name, f.Data})
+				files = append(files, File{Name: f.Name, Data: f.Data})
 			}
 		}
 		return files, nil
 	}
-	first := File{a.Files[0].Name, a.Files[0].Data}
+	first := File{Name: a.Files[0].Name, Data: a.Files[0].Data}
 	if got := Detect(first.Data); got != format {
 		t.Errorf("taken for %q", got)
 	}
@@ -104,8 +104,8 @@ func fuzz(f *testing.F, format Format) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		Detect(data)
-		self := func(string, string) ([]File, error) { return []File{{"self", data}}, nil }
-		if r, err := Read(format, File{"f", data}, self); err == nil {
+		self := func(string, string) ([]File, error) { return []File{{Name: "self", Data: data}}, nil }
+		if r, err := Read(format, File{Name: "f", Data: data}, self); err == nil {
 			accepted(t, r)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 
 // readHAProxy reads haproxy.cfg: its proxies with mode tcp.
 func readHAProxy(f File) (Result, error) {
-	h := haproxy{sections: map[string]*section{}, used: map[*section]bool{}}
+	h := haproxy{sections: map[string]*section{}, used: map[*section]bool{}, said: map[Note]bool{}}
 	if err := h.read(f); err != nil {
 		return Result{}, err
 	}
@@ -36,14 +36,16 @@ type haproxy struct {
 	used     map[*section]bool // backends of services, and defaults
 	virtuals []virtual
 	notes    []Note
+	said     map[Note]bool // about lines of defaults
 }
 
 // section is a section of the configuration, with the defaults that came before it.
 type section struct {
 	at         sources.Origin
 	kind, name string
-	lines      []statement // of its defaults first
-	defaults   *section    // nil = HAProxy's own
+	lines      []statement // of its defaults first, without those of binds
+	binds      []statement
+	defaults   *section // nil = HAProxy's own
 }
 
 // read splits the configuration into sections.
@@ -61,7 +63,7 @@ func (h *haproxy) read(f File) error {
 		case len(words) == 0:
 		case strings.HasPrefix(words[0], "."):
 			if words[0] == ".if" || words[0] == ".elif" || words[0] == ".else" {
-				h.notes = append(h.notes, Note{Origin: at, Message: strings.Join(words, " ") + ": no condition is evaluated, all branches are read", Changes: true})
+				h.notes = append(h.notes, Note{Origin: at, Message: words[0] + ": no condition is evaluated, all branches are read", Changes: true})
 			}
 		case isSection(words[0]):
 			if open, err = h.section(at, words, defaults); err != nil {
@@ -71,7 +73,9 @@ func (h *haproxy) read(f File) error {
 				defaults = open
 			}
 		case open == nil:
-			return fmt.Errorf("%s: %q stands in no section", at, words[0])
+			return fmt.Errorf("%s: a line stands in no section", at)
+		case words[0] == "bind" && open.kind != "backend":
+			open.binds = append(open.binds, statement{at: at, words: words})
 		default:
 			open.lines = append(open.lines, statement{at: at, words: words})
 		}
@@ -113,9 +117,9 @@ func (h *haproxy) section(at sources.Origin, words []string, defaults *section) 
 		s.lines = []statement{{words: []string{"mode", "tcp"}}} // as HAProxy itself
 	}
 	if s.kind == "listen" && len(rest) > 0 { // the address stood here up to HAProxy 1.5
-		s.lines = append(s.lines, statement{at: at, words: append([]string{"bind"}, rest...)})
+		s.binds = append(s.binds, statement{at: at, words: append([]string{"bind"}, rest...)})
 	} else if len(rest) > 0 && s.kind != "log-profile" {
-		h.notes = append(h.notes, Note{Origin: at, Message: fmt.Sprintf("%s: %q was not expected here", strings.Join(words, " "), strings.Join(rest, " "))})
+		h.notes = append(h.notes, Note{Origin: at, Message: message("%s %s: it has words that were not expected here", s.kind, s.name)})
 	}
 	key := s.kind + " " + s.name
 	if first := h.sections[key]; first != nil && isProxy(s.kind) {

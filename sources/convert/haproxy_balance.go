@@ -23,13 +23,13 @@ func (v *virtual) balance(s *section) {
 		switch {
 		case known == "":
 			v.scheduler = "wlc"
-			v.noteChange(l.at, "%s: taken as wlc", word(l))
+			v.noteChange(l.at, "%s: taken as wlc", title(l))
 		case by == "uri" || by == "url_param" || by == "hdr":
-			v.note(l.at, "%s: taken as wrr, as HAProxy itself does without mode http", word(l))
+			v.note(l.at, "%s: taken as wrr, as HAProxy itself does without mode http", title(l))
 		default:
 			v.scheduler = known
 			if len(rest) > 0 {
-				v.note(l.at, "%s: %q was not expected here", word(l), strings.Join(rest, " "))
+				v.note(l.at, "%s: it has words that were not expected here", title(l))
 			}
 		}
 	}
@@ -37,7 +37,7 @@ func (v *virtual) balance(s *section) {
 		if v.scheduler == "sh" && l.value(1) == "consistent" {
 			v.scheduler = "mh"
 		} else if v.scheduler == "sh" && len(l.words) > 2 {
-			v.note(l.at, "%s: IPVS has its own hash", word(l))
+			v.note(l.at, "%s: IPVS has its own hash", title(l))
 		}
 	}
 	v.flags = sources.FlagFallback // HAProxy, too, gives a client another server while its own is down
@@ -56,10 +56,10 @@ func (v *virtual) stick(h *haproxy, s *section) {
 				tables = h.tables(rest[1])
 				h.used[tables] = true
 			} else if len(rest) > 0 {
-				v.noteChange(l.at, "%s: only \"%s\" is taken", word(l), strings.Join(l.words[:3], " "))
+				v.noteChange(l.at, "%s: only \"%s\" is taken", title(l), strings.Join(l.words[:3], " "))
 			}
 		default:
-			v.noteChange(l.at, "%s: svcproxy knows clients by their addresses only", word(l))
+			v.noteChange(l.at, "%s: svcproxy knows clients by their addresses only", title(l))
 		}
 	}
 	if t := tables.last("stick-table"); t != nil {
@@ -80,7 +80,7 @@ func (h *haproxy) tables(name string) *section {
 // stickTable takes the time after which a client is forgotten.
 func (v *virtual) stickTable(l *statement) {
 	if v.affinity == 0 {
-		v.note(l.at, "%s: svcproxy keeps no such table", word(l))
+		v.note(l.at, "%s: svcproxy keeps no such table", title(l))
 		return
 	}
 	var left []string

@@ -1,9 +1,10 @@
 package convert
 
 import (
-	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,62 +13,65 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// haproxyProbe is the check of a section. Its servers say which of them have it.
+// haproxyProbe is the check of a section. Its servers say which of them have it, how often, and where.
 type haproxyProbe struct {
-	*sources.HealthCheck
-	first   map[string]string // the options of the first server that has it; nil = none yet
-	server  string            // its name
-	expects map[string]bool   // kinds of rules that had an expectation
-	connect time.Duration     // timeout connect; 0 = none
-	answer  time.Duration     // timeout check; 0 = none
-	hello   bool              // option ssl-hello-chk
+	sources.HealthCheck
+	expects map[string]bool // kinds of rules that had an expectation
+	connect time.Duration   // timeout connect; 0 = none
+	answer  time.Duration   // timeout check; 0 = none
+	hello   bool            // option ssl-hello-chk
+	checked bool            // a server has it
 }
 
-// options takes what a server line says of the check. The first server counts.
-func (c *haproxyProbe) options(v *virtual, l *statement, o map[string]string) {
-	of := append(slices.Clone(checkOnly), "on-marked-down")
-	if c.first != nil {
-		for _, name := range of {
-			what := strings.TrimSpace(name + " " + strings.TrimPrefix(o[name], name))
-			if o[name] == "" {
-				what += " is missing"
-			}
-			if o[name] != c.first[name] {
-				v.note(l.at, "server option %s: the servers of a service have one check, here that of server %s", what, c.server)
-			}
+// of returns the check of a server; nil if it is at another address than the server's.
+func (c *haproxyProbe) of(v *virtual, l *statement, o map[string]string, server netip.AddrPort) *sources.HealthCheck {
+	if text := o["addr"]; text != "" {
+		if a, err := netip.ParseAddr(hostOf(text)); err != nil || a != server.Addr() {
+			v.noteChange(l.at, "server option addr: svcproxy checks no other address than the endpoint's, so the endpoint is not checked")
+			return nil
 		}
-		return
 	}
-	c.first, c.server = o, l.value(1)
-	c.duration(v, l, "slowstart", sources.HealthSlowStart, &c.SlowStart)
-	c.count(v, l, "fall", sources.HealthFall, &c.Fall)
-	c.count(v, l, "rise", sources.HealthRise, &c.Rise)
+	c.checked = true
+	own := haproxyServer{haproxyProbe: *c, options: o}
+	own.duration(v, l, "slowstart", sources.HealthSlowStart, &own.SlowStart)
+	own.count(v, l, "fall", sources.HealthFall, &own.Fall)
+	own.count(v, l, "rise", sources.HealthRise, &own.Rise)
 	switch marked := o["on-marked-down"]; marked {
 	case "":
 	case "shutdown-sessions":
-		c.OnDown = sources.DownCut
-		c.Unset &^= sources.HealthOnDown
+		own.OnDown = sources.DownCut
+		own.Unset &^= sources.HealthOnDown
 	default:
-		v.note(l.at, "on-marked-down %s: not known here", marked)
+		v.note(l.at, "on-marked-down: its word is not known here")
 	}
 	if o["check-ssl"] != "" || o["ssl"] != "" {
-		c.overTLS(v, l)
+		own.overTLS(v, l)
 	}
-	c.timing(v, l) // by what the check waits for
+	own.timing(v, l) // by what the check waits for
 	if o["verify"] == "required" {
 		v.note(l.at, "verify required: set verify and caFile of the health check")
 	}
 	if p := o["port"]; p != "" {
-		if err := portOf(p, &c.Probe.Port); err != nil {
-			v.note(l.at, "port %s: %v", p, err)
+		if err := portOf(p, &own.Probe.Port); err != nil {
+			v.note(l.at, "port: %v", err)
 		}
 	}
+	if own.Probe.Port == server.Port() {
+		own.Probe.Port = 0 // the endpoint's own, as for servers that do not say it
+	}
+	return &own.HealthCheck
+}
+
+// haproxyServer is the check of a server, with the options of its line.
+type haproxyServer struct {
+	haproxyProbe
+	options map[string]string
 }
 
 // timing sets the intervals and the timeout. HAProxy takes each interval that is not given from inter. Without "timeout
 // check" the whole check may last as long as inter. With it, connecting may last as long as the smaller of inter and
 // "timeout connect", and the answer may take "timeout check" after that.
-func (c *haproxyProbe) timing(v *virtual, l *statement) {
+func (c *haproxyServer) timing(v *virtual, l *statement) {
 	c.Interval = 2 * time.Second // HAProxy's default
 	c.duration(v, l, "inter", sources.HealthInterval, &c.Interval)
 	c.FastInterval, c.DownInterval = c.Interval, c.Interval
@@ -88,12 +92,12 @@ func (c *haproxyProbe) timing(v *virtual, l *statement) {
 }
 
 // limitsConnect reports whether "timeout connect" limits how long the check may connect.
-func (c *haproxyProbe) limitsConnect() bool { return c.first != nil && c.answer > 0 && c.connect > 0 }
+func (c *haproxyProbe) limitsConnect() bool { return c.checked && c.answer > 0 && c.connect > 0 }
 
 // splits reports whether the check has a time for connecting and another one for the answer. A handshake of TLS is a part
 // of connecting. The answer to ssl-hello-chk is an answer.
 func (c *haproxyProbe) splits() bool {
-	if c.first == nil || c.answer == 0 {
+	if !c.checked || c.answer == 0 {
 		return false
 	}
 	switch p := &c.Probe; p.Type {
@@ -119,28 +123,28 @@ func (c *haproxyProbe) overTLS(v *virtual, l *statement) {
 	}
 }
 
-func (c *haproxyProbe) duration(v *virtual, l *statement, name string, key sources.HealthKeys, to *time.Duration) {
-	text := c.first[name]
+func (c *haproxyServer) duration(v *virtual, l *statement, name string, key sources.HealthKeys, to *time.Duration) {
+	text := c.options[name]
 	if text == "" {
 		return
 	}
 	d, err := haproxyTime(text, time.Millisecond)
 	if err != nil {
-		v.note(l.at, "%s %s: %v", name, text, err)
+		v.note(l.at, "%s %s: %v", name, plain(text), err)
 		return
 	}
 	*to = d
 	c.Unset &^= key
 }
 
-func (c *haproxyProbe) count(v *virtual, l *statement, name string, key sources.HealthKeys, to *int) {
-	text := c.first[name]
+func (c *haproxyServer) count(v *virtual, l *statement, name string, key sources.HealthKeys, to *int) {
+	text := c.options[name]
 	if text == "" {
 		return
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		v.note(l.at, "%s %s: want a number from 1", name, text)
+		v.note(l.at, "%s: want a number from 1", name)
 		return
 	}
 	*to = n
@@ -153,7 +157,7 @@ func haproxyCheck(v *virtual, s *section) *haproxyProbe {
 	health.OnAllDown = sources.AllDownClosed
 	health.Unset &^= sources.HealthOnAllDown
 	health.Probe.Type = sources.CheckTCP
-	c := &haproxyProbe{HealthCheck: &health, expects: map[string]bool{}}
+	c := &haproxyProbe{HealthCheck: health, expects: map[string]bool{}}
 	checked := isChecked(s)
 	for i := range s.lines {
 		l := &s.lines[i]
@@ -161,7 +165,7 @@ func haproxyCheck(v *virtual, s *section) *haproxyProbe {
 		case "http-check", "tcp-check":
 			c.rule(v, l)
 		case "external-check":
-			v.note(l.at, "%s: the check only connects; see healthCheck type exec", word(l))
+			v.note(l.at, "%s: the check only connects; see healthCheck type exec", title(l))
 		case "timeout":
 			d, err := haproxyTime(l.value(2), time.Millisecond)
 			switch {
@@ -169,7 +173,7 @@ func haproxyCheck(v *virtual, s *section) *haproxyProbe {
 				c.connect = d
 			case l.value(1) != "check":
 			case err != nil:
-				v.note(l.at, "%s: %v", word(l), err)
+				v.note(l.at, "%s: %v", title(l), err)
 			default:
 				c.answer = d
 			}
@@ -177,7 +181,7 @@ func haproxyCheck(v *virtual, s *section) *haproxyProbe {
 			if isCheckOption(l.value(1)) {
 				c.option(v, l)
 				if !checked {
-					v.note(l.at, "%s: no server has the option check", word(l))
+					v.note(l.at, "%s: no server has the option check", title(l))
 				}
 			}
 		case "no":
@@ -196,7 +200,7 @@ func (c *haproxyProbe) consistent(v *virtual, s *section) {
 	other := map[string]bool{"http-check": p.Type != sources.CheckHTTP && p.Type != sources.CheckHTTPS, "tcp-check": p.Type != sources.CheckTCP && p.Type != sources.CheckTLS}
 	for i := range s.lines {
 		if l := &s.lines[i]; other[l.words[0]] {
-			v.note(l.at, "%s: no effect on a check of type %s", word(l), p.Type)
+			v.note(l.at, "%s: no effect on a check of type %s", title(l), p.Type)
 		}
 	}
 	if other["http-check"] {
@@ -233,10 +237,10 @@ func (c *haproxyProbe) option(v *virtual, l *statement) {
 		p.Type, p.Send, p.Expect = sources.CheckTCP, "PING\r\n", "+PONG"
 	case "smtpchk":
 		p.Type, p.Expect = sources.CheckTCP, "220"
-		v.note(l.at, "%s: the check waits for the greeting 220 and sends nothing", word(l))
+		v.note(l.at, "%s: the check waits for the greeting 220 and sends nothing", title(l))
 	default:
 		p.Type = sources.CheckTCP
-		v.note(l.at, "%s: the check only connects", word(l))
+		v.note(l.at, "%s: the check only connects", title(l))
 	}
 }
 
@@ -259,7 +263,7 @@ func (c *haproxyProbe) http(v *virtual, l *statement) {
 		if name, value, ok := strings.Cut(header, ":"); ok {
 			c.header(name, strings.TrimSpace(value))
 		} else if header != "" {
-			v.note(l.at, "header %q: want NAME: VALUE", header)
+			v.note(l.at, "a header of option httpchk: want NAME: VALUE")
 		}
 	}
 }
@@ -288,50 +292,95 @@ func (c *haproxyProbe) rule(v *virtual, l *statement) {
 	case http && what == "send":
 		c.request(v, l, rest)
 	case what == "expect" && c.expects[l.words[0]] || what != "expect" && !http && c.expects[l.words[0]]:
-		v.note(l.at, "%s: svcproxy's check has no further steps", word(l))
-	case what == "expect" && len(rest) > 1 && c.expect(http, rest):
+		v.note(l.at, "%s: svcproxy's check has no further steps", title(l))
+	case what == "expect" && c.expect(http, rest):
 		c.expects[l.words[0]] = true
+	case what == "expect":
+		v.noteChange(l.at, "%s: svcproxy's check has no such rule, so a server counts as up whatever it answers", title(l))
 	case !http && what == "send" && len(rest) > 0:
 		p.Send += rest[0]
 		if len(rest) > 1 && rest[1] != "comment" {
-			v.note(l.at, "%s: %q was not expected here", word(l), strings.Join(rest[1:], " "))
+			v.note(l.at, "%s: it has words that were not expected here", title(l))
 		}
 	case !http && what == "send-binary" && len(rest) > 0:
-		data, err := hex.DecodeString(rest[0])
-		if err != nil {
-			v.note(l.at, "%s: want hexadecimal digits", word(l))
+		var data string
+		if err := hexOf(rest[0], &data); err != nil {
+			v.note(l.at, "%s: %v", title(l), err)
 		}
-		p.Send += string(data)
+		p.Send += data
 	case what == "connect" && slices.Equal(rest, []string{"ssl"}):
 		c.overTLS(v, l)
 	case what == "connect" && len(rest) == 2 && rest[0] == "port" && portOf(rest[1], &p.Port) == nil:
 	default:
-		v.note(l.at, "%s: svcproxy's check has no such rule", word(l))
+		v.note(l.at, "%s: svcproxy's check has no such rule", title(l))
 	}
 }
 
-// expect takes what a check expects, and reports whether it could.
+// expect takes what a check expects, and reports whether it could. Which statuses a pattern matches can be tried.
 func (c *haproxyProbe) expect(http bool, words []string) bool {
 	p := &c.Probe
-	rest := words[2:]
-	if len(rest) > 0 && rest[0] != "comment" {
+	not := len(words) > 0 && words[0] == "!"
+	if not {
+		words = words[1:]
+	}
+	if len(words) < 2 || len(words) > 2 && words[2] != "comment" {
 		return false
 	}
+	kind, value := words[0], words[1]
+	to := &p.Expect
+	if http {
+		to = &p.ExpectBody
+	}
 	switch {
-	case http && words[0] == "status":
-		p.ExpectStatus = words[1]
-	case http && words[0] == "string":
-		p.ExpectBody = words[1]
-	case !http && words[0] == "string":
-		p.Expect = words[1]
-	case !http && words[0] == "binary":
-		data, err := hex.DecodeString(words[1])
-		p.Expect = string(data)
-		return err == nil
+	case http && kind == "status" && !not:
+		p.ExpectStatus = value
+	case http && (kind == "status" || kind == "rstatus"):
+		p.ExpectStatus = statuses(kind, value, not)
+		return p.ExpectStatus != ""
+	case not:
+		return false
+	case kind == "string":
+		*to = value
+	case kind == "rstring":
+		text, ok := literal(value)
+		if ok {
+			*to = text
+		}
+		return ok
+	case !http && kind == "binary":
+		return hexOf(value, to) == nil
 	default:
 		return false
 	}
 	return true
+}
+
+// statuses returns the statuses that a list or a pattern matches, or does not match, as a list of ranges.
+func statuses(kind, value string, not bool) string {
+	if kind == "status" {
+		value = "^(?:" + strings.NewReplacer(",", "|").Replace(value) + ")$"
+		if strings.Contains(value, "-") {
+			return ""
+		}
+	}
+	re, err := regexp.Compile(value)
+	if err != nil {
+		return ""
+	}
+	var list []string
+	first := 0
+	for code := 100; code <= 600; code++ {
+		good := code < 600 && re.MatchString(strconv.Itoa(code)) != not
+		switch {
+		case good && first == 0:
+			first = code
+		case !good && first == code-1:
+			list, first = append(list, strconv.Itoa(first)), 0
+		case !good && first > 0:
+			list, first = append(list, fmt.Sprintf("%d-%d", first, code-1)), 0
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 // request reads "http-check send [meth METHOD] [uri URI] [ver VERSION] [hdr NAME VALUE]...".
@@ -353,7 +402,7 @@ func (c *haproxyProbe) request(v *virtual, l *statement, words []string) {
 			c.header(value(1), value(2))
 			i++
 		default:
-			v.note(l.at, "http-check send: %s", fmt.Sprintf("svcproxy does not have %s %s", words[i], value(1)))
+			v.note(l.at, "http-check send: svcproxy does not have %s", plain(words[i]))
 		}
 		i++
 	}

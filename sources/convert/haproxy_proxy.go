@@ -15,13 +15,8 @@ func (h *haproxy) frontend(s *section) error {
 	if err != nil || servers == nil {
 		return err
 	}
-	binds := 0
-	for i := range s.lines {
-		l := &s.lines[i]
-		if l.words[0] != "bind" {
-			continue
-		}
-		binds++
+	for i := range s.binds {
+		l := &s.binds[i]
 		addrs, err := bound(l.value(1))
 		if err == nil && slices.Contains(l.words[2:], "ssl") {
 			err = fmt.Errorf("svcproxy does not decrypt TLS")
@@ -32,24 +27,39 @@ func (h *haproxy) frontend(s *section) error {
 		}
 		for j, a := range addrs {
 			v := virtual{name: s.name, at: s.at, addr: a, protocol: sources.TCP, hides: true}
-			if err := v.haproxy(h, s, servers); err != nil {
-				return err
-			}
+			v.haproxy(h, s, servers)
 			if j == 0 && len(l.words) > 2 {
-				v.noteChange(l.at, "bind options %s: svcproxy does not have them", strings.Join(l.words[2:], " "))
+				v.noteChange(l.at, "bind options%s: svcproxy does not have them", namesIn(l.words[2:]))
 			}
 			h.virtuals = append(h.virtuals, v)
 		}
 	}
-	if binds == 0 {
+	if len(s.binds) == 0 {
 		h.leave(s, s.at, "it binds no address")
 	}
 	return nil
 }
 
+// bindOptions are words behind the address of a bind.
+var bindOptions = wordSet(`accept-netscaler-cip accept-proxy allow-0rtt alpn backlog ca-file ca-sign-file ciphers ciphersuites crl-file crt crt-list curves
+defer-accept expose-fd force-sslv3 force-tlsv10 force-tlsv11 force-tlsv12 force-tlsv13 generate-certificates gid group id interface level maxconn mode
+mss name namespace nice no-alpn no-ca-names no-tls-tickets npn prefer-client-ciphers process proto quic-force-retry shards severity-output ssl
+ssl-max-ver ssl-min-ver strict-sni tcp-ut tfo thread tls-ticket-keys transparent uid user v4v6 v6only verify`)
+
+// namesIn returns the options among words, each behind a blank.
+func namesIn(words []string) string {
+	var b strings.Builder
+	for _, w := range words {
+		if bindOptions[w] {
+			b.WriteString(" " + w)
+		}
+	}
+	return b.String()
+}
+
 // leave notes that a frontend, or a part of it, is not imported.
 func (h *haproxy) leave(s *section, at sources.Origin, format string, args ...any) {
-	h.notes = append(h.notes, Note{Origin: at, Message: fmt.Sprintf("%s %s: ", s.kind, s.name) + fmt.Sprintf(format, args...), Changes: true})
+	h.notes = append(h.notes, Note{Origin: at, Message: message("%s %s: ", s.kind, s.name) + message(format, args...), Changes: true})
 }
 
 // backend returns the section with the servers of a frontend, or nil if the frontend cannot be imported.
@@ -79,7 +89,7 @@ func (h *haproxy) backend(s *section) (*section, error) {
 	}
 	switch {
 	case strings.Contains(name, "%[") || strings.Contains(name, "$"):
-		h.leave(s, use.at, "%s: svcproxy chooses no backends", word(use))
+		h.leave(s, use.at, "%s: svcproxy chooses no backends", plain(use.words[0]))
 		return nil, nil
 	case servers == nil:
 		return nil, fmt.Errorf("%s: there is no backend %q", use.at, name)
@@ -152,22 +162,12 @@ func hostOf(text string) string {
 }
 
 // haproxy reads the lines of the sections of a virtual server.
-func (v *virtual) haproxy(h *haproxy, front, servers *section) error {
+func (v *virtual) haproxy(h *haproxy, front, servers *section) {
 	check := haproxyCheck(v, servers)
 	v.balance(servers)
 	v.stick(h, servers)
-	if err := v.servers(servers, check); err != nil {
-		return err
-	}
+	v.servers(servers, check)
 	v.rest(h, front, servers, check)
-	if check.HealthCheck != nil && slices.ContainsFunc(v.reals, func(r real) bool { return !r.unchecked }) {
-		v.check = check.HealthCheck
-		return nil
-	}
-	for i := range v.reals {
-		v.reals[i].unchecked = false
-	}
-	return nil
 }
 
 // handled are the lines that are read elsewhere.
@@ -185,14 +185,15 @@ func (v *virtual) rest(h *haproxy, front, servers *section, check *haproxyProbe)
 	for _, s := range proxies {
 		for i := range s.lines {
 			l := &s.lines[i]
-			message := v.lost(front, servers, s, l, check)
-			if message == "" {
+			why := v.effect(front, servers, s, l, check)
+			if why == "" {
 				continue
 			}
-			n := Note{Origin: l.at, Message: word(l) + ": " + message, Changes: slices.Contains(changing, l.words[0])}
+			n := Note{Origin: l.at, Message: title(l) + ": " + why, Changes: slices.Contains(changing, l.words[0])}
 			if l.at.Line > s.at.Line {
 				v.notes = append(v.notes, n)
-			} else if !slices.Contains(h.notes, n) {
+			} else if !h.said[n] {
+				h.said[n] = true
 				h.notes = append(h.notes, n)
 			}
 		}
@@ -205,10 +206,10 @@ var changing = []string{"acl", "use_backend", "use-server", "tcp-request", "tcp-
 // longest is how many words a line has at most.
 var longest = map[string]int{"mode": 2, "default_backend": 2, "disabled": 1, "enabled": 1, "timeout": 3, "hash-type": 4}
 
-// lost says why a line has no effect, "" if it has one.
-func (v *virtual) lost(front, servers, s *section, l *statement, check *haproxyProbe) string {
+// effect says why a line has no effect, "" if it has one.
+func (v *virtual) effect(front, servers, s *section, l *statement, check *haproxyProbe) string {
 	if most := longest[l.words[0]]; most > 0 && len(l.words) > most {
-		return fmt.Sprintf("%q was not expected here", strings.Join(l.words[most:], " "))
+		return "it has words that were not expected here"
 	}
 	switch l.words[0] {
 	case "server", "default-server":
@@ -219,10 +220,7 @@ func (v *virtual) lost(front, servers, s *section, l *statement, check *haproxyP
 	case "server-template":
 		return "svcproxy resolves no names"
 	case "bind":
-		if s.kind == "backend" {
-			return "a backend binds no address"
-		}
-		return ""
+		return "a backend binds no address"
 	case "use_backend":
 		if len(l.words) == 2 && l.value(1) == servers.name {
 			return ""

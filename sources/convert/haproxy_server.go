@@ -12,7 +12,7 @@ import (
 )
 
 // servers reads the server lines of a section.
-func (v *virtual) servers(s *section, check *haproxyProbe) error {
+func (v *virtual) servers(s *section, check *haproxyProbe) {
 	defaults := map[string]string{}
 	backups := 0
 	for i := range s.lines {
@@ -21,11 +21,11 @@ func (v *virtual) servers(s *section, check *haproxyProbe) error {
 		case "default-server":
 			v.serverOptions(l, defaults, l.words[1:])
 		case "server":
-			before := len(v.reals)
-			if err := v.server(l, defaults, check); err != nil {
-				return fmt.Errorf("%s: %w", l.at, err)
+			backup, err := v.server(l, defaults, check)
+			if err != nil {
+				v.lose(l.at, "%s: %v", title(l), err)
 			}
-			if len(v.reals) == before || !v.reals[before].backup {
+			if !backup {
 				continue
 			}
 			if backups++; backups == 2 && s.last("option", "allbackups") == nil {
@@ -33,21 +33,28 @@ func (v *virtual) servers(s *section, check *haproxyProbe) error {
 			}
 		}
 	}
-	return nil
 }
 
 // plainOptions are the options of a server that have no value.
-const plainOptions = `agent-check allow-0rtt backup check check-reuse-pool check-send-proxy check-ssl check-via-socks4 disabled enabled
+var plainOptions = wordSet(`agent-check allow-0rtt backup check check-reuse-pool check-send-proxy check-ssl check-via-socks4 disabled enabled
 force-sslv3 force-tlsv10 force-tlsv11 force-tlsv12 force-tlsv13 non-stick renegotiate send-proxy send-proxy-v2 send-proxy-v2-ssl
-send-proxy-v2-ssl-cn ssl ssl-reuse stick strict-maxconn tfo tls-tickets`
+send-proxy-v2-ssl-cn ssl ssl-reuse stick strict-maxconn tfo tls-tickets`)
 
 // valuedOptions are the options of a server that have a value.
-const valuedOptions = `addr agent-addr agent-inter agent-port agent-send alpn ca-file check-alpn check-pool-conn-name check-proto
+var valuedOptions = wordSet(`addr agent-addr agent-inter agent-port agent-send alpn ca-file check-alpn check-pool-conn-name check-proto
 check-sni ciphers ciphersuites client-sigalgs sigalgs cookie crl-file crt curves downinter error-limit fall fastinter guid hash-key id idle-ping
 idle-timeout init-addr init-state inter interface ktls log-bufsize log-proto max-reuse maxconn maxqueue minconn namespace npn observe on-error
 on-marked-down on-marked-up pool-conn-name pool-low-conn pool-max-conn pool-purge-delay port proto proxy-v2-options redir resolve-net
 resolve-opts resolve-prefer resolvers rise shard slowstart sni socks4 source ssl-max-ver ssl-min-ver tcp-md5sig tcp-ut track usesrc verify
-verifyhost weight ws`
+verifyhost weight ws`)
+
+func wordSet(text string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(text) {
+		set[word] = true
+	}
+	return set
+}
 
 // serverOptions reads the options of a server line into o.
 func (v *virtual) serverOptions(l *statement, o map[string]string, words []string) {
@@ -56,12 +63,12 @@ func (v *virtual) serverOptions(l *statement, o map[string]string, words []strin
 		switch off, negated := strings.CutPrefix(w, "no-"); {
 		case w == "enabled":
 			delete(o, "disabled")
-		case slices.Contains(strings.Fields(plainOptions), w):
+		case plainOptions[w]:
 			o[w] = w
-		case negated && slices.Contains(strings.Fields(plainOptions), off):
+		case negated && plainOptions[off]:
 			delete(o, off)
-		case !slices.Contains(strings.Fields(valuedOptions), w):
-			v.note(l.at, "server option %s: not known here", w)
+		case !valuedOptions[w]:
+			v.note(l.at, "a server option that is not known here")
 		case i+1 == len(words):
 			v.note(l.at, "server option %s: it has no value", w)
 		default:
@@ -71,34 +78,33 @@ func (v *virtual) serverOptions(l *statement, o map[string]string, words []strin
 	}
 }
 
-// server reads "server NAME ADDRESS[:PORT] OPTIONS".
-func (v *virtual) server(l *statement, defaults map[string]string, check *haproxyProbe) error {
+// server reads "server NAME ADDRESS[:PORT] OPTIONS". It reports whether it has added a backup.
+func (v *virtual) server(l *statement, defaults map[string]string, check *haproxyProbe) (backup bool, err error) {
 	if len(l.words) < 3 {
-		return fmt.Errorf("%s: want server NAME ADDRESS:PORT", word(l))
+		return false, fmt.Errorf("want server NAME ADDRESS:PORT")
 	}
 	o := maps.Clone(defaults)
 	v.serverOptions(l, o, l.words[3:])
 	r := real{at: l.at, weight: sources.DefaultWeight}
-	var err error
 	if r.addr, err = serverAddress(l.value(2), v.addr.Port()); err != nil {
-		v.noteChange(l.at, "server %s: %v", l.value(1), err)
-		return nil
+		return false, err
 	}
 	if w := o["weight"]; w != "" {
 		n, err := strconv.ParseUint(w, 10, 31)
 		if err != nil || n > 256 {
-			return fmt.Errorf("weight %q: want a number from 0 to 256", w)
+			return false, fmt.Errorf("weight %q: want a number from 0 to 256", w)
 		}
 		r.weight = uint32(n)
 	}
 	if err := v.haproxyLimit(l, &r, o["maxconn"]); err != nil {
-		return err
+		return false, err
 	}
-	r.backup, r.notReady, r.unchecked = o["backup"] != "", o["disabled"] != "", o["check"] == ""
-	if v.lostOptions(l, o); v.add(r) && !r.unchecked {
-		check.options(v, l, o)
+	r.backup, r.notReady = o["backup"] != "", o["disabled"] != ""
+	v.lostOptions(l, o)
+	if o["check"] != "" {
+		r.check, r.checkAt = check.of(v, l, o, r.addr), l.at
 	}
-	return nil
+	return v.add(r) && r.backup, nil
 }
 
 // serverAddress reads ADDRESS[:PORT]. Without a port the client's counts; +N and -N are relative to it.
@@ -137,25 +143,24 @@ var checkOnly = []string{"inter", "fastinter", "downinter", "rise", "fall", "por
 // lostOptions notes the options of a server that have no counterpart.
 func (v *virtual) lostOptions(l *statement, o map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		option := strings.TrimSpace(name + " " + strings.TrimPrefix(o[name], name))
 		switch {
 		case name == "usesrc":
 			v.hides = false
 		case name == "source" && o["usesrc"] != "":
 		case strings.HasPrefix(name, "send-proxy"):
-			v.noteChange(l.at, "server option %s: svcproxy sends no PROXY header, and the server must not expect one", option)
+			v.noteChange(l.at, "server option %s: svcproxy sends no PROXY header, and the server must not expect one", name)
 		case name == "ssl":
-			v.noteChange(l.at, "server option %s: svcproxy does not encrypt, the server gets what the client sends", option)
+			v.noteChange(l.at, "server option %s: svcproxy does not encrypt, the server gets what the client sends", name)
 		case strings.HasPrefix(name, "agent-"):
-			v.noteChange(l.at, "server option %s: not taken over; healthCheck type agent asks an agent", option)
-		case name == "verify" || name == "on-marked-down":
+			v.noteChange(l.at, "server option %s: not taken over; healthCheck type agent asks an agent", name)
+		case name == "verify" || name == "on-marked-down" || name == "addr" && o["check"] != "":
 			// of checks; see haproxyProbe
 		case o["check"] == "" && slices.Contains(checkOnly, name):
 			if slices.Contains(l.words, name) { // the line itself says so
-				v.note(l.at, "server option %s: no effect without check", option)
+				v.note(l.at, "server option %s: no effect without check", name)
 			}
 		case !slices.Contains(knownOptions, name):
-			v.noteChange(l.at, "server option %s: svcproxy does not have it", option)
+			v.noteChange(l.at, "server option %s: svcproxy does not have it", name)
 		}
 	}
 }

@@ -65,12 +65,12 @@ const (
 
 func (p *ipvsadm) command(at sources.Origin, words []string) error {
 	if slices.Contains([]string{"--set", "--start-daemon", "--stop-daemon", "-Z", "--zero", "-L", "-l", "--list"}, words[0]) {
-		message := strings.Join(words, " ") + ": svcproxy does not have it"
+		message := words[0] + ": svcproxy does not have it"
 		switch words[0] {
 		case "--set":
-			message = strings.Join(words, " ") + ": set tcpTimeout, tcpFinTimeout and udpTimeout in the table [ipvs] of svcproxy.toml"
+			message = words[0] + ": set tcpTimeout, tcpFinTimeout and udpTimeout in the table [ipvs] of svcproxy.toml"
 		case "--start-daemon":
-			message = strings.Join(words, " ") + ": set the table [ha.sync] of svcproxy.toml"
+			message = words[0] + ": set the table [ha.sync] of svcproxy.toml"
 		}
 		p.notes = append(p.notes, Note{Origin: at, Message: message})
 		return nil
@@ -93,7 +93,7 @@ func (p *ipvsadm) command(at sources.Origin, words []string) error {
 		}
 		return p.addReal(at, o)
 	}
-	return fmt.Errorf("%s: want a command to add, -A or -a, as ipvsadm-save prints them", words[0])
+	return fmt.Errorf("want a command to add, -A or -a, as ipvsadm-save prints them")
 }
 
 // only returns an error if a command has an option that it cannot have, or has one twice.
@@ -118,7 +118,7 @@ func options(words []string) (map[string][]string, error) {
 			name = short
 		}
 		if !strings.HasPrefix(name, "-") {
-			return nil, fmt.Errorf("%q: want an option of ipvsadm", words[i])
+			return nil, fmt.Errorf("want an option of ipvsadm, which begins with -")
 		}
 		takes := strings.Contains(" "+valued+" ", " "+name+" ")
 		if takes && !given {

@@ -14,6 +14,9 @@ import (
 // readKeepalived reads keepalived.conf: its virtual servers with their checks.
 func readKeepalived(f File, open Open) (Result, error) {
 	t := keepalivedTree{open: open, variables: map[string]string{}}
+	if f.Instance != "" {
+		t.variables["_INSTANCE"] = f.Instance
+	}
 	all, err := t.read(f)
 	if err != nil {
 		return Result{}, err
@@ -25,13 +28,11 @@ func readKeepalived(f File, open Open) (Result, error) {
 		}
 	}
 	for _, s := range all {
-		if err := k.top(s); err != nil {
-			return Result{}, err
-		}
+		k.top(s)
 	}
 	r := services(k.virtuals)
 	r.Notes = append(append(r.Notes, t.notes...), k.notes...)
-	r.VRRP = k.vrrp
+	r.VRRP, r.Unread = k.vrrp, t.unread
 	for i := range k.virtuals {
 		if v := &k.virtuals[i]; v.noProtocol {
 			r.NoProtocol = append(r.NoProtocol, v.addr)
@@ -49,10 +50,10 @@ type keepalived struct {
 }
 
 // top reads a statement outside of all blocks.
-func (k *keepalived) top(s *statement) error {
+func (k *keepalived) top(s *statement) {
 	switch s.words[0] {
 	case "virtual_server":
-		return k.virtualServer(s)
+		k.virtualServer(s)
 	case "vrrp_instance":
 		for _, b := range s.block {
 			if strings.HasPrefix(b.words[0], "virtual_ipaddress") || strings.HasPrefix(b.words[0], "virtual_ip_address") {
@@ -73,18 +74,17 @@ func (k *keepalived) top(s *statement) error {
 	case "SSL":
 		k.note(s.at, "SSL: checks send no certificate of their own, and verify none unless a service says verify and caFile")
 	case "net_namespace", "net_namespace_ipvs", "namespace_with_ipsets":
-		k.change(s.at, "%s: svcproxy serves the network namespace that it is started in", word(s))
+		k.change(s.at, "%s: svcproxy serves the network namespace that it is started in", title(s))
 	case "virtual_server_group", "vrrp_sync_group", "vrrp_script", "vrrp_track_process", "vrrp_track_file", "vrrp_track_bfd", "track_file", "track_group",
 		"static_ipaddress", "static_routes", "static_rules", "linkbeat_interfaces", "linkbeat_use_polling", "instance", "garp_group", "bfd_instance", "use_pid_dir",
 		"child_wait_time", "interface_up_down_delays", "include_check", "random_seed", "config_save_dir":
 	default:
-		k.note(s.at, "%s: not known here", s.words[0])
+		k.note(s.at, "%s: not known here", unknown(s))
 	}
-	return nil
 }
 
 func (k *keepalived) note(at sources.Origin, format string, args ...any) {
-	k.notes = append(k.notes, Note{Origin: at, Message: fmt.Sprintf(format, args...)})
+	k.notes = append(k.notes, Note{Origin: at, Message: message(format, args...)})
 }
 
 // change is a note about something that makes traffic flow otherwise.
@@ -93,57 +93,51 @@ func (k *keepalived) change(at sources.Origin, format string, args ...any) {
 	k.notes[len(k.notes)-1].Changes = true
 }
 
-// virtualServer reads a virtual server, or one for each address and port of its group.
-func (k *keepalived) virtualServer(s *statement) error {
-	at := s
-	var group []*statement
-	name := ""
-	switch s.value(1) {
-	case "group":
-		if at = k.groups[s.value(2)]; at == nil {
-			return fmt.Errorf("%s: there is no virtual_server_group %q", s.at, s.value(2))
+// virtualServer reads a virtual server, or one for each address and port of its group. One that cannot be read is a note, as
+// keepalived skips it, too.
+func (k *keepalived) virtualServer(s *statement) {
+	group, name := []*statement{{at: s.at, words: s.words[1:]}}, ""
+	if s.value(1) == "group" {
+		of := k.groups[s.value(2)]
+		if of == nil {
+			k.change(s.at, "virtual_server group %s: there is no such virtual_server_group", s.value(2))
+			return
 		}
-		group, name = at.block, s.value(2)
-	default:
-		group = []*statement{{at: s.at, words: s.words[1:]}}
+		group, name = of.block, s.value(2)
 	}
 	for _, g := range group {
 		if len(g.words) > 2 && (g.value(0) != "fwmark" || len(g.words) > 3) {
-			k.note(g.at, "%s: the words after %q have no meaning", word(g), strings.Join(g.words[:2], " "))
+			k.note(g.at, "%s: words that have no meaning stand behind it", strings.Join(g.words[:2], " "))
 		}
-		if g.value(0) == "fwmark" {
-			mark, err := firewallMark(g.value(1))
-			if err != nil {
-				return fmt.Errorf("%s: %w", g.at, err)
-			}
-			v := virtual{at: s.at, mark: mark, ipv6: ofIPv6(s.block), protocol: sources.FWMark, weight: sources.DefaultWeight}
-			if err := v.keepalived(s); err != nil {
-				return err
-			}
-			k.virtuals = append(k.virtuals, v)
-			continue
-		}
-		addrs, err := addrsAndPorts(g.value(0), g.value(1))
-		if err != nil {
-			return fmt.Errorf("%s: %w", g.at, err)
-		}
-		for _, a := range addrs {
-			if a.Port() == 0 {
-				v := virtual{protocol: sources.TCP}
-				if err := v.keepalived(s); err != nil {
-					return err
-				}
-				k.change(g.at, "%s", allPorts(a.Addr(), v.protocol))
-				continue
-			}
-			v := virtual{name: name, at: s.at, addr: a, protocol: sources.TCP, weight: sources.DefaultWeight}
-			if err := v.keepalived(s); err != nil {
-				return err
-			}
-			k.virtuals = append(k.virtuals, v)
+		if err := k.address(s, g, name); err != nil {
+			k.change(g.at, "virtual server: %v", err)
 		}
 	}
-	return nil
+}
+
+// address adds the virtual servers of a line of a group, or those of a virtual_server alone.
+func (k *keepalived) address(s, g *statement, name string) error {
+	if g.value(0) == "fwmark" {
+		mark, err := firewallMark(g.value(1))
+		if err != nil {
+			return err
+		}
+		v := virtual{at: s.at, mark: mark, ipv6: ofIPv6(s.block), protocol: sources.FWMark, weight: sources.DefaultWeight}
+		v.keepalived(s)
+		k.virtuals = append(k.virtuals, v)
+		return nil
+	}
+	addrs, err := addrsAndPorts(g.value(0), g.value(1))
+	for _, a := range addrs {
+		v := virtual{name: name, at: s.at, addr: a, protocol: sources.TCP, weight: sources.DefaultWeight}
+		v.keepalived(s)
+		if a.Port() == 0 {
+			k.change(g.at, "%s", allPorts(a.Addr(), v.protocol))
+			continue
+		}
+		k.virtuals = append(k.virtuals, v)
+	}
+	return err
 }
 
 // ofIPv6 reports whether the virtual server of a mark is of IPv6: keepalived takes the family of its real servers.
@@ -154,9 +148,10 @@ func ofIPv6(block []*statement) bool {
 }
 
 // keepalived reads the block of a virtual server.
-func (v *virtual) keepalived(s *statement) error {
-	d := checkDraft{common: s.block}
+func (v *virtual) keepalived(s *statement) {
 	var opsAt sources.Origin
+	isReal := func(b *statement) bool { return b.words[0] == "real_server" }
+	common := slices.DeleteFunc(slices.Clone(s.block), isReal)
 	v.setScheduler(s.at, "wlc")
 	v.defaults(s)
 	for _, b := range s.block {
@@ -168,7 +163,11 @@ func (v *virtual) keepalived(s *statement) error {
 			v.setScheduler(b.at, b.value(1))
 		case "lvs_method", "lb_kind": // defaults has it
 		case "protocol":
-			v.protocol, err = sources.ParseProtocol(strings.ToUpper(b.value(1)))
+			if p, mistake := sources.ParseProtocol(strings.ToUpper(b.value(1))); mistake != nil {
+				err = mistake
+			} else {
+				v.protocol = p
+			}
 		case "persistence_timeout":
 			err = v.keepalivedAffinity(b)
 		case "persistence_granularity":
@@ -180,8 +179,11 @@ func (v *virtual) keepalived(s *statement) error {
 			}
 		case "real_server":
 			var r real
-			if r, err = v.realServer(b); err == nil && v.add(r) {
-				d.add(v, b, len(v.reals)-1)
+			if r, err = v.realServer(b); err == nil {
+				v.keepalivedCheck(&r, common, b)
+				v.add(r)
+			} else {
+				v.lost++
 			}
 		case "hashed": // the kernel's own
 		case "flag-1", "flag-2", "flag-3", "sh-port", "sh-fallback", "mh-port", "mh-fallback":
@@ -189,10 +191,10 @@ func (v *virtual) keepalived(s *statement) error {
 		case "ops":
 			v.onePacket, opsAt = true, b.at
 		case "persistence_engine":
-			v.noteChange(b.at, "%s: a client stays by its address", strings.Join(b.words, " "))
+			v.noteChange(b.at, "%s: a client stays by its address", title(b))
 		case "quorum":
 			if b.value(1) != "1" {
-				v.noteChange(b.at, "quorum %s: svcproxy serves as long as one endpoint is up", b.value(1))
+				v.noteChange(b.at, "%s: svcproxy serves as long as one endpoint is up", title(b))
 			}
 		case "sorry_server_lvs_method":
 			v.method(b)
@@ -200,17 +202,15 @@ func (v *virtual) keepalived(s *statement) error {
 			"delay_loop", "retry", "delay_before_retry", "warmup", "connect_timeout", "inhibit_on_failure", "weight":
 			v.keepalivedRest(b)
 		default:
-			v.note(b.at, "%s: not known here", word)
+			v.note(b.at, "%s: not known here", unknown(b))
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", b.at, word(b), err)
+			v.noteChange(b.at, "%s: %v", title(b), err)
 		}
 	}
 	if v.onePacket {
 		v.oneByOne(opsAt) // the protocol may stand below
 	}
-	d.finish(v)
-	return nil
 }
 
 // sorry adds a sorry server. keepalived has one, the last.
@@ -222,8 +222,6 @@ func (v *virtual) sorry(r real, replaced bool) {
 	r.backup = true
 	v.add(r)
 }
-
-func word(s *statement) string { return strings.Join(s.words, " ") }
 
 // keepalivedRest notes what neither the checks nor a service have a place for.
 func (v *virtual) keepalivedRest(b *statement) {
@@ -256,7 +254,7 @@ func (v *virtual) method(b *statement) {
 			method = ""
 		}
 	}
-	v.setForward(b.at, method, word(b))
+	v.setForward(b.at, method, title(b)+" "+plain(b.value(1)))
 }
 
 func (v *virtual) keepalivedAffinity(b *statement) error {
@@ -292,11 +290,12 @@ func (v *virtual) realServer(s *statement) (real, error) {
 		v.extra(b)
 		switch b.words[0] {
 		case "weight":
-			n, err := strconv.ParseUint(b.value(1), 10, 31)
-			if err != nil {
-				return r, fmt.Errorf("weight %q: want a number", b.value(1))
+			n, mistake := strconv.ParseUint(b.value(1), 10, 31)
+			if mistake != nil {
+				err = fmt.Errorf("want a number")
+			} else {
+				r.weight = uint32(n)
 			}
-			r.weight = uint32(n)
 		case "lvs_method", "lb_kind":
 			v.method(b)
 		case "uthreshold":
@@ -310,12 +309,13 @@ func (v *virtual) realServer(s *statement) (real, error) {
 		case "inhibit_on_failure", "alpha", "delay_loop", "retry", "delay_before_retry", "connect_timeout", "virtualhost":
 		default:
 			if !slices.Contains(checkers, b.words[0]) {
-				v.note(b.at, "%s: not known here", b.words[0])
+				v.note(b.at, "%s: not known here", unknown(b))
 			}
 		}
 		if err != nil {
-			return r, err
+			v.noteChange(b.at, "%s: %v", title(b), err)
 		}
+		err = nil
 	}
 	return r, nil
 }

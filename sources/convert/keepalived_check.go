@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"path"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,85 +19,35 @@ var checkers = []string{
 	"TCP_CHECK", "HTTP_GET", "SSL_GET", "SMTP_CHECK", "DNS_CHECK", "MISC_CHECK", "UDP_CHECK", "PING_CHECK", "FILE_CHECK", "BFD_CHECK",
 }
 
-// checkDraft is the check of a virtual server while its real servers are read. In keepalived each real
-// server has checks of its own; here the service has one, which an endpoint may be left out of.
-type checkDraft struct {
-	common []*statement // the block of the virtual server, which has defaults
-	checks []serverCheck
-}
-
-type serverCheck struct {
-	real  int
-	at    sources.Origin
-	check *sources.HealthCheck // nil = not checked
-}
-
-// add reads the check of a real server.
-func (d *checkDraft) add(v *virtual, s *statement, index int) {
+// keepalivedCheck reads the check of a real server. common is what the virtual server itself has, such as defaults.
+func (v *virtual) keepalivedCheck(r *real, common []*statement, s *statement) {
 	var found *statement
 	for _, b := range s.block {
-		if !slices.Contains(checkers, b.words[0]) {
-			continue
-		}
-		if found != nil {
+		switch {
+		case !slices.Contains(checkers, b.words[0]):
+		case found == nil:
+			found = b
+		default:
 			v.noteChange(b.at, "%s beside %s: a service has one check", b.words[0], found.words[0])
-			continue
-		}
-		found = b
-	}
-	c := serverCheck{real: index, at: s.at}
-	if found != nil {
-		c.at = found.at
-		c.check = d.read(v, s, found)
-	}
-	d.checks = append(d.checks, c)
-}
-
-// finish gives the virtual server the check that most of its real servers have.
-func (d *checkDraft) finish(v *virtual) {
-	counts, most := map[sources.HealthCheck]int{}, 0
-	for _, c := range d.checks {
-		if c.check == nil {
-			continue
-		}
-		if counts[*c.check]++; counts[*c.check] > most {
-			most, v.check = counts[*c.check], c.check
 		}
 	}
-	if v.check == nil {
+	if found == nil {
 		return
 	}
-	for _, c := range d.checks {
-		switch {
-		case c.real >= len(v.reals):
-		case c.check == nil:
-			v.reals[c.real].unchecked = true
-		case *c.check != *v.check:
-			v.noteChange(c.at, "the check of %s differs from that of the others, which it gets, too", v.reals[c.real].addr)
-		}
-	}
-	for i := range v.reals {
-		if v.reals[i].backup {
-			v.reals[i].unchecked = true // keepalived does not check a sorry server
-		}
-	}
-}
-
-// read makes a health check of a check of keepalived; nil if there is none like it.
-func (d *checkDraft) read(v *virtual, server, check *statement) *sources.HealthCheck {
+	r.checkAt = found.at
 	c := sources.DefaultHealthCheck()
 	// What keepalived does when checks fail: it removes the real server, and serves none if all fail.
 	c.OnDown, c.OnAllDown = sources.DownCut, sources.AllDownClosed
 	c.Unset &^= sources.HealthOnDown | sources.HealthOnAllDown
-	keepalivedTiming(&c, check.words[0])
-	if !d.kind(v, &c, check) {
-		return nil
+	keepalivedTiming(&c, found.words[0])
+	if !v.keepalivedProbe(r, &c, found) {
+		return
 	}
 	host := c.Probe.Host // of a url, which overrides the others
-	for _, block := range [][]*statement{d.common, server.block, check.block} {
+	for _, block := range [][]*statement{common, s.block, found.block} {
 		for _, b := range block {
 			if err := checkTiming(&c, b); err != nil {
-				v.note(b.at, "%s: %v", word(b), err)
+				v.note(b.at, "%s: %v", title(b), err)
 			}
 		}
 	}
@@ -103,13 +55,13 @@ func (d *checkDraft) read(v *virtual, server, check *statement) *sources.HealthC
 		c.Probe.Host = host
 	}
 	c.DownInterval = c.Interval
-	if check.words[0] == "MISC_CHECK" && c.Probe.Timeout == 0 {
+	if found.words[0] == "MISC_CHECK" && c.Probe.Timeout == 0 {
 		c.Probe.Timeout = c.Interval
 	}
-	if check.words[0] == "DNS_CHECK" && c.FastInterval == 0 {
+	if found.words[0] == "DNS_CHECK" && c.FastInterval == 0 {
 		c.FastInterval = c.Interval
 	}
-	return &c
+	r.check = &c
 }
 
 // keepalivedTiming sets keepalived's defaults. A single success brings a real server back.
@@ -167,108 +119,162 @@ func checkTiming(c *sources.HealthCheck, b *statement) error {
 	return nil
 }
 
-// kind sets what a probe does.
-func (d *checkDraft) kind(v *virtual, c *sources.HealthCheck, check *statement) bool {
+// keepalivedProbes are what keepalived's checks ask.
+var keepalivedProbes = map[string]sources.Probe{
+	"TCP_CHECK":  {Type: sources.CheckTCP},
+	"SMTP_CHECK": {Type: sources.CheckTCP, Expect: "220"},
+	"HTTP_GET":   {Type: sources.CheckHTTP, Method: "GET", Path: "/", ExpectStatus: "200-299"},
+	"SSL_GET":    {Type: sources.CheckHTTPS, Method: "GET", Path: "/", ExpectStatus: "200-299"},
+	"DNS_CHECK":  {Type: sources.CheckDNS, Query: ".", RecordType: "SOA"},
+	"UDP_CHECK":  {Type: sources.CheckUDP},
+	"PING_CHECK": {Type: sources.CheckPing},
+	"MISC_CHECK": {Type: sources.CheckExec, OnlyZero: true},
+}
+
+// keepalivedProbe sets what a probe asks. It returns false if svcproxy cannot ask it: the real server is then not checked.
+func (v *virtual) keepalivedProbe(r *real, c *sources.HealthCheck, check *statement) bool {
+	timeout := c.Probe.Timeout
+	c.Probe = keepalivedProbes[check.words[0]]
+	c.Probe.Timeout = timeout
 	p := &c.Probe
-	switch check.words[0] {
-	case "TCP_CHECK":
-		p.Type = sources.CheckTCP
-	case "SMTP_CHECK":
-		p.Type, p.Expect = sources.CheckTCP, "220"
-		v.note(check.at, "SMTP_CHECK: only the greeting 220 is checked")
-	case "HTTP_GET", "SSL_GET":
-		p.Type, p.Method, p.Path, p.ExpectStatus = sources.CheckHTTP, "GET", "/", "200-299"
-		if check.words[0] == "SSL_GET" {
-			p.Type = sources.CheckHTTPS
-		}
-	case "DNS_CHECK":
-		p.Type, p.Query, p.RecordType = sources.CheckDNS, ".", "SOA"
-	case "UDP_CHECK":
-		p.Type = sources.CheckUDP
-	case "PING_CHECK":
-		p.Type = sources.CheckPing
-	case "MISC_CHECK":
-		p.Type = sources.CheckExec
-	default:
+	switch {
+	case p.Type == "":
 		v.noteChange(check.at, "%s: svcproxy does not have it, so the endpoint is not checked", check.words[0])
 		return false
+	case check.words[0] == "SMTP_CHECK":
+		v.note(check.at, "SMTP_CHECK: only the greeting 220 is checked")
 	}
-	urls, dynamic := 0, false
-	for _, b := range check.block {
+	block := check.block
+	seen := map[string]bool{}
+	for i := 0; i < len(block); i++ {
+		b := block[i]
 		v.extra(b)
-		dynamic = dynamic || b.words[0] == "misc_dynamic"
-		if b.words[0] == "url" {
-			if urls++; urls > 1 {
-				v.noteChange(b.at, "a second url: only the first one is checked")
+		if first := b.words[0]; (first == "url" || first == "host") && len(b.block) > 0 {
+			if seen[first] {
+				v.noteChange(b.at, "a second %s: only the first one is checked", first)
+				continue
+			}
+			if seen[first] = true; first == "host" { // of SMTP_CHECK: where to connect to
+				block = slices.Concat(block, b.block)
 				continue
 			}
 		}
-		d.key(v, p, b)
+		v.keepalivedKey(p, b)
+		if ip, err := netip.ParseAddr(b.value(1)); b.words[0] == "connect_ip" && (err != nil || ip != r.addr.Addr()) {
+			v.noteChange(b.at, "connect_ip of a check: svcproxy checks no other address than the endpoint's, so the endpoint is not checked")
+			return false
+		}
+	}
+	if p.Port == r.addr.Port() && v.mark == 0 {
+		p.Port = 0 // the endpoint's own, as for endpoints that do not say it
 	}
 	if p.Type == sources.CheckExec && p.Command == "" {
 		v.noteChange(check.at, "MISC_CHECK: its program is not an absolute path, so the endpoint is not checked")
 		return false
 	}
-	if p.Type == sources.CheckExec && !dynamic {
-		v.failUnlessZero(check.at, "MISC_CHECK", p)
-	}
+	v.programPlace(check.at, p)
 	return true
 }
 
-// key takes a key of a check.
-func (d *checkDraft) key(v *virtual, p *sources.Probe, b *statement) {
+// lostKeys are the keys of checks that svcproxy has no counterpart for.
+var lostKeys = []string{
+	"bind_port", "user", "min_reply_length", "max_reply_length", "http_protocol", "tls_compliant", "fast_recovery", "helo_name", "host",
+	"regex_options", "regex_no_match", "regex_stack", "regex_min_offset", "regex_max_offset", "warmup", "log_all_failures",
+}
+
+// timingKeys are those that checkTiming takes.
+var timingKeys = []string{"delay_loop", "retry", "nb_get_retry", "delay_before_retry", "connect_timeout", "misc_timeout", "alpha"}
+
+// keepalivedKey takes a key of a check or of its url.
+func (v *virtual) keepalivedKey(p *sources.Probe, b *statement) {
 	var err error
-	switch b.words[0] {
+	value := b.value(1)
+	switch name := b.words[0]; name {
 	case "connect_port":
-		err = portOf(b.value(1), &p.Port)
+		err = portOf(value, &p.Port)
 	case "bindto":
-		if p.Source, err = netip.ParseAddr(b.value(1)); err != nil {
+		if p.Source, err = netip.ParseAddr(value); err != nil {
 			err = fmt.Errorf("want an address")
 		}
 	case "bind_if":
-		p.Interface = b.value(1)
+		p.Interface = value
 	case "fwmark":
 		var n uint64
-		n, err = strconv.ParseUint(b.value(1), 0, 32)
+		n, err = strconv.ParseUint(value, 0, 32)
 		p.Mark = uint32(n)
 	case "url":
 		for _, u := range b.block {
 			v.extra(u)
-			urlKey(v, p, u)
+			v.keepalivedKey(p, u)
+			if u.words[0] == "virtualhost" {
+				p.Host = u.value(1)
+			}
 		}
-	case "path", "status_code", "digest", "regex":
-		urlKey(v, p, b)
-	case "type":
-		p.RecordType = strings.ToUpper(b.value(1))
-	case "name":
-		p.Query = b.value(1)
-	case "payload", "require_reply":
-		var text []byte
-		if text, err = hex.DecodeString(strings.Join(b.words[1:], "")); err != nil {
-			err = fmt.Errorf("want bytes in hex, two digits each, so any answer will do")
-		} else if b.words[0] == "payload" {
-			p.Send = string(text)
+	case "path":
+		p.Path = "/" + strings.TrimPrefix(value, "/")
+	case "status_code":
+		codes := strings.FieldsFunc(strings.Join(b.words[1:], ","), func(r rune) bool { return r == ',' })
+		slices.Sort(codes)
+		p.ExpectStatus = strings.Join(slices.Compact(codes), ",")
+	case "digest":
+		v.noteChange(b.at, "digest of a check: svcproxy compares no digests; expectBody looks for a text")
+	case "regex":
+		if text, ok := literal(strings.Join(b.words[1:], " ")); ok {
+			p.ExpectBody = text
 		} else {
-			p.Expect = string(text)
+			v.noteChange(b.at, "regex of a check: svcproxy compares no patterns, so any body will do; expectBody looks for a text")
+		}
+	case "type":
+		p.RecordType = strings.ToUpper(value)
+	case "name":
+		p.Query = value
+	case "payload", "require_reply":
+		to := &p.Send
+		if name == "require_reply" {
+			to = &p.Expect
+		}
+		if err = hexOf(strings.Join(b.words[1:], ""), to); err != nil {
+			err = fmt.Errorf("%w, so any answer will do", err)
 		}
 	case "misc_path":
 		program(p, b.words[1:])
 	case "sni_name":
-		p.ServerName = b.value(1)
-	case "enable_sni": // a TLS check names the host of the request anyway
+		p.ServerName = value
 	case "misc_dynamic":
+		p.OnlyZero = false
 		v.noteChange(b.at, "misc_dynamic: exit status n from 2 to 255 gives n-2 %% of the configured weight, in keepalived the weight n-2")
-	case "connect_ip":
-		v.noteChange(b.at, "%s of a check: svcproxy does not have it", b.words[0])
-	case "bind_port", "user", "min_reply_length", "max_reply_length", "http_protocol", "tls_compliant", "fast_recovery", "helo_name", "host", "regex_options", "regex_no_match", "warmup", "log_all_failures":
-		v.note(b.at, "%s of a check: svcproxy does not have it", b.words[0])
-	case "delay_loop", "retry", "nb_get_retry", "delay_before_retry", "connect_timeout", "misc_timeout", "virtualhost", "alpha":
+	case "enable_sni", "connect_ip", "virtualhost": // a TLS check names the host of the request anyway; the others are taken elsewhere
 	default:
-		v.note(b.at, "%s of a check: not known here", b.words[0])
+		switch {
+		case slices.Contains(timingKeys, name):
+		case slices.Contains(lostKeys, name):
+			v.note(b.at, "%s of a check: svcproxy does not have it", name)
+		default:
+			v.note(b.at, "%s of a check: not known here", unknown(b))
+		}
 	}
 	if err != nil {
-		v.note(b.at, "%s: %v", word(b), err)
+		v.note(b.at, "%s: %v", title(b), err)
 	}
+}
+
+// hexOf reads bytes in hexadecimal digits.
+func hexOf(text string, to *string) error {
+	data, err := hex.DecodeString(text)
+	if err != nil {
+		return fmt.Errorf("want bytes in hex, two digits each")
+	}
+	*to = string(data)
+	return nil
+}
+
+// literal returns the text that a pattern stands for, if it is no other pattern. An anchor at its begin is left out.
+func literal(pattern string) (string, bool) {
+	re, err := syntax.Parse(strings.TrimPrefix(pattern, "^"), syntax.Perl)
+	if err != nil || re.Op != syntax.OpLiteral || re.Flags&syntax.FoldCase != 0 {
+		return "", false
+	}
+	return string(re.Rune), true
 }
 
 func portOf(text string, to *uint16) error {
@@ -280,31 +286,6 @@ func portOf(text string, to *uint16) error {
 	return nil
 }
 
-// urlKey takes a key of the block url of HTTP_GET.
-func urlKey(v *virtual, p *sources.Probe, b *statement) {
-	switch b.words[0] {
-	case "path":
-		if p.Path = b.value(1); !strings.HasPrefix(p.Path, "/") {
-			p.Path = "/" + p.Path
-		}
-	case "status_code":
-		var codes []string
-		for _, w := range b.words[1:] {
-			codes = append(codes, strings.Split(w, ",")...)
-		}
-		slices.Sort(codes)
-		p.ExpectStatus = strings.Join(slices.Compact(codes), ",")
-	case "virtualhost":
-		p.Host = b.value(1)
-	case "regex_options", "regex_no_match", "regex_stack", "regex_min_offset", "regex_max_offset", "tls_compliant":
-		v.note(b.at, "%s of a check: svcproxy does not have it", b.words[0])
-	case "digest", "regex":
-		v.noteChange(b.at, "%s of a check: svcproxy compares no digests and no patterns; expectBody looks for a text", b.words[0])
-	default:
-		v.note(b.at, "%s of a check: not known here", b.words[0])
-	}
-}
-
 // program splits the command line of a check. No shell reads it.
 func program(p *sources.Probe, words []string) {
 	fields := commandWords(strings.Join(words, " "))
@@ -314,17 +295,16 @@ func program(p *sources.Probe, words []string) {
 	p.Command, p.Args = fields[0], strings.Join(fields[1:], "\x00")
 }
 
-// failUnlessZero lets a shell run a check's program. An exec check takes exit status 2 to 255 for a weight; keepalived
-// and ldirectord take every status but 0 for a failure, such as 7 of curl. The shell puts more words behind the
-// program's arguments: variables of an exec check.
-func (v *virtual) failUnlessZero(at sources.Origin, what string, p *sources.Probe, more ...string) {
-	run := strings.Join(append([]string{`"$@"`}, more...), " ")
-	args := []string{"-c", run + " || exit 1", "sh", p.Command}
-	if p.Args != "" {
-		args = append(args, p.Args)
+// checkDirs are the directories that programs of checks may be in, unless health.execDirs names others.
+var checkDirs = []string{"/etc/svcproxy/checks", "/usr/lib/svcproxy/checks"}
+
+// programPlace notes where the program of a check must be.
+func (v *virtual) programPlace(at sources.Origin, p *sources.Probe) {
+	if p.Type != sources.CheckExec || slices.Contains(checkDirs, path.Dir(p.Command)) {
+		return
 	}
-	p.Command, p.Args = "/bin/sh", strings.Join(args, "\x00")
-	v.note(at, "%s: /bin/sh runs the program, as exit status 2 to 255 would mean up; a program that user svcproxy cannot run counts as a failure, and whether only root can write it is not checked", what)
+	v.noteChange(at, "program %s of a check: svcproxy runs programs from %s alone: copy it there and write its new path, or add %s to health.execDirs in svcproxy.toml",
+		p.Command, strings.Join(checkDirs, " and "), path.Dir(p.Command))
 }
 
 // commandWords splits a command line at blanks. Those within quotes stay.

@@ -28,10 +28,10 @@ func (v *virtual) extra(b *statement) {
 		most = 1
 	}
 	if len(b.words) > most {
-		v.note(b.at, "%s: the words after %q have no meaning", word(b), strings.Join(b.words[:most], " "))
+		v.note(b.at, "%s: words that have no meaning stand behind it", plain(name))
 	}
 	if len(b.block) > 0 && !slices.Contains(withBlock, name) && !slices.Contains(checkers, name) {
-		v.note(b.at, "%s: a block in braces has no meaning here", name)
+		v.note(b.at, "%s: a block in braces has no meaning here", plain(name))
 	}
 }
 
@@ -56,7 +56,7 @@ func (v *virtual) defaults(s *statement) {
 		case "weight":
 			n, err := strconv.ParseUint(b.value(1), 10, 31)
 			if err != nil || n == 0 {
-				v.note(b.at, "%s: want a number", word(b))
+				v.note(b.at, "%s: want a number", title(b))
 				continue
 			}
 			v.weight = uint32(n)

@@ -49,9 +49,16 @@ func readKubernetes(f File) (Result, error) {
 		}
 		r.Services = append(r.Services, *s)
 	}
+	served, sliced := map[sources.Origin]bool{}, map[string]bool{}
+	for _, s := range r.Services {
+		served[s.Origin] = true
+	}
+	for _, e := range objects.Slices {
+		sliced[e.Metadata.Namespace+"/"+e.Metadata.Labels.ServiceName] = true
+	}
 	for i := range objects.Services {
-		if s := &objects.Services[i]; !s.Ours() || t.Services.ContainsFunc(func(o *sources.Service) bool { return o.Origin == s.Metadata.Origin }) {
-			r.Notes = append(r.Notes, ofService(s, objects.Slices)...)
+		if s := &objects.Services[i]; !s.Ours() || served[s.Metadata.Origin] {
+			r.Notes = append(r.Notes, ofService(s, sliced)...)
 		}
 	}
 	for i := range objects.Slices {
@@ -83,11 +90,11 @@ func hints(s sources.Service) map[netip.Addr][]string {
 }
 
 // ofService notes what of a Service is not served.
-func ofService(s *manifest.Service, parts []manifest.EndpointSlice) []Note {
+func ofService(s *manifest.Service, sliced map[string]bool) []Note {
 	var notes []Note
 	full := sources.Service{Namespace: s.Metadata.Namespace, Name: s.Metadata.Name}.FullName()
 	note := func(format string, args ...any) {
-		notes = append(notes, Note{Origin: s.Metadata.Origin, Service: full, Message: fmt.Sprintf(format, args...)})
+		notes = append(notes, Note{Origin: s.Metadata.Origin, Service: full, Message: message(format, args...)})
 	}
 	spec := &s.Spec
 	cluster := spec.ClusterIPs
@@ -104,9 +111,7 @@ func ofService(s *manifest.Service, parts []manifest.EndpointSlice) []Note {
 	case spec.Type == string(sources.ExternalName) || slices.Contains(cluster, "None"):
 		return nil
 	}
-	if !slices.ContainsFunc(parts, func(e manifest.EndpointSlice) bool {
-		return e.Metadata.Namespace == s.Metadata.Namespace && e.Metadata.Labels.ServiceName == s.Metadata.Name
-	}) {
+	if !sliced[s.Metadata.Namespace+"/"+s.Metadata.Name] {
 		note("Service %s: the file has no EndpointSlice of it, so it has no endpoints", full)
 	}
 	for _, i := range s.Status.LoadBalancer.Ingress {

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -55,7 +54,7 @@ func otherKind(name string, n *yaml.Node, o object) []Note {
 	}
 	note := func(format string, args ...any) {
 		at := sources.Origin{Source: string(Kubernetes), File: name, Line: n.Line}
-		notes = append(notes, Note{Origin: at, Message: strings.TrimSpace(o.Kind+" "+o.Metadata.Name) + ": " + fmt.Sprintf(format, args...)})
+		notes = append(notes, Note{Origin: at, Message: strings.TrimSpace(o.Kind+" "+o.Metadata.Name) + ": " + message(format, args...)})
 	}
 	switch o.APIVersion + " " + o.Kind {
 	case "discovery.k8s.io/v1 EndpointSlice":

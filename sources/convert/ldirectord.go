@@ -35,11 +35,11 @@ func readLDirectord(f File) (Result, error) {
 		case strings.TrimSpace(text) == "supervised": // as old files have it
 			continue
 		case !ok:
-			return Result{}, fmt.Errorf("%s: %q: want KEY = VALUE", at, strings.TrimSpace(text))
+			return Result{}, fmt.Errorf("%s: want KEY = VALUE", at)
 		}
 		inside := strings.HasPrefix(strings.ReplaceAll(text, "\t", "    "), "    ")
 		if !inside && text[0] == ' ' {
-			return Result{}, fmt.Errorf("%s: %q: a line of a virtual begins with a tab or at least 4 blanks", at, strings.TrimSpace(text))
+			return Result{}, fmt.Errorf("%s: a line of a virtual begins with a tab or at least 4 blanks", at)
 		}
 		if err := l.line(at, inside, strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
 			return Result{}, fmt.Errorf("%s: %w", at, err)
@@ -78,7 +78,7 @@ func (l *ldirectord) note(at sources.Origin, format string, args ...any) {
 		l.open.note(at, format, args...)
 		return
 	}
-	l.notes = append(l.notes, Note{Origin: at, Message: fmt.Sprintf(format, args...)})
+	l.notes = append(l.notes, Note{Origin: at, Message: message(format, args...)})
 }
 
 // line takes a line. A line that begins with a blank belongs to the virtual above it.
@@ -99,7 +99,7 @@ func (l *ldirectord) line(at sources.Origin, inside bool, key, value string) err
 }
 
 func (l *ldirectord) virtual(at sources.Origin, value string, ipv6 bool) error {
-	l.own, l.check, l.skip = l.tuning, ldirectordCheck{kind: "negotiate", at: at}, false
+	l.own, l.check, l.skip = l.tuning, ldirectordCheck{kind: "negotiate", at: at, pairs: map[netip.AddrPort]ldirectordPair{}}, false
 	if mark, err := firewallMark(value); err == nil {
 		l.open = &virtual{at: at, mark: mark, ipv6: ipv6, protocol: sources.FWMark, scheduler: "wrr"}
 		return nil
@@ -153,10 +153,10 @@ func (l *ldirectord) tune(t *ldirectordTuning, at sources.Origin, key, value str
 	case "connecttimeout", "timeout":
 		return fmt.Errorf("%s: ldirectord has checktimeout and negotiatetimeout instead", key)
 	default:
-		l.note(at, "%s: svcproxy does not have it", key)
+		l.note(at, "%s: svcproxy does not have it", plain(key))
 	}
 	if err != nil {
-		return fmt.Errorf("%s %q: %w", key, value, err)
+		return fmt.Errorf("%s: %w", plain(key), err)
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
 	default:
 		known, err := l.check.key(at, key, value)
 		if err != nil {
-			return fmt.Errorf("%s %q: %w", key, value, err)
+			return fmt.Errorf("%s: %w", plain(key), err)
 		}
 		if known {
 			return nil
@@ -203,7 +203,7 @@ func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
 		return l.tune(&l.own, at, key, value)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %q: %w", key, value, err)
+		return fmt.Errorf("%s: %w", plain(key), err)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (l *ldirectord) real(at sources.Origin, value string) error {
 		return fmt.Errorf("want the address of a real server")
 	}
 	if name, _, _ := strings.Cut(strings.ReplaceAll(f[0], "->", ":"), ":"); isName(name) {
-		v.noteChange(at, "real server %s: import looks up no names, write its address", f[0])
+		v.lose(at, "real server %s: import looks up no names, write its address", f[0])
 		return nil
 	}
 	hosts, port, err := realPlace(numericPort(f[0]), v.addr.Port())
@@ -231,7 +231,7 @@ func (l *ldirectord) real(at sources.Origin, value string) error {
 		return err
 	}
 	if len(f) < 2 || !slices.Contains([]string{"masq", "gate", "ipip"}, f[1]) {
-		return fmt.Errorf("%q: want masq, gate or ipip behind the address", value)
+		return fmt.Errorf("real %s: want masq, gate or ipip behind the address", f[0])
 	}
 	r := real{at: at, weight: sources.DefaultWeight}
 	methods := map[string]sources.Forward{"masq": sources.Masquerade, "gate": sources.Direct, "ipip": sources.IPIP}
@@ -246,9 +246,11 @@ func (l *ldirectord) real(at sources.Origin, value string) error {
 	if err != nil {
 		return err
 	}
-	l.check.pairs = append(l.check.pairs, ldirectordPair{at, pair})
 	for _, a := range hosts {
 		r.addr = netip.AddrPortFrom(a, port)
+		if pair != "" {
+			l.check.pairs[r.addr] = ldirectordPair{at, pair}
+		}
 		v.add(r)
 	}
 	return nil
@@ -296,7 +298,7 @@ func (l *ldirectord) end() {
 		v.oneByOne(v.at)
 	}
 	l.fallback(v)
-	v.check = l.healthCheck(v)
+	l.checks(v)
 	l.virtuals = append(l.virtuals, *v)
 	l.open = nil
 }

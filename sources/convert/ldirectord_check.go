@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ type ldirectordCheck struct {
 	kind, service, request, receive, host, method, command string
 	port                                                   uint16
 	at, requestAt, receiveAt                               sources.Origin
-	pairs                                                  []ldirectordPair // of each real server
+	pairs                                                  map[netip.AddrPort]ldirectordPair // of each real server
 }
 
 // ldirectordPair is a request and the answer to it, as one real server has them; "" = those of the virtual.
@@ -60,8 +61,26 @@ func (c *ldirectordCheck) key(at sources.Origin, key, value string) (known bool,
 	return true, err
 }
 
-// healthCheck makes the check of a virtual.
-func (l *ldirectord) healthCheck(v *virtual) *sources.HealthCheck {
+// checks makes the checks of the real servers of a virtual: they differ where they have requests of their own.
+func (l *ldirectord) checks(v *virtual) {
+	known := map[string]*sources.HealthCheck{}
+	for i := range v.reals {
+		r := &v.reals[i]
+		pair := l.check.pairs[r.addr]
+		if _, made := known[pair.text]; !made && !r.backup {
+			known[pair.text] = l.healthCheck(v, pair)
+		}
+		if r.checkAt = l.check.at; pair.text != "" {
+			r.checkAt = pair.at
+		}
+		if !r.backup {
+			r.check = known[pair.text]
+		}
+	}
+}
+
+// healthCheck makes the check of real servers with one request and answer; nil if there is none.
+func (l *ldirectord) healthCheck(v *virtual, pair ldirectordPair) *sources.HealthCheck {
 	c := sources.DefaultHealthCheck()
 	c.Interval, c.FastInterval, c.DownInterval, c.Fall, c.Rise = l.own.interval, l.own.interval, l.own.interval, l.own.failures, 1
 	c.Unset &^= sources.HealthInterval | sources.HealthFastInterval | sources.HealthDownInterval | sources.HealthFall | sources.HealthRise
@@ -70,8 +89,11 @@ func (l *ldirectord) healthCheck(v *virtual) *sources.HealthCheck {
 	if l.own.quiescent {
 		c.OnDown = sources.DownDrain
 	}
-	l.check.pair(v)
-	if !l.check.probe(v, &c.Probe) {
+	check := l.check
+	if parts := strings.Split(pair.text, `"`); len(parts) > 3 { // "REQUEST", "RECEIVE"
+		check.request, check.receive, check.requestAt, check.receiveAt = parts[1], parts[3], pair.at, pair.at
+	}
+	if !check.probe(v, &c.Probe) {
 		return nil
 	}
 	c.Probe.Timeout = l.own.timeout(l.check.kind)
@@ -100,25 +122,6 @@ func (t *ldirectordTuning) timeout(kind string) time.Duration {
 	return 5 * time.Second
 }
 
-// pair takes the request and answer of the real servers if all have the same.
-func (c *ldirectordCheck) pair(v *virtual) {
-	same := len(c.pairs) > 0
-	for _, p := range c.pairs {
-		same = same && p.text == c.pairs[0].text
-	}
-	for _, p := range c.pairs {
-		if !same && p.text != "" {
-			v.noteChange(p.at, "request and answer of one real server: a service has one check, that of the virtual")
-		}
-	}
-	if !same || c.pairs[0].text == "" {
-		return
-	}
-	c.requestAt, c.receiveAt = c.pairs[0].at, c.pairs[0].at
-	parts := strings.Split(c.pairs[0].text, `"`) // "REQUEST", "RECEIVE"
-	c.request, c.receive = parts[1], parts[3]
-}
-
 // cut takes the limits at the end of a real server, and returns its request and answer.
 func (l *limits) cut(rest []string) (string, error) {
 	for len(rest) > 0 {
@@ -136,7 +139,7 @@ func (l *limits) cut(rest []string) (string, error) {
 	}
 	text := strings.Join(rest, " ")
 	if text != "" && (strings.Count(text, `"`) != 4 || text[0] != '"' || text[len(text)-1] != '"') {
-		return "", fmt.Errorf("%s: want [WEIGHT] [\"REQUEST\", \"RECEIVE\"] [l:NUMBER] [u:NUMBER]", text)
+		return "", fmt.Errorf("want [WEIGHT] [\"REQUEST\", \"RECEIVE\"] [l:NUMBER] [u:NUMBER] behind the method")
 	}
 	return text, nil
 }
@@ -167,37 +170,36 @@ func (c *ldirectordCheck) probe(v *virtual, p *sources.Probe) bool {
 		return false
 	case "external":
 		if program(p, []string{c.command}); p.Command == "" {
-			v.noteChange(c.at, "checkcommand %q: want a program with an absolute path, so the endpoints are not checked", c.command)
+			v.noteChange(c.at, "checkcommand: want a program with an absolute path, so the endpoints are not checked")
 			return false
 		}
-		p.Type = sources.CheckExec
-		own, endpoint := v.externalArgs()
-		p.Args = strings.TrimPrefix(p.Args+"\x00"+strings.Join(own, "\x00"), "\x00")
-		v.failUnlessZero(c.at, "checktype external", p, endpoint...)
+		p.Type, p.OnlyZero = sources.CheckExec, true
+		p.Args = strings.TrimPrefix(p.Args+"\x00"+strings.Join(v.externalArgs(), "\x00"), "\x00")
+		v.programPlace(c.at, p)
 		return true
 	}
 	return c.negotiate(v, p)
 }
 
 // externalArgs are the arguments that ldirectord gives to a checkcommand: the address and port of the virtual, or its mark
-// and 0, and as the shell has them those of the real server. Addresses of IPv6 are in brackets.
-func (v *virtual) externalArgs() (own, endpoint []string) {
-	address, port := `"$SVCPROXY_ADDRESS"`, `"$SVCPROXY_PORT"`
+// and 0, and those of the real server. Addresses of IPv6 are in brackets.
+func (v *virtual) externalArgs() []string {
+	address, port := endpointAddress, endpointPort
 	if v.ipv6 || v.addr.Addr().Is6() {
-		address = `"[$SVCPROXY_ADDRESS]"`
+		address = "[" + address + "]"
 	}
 	if v.mark == 0 {
 		host := v.addr.Addr().String()
 		if v.addr.Addr().Is6() {
 			host = "[" + host + "]"
 		}
-		return []string{host, strconv.Itoa(int(v.addr.Port()))}, []string{address, port}
+		return []string{host, strconv.Itoa(int(v.addr.Port())), address, port}
 	}
 	// Behind a mark an endpoint may have no port here: IPVS keeps that of the packet.
-	if p := usualPort(v.reals, 0); !slices.ContainsFunc(v.reals, func(r real) bool { return !r.unchecked && r.addr.Port() != p }) {
+	if p := usualPort(v.reals, 0); !slices.ContainsFunc(v.reals, func(r real) bool { return !r.backup && r.addr.Port() != p }) {
 		port = strconv.Itoa(int(p))
 	}
-	return []string{strconv.FormatUint(uint64(v.mark), 10), "0"}, []string{address, port}
+	return []string{strconv.FormatUint(uint64(v.mark), 10), "0", address, port}
 }
 
 // serviceOf is the service that ldirectord takes for a port.
@@ -277,7 +279,7 @@ func (c *ldirectordCheck) unspoken(v *virtual, service string) {
 
 func (c *ldirectordCheck) http(v *virtual, p *sources.Probe, service string) {
 	if strings.Contains(c.request, "://") {
-		v.noteChange(c.requestAt, "request %s: a check asks the endpoint itself, for /", c.request)
+		v.noteChange(c.requestAt, "request: a check asks the endpoint itself, for /")
 		c.request = ""
 	}
 	p.Type, p.Method, p.Path, p.Host, p.ExpectBody = sources.CheckHTTP, "GET", "/"+strings.ReplaceAll(strings.TrimPrefix(c.request, "/"), " ", "%20"), c.host, c.literal(v)
@@ -294,19 +296,9 @@ func (c *ldirectordCheck) http(v *virtual, p *sources.Probe, service string) {
 
 // literal is the text that receive looks for, if it is one. A dot stands for itself.
 func (c *ldirectordCheck) literal(v *virtual) string {
-	var b strings.Builder
-	escaped := false
-	for _, r := range c.receive {
-		switch {
-		case escaped && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'), !escaped && strings.ContainsRune("*+?()[]{}|^$", r):
-			v.noteChange(c.receiveAt, "receive %s: a check looks for a text, not for a pattern, so any answer will do", c.receive)
-			return ""
-		case !escaped && r == '\\':
-			escaped = true
-			continue
-		}
-		b.WriteRune(r)
-		escaped = false
+	text, ok := literal(strings.NewReplacer(`\.`, `\.`, `.`, `\.`).Replace(c.receive))
+	if !ok && c.receive != "" {
+		v.noteChange(c.receiveAt, "receive: a check looks for a text, not for a pattern, so any answer will do")
 	}
-	return b.String()
+	return text
 }

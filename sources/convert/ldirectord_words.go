@@ -80,7 +80,7 @@ func (l *ldirectord) fallback(v *virtual) {
 		return
 	}
 	if len(f) > 2 {
-		v.note(at, "fallback %s: the words after %q have no meaning", text, f[1])
+		v.note(at, "fallback %s: words that have no meaning stand behind it", f[0])
 	}
 	for _, a := range hosts {
 		if !v.add(real{at: at, addr: netip.AddrPortFrom(a, port), weight: sources.DefaultWeight, backup: true, unchecked: true}) {

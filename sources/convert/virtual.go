@@ -31,8 +31,10 @@ type virtual struct {
 	weight     uint32                 // of backends that give none
 	hides      bool                   // backends see an address of this node, not the client's
 	forward    sources.Forward
-	check      *sources.HealthCheck
-	reals      []real
+	check      *sources.HealthCheck   // what settle makes of those of the backends
+	reals      []real                 // no two with one address and port
+	index      map[netip.AddrPort]int // in reals
+	lost       int                    // backends that are configured and cannot be imported
 	notes      []Note
 }
 
@@ -44,6 +46,8 @@ type real struct {
 	backup    bool
 	unchecked bool
 	notReady  bool
+	check     *sources.HealthCheck // its own; nil = none
+	checkAt   sources.Origin
 }
 
 // noteNotify is the note about a word, its argument, that runs programs or sends mail when a state changes.
@@ -51,7 +55,7 @@ const noteNotify = "%s: use [notify] in svcproxy.toml, which calls a program or 
 
 // note adds a note about the virtual server.
 func (v *virtual) note(at sources.Origin, format string, args ...any) {
-	v.notes = append(v.notes, Note{Origin: at, Message: fmt.Sprintf(format, args...)})
+	v.notes = append(v.notes, Note{Origin: at, Message: message(format, args...)})
 }
 
 // noteChange adds a note about something that makes traffic flow otherwise.
@@ -103,33 +107,41 @@ func (v *virtual) complete() {
 		v.protocol = sources.FWMark
 		v.checkPort()
 		if v.affinity > 0 || v.forward.Unchanged() {
-			v.keepPorts()
-			v.unite()
+			v.ports(0, "IPVS keeps the packet's port here")
 		}
 	}
 	if !v.forward.Unchanged() {
 		v.forward = ""
 		return
 	}
-	for i := range v.reals {
-		if r := &v.reals[i]; r.addr.Port() != v.addr.Port() {
-			v.note(r.at, "port %d of %s: %s does not change a port, so the backend gets port %d", r.addr.Port(), r.addr.Addr(), v.forward, v.addr.Port())
-			r.addr = netip.AddrPortFrom(r.addr.Addr(), v.addr.Port())
-		}
-	}
-	v.unite()
+	port := v.addr.Port()
+	v.ports(port, fmt.Sprintf("%s does not change a port, so the backend gets port %d", v.forward, port))
 }
 
-// unite makes one of backends that differed in a port alone which has no effect. It gets the share of all.
-func (v *virtual) unite() {
-	var kept []real
+// ports gives all backends a port where their own has no effect, and makes one of those that differed in it alone. It gets
+// the share of all.
+func (v *virtual) ports(port uint16, why string) {
+	index := map[netip.Addr]int{}
+	kept := v.reals[:0]
 	for _, r := range v.reals {
-		i := slices.IndexFunc(kept, func(o real) bool { return o.addr.Addr() == r.addr.Addr() })
-		if i < 0 {
+		if own := r.addr.Port(); own != port {
+			v.note(r.at, "port %d of %s: %s", own, r.addr.Addr(), why)
+			r.addr = netip.AddrPortFrom(r.addr.Addr(), port)
+		}
+		i, again := index[r.addr.Addr()]
+		if !again {
+			index[r.addr.Addr()] = len(kept)
 			kept = append(kept, r)
 			continue
 		}
 		first := &kept[i]
+		if first.backup != r.backup {
+			v.note(r.at, "backend %s again, first at %s: one is a backup of the other, and serves as a backend", r.addr.Addr(), first.at)
+			if first.backup {
+				*first = r
+			}
+			continue
+		}
 		note := v.note
 		if sources.IgnoresWeights(v.scheduler) {
 			note = v.noteChange // each had a share of its own
@@ -141,7 +153,8 @@ func (v *virtual) unite() {
 	v.reals = kept
 }
 
-// checkPort gives the health check of a mark the port that all backends have, since the service has none.
+// checkPort gives a health check the port that all backends have, where the service has none for it: behind a mark, or one
+// of another protocol.
 func (v *virtual) checkPort() {
 	if v.check == nil || v.check.Probe.Port != 0 || v.check.Probe.Type.Protocol() == 0 || len(v.reals) == 0 {
 		return
@@ -154,22 +167,16 @@ func (v *virtual) checkPort() {
 	}
 }
 
-// keepPorts drops the ports of backends, which IPVS ignores behind a mark with persistence and where packets are unchanged.
-func (v *virtual) keepPorts() {
-	for i := range v.reals {
-		if r := &v.reals[i]; r.addr.Port() != 0 {
-			v.note(r.at, "port %d of %s: IPVS keeps the packet's port here", r.addr.Port(), r.addr.Addr())
-			r.addr = netip.AddrPortFrom(r.addr.Addr(), 0)
-		}
-	}
-}
-
 // joinMarks puts the virtual servers of a mark together, since a service by mark has both families.
 func joinMarks(virtuals []virtual) []virtual {
-	var all []virtual
+	all := make([]virtual, 0, len(virtuals))
+	index := map[uint32]int{} // of marks, in all
+	known := secrets{}
 	for _, v := range virtuals {
-		i := slices.IndexFunc(all, func(o virtual) bool { return v.mark != 0 && o.mark == v.mark })
-		if i < 0 {
+		v.settle(known)
+		i, again := index[v.mark]
+		if v.mark == 0 || !again {
+			index[v.mark] = len(all)
 			all = append(all, v)
 			continue
 		}
@@ -177,8 +184,12 @@ func joinMarks(virtuals []virtual) []virtual {
 		if v.scheduler != first.scheduler || v.affinity != first.affinity || v.flags != first.flags || v.forward != first.forward || !sameCheck(v.check, first.check) {
 			first.noteChange(v.at, "firewall mark %d again: both get what the first has", v.mark)
 		}
+		for i := range v.reals {
+			v.reals[i].unchecked = first.check != nil && (v.reals[i].unchecked || !sameQuestion(v.check, first.check))
+		}
 		first.prefix4, first.prefix6 = max(first.prefix4, v.prefix4), max(first.prefix6, v.prefix6)
 		first.reals, first.notes = append(first.reals, v.reals...), append(first.notes, v.notes...)
+		first.lost += v.lost
 	}
 	return all
 }
@@ -186,17 +197,21 @@ func joinMarks(virtuals []virtual) []virtual {
 // maxWeight is the largest weight of an endpoint.
 const maxWeight = 65535
 
-// add adds a backend, and reports whether it could. What IPVS would refuse is a note.
+// add adds a backend, and reports whether it could. What IPVS would refuse is a note. Of a backup and a backend that is the
+// same server the backend stays.
 func (v *virtual) add(r real) bool {
-	switch i := slices.IndexFunc(v.reals, func(o real) bool { return o.addr == r.addr }); {
+	i, twice := v.index[r.addr]
+	switch {
 	case v.mark == 0 && r.addr.Addr().Is4() != v.addr.Addr().Is4():
-		v.noteChange(r.at, "backend %s: it has another family than %s", r.addr, v.addr)
+		v.lose(r.at, "backend %s: it has another family than %s", r.addr, v.addr)
 		return false
-	case i >= 0:
+	case twice && v.reals[i].backup && !r.backup:
+		v.note(v.reals[i].at, "backup %s: it is a backend, too, at %s, and serves as that", r.addr, r.at)
+	case twice:
 		v.note(r.at, "backend %s: it is there twice, first at %s", r.addr, v.reals[i].at)
 		return false
 	case r.addr.Addr().IsLoopback() || r.addr.Addr().IsUnspecified() || r.addr.Port() == 0 && v.mark == 0:
-		v.noteChange(r.at, "backend %s: IPVS cannot reach a server on this node's loopback addresses, or without a port", r.addr)
+		v.lose(r.at, "backend %s: IPVS cannot reach a server on this node's loopback addresses, or without a port", r.addr)
 		return false
 	}
 	v.checkLimits(&r)
@@ -204,28 +219,37 @@ func (v *virtual) add(r real) bool {
 		v.noteChange(r.at, "weight %d: taken as %d, the largest", r.weight, maxWeight)
 		r.weight = maxWeight
 	}
+	if twice {
+		v.reals[i] = r
+		return true
+	}
+	if v.index == nil {
+		v.index = map[netip.AddrPort]int{}
+	}
+	v.index[r.addr] = len(v.reals)
 	v.reals = append(v.reals, r)
 	return true
+}
+
+// lose notes a backend that cannot be imported.
+func (v *virtual) lose(at sources.Origin, format string, args ...any) {
+	v.lost++
+	v.noteChange(at, format, args...)
 }
 
 // services joins virtual servers into services: those of one address whose backends are the same
 // hosts become the ports of one service.
 func services(virtuals []virtual) Result {
 	var r Result
-	var groups [][]virtual
-	for _, v := range joinMarks(virtuals) {
-		v.complete()
-		i := slices.IndexFunc(groups, func(g []virtual) bool { return joins(&g[0], &v) && !hasPort(g, &v) })
-		if i < 0 {
-			groups = append(groups, []virtual{v})
-		} else {
-			groups[i] = append(groups[i], v)
-		}
-	}
-	names := map[string]bool{}
+	groups := groupsOf(&r, joinMarks(virtuals))
+	r.Services = make([]sources.Service, 0, len(groups))
+	names := names{}
 	for _, g := range groups {
+		if c := g[0].check; c != nil && !slices.ContainsFunc(g, func(v virtual) bool { return v.protocol == c.Probe.Type.Protocol() }) {
+			g[0].checkPort()
+		}
 		s := service(g)
-		s.Name = unique(names, nameOf(g))
+		s.Name = names.unique(nameOf(g))
 		for _, v := range g {
 			for _, n := range v.notes {
 				n.Service = s.FullName()
@@ -235,6 +259,49 @@ func services(virtuals []virtual) Result {
 		r.Services = append(r.Services, s)
 	}
 	return certified(r)
+}
+
+// groupsOf returns the virtual servers that are ports of one service, in their order. One that has lost all its backends
+// would only refuse connections, and is left out.
+func groupsOf(r *Result, virtuals []virtual) (groups [][]virtual) {
+	type port struct {
+		addr netip.AddrPort
+		sources.Protocol
+	}
+	index, first := map[string]int{}, map[port]sources.Origin{}
+	for i := range virtuals {
+		v := &virtuals[i]
+		v.complete()
+		if at, taken := first[port{v.addr, v.protocol}]; taken && v.mark == 0 {
+			r.Notes = append(r.Notes, Note{Origin: v.at, Changes: true, Message: fmt.Sprintf("%s: it is there twice, first at %s", v.what(), at)})
+			continue
+		}
+		if len(v.reals) == 0 && v.lost > 0 {
+			r.Notes = append(append(r.Notes, v.notes...), Note{
+				Origin: v.at, Changes: true,
+				Message: fmt.Sprintf("%s: none of its backends can be imported, so it is not served", v.what()),
+			})
+			continue
+		}
+		first[port{v.addr, v.protocol}] = v.at
+		key := v.joins()
+		g, known := index[key]
+		if key == "" || !known {
+			g = len(groups)
+			index[key] = g
+			groups = append(groups, nil)
+		}
+		groups[g] = append(groups[g], *v)
+	}
+	return groups
+}
+
+// what names a virtual server in a note.
+func (v *virtual) what() string {
+	if v.mark != 0 {
+		return fmt.Sprintf("firewall mark %d", v.mark)
+	}
+	return "virtual server " + v.addr.String()
 }
 
 func (r *Result) sortNotes() {
@@ -249,33 +316,29 @@ func (r *Result) sortNotes() {
 	})
 }
 
-// joins reports whether two virtual servers can be ports of one service.
-func joins(a, b *virtual) bool {
-	if a.mark != 0 || b.mark != 0 || a.addr.Addr() != b.addr.Addr() || a.scheduler != b.scheduler || a.affinity != b.affinity || a.prefix4 != b.prefix4 || a.prefix6 != b.prefix6 || a.onePacket != b.onePacket || a.flags != b.flags || len(a.reals) != len(b.reals) ||
-		a.name != b.name || a.hides != b.hides || a.forward != b.forward || !sameCheck(a.check, b.check) {
-		return false
+// joins returns what virtual servers must have in common to be ports of one service; "" if one stands alone: it has a mark,
+// no backends, or two at one address.
+func (v *virtual) joins() string {
+	if v.mark != 0 || len(v.reals) == 0 {
+		return ""
 	}
-	host := func(r real) real {
-		return real{addr: netip.AddrPortFrom(r.addr.Addr(), 0), weight: r.weight, limits: r.limits, backup: r.backup, unchecked: r.unchecked, notReady: r.notReady}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %q %q %v", v.addr.Addr(), v.name, v.scheduler, []any{v.affinity, v.prefix4, v.prefix6, v.onePacket, v.flags, v.hides, v.forward})
+	if v.check != nil {
+		fmt.Fprintf(&b, "%#v", *v.check)
 	}
-	for i := range a.reals {
-		if host(a.reals[i]) != host(b.reals[i]) || twice(a.reals, i) || twice(b.reals, i) {
-			return false
+	hosts := make(map[netip.Addr]bool, len(v.reals))
+	for _, r := range v.reals {
+		if hosts[r.addr.Addr()] {
+			return ""
 		}
+		hosts[r.addr.Addr()] = true
+		fmt.Fprintln(&b, r.addr.Addr(), r.weight, r.limits, r.backup, r.unchecked, r.notReady)
 	}
-	return len(a.reals) > 0
-}
-
-// twice reports whether another backend has the address of one.
-func twice(reals []real, i int) bool {
-	return slices.ContainsFunc(reals[:i], func(r real) bool { return r.addr.Addr() == reals[i].addr.Addr() })
+	return b.String()
 }
 
 func sameCheck(a, b *sources.HealthCheck) bool { return a == b || a != nil && b != nil && *a == *b }
-
-func hasPort(g []virtual, v *virtual) bool {
-	return slices.ContainsFunc(g, func(o virtual) bool { return o.addr == v.addr && o.protocol == v.protocol })
-}
 
 // service makes one service of virtual servers that join.
 func service(g []virtual) sources.Service {
@@ -372,12 +435,15 @@ func label(text string) string {
 	return s
 }
 
+// names are the names that are taken, and the last number behind each.
+type names map[string]int
+
 // unique returns the name, with a number behind it if it is taken.
-func unique(taken map[string]bool, name string) string {
+func (n names) unique(name string) string {
 	free := name
-	for n := 2; taken[free]; n++ {
-		free = fmt.Sprintf("%s-%d", name, n)
+	for ; n[free] > 0; free = fmt.Sprintf("%s-%d", name, n[name]) {
+		n[name]++
 	}
-	taken[free] = true
+	n[free] = 1
 	return free
 }

@@ -378,6 +378,9 @@ func encodeProbe(t *tableWriter, p *sources.Probe) {
 	if p.Args != "" {
 		t.key("args", array(each(strings.Split(p.Args, "\x00"), textOf)))
 	}
+	if p.OnlyZero {
+		t.key("onlyZero", "true")
+	}
 	if p.Source.IsValid() {
 		t.text("source", p.Source.String())
 	}

@@ -105,6 +105,9 @@ func TestDefaults(t *testing.T) {
 		}
 		if strings.HasPrefix(k.Path, "services.NAME.healthCheck.") {
 			check := "healthCheck = { type = \"" + string(typeWith(t, k)) + "\""
+			if typeWith(t, k) == sources.CheckExec {
+				check += ", command = \"/bin/true\""
+			}
 			with = without + check + ", " + given + " }\n"
 			without += check + " }\n"
 		}

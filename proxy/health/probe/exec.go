@@ -23,7 +23,7 @@ const drainOutput = 50 * time.Millisecond
 const killWait = time.Second
 
 // exec runs a program without a shell. Exit status 0 is ok, 1 is a failure, and n from 2 to 255 is ok with a weight of
-// n-2 percent, as for keepalived's MISC_CHECK. At the timeout, and when the program has ended, its process group is
+// n-2 percent, as for keepalived's MISC_CHECK with misc_dynamic, or a failure with OnlyZero. At the timeout, and when the program has ended, its process group is
 // killed. A process that leaves the group lives on: the limits of svcproxy's unit hold it. Of a program that the kill does
 // not end, the result has unended.
 func (a *attempt) exec() Result {
@@ -35,7 +35,7 @@ func (a *attempt) exec() Result {
 	cmd := exec.Command(program)
 	cmd.Args[0] = a.Command // a link may say what the program is to do
 	if a.Args != "" {
-		cmd.Args = append(cmd.Args, strings.Split(a.Args, "\x00")...)
+		cmd.Args = append(cmd.Args, strings.Split(a.placed(a.Args), "\x00")...)
 	}
 	cmd.Env = a.environment()
 	cmd.Dir = "/"
@@ -61,7 +61,12 @@ func (a *attempt) exec() Result {
 	if killed {
 		return result(Timeout, out.String())
 	}
-	return judgeExit(err, out.String())
+	return judgeExit(err, out.String(), a.OnlyZero)
+}
+
+// placed returns arguments with the endpoint's address and port for the names that its environment has for these.
+func (a *attempt) placed(args string) string {
+	return strings.NewReplacer("$SVCPROXY_ADDRESS", a.target.Addr().String(), "$SVCPROXY_PORT", strconv.Itoa(int(a.target.Port()))).Replace(args)
 }
 
 // startError names the key that asks for another user, if svcproxy may not become that user: it lacks capabilities, or the
@@ -132,7 +137,7 @@ func (a *attempt) environment() []string {
 }
 
 // judgeExit returns the result of a program that has ended by itself.
-func judgeExit(err error, output string) Result {
+func judgeExit(err error, output string, onlyZero bool) Result {
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	if !failed {
 		if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
@@ -147,7 +152,7 @@ func judgeExit(err error, output string) Result {
 		return r
 	}
 	code := status.ExitStatus()
-	if code == 1 {
+	if code == 1 || onlyZero {
 		r := result(Exec, output)
 		r.Code = code
 		return r

@@ -34,6 +34,12 @@ func TestExec(t *testing.T) {
 	if r := expect(t, "ok", shell("exit 0"), target); r.HasPercent {
 		t.Errorf("exit 0: %d %%", r.Percent)
 	}
+	strict := shell("exit 52")
+	strict.OnlyZero = true
+	expect(t, "exec 52", strict, target)
+	args := shell(`echo "$1 $2"`)
+	args.Args += "\x00sh\x00[$SVCPROXY_ADDRESS]:$SVCPROXY_PORT\x00$SVCPROXY_NONE"
+	expect(t, "ok: [127.0.0.1]:"+strconv.Itoa(int(target.Port()))+" $SVCPROXY_NONE", args, target)
 	expect(t, "exec 143: killed by signal: terminated", shell("kill -TERM $$"), target)
 	expect(t, "void: fork/exec...", sources.Probe{Type: sources.CheckExec, Command: "/bin/sh", Args: strings.Repeat("x", 1<<20)}, target)
 }

@@ -1,4 +1,8 @@
-package report
+// Package redact leaves secrets out of texts, and tells which parts of a health check may be one.
+//
+// It knows secrets by where they stand (a header, an argument behind -p, a key called password) and by what they look
+// like. What it cannot tell from a secret counts as one.
+package redact
 
 import (
 	"cmp"
@@ -109,12 +113,18 @@ func (s *Secrets) walk(v any, secret bool) {
 				_, query, _ := strings.Cut(text, "?")
 				s.Know(query)
 			}
-			s.walk(e, secret || secretKey(key))
+			s.walk(e, secret || Key(key))
 		}
 	}
 }
 
-// secretKey reports whether the value of a key may be secret.
-func secretKey(key string) bool {
+// secretKeys are the keys of svcproxy.toml and of service files whose values may be secret: what
+// health checks send, what they want to see, and what they give to programs.
+var secretKeys = []string{"headers", "send", "sendHex", "args", "expect", "expectHex", "expectBody", "webhook"}
+
+var secretWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + secretName + `$`) })
+
+// Key reports whether the value of a key may be secret.
+func Key(key string) bool {
 	return slices.ContainsFunc(secretKeys, func(k string) bool { return strings.EqualFold(k, key) }) || secretWord().MatchString(key)
 }
