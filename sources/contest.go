@@ -37,6 +37,8 @@ type want struct {
 type seniority interface {
 	// served reports whether a service of this name was served, from the same source and file.
 	served(*Service) bool
+	// grown reports whether it is known to have been smaller.
+	grown(*Service) bool
 	// holders returns who had which of the given claims.
 	holders(map[Claim][]want) map[Holding]bool
 }

@@ -15,6 +15,7 @@ func Doubts(host HostFacts, t Table) []Problem {
 	}
 	j.onlyHere(t)
 	j.marks(t)
+	j.bound(t)
 	j.unmasqueraded(t)
 	j.tunnels(t)
 	return few(j.doubts)

@@ -72,5 +72,5 @@ func (h *HostFacts) equal(o *HostFacts) bool {
 
 // sameNode reports whether all facts that Merge depends on are equal.
 func (h *HostFacts) sameNode(o *HostFacts) bool {
-	return h.onlyMasquerades() == o.onlyMasquerades() && h.MasqueradeMark == o.MasqueradeMark && equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways)
+	return h.onlyMasquerades() == o.onlyMasquerades() && h.most() == o.most() && h.MasqueradeMark == o.MasqueradeMark && equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways)
 }

@@ -51,6 +51,9 @@ func (in Incumbents) served(s *Service) bool {
 	return found
 }
 
+// grown is not known of an earlier run.
+func (in Incumbents) grown(*Service) bool { return false }
+
 func (in Incumbents) holders(rivals map[Claim][]want) map[Holding]bool {
 	held := make(map[Holding]bool, len(in.Held))
 	for _, h := range in.Held {

@@ -9,7 +9,7 @@ import (
 // Merge makes one table of several, for a node. Of two services with the same name it leaves one out. Two services
 // may ask for the same VIP and port or the same node port, or the VIP of one may be an endpoint of the other. Then it
 // withholds that part from one of them: see Service.Withheld. It also withholds a VIP that is the node's default
-// gateway. Each is a problem that names both services. The earlier service wins; the tables come in the order static,
+// gateway, and services for which the node has no room: see bound. Each is a problem that names both services. The earlier service wins; the tables come in the order static,
 // files by path, API server. A Merger also prefers services that were served before.
 //
 // Merge changes no argument. The merged table may share its services with an argument.
@@ -48,6 +48,7 @@ type verdict struct {
 	of       map[place]outcome
 	problems []Problem
 	held     []Holding
+	full     bool // there is no room for some services
 }
 
 // place is a service, by the index of its table and its index there.
@@ -71,6 +72,7 @@ func judged(host HostFacts, before seniority, tables []Table) verdict {
 	if host.onlyMasquerades() || host.MasqueradeMark != 0 {
 		v.marks(host, tables)
 	}
+	v.bound(host, before, tables)
 	v.report(tables)
 	return v
 }

@@ -16,6 +16,7 @@ type Merger struct {
 	last   seniority // what this run serves; nil until all tables were there once
 	host   HostFacts // and the tables of the last time, and what came of them
 	tables []Table
+	sum    Size
 	found  verdict
 	doubts doubts
 	merged Table
@@ -42,7 +43,8 @@ type Merged struct {
 // ones, every service is judged again.
 func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 	deltas := m.compare(tables)
-	decide := !m.ran || !host.sameNode(&m.host) || deltas == nil || !m.keepsClaims(&host, deltas, tables) ||
+	m.sum = m.size(deltas, tables)
+	decide := m.found.full || !m.sum.within(host.most()) || !m.ran || !host.sameNode(&m.host) || deltas == nil || !m.keepsClaims(&host, deltas, tables) ||
 		slices.ContainsFunc(deltas, func(d Delta) bool { return d.Moved || d.Shifted && len(m.found.of) > 0 })
 	if decide {
 		before := m.last
@@ -172,6 +174,11 @@ type served struct{ Table }
 func (t served) served(s *Service) bool {
 	i, ok := t.Index(s.Namespace, s.Name)
 	return ok && t.Services.At(i).Origin.Source == s.Origin.Source && t.Services.At(i).Origin.File == s.Origin.File
+}
+
+func (t served) grown(s *Service) bool {
+	i, ok := t.Index(s.Namespace, s.Name)
+	return ok && !SizeOf(s).within(SizeOf(t.Services.At(i)))
 }
 
 // holders searches all services. That costs as much as a merge, so it is only called if there are rivals.

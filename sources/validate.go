@@ -15,6 +15,7 @@ func Validate(t Table) []Problem {
 		v.check(t.Services.At(i))
 	}
 	v.contest(t)
+	v.bound(t)
 	SortProblems(v.errors)
 	return v.errors
 }
@@ -33,6 +34,7 @@ func Revalidate(before, t Table) (d Delta, problems []Problem) {
 	if !keepsClaims([]Delta{d}, []Table{before}, []Table{t}, free, t.hasVIP) {
 		v.contest(t)
 	}
+	v.bound(t)
 	SortProblems(v.errors)
 	return d, v.errors
 }
@@ -128,6 +130,10 @@ func isLabel(s string) bool {
 func (v *validation) ports(s *Service) {
 	if len(s.Ports) == 0 {
 		v.refuse(s, "no ports: give at least one, ports = [ { port = 80 } ]")
+	}
+	if n := len(s.Ports); n > MostPorts {
+		v.refuse(s, "%s", TooManyPorts(n))
+		return
 	}
 	type number struct {
 		port     uint16

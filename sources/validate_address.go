@@ -58,6 +58,10 @@ func (v *validation) vips(s *Service) {
 }
 
 func (v *validation) endpoints(s *Service) {
+	if n := len(s.Endpoints); n > MostEndpoints {
+		v.refuse(s, "%d endpoints, and a service has at most %d", n, MostEndpoints)
+		return
+	}
 	leads := false
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]

@@ -131,6 +131,7 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 	if len(left) > 0 {
 		return s, sources.Table{}, &sources.RejectedError{Problems: left}
 	}
+	table, _ = sources.Merge(sources.HostFacts{Mode: s.Facts(here).Mode}, tables...) // what the mode has room for
 	c.warn(s.ModeDoubts(table, here)...)
 	if len(args) == 0 {
 		c.warnOfFiles(s, table)

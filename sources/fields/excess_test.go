@@ -29,9 +29,9 @@ func TestExcess(t *testing.T) {
 		"both":           {"x = " + strings.Repeat("[{a=", n), 1, "nested more than 100 deep"},
 		"dotted key":     {strings.Repeat("a.", n) + "a = 1", 1, "nested more than 100 deep"},
 		"dotted header":  {"\n\n[" + strings.Repeat("a.", n) + "a]", 3, "nested more than 100 deep"},
-		"elements":       {"x = [" + strings.Repeat("1,", n) + "]", 1, "more than 1000000 keys and values"},
-		"keys":           {keys(), 1, "more than 1000000 keys and values"},
-		"tables":         {strings.Repeat("[[a]]", n), 1, "more than 1000000 keys and values"},
+		"elements":       {"x = [" + strings.Repeat("1,", n) + "]", 1, "more than 500000 keys and values"},
+		"keys":           {keys(), 1, "more than 500000 keys and values"},
+		"tables":         {strings.Repeat("[[a]]", n), 1, "more than 500000 keys and values"},
 		"lines":          {strings.Repeat("\n", n), 1_000_000, "more than 1000000 lines"},
 		"duplicate keys": {strings.Repeat("a = 1\n", n/2), 102, "more than 100 duplicate keys"},
 	} {

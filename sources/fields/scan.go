@@ -11,9 +11,9 @@ import (
 // library takes about 1 KB and 10 us for each value.
 const (
 	maxLines      = 1_000_000
-	maxValues     = 1_000_000 // keys and array elements; 10,000 services of 10 endpoints are 200,000
-	maxDepth      = 100       // of nested arrays, inline tables and dotted keys; services.toml needs 6
-	maxDuplicates = 100       // that are reported
+	maxValues     = 500_000 // keys and array elements; 10,000 services of 10 endpoints are 200,000
+	maxDepth      = 100     // of nested arrays, inline tables and dotted keys; services.toml needs 6
+	maxDuplicates = 100     // that are reported
 )
 
 // scan is a scanner's state.

@@ -129,7 +129,7 @@ func (e *encoder) service(s *sources.Service) {
 
 // reachKubernetes writes by what a service is reached.
 func (e *encoder) reachKubernetes(s *sources.Service) {
-	if s.Type != sources.ClusterIP || s.Type != inferType(s) {
+	if s.Type != sources.ClusterIP || s.Type != inferType(s, hasNodePort(s)) {
 		e.text("type", string(s.Type))
 	}
 	e.list("clusterIPs", quoted(s.ClusterIPs))
@@ -151,7 +151,7 @@ func (e *encoder) mark(s *sources.Service) bool {
 
 // reach writes the same in the words of the edge.
 func (e *encoder) reach(s *sources.Service) {
-	if s.Type != inferType(s) {
+	if s.Type != inferType(s, hasNodePort(s)) {
 		e.text("type", string(s.Type))
 	}
 	keep := s.Type == sources.ClusterIP && len(s.ClusterIPs) > 0 && len(s.LoadBalancerIPs) == 0

@@ -29,6 +29,9 @@ type portGiven struct {
 
 func readEndpoints(s *draft, n node) error {
 	d := s.d
+	if length, _ := n.Len(); length > sources.MostEndpoints {
+		return fmt.Errorf("has %d endpoints, and a service has at most %d", length, sources.MostEndpoints)
+	}
 	return d.list(n, `IP addresses, ADDRESS:PORT, or tables { address = "...", ... }`, func(n node) {
 		s.endpoints = append(s.endpoints, draftEndpoint{d: d, at: n})
 		e := &s.endpoints[len(s.endpoints)-1]
@@ -141,10 +144,6 @@ func readEndpointPorts(e *draftEndpoint, n node) error {
 	return nil
 }
 
-// maxReals bounds the endpoints of a service times its ports. Each is a real server, and a short file could
-// otherwise fill the node's memory.
-const maxReals = 1_000_000
-
 // sortEndpoints sorts by address. Files mostly have that order already, and to compare drafts is to copy them.
 func (s *draft) sortEndpoints() {
 	for i := 1; i < len(s.endpoints); i++ {
@@ -156,12 +155,8 @@ func (s *draft) sortEndpoints() {
 }
 
 // resolve makes the service's endpoints from the drafts, in order of address.
-func (d *decoder) resolve(s *draft, at node) {
+func (d *decoder) resolve(s *draft) {
 	if len(s.endpoints) == 0 {
-		return
-	}
-	if len(s.endpoints)*len(s.Ports) > maxReals {
-		d.refuse(at, "%d ports of %d endpoints each: at most %d together", len(s.Ports), len(s.endpoints), maxReals)
 		return
 	}
 	s.sortEndpoints()

@@ -23,6 +23,9 @@ type decoder struct {
 	draft      draft      // reused for each service
 	draftCheck draftCheck // and for each health check
 
+	size sources.Size // of the services read so far
+	over bool         // the last one was too much
+
 	named  namedChecks                                  // of the file
 	checks map[sources.HealthCheck]*sources.HealthCheck // see share; nil until the first one
 	before sources.Table                                // of the last reading of the file
@@ -51,8 +54,8 @@ func (d *decoder) warn(n node, format string, args ...any) {
 // maxProblems is how many problems of a file are reported.
 const maxProblems = 100
 
-// full says whether so many problems were found that reading on is of no use.
-func (d *decoder) full() bool { return len(d.problems) > maxProblems }
+// full says whether reading on is of no use: there are many problems, or the file is too large.
+func (d *decoder) full() bool { return len(d.problems) > maxProblems || d.over }
 
 // few returns the first problems in order of the text, and a last one that says that there are more.
 func few(problems []sources.Problem) []sources.Problem {

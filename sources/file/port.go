@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,13 +31,10 @@ func readPorts(s *draft, n node) error {
 		case p.last != 0 && (p.Name != "" || p.TargetPort != 0 || p.NodePort != 0):
 			d.refuse(n, "a range of ports has no name, targetPort or nodePort: its ports have their numbers as names, and are the same on the endpoints")
 			return
-		case p.last != 0:
-			s.addRange(p)
-			return
-		case p.TargetPort == 0:
+		case p.last == 0 && p.TargetPort == 0:
 			p.TargetPort = p.Port.Port
 		}
-		s.Ports = append(s.Ports, p.Port)
+		s.ports = append(s.ports, p)
 	})
 }
 
@@ -85,10 +83,25 @@ func (p *draftPort) read(n node) (err error) {
 	return nil
 }
 
-// addRange appends each port of a range.
-func (s *draft) addRange(p draftPort) {
-	for number := int(p.Port.Port); number <= int(p.last); number++ {
-		s.Ports = append(s.Ports, sources.Port{Protocol: p.Protocol, Port: uint16(number), TargetPort: uint16(number)})
+// size is how many ports it stands for.
+func (p *draftPort) size() int {
+	if p.last == 0 {
+		return 1
+	}
+	return int(p.last) - int(p.Port.Port) + 1
+}
+
+// expand writes out the ports of ranges, once their number is known to be served.
+func (s *draft) expand(n int) {
+	s.Ports = slices.Grow(s.Ports, n)
+	for _, p := range s.ports {
+		if p.last == 0 {
+			s.Ports = append(s.Ports, p.Port)
+			continue
+		}
+		for number := int(p.Port.Port); number <= int(p.last); number++ {
+			s.Ports = append(s.Ports, sources.Port{Protocol: p.Protocol, Port: uint16(number), TargetPort: uint16(number)})
+		}
 	}
 }
 
@@ -98,8 +111,10 @@ func readPort(s *draft, n node) error {
 	if err := p.read(n); err != nil {
 		return err
 	}
-	p.last = max(p.last, p.Port.Port)
-	s.addRange(p)
+	if p.last == 0 {
+		p.TargetPort = p.Port.Port
+	}
+	s.ports = append(s.ports, p)
 	return nil
 }
 

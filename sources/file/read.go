@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// maxSize is the size of the largest file that is read, in bytes: 64 MiB, some 100,000 services. A larger one is a
-// mistake (a log, a disk image) and would take the node's memory.
-const maxSize = 64 << 20
+// maxSize is the size of the largest file that is read, in bytes: 16 MiB, some 50,000 services, or as many endpoints as are
+// served. A larger one is a mistake (a log, a disk image) and would take the node's memory.
+const maxSize = 16 << 20
 
 // readLimit bounds the time of a read.
 const readLimit = 5 * time.Second

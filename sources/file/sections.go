@@ -84,9 +84,15 @@ func bySections(before reading, name, text string) (now reading, problems []sour
 		parts[i].Line += strings.Count(head, "\n")
 		p := parts[i]
 		texts[i] = digestOf(p.Text)
+		size := d.size
 		if s, read := before.sections[texts[i]]; read {
 			services[i], sections[i] = *before.table.Services.At(int(s.service)), s
+			d.took(&services[i])
 		} else if services[i], sections[i], ok = d.readSection(r, p); !ok {
+			if d.over {
+				return reading{}, few(append(problems, d.tooLarge(p))), true
+			}
+			d.size = size
 			s, doubts, more := d.alone(p)
 			if len(more) == 0 || fields.MaxValues < atMost(text) {
 				return reading{}, nil, false
@@ -132,7 +138,8 @@ func (d *decoder) head(text string) (string, bool) {
 // problems if the section is not TOML, so that its end is not known, or is not one service. A service that cannot
 // be read has only its name.
 func (d *decoder) alone(p fields.Part) (s sources.Service, warnings, problems []sources.Problem) {
-	own := &decoder{origin: d.origin, named: d.named, before: d.before}
+	own := &decoder{origin: d.origin, size: d.size, named: d.named, before: d.before}
+	defer func() { d.size = own.size }()
 	root, ok := own.parse([]byte(strings.Repeat("\n", p.Line-1)+p.Text), func(string) bool { return true })
 	if !ok {
 		return sources.Service{}, nil, nil

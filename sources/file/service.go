@@ -20,6 +20,7 @@ type draft struct {
 	keepClient   *bool // keepClientAddress; nil if absent
 	limits       limits
 	flags        []schedulerFlag
+	ports        []draftPort // Ports, before ranges are written out
 	endpoints    []draftEndpoint
 }
 
@@ -70,7 +71,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		namespace, name = sources.DefaultNamespace, key
 	}
 	s := &d.draft
-	*s = draft{d: d, endpoints: s.endpoints[:0], Service: sources.Service{
+	*s = draft{d: d, ports: s.ports[:0], endpoints: s.endpoints[:0], Service: sources.Service{
 		Namespace:             namespace,
 		Name:                  name,
 		Type:                  sources.ClusterIP,
@@ -95,10 +96,15 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 	}
 	s.clientAddress(n)
 	if !n.Has("type") {
-		s.Type = inferType(&s.Service)
+		s.Type = inferType(&s.Service, s.hasNodePort())
 	}
+	ports, fits := d.fits(s, n)
+	if !fits {
+		return sources.Service{}, false
+	}
+	s.expand(ports)
 	if s.FWMark != 0 {
-		if len(s.Ports) > 0 {
+		if len(s.ports) > 0 {
 			d.refuse(n, "fwmark and ports are both given: whoever marks packets chooses them by port, too")
 			return sources.Service{}, false
 		}
@@ -109,7 +115,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		d.refuse(s.affinityTime, `sessionAffinityTimeout has no effect without sessionAffinity = "ClientIP"`)
 	}
 	s.otherFlags()
-	d.resolve(s, n)
+	d.resolve(s)
 	s.Weighted = s.Scheduler == "" && sources.DifferentWeights(s.Endpoints)
 	return s.Service, len(d.problems) == before && !fields.Spare(n.Key)
 }
@@ -118,14 +124,22 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 var synonyms = [][2]string{{"clusterIP", "clusterIPs"}, {"vips", "loadBalancerIPs"}, {"port", "ports"}, {"backends", "endpoints"}}
 
 // inferType returns the type of a service that names none: the least one that its addresses and ports need.
-func inferType(s *sources.Service) sources.Type {
+func inferType(s *sources.Service, nodePort bool) sources.Type {
 	switch {
 	case len(s.LoadBalancerIPs) > 0:
 		return sources.LoadBalancer
-	case slices.ContainsFunc(s.Ports, func(p sources.Port) bool { return p.NodePort != 0 }):
+	case nodePort:
 		return sources.NodePort
 	}
 	return sources.ClusterIP
+}
+
+func hasNodePort(s *sources.Service) bool {
+	return slices.ContainsFunc(s.Ports, func(p sources.Port) bool { return p.NodePort != 0 })
+}
+
+func (s *draft) hasNodePort() bool {
+	return slices.ContainsFunc(s.ports, func(p draftPort) bool { return p.NodePort != 0 })
 }
 
 var serviceFields = sync.OnceValue(func() fields.Table[draft] {

@@ -28,6 +28,11 @@ func (o Objects) Empty() bool { return len(o.Services)+len(o.Slices)+len(o.Nodes
 // names, and unused fields. It reports an object that cannot be read and leaves it out. name is the file's name in messages.
 func Decode(name string, data []byte) (Objects, []sources.Problem) {
 	d := &decoder{name: name}
+	if atMost(data) > 4*maxValues {
+		d.refuse(0, "more than %d keys and values", maxValues)
+		return d.objects, d.problems
+	}
+	room := weigher{left: maxValues, of: map[*yaml.Node]int{}}
 	docs := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var doc yaml.Node
@@ -40,6 +45,10 @@ func Decode(name string, data []byte) (Objects, []sources.Problem) {
 			d.fault(0, err)
 			sources.SortProblems(d.problems)
 			return d.objects, d.problems
+		}
+		if !room.takes(&doc) {
+			d.refuse(doc.Line, "more than %d keys and values, each alias written out", maxValues)
+			return Objects{}, d.problems
 		}
 		if len(doc.Content) > 0 {
 			d.object(doc.Content[0], head{})

@@ -27,25 +27,53 @@ type part struct {
 	chains []kernel.Chain
 }
 
-func (p *part) add(chain int, rule string) { p.rules[chain] += rule + "\n" }
+// draft is a part while it is made. A range of ports adds thousands of rules to a chain.
+type draft struct {
+	part
+	text [shared][]byte
+}
+
+func (d *draft) add(chain int, rule string) {
+	d.text[chain] = append(append(d.text[chain], rule...), '\n')
+}
+
+// finished returns the part.
+func (d *draft) finished() part {
+	for i, text := range d.text {
+		d.rules[i] = string(text)
+	}
+	return d.part
+}
 
 // part returns what the service with an index adds. fronts are its fronts.
 func (w *writer) part(index int, fronts []int32) part {
-	var out part
+	var out draft
 	if !slices.ContainsFunc(fronts, func(at int32) bool { return w.Frontends.Fronts[at].Key.Family() == w.Family }) {
-		return out // for the family that most services do not have
+		return out.part // for the family that most services do not have
 	}
-	for number := range w.Frontends.Table.Services.At(index).Ports {
-		p := w.newPort(index, number, fronts)
+	of := w.byPort(index, fronts)
+	for number := range of {
+		p := w.newPort(index, number, of[number])
 		p.choose()
 		p.entrances(&out)
 		p.ownChains(&out)
 	}
-	return out
+	return out.finished()
+}
+
+// byPort returns the fronts of each port of a service in the family, by their indexes, in the order of fronts.
+func (w *writer) byPort(index int, fronts []int32) [][]int32 {
+	of := make([][]int32, len(w.Frontends.Table.Services.At(index).Ports))
+	for _, at := range fronts {
+		if x := &w.Frontends.Fronts[at]; x.Key.Family() == w.Family {
+			of[x.Port] = append(of[x.Port], at)
+		}
+	}
+	return of
 }
 
 // entrances adds the rules of the shared chains.
-func (p *port) entrances(out *part) {
+func (p *port) entrances(out *draft) {
 	for _, x := range p.clusterIPs {
 		if p.internal != "" {
 			out.add(natServices, p.to(x, " cluster IP")+"-j "+p.chain(p.internal))
@@ -99,7 +127,7 @@ func (p *port) refusal(local bool) (why, target string) {
 }
 
 // ownChains adds the chains of the port.
-func (p *port) ownChains(out *part) {
+func (p *port) ownChains(out *draft) {
 	outside := len(p.vips)+len(p.nodePorts) > 0
 	if outside && p.any() {
 		out.chains = append(out.chains, p.Chain("nat", p.chain(kernel.ChainExternal), p.fromOutside()...))

@@ -37,16 +37,13 @@ type endpoint struct {
 	here   bool   // it is, or may be, on this node
 }
 
-// newPort returns a port with its fronts, which are those of a service in a family.
+// newPort returns a port with its fronts.
 func (w *writer) newPort(index, number int, fronts []int32) port {
 	s := w.Frontends.Table.Services.At(index)
 	p := port{writer: w, service: s, index: index, proto: kernel.Proto(s.Ports[number].Protocol), name: portName(s, &s.Ports[number])}
 	var balanced []*frontend.Front
 	for _, at := range fronts {
 		x := &w.Frontends.Fronts[at]
-		if int(x.Port) != number || x.Key.Family() != w.Family {
-			continue
-		}
 		switch {
 		case x.Traits.Has(frontend.LoadBalancer):
 			balanced = append(balanced, x)
