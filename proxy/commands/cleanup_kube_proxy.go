@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/proxy/cli"
@@ -35,8 +36,10 @@ func besideKubeProxy() error {
 	return nil
 }
 
-// modeLine is the mode in a KubeProxyConfiguration.
-var modeLine = regexp.MustCompile(`(?m)^"?mode"?:[ \t]*["']?([a-z]*)["']?[ \t]*(#.*)?\r?$`)
+// modeLine finds the mode in a KubeProxyConfiguration.
+var modeLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^"?mode"?:[ \t]*["']?([a-z]*)["']?[ \t]*(#.*)?\r?$`)
+})
 
 // kubeProxyMode returns the mode of a kube-proxy with these arguments; "" is its default, iptables. With --config the file
 // alone decides. It is not known if the file cannot be read.
@@ -62,7 +65,7 @@ func kubeProxyMode(args []string, read func(path string) ([]byte, error)) (mode 
 	if err != nil {
 		return "", false
 	}
-	if m := modeLine.FindSubmatch(text); m != nil {
+	if m := modeLine().FindSubmatch(text); m != nil {
 		return string(m[1]), true
 	}
 	return "", true

@@ -295,16 +295,13 @@ func program(p *sources.Probe, words []string) {
 	p.Command, p.Args = fields[0], strings.Join(fields[1:], "\x00")
 }
 
-// checkDirs are the directories that programs of checks may be in, unless health.execDirs names others.
-var checkDirs = []string{"/etc/svcproxy/checks", "/usr/lib/svcproxy/checks"}
-
 // programPlace notes where the program of a check must be.
 func (v *virtual) programPlace(at sources.Origin, p *sources.Probe) {
-	if p.Type != sources.CheckExec || slices.Contains(checkDirs, path.Dir(p.Command)) {
+	if p.Type != sources.CheckExec || slices.Contains(sources.ExecDirs(), path.Dir(p.Command)) {
 		return
 	}
 	v.noteChange(at, "program %s of a check: svcproxy runs programs from %s alone: copy it there and write its new path, or add %s to health.execDirs in svcproxy.toml",
-		p.Command, strings.Join(checkDirs, " and "), path.Dir(p.Command))
+		p.Command, strings.Join(sources.ExecDirs(), " and "), path.Dir(p.Command))
 }
 
 // commandWords splits a command line at blanks. Those within quotes stay.
