@@ -52,7 +52,11 @@ func (n node) underTraffic(t *testing.T) *load {
 // TestKilledUnderTraffic: svcproxy is killed at a random moment after a change of its files, 14 times. No client loses a
 // question, and after each start the kernel is as the files want it. Mode userspace serves again after each start.
 func TestKilledUnderTraffic(t *testing.T) {
-	kills, _ := endures(t, 0, 4, 14)
+	few := 4
+	if emulated() {
+		few = 2
+	}
+	kills, _ := endures(t, 0, few, 14)
 	n := newNode(t, "")
 	more := web + clusterIP("more", "10.96.0.21", allV4)
 	n.start(t, more)
