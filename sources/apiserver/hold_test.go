@@ -183,41 +183,41 @@ func TestHoldOfTheNode(t *testing.T) {
 		}
 		c := newCatalog()
 		c.grace = 5 * time.Minute
-		now := func() (node manifest.Node, held int) {
+		now := func() (node manifest.Node, held, holds bool) { // held: the Node; holds: anything
 			c.mu.Lock() // timers end holds
 			defer c.mu.Unlock()
-			return c.node, len(c.holds)
+			return c.node, c.holds["nodes"] != nil, len(c.holds) > 0
 		}
 		c.replaceServices(nil)
 		c.replaceSlices(nil)
 		c.replaceNode(nil)
-		if n, held := now(); n.Name != "" || held > 0 {
+		if n, held, _ := now(); n.Name != "" || held {
 			t.Error("there never was a Node")
 		}
 		c.replaceNode([]manifest.NodeObject{node("a")})
 		c.replaceNode(nil)
 		time.Sleep(4 * time.Minute)
 		c.replaceNode(nil)
-		if n, held := now(); !n.Eligible() || held != 1 {
-			t.Errorf("%+v, %d held", n, held)
+		if n, held, _ := now(); !n.Eligible() || !held {
+			t.Errorf("%+v, held %t", n, held)
 		}
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
-		if n, held := now(); n.Eligible() || held > 0 {
-			t.Errorf("%+v, %d held", n, held)
+		if n, _, holds := now(); n.Eligible() || holds {
+			t.Errorf("%+v, holds %t", n, holds)
 		}
 		c.putNode(node("a"))
 		c.replaceNode(nil)
 		c.putNode(node("b"))
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if n, _ := now(); !n.Eligible() || n.Zone != "b" {
+		if n, _, _ := now(); !n.Eligible() || n.Zone != "b" {
 			t.Errorf("%+v", n)
 		}
 		c.replaceNode(nil)
 		c.dropNode(node("b"))
-		if n, held := now(); n.Eligible() || held > 0 {
-			t.Errorf("deleted, and %+v, %d held", n, held)
+		if n, _, holds := now(); n.Eligible() || holds {
+			t.Errorf("deleted, and %+v, holds %t", n, holds)
 		}
 	})
 }
