@@ -202,7 +202,8 @@ func sameService(a, b *Service) bool {
 		(a.Announce == nil) == (b.Announce == nil) && (a.Announce == nil || *a.Announce == *b.Announce) &&
 		sameHealthCheck(a.HealthCheck, b.HealthCheck) &&
 		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) && equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&
-		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports) && equal(a.Withheld, b.Withheld)
+		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports) && equal(a.Withheld, b.Withheld) &&
+		slices.Equal(a.Legacy, b.Legacy)
 }
 
 func sameHealthCheck(a, b *HealthCheck) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -7,7 +7,7 @@ import (
 
 // Doubts returns problems of services that are served: they are probably not as they were meant, or this node prevents a
 // part of them. They are in order of file and line, at most maxDoubts per file. Services without a file, which an API
-// server accepted as they are, have none.
+// server accepted as they are, have none but for values with leading zeros.
 func Doubts(host HostFacts, t Table) []Problem {
 	j := &judgement{host: host}
 	for i := range t.Services.Len() {

@@ -17,6 +17,9 @@ func (j *judgement) doubt(s *Service, format string, args ...any) {
 
 // service applies the rules that depend on one service alone.
 func (j *judgement) service(s *Service) {
+	for _, text := range s.Legacy {
+		j.doubt(s, "%s, as kube-proxy does: write it so, leading zeros are octal to other programs", text)
+	}
 	if s.Origin.File == "" || !s.Type.Serves() {
 		return
 	}

@@ -115,6 +115,9 @@ type Service struct {
 
 	Endpoints []Endpoint // sorted by address
 
+	// Legacy are values that its source reads although they are not well formed any more, in words. Doubts warn of them.
+	Legacy []string
+
 	// Withheld are the parts of the service that another service has or that the node cannot serve, sorted.
 	// Merge sets it.
 	Withheld []Withheld

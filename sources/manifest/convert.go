@@ -157,12 +157,13 @@ func (c *converter) balancer(in Service) {
 		c.ingress(i)
 	}
 	for _, text := range in.Spec.LoadBalancerSourceRanges {
-		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		p, clean, err := parsePrefix(strings.TrimSpace(text))
 		if err != nil || p.Addr().Is4In6() {
 			c.refuse("loadBalancerSourceRanges: %q is not a CIDR", text)
 			continue
 		}
-		s.SourceRanges = append(s.SourceRanges, p.Masked())
+		c.legacy("loadBalancerSourceRanges:", text, clean)
+		s.SourceRanges = append(s.SourceRanges, p)
 	}
 	if s.ExternalTrafficPolicy == sources.Local {
 		s.HealthCheckNodePort = c.number("healthCheckNodePort", in.Spec.HealthCheckNodePort)
@@ -187,12 +188,20 @@ func (c *converter) ingress(i Ingress) {
 }
 
 func (c *converter) addr(what, text string) (netip.Addr, bool) {
-	a, err := netip.ParseAddr(text)
+	a, clean, err := parseAddr(text)
 	if err != nil {
 		c.refuse("%s %q is not an IP address", what, text)
 		return netip.Addr{}, false
 	}
-	return a.Unmap(), true
+	c.legacy(what, text, clean)
+	return a, true
+}
+
+// legacy notes a value with leading zeros.
+func (c *converter) legacy(what, text, clean string) {
+	if clean != "" {
+		c.service.Legacy = append(c.service.Legacy, fmt.Sprintf("%s %q is read as %s", what, text, clean))
+	}
 }
 
 // ofFamily says whether the service is of an address's family. A service without a cluster IP is of both families.

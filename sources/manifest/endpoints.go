@@ -71,11 +71,12 @@ func (c *converter) slice(to []sources.Endpoint, part *EndpointSlice) []sources.
 		if len(e.Addresses) == 0 {
 			continue
 		}
-		a, err := netip.ParseAddr(e.Addresses[0])
+		a, clean, err := parseAddr(e.Addresses[0])
 		if err != nil || a.Is4() != (part.AddressType == "IPv4") {
 			c.refuse("endpoint %q of EndpointSlice %s left out: not an address of type %s", e.Addresses[0], part.Metadata.Name, part.AddressType)
 			continue
 		}
+		c.legacy("endpoint", e.Addresses[0], clean)
 		if c.service.LeadsTo(a) { // a slice of a family that the service no longer has may still exist
 			to = append(to, endpoint(e, a, ports))
 		}

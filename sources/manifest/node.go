@@ -68,8 +68,8 @@ func (o NodeObject) Node() Node {
 		if a.Type != "InternalIP" && a.Type != "ExternalIP" {
 			continue
 		}
-		if ip, err := netip.ParseAddr(a.Address); err == nil {
-			n.Addresses = append(n.Addresses, ip.Unmap())
+		if ip, _, err := parseAddr(a.Address); err == nil {
+			n.Addresses = append(n.Addresses, ip)
 		}
 	}
 	cidrs := o.Spec.PodCIDRs
@@ -77,8 +77,8 @@ func (o NodeObject) Node() Node {
 		cidrs = []string{o.Spec.PodCIDR}
 	}
 	for _, s := range cidrs {
-		if p, err := netip.ParsePrefix(s); err == nil {
-			n.PodCIDRs = append(n.PodCIDRs, p.Masked())
+		if p, _, err := parsePrefix(s); err == nil {
+			n.PodCIDRs = append(n.PodCIDRs, p)
 		}
 	}
 	n.Leaving = cmp.Or(o.deleting(), o.tainted())
