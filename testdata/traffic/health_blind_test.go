@@ -105,8 +105,9 @@ func (n node) withoutDescriptors(t *testing.T, during func()) {
 
 // healthJSON is what the tests read of all health checks in `svcproxy status -o json`.
 type healthJSON struct {
-	Blind  string
-	States map[string]int
+	Blind     string
+	HeldUntil time.Time
+	States    map[string]int
 }
 
 func (n node) health(t *testing.T) healthJSON {
@@ -122,14 +123,15 @@ func (n node) health(t *testing.T) healthJSON {
 	return st.Health
 }
 
-// linksDown takes the links to every backend, and with them the routes.
+// linksDown takes the links to every backend. The default route stays, so packets are sent and not answered.
 func linksDown(t *testing.T, n node) {
 	set := func(state string) {
 		for _, b := range n.Backends {
 			must(t, n.Lab.Node.IP(fmt.Sprintf("link set %s %s", b.Name, state)))
 		}
 	}
-	n.unrouted(t, "while links are down", func() { set("down") }, func() { set("up") })
+	n.outage(t, "while links are down", func() { set("down") }, func() { set("up") })
+	n.eventually(t, patience, "events", "massFailure ")
 }
 
 // noRoute takes the node's way to every backend.
@@ -160,6 +162,44 @@ func (n node) unrouted(t *testing.T, when string, begin, end func()) {
 	if took > 50*time.Second {
 		w.end()
 		t.Logf("%s: a minute was over before the routes were back: this machine is starved", when)
+		return
+	}
+	w.wantNone(t, when)
+}
+
+// outage fails every endpoint. Until more than half of them failed, each may be dead by itself. Then it is a mass
+// failure: all of them count as up again, until it is over.
+func (n node) outage(t *testing.T, when string, begin, end func()) {
+	begin()
+	var held time.Time
+	err := lab.Eventually(patience, func() error {
+		h := n.health(t)
+		if held = h.HeldUntil; held.IsZero() || h.States["up"]+h.States["failing"] > 0 {
+			return fmt.Errorf("no mass failure of all endpoints is held: %+v", h)
+		}
+		return nil
+	})
+	if err != nil {
+		end()
+		t.Fatal(err)
+	}
+	// The answer to an order waits for a sync with everything that is known by now.
+	n.order(t, 0, "weight connects/10.2.1.10 1")
+	n.order(t, 0, "weight connects/10.2.1.10 default")
+	w := n.watch(t)
+	weights, err := n.Lab.Node.Weights()
+	must(t, err)
+	for real, weight := range weights {
+		if weight != 1 {
+			t.Errorf("%s: in the mass failure %v has weight %d", when, real, weight)
+		}
+	}
+	probes()
+	end()
+	n.allUp(t, 12)
+	if time.Now().After(held) {
+		w.end()
+		t.Logf("%s: the mass failure was over before all endpoints were up: this machine is starved", when)
 		return
 	}
 	w.wantNone(t, when)
