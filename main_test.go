@@ -209,7 +209,7 @@ var mayImport = map[string][]string{
 	"proxy/events":  {"kernel", "kernel/statefile", "proxy", "proxy/announce", "proxy/condition", "proxy/health", "proxy/screen", "sources"},
 
 	// The loop, and the configuration.
-	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/announce", "proxy/frontend", "sources"},
+	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/announce", "proxy/condition", "proxy/frontend", "sources"},
 	"proxy/config": {"kernel", "kernel/statefile", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file", "sources/lastgood"},
 
 	// From a table to the wanted state: pure.
@@ -237,13 +237,14 @@ var mayImport = map[string][]string{
 	"sources/manifest":  {"sources"},
 
 	// The kernel: adapters, and what stands for it in tests.
-	"kernel/host":             {"kernel", "kernel/conntrack", "kernel/ipset", "kernel/iptables", "kernel/ipvs", "kernel/link", "kernel/nl", "kernel/plan", "kernel/relay", "kernel/statefile", "kernel/sysctl", "kernel/verify"},
+	"kernel/host":             {"kernel", "kernel/conntrack", "kernel/ipset", "kernel/iptables", "kernel/ipvs", "kernel/link", "kernel/nl", "kernel/plan", "kernel/relay", "kernel/sockdiag", "kernel/statefile", "kernel/sysctl", "kernel/verify"},
 	"kernel/conntrack":        {"kernel", "kernel/nl"},
 	"kernel/ipset":            {"kernel", "kernel/nl"},
 	"kernel/iptables":         {"kernel", "kernel/nl"},
 	"kernel/ipvs":             {"kernel", "kernel/nl"},
 	"kernel/link":             {"kernel", "kernel/nl"},
 	"kernel/relay":            {"kernel"},
+	"kernel/sockdiag":         {"kernel", "kernel/nl"},
 	"kernel/sysctl":           {"kernel", "kernel/statefile"},
 	"kernel/machine":          {},
 	"kernel/kerneltest/world": {"kernel", "kernel/fake", "kernel/plan"},

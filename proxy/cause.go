@@ -28,7 +28,7 @@ var causes = []struct {
 	{CauseTable, "a source delivered a table"},
 	{CauseRetry, "the last sync failed"},
 	{CauseProbe, "other hosts were asked for a VIP that waits to be bound"},
-	{CauseNode, "the node's addresses changed"},
+	{CauseNode, "the node's addresses changed, or a program stopped listening"},
 	{CauseConfig, "the configuration changed"},
 	{CauseAsked, "a signal or a command asked for a full check"},
 	{CauseHealth, "the health of an endpoint changed, or an order of the operator"},

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -15,12 +16,21 @@ func OnNode(facts sources.HostFacts, n kernel.Node) sources.HostFacts {
 	for i, a := range n.Addrs {
 		facts.Addrs[i] = a.Prefix.Addr()
 	}
+	if facts.NodePorts.Primary != nil {
+		for _, a := range []netip.Addr{n.Primary4, n.Primary6} {
+			named := slices.ContainsFunc(facts.NodePorts.Primary, func(b netip.Addr) bool { return a.Is4() == b.Is4() })
+			if a.IsValid() && !named {
+				facts.NodePorts.Primary = append(slices.Clone(facts.NodePorts.Primary), a)
+			}
+		}
+	}
 	return facts
 }
 
 // merge makes one table of the sources' tables, for the node as the kernel has it now.
 func (p *Proxy) merge(r *Report) sources.Merged {
-	merged := p.merger.Merge(OnNode(p.input.facts, p.reading.have.Node), p.hold, p.input.tables...)
+	merged := p.merger.Merge(p.facts(r.Checked), p.hold, p.input.tables...)
+	p.judgedPrograms(&merged)
 	merged.Missing = len(p.input.waiting) > 0
 	p.unsaved = p.unsaved || merged.Decided || merged.Delta.Moved
 	p.next.Doubts = lines(merged.Doubts)

@@ -9,6 +9,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy/announce"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -68,6 +69,13 @@ type Options struct {
 	// that. Without it VIPs are bound at once and not announced.
 	Prober Prober
 
+	// Listeners tells which programs of this host listen at ports that are wanted. Without it services take the
+	// ports of all of them. The loop's goroutine calls it.
+	Listeners func(wanted func(port uint16, proto kernel.Proto) bool) ([]kernel.Listener, error)
+
+	// Conditions has what is wrong for a while. It may be nil.
+	Conditions *condition.Board
+
 	// Health changes the weights of endpoints; nil leaves them as the sources have
 	// them. Replan requests a sync with its present result.
 	Health HealthChecks
@@ -116,13 +124,14 @@ type Proxy struct {
 	idle      idleServices
 
 	// The rest belongs to the loop's goroutine.
-	pace    pace
-	reading reading
-	merger  sources.Merger
-	prober  prober
-	logs    logs
-	input   input    // of the sync that runs, or ran last
-	next    Snapshot // what the sync that runs will publish
+	pace      pace
+	reading   reading
+	merger    sources.Merger
+	prober    prober
+	logs      logs
+	listening listening
+	input     input    // of the sync that runs, or ran last
+	next      Snapshot // what the sync that runs will publish
 
 	hold      bool  // a source has not delivered: plans remove nothing
 	judged    bool  // the first reading of the kernel was judged
@@ -187,6 +196,9 @@ func (p *Proxy) loop(ctx context.Context, ended <-chan error) error {
 		case now := <-timer.C:
 			if p.pace.due().After(now) {
 				p.pace.quickChecked(now, p.reading.quickCheck())
+				if p.programsChanged() {
+					p.Check(CauseNode)
+				}
 			} else if err := p.sync(ctx); err != nil || ctx.Err() != nil {
 				return err
 			}

@@ -193,6 +193,7 @@ func (s *Service) SameOn(node string, o *Service) bool {
 // sameService reports whether two services of one name are equal but for their endpoints and Origin.
 func sameService(a, b *Service) bool {
 	return a.Type == b.Type && a.FWMark == b.FWMark && a.KeepsClients == b.KeepsClients &&
+		a.TakeHostPorts == b.TakeHostPorts &&
 		a.ExternalTrafficPolicy == b.ExternalTrafficPolicy && a.InternalTrafficPolicy == b.InternalTrafficPolicy &&
 		a.Affinity == b.Affinity && a.AffinityTimeout == b.AffinityTimeout &&
 		a.HealthCheckNodePort == b.HealthCheckNodePort && a.PublishNotReadyAddresses == b.PublishNotReadyAddresses &&

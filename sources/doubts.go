@@ -30,10 +30,10 @@ type doubts struct {
 	list []Problem
 }
 
-// update returns the doubts about a table. They omit those that depend on the node's addresses and gateways: Merge
-// reports what it withholds for these.
+// update returns the doubts about a table. They omit those that depend on the node's addresses, gateways and programs:
+// Merge reports what it withholds for these.
 func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
-	host.Addrs, host.Gateways = nil, nil
+	host.Addrs, host.Gateways, host.Own, host.Listeners, host.Serving = nil, nil, nil, nil, nil
 	together := true
 	switch {
 	case d.of == nil || delta.Moved || !host.equal(&d.host):

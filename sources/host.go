@@ -15,6 +15,14 @@ type HostFacts struct {
 	Addrs    []netip.Addr // the node's own addresses, without VIPs that svcproxy has bound
 	Gateways []netip.Addr // the next hops of its default routes
 
+	NodePorts NodePortAddrs // at which of Addrs node ports are served
+	Own       []Listener    // of svcproxy itself, as the configuration has them; Program is the key
+	// Listeners are sockets of other programs of the host, sorted. Those at ports that no service asks for may be left
+	// out.
+	Listeners []Listener
+	// Serving are the addresses and ports that the kernel served for an earlier run, sorted; node ports by their claims.
+	Serving []Claim
+
 	Mode       string   // "" = not known
 	Scheduler  string   // of services that name none; "" = none: see Service.SchedulerOn
 	Schedulers []string // those that the kernel has; nil = not known
@@ -27,6 +35,18 @@ type HostFacts struct {
 	// ClusterIPsKeepClients: neither clusterCIDR nor masqueradeAll is set, so packets to a cluster IP keep the client's
 	// address.
 	ClusterIPsKeepClients bool
+}
+
+// NodePortAddrs are where a node serves node ports. The zero value is all of its addresses.
+type NodePortAddrs struct {
+	CIDRs    []netip.Prefix // addresses in them; a family without any has all
+	Primary  []netip.Addr   // these alone, if it is not nil
+	Loopback bool           // 127.0.0.0/8, too
+}
+
+func (n *NodePortAddrs) equal(o *NodePortAddrs) bool {
+	return n.Loopback == o.Loopback && (n.Primary == nil) == (o.Primary == nil) && equal(n.Primary, o.Primary) &&
+		equal(n.CIDRs, o.CIDRs)
 }
 
 // The names of the modes.
@@ -72,5 +92,7 @@ func (h *HostFacts) equal(o *HostFacts) bool {
 
 // sameNode reports whether all facts that Merge depends on are equal.
 func (h *HostFacts) sameNode(o *HostFacts) bool {
-	return h.onlyMasquerades() == o.onlyMasquerades() && h.most() == o.most() && h.MasqueradeMark == o.MasqueradeMark && equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways)
+	return h.onlyMasquerades() == o.onlyMasquerades() && h.most() == o.most() && h.MasqueradeMark == o.MasqueradeMark &&
+		equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways) && equal(h.Listeners, o.Listeners) &&
+		equal(h.Own, o.Own) && equal(h.Serving, o.Serving) && h.NodePorts.equal(&o.NodePorts)
 }

@@ -27,6 +27,7 @@ func (j *judgement) service(s *Service) {
 		j.doubt(s, "type NodePort without a nodePort opens none: give one, nothing allocates it here")
 	}
 	j.vips(s)
+	j.listeners(s)
 	j.scheduler(s)
 	j.limits(s)
 	j.schedulerFlags(s)
@@ -51,6 +52,19 @@ func (j *judgement) vips(s *Service) {
 	for _, e := range s.Endpoints {
 		if slices.Contains(s.ExternalIPs, e.Addr) && !loops(s, e) {
 			j.doubt(s, "external IP %s is also an endpoint: right only if it is this host's own address", e.Addr)
+		}
+	}
+}
+
+// listeners warns of programs of the host that listen where the service asks to be served. It cannot know what is
+// served.
+func (j *judgement) listeners(s *Service) {
+	for a := range s.Addresses {
+		switch text, withheld := j.host.listens(s, &a, func(Claim) bool { return false }); {
+		case withheld:
+			j.doubt(s, "left out in part, unless it is served already: %s", text)
+		case text != "":
+			j.doubt(s, "%s", text)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 //
 // Merge changes no argument. The merged table may share its services with an argument.
 func Merge(host HostFacts, tables ...Table) (merged Table, problems []Problem) {
-	found := judged(host, nil, tables)
+	found := judged(host, nil, host.serving, tables)
 	return found.apply(tables), found.problems
 }
 
@@ -49,6 +49,10 @@ type verdict struct {
 	problems []Problem
 	held     []Holding
 	full     bool // there is no room for some services
+
+	awaits    bool // something is withheld where a program of the host listens
+	displaced []Displaced
+	doubts    []Problem // the same for the services
 }
 
 // place is a service, by the index of its table and its index there.
@@ -60,8 +64,9 @@ type outcome struct {
 }
 
 // judged returns the verdict on some tables. A single uncontested table needs no contest, unless an external IP is an
-// endpoint. Only Merge can judge that: it depends on whether the node binds the address.
-func judged(host HostFacts, before seniority, tables []Table) verdict {
+// endpoint. Only Merge can judge that: it depends on whether the node binds the address. served reports whether a claim
+// was served before, whoever's it was.
+func judged(host HostFacts, before seniority, served func(Claim) bool, tables []Table) verdict {
 	v := verdict{of: map[place]outcome{}}
 	if some := filled(tables); len(some) != 1 || !some[0].isUncontested() || some[0].externalEndpoint() {
 		v.take(judge(host, before, tables...))
@@ -73,6 +78,7 @@ func judged(host HostFacts, before seniority, tables []Table) verdict {
 		v.marks(host, tables)
 	}
 	v.bound(host, before, tables)
+	v.listeners(host, served, tables)
 	v.report(tables)
 	return v
 }

@@ -22,6 +22,9 @@ type Merger struct {
 	merged Table
 	ran    bool
 	vips   []netip.Addr // of tables, sorted; nil until a merge needs them
+
+	ports   map[hostPort]bool // of tables at the node's own addresses; nil until Wants needs them
+	portsOf []netip.Addr      // the addresses that they were looked for at
 }
 
 // Merged is what a Merger makes of some tables.
@@ -32,6 +35,10 @@ type Merged struct {
 	// Problems are what is left out of the table, or of a service in it: see Merge. Doubts are what is served
 	// but probably not as it was meant: see the function Doubts.
 	Problems, Doubts []Problem
+	// Awaits: something is withheld where a program of the host listens, until it stops.
+	Awaits bool
+	// Displaced are the programs of the host where services are served, without TakeHostPorts.
+	Displaced []Displaced
 	// Missing: a source has not delivered a table. Merge leaves it to the caller.
 	Missing bool
 	// Decided: contests were decided again, or services came or went, so Incumbents may differ.
@@ -51,10 +58,11 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		if before == nil {
 			before = m.Before
 		}
-		m.found, m.vips = judged(host, before, tables), nil
+		m.found, m.vips, m.ports = judged(host, before, m.served(&host), tables), nil, nil
 	}
 	more := slices.ContainsFunc(deltas, func(d Delta) bool { return !d.OnlyEndpoints() }) // than endpoints changed
 	now := Merged{Problems: m.found.problems, Decided: decide || more}
+	now.Awaits, now.Displaced = m.found.awaits, m.found.displaced
 	if decide {
 		now.Table = m.found.apply(tables)
 		now.Delta = Compare(m.merged, now.Table)
@@ -63,11 +71,11 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		now.Delta = m.found.delta(deltas, tables, now.Table)
 		now.Delta.Shifted = slices.ContainsFunc(deltas, func(d Delta) bool { return d.Shifted })
 		if more {
-			m.vips = nil
+			m.vips, m.ports = nil, nil
 		}
 	}
 	now.Table = now.Table.After(m.merged, now.Delta)
-	now.Doubts = m.doubts.update(host, now.Table, now.Delta)
+	now.Doubts = few(slices.Concat(m.doubts.update(host, now.Table, now.Delta), m.found.doubts))
 	m.merged, m.host, m.tables, m.ran = now.Table, host, slices.Clone(tables), true
 	if !hold {
 		m.last = served{now.Table}
@@ -79,7 +87,8 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 func (m *Merger) keepsClaims(host *HostFacts, deltas []Delta, tables []Table) bool {
 	free := func(i int) bool {
 		alone := func(tables []Table) bool { return len(filled(tables)) == 1 && tables[i].Services.Len() > 0 }
-		if len(m.found.of) > 0 || !alone(m.tables) || !alone(tables) || !m.merged.Services.Same(m.tables[i].Services) {
+		if len(m.found.of)+len(m.found.doubts) > 0 || !alone(m.tables) || !alone(tables) ||
+			!m.merged.Services.Same(m.tables[i].Services) {
 			return false
 		}
 		return !slices.ContainsFunc(deltas[i].Changes, func(c Change) bool { return c.Is >= 0 && host.withholds(tables[i].Services.At(c.Is)) })
@@ -91,6 +100,12 @@ func (m *Merger) keepsClaims(host *HostFacts, deltas []Delta, tables []Table) bo
 func (h *HostFacts) withholds(s *Service) bool {
 	for _, a := range s.VIPs {
 		if h.cutOff(a) {
+			return true
+		}
+	}
+	for a := range s.Addresses {
+		// The port of a health check may be one of another service at an address of the node.
+		if text, _ := h.listens(s, &a, h.serving); text != "" || a.Kind == KindHealthCheck || h.owns(a.Addr) {
 			return true
 		}
 	}

@@ -86,6 +86,7 @@ type Service struct {
 
 	ClusterIPs      []netip.Addr
 	KeepsClients    bool // keepClientAddress = true was written, so nothing warns that endpoints see clients' addresses
+	TakeHostPorts   bool // served also where a program of the node listens
 	ExternalIPs     []netip.Addr
 	LoadBalancerIPs []VIP
 	SourceRanges    []netip.Prefix // clients that may use the LoadBalancerIPs, host bits masked; none = all

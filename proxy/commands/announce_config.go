@@ -87,7 +87,7 @@ func (c *announceCommand) vips(ctx context.Context, s *daemon.Setup) (vips []net
 		s.Config.Announce.Mode = announce.Routes
 	}
 	o := offline{local: c.local}
-	table, err := o.table(ctx, s, kernel.Node{})
+	table, err := o.table(ctx, s, new(kernel.Observed))
 	if err != nil {
 		return nil, err
 	}

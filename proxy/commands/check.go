@@ -25,9 +25,9 @@ import (
 // checkCommand validates the configuration and service files.
 type checkCommand struct {
 	local
-	probe  bool
-	barred bool // a firewall keeps clients from a VIP
-	lacks  bool // this host lacks a file that the configuration names
+	probe    bool
+	unserved bool // a firewall keeps clients from a VIP, or a program listens where a service asks to be served
+	lacks    bool // this host lacks a file that the configuration names
 }
 
 // Check is the command check.
@@ -46,7 +46,7 @@ a CA, is a warning, since the configuration may be for another node.
 			{Code: cli.Failed, When: "with --probe: an answer is not good"},
 			{Code: cli.Config, When: "a file is not valid"},
 			{Code: cli.Permission, When: "a file may not be read"},
-			{Code: cli.Degraded, When: "a firewall on this node keeps clients from a VIP, or it lacks a file"},
+			{Code: cli.Degraded, When: "a firewall keeps clients from a VIP, a program has its port, or a file is missing"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
@@ -102,7 +102,7 @@ func (c *checkCommand) run(ctx context.Context, args []string) error {
 
 // verdict is the error for valid files: nil, or one with the exit code cli.Degraded.
 func (c *checkCommand) verdict() error {
-	if c.barred || c.lacks {
+	if c.unserved || c.lacks {
 		return &cli.Error{Code: cli.Degraded}
 	}
 	return nil
@@ -123,7 +123,8 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 	s = s.AsLastRun()
 	here, err := host.ReadNode(s.Config.Names())
 	c.warn(nodeWarning(err, os.Geteuid() == 0)...)
-	tables, err := c.read(ctx, s, here, args)
+	facts := c.listening(s.Facts(here), here)
+	tables, err := c.read(ctx, s, facts, args)
 	if err != nil {
 		return s, sources.Table{}, err
 	}
@@ -131,7 +132,8 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 	if len(left) > 0 {
 		return s, sources.Table{}, &sources.RejectedError{Problems: left}
 	}
-	table, _ = sources.Merge(sources.HostFacts{Mode: s.Facts(here).Mode}, tables...) // what the mode has room for
+	table, _ = sources.Merge(sources.HostFacts{Mode: facts.Mode}, tables...) // what the mode has room for
+	c.unserved = new(sources.Merger).Merge(facts, false, tables...).Awaits
 	c.warn(s.ModeDoubts(table, here)...)
 	if len(args) == 0 {
 		c.warnOfFiles(s, table)
@@ -143,8 +145,8 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 
 // read reads all sources, in the daemon's order: the configuration's own services, service files, standard input, and
 // Kubernetes objects, which the daemon has from an API server.
-func (c *checkCommand) read(ctx context.Context, s daemon.Setup, here kernel.Node, args []string) ([]sources.Table, error) {
-	facts := s.Facts(here)
+func (c *checkCommand) read(ctx context.Context, s daemon.Setup, facts sources.HostFacts, args []string) (
+	[]sources.Table, error) {
 	c.doubts(facts, s.Static)
 	o := s.Files()
 	if len(args) > 0 {
@@ -168,7 +170,7 @@ func (c *checkCommand) read(ctx context.Context, s daemon.Setup, here kernel.Nod
 	}
 	for _, name := range args {
 		if isObjects(name) {
-			table, err := c.objects(s, here, name)
+			table, err := c.objects(s, facts, name)
 			tables, errs = append(tables, table), append(errs, err)
 		}
 	}
@@ -253,19 +255,19 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 	}
 	want := s.Want(t, here)
 	lines := kernel.Barred(firewall, want.Virtuals, want.Untracked(s.Config.Names()))
-	c.barred = len(lines) > 0
+	c.unserved = c.unserved || len(lines) > 0
 	c.warn(lines...)
 }
 
 // objects reads a file of Kubernetes objects.
-func (c *checkCommand) objects(s daemon.Setup, here kernel.Node, name string) (sources.Table, error) {
+func (c *checkCommand) objects(s daemon.Setup, facts sources.HostFacts, name string) (sources.Table, error) {
 	data, err := file.Read(name)
 	if err != nil {
 		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: []sources.Problem{{Message: err.Error(), Denied: errors.Is(err, fs.ErrPermission)}}}
 	}
 	objects, problems := manifest.Decode(name, data)
 	table, left := manifest.Table(objects, s.Node())
-	c.doubts(s.Facts(here), table, objects.Ignored...)
+	c.doubts(facts, table, objects.Ignored...)
 	if objects.Empty() && len(problems) == 0 {
 		problems = []sources.Problem{{Message: name + ": no Service, EndpointSlice or Node in it, so nothing of it is used"}}
 	}

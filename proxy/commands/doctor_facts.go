@@ -131,7 +131,7 @@ func (x *examination) serving(ctx context.Context) {
 		x.setup.AsInKernel(&have)
 		x.legacy(ctx)
 	}
-	table, err := x.table(ctx, &x.setup, have.Node)
+	table, err := x.table(ctx, &x.setup, &have)
 	var rejected *sources.RejectedError
 	switch {
 	case err == nil:

@@ -185,7 +185,7 @@ func (c *explainCommand) facts(ctx context.Context, q explain.Question) (f expla
 		return f, nil, cli.Errorf(cli.Failed, "svcproxy status SERVICE and svcproxy health show what is served",
 			"%w", daemon.ErrNotExplained)
 	}
-	table, err := c.table(ctx, &s, f.Kernel.Node)
+	table, err := c.table(ctx, &s, &f.Kernel)
 	switch {
 	case err == nil:
 		f.Fronts = s.Fronts(table, f.Kernel.Node)

@@ -2,10 +2,13 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -71,6 +74,18 @@ func filesOf(problems []sources.Problem) []string {
 	}
 	slices.Sort(files)
 	return slices.Compact(files)
+}
+
+// listening returns facts with the programs of this host that listen. What cannot be read is a warning.
+func (l *local) listening(facts sources.HostFacts, here kernel.Node) sources.HostFacts {
+	if len(here.Addrs) == 0 {
+		return facts // no service is at an address of this node
+	}
+	programs, err := new(host.Sockets).Listeners(func(uint16, kernel.Proto) bool { return true })
+	if err != nil {
+		l.warn(fmt.Sprintf("cannot read which programs listen here, so the services are not compared with them: %v", err))
+	}
+	return proxy.Listening(facts, here, programs)
 }
 
 // doubts prints warnings about services that are served, but probably not as intended on

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/control"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
@@ -20,7 +21,7 @@ import (
 
 // table is the table of all sources, merged as the daemon would. If one source cannot
 // be read there is none: a plan would remove that source's services.
-func (o *offline) table(ctx context.Context, s *daemon.Setup, n kernel.Node) (sources.Table, error) {
+func (o *offline) table(ctx context.Context, s *daemon.Setup, have *kernel.Observed) (sources.Table, error) {
 	var objects []sources.Table // read first, although they come last: the Node object is among the facts
 	if s.Config.APIServer.Enabled {
 		table, problems, err := o.apiServerTable(ctx, s)
@@ -33,8 +34,9 @@ func (o *offline) table(ctx context.Context, s *daemon.Setup, n kernel.Node) (so
 			o.warn(problem.Error())
 		}
 	}
-	o.doubts(s.Facts(n), s.Static)
-	files, err := o.serviceFiles(ctx, s.Files(), s.Facts(n))
+	facts := s.Facts(have.Node)
+	o.doubts(facts, s.Static)
+	files, err := o.serviceFiles(ctx, s.Files(), facts)
 	if err != nil {
 		return sources.Table{}, err
 	}
@@ -44,7 +46,11 @@ func (o *offline) table(ctx context.Context, s *daemon.Setup, n kernel.Node) (so
 		o.warn(err.Error())
 	}
 	merger := sources.Merger{Before: before}
-	merged := merger.Merge(s.Facts(n), false, tables...)
+	facts.Serving = proxy.Serving(have)
+	if o.state == "" { // else of another machine or time
+		facts = o.listening(facts, have.Node)
+	}
+	merged := merger.Merge(facts, false, tables...)
 	for _, problem := range merged.Problems {
 		o.warn(problem.Error())
 	}

@@ -87,7 +87,7 @@ func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
 			return kernel.Plan{}, err
 		}
 	}
-	table, err := p.table(ctx, &s, have.Node)
+	table, err := p.table(ctx, &s, &have)
 	if err != nil {
 		return kernel.Plan{}, err
 	}

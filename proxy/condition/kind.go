@@ -11,6 +11,10 @@ const (
 	Unwatched Kind = "unwatched"
 	// NoDescriptors: mode userspace could not open a socket for a connection.
 	NoDescriptors Kind = "noDescriptors"
+	// Displaced: a service is served where a program of this host listens. The subject is the address and port.
+	Displaced Kind = "displaced"
+	// Unlistened: it cannot be read which programs of this host listen.
+	Unlistened Kind = "unlistened"
 	// TrackerFull: the connection tracker is nearly full or drops packets.
 	TrackerFull Kind = "trackerFull"
 	// OtherRules: rules of ours stay in the back end of iptables that is not written. The subject is its tool.
@@ -38,6 +42,10 @@ var kinds = []row{
 		"raise LimitNOFILE of the unit (systemctl edit svcproxy) and fs.file-max"},
 	{CheckBlind, "a health check tells nothing, so the last states of its endpoints count", "svcproxy health"},
 	{CheckLate, "health checks of a service wait for others of it, so its last states are old", "make its timeouts shorter and intervals longer, or raise health.maxInFlight"},
+	{Displaced, "a program of this host gets no new connections: a service is served at its port",
+		"stop the program, or remove the port from the service; takeHostPorts = true in the service if it is meant"},
+	{Unlistened, "services may take the ports of programs of this host: it cannot be read which of them listen",
+		"modprobe -a inet_diag tcp_diag udp_diag"},
 	{Unkept, "a restart would go on with older content: a file in stateDir cannot be written",
 		"df -h and df -i of stateDir; svcproxy doctor"},
 	{Unwatched, "changes of files are noticed late: the kernel does not announce them",

@@ -209,7 +209,9 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	period, minPeriod := s.periods()
 	d.proxy = proxy.New(proxy.Options{
 		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
-		Kernel: garbage.whileApplying(d.kernel), Prober: host.Prober{}, Log: d.log.Logger, Rules: garbage.afterReading(d.rules), Feeds: feeds, Remember: d.kernel.Remember, Health: d.checker, Announcer: d.announcer,
+		Kernel: garbage.whileApplying(d.kernel), Prober: host.Prober{},
+		Listeners: new(host.Sockets).Listeners, Conditions: &d.conditions,
+		Log: d.log.Logger, Rules: garbage.afterReading(d.rules), Feeds: feeds, Remember: d.kernel.Remember, Health: d.checker, Announcer: d.announcer,
 		SyncPeriod: period, MinSyncPeriod: minPeriod, Facts: s.Facts(kernel.Node{}),
 	})
 	d.console = newConsole(d.consoleOptions(files, counters))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -93,7 +94,36 @@ func (s Setup) Facts(n kernel.Node) sources.HostFacts {
 		Mode: s.Mode(), NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs),
 		Scheduler: c.IPVS.Scheduler, Forward: forward, MasqueradeMark: 1 << c.IPTables.MasqueradeBit,
 		ClusterIPsKeepClients: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.Mode() != mode.Userspace,
+		NodePorts:             s.nodePortAddrs(), Own: ownPorts(c),
 	}, n)
+}
+
+// nodePortAddrs are where node ports are served. The kernel tells the primary addresses that the configuration does
+// not.
+func (s Setup) nodePortAddrs() sources.NodePortAddrs {
+	c := s.forMode()
+	at := sources.NodePortAddrs{
+		CIDRs:    c.Frontends.NodePortAddresses,
+		Loopback: c.LocalhostNodePorts && s.Mode() == mode.IPTables,
+	}
+	if c.Frontends.NodePortPrimary {
+		n := c.Frontends.Primary(kernel.Node{})
+		at.Primary = slices.DeleteFunc([]netip.Addr{n.Primary4, n.Primary6}, func(a netip.Addr) bool { return !a.IsValid() })
+	}
+	return at
+}
+
+// ownPorts are those where svcproxy listens itself, but for the health check node ports of services.
+func ownPorts(c config.Config) (own []sources.Listener) {
+	for _, l := range []struct {
+		at  netip.AddrPort
+		key string
+	}{{c.HealthzBindAddress, "healthzBindAddress"}, {c.MetricsBindAddress, "metricsBindAddress"}} {
+		if l.at.IsValid() {
+			own = append(own, sources.Listener{Addr: l.at.Addr(), Port: l.at.Port(), Protocol: sources.TCP, Program: l.key})
+		}
+	}
+	return own
 }
 
 // Node is the node's name, as an API server has it.

@@ -248,11 +248,31 @@ func (x *explainer) nothingThere() string {
 		}
 		return fmt.Sprintf("the kernel has nothing at %s %s%s", x.key.Proto, x.key.AddrPort(), x.wanted())
 	}
+	if text := x.withheld(); text != "" {
+		return text
+	}
 	text := fmt.Sprintf("no service has %s %s", x.key.Proto, x.key.AddrPort())
 	if ports := x.ports(); len(ports) > 0 {
 		text += fmt.Sprintf(" (served at %s: %s)", x.p.Dst.Addr(), sources.Few(ports, 4))
 	}
 	return text
+}
+
+// withheld says why a service that asks for the port does not get it.
+func (x *explainer) withheld() string {
+	if x.Fronts == nil {
+		return ""
+	}
+	claim := sources.Claim{Addr: x.key.Addr, Port: x.key.Port, Protocol: sources.Protocol(x.key.Proto)}
+	nodePort := sources.Claim{Port: claim.Port, Protocol: claim.Protocol}
+	for _, s := range x.Fronts.Table.Services.All() {
+		for _, w := range s.Withheld {
+			if w.Claim == claim || w.Claim == nodePort && x.Fronts.Node.Has(claim.Addr) {
+				return fmt.Sprintf("service %s asks for it and does not get it: %s", s.DisplayName(), w.Why)
+			}
+		}
+	}
+	return ""
 }
 
 // wanted names the service that the kernel should serve.

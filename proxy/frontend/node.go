@@ -30,6 +30,12 @@ func (c Config) on(n kernel.Node) (kernel.Node, Config) {
 	return n, c
 }
 
+// Primary returns a node with the primary addresses that it has under the configuration.
+func (c Config) Primary(n kernel.Node) kernel.Node {
+	n, _ = c.on(n)
+	return n
+}
+
 // Families are the address families of the host.
 func (c Config) Families() []kernel.Family {
 	if c.IPv6 {

@@ -162,6 +162,9 @@ func (e *encoder) reach(s *sources.Service) {
 		e.list("clusterIPs", quoted(s.ClusterIPs))
 	}
 	e.list("externalIPs", quoted(s.ExternalIPs))
+	if s.TakeHostPorts {
+		e.key("takeHostPorts", "true")
+	}
 	if !keep && len(s.LoadBalancerIPs) > 0 {
 		e.list("vips", each(s.LoadBalancerIPs, encodeVIP))
 		if hidesClients(s) {

@@ -169,6 +169,9 @@ var serviceFields = sync.OnceValue(func() fields.Table[draft] {
 			"", "where it is served; an address alone, or ADDRESS:PORT, is a table with nothing else; none: connections are refused"),
 		fields.Define("externalIPs", fields.Custom(fields.KindAddresses, func(s *draft, n node) error { return s.d.addrs(n, &s.ExternalIPs) }),
 			"", "further virtual addresses; the node's own are served and not bound"),
+		fields.Define("takeHostPorts", fields.At(func(s *draft) *bool { return &s.TakeHostPorts }, fields.Bool),
+			"false", "serve it also at an address and port of this node where a program listens, "+
+				"which gets no new connections then; false: the service is left out there until the program stops"),
 		fields.Define("loadBalancerIPs", fields.Custom(fields.KindAddressesOrTables, readVIPs),
 			"", "virtual addresses of type LoadBalancer"),
 		fields.Define("loadBalancerSourceRanges", fields.Custom(fields.KindCIDRs, readSourceRanges),

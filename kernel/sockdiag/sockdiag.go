@@ -1,0 +1,111 @@
+package sockdiag
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// listening are the sockets that take connections or datagrams.
+var listening = []struct {
+	proto kernel.Proto
+	state int
+}{
+	{kernel.TCP, stateListen}, {kernel.UDP, stateClose}, {kernel.SCTP, stateListen},
+}
+
+// Sockets are those of the network namespace of the thread that reads them. The zero value is ready. One goroutine at
+// a time may use it.
+type Sockets struct {
+	Dialer *nl.Dialer // nil: plain sockets
+	known  map[uint32]holder
+}
+
+// holder is whose a socket is.
+type holder struct {
+	program string
+	ours    bool
+}
+
+// Listeners returns the sockets of other programs at the ports that are wanted, sorted. To find the program of a
+// socket takes a look at all processes, so it is done once for each socket.
+func (x *Sockets) Listeners(wanted func(port uint16, proto kernel.Proto) bool) ([]kernel.Listener, error) {
+	found, err := read(x.Dialer, wanted)
+	if err != nil {
+		return nil, err
+	}
+	x.know(found)
+	var list []kernel.Listener
+	for _, s := range found {
+		if x.known[s.inode].ours {
+			continue
+		}
+		s.Program = x.known[s.inode].program
+		if s.index != 0 {
+			link, err := net.InterfaceByIndex(int(s.index))
+			if err != nil {
+				continue // the link is gone, and nothing reaches the socket
+			}
+			s.Link = link.Name
+		}
+		list = append(list, s.Listener)
+	}
+	slices.SortFunc(list, kernel.Listener.Compare)
+	return slices.Compact(list), nil
+}
+
+// know finds the programs of sockets that are new, and forgets those of sockets that are closed.
+func (x *Sockets) know(found []socket) {
+	known := make(map[uint32]holder, len(found))
+	var unknown []socket
+	for _, s := range found {
+		h, ok := x.known[s.inode]
+		if known[s.inode] = h; !ok {
+			unknown = append(unknown, s)
+		}
+	}
+	if len(unknown) > 0 {
+		p := holders(unknown)
+		for _, s := range unknown {
+			known[s.inode] = holder{p.name(&s), p.isOurs(&s)}
+		}
+	}
+	x.known = known
+}
+
+// read returns the wanted sockets of all programs.
+func read(d *nl.Dialer, wanted func(uint16, kernel.Proto) bool) (found []socket, err error) {
+	conn, err := d.Dial(unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	for _, l := range listening {
+		for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+			start := len(found)
+			var b nl.Batch
+			request(&b, family, l.proto, l.state)
+			err := conn.Dump(&b, func() { found = found[:start] }, func(p []byte) error {
+				s, err := decode(p, l.proto)
+				if err == nil && wanted(s.Port, s.Proto) {
+					found = append(found, s)
+				}
+				return err
+			})
+			// Without the module sctp_diag, or IPv6.
+			if l.proto == kernel.SCTP && errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading the sockets of %s: %w", l.proto, err)
+			}
+		}
+	}
+	return found, nil
+}
