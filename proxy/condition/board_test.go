@@ -24,9 +24,9 @@ func TestBoard(t *testing.T) {
 		time.Sleep(time.Second)
 		b.Set(Unkept, "late", "read-only", "mount")
 		b.Set(Unkept, "late", "read-only", "mount")
-		b.Set(TrackerFull, "", "nearly full", "")
+		b.Set(OtherRules, "", "nearly full", "")
 		list := b.List()
-		if len(list) != 3 || list[0].Kind != TrackerFull || list[0].Hint == "" || list[1].Subject != "early" || list[2].Text != "read-only" ||
+		if len(list) != 3 || list[0].Kind != OtherRules || list[0].Hint == "" || list[1].Subject != "early" || list[2].Text != "read-only" ||
 			list[2].Hint != "mount" || !list[2].Since.Equal(start) {
 			t.Errorf("%+v", list)
 		}
@@ -57,18 +57,18 @@ func TestManyConditions(t *testing.T) {
 	told := map[bool]int{}
 	b.Follow(func(_ Condition, began bool) { told[began]++ })
 	const n = 5000
-	b.Set(Unwatched, "", "x", "")
+	b.Set(Displaced, "", "x", "")
 	var group sync.WaitGroup
 	for i := range n {
 		group.Go(func() { b.Set(Unkept, fmt.Sprintf("file%04d", i), "x", "") })
 	}
 	group.Wait()
 	list := b.List()
-	if len(list) != maxListed+1 || Count(list, Unkept) != n || Count(list, Unwatched) != 1 || told[true] != maxTold+1 {
+	if len(list) != maxListed+1 || Count(list, Unkept) != n || Count(list, Displaced) != 1 || told[true] != maxTold+1 {
 		t.Errorf("%d listed, %d counted, %v told", len(list), Count(list, Unkept), told)
 	}
 	lines := Lines(list, Condition.String)
-	if len(lines) != 5 || lines[2] != "file0002: x" || !strings.HasPrefix(lines[3], "and 4997 more (unkept): ") || lines[4] != "x" {
+	if len(lines) != 5 || lines[0] != "x" || lines[3] != "file0002: x" || !strings.HasPrefix(lines[4], "and 4997 more (unkept): ") {
 		t.Errorf("%q", lines)
 	}
 	b.SetAll(Unkept, nil)

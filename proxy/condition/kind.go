@@ -7,16 +7,10 @@ type Kind string
 const (
 	// Unkept: a file in stateDir could not be written. The subject is the file.
 	Unkept Kind = "unkept"
-	// Unwatched: changes of files or directories are not announced by the kernel. The subject is the source.
-	Unwatched Kind = "unwatched"
-	// NoDescriptors: mode userspace could not open a socket for a connection.
-	NoDescriptors Kind = "noDescriptors"
 	// Displaced: a service is served where a program of this host listens. The subject is the address and port.
 	Displaced Kind = "displaced"
 	// Unlistened: it cannot be read which programs of this host listen.
 	Unlistened Kind = "unlistened"
-	// TrackerFull: the connection tracker is nearly full or drops packets.
-	TrackerFull Kind = "trackerFull"
 	// OtherRules: rules of ours stay in the back end of iptables that is not written. The subject is its tool.
 	OtherRules Kind = "otherRules"
 	// CheckBlind: the probes of a health check tell nothing, for a reason of this node's. The subject is the check.
@@ -34,12 +28,8 @@ type row struct {
 
 // kinds is the only list of kinds. Whatever shows conditions reads it, in this order: the worst first.
 var kinds = []row{
-	{TrackerFull, "new connections are lost: the connection tracker is full or nearly so",
-		"raise conntrack.min in svcproxy.toml, or set rules.untracked = true; svcproxy doctor"},
 	{OtherRules, "rules of an earlier run or of kube-proxy, in the other back end of iptables, still translate and refuse packets",
 		"install the tools of both back ends: the next sync removes the rules"},
-	{NoDescriptors, "mode userspace has no file descriptors left: new connections wait or are refused",
-		"raise LimitNOFILE of the unit (systemctl edit svcproxy) and fs.file-max"},
 	{CheckBlind, "a health check tells nothing, so the last states of its endpoints count", "svcproxy health"},
 	{CheckLate, "health checks of a service wait for others of it, so its last states are old", "make its timeouts shorter and intervals longer, or raise health.maxInFlight"},
 	{Displaced, "a program of this host gets no new connections: a service is served at its port",
@@ -48,8 +38,6 @@ var kinds = []row{
 		"modprobe -a inet_diag tcp_diag udp_diag"},
 	{Unkept, "a restart would go on with older content: a file in stateDir cannot be written",
 		"df -h and df -i of stateDir; svcproxy doctor"},
-	{Unwatched, "changes of files are noticed late: the kernel does not announce them",
-		"sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches"},
 }
 
 // Kinds lists every kind, the worst first.
