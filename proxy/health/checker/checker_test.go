@@ -225,12 +225,12 @@ func TestUnreadWaitsForNoDisk(t *testing.T) {
 		t.Error("it waits")
 	}
 	for i := range 2 { // the first tick may be the one that waits
-		r.mu.Lock()
+		r.Checker.mu.Lock()
 		r.ticks = 0
-		r.mu.Unlock()
+		r.Checker.mu.Unlock()
 		ticked := func() bool {
-			r.mu.Lock()
-			defer r.mu.Unlock()
+			r.Checker.mu.Lock()
+			defer r.Checker.mu.Unlock()
 			return r.ticks > 0
 		}
 		for end := time.Now().Add(10 * time.Second); !ticked(); time.Sleep(time.Millisecond) {

@@ -89,7 +89,7 @@ func allows(holds, left int) bool {
 func (l *lane) waits() int { return len(l.classes[prompt].ready) + len(l.classes[slow].ready) }
 
 // next returns the target to probe next, nil if none is due or may have a place. It is the first one of the service that
-// used least. Prompt targets come first, but every fourth time.
+// holds the fewest places, and of these of the one that used least. Prompt targets come first, but every fourth time.
 func (l *lane) next() *Target {
 	first, second := prompt, slow
 	if l.turn++; l.turn%4 == 0 {
@@ -177,7 +177,9 @@ func (r *Runner) leave(t *Target) {
 func (r *Runner) take(t *Target) {
 	s := t.share()
 	s.remove(t)
-	s.running++
+	if s.running++; len(s.due) > 0 {
+		heap.Fix(&s.class.ready, s.place)
+	}
 	s.class.running++
 	t.group.lane.running++
 }
@@ -278,11 +280,15 @@ func (h *dueHeap) Pop() any {
 	return q
 }
 
-// shareHeap has the shares of a class, the one that used least first, for container/heap.
+// shareHeap has the shares of a class, the one that is next first, for container/heap. What is held now comes before what was
+// used: it is charged only when it ends, and a service with many targets would take many places at once.
 type shareHeap []*share
 
 func (h shareHeap) Len() int { return len(h) }
 func (h shareHeap) Less(i, j int) bool {
+	if h[i].running != h[j].running {
+		return h[i].running < h[j].running
+	}
 	if h[i].used != h[j].used {
 		return h[i].used < h[j].used
 	}
