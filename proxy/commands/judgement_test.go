@@ -170,7 +170,8 @@ func byDaemon(t *testing.T, argv []string) verdict {
 	v := verdict{refused: refused != nil, said: sorted(cli.Lines(refused), c.Now().Warnings, warnings)}
 	if refused == nil {
 		v.services = merged.Services.Len()
-		v.said = sorted(v.said, s.ModeDoubts(merged.Table, here))
+		// A run says of programs by the condition checkBlind.
+		v.said = sorted(v.said, s.ModeDoubts(merged.Table, here), s.ProgramDoubts(merged.Table))
 	}
 	for _, p := range slices.Concat(merged.Problems, merged.Doubts) {
 		v.said = sorted(v.said, []string{p.Error()})
