@@ -128,11 +128,11 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 	if err != nil {
 		return s, sources.Table{}, err
 	}
-	table, left := sources.Merge(sources.HostFacts{}, tables...)
+	_, left := sources.Merge(sources.HostFacts{}, tables...)
 	if len(left) > 0 {
 		return s, sources.Table{}, &sources.RejectedError{Problems: left}
 	}
-	table, _ = sources.Merge(sources.HostFacts{Mode: facts.Mode}, tables...) // what the mode has room for
+	table, _ := sources.Merge(sources.HostFacts{Mode: facts.Mode}, tables...) // what the mode has room for
 	c.unserved = new(sources.Merger).Merge(facts, false, tables...).Awaits
 	c.warn(s.ModeDoubts(table, here)...)
 	if len(args) == 0 {
