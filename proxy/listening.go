@@ -85,7 +85,8 @@ func (p *Proxy) facts(checked bool) sources.HostFacts {
 	if !l.read {
 		l.serving = Serving(have)
 	}
-	if facts.Serving = l.serving; checked || !l.read || p.merger.Moves(p.input.tables) {
+	more := p.merger.AsksForMore(facts, p.input.tables)
+	if facts.Serving = l.serving; checked || !l.read || more {
 		l.read = true
 		programs, err := p.Listeners(p.wants(facts))
 		text := ""

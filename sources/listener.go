@@ -219,15 +219,32 @@ func (m *Merger) served(host *HostFacts) func(Claim) bool {
 // Wants reports whether a service of some tables asks for a port at the node's own addresses. The tables are those of
 // the next Merge.
 func (m *Merger) Wants(host HostFacts, tables []Table) func(port uint16, protocol Protocol) bool {
-	current := m.ran && m.ports != nil && equal(m.portsOf, host.Addrs) && !m.Moves(tables)
+	current := m.ran && m.ports != nil && equal(m.portsOf, host.Addrs) && !m.moves(tables)
 	if !current {
 		m.ports, m.portsOf = host.hostPorts(tables), host.Addrs
 	}
 	return func(port uint16, protocol Protocol) bool { return m.ports[hostPort{port, protocol}] }
 }
 
-// Moves reports whether more than endpoints differ in tables from those of the last Merge.
-func (m *Merger) Moves(tables []Table) bool {
+// AsksForMore reports whether services of tables ask for a port at the node's own addresses that none asked for at the
+// last call. The tables are those of the next Merge.
+func (m *Merger) AsksForMore(host HostFacts, tables []Table) bool {
+	if m.ran && !m.moves(tables) {
+		return false
+	}
+	m.Wants(host, tables)
+	before := m.asked
+	m.asked = m.ports
+	for port := range m.ports {
+		if !before[port] {
+			return true
+		}
+	}
+	return false
+}
+
+// moves reports whether more than endpoints differ in tables from those of the last Merge.
+func (m *Merger) moves(tables []Table) bool {
 	deltas := m.compare(tables)
 	return deltas == nil || slices.ContainsFunc(deltas, func(d Delta) bool { return !d.OnlyEndpoints() })
 }

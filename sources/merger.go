@@ -25,6 +25,7 @@ type Merger struct {
 
 	ports   map[hostPort]bool // of tables at the node's own addresses; nil until Wants needs them
 	portsOf []netip.Addr      // the addresses that they were looked for at
+	asked   map[hostPort]bool // ports at the last AsksForMore
 }
 
 // Merged is what a Merger makes of some tables.

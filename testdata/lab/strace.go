@@ -50,7 +50,7 @@ var (
 	execPath    = regexp.MustCompile(`^"([^"]+)"`)
 	// reads are the message types that change nothing, by what strace calls them.
 	// IPVS's are commands of linux/ip_vs.h: GET_SERVICE, _DEST, _DAEMON, _CONFIG, _INFO.
-	reads = regexp.MustCompile(`^(RTM_GET\w+|nlctrl|NLMSG_NOOP|IPVS (04|08|0b|0d|0f)|` +
+	reads = regexp.MustCompile(`^(RTM_GET\w+|nlctrl|NLMSG_NOOP|SOCK_DIAG_BY_FAMILY|IPVS (04|08|0b|0d|0f)|` +
 		`NFNL_SUBSYS_IPSET<<8\|IPSET_CMD_(PROTOCOL|LIST|SAVE|TEST|HEADER|TYPE|GET_BYNAME|GET_BYINDEX)|` +
 		`NFNL_SUBSYS_NFTABLES<<8\|NFT_MSG_GET\w+|NFNL_SUBSYS_NFT_COMPAT<<8\|NFNL_MSG_COMPAT_GET|NFNL_SUBSYS_CTNETLINK<<8\|IPCTNL_MSG_CT_GET\w*)$`)
 	// dumps matches the flags of a dump, which of most families strace knows as a number.
