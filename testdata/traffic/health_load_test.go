@@ -10,7 +10,7 @@ import (
 // On a machine with twenty programs that compute all the time, probes run late. That
 // takes no endpoint down. This test runs alone, because it slows down all others.
 func TestLoadTakesNothingDown(t *testing.T) {
-	n := newNode(t, "")
+	n := newNode(t, "health.execDirs = [\"/bin\"]\n")
 	services := []checkedService{
 		{name: "connects", vip: "10.96.11.1", check: "{ type = \"tcp\", " + patient + " }"},
 		{name: "web", vip: "10.96.11.2", port: lab.HTTPPort, check: "{ type = \"http\", " + patient + " }"},

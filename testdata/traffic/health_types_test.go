@@ -107,6 +107,6 @@ func typeCases(t *testing.T, n node, flags string) []typeCase {
 		{`"udp", send = "ping", expect = "ping"`, "UDP", 7807, nil, echo, (*lab.Port).Close, (*lab.Port).Open},
 		{`"ping"`, "", 7808, nil, nil, ping("-I"), ping("-D")},
 		{script, "", 7809, nil, nil, func(*lab.Port) error { return os.WriteFile(flag, nil, 0o644) }, func(*lab.Port) error { return os.Remove(flag) }},
-		{`"agent"`, "", 7810, agent, nil, serve(always(lab.Say("down#disk full\n"))), serve(agent)},
+		{`"agent"`, "", 7810, agent, nil, serve(always(lab.Say("down #disk full\n"))), serve(agent)},
 	}
 }

@@ -22,6 +22,7 @@ func TestPortals(t *testing.T) {
 	other := n.occupy(t, 80, 30080)
 	defer other()
 	before := n.rules(t)
+	web := strings.Replace(web, "[services.web]\n", "[services.web]\ntakeHostPorts = true\n", 1) // its node port, too
 	n.start(t, web)
 	serves := func(when string) {
 		t.Helper()
