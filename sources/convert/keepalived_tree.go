@@ -153,7 +153,10 @@ func (t *keepalivedTree) take(at sources.Origin, r *keepalivedFile, text string)
 		text = next
 	}
 	text = strings.NewReplacer("${_HASH}", "#", "${_BANG}", "!").Replace(text)
-	word, pattern, _ := strings.Cut(text, " ")
+	word, pattern := text, ""
+	if i := strings.IndexAny(text, " \t"); i >= 0 {
+		word, pattern = text[:i], text[i:]
+	}
 	if pattern = strings.Trim(strings.TrimSpace(pattern), `"'`); isInclude(word) && pattern != "" {
 		more, err := t.include(at, word, pattern, r.name)
 		top := r.open[len(r.open)-1]
