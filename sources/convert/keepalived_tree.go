@@ -78,24 +78,39 @@ func (t *keepalivedTree) read(f File) ([]*statement, error) {
 	defer func() { t.variables["_PWD"] = pwd }()
 	root := &statement{}
 	r := &keepalivedFile{name: f.Name, open: []*statement{root}}
-	line, first, joined := 0, 0, "" // of a definition of several lines
+	take := func(line int, text string) error {
+		return t.take(sources.Origin{Source: string(Keepalived), File: f.Name, Line: line}, r, text)
+	}
+	line, first := 0, 0 // first is that of a definition of several lines, 0 outside of one
+	var joined strings.Builder
 	for text := range strings.Lines(string(f.Data)) {
 		line++
 		text = uncommented(strings.TrimRight(text, "\r\n"))
-		if joined != "" || isDefinition(text) {
-			if body, more := strings.CutSuffix(strings.TrimRight(text, " \t"), `\`); more {
-				if joined == "" {
+		at := line
+		if first > 0 || isDefinition(text) {
+			body, more := strings.CutSuffix(strings.TrimRight(text, " \t"), `\`)
+			if more {
+				if first == 0 {
 					first = line
 				}
-				joined += body + "\n"
+				if t.lines++; t.lines > maxLines {
+					return nil, fmt.Errorf("%s:%d: definitions stand for more than %d lines", f.Name, line, maxLines)
+				}
+				joined.WriteString(body + "\n")
 				continue
 			}
-			if joined != "" {
-				line, text, joined = first, joined+text, ""
+			if first > 0 {
+				at, text = first, joined.String()+text
+				first = 0
+				joined.Reset()
 			}
 		}
-		at := sources.Origin{Source: string(Keepalived), File: f.Name, Line: line}
-		if err := t.take(at, r, text); err != nil {
+		if err := take(at, text); err != nil {
+			return nil, err
+		}
+	}
+	if first > 0 { // the file ends within a definition
+		if err := take(first, joined.String()); err != nil {
 			return nil, err
 		}
 	}
