@@ -60,9 +60,10 @@ func sameQuestion(a, b *sources.HealthCheck) bool {
 }
 
 // place replaces the backend's own address and port in the arguments of its program by words that mean those of each
-// backend. A port that changes later, or that a mark leaves open, stays a number.
+// backend. A port that changes later, or that a mark leaves open, stays a number. Arguments that have the word for the address
+// are those of all backends: a number in them is not the backend's.
 func (v *virtual) place(r *real) {
-	if r.check == nil || r.check.Probe.Args == "" {
+	if r.check == nil || r.check.Probe.Args == "" || strings.Contains(r.check.Probe.Args, endpointAddress) {
 		return
 	}
 	port := r.addr.Port()

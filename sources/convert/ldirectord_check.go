@@ -183,20 +183,27 @@ func (c *ldirectordCheck) probe(v *virtual, p *sources.Probe) bool {
 
 // externalArgs are the arguments that ldirectord gives to a checkcommand: the address and port of the virtual, or its mark
 // and 0, and those of the real server. Addresses of IPv6 are in brackets.
+// The port of the virtual is the word for the endpoint's where all have it, so that several virtuals can be one service.
 func (v *virtual) externalArgs() []string {
 	address, port := endpointAddress, endpointPort
 	if v.ipv6 || v.addr.Addr().Is6() {
 		address = "[" + address + "]"
 	}
+	others := func(p uint16) bool { // whether a real server has another port
+		return slices.ContainsFunc(v.reals, func(r real) bool { return !r.backup && r.addr.Port() != p })
+	}
 	if v.mark == 0 {
-		host := v.addr.Addr().String()
+		host, own := v.addr.Addr().String(), endpointPort
+		if others(v.addr.Port()) {
+			own = strconv.Itoa(int(v.addr.Port()))
+		}
 		if v.addr.Addr().Is6() {
 			host = "[" + host + "]"
 		}
-		return []string{host, strconv.Itoa(int(v.addr.Port())), address, port}
+		return []string{host, own, address, port}
 	}
 	// Behind a mark an endpoint may have no port here: IPVS keeps that of the packet.
-	if p := usualPort(v.reals, 0); !slices.ContainsFunc(v.reals, func(r real) bool { return !r.backup && r.addr.Port() != p }) {
+	if p := usualPort(v.reals, 0); !others(p) {
 		port = strconv.Itoa(int(p))
 	}
 	return []string{strconv.FormatUint(uint64(v.mark), 10), "0", address, port}
