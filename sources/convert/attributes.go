@@ -22,7 +22,7 @@ func (v *virtual) granularity(at sources.Origin, what, text string) {
 	}
 	switch {
 	case err != nil || n < 1 || n > bits:
-		v.noteChange(at, "%s %s: not a prefix length of %s: a client stays by its address", what, text, of)
+		v.noteChange(at, "%s: not a prefix length of %s: a client stays by its address", what, of)
 	case bits == 32:
 		v.prefix4 = uint8(n % bits)
 	default:
@@ -49,7 +49,7 @@ func (v *virtual) flag(at sources.Origin, word string) {
 	case strings.HasSuffix(word, "-fallback"), word == "flag-1":
 		v.flags |= sources.FlagFallback
 	default:
-		v.note(at, "scheduler flag %s: no scheduler has it", word)
+		v.note(at, "scheduler flag %s: no scheduler has it", plain(word))
 	}
 }
 

@@ -107,7 +107,7 @@ func (h *haproxy) section(at sources.Origin, words []string, defaults *section) 
 	}
 	if len(rest) == 2 && rest[0] == "from" {
 		if s.defaults = h.sections["defaults "+rest[1]]; s.defaults == nil {
-			return nil, fmt.Errorf("there are no defaults %q before this line", rest[1])
+			return nil, fmt.Errorf("there are no defaults of that name before this line")
 		}
 		rest = nil
 	}

@@ -93,7 +93,7 @@ func (v *virtual) stickTable(l *statement) {
 				expires = true
 				v.setAffinity(l.at, uint64(d/time.Second))
 			} else {
-				v.note(l.at, "expire %s: %v", l.value(i), err)
+				v.note(l.at, "expire: %v", err)
 			}
 		case "type", "size":
 			i++ // IPVS has no bound of clients

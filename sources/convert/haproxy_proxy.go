@@ -22,7 +22,7 @@ func (h *haproxy) frontend(s *section) error {
 			err = fmt.Errorf("svcproxy does not decrypt TLS")
 		}
 		if err != nil {
-			h.leave(s, l.at, "bind %s: %v", l.value(1), err)
+			h.leave(s, l.at, "bind: %v", err)
 			continue
 		}
 		for j, a := range addrs {
@@ -92,7 +92,7 @@ func (h *haproxy) backend(s *section) (*section, error) {
 		h.leave(s, use.at, "%s: svcproxy chooses no backends", plain(use.words[0]))
 		return nil, nil
 	case servers == nil:
-		return nil, fmt.Errorf("%s: there is no backend %q", use.at, name)
+		return nil, fmt.Errorf("%s: there is no backend of that name", use.at)
 	case servers.disabled() != nil:
 		h.leave(s, use.at, "backend %s is disabled", name)
 		return nil, nil
@@ -134,7 +134,7 @@ func bound(text string) ([]netip.AddrPort, error) {
 			return nil, fmt.Errorf("a service needs the addresses that it has on this node, not all")
 		}
 		if _, err := netip.ParseAddr(host); err != nil {
-			return nil, fmt.Errorf("%q is no address: a service needs the addresses that it has on this node", host)
+			return nil, fmt.Errorf("want an address: a service needs those that it has on this node")
 		}
 		addrs, err := addrsAndPorts(host, one[i+1:])
 		if err != nil {

@@ -92,7 +92,7 @@ func (v *virtual) server(l *statement, defaults map[string]string, check *haprox
 	if w := o["weight"]; w != "" {
 		n, err := strconv.ParseUint(w, 10, 31)
 		if err != nil || n > 256 {
-			return false, fmt.Errorf("weight %q: want a number from 0 to 256", w)
+			return false, fmt.Errorf("weight: want a number from 0 to 256")
 		}
 		r.weight = uint32(n)
 	}
@@ -116,11 +116,11 @@ func serverAddress(text string, clients uint16) (netip.AddrPort, error) {
 	a, err := netip.ParseAddr(hostOf(host))
 	switch {
 	case strings.Contains(text, "$"):
-		return netip.AddrPort{}, fmt.Errorf("%q: svcproxy reads no environment variables: write the address", text)
+		return netip.AddrPort{}, fmt.Errorf("svcproxy reads no environment variables: write the address")
 	case strings.Contains(text, "/") || strings.Contains(text, "@") && !strings.HasPrefix(text, "ipv"):
-		return netip.AddrPort{}, fmt.Errorf("%q: svcproxy reaches servers by their addresses only", text)
+		return netip.AddrPort{}, fmt.Errorf("svcproxy reaches servers by their addresses only")
 	case err != nil || a.Zone() != "":
-		return netip.AddrPort{}, fmt.Errorf("%q is no address, and svcproxy resolves no names", text)
+		return netip.AddrPort{}, fmt.Errorf("want an address: svcproxy resolves no names")
 	case port == "":
 		return netip.AddrPortFrom(a.Unmap(), clients), nil
 	}
@@ -129,7 +129,7 @@ func serverAddress(text string, clients uint16) (netip.AddrPort, error) {
 		n += int(clients)
 	}
 	if err != nil || n < 0 || n > 65535 {
-		return netip.AddrPort{}, fmt.Errorf("port %q: want a number up to 65535", port)
+		return netip.AddrPort{}, fmt.Errorf("port: want a number up to 65535")
 	}
 	return netip.AddrPortFrom(a.Unmap(), uint16(n)), nil
 }

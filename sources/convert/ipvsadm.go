@@ -167,7 +167,7 @@ func key(o map[string][]string) (name string, addr netip.AddrPort, proto sources
 func address(text string) (netip.AddrPort, error) {
 	a, err := netip.ParseAddrPort(text)
 	if err != nil || a.Addr().Zone() != "" {
-		return a, fmt.Errorf("%q: want ADDRESS:PORT in numbers, as ipvsadm-save -n prints them", text)
+		return a, fmt.Errorf("want ADDRESS:PORT in numbers, as ipvsadm-save -n prints them")
 	}
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
 }
@@ -189,7 +189,7 @@ func firewallMark(text string) (uint32, error) {
 	}
 	n, err := strconv.ParseUint(digits, base, 32)
 	if err != nil || n == 0 {
-		return 0, fmt.Errorf("firewall mark %q: want a number from 1 to 4294967295", text)
+		return 0, fmt.Errorf("firewall mark: want a number from 1 to 4294967295")
 	}
 	return uint32(n), nil
 }
@@ -227,7 +227,7 @@ func (p *ipvsadm) addVirtual(at sources.Origin, o map[string][]string) error {
 		seconds := uint64(300) // ipvsadm's default
 		if s[0] != "" {
 			if seconds, err = strconv.ParseUint(s[0], 10, 32); err != nil {
-				return fmt.Errorf("-p %q: want seconds", s[0])
+				return fmt.Errorf("-p: want seconds")
 			}
 		}
 		v.setAffinity(at, seconds)
@@ -281,7 +281,7 @@ func (p *ipvsadm) addReal(at sources.Origin, o map[string][]string) error {
 	if w := o["-w"]; w != nil {
 		n, err := strconv.ParseUint(w[0], 10, 31)
 		if err != nil {
-			return fmt.Errorf("-w %q: want a weight", w[0])
+			return fmt.Errorf("-w: want a weight")
 		}
 		r.weight = uint32(n)
 	}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -100,14 +101,14 @@ func (k *keepalived) virtualServer(s *statement) {
 	if s.value(1) == "group" {
 		of := k.groups[s.value(2)]
 		if of == nil {
-			k.change(s.at, "virtual_server group %s: there is no such virtual_server_group", s.value(2))
+			k.change(s.at, "virtual_server group: there is no virtual_server_group of that name")
 			return
 		}
 		group, name = of.block, s.value(2)
 	}
 	for _, g := range group {
 		if len(g.words) > 2 && (g.value(0) != "fwmark" || len(g.words) > 3) {
-			k.note(g.at, "%s: words that have no meaning stand behind it", strings.Join(g.words[:2], " "))
+			k.note(g.at, "words that have no meaning stand behind the address of a virtual server")
 		}
 		if err := k.address(s, g, name); err != nil {
 			k.change(g.at, "virtual server: %v", err)
@@ -164,7 +165,7 @@ func (v *virtual) keepalived(s *statement) {
 		case "lvs_method", "lb_kind": // defaults has it
 		case "protocol":
 			if p, mistake := sources.ParseProtocol(strings.ToUpper(b.value(1))); mistake != nil {
-				err = mistake
+				err = errors.New("want TCP, UDP or SCTP")
 			} else {
 				v.protocol = p
 			}
@@ -277,12 +278,12 @@ func (v *virtual) realServer(s *statement) (real, error) {
 	r := real{at: s.at, weight: v.weight}
 	a, err := netip.ParseAddr(s.value(1))
 	if err != nil || a.Zone() != "" {
-		return r, fmt.Errorf("%q: want an address", s.value(1))
+		return r, errors.New("want an address")
 	}
 	port := uint64(v.addr.Port())
 	if s.value(2) != "" {
 		if port, err = strconv.ParseUint(s.value(2), 10, 16); err != nil {
-			return r, fmt.Errorf("port %q: want a number", s.value(2))
+			return r, errors.New("want a number as the port")
 		}
 	}
 	r.addr = netip.AddrPortFrom(a, uint16(port))
@@ -324,7 +325,7 @@ func (v *virtual) realServer(s *statement) (real, error) {
 func seconds(text string) (time.Duration, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f >= 0 && f <= 86400) {
-		return 0, fmt.Errorf("%q: want seconds, at most a day", text)
+		return 0, errors.New("want seconds, at most a day")
 	}
 	return time.Duration(f * float64(time.Second)).Round(time.Millisecond), nil
 }

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -18,25 +19,25 @@ func addrsAndPorts(hosts, ports string) ([]netip.AddrPort, error) {
 	}
 	a, err := netip.ParseAddr(first)
 	if err != nil || a.Zone() != "" {
-		return nil, fmt.Errorf("%q: want an address", hosts)
+		return nil, errors.New("want an address")
 	}
 	if end, err := netip.ParseAddr(last); err == nil && end.Is4() == a.Is4() { // 192.0.2.250-192.0.3.10
 		return longRange(a, end, ports)
 	}
 	hostCount, err := rangeOf(lastPart(a), last, map[bool]int{true: 10, false: 16}[a.Is4()])
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", hosts, err)
+		return nil, err
 	}
 	low, high, _ := strings.Cut(ports, "-")
 	port := uint64(0)
 	if low != "" {
 		if port, err = strconv.ParseUint(low, 10, 16); err != nil {
-			return nil, fmt.Errorf("port %q: want a number", ports)
+			return nil, errors.New("want a number as the port")
 		}
 	}
 	portCount, err := rangeOf(port, high, 10)
 	if err != nil || port+uint64(portCount)-1 > 65535 {
-		return nil, fmt.Errorf("ports %q: want a range of ports, at most %d", ports, maxRange)
+		return nil, fmt.Errorf("want a range of ports, at most %d", maxRange)
 	}
 	var all []netip.AddrPort
 	for range hostCount {

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -122,7 +121,7 @@ func ofService(s *manifest.Service, sliced map[string]bool) []Note {
 		}
 	}
 	if d := spec.TrafficDistribution; d != "" && !slices.Contains([]string{"PreferClose", string(sources.PreferSameZone), string(sources.PreferSameNode)}, d) {
-		note("trafficDistribution %q: not known here", d)
+		note("trafficDistribution: its value is not known here")
 	}
 	return notes
 }
@@ -147,7 +146,7 @@ func ofSlice(e *manifest.EndpointSlice) []Note {
 	case l.Headless != nil:
 		why = "its label service.kubernetes.io/headless leaves it to name servers"
 	case e.AddressType != "IPv4" && e.AddressType != "IPv6":
-		why = fmt.Sprintf("addressType %q is not one of IPv4, IPv6", e.AddressType)
+		why = "its addressType is not one of IPv4, IPv6"
 	default:
 		return nil
 	}

@@ -107,10 +107,10 @@ func (l *ldirectord) virtual(at sources.Origin, value string, ipv6 bool) error {
 	addr, err := netip.ParseAddrPort(numericPort(value))
 	if err != nil {
 		if host, _, ok := strings.Cut(value, ":"); !ok || !isName(host) {
-			return fmt.Errorf("%q: want ADDRESS:PORT", value)
+			return fmt.Errorf("virtual: want ADDRESS:PORT")
 		}
 		l.skip = true
-		l.notes = append(l.notes, Note{Origin: at, Message: "virtual " + value + ": import looks up no names, write the address and port in numbers", Changes: true})
+		l.notes = append(l.notes, Note{Origin: at, Message: "virtual: import looks up no names, write the address and port in numbers", Changes: true})
 		return nil
 	}
 	l.open = &virtual{at: at, addr: addr, protocol: sources.TCP, scheduler: "wrr"}
@@ -149,7 +149,7 @@ func (l *ldirectord) tune(t *ldirectordTuning, at sources.Origin, key, value str
 	case "callback":
 		l.note(at, "callback: svcproxy runs no program when a file changes")
 	case "execute":
-		l.note(at, "execute %s: this file is not read, import it, too", value)
+		l.note(at, "execute: that file is not read, import it, too")
 	case "connecttimeout", "timeout":
 		return fmt.Errorf("%s: ldirectord has checktimeout and negotiatetimeout instead", key)
 	default:
@@ -177,7 +177,7 @@ func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
 	case "persistent":
 		n, err := strconv.ParseUint(value, 10, 32)
 		if err != nil {
-			return fmt.Errorf("persistent %q: want seconds", value)
+			return fmt.Errorf("persistent: want seconds")
 		}
 		v.setAffinity(at, n)
 	case "netmask":
@@ -223,7 +223,7 @@ func (l *ldirectord) real(at sources.Origin, value string) error {
 		return fmt.Errorf("want the address of a real server")
 	}
 	if name, _, _ := strings.Cut(strings.ReplaceAll(f[0], "->", ":"), ":"); isName(name) {
-		v.lose(at, "real server %s: import looks up no names, write its address", f[0])
+		v.lose(at, "real server: import looks up no names, write its address")
 		return nil
 	}
 	hosts, port, err := realPlace(numericPort(f[0]), v.addr.Port())
@@ -275,7 +275,7 @@ func realPlace(text string, byDefault uint16) ([]netip.Addr, uint16, error) {
 	from, err := netip.ParseAddr(strings.Trim(first, "[]"))
 	to, err2 := netip.ParseAddr(host)
 	if err != nil || err2 != nil {
-		return nil, 0, fmt.Errorf("%q: want ADDRESS:PORT in numbers", text)
+		return nil, 0, fmt.Errorf("want ADDRESS:PORT in numbers")
 	}
 	var all []netip.Addr
 	for a := from; ; a = a.Next() {
@@ -283,7 +283,7 @@ func realPlace(text string, byDefault uint16) ([]netip.Addr, uint16, error) {
 			return all, port, nil
 		}
 		if len(all) == maxRange || !a.Next().IsValid() {
-			return nil, 0, fmt.Errorf("%q: want a range from a smaller to a larger address, of at most %d", text, maxRange)
+			return nil, 0, fmt.Errorf("want a range from a smaller to a larger address, of at most %d", maxRange)
 		}
 	}
 }

@@ -14,7 +14,7 @@ type limits struct{ upper, lower uint32 }
 func threshold(text string) (uint32, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n > sources.MostConnections {
-		return 0, fmt.Errorf("threshold %q: want a number of connections", text)
+		return 0, fmt.Errorf("want a number of connections as the threshold")
 	}
 	return uint32(n), nil
 }
@@ -45,7 +45,7 @@ func (v *virtual) haproxyLimit(l *statement, r *real, text string) error {
 	}
 	n, err := threshold(text)
 	if err != nil {
-		return fmt.Errorf("maxconn %q: want a number", text)
+		return fmt.Errorf("maxconn: want a number")
 	}
 	if r.limits = (limits{n, n}); n > 0 {
 		v.noteChange(l.at, "server option maxconn %d: taken as maxConnections: HAProxy queues further connections, svcproxy gives them to other servers or refuses them; "+

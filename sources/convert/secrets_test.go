@@ -50,6 +50,10 @@ func TestSecrets(t *testing.T) {
 		{Keepalived, "a netrc", "machine db login me password hunter2\n" + keepalivedService("password hunter2", "password hunter2")},
 		{Keepalived, "words behind", keepalivedService("lb_algo rr hunter2", "weight 1 hunter2")},
 		{Keepalived, "values that are wrong", keepalivedService("delay_loop \"token=hunter2\"", "TCP_CHECK {\nretry hunter2\nconnect_port hunter2\nbindto hunter2\n}")},
+		{Keepalived, "shadow in a group", "virtual_server_group g {\nroot:$6$hunter2:19000:0:99999:7:::\n}\n" + keepalivedService("", "") + "virtual_server group g {\n}\n"},
+		{Keepalived, "words in a group", "virtual_server_group g {\nhunter2\nhunter2 hunter2\nhunter2 hunter2 hunter2\n10.2.1.10-hunter2 80\n10.2.1.10 hunter2\n10.2.1.10 80-hunter2\n10.2.1.10 80 hunter2\nfwmark hunter2\n}\n" +
+			keepalivedService("", "") + "virtual_server group g {\n}\nvirtual_server group hunter2 {\n}\n"},
+		{Keepalived, "addresses that are wrong", keepalivedService("sorry_server hunter2 hunter2\nprotocol hunter2\npersistence_granularity hunter2\nreal_server 10.2.1.11 hunter2 {\n}", "uthreshold hunter2\nlthreshold hunter2")},
 		{Keepalived, "an open quote", keepalivedService("", `notify_up "/bin/x hunter2`)},
 
 		{HAProxy, "stats auth", haproxyService(" stats enable\n stats auth admin:hunter2")},
@@ -72,6 +76,9 @@ func TestSecrets(t *testing.T) {
 		{HAProxy, "agent-send", haproxyService(" server b 10.2.1.11:80 check agent-check agent-send hunter2 agent-port 1")},
 		{HAProxy, "options of a server", haproxyService(" server b 10.2.1.11:80 check cookie hunter2 crt /etc/hunter2 sni str(hunter2) socks4 hunter2 hunter2 hunter2")},
 		{HAProxy, "options of a bind", "listen web\n bind 203.0.113.1:80 name hunter2 crt /etc/hunter2.pem tls-ticket-keys hunter2 hunter2\n server a 10.2.1.10:80\n"},
+		{HAProxy, "addresses that are wrong", "listen web\n bind hunter2:80\n bind 203.0.113.1:hunter2\n bind 203.0.113.1:80\n server a hunter2\n server b 10.2.1.10:hunter2\n server c ${hunter2}\n server d 10.2.1.10:80 weight hunter2\n server e 10.2.1.10:80 maxconn hunter2\n"},
+		{HAProxy, "names that are wrong", "defaults from hunter2\n"},
+		{HAProxy, "a backend that is not there", "frontend f\n mode tcp\n bind 203.0.113.1:80\n default_backend hunter2\n"},
 		{HAProxy, "userlist", "userlist u\n user admin insecure-password hunter2\n user b password $5$hunter2\n" + haproxyService("")},
 		{HAProxy, "environment", "global\n setenv PASS hunter2\n presetenv TOKEN hunter2\n" + haproxyService("")},
 		{HAProxy, "rules", haproxyService(" acl ok req.hdr(Authorization) hunter2\n http-request set-header X-Token hunter2\n http-request auth realm hunter2\n tcp-request content set-var(x) str(hunter2)\n cookie hunter2 insert\n email-alert to hunter2\n unknown hunter2")},
@@ -88,11 +95,19 @@ func TestSecrets(t *testing.T) {
 		{LDirectord, "checkcommand", ldirectordService("checktype=external\ncheckcommand=\"/bin/check --password hunter2\"")},
 		{LDirectord, "relative checkcommand", ldirectordService("checktype=external\ncheckcommand=\"check hunter2\"")},
 		{LDirectord, "keys of the file", "smtp=hunter2\nemailalert=\"hunter2\"\ncallback=\"/bin/x hunter2\"\nexecute=\"x\"\npassword=hunter2\n" + ldirectordService("")},
+		{LDirectord, "a virtual that is wrong", "virtual=hunter2\n"},
+		{LDirectord, "a real server that is wrong", ldirectordService("real=10.2.1.11:hunter2 masq")},
+		{LDirectord, "names", "execute=\"hunter2\"\nvirtual=www:hunter2\n" + ldirectordService("real=hunter2:80 masq\nnetmask=hunter2\nschedflags=a:hunter2")},
+		{LDirectord, "persistent", ldirectordService("persistent=hunter2")},
 		{LDirectord, "no key", ldirectordService("") + "root:$6$hunter2:19000\n"},
 		{LDirectord, "bad values", ldirectordService("") + "checkinterval=hunter2\n"},
 		{LDirectord, "fallback", ldirectordService("fallback=10.2.1.9:80 masq hunter2")},
 
 		{IPVSAdm, "a shadow line", "-A -t 203.0.113.1:80\nroot:$6$hunter2:19000:\n"},
+		{IPVSAdm, "an address that is wrong", "-A -t hunter2\n"},
+		{IPVSAdm, "a mark that is wrong", "-A -f hunter2\n"},
+		{IPVSAdm, "seconds that are wrong", "-A -t 203.0.113.1:80 -p hunter2\n"},
+		{IPVSAdm, "a weight that is wrong", "-A -t 203.0.113.1:80\n-a -t 203.0.113.1:80 -r 10.2.1.10:80 -w hunter2\n"},
 		{IPVSAdm, "an option", "-A -t 203.0.113.1:80 --password hunter2\n"},
 		{IPVSAdm, "a comment", "# hunter2\n-A -t 203.0.113.1:80 -s rr\n-a -t 203.0.113.1:80 -r 10.2.1.10:80 -m\n"},
 
@@ -102,6 +117,7 @@ func TestSecrets(t *testing.T) {
 		{Kubernetes, "a ConfigMap", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  x: |\n    password=hunter2\n"},
 		{Kubernetes, "broken YAML", plainService + "---\nkind: Secret\nstringData: {password: hunter2\n"},
 		{Kubernetes, "a wrong type", "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {ports: \"password=hunter2\"}\n"},
+		{Kubernetes, "values that are wrong", "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {clusterIP: 10.96.0.1, ports: [{port: 80}], trafficDistribution: hunter2}\n---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: web-1, labels: {kubernetes.io/service-name: web}}\naddressType: hunter2\n"},
 		{Kubernetes, "an annotation", "apiVersion: v1\nkind: Service\nmetadata: {name: web, annotations: {token: hunter2}}\nspec: {clusterIP: 10.96.0.1, ports: [{port: 80}], trafficDistribution: \"token=hunter2\"}\n"},
 	}
 	for _, f := range forms {
