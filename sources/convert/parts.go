@@ -34,21 +34,19 @@ func timing(name string, key sources.HealthKeys) part {
 	}}
 }
 
-func looksSecret(text string) bool { return redact.Text(text) != text }
-
 // parts lists what a services file may refuse of a health check, and what may be secret.
 var parts = []part{
 	timing("interval", sources.HealthInterval), timing("timeout", sources.HealthTimeout),
 	timing("fastInterval", sources.HealthFastInterval), timing("downInterval", sources.HealthDownInterval),
 	timing("fall", sources.HealthFall), timing("rise", sources.HealthRise), timing("slowStart", sources.HealthSlowStart),
 	probePart("method", func(p *sources.Probe) *string { return &p.Method }, nil, false),
-	probePart("host", func(p *sources.Probe) *string { return &p.Host }, looksSecret, false),
+	probePart("host", func(p *sources.Probe) *string { return &p.Host }, redact.LooksSecret, false),
 	probePart("path", func(p *sources.Probe) *string { return &p.Path }, redact.Target, true),
 	probePart("headers", func(p *sources.Probe) *string { return &p.Headers }, nil, false),
 	probePart("expectStatus", func(p *sources.Probe) *string { return &p.ExpectStatus }, nil, false),
-	probePart("expectBody", func(p *sources.Probe) *string { return &p.ExpectBody }, looksSecret, false),
+	probePart("expectBody", func(p *sources.Probe) *string { return &p.ExpectBody }, redact.LooksSecret, false),
 	probePart("send", func(p *sources.Probe) *string { return &p.Send }, redact.Bytes, true),
-	probePart("expect", func(p *sources.Probe) *string { return &p.Expect }, looksSecret, false),
+	probePart("expect", func(p *sources.Probe) *string { return &p.Expect }, redact.LooksSecret, false),
 	probePart("query", func(p *sources.Probe) *string { return &p.Query }, nil, true),
 	probePart("recordType", func(p *sources.Probe) *string { return &p.RecordType }, nil, false),
 	probePart("serverName", func(p *sources.Probe) *string { return &p.ServerName }, nil, false),

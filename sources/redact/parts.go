@@ -32,7 +32,7 @@ func Header(name, value string) bool {
 		return name == p || strings.HasSuffix(p, "-") && strings.HasPrefix(name, p)
 	})
 	if known {
-		return looksSecret(value) || secretIn(urlOf(value))
+		return LooksSecret(value) || secretIn(urlOf(value))
 	}
 	return names(name) || !isNumber(value) && !isAddress(value) && !slices.Contains(plainWords, strings.ToLower(value))
 }
@@ -54,7 +54,7 @@ func urlOf(text string) string {
 }
 
 // Target reports whether a path with its query may have a secret: a user before an @, a parameter, or a long random word.
-func Target(path string) bool { return looksSecret(path) || secretIn(path) }
+func Target(path string) bool { return LooksSecret(path) || secretIn(path) }
 
 func secretIn(path string) bool {
 	path, query, _ := strings.Cut(path, "?")
@@ -81,7 +81,7 @@ var logins = sync.OnceValue(func() *regexp.Regexp {
 
 // Bytes reports whether what is sent on a connection may have a secret: a login, a request with one, or a random word.
 func Bytes(text string) bool {
-	if logins().MatchString(text) || looksSecret(text) {
+	if logins().MatchString(text) || LooksSecret(text) {
 		return true
 	}
 	for i, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' }) {
@@ -112,7 +112,7 @@ func Args(args []string) bool {
 	for i, a := range args {
 		name, value, _ := strings.Cut(a, "=")
 		switch {
-		case looksSecret(a), isRandom(a), value != "" && names(name), secretURL(a):
+		case LooksSecret(a), isRandom(a), value != "" && names(name), secretURL(a):
 			return true
 		case strings.HasPrefix(a, "--") && value == "" && i+1 < len(args) && names(a):
 			return true
@@ -153,8 +153,8 @@ func mayBePassword(flag, word string) bool {
 	return true
 }
 
-// looksSecret reports whether something in a text looks like a secret.
-func looksSecret(text string) bool { return Text(text) != text }
+// LooksSecret reports whether something in a text looks like a secret.
+func LooksSecret(text string) bool { return Text(text) != text }
 
 // leastRandom is the length from which a word of letters and digits counts as random, in bytes.
 const leastRandom = 16
