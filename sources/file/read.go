@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// maxSize is the size of the largest file that is read, in bytes: 16 MiB, some 50,000 services, or as many endpoints as are
-// served. A larger one is a mistake (a log, a disk image) and would take the node's memory.
+// maxSize is the size of the largest file that is read, in bytes: 16 MiB, some 50,000 services. A larger one is a mistake
+// (a log, a disk image) and would take the node's memory.
 const maxSize = 16 << 20
 
 // readLimit bounds the time of a read.

@@ -23,7 +23,7 @@ func atMost(data []byte) int {
 // more than any memory holds.
 type weigher struct {
 	left int                // how many more there may be
-	of   map[*yaml.Node]int // by anchor; while it is weighed maxValues, since it must not contain itself
+	of   map[*yaml.Node]int // by anchor; while it is weighed maxValues+1, since it must not contain itself
 }
 
 // weigh returns the weight of a node, maxValues+1 if it is more than that.

@@ -1,7 +1,8 @@
 // Package redact leaves secrets out of texts, and tells which parts of a health check may be one.
 //
 // It knows secrets by where they stand (a header, an argument behind -p, a key called password) and by what they look
-// like. What it cannot tell from a secret counts as one.
+// like. What it cannot tell from a secret counts as one, but for short words and numbers that stand alone among the
+// arguments of a program: these are kept.
 package redact
 
 import (
