@@ -206,7 +206,7 @@ func (m *Merger) served(host *HostFacts) func(Claim) bool {
 			had = map[Claim]bool{}
 			for _, s := range m.merged.Services.All() {
 				for a := range s.Addresses {
-					if m.host.onHost(&a) && !s.Withholds(a) {
+					if !s.Withholds(a) { // also a VIP that the node did not have then
 						had[a.Claim()] = true
 					}
 				}

@@ -129,6 +129,23 @@ func TestProgramsComeAndGo(t *testing.T) {
 	}
 }
 
+// A VIP that another program, such as keepalived, moves to this node stays served, although a program listens on all
+// addresses of the node.
+func TestVIPMovesToNode(t *testing.T) {
+	vip := netip.MustParseAddr("198.51.100.8")
+	web := sources.Service{Namespace: "default", Name: "web", ExternalIPs: []netip.Addr{vip},
+		Ports:  []sources.Port{{Protocol: sources.TCP, Port: 443, TargetPort: 8080}},
+		Origin: sources.Origin{Source: sources.Files, File: "services.toml", Line: 1}}
+	var m sources.Merger
+	for i, addrs := range [][]netip.Addr{{own4}, {own4, vip}, {own4}, {own4, vip}} {
+		host := sources.HostFacts{Addrs: addrs, Listeners: []sources.Listener{listens("nginx 0.0.0.0:443/TCP")}}
+		merged := m.Merge(host, false, sources.Table{Services: sources.ServicesOf(web)})
+		if merged.Awaits || len(merged.Displaced) != len(addrs)-1 {
+			t.Errorf("merge %d: withheld %t, displaced %v", i, merged.Awaits, merged.Displaced)
+		}
+	}
+}
+
 // No service of any source gets a port where svcproxy itself listens, not even with the key.
 func TestOwnPortsAreNotTaken(t *testing.T) {
 	host := sources.HostFacts{Addrs: []netip.Addr{own4}, Own: []sources.Listener{listens("healthzBindAddress [::]:10256/TCP")}}
