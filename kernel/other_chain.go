@@ -58,7 +58,7 @@ func OtherLines(others []OtherChain) (lines []string) {
 		n, stuck, first := 0, false, ""
 		for _, c := range others {
 			if c.Tool() == tool {
-				n, stuck, first = n+1, c.Stuck, cmp.Or(first, c.Name)
+				n, stuck, first = n+1, stuck || c.Stuck, cmp.Or(first, c.Name)
 			}
 		}
 		line := fmt.Sprintf("chains of ours are left in the tables of %s (%d, the first is %s), which packets pass", tool, n, first)
