@@ -15,13 +15,16 @@ import (
 )
 
 // still is a stamp that a test changes.
-type still struct{ id string }
+type still struct {
+	id    string
+	names map[string][]string // of chains
+}
 
 func (s *still) read() (string, error)      { return s.id, nil }
 func (s *still) present() ([]string, error) { return []string{"nat", "filter"}, nil }
 func (s *still) Close() error               { return nil }
 
-func (s *still) chains() (map[string][]string, error) { return nil, nil }
+func (s *still) chains() (map[string][]string, error) { return s.names, nil }
 
 // fake returns IPv4 Tables with a fake Run, without a kernel.
 func fake(r Run) (*Tables, *still) {

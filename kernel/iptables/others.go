@@ -45,23 +45,25 @@ func (f *family) look(d *nl.Dialer) (bool, error) {
 }
 
 // Others returns our chains and jumps in the back ends that are not written, in the order of kernel.State. As
-// Read, it runs no tool if no rule there changed since the last call.
+// Read, it runs no tool if no rule there changed since the last call. With an error, those of a family that could not
+// be read are as in its last reading, or none if they were written since.
 func (t *Tables) Others(ctx context.Context, names kernel.Names) ([]kernel.OtherChain, error) {
 	var s kernel.State
+	var errs []error
 	for _, f := range t.others {
 		there, err := f.look(t.bases.dialer)
 		if err == nil && there {
 			err = t.read(ctx, f, names)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("looking for rules in the tables of %s: %w", f.tool.Name, err)
+			errs = append(errs, fmt.Errorf("looking for rules in the tables of %s: %w", f.tool.Name, err))
 		}
 		backend := backendNames[f.tool.NFT]
 		s.Others = append(s.Others, kernel.OtherChains(f.last, backend, false)...)
 		s.Others = append(s.Others, kernel.OtherChains(f.unshown, backend, !f.tool.NFT)...)
 	}
 	s.Sort()
-	return s.Others, nil
+	return s.Others, errors.Join(errs...)
 }
 
 // saveOther reads the tables of another back end that have chains of ours. Where no tool shows them, as it is
@@ -76,9 +78,12 @@ func (t *Tables) saveOther(ctx context.Context, f *family, names kernel.Names) (
 		if len(ours) == 0 {
 			continue
 		}
-		t.readers.Add(1)
 		out, err := t.run(ctx, "", f.tool.Name+"-save", "-t", table)
-		if ctx.Err() != nil {
+		missing := errors.Is(err, exec.ErrNotFound)
+		if !missing {
+			t.readers.Add(1)
+		}
+		if ctx.Err() != nil || err != nil && !missing && !f.tool.NFT { // legacy tables are not written without the tool
 			return contents{}, err
 		}
 		if err != nil || hides(out, table) {
@@ -97,6 +102,9 @@ func (t *Tables) saveOther(ctx context.Context, f *family, names kernel.Names) (
 	return c, nil
 }
 
+// awaitsTool reports whether tables can be read and written as soon as their tool is installed, which changes no rule.
+func (c *contents) awaitsTool(f *family) bool { return !f.tool.NFT && len(c.unshown) > 0 }
+
 // ApplyOthers carries out ops, each of them a change or removal of a kernel.OtherChain, as Apply does. Tables
 // that no tool shows are written without a tool.
 func (t *Tables) ApplyOthers(ctx context.Context, ops []kernel.Op) []error {
@@ -111,6 +119,9 @@ func (t *Tables) ApplyOthers(ctx context.Context, ops []kernel.Op) []error {
 	for _, f := range t.others {
 		ss := othersSections(f.Family, chains)
 		f.cached = false
+		if len(ss) > 0 {
+			f.last, f.unshown = nil, nil
+		}
 		ss = slices.DeleteFunc(ss, func(s section) bool {
 			if !slices.Contains(f.hidden, s.table) {
 				return false

@@ -1,6 +1,8 @@
 package iptables
 
 import (
+	"context"
+	"errors"
 	"os/exec"
 	"slices"
 	"strings"
@@ -198,6 +200,34 @@ func TestKernelHiddenOther(t *testing.T) {
 			t.Errorf("the table is\n%s", table)
 		}
 	})
+}
+
+// A tool that is installed later is found although no rule changes, and runs once. While it fails, the last reading holds.
+func TestOthersToolComesAndFails(t *testing.T) {
+	err := error(&exec.Error{Name: "iptables-legacy-save", Err: exec.ErrNotFound})
+	tt, _ := fake(func(context.Context, string, ...string) (string, error) {
+		return "*nat\n:KUBE-SERVICES - [0:0]\n-A KUBE-SERVICES -j RETURN\nCOMMIT\n", err
+	})
+	s := &still{id: "1", names: map[string][]string{"nat": {"KUBE-SERVICES"}}}
+	tt.others = []*family{{Family: kernel.IPv4, tool: Tool{Name: "iptables-legacy"}, stamp: s, other: true}}
+	failed := errors.New("exit status 1")
+	for i, step := range []struct {
+		id    string
+		err   error
+		stuck bool
+		runs  uint64
+	}{
+		{"1", err, true, 0}, {"1", err, true, 0}, {"1", nil, false, 1}, {"1", nil, false, 1}, {"2", failed, false, 2}, {"2", nil, false, 3},
+	} {
+		s.id, err = step.id, step.err
+		others, got := tt.Others(t.Context(), kernel.DefaultNames)
+		if len(others) != 1 || others[0].Stuck != step.stuck || others[0].Rules == "" != step.stuck || tt.Stats().Readers != step.runs {
+			t.Errorf("step %d: %+v, %d runs", i, others, tt.Stats().Readers)
+		}
+		if errors.Is(got, failed) != (step.err == failed) || got != nil && step.err != failed {
+			t.Errorf("step %d: %v", i, got)
+		}
+	}
 }
 
 func FuzzLegacyChains(f *testing.F) {

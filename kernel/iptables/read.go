@@ -78,7 +78,8 @@ func (t *Tables) read(ctx context.Context, f *family, names kernel.Names) error 
 			return err
 		}
 		if id == before || try == tries {
-			f.contents, f.applied, f.lastID, f.lastName, f.cached = found, nil, id, names, id == before
+			f.contents, f.applied, f.lastID, f.lastName = found, nil, id, names
+			f.cached = id == before && !found.awaitsTool(f)
 			return nil
 		}
 	}
