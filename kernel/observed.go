@@ -54,6 +54,9 @@ type Observed struct {
 	// Hidden are the tables that iptables cannot show, as "iptables filter", since another program's rules in them are none
 	// that iptables can express. Their chains are as svcproxy left them: none at a start, which inserts its jumps once more.
 	Hidden []string
+	// Unseen is why the back end of iptables that is not written could not be read, in one line, or "". Others are then those
+	// of an earlier reading.
+	Unseen string
 }
 
 // Conns counts a real server's connections. Active are established ones;

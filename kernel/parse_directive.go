@@ -64,6 +64,8 @@ func (p *parser) directive(f []string, line string) error {
 		err = p.barrier(f)
 	case "hidden":
 		p.o.Hidden = append(p.o.Hidden, arg(1)+" "+arg(2))
+	case "unseen":
+		p.o.Unseen = strings.Join(f[1:], " ")
 	case "accepts":
 		err = p.accepts(f)
 	case "bridge":

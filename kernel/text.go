@@ -112,6 +112,9 @@ func (o Observed) String() string {
 	for _, table := range o.Hidden {
 		line("hidden %s", table)
 	}
+	if o.Unseen != "" {
+		line("unseen %s", o.Unseen)
+	}
 	o.appendState(&b)
 	return b.String()
 }

@@ -125,6 +125,8 @@ func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) 
 			return fmt.Errorf("chains of svcproxy are left where only %s can remove them, the first is %s: install it", have.Others[stuck].Tool(), have.Others[stuck].Name)
 		case (p.Empty() || c.Dry) && len(have.Hidden) > 0:
 			return fmt.Errorf("rules of svcproxy may be left where the tool cannot show them: %s", strings.Join(have.Hidden, ", "))
+		case (p.Empty() || c.Dry) && have.Unseen != "":
+			return fmt.Errorf("rules of svcproxy may be left in the other back end of iptables: %s", have.Unseen)
 		case p.Empty() || c.Dry:
 			return nil
 		case round < cleanRounds:

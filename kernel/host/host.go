@@ -274,8 +274,12 @@ func (k *Kernel) readChains(ctx context.Context, o *kernel.Observed) (err error)
 	if o.Chains, err = k.tables.Read(ctx, k.o.Names); err != nil {
 		return fmt.Errorf("reading iptables: %w", err)
 	}
-	if o.Others, err = k.tables.Others(ctx, k.o.Names); err != nil {
+	o.Others, err = k.tables.Others(ctx, k.o.Names)
+	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("reading iptables: %w", err)
+	}
+	if err != nil { // all else can be synced
+		o.Unseen = strings.Join(strings.Fields(err.Error()), " ")
 	}
 	return nil
 }

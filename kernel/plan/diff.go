@@ -163,6 +163,9 @@ func (d *differ) warn() {
 	for _, table := range d.have.Hidden {
 		d.plan.Warnings = append(d.plan.Warnings, hiddenWarning(table))
 	}
+	if d.have.Unseen != "" {
+		d.plan.Warnings = append(d.plan.Warnings, "rules of svcproxy may be left in the other back end of iptables: "+d.have.Unseen)
+	}
 	if d.plan.Left != nil && !d.hold() {
 		d.plan.Warnings = append(d.plan.Warnings, leftWarnings(d.plan.Left)...)
 	}
