@@ -91,7 +91,10 @@ func (p *Proxy) facts(checked bool) sources.HostFacts {
 		programs, err := p.Listeners(p.wants(facts))
 		text := ""
 		if err != nil {
-			programs, text = l.programs, err.Error()
+			text = err.Error()
+			if programs == nil { // else they are those of some protocols
+				programs = l.programs
+			}
 		}
 		l.programs = programs
 		p.Conditions.Set(condition.Unlistened, "", text, "")
@@ -112,5 +115,5 @@ func (p *Proxy) programsChanged() bool {
 		return false
 	}
 	programs, err := p.Listeners(p.wants(OnNode(p.input.facts, p.reading.have.Node)))
-	return err == nil && !slices.Equal(programs, p.listening.programs)
+	return (err == nil || programs != nil) && !slices.Equal(programs, p.listening.programs)
 }

@@ -1,6 +1,7 @@
 package sockdiag
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -34,10 +35,11 @@ type holder struct {
 }
 
 // Listeners returns the sockets of other programs at the ports that are wanted, sorted. To find the program of a
-// socket takes a look at all processes, so it is done once for each socket.
+// socket takes a look at all processes, so it is done once for each socket. With an error, the sockets are those of the
+// protocols that could be read, or none.
 func (x *Sockets) Listeners(wanted func(port uint16, proto kernel.Proto) bool) ([]kernel.Listener, error) {
 	found, err := read(x.Dialer, wanted)
-	if err != nil {
+	if err != nil && len(found) == 0 {
 		return nil, err
 	}
 	x.know(found)
@@ -48,8 +50,8 @@ func (x *Sockets) Listeners(wanted func(port uint16, proto kernel.Proto) bool) (
 		}
 		s.Program = x.known[s.inode].program
 		if s.index != 0 {
-			link, err := net.InterfaceByIndex(int(s.index))
-			if err != nil {
+			link, gone := net.InterfaceByIndex(int(s.index))
+			if gone != nil {
 				continue // the link is gone, and nothing reaches the socket
 			}
 			s.Link = link.Name
@@ -57,7 +59,7 @@ func (x *Sockets) Listeners(wanted func(port uint16, proto kernel.Proto) bool) (
 		list = append(list, s.Listener)
 	}
 	slices.SortFunc(list, kernel.Listener.Compare)
-	return slices.Compact(list), nil
+	return slices.Compact(list), err
 }
 
 // know finds the programs of sockets that are new, and forgets those of sockets that are closed.
@@ -86,6 +88,7 @@ func read(d *nl.Dialer, wanted func(uint16, kernel.Proto) bool) (found []socket,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
+	var unread error
 	for _, l := range listening {
 		for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 			start := len(found)
@@ -98,14 +101,23 @@ func read(d *nl.Dialer, wanted func(uint16, kernel.Proto) bool) (found []socket,
 				}
 				return err
 			})
-			// Without the module sctp_diag, or IPv6.
-			if l.proto == kernel.SCTP && errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) {
-				continue
+			var fatal bool
+			if err, fatal = verdict(l.proto, err); fatal {
+				return nil, err
 			}
-			if err != nil {
-				return nil, fmt.Errorf("reading the sockets of %s: %w", l.proto, err)
-			}
+			unread = cmp.Or(unread, err)
 		}
 	}
-	return found, nil
+	return found, unread
+}
+
+// verdict returns what there is to say about an error of reading the sockets of a protocol, and whether it ends the
+// reading. A kernel may lack IPv6, or a module: tcp_diag, without which nothing is known of the most important
+// protocol, udp_diag or sctp_diag.
+func verdict(proto kernel.Proto, err error) (say error, ends bool) {
+	absent := errors.Is(err, unix.ENOENT)
+	if err == nil || errors.Is(err, unix.EAFNOSUPPORT) || absent && proto != kernel.TCP {
+		return nil, false
+	}
+	return fmt.Errorf("reading the sockets of %s: %w", proto, err), !absent
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
@@ -33,6 +35,22 @@ func listen(at string) {
 	}
 	fmt.Println("listens")
 	bufio.NewReader(os.Stdin).ReadString('\n')
+}
+
+// A kernel that lacks a protocol or its module has the sockets of the others.
+func TestAbsentProtocols(t *testing.T) {
+	for _, c := range []struct {
+		proto      kernel.Proto
+		err        error
+		says, ends bool
+	}{
+		{kernel.TCP, nil, false, false}, {kernel.TCP, unix.EAFNOSUPPORT, false, false}, {kernel.TCP, unix.ENOENT, true, false},
+		{kernel.UDP, unix.ENOENT, false, false}, {kernel.SCTP, unix.ENOENT, false, false}, {kernel.UDP, unix.EPERM, true, true},
+	} {
+		if say, ends := verdict(c.proto, c.err); (say != nil) != c.says || ends != c.ends {
+			t.Errorf("%s, %v: %v, ends %t", c.proto, c.err, say, ends)
+		}
+	}
 }
 
 // Sockets of other programs are found with their names, those of this process are not, and sockets that are connected
