@@ -116,7 +116,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	if r.Plan, err = p.reading.plan(ctx, want); err != nil {
 		return err
 	}
-	r.Planned, r.Steps = time.Now(), len(r.Plan.Ops)
+	r.Planned, r.Steps, r.Read = time.Now(), len(r.Plan.Ops), true
 	p.warn(r, want)
 	p.progress.stage()
 	p.next.Drains = r.Plan.Drains

@@ -61,7 +61,7 @@ func TestHealthWhileTheKernelCannotBeRead(t *testing.T) {
 			if got := r.weights(); !slices.Equal(got, want) {
 				t.Errorf("out %t: weights %v, want %v", out, got, want)
 			}
-			if err := r.last().Err; !errors.Is(err, errNoTool) {
+			if err := r.last().Err; !errors.Is(err, errNoTool) || r.last().Read {
 				t.Errorf("out %t: the sync's error is %v", out, err)
 			}
 		}
@@ -79,7 +79,7 @@ func TestHealthWhileTheKernelCannotBeRead(t *testing.T) {
 		o.out.Store(false)
 		r.emit(table(3))
 		pass(time.Minute)
-		if got := r.weights(); !slices.Equal(got, []uint32{1, 1, 1}) || r.last().Err != nil {
+		if got := r.weights(); !slices.Equal(got, []uint32{1, 1, 1}) || r.last().Err != nil || !r.last().Read {
 			t.Errorf("when it can be read again: weights %v, %v", got, r.last().Err)
 		}
 	})

@@ -228,7 +228,7 @@ func (c *console) observe() {
 			c.ports.Set(now.Frontends.HealthChecks())
 		}
 		c.history.Synced(now.Report)
-		c.otherRules(now.Report.Plan.Others)
+		c.otherRules(now.Report)
 		recorder.Synced(now)
 		if c.health != nil {
 			v := c.checker.Brief()

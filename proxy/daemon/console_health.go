@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/health"
@@ -32,8 +33,13 @@ func (c *console) observeHealth() {
 	}
 }
 
-// otherRules has the chains in the other back end of iptables that a plan could not remove.
-func (c *console) otherRules(others []kernel.OtherChain) {
+// otherRules has the chains in the other back end of iptables that a plan could not remove. A sync that failed before its
+// plan knows nothing of them.
+func (c *console) otherRules(r proxy.Report) {
+	if !r.Read {
+		return
+	}
+	others := r.Plan.Others
 	lines := kernel.OtherLines(others)
 	list := make([]condition.Condition, len(lines))
 	for i, tool := range kernel.OtherTools(others) {
