@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
-	"sync"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/proxy/cli"
@@ -36,13 +36,8 @@ func besideKubeProxy() error {
 	return nil
 }
 
-// modeLine finds the mode in a KubeProxyConfiguration.
-var modeLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^"?mode"?:[ \t]*["']?([a-z]*)["']?[ \t]*(#.*)?\r?$`)
-})
-
 // kubeProxyMode returns the mode of a kube-proxy with these arguments; "" is its default, iptables. With --config the file
-// alone decides. It is not known if the file cannot be read.
+// alone decides. It is not known if the file cannot be read or is no YAML.
 func kubeProxyMode(args []string, read func(path string) ([]byte, error)) (mode string, known bool) {
 	file := ""
 	for i, arg := range args {
@@ -65,8 +60,9 @@ func kubeProxyMode(args []string, read func(path string) ([]byte, error)) (mode 
 	if err != nil {
 		return "", false
 	}
-	if m := modeLine().FindSubmatch(text); m != nil {
-		return string(m[1]), true
+	var configuration struct{ Mode string }
+	if yaml.Unmarshal(text, &configuration) != nil {
+		return "", false
 	}
-	return "", true
+	return configuration.Mode, true
 }

@@ -16,6 +16,13 @@ func TestKubeProxyMode(t *testing.T) {
 		{"--config /etc/kp/config.conf", "apiVersion: x\nipvs:\n  mode: iptables\nmode: ipvs # as before\n", "ipvs"},
 		{"--config /etc/kp/config.conf", "mode: 'nftables'\r\n", "nftables"},
 		{"--config /etc/kp/config.conf", "kind: KubeProxyConfiguration\n", ""},
+		{"--config /etc/kp/config.conf", `{"kind": "KubeProxyConfiguration", "ipvs": {"mode": "iptables"}, "mode": "ipvs"}`, "ipvs"},
+		{"--config /etc/kp/config.conf", "{\n\t\"mode\": \"ipvs\"\n}\n", "ipvs"},
+		{"--config /etc/kp/config.conf", "---\n{kind: KubeProxyConfiguration, mode: ipvs}\n", "ipvs"},
+		{"--config /etc/kp/config.conf", "  kind: KubeProxyConfiguration\n  mode: ipvs\n", "ipvs"},
+		{"--config /etc/kp/config.conf", "mode: null\n", ""},
+		{"--config /etc/kp/config.conf", "mode: [ipvs\n", "unknown"},
+		{"--config /etc/kp/config.conf", "mode: {}\n", "unknown"},
 		{"--config=/gone", "", "unknown"},
 		{"--config", "", ""},
 	} {
