@@ -13,7 +13,8 @@ const (
 	Unlistened Kind = "unlistened"
 	// OtherRules: rules of ours stay in the back end of iptables that is not written. The subject is its tool.
 	OtherRules Kind = "otherRules"
-	// CheckBlind: the probes of a health check tell nothing, for a reason of this node's. The subject is the check.
+	// CheckBlind: the probes of a health check tell nothing, for a reason of this node's. The subject is its type and
+	// the reason.
 	CheckBlind Kind = "checkBlind"
 	// CheckLate: probes of a service wait for a place for several of their intervals. The subject is the service.
 	CheckLate Kind = "checkLate"

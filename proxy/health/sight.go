@@ -1,10 +1,11 @@
 package health
 
 import (
-	"cmp"
+	"math"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // All results must be void for blindAfter, and there must be blindLeast of them, for the checker to be blind: of all targets
@@ -45,37 +46,50 @@ func (b *Board) reach(x *tracked, r *Result) {
 	r.Void = since < unsentMost && !(since >= unsentFor && x.proven && others)
 }
 
-// Dark is a check whose last probes told nothing of some targets, all for one reason.
+// Dark are the checks of one type whose last probes told nothing of some targets, all for one reason.
 type Dark struct {
-	Type    string
-	Reason  string
-	Targets []Key // sorted
+	Type     sources.CheckType
+	Reason   string
+	First    Key // of the targets: the one with the least address
+	Targets  int
+	Services int // that use any of them
 	// Last is when any of them last had a result; zero if one never had. Since is when the first void one came.
 	Last, Since time.Time
 }
 
-// Dark lists them, by check and reason.
+// Dark lists them, in any order. A caller has a lock that probes need, so that it sorts nothing.
 func (b *Board) Dark(now time.Time) []Dark {
 	type cause struct {
-		check  Key // without an address
+		check  sources.CheckType
 		reason string
 	}
-	at := map[cause]int{}
+	type use struct{ cause, service int32 }
+	at, users := map[cause]int{}, map[use]struct{}{}
 	var list []Dark
 	for k := range b.dark {
 		x := b.targets[k]
 		if !x.Dark(now) {
 			continue
 		}
-		c := cause{Key{Probe: k.Probe, Service: k.Service}, x.Voided}
+		c := cause{k.Probe.Value().Type, x.Voided}
 		i, found := at[c]
 		if !found {
 			i = len(list)
 			at[c] = i
-			list = append(list, Dark{Type: string(k.Probe.Value().Type), Reason: x.Voided, Last: x.Last.At, Since: x.VoidSince})
+			list = append(list, Dark{Type: c.check, Reason: c.reason, First: k, Last: x.Last.At, Since: x.VoidSince})
 		}
 		d := &list[i]
-		d.Targets = append(d.Targets, k)
+		d.Targets++
+		for _, s := range x.services {
+			u := use{int32(i), s.index}
+			if _, counted := users[u]; !counted {
+				users[u] = struct{}{}
+				d.Services++
+			}
+		}
+		if b.earlier(k, d.First) {
+			d.First = k
+		}
 		if x.Last.At.Before(d.Last) {
 			d.Last = x.Last.At
 		}
@@ -83,13 +97,24 @@ func (b *Board) Dark(now time.Time) []Dark {
 			d.Since = x.VoidSince
 		}
 	}
-	for i := range list {
-		slices.SortFunc(list[i].Targets, Key.compare)
-	}
-	slices.SortFunc(list, func(a, b Dark) int {
-		return cmp.Or(a.Targets[0].compare(b.Targets[0]), strings.Compare(a.Reason, b.Reason))
-	})
 	return list
+}
+
+// earlier reports whether a target comes before another one: by address, and then by the first service that uses it.
+func (b *Board) earlier(k, than Key) bool {
+	if c := k.Addr.Compare(than.Addr); c != 0 {
+		return c < 0
+	}
+	return b.firstUser(k) < b.firstUser(than)
+}
+
+// firstUser returns the least index of the services that use a target.
+func (b *Board) firstUser(k Key) int32 {
+	least := int32(math.MaxInt32)
+	for _, s := range b.targets[k].services {
+		least = min(least, s.index)
+	}
+	return least
 }
 
 // see notes whether a target may be dark.

@@ -182,9 +182,9 @@ func (c *Checker) ticked(now time.Time) {
 	events := c.board.Tick(now)
 	c.note(events)
 	c.ticks++
-	dark := c.darkConditions(now)
+	dark := c.dark(now)
 	c.mu.Unlock()
-	c.Conditions.SetAll(condition.CheckBlind, dark)
+	c.Conditions.SetAll(condition.CheckBlind, darkConditions(dark, now))
 	c.Conditions.SetAll(condition.CheckLate, lateConditions(c.runner.Starved(), now))
 	if len(events) > 0 {
 		c.Wake()

@@ -1,7 +1,9 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,41 +13,57 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// darkConditions says which checks tell nothing, and why. The lock is held.
-func (c *Checker) darkConditions(now time.Time) []condition.Condition {
-	var list []condition.Condition
-	at := map[string]int{}
-	for _, d := range c.board.Dark(now) {
-		services := c.board.ServicesOf(c.followed, d.Targets...)
-		about := services[0]
-		if n := len(services) - 1; n > 0 {
-			about += fmt.Sprintf(" and %d more", n)
-		}
-		subject, text := d.Type+" check of "+about, darkText(&d, now)
-		if i, found := at[subject]; found { // for another reason
-			list[i].Text += "; " + text
-			continue
-		}
-		at[subject] = len(list)
-		list = append(list, condition.Condition{Subject: subject, Text: text, Hint: "svcproxy health probe " + services[0] + "/" + d.Targets[0].Addr.Addr().String()})
+// darkCheck is a Dark with the services that use its first target.
+type darkCheck struct {
+	health.Dark
+	services []string
+}
+
+// dark lists the checks that tell nothing. The lock is held.
+func (c *Checker) dark(now time.Time) []darkCheck {
+	all := c.board.Dark(now)
+	list := make([]darkCheck, len(all))
+	for i, d := range all {
+		list[i] = darkCheck{d, c.board.ServicesOf(c.followed, d.First)}
 	}
 	return list
 }
 
-// darkText says why a check tells nothing, of whom, and how old its last results are.
-func darkText(d *health.Dark, now time.Time) string {
+// darkConditions says which checks tell nothing, and why. Type and reason are the subject: they stay while more services
+// and endpoints are concerned, or fewer.
+func darkConditions(dark []darkCheck, now time.Time) []condition.Condition {
+	slices.SortFunc(dark, func(x, y darkCheck) int {
+		return cmp.Or(cmp.Compare(x.Type, y.Type), cmp.Compare(x.Reason, y.Reason))
+	})
+	var list []condition.Condition
+	for i := range dark {
+		d := &dark[i]
+		list = append(list, condition.Condition{
+			Subject: string(d.Type) + " checks: " + strings.TrimPrefix(d.Reason, "void: "), Text: darkText(d, now),
+			Hint: "svcproxy health probe " + d.services[0] + "/" + d.First.Addr.Addr().String(),
+		})
+	}
+	return list
+}
+
+// darkText says of whom checks tell nothing, and how old their last results are.
+func darkText(d *darkCheck, now time.Time) string {
 	last := "no result yet"
 	if !d.Last.IsZero() {
 		last = "the last result is " + now.Sub(d.Last).Round(time.Second).String() + " old"
 	}
-	of := d.Targets[0].Addr.String()
-	if d.Targets[0].Addr.Port() == 0 {
-		of = d.Targets[0].Addr.Addr().String()
+	of := d.First.Addr.String()
+	if d.First.Addr.Port() == 0 {
+		of = d.First.Addr.Addr().String()
 	}
-	if n := len(d.Targets) - 1; n > 0 {
-		of += fmt.Sprintf(" and %d more", n)
+	if n := d.Targets - 1; n > 0 {
+		of += " and " + sources.Count(n, "more endpoint")
 	}
-	return fmt.Sprintf("%s: %s; %s", of, strings.TrimPrefix(d.Reason, "void: "), last)
+	service := d.services[0]
+	if n := d.Services - 1; n > 0 {
+		service += " and " + sources.Count(n, "more service")
+	}
+	return fmt.Sprintf("%s, %s; %s", service, of, last)
 }
 
 // lateSaid is how late a probe is at least to be said.
