@@ -1,11 +1,14 @@
 package health
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"unicode/utf8"
 )
 
 const (
@@ -16,11 +19,12 @@ const (
 
 // agentJSON is one of Agents in their JSON form.
 type agentJSON struct {
-	Agent   netip.AddrPort `json:"agent"`
-	Send    string         `json:"send,omitempty"`
-	Down    string         `json:"down,omitempty"`
-	Ask     string         `json:"ask,omitempty"`
-	Percent *uint16        `json:"percent,omitempty"`
+	Agent     netip.AddrPort `json:"agent"`
+	Send      string         `json:"send,omitempty"`
+	SendBytes []byte         `json:"sendBytes,omitempty"` // instead of Send, if that is no UTF-8
+	Down      string         `json:"down,omitempty"`
+	Ask       string         `json:"ask,omitempty"`
+	Percent   *uint16        `json:"percent,omitempty"`
 }
 
 type agentsJSON struct {
@@ -33,12 +37,17 @@ func (a Agents) MarshalJSON() ([]byte, error) {
 	j := agentsJSON{Version: agentsVersion, Agents: make([]agentJSON, 0, len(a))}
 	for agent, said := range a {
 		one := agentJSON{Agent: agent.Addr, Send: agent.Send, Down: said.Down, Ask: said.Ask.String()}
+		if !utf8.ValidString(one.Send) {
+			one.Send, one.SendBytes = "", []byte(one.Send)
+		}
 		if said.HasPercent {
 			one.Percent = &said.Percent
 		}
 		j.Agents = append(j.Agents, one)
 	}
-	slices.SortFunc(j.Agents, func(x, y agentJSON) int { return x.Agent.Compare(y.Agent) })
+	slices.SortFunc(j.Agents, func(x, y agentJSON) int {
+		return cmp.Or(x.Agent.Compare(y.Agent), cmp.Compare(x.Send, y.Send), bytes.Compare(x.SendBytes, y.SendBytes))
+	})
 	return json.Marshal(j)
 }
 
@@ -62,7 +71,7 @@ func ParseAgents(data []byte) (Agents, error) {
 			return nil, errors.New("a value that no agent can have said")
 		}
 		said.Ask = Ask(ask)
-		agents[Agent{one.Agent, one.Send}] = said
+		agents[Agent{one.Agent, one.Send + string(one.SendBytes)}] = said
 	}
 	return agents, nil
 }

@@ -93,13 +93,14 @@ func asHAProxy(s health.State) string {
 }
 
 // TestAgentWordsStayOverARestart: an agent that said "drain" once, and goes on with "up", stays drained when svcproxy
-// starts again, from its first table on. So does a share, and that it is down.
+// starts again, from its first table on. So does a share, and that it is down. What the agent is sent may be any bytes.
 func TestAgentWordsStayOverARestart(t *testing.T) {
 	server, dir := newServer(t), t.TempDir()
 	c := check()
 	c.Probe.Type = sources.CheckAgent
 	up := probe.Result{Outcome: probe.OK, Speaks: true}
-	for _, test := range []struct {
+	sends := []string{"", "web\n", "\xff\x00\xfe"}
+	for i, test := range []struct {
 		says  probe.Result
 		again probe.Result // after the restart
 		want  [2]uint32    // the weight at the start, and after again
@@ -111,9 +112,11 @@ func TestAgentWordsStayOverARestart(t *testing.T) {
 		{probe.Result{Outcome: probe.OK, HasPercent: true}, up, [2]uint32{0, 0}},
 		{probe.Result{Outcome: probe.Agent, Speaks: true, Detail: "down"}, probe.Result{Outcome: probe.OK, Verdict: probe.Ready}, [2]uint32{0, 0}},
 		{probe.Result{Outcome: probe.OK, Verdict: probe.Drain}, probe.Result{Outcome: probe.OK, Verdict: probe.Ready}, [2]uint32{0, 100}},
+		{probe.Result{Outcome: probe.OK, Verdict: probe.Drain}, up, [2]uint32{0, 0}},
+		{probe.Result{Outcome: probe.OK, Percent: 30, HasPercent: true}, up, [2]uint32{30, 30}},
 	} {
 		os.Remove(filepath.Join(dir, agentsFile))
-		c.OnAllDown = sources.AllDownClosed
+		c.OnAllDown, c.Probe.Send = sources.AllDownClosed, sends[i%len(sends)]
 		tab := table(c, server)
 		before := restarted(t, dir)
 		have := &kernel.Observed{}
