@@ -102,21 +102,40 @@ func (a Agents) of(k Key) Said {
 	return a[agent]
 }
 
-// Agents returns what the agents of all targets have said, and of those in before whose targets it does not have.
+// Agents returns what the agents of all targets have said, and of those in before whose targets it does not have. Services
+// with different checks have several targets of one agent, which may have heard different words: see over.
 func (b *Board) Agents(before Agents) Agents {
-	all := Agents{}
-	for agent, said := range before {
-		all[agent] = said
-	}
+	now, asked := Agents{}, map[Agent]struct{}{}
 	for k, x := range b.targets {
 		agent, ok := agentOf(k)
-		switch {
-		case !ok:
-		case x.Said == (Said{}):
-			delete(all, agent)
-		default:
-			all[agent] = x.Said
+		if !ok {
+			continue
+		}
+		asked[agent] = struct{}{}
+		if last, found := now[agent]; x.Said != (Said{}) && (!found || x.Said.over(last)) {
+			now[agent] = x.Said
 		}
 	}
-	return all
+	for agent, said := range before {
+		if _, found := asked[agent]; !found {
+			now[agent] = said
+		}
+	}
+	return now
+}
+
+// over reports whether s rather than o is kept of one agent: the one that asks for more, then the one that is down, then the
+// one with a share, the smaller one.
+func (s Said) over(o Said) bool {
+	switch {
+	case s.Ask != o.Ask:
+		return s.Ask > o.Ask
+	case (s.Down == "") != (o.Down == ""):
+		return s.Down != ""
+	case s.HasPercent != o.HasPercent:
+		return s.HasPercent
+	case s.Percent != o.Percent:
+		return s.Percent < o.Percent
+	}
+	return s.Down < o.Down
 }
