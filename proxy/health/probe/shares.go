@@ -101,25 +101,12 @@ func (l *lane) next() *Target {
 	return l.classes[second].next(l.left(second))
 }
 
+// next returns the target of the first share. If that may not have a place, none may: it holds the fewest.
 func (c *class) next(left int) *Target {
-	if left <= 0 {
+	if len(c.ready) == 0 || !allows(c.ready[0].running, left) {
 		return nil
 	}
-	// Each share that may not have a place holds one, so there are fewer of these than places.
-	var full []*share
-	var found *Target
-	for len(c.ready) > 0 && found == nil {
-		if s := c.ready[0]; allows(s.running, left) {
-			found = s.due[0].Target
-		} else {
-			full = append(full, s)
-			heap.Pop(&c.ready)
-		}
-	}
-	for _, s := range full {
-		heap.Push(&c.ready, s)
-	}
-	return found
+	return c.ready[0].due[0].Target
 }
 
 // add queues a target that is due.
