@@ -138,7 +138,7 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 	if len(args) == 0 {
 		c.warnOfFiles(s, table)
 	}
-	c.warn(s.ProgramDoubts(table)...)
+	c.warn(s.ProgramDoubts(table, len(args) > 0)...)
 	c.warnOfFirewall(ctx, s, here, table)
 	return s, table, nil
 }

@@ -171,7 +171,7 @@ func byDaemon(t *testing.T, argv []string) verdict {
 	if refused == nil {
 		v.services = merged.Services.Len()
 		// A run says of programs by the condition checkBlind.
-		v.said = sorted(v.said, s.ModeDoubts(merged.Table, here), s.ProgramDoubts(merged.Table))
+		v.said = sorted(v.said, s.ModeDoubts(merged.Table, here), s.ProgramDoubts(merged.Table, len(argv) > 1))
 	}
 	for _, p := range slices.Concat(merged.Problems, merged.Doubts) {
 		v.said = sorted(v.said, []string{p.Error()})

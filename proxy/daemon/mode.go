@@ -73,8 +73,9 @@ func (s Setup) ModeDoubts(t sources.Table, n kernel.Node) []string {
 // maxPrograms bounds what ProgramDoubts returns.
 const maxPrograms = 20
 
-// ProgramDoubts says which programs of health checks are not run, and why.
-func (s Setup) ProgramDoubts(t sources.Table) (list []string) {
+// ProgramDoubts says which programs of health checks are not run, and why. Those that are not there are left out unless missing
+// asks for them.
+func (s Setup) ProgramDoubts(t sources.Table, missing bool) (list []string) {
 	seen := map[string]bool{}
 	for i := range t.Services.Len() {
 		service := t.Services.At(i)
@@ -84,9 +85,14 @@ func (s Setup) ProgramDoubts(t sources.Table) (list []string) {
 		command := service.HealthCheck.Probe.Command
 		seen[command] = true
 		_, err := machine.ProgramIn(command, s.Config.Health.ExecDirs)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && len(list) < maxPrograms { // check says itself what is not there
+		if err == nil || len(list) == maxPrograms {
+			continue
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
 			list = append(list, fmt.Sprintf("%s: the program of its health check is not run here: %v (health.execDirs of svcproxy.toml)",
 				service.DisplayName(), err))
+		} else if missing {
+			list = append(list, fmt.Sprintf("%s: the program of its health check is not here: %s", service.DisplayName(), command))
 		}
 	}
 	return list
