@@ -130,16 +130,21 @@ func (h *HostFacts) own(a *Address) (*Listener, bool) {
 // service, and those of other programs from a service of a file, unless they are served already or the service has
 // TakeHostPorts. What is served where a program listens is a doubt.
 func (v *verdict) listeners(host HostFacts, served func(Claim) bool, tables []Table) {
-	host.Own = slices.Clone(host.Own)
+	own := host // as seen by VIPs: which of two services has a node port is decided already
+	own.Own = slices.Clone(host.Own)
 	for i, t := range tables {
-		v.checkPorts(&host, i, t)
-		if len(host.Own)+len(host.Listeners) == 0 {
+		v.checkPorts(&own, i, t)
+		if len(own.Own)+len(host.Listeners) == 0 {
 			continue
 		}
 		for j := range t.Services.Len() {
 			s := t.Services.At(j)
 			for a := range s.Addresses {
-				switch text, withheld := host.listens(s, &a, served); {
+				h := &own
+				if !a.Claim().Addr.IsValid() {
+					h = &host
+				}
+				switch text, withheld := h.listens(s, &a, served); {
 				case withheld:
 					v.withhold(place{i, j}, Withheld{a.Claim(), text})
 					v.awaits = true
