@@ -26,8 +26,9 @@ import (
 func TestPortsOfMasqueradedClients(t *testing.T) {
 	const port = 7100
 	n := newNode(t, "")
-	must(t, n.Lab.Node.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })) // mode userspace does not
-	_, err := n.Backend("pod1").OpenPort(port, func(net.Conn) {})                                                 // closes at once
+	// Mode userspace leaves forwarding off.
+	must(t, n.Lab.Node.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) }))
+	_, err := n.Backend("pod1").OpenPort(port, func(net.Conn) {}) // closes at once
 	must(t, err)
 	n.start(t, fmt.Sprintf("[services.web]\nvips = [\"198.51.100.80\"]\nports = [{ port = 80, targetPort = %d }]\n"+
 		"endpoints = [\"10.2.1.10\"]\n", port))
