@@ -15,7 +15,7 @@ import (
 // tools with which the tests and the demo read the kernel and make traffic.
 var packages = []string{
 	"qemu-system-x86", "kmod", "xz-utils",
-	"ipvsadm", "ipset", "iptables", "nftables", "conntrack", "iproute2", "iputils-ping", "procps", "curl", "busybox", "strace",
+	"ipvsadm", "ipset", "iptables", "nftables", "conntrack", "iproute2", "iputils-ping", "procps", "curl", "busybox", "strace", "openssl",
 	"etcd-server", "prometheus", "chromium", "keepalived", "bird2", "frr",
 	// For the packages: a root with systemd to install them in, and what reads them.
 	"mmdebstrap", "rpm", "lintian", "rpmlint", "mandoc", "zsh", "fish", "bash-completion",
