@@ -67,7 +67,7 @@ func TestListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := exec.Command(program)
-	other.Env = append(os.Environ(), "LISTEN_AT=127.0.0.1:22")
+	other.Env = append(os.Environ(), "LISTEN_AT=127.0.0.1:2222")
 	stdin, _ := other.StdinPipe()
 	stdout, _ := other.StdoutPipe()
 	if err := other.Start(); err != nil {
@@ -76,7 +76,7 @@ func TestListeners(t *testing.T) {
 	if line, _ := bufio.NewReader(stdout).ReadString('\n'); line != "listens\n" {
 		t.Fatal(line)
 	}
-	client, err := net.Dial("tcp", "127.0.0.1:22")
+	client, err := net.Dial("tcp", "127.0.0.1:2222")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,10 +97,10 @@ func TestListeners(t *testing.T) {
 		return texts
 	}
 	name := fmt.Sprintf("%.15s (pid %d)", filepath.Base(program), other.Process.Pid)
-	if got, want := read(), []string{"127.0.0.1:22/tcp " + name, "127.0.0.1:22/udp " + name}; !slices.Equal(got, want) {
+	if got, want := read(), []string{"127.0.0.1:2222/tcp " + name, "127.0.0.1:2222/udp " + name}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if list, err := s.Listeners(func(port uint16, p kernel.Proto) bool { return port == 22 && p == kernel.UDP }); err != nil || len(list) != 1 {
+	if list, err := s.Listeners(func(port uint16, p kernel.Proto) bool { return port == 2222 && p == kernel.UDP }); err != nil || len(list) != 1 {
 		t.Errorf("UDP alone: %v, %v", list, err)
 	}
 	stdin.Close()
