@@ -201,7 +201,7 @@ var mayImport = map[string][]string{
 	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/explain", "proxy/health", "proxy/status", "sources"},
 	"proxy/hooks":   {"kernel/machine", "proxy/events"},
 	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources"},
-	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/frontend", "proxy/mode", "proxy/status", "sources"},
+	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/condition", "proxy/frontend", "proxy/mode", "proxy/status", "sources"},
 	"proxy/report":  {"sources/fields", "sources/redact"},
 	"proxy/explain": {"kernel", "kernel/trace", "proxy/frontend", "proxy/screen", "sources"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/health/probe", "proxy/status", "sources"},

@@ -8,10 +8,10 @@ import (
 
 // Counters count packets that the kernel dropped or refused since boot.
 type Counters struct {
-	RPFilter       uint64 // by the check of sources, rp_filter
-	ConntrackDrops uint64 // by the connection tracker, with the entries that it evicted for want of room
-	Backlog        uint64 // because a processor's queue of packets was full; of the whole machine
-	Refused        uint64 // answered by ICMP destination unreachable
+	RPFilter  uint64 // by the check of sources, rp_filter
+	Conntrack Conntrack
+	Backlog   uint64 // because a processor's queue of packets was full; of the whole machine
+	Refused   uint64 // answered by ICMP destination unreachable
 }
 
 func (r *reader) counters() Counters {
@@ -19,7 +19,7 @@ func (r *reader) counters() Counters {
 		RPFilter: r.pair("/proc/self/net/netstat", "TcpExt:", "IPReversePathFilter"),
 		Refused:  r.pair("/proc/self/net/snmp", "Icmp:", "OutDestUnreachs"),
 	}
-	c.ConntrackDrops = r.tracked()
+	c.Conntrack = r.tracked()
 	for _, line := range r.lines("/proc/self/net/softnet_stat") {
 		if f := strings.Fields(line); len(f) > 1 {
 			n, _ := strconv.ParseUint(f[1], 16, 64)
@@ -50,24 +50,6 @@ func (r *reader) pair(path, group, name string) uint64 {
 		}
 	}
 	return 0
-}
-
-// tracked adds the columns drop and early_drop over all processors.
-func (r *reader) tracked() (sum uint64) {
-	lines := r.lines("/proc/self/net/stat/nf_conntrack")
-	if len(lines) == 0 {
-		return 0
-	}
-	names := strings.Fields(lines[0])
-	for _, line := range lines[1:] {
-		for i, f := range strings.Fields(line) {
-			if i < len(names) && (names[i] == "drop" || names[i] == "early_drop") {
-				n, _ := strconv.ParseUint(f, 16, 64)
-				sum += n
-			}
-		}
-	}
-	return sum
 }
 
 // Link is a network device.

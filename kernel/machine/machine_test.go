@@ -34,10 +34,12 @@ func TestRead(t *testing.T) {
 		"proc/72/comm":              "chronyd\n",
 		"proc/sys/kernel/osrelease": "6.1.0\n",
 		"proc/sys/net/ipv4/conf/eth0.5/rp_filter":   "1\n",
+		"proc/sys/net/netfilter/nf_conntrack_count": "7\n",
+		"proc/sys/net/netfilter/nf_conntrack_max":   "100\n",
 		"proc/self/net/netstat":                     "TcpExt: A IPReversePathFilter\nTcpExt: 1 42\nIpExt: B\nIpExt: 2\n",
 		"proc/self/net/snmp":                        "Icmp: InMsgs OutDestUnreachs\nIcmp: 3 7\n",
 		"proc/self/net/softnet_stat":                "00000010 00000002 0\n00000020 0000000a 0\n",
-		"proc/self/net/stat/nf_conntrack":           "entries drop early_drop\n00000001 00000003 00000001\n00000001 00000010 00000000\n",
+		"proc/self/net/stat/nf_conntrack":           "entries insert_failed drop early_drop\n00000001 0000000f 00000003 00000001\n00000001 00000001 00000010 00000000\n",
 		"sys/module/ip_vs/parameters/conn_tab_bits": "18\n",
 		"lib/modules/6.1.0/modules.dep":             "kernel/net/netfilter/ipvs/ip_vs.ko: kernel/x.ko\nkernel/net/netfilter/ipvs/ip_vs_rr.ko.xz:\n",
 		"lib/modules/6.1.0/modules.builtin":         "kernel/net/nf-conntrack.ko\n",
@@ -50,7 +52,7 @@ func TestRead(t *testing.T) {
 	if f.Release != "6.1.0" || f.Unbooted || f.ConnTabBits != 18 || len(f.Lacks) > 0 {
 		t.Errorf("%+v", f)
 	}
-	if want := (Counters{RPFilter: 42, Refused: 7, Backlog: 12, ConntrackDrops: 20}); f.Before != want || f.After != want {
+	if want := (Counters{RPFilter: 42, Refused: 7, Backlog: 12, Conntrack: Conntrack{Entries: 7, Max: 100, NoRoom: 20, NoEntry: 16}}); f.Before != want || f.After != want {
 		t.Errorf("counters %+v", f.Before)
 	}
 	if want := []Process{{70, "kube-proxy"}, {72, "chronyd"}}; !slices.Equal(f.Processes, want) || f.Clock.Daemon != "chronyd" {

@@ -56,9 +56,14 @@ func (s *service) connect(st *stream) bool {
 		switch {
 		case s.ctx.Err() != nil:
 			return false
-		case isShortage(err):
-			s.r.short(NoFiles, s.key)
-			return false
+		case isShortage(err): // this node's fault: the same endpoint may be tried again
+			s.r.short(NoFiles)
+			pause := backoff(s.r.limits.dial[try] / 2)
+			if !pause.wait(s.ctx.Done()) {
+				return false
+			}
+			try++
+			continue
 		case isTimeout(err):
 			try++
 		default:

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // files is how many file descriptors are left. A listener and a flow over UDP take one, a TCP
@@ -47,32 +45,22 @@ const (
 	numShortages
 )
 
+// Of says what there is too little of.
+func (s Shortage) Of() string {
+	return [...]string{NoFiles: "file descriptors", TooManyConnections: "connections", TooManyFlows: "UDP flows"}[s]
+}
+
 // String says what happens.
 func (s Shortage) String() string {
 	return [...]string{
-		NoFiles:            "no file descriptors are left: new connections wait",
-		TooManyConnections: "the limit of connections is reached: new ones wait",
-		TooManyFlows:       "the limit of UDP flows is reached: the oldest end",
+		NoFiles:            "the process or the system has none left: new connections wait",
+		TooManyConnections: "as many as the limit of open files allows: new ones wait",
+		TooManyFlows:       "a virtual server has as many as it may: the oldest end",
 	}[s]
 }
 
-// Notice tells of a shortage.
-type Notice struct {
-	Shortage Shortage
-	Virtual  kernel.VirtualKey // one that has met it
-}
-
-// noticeEvery is in seconds.
-const noticeEvery = 60
-
-// short counts a shortage and reports it, unless it did so within the last minute.
-func (r *Relay) short(s Shortage, v kernel.VirtualKey) {
-	r.stats.shortages[s].Add(1)
-	now, last := time.Now().Unix(), r.noticed[s].Load()
-	if r.o.Notice != nil && now-last >= noticeEvery && r.noticed[s].CompareAndSwap(last, now) {
-		r.o.Notice(Notice{Shortage: s, Virtual: v})
-	}
-}
+// short counts a shortage.
+func (r *Relay) short(s Shortage) { r.stats.shortages[s].Add(1) }
 
 // isShortage says that an error is this machine's and not an endpoint's.
 func isShortage(err error) bool {

@@ -62,7 +62,7 @@ func (f *flow) connect(exclude []*endpoint) bool {
 			return false
 		}
 		if isShortage(err) {
-			s.r.short(NoFiles, s.key)
+			s.r.short(NoFiles)
 			return false
 		}
 		exclude = append(exclude, c.to)

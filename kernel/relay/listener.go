@@ -83,7 +83,7 @@ func (l *listener) accept() {
 			return
 		case err != nil:
 			if isShortage(err) {
-				r.short(NoFiles, l.s.key)
+				r.short(NoFiles)
 			}
 			if !pause.wait(l.done) {
 				return
@@ -93,7 +93,7 @@ func (l *listener) accept() {
 		pause = 0
 		// At the limit the next connections wait in the kernel's queue.
 		for !r.files.take(2) {
-			r.short(TooManyConnections, l.s.key)
+			r.short(TooManyConnections)
 			if !pause.wait(l.done) {
 				reset(client)
 				return

@@ -10,10 +10,11 @@ import (
 // pipes are what splice(2) moves data through: from a socket into a pipe, from the pipe into the
 // other socket. A connection has one only while data is on its way.
 type pipes struct {
-	left atomic.Int64 // how many more there may be
-	off  atomic.Bool
-	mu   sync.Mutex
-	idle []*pipe
+	left  atomic.Int64 // how many more there may be
+	off   atomic.Bool
+	short func() // counts that the kernel gave none
+	mu    sync.Mutex
+	idle  []*pipe
 }
 
 type pipe struct{ r, w int }
@@ -25,8 +26,8 @@ const (
 	pipeSize = 256 << 10
 )
 
-func newPipes(most int) *pipes {
-	p := &pipes{}
+func newPipes(most int, short func()) *pipes {
+	p := &pipes{short: short}
 	p.left.Store(int64(most))
 	return p
 }
@@ -51,6 +52,7 @@ func (p *pipes) get() *pipe {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		p.left.Add(1)
+		p.short()
 		return nil
 	}
 	// The kernel may refuse: a user without privileges has a share of all pipes' memory.

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,9 +28,6 @@ type Options struct {
 	// with names of its own, and closes them. A virtual server that is added takes its listener
 	// from here, if the address is the right one.
 	Inherited []*os.File
-	// Notice, if set, is told what an operator should know: at most once a minute for each
-	// shortage. It must not block.
-	Notice func(Notice)
 }
 
 // Relay is the virtual servers of this process. Its methods may be called from several goroutines.
@@ -51,11 +47,10 @@ type Relay struct {
 	inherited map[kernel.VirtualKey]socket // listeners without a virtual server yet
 	reserved  map[kernel.VirtualKey]bool   // those of inherited that this process opened
 
-	files   files
-	pipes   *pipes
-	noticed [numShortages]atomic.Int64 // Unix seconds of the last notice
-	stats   stats
-	total   traffic
+	files files
+	pipes *pipes
+	stats stats
+	total traffic
 }
 
 // limits are those that tests lower.
@@ -101,7 +96,7 @@ func New(o Options) (*Relay, error) {
 	r.dialer.SetMultipathTCP(false)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	pipes := maxPipes(o.MaxFiles)
-	r.pipes = newPipes(pipes)
+	r.pipes = newPipes(pipes, func() { r.short(NoFiles) })
 	r.files.free.Store(int64(o.MaxFiles - 2*pipes - keptFiles(o.MaxFiles)))
 	r.inherit(o.Inherited)
 	return r, nil

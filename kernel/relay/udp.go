@@ -133,11 +133,11 @@ func (l *listener) deliver(client netip.AddrPort, data []byte) {
 func (l *listener) open(client netip.AddrPort) *flow {
 	r := l.s.r
 	if l.flows.len() >= r.limits.flows {
-		r.short(TooManyFlows, l.s.key)
+		r.short(TooManyFlows)
 		l.endOldest()
 	}
 	if !r.files.take(1) {
-		r.short(TooManyConnections, l.s.key)
+		r.short(TooManyConnections)
 		l.endOldest()
 		if !r.files.take(1) {
 			return nil

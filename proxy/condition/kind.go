@@ -16,6 +16,12 @@ const (
 	// CheckBlind: the probes of a health check tell nothing, for a reason of this node's. The subject is its type and
 	// the reason.
 	CheckBlind Kind = "checkBlind"
+	// ConntrackFull: connection tracking drops packets, or is about to. The subject is empty.
+	ConntrackFull Kind = "conntrackFull"
+	// RelayFull: the relay of mode userspace has no room for connections or flows. The subject is what it lacks.
+	RelayFull Kind = "relayFull"
+	// Unwatched: files or addresses are polled, as the kernel does not tell of changes. The subject is what is polled.
+	Unwatched Kind = "unwatched"
 	// CheckLate: probes of a service wait for a place for several of their intervals. The subject is the service.
 	CheckLate Kind = "checkLate"
 )
@@ -31,12 +37,16 @@ type row struct {
 var kinds = []row{
 	{OtherRules, "rules of an earlier run or of kube-proxy, in the other back end of iptables, still translate and refuse packets",
 		"install the tools of both back ends: the next sync removes the rules"},
+	{ConntrackFull, "new connections are lost: connection tracking has no room for them", "svcproxy doctor"},
+	{RelayFull, "new connections wait or are reset: svcproxy has no room for them", "raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
 	{CheckBlind, "a health check tells nothing, so the last states of its endpoints count", "svcproxy health"},
 	{CheckLate, "health checks of a service wait for others of it, so its last states are old", "make its timeouts shorter and intervals longer, or raise health.maxInFlight"},
 	{Displaced, "a program of this host gets no new connections: a service is served at its port",
 		"stop the program, or remove the port from the service; takeHostPorts = true in the service if it is meant"},
 	{Unlistened, "services may take the ports of programs of this host: it cannot be read which of them listen",
 		"modprobe -a inet_diag tcp_diag udp_diag"},
+	{Unwatched, "changes are served up to 10 s late: they are polled",
+		"raise fs.inotify.max_user_instances and max_user_watches by sysctl -w, and LimitNOFILE= of the unit"},
 	{Unkept, "a restart would go on with older content: a file in stateDir cannot be written",
 		"df -h and df -i of stateDir; svcproxy doctor"},
 }

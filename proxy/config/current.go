@@ -27,6 +27,8 @@ type Options struct {
 	Read func(refused error)
 	// Keeper repeats the writing of the last good content that failed; nil: nothing does.
 	Keeper *statefile.Keeper
+	// Unwatched is told what cannot be watched, as by file.Options; nil: nobody is.
+	Unwatched func(what string, err error)
 	// Changed is called when the active configuration has changed.
 	Changed func(was, now *Setup)
 }
@@ -269,7 +271,8 @@ func (c *Current) keep() error {
 func (c *Current) Follow(ctx context.Context) {
 	go func() {
 		s := c.Now()
-		if err := file.Notify(ctx, c.o.Flags.Path(), s.Config.File.Debounce, c.o.Log, c.changed); err != nil {
+		path := c.o.Flags.Path()
+		if err := file.Notify(ctx, path, s.Config.File.Debounce, c.o.Unwatched, c.changed); err != nil {
 			c.o.Log.Warn("the configuration file is not watched: changes are noticed after configSyncPeriod", "err", err)
 		}
 	}()

@@ -73,7 +73,7 @@ type serviceFiles interface {
 	Reload(context.Context) error
 	// Warnings are about the content that is served.
 	Warnings() []string
-	// Notices say which files are waited for, and what cannot be watched.
+	// Notices say which files are waited for.
 	Notices() []string
 }
 

@@ -101,7 +101,7 @@ func Run(ctx context.Context, o Options) error {
 	defer d.stopped(ctx, s.Config)
 	s.keeper = d.keeper
 	s.lastMode, s.log = d.lastMode(s.Config.StateDir), d.log.Logger
-	s.Writes, s.inherited, s.relayNotice = true, activation.Files(true), logNotice(d.log.Logger)
+	s.Writes, s.inherited = true, activation.Files(true)
 	// Files are read while the programs below run.
 	files, err := d.files(s)
 	if err != nil {
@@ -144,7 +144,7 @@ func (d *daemon) configure(flags *config.Flags) error {
 		return err
 	}
 	d.current, err = config.Start(config.Options{
-		Flags: flags, Log: d.log.Logger, Keeper: d.keeper, Fits: d.fits, Changed: d.changed,
+		Flags: flags, Log: d.log.Logger, Keeper: d.keeper, Unwatched: d.unwatched, Fits: d.fits, Changed: d.changed,
 		Read: func(refused error) { d.console.metrics.Reloaded(refused) },
 	})
 	if err != nil {
@@ -229,6 +229,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	go d.handle(ctx, signals)
 	go d.current.Follow(ctx)
 	go d.watchNode(ctx)
+	go d.watchLimits(ctx, s.relay)
 	go d.checker.Run(ctx)
 	if len(d.fallbacks) > 0 {
 		recheck := time.NewTicker(recheckPeriod)

@@ -15,7 +15,7 @@ import (
 
 func (d *daemon) files(s Setup) (*file.Source, error) {
 	o := s.Files()
-	o.Log = d.log.Logger
+	o.Log, o.Unwatched = d.log.Logger, d.unwatched
 	return file.New(o)
 }
 

@@ -23,17 +23,12 @@ func (s *Setup) newRelay(m mode.Mode) error {
 	if m.Name() != (userspace.Mode{}).Name() || !s.Writes {
 		return nil
 	}
-	r, err := relay.New(relay.Options{UDPIdle: s.Config.UDPIdleTimeout, Inherited: s.inherited, Notice: s.relayNotice})
+	r, err := relay.New(relay.Options{UDPIdle: s.Config.UDPIdleTimeout, Inherited: s.inherited})
 	if err != nil {
 		return err
 	}
 	s.relay, s.inherited = r, nil
 	return nil
-}
-
-// logNotice logs that a limit of the relay was reached.
-func logNotice(log *slog.Logger) func(relay.Notice) {
-	return func(n relay.Notice) { log.Warn(n.Shortage.String(), "virtual", n.Virtual.String()) }
 }
 
 // listeners are those of the relay, and which of them systemd keeps. Only the loop changes it.

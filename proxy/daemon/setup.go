@@ -48,9 +48,8 @@ type Setup struct {
 	lastMode string            // of the last run; "" if Open is not to wait for it
 	log      *slog.Logger      // of Open with lastMode
 
-	relay       *relay.Relay       // of Open in mode userspace; nil in other modes, and in commands
-	inherited   []*os.File         // listeners that the last process left with systemd, for the relay
-	relayNotice func(relay.Notice) // is told of its limits
+	relay     *relay.Relay // of Open in mode userspace; nil in other modes, and in commands
+	inherited []*os.File   // listeners that the last process left with systemd, for the relay
 }
 
 // Machine is what the rules depend on and the configuration does not say.

@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/sources/file"
 )
 
 // catchSignals catches the signals that do not end the process. Until it is called,
@@ -55,14 +57,25 @@ func (d *daemon) handleReloads(ctx context.Context, asked <-chan os.Signal) {
 	}
 }
 
-// watchNode asks for a full check when the node's addresses change. Where the kernel
-// cannot be watched, the check of each sync period finds the changes.
+// watchNode asks for a full check when the node's addresses change. While the kernel cannot be watched, it asks for one
+// every 10 s.
 func (d *daemon) watchNode(ctx context.Context) {
-	changes, err := d.kernel.Subscribe()
-	if err == nil {
-		err = changes.Watch(ctx, func() { d.proxy.Check(proxy.CauseNode) })
-	}
-	if err != nil {
-		d.log.Warn("cannot watch the node's addresses: their changes are noticed at full checks only", "err", err)
+	const what = "addresses of this node"
+	for {
+		changes, err := d.kernel.Subscribe()
+		if err == nil {
+			d.unwatched(what, nil)
+			err = changes.Watch(ctx, func() { d.proxy.Check(proxy.CauseNode) })
+		}
+		if err == nil {
+			return
+		}
+		d.unwatched(what, err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(file.RewatchAfter):
+			d.proxy.Check(proxy.CauseNode)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
@@ -47,7 +48,7 @@ func healthy() *Facts {
 			Modules: machine.Modules{Loaded: map[string]bool{"ip_vs_wrr": true}, Files: map[string]bool{"ip_vs_wrr": true}, Known: true},
 			Sysctls: map[string]string{
 				"net.ipv4.ip_forward": "1", "net.ipv4.conf.eth0.forwarding": "1", "net.ipv4.conf.all.rp_filter": "1",
-				"net.netfilter.nf_conntrack_count": "100", "net.netfilter.nf_conntrack_max": "262144", "net.ipv4.vs.conn_reuse_mode": "1", "net.ipv4.vs.pmtu_disc": "1",
+				"net.ipv4.vs.conn_reuse_mode": "1", "net.ipv4.vs.pmtu_disc": "1",
 			},
 			Links:   []machine.Link{{Name: "lo", MTU: 65536, Up: true, Loopback: true}, {Name: "eth0", MTU: 1500, Up: true}, {Name: "eth1", MTU: 1400, Up: true}},
 			Folders: []machine.Folder{{Path: "/var/lib/svcproxy", Exists: true, Mode: 0o755, UID: 999, Bytes: 1 << 30, BytesFree: 1 << 29, Inodes: 1e6, NodeFree: 1e5, Newest: now}},
@@ -122,9 +123,17 @@ func TestFaults(t *testing.T) {
 			f.Machine.After.RPFilter = 10
 		}},
 		"arp_ignore": {"arp", "answering ARP for 192.168.1.80 on eth0", func(f *Facts) { f.Machine.Sysctls["net.ipv4.conf.all.arp_ignore"] = "1" }},
-		"conntrack":  {"conntrack", "nearly full: 250000 of 262144", func(f *Facts) { f.Machine.Sysctls["net.netfilter.nf_conntrack_count"] = "250000" }},
+		"conntrack": {"conntrack", "nearly full: 250000 of 262144", func(f *Facts) {
+			f.Machine.After.Conntrack = machine.Conntrack{Entries: 250000, Max: 262144}
+		}},
+		"conntrack earlier": {"conntrack", "dropped packets 98 times in 5s", func(f *Facts) {
+			f.Status.Conditions = []condition.Condition{{Kind: condition.ConntrackFull, Text: "dropped packets 98 times in 5s", Hint: "conntrack -S"}}
+		}},
+		"many conditions": {"status", "; and 7 more (unkept)", func(f *Facts) {
+			f.Status.Conditions = []condition.Condition{{Kind: condition.Unkept, Subject: "mode", Text: "the disk is full", Hint: "df", More: 7}}
+		}},
 		"conntrack drop": {"conntrack", "had no room 1 time in 1s (131072 of 262144 entries)", func(f *Facts) {
-			f.Machine.After.ConntrackDrops, f.Machine.Sysctls["net.netfilter.nf_conntrack_count"] = 1, "131072"
+			f.Machine.After.Conntrack = machine.Conntrack{Entries: 131072, Max: 262144, NoRoom: 1}
 		}},
 		"small table": {"ipvs-table", "100000 connections are in an IPVS table of 4096", func(f *Facts) {
 			f.Kernel.Conns = []kernel.Conns{{Active: 60000, Inactive: 40000}}
@@ -244,7 +253,7 @@ func TestMend(t *testing.T) {
 // What happens on a healthy node is no finding.
 func TestNoFault(t *testing.T) {
 	for name, c := range map[string]func(*Facts){
-		"two processors insert a connection": func(f *Facts) { f.Machine.After.ConntrackDrops = 5 },
+		"two processors insert a connection": func(f *Facts) { f.Machine.After.Conntrack = machine.Conntrack{Entries: 100, Max: 262144, NoRoom: 5} },
 		"stray packets":                      func(f *Facts) { f.Machine.After.RPFilter = 9 },
 		"keepalived for VRRP, kube-router for BGP": func(f *Facts) {
 			f.Machine.Processes = []machine.Process{{PID: 8, Name: "keepalived"}, {PID: 9, Name: "kube-router"}}

@@ -70,7 +70,6 @@ func Sysctls() []string {
 	return []string{
 		"net.ipv4.ip_forward", kernel.ForwardingIPv6,
 		"net.ipv4.conf.all.rp_filter", "net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.arp_announce",
-		"net.netfilter.nf_conntrack_count", "net.netfilter.nf_conntrack_max",
 		"net.ipv4.vs.conn_reuse_mode", "net.ipv4.vs.pmtu_disc",
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -166,25 +166,19 @@ func arp(f *Facts) []Finding {
 	return list
 }
 
-// full is from which part of its limit on the connection tracker is reported, in percent.
-const full = 90
-
 func conntrack(f *Facts) []Finding {
-	count, known := f.number("net.netfilter.nf_conntrack_count")
-	limit, found := f.number("net.netfilter.nf_conntrack_max")
-	n := f.moved(func(c machine.Counters) uint64 { return c.ConntrackDrops })
-	const why = "at the limit the kernel drops the packets of new connections"
-	mend := "sysctl -w net.netfilter.nf_conntrack_max=" + strconv.FormatUint(2*max(limit, 1), 10)
-	switch {
-	case f.Mode == mode.Userspace || !known || !found || limit == 0:
-		return nil
-	case count*100 >= limit*full:
-		return one(why, mend, "the connection tracker is nearly full: %d of %d entries", count, limit)
-	case n > 0 && count*2 >= limit: // below, packets are dropped where two processors insert the same connection
-		return one(why, mend, "the connection tracker had no room %s in %s (%d of %d entries): it dropped packets or evicted entries",
-			sources.Count(n, "time"), f.Machine.Window, count, limit)
+	text, mend := f.Machine.After.Conntrack.Trouble(f.Machine.Before.Conntrack, f.Machine.Window)
+	if f.Status != nil { // what the running svcproxy saw in a longer window
+		for _, c := range f.Status.Conditions {
+			if c.Kind == condition.ConntrackFull {
+				text, mend = c.Text, c.Hint
+			}
+		}
 	}
-	return nil
+	if text == "" {
+		return nil
+	}
+	return one(condition.ConntrackFull.Meaning(), mend, "%s", text)
 }
 
 // chain is how many connections a bucket of IPVS may have on average.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
@@ -184,7 +185,14 @@ func problems(f *Facts) (list []Finding) {
 		return nil
 	}
 	for _, c := range f.Status.Conditions {
-		list = append(list, one(c.Kind.Meaning(), c.Hint, "%s", c)...)
+		if c.Kind == condition.ConntrackFull {
+			continue // a check of its own has it
+		}
+		text := c.String()
+		if c.More > 0 {
+			text += fmt.Sprintf("; and %d more (%s)", c.More, c.Kind)
+		}
+		list = append(list, one(c.Kind.Meaning(), c.Hint, "%s", text)...)
 	}
 	said := status.ConditionLines(f.Status.Conditions)
 	for _, p := range f.Status.Problems {

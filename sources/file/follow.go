@@ -2,7 +2,6 @@ package file
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -24,10 +23,9 @@ type follower struct {
 	limited bool            // the last wait ended in the middle of events
 	logged  map[string]bool // warnings
 
-	watchErr  error            // why there is no watcher although Options.Watch asks for one
-	unwatched map[string]error // directories that cannot be watched
-	retry     time.Time        // when to try to watch again
-	mountsAt  time.Time        // when to look for mounts again
+	unwatched map[string]bool // directories that cannot be watched
+	retry     time.Time       // when to try to watch again
+	mountsAt  time.Time       // when to look for mounts again
 
 	warnings *atomic.Pointer[[]string] // the Source's
 }
@@ -40,7 +38,7 @@ func (s *Source) follow() *follower {
 		delay: s.o.Debounce,
 
 		logged:    map[string]bool{},
-		unwatched: map[string]error{},
+		unwatched: map[string]bool{},
 
 		warnings: &s.warnings,
 	}
@@ -259,16 +257,4 @@ func (f *follower) logWarnings() {
 	}
 	f.logged = logged
 	f.warnings.Store(&lines)
-}
-
-// notices name the files that are waited for and the directories that are not watched.
-func (f *follower) notices() []string {
-	list := f.store.notices()
-	if f.watchErr != nil {
-		list = append(list, fmt.Sprintf("service files are not watched, so changes wait for the next reading, every %v: %v", f.o.Resync, f.watchErr))
-	}
-	for dir, err := range f.unwatched {
-		list = append(list, fmt.Sprintf("%s is not watched, so changes wait for the next reading, every %v: %v", dir, f.o.Resync, err))
-	}
-	return list
 }

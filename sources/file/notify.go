@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 )
 
@@ -32,9 +31,9 @@ func Read(path string) ([]byte, error) {
 
 // Notify calls changed once when it has begun to watch, and after each burst of changes that may concern a path.
 // Such a change is a write, a rename over it, or a change of a link or directory on the way. It returns when ctx
-// ends. It logs what it cannot watch.
-func Notify(ctx context.Context, path string, debounce time.Duration, log *slog.Logger, changed func()) error {
-	s, err := New(Options{Paths: []string{path}, Literal: true, Watch: true, Debounce: debounce, Log: log})
+// ends. What it cannot watch it says as Options.Unwatched does, and calls changed every 10 s meanwhile.
+func Notify(ctx context.Context, path string, debounce time.Duration, unwatched func(string, error), changed func()) error {
+	s, err := New(Options{Paths: []string{path}, Literal: true, Watch: true, Debounce: debounce, Unwatched: unwatched})
 	if err != nil {
 		return err
 	}

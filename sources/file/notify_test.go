@@ -2,7 +2,6 @@ package file_test
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,7 +28,7 @@ func TestNotify(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- file.Notify(ctx, path, 5*time.Millisecond, slog.New(slog.DiscardHandler), func() { changed <- struct{}{} })
+		done <- file.Notify(ctx, path, 5*time.Millisecond, nil, func() { changed <- struct{}{} })
 	}()
 	await(t, changed, "the beginning")
 	for _, way := range []string{"made", "written", "renamed over", "removed", "a link", "its target"} {
@@ -51,7 +50,7 @@ func TestNotifyWaitsForTheWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := make(chan struct{}, 100)
-	go file.Notify(t.Context(), path, 5*time.Millisecond, slog.New(slog.DiscardHandler), func() { changed <- struct{}{} })
+	go file.Notify(t.Context(), path, 5*time.Millisecond, nil, func() { changed <- struct{}{} })
 	await(t, changed, "the beginning")
 	f, err := os.Create(path)
 	if err != nil {

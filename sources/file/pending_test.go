@@ -369,34 +369,6 @@ func TestEditCost(t *testing.T) {
 	want("a full reading", many+10, 1, many)
 }
 
-// TestWatchedAgain: after a failure to make an inotify instance, there is a notice and another try.
-func TestWatchedAgain(t *testing.T) {
-	s, err := New(watching(t.TempDir() + "/s.toml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := s.follow()
-	defer f.close()
-	f.watcher.close()
-	f.watcher, f.watchErr = nil, syscall.EMFILE
-	f.read(scope{all: true})
-	if n := f.notices(); len(n) != 1 || !strings.Contains(n[0], "not watched") {
-		t.Errorf("%q", n)
-	}
-	if p := f.pause(); p > rewatchAfter {
-		t.Errorf("pause %v", p)
-	}
-	f.rewatch(false)
-	if f.watcher != nil {
-		t.Error("asked for again before its time")
-	}
-	f.store.now = func() time.Time { return time.Now().Add(rewatchAfter + time.Second) }
-	f.rewatch(false)
-	if f.watcher == nil || !f.relist || len(f.notices()) != 0 {
-		t.Errorf("%v %v %q", f.watcher, f.relist, f.notices())
-	}
-}
-
 // TestRefusedCost: the problems of a large file are reported without decoding all of it.
 func TestRefusedCost(t *testing.T) {
 	const services = 50_000

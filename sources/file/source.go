@@ -28,9 +28,15 @@ type Options struct {
 	Keep string
 	// Keeper repeats what could not be written there; nil: the next change does.
 	Keeper *statefile.Keeper
+	// Unwatched is told which paths or directory cannot be watched, and with nil that they are again. Until then they are
+	// listed every 10 s. nil = none. It must not block.
+	Unwatched func(what string, err error)
 
 	// remount is how often to look for a mount while files or directories are missing; 0 = 5 s.
 	remount time.Duration
+
+	// rewatch is how often to try to watch what could not be watched; 0 = 10 s.
+	rewatch time.Duration
 
 	// quiet is how long a file that may be half written must have no event before it is read; 0 = 2 s.
 	quiet time.Duration
@@ -62,8 +68,7 @@ func (s *Source) Warnings() []string {
 // Progress says how many files of how many the first reading has read.
 func (s *Source) Progress() (done, of int) { return s.progress.get() }
 
-// Notices name the files that are waited for and the directories that cannot be watched. It may be called from
-// any goroutine.
+// Notices name the files that are waited for. It may be called from any goroutine.
 func (s *Source) Notices() []string { return s.notices.Load() }
 
 // New makes a Source. Relative paths start at the present working directory.
@@ -79,11 +84,17 @@ func New(o Options) (*Source, error) {
 	if o.quiet == 0 {
 		o.quiet = quiet
 	}
+	if o.rewatch == 0 {
+		o.rewatch = RewatchAfter
+	}
 	if o.remount == 0 {
 		o.remount = remountPause
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Unwatched == nil {
+		o.Unwatched = func(string, error) {}
 	}
 	return &Source{o: o, reloads: make(chan chan<- error)}, nil
 }
@@ -167,7 +178,7 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		f = s.start()
 	}
 	defer f.close()
-	s.setNotices(f.notices())
+	s.setNotices(f.store.notices())
 	emit(f.store.outcome())
 	f.save()
 
@@ -184,7 +195,7 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		}
 		changed := f.read(round.scope)
 		table, rejected := f.store.outcome()
-		s.setNotices(f.notices())
+		s.setNotices(f.store.notices())
 		if changed {
 			table.Seen = round.seen
 			emit(table, rejected)
@@ -196,11 +207,11 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 	}
 }
 
-// setNotices publishes notices and logs the new ones. A failure to watch is logged where it happens.
+// setNotices publishes notices and logs the new ones.
 func (s *Source) setNotices(lines []string) {
 	before := s.notices.Load()
 	for _, line := range lines {
-		if !slices.Contains(before, line) && !strings.Contains(line, "not watched") {
+		if !slices.Contains(before, line) {
 			s.o.Log.Info("waiting", slog.String("file", line))
 		}
 	}

@@ -3,7 +3,7 @@ package file
 import (
 	"errors"
 	"io/fs"
-	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -22,33 +22,35 @@ func (f *follower) faults() <-chan error {
 	return f.watcher.errs
 }
 
-// fault handles an error of the watcher. After events that the kernel dropped, everything is listed again.
+// fault handles an error of the watcher. After events that the kernel dropped, everything is listed again. Any other
+// error ends the watcher, and rewatch makes another one.
 func (f *follower) fault(err error) {
 	f.relist = true
 	if !errors.Is(err, errOverflow) {
-		f.o.Log.Warn("watching service files", slog.Any("err", err))
+		f.watcher.close()
+		f.watcher = nil
+		f.noWatcher(err)
 	}
 }
 
-// rewatchAfter is the time from a failure to watch to the next try.
-const rewatchAfter = time.Minute
+// RewatchAfter is the time from a failure to watch to the next try. What is not watched is listed that often.
+const RewatchAfter = 10 * time.Second
 
-// startWatcher makes an inotify instance. Their number is limited per user and often small. Without one, changes
-// are seen at the next resync.
+// startWatcher makes an inotify instance. Their number is limited per user and often small
+// (fs.inotify.max_user_instances, 128 by default).
 func (f *follower) startWatcher() {
 	watcher, err := newWatcher()
-	f.retry = f.store.now().Add(rewatchAfter)
-	switch {
-	case err != nil && f.watchErr == nil:
-		f.o.Log.Warn("cannot watch service files: changes are seen only when everything is read again",
-			slog.Any("err", err), slog.Duration("every", f.o.Resync))
-	case err == nil && f.watchErr != nil:
-		f.o.Log.Info("service files are watched again")
-	}
-	f.watchErr = err
 	if err == nil {
-		f.watcher, f.relist = watcher, true
+		f.watcher = watcher
 	}
+	f.relist = true
+	f.noWatcher(err)
+}
+
+// noWatcher notes why there is no watcher; nil if there is one.
+func (f *follower) noWatcher(err error) {
+	f.retry = f.store.now().Add(f.o.rewatch)
+	f.o.Unwatched(strings.Join(f.o.Paths, ", "), err)
 }
 
 // rewatch tries to watch what could not be watched, if that is due or now is set.
@@ -58,7 +60,7 @@ func (f *follower) rewatch(now bool) {
 	case f.watcher == nil:
 		f.startWatcher()
 	case len(f.unwatched) > 0:
-		f.retry, f.relist = f.store.now().Add(rewatchAfter), true
+		f.retry, f.relist = f.store.now().Add(f.o.rewatch), true
 	}
 }
 
@@ -70,22 +72,29 @@ func (f *follower) watch(dir string) {
 	}
 	err := f.watcher.add(dir)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		delete(f.unwatched, dir)
+		f.watched(dir)
 		return
 	}
-	if f.unwatched[dir] == nil {
-		f.retry = f.store.now().Add(rewatchAfter)
-		f.o.Log.Warn("cannot watch a directory: changes in it are seen only when everything is read again",
-			slog.String("dir", dir), slog.Any("err", err), slog.Duration("every", f.o.Resync))
+	if !f.unwatched[dir] {
+		f.retry = f.store.now().Add(f.o.rewatch)
 	}
-	f.unwatched[dir] = err
+	f.unwatched[dir] = true
+	f.o.Unwatched(dir, err)
+}
+
+// watched says that a directory is watched, or is no more.
+func (f *follower) watched(dir string) {
+	if f.unwatched[dir] {
+		delete(f.unwatched, dir)
+		f.o.Unwatched(dir, nil)
+	}
 }
 
 // unwatch ends the watches of directories that no path leads through any more.
 func (f *follower) unwatch() {
 	for dir := range f.unwatched {
 		if f.listing.dirs[dir] == nil {
-			delete(f.unwatched, dir)
+			f.watched(dir)
 		}
 	}
 	if f.watcher != nil {
