@@ -189,7 +189,7 @@ const module = "github.com/svcproxy/svcproxy"
 // bottom: imports point down only. A package that is not listed may import none of them.
 var mayImport = map[string][]string{
 	// The command line.
-	"":               {"proxy/cli", "proxy/commands", "sources/fields"},
+	"":               {"kernel/machine", "proxy/cli", "proxy/commands", "sources/fields"},
 	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest", "sources/redact"},
 
 	// The running process.

@@ -2,14 +2,31 @@ package machine
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
 // Path is PATH in the environment of a program that gets none of svcproxy's variables.
 const Path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// KeepFiles sets close-on-exec on all files but standard input, output and error: programs inherit nothing that the process
+// which started svcproxy left open, such as the pipe of make or the socket of a supervisor. Go opens its own files so.
+func KeepFiles() error {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
 
 // StartUnprivileged starts a program without our capabilities. The thread that starts it ends at once, so Pdeathsig would
 // kill the program: see RunUnprivileged.

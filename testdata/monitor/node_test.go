@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 	rulesConfig.Frontends.IPv6 = true
 
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
+	var running sync.WaitGroup
 	n.kernel.After = func(kernel.Op) {
 		for n.hang.Load() && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
@@ -131,23 +132,22 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 		Metrics: n.metrics.Handler(), Mode: func() string { return "ipvs" }, Config: func() any { return map[string]string{"mode": "ipvs"} },
 		Profiling: func() bool { return true }, Status: reader.Status, Detail: reader.Detail, Past: past, Events: ring,
 	}.Handler()}
-	go checks.Run(ctx)
-	go func() { // ten times as often as the daemon does
+	running.Go(func() { checks.Run(ctx) })
+	running.Go(func() { // ten times as often as the daemon does
 		for tick := time.Tick(status.PastPeriod / 10); ctx.Err() == nil; <-tick {
 			if err := reader.Sample(ctx, past); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 		}
-	}()
-	go func() {
-		defer close(ended)
+	})
+	running.Go(func() {
 		if err := n.proxy.Run(ctx); err != nil {
 			t.Errorf("svcproxy ended: %v", err)
 		}
-	}()
+	})
 	t.Cleanup(func() {
 		cancel()
-		<-ended
+		running.Wait() // checks.Run writes files of stateDir at its end
 		healthz.Close()
 		site.Close()
 	})

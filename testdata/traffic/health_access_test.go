@@ -6,27 +6,26 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
 // look writes down what the program of a check can do to the svcproxy that started it. Its arguments are stateDir, the
-// control socket, a file with a secret, and where to write.
+// control socket, a file with a secret, and where to write. It starts few processes: an emulated one takes a long time.
 const look = `#!/bin/sh
 {
 	for f in "$1"/* "$1"/last-good/* "$1"/last-good/services/* "$3" /proc/$PPID/environ /proc/$PPID/mem /proc/$PPID/maps /proc/$PPID/auxv; do
-		head -c 1 "$f" >/dev/null && echo "reads $f"
-		( : >>"$f" ) && echo "writes $f"
+		true <"$f" && echo "reads $f"
+		true >>"$f" && echo "writes $f"
 	done
-	ls "$1" && echo "lists $1"
-	( : >"$1/new" ) && echo "makes $1/new"
+	for f in "$1"/*; do test "$f" = "$1/*" || echo "lists $f"; done
+	true >"$1/new" && echo "makes $1/new"
 	test -w "$2" && echo "may connect to $2"
 	rm -f "$2"
 	test -e "$2" || echo "removed $2"
-	ls /proc/$PPID/fd /proc/$PPID/cwd/ && echo "sees files of $PPID"
+	for f in /proc/$PPID/fd/* /proc/$PPID/cwd/*; do test -e "$f" && echo "sees $f"; done
 	kill -0 $PPID && echo "may kill $PPID"
-	for fd in 3 4 5 6 7 8 9; do test -e /proc/self/fd/$fd && echo "has descriptor $fd: $(readlink /proc/self/fd/$fd)"; done
+	for fd in 3 4 5 6 7 8 9; do test -e /proc/$$/fd/$fd && echo "has descriptor $fd: $(readlink /proc/$$/fd/$fd)"; done
 	env | grep -v '^SVCPROXY_\|^PATH=\|^PWD=\|^_=\|^OLDPWD=\|^SHLVL='
 	grep '^Cap[PEB][rf][mfd].*[1-9a-f]' /proc/self/status | grep -v CapBnd
 	test "$(id -u)" = 0 && echo "is root"
@@ -36,7 +35,7 @@ mv "$4.$$" "$4"
 `
 
 // The program of a check, which an author of a services file chooses, is one of health.execDirs, and has no access to what
-// svcproxy has.
+// svcproxy has, nor to what the process that started svcproxy left open.
 func TestProgramsOfChecksHaveNoAccess(t *testing.T) {
 	n := newCheckedNode(t, "")
 	checks, told := filepath.Join(n.Dir, "checks"), t.TempDir()
@@ -49,21 +48,24 @@ func TestProgramsOfChecksHaveNoAccess(t *testing.T) {
 	must(t, os.WriteFile(secret, []byte("token: secret"), 0o600))
 	must(t, n.Configure(fmt.Sprintf("health.execDirs = [%q]\n", checks)))
 	state, report, pwned := filepath.Join(n.Dir, "state"), filepath.Join(told, "report"), filepath.Join(told, "pwned")
-	check := fmt.Sprintf(`{ type = "exec", command = %q, args = [%q, %q, %q, %q], interval = "1s", timeout = "5s" }`,
+	check := fmt.Sprintf(`{ type = "exec", command = %q, args = [%q, %q, %q, %q], interval = "10s", timeout = "1m" }`,
 		filepath.Join(checks, "look"), state, n.socket(), secret, report)
 	shell := fmt.Sprintf(`{ type = "exec", command = "/bin/sh", args = ["-c", "touch %s"], interval = "1s", timeout = "5s" }`, pwned)
 	good := checkedService{name: "good", vip: "10.96.9.1", port: 7911, check: check}
 	bad := checkedService{name: "bad", vip: "10.96.9.2", port: 7912, check: shell}
-	n.start(t, good.text()+bad.text())
+	must(t, n.Serve(good.text()+bad.text()))
+	mark := n.Log.Len()
+	must(t, n.Start("sh", "-c", `exec "$@" 3</dev/null 7</dev/null 8>/dev/null`, "sh"))
+	n.synced(t, mark)
 	var text []byte
-	must(t, lab.Eventually(time.Minute, func() (err error) {
+	must(t, lab.Eventually(patience, func() (err error) {
 		text, err = os.ReadFile(report)
 		return err
 	}))
 	if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); len(lines) != 1 || !strings.HasSuffix(lines[0], ": end") {
 		t.Errorf("the program of a check says what it could do:\n%s", text)
 	}
-	must(t, lab.Eventually(time.Minute, func() error {
+	must(t, lab.Eventually(patience, func() error {
 		out, _ := n.asks(t, "health")
 		if !strings.Contains(out, "health.execDirs") {
 			return fmt.Errorf("health.execDirs is not named:\n%s", out)
