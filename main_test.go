@@ -2,13 +2,17 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -342,21 +346,73 @@ func drawn(t *testing.T) map[string]int {
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := map[string]int{}
 	for i, line := range strings.Split(table, "\n") {
-		name, found := strings.CutPrefix(line, "| `")
-		if !found {
-			continue
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		for _, m := range quoted.FindAllStringSubmatch(first, -1) {
+			name := m[1]
+			if name == "main.go" {
+				name = ""
+			}
+			if rows[name] > 0 {
+				t.Errorf("proxy/DESIGN.md has %s twice", name)
+			}
+			rows[name] = i
 		}
-		name, _, _ = strings.Cut(name, "`")
-		if name == "main.go" {
-			name = ""
-		}
-		if rows[name] > 0 {
-			t.Errorf("proxy/DESIGN.md has %s twice", name)
-		}
-		rows[name] = i
 	}
 	return rows
 }
+
+// quoted is a word in backquotes.
+var quoted = regexp.MustCompile("`([^` ]+)`")
+
+// TestDesignsNameWhatExists holds the DESIGN.md files to the tree: the files and tests that they name exist, and
+// proxy/DESIGN.md begins with twelve files to read.
+func TestDesignsNameWhatExists(t *testing.T) {
+	tests := map[string]bool{}
+	var designs []string
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || d.IsDir() && (name == ".git" || name == "bin"):
+			return cmp.Or(err, fs.SkipDir)
+		case d.Name() == "DESIGN.md":
+			designs = append(designs, name)
+		case strings.HasSuffix(name, "_test.go"):
+			text, err := os.ReadFile(name)
+			for _, m := range testFunc.FindAllSubmatch(text, -1) {
+				tests[string(m[1])] = true
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, design := range designs {
+		text, err := os.ReadFile(design)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range quoted.FindAllStringSubmatch(string(text), -1) {
+			name := m[1]
+			_, inTree := os.Stat(name)
+			_, beside := os.Stat(filepath.Join(filepath.Dir(design), name))
+			switch {
+			case strings.Contains(name, "NAME"):
+			case strings.HasSuffix(name, ".go") && inTree != nil && beside != nil, strings.HasPrefix(name, "Test") && !tests[name]:
+				t.Errorf("%s names %s, which does not exist", design, name)
+			}
+		}
+		if design == "proxy/DESIGN.md" {
+			_, first, _ := strings.Cut(string(text), "## Read these twelve files in this order\n")
+			first, _, _ = strings.Cut(first, "\n## ")
+			if n := strings.Count(first, ".go`: "); n != 12 || strings.Count(string(text), "\n") > 150 {
+				t.Errorf("%s begins with %d files and must begin with 12, and has at most 150 lines", design, n)
+			}
+		}
+	}
+}
+
+var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
 // packages returns the imports of each package of ours by its name; main is "".
 func packages(t *testing.T) map[string][]string {

@@ -48,7 +48,7 @@ func (g *progress) init(k Kernel, log *slog.Logger) {
 
 // begin notes that a sync is running until end is called. A sync can take long: real
 // servers that return soon after they were removed take milliseconds each (see
-// kernel/DESIGN.md).
+// kernel/plan/DESIGN.md).
 func (g *progress) begin(cause Cause, start time.Time) (end func()) {
 	g.running.Store(&Running{Cause: cause, Start: start})
 	g.timer.Reset(logProgressEvery)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// stops decides whether a plan stops after a wave (see kernel/DESIGN.md), since something new is to be planned for: a
+// stops decides whether a plan stops after a wave (see kernel/plan/DESIGN.md), since something new is to be planned for: a
 // table, a change of health, of the node or of the configuration, the answers of other hosts about VIPs, or a time that
 // has come, as the deadline of a drain. Without that, what changed would wait until the last service is loaded. A plan
 // also stops if ctx ends.

@@ -331,7 +331,7 @@ func TestChecksAreWritten(t *testing.T) {
 	}
 	rows := ""
 	for _, n := range Names() {
-		rows += "| `" + n[0] + "` | " + n[1] + " |\n"
+		rows += "- `" + n[0] + "`: " + n[1] + "\n"
 	}
 	if !strings.Contains(string(text), rows) {
 		t.Errorf("JSON.md lacks:\n%s", rows)

@@ -91,7 +91,7 @@ const (
 var endpointStates = screen.Terms[EndpointState]{
 	{Word: EndpointServing, Meaning: "it gets new connections", Style: screen.Good},
 	{Word: EndpointDraining, Meaning: "it keeps its connections and gets no new ones until they end", Style: screen.Warn},
-	{Word: EndpointPaused, Meaning: "it has weight 0, by its source, its health or an order: it keeps its connections and gets no new ones", Style: screen.Faint},
+	{Word: EndpointPaused, Meaning: "it has weight 0: it keeps its connections and gets no new ones", Style: screen.Faint},
 	{Word: EndpointUnused, Meaning: "it gets no connections; `reason` says why", Style: screen.Faint},
 	{Word: EndpointMissing, Meaning: "it is wanted and not in the kernel", Style: screen.Bad},
 }
